@@ -1,0 +1,402 @@
+//! Which facts make up an inventory? Plain data only: no reads, no decisions.
+//!
+//! Everything that a source did not tell is `None` (JSON `null`); nothing is filled with a guess.
+//! The JSON form of [`Inventory`] is the stable schema of `gpuforge detect --json` (docs/detect-json.md).
+
+use serde::{Deserialize, Serialize};
+
+/// Version of the JSON schema; raised when a field changes its meaning or goes away.
+pub const SCHEMA: u32 = 1;
+
+/// Who made the chip (not who wrote the driver or the platform that lists it).
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Vendor {
+    /// PCI vendor 10de.
+    Nvidia,
+    /// PCI vendor 1002 (and 1022).
+    Amd,
+    /// PCI vendor 8086.
+    Intel,
+    /// Apple silicon, also through MoltenVK or Venus.
+    Apple,
+    /// Everything else: server VGA chips, virtual adapters, software rasterisers, phone GPUs.
+    Other,
+}
+
+/// How the device relates to the machine.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GpuType {
+    /// A card or module with memory of its own.
+    Discrete,
+    /// On the processor's package or board, sharing its memory (also a server's VGA chip).
+    Integrated,
+    /// A paravirtual adapter, a virtual function or a slice handed in by a hypervisor.
+    Virtual,
+    /// A processor pretending to be a GPU (llvmpipe, SwiftShader, WARP).
+    Software,
+    /// The sources do not tell.
+    #[default]
+    Unknown,
+}
+
+/// May work be sent to it?
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Usable {
+    /// A compute driver answered for it, or its kernel driver is one that offers compute.
+    Yes,
+    /// Something stands in the way; the reason says what.
+    No,
+    /// Listed, but nothing seen that proves or excludes compute.
+    #[default]
+    Unknown,
+}
+
+/// How much a verdict about usability weighs when two sources disagree; the heavier one wins.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Evidence {
+    /// Nothing but the name on a list.
+    #[default]
+    Listed,
+    /// A kernel driver is bound, or its files are there.
+    Bound,
+    /// A compute interface (NVML, Vulkan, HSA, OpenCL, Metal) opened it.
+    Opened,
+    /// A tool reported that the device itself failed.
+    Failed,
+}
+
+/// A slice of a MIG-enabled NVIDIA GPU. Slices of one GPU instance share its memory: never add them up.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MigDevice {
+    /// GPU instance id.
+    pub gi: Option<u32>,
+    /// Compute instance id.
+    pub ci: Option<u32>,
+    /// MIG device index, as `CUDA_VISIBLE_DEVICES=MIG-GPU-…/gi/ci` counts.
+    pub index: Option<u32>,
+    /// Memory of the GPU instance it belongs to.
+    pub memory_bytes: Option<u64>,
+    /// Profile name such as `2g.35gb`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<String>,
+}
+
+/// One GPU, or what one source says about it; merging fills the gaps.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Gpu {
+    /// Maker of the chip.
+    pub vendor: Option<Vendor>,
+    /// Name as the source prints it.
+    pub name: Option<String>,
+    /// Memory of its own; on integrated GPUs the carve-out. Not the shared system memory.
+    pub memory_bytes: Option<u64>,
+    /// Version of the driver that answered, or its name where it has no version of its own.
+    pub driver_version: Option<String>,
+    /// Compute capability (`8.9`), gfx target (`gfx1100`) or IP version (`12.55.8`).
+    pub arch: Option<String>,
+    /// PCI address `dddd:bb:dd.f` in lower case.
+    pub bus_id: Option<String>,
+    /// Discrete, integrated, virtual, software or unknown.
+    #[serde(rename = "type")]
+    pub kind: GpuType,
+    /// Can work be sent to it?
+    pub usable_for_compute: Usable,
+    /// Why that verdict.
+    pub usable_reason: Option<String>,
+    /// Suitability for compute, 0-100; `None` until scored.
+    pub score: Option<u8>,
+    /// How the score came about, one line a term.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub score_reasons: Vec<String>,
+
+    /// Which verdict wins when sources are merged.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub evidence: Evidence,
+    /// The name was cut by the tool that printed it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub name_truncated: bool,
+    /// Name by PCI id data, where the source itself gave none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pci_name: Option<String>,
+    /// `vvvv:dddd` in lower case.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pci_id: Option<String>,
+    /// Device id alone (`0x744c`), where the source does not print the vendor's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pci_device: Option<String>,
+    /// Kernel driver bound to it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_driver: Option<String>,
+    /// Windows driver model (WDDM, TCC, MCDM).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub driver_model: Option<String>,
+    /// Every driver that offers this GPU, when there are several.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub drivers: Vec<String>,
+    /// Interfaces that can reach it: vulkan, metal, dx12, cuda, rocm, opencl, level-zero.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub apis: Vec<String>,
+    /// The processor and the GPU use one memory.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unified_memory: Option<bool>,
+    /// System memory the amdgpu driver may map for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gtt_bytes: Option<u64>,
+    /// System memory that the kernel reports as shared with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub system_shared_bytes: Option<u64>,
+    /// Upper limit of shared memory that macOS states.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub shared_max_bytes: Option<u64>,
+    /// GPU cores (Apple) or compute units, where the source counts them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gpu_cores: Option<u32>,
+    /// MIG mode: `enabled` or `disabled`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mig: Option<String>,
+    /// MIG slices, in the order of the source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mig_devices: Vec<MigDevice>,
+    /// MIG profile names, in the order of the source.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub mig_profiles: Vec<String>,
+    /// Compute partitions of one card (AMD CPX and the like).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partitions: Option<u32>,
+    /// The vendor tool's own index.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub index: Option<u32>,
+    /// Identifier of the chip as NVML or Vulkan states it; never recorded by `--record`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub uuid: Option<String>,
+    /// What the vendor tool said when it could not open the device.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    /// Hidden from programs by an environment variable; the value names it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hidden_by: Option<String>,
+    /// Which sources spoke of it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub sources: Vec<String>,
+    /// Byte offset of the first mention in pasted text; orders the result, never printed.
+    #[serde(skip)]
+    pub at: usize,
+}
+
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
+}
+
+impl Gpu {
+    /// A device of `vendor` that `source` speaks of.
+    pub fn of(vendor: Option<Vendor>, source: &str) -> Self {
+        Gpu { vendor, sources: vec![source.to_owned()], ..Gpu::default() }
+    }
+
+    /// States a verdict with its reason and weight, if it weighs at least as much as the one before.
+    pub fn judge(&mut self, usable: Usable, evidence: Evidence, reason: impl Into<String>) {
+        if self.usable_reason.is_none() || evidence >= self.evidence {
+            self.usable_for_compute = usable;
+            self.evidence = evidence;
+            self.usable_reason = Some(reason.into());
+        }
+    }
+
+    /// The best name there is: the driver's, else the one by PCI id.
+    pub fn display_name(&self) -> &str {
+        self.name.as_deref().or(self.pci_name.as_deref()).unwrap_or("unnamed GPU")
+    }
+}
+
+/// One level of processor cache, as seen by one core.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Cache {
+    /// 1, 2, 3…
+    pub level: u8,
+    /// `data`, `instruction` or `unified`.
+    pub kind: String,
+    /// Size of one instance.
+    pub bytes: u64,
+    /// How many such caches the machine has.
+    pub instances: Option<u32>,
+}
+
+/// The processor and what of it this process may use.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Cpu {
+    /// Marketing name.
+    pub brand: Option<String>,
+    /// Instruction set: `x86_64`, `aarch64`…
+    pub arch: Option<String>,
+    /// Processor packages.
+    pub sockets: Option<u32>,
+    /// Physical cores.
+    pub cores: Option<u32>,
+    /// Hardware threads of the machine.
+    pub logical: Option<u32>,
+    /// Hardware threads this process may keep busy: affinity and cgroup quota respected.
+    pub available: Option<u32>,
+    /// Why `available` is below `logical`.
+    pub limited_by: Option<String>,
+    /// Fast cores on a hybrid processor.
+    pub performance_cores: Option<u32>,
+    /// Slow cores on a hybrid processor.
+    pub efficiency_cores: Option<u32>,
+    /// Widest SIMD level: `avx512`, `avx2`, `sse4.2`, `neon`, `sve`…
+    pub simd: Option<String>,
+    /// Caches, by level.
+    #[serde(default)]
+    pub caches: Vec<Cache>,
+    /// Installed memory that the kernel manages.
+    pub memory_bytes: Option<u64>,
+    /// Memory this process may use (cgroup limit), where one is set.
+    pub memory_limit_bytes: Option<u64>,
+    /// NUMA nodes.
+    pub numa_nodes: Option<u32>,
+}
+
+/// The surroundings that decide whether a device can be reached.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Host {
+    /// `linux`, `macos`, `windows`.
+    pub os: Option<String>,
+    /// Kernel release.
+    pub kernel: Option<String>,
+    /// `docker`, `podman`, `kubernetes`, `lxc`, `systemd-nspawn`… when inside a container.
+    pub container: Option<String>,
+    /// 1 or 2 inside the Windows Subsystem for Linux.
+    pub wsl: Option<u8>,
+    /// Hypervisor, where the kernel names one.
+    pub hypervisor: Option<String>,
+}
+
+/// The device that would be used, and why.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Best {
+    /// Position in `gpus`.
+    pub index: usize,
+    /// Its name.
+    pub name: String,
+    /// Its PCI address, where it has one.
+    pub bus_id: Option<String>,
+    /// Why this one.
+    pub reason: String,
+}
+
+/// An environment variable that changes what may be used.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Override {
+    /// Name of the variable.
+    pub variable: String,
+    /// Its value.
+    pub value: String,
+    /// What it does here.
+    pub effect: String,
+}
+
+/// Something that went wrong without stopping the rest.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Warning {
+    /// The probe or file it concerns.
+    pub source: String,
+    /// What happened.
+    pub message: String,
+    /// What to do about it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hint: Option<String>,
+}
+
+/// Whether the answer came from the cache.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
+pub struct CacheInfo {
+    /// The devices were read from the cache; no driver library was loaded.
+    pub hit: bool,
+    /// Age of the entry in seconds, on a hit.
+    pub age_s: Option<f64>,
+}
+
+/// How long a phase or a probe took.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Timing {
+    /// Phase or probe.
+    pub phase: String,
+    /// Milliseconds.
+    pub ms: f64,
+    /// `ok`, `absent`, `failed`, `timed out`.
+    pub outcome: String,
+}
+
+/// All that is known about a machine.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Inventory {
+    /// Version of this schema.
+    pub schema: u32,
+    /// Every GPU, in order of appearance.
+    pub gpus: Vec<Gpu>,
+    /// The processor; `None` where the text did not speak of it.
+    pub cpu: Option<Cpu>,
+    /// The GPU that would be chosen; `None` when no GPU should be.
+    pub best: Option<Best>,
+    /// Why `best` is what it is, also when it is `None`.
+    pub best_reason: String,
+    /// Operating system, container, WSL.
+    pub host: Host,
+    /// NVIDIA driver version or the like, where the source states one for the whole machine.
+    pub driver_version: Option<String>,
+    /// CUDA version the driver supports.
+    pub cuda_version: Option<String>,
+    /// `open` or `proprietary` (NVIDIA).
+    pub kernel_module: Option<String>,
+    /// The one format of pasted text; `None` for a live machine or several formats.
+    pub kind: Option<String>,
+    /// All formats recognised in pasted text.
+    #[serde(default)]
+    pub kinds: Vec<String>,
+    /// Environment variables that were honoured.
+    #[serde(default)]
+    pub overrides: Vec<Override>,
+    /// Cache state.
+    pub cache: CacheInfo,
+    /// What went wrong on the way.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
+    /// Time per phase; filled on `--timings`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub timings: Vec<Timing>,
+}
+
+/// What one source (a probe or a pasted text of one format) says.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Report {
+    /// Format or probe name, such as `nvidia-smi` or `pci`.
+    pub kind: String,
+    /// The devices it lists.
+    #[serde(default)]
+    pub gpus: Vec<Gpu>,
+    /// What it says of the processor.
+    #[serde(default)]
+    pub cpu: Option<Cpu>,
+    /// Driver version for the whole machine.
+    #[serde(default)]
+    pub driver_version: Option<String>,
+    /// CUDA version the driver supports.
+    #[serde(default)]
+    pub cuda_version: Option<String>,
+    /// Flavour of the NVIDIA kernel module.
+    #[serde(default)]
+    pub kernel_module: Option<String>,
+    /// Complaints of the tool itself.
+    #[serde(default)]
+    pub warnings: Vec<Warning>,
+}
+
+impl Report {
+    /// An empty report of `kind`.
+    pub fn of(kind: &str) -> Self {
+        Report { kind: kind.to_owned(), ..Report::default() }
+    }
+}

@@ -1,0 +1,186 @@
+//! What do a PCI address, class and id mean? Pure look-ups; names come from the pci-ids data.
+
+use crate::model::Vendor;
+
+/// Normalises a PCI address to `dddd:bb:dd.f`; accepts `bb:dd.f`, 8-digit domains and upper case.
+pub fn bus_id(text: &str) -> Option<String> {
+    let (rest, function) = text.trim().rsplit_once('.')?;
+    let mut parts = rest.split(':').rev();
+    let device = hex(parts.next()?, 2)?;
+    let bus = hex(parts.next()?, 2)?;
+    let domain = match parts.next() {
+        Some(domain) => hex(domain, 8)?,
+        None => 0,
+    };
+    if parts.next().is_some() || device > 0x1f {
+        return None;
+    }
+    let function = hex(function, 1).filter(|f| *f <= 7)?;
+    Some(format!("{domain:04x}:{bus:02x}:{device:02x}.{function}"))
+}
+
+/// Parses 1 to `digits` hexadecimal digits, nothing else.
+fn hex(text: &str, digits: usize) -> Option<u32> {
+    let plain = !text.is_empty() && text.len() <= digits && text.bytes().all(|b| b.is_ascii_hexdigit());
+    plain.then(|| u32::from_str_radix(text, 16).ok())?
+}
+
+/// A 16-bit id written `0x10de`, `10de` or `10DE`.
+pub fn id16(text: &str) -> Option<u16> {
+    let text = text.trim();
+    let digits = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X")).unwrap_or(text);
+    hex(digits, 4).and_then(|v| u16::try_from(v).ok())
+}
+
+/// `vvvv:dddd` in lower case.
+pub fn pci_id(vendor: u16, device: u16) -> String {
+    format!("{vendor:04x}:{device:04x}")
+}
+
+/// Splits `vvvv:dddd`.
+pub fn split_id(id: &str) -> Option<(u16, u16)> {
+    let (vendor, device) = id.split_once(':')?;
+    Some((id16(vendor)?, id16(device)?))
+}
+
+/// The maker behind a PCI vendor id (or Vulkan's vendor id, which is the same for PCI makers).
+pub fn vendor(id: u32) -> Vendor {
+    match id {
+        0x10de | 0x12d2 => Vendor::Nvidia,
+        0x1002 | 0x1022 => Vendor::Amd,
+        0x8086 | 0x8087 => Vendor::Intel,
+        0x106b => Vendor::Apple,
+        _ => Vendor::Other,
+    }
+}
+
+/// The maker a free-form name speaks of, if it names one.
+pub fn vendor_in_name(name: &str) -> Option<Vendor> {
+    const WORDS: [(&str, Vendor); 19] = [
+        ("nvidia", Vendor::Nvidia),
+        ("geforce", Vendor::Nvidia),
+        ("quadro", Vendor::Nvidia),
+        ("tesla", Vendor::Nvidia),
+        ("titan", Vendor::Nvidia),
+        ("tegra", Vendor::Nvidia),
+        ("amd", Vendor::Amd),
+        ("advanced micro devices", Vendor::Amd),
+        ("ati technologies", Vendor::Amd),
+        ("radeon", Vendor::Amd),
+        ("instinct", Vendor::Amd),
+        ("firepro", Vendor::Amd),
+        ("gfx", Vendor::Amd),
+        ("intel", Vendor::Intel),
+        ("iris", Vendor::Intel),
+        ("uhd graphics", Vendor::Intel),
+        ("hd graphics", Vendor::Intel),
+        ("apple", Vendor::Apple),
+        ("arc(tm)", Vendor::Intel),
+    ];
+    let lower = name.to_ascii_lowercase();
+    let starts_a_word = |at: usize| {
+        at == 0 || lower.as_bytes().get(at - 1).is_none_or(|b| !b.is_ascii_alphanumeric())
+    };
+    WORDS
+        .iter()
+        .filter_map(|(word, vendor)| lower.match_indices(word).find(|(at, _)| starts_a_word(*at)).map(|(at, _)| (at, *vendor)))
+        .min_by_key(|(at, _)| *at)
+        .map(|(_, vendor)| vendor)
+}
+
+/// Name of a device by the PCI id data.
+pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
+    pci_ids::Device::from_vid_pid(vendor, device).map(|d| d.name())
+}
+
+/// Name of a vendor by the PCI id data.
+pub fn vendor_name(vendor: u16) -> Option<&'static str> {
+    pci_ids::Vendor::from_id(vendor).map(|v| v.name())
+}
+
+/// Is a device of this class (24 bits, `0xccssii`) one that computes or displays?
+pub fn is_gpu_class(class: u32) -> bool {
+    // 03xx display controllers, 1200 processing accelerators (AMD Instinct). 0b40 co-processors
+    // are not listed: they are cryptography and DMA engines in practice.
+    matches!(class >> 16, 0x03) || matches!(class >> 8, 0x1200)
+}
+
+/// What makes an adapter one that shows a console and never computes; `None` for real GPUs.
+///
+/// `name` is checked too, for listings without numeric ids.
+pub fn console_only(vendor: Option<u16>, name: &str) -> Option<ConsoleChip> {
+    const ROWS: [(u16, &str, bool, &str); 17] = [
+        (0x1a03, "aspeed", false, "ASPEED server management chip"),
+        (0x102b, "matrox", false, "Matrox server management chip"),
+        (0x102b, "mga g200", false, "Matrox server management chip"),
+        (0x126f, "silicon motion", false, "Silicon Motion display chip"),
+        (0x19e5, "hi1710", false, "Huawei server management chip"),
+        (0x18ca, "xgi", false, "XGI Volari server display chip"),
+        (0x15ad, "vmware", true, "VMware virtual display"),
+        (0x80ee, "virtualbox", true, "VirtualBox virtual display"),
+        (0x1af4, "virtio", true, "virtio virtual display"),
+        (0x1b36, "qxl", true, "QXL virtual display"),
+        (0x1234, "bochs", true, "QEMU standard VGA"),
+        (0x1234, "device 1234:1111", true, "QEMU standard VGA"),
+        (0x1013, "cirrus logic", true, "Cirrus Logic emulated VGA"),
+        (0x1013, "gd 5446", true, "Cirrus Logic emulated VGA"),
+        (0x1414, "hyper-v", true, "Hyper-V virtual display"),
+        (0x1ab8, "parallels", true, "Parallels virtual display"),
+        (0x1d0f, "amazon.com", true, "Amazon EC2 virtual display"),
+    ];
+    let lower = name.to_ascii_lowercase();
+    ROWS.iter()
+        .find(|(id, word, ..)| vendor == Some(*id) || (vendor.is_none() && lower.contains(word)))
+        .map(|(_, _, emulated, what)| ConsoleChip { emulated: *emulated, what })
+}
+
+/// A display adapter without compute.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct ConsoleChip {
+    /// Made by a hypervisor rather than soldered to a board.
+    pub emulated: bool,
+    /// What it is, in words.
+    pub what: &'static str,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bus_ids_are_normalised() {
+        let check = |text: &str, want: Option<&str>| assert_eq!(bus_id(text).as_deref(), want, "{text}");
+        check("00000000:0C:00.0", Some("0000:0c:00.0"));
+        check("0000000F:01:00.0", Some("000f:01:00.0"));
+        check("4d:00.0", Some("0000:4d:00.0"));
+        check("0000:00:1e.0", Some("0000:00:1e.0"));
+        check("10000:01:00.0", Some("10000:01:00.0"));
+        check("N/A", None);
+        check("01:20.0", None);
+        check("01:00.8", None);
+        check("1:2:3:4.0", None);
+        check("", None);
+        check(":.", None);
+        check("+1:00.0", None);
+    }
+
+    #[test]
+    fn classes_that_are_gpus() {
+        assert!(is_gpu_class(0x030000) && is_gpu_class(0x030200) && is_gpu_class(0x038000) && is_gpu_class(0x120000));
+        assert!(!is_gpu_class(0x068000) && !is_gpu_class(0x040300) && !is_gpu_class(0x0b4000));
+    }
+
+    #[test]
+    fn vendor_words_need_a_word_start() {
+        assert_eq!(vendor_in_name("NVIDIA GeForce RTX 3070"), Some(Vendor::Nvidia));
+        assert_eq!(vendor_in_name("Virtio-GPU Venus (Apple M2)"), Some(Vendor::Apple));
+        assert_eq!(vendor_in_name("Camd board"), None);
+        assert_eq!(vendor_in_name("Intel(R) Xeon(R) with AMD sticker"), Some(Vendor::Intel));
+    }
+
+    #[test]
+    fn names_come_from_the_id_data() {
+        assert!(device_name(0x10de, 0x2330).is_some_and(|n| n.contains("H100")));
+        assert_eq!(device_name(0xffff, 0xffff), None);
+    }
+}

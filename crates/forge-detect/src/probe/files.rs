@@ -1,0 +1,110 @@
+//! Where do probes read from? The real file system, or a recording of one.
+
+use std::{collections::BTreeMap, io, path::Path};
+
+/// Read-only access to small kernel files. Every tier-0 probe goes through it, so that a recording can stand in.
+pub trait Files: Sync {
+    /// The text of a file; `None` when it cannot be read. Text that is not UTF-8 is read lossily.
+    fn read(&self, path: &str) -> Option<String>;
+    /// Names in a folder, sorted; empty when it cannot be read.
+    fn list(&self, path: &str) -> Vec<String>;
+    /// Last component of what a link points to.
+    fn link(&self, path: &str) -> Option<String>;
+    /// Does the path exist?
+    fn exists(&self, path: &str) -> bool;
+}
+
+/// No kernel file that a probe reads is larger; what is gets cut.
+const LIMIT: u64 = 1 << 20;
+
+/// The machine itself.
+#[derive(Debug, Default, Clone, Copy)]
+pub struct RealFiles;
+
+impl Files for RealFiles {
+    fn read(&self, path: &str) -> Option<String> {
+        read_limited(Path::new(path)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+    }
+
+    fn list(&self, path: &str) -> Vec<String> {
+        let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
+        let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+        names.sort_unstable();
+        names
+    }
+
+    fn link(&self, path: &str) -> Option<String> {
+        std::fs::read_link(path).ok()?.file_name()?.to_str().map(str::to_owned)
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        Path::new(path).exists()
+    }
+}
+
+fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
+    use io::Read as _;
+    let mut bytes = Vec::new();
+    std::fs::File::open(path)?.take(LIMIT).read_to_end(&mut bytes)?;
+    Ok(bytes)
+}
+
+/// A recording: files by absolute path, links by path. Folders are implied.
+#[derive(Debug, Default, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+pub struct RecordedFiles {
+    /// Text by path.
+    pub files: BTreeMap<String, String>,
+    /// Last component of each link's target, by path.
+    pub links: BTreeMap<String, String>,
+}
+
+impl RecordedFiles {
+    /// A recording made of `(path, text)` pairs; for tests.
+    pub fn of(files: &[(&str, &str)]) -> Self {
+        let files = files.iter().map(|(p, t)| ((*p).to_owned(), (*t).to_owned())).collect();
+        RecordedFiles { files, links: BTreeMap::new() }
+    }
+
+    fn children(&self, path: &str) -> impl Iterator<Item = &str> {
+        let prefix = format!("{}/", path.trim_end_matches('/'));
+        let of = move |p: &str| p.starts_with(&prefix).then_some(prefix.len());
+        self.files.keys().chain(self.links.keys()).filter_map(move |p| {
+            let start = of(p)?;
+            p.get(start..)?.split('/').next()
+        })
+    }
+}
+
+impl Files for RecordedFiles {
+    fn read(&self, path: &str) -> Option<String> {
+        self.files.get(path).cloned()
+    }
+
+    fn list(&self, path: &str) -> Vec<String> {
+        let mut names: Vec<String> = self.children(path).map(str::to_owned).collect();
+        names.sort_unstable();
+        names.dedup();
+        names
+    }
+
+    fn link(&self, path: &str) -> Option<String> {
+        self.links.get(path).cloned()
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        self.files.contains_key(path) || self.links.contains_key(path) || self.children(path).next().is_some()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn folders_of_a_recording_are_implied() {
+        let files = RecordedFiles::of(&[("/sys/a/x", "1"), ("/sys/a/y/z", "2"), ("/sys/ab", "3")]);
+        assert_eq!(files.list("/sys/a"), ["x", "y"]);
+        assert!(files.exists("/sys/a/y") && !files.exists("/sys/a/q"));
+        assert_eq!(files.read("/sys/ab").as_deref(), Some("3"));
+    }
+}

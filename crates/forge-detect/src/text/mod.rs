@@ -1,0 +1,131 @@
+//! Which tool printed this text, and what does it say? One file per format, found by its kind.
+//!
+//! A parser looks for its own anchors anywhere in the text and ignores the rest, so that several outputs
+//! pasted together are all read, and prose, prompts and cut-off ends do no harm. It returns `None` when it
+//! recognises nothing. Arbitrary bytes never panic (tests/fuzz.rs).
+
+use crate::model::Report;
+
+mod clinfo;
+mod csv;
+pub(crate) mod drm;
+pub(crate) mod kfd;
+mod lspci;
+mod normalise;
+mod nvidia_list;
+pub(crate) mod nvidia_proc;
+mod nvidia_query;
+mod nvidia_table;
+mod rocm_smi;
+mod rocminfo;
+mod sycl_ls;
+mod sysctl;
+mod system_profiler;
+mod vulkaninfo;
+mod xpu_smi;
+
+pub use normalise::normalise;
+
+/// A format: one row, one file, one fixture folder.
+pub struct Format {
+    /// The stem of the file that reads it.
+    pub name: &'static str,
+    /// What produces it, for the help text.
+    pub produced_by: &'static str,
+    /// Reads it; `None` when the text holds none of it.
+    pub parse: fn(&str) -> Option<Report>,
+}
+
+/// Every format, strongest anchors first.
+pub const FORMATS: [Format; 16] = [
+    Format { name: "nvidia_table", produced_by: "nvidia-smi", parse: nvidia_table::parse },
+    Format { name: "nvidia_list", produced_by: "nvidia-smi -L", parse: nvidia_list::parse },
+    Format { name: "nvidia_query", produced_by: "nvidia-smi -q", parse: nvidia_query::parse },
+    Format { name: "nvidia_proc", produced_by: "/proc/driver/nvidia/{version,gpus/*/information}", parse: nvidia_proc::parse },
+    Format { name: "lspci", produced_by: "lspci, lspci -nn, lspci -nnk", parse: lspci::parse },
+    Format { name: "rocm_smi", produced_by: "rocm-smi, rocm-smi -a --json", parse: rocm_smi::parse },
+    Format { name: "rocminfo", produced_by: "rocminfo, rocm_agent_enumerator", parse: rocminfo::parse },
+    Format { name: "kfd", produced_by: "/sys/class/kfd/kfd/topology/nodes/*", parse: kfd::parse },
+    Format { name: "drm", produced_by: "/sys/class/drm/card*/device/*", parse: drm::parse },
+    Format { name: "clinfo", produced_by: "clinfo -l", parse: clinfo::parse },
+    Format { name: "vulkaninfo", produced_by: "vulkaninfo --summary", parse: vulkaninfo::parse },
+    Format { name: "sycl_ls", produced_by: "sycl-ls", parse: sycl_ls::parse },
+    Format { name: "xpu_smi", produced_by: "xpu-smi discovery", parse: xpu_smi::parse },
+    Format { name: "system_profiler", produced_by: "system_profiler SPDisplaysDataType", parse: system_profiler::parse },
+    Format { name: "sysctl", produced_by: "sysctl hw machdep.cpu", parse: sysctl::parse },
+    // Comma-separated lines without a header have the weakest anchors of all: last.
+    Format { name: "csv", produced_by: "nvidia-smi --query-gpu=… --format=csv", parse: csv::parse },
+];
+
+/// Every report that the text holds, one per recognised format.
+pub fn reports(text: &str) -> Vec<Report> {
+    let text = normalise(text);
+    let mut reports: Vec<Report> = FORMATS.iter().filter(|f| f.name != "csv").filter_map(|f| (f.parse)(&text)).collect();
+    if let Some(report) = csv::parse(&text)
+        && (csv::has_header(&text) || reports.is_empty())
+    {
+        reports.push(report);
+    }
+    reports
+}
+
+/// Lines with the byte offset at which each begins.
+pub(crate) fn lines_at(text: &str) -> impl Iterator<Item = (usize, &str)> {
+    text.split_inclusive('\n').scan(0, |offset, line| {
+        let at = *offset;
+        *offset += line.len();
+        Some((at, line.trim_end_matches(['\n', '\r'])))
+    })
+}
+
+/// A size such as `8192MiB`, `12216.00 MiB`, `24 GB`, `1536 MB` in bytes. Binary multiples: every tool
+/// here prints 1024-based figures, also where it writes MB.
+pub(crate) fn size_bytes(text: &str) -> Option<u64> {
+    let text = text.trim();
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at_checked(split)?;
+    let multiple: u64 = match unit.trim().to_ascii_lowercase().as_str() {
+        "b" | "bytes" => 1,
+        "kb" | "kib" => 1 << 10,
+        "mb" | "mib" => 1 << 20,
+        "gb" | "gib" => 1 << 30,
+        "tb" | "tib" => 1 << 40,
+        _ => return None,
+    };
+    let (whole, fraction) = number.split_once('.').unwrap_or((number, ""));
+    let whole: u64 = whole.parse().ok()?;
+    let fraction: f64 = if fraction.is_empty() { 0.0 } else { format!("0.{fraction}").parse().ok()? };
+    whole.checked_mul(multiple)?.checked_add((fraction * multiple as f64) as u64)
+}
+
+/// Is this cell one of the ways in which a tool says "no value"?
+pub(crate) fn is_absent(cell: &str) -> bool {
+    let cell = cell.trim();
+    let inner = cell.trim_start_matches('[').trim_end_matches(']');
+    const WORDS: [&str; 9] = [
+        "", "n/a", "not supported", "not available", "unknown error", "err!", "none", "gpu is lost", "insufficient permissions",
+    ];
+    WORDS.contains(&inner.to_ascii_lowercase().as_str()) || inner.contains("deprecated") || inner == "GPU requires reset"
+}
+
+/// The cell, unless it says "no value".
+pub(crate) fn present(cell: &str) -> Option<&str> {
+    let cell = cell.trim();
+    (!is_absent(cell)).then_some(cell)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_sentinels() {
+        assert_eq!(size_bytes("8192MiB"), Some(8_589_934_592));
+        assert_eq!(size_bytes("12216.00 MiB"), Some(12_809_404_416));
+        assert_eq!(size_bytes("1.5 GB"), Some(1_610_612_736));
+        assert_eq!(size_bytes("99999999999999999999 MiB"), None);
+        assert_eq!(size_bytes("18446744073709551615 TiB"), None);
+        assert_eq!(size_bytes("12"), None);
+        assert!(is_absent("[N/A]") && is_absent("[Requested functionality has been deprecated]") && !is_absent("0 %"));
+    }
+}
