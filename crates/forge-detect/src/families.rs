@@ -4,23 +4,57 @@ use crate::model::{GpuType, Vendor};
 
 /// gfx targets of AMD processors with graphics (LLVM AMDGPU target list): these share system memory.
 const AMD_APU_TARGETS: [&str; 16] = [
-    "gfx700", "gfx801", "gfx902", "gfx909", "gfx90c", "gfx1013", "gfx1033", "gfx1035", "gfx1036", "gfx1037", "gfx1103",
-    "gfx1150", "gfx1151", "gfx1152", "gfx1153", "gfx1170",
+    "gfx700", "gfx801", "gfx902", "gfx909", "gfx90c", "gfx1013", "gfx1033", "gfx1035", "gfx1036", "gfx1037",
+    "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153", "gfx1170",
 ];
 
 /// Code names of AMD processors with graphics, as PCI id data and drivers spell them.
 const AMD_APU_NAMES: [&str; 38] = [
-    "raven", "picasso", "dali", "pollock", "renoir", "lucienne", "cezanne", "barcelo", "rembrandt", "phoenix", "hawkpoint",
-    "hawk point", "strix", "krackan", "raphael", "granite ridge", "dragon range", "mendocino", "van gogh", "vangogh",
-    "kaveri", "kabini", "mullins", "beema", "carrizo", "stoney", "bristol ridge", "trinity", "richland", "temash",
-    "wrestler", "sumo", "llano", "radeon graphics", "radeon(tm) graphics", "780m", "890m", "vega mobile",
+    "raven",
+    "picasso",
+    "dali",
+    "pollock",
+    "renoir",
+    "lucienne",
+    "cezanne",
+    "barcelo",
+    "rembrandt",
+    "phoenix",
+    "hawkpoint",
+    "hawk point",
+    "strix",
+    "krackan",
+    "raphael",
+    "granite ridge",
+    "dragon range",
+    "mendocino",
+    "van gogh",
+    "vangogh",
+    "kaveri",
+    "kabini",
+    "mullins",
+    "beema",
+    "carrizo",
+    "stoney",
+    "bristol ridge",
+    "trinity",
+    "richland",
+    "temash",
+    "wrestler",
+    "sumo",
+    "llano",
+    "radeon graphics",
+    "radeon(tm) graphics",
+    "780m",
+    "890m",
+    "vega mobile",
 ];
 
 /// PCI device ids of AMD processors with graphics, for texts that carry no name.
 const AMD_APU_IDS: [u16; 34] = [
-    0x1304, 0x1309, 0x130a, 0x130f, 0x1313, 0x1316, 0x15dd, 0x15d8, 0x15e7, 0x1636, 0x1638, 0x164c, 0x163f, 0x164d, 0x164e,
-    0x1681, 0x1506, 0x15bf, 0x15c8, 0x1900, 0x1901, 0x13c0, 0x150e, 0x1586, 0x1114, 0x1902, 0x9874, 0x98e4, 0x9830, 0x9832,
-    0x9850, 0x1435, 0x13fe, 0x74a0,
+    0x1304, 0x1309, 0x130a, 0x130f, 0x1313, 0x1316, 0x15dd, 0x15d8, 0x15e7, 0x1636, 0x1638, 0x164c, 0x163f,
+    0x164d, 0x164e, 0x1681, 0x1506, 0x15bf, 0x15c8, 0x1900, 0x1901, 0x13c0, 0x150e, 0x1586, 0x1114, 0x1902,
+    0x9874, 0x98e4, 0x9830, 0x9832, 0x9850, 0x1435, 0x13fe, 0x74a0,
 ];
 
 /// Ranges of Intel device ids that are cards, not processor graphics (from the kernel's i915 and xe id lists).
@@ -36,17 +70,37 @@ const INTEL_DISCRETE_IDS: [(u16, u16); 8] = [
 ];
 
 /// Words in Intel names that mean a card.
-const INTEL_DISCRETE_WORDS: [&str; 9] =
-    ["arc a", "arc b", "arc pro", "arc(tm) a", "arc(tm) b", "arc(tm) pro", "data center gpu", "iris xe max", "dg1"];
+const INTEL_DISCRETE_WORDS: [&str; 9] = [
+    "arc a",
+    "arc b",
+    "arc pro",
+    "arc(tm) a",
+    "arc(tm) b",
+    "arc(tm) pro",
+    "data center gpu",
+    "iris xe max",
+    "dg1",
+];
 
 /// Words in NVIDIA names that mean a module sharing the processor's memory.
 const NVIDIA_INTEGRATED_WORDS: [&str; 12] = [
-    "tegra", "nvgpu", "orin", "xavier", "thor", "jetson", "gb10", "geforce 6150", "geforce 8200", "geforce 9400m", "ion vga", "nforce",
+    "tegra",
+    "nvgpu",
+    "orin",
+    "xavier",
+    "thor",
+    "jetson",
+    "gb10",
+    "geforce 6150",
+    "geforce 8200",
+    "geforce 9400m",
+    "ion vga",
+    "nforce",
 ];
 
 /// Words that mean a slice handed in by a hypervisor.
 const VIRTUAL_WORDS: [&str; 9] =
-    ["virtio", "venus", "grid ", "vgpu", " vf]", "virtual function", "svga3d", "virgl", "paravirtual"];
+    ["virtio", "venus", "grid ", " vgpu", " vf]", "virtual function", "svga3d", "virgl", "paravirtual"];
 
 /// Words that mean a software rasteriser.
 const SOFTWARE_WORDS: [&str; 7] =
@@ -69,13 +123,21 @@ pub fn is_virtual_name(name: &str) -> bool {
     let profile = lower.rsplit_once('-').is_some_and(|(_, tail)| {
         let digits = tail.trim_end_matches(|c: char| c.is_ascii_alphabetic());
         let class = tail.get(digits.len()..).unwrap_or("");
-        !digits.is_empty() && digits.bytes().all(|b| b.is_ascii_digit()) && matches!(class, "q" | "c" | "b" | "a")
+        !digits.is_empty()
+            && digits.bytes().all(|b| b.is_ascii_digit())
+            && matches!(class, "q" | "c" | "b" | "a")
     });
     has_any(&lower, &VIRTUAL_WORDS) || (profile && !lower.contains("hbm"))
 }
 
 /// Discrete, integrated, virtual or software, from what is known of a chip. `None` = these facts do not tell.
-pub fn classify(vendor: Option<Vendor>, name: Option<&str>, device: Option<u16>, arch: Option<&str>, bus: Option<&str>) -> Option<GpuType> {
+pub fn classify(
+    vendor: Option<Vendor>,
+    name: Option<&str>,
+    device: Option<u16>,
+    arch: Option<&str>,
+    bus: Option<&str>,
+) -> Option<GpuType> {
     let lower = name.unwrap_or("").to_ascii_lowercase();
     if is_software_name(&lower) {
         return Some(GpuType::Software);
@@ -107,7 +169,8 @@ fn classify_amd(lower: &str, device: Option<u16>, arch: Option<&str>) -> Option<
 }
 
 fn classify_intel(lower: &str, device: Option<u16>, bus: Option<&str>) -> Option<GpuType> {
-    let card = device.is_some_and(|d| INTEL_DISCRETE_IDS.iter().any(|(low, high)| (*low..=*high).contains(&d)));
+    let card =
+        device.is_some_and(|d| INTEL_DISCRETE_IDS.iter().any(|(low, high)| (*low..=*high).contains(&d)));
     if card || has_any(lower, &INTEL_DISCRETE_WORDS) {
         return Some(GpuType::Discrete);
     }
@@ -149,7 +212,9 @@ mod tests {
 
     #[test]
     fn types_by_name_and_id() {
-        let check = |vendor, name: &str, want| assert_eq!(classify(Some(vendor), Some(name), None, None, None), want, "{name}");
+        let check = |vendor, name: &str, want| {
+            assert_eq!(classify(Some(vendor), Some(name), None, None, None), want, "{name}")
+        };
         check(Vendor::Nvidia, "NVIDIA H100 80GB HBM3", Some(GpuType::Discrete));
         check(Vendor::Nvidia, "Orin (nvgpu)", Some(GpuType::Integrated));
         check(Vendor::Nvidia, "NVIDIA GB10", Some(GpuType::Integrated));

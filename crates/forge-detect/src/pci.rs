@@ -1,5 +1,7 @@
 //! What do a PCI address, class and id mean? Pure look-ups; names come from the pci-ids data.
 
+use pci_ids::FromId as _;
+
 use crate::model::Vendor;
 
 /// Normalises a PCI address to `dddd:bb:dd.f`; accepts `bb:dd.f`, 8-digit domains and upper case.
@@ -78,12 +80,13 @@ pub fn vendor_in_name(name: &str) -> Option<Vendor> {
         ("arc(tm)", Vendor::Intel),
     ];
     let lower = name.to_ascii_lowercase();
-    let starts_a_word = |at: usize| {
-        at == 0 || lower.as_bytes().get(at - 1).is_none_or(|b| !b.is_ascii_alphanumeric())
-    };
+    let starts_a_word =
+        |at: usize| at == 0 || lower.as_bytes().get(at - 1).is_none_or(|b| !b.is_ascii_alphanumeric());
     WORDS
         .iter()
-        .filter_map(|(word, vendor)| lower.match_indices(word).find(|(at, _)| starts_a_word(*at)).map(|(at, _)| (at, *vendor)))
+        .filter_map(|(word, vendor)| {
+            lower.match_indices(word).find(|(at, _)| starts_a_word(*at)).map(|(at, _)| (at, *vendor))
+        })
         .min_by_key(|(at, _)| *at)
         .map(|(_, vendor)| vendor)
 }
@@ -166,7 +169,12 @@ mod tests {
 
     #[test]
     fn classes_that_are_gpus() {
-        assert!(is_gpu_class(0x030000) && is_gpu_class(0x030200) && is_gpu_class(0x038000) && is_gpu_class(0x120000));
+        assert!(
+            is_gpu_class(0x030000)
+                && is_gpu_class(0x030200)
+                && is_gpu_class(0x038000)
+                && is_gpu_class(0x120000)
+        );
         assert!(!is_gpu_class(0x068000) && !is_gpu_class(0x040300) && !is_gpu_class(0x0b4000));
     }
 

@@ -12,6 +12,8 @@ pub trait Files: Sync {
     fn link(&self, path: &str) -> Option<String>;
     /// Does the path exist?
     fn exists(&self, path: &str) -> bool;
+    /// When it was last changed, as an opaque number; only equality means anything.
+    fn stamp(&self, path: &str) -> Option<u128>;
 }
 
 /// No kernel file that a probe reads is larger; what is gets cut.
@@ -28,7 +30,8 @@ impl Files for RealFiles {
 
     fn list(&self, path: &str) -> Vec<String> {
         let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
-        let mut names: Vec<String> = entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
+        let mut names: Vec<String> =
+            entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
         names.sort_unstable();
         names
     }
@@ -39,6 +42,11 @@ impl Files for RealFiles {
 
     fn exists(&self, path: &str) -> bool {
         Path::new(path).exists()
+    }
+
+    fn stamp(&self, path: &str) -> Option<u128> {
+        let changed = std::fs::metadata(path).ok()?.modified().ok()?;
+        changed.duration_since(std::time::UNIX_EPOCH).ok().map(|d| d.as_nanos())
     }
 }
 
@@ -93,6 +101,74 @@ impl Files for RecordedFiles {
 
     fn exists(&self, path: &str) -> bool {
         self.files.contains_key(path) || self.links.contains_key(path) || self.children(path).next().is_some()
+    }
+
+    fn stamp(&self, path: &str) -> Option<u128> {
+        self.exists(path).then_some(0)
+    }
+}
+
+/// Reads through to another source and keeps what was read.
+pub struct Recorder<'a> {
+    inner: &'a dyn Files,
+    kept: std::sync::Mutex<RecordedFiles>,
+}
+
+impl<'a> Recorder<'a> {
+    /// Records what is read from `inner`.
+    pub fn new(inner: &'a dyn Files) -> Self {
+        Recorder { inner, kept: std::sync::Mutex::default() }
+    }
+
+    /// Everything that was read so far.
+    pub fn into_recording(self) -> RecordedFiles {
+        self.kept.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
+    }
+
+    fn keep(&self, change: impl FnOnce(&mut RecordedFiles)) {
+        change(&mut self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
+    }
+}
+
+impl Files for Recorder<'_> {
+    fn read(&self, path: &str) -> Option<String> {
+        let text = self.inner.read(path)?;
+        self.keep(|kept| drop(kept.files.insert(path.to_owned(), text.clone())));
+        Some(text)
+    }
+
+    fn list(&self, path: &str) -> Vec<String> {
+        let names = self.inner.list(path);
+        // An entry that is never read must still be listed: an empty file stands for it.
+        self.keep(|kept| {
+            for name in &names {
+                let entry = format!("{}/{name}", path.trim_end_matches('/'));
+                if kept.children(&entry).next().is_none() {
+                    kept.files.entry(entry).or_default();
+                }
+            }
+        });
+        names
+    }
+
+    fn link(&self, path: &str) -> Option<String> {
+        let target = self.inner.link(path)?;
+        self.keep(|kept| drop(kept.links.insert(path.to_owned(), target.clone())));
+        Some(target)
+    }
+
+    fn exists(&self, path: &str) -> bool {
+        let there = self.inner.exists(path);
+        if there {
+            self.keep(|kept| {
+                kept.files.entry(path.to_owned()).or_default();
+            });
+        }
+        there
+    }
+
+    fn stamp(&self, path: &str) -> Option<u128> {
+        self.inner.stamp(path)
     }
 }
 

@@ -10,6 +10,7 @@ mod clinfo;
 mod csv;
 pub(crate) mod drm;
 pub(crate) mod kfd;
+mod loose_json;
 mod lspci;
 mod normalise;
 mod nvidia_list;
@@ -24,7 +25,8 @@ mod system_profiler;
 mod vulkaninfo;
 mod xpu_smi;
 
-pub use normalise::normalise;
+pub(crate) use lspci::judge_driver;
+pub use normalise::{decode, normalise};
 
 /// A format: one row, one file, one fixture folder.
 pub struct Format {
@@ -41,7 +43,11 @@ pub const FORMATS: [Format; 16] = [
     Format { name: "nvidia_table", produced_by: "nvidia-smi", parse: nvidia_table::parse },
     Format { name: "nvidia_list", produced_by: "nvidia-smi -L", parse: nvidia_list::parse },
     Format { name: "nvidia_query", produced_by: "nvidia-smi -q", parse: nvidia_query::parse },
-    Format { name: "nvidia_proc", produced_by: "/proc/driver/nvidia/{version,gpus/*/information}", parse: nvidia_proc::parse },
+    Format {
+        name: "nvidia_proc",
+        produced_by: "/proc/driver/nvidia/{version,gpus/*/information}",
+        parse: nvidia_proc::parse,
+    },
     Format { name: "lspci", produced_by: "lspci, lspci -nn, lspci -nnk", parse: lspci::parse },
     Format { name: "rocm_smi", produced_by: "rocm-smi, rocm-smi -a --json", parse: rocm_smi::parse },
     Format { name: "rocminfo", produced_by: "rocminfo, rocm_agent_enumerator", parse: rocminfo::parse },
@@ -51,7 +57,11 @@ pub const FORMATS: [Format; 16] = [
     Format { name: "vulkaninfo", produced_by: "vulkaninfo --summary", parse: vulkaninfo::parse },
     Format { name: "sycl_ls", produced_by: "sycl-ls", parse: sycl_ls::parse },
     Format { name: "xpu_smi", produced_by: "xpu-smi discovery", parse: xpu_smi::parse },
-    Format { name: "system_profiler", produced_by: "system_profiler SPDisplaysDataType", parse: system_profiler::parse },
+    Format {
+        name: "system_profiler",
+        produced_by: "system_profiler SPDisplaysDataType",
+        parse: system_profiler::parse,
+    },
     Format { name: "sysctl", produced_by: "sysctl hw machdep.cpu", parse: sysctl::parse },
     // Comma-separated lines without a header have the weakest anchors of all: last.
     Format { name: "csv", produced_by: "nvidia-smi --query-gpu=… --format=csv", parse: csv::parse },
@@ -60,7 +70,8 @@ pub const FORMATS: [Format; 16] = [
 /// Every report that the text holds, one per recognised format.
 pub fn reports(text: &str) -> Vec<Report> {
     let text = normalise(text);
-    let mut reports: Vec<Report> = FORMATS.iter().filter(|f| f.name != "csv").filter_map(|f| (f.parse)(&text)).collect();
+    let mut reports: Vec<Report> =
+        FORMATS.iter().filter(|f| f.name != "csv").filter_map(|f| (f.parse)(&text)).collect();
     if let Some(report) = csv::parse(&text)
         && (csv::has_header(&text) || reports.is_empty())
     {
@@ -103,9 +114,19 @@ pub(crate) fn is_absent(cell: &str) -> bool {
     let cell = cell.trim();
     let inner = cell.trim_start_matches('[').trim_end_matches(']');
     const WORDS: [&str; 9] = [
-        "", "n/a", "not supported", "not available", "unknown error", "err!", "none", "gpu is lost", "insufficient permissions",
+        "",
+        "n/a",
+        "not supported",
+        "not available",
+        "unknown error",
+        "err!",
+        "none",
+        "gpu is lost",
+        "insufficient permissions",
     ];
-    WORDS.contains(&inner.to_ascii_lowercase().as_str()) || inner.contains("deprecated") || inner == "GPU requires reset"
+    WORDS.contains(&inner.to_ascii_lowercase().as_str())
+        || inner.contains("deprecated")
+        || inner == "GPU requires reset"
 }
 
 /// The cell, unless it says "no value".
@@ -126,6 +147,10 @@ mod tests {
         assert_eq!(size_bytes("99999999999999999999 MiB"), None);
         assert_eq!(size_bytes("18446744073709551615 TiB"), None);
         assert_eq!(size_bytes("12"), None);
-        assert!(is_absent("[N/A]") && is_absent("[Requested functionality has been deprecated]") && !is_absent("0 %"));
+        assert!(
+            is_absent("[N/A]")
+                && is_absent("[Requested functionality has been deprecated]")
+                && !is_absent("0 %")
+        );
     }
 }

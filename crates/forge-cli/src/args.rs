@@ -1,0 +1,149 @@
+//! What can be typed? The table of commands and flags; help, man pages and completions are made from it.
+
+use std::path::PathBuf;
+
+use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
+
+const AFTER_HELP: &str = "\
+Exit codes: 0 done, 1 failed, 2 wrong usage.
+Results go to stdout, everything else to stderr. NO_COLOR is honoured.
+Settings: `gpuforge config list`; a flag wins over its environment variable,
+that over the settings file, that over the default.";
+
+/// Finds the compute a machine has and says what to use and why.
+#[derive(Debug, Parser)]
+#[command(name = "gpuforge", version, about, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(disable_help_subcommand = true)]
+pub(crate) struct Args {
+    /// Print one JSON document instead of text.
+    #[arg(long, global = true)]
+    pub(crate) json: bool,
+    /// Print results only: no warnings, no hints.
+    #[arg(short, long, global = true, conflicts_with = "verbose")]
+    pub(crate) quiet: bool,
+    /// Print every detail.
+    #[arg(short, long, global = true)]
+    pub(crate) verbose: bool,
+    /// When to colour the output.
+    #[arg(long, global = true, value_name = "WHEN")]
+    pub(crate) color: Option<When>,
+    /// What to do; nothing = a short status of this machine.
+    #[command(subcommand)]
+    pub(crate) command: Option<Command>,
+}
+
+/// When to colour.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum When {
+    /// On a terminal, unless NO_COLOR is set.
+    Auto,
+    /// Always, also into a pipe.
+    Always,
+    /// Never.
+    Never,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Detect this machine and say what gpuforge would use and why.
+    Demo,
+    /// List GPUs and CPU: of this machine, of a recording, or of text pasted from another machine.
+    Detect(Detect),
+    /// Show or clear the detection cache.
+    #[command(subcommand)]
+    Cache(Cache),
+    /// Show and change settings.
+    #[command(subcommand)]
+    Config(Config),
+    /// Print a completion script for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Write man pages into a folder.
+    #[command(name = "__man", hide = true)]
+    Man {
+        /// Folder, which is created.
+        dir: PathBuf,
+    },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Detect {
+    /// Detect anew and renew the cache.
+    #[arg(long)]
+    pub(crate) refresh: bool,
+    /// Neither read nor write the cache.
+    #[arg(long, conflicts_with = "refresh")]
+    pub(crate) no_cache: bool,
+    /// Read kernel files only: load no driver library, wake no device.
+    #[arg(long)]
+    pub(crate) no_wake: bool,
+    /// Say how long each phase and probe took.
+    #[arg(long)]
+    pub(crate) timings: bool,
+    /// The most that one probe may take (5s, 800ms).
+    #[arg(long, value_name = "TIME")]
+    pub(crate) probe_timeout: Option<String>,
+    /// Use this device: auto, cpu, a position, a bus id, a vendor or part of a name.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+    /// Detect and save what the probes read, without names and serial numbers.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["replay", "from", "refresh"])]
+    pub(crate) record: Option<PathBuf>,
+    /// Reproduce the inventory of a recording.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["from", "refresh", "no_cache", "no_wake"])]
+    pub(crate) replay: Option<PathBuf>,
+    /// Read the output of nvidia-smi, lspci, rocminfo, vulkaninfo… from a file, or from stdin with `-`.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with_all = ["refresh", "no_cache", "no_wake"],
+          long_help = from_help())]
+    pub(crate) from: Option<PathBuf>,
+}
+
+/// The formats come from the table of the parsers.
+fn from_help() -> String {
+    let mut help =
+        "Read text that was printed on another machine, from a file or from stdin with `-`. What it is, is \
+                    recognised; several outputs pasted together are merged:"
+            .to_owned();
+    for format in gpuforge::hardware::text::FORMATS {
+        help.push_str("\n  ");
+        help.push_str(format.produced_by);
+    }
+    help
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Cache {
+    /// List the cached detections.
+    Show,
+    /// Remove them all.
+    Clear,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// List every setting with its value and where it comes from.
+    List,
+    /// Print one value.
+    Get {
+        /// Name of the setting.
+        key: String,
+    },
+    /// Store a value in the settings file; comments in it are kept.
+    Set {
+        /// Name of the setting.
+        key: String,
+        /// New value.
+        value: String,
+    },
+    /// Remove a value from the settings file.
+    Unset {
+        /// Name of the setting.
+        key: String,
+    },
+    /// Open the settings file in $VISUAL or $EDITOR, and check it afterwards.
+    Edit,
+    /// Print where the settings file is.
+    Path,
+}

@@ -1,0 +1,26 @@
+//! Which command does what? One file each.
+
+use anyhow::Result;
+
+use crate::{args::Command, context::Context};
+
+mod cache;
+mod config;
+mod demo;
+mod detect;
+mod docs;
+pub(crate) mod probe;
+mod status;
+
+/// Runs one command.
+pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
+    match command {
+        None => status::run(context),
+        Some(Command::Demo) => demo::run(context),
+        Some(Command::Detect(args)) => detect::run(&args, context),
+        Some(Command::Cache(args)) => cache::run(&args, context),
+        Some(Command::Config(args)) => config::run(&args, context),
+        Some(Command::Completions { shell }) => docs::completions(shell, context),
+        Some(Command::Man { dir }) => docs::man(&dir, context),
+    }
+}

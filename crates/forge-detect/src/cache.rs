@@ -1,0 +1,299 @@
+//! What was found last time, and does it still hold? One small file per fingerprint of the machine.
+//!
+//! A fingerprint is everything that decides what a probe would find: boot id, kernel, PCI list with bound drivers,
+//! driver versions, Vulkan manifests, and this program's version. Files are written to a temporary name and renamed,
+//! carry a version and a checksum, and are ignored when anything about them is wrong: the worst that a broken cache
+//! can do is cost one detection. Several processes may read and write at once; the last writer wins with a whole file.
+
+use std::{
+    fs, io,
+    path::{Path, PathBuf},
+    time::{Duration, SystemTime, UNIX_EPOCH},
+};
+
+use serde::{Deserialize, Serialize};
+
+use crate::{
+    model::{Cpu, Gpu, Host, Warning},
+    overrides::Env,
+    probe::files::Files,
+};
+
+/// Version of the file format.
+const VERSION: u32 = 1;
+/// How many fingerprints are kept.
+pub const KEEP: usize = 8;
+const PREFIX: &str = "detect-";
+
+/// What a detection found, before limits, scores and overrides of the moment are applied.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Detected {
+    /// Merged devices.
+    pub gpus: Vec<Gpu>,
+    /// The processor without the limits of this process.
+    pub cpu: Cpu,
+    /// Operating system, container, WSL.
+    pub host: Host,
+    /// Driver version for the whole machine.
+    pub driver_version: Option<String>,
+    /// CUDA version the driver supports.
+    pub cuda_version: Option<String>,
+    /// Flavour of the NVIDIA kernel module.
+    pub kernel_module: Option<String>,
+    /// What the tools complained about while answering.
+    pub warnings: Vec<Warning>,
+}
+
+/// Where entries live and how long they hold.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Store {
+    dir: PathBuf,
+    ttl: Duration,
+}
+
+#[derive(Serialize, Deserialize)]
+struct Entry {
+    fingerprint: String,
+    created_s: f64,
+    detected: Detected,
+}
+
+/// What a look-up brought.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Lookup {
+    /// A whole entry that still holds, with its age.
+    Hit(Box<Detected>, Duration),
+    /// Nothing usable; the warning says when a file was there but broken.
+    Miss(Option<Warning>),
+}
+
+/// One entry as `gpuforge cache show` lists it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct EntryInfo {
+    /// File.
+    pub path: PathBuf,
+    /// Bytes on disk.
+    pub bytes: u64,
+    /// Seconds since it was written; `None` when it does not parse or lies in the future.
+    pub age_s: Option<f64>,
+    /// Names of its GPUs.
+    pub gpus: Vec<String>,
+    /// It would be used now.
+    pub current: bool,
+    /// What is wrong with it.
+    pub problem: Option<String>,
+}
+
+impl Store {
+    /// Entries in `dir` that hold for `ttl`; a zero `ttl` never hits.
+    pub fn new(dir: impl Into<PathBuf>, ttl: Duration) -> Self {
+        Store { dir: dir.into(), ttl }
+    }
+
+    /// The folder of the entries.
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// The entry of this fingerprint, if it is whole and not too old at `now`.
+    pub fn lookup(&self, fingerprint: &str, now: SystemTime) -> Lookup {
+        let path = self.path(fingerprint);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Lookup::Miss(None),
+            Err(e) => return Lookup::Miss(Some(warning(&path, &format!("cannot be read: {e}")))),
+        };
+        let entry = match decode(&bytes) {
+            Ok(entry) => entry,
+            Err(why) => {
+                return Lookup::Miss(Some(warning(&path, &format!("{why}; ignored and written anew"))));
+            }
+        };
+        if entry.fingerprint != fingerprint {
+            return Lookup::Miss(None);
+        }
+        match age(entry.created_s, now) {
+            Some(age) if age < self.ttl => {
+                // Least recently *used* is what is dropped first; failing to note the use harms nothing.
+                let _ = fs::File::options().append(true).open(&path).and_then(|f| f.set_modified(now));
+                Lookup::Hit(Box::new(entry.detected), age)
+            }
+            // Too old, or from a future that a clock set back has made.
+            _ => Lookup::Miss(None),
+        }
+    }
+
+    /// Keeps an entry and drops the least recently used beyond [`KEEP`].
+    pub fn store(&self, fingerprint: &str, detected: &Detected, now: SystemTime) -> io::Result<()> {
+        use io::Write as _;
+        let created_s = now.duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
+        let entry = Entry { fingerprint: fingerprint.to_owned(), created_s, detected: detected.clone() };
+        fs::create_dir_all(&self.dir)?;
+        let mut file = tempfile::Builder::new().prefix(".detect-").tempfile_in(&self.dir)?;
+        file.write_all(&encode(&entry)?)?;
+        file.persist(self.path(fingerprint)).map_err(|e| e.error)?;
+        self.prune();
+        Ok(())
+    }
+
+    /// Every entry; `fingerprint` is the machine's own.
+    pub fn entries(&self, fingerprint: &str, now: SystemTime) -> Vec<EntryInfo> {
+        let own = self.path(fingerprint);
+        let info = |path: PathBuf| {
+            let bytes = fs::read(&path).unwrap_or_default();
+            let decoded = decode(&bytes);
+            let (age, gpus, problem) = match decoded {
+                Ok(entry) => {
+                    let names = entry.detected.gpus.iter().map(|g| g.display_name().to_owned()).collect();
+                    (age(entry.created_s, now), names, None)
+                }
+                Err(why) => (None, Vec::new(), Some(why)),
+            };
+            let current = path == own && problem.is_none() && age.is_some_and(|a| a < self.ttl);
+            EntryInfo {
+                bytes: bytes.len() as u64,
+                age_s: age.map(|a| a.as_secs_f64()),
+                gpus,
+                current,
+                problem,
+                path,
+            }
+        };
+        self.files().into_iter().map(|(path, _)| info(path)).collect()
+    }
+
+    /// Removes every entry; returns how many.
+    pub fn clear(&self) -> io::Result<usize> {
+        let files = self.files();
+        for (path, _) in &files {
+            match fs::remove_file(path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+                _ => {}
+            }
+        }
+        Ok(files.len())
+    }
+
+    fn path(&self, fingerprint: &str) -> PathBuf {
+        self.dir.join(format!("{PREFIX}{:016x}.json", fnv1a(fingerprint.as_bytes())))
+    }
+
+    /// Entry files, most recently used first.
+    fn files(&self) -> Vec<(PathBuf, SystemTime)> {
+        let Ok(dir) = fs::read_dir(&self.dir) else { return Vec::new() };
+        let is_entry = |name: &str| name.starts_with(PREFIX) && name.ends_with(".json");
+        let mut files: Vec<(PathBuf, SystemTime)> = dir
+            .flatten()
+            .filter(|e| e.file_name().to_str().is_some_and(is_entry))
+            .map(|e| (e.path(), e.metadata().and_then(|m| m.modified()).unwrap_or(UNIX_EPOCH)))
+            .collect();
+        files.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
+        files
+    }
+
+    fn prune(&self) {
+        for (path, _) in self.files().into_iter().skip(KEEP) {
+            let _ = fs::remove_file(path);
+        }
+    }
+}
+
+fn warning(path: &Path, message: &str) -> Warning {
+    Warning { source: "cache".to_owned(), message: format!("{} {message}", path.display()), hint: None }
+}
+
+/// Age of something created at `created_s`; `None` when that lies in the future.
+fn age(created_s: f64, now: SystemTime) -> Option<Duration> {
+    let now = now.duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
+    Duration::try_from_secs_f64(now - created_s).ok()
+}
+
+/// `gpuforge-cache VERSION CHECKSUM LENGTH\n` and the entry as JSON.
+fn encode(entry: &Entry) -> io::Result<Vec<u8>> {
+    let body = serde_json::to_vec(entry)?;
+    let mut bytes = format!("gpuforge-cache {VERSION} {:016x} {}\n", fnv1a(&body), body.len()).into_bytes();
+    bytes.extend_from_slice(&body);
+    Ok(bytes)
+}
+
+fn decode(bytes: &[u8]) -> Result<Entry, String> {
+    let split = bytes.iter().position(|b| *b == b'\n').ok_or("is cut short")?;
+    let (head, body) = bytes.split_at_checked(split).ok_or("is cut short")?;
+    let body = body.get(1..).unwrap_or_default();
+    let head = std::str::from_utf8(head).map_err(|_| "is not a cache file")?;
+    let words: Vec<&str> = head.split(' ').collect();
+    let ["gpuforge-cache", version, checksum, length] = words.as_slice() else {
+        return Err("is not a cache file".to_owned());
+    };
+    if *version != VERSION.to_string() {
+        return Err(format!("has version {version}, this program writes {VERSION}"));
+    }
+    if *length != body.len().to_string() || *checksum != format!("{:016x}", fnv1a(body)) {
+        return Err("is damaged (checksum)".to_owned());
+    }
+    serde_json::from_slice(body).map_err(|e| format!("does not parse: {e}"))
+}
+
+/// FNV-1a: every step is a bijection of the state, so no single changed byte goes unnoticed. It guards against
+/// damage, not against malice: whoever can write this folder can write anything else of the user's.
+fn fnv1a(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// Everything that decides what probes would find. Reads a dozen small files, wakes nothing.
+pub fn fingerprint(files: &dyn Files, env: Env<'_>) -> String {
+    const MODULES: [&str; 6] = ["nvidia", "amdgpu", "i915", "xe", "nouveau", "radeon"];
+    const FOLDERS: [&str; 4] =
+        ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/lib/wsl/lib"];
+    const NODES: [&str; 4] = ["/dev/kfd", "/dev/nvidiactl", "/dev/dri", "/dev/dxg"];
+    const VARIABLES: [&str; 9] = [
+        "VK_ICD_FILENAMES",
+        "VK_DRIVER_FILES",
+        "VK_ADD_DRIVER_FILES",
+        "VK_LOADER_DRIVERS_SELECT",
+        "VK_LOADER_DRIVERS_DISABLE",
+        "LD_LIBRARY_PATH",
+        "WGPU_BACKEND",
+        "KUBERNETES_SERVICE_HOST",
+        crate::probe::isolate::FAULT_VARIABLE,
+    ];
+    let mut lines = vec![format!("gpuforge {} schema {}", env!("CARGO_PKG_VERSION"), crate::model::SCHEMA)];
+    let mut add = |what: &str, value: Option<String>| {
+        if let Some(value) = value {
+            lines.push(format!("{what}={}", value.trim()));
+        }
+    };
+    for path in
+        ["/proc/sys/kernel/random/boot_id", "/proc/sys/kernel/osrelease", "/proc/driver/nvidia/version"]
+    {
+        add(path, files.read(path));
+    }
+    add("pci", Some(files.list("/sys/bus/pci/devices").join(" ")));
+    // One file with the ids and bound drivers of all devices; reading each device's own would cost a call apiece.
+    add("ids", files.read("/proc/bus/pci/devices").map(|text| pci_ids_and_drivers(&text)));
+    for module in MODULES {
+        add(module, files.read(&format!("/sys/module/{module}/srcversion")));
+    }
+    for folder in FOLDERS {
+        add(folder, files.stamp(folder).map(|s| s.to_string()));
+    }
+    for node in NODES {
+        add(node, files.exists(node).then(String::new));
+    }
+    for variable in VARIABLES {
+        add(variable, env(variable));
+    }
+    lines.join("\n")
+}
+
+/// First two columns (address, ids) and the last (driver) of `/proc/bus/pci/devices`; the rest are resources.
+fn pci_ids_and_drivers(text: &str) -> String {
+    let line = |line: &str| {
+        let mut words = line.split('\t');
+        let (address, ids) = (words.next().unwrap_or(""), words.next().unwrap_or(""));
+        format!("{address}:{ids}:{}", words.next_back().unwrap_or(""))
+    };
+    text.lines().map(line).collect::<Vec<_>>().join(" ")
+}

@@ -1,0 +1,324 @@
+//! How much of the machine do control groups leave to this process? v1, v2, and both side by side.
+//!
+//! A limit of any group between the process and the root binds it, so the walk goes from the leaf up to the
+//! mount point and keeps the smallest. Inside a container the upper groups are out of sight; the mount point is
+//! then the highest group that can be asked.
+
+use crate::{probe::files::Files, text::size_bytes};
+
+/// What the control groups allow; `None` where none of them says anything.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Limits {
+    /// Processor time per wall time, in CPUs.
+    pub cpus: Option<f64>,
+    /// How many CPUs the cpuset holds, also when that is all of them.
+    pub cpuset: Option<u32>,
+    /// Memory, in bytes; a value above the machine's memory limits nothing and is left out.
+    pub memory_bytes: Option<u64>,
+    /// Which file said so, one line a limit.
+    pub origin: Vec<String>,
+}
+
+/// One line of `/proc/self/cgroup`.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Membership {
+    /// Controllers of a v1 hierarchy; empty for v2.
+    pub controllers: Vec<String>,
+    /// Where the process is, relative to the root of its cgroup namespace; may begin with `/..`.
+    pub path: String,
+}
+
+/// One line of `/proc/self/mountinfo`, as far as anyone here asks.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Mount {
+    /// The folder of the file system that is mounted.
+    pub root: String,
+    /// Where it is mounted.
+    pub point: String,
+    /// File system type.
+    pub fs: String,
+    /// Device or name.
+    pub source: String,
+    /// Options of the file system; for cgroup v1 they name the controllers.
+    pub options: String,
+}
+
+/// What a file's number means.
+#[derive(Clone, Copy)]
+enum Kind {
+    Quota,
+    Cpuset,
+    Memory,
+    /// `memory.high` throttles but never refuses: noted, not a limit.
+    High,
+}
+
+/// Files that state one limit together, and the v1 controller they belong to (empty: v2).
+struct Knob {
+    controller: &'static str,
+    files: &'static [&'static str],
+    kind: Kind,
+}
+
+const KNOBS: [Knob; 8] = [
+    Knob { controller: "", files: &["cpu.max"], kind: Kind::Quota },
+    Knob { controller: "", files: &["cpuset.cpus.effective"], kind: Kind::Cpuset },
+    Knob { controller: "", files: &["memory.max"], kind: Kind::Memory },
+    Knob { controller: "", files: &["memory.high"], kind: Kind::High },
+    // Joined by a blank the two read like cpu.max.
+    Knob { controller: "cpu", files: &["cpu.cfs_quota_us", "cpu.cfs_period_us"], kind: Kind::Quota },
+    Knob { controller: "cpuset", files: &["cpuset.effective_cpus"], kind: Kind::Cpuset },
+    Knob { controller: "cpuset", files: &["cpuset.cpus"], kind: Kind::Cpuset },
+    Knob { controller: "memory", files: &["memory.limit_in_bytes"], kind: Kind::Memory },
+];
+
+/// Hierarchies to look at: v2, and the v1 controllers that carry a limit of interest.
+const HIERARCHIES: [&str; 4] = ["", "cpu", "cpuset", "memory"];
+
+/// No real tree is deeper; a path of a million slashes is not worth a million reads.
+const DEPTH: usize = 64;
+
+/// v1 writes "no limit" as the largest multiple of the page size; every page size is above this.
+const UNLIMITED: u64 = 1 << 62;
+
+/// The CPUs a Linux kernel can be built for stay well below this.
+const MAX_CPUS: u32 = 1 << 16;
+
+/// Reads the limits that hold for this process.
+pub fn limits(files: &dyn Files) -> Limits {
+    let memberships = files.read("/proc/self/cgroup").map(|t| memberships(&t)).unwrap_or_default();
+    let mounts = files.read("/proc/self/mountinfo").map(|t| mounts(&t)).unwrap_or_default();
+    let total = files.read("/proc/meminfo").and_then(|t| mem_total(&t));
+    let mut smallest = Smallest::default();
+    for controller in HIERARCHIES {
+        let member = memberships.iter().find(|m| is_of(&m.controllers, controller));
+        let Some((leaf, top)) = member.and_then(|m| place(&m.path, controller, &mounts)) else { continue };
+        for dir in upward(leaf, &top).take(DEPTH) {
+            for knob in KNOBS.iter().filter(|k| k.controller == controller) {
+                smallest.take(knob, files, &dir, total);
+            }
+        }
+    }
+    smallest.into_limits()
+}
+
+/// The smallest value of each kind so far, and the file it is from.
+#[derive(Default)]
+struct Smallest {
+    quota: Option<(f64, String)>,
+    cpuset: Option<(u32, String)>,
+    memory: Option<(u64, String)>,
+    high: Option<(u64, String)>,
+}
+
+impl Smallest {
+    fn take(&mut self, knob: &Knob, files: &dyn Files, dir: &str, total: Option<u64>) {
+        let texts: Option<Vec<String>> =
+            knob.files.iter().map(|f| files.read(&format!("{dir}/{f}"))).collect();
+        let (Some(texts), Some(name)) = (texts, knob.files.first()) else { return };
+        let (text, path) = (texts.join(" "), format!("{dir}/{name}"));
+        match knob.kind {
+            Kind::Quota => keep(&mut self.quota, quota(&text), path),
+            Kind::Cpuset => keep(&mut self.cpuset, cpu_list(&text).map(|l| l.len() as u32), path),
+            Kind::Memory => keep(&mut self.memory, memory(&text, total), path),
+            Kind::High => keep(&mut self.high, memory(&text, total), path),
+        }
+    }
+
+    fn into_limits(self) -> Limits {
+        let origin = [
+            self.quota.as_ref().map(|(n, path)| format!("{path}: {} CPUs", hundredths(*n))),
+            self.cpuset.as_ref().map(|(n, path)| format!("{path}: {n} CPUs")),
+            self.memory.as_ref().map(|(n, path)| format!("{path}: {n} bytes")),
+            self.high.as_ref().map(|(n, path)| format!("{path}: slowed above {n} bytes, not a limit")),
+        ];
+        Limits {
+            cpus: self.quota.map(|(n, _)| n),
+            cpuset: self.cpuset.map(|(n, _)| n),
+            memory_bytes: self.memory.map(|(n, _)| n),
+            origin: origin.into_iter().flatten().collect(),
+        }
+    }
+}
+
+fn keep<T: PartialOrd>(slot: &mut Option<(T, String)>, value: Option<T>, path: String) {
+    if let Some(value) = value
+        && slot.as_ref().is_none_or(|(smallest, _)| value < *smallest)
+    {
+        *slot = Some((value, path));
+    }
+}
+
+/// A quota as people write it: `2.0`, `0.5`, `1.33`.
+pub(crate) fn hundredths(cpus: f64) -> String {
+    format!("{:?}", (cpus * 100.0).round() / 100.0)
+}
+
+/// Every line of `/proc/self/cgroup` that names a v1 controller or the v2 tree.
+pub fn memberships(text: &str) -> Vec<Membership> {
+    let lines = text.lines().filter_map(|line| {
+        let (id, rest) = line.split_once(':')?;
+        let (controllers, path) = rest.split_once(':')?;
+        id.trim().parse::<u32>().ok()?;
+        let controllers: Vec<String> =
+            controllers.split(',').filter(|c| !c.is_empty()).map(str::to_owned).collect();
+        path.starts_with('/').then(|| Membership { controllers, path: path.trim_end().to_owned() })
+    });
+    lines.collect()
+}
+
+/// Every well-formed line of `/proc/self/mountinfo`.
+pub fn mounts(text: &str) -> Vec<Mount> {
+    let lines = text.lines().filter_map(|line| {
+        let (left, right) = line.split_once(" - ")?;
+        let (mut left, mut right) = (left.split(' ').skip(3), right.split(' '));
+        let (root, point) = (unescape(left.next()?), unescape(left.next()?));
+        let (fs, source) = (right.next()?.to_owned(), unescape(right.next()?));
+        let options = right.next().unwrap_or_default().to_owned();
+        (root.starts_with('/') && point.starts_with('/')).then_some(Mount {
+            root,
+            point,
+            fs,
+            source,
+            options,
+        })
+    });
+    lines.collect()
+}
+
+/// mountinfo writes blanks, tabs, line ends and backslashes as three octal digits.
+fn unescape(field: &str) -> String {
+    const ESCAPES: [(&str, &str); 4] = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    ESCAPES.iter().fold(field.to_owned(), |text, (from, to)| text.replace(from, to))
+}
+
+fn is_of(controllers: &[String], controller: &str) -> bool {
+    if controller.is_empty() { controllers.is_empty() } else { controllers.iter().any(|c| c == controller) }
+}
+
+/// The folder of the group and the highest folder that may be asked.
+fn place(path: &str, controller: &str, mounts: &[Mount]) -> Option<(String, String)> {
+    let holds = |m: &&Mount| match controller {
+        "" => m.fs == "cgroup2",
+        name => m.fs == "cgroup" && m.options.split(',').any(|o| o == name),
+    };
+    // Of several mounts that hold the group, the one with the shortest root shows the most of its parents.
+    let seen = mounts.iter().filter(holds).filter_map(|m| Some((m, below(path, &m.root)?)));
+    let best = seen.min_by_key(|(m, _)| m.root.len());
+    // A path that the mount does not hold is one of another namespace: what is mounted stands for it.
+    let (mount, rest) = best.or_else(|| mounts.iter().find(holds).map(|m| (m, "")))?;
+    let top = mount.point.trim_end_matches('/');
+    Some((format!("{top}{}", rest.trim_end_matches('/')), top.to_owned()))
+}
+
+/// What of `path` lies below `root`; `None` when it lies elsewhere.
+fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
+    let rest = path.strip_prefix(root.trim_end_matches('/'))?;
+    let inside = rest.is_empty() || rest.starts_with('/');
+    (inside && !rest.split('/').any(|part| part == "..")).then_some(rest)
+}
+
+/// `leaf` and its parents up to and including `top`.
+fn upward(leaf: String, top: &str) -> impl Iterator<Item = String> {
+    let top = top.len();
+    std::iter::successors(Some(leaf), move |dir| {
+        let parent = dir.get(..dir.rfind('/')?)?;
+        (parent.len() >= top).then(|| parent.to_owned())
+    })
+}
+
+/// `200000 100000` → 2 CPUs; `max` and negative quotas are no limit.
+fn quota(text: &str) -> Option<f64> {
+    let mut words = text.split_ascii_whitespace();
+    let quota: u64 = words.next()?.parse().ok()?;
+    let period: u64 = words.next()?.parse().ok()?;
+    (quota > 0 && period > 0).then(|| quota as f64 / period as f64)
+}
+
+fn memory(text: &str, total: Option<u64>) -> Option<u64> {
+    let bytes: u64 = text.trim().parse().ok()?;
+    (bytes < UNLIMITED && total.is_none_or(|total| bytes <= total)).then_some(bytes)
+}
+
+/// `MemTotal` of `/proc/meminfo`, in bytes.
+pub(crate) fn mem_total(text: &str) -> Option<u64> {
+    text.lines().find_map(|line| size_bytes(line.strip_prefix("MemTotal:")?))
+}
+
+/// A list of CPUs as the kernel prints it (`0-3,8`), sorted; `None` when empty or not such a list, because a
+/// list of which only a part is understood would give a wrong count.
+pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
+    let range = |part: &str| {
+        let (first, last) = part.split_once('-').unwrap_or((part, part));
+        let (first, last): (u32, u32) = (first.parse().ok()?, last.parse().ok()?);
+        (first <= last && last < MAX_CPUS).then_some((first, last))
+    };
+    let mut ranges: Vec<(u32, u32)> = text.trim().split(',').map(range).collect::<Option<_>>()?;
+    ranges.sort_unstable();
+    let mut cpus = Vec::new();
+    for (first, last) in ranges {
+        let from = cpus.last().map_or(first, |seen: &u32| first.max(seen + 1));
+        cpus.extend(from..=last);
+    }
+    Some(cpus)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_cpus() {
+        assert_eq!(cpu_list("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(cpu_list("4-6,5-7,0"), Some(vec![0, 4, 5, 6, 7]));
+        for bad in ["", "\n", "3-1", "0-3,", "0,x", "-1", "0-65536", "0-4294967295"] {
+            assert_eq!(cpu_list(bad), None, "{bad:?}");
+        }
+    }
+
+    #[test]
+    fn quotas_at_their_edges() {
+        assert_eq!(quota("200000 100000\n"), Some(2.0));
+        assert_eq!(quota("1 100000"), Some(0.00001));
+        for none in ["max 100000", "-1 100000", "0 100000", "5 0", "5", "", "x y"] {
+            assert_eq!(quota(none), None, "{none:?}");
+        }
+        assert_eq!((hundredths(2.0), hundredths(1.333)), ("2.0".to_owned(), "1.33".to_owned()));
+    }
+
+    #[test]
+    fn memory_that_is_no_limit() {
+        assert_eq!(memory("1073741824\n", Some(1 << 30)), Some(1 << 30));
+        assert_eq!(memory("1073741825", Some(1 << 30)), None);
+        assert_eq!(memory("4611686018427387903", None), Some(UNLIMITED - 1));
+        assert_eq!(memory("4611686018427387904", None), None);
+        assert_eq!(memory("max", None), None);
+    }
+
+    #[test]
+    fn the_lines_of_the_kernel() {
+        let groups =
+            memberships("12:cpu,cpuacct:/a:b\n0::/user.slice\nx::/\n1:name=systemd\n::\n3:memory:relative\n");
+        let cpu = Membership { controllers: vec!["cpu".into(), "cpuacct".into()], path: "/a:b".into() };
+        assert_eq!(groups, [cpu, Membership { controllers: vec![], path: "/user.slice".into() }]);
+        let found = mounts(
+            "30 24 0:26 /../.. /sys/fs/my\\040group ro shared:9 - cgroup2 none rw\n1 2 3 / /x\n\n - a b c\n",
+        );
+        assert_eq!(found.len(), 1);
+        assert_eq!(
+            found.first().map(|m| (m.root.as_str(), m.point.as_str())),
+            Some(("/../..", "/sys/fs/my group"))
+        );
+    }
+
+    #[test]
+    fn the_way_up_ends_at_the_mount() {
+        let dirs: Vec<String> = upward("/cg/a/b".into(), "/cg").collect();
+        assert_eq!(dirs, ["/cg/a/b", "/cg/a", "/cg"]);
+        assert_eq!(upward(String::new(), "").count(), 1);
+        assert_eq!(below("/docker/7f", "/docker/7f"), Some(""));
+        assert_eq!(below("/docker/7fff", "/docker/7f"), None);
+        assert_eq!(below("/../../x", "/../.."), Some("/x"));
+        assert_eq!(below("/../other", "/"), None);
+    }
+}

@@ -1,0 +1,399 @@
+//! Which processor is this, and how much of it may this process use?
+//!
+//! [`read_static`] is what stays the same while the machine is up, [`apply_limits`] what this process was given.
+//! `/proc/cpuinfo` is read once; folders per CPU are only entered for what it does not tell.
+
+use crate::{
+    cgroup::{self, Limits, cpu_list},
+    model::{Cache, Cpu},
+    probe::files::Files,
+    text::size_bytes,
+};
+use std::collections::{BTreeMap, BTreeSet};
+
+const CPUS: &str = "/sys/devices/system/cpu";
+
+/// SIMD levels, widest first, and the flags that each needs. `avx512f` alone is not enough: Xeon Phi had it
+/// without the byte and word forms and without those for narrower vectors.
+const SIMD: [(&str, &[&str]); 9] = [
+    ("avx512", &["avx512f", "avx512bw", "avx512dq", "avx512vl"]),
+    ("avx2", &["avx2", "fma"]),
+    ("avx", &["avx"]),
+    ("sse4.2", &["sse4_2"]),
+    ("sse2", &["sse2"]),
+    ("sve2", &["sve2"]),
+    ("sve", &["sve"]),
+    ("neon", &["asimd"]),
+    ("neon", &["neon"]),
+];
+
+/// Lists of the threads of each core type on hybrid x86, and whether the type is the fast one.
+const CORE_TYPES: [(&str, bool); 3] = [
+    ("/sys/devices/cpu_core/cpus", true),
+    ("/sys/devices/cpu_atom/cpus", false),
+    ("/sys/devices/cpu_lowpower/cpus", false),
+];
+
+/// Implementer and part of ARM cores, as the registers give them: `/proc/cpuinfo` has no names there.
+const ARM_PARTS: [(u32, u32, &str); 38] = [
+    (0x41, 0xd03, "Cortex-A53"),
+    (0x41, 0xd04, "Cortex-A35"),
+    (0x41, 0xd05, "Cortex-A55"),
+    (0x41, 0xd07, "Cortex-A57"),
+    (0x41, 0xd08, "Cortex-A72"),
+    (0x41, 0xd09, "Cortex-A73"),
+    (0x41, 0xd0a, "Cortex-A75"),
+    (0x41, 0xd0b, "Cortex-A76"),
+    (0x41, 0xd0c, "Neoverse-N1"),
+    (0x41, 0xd0d, "Cortex-A77"),
+    (0x41, 0xd40, "Neoverse-V1"),
+    (0x41, 0xd41, "Cortex-A78"),
+    (0x41, 0xd42, "Cortex-A78AE"),
+    (0x41, 0xd44, "Cortex-X1"),
+    (0x41, 0xd46, "Cortex-A510"),
+    (0x41, 0xd47, "Cortex-A710"),
+    (0x41, 0xd48, "Cortex-X2"),
+    (0x41, 0xd49, "Neoverse-N2"),
+    (0x41, 0xd4d, "Cortex-A715"),
+    (0x41, 0xd4e, "Cortex-X3"),
+    (0x41, 0xd4f, "Neoverse-V2"),
+    (0x41, 0xd80, "Cortex-A520"),
+    (0x41, 0xd81, "Cortex-A720"),
+    (0x41, 0xd82, "Cortex-X4"),
+    (0x41, 0xd84, "Neoverse-V3"),
+    (0x41, 0xd85, "Cortex-X925"),
+    (0x41, 0xd87, "Cortex-A725"),
+    (0x41, 0xd8e, "Neoverse-N3"),
+    (0x46, 0x001, "A64FX"),
+    (0x48, 0xd01, "Kunpeng 920"),
+    (0x4e, 0x004, "NVIDIA Carmel"),
+    (0x51, 0x001, "Qualcomm Oryon"),
+    (0x61, 0x022, "Apple M1 Icestorm"),
+    (0x61, 0x023, "Apple M1 Firestorm"),
+    (0x61, 0x032, "Apple M2 Blizzard"),
+    (0x61, 0x033, "Apple M2 Avalanche"),
+    (0xc0, 0xac3, "AmpereOne"),
+    (0xc0, 0xac4, "AmpereOne A"),
+];
+
+/// One `processor` block of `/proc/cpuinfo`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Processor {
+    id: u32,
+    package: Option<u32>,
+    core: Option<u32>,
+    implementer: Option<u32>,
+    part: Option<u32>,
+}
+
+/// `/proc/cpuinfo`: what differs between processors, and the first value of everything else.
+#[derive(Debug, Default)]
+struct CpuInfo<'a> {
+    processors: Vec<Processor>,
+    fields: BTreeMap<&'a str, &'a str>,
+}
+
+/// A physical core and its hardware threads, lowest first.
+#[derive(Debug, PartialEq, Eq)]
+struct Core {
+    package: Option<u32>,
+    threads: Vec<u32>,
+}
+
+/// Threads whose cores are all alike, lowest first; a processor that is not hybrid has one class.
+#[derive(Debug, PartialEq, Eq)]
+struct Class {
+    fast: bool,
+    threads: Vec<u32>,
+}
+
+/// Processor and limits of this process, asked now.
+pub fn detect(files: &dyn Files) -> Cpu {
+    let mut cpu = read_static(files);
+    apply_limits(&mut cpu, &cgroup::limits(files), affinity());
+    // Systems without these files still know how many threads a program should start, and what it was built for.
+    cpu.available =
+        cpu.available.or_else(|| std::thread::available_parallelism().ok()?.get().try_into().ok());
+    cpu.arch = cpu.arch.or_else(|| Some(std::env::consts::ARCH.to_owned()));
+    cpu
+}
+
+/// What stays the same while the machine is up. `logical` counts threads that are online: one that is switched
+/// off (`nosmt`) is there for nobody.
+pub fn read_static(files: &dyn Files) -> Cpu {
+    let text = files.read("/proc/cpuinfo").unwrap_or_default();
+    let info = cpuinfo(&text);
+    let arch = arch(&info);
+    let online = online(files, &info);
+    let cores = cores_told(&info, &online).or_else(|| cores_asked(files, &online)).unwrap_or_default();
+    let classes = classes(files, arch, &cores, &online);
+    let packages: BTreeSet<u32> = cores.iter().filter_map(|c| c.package).collect();
+    let hybrid = |fast| (classes.len() > 1).then(|| count_cores(&classes, &cores, fast)).flatten();
+    Cpu {
+        brand: brand(&info),
+        arch: arch.map(str::to_owned),
+        sockets: count(packages.len()),
+        cores: count(cores.len()),
+        logical: count(online.len()),
+        performance_cores: hybrid(true),
+        efficiency_cores: hybrid(false),
+        simd: simd(&info).map(str::to_owned),
+        caches: caches(files, &classes, &online),
+        memory_bytes: files.read("/proc/meminfo").and_then(|t| cgroup::mem_total(&t)),
+        numa_nodes: count(numbered(&files.list("/sys/devices/system/node"), "node").len()),
+        ..Cpu::default()
+    }
+}
+
+/// Sets what of the processor and its memory is left to this process, and why it is not all.
+pub fn apply_limits(cpu: &mut Cpu, limits: &Limits, affinity: Option<u32>) {
+    let of = cpu.logical.map(|all| format!(" of {all}")).unwrap_or_default();
+    let quota = limits.cpus.map(|cpus| {
+        let threads = (cpus.ceil() as u32).max(1);
+        (threads, format!("cgroup quota of {} CPUs", cgroup::hundredths(cpus)))
+    });
+    let cpuset = limits.cpuset.map(|n| (n.max(1), format!("cgroup cpuset of {n}{of}")));
+    let affinity = affinity.map(|n| (n.max(1), format!("affinity mask of {n}{of}")));
+    // The kernel narrows the affinity mask to the cpuset: on a tie the cpuset is the cause, so it comes first.
+    let tightest = [cpuset, quota, affinity].into_iter().flatten().min_by_key(|(threads, _)| *threads);
+    cpu.available = cpu.logical.into_iter().chain(tightest.as_ref().map(|t| t.0)).min();
+    cpu.limited_by = tightest.filter(|(n, _)| cpu.logical.is_some_and(|all| *n < all)).map(|(_, why)| why);
+    cpu.memory_limit_bytes =
+        limits.memory_bytes.filter(|limit| cpu.memory_bytes.is_none_or(|all| *limit < all));
+}
+
+/// How many CPUs this thread may run on; `None` where the system has no such mask (or more CPUs than it holds).
+pub fn affinity() -> Option<u32> {
+    #[cfg(any(target_os = "linux", target_os = "android"))]
+    return rustix::thread::sched_getaffinity(None).ok().map(|set| set.count()).filter(|n| *n > 0);
+    #[cfg(not(any(target_os = "linux", target_os = "android")))]
+    None
+}
+
+/// Threads that can be given work, lowest first.
+fn online(files: &dyn Files, info: &CpuInfo<'_>) -> Vec<u32> {
+    let list = |name: &str| files.read(&format!("{CPUS}/{name}")).and_then(|t| cpu_list(&t));
+    let told: BTreeSet<u32> = info.processors.iter().map(|p| p.id).collect();
+    let told = (!told.is_empty()).then(|| told.into_iter().collect());
+    list("online").or(told).or_else(|| list("present")).unwrap_or_default()
+}
+
+/// A count, where nothing counted means nothing known.
+fn count(n: usize) -> Option<u32> {
+    u32::try_from(n).ok().filter(|n| *n > 0)
+}
+
+fn cpuinfo(text: &str) -> CpuInfo<'_> {
+    let mut info = CpuInfo::default();
+    for line in text.lines() {
+        let Some((key, value)) = line.split_once(':') else { continue };
+        let (key, value) = (key.trim(), value.trim());
+        if key == "processor" {
+            info.processors.extend(value.parse().ok().map(|id| Processor { id, ..Processor::default() }));
+            continue;
+        }
+        if !value.is_empty() {
+            info.fields.entry(key).or_insert(value);
+        }
+        let Some(last) = info.processors.last_mut() else { continue };
+        match key {
+            "physical id" => last.package = value.parse().ok(),
+            "core id" => last.core = value.parse().ok(),
+            "CPU implementer" => last.implementer = hex(value),
+            "CPU part" => last.part = hex(value),
+            _ => {}
+        }
+    }
+    info
+}
+
+fn hex(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
+}
+
+/// Which instruction set wrote this cpuinfo? By its keys: a recording may be from another machine.
+fn arch(info: &CpuInfo<'_>) -> Option<&'static str> {
+    let has = |key: &str, word: &str| info.fields.get(key).is_some_and(|v| v.split(' ').any(|w| w == word));
+    let begins = |key: &str, start: &str| info.fields.get(key).is_some_and(|v| v.starts_with(start));
+    let signs = [
+        (has("flags", "lm"), "x86_64"),
+        (has("flags", "fpu"), "x86"),
+        (has("Features", "asimd"), "aarch64"),
+        (info.fields.contains_key("CPU implementer"), "arm"),
+        (begins("isa", "rv64"), "riscv64"),
+        (begins("isa", "rv32"), "riscv32"),
+        (begins("cpu", "POWER") || begins("cpu", "PPC"), "powerpc64"),
+    ];
+    signs.into_iter().find_map(|(seen, name)| seen.then_some(name))
+}
+
+fn brand(info: &CpuInfo<'_>) -> Option<String> {
+    let field = |key: &str| info.fields.get(key).map(|v| (*v).to_owned());
+    let first = |text: String| text.split(',').next().map(|t| t.trim().to_owned());
+    // 32-bit programs on ARM are shown `ARMv8 Processor rev 1 (v8l)`, which names no processor.
+    let model = ["model name", "Model Name"].into_iter().find_map(field).filter(|m| !m.starts_with("ARMv"));
+    // `Hardware` and `Model` name the board, at times a wrong one: the cores themselves go first.
+    model
+        .or_else(|| arm_cores(info))
+        .or_else(|| field("Hardware"))
+        .or_else(|| field("Model"))
+        .or_else(|| field("uarch"))
+        .or_else(|| field("cpu").and_then(first))
+        .filter(|b| !b.is_empty())
+}
+
+/// `Cortex-A720 + Cortex-A520`, in order of appearance; `None` when one of them is not in the table.
+fn arm_cores(info: &CpuInfo<'_>) -> Option<String> {
+    let mut names: Vec<&str> = Vec::new();
+    for processor in &info.processors {
+        let id = (processor.implementer?, processor.part?);
+        let (.., name) = ARM_PARTS.iter().find(|(implementer, part, _)| (*implementer, *part) == id)?;
+        if !names.contains(name) {
+            names.push(name);
+        }
+    }
+    (!names.is_empty()).then(|| names.join(" + "))
+}
+
+fn simd(info: &CpuInfo<'_>) -> Option<&'static str> {
+    let flags = info.fields.get("flags").or_else(|| info.fields.get("Features"))?;
+    let flags: BTreeSet<&str> = flags.split_ascii_whitespace().collect();
+    SIMD.iter().find(|(_, needed)| needed.iter().all(|f| flags.contains(f))).map(|(name, _)| *name)
+}
+
+/// Cores as cpuinfo tells them; `None` where it leaves any out, or cannot be right.
+fn cores_told(info: &CpuInfo<'_>, online: &[u32]) -> Option<Vec<Core>> {
+    let mut cores: BTreeMap<(u32, u32), BTreeSet<u32>> = BTreeMap::new();
+    for processor in &info.processors {
+        cores.entry((processor.package?, processor.core?)).or_default().insert(processor.id);
+    }
+    // On packages of several dies, core ids repeat in each: more than two threads to a core are then asked for.
+    let sound = info.processors.len() == online.len() && cores.values().all(|threads| threads.len() <= 2);
+    let core = |((package, _), threads): ((u32, u32), BTreeSet<u32>)| Core {
+        package: Some(package),
+        threads: threads.into_iter().collect(),
+    };
+    sound.then(|| cores.into_iter().map(core).collect())
+}
+
+/// Cores by the topology folders, one or two reads a core; `None` when one of them does not tell.
+fn cores_asked(files: &dyn Files, online: &[u32]) -> Option<Vec<Core>> {
+    let mut cores: BTreeMap<(Option<u32>, u32, bool), Vec<u32>> = BTreeMap::new();
+    let mut seen = BTreeSet::new();
+    for cpu in online {
+        if seen.contains(cpu) {
+            continue;
+        }
+        let read = |name: &str| files.read(&format!("{CPUS}/cpu{cpu}/topology/{name}"));
+        let number = |name: &str| read(name).and_then(|t| t.trim().parse::<u32>().ok());
+        let siblings =
+            read("core_cpus_list").or_else(|| read("thread_siblings_list")).and_then(|t| cpu_list(&t));
+        let package = number("physical_package_id");
+        match siblings.filter(|s| s.contains(cpu)) {
+            Some(siblings) => {
+                seen.extend(siblings.iter().copied());
+                cores.insert((package, *cpu, true), siblings);
+            }
+            None => cores.entry((package, number("core_id")?, false)).or_default().push(*cpu),
+        }
+    }
+    Some(cores.into_iter().map(|((package, ..), threads)| Core { package, threads }).collect())
+}
+
+/// The kinds of core, fastest first.
+fn classes(files: &dyn Files, arch: Option<&str>, cores: &[Core], online: &[u32]) -> Vec<Class> {
+    let listed = CORE_TYPES.iter().filter_map(|(path, fast)| {
+        let mut threads = cpu_list(&files.read(path)?)?;
+        threads.retain(|t| online.binary_search(t).is_ok());
+        (!threads.is_empty()).then_some(Class { fast: *fast, threads })
+    });
+    let classes: Vec<Class> = match arch {
+        Some("x86_64" | "x86") => listed.collect(),
+        _ => by_capacity(files, cores),
+    };
+    if classes.len() > 1 { classes } else { vec![Class { fast: true, threads: online.to_vec() }] }
+}
+
+/// ARM and RISC-V: cores by what the scheduler holds them capable of; only the least capable count as slow.
+fn by_capacity(files: &dyn Files, cores: &[Core]) -> Vec<Class> {
+    let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for core in cores {
+        let Some(cpu) = core.threads.first() else { continue };
+        let capacity =
+            files.read(&format!("{CPUS}/cpu{cpu}/cpu_capacity")).and_then(|t| t.trim().parse().ok());
+        // Either every core has one or the kernel keeps none: no need to ask the rest.
+        let Some(capacity) = capacity else { return Vec::new() };
+        groups.entry(capacity).or_default().extend(&core.threads);
+    }
+    groups.values_mut().for_each(|threads| threads.sort_unstable());
+    let slowest = groups.keys().next().copied();
+    groups.into_iter().rev().map(|(c, threads)| Class { fast: Some(c) != slowest, threads }).collect()
+}
+
+fn count_cores(classes: &[Class], cores: &[Core], fast: bool) -> Option<u32> {
+    let holds =
+        |class: &Class, core: &Core| core.threads.iter().any(|t| class.threads.binary_search(t).is_ok());
+    let of = |core: &&Core| classes.iter().any(|class| class.fast == fast && holds(class, core));
+    count(cores.iter().filter(of).count())
+}
+
+/// Caches as the first thread of each class sees them; others of its class have the same.
+fn caches(files: &dyn Files, classes: &[Class], online: &[u32]) -> Vec<Cache> {
+    let mut found: Vec<Cache> = Vec::new();
+    let mut shared_by_all: BTreeSet<(u8, String)> = BTreeSet::new();
+    for class in classes {
+        let Some(cpu) = class.threads.first() else { continue };
+        for index in numbered(&files.list(&format!("{CPUS}/cpu{cpu}/cache")), "index") {
+            let Some((cache, sharers)) = cache(files, *cpu, index) else { continue };
+            let key = (cache.level, cache.kind.clone());
+            let within = sharers.iter().flatten().all(|t| class.threads.binary_search(t).is_ok());
+            if !within && !shared_by_all.insert(key) {
+                continue; // An outer cache that an earlier class has already shown.
+            }
+            let threads = if within { &class.threads } else { online };
+            let instances = sharers.and_then(|s| instances(files, index, &s, threads));
+            match found
+                .iter_mut()
+                .find(|c| (c.level, &c.kind, c.bytes) == (cache.level, &cache.kind, cache.bytes))
+            {
+                Some(same) => {
+                    same.instances = same.instances.zip(instances).map(|(a, b)| a.saturating_add(b))
+                }
+                None => found.push(Cache { instances, ..cache }),
+            }
+        }
+    }
+    found.sort_by(|a, b| (a.level, &a.kind).cmp(&(b.level, &b.kind)));
+    found
+}
+
+/// One cache, and the threads that share it.
+fn cache(files: &dyn Files, cpu: u32, index: u32) -> Option<(Cache, Option<Vec<u32>>)> {
+    let read = |name: &str| files.read(&format!("{CPUS}/cpu{cpu}/cache/index{index}/{name}"));
+    let kind = read("type")?.trim().to_ascii_lowercase();
+    ["data", "instruction", "unified"].contains(&kind.as_str()).then_some(())?;
+    let level = read("level")?.trim().parse().ok()?;
+    let bytes = size_bytes(&format!("{}B", read("size")?.trim()))?; // the kernel writes `48K`
+    Some((Cache { level, kind, bytes, instances: None }, read("shared_cpu_list").and_then(|t| cpu_list(&t))))
+}
+
+/// How many such caches `threads` have: by division where that is exact, else by going from one to the next
+/// (a package with cores fused off, an uneven slice of a server).
+fn instances(files: &dyn Files, index: u32, sharers: &[u32], threads: &[u32]) -> Option<u32> {
+    if threads.len().is_multiple_of(sharers.len()) {
+        return count(threads.len() / sharers.len());
+    }
+    let mut left: BTreeSet<u32> = threads.iter().copied().collect();
+    let mut instances = 0;
+    while let Some(cpu) = left.pop_first() {
+        let list = cpu_list(&files.read(&format!("{CPUS}/cpu{cpu}/cache/index{index}/shared_cpu_list"))?)?;
+        list.iter().for_each(|t| _ = left.remove(t));
+        instances += 1;
+    }
+    count(instances)
+}
+
+/// Entries `stemN` of a folder, by number.
+fn numbered(names: &[String], stem: &str) -> BTreeSet<u32> {
+    names.iter().filter_map(|n| n.strip_prefix(stem)?.parse().ok()).collect()
+}

@@ -1,0 +1,279 @@
+//! Which surroundings decide whether a device can be reached? Kernel, container, WSL, hypervisor.
+
+use crate::{cgroup, model::Host, probe::files::Files};
+
+/// Evidence of a container.
+enum Sign {
+    /// The variable is set.
+    Variable(&'static str),
+    /// The variable's value names the container.
+    VariableNames(&'static str),
+    /// The file is there.
+    File(&'static str),
+    /// The file's text names the container.
+    FileNames(&'static str),
+    /// The groups of process 1 or the mounts that a container engine makes speak of it.
+    Mentioned(&'static str),
+    /// The kernel's release or version speaks of it.
+    KernelSays(&'static str),
+}
+
+/// First match wins: what is said on purpose before what is left lying about, an orchestrator before its engine.
+const CONTAINERS: [(Sign, &str); 13] = [
+    (Sign::Variable("KUBERNETES_SERVICE_HOST"), "kubernetes"),
+    (Sign::File("/run/.containerenv"), "podman"),
+    (Sign::File("/.dockerenv"), "docker"),
+    (Sign::VariableNames("container"), ""),
+    (Sign::FileNames("/run/systemd/container"), ""),
+    (Sign::Variable("APPTAINER_CONTAINER"), "apptainer"),
+    (Sign::Variable("SINGULARITY_CONTAINER"), "apptainer"),
+    (Sign::Mentioned("kubepods"), "kubernetes"),
+    (Sign::Mentioned("libpod"), "podman"),
+    (Sign::Mentioned("docker"), "docker"),
+    (Sign::Mentioned("containerd"), "containerd"),
+    (Sign::Mentioned("lxc"), "lxc"),
+    (Sign::KernelSays("gvisor"), "gvisor"),
+];
+
+/// Mounts that an engine makes for a container. Others prove nothing: a host that runs containers lists all
+/// their file systems too.
+const ENGINE_MOUNTS: [&str; 5] = ["/", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/proc/cpuinfo"];
+
+/// How the firmware's vendor and product begin (empty: anything) and whose they are; first match wins.
+const HYPERVISORS: [(&str, &str, &str); 13] = [
+    ("Amazon EC2", "", "amazon-ec2"),
+    ("", "Google Compute Engine", "google-compute-engine"),
+    ("Microsoft Corporation", "Virtual Machine", "hyper-v"),
+    ("VMware", "", "vmware"),
+    ("innotek", "", "virtualbox"),
+    ("", "VirtualBox", "virtualbox"),
+    ("Parallels", "", "parallels"),
+    ("Xen", "", "xen"),
+    ("", "Bochs", "bochs"),
+    ("Bochs", "", "bochs"),
+    ("", "KVM", "kvm"),
+    ("KVM", "", "kvm"),
+    ("QEMU", "", "qemu"),
+];
+
+/// Reads the surroundings; `env` looks up a variable.
+pub fn read(files: &dyn Files, env: &dyn Fn(&str) -> Option<String>) -> Host {
+    let kernel = line(files, "/proc/sys/kernel/osrelease");
+    let wsl = kernel.as_deref().and_then(wsl);
+    Host {
+        // Only Linux has the release file; a recording of one must not be named after where it is read.
+        os: Some(if kernel.is_some() { "linux" } else { std::env::consts::OS }.to_owned()),
+        container: container(files, env, kernel.as_deref()),
+        hypervisor: hypervisor(files, wsl),
+        kernel,
+        wsl,
+    }
+}
+
+/// First line of a file, unless it is empty.
+fn line(files: &dyn Files, path: &str) -> Option<String> {
+    let text = files.read(path)?;
+    text.lines().next().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty())
+}
+
+/// 1 or 2, by the kernel's release.
+fn wsl(release: &str) -> Option<u8> {
+    let release = release.to_ascii_lowercase();
+    let second = ["wsl2", "microsoft-standard"].iter().any(|word| release.contains(word));
+    if second { Some(2) } else { release.contains("microsoft").then_some(1) }
+}
+
+fn container(
+    files: &dyn Files,
+    env: &dyn Fn(&str) -> Option<String>,
+    release: Option<&str>,
+) -> Option<String> {
+    let mentions = mentions(files);
+    let kernel =
+        format!("{} {}", release.unwrap_or_default(), line(files, "/proc/version").unwrap_or_default());
+    let kernel = kernel.to_ascii_lowercase();
+    let set = |variable: &str| env(variable).filter(|v| !v.trim().is_empty());
+    CONTAINERS.iter().find_map(|(sign, name)| {
+        let name = || (*name).to_owned();
+        match sign {
+            Sign::Variable(variable) => set(variable).map(|_| name()),
+            Sign::VariableNames(variable) => set(variable).and_then(|v| named(&v)),
+            Sign::File(path) => files.exists(path).then(name),
+            Sign::FileNames(path) => line(files, path).and_then(|v| named(&v)),
+            Sign::Mentioned(word) => mentions.contains(word).then(name),
+            Sign::KernelSays(word) => kernel.contains(word).then(name),
+        }
+    })
+}
+
+/// A container's name for itself. `wsl` is answered elsewhere and hides no devices.
+fn named(value: &str) -> Option<String> {
+    let value = value.trim().to_ascii_lowercase();
+    let word = !value.is_empty()
+        && value.len() <= 32
+        && value.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+    (word && value != "wsl").then_some(value)
+}
+
+/// All text in which an engine would leave its name.
+fn mentions(files: &dyn Files) -> String {
+    let mut text = files.read("/proc/1/cgroup").unwrap_or_default();
+    let mounts = files.read("/proc/self/mountinfo").map(|t| cgroup::mounts(&t)).unwrap_or_default();
+    for mount in mounts.iter().filter(|m| ENGINE_MOUNTS.contains(&m.point.as_str())) {
+        for part in [&mount.root, &mount.source, &mount.options] {
+            text.push('\n');
+            text.push_str(part);
+        }
+    }
+    text
+}
+
+fn hypervisor(files: &dyn Files, wsl: Option<u8>) -> Option<String> {
+    let vendor = line(files, "/sys/class/dmi/id/sys_vendor").unwrap_or_default();
+    let product = line(files, "/sys/class/dmi/id/product_name").unwrap_or_default();
+    // The whole machine, rented without a hypervisor, carries the same vendor.
+    let bare = product.ends_with(".metal") || product.contains(".metal-");
+    let row = HYPERVISORS.iter().find(|(v, p, _)| begins(&vendor, v) && begins(&product, p) && !bare);
+    row.map(|(.., name)| (*name).to_owned())
+        .or_else(|| line(files, "/sys/hypervisor/type"))
+        // WSL 2 shows no firmware tables, but it is always a guest of Hyper-V.
+        .or_else(|| (wsl == Some(2)).then(|| "hyper-v".to_owned()))
+        .or_else(|| flagged(&files.read("/proc/cpuinfo")?).then(|| "unknown hypervisor".to_owned()))
+}
+
+/// Does `text` begin with `word`, and the word end there?
+fn begins(text: &str, word: &str) -> bool {
+    let rest = text.strip_prefix(word);
+    rest.is_some_and(|r| word.is_empty() || !r.starts_with(|c: char| c.is_alphanumeric()))
+}
+
+fn flagged(cpuinfo: &str) -> bool {
+    let flags = cpuinfo.lines().find(|l| l.starts_with("flags"));
+    flags.is_some_and(|l| l.split_ascii_whitespace().any(|f| f == "hypervisor"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::files::RecordedFiles;
+    use proptest::prelude::*;
+
+    const RELEASE: &str = "/proc/sys/kernel/osrelease";
+    const MOUNTS: &str = "/proc/self/mountinfo";
+
+    fn host(files: &[(&str, &str)], env: &[(&str, &str)]) -> Host {
+        let lookup = |name: &str| env.iter().find(|(k, _)| *k == name).map(|(_, v)| (*v).to_owned());
+        read(&RecordedFiles::of(files), &lookup)
+    }
+
+    #[track_caller]
+    fn check_container(files: &[(&str, &str)], env: &[(&str, &str)], expected: Option<&str>) {
+        assert_eq!(host(files, env).container.as_deref(), expected);
+    }
+
+    #[track_caller]
+    fn check_hypervisor(vendor: &str, product: &str, expected: Option<&str>) {
+        let files = [("/sys/class/dmi/id/sys_vendor", vendor), ("/sys/class/dmi/id/product_name", product)];
+        assert_eq!(host(&files, &[]).hypervisor.as_deref(), expected);
+    }
+
+    #[test]
+    fn containers_by_every_sign() {
+        let in_docker = [("/.dockerenv", "")];
+        check_container(&in_docker, &[], Some("docker"));
+        check_container(&in_docker, &[("KUBERNETES_SERVICE_HOST", "10.96.0.1")], Some("kubernetes"));
+        check_container(&[("/run/.containerenv", ""), ("/.dockerenv", "")], &[], Some("podman"));
+        check_container(&[], &[("container", "lxc")], Some("lxc"));
+        check_container(&[("/run/systemd/container", "systemd-nspawn\n")], &[], Some("systemd-nspawn"));
+        check_container(&[], &[("APPTAINER_CONTAINER", "/images/a.sif")], Some("apptainer"));
+        check_container(&[], &[("SINGULARITY_CONTAINER", "/images/a.sif")], Some("apptainer"));
+        check_container(
+            &[("/proc/1/cgroup", "4:memory:/kubepods/burstable/pod1/docker-9c\n")],
+            &[],
+            Some("kubernetes"),
+        );
+        check_container(&[("/proc/1/cgroup", "0::/machine.slice/libpod-44.scope\n")], &[], Some("podman"));
+        check_container(
+            &[("/proc/1/cgroup", "0::/system.slice/containerd.service/7\n")],
+            &[],
+            Some("containerd"),
+        );
+        check_container(&[("/proc/1/cgroup", "2:cpu:/lxc.payload.web\n")], &[], Some("lxc"));
+        check_container(&[("/proc/version", "Linux version 4.19.0-gVisor #1\n")], &[], Some("gvisor"));
+        check_container(&[(RELEASE, "4.19.0-gvisor\n")], &[], Some("gvisor"));
+    }
+
+    #[test]
+    fn what_is_no_container() {
+        check_container(&[("/proc/1/cgroup", "0::/init.scope\n")], &[("container", " ")], None);
+        check_container(&[("/run/systemd/container", "wsl\n")], &[], None);
+        check_container(&[], &[("container", "two words")], None);
+        // A host that runs docker: the file systems of its containers are mounted, its own root is not one.
+        let host_mounts = "21 1 8:2 / / rw - ext4 /dev/sda2 rw\n90 21 0:50 / /var/lib/docker/overlay2/ab/merged rw - overlay overlay rw\n";
+        check_container(&[(MOUNTS, host_mounts)], &[], None);
+        let inside = "700 600 0:50 / / rw - overlay overlay rw,lowerdir=/var/lib/docker/overlay2/l/AA\n";
+        check_container(&[(MOUNTS, inside)], &[], Some("docker"));
+    }
+
+    #[test]
+    fn wsl_by_its_kernel() {
+        let of = |release: &str| host(&[(RELEASE, release)], &[]);
+        assert_eq!(of("5.15.153.1-microsoft-standard-WSL2\n").wsl, Some(2));
+        assert_eq!(of("4.19.104-microsoft-standard").wsl, Some(2));
+        assert_eq!(of("4.4.0-18362-Microsoft").wsl, Some(1));
+        assert_eq!(of("6.8.0-45-generic").wsl, None);
+        let second = of("5.15.153.1-microsoft-standard-WSL2\n");
+        assert_eq!(second.kernel.as_deref(), Some("5.15.153.1-microsoft-standard-WSL2"));
+        assert_eq!((second.hypervisor.as_deref(), second.os.as_deref()), (Some("hyper-v"), Some("linux")));
+    }
+
+    #[test]
+    fn hypervisors_by_firmware() {
+        check_hypervisor("QEMU\n", "Standard PC (i440FX + PIIX, 1996)\n", Some("qemu"));
+        check_hypervisor("Red Hat", "KVM", Some("kvm"));
+        check_hypervisor("VMware, Inc.", "VMware7,1", Some("vmware"));
+        check_hypervisor("innotek GmbH", "VirtualBox", Some("virtualbox"));
+        check_hypervisor("Microsoft Corporation", "Virtual Machine", Some("hyper-v"));
+        check_hypervisor("Microsoft Corporation", "Surface Laptop 4", None);
+        check_hypervisor("Amazon EC2", "g5.xlarge", Some("amazon-ec2"));
+        check_hypervisor("Amazon EC2", "m7i.metal-48xl", None);
+        check_hypervisor("Google", "Google Compute Engine", Some("google-compute-engine"));
+        check_hypervisor("Xen", "HVM domU", Some("xen"));
+        check_hypervisor("Xenon Systems", "Radon", None);
+        check_hypervisor("Parallels International GmbH.", "Parallels Virtual Platform", Some("parallels"));
+        check_hypervisor("Bochs", "Bochs", Some("bochs"));
+    }
+
+    #[test]
+    fn hypervisors_without_firmware() {
+        let of = |path, text| host(&[(path, text)], &[]).hypervisor;
+        assert_eq!(of("/sys/hypervisor/type", "xen\n").as_deref(), Some("xen"));
+        assert_eq!(
+            of("/proc/cpuinfo", "processor\t: 0\nflags\t\t: fpu hypervisor avx\n").as_deref(),
+            Some("unknown hypervisor")
+        );
+        assert_eq!(of("/proc/cpuinfo", "flags\t\t: fpu avx\n"), None);
+    }
+
+    #[test]
+    fn nothing_to_read_is_nothing_known() {
+        let os = Some(std::env::consts::OS.to_owned());
+        assert_eq!(host(&[], &[]), Host { os, ..Host::default() });
+    }
+
+    proptest! {
+        #[test]
+        fn arbitrary_text_does_not_panic(text in "\\PC{0,80}", raw in any::<String>(), variable in any::<String>()) {
+            let paths = [
+                RELEASE, MOUNTS, "/proc/version", "/proc/1/cgroup", "/proc/cpuinfo", "/run/systemd/container",
+                "/sys/hypervisor/type", "/sys/class/dmi/id/sys_vendor", "/sys/class/dmi/id/product_name",
+            ];
+            let mount = format!("1 2 0:3 {text} {text} rw - {raw} {text}");
+            for content in [&text, &raw, &mount] {
+                let files: Vec<(&str, &str)> = paths.iter().map(|p| (*p, content.as_str())).collect();
+                read(&RecordedFiles::of(&files), &|_| Some(variable.clone()));
+                read(&RecordedFiles::of(&files), &|_| None);
+            }
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! Which devices do environment variables hide or choose? Pure; the variables come in as a function.
+
+use crate::model::{Best, Gpu, GpuType, Override, Usable, Vendor, Warning};
+
+/// Reads an environment variable; a test or a recording can stand in.
+pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
+
+/// Variables that change what may be used, also the ones that are only recorded.
+pub const VARIABLES: [&str; 6] = [
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "CUDA_DEVICE_ORDER",
+    "GPUFORGE_DEVICE",
+    "GPUFORGE_CPU_ONLY",
+];
+
+/// A yes in the form people write one: `1`, `true`, `yes`, `on`.
+pub fn is_on(value: &str) -> bool {
+    matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
+}
+
+/// Marks the devices that the vendors' variables hide; says what each variable does here.
+pub fn hide(gpus: &mut [Gpu], env: Env<'_>) -> Vec<Override> {
+    const ROWS: [(&str, Vendor); 3] = [
+        ("CUDA_VISIBLE_DEVICES", Vendor::Nvidia),
+        ("ROCR_VISIBLE_DEVICES", Vendor::Amd),
+        ("HIP_VISIBLE_DEVICES", Vendor::Amd),
+    ];
+    let mut seen = Vec::new();
+    for (variable, vendor) in ROWS {
+        let Some(value) = env(variable) else { continue };
+        let effect = hide_all_but(gpus, vendor, variable, &value);
+        seen.push(Override { variable: variable.to_owned(), value, effect });
+    }
+    seen
+}
+
+/// Both runtimes read a comma-separated list of positions or identifiers, and stop at the first that names nothing.
+/// Positions count the devices of the vendor that are still visible, so HIP's list counts within ROCR's.
+fn hide_all_but(gpus: &mut [Gpu], vendor: Vendor, variable: &str, value: &str) -> String {
+    let own: Vec<usize> = gpus
+        .iter()
+        .enumerate()
+        .filter(|(_, g)| g.vendor == Some(vendor) && g.hidden_by.is_none() && g.kind != GpuType::Software)
+        .map(|(i, _)| i)
+        .collect();
+    let mut kept = Vec::new();
+    for entry in value.split(',').map(str::trim) {
+        let by_position = entry.parse::<usize>().ok().and_then(|n| own.get(n).copied());
+        let by_id = || own.iter().copied().find(|i| gpus.get(*i).is_some_and(|g| has_id(g, entry)));
+        match by_position.or_else(by_id) {
+            Some(index) if !kept.contains(&index) => kept.push(index),
+            // A repeated entry empties CUDA's list; an unknown one ends it.
+            Some(_) => kept.clear(),
+            None => break,
+        }
+    }
+    let hidden = own.iter().filter(|i| !kept.contains(i)).count();
+    for index in own.iter().filter(|i| !kept.contains(i)) {
+        if let Some(gpu) = gpus.get_mut(*index) {
+            gpu.hidden_by = Some(variable.to_owned());
+        }
+    }
+    match (own.len(), hidden) {
+        (0, _) => format!("no effect: there is no {} GPU", vendor_word(vendor)),
+        (_, 0) => "hides nothing".to_owned(),
+        (all, hidden) => format!("hides {hidden} of {all} {} GPUs", vendor_word(vendor)),
+    }
+}
+
+fn has_id(gpu: &Gpu, entry: &str) -> bool {
+    // CUDA accepts any unambiguous start of an identifier; MIG entries name their slice's parent.
+    let wanted = entry.strip_prefix("MIG-").unwrap_or(entry);
+    wanted.len() >= 8 && gpu.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(wanted))
+}
+
+fn vendor_word(vendor: Vendor) -> &'static str {
+    match vendor {
+        Vendor::Nvidia => "NVIDIA",
+        Vendor::Amd => "AMD",
+        Vendor::Intel => "Intel",
+        Vendor::Apple => "Apple",
+        Vendor::Other => "other",
+    }
+}
+
+/// What the user asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Wish {
+    /// No wish: the measured or scored choice stands.
+    Auto,
+    /// The processor only, with the variable or setting that said so.
+    Cpu(String),
+    /// A device by its position in the inventory.
+    Gpu(usize),
+    /// It names nothing that is here.
+    Nothing(String),
+}
+
+/// Reads a wish: `auto`, `cpu`, a position, a bus id, a vendor, or part of a name.
+pub fn wish(text: &str, gpus: &[Gpu]) -> Wish {
+    let text = text.trim();
+    match text.to_ascii_lowercase().as_str() {
+        "" | "auto" => return Wish::Auto,
+        "cpu" | "none" => return Wish::Cpu(text.to_owned()),
+        _ => {}
+    }
+    let position = text.strip_prefix("gpu").unwrap_or(text).trim_start_matches(':').parse::<usize>().ok();
+    // "4090" is a model, not a position, on any machine with fewer GPUs.
+    if let Some(position) = position.filter(|p| *p < gpus.len()) {
+        return Wish::Gpu(position);
+    }
+    let lower = text.to_ascii_lowercase();
+    let address = crate::pci::bus_id(text);
+    let fits = |gpu: &Gpu| {
+        (address.is_some() && gpu.bus_id == address)
+            || gpu.vendor.is_some_and(|v| v != Vendor::Other && vendor_word(v).eq_ignore_ascii_case(&lower))
+            || gpu.display_name().to_ascii_lowercase().contains(&lower)
+    };
+    // Among several that fit, the one that would be chosen anyway.
+    let mut fitting: Vec<(usize, &Gpu)> = gpus.iter().enumerate().filter(|(_, g)| fits(g)).collect();
+    fitting.sort_by_key(|(i, g)| {
+        (g.hidden_by.is_some(), g.usable_for_compute != Usable::Yes, std::cmp::Reverse(g.score), *i)
+    });
+    fitting.first().map_or_else(|| Wish::Nothing(text.to_owned()), |(i, _)| Wish::Gpu(*i))
+}
+
+/// The choice after `GPUFORGE_CPU_ONLY` and a wish: an explicit one always wins, an impossible one is said.
+pub fn choose(
+    gpus: &[Gpu],
+    scored: (Option<Best>, String),
+    cpu_only: Option<&str>,
+    wanted: Option<(&str, &str)>,
+) -> (Option<Best>, String, Option<Warning>) {
+    if let Some(origin) = cpu_only {
+        return (None, format!("{origin} asks for the processor"), None);
+    }
+    let Some((origin, text)) = wanted else { return (scored.0, scored.1, None) };
+    match wish(text, gpus) {
+        Wish::Auto => (scored.0, scored.1, None),
+        Wish::Cpu(_) => (None, format!("{origin} asks for the processor"), None),
+        Wish::Gpu(index) => {
+            let Some(gpu) = gpus.get(index) else { return (scored.0, scored.1, None) };
+            let reason = format!("{origin}={text} asks for it");
+            let doubt = (gpu.usable_for_compute == Usable::No).then(|| Warning {
+                source: origin.to_owned(),
+                message: format!(
+                    "{} is not usable: {}",
+                    gpu.display_name(),
+                    gpu.usable_reason.as_deref().unwrap_or("reason unknown")
+                ),
+                hint: Some("unset it to let gpuforge choose".to_owned()),
+            });
+            let best = Best {
+                index,
+                name: gpu.display_name().to_owned(),
+                bus_id: gpu.bus_id.clone(),
+                reason: reason.clone(),
+            };
+            (Some(best), reason, doubt)
+        }
+        Wish::Nothing(text) => {
+            let names: Vec<&str> = gpus.iter().map(Gpu::display_name).collect();
+            let warning = Warning {
+                source: origin.to_owned(),
+                message: format!(
+                    "{text:?} names no device of this machine ({})",
+                    if names.is_empty() { "no GPU".into() } else { names.join(", ") }
+                ),
+                hint: Some("use auto, cpu, a position, a bus id, a vendor or part of a name".to_owned()),
+            };
+            (scored.0, scored.1, Some(warning))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn gpus() -> Vec<Gpu> {
+        let make = |vendor, name: &str, bus: &str, uuid: &str| Gpu {
+            vendor: Some(vendor),
+            name: Some(name.to_owned()),
+            bus_id: Some(bus.to_owned()),
+            uuid: Some(uuid.to_owned()),
+            usable_for_compute: Usable::Yes,
+            score: Some(50),
+            ..Gpu::default()
+        };
+        vec![
+            make(Vendor::Intel, "UHD Graphics 770", "0000:00:02.0", ""),
+            make(Vendor::Nvidia, "RTX 3090", "0000:01:00.0", "GPU-aaaa0001"),
+            make(Vendor::Nvidia, "RTX 4090", "0000:02:00.0", "GPU-bbbb0002"),
+        ]
+    }
+
+    fn hidden(value: &str) -> Vec<usize> {
+        let mut gpus = gpus();
+        hide(&mut gpus, &|name| (name == "CUDA_VISIBLE_DEVICES").then(|| value.to_owned()));
+        gpus.iter().enumerate().filter(|(_, g)| g.hidden_by.is_some()).map(|(i, _)| i).collect()
+    }
+
+    #[test]
+    fn cuda_lists_follow_cudas_rules() {
+        assert_eq!(hidden("0,1"), Vec::<usize>::new());
+        assert_eq!(hidden("1"), [1]);
+        assert_eq!(hidden("-1"), [1, 2]);
+        assert_eq!(hidden(""), [1, 2]);
+        assert_eq!(hidden("0,7,1"), [2], "an unknown entry ends the list");
+        assert_eq!(hidden("0,0"), [1, 2], "a repeated entry empties it");
+        assert_eq!(hidden("GPU-bbbb0002"), [1]);
+    }
+
+    #[test]
+    fn wishes() {
+        let gpus = gpus();
+        let check = |text: &str, want: Wish| assert_eq!(wish(text, &gpus), want, "{text}");
+        check("auto", Wish::Auto);
+        check("cpu", Wish::Cpu("cpu".into()));
+        check("1", Wish::Gpu(1));
+        check("gpu:2", Wish::Gpu(2));
+        check("02:00.0", Wish::Gpu(2));
+        check("intel", Wish::Gpu(0));
+        check("4090", Wish::Gpu(2));
+        check("rtx 4090", Wish::Gpu(2));
+        check("9", Wish::Nothing("9".into()));
+    }
+
+    #[test]
+    fn an_explicit_wish_wins_and_an_impossible_one_is_said() {
+        let gpus = gpus();
+        let scored = || crate::score::best(&gpus);
+        let (best, ..) = choose(&gpus, scored(), None, Some(("GPUFORGE_DEVICE", "2")));
+        assert_eq!(best.map(|b| b.index), Some(2));
+        let (best, _, warning) = choose(&gpus, scored(), None, Some(("GPUFORGE_DEVICE", "voodoo")));
+        assert!(best.is_some() && warning.is_some_and(|w| w.message.contains("voodoo")));
+        let (best, why, _) =
+            choose(&gpus, scored(), Some("GPUFORGE_CPU_ONLY"), Some(("GPUFORGE_DEVICE", "2")));
+        assert!(best.is_none() && why.contains("GPUFORGE_CPU_ONLY"));
+    }
+}

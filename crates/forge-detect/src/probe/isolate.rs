@@ -1,0 +1,217 @@
+//! How can a driver library be asked without trusting it? In a child process that may hang or crash alone.
+//!
+//! The binary re-executes itself (`gpuforge __probe NAME`); a program that uses this library without such an entry
+//! point runs probes in threads instead: a hang then costs a parked thread, and a crash of the driver the process.
+
+use std::{
+    io::Read,
+    path::{Path, PathBuf},
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+use super::{Probe, Source};
+use crate::overrides::Env;
+
+/// Where driver libraries are loaded.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub enum Isolation {
+    /// In a thread of this process: cheap, but a crashing driver takes the process with it.
+    #[default]
+    Thread,
+    /// In a child: this program, called with [`CHILD_COMMAND`] and the probe's name.
+    Child(PathBuf),
+}
+
+/// First argument of the re-executed child.
+pub const CHILD_COMMAND: &str = "__probe";
+
+/// Makes a probe misbehave, for tests: `adapters=hang`, `nvml=crash`, `adapters=garbage`, `adapters=flood`.
+pub const FAULT_VARIABLE: &str = "GPUFORGE_PROBE_FAULT";
+
+/// No honest answer is longer.
+const OUTPUT_LIMIT: u64 = 4 << 20;
+
+/// Why a probe brought nothing.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum Failure {
+    /// Library or tool is not installed.
+    #[error("not installed: {0}")]
+    Absent(String),
+    /// It did not answer in time.
+    #[error("no answer within {} ms, gave up", .0.as_millis())]
+    TimedOut(Duration),
+    /// It crashed, failed or printed something else.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// What waiting brought.
+pub enum Outcome {
+    /// Everything it printed.
+    Said(String),
+    /// It crashed or could not be read.
+    Broken(String),
+    /// The deadline passed; a child was killed, a thread was abandoned.
+    TimedOut,
+}
+
+/// A probe under way.
+pub struct Task {
+    output: mpsc::Receiver<Result<Vec<u8>, String>>,
+    child: Option<Child>,
+}
+
+/// Starts a probe.
+pub fn start(probe: &'static Probe, isolation: &Isolation, env: Env<'_>) -> Result<Task, Failure> {
+    match (probe.source, isolation) {
+        (Source::Library(_), Isolation::Child(program)) => {
+            let mut command = Command::new(program);
+            command.args([CHILD_COMMAND, probe.name]);
+            spawn(command)
+        }
+        (Source::Library(read), Isolation::Thread) => {
+            let (send, output) = mpsc::channel();
+            let fault = fault_of(probe.name, env);
+            let work = move || {
+                // The receiver is gone when the deadline has passed: nobody to tell.
+                let _ = send.send(Ok(answer(read, fault.as_deref()).into_bytes()));
+            };
+            let thread = std::thread::Builder::new().name(format!("probe-{}", probe.name));
+            thread.spawn(work).map_err(|e| Failure::Broken(format!("cannot start a thread: {e}")))?;
+            Ok(Task { output, child: None })
+        }
+        (Source::Tool { program, folder, args, .. }, _) => {
+            let path =
+                find_program(program, folder, env).ok_or_else(|| Failure::Absent(program.to_owned()))?;
+            let mut command = Command::new(path);
+            command.args(args);
+            spawn(command)
+        }
+    }
+}
+
+/// What the child prints: the probe's result as JSON. For the binary's [`CHILD_COMMAND`] entry point.
+pub fn run_in_child(name: &str, env: Env<'_>) -> Option<String> {
+    let probe = super::find(name)?;
+    let Source::Library(read) = probe.source else { return None };
+    die_with_parent();
+    Some(answer(read, fault_of(name, env).as_deref()))
+}
+
+fn answer(read: fn() -> Result<crate::model::Report, super::ProbeError>, fault: Option<&str>) -> String {
+    match fault {
+        Some("hang") => loop {
+            std::thread::sleep(Duration::from_secs(3600));
+        },
+        Some("crash") => std::process::abort(),
+        Some("garbage") => return "\u{1f4a5} not json".to_owned(),
+        Some("flood") => return "x".repeat(usize::try_from(OUTPUT_LIMIT).unwrap_or(0) * 2),
+        _ => {}
+    }
+    serde_json::to_string(&read()).unwrap_or_default()
+}
+
+fn fault_of(name: &str, env: Env<'_>) -> Option<String> {
+    let value = env(FAULT_VARIABLE)?;
+    value.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
+}
+
+/// A child whose parent was killed must not linger on a hung driver.
+fn die_with_parent() {
+    #[cfg(target_os = "linux")]
+    {
+        let _ = rustix::process::set_parent_process_death_signal(Some(rustix::process::Signal::KILL));
+    }
+}
+
+fn spawn(mut command: Command) -> Result<Task, Failure> {
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
+    // Mesa's device-select layer prompts on stderr and costs a round trip to a display server.
+    command.env("NODEVICE_SELECT", "1");
+    let mut child = match command.spawn() {
+        Ok(child) => child,
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
+            return Err(Failure::Absent(command.get_program().to_string_lossy().into_owned()));
+        }
+        Err(e) => {
+            return Err(Failure::Broken(format!("cannot start {}: {e}", command.get_program().display())));
+        }
+    };
+    let (send, output) = mpsc::channel();
+    let Some(pipe) = child.stdout.take() else {
+        return Err(Failure::Broken("no pipe to the child".to_owned()));
+    };
+    let read = move || {
+        let mut bytes = Vec::new();
+        let read = pipe.take(OUTPUT_LIMIT).read_to_end(&mut bytes);
+        let _ = send.send(read.map(|_| bytes).map_err(|e| e.to_string()));
+    };
+    std::thread::spawn(read);
+    Ok(Task { output, child: Some(child) })
+}
+
+impl Task {
+    /// Waits until it has said everything or the time is up; a child never outlives this call by more than its killing.
+    pub fn wait(mut self, at_most: Duration) -> Outcome {
+        let until = Instant::now() + at_most;
+        let said = match self.output.recv_timeout(at_most) {
+            Ok(Ok(bytes)) if bytes.len() as u64 >= OUTPUT_LIMIT => {
+                self.kill();
+                return Outcome::Broken(format!("printed more than {} MiB", OUTPUT_LIMIT >> 20));
+            }
+            Ok(Ok(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
+            Ok(Err(why)) => {
+                self.kill();
+                return Outcome::Broken(why);
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                self.kill();
+                return Outcome::TimedOut;
+            }
+            // The thread ended without a word: it panicked.
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                return Outcome::Broken("the probe panicked".to_owned());
+            }
+        };
+        let Some(child) = self.child.as_mut() else { return Outcome::Said(said) };
+        // A whole answer counts, however the child then ends: drivers crash and hang in their exit handlers too.
+        if serde_json::from_str::<serde::de::IgnoredAny>(&said).is_ok() {
+            self.kill();
+            return Outcome::Said(said);
+        }
+        loop {
+            match child.try_wait() {
+                Ok(Some(status)) if status.success() => return Outcome::Said(said),
+                Ok(Some(status)) => return Outcome::Broken(format!("the probe ended with {status}")),
+                Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+                Ok(None) | Err(_) => {
+                    self.kill();
+                    return Outcome::TimedOut;
+                }
+            }
+        }
+    }
+
+    /// Kills and reaps the child; one that cannot be killed (stuck in the kernel) is left to a thread of its own.
+    fn kill(&mut self) {
+        if let Some(mut child) = self.child.take() {
+            let _ = child.kill();
+            if !matches!(child.try_wait(), Ok(Some(_))) {
+                std::thread::spawn(move || child.wait());
+            }
+        }
+    }
+}
+
+/// A program on `PATH`, else in `folder`.
+fn find_program(program: &str, folder: &str, env: Env<'_>) -> Option<PathBuf> {
+    let path = env("PATH").unwrap_or_default();
+    let named = std::env::split_paths(&path).chain([PathBuf::from(folder)]).map(|dir| dir.join(program));
+    named.into_iter().find(|p: &PathBuf| is_file(p))
+}
+
+fn is_file(path: &Path) -> bool {
+    std::fs::metadata(path).is_ok_and(|m| m.is_file())
+}

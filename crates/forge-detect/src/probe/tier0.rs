@@ -1,0 +1,255 @@
+//! What do the kernel's own files say? No device is woken: PCI ids, classes, bound drivers and the sizes that
+//! drivers keep in memory are read from `/sys` and `/proc`, never a device's configuration space.
+
+use super::files::Files;
+use crate::{
+    families,
+    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
+    pci,
+    sections::Sections,
+    text::{drm, judge_driver, kfd, nvidia_proc},
+};
+
+const PCI: &str = "/sys/bus/pci/devices";
+const DRM: &str = "/sys/class/drm";
+const KFD: &str = "/sys/class/kfd/kfd/topology/nodes";
+const NVIDIA: &str = "/proc/driver/nvidia";
+
+/// Reports of every kernel source, the PCI list first.
+pub fn read(files: &dyn Files) -> Vec<Report> {
+    let pci = pci_devices(files);
+    let asleep: Vec<String> = asleep(files, &pci);
+    [Some(pci), nvidia(files, &asleep), kfd_nodes(files), platform(files)].into_iter().flatten().collect()
+}
+
+/// Is there a sign of an NVIDIA driver that the PCI list does not show (WSL, containers)?
+pub fn nvidia_hint(files: &dyn Files) -> bool {
+    ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu"]
+        .iter()
+        .any(|p| files.exists(p))
+}
+
+/// Devices of a GPU class, in the order of their addresses.
+fn pci_devices(files: &dyn Files) -> Report {
+    let mut report = Report::of("pci");
+    for name in files.list(PCI) {
+        let at = |file: &str| format!("{PCI}/{name}/{file}");
+        let class = files.read(&at("class")).and_then(|c| parse_class(&c));
+        if !class.is_some_and(pci::is_gpu_class) {
+            continue;
+        }
+        let id = |file: &str| files.read(&at(file)).and_then(|text| pci::id16(&text));
+        let (Some(vendor), Some(device)) = (id("vendor"), id("device")) else { continue };
+        let mut gpu =
+            pci_gpu(&name, vendor, device, files.link(&at("driver")), files.link(&at("physfn")).is_some());
+        let bytes = |file: &str| files.read(&at(file)).and_then(|text| text.trim().parse::<u64>().ok());
+        gpu.memory_bytes = bytes("mem_info_vram_total");
+        gpu.gtt_bytes = bytes("mem_info_gtt_total");
+        gpu.at = report.gpus.len();
+        report.gpus.push(gpu);
+    }
+    report
+}
+
+/// `0x030000`
+fn parse_class(text: &str) -> Option<u32> {
+    u32::from_str_radix(text.trim().trim_start_matches("0x"), 16).ok()
+}
+
+/// One PCI device as the kernel lists it; pure.
+fn pci_gpu(address: &str, vendor: u16, device: u16, driver: Option<String>, virtual_function: bool) -> Gpu {
+    let name = pci::device_name(vendor, device);
+    let console = pci::console_only(Some(vendor), "");
+    let mut gpu = Gpu::of(Some(pci::vendor(u32::from(vendor))), "pci");
+    gpu.bus_id = pci::bus_id(address);
+    gpu.pci_id = Some(pci::pci_id(vendor, device));
+    gpu.pci_name = name.map(str::to_owned);
+    gpu.kind = match console {
+        Some(chip) if chip.emulated => GpuType::Virtual,
+        Some(_) => GpuType::Integrated,
+        None if virtual_function => GpuType::Virtual,
+        None => families::classify(gpu.vendor, name, Some(device), None, gpu.bus_id.as_deref())
+            .unwrap_or_default(),
+    };
+    match (console, driver.as_deref()) {
+        (Some(chip), _) => gpu.judge(Usable::No, Evidence::Bound, chip.what),
+        (None, None) => gpu.judge(Usable::No, Evidence::Bound, "no kernel driver is bound to it"),
+        (None, Some(driver)) => match judge_driver(driver) {
+            Some((usable, why)) => gpu.judge(usable, Evidence::Bound, why),
+            None => gpu.judge(Usable::Unknown, Evidence::Bound, format!("bound to {driver}")),
+        },
+    }
+    gpu.kernel_driver = driver;
+    gpu
+}
+
+/// Addresses of devices that sleep: asking their driver for details would wake them.
+fn asleep(files: &dyn Files, pci: &Report) -> Vec<String> {
+    let sleeps = |bus: &String| {
+        files.read(&format!("{PCI}/{bus}/power/runtime_status")).is_some_and(|s| s.trim() == "suspended")
+    };
+    pci.gpus.iter().filter_map(|g| g.bus_id.clone()).filter(sleeps).collect()
+}
+
+/// The NVIDIA kernel module's own listing.
+fn nvidia(files: &dyn Files, asleep: &[String]) -> Option<Report> {
+    let mut text = files.read(&format!("{NVIDIA}/version"))?;
+    for name in files.list(&format!("{NVIDIA}/gpus")) {
+        if pci::bus_id(&name).is_some_and(|bus| asleep.contains(&bus)) {
+            continue;
+        }
+        if let Some(block) = files.read(&format!("{NVIDIA}/gpus/{name}/information")) {
+            text.push('\n');
+            text.push_str(&block);
+        }
+    }
+    let mut report = nvidia_proc::parse(&text)?;
+    last(&mut report, "nvidia-proc");
+    Some(report)
+}
+
+/// The AMD compute driver's topology.
+fn kfd_nodes(files: &dyn Files) -> Option<Report> {
+    let mut sections = Sections::default();
+    for node in files.list(KFD) {
+        let mut add = |file: &str| {
+            let path = format!("{KFD}/{node}/{file}");
+            if let Some(text) = files.read(&path) {
+                sections.push(&path, &text, 0);
+            }
+        };
+        ["gpu_id", "name", "properties"].into_iter().for_each(&mut add);
+        for bank in files.list(&format!("{KFD}/{node}/mem_banks")) {
+            add(&format!("mem_banks/{bank}/properties"));
+        }
+    }
+    let mut report = kfd::read(&sections)?;
+    last(&mut report, "kfd");
+    Some(report)
+}
+
+/// GPUs that hang on no PCI bus: systems on a chip.
+fn platform(files: &dyn Files) -> Option<Report> {
+    /// Kernel driver, maker, name. Display-only controllers are not listed.
+    const ROWS: [(&str, Vendor, &str); 8] = [
+        ("asahi", Vendor::Apple, "Apple silicon GPU"),
+        ("nvgpu", Vendor::Nvidia, "NVIDIA Tegra GPU"),
+        ("gk20a", Vendor::Nvidia, "NVIDIA Tegra GPU"),
+        ("msm_dpu", Vendor::Other, "Qualcomm Adreno GPU"),
+        ("msm", Vendor::Other, "Qualcomm Adreno GPU"),
+        ("panfrost", Vendor::Other, "Arm Mali GPU"),
+        ("panthor", Vendor::Other, "Arm Mali GPU"),
+        ("v3d", Vendor::Other, "Broadcom VideoCore GPU"),
+    ];
+    let mut report = Report::of("platform");
+    let cards = files.list(DRM).into_iter().filter(|n| n.starts_with("card") && !n.contains('-'));
+    for card in cards {
+        let Some(uevent) = files.read(&format!("{DRM}/{card}/device/uevent")) else { continue };
+        if uevent.contains("PCI_SLOT_NAME=") {
+            continue;
+        }
+        let driver = crate::sections::value_of(&uevent, "DRIVER").unwrap_or("");
+        if let Some((_, vendor, name)) = ROWS.iter().find(|(d, ..)| *d == driver) {
+            let mut gpu = Gpu::of(Some(*vendor), "platform");
+            gpu.name = Some((*name).to_owned());
+            gpu.kernel_driver = Some(driver.to_owned());
+            gpu.kind = GpuType::Integrated;
+            gpu.unified_memory = Some(true);
+            gpu.judge(Usable::Unknown, Evidence::Bound, format!("the {driver} kernel module drives it"));
+            report.gpus.push(gpu);
+        }
+    }
+    last(&mut report, "platform");
+    (!report.gpus.is_empty()).then_some(report)
+}
+
+/// Devices of a source without positions come after the PCI list's, under the source's live name.
+fn last(report: &mut Report, source: &str) {
+    source.clone_into(&mut report.kind);
+    for gpu in &mut report.gpus {
+        gpu.at = usize::MAX;
+        gpu.sources = vec![source.to_owned()];
+    }
+}
+
+/// The text of `/sys/class/drm` that `drm` understands, for a machine whose PCI folder is hidden (some containers).
+pub fn drm_cards(files: &dyn Files) -> Option<Report> {
+    let mut sections = Sections::default();
+    for card in files.list(DRM).into_iter().filter(|n| n.starts_with("card") && !n.contains('-')) {
+        for file in ["uevent", "vendor", "device", "mem_info_vram_total", "mem_info_gtt_total"] {
+            let path = format!("{DRM}/{card}/device/{file}");
+            if let Some(text) = files.read(&path) {
+                sections.push(&path, &text, 0);
+            }
+        }
+    }
+    let mut report = drm::read(&sections)?;
+    last(&mut report, "drm");
+    Some(report)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::probe::files::RecordedFiles;
+
+    fn tree(driver: Option<&str>, extra: &[(&str, &str)]) -> RecordedFiles {
+        let device = "/sys/bus/pci/devices/0000:01:00.0";
+        let mut files = RecordedFiles::of(&[
+            (&format!("{device}/class"), "0x030200\n"),
+            (&format!("{device}/vendor"), "0x10de\n"),
+            (&format!("{device}/device"), "0x20b5\n"),
+            ("/sys/bus/pci/devices/0000:00:1f.0/class", "0x060100\n"),
+        ]);
+        files.files.extend(extra.iter().map(|(p, t)| ((*p).to_owned(), (*t).to_owned())));
+        if let Some(driver) = driver {
+            files.links.insert(format!("{device}/driver"), driver.to_owned());
+        }
+        files
+    }
+
+    #[test]
+    fn the_pci_list_names_and_judges() {
+        let report = &read(&tree(Some("nvidia"), &[]))[0];
+        let [gpu] = report.gpus.as_slice() else { panic!("{report:?}") };
+        assert_eq!(
+            (gpu.vendor, gpu.kind, gpu.usable_for_compute),
+            (Some(Vendor::Nvidia), GpuType::Discrete, Usable::Yes)
+        );
+        assert!(gpu.pci_name.as_deref().is_some_and(|n| n.contains("A100")), "{:?}", gpu.pci_name);
+        let unbound = &read(&tree(None, &[]))[0].gpus[0];
+        assert_eq!(unbound.usable_for_compute, Usable::No);
+    }
+
+    #[test]
+    fn a_sleeping_gpu_is_not_asked_for_details() {
+        let block = "Model: \t NVIDIA A100\nBus Location: \t 0000:01:00.0\n";
+        let extra = [
+            (
+                "/proc/driver/nvidia/version",
+                "NVRM version: NVIDIA UNIX x86_64 Kernel Module  550.54.14  Thu\n",
+            ),
+            ("/proc/driver/nvidia/gpus/0000:01:00.0/information", block),
+        ];
+        let awake = read(&tree(Some("nvidia"), &extra));
+        assert_eq!(awake[1].gpus.len(), 1);
+        let status = ("/sys/bus/pci/devices/0000:01:00.0/power/runtime_status", "suspended\n");
+        let asleep = read(&tree(Some("nvidia"), &[extra[0], extra[1], status]));
+        assert_eq!((asleep[1].gpus.len(), asleep[1].driver_version.as_deref()), (0, Some("550.54.14")));
+    }
+
+    #[test]
+    fn systems_on_a_chip_are_found_without_pci() {
+        let files =
+            RecordedFiles::of(&[("/sys/class/drm/card0/device/uevent", "DRIVER=asahi\nOF_NAME=gpu\n")]);
+        let reports = read(&files);
+        assert_eq!(reports[1].gpus[0].vendor, Some(Vendor::Apple));
+    }
+
+    #[test]
+    fn an_empty_machine_is_an_empty_list() {
+        let reports = read(&RecordedFiles::default());
+        assert!(reports.iter().all(|r| r.gpus.is_empty()));
+        assert!(!nvidia_hint(&RecordedFiles::default()));
+    }
+}

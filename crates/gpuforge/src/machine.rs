@@ -1,0 +1,74 @@
+//! How do the user's settings shape a detection? Settings in, detection options out; pure.
+
+use forge_detect::{CacheUse, Inventory, Options, cache::Store, overrides::is_on, probe::isolate::Isolation};
+
+use crate::settings::{Env, Origin, Places, Settings};
+
+/// Variable that switches every optimisation off, to find out whether one is to blame.
+pub const SAFE_MODE: &str = "GPUFORGE_SAFE_MODE";
+
+/// Is safe mode on?
+pub fn safe_mode(env: Env<'_>) -> bool {
+    env(SAFE_MODE).is_some_and(|value| is_on(&value))
+}
+
+/// The cache that the settings name.
+pub fn store(settings: &Settings, places: &Places) -> Store {
+    Store::new(places.cache_dir.clone(), settings.cache_ttl())
+}
+
+/// Detection options by the settings; driver libraries are loaded in threads unless the caller can offer a child.
+pub fn options(settings: &Settings, places: &Places, env: Env<'_>) -> Options {
+    let safe = safe_mode(env);
+    let mut options = Options::default();
+    if settings.cache_enabled() && !safe {
+        options.cache = CacheUse::On(store(settings, places));
+    }
+    options.tier1.deadline = settings.probe_timeout();
+    options.tier1.parallel = settings.parallel_probes() && !safe;
+    options.tier1.isolation = Isolation::Thread;
+    let named = |key: &str| match settings.get(key).ok().map(|r| r.origin.clone()) {
+        Some(Origin::Env(variable)) => variable.to_owned(),
+        Some(Origin::Flag) => format!("--{}", key.replace('_', "-")),
+        _ => format!("setting {key}"),
+    };
+    if settings.device() != "auto" {
+        options.wish = Some((named("device"), settings.device().to_owned()));
+    }
+    options.cpu_only = settings.cpu_only().then(|| named("cpu_only"));
+    options
+}
+
+/// The inventory of this machine under these settings. Probes run in threads of this process: see
+/// [`forge_detect::probe::isolate`] for what that means when a driver crashes, and how to isolate it.
+pub fn detect(settings: &Settings, places: &Places, env: Env<'_>) -> Inventory {
+    forge_detect::detect(&options(settings, places, env), env)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options_for(vars: &[(&str, &str)]) -> Options {
+        let env = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
+        let places =
+            Places { config_file: "absent.toml".into(), cache_dir: "cache".into(), data_dir: "data".into() };
+        options(&Settings::load_lenient(&places, &env, &[]), &places, &env)
+    }
+
+    #[test]
+    fn settings_become_options() {
+        let plain = options_for(&[]);
+        assert!(matches!(plain.cache, CacheUse::On(_)) && plain.tier1.parallel && plain.wish.is_none());
+        let asked = options_for(&[("GPUFORGE_DEVICE", "nvidia"), ("GPUFORGE_CPU_ONLY", "1")]);
+        assert_eq!(asked.wish, Some(("GPUFORGE_DEVICE".into(), "nvidia".into())));
+        assert_eq!(asked.cpu_only.as_deref(), Some("GPUFORGE_CPU_ONLY"));
+    }
+
+    #[test]
+    fn safe_mode_switches_cache_and_overlap_off() {
+        let safe = options_for(&[(SAFE_MODE, "1")]);
+        assert_eq!(safe.cache, CacheUse::Off);
+        assert!(!safe.tier1.parallel);
+    }
+}

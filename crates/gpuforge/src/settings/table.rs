@@ -1,0 +1,217 @@
+//! Which settings exist? The one place to add one: help, listing, docs, validation and template read it.
+
+use std::{fmt::Write as _, time::Duration};
+
+use super::{
+    error::{Place, SettingsError},
+    value::{Kind, Value},
+};
+
+/// Version of the settings file; raised when a key changes its meaning or goes away.
+pub const VERSION: i64 = 1;
+
+/// One setting.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Key {
+    /// Name in the file and for `config get`; flat snake_case.
+    pub name: &'static str,
+    /// What it may hold.
+    pub kind: Kind,
+    /// Value when nobody says otherwise, as text of its kind.
+    pub default: &'static str,
+    /// Environment variable that sets it, if one does.
+    pub env: Option<&'static str>,
+    /// One line on what it does.
+    pub doc: &'static str,
+    /// First version of gpuforge that knows it.
+    pub since: &'static str,
+}
+
+const MINUTE: u64 = 60;
+const DAY: u64 = 24 * 60 * MINUTE;
+
+/// Every setting, in the order of the listing.
+pub const KEYS: &[Key] = &[
+    Key {
+        name: "default_framework",
+        kind: Kind::OneOf(&["pytorch", "tensorflow", "jax"]),
+        default: "pytorch",
+        env: None,
+        doc: "Framework that an environment gets when none is named",
+        since: "0.1.0",
+    },
+    Key {
+        name: "preferred_profile",
+        // Not OneOf: a profile may be the user's own.
+        kind: Kind::Text,
+        default: "learning",
+        env: None,
+        doc: "Profile used when none is named: learning, research, computer_vision, nlp, deep_learning, \
+              production, lightweight, reinforcement_learning, or one of your own",
+        since: "0.1.0",
+    },
+    Key {
+        name: "auto_install",
+        kind: Kind::Bool,
+        default: "false",
+        env: None,
+        doc: "Install missing packages without asking",
+        since: "0.1.0",
+    },
+    Key {
+        name: "verbosity",
+        kind: Kind::OneOf(&["quiet", "normal", "verbose"]),
+        default: "normal",
+        env: None,
+        doc: "How much is said on standard error",
+        since: "0.1.0",
+    },
+    Key {
+        name: "cache_enabled",
+        kind: Kind::Bool,
+        default: "true",
+        env: None,
+        doc: "Keep what detection found for the next run",
+        since: "0.1.0",
+    },
+    Key {
+        name: "cache_ttl",
+        kind: Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(365 * DAY) },
+        default: "1h",
+        env: Some("GPUFORGE_CACHE_TTL"),
+        doc: "How long a kept detection counts as fresh; 0 detects anew every time",
+        since: "0.1.0",
+    },
+    Key {
+        name: "parallel_probes",
+        kind: Kind::Bool,
+        default: "true",
+        env: None,
+        doc: "Run the probes of a detection side by side",
+        since: "0.1.0",
+    },
+    Key {
+        name: "probe_timeout",
+        // Never zero and never endless: every wait has a time-out, and one of zero would find nothing.
+        kind: Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(10 * MINUTE) },
+        default: "2s",
+        env: Some("GPUFORGE_PROBE_TIMEOUT"),
+        doc: "How long one probe may take before it is given up",
+        since: "0.1.0",
+    },
+    Key {
+        name: "fallback",
+        kind: Kind::OneOf(&["cpu", "error"]),
+        default: "cpu",
+        env: None,
+        doc: "What happens when the chosen device fails: go on on the CPU, or stop with an error",
+        since: "0.1.0",
+    },
+    Key {
+        name: "device",
+        kind: Kind::Text,
+        default: "auto",
+        env: Some("GPUFORGE_DEVICE"),
+        doc: "Device that work is sent to; auto lets measurement decide",
+        since: "0.1.0",
+    },
+    Key {
+        name: "cpu_only",
+        kind: Kind::Bool,
+        default: "false",
+        env: Some("GPUFORGE_CPU_ONLY"),
+        doc: "Never use a GPU",
+        since: "0.1.0",
+    },
+    Key {
+        name: "memory_limit",
+        kind: Kind::Size,
+        default: "none",
+        env: Some("GPUFORGE_MEMORY_LIMIT"),
+        doc: "Most device memory that may be in use at once; none leaves it to the device's budget",
+        since: "0.1.0",
+    },
+    Key {
+        name: "color",
+        kind: Kind::OneOf(&["auto", "always", "never"]),
+        default: "auto",
+        // No variable of its own: NO_COLOR is the convention, and the terminal layer reads it.
+        env: None,
+        doc: "Whether output is coloured; auto asks the terminal",
+        since: "0.1.0",
+    },
+];
+
+impl Key {
+    /// The row of that name.
+    pub fn find(name: &str) -> Option<&'static Key> {
+        KEYS.iter().find(|key| key.name == name)
+    }
+
+    /// Reads a text for this key; the error says where the text came from.
+    pub fn parse(&'static self, text: &str, place: Place) -> Result<Value, SettingsError> {
+        let wrong = |reason| SettingsError::WrongValue { place, key: self, given: text.to_owned(), reason };
+        self.kind.parse(text).map_err(wrong)
+    }
+
+    /// The default as a value.
+    pub fn default_value(&self) -> Value {
+        // The test `every_default_parses` keeps the second arm out of reach.
+        self.kind.parse(self.default).unwrap_or_else(|_| Value::Text(self.default.to_owned()))
+    }
+
+    /// A value that would be accepted, for error messages.
+    pub fn example(&self) -> Value {
+        match self.kind {
+            Kind::Size => Value::Size(Some(8 << 30)),
+            _ => self.default_value(),
+        }
+    }
+}
+
+/// The setting whose name is closest to a mistyped one, if any is close.
+pub fn nearest(name: &str) -> Option<&'static str> {
+    // Longer names are no typing mistakes, and comparing them would cost more than it tells.
+    if name.len() > 64 {
+        return None;
+    }
+    let plain = name.to_ascii_lowercase().replace('-', "_");
+    let score = |key: &Key| strsim::jaro_winkler(&plain, key.name);
+    let best = KEYS.iter().max_by(|a, b| score(a).total_cmp(&score(b)))?;
+    (score(best) >= 0.8).then_some(best.name)
+}
+
+/// All names with commas between them.
+pub(super) fn all_names() -> String {
+    KEYS.iter().map(|key| key.name).collect::<Vec<_>>().join(", ")
+}
+
+/// First lines of every settings file that gpuforge creates.
+pub(super) fn header() -> String {
+    format!("# gpuforge settings\nversion = {VERSION}\n")
+}
+
+/// A settings file with every key commented out at its default; `config edit` starts from it.
+pub fn template() -> String {
+    let mut text = header();
+    text.push_str("\n# Remove the # in front of a name to change its default.\n");
+    for key in KEYS {
+        let _ = write!(text, "\n# {}.\n# Must be {}", key.doc, key.kind);
+        if let Some(env) = key.env {
+            let _ = write!(text, "; {env} in the environment wins");
+        }
+        let _ = write!(text, ".\n# {} = {}\n", key.name, key.default_value().to_toml());
+    }
+    text
+}
+
+/// The table as Markdown, for the documentation.
+pub fn markdown() -> String {
+    let mut text =
+        String::from("| setting | default | must be | environment | what it does |\n|---|---|---|---|---|\n");
+    for key in KEYS {
+        let env = key.env.map_or_else(String::new, |env| format!("`{env}`"));
+        let _ = writeln!(text, "| `{}` | `{}` | {} | {env} | {} |", key.name, key.default, key.kind, key.doc);
+    }
+    text
+}

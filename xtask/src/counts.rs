@@ -1,0 +1,153 @@
+//! How many tests passed? Read from what the runners print.
+
+use std::{fmt, ops::AddAssign};
+
+/// Tests by outcome; shown as `N passed, N failed, N skipped`.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Counts {
+    pub(crate) passed: u64,
+    pub(crate) failed: u64,
+    pub(crate) skipped: u64,
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        self.passed += other.passed;
+        self.failed += other.failed;
+        self.skipped += other.skipped;
+    }
+}
+
+impl fmt::Display for Counts {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
+    }
+}
+
+/// The last `Summary [ 1.2s] 12 tests run: 11 passed (1 slow), 1 failed, 0 skipped` of cargo-nextest.
+///
+/// `None` when there is none: the run ended before a test could (a build error).
+pub(crate) fn nextest(text: &str) -> Option<Counts> {
+    let text = plain(text);
+    let summary = text.lines().rev().find(|line| line.trim_start().starts_with("Summary ["))?;
+    let (_, list) = summary.split_once(" run:")?;
+    // Everything that ran and did not pass is a failure: failed, timed out, exec failed.
+    Some(sum(&without_parentheses(list), ',', |word| match word {
+        "passed" => Some(Outcome::Passed),
+        "skipped" => Some(Outcome::Skipped),
+        _ => Some(Outcome::Failed),
+    }))
+}
+
+/// All `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out` of cargo test, summed.
+pub(crate) fn cargo_test(text: &str) -> Option<Counts> {
+    let text = plain(text);
+    let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("test result: "));
+    let mut total = None;
+    for list in lines.filter_map(|line| line.split_once(". ")).map(|(_, list)| list) {
+        *total.get_or_insert_with(Counts::default) += sum(list, ';', |word| match word {
+            "passed" => Some(Outcome::Passed),
+            "failed" => Some(Outcome::Failed),
+            "ignored" | "filtered out" => Some(Outcome::Skipped),
+            _ => None,
+        });
+    }
+    total
+}
+
+enum Outcome {
+    Passed,
+    Failed,
+    Skipped,
+}
+
+/// Sums `N word` items; items that do not begin with a number (`finished in …`) are left out.
+fn sum(list: &str, separator: char, outcome: impl Fn(&str) -> Option<Outcome>) -> Counts {
+    let mut counts = Counts::default();
+    for item in list.split(separator) {
+        let Some((number, word)) = item.trim().split_once(' ') else { continue };
+        let Ok(number) = number.parse::<u64>() else { continue };
+        match outcome(word.trim()) {
+            Some(Outcome::Passed) => counts.passed += number,
+            Some(Outcome::Failed) => counts.failed += number,
+            Some(Outcome::Skipped) => counts.skipped += number,
+            None => {}
+        }
+    }
+    counts
+}
+
+fn without_parentheses(text: &str) -> String {
+    let mut depth = 0_usize;
+    let keep = |c: &char| {
+        match c {
+            '(' => depth += 1,
+            ')' => {
+                depth = depth.saturating_sub(1);
+                return false;
+            }
+            _ => {}
+        }
+        depth == 0
+    };
+    text.chars().filter(keep).collect()
+}
+
+/// The text without terminal colours (`ESC [ … letter`).
+fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    let mut chars = text.chars();
+    while let Some(c) = chars.next() {
+        if c != '\u{1b}' {
+            out.push(c);
+            continue;
+        }
+        for c in chars.by_ref() {
+            if c.is_ascii_alphabetic() {
+                break;
+            }
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counts(passed: u64, failed: u64, skipped: u64) -> Option<Counts> {
+        Some(Counts { passed, failed, skipped })
+    }
+
+    #[test]
+    fn nextest_summaries() {
+        let check = |text: &str, want| assert_eq!(nextest(text), want, "{text}");
+        check("     Summary [   0.012s] 12 tests run: 12 passed, 0 skipped", counts(12, 0, 0));
+        check(
+            "Summary [ 9.1s] 14 tests run: 10 passed (1 slow, 2 leaky), 2 failed, 1 timed out, 1 exec failed, 3 skipped",
+            counts(10, 4, 3),
+        );
+        check("  Summary [ 0.1s] 3/10 tests run: 2 passed, 1 failed, 0 skipped\n  FAIL x", counts(2, 1, 0));
+        check(
+            "\u{1b}[32;1m     Summary\u{1b}[0m [   0.0s] \u{1b}[1m1\u{1b}[0m test run: \u{1b}[1m1\u{1b}[0m \u{1b}[32;1mpassed\u{1b}[0m, \u{1b}[1m0\u{1b}[0m skipped",
+            counts(1, 0, 0),
+        );
+        check("error: could not compile `x`", None);
+    }
+
+    #[test]
+    fn cargo_test_results_are_summed() {
+        let text = "test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 2 filtered out; finished in 0.00s\n\
+                    test a ... ok\n\
+                    test result: FAILED. 5 passed; 2 failed; 0 ignored; 0 measured; 0 filtered out; finished in 1.2s";
+        assert_eq!(cargo_test(text), counts(8, 2, 3));
+        assert_eq!(cargo_test("error[E0425]: cannot find value"), None);
+    }
+
+    #[test]
+    fn the_line_is_plain() {
+        let mut total = Counts { passed: 1, failed: 0, skipped: 2 };
+        total += Counts { passed: 2, failed: 1, skipped: 0 };
+        assert_eq!(total.to_string(), "3 passed, 1 failed, 2 skipped");
+    }
+}

@@ -1,0 +1,67 @@
+//! Which chores does the repository have? `cargo xtask CMD`, one file per command.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a binary: printing is its job")]
+
+mod audit;
+mod bench;
+mod completions;
+mod counts;
+mod dist;
+mod machine;
+mod man;
+mod markdown;
+mod metadata;
+mod rows;
+mod sh;
+mod spdx;
+mod test;
+mod third_party;
+mod tidy;
+mod vulkan;
+
+use clap::{Parser, Subcommand};
+use std::process::ExitCode;
+
+/// Chores of the gpuforge repository.
+#[derive(Parser)]
+#[command(name = "xtask", bin_name = "cargo xtask", disable_version_flag = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Everything a change must pass: fmt, clippy, tidy, unit, integration, end-to-end and doc tests, licences
+    Test(test::Args),
+    /// Check the invariants that can be checked by reading
+    Tidy,
+    /// Measure us beside our peers in one run
+    Bench(bench::Args),
+    /// Write the man pages
+    Man(man::Args),
+    /// Write the shell completions
+    Completions(completions::Args),
+    /// Build the release archive with man pages, completions, licences and checksums
+    Dist,
+    /// Check licences and advisories of the dependencies
+    Audit,
+}
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Test(args) => test::run(&args),
+        Command::Tidy => tidy::run(),
+        Command::Bench(args) => bench::run(&args),
+        Command::Man(args) => man::run(&args),
+        Command::Completions(args) => completions::run(&args),
+        Command::Dist => dist::run(),
+        Command::Audit => audit::run(),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("error: {error:#}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,35 @@
+//! What do the man pages say? The binary writes its own, from the table that its help comes from.
+
+use crate::sh;
+use anyhow::{Context as _, Result};
+use std::{
+    fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+/// Arguments of `cargo xtask man`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Folder to write into
+    #[arg(default_value = "target/man")]
+    dir: PathBuf,
+}
+
+/// Builds the binary and lets it write its pages.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let binary = sh::executable(&sh::build(&["forge-cli"], false)?, "gpuforge")?;
+    let dir = sh::root().join(&args.dir);
+    write(&binary, &dir)?;
+    println!("{}", dir.display());
+    Ok(())
+}
+
+/// Writes the pages of `binary` into `dir`, which is made if need be.
+pub(crate) fn write(binary: &Path, dir: &Path) -> Result<()> {
+    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    sh::capture(Command::new(binary).arg("__man").arg(dir))?;
+    let pages = fs::read_dir(dir)?.count();
+    anyhow::ensure!(pages > 0, "`gpuforge __man` wrote nothing into {}", dir.display());
+    Ok(())
+}

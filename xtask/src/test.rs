@@ -1,0 +1,217 @@
+//! Does a change pass? `cargo xtask test`: the steps are one table, run in order until one fails.
+
+use crate::{audit, counts, counts::Counts, sh, tidy, vulkan};
+use anyhow::{Result, anyhow, bail};
+use std::{process::Command, time::Instant};
+
+/// Flags of `cargo xtask test`.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// Only fmt, tidy and the tests: no installing, no clippy, no doc tests, no licence check
+    #[arg(long)]
+    fast: bool,
+    /// Never install a system package (also: GPUFORGE_NO_INSTALL=1)
+    #[arg(long)]
+    no_install: bool,
+}
+
+/// One row of the table below.
+struct Step {
+    name: &'static str,
+    /// Part of `--fast` too?
+    fast: bool,
+    run: fn(&mut Session) -> Result<Outcome>,
+}
+
+const STEPS: [Step; 7] = [
+    Step { name: "system packages", fast: false, run: packages },
+    Step { name: "fmt", fast: true, run: fmt },
+    Step { name: "clippy", fast: false, run: clippy },
+    Step { name: "tidy", fast: true, run: |_| tidy::run().map(|()| Outcome::Ok) },
+    Step { name: "tests", fast: true, run: tests },
+    Step { name: "doc tests", fast: false, run: doc_tests },
+    Step { name: "audit", fast: false, run: |_| audit::run().map(|()| Outcome::Ok) },
+];
+
+/// How a step went.
+enum Outcome {
+    Ok,
+    Skipped(String),
+    Failed(String),
+}
+
+/// What the steps share.
+struct Session {
+    no_install: Option<&'static str>,
+    /// Holds the settings and the cache that the tested programs may write.
+    home: tempfile::TempDir,
+    /// Sum over the runners that got as far as running a test.
+    counts: Option<Counts>,
+}
+
+impl Session {
+    /// Keeps the user's settings and cache out of the tests. `GPUFORGE_RECORDED` is inherited.
+    fn isolate<'a>(&self, command: &'a mut Command) -> &'a mut Command {
+        command
+            .env("GPUFORGE_CACHE_DIR", self.home.path().join("cache"))
+            .env("GPUFORGE_CONFIG", self.home.path().join("config.toml"))
+    }
+
+    /// Runs one test runner and adds what it counted.
+    fn test(&mut self, mut command: Command, count: fn(&str) -> Option<Counts>) -> Result<Outcome> {
+        let seen = sh::tee(self.isolate(&mut command))?;
+        self.add(count(&seen.text));
+        if seen.ok { Ok(Outcome::Ok) } else { bail!("`{}` failed", sh::line(&command)) }
+    }
+
+    /// A runner that counted nothing (it did not build) adds nothing.
+    fn add(&mut self, counts: Option<Counts>) {
+        if let Some(counts) = counts {
+            *self.counts.get_or_insert_default() += counts;
+        }
+    }
+}
+
+/// Runs the steps and prints the summary; an error names the step that failed.
+pub(crate) fn run(args: &Args) -> Result<()> {
+    let mut session = Session {
+        no_install: args.no_install.then_some("--no-install"),
+        home: tempfile::tempdir()?,
+        counts: None,
+    };
+    let mut rows = Vec::new();
+    let mut failed = None;
+    for step in &STEPS {
+        let start = Instant::now();
+        let outcome = if failed.is_some() {
+            Outcome::Skipped("an earlier step failed".to_owned())
+        } else if args.fast && !step.fast {
+            Outcome::Skipped("--fast".to_owned())
+        } else {
+            eprintln!("\n== {}", step.name);
+            (step.run)(&mut session).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
+        };
+        if let Outcome::Failed(why) = &outcome {
+            failed = Some(anyhow!("step `{}`: {why}", step.name));
+        }
+        rows.push((step.name, start.elapsed().as_secs_f64(), outcome));
+    }
+    println!("\n{}", summary(&rows));
+    if let Some(counts) = session.counts {
+        println!("{counts}");
+    }
+    failed.map_or(Ok(()), Err)
+}
+
+/// The table of steps: name, seconds, outcome.
+fn summary(rows: &[(&str, f64, Outcome)]) -> String {
+    let mut out = String::new();
+    for (name, seconds, outcome) in rows {
+        let outcome = match outcome {
+            Outcome::Ok => "ok".to_owned(),
+            Outcome::Skipped(why) => format!("skipped: {why}"),
+            Outcome::Failed(_) => "FAILED".to_owned(),
+        };
+        out.push_str(&format!("{name:<16} {seconds:>7.1} s  {outcome}\n"));
+    }
+    out
+}
+
+/// A software Vulkan driver, so that GPU tests have an adapter. Never a reason to fail.
+fn packages(session: &mut Session) -> Result<Outcome> {
+    let skip = |why: String| {
+        let why = format!("{why}, GPU adapter tests run against what is there");
+        eprintln!("skipped: {why}");
+        Ok(Outcome::Skipped(why))
+    };
+    match vulkan::plan(&vulkan::facts(session.no_install)) {
+        vulkan::Plan::Present(path) => {
+            eprintln!("software Vulkan driver: {}", path.display());
+            Ok(Outcome::Ok)
+        }
+        vulkan::Plan::Install { sudo } => match vulkan::install(sudo) {
+            Ok(()) => Ok(Outcome::Ok),
+            Err(error) => skip(format!("mesa-vulkan-drivers could not be installed ({error:#})")),
+        },
+        vulkan::Plan::Skip(why) => skip(why),
+    }
+}
+
+fn fmt(_: &mut Session) -> Result<Outcome> {
+    sh::run(&mut sh::cargo(["fmt", "--all", "--check"]))
+        .map_err(|e| anyhow!("{e}; `cargo fmt --all` repairs it"))?;
+    Ok(Outcome::Ok)
+}
+
+fn clippy(_: &mut Session) -> Result<Outcome> {
+    sh::run(&mut sh::cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    Ok(Outcome::Ok)
+}
+
+fn tests(session: &mut Session) -> Result<Outcome> {
+    if sh::works(&mut sh::cargo(["nextest", "--version"])) {
+        return session.test(sh::cargo(["nextest", "run", "--workspace", "--no-fail-fast"]), counts::nextest);
+    }
+    eprintln!("cargo-nextest is not installed: using cargo test");
+    session.test(sh::cargo(["test", "--workspace", "--all-targets", "--no-fail-fast"]), counts::cargo_test)
+}
+
+fn doc_tests(session: &mut Session) -> Result<Outcome> {
+    session.test(sh::cargo(["test", "--workspace", "--doc", "--no-fail-fast"]), counts::cargo_test)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_summary_names_every_outcome() {
+        let text = summary(&[
+            ("fmt", 0.25, Outcome::Ok),
+            ("tests", 61.0, Outcome::Failed("x".to_owned())),
+            ("audit", 0.0, Outcome::Skipped("an earlier step failed".to_owned())),
+        ]);
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[0], "fmt                  0.2 s  ok");
+        assert!(lines[1].ends_with("61.0 s  FAILED"));
+        assert!(lines[2].ends_with("skipped: an earlier step failed"));
+    }
+
+    fn session() -> Session {
+        Session { no_install: None, home: tempfile::tempdir().unwrap(), counts: None }
+    }
+
+    #[test]
+    fn runners_are_summed_and_silence_is_not_zero() {
+        let mut session = session();
+        session.add(None);
+        assert_eq!(session.counts, None);
+        session.add(Some(Counts { passed: 2, failed: 1, skipped: 0 }));
+        session.add(Some(Counts { passed: 3, failed: 0, skipped: 1 }));
+        assert_eq!(session.counts, Some(Counts { passed: 5, failed: 1, skipped: 1 }));
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_runner_fails_the_step_and_sees_only_the_temporary_folder() {
+        let mut session = session();
+        let home = session.home.path().to_owned();
+        let mut runner = |script: &str| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            session.test(command, |_| None)
+        };
+        let error = runner("exit 1").err().unwrap();
+        assert!(error.to_string().contains("failed"), "{error}");
+        let home = home.display();
+        let script =
+            format!("test $GPUFORGE_CONFIG = {home}/config.toml && test $GPUFORGE_CACHE_DIR = {home}/cache");
+        assert!(runner(&script).is_ok());
+    }
+
+    #[test]
+    fn fast_keeps_the_tests() {
+        let fast: Vec<&str> = STEPS.iter().filter(|s| s.fast).map(|s| s.name).collect();
+        assert_eq!(fast, ["fmt", "tidy", "tests"]);
+    }
+}
