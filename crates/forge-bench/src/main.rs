@@ -1,1 +1,56 @@
-fn main() {}
+//! Peers beside us in one run: prints one JSON row per case. `cargo xtask bench` builds, calls and reads it.
+
+use std::{io::Write as _, process::ExitCode};
+
+mod detect;
+mod measure;
+mod row;
+
+use row::Row;
+
+/// A benchmark: one row here, one file.
+struct Bench {
+    name: &'static str,
+    what: &'static str,
+    run: fn() -> anyhow::Result<Vec<Row>>,
+}
+
+const BENCHES: &[Bench] = &[Bench {
+    name: "detect",
+    what: "cached and cold detection, beside a bare wgpu program that lists adapters",
+    run: detect::run,
+}];
+
+fn main() -> ExitCode {
+    let names: Vec<String> = std::env::args().skip(1).collect();
+    let mut out = std::io::stdout().lock();
+    if names.iter().any(|n| n == "--list") {
+        for bench in BENCHES {
+            let _ = writeln!(out, "{}", bench.name);
+            eprintln!("{:<10} {}", bench.name, bench.what);
+        }
+        return ExitCode::SUCCESS;
+    }
+    let mut code = ExitCode::SUCCESS;
+    if let Some(unknown) = names.iter().find(|n| BENCHES.iter().all(|b| b.name != n.as_str())) {
+        eprintln!("error: there is no benchmark {unknown:?}\nhint: forge-bench --list");
+        return ExitCode::from(2);
+    }
+    for bench in BENCHES.iter().filter(|b| names.is_empty() || names.iter().any(|n| n == b.name)) {
+        match (bench.run)() {
+            Ok(rows) => {
+                for row in rows {
+                    match serde_json::to_string(&row) {
+                        Ok(line) => drop(writeln!(out, "{line}")),
+                        Err(error) => eprintln!("error: {}: {error}", bench.name),
+                    }
+                }
+            }
+            Err(error) => {
+                eprintln!("error: {}: {error:#}", bench.name);
+                code = ExitCode::FAILURE;
+            }
+        }
+    }
+    code
+}

@@ -54,7 +54,8 @@ pub struct Store {
 #[derive(Serialize, Deserialize)]
 struct Entry {
     fingerprint: String,
-    created_s: f64,
+    /// Milliseconds since 1970: whole numbers survive JSON exactly.
+    created_ms: u64,
     detected: Detected,
 }
 
@@ -112,7 +113,7 @@ impl Store {
         if entry.fingerprint != fingerprint {
             return Lookup::Miss(None);
         }
-        match age(entry.created_s, now) {
+        match age(entry.created_ms, now) {
             Some(age) if age < self.ttl => {
                 // Least recently *used* is what is dropped first; failing to note the use harms nothing.
                 let _ = fs::File::options().append(true).open(&path).and_then(|f| f.set_modified(now));
@@ -126,8 +127,8 @@ impl Store {
     /// Keeps an entry and drops the least recently used beyond [`KEEP`].
     pub fn store(&self, fingerprint: &str, detected: &Detected, now: SystemTime) -> io::Result<()> {
         use io::Write as _;
-        let created_s = now.duration_since(UNIX_EPOCH).map_or(0.0, |d| d.as_secs_f64());
-        let entry = Entry { fingerprint: fingerprint.to_owned(), created_s, detected: detected.clone() };
+        let entry =
+            Entry { fingerprint: fingerprint.to_owned(), created_ms: unix_ms(now), detected: detected.clone() };
         fs::create_dir_all(&self.dir)?;
         let mut file = tempfile::Builder::new().prefix(".detect-").tempfile_in(&self.dir)?;
         file.write_all(&encode(&entry)?)?;
@@ -145,7 +146,7 @@ impl Store {
             let (age, gpus, problem) = match decoded {
                 Ok(entry) => {
                     let names = entry.detected.gpus.iter().map(|g| g.display_name().to_owned()).collect();
-                    (age(entry.created_s, now), names, None)
+                    (age(entry.created_ms, now), names, None)
                 }
                 Err(why) => (None, Vec::new(), Some(why)),
             };
@@ -202,10 +203,13 @@ fn warning(path: &Path, message: &str) -> Warning {
     Warning { source: "cache".to_owned(), message: format!("{} {message}", path.display()), hint: None }
 }
 
-/// Age of something created at `created_s`; `None` when that lies in the future.
-fn age(created_s: f64, now: SystemTime) -> Option<Duration> {
-    let now = now.duration_since(UNIX_EPOCH).ok()?.as_secs_f64();
-    Duration::try_from_secs_f64(now - created_s).ok()
+fn unix_ms(time: SystemTime) -> u64 {
+    time.duration_since(UNIX_EPOCH).ok().and_then(|d| u64::try_from(d.as_millis()).ok()).unwrap_or(0)
+}
+
+/// Age of something created then; `None` when that lies in the future.
+fn age(created_ms: u64, now: SystemTime) -> Option<Duration> {
+    unix_ms(now).checked_sub(created_ms).map(Duration::from_millis)
 }
 
 /// `gpuforge-cache VERSION CHECKSUM LENGTH\n` and the entry as JSON.

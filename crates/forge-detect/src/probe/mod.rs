@@ -103,6 +103,42 @@ pub const PROBES: &[Probe] = &[
         wanted: |found| found.nvidia,
         source: Source::Library(nvml::read),
     },
+    #[cfg(target_os = "macos")]
+    Probe {
+        name: "system_profiler",
+        asks: "macOS for its displays and their GPUs",
+        wanted: |_| true,
+        source: Source::Tool {
+            program: "system_profiler",
+            folder: "/usr/sbin",
+            args: &["SPDisplaysDataType"],
+            format: "system_profiler",
+        },
+    },
+    #[cfg(target_os = "macos")]
+    Probe {
+        name: "sysctl",
+        asks: "macOS for the processor's cores, caches and memory",
+        wanted: |_| true,
+        source: Source::Tool { program: "sysctl", folder: "/usr/sbin", args: &["hw", "machdep.cpu"], format: "sysctl" },
+    },
+    #[cfg(windows)]
+    Probe {
+        name: "win32",
+        asks: "Windows for its display adapters and their drivers",
+        wanted: |_| true,
+        source: Source::Tool {
+            program: "powershell.exe",
+            folder: "C:\\Windows\\System32\\WindowsPowerShell\\v1.0",
+            args: &[
+                "-NoProfile",
+                "-NonInteractive",
+                "-Command",
+                "Get-CimInstance Win32_VideoController | Select-Object Name,PNPDeviceID,DriverVersion,Status | ConvertTo-Json",
+            ],
+            format: "win32",
+        },
+    },
     Probe {
         name: "rocm-smi",
         asks: "AMD's management tool, where it is installed",

@@ -79,7 +79,10 @@ impl Reader {
 
     /// A quoted string: a key when a colon follows, else the value of the key before it.
     fn string(&mut self, text: &str, at: usize) -> usize {
-        let Some(end) = closing_quote(text.as_bytes(), at) else { return at + 1 };
+        let end = match closing_quote(text.as_bytes(), at) {
+            Ok(end) => end,
+            Err(line_end) => return line_end,
+        };
         let quoted = text.get(at..=end).unwrap_or("");
         let plain = || quoted.trim_matches('"').to_owned();
         let value = serde_json::from_str::<String>(quoted).unwrap_or_else(|_| plain());
@@ -112,18 +115,19 @@ impl Reader {
     }
 }
 
-/// Where the string that begins at `at` ends; JSON strings never span lines.
-fn closing_quote(bytes: &[u8], at: usize) -> Option<usize> {
+/// Where the string that begins at `at` ends. JSON strings never span lines: the error is the end of the line,
+/// where reading goes on (going back to the quote would cost the square of a hostile text's length).
+fn closing_quote(bytes: &[u8], at: usize) -> Result<usize, usize> {
     let mut escaped = false;
     for (offset, byte) in bytes.iter().enumerate().skip(at + 1) {
         match byte {
-            b'\n' => return None,
+            b'\n' => return Err(offset),
             b'\\' if !escaped => escaped = true,
-            b'"' if !escaped => return Some(offset),
+            b'"' if !escaped => return Ok(offset),
             _ => escaped = false,
         }
     }
-    None
+    Err(bytes.len())
 }
 
 #[cfg(test)]

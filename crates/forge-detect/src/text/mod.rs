@@ -23,6 +23,7 @@ mod sycl_ls;
 mod sysctl;
 mod system_profiler;
 mod vulkaninfo;
+mod win32;
 mod xpu_smi;
 
 pub(crate) use lspci::judge_driver;
@@ -39,7 +40,7 @@ pub struct Format {
 }
 
 /// Every format, strongest anchors first.
-pub const FORMATS: [Format; 16] = [
+pub const FORMATS: [Format; 17] = [
     Format { name: "nvidia_table", produced_by: "nvidia-smi", parse: nvidia_table::parse },
     Format { name: "nvidia_list", produced_by: "nvidia-smi -L", parse: nvidia_list::parse },
     Format { name: "nvidia_query", produced_by: "nvidia-smi -q", parse: nvidia_query::parse },
@@ -63,6 +64,7 @@ pub const FORMATS: [Format; 16] = [
         parse: system_profiler::parse,
     },
     Format { name: "sysctl", produced_by: "sysctl hw machdep.cpu", parse: sysctl::parse },
+    Format { name: "win32", produced_by: "Get-CimInstance Win32_VideoController | ConvertTo-Json", parse: win32::parse },
     // Comma-separated lines without a header have the weakest anchors of all: last.
     Format { name: "csv", produced_by: "nvidia-smi --query-gpu=… --format=csv", parse: csv::parse },
 ];

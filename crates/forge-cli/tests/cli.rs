@@ -1,0 +1,196 @@
+//! Does the command line read well, and does every command do what its help says?
+
+mod common;
+
+use std::{io::Write as _, process::Stdio};
+
+use common::{World, run};
+use serde_json::Value;
+
+fn from_stdin(world: &World, args: &[&str], text: &str) -> common::Ran {
+    let mut child = world
+        .gpuforge(args)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
+    common::Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+}
+
+#[test]
+fn help_fits_eighty_columns() {
+    let world = World::new();
+    for args in [
+        &["--help"][..],
+        &["detect", "--help"],
+        &["config", "--help"],
+        &["cache", "--help"],
+        &["completions", "--help"],
+    ] {
+        let ran = run(world.gpuforge(args).env("COLUMNS", "80")).ok();
+        for line in ran.stdout.lines() {
+            assert!(line.chars().count() <= 80, "{args:?}: {line}");
+        }
+    }
+}
+
+#[test]
+fn results_fit_a_narrow_terminal_and_pipes_have_no_colour() {
+    let world = World::new();
+    for args in [&[][..], &["demo"], &["detect"]] {
+        let ran = run(world.gpuforge(args).env("COLUMNS", "60")).ok();
+        assert!(!ran.stdout.contains('\u{1b}'), "{args:?}");
+        for line in ran.stdout.lines().filter(|l| !l.starts_with("  gpuforge")) {
+            assert!(line.chars().count() <= 60, "{args:?}: {line:?}");
+        }
+    }
+    let coloured = run(&mut world.gpuforge(&["--color", "always", "detect"])).ok();
+    assert!(coloured.stdout.contains('\u{1b}'));
+}
+
+#[test]
+fn demo_says_what_and_why() {
+    let world = World::new();
+    let text = run(&mut world.gpuforge(&["demo"])).ok().stdout;
+    assert!(
+        text.contains("gpuforge would use") && text.contains("because: ") && text.contains("threads: "),
+        "{text}"
+    );
+    let json = run(&mut world.gpuforge(&["demo", "--json"])).json();
+    for field in ["device", "name", "reason", "threads"] {
+        assert!(!json["choice"][field].is_null(), "{field}");
+    }
+}
+
+#[test]
+fn pasted_text_is_read_from_stdin_and_refused_when_unknown() {
+    let world = World::new();
+    let text = "01:00.0 VGA compatible controller: NVIDIA Corporation GA104 [GeForce RTX 3070] (rev a1)\n\
+                GPU 0: NVIDIA GeForce RTX 3070 (UUID: GPU-12345678-1234-1234-1234-123456789abc)\n";
+    let inventory = from_stdin(&world, &["detect", "--json", "--from", "-"], text).json();
+    assert_eq!(inventory["gpus"].as_array().unwrap().len(), 1, "two mentions of one card: {inventory}");
+    assert_eq!(inventory["gpus"][0]["name"], "NVIDIA GeForce RTX 3070");
+    assert_eq!(inventory["kinds"], serde_json::json!(["nvidia-smi-L", "lspci"]));
+    let refused = from_stdin(&world, &["detect", "--from", "-"], "hello world\n");
+    assert_eq!(refused.code, Some(1));
+    assert!(refused.stderr.contains("error:") && refused.stderr.contains("hint:"), "{}", refused.stderr);
+    let json = from_stdin(&world, &["detect", "--json", "--from", "-"], "hello world\n");
+    let error: Value = serde_json::from_str(&json.stderr).unwrap();
+    assert!(error["error"]["hint"].is_string() && json.stdout.is_empty());
+    let missing = run(&mut world.gpuforge(&["detect", "--from", "/nonexistent/file"]));
+    assert!(missing.code == Some(1) && missing.stderr.contains("/nonexistent/file"), "{}", missing.stderr);
+}
+
+#[test]
+fn wrong_usage_ends_with_two() {
+    let world = World::new();
+    for args in [&["frobnicate"][..], &["detect", "--refresh", "--no-cache"], &["detect", "--from"]] {
+        assert_eq!(run(&mut world.gpuforge(args)).code, Some(2), "{args:?}");
+    }
+    let ran = run(&mut world.gpuforge(&["detect", "--probe-timeout", "soon"]));
+    assert!(ran.code == Some(1) && ran.stderr.contains("--probe-timeout"), "{}", ran.stderr);
+}
+
+#[test]
+fn settings_are_kept_with_their_origin() {
+    let world = World::new();
+    let file = world.path("config.toml");
+    std::fs::write(&file, "# mine\nversion = 1\ncache_ttl = \"2h\" # two\n").unwrap();
+    run(&mut world.gpuforge(&["config", "set", "fallback", "error"])).ok();
+    let text = std::fs::read_to_string(&file).unwrap();
+    assert!(text.contains("# mine") && text.contains("# two") && text.contains("fallback"), "{text}");
+    assert_eq!(run(&mut world.gpuforge(&["config", "get", "cache_ttl"])).ok().stdout, "2h\n");
+    let got = run(world.gpuforge(&["config", "get", "cache_ttl", "--json"]).env("GPUFORGE_CACHE_TTL", "30s"))
+        .json();
+    assert_eq!((&got["value"], &got["origin"]), (&Value::from(30), &Value::from("GPUFORGE_CACHE_TTL")));
+    run(&mut world.gpuforge(&["config", "unset", "fallback"])).ok();
+    let list = run(&mut world.gpuforge(&["config", "list", "--json"])).json();
+    let row = list.as_array().unwrap().iter().find(|r| r["name"] == "fallback").unwrap();
+    assert_eq!((&row["value"], &row["origin"]), (&Value::from("cpu"), &Value::from("default")));
+    let path = run(&mut world.gpuforge(&["config", "path"])).ok().stdout;
+    assert_eq!(path.trim(), file.to_str().unwrap());
+}
+
+#[test]
+fn a_wrong_setting_is_refused_with_the_nearest_name() {
+    let world = World::new();
+    let ran = run(&mut world.gpuforge(&["config", "set", "cache_tll", "1h"]));
+    assert!(ran.code == Some(1) && ran.stderr.contains("cache_ttl"), "{}", ran.stderr);
+    let ran = run(&mut world.gpuforge(&["config", "set", "cache_ttl", "soon"]));
+    assert_eq!(ran.code, Some(1));
+    assert!(!world.path("config.toml").exists(), "nothing was written");
+}
+
+#[test]
+fn a_broken_settings_file_is_a_warning_for_detection() {
+    let world = World::new();
+    std::fs::write(world.path("config.toml"), "cache_ttl = [[[\n").unwrap();
+    let ran = run(&mut world.gpuforge(&["detect", "--json"])).ok();
+    assert!(ran.stderr.contains("warning:") && serde_json::from_str::<Value>(&ran.stdout).is_ok());
+    assert_eq!(std::fs::read_to_string(world.path("config.toml")).unwrap(), "cache_ttl = [[[\n");
+}
+
+#[test]
+fn edit_opens_a_template_and_checks_the_result() {
+    let world = World::new();
+    let ran = run(world.gpuforge(&["config", "edit"]).env("VISUAL", "true")).ok();
+    assert!(ran.stdout.contains("valid"));
+    let text = std::fs::read_to_string(world.path("config.toml")).unwrap();
+    assert!(text.contains("cache_ttl"), "{text}");
+    let ran = run(world.gpuforge(&["config", "edit"]).env_remove("VISUAL").env_remove("EDITOR"));
+    assert!(ran.code == Some(1) && ran.stderr.contains("VISUAL"), "{}", ran.stderr);
+}
+
+#[test]
+fn the_cache_is_shown_and_cleared() {
+    let world = World::new();
+    run(&mut world.gpuforge(&["detect"])).ok();
+    let shown = run(&mut world.gpuforge(&["cache", "show", "--json"])).json();
+    assert_eq!(shown["entries"][0]["current"], true);
+    assert!(run(&mut world.gpuforge(&["cache", "show"])).ok().stdout.contains("in use"));
+    assert_eq!(run(&mut world.gpuforge(&["cache", "clear", "--json"])).json()["removed"], 1);
+    assert!(run(&mut world.gpuforge(&["cache", "show"])).ok().stdout.contains("empty"));
+}
+
+#[test]
+fn completions_and_man_pages_come_from_the_table() {
+    let world = World::new();
+    for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
+        let script = run(&mut world.gpuforge(&["completions", shell])).ok().stdout;
+        assert!(script.contains("detect") && script.contains("gpuforge"), "{shell}");
+        assert!(!script.contains("__probe"), "{shell}");
+    }
+    let dir = world.path("man");
+    run(&mut world.gpuforge(&["__man", dir.to_str().unwrap()])).ok();
+    let page = std::fs::read_to_string(dir.join("gpuforge-detect.1")).unwrap();
+    assert!(page.contains("refresh"), "{page}");
+}
+
+#[test]
+fn a_reader_that_stops_early_is_no_error() {
+    let world = World::new();
+    let mut child = world
+        .gpuforge(&["completions", "bash"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert!(
+        output.status.success() && output.stderr.is_empty(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+}
+
+#[test]
+fn quiet_says_nothing_but_the_result() {
+    let world = World::new();
+    let ran = run(world.gpuforge(&["--quiet", "detect"]).env("GPUFORGE_DEVICE", "voodoo")).ok();
+    assert_eq!(ran.stderr, "");
+}
