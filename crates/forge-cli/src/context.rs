@@ -23,18 +23,26 @@ pub(crate) struct Context {
 
 impl Context {
     pub(crate) fn new(args: &Args) -> Self {
-        let color = args.color.unwrap_or_else(|| Context::color_setting());
-        Context { out: Output::new(args.json, args.quiet, args.verbose, color), settings: OnceCell::new() }
+        let (color, verbosity) = Context::stored_style();
+        let (quiet, verbose) = match (args.quiet, args.verbose) {
+            (false, false) => (verbosity == "quiet", verbosity == "verbose"),
+            flags => flags,
+        };
+        let out = Output::new(args.json, quiet, verbose, args.color.unwrap_or(color));
+        Context { out, settings: OnceCell::new() }
     }
 
-    /// The `color` setting counts only when the file is in order; a broken one is reported by the command itself.
-    fn color_setting() -> When {
-        let settings = Places::of(&env).map(|places| Settings::load_lenient(&places, &env, &[]));
-        match settings.as_ref().map(|s| s.color()) {
-            Ok("always") => When::Always,
-            Ok("never") => When::Never,
+    /// The settings `color` and `verbosity`, as far as the file is in order; what is wrong with it is reported by the
+    /// command that reads the rest.
+    fn stored_style() -> (When, String) {
+        let Ok(places) = Places::of(&env) else { return (When::Auto, String::new()) };
+        let settings = Settings::load_lenient(&places, &env, &[]);
+        let color = match settings.color() {
+            "always" => When::Always,
+            "never" => When::Never,
             _ => When::Auto,
-        }
+        };
+        (color, settings.verbosity().to_owned())
     }
 
     /// Where files live.

@@ -193,4 +193,9 @@ fn quiet_says_nothing_but_the_result() {
     let world = World::new();
     let ran = run(world.gpuforge(&["--quiet", "detect"]).env("GPUFORGE_DEVICE", "voodoo")).ok();
     assert_eq!(ran.stderr, "");
+    std::fs::write(world.path("config.toml"), "verbosity = \"quiet\"\ncolor = \"always\"\n").unwrap();
+    let ran = run(world.gpuforge(&["detect"]).env("GPUFORGE_DEVICE", "voodoo")).ok();
+    assert!(ran.stderr.is_empty() && ran.stdout.contains('\u{1b}'), "settings say the same: {}", ran.stderr);
+    let ran = run(world.gpuforge(&["--verbose", "detect"]).env("GPUFORGE_DEVICE", "voodoo")).ok();
+    assert!(ran.stderr.contains("voodoo"), "a flag wins over a setting");
 }

@@ -259,10 +259,11 @@ pub fn finish(
 /// The inventory that pasted text describes; `None` when no format was recognised in it. The environment of this
 /// machine does not count: the text is about another one.
 pub fn from_text(bytes: &[u8]) -> Option<Inventory> {
-    let reports = crate::text::reports(&crate::text::decode(bytes));
+    let mut reports = crate::text::reports(&crate::text::decode(bytes));
     if reports.is_empty() {
         return None;
     }
+    reports.iter_mut().for_each(cap);
     let merged = merge(reports);
     let mut gpus = merged.gpus;
     score_all(&mut gpus, merged.cpu.as_ref().and_then(|c| c.memory_bytes));
@@ -284,6 +285,17 @@ pub fn from_text(bytes: &[u8]) -> Option<Inventory> {
         warnings: merged.warnings,
         ..Inventory::default()
     })
+}
+
+/// Merging compares devices with each other; no real machine lists this many.
+const MOST_DEVICES: usize = 1024;
+
+fn cap(report: &mut Report) {
+    if report.gpus.len() > MOST_DEVICES {
+        let message = format!("lists {} devices, only the first {MOST_DEVICES} are read", report.gpus.len());
+        report.warnings.push(Warning { source: report.kind.clone(), message, hint: None });
+        report.gpus.truncate(MOST_DEVICES);
+    }
 }
 
 fn score_all(gpus: &mut [Gpu], system_memory: Option<u64>) {

@@ -139,9 +139,15 @@ fn archs_clash(a: &Gpu, b: &Gpu) -> bool {
     matches!((&a.arch, &b.arch), (Some(x), Some(y)) if x != y)
 }
 
-/// Does the name carry a model number, so that a different one means a different card?
+/// Does the name carry a model number, so that a different one means a different card? An architecture in the
+/// name's place ("gfx1030" of OpenCL) says nothing about the model.
 fn distinctive(gpu: &Gpu) -> bool {
-    gpu.name.as_deref().is_some_and(|n| key(n).iter().any(|w| w.bytes().any(|b| b.is_ascii_digit())))
+    !named_by_arch(gpu)
+        && gpu.name.as_deref().is_some_and(|n| key(n).iter().any(|w| w.bytes().any(|b| b.is_ascii_digit())))
+}
+
+fn named_by_arch(gpu: &Gpu) -> bool {
+    gpu.name.is_some() && gpu.name == gpu.arch
 }
 
 fn device_id(gpu: &Gpu) -> Option<String> {
@@ -203,7 +209,7 @@ fn fill(known: &mut Gpu, other: Gpu) {
     let better_name = match (&known.name, &other.name) {
         (None, _) => true,
         (Some(_), Some(_)) => {
-            let rank = |g: &Gpu| (!g.name_truncated, g.evidence >= Evidence::Opened);
+            let rank = |g: &Gpu| (!named_by_arch(g), !g.name_truncated, g.evidence >= Evidence::Opened);
             rank(&other) > rank(known)
         }
         (Some(_), None) => false,
@@ -303,6 +309,19 @@ mod tests {
         let a = gpu(Vendor::Nvidia, "NVIDIA GeForce RTX 3090", None, "a", 0);
         let b = gpu(Vendor::Nvidia, "NVIDIA GeForce RTX 4090", None, "b", 1);
         assert_eq!(merge(vec![report("a", vec![a]), report("b", vec![b])]).gpus.len(), 2);
+    }
+
+    #[test]
+    fn an_architecture_in_the_names_place_gives_way() {
+        let mut plain = gpu(Vendor::Amd, "gfx1030", None, "clinfo-l", 0);
+        plain.arch = Some("gfx1030".to_owned());
+        let mut named = gpu(Vendor::Amd, "AMD Radeon RX 6800", None, "rocminfo", 1);
+        named.arch = Some("gfx1030".to_owned());
+        for order in [[plain.clone(), named.clone()], [named, plain]] {
+            let merged = merge(order.into_iter().map(|g| report("r", vec![g])).collect());
+            assert_eq!(merged.gpus.len(), 1);
+            assert_eq!(merged.gpus[0].name.as_deref(), Some("AMD Radeon RX 6800"));
+        }
     }
 
     #[test]

@@ -1,6 +1,4 @@
-//! What do a PCI address, class and id mean? Pure look-ups; names come from the pci-ids data.
-
-use pci_ids::FromId as _;
+//! What do a PCI address, class and id mean? Pure look-ups; names come from the pci-ids data (build.rs).
 
 use crate::model::Vendor;
 
@@ -91,14 +89,28 @@ pub fn vendor_in_name(name: &str) -> Option<Vendor> {
         .map(|(_, vendor)| vendor)
 }
 
-/// Name of a device by the PCI id data.
+/// `vvvv VENDOR` lines, each followed by its `\tdddd DEVICE` lines where it makes GPUs (build.rs).
+const NAMES: &str = include_str!(concat!(env!("OUT_DIR"), "/pci-names.txt"));
+
+/// Name of a device by the PCI id data. Scans a few hundred kilobytes: meant for devices that were found, not for loops.
 pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
-    pci_ids::Device::from_vid_pid(vendor, device).map(|d| d.name())
+    let wanted = format!("\t{device:04x} ");
+    let own = NAMES.lines().skip_while(|l| !starts_vendor(l, vendor)).skip(1);
+    own.take_while(|l| l.starts_with('\t')).find_map(|l| l.strip_prefix(wanted.as_str()))
 }
 
 /// Name of a vendor by the PCI id data.
 pub fn vendor_name(vendor: u16) -> Option<&'static str> {
-    pci_ids::Vendor::from_id(vendor).map(|v| v.name())
+    NAMES.lines().find(|l| starts_vendor(l, vendor)).and_then(|l| l.get(5..))
+}
+
+/// Names of all vendors.
+pub fn vendor_names() -> impl Iterator<Item = &'static str> {
+    NAMES.lines().filter(|l| !l.starts_with('\t')).filter_map(|l| l.get(5..))
+}
+
+fn starts_vendor(line: &str, vendor: u16) -> bool {
+    line.get(..4).is_some_and(|id| !line.starts_with('\t') && u16::from_str_radix(id, 16) == Ok(vendor))
 }
 
 /// Is a device of this class (24 bits, `0xccssii`) one that computes or displays?
@@ -108,17 +120,39 @@ pub fn is_gpu_class(class: u32) -> bool {
     matches!(class >> 16, 0x03) || matches!(class >> 8, 0x1200)
 }
 
+/// Is a device of this class and maker a GPU? Class 1200 holds Instinct cards, but NPUs, FPGAs and codecs too.
+///
+/// `name` decides where the listing has no numeric ids.
+pub fn is_gpu(class: u32, vendor: Option<u16>, name: &str) -> bool {
+    // AMD, NVIDIA, Iluvatar, Moore Threads, MetaX.
+    const MAKERS: [u16; 5] = [0x1002, 0x10de, 0x1e3e, 0x1ed5, 0x9999];
+    let accelerator_of_gpu_maker = || match vendor {
+        Some(id) => MAKERS.contains(&id),
+        None => {
+            let lower = name.to_ascii_lowercase();
+            matches!(vendor_in_name(name), Some(Vendor::Amd | Vendor::Nvidia))
+                || ["iluvatar", "moore threads", "metax"].iter().any(|maker| lower.contains(maker))
+        }
+    };
+    is_gpu_class(class) && (class >> 16 == 0x03 || accelerator_of_gpu_maker())
+}
+
 /// What makes an adapter one that shows a console and never computes; `None` for real GPUs.
 ///
 /// `name` is checked too, for listings without numeric ids.
 pub fn console_only(vendor: Option<u16>, name: &str) -> Option<ConsoleChip> {
-    const ROWS: [(u16, &str, bool, &str); 17] = [
+    const ROWS: [(u16, &str, bool, &str); 24] = [
         (0x1a03, "aspeed", false, "ASPEED server management chip"),
         (0x102b, "matrox", false, "Matrox server management chip"),
         (0x102b, "mga g200", false, "Matrox server management chip"),
         (0x126f, "silicon motion", false, "Silicon Motion display chip"),
-        (0x19e5, "hi1710", false, "Huawei server management chip"),
+        (0x19e5, "hi171", false, "Huawei server management chip"),
         (0x18ca, "xgi", false, "XGI Volari server display chip"),
+        (0x19a2, "serverengines", false, "server management chip"),
+        (0x1050, "nuvoton", false, "server management chip"),
+        (0x1039, "silicon integrated systems", false, "SiS display chip"),
+        (0x1106, "via technologies", false, "VIA display chip"),
+        (0x5333, "s3 graphics", false, "S3 display chip"),
         (0x15ad, "vmware", true, "VMware virtual display"),
         (0x80ee, "virtualbox", true, "VirtualBox virtual display"),
         (0x1af4, "virtio", true, "virtio virtual display"),
@@ -130,11 +164,27 @@ pub fn console_only(vendor: Option<u16>, name: &str) -> Option<ConsoleChip> {
         (0x1414, "hyper-v", true, "Hyper-V virtual display"),
         (0x1ab8, "parallels", true, "Parallels virtual display"),
         (0x1d0f, "amazon.com", true, "Amazon EC2 virtual display"),
+        (0xfb5d, "device fb5d:40fb", true, "bhyve virtual display"),
+        (0x5853, "xensource", true, "Xen virtual display"),
     ];
     let lower = name.to_ascii_lowercase();
+    // The id list calls the Windows host's GPU, as WSL hands it in, a render driver.
+    if is_wsl_gpu(vendor, &lower) {
+        return None;
+    }
+    if lower.contains("es1000") {
+        return Some(ConsoleChip { emulated: false, what: "ATI server display chip" });
+    }
     ROWS.iter()
         .find(|(id, word, ..)| vendor == Some(*id) || (vendor.is_none() && lower.contains(word)))
         .map(|(_, _, emulated, what)| ConsoleChip { emulated: *emulated, what })
+}
+
+/// Is this the adapter by which WSL reaches the GPU of its Windows host (1414:008e)?
+pub fn is_wsl_gpu(vendor: Option<u16>, name: &str) -> bool {
+    let lower = name.to_ascii_lowercase();
+    let microsoft = vendor.map_or(lower.contains("microsoft"), |id| id == 0x1414);
+    microsoft && (lower.contains("008e") || lower.contains("basic render"))
 }
 
 /// A display adapter without compute.
@@ -176,6 +226,23 @@ mod tests {
                 && is_gpu_class(0x120000)
         );
         assert!(!is_gpu_class(0x068000) && !is_gpu_class(0x040300) && !is_gpu_class(0x0b4000));
+    }
+
+    #[test]
+    fn accelerators_of_gpu_makers_are_gpus() {
+        assert!(
+            is_gpu(0x120000, Some(0x1002), "") && is_gpu(0x120000, None, "Advanced Micro Devices, Inc. X")
+        );
+        assert!(!is_gpu(0x120000, Some(0x8086), "") && !is_gpu(0x120000, None, "Intel Corporation NPU"));
+        assert!(is_gpu(0x030000, Some(0x8086), "") && !is_gpu(0x040300, Some(0x1002), ""));
+    }
+
+    #[test]
+    fn the_hosts_gpu_in_wsl_is_no_console() {
+        assert_eq!(console_only(Some(0x1414), "Device [1414:008e]"), None);
+        assert_eq!(console_only(None, "Microsoft Corporation Basic Render Driver"), None);
+        assert!(console_only(Some(0x1414), "Hyper-V virtual VGA").is_some());
+        assert!(console_only(Some(0x1002), "ES1000").is_some_and(|chip| !chip.emulated));
     }
 
     #[test]

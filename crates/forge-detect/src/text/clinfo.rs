@@ -1,6 +1,6 @@
 //! Which OpenCL devices does `clinfo -l` list? A tree of platforms; processors are dropped.
 
-use super::{lines_at, rocminfo};
+use super::{lines_at, rocminfo, xpu_smi};
 use crate::{
     families,
     model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
@@ -81,8 +81,7 @@ fn device(printed: &str, platform: &str, at: usize) -> Option<Gpu> {
     let mut gpu = Gpu::of(vendor, KIND);
     gpu.at = at;
     gpu.arch = rocminfo::gfx_target(name).or_else(|| tail.split(", ").find_map(rocminfo::gfx_target));
-    let id =
-        name.split_once("[0x").and_then(|(_, rest)| rest.split_once(']')).and_then(|(id, _)| pci::id16(id));
+    let id = xpu_smi::id_in_name(name);
     if let (Some(id), Some(Vendor::Intel)) = (id, vendor) {
         gpu.pci_device = Some(format!("0x{id:04x}"));
         gpu.pci_id = Some(pci::pci_id(0x8086, id));

@@ -1,6 +1,11 @@
 //! What does `nvidia-smi --query-gpu=… --format=csv` say? With or without header and units.
 
-use super::{is_absent, lines_at, nvidia_query::nvml_device_id, present, size_bytes};
+use std::collections::HashSet;
+
+use super::{
+    is_absent, judge_compute_mode, lines_at, nvidia_list::real_uuid, nvidia_query::nvml_device_id, present,
+    size_bytes,
+};
 use crate::{
     families,
     model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
@@ -30,29 +35,39 @@ const KNOWN: [&str; 16] = [
 ];
 
 pub(crate) fn parse(text: &str) -> Option<Report> {
-    let mut report = Report::of(KIND);
+    let mut rows = Rows { report: Report::of(KIND), seen: HashSet::new() };
     let mut header: Option<Vec<String>> = None;
     let mut recognised = false;
     for (at, line) in lines_at(text) {
-        let cells: Vec<&str> = line.split(',').map(str::trim).collect();
+        let cells = cells(line);
         if let Some(names) = header_names(&cells) {
             recognised = true;
             header = Some(names);
         } else if let Some(names) = header.as_ref().filter(|names| names.len() == cells.len()) {
-            add(&mut report, from_named(names, &cells), at);
+            rows.add(from_named(names, &cells), at);
         } else if header.is_none() && (cells.len() > 1 || pci::vendor_in_name(line) == Some(Vendor::Nvidia)) {
-            let sentinels = cells.iter().any(|c| c.starts_with('[') && is_absent(c));
+            let sentinels = cells.len() > 1 && cells.iter().any(|c| c.starts_with('[') && is_absent(c));
             let gpu = from_plain(&cells);
             recognised |= gpu.is_some() || sentinels;
-            add(&mut report, gpu, at);
+            rows.add(gpu, at);
         }
     }
-    recognised.then_some(report)
+    recognised.then_some(rows.report)
 }
 
 /// Does the text hold a header line of this format?
 pub(crate) fn has_header(text: &str) -> bool {
-    text.lines().any(|line| header_names(&line.split(',').map(str::trim).collect::<Vec<_>>()).is_some())
+    text.lines().any(|line| header_names(&cells(line)).is_some())
+}
+
+/// Cells of a line, without what quotes it.
+fn cells(line: &str) -> Vec<&str> {
+    line.trim_matches([' ', '\t', '>', '#', '`']).split(',').map(str::trim).collect()
+}
+
+/// Do rows without a header say enough to stand beside other formats?
+pub(crate) fn is_anchored(report: &Report) -> bool {
+    !report.gpus.is_empty() && report.gpus.iter().all(|g| g.bus_id.is_some() || g.uuid.is_some())
 }
 
 /// Field names without their units, if the whole line consists of such names.
@@ -81,16 +96,20 @@ fn from_named(names: &[String], cells: &[&str]) -> Option<Gpu> {
     gpu.arch = cell(&["compute_cap"]).map(str::to_owned);
     gpu.bus_id = cell(&["pci.bus_id", "gpu_bus_id"]).and_then(pci::bus_id);
     gpu.pci_id = cell(&["pci.device_id"]).and_then(nvml_device_id);
-    gpu.uuid = cell(&["uuid", "gpu_uuid"]).map(str::to_owned);
+    gpu.uuid = cell(&["uuid", "gpu_uuid"]).and_then(real_uuid);
     gpu.index = cell(&["index"]).and_then(|c| c.parse().ok());
     gpu.driver_model = cell(&["driver_model.current"]).map(str::to_owned);
     gpu.mig = cell(&["mig.mode.current"]).map(str::to_ascii_lowercase);
+    judge_compute_mode(&mut gpu, cell(&["compute_mode"]).unwrap_or(""));
     let error = cells.iter().find(|c| c.contains("Unknown Error") || c.contains("GPU is lost"));
     if gpu.name.is_none() {
         gpu.error = error.map(|e| e.trim_matches(['[', ']']).to_owned());
     }
-    let identified =
-        gpu.name.is_some() || gpu.bus_id.is_some() || (gpu.uuid.is_some() && gpu.error.is_none());
+    // A sentence with as many commas as the header is no row: a name needs a maker's word or a figure beside it.
+    let named = gpu.name.as_deref().is_some_and(|n| is_branded(n) || is_unbranded(n))
+        || (gpu.name.is_some()
+            && (gpu.memory_bytes.is_some() || gpu.index.is_some() || gpu.pci_id.is_some()));
+    let identified = named || gpu.bus_id.is_some() || (gpu.uuid.is_some() && gpu.error.is_none());
     // Rows of usage figures alone name no device.
     identified.then_some(gpu)
 }
@@ -98,11 +117,13 @@ fn from_named(names: &[String], cells: &[&str]) -> Option<Gpu> {
 /// A row without header: each cell is known by its shape; a figure without unit could be anything and says nothing.
 fn from_plain(cells: &[&str]) -> Option<Gpu> {
     let mut gpu = Gpu::of(Some(Vendor::Nvidia), KIND);
+    let anchored =
+        cells.iter().any(|c| pci::bus_id(c).is_some() || c.starts_with("GPU-") || c.ends_with(" MiB"));
     for cell in cells {
         if let Some(bus) = pci::bus_id(cell) {
             gpu.bus_id = Some(bus);
         } else if cell.starts_with("GPU-") {
-            gpu.uuid = Some((*cell).to_owned());
+            gpu.uuid = real_uuid(cell);
         } else if let Some(bytes) = size_bytes(cell) {
             // Total is never below used or free, whatever their order.
             gpu.memory_bytes = gpu.memory_bytes.max(Some(bytes));
@@ -110,7 +131,7 @@ fn from_plain(cells: &[&str]) -> Option<Gpu> {
             gpu.driver_version = Some((*cell).to_owned());
         } else if is_compute_capability(cell) {
             gpu.arch = Some((*cell).to_owned());
-        } else if gpu.name.is_none() && is_plain_name(cell) {
+        } else if gpu.name.is_none() && (is_branded(cell) || (anchored && is_unbranded(cell))) {
             gpu.name = Some((*cell).to_owned());
         } else if gpu.index.is_none() && gpu.name.is_none() {
             gpu.index = cell.parse().ok();
@@ -120,10 +141,20 @@ fn from_plain(cells: &[&str]) -> Option<Gpu> {
 }
 
 /// A product name and nothing more: no prose, no path, no label.
-fn is_plain_name(cell: &str) -> bool {
+fn is_branded(cell: &str) -> bool {
     const BRANDS: [&str; 6] = ["NVIDIA ", "GeForce ", "Tesla ", "Quadro ", "GRID ", "TITAN "];
-    let brand = BRANDS.iter().any(|b| cell.starts_with(b));
-    brand && cell.len() <= 64 && cell.bytes().all(|b| b.is_ascii_alphanumeric() || b" -/()".contains(&b))
+    BRANDS.iter().any(|b| cell.starts_with(b)) && is_name_like(cell)
+}
+
+/// A product name as drivers 450 to 465 printed it, and Jetson's; too short to be trusted alone.
+fn is_unbranded(cell: &str) -> bool {
+    const STARTS: [&str; 12] =
+        ["RTX ", "NVS ", "A100", "A40", "A30", "A10", "A16", "A2", "T4", "H100", "Orin", "Graphics Device"];
+    STARTS.iter().any(|b| cell.starts_with(b)) && is_name_like(cell)
+}
+
+fn is_name_like(cell: &str) -> bool {
+    cell.len() <= 64 && cell.bytes().all(|b| b.is_ascii_alphanumeric() || b" -/().".contains(&b))
 }
 
 fn is_driver_version(cell: &str) -> bool {
@@ -137,33 +168,38 @@ fn is_compute_capability(cell: &str) -> bool {
         matches!(major.parse::<u8>(), Ok(1..=19)) && minor.len() == 1 && minor.bytes().all(|b| b.is_ascii_digit()))
 }
 
-fn add(report: &mut Report, gpu: Option<Gpu>, at: usize) {
-    let Some(mut gpu) = gpu else { return };
-    // Loop mode prints every device again; name alone does not identify one.
-    let again = |old: &Gpu| {
-        let same = |a: &Option<String>, b: &Option<String>| a.is_some() && a == b;
-        same(&old.bus_id, &gpu.bus_id)
-            || same(&old.uuid, &gpu.uuid)
-            || (gpu.bus_id.is_none()
-                && gpu.uuid.is_none()
-                && gpu.index.is_some()
-                && old.index == gpu.index
-                && old.name == gpu.name)
-    };
-    if report.gpus.iter().any(again) {
-        return;
+/// The devices so far, and by what they are known.
+struct Rows {
+    report: Report,
+    seen: HashSet<String>,
+}
+
+impl Rows {
+    fn add(&mut self, gpu: Option<Gpu>, at: usize) {
+        let Some(mut gpu) = gpu else { return };
+        // Loop mode prints every device again; name alone does not identify one.
+        let mut keys: Vec<String> = [&gpu.bus_id, &gpu.uuid].into_iter().flatten().cloned().collect();
+        if let (true, Some(index)) = (keys.is_empty(), gpu.index) {
+            keys.push(format!("{index} {}", gpu.name.as_deref().unwrap_or("")));
+        }
+        let new = keys.iter().all(|key| !self.seen.contains(key));
+        self.seen.extend(keys);
+        if !new {
+            return;
+        }
+        gpu.at = at;
+        gpu.kind = families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None)
+            .unwrap_or(GpuType::Discrete);
+        gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
+        gpu.apis.push("cuda".to_owned());
+        match gpu.error.clone() {
+            Some(error) => gpu.judge(Usable::No, Evidence::Failed, format!("nvidia-smi: {error}")),
+            None => gpu.judge(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it"),
+        }
+        let report = &mut self.report;
+        report.driver_version = report.driver_version.take().or_else(|| gpu.driver_version.clone());
+        report.gpus.push(gpu);
     }
-    gpu.at = at;
-    gpu.kind =
-        families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None).unwrap_or(GpuType::Discrete);
-    gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
-    gpu.apis.push("cuda".to_owned());
-    match gpu.error.clone() {
-        Some(error) => gpu.judge(Usable::No, Evidence::Failed, format!("nvidia-smi: {error}")),
-        None => gpu.judge(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it"),
-    }
-    report.driver_version = report.driver_version.take().or_else(|| gpu.driver_version.clone());
-    report.gpus.push(gpu);
 }
 
 #[cfg(test)]
@@ -205,5 +241,14 @@ mod tests {
     fn prose_is_not_a_table() {
         assert_eq!(parse("Hello, I have an index, and a name\nMy NVIDIA card, an old one, fails"), None);
         assert_eq!(parse("name\nindex\n"), None);
+        let report = parse("name, driver_version\nTesla P4, 384.111\nThanks, everybody\n").unwrap();
+        assert_eq!(report.gpus.len(), 1);
+    }
+
+    #[test]
+    fn rows_without_brand_need_an_anchor() {
+        let gpus = parse("1, RTX A6000, 48685 MiB\n2, A100-SXM4-40GB, 40537 MiB\n").unwrap().gpus;
+        assert_eq!(gpus.len(), 2);
+        assert_eq!(parse("we have A100 cards, RTX 3090 cards, and others\n"), None);
     }
 }

@@ -1,6 +1,6 @@
 //! Which cards does the kernel's display tree know? `/sys/class/drm/card*/device/*`, joined with headings.
 
-use super::{kfd, lines_at};
+use super::{judge_driver, kfd, lines_at};
 use crate::{
     families,
     model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
@@ -10,42 +10,22 @@ use crate::{
 
 const KIND: &str = "sysfs-drm";
 
-/// What a kernel driver means for compute; `-` and `_` are one.
-const DRIVERS: [(&str, Usable, &str); 34] = [
-    ("nvidia", Usable::Yes, "bound to the nvidia driver"),
-    ("i915", Usable::Yes, "bound to the i915 driver"),
-    ("xe", Usable::Yes, "bound to the xe driver"),
+/// Drivers of which this tree says something else than a PCI listing does, or that only it shows; `-` and `_` are one.
+const DRIVERS: [(&str, Usable, &str); 14] = [
     ("amdgpu", Usable::Unknown, "bound to amdgpu; whether it computes is known from /dev/kfd or Vulkan only"),
-    ("asahi", Usable::Unknown, "bound to asahi; whether it computes is known from Vulkan only"),
     ("panfrost", Usable::Unknown, "bound to panfrost; whether it computes is known from Vulkan only"),
     ("panthor", Usable::Unknown, "bound to panthor; whether it computes is known from Vulkan only"),
     ("msm", Usable::Unknown, "bound to msm; whether it computes is known from Vulkan only"),
     ("v3d", Usable::Unknown, "bound to v3d; whether it computes is known from Vulkan only"),
-    ("radeon", Usable::No, "bound to the old radeon driver, which has no compute interface"),
-    ("nouveau", Usable::No, "bound to nouveau, which has no compute interface; install the NVIDIA driver"),
     ("gma500", Usable::No, "bound to gma500, which has no compute interface"),
-    ("ast", Usable::No, "a server management chip (ast)"),
-    ("mgag200", Usable::No, "a server management chip (mgag200)"),
-    ("hibmc", Usable::No, "a server management chip (hibmc)"),
-    ("hibmc-drm", Usable::No, "a server management chip (hibmc)"),
-    ("sm750", Usable::No, "a display chip (sm750)"),
-    ("virtio-pci", Usable::No, "a virtio display; compute needs Venus, which Vulkan would show"),
-    ("virtio-gpu", Usable::No, "a virtio display; compute needs Venus, which Vulkan would show"),
-    ("qxl", Usable::No, "a virtual display (qxl)"),
-    ("bochs", Usable::No, "a virtual display (bochs)"),
-    ("bochs-drm", Usable::No, "a virtual display (bochs)"),
-    ("cirrus", Usable::No, "a virtual display (cirrus)"),
-    ("cirrus-qemu", Usable::No, "a virtual display (cirrus)"),
-    ("vmwgfx", Usable::No, "a virtual display (vmwgfx)"),
-    ("vboxvideo", Usable::No, "a virtual display (vboxvideo)"),
-    ("hyperv-drm", Usable::No, "a virtual display (hyperv_drm)"),
-    ("hyperv-fb", Usable::No, "a virtual display (hyperv_fb)"),
-    ("vfio-pci", Usable::No, "bound to vfio-pci: reserved for a virtual machine"),
-    ("pci-stub", Usable::No, "bound to pci-stub: kept from the host"),
-    ("xen-pciback", Usable::No, "bound to xen-pciback: reserved for a virtual machine"),
-    ("gim", Usable::No, "bound to gim: it only serves virtual functions"),
-    ("simpledrm", Usable::No, "a firmware framebuffer without a driver of its own"),
-    ("efifb", Usable::No, "a firmware framebuffer without a driver of its own"),
+    ("hibmc-drm", Usable::No, "server management chip"),
+    ("virtio-gpu", Usable::No, "virtio virtual display; compute needs Venus, which Vulkan would show"),
+    ("bochs", Usable::No, "QEMU standard VGA"),
+    ("cirrus", Usable::No, "Cirrus Logic emulated VGA"),
+    ("cirrus-qemu", Usable::No, "Cirrus Logic emulated VGA"),
+    ("vboxvideo", Usable::No, "VirtualBox virtual display"),
+    ("hyperv-drm", Usable::No, "Hyper-V virtual display"),
+    ("xen-drm", Usable::No, "Xen virtual display"),
 ];
 
 /// DRM devices that are no GPU at all: framebuffers, test drivers and USB displays.
@@ -229,11 +209,19 @@ impl Card<'_> {
             return gpu.judge(Usable::Unknown, Evidence::Listed, "no kernel driver is bound to it");
         };
         let spelled = driver.replace('_', "-");
-        let chip = self.vendor_id().and_then(|id| pci::console_only(Some(id), ""));
-        match (DRIVERS.iter().find(|(name, ..)| *name == spelled), chip) {
-            (Some((_, usable, reason)), _) => gpu.judge(*usable, Evidence::Bound, *reason),
-            (None, Some(chip)) => gpu.judge(Usable::No, Evidence::Bound, chip.what),
-            (None, None) => gpu.judge(Usable::Unknown, Evidence::Bound, format!("bound to {driver}")),
+        let here = DRIVERS.iter().find(|(name, ..)| *name == spelled).map(|(_, usable, why)| (*usable, *why));
+        let chip = || {
+            self.vendor_id()
+                .and_then(|id| pci::console_only(Some(id), ""))
+                .map(|chip| (Usable::No, chip.what))
+        };
+        match here.or_else(|| judge_driver(driver)).or_else(chip) {
+            Some((usable, why)) => gpu.judge(usable, Evidence::Bound, why),
+            None => gpu.judge(
+                Usable::Unknown,
+                Evidence::Bound,
+                format!("bound to {driver}, which is not known to offer compute"),
+            ),
         }
     }
 }
@@ -373,7 +361,7 @@ mod tests {
         let report = parse(text).unwrap();
         assert_eq!(report.gpus[0].pci_id.as_deref(), Some("8086:56a0"));
         assert_eq!((report.gpus[0].kind, report.gpus[0].bus_id.as_deref()), (GpuType::Discrete, None));
-        assert_eq!(report.gpus[0].memory_bytes, Some(0x3fa00_0000));
+        assert_eq!(report.gpus[0].memory_bytes, Some(17_079_205_888));
         assert_eq!(report.gpus[0].usable_for_compute, Usable::Unknown);
     }
 

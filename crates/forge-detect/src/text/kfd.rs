@@ -17,7 +17,7 @@ const KIND: &str = "kfd";
 const INNER: [&str; 4] = ["caches", "io_links", "p2p_links", "mem_banks"];
 
 /// No machine has so many nodes; keeps hostile text from costing more than a look.
-const LIMIT: usize = 1024;
+const LIMIT: usize = 512;
 
 pub(crate) fn parse(text: &str) -> Option<Report> {
     let sections = drm::sections(text);

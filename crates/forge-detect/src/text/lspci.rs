@@ -1,4 +1,9 @@
-//! Which GPUs does `lspci` list? Plain, `-n`, `-nn`, `-nnk`, with or without PCI domain.
+//! Which GPUs does `lspci` list? Plain, `-n`, `-nn`, `-k`, `-v`, `-mm`, `-vmm`, with or without PCI domain.
+
+use std::{
+    collections::{HashMap, HashSet},
+    sync::LazyLock,
+};
 
 use super::lines_at;
 use crate::{
@@ -8,135 +13,311 @@ use crate::{
 };
 
 /// Classes that are GPUs, as lspci writes them when it prints no numbers.
-const CLASSES: [&str; 5] = [
-    "VGA compatible controller",
-    "XGA compatible controller",
-    "3D controller",
-    "Display controller",
-    "Processing accelerators",
+const CLASSES: [(&str, u32); 5] = [
+    ("VGA compatible controller", 0x03_0000),
+    ("XGA compatible controller", 0x03_0100),
+    ("3D controller", 0x03_0200),
+    ("Display controller", 0x03_8000),
+    ("Processing accelerators", 0x12_0000),
 ];
 
-/// Processing accelerators that are not GPUs.
-const NOT_GPUS: [&str; 9] = [
-    "npu",
-    "vpu",
-    "ai boost",
-    "data streaming",
-    "in-memory analytics",
-    "quickassist",
-    "xilinx",
-    "alveo",
-    "ipu signal",
-];
+/// Every class name that lspci knows: it tells a device line from prose such as "10:20.1 We saw: …".
+static CLASS_NAMES: LazyLock<HashSet<&'static str>> = LazyLock::new(|| {
+    let classes = pci_ids::Classes::iter();
+    classes.flat_map(|c| c.subclasses().map(|s| s.name()).chain([c.name()])).collect()
+});
+
+/// Makers of more than one word, by the first: one-word makers stay in a name ("VMware SVGA II Adapter").
+static MAKERS: LazyLock<HashMap<&'static str, Vec<&'static str>>> = LazyLock::new(|| {
+    /// Spellings of older id lists.
+    const OLDER: [&str; 10] = [
+        "nVidia Corporation",
+        "ATI Technologies Inc",
+        "ATI Technologies Inc.",
+        "AMD/ATI",
+        "Advanced Micro Devices [AMD/ATI]",
+        "Advanced Micro Devices [AMD] nee ATI",
+        "Advanced Micro Devices, Inc. [AMD]",
+        "Advanced Micro Devices, Inc.",
+        "Matrox Graphics, Inc.",
+        "Red Hat, Inc",
+    ];
+    let mut makers: HashMap<_, Vec<_>> = HashMap::new();
+    let listed = pci_ids::Vendors::iter().map(pci_ids::Vendor::name).filter(|n| n.contains(' '));
+    for name in OLDER.into_iter().chain(listed) {
+        makers.entry(name.split(' ').next().unwrap_or(name)).or_default().push(name);
+    }
+    makers
+});
 
 pub(crate) fn parse(text: &str) -> Option<Report> {
-    let mut gpus: Vec<Gpu> = Vec::new();
-    let (mut numeric, mut drivers_shown, mut entries) = (false, false, 0);
-    let mut current_is_gpu = false;
-    for (at, line) in lines_at(text) {
-        if let Some(entry) = Entry::parse(line) {
-            entries += 1;
-            numeric |= entry.id.is_some();
-            current_is_gpu = entry.is_gpu();
-            if current_is_gpu {
-                gpus.push(entry.gpu(at));
-            }
-        } else if entries > 0
-            && let Some((key, value)) = line.trim().split_once(": ")
+    let mut list = List::default();
+    let mut lines = lines_at(text).peekable();
+    let mut joined = String::new();
+    while let Some((at, line)) = lines.next() {
+        let mut line = line;
+        // A narrow screen broke the line inside a name's bracket.
+        if line.matches('[').count() > line.matches(']').count()
+            && let Some((_, next)) = lines.peek()
+            && !next.starts_with(['\t', ' '])
+            && device_lines(line).next().is_some_and(|l| Entry::parse(l).is_some())
+            && next.contains(']')
         {
-            drivers_shown |=
+            joined = format!("{} {}", line.trim_end(), next.trim());
+            line = &joined;
+            lines.next();
+        }
+        for line in device_lines(line) {
+            list.line(line, at);
+        }
+    }
+    list.end_record();
+    list.report()
+}
+
+/// A line, or the several device lines that a page without line ends made into one.
+fn device_lines(line: &str) -> impl Iterator<Item = &str> {
+    let mut starts: Vec<usize> = CLASSES
+        .iter()
+        .flat_map(|(class, _)| line.match_indices(class))
+        .filter_map(|(at, _)| {
+            let before = line.get(..at)?.trim_end_matches([' ', '"']);
+            let start = before.rfind([' ', '\t', '`', '>', '"', '\'']).map_or(0, |space| space + 1);
+            pci::bus_id(address(before.get(start..)?)).map(|_| start)
+        })
+        .collect();
+    starts.sort_unstable();
+    // What stands before the first address (a host's name, a bullet, a quote mark) is not lspci's.
+    if starts.is_empty() {
+        starts.push(0);
+    }
+    let ends = starts.iter().skip(1).copied().chain([line.len()]).collect::<Vec<_>>();
+    starts.into_iter().zip(ends).filter_map(|(from, to)| line.get(from..to))
+}
+
+/// The address of `-PP`'s path of bridges is its last part.
+fn address(word: &str) -> &str {
+    word.rsplit('/').next().unwrap_or(word)
+}
+
+/// The devices so far.
+#[derive(Default)]
+struct List {
+    gpus: Vec<Gpu>,
+    /// Devices by address: `lspci` and `lspci -nnk` of one machine are often pasted together.
+    known: HashMap<String, usize>,
+    /// VGA functions by slot; older chips have a second function that is no second GPU.
+    vga_slots: HashSet<String>,
+    /// GPU whose indented lines follow.
+    current: Option<usize>,
+    entries: usize,
+    numeric: bool,
+    drivers_shown: bool,
+    /// Lines of a `-vmm` record.
+    record: Option<Fields>,
+}
+
+/// One `-vmm` record.
+#[derive(Default)]
+struct Fields {
+    at: usize,
+    bus: String,
+    class: String,
+    vendor: String,
+    device: String,
+    driver: Option<String>,
+}
+
+impl List {
+    fn line(&mut self, line: &str, at: usize) {
+        if let Some(entry) = Entry::parse(line) {
+            self.end_record();
+            self.add(entry, at);
+            return;
+        }
+        let Some((key, value)) = line.trim().split_once(':') else {
+            if line.trim().is_empty() {
+                self.end_record();
+            }
+            return;
+        };
+        let value = value.trim();
+        // `-vm` of old versions calls the address "Device" too.
+        if matches!(key, "Slot" | "Device")
+            && let Some(bus) = pci::bus_id(address(value))
+        {
+            self.end_record();
+            self.record = Some(Fields { at, bus, ..Fields::default() });
+        } else if let Some(record) = &mut self.record {
+            match key {
+                "Class" => record.class = value.to_owned(),
+                "Vendor" => record.vendor = value.to_owned(),
+                "Device" => record.device = value.to_owned(),
+                "Driver" => record.driver = Some(value.to_owned()),
+                _ => {}
+            }
+        } else if self.entries > 0 {
+            self.drivers_shown |=
                 matches!(key, "Subsystem" | "Kernel driver in use" | "Kernel modules" | "DeviceName");
+            // `grep` may have taken away the entries that later drivers belong to: the first one is the GPU's.
             if key == "Kernel driver in use"
-                && current_is_gpu
-                && let Some(gpu) = gpus.last_mut()
+                && let Some(gpu) = self.current.take().and_then(|i| self.gpus.get_mut(i))
+                && gpu.kernel_driver.is_none()
             {
                 gpu.kernel_driver = value.split_whitespace().next().map(str::to_owned);
             }
         }
     }
-    let kind = match (numeric, drivers_shown) {
-        (true, true) => "lspci-nnk",
-        (true, false) => "lspci-nn",
-        (false, _) => "lspci",
-    };
-    (entries > 0).then(|| {
-        let mut report = Report::of(kind);
-        report.gpus = gpus;
-        for gpu in &mut report.gpus {
-            gpu.sources = vec![kind.to_owned()];
-            judge(gpu, drivers_shown);
+
+    fn end_record(&mut self) {
+        let Some(record) = self.record.take() else { return };
+        let Some(entry) = Entry::of(record.bus, &record.class, &record.vendor, &record.device) else {
+            return;
+        };
+        self.add(entry, record.at);
+        if let Some(driver) = record.driver {
+            self.drivers_shown = true;
+            if let Some(gpu) = self.current.and_then(|i| self.gpus.get_mut(i)) {
+                gpu.kernel_driver = Some(driver);
+            }
         }
-        report
-    })
+    }
+
+    fn add(&mut self, entry: Entry, at: usize) {
+        self.entries += 1;
+        self.numeric |= entry.id.is_some();
+        self.current = None;
+        let slot = entry.bus.split('.').next().unwrap_or("").to_owned();
+        match entry.class_code {
+            0x03_0000 => {
+                self.vga_slots.insert(slot);
+            }
+            0x03_8000 if !entry.bus.ends_with(".0") && self.vga_slots.contains(&slot) => return,
+            _ => {}
+        }
+        if !entry.is_gpu() {
+            return;
+        }
+        let gpu = entry.gpu(at);
+        let old = self.known.get(&entry.bus).and_then(|i| Some((*i, self.gpus.get_mut(*i)?)));
+        if let Some((i, old)) = old.filter(|(_, old)| may_be_one(old, &gpu)) {
+            if old.pci_id.is_none() {
+                *old = Gpu {
+                    name: gpu.name.or(old.name.take()),
+                    at: old.at,
+                    kernel_driver: old.kernel_driver.take(),
+                    ..gpu
+                };
+            }
+            self.current = Some(i);
+        } else {
+            self.known.insert(entry.bus.clone(), self.gpus.len());
+            self.current = Some(self.gpus.len());
+            self.gpus.push(gpu);
+        }
+    }
+
+    fn report(self) -> Option<Report> {
+        let kind = match (self.numeric, self.drivers_shown) {
+            (true, true) => "lspci-nnk",
+            (true, false) => "lspci-nn",
+            (false, _) => "lspci",
+        };
+        (self.entries > 0).then(|| {
+            let mut report = Report::of(kind);
+            report.gpus = self.gpus;
+            for gpu in &mut report.gpus {
+                gpu.sources = vec![kind.to_owned()];
+                judge(gpu, self.drivers_shown);
+            }
+            report
+        })
+    }
+}
+
+/// Two lines with one address speak of one device, unless they come from two machines.
+fn may_be_one(a: &Gpu, b: &Gpu) -> bool {
+    match (&a.pci_id, &b.pci_id) {
+        (Some(x), Some(y)) => x == y,
+        // An older id list may not know the device yet.
+        _ => {
+            let vague = |g: &Gpu| g.name.as_deref().is_none_or(|n| n.contains("Device"));
+            a.vendor == b.vendor && (a.name == b.name || vague(a) || vague(b))
+        }
+    }
 }
 
 /// One device line.
-struct Entry<'a> {
+struct Entry {
     bus: String,
-    class: &'a str,
-    class_code: Option<u32>,
-    what: &'a str,
+    class_code: u32,
+    what: String,
     id: Option<(u16, u16)>,
 }
 
-impl<'a> Entry<'a> {
-    /// `[dddd:]bb:dd.f CLASS[ [cccc]]: WHAT[ [vvvv:dddd]][ (rev rr)]`, or `bb:dd.f cccc: vvvv:dddd`.
-    fn parse(line: &'a str) -> Option<Self> {
-        let (address, rest) = line.trim().split_once(' ')?;
-        let bus = pci::bus_id(address)?;
+impl Entry {
+    /// `[dddd:]bb:dd.f CLASS[ [cccc]]: WHAT[ [vvvv:dddd]][ (rev rr)]`, `bb:dd.f cccc: vvvv:dddd`, or `-mm`'s
+    /// `bb:dd.f "CLASS" "VENDOR" "DEVICE" …`.
+    fn parse(line: &str) -> Option<Self> {
+        let (first, rest) = line.trim().split_once([' ', '\t'])?;
+        let bus = pci::bus_id(address(first.trim_matches(['"', '`', '-', '*'])))?;
+        if let Some(fields) = rest.trim_start().strip_prefix('"') {
+            let mut fields = fields.split('"').step_by(2);
+            return Entry::of(bus, fields.next()?, fields.next()?, fields.next()?);
+        }
         let (class, what) = rest.split_once(": ")?;
-        let what = cut_tail(what);
-        let (class, class_code) = match class.rsplit_once(" [") {
-            Some((class, code)) => (class, pci::id16(code.trim_end_matches(']')).map(|c| u32::from(c) << 8)),
-            None if class.len() == 4 => (class, pci::id16(class).map(|c| u32::from(c) << 8)),
-            None => (class, None),
+        let class_code = class_code(class)?;
+        let (what, id) = split_ids(cut_tail(what));
+        Some(Entry { bus, class_code, what: what.to_owned(), id })
+    }
+
+    /// From fields of their own, each with or instead of its number.
+    fn of(bus: String, class: &str, vendor: &str, device: &str) -> Option<Self> {
+        let number = |field: &str| {
+            pci::id16(field.rsplit_once(" [").map_or(field, |(_, id)| id.trim_end_matches(']')))
         };
-        let (what, id) = match what.rsplit_once(" [") {
-            Some((name, id)) if pci::split_id(id.trim_end_matches(']')).is_some() => {
-                (name, pci::split_id(id.trim_end_matches(']')))
-            }
-            _ => (what, pci::split_id(what)),
+        let name = |field: &'_ str| {
+            let name =
+                field.rsplit_once(" [").filter(|(_, id)| pci::id16(id.trim_end_matches(']')).is_some());
+            name.map_or(field, |(name, _)| name).to_owned()
         };
-        // An lspci class is words; this keeps prose such as "10:20.1 we saw: …" out.
-        let known_class =
-            class_code.is_some() || class.starts_with(|c: char| c.is_ascii_uppercase() || c == '3');
-        known_class.then_some(Entry { bus, class, class_code, what, id })
+        let class_code = class_code(class)?;
+        let id = number(vendor).zip(number(device));
+        let what = match id {
+            Some(_) if pci::id16(vendor).is_some() => String::new(),
+            _ => format!("{} {}", name(vendor), name(device)),
+        };
+        Some(Entry { bus, class_code, what, id })
     }
 
     fn is_gpu(&self) -> bool {
-        let class = match self.class_code {
-            Some(code) => pci::is_gpu_class(code),
-            None => CLASSES.contains(&self.class),
-        };
-        let lower = self.what.to_ascii_lowercase();
-        let accelerator =
-            self.class_code.map_or(self.class == "Processing accelerators", |c| c >> 8 == 0x1200);
-        class && !(accelerator && NOT_GPUS.iter().any(|w| lower.contains(w)))
+        let secondary = self.what.ends_with("(Secondary)");
+        !secondary && pci::is_gpu(self.class_code, self.id.map(|(vendor, _)| vendor), &self.what)
     }
 
     fn gpu(&self, at: usize) -> Gpu {
         let vendor_id = self.id.map(|(vendor, _)| vendor);
-        let console = pci::console_only(vendor_id, self.what);
+        let console = pci::console_only(vendor_id, &self.what);
         let vendor = match vendor_id {
             Some(id) => pci::vendor(u32::from(id)),
             None if console.is_some() => Vendor::Other,
-            None => pci::vendor_in_name(self.what).unwrap_or(Vendor::Other),
+            None => pci::vendor_in_name(&self.what).unwrap_or(Vendor::Other),
         };
+        let id = self.id.or_else(|| self.unnamed_id(vendor));
         let mut gpu = Gpu::of(Some(vendor), "lspci");
         gpu.name = self.name();
-        gpu.pci_id = self.id.map(|(v, d)| pci::pci_id(v, d));
-        gpu.pci_name = self.id.and_then(|(v, d)| pci::device_name(v, d)).map(str::to_owned);
+        gpu.pci_id = id.map(|(v, d)| pci::pci_id(v, d));
+        gpu.pci_name = id.and_then(|(v, d)| pci::device_name(v, d)).map(str::to_owned);
         gpu.kind = match console {
+            _ if pci::is_wsl_gpu(vendor_id, &self.what) => GpuType::Virtual,
             Some(chip) if chip.emulated => GpuType::Virtual,
             Some(_) => GpuType::Integrated,
-            None => families::classify(
-                Some(vendor),
-                Some(gpu.name.as_deref().unwrap_or("")),
-                self.id.map(|(_, d)| d),
-                None,
-                Some(&self.bus),
-            )
-            .unwrap_or_default(),
+            None => {
+                let name =
+                    gpu.name.as_deref().filter(|_| self.unnamed().is_none()).or(gpu.pci_name.as_deref());
+                families::classify(Some(vendor), name.or(Some("")), id.map(|(_, d)| d), None, Some(&self.bus))
+                    .unwrap_or_default()
+            }
         };
         gpu.bus_id = Some(self.bus.clone());
         gpu.at = at;
@@ -145,59 +326,80 @@ impl<'a> Entry<'a> {
 
     /// The device without its vendor; an id that lspci could not name stays visible as `Device [vvvv:dddd]`.
     fn name(&self) -> Option<String> {
-        let name = without_vendor(self.what, self.id.map(|(v, _)| v)).trim();
+        let name = without_vendor(&self.what).trim();
         match self.id {
-            Some((vendor, device)) if name == "Device" => {
+            Some((vendor, device)) if matches!(name, "Device" | "Unknown device") => {
                 Some(format!("Device [{}]", pci::pci_id(vendor, device)))
             }
-            Some(_) if pci::split_id(name).is_some() => None,
             _ if name.is_empty() => None,
             _ => Some(name.to_owned()),
         }
     }
-}
 
-/// Takes `(rev a1)`, `(prog-if 00 [VGA controller])` and the like off the end.
-fn cut_tail(what: &str) -> &str {
-    let mut what = what.trim_end();
-    while let Some((head, tail)) = what.rsplit_once(" (") {
-        if tail.starts_with("rev ") || tail.starts_with("prog-if ") {
-            what = head.trim_end();
-        } else {
-            break;
-        }
+    /// What stands for a name in a listing whose id list is older than the device: `Device 2684`.
+    fn unnamed(&self) -> Option<&str> {
+        let name = without_vendor(&self.what);
+        name.strip_prefix("Device ").or_else(|| name.strip_prefix("Unknown device "))
     }
-    what
+
+    fn unnamed_id(&self, vendor: Vendor) -> Option<(u16, u16)> {
+        let maker = match vendor {
+            Vendor::Nvidia => 0x10de,
+            Vendor::Amd => 0x1002,
+            Vendor::Intel => 0x8086,
+            Vendor::Apple | Vendor::Other => return None,
+        };
+        self.unnamed().and_then(pci::id16).map(|device| (maker, device))
+    }
 }
 
-/// Drops the maker's name from the front. One-word makers stay ("VMware SVGA II Adapter"): the rest alone says little.
-fn without_vendor(what: &str, vendor: Option<u16>) -> &str {
-    /// Spellings of older id lists.
-    const OLDER: [&str; 8] = [
-        "nVidia Corporation",
-        "ATI Technologies Inc",
-        "Advanced Micro Devices [AMD/ATI]",
-        "Advanced Micro Devices [AMD] nee ATI",
-        "Advanced Micro Devices, Inc. [AMD]",
-        "Advanced Micro Devices, Inc.",
-        "Matrox Graphics, Inc.",
-        "Red Hat, Inc",
-    ];
-    let strip = |name: &str| what.strip_prefix(name).and_then(|rest| rest.strip_prefix(' '));
-    let known = vendor.and_then(pci::vendor_name).filter(|n| n.contains(' ')).and_then(strip);
-    let listed = || {
-        pci_ids::Vendors::iter()
-            .map(pci_ids::Vendor::name)
-            .filter(|n| n.contains(' ') && strip(n).is_some())
-            .max_by_key(|n| n.len())
-            .and_then(strip)
-    };
-    known.or_else(|| OLDER.iter().find_map(|n| strip(n))).or_else(listed).unwrap_or(what)
+/// The class by its number (`[0300]`, `0300`, `Class 0300`, `[Class 0300]`) or its name; `None` for prose.
+fn class_code(class: &str) -> Option<u32> {
+    let numbered = class.rsplit_once(" [").map_or(class, |(_, code)| code.trim_end_matches(']'));
+    let digits = numbered.strip_prefix("Class ").unwrap_or(numbered);
+    if digits.len() == 4
+        && let Some(code) = pci::id16(digits)
+    {
+        return Some(u32::from(code) << 8);
+    }
+    let listed = CLASSES.iter().find(|(name, _)| *name == class).map(|(_, code)| *code);
+    // Not a GPU, whatever its number; only that it is a device counts.
+    listed.or_else(|| CLASS_NAMES.contains(class).then_some(0))
+}
+
+/// Splits off `[vvvv:dddd]` and what an author wrote behind it; ids alone are `vvvv:dddd` or `Device vvvv:dddd`.
+fn split_ids(what: &str) -> (&str, Option<(u16, u16)>) {
+    let bracketed = what.match_indices('[').find_map(|(at, _)| {
+        let id = pci::split_id(what.get(at + 1..at + 10)?)?;
+        what.get(at + 10..)?.starts_with(']').then_some((at, id))
+    });
+    if let Some((at, id)) = bracketed {
+        return (what.get(..at).unwrap_or(what).trim_end(), Some(id));
+    }
+    match pci::split_id(what) {
+        Some(id) => ("", Some(id)),
+        None => (what, what.strip_prefix("Device ").and_then(pci::split_id)),
+    }
+}
+
+/// Takes `(rev a1)`, `(prog-if 00 [VGA controller])` and all behind them off.
+fn cut_tail(what: &str) -> &str {
+    let end = [" (rev ", " (prog-if "].iter().filter_map(|mark| what.find(mark)).min().unwrap_or(what.len());
+    what.get(..end).unwrap_or(what).trim_end()
+}
+
+/// Drops the maker's name from the front.
+fn without_vendor(what: &str) -> &str {
+    let first = what.split(' ').next().unwrap_or("");
+    let makers = MAKERS.get(first).map_or(&[][..], Vec::as_slice);
+    let rests = makers.iter().filter_map(|name| what.strip_prefix(name)?.strip_prefix(' '));
+    // The longest maker's name leaves the shortest rest.
+    rests.min_by_key(|rest| rest.len()).unwrap_or(what)
 }
 
 /// What a kernel driver means for compute; one row a driver.
 pub(crate) fn judge_driver(driver: &str) -> Option<(Usable, &'static str)> {
-    const ROWS: [(&str, Usable, &str); 19] = [
+    const ROWS: [(&str, Usable, &str); 27] = [
         ("nvidia", Usable::Yes, "the nvidia kernel module drives it"),
         ("amdgpu", Usable::Yes, "the amdgpu kernel module drives it"),
         ("xe", Usable::Yes, "the xe kernel module drives it"),
@@ -217,6 +419,14 @@ pub(crate) fn judge_driver(driver: &str) -> Option<(Usable, &'static str)> {
         ("bochs-drm", Usable::No, "QEMU standard VGA"),
         ("vmwgfx", Usable::No, "VMware virtual display"),
         ("hyperv_drm", Usable::No, "Hyper-V virtual display"),
+        ("hyperv_fb", Usable::No, "Hyper-V virtual display"),
+        ("cirrus", Usable::No, "Cirrus Logic emulated VGA"),
+        ("cirrus-qemu", Usable::No, "Cirrus Logic emulated VGA"),
+        ("vboxvideo", Usable::No, "VirtualBox virtual display"),
+        ("hibmc-drm", Usable::No, "server management chip"),
+        ("gma500", Usable::No, "display driver without compute"),
+        ("nvgrace_gpu_vfio_pci", Usable::No, "bound to VFIO: handed to a virtual machine"),
+        ("nvidiafb", Usable::No, "bound to nvidiafb, which only displays"),
     ];
     ROWS.iter().find(|(name, ..)| *name == driver).map(|(_, usable, why)| (*usable, *why))
 }
@@ -227,6 +437,16 @@ fn judge(gpu: &mut Gpu, drivers_shown: bool) {
         // A display chip's kernel driver is the whole driver: nothing in user space has a version of its own.
         gpu.driver_version.clone_from(&gpu.kernel_driver);
         gpu.judge(Usable::No, Evidence::Bound, chip.what);
+        return;
+    }
+    if pci::is_wsl_gpu(vendor, gpu.name.as_deref().unwrap_or("")) {
+        let why = "the GPU of the Windows host, through WSL; the host's tools say which one";
+        gpu.judge(Usable::Unknown, Evidence::Bound, why);
+        return;
+    }
+    let name = gpu.name.as_deref().or(gpu.pci_name.as_deref()).unwrap_or("");
+    if gpu.vendor.is_some_and(|maker| families::predates_compute(maker, name)) {
+        gpu.judge(Usable::No, Evidence::Bound, "a chip older than the compute drivers of today");
         return;
     }
     match gpu.kernel_driver.as_deref() {

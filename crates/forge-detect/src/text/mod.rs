@@ -4,7 +4,7 @@
 //! pasted together are all read, and prose, prompts and cut-off ends do no harm. It returns `None` when it
 //! recognises nothing. Arbitrary bytes never panic (tests/fuzz.rs).
 
-use crate::model::Report;
+use crate::model::{Evidence, Gpu, Report, Usable};
 
 mod clinfo;
 mod csv;
@@ -17,6 +17,7 @@ mod nvidia_list;
 pub(crate) mod nvidia_proc;
 mod nvidia_query;
 mod nvidia_table;
+mod nvidia_xml;
 mod rocm_smi;
 mod rocminfo;
 mod sycl_ls;
@@ -40,16 +41,21 @@ pub struct Format {
 }
 
 /// Every format, strongest anchors first.
-pub const FORMATS: [Format; 17] = [
+pub const FORMATS: [Format; 18] = [
     Format { name: "nvidia_table", produced_by: "nvidia-smi", parse: nvidia_table::parse },
     Format { name: "nvidia_list", produced_by: "nvidia-smi -L", parse: nvidia_list::parse },
     Format { name: "nvidia_query", produced_by: "nvidia-smi -q", parse: nvidia_query::parse },
+    Format { name: "nvidia_xml", produced_by: "nvidia-smi -q -x", parse: nvidia_xml::parse },
     Format {
         name: "nvidia_proc",
         produced_by: "/proc/driver/nvidia/{version,gpus/*/information}",
         parse: nvidia_proc::parse,
     },
-    Format { name: "lspci", produced_by: "lspci, lspci -nn, lspci -nnk", parse: lspci::parse },
+    Format {
+        name: "lspci",
+        produced_by: "lspci, lspci -nn, lspci -nnk, lspci -mm, lspci -vmm",
+        parse: lspci::parse,
+    },
     Format { name: "rocm_smi", produced_by: "rocm-smi, rocm-smi -a --json", parse: rocm_smi::parse },
     Format { name: "rocminfo", produced_by: "rocminfo, rocm_agent_enumerator", parse: rocminfo::parse },
     Format { name: "kfd", produced_by: "/sys/class/kfd/kfd/topology/nodes/*", parse: kfd::parse },
@@ -64,7 +70,11 @@ pub const FORMATS: [Format; 17] = [
         parse: system_profiler::parse,
     },
     Format { name: "sysctl", produced_by: "sysctl hw machdep.cpu", parse: sysctl::parse },
-    Format { name: "win32", produced_by: "Get-CimInstance Win32_VideoController | ConvertTo-Json", parse: win32::parse },
+    Format {
+        name: "win32",
+        produced_by: "Get-CimInstance Win32_VideoController | ConvertTo-Json",
+        parse: win32::parse,
+    },
     // Comma-separated lines without a header have the weakest anchors of all: last.
     Format { name: "csv", produced_by: "nvidia-smi --query-gpu=… --format=csv", parse: csv::parse },
 ];
@@ -75,11 +85,38 @@ pub fn reports(text: &str) -> Vec<Report> {
     let mut reports: Vec<Report> =
         FORMATS.iter().filter(|f| f.name != "csv").filter_map(|f| (f.parse)(&text)).collect();
     if let Some(report) = csv::parse(&text)
-        && (csv::has_header(&text) || reports.is_empty())
+        && (csv::has_header(&text) || reports.is_empty() || csv::is_anchored(&report))
     {
         reports.push(report);
     }
+    adopt_lost(&mut reports);
     reports
+}
+
+/// `nvidia-smi` names lost GPUs before its list, its log or its rows too: they belong there, not in a report alone.
+fn adopt_lost(reports: &mut Vec<Report>) {
+    let lost = reports.iter().position(nvidia_table::only_lost);
+    let other = reports.iter().position(|r| r.kind.starts_with("nvidia-smi-") && !r.gpus.is_empty());
+    if let (Some(lost), Some(other)) = (lost, other) {
+        let taken =
+            reports.get_mut(lost).map(|r| (std::mem::take(&mut r.gpus), std::mem::take(&mut r.warnings)));
+        if let (Some((gpus, warnings)), Some(report)) = (taken, reports.get_mut(other)) {
+            report.warnings.extend(warnings);
+            nvidia_table::place_lost(report, gpus);
+        }
+        reports.remove(lost);
+    }
+}
+
+/// A GPU whose administrator set the compute mode to "Prohibited" takes no work.
+pub(crate) fn judge_compute_mode(gpu: &mut Gpu, mode: &str) {
+    if mode == "Prohibited" {
+        gpu.judge(
+            Usable::No,
+            Evidence::Failed,
+            "its compute mode is set to Prohibited (nvidia-smi -c 0 allows it)",
+        );
+    }
 }
 
 /// Lines with the byte offset at which each begins.

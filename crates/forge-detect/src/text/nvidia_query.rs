@@ -1,6 +1,8 @@
 //! What does `nvidia-smi -q` say? Sections by indentation; MIG blocks carry their own memory totals.
 
-use super::{lines_at, present, size_bytes};
+use std::collections::HashMap;
+
+use super::{is_absent, judge_compute_mode, lines_at, present, size_bytes};
 use crate::{
     families,
     model::{Evidence, Gpu, GpuType, MigDevice, Report, Usable, Vendor},
@@ -8,68 +10,106 @@ use crate::{
 };
 
 const KIND: &str = "nvidia-smi-q";
+/// Deeper than any of its sections.
+const DEEPEST: usize = 12;
 
 pub(crate) fn parse(text: &str) -> Option<Report> {
-    let mut report = Report::of(KIND);
-    let mut sections: Vec<(usize, String)> = Vec::new();
+    let mut log = Log { report: Report::of(KIND), known: HashMap::new(), current: None };
+    let mut sections: Vec<(usize, &str)> = Vec::new();
     let mut inside = false;
     for (at, line) in lines_at(text) {
         let indent = line.len() - line.trim_start().len();
         let line = line.trim();
         if line.contains("NVSMI LOG") {
             inside = true;
-        } else if inside && let Some(gpu) = heading(line, at) {
-            sections.clear();
-            report.gpus.push(gpu);
         } else if !inside || line.is_empty() {
+            // Other text, before or between the logs.
+        } else if let Some(bus) = heading(line) {
+            sections.clear();
+            log.open_gpu(bus, at);
         } else if let Some((key, value)) =
             line.split_once(" : ").or_else(|| line.strip_suffix(" :").map(|k| (k, "")))
         {
-            sections.retain(|(depth, _)| *depth <= indent);
-            let section = sections.last().map_or("", |(_, name)| name.as_str());
-            record(&mut report, section, key.trim(), value.trim());
+            while sections.last().is_some_and(|(depth, _)| *depth > indent) {
+                sections.pop();
+            }
+            log.record(&sections, key.trim(), value.trim());
         } else {
-            sections.retain(|(depth, _)| *depth < indent);
+            while sections.last().is_some_and(|(depth, _)| *depth >= indent) {
+                sections.pop();
+            }
             if line == "MIG Device"
-                && let Some(gpu) = report.gpus.last_mut()
+                && let Some(gpu) = log.gpu()
             {
                 gpu.mig_devices.push(MigDevice::default());
             }
-            sections.push((indent, line.to_owned()));
+            // nvidia-smi nests four deep; prose with growing indentation may not pile up.
+            if sections.len() < DEEPEST {
+                sections.push((indent, line));
+            }
         }
     }
-    inside.then(|| finish(report))
+    finish(&mut log.report);
+    inside.then_some(log.report)
 }
 
-/// `GPU 00000000:0C:00.0` begins a device.
-fn heading(line: &str, at: usize) -> Option<Gpu> {
-    let bus = pci::bus_id(line.strip_prefix("GPU ")?)?;
-    let mut gpu = Gpu::of(Some(Vendor::Nvidia), KIND);
-    gpu.bus_id = Some(bus);
-    gpu.at = at;
-    Some(gpu)
+/// Address of the device that `GPU 00000000:0C:00.0` begins; drivers before 280 wrote `GPU 0:12:0`.
+fn heading(line: &str) -> Option<Option<String>> {
+    let word = line.strip_prefix("GPU ")?;
+    if let Some(bus) = pci::bus_id(word) {
+        return Some(Some(bus));
+    }
+    let old = word.split(':').count() == 3 && word.bytes().all(|b| b.is_ascii_hexdigit() || b == b':');
+    // Neither base nor order of the old form is stated; "Bus Id" in the PCI section is.
+    old.then_some(None)
 }
 
-fn record(report: &mut Report, section: &str, key: &str, value: &str) {
-    let Some(value) = present(value) else { return };
-    let Some(gpu) = report.gpus.last_mut() else {
-        let version = value.split_whitespace().next().map(str::to_owned);
-        match key {
-            "Driver Version" | "KMD Version" => report.driver_version = version,
-            "CUDA Version" | "CUDA UMD Version" => report.cuda_version = version,
-            _ => {}
+/// The log as far as it was read.
+struct Log {
+    report: Report,
+    known: HashMap<String, usize>,
+    /// Device whose lines follow.
+    current: Option<usize>,
+}
+
+impl Log {
+    fn gpu(&mut self) -> Option<&mut Gpu> {
+        self.report.gpus.get_mut(self.current?)
+    }
+
+    /// Begins a device, or returns to it: with `-l`, and when logs of several sections are joined, it comes again.
+    fn open_gpu(&mut self, bus: Option<String>, at: usize) {
+        let new = self.report.gpus.len();
+        let place = match &bus {
+            Some(bus) => *self.known.entry(bus.clone()).or_insert(new),
+            None => new,
+        };
+        self.current = Some(place);
+        match self.report.gpus.get_mut(place) {
+            Some(old) => old.mig_devices.clear(),
+            None => {
+                let gpu = Gpu { bus_id: bus, at, ..Gpu::of(Some(Vendor::Nvidia), KIND) };
+                self.report.gpus.push(gpu);
+            }
         }
-        return;
-    };
-    match (section, key) {
-        (_, "Product Name") => gpu.name = Some(value.to_owned()),
-        ("MIG Mode", "Current") => gpu.mig = Some(value.to_ascii_lowercase()),
-        ("Driver Model", "Current") => gpu.driver_model = Some(value.to_owned()),
-        ("FB Memory Usage", "Total") => gpu.memory_bytes = size_bytes(value),
-        ("PCI", "Device Id") => gpu.pci_id = nvml_device_id(value),
-        (_, "GPU UUID") => gpu.uuid = Some(value.to_owned()),
-        (_, "Minor Number") => gpu.index = value.parse().ok(),
-        _ => {
+    }
+
+    fn record(&mut self, sections: &[(usize, &str)], key: &str, value: &str) {
+        let section = sections.last().map_or("", |(_, name)| *name);
+        let Some(gpu) = self.gpu() else {
+            let version = present(value).and_then(|v| v.split_whitespace().next()).map(str::to_owned);
+            match key {
+                "Driver Version" | "KMD Version" => self.report.driver_version = version,
+                "CUDA Version" | "CUDA UMD Version" => self.report.cuda_version = version,
+                _ => {}
+            }
+            return;
+        };
+        if key == "Product Name" && is_absent(value) && value != "N/A" {
+            gpu.error = Some(value.trim_matches(['[', ']']).to_owned());
+        }
+        let Some(value) = present(value) else { return };
+        if sections.iter().any(|(_, name)| *name == "MIG Device") {
             let Some(slice) = gpu.mig_devices.last_mut() else { return };
             match (section, key) {
                 ("MIG Device", "Index") => slice.index = value.parse().ok(),
@@ -80,27 +120,50 @@ fn record(report: &mut Report, section: &str, key: &str, value: &str) {
                 }
                 _ => {}
             }
+            return;
+        }
+        match (section, key) {
+            (_, "Product Name") => gpu.name = Some(value.to_owned()),
+            ("MIG Mode", "Current") => gpu.mig = Some(value.to_ascii_lowercase()),
+            ("Driver Model", "Current") => gpu.driver_model = Some(value.to_owned()),
+            // "Memory Usage" alone in drivers before 319.
+            ("FB Memory Usage" | "Memory Usage", "Total") => gpu.memory_bytes = size_bytes(value),
+            ("PCI", "Device Id") => gpu.pci_id = nvml_device_id(value),
+            ("PCI", "Bus Id") => gpu.bus_id = gpu.bus_id.take().or_else(|| pci::bus_id(value)),
+            ("GPU Virtualization Mode", "Virtualization Mode" | "Virtualization mode") if value == "VGPU" => {
+                gpu.kind = GpuType::Virtual;
+            }
+            (_, "GPU UUID") => gpu.uuid = Some(value.to_owned()),
+            (_, "Minor Number") => gpu.index = value.parse().ok(),
+            (_, "Compute Mode") => judge_compute_mode(gpu, value),
+            _ => {}
         }
     }
 }
 
-/// NVML packs device and vendor into one number: `0x1E8110DE`.
+/// NVML packs device and vendor into one number: `0x1E8110DE`, in XML without `0x`.
 pub(super) fn nvml_device_id(text: &str) -> Option<String> {
-    let packed = u32::from_str_radix(text.trim().strip_prefix("0x")?, 16).ok()?;
+    let text = text.trim();
+    let packed = u32::from_str_radix(text.strip_prefix("0x").unwrap_or(text), 16).ok()?;
     let (device, vendor) = (packed >> 16, packed & 0xffff);
     Some(pci::pci_id(u16::try_from(vendor).ok()?, u16::try_from(device).ok()?))
 }
 
-fn finish(mut report: Report) -> Report {
+/// States what holds for every device of a log.
+pub(super) fn finish(report: &mut Report) {
     for gpu in &mut report.gpus {
         gpu.driver_version.clone_from(&report.driver_version);
-        gpu.kind = families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None)
-            .unwrap_or(GpuType::Discrete);
+        if gpu.kind == GpuType::Unknown {
+            gpu.kind = families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None)
+                .unwrap_or(GpuType::Discrete);
+        }
         gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
         gpu.apis.push("cuda".to_owned());
-        gpu.judge(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it");
+        match gpu.error.clone() {
+            Some(error) => gpu.judge(Usable::No, Evidence::Failed, format!("nvidia-smi: {error}")),
+            None => gpu.judge(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it"),
+        }
     }
-    report
 }
 
 #[cfg(test)]

@@ -1,6 +1,11 @@
 //! What does the table of `nvidia-smi` say? All generations, with MIG rows, lost GPUs and cut-off ends.
+//!
+//! People paste it quoted, commented out, wrapped, with all blanks or all line ends collapsed, or without its bars;
+//! [`rows`] brings all of these to cells, and what the cells mean is the same in every generation.
 
-use super::{is_absent, lines_at, present, size_bytes};
+use std::collections::{HashMap, HashSet};
+
+use super::{is_absent, judge_compute_mode, lines_at, present, size_bytes};
 use crate::{
     families,
     model::{Evidence, Gpu, GpuType, MigDevice, Report, Usable, Vendor, Warning},
@@ -9,9 +14,13 @@ use crate::{
 
 const KIND: &str = "nvidia-smi";
 
+/// More slices than any GPU has; a text with more is not one that nvidia-smi printed.
+const MOST_SLICES: usize = 64;
+
 /// Which part of the output a line belongs to.
-#[derive(Clone, Copy, PartialEq)]
+#[derive(Clone, Copy, Default, PartialEq)]
 enum Part {
+    #[default]
     Before,
     Gpus,
     Mig,
@@ -19,82 +28,177 @@ enum Part {
 }
 
 pub(crate) fn parse(text: &str) -> Option<Report> {
-    let mut report = Report::of(KIND);
-    let mut part = Part::Before;
-    let mut recognised = false;
-    let mut lost = Vec::new();
+    let mut table = Table { report: Report::of(KIND), ..Table::default() };
     for (at, line) in lines_at(text) {
         let line = line.trim();
         if let Some(gpu) = lost_gpu(line, at) {
-            recognised = true;
-            lost.push(gpu);
+            table.recognised = true;
+            if table.seen_lost.insert((gpu.index, gpu.bus_id.clone())) {
+                table.lost.push(gpu);
+            }
         } else if let Some(warning) = failure(line) {
-            recognised = true;
-            report.warnings.push(warning);
-        } else if line.starts_with('|') && line.contains("NVIDIA-SMI") {
-            recognised = true;
-            part = Part::Gpus;
-            report.driver_version = after(line, &["Driver Version:", "KMD Version:"]);
-            report.cuda_version = after(line, &["CUDA Version:", "CUDA UMD Version:"]);
-        } else if line.starts_with('|') && line.contains("MIG devices:") {
-            part = Part::Mig;
-        } else if line.starts_with('|') && line.contains("Processes:") {
-            part = Part::Processes;
-        } else if let Some(row) = line.strip_prefix('|') {
-            let cells: Vec<&str> = row.trim_end_matches('|').split('|').collect();
-            match part {
-                Part::Gpus => gpu_line(&mut report.gpus, &cells, at),
-                Part::Mig => mig_line(&mut report.gpus, &cells),
+            table.recognised = true;
+            if table.seen_warnings.insert(warning.message.clone()) {
+                table.report.warnings.push(warning);
+            }
+        }
+    }
+    rows(text, |at, cells| table.row(at, cells));
+    table.recognised.then(|| {
+        let mut report = table.report;
+        place_lost(&mut report, table.lost);
+        report
+    })
+}
+
+/// The table as far as it was read.
+#[derive(Default)]
+struct Table {
+    report: Report,
+    part: Part,
+    recognised: bool,
+    /// Version in the header above the current row; two machines' tables may be pasted together.
+    driver: Option<String>,
+    /// How many headers were seen: `watch` and "before/after" pastes repeat the table.
+    tables: usize,
+    /// Device that the next lines add to.
+    current: Option<usize>,
+    /// Device by address (or index) and name.
+    known: HashMap<(String, Option<String>), (usize, usize)>,
+    /// Device by index in the current table, for MIG rows.
+    by_index: HashMap<u32, usize>,
+    lost: Vec<Gpu>,
+    seen_lost: HashSet<(Option<u32>, Option<String>)>,
+    seen_warnings: HashSet<String>,
+}
+
+impl Table {
+    fn row(&mut self, at: usize, cells: &[&str]) {
+        let Some(first) = cells.first() else { return };
+        if first.contains("NVIDIA-SMI") {
+            self.recognised = true;
+            self.part = Part::Gpus;
+            self.tables += 1;
+            self.current = None;
+            self.by_index.clear();
+            let line = cells.join(" ");
+            self.driver = after(&line, &["Driver Version:", "KMD Version:"]);
+            let cuda = after(&line, &["CUDA Version:", "CUDA UMD Version:"]);
+            let report = &mut self.report;
+            report.driver_version = report.driver_version.take().or_else(|| self.driver.clone());
+            report.cuda_version = report.cuda_version.take().or(cuda);
+        } else if first.contains("MIG devices:") {
+            self.part = Part::Mig;
+        } else if first.contains("rocesses:") {
+            self.part = Part::Processes;
+        } else {
+            match self.part {
+                Part::Gpus => self.gpu_row(at, cells),
+                Part::Mig => self.mig_row(cells),
+                // Somebody pasted the rows only: a full address and a name say enough.
+                Part::Before if cells.get(1).is_some_and(|c| c.trim().matches(':').count() == 2) => {
+                    self.gpu_row(at, cells);
+                    if self.current.is_some() {
+                        (self.recognised, self.part) = (true, Part::Gpus);
+                    }
+                }
                 Part::Before | Part::Processes => {}
             }
         }
     }
-    recognised.then(|| finish(report, lost))
+
+    /// A line of the GPU part: the first of a row names the device, the others add to it.
+    fn gpu_row(&mut self, at: usize, cells: &[&str]) {
+        let [first, second, rest @ ..] = cells else { return };
+        if let Some(mut gpu) = new_gpu(first, second, rest.is_empty(), at) {
+            gpu.driver_version.clone_from(&self.driver);
+            note_errors(&mut gpu, "", rest);
+            self.place(gpu);
+        } else if let Some(gpu) = self.current.and_then(|i| self.report.gpus.get_mut(i)) {
+            if gpu.memory_bytes.is_none() {
+                gpu.memory_bytes = total(second);
+            }
+            note_errors(gpu, second, rest);
+            match rest.last().map(|cell| cell.trim()) {
+                Some("Enabled" | "Enabled*") => gpu.mig = Some("enabled".to_owned()),
+                Some("Disabled" | "Disabled*") => gpu.mig = Some("disabled".to_owned()),
+                Some(cell) => judge_compute_mode(gpu, cell.split_whitespace().last().unwrap_or("")),
+                None => {}
+            }
+        }
+    }
+
+    /// Adds a device, or returns to it when an earlier table listed it.
+    fn place(&mut self, gpu: Gpu) {
+        let index = gpu.index.unwrap_or_default();
+        let spot = gpu.bus_id.clone().unwrap_or_else(|| index.to_string());
+        let key = (spot, gpu.name.clone());
+        let again = self.known.get(&key).filter(|(_, table)| gpu.bus_id.is_some() || *table < self.tables);
+        let place = match again {
+            Some((place, _)) => *place,
+            None => {
+                self.report.gpus.push(gpu);
+                self.report.gpus.len() - 1
+            }
+        };
+        self.known.insert(key, (place, self.tables));
+        self.by_index.insert(index, place);
+        self.current = Some(place);
+    }
+
+    /// `| 0  2  0  0 | 26MiB / 40448MiB | …` is a slice; the line below it is its BAR1 and has no numbers.
+    fn mig_row(&mut self, cells: &[&str]) {
+        let [ids, usage, ..] = cells else { return };
+        let ids: Vec<u32> = ids.split_whitespace().map_while(|w| w.parse().ok()).collect();
+        let [gpu, gi, ci, index] = ids.as_slice() else { return };
+        let Some(gpu) = self.by_index.get(gpu).and_then(|i| self.report.gpus.get_mut(*i)) else { return };
+        let slice = MigDevice {
+            gi: Some(*gi),
+            ci: Some(*ci),
+            index: Some(*index),
+            memory_bytes: total(usage),
+            profile: None,
+        };
+        let known = gpu.mig_devices.iter().any(|s| (s.gi, s.ci) == (slice.gi, slice.ci));
+        if !known && gpu.mig_devices.len() < MOST_SLICES {
+            gpu.mig_devices.push(slice);
+        }
+    }
 }
 
 /// The version behind the first of these labels.
 fn after(line: &str, labels: &[&str]) -> Option<String> {
     let rest = labels.iter().find_map(|label| line.split_once(label))?.1;
-    let word = rest.split_whitespace().next()?;
+    let word = rest.split_whitespace().next()?.trim_end_matches('|');
     let version = word.as_bytes().first().is_some_and(u8::is_ascii_digit);
     version.then(|| word.to_owned())
 }
 
-/// A line of the GPU part: the first of a row names the device, the others add to it.
-fn gpu_line(gpus: &mut Vec<Gpu>, cells: &[&str], at: usize) {
-    let [first, second, rest @ ..] = cells else { return };
-    let mut words = first.split_whitespace();
-    let index = words.next().and_then(|w| w.parse::<u32>().ok());
-    let address = second.split_whitespace().next().unwrap_or("");
-    let bus = pci::bus_id(address);
-    // A row begins with an index and an address ("N/A" on Jetson). "30%" in the fan column does not parse.
-    if let Some(index) = index
-        && (bus.is_some() || is_absent(address))
-        && !second.contains("iB")
-    {
-        gpus.push(new_gpu(index, words.collect(), bus, at));
-    } else if let Some(gpu) = gpus.last_mut() {
-        if gpu.memory_bytes.is_none()
-            && let Some((_, total)) = second.split_once('/')
-        {
-            gpu.memory_bytes = size_bytes(total);
-        }
-        const BROKEN: [&str; 3] = ["GPU is lost", "Unknown Error", "ERR!"];
-        if let Some(word) = BROKEN.iter().find(|word| second.contains(*word)) {
-            gpu.error = Some((*word).to_owned());
-        }
-        match rest.last().map(|cell| cell.trim()) {
-            Some("Enabled" | "Enabled*") => gpu.mig = Some("enabled".to_owned()),
-            Some("Disabled" | "Disabled*") => gpu.mig = Some("disabled".to_owned()),
-            _ => {}
-        }
-    }
+/// The total of `26MiB / 40448MiB`, also behind the percentage that drivers before 319 print.
+fn total(cell: &str) -> Option<u64> {
+    let (_, total) = cell.split_once('/')?;
+    size_bytes(total).or_else(|| size_bytes(total.split_whitespace().next()?))
 }
 
-/// A device from its first line; `words` are the name and the persistence or driver-model column.
-fn new_gpu(index: u32, mut words: Vec<&str>, bus: Option<String>, at: usize) -> Gpu {
+/// A device from its first line; the first cell holds index, name and the persistence or driver-model column.
+fn new_gpu(first: &str, second: &str, second_is_last: bool, at: usize) -> Option<Gpu> {
+    let mut words = first.split_whitespace();
+    // Drivers before 300 print "0.", which Markdown editors turn into "0\.".
+    let index: u32 = words.next()?.trim_end_matches(['.', '\\']).parse().ok().filter(|i| *i < 1024)?;
+    let mut words: Vec<&str> = words.collect();
+    let address = second.split_whitespace().next().unwrap_or("");
+    let bus = pci::bus_id(address);
+    let memory = total(second).filter(|_| bus.is_none() && !words.is_empty());
+    // A row begins with an index and an address ("N/A" on Jetson, cut off at the right edge of a screen); tables
+    // shortened by hand may have the memory there. "30%" in the fan column does not parse as an index.
+    let cut = second_is_last
+        && address.contains(':')
+        && address.bytes().all(|b| b.is_ascii_hexdigit() || b":.".contains(&b));
+    if bus.is_none() && memory.is_none() && !cut && (!is_absent(address) || words.is_empty()) {
+        return None;
+    }
     let mut gpu = Gpu::of(Some(Vendor::Nvidia), KIND);
-    const LAST_COLUMN: [&str; 8] = ["On", "Off", "N/A", "WDDM", "TCC", "MCDM", "ERR!", "Disabled"];
+    const LAST_COLUMN: [&str; 9] = ["On", "Off", "N/A", "WDDM", "TCC", "MCDM", "ERR!", "Disabled", "Enabled"];
     if words.len() > 1
         && let Some(last) = words.last().filter(|w| LAST_COLUMN.contains(w))
     {
@@ -104,45 +208,160 @@ fn new_gpu(index: u32, mut words: Vec<&str>, bus: Option<String>, at: usize) -> 
         words.pop();
     }
     let name = words.join(" ");
-    gpu.name_truncated = name.ends_with("...") || name.ends_with("..");
+    if matches!(name.as_str(), "ERR!" | "Unknown Error") {
+        gpu.error = Some(name.clone());
+    }
+    gpu.name_truncated = name.ends_with("..");
     gpu.name = present(&name).map(str::to_owned);
     gpu.index = Some(index);
     gpu.bus_id = bus;
+    gpu.memory_bytes = memory;
     gpu.at = at;
-    gpu
+    Some(gpu)
 }
 
-/// `| 0  2  0  0 | 26MiB / 40448MiB | …` is a slice; the line below it is its BAR1 and has no numbers.
-fn mig_line(gpus: &mut [Gpu], cells: &[&str]) {
-    let [ids, usage, ..] = cells else { return };
-    let ids: Vec<u32> = ids.split_whitespace().map_while(|w| w.parse().ok()).collect();
-    let [gpu, gi, ci, index] = ids.as_slice() else { return };
-    let Some(gpu) = gpus.iter_mut().find(|g| g.index == Some(*gpu)) else { return };
-    let memory_bytes = usage.split_once('/').and_then(|(_, total)| size_bytes(total));
-    gpu.mig_devices.push(MigDevice {
-        gi: Some(*gi),
-        ci: Some(*ci),
-        index: Some(*index),
-        memory_bytes,
-        profile: None,
+/// Errors that speak of the device. "ERR!" in the fan or power column is a sensor that failed, no more.
+fn note_errors(gpu: &mut Gpu, memory: &str, rest: &[&str]) {
+    const BROKEN: [&str; 4] = ["GPU is lost", "Unknown Error", "requires reset", "ERR!"];
+    if let Some(word) = BROKEN.iter().find(|word| memory.contains(*word)) {
+        gpu.error = Some((*word).to_owned());
+    }
+    match rest.first().map(|cell| cell.trim()) {
+        Some("ERR!") => {
+            let why = "nvidia-smi: ERR! where its ECC or MIG state should be";
+            gpu.judge(Usable::Unknown, Evidence::Failed, why);
+        }
+        // Utilisation and compute mode stand in one cell.
+        Some(cell) if cell.starts_with("ERR!") => gpu.error = Some("ERR!".to_owned()),
+        _ => {}
+    }
+}
+
+/// Hands every row of a table to `each` as cells: wrapped lines joined, collapsed ones split, quoting taken off.
+fn rows(text: &str, mut each: impl FnMut(usize, &[&str])) {
+    let mut lines = lines_at(text).peekable();
+    let mut bare = false;
+    let mut joined = String::new();
+    while let Some((at, line)) = lines.next() {
+        let mut line = unquoted(line);
+        if line.starts_with('|')
+            && !line.ends_with('|')
+            && let Some((_, next)) = lines.peek()
+            && let next = unquoted(next)
+            && next.ends_with('|')
+            && !next.starts_with(['|', '+'])
+        {
+            joined.clear();
+            join(&mut joined, line, next);
+            line = &joined;
+            lines.next();
+        }
+        let Some(row) = line.strip_prefix('|') else {
+            // Rendered Markdown has no bars left.
+            bare |= line.starts_with("NVIDIA-SMI ") && line.contains(" Version:");
+            if bare && let Some(cells) = bare_cells(line) {
+                each(at, &cells);
+            }
+            continue;
+        };
+        bare = false;
+        let row = match row.rsplit_once('|') {
+            Some((row, tail)) if !tail.contains(|c: char| c.is_ascii_alphanumeric()) => row,
+            _ => row,
+        };
+        let cells: Vec<&str> = row.split('|').collect();
+        if cells.len() > 6 {
+            collapsed(at, &cells, &mut each);
+        } else if !cells.iter().all(|c| is_rule(c)) {
+            each(at, &cells);
+        }
+    }
+}
+
+/// The line without what quotes it: `> `, `# `, `// `, a string's quote mark, a backslash before the bar.
+fn unquoted(line: &str) -> &str {
+    let line = line.trim();
+    let Some(bar) = line.get(..line.len().min(12)).unwrap_or(line).find('|') else { return line };
+    let quoting = line.bytes().take(bar).all(|b| b" \t>#/*'\"`\\;-".contains(&b));
+    if quoting { line.get(bar..).unwrap_or(line) } else { line }
+}
+
+/// Two parts of a line that a terminal or an editor broke.
+fn join(into: &mut String, line: &str, next: &str) {
+    let last = line.rsplit([' ', '|']).next().unwrap_or("");
+    let first = next.split([' ', '|']).next().unwrap_or("");
+    let word = format!("{last}{first}");
+    let broken_word = pci::bus_id(&word).is_some() || size_bytes(&word).is_some() || word == "Version:";
+    into.push_str(line);
+    into.push_str(if broken_word { "" } else { " " });
+    into.push_str(next);
+}
+
+/// A ruler or nothing.
+fn is_rule(cell: &str) -> bool {
+    cell.bytes().all(|b| b" -=+".contains(&b))
+}
+
+/// Cells of a line without bars: the address or the memory figure begins the second one.
+fn bare_cells(line: &str) -> Option<Vec<&str>> {
+    if line.contains("NVIDIA-SMI") || line.starts_with("Processes:") || line.starts_with("MIG devices:") {
+        return Some(vec![line]);
+    }
+    let mut words = line.split(' ').scan(0, |at, word| {
+        let start = *at;
+        *at += word.len() + 1;
+        Some((start, word))
     });
+    let address = |word: &str| word.matches(':').count() == 2 && pci::bus_id(word).is_some();
+    let (start, _) = words.find(|(_, w)| {
+        address(w)
+            || w.strip_suffix("iB")
+                .and_then(|w| w.strip_suffix('M'))
+                .is_some_and(|n| n.parse::<u64>().is_ok())
+    })?;
+    let (first, second) = line.split_at_checked(start)?;
+    let total_end = second.match_indices("iB").nth(1).map_or(second.len(), |(at, _)| at + 2);
+    let (second, rest) = if address(second.split(' ').next().unwrap_or("")) {
+        (second, "")
+    } else {
+        second.split_at_checked(total_end)?
+    };
+    Some(if rest.is_empty() { vec![first, second] } else { vec![first, second, rest] })
 }
 
-/// `Unable to determine the device handle for GPU1: 0000:34:00.0: Unknown Error`, also without index.
+/// A whole table in one line: rows are found around their address or memory cell.
+fn collapsed(at: usize, cells: &[&str], each: &mut impl FnMut(usize, &[&str])) {
+    let cells: Vec<&str> = cells.iter().copied().filter(|c| !is_rule(c)).collect();
+    for (i, cell) in cells.iter().enumerate() {
+        let heads = ["NVIDIA-SMI", "MIG devices:", "rocesses:"].iter().any(|head| cell.contains(head));
+        if heads {
+            each(at, &[cell]);
+        } else if cell.split_whitespace().next().and_then(pci::bus_id).is_some() || cell.contains("iB /") {
+            let from = i.saturating_sub(1);
+            each(at, cells.get(from..(i + 2).min(cells.len())).unwrap_or(&[]));
+        }
+    }
+}
+
+/// `Unable to determine the device handle for GPU1: 0000:34:00.0: Unknown Error`, also without index or address.
 fn lost_gpu(line: &str, at: usize) -> Option<Gpu> {
     let rest = line.split_once("Unable to determine the device handle for")?.1.trim();
-    let rest = rest.strip_prefix("GPU").unwrap_or(rest).trim_start();
+    let rest = rest.strip_prefix("GPU").or_else(|| rest.strip_prefix("gpu")).unwrap_or(rest).trim_start();
     let mut gpu = Gpu::of(Some(Vendor::Nvidia), KIND);
-    let rest = match rest.split_once(": ") {
-        Some((index, tail)) if index.parse::<u32>().is_ok() => {
+    let rest = match rest.split_once(':') {
+        Some((index, tail)) if index.len() < 4 && index.parse::<u32>().is_ok() => {
             gpu.index = index.parse().ok();
-            tail
+            tail.trim_start()
         }
         _ => rest,
     };
-    let (address, message) = rest.split_once(": ").unwrap_or((rest, ""));
-    gpu.bus_id = pci::bus_id(address.trim_end_matches([':', '.']));
-    let message = message.trim().trim_end_matches('.');
+    // The address ends at its function digit; the message follows a colon.
+    let end = rest.find('.').map_or(0, |dot| (dot + 2).min(rest.len()));
+    let (address, message) = rest.split_at_checked(end).unwrap_or(("", rest));
+    gpu.bus_id = pci::bus_id(address);
+    let message = if gpu.bus_id.is_some() { message } else { rest };
+    let message = message.trim_start_matches([':', ' ']);
+    let message = message.split(". ").next().unwrap_or(message).trim_end_matches(['.', '`', ' ']);
     gpu.error = Some(if message.is_empty() { "no device handle" } else { message }.to_owned());
     gpu.at = at;
     (gpu.bus_id.is_some() || gpu.index.is_some()).then_some(gpu)
@@ -150,39 +369,77 @@ fn lost_gpu(line: &str, at: usize) -> Option<Gpu> {
 
 /// What `nvidia-smi` prints instead of a table.
 fn failure(line: &str) -> Option<Warning> {
-    const ROWS: [(&str, &str); 4] = [
+    const LOAD: &str = "load the NVIDIA kernel module, or install the driver for the running kernel";
+    const INSTALL: &str = "install the NVIDIA driver, or mount its tools into the container";
+    const ROWS: [(&str, &str); 12] = [
+        ("has failed because it couldn't communicate with", LOAD),
+        ("NVIDIA-SMI has failed", LOAD),
         (
-            "NVIDIA-SMI has failed",
-            "load the NVIDIA kernel module, or install the driver for the running kernel",
-        ),
-        (
-            "Failed to initialize NVML",
+            "NVML: Driver/library version mismatch",
             "the library and the kernel module differ: reboot, or reload the module",
         ),
         (
-            "No devices were found",
-            "check that the card is powered and bound to the nvidia driver (lspci -nnk)",
+            "NVML: Insufficient Permissions",
+            "give this user access to /dev/nvidia* (group video, container runtime)",
         ),
-        ("couldn't communicate with the NVIDIA driver", "load the NVIDIA kernel module"),
+        (
+            "NVML: GPU access blocked by the operating system",
+            "update the Windows driver and WSL (wsl --update)",
+        ),
+        (
+            "NVML: Unknown Error",
+            "the container lost its devices, or the driver hangs: restart it, see the kernel log",
+        ),
+        ("Failed to initialize NVML:", LOAD),
+        ("couldn't find libnvidia-ml.so", INSTALL),
+        ("nvidia-smi: command not found", INSTALL),
+        ("nvidia-smi: not found", INSTALL),
+        ("'nvidia-smi' is not recognized", INSTALL),
+        ("Command 'nvidia-smi' not found", INSTALL),
     ];
-    let (_, hint) = ROWS.iter().find(|(start, _)| line.contains(start))?;
-    Some(Warning { source: KIND.to_owned(), message: line.to_owned(), hint: Some((*hint).to_owned()) })
+    const NONE_FOUND: &str = "No devices were found";
+    let hint = match ROWS.iter().find(|(part, _)| line.contains(part)) {
+        Some((_, hint)) => hint,
+        // Other tools use these words inside sentences.
+        None if line == NONE_FOUND => {
+            "check that the card is powered and bound to the nvidia driver (lspci -nnk)"
+        }
+        None => return None,
+    };
+    let message: String = line.chars().take(200).collect();
+    Some(Warning { source: KIND.to_owned(), message, hint: Some(hint.to_owned()) })
 }
 
-/// Places lost devices by index, and fills what holds for all rows.
-fn finish(mut report: Report, lost: Vec<Gpu>) -> Report {
+/// Is this report nothing but complaints about GPUs without a handle? Every other query mode prints them too.
+pub(super) fn only_lost(report: &Report) -> bool {
+    report.kind == KIND
+        && report.driver_version.is_none()
+        && !report.gpus.is_empty()
+        && report.gpus.iter().all(|g| g.error.is_some() && g.name.is_none())
+}
+
+/// Places lost devices by index among the listed ones, and states what holds for all.
+pub(super) fn place_lost(report: &mut Report, lost: Vec<Gpu>) {
     let start = report.gpus.first().or(lost.first()).map_or(0, |g| g.at);
     let any_lost = !lost.is_empty() || report.gpus.iter().any(|g| g.error.is_some());
-    let named: Vec<Option<String>> = report.gpus.iter().map(|g| g.bus_id.clone()).collect();
+    let named: HashSet<Option<String>> = report.gpus.iter().map(|g| g.bus_id.clone()).collect();
     report.gpus.extend(lost.into_iter().filter(|l| l.bus_id.is_none() || !named.contains(&l.bus_id)));
-    report.gpus.sort_by_key(|g| (g.index.is_none(), g.index, g.at));
+    if any_lost {
+        report.gpus.sort_by_key(|g| (g.index.is_none(), g.index, g.at));
+    }
     for (rank, gpu) in report.gpus.iter_mut().enumerate() {
-        gpu.at = start + rank;
-        gpu.driver_version.clone_from(&report.driver_version);
-        gpu.apis.push("cuda".to_owned());
-        gpu.kind = families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None)
-            .or(gpu.bus_id.as_ref().map(|_| GpuType::Discrete))
-            .unwrap_or_default();
+        if any_lost {
+            gpu.at = start + rank;
+        }
+        gpu.driver_version = gpu.driver_version.take().or_else(|| report.driver_version.clone());
+        if gpu.apis.is_empty() {
+            gpu.apis.push("cuda".to_owned());
+        }
+        if gpu.kind == GpuType::Unknown {
+            gpu.kind = families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None)
+                .or(gpu.bus_id.as_ref().map(|_| GpuType::Discrete))
+                .unwrap_or_default();
+        }
         gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
         match gpu.error.clone() {
             Some(error) => gpu.judge(Usable::No, Evidence::Failed, format!("nvidia-smi: {error}")),
@@ -194,7 +451,6 @@ fn finish(mut report: Report, lost: Vec<Gpu>) -> Report {
             None => gpu.judge(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it"),
         }
     }
-    report
 }
 
 #[cfg(test)]

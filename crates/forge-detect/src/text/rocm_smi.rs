@@ -42,15 +42,15 @@ fn json(text: &str) -> Option<Report> {
 
 /// `GPU[0]   : Card series: …`, as `rocm-smi -a` and `--showproductname` print.
 fn keyed(text: &str) -> Option<Report> {
-    let mut found: Vec<(u32, usize, Vec<(String, &str)>)> = Vec::new();
+    let mut found: Vec<Keyed<'_>> = Vec::new();
     let mut driver = None;
     for (at, line) in lines_at(text) {
         let line = line.trim();
         if let Some((index, key, value)) = keyed_line(line) {
             let pair = (key.to_ascii_lowercase(), value);
-            match found.iter_mut().find(|(i, ..)| *i == index) {
-                Some((.., pairs)) => pairs.push(pair),
-                None => found.push((index, at, vec![pair])),
+            match found.iter_mut().find(|card| card.index == index) {
+                Some(card) => card.pairs.push(pair),
+                None => found.push(Keyed { index, at, pairs: vec![pair] }),
             }
         } else if let Some(version) = line.strip_prefix("Driver version:") {
             driver = driver.or(Some(version.trim()));
@@ -63,13 +63,19 @@ fn keyed(text: &str) -> Option<Report> {
             || matches!(key, "pci bus" | "vram total memory (b)")
     };
     let mut cards = Cards::of("rocm-smi");
-    for (index, at, pairs) in &found {
-        if banner || pairs.iter().any(|(key, _)| known(key)) {
-            let get = |key: &str| pairs.iter().find(|(k, _)| k == key).map(|(_, value)| *value);
-            cards.add(card(get, "rocm-smi", *index, *at), get("unique id"));
+    for found in &found {
+        if banner || found.pairs.iter().any(|(key, _)| known(key)) {
+            let get = |key: &str| found.pairs.iter().find(|(k, _)| k == key).map(|(_, value)| *value);
+            cards.add(card(get, "rocm-smi", found.index, found.at), get("unique id"));
         }
     }
     cards.finish(driver)
+}
+
+struct Keyed<'a> {
+    index: u32,
+    at: usize,
+    pairs: Vec<(String, &'a str)>,
 }
 
 fn keyed_line(line: &str) -> Option<(u32, &str, &str)> {
@@ -138,6 +144,8 @@ impl Cards {
                     known.partitions = Some(known.partitions.unwrap_or(1) + 1);
                 }
             }
+            // No machine has so many; cards are compared pairwise.
+            None if self.ids.len() >= 512 => {}
             None => {
                 self.report.gpus.push(gpu);
                 self.ids.push(unique_id);

@@ -1,6 +1,6 @@
 //! Which devices does `sycl-ls` list? Every GPU appears once per backend; processors and emulators are dropped.
 
-use super::{lines_at, rocminfo};
+use super::{lines_at, rocminfo, xpu_smi};
 use crate::{
     families,
     model::{Evidence, Gpu, GpuType, Report, Usable, Vendor, Warning},
@@ -96,10 +96,7 @@ fn row<'a>(backend: &str, rest: &'a str, at: usize) -> Option<Row<'a>> {
         ("cuda", Some(revision)) => Some(revision.to_owned()),
         _ => name.and_then(rocminfo::gfx_target),
     };
-    let id = name
-        .and_then(|name| name.split_once("[0x"))
-        .and_then(|(_, id)| id.split_once(']'))
-        .and_then(|(id, _)| pci::id16(id));
+    let id = name.and_then(xpu_smi::id_in_name);
     if let (Some(id), Some(Vendor::Intel)) = (id, vendor) {
         gpu.pci_device = Some(format!("0x{id:04x}"));
         gpu.pci_id = Some(pci::pci_id(0x8086, id));

@@ -98,7 +98,8 @@ impl<'a> Block<'a> {
     fn ids(&self) -> Option<(u16, u16)> {
         let vendor = u16::try_from(self.number("vendorID")?).ok()?;
         let device = u16::try_from(self.number("deviceID")?).ok().filter(|id| *id > 0)?;
-        (pci::vendor(u32::from(vendor)) != Vendor::Apple).then_some((vendor, device))
+        let maker = matches!(pci::vendor(u32::from(vendor)), Vendor::Nvidia | Vendor::Amd | Vendor::Intel);
+        (maker || pci::device_name(vendor, device).is_some()).then_some((vendor, device))
     }
 
     /// The chip's identifier; zeros and censored ones tell nothing.

@@ -97,7 +97,9 @@ impl Adapter {
             (None, Some(bad)) if bad != "OK" => {
                 gpu.judge(Usable::No, Evidence::Failed, format!("Windows reports its status as {bad}"));
             }
-            _ if gpu.kind == GpuType::Software => gpu.judge(Usable::No, Evidence::Bound, "a software adapter"),
+            _ if gpu.kind == GpuType::Software => {
+                gpu.judge(Usable::No, Evidence::Bound, "a software adapter")
+            }
             _ => gpu.judge(Usable::Yes, Evidence::Bound, "its Windows driver is loaded"),
         }
         Some(gpu)

@@ -82,7 +82,7 @@ fn json(text: &str) -> Vec<Gpu> {
 fn gpu<'a>(get: impl Fn(&[&str]) -> Option<&'a str>, index: Option<u32>, at: usize) -> Option<Gpu> {
     let text = |keys: &[&str]| get(keys).and_then(present).filter(|value| *value != "unknown");
     let name = text(&["Device Name", "device_name"])?;
-    let device = text(&["PCI Device ID", "pci_device_id"]).and_then(pci::id16);
+    let device = text(&["PCI Device ID", "pci_device_id"]).and_then(pci::id16).or_else(|| id_in_name(name));
     let mut gpu = Gpu::of(pci::vendor_in_name(name).or(Some(Vendor::Intel)), KIND);
     (gpu.at, gpu.index) = (at, index);
     gpu.name = Some(name.to_owned());
@@ -111,6 +111,12 @@ fn gpu<'a>(get: impl Fn(&[&str]) -> Option<&'a str>, index: Option<u32>, at: usi
         _ => gpu.judge(Usable::Yes, Evidence::Opened, "xpu-smi opened it through Level-Zero"),
     }
     Some(gpu)
+}
+
+/// The device id in `Intel(R) Graphics [0x56a0]`, as Intel's runtimes name chips that they have no name for.
+pub(super) fn id_in_name(name: &str) -> Option<u16> {
+    let (id, _) = name.split_once("[0x")?.1.split_once(']')?;
+    pci::id16(id)
 }
 
 #[cfg(test)]
@@ -195,5 +201,7 @@ root@box:~# xpu-smi discovery
         let gpu = parse(broken).unwrap().gpus.remove(0);
         assert_eq!((gpu.usable_for_compute, gpu.evidence), (Usable::No, Evidence::Failed));
         assert_eq!(parse("| 0 | Temperature: 44 |"), None);
+        let unnamed = parse("| 0 | Device Name: Intel(R) Graphics [0x56c1] |\n").unwrap().gpus.remove(0);
+        assert_eq!((unnamed.kind, unnamed.pci_device.as_deref()), (GpuType::Discrete, Some("0x56c1")));
     }
 }

@@ -94,7 +94,7 @@ pub const KEYS: &[Key] = &[
         name: "probe_timeout",
         // Never zero and never endless: every wait has a time-out, and one of zero would find nothing.
         kind: Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(10 * MINUTE) },
-        default: "2s",
+        default: "5s",
         env: Some("GPUFORGE_PROBE_TIMEOUT"),
         doc: "How long one probe may take before it is given up",
         since: "0.1.0",
