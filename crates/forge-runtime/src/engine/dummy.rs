@@ -1,0 +1,270 @@
+//! A device without hardware that really computes, and fails exactly where it is told to.
+//!
+//! It runs each kernel's twin, so that a lost or skipped command shows as a wrong result. Faults count events over
+//! the life of the *opener*, so that a device that was rebuilt does not fail at the same place again.
+
+use std::{
+    collections::HashMap,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    time::Duration,
+};
+
+use super::{BlockId, Caps, Done, Engine, EngineError, Health, Job, Opener, Ticket, twin};
+use crate::{
+    memory::{AllocError, BlockClass, Tag},
+    plan::Command,
+    units::Bytes,
+};
+
+/// What goes wrong.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Fault {
+    /// The device runs out of memory while it works.
+    OutOfMemory,
+    /// The device refuses a buffer.
+    Refusal,
+    /// The device is gone, and says so.
+    Loss,
+    /// The device stops answering.
+    Hang,
+    /// A download brings too few bytes.
+    ShortRead,
+    /// The device is gone, but every call reports success; only its health tells.
+    SilentLoss,
+}
+
+impl Fault {
+    /// Every kind.
+    pub const ALL: [Fault; 6] =
+        [Fault::OutOfMemory, Fault::Refusal, Fault::Loss, Fault::Hang, Fault::ShortRead, Fault::SilentLoss];
+}
+
+/// When faults happen: at events counted from 0. [`Fault::Refusal`] counts buffer creations, the others commands.
+#[derive(Debug, Clone, Default)]
+pub struct Script {
+    /// Fault and the event at which it happens, once.
+    pub once: Vec<(Fault, u64)>,
+    /// A fault that happens at every event from this one on: a device that cannot be mended.
+    pub from: Option<(Fault, u64)>,
+}
+
+impl Script {
+    /// One fault at one event.
+    pub fn once(fault: Fault, at: u64) -> Self {
+        Script { once: vec![(fault, at)], from: None }
+    }
+
+    /// The same fault for ever.
+    pub fn always(fault: Fault) -> Self {
+        Script { once: Vec::new(), from: Some((fault, 0)) }
+    }
+
+    fn hits(&self, event: u64, of: impl Fn(Fault) -> bool) -> Option<Fault> {
+        let once = self.once.iter().find(|(f, at)| of(*f) && *at == event).map(|(f, _)| *f);
+        once.or_else(|| self.from.filter(|(f, at)| of(*f) && event >= *at).map(|(f, _)| f))
+    }
+}
+
+/// Events seen by all devices of one opener.
+#[derive(Debug, Default)]
+struct Counters {
+    creations: AtomicU64,
+    commands: AtomicU64,
+    opened: AtomicU64,
+}
+
+/// Opens dummy devices that follow one script.
+#[derive(Debug, Clone)]
+pub struct DummyOpener {
+    script: Arc<Script>,
+    memory: Bytes,
+    counters: Arc<Counters>,
+}
+
+impl DummyOpener {
+    /// Devices with this much memory and these faults.
+    pub fn new(memory: Bytes, script: Script) -> Self {
+        DummyOpener { script: Arc::new(script), memory, counters: Arc::default() }
+    }
+
+    /// How many devices were opened.
+    pub fn opened(&self) -> u64 {
+        self.counters.opened.load(Ordering::Relaxed)
+    }
+
+    /// How many commands were met; a fault beyond this number never happened.
+    pub fn commands(&self) -> u64 {
+        self.counters.commands.load(Ordering::Relaxed)
+    }
+
+    /// How many buffers were asked for.
+    pub fn creations(&self) -> u64 {
+        self.counters.creations.load(Ordering::Relaxed)
+    }
+}
+
+impl Opener for DummyOpener {
+    fn open(&self) -> Result<Arc<dyn Engine>, EngineError> {
+        self.counters.opened.fetch_add(1, Ordering::Relaxed);
+        Ok(Arc::new(Dummy::new(self.clone())))
+    }
+}
+
+/// A device without hardware.
+pub struct Dummy {
+    opener: DummyOpener,
+    caps: Caps,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    next: u64,
+    blocks: HashMap<BlockId, Bytes>,
+    used: Bytes,
+    finished: HashMap<Ticket, Result<Done, EngineError>>,
+    health: Option<Health>,
+}
+
+impl Dummy {
+    fn new(opener: DummyOpener) -> Self {
+        let caps = Caps {
+            name: "dummy".to_owned(),
+            largest_block: Bytes::mib(128),
+            unified_memory: false,
+            timestamps: false,
+            subgroup: None,
+            f16: false,
+            loop_iterations: None,
+        };
+        Dummy { opener, caps, state: Mutex::default() }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn dead(state: &State) -> Option<EngineError> {
+        match state.health {
+            Some(Health::Lost) => Some(EngineError::Lost { reason: "dummy device lost".to_owned() }),
+            Some(Health::Hung) => Some(EngineError::Hung { waited: Duration::ZERO, what: "dummy device" }),
+            _ => None,
+        }
+    }
+
+    /// Runs the commands; a fault ends it or, when silent, makes the rest do nothing.
+    fn execute(&self, job: &Job) -> Result<Done, (EngineError, Option<Health>)> {
+        let mut distinct: Vec<BlockId> = job.blocks.clone();
+        distinct.sort_unstable();
+        distinct.dedup();
+        let places: Vec<usize> = job.blocks.iter().map(|b| distinct.binary_search(b).unwrap_or(0)).collect();
+        let mut memory = twin::Memory::shared(&job.plan, &places);
+        let mut done = Done::default();
+        let mut silent = false;
+        for command in job.plan.commands() {
+            let event = self.opener.counters.commands.fetch_add(1, Ordering::Relaxed);
+            let fault = self.opener.script.hits(event, |f| f != Fault::Refusal);
+            match fault {
+                Some(Fault::OutOfMemory) => {
+                    let size = job.plan.cost().peak;
+                    return Err((AllocError::OutOfMemory { asked: size, tag: Tag("dummy") }.into(), None));
+                }
+                Some(Fault::Loss) => {
+                    let lost = EngineError::Lost { reason: format!("dummy fault at command {event}") };
+                    return Err((lost, Some(Health::Lost)));
+                }
+                Some(Fault::Hang) => {
+                    let hung = EngineError::Hung { waited: Duration::ZERO, what: "dummy fault" };
+                    return Err((hung, Some(Health::Hung)));
+                }
+                Some(Fault::SilentLoss) => silent = true,
+                _ => {}
+            }
+            match (command, silent) {
+                // What a lost device leaves behind: nothing ran, reads succeed and bring zeros.
+                (Command::Download { from, .. }, true) => done.outputs.push(vec![0; memory.get(*from).len()]),
+                (_, true) => {}
+                (_, false) => {
+                    let mut read = memory.step(command).map_err(|e| (e, None))?;
+                    if let (Some(Fault::ShortRead), Some(bytes)) = (fault, read.as_mut()) {
+                        bytes.truncate(bytes.len() / 2);
+                    }
+                    done.outputs.extend(read);
+                }
+            }
+        }
+        if silent {
+            self.state().health = Some(Health::Lost);
+        }
+        Ok(done)
+    }
+}
+
+impl Engine for Dummy {
+    fn caps(&self) -> &Caps {
+        &self.caps
+    }
+
+    fn create(&self, size: Bytes, _class: BlockClass) -> Result<BlockId, EngineError> {
+        let event = self.opener.counters.creations.fetch_add(1, Ordering::Relaxed);
+        let mut state = self.state();
+        if let Some(dead) = Dummy::dead(&state) {
+            return Err(dead);
+        }
+        if size > self.caps.largest_block {
+            return Err(AllocError::TooLarge { asked: size, most: self.caps.largest_block }.into());
+        }
+        let refused = self.opener.script.hits(event, |f| f == Fault::Refusal).is_some();
+        if refused || (state.used + size) > self.opener.memory {
+            return Err(AllocError::OutOfMemory { asked: size, tag: Tag("dummy") }.into());
+        }
+        state.used += size;
+        state.next += 1;
+        let block = BlockId(state.next);
+        state.blocks.insert(block, size);
+        Ok(block)
+    }
+
+    fn destroy(&self, block: BlockId) {
+        let mut state = self.state();
+        if let Some(size) = state.blocks.remove(&block) {
+            state.used -= size;
+        }
+    }
+
+    fn submit(&self, job: Job) -> Result<Ticket, EngineError> {
+        {
+            let state = self.state();
+            if let Some(dead) = Dummy::dead(&state) {
+                return Err(dead);
+            }
+            if let Some(block) = job.blocks.iter().find(|b| !state.blocks.contains_key(b)) {
+                return Err(EngineError::Validation {
+                    reason: format!("block {} is not this device's", block.0),
+                });
+            }
+        }
+        let result = self.execute(&job);
+        let mut state = self.state();
+        state.next += 1;
+        let ticket = Ticket(state.next);
+        let result = result.map_err(|(error, health)| {
+            state.health = health.or(state.health);
+            error
+        });
+        state.finished.insert(ticket, result);
+        Ok(ticket)
+    }
+
+    fn wait(&self, ticket: Ticket, _deadline: Duration) -> Result<Done, EngineError> {
+        let unknown = || Err(EngineError::Validation { reason: format!("no job {}", ticket.0) });
+        self.state().finished.remove(&ticket).unwrap_or_else(unknown)
+    }
+
+    fn health(&self) -> Health {
+        self.state().health.unwrap_or(Health::Good)
+    }
+}

@@ -1,0 +1,108 @@
+//! How does a plan run without a device? By its kernels' twins, on host memory.
+
+use crate::{
+    engine::{Done, EngineError},
+    kernel::{Access, Call},
+    plan::{Command, Dispatch, Plan, Slot},
+};
+
+/// Memory of a plan: blocks, and for every slot the block it lies in. Slots share a block when the first is freed
+/// before the second is written; a mistake in that shows as a wrong result.
+#[derive(Debug, Default)]
+pub struct Memory {
+    blocks: Vec<Vec<u8>>,
+    places: Vec<Place>,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    block: usize,
+    len: usize,
+}
+
+impl Memory {
+    /// One block per slot.
+    pub fn of(plan: &Plan) -> Self {
+        let blocks: Vec<usize> = (0..plan.slots().len()).collect();
+        Memory::shared(plan, &blocks)
+    }
+
+    /// `blocks[i]` is the block of slot `i`; equal numbers share.
+    pub fn shared(plan: &Plan, blocks: &[usize]) -> Self {
+        let mut memory = Memory::default();
+        for (spec, block) in plan.slots().iter().zip(blocks) {
+            let len = usize::try_from(spec.size.0).unwrap_or(0);
+            if memory.blocks.len() <= *block {
+                memory.blocks.resize_with(block + 1, Vec::new);
+            }
+            if let Some(bytes) = memory.blocks.get_mut(*block) {
+                bytes.resize(bytes.len().max(len), 0);
+            }
+            memory.places.push(Place { block: *block, len });
+        }
+        memory
+    }
+
+    /// The bytes of a slot.
+    pub fn get(&self, slot: Slot) -> &[u8] {
+        let place = self.places.get(slot.index());
+        place.and_then(|p| self.blocks.get(p.block)?.get(..p.len)).unwrap_or(&[])
+    }
+
+    fn get_mut(&mut self, slot: Slot) -> &mut [u8] {
+        let place = self.places.get(slot.index()).copied();
+        place.and_then(|p| self.blocks.get_mut(p.block)?.get_mut(..p.len)).unwrap_or(&mut [])
+    }
+
+    /// Fills a slot from the host.
+    pub fn upload(&mut self, to: Slot, data: &[u8]) {
+        for (byte, value) in self.get_mut(to).iter_mut().zip(data) {
+            *byte = *value;
+        }
+    }
+
+    /// Runs one command; a download returns its bytes.
+    pub fn step(&mut self, command: &Command) -> Result<Option<Vec<u8>>, EngineError> {
+        match command {
+            Command::Upload { to, data } => self.upload(*to, data),
+            Command::Dispatch(dispatch) => self.dispatch(dispatch)?,
+            Command::Copy { from, to } => {
+                let data = self.get(*from).to_vec();
+                self.upload(*to, &data);
+            }
+            Command::Download { from, .. } => return Ok(Some(self.get(*from).to_vec())),
+            Command::Free { slot } => {
+                // Whoever reads it afterwards must notice: the bytes go.
+                self.get_mut(*slot).fill(0xa5);
+            }
+        }
+        Ok(None)
+    }
+
+    fn dispatch(&mut self, dispatch: &Dispatch) -> Result<(), EngineError> {
+        let bindings = || dispatch.bindings.iter().zip(&dispatch.kernel.bindings);
+        let of = |wanted: Access| bindings().filter(move |(_, a)| **a == wanted).map(|(s, _)| *s);
+        // Outputs are computed beside the blocks and put there afterwards: a slot that wrongly shares its block with an
+        // input then spoils later commands, as it would on a device.
+        let mut outputs: Vec<Vec<u8>> = of(Access::Write).map(|s| vec![0; self.get(s).len()]).collect();
+        let inputs = of(Access::Read).map(|s| self.get(s)).collect();
+        let outs = outputs.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut call = Call { params: &dispatch.params, groups: dispatch.groups, inputs, outputs: outs };
+        let ran = (dispatch.kernel.twin)(&mut call);
+        drop(call);
+        for (slot, bytes) in of(Access::Write).zip(&outputs) {
+            self.upload(slot, bytes);
+        }
+        ran.map_err(|e| EngineError::Validation { reason: e.to_string() })
+    }
+}
+
+/// Runs a whole plan on the processor.
+pub fn run(plan: &Plan) -> Result<Done, EngineError> {
+    let mut memory = Memory::of(plan);
+    let mut outputs = Vec::new();
+    for command in plan.commands() {
+        outputs.extend(memory.step(command)?);
+    }
+    Ok(Done { outputs, device_time: None })
+}

@@ -1,0 +1,10 @@
+//! How does work run safely? Plans, engines, memory, recovery.
+
+pub mod engine;
+pub mod kernel;
+pub mod memory;
+pub mod plan;
+pub mod recovery;
+pub mod runner;
+pub mod session;
+pub mod units;

@@ -1,0 +1,256 @@
+//! How does work get done although devices fail? Open when needed, run, and after a failure take the next step of the
+//! table in [`crate::recovery`] until there is a result. Every step is an event in the outcome.
+
+use std::{
+    collections::VecDeque,
+    ops::Range,
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    time::{Duration, Instant},
+};
+
+use serde::Serialize;
+
+use crate::{
+    engine::{EngineError, Health, Opener, twin},
+    memory::StackSettings,
+    plan::{Plan, PlanError},
+    recovery::{self, Breaker, Kind, Step, Tried},
+    session::Session,
+};
+
+/// How a runner behaves.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RunnerSettings {
+    /// Memory of the device.
+    pub memory: StackSettings,
+    /// The most that one piece of work may take on the device.
+    pub deadline: Duration,
+    /// May the processor take over?
+    pub cpu_fallback: bool,
+    /// May a lost device be opened anew and the plan replayed? Off only to show that it matters.
+    pub replay: bool,
+}
+
+/// Where a piece was done.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Place {
+    /// On the device.
+    Device,
+    /// By the kernels' twins.
+    Cpu,
+}
+
+/// Something that went wrong and what was done about it.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Event {
+    /// What happened.
+    pub kind: Kind,
+    /// The error's own words.
+    pub error: String,
+    /// What was done next.
+    pub step: Step,
+    /// Why that.
+    pub reason: &'static str,
+}
+
+/// The result of one piece of a batch.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Piece {
+    /// Items it covers.
+    pub items: Range<usize>,
+    /// Its downloads.
+    pub outputs: Vec<Vec<u8>>,
+    /// Where it ran.
+    pub place: Place,
+    /// Time that the device measured.
+    pub device_time: Option<Duration>,
+}
+
+/// What a run brought.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Outcome {
+    /// Results, in the order of their items.
+    pub pieces: Vec<Piece>,
+    /// What went wrong on the way.
+    pub events: Vec<Event>,
+}
+
+/// Why there is no result.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum RunError {
+    /// A piece of work cannot be recorded.
+    #[error(transparent)]
+    Plan(#[from] PlanError),
+    /// No allowed step was left.
+    #[error("{error} (after {tried} attempts)")]
+    Failed {
+        /// The last failure.
+        error: EngineError,
+        /// How many attempts there were.
+        tried: u32,
+    },
+}
+
+/// Work made of independent items, which can be recorded in pieces.
+pub trait Batch {
+    /// How many items.
+    fn len(&self) -> usize;
+
+    /// No items at all?
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The plan of some of them.
+    fn record(&self, items: Range<usize>) -> Result<Plan, PlanError>;
+}
+
+/// Runs plans on a device that is opened when it is first needed.
+pub struct Runner {
+    opener: Box<dyn Opener>,
+    settings: RunnerSettings,
+    session: Mutex<Option<Arc<Session>>>,
+    breaker: Mutex<Breaker>,
+    started: Instant,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Runner {
+    /// Touches nothing yet.
+    pub fn new(opener: Box<dyn Opener>, settings: RunnerSettings) -> Self {
+        Runner {
+            opener,
+            settings,
+            session: Mutex::new(None),
+            breaker: Mutex::default(),
+            started: Instant::now(),
+        }
+    }
+
+    /// The open device, if there is one.
+    pub fn session(&self) -> Option<Arc<Session>> {
+        lock(&self.session).clone()
+    }
+
+    /// Forgets the device; the next work opens it anew. What runs on it still ends.
+    pub fn reset(&self) {
+        lock(&self.session).take();
+    }
+
+    /// Runs one plan.
+    pub fn run(&self, plan: Plan) -> Result<Outcome, RunError> {
+        let mut outcome = Outcome::default();
+        let plan = Arc::new(plan);
+        if let Some(piece) = self.piece(&plan, 0..1, &mut outcome.events)? {
+            outcome.pieces.push(piece);
+        }
+        Ok(outcome)
+    }
+
+    /// Runs a batch, in as few pieces as memory allows.
+    pub fn run_batch(&self, batch: &dyn Batch) -> Result<Outcome, RunError> {
+        let mut outcome = Outcome::default();
+        let mut left: VecDeque<Range<usize>> = VecDeque::new();
+        if !batch.is_empty() {
+            left.push_back(0..batch.len());
+        }
+        while let Some(items) = left.pop_front() {
+            let plan = Arc::new(batch.record(items.clone())?);
+            match self.piece(&plan, items.clone(), &mut outcome.events)? {
+                Some(piece) => outcome.pieces.push(piece),
+                None => {
+                    let middle = items.start + items.len() / 2;
+                    left.push_front(middle..items.end);
+                    left.push_front(items.start..middle);
+                }
+            }
+        }
+        Ok(outcome)
+    }
+
+    /// One piece, whatever it takes; `None` asks for it to be split.
+    fn piece(
+        &self,
+        plan: &Arc<Plan>,
+        items: Range<usize>,
+        events: &mut Vec<Event>,
+    ) -> Result<Option<Piece>, RunError> {
+        let mut tried = Tried { splittable: items.len() > 1, ..Tried::default() };
+        let mut attempts = 0;
+        loop {
+            attempts += 1;
+            let error = match self.attempt(plan) {
+                Ok(done) => {
+                    lock(&self.breaker).succeeded();
+                    let (outputs, device_time) = (done.outputs, done.device_time);
+                    return Ok(Some(Piece { items, outputs, place: Place::Device, device_time }));
+                }
+                Err(error) => error,
+            };
+            let kind = recovery::classify(&error);
+            let (step, reason) = match recovery::next(kind, tried, self.settings.cpu_fallback) {
+                (Step::Rebuild { .. }, _) if !self.settings.replay => {
+                    (Step::GiveUp, "replay is switched off")
+                }
+                next => next,
+            };
+            events.push(Event { kind, error: error.to_string(), step, reason });
+            match step {
+                Step::TrimAndRetry => {
+                    tried.trims += 1;
+                    if let Some(session) = self.session() {
+                        session.memory().trim(crate::units::Bytes::ZERO);
+                    }
+                }
+                Step::Retry => tried.retries += 1,
+                Step::Split => return Ok(None),
+                Step::Rebuild { backoff } => {
+                    tried.rebuilds += 1;
+                    self.reset();
+                    std::thread::sleep(backoff);
+                }
+                Step::Cpu => {
+                    lock(&self.breaker).failed(self.started.elapsed());
+                    let done =
+                        twin::run(plan).map_err(|error| RunError::Failed { error, tried: attempts })?;
+                    return Ok(Some(Piece {
+                        items,
+                        outputs: done.outputs,
+                        place: Place::Cpu,
+                        device_time: None,
+                    }));
+                }
+                Step::GiveUp => return Err(RunError::Failed { error, tried: attempts }),
+            }
+        }
+    }
+
+    fn attempt(&self, plan: &Arc<Plan>) -> Result<crate::engine::Done, EngineError> {
+        if !lock(&self.breaker).allows(self.started.elapsed()) {
+            let reason = "it failed several times in a row; it is asked again in a minute".to_owned();
+            return Err(EngineError::Unavailable { reason });
+        }
+        self.open()?.run(plan, self.settings.deadline)
+    }
+
+    /// The open device, or a new one. No lock is held while a driver is called: of two threads that open at once, one
+    /// device is kept and the other closed.
+    fn open(&self) -> Result<Arc<Session>, EngineError> {
+        if let Some(session) = self.session().filter(|s| s.health() == Health::Good) {
+            return Ok(session);
+        }
+        let fresh = Arc::new(Session::new(self.opener.open()?, self.settings.memory));
+        let mut current = lock(&self.session);
+        match current.as_ref().filter(|s| s.health() == Health::Good) {
+            Some(other) => Ok(other.clone()),
+            None => {
+                *current = Some(fresh.clone());
+                Ok(fresh)
+            }
+        }
+    }
+}
