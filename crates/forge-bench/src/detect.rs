@@ -25,7 +25,12 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     let rows = vec![
         Row::limit(BENCH, "cached, in process", &in_process(dir.path(), &ours)?, 1.0),
         Row::limit(BENCH, "kernel files only (tier 0), in process", &tier0()?, 50.0),
-        Row::limit(BENCH, "cached, whole process: gpuforge detect --json", &cached_process(dir.path(), &ours)?, 5.0),
+        Row::limit(
+            BENCH,
+            "cached, whole process: gpuforge detect --json",
+            &cached_process(dir.path(), &ours)?,
+            5.0,
+        ),
         beside_wgpu(dir.path(), &ours, &peer)?,
     ];
     Ok(rows)

@@ -47,7 +47,14 @@ impl Row {
     }
 
     /// A case beside a peer; `share` is how much of the peer's time we may take, where that is promised.
-    pub(crate) fn beside(bench: &'static str, case: &str, ours: &Sample, name: &str, peer: &Sample, share: Option<f64>) -> Self {
+    pub(crate) fn beside(
+        bench: &'static str,
+        case: &str,
+        ours: &Sample,
+        name: &str,
+        peer: &Sample,
+        share: Option<f64>,
+    ) -> Self {
         Row {
             bench,
             case: case.to_owned(),

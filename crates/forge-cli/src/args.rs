@@ -49,6 +49,14 @@ pub(crate) enum Command {
     Demo,
     /// List GPUs and CPU: of this machine, of a recording, or of text pasted from another machine.
     Detect(Detect),
+    /// Show what is loaded, open and in use, and the switches that are set.
+    Status,
+    /// Check that gpuforge works on this machine.
+    SelfTest {
+        /// Every check, not only the quick ones.
+        #[arg(long)]
+        full: bool,
+    },
     /// Show or clear the detection cache.
     #[command(subcommand)]
     Cache(Cache),

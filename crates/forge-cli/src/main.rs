@@ -16,7 +16,19 @@ fn main() -> ExitCode {
     if let Some(code) = commands::probe::run_as_child() {
         return code;
     }
+    silence_device_select();
     let args = args::Args::parse();
     let context = context::Context::new(&args);
     error::report(commands::run(args.command, &context), &context)
+}
+
+/// Mesa's device-select layer complains on stderr for every instance where no display server runs.
+fn silence_device_select() {
+    if std::env::var_os("NODEVICE_SELECT").is_none() {
+        #[expect(unsafe_code, reason = "the layer reads its switch from the environment only")]
+        // SAFETY: first thing in `main`: no other thread exists that could read the environment meanwhile.
+        unsafe {
+            std::env::set_var("NODEVICE_SELECT", "1");
+        }
+    }
 }

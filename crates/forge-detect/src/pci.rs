@@ -1,5 +1,13 @@
 //! What do a PCI address, class and id mean? Pure look-ups; names come from the pci-ids data (build.rs).
 
+use std::{
+    collections::HashMap,
+    sync::{
+        LazyLock,
+        atomic::{AtomicUsize, Ordering},
+    },
+};
+
 use crate::model::Vendor;
 
 /// Normalises a PCI address to `dddd:bb:dd.f`; accepts `bb:dd.f`, 8-digit domains and upper case.
@@ -78,12 +86,16 @@ pub fn vendor_in_name(name: &str) -> Option<Vendor> {
         ("arc(tm)", Vendor::Intel),
     ];
     let lower = name.to_ascii_lowercase();
-    let starts_a_word =
-        |at: usize| at == 0 || lower.as_bytes().get(at - 1).is_none_or(|b| !b.is_ascii_alphanumeric());
+    // "Camd board" and "Intelligent Management" name nobody; "gfx1100" does.
+    let stands_alone = |at: usize, word: &str| {
+        let before = at.checked_sub(1).and_then(|i| lower.as_bytes().get(i));
+        let after = lower.as_bytes().get(at + word.len());
+        before.is_none_or(|b| !b.is_ascii_alphanumeric()) && after.is_none_or(|b| !b.is_ascii_alphabetic())
+    };
     WORDS
         .iter()
         .filter_map(|(word, vendor)| {
-            lower.match_indices(word).find(|(at, _)| starts_a_word(*at)).map(|(at, _)| (at, *vendor))
+            lower.match_indices(word).find(|(at, _)| stands_alone(*at, word)).map(|(at, _)| (at, *vendor))
         })
         .min_by_key(|(at, _)| *at)
         .map(|(_, vendor)| vendor)
@@ -92,11 +104,33 @@ pub fn vendor_in_name(name: &str) -> Option<Vendor> {
 /// `vvvv VENDOR` lines, each followed by its `\tdddd DEVICE` lines where it makes GPUs (build.rs).
 const NAMES: &str = include_str!(concat!(env!("OUT_DIR"), "/pci-names.txt"));
 
-/// Name of a device by the PCI id data. Scans a few hundred kilobytes: meant for devices that were found, not for loops.
+/// Name of a device by the PCI id data.
 pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
-    let wanted = format!("\t{device:04x} ");
-    let own = NAMES.lines().skip_while(|l| !starts_vendor(l, vendor)).skip(1);
-    own.take_while(|l| l.starts_with('\t')).find_map(|l| l.strip_prefix(wanted.as_str()))
+    static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
+    static INDEX: LazyLock<HashMap<(u16, u16), &'static str>> = LazyLock::new(|| devices().collect());
+    // A machine has a handful of devices: reading the text for each costs less than an index. Long pasted text does not.
+    if LOOKUPS.fetch_add(1, Ordering::Relaxed) < 32 {
+        devices().find(|(id, _)| *id == (vendor, device)).map(|(_, name)| name)
+    } else {
+        INDEX.get(&(vendor, device)).copied()
+    }
+}
+
+/// Every device by its ids.
+fn devices() -> impl Iterator<Item = ((u16, u16), &'static str)> {
+    NAMES
+        .lines()
+        .scan(0, |vendor, line| {
+            let (id, name) = line.trim_start_matches('\t').split_at_checked(5)?;
+            let id = id16(id)?;
+            if line.starts_with('\t') {
+                Some(Some(((*vendor, id), name)))
+            } else {
+                *vendor = id;
+                Some(None)
+            }
+        })
+        .flatten()
 }
 
 /// Name of a vendor by the PCI id data.
@@ -250,6 +284,8 @@ mod tests {
         assert_eq!(vendor_in_name("NVIDIA GeForce RTX 3070"), Some(Vendor::Nvidia));
         assert_eq!(vendor_in_name("Virtio-GPU Venus (Apple M2)"), Some(Vendor::Apple));
         assert_eq!(vendor_in_name("Camd board"), None);
+        assert_eq!(vendor_in_name("Intelligent Management system chip"), None);
+        assert_eq!(vendor_in_name("gfx1100"), Some(Vendor::Amd));
         assert_eq!(vendor_in_name("Intel(R) Xeon(R) with AMD sticker"), Some(Vendor::Intel));
     }
 
@@ -257,5 +293,9 @@ mod tests {
     fn names_come_from_the_id_data() {
         assert!(device_name(0x10de, 0x2330).is_some_and(|n| n.contains("H100")));
         assert_eq!(device_name(0xffff, 0xffff), None);
+        // Past the first look-ups the index answers: the same.
+        for _ in 0..64 {
+            assert!(device_name(0x8086, 0x56a0).is_some_and(|n| n.contains("A770")));
+        }
     }
 }

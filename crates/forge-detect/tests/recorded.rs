@@ -1,11 +1,8 @@
 //! Do we read what real machines printed? Checks every recording in the folder named by `GPUFORGE_RECORDED`.
-//!
-//! Each `NAME.txt` there has a `NAME.expected.json` beside it; `devices` in it are `gpus` of ours. A value of
-//! `unknown` for `type` or `usable_for_compute` accepts any answer, since the text alone does not decide it.
 
-use std::{fs, path::Path};
+use std::path::Path;
 
-use serde_json::Value;
+mod common;
 
 #[test]
 fn every_recording_reads_as_expected() {
@@ -13,67 +10,8 @@ fn every_recording_reads_as_expected() {
         println!("skipped: GPUFORGE_RECORDED names no folder of recordings");
         return;
     };
-    let mut checked = 0;
-    let mut wrong = Vec::new();
-    let mut files: Vec<_> = fs::read_dir(&folder).unwrap().flatten().map(|e| e.path()).collect();
-    files.sort();
-    for text in files.iter().filter(|p| p.extension().is_some_and(|e| e == "txt")) {
-        let expected = text.with_extension("expected.json");
-        let Ok(expected) = fs::read_to_string(&expected) else { continue };
-        let expected: Value = serde_json::from_str(&expected).unwrap();
-        checked += 1;
-        for problem in check(text, &expected) {
-            wrong.push(format!("{}: {problem}", text.file_name().unwrap().to_string_lossy()));
-        }
-    }
+    let (checked, wrong) = common::check_folder(Path::new(&folder));
     println!("checked {checked} recordings");
     assert!(checked > 0, "{folder:?} holds no recordings");
     assert!(wrong.is_empty(), "{} differences:\n{}", wrong.len(), wrong.join("\n"));
-}
-
-fn check(text: &Path, expected: &Value) -> Vec<String> {
-    let Some(inventory) = forge_detect::from_text(&fs::read(text).unwrap()) else {
-        return vec!["not recognised".to_owned()];
-    };
-    let got = serde_json::to_value(&inventory).unwrap();
-    let mut wrong = Vec::new();
-    for key in ["kind", "driver_version", "cuda_version", "kernel_module", "cpu"] {
-        if let Some(want) = expected.get(key) {
-            compare(key, want, &got[key], &mut wrong);
-        }
-    }
-    let (want, have) = (expected["devices"].as_array().unwrap(), got["gpus"].as_array().unwrap());
-    if want.len() != have.len() {
-        wrong.push(format!("{} devices instead of {}", have.len(), want.len()));
-    }
-    for (i, (want, have)) in want.iter().zip(have).enumerate() {
-        for (key, value) in want.as_object().unwrap() {
-            let optional = key == "bus_id"
-                && expected["acceptable_bus_id"].as_array().is_some_and(|any| any.contains(&have["bus_id"]));
-            if !optional {
-                compare(&format!("gpus[{i}].{key}"), value, &have[key], &mut wrong);
-            }
-        }
-    }
-    wrong
-}
-
-/// Objects are compared by the keys that are expected; ours may say more.
-fn compare(path: &str, want: &Value, have: &Value, wrong: &mut Vec<String>) {
-    let any = want == "unknown" && (path.ends_with(".type") || path.ends_with(".usable_for_compute"));
-    match (want, have) {
-        _ if any => {}
-        (Value::Object(want), Value::Object(_)) => {
-            for (key, value) in want {
-                compare(&format!("{path}.{key}"), value, &have[key], wrong);
-            }
-        }
-        (Value::Array(want), Value::Array(have)) if want.len() == have.len() => {
-            for (i, (want, have)) in want.iter().zip(have).enumerate() {
-                compare(&format!("{path}[{i}]"), want, have, wrong);
-            }
-        }
-        _ if want == have => {}
-        _ => wrong.push(format!("{path}: expected {want}, got {have}")),
-    }
 }

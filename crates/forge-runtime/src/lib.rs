@@ -2,6 +2,7 @@
 
 pub mod engine;
 pub mod kernel;
+pub mod lazy;
 pub mod memory;
 pub mod plan;
 pub mod recovery;

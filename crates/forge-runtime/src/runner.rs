@@ -92,6 +92,12 @@ pub enum RunError {
     },
 }
 
+/// A failed attempt, and the device it failed on if one was open.
+struct Failure {
+    error: EngineError,
+    session: Option<Arc<Session>>,
+}
+
 /// Work made of independent items, which can be recorded in pieces.
 pub trait Batch {
     /// How many items.
@@ -138,7 +144,20 @@ impl Runner {
 
     /// Forgets the device; the next work opens it anew. What runs on it still ends.
     pub fn reset(&self) {
-        lock(&self.session).take();
+        let gone = lock(&self.session).take();
+        // After the lock: closing a device calls its driver.
+        drop(gone);
+    }
+
+    /// Forgets this device, unless another thread has opened a new one since: that one is good.
+    fn forget(&self, failed: &Arc<Session>) {
+        let gone = lock(&self.session).take_if(|current| Arc::ptr_eq(current, failed));
+        drop(gone);
+    }
+
+    /// Opens the device now, so that later work does not wait for it.
+    pub fn warm(&self) -> Result<crate::engine::Caps, EngineError> {
+        Ok(self.open()?.caps().clone())
     }
 
     /// Runs one plan.
@@ -183,13 +202,13 @@ impl Runner {
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let error = match self.attempt(plan) {
+            let Failure { error, session } = match self.attempt(plan) {
                 Ok(done) => {
                     lock(&self.breaker).succeeded();
                     let (outputs, device_time) = (done.outputs, done.device_time);
                     return Ok(Some(Piece { items, outputs, place: Place::Device, device_time }));
                 }
-                Err(error) => error,
+                Err(failure) => failure,
             };
             let kind = recovery::classify(&error);
             let (step, reason) = match recovery::next(kind, tried, self.settings.cpu_fallback) {
@@ -202,7 +221,7 @@ impl Runner {
             match step {
                 Step::TrimAndRetry => {
                     tried.trims += 1;
-                    if let Some(session) = self.session() {
+                    if let Some(session) = session {
                         session.memory().trim(crate::units::Bytes::ZERO);
                     }
                 }
@@ -210,7 +229,9 @@ impl Runner {
                 Step::Split => return Ok(None),
                 Step::Rebuild { backoff } => {
                     tried.rebuilds += 1;
-                    self.reset();
+                    if let Some(failed) = session {
+                        self.forget(&failed);
+                    }
                     std::thread::sleep(backoff);
                 }
                 Step::Cpu => {
@@ -229,12 +250,15 @@ impl Runner {
         }
     }
 
-    fn attempt(&self, plan: &Arc<Plan>) -> Result<crate::engine::Done, EngineError> {
+    fn attempt(&self, plan: &Arc<Plan>) -> Result<crate::engine::Done, Failure> {
         if !lock(&self.breaker).allows(self.started.elapsed()) {
             let reason = "it failed several times in a row; it is asked again in a minute".to_owned();
-            return Err(EngineError::Unavailable { reason });
+            return Err(Failure { error: EngineError::Unavailable { reason }, session: None });
         }
-        self.open()?.run(plan, self.settings.deadline)
+        let session = self.open().map_err(|error| Failure { error, session: None })?;
+        session
+            .run(plan, self.settings.deadline)
+            .map_err(|error| Failure { error, session: Some(session) })
     }
 
     /// The open device, or a new one. No lock is held while a driver is called: of two threads that open at once, one
@@ -244,13 +268,15 @@ impl Runner {
             return Ok(session);
         }
         let fresh = Arc::new(Session::new(self.opener.open()?, self.settings.memory));
-        let mut current = lock(&self.session);
-        match current.as_ref().filter(|s| s.health() == Health::Good) {
-            Some(other) => Ok(other.clone()),
-            None => {
-                *current = Some(fresh.clone());
-                Ok(fresh)
+        let (kept, gone) = {
+            let mut current = lock(&self.session);
+            match current.as_ref().filter(|s| s.health() == Health::Good) {
+                Some(other) => (other.clone(), Some(fresh)),
+                None => (fresh.clone(), current.replace(fresh)),
             }
-        }
+        };
+        // After the lock, as in `reset`.
+        drop(gone);
+        Ok(kept)
     }
 }

@@ -334,11 +334,13 @@ fn time_below_is_counted() {
     let clock = Arc::new(ManualClock::default());
     let device = Slow(Dummy::default(), clock.clone());
     let track = Track::new(device, LeakSettings::default(), clock);
+    assert_eq!(track.stats().allocating_ns, None, "not measured unless asked for");
+    let track = track.timed();
     for size in [5, 90, 7] {
         let block = track.allocate(storage(size)).unwrap();
         track.release(block);
     }
-    assert_eq!((track.stats().allocating_ns, track.stats().slowest_ns), (102, 90));
+    assert_eq!((track.stats().allocating_ns, track.stats().slowest_ns), (Some(102), Some(90)));
 }
 
 #[test]

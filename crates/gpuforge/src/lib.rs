@@ -12,8 +12,13 @@
 //! Nothing here touches a GPU library unless a detection misses its cache.
 
 pub mod choice;
+pub mod forge;
 pub mod machine;
+pub mod selftest;
 pub mod settings;
+pub mod usage;
 
+pub use forge::Forge;
 pub use forge_detect as hardware;
+pub use forge_runtime as runtime;
 pub use machine::detect;

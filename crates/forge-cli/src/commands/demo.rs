@@ -6,7 +6,7 @@ use anyhow::Result;
 use gpuforge::choice::choose;
 use serde_json::json;
 
-use super::{detect, status};
+use super::{detect, overview};
 use crate::{
     context::Context,
     format::{size, width, wrap},
@@ -14,7 +14,7 @@ use crate::{
 };
 
 pub(crate) fn run(context: &Context) -> Result<()> {
-    let inventory = status::inventory(context)?;
+    let inventory = overview::inventory(context)?;
     let choice = choose(&inventory);
     if context.out.json {
         return context.out.json(&json!({ "choice": choice, "inventory": inventory }));

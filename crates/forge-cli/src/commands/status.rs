@@ -1,55 +1,49 @@
-//! `gpuforge` alone: a short status of this machine, and what to do next.
+//! `gpuforge status`: parts of the runtime, whether loaded or not, and the switches that are set.
 
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use gpuforge::{
-    choice::choose,
-    hardware::{self, Inventory},
-    machine,
-};
+use gpuforge::Forge;
 
-use super::{detect, probe};
+use super::probe;
 use crate::{
     context::{Context, env},
-    format::{width, wrap},
-    output::HEAD,
+    output::{DIM, GOOD, HEAD},
 };
 
-/// Commands worth knowing, with what they do.
-const NEXT: [(&str, &str); 4] = [
-    ("gpuforge detect", "every fact about this machine"),
-    ("gpuforge detect --from FILE", "the same for output pasted from another machine"),
-    ("gpuforge demo", "what gpuforge would use here, and why"),
-    ("gpuforge config list", "settings and where they come from"),
-];
-
 pub(crate) fn run(context: &Context) -> Result<()> {
-    let inventory = inventory(context)?;
-    if context.out.json {
-        return context.out.json(&inventory);
-    }
-    let width = width();
-    let choice = choose(&inventory);
-    let mut out = String::new();
-    for (i, gpu) in inventory.gpus.iter().enumerate() {
-        out.push_str(&detect::gpu_lines(i, gpu, width, false));
-    }
-    out.push_str(&wrap(&format!("would use {}: {}", choice.name, choice.reason), 2, width));
-    out.push_str(&wrap(&format!("threads: {}", choice.threads_reason), 2, width));
-    let _ = writeln!(out, "\n{HEAD}Next{HEAD:#}");
-    for (command, what) in NEXT {
-        let _ = writeln!(out, "  {command:<28} {what}");
-    }
-    context.out.text(&out)?;
-    detect::warn(&inventory, context);
-    Ok(())
-}
-
-/// This machine, from the cache where it holds.
-pub(crate) fn inventory(context: &Context) -> Result<Inventory> {
     let places = context.places()?;
-    let mut options = machine::options(context.settings(&places, &[]), &places, &env);
-    options.tier1.isolation = probe::isolation();
-    Ok(hardware::detect(&options, &env))
+    let settings = context.settings(&places, &[]);
+    // A status loads nothing: what is not loaded is shown as such.
+    let forge = Forge::with_isolation(settings, &places, &env, probe::isolation());
+    let status = forge.status();
+    if context.out.json {
+        return context.out.json(&status);
+    }
+    let mut out = format!("{HEAD}Parts{HEAD:#}\n");
+    for part in &status.components {
+        let state = if part.loaded { "loaded" } else { "not loaded" };
+        let took = part.load_ms.map(|ms| format!(", {ms:.1} ms")).unwrap_or_default();
+        let _ = writeln!(out, "  {:<10} {state}{took}  {DIM}{}{DIM:#}", part.name, part.what);
+        if !part.depends_on.is_empty() && context.out.verbose {
+            let _ = writeln!(out, "             needs {}", part.depends_on.join(", "));
+        }
+    }
+    if !status.predicted.is_empty() {
+        let _ = writeln!(out, "  a warm-up would load: {}", status.predicted.join(", "));
+    }
+    let _ = writeln!(out, "{HEAD}Switches{HEAD:#}");
+    for switch in &status.switches {
+        let _ = match &switch.value {
+            Some(value) => writeln!(out, "  {GOOD}{}={value}{GOOD:#}  {}", switch.variable, switch.what),
+            None if context.out.verbose => {
+                writeln!(out, "  {:<22} {DIM}{}{DIM:#}", switch.variable, switch.what)
+            }
+            None => Ok(()),
+        };
+    }
+    if status.switches.iter().all(|s| s.value.is_none()) && !context.out.verbose {
+        out.push_str("  none is set; --verbose lists them\n");
+    }
+    context.out.text(&out)
 }

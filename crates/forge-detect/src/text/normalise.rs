@@ -14,17 +14,85 @@ pub fn decode(bytes: &[u8]) -> String {
     }
 }
 
-/// Text as the tool printed it: no escape sequences, carriage returns, quote marks or log prefixes.
+/// Text as the tool printed it: no escape sequences, carriage returns, markup, quote marks or log prefixes.
 pub fn normalise(text: &str) -> String {
-    let text = strip_escapes(text);
-    let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
-    for shape in [quote_prefix, log_prefix, service_prefix] {
-        if let Some(stripped) = strip_common(&lines, shape) {
-            return stripped;
+    let mut text = unmark(strip_escapes(text));
+    // A quoted log has two prefixes, one inside the other.
+    for _ in 0..3 {
+        let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
+        let shapes = [quote_prefix, job_prefix, log_prefix, syslog_prefix, service_prefix];
+        let stripped = shapes.into_iter().find_map(|shape| strip_common(&lines, shape));
+        let Some(stripped) = stripped.or_else(|| strip_host(&lines)) else {
+            let mut out = lines.join("\n");
+            out.push('\n');
+            return out;
+        };
+        text = stripped;
+    }
+    text
+}
+
+/// Takes away what a web page adds: line and text tags, and entities. Other tags are the tool's own (XML).
+fn unmark(text: String) -> String {
+    const TAGS: [&str; 14] = [
+        "pre",
+        "code",
+        "span",
+        "div",
+        "p",
+        "br",
+        "td",
+        "tr",
+        "tt",
+        "b",
+        "font",
+        "samp",
+        "blockquote",
+        "details",
+    ];
+    const LINE_ENDS: [&str; 5] = ["br", "p", "div", "tr", "pre"];
+    const ENTITIES: [(&str, &str); 8] = [
+        ("&nbsp;", " "),
+        ("&#160;", " "),
+        ("&lt;", "<"),
+        ("&gt;", ">"),
+        ("&quot;", "\""),
+        ("&#39;", "'"),
+        ("&#124;", "|"),
+        ("&amp;", "&"),
+    ];
+    if !text.contains(['<', '&']) {
+        return text;
+    }
+    let mut out = String::with_capacity(text.len());
+    let mut rest = text.as_str();
+    while let Some(at) = rest.find(['<', '&']) {
+        let (before, mark) = rest.split_at_checked(at).unwrap_or((rest, ""));
+        out.push_str(before);
+        if let Some((entity, plain)) = ENTITIES.iter().find(|(entity, _)| mark.starts_with(entity)) {
+            out.push_str(plain);
+            rest = mark.get(entity.len()..).unwrap_or("");
+            continue;
+        }
+        let name = mark.trim_start_matches(['<', '/']);
+        let name =
+            name.get(..name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len())).unwrap_or("");
+        // A tag ends on its line, soon.
+        let end = mark.bytes().take(400).take_while(|b| *b != b'\n').position(|b| b == b'>');
+        match end {
+            Some(end) if mark.starts_with('<') && TAGS.contains(&name) => {
+                let line_end = LINE_ENDS.contains(&name);
+                out.push_str(if line_end { "\n" } else { "" });
+                rest = mark.get(end + 1..).unwrap_or("");
+            }
+            _ => {
+                let (one, tail) = mark.split_at_checked(1).unwrap_or((mark, ""));
+                out.push_str(one);
+                rest = tail;
+            }
         }
     }
-    let mut out = lines.join("\n");
-    out.push('\n');
+    out.push_str(rest);
     out
 }
 
@@ -47,6 +115,42 @@ fn strip_common(lines: &[&str], shape: fn(&str) -> usize) -> Option<String> {
     Some(out)
 }
 
+/// Takes `host: ` off every line, as pdsh and clush print it, if all carry the same one.
+fn strip_host(lines: &[&str]) -> Option<String> {
+    let host_of = |line: &str| {
+        let (host, rest) = line.split_once(": ").or_else(|| line.strip_suffix(':').map(|h| (h, "")))?;
+        let plain = host.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.".contains(&b));
+        (plain && !host.is_empty()).then(|| (host.to_owned(), rest.to_owned()))
+    };
+    let filled = lines.iter().filter(|l| !l.trim().is_empty());
+    let (host, _) = host_of(lines.iter().find(|l| !l.trim().is_empty())?)?;
+    let mut count = 0;
+    for line in filled {
+        host_of(line).filter(|(own, _)| *own == host)?;
+        count += 1;
+    }
+    (count >= 4)
+        .then(|| lines.iter().map(|l| host_of(l).map_or(String::new(), |(_, rest)| rest) + "\n").collect())
+}
+
+/// Length of `job<TAB>step<TAB>` as `gh run view --log` prints it before a timestamp.
+fn job_prefix(line: &str) -> usize {
+    let Some((second, _)) = line.match_indices('\t').nth(1) else { return 0 };
+    let dated =
+        line.get(second + 1..).is_some_and(|rest| rest.starts_with("20") && time_of_day_end(rest).is_some());
+    if dated { second + 1 } else { 0 }
+}
+
+/// Length of `May 24 19:01:22 host process[123]: ` as syslog and journalctl print it.
+fn syslog_prefix(line: &str) -> usize {
+    const MONTHS: [&str; 12] =
+        ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
+    let month = line.get(..3).is_some_and(|m| MONTHS.contains(&m));
+    let time = line.get(7..15).is_some_and(|t| time_of_day_end(t) == Some(8));
+    let tail = line.get(16..).filter(|_| month && time);
+    tail.and_then(|tail| tail.find("]:")).map_or(0, |at| (16 + at + 3).min(line.len()))
+}
+
 /// Length of `> ` as mail and Markdown quote.
 fn quote_prefix(line: &str) -> usize {
     match line.strip_prefix('>') {
@@ -67,8 +171,11 @@ fn log_prefix(line: &str) -> usize {
             None => return 0,
         }
     } else {
-        // Fraction and zone, up to the next blank.
-        end + line.get(end..).map_or(0, |rest| rest.find(' ').unwrap_or(rest.len()))
+        // Fraction and zone, up to the next blank; a comma there ends the first cell of a row.
+        match line.get(end..).map(|rest| rest.split(' ').next().unwrap_or(rest)) {
+            Some(zone) if !zone.ends_with(',') => end + zone.len(),
+            _ => return 0,
+        }
     };
     // More bracketed words of the logger.
     while let Some(rest) = line.get(at..) {
@@ -163,6 +270,24 @@ mod tests {
         );
         check("2024-05-01T10:00:00.123Z one\n2024-05-01T10:00:00.124Z   two", "one\n  two\n");
         check("gpu-test-1  | | a |\ngpu-test-1  | | b |", "| a |\n| b |\n");
+        check("node7: | a\nnode7: | b\nnode7:\nnode7: | c", "| a\n| b\n\n| c\n");
+        check("t\ts\t2024-05-01T10:00:00.1Z a\nt\ts\t2024-05-01T10:00:00.2Z  b", "a\n b\n");
+        check("Feb  3 04:05:06 srv x[7]: a\nFeb  3 04:05:06 srv x[7]: b", "a\nb\n");
+        check("> 2024-05-01T10:00:00.1Z a\n> 2024-05-01T10:00:00.2Z b", "a\nb\n");
+    }
+
+    #[test]
+    fn rows_that_begin_with_a_time_stay() {
+        let rows = "2024/05/01 10:00:00.123, NVIDIA A2\n2024/05/01 10:00:01.123, NVIDIA A2\n";
+        check(rows, rows);
+        check("a: 1\nb: 2\na: 3\na: 4", "a: 1\nb: 2\na: 3\na: 4\n");
+    }
+
+    #[test]
+    fn markup_goes_and_the_tools_own_tags_stay() {
+        check("<pre><code>a &lt;b&gt; &amp;amp; c<br/>d</code></pre>", "\na <b> &amp; c\nd\n");
+        check("<gpu id=\"1\">x</gpu>\n1 < 2 & 3", "<gpu id=\"1\">x</gpu>\n1 < 2 & 3\n");
+        check("<span class='k'>| a |</span>", "| a |\n");
     }
 
     #[test]

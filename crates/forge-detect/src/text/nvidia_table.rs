@@ -192,7 +192,7 @@ fn new_gpu(first: &str, second: &str, second_is_last: bool, at: usize) -> Option
     // A row begins with an index and an address ("N/A" on Jetson, cut off at the right edge of a screen); tables
     // shortened by hand may have the memory there. "30%" in the fan column does not parse as an index.
     let cut = second_is_last
-        && address.contains(':')
+        && !words.is_empty()
         && address.bytes().all(|b| b.is_ascii_hexdigit() || b":.".contains(&b));
     if bus.is_none() && memory.is_none() && !cut && (!is_absent(address) || words.is_empty()) {
         return None;
@@ -247,9 +247,8 @@ fn rows(text: &str, mut each: impl FnMut(usize, &[&str])) {
         if line.starts_with('|')
             && !line.ends_with('|')
             && let Some((_, next)) = lines.peek()
-            && let next = unquoted(next)
             && next.ends_with('|')
-            && !next.starts_with(['|', '+'])
+            && !unquoted(next).starts_with(['|', '+'])
         {
             joined.clear();
             join(&mut joined, line, next);
@@ -281,20 +280,26 @@ fn rows(text: &str, mut each: impl FnMut(usize, &[&str])) {
 /// The line without what quotes it: `> `, `# `, `// `, a string's quote mark, a backslash before the bar.
 fn unquoted(line: &str) -> &str {
     let line = line.trim();
+    // A page without line ends: the table begins somewhere in the line.
+    if let Some(start) = line.find("| NVIDIA-SMI ").filter(|_| line.matches('|').count() > 6) {
+        return line.get(start..).unwrap_or(line);
+    }
     let Some(bar) = line.get(..line.len().min(12)).unwrap_or(line).find('|') else { return line };
     let quoting = line.bytes().take(bar).all(|b| b" \t>#/*'\"`\\;-".contains(&b));
     if quoting { line.get(bar..).unwrap_or(line) } else { line }
 }
 
-/// Two parts of a line that a terminal or an editor broke.
+/// Two parts of a line that a terminal broke (anywhere) or an editor (between words).
 fn join(into: &mut String, line: &str, next: &str) {
     let last = line.rsplit([' ', '|']).next().unwrap_or("");
-    let first = next.split([' ', '|']).next().unwrap_or("");
+    let first = next.trim_start().split([' ', '|']).next().unwrap_or("");
     let word = format!("{last}{first}");
-    let broken_word = pci::bus_id(&word).is_some() || size_bytes(&word).is_some() || word == "Version:";
+    let number = |c: char| c.is_ascii_hexdigit() || c == '.' || c == ':';
+    let broken_number = last.ends_with(number) && next.starts_with(number);
+    let broken_word = broken_number || size_bytes(&word).is_some() || word == "Version:";
     into.push_str(line);
     into.push_str(if broken_word { "" } else { " " });
-    into.push_str(next);
+    into.push_str(next.trim());
 }
 
 /// A ruler or nothing.

@@ -87,7 +87,7 @@ impl<D: Allocator> MemoryStack<D> {
 
     /// A stack over `device` with a clock of the caller's.
     pub fn with_clock(device: D, settings: StackSettings, clock: Arc<dyn Clock>) -> Self {
-        let device = Track::new(device, settings.leaks, Arc::clone(&clock));
+        let device = Track::new(device, settings.leaks, Arc::clone(&clock)).timed();
         let limit = Limit::new(device, settings.budget.limit());
         let pool = Pool::new(limit, settings.pool, Arc::clone(&clock));
         let users = Track::new(pool, settings.leaks, clock);

@@ -62,7 +62,7 @@ pub const KEYS: &[Key] = &[
         name: "verbosity",
         kind: Kind::OneOf(&["quiet", "normal", "verbose"]),
         default: "normal",
-        env: None,
+        env: Some("GPUFORGE_LOG"),
         doc: "How much is said on standard error",
         since: "0.1.0",
     },

@@ -1,0 +1,105 @@
+//! Does a figure grow? The slope of a straight line through samples, and a verdict with its limit.
+
+/// What a slope says.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Verdict {
+    /// Within its limit, or falling.
+    Flat,
+    /// Above its limit.
+    Growing,
+    /// Too few samples, or the figure cannot be had here.
+    Unknown,
+}
+
+/// How a figure moved over the second half of its samples.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Trend {
+    /// Per minute; `None` with fewer than [`LEAST_SAMPLES`].
+    pub slope: Option<f64>,
+    /// First, last and largest of all samples.
+    pub range: Option<(f64, f64, f64)>,
+    /// Samples in the second half.
+    pub samples: usize,
+    /// The most that counts as flat, per minute.
+    pub limit: f64,
+}
+
+/// With fewer, a line means nothing.
+pub const LEAST_SAMPLES: usize = 5;
+
+impl Trend {
+    /// Of `(seconds, value)` pairs in order of time. The first half is left out: caches fill and pools grow in it.
+    pub fn of(samples: &[(f64, f64)], limit: f64) -> Self {
+        let half = samples.get(samples.len() / 2..).unwrap_or_default();
+        let value = |sample: Option<&(f64, f64)>| sample.map(|(_, v)| *v);
+        let most = samples.iter().map(|(_, v)| *v).reduce(f64::max);
+        let range = value(samples.first()).zip(value(samples.last())).zip(most);
+        Trend {
+            slope: (half.len() >= LEAST_SAMPLES).then(|| slope(half)).flatten().map(|s| s * 60.0),
+            range: range.map(|((first, last), most)| (first, last, most)),
+            samples: half.len(),
+            limit,
+        }
+    }
+
+    /// Flat, growing, or not known.
+    pub fn verdict(&self) -> Verdict {
+        match self.slope {
+            None => Verdict::Unknown,
+            Some(slope) if slope <= self.limit => Verdict::Flat,
+            Some(_) => Verdict::Growing,
+        }
+    }
+}
+
+/// Least squares; `None` when all samples are of one moment.
+pub fn slope(samples: &[(f64, f64)]) -> Option<f64> {
+    let n = samples.len() as f64;
+    let mean = |of: fn(&(f64, f64)) -> f64| samples.iter().map(of).sum::<f64>() / n;
+    let (x, y) = (mean(|s| s.0), mean(|s| s.1));
+    let (across, along) = samples.iter().fold((0.0, 0.0), |(across, along), (sx, sy)| {
+        (across + (sx - x) * (sx - x), along + (sx - x) * (sy - y))
+    });
+    (across > 0.0).then(|| along / across)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn line(per_second: f64, noise: f64) -> Vec<(f64, f64)> {
+        (0..600).map(|t| (f64::from(t), 100.0 + per_second * f64::from(t) + noise * f64::from(t % 7 - 3))).collect()
+    }
+
+    #[test]
+    fn the_slope_of_a_line_is_found_in_noise() {
+        assert_eq!(slope(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]), Some(2.0));
+        assert_eq!(slope(&[(1.0, 1.0), (1.0, 2.0)]), None);
+        let found = slope(&line(0.1, 5.0)).unwrap();
+        assert!((found - 0.1).abs() < 0.01, "{found}");
+    }
+
+    #[test]
+    fn verdicts_at_their_limits() {
+        let verdict = |per_second, limit| Trend::of(&line(per_second, 0.0), limit).verdict();
+        assert_eq!(verdict(0.0, 0.0), Verdict::Flat);
+        assert_eq!(verdict(1.0 / 61.0, 1.0), Verdict::Flat);
+        assert_eq!(verdict(1.0 / 59.0, 1.0), Verdict::Growing);
+        assert_eq!(verdict(-5.0, 0.0), Verdict::Flat, "giving back is no leak");
+    }
+
+    #[test]
+    fn the_first_half_does_not_count() {
+        let mut samples: Vec<(f64, f64)> = (0..100).map(|t| (f64::from(t), f64::from(t))).collect();
+        samples.extend((100..201).map(|t| (f64::from(t), 99.0)));
+        let trend = Trend::of(&samples, 0.0);
+        assert_eq!((trend.slope, trend.verdict()), (Some(0.0), Verdict::Flat));
+        assert_eq!(trend.range, Some((0.0, 99.0, 99.0)));
+    }
+
+    #[test]
+    fn few_samples_say_nothing() {
+        assert_eq!(Trend::of(&[], 1.0).verdict(), Verdict::Unknown);
+        assert_eq!(Trend::of(&line(9.0, 0.0)[..8], 1.0).verdict(), Verdict::Unknown);
+    }
+}

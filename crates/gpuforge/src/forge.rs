@@ -1,0 +1,325 @@
+//! The runtime as users hold it: nothing is touched until work needs it, and every part says what it cost.
+
+use std::{sync::Arc, time::Duration};
+
+use forge_detect::{Inventory, model::Gpu, overrides::is_on, probe::isolate::Isolation};
+use forge_runtime::{
+    engine::{
+        Caps, Engine, EngineError, Health, Opener,
+        gpu::{AdapterChoice, GpuOpener},
+    },
+    lazy::{ComponentStatus, InitStats, Lazy, Listener, Registry},
+    memory::{Budget, BudgetOrigin, Measured, Source, StackSettings, StackStats, budget},
+    plan::Plan,
+    runner::{Batch, Outcome, RunError, Runner, RunnerSettings},
+    units::Bytes,
+};
+use serde::Serialize;
+
+use crate::{
+    choice::{Choice, choose},
+    machine,
+    settings::{Env, Places, Settings},
+    usage,
+};
+
+/// How long one piece of work may take on a device before it counts as hung.
+const DEADLINE: Duration = Duration::from_secs(120);
+/// Memory that is assumed where neither the device nor the system tells.
+const UNKNOWN_BUDGET: Bytes = Bytes::mib(512);
+
+/// The runtime. Making one costs microseconds and loads no GPU library; cloning shares it.
+#[derive(Clone)]
+pub struct Forge {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    places: Places,
+    registry: Registry,
+    inventory: Arc<Lazy<Inventory>>,
+    runner: Arc<Lazy<Runner>>,
+    device: Lazy<Caps>,
+    switches: Vec<Switch>,
+    safe_mode: bool,
+}
+
+/// An environment variable that changes how gpuforge runs.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Switch {
+    /// Name.
+    pub variable: &'static str,
+    /// What it does.
+    pub what: &'static str,
+    /// Its value, if it is set.
+    pub value: Option<String>,
+}
+
+/// Every switch; `gpuforge status` lists them.
+pub const SWITCHES: [(&str, &str); 8] = [
+    ("GPUFORGE_CPU_ONLY", "never use a GPU"),
+    ("GPUFORGE_DEVICE", "use this device: auto, cpu, a position, a bus id, a vendor or part of a name"),
+    ("GPUFORGE_WARM", "1: load in the background, at the start, what earlier runs have used"),
+    ("GPUFORGE_CACHE_TTL", "how long a kept detection counts as fresh"),
+    ("GPUFORGE_MEMORY_LIMIT", "most device memory that may be in use at once"),
+    ("GPUFORGE_TRACE", "write a profile of the run to this file"),
+    ("GPUFORGE_LOG", "how much is said on standard error: quiet, normal, verbose"),
+    ("GPUFORGE_SAFE_MODE", "1: no caches, no warm-up, serial probes"),
+];
+
+/// What is loaded, open and in use.
+#[derive(Debug, Clone, Serialize)]
+pub struct Status {
+    /// Parts, whether loaded or not.
+    pub components: Vec<ComponentStatus>,
+    /// What starting has cost so far.
+    pub init: InitStats,
+    /// The open device.
+    pub device: Option<DeviceStatus>,
+    /// What would be used, once the machine is known.
+    pub choice: Option<Choice>,
+    /// Environment switches.
+    pub switches: Vec<Switch>,
+    /// Parts that the next warm-up would load, most used first.
+    pub predicted: Vec<String>,
+}
+
+/// An open device.
+#[derive(Debug, Clone, Serialize)]
+pub struct DeviceStatus {
+    /// What it can do.
+    pub caps: Caps,
+    /// Can it be used?
+    pub health: Health,
+    /// Its memory.
+    pub memory: StackStats,
+}
+
+impl Forge {
+    /// A runtime with these settings. Touches no device, no driver and no file beyond what `settings` has read already.
+    pub fn new(settings: &Settings, places: &Places, env: Env<'_>) -> Self {
+        Forge::with_isolation(settings, places, env, Isolation::Thread)
+    }
+
+    /// As [`Forge::new`], with probes in children of a program that offers the entry point.
+    pub fn with_isolation(settings: &Settings, places: &Places, env: Env<'_>, isolation: Isolation) -> Self {
+        let registry = Registry::new();
+        let mut options = machine::options(settings, places, env);
+        options.tier1.isolation = isolation;
+        let variables: Vec<(String, String)> = forge_detect::overrides::VARIABLES
+            .iter()
+            .filter_map(|v| env(v).map(|x| ((*v).to_owned(), x)))
+            .collect();
+        let inventory =
+            Arc::new(registry.lazy("inventory", "the machine's GPUs and processor", &[], move || {
+                let kept = |name: &str| {
+                    let found = variables.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+                    found.or_else(|| std::env::var(name).ok())
+                };
+                Ok(forge_detect::detect(&options, &kept))
+            }));
+        let (source, limit) = (inventory.clone(), settings.memory_limit().map(Bytes));
+        let fallback = settings.fallback() == "cpu";
+        let runner =
+            Arc::new(registry.lazy("runner", "recovery and memory limits", &["inventory"], move || {
+                Ok(make_runner(source.get()?, limit, fallback))
+            }));
+        let opened = runner.clone();
+        let device =
+            registry.lazy("device", "instance, adapter and device of the GPU", &["runner"], move || {
+                opened.get()?.warm().map_err(|e| e.to_string())
+            });
+        let value =
+            |(variable, what): (&'static str, &'static str)| Switch { variable, what, value: env(variable) };
+        let safe_mode = machine::safe_mode(env);
+        let switches = SWITCHES.map(value).to_vec();
+        let inner =
+            Inner { places: places.clone(), registry, inventory, runner, device, switches, safe_mode };
+        let forge = Forge { inner: Arc::new(inner) };
+        if env("GPUFORGE_WARM").is_some_and(|v| is_on(&v)) && !safe_mode {
+            forge.warm();
+        }
+        forge
+    }
+
+    /// What is here.
+    pub fn inventory(&self) -> Result<&Inventory, String> {
+        self.inner.inventory.get()
+    }
+
+    /// What would be used, and why.
+    pub fn choice(&self) -> Result<Choice, String> {
+        Ok(choose(self.inventory()?))
+    }
+
+    /// Runs one plan on the chosen device, or on the processor.
+    pub fn run(&self, plan: Plan) -> Result<Outcome, ForgeError> {
+        Ok(self.ready()?.run(plan)?)
+    }
+
+    /// Runs independent items, in as few pieces as memory allows.
+    pub fn run_batch(&self, batch: &dyn Batch) -> Result<Outcome, ForgeError> {
+        Ok(self.ready()?.run_batch(batch)?)
+    }
+
+    /// The runner, with the device open if one can be opened; that it cannot is the runner's to answer.
+    fn ready(&self) -> Result<&Runner, ForgeError> {
+        let runner = self.inner.runner.get().map_err(ForgeError::Start)?;
+        let _ = self.inner.device.get();
+        Ok(runner)
+    }
+
+    /// Gives the device up; the next work opens it anew.
+    pub fn reset_device(&self) {
+        if let Some(runner) = self.inner.runner.peek() {
+            runner.reset();
+        }
+    }
+
+    /// Loads in the background what earlier runs have used, most used first; returns at once.
+    pub fn warm(&self) {
+        if self.inner.safe_mode {
+            return;
+        }
+        let forge = self.clone();
+        let load = move || {
+            for name in usage::predict(&usage::load(&forge.inner.places)) {
+                let _ = match name.as_str() {
+                    "inventory" => forge.inner.inventory.load().map(drop),
+                    "runner" => forge.inner.runner.load().map(drop),
+                    "device" => forge.inner.device.load().map(drop),
+                    _ => Ok(()),
+                };
+            }
+        };
+        // Without a thread the parts load when they are needed, as always.
+        let _ = std::thread::Builder::new().name("gpuforge-warm".to_owned()).spawn(load);
+    }
+
+    /// Tells `listener` when parts begin and end to load.
+    pub fn on_progress(&self, listener: Listener) {
+        self.inner.registry.listen(listener);
+    }
+
+    /// What starting has cost so far.
+    pub fn init_stats(&self) -> InitStats {
+        self.inner.registry.init_stats()
+    }
+
+    /// What is loaded, open and in use; loads nothing.
+    pub fn status(&self) -> Status {
+        let session = self.inner.runner.peek().and_then(Runner::session);
+        let device = session.map(|s| DeviceStatus {
+            caps: s.caps().clone(),
+            health: s.health(),
+            memory: s.memory().stats(),
+        });
+        Status {
+            components: self.inner.registry.status(),
+            init: self.init_stats(),
+            device,
+            choice: self.inner.inventory.peek().map(choose),
+            switches: self.inner.switches.clone(),
+            predicted: usage::predict(&usage::load(&self.inner.places)),
+        }
+    }
+
+    /// Figures of the moment; `None` where nothing was measured.
+    pub fn metrics(&self) -> Metrics {
+        let session = self.inner.runner.peek().and_then(Runner::session);
+        let Some(session) = session else { return Metrics::default() };
+        let stats = session.memory().stats();
+        Metrics {
+            live_blocks: Some(stats.users.live_blocks),
+            live_bytes: Some(stats.users.live),
+            peak_bytes: Some(stats.users.peak),
+            reuse_percent: stats.pool.reuse_percent,
+            reliable: session.health() == Health::Good,
+        }
+    }
+}
+
+impl Drop for Inner {
+    /// Remembers which parts this run used, for the next one's warm-up.
+    fn drop(&mut self) {
+        let status = self.registry.status();
+        let used: Vec<String> =
+            status.iter().filter(|c| c.access_count > 0).map(|c| c.name.to_owned()).collect();
+        if !used.is_empty() && !self.safe_mode {
+            usage::remember(&self.places, used);
+        }
+    }
+}
+
+/// Figures of the moment.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Metrics {
+    /// Buffers that are in use.
+    pub live_blocks: Option<u64>,
+    /// Their bytes.
+    pub live_bytes: Option<Bytes>,
+    /// The most there ever were.
+    pub peak_bytes: Option<Bytes>,
+    /// Buffers that were reused, in percent.
+    pub reuse_percent: Option<f64>,
+    /// The device is well: the figures can be trusted.
+    pub reliable: bool,
+}
+
+/// Why there is no result.
+#[derive(Debug, thiserror::Error)]
+pub enum ForgeError {
+    /// A part could not be loaded.
+    #[error("gpuforge cannot start: {0}")]
+    Start(String),
+    /// The work itself.
+    #[error(transparent)]
+    Run(#[from] RunError),
+}
+
+/// No device: every piece of work goes to the processor.
+struct NoDevice {
+    reason: String,
+}
+
+impl Opener for NoDevice {
+    fn open(&self) -> Result<Arc<dyn Engine>, EngineError> {
+        Err(EngineError::Unavailable { reason: self.reason.clone() })
+    }
+}
+
+fn make_runner(inventory: &Inventory, limit: Option<Bytes>, cpu_fallback: bool) -> Runner {
+    let gpu = inventory.best.as_ref().and_then(|b| inventory.gpus.get(b.index));
+    let opener: Box<dyn Opener> = match gpu {
+        Some(gpu) => Box::new(GpuOpener { choice: adapter(gpu), ..GpuOpener::default() }),
+        None => Box::new(NoDevice { reason: inventory.best_reason.clone() }),
+    };
+    let system = inventory.cpu.as_ref().and_then(|c| c.memory_limit_bytes.or(c.memory_bytes)).map(Bytes);
+    let budget = budget(limit, gpu.and_then(measured), system)
+        .unwrap_or(Budget { bytes: UNKNOWN_BUDGET, origin: BudgetOrigin::ShareOfSystem { percent: 0 } });
+    // Without a device the processor is not a fallback but the choice.
+    let cpu_fallback = cpu_fallback || gpu.is_none();
+    let memory = StackSettings::new(budget);
+    Runner::new(opener, RunnerSettings { memory, deadline: DEADLINE, cpu_fallback, replay: true })
+}
+
+fn adapter(gpu: &Gpu) -> AdapterChoice {
+    match (&gpu.bus_id, &gpu.name) {
+        (Some(bus), _) => AdapterChoice::Bus(bus.clone()),
+        (None, Some(name)) => AdapterChoice::Name(name.clone()),
+        (None, None) => AdapterChoice::Best,
+    }
+}
+
+/// What a driver says its memory is; a heap size that Vulkan states is no budget and does not count.
+fn measured(gpu: &Gpu) -> Option<Measured> {
+    let says = |source: &str| gpu.sources.iter().any(|s| s == source);
+    let source = if says("nvml") {
+        Source::Nvml
+    } else if gpu.kernel_driver.as_deref() == Some("amdgpu") {
+        Source::AmdgpuSysfs
+    } else {
+        return None;
+    };
+    gpu.memory_bytes.map(|b| Measured { bytes: Bytes(b), source })
+}
