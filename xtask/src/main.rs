@@ -12,6 +12,7 @@ mod markdown;
 mod metadata;
 mod rows;
 mod sh;
+mod soak;
 mod spdx;
 mod test;
 mod third_party;
@@ -37,6 +38,8 @@ enum Command {
     Tidy,
     /// Measure us beside our peers in one run
     Bench(bench::Args),
+    /// Run mixed work with random faults for minutes and see whether the process grows
+    Soak(soak::Args),
     /// Write the man pages
     Man(man::Args),
     /// Write the shell completions
@@ -52,6 +55,7 @@ fn main() -> ExitCode {
         Command::Test(args) => test::run(&args),
         Command::Tidy => tidy::run(),
         Command::Bench(args) => bench::run(&args),
+        Command::Soak(args) => soak::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Dist => dist::run(),

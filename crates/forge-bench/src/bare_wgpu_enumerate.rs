@@ -1,4 +1,5 @@
 //! The peer of `bench detect`: what a hand-written program does to list adapters, and nothing else.
+#![allow(clippy::print_stdout, reason = "a binary: printing is its job")]
 
 fn main() {
     let backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;

@@ -1,10 +1,14 @@
 //! Peers beside us in one run: prints one JSON row per case. `cargo xtask bench` builds, calls and reads it.
+#![allow(clippy::print_stderr, reason = "a binary: printing is its job")]
 
 use std::{io::Write as _, process::ExitCode};
 
 mod detect;
+mod forge;
 mod measure;
+mod pool;
 mod row;
+mod span;
 
 use row::Row;
 
@@ -15,11 +19,16 @@ struct Bench {
     run: fn() -> anyhow::Result<Vec<Row>>,
 }
 
-const BENCHES: &[Bench] = &[Bench {
-    name: "detect",
-    what: "cached and cold detection, beside a bare wgpu program that lists adapters",
-    run: detect::run,
-}];
+const BENCHES: &[Bench] = &[
+    Bench {
+        name: "detect",
+        what: "cached and cold detection, beside a bare wgpu program that lists adapters",
+        run: detect::run,
+    },
+    Bench { name: "forge", what: "making a runtime that has loaded nothing", run: forge::run },
+    Bench { name: "span", what: "profiling spans on and off, beside tracing and puffin", run: span::run },
+    Bench { name: "pool", what: "buffers from the pool, with reuse and waste", run: pool::run },
+];
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();

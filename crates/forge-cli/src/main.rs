@@ -19,7 +19,12 @@ fn main() -> ExitCode {
     silence_device_select();
     let args = args::Args::parse();
     let context = context::Context::new(&args);
-    error::report(commands::run(args.command, &context), &context)
+    let trace = gpuforge::profile::trace_from_env(|name| std::env::var_os(name));
+    let code = error::report(commands::run(args.command, &context), &context);
+    match trace.map(gpuforge::profile::TraceGuard::finish) {
+        Some(Err(failed)) => error::report(Err(failed.into()), &context),
+        _ => code,
+    }
 }
 
 /// Mesa's device-select layer complains on stderr for every instance where no display server runs.

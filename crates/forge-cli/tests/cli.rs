@@ -1,4 +1,12 @@
 //! Does the command line read well, and does every command do what its help says?
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails loudly and says what it skipped"
+)]
 
 mod common;
 

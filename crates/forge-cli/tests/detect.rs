@@ -1,4 +1,12 @@
 //! Does `gpuforge detect` answer on every machine, whatever its drivers do?
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails loudly and says what it skipped"
+)]
 
 mod common;
 

@@ -1,4 +1,12 @@
 //! Do `status` and `self-test` tell the truth?
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails loudly and says what it skipped"
+)]
 
 mod common;
 
@@ -75,4 +83,17 @@ fn without_a_driver_the_device_checks_are_skipped() {
     } else {
         println!("skipped: this machine has a device that does not come from a Vulkan driver file");
     }
+}
+
+#[test]
+fn a_trace_is_written_where_the_variable_says() {
+    let world = World::new();
+    let file = world.path("run.trace.json");
+    run(world.gpuforge(&["self-test"]).env("GPUFORGE_TRACE", &file)).ok();
+    let trace: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
+    let names: Vec<&str> =
+        trace["traceEvents"].as_array().unwrap().iter().filter_map(|e| e["name"].as_str()).collect();
+    assert!(names.contains(&"piece"), "{names:?}");
+    let blocked = run(world.gpuforge(&["status"]).env("GPUFORGE_TRACE", world.path("no/such/folder/t.json")));
+    assert_eq!(blocked.code, Some(1), "{}", blocked.stderr);
 }

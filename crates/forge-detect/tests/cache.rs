@@ -1,4 +1,12 @@
 //! Can a broken, old, foreign or contested cache do more harm than cost one detection?
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails loudly and says what it skipped"
+)]
 
 use std::{
     fs,

@@ -1,4 +1,12 @@
 //! Do we read what real machines printed? Checks every recording in the folder named by `GPUFORGE_RECORDED`.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails loudly and says what it skipped"
+)]
 
 use std::path::Path;
 

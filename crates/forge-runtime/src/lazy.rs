@@ -181,7 +181,8 @@ fn init_stats(spans: &[(&'static str, Duration, Duration)]) -> InitStats {
         reached = reached.max(*to);
     }
     let ms = |d: Duration| d.as_secs_f64() * 1e3;
-    let phases = sorted.iter().map(|(name, from, to)| Phase { name, ms: ms(to.saturating_sub(*from)) }).collect();
+    let phases =
+        sorted.iter().map(|(name, from, to)| Phase { name, ms: ms(to.saturating_sub(*from)) }).collect();
     let overlap = (!union.is_zero()).then(|| sum.as_secs_f64() / union.as_secs_f64());
     InitStats { total_ms: ms(union), phases, overlap }
 }
@@ -243,7 +244,11 @@ impl<T> Lazy<T> {
         record.load_ns.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
         *lock(&record.span) = Some((began, ended));
         record.state.store(if result.is_ok() { 2 } else { 3 }, Ordering::Release);
-        self.registry.tell(&Progress { component: record.name, finished: Some(took), failed: result.is_err() });
+        self.registry.tell(&Progress {
+            component: record.name,
+            finished: Some(took),
+            failed: result.is_err(),
+        });
         result
     }
 }
@@ -291,7 +296,10 @@ mod tests {
     fn overlap_is_the_sum_over_the_union() {
         let at = Duration::from_millis;
         let stats = init_stats(&[("a", at(0), at(10)), ("b", at(0), at(10)), ("c", at(50), at(60))]);
-        assert!((stats.total_ms - 20.0).abs() < 1e-9 && (stats.overlap.unwrap() - 1.5).abs() < 1e-9, "{stats:?}");
+        assert!(
+            (stats.total_ms - 20.0).abs() < 1e-9 && (stats.overlap.unwrap() - 1.5).abs() < 1e-9,
+            "{stats:?}"
+        );
         assert_eq!(init_stats(&[]).overlap, None);
     }
 }

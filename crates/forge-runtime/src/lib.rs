@@ -8,4 +8,5 @@ pub mod plan;
 pub mod recovery;
 pub mod runner;
 pub mod session;
+pub mod tensor;
 pub mod units;

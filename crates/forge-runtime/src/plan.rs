@@ -8,6 +8,7 @@ use std::{fmt, sync::Arc};
 
 use crate::{
     kernel::{Access, Kernel},
+    tensor::{Spec, Tensor},
     units::Bytes,
 };
 
@@ -115,6 +116,14 @@ pub enum PlanError {
         /// Size that is needed.
         need: Bytes,
     },
+    /// A slot that outlives the plan is freed in it.
+    #[error("command {at}: slot {slot} belongs to a tensor and cannot be freed here")]
+    NotOwned {
+        /// Command.
+        at: usize,
+        /// Slot.
+        slot: usize,
+    },
     /// A call does not fit its kernel.
     #[error("command {at}: kernel {kernel}: {why}")]
     Call {
@@ -134,6 +143,8 @@ pub struct Plan {
     slots: Vec<SlotSpec>,
     commands: Vec<Command>,
     outputs: Vec<Slot>,
+    imports: Vec<(Slot, Tensor)>,
+    keeps: Vec<(Slot, Spec)>,
     state: Vec<State>,
 }
 
@@ -141,6 +152,10 @@ pub struct Plan {
 enum State {
     Empty,
     Written,
+    /// Belongs to a tensor: read here, never written or freed.
+    Imported,
+    /// Outlives the plan as a tensor.
+    Kept,
     Freed,
 }
 
@@ -156,6 +171,32 @@ impl Plan {
         self.slots.push(SlotSpec { size: Bytes(size.0.max(4).next_multiple_of(4)), tag });
         self.state.push(State::Empty);
         slot
+    }
+
+    /// A slot that holds a tensor; where that is, and whether it must be moved, is found out when the plan runs.
+    pub fn import(&mut self, tensor: &Tensor) -> Slot {
+        let slot = self.slot(tensor.spec().size().unwrap_or(Bytes::ZERO), tensor.spec().tag);
+        if let Some(state) = self.state.get_mut(slot.index()) {
+            *state = State::Imported;
+        }
+        self.imports.push((slot, tensor.clone()));
+        slot
+    }
+
+    /// Leaves a slot on the device as a tensor; returns its position among the kept ones.
+    pub fn keep(&mut self, slot: Slot, spec: Spec) -> Result<usize, PlanError> {
+        let at = self.commands.len();
+        let (have, need) = (self.slots.get(slot.index()).map_or(Bytes::ZERO, |s| s.size), spec.size());
+        if need.is_none_or(|n| n > have) {
+            let need = need.unwrap_or(Bytes(u64::MAX));
+            return Err(PlanError::Size { at, slot: slot.index(), what: "the tensor", have, need });
+        }
+        match self.state.get_mut(slot.index()) {
+            Some(state @ State::Written) => *state = State::Kept,
+            _ => return Err(PlanError::NotWritten { at, slot: slot.index() }),
+        }
+        self.keeps.push((slot, spec));
+        Ok(self.keeps.len() - 1)
     }
 
     /// A slot filled from the host.
@@ -222,8 +263,10 @@ impl Plan {
     /// Gives a slot's memory back before the plan ends.
     pub fn free(&mut self, slot: Slot) -> Result<(), PlanError> {
         self.read(slot)?;
-        if let Some(state) = self.state.get_mut(slot.index()) {
-            *state = State::Freed;
+        let at = self.commands.len();
+        match self.state.get_mut(slot.index()) {
+            Some(state @ State::Written) => *state = State::Freed,
+            _ => return Err(PlanError::NotOwned { at, slot: slot.index() }),
         }
         self.commands.push(Command::Free { slot });
         Ok(())
@@ -231,7 +274,7 @@ impl Plan {
 
     fn read(&self, slot: Slot) -> Result<(), PlanError> {
         match self.state.get(slot.index()) {
-            Some(State::Written) => Ok(()),
+            Some(State::Written | State::Imported | State::Kept) => Ok(()),
             _ => Err(PlanError::NotWritten { at: self.commands.len(), slot: slot.index() }),
         }
     }
@@ -260,6 +303,16 @@ impl Plan {
     /// Its steps.
     pub fn commands(&self) -> &[Command] {
         &self.commands
+    }
+
+    /// Tensors that it reads.
+    pub fn imports(&self) -> &[(Slot, Tensor)] {
+        &self.imports
+    }
+
+    /// Slots that outlive it.
+    pub fn keeps(&self) -> &[(Slot, Spec)] {
+        &self.keeps
     }
 
     /// How many downloads it has, and of which sizes.

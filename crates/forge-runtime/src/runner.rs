@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use forge_profile::{Category, span};
 use serde::Serialize;
 
 use crate::{
@@ -16,6 +17,7 @@ use crate::{
     plan::{Plan, PlanError},
     recovery::{self, Breaker, Kind, Step, Tried},
     session::Session,
+    tensor::{Origin, Tensor},
 };
 
 /// How a runner behaves.
@@ -55,12 +57,14 @@ pub struct Event {
 }
 
 /// The result of one piece of a batch.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Piece {
     /// Items it covers.
     pub items: Range<usize>,
     /// Its downloads.
     pub outputs: Vec<Vec<u8>>,
+    /// What it kept on the device, or made on the host when the device could not.
+    pub kept: Vec<Tensor>,
     /// Where it ran.
     pub place: Place,
     /// Time that the device measured.
@@ -68,7 +72,7 @@ pub struct Piece {
 }
 
 /// What a run brought.
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Outcome {
     /// Results, in the order of their items.
     pub pieces: Vec<Piece>,
@@ -170,6 +174,41 @@ impl Runner {
         Ok(outcome)
     }
 
+    /// A tensor's numbers on the host; read once, kept there.
+    pub fn read(&self, tensor: &Tensor) -> Result<Arc<[u8]>, RunError> {
+        self.fetch(tensor, true)
+    }
+
+    /// As [`Runner::read`], and lets go of the plan that made it: from now on the host copy is what survives a loss.
+    pub fn checkpoint(&self, tensor: &Tensor) -> Result<Arc<[u8]>, RunError> {
+        self.fetch(tensor, false)
+    }
+
+    fn fetch(&self, tensor: &Tensor, keep_origin: bool) -> Result<Arc<[u8]>, RunError> {
+        let bytes = match tensor.host() {
+            Some(bytes) => bytes,
+            None => {
+                let mut plan = Plan::new("read");
+                let slot = plan.import(tensor);
+                plan.download(slot)?;
+                let outcome = self.run(plan)?;
+                let len = tensor.spec().size().map_or(0, |b| usize::try_from(b.0).unwrap_or(0));
+                let mut bytes = outcome.pieces.into_iter().flat_map(|p| p.outputs).next().unwrap_or_default();
+                bytes.truncate(len);
+                bytes.into()
+            }
+        };
+        tensor.set_host(bytes.clone(), keep_origin);
+        Ok(bytes)
+    }
+
+    /// Runs `work`; every tensor that its plans kept leaves the device at the end, also on an error or a panic, unless
+    /// [`Scope::escape`] named it.
+    pub fn scope<T>(&self, work: impl FnOnce(&Scope<'_>) -> T) -> T {
+        let scope = Scope { runner: self, made: Mutex::default() };
+        work(&scope)
+    }
+
     /// Runs a batch, in as few pieces as memory allows.
     pub fn run_batch(&self, batch: &dyn Batch) -> Result<Outcome, RunError> {
         let mut outcome = Outcome::default();
@@ -198,15 +237,16 @@ impl Runner {
         items: Range<usize>,
         events: &mut Vec<Event>,
     ) -> Result<Option<Piece>, RunError> {
+        let _span = span!("piece", Category::Cpu);
         let mut tried = Tried { splittable: items.len() > 1, ..Tried::default() };
         let mut attempts = 0;
         loop {
             attempts += 1;
             let Failure { error, session } = match self.attempt(plan) {
-                Ok(done) => {
+                Ok((done, kept)) => {
                     lock(&self.breaker).succeeded();
                     let (outputs, device_time) = (done.outputs, done.device_time);
-                    return Ok(Some(Piece { items, outputs, place: Place::Device, device_time }));
+                    return Ok(Some(Piece { items, outputs, kept, place: Place::Device, device_time }));
                 }
                 Err(failure) => failure,
             };
@@ -236,28 +276,23 @@ impl Runner {
                 }
                 Step::Cpu => {
                     lock(&self.breaker).failed(self.started.elapsed());
-                    let done =
-                        twin::run(plan).map_err(|error| RunError::Failed { error, tried: attempts })?;
-                    return Ok(Some(Piece {
-                        items,
-                        outputs: done.outputs,
-                        place: Place::Cpu,
-                        device_time: None,
-                    }));
+                    let _span = span!("twins", Category::Cpu);
+                    let ran = twin::run(plan).map_err(|error| RunError::Failed { error, tried: attempts })?;
+                    return Ok(Some(on_cpu(plan, items, ran)));
                 }
                 Step::GiveUp => return Err(RunError::Failed { error, tried: attempts }),
             }
         }
     }
 
-    fn attempt(&self, plan: &Arc<Plan>) -> Result<crate::engine::Done, Failure> {
+    fn attempt(&self, plan: &Arc<Plan>) -> Result<(crate::engine::Done, Vec<Tensor>), Failure> {
         if !lock(&self.breaker).allows(self.started.elapsed()) {
             let reason = "it failed several times in a row; it is asked again in a minute".to_owned();
             return Err(Failure { error: EngineError::Unavailable { reason }, session: None });
         }
         let session = self.open().map_err(|error| Failure { error, session: None })?;
         session
-            .run(plan, self.settings.deadline)
+            .run_keeping(plan, self.settings.deadline)
             .map_err(|error| Failure { error, session: Some(session) })
     }
 
@@ -267,6 +302,7 @@ impl Runner {
         if let Some(session) = self.session().filter(|s| s.health() == Health::Good) {
             return Ok(session);
         }
+        let _span = span!("open the device", Category::Overhead);
         let fresh = Arc::new(Session::new(self.opener.open()?, self.settings.memory));
         let (kept, gone) = {
             let mut current = lock(&self.session);
@@ -278,5 +314,44 @@ impl Runner {
         // After the lock, as in `reset`.
         drop(gone);
         Ok(kept)
+    }
+}
+
+/// What the processor made in the device's place: its tensors live on the host.
+fn on_cpu(plan: &Arc<Plan>, items: Range<usize>, ran: twin::Ran) -> Piece {
+    let tensor =
+        |(keep, (bytes, (_, spec))): (usize, (Vec<u8>, &(crate::plan::Slot, crate::tensor::Spec)))| {
+            Tensor::kept(spec.clone(), Origin { plan: plan.clone(), keep }, None, Some(bytes.into()))
+        };
+    let kept = ran.kept.into_iter().zip(plan.keeps()).enumerate().map(tensor).collect();
+    Piece { items, outputs: ran.outputs, kept, place: Place::Cpu, device_time: None }
+}
+
+/// A stretch of work whose intermediates are given back at its end.
+pub struct Scope<'a> {
+    runner: &'a Runner,
+    made: Mutex<Vec<Tensor>>,
+}
+
+impl Scope<'_> {
+    /// Runs a plan; what it keeps belongs to the scope.
+    pub fn run(&self, plan: Plan) -> Result<Outcome, RunError> {
+        let outcome = self.runner.run(plan)?;
+        lock(&self.made).extend(outcome.pieces.iter().flat_map(|p| p.kept.iter().cloned()));
+        Ok(outcome)
+    }
+
+    /// Lets a tensor outlive the scope.
+    pub fn escape(&self, tensor: &Tensor) {
+        lock(&self.made).retain(|made| !made.is(tensor));
+    }
+}
+
+impl Drop for Scope<'_> {
+    fn drop(&mut self) {
+        let made = std::mem::take(&mut *lock(&self.made));
+        for tensor in made {
+            tensor.leave_device();
+        }
     }
 }

@@ -1,6 +1,11 @@
 //! How does one plan run on one open device? Blocks for its slots, submit, wait, and trust nothing.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use forge_profile::{Category, Profiler, span};
 
 use crate::{
     engine::{BlockId, Caps, Done, Engine, EngineError, Health, Job},
@@ -10,6 +15,7 @@ use crate::{
         Tag,
     },
     plan::{Command, Plan, Slot},
+    tensor::{Origin, Resident, Tensor},
     units::Bytes,
 };
 
@@ -42,13 +48,13 @@ impl Allocator for Device {
 /// An open device with its memory.
 pub struct Session {
     engine: Arc<dyn Engine>,
-    memory: MemoryStack<Device>,
+    memory: Arc<MemoryStack<Device>>,
 }
 
 impl Session {
     /// Puts memory on top of a device.
     pub fn new(engine: Arc<dyn Engine>, settings: StackSettings) -> Self {
-        Session { memory: MemoryStack::new(Device(engine.clone()), settings), engine }
+        Session { memory: Arc::new(MemoryStack::new(Device(engine.clone()), settings)), engine }
     }
 
     /// What the device can do.
@@ -66,26 +72,67 @@ impl Session {
         self.engine.health()
     }
 
-    /// Runs a plan from its beginning. Whatever happens, every block is given back.
+    /// Runs a plan from its beginning; what it keeps is dropped. Whatever happens, every block is given back.
     pub fn run(&self, plan: &Arc<Plan>, deadline: Duration) -> Result<Done, EngineError> {
+        self.run_keeping(plan, deadline).map(|(done, _)| done)
+    }
+
+    /// Runs a plan from its beginning; what it keeps stays on the device as tensors.
+    pub fn run_keeping(
+        &self,
+        plan: &Arc<Plan>,
+        deadline: Duration,
+    ) -> Result<(Done, Vec<Tensor>), EngineError> {
         let mut grants = Vec::new();
         let result = self.attempt(plan, deadline, &mut grants);
-        for grant in grants {
+        let mut kept = Vec::new();
+        if let Ok((_, places)) = &result {
+            for (keep, (slot, spec)) in plan.keeps().iter().enumerate() {
+                let grant =
+                    places.get(slot.index()).copied().flatten().and_then(|i| grants.get_mut(i)?.take());
+                let resident = grant.map(|g| Resident::new(self.memory.clone(), g));
+                kept.push(Tensor::kept(spec.clone(), Origin { plan: plan.clone(), keep }, resident, None));
+            }
+        }
+        for grant in grants.into_iter().flatten() {
             self.memory.release(grant);
         }
-        result
+        result.map(|(done, _)| (done, kept))
     }
 
     fn attempt(
         &self,
         plan: &Arc<Plan>,
         deadline: Duration,
-        grants: &mut Vec<Grant<BlockId>>,
-    ) -> Result<Done, EngineError> {
-        let blocks = self.place(plan, grants).map_err(|error| self.truth(error.into()))?;
-        let ticket = self.engine.submit(Job { plan: plan.clone(), blocks }).map_err(|e| self.truth(e))?;
-        let done = self.engine.wait(ticket, deadline).map_err(|e| self.truth(e))?;
-        // A lost device reports success: its word counts only if it is well afterwards.
+        grants: &mut Grants,
+    ) -> Result<(Done, Places), EngineError> {
+        let mut given = Vec::new();
+        for (slot, tensor) in plan.imports() {
+            given.push((*slot, self.bring(tensor, deadline)?));
+        }
+        let places = self.place(plan, grants).map_err(|error| self.truth(error.into()))?;
+        let blocks = blocks(&places, grants, &given);
+        let done = self.execute(Job { plan: plan.clone(), blocks }, deadline)?;
+        Ok((done, places))
+    }
+
+    /// Submits, waits, and believes only a device that is well afterwards and whole outputs.
+    fn execute(&self, job: Job, deadline: Duration) -> Result<Done, EngineError> {
+        let plan = job.plan.clone();
+        let started = Instant::now();
+        let ticket = {
+            let _span = span!("submit", Category::Overhead);
+            self.engine.submit(job).map_err(|e| self.truth(e))?
+        };
+        let done = {
+            let _span = span!("wait for the device", Category::Wait);
+            self.engine.wait(ticket, deadline).map_err(|e| self.truth(e))?
+        };
+        // The device says how long, not when: its time is placed at the start of the wait.
+        if let (Some(time), true) = (done.device_time, Profiler::global().is_enabled()) {
+            let track = Profiler::global().track(&self.engine.caps().name);
+            Profiler::global().record("passes", Category::Gpu, started, time, track);
+        }
         if let Some(error) = self.failing() {
             return Err(error);
         }
@@ -96,6 +143,37 @@ impl Session {
             }
         }
         Ok(done)
+    }
+
+    /// The tensor's block on this device: it is there, or comes from the host, or is made again by the plan that made it.
+    fn bring(&self, tensor: &Tensor, deadline: Duration) -> Result<BlockId, EngineError> {
+        if let Some(block) = tensor.block_on(&self.memory) {
+            return Ok(block);
+        }
+        let lost = || EngineError::Lost { reason: format!("{tensor:?} is nowhere and cannot be made again") };
+        let resident = match (tensor.host(), tensor.origin()) {
+            (Some(bytes), _) => self.send(tensor, &bytes, deadline)?,
+            (None, Some(origin)) => {
+                let (_, made) = self.run_keeping(&origin.plan, deadline)?;
+                made.get(origin.keep).and_then(Tensor::take_device).ok_or_else(lost)?
+            }
+            (None, None) => return Err(lost()),
+        };
+        tensor.set_device(resident);
+        tensor.block_on(&self.memory).ok_or_else(lost)
+    }
+
+    /// Uploads a host tensor into a block of its own.
+    fn send(&self, tensor: &Tensor, bytes: &Arc<[u8]>, deadline: Duration) -> Result<Resident, EngineError> {
+        let mut plan = Plan::new("send");
+        let record = |plan: &mut Plan| {
+            let slot = plan.upload(bytes.clone(), tensor.spec().tag)?;
+            plan.keep(slot, tensor.spec().clone())
+        };
+        record(&mut plan).map_err(|e| EngineError::Validation { reason: e.to_string() })?;
+        let (_, made) = self.run_keeping(&Arc::new(plan), deadline)?;
+        let lost = || EngineError::Lost { reason: format!("{tensor:?} did not arrive") };
+        made.first().and_then(Tensor::take_device).ok_or_else(lost)
     }
 
     /// A device that is gone explains every other error.
@@ -119,7 +197,8 @@ impl Session {
     }
 
     /// A block for every slot; slots whose lives do not overlap share one.
-    fn place(&self, plan: &Plan, grants: &mut Vec<Grant<BlockId>>) -> Result<Vec<BlockId>, AllocError> {
+    fn place(&self, plan: &Plan, grants: &mut Grants) -> Result<Places, AllocError> {
+        let _span = span!("place buffers", Category::Overhead);
         let mut places: Vec<Option<usize>> = vec![None; plan.slots().len()];
         let mut free: Vec<usize> = Vec::new();
         for command in plan.commands() {
@@ -129,7 +208,8 @@ impl Session {
             }
             for slot in written(command) {
                 let Some(spec) = plan.slots().get(slot.index()) else { continue };
-                let capacity = |i: &usize| grants.get(*i).map_or(Bytes::ZERO, Grant::capacity);
+                let capacity =
+                    |i: &usize| grants.get(*i).and_then(Option::as_ref).map_or(Bytes::ZERO, Grant::capacity);
                 // The smallest that fits; one much larger is kept for a slot that needs it.
                 let fits =
                     |i: &usize| (spec.size..=Bytes(spec.size.0.saturating_mul(2))).contains(&capacity(i));
@@ -144,7 +224,7 @@ impl Session {
                     None => {
                         let request =
                             Request { size: spec.size, tag: Tag(spec.tag), class: BlockClass::Storage };
-                        grants.push(self.memory.allocate(request)?);
+                        grants.push(Some(self.memory.allocate(request)?));
                         grants.len() - 1
                     }
                 };
@@ -153,13 +233,24 @@ impl Session {
                 }
             }
         }
-        // A slot that nothing writes is never read either (recording checks it); it needs no memory of its own.
-        let any = grants.first().map(|g| *g.block());
-        let block = |p: Option<usize>| {
-            p.and_then(|i| grants.get(i)).map(|g| *g.block()).or(any).unwrap_or(BlockId(0))
-        };
-        Ok(places.into_iter().map(block).collect())
+        Ok(places)
     }
+}
+
+/// Memory of one run; a kept block is taken out of it.
+type Grants = Vec<Option<Grant<BlockId>>>;
+/// For every slot, which of the grants it lies in.
+type Places = Vec<Option<usize>>;
+
+/// The block of every slot: its own, its tensor's, or any for a slot that nothing writes and so nothing reads.
+fn blocks(places: &Places, grants: &Grants, given: &[(Slot, BlockId)]) -> Vec<BlockId> {
+    let own = |place: Option<usize>| place.and_then(|i| grants.get(i)?.as_ref()).map(|g| *g.block());
+    let tensors = |slot: usize| given.iter().find(|(s, _)| s.index() == slot).map(|(_, block)| *block);
+    let any = grants.iter().flatten().map(|g| *g.block()).next().or(given.first().map(|(_, b)| *b));
+    let block = |(slot, place): (usize, &Option<usize>)| {
+        tensors(slot).or_else(|| own(*place)).or(any).unwrap_or(BlockId(0))
+    };
+    places.iter().enumerate().map(block).collect()
 }
 
 /// The slots that a command writes.

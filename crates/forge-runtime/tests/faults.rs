@@ -1,4 +1,12 @@
 //! Does work get done whatever fails? Every fault at every command, and devices that cannot be mended.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails loudly and says what it skipped"
+)]
 
 use forge_runtime::{
     engine::dummy::{DummyOpener, Fault, Script},

@@ -1,4 +1,12 @@
 //! Does a real adapter do what the dummy does? Runs on whatever adapter is here; says so when there is none.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails loudly and says what it skipped"
+)]
 
 use std::time::Duration;
 

@@ -369,7 +369,7 @@ fn only_the_oldest_are_named_and_all_are_counted() {
     let settings = LeakSettings { named: 3, ..LeakSettings::default() };
     let track = Track::new(Dummy::default(), settings, clock.clone());
     for _ in 0..10 {
-        std::mem::forget(track.allocate(tagged("lost", 10)).unwrap());
+        drop(track.allocate(tagged("lost", 10)).unwrap());
         clock.advance(SECOND);
     }
     clock.advance(400 * SECOND);
@@ -423,7 +423,7 @@ fn sampling_is_bounded() {
     let clock = Arc::new(ManualClock::default());
     let track = Track::new(Dummy::default(), settings, clock.clone());
     for _ in 0..5000 {
-        std::mem::forget(track.allocate(storage(1)).unwrap());
+        drop(track.allocate(storage(1)).unwrap());
         clock.advance(SECOND);
     }
     // Both ends of the window are in it.

@@ -51,7 +51,9 @@ impl Damage {
                 }
             }
             Damage::Zeros => out.fill(0),
-            Damage::Noise => out.iter_mut().zip((0u8..=255).cycle()).for_each(|(b, i)| *b = i.wrapping_mul(197) | 0x80),
+            Damage::Noise => {
+                out.iter_mut().zip((0u8..=255).cycle()).for_each(|(b, i)| *b = i.wrapping_mul(197) | 0x80)
+            }
             Damage::Twice => out.extend_from_slice(bytes),
         }
         Some(out)

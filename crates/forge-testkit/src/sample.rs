@@ -42,7 +42,8 @@ pub struct Row {
 /// At most `most` of the numbers below `n`, with the first and the last among them.
 pub fn spread(n: u64, most: u64) -> Vec<u64> {
     let count = n.min(most.max(1));
-    let mut picked: Vec<u64> = (0..count).map(|i| i * n.saturating_sub(1) / count.saturating_sub(1).max(1)).collect();
+    let mut picked: Vec<u64> =
+        (0..count).map(|i| i * n.saturating_sub(1) / count.saturating_sub(1).max(1)).collect();
     picked.dedup();
     picked
 }

@@ -71,8 +71,10 @@ pub struct Injection {
 pub struct Random {
     /// Where the numbers come from.
     pub seed: u64,
-    /// One event in so many fails; 0 never.
+    /// One submission or wait in so many fails; 0 never.
     pub one_in: u64,
+    /// The same for creations, of which a plan has many.
+    pub one_creation_in: u64,
     /// Only these; all when empty.
     pub only: &'static [Fault],
 }
@@ -92,12 +94,7 @@ pub struct Script {
 
 impl Default for Script {
     fn default() -> Self {
-        Script {
-            once: Vec::new(),
-            random: None,
-            patience: Duration::MAX,
-            slow: Duration::from_millis(20),
-        }
+        Script { once: Vec::new(), random: None, patience: Duration::MAX, slow: Duration::from_millis(20) }
     }
 }
 
@@ -109,7 +106,10 @@ impl Script {
 
     /// One event in `one_in` fails, in any way it can.
     pub fn random(seed: u64, one_in: u64) -> Self {
-        Script { random: Some(Random { seed, one_in, only: &[] }), ..Script::default() }
+        Script {
+            random: Some(Random { seed, one_in, one_creation_in: one_in, only: &[] }),
+            ..Script::default()
+        }
     }
 
     /// What happens at this event; pure.
@@ -122,14 +122,15 @@ impl Script {
 impl Random {
     fn at(&self, moment: Moment, nth: u64) -> Option<Fault> {
         let bits = scramble(self.seed ^ scramble(nth.wrapping_mul(8) + moment as u64));
-        if self.one_in == 0 || !bits.is_multiple_of(self.one_in) {
+        let one_in = if moment == Moment::Create { self.one_creation_in } else { self.one_in };
+        if one_in == 0 || !bits.is_multiple_of(one_in) {
             return None;
         }
         let possible: Vec<Fault> = kinds()
             .filter(|(fault, m)| *m == moment && (self.only.is_empty() || self.only.contains(fault)))
             .map(|(fault, _)| fault)
             .collect();
-        let pick = (bits / self.one_in).checked_rem(possible.len() as u64)?;
+        let pick = (bits / one_in).checked_rem(possible.len() as u64)?;
         possible.get(usize::try_from(pick).ok()?).copied()
     }
 }
@@ -151,7 +152,8 @@ mod tests {
         let script = Script::once(Fault::Loss, Moment::Wait, 3);
         assert_eq!(script.at(Moment::Wait, 3), Some(Fault::Loss));
         assert_eq!((script.at(Moment::Wait, 2), script.at(Moment::Submit, 3)), (None, None));
-        let random = |seed| (0..2000).map(|n| Script::random(seed, 10).at(Moment::Wait, n)).collect::<Vec<_>>();
+        let random =
+            |seed| (0..2000).map(|n| Script::random(seed, 10).at(Moment::Wait, n)).collect::<Vec<_>>();
         assert_eq!(random(1), random(1), "the same seed, the same faults");
         assert_ne!(random(1), random(2));
         let hits = random(1).iter().flatten().count();
@@ -162,7 +164,7 @@ mod tests {
     #[test]
     fn random_faults_are_those_that_fit_the_moment() {
         let seen = |only, moment| {
-            let random = Random { seed: 7, one_in: 1, only };
+            let random = Random { seed: 7, one_in: 1, one_creation_in: 1, only };
             let found = (0..500).filter_map(|n| random.at(moment, n));
             found.fold(Vec::new(), |mut all: Vec<Fault>, f| {
                 if !all.contains(&f) {

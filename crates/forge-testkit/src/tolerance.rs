@@ -165,7 +165,8 @@ mod tests {
 
     #[test]
     fn bounds_hold_at_the_bound_and_not_beyond() {
-        let check = |t: Tolerance, got: f64, want: f64, ok| assert_eq!(t.agrees(got, want), ok, "{t:?} {got} {want}");
+        let check =
+            |t: Tolerance, got: f64, want: f64, ok| assert_eq!(t.agrees(got, want), ok, "{t:?} {got} {want}");
         check(Tolerance::abs(0.5), 1.5, 1.0, true);
         check(Tolerance::abs(0.5), 1.5000000000000002, 1.0, false);
         check(Tolerance::rel(0.25), 5.0, 4.0, true);
@@ -201,7 +202,8 @@ mod tests {
 
     #[test]
     fn the_message_says_where_and_what() {
-        let error = Tolerance::rel(1e-6).compare(&[1.0f32, 2.0, 3.5, 9.0], &[1.0, 2.0, 3.0, 4.0]).unwrap_err();
+        let error =
+            Tolerance::rel(1e-6).compare(&[1.0f32, 2.0, 3.5, 9.0], &[1.0, 2.0, 3.0, 4.0]).unwrap_err();
         let text = error.to_string();
         for part in ["[2]", "got 3.5", "want 3.0", "rel 1e-6", "1 more differ"] {
             assert!(text.contains(part), "{part}: {text}");

@@ -68,7 +68,9 @@ mod tests {
     use super::*;
 
     fn line(per_second: f64, noise: f64) -> Vec<(f64, f64)> {
-        (0..600).map(|t| (f64::from(t), 100.0 + per_second * f64::from(t) + noise * f64::from(t % 7 - 3))).collect()
+        (0..600)
+            .map(|t| (f64::from(t), 100.0 + per_second * f64::from(t) + noise * f64::from(t % 7 - 3)))
+            .collect()
     }
 
     #[test]

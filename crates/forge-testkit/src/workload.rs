@@ -37,9 +37,15 @@ impl Workload {
         }
     }
 
+    /// As many commands on less data, for every event of an engine that computes on the processor.
+    pub fn small() -> Self {
+        Workload { chains: vec![(8, 40), (65, 30), (33, 12)], items: plans::Items { items: 16, words: 256 } }
+    }
+
     /// Commands of all plans together, when nothing is split.
     pub fn commands(&self) -> Result<usize, String> {
-        let chain = |(n, rounds): &(u32, u32)| plans::chain(*n, *rounds).map(|(plan, _)| plan.commands().len());
+        let chain =
+            |(n, rounds): &(u32, u32)| plans::chain(*n, *rounds).map(|(plan, _)| plan.commands().len());
         let chains = self.chains.iter().map(chain).sum::<Result<usize, _>>();
         let batch = self.items.record(0..self.items.len()).map(|plan| plan.commands().len());
         Ok(chains.map_err(|e| e.to_string())? + batch.map_err(|e| e.to_string())?)

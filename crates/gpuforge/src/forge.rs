@@ -11,7 +11,8 @@ use forge_runtime::{
     lazy::{ComponentStatus, InitStats, Lazy, Listener, Registry},
     memory::{Budget, BudgetOrigin, Measured, Source, StackSettings, StackStats, budget},
     plan::Plan,
-    runner::{Batch, Outcome, RunError, Runner, RunnerSettings},
+    runner::{Batch, Outcome, RunError, Runner, RunnerSettings, Scope},
+    tensor::Tensor,
     units::Bytes,
 };
 use serde::Serialize;
@@ -122,12 +123,12 @@ impl Forge {
         let fallback = settings.fallback() == "cpu";
         let runner =
             Arc::new(registry.lazy("runner", "recovery and memory limits", &["inventory"], move || {
-                Ok(make_runner(source.get()?, limit, fallback))
+                Ok(make_runner(source.load()?, limit, fallback))
             }));
         let opened = runner.clone();
         let device =
             registry.lazy("device", "instance, adapter and device of the GPU", &["runner"], move || {
-                opened.get()?.warm().map_err(|e| e.to_string())
+                opened.load()?.warm().map_err(|e| e.to_string())
             });
         let value =
             |(variable, what): (&'static str, &'static str)| Switch { variable, what, value: env(variable) };
@@ -162,8 +163,20 @@ impl Forge {
         Ok(self.ready()?.run_batch(batch)?)
     }
 
+    /// A tensor's numbers on the host.
+    pub fn read(&self, tensor: &Tensor) -> Result<Arc<[u8]>, ForgeError> {
+        Ok(self.ready()?.read(tensor)?)
+    }
+
+    /// Runs `work`; tensors that its plans kept leave the device at its end, also on an error, unless they escape.
+    pub fn scope<T>(&self, work: impl FnOnce(&Scope<'_>) -> T) -> Result<T, ForgeError> {
+        Ok(self.ready()?.scope(work))
+    }
+
     /// The runner, with the device open if one can be opened; that it cannot is the runner's to answer.
     fn ready(&self) -> Result<&Runner, ForgeError> {
+        // Each part is asked for by name: what one loads for another is no use of its own.
+        self.inner.inventory.get().map_err(ForgeError::Start)?;
         let runner = self.inner.runner.get().map_err(ForgeError::Start)?;
         let _ = self.inner.device.get();
         Ok(runner)
@@ -290,6 +303,7 @@ impl Opener for NoDevice {
 
 fn make_runner(inventory: &Inventory, limit: Option<Bytes>, cpu_fallback: bool) -> Runner {
     let gpu = inventory.best.as_ref().and_then(|b| inventory.gpus.get(b.index));
+    #[allow(clippy::needless_update, reason = "the opener's other choices stay at their defaults, however many there are")]
     let opener: Box<dyn Opener> = match gpu {
         Some(gpu) => Box::new(GpuOpener { choice: adapter(gpu), ..GpuOpener::default() }),
         None => Box::new(NoDevice { reason: inventory.best_reason.clone() }),

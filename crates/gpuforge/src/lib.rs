@@ -20,5 +20,6 @@ pub mod usage;
 
 pub use forge::Forge;
 pub use forge_detect as hardware;
+pub use forge_profile as profile;
 pub use forge_runtime as runtime;
 pub use machine::detect;

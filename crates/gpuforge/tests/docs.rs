@@ -1,4 +1,12 @@
 //! Does the documentation list what the table of settings holds? The page is the table, so it must be equal.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails loudly and says what it skipped"
+)]
 
 use gpuforge::settings::markdown;
 

@@ -6,9 +6,10 @@ use std::collections::BTreeSet;
 /// Each crate with the crates whose arrow points at it. A dependency may skip stages; it never points back.
 ///
 /// `forge-testkit` stands beside the picture: any crate may have it as a dev-dependency.
-const ARROWS: [(&str, &[&str]); 18] = [
+const ARROWS: [(&str, &[&str]); 19] = [
     ("forge-detect", &[]),
-    ("forge-profile", &[]),
+    ("forge-profile-macros", &[]),
+    ("forge-profile", &["forge-profile-macros"]),
     ("forge-frame", &[]),
     ("forge-env", &["forge-detect"]),
     ("forge-dash", &["forge-profile"]),

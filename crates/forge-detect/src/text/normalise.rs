@@ -74,9 +74,10 @@ fn unmark(text: String) -> String {
             rest = mark.get(entity.len()..).unwrap_or("");
             continue;
         }
-        let name = mark.trim_start_matches(['<', '/']);
-        let name =
-            name.get(..name.find(|c: char| !c.is_ascii_alphanumeric()).unwrap_or(name.len())).unwrap_or("");
+        let inner = mark.get(1..).unwrap_or("");
+        let inner = inner.strip_prefix('/').unwrap_or(inner);
+        let length = inner.bytes().take(16).take_while(u8::is_ascii_alphanumeric).count();
+        let name = inner.get(..length).unwrap_or("");
         // A tag ends on its line, soon.
         let end = mark.bytes().take(400).take_while(|b| *b != b'\n').position(|b| b == b'>');
         match end {

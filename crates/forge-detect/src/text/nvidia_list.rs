@@ -10,9 +10,12 @@ use crate::{
 
 const KIND: &str = "nvidia-smi-L";
 
+/// Index, name and UUID: what makes two lines one device.
+type Identity = (Option<u32>, Option<String>, Option<String>);
+
 pub(crate) fn parse(text: &str) -> Option<Report> {
     let mut report = Report::of(KIND);
-    let mut known: HashMap<(Option<u32>, Option<String>, Option<String>), usize> = HashMap::new();
+    let mut known: HashMap<Identity, usize> = HashMap::new();
     let mut current = None;
     for (at, line) in lines_at(text) {
         let line = line.trim_start_matches([' ', '\t', '>', '#', '*', '-', '`']).trim_end();

@@ -123,7 +123,8 @@ pub struct Dummy {
 #[derive(Default)]
 struct State {
     next: u64,
-    blocks: HashMap<BlockId, Bytes>,
+    /// Memory outlives jobs: tensors stay on the device between them.
+    blocks: HashMap<BlockId, Vec<u8>>,
     used: Bytes,
     finished: HashMap<Ticket, Result<Done, EngineError>>,
     health: Option<Health>,
@@ -162,6 +163,7 @@ impl Dummy {
         distinct.dedup();
         let places: Vec<usize> = job.blocks.iter().map(|b| distinct.binary_search(b).unwrap_or(0)).collect();
         let mut memory = twin::Memory::shared(&job.plan, &places);
+        self.exchange(&distinct, &mut memory, |stored, working| working.copy_from_slice(stored));
         let mut done = Done::default();
         let mut silent = false;
         for command in job.plan.commands() {
@@ -198,8 +200,23 @@ impl Dummy {
         }
         if silent {
             self.state().health = Some(Health::Lost);
+        } else {
+            self.exchange(&distinct, &mut memory, |stored, working| stored.copy_from_slice(working));
         }
         Ok(done)
+    }
+
+    /// Copies between the device's memory and a job's view of it; blocks may be larger than what the job uses.
+    fn exchange(&self, blocks: &[BlockId], memory: &mut twin::Memory, copy: impl Fn(&mut [u8], &mut [u8])) {
+        let mut state = self.state();
+        for (block, working) in blocks.iter().zip(memory.blocks_mut()) {
+            if let Some(stored) = state.blocks.get_mut(block) {
+                let len = stored.len().min(working.len());
+                if let (Some(stored), Some(working)) = (stored.get_mut(..len), working.get_mut(..len)) {
+                    copy(stored, working);
+                }
+            }
+        }
     }
 }
 
@@ -224,14 +241,14 @@ impl Engine for Dummy {
         state.used += size;
         state.next += 1;
         let block = BlockId(state.next);
-        state.blocks.insert(block, size);
+        state.blocks.insert(block, vec![0; usize::try_from(size.0).unwrap_or(0)]);
         Ok(block)
     }
 
     fn destroy(&self, block: BlockId) {
         let mut state = self.state();
-        if let Some(size) = state.blocks.remove(&block) {
-            state.used -= size;
+        if let Some(bytes) = state.blocks.remove(&block) {
+            state.used -= Bytes(bytes.len() as u64);
         }
     }
 

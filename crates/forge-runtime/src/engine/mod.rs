@@ -12,6 +12,7 @@ use crate::{
 
 pub mod dummy;
 pub mod gpu;
+pub mod init;
 pub mod twin;
 
 /// A buffer of a device. Meaningful only to the engine that made it.
@@ -120,6 +121,11 @@ pub enum EngineError {
 pub trait Engine: Send + Sync {
     /// What it can do.
     fn caps(&self) -> &Caps;
+
+    /// What opening it took, where that was measured.
+    fn init(&self) -> Option<&init::InitStats> {
+        None
+    }
 
     /// A buffer of exactly this size.
     fn create(&self, size: Bytes, class: BlockClass) -> Result<BlockId, EngineError>;

@@ -1,9 +1,12 @@
 //! How does a plan run without a device? By its kernels' twins, on host memory.
 
+use std::sync::Arc;
+
 use crate::{
-    engine::{Done, EngineError},
+    engine::EngineError,
     kernel::{Access, Call},
     plan::{Command, Dispatch, Plan, Slot},
+    tensor::Tensor,
 };
 
 /// Memory of a plan: blocks, and for every slot the block it lies in. Slots share a block when the first is freed
@@ -41,6 +44,11 @@ impl Memory {
             memory.places.push(Place { block: *block, len });
         }
         memory
+    }
+
+    /// All blocks, for devices that keep theirs between plans.
+    pub fn blocks_mut(&mut self) -> &mut [Vec<u8>] {
+        &mut self.blocks
     }
 
     /// The bytes of a slot.
@@ -97,12 +105,43 @@ impl Memory {
     }
 }
 
-/// Runs a whole plan on the processor.
-pub fn run(plan: &Plan) -> Result<Done, EngineError> {
+/// What a plan left behind on the processor.
+#[derive(Debug, Default)]
+pub struct Ran {
+    /// Downloads.
+    pub outputs: Vec<Vec<u8>>,
+    /// Kept slots.
+    pub kept: Vec<Vec<u8>>,
+}
+
+/// Runs a whole plan on the processor. Tensors that are nowhere on the host are made again by their plans.
+pub fn run(plan: &Plan) -> Result<Ran, EngineError> {
     let mut memory = Memory::of(plan);
-    let mut outputs = Vec::new();
-    for command in plan.commands() {
-        outputs.extend(memory.step(command)?);
+    for (slot, tensor) in plan.imports() {
+        memory.upload(*slot, &bytes_of(tensor)?);
     }
-    Ok(Done { outputs, device_time: None })
+    let mut ran = Ran::default();
+    for command in plan.commands() {
+        ran.outputs.extend(memory.step(command)?);
+    }
+    for (slot, spec) in plan.keeps() {
+        let len = spec.size().map_or(0, |b| usize::try_from(b.0).unwrap_or(0));
+        ran.kept.push(memory.get(*slot).get(..len).unwrap_or_default().to_vec());
+    }
+    Ok(ran)
+}
+
+/// A tensor's numbers, from the host or made again.
+fn bytes_of(tensor: &Tensor) -> Result<Arc<[u8]>, EngineError> {
+    if let Some(bytes) = tensor.host() {
+        return Ok(bytes);
+    }
+    let lost = || EngineError::Lost {
+        reason: format!("{tensor:?} was only on the device and cannot be made again"),
+    };
+    let origin = tensor.origin().ok_or_else(lost)?;
+    let made = run(&origin.plan)?.kept.into_iter().nth(origin.keep).ok_or_else(lost)?;
+    let bytes: Arc<[u8]> = made.into();
+    tensor.set_host(bytes.clone(), true);
+    Ok(bytes)
 }

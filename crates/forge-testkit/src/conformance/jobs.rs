@@ -8,6 +8,7 @@ use std::{
 use forge_runtime::{
     engine::{Engine, EngineError, Health, Job, Opener},
     kernel::{Access, Kernel, TwinError},
+    memory::BlockClass,
     plan::{Plan, PlanError},
     session::Session,
     units::Bytes,
@@ -94,7 +95,7 @@ pub(super) fn any_order(opener: &dyn Opener) -> Result<(), String> {
 /// What a wait is given in [`deadline`].
 const SHORT: Duration = Duration::from_millis(200);
 
-/// Work of `size` steps of about 4 million each.
+/// Work of `size` times about 4 million steps.
 fn long(size: u32) -> Result<Plan, PlanError> {
     // Items first, then rounds, within what every adapter's loops allow; then more calls.
     let n = (4096u64 * u64::from(size)).min(1 << 20) as u32;
@@ -112,25 +113,38 @@ fn long(size: u32) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// Work that takes four times as long as the deadline is found by trying; then the wait must end in time, and the
-/// device must say that it hangs. An engine that computes while it submits has nothing left to wait for: its waits
-/// must be short all the same.
-pub(super) fn deadline(opener: &dyn Opener) -> Result<(), String> {
+/// Work that takes longer than any deadline here, on every device there is.
+const LONGEST: u32 = 1 << 24;
+
+/// A plan that takes more than four times [`SHORT`], found by trying.
+fn too_long(opener: &dyn Opener) -> Result<Plan, String> {
+    let session = session(opener)?;
     let mut size = 1;
-    loop {
-        let session = session(opener)?;
+    while size <= LONGEST {
         let plan = Arc::new(long(size).map_err(|e| e.to_string())?);
         let started = Instant::now();
         session.run(&plan, DEADLINE).map_err(|e| e.to_string())?;
-        if started.elapsed() > SHORT * 4 {
-            break;
+        let took = started.elapsed();
+        if took > SHORT * 4 {
+            return long(size).map_err(|e| e.to_string());
         }
-        size *= 4;
+        let factor = (SHORT * 6).as_millis() / took.as_millis().max(1);
+        size *= u32::try_from(factor).unwrap_or(8).clamp(2, 8);
     }
+    Err(format!("{size} is still too little work"))
+}
+
+/// The wait for such a plan must end in time, and the device must then say that it hangs. An engine that computes while
+/// it submits has nothing left to wait for: its waits must be short all the same.
+pub(super) fn deadline(opener: &dyn Opener) -> Result<(), String> {
+    let plan = too_long(opener)?;
     let engine = engine(opener)?;
-    let plan = long(size).map_err(|e| e.to_string())?;
-    let job = job(engine.as_ref(), plan, Bytes::ZERO).map_err(|e| e.to_string())?;
-    let ticket = engine.submit(job).map_err(|e| e.to_string())?;
+    let largest = plan.slots().iter().map(|slot| slot.size).max().unwrap_or(Bytes::ZERO);
+    let block = || engine.create(largest, BlockClass::Storage).map_err(|e| e.to_string());
+    let (one, other) = (block()?, block()?);
+    // Every call reads the slot before its own: two blocks by turns are enough.
+    let blocks = (0..plan.slots().len()).map(|i| if i % 2 == 0 { one } else { other }).collect();
+    let ticket = engine.submit(Job { plan: Arc::new(plan), blocks }).map_err(|e| e.to_string())?;
     let started = Instant::now();
     let answer = engine.wait(ticket, SHORT);
     let took = started.elapsed();

@@ -211,7 +211,9 @@ pub fn markdown() -> String {
         String::from("| setting | default | must be | environment | what it does |\n|---|---|---|---|---|\n");
     for key in KEYS {
         let env = key.env.map_or_else(String::new, |env| format!("`{env}`"));
-        let _ = writeln!(text, "| `{}` | `{}` | {} | {env} | {} |", key.name, key.default, key.kind, key.doc);
+        // A default in seconds is set, not measured: the documentation's check for figures wants that said.
+        let set = if matches!(key.kind, Kind::Duration { .. }) { " <!-- figure: a default -->" } else { "" };
+        let _ = writeln!(text, "| `{}` | `{}` | {} | {env} | {}{set} |", key.name, key.default, key.kind, key.doc);
     }
     text
 }
