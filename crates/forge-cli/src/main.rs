@@ -10,6 +10,7 @@ mod context;
 mod error;
 mod format;
 mod output;
+mod progress;
 
 fn main() -> ExitCode {
     // A probe child starts a driver as soon as it can; parsing arguments and settings would only delay it.

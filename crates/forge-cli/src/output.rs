@@ -38,6 +38,11 @@ impl Output {
         Output { json, quiet, verbose, color }
     }
 
+    /// May anything but results be said?
+    pub(crate) fn talks(&self) -> bool {
+        !self.quiet && !self.json
+    }
+
     /// Prints finished text to stdout in one write.
     pub(crate) fn text(&self, text: &str) -> Result<()> {
         let mut out =

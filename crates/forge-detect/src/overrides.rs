@@ -111,19 +111,21 @@ pub fn wish(text: &str, gpus: &[Gpu]) -> Wish {
     if let Some(position) = position.filter(|p| *p < gpus.len()) {
         return Wish::Gpu(position);
     }
-    let lower = text.to_ascii_lowercase();
-    let address = crate::pci::bus_id(text);
-    let fits = |gpu: &Gpu| {
-        (address.is_some() && gpu.bus_id == address)
-            || gpu.vendor.is_some_and(|v| v != Vendor::Other && vendor_word(v).eq_ignore_ascii_case(&lower))
-            || gpu.display_name().to_ascii_lowercase().contains(&lower)
-    };
     // Among several that fit, the one that would be chosen anyway.
-    let mut fitting: Vec<(usize, &Gpu)> = gpus.iter().enumerate().filter(|(_, g)| fits(g)).collect();
+    let mut fitting: Vec<(usize, &Gpu)> = gpus.iter().enumerate().filter(|(_, g)| names(text, g)).collect();
     fitting.sort_by_key(|(i, g)| {
         (g.hidden_by.is_some(), g.usable_for_compute != Usable::Yes, std::cmp::Reverse(g.score), *i)
     });
     fitting.first().map_or_else(|| Wish::Nothing(text.to_owned()), |(i, _)| Wish::Gpu(*i))
+}
+
+/// Does this text name this device: by bus id, vendor or part of its name?
+pub fn names(text: &str, gpu: &Gpu) -> bool {
+    let lower = text.trim().to_ascii_lowercase();
+    let address = crate::pci::bus_id(text);
+    (address.is_some() && gpu.bus_id == address)
+        || gpu.vendor.is_some_and(|v| v != Vendor::Other && vendor_word(v).eq_ignore_ascii_case(&lower))
+        || (!lower.is_empty() && gpu.display_name().to_ascii_lowercase().contains(&lower))
 }
 
 /// The choice after `GPUFORGE_CPU_ONLY` and a wish: an explicit one always wins, an impossible one is said.

@@ -4,7 +4,10 @@
 use std::{
     collections::VecDeque,
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -18,6 +21,7 @@ use crate::{
     recovery::{self, Breaker, Kind, Step, Tried},
     session::Session,
     tensor::{Origin, Tensor},
+    units::Bytes,
 };
 
 /// How a runner behaves.
@@ -123,6 +127,31 @@ pub struct Runner {
     session: Mutex<Option<Arc<Session>>>,
     breaker: Mutex<Breaker>,
     started: Instant,
+    work: Mutex<WorkStats>,
+    /// When the memory was last looked after, in milliseconds since the start.
+    ticked: AtomicU64,
+}
+
+/// How often idle memory and leaks are looked after while work runs.
+const TICK: Duration = Duration::from_secs(5);
+
+/// What a runner has done so far.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct WorkStats {
+    /// Pieces done on the device.
+    pub on_device: u64,
+    /// Pieces done by the processor instead.
+    pub on_cpu: u64,
+    /// Bytes sent to the device.
+    pub uploaded: Bytes,
+    /// Bytes brought back.
+    pub downloaded: Bytes,
+    /// Wall time of the pieces done on the device.
+    pub wall: Duration,
+    /// Time that the device itself measured; `None` as soon as one piece came without.
+    pub device: Option<Duration>,
+    /// Failures that were met, whatever was done about them.
+    pub events: u64,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -138,7 +167,14 @@ impl Runner {
             session: Mutex::new(None),
             breaker: Mutex::default(),
             started: Instant::now(),
+            work: Mutex::default(),
+            ticked: AtomicU64::new(0),
         }
+    }
+
+    /// What was done so far.
+    pub fn work(&self) -> WorkStats {
+        lock(&self.work).clone()
     }
 
     /// The open device, if there is one.
@@ -242,9 +278,11 @@ impl Runner {
         let mut attempts = 0;
         loop {
             attempts += 1;
+            let began = Instant::now();
             let Failure { error, session } = match self.attempt(plan) {
                 Ok((done, kept)) => {
                     lock(&self.breaker).succeeded();
+                    self.account(plan, began.elapsed(), done.device_time);
                     let (outputs, device_time) = (done.outputs, done.device_time);
                     return Ok(Some(Piece { items, outputs, kept, place: Place::Device, device_time }));
                 }
@@ -257,12 +295,13 @@ impl Runner {
                 }
                 next => next,
             };
+            lock(&self.work).events += 1;
             events.push(Event { kind, error: error.to_string(), step, reason });
             match step {
                 Step::TrimAndRetry => {
                     tried.trims += 1;
                     if let Some(session) = session {
-                        session.memory().trim(crate::units::Bytes::ZERO);
+                        session.memory().trim(Bytes::ZERO);
                     }
                 }
                 Step::Retry => tried.retries += 1,
@@ -276,11 +315,34 @@ impl Runner {
                 }
                 Step::Cpu => {
                     lock(&self.breaker).failed(self.started.elapsed());
+                    lock(&self.work).on_cpu += 1;
                     let _span = span!("twins", Category::Cpu);
                     let ran = twin::run(plan).map_err(|error| RunError::Failed { error, tried: attempts })?;
                     return Ok(Some(on_cpu(plan, items, ran)));
                 }
                 Step::GiveUp => return Err(RunError::Failed { error, tried: attempts }),
+            }
+        }
+    }
+
+    /// Counts a piece that the device has done, and looks after its memory now and then.
+    fn account(&self, plan: &Plan, wall: Duration, device: Option<Duration>) {
+        let cost = plan.cost();
+        {
+            let mut work = lock(&self.work);
+            let before = if work.on_device == 0 { Some(Duration::ZERO) } else { work.device };
+            work.device = before.zip(device).map(|(sum, time)| sum + time);
+            work.on_device += 1;
+            work.wall += wall;
+            work.uploaded += cost.uploaded;
+            work.downloaded += cost.downloaded;
+        }
+        let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
+        let last = self.ticked.load(Ordering::Relaxed);
+        let due = now.saturating_sub(last) >= TICK.as_millis() as u64;
+        if due && self.ticked.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            if let Some(session) = self.session() {
+                session.memory().tick();
             }
         }
     }

@@ -1,11 +1,15 @@
 //! The runtime as users hold it: nothing is touched until work needs it, and every part says what it cost.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
 
 use forge_detect::{Inventory, model::Gpu, overrides::is_on, probe::isolate::Isolation};
 use forge_runtime::{
     engine::{
         Caps, Engine, EngineError, Health, Opener,
+        chain::Chain,
         gpu::{AdapterChoice, GpuOpener},
     },
     lazy::{ComponentStatus, InitStats, Lazy, Listener, Registry},
@@ -19,6 +23,7 @@ use serde::Serialize;
 
 use crate::{
     choice::{Choice, choose},
+    devices::DeviceRules,
     machine,
     settings::{Env, Places, Settings},
     usage,
@@ -43,6 +48,18 @@ struct Inner {
     device: Lazy<Caps>,
     switches: Vec<Switch>,
     safe_mode: bool,
+    rules: Rules,
+    /// Runners of devices that were asked for by position, beside the chosen one.
+    others: Mutex<Vec<(usize, Arc<Runner>)>>,
+}
+
+/// What the settings say about how work runs.
+#[derive(Debug, Clone)]
+struct Rules {
+    limit: Option<Bytes>,
+    cpu_fallback: bool,
+    pooled: bool,
+    devices: DeviceRules,
 }
 
 /// An environment variable that changes how gpuforge runs.
@@ -119,23 +136,36 @@ impl Forge {
                 };
                 Ok(forge_detect::detect(&options, &kept))
             }));
-        let (source, limit) = (inventory.clone(), settings.memory_limit().map(Bytes));
-        let fallback = settings.fallback() == "cpu";
+        let safe_mode = machine::safe_mode(env);
+        let devices =
+            DeviceRules { allow: settings.devices_allow().to_vec(), deny: settings.devices_deny().to_vec() };
+        let rules = Rules {
+            limit: settings.memory_limit().map(Bytes),
+            cpu_fallback: settings.fallback() == "cpu",
+            pooled: !safe_mode,
+            devices,
+        };
+        let (source, theirs) = (inventory.clone(), rules.clone());
         let runner =
             Arc::new(registry.lazy("runner", "recovery and memory limits", &["inventory"], move || {
-                Ok(make_runner(source.load()?, limit, fallback))
+                let inventory = source.load()?;
+                Ok(make_runner(inventory, &theirs.devices.order(inventory), &theirs))
             }));
-        let opened = runner.clone();
+        let (opened, data) = (runner.clone(), places.clone());
         let device =
             registry.lazy("device", "instance, adapter and device of the GPU", &["runner"], move || {
-                opened.load()?.warm().map_err(|e| e.to_string())
+                let runner = opened.load()?;
+                let caps = runner.warm().map_err(|e| e.to_string())?;
+                if let (Some(session), false) = (runner.session(), safe_mode) {
+                    session.memory().prewarm(&usage::load_memory(&data));
+                }
+                Ok(caps)
             });
         let value =
             |(variable, what): (&'static str, &'static str)| Switch { variable, what, value: env(variable) };
-        let safe_mode = machine::safe_mode(env);
         let switches = SWITCHES.map(value).to_vec();
-        let inner =
-            Inner { places: places.clone(), registry, inventory, runner, device, switches, safe_mode };
+        let (places, others) = (places.clone(), Mutex::default());
+        let inner = Inner { places, registry, inventory, runner, device, switches, safe_mode, rules, others };
         let forge = Forge { inner: Arc::new(inner) };
         if env("GPUFORGE_WARM").is_some_and(|v| is_on(&v)) && !safe_mode {
             forge.warm();
@@ -179,6 +209,23 @@ impl Forge {
         self.inner.inventory.get().map_err(ForgeError::Start)?;
         let runner = self.inner.runner.get().map_err(ForgeError::Start)?;
         let _ = self.inner.device.get();
+        Ok(runner)
+    }
+
+    /// A runner for the GPU at this position of the inventory, beside the chosen one: several devices may be open at once.
+    pub fn on_device(&self, index: usize) -> Result<Arc<Runner>, ForgeError> {
+        let inventory = self.inner.inventory.get().map_err(ForgeError::Start)?;
+        if inventory.gpus.get(index).is_none() {
+            let there = inventory.gpus.len();
+            return Err(ForgeError::Start(format!("there is no GPU {index}: the machine has {there}")));
+        }
+        let mut others = self.inner.others.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, runner)) = others.iter().find(|(i, _)| *i == index) {
+            return Ok(runner.clone());
+        }
+        // Making a runner touches no device: nothing is called out while the lock is held.
+        let runner = Arc::new(make_runner(inventory, &[index], &self.inner.rules));
+        others.push((index, runner.clone()));
         Ok(runner)
     }
 
@@ -239,15 +286,21 @@ impl Forge {
 
     /// Figures of the moment; `None` where nothing was measured.
     pub fn metrics(&self) -> Metrics {
-        let session = self.inner.runner.peek().and_then(Runner::session);
-        let Some(session) = session else { return Metrics::default() };
-        let stats = session.memory().stats();
+        let Some(runner) = self.inner.runner.peek() else { return Metrics::default() };
+        let work = runner.work();
+        let session = runner.session();
+        let memory = session.as_ref().map(|s| s.memory().stats());
+        let utilisation =
+            work.device.filter(|_| !work.wall.is_zero()).map(|d| d.as_secs_f64() / work.wall.as_secs_f64());
         Metrics {
-            live_blocks: Some(stats.users.live_blocks),
-            live_bytes: Some(stats.users.live),
-            peak_bytes: Some(stats.users.peak),
-            reuse_percent: stats.pool.reuse_percent,
-            reliable: session.health() == Health::Good,
+            live_tensors: memory.as_ref().map(|m| m.users.live_blocks),
+            live_bytes: memory.as_ref().map(|m| m.users.live),
+            peak_bytes: memory.as_ref().map(|m| m.users.peak),
+            reuse_percent: memory.as_ref().and_then(|m| m.pool.reuse_percent),
+            reliable: session.is_some_and(|s| s.health() == Health::Good) && work.on_cpu == 0,
+            compute_ms: work.device.filter(|_| work.on_device > 0).map(|d| d.as_secs_f64() * 1e3),
+            transfer_bytes: (work.on_device > 0).then_some(work.uploaded + work.downloaded),
+            utilisation,
         }
     }
 }
@@ -260,6 +313,9 @@ impl Drop for Inner {
             status.iter().filter(|c| c.access_count > 0).map(|c| c.name.to_owned()).collect();
         if !used.is_empty() && !self.safe_mode {
             usage::remember(&self.places, used);
+            if let Some(session) = self.runner.peek().and_then(Runner::session) {
+                usage::remember_memory(&self.places, &session.memory().peaks());
+            }
         }
     }
 }
@@ -267,16 +323,22 @@ impl Drop for Inner {
 /// Figures of the moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Metrics {
-    /// Buffers that are in use.
-    pub live_blocks: Option<u64>,
+    /// Blocks that tensors and running work hold.
+    pub live_tensors: Option<u64>,
     /// Their bytes.
     pub live_bytes: Option<Bytes>,
     /// The most there ever were.
     pub peak_bytes: Option<Bytes>,
     /// Buffers that were reused, in percent.
     pub reuse_percent: Option<f64>,
-    /// The device is well: the figures can be trusted.
+    /// The device is well and did all the work itself: the figures describe it.
     pub reliable: bool,
+    /// Time inside the device's passes; `None` where it cannot tell.
+    pub compute_ms: Option<f64>,
+    /// Bytes moved to and from the device.
+    pub transfer_bytes: Option<Bytes>,
+    /// Share of the wall time of its work that the device computed; `None` where it cannot tell.
+    pub utilisation: Option<f64>,
 }
 
 /// Why there is no result.
@@ -301,19 +363,33 @@ impl Opener for NoDevice {
     }
 }
 
-fn make_runner(inventory: &Inventory, limit: Option<Bytes>, cpu_fallback: bool) -> Runner {
-    let gpu = inventory.best.as_ref().and_then(|b| inventory.gpus.get(b.index));
-    #[allow(clippy::needless_update, reason = "the opener's other choices stay at their defaults, however many there are")]
-    let opener: Box<dyn Opener> = match gpu {
-        Some(gpu) => Box::new(GpuOpener { choice: adapter(gpu), ..GpuOpener::default() }),
-        None => Box::new(NoDevice { reason: inventory.best_reason.clone() }),
+/// A runner over the GPUs at these positions, the preferred one first; none means the processor.
+fn make_runner(inventory: &Inventory, order: &[usize], rules: &Rules) -> Runner {
+    let gpus: Vec<&Gpu> = order.iter().filter_map(|i| inventory.gpus.get(*i)).collect();
+    #[allow(
+        clippy::needless_update,
+        reason = "the opener's other choices stay at their defaults, however many there are"
+    )]
+    let link = |gpu: &&Gpu| {
+        let opener = GpuOpener { choice: adapter(gpu), ..GpuOpener::default() };
+        (gpu.display_name().to_owned(), Box::new(opener) as Box<dyn Opener>)
+    };
+    let opener: Box<dyn Opener> = if gpus.is_empty() {
+        Box::new(NoDevice { reason: inventory.best_reason.clone() })
+    } else {
+        Box::new(Chain::new(gpus.iter().map(link).collect()))
     };
     let system = inventory.cpu.as_ref().and_then(|c| c.memory_limit_bytes.or(c.memory_bytes)).map(Bytes);
-    let budget = budget(limit, gpu.and_then(measured), system)
+    // The smallest of the chain: what fits there fits wherever the work ends up.
+    let measured = gpus.iter().filter_map(|g| measured(g)).min_by_key(|m| m.bytes);
+    let budget = budget(rules.limit, measured, system)
         .unwrap_or(Budget { bytes: UNKNOWN_BUDGET, origin: BudgetOrigin::ShareOfSystem { percent: 0 } });
+    let mut memory = StackSettings::new(budget);
+    if !rules.pooled {
+        memory.pool.max_idle = Bytes::ZERO;
+    }
     // Without a device the processor is not a fallback but the choice.
-    let cpu_fallback = cpu_fallback || gpu.is_none();
-    let memory = StackSettings::new(budget);
+    let cpu_fallback = rules.cpu_fallback || gpus.is_empty();
     Runner::new(opener, RunnerSettings { memory, deadline: DEADLINE, cpu_fallback, replay: true })
 }
 

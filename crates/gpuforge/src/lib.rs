@@ -12,6 +12,7 @@
 //! Nothing here touches a GPU library unless a detection misses its cache.
 
 pub mod choice;
+pub mod devices;
 pub mod forge;
 pub mod machine;
 pub mod selftest;

@@ -2,6 +2,7 @@
 
 use std::{collections::VecDeque, fs, io::Write as _};
 
+use forge_runtime::memory;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Places;
@@ -11,6 +12,7 @@ const VERSION: u32 = 1;
 /// Runs that are remembered.
 const RUNS: usize = 20;
 const FILE: &str = "usage.json";
+const MEMORY_FILE: &str = "memory.json";
 
 /// Parts used by each of the last runs, the newest last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -54,16 +56,38 @@ pub fn load(places: &Places) -> History {
 
 /// Adds a run. Two at once may lose one of them: a history needs no more.
 pub fn remember(places: &Places, used: Vec<String>) {
-    let history = load(places).with(used);
-    let write = || -> std::io::Result<()> {
+    write(places, FILE, &load(places).with(used));
+}
+
+/// Buffers that earlier runs needed at once, for making them ahead.
+pub fn load_memory(places: &Places) -> memory::History {
+    let text = fs::read_to_string(places.data_dir.join(MEMORY_FILE)).unwrap_or_default();
+    let kept = serde_json::from_str::<Versioned<memory::History>>(&text).ok();
+    kept.filter(|k| k.version == VERSION).map(|k| k.data).unwrap_or_default()
+}
+
+/// Adds what a run needed at once.
+pub fn remember_memory(places: &Places, peaks: &[memory::ClassPeak]) {
+    let data = load_memory(places).learn(peaks);
+    write(places, MEMORY_FILE, &Versioned { version: VERSION, data });
+}
+
+#[derive(Serialize, Deserialize)]
+struct Versioned<T> {
+    version: u32,
+    data: T,
+}
+
+/// Writes whole files only. A folder that cannot be written costs the prediction, nothing else.
+fn write(places: &Places, name: &str, value: &impl Serialize) {
+    let written = || -> std::io::Result<()> {
         fs::create_dir_all(&places.data_dir)?;
         let mut file = tempfile::NamedTempFile::new_in(&places.data_dir)?;
-        file.write_all(&serde_json::to_vec(&history)?)?;
-        file.persist(places.data_dir.join(FILE)).map_err(|e| e.error)?;
+        file.write_all(&serde_json::to_vec(value)?)?;
+        file.persist(places.data_dir.join(name)).map_err(|e| e.error)?;
         Ok(())
     };
-    // A folder that cannot be written costs the prediction, nothing else.
-    let _ = write();
+    let _ = written();
 }
 
 #[cfg(test)]
@@ -96,5 +120,14 @@ mod tests {
         assert_eq!(predict(&load(&places)), ["device"]);
         fs::write(places.data_dir.join(FILE), "{").unwrap();
         assert_eq!(load(&places), History::default());
+        let peak = memory::ClassPeak {
+            class: memory::BlockClass::Storage,
+            size: forge_runtime::units::Bytes::kib(4),
+            peak: 3,
+        };
+        remember_memory(&places, &[peak]);
+        assert_eq!(load_memory(&places).peaks, [peak]);
+        fs::write(places.data_dir.join(MEMORY_FILE), [0xff; 9]).unwrap();
+        assert_eq!(load_memory(&places), memory::History::default());
     }
 }

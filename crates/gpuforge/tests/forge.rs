@@ -100,10 +100,25 @@ fn a_software_adapter_is_used_when_it_is_named() {
     assert_eq!(forge.read(&kept).unwrap().as_ref(), [3; 16]);
     let status = forge.status();
     assert!(status.device.is_some_and(|d| d.caps.name.contains("llvmpipe")));
-    assert!(forge.metrics().reliable);
+    let metrics = forge.metrics();
+    assert!(metrics.reliable && metrics.transfer_bytes.is_some_and(|b| b.0 >= 16), "{metrics:?}");
+    assert!(metrics.utilisation.is_none_or(|u| (0.0..=1.5).contains(&u)), "{metrics:?}");
+    let index = inventory.best.as_ref().unwrap().index;
+    let beside = forge.on_device(index).unwrap();
+    assert_eq!(beside.run(copy_plan()).unwrap().pieces[0].place, Place::Device, "a second device of its own");
+    assert!(forge.on_device(99).is_err());
     forge.reset_device();
     assert!(forge.status().device.is_none());
     assert_eq!(forge.run(copy_plan()).unwrap().pieces[0].place, Place::Device);
+}
+
+#[test]
+fn a_denied_device_is_not_used() {
+    let world = World::new();
+    std::fs::write(world.dir.path().join("c.toml"), "devices_deny = [\"llvmpipe\"]\n").unwrap();
+    let forge = world.forge(&[("GPUFORGE_DEVICE", "llvmpipe")]);
+    assert_eq!(forge.run(copy_plan()).unwrap().pieces[0].place, Place::Cpu);
+    assert!(forge.status().device.is_none());
 }
 
 #[test]

@@ -67,6 +67,8 @@ fn every_accessor_reads_its_own_row() {
         ("probe_timeout", Value::Duration(settings.probe_timeout()).to_string()),
         ("fallback", settings.fallback().to_owned()),
         ("device", settings.device().to_owned()),
+        ("devices_allow", settings.devices_allow().join(",")),
+        ("devices_deny", settings.devices_deny().join(",")),
         ("cpu_only", settings.cpu_only().to_string()),
         ("memory_limit", Value::Size(settings.memory_limit()).to_string()),
         ("color", settings.color().to_owned()),

@@ -19,6 +19,7 @@ use crate::{
     error::Hinted,
     format::{age, dotted, size, width, wrap},
     output::{BAD, CARE, DIM, GOOD, HEAD},
+    progress::Progress,
 };
 
 /// No paste of tool output is larger; a wrong file is refused before it fills memory.
@@ -58,6 +59,7 @@ fn live(args: &Detect, context: &Context) -> Result<Inventory> {
         CacheUse::On(store) if args.refresh => CacheUse::Refresh(store),
         other => other,
     };
+    let _progress = Progress::start("asking the drivers", context.out.talks());
     let Some(dir) = &args.record else { return Ok(hardware::detect(&options, &env)) };
     let (inventory, recording) = hardware::record(&options, &env);
     let path = recording.save(dir)?;

@@ -14,6 +14,7 @@ use crate::{
     context::{Context, env},
     format::{width, wrap},
     output::HEAD,
+    progress::Progress,
 };
 
 /// Commands worth knowing, with what they do.
@@ -52,5 +53,6 @@ pub(crate) fn inventory(context: &Context) -> Result<Inventory> {
     let places = context.places()?;
     let mut options = machine::options(context.settings(&places, &[]), &places, &env);
     options.tier1.isolation = probe::isolation();
+    let _progress = Progress::start("asking the drivers", context.out.talks());
     Ok(hardware::detect(&options, &env))
 }

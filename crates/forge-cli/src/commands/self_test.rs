@@ -10,11 +10,14 @@ use crate::{
     error::Hinted,
     format::{width, wrap},
     output::{BAD, CARE, GOOD, HEAD},
+    progress::Progress,
 };
 
 pub(crate) fn run(full: bool, context: &Context) -> Result<()> {
     let places = context.places()?;
+    let progress = Progress::start("checking", context.out.talks());
     let report = selftest::run(full, &places, &env, |_| {});
+    drop(progress);
     if context.out.json {
         context.out.json(&report)?;
     } else {

@@ -10,6 +10,7 @@ use crate::{
     units::Bytes,
 };
 
+pub mod chain;
 pub mod dummy;
 pub mod gpu;
 pub mod init;

@@ -202,6 +202,13 @@ impl Settings {
         matches!(self.value(name), Some(Value::Bool(true)))
     }
 
+    fn list(&self, name: &str) -> &[String] {
+        match self.get(name).map(|r| &r.value) {
+            Ok(Value::List(items)) => items,
+            _ => &[],
+        }
+    }
+
     fn text(&self, name: &str) -> &str {
         if let Some(Value::Text(text)) = self.value(name) { text } else { "" }
     }
@@ -258,6 +265,16 @@ impl Settings {
     /// The device asked for; `auto` when measurement decides.
     pub fn device(&self) -> &str {
         self.text("device")
+    }
+
+    /// Devices that may be used; empty allows all.
+    pub fn devices_allow(&self) -> &[String] {
+        self.list("devices_allow")
+    }
+
+    /// Devices that are never used.
+    pub fn devices_deny(&self) -> &[String] {
+        self.list("devices_deny")
     }
 
     /// Must no GPU be used?

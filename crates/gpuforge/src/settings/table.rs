@@ -116,6 +116,22 @@ pub const KEYS: &[Key] = &[
         since: "0.1.0",
     },
     Key {
+        name: "devices_allow",
+        kind: Kind::List,
+        default: "",
+        env: None,
+        doc: "Only these devices may be used: positions, bus ids, vendors or parts of names; empty allows all",
+        since: "0.1.0",
+    },
+    Key {
+        name: "devices_deny",
+        kind: Kind::List,
+        default: "",
+        env: None,
+        doc: "These devices are never used, however good they are",
+        since: "0.1.0",
+    },
+    Key {
         name: "cpu_only",
         kind: Kind::Bool,
         default: "false",
@@ -213,7 +229,11 @@ pub fn markdown() -> String {
         let env = key.env.map_or_else(String::new, |env| format!("`{env}`"));
         // A default in seconds is set, not measured: the documentation's check for figures wants that said.
         let set = if matches!(key.kind, Kind::Duration { .. }) { " <!-- figure: a default -->" } else { "" };
-        let _ = writeln!(text, "| `{}` | `{}` | {} | {env} | {}{set} |", key.name, key.default, key.kind, key.doc);
+        let _ = writeln!(
+            text,
+            "| `{}` | `{}` | {} | {env} | {}{set} |",
+            key.name, key.default, key.kind, key.doc
+        );
     }
     text
 }

@@ -28,6 +28,9 @@ const OPEN_DEADLINE: Duration = Duration::from_secs(20);
 /// How long creating a buffer may take while the device is busy.
 const CREATE_DEADLINE: Duration = Duration::from_secs(10);
 
+/// How long closing a device is waited for.
+const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
+
 /// Opens one adapter, again and again if need be, each time through a new instance.
 #[derive(Debug, Clone, Default)]
 pub struct GpuOpener {
@@ -56,6 +59,8 @@ enum Request {
     },
     /// Destroys the device as a driver reset would; for tests and `reset`.
     Lose,
+    /// Nobody will ask for anything any more.
+    Close,
 }
 
 /// Shared between callers and the thread.
@@ -91,6 +96,8 @@ pub struct Gpu {
     shared: Arc<Shared>,
     next: AtomicU64,
     running: Mutex<HashMap<Ticket, Receiver<Result<Done, EngineError>>>>,
+    /// Hangs up when the thread has ended.
+    ended: Mutex<Receiver<()>>,
 }
 
 impl Gpu {
@@ -101,7 +108,11 @@ impl Gpu {
         let shared = Arc::new(Shared::default());
         let theirs = shared.clone();
         let thread = std::thread::Builder::new().name("gpuforge-device".to_owned());
-        let work = move || worker::run(&choice, &inbox, &opened, &theirs);
+        let (running, ended) = mpsc::channel::<()>();
+        let work = move || {
+            worker::run(&choice, &inbox, &opened, &theirs);
+            drop(running);
+        };
         let unavailable = |reason: String| EngineError::Unavailable { reason };
         thread.spawn(work).map_err(|e| unavailable(format!("no thread for the device: {e}")))?;
         let caps = match news.recv_timeout(OPEN_DEADLINE) {
@@ -114,7 +125,7 @@ impl Gpu {
                 return Err(unavailable("the driver's thread ended".to_owned()));
             }
         };
-        Ok(Gpu { caps, requests, shared, next: AtomicU64::new(0), running: Mutex::default() })
+        Ok(Gpu { caps, requests, shared, next: AtomicU64::new(0), running: Mutex::default(), ended: Mutex::new(ended) })
     }
 
     /// Makes the device lost, as a driver reset would.
@@ -150,6 +161,19 @@ impl Gpu {
             return Err(self.dead(what));
         }
         self.requests.send(request).map_err(|_| self.dead(what))
+    }
+}
+
+impl Drop for Gpu {
+    /// Waits for the thread to close the device, but not for ever: a process that ends while a driver is still at work in
+    /// another thread may crash in the driver's exit handlers.
+    fn drop(&mut self) {
+        if self.shared.health() == Health::Hung {
+            return;
+        }
+        let _ = self.requests.send(Request::Close);
+        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
+        let _ = ended.recv_timeout(CLOSE_DEADLINE);
     }
 }
 

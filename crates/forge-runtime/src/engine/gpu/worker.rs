@@ -2,6 +2,7 @@
 
 use std::{
     collections::HashMap,
+    panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError,
         mpsc::{Receiver, RecvTimeoutError, Sender, TryRecvError},
@@ -9,17 +10,28 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Request, Shared, encode, open};
+use super::{
+    GpuOpener, Request, Shared, encode, open,
+    pending::Pending,
+    pipelines::Pipelines,
+    staging::{Purpose, Staging},
+};
 use crate::{
-    engine::{BlockId, Caps, Done, EngineError, Health, Job},
+    engine::{BlockId, Caps, Done, EngineError, Health, Job, init::InitStats},
     memory::{AllocError, BlockClass, Tag},
     units::Bytes,
 };
 
-/// How long one look at the device lasts while jobs run; requests are served in between.
-const SLICE: Duration = Duration::from_millis(2);
-/// How often an idle device is looked at, so that its loss is noticed.
-const IDLE: Duration = Duration::from_millis(250);
+/// The longest look at the device while a job runs; requests are served in between.
+const LONGEST_SLICE: Duration = Duration::from_millis(2);
+/// The shortest, for a job that has just begun.
+const SHORTEST_SLICE: Duration = Duration::from_micros(100);
+/// A job whose caller does not wait for it is given up after this; those who wait have their own deadline.
+const JOB_DEADLINE: Duration = Duration::from_secs(600);
+/// How long a mapping of a buffer that nobody uses may take.
+pub(super) const MAP_DEADLINE: Duration = Duration::from_secs(10);
+/// New pipelines are stored when the device has been idle this long, or when it is closed.
+const SAVE_AFTER: Duration = Duration::from_secs(2);
 
 /// What the driver told its callbacks.
 #[derive(Debug, Default)]
@@ -34,39 +46,63 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 /// Runs until the last caller is gone, the device is lost, or it was given up.
 pub(super) fn run(
-    choice: &open::AdapterChoice,
+    options: &GpuOpener,
     inbox: &Receiver<Request>,
-    opened: &Sender<Result<Caps, EngineError>>,
+    opened: &Sender<Result<(Caps, InitStats), EngineError>>,
     shared: &Arc<Shared>,
 ) {
-    let device = match open::open(choice) {
+    let news = Arc::new(News::default());
+    let device = match open::open(options, |device| listen(device, &news)) {
         Ok(device) => device,
         Err(error) => return drop(opened.send(Err(error))),
     };
-    let news = Arc::new(News::default());
-    let (lost, uncaptured) = (news.clone(), news.clone());
-    device.device.set_device_lost_callback(move |reason, message| {
-        *lock(&lost.lost) = Some(format!("{reason:?}: {message}"));
-    });
-    device.device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
-        *lock(&uncaptured.error) = Some(error.to_string());
-    }));
-    let caps = device.caps.clone();
+    let answer = (device.caps.clone(), device.init);
     let mut worker = Worker {
+        param_align: u64::from(device.limits.min_uniform_buffer_offset_alignment).max(4),
+        max_buffer: device.limits.max_buffer_size,
         device: device.device,
         queue: device.queue,
         caps: device.caps,
         news,
         blocks: HashMap::new(),
         next_block: 0,
-        pipelines: HashMap::new(),
+        pipelines: Pipelines::new(device.store),
+        staging: Staging::default(),
+        clock: None,
         running: Vec::new(),
     };
-    let told = opened.send(Ok(caps)).is_ok();
-    if told && worker.serve(inbox, shared) == Health::Hung {
+    if opened.send(Ok(answer)).is_err() {
+        return;
+    }
+    // wgpu panics where a driver reports what wgpu does not expect; to our callers that is a lost device.
+    let health = catch_unwind(AssertUnwindSafe(|| worker.serve(inbox, shared)));
+    let panicked = health.is_err();
+    let health = health.unwrap_or(Health::Lost);
+    // Health before answers: whoever gets one must find the truth when asking.
+    shared.set(health);
+    worker.fail_all(health);
+    if panicked || health == Health::Hung {
         // Dropping any of it may block for ever.
         std::mem::forget(worker);
+    } else {
+        let _ = catch_unwind(AssertUnwindSafe(move || {
+            if let (Health::Good, Some(store)) = (health, worker.pipelines.store.as_mut()) {
+                store.save();
+            }
+            drop(worker);
+        }));
     }
+}
+
+/// Puts our callbacks in place of those that panic.
+fn listen(device: &wgpu::Device, news: &Arc<News>) {
+    let (lost, uncaptured) = (news.clone(), news.clone());
+    device.set_device_lost_callback(move |reason, message| {
+        *lock(&lost.lost) = Some(format!("{reason:?}: {message}"));
+    });
+    device.on_uncaptured_error(Arc::new(move |error: wgpu::Error| {
+        *lock(&uncaptured.error) = Some(error.to_string());
+    }));
 }
 
 /// The device and everything on it.
@@ -74,99 +110,224 @@ pub(super) struct Worker {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
     pub(super) caps: Caps,
+    pub(super) max_buffer: u64,
+    param_align: u64,
     news: Arc<News>,
     pub(super) blocks: HashMap<BlockId, wgpu::Buffer>,
     next_block: u64,
-    pub(super) pipelines: HashMap<String, encode::Pipeline>,
+    pub(super) pipelines: Pipelines,
+    pub(super) staging: Staging,
+    clock: Option<(wgpu::QuerySet, wgpu::Buffer)>,
     running: Vec<Running>,
 }
 
 /// A job on the device.
 struct Running {
-    pending: encode::Pending,
-    until: Instant,
+    pending: Pending,
+    since: Instant,
     reply: Sender<Result<Done, EngineError>>,
 }
 
 impl Worker {
     fn serve(&mut self, inbox: &Receiver<Request>, shared: &Shared) -> Health {
         loop {
-            if shared.health() == Health::Hung {
-                return Health::Hung;
-            }
-            let request = if self.running.is_empty() {
-                match inbox.recv_timeout(IDLE) {
-                    Ok(request) => Some(request),
-                    Err(RecvTimeoutError::Timeout) => None,
-                    Err(RecvTimeoutError::Disconnected) => return Health::Good,
-                }
-            } else {
-                match inbox.try_recv() {
-                    Ok(request) => Some(request),
-                    Err(TryRecvError::Empty) => None,
-                    // The jobs' callers are gone too.
-                    Err(TryRecvError::Disconnected) => return Health::Good,
-                }
-            };
-            if let Some(request) = request {
-                self.answer(request);
-            }
-            let health = self.look(shared);
+            let health = shared.health();
             if health != Health::Good {
-                shared.set(health);
+                return health;
+            }
+            let request = match self.next(inbox) {
+                Ok(request) => request,
+                Err(()) => return Health::Good,
+            };
+            let health = match request {
+                Some(request) => self.answer(request, shared),
+                None => self.look(shared),
+            };
+            if health != Health::Good {
                 return health;
             }
         }
     }
 
-    fn answer(&mut self, request: Request) {
+    /// The next request; `Err` when nobody is left to make one. An idle device sleeps.
+    fn next(&mut self, inbox: &Receiver<Request>) -> Result<Option<Request>, ()> {
+        if !self.running.is_empty() {
+            return match inbox.try_recv() {
+                Ok(request) => Ok(Some(request)),
+                Err(TryRecvError::Empty) => Ok(None),
+                // The jobs' callers are gone too.
+                Err(TryRecvError::Disconnected) => Err(()),
+            };
+        }
+        if let Some(store) = self.pipelines.store.as_mut().filter(|s| s.dirty) {
+            match inbox.recv_timeout(SAVE_AFTER) {
+                Ok(request) => return Ok(Some(request)),
+                Err(RecvTimeoutError::Timeout) => store.save(),
+                Err(RecvTimeoutError::Disconnected) => return Err(()),
+            }
+        }
+        inbox.recv().map(Some).map_err(|_| ())
+    }
+
+    fn answer(&mut self, request: Request, shared: &Shared) -> Health {
         match request {
             Request::Create { size, class, reply } => drop(reply.send(self.create(size, class))),
             Request::Destroy(block) => drop(self.blocks.remove(&block)),
-            Request::Lose => self.device.destroy(),
-            Request::Run { job, deadline, reply } => match self.start(&job) {
-                Ok(pending) => {
-                    self.running.push(Running { pending, until: Instant::now() + deadline, reply })
+            Request::Lose => {
+                self.device.destroy();
+                return self.look(shared);
+            }
+            Request::Run { job, reply } => {
+                // A block that another job reads where it is must not be used meanwhile.
+                while self.running.iter().any(|r| r.pending.holds(&job.blocks)) {
+                    let health = self.look(shared);
+                    if health != Health::Good {
+                        let _ = reply.send(Err(self.death(health)));
+                        return health;
+                    }
                 }
-                Err(error) => drop(reply.send(Err(error))),
-            },
+                match self.start(&job) {
+                    Ok(pending) => self.running.push(Running { pending, since: Instant::now(), reply }),
+                    Err(error) => {
+                        let lost = lock(&self.news.lost).is_some();
+                        if lost {
+                            shared.set(Health::Lost);
+                        }
+                        let _ = reply.send(Err(error));
+                        return if lost { Health::Lost } else { Health::Good };
+                    }
+                }
+            }
         }
+        Health::Good
     }
 
     /// Lets the device make progress and ends what is done, lost or too late.
     fn look(&mut self, shared: &Shared) -> Health {
-        let poll = if self.running.is_empty() {
-            wgpu::PollType::Poll
-        } else {
-            wgpu::PollType::Wait { submission_index: None, timeout: Some(SLICE) }
-        };
-        // A time-out only means that the job is still running; loss comes through the callback.
-        let _ = self.device.poll(poll);
-        if let Some(reason) = lock(&self.news.lost).clone() {
-            // Health before answers: whoever gets one must find the truth when asking.
-            shared.set(Health::Lost);
-            for running in self.running.drain(..) {
-                let _ = running.reply.send(Err(EngineError::Lost { reason: reason.clone() }));
+        match self.running.first() {
+            Some(first) => {
+                // A quarter of its age: whoever asks meanwhile waits for little beside what already ran.
+                let slice = (first.since.elapsed() / 4).clamp(SHORTEST_SLICE, LONGEST_SLICE);
+                self.poll(first.pending.target(), slice);
             }
+            None => self.poll_now(),
+        }
+        if lock(&self.news.lost).is_some() {
+            shared.set(Health::Lost);
+            self.fail_all(Health::Lost);
             return Health::Lost;
         }
-        let (ended, still): (Vec<Running>, Vec<Running>) =
-            self.running.drain(..).partition(|r| r.pending.is_over());
-        self.running = still;
+        self.staging.collect();
+        let (device, queue, staging) = (&self.device, &self.queue, &mut self.staging);
+        let ended: Vec<Running> =
+            self.running.extract_if(.., |r| r.pending.advance(device, queue, staging)).collect();
+        let stray = lock(&self.news.error).take();
         for running in ended {
-            let result = running.pending.collect(&self.queue);
+            let result = running.pending.finish(&self.queue, &mut self.staging);
+            let result = match &stray {
+                Some(reason) => Err(EngineError::Validation { reason: reason.clone() }),
+                None => result,
+            };
             let _ = running.reply.send(result);
         }
-        let now = Instant::now();
-        if self.running.iter().any(|r| r.until < now) {
+        if self.running.iter().any(|r| r.since.elapsed() > JOB_DEADLINE) {
             shared.set(Health::Hung);
-            for running in self.running.drain(..) {
-                let waited = Duration::from_secs(600);
-                let _ = running.reply.send(Err(EngineError::Hung { waited, what: "running a job" }));
-            }
+            self.fail_all(Health::Hung);
             return Health::Hung;
         }
         Health::Good
+    }
+
+    /// Tells everybody who waits.
+    fn fail_all(&mut self, health: Health) {
+        let error = self.death(health);
+        for Running { pending, reply, .. } in self.running.drain(..) {
+            // Taking a mapping back can block like any other call to a device that hangs.
+            std::mem::forget(pending);
+            let _ = reply.send(Err(error.clone()));
+        }
+    }
+
+    fn death(&self, health: Health) -> EngineError {
+        match health {
+            Health::Hung => EngineError::Hung { waited: JOB_DEADLINE, what: "running a job" },
+            _ => {
+                let reason = lock(&self.news.lost).clone();
+                EngineError::Lost { reason: reason.unwrap_or_else(|| "the device was closed".to_owned()) }
+            }
+        }
+    }
+
+    /// Waits for a submission, or for all when it is not known, no longer than `at_most`.
+    fn poll(&self, index: Option<wgpu::SubmissionIndex>, at_most: Duration) {
+        let wait = |submission_index| wgpu::PollType::Wait { submission_index, timeout: Some(at_most) };
+        // wgpu panics when a driver reports a loss to a poll.
+        let polled = catch_unwind(AssertUnwindSafe(|| match self.device.poll(wait(index)) {
+            Err(wgpu::PollError::WrongSubmissionIndex(..)) => drop(self.device.poll(wait(None))),
+            // A time-out only means that the job is still running; loss comes through the callback.
+            _ => {}
+        }));
+        self.survived(polled.is_ok());
+    }
+
+    fn poll_now(&self) {
+        let polled = catch_unwind(AssertUnwindSafe(|| drop(self.device.poll(wgpu::PollType::Poll))));
+        self.survived(polled.is_ok());
+    }
+
+    fn survived(&self, ok: bool) {
+        if !ok {
+            lock(&self.news.lost).get_or_insert_with(|| "the driver failed while it was polled".to_owned());
+        }
+    }
+
+    /// Waits until callbacks have come; the device need not be idle for that.
+    pub(super) fn wait_until(&self, over: impl Fn() -> bool, what: &'static str) -> Result<(), EngineError> {
+        let began = Instant::now();
+        self.poll_now();
+        while !over() {
+            if let Some(reason) = lock(&self.news.lost).clone() {
+                return Err(EngineError::Lost { reason });
+            }
+            if began.elapsed() > MAP_DEADLINE {
+                return Err(EngineError::Hung { waited: MAP_DEADLINE, what });
+            }
+            self.poll(None, LONGEST_SLICE);
+        }
+        Ok(())
+    }
+
+    /// Waits for one submission.
+    pub(super) fn wait_for(
+        &self,
+        index: wgpu::SubmissionIndex,
+        at_most: Duration,
+    ) -> Result<(), EngineError> {
+        self.poll(Some(index), at_most);
+        match lock(&self.news.lost).clone() {
+            Some(reason) => Err(EngineError::Lost { reason }),
+            None => Ok(()),
+        }
+    }
+
+    /// Bytes from one parameter block to the next.
+    pub(super) fn param_stride(&self, bytes: u64) -> u64 {
+        bytes.next_multiple_of(self.param_align)
+    }
+
+    /// Queries for timestamps and the buffer they are resolved into; jobs follow each other on the queue and share them.
+    pub(super) fn clock(&mut self) -> Option<(wgpu::QuerySet, wgpu::Buffer)> {
+        if self.caps.timestamps && self.clock.is_none() {
+            let count = encode::TIMED_PASSES * 2;
+            let queries = self.device.create_query_set(&wgpu::QuerySetDescriptor {
+                label: None,
+                ty: wgpu::QueryType::Timestamp,
+                count,
+            });
+            let resolved = self.staging.take(&self.device, Purpose::Stamps, u64::from(count) * 8);
+            self.clock = Some((queries, resolved));
+        }
+        self.clock.clone()
     }
 
     fn create(&mut self, size: Bytes, class: BlockClass) -> Result<BlockId, EngineError> {
@@ -184,78 +345,76 @@ impl Worker {
         };
         let descriptor =
             wgpu::BufferDescriptor { label: None, size: size.0, usage, mapped_at_creation: false };
-        let device = self.device.clone();
-        let buffer = self.guarded(size, || Ok(device.create_buffer(&descriptor)))?;
+        let scopes = Scopes::push(&self.device);
+        let buffer = self.device.create_buffer(&descriptor);
+        self.check(scopes, size).inspect_err(|_| self.staging.clear())?;
         self.next_block += 1;
         let block = BlockId(self.next_block);
         self.blocks.insert(block, buffer);
         Ok(block)
     }
 
-    fn start(&mut self, job: &Job) -> Result<encode::Pending, EngineError> {
-        let peak = job.plan.cost().peak;
+    fn start(&mut self, job: &Job) -> Result<Pending, EngineError> {
+        // What an earlier call left behind is not this job's fault.
+        lock(&self.news.error).take();
         // Scopes are per thread, and every call to this device is made on this one.
-        let device = self.device.clone();
-        let scopes = Scopes::push(&device);
+        let scopes = Scopes::push(&self.device);
         let started = encode::start(self, job);
-        match (self.check(scopes, peak), started) {
-            (Ok(()), started) => started,
-            (Err(error), started) => {
-                if let Ok(pending) = started {
-                    pending.abandon();
-                }
-                // A pipeline that was made in vain must not be found again.
-                self.pipelines.clear();
-                Err(error)
+        // A slot's size is what was asked for, whatever call ran out.
+        let checked = self.check(scopes, job.plan.cost().peak);
+        match (checked, started) {
+            (Ok(()), Ok(pending)) => {
+                self.pipelines.settle();
+                Ok(pending)
+            }
+            (checked, started) => {
+                self.pipelines.take_back();
+                self.staging.clear();
+                // The driver's word explains our own.
+                Err(checked.err().or(started.err()).unwrap_or(EngineError::Validation {
+                    reason: "refused without a reason".to_owned(),
+                }))
             }
         }
     }
 
-    /// Runs calls whose errors are caught, and asks afterwards whether the device survived them: a lost one reports
-    /// nothing.
-    fn guarded<T>(
-        &self,
-        asked: Bytes,
-        calls: impl FnOnce() -> Result<T, EngineError>,
-    ) -> Result<T, EngineError> {
-        let scopes = Scopes::push(&self.device);
-        let result = calls();
-        self.check(scopes, asked)?;
-        result
-    }
-
+    /// Asks for errors, and whether the device survived: a lost one reports nothing.
     fn check(&self, scopes: Scopes, asked: Bytes) -> Result<(), EngineError> {
-        let (memory, validation) = scopes.pop();
-        let _ = self.device.poll(wgpu::PollType::Poll);
+        let (memory, other) = scopes.pop();
+        self.poll_now();
         if let Some(reason) = lock(&self.news.lost).clone() {
             return Err(EngineError::Lost { reason });
         }
         if memory.is_some() {
             return Err(AllocError::OutOfMemory { asked, tag: Tag("device") }.into());
         }
-        match validation.or_else(|| lock(&self.news.error).take()) {
+        match other.or_else(|| lock(&self.news.error).take()) {
             Some(reason) => Err(EngineError::Validation { reason }),
             None => Ok(()),
         }
     }
 }
 
-/// Error scopes for memory and for mistakes, popped in reverse.
+/// Error scopes for memory, for mistakes, and for what the driver's compiler does not like; popped in reverse.
 struct Scopes {
     memory: wgpu::ErrorScopeGuard,
     validation: wgpu::ErrorScopeGuard,
+    internal: wgpu::ErrorScopeGuard,
 }
 
 impl Scopes {
     fn push(device: &wgpu::Device) -> Self {
+        let internal = device.push_error_scope(wgpu::ErrorFilter::Internal);
         let validation = device.push_error_scope(wgpu::ErrorFilter::Validation);
         let memory = device.push_error_scope(wgpu::ErrorFilter::OutOfMemory);
-        Scopes { memory, validation }
+        Scopes { memory, validation, internal }
     }
 
     fn pop(self) -> (Option<String>, Option<String>) {
-        let memory = pollster::block_on(self.memory.pop()).map(|e| e.to_string());
-        let validation = pollster::block_on(self.validation.pop()).map(|e| e.to_string());
-        (memory, validation)
+        let take = |scope: wgpu::ErrorScopeGuard| pollster::block_on(scope.pop()).map(|e| e.to_string());
+        let memory = take(self.memory);
+        let validation = take(self.validation);
+        let internal = take(self.internal);
+        (memory, validation.or(internal))
     }
 }

@@ -1,0 +1,53 @@
+//! How does a person know that something is going on? A line on stderr that appears after a while and vanishes.
+
+use std::{
+    io::{IsTerminal as _, Write as _},
+    sync::mpsc::{self, RecvTimeoutError, Sender},
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
+
+/// What takes less than this is not worth a line.
+const PATIENCE: Duration = Duration::from_millis(300);
+const FRAME: Duration = Duration::from_millis(100);
+
+/// Shown until it is dropped.
+pub(crate) struct Progress {
+    stop: Option<Sender<()>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Progress {
+    /// Tells that `what` is going on, on a terminal, once it takes longer than a moment.
+    pub(crate) fn start(what: &'static str, wanted: bool) -> Self {
+        if !wanted || !std::io::stderr().is_terminal() {
+            return Progress { stop: None, thread: None };
+        }
+        let (stop, stopped) = mpsc::channel::<()>();
+        let show = move || {
+            let began = Instant::now();
+            let mut wait = PATIENCE;
+            let mut shown = false;
+            while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(wait) {
+                let seconds = began.elapsed().as_secs_f64();
+                let dots = ".".repeat(1 + (seconds * 3.0) as usize % 3);
+                let _ = write!(std::io::stderr(), "\r\x1b[K{what}{dots} {seconds:.1} s");
+                (shown, wait) = (true, FRAME);
+            }
+            if shown {
+                let _ = write!(std::io::stderr(), "\r\x1b[K");
+            }
+        };
+        let thread = std::thread::Builder::new().spawn(show).ok();
+        Progress { stop: Some(stop), thread }
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        drop(self.stop.take());
+        if let Some(thread) = self.thread.take() {
+            let _ = thread.join();
+        }
+    }
+}

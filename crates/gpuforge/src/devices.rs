@@ -1,0 +1,86 @@
+//! Which GPUs may be used, and in which order? Pure: an inventory and the user's lists in, positions out.
+
+use forge_detect::{
+    Inventory,
+    model::{Gpu, Usable},
+    overrides::names,
+};
+
+/// The user's lists: positions, bus ids, vendors or parts of names.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct DeviceRules {
+    /// Only these; empty allows all.
+    pub allow: Vec<String>,
+    /// Never these.
+    pub deny: Vec<String>,
+}
+
+impl DeviceRules {
+    /// Positions of the GPUs that may be used: the chosen one first, then the other usable ones by score. Empty when the
+    /// choice is the processor: a fallback chain never brings in a GPU that nobody chose.
+    pub fn order(&self, inventory: &Inventory) -> Vec<usize> {
+        let Some(best) = &inventory.best else { return Vec::new() };
+        let usable = |i: usize, g: &Gpu| {
+            i == best.index || (g.usable_for_compute == Usable::Yes && g.hidden_by.is_none())
+        };
+        let mut order: Vec<(usize, &Gpu)> =
+            inventory.gpus.iter().enumerate().filter(|(i, g)| usable(*i, g) && self.allows(*i, g)).collect();
+        order.sort_by_key(|(i, g)| (*i != best.index, std::cmp::Reverse(g.score), *i));
+        order.into_iter().map(|(i, _)| i).collect()
+    }
+
+    fn allows(&self, index: usize, gpu: &Gpu) -> bool {
+        let named = |list: &[String]| list.iter().any(|text| text.parse() == Ok(index) || names(text, gpu));
+        (self.allow.is_empty() || named(&self.allow)) && !named(&self.deny)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forge_detect::model::{Best, Vendor};
+
+    use super::*;
+
+    fn machine() -> Inventory {
+        let gpu = |vendor, name: &str, score, usable| Gpu {
+            vendor: Some(vendor),
+            name: Some(name.to_owned()),
+            score: Some(score),
+            usable_for_compute: usable,
+            ..Gpu::default()
+        };
+        let gpus = vec![
+            gpu(Vendor::Intel, "UHD 770", 20, Usable::Yes),
+            gpu(Vendor::Nvidia, "RTX 3090", 60, Usable::Yes),
+            gpu(Vendor::Nvidia, "RTX 4090", 70, Usable::Yes),
+            gpu(Vendor::Other, "llvmpipe", 0, Usable::No),
+        ];
+        Inventory { gpus, best: Some(Best { index: 2, ..Best::default() }), ..Inventory::default() }
+    }
+
+    fn order(allow: &[&str], deny: &[&str]) -> Vec<usize> {
+        let list = |items: &[&str]| items.iter().map(|i| (*i).to_owned()).collect();
+        DeviceRules { allow: list(allow), deny: list(deny) }.order(&machine())
+    }
+
+    #[test]
+    fn the_chosen_one_comes_first_and_lists_are_obeyed() {
+        assert_eq!(order(&[], &[]), [2, 1, 0]);
+        assert_eq!(order(&["nvidia"], &[]), [2, 1]);
+        assert_eq!(order(&[], &["4090"]), [1, 0]);
+        assert_eq!(order(&["0", "RTX"], &["3090"]), [2, 0]);
+        assert_eq!(order(&["voodoo"], &[]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn nobody_chose_a_gpu_so_none_is_in_the_chain() {
+        let nothing = Inventory { best: None, ..machine() };
+        assert_eq!(DeviceRules::default().order(&nothing), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn a_software_adapter_is_used_only_when_it_was_chosen() {
+        let named = Inventory { best: Some(Best { index: 3, ..Best::default() }), ..machine() };
+        assert_eq!(DeviceRules::default().order(&named).first(), Some(&3));
+    }
+}
