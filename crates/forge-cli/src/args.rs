@@ -12,7 +12,7 @@ that over the settings file, that over the default.";
 
 /// Finds the compute a machine has and says what to use and why.
 #[derive(Debug, Parser)]
-#[command(name = "gpuforge", version, about, after_help = AFTER_HELP, max_term_width = 100)]
+#[command(name = "gpuforge", version, about = "Finds the compute a machine has and says what to use and why", after_help = AFTER_HELP, max_term_width = 100)]
 #[command(disable_help_subcommand = true)]
 pub(crate) struct Args {
     /// Print one JSON document instead of text.

@@ -7,7 +7,10 @@ use anstyle::{AnsiColor, Style};
 use anyhow::Result;
 use serde::Serialize;
 
-use crate::args::When;
+use crate::{
+    args::When,
+    format::{width, wrap},
+};
 
 /// Where and how to print.
 pub(crate) struct Output {
@@ -81,9 +84,14 @@ impl Output {
     fn talk(&self, style: Style, label: &str, message: &str, hint: Option<&str>) {
         let mut err =
             AutoStream::new(io::stderr().lock(), self.choice(io::IsTerminal::is_terminal(&io::stderr())));
-        let _ = writeln!(err, "{style}{label}:{style:#} {message}");
+        // A person reads lines that fit; a program reads one line a message.
+        let fit = |text: &str, label: &str| match io::IsTerminal::is_terminal(&io::stderr()) {
+            true => wrap(&format!("{label}: {text}"), 0, width()).split_off(label.len() + 1),
+            false => format!(" {text}\n"),
+        };
+        let _ = write!(err, "{style}{label}:{style:#}{}", fit(message, label));
         if let Some(hint) = hint {
-            let _ = writeln!(err, "{DIM}hint:{DIM:#} {hint}");
+            let _ = write!(err, "{DIM}hint:{DIM:#}{}", fit(hint, "hint"));
         }
     }
 

@@ -127,8 +127,11 @@ impl Store {
     /// Keeps an entry and drops the least recently used beyond [`KEEP`].
     pub fn store(&self, fingerprint: &str, detected: &Detected, now: SystemTime) -> io::Result<()> {
         use io::Write as _;
-        let entry =
-            Entry { fingerprint: fingerprint.to_owned(), created_ms: unix_ms(now), detected: detected.clone() };
+        let entry = Entry {
+            fingerprint: fingerprint.to_owned(),
+            created_ms: unix_ms(now),
+            detected: detected.clone(),
+        };
         fs::create_dir_all(&self.dir)?;
         let mut file = tempfile::Builder::new().prefix(".detect-").tempfile_in(&self.dir)?;
         file.write_all(&encode(&entry)?)?;

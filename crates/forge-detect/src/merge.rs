@@ -82,7 +82,7 @@ fn merge_gpus(into: &mut Vec<Gpu>, from: Vec<Gpu>) {
     for (gpu, place) in from.into_iter().zip(placed) {
         match place.and_then(|i| into.get_mut(i)) {
             Some(known) => fill(known, gpu),
-            None => into.push(gpu),
+            None => into.push(Gpu { name_from: gpu.evidence, ..gpu }),
         }
     }
 }
@@ -209,14 +209,16 @@ fn fill(known: &mut Gpu, other: Gpu) {
     let better_name = match (&known.name, &other.name) {
         (None, _) => true,
         (Some(_), Some(_)) => {
-            let rank = |g: &Gpu| (!named_by_arch(g), !g.name_truncated, g.evidence >= Evidence::Opened);
-            rank(&other) > rank(known)
+            let rank =
+                |g: &Gpu, from: Evidence| (!named_by_arch(g), !g.name_truncated, from >= Evidence::Opened);
+            rank(&other, other.evidence) > rank(known, known.name_from)
         }
         (Some(_), None) => false,
     };
     if better_name && other.name.is_some() {
         known.name.clone_from(&other.name);
         known.name_truncated = other.name_truncated;
+        known.name_from = other.evidence;
     }
     // A driver that opened the device states its version; a kernel module's bare name gives way to it.
     let names_module = known.driver_version.is_some() && known.driver_version == known.kernel_driver;
@@ -292,6 +294,19 @@ mod tests {
         assert_eq!(merged.gpus[0].name.as_deref(), Some("NVIDIA GeForce RTX 4070 Ti"));
         assert_eq!(merged.gpus[0].memory_bytes, Some(8 << 30));
         assert_eq!(merged.gpus[0].sources, ["a", "b"]);
+    }
+
+    #[test]
+    fn a_drivers_name_wins_over_a_lists_whatever_came_between() {
+        let bus = Some("0000:01:00.0");
+        let mut cut = gpu(Vendor::Nvidia, "NVIDIA RTX A2000 Lap...", bus, "nvidia-smi", 0);
+        cut.name_truncated = true;
+        cut.judge(Usable::Yes, Evidence::Opened, "listed by the driver");
+        let listed = gpu(Vendor::Nvidia, "GA107GLM [RTX A2000 Mobile]", bus, "lspci", 1);
+        let mut opened = gpu(Vendor::Nvidia, "NVIDIA RTX A2000 Laptop GPU", bus, "vulkaninfo", 2);
+        opened.judge(Usable::Yes, Evidence::Opened, "opened");
+        let merged = merge([cut, listed, opened].into_iter().map(|g| report("r", vec![g])).collect());
+        assert_eq!(merged.gpus[0].name.as_deref(), Some("NVIDIA RTX A2000 Laptop GPU"));
     }
 
     #[test]

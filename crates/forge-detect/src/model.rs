@@ -182,6 +182,9 @@ pub struct Gpu {
     /// Which sources spoke of it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
+    /// How sure the source of the name was; merging keeps the surest.
+    #[serde(skip)]
+    pub name_from: Evidence,
     /// Byte offset of the first mention in pasted text; orders the result, never printed.
     #[serde(skip)]
     pub at: usize,

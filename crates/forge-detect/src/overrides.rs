@@ -108,8 +108,10 @@ pub fn wish(text: &str, gpus: &[Gpu]) -> Wish {
     }
     let position = text.strip_prefix("gpu").unwrap_or(text).trim_start_matches(':').parse::<usize>().ok();
     // "4090" is a model, not a position, on any machine with fewer GPUs.
-    if let Some(position) = position.filter(|p| *p < gpus.len()) {
-        return Wish::Gpu(position);
+    match position {
+        Some(position) if position < gpus.len() => return Wish::Gpu(position),
+        Some(position) if position < 100 => return Wish::Nothing(text.to_owned()),
+        _ => {}
     }
     // Among several that fit, the one that would be chosen anyway.
     let mut fitting: Vec<(usize, &Gpu)> = gpus.iter().enumerate().filter(|(_, g)| names(text, g)).collect();

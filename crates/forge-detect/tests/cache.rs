@@ -107,7 +107,11 @@ fn another_version_is_ignored_with_a_warning_that_names_both() {
     let text = fs::read_to_string(&path).unwrap().replacen("gpuforge-cache 1 ", "gpuforge-cache 9 ", 1);
     fs::write(&path, text).unwrap();
     let Lookup::Miss(Some(warning)) = store.lookup("a", now) else { panic!("hit") };
-    assert!(warning.message.contains("version 9") && warning.message.contains("writes 1"), "{}", warning.message);
+    assert!(
+        warning.message.contains("version 9") && warning.message.contains("writes 1"),
+        "{}",
+        warning.message
+    );
 }
 
 #[test]
@@ -134,7 +138,8 @@ fn at_most_eight_fingerprints_stay_and_the_least_recently_used_goes() {
     }
     assert!(is_hit(&store.lookup("print 0", at(500))), "used again");
     store.store("print 8", &detected("x"), at(600)).unwrap();
-    let left: Vec<bool> = (0..=KEEP as u64).map(|i| is_hit(&store.lookup(&format!("print {i}"), at(700)))).collect();
+    let left: Vec<bool> =
+        (0..=KEEP as u64).map(|i| is_hit(&store.lookup(&format!("print {i}"), at(700)))).collect();
     assert_eq!(left.iter().filter(|l| **l).count(), KEEP);
     assert!(left[0] && !left[1] && left[8], "{left:?}");
 }

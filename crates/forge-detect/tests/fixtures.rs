@@ -1,5 +1,13 @@
 //! Does every format survive its traps? One folder a format, one invented text a trap; `merged/` holds texts of several
 //! formats that speak of one machine.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails loudly and says what it skipped"
+)]
 
 use std::{
     collections::BTreeSet,

@@ -1,4 +1,12 @@
 //! Can any text make a reader panic or hang? Arbitrary input, damaged fixtures, and a mebibyte of every hostile shape.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test fails loudly and says what it skipped"
+)]
 
 use std::{
     fs,
@@ -10,8 +18,8 @@ use std::{
 use forge_detect::{from_text, text::FORMATS};
 use proptest::prelude::*;
 
-/// For a mebibyte in a debug build on a slow, shared machine; a linear reader needs a tenth of it.
-const BOUND: Duration = Duration::from_secs(10);
+/// For a mebibyte in a debug build on a slow, shared machine; all readers together need a quarter of it.
+const BOUND: Duration = Duration::from_secs(30);
 const MEBIBYTE: usize = 1 << 20;
 
 /// Every fixture: where it is, and its text.
@@ -125,76 +133,95 @@ proptest! {
         }
         read(&format!("{}{b}", &a[..at]));
     }
+
+    #[test]
+    fn cut_anywhere(text in fixture(), cut in any::<prop::sample::Index>()) {
+        from_text(&text.as_bytes()[..cut.index(text.len())]);
+    }
 }
 
 /// A paste may end anywhere.
 #[test]
-fn fixtures_cut_at_every_length() {
-    for (_, text) in FIXTURES.iter() {
-        // Small ones at every byte, larger ones at some four hundred places.
-        let step = (text.len() / 400).max(1);
-        for end in (0..text.len()).step_by(step).filter(|end| text.is_char_boundary(*end)) {
+fn short_fixtures_cut_at_every_length() {
+    for (_, text) in FIXTURES.iter().filter(|(_, text)| text.len() < 300) {
+        for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
             read(&text[..end]);
-            from_text(&text.as_bytes()[..end]);
         }
     }
 }
 
-/// Runs `text` through every reader against the clock.
+/// Runs `text` through all readers against the clock.
 fn within_bound(what: &str, text: &str) {
-    let mut slow = Vec::new();
-    for format in &FORMATS {
-        let started = Instant::now();
-        (format.parse)(text);
-        if started.elapsed() > BOUND {
-            slow.push(format!("{}: {:?}", format.name, started.elapsed()));
-        }
-    }
     let started = Instant::now();
     from_text(text.as_bytes());
-    if started.elapsed() > BOUND {
-        slow.push(format!("all together: {:?}", started.elapsed()));
-    }
-    assert!(slow.is_empty(), "{} bytes of {what:?} took too long: {slow:?}", text.len());
+    let took = started.elapsed();
+    assert!(took < BOUND, "{} bytes of {what:?} took {took:?}", text.len());
 }
 
 #[test]
 fn deep_nesting_does_not_overflow_the_stack() {
-    for open in [
-        "[",
-        "{\"a\":",
-        "{\"card0\":",
-        "[{\"device_name\":[",
-        "<a>",
-        "<nvidia_smi_log><gpu>",
-        "==> a <==\n[",
-        "(",
-        "| ",
-    ] {
-        within_bound(open, &open.repeat(100_000));
+    for open in ["[", "{\"a\":", "{\"card0\":[", "<a>", "<nvidia_smi_log><gpu>", "==> a <==\n["] {
+        let text = open.repeat(100_000);
+        within_bound(open, &text);
+        for format in &FORMATS {
+            (format.parse)(&text);
+        }
     }
 }
 
 #[test]
 fn very_long_lines_are_read_in_time() {
-    for unit in [
-        "a", " ", "|", "[", "]", ":", ": ", ",", "/", "\"", "\\", "<", "&", "=", ".", "0", "+-", "- ", "\t",
-        "😀", "a, ", "[a:", "GPU ",
-    ] {
+    for unit in ["| ", "[", ": ", ", ", "/", "\"", "<", "&", "==> ", "0", "😀", "GPU 0: "] {
         within_bound(unit, &unit.repeat(MEBIBYTE / unit.len()));
     }
 }
 
+/// One line of every format, over and over: what a reader keeps of it must not be searched line by line.
 #[test]
 fn repeated_lines_are_read_in_time() {
-    let lines: std::collections::BTreeSet<&str> =
-        FIXTURES.iter().flat_map(|(_, text)| text.lines()).filter(|l| l.len() > 3).collect();
-    // All lines take minutes; every reader has an anchor among each hundred of them.
-    for line in lines.iter().step_by(29) {
-        let unit = format!("{line}\n");
-        let text = unit.repeat(MEBIBYTE / 4 / unit.len());
-        let started = Instant::now();
-        from_text(text.as_bytes());
-        assert!(started.elapsed() < BOUND, "{} bytes of {line:?}: {:?}", text.len(), started.elapsed());
+    for format in &FORMATS {
+        let own = |(path, _): &&(String, String)| path.contains(&format!("fixtures/{}/", format.name));
+        let (_, text) = FIXTURES.iter().find(own).unwrap();
+        within_bound(format.name, &text.repeat(MEBIBYTE / text.len() + 1));
+    }
+}
+
+/// Devices that all differ: the lists grow, and two of them must not be compared each with each.
+#[test]
+fn endless_lists_of_devices_are_read_in_time() {
+    let bus = |n: u32| format!("{:04x}:{:02x}:{:02x}.{}", n >> 16, n >> 8 & 0xff, n >> 3 & 0x1f, n & 7);
+    let rows: [&dyn Fn(u32) -> String; 8] = [
+        &|n| {
+            format!(
+                "{} VGA compatible controller [0300]: NVIDIA Corporation X{n} [10de:{:04x}]\n",
+                bus(n),
+                n & 0xffff
+            )
+        },
+        &|n| {
+            format!(
+                "| {} GPU{n} Off | 0000{} Off | 0 |\n| N/A | 1MiB / {n}MiB | 0% Default |\n",
+                n % 999,
+                bus(n)
+            )
+        },
+        &|n| {
+            format!("GPU {n}: NVIDIA X{n} (UUID: GPU-{n:08x})\n  MIG 1g.{n}gb Device {n}: (UUID: MIG-{n})\n")
+        },
+        &|n| format!("{n}, NVIDIA X{n}, 0000{}, {n} MiB\n", bus(n)),
+        &|n| format!("GPU 0000{}\n    Product Name : X{n}\n    MIG Device\n        Index : {n}\n", bus(n)),
+        &|n| format!("<gpu id=\"0000{}\"><product_name>X{n}</product_name><a{n}>\n", bus(n)),
+        &|n| format!("Model: NVIDIA X{n}\nBus Location: {}\n", bus(n)),
+        &|n| format!("Unable to determine the device handle for GPU{}: {}: Error {n}\n", n % 999, bus(n)),
+    ];
+    let mut all = "| NVIDIA-SMI 1.0 |\nNVSMI LOG\n<nvidia_smi_log>\nname, x\n".to_owned();
+    for row in rows {
+        let start = all.len();
+        all.extend((0..).map(row).take(MEBIBYTE / 8 / row(1).len()));
+        assert!(all.len() > start);
+    }
+    within_bound("devices of all formats", &all);
+    for row in rows {
+        within_bound(&row(1), &(0..).map(row).take(MEBIBYTE / 2 / row(1).len()).collect::<String>());
     }
 }

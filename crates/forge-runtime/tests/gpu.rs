@@ -44,7 +44,10 @@ fn the_gpu_engine_conforms() {
 
 #[test]
 fn an_adapter_that_is_not_there_is_said() {
-    let error = GpuOpener { choice: AdapterChoice::Name("voodoo 2".into()) }.open().err().unwrap();
+    let error = GpuOpener { choice: AdapterChoice::Name("voodoo 2".into()), ..GpuOpener::default() }
+        .open()
+        .err()
+        .unwrap();
     assert!(matches!(&error, EngineError::Unavailable { reason } if reason.contains("voodoo 2")), "{error}");
 }
 

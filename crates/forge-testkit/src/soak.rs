@@ -227,28 +227,29 @@ impl Report {
     /// Both tables.
     pub fn table(&self) -> String {
         let mut out = format!(
-            "{:<28} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6}\n",
+            "{:<34} {:>8} {:>8} {:>8} {:>8} {:>8} {:>6}\n",
             "engine", "runs", "device", "cpu", "faults", "opened", "wrong"
         );
         for engine in &self.engines {
             let EngineReport { name, runs, device, cpu, faults, opened, wrong } = engine;
             let wrong = wrong.len();
             let _ =
-                writeln!(out, "{name:<28} {runs:>8} {device:>8} {cpu:>8} {faults:>8} {opened:>8} {wrong:>6}");
+                writeln!(out, "{name:<34} {runs:>8} {device:>8} {cpu:>8} {faults:>8} {opened:>8} {wrong:>6}");
         }
         let _ = writeln!(
             out,
-            "\n{:<22} {:>9} {:>9} {:>9} {:>8} {:>12} {:>9}  verdict",
-            "figure", "first", "last", "most", "samples", "slope/min", "limit"
+            "\n{:<22} {:>9} {:>9} {:>9} {:>8} {:>10} {:>8} {:>6}  verdict",
+            "figure", "first", "last", "most", "samples", "slope/min", "noise", "limit"
         );
         for (name, trend) in self.trends() {
             let number = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{v:.1}"));
             let (first, last, most) =
                 (trend.range.map(|r| r.0), trend.range.map(|r| r.1), trend.range.map(|r| r.2));
             let slope = trend.slope.map_or("-".to_owned(), |s| format!("{s:+.3}"));
+            let noise = trend.noise.map_or("-".to_owned(), |n| format!("±{n:.3}"));
             let _ = writeln!(
                 out,
-                "{name:<22} {:>9} {:>9} {:>9} {:>8} {slope:>12} {:>9.1}  {:?}",
+                "{name:<22} {:>9} {:>9} {:>9} {:>8} {slope:>10} {noise:>8} {:>6.1}  {:?}",
                 number(first),
                 number(last),
                 number(most),

@@ -3,9 +3,9 @@
 /// What a slope says.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Verdict {
-    /// Within its limit, or falling.
+    /// Within its limit, within its noise, or falling.
     Flat,
-    /// Above its limit.
+    /// Above its limit, and by more than noise explains.
     Growing,
     /// Too few samples, or the figure cannot be had here.
     Unknown,
@@ -16,6 +16,8 @@ pub enum Verdict {
 pub struct Trend {
     /// Per minute; `None` with fewer than [`LEAST_SAMPLES`].
     pub slope: Option<f64>,
+    /// How far off the slope may be: twice its standard error, per minute.
+    pub noise: Option<f64>,
     /// First, last and largest of all samples.
     pub range: Option<(f64, f64, f64)>,
     /// Samples in the second half.
@@ -34,8 +36,10 @@ impl Trend {
         let value = |sample: Option<&(f64, f64)>| sample.map(|(_, v)| *v);
         let most = samples.iter().map(|(_, v)| *v).reduce(f64::max);
         let range = value(samples.first()).zip(value(samples.last())).zip(most);
+        let line = (half.len() >= LEAST_SAMPLES).then(|| fit(half)).flatten();
         Trend {
-            slope: (half.len() >= LEAST_SAMPLES).then(|| slope(half)).flatten().map(|s| s * 60.0),
+            slope: line.map(|(slope, _)| slope * 60.0),
+            noise: line.map(|(_, error)| 2.0 * error * 60.0),
             range: range.map(|((first, last), most)| (first, last, most)),
             samples: half.len(),
             limit,
@@ -44,23 +48,24 @@ impl Trend {
 
     /// Flat, growing, or not known.
     pub fn verdict(&self) -> Verdict {
-        match self.slope {
+        match self.slope.zip(self.noise) {
             None => Verdict::Unknown,
-            Some(slope) if slope <= self.limit => Verdict::Flat,
+            Some((slope, noise)) if slope <= self.limit || slope <= noise => Verdict::Flat,
             Some(_) => Verdict::Growing,
         }
     }
 }
 
-/// Least squares; `None` when all samples are of one moment.
-pub fn slope(samples: &[(f64, f64)]) -> Option<f64> {
+/// Least squares: the slope and its standard error; `None` when all samples are of one moment.
+pub fn fit(samples: &[(f64, f64)]) -> Option<(f64, f64)> {
     let n = samples.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| samples.iter().map(of).sum::<f64>() / n;
     let (x, y) = (mean(|s| s.0), mean(|s| s.1));
-    let (across, along) = samples.iter().fold((0.0, 0.0), |(across, along), (sx, sy)| {
-        (across + (sx - x) * (sx - x), along + (sx - x) * (sy - y))
-    });
-    (across > 0.0).then(|| along / across)
+    let sum = |of: &dyn Fn(f64, f64) -> f64| samples.iter().map(|s| of(s.0 - x, s.1 - y)).sum::<f64>();
+    let across = sum(&|dx, _| dx * dx);
+    let slope = (across > 0.0).then(|| sum(&|dx, dy| dx * dy) / across)?;
+    let left = sum(&|dx, dy| (dy - slope * dx).powi(2));
+    Some((slope, (left / (n - 2.0).max(1.0) / across).sqrt()))
 }
 
 #[cfg(test)]
@@ -75,10 +80,20 @@ mod tests {
 
     #[test]
     fn the_slope_of_a_line_is_found_in_noise() {
-        assert_eq!(slope(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]), Some(2.0));
-        assert_eq!(slope(&[(1.0, 1.0), (1.0, 2.0)]), None);
-        let found = slope(&line(0.1, 5.0)).unwrap();
-        assert!((found - 0.1).abs() < 0.01, "{found}");
+        assert_eq!(fit(&[(0.0, 1.0), (1.0, 3.0), (2.0, 5.0)]), Some((2.0, 0.0)));
+        assert_eq!(fit(&[(1.0, 1.0), (1.0, 2.0)]), None);
+        let (slope, error) = fit(&line(0.1, 5.0)).unwrap();
+        assert!((slope - 0.1).abs() < 3.0 * error && error < 0.01, "{slope} ± {error}");
+    }
+
+    #[test]
+    fn a_slope_within_its_noise_is_flat() {
+        // Eight samples that jump about: a steep line, and no reason to believe in it.
+        let few = [0.0, 9.0, 2.0, 8.0, 1.0, 9.0, 5.0, 9.0].map(|v| v + 100.0);
+        let samples: Vec<(f64, f64)> = (0..16).map(f64::from).zip(few.into_iter().chain(few)).collect();
+        let trend = Trend::of(&samples, 0.5);
+        assert!(trend.slope.unwrap() > 0.5 && trend.verdict() == Verdict::Flat, "{trend:?}");
+        assert_eq!(Trend::of(&line(0.1, 5.0), 0.5).verdict(), Verdict::Growing, "many samples tell");
     }
 
     #[test]

@@ -120,7 +120,12 @@ pub const PROBES: &[Probe] = &[
         name: "sysctl",
         asks: "macOS for the processor's cores, caches and memory",
         wanted: |_| true,
-        source: Source::Tool { program: "sysctl", folder: "/usr/sbin", args: &["hw", "machdep.cpu"], format: "sysctl" },
+        source: Source::Tool {
+            program: "sysctl",
+            folder: "/usr/sbin",
+            args: &["hw", "machdep.cpu"],
+            format: "sysctl",
+        },
     },
     #[cfg(windows)]
     Probe {

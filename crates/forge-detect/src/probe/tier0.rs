@@ -35,11 +35,12 @@ fn pci_devices(files: &dyn Files) -> Report {
     for name in files.list(PCI) {
         let at = |file: &str| format!("{PCI}/{name}/{file}");
         let class = files.read(&at("class")).and_then(|c| parse_class(&c));
-        if !class.is_some_and(pci::is_gpu_class) {
-            continue;
-        }
+        let Some(class) = class.filter(|c| pci::is_gpu_class(*c)) else { continue };
         let id = |file: &str| files.read(&at(file)).and_then(|text| pci::id16(&text));
         let (Some(vendor), Some(device)) = (id("vendor"), id("device")) else { continue };
+        if !pci::is_gpu(class, Some(vendor), "") {
+            continue;
+        }
         let mut gpu =
             pci_gpu(&name, vendor, device, files.link(&at("driver")), files.link(&at("physfn")).is_some());
         let bytes = |file: &str| files.read(&at(file)).and_then(|text| text.trim().parse::<u64>().ok());
@@ -59,7 +60,9 @@ fn parse_class(text: &str) -> Option<u32> {
 /// One PCI device as the kernel lists it; pure.
 fn pci_gpu(address: &str, vendor: u16, device: u16, driver: Option<String>, virtual_function: bool) -> Gpu {
     let name = pci::device_name(vendor, device);
-    let console = pci::console_only(Some(vendor), "");
+    // WSL shows the host's GPU as an adapter of Microsoft's; what it can do, the drivers inside know.
+    let wsl = pci::is_wsl_gpu(Some(vendor), &format!("{device:04x}"));
+    let console = pci::console_only(Some(vendor), "").filter(|_| !wsl);
     let mut gpu = Gpu::of(Some(pci::vendor(u32::from(vendor))), "pci");
     gpu.bus_id = pci::bus_id(address);
     gpu.pci_id = Some(pci::pci_id(vendor, device));
@@ -67,12 +70,13 @@ fn pci_gpu(address: &str, vendor: u16, device: u16, driver: Option<String>, virt
     gpu.kind = match console {
         Some(chip) if chip.emulated => GpuType::Virtual,
         Some(_) => GpuType::Integrated,
-        None if virtual_function => GpuType::Virtual,
+        None if virtual_function || wsl => GpuType::Virtual,
         None => families::classify(gpu.vendor, name, Some(device), None, gpu.bus_id.as_deref())
             .unwrap_or_default(),
     };
     match (console, driver.as_deref()) {
         (Some(chip), _) => gpu.judge(Usable::No, Evidence::Bound, chip.what),
+        (None, _) if wsl => gpu.judge(Usable::Unknown, Evidence::Bound, "WSL's view of the host's GPU"),
         (None, None) => gpu.judge(Usable::No, Evidence::Bound, "no kernel driver is bound to it"),
         (None, Some(driver)) => match judge_driver(driver) {
             Some((usable, why)) => gpu.judge(usable, Evidence::Bound, why),
@@ -219,6 +223,19 @@ mod tests {
         assert!(gpu.pci_name.as_deref().is_some_and(|n| n.contains("A100")), "{:?}", gpu.pci_name);
         let unbound = &read(&tree(None, &[]))[0].gpus[0];
         assert_eq!(unbound.usable_for_compute, Usable::No);
+    }
+
+    #[test]
+    fn an_npu_is_no_gpu_and_wsl_shows_the_hosts() {
+        let device = |class: &str, vendor: &str, device: &str| {
+            let at = "/sys/bus/pci/devices/0000:00:0b.0";
+            let files = [("class", class), ("vendor", vendor), ("device", device)];
+            let files = files.map(|(f, t)| (format!("{at}/{f}"), t.to_owned()));
+            RecordedFiles { files: files.into(), ..RecordedFiles::default() }
+        };
+        assert_eq!(read(&device("0x120000", "0x8086", "0x7d1d"))[0].gpus, []);
+        let wsl = &read(&device("0x030200", "0x1414", "0x008e"))[0].gpus[0];
+        assert_eq!((wsl.kind, wsl.usable_for_compute), (GpuType::Virtual, Usable::Unknown));
     }
 
     #[test]

@@ -38,7 +38,7 @@ pub(crate) fn parse(text: &str) -> Option<Report> {
     let mut rows = Rows { report: Report::of(KIND), seen: HashSet::new() };
     let mut header: Option<Vec<String>> = None;
     let mut recognised = false;
-    for (at, line) in lines_at(text) {
+    for (at, line) in lines_at(text).filter(|(_, line)| !line.is_empty()) {
         let cells = cells(line);
         if let Some(names) = header_names(&cells) {
             recognised = true;
@@ -57,7 +57,7 @@ pub(crate) fn parse(text: &str) -> Option<Report> {
 
 /// Does the text hold a header line of this format?
 pub(crate) fn has_header(text: &str) -> bool {
-    text.lines().any(|line| header_names(&cells(line)).is_some())
+    text.lines().any(|line| !line.is_empty() && header_names(&cells(line)).is_some())
 }
 
 /// Cells of a line, without what quotes it.

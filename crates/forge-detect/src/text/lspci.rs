@@ -77,7 +77,8 @@ pub(crate) fn parse(text: &str) -> Option<Report> {
     while let Some((at, line)) = lines.next() {
         let mut line = line;
         // A narrow screen broke the line inside a name's bracket.
-        if line.matches('[').count() > line.matches(']').count()
+        if line.contains('[')
+            && line.matches('[').count() > line.matches(']').count()
             && let Some((_, next)) = lines.peek()
             && !next.starts_with(['\t', ' '])
             && device_lines(line).next().is_some_and(|l| Entry::parse(l).is_some())
@@ -87,7 +88,12 @@ pub(crate) fn parse(text: &str) -> Option<Report> {
             line = &joined;
             lines.next();
         }
-        for line in device_lines(line) {
+        if line.contains('.') {
+            for line in device_lines(line) {
+                list.line(line, at);
+            }
+        } else {
+            // No address without a dot.
             list.line(line, at);
         }
     }

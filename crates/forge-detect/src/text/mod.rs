@@ -4,7 +4,7 @@
 //! pasted together are all read, and prose, prompts and cut-off ends do no harm. It returns `None` when it
 //! recognises nothing. Arbitrary bytes never panic (tests/fuzz.rs).
 
-use crate::model::{Evidence, Gpu, Report, Usable};
+use crate::model::{Evidence, Gpu, Report, Usable, Warning};
 
 mod clinfo;
 mod csv;
@@ -90,7 +90,27 @@ pub fn reports(text: &str) -> Vec<Report> {
         reports.push(report);
     }
     adopt_lost(&mut reports);
+    for report in &mut reports {
+        shorten(report);
+    }
     reports
+}
+
+/// More GPUs than any machine has. Comparing the devices of two reports takes the product of their numbers: this bounds
+/// it, whatever was pasted.
+const MOST_GPUS: usize = 256;
+
+/// Keeps the first devices of an endless list, and says so.
+fn shorten(report: &mut Report) {
+    let listed = report.gpus.len();
+    if listed > MOST_GPUS {
+        report.gpus.truncate(MOST_GPUS);
+        report.warnings.push(Warning {
+            source: report.kind.clone(),
+            message: format!("the text lists {listed} GPUs; the first {MOST_GPUS} are kept"),
+            hint: Some("paste the output of one machine at a time".to_owned()),
+        });
+    }
 }
 
 /// `nvidia-smi` names lost GPUs before its list, its log or its rows too: they belong there, not in a report alone.
@@ -177,6 +197,14 @@ pub(crate) fn present(cell: &str) -> Option<&str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_endless_list_is_cut_with_a_warning() {
+        let text: String = (0..300).map(|n| format!("GPU {n}: Tesla T4 (UUID: GPU-{n:08x}1)\n")).collect();
+        let report = reports(&text).remove(0);
+        assert_eq!((report.gpus.len(), report.warnings.len()), (MOST_GPUS, 1));
+        assert!(report.warnings[0].message.contains("300 GPUs"));
+    }
 
     #[test]
     fn sizes_and_sentinels() {

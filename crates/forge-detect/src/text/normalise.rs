@@ -78,15 +78,16 @@ fn unmark(text: String) -> String {
         let inner = inner.strip_prefix('/').unwrap_or(inner);
         let length = inner.bytes().take(16).take_while(u8::is_ascii_alphanumeric).count();
         let name = inner.get(..length).unwrap_or("");
+        let tag = mark.starts_with('<') && TAGS.contains(&name);
         // A tag ends on its line, soon.
-        let end = mark.bytes().take(400).take_while(|b| *b != b'\n').position(|b| b == b'>');
-        match end {
-            Some(end) if mark.starts_with('<') && TAGS.contains(&name) => {
+        let end = || mark.bytes().take(400).take_while(|b| *b != b'\n').position(|b| b == b'>');
+        match tag.then(end).flatten() {
+            Some(end) => {
                 let line_end = LINE_ENDS.contains(&name);
                 out.push_str(if line_end { "\n" } else { "" });
                 rest = mark.get(end + 1..).unwrap_or("");
             }
-            _ => {
+            None => {
                 let (one, tail) = mark.split_at_checked(1).unwrap_or((mark, ""));
                 out.push_str(one);
                 rest = tail;

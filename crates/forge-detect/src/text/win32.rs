@@ -38,6 +38,13 @@ fn field(line: &str) -> Option<(&str, String)> {
     Some((known, value.trim_matches('"').replace("\\\\", "\\").replace("\\u0026", "&")))
 }
 
+/// Adapters that only carry a picture to another machine.
+fn is_remote(name: &str) -> bool {
+    ["Remote Display", "Mirage", "Citrix", "DameWare", "Indirect Display"]
+        .iter()
+        .any(|word| name.contains(word))
+}
+
 #[derive(Default)]
 struct Adapter {
     name: Option<String>,
@@ -82,7 +89,9 @@ impl Adapter {
             None => name.as_deref().and_then(pci::vendor_in_name).unwrap_or(Vendor::Other),
         };
         let mut gpu = Gpu::of(Some(vendor), KIND);
+        let remote = name.as_deref().is_some_and(is_remote);
         gpu.kind = match console {
+            _ if remote => GpuType::Virtual,
             _ if name.as_deref().is_some_and(families::is_software_name) => GpuType::Software,
             Some(chip) if chip.emulated => GpuType::Virtual,
             Some(_) => GpuType::Integrated,
@@ -94,6 +103,7 @@ impl Adapter {
         gpu.at = self.at;
         match (console, self.status.as_deref()) {
             (Some(chip), _) => gpu.judge(Usable::No, Evidence::Bound, chip.what),
+            (None, _) if remote => gpu.judge(Usable::No, Evidence::Bound, "an adapter of a remote session"),
             (None, Some(bad)) if bad != "OK" => {
                 gpu.judge(Usable::No, Evidence::Failed, format!("Windows reports its status as {bad}"));
             }
@@ -133,6 +143,9 @@ mod tests {
         let list = "Name : Intel(R) UHD Graphics 630\r\nPNPDeviceID : PCI\\VEN_8086&DEV_3E92&X\r\nStatus : Error\r\n";
         let gpus = parse(list).unwrap().gpus;
         assert_eq!((gpus[0].kind, gpus[0].usable_for_compute), (GpuType::Integrated, Usable::No));
+        let remote =
+            "Name : Microsoft Remote Display Adapter\nPNPDeviceID : SWD\\REMOTEDISPLAYENUM\nStatus : OK\n";
+        assert_eq!(parse(remote).unwrap().gpus[0].usable_for_compute, Usable::No);
         assert_eq!(parse("Name : something\nStatus : OK"), None);
     }
 }
