@@ -1,4 +1,5 @@
 //! The peer of `bench first-result`: what a hand-written program does to run one small kernel, and nothing else.
+#![allow(clippy::print_stdout, reason = "a binary: printing is its job")]
 
 use wgpu::util::DeviceExt as _;
 
@@ -42,14 +43,14 @@ fn main() -> anyhow::Result<()> {
     };
     let out = buffer(wgpu::BufferUsages::STORAGE | wgpu::BufferUsages::COPY_SRC);
     let readable = buffer(wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST);
-    let entry = |(binding, buffer): (u32, &wgpu::Buffer)| wgpu::BindGroupEntry {
-        binding,
-        resource: wgpu::BindingResource::Buffer(buffer.as_entire_buffer_binding()),
-    };
     let group = device.create_bind_group(&wgpu::BindGroupDescriptor {
         label: None,
         layout: &pipeline.get_bind_group_layout(0),
-        entries: &[entry((0, &params)), entry((1, &a)), entry((2, &out))],
+        entries: &[
+            wgpu::BindGroupEntry { binding: 0, resource: params.as_entire_binding() },
+            wgpu::BindGroupEntry { binding: 1, resource: a.as_entire_binding() },
+            wgpu::BindGroupEntry { binding: 2, resource: out.as_entire_binding() },
+        ],
     });
     let mut encoder = device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default());
     let mut pass = encoder.begin_compute_pass(&wgpu::ComputePassDescriptor::default());

@@ -4,11 +4,14 @@
 use std::{io::Write as _, process::ExitCode};
 
 mod detect;
+mod first_result;
 mod forge;
 mod measure;
 mod pool;
 mod row;
+mod soak;
 mod span;
+mod transfer;
 
 use row::Row;
 
@@ -26,12 +29,27 @@ const BENCHES: &[Bench] = &[
         run: detect::run,
     },
     Bench { name: "forge", what: "making a runtime that has loaded nothing", run: forge::run },
+    Bench {
+        name: "first-result",
+        what: "a small kernel from nothing, beside a bare wgpu program",
+        run: first_result::run,
+    },
+    Bench {
+        name: "transfer",
+        what: "bytes there and back, beside memcpy and the device's copy",
+        run: transfer::run,
+    },
     Bench { name: "span", what: "profiling spans on and off, beside tracing and puffin", run: span::run },
     Bench { name: "pool", what: "buffers from the pool, with reuse and waste", run: pool::run },
 ];
 
 fn main() -> ExitCode {
     let names: Vec<String> = std::env::args().skip(1).collect();
+    if let [command, minutes] = names.as_slice()
+        && command == "soak"
+    {
+        return soak::main(minutes);
+    }
     let mut out = std::io::stdout().lock();
     if names.iter().any(|n| n == "--list") {
         for bench in BENCHES {

@@ -1,9 +1,13 @@
 //! Our side of `bench first-result`: the same small kernel as the bare peer, through the runtime as users call it.
 //!
-//! `first-result` prints the sum; `--jobs N` runs it N times on one open device and prints each job's milliseconds;
-//! `--pipeline-cache DIR` keeps compiled pipelines there.
+//! Prints the sum. `--jobs N` runs it N times on one open device and prints the milliseconds of each after the first;
+//! `--pipeline-cache DIR` keeps compiled pipelines there; `--phases` says on stderr where the time went.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a binary: printing is its job")]
 
-use std::{sync::Arc, time::{Duration, Instant}};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use anyhow::{Context as _, Result};
 use forge_runtime::{
@@ -47,16 +51,52 @@ fn plan(kernel: &Arc<Kernel>) -> Result<Plan> {
     Ok(plan)
 }
 
+fn once(runner: &Runner, kernel: &Arc<Kernel>) -> Result<u32> {
+    let outcome = runner.run(plan(kernel)?)?;
+    let output = outcome.pieces.first().and_then(|p| p.outputs.first()).context("no output")?;
+    Ok(words(output).fold(0u32, u32::wrapping_add))
+}
+
 fn main() -> Result<()> {
+    let mut opener = GpuOpener::default();
+    let (mut jobs, mut phases) = (1, false);
+    let mut args = std::env::args().skip(1);
+    while let Some(arg) = args.next() {
+        match arg.as_str() {
+            "--jobs" => jobs = args.next().context("--jobs N")?.parse()?,
+            "--pipeline-cache" => {
+                opener.pipeline_cache_dir = Some(args.next().context("--pipeline-cache DIR")?.into());
+            }
+            "--phases" => phases = true,
+            other => anyhow::bail!("unknown argument {other:?}"),
+        }
+    }
     let memory = StackSettings::new(Budget { bytes: Bytes::gib(1), origin: BudgetOrigin::User });
     let settings =
         RunnerSettings { memory, deadline: Duration::from_secs(60), cpu_fallback: false, replay: true };
-    let runner = Runner::new(Box::new(GpuOpener::default()), settings);
+    let runner = Runner::new(Box::new(opener), settings);
     let kernel = kernel();
-    let t = Instant::now();
-    let outcome = runner.run(plan(&kernel)?)?;
-    let output = outcome.pieces.first().and_then(|p| p.outputs.first()).context("no output")?;
-    println!("{}", words(output).fold(0u32, u32::wrapping_add));
-    eprintln!("{:?}", t.elapsed());
+    for job in 0..jobs {
+        let started = Instant::now();
+        let sum = once(&runner, &kernel)?;
+        match job {
+            0 => println!("{sum}"),
+            _ => println!("{}", started.elapsed().as_secs_f64() * 1e3),
+        }
+        if phases {
+            eprintln!("job {job}: {:?}", started.elapsed());
+        }
+    }
+    if let (true, Some(init)) = (phases, runner.session().as_ref().and_then(|s| s.init())) {
+        for phase in &init.phases {
+            eprintln!("{:>8.3} ms {:>8.3} ms  {}", ms(phase.began), ms(phase.took), phase.name);
+        }
+        eprintln!("{:>20.3} ms  total, overlap {:.2}", ms(init.total), init.overlap().unwrap_or(1.0));
+        init.warnings.iter().for_each(|w| eprintln!("{w}"));
+    }
     Ok(())
+}
+
+fn ms(time: Duration) -> f64 {
+    time.as_secs_f64() * 1e3
 }

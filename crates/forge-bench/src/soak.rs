@@ -1,6 +1,6 @@
 //! Does it hold out for minutes? Not a benchmark: mixed work with random faults, and whether the process grows.
 
-use std::{process::ExitCode, time::Duration};
+use std::{io::Write as _, process::ExitCode, time::Duration};
 
 use anyhow::{Context as _, Result, ensure};
 use forge_runtime::{
@@ -40,9 +40,10 @@ pub(crate) fn run(minutes: f64) -> Result<Report> {
 /// `forge-bench soak MINUTES`: the tables, and an error when something grew or was wrong.
 pub(crate) fn main(minutes: &str) -> ExitCode {
     let done = minutes.parse().context("minutes: not a number").and_then(run).and_then(|report| {
-        println!("{}", report.table());
+        writeln!(std::io::stdout(), "{}", report.table())?;
         let wrong = report.wrong();
-        ensure!(wrong.is_empty(), "{} wrong results: {wrong:?}", wrong.len());
+        let first: Vec<&String> = wrong.iter().take(3).collect();
+        ensure!(wrong.is_empty(), "{} wrong results, the first: {first:?}", wrong.len());
         ensure!(report.is_flat(), "the process grew: see the slopes above");
         Ok(())
     });

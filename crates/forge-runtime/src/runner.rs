@@ -340,10 +340,11 @@ impl Runner {
         let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let last = self.ticked.load(Ordering::Relaxed);
         let due = now.saturating_sub(last) >= TICK.as_millis() as u64;
-        if due && self.ticked.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
-            if let Some(session) = self.session() {
-                session.memory().tick();
-            }
+        if due
+            && self.ticked.compare_exchange(last, now, Ordering::Relaxed, Ordering::Relaxed).is_ok()
+            && let Some(session) = self.session()
+        {
+            session.memory().tick();
         }
     }
 

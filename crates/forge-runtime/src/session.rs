@@ -8,7 +8,7 @@ use std::{
 use forge_profile::{Category, Profiler, span};
 
 use crate::{
-    engine::{BlockId, Caps, Done, Engine, EngineError, Health, Job},
+    engine::{BlockId, Caps, Done, Engine, EngineError, Health, Job, init::InitStats},
     kernel::Access,
     memory::{
         AllocError, Allocation, Allocator, BlockClass, Grant, Limits, MemoryStack, Request, StackSettings,
@@ -60,6 +60,11 @@ impl Session {
     /// What the device can do.
     pub fn caps(&self) -> &Caps {
         self.engine.caps()
+    }
+
+    /// What opening the device took, where that was measured.
+    pub fn init(&self) -> Option<&InitStats> {
+        self.engine.init()
     }
 
     /// Its memory.

@@ -1,19 +1,33 @@
 //! Does a real adapter's work survive every kind of fault? A sample of events, with the device really destroyed before
 //! and after submitting, before waiting and between two plans. Says so when there is no adapter.
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "test code fails loudly and prints its tables"
+)]
 
-use std::time::{Duration, Instant};
+use std::{
+    sync::Arc,
+    time::{Duration, Instant},
+};
 
 use forge_runtime::{
     engine::{
-        EngineError, Opener as _,
+        EngineError, Health, Opener as _,
         dummy::{DummyOpener, Script as DummyScript},
-        gpu::GpuOpener,
+        gpu::{AdapterChoice, Gpu, GpuOpener},
     },
+    plan::Plan,
     runner::{RunError, Runner},
+    session::Session,
     units::Bytes,
 };
 use forge_testkit::{
+    conformance,
     faulty::FaultyOpener,
+    kernels, plans,
     sample::{self, Row},
     script::{Fault, Moment, Script},
     workload::Workload,
@@ -76,6 +90,38 @@ fn without_replay_a_destroyed_device_is_fatal() {
         let error = workload.run(&Runner::new(Box::new(opener), settings)).unwrap_err();
         assert!(matches!(error, RunError::Failed { tried: 1, .. }), "{moment:?}: {error}");
     }
+}
+
+#[test]
+fn a_device_that_is_destroyed_while_it_works_is_lost_to_everybody_at_once() {
+    if nothing_here() {
+        return;
+    }
+    let gpu = Arc::new(Gpu::open(AdapterChoice::Best).unwrap());
+    let session = Session::new(gpu.clone(), conformance::settings(Bytes::gib(1)));
+    let n = 1 << 18;
+    let mut plan = Plan::new("long");
+    let a = plan.upload(plans::bytes(&plans::numbers(n, 9)), "long in").unwrap();
+    let out = plan.slot(Bytes(u64::from(n) * 4), "long out");
+    plan.dispatch(&kernels::spin(), &[a, out], &[n, 10_000], kernels::groups(n)).unwrap();
+    plan.download(out).unwrap();
+    std::thread::scope(|scope| {
+        let long = scope.spawn(|| session.run(&Arc::new(plan), conformance::DEADLINE));
+        std::thread::sleep(Duration::from_millis(60));
+        gpu.lose();
+        // The driver tells of the loss only when its last job is over. Whoever comes before that must not be told that
+        // the work is at fault: a mistake is never repeated, a loss is.
+        for _ in 0..20 {
+            let (plan, _) = plans::chain(1000, 6).unwrap();
+            let error = session.run(&Arc::new(plan), conformance::DEADLINE).unwrap_err();
+            assert!(matches!(error, EngineError::Lost { .. }), "{error}");
+        }
+        // It had ended before the loss, or is lost with the device.
+        let long = long.join().unwrap();
+        assert!(matches!(long, Ok(_) | Err(EngineError::Lost { .. })), "{long:?}");
+    });
+    assert_eq!(session.health(), Health::Lost);
+    assert_eq!(session.memory().stats().users.live, Bytes::ZERO);
 }
 
 #[test]

@@ -1,4 +1,11 @@
 //! Do threads that share a runner stay out of each other's way while devices come and go?
+#![allow(
+    clippy::unwrap_used,
+    clippy::panic,
+    clippy::indexing_slicing,
+    clippy::print_stdout,
+    reason = "test code fails loudly and prints its tables"
+)]
 
 use std::{
     sync::{

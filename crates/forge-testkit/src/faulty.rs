@@ -70,7 +70,7 @@ impl FaultyOpener {
     /// Wraps a real device; a loss destroys it.
     pub fn over_gpu(opener: GpuOpener, script: Script) -> Self {
         let open = move || {
-            let gpu = Arc::new(Gpu::open(opener.choice.clone())?);
+            let gpu = Arc::new(Gpu::open_with(&opener)?);
             let victim = gpu.clone();
             Ok(Victim { engine: gpu, lose: Some(Box::new(move || victim.lose())) })
         };

@@ -1,188 +1,146 @@
-//! How does a plan become commands of the device? Many dispatches a pass, one read-back buffer, timestamps per pass.
+//! How does a plan become commands of the device? Many dispatches a pass, uploads in place or in pieces, timestamps per pass.
 
-use std::{
-    sync::{
-        Arc,
-        atomic::{AtomicU8, Ordering},
-    },
-    time::{Duration, Instant},
+use std::collections::{HashMap, VecDeque};
+
+use super::{
+    pending::Pending,
+    staging::{self, Flag, Mapping, PIECE, Part, Purpose, loads, map},
+    worker::{MAP_DEADLINE, Worker},
 };
-
-use super::worker::Worker;
 use crate::{
-    engine::{BlockId, Done, EngineError, Job},
-    kernel::{Access, Kernel},
+    engine::{BlockId, EngineError, Job},
+    kernel::Access,
     plan::{Command, Dispatch, MAX_PARAMS, Slot},
 };
 
 /// How kernels use a block.
 pub(super) const STORAGE: wgpu::BufferUsages =
     wgpu::BufferUsages::STORAGE.union(wgpu::BufferUsages::COPY_SRC).union(wgpu::BufferUsages::COPY_DST);
-
-/// A staged upload is cut into pieces of this size, so that the staging memory stays small.
-const CHUNK: usize = 16 << 20;
-/// How long a mapping of an idle buffer may take.
-const MAP_DEADLINE: Duration = Duration::from_secs(10);
-/// Passes of one job that are timed.
-const TIMED_PASSES: u32 = 64;
+/// Passes of one job that are timed; a job with more has no device time, because part of it would be a wrong figure.
+pub(super) const TIMED_PASSES: u32 = 256;
 const PARAM_BYTES: u64 = (MAX_PARAMS * 4) as u64;
-
-/// A compiled kernel.
-#[derive(Clone)]
-pub(super) struct Pipeline {
-    pipeline: wgpu::ComputePipeline,
-    layout: wgpu::BindGroupLayout,
-}
-
-/// State of a mapping: 0 waiting, 1 mapped, 2 failed.
-type Flag = Arc<AtomicU8>;
-
-/// Where a download can be read once it is mapped.
-struct Readback {
-    buffer: wgpu::Buffer,
-    offset: u64,
-    size: u64,
-}
-
-/// A job whose commands are with the device.
-pub(super) struct Pending {
-    outputs: Vec<Readback>,
-    /// Distinct buffers that are being mapped.
-    mapped: Vec<(wgpu::Buffer, Flag)>,
-    timestamps: Option<(wgpu::Buffer, u32)>,
-    finished: Flag,
-}
-
-impl Pending {
-    /// Everything that was waited for has come, or failed.
-    pub(super) fn is_over(&self) -> bool {
-        let set = |flag: &Flag| flag.load(Ordering::Acquire) != 0;
-        set(&self.finished) && self.mapped.iter().all(|(_, flag)| set(flag))
-    }
-
-    /// Takes the mappings back, so that the buffers can be used again.
-    pub(super) fn abandon(self) {
-        for (buffer, _) in &self.mapped {
-            buffer.unmap();
-        }
-    }
-
-    /// Copies the outputs out and unmaps.
-    pub(super) fn collect(self, queue: &wgpu::Queue) -> Result<Done, EngineError> {
-        let failed = self.mapped.iter().any(|(_, flag)| flag.load(Ordering::Acquire) == 2);
-        let mut done = Done::default();
-        for readback in self.outputs.iter().filter(|_| !failed) {
-            let range = readback.offset..readback.offset + readback.size;
-            let view = readback
-                .buffer
-                .get_mapped_range(range)
-                .map_err(|e| EngineError::Lost { reason: e.to_string() })?;
-            done.outputs.push(view.to_vec());
-        }
-        if let Some((buffer, count)) = &self.timestamps
-            && !failed
-        {
-            done.device_time = pass_time(buffer, *count, queue.get_timestamp_period());
-        }
-        for (buffer, flag) in &self.mapped {
-            if flag.load(Ordering::Acquire) == 1 {
-                buffer.unmap();
-            }
-        }
-        if failed {
-            Err(EngineError::Lost { reason: "a buffer could not be mapped".to_owned() })
-        } else {
-            Ok(done)
-        }
-    }
-}
-
-/// Time inside passes. Zero or reversed stamps are what broken clocks write: the whole figure is then unknown.
-fn pass_time(buffer: &wgpu::Buffer, count: u32, period_ns: f32) -> Option<Duration> {
-    let view = buffer.get_mapped_range(..u64::from(count) * 8).ok()?;
-    let bytes = view.to_vec();
-    let stamps: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|b| u64::from_le_bytes(*b)).collect();
-    let mut ticks = 0u64;
-    for pair in stamps.as_chunks::<2>().0 {
-        let [begin, end] = *pair;
-        if begin == 0 || end < begin {
-            return None;
-        }
-        ticks = ticks.checked_add(end - begin)?;
-    }
-    Duration::try_from_secs_f64(ticks as f64 * f64::from(period_ns) * 1e-9).ok()
-}
 
 /// Encodes and submits a job.
 pub(super) fn start(worker: &mut Worker, job: &Job) -> Result<Pending, EngineError> {
-    Encoder::new(worker, job)?.run()
+    Encoder::new(worker, job).run()
+}
+
+/// Which commands touch a block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Use {
+    first: usize,
+    last_write: Option<usize>,
+    last_download: Option<usize>,
+}
+
+/// The uses of every block of a job; pure.
+fn uses(job: &Job) -> HashMap<BlockId, Use> {
+    let mut uses: HashMap<BlockId, Use> = HashMap::new();
+    let mut note = |at: usize, slot: Slot, write: bool, download: bool| {
+        let Some(block) = job.blocks.get(slot.index()) else { return };
+        let entry = uses.entry(*block).or_insert(Use { first: at, ..Use::default() });
+        entry.last_write = if write { Some(at) } else { entry.last_write };
+        entry.last_download = if download { Some(at) } else { entry.last_download };
+    };
+    for (at, command) in job.plan.commands().iter().enumerate() {
+        match command {
+            Command::Upload { to, .. } => note(at, *to, true, false),
+            Command::Dispatch(d) => {
+                for (slot, access) in d.bindings.iter().zip(&d.kernel.bindings) {
+                    note(at, *slot, *access == Access::Write, false);
+                }
+            }
+            Command::Copy { from, to } => {
+                note(at, *from, false, false);
+                note(at, *to, true, false);
+            }
+            Command::Download { from, .. } => note(at, *from, false, true),
+            Command::Free { .. } => {}
+        }
+    }
+    uses
+}
+
+/// How a download gets to the host.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Way {
+    /// One memory: mapped where it is, at the end.
+    InPlace,
+    /// Copied after everything else.
+    Late,
+    /// Copied at once, because a later command writes the block.
+    Now,
+}
+
+/// An upload buffer that is being filled.
+struct Filling {
+    buffer: wgpu::Buffer,
+    filled: u64,
 }
 
 struct Encoder<'a> {
     worker: &'a mut Worker,
     job: &'a Job,
+    uses: HashMap<BlockId, Use>,
+    groups: HashMap<(u64, Vec<(BlockId, u64)>), wgpu::BindGroup>,
     params: Option<wgpu::Buffer>,
-    stride: u64,
     dispatched: u32,
     encoder: Option<wgpu::CommandEncoder>,
     pass: Option<wgpu::ComputePass<'static>>,
-    queries: Option<wgpu::QuerySet>,
     passes: u32,
-    staging: Option<wgpu::Buffer>,
-    staged: u64,
-    outputs: Vec<Readback>,
+    filling: Option<Filling>,
+    /// Bytes that will still be staged: the size of the next upload buffer.
+    left: u64,
+    last: Option<wgpu::SubmissionIndex>,
+    pending: Pending,
+    in_place: Vec<(usize, BlockId, u64)>,
+    late: Vec<(usize, u64)>,
+    now: Vec<(wgpu::Buffer, Vec<Part>)>,
 }
 
 impl<'a> Encoder<'a> {
-    fn new(worker: &'a mut Worker, job: &'a Job) -> Result<Self, EngineError> {
-        let align = u64::from(worker.device.limits().min_uniform_buffer_offset_alignment).max(4);
-        let stride = PARAM_BYTES.next_multiple_of(align);
-        let dispatches = job.plan.commands().iter().filter_map(|c| match c {
-            Command::Dispatch(d) => Some(d),
-            _ => None,
-        });
-        let mut block = Vec::new();
-        for dispatch in dispatches {
-            let start = block.len();
-            block.extend(dispatch.params.iter().flat_map(|p| p.to_le_bytes()));
-            block.resize(start + usize::try_from(stride).unwrap_or(256), 0);
-        }
-        let params = (!block.is_empty()).then(|| {
-            let usage = wgpu::BufferUsages::UNIFORM | wgpu::BufferUsages::COPY_DST;
-            let buffer = plain_buffer(&worker.device, "params", block.len() as u64, usage);
-            worker.queue.write_buffer(&buffer, 0, &block);
-            buffer
-        });
-        let queries = worker.caps.timestamps.then(|| {
-            worker.device.create_query_set(&wgpu::QuerySetDescriptor {
-                label: None,
-                ty: wgpu::QueryType::Timestamp,
-                count: TIMED_PASSES * 2,
-            })
-        });
-        let mut encoder = Encoder {
+    fn new(worker: &'a mut Worker, job: &'a Job) -> Self {
+        Encoder {
             worker,
             job,
-            params,
-            stride,
+            uses: uses(job),
+            groups: HashMap::new(),
+            params: None,
             dispatched: 0,
             encoder: None,
             pass: None,
-            queries,
             passes: 0,
-            staging: None,
-            staged: 0,
-            outputs: Vec::new(),
-        };
-        encoder.staging = encoder.staging_buffer();
-        Ok(encoder)
+            filling: None,
+            left: 0,
+            last: None,
+            pending: Pending::default(),
+            in_place: Vec::new(),
+            late: Vec::new(),
+            now: Vec::new(),
+        }
     }
 
     fn run(mut self) -> Result<Pending, EngineError> {
         let plan = self.job.plan.clone();
+        let mut there = Vec::new();
+        for (at, command) in plan.commands().iter().enumerate() {
+            if let Command::Upload { to, data } = command {
+                if self.hoisted(*to, at) {
+                    there.push((self.buffer(*to)?, data.as_ref()));
+                } else {
+                    self.left += data.len() as u64 + 8;
+                }
+            }
+        }
+        self.write_in_place(&there)?;
+        self.write_params()?;
         for (at, command) in plan.commands().iter().enumerate() {
             match command {
-                Command::Upload { to, data } => self.upload(*to, data)?,
+                Command::Upload { to, .. } if self.hoisted(*to, at) => {}
+                Command::Upload { to, data } => {
+                    let buffer = self.buffer(*to)?;
+                    self.stage(&buffer, data)?;
+                }
                 Command::Dispatch(dispatch) => self.dispatch(dispatch)?,
                 Command::Copy { from, to } => {
                     let (from, to, size) = (self.buffer(*from)?, self.buffer(*to)?, self.size(*to));
@@ -192,22 +150,46 @@ impl<'a> Encoder<'a> {
                 Command::Free { .. } => {}
             }
         }
-        self.finish()
+        Ok(self.finish())
     }
 
-    fn block(&self, slot: Slot) -> Option<BlockId> {
-        self.job.blocks.get(slot.index()).copied()
+    fn block(&self, slot: Slot) -> Result<BlockId, EngineError> {
+        let block = self.job.blocks.get(slot.index()).copied();
+        block.ok_or_else(|| EngineError::Validation { reason: format!("slot {} has no block", slot.index()) })
     }
 
     fn buffer(&self, slot: Slot) -> Result<wgpu::Buffer, EngineError> {
-        let found = self.block(slot).and_then(|b| self.worker.blocks.get(&b)).cloned();
-        found.ok_or_else(|| EngineError::Validation {
-            reason: format!("slot {} has no buffer here", slot.index()),
+        let block = self.block(slot)?;
+        let found = self.worker.blocks.get(&block).cloned();
+        let (have, need) = (found.as_ref().map_or(0, wgpu::Buffer::size), self.size(slot));
+        // wgpu panics on ranges beyond a buffer: refuse before.
+        found.filter(|_| have >= need).ok_or_else(|| EngineError::Validation {
+            reason: format!("slot {} needs {need} bytes, block {} has {have}", slot.index(), block.0),
         })
     }
 
     fn size(&self, slot: Slot) -> u64 {
         self.job.plan.slots().get(slot.index()).map_or(0, |s| s.size.0)
+    }
+
+    fn used(&self, slot: Slot) -> Use {
+        self.block(slot).ok().and_then(|b| self.uses.get(&b)).copied().unwrap_or_default()
+    }
+
+    /// One memory, and nothing touched the block before: its bytes can be written before the device starts.
+    fn hoisted(&self, to: Slot, at: usize) -> bool {
+        self.worker.caps.unified_memory && self.used(to).first == at
+    }
+
+    fn way(&self, from: Slot, at: usize) -> Way {
+        let Use { last_write, last_download, .. } = self.used(from);
+        if last_write.is_some_and(|write| write > at) {
+            Way::Now
+        } else if self.worker.caps.unified_memory && last_download == Some(at) {
+            Way::InPlace
+        } else {
+            Way::Late
+        }
     }
 
     /// The encoder outside of a pass.
@@ -218,201 +200,254 @@ impl<'a> Encoder<'a> {
             .get_or_insert_with(|| device.create_command_encoder(&wgpu::CommandEncoderDescriptor::default()))
     }
 
-    /// Hands over what was encoded so far. Staged writes happen before the next submission, so that a write into memory
-    /// that earlier commands still use must come after theirs.
+    /// Hands over what was encoded so far.
     fn flush(&mut self) {
         self.pass = None;
+        let filled = self.filling.take();
+        if let Some(filled) = &filled {
+            filled.buffer.unmap();
+        }
         if let Some(encoder) = self.encoder.take() {
-            self.worker.queue.submit([encoder.finish()]);
-        }
-    }
-
-    fn upload(&mut self, to: Slot, data: &[u8]) -> Result<(), EngineError> {
-        let buffer = self.buffer(to)?;
-        let used_before = self.encoder.is_some();
-        self.flush();
-        // Mapping waits for the commands that were just handed over; staging does not.
-        if self.worker.caps.unified_memory && !used_before && data.len().is_multiple_of(8) && !data.is_empty()
-        {
-            return self.write_in_place(&buffer, data);
-        }
-        let mut offset = 0;
-        for chunk in data.chunks(CHUNK) {
-            let whole = chunk.len() & !3;
-            let (words, rest) = chunk.split_at_checked(whole).unwrap_or((chunk, &[]));
-            self.worker.queue.write_buffer(&buffer, offset, words);
-            if !rest.is_empty() {
-                let mut last = [0u8; 4];
-                last.iter_mut().zip(rest).for_each(|(to, from)| *to = *from);
-                self.worker.queue.write_buffer(&buffer, offset + whole as u64, &last);
-            }
-            offset += chunk.len() as u64;
-            if data.len() > CHUNK {
-                self.worker.queue.submit([]);
+            let index = self.worker.queue.submit([encoder.finish()]);
+            self.last = Some(index.clone());
+            if let Some(filled) = filled {
+                self.worker.staging.send_back(filled.buffer, index);
             }
         }
-        Ok(())
     }
 
     /// One memory: the bytes go where the kernel reads them, without a copy in between.
-    fn write_in_place(&self, buffer: &wgpu::Buffer, data: &[u8]) -> Result<(), EngineError> {
-        let flag = map(buffer, wgpu::MapMode::Write, data.len() as u64);
-        let until = Instant::now() + MAP_DEADLINE;
-        while flag.load(Ordering::Acquire) == 0 {
-            if Instant::now() > until {
-                return Err(EngineError::Hung { waited: MAP_DEADLINE, what: "mapping a buffer" });
+    fn write_in_place(&self, uploads: &[(wgpu::Buffer, &[u8])]) -> Result<(), EngineError> {
+        let whole = |data: &[u8]| (data.len() as u64).next_multiple_of(4);
+        let uploads: Vec<_> = uploads.iter().filter(|(_, data)| !data.is_empty()).collect();
+        let begin = |(buffer, data): &&(wgpu::Buffer, &[u8])| map(buffer, wgpu::MapMode::Write, whole(data));
+        let flags: Vec<Flag> = uploads.iter().map(begin).collect();
+        let over = || flags.iter().all(|f| f.get() != Mapping::Waiting);
+        let mut result = self.worker.wait_until(over, "mapping a buffer");
+        for ((buffer, data), flag) in uploads.iter().zip(&flags) {
+            if result.is_ok() && flag.get() == Mapping::Ready {
+                result = write(buffer, 0, data);
+            } else if result.is_ok() {
+                result = Err(EngineError::Lost { reason: "a buffer could not be mapped".to_owned() });
             }
-            let wait =
-                wgpu::PollType::Wait { submission_index: None, timeout: Some(Duration::from_millis(10)) };
-            let _ = self.worker.device.poll(wait);
+            if flag.get() != Mapping::Failed {
+                buffer.unmap();
+            }
         }
-        let lost = |reason: String| EngineError::Lost { reason };
-        if flag.load(Ordering::Acquire) == 2 {
-            return Err(lost("a buffer could not be mapped".to_owned()));
+        result
+    }
+
+    /// The parameters of all dispatches, one block after the other.
+    fn write_params(&mut self) -> Result<(), EngineError> {
+        let stride = self.worker.param_stride(PARAM_BYTES);
+        let step = usize::try_from(stride).unwrap_or(256);
+        let mut block = Vec::new();
+        for command in self.job.plan.commands() {
+            if let Command::Dispatch(dispatch) = command {
+                let start = block.len();
+                block.extend(dispatch.params.iter().flat_map(|p| p.to_le_bytes()));
+                block.resize(start + step, 0);
+            }
         }
-        let mut view = buffer.get_mapped_range_mut(..data.len() as u64).map_err(|e| lost(e.to_string()))?;
-        view.copy_from_slice(data);
-        drop(view);
-        buffer.unmap();
+        if block.is_empty() {
+            return Ok(());
+        }
+        let size = block.len() as u64;
+        // Offsets are 32 bits wide in every graphics API.
+        if size > u64::from(u32::MAX).min(self.worker.max_buffer / 2) {
+            let reason = format!("{} dispatches in one plan: cut it", block.len() / step);
+            return Err(EngineError::Validation { reason });
+        }
+        self.left += size;
+        let params = self.worker.staging.take(&self.worker.device, Purpose::Params, size);
+        self.stage(&params, &block)?;
+        self.params = Some(params);
         Ok(())
     }
 
+    /// Sends bytes through upload buffers; the device copies one while the next is filled.
+    fn stage(&mut self, to: &wgpu::Buffer, bytes: &[u8]) -> Result<(), EngineError> {
+        let (mut rest, mut offset) = (bytes, 0);
+        while !rest.is_empty() {
+            let (buffer, at) = self.filling()?;
+            let room = usize::try_from(buffer.size() - at).unwrap_or(usize::MAX);
+            let (now, later) = rest.split_at_checked(room).unwrap_or((rest, &[]));
+            write(&buffer, at, now)?;
+            let len = (now.len() as u64).next_multiple_of(4);
+            self.commands().copy_buffer_to_buffer(&buffer, at, to, offset, len);
+            if let Some(filling) = &mut self.filling {
+                filling.filled += len.next_multiple_of(8);
+            }
+            self.left = self.left.saturating_sub(len);
+            offset += len;
+            rest = later;
+            if self.filling.as_ref().is_some_and(|f| f.filled >= f.buffer.size()) {
+                self.flush();
+            }
+        }
+        Ok(())
+    }
+
+    /// The upload buffer that is being filled and where, or the next one.
+    fn filling(&mut self) -> Result<(wgpu::Buffer, u64), EngineError> {
+        if self.filling.is_none() {
+            self.worker.staging.collect();
+            while let Some(index) = self.worker.staging.full() {
+                self.worker.wait_for(index, MAP_DEADLINE)?;
+                self.worker.staging.collect();
+            }
+            let size = self.left.clamp(1, PIECE);
+            let buffer = self.worker.staging.take(&self.worker.device, Purpose::Up, size);
+            self.filling = Some(Filling { buffer, filled: 0 });
+        }
+        let found = self.filling.as_ref().map(|f| (f.buffer.clone(), f.filled));
+        found.ok_or_else(|| EngineError::Validation { reason: "no upload buffer".to_owned() })
+    }
+
     fn dispatch(&mut self, dispatch: &Dispatch) -> Result<(), EngineError> {
-        let pipeline = pipeline(self.worker, &dispatch.kernel);
-        let mut entries = Vec::with_capacity(dispatch.bindings.len() + 1);
-        let buffers: Vec<(wgpu::Buffer, u64)> = dispatch
+        let pipeline = self.worker.pipelines.get(&self.worker.device, &dispatch.kernel);
+        let bound: Vec<(BlockId, u64)> = dispatch
             .bindings
             .iter()
-            .map(|s| Ok((self.buffer(*s)?, self.size(*s))))
+            .map(|s| Ok((self.block(*s)?, self.size(*s))))
             .collect::<Result<_, EngineError>>()?;
-        let Some(params) = self.params.clone() else {
-            return Err(EngineError::Validation { reason: "no parameter block".to_owned() });
+        let key = (pipeline.number, bound);
+        let group = match self.groups.get(&key) {
+            Some(group) => group.clone(),
+            None => {
+                let group = self.bind(dispatch, &pipeline.layout)?;
+                self.groups.insert(key, group.clone());
+                group
+            }
         };
-        entries.push(wgpu::BindGroupEntry { binding: 0, resource: bound(&params, PARAM_BYTES) });
-        for (binding, (buffer, size)) in (1..).zip(&buffers) {
-            entries.push(wgpu::BindGroupEntry { binding, resource: bound(buffer, *size) });
-        }
-        let group = self.worker.device.create_bind_group(&wgpu::BindGroupDescriptor {
-            label: None,
-            layout: &pipeline.layout,
-            entries: &entries,
-        });
-        let offset = u32::try_from(u64::from(self.dispatched) * self.stride).unwrap_or(u32::MAX);
+        let stride = self.worker.param_stride(PARAM_BYTES);
+        let offset = u32::try_from(u64::from(self.dispatched) * stride)
+            .map_err(|_| EngineError::Validation { reason: "too many dispatches in one plan".to_owned() })?;
         self.dispatched += 1;
         let [x, y, z] = dispatch.groups;
-        let pass = self.pass();
+        let pass = self.pass()?;
         pass.set_pipeline(&pipeline.pipeline);
         pass.set_bind_group(0, &group, &[offset]);
         pass.dispatch_workgroups(x, y, z);
         Ok(())
     }
 
+    fn bind(
+        &self,
+        dispatch: &Dispatch,
+        layout: &wgpu::BindGroupLayout,
+    ) -> Result<wgpu::BindGroup, EngineError> {
+        let Some(params) = &self.params else {
+            return Err(EngineError::Validation { reason: "no parameter block".to_owned() });
+        };
+        let buffers = dispatch.bindings.iter().map(|s| Ok((self.buffer(*s)?, self.size(*s))));
+        let buffers: Vec<(wgpu::Buffer, u64)> = buffers.collect::<Result<_, EngineError>>()?;
+        let mut entries = vec![wgpu::BindGroupEntry { binding: 0, resource: bound(params, PARAM_BYTES) }];
+        for (binding, (buffer, size)) in (1..).zip(&buffers) {
+            entries.push(wgpu::BindGroupEntry { binding, resource: bound(buffer, *size) });
+        }
+        Ok(self.worker.device.create_bind_group(&wgpu::BindGroupDescriptor {
+            label: None,
+            layout,
+            entries: &entries,
+        }))
+    }
+
     /// The open pass, or a new one with its timestamps.
-    fn pass(&mut self) -> &mut wgpu::ComputePass<'static> {
+    fn pass(&mut self) -> Result<&mut wgpu::ComputePass<'static>, EngineError> {
         if self.pass.is_none() {
-            let timed = self.passes < TIMED_PASSES;
-            let (first, queries) = (self.passes * 2, self.queries.clone());
-            let timestamp_writes =
-                queries.as_ref().filter(|_| timed).map(|query_set| wgpu::ComputePassTimestampWrites {
-                    query_set,
-                    beginning_of_pass_write_index: Some(first),
-                    end_of_pass_write_index: Some(first + 1),
-                });
+            let first = self.passes * 2;
+            let clock = self.worker.clock().filter(|_| self.passes < TIMED_PASSES);
+            let timestamp_writes = clock.as_ref().map(|(query_set, _)| wgpu::ComputePassTimestampWrites {
+                query_set,
+                beginning_of_pass_write_index: Some(first),
+                end_of_pass_write_index: Some(first + 1),
+            });
             let descriptor = wgpu::ComputePassDescriptor { label: None, timestamp_writes };
             let pass = self.commands().begin_compute_pass(&descriptor).forget_lifetime();
             self.passes += 1;
             self.pass = Some(pass);
         }
-        self.pass.as_mut().unwrap_or_else(|| unreachable!("made just above"))
-    }
-
-    /// A read-back buffer for the downloads that cannot be mapped where they are.
-    fn staging_buffer(&self) -> Option<wgpu::Buffer> {
-        let staged = self.job.plan.commands().iter().enumerate().filter_map(|(at, c)| match c {
-            Command::Download { from, .. } if !self.in_place(*from, at) => {
-                Some(self.size(*from).next_multiple_of(8))
-            }
-            _ => None,
-        });
-        let size: u64 = staged.sum();
-        let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-        (size > 0).then(|| plain_buffer(&self.worker.device, "read-back", size, usage))
-    }
-
-    /// One memory, and nobody writes the block after this command: it can be mapped where it is.
-    fn in_place(&self, slot: Slot, at: usize) -> bool {
-        let block = self.block(slot);
-        let writes = |command: &Command| match command {
-            Command::Upload { to, .. } | Command::Copy { to, .. } => self.block(*to) == block,
-            Command::Dispatch(d) => d
-                .bindings
-                .iter()
-                .zip(&d.kernel.bindings)
-                .any(|(s, access)| *access == Access::Write && self.block(*s) == block),
-            Command::Download { from, .. } => self.block(*from) == block,
-            Command::Free { .. } => false,
-        };
-        self.worker.caps.unified_memory
-            && self.size(slot).is_multiple_of(8)
-            && !self.job.plan.commands().iter().skip(at + 1).any(writes)
+        self.pass.as_mut().ok_or_else(|| EngineError::Validation { reason: "no pass".to_owned() })
     }
 
     fn download(&mut self, from: Slot, at: usize) -> Result<(), EngineError> {
-        let (buffer, size) = (self.buffer(from)?, self.size(from));
-        if self.in_place(from, at) {
-            self.outputs.push(Readback { buffer, offset: 0, size });
-            return Ok(());
+        let (block, buffer, size) = (self.block(from)?, self.buffer(from)?, self.size(from));
+        let output = self.pending.expect(buffer, size)?;
+        match self.way(from, at) {
+            Way::InPlace => self.in_place.push((output, block, size)),
+            Way::Late => self.late.push((output, size)),
+            Way::Now => {
+                for parts in loads(&[(output, size)], PIECE) {
+                    let into = self.load_buffer(&parts);
+                    self.copy_load(&parts, &into);
+                    self.now.push((into, parts));
+                }
+            }
         }
-        let Some(staging) = self.staging.clone() else {
-            return Err(EngineError::Validation { reason: "no read-back buffer".to_owned() });
-        };
-        let offset = self.staged;
-        self.staged += size.next_multiple_of(8);
-        self.commands().copy_buffer_to_buffer(&buffer, 0, &staging, offset, size);
-        self.outputs.push(Readback { buffer: staging, offset, size });
         Ok(())
     }
 
-    fn finish(mut self) -> Result<Pending, EngineError> {
-        let stamped = self.passes.min(TIMED_PASSES) * 2;
-        let timestamps = self.queries.clone().filter(|_| stamped > 0).map(|queries| {
-            let bytes = u64::from(stamped) * 8;
-            let device = self.worker.device.clone();
-            let usage = wgpu::BufferUsages::QUERY_RESOLVE | wgpu::BufferUsages::COPY_SRC;
-            let resolved = plain_buffer(&device, "timestamps", bytes, usage);
-            let usage = wgpu::BufferUsages::MAP_READ | wgpu::BufferUsages::COPY_DST;
-            let readable = plain_buffer(&device, "timestamps", bytes, usage);
-            let commands = self.commands();
-            commands.resolve_query_set(&queries, 0..stamped, &resolved, 0);
-            commands.copy_buffer_to_buffer(&resolved, 0, &readable, 0, bytes);
-            (readable, stamped)
-        });
-        self.flush();
-        let finished: Flag = Flag::default();
-        let done = finished.clone();
-        self.worker.queue.on_submitted_work_done(move || done.store(1, Ordering::Release));
-        let mut mapped: Vec<(wgpu::Buffer, Flag)> = Vec::new();
-        let readable = self.outputs.iter().map(|r| &r.buffer).chain(timestamps.iter().map(|(b, _)| b));
-        for buffer in readable {
-            if mapped.iter().all(|(known, _)| known != buffer) {
-                let size =
-                    self.outputs.iter().filter(|r| &r.buffer == buffer).map(|r| r.offset + r.size).max();
-                mapped
-                    .push((buffer.clone(), map(buffer, wgpu::MapMode::Read, size.unwrap_or(buffer.size()))));
-            }
+    fn load_buffer(&mut self, parts: &[Part]) -> wgpu::Buffer {
+        let size = parts.last().map_or(0, |p| p.at + p.len);
+        self.worker.staging.take(&self.worker.device, Purpose::Down, size)
+    }
+
+    fn copy_load(&mut self, parts: &[Part], into: &wgpu::Buffer) {
+        let pending = std::mem::take(&mut self.pending);
+        pending.copy(parts, into, self.commands());
+        self.pending = pending;
+    }
+
+    /// Timestamps of the passes into a buffer that can be mapped.
+    fn resolve(&mut self) -> Option<(wgpu::Buffer, u32)> {
+        let (queries, resolved) =
+            self.worker.clock().filter(|_| (1..=TIMED_PASSES).contains(&self.passes))?;
+        let count = self.passes * 2;
+        let bytes = u64::from(count) * 8;
+        let readable = self.worker.staging.take(&self.worker.device, Purpose::Down, bytes);
+        let commands = self.commands();
+        commands.resolve_query_set(&queries, 0..count, &resolved, 0);
+        commands.copy_buffer_to_buffer(&resolved, 0, &readable, 0, bytes);
+        Some((readable, count))
+    }
+
+    fn finish(mut self) -> Pending {
+        let stamps = self.resolve();
+        let mut loads: VecDeque<Vec<Part>> = staging::loads(&self.late, PIECE);
+        // The first load travels with the commands themselves: a small job is one submission.
+        if let Some(parts) = loads.pop_front() {
+            let into = self.load_buffer(&parts);
+            self.copy_load(&parts, &into);
+            self.now.push((into, parts));
         }
-        Ok(Pending { outputs: self.outputs, mapped, timestamps, finished })
+        self.flush();
+        let mut pending = self.pending;
+        pending.submitted(&self.worker.queue, self.last.clone(), self.params);
+        for (output, block, size) in self.in_place {
+            pending.read_in_place(output, block, size);
+        }
+        for (buffer, parts) in self.now {
+            pending.read_load(buffer, parts, self.last.clone());
+        }
+        if let Some((buffer, count)) = stamps {
+            pending.read_stamps(buffer, count);
+        }
+        pending.queue_loads(loads);
+        pending.ask(&self.worker.device, &self.worker.queue, &mut self.worker.staging);
+        pending
     }
 }
 
-/// Starts mapping the first `size` bytes.
-fn map(buffer: &wgpu::Buffer, mode: wgpu::MapMode, size: u64) -> Flag {
-    let flag = Flag::default();
-    let set = flag.clone();
-    buffer.map_async(mode, ..size, move |result| {
-        set.store(if result.is_ok() { 1 } else { 2 }, Ordering::Release)
-    });
-    flag
+/// Writes into a mapped buffer; an odd end is filled up with zeros.
+fn write(buffer: &wgpu::Buffer, at: u64, data: &[u8]) -> Result<(), EngineError> {
+    let whole = (data.len() as u64).next_multiple_of(4);
+    let lost = |e: wgpu::MapRangeError| EngineError::Lost { reason: e.to_string() };
+    let mut view = buffer.get_mapped_range_mut(at..at + whole).map_err(lost)?;
+    let (mut head, mut tail) = view.slice(..).split_at(data.len());
+    head.copy_from_slice(data);
+    tail.fill(0);
+    Ok(())
 }
 
 fn bound(buffer: &wgpu::Buffer, size: u64) -> wgpu::BindingResource<'_> {
@@ -423,59 +458,28 @@ fn bound(buffer: &wgpu::Buffer, size: u64) -> wgpu::BindingResource<'_> {
     })
 }
 
-fn plain_buffer(device: &wgpu::Device, label: &str, size: u64, usage: wgpu::BufferUsages) -> wgpu::Buffer {
-    device.create_buffer(&wgpu::BufferDescriptor {
-        label: Some(label),
-        size,
-        usage,
-        mapped_at_creation: false,
-    })
-}
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
 
-/// The kernel's pipeline, compiled at its first use.
-fn pipeline(worker: &mut Worker, kernel: &Kernel) -> Pipeline {
-    if let Some(pipeline) = worker.pipelines.get(kernel.name.as_ref()) {
-        return pipeline.clone();
+    use super::*;
+    use crate::plan::Plan;
+
+    #[test]
+    fn first_touch_and_last_write_of_shared_blocks() {
+        let mut plan = Plan::new("uses");
+        let a = plan.upload(vec![0; 8], "a").unwrap(); // 0
+        plan.download(a).unwrap(); // 1
+        plan.free(a).unwrap(); // 2
+        let b = plan.upload(vec![0; 8], "b").unwrap(); // 3, in the block of a
+        let c = plan.copy(b, "c").unwrap(); // 4
+        plan.download(c).unwrap(); // 5
+        plan.download(c).unwrap(); // 6
+        let (one, two) = (BlockId(1), BlockId(2));
+        let job = Job { plan: Arc::new(plan), blocks: vec![one, one, two] };
+        let uses = uses(&job);
+        let want = |first, write, download| Use { first, last_write: Some(write), last_download: download };
+        assert_eq!(uses.get(&one), Some(&want(0, 3, Some(1))), "the first download must be copied at once");
+        assert_eq!(uses.get(&two), Some(&want(4, 4, Some(6))));
     }
-    let compute = wgpu::ShaderStages::COMPUTE;
-    let buffer =
-        |ty, has_dynamic_offset| wgpu::BindingType::Buffer { ty, has_dynamic_offset, min_binding_size: None };
-    let mut entries = vec![wgpu::BindGroupLayoutEntry {
-        binding: 0,
-        visibility: compute,
-        ty: buffer(wgpu::BufferBindingType::Uniform, true),
-        count: None,
-    }];
-    for (binding, access) in (1..).zip(&kernel.bindings) {
-        let ty = wgpu::BufferBindingType::Storage { read_only: *access == Access::Read };
-        entries.push(wgpu::BindGroupLayoutEntry {
-            binding,
-            visibility: compute,
-            ty: buffer(ty, false),
-            count: None,
-        });
-    }
-    let device = &worker.device;
-    let layout =
-        device.create_bind_group_layout(&wgpu::BindGroupLayoutDescriptor { label: None, entries: &entries });
-    let pipeline_layout = device.create_pipeline_layout(&wgpu::PipelineLayoutDescriptor {
-        label: None,
-        bind_group_layouts: &[Some(&layout)],
-        immediate_size: 0,
-    });
-    let module = device.create_shader_module(wgpu::ShaderModuleDescriptor {
-        label: Some(&kernel.name),
-        source: wgpu::ShaderSource::Wgsl(kernel.wgsl.as_ref().into()),
-    });
-    let pipeline = device.create_compute_pipeline(&wgpu::ComputePipelineDescriptor {
-        label: Some(&kernel.name),
-        layout: Some(&pipeline_layout),
-        module: &module,
-        entry_point: Some(kernel.entry),
-        compilation_options: wgpu::PipelineCompilationOptions::default(),
-        cache: None,
-    });
-    let made = Pipeline { pipeline, layout };
-    worker.pipelines.insert(kernel.name.to_string(), made.clone());
-    made
 }

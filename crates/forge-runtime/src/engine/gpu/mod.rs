@@ -6,41 +6,53 @@
 
 use std::{
     collections::HashMap,
+    path::PathBuf,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, OnceLock, PoisonError,
         atomic::{AtomicU8, AtomicU64, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, Sender},
     },
-    time::Duration,
+    thread::JoinHandle,
+    time::{Duration, Instant},
 };
 
-use super::{BlockId, Caps, Done, Engine, EngineError, Health, Job, Opener, Ticket};
+use super::{BlockId, Caps, Done, Engine, EngineError, Health, Job, Opener, Ticket, init::InitStats};
 use crate::{memory::BlockClass, units::Bytes};
 
 mod encode;
+mod loops;
 mod open;
+mod pending;
+mod pipeline_cache;
+mod pipelines;
+mod staging;
 mod worker;
 
 pub use open::{AdapterChoice, AdapterFacts};
 
 /// How long opening a device may take; the first start of a cold driver needs most of a second.
 const OPEN_DEADLINE: Duration = Duration::from_secs(20);
-/// How long creating a buffer may take while the device is busy.
-const CREATE_DEADLINE: Duration = Duration::from_secs(10);
-
-/// How long closing a device is waited for.
+/// How long creating a buffer may take while the device compiles or copies for others.
+const CREATE_DEADLINE: Duration = Duration::from_secs(30);
+/// How long closing a device is waited for; see [`Gpu`]'s `Drop`.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
+/// How often a caller that waits asks whether somebody else found the device dead.
+const ASIDE: Duration = Duration::from_millis(50);
 
 /// Opens one adapter, again and again if need be, each time through a new instance.
 #[derive(Debug, Clone, Default)]
 pub struct GpuOpener {
     /// Which adapter.
     pub choice: AdapterChoice,
+    /// Moves bytes through staging buffers even where the processor and the device use one memory.
+    pub staged: bool,
+    /// Where compiled pipelines are kept between processes, in a folder of our own; `None` keeps none.
+    pub pipeline_cache_dir: Option<PathBuf>,
 }
 
 impl Opener for GpuOpener {
     fn open(&self) -> Result<Arc<dyn Engine>, EngineError> {
-        Ok(Arc::new(Gpu::open(self.choice.clone())?))
+        Ok(Arc::new(Gpu::open_with(self)?))
     }
 }
 
@@ -54,13 +66,10 @@ enum Request {
     Destroy(BlockId),
     Run {
         job: Job,
-        deadline: Duration,
         reply: Sender<Result<Done, EngineError>>,
     },
     /// Destroys the device as a driver reset would; for tests and `reset`.
     Lose,
-    /// Nobody will ask for anything any more.
-    Close,
 }
 
 /// Shared between callers and the thread.
@@ -92,31 +101,44 @@ impl Shared {
 /// A device behind its thread.
 pub struct Gpu {
     caps: Caps,
-    requests: Sender<Request>,
+    init: InitStats,
+    /// `None` only while it is being dropped.
+    requests: Option<Sender<Request>>,
     shared: Arc<Shared>,
     next: AtomicU64,
     running: Mutex<HashMap<Ticket, Receiver<Result<Done, EngineError>>>>,
-    /// Hangs up when the thread has ended.
+    thread: Option<JoinHandle<()>>,
+    /// Nothing is ever sent; it closes when the thread has let go of the device.
     ended: Mutex<Receiver<()>>,
+    loops: OnceLock<u32>,
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Gpu {
-    /// Opens the chosen adapter on a new thread.
+    /// Opens the chosen adapter with everything else as usual.
     pub fn open(choice: AdapterChoice) -> Result<Self, EngineError> {
+        Gpu::open_with(&GpuOpener { choice, ..GpuOpener::default() })
+    }
+
+    /// Opens an adapter on a new thread.
+    pub fn open_with(options: &GpuOpener) -> Result<Self, EngineError> {
         let (requests, inbox) = mpsc::channel();
         let (opened, news) = mpsc::channel();
-        let shared = Arc::new(Shared::default());
-        let theirs = shared.clone();
-        let thread = std::thread::Builder::new().name("gpuforge-device".to_owned());
         let (running, ended) = mpsc::channel::<()>();
+        let shared = Arc::new(Shared::default());
+        let (theirs, options) = (shared.clone(), options.clone());
+        let thread = std::thread::Builder::new().name("gpuforge-device".to_owned());
         let work = move || {
-            worker::run(&choice, &inbox, &opened, &theirs);
-            drop(running);
+            let _running = running;
+            worker::run(&options, &inbox, &opened, &theirs);
         };
         let unavailable = |reason: String| EngineError::Unavailable { reason };
-        thread.spawn(work).map_err(|e| unavailable(format!("no thread for the device: {e}")))?;
-        let caps = match news.recv_timeout(OPEN_DEADLINE) {
-            Ok(caps) => caps?,
+        let thread = thread.spawn(work).map_err(|e| unavailable(format!("no thread for the device: {e}")))?;
+        let (caps, init) = match news.recv_timeout(OPEN_DEADLINE) {
+            Ok(opened) => opened?,
             Err(RecvTimeoutError::Timeout) => {
                 shared.set(Health::Hung);
                 return Err(EngineError::Hung { waited: OPEN_DEADLINE, what: "opening the device" });
@@ -125,15 +147,37 @@ impl Gpu {
                 return Err(unavailable("the driver's thread ended".to_owned()));
             }
         };
-        Ok(Gpu { caps, requests, shared, next: AtomicU64::new(0), running: Mutex::default(), ended: Mutex::new(ended) })
+        Ok(Gpu {
+            caps,
+            init,
+            requests: Some(requests),
+            shared,
+            next: AtomicU64::new(0),
+            running: Mutex::default(),
+            thread: Some(thread),
+            ended: Mutex::new(ended),
+            loops: OnceLock::new(),
+        })
     }
 
     /// Makes the device lost, as a driver reset would.
     pub fn lose(&self) {
-        let _ = self.requests.send(Request::Lose);
+        let _ = self.ask(Request::Lose, "losing the device");
+    }
+
+    /// How many iterations of one invocation's loops run here, as far as it was tried. Runs a tiny kernel the first time
+    /// it is asked, because opening must not pay for it; [`Caps::loop_iterations`] stays unknown.
+    pub fn probe_loops(&self) -> Result<u32, EngineError> {
+        if let Some(known) = self.loops.get() {
+            return Ok(*known);
+        }
+        let proven = loops::probe(self)?;
+        Ok(*self.loops.get_or_init(|| proven))
     }
 
     fn dead(&self, what: &'static str) -> EngineError {
+        // A thread that ended by itself took the device with it.
+        self.shared.set(Health::Lost);
         match self.shared.health() {
             Health::Hung => EngineError::Hung { waited: Duration::ZERO, what },
             _ => EngineError::Lost { reason: format!("the device's thread ended ({what})") },
@@ -146,40 +190,41 @@ impl Gpu {
         at_most: Duration,
         what: &'static str,
     ) -> Result<T, EngineError> {
-        match from.recv_timeout(at_most) {
-            Ok(answer) => answer,
-            Err(RecvTimeoutError::Timeout) => {
-                self.shared.set(Health::Hung);
-                Err(EngineError::Hung { waited: at_most, what })
+        let began = Instant::now();
+        loop {
+            let left = at_most.saturating_sub(began.elapsed());
+            match from.recv_timeout(left.min(ASIDE)) {
+                Ok(answer) => return answer,
+                Err(RecvTimeoutError::Disconnected) => return Err(self.dead(what)),
+                Err(RecvTimeoutError::Timeout) if left <= ASIDE => {
+                    self.shared.set(Health::Hung);
+                    return Err(EngineError::Hung { waited: at_most, what });
+                }
+                Err(RecvTimeoutError::Timeout) => {
+                    // Its thread may be stuck for ever; whoever found out first waited long enough for all.
+                    if self.shared.health() == Health::Hung {
+                        return Err(EngineError::Hung { waited: began.elapsed(), what });
+                    }
+                }
             }
-            Err(RecvTimeoutError::Disconnected) => Err(self.dead(what)),
         }
     }
 
     fn ask(&self, request: Request, what: &'static str) -> Result<(), EngineError> {
-        if self.shared.health() != Health::Good {
-            return Err(self.dead(what));
+        match (&self.requests, self.shared.health()) {
+            (Some(requests), Health::Good) => requests.send(request).map_err(|_| self.dead(what)),
+            _ => Err(self.dead(what)),
         }
-        self.requests.send(request).map_err(|_| self.dead(what))
-    }
-}
-
-impl Drop for Gpu {
-    /// Waits for the thread to close the device, but not for ever: a process that ends while a driver is still at work in
-    /// another thread may crash in the driver's exit handlers.
-    fn drop(&mut self) {
-        if self.shared.health() == Health::Hung {
-            return;
-        }
-        let _ = self.requests.send(Request::Close);
-        let ended = self.ended.get_mut().unwrap_or_else(PoisonError::into_inner);
-        let _ = ended.recv_timeout(CLOSE_DEADLINE);
     }
 }
 
 impl Engine for Gpu {
     fn caps(&self) -> &Caps {
         &self.caps
+    }
+
+    fn init(&self) -> Option<&InitStats> {
+        Some(&self.init)
     }
 
     fn create(&self, size: Bytes, class: BlockClass) -> Result<BlockId, EngineError> {
@@ -195,16 +240,14 @@ impl Engine for Gpu {
 
     fn submit(&self, job: Job) -> Result<Ticket, EngineError> {
         let (reply, answer) = mpsc::channel();
-        // The thread gives up a little after the caller would, so that the caller's deadline is the one that counts.
-        let deadline = Duration::from_secs(600);
-        self.ask(Request::Run { job, deadline, reply }, "submitting")?;
+        self.ask(Request::Run { job, reply }, "submitting")?;
         let ticket = Ticket(self.next.fetch_add(1, Ordering::Relaxed));
-        self.running.lock().unwrap_or_else(PoisonError::into_inner).insert(ticket, answer);
+        lock(&self.running).insert(ticket, answer);
         Ok(ticket)
     }
 
     fn wait(&self, ticket: Ticket, deadline: Duration) -> Result<Done, EngineError> {
-        let answer = self.running.lock().unwrap_or_else(PoisonError::into_inner).remove(&ticket);
+        let answer = lock(&self.running).remove(&ticket);
         match answer {
             Some(answer) => self.receive(&answer, deadline, "waiting for a job"),
             None => Err(EngineError::Validation { reason: format!("no job {}", ticket.0) }),
@@ -213,5 +256,21 @@ impl Engine for Gpu {
 
     fn health(&self) -> Health {
         self.shared.health()
+    }
+}
+
+impl Drop for Gpu {
+    /// Waits until the driver has let go: a process that ends while another of its threads is still inside the driver
+    /// crashes in the driver's exit handlers. A device that hangs is not waited for.
+    fn drop(&mut self) {
+        drop(self.requests.take());
+        if self.shared.health() == Health::Hung {
+            return;
+        }
+        let closed = lock(&self.ended).recv_timeout(CLOSE_DEADLINE);
+        if let (Err(RecvTimeoutError::Disconnected), Some(thread)) = (closed, self.thread.take()) {
+            // Only its last instructions are left.
+            let _ = thread.join();
+        }
     }
 }

@@ -1,7 +1,20 @@
 //! Which adapter, and with which features? Instance, adapter and device, timed.
 
+use std::{
+    path::PathBuf,
+    sync::atomic::{AtomicBool, Ordering},
+    time::{Duration, Instant},
+};
+
+use super::{
+    GpuOpener,
+    pipeline_cache::{self, Shelf, Store},
+};
 use crate::{
-    engine::{Caps, EngineError},
+    engine::{
+        Caps, EngineError,
+        init::{InitStats, Start, Stopwatch},
+    },
     units::Bytes,
 };
 
@@ -48,33 +61,42 @@ pub(super) struct Opened {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
     pub(super) caps: Caps,
+    pub(super) limits: wgpu::Limits,
+    pub(super) store: Option<Store>,
+    pub(super) init: InitStats,
 }
 
-pub(super) fn open(choice: &AdapterChoice) -> Result<Opened, EngineError> {
-    let unavailable = |reason: String| EngineError::Unavailable { reason };
-    let backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
-    let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
-    descriptor.backends = backends;
-    descriptor.flags = wgpu::InstanceFlags::empty();
-    let instance = wgpu::Instance::new(descriptor);
-    let adapters = pollster::block_on(instance.enumerate_adapters(backends));
-    let facts: Vec<AdapterFacts> = adapters.iter().map(|a| describe(&a.get_info())).collect();
-    let adapter = choose(&facts, choice).and_then(|i| adapters.get(i));
-    let names: Vec<&str> = facts.iter().map(|f| f.name.as_str()).collect();
-    let adapter = adapter
-        .ok_or_else(|| unavailable(format!("no adapter is {choice:?}; there are: {}", names.join(", "))))?;
-    let wanted = wgpu::Features::TIMESTAMP_QUERY
-        | wgpu::Features::MAPPABLE_PRIMARY_BUFFERS
-        | wgpu::Features::SHADER_F16
-        | wgpu::Features::SUBGROUP
-        | wgpu::Features::PIPELINE_CACHE;
-    let info = adapter.get_info();
-    let unified = matches!(info.device_type, wgpu::DeviceType::IntegratedGpu | wgpu::DeviceType::Cpu);
-    let mut features = adapter.features() & wanted;
-    if !unified {
-        // On a card, mappable buffers may land in slow memory; they are only wanted where there is one memory.
-        features.remove(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
+/// A folder of compiled pipelines that is read while the driver is being loaded.
+struct Reading(std::thread::JoinHandle<(Shelf, Instant, Duration)>);
+
+impl Reading {
+    fn begin(dir: PathBuf) -> Option<Self> {
+        let work = move || {
+            let began = Instant::now();
+            let shelf = pipeline_cache::read(&dir);
+            (shelf, began, began.elapsed())
+        };
+        std::thread::Builder::new().name("gpuforge-cache".to_owned()).spawn(work).ok().map(Reading)
     }
+}
+
+/// Opens the chosen adapter; `listen` puts the callbacks in place before anything else happens on the device.
+pub(super) fn open(options: &GpuOpener, listen: impl FnOnce(&wgpu::Device)) -> Result<Opened, EngineError> {
+    static OPENED: AtomicBool = AtomicBool::new(false);
+    let start = if OPENED.swap(true, Ordering::Relaxed) { Start::Warm } else { Start::Cold };
+    let mut watch = Stopwatch::new();
+    let reading = options.pipeline_cache_dir.clone().and_then(Reading::begin);
+    let backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
+    let instance = watch.time("instance", || {
+        let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
+        descriptor.backends = backends;
+        descriptor.flags = wgpu::InstanceFlags::empty();
+        wgpu::Instance::new(descriptor)
+    });
+    let adapters = watch.time("adapter", || pollster::block_on(instance.enumerate_adapters(backends)));
+    let adapter = pick(&adapters, &options.choice)?;
+    let info = adapter.get_info();
+    let features = features(adapter, &info, options.staged);
     let limits = adapter.limits();
     let descriptor = wgpu::DeviceDescriptor {
         label: Some("gpuforge"),
@@ -82,9 +104,60 @@ pub(super) fn open(choice: &AdapterChoice) -> Result<Opened, EngineError> {
         required_limits: limits.clone(),
         ..wgpu::DeviceDescriptor::default()
     };
-    let (device, queue) =
-        pollster::block_on(adapter.request_device(&descriptor)).map_err(|e| unavailable(e.to_string()))?;
-    let caps = Caps {
+    let (device, queue) = watch
+        .time("device", || pollster::block_on(adapter.request_device(&descriptor)))
+        .map_err(|e| EngineError::Unavailable { reason: e.to_string() })?;
+    watch.time("callbacks", || listen(&device));
+    let (mut store, mut taken, mut warnings) = (None, None, Vec::new());
+    if let (Some(reading), Some(dir)) = (reading, options.pipeline_cache_dir.clone())
+        && let Ok((shelf, began, took)) = reading.0.join()
+    {
+        watch.add("pipeline cache, read", began, took);
+        if let Some(key) =
+            pipeline_cache::key(&info).filter(|_| features.contains(wgpu::Features::PIPELINE_CACHE))
+        {
+            let found = shelf.take(&key);
+            let made = watch.time("pipeline cache, load", || Store::open(&device, dir, key, found));
+            store = Some(made.0);
+            taken = made.1;
+            warnings.extend(made.2);
+        }
+    }
+    let caps = caps(&info, features, &limits);
+    let init = watch.stop(start, taken, warnings);
+    Ok(Opened { device, queue, caps, limits, store, init })
+}
+
+fn pick<'a>(adapters: &'a [wgpu::Adapter], choice: &AdapterChoice) -> Result<&'a wgpu::Adapter, EngineError> {
+    let facts: Vec<AdapterFacts> = adapters.iter().map(|a| describe(&a.get_info())).collect();
+    choose(&facts, choice).and_then(|i| adapters.get(i)).ok_or_else(|| {
+        let names: Vec<&str> = facts.iter().map(|f| f.name.as_str()).collect();
+        let there = if names.is_empty() {
+            "there is none".to_owned()
+        } else {
+            format!("there are: {}", names.join(", "))
+        };
+        EngineError::Unavailable { reason: format!("no adapter is {choice:?}; {there}") }
+    })
+}
+
+fn features(adapter: &wgpu::Adapter, info: &wgpu::AdapterInfo, staged: bool) -> wgpu::Features {
+    let wanted = wgpu::Features::TIMESTAMP_QUERY
+        | wgpu::Features::MAPPABLE_PRIMARY_BUFFERS
+        | wgpu::Features::SHADER_F16
+        | wgpu::Features::SUBGROUP
+        | wgpu::Features::PIPELINE_CACHE;
+    let mut features = adapter.features() & wanted;
+    let unified = matches!(info.device_type, wgpu::DeviceType::IntegratedGpu | wgpu::DeviceType::Cpu);
+    if staged || !unified {
+        // On a card, mappable buffers may land in slow memory; they are only wanted where there is one memory.
+        features.remove(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
+    }
+    features
+}
+
+fn caps(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Limits) -> Caps {
+    Caps {
         name: info.name.clone(),
         largest_block: Bytes(limits.max_storage_buffer_binding_size.min(limits.max_buffer_size)),
         unified_memory: features.contains(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS),
@@ -94,8 +167,7 @@ pub(super) fn open(choice: &AdapterChoice) -> Result<Opened, EngineError> {
             .then_some((info.subgroup_min_size, info.subgroup_max_size)),
         f16: features.contains(wgpu::Features::SHADER_F16),
         loop_iterations: None,
-    };
-    Ok(Opened { device, queue, caps })
+    }
 }
 
 fn describe(info: &wgpu::AdapterInfo) -> AdapterFacts {

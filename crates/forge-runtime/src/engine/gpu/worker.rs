@@ -175,6 +175,9 @@ impl Worker {
             Request::Destroy(block) => drop(self.blocks.remove(&block)),
             Request::Lose => {
                 self.device.destroy();
+                // The driver calls back only when its last job is over; until then its buffers are merely invalid, which
+                // would read as a mistake of the work.
+                lock(&self.news.lost).get_or_insert_with(|| "destroyed on request".to_owned());
                 return self.look(shared);
             }
             Request::Run { job, reply } => {
@@ -242,9 +245,11 @@ impl Worker {
     fn fail_all(&mut self, health: Health) {
         let error = self.death(health);
         for Running { pending, reply, .. } in self.running.drain(..) {
-            // Taking a mapping back can block like any other call to a device that hangs.
-            std::mem::forget(pending);
             let _ = reply.send(Err(error.clone()));
+            if health == Health::Hung {
+                // Taking a mapping back can block like any other call to a device that hangs.
+                std::mem::forget(pending);
+            }
         }
     }
 
@@ -262,10 +267,12 @@ impl Worker {
     fn poll(&self, index: Option<wgpu::SubmissionIndex>, at_most: Duration) {
         let wait = |submission_index| wgpu::PollType::Wait { submission_index, timeout: Some(at_most) };
         // wgpu panics when a driver reports a loss to a poll.
-        let polled = catch_unwind(AssertUnwindSafe(|| match self.device.poll(wait(index)) {
-            Err(wgpu::PollError::WrongSubmissionIndex(..)) => drop(self.device.poll(wait(None))),
+        let polled = catch_unwind(AssertUnwindSafe(|| {
+            let polled = self.device.poll(wait(index));
             // A time-out only means that the job is still running; loss comes through the callback.
-            _ => {}
+            if matches!(polled, Err(wgpu::PollError::WrongSubmissionIndex(..))) {
+                let _ = self.device.poll(wait(None));
+            }
         }));
         self.survived(polled.is_ok());
     }
@@ -345,7 +352,7 @@ impl Worker {
         };
         let descriptor =
             wgpu::BufferDescriptor { label: None, size: size.0, usage, mapped_at_creation: false };
-        let scopes = Scopes::push(&self.device);
+        let scopes = self.scopes();
         let buffer = self.device.create_buffer(&descriptor);
         self.check(scopes, size).inspect_err(|_| self.staging.clear())?;
         self.next_block += 1;
@@ -355,10 +362,7 @@ impl Worker {
     }
 
     fn start(&mut self, job: &Job) -> Result<Pending, EngineError> {
-        // What an earlier call left behind is not this job's fault.
-        lock(&self.news.error).take();
-        // Scopes are per thread, and every call to this device is made on this one.
-        let scopes = Scopes::push(&self.device);
+        let scopes = self.scopes();
         let started = encode::start(self, job);
         // A slot's size is what was asked for, whatever call ran out.
         let checked = self.check(scopes, job.plan.cost().peak);
@@ -371,11 +375,19 @@ impl Worker {
                 self.pipelines.take_back();
                 self.staging.clear();
                 // The driver's word explains our own.
-                Err(checked.err().or(started.err()).unwrap_or(EngineError::Validation {
-                    reason: "refused without a reason".to_owned(),
-                }))
+                Err(checked
+                    .err()
+                    .or(started.err())
+                    .unwrap_or(EngineError::Validation { reason: "refused without a reason".to_owned() }))
             }
         }
+    }
+
+    /// Begins to catch errors. Scopes are per thread, and every call to this device is made on this one.
+    fn scopes(&self) -> Scopes {
+        // What an earlier call left behind is not the next one's fault.
+        lock(&self.news.error).take();
+        Scopes::push(&self.device)
     }
 
     /// Asks for errors, and whether the device survived: a lost one reports nothing.

@@ -1,0 +1,482 @@
+//! Which compiled pipelines of an earlier run may the driver be given? Only those in a file that is ours in every respect.
+//!
+//! The driver takes them through an `unsafe` call that trusts them. So the folder must be ours and closed to others
+//! (0700), the file regular, ours and not writable by others, and its header must name this format, this driver and this
+//! device and carry the right checksum. Anything else is left alone, and said as a warning.
+
+use std::path::{Path, PathBuf};
+
+/// The largest file that is read or written.
+const MOST: u64 = 64 << 20;
+/// Files that are looked at in one folder; there is one per driver and device.
+const MOST_FILES: usize = 16;
+const MAGIC: [u8; 8] = *b"gf-pipes";
+const VERSION: u32 = 1;
+/// Magic, version, length of the key, length of the data, checksum.
+const HEADER: usize = 8 + 4 + 4 + 8 + 8;
+
+/// Why a file or folder was left alone.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum CacheError {
+    #[error("pipeline cache {path}: {why}; it is not used")]
+    NotOurs { path: String, why: &'static str },
+    #[error("pipeline cache {path}: {why}; it is not used and will be replaced")]
+    Damaged { path: String, why: &'static str },
+    #[error("pipeline cache {path}: {error}")]
+    Io { path: String, error: String },
+}
+
+/// What the compiled code depends on. `None` where wgpu knows no way to tell.
+pub(super) fn key(info: &wgpu::AdapterInfo) -> Option<String> {
+    let wgpu = wgpu::util::pipeline_cache_key(info)?;
+    let wgpu::AdapterInfo { name, driver, driver_info, vendor, device, .. } = info;
+    Some(format!(
+        "{wgpu}\n{name}\n{driver}\n{driver_info}\n{vendor:04x}:{device:04x}\n{}",
+        env!("CARGO_PKG_VERSION")
+    ))
+}
+
+/// FNV-1a over words of eight bytes and the length: every step is a bijection, so that no single changed byte is missed.
+fn checksum(parts: [&[u8]; 2]) -> u64 {
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let mut sum = 0xcbf2_9ce4_8422_2325_u64;
+    let mut step = |word: u64| {
+        sum = (sum ^ word).wrapping_mul(PRIME);
+        sum ^= sum >> 32;
+    };
+    for part in parts {
+        let (words, rest) = part.as_chunks::<8>();
+        words.iter().for_each(|w| step(u64::from_le_bytes(*w)));
+        rest.iter().for_each(|b| step(u64::from(*b)));
+        step(part.len() as u64);
+    }
+    sum
+}
+
+/// The file's name: one per key.
+fn file_name(key: &str) -> String {
+    format!("pipelines-{:016x}.bin", checksum([key.as_bytes(), &[]]))
+}
+
+/// The file's bytes; pure.
+fn encode(key: &str, data: &[u8]) -> Vec<u8> {
+    let mut file = Vec::with_capacity(HEADER + key.len() + data.len());
+    file.extend(MAGIC);
+    file.extend(VERSION.to_le_bytes());
+    file.extend(u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes());
+    file.extend((data.len() as u64).to_le_bytes());
+    file.extend(checksum([key.as_bytes(), data]).to_le_bytes());
+    file.extend(key.as_bytes());
+    file.extend(data);
+    file
+}
+
+/// The data in a file, or what is wrong with it; pure.
+fn decode<'a>(key: &str, file: &'a [u8]) -> Result<&'a [u8], &'static str> {
+    fn take<'a>(bytes: &mut &'a [u8], n: usize) -> Result<&'a [u8], &'static str> {
+        let (head, tail) = bytes.split_at_checked(n).ok_or("it is cut short")?;
+        *bytes = tail;
+        Ok(head)
+    }
+    let mut rest = file;
+    if take(&mut rest, 8)? != MAGIC {
+        return Err("it is not one of ours");
+    }
+    if take(&mut rest, 4)? != VERSION.to_le_bytes() {
+        return Err("it has another version");
+    }
+    let key_len = take(&mut rest, 4)?;
+    let data_len = take(&mut rest, 8)?;
+    let sum = take(&mut rest, 8)?;
+    if key_len != u32::try_from(key.len()).unwrap_or(u32::MAX).to_le_bytes()
+        || take(&mut rest, key.len())? != key.as_bytes()
+    {
+        return Err("it is of another driver or device");
+    }
+    if data_len != (rest.len() as u64).to_le_bytes() {
+        return Err("its length is wrong");
+    }
+    if sum != checksum([key.as_bytes(), rest]).to_le_bytes() {
+        return Err("its checksum is wrong");
+    }
+    Ok(rest)
+}
+
+/// A file's name, and its bytes if it is ours.
+type Candidate = (String, Result<Vec<u8>, CacheError>);
+
+/// Every candidate of a folder, read before the device is known, while the driver is being loaded.
+#[derive(Debug, Default)]
+pub(super) struct Shelf {
+    files: Vec<Candidate>,
+    warning: Option<CacheError>,
+}
+
+impl Shelf {
+    /// The data for one driver and device; `None` when there is none yet.
+    pub(super) fn take(self, key: &str) -> Result<Option<Vec<u8>>, CacheError> {
+        if let Some(warning) = self.warning {
+            return Err(warning);
+        }
+        let name = file_name(key);
+        let Some((_, file)) = self.files.into_iter().find(|(n, _)| *n == name) else { return Ok(None) };
+        let file = file?;
+        match decode(key, &file) {
+            Ok(data) => Ok(Some(data.to_vec())),
+            Err(why) => Err(CacheError::Damaged { path: name, why }),
+        }
+    }
+}
+
+/// Where the pipelines of one device are kept, and what is there already.
+pub(super) struct Store {
+    dir: PathBuf,
+    key: String,
+    cache: wgpu::PipelineCache,
+    /// Checksum of what is on disk.
+    stored: u64,
+    /// Pipelines were compiled since the last look.
+    pub(super) dirty: bool,
+}
+
+impl Store {
+    /// Hands the driver what was found.
+    #[allow(unsafe_code, reason = "the one call that gives the driver compiled code")]
+    pub(super) fn open(
+        device: &wgpu::Device,
+        dir: PathBuf,
+        key: String,
+        found: Result<Option<Vec<u8>>, CacheError>,
+    ) -> (Self, Option<u64>, Option<String>) {
+        let (data, warning) = match found {
+            Ok(data) => (data, None),
+            Err(error) => (None, Some(error.to_string())),
+        };
+        let descriptor =
+            wgpu::PipelineCacheDescriptor { label: Some("gpuforge"), data: data.as_deref(), fallback: true };
+        // SAFETY: `data` came from `get_data` of this wgpu on this adapter: it was in a folder that only our user can
+        // enter, in a file that only our user can write, under a key of driver and device, and its checksum is right.
+        let cache = unsafe { device.create_pipeline_cache(&descriptor) };
+        let stored = checksum([data.as_deref().unwrap_or_default(), &[]]);
+        let taken = data.map(|d| d.len() as u64);
+        (Store { dir, key, cache, stored, dirty: false }, taken, warning)
+    }
+
+    /// What pipelines are compiled with.
+    pub(super) fn cache(&self) -> &wgpu::PipelineCache {
+        &self.cache
+    }
+
+    /// Writes what is new. Nothing depends on it, so a failure only means that the next start compiles again.
+    pub(super) fn save(&mut self) {
+        if !std::mem::take(&mut self.dirty) {
+            return;
+        }
+        let Some(data) = self.cache.get_data() else { return };
+        let sum = checksum([&data, &[]]);
+        if sum != self.stored && write(&self.dir, &self.key, &data).is_ok() {
+            self.stored = sum;
+        }
+    }
+}
+
+/// Reads every candidate; a folder that is not there is made.
+pub(super) fn read(dir: &Path) -> Shelf {
+    match files::read_all(dir) {
+        Ok(files) => Shelf { files, warning: None },
+        Err(error) => Shelf { files: Vec::new(), warning: Some(error) },
+    }
+}
+
+/// Replaces the file in one step.
+fn write(dir: &Path, key: &str, data: &[u8]) -> Result<(), CacheError> {
+    let file = encode(key, data);
+    if file.len() as u64 > MOST {
+        return Err(CacheError::NotOurs { path: file_name(key), why: "it grew too large" });
+    }
+    files::replace(dir, &file_name(key), &file)
+}
+
+#[cfg(unix)]
+mod files {
+    //! Every check is made on the open handle, so that nothing can be exchanged between the check and the reading.
+
+    use std::{
+        fs::File,
+        io::{Read as _, Write as _},
+        os::{
+            fd::{AsFd, OwnedFd},
+            unix::fs::DirBuilderExt as _,
+        },
+        path::Path,
+        sync::atomic::{AtomicU64, Ordering},
+    };
+
+    use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
+
+    use super::{CacheError, Candidate, MOST, MOST_FILES};
+
+    /// A temporary file that is older was left by a process that ended in the middle.
+    const STALE_SECONDS: i64 = 3600;
+
+    fn io(path: &Path, error: impl ToString) -> CacheError {
+        CacheError::Io { path: path.display().to_string(), error: error.to_string() }
+    }
+
+    fn mine(stat: &Stat) -> bool {
+        stat.st_uid == rustix::process::geteuid().as_raw()
+    }
+
+    fn folder(dir: &Path) -> Result<OwnedFd, CacheError> {
+        let not_ours = |why| CacheError::NotOurs { path: dir.display().to_string(), why };
+        std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| io(dir, e))?;
+        let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let fd = rustix::fs::open(dir, flags, Mode::empty()).map_err(|e| io(dir, e))?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| io(dir, e))?;
+        if !mine(&stat) {
+            return Err(not_ours("the folder is another user's"));
+        }
+        if Mode::from_raw_mode(stat.st_mode).intersects(Mode::RWXG | Mode::RWXO) {
+            return Err(not_ours("the folder is open to other users"));
+        }
+        Ok(fd)
+    }
+
+    pub(super) fn read_all(dir: &Path) -> Result<Vec<Candidate>, CacheError> {
+        let fd = folder(dir)?;
+        let entries = Dir::read_from(&fd).map_err(|e| io(dir, e))?;
+        let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned));
+        let ours = names.filter(|n| n.starts_with("pipelines-") && n.ends_with(".bin"));
+        Ok(ours.take(MOST_FILES).map(|name| (name.clone(), read_one(&fd, &name))).collect())
+    }
+
+    fn read_one(dir: impl AsFd, name: &str) -> Result<Vec<u8>, CacheError> {
+        let not_ours = |why| CacheError::NotOurs { path: name.to_owned(), why };
+        // Without NONBLOCK, opening a pipe would wait for its other end.
+        let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let fd = rustix::fs::openat(dir, name, flags, Mode::empty()).map_err(|e| match e {
+            rustix::io::Errno::LOOP => not_ours("the file is a link"),
+            other => io(Path::new(name), other),
+        })?;
+        let stat = rustix::fs::fstat(&fd).map_err(|e| io(Path::new(name), e))?;
+        if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
+            return Err(not_ours("it is not a regular file"));
+        }
+        if !mine(&stat) {
+            return Err(not_ours("the file is another user's"));
+        }
+        if Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH) {
+            return Err(not_ours("other users may write the file"));
+        }
+        let mut bytes = Vec::new();
+        File::from(fd).take(MOST + 1).read_to_end(&mut bytes).map_err(|e| io(Path::new(name), e))?;
+        if bytes.len() as u64 > MOST {
+            return Err(not_ours("it is too large"));
+        }
+        Ok(bytes)
+    }
+
+    pub(super) fn replace(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), CacheError> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        let fd = folder(dir)?;
+        sweep(&fd);
+        let temporary = format!("{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
+        let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let made = rustix::fs::openat(&fd, &temporary, flags, Mode::RUSR | Mode::WUSR);
+        let written = made.map_err(|e| io(dir, e)).and_then(|file| {
+            File::from(file).write_all(bytes).map_err(|e| io(dir, e))?;
+            rustix::fs::renameat(&fd, &temporary, &fd, name).map_err(|e| io(dir, e))
+        });
+        if written.is_err() {
+            let _ = rustix::fs::unlinkat(&fd, &temporary, AtFlags::empty());
+        }
+        written
+    }
+
+    fn sweep(dir: &OwnedFd) {
+        let Ok(entries) = Dir::read_from(dir) else { return };
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+        let now = now.map_or(0, |d| i64::try_from(d.as_secs()).unwrap_or(i64::MAX));
+        for entry in entries.filter_map(Result::ok) {
+            let name = entry.file_name();
+            let stale = name.to_bytes().ends_with(b".tmp")
+                && rustix::fs::statat(dir, name, AtFlags::SYMLINK_NOFOLLOW)
+                    .is_ok_and(|s| now - s.st_mtime > STALE_SECONDS);
+            if stale {
+                let _ = rustix::fs::unlinkat(dir, name, AtFlags::empty());
+            }
+        }
+    }
+}
+
+#[cfg(not(unix))]
+mod files {
+    //! Elsewhere we cannot tell whose a file is, so that none is trusted.
+
+    use std::path::Path;
+
+    use super::{CacheError, Candidate};
+
+    fn unsupported(dir: &Path) -> CacheError {
+        let why = "owners cannot be checked on this system";
+        CacheError::NotOurs { path: dir.display().to_string(), why }
+    }
+
+    pub(super) fn read_all(dir: &Path) -> Result<Vec<Candidate>, CacheError> {
+        Err(unsupported(dir))
+    }
+
+    pub(super) fn replace(dir: &Path, _name: &str, _bytes: &[u8]) -> Result<(), CacheError> {
+        Err(unsupported(dir))
+    }
+}
+
+#[cfg(all(test, unix))]
+#[allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test fails loudly")]
+mod tests {
+    use std::{
+        fs,
+        os::unix::fs::{PermissionsExt as _, symlink},
+    };
+
+    use super::*;
+
+    const KEY: &str = "vulkan_4711\nExample 9000\nexample\n1.2.3\n10de:2684";
+    const DATA: &[u8] = b"twenty-five bytes of code";
+
+    fn folder() -> tempfile::TempDir {
+        let dir = tempfile::tempdir().unwrap();
+        fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
+        dir
+    }
+
+    fn stored(dir: &Path) -> PathBuf {
+        write(dir, KEY, DATA).unwrap();
+        dir.join(file_name(KEY))
+    }
+
+    fn mode(path: &Path, mode: u32) {
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+    }
+
+    #[test]
+    fn what_was_written_is_found_by_its_key_only() {
+        let dir = folder();
+        let nested = dir.path().join("deep/er");
+        assert_eq!(read(&nested).take(KEY), Ok(None), "a folder that is not there is made");
+        let path = stored(&nested);
+        assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        assert_eq!(fs::metadata(&nested).unwrap().permissions().mode() & 0o777, 0o700);
+        assert_eq!(read(&nested).take(KEY).unwrap().unwrap(), DATA);
+        assert_eq!(read(&nested).take("another driver"), Ok(None));
+        // The right name with another key inside: a collision of names, or a renamed file.
+        fs::rename(&path, nested.join(file_name("another driver"))).unwrap();
+        let error = read(&nested).take("another driver").unwrap_err();
+        assert!(error.to_string().contains("another driver or device"), "{error}");
+        assert_eq!(fs::read_dir(&nested).unwrap().count(), 1, "no temporary file is left");
+    }
+
+    #[test]
+    fn every_changed_byte_and_every_cut_is_noticed() {
+        let whole = encode(KEY, DATA);
+        assert_eq!(decode(KEY, &whole), Ok(DATA));
+        for at in 0..whole.len() {
+            for flip in [1u8, 0x80, 0xff] {
+                let mut changed = whole.clone();
+                changed[at] ^= flip;
+                assert!(decode(KEY, &changed).is_err(), "byte {at} ^ {flip:#x}");
+            }
+            assert!(decode(KEY, &whole[..at]).is_err(), "cut at {at}");
+        }
+        let longer = [whole.as_slice(), &[0]].concat();
+        assert!(decode(KEY, &longer).is_err());
+        let long: Vec<u8> = (0..1000).map(|i| (i * 7) as u8).collect();
+        let whole = encode(KEY, &long);
+        for at in 0..whole.len() {
+            let mut changed = whole.clone();
+            changed[at] = changed[at].wrapping_add(13);
+            assert!(decode(KEY, &changed).is_err(), "byte {at}");
+        }
+    }
+
+    #[test]
+    fn a_file_that_others_could_have_written_is_left_alone() {
+        let check = |spoil: &dyn Fn(&Path, &Path), want: &str| {
+            let dir = folder();
+            let path = stored(dir.path());
+            spoil(dir.path(), &path);
+            let error = read(dir.path()).take(KEY).unwrap_err().to_string();
+            assert!(error.contains(want), "{error:?} does not say {want:?}");
+            mode(dir.path(), 0o700);
+        };
+        check(&|_, path| mode(path, 0o620), "other users may write");
+        check(&|_, path| mode(path, 0o602), "other users may write");
+        check(&|dir, _| mode(dir, 0o701), "open to other users");
+        check(&|dir, _| mode(dir, 0o750), "open to other users");
+        check(
+            &|dir, path| {
+                fs::rename(path, dir.join("elsewhere")).unwrap();
+                symlink(dir.join("elsewhere"), path).unwrap();
+            },
+            "link",
+        );
+        check(
+            &|_, path| {
+                fs::remove_file(path).unwrap();
+                fs::create_dir(path).unwrap();
+            },
+            "not a regular file",
+        );
+        check(&|_, path| fs::write(path, "").unwrap(), "cut short");
+        check(
+            &|_, path| fs::File::options().write(true).open(path).unwrap().set_len(MOST + 1).unwrap(),
+            "too large",
+        );
+    }
+
+    #[test]
+    fn a_folder_that_is_a_link_or_a_file_is_left_alone() {
+        let dir = folder();
+        stored(dir.path());
+        let outside = tempfile::tempdir().unwrap();
+        let link = outside.path().join("link");
+        symlink(dir.path(), &link).unwrap();
+        assert!(read(&link).take(KEY).is_err());
+        assert!(write(&link, KEY, DATA).is_err());
+        let file = outside.path().join("file");
+        fs::write(&file, "").unwrap();
+        assert!(read(&file).take(KEY).is_err());
+    }
+
+    #[test]
+    fn a_pipe_does_not_block_and_stale_temporaries_go() {
+        let dir = folder();
+        let pipe = dir.path().join(file_name(KEY));
+        rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
+        let error = read(dir.path()).take(KEY).unwrap_err();
+        assert!(error.to_string().contains("regular"), "{error}");
+        let (old, new) = (dir.path().join("1-0.tmp"), dir.path().join("1-1.tmp"));
+        let past = std::time::SystemTime::now() - std::time::Duration::from_secs(7200);
+        fs::File::create(&old).unwrap().set_modified(past).unwrap();
+        fs::File::create(&new).unwrap();
+        stored(dir.path());
+        assert!(!old.exists() && new.exists());
+        assert_eq!(read(dir.path()).take(KEY).unwrap().unwrap(), DATA, "the pipe was replaced");
+    }
+
+    #[test]
+    fn many_writers_at_once_leave_one_whole_file() {
+        let dir = folder();
+        let versions: Vec<Vec<u8>> = (0..8u8).map(|i| vec![i; 50_000 + usize::from(i)]).collect();
+        std::thread::scope(|scope| {
+            for version in &versions {
+                scope.spawn(|| (0..20).for_each(|_| write(dir.path(), KEY, version).unwrap()));
+            }
+            for _ in 0..200 {
+                let found = read(dir.path()).take(KEY).unwrap();
+                assert!(found.is_none_or(|data| versions.contains(&data)));
+            }
+        });
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1);
+    }
+}
