@@ -5,7 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use super::{
     pending::Pending,
     staging::{self, Flag, Mapping, PIECE, Part, Purpose, loads, map},
-    worker::{MAP_DEADLINE, Worker},
+    worker::Worker,
 };
 use crate::{
     engine::{BlockId, EngineError, Job},
@@ -30,7 +30,8 @@ pub(super) fn start(worker: &mut Worker, job: &Job) -> Result<Pending, EngineErr
 struct Use {
     first: usize,
     last_write: Option<usize>,
-    last_download: Option<usize>,
+    /// Downloads after the last write.
+    downloads: usize,
 }
 
 /// The uses of every block of a job; pure.
@@ -39,8 +40,10 @@ fn uses(job: &Job) -> HashMap<BlockId, Use> {
     let mut note = |at: usize, slot: Slot, write: bool, download: bool| {
         let Some(block) = job.blocks.get(slot.index()) else { return };
         let entry = uses.entry(*block).or_insert(Use { first: at, ..Use::default() });
-        entry.last_write = if write { Some(at) } else { entry.last_write };
-        entry.last_download = if download { Some(at) } else { entry.last_download };
+        if write {
+            (entry.last_write, entry.downloads) = (Some(at), 0);
+        }
+        entry.downloads += usize::from(download);
     };
     for (at, command) in job.plan.commands().iter().enumerate() {
         match command {
@@ -59,6 +62,20 @@ fn uses(job: &Job) -> HashMap<BlockId, Use> {
         }
     }
     uses
+}
+
+/// Bytes of a job that pass through upload buffers; pure.
+pub(super) fn staged(job: &Job, unified: bool) -> u64 {
+    let uses = uses(job);
+    let hoisted = |to: Slot, at: usize| {
+        let block = job.blocks.get(to.index());
+        unified && block.and_then(|b| uses.get(b)).is_some_and(|u| u.first == at)
+    };
+    let bytes = |(at, command): (usize, &Command)| match command {
+        Command::Upload { to, data } if !hoisted(*to, at) => data.len() as u64,
+        _ => 0,
+    };
+    job.plan.commands().iter().enumerate().map(bytes).sum()
 }
 
 /// How a download gets to the host.
@@ -182,10 +199,11 @@ impl<'a> Encoder<'a> {
     }
 
     fn way(&self, from: Slot, at: usize) -> Way {
-        let Use { last_write, last_download, .. } = self.used(from);
+        let Use { last_write, downloads, .. } = self.used(from);
         if last_write.is_some_and(|write| write > at) {
             Way::Now
-        } else if self.worker.caps.unified_memory && last_download == Some(at) {
+        } else if self.worker.caps.unified_memory && downloads == 1 {
+            // A second download would copy from a block that is mapped, which the device refuses.
             Way::InPlace
         } else {
             Way::Late
@@ -292,8 +310,9 @@ impl<'a> Encoder<'a> {
     fn filling(&mut self) -> Result<(wgpu::Buffer, u64), EngineError> {
         if self.filling.is_none() {
             self.worker.staging.collect();
-            while let Some(index) = self.worker.staging.full() {
-                self.worker.wait_for(index, MAP_DEADLINE)?;
+            if let Some(index) = self.worker.staging.full() {
+                // Should it not have come back in all that time, one buffer more does no harm.
+                self.worker.wait_for(index)?;
                 self.worker.staging.collect();
             }
             let size = self.left.clamp(1, PIECE);
@@ -376,7 +395,10 @@ impl<'a> Encoder<'a> {
         let output = self.pending.expect(buffer, size)?;
         match self.way(from, at) {
             Way::InPlace => self.in_place.push((output, block, size)),
-            Way::Late => self.late.push((output, size)),
+            Way::Late => {
+                self.late.push((output, size));
+                self.pending.copies_later(block);
+            }
             Way::Now => {
                 for parts in loads(&[(output, size)], PIECE) {
                     let into = self.load_buffer(&parts);
@@ -478,8 +500,9 @@ mod tests {
         let (one, two) = (BlockId(1), BlockId(2));
         let job = Job { plan: Arc::new(plan), blocks: vec![one, one, two] };
         let uses = uses(&job);
-        let want = |first, write, download| Use { first, last_write: Some(write), last_download: download };
-        assert_eq!(uses.get(&one), Some(&want(0, 3, Some(1))), "the first download must be copied at once");
-        assert_eq!(uses.get(&two), Some(&want(4, 4, Some(6))));
+        let want = |first, write, downloads| Use { first, last_write: Some(write), downloads };
+        assert_eq!(uses.get(&one), Some(&want(0, 3, 0)), "the first download must be copied at once");
+        assert_eq!(uses.get(&two), Some(&want(4, 4, 2)));
+        assert_eq!((staged(&job, false), staged(&job, true)), (16, 8), "b must wait for the download of a");
     }
 }

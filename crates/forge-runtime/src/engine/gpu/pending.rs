@@ -43,6 +43,8 @@ pub(super) struct Pending {
     params: Option<wgpu::Buffer>,
     /// Blocks that are mapped where they are: no other job may use them meanwhile.
     held: Vec<BlockId>,
+    /// Blocks that queued loads are still to be copied from: no other job may map them meanwhile.
+    later: Vec<BlockId>,
     failed: Option<String>,
 }
 
@@ -68,6 +70,11 @@ impl Pending {
         let parts = vec![Part { output, offset: 0, at: 0, len: size }];
         self.held.push(block);
         self.reads.push_back(Read { buffer, flag, parts, staged: false, after: None });
+    }
+
+    /// Loads of this block may be asked for after the job was submitted.
+    pub(super) fn copies_later(&mut self, block: BlockId) {
+        self.later.push(block);
     }
 
     /// Encodes the copies of one load.
@@ -132,9 +139,10 @@ impl Pending {
         }
     }
 
-    /// Does a job with these blocks have to wait for this one?
+    /// Does a job with these blocks have to wait for this one? Only where blocks are mapped at all.
     pub(super) fn holds(&self, blocks: &[BlockId]) -> bool {
-        self.held.iter().any(|held| blocks.contains(held))
+        let later = self.later.iter().filter(|_| !self.loads.is_empty());
+        self.held.iter().chain(later).any(|block| blocks.contains(block))
     }
 
     /// What to wait for next.

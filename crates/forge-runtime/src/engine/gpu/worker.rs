@@ -1,7 +1,7 @@
 //! The device's own thread: takes requests, starts jobs, notices when they end, and never lets a caller wait for ever.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, VecDeque},
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Mutex, PoisonError,
@@ -14,7 +14,7 @@ use super::{
     GpuOpener, Request, Shared, encode, open,
     pending::Pending,
     pipelines::Pipelines,
-    staging::{Purpose, Staging},
+    staging::{Purpose, Staging, WINDOW},
 };
 use crate::{
     engine::{BlockId, Caps, Done, EngineError, Health, Job, init::InitStats},
@@ -29,7 +29,7 @@ const SHORTEST_SLICE: Duration = Duration::from_micros(100);
 /// A job whose caller does not wait for it is given up after this; those who wait have their own deadline.
 const JOB_DEADLINE: Duration = Duration::from_secs(600);
 /// How long a mapping of a buffer that nobody uses may take.
-pub(super) const MAP_DEADLINE: Duration = Duration::from_secs(10);
+const MAP_DEADLINE: Duration = Duration::from_secs(10);
 /// New pipelines are stored when the device has been idle this long, or when it is closed.
 const SAVE_AFTER: Duration = Duration::from_secs(2);
 
@@ -69,6 +69,7 @@ pub(super) fn run(
         pipelines: Pipelines::new(device.store),
         staging: Staging::default(),
         clock: None,
+        waiting: VecDeque::new(),
         running: Vec::new(),
     };
     if opened.send(Ok(answer)).is_err() {
@@ -118,14 +119,19 @@ pub(super) struct Worker {
     pub(super) pipelines: Pipelines,
     pub(super) staging: Staging,
     clock: Option<(wgpu::QuerySet, wgpu::Buffer)>,
+    /// Jobs that cannot start yet; never any when nothing runs.
+    waiting: VecDeque<(Job, Answer)>,
     running: Vec<Running>,
 }
+
+/// Where a job's result goes.
+type Answer = Sender<Result<Done, EngineError>>;
 
 /// A job on the device.
 struct Running {
     pending: Pending,
     since: Instant,
-    reply: Sender<Result<Done, EngineError>>,
+    reply: Answer,
 }
 
 impl Worker {
@@ -141,7 +147,10 @@ impl Worker {
             };
             let health = match request {
                 Some(request) => self.answer(request, shared),
-                None => self.look(shared),
+                None => match self.look(shared) {
+                    Health::Good => self.start_waiting(shared),
+                    bad => bad,
+                },
             };
             if health != Health::Good {
                 return health;
@@ -181,28 +190,43 @@ impl Worker {
                 return self.look(shared);
             }
             Request::Run { job, reply } => {
-                // A block that another job reads where it is must not be used meanwhile.
-                while self.running.iter().any(|r| r.pending.holds(&job.blocks)) {
-                    let health = self.look(shared);
-                    if health != Health::Good {
-                        let _ = reply.send(Err(self.death(health)));
-                        return health;
+                self.waiting.push_back((job, reply));
+                return self.start_waiting(shared);
+            }
+        }
+        Health::Good
+    }
+
+    /// Starts jobs in their order, as far as those that run allow it.
+    fn start_waiting(&mut self, shared: &Shared) -> Health {
+        while let Some((job, _)) = self.waiting.front()
+            && !self.must_wait(job)
+            && let Some((job, reply)) = self.waiting.pop_front()
+        {
+            match self.start(&job) {
+                Ok(pending) => self.running.push(Running { pending, since: Instant::now(), reply }),
+                Err(error) => {
+                    let lost = lock(&self.news.lost).is_some();
+                    if lost {
+                        shared.set(Health::Lost);
                     }
-                }
-                match self.start(&job) {
-                    Ok(pending) => self.running.push(Running { pending, since: Instant::now(), reply }),
-                    Err(error) => {
-                        let lost = lock(&self.news.lost).is_some();
-                        if lost {
-                            shared.set(Health::Lost);
-                        }
-                        let _ = reply.send(Err(error));
-                        return if lost { Health::Lost } else { Health::Good };
+                    let _ = reply.send(Err(error));
+                    if lost {
+                        return Health::Lost;
                     }
                 }
             }
         }
         Health::Good
+    }
+
+    /// Does something that runs stand in the way? Others are served meanwhile.
+    fn must_wait(&self, job: &Job) -> bool {
+        let unified = self.caps.unified_memory;
+        // A block that another job reads where it is must not be used meanwhile.
+        let mapped = unified && self.running.iter().any(|r| r.pending.holds(&job.blocks));
+        // Upload buffers come back only after what was submitted before; waiting for them would block everybody.
+        mapped || (!self.running.is_empty() && encode::staged(job, unified) > WINDOW)
     }
 
     /// Lets the device make progress and ends what is done, lost or too late.
@@ -250,6 +274,9 @@ impl Worker {
                 // Taking a mapping back can block like any other call to a device that hangs.
                 std::mem::forget(pending);
             }
+        }
+        for (_, reply) in self.waiting.drain(..) {
+            let _ = reply.send(Err(error.clone()));
         }
     }
 
@@ -304,13 +331,9 @@ impl Worker {
         Ok(())
     }
 
-    /// Waits for one submission.
-    pub(super) fn wait_for(
-        &self,
-        index: wgpu::SubmissionIndex,
-        at_most: Duration,
-    ) -> Result<(), EngineError> {
-        self.poll(Some(index), at_most);
+    /// Waits for a submission of the job that is being encoded; nothing else runs then.
+    pub(super) fn wait_for(&self, index: wgpu::SubmissionIndex) -> Result<(), EngineError> {
+        self.poll(Some(index), MAP_DEADLINE);
         match lock(&self.news.lost).clone() {
             Some(reason) => Err(EngineError::Lost { reason }),
             None => Ok(()),
