@@ -54,5 +54,8 @@ pub(crate) fn inventory(context: &Context) -> Result<Inventory> {
     let mut options = machine::options(context.settings(&places, &[]), &places, &env);
     options.tier1.isolation = probe::isolation();
     let _progress = Progress::start("asking the drivers", context.out.talks());
-    Ok(hardware::detect(&options, &env))
+    let mut inventory = hardware::detect(&options, &env);
+    // `detect --timings` is the place for these.
+    inventory.timings.clear();
+    Ok(inventory)
 }
