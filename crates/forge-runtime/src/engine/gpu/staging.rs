@@ -13,8 +13,9 @@ use std::{
 
 /// Larger transfers pass in pieces: the processor copies one while the device copies another.
 pub(super) const PIECE: u64 = 2 << 20;
-/// What is on its way at once, per direction; also the most that is kept idle. Two pieces stay in the processor's cache:
-/// eight took half as long again (10 MB there and back, minima 3.6 against 2.4 ms; `cargo xtask bench transfer`).
+/// What is on its way at once, per direction; also the most that is kept idle. Two pieces that stay in the processor's
+/// cache: 10 MB there and back took 2.6-3.3 ms; 3.2-3.3 with two of 4 MiB, 4.0-4.1 with one (three runs each, software
+/// adapter, 2 cores, real-time priority).
 pub(super) const WINDOW: u64 = 2 * PIECE;
 /// The smallest buffer: less is not worth a buffer of its own size.
 const LEAST: u64 = 4 << 10;
