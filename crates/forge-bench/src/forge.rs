@@ -19,7 +19,7 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     let places = Places { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") };
     let env = |_: &str| None;
     let settings = Settings::load_lenient(&places, &env, &[]);
-    let once = || ms(|| Ok(Forge::new(&settings, &places, &env)));
+    let once = || ms(|| Ok(Forge::with(&settings, &places, &env)));
     let times = (0..CALLS).map(|_| once()).collect::<Result<Vec<_>>>()?;
     if std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains("libvulkan")) {
         bail!("a GPU library was loaded");

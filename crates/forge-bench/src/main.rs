@@ -4,6 +4,7 @@
 use std::{io::Write as _, process::ExitCode};
 
 mod detect;
+mod elementwise;
 mod first_result;
 mod forge;
 mod measure;
@@ -38,6 +39,11 @@ const BENCHES: &[Bench] = &[
         name: "transfer",
         what: "bytes there and back, beside memcpy and the device's copy",
         run: transfer::run,
+    },
+    Bench {
+        name: "elementwise",
+        what: "element-wise expressions, beside memcpy and the device's best copy kernel",
+        run: elementwise::run,
     },
     Bench { name: "span", what: "profiling spans on and off, beside tracing and puffin", run: span::run },
     Bench { name: "pool", what: "buffers from the pool, with reuse and waste", run: pool::run },

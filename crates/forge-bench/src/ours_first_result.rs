@@ -72,8 +72,8 @@ fn main() -> Result<()> {
         }
     }
     let memory = StackSettings::new(Budget { bytes: Bytes::gib(1), origin: BudgetOrigin::User });
-    let settings =
-        RunnerSettings { memory, deadline: Duration::from_secs(60), cpu_fallback: false, replay: true };
+    let deadline = Duration::from_secs(60);
+    let settings = RunnerSettings { deadline, cpu_fallback: false, ..RunnerSettings::new(memory) };
     let runner = Runner::new(Box::new(opener), settings);
     let kernel = kernel();
     for job in 0..jobs {

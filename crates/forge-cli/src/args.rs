@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Parser, Subcommand, ValueEnum, ValueHint};
+use gpuforge::settings::{Key, Place, SettingsError};
 
 const AFTER_HELP: &str = "\
 Exit codes: 0 done, 1 failed, 2 wrong usage.
@@ -27,6 +28,9 @@ pub(crate) struct Args {
     /// When to colour the output.
     #[arg(long, global = true, value_name = "WHEN")]
     pub(crate) color: Option<When>,
+    /// Most device memory in use at once (512MiB, 8GiB, none).
+    #[arg(long, global = true, value_name = "SIZE", value_parser = memory_limit)]
+    pub(crate) memory_limit: Option<String>,
     /// What to do; nothing = a short status of this machine.
     #[command(subcommand)]
     pub(crate) command: Option<Command>,
@@ -43,6 +47,14 @@ pub(crate) enum When {
     Never,
 }
 
+/// What the setting of this name takes; a mistake is wrong usage, whatever the command.
+fn memory_limit(text: &str) -> Result<String, SettingsError> {
+    if let Some(key) = Key::find("memory_limit") {
+        key.parse(text, Place::Argument)?;
+    }
+    Ok(text.to_owned())
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Detect this machine and say what gpuforge would use and why.
@@ -50,13 +62,24 @@ pub(crate) enum Command {
     /// List GPUs and CPU: of this machine, of a recording, or of text pasted from another machine.
     Detect(Detect),
     /// Show what is loaded, open and in use, and the switches that are set.
-    Status,
+    Status {
+        /// Load every part and open the device first.
+        #[arg(long)]
+        load: bool,
+    },
     /// Check that gpuforge works on this machine.
     SelfTest {
         /// Every check, not only the quick ones.
         #[arg(long)]
         full: bool,
     },
+    /// Measure the processor and the devices, and keep it for decisions; or show what was measured.
+    Calibrate(Calibrate),
+    /// Say where an operation of this size would run, and why; runs nothing.
+    Route(Route),
+    /// Hand a calibration on to equal hardware, or take one over.
+    #[command(subcommand)]
+    Share(Share),
     /// Show or clear the detection cache.
     #[command(subcommand)]
     Cache(Cache),
@@ -119,6 +142,70 @@ fn from_help() -> String {
         help.push_str(format.produced_by);
     }
     help
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Calibrate {
+    /// Every operation in ten seconds (the default).
+    #[arg(long, conflicts_with_all = ["full", "show"])]
+    pub(crate) quick: bool,
+    /// More sizes and repetitions, every variant of the kernels: a minute and a half.
+    #[arg(long, conflicts_with = "show")]
+    pub(crate) full: bool,
+    /// Draw what was measured before; measures nothing.
+    #[arg(long)]
+    pub(crate) show: bool,
+    /// Also draw it into this file, as SVG.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) svg: Option<PathBuf>,
+    /// Measure this device beside the processor: auto, cpu, a position, a bus id, a vendor or part of a name.
+    #[arg(long, value_name = "DEVICE", conflicts_with = "show")]
+    pub(crate) device: Option<String>,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = route_help())]
+pub(crate) struct Route {
+    /// Operation.
+    pub(crate) op: String,
+    /// Its sizes (4096, 2^20); what they mean is listed below.
+    #[arg(required = true, value_parser = route_size)]
+    pub(crate) sizes: Vec<usize>,
+    /// Where to run it: auto, cpu, or the position of a device among the calibrated ones.
+    #[arg(long, value_name = "DEVICE")]
+    pub(crate) device: Option<String>,
+}
+
+/// `4096`, or `2^12`.
+fn route_size(text: &str) -> Result<usize, String> {
+    let power = |exponent: &str| exponent.parse().ok().and_then(|e| 1usize.checked_shl(e));
+    let size = text.strip_prefix("2^").map_or_else(|| text.parse().ok(), power);
+    size.ok_or_else(|| "a whole number such as 4096 or 2^12".to_owned())
+}
+
+/// The operations come from their table.
+fn route_help() -> String {
+    let mut help = "Operations:".to_owned();
+    for row in gpuforge::ops::table::OPS {
+        help.push_str(&format!("\n  {:<13} {:<26} {}", row.kind.name(), row.sizes, row.what));
+    }
+    help
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Share {
+    /// Write the calibration and the hardware it is for, without anything that identifies this machine.
+    Export {
+        /// File to write.
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
+    /// Take over a calibration of the same hardware and drivers.
+    Import {
+        /// File to read.
+        #[arg(value_hint = ValueHint::FilePath)]
+        file: PathBuf,
+    },
 }
 
 #[derive(Debug, Subcommand)]

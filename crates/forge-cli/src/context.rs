@@ -19,6 +19,8 @@ pub(crate) fn env(name: &str) -> Option<String> {
 pub(crate) struct Context {
     pub(crate) out: Output,
     settings: OnceCell<Settings>,
+    /// `--memory-limit`, which every command takes.
+    memory_limit: Option<String>,
 }
 
 impl Context {
@@ -29,7 +31,7 @@ impl Context {
             flags => flags,
         };
         let out = Output::new(args.json, quiet, verbose, args.color.unwrap_or(color));
-        Context { out, settings: OnceCell::new() }
+        Context { out, settings: OnceCell::new(), memory_limit: args.memory_limit.clone() }
     }
 
     /// The settings `color` and `verbosity`, as far as the file is in order; what is wrong with it is reported by the
@@ -50,10 +52,12 @@ impl Context {
         Ok(Places::of(&env)?)
     }
 
-    /// Settings of this run with `flags` on top. Problems in the file are warnings: detection must not fail for them.
+    /// Settings of this run with `flags` and those of every command on top. Problems in the file are warnings: detection must not fail for them.
     pub(crate) fn settings(&self, places: &Places, flags: &[(&str, &str)]) -> &Settings {
         self.settings.get_or_init(|| {
-            let settings = Settings::load_lenient(places, &env, flags);
+            let common = self.memory_limit.as_deref().map(|limit| ("memory_limit", limit));
+            let flags: Vec<(&str, &str)> = common.into_iter().chain(flags.iter().copied()).collect();
+            let settings = Settings::load_lenient(places, &env, &flags);
             for problem in settings.warnings() {
                 self.out.warn("settings", &problem.to_string(), problem.hint().as_deref());
             }

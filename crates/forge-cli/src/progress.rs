@@ -2,7 +2,10 @@
 
 use std::{
     io::{IsTerminal as _, Write as _},
-    sync::mpsc::{self, RecvTimeoutError, Sender},
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, RecvTimeoutError, Sender},
+    },
     thread::JoinHandle,
     time::{Duration, Instant},
 };
@@ -13,6 +16,7 @@ const FRAME: Duration = Duration::from_millis(100);
 
 /// Shown until it is dropped.
 pub(crate) struct Progress {
+    what: Arc<Mutex<String>>,
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -20,9 +24,11 @@ pub(crate) struct Progress {
 impl Progress {
     /// Tells that `what` is going on, on a terminal, once it takes longer than a moment.
     pub(crate) fn start(what: &'static str, wanted: bool) -> Self {
+        let what = Arc::new(Mutex::new(what.to_owned()));
         if !wanted || !std::io::stderr().is_terminal() {
-            return Progress { stop: None, thread: None };
+            return Progress { what, stop: None, thread: None };
         }
+        let text = what.clone();
         let (stop, stopped) = mpsc::channel::<()>();
         let show = move || {
             let began = Instant::now();
@@ -31,6 +37,7 @@ impl Progress {
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(wait) {
                 let seconds = began.elapsed().as_secs_f64();
                 let dots = ".".repeat(1 + (seconds * 3.0) as usize % 3);
+                let what = text.lock().unwrap_or_else(PoisonError::into_inner).clone();
                 let _ = write!(std::io::stderr(), "\r\x1b[K{what}{dots} {seconds:.1} s");
                 (shown, wait) = (true, FRAME);
             }
@@ -39,7 +46,14 @@ impl Progress {
             }
         };
         let thread = std::thread::Builder::new().spawn(show).ok();
-        Progress { stop: Some(stop), thread }
+        Progress { what, stop: Some(stop), thread }
+    }
+
+    /// Tells that something else is going on now.
+    pub(crate) fn say(&self, what: impl FnOnce() -> String) {
+        if self.stop.is_some() {
+            *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what();
+        }
     }
 }
 

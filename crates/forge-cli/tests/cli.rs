@@ -160,7 +160,12 @@ fn the_cache_is_shown_and_cleared() {
     let shown = run(&mut world.gpuforge(&["cache", "show", "--json"])).json();
     assert_eq!(shown["entries"][0]["current"], true);
     assert!(run(&mut world.gpuforge(&["cache", "show"])).ok().stdout.contains("in use"));
-    assert_eq!(run(&mut world.gpuforge(&["cache", "clear", "--json"])).json()["removed"], 1);
+    let pipelines = std::path::Path::new(shown["dir"].as_str().unwrap()).join("pipelines");
+    std::fs::create_dir_all(&pipelines).unwrap();
+    std::fs::write(pipelines.join("pipelines-1.bin"), [0; 100]).unwrap();
+    let shown = run(&mut world.gpuforge(&["cache", "show", "--json"])).json();
+    assert_eq!(shown["pipelines"], serde_json::json!({ "files": 1, "bytes": 100 }));
+    assert_eq!(run(&mut world.gpuforge(&["cache", "clear", "--json"])).json()["removed"], 2);
     assert!(run(&mut world.gpuforge(&["cache", "show"])).ok().stdout.contains("empty"));
 }
 

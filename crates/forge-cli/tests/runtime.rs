@@ -97,3 +97,100 @@ fn a_trace_is_written_where_the_variable_says() {
     let blocked = run(world.gpuforge(&["status"]).env("GPUFORGE_TRACE", world.path("no/such/folder/t.json")));
     assert_eq!(blocked.code, Some(1), "{}", blocked.stderr);
 }
+
+/// The memory limit that a status reports: bytes and origin.
+fn limit(world: &World, args: &[&str], vars: &[(&str, &str)]) -> (Option<u64>, Option<String>) {
+    let status = run(world.gpuforge(args).envs(vars.iter().copied())).json();
+    let limit = &status["memory_limit"];
+    (limit["bytes"].as_u64(), limit["origin"].as_str().map(str::to_owned))
+}
+
+#[test]
+fn the_memory_limit_of_the_command_line_wins() {
+    let world = World::new();
+    let of = |bytes: u64, origin: &str| (Some(bytes << 20), Some(origin.to_owned()));
+    let variable = [("GPUFORGE_MEMORY_LIMIT", "300MiB")];
+    assert_eq!(limit(&world, &["status", "--json"], &[]), (None, None));
+    let file = world.path("config.toml");
+    std::fs::write(&file, "memory_limit = \"200MiB\"\n").unwrap();
+    assert_eq!(limit(&world, &["status", "--json"], &[]), of(200, file.to_str().unwrap()));
+    assert_eq!(limit(&world, &["status", "--json"], &variable), of(300, "GPUFORGE_MEMORY_LIMIT"));
+    for args in [
+        ["--memory-limit", "100MiB", "status", "--json"],
+        ["status", "--json", "--memory-limit", "100MiB"],
+        ["status", "--json", "--memory-limit", "100 MiB"],
+    ] {
+        assert_eq!(limit(&world, &args, &variable), of(100, "flag"), "{args:?}");
+    }
+    let none = ["--memory-limit", "none", "status", "--json"];
+    assert_eq!(limit(&world, &none, &variable), (None, None), "none lifts what the others set");
+    let text = run(&mut world.gpuforge(&["status", "--memory-limit=100MiB"])).ok().stdout;
+    assert!(text.contains("memory limit 100 MiB"), "{text}");
+    let list = run(&mut world.gpuforge(&["--memory-limit", "1GiB", "config", "get", "memory_limit"])).ok();
+    assert_eq!(list.stdout, "1GiB\n");
+}
+
+#[test]
+fn a_memory_limit_that_is_no_size_is_wrong_usage() {
+    let world = World::new();
+    for (args, said) in [
+        (&["--memory-limit", "lots", "status"][..], "a size such as 8GiB"),
+        (&["self-test", "--memory-limit=-5"], "-5"),
+        (&["status", "--memory-limit", "8parsecs"], "8parsecs"),
+        (&["status", "--memory-limit"], "--memory-limit"),
+    ] {
+        let ran = run(&mut world.gpuforge(args));
+        assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.stderr);
+        assert!(ran.stderr.contains("--memory-limit") && ran.stderr.contains(said), "{}", ran.stderr);
+        assert_eq!(ran.stdout, "");
+    }
+}
+
+#[test]
+fn a_status_that_loads_shows_the_device_and_keeps_to_the_limit() {
+    let world = World::new();
+    let mut command = world.gpuforge(&["--memory-limit", "96MiB", "status", "--load", "--json"]);
+    let status = run(command.env("GPUFORGE_DEVICE", "0")).json();
+    let device = &status["device"];
+    if device.is_null() {
+        println!("skipped: no device can be opened here");
+        return;
+    }
+    let bytes = |value: &Value| value.as_u64().unwrap();
+    let budget = &device["memory"]["budget"];
+    assert_eq!(bytes(&budget["bytes"]) + bytes(&device["reserved"]), 96 << 20, "{device}");
+    assert_eq!(device["memory"]["limit"]["limit"], budget["bytes"]);
+    assert_eq!(device["init"]["start"], "cold", "the first of its process: {device}");
+    assert!(device["init"]["phases"].as_array().unwrap().len() >= 3 && device["init"]["overlap"].is_f64());
+    let mut command = world.gpuforge(&["status", "--load", "--verbose"]);
+    let text = run(command.env("GPUFORGE_DEVICE", "0").env("COLUMNS", "60")).ok().stdout;
+    assert!(
+        text.contains("opened cold in ") && text.contains("overlap") && text.contains("adapter"),
+        "{text}"
+    );
+    assert!(text.contains("may use ") && text.contains("staging"), "{text}");
+}
+
+#[test]
+fn the_self_test_keeps_to_the_memory_limit() {
+    let world = World::new();
+    let detail = |report: &Value, name: &str| {
+        let tests = report["tests"].as_array().unwrap();
+        tests.iter().find(|t| t["name"] == name).unwrap()["detail"].as_str().unwrap().to_owned()
+    };
+    let report =
+        run(&mut world.gpuforge(&["self-test", "--full", "--json", "--memory-limit", "16MiB"])).json();
+    assert_eq!((&report["failed"], &report["memory_limit"]), (&0.into(), &(16 << 20).into()), "{report}");
+    if report["init"]["cold_ms"].is_null() {
+        println!("skipped: no device can be opened here");
+        return;
+    }
+    assert!(detail(&report, "device").contains("within 16"), "{report}");
+    assert!(detail(&report, "transfers").starts_with("4"), "a quarter of the limit: {report}");
+    let report = run(&mut world.gpuforge(&["self-test", "--json", "--memory-limit", "1MiB"])).json();
+    assert_eq!(report["failed"], 0, "{report}");
+    assert!(
+        report["init"]["cold_ms"].is_null() && detail(&report, "device").contains("memory limit"),
+        "{report}"
+    );
+}

@@ -99,18 +99,30 @@ pub fn next(kind: Kind, tried: Tried, cpu_allowed: bool) -> (Step, &'static str)
 }
 
 /// Stops asking a device that keeps failing.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Breaker {
     failures: u32,
     open_until: Option<Duration>,
+    pause: Duration,
 }
 
 /// Failed pieces of work in a row that open the breaker.
 pub const BREAKER_FAILURES: u32 = 3;
-/// How long it stays open.
+/// How long it stays open, unless the runner is told otherwise.
 pub const BREAKER_PAUSE: Duration = Duration::from_secs(60);
 
+impl Default for Breaker {
+    fn default() -> Self {
+        Breaker::new(BREAKER_PAUSE)
+    }
+}
+
 impl Breaker {
+    /// Closed; once open, it stays so for `pause`.
+    pub fn new(pause: Duration) -> Self {
+        Breaker { failures: 0, open_until: None, pause }
+    }
+
     /// May the device be asked at this time (since any fixed moment)?
     pub fn allows(&self, now: Duration) -> bool {
         self.open_until.is_none_or(|until| now >= until)
@@ -118,14 +130,18 @@ impl Breaker {
 
     /// The device did its work.
     pub fn succeeded(&mut self) {
-        *self = Breaker::default();
+        *self = Breaker::new(self.pause);
     }
 
-    /// A piece of work had to go elsewhere.
+    /// A piece of work had to go elsewhere. Work that the open breaker itself sent away says nothing about the device:
+    /// it must not make the pause longer, or steady work would keep the breaker open for ever.
     pub fn failed(&mut self, now: Duration) {
+        if !self.allows(now) {
+            return;
+        }
         self.failures += 1;
         if self.failures >= BREAKER_FAILURES {
-            self.open_until = Some(now + BREAKER_PAUSE);
+            self.open_until = Some(now.saturating_add(self.pause));
             // One more failure after the pause opens it again at once.
             self.failures = BREAKER_FAILURES - 1;
         }
@@ -175,9 +191,28 @@ mod tests {
         assert!(breaker.allows(now));
         breaker.failed(now);
         assert!(!breaker.allows(now) && breaker.allows(now + BREAKER_PAUSE));
+        breaker.failed(now + BREAKER_PAUSE / 2);
+        assert!(
+            breaker.allows(now + BREAKER_PAUSE),
+            "work that was sent away does not make the pause longer"
+        );
         breaker.failed(now + BREAKER_PAUSE);
         assert!(!breaker.allows(now + BREAKER_PAUSE), "still bad: open again at once");
         breaker.succeeded();
         assert!(breaker.allows(now));
+    }
+
+    #[test]
+    fn a_pause_of_ones_own_outlives_a_success() {
+        let pause = Duration::from_millis(20);
+        let mut breaker = Breaker::new(pause);
+        for _ in 0..2 {
+            (0..BREAKER_FAILURES).for_each(|_| breaker.failed(Duration::ZERO));
+            assert!(!breaker.allows(pause - Duration::from_nanos(1)) && breaker.allows(pause));
+            breaker.succeeded();
+        }
+        let mut endless = Breaker::new(Duration::MAX);
+        (0..BREAKER_FAILURES).for_each(|_| endless.failed(Duration::from_secs(1)));
+        assert!(!endless.allows(Duration::from_secs(1 << 40)), "no overflow");
     }
 }

@@ -35,6 +35,19 @@ pub struct RunnerSettings {
     pub cpu_fallback: bool,
     /// May a lost device be opened anew and the plan replayed? Off only to show that it matters.
     pub replay: bool,
+    /// How long a device that failed several times in a row is not asked.
+    pub breaker_pause: Duration,
+}
+
+/// How long one piece of work may take on a device before it counts as hung, unless it is said otherwise.
+pub const DEADLINE: Duration = Duration::from_secs(120);
+
+impl RunnerSettings {
+    /// The defaults on this memory: every way to a result is allowed.
+    pub fn new(memory: StackSettings) -> Self {
+        let breaker_pause = recovery::BREAKER_PAUSE;
+        RunnerSettings { memory, deadline: DEADLINE, cpu_fallback: true, replay: true, breaker_pause }
+    }
 }
 
 /// Where a piece was done.
@@ -116,8 +129,24 @@ pub trait Batch {
         self.len() == 0
     }
 
+    /// The most items that one piece may have; what is known to be too large need not be tried.
+    fn most(&self) -> usize {
+        self.len()
+    }
+
     /// The plan of some of them.
     fn record(&self, items: Range<usize>) -> Result<Plan, PlanError>;
+}
+
+/// Work that the device could not do, and what was tried.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{error}")]
+pub struct Stopped {
+    /// The last failure.
+    #[source]
+    pub error: RunError,
+    /// All of them.
+    pub events: Vec<Event>,
 }
 
 /// Runs plans on a device that is opened when it is first needed.
@@ -165,11 +194,16 @@ impl Runner {
             opener,
             settings,
             session: Mutex::new(None),
-            breaker: Mutex::default(),
+            breaker: Mutex::new(Breaker::new(settings.breaker_pause)),
             started: Instant::now(),
             work: Mutex::default(),
             ticked: AtomicU64::new(0),
         }
+    }
+
+    /// Would the device be asked now? Not while it is left alone after failing several times in a row.
+    pub fn available(&self) -> bool {
+        lock(&self.breaker).allows(self.started.elapsed())
     }
 
     /// What was done so far.
@@ -204,7 +238,8 @@ impl Runner {
     pub fn run(&self, plan: Plan) -> Result<Outcome, RunError> {
         let mut outcome = Outcome::default();
         let plan = Arc::new(plan);
-        if let Some(piece) = self.piece(&plan, 0..1, &mut outcome.events)? {
+        let cpu = self.settings.cpu_fallback;
+        if let Some(piece) = self.piece(&plan, 0..1, cpu, &mut outcome.events)? {
             outcome.pieces.push(piece);
         }
         Ok(outcome)
@@ -247,20 +282,32 @@ impl Runner {
 
     /// Runs a batch, in as few pieces as memory allows.
     pub fn run_batch(&self, batch: &dyn Batch) -> Result<Outcome, RunError> {
+        self.batch(batch, self.settings.cpu_fallback).map_err(|stopped| stopped.error)
+    }
+
+    /// As [`Runner::run_batch`], without the twins: for callers that have a faster way on the processor.
+    pub fn run_batch_on_device(&self, batch: &dyn Batch) -> Result<Outcome, Stopped> {
+        self.batch(batch, false)
+    }
+
+    fn batch(&self, batch: &dyn Batch, cpu: bool) -> Result<Outcome, Stopped> {
         let mut outcome = Outcome::default();
-        let mut left: VecDeque<Range<usize>> = VecDeque::new();
-        if !batch.is_empty() {
-            left.push_back(0..batch.len());
-        }
+        let most = batch.most().max(1);
+        let cut = |start: usize| start..start.saturating_add(most).min(batch.len());
+        let mut left: VecDeque<Range<usize>> = (0..batch.len()).step_by(most).map(cut).collect();
         while let Some(items) = left.pop_front() {
-            let plan = Arc::new(batch.record(items.clone())?);
-            match self.piece(&plan, items.clone(), &mut outcome.events)? {
-                Some(piece) => outcome.pieces.push(piece),
-                None => {
+            let done = match batch.record(items.clone()) {
+                Ok(plan) => self.piece(&Arc::new(plan), items.clone(), cpu, &mut outcome.events),
+                Err(error) => Err(error.into()),
+            };
+            match done {
+                Ok(Some(piece)) => outcome.pieces.push(piece),
+                Ok(None) => {
                     let middle = items.start + items.len() / 2;
                     left.push_front(middle..items.end);
                     left.push_front(items.start..middle);
                 }
+                Err(error) => return Err(Stopped { error, events: outcome.events }),
             }
         }
         Ok(outcome)
@@ -271,6 +318,7 @@ impl Runner {
         &self,
         plan: &Arc<Plan>,
         items: Range<usize>,
+        cpu: bool,
         events: &mut Vec<Event>,
     ) -> Result<Option<Piece>, RunError> {
         let _span = span!("piece", Category::Cpu);
@@ -289,7 +337,7 @@ impl Runner {
                 Err(failure) => failure,
             };
             let kind = recovery::classify(&error);
-            let (step, reason) = match recovery::next(kind, tried, self.settings.cpu_fallback) {
+            let (step, reason) = match recovery::next(kind, tried, cpu) {
                 (Step::Rebuild { .. }, _) if !self.settings.replay => {
                     (Step::GiveUp, "replay is switched off")
                 }
@@ -320,7 +368,13 @@ impl Runner {
                     let ran = twin::run(plan).map_err(|error| RunError::Failed { error, tried: attempts })?;
                     return Ok(Some(on_cpu(plan, items, ran)));
                 }
-                Step::GiveUp => return Err(RunError::Failed { error, tried: attempts }),
+                Step::GiveUp => {
+                    // A mistake in the work says nothing about the device.
+                    if kind != Kind::Bug {
+                        lock(&self.breaker).failed(self.started.elapsed());
+                    }
+                    return Err(RunError::Failed { error, tried: attempts });
+                }
             }
         }
     }
@@ -350,7 +404,8 @@ impl Runner {
 
     fn attempt(&self, plan: &Arc<Plan>) -> Result<(crate::engine::Done, Vec<Tensor>), Failure> {
         if !lock(&self.breaker).allows(self.started.elapsed()) {
-            let reason = "it failed several times in a row; it is asked again in a minute".to_owned();
+            let pause = self.settings.breaker_pause;
+            let reason = format!("it failed several times in a row; it is left alone for {pause:?}");
             return Err(Failure { error: EngineError::Unavailable { reason }, session: None });
         }
         let session = self.open().map_err(|error| Failure { error, session: None })?;

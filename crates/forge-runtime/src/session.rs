@@ -12,7 +12,7 @@ use crate::{
     kernel::Access,
     memory::{
         AllocError, Allocation, Allocator, BlockClass, Grant, Limits, MemoryStack, Request, StackSettings,
-        Tag,
+        Tag, refine, without,
     },
     plan::{Command, Plan, Slot},
     tensor::{Origin, Resident, Tensor},
@@ -52,8 +52,10 @@ pub struct Session {
 }
 
 impl Session {
-    /// Puts memory on top of a device.
-    pub fn new(engine: Arc<dyn Engine>, settings: StackSettings) -> Self {
+    /// Puts memory on top of a device. The budget is the driver's own where nobody else gave one, and what the engine
+    /// keeps for itself is taken off it: the limit holds for both together.
+    pub fn new(engine: Arc<dyn Engine>, mut settings: StackSettings) -> Self {
+        settings.budget = without(refine(settings.budget, engine.memory_budget()), engine.reserved());
         Session { memory: Arc::new(MemoryStack::new(Device(engine.clone()), settings)), engine }
     }
 
@@ -65,6 +67,16 @@ impl Session {
     /// What opening the device took, where that was measured.
     pub fn init(&self) -> Option<&InitStats> {
         self.engine.init()
+    }
+
+    /// Iterations of one invocation's loops that were proven to run; the first question may run a tiny kernel.
+    pub fn loop_iterations(&self) -> Option<u32> {
+        self.engine.loop_iterations()
+    }
+
+    /// The most memory that the engine keeps for itself; it is not part of the budget that [`Session::memory`] shows.
+    pub fn reserved(&self) -> Bytes {
+        self.engine.reserved()
     }
 
     /// Its memory.

@@ -30,6 +30,8 @@ pub enum DType {
     U32,
     /// 32-bit signed integer.
     I32,
+    /// A byte.
+    U8,
 }
 
 impl DType {
@@ -38,6 +40,7 @@ impl DType {
         match self {
             DType::F32 | DType::U32 | DType::I32 => 4,
             DType::F16 => 2,
+            DType::U8 => 1,
         }
     }
 }
@@ -207,6 +210,11 @@ impl Tensor {
             (false, true) => Residency::Device,
             (false, false) => Residency::Nowhere,
         }
+    }
+
+    /// Does it live on some device now?
+    pub fn on_device(&self) -> bool {
+        self.state().device.is_some()
     }
 
     /// Gives its device memory back. What has no host copy is made again when it is needed.

@@ -197,6 +197,14 @@ impl Engine for Faulty {
         self.engine.caps()
     }
 
+    fn loop_iterations(&self) -> Option<u32> {
+        self.engine.loop_iterations()
+    }
+
+    fn reserved(&self) -> Bytes {
+        self.engine.reserved()
+    }
+
     fn create(&self, size: Bytes, class: BlockClass) -> Result<BlockId, EngineError> {
         let fault = self.strike(Moment::Create);
         let played = self.state().played;

@@ -28,10 +28,9 @@ pub struct Row {
 /// How the runner behaves in the matrix.
 pub fn runner_settings(replay: bool) -> RunnerSettings {
     RunnerSettings {
-        memory: conformance::settings(Bytes::mib(64)),
         deadline: conformance::DEADLINE,
-        cpu_fallback: true,
         replay,
+        ..RunnerSettings::new(conformance::settings(Bytes::mib(64)))
     }
 }
 

@@ -139,7 +139,7 @@ pub fn run(subjects: &[(&str, FaultyOpener)], settings: Settings) -> Report {
 
 fn runner_settings() -> RunnerSettings {
     let memory = conformance::settings(Bytes::mib(12));
-    RunnerSettings { memory, deadline: conformance::DEADLINE, cpu_fallback: true, replay: true }
+    RunnerSettings { deadline: conformance::DEADLINE, ..RunnerSettings::new(memory) }
 }
 
 fn report(name: &str, opener: &FaultyOpener, counts: &Counts) -> EngineReport {

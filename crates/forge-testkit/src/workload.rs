@@ -59,10 +59,8 @@ impl Workload {
     /// How a runner is set up for it.
     pub fn settings(&self) -> RunnerSettings {
         RunnerSettings {
-            memory: conformance::settings(self.limit()),
             deadline: conformance::DEADLINE,
-            cpu_fallback: true,
-            replay: true,
+            ..RunnerSettings::new(conformance::settings(self.limit()))
         }
     }
 

@@ -2,7 +2,7 @@
 
 use forge_detect::{
     Inventory,
-    model::{Gpu, Usable},
+    model::{Gpu, GpuType, Usable},
     overrides::names,
 };
 
@@ -27,6 +27,18 @@ impl DeviceRules {
             inventory.gpus.iter().enumerate().filter(|(i, g)| usable(*i, g) && self.allows(*i, g)).collect();
         order.sort_by_key(|(i, g)| (*i != best.index, std::cmp::Reverse(g.score), *i));
         order.into_iter().map(|(i, _)| i).collect()
+    }
+
+    /// As [`order`](Self::order), and behind them the software adapters that may be used: nobody chose one, but where a
+    /// measurement finds it faster, work may go there.
+    pub fn routable(&self, inventory: &Inventory) -> Vec<usize> {
+        let mut all = self.order(inventory);
+        let software = |(i, g): &(usize, &Gpu)| {
+            g.kind == GpuType::Software && g.hidden_by.is_none() && !all.contains(i) && self.allows(*i, g)
+        };
+        let more: Vec<usize> = inventory.gpus.iter().enumerate().filter(software).map(|(i, _)| i).collect();
+        all.extend(more);
+        all
     }
 
     fn allows(&self, index: usize, gpu: &Gpu) -> bool {
@@ -70,6 +82,17 @@ mod tests {
         assert_eq!(order(&[], &["4090"]), [1, 0]);
         assert_eq!(order(&["0", "RTX"], &["3090"]), [2, 0]);
         assert_eq!(order(&["voodoo"], &[]), Vec::<usize>::new());
+    }
+
+    #[test]
+    fn a_software_adapter_comes_last_where_measurements_decide() {
+        let mut here = machine();
+        here.gpus[3].kind = GpuType::Software;
+        assert_eq!(DeviceRules::default().routable(&here), [2, 1, 0, 3]);
+        here.best = None;
+        assert_eq!(DeviceRules::default().routable(&here), [3]);
+        let never = DeviceRules { deny: vec!["llvmpipe".to_owned()], ..DeviceRules::default() };
+        assert_eq!(never.routable(&here), Vec::<usize>::new());
     }
 
     #[test]

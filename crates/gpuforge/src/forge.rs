@@ -1,65 +1,55 @@
 //! The runtime as users hold it: nothing is touched until work needs it, and every part says what it cost.
 
-use std::{
-    sync::{Arc, Mutex, PoisonError},
-    time::Duration,
-};
+use std::sync::{Arc, Mutex, PoisonError};
 
-use forge_detect::{Inventory, model::Gpu, overrides::is_on, probe::isolate::Isolation};
+use forge_detect::{Inventory, overrides::is_on, probe::isolate::Isolation};
+use forge_route::{RouteError, Router};
 use forge_runtime::{
-    engine::{
-        Caps, Engine, EngineError, Health, Opener,
-        chain::Chain,
-        gpu::{AdapterChoice, GpuOpener},
-    },
+    engine::{Caps, Health, init::InitStats as DeviceInit},
     lazy::{ComponentStatus, InitStats, Lazy, Listener, Registry},
-    memory::{Budget, BudgetOrigin, Measured, Source, StackSettings, StackStats, budget},
+    memory::StackStats,
     plan::Plan,
-    runner::{Batch, Outcome, RunError, Runner, RunnerSettings, Scope},
+    runner::{Batch, Outcome, RunError, Runner, Scope},
     tensor::Tensor,
     units::Bytes,
 };
 use serde::Serialize;
 
+pub use crate::runners::LimitStatus;
 use crate::{
     choice::{Choice, choose},
     devices::DeviceRules,
-    machine,
+    machine, routing,
+    runners::{Rules, limit, make_runner},
     settings::{Env, Places, Settings},
     usage,
 };
 
-/// How long one piece of work may take on a device before it counts as hung.
-const DEADLINE: Duration = Duration::from_secs(120);
-/// Memory that is assumed where neither the device nor the system tells.
-const UNKNOWN_BUDGET: Bytes = Bytes::mib(512);
-
 /// The runtime. Making one costs microseconds and loads no GPU library; cloning shares it.
 #[derive(Clone)]
 pub struct Forge {
-    inner: Arc<Inner>,
+    pub(crate) inner: Arc<Inner>,
 }
 
-struct Inner {
-    places: Places,
+impl Default for Forge {
+    fn default() -> Self {
+        Forge::new()
+    }
+}
+
+pub(crate) struct Inner {
+    pub(crate) places: Places,
     registry: Registry,
     inventory: Arc<Lazy<Inventory>>,
-    runner: Arc<Lazy<Runner>>,
+    runner: Arc<Lazy<Arc<Runner>>>,
     device: Lazy<Caps>,
+    pub(crate) router: Arc<Lazy<Router>>,
+    pub(crate) calibration: Lazy<()>,
     switches: Vec<Switch>,
     safe_mode: bool,
     rules: Rules,
     /// Runners of devices that were asked for by position, beside the chosen one.
     others: Mutex<Vec<(usize, Arc<Runner>)>>,
-}
-
-/// What the settings say about how work runs.
-#[derive(Debug, Clone)]
-struct Rules {
-    limit: Option<Bytes>,
-    cpu_fallback: bool,
-    pooled: bool,
-    devices: DeviceRules,
 }
 
 /// An environment variable that changes how gpuforge runs.
@@ -82,7 +72,10 @@ pub const SWITCHES: [(&str, &str); 8] = [
     ("GPUFORGE_MEMORY_LIMIT", "most device memory that may be in use at once"),
     ("GPUFORGE_TRACE", "write a profile of the run to this file"),
     ("GPUFORGE_LOG", "how much is said on standard error: quiet, normal, verbose"),
-    ("GPUFORGE_SAFE_MODE", "1: no caches, no warm-up, serial probes"),
+    (
+        "GPUFORGE_SAFE_MODE",
+        "1: no detection cache, no pipeline cache, no memory pool, no warm-up, serial probes",
+    ),
 ];
 
 /// What is loaded, open and in use.
@@ -94,6 +87,8 @@ pub struct Status {
     pub init: InitStats,
     /// The open device.
     pub device: Option<DeviceStatus>,
+    /// The user's own limit of device memory.
+    pub memory_limit: Option<LimitStatus>,
     /// What would be used, once the machine is known.
     pub choice: Option<Choice>,
     /// Environment switches.
@@ -109,17 +104,30 @@ pub struct DeviceStatus {
     pub caps: Caps,
     /// Can it be used?
     pub health: Health,
+    /// What opening it took; `None` where that was not measured.
+    pub init: Option<DeviceInit>,
     /// Its memory.
     pub memory: StackStats,
+    /// Staging memory that it may keep beside the budget of `memory`; it was taken off that.
+    pub reserved: Bytes,
 }
 
 impl Forge {
+    /// A runtime with the user's settings, as the `gpuforge` command has them. Reads the settings file, if there is one,
+    /// and touches no device and no driver. A setting that cannot be read counts as not set.
+    pub fn new() -> Self {
+        let env = |name: &str| std::env::var(name).ok();
+        // Without a home folder nothing is kept between runs.
+        let places = Places::of(&env).unwrap_or_else(|_| Places::nowhere());
+        Forge::with(&Settings::load_lenient(&places, &env, &[]), &places, &env)
+    }
+
     /// A runtime with these settings. Touches no device, no driver and no file beyond what `settings` has read already.
-    pub fn new(settings: &Settings, places: &Places, env: Env<'_>) -> Self {
+    pub fn with(settings: &Settings, places: &Places, env: Env<'_>) -> Self {
         Forge::with_isolation(settings, places, env, Isolation::Thread)
     }
 
-    /// As [`Forge::new`], with probes in children of a program that offers the entry point.
+    /// As [`Forge::with`], with probes in children of a program that offers the entry point.
     pub fn with_isolation(settings: &Settings, places: &Places, env: Env<'_>, isolation: Isolation) -> Self {
         let registry = Registry::new();
         let mut options = machine::options(settings, places, env);
@@ -140,16 +148,19 @@ impl Forge {
         let devices =
             DeviceRules { allow: settings.devices_allow().to_vec(), deny: settings.devices_deny().to_vec() };
         let rules = Rules {
-            limit: settings.memory_limit().map(Bytes),
+            limit: limit(settings),
             cpu_fallback: settings.fallback() == "cpu",
             pooled: !safe_mode,
+            // Only where files have owners: elsewhere none would be trusted, and every start would say so.
+            pipelines: (cfg!(unix) && !safe_mode).then(|| machine::pipelines(places)),
             devices,
+            route: routing::RouteRules::of(settings),
         };
         let (source, theirs) = (inventory.clone(), rules.clone());
         let runner =
             Arc::new(registry.lazy("runner", "recovery and memory limits", &["inventory"], move || {
                 let inventory = source.load()?;
-                Ok(make_runner(inventory, &theirs.devices.order(inventory), &theirs))
+                Ok(Arc::new(make_runner(inventory, &theirs.devices.order(inventory), &theirs)))
             }));
         let (opened, data) = (runner.clone(), places.clone());
         let device =
@@ -161,11 +172,41 @@ impl Forge {
                 }
                 Ok(caps)
             });
+        let (machine, first, theirs, file) =
+            (inventory.clone(), runner.clone(), rules.clone(), routing::file(places, safe_mode));
+        let router = Arc::new(registry.lazy(
+            "router",
+            "places, and what is known about them",
+            &["inventory", "runner"],
+            move || Ok(routing::router(machine.load()?, first.load()?, &theirs, file.as_deref())),
+        ));
+        let (known, file) = (router.clone(), routing::file(places, safe_mode));
+        let calibration = registry.lazy(
+            "calibration",
+            "a short measurement of places nothing is known about",
+            &["router"],
+            move || {
+                routing::measure(known.load()?, file.as_deref());
+                Ok(())
+            },
+        );
         let value =
             |(variable, what): (&'static str, &'static str)| Switch { variable, what, value: env(variable) };
         let switches = SWITCHES.map(value).to_vec();
         let (places, others) = (places.clone(), Mutex::default());
-        let inner = Inner { places, registry, inventory, runner, device, switches, safe_mode, rules, others };
+        let inner = Inner {
+            places,
+            registry,
+            inventory,
+            runner,
+            device,
+            router,
+            calibration,
+            switches,
+            safe_mode,
+            rules,
+            others,
+        };
         let forge = Forge { inner: Arc::new(inner) };
         if env("GPUFORGE_WARM").is_some_and(|v| is_on(&v)) && !safe_mode {
             forge.warm();
@@ -183,8 +224,8 @@ impl Forge {
         Ok(choose(self.inventory()?))
     }
 
-    /// Runs one plan on the chosen device, or on the processor.
-    pub fn run(&self, plan: Plan) -> Result<Outcome, ForgeError> {
+    /// Runs one plan on the chosen device, or on the processor. Operations are routed instead: [`Forge::run`].
+    pub fn run_plan(&self, plan: Plan) -> Result<Outcome, ForgeError> {
         Ok(self.ready()?.run(plan)?)
     }
 
@@ -248,12 +289,25 @@ impl Forge {
                     "inventory" => forge.inner.inventory.load().map(drop),
                     "runner" => forge.inner.runner.load().map(drop),
                     "device" => forge.inner.device.load().map(drop),
+                    "router" => forge.inner.router.load().map(drop),
+                    "calibration" => forge.inner.calibration.load().map(drop),
                     _ => Ok(()),
                 };
             }
         };
         // Without a thread the parts load when they are needed, as always.
         let _ = std::thread::Builder::new().name("gpuforge-warm".to_owned()).spawn(load);
+    }
+
+    /// Loads every part now and opens the device; work that follows waits for nothing. Like a warm-up it is no use: it
+    /// teaches the next one nothing. The first part that cannot be loaded is the error; without a device there is none
+    /// to open.
+    pub fn load(&self) -> Result<(), ForgeError> {
+        let inner = &self.inner;
+        let parts = inner.inventory.load().map(drop).and_then(|()| inner.runner.load().map(drop));
+        let parts = parts.and_then(|()| inner.device.load().map(drop));
+        let parts = parts.and_then(|()| inner.router.load().map(drop));
+        parts.and_then(|()| inner.calibration.load().map(drop)).map_err(ForgeError::Start)
     }
 
     /// Tells `listener` when parts begin and end to load.
@@ -268,16 +322,19 @@ impl Forge {
 
     /// What is loaded, open and in use; loads nothing.
     pub fn status(&self) -> Status {
-        let session = self.inner.runner.peek().and_then(Runner::session);
+        let session = self.inner.runner.peek().and_then(|runner| runner.session());
         let device = session.map(|s| DeviceStatus {
             caps: s.caps().clone(),
             health: s.health(),
+            init: s.init().cloned(),
             memory: s.memory().stats(),
+            reserved: s.reserved(),
         });
         Status {
             components: self.inner.registry.status(),
             init: self.init_stats(),
             device,
+            memory_limit: self.inner.rules.limit.clone(),
             choice: self.inner.inventory.peek().map(choose),
             switches: self.inner.switches.clone(),
             predicted: usage::predict(&usage::load(&self.inner.places)),
@@ -313,7 +370,7 @@ impl Drop for Inner {
             status.iter().filter(|c| c.access_count > 0).map(|c| c.name.to_owned()).collect();
         if !used.is_empty() && !self.safe_mode {
             usage::remember(&self.places, used);
-            if let Some(session) = self.runner.peek().and_then(Runner::session) {
+            if let Some(session) = self.runner.peek().and_then(|runner| runner.session()) {
                 usage::remember_memory(&self.places, &session.memory().peaks());
             }
         }
@@ -350,66 +407,7 @@ pub enum ForgeError {
     /// The work itself.
     #[error(transparent)]
     Run(#[from] RunError),
-}
-
-/// No device: every piece of work goes to the processor.
-struct NoDevice {
-    reason: String,
-}
-
-impl Opener for NoDevice {
-    fn open(&self) -> Result<Arc<dyn Engine>, EngineError> {
-        Err(EngineError::Unavailable { reason: self.reason.clone() })
-    }
-}
-
-/// A runner over the GPUs at these positions, the preferred one first; none means the processor.
-fn make_runner(inventory: &Inventory, order: &[usize], rules: &Rules) -> Runner {
-    let gpus: Vec<&Gpu> = order.iter().filter_map(|i| inventory.gpus.get(*i)).collect();
-    #[allow(
-        clippy::needless_update,
-        reason = "the opener's other choices stay at their defaults, however many there are"
-    )]
-    let link = |gpu: &&Gpu| {
-        let opener = GpuOpener { choice: adapter(gpu), ..GpuOpener::default() };
-        (gpu.display_name().to_owned(), Box::new(opener) as Box<dyn Opener>)
-    };
-    let opener: Box<dyn Opener> = if gpus.is_empty() {
-        Box::new(NoDevice { reason: inventory.best_reason.clone() })
-    } else {
-        Box::new(Chain::new(gpus.iter().map(link).collect()))
-    };
-    let system = inventory.cpu.as_ref().and_then(|c| c.memory_limit_bytes.or(c.memory_bytes)).map(Bytes);
-    // The smallest of the chain: what fits there fits wherever the work ends up.
-    let measured = gpus.iter().filter_map(|g| measured(g)).min_by_key(|m| m.bytes);
-    let budget = budget(rules.limit, measured, system)
-        .unwrap_or(Budget { bytes: UNKNOWN_BUDGET, origin: BudgetOrigin::ShareOfSystem { percent: 0 } });
-    let mut memory = StackSettings::new(budget);
-    if !rules.pooled {
-        memory.pool.max_idle = Bytes::ZERO;
-    }
-    // Without a device the processor is not a fallback but the choice.
-    let cpu_fallback = rules.cpu_fallback || gpus.is_empty();
-    Runner::new(opener, RunnerSettings { memory, deadline: DEADLINE, cpu_fallback, replay: true })
-}
-
-fn adapter(gpu: &Gpu) -> AdapterChoice {
-    match (&gpu.bus_id, &gpu.name) {
-        (Some(bus), _) => AdapterChoice::Bus(bus.clone()),
-        (None, Some(name)) => AdapterChoice::Name(name.clone()),
-        (None, None) => AdapterChoice::Best,
-    }
-}
-
-/// What a driver says its memory is; a heap size that Vulkan states is no budget and does not count.
-fn measured(gpu: &Gpu) -> Option<Measured> {
-    let says = |source: &str| gpu.sources.iter().any(|s| s == source);
-    let source = if says("nvml") {
-        Source::Nvml
-    } else if gpu.kernel_driver.as_deref() == Some("amdgpu") {
-        Source::AmdgpuSysfs
-    } else {
-        return None;
-    };
-    gpu.memory_bytes.map(|b| Measured { bytes: Bytes(b), source })
+    /// An operation.
+    #[error(transparent)]
+    Route(#[from] RouteError),
 }

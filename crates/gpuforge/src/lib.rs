@@ -1,5 +1,17 @@
-//! The facade users depend on: settings, detection with them, and the choice of device with its reason.
+//! The facade users depend on: operations that run where a measurement says they are fastest, settings, detection, and
+//! the choice of device with its reason.
 //!
+//! ```
+//! use gpuforge::{Forge, ops, tensor};
+//!
+//! let forge = Forge::new();
+//! let a = tensor(&vec![1f32; 64 * 64], &[64, 64])?;
+//! let c = forge.run(ops::matmul(&a, &a))?;
+//! println!("on {}, because {}", c.report().place, c.decision().reason);
+//! assert!(c.to_vec::<f32>()?.iter().all(|x| *x == 64.0));
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//! What the machine has:
 //! ```no_run
 //! let env = |name: &str| std::env::var(name).ok();
 //! let places = gpuforge::settings::Places::of(&env)?;
@@ -9,18 +21,30 @@
 //! println!("{}: {}", choice.device, choice.reason);
 //! # Ok::<(), gpuforge::settings::SettingsError>(())
 //! ```
-//! Nothing here touches a GPU library unless a detection misses its cache.
+//! Nothing here touches a GPU library before work needs it, or a detection misses its cache.
 
 pub mod choice;
 pub mod devices;
 pub mod forge;
 pub mod machine;
+mod routing;
+mod runners;
 pub mod selftest;
 pub mod settings;
 pub mod usage;
 
 pub use forge::Forge;
 pub use forge_detect as hardware;
+pub use forge_ops as ops;
 pub use forge_profile as profile;
+pub use forge_route as route;
 pub use forge_runtime as runtime;
 pub use machine::detect;
+
+/// A tensor of these numbers in this shape.
+pub fn tensor<T: ops::view::Number>(
+    values: &[T],
+    shape: &[usize],
+) -> Result<runtime::tensor::Tensor, ops::OpError> {
+    ops::view::tensor(values, shape, "user")
+}

@@ -1,5 +1,7 @@
 //! How do the user's settings shape a detection? Settings in, detection options out; pure.
 
+use std::path::PathBuf;
+
 use forge_detect::{CacheUse, Inventory, Options, cache::Store, overrides::is_on, probe::isolate::Isolation};
 
 use crate::settings::{Env, Origin, Places, Settings};
@@ -15,6 +17,19 @@ pub fn safe_mode(env: Env<'_>) -> bool {
 /// The cache that the settings name.
 pub fn store(settings: &Settings, places: &Places) -> Store {
     Store::new(places.cache_dir.clone(), settings.cache_ttl())
+}
+
+/// Folder of compiled pipelines.
+pub fn pipelines(places: &Places) -> PathBuf {
+    places.cache_dir.join("pipelines")
+}
+
+/// Files of compiled pipelines and their sizes.
+pub fn pipeline_files(places: &Places) -> Vec<(PathBuf, u64)> {
+    let Ok(dir) = std::fs::read_dir(pipelines(places)) else { return Vec::new() };
+    let files =
+        dir.flatten().filter_map(|e| Some((e.path(), e.metadata().ok().filter(|m| m.is_file())?.len())));
+    files.collect()
 }
 
 /// Detection options by the settings; driver libraries are loaded in threads unless the caller can offer a child.

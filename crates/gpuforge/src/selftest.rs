@@ -28,6 +28,10 @@ use crate::settings::{Env, Places, Settings};
 /// Starting a device must not take longer than this (MISSION A3 of the systems we go beyond: one second).
 const TARGET_MS: f64 = 1000.0;
 const DEADLINE: Duration = Duration::from_secs(60);
+/// The checks of a device need this much of its memory, and are skipped below it.
+const LEAST: Bytes = Bytes::mib(8);
+/// What is sent there and back, where the limit has room for it.
+const TRANSFER: Bytes = Bytes::mib(64);
 /// Names a check whose result is spoilt on purpose, to show that a failure is noticed.
 pub const FAULT_VARIABLE: &str = "GPUFORGE_SELF_TEST_FAULT";
 
@@ -36,6 +40,8 @@ pub const FAULT_VARIABLE: &str = "GPUFORGE_SELF_TEST_FAULT";
 pub struct Report {
     /// Times from nothing to a first result, and to a second one.
     pub init: Init,
+    /// The user's limit of device memory, which the checks of a device keep to.
+    pub memory_limit: Option<Bytes>,
     /// Every check.
     pub tests: Vec<Test>,
     /// Checks that passed.
@@ -91,7 +97,21 @@ struct Bench<'a> {
     env: Env<'a>,
     /// Spoil the result of this check.
     spoil: bool,
+    /// Or why no device can be checked.
     adapter: &'a Result<(), String>,
+    /// The user's limit of device memory.
+    limit: Option<Bytes>,
+}
+
+impl Bench<'_> {
+    /// Memory for a check that would like this much.
+    fn stack(&self, wish: Bytes) -> StackSettings {
+        stack(within(wish, self.limit))
+    }
+}
+
+fn within(wish: Bytes, limit: Option<Bytes>) -> Bytes {
+    limit.map_or(wish, |limit| wish.min(limit))
 }
 
 type Check = fn(&Bench<'_>) -> Verdict;
@@ -110,15 +130,22 @@ const CHECKS: [(&str, bool, Check); 10] = [
     ("threads", false, threads),
 ];
 
-/// Runs the checks; a failure never stops the ones behind it.
-pub fn run(full: bool, places: &Places, env: Env<'_>, mut told: impl FnMut(&Test)) -> Report {
-    let (init, adapter) = measure_init(if full { 10 } else { 3 });
+/// Runs the checks under these settings; a failure never stops the ones behind it.
+pub fn run(
+    full: bool,
+    settings: &Settings,
+    places: &Places,
+    env: Env<'_>,
+    mut told: impl FnMut(&Test),
+) -> Report {
+    let limit = settings.memory_limit().map(Bytes);
+    let (init, adapter) = measure_init(if full { 10 } else { 3 }, limit);
     let fault = env(FAULT_VARIABLE);
-    let mut report = Report { init, ..Report::default() };
+    let mut report = Report { init, memory_limit: limit, ..Report::default() };
     for (name, _, check) in CHECKS.iter().filter(|(_, quick, _)| full || *quick) {
         let spoil = fault.as_deref() == Some(*name);
         let began = Instant::now();
-        let verdict = check(&Bench { places, env, spoil, adapter: &adapter });
+        let verdict = check(&Bench { places, env, spoil, adapter: &adapter, limit });
         let ms = began.elapsed().as_secs_f64() * 1e3;
         let (ok, skipped, detail) = match verdict {
             Verdict::Passed(detail) => (true, false, detail),
@@ -137,16 +164,20 @@ pub fn run(full: bool, places: &Places, env: Env<'_>, mut told: impl FnMut(&Test
     report
 }
 
-/// Opens a device from nothing several times; an error says why there is none.
-fn measure_init(n: usize) -> (Init, Result<(), String>) {
+/// Opens a device from nothing several times; an error says why none can be checked.
+fn measure_init(n: usize, limit: Option<Bytes>) -> (Init, Result<(), String>) {
     let (mut cold, mut warm) = (Vec::new(), Vec::new());
+    let none = |why| (Init { target_ms: TARGET_MS, ..Init::default() }, Err(why));
+    if let Some(limit) = limit.filter(|l| *l < LEAST) {
+        return none(format!("the memory limit is {limit}; the checks of a device need {LEAST}"));
+    }
     for _ in 0..n {
         let began = Instant::now();
         let engine = match GpuOpener::default().open() {
             Ok(engine) => engine,
-            Err(error) => return (Init { target_ms: TARGET_MS, ..Init::default() }, Err(error.to_string())),
+            Err(error) => return none(format!("no device: {error}")),
         };
-        let session = Session::new(engine, stack(Bytes::mib(256)));
+        let session = Session::new(engine, stack(within(Bytes::mib(256), limit)));
         let once = || {
             chain(64, 1, 7)
                 .map_err(|e| e.to_string())
@@ -159,9 +190,7 @@ fn measure_init(n: usize) -> (Init, Result<(), String>) {
                 cold.push(first.as_secs_f64() * 1e3);
                 warm.push(again.as_secs_f64() * 1e3);
             }
-            (Err(why), _) | (_, Err(why)) => {
-                return (Init { target_ms: TARGET_MS, ..Init::default() }, Err(why));
-            }
+            (Err(why), _) | (_, Err(why)) => return none(format!("no device: {why}")),
         }
     }
     let median = |values: &mut Vec<f64>| {
@@ -249,7 +278,7 @@ fn passed(result: Result<(), String>, detail: &str) -> Verdict {
 /// An open device, or why this check cannot run.
 fn open(bench: &Bench<'_>) -> Result<Arc<Gpu>, Verdict> {
     if let Err(why) = bench.adapter {
-        return Err(Verdict::Skipped(format!("no device: {why}")));
+        return Err(Verdict::Skipped(why.clone()));
     }
     Gpu::open(AdapterChoice::Best).map(Arc::new).map_err(|e| Verdict::Failed(e.to_string()))
 }
@@ -265,19 +294,20 @@ fn device(bench: &Bench<'_>) -> Verdict {
         Ok(gpu) => gpu,
         Err(verdict) => return verdict,
     };
-    let session = Session::new(gpu, stack(Bytes::mib(256)));
+    let session = Session::new(gpu, bench.stack(Bytes::mib(256)));
     let name = session.caps().name.clone();
     let sizes = [1, 63, 64, 65, 10_000];
     let checked = sizes.iter().try_for_each(|n| run_on(&session, *n, 16, *n, bench.spoil));
-    passed(checked, &format!("{name}: bit for bit"))
+    let allowed = bench.limit.map(|limit| format!(" within {limit}")).unwrap_or_default();
+    passed(checked, &format!("{name}: bit for bit{allowed}"))
 }
 
 fn recovery(bench: &Bench<'_>) -> Verdict {
     let settings = RunnerSettings {
-        memory: stack(Bytes::mib(64)),
         deadline: DEADLINE,
-        cpu_fallback: true,
         replay: !bench.spoil,
+        // A device that is not there: the user's limit is for those that are.
+        ..RunnerSettings::new(stack(Bytes::mib(64)))
     };
     let checked = Fault::ALL.iter().try_for_each(|fault| {
         let (plan, want) = chain(100, 8, 3).map_err(|e| e.to_string())?;
@@ -295,7 +325,7 @@ fn device_loss(bench: &Bench<'_>) -> Verdict {
         Ok(gpu) => gpu,
         Err(verdict) => return verdict,
     };
-    let session = Session::new(gpu.clone(), stack(Bytes::mib(256)));
+    let session = Session::new(gpu.clone(), bench.stack(Bytes::mib(256)));
     if let Err(why) = run_on(&session, 1000, 4, 5, false) {
         return Verdict::Failed(why);
     }
@@ -315,7 +345,7 @@ fn device_loss(bench: &Bench<'_>) -> Verdict {
     }
     match open(bench) {
         Ok(gpu) => {
-            let fresh = Session::new(gpu, stack(Bytes::mib(256)));
+            let fresh = Session::new(gpu, bench.stack(Bytes::mib(256)));
             passed(run_on(&fresh, 1000, 4, 5, bench.spoil), "noticed, and a new device gave the known answer")
         }
         Err(verdict) => verdict,
@@ -345,15 +375,15 @@ impl Batch for Items {
 
 fn memory_limit(bench: &Bench<'_>) -> Verdict {
     if let Err(why) = bench.adapter {
-        return Verdict::Skipped(format!("no device: {why}"));
+        return Verdict::Skipped(why.clone());
     }
     let peak = match Items.record(0..Items.len()) {
         Ok(plan) => plan.cost().peak,
         Err(error) => return Verdict::Failed(error.to_string()),
     };
-    let limit = Bytes(peak.0 / 3);
+    let limit = within(Bytes(peak.0 / 3), bench.limit);
     let settings =
-        RunnerSettings { memory: stack(limit), deadline: DEADLINE, cpu_fallback: false, replay: true };
+        RunnerSettings { deadline: DEADLINE, cpu_fallback: false, ..RunnerSettings::new(stack(limit)) };
     let runner = Runner::new(Box::new(GpuOpener::default()), settings);
     let outcome = match runner.run_batch(&Items) {
         Ok(outcome) => outcome,
@@ -373,8 +403,11 @@ fn transfers(bench: &Bench<'_>) -> Verdict {
         Ok(gpu) => gpu,
         Err(verdict) => return verdict,
     };
-    let session = Session::new(gpu, stack(Bytes::gib(1)));
-    let data: Vec<u8> = (0..64u32 << 20).map(|i| (i.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+    let session = Session::new(gpu, bench.stack(Bytes::gib(1)));
+    // A quarter of the limit: at least half of it is for blocks.
+    let size = within(TRANSFER, bench.limit.map(|limit| Bytes(limit.0 / 4)));
+    let words = (0..u32::try_from(size.0).unwrap_or(0)).map(|i| i.wrapping_mul(2_654_435_761));
+    let data: Vec<u8> = words.map(|i| (i >> 24) as u8).collect();
     let mut plan = Plan::new("self-test transfer");
     let record = |plan: &mut Plan| {
         let there = plan.upload(data.clone(), "self-test")?;
@@ -387,7 +420,8 @@ fn transfers(bench: &Bench<'_>) -> Verdict {
     let done = session.run(&Arc::new(plan), DEADLINE).map_err(|e| e.to_string());
     let seconds = began.elapsed().as_secs_f64();
     let checked = done.and_then(|d| compare(&d.outputs, &[data], bench.spoil));
-    passed(checked, &format!("64 MiB there and back, {:.1} GB/s", 2.0 * 0.067_108_864 / seconds))
+    let speed = 2.0 * size.0 as f64 / 1e9 / seconds;
+    passed(checked, &format!("{size} there and back, {speed:.1} GB/s"))
 }
 
 fn threads(bench: &Bench<'_>) -> Verdict {
@@ -395,7 +429,7 @@ fn threads(bench: &Bench<'_>) -> Verdict {
         Ok(gpu) => gpu,
         Err(verdict) => return verdict,
     };
-    let session = Session::new(gpu, stack(Bytes::mib(256)));
+    let session = Session::new(gpu, bench.stack(Bytes::mib(256)));
     let checked = std::thread::scope(|scope| {
         let work = |seed: u32| {
             let session = &session;

@@ -1,4 +1,4 @@
-//! Does a `Forge` cost nothing until it is used, and tell what it did afterwards?
+//! Does a `Forge` do the work where it is told to, and tell what it did afterwards?
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,15 +8,21 @@
     reason = "a test fails loudly and says what it skipped"
 )]
 
-use std::sync::{Arc, Mutex};
+use std::{
+    path::PathBuf,
+    sync::{Arc, Mutex},
+};
 
 use gpuforge::{
     Forge,
+    forge::SWITCHES,
     runtime::{
-        lazy::State,
+        kernel::{Access, Kernel, put_words, words},
+        memory::BudgetOrigin,
         plan::Plan,
         runner::Place,
         tensor::{DType, Spec},
+        units::Bytes,
     },
     settings::{Places, Settings},
 };
@@ -31,11 +37,64 @@ impl World {
     }
 
     fn forge(&self, vars: &[(&str, &str)]) -> Forge {
+        self.with_flags(vars, &[])
+    }
+
+    fn with_flags(&self, vars: &[(&str, &str)], flags: &[(&str, &str)]) -> Forge {
         let path = |name: &str| self.dir.path().join(name);
         let places = Places { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") };
         let env = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
-        Forge::new(&Settings::load_lenient(&places, &env, &[]), &places, &env)
+        Forge::with(&Settings::load_lenient(&places, &env, flags), &places, &env)
     }
+
+    /// Files of compiled pipelines; none where there is no folder.
+    fn pipelines(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.dir.path().join("cache/pipelines"));
+        entries.map(|all| all.map(|e| e.unwrap().path()).collect()).unwrap_or_default()
+    }
+}
+
+/// Whatever GPU is first here, software or not.
+const FIRST: (&str, &str) = ("GPUFORGE_DEVICE", "0");
+
+/// Does the work run on a device here? Says so when it does not.
+fn has_device(forge: &Forge) -> bool {
+    let here = forge.load().is_ok() && forge.status().device.is_some();
+    if !here {
+        println!("skipped: no device can be opened here");
+    }
+    here
+}
+
+/// A plan that makes the device compile something.
+fn double_plan() -> Plan {
+    const WGSL: &str = "
+        struct Params { v: array<vec4<u32>, 4> }
+        @group(0) @binding(0) var<uniform> p: Params;
+        @group(0) @binding(1) var<storage, read> a: array<u32>;
+        @group(0) @binding(2) var<storage, read_write> out: array<u32>;
+        @compute @workgroup_size(64)
+        fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+            if (id.x < p.v[0].x) { out[id.x] = a[id.x] * 2u; }
+        }";
+    let kernel = Arc::new(Kernel {
+        name: "double".into(),
+        wgsl: WGSL.into(),
+        entry: "main",
+        bindings: vec![Access::Read, Access::Write],
+        twin: Arc::new(|call| {
+            if let ([a], [out]) = (call.inputs.as_slice(), call.outputs.as_mut_slice()) {
+                put_words(out, words(a).map(|v| v * 2));
+            }
+            Ok(())
+        }),
+    });
+    let mut plan = Plan::new("double");
+    let a = plan.upload([21u32.to_le_bytes(); 16].concat(), "test").unwrap();
+    let out = plan.slot(Bytes(64), "test");
+    plan.dispatch(&kernel, &[a, out], &[16], [1, 1, 1]).unwrap();
+    plan.download(out).unwrap();
+    plan
 }
 
 fn copy_plan() -> Plan {
@@ -46,28 +105,13 @@ fn copy_plan() -> Plan {
 }
 
 #[test]
-fn a_new_forge_has_loaded_nothing() {
-    let world = World::new();
-    let forge = world.forge(&[]);
-    let status = forge.status();
-    assert!(status.components.iter().all(|c| c.state == State::Idle), "{:?}", status.components);
-    assert!(status.device.is_none() && status.choice.is_none());
-    assert_eq!(forge.metrics().live_bytes, None);
-    if let Ok(maps) = std::fs::read_to_string("/proc/self/maps") {
-        assert!(!maps.contains("libvulkan") && !maps.contains("libcuda"));
-    }
-    drop(forge);
-    assert!(!world.dir.path().join("data").exists(), "nothing used, nothing remembered");
-}
-
-#[test]
 fn work_runs_on_the_processor_when_that_is_asked_for_and_is_remembered() {
     let world = World::new();
     let forge = world.forge(&[("GPUFORGE_CPU_ONLY", "1")]);
     let seen: Arc<Mutex<Vec<&'static str>>> = Arc::default();
     let sink = seen.clone();
     forge.on_progress(Arc::new(move |p| sink.lock().unwrap().push(p.component)));
-    let outcome = forge.run(copy_plan()).unwrap();
+    let outcome = forge.run_plan(copy_plan()).unwrap();
     assert_eq!(
         (outcome.pieces[0].place, outcome.pieces[0].outputs[0].as_slice()),
         (Place::Cpu, &[7; 64][..])
@@ -109,7 +153,7 @@ fn a_software_adapter_is_used_when_it_is_named() {
     assert!(forge.on_device(99).is_err());
     forge.reset_device();
     assert!(forge.status().device.is_none());
-    assert_eq!(forge.run(copy_plan()).unwrap().pieces[0].place, Place::Device);
+    assert_eq!(forge.run_plan(copy_plan()).unwrap().pieces[0].place, Place::Device);
 }
 
 #[test]
@@ -117,14 +161,14 @@ fn a_denied_device_is_not_used() {
     let world = World::new();
     std::fs::write(world.dir.path().join("c.toml"), "devices_deny = [\"llvmpipe\"]\n").unwrap();
     let forge = world.forge(&[("GPUFORGE_DEVICE", "llvmpipe")]);
-    assert_eq!(forge.run(copy_plan()).unwrap().pieces[0].place, Place::Cpu);
+    assert_eq!(forge.run_plan(copy_plan()).unwrap().pieces[0].place, Place::Cpu);
     assert!(forge.status().device.is_none());
 }
 
 #[test]
 fn a_warm_up_loads_what_was_used_before() {
     let world = World::new();
-    drop(world.forge(&[("GPUFORGE_CPU_ONLY", "1")]).run(copy_plan()).unwrap());
+    drop(world.forge(&[("GPUFORGE_CPU_ONLY", "1")]).run_plan(copy_plan()).unwrap());
     let forge = world.forge(&[("GPUFORGE_WARM", "1"), ("GPUFORGE_CPU_ONLY", "1")]);
     let until = std::time::Instant::now() + std::time::Duration::from_secs(20);
     let loaded = |forge: &Forge| forge.status().components.iter().any(|c| c.name == "inventory" && c.loaded);
@@ -136,4 +180,72 @@ fn a_warm_up_loads_what_was_used_before() {
     let safe = world.forge(&[("GPUFORGE_WARM", "1"), ("GPUFORGE_SAFE_MODE", "1")]);
     std::thread::sleep(std::time::Duration::from_millis(50));
     assert!(safe.status().components.iter().all(|c| !c.loaded), "not in safe mode");
+}
+
+#[test]
+fn compiled_pipelines_are_kept_for_the_next_run_but_not_in_safe_mode() {
+    let world = World::new();
+    let forge = world.forge(&[FIRST]);
+    if !has_device(&forge) {
+        return;
+    }
+    let outcome = forge.run_plan(double_plan()).unwrap();
+    assert_eq!(outcome.pieces[0].outputs[0], [42u32.to_le_bytes(); 16].concat());
+    assert_eq!(outcome.pieces[0].place, Place::Device);
+    let init = forge.status().device.unwrap().init.unwrap();
+    assert!(init.warnings.is_empty() && init.cached_pipelines.is_none(), "{init:?}");
+    // The device offers a pipeline cache where one was made for it.
+    let keeps = init.phases.iter().any(|p| p.name == "pipeline cache, load");
+    drop(forge);
+    assert_eq!(world.pipelines().len(), usize::from(keeps), "{init:?}");
+
+    let again = world.forge(&[FIRST]);
+    again.load().unwrap();
+    let init = again.status().device.unwrap().init.unwrap();
+    assert_eq!(init.cached_pipelines.is_some(), keeps, "{init:?}");
+
+    let other = World::new();
+    let safe = other.forge(&[FIRST, ("GPUFORGE_SAFE_MODE", "1")]);
+    assert_eq!(safe.run_plan(double_plan()).unwrap().pieces[0].place, Place::Device);
+    let device = safe.status().device.unwrap();
+    assert!(device.init.unwrap().phases.iter().all(|p| !p.name.contains("pipeline cache")));
+    assert_eq!((device.memory.pool.hits, device.memory.pool.idle), (0, Bytes::ZERO), "no pool either");
+    drop(safe);
+    assert!(!other.dir.path().join("cache").exists(), "nothing is kept in safe mode");
+}
+
+#[test]
+fn the_status_tells_what_opening_took_and_what_may_be_used() {
+    let world = World::new();
+    let forge = world.with_flags(&[FIRST, ("GPUFORGE_MEMORY_LIMIT", "1GiB")], &[("memory_limit", "100MiB")]);
+    let limit = forge.status().memory_limit.unwrap();
+    assert_eq!((limit.bytes, limit.origin.as_str()), (Bytes::mib(100), "flag"), "before anything is loaded");
+    if !has_device(&forge) {
+        return;
+    }
+    let status = forge.status();
+    assert!(status.components.iter().all(|c| c.loaded && c.access_count == 0), "{:?}", status.components);
+    let device = status.device.unwrap();
+    let (budget, most) = (device.memory.budget, device.memory.limit.limit);
+    assert_eq!((budget.bytes + device.reserved, most), (Bytes::mib(100), budget.bytes));
+    assert_eq!(budget.origin, BudgetOrigin::User);
+    let json = serde_json::to_value(&device).unwrap();
+    let init = &json["init"];
+    assert!(init["start"] == "cold" || init["start"] == "warm", "{init}");
+    assert!(init["total_ms"].as_f64().unwrap() > 0.0 && init["overlap"].as_f64().unwrap() > 0.0, "{init}");
+    let names: Vec<&str> =
+        init["phases"].as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap()).collect();
+    assert!(names.contains(&"instance") && names.contains(&"adapter") && names.contains(&"device"), "{init}");
+}
+
+#[test]
+fn the_description_of_safe_mode_names_all_that_it_switches_off() {
+    let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
+    let page = std::fs::read_to_string(page).unwrap();
+    let row = page.lines().find(|l| l.contains("`GPUFORGE_SAFE_MODE=1`")).unwrap();
+    let (_, switch) = SWITCHES.iter().find(|(name, _)| *name == "GPUFORGE_SAFE_MODE").unwrap();
+    for off in ["detection cache", "pipeline cache", "memory pool", "warm-up"] {
+        let off = format!("no {off}");
+        assert!(switch.contains(&off) && row.contains(&off), "{off}: {switch} / {row}");
+    }
 }

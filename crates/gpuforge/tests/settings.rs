@@ -71,6 +71,8 @@ fn every_accessor_reads_its_own_row() {
         ("devices_deny", settings.devices_deny().join(",")),
         ("cpu_only", settings.cpu_only().to_string()),
         ("memory_limit", Value::Size(settings.memory_limit()).to_string()),
+        ("explore", settings.explore().to_string()),
+        ("device_min_bytes", Value::Size(Some(settings.device_min_bytes()).filter(|b| *b > 0)).to_string()),
         ("color", settings.color().to_owned()),
     ]);
     let table: BTreeMap<&str, String> = KEYS.iter().map(|key| (key.name, key.default.to_owned())).collect();

@@ -21,10 +21,13 @@ pub(crate) fn run(args: &Cache, context: &Context) -> Result<()> {
         Cache::Show => {
             let own = fingerprint(&gpuforge::hardware::probe::files::RealFiles, &env);
             let entries = store.entries(&own, SystemTime::now());
+            let pipelines = machine::pipeline_files(&places);
+            let compiled: u64 = pipelines.iter().map(|(_, bytes)| bytes).sum();
             if context.out.json {
                 return context.out.json(&json!({
                     "dir": store.dir(), "enabled": settings.cache_enabled(),
                     "ttl_s": settings.cache_ttl().as_secs_f64(), "entries": entries,
+                    "pipelines": { "files": pipelines.len(), "bytes": compiled },
                 }));
             }
             let mut out = format!("{}\n", store.dir().display());
@@ -43,10 +46,18 @@ pub(crate) fn run(args: &Cache, context: &Context) -> Result<()> {
                     let _ = writeln!(out, "  {state}  {DIM}{}{DIM:#}", entry.gpus.join(", "));
                 }
             }
+            if !pipelines.is_empty() {
+                let _ = writeln!(out, "  compiled pipelines: {}, {} files", size(compiled), pipelines.len());
+            }
             context.out.text(&out)
         }
         Cache::Clear => {
-            let removed = store.clear().with_context(|| format!("cannot clear {}", store.dir().display()))?;
+            let mut removed =
+                store.clear().with_context(|| format!("cannot clear {}", store.dir().display()))?;
+            for (file, _) in machine::pipeline_files(&places) {
+                std::fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
+                removed += 1;
+            }
             if context.out.json {
                 return context.out.json(&json!({ "removed": removed }));
             }

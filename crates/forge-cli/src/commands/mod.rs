@@ -5,13 +5,16 @@ use anyhow::Result;
 use crate::{args::Command, context::Context};
 
 mod cache;
+mod calibrate;
 mod config;
 mod demo;
 mod detect;
 mod docs;
 mod overview;
 pub(crate) mod probe;
+mod route;
 mod self_test;
+mod share;
 mod status;
 
 /// Runs one command.
@@ -20,8 +23,11 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
         None => overview::run(context),
         Some(Command::Demo) => demo::run(context),
         Some(Command::Detect(args)) => detect::run(&args, context),
-        Some(Command::Status) => status::run(context),
+        Some(Command::Status { load }) => status::run(load, context),
         Some(Command::SelfTest { full }) => self_test::run(full, context),
+        Some(Command::Calibrate(args)) => calibrate::run(&args, context),
+        Some(Command::Route(args)) => route::run(&args, context),
+        Some(Command::Share(args)) => share::run(&args, context),
         Some(Command::Cache(args)) => cache::run(&args, context),
         Some(Command::Config(args)) => config::run(&args, context),
         Some(Command::Completions { shell }) => docs::completions(shell, context),

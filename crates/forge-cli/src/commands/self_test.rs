@@ -16,7 +16,7 @@ use crate::{
 pub(crate) fn run(full: bool, context: &Context) -> Result<()> {
     let places = context.places()?;
     let progress = Progress::start("checking", context.out.talks());
-    let report = selftest::run(full, &places, &env, |_| {});
+    let report = selftest::run(full, context.settings(&places, &[]), &places, &env, |_| {});
     drop(progress);
     if context.out.json {
         context.out.json(&report)?;

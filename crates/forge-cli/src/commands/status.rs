@@ -1,21 +1,32 @@
-//! `gpuforge status`: parts of the runtime, whether loaded or not, and the switches that are set.
+//! `gpuforge status`: parts of the runtime, whether loaded or not, the open device, and the switches that are set.
 
-use std::fmt::Write as _;
+use std::{fmt::Write as _, time::Duration};
 
 use anyhow::Result;
-use gpuforge::Forge;
+use gpuforge::{Forge, forge::DeviceStatus, runtime::engine::init::Start};
 
 use super::probe;
 use crate::{
     context::{Context, env},
-    output::{DIM, GOOD, HEAD},
+    format::{size, width, wrap},
+    output::{CARE, DIM, GOOD, HEAD},
+    progress::Progress,
 };
 
-pub(crate) fn run(context: &Context) -> Result<()> {
+pub(crate) fn run(load: bool, context: &Context) -> Result<()> {
     let places = context.places()?;
     let settings = context.settings(&places, &[]);
-    // A status loads nothing: what is not loaded is shown as such.
+    // Unless it is asked to, a status loads nothing: what is not loaded is shown as such.
     let forge = Forge::with_isolation(settings, &places, &env, probe::isolation());
+    if load {
+        let progress = Progress::start("loading", context.out.talks());
+        let loaded = forge.load();
+        drop(progress);
+        // A machine without a device has a status too.
+        if let Err(error) = loaded {
+            context.out.warn("load", &error.to_string(), None);
+        }
+    }
     let status = forge.status();
     if context.out.json {
         return context.out.json(&status);
@@ -32,6 +43,12 @@ pub(crate) fn run(context: &Context) -> Result<()> {
     if !status.predicted.is_empty() {
         let _ = writeln!(out, "  a warm-up would load: {}", status.predicted.join(", "));
     }
+    if let Some(limit) = &status.memory_limit {
+        let _ = writeln!(out, "  memory limit {}  {DIM}{}{DIM:#}", size(limit.bytes.0), limit.origin);
+    }
+    if let Some(device) = &status.device {
+        out.push_str(&device_lines(device, context.out.verbose));
+    }
     let _ = writeln!(out, "{HEAD}Switches{HEAD:#}");
     for switch in &status.switches {
         let _ = match &switch.value {
@@ -46,4 +63,33 @@ pub(crate) fn run(context: &Context) -> Result<()> {
         out.push_str("  none is set; --verbose lists them\n");
     }
     context.out.text(&out)
+}
+
+/// The open device: what opening it took, and what it may use.
+fn device_lines(device: &DeviceStatus, verbose: bool) -> String {
+    let mut out = format!("{HEAD}Device{HEAD:#}\n");
+    out.push_str(&wrap(&device.caps.name, 2, width()));
+    if let Some(init) = &device.init {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let start = match init.start {
+            Start::Cold => "cold",
+            Start::Warm => "warm",
+        };
+        let overlap = init.overlap().map(|o| format!(", overlap {o:.2}")).unwrap_or_default();
+        let _ = writeln!(out, "  opened {start} in {:.1} ms{overlap}", ms(init.total));
+        for phase in init.phases.iter().filter(|_| verbose) {
+            let _ = writeln!(out, "    {:<22} {:>8.2} ms", phase.name, ms(phase.took));
+        }
+        if let Some(bytes) = init.cached_pipelines {
+            let _ = writeln!(out, "  {} of compiled pipelines from disk", size(bytes));
+        }
+        for warning in &init.warnings {
+            let _ = write!(out, "{CARE}{}{CARE:#}", wrap(warning, 2, width()));
+        }
+    }
+    let budget = device.memory.budget;
+    let kept = size(device.reserved.0);
+    let may = format!("may use {} and {kept} for staging ({})", size(budget.bytes.0), budget.origin);
+    out.push_str(&wrap(&may, 2, width()));
+    out
 }

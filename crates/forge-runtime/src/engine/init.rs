@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde::Serialize;
 
 /// One phase of opening.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Phase {
     /// What was done.
     pub name: &'static str,
@@ -25,8 +25,9 @@ pub enum Start {
     Warm,
 }
 
-/// What opening a device took.
+/// What opening a device took. As data: milliseconds, and the overlap with them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[serde(into = "Written")]
 pub struct InitStats {
     /// First device of this process?
     pub start: Start,
@@ -45,6 +46,39 @@ impl InitStats {
     pub fn overlap(&self) -> Option<f64> {
         let sum: Duration = self.phases.iter().map(|p| p.took).sum();
         (!self.total.is_zero()).then(|| sum.as_secs_f64() / self.total.as_secs_f64())
+    }
+}
+
+/// The figures as they are written down.
+#[derive(Serialize)]
+struct Written {
+    start: Start,
+    total_ms: f64,
+    overlap: Option<f64>,
+    phases: Vec<WrittenPhase>,
+    cached_pipelines: Option<u64>,
+    warnings: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct WrittenPhase {
+    name: &'static str,
+    began_ms: f64,
+    took_ms: f64,
+}
+
+impl From<InitStats> for Written {
+    fn from(stats: InitStats) -> Self {
+        let ms = |time: Duration| time.as_secs_f64() * 1e3;
+        let phase = |p: &Phase| WrittenPhase { name: p.name, began_ms: ms(p.began), took_ms: ms(p.took) };
+        Written {
+            start: stats.start,
+            total_ms: ms(stats.total),
+            overlap: stats.overlap(),
+            phases: stats.phases.iter().map(phase).collect(),
+            cached_pipelines: stats.cached_pipelines,
+            warnings: stats.warnings,
+        }
     }
 }
 
@@ -102,6 +136,9 @@ mod tests {
             warnings: Vec::new(),
         };
         assert_eq!(stats.overlap(), Some(1.5));
+        let written = serde_json::to_value(&stats).unwrap();
+        assert_eq!((&written["start"], &written["overlap"]), (&"cold".into(), &1.5.into()), "{written}");
+        assert_eq!((&written["total_ms"], &written["phases"][1]["began_ms"]), (&10.0.into(), &6.0.into()));
         assert_eq!(InitStats { total: Duration::ZERO, ..stats }.overlap(), None);
 
         let mut watch = Stopwatch::new();

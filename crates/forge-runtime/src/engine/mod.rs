@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use serde::Serialize;
 
 use crate::{
-    memory::{AllocError, BlockClass},
+    memory::{AllocError, BlockClass, Measured},
     plan::Plan,
     units::Bytes,
 };
@@ -125,6 +125,22 @@ pub trait Engine: Send + Sync {
 
     /// What opening it took, where that was measured.
     fn init(&self) -> Option<&init::InitStats> {
+        None
+    }
+
+    /// Iterations of one invocation's loops that were proven to run. May run a tiny kernel the first time it is asked;
+    /// `None` where nobody tried or the trial failed.
+    fn loop_iterations(&self) -> Option<u32> {
+        self.caps().loop_iterations
+    }
+
+    /// The most memory that the engine keeps for itself between jobs, beside the blocks it was asked for.
+    fn reserved(&self) -> Bytes {
+        Bytes::ZERO
+    }
+
+    /// What the driver said, when the device was opened, that this process may use of its memory.
+    fn memory_budget(&self) -> Option<Measured> {
         None
     }
 

@@ -1,5 +1,7 @@
 //! How much memory may be used, and who says so?
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
@@ -28,6 +30,18 @@ pub enum Source {
     DxgiVideoMemory,
 }
 
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Source::Nvml => "NVML",
+            Source::AmdgpuSysfs => "amdgpu driver",
+            Source::VulkanMemoryBudget => "Vulkan memory budget",
+            Source::MetalWorkingSet => "Metal working set",
+            Source::DxgiVideoMemory => "DXGI video memory",
+        })
+    }
+}
+
 /// A measured budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Measured {
@@ -52,6 +66,16 @@ pub enum BudgetOrigin {
     User,
 }
 
+impl fmt::Display for BudgetOrigin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            BudgetOrigin::Measured(source) => source.fmt(f),
+            BudgetOrigin::ShareOfSystem { percent } => write!(f, "{percent} % of the system's memory"),
+            BudgetOrigin::User => f.write_str("memory limit"),
+        }
+    }
+}
+
 /// How much may be used, and who said so.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
@@ -71,6 +95,26 @@ impl Budget {
             }
         }
     }
+}
+
+/// The budget of an open device; pure. What its driver said at opening is better than a share of the system's memory,
+/// and is not asked where the user or a closer source has spoken. Of a wish that was cut to all of the system's memory
+/// the smaller of the two is left.
+pub fn refine(budget: Budget, driver: Option<Measured>) -> Budget {
+    let Some(driver) = driver else { return budget };
+    let measured = Budget { bytes: driver.bytes, origin: BudgetOrigin::Measured(driver.source) };
+    match budget.origin {
+        BudgetOrigin::ShareOfSystem { percent: 100 } if budget.bytes <= driver.bytes => budget,
+        BudgetOrigin::ShareOfSystem { .. } => measured,
+        BudgetOrigin::User | BudgetOrigin::Measured(_) => budget,
+    }
+}
+
+/// What is left for blocks when the engine keeps `reserved` for itself; pure. At least half: with a budget of a few
+/// megabytes the work must not starve for buffers that it may never use.
+pub fn without(budget: Budget, reserved: Bytes) -> Budget {
+    let half = Bytes(budget.bytes.0.div_ceil(2));
+    Budget { bytes: Bytes(budget.bytes.0.saturating_sub(reserved.0)).max(half), ..budget }
 }
 
 /// That percentage, rounded down.
@@ -126,6 +170,39 @@ mod tests {
             let expected = expected.map(|(gib, origin)| Budget { bytes: Bytes::gib(gib), origin });
             assert_eq!(budget(user, measured, system), expected, "{user:?} {measured:?} {system:?}");
         }
+    }
+
+    #[test]
+    fn a_driver_is_believed_where_nobody_closer_has_spoken() {
+        let driver = Some(Measured { bytes: Bytes::gib(6), source: Source::VulkanMemoryBudget });
+        let by_driver = By(Source::VulkanMemoryBudget);
+        let check = |gib, origin, want: (u64, BudgetOrigin)| {
+            let before = Budget { bytes: Bytes::gib(gib), origin };
+            let want = Budget { bytes: Bytes::gib(want.0), origin: want.1 };
+            assert_eq!(refine(before, driver), want, "{before:?}");
+            assert_eq!(refine(before, None), before);
+        };
+        check(15, ShareOfSystem { percent: 50 }, (6, by_driver));
+        check(2, ShareOfSystem { percent: 50 }, (6, by_driver));
+        check(1, ShareOfSystem { percent: 0 }, (6, by_driver));
+        check(30, ShareOfSystem { percent: 100 }, (6, by_driver));
+        check(4, ShareOfSystem { percent: 100 }, (4, ShareOfSystem { percent: 100 }));
+        check(11, By(Source::Nvml), (11, By(Source::Nvml)));
+        check(11, By(Source::AmdgpuSysfs), (11, By(Source::AmdgpuSysfs)));
+        check(40, User, (40, User));
+        assert_eq!(Source::VulkanMemoryBudget.to_string(), "Vulkan memory budget");
+    }
+
+    #[test]
+    fn what_the_engine_keeps_is_taken_off_but_never_more_than_half() {
+        let left =
+            |bytes, reserved| without(Budget { bytes: Bytes(bytes), origin: User }, Bytes(reserved)).bytes.0;
+        assert_eq!(left(1000, 0), 1000);
+        assert_eq!(left(1000, 499), 501);
+        assert_eq!(left(1000, 500), 500);
+        assert_eq!(left(1000, 501), 500);
+        assert_eq!(left(1001, 5000), 501);
+        assert_eq!((left(0, 5), left(1, 5)), (0, 1));
     }
 
     #[test]

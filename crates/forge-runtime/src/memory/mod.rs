@@ -37,7 +37,7 @@ mod sync;
 mod track;
 
 pub use allocator::{AllocError, Allocation, Allocator, BlockClass, Limits, Reclaim, Request, Tag};
-pub use budget::{Budget, BudgetOrigin, Measured, SYSTEM_SHARE_PERCENT, Source, budget};
+pub use budget::{Budget, BudgetOrigin, Measured, SYSTEM_SHARE_PERCENT, Source, budget, refine, without};
 pub use clock::{Clock, ManualClock, Monotonic};
 pub use leak::{Growth, LeakReport, LeakSettings, MIN_SAMPLES, OldBlock, growth};
 pub use limit::{Limit, LimitStats};

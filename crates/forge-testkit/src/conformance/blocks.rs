@@ -75,7 +75,7 @@ pub(super) fn destroyed(opener: &dyn Opener) -> Result<(), String> {
 
 pub(super) fn pressure(opener: &dyn Opener) -> Result<(), String> {
     let engine = engine(opener)?;
-    let session = Session::new(engine, settings(Bytes::mib(16)));
+    let session = Session::new(engine.clone(), settings(Bytes::mib(16) + engine.reserved()));
     let heard: Arc<Mutex<Vec<PressureEvent>>> = Arc::default();
     let ears = heard.clone();
     let events = || heard.lock().unwrap_or_else(PoisonError::into_inner).clone();

@@ -287,6 +287,16 @@ impl Settings {
         if let Some(Value::Size(bytes)) = self.value("memory_limit") { *bytes } else { None }
     }
 
+    /// May the router try what its model does not prefer?
+    pub fn explore(&self) -> bool {
+        self.yes("explore")
+    }
+
+    /// Less work than this, in bytes read and written, never leaves the processor; 0 leaves it to measurement.
+    pub fn device_min_bytes(&self) -> u64 {
+        if let Some(Value::Size(Some(bytes))) = self.value("device_min_bytes") { *bytes } else { 0 }
+    }
+
     /// `auto`, `always` or `never`.
     pub fn color(&self) -> &str {
         self.text("color")

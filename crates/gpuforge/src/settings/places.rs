@@ -28,6 +28,12 @@ struct Base {
 }
 
 impl Places {
+    /// Places that no system can open, for users without a home folder: nothing is read, nothing is kept.
+    pub fn nowhere() -> Places {
+        let never = || PathBuf::from("\0");
+        Places { config_file: never(), cache_dir: never(), data_dir: never() }
+    }
+
     /// `GPUFORGE_CONFIG` (a file), `GPUFORGE_CACHE_DIR` and `GPUFORGE_DATA_DIR` where set and not empty, else
     /// the platform's convention: `$XDG_CONFIG_HOME/gpuforge/config.toml` and so on, `%APPDATA%` on Windows.
     ///

@@ -148,6 +148,22 @@ pub const KEYS: &[Key] = &[
         since: "0.1.0",
     },
     Key {
+        name: "explore",
+        kind: Kind::Bool,
+        default: "true",
+        env: None,
+        doc: "Spend up to a hundredth of the time on places that the model does not prefer, to learn whether it is right",
+        since: "0.1.0",
+    },
+    Key {
+        name: "device_min_bytes",
+        kind: Kind::Size,
+        default: "none",
+        env: None,
+        doc: "Work that reads and writes less than this never leaves the processor; none leaves it to measurement",
+        since: "0.1.0",
+    },
+    Key {
         name: "color",
         kind: Kind::OneOf(&["auto", "always", "never"]),
         default: "auto",

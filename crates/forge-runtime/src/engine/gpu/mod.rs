@@ -3,6 +3,10 @@
 //! A hung device blocks `submit`, `map_async` and even `drop` without limit, and a second device of the same adapter
 //! hangs with it. So the device lives on a thread of its own; callers talk to it through channels with a deadline; on a
 //! hang the thread and everything it owns is leaked, and the next device comes from a new `Instance`.
+//!
+//! Buffers, pipelines and staging are pooled by us; command encoders are not. wgpu-core has a list of free encoders per
+//! device (`CommandAllocator` of wgpu-core 30): `create_command_encoder` takes one from it, and a submission that has
+//! ended puts it back with its command buffers reset. A pool of ours would only hold what is held already.
 
 use std::{
     collections::HashMap,
@@ -17,8 +21,12 @@ use std::{
 };
 
 use super::{BlockId, Caps, Done, Engine, EngineError, Health, Job, Opener, Ticket, init::InitStats};
-use crate::{memory::BlockClass, units::Bytes};
+use crate::{
+    memory::{BlockClass, Measured},
+    units::Bytes,
+};
 
+mod budget;
 mod encode;
 mod loops;
 mod open;
@@ -72,6 +80,13 @@ enum Request {
     Lose,
 }
 
+/// What is known once a device is open.
+struct Facts {
+    caps: Caps,
+    budget: Option<Measured>,
+    init: InitStats,
+}
+
 /// Shared between callers and the thread.
 #[derive(Debug, Default)]
 struct Shared {
@@ -100,8 +115,7 @@ impl Shared {
 
 /// A device behind its thread.
 pub struct Gpu {
-    caps: Caps,
-    init: InitStats,
+    facts: Facts,
     /// `None` only while it is being dropped.
     requests: Option<Sender<Request>>,
     shared: Arc<Shared>,
@@ -137,7 +151,7 @@ impl Gpu {
         };
         let unavailable = |reason: String| EngineError::Unavailable { reason };
         let thread = thread.spawn(work).map_err(|e| unavailable(format!("no thread for the device: {e}")))?;
-        let (caps, init) = match news.recv_timeout(OPEN_DEADLINE) {
+        let facts = match news.recv_timeout(OPEN_DEADLINE) {
             Ok(opened) => opened?,
             Err(RecvTimeoutError::Timeout) => {
                 shared.set(Health::Hung);
@@ -148,8 +162,7 @@ impl Gpu {
             }
         };
         Ok(Gpu {
-            caps,
-            init,
+            facts,
             requests: Some(requests),
             shared,
             next: AtomicU64::new(0),
@@ -166,7 +179,8 @@ impl Gpu {
     }
 
     /// How many iterations of one invocation's loops run here, as far as it was tried. Runs a tiny kernel the first time
-    /// it is asked, because opening must not pay for it; [`Caps::loop_iterations`] stays unknown.
+    /// it is asked, because opening must not pay for it; [`Caps::loop_iterations`] stays unknown. A failed trial is not
+    /// remembered.
     pub fn probe_loops(&self) -> Result<u32, EngineError> {
         if let Some(known) = self.loops.get() {
             return Ok(*known);
@@ -220,11 +234,23 @@ impl Gpu {
 
 impl Engine for Gpu {
     fn caps(&self) -> &Caps {
-        &self.caps
+        &self.facts.caps
     }
 
     fn init(&self) -> Option<&InitStats> {
-        Some(&self.init)
+        Some(&self.facts.init)
+    }
+
+    fn loop_iterations(&self) -> Option<u32> {
+        self.probe_loops().ok()
+    }
+
+    fn reserved(&self) -> Bytes {
+        staging::most_idle()
+    }
+
+    fn memory_budget(&self) -> Option<Measured> {
+        self.facts.budget
     }
 
     fn create(&self, size: Bytes, class: BlockClass) -> Result<BlockId, EngineError> {

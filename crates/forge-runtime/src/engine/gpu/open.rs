@@ -7,7 +7,7 @@ use std::{
 };
 
 use super::{
-    GpuOpener,
+    GpuOpener, budget,
     pipeline_cache::{self, Shelf, Store},
 };
 use crate::{
@@ -15,6 +15,7 @@ use crate::{
         Caps, EngineError,
         init::{InitStats, Start, Stopwatch},
     },
+    memory::Measured,
     units::Bytes,
 };
 
@@ -61,6 +62,7 @@ pub(super) struct Opened {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
     pub(super) caps: Caps,
+    pub(super) budget: Option<Measured>,
     pub(super) limits: wgpu::Limits,
     pub(super) store: Option<Store>,
     pub(super) init: InitStats,
@@ -124,8 +126,9 @@ pub(super) fn open(options: &GpuOpener, listen: impl FnOnce(&wgpu::Device)) -> R
         }
     }
     let caps = caps(&info, features, &limits);
+    let budget = watch.time("memory budget", || budget::ask(adapter));
     let init = watch.stop(start, taken, warnings);
-    Ok(Opened { device, queue, caps, limits, store, init })
+    Ok(Opened { device, queue, caps, budget, limits, store, init })
 }
 
 fn pick<'a>(adapters: &'a [wgpu::Adapter], choice: &AdapterChoice) -> Result<&'a wgpu::Adapter, EngineError> {

@@ -1,7 +1,7 @@
 //! Which memory do bytes pass through? Buffers that are used again, so that a transfer costs a copy, not an allocation.
 //!
-//! Buffers for uploads are mapped again as soon as the device has read them, and wait mapped. All of it lies outside the
-//! pool's budget and is bounded here.
+//! Buffers for uploads are mapped again as soon as the device has read them, and wait mapped. None of it comes from the
+//! pool: it is bounded here, and what may lie idle is taken off the pool's budget (`Engine::reserved`).
 
 use std::{
     collections::VecDeque,
@@ -10,6 +10,8 @@ use std::{
         atomic::{AtomicU8, Ordering},
     },
 };
+
+use crate::units::Bytes;
 
 /// Larger transfers pass in pieces: the processor copies one while the device copies another.
 pub(super) const PIECE: u64 = 2 << 20;
@@ -68,6 +70,8 @@ pub(super) enum Purpose {
 }
 
 impl Purpose {
+    const ALL: [Purpose; 4] = [Purpose::Up, Purpose::Down, Purpose::Params, Purpose::Stamps];
+
     fn usage(self) -> wgpu::BufferUsages {
         use wgpu::BufferUsages as Usage;
         match self {
@@ -77,6 +81,11 @@ impl Purpose {
             Purpose::Stamps => Usage::QUERY_RESOLVE | Usage::COPY_SRC,
         }
     }
+}
+
+/// The most that lies idle: every purpose has a window of its own.
+pub(super) fn most_idle() -> Bytes {
+    Bytes(WINDOW * Purpose::ALL.len() as u64)
 }
 
 /// An upload buffer that the device is still reading.

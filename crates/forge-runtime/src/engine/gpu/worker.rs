@@ -11,13 +11,13 @@ use std::{
 };
 
 use super::{
-    GpuOpener, Request, Shared, encode, open,
+    Facts, GpuOpener, Request, Shared, encode, open,
     pending::Pending,
     pipelines::Pipelines,
     staging::{Purpose, Staging, WINDOW},
 };
 use crate::{
-    engine::{BlockId, Caps, Done, EngineError, Health, Job, init::InitStats},
+    engine::{BlockId, Caps, Done, EngineError, Health, Job},
     memory::{AllocError, BlockClass, Tag},
     units::Bytes,
 };
@@ -48,7 +48,7 @@ fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 pub(super) fn run(
     options: &GpuOpener,
     inbox: &Receiver<Request>,
-    opened: &Sender<Result<(Caps, InitStats), EngineError>>,
+    opened: &Sender<Result<Facts, EngineError>>,
     shared: &Arc<Shared>,
 ) {
     let news = Arc::new(News::default());
@@ -56,7 +56,7 @@ pub(super) fn run(
         Ok(device) => device,
         Err(error) => return drop(opened.send(Err(error))),
     };
-    let answer = (device.caps.clone(), device.init);
+    let facts = Facts { caps: device.caps.clone(), budget: device.budget, init: device.init };
     let mut worker = Worker {
         param_align: u64::from(device.limits.min_uniform_buffer_offset_alignment).max(4),
         max_buffer: device.limits.max_buffer_size,
@@ -72,7 +72,7 @@ pub(super) fn run(
         waiting: VecDeque::new(),
         running: Vec::new(),
     };
-    if opened.send(Ok(answer)).is_err() {
+    if opened.send(Ok(facts)).is_err() {
         return;
     }
     // wgpu panics where a driver reports what wgpu does not expect; to our callers that is a lost device.

@@ -1,0 +1,335 @@
+//! How good are the decisions? Every kind of operation at many sizes, really run on the processor and on the adapter;
+//! regret is the time of the chosen place ÷ the time of the best.
+//!
+//! Two set-ups: this machine as it is, and one whose processor is slowed by a known factor per kind, so that each side wins
+//! a good part of the cells. Sizes lie beside those of the calibration. Tables go to stderr, rows to stdout.
+
+use std::{
+    hint::black_box,
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result, ensure};
+use gpuforge::{
+    ops::{Kind, Op, Work, table},
+    route::{
+        CpuSite, DeviceSite, Lane, Model, Options, Reason, Router, RouterSettings, Site, Wish,
+        calibrate::{self, calibrate},
+        feedback::Corrections,
+        route,
+        route::Candidate,
+        site::{SiteError, SiteRun},
+    },
+    runtime::{
+        engine::gpu::GpuOpener,
+        memory::{Budget, BudgetOrigin, StackSettings},
+        runner::{Runner, RunnerSettings},
+        units::Bytes,
+    },
+};
+
+use crate::{
+    measure::{Sample, median},
+    row::Row,
+};
+
+const BENCH: &str = "regret";
+/// Time that the repetitions of one cell may take on one side.
+const PER_CELL: Duration = Duration::from_millis(150);
+const MOST_RUNS: usize = 15;
+const LEAST_RUNS: usize = 3;
+
+/// Sizes per kind; beside those that the calibration measures.
+fn sizes(kind: Kind) -> Vec<Vec<usize>> {
+    let ones = |list: &[usize]| list.iter().map(|n| vec![*n]).collect();
+    match kind {
+        Kind::Matmul => ones(&[12, 24, 48, 96, 200, 400, 700, 1024]),
+        Kind::BatchMatmul => [1, 3, 6, 12, 24, 48, 100, 200].iter().map(|n| vec![*n, 48]).collect(),
+        Kind::Transpose => ones(&[20, 60, 100, 200, 500, 1000, 2000, 4096]),
+        Kind::Sort | Kind::TopK | Kind::Rk4 => {
+            ones(&[300, 1500, 6000, 25_000, 100_000, 200_000, 400_000, 1_000_000])
+        }
+        _ => ones(&[300, 5000, 40_000, 100_000, 400_000, 1_500_000, 6_000_000, 1 << 24]),
+    }
+}
+
+/// The processor, slower by a known factor per kind. It really computes, and then waits.
+struct Slowed {
+    inner: CpuSite,
+    factors: Vec<f64>,
+}
+
+impl Site for Slowed {
+    fn name(&self) -> String {
+        "cpu, slowed".to_owned()
+    }
+
+    fn run(&self, op: &dyn Op, stays: bool) -> Result<SiteRun, SiteError> {
+        let began = Instant::now();
+        let run = self.inner.run(op, stays)?;
+        let factor = self.factors.get(op.kind().index()).copied().unwrap_or(1.0);
+        let until = run.wall.mul_f64(factor);
+        while began.elapsed() < until {
+            std::hint::spin_loop();
+        }
+        Ok(SiteRun { wall: began.elapsed(), ..run })
+    }
+}
+
+/// One operation at one size, in milliseconds per place.
+struct Cell {
+    op: Arc<dyn Op>,
+    label: String,
+    times: [f64; 2],
+}
+
+impl Cell {
+    fn best(&self) -> f64 {
+        self.times[0].min(self.times[1])
+    }
+
+    fn regret(&self, place: usize) -> f64 {
+        self.times.get(place).copied().unwrap_or(f64::NAN) / self.best()
+    }
+}
+
+/// Both places by turns, after one run each that compiles and warms.
+fn cell(op: Arc<dyn Op>, label: String, sites: &[Arc<dyn Site>]) -> Result<Cell> {
+    let mut all = [Vec::new(), Vec::new()];
+    let mut once = |site: usize, keep: bool| -> Result<f64> {
+        let run =
+            sites.get(site).context("two places")?.run(op.as_ref(), false).with_context(|| label.clone())?;
+        let ms = run.wall.as_secs_f64() * 1e3;
+        if keep && let Some(times) = all.get_mut(site) {
+            times.push(ms);
+        }
+        Ok(ms)
+    };
+    let slowest = once(0, false)?.max(once(1, false)?);
+    let runs = (PER_CELL.as_secs_f64() * 1e3 / slowest) as usize;
+    for _ in 0..runs.clamp(LEAST_RUNS, MOST_RUNS) {
+        once(0, true)?;
+        once(1, true)?;
+    }
+    let times = [median(&all[0]), median(&all[1])];
+    Ok(Cell { op, label, times })
+}
+
+fn cells(sites: &[Arc<dyn Site>]) -> Result<Vec<Cell>> {
+    let mut cells = Vec::new();
+    for row in table::OPS {
+        for sizes in sizes(row.kind) {
+            let op = (row.example)(&sizes)?;
+            cells.push(cell(op, format!("{} {sizes:?}", row.kind.name()), sites)?);
+        }
+    }
+    Ok(cells)
+}
+
+fn adapter() -> Result<Arc<dyn Site>> {
+    let memory = StackSettings::new(Budget { bytes: Bytes::gib(4), origin: BudgetOrigin::User });
+    let runner = Runner::new(Box::new(GpuOpener::default()), RunnerSettings::new(memory));
+    let caps = runner.warm()?;
+    Ok(Arc::new(DeviceSite::new(caps.name, None, Arc::new(runner))))
+}
+
+fn models(sites: &[Arc<dyn Site>]) -> Result<Vec<Model>> {
+    let options = calibrate::Options { budget: Duration::from_secs(5), ..calibrate::Options::quick() };
+    let measure = |site: &Arc<dyn Site>| Ok(calibrate(site.as_ref(), &options, &mut |_| {})?);
+    sites.iter().map(measure).collect()
+}
+
+fn still(settings: bool) -> RouterSettings {
+    RouterSettings { explore: settings, ..RouterSettings::default() }
+}
+
+/// Geometric mean and worst of what each way of deciding costs.
+struct Verdict {
+    ours: (f64, f64),
+    cpu: (f64, f64),
+    gpu: (f64, f64),
+    device_wins: f64,
+}
+
+fn verdict(router: &Router, cells: &[Cell]) -> Result<Verdict> {
+    let mut chosen = Vec::new();
+    for cell in cells {
+        let work = Work::of(cell.op.as_ref(), false)?;
+        let decision = router.decide(&work, router.lane(cell.op.as_ref()), Wish::Fastest)?;
+        chosen.push(decision.place);
+        let predicted = |p| decision.predicted_ns(p).map_or(f64::NAN, |ns| f64::from(ns) / 1e6);
+        eprintln!(
+            "{:<28} cpu {:>10.3} ms (predicted {:>10.3})  device {:>10.3} ms (predicted {:>10.3})  → {} regret {:.2}",
+            cell.label,
+            cell.times[0],
+            predicted(0),
+            cell.times[1],
+            predicted(1),
+            decision.place,
+            cell.regret(decision.place)
+        );
+    }
+    let of = |place: &dyn Fn(usize) -> usize| {
+        let each = cells.iter().enumerate().map(|(i, c)| c.regret(place(i)));
+        let logs: f64 = each.clone().map(f64::ln).sum();
+        ((logs / cells.len() as f64).exp(), each.fold(1.0, f64::max))
+    };
+    let device_wins = cells.iter().filter(|c| c.times[1] < c.times[0]).count() as f64 / cells.len() as f64;
+    let ours = of(&|i| chosen.get(i).copied().unwrap_or(0));
+    Ok(Verdict { ours, cpu: of(&|_| 0), gpu: of(&|_| 1), device_wins })
+}
+
+fn limit(case: String, value: f64, target: f64, n: usize, unit: &'static str) -> Row {
+    let sample = Sample { median: value, noise: 0.0, n: n as u64 };
+    Row { unit, ..Row::limit(BENCH, &case, &sample, target) }
+}
+
+fn rows_of(set_up: &str, v: &Verdict, n: usize) -> Vec<Row> {
+    let plain = |case: &str, value: f64| Row {
+        target: None,
+        ..limit(format!("{set_up}: {case}"), value, 1.0, n, "x")
+    };
+    vec![
+        limit(format!("{set_up}: geometric mean"), v.ours.0, 1.05, n, "x"),
+        limit(format!("{set_up}: worst"), v.ours.1, 1.5, n, "x"),
+        plain("always on the processor, geometric mean", v.cpu.0),
+        plain("always on the device, geometric mean", v.gpu.0),
+    ]
+}
+
+pub(crate) fn run() -> Result<Vec<Row>> {
+    let device = adapter()?;
+    let plain: Vec<Arc<dyn Site>> = vec![Arc::new(CpuSite::default()), device.clone()];
+    let router = Router::new(plain.clone(), models(&plain)?, still(false));
+    let here = cells(&plain)?;
+    ensure!(here.len() >= 80, "only {} cells", here.len());
+    let as_is = verdict(&router, &here)?;
+    let mut rows = rows_of("this machine", &as_is, here.len());
+    rows.push(mixed(&router, &plain)?);
+    for n in [32, 1024] {
+        let op = (table::row(Kind::Matmul).context("matmul")?.example)(&[n])?;
+        let decision =
+            router.decide(&Work::of(op.as_ref(), false)?, Lane::of(Kind::Matmul), Wish::Fastest)?;
+        eprintln!("matmul {n}x{n} → place {}: {}", decision.place, decision.reason);
+    }
+    let slow: Arc<dyn Site> = Arc::new(Slowed { inner: CpuSite::default(), factors: factors(&here) });
+    let slowed = vec![slow, device];
+    let known = models(&slowed)?;
+    let router = Router::new(slowed.clone(), known.clone(), still(false));
+    let there = cells(&slowed)?;
+    let v = verdict(&router, &there)?;
+    eprintln!("slowed: the device wins {:.0} % of the cells", v.device_wins * 100.0);
+    ensure!((0.3..=0.7).contains(&v.device_wins), "one side wins too rarely: the set-up says nothing");
+    rows.extend(rows_of("slowed processor", &v, there.len()));
+    let least = v.cpu.0.min(v.gpu.0);
+    rows.push(limit(
+        "slowed processor: ours ÷ the better constant".to_owned(),
+        v.ours.0 / least,
+        1.0,
+        there.len(),
+        "x",
+    ));
+    rows.extend(wrong_models(&slowed, &known, &there)?);
+    rows.extend(decision_time(&known, &there)?);
+    Ok(rows)
+}
+
+/// Per kind the factor at which each side wins about half of its cells.
+fn factors(cells: &[Cell]) -> Vec<f64> {
+    let middle = |kind: &Kind| {
+        let ratios: Vec<f64> =
+            cells.iter().filter(|c| c.op.kind() == *kind).map(|c| (c.times[1] / c.times[0]).ln()).collect();
+        if ratios.is_empty() { 1.0 } else { median(&ratios).exp().max(1.0) }
+    };
+    Kind::ALL.iter().map(middle).collect()
+}
+
+/// Fifty small XORs and fifty products, one by one, beside the best placement of each.
+fn mixed(router: &Router, sites: &[Arc<dyn Site>]) -> Result<Row> {
+    let small = (table::row(Kind::Xor).context("xor")?.example)(&[4096])?;
+    let product = (table::row(Kind::Matmul).context("matmul")?.example)(&[128])?;
+    let ops: Vec<Arc<dyn Op>> =
+        (0..100).map(|i| if i % 2 == 0 { small.clone() } else { product.clone() }).collect();
+    let best = |op: &Arc<dyn Op>, label: &str| -> Result<usize> {
+        let cell = cell(op.clone(), label.to_owned(), sites)?;
+        Ok(usize::from(cell.times[1] < cell.times[0]))
+    };
+    let places = [best(&small, "xor")?, best(&product, "matmul")?];
+    let (mut ours, mut ideal) = (Vec::new(), Vec::new());
+    for _ in 0..11 {
+        let began = Instant::now();
+        for op in &ops {
+            black_box(router.run(op.as_ref())?);
+        }
+        ours.push(began.elapsed().as_secs_f64() * 1e3);
+        let began = Instant::now();
+        for (i, op) in ops.iter().enumerate() {
+            let site = places.get(i % 2).and_then(|p| sites.get(*p)).context("a place")?;
+            black_box(site.run(op.as_ref(), false)?);
+        }
+        ideal.push(began.elapsed().as_secs_f64() * 1e3);
+    }
+    let case = "50 small XORs and 50 products, one by one";
+    Ok(Row::beside(
+        BENCH,
+        case,
+        &Sample::of(&ours),
+        "the best placement of each",
+        &Sample::of(&ideal),
+        Some(1.05),
+    ))
+}
+
+/// Models made wrong by ten, either way: 200 calls, and what the decisions are worth then.
+fn wrong_models(sites: &[Arc<dyn Site>], known: &[Model], cells: &[Cell]) -> Result<Vec<Row>> {
+    let mut rows = Vec::new();
+    // Cells of a few milliseconds, so that the calls take seconds.
+    let few: Vec<&Cell> = cells.iter().filter(|c| c.times[0].max(c.times[1]) < 20.0).collect();
+    for (case, factor) in [("ten times too slow", 10.0), ("ten times too fast", 0.1)] {
+        let [cpu, device] = known else { continue };
+        let router = Router::new(sites.to_vec(), vec![cpu.clone(), device.scaled(factor)], still(true));
+        let mut explored = 0;
+        for i in 0..200 {
+            let Some(cell) = few.get(i * 37 % few.len()) else { continue };
+            let ran = router.run_with(cell.op.as_ref(), Options::default())?;
+            explored += usize::from(ran.decision().reason == Reason::Exploring);
+        }
+        let (mut spent, mut best) = (0.0, 0.0);
+        for cell in &few {
+            let work = Work::of(cell.op.as_ref(), false)?;
+            let place = router.decide(&work, router.lane(cell.op.as_ref()), Wish::Fastest)?.place;
+            spent += cell.times.get(place).copied().unwrap_or(f64::NAN);
+            best += cell.best();
+        }
+        let share = router.explored().unwrap_or(0.0) * 100.0;
+        eprintln!("device model {case}: {explored} trials, {share:.2} % of the time");
+        let name = format!("device model {case}, regret after 200 calls");
+        rows.push(limit(name, spent / best, 1.1, few.len(), "x"));
+        rows.push(limit(format!("device model {case}, cost of trials"), share.max(1e-6), 1.0, 200, "%"));
+    }
+    Ok(rows)
+}
+
+/// One decision between two places.
+fn decision_time(models: &[Model], cells: &[Cell]) -> Result<Vec<Row>> {
+    let corrections = Corrections::default();
+    let candidate =
+        |model| Candidate { model, corrections: &corrections, usable: true, largest: None, room: None };
+    let candidates: Vec<Candidate<'_>> = models.iter().map(candidate).collect();
+    let works = cells.iter().map(|c| Ok(Work::of(c.op.as_ref(), false)?)).collect::<Result<Vec<_>>>()?;
+    let mut times = Vec::new();
+    for _ in 0..101 {
+        let began = Instant::now();
+        let mut n = 0u32;
+        while n < 10_000 {
+            for work in &works {
+                black_box(route(black_box(work), Lane::of(work.kind), &candidates, Wish::Fastest));
+                n += 1;
+            }
+        }
+        times.push(began.elapsed().as_nanos() as f64 / f64::from(n));
+    }
+    let row = Row::limit(BENCH, "one decision between two places", &Sample::of(&times), 100.0);
+    Ok(vec![Row { unit: "ns", ..row }])
+}

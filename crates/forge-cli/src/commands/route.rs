@@ -1,0 +1,197 @@
+//! `gpuforge route`: where an operation would run, at what predicted price, and why. Runs and measures nothing.
+
+use std::sync::Arc;
+
+use anyhow::Result;
+use gpuforge::{
+    Forge,
+    ops::{
+        Op, OpError, Work,
+        table::{OPS, Row},
+    },
+    route::{
+        Decision, Lane, Model, Router, RouterSettings, Site, Wish,
+        chart::{count, time},
+        site::{SiteError, SiteRun},
+        store,
+    },
+    runtime::units::Bytes,
+    settings::Settings,
+};
+use serde_json::{Map, Value, json};
+
+use super::probe;
+use crate::{
+    args::Route,
+    context::{Context, env},
+    error::Hinted,
+    format::{size, width, wrap},
+    output::HEAD,
+};
+
+/// The most that the inputs of an example may need.
+const MOST: u64 = 512 << 20;
+/// Examples begin with sizes up to this.
+const SMALL: usize = 64;
+
+pub(crate) fn run(args: &Route, context: &Context) -> Result<()> {
+    let row = row(&args.op)?;
+    let op = example(row, &args.sizes)?;
+    let work = Work::of(op.as_ref(), false)?;
+    let places = context.places()?;
+    let settings = context.settings(&places, &[]);
+    let (models, notes) = store::read(&places.data_dir.join(store::FILE));
+    notes.iter().for_each(|note| context.out.warn("calibration", note, Some("gpuforge calibrate")));
+    let lane = Lane::of(row.kind);
+    if models.is_empty() {
+        // Nothing is known: which places there are is asked, how fast they are is not.
+        let forge = Forge::with_isolation(settings, &places, &env, probe::isolation());
+        let router = forge.router()?;
+        let wish = asked(args.device.as_deref(), &names(router))?;
+        return print(args, &work, router, &router.decide(&work, lane, wish)?, context);
+    }
+    let router = from_file(models, settings);
+    let wish = asked(args.device.as_deref(), &names(&router))?;
+    print(args, &work, &router, &router.decide(&work, lane, wish)?, context)
+}
+
+/// The row of this name, or the nearest names.
+fn row(name: &str) -> Result<&'static Row> {
+    let found = OPS.iter().find(|r| r.kind.name().eq_ignore_ascii_case(name));
+    found.ok_or_else(|| {
+        let all: Vec<&str> = OPS.iter().map(|r| r.kind.name()).collect();
+        let near = |known: &&&str| (strsim::jaro_winkler(known, &name.to_lowercase()) * 1e6) as u64;
+        let nearest = all.iter().max_by_key(near).copied().unwrap_or_default();
+        let hint = format!("did you mean {nearest}? There are: {}", all.join(", "));
+        Hinted::new(format!("there is no operation {name:.40?}"), hint).into()
+    })
+}
+
+/// The row's example of these sizes. What an example of a size needs is known when it is made: sizes are doubled up to
+/// those that were asked for, and refused before one would need more than [`MOST`].
+fn example(row: &Row, sizes: &[usize]) -> Result<Arc<dyn Op>> {
+    let input = |op: &Arc<dyn Op>| -> u64 {
+        op.inputs().iter().map(|t| t.spec().size().map_or(u64::MAX, |b| b.0)).fold(0, u64::saturating_add)
+    };
+    let mut cap = SMALL;
+    let mut before = None;
+    loop {
+        let now: Vec<usize> = sizes.iter().map(|s| (*s).min(cap)).collect();
+        let op = (row.example)(&now).map_err(|e: OpError| {
+            Hinted::new(e.to_string(), format!("{} takes {}", row.kind.name(), row.sizes))
+        })?;
+        if now == sizes {
+            return Ok(op);
+        }
+        let bytes = input(&op);
+        // It grows as it did before, at most by all of three sizes at once.
+        let growth = before.map_or(8.0, |b| bytes as f64 / f64::max(b as f64, 1.0)).clamp(1.0, 8.0);
+        if bytes as f64 * growth > MOST as f64 {
+            let what = format!(
+                "{} of {sizes:?} is too large: its inputs need more than {}",
+                row.kind.name(),
+                size(MOST)
+            );
+            return Err(Hinted::new(what, "ask for a smaller size; times grow in proportion above it").into());
+        }
+        (before, cap) = (Some(bytes), cap.saturating_mul(2));
+    }
+}
+
+/// A place that is known from a file only.
+struct Stored {
+    name: String,
+    driver: Option<String>,
+}
+
+impl Site for Stored {
+    fn name(&self) -> String {
+        self.name.clone()
+    }
+
+    fn driver(&self) -> Option<String> {
+        self.driver.clone()
+    }
+
+    fn run(&self, _op: &dyn Op, _stays: bool) -> Result<SiteRun, SiteError> {
+        Err(SiteError::Device { error: "nothing runs from a file".to_owned(), events: Vec::new() })
+    }
+}
+
+/// A router over the places of a calibration, with the settings that the runtime would obey.
+fn from_file(mut models: Vec<Model>, settings: &Settings) -> Router {
+    if models.first().is_none_or(|m| m.name != "cpu") {
+        models.insert(0, Model::named("cpu"));
+    }
+    if settings.cpu_only() || settings.device() == "cpu" {
+        models.truncate(1);
+    }
+    let wanted = settings.device().to_lowercase();
+    let named = |(i, m): &(usize, &Model)| {
+        *i > 0 && (wanted.parse() == Ok(i - 1) || m.name.to_lowercase().contains(&wanted))
+    };
+    let prefer = models.iter().enumerate().find(named).filter(|_| wanted != "auto");
+    let wish = prefer.map_or(Wish::Fastest, |(i, _)| Wish::Prefer(i));
+    let least = Bytes(settings.device_min_bytes());
+    let site =
+        |m: &Model| Arc::new(Stored { name: m.name.clone(), driver: m.driver.clone() }) as Arc<dyn Site>;
+    let sites = models.iter().map(site).collect();
+    Router::new(sites, models, RouterSettings { wish, least, ..RouterSettings::default() })
+}
+
+/// Names of the places; equal ones are numbered.
+fn names(router: &Router) -> Vec<String> {
+    let mut names: Vec<String> = Vec::new();
+    for name in router.sites().iter().map(|s| s.name()) {
+        let same = names.iter().filter(|n| **n == name || n.starts_with(&format!("{name} #"))).count();
+        names.push(if same == 0 { name } else { format!("{name} #{}", same + 1) });
+    }
+    names
+}
+
+/// What `--device` asks for.
+fn asked(device: Option<&str>, names: &[String]) -> Result<Wish> {
+    let Some(text) = device.filter(|d| *d != "auto") else { return Ok(Wish::Fastest) };
+    if text == "cpu" {
+        return Ok(Wish::Only(0));
+    }
+    let devices = names.get(1..).unwrap_or_default();
+    let position = text.parse().ok().filter(|n: &usize| *n < devices.len());
+    let lower = text.to_lowercase();
+    let part = || devices.iter().position(|name| name.to_lowercase().contains(&lower));
+    position.or_else(part).map(|n| Wish::Only(n + 1)).ok_or_else(|| {
+        let list: Vec<String> = devices.iter().enumerate().map(|(i, n)| format!("{i} = {n}")).collect();
+        let there = if list.is_empty() { "none is known".to_owned() } else { list.join(", ") };
+        Hinted::new(format!("there is no device {text:.40?}"), format!("auto, cpu, or a device: {there}"))
+            .into()
+    })
+}
+
+fn print(args: &Route, work: &Work, router: &Router, decision: &Decision, context: &Context) -> Result<()> {
+    let names = names(router);
+    let device = names.get(decision.place).cloned().unwrap_or_default();
+    let predicted: Vec<(&String, f64)> = names
+        .iter()
+        .enumerate()
+        .filter_map(|(i, name)| Some((name, f64::from(decision.predicted_ns(i)?))))
+        .collect();
+    if context.out.json {
+        let ms: Map<String, Value> =
+            predicted.iter().map(|(n, ns)| ((*n).clone(), json!(ns / 1e6))).collect();
+        return context.out.json(&json!({
+            "device": device, "reason": decision.reason.to_string(), "predicted_ms": ms,
+            "calibrated": decision.calibrated, "op": args.op, "sizes": args.sizes, "work": work,
+        }));
+    }
+    let sizes: Vec<String> = args.sizes.iter().map(usize::to_string).collect();
+    let mut out = format!("{HEAD}{} {}: {device}{HEAD:#}\n", args.op, sizes.join(" "));
+    out.push_str(&wrap(&decision.reason.to_string(), 2, width()));
+    if !predicted.is_empty() {
+        let each: Vec<String> = predicted.iter().map(|(n, ns)| format!("{n} {}", time(*ns))).collect();
+        out.push_str(&wrap(&format!("predicted: {}", each.join(" · ")), 2, width()));
+    }
+    let (up, down) = (size(work.up.0), size(work.down.0));
+    let moved = format!("{} {}, {up} to a device, {down} back", count(work.effort.units), work.kind.unit());
+    out.push_str(&wrap(&moved, 2, width()));
+    context.out.text(&out)
+}

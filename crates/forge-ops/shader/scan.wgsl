@@ -1,0 +1,157 @@
+// Running results along rows, in three passes: totals of tiles, what comes before each tile, the elements.
+// A state (S, follow, nothing, first, item, shown) is put before this text, one per kind of scan. 64 invocations share a
+// tile of 1024 elements: runs of 16, eight runs in a stretch, eight stretches. STAGED goes through group memory, so that
+// neighbours read neighbouring words; otherwise each invocation reads its run.
+struct Params {
+    // x: rows, y: elements of a row, z: tiles of a row, w: bits of the start
+    v: array<vec4<u32>, 4>,
+}
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(2) var<storage, read> known: array<S>;
+@group(0) @binding(3) var<storage, read_write> states: array<S>;
+@group(0) @binding(3) var<storage, read_write> out: array<u32>;
+
+// One element is left out after each run: neighbours then use different banks.
+var<workgroup> stage: array<S, STAGE>;
+var<workgroup> runs: array<S, 64>;
+var<workgroup> stretches: array<S, 8>;
+
+struct Place {
+    tile: u32,
+    lane: u32,
+    // first element of the tile, and how many it has
+    base: u32,
+    count: u32,
+}
+
+fn place(id: vec3<u32>, groups: vec3<u32>, lane: u32) -> Place {
+    let tile = id.y * groups.x + id.x;
+    let row = tile / p.v[0].z;
+    let start = (tile - row * p.v[0].z) * 1024u;
+    let count = select(0u, min(1024u, p.v[0].y - start), row < p.v[0].x);
+    return Place(tile, lane, row * p.v[0].y + start, count);
+}
+
+// What a run comes to, and its elements in `own`.
+fn load(at: Place, own: ptr<function, array<S, 16>>) -> S {
+    if (STAGED) {
+        for (var j = 0u; j < 16u; j++) {
+            let i = j * 64u + at.lane;
+            if (i < at.count) { stage[i + i / 16u] = item(at.base + i); } else { stage[i + i / 16u] = nothing(); }
+        }
+        workgroupBarrier();
+    }
+    var total = nothing();
+    for (var j = 0u; j < 16u; j++) {
+        let i = at.lane * 16u + j;
+        var x = nothing();
+        if (STAGED) { x = stage[i + at.lane]; } else if (i < at.count) { x = item(at.base + i); }
+        (*own)[j] = x;
+        total = follow(total, x);
+    }
+    return total;
+}
+
+// What comes before a run in its tile; afterwards `stretches` holds what each stretch comes to.
+fn before(lane: u32, total: S) -> S {
+    runs[lane] = total;
+    workgroupBarrier();
+    if (lane < 8u) {
+        var inner = nothing();
+        for (var j = 0u; j < 8u; j++) {
+            let one = runs[lane * 8u + j];
+            runs[lane * 8u + j] = inner;
+            inner = follow(inner, one);
+        }
+        stretches[lane] = inner;
+    }
+    workgroupBarrier();
+    return follow(stretch(lane / 8u), runs[lane]);
+}
+
+// What the first `n` stretches come to.
+fn stretch(n: u32) -> S {
+    var all = nothing();
+    for (var k = 0u; k < n; k++) { all = follow(all, stretches[k]); }
+    return all;
+}
+
+fn finish(at: Place, start: S, own: ptr<function, array<S, 16>>) {
+    var now = start;
+    for (var j = 0u; j < 16u; j++) {
+        let i = at.lane * 16u + j;
+        now = follow(now, (*own)[j]);
+        if (STAGED) { stage[i + at.lane] = now; } else if (i < at.count) { out[at.base + i] = shown(now); }
+    }
+    if (STAGED) {
+        workgroupBarrier();
+        for (var j = 0u; j < 16u; j++) {
+            let i = j * 64u + at.lane;
+            if (i < at.count) { out[at.base + i] = shown(stage[i + i / 16u]); }
+        }
+    }
+}
+
+@compute @workgroup_size(64)
+fn totals(
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let at = place(id, groups, lane);
+    var own: array<S, 16>;
+    let total = load(at, &own);
+    _ = before(lane, total);
+    if (lane == 0u && at.tile < p.v[0].x * p.v[0].z) { states[at.tile] = stretch(8u); }
+}
+
+// One group per row; tiles are treated as elements are, 1024 at a time.
+@compute @workgroup_size(64)
+fn offsets(
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = id.y * groups.x + id.x;
+    let n = select(0u, p.v[0].z, row < p.v[0].x);
+    var carry = first();
+    for (var start = 0u; start < n; start += 1024u) {
+        workgroupBarrier();
+        var total = nothing();
+        for (var j = start + lane * 16u; j < min(start + lane * 16u + 16u, n); j++) {
+            total = follow(total, known[row * n + j]);
+        }
+        var now = follow(carry, before(lane, total));
+        for (var j = start + lane * 16u; j < min(start + lane * 16u + 16u, n); j++) {
+            states[row * n + j] = now;
+            now = follow(now, known[row * n + j]);
+        }
+        carry = follow(carry, stretch(8u));
+    }
+}
+
+@compute @workgroup_size(64)
+fn elements(
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let at = place(id, groups, lane);
+    var own: array<S, 16>;
+    let total = load(at, &own);
+    let here = before(lane, total);
+    finish(at, follow(known[min(at.tile, p.v[0].x * p.v[0].z - 1u)], here), &own);
+}
+
+// Rows of one tile need nothing from before.
+@compute @workgroup_size(64)
+fn short_rows(
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let at = place(id, groups, lane);
+    var own: array<S, 16>;
+    let total = load(at, &own);
+    finish(at, follow(first(), before(lane, total)), &own);
+}

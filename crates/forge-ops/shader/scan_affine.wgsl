@@ -1,0 +1,21 @@
+// y = a * y + b: pairs (a, b) follow each other as (a2 a1, a2 b1 + b2); what came before is the pair (0, y).
+struct S { a: f32, b: f32, bad: u32 }
+@group(0) @binding(1) var<storage, read> data: array<u32>;
+@group(0) @binding(4) var<storage, read> more: array<u32>;
+
+fn nothing() -> S { return S(1.0, 0.0, 0u); }
+fn first() -> S { return known_as(0u, p.v[0].w); }
+
+fn infinite(bits: u32) -> bool { return (bits & 0x7f800000u) == 0x7f800000u; }
+fn known_as(a: u32, b: u32) -> S {
+    if (infinite(a) || infinite(b)) { return S(1.0, 0.0, 1u); }
+    return S(bitcast<f32>(a), bitcast<f32>(b), 0u);
+}
+fn item(i: u32) -> S { return known_as(data[i], more[i]); }
+
+fn follow(x: S, y: S) -> S { return S(y.a * x.a, y.a * x.b + y.b, x.bad | y.bad); }
+
+fn shown(x: S) -> u32 {
+    let bits = bitcast<u32>(x.b);
+    return select(bits, 0x7fc00000u, x.bad != 0u || infinite(bits));
+}

@@ -1,0 +1,19 @@
+// Running maxima: integers in the order of the floats, NaN above all, 0 below all.
+struct S { k: u32 }
+@group(0) @binding(1) var<storage, read> data: array<u32>;
+
+fn nothing() -> S { return S(0u); }
+fn first() -> S { return nothing(); }
+
+fn item(i: u32) -> S {
+    let x = data[i];
+    let up = select(x | 0x80000000u, ~x, x >= 0x80000000u);
+    return S(select(up, 0xffffffffu, (x & 0x7fffffffu) > 0x7f800000u));
+}
+
+fn follow(x: S, y: S) -> S { return S(max(x.k, y.k)); }
+
+fn shown(x: S) -> u32 {
+    if (x.k == 0xffffffffu) { return 0x7fc00000u; }
+    return select(~x.k, x.k & 0x7fffffffu, (x.k >> 31u) == 1u);
+}

@@ -1,0 +1,37 @@
+// Which digit has the last key taken? One group per row, one lane per digit.
+struct Params {
+    // v[0]: elements of a row, tiles of a row, tiles in all, shift of the digit; v[1]: flags of the order, k, first place
+    v: array<vec4<u32>, 4>,
+}
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> counts: array<u32>;
+@group(0) @binding(2) var<storage, read> state: array<u32>;
+@group(0) @binding(3) var<storage, read_write> out: array<u32>;
+
+var<workgroup> totals: array<u32, 256>;
+
+@compute @workgroup_size(256)
+fn main(
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = id.y * groups.x + id.x;
+    if (row * p.v[0].y >= p.v[0].z) { return; }
+    var sum = 0u;
+    for (var place = 0u; place < p.v[0].y; place++) {
+        sum += counts[(row * p.v[0].y + place) * 256u + lane];
+    }
+    totals[lane] = sum;
+    workgroupBarrier();
+    if (lane == 0u) {
+        var wanted = state[row * 2u + 1u];
+        var digit = 0u;
+        while (digit < 255u && totals[digit] < wanted) {
+            wanted -= totals[digit];
+            digit++;
+        }
+        out[row * 2u] = (state[row * 2u] << 8u) | digit;
+        out[row * 2u + 1u] = wanted;
+    }
+}

@@ -1,0 +1,38 @@
+// How many keys of a tile begin with what is known of the last key taken, and go on with each digit of eight bits?
+struct Params {
+    // v[0]: elements of a row, tiles of a row, tiles in all, shift of the digit; v[1]: flags of the order, k, first place
+    v: array<vec4<u32>, 4>,
+}
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> data: array<u32>;
+// Per row: leading digits of the last key taken, how many are still to be taken among keys that begin so.
+@group(0) @binding(2) var<storage, read> state: array<u32>;
+@group(0) @binding(3) var<storage, read_write> counts: array<u32>;
+
+var<workgroup> bins: array<atomic<u32>, 256>;
+
+@compute @workgroup_size(GROUP)
+fn main(
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let tile = id.y * groups.x + id.x;
+    if (tile >= p.v[0].z) { return; }
+    let row = tile / p.v[0].y;
+    let place = tile - row * p.v[0].y;
+    let shift = p.v[0].w;
+    let known = state[row * 2u];
+    for (var item = 0u; item < ITEMSu; item++) {
+        let column = place * TILEu + item * GROUPu + lane;
+        if (column < p.v[0].x) {
+            let key = key_of(data[row * p.v[0].x + column], p.v[1].x);
+            // In two steps: a shift by 32 bits is none.
+            if (((key >> shift) >> 8u) == known) { atomicAdd(&bins[(key >> shift) & 255u], 1u); }
+        }
+    }
+    workgroupBarrier();
+    for (var digit = lane; digit < 256u; digit += GROUPu) {
+        counts[tile * 256u + digit] = atomicLoad(&bins[digit]);
+    }
+}

@@ -1,0 +1,199 @@
+//! Where does an operation run? The facade over the router: places from the inventory, models from the calibration file,
+//! a short measurement where nothing is known.
+
+use std::{
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use forge_detect::{Inventory, model::Gpu};
+use forge_ops::Op;
+use forge_route::{
+    CpuSite, DeviceSite, Model, Ran, Router, RouterSettings, Site, Wish,
+    batch::{BatchOptions, BatchRun, Item},
+    calibrate,
+    route::MOST_PLACES,
+    router::Options,
+    store,
+};
+use forge_runtime::{runner::Runner, units::Bytes};
+
+use crate::{
+    Forge,
+    forge::ForgeError,
+    runners::{Rules, make_runner},
+    settings::{Places, Settings},
+};
+
+/// The most that measuring unknown places may take at the first use, all of them together.
+const FIRST_USE: Duration = Duration::from_millis(150);
+
+/// What the settings say about routing.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct RouteRules {
+    /// No device, whatever a measurement says.
+    cpu_only: bool,
+    /// The user named a device.
+    named: bool,
+    explore: bool,
+    least: Bytes,
+}
+
+impl RouteRules {
+    pub(crate) fn of(settings: &Settings) -> Self {
+        let device = settings.device();
+        RouteRules {
+            cpu_only: settings.cpu_only() || device == "cpu",
+            named: !matches!(device, "auto" | "cpu"),
+            explore: settings.explore(),
+            least: Bytes(settings.device_min_bytes()),
+        }
+    }
+}
+
+/// The calibration file; none where nothing may be kept.
+pub(crate) fn file(places: &Places, safe_mode: bool) -> Option<PathBuf> {
+    (!safe_mode).then(|| places.data_dir.join("calibration.json"))
+}
+
+/// Places and models; nothing is opened and nothing is measured.
+pub(crate) fn router(
+    inventory: &Inventory,
+    first: &Arc<Runner>,
+    rules: &Rules,
+    file: Option<&Path>,
+) -> Router {
+    let order = if rules.route.cpu_only { Vec::new() } else { rules.devices.routable(inventory) };
+    let mut sites: Vec<Arc<dyn Site>> = vec![Arc::new(CpuSite::default())];
+    let chosen = rules.devices.order(inventory).first().copied();
+    for index in order.into_iter().take(MOST_PLACES - 1) {
+        let Some(gpu) = inventory.gpus.get(index) else { continue };
+        // The chosen device is the one that plans run on: one device, opened once.
+        let shared = chosen == Some(index);
+        let runner = if shared { first.clone() } else { Arc::new(make_runner(inventory, &[index], rules)) };
+        sites.push(Arc::new(DeviceSite::new(gpu.display_name(), driver(gpu), runner)));
+    }
+    let (models, _) = file.map(|f| store::load(f, &sites)).unwrap_or_default();
+    let RouteRules { named, explore, least, .. } = rules.route;
+    let wish = if named && sites.len() > 1 { Wish::Prefer(1) } else { Wish::Fastest };
+    Router::new(sites, models, RouterSettings { explore, cpu_fallback: rules.cpu_fallback, wish, least })
+}
+
+/// What tells one driver from another.
+fn driver(gpu: &Gpu) -> Option<String> {
+    gpu.driver_version.clone().or_else(|| gpu.drivers.first().cloned())
+}
+
+/// Measures briefly what nothing is known about, and keeps it for the next process. A place that fails stays unknown, and
+/// work goes elsewhere.
+pub(crate) fn measure(router: &Router, file: Option<&Path>) {
+    let known = router.models();
+    if router.sites().len() < 2 || known.iter().all(Model::is_known) {
+        return;
+    }
+    let began = Instant::now();
+    let mut models = known.as_ref().clone();
+    for (i, (site, model)) in router.sites().iter().zip(models.iter_mut()).enumerate() {
+        let left =
+            FIRST_USE.saturating_sub(began.elapsed()) / u32::try_from(router.sites().len() - i).unwrap_or(1);
+        if model.is_known() || left.is_zero() {
+            continue;
+        }
+        let options = calibrate::Options { budget: left, ..calibrate::Options::micro() };
+        if let Ok(measured) = calibrate::calibrate(site.as_ref(), &options, &mut |_| {}) {
+            *model = measured;
+        }
+    }
+    if let Some(file) = file {
+        // Where it cannot be kept, the next process measures again.
+        let measured: Vec<Model> = models.iter().filter(|m| m.is_known()).cloned().collect();
+        let _ = store::save(file, &measured);
+    }
+    router.set_models(models);
+}
+
+impl Forge {
+    /// Runs an operation where it is predicted to be fastest, and learns from what it took.
+    ///
+    /// ```
+    /// use gpuforge::{Forge, ops, tensor};
+    ///
+    /// let forge = Forge::new();
+    /// let a = tensor(&[1f32, 2.0, 3.0, 4.0], &[2, 2])?;
+    /// let b = tensor(&[0f32, 1.0, 1.0, 0.0], &[2, 2])?;
+    /// let c = forge.run(ops::matmul(&a, &b))?;
+    /// assert_eq!(c.to_vec::<f32>()?, [2.0, 1.0, 4.0, 3.0]);
+    /// println!("{}: {}", c.report().place, c.decision().reason);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run(&self, op: impl Op) -> Result<Ran, ForgeError> {
+        self.run_with(&op, Options::default())
+    }
+
+    /// Runs an operation with a wish of its own, or with results that stay on the device.
+    ///
+    /// ```
+    /// use gpuforge::{Forge, ops, route::{Options, Wish}, tensor};
+    ///
+    /// let forge = Forge::new();
+    /// let data = tensor(&[7u8; 100], &[100])?;
+    /// let key = tensor(&[1u8, 2], &[2])?;
+    /// let on_cpu = Options { wish: Wish::Only(0), ..Options::default() };
+    /// let ran = forge.run_with(&ops::xor(&data, &key), on_cpu)?;
+    /// assert_eq!(ran.to_vec::<u8>()?[..2], [6, 5]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn run_with(&self, op: &dyn Op, options: Options) -> Result<Ran, ForgeError> {
+        Ok(self.routed(options.wish)?.run_with(op, options)?)
+    }
+
+    /// Runs many operations, or closures: equal shapes become one, results come in the order of the items, and an item
+    /// that fails does so alone.
+    ///
+    /// ```
+    /// use gpuforge::{Forge, ops, tensor};
+    ///
+    /// let forge = Forge::new();
+    /// let key = tensor(&[255u8], &[1])?;
+    /// let all = (0..10u8).map(|i| Ok(ops::xor(&tensor(&[i; 4], &[4])?, &key))).collect::<Result<Vec<_>, ops::OpError>>()?;
+    /// let run = forge.batch(all)?;
+    /// for (i, result) in run.results.into_iter().enumerate() {
+    ///     assert_eq!(result?.to_vec::<u8>()?, [!(i as u8); 4]);
+    /// }
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn batch<I: Into<Item>>(&self, items: impl IntoIterator<Item = I>) -> Result<BatchRun, ForgeError> {
+        self.batch_with(items, BatchOptions::default())
+    }
+
+    /// As [`Forge::batch`], with a duty limit, cancellation or progress.
+    pub fn batch_with<I: Into<Item>>(
+        &self,
+        items: impl IntoIterator<Item = I>,
+        options: BatchOptions,
+    ) -> Result<BatchRun, ForgeError> {
+        let items: Vec<Item> = items.into_iter().map(Into::into).collect();
+        Ok(self.routed(options.wish)?.batch(items, options))
+    }
+
+    /// The router: places, models, decisions. Opens and measures nothing.
+    pub fn router(&self) -> Result<&Router, ForgeError> {
+        self.inventory().map_err(ForgeError::Start)?;
+        self.inner.router.get().map_err(ForgeError::Start)
+    }
+
+    /// Where calibrations are kept.
+    pub fn calibration_file(&self) -> PathBuf {
+        self.inner.places.data_dir.join("calibration.json")
+    }
+
+    /// The router, with something known about every place; a place that was asked for need not be known.
+    fn routed(&self, wish: Wish) -> Result<&Router, ForgeError> {
+        let router = self.router()?;
+        if !matches!(wish, Wish::Only(_)) {
+            self.inner.calibration.get().map_err(ForgeError::Start)?;
+        }
+        Ok(router)
+    }
+}

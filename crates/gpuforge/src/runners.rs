@@ -1,0 +1,107 @@
+//! How is a device's runner made? From the inventory and the user's rules; making one touches no device.
+
+use std::{path::PathBuf, sync::Arc};
+
+use forge_detect::{Inventory, model::Gpu};
+use forge_runtime::{
+    engine::{
+        Engine, EngineError, Opener,
+        chain::Chain,
+        gpu::{AdapterChoice, GpuOpener},
+    },
+    memory::{Budget, BudgetOrigin, Measured, Source, StackSettings, budget},
+    runner::{Runner, RunnerSettings},
+    units::Bytes,
+};
+use serde::Serialize;
+
+use crate::{devices::DeviceRules, routing::RouteRules, settings::Settings};
+
+/// Memory that is assumed where neither the device nor the system tells.
+const UNKNOWN_BUDGET: Bytes = Bytes::mib(512);
+
+/// A limit that the user has set.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct LimitStatus {
+    /// That much.
+    pub bytes: Bytes,
+    /// Flag, variable or file it comes from.
+    pub origin: String,
+}
+
+/// What the settings say about how work runs.
+#[derive(Debug, Clone)]
+pub(crate) struct Rules {
+    pub(crate) limit: Option<LimitStatus>,
+    pub(crate) cpu_fallback: bool,
+    pub(crate) pooled: bool,
+    /// Where compiled pipelines are kept.
+    pub(crate) pipelines: Option<PathBuf>,
+    pub(crate) devices: DeviceRules,
+    pub(crate) route: RouteRules,
+}
+
+/// No device: every piece of work goes to the processor.
+struct NoDevice {
+    reason: String,
+}
+
+impl Opener for NoDevice {
+    fn open(&self) -> Result<Arc<dyn Engine>, EngineError> {
+        Err(EngineError::Unavailable { reason: self.reason.clone() })
+    }
+}
+
+/// A runner over the GPUs at these positions, the preferred one first; none means the processor.
+pub(crate) fn make_runner(inventory: &Inventory, order: &[usize], rules: &Rules) -> Runner {
+    let gpus: Vec<&Gpu> = order.iter().filter_map(|i| inventory.gpus.get(*i)).collect();
+    let link = |gpu: &&Gpu| {
+        let pipeline_cache_dir = rules.pipelines.clone();
+        let opener = GpuOpener { choice: adapter(gpu), pipeline_cache_dir, ..GpuOpener::default() };
+        (gpu.display_name().to_owned(), Box::new(opener) as Box<dyn Opener>)
+    };
+    let opener: Box<dyn Opener> = if gpus.is_empty() {
+        Box::new(NoDevice { reason: inventory.best_reason.clone() })
+    } else {
+        Box::new(Chain::new(gpus.iter().map(link).collect()))
+    };
+    let system = inventory.cpu.as_ref().and_then(|c| c.memory_limit_bytes.or(c.memory_bytes)).map(Bytes);
+    // The smallest of the chain: what fits there fits wherever the work ends up.
+    let measured = gpus.iter().filter_map(|g| measured(g)).min_by_key(|m| m.bytes);
+    let budget = budget(rules.limit.as_ref().map(|l| l.bytes), measured, system)
+        .unwrap_or(Budget { bytes: UNKNOWN_BUDGET, origin: BudgetOrigin::ShareOfSystem { percent: 0 } });
+    let mut memory = StackSettings::new(budget);
+    if !rules.pooled {
+        memory.pool.max_idle = Bytes::ZERO;
+    }
+    // Without a device the processor is not a fallback but the choice.
+    let cpu_fallback = rules.cpu_fallback || gpus.is_empty();
+    Runner::new(opener, RunnerSettings { cpu_fallback, ..RunnerSettings::new(memory) })
+}
+
+/// The user's limit, and where it was set.
+pub(crate) fn limit(settings: &Settings) -> Option<LimitStatus> {
+    let origin = settings.get("memory_limit").map(|r| r.origin.to_string()).unwrap_or_default();
+    settings.memory_limit().map(|bytes| LimitStatus { bytes: Bytes(bytes), origin })
+}
+
+fn adapter(gpu: &Gpu) -> AdapterChoice {
+    match (&gpu.bus_id, &gpu.name) {
+        (Some(bus), _) => AdapterChoice::Bus(bus.clone()),
+        (None, Some(name)) => AdapterChoice::Name(name.clone()),
+        (None, None) => AdapterChoice::Best,
+    }
+}
+
+/// What a driver says its memory is; a heap size that Vulkan states is no budget and does not count.
+fn measured(gpu: &Gpu) -> Option<Measured> {
+    let says = |source: &str| gpu.sources.iter().any(|s| s == source);
+    let source = if says("nvml") {
+        Source::Nvml
+    } else if gpu.kernel_driver.as_deref() == Some("amdgpu") {
+        Source::AmdgpuSysfs
+    } else {
+        return None;
+    };
+    gpu.memory_bytes.map(|b| Measured { bytes: Bytes(b), source })
+}

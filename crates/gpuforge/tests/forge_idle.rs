@@ -1,0 +1,31 @@
+//! Does a `Forge` cost nothing until it is used? Alone in its process: others would load drivers beside it.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may fail"
+)]
+
+use gpuforge::{
+    Forge,
+    runtime::lazy::State,
+    settings::{Places, Settings},
+};
+
+#[test]
+fn a_new_forge_has_loaded_nothing() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    let places = Places { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") };
+    let forge = Forge::with(&Settings::load_lenient(&places, &|_| None, &[]), &places, &|_| None);
+    let status = forge.status();
+    assert!(status.components.iter().all(|c| c.state == State::Idle), "{:?}", status.components);
+    assert!(status.device.is_none() && status.choice.is_none());
+    assert_eq!(forge.metrics().live_bytes, None);
+    if let Ok(maps) = std::fs::read_to_string("/proc/self/maps") {
+        assert!(!maps.contains("libvulkan") && !maps.contains("libcuda"));
+    }
+    drop(forge);
+    assert!(!places.data_dir.exists() && !places.cache_dir.exists(), "nothing used, nothing remembered");
+}

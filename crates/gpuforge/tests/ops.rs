@@ -1,0 +1,145 @@
+//! Operations through the facade: routed, measured at first use, kept for the next process, and never without an answer.
+#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
+
+use std::{collections::HashMap, time::Instant};
+
+use gpuforge::{
+    Forge, ops,
+    route::{BatchOptions, CancelToken, Item, Kind, Options, Reason, RouteError, Wish},
+    settings::{Places, Settings},
+    tensor,
+};
+
+struct World {
+    dir: tempfile::TempDir,
+}
+
+impl World {
+    fn new() -> Self {
+        World { dir: tempfile::tempdir().unwrap() }
+    }
+
+    fn forge(&self, env: &[(&'static str, &str)], flags: &[(&str, &str)]) -> Forge {
+        let env: HashMap<&str, String> = env.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
+        let env = |name: &str| env.get(name).cloned();
+        let at = |name: &str| self.dir.path().join(name);
+        let places = Places { config_file: at("config.toml"), cache_dir: at("cache"), data_dir: at("data") };
+        Forge::with(&Settings::load_lenient(&places, &env, flags), &places, &env)
+    }
+}
+
+fn square(n: usize) -> ops::matmul::Matmul {
+    let a = tensor(&vec![1f32; n * n], &[n, n]).unwrap();
+    ops::matmul(&a, &a)
+}
+
+#[test]
+fn an_operation_runs_and_says_where_and_why() {
+    let forge = World::new().forge(&[], &[]);
+    let ran = forge.run(square(16)).unwrap();
+    assert_eq!(ran.to_vec::<f32>().unwrap(), vec![16.0; 256]);
+    let report = ran.report();
+    assert!(!report.place.is_empty() && report.fallback.is_none(), "{report:?}");
+    assert!(!ran.decision().reason.to_string().is_empty());
+    assert!(ran.to_vec::<u32>().is_err(), "the wrong kind of number is an error");
+}
+
+#[test]
+fn the_processor_alone_needs_no_measurement() {
+    for (env, flags) in [(vec![("GPUFORGE_CPU_ONLY", "1")], vec![]), (vec![], vec![("device", "cpu")])] {
+        let world = World::new();
+        let forge = world.forge(&env, &flags);
+        let ran = forge.run(square(8)).unwrap();
+        assert_eq!((ran.report().place.as_str(), ran.decision().reason), ("cpu", Reason::Only));
+        assert!(!forge.calibration_file().exists(), "nothing was measured");
+    }
+}
+
+#[test]
+fn what_was_measured_at_first_use_is_kept() {
+    let world = World::new();
+    let first = world.forge(&[], &[]);
+    if first.router().unwrap().sites().len() < 2 {
+        return;
+    }
+    assert!(!first.router().unwrap().is_calibrated());
+    first.run(square(8)).unwrap();
+    let known = first.router().unwrap().is_calibrated();
+    assert_eq!(known, first.calibration_file().exists());
+    let next = world.forge(&[], &[]);
+    assert_eq!(next.router().unwrap().is_calibrated(), known, "the next process knows it already");
+    let safe = world.forge(&[("GPUFORGE_SAFE_MODE", "1")], &[]);
+    assert!(!safe.router().unwrap().is_calibrated(), "safe mode reads no file");
+}
+
+#[test]
+fn an_explicit_request_wins_and_needs_no_model() {
+    let world = World::new();
+    let forge = world.forge(&[], &[]);
+    let places = forge.router().unwrap().sites().len();
+    for place in 0..places {
+        let ran = forge.run_with(&square(8), Options { wish: Wish::Only(place), stays: false }).unwrap();
+        assert_eq!((ran.decision().place, ran.decision().reason), (place, Reason::Asked));
+        assert_eq!(ran.to_vec::<f32>().unwrap(), vec![8.0; 64]);
+    }
+    assert!(!forge.calibration_file().exists());
+    let error = forge.run_with(&square(8), Options { wish: Wish::Only(99), stays: false }).unwrap_err();
+    assert!(error.to_string().contains("no place 99"), "{error}");
+}
+
+#[test]
+fn a_setting_keeps_small_work_at_home() {
+    let forge = World::new().forge(&[], &[("device_min_bytes", "1GiB")]);
+    let ran = forge.run(square(64)).unwrap();
+    assert_eq!(ran.decision().place, 0);
+    assert!(matches!(ran.decision().reason, Reason::Small), "{:?}", ran.decision());
+}
+
+#[test]
+fn a_batch_keeps_its_order_and_a_bad_item_fails_alone() {
+    let forge = World::new().forge(&[], &[]);
+    let key = tensor(&[255u8], &[1]).unwrap();
+    let mut items: Vec<Item> =
+        (0..50u8).map(|i| Item::from(ops::xor(&tensor(&[i; 5], &[5]).unwrap(), &key))).collect();
+    let wrong = tensor(&[1f32], &[1]).unwrap();
+    items.insert(20, ops::xor(&wrong, &key).into());
+    items.push(Item::call(|| Err("no luck".to_owned())));
+    let run = forge.batch(items).unwrap();
+    assert_eq!(run.results.len(), 52);
+    for (at, result) in run.results.iter().enumerate() {
+        match at {
+            20 => assert!(result.as_ref().unwrap_err().to_string().contains("must be U8"), "{result:?}"),
+            51 => assert!(result.as_ref().unwrap_err().to_string().contains("no luck"), "{result:?}"),
+            _ => {
+                let value = if at < 20 { at } else { at - 1 };
+                assert_eq!(result.as_ref().unwrap().to_vec::<u8>().unwrap(), [!(value as u8); 5]);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_batch_can_be_called_off() {
+    let forge = World::new().forge(&[("GPUFORGE_CPU_ONLY", "1")], &[]);
+    let cancel = CancelToken::new();
+    cancel.cancel();
+    let options = BatchOptions { cancel: Some(cancel), ..BatchOptions::default() };
+    let run = forge.batch_with([square(8), square(8)], options).unwrap();
+    assert!(run.results.iter().all(|r| matches!(r, Err(RouteError::Cancelled))), "{:?}", run.results);
+}
+
+#[test]
+fn making_a_runtime_and_asking_for_a_route_opens_nothing() {
+    let forge = World::new().forge(&[], &[]);
+    let router = forge.router().unwrap();
+    let op = (ops::table::row(Kind::Matmul).unwrap().example)(&[64]).unwrap();
+    let work = gpuforge::route::Work::of(op.as_ref(), false).unwrap();
+    router.decide(&work, router.lane(op.as_ref()), Wish::Fastest).unwrap();
+    let status = forge.status();
+    assert!(status.device.is_none());
+    let loaded: Vec<&str> = status.components.iter().filter(|c| c.loaded).map(|c| c.name).collect();
+    assert!(!loaded.contains(&"device") && !loaded.contains(&"calibration"), "{loaded:?}");
+    let began = Instant::now();
+    drop(Forge::new());
+    assert!(began.elapsed().as_millis() < 50, "even in a debug build");
+}
