@@ -1,0 +1,185 @@
+//! Which indicators are there? One row each: name, parameters, outputs, what it means, and the function that builds it.
+//!
+//! Adding one is a row and a function in the file of its group, and its case in `tests/`: a row whose first alias is a name
+//! of TA-Lib is compared with it automatically (`tests/parity.rs`), any other needs a plain reference in
+//! `tests/reference/`.
+
+use crate::graph::{Bars, Field, X};
+
+mod overlap;
+
+/// What a row is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Kind {
+    /// One of the catalogue's indicators.
+    Indicator,
+    /// A candlestick pattern: -200 to 200.
+    Candlestick,
+    /// Arithmetic that indicators are made of.
+    Primitive,
+    /// Beyond the catalogue, for sets that need it.
+    Addition,
+}
+
+/// Groups, as in `group:momentum`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+#[allow(missing_docs, reason = "the names are the groups")]
+pub enum Group {
+    Overlap,
+    Bands,
+    Momentum,
+    Trend,
+    Volatility,
+    Volume,
+    Statistics,
+    Price,
+    Cycle,
+    Pattern,
+    Math,
+}
+
+/// A parameter.
+#[derive(Debug, Clone, Copy, PartialEq, serde::Serialize)]
+pub struct Param {
+    /// Its name.
+    pub name: &'static str,
+    /// Its default.
+    pub default: f64,
+    /// The least.
+    pub min: f64,
+    /// The greatest.
+    pub max: f64,
+    /// Whole numbers only?
+    #[serde(skip)]
+    pub whole: bool,
+}
+
+/// A whole number, such as a period.
+pub const fn whole(name: &'static str, default: u32, min: u32, max: u32) -> Param {
+    Param { name, default: default as f64, min: min as f64, max: max as f64, whole: true }
+}
+
+/// A real number.
+pub const fn real(name: &'static str, default: f64, min: f64, max: f64) -> Param {
+    Param { name, default, min, max, whole: false }
+}
+
+/// What the values are compared with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Oracle {
+    /// The function of TA-Lib that the first alias names.
+    TaLib,
+    /// A plain reference in the tests.
+    Reference,
+}
+
+/// What a builder gets: the bars, the parameters, the source.
+#[derive(Clone, Copy)]
+pub struct Args<'g, 'p> {
+    /// The bars.
+    pub bars: Bars<'g>,
+    params: &'p [f64],
+    source: Option<X<'g>>,
+}
+
+impl<'g, 'p> Args<'g, 'p> {
+    /// For a builder.
+    pub fn new(bars: Bars<'g>, params: &'p [f64], source: Option<X<'g>>) -> Self {
+        Args { bars, params, source }
+    }
+
+    /// A whole parameter, such as a period.
+    pub fn n(&self, at: usize) -> usize {
+        self.params.get(at).map_or(1, |x| *x as usize)
+    }
+
+    /// A real parameter.
+    pub fn x(&self, at: usize) -> f64 {
+        self.params.get(at).copied().unwrap_or(0.0)
+    }
+
+    /// What a one-input indicator reads: the source that was asked for, else the close.
+    pub fn source(&self) -> X<'g> {
+        self.source.unwrap_or_else(|| self.bars.close())
+    }
+
+    /// What a one-input indicator reads: the source that was asked for, else this column.
+    pub fn source_or(&self, field: Field) -> X<'g> {
+        self.source.unwrap_or_else(|| self.bars.field(field))
+    }
+}
+
+/// Builds the outputs, in the row's order.
+pub type Build = for<'g, 'p> fn(&Args<'g, 'p>) -> Vec<X<'g>>;
+
+/// A row.
+#[derive(Clone, Copy)]
+pub struct Indicator {
+    /// Name; lower case.
+    pub name: &'static str,
+    /// Other names; the first is TA-Lib's where it has the function.
+    pub aliases: &'static [&'static str],
+    /// Where it belongs.
+    pub group: Group,
+    /// What it is.
+    pub kind: Kind,
+    /// Parameters, in order.
+    pub params: &'static [Param],
+    /// Columns it reads; a single `Close` (or `Volume`) can be replaced by `source=`.
+    pub inputs: &'static [Field],
+    /// Names of the outputs; the first is the main one and is not part of its column's name. In TA-Lib's order.
+    pub outputs: &'static [&'static str],
+    /// Does no value depend on a later bar?
+    pub causal: bool,
+    /// What it is compared with.
+    pub oracle: Oracle,
+    /// What it means, in a sentence or two, with the formula.
+    pub doc: &'static str,
+    /// How it is built.
+    pub build: Build,
+}
+
+impl Indicator {
+    /// What most rows are; a row states what differs.
+    pub const BASE: Indicator = Indicator {
+        name: "",
+        aliases: &[],
+        group: Group::Overlap,
+        kind: Kind::Indicator,
+        params: &[],
+        inputs: &[Field::Close],
+        outputs: &["value"],
+        causal: true,
+        oracle: Oracle::TaLib,
+        doc: "",
+        build: |_| Vec::new(),
+    };
+
+    /// Its parameters' defaults.
+    pub fn defaults(&self) -> Vec<f64> {
+        self.params.iter().map(|p| p.default).collect()
+    }
+}
+
+impl std::fmt::Debug for Indicator {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(self.name)
+    }
+}
+
+/// Every family, in the order of the catalogue.
+const FAMILIES: &[&[Indicator]] = &[overlap::ROWS];
+
+/// Every row.
+pub fn all() -> impl Iterator<Item = &'static Indicator> {
+    FAMILIES.iter().flat_map(|rows| rows.iter())
+}
+
+/// The row of this name or alias, in any case.
+pub fn find(name: &str) -> Option<&'static Indicator> {
+    let is = |known: &&str| known.eq_ignore_ascii_case(name);
+    all().find(|r| is(&r.name)).or_else(|| all().find(|r| r.aliases.iter().any(|a| is(&a))))
+}

@@ -1,0 +1,634 @@
+//! What is computed from what? Values as nodes; equal nodes are one, whoever asked for them.
+//!
+//! An indicator is a function that takes [`X`] handles and combines them: `(high + low) / 2.0`, `close.sma(20)`. Every
+//! value knows its first valid bar (`start`): before it there is NaN, and no kernel has to look for NaN.
+
+use std::{cell::RefCell, collections::HashMap, fmt};
+
+use crate::kernel::machine::MachineDef;
+
+/// A column of bars.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Field {
+    /// First price.
+    Open,
+    /// Highest price.
+    High,
+    /// Lowest price.
+    Low,
+    /// Last price.
+    Close,
+    /// Traded volume.
+    Volume,
+    /// Time of the bar: seconds since the epoch.
+    Time,
+}
+
+impl Field {
+    /// All of them.
+    pub const ALL: [Field; 6] =
+        [Field::Open, Field::High, Field::Low, Field::Close, Field::Volume, Field::Time];
+}
+
+/// Functions of one number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are the functions")]
+pub enum Un {
+    Neg,
+    Abs,
+    Sqrt,
+    Ln,
+    Log10,
+    Exp,
+    Sin,
+    Cos,
+    Tan,
+    Asin,
+    Acos,
+    Atan,
+    Sinh,
+    Cosh,
+    Tanh,
+    Floor,
+    Ceil,
+    /// -1, 0 or 1.
+    Sign,
+}
+
+/// Functions of two numbers. Comparisons give 1 or 0.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "the names are the functions")]
+pub enum Bin {
+    Add,
+    Sub,
+    Mul,
+    Div,
+    /// Division that gives 0 where the divisor is 0.
+    Div0,
+    Min,
+    Max,
+    Pow,
+    Lt,
+    Le,
+    Gt,
+    Ge,
+    Eq,
+    Ne,
+    And,
+    Or,
+}
+
+/// Where a recursion begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Seed {
+    /// At the first value, with it.
+    First,
+    /// With the mean of the first `n` values, at the last of them.
+    Mean(usize),
+}
+
+/// One output of a node.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Val {
+    pub(crate) node: u32,
+    pub(crate) port: u8,
+}
+
+/// A number as bits, so that nodes can be compared.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Num(u64);
+
+impl Num {
+    /// From a number.
+    pub fn of(x: f64) -> Num {
+        Num(x.to_bits())
+    }
+
+    /// As a number.
+    pub fn get(self) -> f64 {
+        f64::from_bits(self.0)
+    }
+}
+
+impl fmt::Debug for Num {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.get())
+    }
+}
+
+/// What a node does.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+#[allow(missing_docs, reason = "each variant says what it is; a and b are inputs, n a window")]
+pub enum Prim {
+    Input(Field),
+    Const(Num),
+    Un(Un, Val),
+    Bin(Bin, Val, Val),
+    /// Where the first is not 0, the second, else the third.
+    Select(Val, Val, Val),
+    /// The value `n` bars ago.
+    Shift(Val, usize),
+    /// Sum of the last `n`, by adding the newest and taking off the oldest.
+    Sum(Val, usize),
+    /// Sum of the last `n` with weights 1..=n, the newest the heaviest.
+    RampSum(Val, usize),
+    /// Sum of the last values with these weights, the oldest first.
+    Fir(Val, Vec<Num>),
+    /// Greatest or least of the last `n`.
+    Extreme {
+        a: Val,
+        n: usize,
+        max: bool,
+    },
+    /// How many bars ago the greatest or least of the last `n` was; the most recent of equals.
+    Ago {
+        a: Val,
+        n: usize,
+        max: bool,
+    },
+    /// Mean square of the distance from the mean of the last `n` (population variance).
+    Variance(Val, usize),
+    /// Mean distance from the mean of the last `n`.
+    MeanDeviation(Val, usize),
+    /// Sum of the products of the distances from the means of the last `n` of both.
+    CoMoment(Val, Val, usize),
+    /// The `k`-th least of the last `n`, counted from 0.
+    Order {
+        a: Val,
+        n: usize,
+        k: usize,
+    },
+    /// How many of the last `n` values before this one are less than (or equal to) it.
+    Rank {
+        a: Val,
+        n: usize,
+        or_equal: bool,
+    },
+    /// `y += k * (x - y)`.
+    Ema {
+        a: Val,
+        k: Num,
+        seed: Seed,
+    },
+    /// `y = (y * (n - 1) + x) / n`.
+    Wilder {
+        a: Val,
+        n: usize,
+        seed: Seed,
+    },
+    /// `y = a * y + b`, beginning with the first `b`.
+    Affine {
+        a: Val,
+        b: Val,
+    },
+    /// Sum of everything so far.
+    CumSum(Val),
+    /// Greatest or least of everything so far.
+    CumExtreme {
+        a: Val,
+        max: bool,
+    },
+    /// A named state machine: one step a bar.
+    Machine {
+        def: &'static MachineDef,
+        params: Vec<Num>,
+        inputs: Vec<Val>,
+    },
+}
+
+/// A node and where it is valid.
+#[derive(Debug, Clone)]
+pub struct Node {
+    pub(crate) prim: Prim,
+    pub(crate) start: usize,
+}
+
+/// All nodes, each after its inputs.
+#[derive(Debug, Default)]
+pub struct Graph {
+    pub(crate) nodes: Vec<Node>,
+    known: HashMap<Prim, u32>,
+}
+
+impl Graph {
+    fn add(&mut self, prim: Prim) -> u32 {
+        if let Some(node) = self.known.get(&prim) {
+            return *node;
+        }
+        let start = self.start_of(&prim);
+        let node = u32::try_from(self.nodes.len()).unwrap_or(u32::MAX);
+        self.known.insert(prim.clone(), node);
+        self.nodes.push(Node { prim, start });
+        node
+    }
+
+    pub(crate) fn start(&self, val: Val) -> usize {
+        self.nodes.get(val.node as usize).map_or(0, |n| n.start)
+    }
+
+    /// The first bar at which a node has a value.
+    fn start_of(&self, prim: &Prim) -> usize {
+        let of = |v: &Val| self.start(*v);
+        let window = |v: &Val, n: usize| of(v) + n.saturating_sub(1);
+        let seeded = |v: &Val, seed: &Seed| match seed {
+            Seed::First => of(v),
+            Seed::Mean(n) => window(v, *n),
+        };
+        match prim {
+            Prim::Input(_) | Prim::Const(_) => 0,
+            Prim::Un(_, a) | Prim::CumSum(a) | Prim::CumExtreme { a, .. } => of(a),
+            Prim::Bin(_, a, b) | Prim::Affine { a, b } => of(a).max(of(b)),
+            Prim::Select(c, a, b) => of(c).max(of(a)).max(of(b)),
+            Prim::Shift(a, n) => of(a) + n,
+            Prim::Sum(a, n)
+            | Prim::RampSum(a, n)
+            | Prim::Extreme { a, n, .. }
+            | Prim::Ago { a, n, .. }
+            | Prim::Variance(a, n)
+            | Prim::MeanDeviation(a, n)
+            | Prim::Order { a, n, .. } => window(a, *n),
+            Prim::Rank { a, n, .. } => of(a) + n,
+            Prim::Fir(a, weights) => window(a, weights.len()),
+            Prim::CoMoment(a, b, n) => window(a, *n).max(window(b, *n)),
+            Prim::Ema { a, seed, .. } | Prim::Wilder { a, seed, .. } => seeded(a, seed),
+            Prim::Machine { def, params, inputs } => {
+                let params: Vec<f64> = params.iter().map(|p| p.get()).collect();
+                inputs.iter().map(of).max().unwrap_or(0) + (def.lookback)(&params)
+            }
+        }
+    }
+}
+
+impl Prim {
+    /// What it reads, and how many bars back at most.
+    pub(crate) fn reads(&self) -> Vec<(Val, usize)> {
+        match self {
+            Prim::Input(_) | Prim::Const(_) => vec![],
+            Prim::Un(_, a) | Prim::CumSum(a) | Prim::CumExtreme { a, .. } => vec![(*a, 0)],
+            Prim::Bin(_, a, b) | Prim::Affine { a, b } => vec![(*a, 0), (*b, 0)],
+            Prim::Select(c, a, b) => vec![(*c, 0), (*a, 0), (*b, 0)],
+            Prim::Shift(a, n) | Prim::Sum(a, n) | Prim::RampSum(a, n) | Prim::Rank { a, n, .. } => {
+                vec![(*a, *n)]
+            }
+            Prim::Extreme { a, n, .. }
+            | Prim::Ago { a, n, .. }
+            | Prim::Variance(a, n)
+            | Prim::MeanDeviation(a, n)
+            | Prim::Order { a, n, .. } => vec![(*a, *n)],
+            Prim::Fir(a, weights) => vec![(*a, weights.len())],
+            Prim::CoMoment(a, b, n) => vec![(*a, *n), (*b, *n)],
+            Prim::Ema { a, seed, .. } | Prim::Wilder { a, seed, .. } => match seed {
+                Seed::First => vec![(*a, 0)],
+                Seed::Mean(n) => vec![(*a, *n)],
+            },
+            Prim::Machine { inputs, .. } => inputs.iter().map(|v| (*v, 0)).collect(),
+        }
+    }
+
+    /// How many outputs it has.
+    pub(crate) fn ports(&self) -> usize {
+        if let Prim::Machine { def, .. } = self { def.outputs } else { 1 }
+    }
+}
+
+/// A value that is being combined. Copying it copies a reference.
+#[derive(Clone, Copy)]
+pub struct X<'g> {
+    graph: &'g RefCell<Graph>,
+    val: Val,
+}
+
+impl fmt::Debug for X<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?}", self.val)
+    }
+}
+
+/// Where an indicator starts: the bars, the source it was given, constants.
+#[derive(Clone, Copy)]
+pub struct Bars<'g> {
+    graph: &'g RefCell<Graph>,
+}
+
+impl<'g> Bars<'g> {
+    /// Over a graph that others may add to as well.
+    pub fn new(graph: &'g RefCell<Graph>) -> Self {
+        Bars { graph }
+    }
+
+    fn add(self, prim: Prim) -> X<'g> {
+        let node = self.graph.borrow_mut().add(prim);
+        X { graph: self.graph, val: Val { node, port: 0 } }
+    }
+
+    /// A column of the bars.
+    pub fn field(self, field: Field) -> X<'g> {
+        self.add(Prim::Input(field))
+    }
+    /// Open.
+    pub fn open(self) -> X<'g> {
+        self.field(Field::Open)
+    }
+    /// High.
+    pub fn high(self) -> X<'g> {
+        self.field(Field::High)
+    }
+    /// Low.
+    pub fn low(self) -> X<'g> {
+        self.field(Field::Low)
+    }
+    /// Close.
+    pub fn close(self) -> X<'g> {
+        self.field(Field::Close)
+    }
+    /// Volume.
+    pub fn volume(self) -> X<'g> {
+        self.field(Field::Volume)
+    }
+    /// Time, in seconds since the epoch.
+    pub fn time(self) -> X<'g> {
+        self.field(Field::Time)
+    }
+    /// The same number at every bar.
+    pub fn number(self, x: f64) -> X<'g> {
+        self.add(Prim::Const(Num::of(x)))
+    }
+    /// A state machine over some values; its outputs in order.
+    pub fn machine(self, def: &'static MachineDef, params: &[f64], inputs: &[X<'g>]) -> Vec<X<'g>> {
+        let params = params.iter().map(|p| Num::of(*p)).collect();
+        let inputs = inputs.iter().map(|x| x.val).collect();
+        let first = self.add(Prim::Machine { def, params, inputs });
+        let port =
+            |port: usize| X { val: Val { port: u8::try_from(port).unwrap_or(0), ..first.val }, ..first };
+        (0..def.outputs).map(port).collect()
+    }
+}
+
+impl<'g> X<'g> {
+    /// The bars it is made of.
+    pub fn bars(self) -> Bars<'g> {
+        Bars { graph: self.graph }
+    }
+
+    pub(crate) fn val(self) -> Val {
+        self.val
+    }
+
+    /// The first bar at which it has a value.
+    pub fn start(self) -> usize {
+        self.graph.borrow().start(self.val)
+    }
+
+    fn add(self, prim: Prim) -> X<'g> {
+        self.bars().add(prim)
+    }
+
+    /// A function of it.
+    pub fn un(self, f: Un) -> X<'g> {
+        self.add(Prim::Un(f, self.val))
+    }
+
+    /// A function of it and another.
+    pub fn bin(self, f: Bin, other: impl Operand<'g>) -> X<'g> {
+        let other = other.on(self.bars());
+        self.add(Prim::Bin(f, self.val, other.val))
+    }
+
+    /// Where this is not 0, `a`, else `b`.
+    pub fn select(self, a: impl Operand<'g>, b: impl Operand<'g>) -> X<'g> {
+        let (a, b) = (a.on(self.bars()), b.on(self.bars()));
+        self.add(Prim::Select(self.val, a.val, b.val))
+    }
+
+    /// `n` bars ago.
+    pub fn shift(self, n: usize) -> X<'g> {
+        if n == 0 { self } else { self.add(Prim::Shift(self.val, n)) }
+    }
+
+    /// Sum of the last `n`.
+    pub fn sum(self, n: usize) -> X<'g> {
+        if n <= 1 { self } else { self.add(Prim::Sum(self.val, n)) }
+    }
+
+    /// Mean of the last `n`.
+    pub fn sma(self, n: usize) -> X<'g> {
+        if n <= 1 { self } else { self.sum(n) / n as f64 }
+    }
+
+    /// Linearly weighted mean of the last `n`, the newest the heaviest.
+    pub fn wma(self, n: usize) -> X<'g> {
+        if n <= 1 { self } else { self.add(Prim::RampSum(self.val, n)) / ((n * (n + 1) / 2) as f64) }
+    }
+
+    /// Sum of the last `n` with weights 1..=n.
+    pub fn ramp_sum(self, n: usize) -> X<'g> {
+        self.add(Prim::RampSum(self.val, n.max(1)))
+    }
+
+    /// Sum of the last values with these weights, the oldest first.
+    pub fn fir(self, weights: &[f64]) -> X<'g> {
+        self.add(Prim::Fir(self.val, weights.iter().map(|w| Num::of(*w)).collect()))
+    }
+
+    /// Greatest of the last `n`.
+    pub fn highest(self, n: usize) -> X<'g> {
+        if n <= 1 { self } else { self.add(Prim::Extreme { a: self.val, n, max: true }) }
+    }
+
+    /// Least of the last `n`.
+    pub fn lowest(self, n: usize) -> X<'g> {
+        if n <= 1 { self } else { self.add(Prim::Extreme { a: self.val, n, max: false }) }
+    }
+
+    /// Bars since the greatest of the last `n`.
+    pub fn highest_ago(self, n: usize) -> X<'g> {
+        self.add(Prim::Ago { a: self.val, n: n.max(1), max: true })
+    }
+
+    /// Bars since the least of the last `n`.
+    pub fn lowest_ago(self, n: usize) -> X<'g> {
+        self.add(Prim::Ago { a: self.val, n: n.max(1), max: false })
+    }
+
+    /// Population variance of the last `n`.
+    pub fn variance(self, n: usize) -> X<'g> {
+        self.add(Prim::Variance(self.val, n.max(1)))
+    }
+
+    /// Population standard deviation of the last `n`.
+    pub fn stddev(self, n: usize) -> X<'g> {
+        self.variance(n).un(Un::Sqrt)
+    }
+
+    /// Mean distance from the mean of the last `n`.
+    pub fn mean_deviation(self, n: usize) -> X<'g> {
+        self.add(Prim::MeanDeviation(self.val, n.max(1)))
+    }
+
+    /// Sum of the products of the distances from both means over the last `n`.
+    pub fn co_moment(self, other: X<'g>, n: usize) -> X<'g> {
+        self.add(Prim::CoMoment(self.val, other.val, n.max(1)))
+    }
+
+    /// The `k`-th least of the last `n`, counted from 0.
+    pub fn order(self, n: usize, k: usize) -> X<'g> {
+        let n = n.max(1);
+        self.add(Prim::Order { a: self.val, n, k: k.min(n - 1) })
+    }
+
+    /// How many of the `n` values before it are less than it, or equal if so asked.
+    pub fn rank(self, n: usize, or_equal: bool) -> X<'g> {
+        self.add(Prim::Rank { a: self.val, n: n.max(1), or_equal })
+    }
+
+    /// Exponential mean with factor `k`.
+    pub fn ema_by(self, k: f64, seed: Seed) -> X<'g> {
+        self.add(Prim::Ema { a: self.val, k: Num::of(k), seed })
+    }
+
+    /// Exponential mean of `n`, seeded with the mean of the first `n`.
+    pub fn ema(self, n: usize) -> X<'g> {
+        if n <= 1 { self } else { self.ema_by(2.0 / (n as f64 + 1.0), Seed::Mean(n)) }
+    }
+
+    /// Wilder's mean of `n`, seeded with the mean of the first `n`.
+    pub fn wilder(self, n: usize) -> X<'g> {
+        if n <= 1 { self } else { self.add(Prim::Wilder { a: self.val, n, seed: Seed::Mean(n) }) }
+    }
+
+    /// Wilder's mean with a seed of choice.
+    pub fn wilder_by(self, n: usize, seed: Seed) -> X<'g> {
+        self.add(Prim::Wilder { a: self.val, n: n.max(1), seed })
+    }
+
+    /// `y = self * y + b`, beginning with the first `b`.
+    pub fn affine(self, b: X<'g>) -> X<'g> {
+        self.add(Prim::Affine { a: self.val, b: b.val })
+    }
+
+    /// Sum of everything so far.
+    pub fn cumsum(self) -> X<'g> {
+        self.add(Prim::CumSum(self.val))
+    }
+
+    /// Greatest of everything so far.
+    pub fn cummax(self) -> X<'g> {
+        self.add(Prim::CumExtreme { a: self.val, max: true })
+    }
+
+    /// Least of everything so far.
+    pub fn cummin(self) -> X<'g> {
+        self.add(Prim::CumExtreme { a: self.val, max: false })
+    }
+
+    /// Valid no earlier than bar `start`.
+    pub fn from_bar(self, start: usize) -> X<'g> {
+        let late = start.saturating_sub(self.start());
+        if late == 0 {
+            return self;
+        }
+        // A select whose condition is a shifted constant begins exactly there, and computes nothing else.
+        let here = self.start();
+        let one = self.bars().number(1.0).shift(here + late);
+        one.select(self, self)
+    }
+}
+
+/// A value or a number.
+pub trait Operand<'g> {
+    /// As a value of these bars.
+    fn on(self, bars: Bars<'g>) -> X<'g>;
+}
+
+impl<'g> Operand<'g> for X<'g> {
+    fn on(self, _bars: Bars<'g>) -> X<'g> {
+        self
+    }
+}
+
+impl<'g> Operand<'g> for f64 {
+    fn on(self, bars: Bars<'g>) -> X<'g> {
+        bars.number(self)
+    }
+}
+
+macro_rules! arithmetic {
+    ($($trait:ident $method:ident $op:ident;)*) => {$(
+        impl<'g, T: Operand<'g>> std::ops::$trait<T> for X<'g> {
+            type Output = X<'g>;
+            fn $method(self, other: T) -> X<'g> {
+                self.bin(Bin::$op, other)
+            }
+        }
+        impl<'g> std::ops::$trait<X<'g>> for f64 {
+            type Output = X<'g>;
+            fn $method(self, other: X<'g>) -> X<'g> {
+                other.bars().number(self).bin(Bin::$op, other)
+            }
+        }
+    )*};
+}
+
+arithmetic! { Add add Add; Sub sub Sub; Mul mul Mul; Div div Div; }
+
+impl<'g> std::ops::Neg for X<'g> {
+    type Output = X<'g>;
+    fn neg(self) -> X<'g> {
+        self.un(Un::Neg)
+    }
+}
+
+macro_rules! named {
+    ($($(#[doc = $doc:literal])* $name:ident $op:ident;)*) => {
+        impl<'g> X<'g> {$(
+            $(#[doc = $doc])*
+            pub fn $name(self, other: impl Operand<'g>) -> X<'g> {
+                self.bin(Bin::$op, other)
+            }
+        )*}
+    };
+}
+
+named! {
+    /// Division that gives 0 where the divisor is 0.
+    div0 Div0;
+    /// The lesser.
+    min Min;
+    /// The greater.
+    max Max;
+    /// To the power.
+    pow Pow;
+    /// 1 where less, else 0.
+    lt Lt;
+    /// 1 where less or equal, else 0.
+    le Le;
+    /// 1 where greater, else 0.
+    gt Gt;
+    /// 1 where greater or equal, else 0.
+    ge Ge;
+    /// 1 where equal, else 0.
+    same Eq;
+    /// 1 where not equal, else 0.
+    differs Ne;
+    /// 1 where both are not 0, else 0.
+    and And;
+    /// 1 where one is not 0, else 0.
+    or Or;
+}
+
+macro_rules! functions {
+    ($($name:ident $op:ident;)*) => {
+        impl<'g> X<'g> {$(
+            #[doc = concat!("`", stringify!($name), "` of it.")]
+            pub fn $name(self) -> X<'g> {
+                self.un(Un::$op)
+            }
+        )*}
+    };
+}
+
+functions! {
+    abs Abs; sqrt Sqrt; ln Ln; log10 Log10; exp Exp; sin Sin; cos Cos; tan Tan; asin Asin; acos Acos; atan Atan;
+    sinh Sinh; cosh Cosh; tanh Tanh; floor Floor; ceil Ceil; sign Sign;
+}

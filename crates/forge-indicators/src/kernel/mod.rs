@@ -1,0 +1,172 @@
+//! How is a node computed? A kernel per node that takes one block of bars after the other, for `L` series at once.
+//!
+//! Rows are `[f64; L]`: the same bar of `L` series side by side. A recursion over time is then `L` independent ones, and
+//! plain loops over a row become vector instructions. Every kernel's body is compiled for several instruction sets; which
+//! one runs is found out once. Nothing is fused or reordered, so that all of them give the same bits.
+
+pub mod machine;
+pub(crate) mod pointwise;
+pub(crate) mod recur;
+pub(crate) mod window;
+
+/// The same bar of `L` series.
+pub type Row<const L: usize> = [f64; L];
+
+/// A column's rows from some bar on.
+#[derive(Clone, Copy)]
+pub struct Rows<'a, const L: usize> {
+    rows: &'a [Row<L>],
+    first: usize,
+}
+
+impl<'a, const L: usize> Rows<'a, L> {
+    /// `rows[0]` is bar `t0 - before`; bars before the first of all are never asked for.
+    pub(crate) fn new(rows: &'a [Row<L>], t0: usize, before: usize) -> Self {
+        Rows { rows, first: t0.wrapping_sub(before) }
+    }
+
+    /// The row of bar `t`.
+    #[inline(always)]
+    pub fn at(&self, t: usize) -> &'a Row<L> {
+        match self.rows.get(t.wrapping_sub(self.first)) {
+            Some(row) => row,
+            None => &[f64::NAN; L],
+        }
+    }
+
+    /// The rows of these bars.
+    #[inline(always)]
+    pub fn range(&self, from: usize, to: usize) -> &'a [Row<L>] {
+        let at = |t: usize| t.wrapping_sub(self.first);
+        self.rows.get(at(from)..at(to)).unwrap_or(&[])
+    }
+}
+
+/// One block: bars `t0..t1` of inputs and outputs. Outputs begin at `t0`.
+pub struct Block<'a, const L: usize> {
+    /// Inputs, in the node's order; with as much history as it asked for.
+    pub inputs: &'a [Rows<'a, L>],
+    /// Outputs.
+    pub outputs: &'a mut [&'a mut [Row<L>]],
+    /// First bar of the block.
+    pub t0: usize,
+    /// One past its last.
+    pub t1: usize,
+    /// The node's first valid bar.
+    pub start: usize,
+}
+
+impl<'a, const L: usize> Block<'a, L> {
+    /// Writes NaN before the first valid bar and returns the first bar to compute.
+    #[inline(always)]
+    pub fn head(&mut self) -> usize {
+        let from = self.start.clamp(self.t0, self.t1);
+        for out in self.outputs.iter_mut() {
+            if let Some(head) = out.get_mut(..from - self.t0) {
+                head.fill([f64::NAN; L]);
+            }
+        }
+        from
+    }
+
+    /// The first input.
+    #[inline(always)]
+    pub fn a(&self) -> Rows<'a, L> {
+        self.inputs.first().copied().unwrap_or(Rows { rows: &[], first: 0 })
+    }
+
+    /// The second input.
+    #[inline(always)]
+    pub fn b(&self) -> Rows<'a, L> {
+        self.inputs.get(1).copied().unwrap_or(Rows { rows: &[], first: 0 })
+    }
+
+    /// The rows of the first output from bar `from` on.
+    #[inline(always)]
+    pub fn out(&mut self, from: usize) -> &mut [Row<L>] {
+        let t0 = self.t0;
+        self.outputs.first_mut().and_then(|o| o.get_mut(from - t0..)).unwrap_or(&mut [])
+    }
+}
+
+/// What a kernel computes; `body` must be `#[inline(always)]`, so that it is compiled for every instruction set.
+pub trait Body<const L: usize>: Send {
+    /// Computes a block and remembers what the next one needs.
+    fn body(&mut self, block: &mut Block<'_, L>);
+}
+
+/// Instruction sets.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Simd {
+    /// What every machine of this architecture has.
+    Plain,
+    /// AVX2.
+    Avx2,
+    /// AVX-512.
+    Avx512,
+}
+
+impl Simd {
+    /// The best that this machine has.
+    pub fn best() -> Simd {
+        #[cfg(target_arch = "x86_64")]
+        {
+            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
+                return Simd::Avx512;
+            }
+            if is_x86_feature_detected!("avx2") {
+                return Simd::Avx2;
+            }
+        }
+        Simd::Plain
+    }
+
+    /// Those that this machine has, the least first.
+    pub fn all() -> Vec<Simd> {
+        let best = Simd::best();
+        let order = [Simd::Plain, Simd::Avx2, Simd::Avx512];
+        order.into_iter().take_while(|s| *s != best).chain([best]).collect()
+    }
+}
+
+/// A kernel behind a pointer.
+pub trait Kernel<const L: usize>: Send {
+    /// Computes a block with an instruction set that the machine has.
+    fn run(&mut self, block: &mut Block<'_, L>, simd: Simd);
+}
+
+impl<const L: usize, K: Body<L>> Kernel<L> for K {
+    fn run(&mut self, block: &mut Block<'_, L>, simd: Simd) {
+        #[cfg(target_arch = "x86_64")]
+        match simd {
+            #[allow(
+                unsafe_code,
+                reason = "the compiler may use an instruction set only where we promise that it is there"
+            )]
+            Simd::Avx512 => {
+                // SAFETY: `Simd::best` found AVX-512 on this machine.
+                return unsafe { avx512(self, block) };
+            }
+            #[allow(unsafe_code, reason = "as above")]
+            Simd::Avx2 => {
+                // SAFETY: `Simd::best` found AVX2 on this machine.
+                return unsafe { avx2(self, block) };
+            }
+            Simd::Plain => {}
+        }
+        let _ = simd;
+        self.body(block);
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw")]
+fn avx512<const L: usize, K: Body<L>>(kernel: &mut K, block: &mut Block<'_, L>) {
+    kernel.body(block);
+}
+
+#[cfg(target_arch = "x86_64")]
+#[target_feature(enable = "avx2")]
+fn avx2<const L: usize, K: Body<L>>(kernel: &mut K, block: &mut Block<'_, L>) {
+    kernel.body(block);
+}

@@ -1,0 +1,147 @@
+//! Values that depend on the bar before: means with memory, sums and extremes of everything so far.
+//!
+//! A NaN among the inputs stays in the state: everything after it is NaN.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::needless_range_loop,
+    reason = "a lane is always below the number of lanes"
+)]
+
+use super::{Block, Body, Row};
+use crate::graph::Seed;
+
+/// Exponential mean: `y += k * (x - y)`.
+pub(crate) struct Ema<const L: usize> {
+    pub(crate) k: f64,
+    pub(crate) seed: Seed,
+    pub(crate) y: Row<L>,
+}
+
+/// The state at the first valid bar: the value there, or the mean of the values up to it.
+#[inline(always)]
+fn seed<const L: usize>(block: &Block<'_, L>, seed: Seed) -> Row<L> {
+    let start = block.start;
+    match seed {
+        Seed::First => *block.a().at(start),
+        Seed::Mean(n) => {
+            let mut sum = [0.0; L];
+            for t in start + 1 - n..=start {
+                let x = block.a().at(t);
+                for l in 0..L {
+                    sum[l] += x[l];
+                }
+            }
+            for s in &mut sum {
+                *s /= n as f64;
+            }
+            sum
+        }
+    }
+}
+
+/// Runs `step` over the block after the seed was put in place.
+#[inline(always)]
+fn seeded<const L: usize>(
+    block: &mut Block<'_, L>,
+    how: Seed,
+    y: &mut Row<L>,
+    step: impl Fn(f64, f64) -> f64,
+) {
+    let mut from = block.head();
+    if from == block.start && from < block.t1 {
+        *y = seed(block, how);
+        if let Some(out) = block.out(from).first_mut() {
+            *out = *y;
+        }
+        from += 1;
+    }
+    let a = block.a().range(from, block.t1);
+    let mut state = *y;
+    for (out, x) in block.out(from).iter_mut().zip(a) {
+        for l in 0..L {
+            state[l] = step(state[l], x[l]);
+        }
+        *out = state;
+    }
+    *y = state;
+}
+
+impl<const L: usize> Body<L> for Ema<L> {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let k = self.k;
+        seeded(block, self.seed, &mut self.y, |y, x| (x - y) * k + y);
+    }
+}
+
+/// Wilder's mean: `y = (y * (n - 1) + x) / n`.
+pub(crate) struct Wilder<const L: usize> {
+    pub(crate) n: f64,
+    pub(crate) seed: Seed,
+    pub(crate) y: Row<L>,
+}
+
+impl<const L: usize> Body<L> for Wilder<L> {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let (n, keep) = (self.n, self.n - 1.0);
+        seeded(block, self.seed, &mut self.y, |y, x| (y * keep + x) / n);
+    }
+}
+
+/// `y = a * y + b`.
+pub(crate) struct Affine<const L: usize> {
+    pub(crate) y: Row<L>,
+}
+
+impl<const L: usize> Body<L> for Affine<L> {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let mut from = block.head();
+        if from == block.start && from < block.t1 {
+            self.y = *block.b().at(from);
+            if let Some(out) = block.out(from).first_mut() {
+                *out = self.y;
+            }
+            from += 1;
+        }
+        let (a, b) = (block.a().range(from, block.t1), block.b().range(from, block.t1));
+        let mut y = self.y;
+        for ((out, a), b) in block.out(from).iter_mut().zip(a).zip(b) {
+            for l in 0..L {
+                y[l] = a[l] * y[l] + b[l];
+            }
+            *out = y;
+        }
+        self.y = y;
+    }
+}
+
+/// Sum of everything so far.
+pub(crate) struct CumSum<const L: usize> {
+    pub(crate) y: Row<L>,
+}
+
+/// Greatest or least of everything so far.
+pub(crate) struct CumExtreme<const L: usize> {
+    pub(crate) max: bool,
+    pub(crate) y: Row<L>,
+}
+
+impl<const L: usize> Body<L> for CumSum<L> {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        seeded(block, Seed::First, &mut self.y, |y, x| y + x);
+    }
+}
+
+impl<const L: usize> Body<L> for CumExtreme<L> {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        if self.max {
+            seeded(block, Seed::First, &mut self.y, |y, x| if y.is_nan() || y > x { y } else { x });
+        } else {
+            seeded(block, Seed::First, &mut self.y, |y, x| if y.is_nan() || y < x { y } else { x });
+        }
+    }
+}

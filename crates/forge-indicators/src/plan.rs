@@ -1,0 +1,245 @@
+//! In which order, and in which buffers? Nodes that somebody needs, each after its inputs; buffers are used again as soon
+//! as their last reader has run.
+
+use crate::{
+    graph::{Field, Graph, Num, Prim, Val},
+    kernel::{
+        Kernel,
+        pointwise::{Choose, Lag, Map1, Map2},
+        recur::{Affine, CumExtreme, CumSum, Ema, Wilder},
+        window::{Ago, CoMoment, Extreme, Fir, MeanDeviation, Order, RampSum, Rank, Sum, Variance},
+    },
+};
+
+/// Where a value lies.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Place {
+    /// Which buffer.
+    pub(crate) buffer: usize,
+    /// Rows before the block that it keeps.
+    pub(crate) history: usize,
+}
+
+/// One node to run.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) prim: Prim,
+    pub(crate) start: usize,
+    pub(crate) inputs: Vec<Place>,
+    /// First valid bar of the inputs.
+    pub(crate) begin: usize,
+    pub(crate) outputs: Vec<Place>,
+}
+
+/// What to run for some outputs.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub(crate) steps: Vec<Step>,
+    /// Bar columns that are read, and where they go.
+    pub(crate) fields: Vec<(Field, Place)>,
+    pub(crate) constants: Vec<(f64, Place)>,
+    pub(crate) outputs: Vec<Place>,
+    pub(crate) starts: Vec<usize>,
+    pub(crate) buffers: usize,
+    /// Nodes of the whole graph, before those that nobody needs were left out.
+    pub(crate) nodes: usize,
+}
+
+impl Plan {
+    /// A plan for these values of a graph.
+    pub fn new(graph: &Graph, wanted: &[Val]) -> Plan {
+        let needed = needed(graph, wanted);
+        let history = history(graph, &needed);
+        let last = last_use(graph, &needed, wanted);
+        let mut places: Vec<Vec<Place>> = vec![Vec::new(); graph.nodes.len()];
+        let mut free: Vec<usize> = Vec::new();
+        let mut plan = Plan {
+            steps: Vec::new(),
+            fields: Vec::new(),
+            constants: Vec::new(),
+            outputs: Vec::new(),
+            starts: wanted.iter().map(|v| graph.start(*v)).collect(),
+            buffers: 0,
+            nodes: graph.nodes.len(),
+        };
+        let place_of = |places: &[Vec<Place>], v: Val| {
+            let found = places.get(v.node as usize).and_then(|p| p.get(v.port as usize)).copied();
+            found.unwrap_or(Place { buffer: 0, history: 0 })
+        };
+        for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| needed.get(*at) == Some(&true)) {
+            let kept = history.get(at).copied().unwrap_or(0);
+            let fixed = matches!(node.prim, Prim::Input(_) | Prim::Const(_));
+            let mut own = Vec::new();
+            for _ in 0..node.prim.ports() {
+                // A buffer with a history is its node's for good.
+                let again = if kept == 0 && !fixed { free.pop() } else { None };
+                let buffer = again.unwrap_or_else(|| {
+                    plan.buffers += 1;
+                    plan.buffers - 1
+                });
+                own.push(Place { buffer, history: kept });
+            }
+            if let Some(entry) = places.get_mut(at) {
+                entry.clone_from(&own);
+            }
+            match (&node.prim, own.first()) {
+                (Prim::Input(field), Some(place)) => plan.fields.push((*field, *place)),
+                (Prim::Const(x), Some(place)) => plan.constants.push((x.get(), *place)),
+                _ => {
+                    let reads = node.prim.reads();
+                    let inputs = reads.iter().map(|(v, _)| place_of(&places, *v)).collect();
+                    let begin = reads.iter().map(|(v, _)| graph.start(*v)).max().unwrap_or(0);
+                    let (prim, start) = (node.prim.clone(), node.start);
+                    plan.steps.push(Step { prim, start, inputs, begin, outputs: own });
+                }
+            }
+            release(graph, &history, &last, at, &places, &mut free);
+        }
+        plan.outputs = wanted.iter().map(|v| place_of(&places, *v)).collect();
+        plan
+    }
+
+    /// Nodes that are computed.
+    pub fn steps(&self) -> usize {
+        self.steps.len()
+    }
+
+    /// Nodes that were asked for, with repetitions already merged.
+    pub fn nodes(&self) -> usize {
+        self.nodes
+    }
+
+    /// Bar columns that are read.
+    pub fn fields(&self) -> impl Iterator<Item = Field> + '_ {
+        self.fields.iter().map(|(f, _)| *f)
+    }
+
+    /// First valid bar of each output.
+    pub fn starts(&self) -> &[usize] {
+        &self.starts
+    }
+}
+
+/// Which nodes do the wanted values rest on?
+fn needed(graph: &Graph, wanted: &[Val]) -> Vec<bool> {
+    let mut needed = vec![false; graph.nodes.len()];
+    for v in wanted {
+        if let Some(entry) = needed.get_mut(v.node as usize) {
+            *entry = true;
+        }
+    }
+    for at in (0..graph.nodes.len()).rev() {
+        if needed.get(at) == Some(&true)
+            && let Some(node) = graph.nodes.get(at)
+        {
+            for (v, _) in node.prim.reads() {
+                if let Some(entry) = needed.get_mut(v.node as usize) {
+                    *entry = true;
+                }
+            }
+        }
+    }
+    needed
+}
+
+/// How many bars back each node is read.
+fn history(graph: &Graph, needed: &[bool]) -> Vec<usize> {
+    let mut history = vec![0; graph.nodes.len()];
+    for (node, _) in graph.nodes.iter().zip(needed).filter(|(_, n)| **n) {
+        for (v, back) in node.prim.reads() {
+            if let Some(entry) = history.get_mut(v.node as usize) {
+                *entry = back.max(*entry);
+            }
+        }
+    }
+    history
+}
+
+/// The last node that reads each; wanted ones are read by the world at the end.
+fn last_use(graph: &Graph, needed: &[bool], wanted: &[Val]) -> Vec<usize> {
+    let mut last: Vec<usize> = (0..graph.nodes.len()).collect();
+    for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| needed.get(*at) == Some(&true)) {
+        for (v, _) in node.prim.reads() {
+            if let Some(entry) = last.get_mut(v.node as usize) {
+                *entry = at;
+            }
+        }
+    }
+    for v in wanted {
+        if let Some(entry) = last.get_mut(v.node as usize) {
+            *entry = usize::MAX;
+        }
+    }
+    last
+}
+
+/// Buffers whose last reader has just run can be used again.
+fn release(
+    graph: &Graph,
+    history: &[usize],
+    last: &[usize],
+    at: usize,
+    places: &[Vec<Place>],
+    free: &mut Vec<usize>,
+) {
+    let Some(node) = graph.nodes.get(at) else { return };
+    let mut done: Vec<u32> = node.prim.reads().iter().map(|(v, _)| v.node).collect();
+    done.sort_unstable();
+    done.dedup();
+    for input in done {
+        let i = input as usize;
+        let plain = graph.nodes.get(i).is_some_and(|n| !matches!(n.prim, Prim::Input(_) | Prim::Const(_)));
+        if last.get(i) == Some(&at) && history.get(i) == Some(&0) && plain {
+            free.extend(places.get(i).into_iter().flatten().map(|p| p.buffer));
+        }
+    }
+}
+
+/// Makes a step's kernel for `L` series; machines come in one and in eight.
+macro_rules! kernels {
+    ($name:ident, $lanes:literal, $machine:ident) => {
+        pub(crate) fn $name(step: &Step) -> Box<dyn Kernel<$lanes>> {
+            const L: usize = $lanes;
+            match &step.prim {
+                Prim::Un(f, _) => Box::new(Map1(*f)),
+                Prim::Bin(f, ..) => Box::new(Map2(*f)),
+                Prim::Select(..) | Prim::Input(_) | Prim::Const(_) => Box::new(Choose),
+                Prim::Shift(_, n) => Box::new(Lag(*n)),
+                Prim::Sum(_, n) => Box::new(Sum::<L> { n: *n, rest: [0.0; L] }),
+                Prim::RampSum(_, n) => {
+                    Box::new(RampSum::<L> { n: *n, plain: [0.0; L], ramp: [0.0; L], leaving: [0.0; L] })
+                }
+                Prim::Fir(_, weights) => {
+                    Box::new(Fir { weights: weights.iter().map(|w| Num::get(*w)).collect() })
+                }
+                Prim::Extreme { n, max, .. } => {
+                    Box::new(Extreme::<L> { n: *n, max: *max, suffix: Vec::new(), prefix: [f64::NAN; L] })
+                }
+                Prim::Ago { n, max, .. } => {
+                    Box::new(Ago::<L> { n: *n, max: *max, at: [0; L], best: [0.0; L] })
+                }
+                Prim::Variance(_, n) => Box::new(Variance::<L> { n: *n, state: Default::default() }),
+                Prim::MeanDeviation(_, n) => Box::new(MeanDeviation { n: *n }),
+                Prim::CoMoment(_, _, n) => Box::new(CoMoment::<L> { n: *n, state: Default::default() }),
+                Prim::Order { n, k, .. } => {
+                    Box::new(Order::<L> { n: *n, k: *k, sorted: std::array::from_fn(|_| Vec::new()) })
+                }
+                Prim::Rank { n, or_equal, .. } => Box::new(Rank { n: *n, or_equal: *or_equal }),
+                Prim::Ema { k, seed, .. } => Box::new(Ema::<L> { k: k.get(), seed: *seed, y: [0.0; L] }),
+                Prim::Wilder { n, seed, .. } => {
+                    Box::new(Wilder::<L> { n: *n as f64, seed: *seed, y: [0.0; L] })
+                }
+                Prim::Affine { .. } => Box::new(Affine::<L> { y: [0.0; L] }),
+                Prim::CumSum(_) => Box::new(CumSum::<L> { y: [0.0; L] }),
+                Prim::CumExtreme { max, .. } => Box::new(CumExtreme::<L> { max: *max, y: [0.0; L] }),
+                Prim::Machine { def, params, .. } => {
+                    let params: Vec<f64> = params.iter().map(|p| p.get()).collect();
+                    (def.$machine)(&params, step.begin)
+                }
+            }
+        }
+    };
+}
+
+kernels!(kernel_1, 1, one);
+kernels!(kernel_8, 8, many);
