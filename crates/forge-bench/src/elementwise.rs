@@ -58,7 +58,8 @@ fn on_processor(name: &str, n: usize, repeats: usize, rounds: usize, share: f64)
     let tensors = (0..3)
         .map(|seed| Tensor::from_floats(&numbers(n, seed), &[n], BENCH))
         .collect::<Result<Vec<_>, _>>()?;
-    let ops = [op("a*2 + 1", &[&tensors[0]])?, op("a*b + c", &[&tensors[0], &tensors[1], &tensors[2]])?];
+    let [a, b, c] = tensors.as_slice() else { return Ok(Vec::new()) };
+    let ops = [op("a*2 + 1", &[a])?, op("a*b + c", &[a, b, c])?];
     let held: Vec<Arc<[u8]>> = tensors.iter().filter_map(Tensor::host).collect();
     let bytes: Vec<&[u8]> = held.iter().map(AsRef::as_ref).collect();
     let mut out = vec![1u8; n * 4];

@@ -3,12 +3,15 @@
 
 use std::{io::Write as _, process::ExitCode};
 
+mod batch;
 mod detect;
 mod elementwise;
 mod first_result;
 mod forge;
+mod matmul;
 mod measure;
 mod pool;
+mod regret;
 mod row;
 mod soak;
 mod span;
@@ -45,6 +48,17 @@ const BENCHES: &[Bench] = &[
         what: "element-wise expressions, beside memcpy and the device's best copy kernel",
         run: elementwise::run,
     },
+    Bench {
+        name: "batch",
+        what: "many small operations at once, beside one by one; a duty limit",
+        run: batch::run,
+    },
+    Bench {
+        name: "regret",
+        what: "decisions of the router, beside the best place of every operation and size",
+        run: regret::run,
+    },
+    Bench { name: "matmul", what: "matrix products on the processor, beside NumPy", run: matmul::run },
     Bench { name: "span", what: "profiling spans on and off, beside tracing and puffin", run: span::run },
     Bench { name: "pool", what: "buffers from the pool, with reuse and waste", run: pool::run },
 ];

@@ -32,8 +32,17 @@ fn place(id: vec3<u32>, groups: vec3<u32>, lane: u32) -> Place {
     return Place(tile, lane, row * p.v[0].y + start, count);
 }
 
-// What a run comes to, and its elements in `own`.
-fn load(at: Place, own: ptr<function, array<S, 16>>) -> S {
+// The element `j` of a run.
+fn own(at: Place, j: u32) -> S {
+    let i = at.lane * 16u + j;
+    if (STAGED) { return stage[i + at.lane]; }
+    if (i < at.count) { return item(at.base + i); }
+    return nothing();
+}
+
+// What a run comes to. Its elements are read again afterwards: keeping them in an array costs more where loops are not
+// unrolled.
+fn load(at: Place) -> S {
     if (STAGED) {
         for (var j = 0u; j < 16u; j++) {
             let i = j * 64u + at.lane;
@@ -42,13 +51,7 @@ fn load(at: Place, own: ptr<function, array<S, 16>>) -> S {
         workgroupBarrier();
     }
     var total = nothing();
-    for (var j = 0u; j < 16u; j++) {
-        let i = at.lane * 16u + j;
-        var x = nothing();
-        if (STAGED) { x = stage[i + at.lane]; } else if (i < at.count) { x = item(at.base + i); }
-        (*own)[j] = x;
-        total = follow(total, x);
-    }
+    for (var j = 0u; j < 16u; j++) { total = follow(total, own(at, j)); }
     return total;
 }
 
@@ -76,11 +79,11 @@ fn stretch(n: u32) -> S {
     return all;
 }
 
-fn finish(at: Place, start: S, own: ptr<function, array<S, 16>>) {
+fn finish(at: Place, start: S) {
     var now = start;
     for (var j = 0u; j < 16u; j++) {
         let i = at.lane * 16u + j;
-        now = follow(now, (*own)[j]);
+        now = follow(now, own(at, j));
         if (STAGED) { stage[i + at.lane] = now; } else if (i < at.count) { out[at.base + i] = shown(now); }
     }
     if (STAGED) {
@@ -99,8 +102,7 @@ fn totals(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let at = place(id, groups, lane);
-    var own: array<S, 16>;
-    let total = load(at, &own);
+    let total = load(at);
     _ = before(lane, total);
     if (lane == 0u && at.tile < p.v[0].x * p.v[0].z) { states[at.tile] = stretch(8u); }
 }
@@ -137,10 +139,9 @@ fn elements(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let at = place(id, groups, lane);
-    var own: array<S, 16>;
-    let total = load(at, &own);
+    let total = load(at);
     let here = before(lane, total);
-    finish(at, follow(known[min(at.tile, p.v[0].x * p.v[0].z - 1u)], here), &own);
+    finish(at, follow(known[min(at.tile, p.v[0].x * p.v[0].z - 1u)], here));
 }
 
 // Rows of one tile need nothing from before.
@@ -151,7 +152,31 @@ fn short_rows(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let at = place(id, groups, lane);
-    var own: array<S, 16>;
-    let total = load(at, &own);
-    finish(at, follow(first(), before(lane, total)), &own);
+    let total = load(at);
+    finish(at, follow(first(), before(lane, total)));
+}
+
+// Rows of one stretch: an invocation each, in the same order.
+@compute @workgroup_size(64)
+fn tiny_rows(
+    @builtin(workgroup_id) id: vec3<u32>,
+    @builtin(num_workgroups) groups: vec3<u32>,
+    @builtin(local_invocation_index) lane: u32,
+) {
+    let row = (id.y * groups.x + id.x) * 64u + lane;
+    if (row >= p.v[0].x) { return; }
+    var all = nothing();
+    var run = nothing();
+    var now = follow(first(), all);
+    for (var i = 0u; i < p.v[0].y; i++) {
+        if (i > 0u && i % 16u == 0u) {
+            all = follow(all, run);
+            run = nothing();
+            now = follow(first(), follow(nothing(), all));
+        }
+        let x = item(row * p.v[0].y + i);
+        now = follow(now, x);
+        run = follow(run, x);
+        out[row * p.v[0].y + i] = shown(now);
+    }
 }

@@ -186,7 +186,8 @@ impl Op for Gather {
         for (g, shift) in all.iter().zip((0..).step_by(usize::try_from(step.max(1)).unwrap_or(1))) {
             let Some(own) = g.index.host() else { return Ok(None) };
             let own: &[u32] = numbers(OP, &own)?;
-            places.push(vec![index.len() * row..(index.len() + own.len()) * row]);
+            let range = index.len() * row..(index.len() + own.len()) * row;
+            places.push(vec![range]);
             index.extend(own.iter().map(|i| i + if one { 0 } else { shift }));
             if !one {
                 let Some(host) = g.data.host() else { return Ok(None) };

@@ -39,7 +39,11 @@ const CHUNK: u64 = 1 << 14;
 const MOST_CHUNKS: u64 = 1 << 12;
 const MOST_COUNTS: u64 = 1 << 22;
 /// Elements whose bins the processor finds before it counts them.
-const STEP: usize = 256;
+const STEP: usize = 32;
+/// Floats around this are whole numbers, which their low 22 bits count from here.
+const WHOLE: f32 = 12_582_912.0;
+/// Bins that are few enough for several tables in the nearest cache.
+const SMALL: usize = 2048;
 
 /// See the module's documentation.
 #[derive(Debug, Clone)]
@@ -221,7 +225,7 @@ impl Op for Histogram {
         }
         let data = tensor(numbers::<f32>(OP, &all)?, &[rows * group.len(), n], OP)?;
         let one = rows * self.bins * 4;
-        let places = (0..group.len()).map(|i| vec![i * one..(i + 1) * one]).collect();
+        let places = (0..group.len()).map(|i| std::iter::once(i * one..(i + 1) * one).collect()).collect();
         Ok(Some(Fused { op: Arc::new(Histogram { data, by_rows: true, ..*self }), places }))
     }
 
@@ -273,54 +277,72 @@ impl Bins {
     }
 
     fn count(&self, x: &[f32], counts: &mut [u32]) {
-        // The ends take what is below and above. Four tables: equal neighbours need not wait for each other's count.
-        let mut tables = vec![0u32; 4 * (self.pairs.len() + 2)];
-        let mut quarters = tables.chunks_exact_mut(self.pairs.len() + 2);
-        let (Some(a), Some(b), Some(c), Some(d)) =
-            (quarters.next(), quarters.next(), quarters.next(), quarters.next())
-        else {
-            return;
-        };
-        let bump = |table: &mut [u32], at: u32| {
-            if let Some(count) = table.get_mut(at as usize) {
+        // The first counts what has no bin. Few bins have four tables: equal neighbours need not wait for each other.
+        let stride = self.pairs.len() + 2;
+        let tables = if stride <= SMALL { 4 } else { 1 };
+        let mut table = vec![0u32; tables * stride];
+        let bump = |table: &mut [u32], place: u32| {
+            if let Some(count) = table.get_mut(place as usize) {
                 *count += 1;
             }
         };
+        let (chunks, rest) = x.as_chunks::<STEP>();
+        rest.iter().for_each(|x| bump(&mut table, self.place(*x)));
         let mut places = [0u32; STEP];
-        for x in x.chunks(STEP) {
-            self.places(x, &mut places);
-            let places = places.get(..x.len()).unwrap_or_default();
-            let (fours, rest) = places.as_chunks::<4>();
-            for [i, j, k, l] in fours {
+        for x in chunks {
+            match self.scale {
+                Some(scale) => self.guess(x, scale, &mut places),
+                None => places.iter_mut().zip(x).for_each(|(place, x)| *place = self.place(*x)),
+            }
+            let (a, more) = table.split_at_mut(stride);
+            let (b, more) = more.split_at_mut(stride.min(more.len()));
+            let (c, d) = more.split_at_mut(stride.min(more.len()));
+            if d.is_empty() {
+                places.iter().for_each(|place| bump(a, *place));
+                continue;
+            }
+            for [i, j, k, l] in places.as_chunks().0 {
                 bump(a, *i);
                 bump(b, *j);
                 bump(c, *k);
                 bump(d, *l);
             }
-            rest.iter().for_each(|i| bump(a, *i));
         }
-        for table in [a, b, c, d] {
-            add(counts, table.get(1..).unwrap_or_default());
-        }
+        table.chunks_exact(stride).for_each(|table| add(counts, table.get(1..).unwrap_or_default()));
     }
 
     /// One more than the bin; 0 for NaN and what is below, one more than the last for what is above.
+    fn place(&self, x: f32) -> u32 {
+        self.edges.partition_point(|e| *e <= x) as u32
+    }
+
+    /// [`Bins::place`] by a product, which is right unless it is nearly whole; what is outside is 0.
     #[inline(always)]
-    fn places(&self, x: &[f32], places: &mut [u32; STEP]) {
-        let Some(scale) = self.scale else {
-            for (place, x) in places.iter_mut().zip(x) {
-                *place = self.edges.partition_point(|e| e <= x) as u32;
-            }
-            return;
-        };
-        let (lo, last) = (self.edges.first().copied().unwrap_or(0.0), self.pairs.len() as i32 - 1);
-        for (place, x) in places.iter_mut().zip(x) {
-            *place = (((x - lo) * scale) as i32).clamp(0, last) as u32;
+    fn guess(&self, x: &[f32; STEP], scale: f32, places: &mut [u32; STEP]) {
+        let (Some([lo, _]), Some([_, end])) = (self.pairs.first(), self.pairs.last()) else { return };
+        let (lo, end, near) = (*lo, *end, self.pairs.len() as f32 / (1 << 20) as f32);
+        let mut doubts = [0u32; STEP];
+        for ((place, doubt), x) in places.iter_mut().zip(&mut doubts).zip(x) {
+            let at = (*x - lo) * scale;
+            // Rounded to a whole number, found in the low bits: a conversion would not be vectorised.
+            let raised = (at - 0.5) + WHOLE;
+            let part = at - (raised - WHOLE);
+            let inside = u32::from(*x >= lo) & u32::from(*x < end);
+            *doubt = inside & (u32::from(part < near) | u32::from(part > 1.0 - near));
+            *place = ((raised.to_bits() & 0x3f_ffff) + 1) & inside.wrapping_neg();
         }
-        for (place, x) in places.iter_mut().zip(x) {
-            let [low, high] = self.pairs.get(*place as usize).copied().unwrap_or_default();
-            // Not below the edge is not the same as above it: NaN is neither.
-            *place = *place + u32::from(*x >= high) + u32::from(*x >= low);
+        if doubts.iter().fold(0, |all, doubt| all | doubt) != 0 {
+            self.settle(x, places);
+        }
+    }
+
+    /// Compares with both edges of the bins that were guessed.
+    #[inline(never)]
+    fn settle(&self, x: &[f32; STEP], places: &mut [u32; STEP]) {
+        for (place, x) in places.iter_mut().zip(x).filter(|(place, _)| **place > 0) {
+            let at = (*place).min(self.pairs.len() as u32) - 1;
+            let [low, high] = self.pairs.get(at as usize).copied().unwrap_or_default();
+            *place = at + u32::from(*x >= high) + u32::from(*x >= low);
         }
     }
 }

@@ -15,6 +15,7 @@
 //! by comparing floats: where an operation promises something about NaN or infinity, it looks at bits. Each operation's
 //! file states its rule, and its test forces it.
 
+pub mod custom;
 pub mod error;
 pub mod expr;
 pub mod gather;
@@ -35,6 +36,7 @@ pub mod view;
 pub mod work;
 pub mod xor;
 
+pub use custom::Custom;
 pub use error::OpError;
 pub use expr::Expr;
 pub use gather::{Gather, gather};

@@ -204,7 +204,8 @@ impl Op for Map {
                 // Each begins at a whole vector.
                 joined.resize(end + n.next_multiple_of(4), 0.0);
             }
-            places.push(vec![end * 4..(end + n) * 4]);
+            let place = end * 4..(end + n) * 4;
+            places.push(vec![place]);
             end += n.next_multiple_of(4);
         }
         let inputs = joined.iter().map(|values| tensor(values, &[end], OP)).collect::<Result<_, _>>()?;

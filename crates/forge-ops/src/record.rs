@@ -65,16 +65,25 @@ pub struct Target<'a> {
     pub tuning: &'a Tuning,
 }
 
+/// Iterations of loops that every device is taken to run.
+pub const LOOPS: u32 = 16_384;
+
 impl Target<'_> {
     /// The tuned variant if it is one that the operation offers, else the operation's default.
     pub fn variant(&self, kind: Kind, offered: &[Variant]) -> Variant {
         let tuned = self.tuning.get(kind).filter(|v| offered.contains(v));
         tuned.or(offered.first().copied()).unwrap_or(Variant::PLAIN)
     }
+
+    /// Iterations that one invocation's loops may run: what was proven, or where nobody tried, what our own kernels keep to.
+    pub fn loop_iterations(&self) -> u32 {
+        self.caps.loop_iterations.unwrap_or(LOOPS)
+    }
 }
 
 /// The whole of an operation as a plan: its inputs are taken from the device where they are there and uploaded where not,
-/// its results are downloaded, or kept as tensors if they are to stay.
+/// its results are downloaded, or kept as tensors if they are to stay. A guard ([`Op::guard`]) is downloaded after them in
+/// any case.
 pub fn plan(op: &dyn Op, target: &Target<'_>, stays: bool) -> Result<Plan, OpError> {
     let outputs = op.outputs()?;
     let mut plan = Plan::new(op.name());
@@ -86,12 +95,15 @@ pub fn plan(op: &dyn Op, target: &Target<'_>, stays: bool) -> Result<Plan, OpErr
         });
     }
     let results = op.record(&mut plan, &slots, target)?;
-    for (slot, spec) in results.into_iter().zip(outputs) {
+    for (slot, spec) in results.iter().zip(outputs) {
         if stays {
-            plan.keep(slot, spec)?;
+            plan.keep(*slot, spec)?;
         } else {
-            plan.download(slot)?;
+            plan.download(*slot)?;
         }
+    }
+    if let Some(guard) = op.guard().and_then(|at| results.get(at)) {
+        plan.download(*guard)?;
     }
     Ok(plan)
 }

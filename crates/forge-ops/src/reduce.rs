@@ -102,14 +102,24 @@ impl What {
         matches!(self, What::Min | What::ArgMin)
     }
 
-    /// What is known of a block that begins at index `start` of its row.
-    fn block(self, x: &[f32], start: u32) -> Pair {
+    /// What is known of a block that begins at index `start` of its row; for an index, only in which block it is.
+    fn rough(self, x: &[f32], start: u32) -> Pair {
         match self {
             What::Sum | What::Mean => sum::block::<false>(x),
             What::Norm => sum::block::<true>(x),
             What::Min | What::Max => [extreme::value_key(x, self.least()), 0],
-            What::ArgMin | What::ArgMax => extreme::first(x, self.least(), start),
+            What::ArgMin | What::ArgMax => [extreme::index_key(x, self.least()), start],
         }
+    }
+
+    /// What was rough made exact; `x` is the row.
+    fn exact(self, [key, start]: Pair, x: &[f32]) -> Pair {
+        if !self.is_index() {
+            return [key, start];
+        }
+        let block = x.get(start as usize..).unwrap_or_default();
+        let at = extreme::first(block, self.least(), key);
+        [key, start.wrapping_add(u32::try_from(at).unwrap_or(0))]
     }
 
     /// What is known of at most [`BLOCK`] blocks together.
@@ -246,7 +256,7 @@ impl Op for Reduce {
         let (data, out) = (numbers::<f32>(op, data)?, numbers_mut::<u32>(op, out)?);
         if self.unfinished {
             for (out, pair) in out.as_chunks_mut().0.iter_mut().zip(blocks(self.what, data, threads)) {
-                *out = pair;
+                *out = self.what.exact(pair, data);
             }
             return Ok(());
         }
@@ -256,7 +266,13 @@ impl Op for Reduce {
             out.fill(self.what.finish([0, 0], 0));
             return Ok(());
         }
-        let row = |x: &[f32], threads| self.what.finish(self.what.tree(blocks(self.what, x, threads)), n);
+        let row = |x: &[f32], threads| {
+            // Short rows are many: no list for one block.
+            let one = x.len() <= BLOCK;
+            let pair =
+                if one { self.what.rough(x, 0) } else { self.what.tree(blocks(self.what, x, threads)) };
+            self.what.finish(self.what.exact(pair, x), n)
+        };
         if threads.0 < 2 || data.len() < 2 * PER_THREAD || out.len() < 2 * threads.0 {
             out.iter_mut().zip(data.chunks(n)).for_each(|(out, x)| *out = row(x, threads));
         } else {
@@ -362,7 +378,8 @@ impl Op for Reduce {
         }
         let data = tensor(numbers::<f32>(op, &all)?, &[rows * group.len(), n], op)?;
         let fused = Reduce { data, what: self.what, by_rows: true, unfinished: false };
-        let places = (0..group.len()).map(|i| vec![i * rows * 4..(i + 1) * rows * 4]).collect();
+        let one = rows * 4;
+        let places = (0..group.len()).map(|i| std::iter::once(i * one..(i + 1) * one).collect()).collect();
         Ok(Some(Fused { op: Arc::new(fused), places }))
     }
 
@@ -373,8 +390,8 @@ impl Op for Reduce {
 
 /// All blocks of one row; at least one.
 fn blocks(what: What, x: &[f32], threads: Threads) -> Vec<Pair> {
-    let one = |(i, x): (usize, &[f32])| what.block(x, u32::try_from(i * BLOCK).unwrap_or(u32::MAX));
-    if x.len() <= BLOCK {
+    let one = |(i, x): (usize, &[f32])| what.rough(x, u32::try_from(i * BLOCK).unwrap_or(u32::MAX));
+    if x.is_empty() {
         return vec![one((0, x))];
     }
     if threads.0 < 2 || x.len() < 2 * PER_THREAD {

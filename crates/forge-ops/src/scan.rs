@@ -214,8 +214,12 @@ impl Op for Scan {
             plan.dispatch(&kernel, &bindings, &params, groups(op, n)?).map_err(OpError::from)
         };
         let out = plan.slot(Bytes(4 * self.elements()), op);
+        // Nothing comes before rows of one tile; the data stand in for the binding.
+        if n <= STRETCH {
+            pass(plan, Pass::TinyRows, data, out, (rows as u64).div_ceil(64))?;
+            return Ok(vec![out]);
+        }
         if tiles == 1 {
-            // Nothing comes before; the data stand in for the binding.
             pass(plan, Pass::ShortRows, data, out, all)?;
             return Ok(vec![out]);
         }
@@ -273,7 +277,7 @@ impl Op for Scan {
         let data =
             all.iter().map(|b| tensor(numbers::<f32>(op, b)?, &shape, op)).collect::<Result<_, _>>()?;
         let one = rows * n * 4;
-        let places = (0..group.len()).map(|i| vec![i * one..(i + 1) * one]).collect();
+        let places = (0..group.len()).map(|i| std::iter::once(i * one..(i + 1) * one).collect()).collect();
         Ok(Some(Fused { op: Arc::new(Scan { data, what: self.what }), places }))
     }
 

@@ -30,7 +30,7 @@ use device::{Along, Rows};
 use order::Order;
 
 const OP: &str = "sort";
-const VARIANTS: &[Variant] = &[Variant::new(64, 1, 16), Variant::new(64, 1, 8), Variant::new(128, 1, 4)];
+const VARIANTS: &[Variant] = &[Variant::new(64, 1, 16), Variant::new(128, 1, 4)];
 
 /// See the module's documentation.
 #[derive(Debug, Clone)]
@@ -236,7 +236,8 @@ impl Op for Sort {
             };
             let start = all.len() * 4;
             all.extend_from_slice(numbers(OP, &host)?);
-            places.push(vec![start..all.len() * 4]);
+            let range = start..all.len() * 4;
+            places.push(vec![range]);
         }
         let rows = all.len().checked_div(columns).unwrap_or(0);
         let spec = Spec { shape: vec![rows, columns], ..self.data.spec().clone() };

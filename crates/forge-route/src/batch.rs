@@ -296,7 +296,7 @@ impl Router {
     /// Checks every operation and sorts them by equal work; what is wrong has its result now.
     fn lots<'a>(&self, ops: &'a [(usize, Arc<dyn Op>)], rules: &Rules, tally: &mut Tally) -> Vec<Lot<'a>> {
         let mut lots: Vec<Lot<'a>> = Vec::new();
-        let mut known: HashMap<(Lane, bool, u64, Bytes), usize> = HashMap::new();
+        let mut known: HashMap<(Lane, bool, u64, Bytes, Bytes), usize> = HashMap::new();
         for (index, op) in ops {
             let work = match Work::of(op.as_ref(), rules.stays) {
                 Ok(work) => work,
@@ -307,7 +307,7 @@ impl Router {
             };
             let lane = self.lane(op.as_ref());
             let fuse = op.fuse_key();
-            let key = (lane, fuse.is_some(), fuse.unwrap_or(work.effort.units), work.up);
+            let key = (lane, fuse.is_some(), fuse.unwrap_or(work.effort.units), work.up, work.home);
             let member = Member { index: *index, op };
             match known.get(&key).and_then(|at| lots.get_mut(*at)) {
                 Some(lot) => lot.members.push(member),

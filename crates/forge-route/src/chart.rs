@@ -18,6 +18,9 @@ const PER_OCTAVE: u32 = 4;
 /// Examples up to this size are made to see what a kind moves; what larger ones move follows from them.
 const SMALL: usize = 1 << 12;
 
+/// Crossings that are told in words.
+const MOST_SAID: usize = 3;
+
 /// What one kind takes at every place.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
@@ -27,10 +30,10 @@ pub struct Panel {
     pub unit: String,
     /// A line per place, the processor's first.
     pub lines: Vec<Line>,
-    /// Where the second place overtakes the first, or falls behind it.
-    pub crossing: Option<u64>,
-    /// Which line is the faster below and above the crossing; equal when there is none.
-    pub faster: (usize, usize),
+    /// Sizes at which the second place overtakes the first, or falls behind it, ascending.
+    pub crossings: Vec<u64>,
+    /// Which line is the faster below the first crossing; the other is above it, and so on.
+    pub first: usize,
 }
 
 /// One place.
@@ -45,33 +48,51 @@ pub struct Line {
 }
 
 impl Panel {
-    /// What the picture says, in words.
+    /// What the picture says, in words, with these for the first two places.
+    pub fn says(&self, names: [&str; 2]) -> String {
+        let faster = |n: usize| names.get((self.first + n) % 2).copied().unwrap_or_default();
+        match self.crossings.as_slice() {
+            [] if self.lines.len() < 2 => format!("only {}", faster(0)),
+            [] => format!("{} at every size", faster(0)),
+            all => {
+                // More than a few are noise between equals.
+                let step = |(i, at): (usize, &u64)| format!(", from {} on {}", count(*at), faster(i + 1));
+                let rest: String = all.iter().enumerate().take(MOST_SAID).map(step).collect();
+                let more = if all.len() > MOST_SAID { ", then by turns" } else { "" };
+                format!("{}{rest}{more}", faster(0))
+            }
+        }
+    }
+
+    /// As [`says`](Self::says), with the places' own names.
     pub fn verdict(&self) -> String {
         let name = |i: usize| self.lines.get(i).map_or("", |l| l.name.as_str());
-        match self.crossing {
-            Some(at) => {
-                let (below, above) = (name(self.faster.0), name(self.faster.1));
-                format!("{below} up to {} {}, above it {above}", count(at), self.unit)
-            }
-            None if self.lines.len() < 2 => format!("only {}", name(0)),
-            None => format!("{} at every size", name(self.faster.0)),
-        }
+        self.says([name(0), name(1)])
     }
 }
 
-/// The size at which `b`, with what has to be moved for it, begins to be faster than `a`, or stops to be; the last one if
-/// there are several. `None` when one of them is faster everywhere between the smallest and the largest size of either.
-pub fn crossover(a: &Curve, b: &Curve, transfers: &dyn Fn(u64) -> f64) -> Option<u64> {
+/// Sizes at which `b`, with what has to be moved for it, begins to be faster than `a`, or stops to be, ascending; from the
+/// smallest to the largest size of either.
+pub fn crossings(a: &Curve, b: &Curve, transfers: &dyn Fn(u64) -> f64) -> Vec<u64> {
     let faster = |units: u64| f64::from(b.at(units)) + transfers(units) < f64::from(a.at(units));
-    let sizes = grid(&[a, b]);
-    let pair = sizes.windows(2).rev().find(|w| matches!(w, [x, y] if faster(*x) != faster(*y)))?;
-    let (mut low, mut high) = (*pair.first()?, *pair.last()?);
-    let above = faster(high);
-    while high - low > 1 {
-        let middle = low + (high - low) / 2;
-        if faster(middle) == above { high = middle } else { low = middle }
-    }
-    Some(high)
+    let meet = |pair: &[u64]| {
+        let (mut low, mut high) = (*pair.first()?, *pair.last()?);
+        let above = faster(high);
+        if faster(low) == above {
+            return None;
+        }
+        while high - low > 1 {
+            let middle = low + (high - low) / 2;
+            if faster(middle) == above { high = middle } else { low = middle }
+        }
+        Some(high)
+    };
+    grid(&[a, b]).windows(2).filter_map(meet).collect()
+}
+
+/// The last of the [`crossings`]: from there on one place is faster for good. `None` when one is faster everywhere.
+pub fn crossover(a: &Curve, b: &Curve, transfers: &dyn Fn(u64) -> f64) -> Option<u64> {
+    crossings(a, b, transfers).pop()
 }
 
 /// Log-spaced sizes from the smallest to the largest of all curves.
@@ -148,26 +169,15 @@ pub fn panel(kind: Kind, models: &[Model]) -> Option<Panel> {
         peak: peak(curve),
     };
     let lines: Vec<Line> = places.iter().map(line).collect();
-    let crossing = match places.as_slice() {
-        [(_, a), (model, b), ..] => crossover(a, b, &|units| transfers(model, laws, units)),
-        _ => None,
+    let crossings = match places.as_slice() {
+        [(_, a), (model, b), ..] => crossings(a, b, &|units| transfers(model, laws, units)),
+        _ => Vec::new(),
     };
-    let fastest = |ends: fn(&Line) -> Option<&(u64, f64)>| {
-        let ns = |l: &Line| ends(l).map_or(f64::MAX, |p| p.1);
-        let pair = lines.iter().take(2).map(ns).enumerate();
-        pair.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i)
-    };
-    let above = fastest(|l| l.points.last());
-    // The last crossing is the one that counts: below it is the other place, whatever happens further down.
-    let below = if crossing.is_some() { 1 - above } else { above };
-    let faster = (below, above);
-    (!lines.is_empty()).then(|| Panel {
-        title: kind.name().to_owned(),
-        unit: kind.unit().to_owned(),
-        lines,
-        crossing,
-        faster,
-    })
+    let start = |l: &Line| l.points.first().map_or(f64::MAX, |p| p.1);
+    let ends = lines.iter().take(2).map(start).enumerate();
+    let first = ends.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i);
+    let (title, unit) = (kind.name().to_owned(), kind.unit().to_owned());
+    (!lines.is_empty()).then_some(Panel { title, unit, lines, crossings, first })
 }
 
 /// The most units per second at any measured size.

@@ -2,7 +2,6 @@
 //! it is, small ones side by side.
 
 use std::{
-    panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
     time::{Duration, Instant},
 };
@@ -13,6 +12,7 @@ use rayon::prelude::*;
 
 use crate::{
     batch::Call,
+    crew::{self, caught},
     model::Lane,
     route::{Decision, Reason},
     router::{Ran, Report, RouteError, Router},
@@ -45,11 +45,13 @@ pub(crate) struct Lot<'a> {
 
 /// Items with more bytes than this gain nothing from being put together: moving them takes longer than a submission.
 const WORTH_PUTTING_TOGETHER: u64 = 8 << 20;
+/// Items with more bytes than this are not made one but recorded together: copying them beside each other, and their
+/// results apart, takes longer than a dispatch of their own in the same submission.
+const WORTH_FUSING: u64 = 64 << 10;
 /// Items with fewer bytes than this run side by side on the processor: several of them stay in its caches.
 const SIDE_BY_SIDE: u64 = 2 << 20;
-/// Work that is worth waking other threads for, and that one of them should have.
-const WORTH_WAKING: Duration = Duration::from_micros(100);
-const WORTH_A_TASK: Duration = Duration::from_micros(30);
+/// Work that is worth waking other threads for.
+const WORTH_WAKING: Duration = Duration::from_micros(300);
 
 /// `n` of what this is the `of`-th part; launches stay, because they are done together.
 pub(crate) fn portion(work: &Work, n: usize, of: usize) -> Work {
@@ -81,6 +83,7 @@ impl<'a> Lot<'a> {
         self.together = first.op.guard().is_none();
         if self.fusible
             && !stays
+            && self.bytes() <= WORTH_FUSING
             && let Ok(Some(Fused { op, .. })) = first.op.fuse(&[first.op.as_ref()])
             && let Ok(work) = Work::of(op.as_ref(), false)
         {
@@ -131,13 +134,6 @@ impl Chunk {
     }
 }
 
-/// What a panic said.
-fn words(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().map(|s| (*s).to_owned());
-    let text = text.or_else(|| panic.downcast_ref::<String>().cloned());
-    format!("panicked: {}", text.as_deref().unwrap_or("no words"))
-}
-
 impl Router {
     /// Each item by itself on the processor.
     pub(crate) fn on_processor(
@@ -150,22 +146,27 @@ impl Router {
     ) -> Chunk {
         let began = Instant::now();
         let decision = one.instead(0, reason);
-        let run = |m: &Member<'_>| (m.index, self.one_on_processor(m.op.as_ref(), &decision, why));
         let mut chunk = Chunk::at(0);
         chunk.results.reserve_exact(members.len());
         let mut rest = members;
-        // Threads that sleep are woken only once it is known that it pays.
         while let Some((first, later)) = rest.split_first() {
-            chunk.results.push(run(first));
+            let run = caught(|| self.at(first.op.as_ref(), 0, false));
+            chunk.results.push((first.index, self.on_this_account(run, &decision, why)));
             rest = later;
             let n = chunk.results.len();
-            if n.is_power_of_two() && lot.bytes() <= SIDE_BY_SIDE && !rest.is_empty() {
-                let each = began.elapsed() / u32::try_from(n).unwrap_or(u32::MAX);
-                if each.saturating_mul(u32::try_from(rest.len()).unwrap_or(u32::MAX)) > WORTH_WAKING {
-                    let share = WORTH_A_TASK.as_nanos() / each.as_nanos().max(1) + 1;
-                    let share = usize::try_from(share).unwrap_or(1);
-                    self.taught(lot, one, each);
-                    chunk.results.par_extend(rest.par_iter().with_min_len(share).map(run));
+            if !n.is_power_of_two() || rest.is_empty() {
+                continue;
+            }
+            let each = began.elapsed() / u32::try_from(n).unwrap_or(u32::MAX);
+            let left = each.saturating_mul(u32::try_from(rest.len()).unwrap_or(u32::MAX));
+            // Threads that sleep are woken only once it is known that it pays.
+            if left > WORTH_WAKING && lot.bytes() <= SIDE_BY_SIDE && lot.one.home == Bytes::ZERO {
+                self.taught(lot, one, each);
+                if let Some(site) = self.sites().first() {
+                    let ops = rest.iter().map(|m| m.op.clone()).collect();
+                    let runs = crew::side_by_side(site, ops, each).into_iter();
+                    let result = |run| self.on_this_account(run, &decision, why);
+                    chunk.results.extend(rest.iter().map(|m| m.index).zip(runs.map(result)));
                     rest = &[];
                 }
             }
@@ -181,15 +182,14 @@ impl Router {
         }
     }
 
-    fn one_on_processor(
+    /// A run on the processor as an item's result.
+    fn on_this_account(
         &self,
-        op: &dyn Op,
+        run: Result<Result<SiteRun, SiteError>, String>,
         decision: &Decision,
         why: Option<&HandedOn>,
     ) -> Result<Ran, RouteError> {
-        let run = catch_unwind(AssertUnwindSafe(|| self.at(op, 0, false)))
-            .map_err(|panic| RouteError::User(words(panic.as_ref())))?;
-        let mut run = run.map_err(|error| self.place_error(error, 0))?;
+        let mut run = run.map_err(RouteError::User)?.map_err(|error| self.place_error(error, 0))?;
         if let Some(HandedOn { error: SiteError::Device { events, .. }, .. }) = why {
             run.events.splice(0..0, events.iter().cloned());
         }
@@ -376,15 +376,14 @@ impl Router {
         let began = Instant::now();
         let run = |(index, call): (usize, Call)| {
             let began = Instant::now();
-            let result = match catch_unwind(AssertUnwindSafe(call)) {
+            let result = match caught(call) {
                 Ok(Ok(outputs)) => {
                     let wall = began.elapsed();
                     let events = Vec::new();
                     let run = SiteRun { outputs, wall, device_time: None, cold: false, pieces: 1, events };
                     Ok(self.ran(run, decision, 0, None))
                 }
-                Ok(Err(error)) => Err(RouteError::User(error)),
-                Err(panic) => Err(RouteError::User(words(panic.as_ref()))),
+                Ok(Err(error)) | Err(error) => Err(RouteError::User(error)),
             };
             (index, result)
         };

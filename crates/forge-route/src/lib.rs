@@ -16,6 +16,7 @@ pub mod calibrate;
 pub mod chart;
 pub mod batch;
 mod chunk;
+mod crew;
 pub mod curve;
 pub mod duty;
 pub mod feedback;

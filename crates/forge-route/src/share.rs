@@ -211,5 +211,5 @@ fn hardware(inventory: &Value) -> Value {
 
 fn keep(value: &Value, fields: &[&str]) -> Map<String, Value> {
     let known = |name: &&str| value.get(*name).map(|v| ((*name).to_owned(), v.clone()));
-    fields.iter().filter_map(|name| known(name)).collect()
+    fields.iter().filter_map(known).collect()
 }

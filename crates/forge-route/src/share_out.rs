@@ -139,6 +139,9 @@ pub(crate) struct Pool {
 /// What is taken in comparison with the cost of beginning: more, smaller portions would be spent on that.
 const WORTH_BEGINNING: f64 = 4.0;
 
+/// Nanoseconds of a portion while another place is tried.
+const BRIEF: f64 = 10e6;
+
 impl Pool {
     pub(crate) fn new(items: usize, offers: &[Offer]) -> Self {
         // A place about which nothing is known is taken for as good as the best, and tried with little.
@@ -184,17 +187,26 @@ impl Pool {
         let mine = self.seats.iter().filter(alive).position(|s| s.place == place);
         let share = mine.and_then(|i| shares.get(i)).copied().unwrap_or(0);
         let seats = self.seats.iter().filter(alive).count();
+        let untried = self.seats.iter().filter(alive).any(|s| s.place != place && !s.known && !s.measured);
         let Some(seat) = self.seats.iter_mut().find(|s| s.place == place && !s.gone) else {
             return Take::Nothing;
         };
-        if share == 0 {
+        // What nothing is known about is tried, whatever its share by a guess would be.
+        let trial = !seat.known && !seat.measured;
+        if share == 0 && !trial {
             return Take::Wait;
         }
         let least = (WORTH_BEGINNING * seat.price.fixed / seat.price.item).ceil() as usize;
-        let trial = if seat.known || seat.measured { usize::MAX } else { left.div_ceil(8 * seats) };
         // Before anything was measured in this run, little: a prediction may be wrong by a factor.
-        let part = share.div_ceil(if seat.measured { 2 } else { 8 });
-        let n = part.max(least).min(share).min(seat.most).min(trial);
+        let part = share.div_ceil(if seat.measured { 2 } else { 8 }).max(least).min(share);
+        let part = if trial { left.div_ceil(8 * seats) } else { part };
+        // As long as nothing is known about another place, it may be far better: little is taken from it.
+        let short =
+            if untried && seat.known { (BRIEF - seat.price.fixed) / seat.price.item } else { f64::MAX };
+        if short < 1.0 {
+            return Take::Wait;
+        }
+        let n = part.min(seat.most).min(short as usize);
         let Some(mut portion) = self.rest.pop_front() else { return Take::Nothing };
         if portion.items.len() > n {
             let middle = portion.items.start + n;
@@ -206,16 +218,17 @@ impl Pool {
         Take::Items(portion)
     }
 
-    /// A place has done its portion, in a time that says something about the next one, or not.
-    pub(crate) fn done(&mut self, place: usize, n: usize, ns: Option<f64>) {
+    /// A place has done its portion; `usual` if the time says something about the next one.
+    pub(crate) fn done(&mut self, place: usize, n: usize, ns: f64, usual: bool) {
         let Some(seat) = self.seats.iter_mut().find(|s| s.place == place) else { return };
         seat.running = None;
-        let Some(ns) = ns else { return };
         let factor = ns / seat.price.of(n).max(CHEAPEST);
-        if factor.is_finite() && factor > 0.0 {
+        // At its best it is not slower than this.
+        if usual || factor < 1.0 {
             // The first measurement is believed, later ones by half: one outlier must not decide.
-            seat.price = seat.price.scaled(if seat.measured { factor.sqrt() } else { factor });
-            seat.measured = true;
+            let factor = if seat.measured { factor.sqrt() } else { factor };
+            seat.price = seat.price.scaled(factor.max(f64::MIN_POSITIVE));
+            seat.measured |= usual;
         }
     }
 
@@ -304,7 +317,7 @@ mod tests {
                     assert!(!std::mem::replace(&mut seen[i], true), "{i} was done twice");
                 }
                 done[place] += portion.items.len();
-                pool.done(place, portion.items.len(), Some(end - began));
+                pool.done(place, portion.items.len(), end - began, true);
             }
         }
     }
@@ -333,6 +346,16 @@ mod tests {
         let real = [price(0.0, 1000.0), price(50.0, 1.0)];
         let (done, end) = play(1_000, &offers(&real.map(Some)), &real, None);
         assert!(done[0] <= 2 && end < 1_300.0, "{done:?} {end}");
+    }
+
+    #[test]
+    fn who_is_known_to_be_slow_lets_the_unknown_try_first() {
+        let real = [price(0.0, 4e9), price(0.0, 1e6)];
+        let (done, end) = play(500, &offers(&[Some(real[0]), None]), &real, None);
+        assert!(done[0] == 0 && end < 501e6, "{done:?} {end}");
+        // Unless nobody else is left.
+        let (done, _) = play(5, &offers(&[Some(real[0]), None]), &real, Some((1, 0.0)));
+        assert_eq!(done, [5, 0]);
     }
 
     #[test]

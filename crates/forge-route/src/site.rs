@@ -115,15 +115,25 @@ pub trait Site: Send + Sync {
 }
 
 /// The processor.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub struct CpuSite {
     /// Threads that an operation may use.
     pub threads: Threads,
+    /// Which processor, where known: a model of another one, or of another number of threads, does not count.
+    pub hardware: Option<String>,
 }
 
 impl Default for CpuSite {
     fn default() -> Self {
-        CpuSite { threads: Threads::all() }
+        CpuSite { threads: Threads::all(), hardware: None }
+    }
+}
+
+impl CpuSite {
+    /// A processor of this name.
+    pub fn named(brand: Option<&str>) -> Self {
+        let threads = Threads::all();
+        CpuSite { threads, hardware: brand.map(|b| format!("{b}, {} threads", threads.0)) }
     }
 }
 
@@ -141,6 +151,10 @@ pub(crate) fn room(size: Bytes) -> Result<Arc<[u8]>, SiteError> {
 impl Site for CpuSite {
     fn name(&self) -> String {
         "cpu".to_owned()
+    }
+
+    fn driver(&self) -> Option<String> {
+        self.hardware.clone()
     }
 
     fn run(&self, op: &dyn Op, _stays: bool) -> Result<SiteRun, SiteError> {

@@ -78,8 +78,7 @@ impl Table {
     fn note<T>(&self, place: usize, portion: Portion, did: &Did<T>) {
         let mut pool = self.lock();
         match &did.failed {
-            None if did.cold => pool.done(place, portion.items.len(), None),
-            None => pool.done(place, portion.items.len(), Some(did.busy.as_nanos() as f64)),
+            None => pool.done(place, portion.items.len(), did.busy.as_nanos() as f64, !did.cold),
             Some((error, from)) => {
                 let items = portion.items.start + from..portion.items.end;
                 pool.failed(place, Portion { items, ..portion }, error.clone());

@@ -5,6 +5,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::print_stdout,
     reason = "a test may fail"
 )]
 
@@ -18,9 +19,15 @@ use std::{
 
 use forge_ops::{Kind, Op, Tuning, Variant, Work, table};
 use forge_route::{
-    CpuSite, Lane, Model, Site,
+    CpuSite, DeviceSite, Lane, Model, Site,
     calibrate::{Options, Step, TOO_NOISY, calibrate, calibrate_all, calibrate_by},
     site::{SiteError, SiteRun, Transfer},
+};
+use forge_runtime::{
+    engine::gpu::GpuOpener,
+    memory::{Budget, BudgetOrigin, StackSettings},
+    runner::{Runner, RunnerSettings},
+    units::Bytes,
 };
 
 /// A place that follows laws, and a clock that only it moves.
@@ -309,4 +316,56 @@ fn progress_names_every_step() {
     for step in ["opening", "launch", "transfer", "tuning", "kind", "ends"] {
         assert!(steps.contains(&step), "{step}: {steps:?}");
     }
+}
+
+/// The machine's adapter; `None`, and said, where there is none.
+fn adapter() -> Option<DeviceSite> {
+    let budget = Budget { bytes: Bytes::mib(512), origin: BudgetOrigin::User };
+    let settings = RunnerSettings::new(StackSettings::new(budget));
+    let runner = Arc::new(Runner::new(Box::new(GpuOpener::default()), settings));
+    match runner.warm() {
+        Ok(caps) => Some(DeviceSite::new(caps.name, None, runner)),
+        Err(error) => {
+            println!("skipped: no device can be opened here: {error}");
+            None
+        }
+    }
+}
+
+#[test]
+fn the_device_here_is_calibrated_within_a_micro_budget() {
+    let Some(site) = adapter() else { return };
+    let began = Instant::now();
+    let model = calibrate(&site, &Options::micro(), &mut |_| {}).unwrap();
+    let took = began.elapsed();
+    println!("{took:?}: {} kinds, spread {:?}", model.kinds().count(), model.spread);
+    // Half of that is the budget; the rest is what a first kernel may take to compile on a busy machine.
+    assert!(took < Duration::from_millis(150 + 500), "{took:?}");
+    assert!(model.launch_ns > 0.0 && model.up.is_some() && model.down.is_some(), "{model:?}");
+}
+
+#[test]
+fn every_kind_that_is_asked_for_gets_a_curve_on_the_device_here() {
+    let Some(site) = adapter() else { return };
+    let options = Options {
+        budget: Duration::from_secs(4),
+        kinds: Some(vec![Kind::Xor, Kind::Uniform, Kind::Matmul]),
+        points: 3,
+        part: (0.0, 0.5),
+        ..Options::quick()
+    };
+    let model = calibrate(&site, &options, &mut |_| {}).unwrap();
+    for kind in [Kind::Xor, Kind::Uniform, Kind::Matmul] {
+        let curve = model.curve(kind).unwrap_or_else(|| panic!("{kind:?} has no curve"));
+        assert!(curve.points().len() >= 2, "{kind:?}: {:?}", curve.points());
+    }
+    let op = (table::row(Kind::Xor).unwrap().example)(&[10_000]).unwrap();
+    let work = Work::of(op.as_ref(), false).unwrap();
+    site.run(op.as_ref(), false).unwrap();
+    let mut times: Vec<f64> =
+        (0..15).map(|_| site.run(op.as_ref(), false).unwrap().wall.as_nanos() as f64).collect();
+    times.sort_by(f64::total_cmp);
+    let factor = f64::from(model.predict(Lane::of(Kind::Xor), &work).0) / times[7];
+    println!("predicted {factor:.2} times of what it took");
+    assert!((0.1..10.0).contains(&factor), "{factor}");
 }

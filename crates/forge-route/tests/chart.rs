@@ -10,7 +10,7 @@
 use forge_ops::Kind;
 use forge_route::{
     Model,
-    chart::{Line, Panel, crossover, panel, panels, svg, terminal},
+    chart::{Line, Panel, crossings, crossover, panel, panels, svg, terminal},
     curve::{Curve, Point},
 };
 
@@ -58,6 +58,23 @@ fn crossings_are_where_the_laws_say() {
 }
 
 #[test]
+fn places_that_overtake_each_other_twice_are_told_so() {
+    let one = curve(&[(1 << 8, 1e3), (1 << 16, 1e5), (1 << 24, 1e6)]);
+    let two = curve(&[(1 << 8, 1e4), (1 << 16, 2e4), (1 << 24, 1e8)]);
+    let all = crossings(&one, &two, &|_| 0.0);
+    assert!(all.len() == 2 && all[0] < 1 << 16 && all[1] > 1 << 16, "{all:?}");
+    assert_eq!(crossover(&one, &two, &|_| 0.0), Some(all[1]));
+    let (mut a, mut b) = (Model::named("a"), Model::named("b"));
+    a.set(Kind::Xor, one);
+    b.set(Kind::Xor, two);
+    let said = panel(Kind::Xor, &[a, b]).unwrap().says(["this", "that"]);
+    assert!(
+        said.starts_with("this, from ") && said.contains(" on that, from ") && said.ends_with(" on this"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_panel_has_a_line_per_place_with_its_transfers() {
     let all = panels(&models());
     assert_eq!(all.iter().map(|p| p.title.as_str()).collect::<Vec<_>>(), ["xor", "matmul"]);
@@ -69,11 +86,11 @@ fn a_panel_has_a_line_per_place_with_its_transfers() {
         (last.1 / (1e5 + 16_777_216.0 * 0.1 + 2.0 * 16_777_216.0 * 0.0931) - 1.0).abs() < 0.05,
         "{last:?}"
     );
-    let at = xor.crossing.unwrap();
+    let at = xor.crossings[0];
     assert!((110_000..180_000).contains(&at), "{at}");
-    assert_eq!(xor.faster, (0, 1));
-    assert!(xor.verdict().starts_with("cpu up to 1") && xor.verdict().contains("card"), "{}", xor.verdict());
-    assert_eq!((all[1].crossing, all[1].verdict().as_str()), (None, "cpu at every size"));
+    assert_eq!((xor.first, xor.crossings.len()), (0, 1));
+    assert!(xor.verdict().starts_with("cpu, from 1") && xor.verdict().contains("card"), "{}", xor.verdict());
+    assert_eq!((all[1].crossings.len(), all[1].verdict().as_str()), (0, "cpu at every size"));
     assert!((xor.lines[0].peak / 1e9 - 1.0).abs() < 0.01);
     assert!(panel(Kind::Sort, &models()).is_none());
     assert_eq!(panel(Kind::Xor, &models()[..1]).unwrap().verdict(), "only cpu");
@@ -93,7 +110,7 @@ fn the_terminal_shows_both_lines_and_the_crossing() {
         assert!(text.lines().any(|l| l.contains(':') && l.contains('|')), "the crossing is marked:\n{text}");
         assert!(!text.contains('\u{1b}') && text.lines().all(|l| !l.ends_with(' ')), "{text}");
     }
-    let at = forge_route::chart::count(xor.crossing.unwrap());
+    let at = forge_route::chart::count(xor.crossings[0]);
     assert_eq!(terminal(&xor, 80, false).matches(&at).count(), 2, "in the heading and below the axis");
     assert!(terminal(&xor, 80, true).contains("\u{1b}[36mo"));
     let plain =
@@ -118,7 +135,7 @@ fn odd_panels_do_not_break_a_chart() {
         vec![line(vec![(1, f64::NAN), (2, f64::INFINITY)])],
         vec![line(vec![(1, 3.0), (1 << 40, 3.0)]), line(vec![])],
     ] {
-        let odd = Panel { title: "t".into(), unit: "u".into(), lines, crossing: Some(3), faster: (0, 1) };
+        let odd = Panel { title: "t".into(), unit: "u".into(), lines, crossings: vec![3], first: 0 };
         for width in [0, 1, 39, 40, 41, 99] {
             assert!(terminal(&odd, width, false).starts_with("t: "));
         }
@@ -135,7 +152,7 @@ fn the_drawing_is_whole_and_says_what_it_shows() {
         "role=\"img\"",
         "prefers-color-scheme:dark",
         "card &lt;&amp;&quot;&gt; 9",
-        "xor: cpu up to",
+        "xor: cpu, from",
     ] {
         assert!(text.contains(part), "{part}:\n{text}");
     }

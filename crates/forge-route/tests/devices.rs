@@ -326,8 +326,13 @@ fn logical_devices_of_one_adapter_give_the_bits_of_one() {
     let cpu = || Slow::new(Arc::new(CpuSite::default()), "cpu", MS * 4000) as Arc<dyn Site>;
     let alone = Router::new(vec![cpu(), gpu("a")], Vec::new(), settings());
     let pair = Router::new(vec![cpu(), gpu("a"), gpu("b")], Vec::new(), settings());
-    let slow = Model { byte_ns: Some(1e6), flop_ns: Some(1e6), ..Model::named("cpu") };
-    let fast = |name: &str| Model { byte_ns: Some(1.0), flop_ns: Some(0.01), ..Model::named(name) };
+    let roofline = |name: &str, byte: f64, flop: f64| {
+        let mut model = Model::named(name);
+        (model.byte_ns, model.flop_ns) = (Some(byte), Some(flop));
+        model
+    };
+    let slow = roofline("cpu", 1e6, 1e6);
+    let fast = |name: &str| roofline(name, 1.0, 0.01);
     pair.set_models(vec![slow.clone(), fast("a"), fast("b")]);
     alone.set_models(vec![slow, fast("a")]);
     let floats = |n: usize, step: usize| -> Vec<f32> {

@@ -46,7 +46,7 @@ pub(crate) struct Inner {
     pub(crate) router: Arc<Lazy<Router>>,
     pub(crate) calibration: Lazy<()>,
     switches: Vec<Switch>,
-    safe_mode: bool,
+    pub(crate) safe_mode: bool,
     rules: Rules,
     /// Runners of devices that were asked for by position, beside the chosen one.
     others: Mutex<Vec<(usize, Arc<Runner>)>>,

@@ -2,15 +2,17 @@
 //! a short measurement where nothing is known.
 
 use std::{
+    error::Error,
+    hash::{DefaultHasher, Hash as _, Hasher as _},
     path::{Path, PathBuf},
     sync::Arc,
     time::{Duration, Instant},
 };
 
 use forge_detect::{Inventory, model::Gpu};
-use forge_ops::Op;
+use forge_ops::{Custom, Op};
 use forge_route::{
-    CpuSite, DeviceSite, Model, Ran, Router, RouterSettings, Site, Wish,
+    CpuSite, DeviceSite, Model, Ran, RouteError, Router, RouterSettings, Site, Wish,
     batch::{BatchOptions, BatchRun, Item},
     calibrate,
     route::MOST_PLACES,
@@ -28,6 +30,9 @@ use crate::{
 
 /// The most that measuring unknown places may take at the first use, all of them together.
 const FIRST_USE: Duration = Duration::from_millis(150);
+
+/// The most that measuring a custom operation may take on one place.
+const CUSTOM: Duration = Duration::from_secs(2);
 
 /// What the settings say about routing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -65,7 +70,8 @@ pub(crate) fn router(
     file: Option<&Path>,
 ) -> Router {
     let order = if rules.route.cpu_only { Vec::new() } else { rules.devices.routable(inventory) };
-    let mut sites: Vec<Arc<dyn Site>> = vec![Arc::new(CpuSite::default())];
+    let brand = inventory.cpu.as_ref().and_then(|c| c.brand.as_deref());
+    let mut sites: Vec<Arc<dyn Site>> = vec![Arc::new(CpuSite::named(brand))];
     let chosen = rules.devices.order(inventory).first().copied();
     for index in order.into_iter().take(MOST_PLACES - 1) {
         let Some(gpu) = inventory.gpus.get(index) else { continue };
@@ -186,6 +192,73 @@ impl Forge {
     /// Where calibrations are kept.
     pub fn calibration_file(&self) -> PathBuf {
         self.inner.places.data_dir.join("calibration.json")
+    }
+
+    /// An operation of your own: a function for the processor over bytes, and a kernel that computes the same. It is routed
+    /// like any other; [`Forge::calibrate_custom`] gives it curves of its own. See [`Custom`] for bindings and names.
+    ///
+    /// ```
+    /// use gpuforge::{Forge, tensor};
+    ///
+    /// let forge = Forge::new();
+    /// let a = tensor(&[1f32, 2.0, 3.0], &[3])?;
+    /// let double = forge
+    ///     .custom(
+    ///         |inputs, outputs, _params| {
+    ///             for (b, a) in outputs[0].chunks_exact_mut(4).zip(inputs[0].chunks_exact(4)) {
+    ///                 b.copy_from_slice(&(2.0 * f32::from_le_bytes(a.try_into()?)).to_le_bytes());
+    ///             }
+    ///             Ok(())
+    ///         },
+    ///         "@group(0) @binding(1) var<storage, read> a: array<f32>;
+    ///          @group(0) @binding(2) var<storage, read_write> b: array<f32>;
+    ///          @compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    ///              if (id.x < arrayLength(&a)) { b[id.x] = 2.0 * a[id.x]; }
+    ///          }",
+    ///     )
+    ///     .reads(&[&a])
+    ///     .writes_like_input();
+    /// assert_eq!(forge.run(double)?.to_vec::<f32>()?, [2.0, 4.0, 6.0]);
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    pub fn custom(
+        &self,
+        cpu: impl Fn(&[&[u8]], &mut [&mut [u8]], &[u32]) -> Result<(), Box<dyn Error + Send + Sync>>
+        + Send
+        + Sync
+        + 'static,
+        wgsl: &str,
+    ) -> Custom {
+        let mut hash = DefaultHasher::new();
+        wgsl.hash(&mut hash);
+        Custom::new(&format!("custom-{:016x}", hash.finish())).wgsl(wgsl).processor(cpu)
+    }
+
+    /// Measures an operation of your own at some sizes (ascending) on every place, so that it is routed by its own curves
+    /// from now on; they are kept with the calibration.
+    pub fn calibrate_custom(
+        &self,
+        make: impl Fn(usize) -> Custom,
+        sizes: &[usize],
+    ) -> Result<(), ForgeError> {
+        let router = self.routed(Wish::Fastest)?;
+        let Some(smallest) = sizes.first().map(|n| make(*n)) else { return Ok(()) };
+        let options = calibrate::Options { budget: CUSTOM, ..calibrate::Options::quick() };
+        let mut models = router.models().as_ref().clone();
+        let op = |n: usize| Ok(Arc::new(make(n)) as Arc<dyn Op>);
+        for (site, model) in router.sites().iter().zip(models.iter_mut()) {
+            let curve = calibrate::curve(site.as_ref(), model, &op, sizes, &options);
+            let failed = |error| RouteError::Place { place: site.name(), error };
+            model.custom.retain(|(name, _)| name != smallest.name());
+            model.custom.extend(curve.map_err(failed)?.map(|c| (smallest.name().to_owned(), c)));
+        }
+        if !self.inner.safe_mode {
+            // Where it cannot be kept, it holds for this process.
+            let _ = store::save(&self.calibration_file(), &models);
+        }
+        router.lane(&smallest);
+        router.set_models(models);
+        Ok(())
     }
 
     /// The router, with something known about every place; a place that was asked for need not be known.

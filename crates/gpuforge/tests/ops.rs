@@ -1,5 +1,11 @@
 //! Operations through the facade: routed, measured at first use, kept for the next process, and never without an answer.
-#![allow(clippy::unwrap_used, clippy::expect_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may fail"
+)]
 
 use std::{collections::HashMap, time::Instant};
 
@@ -142,4 +148,69 @@ fn making_a_runtime_and_asking_for_a_route_opens_nothing() {
     let began = Instant::now();
     drop(Forge::new());
     assert!(began.elapsed().as_millis() < 50, "even in a debug build");
+}
+
+const SCALE: &str = "
+struct Params { v: array<vec4<u32>, 4> }
+@group(0) @binding(0) var<uniform> p: Params;
+@group(0) @binding(1) var<storage, read> a: array<f32>;
+@group(0) @binding(2) var<storage, read_write> b: array<f32>;
+@compute @workgroup_size(64) fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if (id.x >= arrayLength(&a)) { return; }
+    var x = a[id.x];
+    for (var i = 0u; i < p.v[0].x; i++) { x = x + 1.0; }
+    b[id.x] = x;
+}";
+
+/// Adds 1 so many times.
+fn count(forge: &Forge, n: usize, times: u32) -> ops::Custom {
+    let a = tensor(&vec![0.5f32; n], &[n]).unwrap();
+    let cpu = |inputs: &[&[u8]], outputs: &mut [&mut [u8]], params: &[u32]| {
+        for (b, a) in outputs[0].chunks_exact_mut(4).zip(inputs[0].chunks_exact(4)) {
+            let x = f32::from_le_bytes(a.try_into()?) + params[0] as f32;
+            b.copy_from_slice(&x.to_le_bytes());
+        }
+        Ok(())
+    };
+    forge.custom(cpu, SCALE).reads(&[&a]).writes_like_input().params(&[times])
+}
+
+#[test]
+fn a_kernel_of_ones_own_is_routed_and_calibrated() {
+    let world = World::new();
+    let forge = world.forge(&[], &[]);
+    forge.calibrate_custom(|n| count(&forge, n, 10), &[64, 1024, 16_384]).unwrap();
+    let router = forge.router().unwrap();
+    let op = count(&forge, 1000, 10);
+    let work = gpuforge::route::Work::of(&op, false).unwrap();
+    let decision = router.decide(&work, router.lane(&op), Wish::Fastest).unwrap();
+    assert!(decision.calibrated, "{decision:?}");
+    for place in 0..router.sites().len() {
+        let ran = forge.run_with(&op, Options { wish: Wish::Only(place), stays: false }).unwrap();
+        assert_eq!(ran.to_vec::<f32>().unwrap(), vec![10.5; 1000], "at {}", ran.report().place);
+        assert!(ran.report().fallback.is_none(), "{:?}", ran.report());
+    }
+}
+
+#[test]
+fn a_loop_that_a_device_would_cut_short_is_done_by_the_processor() {
+    let forge = World::new().forge(&[], &[]);
+    for place in 1..forge.router().unwrap().sites().len() {
+        let ran = forge
+            .run_with(&count(&forge, 8, 70_000), Options { wish: Wish::Only(place), stays: false })
+            .unwrap();
+        assert_eq!(ran.to_vec::<f32>().unwrap(), vec![70_000.5; 8]);
+    }
+}
+
+#[test]
+fn a_kernel_that_does_not_compile_says_where() {
+    let forge = World::new().forge(&[], &[]);
+    let a = tensor(&[1f32], &[1]).unwrap();
+    let broken = forge
+        .custom(|_, _, _| Ok(()), "@compute @workgroup_size(64) fn main( { }")
+        .reads(&[&a])
+        .writes_like_input();
+    let error = forge.run(broken).unwrap_err().to_string();
+    assert!(error.contains("1:") && error.contains('^'), "{error}");
 }

@@ -1,6 +1,6 @@
 //! `gpuforge calibrate`: measures every place, keeps the models, and shows where one overtakes the other.
 
-use std::{fmt::Write as _, io::IsTerminal as _, path::Path, time::Instant};
+use std::{fmt::Write as _, path::Path, time::Instant};
 
 use anyhow::{Context as _, Result};
 use gpuforge::{
@@ -8,7 +8,7 @@ use gpuforge::{
     route::{
         Model,
         calibrate::{self, Options, Step, TOO_NOISY, calibrate_all},
-        chart::{self, Panel, count, panels, rate, time},
+        chart::{self, Panel, panels, rate, time},
         store,
     },
     settings::{Key, Place},
@@ -52,10 +52,9 @@ pub(crate) fn run(args: &Calibrate, context: &Context) -> Result<()> {
     }
     let mut out = summary(&outcome);
     if args.show {
-        let colour = std::io::stdout().is_terminal();
         for panel in &panels {
             out.push('\n');
-            out.push_str(&chart::terminal(panel, width(), colour));
+            out.push_str(&chart::terminal(panel, width(), true));
         }
     } else {
         out.push_str(&table(&panels));
@@ -142,14 +141,7 @@ fn table(panels: &[Panel]) -> String {
     let mut out = format!("{HEAD}{:<13} {:>11} {:>11}  faster{HEAD:#}\n", "Operation", "cpu", "device");
     for panel in panels {
         let peak = |i: usize| panel.lines.get(i).map_or("-".to_owned(), |l| rate(l.peak));
-        let word = |i: usize| if i == 0 { "cpu" } else { "device" };
-        let faster = match panel.crossing {
-            Some(at) => {
-                let (below, above) = (word(panel.faster.0), word(panel.faster.1));
-                format!("{below}, from {} {} on {above}", count(at), panel.unit)
-            }
-            None => format!("{} always", word(panel.faster.0)),
-        };
+        let faster = panel.says(["cpu", "device"]);
         let _ = writeln!(out, "{:<13} {:>11} {:>11}  {faster}", panel.title, peak(0), peak(1));
     }
     out
@@ -163,12 +155,11 @@ fn as_json(outcome: &Outcome, panels: &[Panel], file: &Path) -> Value {
         })
     };
     let kind = |p: &Panel| {
-        let name = |i: usize| p.lines.get(i).map(|l| &l.name);
         let peaks: Vec<Value> =
             p.lines.iter().map(|l| json!({"place": l.name, "units_per_s": l.peak})).collect();
         json!({
-            "kind": p.title, "unit": p.unit, "crossover": p.crossing, "faster_below": name(p.faster.0),
-            "faster_above": name(p.faster.1), "peak": peaks,
+            "kind": p.title, "unit": p.unit, "crossover": p.crossings.last(), "crossovers": p.crossings,
+            "faster_below_all": p.lines.get(p.first).map(|l| &l.name), "peak": peaks,
         })
     };
     let failed = |(place, error): &(String, String)| json!({"place": place, "error": error});

@@ -18,6 +18,7 @@ use gpuforge::{
     runtime::units::Bytes,
     settings::Settings,
 };
+use serde::Serialize;
 use serde_json::{Map, Value, json};
 
 use super::probe;
@@ -167,6 +168,18 @@ fn asked(device: Option<&str>, names: &[String]) -> Result<Wish> {
     })
 }
 
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Answer<'a> {
+    device: String,
+    reason: String,
+    predicted_ms: Map<String, Value>,
+    calibrated: bool,
+    op: &'static str,
+    sizes: &'a [usize],
+    work: &'a Work,
+}
+
 fn print(args: &Route, work: &Work, router: &Router, decision: &Decision, context: &Context) -> Result<()> {
     let names = names(router);
     let device = names.get(decision.place).cloned().unwrap_or_default();
@@ -178,10 +191,15 @@ fn print(args: &Route, work: &Work, router: &Router, decision: &Decision, contex
     if context.out.json {
         let ms: Map<String, Value> =
             predicted.iter().map(|(n, ns)| ((*n).clone(), json!(ns / 1e6))).collect();
-        return context.out.json(&json!({
-            "device": device, "reason": decision.reason.to_string(), "predicted_ms": ms,
-            "calibrated": decision.calibrated, "op": args.op, "sizes": args.sizes, "work": work,
-        }));
+        return context.out.json(&Answer {
+            device,
+            reason: decision.reason.to_string(),
+            predicted_ms: ms,
+            calibrated: decision.calibrated,
+            op: work.kind.name(),
+            sizes: &args.sizes,
+            work,
+        });
     }
     let sizes: Vec<String> = args.sizes.iter().map(usize::to_string).collect();
     let mut out = format!("{HEAD}{} {}: {device}{HEAD:#}\n", args.op, sizes.join(" "));

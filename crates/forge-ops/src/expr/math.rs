@@ -7,6 +7,9 @@
 /// Adding it rounds to a whole number, which then stands in the low bits.
 const ROUND: f32 = 12_582_912.0;
 const ROUND64: f64 = 6_755_399_441_055_744.0;
+/// The first 9 bits of ln 2, so that its products with exponents are exact, and the rest.
+const LN_2: f32 = 355.0 / 512.0;
+const LN_2_REST: f32 = -2.121_944_4e-4;
 /// The first 33 bits of pi/2, so that its products with whole numbers below 2^20 are exact, and the rest (as in fdlibm).
 const HALF_PI: f64 = 1.570_796_326_734_125_6;
 const HALF_PI_REST: f64 = 6.077_100_506_506_192e-11;
@@ -27,13 +30,13 @@ pub(super) fn exp(x: f32) -> f32 {
     let rounded = x * std::f32::consts::LOG2_E + ROUND;
     let n = (rounded.to_bits() as i32).wrapping_sub(ROUND.to_bits() as i32);
     let whole = rounded - ROUND;
-    let r = x - whole * 0.693_359_375 - whole * -2.121_944_4e-4;
+    let r = x - whole * LN_2 - whole * LN_2_REST;
     let p = 1.987_569_1e-4;
     let p = p * r + 1.398_2e-3;
     let p = p * r + 8.333_452e-3;
     let p = p * r + 4.166_579_6e-2;
     let p = p * r + 1.666_666_5e-1;
-    let p = p * r + 5.000_000_1e-1;
+    let p = p * r + 0.5;
     let y = p * (r * r) + r + 1.0;
     // In two halves: the whole power may be out of range where the result is not.
     let half = n >> 1;
@@ -58,8 +61,8 @@ pub(super) fn ln(x: f32) -> f32 {
     let p = p * f + 2.000_071_5e-1;
     let p = p * f - 2.499_999_4e-1;
     let p = p * f + 3.333_333e-1;
-    let y = p * f * z + e * -2.121_944_4e-4 - 0.5 * z;
-    let y = f + y + e * 0.693_359_375;
+    let y = p * f * z + e * LN_2_REST - 0.5 * z;
+    let y = f + y + e * LN_2;
     let y = if x == f32::INFINITY { x } else { y };
     let y = if x == 0.0 { f32::NEG_INFINITY } else { y };
     if x >= 0.0 { y } else { f32::NAN }
@@ -97,10 +100,10 @@ pub(super) fn cos(x: f32) -> f32 {
 pub(super) fn tanh(x: f32) -> f32 {
     let z = x * x;
     let p = -5.704_988_7e-3;
-    let p = p * z + 2.063_908_9e-2;
+    let p = p * z + 2.063_909e-2;
     let p = p * z - 5.373_971_6e-2;
     let p = p * z + 1.333_144_2e-1;
-    let p = p * z - 3.333_328_2e-1;
+    let p = p * z - 3.333_328e-1;
     let near = p * z * x + x;
     let t = exp(-2.0 * x.abs());
     let far = ((1.0 - t) / (1.0 + t)).copysign(x);

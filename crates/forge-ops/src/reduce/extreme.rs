@@ -33,40 +33,68 @@ pub(crate) fn value([key, _]: Pair, least: bool) -> u32 {
 
 /// The greatest key of at most a block; −0 is below +0.
 pub(crate) fn value_key(x: &[f32], least: bool) -> u32 {
-    if least { greatest(x, |x| !signed(x)) } else { greatest(x, signed) }
+    if least { widest::<true, false>(x) } else { widest::<false, false>(x) }
 }
 
-/// The greatest key of at most a block, and the first index that has it; −0 is +0.
-pub(super) fn first(x: &[f32], least: bool, start: u32) -> Pair {
-    let zero = |x: f32| x + 0.0;
-    let best = if least { greatest(x, |x| !signed(zero(x))) } else { greatest(x, |x| signed(zero(x))) };
-    let at = x.iter().position(|x| key(zero(*x).to_bits(), least) == best).unwrap_or(0);
-    [best, start.wrapping_add(u32::try_from(at).unwrap_or(0))]
-}
-
-/// In the order of the floats, as a signed integer: one operation less than [`key`], and what processors compare best.
+/// The greatest key of a few: [`value_key`] without the lanes.
 #[inline(always)]
-fn signed(x: f32) -> i32 {
-    let bits = x.to_bits().cast_signed();
-    bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed()
+pub(crate) fn run_key(x: &[f32]) -> u32 {
+    let one = |x: &f32| if x.is_nan() { i32::MAX } else { signed::<false, false>(*x) };
+    x.iter().map(one).fold(i32::MIN, i32::max).cast_unsigned() ^ (1 << 31)
 }
 
-#[inline(always)]
-fn greatest(x: &[f32], order: impl Fn(f32) -> i32) -> u32 {
-    let (mut lanes, mut nans) = ([i32::MIN; LANES], [false; LANES]);
-    let mut take = |x: &[f32]| {
-        for ((lane, nan), x) in lanes.iter_mut().zip(&mut nans).zip(x) {
-            *lane = (*lane).max(order(*x));
-            *nan |= x.is_nan();
+/// The greatest key of at most a block; −0 is +0.
+pub(super) fn index_key(x: &[f32], least: bool) -> u32 {
+    if least { widest::<true, true>(x) } else { widest::<false, true>(x) }
+}
+
+/// Where a key of [`index_key`] is first.
+pub(super) fn first(x: &[f32], least: bool, best: u32) -> usize {
+    x.iter().position(|x| key((x + 0.0).to_bits(), least) == best).unwrap_or(0)
+}
+
+/// With vectors as wide as the processor has.
+fn widest<const LEAST: bool, const ZEROS: bool>(x: &[f32]) -> u32 {
+    #[cfg(target_arch = "x86_64")]
+    if is_x86_feature_detected!("avx2") {
+        #[target_feature(enable = "avx2")]
+        fn wide<const LEAST: bool, const ZEROS: bool>(x: &[f32]) -> u32 {
+            greatest::<LEAST, ZEROS>(x)
         }
-    };
+        #[allow(unsafe_code, reason = "SSE2 has no greater of two integers: 4 times faster")]
+        // SAFETY: the processor was just asked for it.
+        return unsafe { wide::<LEAST, ZEROS>(x) };
+    }
+    greatest::<LEAST, ZEROS>(x)
+}
+
+#[inline(always)]
+fn greatest<const LEAST: bool, const ZEROS: bool>(x: &[f32]) -> u32 {
+    let (mut lanes, mut nans) = ([i32::MIN; LANES], [0u32; LANES]);
     let (chunks, rest) = x.as_chunks::<LANES>();
-    chunks.iter().for_each(|c| take(c));
-    take(rest);
-    if nans.contains(&true) {
+    for chunk in chunks {
+        for ((lane, nan), x) in lanes.iter_mut().zip(&mut nans).zip(chunk) {
+            *lane = (*lane).max(signed::<LEAST, ZEROS>(*x));
+            *nan |= u32::from(x.is_nan());
+        }
+    }
+    for ((lane, nan), x) in lanes.iter_mut().zip(&mut nans).zip(rest) {
+        *lane = (*lane).max(signed::<LEAST, ZEROS>(*x));
+        *nan |= u32::from(x.is_nan());
+    }
+    if nans.iter().any(|n| *n != 0) {
         return NAN_KEY;
     }
     lanes.iter().max().map_or(0, |k| k.cast_unsigned() ^ (1 << 31))
+}
+
+/// In the order of the floats, as a signed integer: a step less than [`key`], and what processors compare best.
+#[inline(always)]
+fn signed<const LEAST: bool, const ZEROS: bool>(x: f32) -> i32 {
+    // Adding zero makes +0 of -0.
+    let bits = if ZEROS { x + 0.0 } else { x }.to_bits().cast_signed();
+    let up = bits ^ ((bits >> 31).cast_unsigned() >> 1).cast_signed();
+    if LEAST { !up } else { up }
 }
 
 /// The greatest of some, the first of equals.

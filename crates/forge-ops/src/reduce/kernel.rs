@@ -89,7 +89,9 @@ fn twin(what: What, first: bool, call: &mut Call<'_>) -> Result<(), TwinError> {
         let (row, start) = (block / blocks, block % blocks * BLOCK);
         let range = row * left + start..row * left + (start + BLOCK).min(left);
         let pair = if first {
-            what.block(elements.get(range).unwrap_or_default(), start as u32)
+            let x = elements.get(range).unwrap_or_default();
+            let [known, at] = what.exact(what.rough(x, 0), x);
+            [known, if what.is_index() { at + start as u32 } else { at }]
         } else {
             what.merge(pairs.get(range).unwrap_or_default())
         };

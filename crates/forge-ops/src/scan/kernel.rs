@@ -21,6 +21,8 @@ pub(super) enum Pass {
     Elements,
     /// Every element of rows of one tile.
     ShortRows,
+    /// Every element of rows of one stretch, an invocation for each.
+    TinyRows,
 }
 
 pub(super) fn kernel(what: What, pass: Pass, staged: bool) -> Arc<Kernel> {
@@ -39,6 +41,7 @@ pub(super) fn kernel(what: What, pass: Pass, staged: bool) -> Arc<Kernel> {
         Pass::Offsets => "offsets",
         Pass::Elements => "elements",
         Pass::ShortRows => "short_rows",
+        Pass::TinyRows => "tiny_rows",
     };
     let mut bindings = vec![Access::Read, Access::Read, Access::Write];
     if matches!(what, What::Affine { .. }) {
@@ -103,7 +106,7 @@ fn twin<S: State>(
                 }
             }
         }
-        Pass::Elements | Pass::ShortRows => {
+        Pass::Elements | Pass::ShortRows | Pass::TinyRows => {
             for tile in 0..rows * tiles {
                 let mut walk = Walk::new(if pass == Pass::Elements { state(tile) } else { first });
                 done.extend(range(tile).map(|i| walk.push(item(i)).shown()));

@@ -38,8 +38,8 @@ pub(super) struct Bench<'a> {
     clock: &'a dyn Fn() -> Duration,
     end: Duration,
     launch_ns: f64,
-    /// The longest run so far in which something was compiled: what the first run of a kind may take.
-    coldest_ns: f64,
+    /// Runs in which something was compiled, the last ones counting most: what the first run of a kind will take.
+    cold_ns: f64,
     /// How far repetitions lay apart, per point.
     pub(super) spreads: Vec<f64>,
 }
@@ -51,7 +51,7 @@ fn ns(time: Duration) -> f64 {
 impl<'a> Bench<'a> {
     pub(super) fn new(site: &'a dyn Site, options: &'a Options, clock: &'a dyn Fn() -> Duration) -> Self {
         let end = clock() + options.budget;
-        Bench { site, options, clock, end, launch_ns: 0.0, coldest_ns: 0.0, spreads: Vec::new() }
+        Bench { site, options, clock, end, launch_ns: 0.0, cold_ns: 0.0, spreads: Vec::new() }
     }
 
     fn left(&self, end: Duration) -> Duration {
@@ -132,18 +132,21 @@ impl<'a> Bench<'a> {
         let mut climb = Climb::default();
         for (i, size) in sizes.iter().enumerate() {
             told(Step::Kind(kind, *size));
+            // One point is worth more than anything else: without it nothing is known of this kind. Later kinds share what
+            // then remains.
+            let limit = if measured.is_empty() { self.end } else { end };
             let least = |run: f64| plan::least(run, self.options.repeat.0);
-            let Some((op, work)) = self.next(&mut climb, make, *size, end, &least)? else {
+            let Some((op, work)) = self.next(&mut climb, make, *size, limit, &least) else {
                 told(Step::Ends(kind, *size, climb.why));
                 break;
             };
             let size_end = if i + 1 == sizes.len() { end } else { self.until(end, SIZE) };
-            let Some(warm) = self.warm(op.as_ref(), end)? else {
+            let Some(warm) = self.warm(op.as_ref(), limit)? else {
                 told(Step::Ends(kind, *size, "no time is left after compiling"));
                 break;
             };
             climb.last = Some((work.effort.units, warm));
-            let Some(total) = self.repeat(op.as_ref(), warm, size_end, end)? else { continue };
+            let Some(total) = self.repeat(op.as_ref(), warm, size_end, limit)? else { continue };
             climb.last = Some((work.effort.units, total));
             measured.push(Measured { effort: work.effort, ns: plan::without(total, moved_ns(model, &work)) });
         }
@@ -158,22 +161,27 @@ impl<'a> Bench<'a> {
         size: usize,
         end: Duration,
         runs: &dyn Fn(f64) -> usize,
-    ) -> Result<Option<(Arc<dyn Op>, Work)>, SiteError> {
+    ) -> Option<(Arc<dyn Op>, Work)> {
         climb.why = "it would not fit into the time";
         if !plan::fits(plan::build(&climb.built, size), 1, self.left(end)) {
-            return Ok(None);
+            return None;
         }
         let began = (self.clock)();
         let made = make(size).and_then(|op| Work::of(op.as_ref(), false).map(|work| (op, work)));
         let Ok((op, work)) = made else {
             climb.why = "it cannot be done at this size";
-            return Ok(None);
+            return None;
         };
         climb.built.push((size, ns((self.clock)().saturating_sub(began))));
-        let run = climb.last.map_or(self.coldest_ns.max(self.launch_ns), |last| {
-            plan::grow(last, self.launch_ns, work.effort.units)
-        });
-        Ok(plan::fits(run, runs(run) + 1, self.left(end)).then_some((op, work)))
+        let fits = match climb.last {
+            Some(last) => {
+                let run = plan::grow(last, self.launch_ns, work.effort.units);
+                plan::fits(run, runs(run) + 1, self.left(end))
+            }
+            // The first size is small: what may take long is compiling.
+            None => plan::fits(self.cold_ns + self.launch_ns, 1, self.left(end)),
+        };
+        fits.then_some((op, work))
     }
 
     /// Runs until nothing is compiled any more; the time of the last run, or `None` when the time is up before that.
@@ -184,7 +192,7 @@ impl<'a> Bench<'a> {
             if plain(&run) {
                 return Ok(Some(wall));
             }
-            self.coldest_ns = self.coldest_ns.max(wall);
+            self.cold_ns = if self.cold_ns > 0.0 { (self.cold_ns + wall) / 2.0 } else { wall };
             if self.left(end).is_zero() {
                 return Ok(None);
             }
@@ -246,7 +254,7 @@ impl<'a> Bench<'a> {
         let middle = sizes.len().div_ceil(2);
         for size in sizes.iter().take(middle) {
             let variants = chosen.as_ref().map_or(1, |op| op.variants().len());
-            let Some((op, work)) = self.next(&mut climb, make, *size, end, &|_| 4 * variants)? else { break };
+            let Some((op, work)) = self.next(&mut climb, make, *size, end, &|_| 4 * variants) else { break };
             if op.variants().len() < 2 {
                 return Ok(None);
             }

@@ -108,15 +108,15 @@ fn one(out: &mut String, panel: &Panel) {
         let points: Vec<String> = line.points.iter().filter(|p| p.1.is_finite()).map(point).collect();
         let _ = writeln!(out, "<polyline class=\"l{}\" points=\"{}\"/>", i % 4, points.join(" "));
     }
-    if let Some(at) = panel.crossing {
-        let x = x(at as f64);
+    for at in &panel.crossings {
+        let x = x(*at as f64);
         let _ = writeln!(
             out,
             "<line class=\"c\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{}\"/><text x=\"{x:.1}\" y=\"{}\" \
              text-anchor=\"middle\">{}</text>",
             TOP + tall,
             HEIGHT - BOTTOM - 5.0,
-            count(at)
+            count(*at)
         );
     }
 }

@@ -42,7 +42,7 @@ fn draw(out: &mut String, panel: &Panel, (sizes, times): Ends, width: usize, col
     let column = |units: f64| (place(sizes, units) * (columns - 1) as f64).round() as usize;
     let row = |ns: f64| ((1.0 - place(times, ns)) * (HEIGHT - 1) as f64).round() as usize;
     let mut cells = vec![vec![None; columns]; HEIGHT];
-    let crossing = panel.crossing.map(|at| column(at as f64));
+    let crossings: Vec<usize> = panel.crossings.iter().map(|at| column(*at as f64)).collect();
     for (i, line) in panel.lines.iter().enumerate() {
         for x in 0..columns {
             let share = x as f64 / (columns - 1).max(1) as f64;
@@ -63,7 +63,7 @@ fn draw(out: &mut String, panel: &Panel, (sizes, times): Ends, width: usize, col
         for (x, cell) in cells.iter().enumerate() {
             match cell {
                 Some(line) => out.push_str(&paint(&sign(*line).to_string(), *line, colour)),
-                None if crossing == Some(x) => out.push(':'),
+                None if crossings.contains(&x) => out.push(':'),
                 None => out.push(' '),
             }
         }
@@ -71,8 +71,9 @@ fn draw(out: &mut String, panel: &Panel, (sizes, times): Ends, width: usize, col
     }
     let _ = write!(out, "{:>MARGIN$} +{}\n{:>MARGIN$}  ", "", "-".repeat(columns), "");
     let (first, last) = (count(sizes.0 as u64), count(sizes.1 as u64));
-    let middle = panel.crossing.map(count).unwrap_or_default();
-    out.push_str(&axis(columns, &first, &last, crossing.map(|x| (x, middle.as_str()))));
+    let marks: Vec<(usize, String)> =
+        crossings.iter().zip(&panel.crossings).map(|(x, at)| (*x, count(*at))).collect();
+    out.push_str(&axis(columns, &first, &last, &marks));
     trim(out);
     let _ = write!(out, "{:>MARGIN$}  ", "");
     for (i, line) in panel.lines.iter().enumerate() {
@@ -88,8 +89,8 @@ fn trim(out: &mut String) {
     out.push('\n');
 }
 
-/// Sizes below the axis: both ends, and the crossing where it has room.
-fn axis(columns: usize, first: &str, last: &str, crossing: Option<(usize, &str)>) -> String {
+/// Sizes below the axis: both ends, and the crossings where they have room.
+fn axis(columns: usize, first: &str, last: &str, crossings: &[(usize, String)]) -> String {
     let mut text: Vec<char> = vec![' '; columns];
     let mut put = |at: usize, label: &str| {
         let n = label.chars().count();
@@ -101,7 +102,7 @@ fn axis(columns: usize, first: &str, last: &str, crossing: Option<(usize, &str)>
     };
     put(0, first);
     put(columns.saturating_sub(last.len()), last);
-    if let Some((x, label)) = crossing {
+    for (x, label) in crossings {
         put(x.saturating_sub(label.len() / 2), label);
     }
     text.into_iter().collect()
