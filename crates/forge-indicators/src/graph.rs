@@ -129,8 +129,18 @@ pub enum Prim {
     Select(Val, Val, Val),
     /// The value `n` bars ago.
     Shift(Val, usize),
+    /// The second until the first begins, then the first.
+    Preceded(Val, Val),
     /// Sum of the last `n`, by adding the newest and taking off the oldest.
     Sum(Val, usize),
+    /// Sum of the last `n`, summed afresh at bar `from` and moved since by the newest less the one that leaves.
+    Total {
+        a: Val,
+        n: usize,
+        from: usize,
+    },
+    /// Sum of the last `n`, or of as many as there are yet.
+    GrowingSum(Val, usize),
     /// Sum of the last `n` with weights 1..=n, the newest the heaviest.
     RampSum(Val, usize),
     /// Sum of the last values with these weights, the oldest first.
@@ -151,6 +161,8 @@ pub enum Prim {
     Variance(Val, usize),
     /// Mean distance from the mean of the last `n`.
     MeanDeviation(Val, usize),
+    /// Mean of this power (2, 3 or 4) of the distance from the mean of the last `n`.
+    CentralMoment(Val, usize, u8),
     /// Sum of the products of the distances from the means of the last `n` of both.
     CoMoment(Val, Val, usize),
     /// The `k`-th least of the last `n`, counted from 0.
@@ -181,6 +193,12 @@ pub enum Prim {
     Affine {
         a: Val,
         b: Val,
+    },
+    /// `y += k * (a - y)` with a `k` of every bar; `first` is `y` before the first bar.
+    Follow {
+        a: Val,
+        k: Val,
+        first: Val,
     },
     /// Sum of everything so far.
     CumSum(Val),
@@ -237,18 +255,22 @@ impl Graph {
         };
         match prim {
             Prim::Input(_) | Prim::Const(_) => 0,
-            Prim::Un(_, a) | Prim::CumSum(a) | Prim::CumExtreme { a, .. } => of(a),
+            Prim::Un(_, a) | Prim::CumSum(a) | Prim::CumExtreme { a, .. } | Prim::GrowingSum(a, _) => of(a),
+            Prim::Follow { a, k, first } => of(a).max(of(k)).max(of(first)),
             Prim::Bin(_, a, b) | Prim::Affine { a, b } => of(a).max(of(b)),
             Prim::Select(c, a, b) => of(c).max(of(a)).max(of(b)),
             Prim::Shift(a, n) => of(a) + n,
+            Prim::Preceded(_, b) => of(b),
             Prim::Sum(a, n)
             | Prim::RampSum(a, n)
             | Prim::Extreme { a, n, .. }
             | Prim::Ago { a, n, .. }
             | Prim::Variance(a, n)
             | Prim::MeanDeviation(a, n)
+            | Prim::CentralMoment(a, n, _)
             | Prim::Order { a, n, .. } => window(a, *n),
             Prim::Rank { a, n, .. } => of(a) + n,
+            Prim::Total { a, n, from } => window(a, *n).max(*from),
             Prim::Fir(a, weights) => window(a, weights.len()),
             Prim::CoMoment(a, b, n) => window(a, *n).max(window(b, *n)),
             Prim::Ema { a, seed, .. } | Prim::Wilder { a, seed, .. } => seeded(a, seed),
@@ -266,8 +288,10 @@ impl Prim {
         match self {
             Prim::Input(_) | Prim::Const(_) => vec![],
             Prim::Un(_, a) | Prim::CumSum(a) | Prim::CumExtreme { a, .. } => vec![(*a, 0)],
-            Prim::Bin(_, a, b) | Prim::Affine { a, b } => vec![(*a, 0), (*b, 0)],
+            Prim::Bin(_, a, b) | Prim::Affine { a, b } | Prim::Preceded(a, b) => vec![(*a, 0), (*b, 0)],
             Prim::Select(c, a, b) => vec![(*c, 0), (*a, 0), (*b, 0)],
+            Prim::Follow { a, k, first } => vec![(*a, 0), (*k, 0), (*first, 0)],
+            Prim::GrowingSum(a, n) => vec![(*a, *n)],
             Prim::Shift(a, n) | Prim::Sum(a, n) | Prim::RampSum(a, n) | Prim::Rank { a, n, .. } => {
                 vec![(*a, *n)]
             }
@@ -275,6 +299,8 @@ impl Prim {
             | Prim::Ago { a, n, .. }
             | Prim::Variance(a, n)
             | Prim::MeanDeviation(a, n)
+            | Prim::CentralMoment(a, n, _)
+            | Prim::Total { a, n, .. }
             | Prim::Order { a, n, .. } => vec![(*a, *n)],
             Prim::Fir(a, weights) => vec![(*a, weights.len())],
             Prim::CoMoment(a, b, n) => vec![(*a, *n), (*b, *n)],
@@ -406,9 +432,26 @@ impl<'g> X<'g> {
         if n == 0 { self } else { self.add(Prim::Shift(self.val, n)) }
     }
 
+    /// `before` until it begins, then itself: how a recursion or a running sum gets its first value.
+    pub fn preceded_by(self, before: impl Operand<'g>) -> X<'g> {
+        let before = before.on(self.bars());
+        if before.start() >= self.start() { self } else { self.add(Prim::Preceded(self.val, before.val)) }
+    }
+
     /// Sum of the last `n`.
     pub fn sum(self, n: usize) -> X<'g> {
         if n <= 1 { self } else { self.add(Prim::Sum(self.val, n)) }
+    }
+
+    /// Sum of the last `n`, or of as many as there are yet.
+    pub fn growing_sum(self, n: usize) -> X<'g> {
+        self.add(Prim::GrowingSum(self.val, n.max(1)))
+    }
+
+    /// Sum of the last `n`, summed afresh at bar `from` and moved since by the newest less the one that leaves: where the
+    /// last bit decides, that it began elsewhere or was moved in two steps shows.
+    pub fn total(self, n: usize, from: usize) -> X<'g> {
+        self.add(Prim::Total { a: self.val, n: n.max(1), from })
     }
 
     /// Mean of the last `n`.
@@ -466,6 +509,11 @@ impl<'g> X<'g> {
         self.add(Prim::MeanDeviation(self.val, n.max(1)))
     }
 
+    /// Mean of this power (2, 3 or 4) of the distance from the mean of the last `n`; exactly 0 where all are equal.
+    pub fn central_moment(self, n: usize, power: u8) -> X<'g> {
+        self.add(Prim::CentralMoment(self.val, n.max(1), power))
+    }
+
     /// Sum of the products of the distances from both means over the last `n`.
     pub fn co_moment(self, other: X<'g>, n: usize) -> X<'g> {
         self.add(Prim::CoMoment(self.val, other.val, n.max(1)))
@@ -505,6 +553,11 @@ impl<'g> X<'g> {
     /// `y = self * y + b`, beginning with the first `b`.
     pub fn affine(self, b: X<'g>) -> X<'g> {
         self.add(Prim::Affine { a: self.val, b: b.val })
+    }
+
+    /// `y += k * (self - y)` with a `k` of every bar, coming from `first`.
+    pub fn follow(self, k: X<'g>, first: X<'g>) -> X<'g> {
+        self.add(Prim::Follow { a: self.val, k: k.val, first: first.val })
     }
 
     /// Sum of everything so far.

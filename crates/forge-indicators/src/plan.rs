@@ -5,9 +5,9 @@ use crate::{
     graph::{Field, Graph, Num, Prim, Val},
     kernel::{
         Kernel,
-        pointwise::{Choose, Lag, Map1, Map2},
-        recur::{Affine, CumExtreme, CumSum, Ema, Wilder},
-        window::{Ago, CoMoment, Extreme, Fir, MeanDeviation, Order, RampSum, Rank, Sum, Variance},
+        pointwise::{Choose, Lag, Map1, Map2, Preceded},
+        recur::{Affine, CumExtreme, CumSum, Ema, Follow, Wilder},
+        window::{Ago, CentralMoment, CoMoment, Extreme, Fir, GrowingSum, MeanDeviation, Order, RampSum, Rank, Sum, Total, Variance},
     },
 };
 
@@ -205,7 +205,11 @@ macro_rules! kernels {
                 Prim::Bin(f, ..) => Box::new(Map2(*f)),
                 Prim::Select(..) | Prim::Input(_) | Prim::Const(_) => Box::new(Choose),
                 Prim::Shift(_, n) => Box::new(Lag(*n)),
+                // The later of the two beginnings is the first input's.
+                Prim::Preceded(..) => Box::new(Preceded { begin: step.begin }),
                 Prim::Sum(_, n) => Box::new(Sum::<L> { n: *n, rest: [0.0; L] }),
+                Prim::GrowingSum(_, n) => Box::new(GrowingSum::<L> { n: *n, rest: [0.0; L] }),
+                Prim::Total { n, .. } => Box::new(Total::<L> { n: *n, sum: [0.0; L] }),
                 Prim::RampSum(_, n) => {
                     Box::new(RampSum::<L> { n: *n, plain: [0.0; L], ramp: [0.0; L], leaving: [0.0; L] })
                 }
@@ -220,6 +224,7 @@ macro_rules! kernels {
                 }
                 Prim::Variance(_, n) => Box::new(Variance::<L> { n: *n, state: Default::default() }),
                 Prim::MeanDeviation(_, n) => Box::new(MeanDeviation { n: *n }),
+                Prim::CentralMoment(_, n, power) => Box::new(CentralMoment { n: *n, power: *power }),
                 Prim::CoMoment(_, _, n) => Box::new(CoMoment::<L> { n: *n, state: Default::default() }),
                 Prim::Order { n, k, .. } => {
                     Box::new(Order::<L> { n: *n, k: *k, sorted: std::array::from_fn(|_| Vec::new()) })
@@ -230,6 +235,7 @@ macro_rules! kernels {
                     Box::new(Wilder::<L> { n: *n as f64, seed: *seed, y: [0.0; L] })
                 }
                 Prim::Affine { .. } => Box::new(Affine::<L> { y: [0.0; L] }),
+                Prim::Follow { .. } => Box::new(Follow::<L> { y: [0.0; L] }),
                 Prim::CumSum(_) => Box::new(CumSum::<L> { y: [0.0; L] }),
                 Prim::CumExtreme { max, .. } => Box::new(CumExtreme::<L> { max: *max, y: [0.0; L] }),
                 Prim::Machine { def, params, .. } => {

@@ -4,6 +4,9 @@ use std::sync::Arc;
 
 use crate::{Kind, Op, OpError, xor};
 
+/// Makes an operation of some sizes.
+pub type Example = fn(&[usize]) -> Result<Arc<dyn Op>, OpError>;
+
 /// A row.
 #[derive(Clone, Copy)]
 pub struct Row {
@@ -15,19 +18,20 @@ pub struct Row {
     pub sizes: &'static str,
     /// Makes an example from sizes: what calibrations run, and what `gpuforge route` asks about. Missing sizes take the
     /// first one's value.
-    pub example: fn(&[usize]) -> Result<Arc<dyn Op>, OpError>,
+    pub example: Example,
     /// Sizes that a calibration tries, ascending.
     pub calibrate: &'static [usize],
 }
 
 /// Every operation with an example.
-pub const OPS: &[Row] = &[Row {
-    kind: Kind::Xor,
-    what: "bytes XOR a repeating key",
-    sizes: "BYTES [KEY-BYTES]",
-    example: xor::example,
-    calibrate: POINTS,
-},
+pub const OPS: &[Row] = &[
+    Row {
+        kind: Kind::Xor,
+        what: "bytes XOR a repeating key",
+        sizes: "BYTES [KEY-BYTES]",
+        example: xor::example,
+        calibrate: POINTS,
+    },
     Row {
         kind: Kind::Map,
         what: "element-wise expression, here a*b + c",

@@ -251,7 +251,8 @@ fn stripe(data: &[u32], out: &mut [u32], (rows, columns): (usize, usize), column
 }
 
 /// A block of full size, turned on its way into an array that stays in the first cache: each line is read once and written
-/// once. Turning on the way out instead was slower by a quarter or more at 1024² to 4096² (2-core EPYC).
+/// once. Turning on the way out instead was slower by a fifth to a third at 1024², 2048² and 4096², and as fast at 2064²
+/// (one thread, 2-core EPYC, best of 9, others at work).
 fn whole(data: &[u32], out: &mut [u32], (from, to): (usize, usize)) {
     let mut turned = [[0u32; SIDE]; SIDE];
     for (i, row) in data.chunks(from).take(SIDE).enumerate() {

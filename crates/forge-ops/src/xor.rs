@@ -149,8 +149,9 @@ impl Op for Xor {
         let (n, k) = (data.len(), keys.len());
         let op =
             Xor { data: tensor(&data, &[n], "xor")?, key: tensor(&keys, &[k], "xor key")?, item: self.item };
-        let place = |i: usize| vec![i * stride..i * stride + self.item.0];
-        Ok(Some(Fused { op: Arc::new(op), places: (0..group.len()).map(place).collect() }))
+        let place = |i: usize| i * stride..i * stride + self.item.0;
+        let places = (0..group.len()).map(|i| std::iter::once(place(i)).collect()).collect();
+        Ok(Some(Fused { op: Arc::new(op), places }))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -66,6 +66,7 @@ pub(crate) fn side_by_side(site: &Arc<dyn Site>, ops: Vec<Arc<dyn Op>>, each: Du
         rayon::spawn(move || crew.work(&send));
     }
     crew.work(&send);
+    drop(send);
     let mut parts: Vec<(usize, Vec<Run>)> = Vec::new();
     let mut have = 0;
     // Every share has been taken by now, by a thread that runs it: this ends.

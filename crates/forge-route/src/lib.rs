@@ -12,9 +12,9 @@
 //! A *place* is the processor (always the first) or a device. A *lane* is a kind of operation, or one custom kernel: each
 //! lane has a curve of time over size for every place. `route` reads only plain data: no lock, no allocation.
 
+pub mod batch;
 pub mod calibrate;
 pub mod chart;
-pub mod batch;
 mod chunk;
 mod crew;
 pub mod curve;
@@ -23,8 +23,8 @@ pub mod feedback;
 pub mod model;
 pub mod route;
 pub mod router;
-pub mod share;
 mod several;
+pub mod share;
 pub mod share_out;
 pub mod site;
 pub mod sizing;

@@ -6,7 +6,16 @@
 
 use crate::graph::{Bars, Field, X};
 
+mod ma;
+mod momentum;
+mod momentum_more;
+mod momentum_state;
 mod overlap;
+mod pattern;
+mod statistics;
+mod trend;
+mod volatility;
+mod volume;
 
 /// What a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -171,7 +180,7 @@ impl std::fmt::Debug for Indicator {
 }
 
 /// Every family, in the order of the catalogue.
-const FAMILIES: &[&[Indicator]] = &[overlap::ROWS];
+const FAMILIES: &[&[Indicator]] = &[overlap::ROWS, momentum::ROWS, momentum_more::ROWS, pattern::ONE, pattern::TWO, pattern::THREE, pattern::FIVE, pattern::HIKKAKE, trend::ROWS, volatility::ROWS, volume::ROWS, statistics::ROWS];
 
 /// Every row.
 pub fn all() -> impl Iterator<Item = &'static Indicator> {
@@ -181,5 +190,5 @@ pub fn all() -> impl Iterator<Item = &'static Indicator> {
 /// The row of this name or alias, in any case.
 pub fn find(name: &str) -> Option<&'static Indicator> {
     let is = |known: &&str| known.eq_ignore_ascii_case(name);
-    all().find(|r| is(&r.name)).or_else(|| all().find(|r| r.aliases.iter().any(|a| is(&a))))
+    all().find(|r| is(&r.name)).or_else(|| all().find(|r| r.aliases.iter().any(|a| is(a))))
 }

@@ -20,6 +20,11 @@ pub(crate) struct Choose;
 /// The value some bars ago.
 pub(crate) struct Lag(pub(crate) usize);
 
+/// The second value before a bar, the first from it on.
+pub(crate) struct Preceded {
+    pub(crate) begin: usize,
+}
+
 #[inline(always)]
 fn each1<const L: usize>(block: &mut Block<'_, L>, f: impl Fn(f64) -> f64) {
     let from = block.head();
@@ -119,6 +124,18 @@ impl<const L: usize> Body<L> for Lag {
         let past = block.a().range(from - self.0, block.t1 - self.0);
         for (out, a) in block.out(from).iter_mut().zip(past) {
             *out = *a;
+        }
+    }
+}
+
+impl<const L: usize> Body<L> for Preceded {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let from = block.head();
+        let turn = self.begin.clamp(from, block.t1);
+        let (before, after) = (block.b().range(from, turn), block.a().range(turn, block.t1));
+        for (out, x) in block.out(from).iter_mut().zip(before.iter().chain(after)) {
+            *out = *x;
         }
     }
 }

@@ -117,6 +117,30 @@ impl<const L: usize> Body<L> for Affine<L> {
     }
 }
 
+/// `y += k * (x - y)` with a `k` of every bar.
+pub(crate) struct Follow<const L: usize> {
+    pub(crate) y: Row<L>,
+}
+
+impl<const L: usize> Body<L> for Follow<L> {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let from = block.head();
+        if from == block.start && from < block.t1 {
+            self.y = block.inputs.get(2).map_or([f64::NAN; L], |first| *first.at(from));
+        }
+        let (x, k) = (block.a().range(from, block.t1), block.b().range(from, block.t1));
+        let mut y = self.y;
+        for ((out, x), k) in block.out(from).iter_mut().zip(x).zip(k) {
+            for l in 0..L {
+                y[l] += k[l] * (x[l] - y[l]);
+            }
+            *out = y;
+        }
+        self.y = y;
+    }
+}
+
 /// Sum of everything so far.
 pub(crate) struct CumSum<const L: usize> {
     pub(crate) y: Row<L>,

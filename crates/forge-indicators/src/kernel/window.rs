@@ -50,6 +50,70 @@ impl<const L: usize> Body<L> for Sum<L> {
     }
 }
 
+/// Sum of the last `n`, or of as many as there are yet.
+pub(crate) struct GrowingSum<const L: usize> {
+    pub(crate) n: usize,
+    /// Sum of the values that are still in the next bar's window.
+    pub(crate) rest: Row<L>,
+}
+
+impl<const L: usize> Body<L> for GrowingSum<L> {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let from = block.head();
+        let (n, a, t1, start) = (self.n, block.a(), block.t1, block.start);
+        if from == start && from < t1 {
+            self.rest = [0.0; L];
+        }
+        let mut rest = self.rest;
+        for (t, out) in (from..t1).zip(block.out(from)) {
+            let (new, full) = (a.at(t), t + 1 >= start + n);
+            let old = if full { *a.at(t + 1 - n) } else { [0.0; L] };
+            for l in 0..L {
+                let sum = rest[l] + new[l];
+                out[l] = sum;
+                rest[l] = sum - old[l];
+            }
+        }
+        self.rest = rest;
+    }
+}
+
+/// Sum of the last `n`, moved by one difference a bar.
+pub(crate) struct Total<const L: usize> {
+    pub(crate) n: usize,
+    pub(crate) sum: Row<L>,
+}
+
+impl<const L: usize> Body<L> for Total<L> {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let mut from = block.head();
+        let (n, mut sum) = (self.n, self.sum);
+        if from == block.start && from < block.t1 {
+            sum = [0.0; L];
+            for x in block.a().range(from + 1 - n, from + 1) {
+                for l in 0..L {
+                    sum[l] += x[l];
+                }
+            }
+            if let Some(out) = block.out(from).first_mut() {
+                *out = sum;
+            }
+            from += 1;
+        }
+        let new = block.a().range(from, block.t1);
+        let old = block.a().range(from.wrapping_sub(n), block.t1.wrapping_sub(n));
+        for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
+            for l in 0..L {
+                sum[l] += new[l] - old[l];
+            }
+            *out = sum;
+        }
+        self.sum = sum;
+    }
+}
+
 /// Sum of the last `n` with weights 1..=n.
 pub(crate) struct RampSum<const L: usize> {
     pub(crate) n: usize,
@@ -337,6 +401,51 @@ impl<const L: usize> Body<L> for MeanDeviation {
             for l in 0..L {
                 out[l] = sum[l] / n as f64;
             }
+        }
+    }
+}
+
+/// Mean of a power of the distance from the mean, in two passes: distances from the newest value give the mean, so that
+/// equal values have none.
+pub(crate) struct CentralMoment {
+    pub(crate) n: usize,
+    pub(crate) power: u8,
+}
+
+impl<const L: usize> Body<L> for CentralMoment {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        match self.power {
+            2 => powers(block, self.n, |d| d * d),
+            3 => powers(block, self.n, |d| d * d * d),
+            _ => powers(block, self.n, |d| d * d * (d * d)),
+        }
+    }
+}
+
+#[inline(always)]
+fn powers<const L: usize>(block: &mut Block<'_, L>, n: usize, power: impl Fn(f64) -> f64) {
+    let from = block.head();
+    let (a, t1) = (block.a(), block.t1);
+    for (t, out) in (from..t1).zip(block.out(from)) {
+        let window = a.range(t + 1 - n, t + 1);
+        let newest = a.at(t);
+        let (mut mean, mut sum) = ([0.0; L], [0.0; L]);
+        for x in window {
+            for l in 0..L {
+                mean[l] += x[l] - newest[l];
+            }
+        }
+        for m in &mut mean {
+            *m /= n as f64;
+        }
+        for x in window {
+            for l in 0..L {
+                sum[l] += power(x[l] - newest[l] - mean[l]);
+            }
+        }
+        for l in 0..L {
+            out[l] = sum[l] / n as f64;
         }
     }
 }

@@ -206,7 +206,6 @@ pub(crate) fn talib(row: &Indicator, params: &[f64], bars: &Bars) -> Result<Vec<
         };
     }
     let range = call.call(0, n - 1).map_err(|e| fail("call", e))?;
-    drop(call);
     let place = |(at, real): (usize, &Vec<f64>)| {
         let mut column = vec![f64::NAN; n];
         for i in 0..range.count {

@@ -69,9 +69,10 @@ const ONE: Member = Member {
     wide: (false, false),
 };
 
-/// On the software adapter (2-core EPYC, 260², others at work) in GFLOP/s: blocks of 4×4 0.8, of 8×8 1.6; through workgroup
-/// memory 0.5 with blocks and 0.1 without; one by one 0.2: there every load costs more than the arithmetic. Not chosen:
-/// blocks of 16×16, which reach 2.2 there but take seconds to compile and more registers than a card has.
+/// On the software adapter (2-core EPYC, 255² to 260², best of 7, others at work) in GFLOP/s: blocks of 4×4 0.8, of 8×8
+/// 1.6; through workgroup memory 0.5 with blocks and 0.1 without; one by one 0.2: there every load costs more than the
+/// arithmetic. Not chosen: blocks of 16×16, which reach 2.2 there but take seconds to compile and more registers than a
+/// card has.
 const MEMBERS: [Member; 5] = [block(64, 8, 8), block(64, 4, 4), TILED_BLOCK, TILED, ONE];
 
 /// The variants of all members.

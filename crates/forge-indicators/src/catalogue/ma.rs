@@ -1,0 +1,245 @@
+//! Which moving average? All of TA-Lib's kinds by their number, and those among them that need more than one line.
+
+use crate::{
+    graph::X,
+    kernel::machine::{Machine, MachineDef},
+};
+
+/// A parameter that chooses the kind: TA-Lib's numbers, see [`ma`].
+pub(super) const MA_TYPE: super::Param = super::whole("ma_type", 0, 0, 15);
+
+/// A moving average by TA-Lib's number of its kind: 0 SMA, 1 EMA, 2 WMA, 3 DEMA, 4 TEMA, 5 TRIMA, 6 KAMA, 7 MAMA (0.5, 0.05,
+/// whatever `n` is), 8 T3 (0.7), 9 HMA, 10 the value itself, 11 the default (SMA), 12 ZLEMA, 13 RMA, 14 VIDYA, 15 ALMA
+/// (6, 0.85). A period of 1 is the value itself.
+pub(super) fn ma<'g>(x: X<'g>, n: usize, kind: usize) -> X<'g> {
+    if n <= 1 {
+        return x;
+    }
+    match kind {
+        1 => x.ema(n),
+        2 => x.wma(n),
+        3 => dema(x, n),
+        4 => tema(x, n),
+        5 => trima(x, n),
+        6 => kama(x, n),
+        7 => mama(x, 0.5, 0.05).first().copied().unwrap_or(x),
+        8 => t3(x, n, 0.7),
+        9 => hma(x, n),
+        10 => x,
+        12 => zlema(x, n),
+        13 => x.wilder(n),
+        14 => vidya(x, n, (3 * n + 2) / 4),
+        15 => alma(x, n, 6.0, 0.85),
+        _ => x.sma(n),
+    }
+}
+
+/// Twice an EMA less the EMA of it.
+pub(super) fn dema(x: X<'_>, n: usize) -> X<'_> {
+    let one = x.ema(n);
+    2.0 * one - one.ema(n)
+}
+
+/// Three EMAs in a row, each correcting the lag of the one before.
+pub(super) fn tema(x: X<'_>, n: usize) -> X<'_> {
+    let one = x.ema(n);
+    let two = one.ema(n);
+    3.0 * one - 3.0 * two + two.ema(n)
+}
+
+/// A mean of means: weights that rise to the middle and fall again.
+pub(super) fn trima(x: X<'_>, n: usize) -> X<'_> {
+    x.sma(n.div_ceil(2)).sma(n / 2 + 1)
+}
+
+/// Six EMAs in a row, weighted with the powers of the volume factor.
+pub(super) fn t3(x: X<'_>, n: usize, v: f64) -> X<'_> {
+    if n <= 1 {
+        return x;
+    }
+    let third = x.ema(n).ema(n).ema(n);
+    let fourth = third.ema(n);
+    let fifth = fourth.ema(n);
+    let sixth = fifth.ema(n);
+    let (square, cube) = (v * v, v * v * v);
+    let weights = (
+        1.0 + 3.0 * v + 3.0 * square + cube,
+        -3.0 * v - 6.0 * square - 3.0 * cube,
+        3.0 * square + 3.0 * cube,
+        -cube,
+    );
+    weights.0 * third + weights.1 * fourth + weights.2 * fifth + weights.3 * sixth
+}
+
+/// A WMA of twice the fast WMA less the slow one.
+pub(super) fn hma(x: X<'_>, n: usize) -> X<'_> {
+    if n <= 1 {
+        return x;
+    }
+    (2.0 * x.wma(n / 2) - x.wma(n)).wma(n.isqrt())
+}
+
+/// An EMA of the value plus its change over the EMA's lag.
+pub(super) fn zlema(x: X<'_>, n: usize) -> X<'_> {
+    if n <= 1 { x } else { (2.0 * x - x.shift((n - 1) / 2)).ema(n) }
+}
+
+/// Weights of a bell around a point of the window.
+pub(super) fn alma(x: X<'_>, n: usize, sigma: f64, offset: f64) -> X<'_> {
+    if n <= 1 {
+        return x;
+    }
+    let centre = (offset * (n - 1) as f64).floor();
+    let width = n as f64 / sigma;
+    let bell = |i: usize| (-(i as f64 - centre).powi(2) / (2.0 * width * width)).exp();
+    normal(x, (0..n).map(bell).collect())
+}
+
+/// A mean with these weights, the oldest first, divided by their sum.
+pub(super) fn normal(x: X<'_>, mut weights: Vec<f64>) -> X<'_> {
+    let sum: f64 = weights.iter().sum();
+    weights.iter_mut().for_each(|w| *w /= sum);
+    x.fir(&weights)
+}
+
+/// An exponential mean whose factor grows with the efficiency of the last `n` changes.
+pub(super) fn kama(x: X<'_>, n: usize) -> X<'_> {
+    if n <= 1 {
+        return x;
+    }
+    let (slow, fast) = (2.0 / 31.0, 2.0 / 3.0);
+    let change = x - x.shift(1);
+    // Counting changes is exact, while a sum of them may keep a crumb after they have stopped.
+    let still = change.differs(0.0).sum(n).same(0.0);
+    let efficiency = ((x - x.shift(n)).abs() / change.abs().sum(n)).min(1.0);
+    let root = still.select(1.0, efficiency) * (fast - slow) + slow;
+    x.follow(root * root, x.shift(1))
+}
+
+/// An exponential mean whose factor is scaled by the absolute CMO of the last changes.
+pub(super) fn vidya(x: X<'_>, n: usize, changes: usize) -> X<'_> {
+    if n <= 1 {
+        return x;
+    }
+    let change = x - x.shift(1);
+    let still = change.differs(0.0).growing_sum(changes).same(0.0);
+    let (up, down) = (change.max(0.0).growing_sum(changes), (-change).max(0.0).growing_sum(changes));
+    let strength = still.select(0.0, ((up - down) / (up + down)).abs());
+    let k = strength * (2.0 / (n as f64 + 1.0));
+    x.follow(k, x.shift(1)).from_bar(x.start() + changes)
+}
+
+/// MAMA and FAMA of a value.
+pub(super) fn mama(x: X<'_>, fast: f64, slow: f64) -> Vec<X<'_>> {
+    x.bars().machine(&MAMA, &[fast, slow], &[x, x.wma(4)])
+}
+
+/// The smoothed value begins at the fourth bar; values are given from the 33rd.
+static MAMA: MachineDef = MachineDef::of::<Mama, 2, 2>("mama", |_| 29);
+
+/// The last values, the newest first.
+#[derive(Clone, Copy)]
+struct Past<const N: usize>([f64; N]);
+
+impl<const N: usize> Past<N> {
+    fn push(&mut self, x: f64) {
+        self.0.rotate_right(1);
+        if let Some(first) = self.0.first_mut() {
+            *first = x;
+        }
+    }
+
+    fn ago(&self, n: usize) -> f64 {
+        self.0.get(n).copied().unwrap_or(0.0)
+    }
+
+    /// Ehlers' Hilbert transformer over seven values, `n` bars ago, for an amplitude that depends on the period.
+    fn hilbert(&self, n: usize, amplitude: f64) -> f64 {
+        let outer = 0.0962 * self.ago(n) - 0.0962 * self.ago(n + 6);
+        (outer - 0.5769 * self.ago(n + 4) + 0.5769 * self.ago(n + 2)) * amplitude
+    }
+}
+
+/// MESA adaptive moving average (Ehlers, 2001): the faster the phase turns, the slower the mean.
+#[derive(Clone)]
+struct Mama {
+    fast: f64,
+    slow: f64,
+    /// Bars to wait until the smoothed value goes into the transformer.
+    wait: usize,
+    smooth: Past<7>,
+    detrended: Past<10>,
+    quadrature: Past<7>,
+    in_phase2: f64,
+    quadrature2: f64,
+    re: f64,
+    im: f64,
+    period: f64,
+    phase: f64,
+    mama: f64,
+    fama: f64,
+}
+
+impl Mama {
+    /// The dominant cycle, from the angle between one bar's phasor and the next.
+    fn cycle(&mut self, in_phase: f64, quadrature: f64) {
+        let i2 = 0.2 * in_phase + 0.8 * self.in_phase2;
+        let q2 = 0.2 * quadrature + 0.8 * self.quadrature2;
+        self.re = 0.2 * (i2 * self.in_phase2 + q2 * self.quadrature2) + 0.8 * self.re;
+        self.im = 0.2 * (i2 * self.quadrature2 - q2 * self.in_phase2) + 0.8 * self.im;
+        (self.in_phase2, self.quadrature2) = (i2, q2);
+        let before = self.period;
+        let mut period = before;
+        if self.im != 0.0 && self.re != 0.0 {
+            period = 360.0 / (self.im / self.re).atan().to_degrees();
+        }
+        // The lower bound last: it is the one that holds where the bounds contradict each other.
+        period = period.min(1.5 * before).max(0.67 * before).clamp(6.0, 50.0);
+        self.period = 0.2 * period + 0.8 * before;
+    }
+}
+
+impl Machine<2, 2> for Mama {
+    fn new(params: &[f64]) -> Self {
+        let at = |i: usize| params.get(i).copied().unwrap_or(0.5);
+        Mama {
+            fast: at(0),
+            slow: at(1),
+            wait: 9,
+            smooth: Past([0.0; 7]),
+            detrended: Past([0.0; 10]),
+            quadrature: Past([0.0; 7]),
+            in_phase2: 0.0,
+            quadrature2: 0.0,
+            re: 0.0,
+            im: 0.0,
+            period: 0.0,
+            phase: 0.0,
+            mama: 0.0,
+            fama: 0.0,
+        }
+    }
+
+    fn step(&mut self, [x, smooth]: [f64; 2]) -> [f64; 2] {
+        if self.wait > 0 {
+            self.wait -= 1;
+            return [f64::NAN; 2];
+        }
+        let amplitude = 0.075 * self.period + 0.54;
+        self.smooth.push(smooth);
+        self.detrended.push(self.smooth.hilbert(0, amplitude));
+        self.quadrature.push(self.detrended.hilbert(0, amplitude));
+        let (in_phase, quadrature) = (self.detrended.ago(3), self.quadrature.ago(0));
+        let advanced_i = self.detrended.hilbert(3, amplitude);
+        let advanced_q = self.quadrature.hilbert(0, amplitude);
+
+        let phase = if in_phase == 0.0 { 0.0 } else { (quadrature / in_phase).atan().to_degrees() };
+        let turn = (self.phase - phase).max(1.0);
+        self.phase = phase;
+        let alpha = if turn > 1.0 { (self.fast / turn).max(self.slow) } else { self.fast };
+        self.mama = alpha * x + (1.0 - alpha) * self.mama;
+        self.fama = 0.5 * alpha * self.mama + (1.0 - 0.5 * alpha) * self.fama;
+        self.cycle(in_phase - advanced_q, quadrature + advanced_i);
+        [self.mama, self.fama]
+    }
+}

@@ -1,0 +1,218 @@
+//! Arithmetic, functions and windows that indicators are made of.
+
+use super::{Group, Indicator, Kind, Param, whole};
+use crate::graph::{Bars, Field, X};
+
+const BASE: Indicator = Indicator { group: Group::Math, kind: Kind::Primitive, ..Indicator::BASE };
+/// Of two values: the close (or the source) and the high.
+const PAIR: Indicator = Indicator { inputs: &[Field::Close, Field::High], ..BASE };
+const WINDOW: &[Param] = &[whole("period", 30, 2, 100_000)];
+
+/// The number of each bar, counted from 0.
+fn index(bars: Bars<'_>) -> X<'_> {
+    bars.number(1.0).cumsum() - 1.0
+}
+
+pub(super) const ROWS: &[Indicator] = &[
+    Indicator {
+        name: "add",
+        aliases: &["ADD"],
+        doc: "The close plus the high.",
+        build: |a| vec![a.source() + a.bars.high()],
+        ..PAIR
+    },
+    Indicator {
+        name: "sub",
+        aliases: &["SUB"],
+        doc: "The close less the high.",
+        build: |a| vec![a.source() - a.bars.high()],
+        ..PAIR
+    },
+    Indicator {
+        name: "mult",
+        aliases: &["MULT"],
+        doc: "The close times the high.",
+        build: |a| vec![a.source() * a.bars.high()],
+        ..PAIR
+    },
+    Indicator {
+        name: "div",
+        aliases: &["DIV"],
+        doc: "The close divided by the high; a division by 0 is infinite, or NaN where both are 0.",
+        build: |a| vec![a.source() / a.bars.high()],
+        ..PAIR
+    },
+    Indicator {
+        name: "max",
+        aliases: &["MAX"],
+        params: WINDOW,
+        doc: "The greatest of the last `period` values.",
+        build: |a| vec![a.source().highest(a.n(0))],
+        ..BASE
+    },
+    Indicator {
+        name: "min",
+        aliases: &["MIN"],
+        params: WINDOW,
+        doc: "The least of the last `period` values.",
+        build: |a| vec![a.source().lowest(a.n(0))],
+        ..BASE
+    },
+    Indicator {
+        name: "maxindex",
+        aliases: &["MAXINDEX"],
+        params: WINDOW,
+        doc: "The bar, counted from 0, of the greatest of the last `period` values; of equals the most recent.",
+        build: |a| vec![index(a.bars) - a.source().highest_ago(a.n(0))],
+        ..BASE
+    },
+    Indicator {
+        name: "minindex",
+        aliases: &["MININDEX"],
+        params: WINDOW,
+        doc: "The bar, counted from 0, of the least of the last `period` values; of equals the most recent.",
+        build: |a| vec![index(a.bars) - a.source().lowest_ago(a.n(0))],
+        ..BASE
+    },
+    Indicator {
+        name: "minmax",
+        aliases: &["MINMAX"],
+        params: WINDOW,
+        outputs: &["min", "max"],
+        doc: "The least and the greatest of the last `period` values.",
+        build: |a| vec![a.source().lowest(a.n(0)), a.source().highest(a.n(0))],
+        ..BASE
+    },
+    Indicator {
+        name: "minmaxindex",
+        aliases: &["MINMAXINDEX"],
+        params: WINDOW,
+        outputs: &["min", "max"],
+        doc: "The bars, counted from 0, of the least and the greatest of the last `period` values; of equals the most recent.",
+        build: |a| {
+            let (x, n, bar) = (a.source(), a.n(0), index(a.bars));
+            vec![bar - x.lowest_ago(n), bar - x.highest_ago(n)]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "sum",
+        aliases: &["SUM"],
+        params: WINDOW,
+        doc: "The sum of the last `period` values.",
+        build: |a| vec![a.source().sum(a.n(0))],
+        ..BASE
+    },
+    Indicator {
+        name: "cumsum",
+        aliases: &["CUMSUM"],
+        doc: "The sum of all values so far.",
+        build: |a| vec![a.source().cumsum()],
+        ..BASE
+    },
+    Indicator {
+        name: "acos",
+        aliases: &["ACOS"],
+        doc: "Arc cosine in radians; NaN outside -1 to 1.",
+        build: |a| vec![a.source().acos()],
+        ..BASE
+    },
+    Indicator {
+        name: "asin",
+        aliases: &["ASIN"],
+        doc: "Arc sine in radians; NaN outside -1 to 1.",
+        build: |a| vec![a.source().asin()],
+        ..BASE
+    },
+    Indicator {
+        name: "atan",
+        aliases: &["ATAN"],
+        doc: "Arc tangent in radians.",
+        build: |a| vec![a.source().atan()],
+        ..BASE
+    },
+    Indicator {
+        name: "ceil",
+        aliases: &["CEIL"],
+        doc: "The least whole number that is not less.",
+        build: |a| vec![a.source().ceil()],
+        ..BASE
+    },
+    Indicator {
+        name: "cos",
+        aliases: &["COS"],
+        doc: "Cosine of an angle in radians.",
+        build: |a| vec![a.source().cos()],
+        ..BASE
+    },
+    Indicator {
+        name: "cosh",
+        aliases: &["COSH"],
+        doc: "Hyperbolic cosine; infinite where it exceeds the range of numbers.",
+        build: |a| vec![a.source().cosh()],
+        ..BASE
+    },
+    Indicator {
+        name: "exp",
+        aliases: &["EXP"],
+        doc: "e to the power of the value; infinite where it exceeds the range of numbers.",
+        build: |a| vec![a.source().exp()],
+        ..BASE
+    },
+    Indicator {
+        name: "floor",
+        aliases: &["FLOOR"],
+        doc: "The greatest whole number that is not greater.",
+        build: |a| vec![a.source().floor()],
+        ..BASE
+    },
+    Indicator {
+        name: "ln",
+        aliases: &["LN"],
+        doc: "Natural logarithm; minus infinity at 0, NaN below.",
+        build: |a| vec![a.source().ln()],
+        ..BASE
+    },
+    Indicator {
+        name: "log10",
+        aliases: &["LOG10"],
+        doc: "Logarithm to base 10; minus infinity at 0, NaN below.",
+        build: |a| vec![a.source().log10()],
+        ..BASE
+    },
+    Indicator {
+        name: "sin",
+        aliases: &["SIN"],
+        doc: "Sine of an angle in radians.",
+        build: |a| vec![a.source().sin()],
+        ..BASE
+    },
+    Indicator {
+        name: "sinh",
+        aliases: &["SINH"],
+        doc: "Hyperbolic sine; infinite where it exceeds the range of numbers.",
+        build: |a| vec![a.source().sinh()],
+        ..BASE
+    },
+    Indicator {
+        name: "sqrt",
+        aliases: &["SQRT"],
+        doc: "Square root; NaN below 0.",
+        build: |a| vec![a.source().sqrt()],
+        ..BASE
+    },
+    Indicator {
+        name: "tan",
+        aliases: &["TAN"],
+        doc: "Tangent of an angle in radians.",
+        build: |a| vec![a.source().tan()],
+        ..BASE
+    },
+    Indicator {
+        name: "tanh",
+        aliases: &["TANH"],
+        doc: "Hyperbolic tangent.",
+        build: |a| vec![a.source().tanh()],
+        ..BASE
+    },
+];

@@ -1,0 +1,569 @@
+//! How fast does a price move, continued: the rarer oscillators, of TA-Lib's Rust crate and of others.
+//!
+//! A row that TA-Lib does not have says how it begins and what it gives for a division by 0; its plain reference is in
+//! `tests/reference_momentum.rs`.
+
+use super::{
+    Args, Field, Group, Indicator, Oracle,
+    momentum::{
+        change, flat, hl2, hlc3, line, macd_line, percent_k, roc, rsi, slope, sum0, together, trix, true_range,
+    },
+    momentum_state::{FISHER, HOLD, LAGUERRE, PRIOR, PROJECTION, QQE, RSX, RUN, SETTLED, STREAK},
+    real, whole,
+};
+use crate::graph::{Seed, X};
+
+const BASE: Indicator = Indicator { group: Group::Momentum, ..Indicator::BASE };
+const OWN: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
+const HL: &[Field] = &[Field::High, Field::Low];
+const HLC: &[Field] = &[Field::High, Field::Low, Field::Close];
+const OHLC: &[Field] = &[Field::Open, Field::High, Field::Low, Field::Close];
+
+fn fisher<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let middle = hl2(a.bars);
+    let (high, low) = (middle.highest(a.n(0)), middle.lowest(a.n(0)));
+    let share = flat(high, low).select(0.5, (middle - low) / (high - low));
+    a.bars.machine(&FISHER, &[], &[share])
+}
+
+fn kst<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let leg = |at: usize| roc(a.source(), a.n(at)).sma(a.n(at + 4));
+    let kst = leg(0) + 2.0 * leg(1) + 3.0 * leg(2) + 4.0 * leg(3);
+    together([kst, kst.sma(a.n(8))])
+}
+
+fn crsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (x, n) = (a.source(), a.n(2));
+    let streak = a.bars.machine(&STREAK, &[], &[x, x.shift(1)]).remove(0);
+    let moves = change(x).div0(x.shift(1));
+    let rank = moves.rank(n, false) / n as f64 * 100.0;
+    vec![(rsi(x, a.n(0)) + rsi(streak, a.n(1)) + rank) / 3.0]
+}
+
+fn cti<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (x, n) = (a.source(), a.n(0).max(2));
+    let size = n as f64;
+    let of_time = size * (size * size - 1.0) / 12.0;
+    let r = slope(x, n) * of_time / (x.variance(n) * (size * of_time)).sqrt();
+    vec![x.highest(n).same(x.lowest(n)).select(0.0, r.min(1.0).max(-1.0))]
+}
+
+/// Where a value lies in its range of `n` bars, in percent; where there is no range, what was said last, at first 0.
+fn held_k(x: X<'_>, n: usize) -> X<'_> {
+    let (high, low) = (x.highest(n), x.lowest(n));
+    let range = high - low;
+    x.bars().machine(&HOLD, &[], &[(x - low) / range * 100.0, range.le(0.0)]).remove(0)
+}
+
+fn stc<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let smooth = |x: X<'g>| held_k(x, a.n(2)).ema_by(0.5, Seed::First);
+    vec![smooth(smooth(macd_line(a.source(), a.n(0), a.n(1))))]
+}
+
+/// Bollinger bands beside Keltner channels, both around plain means: what a squeeze is told from.
+#[derive(Clone, Copy)]
+struct Squeeze<'g> {
+    low: X<'g>,
+    high: X<'g>,
+    centre: X<'g>,
+    band: X<'g>,
+}
+
+impl<'g> Squeeze<'g> {
+    fn new(a: &Args<'g, '_>, bollinger: usize, deviations: f64, keltner: usize) -> Self {
+        let close = a.bars.close();
+        let (middle, width) = (close.sma(bollinger), close.stddev(bollinger) * deviations);
+        let (centre, band) = (close.sma(keltner), true_range(a.bars).sma(keltner));
+        Squeeze { low: middle - width, high: middle + width, centre, band }
+    }
+
+    /// Are the bands inside a channel this wide?
+    fn inside(self, factor: f64) -> X<'g> {
+        self.low.gt(self.centre - factor * self.band).and(self.high.lt(self.centre + factor * self.band))
+    }
+
+    /// Are they outside on both sides?
+    fn outside(self, factor: f64) -> X<'g> {
+        self.low.lt(self.centre - factor * self.band).and(self.high.gt(self.centre + factor * self.band))
+    }
+}
+
+fn sqzmom<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (close, n) = (a.bars.close(), a.n(2));
+    let squeeze = Squeeze::new(a, a.n(0), a.x(1), n);
+    let (wide, normal, narrow) = (a.x(3), a.x(4), a.x(5));
+    let middle = (a.bars.high().highest(n) + a.bars.low().lowest(n)) / 2.0;
+    let momentum = line(close - (middle + close.sma(n)) / 2.0, n, 0.0);
+    let state = squeeze.inside(wide).select(1.0, -squeeze.outside(wide));
+    let state = squeeze.inside(normal).select(2.0, state);
+    together([momentum, squeeze.inside(narrow).select(3.0, state)])
+}
+
+fn squeeze_pro<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let close = a.bars.close();
+    let squeeze = Squeeze::new(a, a.n(0), a.x(1), a.n(2));
+    let momentum = (close - close.shift(a.n(6))).sma(a.n(7));
+    let (wide, off) = (squeeze.inside(a.x(3)), squeeze.outside(a.x(3)));
+    let none = wide.or(off).same(0.0);
+    together([momentum, wide, squeeze.inside(a.x(4)), squeeze.inside(a.x(5)), off, none])
+}
+
+fn cg<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (x, n) = (a.source(), a.n(0));
+    let middle = (n as f64 + 1.0) / 2.0;
+    let sum = x.sum(n);
+    let empty = sum.same(0.0).or(x.abs().highest(n).le(0.0));
+    vec![empty.select(-middle, x.ramp_sum(n) / sum - 2.0 * middle)]
+}
+
+fn pso<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let k = percent_k(a.bars.high(), a.bars.low(), a.bars.close(), a.n(0), 50.0);
+    vec![(0.5 * (0.1 * (k - 50.0)).ema(a.n(1)).ema(a.n(1))).tanh()]
+}
+
+fn wavetrend<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let price = hlc3(a.bars);
+    let distance = a.bars.machine(&SETTLED, &[], &[price, price.ema(a.n(0))]).remove(0);
+    let wave = distance.div0(0.015 * distance.abs().ema(a.n(0))).ema(a.n(1));
+    together([wave, wave.sma(a.n(2))])
+}
+
+fn dosc<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let smooth = rsi(a.source(), a.n(0)).ema(a.n(1)).ema(a.n(2));
+    vec![smooth - smooth.sma(a.n(3))]
+}
+
+fn ibs<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let range = a.bars.high() - a.bars.low();
+    vec![range.le(0.0).select(0.5, (a.bars.close() - a.bars.low()) / range)]
+}
+
+/// Wilder's swing of a bar after one with this open and close.
+fn swing<'g>(a: &Args<'g, '_>, open: X<'g>, close: X<'g>) -> X<'g> {
+    let bars = a.bars;
+    let body = close - open;
+    let push = bars.close() - close + 0.5 * (bars.close() - bars.open()) + 0.25 * body;
+    let (up, down) = ((bars.high() - close).abs(), (bars.low() - close).abs());
+    let reach = (up - 0.5 * down).max(down - 0.5 * up).max((bars.high() - bars.low()).abs());
+    let reach = reach + 0.25 * body.abs();
+    50.0 * push.div0(reach) * (up.max(down) / a.x(0))
+}
+
+fn asi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let prior = |x: X<'g>| a.bars.machine(&PRIOR, &[], &[x]).remove(0);
+    let swing = swing(a, prior(a.bars.open()), prior(a.bars.close()));
+    // The first bar has nothing to swing from.
+    let later = a.bars.number(1.0).cumsum().gt(1.0);
+    vec![later.select(swing, 0.0).cumsum()]
+}
+
+fn trixh<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let trix = trix(a.source(), a.n(0));
+    let signal = trix.sma(a.n(1));
+    together([trix, signal, trix - signal])
+}
+
+fn qqe<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let smooth = rsi(a.source(), a.n(0)).ema(a.n(1));
+    let n = 2 * a.n(0) - 1;
+    let width = change(smooth).abs().ema(n).ema(n) * a.x(2);
+    let mut outputs = a.bars.machine(&QQE, &[], &[smooth, width]);
+    let start = outputs.first().map_or(0, |x| x.start());
+    outputs.insert(1, smooth.from_bar(start));
+    outputs
+}
+
+fn rsx<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let x = a.source();
+    a.bars.machine(&RSX, &[a.n(0) as f64], &[x.from_bar(x.start() + a.n(0))])
+}
+
+fn lrsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let stages = a.bars.machine(&LAGUERRE, &[a.x(0)], &[a.source()]);
+    let steps: Vec<X<'g>> = stages.iter().zip(stages.iter().skip(1)).map(|(a, b)| *a - *b).collect();
+    let zero = a.bars.number(0.0);
+    let total = |f: fn(X<'g>) -> X<'g>| steps.iter().fold(zero, |sum, x| sum + f(*x));
+    vec![(100.0 * total(|x| x.max(0.0))).div0(total(X::abs))]
+}
+
+fn ift_rsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    vec![(0.1 * (rsi(a.source(), a.n(0)) - 50.0)).wma(a.n(1)).tanh()]
+}
+
+fn inertia<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (x, n) = (a.source(), a.n(1));
+    let (change, width) = (change(x), x.stddev(n));
+    let (up, down) = ((change.gt(0.0) * width).ema(n), (change.lt(0.0) * width).ema(n));
+    let total = up + down;
+    vec![line(total.le(0.0).select(50.0, 100.0 * up / total), a.n(0), 0.0)]
+}
+
+fn brar<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (open, high, low) = (a.bars.open(), a.bars.high(), a.bars.low());
+    let before = a.bars.close().shift(1);
+    let ratio = |up: X<'g>, down: X<'g>| {
+        (100.0 * sum0(up.max(0.0), a.n(0))).div0(sum0(down.max(0.0), a.n(0)))
+    };
+    vec![ratio(high - open, open - low), ratio(high - before, before - low)]
+}
+
+fn rvgi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let n = a.n(1);
+    let weights: Vec<f64> = (0..n).map(|i| (i + 1).min(n - i) as f64).collect();
+    let total: f64 = weights.iter().sum();
+    let weights: Vec<f64> = weights.iter().map(|w| w / total).collect();
+    let bars = a.bars;
+    let body = (bars.close() - bars.open()).fir(&weights).sum(a.n(0));
+    let range = sum0((bars.high() - bars.low()).fir(&weights), a.n(0));
+    let vigor = body.div0(range);
+    let signal = vigor.fir(&weights);
+    together([vigor, signal, vigor - signal])
+}
+
+fn td_seq<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (x, before) = (a.source(), a.source().shift(4));
+    let run = |yes: X<'g>| a.bars.machine(&RUN, &[13.0], &[yes]).remove(0);
+    vec![run(x.gt(before)), run(x.lt(before))]
+}
+
+/// Mean by volume; the plain mean where nothing was traded.
+fn vwma<'g>(x: X<'g>, volume: X<'g>, n: usize) -> X<'g> {
+    let traded = sum0(volume, n);
+    traded.same(0.0).select(x.sma(n), (x * volume).sum(n) / traded)
+}
+
+fn vwmacd<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (close, volume) = (a.bars.close(), a.bars.volume());
+    let (fast, slow) = (a.n(0).min(a.n(1)), a.n(0).max(a.n(1)));
+    let line = vwma(close, volume, fast) - vwma(close, volume, slow);
+    let signal = line.ema(a.n(2));
+    together([line, signal, line - signal])
+}
+
+fn po<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let bounds = a.bars.machine(&PROJECTION, &[a.n(0) as f64], &[a.bars.high(), a.bars.low()]);
+    let [upper, lower] = bounds.as_slice() else { return Vec::new() };
+    vec![flat(*upper, *lower).select(50.0, 100.0 * (a.bars.close() - *lower) / (*upper - *lower))]
+}
+
+fn smc_sweep<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (open, high, low, close) = (a.bars.open(), a.bars.high(), a.bars.low(), a.bars.close());
+    let (floor, roof) = (low.lowest(a.n(0)).shift(1), high.highest(a.n(0)).shift(1));
+    let wick = (close - open).abs() * a.x(1);
+    let bull = low.lt(floor).and(close.gt(floor)).and(close.gt(open));
+    let bear = high.gt(roof).and(close.lt(roof)).and(close.lt(open));
+    let bull = bull.and((open.min(close) - low).gt(wick));
+    vec![bull - bear.and((high - open.max(close)).gt(wick))]
+}
+
+pub(super) const ROWS: &[Indicator] = &[
+    Indicator {
+        name: "fisher",
+        aliases: &["FISHER"],
+        params: &[whole("period", 10, 2, 100_000)],
+        inputs: HL,
+        outputs: &["fisher", "trigger"],
+        doc: "Ehlers' Fisher transform: the place of (h+l)/2 in its range of `period` bars, from -1 to 1, smoothed by 0.33 and kept within 0.999, as half the logarithm of (1+x)/(1-x) plus half of the bar before; and the value of the bar before. Both memories begin with 0; a window without range counts as the middle.",
+        build: fisher,
+        ..BASE
+    },
+    Indicator {
+        name: "kst",
+        aliases: &["KST"],
+        params: &[
+            whole("roc1", 10, 1, 100_000),
+            whole("roc2", 15, 1, 100_000),
+            whole("roc3", 20, 1, 100_000),
+            whole("roc4", 30, 1, 100_000),
+            whole("sma1", 10, 1, 100_000),
+            whole("sma2", 10, 1, 100_000),
+            whole("sma3", 10, 1, 100_000),
+            whole("sma4", 15, 1, 100_000),
+            whole("signal", 9, 1, 100_000),
+        ],
+        outputs: &["kst", "signal"],
+        doc: "Know sure thing: means of four rates of change in percent, weighted 1, 2, 3 and 4; and its mean of `signal`. A rate after a 0 is 0.",
+        build: kst,
+        ..BASE
+    },
+    Indicator {
+        name: "crsi",
+        aliases: &["CRSI"],
+        params: &[
+            whole("period", 3, 2, 100_000),
+            whole("streak", 2, 2, 100_000),
+            whole("rank", 100, 2, 10_000),
+        ],
+        doc: "Connors RSI: mean of the RSI of the value, the RSI of how many bars in a row it rose or fell, and the share of the last `rank` relative changes that are less than this one, in percent.",
+        build: crsi,
+        ..BASE
+    },
+    Indicator {
+        name: "cti",
+        aliases: &["CTI"],
+        params: &[whole("period", 20, 2, 100_000)],
+        doc: "Correlation trend: correlation of the last `period` values with time, from -1 to 1; 0 where they are all the same.",
+        build: cti,
+        ..BASE
+    },
+    Indicator {
+        name: "stc",
+        aliases: &["STC"],
+        params: &[
+            whole("fast", 23, 2, 100_000),
+            whole("slow", 50, 2, 100_000),
+            whole("cycle", 10, 2, 100_000),
+        ],
+        doc: "Schaff trend cycle: place of the MACD line in its range of `cycle` bars in percent, smoothed by half, and the same again of that. Without a range it keeps the last place, at first 0; each smoothing begins with its first value.",
+        build: stc,
+        ..BASE
+    },
+    Indicator {
+        name: "sqzmom",
+        aliases: &["SQZMOM", "squeeze"],
+        // TA-Lib asks for narrow <= normal <= wide; the ranges see to it.
+        params: &[
+            whole("bollinger", 20, 2, 100_000),
+            real("deviations", 2.0, 0.0, 100.0),
+            whole("keltner", 20, 2, 100_000),
+            real("wide", 2.0, 1.75, 100.0),
+            real("normal", 1.5, 1.25, 1.75),
+            real("narrow", 1.0, 0.0, 1.25),
+        ],
+        inputs: HLC,
+        outputs: &["momentum", "squeeze"],
+        doc: "Squeeze: the end of the line through the last `keltner` distances of the close from the mean of the middle of their range and their mean; and how tightly the Bollinger bands lie in the Keltner channels: 3, 2, 1 inside the narrow, normal, wide one, -1 outside, else 0.",
+        build: sqzmom,
+        ..BASE
+    },
+    Indicator {
+        name: "cg",
+        aliases: &["CG"],
+        params: &[whole("period", 10, 2, 100_000)],
+        doc: "Center of gravity: minus the mean age of the last `period` values, the newest aged 1, weighted by the values; the middle where they sum to 0.",
+        build: cg,
+        ..BASE
+    },
+    Indicator {
+        name: "pso",
+        aliases: &["PSO"],
+        params: &[whole("period", 8, 1, 100_000), whole("smooth", 5, 1, 100_000)],
+        inputs: HLC,
+        doc: "Premier stochastic: the place of the close in the range of `period` bars, brought to -5 to 5, smoothed by two exponential means of `smooth`, and bent to -1 to 1 by tanh(x/2). A window without range counts as the middle.",
+        build: pso,
+        ..BASE
+    },
+    Indicator {
+        name: "wavetrend",
+        aliases: &["WAVETREND"],
+        params: &[
+            whole("channel", 10, 2, 100_000),
+            whole("average", 21, 1, 100_000),
+            whole("signal", 4, 1, 100_000),
+        ],
+        inputs: HLC,
+        outputs: &["wt1", "wt2"],
+        doc: "WaveTrend: distance of (h+l+c)/3 from its exponential mean of `channel` in units of 0.015 of the exponential mean of that distance, smoothed by an exponential mean of `average`; and its plain mean of `signal`. 0 where there is no distance.",
+        build: wavetrend,
+        ..BASE
+    },
+    Indicator {
+        name: "dosc",
+        aliases: &["DOSC"],
+        params: &[
+            whole("period", 14, 2, 100_000),
+            whole("first", 5, 2, 100_000),
+            whole("second", 3, 2, 100_000),
+            whole("signal", 9, 2, 100_000),
+        ],
+        doc: "Derivative oscillator: the RSI, smoothed by two exponential means in turn, less its own plain mean of `signal`.",
+        build: dosc,
+        ..BASE
+    },
+    Indicator {
+        name: "ibs",
+        aliases: &["IBS"],
+        inputs: HLC,
+        doc: "Internal bar strength: (close - low) / (high - low); 0.5 where the bar has no range.",
+        build: ibs,
+        ..BASE
+    },
+    Indicator {
+        name: "si",
+        aliases: &["SI"],
+        params: &[real("limit", 3.0, 1e-8, 1e9)],
+        inputs: OHLC,
+        doc: "Wilder's swing index: how far the bar went compared with the bar before, from -100 to 100, scaled by the limit move; 0 where nothing reached anywhere.",
+        build: |a| vec![swing(a, a.bars.open().shift(1), a.bars.close().shift(1))],
+        ..BASE
+    },
+    Indicator {
+        name: "asi",
+        aliases: &["ASI"],
+        params: &[real("limit", 3.0, 1e-8, 1e9)],
+        inputs: OHLC,
+        doc: "Accumulative swing index: sum of the swing index since the first bar, which counts 0.",
+        build: asi,
+        ..BASE
+    },
+    Indicator {
+        name: "trixh",
+        params: &[whole("period", 18, 1, 100_000), whole("signal", 9, 1, 100_000)],
+        outputs: &["trix", "signal", "hist"],
+        doc: "TRIX with its plain mean of `signal` and the difference of the two; TRIX begins as in TA-Lib.",
+        build: trixh,
+        ..OWN
+    },
+    Indicator {
+        name: "cfo",
+        params: &[whole("period", 9, 2, 100_000)],
+        doc: "Chande's forecast oscillator: distance of the value from the next point of the line through the last `period` values (itself among them), in percent of the value; 0 where that is 0.",
+        build: |a| vec![(100.0 * (a.source() - line(a.source(), a.n(0), 1.0))).div0(a.source())],
+        ..OWN
+    },
+    Indicator {
+        name: "squeeze_pro",
+        params: &[
+            whole("bollinger", 20, 2, 100_000),
+            real("deviations", 2.0, 0.0, 100.0),
+            whole("keltner", 20, 2, 100_000),
+            real("wide", 2.0, 1.75, 100.0),
+            real("normal", 1.5, 1.25, 1.75),
+            real("narrow", 1.0, 0.0, 1.25),
+            whole("momentum", 12, 1, 100_000),
+            whole("smooth", 6, 1, 100_000),
+        ],
+        inputs: HLC,
+        outputs: &["momentum", "wide", "normal", "narrow", "off", "none"],
+        doc: "Squeeze PRO: mean of `smooth` of the change over `momentum` bars; and, as 1 or 0, whether the Bollinger bands (population deviation) lie inside the wide, normal and narrow Keltner channels (plain means of close and true range), outside the wide one on both sides, or neither inside nor outside it.",
+        build: squeeze_pro,
+        ..OWN
+    },
+    Indicator {
+        name: "qqe",
+        params: &[
+            whole("period", 14, 2, 100_000),
+            whole("smooth", 5, 1, 100_000),
+            real("factor", 4.236, 0.0, 100.0),
+        ],
+        outputs: &["qqe", "rsi", "long", "short", "trend"],
+        doc: "Quantitative qualitative estimation: an RSI smoothed by an exponential mean, bands that trail it by `factor` times its doubly smoothed (2 * period - 1) change, which only tighten while it stays on their side, the trend (1 or -1) and the band in force. The trend begins with 1 at the first bar that has bands.",
+        build: qqe,
+        ..OWN
+    },
+    Indicator {
+        name: "rsx",
+        params: &[whole("period", 14, 1, 100_000)],
+        doc: "Relative strength after Jurik: three smoothers in a row over the moves, compared with the same over their sizes, from 0 to 100. Begins at bar `period` and is 50 for the next max(period - 1, 5) bars and where nothing moves.",
+        build: rsx,
+        ..OWN
+    },
+    Indicator {
+        name: "lrsi",
+        params: &[real("gamma", 0.5, 0.0, 0.99)],
+        doc: "Laguerre RSI: rises between the four stages of Ehlers' Laguerre filter as a share of all differences between them, in percent. The stages begin with the first value; 0 where they are the same.",
+        build: lrsi,
+        ..OWN
+    },
+    Indicator {
+        name: "ift_rsi",
+        params: &[whole("period", 5, 2, 100_000), whole("smooth", 9, 1, 100_000)],
+        doc: "Inverse Fisher transform of the RSI: tanh of the weighted mean of `smooth` of (RSI - 50) / 10.",
+        build: ift_rsi,
+        ..OWN
+    },
+    Indicator {
+        name: "inertia",
+        params: &[whole("period", 20, 2, 100_000), whole("volatility", 14, 2, 100_000)],
+        doc: "Inertia: end of the line through the last `period` values of the relative volatility index, which is the standard deviation over `volatility` bars of rising bars as a share of that of rising and falling ones, both in exponential means seeded with a plain one, in percent; that is 50 where nothing moved.",
+        build: inertia,
+        ..OWN
+    },
+    Indicator {
+        name: "pgo",
+        params: &[whole("period", 14, 1, 100_000)],
+        inputs: HLC,
+        doc: "Pretty good oscillator: distance of the close from its mean of `period`, in units of the exponential mean of Wilder's average true range; 0 where there is no range.",
+        build: |a| {
+            let (close, n) = (a.bars.close(), a.n(0));
+            vec![(close - close.sma(n)).div0(true_range(a.bars).wilder(n).ema(n))]
+        },
+        ..OWN
+    },
+    Indicator {
+        name: "psl",
+        params: &[whole("period", 12, 1, 100_000)],
+        doc: "Psychological line: share of the last `period` bars that rose above the bar before, in percent.",
+        build: |a| vec![a.source().gt(a.source().shift(1)).sum(a.n(0)) * 100.0 / a.n(0) as f64],
+        ..OWN
+    },
+    Indicator {
+        name: "bias",
+        params: &[whole("period", 26, 1, 100_000)],
+        doc: "Bias: distance of the value from its mean of `period` as a share of the mean; 0 where the mean is 0.",
+        build: |a| vec![(a.source() - a.source().sma(a.n(0))).div0(a.source().sma(a.n(0)))],
+        ..OWN
+    },
+    Indicator {
+        name: "brar",
+        params: &[whole("period", 26, 1, 100_000)],
+        inputs: OHLC,
+        outputs: &["ar", "br"],
+        doc: "Over `period` bars, the way from the open up to the high in percent of the way down to the low; and the same from the close before, a bar that does not reach it counting 0. 0 where nothing went down.",
+        build: brar,
+        ..OWN
+    },
+    Indicator {
+        name: "rvgi",
+        params: &[whole("period", 14, 1, 100_000), whole("smooth", 4, 1, 100_000)],
+        inputs: OHLC,
+        outputs: &["rvgi", "signal", "hist"],
+        doc: "Relative vigor: bodies (close - open) as a share of ranges (high - low), each smoothed with symmetric weights over `smooth` bars and summed over `period`; its own smoothing by the same weights, and the difference. 0 where there is no range.",
+        build: rvgi,
+        ..OWN
+    },
+    Indicator {
+        name: "td_seq",
+        outputs: &["up", "down"],
+        doc: "DeMark's sequential count: how many bars in a row are above, and below, the value four bars before, at most 13.",
+        build: td_seq,
+        ..OWN
+    },
+    Indicator {
+        name: "vwmacd",
+        params: &[
+            whole("fast", 12, 1, 100_000),
+            whole("slow", 26, 1, 100_000),
+            whole("signal", 9, 1, 100_000),
+        ],
+        inputs: &[Field::Close, Field::Volume],
+        outputs: &["macd", "signal", "hist"],
+        doc: "MACD of means weighted by volume, its exponential mean of `signal` (seeded with a plain one), and the difference. A window without volume takes its plain mean; periods in the wrong order are swapped.",
+        build: vwmacd,
+        ..OWN
+    },
+    Indicator {
+        name: "po",
+        aliases: &["projection_oscillator"],
+        params: &[whole("period", 14, 2, 10_000)],
+        inputs: HLC,
+        doc: "Widner's projection oscillator: place of the close, in percent, between the least low and the greatest high of `period` bars, each carried on to today along the slope of the line through the lows or the highs; 50 where the two are the same.",
+        build: po,
+        ..OWN
+    },
+    Indicator {
+        name: "slope",
+        params: &[whole("period", 1, 1, 100_000)],
+        doc: "Change per bar since `period` bars ago.",
+        build: |a| vec![(a.source() - a.source().shift(a.n(0))) / a.n(0) as f64],
+        ..OWN
+    },
+    Indicator {
+        name: "smc_sweep",
+        params: &[whole("period", 15, 1, 100_000), real("wick", 1.5, 0.0, 1000.0)],
+        inputs: OHLC,
+        doc: "Liquidity sweep: 1 where the low went below the lowest low of the `period` bars before while a rising bar closed above it, with a lower wick of more than `wick` bodies; -1 for the same at the top; else 0.",
+        build: smc_sweep,
+        ..OWN
+    },
+];

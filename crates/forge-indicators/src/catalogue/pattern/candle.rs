@@ -1,0 +1,259 @@
+//! What is a long body, a short shadow, a gap? The words that patterns are made of.
+//!
+//! A threshold is a share of a mean over the candles *before* the one it judges. TA-Lib keeps one running sum per threshold
+//! and pattern, begun at the pattern's first bar; prices in cents tie so often that the last bit of that sum decides. So
+//! each sum here begins where TA-Lib's does, and patterns of the same reach share it.
+
+use super::super::Args;
+use crate::{
+    graph::{Bars, X},
+    kernel::machine::{Machine, MachineDef},
+};
+
+/// What is averaged.
+#[derive(Clone, Copy)]
+enum Extent {
+    Body,
+    Range,
+    Shadows,
+}
+
+/// A threshold: `factor` times the mean extent of `n` candles before; of the candle itself where `n` is 0.
+#[derive(Clone, Copy)]
+pub(super) struct Threshold {
+    of: Extent,
+    n: usize,
+    factor: f64,
+}
+
+const fn threshold(of: Extent, n: usize, factor: f64) -> Threshold {
+    Threshold { of, n, factor }
+}
+
+/// A body longer than this is long, one shorter is short.
+const BODY: Threshold = threshold(Extent::Body, 10, 1.0);
+/// A body up to this is a doji.
+const DOJI: Threshold = threshold(Extent::Range, 10, 0.1);
+/// A shadow longer than this is long.
+const LONG_SHADOW: Threshold = threshold(Extent::Body, 0, 1.0);
+/// A shadow longer than this is very long.
+const VERY_LONG_SHADOW: Threshold = threshold(Extent::Body, 0, 2.0);
+/// A shadow shorter than this is short: half the mean of both.
+const SHORT_SHADOW: Threshold = threshold(Extent::Shadows, 10, 1.0);
+/// A shadow shorter than this is none.
+const NO_SHADOW: Threshold = threshold(Extent::Range, 10, 0.1);
+/// Prices within this are near.
+pub(super) const NEAR: Threshold = threshold(Extent::Range, 5, 0.2);
+/// Beyond this, far.
+pub(super) const FAR: Threshold = threshold(Extent::Range, 5, 0.6);
+/// Within this, equal.
+pub(super) const EQUAL: Threshold = threshold(Extent::Range, 5, 0.05);
+
+/// The last candles, seen from a pattern that has its first value at bar `first`. All methods take how many bars ago.
+#[derive(Clone, Copy)]
+pub(super) struct Candles<'g> {
+    bars: Bars<'g>,
+    first: usize,
+}
+
+/// All of these hold.
+pub(super) fn all<'g>(first: X<'g>, rest: &[X<'g>]) -> X<'g> {
+    rest.iter().fold(first, |a, b| a.and(*b))
+}
+
+impl<'g> Candles<'g> {
+    pub(super) fn new(a: &Args<'g, '_>, first: usize) -> Self {
+        Candles { bars: a.bars, first }
+    }
+
+    /// Open.
+    pub(super) fn o(self, k: usize) -> X<'g> {
+        self.bars.open().shift(k)
+    }
+    /// High.
+    pub(super) fn h(self, k: usize) -> X<'g> {
+        self.bars.high().shift(k)
+    }
+    /// Low.
+    pub(super) fn l(self, k: usize) -> X<'g> {
+        self.bars.low().shift(k)
+    }
+    /// Close.
+    pub(super) fn c(self, k: usize) -> X<'g> {
+        self.bars.close().shift(k)
+    }
+    /// Upper end of the body.
+    pub(super) fn top(self, k: usize) -> X<'g> {
+        self.bars.open().max(self.bars.close()).shift(k)
+    }
+    /// Lower end of the body.
+    pub(super) fn bottom(self, k: usize) -> X<'g> {
+        self.bars.open().min(self.bars.close()).shift(k)
+    }
+    /// Length of the body.
+    pub(super) fn body(self, k: usize) -> X<'g> {
+        (self.bars.close() - self.bars.open()).abs().shift(k)
+    }
+    /// Length of the upper shadow.
+    pub(super) fn upper(self, k: usize) -> X<'g> {
+        (self.bars.high() - self.top(0)).shift(k)
+    }
+    /// Length of the lower shadow.
+    pub(super) fn lower(self, k: usize) -> X<'g> {
+        (self.bottom(0) - self.bars.low()).shift(k)
+    }
+
+    /// The threshold for a candle.
+    pub(super) fn limit(self, t: Threshold, k: usize) -> X<'g> {
+        let extent = match t.of {
+            Extent::Body => self.body(0),
+            Extent::Range => self.bars.high() - self.bars.low(),
+            Extent::Shadows => self.upper(0) + self.lower(0),
+        };
+        // Both shadows together are twice one.
+        let factor = if matches!(t.of, Extent::Shadows) { t.factor / 2.0 } else { t.factor };
+        if t.n == 0 {
+            return (extent * factor).shift(k);
+        }
+        let before = self.first.saturating_sub(k + 1);
+        (extent.total(t.n, before) / t.n as f64 * factor).shift(k + 1)
+    }
+
+    /// `a` within a threshold of `b` on both sides.
+    pub(super) fn about(self, a: X<'g>, b: X<'g>, t: Threshold, k: usize) -> X<'g> {
+        let limit = self.limit(t, k);
+        a.le(b + limit).and(a.ge(b - limit))
+    }
+
+    /// Closes at or above its open.
+    pub(super) fn white(self, k: usize) -> X<'g> {
+        self.bars.close().ge(self.bars.open()).shift(k)
+    }
+    /// Closes below its open.
+    pub(super) fn black(self, k: usize) -> X<'g> {
+        self.bars.close().lt(self.bars.open()).shift(k)
+    }
+    /// 1 for white, -1 for black.
+    pub(super) fn color(self, k: usize) -> X<'g> {
+        self.bars.close().ge(self.bars.open()).select(1.0, -1.0).shift(k)
+    }
+    /// Long body.
+    pub(super) fn long(self, k: usize) -> X<'g> {
+        self.body(k).gt(self.limit(BODY, k))
+    }
+    /// Short body.
+    pub(super) fn short(self, k: usize) -> X<'g> {
+        self.body(k).lt(self.limit(BODY, k))
+    }
+    /// Body of mean length at most. (Not short is the same as long: one threshold separates both.)
+    pub(super) fn modest(self, k: usize) -> X<'g> {
+        self.body(k).le(self.limit(BODY, k))
+    }
+    /// A body up to this is a doji.
+    pub(super) fn doji_limit(self, k: usize) -> X<'g> {
+        self.limit(DOJI, k)
+    }
+    /// Hardly a body.
+    pub(super) fn doji(self, k: usize) -> X<'g> {
+        self.body(k).le(self.doji_limit(k))
+    }
+    /// No upper shadow to speak of.
+    pub(super) fn no_upper(self, k: usize) -> X<'g> {
+        self.upper(k).lt(self.limit(NO_SHADOW, k))
+    }
+    /// No lower shadow to speak of.
+    pub(super) fn no_lower(self, k: usize) -> X<'g> {
+        self.lower(k).lt(self.limit(NO_SHADOW, k))
+    }
+    /// An upper shadow worth the name.
+    pub(super) fn some_upper(self, k: usize) -> X<'g> {
+        self.upper(k).gt(self.limit(NO_SHADOW, k))
+    }
+    /// A lower shadow worth the name.
+    pub(super) fn some_lower(self, k: usize) -> X<'g> {
+        self.lower(k).gt(self.limit(NO_SHADOW, k))
+    }
+    /// Short upper shadow.
+    pub(super) fn short_upper(self, k: usize) -> X<'g> {
+        self.upper(k).lt(self.limit(SHORT_SHADOW, k))
+    }
+    /// Short lower shadow.
+    pub(super) fn short_lower(self, k: usize) -> X<'g> {
+        self.lower(k).lt(self.limit(SHORT_SHADOW, k))
+    }
+    /// Upper shadow that is not short.
+    pub(super) fn fair_upper(self, k: usize) -> X<'g> {
+        self.upper(k).gt(self.limit(SHORT_SHADOW, k))
+    }
+    /// Upper shadow longer than the body.
+    pub(super) fn long_upper(self, k: usize) -> X<'g> {
+        self.upper(k).gt(self.limit(LONG_SHADOW, k))
+    }
+    /// Lower shadow longer than the body.
+    pub(super) fn long_lower(self, k: usize) -> X<'g> {
+        self.lower(k).gt(self.limit(LONG_SHADOW, k))
+    }
+    /// Upper shadow longer than two bodies.
+    pub(super) fn very_long_upper(self, k: usize) -> X<'g> {
+        self.upper(k).gt(self.limit(VERY_LONG_SHADOW, k))
+    }
+    /// Lower shadow longer than two bodies.
+    pub(super) fn very_long_lower(self, k: usize) -> X<'g> {
+        self.lower(k).gt(self.limit(VERY_LONG_SHADOW, k))
+    }
+    /// The body of `k` lies above that of `j`.
+    pub(super) fn gap_up(self, k: usize, j: usize) -> X<'g> {
+        self.bottom(k).gt(self.top(j))
+    }
+    /// The body of `k` lies below that of `j`.
+    pub(super) fn gap_down(self, k: usize, j: usize) -> X<'g> {
+        self.top(k).lt(self.bottom(j))
+    }
+    /// The body of `k` lies inside that of `j`, neither end touching.
+    pub(super) fn inside(self, k: usize, j: usize) -> X<'g> {
+        self.top(k).lt(self.top(j)).and(self.bottom(k).gt(self.bottom(j)))
+    }
+    /// The same price or more, `share` of the body above the close of `k`, is exceeded by the close of 0.
+    pub(super) fn climbs_into(self, k: usize, share: f64) -> X<'g> {
+        let inputs = [self.c(0), self.body(k), self.c(k)];
+        let above = self.bars.machine(&CLIMB, &[share], &inputs);
+        above.first().copied().unwrap_or(self.c(0))
+    }
+    /// The close of 0 lies more than `share` of the body below the close of `k`.
+    pub(super) fn sinks_into(self, k: usize, share: f64) -> X<'g> {
+        self.c(0).lt(self.c(k) - self.body(k) * share)
+    }
+
+    /// The pattern: `value` where all conditions hold, else 0.
+    pub(super) fn when(self, value: f64, first: X<'g>, rest: &[X<'g>]) -> Vec<X<'g>> {
+        vec![all(first, rest).select(value, 0.0).from_bar(self.first)]
+    }
+    /// A pattern that comes in the colour of candle `k`: ±100 where all conditions hold, else 0.
+    pub(super) fn colored(self, k: usize, first: X<'g>, rest: &[X<'g>]) -> Vec<X<'g>> {
+        vec![all(first, rest).select(self.color(k) * 100.0, 0.0).from_bar(self.first)]
+    }
+    /// A pattern of two kinds: 100 where it is bullish, -100 where bearish, else 0.
+    pub(super) fn either(self, bull: X<'g>, bear: X<'g>) -> Vec<X<'g>> {
+        vec![bull.select(100.0, bear.select(-100.0, 0.0)).from_bar(self.first)]
+    }
+}
+
+/// Is the first input above `share` times the second plus the third? Rounded once, as TA-Lib does it: the one place where a
+/// product and a sum are one operation, and `mul_add` gives the same bits on every machine.
+#[derive(Clone)]
+struct Climb {
+    share: f64,
+}
+
+impl Machine<3, 1> for Climb {
+    fn new(params: &[f64]) -> Self {
+        Climb { share: params.first().copied().unwrap_or(0.0) }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, [close, body, base]: [f64; 3]) -> [f64; 1] {
+        [if close > body.mul_add(self.share, base) { 1.0 } else { 0.0 }]
+    }
+}
+
+static CLIMB: MachineDef = MachineDef::of::<Climb, 3, 1>("close above a share of a body", |_| 0);

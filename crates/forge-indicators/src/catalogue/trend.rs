@@ -1,0 +1,339 @@
+//! Is there a trend, which way, and how strong?
+
+use super::{Group, Indicator, Oracle, volatility::true_range, whole};
+use crate::{
+    graph::{Bars, Field, X},
+    kernel::machine::{Machine, MachineDef},
+};
+
+const BASE: Indicator = Indicator { group: Group::Trend, inputs: RANGE, ..Indicator::BASE };
+const RANGE: &[Field] = &[Field::High, Field::Low, Field::Close];
+const EXTREMES: &[Field] = &[Field::High, Field::Low];
+
+pub(super) const ROWS: &[Indicator] = &[
+    Indicator {
+        name: "adx",
+        aliases: &["ADX"],
+        params: &[whole("period", 14, 2, 100_000)],
+        doc: "Average directional index: Wilder's mean of DX, beginning with the mean of the first `period` of them. A bar on \
+              which DX is not defined counts as 0 in that first mean and changes nothing later.",
+        build: |a| vec![adx(a.bars, a.n(0))],
+        ..BASE
+    },
+    Indicator {
+        name: "adxr",
+        aliases: &["ADXR"],
+        params: &[whole("period", 14, 2, 100_000)],
+        doc: "Mean of ADX and of ADX `period - 1` bars ago.",
+        build: |a| {
+            let adx = adx(a.bars, a.n(0));
+            vec![(adx + adx.shift(a.n(0) - 1)) / 2.0]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "dx",
+        aliases: &["DX"],
+        params: &[whole("period", 14, 2, 100_000)],
+        doc: "Directional index: 100 |+DI - -DI| / (+DI + -DI). Where there is no movement at all it keeps its value; 0 at \
+              first.",
+        build: |a| {
+            let (dx, known) = dx(a.bars, a.n(0));
+            vec![known.select(0.0, 1.0).affine(known.select(dx, 0.0))]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "plus_di",
+        aliases: &["PLUS_DI"],
+        params: &[whole("period", 14, 1, 100_000)],
+        doc: "Upward directional indicator: 100 times Wilder's sum of +DM over that of the true range; 0 where the range is 0. \
+              With a period of 1, the unsmoothed ratio itself.",
+        build: |a| vec![di(a.bars, a.n(0), true)],
+        ..BASE
+    },
+    Indicator {
+        name: "minus_di",
+        aliases: &["MINUS_DI"],
+        params: &[whole("period", 14, 1, 100_000)],
+        doc: "Downward directional indicator: 100 times Wilder's sum of -DM over that of the true range; 0 where the range is \
+              0. With a period of 1, the unsmoothed ratio itself.",
+        build: |a| vec![di(a.bars, a.n(0), false)],
+        ..BASE
+    },
+    Indicator {
+        name: "plus_dm",
+        aliases: &["PLUS_DM"],
+        params: &[whole("period", 14, 1, 100_000)],
+        inputs: EXTREMES,
+        doc: "Upward directional movement: how far the high rose, where it rose further than the low fell, in Wilder's running \
+              sum `y = y - y/period + x` that begins with the plain sum of the first `period - 1`.",
+        build: |a| vec![wilder_sum(dm(a.bars, true), a.n(0))],
+        ..BASE
+    },
+    Indicator {
+        name: "minus_dm",
+        aliases: &["MINUS_DM"],
+        params: &[whole("period", 14, 1, 100_000)],
+        inputs: EXTREMES,
+        doc: "Downward directional movement: how far the low fell, where it fell further than the high rose, in Wilder's \
+              running sum `y = y - y/period + x` that begins with the plain sum of the first `period - 1`.",
+        build: |a| vec![wilder_sum(dm(a.bars, false), a.n(0))],
+        ..BASE
+    },
+    Indicator {
+        name: "aroon",
+        aliases: &["AROON"],
+        params: &[whole("period", 14, 2, 100_000)],
+        inputs: EXTREMES,
+        outputs: &["down", "up"],
+        doc: "How recent the lowest low and the highest high of the last `period + 1` bars are: 100 for this bar, 0 for \
+              `period` bars ago; the most recent of equals.",
+        build: |a| {
+            let (n, factor) = (a.n(0), 100.0 / a.x(0));
+            let recent = |ago: X<'_>| (a.x(0) - ago) * factor;
+            vec![recent(a.bars.low().lowest_ago(n + 1)), recent(a.bars.high().highest_ago(n + 1))]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "aroonosc",
+        aliases: &["AROONOSC"],
+        params: &[whole("period", 14, 2, 100_000)],
+        inputs: EXTREMES,
+        doc: "Aroon up less Aroon down: 100 / `period` times the bars between the lowest low and the highest high.",
+        build: |a| {
+            let n = a.n(0) + 1;
+            vec![(a.bars.low().lowest_ago(n) - a.bars.high().highest_ago(n)) * (100.0 / a.x(0))]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "vortex",
+        aliases: &["VORTEX"],
+        params: &[whole("period", 14, 1, 100_000)],
+        outputs: &["plus", "minus"],
+        doc: "Sums of |high - last low| and of |low - last high| over the sum of the true range, each of `period` bars; 0 where \
+              nothing moved.",
+        build: |a| {
+            let (n, high, low) = (a.n(0), a.bars.high(), a.bars.low());
+            let range = true_range(a.bars);
+            let (sum, moved) = (range.sum(n), range.highest(n).gt(0.0));
+            let over = |x: X<'_>| moved.select(x.abs().sum(n).div0(sum), 0.0);
+            vec![over(high - low.shift(1)), over(low - high.shift(1))]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "vhf",
+        aliases: &["VHF"],
+        params: &[whole("period", 28, 2, 100_000)],
+        inputs: &[Field::Close],
+        doc: "Vertical horizontal filter: the span of the last `period` values over the sum of the last `period` absolute \
+              changes; 0 where nothing moved.",
+        build: |a| {
+            let (x, n) = (a.source(), a.n(0));
+            vec![(x.highest(n) - x.lowest(n)).div0((x - x.shift(1)).abs().sum(n))]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "chop",
+        aliases: &["CHOP"],
+        params: &[whole("period", 14, 2, 100_000)],
+        doc: "Choppiness: 100 log(sum of true ranges / span of highs and lows) / log(period), over `period` bars. Low in a \
+              trend, 100 where the span is 0.",
+        build: |a| {
+            let n = a.n(0);
+            let span = a.bars.high().highest(n) - a.bars.low().lowest(n);
+            vec![choppiness(a.bars, span, n)]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "choptr",
+        aliases: &["CHOPTR"],
+        params: &[whole("period", 14, 2, 100_000)],
+        doc: "Choppiness over the span of true highs and lows (those that include the close before); 100 where it is 0.",
+        build: |a| {
+            let (n, before) = (a.n(0), a.bars.close().shift(1));
+            let span = a.bars.high().max(before).highest(n) - a.bars.low().min(before).lowest(n);
+            vec![choppiness(a.bars, span, n)]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "amat",
+        params: &[whole("fast", 8, 1, 100_000), whole("slow", 21, 1, 100_000), whole("lookback", 2, 1, 10_000)],
+        inputs: &[Field::Close],
+        outputs: &["long", "short"],
+        oracle: Oracle::Reference,
+        doc: "Archer moving averages trends: the long and the short run of a fast and a slow exponential mean (pandas-ta).",
+        build: |a| runs(a.source().ema(a.n(0)), a.source().ema(a.n(1)), a.n(2)),
+        ..BASE
+    },
+    Indicator {
+        name: "decay",
+        params: &[whole("period", 5, 1, 100_000)],
+        inputs: &[Field::Close],
+        oracle: Oracle::Reference,
+        doc: "Linear decay: the value, or 1 / `period` less than this indicator's last value where that is greater; begins with \
+              the first value (tulip).",
+        build: |a| a.bars.machine(&DECAY, &[1.0, 1.0 / a.x(0)], &[a.source()]),
+        ..BASE
+    },
+    Indicator {
+        name: "edecay",
+        params: &[whole("period", 5, 1, 100_000)],
+        inputs: &[Field::Close],
+        oracle: Oracle::Reference,
+        doc: "Exponential decay: the value, or (period - 1) / period of this indicator's last value where that is greater; \
+              begins with the first value (tulip).",
+        build: |a| a.bars.machine(&DECAY, &[(a.x(0) - 1.0) / a.x(0), 0.0], &[a.source()]),
+        ..BASE
+    },
+    Indicator {
+        name: "increasing",
+        aliases: &["decreasing"],
+        params: &[whole("period", 1, 1, 100_000), whole("strict", 0, 0, 1)],
+        inputs: &[Field::Close],
+        outputs: &["increasing", "decreasing"],
+        oracle: Oracle::Reference,
+        doc: "1 where the value is above (below) that of `period` bars ago, else 0; if strict, where each of the last `period` \
+              changes was up (down).",
+        build: |a| {
+            let (x, n) = (a.source(), a.n(0));
+            let step = if a.n(1) == 1 { 1 } else { n };
+            let all = |x: X<'_>| if a.n(1) == 1 { x.lowest(n) } else { x };
+            vec![all(x.gt(x.shift(step))), all(x.lt(x.shift(step)))]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "long_run",
+        aliases: &["short_run"],
+        params: &[whole("fast", 5, 1, 100_000), whole("slow", 20, 1, 100_000), whole("lookback", 2, 1, 10_000)],
+        inputs: &[Field::Close],
+        outputs: &["long", "short"],
+        oracle: Oracle::Reference,
+        doc: "Long run: 1 where the fast simple mean is above its value of `lookback` bars ago while the slow one moved, either \
+              way; short run: where it is below; else 0.",
+        build: |a| runs(a.source().sma(a.n(0)), a.source().sma(a.n(1)), a.n(2)),
+        ..BASE
+    },
+    Indicator {
+        name: "ttm_trend",
+        params: &[whole("period", 6, 1, 100_000)],
+        oracle: Oracle::Reference,
+        doc: "1 where the close is above the mean of (high + low) / 2 over the last `period` bars, else -1.",
+        build: |a| {
+            let middle = ((a.bars.high() + a.bars.low()) / 2.0).sma(a.n(0));
+            vec![a.bars.close().gt(middle).select(1.0, -1.0)]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "rwi",
+        aliases: &["random_walk_index"],
+        params: &[whole("period", 14, 1, 100_000)],
+        outputs: &["high", "low"],
+        oracle: Oracle::Reference,
+        doc: "Random walk index: (high - low of `period` bars ago) and (high of `period` bars ago - low), each over the average \
+              true range (Wilder's) times the root of `period`; 0 where that range is 0.",
+        build: |a| {
+            let (n, high, low) = (a.n(0), a.bars.high(), a.bars.low());
+            let expected = true_range(a.bars).wilder(n) * a.x(0).sqrt();
+            vec![(high - low.shift(n)).div0(expected), (high.shift(n) - low).div0(expected)]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "pfe",
+        params: &[whole("period", 10, 1, 100_000), whole("smooth", 5, 1, 100_000)],
+        inputs: &[Field::Close],
+        oracle: Oracle::Reference,
+        doc: "Polarized fractal efficiency (Hannula, 1994): 100 times the straight distance of `period` bars over the length of \
+              the path, sqrt(dx^2 + bars^2), negative where the value fell, in an exponential mean of `smooth`.",
+        build: |a| {
+            let (x, n) = (a.source(), a.n(0));
+            let (far, near) = (x - x.shift(n), x - x.shift(1));
+            let path = (near * near + 1.0).sqrt().sum(n);
+            let straight = (far * far + a.x(0) * a.x(0)).sqrt();
+            vec![(far.lt(0.0).select(-100.0, 100.0) * straight / path).ema(a.n(1))]
+        },
+        ..BASE
+    },
+];
+
+/// Directional movement of a bar: upward or downward.
+fn dm(bars: Bars<'_>, up: bool) -> X<'_> {
+    let rise = bars.high() - bars.high().shift(1);
+    let fall = bars.low().shift(1) - bars.low();
+    let (this, other) = if up { (rise, fall) } else { (fall, rise) };
+    this.gt(other).select(this.max(0.0), 0.0)
+}
+
+/// `y = y - y/n + x`, beginning with the sum of the first `n - 1`: Wilder's mean of `n` after a 0, times `n`.
+fn wilder_sum(x: X<'_>, n: usize) -> X<'_> {
+    if n <= 1 { x } else { x.preceded_by(0.0).wilder(n) * n as f64 }
+}
+
+fn di(bars: Bars<'_>, n: usize, up: bool) -> X<'_> {
+    let (movement, range) = (dm(bars, up), true_range(bars));
+    if n <= 1 {
+        return movement.div0(range);
+    }
+    (wilder_sum(movement, n).div0(wilder_sum(range, n)) * 100.0).from_bar(n)
+}
+
+/// DX, and 1 where it is defined: there is movement beyond rounding.
+fn dx(bars: Bars<'_>, n: usize) -> (X<'_>, X<'_>) {
+    let (plus, minus) = (di(bars, n, true), di(bars, n, false));
+    let sum = plus + minus;
+    ((minus - plus).abs() / sum * 100.0, sum.ge(1e-14))
+}
+
+fn adx(bars: Bars<'_>, n: usize) -> X<'_> {
+    let (dx, known) = dx(bars, n);
+    let (dx, count) = (known.select(dx, 0.0), n as f64);
+    let first = dx.sum(n) / count;
+    let later = (dx / count).from_bar(first.start() + 1);
+    known.select((count - 1.0) / count, 1.0).affine(later.preceded_by(first))
+}
+
+fn choppiness<'g>(bars: Bars<'g>, span: X<'g>, n: usize) -> X<'g> {
+    let log = (true_range(bars).sum(n) / span).log10();
+    span.gt(0.0).select(log / (n as f64).log10() * 100.0, 100.0)
+}
+
+/// Long run and short run: the fast mean rose (fell) over some bars while the slow one moved, either way.
+pub(super) fn runs<'g>(fast: X<'g>, slow: X<'g>, lookback: usize) -> Vec<X<'g>> {
+    let moved = slow.differs(slow.shift(lookback));
+    let before = fast.shift(lookback);
+    vec![fast.gt(before).and(moved), fast.lt(before).and(moved)]
+}
+
+/// The value, or what is left of the greatest before: `y = max(x, keep * y - less)`.
+#[derive(Clone)]
+struct Decay {
+    keep: f64,
+    less: f64,
+    y: f64,
+}
+
+static DECAY: MachineDef = MachineDef::of::<Decay, 1, 1>("decay", |_| 0);
+
+impl Machine<1, 1> for Decay {
+    fn new(params: &[f64]) -> Self {
+        let param = |at: usize| params.get(at).copied().unwrap_or(0.0);
+        Decay { keep: param(0), less: param(1), y: f64::NEG_INFINITY }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
+        let left = self.y * self.keep - self.less;
+        // A NaN on either side stays.
+        self.y = if x > left || x.is_nan() { x } else { left };
+        [self.y]
+    }
+}

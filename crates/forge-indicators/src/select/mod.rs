@@ -1,0 +1,227 @@
+//! Which indicators with which parameters? A selection as text, instances of rows, and the plan that computes all of them
+//! at once.
+
+use std::{cell::RefCell, fmt};
+
+use crate::{
+    catalogue::{self, Args, Indicator},
+    graph::{Bars, Field, Graph, Val, X},
+    plan::Plan,
+};
+
+mod parse;
+mod resolve;
+mod sets;
+
+pub use resolve::Selector;
+pub use sets::{SETS, Set};
+
+/// Why a selection cannot be read.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum SelectError {
+    /// Something in the text.
+    #[error("{message}\n  {text}\n  {:>width$}", "^", width = at + 1)]
+    At {
+        /// What is wrong.
+        message: String,
+        /// The line.
+        text: String,
+        /// Where in it, in characters.
+        at: usize,
+    },
+    /// More text than is read.
+    #[error("a selection of {bytes} bytes; at most {most} are read")]
+    Long {
+        /// How long it is.
+        bytes: usize,
+        /// How long it may be.
+        most: usize,
+    },
+}
+
+impl SelectError {
+    pub(crate) fn at(text: &str, at: usize, message: impl Into<String>) -> Self {
+        SelectError::At { message: message.into(), text: text.replace(['\n', '\t', '\r'], " "), at }
+    }
+}
+
+/// Where a one-input indicator reads from, other than its own column.
+#[derive(Clone)]
+pub struct Source {
+    /// Its name in columns.
+    pub name: String,
+    pub(crate) expr: std::sync::Arc<resolve::Built>,
+}
+
+impl fmt::Debug for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.name)
+    }
+}
+
+/// A row with its parameters.
+#[derive(Debug, Clone)]
+pub struct Instance {
+    /// The row.
+    pub row: &'static Indicator,
+    /// Parameters, as many as the row has.
+    pub params: Vec<f64>,
+    /// Which of its outputs is wanted; `None` is all.
+    pub output: Option<usize>,
+    /// What it reads instead of its own column.
+    pub source: Option<Source>,
+}
+
+impl Instance {
+    /// A row with its defaults.
+    pub fn of(row: &'static Indicator) -> Self {
+        Instance { row, params: row.defaults(), output: None, source: None }
+    }
+
+    /// A row with these parameters, the rest at their defaults.
+    pub fn with(row: &'static Indicator, params: &[f64]) -> Self {
+        let mut all = row.defaults();
+        for (slot, x) in all.iter_mut().zip(params) {
+            *slot = *x;
+        }
+        Instance { params: all, ..Instance::of(row) }
+    }
+
+    fn build<'g>(&self, bars: Bars<'g>) -> Vec<X<'g>> {
+        let source = self.source.as_ref().map(|s| s.expr.build(bars));
+        (self.row.build)(&Args::new(bars, &self.params, source))
+    }
+
+    /// Its columns: output and name.
+    pub fn columns(&self) -> Vec<(usize, String)> {
+        let wanted = |at: &usize| self.output.is_none_or(|o| o == *at);
+        (0..self.row.outputs.len()).filter(wanted).map(|at| (at, column(self, at))).collect()
+    }
+
+    /// The first bar at which every wanted output has a value.
+    pub fn lookback(&self) -> usize {
+        let graph = RefCell::new(Graph::default());
+        let outputs = self.build(Bars::new(&graph));
+        outputs.iter().map(|x| x.start()).max().unwrap_or(0)
+    }
+}
+
+/// One thing to compute: an indicator, or an expression with a name.
+#[derive(Debug, Clone)]
+pub enum Wanted {
+    /// An indicator.
+    Instance(Instance),
+    /// An expression.
+    Expression(Source),
+}
+
+impl From<Instance> for Wanted {
+    fn from(instance: Instance) -> Self {
+        Wanted::Instance(instance)
+    }
+}
+
+impl Wanted {
+    /// Names of its columns.
+    pub fn columns(&self) -> Vec<String> {
+        match self {
+            Wanted::Instance(instance) => instance.columns().into_iter().map(|(_, name)| name).collect(),
+            Wanted::Expression(source) => vec![source.name.clone()],
+        }
+    }
+
+    fn values(&self, bars: Bars<'_>) -> Vec<Val> {
+        match self {
+            Wanted::Instance(instance) => {
+                let outputs = instance.build(bars);
+                instance.columns().iter().filter_map(|(at, _)| outputs.get(*at).map(|x| x.val())).collect()
+            }
+            Wanted::Expression(source) => vec![source.expr.build(bars).val()],
+        }
+    }
+}
+
+/// Everything that was wanted, planned together, and the names of its columns.
+#[derive(Debug)]
+pub struct Selection {
+    /// What to run.
+    pub plan: Plan,
+    /// Names of the outputs, in order.
+    pub columns: Vec<String>,
+}
+
+/// Plans instances together.
+pub fn select(instances: &[Instance]) -> Selection {
+    let wanted: Vec<Wanted> = instances.iter().cloned().map(Wanted::from).collect();
+    plan(&wanted)
+}
+
+/// Plans everything together: what several of them need is computed once.
+pub fn plan(wanted: &[Wanted]) -> Selection {
+    let graph = RefCell::new(Graph::default());
+    let (mut values, mut columns) = (Vec::new(), Vec::new());
+    for item in wanted {
+        let names = item.columns();
+        let found = item.values(Bars::new(&graph));
+        for (name, val) in names.into_iter().zip(found) {
+            // The same column asked for twice is one.
+            if !columns.contains(&name) {
+                columns.push(name);
+                values.push(val);
+            }
+        }
+    }
+    let plan = Plan::new(&graph.borrow(), &values);
+    Selection { plan, columns }
+}
+
+/// The column of an output: the name, the parameters, the source and, for further outputs, the output's name, joined by `_`.
+pub fn column(instance: &Instance, output: usize) -> String {
+    let mut name = instance.row.name.to_owned();
+    for x in &instance.params {
+        name.push('_');
+        name.push_str(&x.to_string());
+    }
+    if let Some(source) = &instance.source {
+        name.push('_');
+        name.push_str(&source.name);
+    }
+    if output > 0
+        && let Some(further) = instance.row.outputs.get(output)
+    {
+        name.push('_');
+        name.push_str(further);
+    }
+    name
+}
+
+/// Columns and simple means of them that a word names.
+pub(crate) fn price<'g>(bars: Bars<'g>, word: &str) -> Option<X<'g>> {
+    let field = Field::ALL.into_iter().find(|f| format!("{f:?}").eq_ignore_ascii_case(word));
+    if let Some(field) = field {
+        return Some(bars.field(field));
+    }
+    let (o, h, l, c) = (|| bars.open(), || bars.high(), || bars.low(), || bars.close());
+    match word.to_ascii_lowercase().as_str() {
+        "hl2" => Some((h() + l()) / 2.0),
+        "hlc3" => Some((h() + l() + c()) / 3.0),
+        "hlcc4" => Some((h() + l() + c() + c()) / 4.0),
+        "ohlc4" => Some((o() + h() + l() + c()) / 4.0),
+        _ => None,
+    }
+}
+
+/// Names that [`price`] knows.
+pub(crate) const PRICES: [&str; 10] =
+    ["open", "high", "low", "close", "volume", "time", "hl2", "hlc3", "hlcc4", "ohlc4"];
+
+/// The known name that is nearest to one that is not known.
+pub(crate) fn nearest(name: &str, more: &[String]) -> Option<String> {
+    let rows = catalogue::all().flat_map(|r| std::iter::once(r.name).chain(r.aliases.iter().copied()));
+    let all = rows.map(str::to_owned).chain(PRICES.map(str::to_owned)).chain(more.iter().cloned());
+    let name = name.to_ascii_lowercase();
+    let score = |known: &String| strsim::normalized_damerau_levenshtein(&known.to_ascii_lowercase(), &name);
+    let best = all.map(|known| (score(&known), known)).max_by(|a, b| a.0.total_cmp(&b.0));
+    best.filter(|(score, _)| *score >= 0.6).map(|(_, known)| known)
+}

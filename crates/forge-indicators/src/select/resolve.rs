@@ -1,0 +1,301 @@
+//! What does a selection mean? Names become rows, columns or definitions; errors point at the place and offer the nearest
+//! name.
+
+use std::sync::Arc;
+
+use super::{
+    Instance, SelectError, Source, Wanted, nearest,
+    parse::{Arg, Call, Expr, Item, Parser, Value},
+    price,
+    sets::SETS,
+};
+use crate::{
+    catalogue::{self, Group, Indicator, Kind},
+    graph::{Bars, Bin, X},
+};
+
+/// The most instances that one selection may have.
+const MOST: usize = 20_000;
+
+/// An expression whose names are known.
+#[derive(Debug, Clone)]
+pub(crate) enum Built {
+    Number(f64),
+    Price(String),
+    Instance(Box<Instance>),
+    Neg(Arc<Built>),
+    Bin(Bin, Arc<Built>, Arc<Built>),
+}
+
+impl Built {
+    pub(crate) fn build<'g>(&self, bars: Bars<'g>) -> X<'g> {
+        match self {
+            Built::Number(x) => bars.number(*x),
+            Built::Price(word) => price(bars, word).unwrap_or_else(|| bars.close()),
+            Built::Instance(instance) => {
+                let outputs = instance.build(bars);
+                let wanted = outputs.get(instance.output.unwrap_or(0)).copied();
+                wanted.unwrap_or_else(|| bars.number(f64::NAN))
+            }
+            Built::Neg(a) => -a.build(bars),
+            Built::Bin(f, a, b) => a.build(bars).bin(*f, b.build(bars)),
+        }
+    }
+}
+
+/// Reads selections; knows the user's definitions.
+#[derive(Debug, Clone, Default)]
+pub struct Selector {
+    defined: Vec<Source>,
+}
+
+/// Either side of a name's resolution: several instances when an argument had alternatives.
+type Instances = Vec<Instance>;
+
+impl Selector {
+    /// Without definitions.
+    pub fn new() -> Self {
+        Selector::default()
+    }
+
+    /// Adds `name = expression`; the name can be used and selected from now on.
+    pub fn define(&mut self, text: &str) -> Result<(), SelectError> {
+        let (name, at, expr) = Parser::new(text)?.definition()?;
+        let taken = catalogue::find(&name).is_some() || super::PRICES.contains(&name.as_str());
+        if taken || self.defined.iter().any(|d| d.name == name) {
+            return Err(SelectError::at(text, at, format!("`{name}` is taken already")));
+        }
+        let expr = Arc::new(self.expression(text, &expr)?);
+        self.defined.push(Source { name, expr });
+        Ok(())
+    }
+
+    /// Reads a selection.
+    pub fn select(&self, text: &str) -> Result<Vec<Wanted>, SelectError> {
+        let mut wanted = Vec::new();
+        for item in Parser::new(text)?.items()? {
+            match item {
+                Item::All => wanted.extend(rows(|_| true)),
+                Item::Group(name, at) => {
+                    let known = |g: Group| format!("{g:?}").eq_ignore_ascii_case(&name);
+                    let before = wanted.len();
+                    wanted
+                        .extend(catalogue::all().filter(|r| known(r.group)).map(|r| Instance::of(r).into()));
+                    if wanted.len() == before {
+                        return Err(SelectError::at(text, at, format!("there is no group `{name}`")));
+                    }
+                }
+                Item::Set(name, at) => match SETS.iter().find(|s| s.name == name) {
+                    Some(set) => wanted.extend(self.select(set.selection)?),
+                    None => {
+                        let known: Vec<&str> = SETS.iter().map(|s| s.name).collect();
+                        let known = known.join(", ");
+                        return Err(SelectError::at(
+                            text,
+                            at,
+                            format!("there is no set `{name}`; there are: {known}"),
+                        ));
+                    }
+                },
+                Item::Expr(Expr::Call(call), _) => wanted.extend(self.item(text, &call)?),
+                Item::Expr(expr, at) => {
+                    let name = text.trim().to_owned();
+                    let _ = at;
+                    let expr = Arc::new(self.expression(text, &expr)?);
+                    wanted.push(Wanted::Expression(Source { name, expr }));
+                }
+            }
+            if wanted.len() > MOST {
+                return Err(SelectError::at(text, 0, format!("more than {MOST} indicators at once")));
+            }
+        }
+        Ok(wanted)
+    }
+
+    fn item(&self, text: &str, call: &Call) -> Result<Vec<Wanted>, SelectError> {
+        if let Some(defined) = self.defined.iter().find(|d| d.name == call.name && call.args.is_empty()) {
+            return Ok(vec![Wanted::Expression(defined.clone())]);
+        }
+        Ok(self.instances(text, call)?.into_iter().map(Wanted::from).collect())
+    }
+
+    fn row(&self, text: &str, call: &Call) -> Result<&'static Indicator, SelectError> {
+        catalogue::find(&call.name).ok_or_else(|| {
+            let more: Vec<String> = self.defined.iter().map(|d| d.name.clone()).collect();
+            let hint =
+                nearest(&call.name, &more).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
+            SelectError::at(text, call.at, format!("there is no indicator `{}`{hint}", call.name))
+        })
+    }
+
+    /// A call's instances: one per combination of its alternatives.
+    fn instances(&self, text: &str, call: &Call) -> Result<Instances, SelectError> {
+        let row = self.row(text, call)?;
+        let mut all = vec![Instance::of(row)];
+        let mut next = 0;
+        for arg in &call.args {
+            match &arg.value {
+                Value::Source(expr) if arg.name.is_none() || arg.name.as_deref() == Some("source") => {
+                    let source = self.source(text, expr)?;
+                    all.iter_mut().for_each(|i| i.source = Some(source.clone()));
+                    let many = row.inputs.len() != 1;
+                    if many {
+                        let why =
+                            format!("`{}` reads {} columns: it takes no source", row.name, row.inputs.len());
+                        return Err(SelectError::at(text, arg.at, why));
+                    }
+                }
+                Value::Source(_) => {
+                    return Err(SelectError::at(text, arg.at, "a number is needed here"));
+                }
+                Value::Numbers(numbers) => {
+                    let at = parameter(text, row, arg, &mut next)?;
+                    all = spread(text, row, all, arg, at, numbers)?;
+                }
+            }
+        }
+        if let Some((name, at)) = &call.output {
+            let found = row.outputs.iter().position(|o| o.eq_ignore_ascii_case(name));
+            let Some(output) = found else {
+                let why =
+                    format!("`{}` has no output `{name}`; it has: {}", row.name, row.outputs.join(", "));
+                return Err(SelectError::at(text, *at, why));
+            };
+            all.iter_mut().for_each(|i| i.output = Some(output));
+        }
+        Ok(all)
+    }
+
+    fn source(&self, text: &str, expr: &Expr) -> Result<Source, SelectError> {
+        let built = self.expression(text, expr)?;
+        Ok(Source { name: label(expr), expr: Arc::new(built) })
+    }
+
+    fn expression(&self, text: &str, expr: &Expr) -> Result<Built, SelectError> {
+        Ok(match expr {
+            Expr::Number(x) => Built::Number(*x),
+            Expr::Neg(a) => Built::Neg(Arc::new(self.expression(text, a)?)),
+            Expr::Bin(op, a, b) => {
+                let f = match op {
+                    '+' => Bin::Add,
+                    '-' => Bin::Sub,
+                    '*' => Bin::Mul,
+                    _ => Bin::Div,
+                };
+                Built::Bin(f, Arc::new(self.expression(text, a)?), Arc::new(self.expression(text, b)?))
+            }
+            Expr::Call(call) => self.name(text, call)?,
+        })
+    }
+
+    fn name(&self, text: &str, call: &Call) -> Result<Built, SelectError> {
+        if call.args.is_empty() && call.output.is_none() {
+            if super::PRICES.contains(&call.name.to_ascii_lowercase().as_str()) {
+                return Ok(Built::Price(call.name.clone()));
+            }
+            if let Some(defined) = self.defined.iter().find(|d| d.name == call.name) {
+                return Ok(defined.expr.as_ref().clone());
+            }
+        }
+        let mut all = self.instances(text, call)?;
+        match (all.pop(), all.is_empty()) {
+            (Some(one), true) => Ok(Built::Instance(Box::new(one))),
+            _ => Err(SelectError::at(text, call.at, "alternatives are not possible inside an expression")),
+        }
+    }
+}
+
+/// Every row that is computed by `all`, with its defaults.
+fn rows(wanted: impl Fn(&Indicator) -> bool) -> Vec<Wanted> {
+    let counted = |r: &&'static Indicator| !matches!(r.kind, Kind::Primitive) && wanted(r);
+    catalogue::all().filter(counted).map(|r| Instance::of(r).into()).collect()
+}
+
+/// Which parameter an argument is for: by its name, else the next one.
+fn parameter(text: &str, row: &Indicator, arg: &Arg, next: &mut usize) -> Result<usize, SelectError> {
+    let at = match &arg.name {
+        Some(name) => {
+            let found = row.params.iter().position(|p| p.name.eq_ignore_ascii_case(name));
+            found.ok_or_else(|| {
+                let known: Vec<&str> = row.params.iter().map(|p| p.name).collect();
+                let known = known.join(", ");
+                SelectError::at(
+                    text,
+                    arg.at,
+                    format!("`{}` has no parameter `{name}`; it has: {known}", row.name),
+                )
+            })?
+        }
+        None => *next,
+    };
+    *next = at + 1;
+    if at >= row.params.len() {
+        let why = format!("`{}` takes {} parameters", row.name, row.params.len());
+        return Err(SelectError::at(text, arg.at, why));
+    }
+    Ok(at)
+}
+
+/// One instance per alternative.
+fn spread(
+    text: &str,
+    row: &Indicator,
+    all: Instances,
+    arg: &Arg,
+    at: usize,
+    numbers: &[f64],
+) -> Result<Instances, SelectError> {
+    let mut more = Vec::new();
+    if all.len().saturating_mul(numbers.len()) > MOST {
+        return Err(SelectError::at(text, arg.at, format!("more than {MOST} indicators at once")));
+    }
+    for instance in all {
+        for x in numbers {
+            let Some(param) = row.params.get(at) else { continue };
+            let (lo, hi) = (param.min, param.max);
+            if !(lo..=hi).contains(x) || (param.whole && x.fract() != 0.0) {
+                let kind = if param.whole { "a whole number" } else { "a number" };
+                let why =
+                    format!("`{}` of `{}` must be {kind} from {lo} to {hi}, not {x}", param.name, row.name);
+                return Err(SelectError::at(text, arg.at, why));
+            }
+            let mut one = instance.clone();
+            if let Some(slot) = one.params.get_mut(at) {
+                *slot = *x;
+            }
+            more.push(one);
+        }
+    }
+    Ok(more)
+}
+
+/// A short name for a source, for columns.
+fn label(expr: &Expr) -> String {
+    match expr {
+        Expr::Number(x) => x.to_string(),
+        Expr::Neg(a) => format!("neg_{}", label(a)),
+        Expr::Bin(op, a, b) => {
+            let op = match op {
+                '+' => "plus",
+                '-' => "minus",
+                '*' => "times",
+                _ => "by",
+            };
+            format!("{}_{op}_{}", label(a), label(b))
+        }
+        Expr::Call(call) => {
+            let mut name = call.name.to_ascii_lowercase();
+            for arg in &call.args {
+                match &arg.value {
+                    Value::Numbers(numbers) => numbers.iter().for_each(|x| name.push_str(&format!("_{x}"))),
+                    Value::Source(expr) => name.push_str(&format!("_{}", label(expr))),
+                }
+            }
+            if let Some((output, _)) = &call.output {
+                name.push('_');
+                name.push_str(output);
+            }
+            name
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! The selection language: what it means, and errors that point at the place.
+#![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
+
+mod common;
+
+use forge_indicators::{
+    exec::{How, run},
+    select::{Selector, plan},
+};
+use proptest::prelude::*;
+
+fn columns(text: &str) -> Vec<String> {
+    plan(&Selector::new().select(text).unwrap()).columns
+}
+
+fn error(text: &str) -> String {
+    Selector::new().select(text).unwrap_err().to_string()
+}
+
+#[test]
+fn names_are_the_name_the_parameters_and_the_source() {
+    assert_eq!(columns("sma(20)"), ["sma_20"]);
+    assert_eq!(columns("SMA"), ["sma_30"], "TA-Lib's name and default");
+    assert_eq!(columns("sma(7|9|14), ema(period=5)"), ["sma_7", "sma_9", "sma_14", "ema_5"]);
+    assert_eq!(columns("sma(20, source=hlc3)"), ["sma_20_hlc3"]);
+    assert_eq!(columns("ema(sma(close, 3), 5)"), ["ema_5_sma_close_3"]);
+    assert_eq!(columns("sma(20), sma(20)"), ["sma_20"], "the same column twice is one");
+    assert_eq!(columns("set:averages").len(), 13);
+}
+
+#[test]
+fn expressions_compute() {
+    let bars = common::walk(100, 5);
+    let mut selector = Selector::new();
+    selector.define("spread = ema(close, 5) - 2 * ema(close, 20)").unwrap();
+    let selection = plan(&selector.select("spread, ema(5), ema(20), -(close + 1) / 2").unwrap());
+    assert_eq!(selection.columns[..3], ["spread", "ema_5", "ema_20"]);
+    let out = run(&selection.plan, &[bars.series()], How::default()).remove(0);
+    for t in 0..100 {
+        let want = out[1][t] - 2.0 * out[2][t];
+        assert!(out[0][t] == want || (out[0][t].is_nan() && want.is_nan()), "bar {t}");
+        assert_eq!(out[3][t], -(bars.close[t] + 1.0) / 2.0);
+    }
+    let again = selector.define("spread = close").unwrap_err().to_string();
+    assert!(again.contains("taken already"), "{again}");
+}
+
+#[test]
+fn errors_point_at_the_place() {
+    assert_eq!(
+        error("sma(20), sam(3)"),
+        "there is no indicator `sam`; did you mean `sma`?\n  sma(20), sam(3)\n           ^"
+    );
+    for (text, part) in [
+        ("", "nothing is selected"),
+        ("sma(20", "`,` is missing"),
+        ("sma(0)", "from 1 to"),
+        ("sma(2.5)", "a whole number"),
+        ("sma(1,2)", "takes 1 parameters"),
+        ("sma(length=3)", "has no parameter `length`; it has: period"),
+        ("sma(3).upper", "has no output `upper`"),
+        ("group:nothing", "no group"),
+        ("set:nothing", "no set `nothing`; there are"),
+        ("sma(3) ema(4)", "`,` is missing here"),
+        ("close + ", "missing here"),
+        ("sma(3|4) + 1", "alternatives"),
+    ] {
+        let error = error(text);
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    assert!(error(&"(".repeat(1000)).contains("nested"));
+    assert!(error(&"-".repeat(100_000)).contains("bytes"));
+}
+
+proptest! {
+    #[test]
+    fn no_text_panics(text in ".{0,200}") {
+        let _ = Selector::new().select(&text);
+        let _ = Selector::new().define(&text);
+    }
+
+    #[test]
+    fn no_likely_text_panics(text in "[a-z0-9(),.|=:+*/ -]{0,80}") {
+        let _ = Selector::new().select(&text).map(|w| plan(&w));
+    }
+}
