@@ -37,6 +37,8 @@ use crate::{
 const BENCH: &str = "regret";
 /// Time that the repetitions of one cell may take on one side.
 const PER_CELL: Duration = Duration::from_millis(150);
+/// Time that calibrating one place may take: half of `gpuforge calibrate --full`.
+const CALIBRATION: Duration = Duration::from_secs(45);
 const MOST_RUNS: usize = 15;
 const LEAST_RUNS: usize = 3;
 
@@ -135,7 +137,7 @@ fn adapter() -> Result<Arc<dyn Site>> {
 }
 
 fn models(sites: &[Arc<dyn Site>]) -> Result<Vec<Model>> {
-    let options = calibrate::Options { budget: Duration::from_secs(5), ..calibrate::Options::quick() };
+    let options = calibrate::Options { budget: CALIBRATION, ..calibrate::Options::full() };
     let measure = |site: &Arc<dyn Site>| Ok(calibrate(site.as_ref(), &options, &mut |_| {})?);
     sites.iter().map(measure).collect()
 }

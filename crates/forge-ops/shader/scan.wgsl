@@ -1,7 +1,9 @@
 // Running results along rows, in three passes: totals of tiles, what comes before each tile, the elements.
-// A state (S, follow, nothing, first, item, shown) is put before this text, one per kind of scan. 64 invocations share a
-// tile of 1024 elements: runs of 16, eight runs in a stretch, eight stretches. STAGED goes through group memory, so that
-// neighbours read neighbouring words; otherwise each invocation reads its run.
+// A state (S, follow, nothing, first, item, shown, only) is put before this text, one per kind of scan. 64 invocations
+// share a tile of 1024 elements: runs of 16, eight runs in a stretch, eight stretches. STAGED goes through group memory,
+// so that neighbours read neighbouring words; otherwise each invocation reads its run. A line that begins with @16 is
+// repeated, with # for the number: loops with bounds checks are not unrolled by all compilers, which costs a factor of
+// two to three on a software adapter.
 struct Params {
     // x: rows, y: elements of a row, z: tiles of a row, w: bits of the start
     v: array<vec4<u32>, 4>,
@@ -24,6 +26,10 @@ struct Place {
     count: u32,
 }
 
+struct Run {
+    @16 x#: S,
+}
+
 fn place(id: vec3<u32>, groups: vec3<u32>, lane: u32) -> Place {
     let tile = id.y * groups.x + id.x;
     let row = tile / p.v[0].z;
@@ -32,26 +38,28 @@ fn place(id: vec3<u32>, groups: vec3<u32>, lane: u32) -> Place {
     return Place(tile, lane, row * p.v[0].y + start, count);
 }
 
-// The element `j` of a run.
-fn own(at: Place, j: u32) -> S {
-    let i = at.lane * 16u + j;
-    if (STAGED) { return stage[i + at.lane]; }
-    if (i < at.count) { return item(at.base + i); }
-    return nothing();
+// An element of a tile; nothing beyond its end.
+fn element(at: Place, i: u32) -> S {
+    let there = i < at.count;
+    return only(there, item(select(0u, at.base + i, there)));
 }
 
-// What a run comes to. Its elements are read again afterwards: keeping them in an array costs more where loops are not
-// unrolled.
-fn load(at: Place) -> S {
+fn load(at: Place) -> Run {
+    var run: Run;
     if (STAGED) {
-        for (var j = 0u; j < 16u; j++) {
-            let i = j * 64u + at.lane;
-            if (i < at.count) { stage[i + i / 16u] = item(at.base + i); } else { stage[i + i / 16u] = nothing(); }
-        }
+        @16 stage[#u * 68u + at.lane + at.lane / 16u] = element(at, #u * 64u + at.lane);
         workgroupBarrier();
+        @16 run.x# = stage[at.lane * 17u + #u];
+    } else {
+        @16 run.x# = element(at, at.lane * 16u + #u);
     }
+    return run;
+}
+
+// What a run comes to.
+fn together(run: Run) -> S {
     var total = nothing();
-    for (var j = 0u; j < 16u; j++) { total = follow(total, own(at, j)); }
+    @16 total = follow(total, run.x#);
     return total;
 }
 
@@ -61,11 +69,8 @@ fn before(lane: u32, total: S) -> S {
     workgroupBarrier();
     if (lane < 8u) {
         var inner = nothing();
-        for (var j = 0u; j < 8u; j++) {
-            let one = runs[lane * 8u + j];
-            runs[lane * 8u + j] = inner;
-            inner = follow(inner, one);
-        }
+        var one = inner;
+        @8 one = runs[lane * 8u + #u]; runs[lane * 8u + #u] = inner; inner = follow(inner, one);
         stretches[lane] = inner;
     }
     workgroupBarrier();
@@ -75,23 +80,21 @@ fn before(lane: u32, total: S) -> S {
 // What the first `n` stretches come to.
 fn stretch(n: u32) -> S {
     var all = nothing();
-    for (var k = 0u; k < n; k++) { all = follow(all, stretches[k]); }
+    @8 all = follow(all, only(n > #u, stretches[#]));
     return all;
 }
 
-fn finish(at: Place, start: S) {
+fn finish(at: Place, start: S, run: Run) {
     var now = start;
-    for (var j = 0u; j < 16u; j++) {
-        let i = at.lane * 16u + j;
-        now = follow(now, own(at, j));
-        if (STAGED) { stage[i + at.lane] = now; } else if (i < at.count) { out[at.base + i] = shown(now); }
-    }
+    let first = at.base + at.lane * 16u;
     if (STAGED) {
+        @16 now = follow(now, run.x#); stage[at.lane * 17u + #u] = now;
         workgroupBarrier();
-        for (var j = 0u; j < 16u; j++) {
-            let i = j * 64u + at.lane;
-            if (i < at.count) { out[at.base + i] = shown(stage[i + i / 16u]); }
-        }
+        for (var i = at.lane; i < at.count; i += 64u) { out[at.base + i] = shown(stage[i + i / 16u]); }
+    } else if (at.count == 1024u) {
+        @16 now = follow(now, run.x#); out[first + #u] = shown(now);
+    } else {
+        @16 now = follow(now, run.x#); if (at.lane * 16u + #u < at.count) { out[first + #u] = shown(now); }
     }
 }
 
@@ -102,8 +105,7 @@ fn totals(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let at = place(id, groups, lane);
-    let total = load(at);
-    _ = before(lane, total);
+    _ = before(lane, together(load(at)));
     if (lane == 0u && at.tile < p.v[0].x * p.v[0].z) { states[at.tile] = stretch(8u); }
 }
 
@@ -139,9 +141,9 @@ fn elements(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let at = place(id, groups, lane);
-    let total = load(at);
-    let here = before(lane, total);
-    finish(at, follow(known[min(at.tile, p.v[0].x * p.v[0].z - 1u)], here));
+    let run = load(at);
+    let here = before(lane, together(run));
+    finish(at, follow(known[min(at.tile, p.v[0].x * p.v[0].z - 1u)], here), run);
 }
 
 // Rows of one tile need nothing from before.
@@ -152,8 +154,8 @@ fn short_rows(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let at = place(id, groups, lane);
-    let total = load(at);
-    finish(at, follow(first(), before(lane, total)));
+    let run = load(at);
+    finish(at, follow(first(), before(lane, together(run))), run);
 }
 
 // Rows of one stretch: an invocation each, in the same order.

@@ -4,12 +4,15 @@ struct S { a: f32, b: f32, bad: u32 }
 @group(0) @binding(4) var<storage, read> more: array<u32>;
 
 fn nothing() -> S { return S(1.0, 0.0, 0u); }
+fn only(there: bool, x: S) -> S {
+    return S(select(1.0, x.a, there), select(0.0, x.b, there), select(0u, x.bad, there));
+}
 fn first() -> S { return known_as(0u, p.v[0].w); }
 
 fn infinite(bits: u32) -> bool { return (bits & 0x7f800000u) == 0x7f800000u; }
 fn known_as(a: u32, b: u32) -> S {
-    if (infinite(a) || infinite(b)) { return S(1.0, 0.0, 1u); }
-    return S(bitcast<f32>(a), bitcast<f32>(b), 0u);
+    let bad = infinite(a) || infinite(b);
+    return S(select(bitcast<f32>(a), 1.0, bad), select(bitcast<f32>(b), 0.0, bad), u32(bad));
 }
 fn item(i: u32) -> S { return known_as(data[i], more[i]); }
 

@@ -4,6 +4,7 @@ struct S { k: u32 }
 
 fn nothing() -> S { return S(0u); }
 fn first() -> S { return nothing(); }
+fn only(there: bool, x: S) -> S { return S(select(0u, x.k, there)); }
 
 fn item(i: u32) -> S {
     let x = data[i];
@@ -14,6 +15,6 @@ fn item(i: u32) -> S {
 fn follow(x: S, y: S) -> S { return S(max(x.k, y.k)); }
 
 fn shown(x: S) -> u32 {
-    if (x.k == 0xffffffffu) { return 0x7fc00000u; }
-    return select(~x.k, x.k & 0x7fffffffu, (x.k >> 31u) == 1u);
+    let bits = select(~x.k, x.k & 0x7fffffffu, (x.k >> 31u) == 1u);
+    return select(bits, 0x7fc00000u, x.k == 0xffffffffu);
 }

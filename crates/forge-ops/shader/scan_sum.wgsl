@@ -4,11 +4,12 @@ struct S { v: f32, f: u32 }
 
 fn nothing() -> S { return S(0.0, 0u); }
 fn first() -> S { return nothing(); }
+fn only(there: bool, x: S) -> S { return S(select(0.0, x.v, there), select(0u, x.f, there)); }
 
 fn known_as(bits: u32) -> S {
-    if ((bits & 0x7f800000u) != 0x7f800000u) { return S(bitcast<f32>(bits), 0u); }
-    if ((bits & 0x7fffffffu) > 0x7f800000u) { return S(0.0, 1u); }
-    return S(0.0, select(2u, 4u, (bits >> 31u) == 1u));
+    let infinite = (bits & 0x7f800000u) == 0x7f800000u;
+    let flag = select(select(2u, 4u, (bits >> 31u) == 1u), 1u, (bits & 0x7fffffu) != 0u);
+    return S(select(bitcast<f32>(bits), 0.0, infinite), select(0u, flag, infinite));
 }
 fn item(i: u32) -> S { return known_as(data[i]); }
 
@@ -18,7 +19,6 @@ fn follow(x: S, y: S) -> S {
 }
 
 fn shown(x: S) -> u32 {
-    if (x.f == 0u) { return bitcast<u32>(x.v); }
-    if (x.f == 2u) { return 0x7f800000u; }
-    return select(0x7fc00000u, 0xff800000u, x.f == 4u);
+    let odd = select(select(0x7fc00000u, 0xff800000u, x.f == 4u), 0x7f800000u, x.f == 2u);
+    return select(odd, bitcast<u32>(x.v), x.f == 0u);
 }

@@ -5,7 +5,10 @@ use std::{
     collections::HashSet,
     hash::{Hash as _, Hasher as _},
     ops::Range,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
@@ -191,6 +194,9 @@ pub struct DeviceSite {
     driver: Option<String>,
     runner: Arc<Runner>,
     tuning: Mutex<Tuning>,
+    /// Limits of the device that was last open, in bytes; 0 before there was one.
+    largest: AtomicU64,
+    room: AtomicU64,
     /// Kernels that were compiled, and on which device: one that is opened anew starts with none.
     warm: Mutex<(usize, HashSet<u64>)>,
 }
@@ -203,7 +209,8 @@ impl DeviceSite {
     /// A device; nothing is opened yet.
     pub fn new(name: impl Into<String>, driver: Option<String>, runner: Arc<Runner>) -> Self {
         let (tuning, warm) = (Mutex::default(), Mutex::default());
-        DeviceSite { name: name.into(), driver, runner, tuning, warm }
+        let (largest, room) = (AtomicU64::new(0), AtomicU64::new(0));
+        DeviceSite { name: name.into(), driver, runner, tuning, largest, room, warm }
     }
 
     /// Its runner.
@@ -217,6 +224,12 @@ impl DeviceSite {
             events: Vec::new(),
         };
         let mut caps = self.runner.warm().map_err(failed)?;
+        // Asked for with every decision: they must cost nothing there.
+        if self.largest.swap(caps.largest_block.0, Ordering::Relaxed) != caps.largest_block.0
+            && let Some(session) = self.runner.session()
+        {
+            self.room.store(session.memory().stats().budget.bytes.0, Ordering::Relaxed);
+        }
         // Only kernels that we did not write may have loops of unknown length.
         if op.is_some_and(|op| op.kind() == Kind::Custom) {
             caps.loop_iterations = self.runner.session().and_then(|s| s.loop_iterations());
@@ -362,11 +375,11 @@ impl Site for DeviceSite {
     }
 
     fn largest(&self) -> Option<Bytes> {
-        self.runner.session().map(|s| s.caps().largest_block)
+        Some(self.largest.load(Ordering::Relaxed)).filter(|b| *b > 0).map(Bytes)
     }
 
     fn room(&self) -> Option<Bytes> {
-        self.runner.session().map(|s| s.memory().stats().budget.bytes)
+        Some(self.room.load(Ordering::Relaxed)).filter(|b| *b > 0).map(Bytes)
     }
 
     fn tune(&self, tuning: Tuning) {

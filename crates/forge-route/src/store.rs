@@ -55,7 +55,7 @@ impl Key {
 impl fmt::Display for Key {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.driver {
-            Some(driver) => write!(f, "{} (driver {driver})", self.name),
+            Some(driver) => write!(f, "{} ({driver})", self.name),
             None => f.write_str(&self.name),
         }
     }

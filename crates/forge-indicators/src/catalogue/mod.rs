@@ -6,13 +6,19 @@
 
 use crate::graph::{Bars, Field, X};
 
+mod bands;
+mod filters;
+mod cycle;
 mod ma;
+mod math;
 mod momentum;
 mod momentum_more;
 mod momentum_state;
 mod overlap;
 mod pattern;
+mod price;
 mod statistics;
+mod stops;
 mod trend;
 mod volatility;
 mod volume;
@@ -63,16 +69,24 @@ pub struct Param {
     /// Whole numbers only?
     #[serde(skip)]
     pub whole: bool,
+    /// Even numbers only?
+    #[serde(skip)]
+    pub even: bool,
 }
 
 /// A whole number, such as a period.
 pub const fn whole(name: &'static str, default: u32, min: u32, max: u32) -> Param {
-    Param { name, default: default as f64, min: min as f64, max: max as f64, whole: true }
+    Param { name, default: default as f64, min: min as f64, max: max as f64, whole: true, even: false }
 }
 
 /// A real number.
 pub const fn real(name: &'static str, default: f64, min: f64, max: f64) -> Param {
-    Param { name, default, min, max, whole: false }
+    Param { name, default, min, max, whole: false, even: false }
+}
+
+/// An even number, such as a period that is halved.
+pub const fn even(name: &'static str, default: u32, min: u32, max: u32) -> Param {
+    Param { even: true, ..whole(name, default, min, max) }
 }
 
 /// What the values are compared with.
@@ -180,7 +194,7 @@ impl std::fmt::Debug for Indicator {
 }
 
 /// Every family, in the order of the catalogue.
-const FAMILIES: &[&[Indicator]] = &[overlap::ROWS, momentum::ROWS, momentum_more::ROWS, pattern::ONE, pattern::TWO, pattern::THREE, pattern::FIVE, pattern::HIKKAKE, trend::ROWS, volatility::ROWS, volume::ROWS, statistics::ROWS];
+const FAMILIES: &[&[Indicator]] = &[overlap::ROWS, bands::ROWS, price::ROWS, math::ROWS, momentum::ROWS, momentum_more::ROWS, pattern::ONE, pattern::TWO, pattern::THREE, pattern::FIVE, pattern::HIKKAKE, trend::ROWS, volatility::ROWS, volume::ROWS, statistics::ROWS, cycle::ROWS];
 
 /// Every row.
 pub fn all() -> impl Iterator<Item = &'static Indicator> {

@@ -3,7 +3,7 @@
 //! Where a divisor can be 0 a row says what it gives instead. A window whose values are all exactly 0 is told by its
 //! greatest value, not by a running sum: a sum that has run may hold a rest of its past.
 
-use super::{Args, Field, Group, Indicator, whole};
+use super::{Args, Field, Group, Indicator, Param, ma::ma, whole};
 use crate::graph::{Bars, Seed, X};
 
 const BASE: Indicator = Indicator { group: Group::Momentum, ..Indicator::BASE };
@@ -100,6 +100,72 @@ pub(super) fn macd_line(x: X<'_>, fast: usize, slow: usize) -> X<'_> {
 /// A line, its signal and their difference.
 fn with_signal<'g>(line: X<'g>, signal: X<'g>) -> Vec<X<'g>> {
     together([line, signal, line - signal])
+}
+
+/// A parameter that chooses the kind of a mean by TA-Lib's number.
+pub(super) const fn ma_type(name: &'static str, default: u32) -> Param {
+    whole(name, default, 0, 15)
+}
+
+/// The kind that a parameter chooses; 11 is the row's own default.
+pub(super) fn kind(a: &Args<'_, '_>, at: usize, default: usize) -> usize {
+    if a.n(at) == 11 { default } else { a.n(at) }
+}
+
+/// A mean whose first value is at bar `first`: it sees nothing of what lies before the window that ends there.
+pub(super) fn ma_from(x: X<'_>, n: usize, kind: usize, first: usize) -> X<'_> {
+    let needs = ma(x, n, kind).start() - x.start();
+    ma(x.from_bar(first.saturating_sub(needs)), n, kind)
+}
+
+/// %K smoothed, and the smoothed %K smoothed again.
+fn slow_stoch<'g>(a: &Args<'g, '_>, default: usize) -> [X<'g>; 2] {
+    let fast = percent_k(a.bars.high(), a.bars.low(), a.bars.close(), a.n(0), 0.0);
+    let k = ma(fast, a.n(1), kind(a, 2, default));
+    [k, ma(k, a.n(3), kind(a, 4, default))]
+}
+
+fn kdj<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let [k, d] = slow_stoch(a, 13);
+    together([k, d, 3.0 * k - 2.0 * d])
+}
+
+fn stochf<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let k = percent_k(a.bars.high(), a.bars.low(), a.bars.close(), a.n(0), 0.0);
+    together([k, ma(k, a.n(1), kind(a, 2, 0))])
+}
+
+fn stochrsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let rsi = rsi(a.source(), a.n(0));
+    let k = percent_k(rsi, rsi, rsi, a.n(1), 0.0);
+    together([k, ma(k, a.n(2), kind(a, 3, 0))])
+}
+
+fn macdext<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let x = a.source();
+    let mut means = [(a.n(0), kind(a, 1, 0)), (a.n(2), kind(a, 3, 0))];
+    means.sort_by_key(|(n, _)| *n);
+    let first = means.iter().map(|(n, kind)| ma(x, *n, *kind).start()).max().unwrap_or(0);
+    let [fast, slow] = means.map(|(n, kind)| ma_from(x, n, kind, first));
+    let line = fast - slow;
+    with_signal(line, ma(line, a.n(4), kind(a, 5, 0)))
+}
+
+/// Two means of the same kind, the fast one first.
+fn two_means<'g>(a: &Args<'g, '_>, x: X<'g>) -> [X<'g>; 2] {
+    let (fast, slow) = ordered(a.n(0), a.n(1));
+    [fast, slow].map(|n| ma(x, n, kind(a, 2, 1)))
+}
+
+/// Distance of the fast mean from the slow one, in percent of it; 0 where it is nothing.
+fn percent_oscillator<'g>(a: &Args<'g, '_>, x: X<'g>) -> Vec<X<'g>> {
+    let [fast, slow] = two_means(a, x);
+    // Means that forget are 0 where their window is, whatever a running sum has kept.
+    let forgets = [0, 2, 5, 9].contains(&kind(a, 2, 1));
+    let window = slow.start() - x.start() + 1;
+    let small = slow.abs().lt(1e-14);
+    let idle = if forgets { small.or(x.abs().highest(window).le(0.0)) } else { small };
+    vec![idle.select(0.0, (fast - slow) / slow * 100.0)]
 }
 
 fn macd<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
@@ -224,6 +290,62 @@ pub(super) const ROWS: &[Indicator] = &[
         ..BASE
     },
     Indicator {
+        name: "stoch",
+        aliases: &["STOCH"],
+        params: &[
+            whole("fast_k", 5, 1, 100_000),
+            whole("slow_k", 3, 1, 100_000),
+            ma_type("k_type", 0),
+            whole("slow_d", 3, 1, 100_000),
+            ma_type("d_type", 0),
+        ],
+        inputs: HLC,
+        outputs: &["k", "d"],
+        doc: "Slow stochastic: the place of the close between the lowest low and the highest high of `fast_k` bars in percent, smoothed to %K, and that smoothed again to %D. 0 where there is no range.",
+        build: |a| together(slow_stoch(a, 0)),
+        ..BASE
+    },
+    Indicator {
+        name: "stochf",
+        aliases: &["STOCHF"],
+        params: &[whole("fast_k", 5, 1, 100_000), whole("fast_d", 3, 1, 100_000), ma_type("d_type", 0)],
+        inputs: HLC,
+        outputs: &["k", "d"],
+        doc: "Fast stochastic: the place of the close between the lowest low and the highest high of `fast_k` bars in percent, and that smoothed. 0 where there is no range.",
+        build: stochf,
+        ..BASE
+    },
+    Indicator {
+        name: "stochrsi",
+        aliases: &["STOCHRSI"],
+        params: &[
+            whole("period", 14, 2, 100_000),
+            whole("fast_k", 5, 1, 100_000),
+            whole("fast_d", 3, 1, 100_000),
+            ma_type("d_type", 0),
+        ],
+        outputs: &["k", "d"],
+        doc: "Fast stochastic of the RSI of `period`: its place in its own range of `fast_k` bars in percent, and that smoothed. 0 where there is no range.",
+        build: stochrsi,
+        ..BASE
+    },
+    Indicator {
+        name: "kdj",
+        aliases: &["KDJ"],
+        params: &[
+            whole("fast_k", 9, 1, 100_000),
+            whole("slow_k", 3, 1, 100_000),
+            ma_type("k_type", 13),
+            whole("slow_d", 3, 1, 100_000),
+            ma_type("d_type", 13),
+        ],
+        inputs: HLC,
+        outputs: &["k", "d", "j"],
+        doc: "Slow stochastic in Wilder's means, and J = 3 K - 2 D. 0 where there is no range.",
+        build: kdj,
+        ..BASE
+    },
+    Indicator {
         name: "macd",
         aliases: &["MACD"],
         params: &[
@@ -234,6 +356,50 @@ pub(super) const ROWS: &[Indicator] = &[
         outputs: &["macd", "signal", "hist"],
         doc: "Exponential mean of `fast` less that of `slow`, its own exponential mean of `signal`, and the difference of the two. Both means begin at the slow one's first bar. Periods in the wrong order are swapped.",
         build: macd,
+        ..BASE
+    },
+    Indicator {
+        name: "macdext",
+        aliases: &["MACDEXT"],
+        params: &[
+            whole("fast", 12, 2, 100_000),
+            ma_type("fast_type", 0),
+            whole("slow", 26, 2, 100_000),
+            ma_type("slow_type", 0),
+            whole("signal", 9, 1, 100_000),
+            ma_type("signal_type", 0),
+        ],
+        outputs: &["macd", "signal", "hist"],
+        doc: "MACD with means of any kind. Both begin at the bar where the longer one does; periods in the wrong order are swapped, with their kinds.",
+        build: macdext,
+        ..BASE
+    },
+    Indicator {
+        name: "apo",
+        aliases: &["APO"],
+        params: &[whole("fast", 12, 2, 100_000), whole("slow", 26, 2, 100_000), ma_type("ma_type", 1)],
+        doc: "Absolute price oscillator: a fast mean less a slow one; periods in the wrong order are swapped.",
+        build: |a| {
+            let [fast, slow] = two_means(a, a.source());
+            vec![fast - slow]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "ppo",
+        aliases: &["PPO"],
+        params: &[whole("fast", 12, 2, 100_000), whole("slow", 26, 2, 100_000), ma_type("ma_type", 1)],
+        doc: "Percentage price oscillator: distance of a fast mean from a slow one, in percent of it; 0 where it is 0. Periods in the wrong order are swapped.",
+        build: |a| percent_oscillator(a, a.source()),
+        ..BASE
+    },
+    Indicator {
+        name: "pvo",
+        aliases: &["PVO"],
+        params: &[whole("fast", 12, 2, 100_000), whole("slow", 26, 2, 100_000), ma_type("ma_type", 1)],
+        inputs: &[Field::Volume],
+        doc: "Percentage volume oscillator: distance of a fast mean of the volume from a slow one, in percent of it; 0 where it is 0. Periods in the wrong order are swapped.",
+        build: |a| percent_oscillator(a, a.source_or(Field::Volume)),
         ..BASE
     },
     Indicator {

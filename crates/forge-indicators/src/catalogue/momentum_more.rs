@@ -5,8 +5,10 @@
 
 use super::{
     Args, Field, Group, Indicator, Oracle,
+    ma::ma,
     momentum::{
-        change, flat, hl2, hlc3, line, macd_line, percent_k, roc, rsi, slope, sum0, together, trix, true_range,
+        change, flat, hl2, hlc3, kind, line, ma_from, ma_type, macd_line, percent_k, roc, rsi, slope, sum0,
+        together, trix, true_range,
     },
     momentum_state::{FISHER, HOLD, LAGUERRE, PRIOR, PROJECTION, QQE, RSX, RUN, SETTLED, STREAK},
     real, whole,
@@ -32,6 +34,15 @@ fn kst<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     together([kst, kst.sma(a.n(8))])
 }
 
+fn kstext<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let smooth = kind(a, 9, 0);
+    let rate = |at: usize| roc(a.source(), a.n(at));
+    let first = (0..4).map(|at| ma(rate(at), a.n(at + 4), smooth).start()).max().unwrap_or(0);
+    let leg = |at: usize| ma_from(rate(at), a.n(at + 4), smooth, first);
+    let kst = leg(0) + 2.0 * leg(1) + 3.0 * leg(2) + 4.0 * leg(3);
+    together([kst, ma(kst, a.n(8), kind(a, 10, 0))])
+}
+
 fn crsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     let (x, n) = (a.source(), a.n(2));
     let streak = a.bars.machine(&STREAK, &[], &[x, x.shift(1)]).remove(0);
@@ -41,7 +52,11 @@ fn crsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
 }
 
 fn cti<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
-    let (x, n) = (a.source(), a.n(0).max(2));
+    let (x, n) = (a.source(), a.n(0));
+    if n <= 2 {
+        // Two points always lie on a line.
+        return vec![change(x).sign()];
+    }
     let size = n as f64;
     let of_time = size * (size * size - 1.0) / 12.0;
     let r = slope(x, n) * of_time / (x.variance(n) * (size * of_time)).sqrt();
@@ -201,9 +216,8 @@ fn inertia<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
 fn brar<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     let (open, high, low) = (a.bars.open(), a.bars.high(), a.bars.low());
     let before = a.bars.close().shift(1);
-    let ratio = |up: X<'g>, down: X<'g>| {
-        (100.0 * sum0(up.max(0.0), a.n(0))).div0(sum0(down.max(0.0), a.n(0)))
-    };
+    let ratio =
+        |up: X<'g>, down: X<'g>| (100.0 * sum0(up.max(0.0), a.n(0))).div0(sum0(down.max(0.0), a.n(0)));
     vec![ratio(high - open, open - low), ratio(high - before, before - low)]
 }
 
@@ -216,8 +230,7 @@ fn rvgi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     let body = (bars.close() - bars.open()).fir(&weights).sum(a.n(0));
     let range = sum0((bars.high() - bars.low()).fir(&weights), a.n(0));
     let vigor = body.div0(range);
-    let signal = vigor.fir(&weights);
-    together([vigor, signal, vigor - signal])
+    together([vigor, vigor.fir(&weights)])
 }
 
 fn td_seq<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
@@ -284,6 +297,27 @@ pub(super) const ROWS: &[Indicator] = &[
         outputs: &["kst", "signal"],
         doc: "Know sure thing: means of four rates of change in percent, weighted 1, 2, 3 and 4; and its mean of `signal`. A rate after a 0 is 0.",
         build: kst,
+        ..BASE
+    },
+    Indicator {
+        name: "kstext",
+        aliases: &["KSTEXT"],
+        params: &[
+            whole("roc1", 10, 1, 100_000),
+            whole("roc2", 15, 1, 100_000),
+            whole("roc3", 20, 1, 100_000),
+            whole("roc4", 30, 1, 100_000),
+            whole("ma1", 10, 1, 100_000),
+            whole("ma2", 10, 1, 100_000),
+            whole("ma3", 10, 1, 100_000),
+            whole("ma4", 15, 1, 100_000),
+            whole("signal", 9, 1, 100_000),
+            ma_type("roc_type", 0),
+            ma_type("signal_type", 0),
+        ],
+        outputs: &["kst", "signal"],
+        doc: "Know sure thing with means of any kind; all four begin at the bar where the longest does.",
+        build: kstext,
         ..BASE
     },
     Indicator {
@@ -517,8 +551,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "rvgi",
         params: &[whole("period", 14, 1, 100_000), whole("smooth", 4, 1, 100_000)],
         inputs: OHLC,
-        outputs: &["rvgi", "signal", "hist"],
-        doc: "Relative vigor: bodies (close - open) as a share of ranges (high - low), each smoothed with symmetric weights over `smooth` bars and summed over `period`; its own smoothing by the same weights, and the difference. 0 where there is no range.",
+        outputs: &["rvgi", "signal"],
+        doc: "Relative vigor: bodies (close - open) as a share of ranges (high - low), each smoothed with symmetric weights over `smooth` bars and summed over `period`; and its own smoothing by the same weights. 0 where there is no range.",
         build: rvgi,
         ..OWN
     },

@@ -142,9 +142,8 @@ impl Machine<2, 4> for Qqe {
         let holds = self.rsi < short && rsi < short;
         let next_short = if holds { short.min(upper) } else { upper };
         // A crossing compares each bar with the band of the bar before it, in both directions.
-        let crosses = |band: f64, older: f64| {
-            rsi > band && self.rsi < older || rsi <= band && self.rsi >= older
-        };
+        let crosses =
+            |band: f64, older: f64| rsi > band && self.rsi < older || rsi <= band && self.rsi >= older;
         if crosses(short, older_short) {
             self.trend = 1.0;
         } else if crosses(long, older_long) {

@@ -35,8 +35,8 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Slope of the line through the last `period` pairs of relative changes, those of the close across and those of the \
               high up; 0 where the changes of the close do not vary.",
         build: |a| {
-            let change = |x: X<'_>| (x - x.shift(1)).div0(x.shift(1));
-            let (x, y, n) = (change(a.bars.close()), change(a.bars.high()), a.n(0));
+            let [x, y] = [a.bars.close(), a.bars.high()].map(|x| (x - x.shift(1)).div0(x.shift(1)));
+            let n = a.n(0);
             let varies = x.highest(n).differs(x.lowest(n));
             vec![varies.select(x.co_moment(y, n).div0(x.co_moment(x, n)), 0.0)]
         },

@@ -90,9 +90,9 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "How recent the lowest low and the highest high of the last `period + 1` bars are: 100 for this bar, 0 for \
               `period` bars ago; the most recent of equals.",
         build: |a| {
-            let (n, factor) = (a.n(0), 100.0 / a.x(0));
-            let recent = |ago: X<'_>| (a.x(0) - ago) * factor;
-            vec![recent(a.bars.low().lowest_ago(n + 1)), recent(a.bars.high().highest_ago(n + 1))]
+            let n = a.n(0) + 1;
+            let agos = [a.bars.low().lowest_ago(n), a.bars.high().highest_ago(n)];
+            agos.map(|ago| (a.x(0) - ago) * (100.0 / a.x(0))).to_vec()
         },
         ..BASE
     },
@@ -119,8 +119,8 @@ pub(super) const ROWS: &[Indicator] = &[
             let (n, high, low) = (a.n(0), a.bars.high(), a.bars.low());
             let range = true_range(a.bars);
             let (sum, moved) = (range.sum(n), range.highest(n).gt(0.0));
-            let over = |x: X<'_>| moved.select(x.abs().sum(n).div0(sum), 0.0);
-            vec![over(high - low.shift(1)), over(low - high.shift(1))]
+            let turns = [high - low.shift(1), low - high.shift(1)];
+            turns.map(|x| moved.select(x.abs().sum(n).div0(sum), 0.0)).to_vec()
         },
         ..BASE
     },
@@ -203,9 +203,9 @@ pub(super) const ROWS: &[Indicator] = &[
               changes was up (down).",
         build: |a| {
             let (x, n) = (a.source(), a.n(0));
-            let step = if a.n(1) == 1 { 1 } else { n };
-            let all = |x: X<'_>| if a.n(1) == 1 { x.lowest(n) } else { x };
-            vec![all(x.gt(x.shift(step))), all(x.lt(x.shift(step)))]
+            let (back, all) = if a.n(1) == 1 { (1, n) } else { (n, 1) };
+            let before = x.shift(back);
+            vec![x.gt(before).lowest(all), x.lt(before).lowest(all)]
         },
         ..BASE
     },

@@ -90,8 +90,8 @@ pub(super) const ROWS: &[Indicator] = &[
         inputs: EXTREMES,
         doc: "Relative volatility index, refined (Dorsey, 1995): mean of those of the highs and of the lows.",
         build: |a| {
-            let of = |x: X<'_>| relative_volatility(x, a.n(0), a.n(1));
-            vec![(of(a.bars.high()) + of(a.bars.low())) * 0.5]
+            let [highs, lows] = [a.bars.high(), a.bars.low()].map(|x| relative_volatility(x, a.n(0), a.n(1)));
+            vec![(highs + lows) * 0.5]
         },
         ..BASE
     },
@@ -232,8 +232,8 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Elder's thermometer: the greater of |high - last high| and |low - last low|; its exponential mean; 1 where it is \
               below `long` times the mean; 1 where it is above `short` times the mean.",
         build: |a| {
-            let change = |x: X<'_>| (x - x.shift(1)).abs();
-            let heat = change(a.bars.high()).max(change(a.bars.low()));
+            let [highs, lows] = [a.bars.high(), a.bars.low()].map(|x| (x - x.shift(1)).abs());
+            let heat = highs.max(lows);
             let mean = heat.ema(a.n(0));
             vec![heat, mean, heat.lt(mean * a.x(1)), heat.gt(mean * a.x(2))]
         },

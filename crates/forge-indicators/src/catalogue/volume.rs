@@ -165,10 +165,10 @@ pub(super) const ROWS: &[Indicator] = &[
               sum is that of the ranges since one bar before the trend turned; 0 where it is 0.",
         build: |a| {
             let force = volume_force(a.bars);
-            let mean = |x: X<'_>, at: usize| x.ema_by(2.0 / (a.x(at) + 1.0), Seed::First);
-            let kvo = mean(force, 0) - mean(force, 1);
+            let [fast, slow, signal] = [0, 1, 2].map(|at| 2.0 / (a.x(at) + 1.0));
+            let kvo = force.ema_by(fast, Seed::First) - force.ema_by(slow, Seed::First);
             let longest = a.n(0).max(a.n(1)).max(a.n(2));
-            vec![kvo.from_bar(longest), mean(kvo, 2).from_bar(longest)]
+            vec![kvo.from_bar(longest), kvo.ema_by(signal, Seed::First).from_bar(longest)]
         },
         ..BASE
     },

@@ -122,34 +122,47 @@ pub(crate) struct RampSum<const L: usize> {
     pub(crate) leaving: Row<L>,
 }
 
+impl<const L: usize> RampSum<L> {
+    /// Sums up the window before bar `t` afresh.
+    #[inline(always)]
+    fn begin(&mut self, window: &[Row<L>]) {
+        (self.plain, self.ramp, self.leaving) = ([0.0; L], [0.0; L], [0.0; L]);
+        for (weight, x) in window.iter().enumerate() {
+            for l in 0..L {
+                self.plain[l] += x[l];
+                self.ramp[l] += x[l] * (weight + 1) as f64;
+            }
+        }
+    }
+}
+
 impl<const L: usize> Body<L> for RampSum<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
-        let from = block.head();
-        let n = self.n;
-        if from == block.start && from < block.t1 {
-            (self.plain, self.ramp, self.leaving) = ([0.0; L], [0.0; L], [0.0; L]);
-            for (weight, t) in (from + 1 - n..from).enumerate() {
-                let x = block.a().at(t);
+        let (n, a, t1, start) = (self.n, block.a(), block.t1, block.start);
+        // The error of the plain sum adds up in the weighted one: without a fresh start now and then it grows faster than time.
+        let renew = 8 * n;
+        let mut from = block.head();
+        while from < t1 {
+            let since = (from - start) % renew;
+            if since == 0 {
+                self.begin(a.range(from + 1 - n, from));
+            }
+            let to = (from + renew - since).min(t1);
+            let (new, old) = (a.range(from, to), a.range(from + 1 - n, to + 1 - n));
+            let (mut plain, mut ramp, mut leaving) = (self.plain, self.ramp, self.leaving);
+            for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
                 for l in 0..L {
-                    self.plain[l] += x[l];
-                    self.ramp[l] += x[l] * (weight + 1) as f64;
+                    plain[l] = plain[l] + new[l] - leaving[l];
+                    ramp[l] += new[l] * n as f64;
+                    leaving[l] = old[l];
+                    out[l] = ramp[l];
+                    ramp[l] -= plain[l];
                 }
             }
+            (self.plain, self.ramp, self.leaving) = (plain, ramp, leaving);
+            from = to;
         }
-        let new = block.a().range(from, block.t1);
-        let old = block.a().range(from + 1 - n, block.t1 + 1 - n);
-        let (mut plain, mut ramp, mut leaving) = (self.plain, self.ramp, self.leaving);
-        for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
-            for l in 0..L {
-                plain[l] = plain[l] + new[l] - leaving[l];
-                ramp[l] += new[l] * n as f64;
-                leaving[l] = old[l];
-                out[l] = ramp[l];
-                ramp[l] -= plain[l];
-            }
-        }
-        (self.plain, self.ramp, self.leaving) = (plain, ramp, leaving);
     }
 }
 

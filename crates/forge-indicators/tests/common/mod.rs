@@ -122,7 +122,7 @@ pub(crate) struct Case {
 
 /// What a row is tried with.
 pub(crate) fn cases(row: &'static Indicator) -> Vec<Case> {
-    let mut r = Random(row.name.bytes().fold(7, |h, b| h * 31 + u64::from(b)));
+    let mut r = Random(row.name.bytes().fold(7, |h: u64, b| h.wrapping_mul(31).wrapping_add(u64::from(b))));
     let mut sets = vec![row.defaults()];
     for _ in 0..4 {
         let pick = |p: &forge_indicators::catalogue::Param| {
@@ -130,7 +130,11 @@ pub(crate) fn cases(row: &'static Indicator) -> Vec<Case> {
             let (lo, hi) =
                 (p.min, p.max.min(p.min.max(2.0) + 38.0).min(p.default.abs().max(1.0) * 3.0 + 2.0));
             let x = lo + r.next() * (hi.max(lo) - lo);
-            if p.whole { x.round() } else { (x * 100.0).round() / 100.0 }
+            match p {
+                _ if p.even => (x / 2.0).round() * 2.0,
+                _ if p.whole => x.round(),
+                _ => (x * 100.0).round() / 100.0,
+            }
         };
         sets.push(row.params.iter().map(pick).collect());
     }

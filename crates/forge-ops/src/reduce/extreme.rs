@@ -38,7 +38,7 @@ pub(crate) fn value_key(x: &[f32], least: bool) -> u32 {
 
 /// The greatest key of a few: [`value_key`] without the lanes.
 #[inline(always)]
-pub(crate) fn run_key(x: &[f32]) -> u32 {
+pub(crate) fn run_key<const N: usize>(x: &[f32; N]) -> u32 {
     let one = |x: &f32| if x.is_nan() { i32::MAX } else { signed::<false, false>(*x) };
     x.iter().map(one).fold(i32::MIN, i32::max).cast_unsigned() ^ (1 << 31)
 }

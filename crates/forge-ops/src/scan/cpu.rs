@@ -159,17 +159,20 @@ impl Tiles for Maxima {
 
     fn tile(x: &[f32], carry: Top, out: &mut [f32]) -> Top {
         let mut top = carry.0;
-        for (x, out) in x.chunks(RUN).zip(out.chunks_mut(RUN)) {
+        let one = |x: &f32, out: &mut f32, top: &mut u32| {
+            *top = extreme::key(x.to_bits(), false).max(*top);
+            *out = f32::from_bits(Top(*top).shown());
+        };
+        let ((runs, rest), (outs, last)) = (x.as_chunks::<RUN>(), out.as_chunks_mut::<RUN>());
+        for (x, out) in runs.iter().zip(outs) {
             // Most runs hold nothing greater than what came before: three times faster for noise.
             if extreme::run_key(x) <= top {
-                out.fill(f32::from_bits(Top(top).shown()));
-                continue;
-            }
-            for (out, x) in out.iter_mut().zip(x) {
-                top = top.max(extreme::key(x.to_bits(), false));
-                *out = f32::from_bits(Top(top).shown());
+                *out = [f32::from_bits(Top(top).shown()); RUN];
+            } else {
+                out.iter_mut().zip(x).for_each(|(out, x)| one(x, out, &mut top));
             }
         }
+        last.iter_mut().zip(rest).for_each(|(out, x)| one(x, out, &mut top));
         Top(top)
     }
 }

@@ -36,6 +36,7 @@ pub(super) fn kernel(what: What, pass: Pass, staged: bool) -> Arc<Kernel> {
     let frame = include_str!("../../shader/scan.wgsl")
         .replace("STAGED", if staged { "true" } else { "false" })
         .replace("STAGE", &stage.to_string());
+    let frame = repeated(&frame);
     let entry = match pass {
         Pass::Totals => "totals",
         Pass::Offsets => "offsets",
@@ -66,6 +67,23 @@ pub(super) fn kernel(what: What, pass: Pass, staged: bool) -> Arc<Kernel> {
             }
         }),
     })
+}
+
+/// Lines that begin with `@16` or `@8`, as often, with their number for `#`.
+fn repeated(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let (times, what) = match line.trim_start().split_once(' ') {
+            Some(("@16", what)) => (16, what),
+            Some(("@8", what)) => (8, what),
+            _ => (1, line),
+        };
+        for i in 0..times {
+            out += &what.replace('#', &i.to_string());
+            out.push('\n');
+        }
+    }
+    out
 }
 
 fn column(call: &Call<'_>, input: usize) -> Vec<u32> {

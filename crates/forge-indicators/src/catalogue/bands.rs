@@ -1,0 +1,398 @@
+//! Bands, channels, stops and levels.
+
+use super::{
+    Args, Group, Indicator, Oracle,
+    filters::HOLT_WINTERS,
+    ma::{MA_TYPE, ma},
+    price, real,
+    stops::{PARABOLIC, PROFIT_MAX, RATCHET, SESSION, ZIGZAG},
+    whole,
+};
+use crate::graph::{Bars, Field, X};
+
+const HL: &[Field] = &[Field::High, Field::Low];
+const HLC: &[Field] = &[Field::High, Field::Low, Field::Close];
+const BANDS: &[&str] = &["upper", "middle", "lower"];
+const BASE: Indicator = Indicator { group: Group::Bands, inputs: HLC, ..Indicator::BASE };
+/// A row that TA-Lib does not have.
+const OWN: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
+
+/// The greatest of the bar's range and its distances from the close before.
+pub(super) fn true_range(bars: Bars<'_>) -> X<'_> {
+    let (high, low, before) = (bars.high(), bars.low(), bars.close().shift(1));
+    (high - low).max((before - high).abs()).max((before - low).abs())
+}
+
+/// Wilder's mean of the true range.
+pub(super) fn atr(bars: Bars<'_>, n: usize) -> X<'_> {
+    true_range(bars).wilder(n)
+}
+
+/// A line and the same distance above and below, all from the bar on at which there is a distance.
+fn around<'g>(middle: X<'g>, above: X<'g>, below: X<'g>) -> Vec<X<'g>> {
+    let start = middle.start().max(above.start());
+    vec![middle + above, middle.from_bar(start), middle - below]
+}
+
+/// The middle between the highest high and the lowest low.
+fn midprice(bars: Bars<'_>, n: usize) -> X<'_> {
+    (bars.high().highest(n) + bars.low().lowest(n)) / 2.0
+}
+
+pub(super) const ROWS: &[Indicator] = &[
+    Indicator {
+        name: "bbands",
+        aliases: &["BBANDS"],
+        params: &[
+            whole("period", 20, 2, 100_000),
+            real("deviations_up", 2.0, -1000.0, 1000.0),
+            real("deviations_down", 2.0, -1000.0, 1000.0),
+            MA_TYPE,
+        ],
+        inputs: &[Field::Close],
+        outputs: BANDS,
+        doc: "Bollinger bands: a moving average (of TA-Lib's kinds, 0 is the simple one) and so many standard deviations (of the \
+              population) of the last `period` values above and below it.",
+        build: |a| {
+            let (x, n) = (a.source(), a.n(0));
+            let deviation = x.stddev(n);
+            around(ma(x, n, a.n(3)), deviation * a.x(1), deviation * a.x(2))
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "kc",
+        aliases: &["KC", "keltner"],
+        params: &[
+            whole("period", 20, 2, 100_000),
+            whole("atr_period", 10, 1, 100_000),
+            real("deviations", 2.0, -1000.0, 1000.0),
+        ],
+        outputs: BANDS,
+        doc: "Keltner channel: the EMA of the typical price and so many average true ranges above and below it; both begin so that their first \
+              values are at the same bar.",
+        build: |a| {
+            let (n, atr) = (a.n(0), a.n(1));
+            // Both begin so late that their first values are at the same bar.
+            let start = (n - 1).max(atr);
+            let width = true_range(a.bars).from_bar(start + 1 - atr).wilder(atr) * a.x(2);
+            around(price::typical(a.bars).from_bar(start + 1 - n).ema(n), width, width)
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "donchian",
+        aliases: &["DONCHIAN"],
+        params: &[whole("period", 20, 2, 100_000)],
+        inputs: HL,
+        outputs: BANDS,
+        doc: "Donchian channel: the highest high and the lowest low of the last `period` bars, this one included, and their middle.",
+        build: |a| {
+            let (upper, lower) = (a.bars.high().highest(a.n(0)), a.bars.low().lowest(a.n(0)));
+            vec![upper, (upper + lower) / 2.0, lower]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "accbands",
+        aliases: &["ACCBANDS"],
+        params: &[whole("period", 20, 2, 100_000)],
+        outputs: BANDS,
+        doc: "Acceleration bands (Headley): means of high (1 + w), of the close and of low (1 - w), w = 4 (high - low) / (high + low), \
+              0 where high and low cancel each other.",
+        build: |a| {
+            let (high, low, n) = (a.bars.high(), a.bars.low(), a.n(0));
+            let sum = high + low;
+            let cancels = sum.abs().le((high.abs() + low.abs()) * 1e-14);
+            let width = cancels.select(0.0, 4.0 * (high - low) / sum);
+            vec![(high * (1.0 + width)).sma(n), a.bars.close().sma(n), (low * (1.0 - width)).sma(n)]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "midpoint",
+        aliases: &["MIDPOINT"],
+        params: &[whole("period", 14, 2, 100_000)],
+        inputs: &[Field::Close],
+        doc: "The middle between the greatest and the least of the last `period` values.",
+        build: |a| vec![(a.source().highest(a.n(0)) + a.source().lowest(a.n(0))) / 2.0],
+        ..BASE
+    },
+    Indicator {
+        name: "midprice",
+        aliases: &["MIDPRICE"],
+        params: &[whole("period", 14, 2, 100_000)],
+        inputs: HL,
+        doc: "The middle between the highest high and the lowest low of the last `period` bars.",
+        build: |a| vec![midprice(a.bars, a.n(0))],
+        ..BASE
+    },
+    Indicator {
+        name: "ichimoku",
+        aliases: &["ICHIMOKU"],
+        params: &[
+            whole("tenkan", 9, 2, 100_000),
+            whole("kijun", 26, 2, 100_000),
+            whole("senkou_b", 52, 2, 100_000),
+        ],
+        inputs: HL,
+        outputs: &["tenkan", "kijun", "senkou_a", "senkou_b"],
+        doc: "Ichimoku: middles of the price range over three windows; span A is the middle of the first two. Every value stands at the \
+              bar that computed it: a chart draws the spans `kijun` bars later.",
+        build: |a| {
+            let [tenkan, kijun, span_b] = [0, 1, 2].map(|i| midprice(a.bars, a.n(i)));
+            let start = tenkan.start().max(kijun.start()).max(span_b.start());
+            [tenkan, kijun, (tenkan + kijun) / 2.0, span_b].map(|x| x.from_bar(start)).to_vec()
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "sar",
+        aliases: &["SAR", "psar"],
+        params: &[real("acceleration", 0.02, 0.0, 100.0), real("maximum", 0.2, 0.0, 100.0)],
+        inputs: HL,
+        doc: "Wilder's parabolic stop: it moves towards the extreme of the trend by a factor that grows by `acceleration` with every new \
+              extreme up to `maximum`, never into the last two bars, and turns when a bar reaches it. The second bar decides the \
+              first direction.",
+        build: |a| {
+            let one = [a.x(0), a.x(0), a.x(1)];
+            parabolic(a, 0.0, 0.0, one, one).into_iter().take(1).collect()
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "sarext",
+        aliases: &["SAREXT"],
+        params: &[
+            real("start", 0.0, -1e6, 1e6),
+            real("offset_on_reverse", 0.0, 0.0, 100.0),
+            real("init_long", 0.02, 0.0, 100.0),
+            real("step_long", 0.02, 0.0, 100.0),
+            real("max_long", 0.2, 0.0, 100.0),
+            real("init_short", 0.02, 0.0, 100.0),
+            real("step_short", 0.02, 0.0, 100.0),
+            real("max_short", 0.2, 0.0, 100.0),
+        ],
+        inputs: HL,
+        doc: "Parabolic stop with all its parts: a first stop (positive begins long, negative short, 0 as `sar` does), an offset after \
+              every turn as a share of the price, and factors for both sides. Stops of a falling trend are negative.",
+        build: |a| {
+            let [long, short] = [2, 5].map(|i| [a.x(i), a.x(i + 1), a.x(i + 2)]);
+            match parabolic(a, a.x(0), a.x(1), long, short).as_slice() {
+                [stop, side] => vec![*stop * *side],
+                other => other.to_vec(),
+            }
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "supertrend",
+        aliases: &["SUPERTREND"],
+        params: &[whole("period", 10, 2, 100_000), real("multiplier", 3.0, 0.0, 1000.0)],
+        outputs: &["value", "trend"],
+        doc: "SuperTrend: bands of so many average true ranges around the median price that only close in while the price is between \
+              them; the line is the lower one while it rises, the upper one while it falls. It begins rising.",
+        build: |a| {
+            let (middle, width) = (price::median(a.bars), atr(a.bars, a.n(0)) * a.x(1));
+            a.bars.machine(&RATCHET, &[], &[middle + width, middle - width, a.bars.close()])
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "cksp",
+        aliases: &["CKSP"],
+        params: &[
+            whole("period", 10, 2, 100_000),
+            real("multiplier", 1.0, 0.0, 1000.0),
+            whole("stop_period", 9, 1, 100_000),
+        ],
+        outputs: &["high_stop", "low_stop"],
+        doc: "Chande Kroll stop: the highest high less so many average true ranges, and of that the highest of `stop_period` bars; for \
+              the other side the lowest of lowest lows plus them.",
+        build: |a| {
+            let (n, width) = (a.n(0), atr(a.bars, a.n(0)) * a.x(1));
+            let high = (a.bars.high().highest(n) - width).highest(a.n(2));
+            vec![high, (a.bars.low().lowest(n) + width).lowest(a.n(2))]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "ce",
+        aliases: &["chandelier_exit"],
+        params: &[whole("period", 22, 1, 100_000), real("multiplier", 3.0, 0.0, 1000.0)],
+        outputs: &["long", "short"],
+        doc: "Chandelier exit: the highest high of `period` bars less so many average true ranges (Wilder, beginning with their mean), \
+              and the lowest low plus them (pandas-ta-classic).",
+        build: |a| {
+            let (n, width) = (a.n(0), atr(a.bars, a.n(0)) * a.x(1));
+            vec![a.bars.high().highest(n) - width, a.bars.low().lowest(n) + width]
+        },
+        ..OWN
+    },
+    Indicator {
+        name: "hilo",
+        aliases: &["gann_hilo"],
+        params: &[whole("high_period", 13, 1, 100_000), whole("low_period", 21, 1, 100_000), MA_TYPE],
+        outputs: &["value", "trend"],
+        doc: "Gann high-low activator: after a close above the high's average of the bar before it is the low's average, after one below \
+              the low's average of the bar before it is the high's; between them it stays. It comes from the high's average, falling \
+              (pandas-ta-classic, which leaves the bars before the first crossing empty).",
+        build: |a| {
+            let high = ma(a.bars.high(), a.n(0), a.n(2));
+            let low = ma(a.bars.low(), a.n(1), a.n(2));
+            let (above, below) =
+                (a.bars.close().gt(high.shift(1)), a.bars.close().lt(low.shift(1)));
+            let crossed = above.or(below);
+            let side = above.select(1.0, -1.0).follow(crossed, a.bars.number(-1.0));
+            vec![above.select(low, high).follow(crossed, high), side]
+        },
+        ..OWN
+    },
+    Indicator {
+        name: "pmax",
+        params: &[
+            whole("period", 10, 1, 100_000),
+            real("multiplier", 3.0, 0.0, 1000.0),
+            super::Param { default: 1.0, ..MA_TYPE },
+        ],
+        outputs: &["value", "trend"],
+        doc: "Profit maximizer: bands of so many average true ranges around a moving average of the close (1 is the EMA) that only close \
+              in while the price keeps inside; the line turns when the close leaves the bands of the bar before. It begins rising \
+              (pandas-ta-classic).",
+        build: |a| {
+            let middle = ma(a.bars.close(), a.n(0), a.n(2));
+            let width = atr(a.bars, a.n(0)) * a.x(1);
+            a.bars.machine(&PROFIT_MAX, &[], &[middle + width, middle - width, a.bars.close()])
+        },
+        ..OWN
+    },
+    Indicator {
+        name: "aberration",
+        params: &[whole("period", 5, 1, 100_000), whole("atr_period", 15, 1, 100_000)],
+        outputs: &["middle", "upper", "lower", "atr"],
+        doc: "Aberration: the mean of the typical price and one average true range (Wilder, beginning with their mean) above and below \
+              (pandas-ta-classic).",
+        build: |a| {
+            let (middle, width) = (price::typical(a.bars).sma(a.n(0)), atr(a.bars, a.n(1)));
+            vec![middle, middle + width, middle - width, width]
+        },
+        ..OWN
+    },
+    Indicator {
+        name: "hwc",
+        params: &[
+            real("na", 0.2, 0.01, 0.99),
+            real("nb", 0.1, 0.01, 0.99),
+            real("nc", 0.1, 0.01, 0.99),
+            real("nd", 0.1, 0.01, 0.99),
+            real("multiplier", 1.0, 0.0, 1000.0),
+        ],
+        inputs: &[Field::Close],
+        outputs: &["middle", "upper", "lower"],
+        doc: "Holt-Winters channel: the forecast of `hwma` and so many standard deviations of its misses, whose variance is an \
+              exponential mean with factor `nd` up to the bar before the last; it begins with 0 (pandas-ta-classic).",
+        build: |a| {
+            let both = a.bars.machine(&HOLT_WINTERS, &[a.x(0), a.x(1), a.x(2), a.x(3)], &[a.source()]);
+            match both.as_slice() {
+                [middle, deviation] => {
+                    let width = *deviation * a.x(4);
+                    vec![*middle, *middle + width, *middle - width]
+                }
+                other => other.to_vec(),
+            }
+        },
+        ..OWN
+    },
+    Indicator {
+        name: "cpr",
+        params: &[whole("session", 86_400, 1, 31_536_000)],
+        inputs: &[Field::High, Field::Low, Field::Close, Field::Time],
+        outputs: &["pivot", "top", "bottom", "r1", "s1", "r2", "s2", "width"],
+        doc: "Central pivot range of the session before (of `session` seconds since the epoch: days of UTC by default, so that with daily \
+              bars it is the bar before): pivot (h + l + c) / 3, bottom (h + l) / 2, top 2 pivot - bottom, the levels of the classic \
+              pivot points, and |top - bottom| in percent of the pivot, 0 where that is 0 (pandas-ta-classic). NaN during the first \
+              session.",
+        build: |a| {
+            let (high, low, close) = session(a, 0);
+            let pivot = (high + low + close) / 3.0;
+            let bottom = (high + low) / 2.0;
+            let top = 2.0 * pivot - bottom;
+            let width = ((top - bottom).abs() * 100.0).div0(pivot);
+            let [r1, s1, r2, s2, ..] = classic(pivot, high, low);
+            vec![pivot, top, bottom, r1, s1, r2, s2, width]
+        },
+        ..OWN
+    },
+    Indicator {
+        name: "pivot",
+        aliases: &["pivot_points"],
+        params: &[whole("session", 86_400, 1, 31_536_000), whole("method", 0, 0, 3)],
+        inputs: &[Field::High, Field::Low, Field::Close, Field::Time],
+        outputs: &["pivot", "r1", "s1", "r2", "s2", "r3", "s3"],
+        doc: "Pivot points of the session before (of `session` seconds since the epoch: days of UTC by default). Method 0 classic: p = \
+              (h + l + c) / 3, r1 = 2p - l, r2 = p + (h - l), r3 = h + 2 (p - l); 1 Fibonacci: p and 0.382, 0.618, 1 of the range; 2 \
+              Camarilla: c and 1.1/12, 1.1/6, 1.1/4 of the range; 3 Woodie: as classic with p = (h + l + 2c) / 4. NaN during the \
+              first session.",
+        build: |a| {
+            let (high, low, close) = session(a, 0);
+            let (third, range) = ((high + low + close) / 3.0, high - low);
+            let woodie = (high + low + 2.0 * close) / 4.0;
+            let (pivot, levels) = match a.n(1) {
+                1 => (third, steps(third, range, [0.382, 0.618, 1.0])),
+                2 => (third, steps(close, range, [1.1 / 12.0, 1.1 / 6.0, 1.1 / 4.0])),
+                3 => (woodie, classic(woodie, high, low)),
+                _ => (third, classic(third, high, low)),
+            };
+            std::iter::once(pivot).chain(levels).collect()
+        },
+        ..OWN
+    },
+    Indicator {
+        name: "zigzag",
+        aliases: &["ZIGZAG"],
+        params: &[real("percent", 5.0, 0.0, 100.0), whole("min_length", 1, 1, 100_000)],
+        inputs: HL,
+        outputs: &["value", "trend", "bar"],
+        doc: "Zigzag as it is known at each bar: the extreme of the swing so far, its direction, and the bar of the extreme, counted \
+              from 0. A swing turns when the price comes back by `percent` of its extreme, `min_length` bars after it at the \
+              earliest. It begins falling from the first low. Nothing is changed afterwards.",
+        build: |a| a.bars.machine(&ZIGZAG, &[a.x(0), a.x(1)], &[a.bars.high(), a.bars.low()]),
+        ..BASE
+    },
+];
+
+/// The parabolic stop and its side.
+fn parabolic<'g>(a: &Args<'g, '_>, start: f64, offset: f64, long: [f64; 3], short: [f64; 3]) -> Vec<X<'g>> {
+    let params: Vec<f64> = [start, offset].into_iter().chain(long).chain(short).collect();
+    a.bars.machine(&PARABOLIC, &params, &[a.bars.high(), a.bars.low()])
+}
+
+/// High, low and close of the session before.
+fn session<'g>(a: &Args<'g, '_>, param: usize) -> (X<'g>, X<'g>, X<'g>) {
+    let bars = a.bars;
+    let inputs = [bars.high(), bars.low(), bars.close(), bars.time()];
+    match bars.machine(&SESSION, &[a.x(param)], &inputs).as_slice() {
+        [high, low, close] => (*high, *low, *close),
+        _ => (bars.high(), bars.low(), bars.close()),
+    }
+}
+
+/// Classic levels around a pivot: r1, s1, r2, s2, r3, s3.
+fn classic<'g>(pivot: X<'g>, high: X<'g>, low: X<'g>) -> [X<'g>; 6] {
+    let range = high - low;
+    let (up, down) = (pivot - low, high - pivot);
+    [
+        2.0 * pivot - low,
+        2.0 * pivot - high,
+        pivot + range,
+        pivot - range,
+        high + 2.0 * up,
+        low - 2.0 * down,
+    ]
+}
+
+/// Levels at shares of a range above and below a price.
+fn steps<'g>(from: X<'g>, range: X<'g>, shares: [f64; 3]) -> [X<'g>; 6] {
+    let [one, two, three] = shares.map(|s| range * s);
+    [from + one, from - one, from + two, from - two, from + three, from - three]
+}

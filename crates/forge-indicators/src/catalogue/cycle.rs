@@ -1,0 +1,283 @@
+//! Cycles: what swings, how long, and where in the swing the price is.
+
+use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI, SQRT_2, TAU};
+
+use super::{Args, Group, Indicator, Oracle, real, whole};
+use crate::{
+    graph::X,
+    kernel::machine::{Machine, MachineDef},
+};
+
+pub(in crate::catalogue) mod hilbert;
+
+use hilbert::{EARLY, Hilbert, hilbert};
+
+const BASE: Indicator = Indicator { group: Group::Cycle, ..Indicator::BASE };
+
+/// A filter of two poles that answers 0 to a constant, begun as if the first value had always been there:
+/// `y = gain * (x + b1 * x[1] + b2 * x[2]) + a1 * y[1] + a2 * y[2]`.
+#[derive(Clone)]
+struct ZeroMean {
+    gain: f64,
+    b: [f64; 2],
+    a: [f64; 2],
+    x: Option<[f64; 2]>,
+    y: [f64; 2],
+}
+
+impl Machine<1, 1> for ZeroMean {
+    fn new(params: &[f64]) -> Self {
+        let at = |i: usize| params.get(i).copied().unwrap_or(0.0);
+        ZeroMean { gain: at(0), b: [at(1), at(2)], a: [at(3), at(4)], x: None, y: [0.0; 2] }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
+        let [x1, x2] = self.x.unwrap_or([x; 2]);
+        let ([y1, y2], [b1, b2], [a1, a2]) = (self.y, self.b, self.a);
+        let y = a1 * y1 + (a2 * y2 + self.gain * (x + b1 * x1 + b2 * x2));
+        (self.x, self.y) = (Some([x, x1]), [y, y1]);
+        [y]
+    }
+}
+
+static ZERO_MEAN: MachineDef = MachineDef::of::<ZeroMean, 1, 1>("two poles, zero mean", |_| 0);
+
+fn filter<'g>(a: &Args<'g, '_>, gain: f64, b: [f64; 2], poles: [f64; 2]) -> Vec<X<'g>> {
+    a.bars.machine(&ZERO_MEAN, &[gain, b[0], b[1], poles[0], poles[1]], &[a.source()])
+}
+
+/// Two-pole smoothing of a high-pass, as a share of its power.
+#[derive(Clone)]
+struct EvenBetter {
+    alpha: f64,
+    c: [f64; 3],
+    last: Option<f64>,
+    high_pass: f64,
+    filtered: [f64; 2],
+}
+
+impl Machine<1, 1> for EvenBetter {
+    fn new(params: &[f64]) -> Self {
+        let at = |i: usize| params.get(i).copied().unwrap_or(1.0);
+        let angle = TAU / at(0);
+        let a = (-SQRT_2 * PI / at(1)).exp();
+        let (c2, c3) = (2.0 * a * (SQRT_2 * PI / at(1)).cos(), -a * a);
+        let alpha = (1.0 - angle.sin()) / angle.cos();
+        EvenBetter { alpha, c: [1.0 - c2 - c3, c2, c3], last: None, high_pass: 0.0, filtered: [0.0; 2] }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
+        let change = x - self.last.unwrap_or(x);
+        let high_pass = 0.5 * (1.0 + self.alpha) * change + self.alpha * self.high_pass;
+        let ([f1, f2], [c1, c2, c3]) = (self.filtered, self.c);
+        let f = c1 * (high_pass + self.high_pass) / 2.0 + c2 * f1 + c3 * f2;
+        (self.last, self.high_pass, self.filtered) = (Some(x), high_pass, [f, f1]);
+        let (wave, power) = ((f + f1 + f2) / 3.0, (f * f + f1 * f1 + f2 * f2) / 3.0);
+        [if power > 0.0 { wave / power.sqrt() } else { 0.0 }]
+    }
+}
+
+static EVEN_BETTER: MachineDef =
+    MachineDef::of::<EvenBetter, 1, 1>("even better sine wave", |p| p.first().map_or(0, |n| *n as usize));
+
+/// Below this a correlation counts as 0: what is left when equal values cancel.
+const NOTHING: f64 = 1e-9;
+
+/// The angle of two correlations, which does not turn back, and whether it stands still.
+#[derive(Clone)]
+struct Angle {
+    threshold: f64,
+    last: Option<f64>,
+}
+
+impl Machine<2, 2> for Angle {
+    fn new(params: &[f64]) -> Self {
+        Angle { threshold: params.first().copied().unwrap_or(9.0), last: None }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, [real, imag]: [f64; 2]) -> [f64; 2] {
+        let mut angle = self.last.unwrap_or(0.0);
+        if imag.abs() > NOTHING {
+            angle = 90.0 + (real / imag).atan().to_degrees() - if imag > 0.0 { 180.0 } else { 0.0 };
+        }
+        let mut state = 0.0;
+        if let Some(last) = self.last {
+            if last - angle < 270.0 && angle < last {
+                angle = last;
+            }
+            if (angle - last).abs() < self.threshold {
+                state = if angle < 0.0 { -1.0 } else { 1.0 };
+            }
+        }
+        self.last = Some(angle);
+        [angle, state]
+    }
+}
+
+static ANGLE: MachineDef = MachineDef::of::<Angle, 2, 2>("angle of two correlations", |_| 0);
+
+/// Weights over one turn in `n` steps, for the oldest value first.
+fn turn(n: usize, f: fn(f64) -> f64) -> Vec<f64> {
+    (0..n).rev().map(|ago| f(TAU * ago as f64 / n as f64)).collect()
+}
+
+fn mesa_sine<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (x, n) = (a.source(), a.n(0));
+    let (real, imag) = (x.fir(&turn(n, f64::cos)), x.fir(&turn(n, f64::sin)));
+    let nothing = real.abs().le(0.001);
+    let half = real.lt(0.0).select(PI, 0.0);
+    let phase = nothing.select(PI + FRAC_PI_2, (imag / real).atan() + half + FRAC_PI_2);
+    let sine = |x: X<'g>| x.sin().from_bar(n);
+    vec![sine(phase), sine(phase + FRAC_PI_4)]
+}
+
+fn correlation_cycle<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (x, n) = (a.source(), a.n(0));
+    // A whole turn of a sine has the mean 0 and the mean square 1/2.
+    let spread = (x.central_moment(n, 2) * 0.5).sqrt() * n as f64;
+    let real = x.fir(&turn(n, f64::cos)).div0(spread);
+    let imag = x.fir(&turn(n, |t| -t.sin())).div0(spread);
+    let mut outputs = vec![real, imag];
+    outputs.extend(a.bars.machine(&ANGLE, &[a.x(1)], &[real, imag]));
+    outputs
+}
+
+pub(super) const ROWS: &[Indicator] = &[
+    Indicator {
+        name: "ht_trendline",
+        aliases: &["HT_TRENDLINE"],
+        doc: "Instantaneous trend line: mean price over one dominant cycle, weighted 4, 3, 2, 1 over the last four bars. Bars from 37 on count, values from bar 63 on.",
+        build: |a| vec![Hilbert::late(a.source()).trend_line().from_bar(63)],
+        ..BASE
+    },
+    Indicator {
+        name: "ht_dcperiod",
+        aliases: &["HT_DCPERIOD"],
+        outputs: &["period"],
+        doc: "Period of the dominant cycle in bars, 6 to 50, measured by a Hilbert transform and smoothed. Bars from 12 on count, values from bar 32 on.",
+        build: |a| vec![hilbert(a.source(), EARLY).period.from_bar(32)],
+        ..BASE
+    },
+    Indicator {
+        name: "ht_dcphase",
+        aliases: &["HT_DCPHASE"],
+        outputs: &["phase"],
+        doc: "Phase of the dominant cycle in degrees, -45 to 315, by correlating one cycle of the smoothed price with a sine and a cosine.",
+        build: |a| vec![Hilbert::late(a.source()).phase().from_bar(63)],
+        ..BASE
+    },
+    Indicator {
+        name: "ht_phasor",
+        aliases: &["HT_PHASOR"],
+        outputs: &["inphase", "quadrature"],
+        doc: "The cycle as a rotating pointer: the detrended price three bars ago and its Hilbert transform. Bars from 12 on count, values from bar 32 on.",
+        build: |a| {
+            let found = hilbert(a.source(), EARLY);
+            vec![found.in_phase.from_bar(32), found.quadrature.from_bar(32)]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "ht_sine",
+        aliases: &["HT_SINE"],
+        outputs: &["sine", "leadsine"],
+        doc: "Sine of the dominant cycle's phase, and the sine 45 degrees ahead; they cross shortly before the turns.",
+        build: |a| {
+            let (sine, lead) = Hilbert::late(a.source()).sine();
+            vec![sine.from_bar(63), lead.from_bar(63)]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "ht_trendmode",
+        aliases: &["HT_TRENDMODE"],
+        outputs: &["trend"],
+        doc: "1 in a trend, 0 in a cycle: a cycle from a crossing of sine and lead for half a period, or while the phase advances steadily, unless the price is 1.5 % away from the trend line.",
+        build: |a| vec![Hilbert::late(a.source()).mode().from_bar(63)],
+        ..BASE
+    },
+    Indicator {
+        name: "msw",
+        aliases: &["mesa_sine_wave"],
+        outputs: &["sine", "lead"],
+        params: &[whole("period", 5, 2, 100_000)],
+        oracle: Oracle::Reference,
+        doc: "Mesa sine wave: sine of the phase of one turn of `period` bars in the last `period` prices, and 45 degrees ahead. A real part within 0.001 counts as 0 (phase 270 degrees). First value at bar `period`, as in Tulip Indicators.",
+        build: mesa_sine,
+        ..BASE
+    },
+    Indicator {
+        name: "ebsw",
+        aliases: &["even_better_sinewave"],
+        params: &[whole("period", 40, 5, 100_000), whole("bars", 10, 1, 10_000)],
+        oracle: Oracle::Reference,
+        doc: "Even better sine wave (Ehlers, Cycle Analytics for Traders): a high-pass of `period` smoothed over `bars`, its mean of three over the root of their mean square; 0 where nothing moves. Filters begin at 0 with the first bar, values at bar `period`.",
+        build: |a| a.bars.machine(&EVEN_BETTER, &[a.x(0), a.x(1)], &[a.source()]),
+        ..BASE
+    },
+    Indicator {
+        name: "dsp",
+        aliases: &["detrended_synthetic_price"],
+        params: &[whole("period", 40, 4, 100_000)],
+        oracle: Oracle::Reference,
+        doc: "Detrended synthetic price (Ehlers): exponential mean over a quarter of the cycle less that over half of it, each begun with the mean of its first values.",
+        build: |a| {
+            let x = a.source();
+            vec![x.ema(a.n(0) / 4) - x.ema(a.n(0) / 2)]
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "highpass",
+        aliases: &["SWAK_HP"],
+        params: &[whole("period", 48, 5, 2000)],
+        doc: "High-pass of one pole (Ehlers, Swiss Army Knife): what moves faster than `period` bars. Begun as if the first value had always been there.",
+        build: |a| {
+            let half = PI / a.x(0);
+            let (sin, cos) = half.sin_cos();
+            let alpha = 2.0 * sin * (cos - sin) / (1.0 - 2.0 * sin * sin);
+            filter(a, 1.0 - alpha / 2.0, [-1.0, 0.0], [1.0 - alpha, 0.0])
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "highpass2",
+        aliases: &["SWAK_2PHP", "highpass_2_pole"],
+        params: &[whole("period", 48, 2, 2000)],
+        doc: "High-pass of two poles (Ehlers, Swiss Army Knife): as the one-pole filter, twice as steep.",
+        build: |a| {
+            let sin = (PI / a.x(0)).sin();
+            let beta = 2.415 * (2.0 * sin * sin);
+            let alpha = -beta + (beta * beta + 2.0 * beta).sqrt();
+            let (gain, pole) = (1.0 - alpha / 2.0, 1.0 - alpha);
+            filter(a, gain * gain, [-2.0, 1.0], [2.0 * pole, -(pole * pole)])
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "bandpass",
+        aliases: &["SWAK_BP"],
+        params: &[whole("period", 20, 5, 2000), real("delta", 0.1, 0.05, 0.5)],
+        doc: "Band-pass (Ehlers, Swiss Army Knife): what swings in `period` bars, give or take the share `delta`.",
+        build: |a| {
+            let width = 4.0 * PI * a.x(1) / a.x(0);
+            let alpha = (1.0 - width.sin()) / width.cos();
+            let beta = (2.0 * PI / a.x(0)).cos();
+            filter(a, (1.0 - alpha) / 2.0, [0.0, -1.0], [beta * (1.0 + alpha), -alpha])
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "correlation_cycle",
+        aliases: &["corr_cycle"],
+        outputs: &["real", "imag", "angle", "state"],
+        params: &[whole("period", 20, 3, 100_000), real("threshold", 9.0, 1.0, 360.0)],
+        oracle: Oracle::Reference,
+        doc: "Correlation cycle (Ehlers 2020): correlation of the last `period` prices with a cosine and a negative sine of that period, the angle of both in degrees, which does not turn back, and the state: 1 or -1 (the angle's sign) where it moved less than `threshold`, else 0. Equal prices correlate with nothing; where the sine does not correlate (1e-9) the angle stays; the first state is 0.",
+        build: correlation_cycle,
+        ..BASE
+    },
+];

@@ -1,0 +1,317 @@
+//! Filters with a memory of more than one number: their states and steps.
+
+use std::f64::consts::PI;
+
+use crate::{
+    graph::X,
+    kernel::machine::{Machine, MachineDef},
+};
+
+fn at(params: &[f64], i: usize) -> f64 {
+    params.get(i).copied().unwrap_or(0.0)
+}
+
+/// A linear filter: `y = b0 x + b1 x' + b2 x'' + a1 y' + a2 y'' + a3 y'''`.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Linear {
+    /// Weights of the value and the two before.
+    pub(super) b: [f64; 3],
+    /// Weights of the last three results.
+    pub(super) a: [f64; 3],
+    /// What a constant becomes: the results before the first bar are this much of the first value.
+    pub(super) gain: f64,
+    /// The first bars are handed through.
+    pub(super) copied: usize,
+}
+
+impl Linear {
+    /// The filter of a value. Values before the first bar are the first one.
+    pub(super) fn of(self, x: X<'_>) -> X<'_> {
+        let Linear { b: [b0, b1, b2], a: [a1, a2, a3], gain, copied } = self;
+        let params = [b0, b1, b2, a1, a2, a3, gain, copied as f64];
+        x.bars().machine(&LINEAR, &params, &[x]).first().copied().unwrap_or(x)
+    }
+
+    /// Two equal poles whose half-power point is at a period (Ehlers, Swiss army knife indicator, 2006): what feeds the filter
+    /// is the square of the returned factor.
+    pub(super) fn two_poles(period: usize) -> (f64, [f64; 3]) {
+        let s = (PI / period as f64).sin();
+        let beta = 2.415 * (2.0 * s * s);
+        let alpha = -beta + (beta * beta + 2.0 * beta).sqrt();
+        let rest = 1.0 - alpha;
+        (alpha, [2.0 * rest, -(rest * rest), 0.0])
+    }
+
+    /// Ehlers' super smoother of two or three poles.
+    pub(super) fn super_smoother(period: usize, poles: usize) -> Self {
+        let n = period as f64;
+        let a = if poles == 3 {
+            let x = PI / n;
+            let e = (-x).exp();
+            let (wave, square) = (2.0 * e * (3f64.sqrt() * x).cos(), e * e);
+            [square + wave, -square * (1.0 + wave), square * square]
+        } else {
+            let x = PI * 2f64.sqrt() / n;
+            let e = (-x).exp();
+            [2.0 * e * x.cos(), -(e * e), 0.0]
+        };
+        let [a1, a2, a3] = a;
+        Linear { b: [1.0 - a1 - a2 - a3, 0.0, 0.0], a, gain: 1.0, copied: poles.clamp(2, 3) }
+    }
+
+    /// Ehlers' high-pass of two poles: what is slower than the period is taken away.
+    pub(super) fn high_pass(period: usize) -> Self {
+        let angle = 0.707 * 2.0 * PI / period as f64;
+        let alpha = (angle.cos() + angle.sin() - 1.0) / angle.cos();
+        let (half, rest) = (1.0 - alpha / 2.0, 1.0 - alpha);
+        let b = half * half;
+        Linear { b: [b, -2.0 * b, b], a: [2.0 * rest, -(rest * rest), 0.0], gain: 0.0, copied: 0 }
+    }
+}
+
+static LINEAR: MachineDef = MachineDef::of::<LinearState, 1, 1>("linear", |_| 0);
+
+#[derive(Clone, Copy)]
+struct LinearState {
+    filter: Linear,
+    /// Bars seen; counted no further than needed.
+    seen: usize,
+    x: [f64; 2],
+    y: [f64; 3],
+}
+
+impl Machine<1, 1> for LinearState {
+    fn new(p: &[f64]) -> Self {
+        let filter = Linear {
+            b: [at(p, 0), at(p, 1), at(p, 2)],
+            a: [at(p, 3), at(p, 4), at(p, 5)],
+            gain: at(p, 6),
+            copied: at(p, 7) as usize,
+        };
+        LinearState { filter, seen: 0, x: [0.0; 2], y: [0.0; 3] }
+    }
+
+    fn step(&mut self, [x0]: [f64; 1]) -> [f64; 1] {
+        let Linear { b, a, gain, copied } = self.filter;
+        if self.seen == 0 {
+            (self.x, self.y) = ([x0; 2], [gain * x0; 3]);
+        }
+        let ([x1, x2], [y1, y2, y3]) = (self.x, self.y);
+        let y0 = if self.seen < copied {
+            x0
+        } else {
+            b[0] * x0 + b[1] * x1 + b[2] * x2 + a[0] * y1 + a[1] * y2 + a[2] * y3
+        };
+        self.seen = (self.seen + 1).min(copied + 1);
+        (self.x, self.y) = ([x0, x1], [y0, y1, y2]);
+        [y0]
+    }
+}
+
+/// McGinley's dynamic: parameter: the period.
+pub(super) static MCGINLEY: MachineDef =
+    MachineDef::of::<McGinley, 1, 1>("mcginley", |p| (at(p, 0) as usize).saturating_sub(1));
+
+#[derive(Clone)]
+pub(super) struct McGinley {
+    period: f64,
+    y: Option<f64>,
+}
+
+impl Machine<1, 1> for McGinley {
+    fn new(p: &[f64]) -> Self {
+        McGinley { period: at(p, 0), y: None }
+    }
+
+    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
+        let y = self.y.map_or(x, |y| {
+            let square = (x / y) * (x / y);
+            let next = y + (x - y) / (self.period * (square * square));
+            if next.is_finite() { next } else { y }
+        });
+        self.y = Some(y);
+        [y]
+    }
+}
+
+/// Holt and Winters: level, trend, acceleration and the spread around the forecast. Parameters: a factor for each; gives the
+/// forecast and the standard deviation as it was a bar before.
+pub(super) static HOLT_WINTERS: MachineDef = MachineDef::of::<HoltWinters, 1, 2>("holt_winters", |_| 0);
+
+#[derive(Clone)]
+pub(super) struct HoltWinters {
+    factors: [f64; 4],
+    seen: bool,
+    level: f64,
+    trend: f64,
+    bend: f64,
+    variance: f64,
+    /// The last value less its forecast.
+    miss: f64,
+}
+
+impl Machine<1, 2> for HoltWinters {
+    fn new(p: &[f64]) -> Self {
+        let factors = [at(p, 0), at(p, 1), at(p, 2), at(p, 3)];
+        HoltWinters { factors, seen: false, level: 0.0, trend: 0.0, bend: 0.0, variance: 0.0, miss: 0.0 }
+    }
+
+    fn step(&mut self, [x]: [f64; 1]) -> [f64; 2] {
+        if !self.seen {
+            (self.seen, self.level) = (true, x);
+        }
+        let [na, nb, nc, nd] = self.factors;
+        let level = (1.0 - na) * (self.level + self.trend + 0.5 * self.bend) + na * x;
+        let trend = (1.0 - nb) * (self.trend + self.bend) + nb * (level - self.level);
+        let bend = (1.0 - nc) * self.bend + nc * (trend - self.trend);
+        let forecast = level + trend + 0.5 * bend;
+        let deviation = self.variance.sqrt();
+        self.variance = (1.0 - nd) * self.variance + nd * self.miss * self.miss;
+        (self.level, self.trend, self.bend, self.miss) = (level, trend, bend, x - forecast);
+        [forecast, deviation]
+    }
+}
+
+/// Ehlers' Laguerre filter. Parameter: the damping.
+pub(super) static LAGUERRE: MachineDef = MachineDef::of::<Laguerre, 1, 1>("laguerre_filter", |_| 0);
+
+#[derive(Clone)]
+pub(super) struct Laguerre {
+    gamma: f64,
+    stages: Option<[f64; 4]>,
+}
+
+impl Machine<1, 1> for Laguerre {
+    fn new(p: &[f64]) -> Self {
+        Laguerre { gamma: at(p, 0), stages: None }
+    }
+
+    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
+        let g = self.gamma;
+        let [p0, p1, p2, p3] = self.stages.unwrap_or([x; 4]);
+        let l0 = (1.0 - g) * x + g * p0;
+        let l1 = p0 + g * (p1 - l0);
+        let l2 = p1 + g * (p2 - l1);
+        let l3 = p2 + g * (p3 - l2);
+        self.stages = Some([l0, l1, l2, l3]);
+        [(l0 + 2.0 * l1 + 2.0 * l2 + l3) / 6.0]
+    }
+}
+
+/// Kalman's filter of a level that wanders. Parameters: variance of its steps, variance of the measurement.
+pub(super) static KALMAN: MachineDef = MachineDef::of::<Kalman, 1, 1>("kalman_level", |_| 0);
+
+#[derive(Clone)]
+pub(super) struct Kalman {
+    process: f64,
+    measurement: f64,
+    /// The level and its variance.
+    state: Option<(f64, f64)>,
+}
+
+impl Machine<1, 1> for Kalman {
+    fn new(p: &[f64]) -> Self {
+        Kalman { process: at(p, 0), measurement: at(p, 1), state: None }
+    }
+
+    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
+        let (level, variance) = self.state.map_or((x, self.measurement), |(level, variance)| {
+            let before = variance + self.process;
+            let gain = before / (before + self.measurement);
+            (level + gain * (x - level), (1.0 - gain) * before)
+        });
+        self.state = Some((level, variance));
+        [level]
+    }
+}
+
+/// Jurik's average, as it is known from its reconstructions. Parameters: period, phase.
+pub(super) static JURIK: MachineDef =
+    MachineDef::of::<Jurik, 1, 1>("jurik", |p| (at(p, 0) as usize).saturating_sub(1));
+
+/// Bars over which the volatility of a bar is averaged, and over which that average is.
+const SHORT: usize = 10;
+const LONG: usize = 66;
+
+#[derive(Clone)]
+pub(super) struct Jurik {
+    beta: f64,
+    /// How fast the bands close, the greatest relative volatility, its power, the phase's share.
+    band: f64,
+    most: f64,
+    power: f64,
+    phase: f64,
+    bars: usize,
+    bands: [f64; 2],
+    volatility: [f64; SHORT],
+    mean: f64,
+    means: [f64; LONG],
+    sum: f64,
+    first: f64,
+    error: f64,
+    speed: f64,
+    y: f64,
+}
+
+impl Jurik {
+    /// This bar's volatility relative to the usual, at least 1.
+    fn relative(&mut self, x: f64) -> f64 {
+        let [up, down] = self.bands.map(|band| (x - band).abs());
+        let now = if up == down { 0.0 } else { up.max(down) };
+        let gone = self.volatility.get_mut(self.bars % SHORT).map_or(0.0, |v| std::mem::replace(v, now));
+        self.mean += (now - gone) / SHORT as f64;
+        let mean = self.mean;
+        self.sum += mean - self.means.get_mut(self.bars % LONG).map_or(0.0, |m| std::mem::replace(m, mean));
+        let usual = self.sum / (self.bars + 1).min(LONG) as f64;
+        let relative = if now == 0.0 || usual == 0.0 { 0.0 } else { now / usual };
+        relative.min(self.most).max(1.0)
+    }
+}
+
+impl Machine<1, 1> for Jurik {
+    fn new(p: &[f64]) -> Self {
+        let half = 0.5 * (at(p, 0) - 1.0);
+        let length = (half.sqrt().log2() + 2.0).max(0.0);
+        let power = (length - 2.0).max(0.5);
+        let band = length * half.sqrt();
+        Jurik {
+            beta: 0.9 * half / (0.9 * half + 2.0),
+            band: band / (band + 1.0),
+            most: length.powf(1.0 / power),
+            power,
+            phase: (1.5 + 0.01 * at(p, 1)).clamp(0.5, 2.5),
+            bars: 0,
+            bands: [0.0; 2],
+            volatility: [0.0; SHORT],
+            mean: 0.0,
+            means: [0.0; LONG],
+            sum: 0.0,
+            first: 0.0,
+            error: 0.0,
+            speed: 0.0,
+            y: 0.0,
+        }
+    }
+
+    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
+        if self.bars == 0 {
+            (self.bands, self.first, self.y, self.bars) = ([x; 2], x, x, 1);
+            return [x];
+        }
+        let power = self.relative(x).powf(self.power);
+        let keep = self.band.powf(power.sqrt());
+        let [upper, lower] = self.bands;
+        let upper = if x > upper { x } else { x - keep * (x - upper) };
+        let lower = if x < lower { x } else { x - keep * (x - lower) };
+        self.bands = [upper, lower];
+
+        let alpha = self.beta.powf(power);
+        self.first = (1.0 - alpha) * x + alpha * self.first;
+        self.error = (x - self.first) * (1.0 - self.beta) + self.beta * self.error;
+        let second = self.first + self.phase * self.error;
+        self.speed = (second - self.y) * (1.0 - alpha) * (1.0 - alpha) + alpha * alpha * self.speed;
+        self.y += self.speed;
+        self.bars += 1;
+        [self.y]
+    }
+}
