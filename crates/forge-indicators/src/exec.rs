@@ -13,7 +13,7 @@ use rayon::prelude::*;
 
 use crate::{
     graph::{Field, Prim},
-    kernel::{Block, Kernel, Row, Rows, Simd},
+    kernel::{Block, Kernel, Row, Rows, Simd, whole::WholeDef},
     plan::{Place, Plan, Step, kernel_1, kernel_8},
 };
 
@@ -45,6 +45,13 @@ impl<'a> Series<'a> {
             Field::Volume => self.volume,
             Field::Time => self.time,
         }
+    }
+
+    /// A column computed from all of it.
+    fn whole(&self, plan: &Plan, def: &WholeDef, params: &[f64]) -> Vec<f64> {
+        let n = self.len(plan);
+        let columns: Vec<&[f64]> = def.fields.iter().filter_map(|f| self.field(*f).get(..n)).collect();
+        (def.column)(&columns, params)
     }
 
     /// Bars: the shortest of the columns that a plan reads.
@@ -126,6 +133,7 @@ impl<const L: usize> Tile<L> {
         let places = plan.steps.iter().flat_map(|s| s.outputs.iter().copied());
         let places =
             places.chain(plan.fields.iter().map(|(_, p)| *p)).chain(plan.constants.iter().map(|(_, p)| *p));
+        let places = places.chain(plan.wholes.iter().map(|(.., p)| *p));
         for place in places {
             if let Some(h) = history.get_mut(place.buffer) {
                 *h = place.history.max(*h);
@@ -142,16 +150,19 @@ impl<const L: usize> Tile<L> {
 
     fn run(&mut self, plan: &Plan, tile: &mut [(&Series<'_>, &mut Columns<'_>)]) {
         let bars = tile.iter().map(|(s, _)| s.len(plan)).max().unwrap_or(0);
+        let wholes: Vec<Vec<Vec<f64>>> = plan
+            .wholes
+            .iter()
+            .map(|(def, params, _)| tile.iter().map(|(s, _)| s.whole(plan, def, params)).collect())
+            .collect();
         let mut t0 = 0;
         while t0 < bars {
             let t1 = (t0 + self.block).min(bars);
             for (field, place) in &plan.fields {
-                self.keep(*place, t0);
-                if let Some(rows) =
-                    self.buffers.get_mut(place.buffer).and_then(|b| b.get_mut(place.history..))
-                {
-                    gather(tile, *field, t0, t1, rows);
-                }
+                self.fill(*place, t0, t1, |l| tile.get(l).or(tile.last()).map(|(s, _)| s.field(*field)));
+            }
+            for ((.., place), columns) in plan.wholes.iter().zip(&wholes) {
+                self.fill(*place, t0, t1, |l| columns.get(l).or(columns.last()).map(Vec::as_slice));
             }
             for (at, step) in plan.steps.iter().enumerate() {
                 self.step(at, step, t0, t1);
@@ -171,6 +182,14 @@ impl<const L: usize> Tile<L> {
             && let Some(buffer) = self.buffers.get_mut(place.buffer)
         {
             buffer.copy_within(self.block..self.block + place.history, 0);
+        }
+    }
+
+    /// Puts a column of several series side by side; lanes without one repeat the last, nobody reads them.
+    fn fill<'c>(&mut self, place: Place, t0: usize, t1: usize, column: impl Fn(usize) -> Option<&'c [f64]>) {
+        self.keep(place, t0);
+        if let Some(rows) = self.buffers.get_mut(place.buffer).and_then(|b| b.get_mut(place.history..)) {
+            gather(column, t0, t1, rows);
         }
     }
 
@@ -211,18 +230,15 @@ impl<const L: usize> Tile<L> {
     }
 }
 
-/// Puts a column of several series side by side.
-fn gather<const L: usize>(
-    tile: &[(&Series<'_>, &mut Columns<'_>)],
-    field: Field,
+/// Writes a column of each lane; one that ends earlier is continued with its last value.
+fn gather<'c, const L: usize>(
+    column: impl Fn(usize) -> Option<&'c [f64]>,
     t0: usize,
     t1: usize,
     rows: &mut [Row<L>],
 ) {
     for l in 0..L {
-        // Lanes without a series repeat the last one; nobody reads them.
-        let Some((series, _)) = tile.get(l).or(tile.last()) else { return };
-        let column = series.field(field);
+        let Some(column) = column(l) else { return };
         let last = column.last().copied().unwrap_or(f64::NAN);
         let here = column.get(t0.min(column.len())..t1.min(column.len())).unwrap_or(&[]);
         let rest = t1 - t0 - here.len();

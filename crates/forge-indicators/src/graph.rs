@@ -5,7 +5,7 @@
 
 use std::{cell::RefCell, collections::HashMap, fmt};
 
-use crate::kernel::machine::MachineDef;
+use crate::kernel::{machine::MachineDef, whole::WholeDef};
 
 /// A column of bars.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
@@ -207,6 +207,11 @@ pub enum Prim {
         a: Val,
         max: bool,
     },
+    /// A column computed from the whole series beforehand.
+    Whole {
+        def: &'static WholeDef,
+        params: Vec<Num>,
+    },
     /// A named state machine: one step a bar.
     Machine {
         def: &'static MachineDef,
@@ -254,7 +259,7 @@ impl Graph {
             Seed::Mean(n) => window(v, *n),
         };
         match prim {
-            Prim::Input(_) | Prim::Const(_) => 0,
+            Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => 0,
             Prim::Un(_, a) | Prim::CumSum(a) | Prim::CumExtreme { a, .. } | Prim::GrowingSum(a, _) => of(a),
             Prim::Follow { a, k, first } => of(a).max(of(k)).max(of(first)),
             Prim::Bin(_, a, b) | Prim::Affine { a, b } => of(a).max(of(b)),
@@ -286,7 +291,7 @@ impl Prim {
     /// What it reads, and how many bars back at most.
     pub(crate) fn reads(&self) -> Vec<(Val, usize)> {
         match self {
-            Prim::Input(_) | Prim::Const(_) => vec![],
+            Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => vec![],
             Prim::Un(_, a) | Prim::CumSum(a) | Prim::CumExtreme { a, .. } => vec![(*a, 0)],
             Prim::Bin(_, a, b) | Prim::Affine { a, b } | Prim::Preceded(a, b) => vec![(*a, 0), (*b, 0)],
             Prim::Select(c, a, b) => vec![(*c, 0), (*a, 0), (*b, 0)],
@@ -310,6 +315,11 @@ impl Prim {
             },
             Prim::Machine { inputs, .. } => inputs.iter().map(|v| (*v, 0)).collect(),
         }
+    }
+
+    /// Is it there before anything is computed?
+    pub(crate) fn is_given(&self) -> bool {
+        matches!(self, Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. })
     }
 
     /// How many outputs it has.
@@ -379,6 +389,10 @@ impl<'g> Bars<'g> {
     /// The same number at every bar.
     pub fn number(self, x: f64) -> X<'g> {
         self.add(Prim::Const(Num::of(x)))
+    }
+    /// A column computed from the whole series beforehand. What rests on it is not causal.
+    pub fn whole(self, def: &'static WholeDef, params: &[f64]) -> X<'g> {
+        self.add(Prim::Whole { def, params: params.iter().map(|p| Num::of(*p)).collect() })
     }
     /// A state machine over some values; its outputs in order.
     pub fn machine(self, def: &'static MachineDef, params: &[f64], inputs: &[X<'g>]) -> Vec<X<'g>> {

@@ -8,6 +8,7 @@ use crate::{
         pointwise::{Choose, Lag, Map1, Map2, Preceded},
         recur::{Affine, CumExtreme, CumSum, Ema, Follow, Wilder},
         window::{Ago, CentralMoment, CoMoment, Extreme, Fir, GrowingSum, MeanDeviation, Order, RampSum, Rank, Sum, Total, Variance},
+        whole::WholeDef,
     },
 };
 
@@ -38,6 +39,8 @@ pub struct Plan {
     /// Bar columns that are read, and where they go.
     pub(crate) fields: Vec<(Field, Place)>,
     pub(crate) constants: Vec<(f64, Place)>,
+    /// Columns of whole series, and where they go.
+    pub(crate) wholes: Vec<(&'static WholeDef, Vec<f64>, Place)>,
     pub(crate) outputs: Vec<Place>,
     pub(crate) starts: Vec<usize>,
     pub(crate) buffers: usize,
@@ -57,6 +60,7 @@ impl Plan {
             steps: Vec::new(),
             fields: Vec::new(),
             constants: Vec::new(),
+            wholes: Vec::new(),
             outputs: Vec::new(),
             starts: wanted.iter().map(|v| graph.start(*v)).collect(),
             buffers: 0,
@@ -68,7 +72,7 @@ impl Plan {
         };
         for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| needed.get(*at) == Some(&true)) {
             let kept = history.get(at).copied().unwrap_or(0);
-            let fixed = matches!(node.prim, Prim::Input(_) | Prim::Const(_));
+            let fixed = node.prim.is_given();
             let mut own = Vec::new();
             for _ in 0..node.prim.ports() {
                 // A buffer with a history is its node's for good.
@@ -85,6 +89,9 @@ impl Plan {
             match (&node.prim, own.first()) {
                 (Prim::Input(field), Some(place)) => plan.fields.push((*field, *place)),
                 (Prim::Const(x), Some(place)) => plan.constants.push((x.get(), *place)),
+                (Prim::Whole { def, params }, Some(place)) => {
+                    plan.wholes.push((def, params.iter().map(|p| p.get()).collect(), *place));
+                }
                 _ => {
                     let reads = node.prim.reads();
                     let inputs = reads.iter().map(|(v, _)| place_of(&places, *v)).collect();
@@ -111,7 +118,9 @@ impl Plan {
 
     /// Bar columns that are read.
     pub fn fields(&self) -> impl Iterator<Item = Field> + '_ {
-        self.fields.iter().map(|(f, _)| *f)
+        let plain = |field: &Field| self.fields.iter().any(|(f, _)| f == field);
+        let ahead = self.wholes.iter().flat_map(|(def, ..)| def.fields).filter(move |f| !plain(f));
+        self.fields.iter().map(|(f, _)| *f).chain(ahead.copied())
     }
 
     /// First valid bar of each output.
@@ -188,7 +197,7 @@ fn release(
     done.dedup();
     for input in done {
         let i = input as usize;
-        let plain = graph.nodes.get(i).is_some_and(|n| !matches!(n.prim, Prim::Input(_) | Prim::Const(_)));
+        let plain = graph.nodes.get(i).is_some_and(|n| !n.prim.is_given());
         if last.get(i) == Some(&at) && history.get(i) == Some(&0) && plain {
             free.extend(places.get(i).into_iter().flatten().map(|p| p.buffer));
         }
@@ -203,7 +212,7 @@ macro_rules! kernels {
             match &step.prim {
                 Prim::Un(f, _) => Box::new(Map1(*f)),
                 Prim::Bin(f, ..) => Box::new(Map2(*f)),
-                Prim::Select(..) | Prim::Input(_) | Prim::Const(_) => Box::new(Choose),
+                Prim::Select(..) | Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => Box::new(Choose),
                 Prim::Shift(_, n) => Box::new(Lag(*n)),
                 // The later of the two beginnings is the first input's.
                 Prim::Preceded(..) => Box::new(Preceded { begin: step.begin }),

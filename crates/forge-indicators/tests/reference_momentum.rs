@@ -88,8 +88,8 @@ fn every_kind_of_mean_and_every_short_window_agrees_with_talib() {
             (0..row.params.len()).filter(|at| row.params[*at].name.ends_with("_type")).collect();
         let mut sets: Vec<Vec<f64>> = Vec::new();
         for kind in (0..16).filter(|_| !kinds.is_empty()) {
-            // Means that adapt to how straight a way is: a %K of the RSI stands still but for its rounding, and they
-            // take the rounding for a way.
+            // Means that adapt to how straight a way is take rounding for a way: at bar 256 the close stands still and %K
+            // stays 0, but TA-Lib has 1.3e-13.
             if row.name == "stochrsi" && [6, 7, 14].contains(&kind) {
                 continue;
             }
@@ -102,17 +102,13 @@ fn every_kind_of_mean_and_every_short_window_agrees_with_talib() {
                 |p: &catalogue::Param| if p.whole { (p.min + f64::from(more)).min(p.max) } else { p.default };
             sets.push(row.params.iter().map(short).collect());
         }
-        for (params, bars) in sets.iter().flat_map(|p| [(p, walk(3000, 5)), (p, walk(70, 6))])
-        {
+        for (params, bars) in sets.iter().flat_map(|p| [(p, walk(3000, 5)), (p, walk(70, 6))]) {
             let want = talib(row, params, &bars).unwrap();
             if let Err(why) = compare(&ours(row, params, &bars), &want, false) {
                 wrong.push(format!("{} {params:?} on {} bars: {why}", row.name, bars.len()));
             }
         }
     }
-    let row = catalogue::find("cti").unwrap();
-    for k in 3..9 { for seed in 0..10 { let bars = walk(20000, seed); let p=[k as f64];
-       match compare(&ours(row,&p,&bars), &talib(row,&p,&bars).unwrap(), false) { Err(e) => println!("ZZ {k} {seed} {e}"), Ok(e) => println!("ZZ {k} {seed} {e:.1e}") } } }
     assert!(wrong.is_empty(), "{} differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 

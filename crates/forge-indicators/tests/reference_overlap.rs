@@ -54,8 +54,7 @@ const REFERENCES: &[(&str, Reference)] = &[
     ("hilo", hilo),
     ("pmax", pmax),
     ("aberration", |b, p| {
-        let typical: Vec<f64> =
-            (0..b.len()).map(|t| (b.high[t] + b.low[t] + b.close[t]) / 3.0).collect();
+        let typical: Vec<f64> = (0..b.len()).map(|t| (b.high[t] + b.low[t] + b.close[t]) / 3.0).collect();
         let (middle, atr) = (sma(&typical, p[0] as usize), atr(b, p[1] as usize));
         vec![middle.clone(), zip(&middle, &atr, |m, a| m + a), zip(&middle, &atr, |m, a| m - a), atr]
     }),
@@ -189,7 +188,8 @@ fn holt_winters_channel(b: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
         variance[t] = (1.0 - p[3]) * variance[t - 1] + p[3] * (x[t - 1] - middle[t - 1]).powi(2);
     }
     // The width of a bar is that of the variance a bar before.
-    let width: Vec<f64> = (0..x.len()).map(|t| if t == 0 { 0.0 } else { p[4] * variance[t - 1].sqrt() }).collect();
+    let width: Vec<f64> =
+        (0..x.len()).map(|t| if t == 0 { 0.0 } else { p[4] * variance[t - 1].sqrt() }).collect();
     vec![middle.clone(), zip(&middle, &width, |m, w| m + w), zip(&middle, &width, |m, w| m - w)]
 }
 
@@ -308,9 +308,7 @@ fn hilo(b: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
         }
         (line[t], trend[t]) = if b.close[t] > high[t - 1] {
             (low[t], 1.0)
-        } else if b.close[t] < low[t - 1] {
-            (high[t], -1.0)
-        } else if line[t - 1].is_nan() {
+        } else if b.close[t] < low[t - 1] || line[t - 1].is_nan() {
             (high[t], -1.0)
         } else {
             (line[t - 1], trend[t - 1])

@@ -12,7 +12,7 @@ mod plain;
 
 use common::Bars;
 use forge_indicators::catalogue::Group;
-use plain::{check, each, greatest, lag, mean, moment, rolling, sample_deviation, sum, zip};
+use plain::{check, check_halt, each, lag, mean, moment, rolling, sample_deviation, sum, zip};
 
 fn median(x: &[f64]) -> f64 {
     let mut x = x.to_vec();
@@ -72,23 +72,26 @@ fn spearman(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
 
 fn drawdown(bars: &Bars, _: &[f64]) -> Vec<Vec<f64>> {
     let x = &bars.close;
-    let top = each(x.len(), |t| greatest(&x[..=t]));
+    let mut top = x.clone();
+    for t in 1..top.len() {
+        top[t] = top[t].max(top[t - 1]);
+    }
     let columns: [fn(f64, f64) -> f64; 3] = [|t, x| t - x, |t, x| 1.0 - x / t, |t, x| t.ln() - x.ln()];
     columns.iter().map(|f| zip(&top, x, f)).collect()
 }
 
-/// The line through everything up to each bar, fitted anew each time.
+/// The line of least squares through everything up to each bar, by the textbook's sums over i and d = x - first x.
 fn tos_stdevall(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
-    let fit = |t: usize| {
-        let w = &bars.close[..=t];
-        let (centre, m) = (t as f64 / 2.0, mean(w));
-        let numbers = each(w.len(), |i| i as f64 - centre);
-        let slope = sum(&zip(&numbers, w, |i, x| i * (x - m))) / sum(&zip(&numbers, &numbers, |a, b| a * b));
-        (m + slope * centre, sample_deviation(w))
-    };
-    let fits: Vec<(f64, f64)> = (0..bars.len())
-        .map(|t| if t + 1 < p[0] as usize { (f64::NAN, f64::NAN) } else { fit(t) })
-        .collect();
+    let (mut d1, mut d2, mut id) = (0.0, 0.0, 0.0);
+    let mut fits = Vec::new();
+    for (i, x) in bars.close.iter().enumerate() {
+        let (d, i, n) = (x - bars.close[0], i as f64, i as f64 + 1.0);
+        (d1, d2, id) = (d1 + d, d2 + d * d, id + i * d);
+        let slope = (id - d1 * i / 2.0) / (n * (n * n - 1.0) / 12.0);
+        let deviation = ((d2 - d1 * d1 / n).max(0.0) / (n - 1.0)).sqrt();
+        let fit = (bars.close[0] + d1 / n + slope * i / 2.0, deviation);
+        fits.push(if n < p[0] { (f64::NAN, f64::NAN) } else { fit });
+    }
     let column = |times: f64| fits.iter().map(|(line, d)| line + times * d).collect();
     [0.0, -1.0, 1.0, -2.0, 2.0, -3.0, 3.0].into_iter().map(column).collect()
 }
@@ -106,9 +109,7 @@ fn every_row_agrees_with_its_definition() {
     check(
         Group::Statistics,
         &[
-            ("stderr", |b, p| {
-                vec![rolling(&b.close, p[0] as usize, |w| sample_deviation(w) / p[0].sqrt())]
-            }),
+            ("stderr", |b, p| vec![rolling(&b.close, p[0] as usize, |w| sample_deviation(w) / p[0].sqrt())]),
             ("medium_ad", |b, p| vec![rolling(&b.close, p[0] as usize, medium_ad)]),
             ("skew", |b, p| vec![rolling(&b.close, p[0] as usize, skew)]),
             ("zscore", zscore),
@@ -120,4 +121,9 @@ fn every_row_agrees_with_its_definition() {
             ("tos_stdevall", tos_stdevall),
         ],
     );
+}
+
+#[test]
+fn no_row_keeps_a_rest_when_the_market_stops() {
+    check_halt(Group::Statistics);
 }

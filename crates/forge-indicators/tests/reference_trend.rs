@@ -12,7 +12,9 @@ mod plain;
 
 use common::Bars;
 use forge_indicators::catalogue::Group;
-use plain::{check, each, ema, flag, lag, over, rolling, running_mean, runs, sum, true_range, wilder, zip};
+use plain::{
+    check, check_halt, each, ema, flag, lag, over, rolling, running_mean, runs, sum, true_range, wilder, zip,
+};
 
 fn increasing(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     let (x, n, strict) = (&bars.close, p[0] as usize, p[1] == 1.0);
@@ -78,7 +80,9 @@ fn every_row_agrees_with_its_definition() {
     check(
         Group::Trend,
         &[
-            ("amat", |b, p| runs(&ema(&b.close, p[0] as usize), &ema(&b.close, p[1] as usize), p[2] as usize)),
+            ("amat", |b, p| {
+                runs(&ema(&b.close, p[0] as usize), &ema(&b.close, p[1] as usize), p[2] as usize)
+            }),
             ("decay", |b, p| decay(b, |y| y - 1.0 / p[0])),
             ("edecay", |b, p| decay(b, |y| y * ((p[0] - 1.0) / p[0]))),
             ("increasing", increasing),
@@ -91,4 +95,9 @@ fn every_row_agrees_with_its_definition() {
             ("pfe", pfe),
         ],
     );
+}
+
+#[test]
+fn no_row_keeps_a_rest_when_the_market_stops() {
+    check_halt(Group::Trend);
 }

@@ -13,7 +13,7 @@ mod plain;
 use common::Bars;
 use forge_indicators::catalogue::Group;
 use plain::{
-    check, each, ema, flag, greatest, lag, least, mean, moment, rolling, sample_deviation, zip,
+    check, check_halt, each, ema, flag, greatest, lag, least, mean, moment, rolling, sample_deviation, zip,
 };
 
 fn log_returns(x: &[f64]) -> Vec<f64> {
@@ -118,4 +118,9 @@ fn every_row_agrees_with_its_definition() {
             }),
         ],
     );
+}
+
+#[test]
+fn no_row_keeps_a_rest_when_the_market_stops() {
+    check_halt(Group::Volatility);
 }

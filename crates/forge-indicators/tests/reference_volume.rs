@@ -13,7 +13,8 @@ mod plain;
 use common::Bars;
 use forge_indicators::catalogue::Group;
 use plain::{
-    check, each, ema, greatest, lag, least, mean, over, rolling, runs, sample_deviation, sum, wilder, zip,
+    check, check_halt, each, ema, greatest, lag, least, mean, over, rolling, runs, sample_deviation, sum,
+    wilder, zip,
 };
 
 fn obv(bars: &Bars) -> Vec<f64> {
@@ -160,4 +161,9 @@ fn every_row_agrees_with_its_definition() {
             ("vzo", vzo),
         ],
     );
+}
+
+#[test]
+fn no_row_keeps_a_rest_when_the_market_stops() {
+    check_halt(Group::Volume);
 }

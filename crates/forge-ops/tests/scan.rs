@@ -136,7 +136,19 @@ fn affine_scans_of_integers_are_exact_everywhere() {
 
 #[test]
 fn rows_are_scanned_each() {
-    for (rows, n) in [(0, 5), (5, 0), (1, 70), (300, 7), (5, 4100), (3, 8192), (70_000, 3)] {
+    for (rows, n) in [
+        (0, 5),
+        (5, 0),
+        (1, 70),
+        (300, 7),
+        (9, 128),
+        (9, 129),
+        (9, 1000),
+        (3, 1024),
+        (3, 1025),
+        (5, 4100),
+        (70_000, 3),
+    ] {
         let x: Vec<f32> = (0..rows * n).map(|i| (i * 7919 % 109) as f32 - 50.0).collect();
         let t = floats(&x, &[rows, n]);
         let ones = floats(&vec![1.0; rows * n], &[rows, n]);

@@ -5,6 +5,10 @@ use serde::{Deserialize, Serialize};
 /// Sizes up to 2^OCTAVES units.
 const OCTAVES: usize = 48;
 
+/// How much faster than its size a time may grow beyond the last point: two points tell little about the slope, and what is
+/// counted as size grows with the work.
+const STEEPEST: f64 = 1.1;
+
 /// One measurement.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
@@ -70,7 +74,7 @@ fn log_at(points: &[Point], x: f64) -> f64 {
     let slope = match points {
         [.., a, b] => {
             let (a, b) = (log(a), log(b));
-            ((b.1 - a.1) / (b.0 - a.0)).clamp(1.0, 1.5)
+            ((b.1 - a.1) / (b.0 - a.0)).clamp(1.0, STEEPEST)
         }
         _ => 1.0,
     };

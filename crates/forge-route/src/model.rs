@@ -162,6 +162,18 @@ impl Model {
         ((launches + memory.max(arithmetic)) as f32, Basis::Roofline)
     }
 
+    /// The times of each kind multiplied by a factor of its own; for experiments with a place that is slower by known
+    /// factors.
+    pub fn slowed(&self, factor: impl Fn(Kind) -> f64) -> Model {
+        let mut slower = self.clone();
+        for (kind, curve) in &self.curves {
+            if let Some(curve) = curve.scaled(factor(*kind)) {
+                slower.set(*kind, curve);
+            }
+        }
+        slower
+    }
+
     /// Every time of it multiplied; for experiments with wrong models.
     pub fn scaled(&self, factor: f64) -> Model {
         let mut wrong = self.clone();

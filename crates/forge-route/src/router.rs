@@ -394,7 +394,13 @@ impl Router {
         }
     }
 
-    pub(crate) fn ran(&self, run: SiteRun, decision: Decision, place: usize, fallback: Option<String>) -> Ran {
+    pub(crate) fn ran(
+        &self,
+        run: SiteRun,
+        decision: Decision,
+        place: usize,
+        fallback: Option<String>,
+    ) -> Ran {
         let predicted = decision.predicted_ns(place).map(|ns| Duration::from_nanos(ns as u64));
         let report = Report {
             place: self.sites.get(place).map_or_else(String::new, |s| s.name()),

@@ -125,7 +125,7 @@ fn summary(outcome: &Outcome) -> String {
     let mut out = format!("{HEAD}Places{HEAD:#}\n");
     for model in &outcome.models {
         let mut facts = vec![model.name.clone()];
-        facts.extend(model.driver.as_ref().map(|d| d.clone()));
+        facts.extend(model.driver.clone());
         facts.extend((model.launch_ns > 0.0).then(|| format!("launch {}", time(model.launch_ns))));
         facts.extend(model.spread.map(|s| format!("spread {:.0} %", s * 100.0)));
         out.push_str(&crate::format::dotted(&facts, 2, width()));

@@ -240,8 +240,7 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let high = ma(a.bars.high(), a.n(0), a.n(2));
             let low = ma(a.bars.low(), a.n(1), a.n(2));
-            let (above, below) =
-                (a.bars.close().gt(high.shift(1)), a.bars.close().lt(low.shift(1)));
+            let (above, below) = (a.bars.close().gt(high.shift(1)), a.bars.close().lt(low.shift(1)));
             let crossed = above.or(below);
             let side = above.select(1.0, -1.0).follow(crossed, a.bars.number(-1.0));
             vec![above.select(low, high).follow(crossed, high), side]
@@ -381,14 +380,7 @@ fn session<'g>(a: &Args<'g, '_>, param: usize) -> (X<'g>, X<'g>, X<'g>) {
 fn classic<'g>(pivot: X<'g>, high: X<'g>, low: X<'g>) -> [X<'g>; 6] {
     let range = high - low;
     let (up, down) = (pivot - low, high - pivot);
-    [
-        2.0 * pivot - low,
-        2.0 * pivot - high,
-        pivot + range,
-        pivot - range,
-        high + 2.0 * up,
-        low - 2.0 * down,
-    ]
+    [2.0 * pivot - low, 2.0 * pivot - high, pivot + range, pivot - range, high + 2.0 * up, low - 2.0 * down]
 }
 
 /// Levels at shares of a range above and below a price.

@@ -233,7 +233,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "highpass",
         aliases: &["SWAK_HP"],
-        params: &[whole("period", 48, 5, 2000)],
+        params: &[whole("period", 20, 5, 100_000)],
         doc: "High-pass of one pole (Ehlers, Swiss Army Knife): what moves faster than `period` bars. Begun as if the first value had always been there.",
         build: |a| {
             let half = PI / a.x(0);
@@ -246,7 +246,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "highpass2",
         aliases: &["SWAK_2PHP", "highpass_2_pole"],
-        params: &[whole("period", 48, 2, 2000)],
+        params: &[whole("period", 20, 2, 10_000)],
         doc: "High-pass of two poles (Ehlers, Swiss Army Knife): as the one-pole filter, twice as steep.",
         build: |a| {
             let sin = (PI / a.x(0)).sin();

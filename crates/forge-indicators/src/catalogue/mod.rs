@@ -22,6 +22,7 @@ mod stops;
 mod trend;
 mod volatility;
 mod volume;
+mod vwap;
 
 /// What a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -194,7 +195,7 @@ impl std::fmt::Debug for Indicator {
 }
 
 /// Every family, in the order of the catalogue.
-const FAMILIES: &[&[Indicator]] = &[overlap::ROWS, bands::ROWS, price::ROWS, math::ROWS, momentum::ROWS, momentum_more::ROWS, pattern::ONE, pattern::TWO, pattern::THREE, pattern::FIVE, pattern::HIKKAKE, trend::ROWS, volatility::ROWS, volume::ROWS, statistics::ROWS, cycle::ROWS];
+const FAMILIES: &[&[Indicator]] = &[overlap::ROWS, bands::ROWS, price::ROWS, math::ROWS, momentum::ROWS, momentum_more::ROWS, pattern::ONE, pattern::TWO, pattern::THREE, pattern::FIVE, pattern::HIKKAKE, trend::ROWS, volatility::ROWS, volume::ROWS, statistics::ROWS, cycle::ROWS, vwap::ROWS];
 
 /// Every row.
 pub fn all() -> impl Iterator<Item = &'static Indicator> {
@@ -204,5 +205,5 @@ pub fn all() -> impl Iterator<Item = &'static Indicator> {
 /// The row of this name or alias, in any case.
 pub fn find(name: &str) -> Option<&'static Indicator> {
     let is = |known: &&str| known.eq_ignore_ascii_case(name);
-    all().find(|r| is(&r.name)).or_else(|| all().find(|r| r.aliases.iter().any(|a| is(a))))
+    all().find(|r| is(&r.name)).or_else(|| all().find(|r| r.aliases.iter().any(is)))
 }

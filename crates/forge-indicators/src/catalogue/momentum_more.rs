@@ -51,15 +51,26 @@ fn crsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     vec![(rsi(x, a.n(0)) + rsi(streak, a.n(1)) + rank) / 3.0]
 }
 
+/// Sums of products over the last `n` values, each less their mean: with time, and with themselves.
+fn moments(x: X<'_>, n: usize) -> (X<'_>, X<'_>) {
+    let size = n as f64;
+    if n > 8 {
+        return (slope(x, n) * (size * (size * size - 1.0) / 12.0), x.variance(n) * size);
+    }
+    // Few values can lie closer together than the sums of a running window can tell apart.
+    let mean = x.fir(&vec![1.0 / size; n]);
+    let zero = x.bars().number(0.0);
+    (0..n).fold((zero, zero), |(time, own), ago| {
+        let distance = x.shift(ago) - mean;
+        (time + distance * ((size - 1.0) / 2.0 - ago as f64), own + distance * distance)
+    })
+}
+
 fn cti<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     let (x, n) = (a.source(), a.n(0));
-    if n <= 2 {
-        // Two points always lie on a line.
-        return vec![change(x).sign()];
-    }
     let size = n as f64;
-    let of_time = size * (size * size - 1.0) / 12.0;
-    let r = slope(x, n) * of_time / (x.variance(n) * (size * of_time)).sqrt();
+    let (with_time, own) = moments(x, n);
+    let r = with_time / (own * (size * (size * size - 1.0) / 12.0)).sqrt();
     vec![x.highest(n).same(x.lowest(n)).select(0.0, r.min(1.0).max(-1.0))]
 }
 

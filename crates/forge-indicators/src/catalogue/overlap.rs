@@ -334,8 +334,8 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "gmma",
         outputs: &[
-            "ema_3", "ema_5", "ema_8", "ema_10", "ema_12", "ema_15", "ema_30", "ema_35", "ema_40", "ema_45", "ema_50",
-            "ema_60",
+            "ema_3", "ema_5", "ema_8", "ema_10", "ema_12", "ema_15", "ema_30", "ema_35", "ema_40", "ema_45",
+            "ema_50", "ema_60",
         ],
         doc: "Guppy's multiple means: EMAs of 3, 5, 8, 10, 12, 15 bars (traders) and of 30, 35, 40, 45, 50, 60 bars (investors); each \
               begins with the mean of its first window.",

@@ -1,6 +1,10 @@
 //! What do the last values look like, as numbers?
 
-use super::{Group, Indicator, Oracle, real, volatility::sample_variance, whole};
+use super::{
+    Group, Indicator, Oracle, real,
+    volatility::{sample_variance, varies},
+    whole,
+};
 use crate::{
     graph::{Field, X},
     kernel::machine::{Machine, MachineDef},
@@ -37,8 +41,7 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let [x, y] = [a.bars.close(), a.bars.high()].map(|x| (x - x.shift(1)).div0(x.shift(1)));
             let n = a.n(0);
-            let varies = x.highest(n).differs(x.lowest(n));
-            vec![varies.select(x.co_moment(y, n).div0(x.co_moment(x, n)), 0.0)]
+            vec![varies(x, n).select(x.co_moment(y, n).div0(x.co_moment(x, n)), 0.0)]
         },
         ..BASE
     },
@@ -194,9 +197,8 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Distance from the mean of the last `period` values in `times` sample standard deviations; 0 where all are equal.",
         build: |a| {
             let (x, n) = (a.source(), a.n(0));
-            let varies = x.highest(n).differs(x.lowest(n));
             let score = (x - x.sma(n)).div0(sample_variance(x, n).sqrt() * a.x(1));
-            vec![varies.select(score, 0.0)]
+            vec![varies(x, n).select(score, 0.0)]
         },
         ..BASE
     },
@@ -285,9 +287,8 @@ fn slope(x: X<'_>, n: usize) -> X<'_> {
 }
 
 fn correlation<'g>(x: X<'g>, y: X<'g>, n: usize) -> X<'g> {
-    let vary = |x: X<'g>| x.highest(n).differs(x.lowest(n));
     let r = x.co_moment(y, n).div0((x.co_moment(x, n) * y.co_moment(y, n)).sqrt());
-    vary(x).and(vary(y)).select(r.max(-1.0).min(1.0), 0.0)
+    varies(x, n).and(varies(y, n)).select(r.max(-1.0).min(1.0), 0.0)
 }
 
 fn period(params: &[f64]) -> usize {

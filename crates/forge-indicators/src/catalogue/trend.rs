@@ -164,7 +164,11 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "amat",
-        params: &[whole("fast", 8, 1, 100_000), whole("slow", 21, 1, 100_000), whole("lookback", 2, 1, 10_000)],
+        params: &[
+            whole("fast", 8, 1, 100_000),
+            whole("slow", 21, 1, 100_000),
+            whole("lookback", 2, 1, 10_000),
+        ],
         inputs: &[Field::Close],
         outputs: &["long", "short"],
         oracle: Oracle::Reference,
@@ -212,7 +216,11 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "long_run",
         aliases: &["short_run"],
-        params: &[whole("fast", 5, 1, 100_000), whole("slow", 20, 1, 100_000), whole("lookback", 2, 1, 10_000)],
+        params: &[
+            whole("fast", 5, 1, 100_000),
+            whole("slow", 20, 1, 100_000),
+            whole("lookback", 2, 1, 10_000),
+        ],
         inputs: &[Field::Close],
         outputs: &["long", "short"],
         oracle: Oracle::Reference,

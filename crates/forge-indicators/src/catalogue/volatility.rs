@@ -294,6 +294,11 @@ fn rogers_satchell(bars: Bars<'_>) -> X<'_> {
     open.min(high).min(low.min(close)).gt(0.0).select(term, 0.0)
 }
 
+/// Does any of the last `n` values differ from another?
+pub(super) fn varies(x: X<'_>, n: usize) -> X<'_> {
+    x.highest(n).differs(x.lowest(n))
+}
+
 /// Variance with n - 1.
 pub(super) fn sample_variance(x: X<'_>, n: usize) -> X<'_> {
     x.variance(n) * (n as f64 / (n as f64 - 1.0))

@@ -156,7 +156,11 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "kvo",
         aliases: &["KVO"],
-        params: &[whole("fast", 34, 2, 100_000), whole("slow", 55, 2, 100_000), whole("signal", 13, 2, 100_000)],
+        params: &[
+            whole("fast", 34, 2, 100_000),
+            whole("slow", 55, 2, 100_000),
+            whole("signal", 13, 2, 100_000),
+        ],
         inputs: RANGE,
         outputs: &["kvo", "signal"],
         doc: "Klinger's volume oscillator: fast less slow exponential mean of the volume force, and a signal mean of it; all begin \
@@ -238,7 +242,11 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "vp",
         aliases: &["volume_profile"],
-        params: &[whole("period", 100, 1, 10_000), whole("bins", 10, 1, 1000), real("area", 70.0, 0.0, 100.0)],
+        params: &[
+            whole("period", 100, 1, 10_000),
+            whole("bins", 10, 1, 1000),
+            real("area", 70.0, 0.0, 100.0),
+        ],
         outputs: &["poc", "low", "high"],
         oracle: Oracle::Reference,
         doc: "Volume profile of the last `period` bars: the span of their closes in `bins` equal bins, each bar's volume in the \
@@ -404,9 +412,10 @@ impl Machine<2, 3> for Profile {
 /// First bin, fullest bin and last bin of the value area.
 fn value_area(volumes: &[f64], area: f64) -> (usize, usize, usize) {
     let volume = |bin: usize| volumes.get(bin).copied();
-    let fullest = volumes.iter().enumerate().fold((0, f64::NEG_INFINITY), |best, (bin, v)| {
-        if *v > best.1 { (bin, *v) } else { best }
-    });
+    let fullest = volumes
+        .iter()
+        .enumerate()
+        .fold((0, f64::NEG_INFINITY), |best, (bin, v)| if *v > best.1 { (bin, *v) } else { best });
     let wanted = volumes.iter().sum::<f64>() * area;
     let (mut from, mut to, mut held) = (fullest.0, fullest.0, fullest.1);
     while held < wanted {

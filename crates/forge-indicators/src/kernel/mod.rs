@@ -7,6 +7,7 @@
 pub mod machine;
 pub(crate) mod pointwise;
 pub(crate) mod recur;
+pub mod whole;
 pub(crate) mod window;
 
 /// The same bar of `L` series.

@@ -298,13 +298,18 @@ pub(crate) struct Moments<const L: usize> {
     a: Row<L>,
     b: Row<L>,
     ab: Row<L>,
+    /// The greatest that `ab` was around this anchor: its rounding errors are of that size.
+    peak: Row<L>,
 }
 
 impl<const L: usize> Default for Moments<L> {
     fn default() -> Self {
-        Moments { anchor: ([0.0; L], [0.0; L]), a: [0.0; L], b: [0.0; L], ab: [0.0; L] }
+        Moments { anchor: ([0.0; L], [0.0; L]), a: [0.0; L], b: [0.0; L], ab: [0.0; L], peak: [0.0; L] }
     }
 }
+
+/// What is left of a sum of squares below this share of its peak is summed afresh: too much of it is rounding.
+const LITTLE: f64 = 1e-6;
 
 impl<const L: usize> Moments<L> {
     #[inline(always)]
@@ -350,9 +355,33 @@ fn moments<const L: usize>(
             state.add(a.at(t), b.at(t), 1.0);
             state.add(a.at(t - n), b.at(t - n), -1.0);
         }
-        let central = state.central(n as f64);
+        let mut central = state.central(n as f64);
+        if !pair {
+            afresh(state, &mut central, a.range(t + 1 - n, t + 1));
+        }
         for l in 0..L {
             out[l] = finish(central[l]);
+        }
+    }
+}
+
+/// Sums the squares of a window in two passes where the running sums have lost them.
+#[inline(always)]
+fn afresh<const L: usize>(state: &mut Moments<L>, central: &mut Row<L>, window: &[Row<L>]) {
+    let mut lost = false;
+    for l in 0..L {
+        state.peak[l] = if state.ab[l] > state.peak[l] { state.ab[l] } else { state.peak[l] };
+        lost |= central[l] < LITTLE * state.peak[l];
+    }
+    if !lost {
+        return;
+    }
+    let newest = window.last().copied().unwrap_or([0.0; L]);
+    for l in 0..L {
+        // The same question as above, so that a NaN is left alone whatever its neighbours are.
+        if central[l] < LITTLE * state.peak[l] {
+            let mean = window.iter().map(|x| x[l] - newest[l]).sum::<f64>() / window.len() as f64;
+            central[l] = window.iter().map(|x| x[l] - newest[l] - mean).map(|d| d * d).sum();
         }
     }
 }

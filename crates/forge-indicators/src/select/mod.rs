@@ -218,10 +218,21 @@ pub(crate) const PRICES: [&str; 10] =
 
 /// The known name that is nearest to one that is not known.
 pub(crate) fn nearest(name: &str, more: &[String]) -> Option<String> {
-    let rows = catalogue::all().flat_map(|r| std::iter::once(r.name).chain(r.aliases.iter().copied()));
-    let all = rows.map(str::to_owned).chain(PRICES.map(str::to_owned)).chain(more.iter().cloned());
+    let all = catalogue::all()
+        .map(|r| r.name.to_owned())
+        .chain(PRICES.map(str::to_owned))
+        .chain(more.iter().cloned());
     let name = name.to_ascii_lowercase();
-    let score = |known: &String| strsim::normalized_damerau_levenshtein(&known.to_ascii_lowercase(), &name);
+    // Letters that changed places are the commonest mistake of all.
+    let sorted = |text: &str| {
+        let mut letters: Vec<char> = text.chars().collect();
+        letters.sort_unstable();
+        letters
+    };
+    let score = |known: &String| {
+        let swapped = if sorted(known) == sorted(&name) { 0.3 } else { 0.0 };
+        strsim::normalized_damerau_levenshtein(known, &name) + swapped
+    };
     let best = all.map(|known| (score(&known), known)).max_by(|a, b| a.0.total_cmp(&b.0));
     best.filter(|(score, _)| *score >= 0.6).map(|(_, known)| known)
 }

@@ -7,7 +7,7 @@ use forge_indicators::{
     select::{Instance, select},
 };
 
-use crate::common::{Bars, cases, compare};
+use crate::common::{Bars, cases, compare, talib, walk};
 
 /// A row's columns, from the definition.
 pub(crate) type Reference = fn(&Bars, &[f64]) -> Vec<Vec<f64>>;
@@ -37,6 +37,28 @@ pub(crate) fn check(group: Group, references: &[(&str, Reference)]) {
         }
     }
     assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+/// Compares the rows of a group that TA-Lib has with it on a market that moves, stops (the same price, no volume) and moves
+/// again: running sums must keep no rest of what has left them.
+pub(crate) fn check_halt(group: Group) {
+    let mut bars = walk(900, 5);
+    let price = bars.close[299];
+    for column in [&mut bars.open, &mut bars.high, &mut bars.low, &mut bars.close] {
+        column[300..600].fill(price);
+    }
+    bars.volume[300..600].fill(0.0);
+    let mut wrong = Vec::new();
+    for row in catalogue::all().filter(|r| r.group == group && r.oracle == Oracle::TaLib) {
+        let params = row.defaults();
+        let selection = select(&[Instance::with(row, &params)]);
+        let got = run(&selection.plan, &[bars.series()], How { threads: 1, ..How::default() }).remove(0);
+        let want = talib(row, &params, &bars).expect("TA-Lib computes it");
+        if let Err(why) = compare(&got, &want, false) {
+            wrong.push(format!("{}: {why}", row.name));
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows differ after a halt:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 /// A column from a function of the bar.
@@ -166,7 +188,7 @@ pub(crate) fn runs(fast: &[f64], slow: &[f64], back: usize) -> Vec<Vec<f64>> {
                 return f64::NAN;
             }
             let moves = if up { f > g } else { f < g };
-            f64::from(u8::from((moves && s < u) || (moves && s > u)))
+            f64::from(u8::from(moves && s != u))
         })
     };
     vec![run(true), run(false)]

@@ -61,7 +61,7 @@ fn widest<const LEAST: bool, const ZEROS: bool>(x: &[f32]) -> u32 {
         fn wide<const LEAST: bool, const ZEROS: bool>(x: &[f32]) -> u32 {
             greatest::<LEAST, ZEROS>(x)
         }
-        #[allow(unsafe_code, reason = "SSE2 has no greater of two integers: 4 times faster")]
+        #[allow(unsafe_code, reason = "SSE2 has no greater of two integers: 2.8 times faster")]
         // SAFETY: the processor was just asked for it.
         return unsafe { wide::<LEAST, ZEROS>(x) };
     }

@@ -1,0 +1,147 @@
+//! Prices weighted by volume, since an anchor or over some bars; and the distance to the nearer extreme.
+
+use super::{Args, Group, Indicator, Kind, Oracle, Param, real, whole};
+use crate::graph::{Field, X};
+
+mod anchor;
+mod sums;
+
+use anchor::{Record, change, day, final_record, month, record, week};
+use sums::{OVER, SINCE, SINCE_BEFORE};
+
+const BASE: Indicator = Indicator {
+    group: Group::Bands,
+    inputs: &[Field::High, Field::Low, Field::Close, Field::Volume, Field::Time],
+    outputs: &["vwap"],
+    oracle: Oracle::Reference,
+    ..Indicator::BASE
+};
+
+/// What anchored rows take. `at` is the number of bars (11), the bar (12) or the time (13); others do not read it.
+const ANCHORED: &[Param] = &[
+    whole("anchor", 2, 0, 13),
+    real("offset", 0.0, -86_400.0, 86_400.0),
+    real("session", 34_200.0, 0.0, 86_400.0),
+    real("at", 20.0, 0.0, 1e12),
+];
+
+/// The line and six more.
+const BANDS: &[&str] = &["vwap", "upper_1", "lower_1", "upper_2", "lower_2", "upper_3", "lower_3"];
+
+/// Typical price and volume.
+fn traded<'g>(a: &Args<'g, '_>) -> (X<'g>, X<'g>) {
+    let bars = a.bars;
+    ((bars.high() + bars.low() + bars.close()) / 3.0, bars.volume())
+}
+
+/// Line and deviation since the bars of a flag.
+fn since<'g>(a: &Args<'g, '_>, flag: X<'g>) -> Vec<X<'g>> {
+    let (price, volume) = traded(a);
+    a.bars.machine(&SINCE, &[1.0], &[price, volume, flag])
+}
+
+/// Line and deviation since the anchor that the parameters name.
+fn anchored<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+    let (bars, (price, volume), at) = (a.bars, traded(a), a.x(3));
+    let day = || day(bars, a.x(1));
+    let so_far = |which: Record| record(bars, which, change(day()));
+    let before = |which: Record| {
+        let new_day = change(day());
+        bars.machine(&SINCE_BEFORE, &[], &[price, volume, new_day, record(bars, which, new_day)])
+    };
+    match a.n(0) {
+        0 => since(a, bars.number(0.0)),
+        1 => since(a, change(anchor::day(bars, a.x(1) - a.x(2)))),
+        2 => since(a, change(day())),
+        3 => since(a, change(week(day()))),
+        4 => since(a, change(month(day()))),
+        5 => since(a, so_far(Record::High)),
+        6 => since(a, so_far(Record::Low)),
+        7 => since(a, so_far(Record::Volume)),
+        8 => before(Record::High),
+        9 => before(Record::Low),
+        10 => before(Record::Volume),
+        11 => bars.machine(&OVER, &[at.max(1.0).floor()], &[price, volume]),
+        12 => since(a, bars.number(0.0).shift(at as usize)),
+        _ => {
+            let reached = bars.time().ge(at);
+            let shown = |x: X<'g>| reached.select(x, f64::NAN);
+            since(a, change(reached)).into_iter().map(shown).collect()
+        }
+    }
+}
+
+/// The line and one, two and three deviations on both sides.
+fn bands<'g>(found: Vec<X<'g>>) -> Vec<X<'g>> {
+    let &[line, deviation] = found.as_slice() else { return found };
+    let sides = [1.0, 2.0, 3.0].into_iter().flat_map(|k| [line + deviation * k, line - deviation * k]);
+    std::iter::once(line).chain(sides).collect()
+}
+
+pub(super) const ROWS: &[Indicator] = &[
+    Indicator {
+        name: "vwap",
+        aliases: &["VWAP"],
+        inputs: &[Field::High, Field::Low, Field::Close, Field::Volume],
+        oracle: Oracle::TaLib,
+        doc: "Volume-weighted mean of the typical price (high + low + close) / 3 since the first bar; 0 before any volume.",
+        build: |a| {
+            let (price, volume) = traded(a);
+            let both = a.bars.machine(&SINCE, &[0.0], &[price, volume, a.bars.number(0.0)]);
+            both.into_iter().take(1).collect()
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "avwap",
+        aliases: &["anchored_vwap"],
+        params: ANCHORED,
+        doc: "VWAP since an anchor: 0 the first bar, 1 the session (`session` seconds after midnight: 09:30), 2 the day, 3 the week (Monday), 4 the month, 5 the day's high so far, 6 its low so far, 7 its largest volume so far, 8, 9 and 10 the high, low and largest volume of the day before (on the first day: the first bar), 11 the last `at` bars, 12 bar number `at`, 13 time `at` (no value before). Of equal extremes the first counts. Days are those of the clock `offset` seconds ahead of UTC. Before any volume since the anchor: the bar's typical price.",
+        build: |a| anchored(a).into_iter().take(1).collect(),
+        ..BASE
+    },
+    Indicator {
+        name: "avwap_bands",
+        aliases: &["anchored_vwap_bands"],
+        params: ANCHORED,
+        outputs: BANDS,
+        doc: "Anchored VWAP (anchors as for `avwap`) and bands of 1, 2 and 3 deviations: the root of the volume-weighted mean of the squared distances from the line, sqrt(sum(volume * (typical - vwap)^2) / sum(volume)); 0 before any volume.",
+        build: |a| bands(anchored(a)),
+        ..BASE
+    },
+    Indicator {
+        name: "avwap_final",
+        aliases: &["anchored_vwap_final"],
+        kind: Kind::Addition,
+        params: &[whole("anchor", 0, 0, 2), real("offset", 0.0, -86_400.0, 86_400.0)],
+        outputs: BANDS,
+        causal: false,
+        doc: "Anchored VWAP and bands since the bar that will turn out to be the day's high (0), low (1) or largest volume (2): looks ahead to the end of the day. Before that bar the line of the day before goes on; on the first day, that since the first bar. `avwap` 5 to 10 do not look ahead.",
+        build: |a| {
+            let which = match a.n(0) {
+                0 => Record::High,
+                1 => Record::Low,
+                _ => Record::Volume,
+            };
+            bands(since(a, final_record(a.bars, which, a.x(1))))
+        },
+        ..BASE
+    },
+    Indicator {
+        name: "support_resistance",
+        aliases: &["sr_distance"],
+        group: Group::Pattern,
+        kind: Kind::Addition,
+        params: &[whole("period", 50, 1, 100_000)],
+        inputs: &[Field::High, Field::Low, Field::Close],
+        outputs: &["distance"],
+        doc: "Distance to the nearer of the highest high (+) and the lowest low (-) of the last `period` bars, as a share of the close; to the high where both are as near. 0 where the close is 0.",
+        build: |a| {
+            let (close, n) = (a.bars.close(), a.n(0));
+            let above = (a.bars.high().highest(n) - close).div0(close);
+            let below = (close - a.bars.low().lowest(n)).div0(close);
+            vec![above.le(below).select(above, -below)]
+        },
+        ..BASE
+    },
+];

@@ -1,0 +1,110 @@
+//! Where does it begin? Flags at the bars where a day, a week or a month begins, or a record is set.
+//!
+//! Times are seconds since the epoch in UTC; `offset` is what the clock of the exchange is ahead of it.
+
+use super::sums::RECORD;
+use crate::{
+    graph::{Bars, Field, X},
+    kernel::whole::WholeDef,
+};
+
+/// Seconds of a day.
+const DAY: f64 = 86_400.0;
+
+/// Number of the day, when days begin `offset` seconds before UTC's.
+pub(super) fn day(bars: Bars<'_>, offset: f64) -> X<'_> {
+    ((bars.time() + offset) / DAY).floor()
+}
+
+/// Number of the week of a day; weeks begin on Monday. (The epoch's first day was a Thursday.)
+pub(super) fn week(day: X<'_>) -> X<'_> {
+    ((day + 3.0) / 7.0).floor()
+}
+
+/// Number of the month of a day, from the rule of the Gregorian calendar: years begin in March, so that the day that comes
+/// and goes is their last.
+pub(super) fn month(day: X<'_>) -> X<'_> {
+    let since = day + 719_468.0;
+    let era = (since / 146_097.0).floor();
+    let of_era = since - era * 146_097.0;
+    let leap = (of_era / 1_460.0).floor() - (of_era / 36_524.0).floor() + (of_era / 146_096.0).floor();
+    let year = ((of_era - leap) / 365.0).floor();
+    let of_year = of_era - (year * 365.0 + (year / 4.0).floor() - (year / 100.0).floor());
+    (era * 400.0 + year) * 12.0 + ((of_year * 5.0 + 2.0) / 153.0).floor()
+}
+
+/// 1 where a number differs from the bar before, and at the first bar.
+pub(super) fn change(x: X<'_>) -> X<'_> {
+    x.differs(x.shift(1)).preceded_by(1.0)
+}
+
+/// Which record of the day.
+#[derive(Clone, Copy)]
+pub(super) enum Record {
+    High,
+    Low,
+    Volume,
+}
+
+/// 1 where the day's record so far is set; the first of equals stays.
+pub(super) fn record<'g>(bars: Bars<'g>, which: Record, new_day: X<'g>) -> X<'g> {
+    let x = match which {
+        Record::High => bars.high(),
+        Record::Low => -bars.low(),
+        Record::Volume => bars.volume(),
+    };
+    bars.machine(&RECORD, &[], &[x, new_day]).first().copied().unwrap_or(x)
+}
+
+/// 1 at the bar of each day's record, which only the end of the day shows; the first of equals.
+pub(super) fn final_record(bars: Bars<'_>, which: Record, offset: f64) -> X<'_> {
+    let def = match which {
+        Record::High => &FINAL_HIGH,
+        Record::Low => &FINAL_LOW,
+        Record::Volume => &FINAL_VOLUME,
+    };
+    bars.whole(def, &[offset])
+}
+
+fn finals(columns: &[&[f64]], params: &[f64], better: fn(f64, f64) -> bool) -> Vec<f64> {
+    let &[x, time] = columns else { return Vec::new() };
+    let offset = params.first().copied().unwrap_or(0.0);
+    let mut flags = vec![0.0; x.len()];
+    let mut best: Option<(f64, f64, usize)> = None;
+    for (at, (x, time)) in x.iter().zip(time).enumerate() {
+        let day = ((time + offset) / DAY).floor();
+        best = match best {
+            Some((of, y, since)) if of == day => {
+                Some(if better(*x, y) { (day, *x, at) } else { (of, y, since) })
+            }
+            done => {
+                mark(&mut flags, done);
+                Some((day, *x, at))
+            }
+        };
+    }
+    mark(&mut flags, best);
+    flags
+}
+
+fn mark(flags: &mut [f64], best: Option<(f64, f64, usize)>) {
+    if let Some(flag) = best.and_then(|(.., at)| flags.get_mut(at)) {
+        *flag = 1.0;
+    }
+}
+
+static FINAL_HIGH: WholeDef = WholeDef {
+    name: "bar of the day's high",
+    fields: &[Field::High, Field::Time],
+    column: |columns, params| finals(columns, params, |x, best| x > best),
+};
+static FINAL_LOW: WholeDef = WholeDef {
+    name: "bar of the day's low",
+    fields: &[Field::Low, Field::Time],
+    column: |columns, params| finals(columns, params, |x, best| x < best),
+};
+static FINAL_VOLUME: WholeDef = WholeDef {
+    name: "bar of the day's largest volume",
+    fields: &[Field::Volume, Field::Time],
+    column: |columns, params| finals(columns, params, |x, best| x > best),
+};
