@@ -4,6 +4,7 @@
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
+    clippy::needless_range_loop,
     reason = "a test may fail"
 )]
 
