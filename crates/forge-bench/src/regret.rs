@@ -40,7 +40,8 @@ const BENCH: &str = "regret";
 const PER_CELL: Duration = Duration::from_millis(150);
 /// Time that calibrating one place may take: half of `gpuforge calibrate --full`.
 const CALIBRATION: Duration = Duration::from_secs(45);
-const MOST_RUNS: usize = 15;
+const STRETCHES: usize = 3;
+const MOST_RUNS: usize = 30;
 const LEAST_RUNS: usize = 3;
 
 /// Sizes per kind; beside those that the calibration measures.
@@ -57,7 +58,8 @@ fn sizes(kind: Kind) -> Vec<Vec<usize>> {
     }
 }
 
-/// The processor, slower by a known factor per kind. It really computes, and then waits.
+/// The processor, slower by a known whole factor per kind: it does everything so many times. To wait instead would let its
+/// threads fall asleep, and waking them would be multiplied too.
 struct Slowed {
     inner: CpuSite,
     factors: Vec<f64>,
@@ -70,11 +72,10 @@ impl Site for Slowed {
 
     fn run(&self, op: &dyn Op, stays: bool) -> Result<SiteRun, SiteError> {
         let began = Instant::now();
-        let run = self.inner.run(op, stays)?;
         let factor = self.factors.get(op.kind().index()).copied().unwrap_or(1.0);
-        let until = run.wall.mul_f64(factor);
-        while began.elapsed() < until {
-            std::hint::spin_loop();
+        let mut run = self.inner.run(op, stays)?;
+        for _ in 1..factor as usize {
+            run = black_box(self.inner.run(op, stays)?);
         }
         Ok(SiteRun { wall: began.elapsed(), ..run })
     }
@@ -97,23 +98,24 @@ impl Cell {
     }
 }
 
-/// Both places by turns, after one run each that compiles and warms.
+/// Both places in short stretches by turns. The first run of a stretch does not count: it finds the caches as the other
+/// place left them, which no calibration measures.
 fn cell(op: Arc<dyn Op>, label: String, sites: &[Arc<dyn Site>]) -> Result<Cell> {
     let mut all = [Vec::new(), Vec::new()];
-    let mut once = |site: usize, keep: bool| -> Result<f64> {
+    let once = |site: usize| -> Result<f64> {
         let run =
             sites.get(site).context("two places")?.run(op.as_ref(), false).with_context(|| label.clone())?;
-        let ms = run.wall.as_secs_f64() * 1e3;
-        if keep && let Some(times) = all.get_mut(site) {
-            times.push(ms);
-        }
-        Ok(ms)
+        Ok(run.wall.as_secs_f64() * 1e3)
     };
-    let slowest = once(0, false)?.max(once(1, false)?);
-    let runs = (PER_CELL.as_secs_f64() * 1e3 / slowest) as usize;
-    for _ in 0..runs.clamp(LEAST_RUNS, MOST_RUNS) {
-        once(0, true)?;
-        once(1, true)?;
+    let slowest = once(0)?.max(once(1)?);
+    let runs = ((PER_CELL.as_secs_f64() * 1e3 / slowest) as usize).clamp(LEAST_RUNS, MOST_RUNS);
+    for _ in 0..STRETCHES {
+        for (site, times) in all.iter_mut().enumerate() {
+            once(site)?;
+            for _ in 0..runs.div_ceil(STRETCHES) {
+                times.push(once(site)?);
+            }
+        }
     }
     let times = [median(&all[0]), median(&all[1])];
     Ok(Cell { op, label, times })
@@ -247,7 +249,7 @@ fn factors(cells: &[Cell]) -> Vec<f64> {
     let middle = |kind: &Kind| {
         let ratios: Vec<f64> =
             cells.iter().filter(|c| c.op.kind() == *kind).map(|c| (c.times[1] / c.times[0]).ln()).collect();
-        if ratios.is_empty() { 1.0 } else { median(&ratios).exp().max(1.0) }
+        if ratios.is_empty() { 1.0 } else { median(&ratios).exp().round().max(1.0) }
     };
     Kind::ALL.iter().map(middle).collect()
 }

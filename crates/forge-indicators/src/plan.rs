@@ -7,8 +7,11 @@ use crate::{
         Kernel,
         pointwise::{Choose, Lag, Map1, Map2, Preceded},
         recur::{Affine, CumExtreme, CumSum, Ema, Follow, Wilder},
-        window::{Ago, CentralMoment, CoMoment, Extreme, Fir, GrowingSum, MeanDeviation, Order, RampSum, Rank, Sum, Total, Variance},
         whole::WholeDef,
+        window::{
+            Ago, CentralMoment, CoMoment, Extreme, Fir, GrowingSum, MeanDeviation, Order, RampSum, Rank, Sum,
+            Total, Variance,
+        },
     },
 };
 

@@ -198,6 +198,12 @@ pub fn calibrate_by(
         }
     }
     (model.byte_ns, model.flop_ns) = (roof.byte_ns(), roof.flop_ns);
+    // A submission without a dispatch may never reach the device: the smallest real operation tells more.
+    if let Some(first) =
+        model.curve(Kind::Xor).and_then(|c| c.points().first()).filter(|_| model.launch_ns > 0.0)
+    {
+        model.launch_ns = model.launch_ns.max(first.ns);
+    }
     model.spread = plan::median(&mut bench.spreads);
     Ok(model)
 }

@@ -1,4 +1,6 @@
 //! How long does so much take? Measured points, and between them a straight line in the logarithms of both.
+//!
+//! A look-up reads a table with one entry per octave.
 
 use serde::{Deserialize, Serialize};
 
@@ -24,7 +26,7 @@ pub struct Point {
 #[serde(try_from = "Vec<Point>", into = "Vec<Point>")]
 pub struct Curve {
     points: Vec<Point>,
-    /// Base-2 logarithm of the nanoseconds at 2^i units, so that a look-up needs no search.
+    /// Nanoseconds at 2^i units, so that a look-up needs neither a search nor a logarithm.
     table: Box<[f32; OCTAVES + 1]>,
 }
 
@@ -44,7 +46,7 @@ impl TryFrom<Vec<Point>> for Curve {
         }
         let mut table = Box::new([0f32; OCTAVES + 1]);
         for (octave, entry) in table.iter_mut().enumerate() {
-            *entry = log_at(&points, octave as f64) as f32;
+            *entry = log_at(&points, octave as f64).exp2() as f32;
         }
         Ok(Curve { points, table })
     }
@@ -95,13 +97,11 @@ impl Curve {
     /// Nanoseconds for this many units.
     #[inline]
     pub fn at(&self, units: u64) -> f32 {
-        let octave = units.max(1).ilog2() as usize;
-        let octave = octave.min(OCTAVES - 1);
-        // log2(1 + f) for f in 0..1, to 0.9 percent of an octave.
-        let f = (units.max(1) as f32) / ((1u64 << octave) as f32) - 1.0;
-        let part = if f <= 1.0 { f * (1.345 - 0.345 * f) } else { (f + 1.0).log2() };
+        let octave = (units.max(1).ilog2() as usize).min(OCTAVES - 1);
+        // Within an octave the time is a straight line: exact where it is flat or in proportion, within a percent else.
+        let part = (units.max(1) as f32) / ((1u64 << octave) as f32) - 1.0;
         match (self.table.get(octave), self.table.get(octave + 1)) {
-            (Some(low), Some(high)) => (low + part * (high - low)).exp2(),
+            (Some(low), Some(high)) => low + part * (high - low),
             _ => f32::MAX,
         }
     }

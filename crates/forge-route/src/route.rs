@@ -155,7 +155,7 @@ pub fn route(work: &Work, lane: Lane, candidates: &[Candidate<'_>], wish: Wish) 
                 candidates.get(1).and_then(|d| d.model.down.as_ref()).filter(|_| i == 0 && work.home.0 > 0);
             let ns = ns + home.map_or(0.0, |down| down.at(work.home.0));
             *model = ns;
-            *predicted = ns * c.corrections.log(lane, work.effort.units).exp2();
+            *predicted = ns * c.corrections.factor(lane, work.effort.units);
         }
         able |= u32::from(can(c, work)) << i;
     }

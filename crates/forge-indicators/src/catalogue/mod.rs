@@ -7,8 +7,8 @@
 use crate::graph::{Bars, Field, X};
 
 mod bands;
-mod filters;
 mod cycle;
+mod filters;
 mod ma;
 mod math;
 mod momentum;
@@ -195,7 +195,25 @@ impl std::fmt::Debug for Indicator {
 }
 
 /// Every family, in the order of the catalogue.
-const FAMILIES: &[&[Indicator]] = &[overlap::ROWS, bands::ROWS, price::ROWS, math::ROWS, momentum::ROWS, momentum_more::ROWS, pattern::ONE, pattern::TWO, pattern::THREE, pattern::FIVE, pattern::HIKKAKE, trend::ROWS, volatility::ROWS, volume::ROWS, statistics::ROWS, cycle::ROWS, vwap::ROWS];
+const FAMILIES: &[&[Indicator]] = &[
+    overlap::ROWS,
+    bands::ROWS,
+    price::ROWS,
+    math::ROWS,
+    momentum::ROWS,
+    momentum_more::ROWS,
+    pattern::ONE,
+    pattern::TWO,
+    pattern::THREE,
+    pattern::FIVE,
+    pattern::HIKKAKE,
+    trend::ROWS,
+    volatility::ROWS,
+    volume::ROWS,
+    statistics::ROWS,
+    cycle::ROWS,
+    vwap::ROWS,
+];
 
 /// Every row.
 pub fn all() -> impl Iterator<Item = &'static Indicator> {

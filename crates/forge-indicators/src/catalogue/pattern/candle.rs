@@ -213,7 +213,7 @@ impl<'g> Candles<'g> {
     pub(super) fn inside(self, k: usize, j: usize) -> X<'g> {
         self.top(k).lt(self.top(j)).and(self.bottom(k).gt(self.bottom(j)))
     }
-    /// The same price or more, `share` of the body above the close of `k`, is exceeded by the close of 0.
+    /// The close of 0 lies more than `share` of the body above the close of `k`.
     pub(super) fn climbs_into(self, k: usize, share: f64) -> X<'g> {
         let inputs = [self.c(0), self.body(k), self.c(k)];
         let above = self.bars.machine(&CLIMB, &[share], &inputs);
