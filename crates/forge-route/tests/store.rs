@@ -107,7 +107,7 @@ fn another_driver_is_another_model_and_both_are_named() {
     assert!(models[0].is_known() && !models[1].is_known());
     assert_eq!(Key::of(&models[1]), Key { name: "card".into(), driver: Some("2.0".into()) });
     assert!(
-        notes.len() == 1 && notes[0].contains("driver 1.0") && notes[0].contains("driver 2.0"),
+        notes.len() == 1 && notes[0].contains("card (1.0)") && notes[0].contains("card (2.0)"),
         "{notes:?}"
     );
     // Both are kept from now on; the machine's places come first.
