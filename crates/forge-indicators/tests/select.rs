@@ -5,7 +5,7 @@ mod common;
 
 use forge_indicators::{
     exec::{How, run},
-    select::{Selector, plan},
+    select::{Selector, Wanted, plan},
 };
 use proptest::prelude::*;
 
@@ -26,6 +26,17 @@ fn names_are_the_name_the_parameters_and_the_source() {
     assert_eq!(columns("ema(sma(close, 3), 5)"), ["ema_5_sma_close_3"]);
     assert_eq!(columns("sma(20), sma(20)"), ["sma_20"], "the same column twice is one");
     assert_eq!(columns("set:averages").len(), 13);
+}
+
+#[test]
+fn the_classic_set_has_111_columns_that_do_not_look_ahead() {
+    let wanted = Selector::new().select("set:classic111").unwrap();
+    let rows = wanted.iter().filter_map(|w| if let Wanted::Instance(i) = w { Some(i.row) } else { None });
+    assert!(rows.clone().count() == wanted.len() && rows.clone().all(|r| r.causal));
+    let columns = plan(&wanted).columns;
+    assert_eq!(columns.len(), 111, "{columns:?}");
+    assert_eq!((columns[0].as_str(), columns[17].as_str()), ("sma_10", "rsi_25"));
+    assert_eq!(columns[110], "support_resistance_50");
 }
 
 #[test]

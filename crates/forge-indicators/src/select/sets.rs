@@ -12,8 +12,19 @@ pub struct Set {
 }
 
 /// Every set.
-pub const SETS: &[Set] = &[Set {
-    name: "averages",
-    doc: "Moving averages at the periods that charts show",
-    selection: "sma(10|20|50|200), ema(5|10|20|50|100|150|200|300|1000)",
-}];
+pub const SETS: &[Set] = &[
+    Set {
+        name: "averages",
+        doc: "Moving averages at the periods that charts show",
+        selection: "sma(10|20|50|200), ema(5|10|20|50|100|150|200|300|1000)",
+    },
+    Set {
+        name: "classic111",
+        doc: "111 columns: averages, RSI, MACD lines, ATR, Bollinger widths, OBV, VWAP and ten anchored VWAPs with bands, \
+              distance to support and resistance. TA-Lib's conventions; the day's extremes are those so far, so that no \
+              column looks ahead",
+        selection: "sma(10|20|50|200), ema(5|10|20|50|100|150|200|300|1000), rsi(7|9|14|21|25), macd(5,13,5).macd, \
+                    macd(12,26,9).macd, macd(19,39,9).macd, macd(3,10,16).macd, atr(7|10|14|20|30), bbw(10|15|20|30|50), obv, \
+                    avwap_bands(0|1|2|3|4|5|6|7|8|9|10), support_resistance(50)",
+    },
+];
