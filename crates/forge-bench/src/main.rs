@@ -8,6 +8,7 @@ mod detect;
 mod elementwise;
 mod first_result;
 mod forge;
+mod indicators;
 mod matmul;
 mod measure;
 mod pool;
@@ -59,6 +60,11 @@ const BENCHES: &[Bench] = &[
         run: regret::run,
     },
     Bench { name: "matmul", what: "matrix products on the processor, beside NumPy", run: matmul::run },
+    Bench {
+        name: "indicators",
+        what: "indicators over many series and one long one, beside TA-Lib",
+        run: indicators::run,
+    },
     Bench { name: "span", what: "profiling spans on and off, beside tracing and puffin", run: span::run },
     Bench { name: "pool", what: "buffers from the pool, with reuse and waste", run: pool::run },
 ];

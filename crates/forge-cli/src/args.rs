@@ -57,8 +57,8 @@ fn memory_limit(text: &str) -> Result<String, SettingsError> {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Detect this machine and say what gpuforge would use and why.
-    Demo,
+    /// Detect this machine, then make bars, compute 111 indicators, write them and draw a chart.
+    Demo(Demo),
     /// List GPUs and CPU: of this machine, of a recording, or of text pasted from another machine.
     Detect(Detect),
     /// Show what is loaded, open and in use, and the switches that are set.
@@ -77,6 +77,12 @@ pub(crate) enum Command {
     Calibrate(Calibrate),
     /// Say where an operation of this size would run, and why; runs nothing.
     Route(Route),
+    /// Compute indicators of bars in files, list the indicators, or show everything about one.
+    Indicators(Indicators),
+    /// Draw bars with indicators: HTML, SVG or PNG, one file.
+    Chart(Chart),
+    /// Make bars to try things with: realistic, and the same for a seed on every machine.
+    Sample(Sample),
     /// Hand a calibration on to equal hardware, or take one over.
     #[command(subcommand)]
     Share(Share),
@@ -97,6 +103,13 @@ pub(crate) enum Command {
         /// Folder, which is created.
         dir: PathBuf,
     },
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Demo {
+    /// Folder for the files, which is created.
+    #[arg(long, value_name = "DIR", default_value = "gpuforge-demo", value_hint = ValueHint::DirPath)]
+    pub(crate) out: PathBuf,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -190,6 +203,225 @@ fn route_help() -> String {
         help.push_str(&format!("\n  {:<13} {:<26} {}", row.kind.name(), row.sizes, row.what));
     }
     help
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(args_conflicts_with_subcommands = true, arg_required_else_help = true, after_help = INDICATORS_EXAMPLES)]
+pub(crate) struct Indicators {
+    /// What to say about them.
+    #[command(subcommand)]
+    pub(crate) command: Option<IndicatorsCommand>,
+    #[command(flatten)]
+    pub(crate) bars: BarFiles,
+    /// File to write: .parquet (zstd), .arrow, .csv; `-` is CSV on stdout.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    #[command(flatten)]
+    pub(crate) what: What,
+    /// Where to compute.
+    #[arg(long, value_name = "WHERE", default_value = "auto")]
+    pub(crate) device: Where,
+    /// What columns are written as; they are computed in double precision either way.
+    #[arg(long, value_name = "TYPE", default_value = "f64")]
+    pub(crate) precision: Precision,
+    /// Threads [default: as many as the processor has].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=1024))]
+    pub(crate) threads: Option<u64>,
+    /// Also write open, high, low, close and volume.
+    #[arg(long)]
+    pub(crate) with_bars: bool,
+    /// Report columns that are constant, all NaN or infinite.
+    #[arg(long)]
+    pub(crate) check: bool,
+}
+
+const INDICATORS_EXAMPLES: &str = "\
+Examples:
+  gpuforge indicators bars.parquet -o out.parquet --select 'rsi(14), macd(12,26,9)'
+  gpuforge indicators 'data/*.csv' -o out.parquet --select set:classic111 --check
+  gpuforge indicators bars.csv -o - --define 'spread = ema(close,5) - ema(close,20)' --select 'spread, sma(20, source=spread)'
+  gpuforge indicators list --select group:momentum";
+
+/// Where indicators are computed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Where {
+    /// Where it is fastest.
+    Auto,
+    /// On the processor.
+    Cpu,
+    /// On a device.
+    Gpu,
+}
+
+/// What columns are written as.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Precision {
+    /// Double precision.
+    F64,
+    /// Single precision: half the size.
+    F32,
+}
+
+/// What is done with a time that a symbol has twice.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Twice {
+    /// Refuse the file.
+    Error,
+    /// Keep the first row.
+    First,
+    /// Keep the last row.
+    Last,
+}
+
+/// Whose definitions of averages, RSI, ATR and Bollinger bands.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ConventionName {
+    /// TA-Lib's: Wilder's means, seeded averages, population deviations.
+    Talib,
+    /// Those of pandas code: `ewm(adjust=True)`, rolling means, sample deviations.
+    Pandas,
+}
+
+/// Bars in files, and which of their columns is what.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct BarFiles {
+    /// Parquet, Arrow IPC or CSV: files, folders, patterns; `-` is stdin.
+    #[arg(value_name = "INPUT", value_hint = ValueHint::AnyPath)]
+    pub(crate) inputs: Vec<PathBuf>,
+    /// Which column is what, where its name does not say: close=PX_LAST.
+    #[arg(long = "column", value_name = "ROLE=NAME")]
+    pub(crate) columns: Vec<String>,
+    /// Scale prices by the adjusted close.
+    #[arg(long)]
+    pub(crate) adjusted: bool,
+    /// Leave out rows that cannot be read, and count them.
+    #[arg(long)]
+    pub(crate) skip_bad: bool,
+    /// What to do with a time that a symbol has twice.
+    #[arg(long, value_name = "WHICH", default_value = "error")]
+    pub(crate) duplicates: Twice,
+}
+
+/// Which indicators.
+#[derive(Debug, ClapArgs)]
+pub(crate) struct What {
+    /// Which: rsi(14), macd(12,26,9).signal, rsi(7|9|14), sma(20, source=hlc3), group:momentum, set:classic111, all.
+    #[arg(long, value_name = "EXPR")]
+    pub(crate) select: Vec<String>,
+    /// A name for an expression, to be used in --select: spread = ema(close,5) - ema(close,20).
+    #[arg(long, value_name = "NAME = EXPR")]
+    pub(crate) define: Vec<String>,
+    /// Whose definitions of averages, RSI, ATR and Bollinger bands.
+    #[arg(long, value_name = "WHOSE", default_value = "talib")]
+    pub(crate) convention: ConventionName,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Chart {
+    #[command(flatten)]
+    pub(crate) bars: BarFiles,
+    /// File to write: .html, .svg or .png.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    #[command(flatten)]
+    pub(crate) what: What,
+    /// Which symbol [default: the first].
+    #[arg(long, value_name = "NAME")]
+    pub(crate) symbol: Option<String>,
+    /// Only the last bars.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) last: Option<u64>,
+    /// Width and height in pixels.
+    #[arg(long, value_name = "WxH", default_value = "1200x800", value_parser = pixels)]
+    pub(crate) size: (u32, u32),
+    /// Dots per pixel of a PNG.
+    #[arg(long, value_name = "N", default_value_t = 2.0)]
+    pub(crate) scale: f32,
+    /// Colours.
+    #[arg(long, value_name = "THEME", default_value = "auto")]
+    pub(crate) theme: ThemeName,
+    /// What the chart is called.
+    #[arg(long, value_name = "TEXT")]
+    pub(crate) title: Option<String>,
+}
+
+/// Colours of a chart.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ThemeName {
+    /// As the reader's system; light in a PNG.
+    Auto,
+    /// Light.
+    Light,
+    /// Dark.
+    Dark,
+}
+
+fn pixels(text: &str) -> Result<(u32, u32), String> {
+    let parsed = text
+        .split_once(['x', 'X', '×'])
+        .and_then(|(w, h)| Some((w.trim().parse().ok()?, h.trim().parse().ok()?)));
+    let fits = |(w, h): &(u32, u32)| (200..=10_000).contains(w) && (150..=10_000).contains(h);
+    parsed
+        .filter(fits)
+        .ok_or_else(|| "a width and a height from 200x150 to 10000x10000, such as 1200x800".to_owned())
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum IndicatorsCommand {
+    /// List every indicator, or what a selection would write.
+    List {
+        /// What to list: rsi(14), macd(12,26,9).signal, rsi(7|9|14), group:momentum, set:classic111, all.
+        #[arg(long, value_name = "EXPR")]
+        select: Option<String>,
+        /// A name for an expression, to be used in --select: spread = ema(close,5) - ema(close,20).
+        #[arg(long, value_name = "NAME = EXPR")]
+        define: Vec<String>,
+    },
+    /// Show everything about an indicator: meaning, formula, parameters, outputs.
+    Show {
+        /// Its name, or TA-Lib's.
+        name: String,
+    },
+}
+
+/// What a bar of a sample spans.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BarInterval {
+    /// A minute; 390 a session, on weekdays.
+    Minute,
+    /// A session.
+    Day,
+}
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Sample {
+    /// File to write: .parquet, .arrow, .csv…; `-` is CSV on stdout.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// How many symbols.
+    #[arg(long, value_name = "N", default_value_t = 30, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+    pub(crate) symbols: u64,
+    /// What a bar spans.
+    #[arg(long, value_name = "SPAN", default_value = "minute")]
+    pub(crate) interval: BarInterval,
+    /// Sessions of each symbol [default: 30].
+    #[arg(long, value_name = "N", conflicts_with = "bars", value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    pub(crate) days: Option<u64>,
+    /// Bars of each symbol, instead of days.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=50_000_000))]
+    pub(crate) bars: Option<u64>,
+    /// Equal seeds make equal bars.
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Split every symbol once, 2:1 or 3:1.
+    #[arg(long)]
+    pub(crate) splits: bool,
+    /// Leave out some bars.
+    #[arg(long)]
+    pub(crate) gaps: bool,
+    /// Trade nothing in some bars: volume 0, prices unchanged.
+    #[arg(long)]
+    pub(crate) zero_volume: bool,
 }
 
 #[derive(Debug, Subcommand)]

@@ -12,11 +12,18 @@ use crate::context::Context;
 pub(crate) struct Hinted {
     message: String,
     hint: String,
+    /// Was the command typed wrongly?
+    usage: bool,
 }
 
 impl Hinted {
     pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Hinted { message: message.into(), hint: hint.into() }
+        Hinted { message: message.into(), hint: hint.into(), usage: false }
+    }
+
+    /// What was typed cannot be meant: exit code 2.
+    pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
+        Hinted { usage: true, ..Hinted::new(message, hint) }
     }
 }
 
@@ -28,14 +35,15 @@ impl std::fmt::Display for Hinted {
 
 impl std::error::Error for Hinted {}
 
-/// Ends the run: 0 when all went well or the reader of a pipe has seen enough, else 1.
+/// Ends the run: 0 when all went well or the reader of a pipe has seen enough, 2 after wrong usage, else 1.
 pub(crate) fn report(result: anyhow::Result<()>, context: &Context) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             context.out.error(&format!("{error:#}"), hint(&error).as_deref());
-            ExitCode::FAILURE
+            let usage = error.downcast_ref::<Hinted>().is_some_and(|h| h.usage);
+            if usage { ExitCode::from(2) } else { ExitCode::FAILURE }
         }
     }
 }

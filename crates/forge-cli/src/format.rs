@@ -22,6 +22,16 @@ pub(crate) fn age(age: Duration) -> String {
     }
 }
 
+/// A large number in few letters: 3.1 M.
+pub(crate) fn count(x: f64) -> String {
+    let units = [(1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")];
+    match units.iter().find(|(size, _)| x >= *size) {
+        Some((size, unit)) if x / size < 10.0 => format!("{:.1} {unit}", x / size),
+        Some((size, unit)) => format!("{:.0} {unit}", x / size),
+        None => format!("{x:.0}"),
+    }
+}
+
 /// Columns of the terminal; 80 where there is none.
 pub(crate) fn width() -> usize {
     let columns = std::env::var("COLUMNS").ok().and_then(|c| c.parse().ok());

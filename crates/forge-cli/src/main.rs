@@ -5,6 +5,7 @@ use std::process::ExitCode;
 use clap::Parser as _;
 
 mod args;
+mod bars;
 mod commands;
 mod context;
 mod error;

@@ -85,7 +85,9 @@ impl Output {
         let mut err =
             AutoStream::new(io::stderr().lock(), self.choice(io::IsTerminal::is_terminal(&io::stderr())));
         // A person reads lines that fit; a program reads one line a message.
-        let fit = |text: &str, label: &str| match io::IsTerminal::is_terminal(&io::stderr()) {
+        // Lines that were laid out, such as a text with a caret under it, stay as they are.
+        let laid = message.contains('\n');
+        let fit = |text: &str, label: &str| match io::IsTerminal::is_terminal(&io::stderr()) && !laid {
             true => wrap(&format!("{label}: {text}"), 0, width()).split_off(label.len() + 1),
             false => format!(" {text}\n"),
         };

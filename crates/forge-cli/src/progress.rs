@@ -14,6 +14,12 @@ use std::{
 const PATIENCE: Duration = Duration::from_millis(300);
 const FRAME: Duration = Duration::from_millis(100);
 
+/// A bar of so many cells, full up to this share; pure.
+pub(crate) fn bar(share: f64, cells: usize) -> String {
+    let full = (share.clamp(0.0, 1.0) * cells as f64).round() as usize;
+    format!("[{}{}]", "█".repeat(full), "·".repeat(cells - full))
+}
+
 /// Shown until it is dropped.
 pub(crate) struct Progress {
     what: Arc<Mutex<String>>,

@@ -2,19 +2,20 @@
 //!
 //! Bars of a tile are put side by side once for all indicators; results are taken apart again when they are written. A
 //! series that ends earlier than its neighbours is continued with its last bar, which changes nothing before it: no kernel
-//! looks ahead. A single series runs by itself, without the detour.
+//! looks ahead. A series by itself is read where it is and written where it goes, without the detour; so are all of them
+//! where that is faster (see [`Plan::side_by_side`]).
 #![allow(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
     reason = "a lane is always below the number of lanes"
 )]
 
-use rayon::prelude::*;
+use std::sync::{Mutex, PoisonError};
 
 use crate::{
     graph::{Field, Prim},
-    kernel::{Block, Kernel, Row, Rows, Simd, whole::WholeDef},
-    plan::{Place, Plan, Step, kernel_1, kernel_8},
+    kernel::{Block, Kernel, Row, Rows, Simd, turn, whole::WholeDef},
+    plan::{MOST_PORTS, Place, Plan, Step, kernel_1, kernel_8},
 };
 
 /// Bars of one series, by reference. Columns that no indicator asks for may be empty.
@@ -69,40 +70,67 @@ pub struct How {
     pub simd: Simd,
     /// Bars per block; for tests, results do not depend on it.
     pub block: Option<usize>,
+    /// Several series side by side, or each by itself? `None` is what the plan thinks is faster; results do not depend on
+    /// it.
+    pub side_by_side: Option<bool>,
 }
 
 impl Default for How {
     fn default() -> Self {
-        How { threads: rayon::current_num_threads(), simd: Simd::best(), block: None }
+        How { threads: rayon::current_num_threads(), simd: Simd::best(), block: None, side_by_side: None }
     }
 }
 
 /// Series that are computed side by side.
 pub const LANES: usize = 8;
+/// Fewer series than this are faster one by one.
+const LEAST_LANES: usize = 3;
 /// Bytes of one column of a block: several columns stay in the first cache.
 const BLOCK_BYTES: usize = 16 << 10;
 
 /// Room for the results of one series: one slice per output of the plan, each as long as the series.
 pub type Columns<'a> = Vec<&'a mut [f64]>;
 
+type Job<'j, 'a, 'c> = (&'j Series<'a>, &'j mut Columns<'c>);
+
 /// Computes a plan for many series into room that the caller has. Series and columns are in the same order.
 pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>], how: How) {
     // Series of like length share a tile, so that little is computed for nothing.
-    let mut jobs: Vec<(&Series<'_>, &mut Columns<'_>)> = series.iter().zip(columns.iter_mut()).collect();
+    let mut jobs: Vec<Job<'_, '_, '_>> = series.iter().zip(columns.iter_mut()).collect();
     jobs.sort_by_key(|(s, _)| std::cmp::Reverse(s.len(plan)));
-    let lanes = if jobs.len() == 1 { 1 } else { LANES };
-    let tiles: Vec<&mut [(&Series<'_>, &mut Columns<'_>)]> = jobs.chunks_mut(lanes).collect();
-    let one = |tile: &mut [(&Series<'_>, &mut Columns<'_>)]| {
-        if tile.len() == 1 {
-            Tile::<1>::new(plan, kernel_1, how).run(plan, tile);
+    let abreast = how.side_by_side.unwrap_or_else(|| plan.side_by_side());
+    let mut tiles: Vec<&mut [Job<'_, '_, '_>]> = Vec::new();
+    for tile in jobs.chunks_mut(LANES) {
+        if abreast && tile.len() >= LEAST_LANES {
+            tiles.push(tile);
         } else {
-            Tile::<LANES>::new(plan, kernel_8, how).run(plan, tile);
+            tiles.extend(tile.chunks_mut(1));
+        }
+    }
+    let threads = how.threads.min(tiles.len());
+    let waiting = Mutex::new(tiles.into_iter());
+    let work = || {
+        let (mut one, mut many) = (None, None);
+        loop {
+            let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+            match next {
+                Some([(series, columns)]) => one
+                    .get_or_insert_with(|| Tile::<1>::new(plan, kernel_1, how, true))
+                    .alone(plan, series, columns),
+                Some(tile) => many
+                    .get_or_insert_with(|| Tile::<LANES>::new(plan, kernel_8, how, false))
+                    .abreast(plan, tile),
+                None => return,
+            }
         }
     };
-    if how.threads < 2 || tiles.len() < 2 {
-        tiles.into_iter().for_each(one);
+    if threads < 2 {
+        work();
     } else {
-        tiles.into_par_iter().for_each(one);
+        rayon::in_place_scope(|scope| {
+            (1..threads).for_each(|_| scope.spawn(|_| work()));
+            work();
+        });
     }
 }
 
@@ -117,150 +145,368 @@ pub fn run(plan: &Plan, series: &[Series<'_>], how: How) -> Vec<Vec<Vec<f64>>> {
     all
 }
 
+/// One series that comes in parts: what is remembered between them does not grow. Columns of whole series cannot be
+/// computed in parts; see [`Plan::in_parts`].
+pub struct Stream<'p> {
+    plan: &'p Plan,
+    tile: Tile<1>,
+}
+
+impl<'p> Stream<'p> {
+    /// At the beginning of a series.
+    pub fn new(plan: &'p Plan, how: How) -> Stream<'p> {
+        Stream { plan, tile: Tile::new(plan, kernel_1, how, false) }
+    }
+
+    /// Bars that were there before.
+    pub fn bars(&self) -> usize {
+        self.tile.bars
+    }
+
+    /// The next bars, into columns of the same length.
+    pub fn push(&mut self, bars: &Series<'_>, columns: &mut Columns<'_>) {
+        let n = bars.len(self.plan);
+        let offset = self.tile.bars;
+        let mut done = 0;
+        while done < n {
+            let len = self.tile.block.min(n - done);
+            let t0 = offset + done;
+            for (field, place) in &self.plan.fields {
+                let from = bars.field(*field).get(done..done + len).unwrap_or(&[]);
+                self.tile.fill(*place, t0, |rows| rows.as_flattened_mut()[..len].copy_from_slice(from));
+            }
+            self.tile.steps(self.plan, t0, t0 + len, &[], &mut []);
+            for (column, place) in columns.iter_mut().zip(&self.plan.outputs) {
+                if let Some(to) = column.get_mut(done..done + len) {
+                    to.copy_from_slice(self.tile.rows(*place, len).as_flattened());
+                }
+            }
+            done += len;
+        }
+        self.tile.bars = offset + n;
+    }
+}
+
+/// Where a buffer's rows are.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Home {
+    /// In the buffer.
+    Own,
+    /// In a column of the bars: which of the plan's fields.
+    Field(usize),
+    /// In a column of the results.
+    Column(usize),
+}
+
 /// Kernels and buffers of `L` series.
 struct Tile<const L: usize> {
     kernels: Vec<Box<dyn Kernel<L>>>,
+    make: fn(&Step) -> Box<dyn Kernel<L>>,
     /// History first, then the block.
     buffers: Vec<Vec<Row<L>>>,
+    homes: Vec<Home>,
     block: usize,
     simd: Simd,
+    /// Bars that are done.
+    bars: usize,
+    /// Bars of the block before: fewer than `block` where a series comes in parts.
+    last: usize,
 }
 
 impl<const L: usize> Tile<L> {
-    fn new(plan: &Plan, kernel: fn(&Step) -> Box<dyn Kernel<L>>, how: How) -> Self {
+    /// `direct` leaves bars and results where they are; nothing of a buffer's own is then needed for them.
+    fn new(plan: &Plan, make: fn(&Step) -> Box<dyn Kernel<L>>, how: How, direct: bool) -> Self {
         let block = how.block.unwrap_or(BLOCK_BYTES / size_of::<Row<L>>()).max(1);
         let mut history = vec![0; plan.buffers];
-        let places = plan.steps.iter().flat_map(|s| s.outputs.iter().copied());
-        let places =
-            places.chain(plan.fields.iter().map(|(_, p)| *p)).chain(plan.constants.iter().map(|(_, p)| *p));
-        let places = places.chain(plan.wholes.iter().map(|(.., p)| *p));
-        for place in places {
+        for place in plan.places() {
             if let Some(h) = history.get_mut(place.buffer) {
                 *h = place.history.max(*h);
             }
         }
-        let mut buffers: Vec<Vec<Row<L>>> = history.iter().map(|h| vec![[f64::NAN; L]; h + block]).collect();
+        let mut homes = vec![Home::Own; plan.buffers];
+        if direct {
+            let fields = plan.fields.iter().enumerate().map(|(i, (_, p))| (p.buffer, Home::Field(i)));
+            let columns = plan.outputs.iter().enumerate().map(|(i, p)| (p.buffer, Home::Column(i)));
+            // A column that is also an input stays one; the first of several equal columns is written, the others copied.
+            for (buffer, home) in columns.rev().chain(fields) {
+                if let Some(slot) = homes.get_mut(buffer).filter(|_| !plan.is_given_otherwise(buffer)) {
+                    *slot = home;
+                }
+            }
+        }
+        let room = |(h, home): (&usize, &Home)| match home {
+            Home::Own => vec![[f64::NAN; L]; h + block],
+            _ => Vec::new(),
+        };
+        let mut buffers: Vec<Vec<Row<L>>> = history.iter().zip(&homes).map(room).collect();
         for (x, place) in &plan.constants {
             if let Some(buffer) = buffers.get_mut(place.buffer) {
                 buffer.fill([*x; L]);
             }
         }
-        Tile { kernels: plan.steps.iter().map(kernel).collect(), buffers, block, simd: how.simd }
+        let kernels = plan.steps.iter().map(make).collect();
+        Tile { kernels, make, buffers, homes, block, simd: how.simd, bars: 0, last: 0 }
     }
 
-    fn run(&mut self, plan: &Plan, tile: &mut [(&Series<'_>, &mut Columns<'_>)]) {
-        let bars = tile.iter().map(|(s, _)| s.len(plan)).max().unwrap_or(0);
-        let wholes: Vec<Vec<Vec<f64>>> = plan
-            .wholes
-            .iter()
-            .map(|(def, params, _)| tile.iter().map(|(s, _)| s.whole(plan, def, params)).collect())
-            .collect();
-        let mut t0 = 0;
-        while t0 < bars {
-            let t1 = (t0 + self.block).min(bars);
-            for (field, place) in &plan.fields {
-                self.fill(*place, t0, t1, |l| tile.get(l).or(tile.last()).map(|(s, _)| s.field(*field)));
-            }
-            for ((.., place), columns) in plan.wholes.iter().zip(&wholes) {
-                self.fill(*place, t0, t1, |l| columns.get(l).or(columns.last()).map(Vec::as_slice));
-            }
-            for (at, step) in plan.steps.iter().enumerate() {
-                self.step(at, step, t0, t1);
-            }
-            for (output, place) in plan.outputs.iter().enumerate() {
-                let rows = self.buffers.get(place.buffer).and_then(|b| b.get(place.history..)).unwrap_or(&[]);
-                scatter(tile, output, t0, t1, rows);
-            }
-            t0 = t1;
+    /// A new series begins.
+    fn begin(&mut self, plan: &Plan) {
+        if std::mem::take(&mut self.bars) > 0 {
+            self.kernels = plan.steps.iter().map(self.make).collect();
         }
+    }
+
+    /// The rows of a block.
+    fn rows(&self, place: Place, len: usize) -> &[Row<L>] {
+        let buffer = self.buffers.get(place.buffer).map_or(&[] as &[_], Vec::as_slice);
+        buffer.get(place.history..place.history + len).unwrap_or(&[])
     }
 
     /// The end of the last block becomes the history of this one.
     fn keep(&mut self, place: Place, t0: usize) {
         if place.history > 0
             && t0 > 0
-            && let Some(buffer) = self.buffers.get_mut(place.buffer)
+            && let Some(buffer) = self.buffers.get_mut(place.buffer).filter(|b| !b.is_empty())
         {
-            buffer.copy_within(self.block..self.block + place.history, 0);
+            buffer.copy_within(self.last..self.last + place.history, 0);
         }
     }
 
-    /// Puts a column of several series side by side; lanes without one repeat the last, nobody reads them.
-    fn fill<'c>(&mut self, place: Place, t0: usize, t1: usize, column: impl Fn(usize) -> Option<&'c [f64]>) {
+    /// New rows after the history.
+    fn fill(&mut self, place: Place, t0: usize, write: impl FnOnce(&mut [Row<L>])) {
         self.keep(place, t0);
         if let Some(rows) = self.buffers.get_mut(place.buffer).and_then(|b| b.get_mut(place.history..)) {
-            gather(column, t0, t1, rows);
+            write(rows);
         }
     }
 
-    fn step(&mut self, at: usize, step: &Step, t0: usize, t1: usize) {
+    /// Runs every step over a block.
+    fn steps(
+        &mut self,
+        plan: &Plan,
+        t0: usize,
+        t1: usize,
+        fields: &[&[Row<L>]],
+        columns: &mut [&mut [Row<L>]],
+    ) {
+        for (at, step) in plan.steps.iter().enumerate() {
+            self.step(at, step, (t0, t1), fields, columns);
+        }
+        self.last = t1 - t0;
+    }
+
+    fn step(
+        &mut self,
+        at: usize,
+        step: &Step,
+        (t0, t1): (usize, usize),
+        fields: &[&[Row<L>]],
+        columns: &mut [&mut [Row<L>]],
+    ) {
         for place in &step.outputs {
             self.keep(*place, t0);
         }
         // Outputs are taken out while the kernel runs: a step never reads a buffer that it writes.
-        let mut taken: Vec<(usize, Vec<Row<L>>)> = step
-            .outputs
-            .iter()
-            .filter_map(|p| self.buffers.get_mut(p.buffer).map(|b| (p.history, std::mem::take(b))))
-            .collect();
-        let inputs: Vec<Rows<'_, L>> = step
-            .inputs
-            .iter()
-            .map(|p| {
-                let rows = self.buffers.get(p.buffer).map_or(&[] as &[Row<L>], Vec::as_slice);
-                let end = (p.history + t1 - t0).min(rows.len());
-                Rows::new(rows.get(..end).unwrap_or(rows), t0, p.history)
-            })
-            .collect();
-        let mut outputs: Vec<&mut [Row<L>]> =
-            taken.iter_mut().filter_map(|(h, b)| b.get_mut(*h..*h + (t1 - t0))).collect();
+        let mut taken: [Vec<Row<L>>; MOST_PORTS] = Default::default();
+        let mut lent: [&mut [Row<L>]; MOST_PORTS] = Default::default();
+        for (i, p) in step.outputs.iter().enumerate().take(MOST_PORTS) {
+            match self.homes.get(p.buffer) {
+                Some(Home::Column(c)) => {
+                    lent[i] = columns.get_mut(*c).map(std::mem::take).unwrap_or_default()
+                }
+                _ => taken[i] = self.buffers.get_mut(p.buffer).map(std::mem::take).unwrap_or_default(),
+            }
+        }
+        let mut inputs = [Rows::<L>::NONE; MOST_PORTS];
+        for (rows, p) in inputs.iter_mut().zip(&step.inputs) {
+            *rows = match self.homes.get(p.buffer) {
+                Some(Home::Field(f)) => Rows::new(fields.get(*f).copied().unwrap_or(&[]), 0, 0),
+                Some(Home::Column(c)) => Rows::new(columns.get(*c).map_or(&[], |c| &**c), 0, 0),
+                _ => {
+                    let rows = self.buffers.get(p.buffer).map_or(&[] as &[Row<L>], Vec::as_slice);
+                    let end = (p.history + t1 - t0).min(rows.len());
+                    Rows::new(rows.get(..end).unwrap_or(rows), t0, p.history)
+                }
+            };
+        }
+        let inputs = inputs.get(..step.inputs.len()).unwrap_or(&inputs);
+        let mut outputs: [&mut [Row<L>]; MOST_PORTS] = Default::default();
+        for ((out, p), (buffer, column)) in
+            outputs.iter_mut().zip(&step.outputs).zip(taken.iter_mut().zip(&mut lent))
+        {
+            let whole = match self.homes.get(p.buffer) {
+                Some(Home::Column(_)) => column.get_mut(t0..t1),
+                _ => buffer.get_mut(p.history..p.history + (t1 - t0)),
+            };
+            *out = whole.unwrap_or_default();
+        }
+        let outputs = outputs.get_mut(..step.outputs.len()).unwrap_or_default();
         // A machine takes its first steps before it has anything to say; nothing else does.
         let early = t1 <= step.start && !matches!(step.prim, Prim::Machine { .. });
         if early {
             outputs.iter_mut().for_each(|out| out.fill([f64::NAN; L]));
         } else if let Some(kernel) = self.kernels.get_mut(at) {
-            let mut block = Block { inputs: &inputs, outputs: &mut outputs, t0, t1, start: step.start };
+            let mut block = Block { inputs, outputs, t0, t1, start: step.start };
             kernel.run(&mut block, self.simd);
         }
-        for (place, (_, buffer)) in step.outputs.iter().zip(taken) {
-            if let Some(slot) = self.buffers.get_mut(place.buffer) {
-                *slot = buffer;
+        for (i, p) in step.outputs.iter().enumerate().take(MOST_PORTS) {
+            match self.homes.get(p.buffer) {
+                Some(Home::Column(c)) => {
+                    if let Some(slot) = columns.get_mut(*c) {
+                        *slot = std::mem::take(&mut lent[i]);
+                    }
+                }
+                _ => {
+                    if let Some(slot) = self.buffers.get_mut(p.buffer) {
+                        *slot = std::mem::take(&mut taken[i]);
+                    }
+                }
             }
         }
     }
 }
 
-/// Writes a column of each lane; one that ends earlier is continued with its last value.
-fn gather<'c, const L: usize>(
-    column: impl Fn(usize) -> Option<&'c [f64]>,
-    t0: usize,
-    t1: usize,
-    rows: &mut [Row<L>],
+impl Tile<1> {
+    /// One series, read where it is and written where it goes.
+    fn alone(&mut self, plan: &Plan, series: &Series<'_>, columns: &mut Columns<'_>) {
+        self.begin(plan);
+        let bars = series.len(plan);
+        let wholes: Vec<Vec<f64>> =
+            plan.wholes.iter().map(|(def, params, _)| series.whole(plan, def, params)).collect();
+        let fields: Vec<&[Row<1>]> =
+            plan.fields.iter().map(|(f, _)| series.field(*f).as_chunks::<1>().0).collect();
+        let mut rows: Vec<&mut [Row<1>]> = columns.iter_mut().map(|c| c.as_chunks_mut::<1>().0).collect();
+        let mut t0 = 0;
+        while t0 < bars {
+            let t1 = (t0 + self.block).min(bars);
+            for ((.., place), column) in plan.wholes.iter().zip(&wholes) {
+                let from = column.get(t0..t1).unwrap_or(&[]);
+                self.fill(*place, t0, |rows| {
+                    rows.as_flattened_mut().iter_mut().zip(from).for_each(|(to, x)| *to = *x);
+                });
+            }
+            self.steps(plan, t0, t1, &fields, &mut rows);
+            for (output, place) in plan.outputs.iter().enumerate() {
+                self.deliver(output, *place, (t0, t1), &fields, &mut rows);
+            }
+            t0 = t1;
+        }
+        self.bars = bars.max(1);
+    }
+
+    /// A result that is not yet where it goes: a column of the bars, a constant, or one that is asked for twice.
+    fn deliver(
+        &self,
+        output: usize,
+        place: Place,
+        (t0, t1): (usize, usize),
+        fields: &[&[Row<1>]],
+        columns: &mut [&mut [Row<1>]],
+    ) {
+        let from: &[Row<1>] = match self.homes.get(place.buffer) {
+            Some(Home::Column(c)) if *c == output => return,
+            Some(Home::Column(c)) => {
+                let Some((first, second)) = columns.split_at_mut_checked(output) else { return };
+                if let (Some(from), Some(to)) = (first.get(*c), second.first_mut())
+                    && let (Some(from), Some(to)) = (from.get(t0..t1), to.get_mut(t0..t1))
+                {
+                    to.copy_from_slice(from);
+                }
+                return;
+            }
+            Some(Home::Field(f)) => fields.get(*f).and_then(|f| f.get(t0..t1)).unwrap_or(&[]),
+            _ => self.rows(place, t1 - t0),
+        };
+        if let Some(to) = columns.get_mut(output).and_then(|c| c.get_mut(t0..t1)) {
+            to.iter_mut().zip(from).for_each(|(to, x)| *to = *x);
+        }
+    }
+}
+
+impl Tile<LANES> {
+    /// Several series side by side.
+    fn abreast(&mut self, plan: &Plan, tile: &mut [Job<'_, '_, '_>]) {
+        self.begin(plan);
+        let bars = tile.iter().map(|(s, _)| s.len(plan)).max().unwrap_or(0);
+        let wholes: Vec<Vec<Vec<f64>>> = plan
+            .wholes
+            .iter()
+            .map(|(def, params, _)| tile.iter().map(|(s, _)| s.whole(plan, def, params)).collect())
+            .collect();
+        let simd = self.simd;
+        // Lanes that no series is in write here.
+        let mut spare = vec![vec![0.0; self.block]; LANES - tile.len()];
+        let mut t0 = 0;
+        while t0 < bars {
+            let t1 = (t0 + self.block).min(bars);
+            for (field, place) in &plan.fields {
+                let column =
+                    |l: usize| tile.get(l).or(tile.last()).map_or(&[] as &[f64], |(s, _)| s.field(*field));
+                self.fill(*place, t0, |rows| gather(column, (t0, t1), rows, simd));
+            }
+            for ((.., place), columns) in plan.wholes.iter().zip(&wholes) {
+                let column =
+                    |l: usize| columns.get(l).or(columns.last()).map_or(&[] as &[f64], Vec::as_slice);
+                self.fill(*place, t0, |rows| gather(column, (t0, t1), rows, simd));
+            }
+            self.steps(plan, t0, t1, &[], &mut []);
+            for (output, place) in plan.outputs.iter().enumerate() {
+                scatter(tile, &mut spare, output, (t0, t1), self.rows(*place, t1 - t0), simd);
+            }
+            t0 = t1;
+        }
+        self.bars = bars.max(1);
+    }
+}
+
+/// Writes a column of each lane side by side; one that ends earlier is continued with its last value.
+fn gather<'c>(
+    column: impl Fn(usize) -> &'c [f64],
+    (t0, t1): (usize, usize),
+    rows: &mut [Row<LANES>],
+    simd: Simd,
 ) {
-    for l in 0..L {
-        let Some(column) = column(l) else { return };
-        let last = column.last().copied().unwrap_or(f64::NAN);
-        let here = column.get(t0.min(column.len())..t1.min(column.len())).unwrap_or(&[]);
+    let lanes: [&[f64]; LANES] = std::array::from_fn(&column);
+    if let Some(lanes) = every(lanes.map(|lane| lane.get(t0..t1))) {
+        return turn::together(&lanes, rows, simd);
+    }
+    for (l, lane) in lanes.into_iter().enumerate() {
+        let last = lane.last().copied().unwrap_or(f64::NAN);
+        let here = lane.get(t0.min(lane.len())..t1.min(lane.len())).unwrap_or(&[]);
         let rest = t1 - t0 - here.len();
-        let values = here.iter().copied().chain(std::iter::repeat_n(last, rest));
-        for (row, x) in rows.iter_mut().zip(values) {
+        for (row, x) in rows.iter_mut().zip(here.iter().copied().chain(std::iter::repeat_n(last, rest))) {
             row[l] = x;
         }
     }
 }
 
+fn every<T: Copy + Default, const N: usize>(all: [Option<T>; N]) -> Option<[T; N]> {
+    all.iter().all(Option::is_some).then(|| all.map(Option::unwrap_or_default))
+}
+
 /// Takes results apart again.
-fn scatter<const L: usize>(
-    tile: &mut [(&Series<'_>, &mut Columns<'_>)],
+fn scatter(
+    tile: &mut [Job<'_, '_, '_>],
+    spare: &mut [Vec<f64>],
     output: usize,
-    t0: usize,
-    t1: usize,
-    rows: &[Row<L>],
+    (t0, t1): (usize, usize),
+    rows: &[Row<LANES>],
+    simd: Simd,
 ) {
-    for (l, (_, columns)) in tile.iter_mut().enumerate().take(L) {
-        let Some(column) = columns.get_mut(output) else { continue };
+    let mut lanes: [&mut [f64]; LANES] = Default::default();
+    let columns = tile.iter_mut().map(|(_, columns)| {
+        let column = columns.get_mut(output).map_or(&mut [] as &mut [f64], |c| &mut **c);
         let n = column.len();
-        for (x, row) in column.get_mut(t0.min(n)..t1.min(n)).unwrap_or(&mut []).iter_mut().zip(rows) {
+        column.get_mut(t0.min(n)..t1.min(n)).unwrap_or_default()
+    });
+    let spare = spare.iter_mut().filter_map(|s| s.get_mut(..t1 - t0));
+    for (lane, column) in lanes.iter_mut().zip(columns.chain(spare)) {
+        *lane = column;
+    }
+    if lanes.iter().all(|lane| lane.len() == t1 - t0) {
+        return turn::apart(rows, &mut lanes, simd);
+    }
+    for (l, lane) in lanes.into_iter().enumerate() {
+        for (x, row) in lane.iter_mut().zip(rows) {
             *x = row[l];
         }
     }

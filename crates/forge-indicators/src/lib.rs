@@ -16,7 +16,9 @@
 //! block length or the order of the series.
 
 pub mod catalogue;
+pub mod describe;
 pub mod exec;
+pub mod formula;
 pub mod graph;
 pub mod kernel;
 pub mod plan;

@@ -9,11 +9,14 @@ use crate::{
         recur::{Affine, CumExtreme, CumSum, Ema, Follow, Wilder},
         whole::WholeDef,
         window::{
-            Ago, CentralMoment, CoMoment, Extreme, Fir, GrowingSum, MeanDeviation, Order, RampSum, Rank, Sum,
-            Total, Variance,
+            Ago, Best, CentralMoment, CoMoment, Extreme, Fir, GrowingSum, MeanDeviation, Order, RampSum,
+            Rank, Sum, Total, Variance,
         },
     },
 };
+
+/// Inputs or outputs of one step, at most.
+pub(crate) const MOST_PORTS: usize = 8;
 
 /// Where a value lies.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -126,9 +129,55 @@ impl Plan {
         self.fields.iter().map(|(f, _)| *f).chain(ahead.copied())
     }
 
+    /// Every place that something is written to.
+    pub(crate) fn places(&self) -> impl Iterator<Item = Place> + '_ {
+        let steps = self.steps.iter().flat_map(|s| s.outputs.iter().copied());
+        let fields = self.fields.iter().map(|(_, p)| *p);
+        let constants = self.constants.iter().map(|(_, p)| *p);
+        steps.chain(fields).chain(constants).chain(self.wholes.iter().map(|(.., p)| *p))
+    }
+
+    /// Does this buffer hold a constant, or a column of a whole series?
+    pub(crate) fn is_given_otherwise(&self, buffer: usize) -> bool {
+        let constant = self.constants.iter().any(|(_, p)| p.buffer == buffer);
+        constant || self.wholes.iter().any(|(.., p)| p.buffer == buffer)
+    }
+
+    /// Can it be computed for a series that comes in parts? Not where a column rests on the whole of it.
+    pub fn in_parts(&self) -> bool {
+        self.wholes.is_empty()
+    }
+
+    /// Are several series faster side by side than one by one?
+    pub fn side_by_side(&self) -> bool {
+        let (mut alone, mut abreast) = (0.0, 0.0);
+        for step in &self.steps {
+            let (one, many) = cost(&step.prim);
+            alone += one;
+            abreast += many;
+        }
+        abreast += TOGETHER * self.fields.len() as f64 + APART * self.outputs.len() as f64;
+        abreast < alone
+    }
+
     /// First valid bar of each output.
     pub fn starts(&self) -> &[usize] {
         &self.starts
+    }
+}
+
+/// Nanoseconds a bar for putting a column of bars side by side with others, and for taking a result apart.
+const TOGETHER: f64 = 0.5;
+const APART: f64 = 0.7;
+
+/// Nanoseconds a bar that a step takes for one series, and for each of several side by side: what depends on the bar before
+/// gains, what does not is the same. Measured with `cargo xtask bench indicators`; only the order of the two sums counts.
+fn cost(prim: &Prim) -> (f64, f64) {
+    match prim {
+        Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => (0.0, 0.0),
+        Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..) => (0.3, 0.3),
+        Prim::Machine { .. } => (6.0, 5.0),
+        _ => (2.5, 0.7),
     }
 }
 
@@ -232,7 +281,7 @@ macro_rules! kernels {
                     Box::new(Extreme::<L> { n: *n, max: *max, suffix: Vec::new(), prefix: [f64::NAN; L] })
                 }
                 Prim::Ago { n, max, .. } => {
-                    Box::new(Ago::<L> { n: *n, max: *max, at: [0; L], best: [0.0; L] })
+                    Box::new(Ago::<L> { n: *n, max: *max, suffix: Vec::new(), prefix: Best::NONE })
                 }
                 Prim::Variance(_, n) => Box::new(Variance::<L> { n: *n, state: Default::default() }),
                 Prim::MeanDeviation(_, n) => Box::new(MeanDeviation { n: *n }),

@@ -1,64 +1,145 @@
-//! Every row that TA-Lib has, beside TA-Lib: defaults and random parameters, random walks, flat and monotone series, gaps,
-//! zero volume, and lengths around the lookback.
+//! Every row beside TA-Lib or, where TA-Lib does not have it, beside a plain reference: defaults and random parameters;
+//! walks, flat and monotone series, gaps, halts, zero volume; lengths 0, 1 and around the first value, and 100 000 bars.
+//!
+//! `PARITY=name,name` tries some rows only; `UPDATE_PARITY=1` writes what was found to `docs/parity.md`, which is checked
+//! here: every row is in it, with its oracle of today.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
     clippy::indexing_slicing,
     clippy::panic,
     clippy::print_stdout,
+    clippy::needless_range_loop,
     reason = "a test may fail"
 )]
 
 mod common;
+mod plain;
+mod reference;
 
-use common::{Bars, Case, cases, compare, talib};
-use forge_indicators::{
-    catalogue::{self, Indicator, Kind, Oracle},
-    exec::{How, run},
-    select::{Instance, select},
+use std::{fmt::Write as _, path::PathBuf};
+
+use common::{
+    BOUND,
+    cases::{Case, cases},
+    compare, compare_by, ours, talib, whole_outputs,
 };
+use forge_indicators::catalogue::{self, Indicator, Kind, Oracle};
+use rayon::prelude::*;
+use reference::loses::nearer;
 
-/// Ours for one row, as TA-Lib would print it: one vector per output.
-fn ours(row: &'static Indicator, params: &[f64], bars: &Bars) -> Vec<Vec<f64>> {
-    let selection = select(&[Instance::with(row, params)]);
-    run(&selection.plan, &[bars.series()], How { threads: 1, ..How::default() }).remove(0)
+/// The least number of cases that counts as a comparison.
+const LEAST_CASES: usize = 60;
+
+/// What a row was compared with, how often, and the worst of it.
+struct Outcome {
+    row: &'static Indicator,
+    worst: f64,
+    cases: usize,
+}
+
+/// Compares one row; says where it differs first.
+fn check(row: &'static Indicator) -> Result<Outcome, String> {
+    let whole = whole_outputs(row);
+    let reference = reference::find(row.name);
+    let mut outcome = Outcome { row, worst: 0.0, cases: 0 };
+    for Case { name, bars, params } in cases(row) {
+        let differs = |why: String| format!("{} {params:?} on {name}: {why}", row.name);
+        let got = ours(row, &params, &bars);
+        let error = match row.oracle {
+            Oracle::TaLib => {
+                let want = talib(row, &params, &bars).map_err(differs)?;
+                let exact = |at: usize| row.kind == Kind::Candlestick || whole.get(at) == Some(&true);
+                compare_by(&got, &want, exact).or_else(|why| nearer(row, &params, &bars, (&got, &want), why))
+            }
+            Oracle::Reference => {
+                let reference = reference.ok_or_else(|| format!("{}: no reference", row.name))?;
+                compare(&got, &reference(&bars, &params), false)
+            }
+        };
+        outcome.worst = outcome.worst.max(error.map_err(differs)?);
+        outcome.cases += 1;
+    }
+    Ok(outcome)
 }
 
 #[test]
-fn every_row_with_a_name_of_talib_agrees_with_it() {
+fn every_row_agrees_with_its_oracle() {
     let only = std::env::var("PARITY").unwrap_or_default();
+    let wanted = |row: &&Indicator| only.is_empty() || only.split(',').any(|o| o == row.name);
+    let rows: Vec<&'static Indicator> = catalogue::all().filter(wanted).collect();
+    assert!(!rows.is_empty(), "no row of that name");
+    let results: Vec<Result<Outcome, String>> = rows.into_par_iter().map(check).collect();
+    let mut table = Vec::new();
     let mut wrong = Vec::new();
-    let mut checked = 0;
-    for row in catalogue::all().filter(|r| r.oracle == Oracle::TaLib) {
-        if !only.is_empty() && !only.split(',').any(|o| o == row.name) {
-            continue;
+    for result in results {
+        match result {
+            Ok(outcome) => table.push(outcome),
+            Err(why) => wrong.push(why),
         }
-        checked += 1;
-        let (mut worst, mut count) = (0f64, 0);
-        for Case { name, bars, params } in cases(row) {
-            let want = match talib(row, &params, &bars) {
-                Ok(want) => want,
-                Err(error) => {
-                    wrong.push(format!("{}: TA-Lib: {error}", row.name));
-                    break;
-                }
-            };
-            let got = ours(row, &params, &bars);
-            let exact = row.kind == Kind::Candlestick;
-            match compare(&got, &want, exact) {
-                Ok(error) => (worst, count) = (worst.max(error), count + 1),
-                Err(why) => {
-                    wrong.push(format!("{} {params:?} on {name}: {why}", row.name));
-                    break;
-                }
-            }
-        }
-        println!(
-            "{:<20} {:<20} worst {worst:.2e} in {count} cases",
-            row.name,
-            row.aliases.first().unwrap_or(&"-")
-        );
     }
-    assert!(checked > 0, "no row of that name");
     assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
+    if !only.is_empty() {
+        println!("{}", written(&table));
+        return;
+    }
+    if std::env::var_os("UPDATE_PARITY").is_some() {
+        std::fs::write(document(), written(&table)).unwrap();
+    }
+    complete(&std::fs::read_to_string(document()).unwrap());
+}
+
+#[test]
+fn every_reference_belongs_to_a_row() {
+    for (name, _) in reference::all() {
+        let row = catalogue::find(name).unwrap_or_else(|| panic!("there is no row {name}"));
+        assert_eq!((row.name, row.oracle), (name, Oracle::Reference));
+        assert_eq!(reference::all().filter(|(other, _)| *other == name).count(), 1, "{name} twice");
+    }
+}
+
+/// Where the table lives.
+fn document() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/parity.md")
+}
+
+fn oracle(row: &Indicator) -> String {
+    match row.oracle {
+        Oracle::TaLib => format!("TA-Lib {}", row.aliases[0]),
+        Oracle::Reference => "reference".to_owned(),
+    }
+}
+
+/// The document.
+fn written(table: &[Outcome]) -> String {
+    let with = |oracle: Oracle| table.iter().filter(|o| o.row.oracle == oracle).count();
+    let cases: usize = table.iter().map(|o| o.cases).sum();
+    let mut text = format!(
+        "# Parity\n\n\
+         Generated by `UPDATE_PARITY=1 cargo test -p forge-indicators --test parity`, which compares every row of the\n\
+         catalogue: {} with TA-Lib (crate `ta-lib`), {} with plain references (`crates/forge-indicators/tests/reference`);\n\
+         {cases} cases. The error is the worst of all outputs and bars, as a share of the greater of the reference and the\n\
+         scale of its column; {BOUND:e} is the most that passes. Candlesticks and whole numbers must be equal, and there is\n\
+         no value exactly where the oracle has none.\n\n\
+         | row | oracle | worst error | cases |\n|---|---|---|---|\n",
+        with(Oracle::TaLib),
+        with(Oracle::Reference),
+    );
+    for o in table {
+        let worst = if o.worst == 0.0 { "0".to_owned() } else { format!("{:.1e}", o.worst) };
+        let _ = writeln!(text, "| {} | {} | {worst} | {} |", o.row.name, oracle(o.row), o.cases);
+    }
+    text
+}
+
+/// Is every row in the document, with its oracle of today, tried often enough, and within the bound?
+fn complete(text: &str) {
+    let cells = |line: &str| line.split('|').map(|c| c.trim().to_owned()).collect::<Vec<_>>();
+    let rows: Vec<Vec<String>> = text.lines().filter(|l| l.starts_with("| ")).skip(1).map(cells).collect();
+    assert_eq!(rows.len(), catalogue::all().count(), "UPDATE_PARITY=1 writes the table anew");
+    for (row, cells) in catalogue::all().zip(&rows) {
+        assert_eq!((&cells[1], &cells[2]), (&row.name.to_owned(), &oracle(row)), "UPDATE_PARITY=1");
+        let (worst, cases): (f64, usize) = (cells[3].parse().unwrap(), cells[4].parse().unwrap());
+        assert!(worst <= BOUND && cases >= LEAST_CASES, "{}: {worst:e} in {cases} cases", row.name);
+    }
 }

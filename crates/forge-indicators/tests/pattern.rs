@@ -9,10 +9,9 @@
 
 mod common;
 
-use common::{Bars, Random, compare, talib};
+use common::{Bars, Random, compare, ours, talib};
 use forge_indicators::{
     catalogue::{self, Indicator, Kind},
-    exec::{How, run},
     select::{Instance, select},
 };
 
@@ -88,8 +87,7 @@ fn ties_fall_as_in_talib_and_every_pattern_is_seen() {
             for share in shares {
                 let params = if row.params.is_empty() { vec![] } else { vec![*share] };
                 let want = talib(row, &params, &bars).unwrap();
-                let selection = select(&[Instance::with(row, &params)]);
-                let got = run(&selection.plan, &[bars.series()], How::default()).remove(0);
+                let got = ours(row, &params, &bars);
                 if let Err(why) = compare(&got, &want, true) {
                     panic!("{} {params:?} with ticks of {tick}: {why}", row.name);
                 }

@@ -23,6 +23,21 @@ fn names_are_the_name_the_parameters_and_the_source() {
     assert_eq!(columns("SMA"), ["sma_30"], "TA-Lib's name and default");
     assert_eq!(columns("sma(7|9|14), ema(period=5)"), ["sma_7", "sma_9", "sma_14", "ema_5"]);
     assert_eq!(columns("sma(20, source=hlc3)"), ["sma_20_hlc3"]);
+    assert_eq!(columns("macd(12,26,9)"), ["macd_12_26_9", "macd_12_26_9_signal", "macd_12_26_9_hist"]);
+    assert_eq!(
+        columns("bbands(20,2,2), bbands(20,2,2,1).upper"),
+        ["bbands_20_2_2_upper", "bbands_20_2_2_middle", "bbands_20_2_2_lower", "bbands_20_2_2_1_upper"]
+    );
+    assert_eq!(
+        columns("stoch(5,3,1,3,0).k, stoch(5,3,0,1,3).k, stoch(5,3,0,3,0).k"),
+        ["stoch_5_3_1_3_0_k", "stoch_5_3_0_1_3_k", "stoch_5_3_3_k"],
+        "kinds are named all or not at all: no two columns share a name"
+    );
+    assert_eq!(
+        columns("close + 1, close + 2"),
+        ["close + 1", "close + 2"],
+        "expressions are named as written"
+    );
     assert_eq!(columns("ema(sma(close, 3), 5)"), ["ema_5_sma_close_3"]);
     assert_eq!(columns("sma(20), sma(20)"), ["sma_20"], "the same column twice is one");
     assert_eq!(columns("set:averages").len(), 13);

@@ -21,7 +21,7 @@ use rayon::prelude::*;
 
 use crate::{
     Effort, Fused, Kind, Op, OpError, Target, Threads, Variant,
-    op::Items,
+    op::{Items, stack},
     record::{groups, size, word},
     reduce::extreme,
     view::{exactly, exactly_mut, expect, numbers, numbers_mut, slice, tensor},
@@ -210,23 +210,23 @@ impl Op for Histogram {
         let (rows, n) = self.shape();
         [self.bins, rows, n].into_iter().for_each(|v| hash.write_usize(v));
         [self.lo, self.hi].into_iter().for_each(|v| hash.write_u32(v.to_bits()));
-        self.data.host().is_some().then(|| hash.finish())
+        self.data.on_host().then(|| hash.finish())
     }
 
     fn fuse(&self, group: &[&dyn Op]) -> Result<Option<Fused>, OpError> {
         let (rows, n) = self.shape();
         let same =
             |o: &Histogram| (o.bins, o.lo, o.hi, o.shape()) == (self.bins, self.lo, self.hi, (rows, n));
-        let mut all: Vec<u8> = Vec::new();
+        let mut all = Vec::with_capacity(group.len());
         for one in group {
             let one = one.as_any().downcast_ref::<Histogram>().filter(|o| same(o));
-            let Some(bytes) = one.and_then(|o| o.data.host()) else { return Ok(None) };
-            all.extend_from_slice(&bytes);
+            let Some(one) = one else { return Ok(None) };
+            all.push(&one.data);
         }
-        let data = tensor(numbers::<f32>(OP, &all)?, &[rows * group.len(), n], OP)?;
-        let one = rows * self.bins * 4;
-        let places = (0..group.len()).map(|i| std::iter::once(i * one..(i + 1) * one).collect()).collect();
-        Ok(Some(Fused { op: Arc::new(Histogram { data, by_rows: true, ..*self }), places }))
+        let spec = Spec { dtype: DType::F32, shape: vec![rows * group.len(), n], tag: OP };
+        let Some(data) = stack(all, spec)? else { return Ok(None) };
+        let fused = Histogram { data, by_rows: true, ..*self };
+        Ok(Some(Fused::in_rows(Arc::new(fused), group.len(), rows * self.bins * 4)))
     }
 
     fn as_any(&self) -> &dyn Any {

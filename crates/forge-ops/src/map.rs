@@ -182,7 +182,7 @@ impl Op for Map {
         let mut hash = DefaultHasher::new();
         self.expr.hash(&mut hash);
         hash.write_usize(self.inputs.len());
-        let here = self.inputs.iter().all(|t| t.host().is_some()) && self.outputs().is_ok();
+        let here = self.inputs.iter().all(|t| t.on_host()) && self.outputs().is_ok();
         here.then(|| hash.finish())
     }
 

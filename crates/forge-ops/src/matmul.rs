@@ -19,11 +19,10 @@ use forge_runtime::{
     units::Bytes,
 };
 use half::{f16, slice::HalfFloatSliceExt as _};
-use rayon::prelude::*;
 
 use crate::{
     Effort, Fused, Kind, Op, OpError, Target, Threads, Variant,
-    op::Items,
+    op::{Items, stack},
     record::{groups, size},
     view::{exactly, exactly_mut, expect, numbers, numbers_mut, slice, tensor},
     work::count,
@@ -226,7 +225,7 @@ impl Op for Matmul {
         let Dims { m, k, n, .. } = self.dims().ok()?;
         let mut hash = std::hash::DefaultHasher::new();
         [m, k, n, usize::from(self.half())].into_iter().for_each(|v| hash.write_usize(v));
-        let there = self.a.host().is_some() && self.b.host().is_some();
+        let there = self.a.on_host() && self.b.on_host();
         (!self.batched() && there).then(|| hash.finish())
     }
 
@@ -240,23 +239,16 @@ impl Op for Matmul {
                 _ => return Ok(None),
             }
         }
-        let stack = |pick: fn(&Matmul) -> &Tensor, shape: [usize; 3]| -> Result<Option<Tensor>, OpError> {
-            let dtype = pick(self).spec().dtype;
-            let mut bytes = Vec::new();
-            for op in &all {
-                let Some(host) = pick(op).host() else { return Ok(None) };
-                bytes.extend_from_slice(&host);
-            }
-            Ok(Some(Tensor::from_bytes(bytes, Spec { dtype, shape: shape.to_vec(), tag: OP })?))
-        };
-        let Some(a) = stack(|op| &op.a, [all.len(), m, k])? else { return Ok(None) };
+        let spec = |shape: [usize; 3]| Spec { dtype: self.a.spec().dtype, shape: shape.to_vec(), tag: OP };
+        let Some(a) = stack(all.iter().map(|op| &op.a), spec([all.len(), m, k]))? else { return Ok(None) };
         let shared = all.iter().all(|op| op.b.is(&self.b));
-        let b = if shared { Some(self.b.clone()) } else { stack(|op| &op.b, [all.len(), k, n])? };
+        let b = match shared {
+            true => Some(self.b.clone()),
+            false => stack(all.iter().map(|op| &op.b), spec([all.len(), k, n]))?,
+        };
         let Some(b) = b else { return Ok(None) };
         let bytes = m.saturating_mul(n).saturating_mul(4);
-        let place = |i: usize| std::iter::once(i * bytes..(i + 1) * bytes).collect();
-        let places = (0..all.len()).map(place).collect();
-        Ok(Some(Fused { op: Arc::new(Matmul { a, b }), places }))
+        Ok(Some(Fused::in_rows(Arc::new(Matmul { a, b }), all.len(), bytes)))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -344,10 +336,7 @@ fn run<T: Factor>(dims: &Dims, a: &[T], b: &[T], out: &mut [f32], threads: Threa
         product(a, b, out, (k, n), threads);
     };
     if threads > 1 && batch >= threads {
-        let share = batch.div_ceil(threads);
-        out.par_chunks_mut(share * result).enumerate().for_each(|(at, out)| {
-            out.chunks_mut(result).enumerate().for_each(|(i, out)| one((at * share + i, out), 1));
-        });
+        Threads(threads).each(out.chunks_mut(result).enumerate(), |item| one(item, 1));
     } else {
         out.chunks_mut(result).enumerate().for_each(|(i, out)| one((i, out), threads));
     }
@@ -393,11 +382,7 @@ fn tiles(
             all.push((row, column, tile));
         }
     }
-    if threads < 2 {
-        return all.into_iter().for_each(one);
-    }
-    let least = all.len().div_ceil(threads * 4);
-    all.into_par_iter().with_min_len(least).for_each(one);
+    Threads(threads).each(all, one);
 }
 
 fn ramp(n: usize, step: usize) -> Vec<f32> {

@@ -1,8 +1,14 @@
 //! What does every operation offer? Checked shapes, a processor path, a recorded path, and how it is cut and joined.
 
-use std::{any::Any, fmt, ops::Range, sync::Arc};
+use std::{
+    any::Any,
+    fmt,
+    ops::Range,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use forge_runtime::{
+    host::HostBytes,
     plan::{Plan, Slot},
     tensor::{Spec, Tensor},
 };
@@ -20,6 +26,29 @@ impl Threads {
     /// As many as the pool has; the caller may be one of them.
     pub fn all() -> Threads {
         Threads(rayon::current_num_threads())
+    }
+
+    /// Works through all items, each once, on so many threads. The caller is one of them and begins at once; threads that
+    /// wake up late find less to do.
+    pub fn each<T: Send>(self, items: impl IntoIterator<Item = T, IntoIter: Send>, work: impl Fn(T) + Sync) {
+        if self.0 < 2 {
+            return items.into_iter().for_each(work);
+        }
+        let waiting = Mutex::new(items.into_iter());
+        let run = || {
+            loop {
+                // The lock is for taking an item only.
+                let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
+                match next {
+                    Some(item) => work(item),
+                    None => return,
+                }
+            }
+        };
+        rayon::in_place_scope(|scope| {
+            (1..self.0).for_each(|_| scope.spawn(|_| run()));
+            run();
+        });
     }
 }
 
@@ -120,6 +149,23 @@ pub struct Fused {
     pub places: Vec<Vec<Range<usize>>>,
 }
 
+impl Fused {
+    /// Operations whose results are `bytes` long each and lie one after the other.
+    pub(crate) fn in_rows(op: Arc<dyn Op>, count: usize, bytes: usize) -> Fused {
+        let place = |i: usize| std::iter::once(i * bytes..(i + 1) * bytes).collect();
+        Fused { op, places: (0..count).map(place).collect() }
+    }
+}
+
+/// Tensors one after the other as one; `None` where one is not on the host. Nothing is copied before a device needs it.
+pub(crate) fn stack<'t>(
+    tensors: impl IntoIterator<Item = &'t Tensor>,
+    spec: Spec,
+) -> Result<Option<Tensor>, OpError> {
+    let pieces: Option<Vec<Arc<[u8]>>> = tensors.into_iter().map(Tensor::host).collect();
+    Ok(pieces.map(|p| Tensor::from_bytes(HostBytes::several(p), spec)).transpose()?)
+}
+
 /// Results of parts one after the other: right for everything that is cut along its first dimension.
 pub fn concatenate(parts: &[Vec<Vec<u8>>], outputs: &mut [&mut [u8]]) {
     for (i, whole) in outputs.iter_mut().enumerate() {
@@ -143,6 +189,16 @@ pub fn cut(items: Items, most: usize) -> Vec<Range<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn every_item_is_worked_on_once() {
+        for threads in [0, 1, 2, 5] {
+            let mut hits = vec![0u8; 100];
+            Threads(threads).each(hits.iter_mut(), |hit| *hit += 1);
+            assert!(hits.iter().all(|h| *h == 1), "{threads} threads");
+            Threads(threads).each(std::iter::empty::<u8>(), |_| unreachable!());
+        }
+    }
 
     #[test]
     fn items_are_cut_at_grains() {

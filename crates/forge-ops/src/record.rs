@@ -89,7 +89,7 @@ pub fn plan(op: &dyn Op, target: &Target<'_>, stays: bool) -> Result<Plan, OpErr
     let mut plan = Plan::new(op.name());
     let mut slots = Vec::new();
     for tensor in op.inputs() {
-        slots.push(match tensor.host().filter(|_| !tensor.on_device()) {
+        slots.push(match tensor.pieces().filter(|_| !tensor.on_device()) {
             Some(bytes) => plan.upload(bytes, tensor.spec().tag)?,
             None => plan.import(tensor),
         });

@@ -31,7 +31,7 @@ use rayon::prelude::*;
 
 use crate::{
     Effort, Fused, Kind, Op, OpError, Target, Threads, Variant,
-    op::Items,
+    op::{Items, stack},
     record::{groups, size, word},
     view::{exactly, exactly_mut, expect, numbers, numbers_mut, slice, tensor},
     work::elements,
@@ -362,25 +362,23 @@ impl Op for Reduce {
         hash.write(self.what.name().as_bytes());
         hash.write_usize(rows);
         hash.write_usize(n);
-        (!self.unfinished && self.data.host().is_some()).then(|| hash.finish())
+        (!self.unfinished && self.data.on_host()).then(|| hash.finish())
     }
 
     fn fuse(&self, group: &[&dyn Op]) -> Result<Option<Fused>, OpError> {
         let (op, (rows, n)) = (self.what.name(), self.shape());
-        let mut all: Vec<u8> = Vec::new();
+        let mut all = Vec::with_capacity(group.len());
         for one in group {
             let Some(one) = one.as_any().downcast_ref::<Reduce>() else { return Ok(None) };
-            let Some(bytes) = one.data.host() else { return Ok(None) };
             if (one.what, one.shape(), one.unfinished) != (self.what, (rows, n), false) {
                 return Ok(None);
             }
-            all.extend_from_slice(&bytes);
+            all.push(&one.data);
         }
-        let data = tensor(numbers::<f32>(op, &all)?, &[rows * group.len(), n], op)?;
+        let spec = Spec { dtype: DType::F32, shape: vec![rows * group.len(), n], tag: op };
+        let Some(data) = stack(all, spec)? else { return Ok(None) };
         let fused = Reduce { data, what: self.what, by_rows: true, unfinished: false };
-        let one = rows * 4;
-        let places = (0..group.len()).map(|i| std::iter::once(i * one..(i + 1) * one).collect()).collect();
-        Ok(Some(Fused { op: Arc::new(fused), places }))
+        Ok(Some(Fused::in_rows(Arc::new(fused), group.len(), rows * 4)))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -16,7 +16,6 @@ use forge_runtime::{
     plan::{Plan, Slot},
     tensor::{DType, Spec, Tensor},
 };
-use rayon::prelude::*;
 
 use crate::{
     Effort, Expr, Kind, Op, OpError, Target, Threads, Variant,
@@ -162,14 +161,12 @@ impl Op for Rk4 {
         let block = |rows: &mut Rows, (i, outputs): (usize, &mut Vec<&mut [f32]>)| {
             system.block(&inputs, i * BLOCK, outputs, 0..self.steps, rows);
         };
-        if threads.0 < 2 {
+        // A few shares a thread: a share has room of its own, and who wakes up late takes fewer.
+        let share = if threads.0 < 2 { blocks.len() } else { blocks.len().div_ceil(4 * threads.0) }.max(1);
+        threads.each(blocks.chunks_mut(share).enumerate(), |(i, some)| {
             let mut rows = system.rows();
-            blocks.iter_mut().enumerate().for_each(|b| block(&mut rows, b));
-        } else {
-            let share = blocks.len().div_ceil(threads.0).max(1);
-            let all: Vec<_> = blocks.iter_mut().enumerate().collect();
-            all.into_par_iter().with_min_len(share).for_each_init(|| system.rows(), block);
-        }
+            some.iter_mut().enumerate().for_each(|(j, b)| block(&mut rows, (i * share + j, b)));
+        });
         Ok(())
     }
 

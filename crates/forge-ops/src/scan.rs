@@ -28,7 +28,7 @@ use forge_runtime::{
 
 use crate::{
     Effort, Fused, Kind, Op, OpError, Target, Threads, Variant,
-    op::Items,
+    op::{Items, stack},
     record::{groups, size, word},
     view::{exactly, exactly_mut, expect, numbers, numbers_mut, slice, tensor},
     work::elements,
@@ -257,28 +257,29 @@ impl Op for Scan {
         hash.write_u32(self.what.start().to_bits());
         hash.write_usize(rows);
         hash.write_usize(n);
-        self.data.iter().all(|t| t.host().is_some()).then(|| hash.finish())
+        self.data.iter().all(|t| t.on_host()).then(|| hash.finish())
     }
 
     fn fuse(&self, group: &[&dyn Op]) -> Result<Option<Fused>, OpError> {
         let (op, (rows, n)) = (self.what.name(), self.shape());
-        let mut all: Vec<Vec<u8>> = vec![Vec::new(); self.data.len()];
+        let mut all: Vec<Vec<&Tensor>> = vec![Vec::new(); self.data.len()];
         for one in group {
             let Some(one) = one.as_any().downcast_ref::<Scan>() else { return Ok(None) };
             if (one.what, one.shape()) != (self.what, (rows, n)) {
                 return Ok(None);
             }
             for (all, tensor) in all.iter_mut().zip(&one.data) {
-                let Some(bytes) = tensor.host() else { return Ok(None) };
-                all.extend_from_slice(&bytes);
+                all.push(tensor);
             }
         }
-        let shape = [rows * group.len(), n];
-        let data =
-            all.iter().map(|b| tensor(numbers::<f32>(op, b)?, &shape, op)).collect::<Result<_, _>>()?;
-        let one = rows * n * 4;
-        let places = (0..group.len()).map(|i| std::iter::once(i * one..(i + 1) * one).collect()).collect();
-        Ok(Some(Fused { op: Arc::new(Scan { data, what: self.what }), places }))
+        let spec = Spec { dtype: DType::F32, shape: vec![rows * group.len(), n], tag: op };
+        let data: Option<Vec<Tensor>> = all
+            .into_iter()
+            .map(|t| stack(t, spec.clone()).transpose())
+            .collect::<Option<Result<_, _>>>()
+            .transpose()?;
+        let Some(data) = data else { return Ok(None) };
+        Ok(Some(Fused::in_rows(Arc::new(Scan { data, what: self.what }), group.len(), rows * n * 4)))
     }
 
     fn as_any(&self) -> &dyn Any {

@@ -8,11 +8,10 @@ use forge_runtime::{
     plan::{Plan, Slot},
     tensor::{DType, Spec, Tensor},
 };
-use rayon::prelude::*;
 
 use crate::{
     Effort, Fused, Kind, Op, OpError, Target, Threads, Variant,
-    op::Items,
+    op::{Items, stack},
     record::{groups, size, word},
     view::{exactly, exactly_mut, numbers, numbers_mut, slice, tensor},
     work::{count, elements},
@@ -137,7 +136,7 @@ impl Op for Transpose {
         };
         let threads = threads.0.min(all / PER_THREAD);
         if threads > 1 && batch >= threads {
-            out.par_chunks_mut(item).enumerate().for_each(|(i, out)| turn(i, out, 1));
+            Threads(threads).each(out.chunks_mut(item).enumerate(), |(i, out)| turn(i, out, 1));
         } else {
             out.chunks_mut(item).enumerate().for_each(|(i, out)| turn(i, out, threads));
         }
@@ -195,26 +194,25 @@ impl Op for Transpose {
         let (Dims { rows, columns, .. }, dtype) = (self.dims()?, self.data.spec().dtype);
         let mut hash = std::hash::DefaultHasher::new();
         [rows, columns, dtype as usize].into_iter().for_each(|v| hash.write_usize(v));
-        (!self.batched() && self.data.host().is_some()).then(|| hash.finish())
+        (!self.batched() && self.data.on_host()).then(|| hash.finish())
     }
 
     fn fuse(&self, group: &[&dyn Op]) -> Result<Option<Fused>, OpError> {
         let Spec { dtype, shape, .. } = self.data.spec().clone();
-        let mut bytes = Vec::new();
+        let mut all = Vec::with_capacity(group.len());
         for op in group {
-            let Some(Transpose { data }) = op.as_any().downcast_ref() else { return Ok(None) };
-            let (Some(host), true) = (data.host(), data.spec().shape == shape && data.spec().dtype == dtype)
-            else {
-                return Ok(None);
-            };
-            bytes.extend_from_slice(&host);
+            match op.as_any().downcast_ref() {
+                Some(Transpose { data }) if data.spec().shape == shape && data.spec().dtype == dtype => {
+                    all.push(data)
+                }
+                _ => return Ok(None),
+            }
         }
         let Dims { rows, columns, .. } = self.known();
         let spec = Spec { dtype, shape: vec![group.len(), rows, columns], tag: OP };
         let one = usize::try_from(count(&shape)).unwrap_or(0).saturating_mul(4);
-        let place = |i: usize| std::iter::once(i * one..(i + 1) * one).collect();
-        let places = (0..group.len()).map(place).collect();
-        Ok(Some(Fused { op: Arc::new(Transpose { data: Tensor::from_bytes(bytes, spec)? }), places }))
+        let Some(data) = stack(all, spec)? else { return Ok(None) };
+        Ok(Some(Fused::in_rows(Arc::new(Transpose { data }), group.len(), one)))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -226,11 +224,7 @@ impl Op for Transpose {
 fn turn(data: &[u32], out: &mut [u32], (rows, columns): (usize, usize), threads: usize) {
     let stripe = |(at, out): (usize, &mut [u32])| stripe(data, out, (rows, columns), at * STRIPE);
     let chunk = (STRIPE * rows).max(1);
-    if threads < 2 {
-        return out.chunks_mut(chunk).enumerate().for_each(stripe);
-    }
-    let least = columns.div_ceil(STRIPE).div_ceil(threads);
-    out.par_chunks_mut(chunk).enumerate().with_min_len(least).for_each(stripe);
+    Threads(threads).each(out.chunks_mut(chunk).enumerate(), stripe);
 }
 
 /// Some rows of the result, from `column` of the input on.

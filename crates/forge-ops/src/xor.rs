@@ -10,7 +10,6 @@ use forge_runtime::{
     plan::{Plan, Slot},
     tensor::{DType, Spec, Tensor},
 };
-use rayon::prelude::*;
 
 use crate::{
     Effort, Fused, Kind, Op, OpError, Target, Threads, Variant,
@@ -131,7 +130,7 @@ impl Op for Xor {
         let mut hash = std::hash::DefaultHasher::new();
         hash.write_usize(self.item.0);
         hash.write_usize(self.item.1);
-        (self.count() == 1 && self.data.host().is_some() && self.key.host().is_some()).then(|| hash.finish())
+        (self.count() == 1 && self.data.on_host() && self.key.on_host()).then(|| hash.finish())
     }
 
     fn fuse(&self, group: &[&dyn Op]) -> Result<Option<Fused>, OpError> {
@@ -189,7 +188,7 @@ fn apply(data: &[u8], key: &[u8], out: &mut [u8], threads: Threads) {
         return line((out, data));
     }
     let share = data.len().div_ceil(threads.0).next_multiple_of(pattern.len());
-    out.par_chunks_mut(share).zip(data.par_chunks(share)).for_each(line);
+    threads.each(out.chunks_mut(share).zip(data.chunks(share)), line);
 }
 
 fn kernel(variant: Variant) -> Arc<Kernel> {

@@ -48,6 +48,9 @@ pub struct Options {
     pub transfers: Vec<usize>,
     /// Repetitions of a measurement: at least (fewer where one takes long) and at most.
     pub repeat: (usize, usize),
+    /// How often everything is visited. The faster visit counts: what disturbed a machine for a few seconds has gone by the
+    /// next.
+    pub visits: usize,
 }
 
 impl Options {
@@ -63,6 +66,7 @@ impl Options {
             tune: false,
             transfers: vec![64 << 10, 1 << 20],
             repeat: (3, 5),
+            visits: 1,
         }
     }
 
@@ -78,6 +82,7 @@ impl Options {
             tune: true,
             transfers: vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20],
             repeat: (3, 15),
+            visits: 1,
         }
     }
 
@@ -88,6 +93,7 @@ impl Options {
             between: true,
             transfers: vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20],
             repeat: (5, 50),
+            visits: 2,
             ..Options::quick()
         }
     }
@@ -178,22 +184,27 @@ pub fn calibrate_by(
         site.tune(Tuning::default());
     }
     let rows = options.rows();
-    let mut roof = Roof::default();
-    for (i, row) in rows.iter().enumerate() {
-        let done = i as f32 / rows.len() as f32;
+    let all = rows.len() * options.visits.max(1);
+    let mut known: Vec<Vec<Measured>> = vec![Vec::new(); rows.len()];
+    for (i, (at, row)) in rows.iter().enumerate().cycle().take(all).enumerate() {
+        let done = i as f32 / all as f32;
         let mut told = |step: Step<'_>| progress(Progress { place: &name, step, done });
-        let end = bench.share(rows.len() - i);
+        let end = bench.share(all - i);
         let make = |size: usize| (row.example)(&[size]);
         let sizes = plan::sizes(row.calibrate, options.part, options.between, options.points);
         let is_device = model.launch_ns > 0.0;
-        if options.tune && is_device {
+        if options.tune && is_device && i < rows.len() {
             let variant = bench.tune(row.kind, &make, &sizes, &model, end, &mut told)?;
             variant.into_iter().for_each(|v| model.tune(row.kind, v));
             site.tune(model.tuning.clone());
         }
         let measured = bench.kind(row.kind, &make, &sizes, &model, end, &mut told)?;
-        roof.see(row.kind, &measured, model.launch_ns);
-        if let Ok(curve) = Curve::try_from(points(&measured)) {
+        known.get_mut(at).into_iter().for_each(|known| faster(known, &measured));
+    }
+    let mut roof = Roof::default();
+    for (row, measured) in rows.iter().zip(&known) {
+        roof.see(row.kind, measured, model.launch_ns);
+        if let Ok(curve) = Curve::try_from(points(measured)) {
             model.set(row.kind, curve);
         }
     }
@@ -223,6 +234,17 @@ pub fn curve(
     let end = bench.share(1);
     let measured = bench.kind(Kind::Custom, make, sizes, model, end, &mut |_| {})?;
     Ok(Curve::try_from(points(&measured)).ok())
+}
+
+/// Of two visits to a size the faster counts.
+fn faster(known: &mut Vec<Measured>, again: &[Measured]) {
+    for new in again {
+        match known.iter_mut().find(|k| k.effort.units == new.effort.units) {
+            Some(old) => old.ns = old.ns.min(new.ns),
+            None => known.push(*new),
+        }
+    }
+    known.sort_by_key(|k| k.effort.units);
 }
 
 /// Points of a curve: sizes that count as equally much are one.
@@ -322,6 +344,16 @@ mod tests {
         assert_eq!(Options::quick().rows().len(), OPS.len());
         assert!(Options::quick().budget < Duration::from_secs(10));
         assert!(Options::full().budget <= Duration::from_secs(90));
+    }
+
+    #[test]
+    fn the_faster_visit_counts() {
+        let at = |units, ns| Measured { effort: Effort { units, ..Effort::default() }, ns };
+        let mut known = Vec::new();
+        faster(&mut known, &[at(5, 2.0), at(9, 8.0)]);
+        faster(&mut known, &[at(7, 3.0), at(9, 4.0), at(5, 6.0)]);
+        let found: Vec<(u64, f64)> = known.iter().map(|k| (k.effort.units, k.ns)).collect();
+        assert_eq!(found, [(5, 2.0), (7, 3.0), (9, 4.0)]);
     }
 
     #[test]

@@ -334,7 +334,7 @@ impl Router {
     pub(crate) fn at(&self, op: &dyn Op, place: usize, stays: bool) -> Result<SiteRun, SiteError> {
         let site = self.sites.get(place).ok_or(SiteError::NoMemory(Bytes::ZERO))?;
         if place == 0 {
-            for tensor in op.inputs().into_iter().filter(|t| t.host().is_none()) {
+            for tensor in op.inputs().into_iter().filter(|t| !t.on_host()) {
                 self.bring(tensor)?;
             }
         }
@@ -346,7 +346,7 @@ impl Router {
         let mut last = None;
         for site in self.sites.iter().skip(1) {
             match site.read(tensor) {
-                Ok(()) if tensor.host().is_some() => return Ok(()),
+                Ok(()) if tensor.on_host() => return Ok(()),
                 Ok(()) => {}
                 Err(error) => last = Some(error),
             }

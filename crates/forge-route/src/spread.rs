@@ -206,7 +206,7 @@ impl Router {
         let Some(items) = op.items().filter(|i| i.count > i.grain && places.len() > 1) else {
             return self.run(op);
         };
-        for tensor in op.inputs().into_iter().filter(|t| t.host().is_none()) {
+        for tensor in op.inputs().into_iter().filter(|t| !t.on_host()) {
             self.bring(tensor).map_err(|error| self.place_error(error, 0))?;
         }
         let began = Instant::now();

@@ -1,6 +1,7 @@
 //! How does work run safely? Plans, engines, memory, recovery.
 
 pub mod engine;
+pub mod host;
 pub mod kernel;
 pub mod lazy;
 pub mod memory;

@@ -7,6 +7,7 @@
 use std::{fmt, sync::Arc};
 
 use crate::{
+    host::HostBytes,
     kernel::{Access, Kernel},
     tensor::{Spec, Tensor},
     units::Bytes,
@@ -40,7 +41,7 @@ pub enum Command {
         /// Destination.
         to: Slot,
         /// Immutable and held until the plan is dropped.
-        data: Arc<[u8]>,
+        data: HostBytes,
     },
     /// A kernel over some groups.
     Dispatch(Dispatch),
@@ -200,7 +201,7 @@ impl Plan {
     }
 
     /// A slot filled from the host.
-    pub fn upload(&mut self, data: impl Into<Arc<[u8]>>, tag: &'static str) -> Result<Slot, PlanError> {
+    pub fn upload(&mut self, data: impl Into<HostBytes>, tag: &'static str) -> Result<Slot, PlanError> {
         let data = data.into();
         let to = self.slot(Bytes(data.len() as u64), tag);
         self.write(to)?;

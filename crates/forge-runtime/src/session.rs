@@ -9,6 +9,7 @@ use forge_profile::{Category, Profiler, span};
 
 use crate::{
     engine::{BlockId, Caps, Done, Engine, EngineError, Health, Job, init::InitStats},
+    host::HostBytes,
     kernel::Access,
     memory::{
         AllocError, Allocation, Allocator, BlockClass, Grant, Limits, MemoryStack, Request, StackSettings,
@@ -168,7 +169,7 @@ impl Session {
             return Ok(block);
         }
         let lost = || EngineError::Lost { reason: format!("{tensor:?} is nowhere and cannot be made again") };
-        let resident = match (tensor.host(), tensor.origin()) {
+        let resident = match (tensor.pieces(), tensor.origin()) {
             (Some(bytes), _) => self.send(tensor, &bytes, deadline)?,
             (None, Some(origin)) => {
                 let (_, made) = self.run_keeping(&origin.plan, deadline)?;
@@ -181,7 +182,7 @@ impl Session {
     }
 
     /// Uploads a host tensor into a block of its own.
-    fn send(&self, tensor: &Tensor, bytes: &Arc<[u8]>, deadline: Duration) -> Result<Resident, EngineError> {
+    fn send(&self, tensor: &Tensor, bytes: &HostBytes, deadline: Duration) -> Result<Resident, EngineError> {
         let mut plan = Plan::new("send");
         let record = |plan: &mut Plan| {
             let slot = plan.upload(bytes.clone(), tensor.spec().tag)?;

@@ -12,6 +12,7 @@ use serde::Serialize;
 
 use crate::{
     engine::BlockId,
+    host::HostBytes,
     memory::{Grant, MemoryStack},
     plan::Plan,
     session::Device,
@@ -110,7 +111,7 @@ pub const MOST_REPLAYED: u32 = 256;
 
 #[derive(Default)]
 struct State {
-    host: Option<Arc<[u8]>>,
+    host: Option<HostBytes>,
     device: Option<Resident>,
     origin: Option<Origin>,
 }
@@ -151,7 +152,7 @@ impl fmt::Debug for Tensor {
 
 impl Tensor {
     /// Numbers of the host.
-    pub fn from_bytes(data: impl Into<Arc<[u8]>>, spec: Spec) -> Result<Self, ShapeError> {
+    pub fn from_bytes(data: impl Into<HostBytes>, spec: Spec) -> Result<Self, ShapeError> {
         let data = data.into();
         let need = spec.size().map(|b| b.0);
         if need != Some(data.len() as u64) {
@@ -174,7 +175,7 @@ impl Tensor {
         host: Option<Arc<[u8]>>,
     ) -> Self {
         let before = origin.plan.imports().iter().map(|(_, t)| t.replays()).max().unwrap_or(0);
-        let state = State { host, device: resident, origin: Some(origin) };
+        let state = State { host: host.map(HostBytes::from), device: resident, origin: Some(origin) };
         Tensor { inner: Arc::new(Inner { spec, depth: before + 1, state: Mutex::new(state) }) }
     }
 
@@ -226,12 +227,28 @@ impl Tensor {
 
     /// The numbers on the host, if they are there.
     pub fn host(&self) -> Option<Arc<[u8]>> {
+        let bytes = self.pieces()?;
+        let whole = bytes.whole();
+        if !bytes.is_whole() {
+            // Put together once, not at every look.
+            self.state().host = Some(whole.clone().into());
+        }
+        Some(whole)
+    }
+
+    /// The numbers on the host as they came, possibly in several pieces.
+    pub fn pieces(&self) -> Option<HostBytes> {
         self.state().host.clone()
+    }
+
+    /// Are the numbers on the host?
+    pub fn on_host(&self) -> bool {
+        self.state().host.is_some()
     }
 
     pub(crate) fn set_host(&self, bytes: Arc<[u8]>, keep_origin: bool) {
         let mut state = self.state();
-        state.host = Some(bytes);
+        state.host = Some(bytes.into());
         if !keep_origin {
             state.origin = None;
         }

@@ -27,6 +27,7 @@ pub mod choice;
 pub mod devices;
 pub mod forge;
 pub mod machine;
+pub mod market;
 mod routing;
 mod runners;
 pub mod selftest;
@@ -35,6 +36,8 @@ pub mod usage;
 
 pub use forge::Forge;
 pub use forge_detect as hardware;
+pub use forge_frame as frame;
+pub use forge_indicators as indicators;
 pub use forge_ops as ops;
 pub use forge_profile as profile;
 pub use forge_route as route;

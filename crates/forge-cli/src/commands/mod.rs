@@ -2,17 +2,24 @@
 
 use anyhow::Result;
 
-use crate::{args::Command, context::Context};
+use crate::{
+    args::{Command, IndicatorsCommand},
+    context::Context,
+};
 
 mod cache;
 mod calibrate;
+mod chart;
 mod config;
 mod demo;
 mod detect;
 mod docs;
+mod indicators;
+mod indicators_list;
 mod overview;
 pub(crate) mod probe;
 mod route;
+mod sample;
 mod self_test;
 mod share;
 mod status;
@@ -21,12 +28,21 @@ mod status;
 pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
     match command {
         None => overview::run(context),
-        Some(Command::Demo) => demo::run(context),
+        Some(Command::Demo(args)) => demo::run(&args, context),
         Some(Command::Detect(args)) => detect::run(&args, context),
         Some(Command::Status { load }) => status::run(load, context),
         Some(Command::SelfTest { full }) => self_test::run(full, context),
         Some(Command::Calibrate(args)) => calibrate::run(&args, context),
         Some(Command::Route(args)) => route::run(&args, context),
+        Some(Command::Indicators(args)) => match &args.command {
+            Some(IndicatorsCommand::List { select, define }) => {
+                indicators_list::list(select.as_deref(), define, context)
+            }
+            Some(IndicatorsCommand::Show { name }) => indicators_list::show(name, context),
+            None => indicators::run(&args, context),
+        },
+        Some(Command::Chart(args)) => chart::run(&args, context),
+        Some(Command::Sample(args)) => sample::run(&args, context),
         Some(Command::Share(args)) => share::run(&args, context),
         Some(Command::Cache(args)) => cache::run(&args, context),
         Some(Command::Config(args)) => config::run(&args, context),

@@ -75,7 +75,7 @@ impl Machine<1, 1> for EvenBetter {
         let f = c1 * (high_pass + self.high_pass) / 2.0 + c2 * f1 + c3 * f2;
         (self.last, self.high_pass, self.filtered) = (Some(x), high_pass, [f, f1]);
         let (wave, power) = ((f + f1 + f2) / 3.0, (f * f + f1 * f1 + f2 * f2) / 3.0);
-        [if power > 0.0 { wave / power.sqrt() } else { 0.0 }]
+        [if power == 0.0 { 0.0 } else { wave / power.sqrt() }]
     }
 }
 

@@ -4,7 +4,7 @@
 //! of TA-Lib is compared with it automatically (`tests/parity.rs`), any other needs a plain reference in
 //! `tests/reference/`.
 
-use crate::graph::{Bars, Field, X};
+use crate::graph::{Bars, Field, Un, X};
 
 mod bands;
 mod cycle;
@@ -100,6 +100,16 @@ pub enum Oracle {
     Reference,
 }
 
+/// Whose definitions of exponential means, RSI, ATR and Bollinger width: where people disagree.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum Convention {
+    /// TA-Lib's: seeded exponential means, Wilder's means, population deviations.
+    #[default]
+    TaLib,
+    /// What code on pandas does: `ewm(span, adjust=True)`, rolling means, sample deviations.
+    Pandas,
+}
+
 /// What a builder gets: the bars, the parameters, the source.
 #[derive(Clone, Copy)]
 pub struct Args<'g, 'p> {
@@ -107,12 +117,51 @@ pub struct Args<'g, 'p> {
     pub bars: Bars<'g>,
     params: &'p [f64],
     source: Option<X<'g>>,
+    convention: Convention,
 }
 
 impl<'g, 'p> Args<'g, 'p> {
-    /// For a builder.
+    /// For a builder, by TA-Lib's conventions.
     pub fn new(bars: Bars<'g>, params: &'p [f64], source: Option<X<'g>>) -> Self {
-        Args { bars, params, source }
+        Args { bars, params, source, convention: Convention::TaLib }
+    }
+
+    /// Whose definitions.
+    pub fn convention(&self) -> Convention {
+        self.convention
+    }
+
+    /// By another convention.
+    pub fn by(self, convention: Convention) -> Self {
+        Args { convention, ..self }
+    }
+
+    /// The exponential mean of the convention. That of pandas weighs all values so far and divides by their weights.
+    pub fn ema(&self, x: X<'g>, n: usize) -> X<'g> {
+        match self.convention {
+            Convention::TaLib => x.ema(n),
+            Convention::Pandas => {
+                let keep = self.bars.number(1.0 - 2.0 / (n as f64 + 1.0));
+                let weights = keep.affine(self.bars.number(1.0).from_bar(x.start()));
+                keep.affine(x) / weights
+            }
+        }
+    }
+
+    /// The smoothing of RSI and ATR: Wilder's mean, or a rolling one.
+    pub fn smooth(&self, x: X<'g>, n: usize) -> X<'g> {
+        match self.convention {
+            Convention::TaLib => x.wilder(n),
+            Convention::Pandas => x.sma(n),
+        }
+    }
+
+    /// The standard deviation of Bollinger bands: of a population, or of a sample.
+    pub fn deviation(&self, x: X<'g>, n: usize) -> X<'g> {
+        match self.convention {
+            Convention::Pandas if n > 1 => (x.variance(n) * (n as f64 / (n - 1) as f64)).un(Un::Sqrt),
+            _ => x.stddev(n),
+        }
     }
 
     /// A whole parameter, such as a period.
@@ -154,7 +203,7 @@ pub struct Indicator {
     pub params: &'static [Param],
     /// Columns it reads; a single `Close` (or `Volume`) can be replaced by `source=`.
     pub inputs: &'static [Field],
-    /// Names of the outputs; the first is the main one and is not part of its column's name. In TA-Lib's order.
+    /// Names of the outputs, in TA-Lib's order; see [`crate::select::column`] for the names of their columns.
     pub outputs: &'static [&'static str],
     /// Does no value depend on a later bar?
     pub causal: bool,

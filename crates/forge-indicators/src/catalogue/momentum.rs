@@ -3,7 +3,7 @@
 //! Where a divisor can be 0 a row says what it gives instead. A window whose values are all exactly 0 is told by its
 //! greatest value, not by a running sum: a sum that has run may hold a rest of its past.
 
-use super::{Args, Field, Group, Indicator, Param, ma::ma, whole};
+use super::{Args, Convention, Field, Group, Indicator, Param, ma::ma, whole};
 use crate::graph::{Bars, Seed, X};
 
 const BASE: Indicator = Indicator { group: Group::Momentum, ..Indicator::BASE };
@@ -24,8 +24,13 @@ fn gains_losses(x: X<'_>) -> (X<'_>, X<'_>) {
 
 /// Wilder's relative strength index; 50 where nothing ever moved.
 pub(super) fn rsi(x: X<'_>, n: usize) -> X<'_> {
+    rsi_of(x, |x| x.wilder(n))
+}
+
+/// Relative strength by a smoothing of choice.
+fn rsi_of<'g>(x: X<'g>, smooth: impl Fn(X<'g>) -> X<'g>) -> X<'g> {
     let (gain, loss) = gains_losses(x);
-    let (gain, loss) = (gain.wilder(n), loss.wilder(n));
+    let (gain, loss) = (smooth(gain), smooth(loss));
     let total = gain + loss;
     total.le(0.0).select(50.0, 100.0 * (gain / total))
 }
@@ -169,8 +174,11 @@ fn percent_oscillator<'g>(a: &Args<'g, '_>, x: X<'g>) -> Vec<X<'g>> {
 }
 
 fn macd<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
-    let line = macd_line(a.source(), a.n(0), a.n(1));
-    with_signal(line, line.ema(a.n(2)))
+    let line = match a.convention() {
+        Convention::TaLib => macd_line(a.source(), a.n(0), a.n(1)),
+        Convention::Pandas => a.ema(a.source(), a.n(0)) - a.ema(a.source(), a.n(1)),
+    };
+    with_signal(line, a.ema(line, a.n(2)))
 }
 
 fn macdfix<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
@@ -286,7 +294,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["RSI"],
         params: &[whole("period", 14, 2, 100_000)],
         doc: "Relative strength index: gains as a share of gains and losses, both in Wilder's mean of `period`, from 0 to 100. The means begin with the plain mean of the first `period` changes. 50 where nothing has moved.",
-        build: |a| vec![rsi(a.source(), a.n(0))],
+        build: |a| vec![rsi_of(a.source(), |x| a.smooth(x, a.n(0)))],
         ..BASE
     },
     Indicator {

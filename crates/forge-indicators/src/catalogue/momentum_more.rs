@@ -1,7 +1,7 @@
 //! How fast does a price move, continued: the rarer oscillators, of TA-Lib's Rust crate and of others.
 //!
 //! A row that TA-Lib does not have says how it begins and what it gives for a division by 0; its plain reference is in
-//! `tests/reference_momentum.rs`.
+//! `tests/reference/momentum.rs`.
 
 use super::{
     Args, Field, Group, Indicator, Oracle,
@@ -531,7 +531,9 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Pretty good oscillator: distance of the close from its mean of `period`, in units of the exponential mean of Wilder's average true range; 0 where there is no range.",
         build: |a| {
             let (close, n) = (a.bars.close(), a.n(0));
-            vec![(close - close.sma(n)).div0(true_range(a.bars).wilder(n).ema(n))]
+            // Where nothing moves the range dwindles, and a crumb of the mean would grow beside it.
+            let distance = close.highest(n).differs(close.lowest(n)).select(close - close.sma(n), 0.0);
+            vec![distance.div0(true_range(a.bars).wilder(n).ema(n))]
         },
         ..OWN
     },

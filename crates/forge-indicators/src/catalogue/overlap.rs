@@ -30,7 +30,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["EMA"],
         params: &[period(30, 1)],
         doc: "Exponential mean: each value moves it by 2/(period+1) of the distance; it begins with the mean of the first `period` values.",
-        build: |a| vec![a.source().ema(a.n(0))],
+        build: |a| vec![a.ema(a.source(), a.n(0))],
         ..BASE
     },
     Indicator {

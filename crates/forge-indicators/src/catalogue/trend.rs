@@ -38,8 +38,8 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Directional index: 100 |+DI - -DI| / (+DI + -DI). Where there is no movement at all it keeps its value; 0 at \
               first.",
         build: |a| {
-            let (dx, known) = dx(a.bars, a.n(0));
-            vec![known.select(0.0, 1.0).affine(known.select(dx, 0.0))]
+            let (dx, idle) = dx(a.bars, a.n(0));
+            vec![idle.affine(idle.select(0.0, dx))]
         },
         ..BASE
     },
@@ -118,9 +118,9 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let (n, high, low) = (a.n(0), a.bars.high(), a.bars.low());
             let range = true_range(a.bars);
-            let (sum, moved) = (range.sum(n), range.highest(n).gt(0.0));
+            let (sum, still) = (range.sum(n), range.highest(n).le(0.0));
             let turns = [high - low.shift(1), low - high.shift(1)];
-            turns.map(|x| moved.select(x.abs().sum(n).div0(sum), 0.0)).to_vec()
+            turns.map(|x| still.select(0.0, x.abs().sum(n).div0(sum))).to_vec()
         },
         ..BASE
     },
@@ -294,24 +294,24 @@ fn di(bars: Bars<'_>, n: usize, up: bool) -> X<'_> {
     (wilder_sum(movement, n).div0(wilder_sum(range, n)) * 100.0).from_bar(n)
 }
 
-/// DX, and 1 where it is defined: there is movement beyond rounding.
+/// DX, and 1 where it is not defined: there is no movement beyond rounding.
 fn dx(bars: Bars<'_>, n: usize) -> (X<'_>, X<'_>) {
     let (plus, minus) = (di(bars, n, true), di(bars, n, false));
     let sum = plus + minus;
-    ((minus - plus).abs() / sum * 100.0, sum.ge(1e-14))
+    ((minus - plus).abs() / sum * 100.0, sum.lt(1e-14))
 }
 
 fn adx(bars: Bars<'_>, n: usize) -> X<'_> {
-    let (dx, known) = dx(bars, n);
-    let (dx, count) = (known.select(dx, 0.0), n as f64);
+    let (dx, idle) = dx(bars, n);
+    let (dx, count) = (idle.select(0.0, dx), n as f64);
     let first = dx.sum(n) / count;
     let later = (dx / count).from_bar(first.start() + 1);
-    known.select((count - 1.0) / count, 1.0).affine(later.preceded_by(first))
+    idle.select(1.0, (count - 1.0) / count).affine(later.preceded_by(first))
 }
 
 fn choppiness<'g>(bars: Bars<'g>, span: X<'g>, n: usize) -> X<'g> {
     let log = (true_range(bars).sum(n) / span).log10();
-    span.gt(0.0).select(log / (n as f64).log10() * 100.0, 100.0)
+    span.le(0.0).select(100.0, log / (n as f64).log10() * 100.0)
 }
 
 /// Long run and short run: the fast mean rose (fell) over some bars while the slow one moved, either way.
@@ -326,7 +326,7 @@ pub(super) fn runs<'g>(fast: X<'g>, slow: X<'g>, lookback: usize) -> Vec<X<'g>> 
 struct Decay {
     keep: f64,
     less: f64,
-    y: f64,
+    y: Option<f64>,
 }
 
 static DECAY: MachineDef = MachineDef::of::<Decay, 1, 1>("decay", |_| 0);
@@ -334,14 +334,17 @@ static DECAY: MachineDef = MachineDef::of::<Decay, 1, 1>("decay", |_| 0);
 impl Machine<1, 1> for Decay {
     fn new(params: &[f64]) -> Self {
         let param = |at: usize| params.get(at).copied().unwrap_or(0.0);
-        Decay { keep: param(0), less: param(1), y: f64::NEG_INFINITY }
+        Decay { keep: param(0), less: param(1), y: None }
     }
 
     #[inline(always)]
     fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
-        let left = self.y * self.keep - self.less;
-        // A NaN on either side stays.
-        self.y = if x > left || x.is_nan() { x } else { left };
-        [self.y]
+        let y = match self.y.map(|y| y * self.keep - self.less) {
+            // A NaN on either side stays.
+            Some(left) if !(x > left || x.is_nan()) => left,
+            _ => x,
+        };
+        self.y = Some(y);
+        [y]
     }
 }

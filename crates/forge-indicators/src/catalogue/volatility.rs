@@ -21,7 +21,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["ATR"],
         params: &[whole("period", 14, 1, 100_000)],
         doc: "Average true range: Wilder's mean of the true range, beginning with the mean of the first `period`.",
-        build: |a| vec![true_range(a.bars).wilder(a.n(0))],
+        build: |a| vec![a.smooth(true_range(a.bars), a.n(0))],
         ..BASE
     },
     Indicator {
@@ -102,7 +102,7 @@ pub(super) const ROWS: &[Indicator] = &[
         inputs: &[Field::Close],
         doc: "Bollinger width: distance of the bands in percent of the middle one; 0 where that is 0.",
         build: |a| {
-            let (middle, deviation) = (ma(a.source(), a.n(0), a.n(3)), a.source().stddev(a.n(0)));
+            let (middle, deviation) = (ma(a.source(), a.n(0), a.n(3)), a.deviation(a.source(), a.n(0)));
             let (upper, lower) = (middle + deviation * a.x(1), middle - deviation * a.x(2));
             vec![(upper - lower).div0(middle) * 100.0]
         },
@@ -134,7 +134,7 @@ pub(super) const ROWS: &[Indicator] = &[
             let (x, n) = (a.source(), a.n(0));
             let top = x.highest(n);
             let fall = (x - top).div0(top) * 100.0;
-            vec![root((fall * fall).sma(n))]
+            vec![root(mean0(fall * fall, n))]
         },
         ..BASE
     },
@@ -161,7 +161,7 @@ pub(super) const ROWS: &[Indicator] = &[
               of `annual`.",
         build: |a| {
             let range = log_ratio(a.bars.high(), a.bars.low());
-            let variance = (range * range / (4.0 * std::f64::consts::LN_2)).sma(a.n(0));
+            let variance = mean0(range * range / (4.0 * std::f64::consts::LN_2), a.n(0));
             vec![root(variance) * a.x(1).sqrt()]
         },
         ..BASE
@@ -177,7 +177,7 @@ pub(super) const ROWS: &[Indicator] = &[
             let range = log_ratio(a.bars.high(), a.bars.low());
             let body = log_ratio(a.bars.close(), a.bars.open());
             let term = range * range * 0.5 - body * body * (2.0 * std::f64::consts::LN_2 - 1.0);
-            vec![root(term.sma(a.n(0))) * a.x(1).sqrt()]
+            vec![root(mean0(term, a.n(0))) * a.x(1).sqrt()]
         },
         ..BASE
     },
@@ -189,7 +189,7 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Rogers and Satchell's volatility (1991), free of drift: root of the mean of ln(H/C) ln(H/O) + ln(L/C) ln(L/O) over \
               `period` bars, times the root of `annual`; 0 where the mean is below 0. A bar with a price of 0 or less counts \
               as 0.",
-        build: |a| vec![root(rogers_satchell(a.bars).sma(a.n(0))) * a.x(1).sqrt()],
+        build: |a| vec![root(mean0(rogers_satchell(a.bars), a.n(0))) * a.x(1).sqrt()],
         ..BASE
     },
     Indicator {
@@ -205,7 +205,7 @@ pub(super) const ROWS: &[Indicator] = &[
             let k = 0.34 / (1.34 + (a.x(0) + 1.0) / (a.x(0) - 1.0));
             let overnight = sample_variance(log_ratio(a.bars.open(), a.bars.close().shift(1)), n);
             let day = sample_variance(log_ratio(a.bars.close(), a.bars.open()), n);
-            let inside = rogers_satchell(a.bars).sma(n);
+            let inside = mean0(rogers_satchell(a.bars), n);
             vec![root(overnight + day * k + inside * (1.0 - k)) * a.x(1).sqrt()]
         },
         ..BASE
@@ -302,6 +302,11 @@ pub(super) fn varies(x: X<'_>, n: usize) -> X<'_> {
 /// Variance with n - 1.
 pub(super) fn sample_variance(x: X<'_>, n: usize) -> X<'_> {
     x.variance(n) * (n as f64 / (n as f64 - 1.0))
+}
+
+/// Mean of the last `n`; exactly 0 where all of them are, whatever a running sum has kept: a root would make it large.
+fn mean0(x: X<'_>, n: usize) -> X<'_> {
+    x.abs().highest(n).le(0.0).select(0.0, x.sma(n))
 }
 
 /// Root of what is a mean of squares up to rounding.

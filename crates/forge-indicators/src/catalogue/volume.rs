@@ -134,7 +134,7 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let (x, n) = (a.source_or(Field::Volume), a.n(0));
             // A running sum of nothing but zeros may keep a rest of what left it.
-            let mean = x.abs().highest(n).gt(0.0).select(x.sma(n), 0.0);
+            let mean = x.abs().highest(n).le(0.0).select(0.0, x.sma(n));
             vec![x / mean.shift(1)]
         },
         ..BASE
@@ -305,8 +305,8 @@ fn money_flow(bars: Bars<'_>) -> X<'_> {
 
 /// Sum of `part` over the sum of `whole` of `n` bars; 0 where every `whole` is 0, whatever a running sum may have kept.
 fn share<'g>(part: X<'g>, whole: X<'g>, n: usize) -> X<'g> {
-    let (sum, any) = (whole.sum(n), whole.abs().highest(n).gt(0.0));
-    any.and(sum.gt(0.0)).select(part.sum(n) / sum, 0.0)
+    let (sum, none) = (whole.sum(n), whole.abs().highest(n).le(0.0));
+    none.or(sum.le(0.0)).select(0.0, part.sum(n) / sum)
 }
 
 fn on_balance(bars: Bars<'_>) -> X<'_> {
@@ -322,8 +322,8 @@ fn money_flow_index(bars: Bars<'_>, n: usize) -> X<'_> {
     let up = moved.lt(0.0).select(0.0, flow);
     let (gain, loss) = (up.sum(n), (flow - up).sum(n));
     let total = gain + loss;
-    let any = flow.abs().highest(n).gt(0.0).and(total.gt(0.0));
-    any.select(gain.max(0.0).min(total) / total * 100.0, 0.0)
+    let none = flow.abs().highest(n).le(0.0).or(total.le(0.0));
+    none.select(0.0, gain.max(0.0).min(total) / total * 100.0)
 }
 
 /// 1000, moved by the relative change of the close on some bars.

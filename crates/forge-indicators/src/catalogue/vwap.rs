@@ -25,6 +25,9 @@ const ANCHORED: &[Param] = &[
     real("at", 20.0, 0.0, 1e12),
 ];
 
+/// The most bars that a line over the last bars remembers.
+const LONGEST: f64 = 100_000.0;
+
 /// The line and six more.
 const BANDS: &[&str] = &["vwap", "upper_1", "lower_1", "upper_2", "lower_2", "upper_3", "lower_3"];
 
@@ -61,10 +64,10 @@ fn anchored<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
         8 => before(Record::High),
         9 => before(Record::Low),
         10 => before(Record::Volume),
-        11 => bars.machine(&OVER, &[at.max(1.0).floor()], &[price, volume]),
-        12 => since(a, bars.number(0.0).shift(at as usize)),
-        _ => {
-            let reached = bars.time().ge(at);
+        11 => bars.machine(&OVER, &[at.clamp(1.0, LONGEST).floor()], &[price, volume]),
+        kind => {
+            let clock = if kind == 12 { bars.number(1.0).cumsum() - 1.0 } else { bars.time() };
+            let reached = clock.ge(if kind == 12 { at.floor() } else { at });
             let shown = |x: X<'g>| reached.select(x, f64::NAN);
             since(a, change(reached)).into_iter().map(shown).collect()
         }
@@ -96,7 +99,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "avwap",
         aliases: &["anchored_vwap"],
         params: ANCHORED,
-        doc: "VWAP since an anchor: 0 the first bar, 1 the session (`session` seconds after midnight: 09:30), 2 the day, 3 the week (Monday), 4 the month, 5 the day's high so far, 6 its low so far, 7 its largest volume so far, 8, 9 and 10 the high, low and largest volume of the day before (on the first day: the first bar), 11 the last `at` bars, 12 bar number `at`, 13 time `at` (no value before). Of equal extremes the first counts. Days are those of the clock `offset` seconds ahead of UTC. Before any volume since the anchor: the bar's typical price.",
+        doc: "VWAP since an anchor: 0 the first bar, 1 the session (`session` seconds after midnight: 09:30), 2 the day, 3 the week (Monday), 4 the month, 5 the day's high so far, 6 its low so far, 7 its largest volume so far, 8, 9 and 10 the high, low and largest volume of the day before (on the first day: the first bar), 11 the last `at` bars (at most 100000), 12 bar number `at`, 13 time `at` (both without a value, NaN, before). Of equal extremes the first counts. Days are those of the clock `offset` seconds ahead of UTC. Before any volume since the anchor: the bar's typical price.",
         build: |a| anchored(a).into_iter().take(1).collect(),
         ..BASE
     },

@@ -7,11 +7,25 @@
 pub mod machine;
 pub(crate) mod pointwise;
 pub(crate) mod recur;
+pub(crate) mod turn;
 pub mod whole;
 pub(crate) mod window;
 
 /// The same bar of `L` series.
 pub type Row<const L: usize> = [f64; L];
+
+/// A row, lane by lane. Kernels read rows into values before they write one: the compiler makes vector instructions of it
+/// only where a store cannot change what is still to be read.
+#[inline(always)]
+pub(crate) fn row<const L: usize>(f: impl Fn(usize) -> f64) -> Row<L> {
+    let mut out = [0.0; L];
+    for l in 0..L {
+        if let Some(x) = out.get_mut(l) {
+            *x = f(l);
+        }
+    }
+    out
+}
 
 /// A column's rows from some bar on.
 #[derive(Clone, Copy)]
@@ -21,6 +35,9 @@ pub struct Rows<'a, const L: usize> {
 }
 
 impl<'a, const L: usize> Rows<'a, L> {
+    /// No rows.
+    pub(crate) const NONE: Self = Rows { rows: &[], first: 0 };
+
     /// `rows[0]` is bar `t0 - before`; bars before the first of all are never asked for.
     pub(crate) fn new(rows: &'a [Row<L>], t0: usize, before: usize) -> Self {
         Rows { rows, first: t0.wrapping_sub(before) }

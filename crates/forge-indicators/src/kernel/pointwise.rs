@@ -29,10 +29,9 @@ pub(crate) struct Preceded {
 fn each1<const L: usize>(block: &mut Block<'_, L>, f: impl Fn(f64) -> f64) {
     let from = block.head();
     let a = block.a().range(from, block.t1);
-    for (out, a) in block.out(from).iter_mut().zip(a) {
-        for l in 0..L {
-            out[l] = f(a[l]);
-        }
+    // Lanes do not matter here: one long column.
+    for (out, a) in block.out(from).as_flattened_mut().iter_mut().zip(a.as_flattened()) {
+        *out = f(*a);
     }
 }
 
@@ -40,10 +39,9 @@ fn each1<const L: usize>(block: &mut Block<'_, L>, f: impl Fn(f64) -> f64) {
 fn each2<const L: usize>(block: &mut Block<'_, L>, f: impl Fn(f64, f64) -> f64) {
     let from = block.head();
     let (a, b) = (block.a().range(from, block.t1), block.b().range(from, block.t1));
-    for ((out, a), b) in block.out(from).iter_mut().zip(a).zip(b) {
-        for l in 0..L {
-            out[l] = f(a[l], b[l]);
-        }
+    let out = block.out(from).as_flattened_mut();
+    for ((out, a), b) in out.iter_mut().zip(a.as_flattened()).zip(b.as_flattened()) {
+        *out = f(*a, *b);
     }
 }
 
@@ -109,10 +107,9 @@ impl<const L: usize> Body<L> for Choose {
         let from = block.head();
         let row = |i: usize| block.inputs.get(i).map_or(&[] as &[Row<L>], |r| r.range(from, block.t1));
         let (c, a, b) = (row(0), row(1), row(2));
-        for (((out, c), a), b) in block.out(from).iter_mut().zip(c).zip(a).zip(b) {
-            for l in 0..L {
-                out[l] = if c[l] != 0.0 { a[l] } else { b[l] };
-            }
+        let (c, a, b) = (c.as_flattened(), a.as_flattened(), b.as_flattened());
+        for (((out, c), a), b) in block.out(from).as_flattened_mut().iter_mut().zip(c).zip(a).zip(b) {
+            *out = if *c != 0.0 { *a } else { *b };
         }
     }
 }
@@ -122,8 +119,9 @@ impl<const L: usize> Body<L> for Lag {
     fn body(&mut self, block: &mut Block<'_, L>) {
         let from = block.head();
         let past = block.a().range(from - self.0, block.t1 - self.0);
-        for (out, a) in block.out(from).iter_mut().zip(past) {
-            *out = *a;
+        let out = block.out(from);
+        if out.len() == past.len() {
+            out.copy_from_slice(past);
         }
     }
 }

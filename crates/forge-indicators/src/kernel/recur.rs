@@ -70,11 +70,12 @@ impl<const L: usize> Body<L> for Ema<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let k = self.k;
+        // In this form a flat series stays flat to the last bit.
         seeded(block, self.seed, &mut self.y, |y, x| (x - y) * k + y);
     }
 }
 
-/// Wilder's mean: `y = (y * (n - 1) + x) / n`.
+/// Wilder's mean: `y += (x - y) / n`.
 pub(crate) struct Wilder<const L: usize> {
     pub(crate) n: f64,
     pub(crate) seed: Seed,
@@ -84,8 +85,9 @@ pub(crate) struct Wilder<const L: usize> {
 impl<const L: usize> Body<L> for Wilder<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
-        let (n, keep) = (self.n, self.n - 1.0);
-        seeded(block, self.seed, &mut self.y, |y, x| (y * keep + x) / n);
+        // No division in the chain from bar to bar, and a flat series stays flat.
+        let k = 1.0 / self.n;
+        seeded(block, self.seed, &mut self.y, |y, x| (x - y) * k + y);
     }
 }
 

@@ -10,7 +10,7 @@
     reason = "a lane is always below the number of lanes"
 )]
 
-use super::{Block, Body, Row};
+use super::{Block, Body, Row, row};
 
 /// Bars after which moments are summed anew around a new anchor.
 const RENEW: usize = 256;
@@ -40,11 +40,10 @@ impl<const L: usize> Body<L> for Sum<L> {
         let old = block.a().range(from + 1 - n, block.t1 + 1 - n);
         let mut rest = self.rest;
         for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
-            for l in 0..L {
-                let sum = rest[l] + new[l];
-                out[l] = sum;
-                rest[l] = sum - old[l];
-            }
+            let (new, old) = (*new, *old);
+            let sum: Row<L> = row(|l| rest[l] + new[l]);
+            rest = row(|l| sum[l] - old[l]);
+            *out = sum;
         }
         self.rest = rest;
     }
@@ -67,13 +66,11 @@ impl<const L: usize> Body<L> for GrowingSum<L> {
         }
         let mut rest = self.rest;
         for (t, out) in (from..t1).zip(block.out(from)) {
-            let (new, full) = (a.at(t), t + 1 >= start + n);
+            let (new, full) = (*a.at(t), t + 1 >= start + n);
             let old = if full { *a.at(t + 1 - n) } else { [0.0; L] };
-            for l in 0..L {
-                let sum = rest[l] + new[l];
-                out[l] = sum;
-                rest[l] = sum - old[l];
-            }
+            let sum: Row<L> = row(|l| rest[l] + new[l]);
+            rest = row(|l| sum[l] - old[l]);
+            *out = sum;
         }
         self.rest = rest;
     }
@@ -152,13 +149,12 @@ impl<const L: usize> Body<L> for RampSum<L> {
             let (new, old) = (a.range(from, to), a.range(from + 1 - n, to + 1 - n));
             let (mut plain, mut ramp, mut leaving) = (self.plain, self.ramp, self.leaving);
             for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
-                for l in 0..L {
-                    plain[l] = plain[l] + new[l] - leaving[l];
-                    ramp[l] += new[l] * n as f64;
-                    leaving[l] = old[l];
-                    out[l] = ramp[l];
-                    ramp[l] -= plain[l];
-                }
+                let (new, old) = (*new, *old);
+                plain = row(|l| plain[l] + new[l] - leaving[l]);
+                let sum: Row<L> = row(|l| ramp[l] + new[l] * n as f64);
+                leaving = old;
+                ramp = row(|l| sum[l] - plain[l]);
+                *out = sum;
             }
             (self.plain, self.ramp, self.leaving) = (plain, ramp, leaving);
             from = to;
@@ -200,13 +196,11 @@ pub(crate) struct Extreme<const L: usize> {
 
 #[inline(always)]
 fn outer<const L: usize>(a: &Row<L>, b: &Row<L>, max: bool) -> Row<L> {
-    let mut out = [0.0; L];
-    for l in 0..L {
-        let (a, b) = (a[l], b[l]);
-        let first = if max { a > b } else { a < b };
-        out[l] = if a.is_nan() || first { a } else { b };
-    }
-    out
+    let (a, b) = (*a, *b);
+    row(|l| {
+        let first = if max { a[l] > b[l] } else { a[l] < b[l] };
+        if a[l].is_nan() | first { a[l] } else { b[l] }
+    })
 }
 
 impl<const L: usize> Extreme<L> {
@@ -216,23 +210,35 @@ impl<const L: usize> Extreme<L> {
         let (n, a, t1) = (self.n, block.a(), block.t1);
         // The node's input begins n - 1 bars before the node.
         let origin = block.start + 1 - n;
-        let first = from == block.start && from < t1;
-        let begin = if first { origin } else { from };
-        for t in begin..t1 {
+        if from == block.start && from < t1 {
+            // The first stretch up to the bar before: nothing to say yet.
+            for (i, x) in a.range(origin, from).iter().enumerate() {
+                self.prefix = if i == 0 { *x } else { outer(&self.prefix, x, max) };
+            }
+        }
+        let mut t = from;
+        while t < t1 {
             let at = (t - origin) % n;
-            let x = a.at(t);
-            if at == 0 && t > origin {
-                self.turn(a.range(t - n, t), max);
-            }
-            self.prefix = if at == 0 { *x } else { outer(&self.prefix, x, max) };
-            if t >= from {
-                let before = self.suffix.get(at + 1).filter(|_| at + 1 < n && t >= origin + n);
-                let value = before.map_or(self.prefix, |s| outer(s, &self.prefix, max));
-                let t0 = from;
-                if let Some(out) = block.out(from).get_mut(t - t0) {
-                    *out = value;
+            if at == 0 {
+                if t > origin {
+                    self.turn(a.range(t - n, t), max);
                 }
+                self.prefix = *a.at(t);
             }
+            let end = (t + n - at).min(t1);
+            let mut prefix = self.prefix;
+            let news = a.range(t, end).iter().enumerate();
+            let outs = block.out(t).iter_mut();
+            // The last bar of a stretch, and all of the first, have nothing of the one before.
+            let before = if t >= origin + n { self.suffix.get(at + 1..).unwrap_or(&[]) } else { &[] };
+            for ((i, new), out) in news.zip(outs) {
+                if at + i > 0 {
+                    prefix = outer(&prefix, new, max);
+                }
+                *out = before.get(i).map_or(prefix, |s| outer(s, &prefix, max));
+            }
+            self.prefix = prefix;
+            t = end;
         }
     }
 
@@ -256,38 +262,99 @@ impl<const L: usize> Body<L> for Extreme<L> {
     }
 }
 
-/// Bars since the greatest or least of the last `n`, the most recent of equals.
+/// Bars since the greatest or least of the last `n`, the most recent of equals: as [`Extreme`], with the bar beside the
+/// value. A NaN is no candidate; of a window without any, the oldest bar is named.
 pub(crate) struct Ago<const L: usize> {
     pub(crate) n: usize,
     pub(crate) max: bool,
-    pub(crate) at: [usize; L],
-    pub(crate) best: Row<L>,
+    /// Of the stretch before, from each of its bars to its end.
+    pub(crate) suffix: Vec<Best<L>>,
+    pub(crate) prefix: Best<L>,
+}
+
+/// The greatest so far, and its bar. For the least, values are negated.
+#[derive(Clone, Copy)]
+pub(crate) struct Best<const L: usize> {
+    value: Row<L>,
+    bar: Row<L>,
+}
+
+impl<const L: usize> Best<L> {
+    pub(crate) const NONE: Self = Best { value: [f64::NEG_INFINITY; L], bar: [-1.0; L] };
+
+    /// One bar.
+    #[inline(always)]
+    fn at(x: &Row<L>, t: usize, max: bool) -> Self {
+        let x = *x;
+        let signed: Row<L> = row(|l| if max { x[l] } else { -x[l] });
+        Best {
+            value: row(|l| if x[l].is_nan() { f64::NEG_INFINITY } else { signed[l] }),
+            bar: row(|l| if x[l].is_nan() { -1.0 } else { t as f64 }),
+        }
+    }
+
+    /// The better of two; of equals the later.
+    #[inline(always)]
+    fn or_later(&self, later: &Self) -> Self {
+        let (a, b) = (*self, *later);
+        let take = |l: usize| (b.value[l] >= a.value[l]) & (b.bar[l] >= 0.0);
+        Best {
+            value: row(|l| if take(l) { b.value[l] } else { a.value[l] }),
+            bar: row(|l| if take(l) { b.bar[l] } else { a.bar[l] }),
+        }
+    }
+}
+
+impl<const L: usize> Ago<L> {
+    #[inline(always)]
+    fn run(&mut self, block: &mut Block<'_, L>, max: bool) {
+        let from = block.head();
+        let (n, a, t1) = (self.n, block.a(), block.t1);
+        let origin = block.start + 1 - n;
+        if from == block.start && from < t1 {
+            self.prefix = Best::NONE;
+            for (t, x) in (origin..from).zip(a.range(origin, from)) {
+                self.prefix = self.prefix.or_later(&Best::at(x, t, max));
+            }
+        }
+        let mut t = from;
+        while t < t1 {
+            let at = (t - origin) % n;
+            if at == 0 {
+                if t > origin {
+                    self.turn(a.range(t - n, t), t - n, max);
+                }
+                self.prefix = Best::NONE;
+            }
+            let end = (t + n - at).min(t1);
+            let before = if t >= origin + n { self.suffix.get(at + 1..).unwrap_or(&[]) } else { &[] };
+            let mut prefix = self.prefix;
+            for (i, (new, out)) in a.range(t, end).iter().zip(block.out(t)).enumerate() {
+                prefix = prefix.or_later(&Best::at(new, t + i, max));
+                let best = before.get(i).map_or(prefix, |s| s.or_later(&prefix));
+                *out = row(|l| if best.bar[l] < 0.0 { (n - 1) as f64 } else { (t + i) as f64 - best.bar[l] });
+            }
+            self.prefix = prefix;
+            t = end;
+        }
+    }
+
+    /// The stretch that ended becomes the one before.
+    #[inline(always)]
+    fn turn(&mut self, stretch: &[Row<L>], first: usize, max: bool) {
+        self.suffix.resize(self.n, Best::NONE);
+        let mut best = Best::NONE;
+        for (i, (slot, x)) in self.suffix.iter_mut().zip(stretch).enumerate().rev() {
+            best = Best::at(x, first + i, max).or_later(&best);
+            *slot = best;
+        }
+    }
 }
 
 impl<const L: usize> Body<L> for Ago<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
-        let from = block.head();
-        let (n, a, t1, max, start) = (self.n, block.a(), block.t1, self.max, block.start);
-        let beats = |x: f64, best: f64| if max { x >= best } else { x <= best };
-        for (t, out) in (from..t1).zip(block.out(from)) {
-            let x = a.at(t);
-            for l in 0..L {
-                let gone = t == start || self.at[l] + n <= t;
-                if gone {
-                    self.at[l] = t + 1 - n;
-                    self.best[l] = a.at(t + 1 - n)[l];
-                    for s in t + 2 - n..=t {
-                        if beats(a.at(s)[l], self.best[l]) {
-                            (self.at[l], self.best[l]) = (s, a.at(s)[l]);
-                        }
-                    }
-                } else if beats(x[l], self.best[l]) {
-                    (self.at[l], self.best[l]) = (t, x[l]);
-                }
-                out[l] = (t - self.at[l]) as f64;
-            }
-        }
+        if self.max { self.run(block, true) } else { self.run(block, false) }
     }
 }
 
@@ -309,79 +376,96 @@ impl<const L: usize> Default for Moments<L> {
 }
 
 /// What is left of a sum of squares below this share of its peak is summed afresh: too much of it is rounding.
-const LITTLE: f64 = 1e-6;
+const LITTLE: f64 = 1e-5;
 
 impl<const L: usize> Moments<L> {
     #[inline(always)]
-    fn add(&mut self, x: &Row<L>, y: &Row<L>, sign: f64) {
-        for l in 0..L {
-            let (dx, dy) = (x[l] - self.anchor.0[l], y[l] - self.anchor.1[l]);
-            self.a[l] += sign * dx;
-            self.b[l] += sign * dy;
-            self.ab[l] += sign * (dx * dy);
-        }
+    fn add<const PAIR: bool>(&mut self, x: &Row<L>, y: &Row<L>, sign: f64) {
+        let (x, y, s) = (*x, *y, *self);
+        let dx: Row<L> = row(|l| x[l] - s.anchor.0[l]);
+        let dy: Row<L> = if PAIR { row(|l| y[l] - s.anchor.1[l]) } else { dx };
+        self.a = row(|l| s.a[l] + sign * dx[l]);
+        self.b = if PAIR { row(|l| s.b[l] + sign * dy[l]) } else { self.a };
+        self.ab = row(|l| s.ab[l] + sign * (dx[l] * dy[l]));
     }
 
     /// Sum of the products of the distances from the means.
     #[inline(always)]
     fn central(&self, n: f64) -> Row<L> {
-        let mut out = [0.0; L];
-        for l in 0..L {
-            out[l] = self.ab[l] - self.a[l] * self.b[l] / n;
-        }
-        out
+        let s = *self;
+        row(|l| s.ab[l] - s.a[l] * s.b[l] / n)
     }
 }
 
 /// Central co-moment of the last `n` of two values, or of one with itself.
 #[inline(always)]
-fn moments<const L: usize>(
+fn moments<const L: usize, const PAIR: bool>(
     block: &mut Block<'_, L>,
     n: usize,
-    state: &mut Moments<L>,
-    pair: bool,
+    kept: &mut Moments<L>,
     finish: impl Fn(f64) -> f64,
 ) {
-    let from = block.head();
+    let mut from = block.head();
     let (a, t1, start) = (block.a(), block.t1, block.start);
-    let b = if pair { block.b() } else { a };
-    for (t, out) in (from..t1).zip(block.out(from)) {
-        if (t - start).is_multiple_of(RENEW) {
-            *state = Moments { anchor: (*a.at(t), *b.at(t)), ..Moments::default() };
-            for s in t + 1 - n..=t {
-                state.add(a.at(s), b.at(s), 1.0);
+    let b = if PAIR { block.b() } else { a };
+    let mut state = *kept;
+    while from < t1 {
+        let since = (from - start) % RENEW;
+        let to = (from + RENEW - since).min(t1);
+        if since == 0 {
+            state = Moments { anchor: (*a.at(from), *b.at(from)), ..Moments::default() };
+            for (x, y) in a.range(from + 1 - n, from + 1).iter().zip(b.range(from + 1 - n, from + 1)) {
+                state.add::<PAIR>(x, y, 1.0);
             }
-        } else {
-            state.add(a.at(t), b.at(t), 1.0);
-            state.add(a.at(t - n), b.at(t - n), -1.0);
         }
-        let mut central = state.central(n as f64);
-        if !pair {
-            afresh(state, &mut central, a.range(t + 1 - n, t + 1));
+        let news = a.range(from, to).iter().zip(b.range(from, to));
+        let first = from.saturating_sub(n);
+        let mut olds = a
+            .range(first, to - n)
+            .iter()
+            .zip(b.range(first, to - n))
+            .skip(usize::from(since == 0 && from >= n));
+        for ((i, (x, y)), out) in news.enumerate().zip(block.out(from)) {
+            if since + i > 0 {
+                state.add::<PAIR>(x, y, 1.0);
+                if let Some((x, y)) = olds.next() {
+                    state.add::<PAIR>(x, y, -1.0);
+                }
+            }
+            let mut central = state.central(n as f64);
+            if lost(&mut state, &central) {
+                let window = from + i + 1 - n..from + i + 1;
+                let (a, b) = (a.range(window.start, window.end), b.range(window.start, window.end));
+                afresh(&state, &mut central, a, b);
+            }
+            *out = row(|l| finish(central[l]));
         }
-        for l in 0..L {
-            out[l] = finish(central[l]);
-        }
+        from = to;
     }
+    *kept = state;
 }
 
-/// Sums the squares of a window in two passes where the running sums have lost them.
+/// Have the running sums lost some lane's digits?
 #[inline(always)]
-fn afresh<const L: usize>(state: &mut Moments<L>, central: &mut Row<L>, window: &[Row<L>]) {
-    let mut lost = false;
-    for l in 0..L {
-        state.peak[l] = if state.ab[l] > state.peak[l] { state.ab[l] } else { state.peak[l] };
-        lost |= central[l] < LITTLE * state.peak[l];
-    }
-    if !lost {
-        return;
-    }
-    let newest = window.last().copied().unwrap_or([0.0; L]);
+fn lost<const L: usize>(state: &mut Moments<L>, central: &Row<L>) -> bool {
+    let (ab, peak, central) = (state.ab, state.peak, *central);
+    let peak: Row<L> = row(|l| if ab[l].abs() > peak[l] { ab[l].abs() } else { peak[l] });
+    state.peak = peak;
+    let little: Row<L> = row(|l| if central[l].abs() < LITTLE * peak[l] { 1.0 } else { 0.0 });
+    little.iter().sum::<f64>() > 0.0
+}
+
+/// Sums the products of a window in two passes where the running sums have lost them: after a jump has left the window.
+#[cold]
+fn afresh<const L: usize>(state: &Moments<L>, central: &mut Row<L>, a: &[Row<L>], b: &[Row<L>]) {
+    let newest = |x: &[Row<L>], l: usize| x.last().map_or(0.0, |row| row[l]);
     for l in 0..L {
         // The same question as above, so that a NaN is left alone whatever its neighbours are.
-        if central[l] < LITTLE * state.peak[l] {
-            let mean = window.iter().map(|x| x[l] - newest[l]).sum::<f64>() / window.len() as f64;
-            central[l] = window.iter().map(|x| x[l] - newest[l] - mean).map(|d| d * d).sum();
+        if central[l].abs() < LITTLE * state.peak[l] {
+            let (x0, y0) = (newest(a, l), newest(b, l));
+            let mean = |x: &[Row<L>], x0: f64| x.iter().map(|x| x[l] - x0).sum::<f64>() / x.len() as f64;
+            let (mx, my) = (mean(a, x0), mean(b, y0));
+            central[l] = a.iter().zip(b).map(|(x, y)| (x[l] - x0 - mx) * (y[l] - y0 - my)).sum();
         }
     }
 }
@@ -397,7 +481,7 @@ impl<const L: usize> Body<L> for Variance<L> {
     fn body(&mut self, block: &mut Block<'_, L>) {
         let n = self.n as f64;
         // Rounding may leave a little less than nothing.
-        moments(block, self.n, &mut self.state, false, |c| if c < 0.0 { 0.0 } else { c / n });
+        moments::<L, false>(block, self.n, &mut self.state, |c| if c < 0.0 { 0.0 } else { c / n });
     }
 }
 
@@ -410,7 +494,7 @@ pub(crate) struct CoMoment<const L: usize> {
 impl<const L: usize> Body<L> for CoMoment<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
-        moments(block, self.n, &mut self.state, true, |c| c);
+        moments::<L, true>(block, self.n, &mut self.state, |c| c);
     }
 }
 
@@ -440,9 +524,7 @@ impl<const L: usize> Body<L> for MeanDeviation {
                     sum[l] += (x[l] - mean[l]).abs();
                 }
             }
-            for l in 0..L {
-                out[l] = sum[l] / n as f64;
-            }
+            *out = row(|l| sum[l] / n as f64);
         }
     }
 }
@@ -486,9 +568,7 @@ fn powers<const L: usize>(block: &mut Block<'_, L>, n: usize, power: impl Fn(f64
                 sum[l] += power(x[l] - newest[l] - mean[l]);
             }
         }
-        for l in 0..L {
-            out[l] = sum[l] / n as f64;
-        }
+        *out = row(|l| sum[l] / n as f64);
     }
 }
 
@@ -505,15 +585,17 @@ impl<const L: usize> Body<L> for Order<L> {
     fn body(&mut self, block: &mut Block<'_, L>) {
         let from = block.head();
         let (n, k, a, t1, start) = (self.n, self.k, block.a(), block.t1, block.start);
+        // A NaN of either sign is the last.
+        let value = |t: usize, l: usize| if a.at(t)[l].is_nan() { f64::NAN } else { a.at(t)[l] };
         for (t, out) in (from..t1).zip(block.out(from)) {
             for l in 0..L {
                 let sorted = &mut self.sorted[l];
                 if t == start {
                     sorted.clear();
-                    sorted.extend((t + 1 - n..=t).map(|s| a.at(s)[l]));
+                    sorted.extend((t + 1 - n..=t).map(|s| value(s, l)));
                     sorted.sort_by(f64::total_cmp);
                 } else {
-                    let (old, new) = (a.at(t - n)[l], a.at(t)[l]);
+                    let (old, new) = (value(t - n, l), value(t, l));
                     let place = |sorted: &[f64], x: f64| sorted.partition_point(|y| y.total_cmp(&x).is_lt());
                     let gone = place(sorted, old);
                     if gone < sorted.len() {
@@ -521,7 +603,9 @@ impl<const L: usize> Body<L> for Order<L> {
                     }
                     sorted.insert(place(sorted, new), new);
                 }
-                out[l] = sorted.get(k).copied().unwrap_or(f64::NAN);
+                // While there is a NaN among them none of the others has a place.
+                let whole = sorted.last().is_some_and(|x| !x.is_nan());
+                out[l] = sorted.get(k).copied().filter(|_| whole).unwrap_or(f64::NAN);
             }
         }
     }

@@ -13,6 +13,7 @@ mod parse;
 mod resolve;
 mod sets;
 
+pub use crate::catalogue::Convention;
 pub use resolve::Selector;
 pub use sets::{SETS, Set};
 
@@ -51,6 +52,8 @@ impl SelectError {
 pub struct Source {
     /// Its name in columns.
     pub name: String,
+    /// What it computes, as it was written.
+    pub text: String,
     pub(crate) expr: std::sync::Arc<resolve::Built>,
 }
 
@@ -71,12 +74,14 @@ pub struct Instance {
     pub output: Option<usize>,
     /// What it reads instead of its own column.
     pub source: Option<Source>,
+    /// Whose definitions.
+    pub convention: Convention,
 }
 
 impl Instance {
     /// A row with its defaults.
     pub fn of(row: &'static Indicator) -> Self {
-        Instance { row, params: row.defaults(), output: None, source: None }
+        Instance { row, params: row.defaults(), output: None, source: None, convention: Convention::TaLib }
     }
 
     /// A row with these parameters, the rest at their defaults.
@@ -90,7 +95,7 @@ impl Instance {
 
     fn build<'g>(&self, bars: Bars<'g>) -> Vec<X<'g>> {
         let source = self.source.as_ref().map(|s| s.expr.build(bars));
-        (self.row.build)(&Args::new(bars, &self.params, source))
+        (self.row.build)(&Args::new(bars, &self.params, source).by(self.convention))
     }
 
     /// Its columns: output and name.
@@ -176,10 +181,16 @@ pub fn plan(wanted: &[Wanted]) -> Selection {
     Selection { plan, columns }
 }
 
-/// The column of an output: the name, the parameters, the source and, for further outputs, the output's name, joined by `_`.
+/// The column of an output: the name, the parameters, the source and the output's name, joined by `_`.
+///
+/// The output is not named where it is the row's own: its only one, or the first if that is called like the row or `value`
+/// (`macd_12_26_9`, but `bbands_20_2_2_upper`). Kinds of means (`ma_type`) are named unless all of them are the defaults.
 pub fn column(instance: &Instance, output: usize) -> String {
-    let mut name = instance.row.name.to_owned();
-    for x in &instance.params {
+    let row = instance.row;
+    let mut name = row.name.to_owned();
+    let kind = |p: &catalogue::Param| p.name.ends_with("_type");
+    let usual = row.params.iter().zip(&instance.params).all(|(p, x)| !kind(p) || p.default == *x);
+    for (_, x) in row.params.iter().zip(&instance.params).filter(|(p, _)| !(usual && kind(p))) {
         name.push('_');
         name.push_str(&x.to_string());
     }
@@ -187,11 +198,11 @@ pub fn column(instance: &Instance, output: usize) -> String {
         name.push('_');
         name.push_str(&source.name);
     }
-    if output > 0
-        && let Some(further) = instance.row.outputs.get(output)
-    {
+    let own =
+        |called: &str| row.outputs.len() == 1 || output == 0 && (called == row.name || called == "value");
+    if let Some(called) = row.outputs.get(output).filter(|called| !own(called)) {
         name.push('_');
-        name.push_str(further);
+        name.push_str(called);
     }
     name
 }
@@ -216,12 +227,23 @@ pub(crate) fn price<'g>(bars: Bars<'g>, word: &str) -> Option<X<'g>> {
 pub(crate) const PRICES: [&str; 10] =
     ["open", "high", "low", "close", "volume", "time", "hl2", "hlc3", "hlcc4", "ohlc4"];
 
+/// The row whose name or alias is nearest to one that is not known, by its name.
+pub fn nearest_row(name: &str) -> Option<&'static str> {
+    let known = catalogue::all().flat_map(|r| r.aliases.iter().map(|a| a.to_ascii_lowercase()));
+    let found = best(name, catalogue::all().map(|r| r.name.to_owned()).chain(known))?;
+    catalogue::find(&found).map(|row| row.name)
+}
+
 /// The known name that is nearest to one that is not known.
 pub(crate) fn nearest(name: &str, more: &[String]) -> Option<String> {
     let all = catalogue::all()
         .map(|r| r.name.to_owned())
         .chain(PRICES.map(str::to_owned))
         .chain(more.iter().cloned());
+    best(name, all)
+}
+
+fn best(name: &str, all: impl Iterator<Item = String>) -> Option<String> {
     let name = name.to_ascii_lowercase();
     // Letters that changed places are the commonest mistake of all.
     let sorted = |text: &str| {

@@ -56,7 +56,8 @@ pub(super) enum Item {
     All,
     Group(String, usize),
     Set(String, usize),
-    Expr(Expr, usize),
+    /// With the text it was read from.
+    Expr(Expr, String),
 }
 
 pub(super) struct Parser<'t> {
@@ -164,19 +165,27 @@ impl<'t> Parser<'t> {
         }
         self.at = begin;
         self.skip();
-        let at = self.at;
-        Ok(Item::Expr(self.expression()?, at))
+        let (at, expr) = (self.at, self.expression()?);
+        Ok(Item::Expr(expr, self.text_from(at)))
     }
 
-    /// `name = expression`.
-    pub(super) fn definition(&mut self) -> Result<(String, usize, Expr), SelectError> {
+    /// What was read since a place.
+    fn text_from(&self, at: usize) -> String {
+        let read: String = self.chars.get(at..self.at).unwrap_or_default().iter().collect();
+        read.trim().to_owned()
+    }
+
+    /// `name = expression`: the name, where it stands, the expression and its text.
+    pub(super) fn definition(&mut self) -> Result<(String, usize, Expr, String), SelectError> {
         let Some((name, at)) = self.word() else { return self.fail(self.at, "a name is missing here") };
         self.want('=')?;
+        let begin = self.at;
         let expr = self.expression()?;
+        let text = self.text_from(begin);
         if self.peek().is_some() {
             self.fail(self.at, "the definition has ended here")
         } else {
-            Ok((name, at, expr))
+            Ok((name, at, expr, text))
         }
     }
 

@@ -10,7 +10,7 @@ use super::{
     sets::SETS,
 };
 use crate::{
-    catalogue::{self, Group, Indicator, Kind},
+    catalogue::{self, Convention, Group, Indicator, Kind},
     graph::{Bars, Bin, X},
 };
 
@@ -47,6 +47,7 @@ impl Built {
 #[derive(Debug, Clone, Default)]
 pub struct Selector {
     defined: Vec<Source>,
+    convention: Convention,
 }
 
 /// Either side of a name's resolution: several instances when an argument had alternatives.
@@ -58,15 +59,29 @@ impl Selector {
         Selector::default()
     }
 
+    /// By another convention than TA-Lib's.
+    pub fn by(convention: Convention) -> Self {
+        Selector { convention, ..Selector::default() }
+    }
+
+    /// Everything that was defined, as something to compute.
+    pub fn defined(&self) -> impl Iterator<Item = Wanted> + '_ {
+        self.defined.iter().cloned().map(Wanted::Expression)
+    }
+
+    fn of(&self, row: &'static Indicator) -> Instance {
+        Instance { convention: self.convention, ..Instance::of(row) }
+    }
+
     /// Adds `name = expression`; the name can be used and selected from now on.
     pub fn define(&mut self, text: &str) -> Result<(), SelectError> {
-        let (name, at, expr) = Parser::new(text)?.definition()?;
+        let (name, at, expr, written) = Parser::new(text)?.definition()?;
         let taken = catalogue::find(&name).is_some() || super::PRICES.contains(&name.as_str());
         if taken || self.defined.iter().any(|d| d.name == name) {
             return Err(SelectError::at(text, at, format!("`{name}` is taken already")));
         }
         let expr = Arc::new(self.expression(text, &expr)?);
-        self.defined.push(Source { name, expr });
+        self.defined.push(Source { name, text: written, expr });
         Ok(())
     }
 
@@ -75,12 +90,15 @@ impl Selector {
         let mut wanted = Vec::new();
         for item in Parser::new(text)?.items()? {
             match item {
-                Item::All => wanted.extend(rows(|_| true)),
+                // Arithmetic that indicators are made of is no indicator.
+                Item::All => {
+                    let rows = catalogue::all().filter(|r| r.kind != Kind::Primitive);
+                    wanted.extend(rows.map(|r| self.of(r).into()));
+                }
                 Item::Group(name, at) => {
                     let known = |g: Group| format!("{g:?}").eq_ignore_ascii_case(&name);
                     let before = wanted.len();
-                    wanted
-                        .extend(catalogue::all().filter(|r| known(r.group)).map(|r| Instance::of(r).into()));
+                    wanted.extend(catalogue::all().filter(|r| known(r.group)).map(|r| self.of(r).into()));
                     if wanted.len() == before {
                         return Err(SelectError::at(text, at, format!("there is no group `{name}`")));
                     }
@@ -98,11 +116,9 @@ impl Selector {
                     }
                 },
                 Item::Expr(Expr::Call(call), _) => wanted.extend(self.item(text, &call)?),
-                Item::Expr(expr, at) => {
-                    let name = text.trim().to_owned();
-                    let _ = at;
+                Item::Expr(expr, written) => {
                     let expr = Arc::new(self.expression(text, &expr)?);
-                    wanted.push(Wanted::Expression(Source { name, expr }));
+                    wanted.push(Wanted::Expression(Source { name: written.clone(), text: written, expr }));
                 }
             }
             if wanted.len() > MOST {
@@ -131,7 +147,7 @@ impl Selector {
     /// A call's instances: one per combination of its alternatives.
     fn instances(&self, text: &str, call: &Call) -> Result<Instances, SelectError> {
         let row = self.row(text, call)?;
-        let mut all = vec![Instance::of(row)];
+        let mut all = vec![self.of(row)];
         let mut next = 0;
         for arg in &call.args {
             match &arg.value {
@@ -168,7 +184,8 @@ impl Selector {
 
     fn source(&self, text: &str, expr: &Expr) -> Result<Source, SelectError> {
         let built = self.expression(text, expr)?;
-        Ok(Source { name: label(expr), expr: Arc::new(built) })
+        let name = label(expr);
+        Ok(Source { text: name.clone(), name, expr: Arc::new(built) })
     }
 
     fn expression(&self, text: &str, expr: &Expr) -> Result<Built, SelectError> {
@@ -203,12 +220,6 @@ impl Selector {
             _ => Err(SelectError::at(text, call.at, "alternatives are not possible inside an expression")),
         }
     }
-}
-
-/// Every row that is computed by `all`, with its defaults.
-fn rows(wanted: impl Fn(&Indicator) -> bool) -> Vec<Wanted> {
-    let counted = |r: &&'static Indicator| !matches!(r.kind, Kind::Primitive) && wanted(r);
-    catalogue::all().filter(counted).map(|r| Instance::of(r).into()).collect()
 }
 
 /// Which parameter an argument is for: by its name, else the next one.

@@ -1,11 +1,17 @@
 //! Bars to test with, TA-Lib by name, and what counts as equal.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use forge_indicators::{catalogue::Indicator, exec::Series};
+use forge_indicators::{
+    catalogue::Indicator,
+    exec::{How, Series, run},
+    select::{Instance, select},
+};
 use ta_lib::{
     Core,
     abstract_api::{InputType, OptInputType, OutputType, get_func_handle},
 };
+
+pub(crate) mod cases;
 
 /// Bars of one series.
 #[derive(Debug, Clone, Default)]
@@ -36,7 +42,12 @@ impl Bars {
 
     /// The first `n` bars.
     pub(crate) fn first(&self, n: usize) -> Bars {
-        let cut = |v: &Vec<f64>| v[..n.min(v.len())].to_vec();
+        self.between(0, n)
+    }
+
+    /// The bars from one on up to another.
+    pub(crate) fn between(&self, from: usize, to: usize) -> Bars {
+        let cut = |v: &Vec<f64>| v[from.min(v.len())..to.min(v.len())].to_vec();
         Bars {
             open: cut(&self.open),
             high: cut(&self.high),
@@ -92,6 +103,23 @@ pub(crate) fn walk(n: usize, seed: u64) -> Bars {
     })
 }
 
+/// Minutes of a market: moves in proportion to the price, days with a gap between them, bars without a trade.
+pub(crate) fn market(n: usize, seed: u64) -> Bars {
+    let mut r = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
+    bars_of(n, |t, last| {
+        // The sum of four is nearly normal.
+        let mut normal = || (r.next() + r.next() + r.next() + r.next() - 2.0) * 1.7;
+        let gap = if t % 390 == 0 { 0.008 * normal() } else { 0.0002 * normal() };
+        let open = cents(last * (1.0 + gap));
+        let close = cents(open * (1.0 + 0.0007 * normal()));
+        let (up, down) = (0.0004 * normal().abs(), 0.0004 * normal().abs());
+        let high = cents(open.max(close) * (1.0 + up));
+        let low = cents(open.min(close) * (1.0 - down));
+        let volume = if r.next() < 0.01 { 0.0 } else { (r.next() * 20_000.0).floor() };
+        (open, high, low, close, volume)
+    })
+}
+
 /// Nothing moves.
 pub(crate) fn flat(n: usize) -> Bars {
     bars_of(n, |_, _| (50.0, 50.0, 50.0, 50.0, 1000.0))
@@ -102,7 +130,18 @@ pub(crate) fn monotone(n: usize, step: f64) -> Bars {
     let from = if step < 0.0 { 100.0 - step * n as f64 } else { 100.0 };
     bars_of(n, |t, _| {
         let c = from + step * t as f64;
-        (c - step / 2.0, c + 0.3, c - 0.7, c, 500.0 + t as f64)
+        // Whole quarters and eighths: what should be equal is equal.
+        (c - step / 2.0, c + 0.25, c - 0.75, c, 500.0 + t as f64)
+    })
+}
+
+/// Always up, or always down, by steps of several sizes: what a straight line would make nothing but rounding, this does not.
+pub(crate) fn uneven(n: usize, step: f64) -> Bars {
+    let mut r = Random(0x57e9);
+    let mut c = if step < 0.0 { 100.0 - 8.0 * step * n as f64 } else { 100.0 };
+    bars_of(n, |t, _| {
+        c += step * (r.next() * 8.0).ceil();
+        (c - step / 2.0, c + 0.25 * (r.next() * 4.0).ceil(), c - 0.75, c, 500.0 + t as f64)
     })
 }
 
@@ -113,47 +152,54 @@ pub(crate) fn no_volume(n: usize) -> Bars {
     bars
 }
 
-/// One comparison.
-pub(crate) struct Case {
-    pub(crate) name: String,
-    pub(crate) bars: Bars,
-    pub(crate) params: Vec<f64>,
+/// A walk far above 0: its moves are a ten-thousandth of the price.
+pub(crate) fn high(n: usize) -> Bars {
+    let mut bars = walk(n, 23);
+    for column in [&mut bars.open, &mut bars.high, &mut bars.low, &mut bars.close] {
+        // Whole 128ths, so that adding the level is exact.
+        column.iter_mut().for_each(|x| *x = (*x * 128.0).round() / 128.0 + 16_384.0);
+    }
+    bars
 }
 
-/// What a row is tried with.
-pub(crate) fn cases(row: &'static Indicator) -> Vec<Case> {
-    let mut r = Random(row.name.bytes().fold(7, |h: u64, b| h.wrapping_mul(31).wrapping_add(u64::from(b))));
-    let mut sets = vec![row.defaults()];
-    for _ in 0..4 {
-        let pick = |p: &forge_indicators::catalogue::Param| {
-            // Small windows: a test of 400 bars must reach past them.
-            let (lo, hi) =
-                (p.min, p.max.min(p.min.max(2.0) + 38.0).min(p.default.abs().max(1.0) * 3.0 + 2.0));
-            let x = lo + r.next() * (hi.max(lo) - lo);
-            match p {
-                _ if p.even => (x / 2.0).round() * 2.0,
-                _ if p.whole => x.round(),
-                _ => (x * 100.0).round() / 100.0,
-            }
-        };
-        sets.push(row.params.iter().map(pick).collect());
-    }
-    let mut cases = Vec::new();
-    for (i, params) in sets.into_iter().enumerate() {
-        let mut case = |name: String, bars: Bars| cases.push(Case { name, bars, params: params.clone() });
-        case("a walk of 1500".into(), walk(1500, 3 + i as u64));
-        if i == 0 {
-            case("a walk of 20000".into(), walk(20_000, 1));
-            case("a flat series".into(), flat(600));
-            case("a rising series".into(), monotone(600, 0.25));
-            case("a falling series".into(), monotone(600, -0.25));
-            case("no volume".into(), no_volume(600));
+/// Prices that jump to three times as much, or to a third, every now and then.
+pub(crate) fn gaps(n: usize) -> Bars {
+    let mut r = Random(0x5eed);
+    let mut bars = walk(n, 17);
+    let mut times = 1.0;
+    for t in 0..n {
+        if r.next() < 0.02 {
+            times = if times > 20.0 || (times > 0.1 && r.next() < 0.5) { times / 3.0 } else { times * 3.0 };
         }
-        for n in [0, 1, 2, 3, 5, 10, 20, 33, 34, 40, 60, 90, 130] {
-            case(format!("{n} bars"), walk(n, 11));
+        for column in [&mut bars.open, &mut bars.high, &mut bars.low, &mut bars.close] {
+            column[t] = cents(column[t] * times);
         }
     }
-    cases
+    bars
+}
+
+/// A market that moves, stops for a third of the time (the same price, no volume), and moves again.
+pub(crate) fn halt(n: usize) -> Bars {
+    let mut bars = walk(n, 5);
+    let (from, to) = (n / 3, 2 * n / 3);
+    let price = if from == 0 { 100.0 } else { bars.close[from - 1] };
+    for column in [&mut bars.open, &mut bars.high, &mut bars.low, &mut bars.close] {
+        column[from..to].fill(price);
+    }
+    bars.volume[from..to].fill(0.0);
+    bars
+}
+
+/// Ours for one row: one vector per output.
+pub(crate) fn ours(row: &'static Indicator, params: &[f64], bars: &Bars) -> Vec<Vec<f64>> {
+    let selection = select(&[Instance::with(row, params)]);
+    run(&selection.plan, &[bars.series()], How { threads: 1, ..How::default() }).remove(0)
+}
+
+/// Which outputs of a row are whole numbers in TA-Lib.
+pub(crate) fn whole_outputs(row: &Indicator) -> Vec<bool> {
+    let found = row.aliases.first().and_then(|alias| get_func_handle(alias));
+    found.map_or_else(Vec::new, |id| id.info().outputs.iter().map(|o| o.kind != OutputType::Real).collect())
 }
 
 /// A row's function of TA-Lib: one vector per output, NaN before the first.
@@ -233,10 +279,22 @@ fn source<'a>(row: &Indicator, bars: &'a Bars) -> &'a [f64] {
     }
 }
 
+/// The greatest error that counts as agreement.
+pub(crate) const BOUND: f64 = 1e-9;
+
 /// The worst error, as a share of the value or of the column's scale; an explanation when it is too large.
 pub(crate) fn compare(got: &[Vec<f64>], want: &[Vec<f64>], exact: bool) -> Result<f64, String> {
+    compare_by(got, want, |_| exact)
+}
+
+/// The same, with some outputs exact.
+pub(crate) fn compare_by(
+    got: &[Vec<f64>],
+    want: &[Vec<f64>],
+    exact: impl Fn(usize) -> bool,
+) -> Result<f64, String> {
     if got.len() != want.len() {
-        return Err(format!("{} outputs, TA-Lib has {}", got.len(), want.len()));
+        return Err(format!("{} outputs, not {}", got.len(), want.len()));
     }
     let mut worst = 0f64;
     for (at, (got, want)) in got.iter().zip(want).enumerate() {
@@ -250,7 +308,7 @@ pub(crate) fn compare(got: &[Vec<f64>], want: &[Vec<f64>], exact: bool) -> Resul
                 continue;
             }
             let error = (g - w).abs() / w.abs().max(scale).max(f64::MIN_POSITIVE);
-            let limit = if exact { 0.0 } else { 1e-9 };
+            let limit = if exact(at) { 0.0 } else { BOUND };
             if error.is_nan() || error > limit {
                 return Err(format!("output {at}, bar {t}: {g} instead of {w} (error {error:.1e})"));
             }

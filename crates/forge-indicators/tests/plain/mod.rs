@@ -1,58 +1,23 @@
 //! Plain arithmetic over whole columns, to compare rows with that TA-Lib does not have. NaN where there is no value yet.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-use forge_indicators::{
-    catalogue::{self, Group, Oracle},
-    exec::{How, run},
-    select::{Instance, select},
-};
+pub(crate) mod exact;
 
-use crate::common::{Bars, cases, compare, talib, walk};
+use forge_indicators::catalogue::{self, Group, Oracle};
+
+use crate::common::{Bars, compare, halt, ours, talib};
 
 /// A row's columns, from the definition.
 pub(crate) type Reference = fn(&Bars, &[f64]) -> Vec<Vec<f64>>;
 
-/// Compares every row of a group that names a reference with the one of its name.
-pub(crate) fn check(group: Group, references: &[(&str, Reference)]) {
-    let rows: Vec<_> =
-        catalogue::all().filter(|r| r.group == group && r.oracle == Oracle::Reference).collect();
-    for (name, _) in references {
-        assert!(rows.iter().any(|r| r.name == *name), "no row {name}");
-    }
-    let mut wrong = Vec::new();
-    for row in rows {
-        let Some((_, reference)) = references.iter().find(|(name, _)| *name == row.name) else {
-            wrong.push(format!("{}: no reference", row.name));
-            continue;
-        };
-        for case in cases(row) {
-            let selection = select(&[Instance::with(row, &case.params)]);
-            let how = How { threads: 1, ..How::default() };
-            let got = run(&selection.plan, &[case.bars.series()], how).remove(0);
-            assert_eq!(got.len(), row.outputs.len(), "{}: outputs", row.name);
-            if let Err(why) = compare(&got, &reference(&case.bars, &case.params), false) {
-                wrong.push(format!("{} {:?} on {}: {why}", row.name, case.params, case.name));
-                break;
-            }
-        }
-    }
-    assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
-}
-
 /// Compares the rows of a group that TA-Lib has with it on a market that moves, stops (the same price, no volume) and moves
 /// again: running sums must keep no rest of what has left them.
 pub(crate) fn check_halt(group: Group) {
-    let mut bars = walk(900, 5);
-    let price = bars.close[299];
-    for column in [&mut bars.open, &mut bars.high, &mut bars.low, &mut bars.close] {
-        column[300..600].fill(price);
-    }
-    bars.volume[300..600].fill(0.0);
+    let bars = halt(900);
     let mut wrong = Vec::new();
     for row in catalogue::all().filter(|r| r.group == group && r.oracle == Oracle::TaLib) {
         let params = row.defaults();
-        let selection = select(&[Instance::with(row, &params)]);
-        let got = run(&selection.plan, &[bars.series()], How { threads: 1, ..How::default() }).remove(0);
+        let got = ours(row, &params, &bars);
         let want = talib(row, &params, &bars).expect("TA-Lib computes it");
         if let Err(why) = compare(&got, &want, false) {
             wrong.push(format!("{}: {why}", row.name));

@@ -72,7 +72,14 @@ impl Memory {
     /// Runs one command; a download returns its bytes.
     pub fn step(&mut self, command: &Command) -> Result<Option<Vec<u8>>, EngineError> {
         match command {
-            Command::Upload { to, data } => self.upload(*to, data),
+            Command::Upload { to, data } => {
+                let to = self.get_mut(*to);
+                for (at, piece) in data.pieces() {
+                    let at = usize::try_from(at).unwrap_or(usize::MAX);
+                    let room = to.get_mut(at..).unwrap_or_default();
+                    room.iter_mut().zip(piece).for_each(|(byte, value)| *byte = *value);
+                }
+            }
             Command::Dispatch(dispatch) => self.dispatch(dispatch)?,
             Command::Copy { from, to } => {
                 let data = self.get(*from).to_vec();

@@ -210,7 +210,8 @@ impl Machine<2, 1> for TrendLine {
         self.price.push(price);
         let n = bars(period);
         let sum: f64 = (0..n).fold(0.0, |sum, k| sum + self.price.ago(k));
-        let mean = if n > 0 { sum / n as f64 } else { 0.0 };
+        // Without a period there is no mean.
+        let mean = if n > 0 { sum / n as f64 } else { 0.0 * period };
         let [one, two, three] = self.means;
         self.means = [mean, one, two];
         [(4.0 * mean + 3.0 * one + 2.0 * two + three) / 10.0]

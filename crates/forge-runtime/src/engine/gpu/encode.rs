@@ -9,6 +9,7 @@ use super::{
 };
 use crate::{
     engine::{BlockId, EngineError, Job},
+    host::HostBytes,
     kernel::Access,
     plan::{Command, Dispatch, MAX_PARAMS, Slot},
 };
@@ -143,9 +144,9 @@ impl<'a> Encoder<'a> {
         for (at, command) in plan.commands().iter().enumerate() {
             if let Command::Upload { to, data } = command {
                 if self.hoisted(*to, at) {
-                    there.push((self.buffer(*to)?, data.as_ref()));
+                    there.push((self.buffer(*to)?, data));
                 } else {
-                    self.left += data.len() as u64 + 8;
+                    self.left += data.len() as u64 + 8 * data.pieces().count() as u64;
                 }
             }
         }
@@ -156,7 +157,9 @@ impl<'a> Encoder<'a> {
                 Command::Upload { to, .. } if self.hoisted(*to, at) => {}
                 Command::Upload { to, data } => {
                     let buffer = self.buffer(*to)?;
-                    self.stage(&buffer, data)?;
+                    for (at, piece) in data.pieces() {
+                        self.stage(&buffer, at, piece)?;
+                    }
                 }
                 Command::Dispatch(dispatch) => self.dispatch(dispatch)?,
                 Command::Copy { from, to } => {
@@ -235,16 +238,17 @@ impl<'a> Encoder<'a> {
     }
 
     /// One memory: the bytes go where the kernel reads them, without a copy in between.
-    fn write_in_place(&self, uploads: &[(wgpu::Buffer, &[u8])]) -> Result<(), EngineError> {
-        let whole = |data: &[u8]| (data.len() as u64).next_multiple_of(4);
+    fn write_in_place(&self, uploads: &[(wgpu::Buffer, &HostBytes)]) -> Result<(), EngineError> {
+        let whole = |data: &HostBytes| (data.len() as u64).next_multiple_of(4);
         let uploads: Vec<_> = uploads.iter().filter(|(_, data)| !data.is_empty()).collect();
-        let begin = |(buffer, data): &&(wgpu::Buffer, &[u8])| map(buffer, wgpu::MapMode::Write, whole(data));
+        let begin =
+            |(buffer, data): &&(wgpu::Buffer, &HostBytes)| map(buffer, wgpu::MapMode::Write, whole(data));
         let flags: Vec<Flag> = uploads.iter().map(begin).collect();
         let over = || flags.iter().all(|f| f.get() != Mapping::Waiting);
         let mut result = self.worker.wait_until(over, "mapping a buffer");
         for ((buffer, data), flag) in uploads.iter().zip(&flags) {
             if result.is_ok() && flag.get() == Mapping::Ready {
-                result = write(buffer, 0, data);
+                result = data.pieces().try_for_each(|(at, piece)| write(buffer, at, piece));
             } else if result.is_ok() {
                 result = Err(EngineError::Lost { reason: "a buffer could not be mapped".to_owned() });
             }
@@ -278,14 +282,14 @@ impl<'a> Encoder<'a> {
         }
         self.left += size;
         let params = self.worker.staging.take(&self.worker.device, Purpose::Params, size);
-        self.stage(&params, &block)?;
+        self.stage(&params, 0, &block)?;
         self.params = Some(params);
         Ok(())
     }
 
     /// Sends bytes through upload buffers; the device copies one while the next is filled.
-    fn stage(&mut self, to: &wgpu::Buffer, bytes: &[u8]) -> Result<(), EngineError> {
-        let (mut rest, mut offset) = (bytes, 0);
+    fn stage(&mut self, to: &wgpu::Buffer, at: u64, bytes: &[u8]) -> Result<(), EngineError> {
+        let (mut rest, mut offset) = (bytes, at);
         while !rest.is_empty() {
             let (buffer, at) = self.filling()?;
             let room = usize::try_from(buffer.size() - at).unwrap_or(usize::MAX);

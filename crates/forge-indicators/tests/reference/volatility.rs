@@ -1,20 +1,11 @@
 //! Rows of the volatility group that TA-Lib does not have, beside plain loops over whole columns.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may fail"
-)]
 
-mod common;
-mod plain;
-
-use common::Bars;
-use forge_indicators::catalogue::Group;
-use plain::{
-    check, check_halt, each, ema, flag, greatest, lag, least, mean, moment, rolling, sample_deviation, zip,
+use crate::common::Bars;
+use crate::plain::{
+    Reference, check_halt, each, ema, flag, greatest, lag, least, mean, moment, rolling, sample_deviation,
+    zip,
 };
+use forge_indicators::catalogue::Group;
 
 fn log_returns(x: &[f64]) -> Vec<f64> {
     zip(x, &lag(x, 1), |a, b| (a / b).ln())
@@ -96,29 +87,24 @@ fn pdist(bars: &Bars, _: &[f64]) -> Vec<Vec<f64>> {
     })]
 }
 
-#[test]
-fn every_row_agrees_with_its_definition() {
-    check(
-        Group::Volatility,
-        &[
-            ("ui", ui),
-            ("hvol", |b, p| {
-                let deviation = rolling(&log_returns(&b.close), p[0] as usize, sample_deviation);
-                vec![deviation.iter().map(|d| 100.0 * d * p[1].sqrt()).collect()]
-            }),
-            ("parkinson", parkinson),
-            ("garman_klass", garman_klass),
-            ("yang_zhang", yang_zhang),
-            ("ewma_volatility", ewma_volatility),
-            ("thermo", thermo),
-            ("pdist", pdist),
-            ("donchian_width", |b, p| {
-                let n = p[0] as usize;
-                vec![zip(&rolling(&b.high, n, greatest), &rolling(&b.low, n, least), |h, l| h - l)]
-            }),
-        ],
-    );
-}
+/// Every row, by its name.
+pub(super) const REFERENCES: &[(&str, Reference)] = &[
+    ("ui", ui),
+    ("hvol", |b, p| {
+        let deviation = rolling(&log_returns(&b.close), p[0] as usize, sample_deviation);
+        vec![deviation.iter().map(|d| 100.0 * d * p[1].sqrt()).collect()]
+    }),
+    ("parkinson", parkinson),
+    ("garman_klass", garman_klass),
+    ("yang_zhang", yang_zhang),
+    ("ewma_volatility", ewma_volatility),
+    ("thermo", thermo),
+    ("pdist", pdist),
+    ("donchian_width", |b, p| {
+        let n = p[0] as usize;
+        vec![zip(&rolling(&b.high, n, greatest), &rolling(&b.low, n, least), |h, l| h - l)]
+    }),
+];
 
 #[test]
 fn no_row_keeps_a_rest_when_the_market_stops() {

@@ -1,20 +1,11 @@
 //! Rows of the trend group that TA-Lib does not have, beside plain loops over whole columns.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may fail"
-)]
 
-mod common;
-mod plain;
-
-use common::Bars;
-use forge_indicators::catalogue::Group;
-use plain::{
-    check, check_halt, each, ema, flag, lag, over, rolling, running_mean, runs, sum, true_range, wilder, zip,
+use crate::common::Bars;
+use crate::plain::{
+    Reference, check_halt, each, ema, flag, lag, over, rolling, running_mean, runs, sum, true_range, wilder,
+    zip,
 };
+use forge_indicators::catalogue::Group;
 
 fn increasing(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     let (x, n, strict) = (&bars.close, p[0] as usize, p[1] == 1.0);
@@ -75,27 +66,20 @@ fn pfe(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     vec![ema(&raw, p[1] as usize)]
 }
 
-#[test]
-fn every_row_agrees_with_its_definition() {
-    check(
-        Group::Trend,
-        &[
-            ("amat", |b, p| {
-                runs(&ema(&b.close, p[0] as usize), &ema(&b.close, p[1] as usize), p[2] as usize)
-            }),
-            ("decay", |b, p| decay(b, |y| y - 1.0 / p[0])),
-            ("edecay", |b, p| decay(b, |y| y * ((p[0] - 1.0) / p[0]))),
-            ("increasing", increasing),
-            ("long_run", |b, p| {
-                let of = |at: usize| running_mean(&b.close, p[at] as usize);
-                runs(&of(0), &of(1), p[2] as usize)
-            }),
-            ("ttm_trend", ttm_trend),
-            ("rwi", rwi),
-            ("pfe", pfe),
-        ],
-    );
-}
+/// Every row, by its name.
+pub(super) const REFERENCES: &[(&str, Reference)] = &[
+    ("amat", |b, p| runs(&ema(&b.close, p[0] as usize), &ema(&b.close, p[1] as usize), p[2] as usize)),
+    ("decay", |b, p| decay(b, |y| y - 1.0 / p[0])),
+    ("edecay", |b, p| decay(b, |y| y * ((p[0] - 1.0) / p[0]))),
+    ("increasing", increasing),
+    ("long_run", |b, p| {
+        let of = |at: usize| running_mean(&b.close, p[at] as usize);
+        runs(&of(0), &of(1), p[2] as usize)
+    }),
+    ("ttm_trend", ttm_trend),
+    ("rwi", rwi),
+    ("pfe", pfe),
+];
 
 #[test]
 fn no_row_keeps_a_rest_when_the_market_stops() {

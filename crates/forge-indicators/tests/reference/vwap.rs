@@ -1,27 +1,22 @@
 //! Anchored VWAP, its bands and the distance to the nearer extreme, beside the definitions: find the anchor, sum from there.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may fail"
-)]
 
-mod common;
-
-use common::{Bars, cases, compare, talib, walk};
+use crate::{
+    common::{Bars, compare, ours, talib, walk},
+    plain::Reference,
+};
 use forge_indicators::{
     catalogue::{self, Indicator},
     exec::{How, run},
     select::{Instance, select},
 };
 
-const NAMES: [&str; 4] = ["avwap", "avwap_bands", "avwap_final", "support_resistance"];
-
-fn ours(row: &'static Indicator, params: &[f64], bars: &Bars) -> Vec<Vec<f64>> {
-    let selection = select(&[Instance::with(row, params)]);
-    run(&selection.plan, &[bars.series()], How { threads: 1, ..How::default() }).remove(0)
-}
+/// Every row, by its name.
+pub(super) const REFERENCES: &[(&str, Reference)] = &[
+    ("avwap", |b, p| lines(b, 1, |t| anchor(b, p, t))),
+    ("avwap_bands", |b, p| lines(b, 7, |t| anchor(b, p, t))),
+    ("avwap_final", |b, p| lines(b, 7, |t| final_anchor(b, p, t))),
+    ("support_resistance", |b, p| distance(b, p[0] as usize)),
+];
 
 fn typical(bars: &Bars, t: usize) -> f64 {
     (bars.high[t] + bars.low[t] + bars.close[t]) / 3.0
@@ -143,30 +138,11 @@ fn distance(bars: &Bars, n: usize) -> Vec<Vec<f64>> {
     vec![(0..bars.len()).map(|t| at(t).unwrap_or(f64::NAN)).collect()]
 }
 
-fn reference(name: &str, bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
-    match name {
-        "avwap" => lines(bars, 1, |t| anchor(bars, p, t)),
-        "avwap_bands" => lines(bars, 7, |t| anchor(bars, p, t)),
-        "avwap_final" => lines(bars, 7, |t| final_anchor(bars, p, t)),
-        _ => distance(bars, p[0] as usize),
-    }
-}
-
 fn check(row: &'static Indicator, params: &[f64], bars: &Bars, what: &str) {
-    let want = reference(row.name, bars, params);
+    let (_, reference) = REFERENCES.iter().find(|(name, _)| *name == row.name).unwrap();
+    let want = reference(bars, params);
     if let Err(why) = compare(&ours(row, params, bars), &want, false) {
         panic!("{} {params:?} on {what}: {why}", row.name);
-    }
-}
-
-#[test]
-fn rows_agree_with_their_definitions() {
-    for name in NAMES {
-        let row = catalogue::find(name).unwrap();
-        for case in cases(row) {
-            // The reference sums every line from its anchor again: more bars take it minutes.
-            check(row, &case.params, &case.bars.first(2500), &case.name);
-        }
     }
 }
 

@@ -1,18 +1,8 @@
 //! Rows of the statistics group that TA-Lib does not have, beside plain loops over whole columns.
-#![allow(
-    clippy::unwrap_used,
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::panic,
-    reason = "a test may fail"
-)]
 
-mod common;
-mod plain;
-
-use common::Bars;
+use crate::common::Bars;
+use crate::plain::{Reference, check_halt, each, lag, mean, moment, rolling, sample_deviation, sum, zip};
 use forge_indicators::catalogue::Group;
-use plain::{check, check_halt, each, lag, mean, moment, rolling, sample_deviation, sum, zip};
 
 fn median(x: &[f64]) -> f64 {
     let mut x = x.to_vec();
@@ -104,24 +94,19 @@ fn zscore(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     vec![rolling(&bars.close, p[0] as usize, score)]
 }
 
-#[test]
-fn every_row_agrees_with_its_definition() {
-    check(
-        Group::Statistics,
-        &[
-            ("stderr", |b, p| vec![rolling(&b.close, p[0] as usize, |w| sample_deviation(w) / p[0].sqrt())]),
-            ("medium_ad", |b, p| vec![rolling(&b.close, p[0] as usize, medium_ad)]),
-            ("skew", |b, p| vec![rolling(&b.close, p[0] as usize, skew)]),
-            ("zscore", zscore),
-            ("entropy", entropy),
-            ("spearman", spearman),
-            ("log_return", |b, p| vec![zip(&b.close, &lag(&b.close, p[0] as usize), |a, b| (a / b).ln())]),
-            ("percent_return", |b, p| vec![zip(&b.close, &lag(&b.close, p[0] as usize), |a, b| a / b - 1.0)]),
-            ("drawdown", drawdown),
-            ("tos_stdevall", tos_stdevall),
-        ],
-    );
-}
+/// Every row, by its name.
+pub(super) const REFERENCES: &[(&str, Reference)] = &[
+    ("stderr", |b, p| vec![rolling(&b.close, p[0] as usize, |w| sample_deviation(w) / p[0].sqrt())]),
+    ("medium_ad", |b, p| vec![rolling(&b.close, p[0] as usize, medium_ad)]),
+    ("skew", |b, p| vec![rolling(&b.close, p[0] as usize, skew)]),
+    ("zscore", zscore),
+    ("entropy", entropy),
+    ("spearman", spearman),
+    ("log_return", |b, p| vec![zip(&b.close, &lag(&b.close, p[0] as usize), |a, b| (a / b).ln())]),
+    ("percent_return", |b, p| vec![zip(&b.close, &lag(&b.close, p[0] as usize), |a, b| a / b - 1.0)]),
+    ("drawdown", drawdown),
+    ("tos_stdevall", tos_stdevall),
+];
 
 #[test]
 fn no_row_keeps_a_rest_when_the_market_stops() {

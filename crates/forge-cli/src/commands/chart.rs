@@ -1,0 +1,211 @@
+//! `gpuforge chart INPUT -o FILE --select …`: bars with indicators as a picture or a page.
+
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use gpuforge::{
+    frame::{
+        Bars, Key, Layout,
+        chart::{Chart, Line, Mark, Panel, Placement, Theme},
+        names::Role,
+        read::{ReadOptions, read},
+    },
+    indicators::{
+        catalogue::{self, Group},
+        exec::{self, How},
+        select::Selection,
+    },
+    market::{needed, series},
+};
+use serde_json::json;
+
+use crate::{
+    args::{self, ThemeName},
+    bars::{explained, input, read_options, selection},
+    context::Context,
+    error::Hinted,
+    format::size,
+    output::DIM,
+};
+
+pub(crate) fn run(args: &args::Chart, context: &Context) -> Result<()> {
+    let kind = Kind::of(&args.output)?;
+    let files = input(&args.bars)?;
+    let selected = selection(&args.what)?;
+    let prices = [Role::Open, Role::High, Role::Low, Role::Close];
+    let mut wanted: Vec<Role> = selected.as_ref().map(needed).unwrap_or_default();
+    wanted.extend(prices.into_iter().filter(|r| !wanted.contains(r)).collect::<Vec<_>>());
+    let options = |needed: Vec<Role>| -> Result<ReadOptions<'_>> {
+        Ok(ReadOptions { needed, ..read_options(&args.bars)? })
+    };
+    // Volumes are drawn if they are there; nothing is missing without them.
+    let with_volume: Vec<Role> = wanted.iter().copied().chain([Role::Volume]).collect();
+    let (layout, mut all, _) = match read(&files, options(with_volume)?) {
+        Ok(found) => found,
+        Err(_) => read(&files, options(wanted)?).map_err(explained)?,
+    };
+    let bars = choose(&mut all, args.symbol.as_deref())?;
+    let drawn = draw(args, &layout, bars, selected.as_ref(), kind)?;
+    let bytes = drawn.len() as u64;
+    write(&args.output, &drawn)?;
+    if context.out.json {
+        let columns = selected.map(|s| s.columns).unwrap_or_default();
+        return context.out.json(&json!({ "output": args.output, "bytes": bytes, "columns": columns }));
+    }
+    context.out.text(&format!("{} {DIM}({}){DIM:#}\n", args.output.display(), size(bytes)))
+}
+
+/// What is written.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Html,
+    Svg,
+    Png,
+}
+
+impl Kind {
+    fn of(path: &Path) -> Result<Kind> {
+        match path.extension().unwrap_or_default().to_string_lossy().to_lowercase().as_str() {
+            "html" | "htm" => Ok(Kind::Html),
+            "svg" => Ok(Kind::Svg),
+            "png" => Ok(Kind::Png),
+            _ => {
+                let what = format!("{}: a chart is .html, .svg or .png", path.display());
+                Err(Hinted::usage(what, "give -o a name with such an ending").into())
+            }
+        }
+    }
+}
+
+fn choose(all: &mut Vec<Bars>, symbol: Option<&str>) -> Result<Bars> {
+    let name = |bars: &Bars| bars.symbol.as_ref().map(Key::to_string).unwrap_or_default();
+    let at = match symbol {
+        None => all.iter().position(|b| !b.is_empty()),
+        Some(wanted) => all.iter().position(|b| name(b) == wanted),
+    };
+    match at {
+        Some(at) => Ok(all.swap_remove(at)),
+        None => {
+            let known: Vec<String> = all.iter().take(8).map(name).collect();
+            let hint = format!("there is {}{}", known.join(", "), if all.len() > 8 { "…" } else { "" });
+            match symbol {
+                Some(wanted) => Err(Hinted::new(format!("no symbol `{wanted}`"), hint).into()),
+                None => Err(Hinted::new("there are no bars to draw", "the input is empty").into()),
+            }
+        }
+    }
+}
+
+fn draw(
+    args: &args::Chart,
+    layout: &Layout,
+    bars: Bars,
+    selected: Option<&Selection>,
+    kind: Kind,
+) -> Result<Vec<u8>> {
+    let seconds = layout.seconds(&bars.time);
+    // Columns are computed over everything: the last bars then have what came before them.
+    let columns = match selected {
+        Some(s) => exec::run(&s.plan, &[series(&bars, &seconds)], How::default()).pop().unwrap_or_default(),
+        None => Vec::new(),
+    };
+    let skip = args.last.map_or(0, |n| bars.len().saturating_sub(usize::try_from(n).unwrap_or(usize::MAX)));
+    let shown = tail(&bars, skip);
+    let names: &[String] = selected.map_or(&[], |s| &s.columns);
+    let values: Vec<(&str, &[f64])> = names
+        .iter()
+        .zip(&columns)
+        .map(|(name, column)| (name.as_str(), column.get(skip..).unwrap_or(&[])))
+        .collect();
+    let mut chart = Chart::new(layout, &shown);
+    chart.size = args.size;
+    chart.theme = match args.theme {
+        ThemeName::Auto => Theme::Auto,
+        ThemeName::Light => Theme::Light,
+        ThemeName::Dark => Theme::Dark,
+    };
+    if let Some(title) = &args.title {
+        chart.title = title.clone();
+    }
+    place(&mut chart, &shown, &values);
+    Ok(match kind {
+        Kind::Html => chart.html().into_bytes(),
+        Kind::Svg => chart.svg().into_bytes(),
+        Kind::Png => chart.png(f64::from(args.scale)).map_err(explained)?,
+    })
+}
+
+pub(crate) fn tail(bars: &Bars, skip: usize) -> Bars {
+    let of = |column: &Vec<f64>| column.get(skip..).unwrap_or(&[]).to_vec();
+    Bars {
+        symbol: bars.symbol.clone(),
+        time: bars.time.get(skip..).unwrap_or(&[]).to_vec(),
+        open: of(&bars.open),
+        high: of(&bars.high),
+        low: of(&bars.low),
+        close: of(&bars.close),
+        volume: of(&bars.volume),
+    }
+}
+
+/// Columns over the prices, or one panel an indicator: what begins with the same name belongs together.
+pub(crate) fn place<'a>(chart: &mut Chart<'a>, bars: &Bars, values: &[(&'a str, &'a [f64])]) {
+    for (name, column) in values {
+        let row = name.split('_').next().and_then(catalogue::find);
+        let over = match row.map(|r| r.group) {
+            Some(Group::Overlap | Group::Bands | Group::Price) => {
+                Placement::guess(column, bars) == Placement::Overlay
+            }
+            Some(_) => false,
+            None => Placement::guess(column, bars) == Placement::Overlay,
+        };
+        if over {
+            chart.overlays.push(Line::new(*name, column));
+            continue;
+        }
+        let title = row.map_or(*name, |r| r.name);
+        // Differences of two lines are drawn as bars.
+        let mark = if name.ends_with("_hist") { Mark::Histogram } else { Mark::Line };
+        let line = Line::new(*name, column).mark(mark);
+        match chart.panels.iter_mut().find(|p| p.title == title) {
+            Some(panel) => panel.lines.push(line),
+            None => {
+                let (levels, band, bounds) = scale(title);
+                chart.panels.push(Panel { title: title.to_owned(), lines: vec![line], levels, band, bounds });
+            }
+        }
+    }
+}
+
+/// Levels that people look for.
+fn scale(name: &str) -> (Vec<f64>, Option<(f64, f64)>, Option<(f64, f64)>) {
+    match name {
+        "rsi" | "mfi" => (vec![30.0, 70.0], Some((30.0, 70.0)), Some((0.0, 100.0))),
+        "stoch" | "stochf" | "stochrsi" | "ultosc" => {
+            (vec![20.0, 80.0], Some((20.0, 80.0)), Some((0.0, 100.0)))
+        }
+        "willr" => (vec![-80.0, -20.0], Some((-80.0, -20.0)), Some((-100.0, 0.0))),
+        "cci" => (vec![-100.0, 100.0], Some((-100.0, 100.0)), None),
+        "adx" | "dx" => (vec![25.0], None, Some((0.0, 100.0))),
+        "macd" | "ppo" | "apo" | "mom" | "roc" | "trix" | "ao" | "cmo" => (vec![0.0], None, None),
+        _ => (Vec::new(), None, None),
+    }
+}
+
+/// Written beside, then renamed: what was there survives a failure.
+pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
+    use std::io::Write as _;
+    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let mut file = tempfile::NamedTempFile::new_in(folder)
+        .with_context(|| format!("cannot write into {}; folders are not created", folder.display()))?;
+    file.write_all(bytes)
+        .and_then(|()| file.flush())
+        .with_context(|| format!("cannot write {}", path.display()))?;
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        let _ = file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644));
+    }
+    file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
+    Ok(())
+}

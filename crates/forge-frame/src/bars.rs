@@ -1,0 +1,118 @@
+//! What is a series? The bars of one symbol in time order, and what its keys were called.
+
+use arrow::datatypes::{DataType, TimeUnit};
+
+/// Which symbol.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub enum Key {
+    /// A ticker.
+    Text(String),
+    /// An identifier.
+    Number(i64),
+}
+
+impl std::fmt::Display for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Key::Text(text) => f.write_str(text),
+            Key::Number(number) => write!(f, "{number}"),
+        }
+    }
+}
+
+/// Bars of one symbol, the oldest first. Columns that the input does not have are empty.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Bars {
+    /// Which symbol; `None` where the input has no such column.
+    pub symbol: Option<Key>,
+    /// Times, in the unit of the layout's time column.
+    pub time: Vec<i64>,
+    /// First prices.
+    pub open: Vec<f64>,
+    /// Highest prices.
+    pub high: Vec<f64>,
+    /// Lowest prices.
+    pub low: Vec<f64>,
+    /// Last prices.
+    pub close: Vec<f64>,
+    /// Volumes.
+    pub volume: Vec<f64>,
+}
+
+impl Bars {
+    /// How many bars: the longest column.
+    pub fn len(&self) -> usize {
+        let columns = [&self.open, &self.high, &self.low, &self.close, &self.volume];
+        columns.iter().map(|c| c.len()).max().unwrap_or(0).max(self.time.len())
+    }
+
+    /// Are there none?
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// Memory of the columns.
+    pub fn bytes(&self) -> usize {
+        let columns = [&self.open, &self.high, &self.low, &self.close, &self.volume];
+        8 * (columns.iter().map(|c| c.len()).sum::<usize>() + self.time.len())
+    }
+}
+
+/// A key column as the input had it, so that the output has it too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Column {
+    /// Its name, as written in the input.
+    pub name: String,
+    /// Its type. A symbol is `Utf8` or `Int64`, a time `Date32`, `Int64` or a `Timestamp` of any unit and zone.
+    pub kind: DataType,
+}
+
+/// The keys of an input.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Layout {
+    /// The symbol's column.
+    pub symbol: Option<Column>,
+    /// The time's column.
+    pub time: Option<Column>,
+    /// Does the time come before the symbol?
+    pub time_first: bool,
+}
+
+impl Layout {
+    /// How many units of the time column a second has; `None` where it counts days or has no unit.
+    fn per_second(&self) -> Option<f64> {
+        match self.time.as_ref()?.kind {
+            DataType::Timestamp(TimeUnit::Second, _) => Some(1.0),
+            DataType::Timestamp(TimeUnit::Millisecond, _) => Some(1e3),
+            DataType::Timestamp(TimeUnit::Microsecond, _) => Some(1e6),
+            DataType::Timestamp(TimeUnit::Nanosecond, _) => Some(1e9),
+            _ => None,
+        }
+    }
+
+    /// Times in seconds since the epoch. A date is its midnight; plain integers are taken as they are.
+    pub fn seconds(&self, time: &[i64]) -> Vec<f64> {
+        let date = matches!(self.time.as_ref().map(|c| &c.kind), Some(DataType::Date32));
+        match self.per_second() {
+            Some(per) => time.iter().map(|t| *t as f64 / per).collect(),
+            None if date => time.iter().map(|t| *t as f64 * 86_400.0).collect(),
+            None => time.iter().map(|t| *t as f64).collect(),
+        }
+    }
+}
+
+/// What a reader hands over at once.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Portion {
+    /// All bars of these symbols.
+    Whole(Vec<Bars>),
+    /// Some bars of a symbol that is too large to be held at once.
+    Part {
+        /// The bars.
+        bars: Bars,
+        /// Are they its first?
+        first: bool,
+        /// Are they its last?
+        last: bool,
+    },
+}

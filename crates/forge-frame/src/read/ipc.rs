@@ -1,0 +1,310 @@
+//! How is Arrow IPC read? Message by message, as a file with a footer or as a stream without.
+//!
+//! Lengths in the messages are checked against the bytes that are there before anything is reserved for them: a failed
+//! allocation ends the process. A message is held whole, so that a file of one huge batch takes its size in memory.
+
+use std::{
+    collections::VecDeque,
+    fs::File,
+    io::{BufReader, Read, Seek, SeekFrom},
+    path::{Path, PathBuf},
+    sync::Arc,
+};
+
+use arrow::{
+    array::{ArrayRef, RecordBatch},
+    buffer::Buffer,
+    datatypes::SchemaRef,
+    ipc::{
+        Block, MessageHeader, MetadataVersion, convert::fb_to_schema, reader::FileDecoder, root_as_footer,
+        root_as_message,
+    },
+};
+
+use super::{
+    batch,
+    chunk::{Chunk, Intake, Plan, ROWS, Source},
+    guarded,
+};
+use crate::error::FrameError;
+
+/// A buffer of a batch is never larger than this once it is decompressed.
+const LARGEST: i64 = 4 << 30;
+
+/// Where messages come from.
+enum Messages {
+    /// The blocks that a footer lists: dictionaries first.
+    Listed(VecDeque<Block>),
+    /// One after the other.
+    Stream,
+}
+
+/// A message: its bytes, and how many of them are its description.
+struct Message {
+    bytes: Buffer,
+    described: usize,
+}
+
+/// An IPC file or stream.
+struct Ipc {
+    path: PathBuf,
+    file: BufReader<File>,
+    size: u64,
+    /// Bytes of the messages that were read.
+    read: u64,
+    messages: Messages,
+    schema: SchemaRef,
+    version: MetadataVersion,
+}
+
+impl Ipc {
+    fn damaged(path: &Path, error: impl std::fmt::Display) -> FrameError {
+        let message =
+            format!("the Arrow file is damaged or incomplete: {error}\n  hint: copy or write it again");
+        FrameError::Format { path: path.into(), message }
+    }
+
+    fn io(path: &Path) -> impl Fn(std::io::Error) -> FrameError {
+        move |source| match source.kind() {
+            std::io::ErrorKind::UnexpectedEof => Ipc::damaged(path, "it ends too early"),
+            _ => FrameError::Io { doing: "read", path: path.into(), source },
+        }
+    }
+
+    /// Reads a file from its beginning.
+    fn open(path: &Path, file: &File) -> Result<Ipc, FrameError> {
+        let io = Ipc::io(path);
+        let mut file = BufReader::with_capacity(1 << 16, file.try_clone().map_err(&io)?);
+        let size = file.seek(SeekFrom::End(0)).map_err(&io)?;
+        file.rewind().map_err(&io)?;
+        let mut magic = [0; 6];
+        file.read_exact(&mut magic).map_err(&io)?;
+        guarded(path, || {
+            if magic == *b"ARROW1" { Ipc::listed(path, file, size) } else { Ipc::stream(path, file, size) }
+        })
+    }
+
+    /// A file with a footer.
+    fn listed(path: &Path, mut file: BufReader<File>, size: u64) -> Result<Ipc, FrameError> {
+        let io = Ipc::io(path);
+        let tail = size.checked_sub(10).ok_or_else(|| Ipc::damaged(path, "it ends too early"))?;
+        file.seek(SeekFrom::Start(tail)).map_err(&io)?;
+        let mut last = [0; 10];
+        file.read_exact(&mut last).map_err(&io)?;
+        let [a, b, c, d, magic @ ..] = last;
+        if magic != *b"ARROW1" {
+            return Err(Ipc::damaged(path, "its end is missing"));
+        }
+        let length = u64::from(u32::from_le_bytes([a, b, c, d]));
+        let start = tail
+            .checked_sub(length)
+            .ok_or_else(|| Ipc::damaged(path, "the footer is longer than the file"))?;
+        file.seek(SeekFrom::Start(start)).map_err(&io)?;
+        let mut bytes = Vec::new();
+        (&mut file).take(length).read_to_end(&mut bytes).map_err(&io)?;
+        let footer = root_as_footer(&bytes).map_err(|e| Ipc::damaged(path, e))?;
+        let schema = footer.schema().ok_or_else(|| Ipc::damaged(path, "it has no schema"))?;
+        if !schema.endianness().equals_to_target_endianness() {
+            return Err(Ipc::damaged(path, "its byte order is not this machine's"));
+        }
+        let dictionaries = footer.dictionaries().into_iter().flatten().copied();
+        let blocks = dictionaries.chain(footer.recordBatches().into_iter().flatten().copied()).collect();
+        let (schema, version) = (Arc::new(fb_to_schema(schema)), footer.version());
+        Ok(Ipc {
+            path: path.into(),
+            file,
+            size,
+            read: 0,
+            messages: Messages::Listed(blocks),
+            schema,
+            version,
+        })
+    }
+
+    /// A stream: the first message is the schema.
+    fn stream(path: &Path, mut file: BufReader<File>, size: u64) -> Result<Ipc, FrameError> {
+        file.rewind().map_err(Ipc::io(path))?;
+        let first =
+            next_in_stream(path, &mut file, size)?.ok_or_else(|| Ipc::damaged(path, "it has no schema"))?;
+        let described = first.bytes.get(8..).unwrap_or_default();
+        let message = root_as_message(described).map_err(|e| Ipc::damaged(path, e))?;
+        let schema = message.header_as_schema().ok_or_else(|| Ipc::damaged(path, "it has no schema"))?;
+        let (schema, version) = (Arc::new(fb_to_schema(schema)), message.version());
+        Ok(Ipc { path: path.into(), file, size, read: 0, messages: Messages::Stream, schema, version })
+    }
+
+    /// The next message.
+    fn next(&mut self) -> Result<Option<Message>, FrameError> {
+        let Messages::Listed(blocks) = &mut self.messages else {
+            return next_in_stream(&self.path, &mut self.file, self.size);
+        };
+        let Some(block) = blocks.pop_front() else { return Ok(None) };
+        let io = Ipc::io(&self.path);
+        let wrong = || Ipc::damaged(&self.path, "its footer points behind its end");
+        let offset = u64::try_from(block.offset()).map_err(|_| wrong())?;
+        let described = usize::try_from(block.metaDataLength()).map_err(|_| wrong())?;
+        let body = u64::try_from(block.bodyLength()).map_err(|_| wrong())?;
+        let length = body.checked_add(described as u64).ok_or_else(wrong)?;
+        if offset.checked_add(length).is_none_or(|end| end > self.size) {
+            return Err(wrong());
+        }
+        self.file.seek(SeekFrom::Start(offset)).map_err(&io)?;
+        let mut bytes = Vec::with_capacity(length as usize);
+        (&mut self.file).take(length).read_to_end(&mut bytes).map_err(&io)?;
+        Ok(Some(Message { bytes: Buffer::from_vec(bytes), described }))
+    }
+}
+
+/// The next message of a stream: a mark, the length of the description, the description, the body.
+fn next_in_stream(path: &Path, file: &mut BufReader<File>, size: u64) -> Result<Option<Message>, FrameError> {
+    let io = Ipc::io(path);
+    let at = file.stream_position().map_err(&io)?;
+    if at >= size {
+        return Ok(None);
+    }
+    let mut prefix = [0; 8];
+    file.read_exact(&mut prefix).map_err(&io)?;
+    let [m0, m1, m2, m3, l0, l1, l2, l3] = prefix;
+    if [m0, m1, m2, m3] != [0xFF; 4] {
+        return Err(Ipc::damaged(path, "a message does not begin where it should"));
+    }
+    let described = u32::from_le_bytes([l0, l1, l2, l3]);
+    if described == 0 {
+        return Ok(None);
+    }
+    let mut bytes = prefix.to_vec();
+    file.take(u64::from(described)).read_to_end(&mut bytes).map_err(&io)?;
+    let described = described as usize + 8;
+    let short = || Ipc::damaged(path, "it ends too early");
+    if bytes.len() < described {
+        return Err(short());
+    }
+    let message = root_as_message(bytes.get(8..).unwrap_or_default()).map_err(|e| Ipc::damaged(path, e))?;
+    let body = u64::try_from(message.bodyLength()).map_err(|_| short())?;
+    if body > size.saturating_sub(at) {
+        return Err(short());
+    }
+    bytes.reserve_exact(body as usize);
+    let got = file.take(body).read_to_end(&mut bytes).map_err(&io)?;
+    if (got as u64) < body {
+        return Err(short());
+    }
+    Ok(Some(Message { bytes: Buffer::from_vec(bytes), described }))
+}
+
+/// Are all buffers within the body, and all lengths that they claim to have once decompressed sensible?
+fn sensible(message: &Message, described: &[u8]) -> bool {
+    let Ok(header) = root_as_message(described) else { return false };
+    let dictionary = header.header_as_dictionary_batch();
+    let batch = header.header_as_record_batch().or_else(|| dictionary.and_then(|d| d.data()));
+    let body = message.bytes.get(message.described..).unwrap_or_default();
+    let compressed = batch.is_some_and(|b| b.compression().is_some());
+    batch.and_then(|b| b.buffers()).into_iter().flatten().all(|buffer| {
+        let start = usize::try_from(buffer.offset()).unwrap_or(usize::MAX);
+        let length = usize::try_from(buffer.length()).unwrap_or(usize::MAX);
+        let bytes = start.checked_add(length).and_then(|end| body.get(start..end));
+        let claimed = |bytes: &[u8]| bytes.first_chunk().is_some_and(|b| i64::from_le_bytes(*b) <= LARGEST);
+        bytes.is_some_and(|bytes| !compressed || bytes.is_empty() || claimed(bytes))
+    })
+}
+
+/// Turns messages into batches.
+struct Batches {
+    ipc: Ipc,
+    decoder: FileDecoder,
+}
+
+impl Batches {
+    fn new(path: &Path, file: &File, columns: Vec<usize>) -> Result<Batches, FrameError> {
+        let ipc = Ipc::open(path, file)?;
+        let decoder = FileDecoder::new(ipc.schema.clone(), ipc.version).with_projection(columns);
+        Ok(Batches { ipc, decoder })
+    }
+
+    fn next(&mut self) -> Result<Option<RecordBatch>, FrameError> {
+        let path = self.ipc.path.clone();
+        while let Some(message) = self.ipc.next()? {
+            self.ipc.read += message.bytes.len() as u64;
+            // A message may begin without the mark, in files of old writers.
+            let marked = message.bytes.starts_with(&[0xFF; 4]);
+            let described =
+                message.bytes.get(if marked { 8 } else { 4 }..message.described).unwrap_or_default();
+            if !sensible(&message, described) {
+                return Err(Ipc::damaged(&path, "a length in it makes no sense"));
+            }
+            let header = root_as_message(described).map_err(|e| Ipc::damaged(&path, e))?;
+            let body = message.bytes.len().saturating_sub(message.described);
+            let block = Block::new(0, message.described as i32, body as i64);
+            if header.header_type() == MessageHeader::DictionaryBatch {
+                self.decoder.read_dictionary(&block, &message.bytes).map_err(|e| Ipc::damaged(&path, e))?;
+            } else if let Some(batch) =
+                self.decoder.read_record_batch(&block, &message.bytes).map_err(|e| Ipc::damaged(&path, e))?
+            {
+                return Ok(Some(batch));
+            }
+        }
+        Ok(None)
+    }
+}
+
+/// The columns of a file.
+pub(super) fn head(path: &Path, file: &File) -> Result<SchemaRef, FrameError> {
+    Ok(Ipc::open(path, file)?.schema)
+}
+
+/// The first texts of a column.
+pub(super) fn first(path: &Path, file: &File, column: usize) -> Result<Option<ArrayRef>, FrameError> {
+    let mut batches = Batches::new(path, file, vec![column])?;
+    let batch = guarded(path, || batches.next())?;
+    Ok(batch.and_then(|b| b.columns().first().cloned()))
+}
+
+/// An Arrow file that is being read.
+pub(super) struct ArrowFile {
+    plan: Plan,
+    positions: Vec<usize>,
+    batches: Batches,
+    /// A batch, and how many of its rows were handed over.
+    current: Option<(RecordBatch, usize)>,
+    done: u64,
+}
+
+impl ArrowFile {
+    /// Reads a file.
+    pub(super) fn new(plan: Plan, file: &File) -> Result<ArrowFile, FrameError> {
+        let positions = plan.columns.positions();
+        let batches = Batches::new(&plan.path, file, positions.clone())?;
+        Ok(ArrowFile { plan, positions, batches, current: None, done: 0 })
+    }
+
+    fn step(&mut self, intake: &mut Intake) -> Result<Option<Chunk>, FrameError> {
+        loop {
+            if let Some((batch, used)) = &mut self.current
+                && *used < batch.num_rows()
+            {
+                let rows = ROWS.min(batch.num_rows() - *used);
+                let part = batch.slice(*used, rows);
+                *used += rows;
+                let chunk = batch::chunk(&part, &self.positions, &self.plan, self.done + 1, intake)?;
+                self.done += rows as u64;
+                return Ok(Some(chunk));
+            }
+            self.current = None;
+            match self.batches.next()? {
+                Some(batch) => self.current = Some((batch, 0)),
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+impl Source for ArrowFile {
+    fn next(&mut self, intake: &mut Intake) -> Result<Option<Chunk>, FrameError> {
+        let path = self.plan.path.clone();
+        guarded(&path, || self.step(intake))
+    }
+
+    fn bytes(&self) -> u64 {
+        self.batches.ipc.read.min(self.batches.ipc.size)
+    }
+}

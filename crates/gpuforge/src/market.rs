@@ -1,0 +1,436 @@
+//! Bars to indicators to a file: read, compute, written, in portions that fit into memory.
+//!
+//! ```text
+//!   Reader ──► portions ──► groups of symbols whose results fit ──► run_into ──► Writer
+//!                     └───► parts of a symbol that does not fit ──► Stream ────►
+//! ```
+//! The order of rows is that of the symbols' first appearance, then of time. Nothing of the output is there before all of
+//! it is.
+
+use std::{
+    path::PathBuf,
+    time::{Duration, Instant},
+};
+
+use forge_frame::{
+    Bars, FrameError, Layout, Portion,
+    names::Role,
+    read::{Input, ReadOptions, ReadReport, Reader},
+    write::{Options, Values, Writer, Written},
+};
+use forge_indicators::{
+    exec::{self, Columns, How, Series, Stream},
+    graph::Field,
+    select::Selection,
+};
+
+/// Bytes of bars that are held at once where nobody set a limit.
+const BARS: u64 = 768 << 20;
+/// Bytes of results that are held at once where nobody set a limit.
+const RESULTS: u64 = 256 << 20;
+/// The least that is worth a call.
+const LEAST_RESULTS: u64 = 1 << 20;
+/// Bars of one part of a long series.
+const PART: usize = 16 << 10;
+
+/// What is to be done.
+pub struct Job<'a> {
+    /// Bars.
+    pub input: Input,
+    /// How they are read; what is needed and the memory are filled in here.
+    pub read: ReadOptions<'a>,
+    /// Which columns.
+    pub selection: &'a Selection,
+    /// Where they go.
+    pub output: PathBuf,
+    /// How they are written.
+    pub write: Options,
+    /// Also the bars themselves?
+    pub with_bars: bool,
+    /// How many threads, with which instruction set.
+    pub how: How,
+    /// Bytes that bars and results may use together.
+    pub memory: Option<u64>,
+    /// Look for columns that say nothing?
+    pub check: bool,
+    /// Told after every symbol or part: rows that are written, and the columns' names once they are known.
+    pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
+}
+
+/// What was done.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct Report {
+    /// Rows of the output.
+    pub rows: u64,
+    /// Symbols.
+    pub symbols: usize,
+    /// Columns that were computed.
+    pub columns: usize,
+    /// Bytes of the output.
+    pub bytes: u64,
+    /// Rows that could not be read and were left out.
+    pub skipped: u64,
+    /// Why the first of them were.
+    pub reasons: Vec<String>,
+    /// Rows that were left out because their time came twice.
+    pub duplicates: u64,
+    /// Symbols whose rows were put in order.
+    pub sorted_here: usize,
+    /// Did bars wait in a temporary file because they did not fit?
+    pub spilled: bool,
+    /// Seconds of reading, computing and writing.
+    pub seconds: Seconds,
+    /// Columns that say nothing, if that was asked for.
+    pub findings: Option<Vec<Finding>>,
+}
+
+/// Where the time went.
+#[derive(Debug, Clone, Copy, Default, serde::Serialize)]
+pub struct Seconds {
+    /// Reading and sorting.
+    pub read: f64,
+    /// Computing.
+    pub compute: f64,
+    /// Encoding and writing.
+    pub write: f64,
+    /// From beginning to end.
+    pub total: f64,
+}
+
+/// Something that a column should not be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Problem {
+    /// It has values, all of them the same.
+    Constant,
+    /// It has no value at all after its lookback.
+    AllNan,
+    /// It has an infinite value.
+    Infinite,
+}
+
+/// A column with a problem.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Finding {
+    /// Which column.
+    pub column: String,
+    /// What is wrong.
+    pub problem: Problem,
+    /// In how many symbols.
+    pub symbols: usize,
+    /// The first of them.
+    pub example: String,
+}
+
+/// Columns of bars that a selection reads.
+pub fn needed(selection: &Selection) -> Vec<Role> {
+    selection.plan.fields().map(role).collect()
+}
+
+fn role(field: Field) -> Role {
+    match field {
+        Field::Open => Role::Open,
+        Field::High => Role::High,
+        Field::Low => Role::Low,
+        Field::Close => Role::Close,
+        Field::Volume => Role::Volume,
+        Field::Time => Role::Time,
+    }
+}
+
+const ALL_BARS: [Role; 5] = [Role::Open, Role::High, Role::Low, Role::Close, Role::Volume];
+
+/// Reads, computes and writes.
+pub fn run(job: Job<'_>) -> Result<Report, FrameError> {
+    let began = Instant::now();
+    let (bars, results) = match job.memory {
+        Some(limit) => (limit / 3, (limit / 3).max(LEAST_RESULTS)),
+        None => (BARS, RESULTS),
+    };
+    let mut wanted = needed(job.selection);
+    if job.with_bars {
+        wanted.extend(ALL_BARS.into_iter().filter(|r| !needed(job.selection).contains(r)));
+    }
+    let read = ReadOptions { needed: wanted, memory: Some(bars), ..job.read };
+    let mut reader = Reader::open(&job.input, read)?;
+    let layout = reader.layout().clone();
+    let names: Vec<String> = match job.with_bars {
+        true => ALL_BARS.iter().map(|r| r.name().to_owned()).chain(job.selection.columns.clone()).collect(),
+        false => job.selection.columns.clone(),
+    };
+    let writer = Writer::create(&job.output, &layout, &names, &job.write)?;
+    let mut work = Work {
+        layout,
+        selection: job.selection,
+        with_bars: job.with_bars,
+        how: job.how,
+        most: usize::try_from(results).unwrap_or(usize::MAX),
+        writer,
+        checks: job.check.then(|| Checks::new(names.len())),
+        stream: None,
+        progress: job.progress,
+        seconds: Seconds::default(),
+        rows: 0,
+    };
+    let mut portions = reader.portions()?;
+    work.seconds.read = began.elapsed().as_secs_f64();
+    loop {
+        let (portion, took) = timed(|| portions.next());
+        work.seconds.read += took.as_secs_f64();
+        match portion.transpose()? {
+            Some(Portion::Whole(group)) => work.whole(&group)?,
+            Some(Portion::Part { bars, first, last: _ }) => work.part(&bars, first)?,
+            None => break,
+        }
+    }
+    drop(portions);
+    let read = reader.report().clone();
+    work.finish(&names, read, began)
+}
+
+fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+    let began = Instant::now();
+    let result = work();
+    (result, began.elapsed())
+}
+
+/// The state of a run.
+struct Work<'a> {
+    layout: Layout,
+    selection: &'a Selection,
+    with_bars: bool,
+    how: How,
+    /// Bytes of results at once.
+    most: usize,
+    writer: Writer,
+    checks: Option<Checks>,
+    stream: Option<Stream<'a>>,
+    progress: Option<&'a (dyn Fn(u64) + Sync)>,
+    seconds: Seconds,
+    rows: u64,
+}
+
+impl<'a> Work<'a> {
+    fn bytes(&self, bars: usize) -> usize {
+        bars.saturating_mul(8).saturating_mul(self.selection.columns.len().max(1))
+    }
+
+    /// Whole symbols: as many at once as their results fit.
+    fn whole(&mut self, all: &[Bars]) -> Result<(), FrameError> {
+        let mut rest = all;
+        while let Some(first) = rest.first() {
+            if self.bytes(first.len()) > self.most && self.selection.plan.in_parts() {
+                self.long(first)?;
+                rest = rest.get(1..).unwrap_or(&[]);
+                continue;
+            }
+            let (mut room, mut n) = (self.most, 0);
+            for bars in rest {
+                let need = self.bytes(bars.len());
+                if n > 0 && need > room {
+                    break;
+                }
+                room = room.saturating_sub(need);
+                n += 1;
+            }
+            let (now, later) = rest.split_at(n.min(rest.len()));
+            self.group(now)?;
+            rest = later;
+        }
+        Ok(())
+    }
+
+    /// Symbols that are computed together.
+    fn group(&mut self, group: &[Bars]) -> Result<(), FrameError> {
+        let times: Vec<Vec<f64>> = group.iter().map(|b| self.layout.seconds(&b.time)).collect();
+        let series: Vec<Series<'_>> = group.iter().zip(&times).map(|(b, t)| series(b, t)).collect();
+        let (columns, took) = timed(|| exec::run(&self.selection.plan, &series, self.how));
+        self.seconds.compute += took.as_secs_f64();
+        for (bars, columns) in group.iter().zip(&columns) {
+            let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
+            self.put(bars, 0, &columns)?;
+        }
+        Ok(())
+    }
+
+    /// A symbol whose results do not fit at once: in parts.
+    fn long(&mut self, bars: &Bars) -> Result<(), FrameError> {
+        let n = bars.len();
+        for from in (0..n).step_by(PART) {
+            self.part(&cut(bars, from..(from + PART).min(n)), from == 0)?;
+        }
+        Ok(())
+    }
+
+    /// Some bars of a symbol, after those before.
+    fn part(&mut self, bars: &Bars, first: bool) -> Result<(), FrameError> {
+        if !self.selection.plan.in_parts() {
+            return Err(FrameError::Memory {
+                what: format!("a column that looks at the whole of {}", symbol(bars)),
+                needed: self.bytes(bars.len()) as u64,
+                limit: self.most as u64,
+                hint: "raise --memory-limit, or select no column that looks ahead (`indicators show` says which)"
+                    .to_owned(),
+            });
+        }
+        let n = bars.len();
+        for from in (0..n).step_by(PART) {
+            let piece = cut(bars, from..(from + PART).min(n));
+            if first && from == 0 {
+                self.stream = None;
+            }
+            let plan = &self.selection.plan;
+            let stream = self.stream.get_or_insert_with(|| Stream::new(plan, self.how));
+            let offset = stream.bars();
+            let times = self.layout.seconds(&piece.time);
+            let mut room = vec![vec![0.0; piece.len()]; self.selection.columns.len()];
+            let mut columns: Columns<'_> = room.iter_mut().map(Vec::as_mut_slice).collect();
+            let ((), took) = timed(|| stream.push(&series(&piece, &times), &mut columns));
+            self.seconds.compute += took.as_secs_f64();
+            let columns: Vec<&[f64]> = room.iter().map(Vec::as_slice).collect();
+            self.put(&piece, offset, &columns)?;
+        }
+        Ok(())
+    }
+
+    /// Writes rows of a symbol that has had `offset` bars before.
+    fn put(&mut self, bars: &Bars, offset: usize, columns: &[&[f64]]) -> Result<(), FrameError> {
+        let starts = self.selection.plan.starts().iter();
+        let computed = columns
+            .iter()
+            .zip(starts)
+            .map(|(values, start)| Values { values, valid_from: start.saturating_sub(offset) });
+        let own = [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume];
+        let kept = own.iter().filter(|_| self.with_bars).map(|values| Values::all(values));
+        let values: Vec<Values<'_>> = kept.chain(computed).collect();
+        if let Some(checks) = &mut self.checks {
+            checks.see(bars, offset == 0, &values);
+        }
+        let (written, took) = timed(|| self.writer.write(bars.symbol.as_ref(), &bars.time, &values));
+        self.seconds.write += took.as_secs_f64();
+        self.rows += bars.len() as u64;
+        if let Some(progress) = self.progress {
+            progress(self.rows);
+        }
+        written
+    }
+
+    fn finish(mut self, names: &[String], read: ReadReport, began: Instant) -> Result<Report, FrameError> {
+        let (written, took) = timed(|| self.writer.finish());
+        let Written { rows, bytes } = written?;
+        self.seconds.write += took.as_secs_f64();
+        self.seconds.total = began.elapsed().as_secs_f64();
+        Ok(Report {
+            rows,
+            symbols: read.symbols,
+            columns: self.selection.columns.len(),
+            bytes,
+            skipped: read.skipped,
+            reasons: read.reasons,
+            duplicates: read.duplicates,
+            sorted_here: read.sorted_here,
+            spilled: read.spilled,
+            seconds: self.seconds,
+            findings: self.checks.map(|checks| checks.findings(names)),
+        })
+    }
+}
+
+fn symbol(bars: &Bars) -> String {
+    bars.symbol.as_ref().map_or_else(|| "the series".to_owned(), ToString::to_string)
+}
+
+/// Bars by reference, with times in seconds.
+pub fn series<'a>(bars: &'a Bars, seconds: &'a [f64]) -> Series<'a> {
+    Series {
+        open: &bars.open,
+        high: &bars.high,
+        low: &bars.low,
+        close: &bars.close,
+        volume: &bars.volume,
+        time: seconds,
+    }
+}
+
+fn cut(bars: &Bars, range: std::ops::Range<usize>) -> Bars {
+    let of = |column: &Vec<f64>| column.get(range.clone()).unwrap_or(&[]).to_vec();
+    Bars {
+        symbol: bars.symbol.clone(),
+        time: bars.time.get(range.clone()).unwrap_or(&[]).to_vec(),
+        open: of(&bars.open),
+        high: of(&bars.high),
+        low: of(&bars.low),
+        close: of(&bars.close),
+        volume: of(&bars.volume),
+    }
+}
+
+/// What is known of each column of the symbol that is being written, and what was found.
+struct Checks {
+    now: Vec<Seen>,
+    name: String,
+    found: Vec<(usize, Problem, usize, String)>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct Seen {
+    /// Rows that should have a value.
+    rows: usize,
+    nan: usize,
+    infinite: bool,
+    first: Option<f64>,
+    differs: bool,
+}
+
+impl Checks {
+    fn new(columns: usize) -> Self {
+        Checks { now: vec![Seen::default(); columns], name: String::new(), found: Vec::new() }
+    }
+
+    fn see(&mut self, bars: &Bars, first: bool, values: &[Values<'_>]) {
+        if first {
+            self.close();
+            self.name = symbol(bars);
+        }
+        for (seen, column) in self.now.iter_mut().zip(values) {
+            for x in column.values.get(column.valid_from..).unwrap_or(&[]) {
+                seen.rows += 1;
+                seen.nan += usize::from(x.is_nan());
+                seen.infinite |= x.is_infinite();
+                if !x.is_nan() {
+                    seen.differs |= seen.first.is_some_and(|f| f != *x);
+                    seen.first = seen.first.or(Some(*x));
+                }
+            }
+        }
+    }
+
+    /// The symbol ends.
+    fn close(&mut self) {
+        for (column, seen) in self.now.iter_mut().enumerate() {
+            let seen = std::mem::take(seen);
+            let problems = [
+                (Problem::Constant, seen.rows - seen.nan > 1 && !seen.differs),
+                (Problem::AllNan, seen.rows > 0 && seen.nan == seen.rows),
+                (Problem::Infinite, seen.infinite),
+            ];
+            for (problem, _) in problems.into_iter().filter(|(_, is)| *is) {
+                match self.found.iter_mut().find(|(c, p, ..)| (*c, *p) == (column, problem)) {
+                    Some((.., symbols, _)) => *symbols += 1,
+                    None => self.found.push((column, problem, 1, self.name.clone())),
+                }
+            }
+        }
+    }
+
+    fn findings(mut self, names: &[String]) -> Vec<Finding> {
+        self.close();
+        self.found.sort();
+        let found = self.found.into_iter();
+        found
+            .filter_map(|(column, problem, symbols, example)| {
+                Some(Finding { column: names.get(column)?.clone(), problem, symbols, example })
+            })
+            .collect()
+    }
+}
