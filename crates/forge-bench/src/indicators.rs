@@ -27,7 +27,7 @@ const SERIES: usize = 30;
 const BARS: usize = 100_000;
 const LONG: usize = 1_000_000;
 /// Turns of both sides; the median counts.
-const TURNS: usize = 5;
+const TURNS: usize = 3;
 
 /// Bars of one series, in cents, with the gaps and quiet bars of a market.
 struct Market {

@@ -28,7 +28,7 @@ pub(crate) struct Args {
     /// When to colour the output.
     #[arg(long, global = true, value_name = "WHEN")]
     pub(crate) color: Option<When>,
-    /// Most device memory in use at once (512MiB, 8GiB, none).
+    /// Most memory in use at once: of a device, or for bars and their columns (512MiB, 8GiB, none).
     #[arg(long, global = true, value_name = "SIZE", value_parser = memory_limit)]
     pub(crate) memory_limit: Option<String>,
     /// What to do; nothing = a short status of this machine.
@@ -237,10 +237,17 @@ pub(crate) struct Indicators {
 
 const INDICATORS_EXAMPLES: &str = "\
 Examples:
-  gpuforge indicators bars.parquet -o out.parquet --select 'rsi(14), macd(12,26,9)'
+  gpuforge indicators bars.parquet -o out.parquet --select 'rsi(14), macd'
   gpuforge indicators 'data/*.csv' -o out.parquet --select set:classic111 --check
-  gpuforge indicators bars.csv -o - --define 'spread = ema(close,5) - ema(close,20)' --select 'spread, sma(20, source=spread)'
-  gpuforge indicators list --select group:momentum";
+  gpuforge indicators bars.csv -o - \\
+      --define 'spread = ema(close,5) - ema(close,20)' \\
+      --select 'spread, sma(20, source=spread)'
+  gpuforge indicators list --select group:momentum
+  gpuforge indicators show macd
+
+A row of the output is a bar: its symbol and time as in the input, then the
+columns of the indicators (rsi_14, macd_12_26_9_signal). The first bars have no
+value where an indicator needs bars before them.";
 
 /// Where indicators are computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
@@ -249,7 +256,7 @@ pub(crate) enum Where {
     Auto,
     /// On the processor.
     Cpu,
-    /// On a device.
+    /// On a device; no indicator can be so far.
     Gpu,
 }
 
@@ -288,31 +295,32 @@ pub(crate) struct BarFiles {
     /// Parquet, Arrow IPC or CSV: files, folders, patterns; `-` is stdin.
     #[arg(value_name = "INPUT", value_hint = ValueHint::AnyPath)]
     pub(crate) inputs: Vec<PathBuf>,
-    /// Which column is what, where its name does not say: close=PX_LAST.
-    #[arg(long = "column", value_name = "ROLE=NAME")]
+    /// Which column is what, where its name does not say: close=PX_LAST, time=when.
+    #[arg(long = "column", value_name = "ROLE=NAME", help_heading = "Bars")]
     pub(crate) columns: Vec<String>,
     /// Scale prices by the adjusted close.
-    #[arg(long)]
+    #[arg(long, help_heading = "Bars")]
     pub(crate) adjusted: bool,
     /// Leave out rows that cannot be read, and count them.
-    #[arg(long)]
+    #[arg(long, help_heading = "Bars")]
     pub(crate) skip_bad: bool,
     /// What to do with a time that a symbol has twice.
-    #[arg(long, value_name = "WHICH", default_value = "error")]
+    #[arg(long, value_name = "WHICH", default_value = "error", help_heading = "Bars")]
     pub(crate) duplicates: Twice,
 }
 
 /// Which indicators.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct What {
-    /// Which: rsi(14), macd(12,26,9).signal, rsi(7|9|14), sma(20, source=hlc3), group:momentum, set:classic111, all.
-    #[arg(long, value_name = "EXPR")]
+    /// Indicators, with commas between them: rsi(14), macd(12,26,9).signal, rsi(7|9|14), sma(20, source=hlc3),
+    /// group:momentum, set:classic111, all.
+    #[arg(long, value_name = "EXPR", help_heading = "Indicators")]
     pub(crate) select: Vec<String>,
     /// A name for an expression, to be used in --select: spread = ema(close,5) - ema(close,20).
-    #[arg(long, value_name = "NAME = EXPR")]
+    #[arg(long, value_name = "NAME = EXPR", help_heading = "Indicators")]
     pub(crate) define: Vec<String>,
     /// Whose definitions of averages, RSI, ATR and Bollinger bands.
-    #[arg(long, value_name = "WHOSE", default_value = "talib")]
+    #[arg(long, value_name = "WHOSE", default_value = "talib", help_heading = "Indicators")]
     pub(crate) convention: ConventionName,
 }
 
@@ -328,7 +336,7 @@ pub(crate) struct Chart {
     /// Which symbol [default: the first].
     #[arg(long, value_name = "NAME")]
     pub(crate) symbol: Option<String>,
-    /// Only the last bars.
+    /// Draw the last bars only; indicators still know those before.
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     pub(crate) last: Option<u64>,
     /// Width and height in pixels.

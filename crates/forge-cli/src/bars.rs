@@ -7,12 +7,14 @@ use gpuforge::{
         names::Mapping,
         read::{Duplicates, Input, ReadOptions},
     },
-    indicators::select::{self, Convention, SelectError, Selection, Selector},
+    indicators::select::{Convention, SelectError, Selector},
+    market::Request,
 };
 
 use crate::{
     args::{BarFiles, ConventionName, Twice, What},
     error::Hinted,
+    output::Output,
 };
 
 /// The files that were named.
@@ -60,7 +62,7 @@ pub(crate) fn selector(defines: &[String], convention: ConventionName) -> Result
 }
 
 /// What was selected, planned together. Without a selection, what was defined; `None` if nothing was.
-pub(crate) fn selection(what: &What) -> Result<Option<Selection>> {
+pub(crate) fn request(what: &What) -> Result<Option<Request>> {
     let selector = selector(&what.define, what.convention)?;
     let mut wanted = Vec::new();
     for text in &what.select {
@@ -69,7 +71,7 @@ pub(crate) fn selection(what: &What) -> Result<Option<Selection>> {
     if what.select.is_empty() {
         wanted.extend(selector.defined());
     }
-    Ok((!wanted.is_empty()).then(|| select::plan(&wanted)))
+    Ok((!wanted.is_empty()).then(|| Request::of(&wanted)))
 }
 
 /// A selection that cannot be read: its message points at the place.
@@ -99,7 +101,56 @@ pub(crate) fn explained(error: FrameError) -> anyhow::Error {
         return error.into();
     }
     match parts(&error) {
-        (message, Some(hint)) => Hinted::new(message, hint).into(),
-        (message, None) => anyhow::Error::msg(message),
+        (message, Some(hint)) => Hinted::new(plain(&message), plain(&hint)).into(),
+        (message, None) => anyhow::Error::msg(plain(&message)),
+    }
+}
+
+/// Text of a file for a terminal: what could move the cursor or change colours is spelled out.
+pub(crate) fn plain(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        match c {
+            '\n' => out.push(c),
+            c if c.is_control() => out.extend(c.escape_default()),
+            c => out.push(c),
+        }
+    }
+    out
+}
+
+/// `1 row`, `2 rows`.
+pub(crate) fn many(n: u64, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}
+
+/// Reasons that are told one by one.
+const REASONS: usize = 3;
+
+/// What was not as it should be, and was put right.
+pub(crate) struct Mended<'a> {
+    pub(crate) skipped: u64,
+    pub(crate) reasons: &'a [String],
+    pub(crate) duplicates: u64,
+    pub(crate) sorted_here: usize,
+}
+
+impl Mended<'_> {
+    /// Tells a person.
+    pub(crate) fn tell(&self, out: &Output) {
+        if self.skipped > 0 {
+            let reasons = self.reasons.iter().take(REASONS).map(|r| plain(r)).collect::<Vec<_>>().join("; ");
+            let more = if self.skipped > REASONS as u64 { "; …" } else { "" };
+            let rows = many(self.skipped, "row");
+            out.warn("input", &format!("{rows} left out that could not be read: {reasons}{more}"), None);
+        }
+        if self.duplicates > 0 {
+            let rows = many(self.duplicates, "row");
+            out.warn("input", &format!("{rows} left out whose time came twice"), None);
+        }
+        if self.sorted_here > 0 {
+            let symbols = many(self.sorted_here as u64, "symbol");
+            out.warn("input", &format!("{symbols} not in time order: sorted here"), None);
+        }
     }
 }

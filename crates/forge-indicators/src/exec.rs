@@ -85,8 +85,9 @@ impl Default for How {
 pub const LANES: usize = 8;
 /// Fewer series than this are faster one by one.
 const LEAST_LANES: usize = 3;
-/// Bytes of one column of a block: several columns stay in the first cache.
-const BLOCK_BYTES: usize = 16 << 10;
+/// Bytes of one column of a block, of one series and of several: some columns stay in the first cache, and setting up a
+/// step does not count. Measured with `cargo xtask bench indicators`.
+const BLOCK_BYTES: [usize; 2] = [4 << 10, 8 << 10];
 
 /// Room for the results of one series: one slice per output of the plan, each as long as the series.
 pub type Columns<'a> = Vec<&'a mut [f64]>;
@@ -171,9 +172,10 @@ impl<'p> Stream<'p> {
         while done < n {
             let len = self.tile.block.min(n - done);
             let t0 = offset + done;
+            self.tile.next(t0);
             for (field, place) in &self.plan.fields {
                 let from = bars.field(*field).get(done..done + len).unwrap_or(&[]);
-                self.tile.fill(*place, t0, |rows| rows.as_flattened_mut()[..len].copy_from_slice(from));
+                self.tile.fill(*place, |rows| rows.as_flattened_mut()[..len].copy_from_slice(from));
             }
             self.tile.steps(self.plan, t0, t0 + len, &[], &mut []);
             for (column, place) in columns.iter_mut().zip(&self.plan.outputs) {
@@ -202,9 +204,7 @@ enum Home {
 struct Tile<const L: usize> {
     kernels: Vec<Box<dyn Kernel<L>>>,
     make: fn(&Step) -> Box<dyn Kernel<L>>,
-    /// History first, then the block.
-    buffers: Vec<Vec<Row<L>>>,
-    homes: Vec<Home>,
+    store: Store<L>,
     block: usize,
     simd: Simd,
     /// Bars that are done.
@@ -213,10 +213,51 @@ struct Tile<const L: usize> {
     last: usize,
 }
 
+/// Where values are between steps.
+struct Store<const L: usize> {
+    /// History first, then blocks.
+    buffers: Vec<Buffer<L>>,
+    homes: Vec<Home>,
+    /// Rows before the block that each buffer keeps.
+    history: Vec<usize>,
+    /// Rows that the block lies further along in buffers with a history.
+    shift: usize,
+}
+
+/// Blocks that a buffer with a history has room for: what is kept moves to the front only once in so many.
+const ROOM: usize = 8;
+/// A line of the cache; vector stores that cross one take twice as long.
+const LINE: usize = 64;
+
+/// Rows, the first of them at the beginning of a cache line.
+#[derive(Default)]
+struct Buffer<const L: usize> {
+    raw: Vec<f64>,
+    skip: usize,
+}
+
+impl<const L: usize> Buffer<L> {
+    fn new(rows: usize) -> Self {
+        let raw = vec![f64::NAN; rows * L + LINE / 8];
+        let skip = raw.as_ptr().align_offset(LINE).min(LINE / 8);
+        Buffer { raw, skip }
+    }
+
+    fn rows(&self) -> &[Row<L>] {
+        self.raw.get(self.skip..).unwrap_or(&[]).as_chunks::<L>().0
+    }
+
+    fn rows_mut(&mut self) -> &mut [Row<L>] {
+        self.raw.get_mut(self.skip..).unwrap_or_default().as_chunks_mut::<L>().0
+    }
+}
+
 impl<const L: usize> Tile<L> {
     /// `direct` leaves bars and results where they are; nothing of a buffer's own is then needed for them.
     fn new(plan: &Plan, make: fn(&Step) -> Box<dyn Kernel<L>>, how: How, direct: bool) -> Self {
-        let block = how.block.unwrap_or(BLOCK_BYTES / size_of::<Row<L>>()).max(1);
+        let [one, several] = BLOCK_BYTES;
+        let bytes = if L == 1 { one } else { several };
+        let block = how.block.unwrap_or(bytes / size_of::<Row<L>>()).max(1);
         let mut history = vec![0; plan.buffers];
         for place in plan.places() {
             if let Some(h) = history.get_mut(place.buffer) {
@@ -234,18 +275,22 @@ impl<const L: usize> Tile<L> {
                 }
             }
         }
+        // Blocks begin at whole lines.
+        history.iter_mut().for_each(|h| *h = h.next_multiple_of(LINE / size_of::<Row<L>>()));
         let room = |(h, home): (&usize, &Home)| match home {
-            Home::Own => vec![[f64::NAN; L]; h + block],
-            _ => Vec::new(),
+            Home::Own if *h > 0 => Buffer::new(h + ROOM * block),
+            Home::Own => Buffer::new(block),
+            _ => Buffer::default(),
         };
-        let mut buffers: Vec<Vec<Row<L>>> = history.iter().zip(&homes).map(room).collect();
+        let mut buffers: Vec<Buffer<L>> = history.iter().zip(&homes).map(room).collect();
         for (x, place) in &plan.constants {
             if let Some(buffer) = buffers.get_mut(place.buffer) {
-                buffer.fill([*x; L]);
+                buffer.rows_mut().fill([*x; L]);
             }
         }
         let kernels = plan.steps.iter().map(make).collect();
-        Tile { kernels, make, buffers, homes, block, simd: how.simd, bars: 0, last: 0 }
+        let store = Store { buffers, homes, history, shift: 0 };
+        Tile { kernels, make, store, block, simd: how.simd, bars: 0, last: 0 }
     }
 
     /// A new series begins.
@@ -257,24 +302,32 @@ impl<const L: usize> Tile<L> {
 
     /// The rows of a block.
     fn rows(&self, place: Place, len: usize) -> &[Row<L>] {
-        let buffer = self.buffers.get(place.buffer).map_or(&[] as &[_], Vec::as_slice);
-        buffer.get(place.history..place.history + len).unwrap_or(&[])
+        let buffer = self.store.buffers.get(place.buffer).map_or(&[] as &[_], Buffer::rows);
+        let from = self.store.begin(place);
+        buffer.get(from..from + len).unwrap_or(&[])
     }
 
-    /// The end of the last block becomes the history of this one.
-    fn keep(&mut self, place: Place, t0: usize) {
-        if place.history > 0
-            && t0 > 0
-            && let Some(buffer) = self.buffers.get_mut(place.buffer).filter(|b| !b.is_empty())
-        {
-            buffer.copy_within(self.last..self.last + place.history, 0);
+    /// The next block begins: the end of the last one is its history.
+    fn next(&mut self, t0: usize) {
+        let moved = if t0 == 0 { 0 } else { self.store.shift + self.last };
+        if moved + self.block <= ROOM * self.block {
+            self.store.shift = moved;
+            return;
+        }
+        self.store.shift = 0;
+        for (buffer, history) in self.store.buffers.iter_mut().zip(&self.store.history) {
+            let rows = buffer.rows_mut();
+            if *history > 0 && moved + history <= rows.len() {
+                rows.copy_within(moved..moved + history, 0);
+            }
         }
     }
 
     /// New rows after the history.
-    fn fill(&mut self, place: Place, t0: usize, write: impl FnOnce(&mut [Row<L>])) {
-        self.keep(place, t0);
-        if let Some(rows) = self.buffers.get_mut(place.buffer).and_then(|b| b.get_mut(place.history..)) {
+    fn fill(&mut self, place: Place, write: impl FnOnce(&mut [Row<L>])) {
+        let from = self.store.begin(place);
+        let buffer = self.store.buffers.get_mut(place.buffer);
+        if let Some(rows) = buffer.and_then(|b| b.rows_mut().get_mut(from..)) {
             write(rows);
         }
     }
@@ -302,67 +355,128 @@ impl<const L: usize> Tile<L> {
         fields: &[&[Row<L>]],
         columns: &mut [&mut [Row<L>]],
     ) {
-        for place in &step.outputs {
-            self.keep(*place, t0);
-        }
-        // Outputs are taken out while the kernel runs: a step never reads a buffer that it writes.
-        let mut taken: [Vec<Row<L>>; MOST_PORTS] = Default::default();
-        let mut lent: [&mut [Row<L>]; MOST_PORTS] = Default::default();
-        for (i, p) in step.outputs.iter().enumerate().take(MOST_PORTS) {
-            match self.homes.get(p.buffer) {
-                Some(Home::Column(c)) => {
-                    lent[i] = columns.get_mut(*c).map(std::mem::take).unwrap_or_default()
-                }
-                _ => taken[i] = self.buffers.get_mut(p.buffer).map(std::mem::take).unwrap_or_default(),
-            }
-        }
-        let mut inputs = [Rows::<L>::NONE; MOST_PORTS];
-        for (rows, p) in inputs.iter_mut().zip(&step.inputs) {
-            *rows = match self.homes.get(p.buffer) {
-                Some(Home::Field(f)) => Rows::new(fields.get(*f).copied().unwrap_or(&[]), 0, 0),
-                Some(Home::Column(c)) => Rows::new(columns.get(*c).map_or(&[], |c| &**c), 0, 0),
-                _ => {
-                    let rows = self.buffers.get(p.buffer).map_or(&[] as &[Row<L>], Vec::as_slice);
-                    let end = (p.history + t1 - t0).min(rows.len());
-                    Rows::new(rows.get(..end).unwrap_or(rows), t0, p.history)
-                }
-            };
-        }
-        let inputs = inputs.get(..step.inputs.len()).unwrap_or(&inputs);
-        let mut outputs: [&mut [Row<L>]; MOST_PORTS] = Default::default();
-        for ((out, p), (buffer, column)) in
-            outputs.iter_mut().zip(&step.outputs).zip(taken.iter_mut().zip(&mut lent))
-        {
-            let whole = match self.homes.get(p.buffer) {
-                Some(Home::Column(_)) => column.get_mut(t0..t1),
-                _ => buffer.get_mut(p.history..p.history + (t1 - t0)),
-            };
-            *out = whole.unwrap_or_default();
-        }
-        let outputs = outputs.get_mut(..step.outputs.len()).unwrap_or_default();
         // A machine takes its first steps before it has anything to say; nothing else does.
         let early = t1 <= step.start && !matches!(step.prim, Prim::Machine { .. });
+        // Outputs are taken out while the kernel runs: a step never reads a buffer that it writes.
+        if let ([place], 0..=3) = (step.outputs.as_slice(), step.inputs.len()) {
+            // Nearly all steps: nothing is set up that is not needed, a block is short.
+            let (mut own, mut lent) = self.store.take(*place, columns);
+            let input = |i: usize| {
+                step.inputs.get(i).map_or(Rows::NONE, |p| self.store.input(*p, (t0, t1), fields, columns))
+            };
+            let inputs = [input(0), input(1), input(2)];
+            let begin = self.store.begin(*place);
+            let mut output = [target(begin, &mut own, &mut lent, (t0, t1))];
+            if early {
+                output.iter_mut().for_each(|out| out.fill([f64::NAN; L]));
+            } else if let Some(kernel) = self.kernels.get_mut(at) {
+                let inputs = inputs.get(..step.inputs.len()).unwrap_or(&inputs);
+                kernel.run(&mut Block { inputs, outputs: &mut output, t0, t1, start: step.start }, self.simd);
+            }
+            return self.store.put(*place, own, lent, columns);
+        }
+        let mut taken: [(Buffer<L>, &mut [Row<L>]); MOST_PORTS] = Default::default();
+        for (slot, place) in taken.iter_mut().zip(&step.outputs) {
+            *slot = self.store.take(*place, columns);
+        }
+        let mut inputs = [Rows::<L>::NONE; MOST_PORTS];
+        for (rows, place) in inputs.iter_mut().zip(&step.inputs) {
+            *rows = self.store.input(*place, (t0, t1), fields, columns);
+        }
+        let mut outputs: [&mut [Row<L>]; MOST_PORTS] = Default::default();
+        for ((out, place), (own, lent)) in outputs.iter_mut().zip(&step.outputs).zip(&mut taken) {
+            *out = target(self.store.begin(*place), own, lent, (t0, t1));
+        }
+        let outputs = outputs.get_mut(..step.outputs.len()).unwrap_or_default();
         if early {
             outputs.iter_mut().for_each(|out| out.fill([f64::NAN; L]));
         } else if let Some(kernel) = self.kernels.get_mut(at) {
-            let mut block = Block { inputs, outputs, t0, t1, start: step.start };
-            kernel.run(&mut block, self.simd);
+            let inputs = inputs.get(..step.inputs.len()).unwrap_or(&inputs);
+            kernel.run(&mut Block { inputs, outputs, t0, t1, start: step.start }, self.simd);
         }
-        for (i, p) in step.outputs.iter().enumerate().take(MOST_PORTS) {
-            match self.homes.get(p.buffer) {
-                Some(Home::Column(c)) => {
-                    if let Some(slot) = columns.get_mut(*c) {
-                        *slot = std::mem::take(&mut lent[i]);
-                    }
+        for (place, (own, lent)) in step.outputs.iter().zip(taken) {
+            self.store.put(*place, own, lent, columns);
+        }
+    }
+}
+
+impl<const L: usize> Store<L> {
+    /// Where the block begins in a value's buffer.
+    #[inline(always)]
+    fn begin(&self, place: Place) -> usize {
+        let history = self.history.get(place.buffer).copied().unwrap_or(0);
+        if history == 0 { 0 } else { history + self.shift }
+    }
+
+    /// Takes out what a step writes: its buffer, or the column that the buffer stands for.
+    #[inline(always)]
+    fn take<'c>(&mut self, place: Place, columns: &mut [&'c mut [Row<L>]]) -> (Buffer<L>, &'c mut [Row<L>]) {
+        match self.homes.get(place.buffer) {
+            Some(Home::Column(c)) => {
+                (Buffer::default(), columns.get_mut(*c).map(std::mem::take).unwrap_or_default())
+            }
+            _ => (self.buffers.get_mut(place.buffer).map(std::mem::take).unwrap_or_default(), &mut []),
+        }
+    }
+
+    /// Puts it back.
+    #[inline(always)]
+    fn put<'c>(
+        &mut self,
+        place: Place,
+        own: Buffer<L>,
+        lent: &'c mut [Row<L>],
+        columns: &mut [&'c mut [Row<L>]],
+    ) {
+        match self.homes.get(place.buffer) {
+            Some(Home::Column(c)) => {
+                if let Some(slot) = columns.get_mut(*c) {
+                    *slot = lent;
                 }
-                _ => {
-                    if let Some(slot) = self.buffers.get_mut(p.buffer) {
-                        *slot = std::mem::take(&mut taken[i]);
-                    }
+            }
+            _ => {
+                if let Some(slot) = self.buffers.get_mut(place.buffer) {
+                    *slot = own;
                 }
             }
         }
     }
+
+    /// What a step reads.
+    #[inline(always)]
+    fn input<'r>(
+        &'r self,
+        place: Place,
+        (t0, t1): (usize, usize),
+        fields: &'r [&[Row<L>]],
+        columns: &'r [&mut [Row<L>]],
+    ) -> Rows<'r, L> {
+        match self.homes.get(place.buffer) {
+            Some(Home::Field(f)) => Rows::new(fields.get(*f).copied().unwrap_or(&[]), place.lag, 0),
+            Some(Home::Column(c)) => Rows::new(columns.get(*c).map_or(&[], |c| &**c), place.lag, 0),
+            _ => {
+                let rows = self.buffers.get(place.buffer).map_or(&[] as &[Row<L>], Buffer::rows);
+                let begin = self.begin(place);
+                let end = (begin + t1 - t0).min(rows.len());
+                Rows::new(rows.get(..end).unwrap_or(rows), t0 + place.lag, begin)
+            }
+        }
+    }
+}
+
+/// The rows of a block in a buffer, or in the column that it stands for.
+#[inline(always)]
+fn target<'r, const L: usize>(
+    begin: usize,
+    own: &'r mut Buffer<L>,
+    lent: &'r mut [Row<L>],
+    (t0, t1): (usize, usize),
+) -> &'r mut [Row<L>] {
+    let found = match own.raw.is_empty() {
+        true => lent.get_mut(t0..t1),
+        false => own.rows_mut().get_mut(begin..begin + (t1 - t0)),
+    };
+    found.unwrap_or_default()
 }
 
 impl Tile<1> {
@@ -378,9 +492,10 @@ impl Tile<1> {
         let mut t0 = 0;
         while t0 < bars {
             let t1 = (t0 + self.block).min(bars);
+            self.next(t0);
             for ((.., place), column) in plan.wholes.iter().zip(&wholes) {
                 let from = column.get(t0..t1).unwrap_or(&[]);
-                self.fill(*place, t0, |rows| {
+                self.fill(*place, |rows| {
                     rows.as_flattened_mut().iter_mut().zip(from).for_each(|(to, x)| *to = *x);
                 });
             }
@@ -402,7 +517,7 @@ impl Tile<1> {
         fields: &[&[Row<1>]],
         columns: &mut [&mut [Row<1>]],
     ) {
-        let from: &[Row<1>] = match self.homes.get(place.buffer) {
+        let from: &[Row<1>] = match self.store.homes.get(place.buffer) {
             Some(Home::Column(c)) if *c == output => return,
             Some(Home::Column(c)) => {
                 let Some((first, second)) = columns.split_at_mut_checked(output) else { return };
@@ -438,15 +553,16 @@ impl Tile<LANES> {
         let mut t0 = 0;
         while t0 < bars {
             let t1 = (t0 + self.block).min(bars);
+            self.next(t0);
             for (field, place) in &plan.fields {
                 let column =
                     |l: usize| tile.get(l).or(tile.last()).map_or(&[] as &[f64], |(s, _)| s.field(*field));
-                self.fill(*place, t0, |rows| gather(column, (t0, t1), rows, simd));
+                self.fill(*place, |rows| gather(column, (t0, t1), rows, simd));
             }
             for ((.., place), columns) in plan.wholes.iter().zip(&wholes) {
                 let column =
                     |l: usize| columns.get(l).or(columns.last()).map_or(&[] as &[f64], Vec::as_slice);
-                self.fill(*place, t0, |rows| gather(column, (t0, t1), rows, simd));
+                self.fill(*place, |rows| gather(column, (t0, t1), rows, simd));
             }
             self.steps(plan, t0, t1, &[], &mut []);
             for (output, place) in plan.outputs.iter().enumerate() {

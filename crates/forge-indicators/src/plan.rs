@@ -5,7 +5,7 @@ use crate::{
     graph::{Field, Graph, Num, Prim, Val},
     kernel::{
         Kernel,
-        pointwise::{Choose, Lag, Map1, Map2, Preceded},
+        pointwise::{Choose, Lag, Map1, Map2, MapNumber, Preceded},
         recur::{Affine, CumExtreme, CumSum, Ema, Follow, Wilder},
         whole::WholeDef,
         window::{
@@ -25,6 +25,8 @@ pub(crate) struct Place {
     pub(crate) buffer: usize,
     /// Rows before the block that it keeps.
     pub(crate) history: usize,
+    /// Bars ago that it is read.
+    pub(crate) lag: usize,
 }
 
 /// One node to run.
@@ -36,6 +38,8 @@ pub(crate) struct Step {
     /// First valid bar of the inputs.
     pub(crate) begin: usize,
     pub(crate) outputs: Vec<Place>,
+    /// Which input is the same number at every bar, and that number.
+    pub(crate) constant: Option<(usize, f64)>,
 }
 
 /// What to run for some outputs.
@@ -57,9 +61,10 @@ pub struct Plan {
 impl Plan {
     /// A plan for these values of a graph.
     pub fn new(graph: &Graph, wanted: &[Val]) -> Plan {
-        let needed = needed(graph, wanted);
-        let history = history(graph, &needed);
-        let last = last_use(graph, &needed, wanted);
+        let roots = roots(graph, wanted);
+        let needed = needed(graph, wanted, &roots);
+        let history = history(graph, &needed, &roots);
+        let last = last_use(graph, &needed, wanted, &roots);
         let mut places: Vec<Vec<Place>> = vec![Vec::new(); graph.nodes.len()];
         let mut free: Vec<usize> = Vec::new();
         let mut plan = Plan {
@@ -73,8 +78,9 @@ impl Plan {
             nodes: graph.nodes.len(),
         };
         let place_of = |places: &[Vec<Place>], v: Val| {
+            let (v, lag) = root(&roots, v);
             let found = places.get(v.node as usize).and_then(|p| p.get(v.port as usize)).copied();
-            found.unwrap_or(Place { buffer: 0, history: 0 })
+            Place { lag, ..found.unwrap_or(Place { buffer: 0, history: 0, lag: 0 }) }
         };
         for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| needed.get(*at) == Some(&true)) {
             let kept = history.get(at).copied().unwrap_or(0);
@@ -87,7 +93,7 @@ impl Plan {
                     plan.buffers += 1;
                     plan.buffers - 1
                 });
-                own.push(Place { buffer, history: kept });
+                own.push(Place { buffer, history: kept, lag: 0 });
             }
             if let Some(entry) = places.get_mut(at) {
                 entry.clone_from(&own);
@@ -103,10 +109,11 @@ impl Plan {
                     let inputs = reads.iter().map(|(v, _)| place_of(&places, *v)).collect();
                     let begin = reads.iter().map(|(v, _)| graph.start(*v)).max().unwrap_or(0);
                     let (prim, start) = (node.prim.clone(), node.start);
-                    plan.steps.push(Step { prim, start, inputs, begin, outputs: own });
+                    let constant = constant(graph, &prim, &roots);
+                    plan.steps.push(Step { prim, start, inputs, begin, outputs: own, constant });
                 }
             }
-            release(graph, &history, &last, at, &places, &mut free);
+            release(graph, &history, &last, at, &places, &roots, &mut free);
         }
         plan.outputs = wanted.iter().map(|v| place_of(&places, *v)).collect();
         plan
@@ -167,22 +174,65 @@ impl Plan {
 }
 
 /// Nanoseconds a bar for putting a column of bars side by side with others, and for taking a result apart.
-const TOGETHER: f64 = 0.5;
-const APART: f64 = 0.7;
+const TOGETHER: f64 = 0.35;
+const APART: f64 = 0.45;
 
 /// Nanoseconds a bar that a step takes for one series, and for each of several side by side: what depends on the bar before
-/// gains, what does not is the same. Measured with `cargo xtask bench indicators`; only the order of the two sums counts.
+/// gains, what does not is nearly the same. Measured with `cargo xtask bench indicators`; only the order of the two sums
+/// counts.
 fn cost(prim: &Prim) -> (f64, f64) {
     match prim {
         Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => (0.0, 0.0),
-        Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..) => (0.3, 0.3),
+        Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..) => (0.2, 0.15),
+        Prim::Order { .. } => (30.0, 30.0),
         Prim::Machine { .. } => (6.0, 5.0),
+        Prim::Ema { .. } | Prim::Wilder { .. } | Prim::Affine { .. } | Prim::Follow { .. } => (3.0, 0.7),
         _ => (2.5, 0.7),
     }
 }
 
+/// What each node really is, and how many bars ago: a shift is no work where its readers can look back themselves. One that
+/// is wanted as it is stays a node.
+fn roots(graph: &Graph, wanted: &[Val]) -> Vec<Option<(Val, usize)>> {
+    let mut roots: Vec<Option<(Val, usize)>> = vec![None; graph.nodes.len()];
+    for (at, node) in graph.nodes.iter().enumerate() {
+        if let Prim::Shift(a, n) = node.prim
+            && !wanted.iter().any(|v| v.node as usize == at)
+        {
+            let (of, before) = root(&roots, a);
+            if let Some(entry) = roots.get_mut(at) {
+                *entry = Some((of, before + n));
+            }
+        }
+    }
+    roots
+}
+
+fn root(roots: &[Option<(Val, usize)>], v: Val) -> (Val, usize) {
+    roots.get(v.node as usize).copied().flatten().unwrap_or((v, 0))
+}
+
+/// What a node reads and how far back, shifts seen through.
+fn reads(prim: &Prim, roots: &[Option<(Val, usize)>]) -> Vec<(Val, usize)> {
+    let through = |(v, back): (Val, usize)| {
+        let (of, lag) = root(roots, v);
+        (of, back + lag)
+    };
+    prim.reads().into_iter().map(through).collect()
+}
+
+/// The input of a function of two values that is a number.
+fn constant(graph: &Graph, prim: &Prim, roots: &[Option<(Val, usize)>]) -> Option<(usize, f64)> {
+    let Prim::Bin(_, a, b) = prim else { return None };
+    let number = |v: Val| match graph.nodes.get(root(roots, v).0.node as usize).map(|n| &n.prim) {
+        Some(Prim::Const(x)) => Some(x.get()),
+        _ => None,
+    };
+    number(*b).map(|x| (1, x)).or_else(|| number(*a).map(|x| (0, x)))
+}
+
 /// Which nodes do the wanted values rest on?
-fn needed(graph: &Graph, wanted: &[Val]) -> Vec<bool> {
+fn needed(graph: &Graph, wanted: &[Val], roots: &[Option<(Val, usize)>]) -> Vec<bool> {
     let mut needed = vec![false; graph.nodes.len()];
     for v in wanted {
         if let Some(entry) = needed.get_mut(v.node as usize) {
@@ -193,7 +243,7 @@ fn needed(graph: &Graph, wanted: &[Val]) -> Vec<bool> {
         if needed.get(at) == Some(&true)
             && let Some(node) = graph.nodes.get(at)
         {
-            for (v, _) in node.prim.reads() {
+            for (v, _) in reads(&node.prim, roots) {
                 if let Some(entry) = needed.get_mut(v.node as usize) {
                     *entry = true;
                 }
@@ -204,10 +254,10 @@ fn needed(graph: &Graph, wanted: &[Val]) -> Vec<bool> {
 }
 
 /// How many bars back each node is read.
-fn history(graph: &Graph, needed: &[bool]) -> Vec<usize> {
+fn history(graph: &Graph, needed: &[bool], roots: &[Option<(Val, usize)>]) -> Vec<usize> {
     let mut history = vec![0; graph.nodes.len()];
     for (node, _) in graph.nodes.iter().zip(needed).filter(|(_, n)| **n) {
-        for (v, back) in node.prim.reads() {
+        for (v, back) in reads(&node.prim, roots) {
             if let Some(entry) = history.get_mut(v.node as usize) {
                 *entry = back.max(*entry);
             }
@@ -217,10 +267,10 @@ fn history(graph: &Graph, needed: &[bool]) -> Vec<usize> {
 }
 
 /// The last node that reads each; wanted ones are read by the world at the end.
-fn last_use(graph: &Graph, needed: &[bool], wanted: &[Val]) -> Vec<usize> {
+fn last_use(graph: &Graph, needed: &[bool], wanted: &[Val], roots: &[Option<(Val, usize)>]) -> Vec<usize> {
     let mut last: Vec<usize> = (0..graph.nodes.len()).collect();
     for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| needed.get(*at) == Some(&true)) {
-        for (v, _) in node.prim.reads() {
+        for (v, _) in reads(&node.prim, roots) {
             if let Some(entry) = last.get_mut(v.node as usize) {
                 *entry = at;
             }
@@ -241,10 +291,11 @@ fn release(
     last: &[usize],
     at: usize,
     places: &[Vec<Place>],
+    roots: &[Option<(Val, usize)>],
     free: &mut Vec<usize>,
 ) {
     let Some(node) = graph.nodes.get(at) else { return };
-    let mut done: Vec<u32> = node.prim.reads().iter().map(|(v, _)| v.node).collect();
+    let mut done: Vec<u32> = reads(&node.prim, roots).iter().map(|(v, _)| v.node).collect();
     done.sort_unstable();
     done.dedup();
     for input in done {
@@ -263,7 +314,10 @@ macro_rules! kernels {
             const L: usize = $lanes;
             match &step.prim {
                 Prim::Un(f, _) => Box::new(Map1(*f)),
-                Prim::Bin(f, ..) => Box::new(Map2(*f)),
+                Prim::Bin(f, ..) => match step.constant {
+                    Some((at, k)) => Box::new(MapNumber { f: *f, k, first: at == 0 }),
+                    None => Box::new(Map2(*f)),
+                },
                 Prim::Select(..) | Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => Box::new(Choose),
                 Prim::Shift(_, n) => Box::new(Lag(*n)),
                 // The later of the two beginnings is the first input's.

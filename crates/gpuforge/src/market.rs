@@ -21,7 +21,7 @@ use forge_frame::{
 use forge_indicators::{
     exec::{self, Columns, How, Series, Stream},
     graph::Field,
-    select::Selection,
+    select::{self, Selection, Wanted},
 };
 
 /// Bytes of bars that are held at once where nobody set a limit.
@@ -30,8 +30,8 @@ const BARS: u64 = 768 << 20;
 const RESULTS: u64 = 256 << 20;
 /// The least that is worth a call.
 const LEAST_RESULTS: u64 = 1 << 20;
-/// Bars of one part of a long series.
-const PART: usize = 16 << 10;
+/// Bars of one part of a long series, at most and at least.
+const PART: [usize; 2] = [16 << 10, 1 << 10];
 
 /// What is to be done.
 pub struct Job<'a> {
@@ -40,7 +40,7 @@ pub struct Job<'a> {
     /// How they are read; what is needed and the memory are filled in here.
     pub read: ReadOptions<'a>,
     /// Which columns.
-    pub selection: &'a Selection,
+    pub request: &'a Request,
     /// Where they go.
     pub output: PathBuf,
     /// How they are written.
@@ -53,8 +53,55 @@ pub struct Job<'a> {
     pub memory: Option<u64>,
     /// Look for columns that say nothing?
     pub check: bool,
-    /// Told after every symbol or part: rows that are written, and the columns' names once they are known.
+    /// Told after every symbol or part: how many rows are written.
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
+}
+
+/// Which columns, planned together; and, where some of them rest on the whole of a series, those apart from the others, so
+/// that only they need room for all of it.
+#[derive(Debug)]
+pub struct Request {
+    /// Everything.
+    pub selection: Selection,
+    apart: Option<Apart>,
+}
+
+#[derive(Debug)]
+struct Apart {
+    /// Columns that can be computed in parts.
+    steady: Selection,
+    /// Those that cannot.
+    whole: Selection,
+    /// Where each column of the selection is: among the latter?, and at which place.
+    order: Vec<(bool, usize)>,
+}
+
+impl Request {
+    /// Plans what is wanted.
+    pub fn of(wanted: &[Wanted]) -> Request {
+        let selection = select::plan(wanted);
+        let apart = (!selection.plan.in_parts()).then(|| Apart::of(wanted, &selection.columns));
+        Request { selection, apart }
+    }
+
+    /// What is computed in parts where not everything fits.
+    fn steady(&self) -> &Selection {
+        self.apart.as_ref().map_or(&self.selection, |apart| &apart.steady)
+    }
+}
+
+impl Apart {
+    fn of(wanted: &[Wanted], columns: &[String]) -> Apart {
+        let in_parts = |one: &Wanted| select::plan(std::slice::from_ref(one)).plan.in_parts();
+        let (steady, whole): (Vec<Wanted>, Vec<Wanted>) = wanted.iter().cloned().partition(in_parts);
+        let (steady, whole) = (select::plan(&steady), select::plan(&whole));
+        let place = |name: &String| {
+            let at = |selection: &Selection| selection.columns.iter().position(|c| c == name);
+            at(&steady).map(|i| (false, i)).or_else(|| at(&whole).map(|i| (true, i)))
+        };
+        let order = columns.iter().filter_map(place).collect();
+        Apart { steady, whole, order }
+    }
 }
 
 /// What was done.
@@ -122,9 +169,10 @@ pub struct Finding {
     pub example: String,
 }
 
-/// Columns of bars that a selection reads.
+/// Columns of bars that a selection reads. A column of nothing but numbers has as many rows as there are closes.
 pub fn needed(selection: &Selection) -> Vec<Role> {
-    selection.plan.fields().map(role).collect()
+    let read: Vec<Role> = selection.plan.fields().map(role).collect();
+    if read.is_empty() { vec![Role::Close] } else { read }
 }
 
 fn role(field: Field) -> Role {
@@ -147,21 +195,22 @@ pub fn run(job: Job<'_>) -> Result<Report, FrameError> {
         Some(limit) => (limit / 3, (limit / 3).max(LEAST_RESULTS)),
         None => (BARS, RESULTS),
     };
-    let mut wanted = needed(job.selection);
+    let selection = &job.request.selection;
+    let mut wanted = needed(selection);
     if job.with_bars {
-        wanted.extend(ALL_BARS.into_iter().filter(|r| !needed(job.selection).contains(r)));
+        wanted.extend(ALL_BARS.into_iter().filter(|r| !needed(selection).contains(r)));
     }
     let read = ReadOptions { needed: wanted, memory: Some(bars), ..job.read };
     let mut reader = Reader::open(&job.input, read)?;
     let layout = reader.layout().clone();
     let names: Vec<String> = match job.with_bars {
-        true => ALL_BARS.iter().map(|r| r.name().to_owned()).chain(job.selection.columns.clone()).collect(),
-        false => job.selection.columns.clone(),
+        true => ALL_BARS.iter().map(|r| r.name().to_owned()).chain(selection.columns.clone()).collect(),
+        false => selection.columns.clone(),
     };
     let writer = Writer::create(&job.output, &layout, &names, &job.write)?;
     let mut work = Work {
         layout,
-        selection: job.selection,
+        request: job.request,
         with_bars: job.with_bars,
         how: job.how,
         most: usize::try_from(results).unwrap_or(usize::MAX),
@@ -197,7 +246,7 @@ fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
 /// The state of a run.
 struct Work<'a> {
     layout: Layout,
-    selection: &'a Selection,
+    request: &'a Request,
     with_bars: bool,
     how: How,
     /// Bytes of results at once.
@@ -212,14 +261,14 @@ struct Work<'a> {
 
 impl<'a> Work<'a> {
     fn bytes(&self, bars: usize) -> usize {
-        bars.saturating_mul(8).saturating_mul(self.selection.columns.len().max(1))
+        bars.saturating_mul(8).saturating_mul(self.request.selection.columns.len().max(1))
     }
 
     /// Whole symbols: as many at once as their results fit.
     fn whole(&mut self, all: &[Bars]) -> Result<(), FrameError> {
         let mut rest = all;
         while let Some(first) = rest.first() {
-            if self.bytes(first.len()) > self.most && self.selection.plan.in_parts() {
+            if self.bytes(first.len()) > self.most {
                 self.long(first)?;
                 rest = rest.get(1..).unwrap_or(&[]);
                 continue;
@@ -244,7 +293,7 @@ impl<'a> Work<'a> {
     fn group(&mut self, group: &[Bars]) -> Result<(), FrameError> {
         let times: Vec<Vec<f64>> = group.iter().map(|b| self.layout.seconds(&b.time)).collect();
         let series: Vec<Series<'_>> = group.iter().zip(&times).map(|(b, t)| series(b, t)).collect();
-        let (columns, took) = timed(|| exec::run(&self.selection.plan, &series, self.how));
+        let (columns, took) = timed(|| exec::run(&self.request.selection.plan, &series, self.how));
         self.seconds.compute += took.as_secs_f64();
         for (bars, columns) in group.iter().zip(&columns) {
             let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
@@ -253,49 +302,73 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// A symbol whose results do not fit at once: in parts.
+    /// A symbol whose results do not fit at once: in parts, after the columns that need all of it.
     fn long(&mut self, bars: &Bars) -> Result<(), FrameError> {
-        let n = bars.len();
-        for from in (0..n).step_by(PART) {
-            self.part(&cut(bars, from..(from + PART).min(n)), from == 0)?;
-        }
-        Ok(())
+        let ahead = match &self.request.apart {
+            None => Vec::new(),
+            Some(apart) => {
+                let times = self.layout.seconds(&bars.time);
+                let (ahead, took) =
+                    timed(|| exec::run(&apart.whole.plan, &[series(bars, &times)], self.how).pop());
+                self.seconds.compute += took.as_secs_f64();
+                ahead.unwrap_or_default()
+            }
+        };
+        self.pieces(bars, true, &ahead)
     }
 
     /// Some bars of a symbol, after those before.
     fn part(&mut self, bars: &Bars, first: bool) -> Result<(), FrameError> {
-        if !self.selection.plan.in_parts() {
-            return Err(FrameError::Memory {
-                what: format!("a column that looks at the whole of {}", symbol(bars)),
-                needed: self.bytes(bars.len()) as u64,
-                limit: self.most as u64,
-                hint: "raise --memory-limit, or select no column that looks ahead (`indicators show` says which)"
-                    .to_owned(),
-            });
+        if let Some(Apart { whole, .. }) = &self.request.apart {
+            return Err(FrameError::Usage(format!(
+                "the bars of {} do not fit the memory limit, and {} looks at all of them at once\n  \
+                 hint: raise --memory-limit, or select no column that looks ahead",
+                symbol(bars),
+                whole.columns.first().map_or("", String::as_str),
+            )));
         }
-        let n = bars.len();
-        for from in (0..n).step_by(PART) {
-            let piece = cut(bars, from..(from + PART).min(n));
+        self.pieces(bars, first, &[])
+    }
+
+    /// Bars as many at a time as their results fit.
+    fn pieces(&mut self, bars: &Bars, first: bool, ahead: &[Vec<f64>]) -> Result<(), FrameError> {
+        let [most, least] = PART;
+        let (n, step) = (bars.len(), (self.most / self.bytes(1)).clamp(least, most));
+        for from in (0..n).step_by(step) {
             if first && from == 0 {
                 self.stream = None;
             }
-            let plan = &self.selection.plan;
-            let stream = self.stream.get_or_insert_with(|| Stream::new(plan, self.how));
-            let offset = stream.bars();
-            let times = self.layout.seconds(&piece.time);
-            let mut room = vec![vec![0.0; piece.len()]; self.selection.columns.len()];
-            let mut columns: Columns<'_> = room.iter_mut().map(Vec::as_mut_slice).collect();
-            let ((), took) = timed(|| stream.push(&series(&piece, &times), &mut columns));
-            self.seconds.compute += took.as_secs_f64();
-            let columns: Vec<&[f64]> = room.iter().map(Vec::as_slice).collect();
-            self.put(&piece, offset, &columns)?;
+            self.piece(&cut(bars, from..(from + step).min(n)), ahead)?;
         }
         Ok(())
     }
 
+    fn piece(&mut self, bars: &Bars, ahead: &[Vec<f64>]) -> Result<(), FrameError> {
+        let (request, n) = (self.request, bars.len());
+        let steady = request.steady();
+        let stream = self.stream.get_or_insert_with(|| Stream::new(&steady.plan, self.how));
+        let offset = stream.bars();
+        let times = self.layout.seconds(&bars.time);
+        let mut room = vec![vec![0.0; n]; steady.columns.len()];
+        let mut columns: Columns<'_> = room.iter_mut().map(Vec::as_mut_slice).collect();
+        let ((), took) = timed(|| stream.push(&series(bars, &times), &mut columns));
+        self.seconds.compute += took.as_secs_f64();
+        let columns: Vec<&[f64]> = match &request.apart {
+            None => room.iter().map(Vec::as_slice).collect(),
+            Some(apart) => {
+                let column = |(whole, at): &(bool, usize)| match whole {
+                    true => ahead.get(*at).and_then(|c| c.get(offset..offset + n)),
+                    false => room.get(*at).map(Vec::as_slice),
+                };
+                apart.order.iter().filter_map(column).collect()
+            }
+        };
+        self.put(bars, offset, &columns)
+    }
+
     /// Writes rows of a symbol that has had `offset` bars before.
     fn put(&mut self, bars: &Bars, offset: usize, columns: &[&[f64]]) -> Result<(), FrameError> {
-        let starts = self.selection.plan.starts().iter();
+        let starts = self.request.selection.plan.starts().iter();
         let computed = columns
             .iter()
             .zip(starts)
@@ -323,7 +396,7 @@ impl<'a> Work<'a> {
         Ok(Report {
             rows,
             symbols: read.symbols,
-            columns: self.selection.columns.len(),
+            columns: self.request.selection.columns.len(),
             bytes,
             skipped: read.skipped,
             reasons: read.reasons,

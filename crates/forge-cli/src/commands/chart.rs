@@ -1,17 +1,20 @@
 //! `gpuforge chart INPUT -o FILE --select …`: bars with indicators as a picture or a page.
 
-use std::path::Path;
+use std::{
+    io::{Cursor, Read as _},
+    path::Path,
+};
 
 use anyhow::{Context as _, Result};
 use gpuforge::{
     frame::{
-        Bars, Key, Layout,
+        Bars, FrameError, Key, Layout,
         chart::{Chart, Line, Mark, Panel, Placement, Theme},
         names::Role,
-        read::{ReadOptions, read},
+        read::{ReadOptions, ReadReport, read},
     },
     indicators::{
-        catalogue::{self, Group},
+        catalogue::{self, Group, Indicator},
         exec::{self, How},
         select::Selection,
     },
@@ -20,8 +23,8 @@ use gpuforge::{
 use serde_json::json;
 
 use crate::{
-    args::{self, ThemeName},
-    bars::{explained, input, read_options, selection},
+    args::{self, BarFiles, ThemeName},
+    bars::{Mended, explained, input, plain, read_options, request},
     context::Context,
     error::Hinted,
     format::size,
@@ -30,20 +33,10 @@ use crate::{
 
 pub(crate) fn run(args: &args::Chart, context: &Context) -> Result<()> {
     let kind = Kind::of(&args.output)?;
-    let files = input(&args.bars)?;
-    let selected = selection(&args.what)?;
-    let prices = [Role::Open, Role::High, Role::Low, Role::Close];
-    let mut wanted: Vec<Role> = selected.as_ref().map(needed).unwrap_or_default();
-    wanted.extend(prices.into_iter().filter(|r| !wanted.contains(r)).collect::<Vec<_>>());
-    let options = |needed: Vec<Role>| -> Result<ReadOptions<'_>> {
-        Ok(ReadOptions { needed, ..read_options(&args.bars)? })
-    };
-    // Volumes are drawn if they are there; nothing is missing without them.
-    let with_volume: Vec<Role> = wanted.iter().copied().chain([Role::Volume]).collect();
-    let (layout, mut all, _) = match read(&files, options(with_volume)?) {
-        Ok(found) => found,
-        Err(_) => read(&files, options(wanted)?).map_err(explained)?,
-    };
+    let selected = request(&args.what)?.map(|r| r.selection);
+    let (layout, mut all, ReadReport { skipped, reasons, duplicates, sorted_here, .. }) =
+        load(&args.bars, selected.as_ref())?;
+    Mended { skipped, reasons: &reasons, duplicates, sorted_here }.tell(&context.out);
     let bars = choose(&mut all, args.symbol.as_deref())?;
     let drawn = draw(args, &layout, bars, selected.as_ref(), kind)?;
     let bytes = drawn.len() as u64;
@@ -53,6 +46,38 @@ pub(crate) fn run(args: &args::Chart, context: &Context) -> Result<()> {
         return context.out.json(&json!({ "output": args.output, "bytes": bytes, "columns": columns }));
     }
     context.out.text(&format!("{} {DIM}({}){DIM:#}\n", args.output.display(), size(bytes)))
+}
+
+/// Columns that are drawn, the most first: nothing is missing without volumes, and a line needs closes only.
+const DRAWN: [&[Role]; 3] = [
+    &[Role::Open, Role::High, Role::Low, Role::Close, Role::Volume],
+    &[Role::Open, Role::High, Role::Low, Role::Close],
+    &[Role::Close],
+];
+
+/// The bars, with as many of the columns that can be drawn as there are.
+fn load(files: &BarFiles, selected: Option<&Selection>) -> Result<(Layout, Vec<Bars>, ReadReport)> {
+    let sources = input(files)?;
+    // Whoever looks twice must keep what a pipe gave.
+    let mut piped = Vec::new();
+    if files.inputs.iter().any(|path| path == Path::new("-")) {
+        std::io::stdin().read_to_end(&mut piped).context("cannot read the standard input")?;
+    }
+    let selected = selected.map(needed).unwrap_or_default();
+    let [most @ .., least] = DRAWN;
+    let read_with = |drawn: &[Role]| -> Result<Result<_, FrameError>> {
+        let drawn = drawn.iter().filter(|role| !selected.contains(role));
+        let needed = selected.iter().chain(drawn).copied().collect();
+        let stdin: Box<dyn std::io::Read + Send> = Box::new(Cursor::new(piped.clone()));
+        Ok(read(&sources, ReadOptions { needed, stdin: Some(stdin), ..read_options(files)? }))
+    };
+    for drawn in most {
+        match read_with(drawn)? {
+            Err(FrameError::Column { .. }) => {}
+            other => return other.map_err(explained),
+        }
+    }
+    read_with(least)?.map_err(explained)
 }
 
 /// What is written.
@@ -86,10 +111,16 @@ fn choose(all: &mut Vec<Bars>, symbol: Option<&str>) -> Result<Bars> {
     match at {
         Some(at) => Ok(all.swap_remove(at)),
         None => {
-            let known: Vec<String> = all.iter().take(8).map(name).collect();
-            let hint = format!("there is {}{}", known.join(", "), if all.len() > 8 { "…" } else { "" });
+            let known: Vec<String> = all.iter().filter(|b| b.symbol.is_some()).map(name).collect();
+            let hint = match known.get(..8).unwrap_or(&known) {
+                [] => "the input has no symbols: leave --symbol out".to_owned(),
+                some => {
+                    let more = if known.len() > some.len() { "…" } else { "" };
+                    plain(&format!("there is {}{more}", some.join(", ")))
+                }
+            };
             match symbol {
-                Some(wanted) => Err(Hinted::new(format!("no symbol `{wanted}`"), hint).into()),
+                Some(wanted) => Err(Hinted::new(plain(&format!("no symbol `{wanted}`")), hint).into()),
                 None => Err(Hinted::new("there are no bars to draw", "the input is empty").into()),
             }
         }
@@ -148,10 +179,16 @@ pub(crate) fn tail(bars: &Bars, skip: usize) -> Bars {
     }
 }
 
-/// Columns over the prices, or one panel an indicator: what begins with the same name belongs together.
+/// The indicator that a column comes from: the longest name that it begins with.
+fn row_of(column: &str) -> Option<&'static Indicator> {
+    let ends = column.match_indices('_').map(|(at, _)| at).chain([column.len()]);
+    ends.filter_map(|end| catalogue::find(column.get(..end)?)).last()
+}
+
+/// Columns over the prices, or one panel an indicator: what comes from the same belongs together.
 pub(crate) fn place<'a>(chart: &mut Chart<'a>, bars: &Bars, values: &[(&'a str, &'a [f64])]) {
     for (name, column) in values {
-        let row = name.split('_').next().and_then(catalogue::find);
+        let row = row_of(name);
         let over = match row.map(|r| r.group) {
             Some(Group::Overlap | Group::Bands | Group::Price) => {
                 Placement::guess(column, bars) == Placement::Overlay
@@ -196,16 +233,36 @@ fn scale(name: &str) -> (Vec<f64>, Option<(f64, f64)>, Option<(f64, f64)>) {
 pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
     use std::io::Write as _;
     let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder)
-        .with_context(|| format!("cannot write into {}; folders are not created", folder.display()))?;
-    file.write_all(bytes)
-        .and_then(|()| file.flush())
-        .with_context(|| format!("cannot write {}", path.display()))?;
+    if !folder.is_dir() {
+        let what = format!("cannot write {}: there is no folder {}", path.display(), folder.display());
+        return Err(Hinted::new(what, "make it first, or give -o another name").into());
+    }
+    let mut builder = tempfile::Builder::new();
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        let _ = file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644));
+        // What a new file may be read by is up to the user's mask, not to the secrecy of temporary files.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    file.persist(path).with_context(|| format!("cannot write {}", path.display()))?;
+    let failed = || format!("cannot write {}", path.display());
+    let mut file = builder.tempfile_in(folder).with_context(failed)?;
+    file.write_all(bytes).and_then(|()| file.flush()).with_context(failed)?;
+    file.persist(path).map_err(|e| e.error).with_context(failed)?;
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_column_belongs_to_the_longest_name() {
+        let of = |column| row_of(column).map(|row| row.name);
+        assert_eq!(of("rsi_14"), Some("rsi"));
+        assert_eq!(of("macd_12_26_9_signal"), Some("macd"));
+        assert_eq!(of("support_resistance_50"), Some("support_resistance"));
+        assert_eq!(of("avwap_bands_1_upper_1"), Some("avwap_bands"));
+        assert_eq!(of("obv"), Some("obv"));
+        assert_eq!(of("mine"), None);
+    }
 }

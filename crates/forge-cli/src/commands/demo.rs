@@ -20,7 +20,7 @@ use gpuforge::{
         exec::{self, How},
         select::{self, Selector},
     },
-    market::{self, Job, Report, series},
+    market::{self, Job, Report, Request, series},
 };
 use serde_json::json;
 
@@ -102,11 +102,11 @@ fn make(folder: &Path, context: &Context) -> Result<Made> {
     let sampled = began.elapsed().as_secs_f64();
     shown.say(|| format!("computing {SET}"));
     let wanted = Selector::new().select(SET).map_err(|e| wrong(&e))?;
-    let selection = select::plan(&wanted);
+    let request = Request::of(&wanted);
     let job = Job {
         input: Input::new([&bars]),
         read: ReadOptions::default(),
-        selection: &selection,
+        request: &request,
         output: features.clone(),
         write: Options::of(&features).map_err(explained)?,
         with_bars: false,

@@ -13,18 +13,18 @@ use std::{
 use anyhow::Result;
 use gpuforge::{
     frame::{read::Progress as Reading, write::Options},
-    indicators::{exec::How, select::Selection},
-    market::{self, Finding, Job, Problem, Report},
+    indicators::exec::How,
+    market::{self, Finding, Job, Problem, Report, Request},
 };
 use serde_json::json;
 
 use crate::{
-    args::{Indicators, Precision, Where},
-    bars::{explained, input, read_options, selection},
+    args::{BarFiles, Indicators, Precision, Where},
+    bars::{Mended, explained, input, many, plain, read_options, request},
     context::Context,
     error::Hinted,
     format::{count, size, width, wrap},
-    output::{CARE, DIM, HEAD},
+    output::{CARE, DIM},
     progress::{Progress, bar},
 };
 
@@ -48,28 +48,43 @@ pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
         let hint = "leave --device out, or say --device cpu";
         return Err(Hinted::usage("indicators are computed on the processor only", hint).into());
     }
-    let Some(selected) = selection(&args.what)? else {
+    let Some(request) = request(&args.what)? else {
         let hint =
             "--select 'rsi(14), macd(12,26,9)', --select set:classic111; `gpuforge indicators list` has all";
         return Err(Hinted::usage("nothing is selected", hint).into());
     };
-    let report = compute(args, context, &selected, files, output)?;
+    keep_input(&args.bars, output)?;
+    let report = compute(args, context, &request, files, output)?;
     if context.out.json {
         return context.out.json(&json!({
-            "output": output, "report": report, "column_names": selected.columns,
+            "output": output, "report": report, "column_names": request.selection.columns,
         }));
     }
-    tell(&report, args, context);
+    tell(&report, context);
     if to_stdout {
         return Ok(());
     }
-    context.out.text(&summary(&report, output, context.out.verbose))
+    let names = context.out.verbose.then_some(request.selection.columns.as_slice());
+    context.out.text(&summary(&report, output, names))
+}
+
+/// Bars that are replaced by their indicators are gone.
+fn keep_input(files: &BarFiles, output: &Path) -> Result<()> {
+    let Ok(target) = output.canonicalize() else { return Ok(()) };
+    let same = |input: &&std::path::PathBuf| input.canonicalize().is_ok_and(|i| i == target && i.is_file());
+    match files.inputs.iter().find(same) {
+        None => Ok(()),
+        Some(input) => {
+            let what = format!("{} is the input and the output: its bars would be lost", input.display());
+            Err(Hinted::usage(what, "give -o another name").into())
+        }
+    }
 }
 
 fn compute(
     args: &Indicators,
     context: &Context,
-    selected: &Selection,
+    request: &Request,
     files: gpuforge::frame::read::Input,
     output: &Path,
 ) -> Result<Report> {
@@ -88,7 +103,7 @@ fn compute(
     let job = Job {
         input: files,
         read,
-        selection: selected,
+        request,
         output: output.to_owned(),
         write,
         with_bars: args.with_bars,
@@ -148,34 +163,20 @@ fn line(what: &str, rows: u64, share: Option<f64>, seconds: f64) -> String {
 }
 
 /// What a person should know beside the result.
-fn tell(report: &Report, args: &Indicators, context: &Context) {
-    if report.skipped > 0 {
-        let reasons = report.reasons.iter().take(3).cloned().collect::<Vec<_>>().join("; ");
-        context.out.warn(
-            "input",
-            &format!("{} rows could not be read and were left out: {reasons}", report.skipped),
-            None,
-        );
+fn tell(report: &Report, context: &Context) {
+    let Report { skipped, reasons, duplicates, sorted_here, .. } = report;
+    let (skipped, duplicates, sorted_here) = (*skipped, *duplicates, *sorted_here);
+    Mended { skipped, reasons, duplicates, sorted_here }.tell(&context.out);
+    if report.rows == 0 {
+        context.out.warn("input", "there are no bars, and so there are no rows in the output", None);
     }
-    if report.duplicates > 0 {
-        context.out.warn(
-            "input",
-            &format!("{} rows whose time came twice were left out", report.duplicates),
-            None,
-        );
+    let findings = report.findings.as_deref().unwrap_or(&[]);
+    for finding in findings.iter().take(LISTED) {
+        context.out.warn("check", &describe(finding, report.symbols), None);
     }
-    if let Some(findings) = &report.findings {
-        for finding in findings.iter().take(LISTED) {
-            context.out.warn("check", &describe(finding, report.symbols), None);
-        }
-        if findings.len() > LISTED {
-            let more = findings.len() - LISTED;
-            let hint = "--json has all of them";
-            context.out.warn("check", &format!("{more} more columns"), Some(hint));
-        }
-        if findings.is_empty() && args.check && !context.out.talks() {
-            return;
-        }
+    if findings.len() > LISTED {
+        let more = format!("{} more such columns", findings.len() - LISTED);
+        context.out.warn("check", &more, Some("--json has all of them"));
     }
 }
 
@@ -186,52 +187,45 @@ fn describe(finding: &Finding, symbols: usize) -> String {
         Problem::Infinite => "has infinite values",
     };
     let Finding { column, symbols: n, example, .. } = finding;
-    format!("{column} {what} in {n} of {symbols} symbols, {example} among them")
+    match symbols {
+        1 => format!("{column} {what}"),
+        _ => format!("{column} {what} in {n} of {symbols} symbols, {} among them", plain(example)),
+    }
 }
 
-fn summary(report: &Report, output: &Path, verbose: bool) -> String {
+/// What was written and where the time went; with names, also which columns.
+fn summary(report: &Report, output: &Path, names: Option<&[String]>) -> String {
     let Report { rows, symbols, columns, bytes, seconds, .. } = report;
-    let speed = *rows as f64 * *columns as f64 / seconds.compute.max(1e-9);
-    let mut out = wrap(
-        &format!(
-            "{rows} rows of {symbols} symbols, {columns} columns, {} in {:.2} s: {}",
-            size(*bytes),
-            seconds.total,
-            output.display()
-        ),
-        0,
-        width(),
-    );
-    let _ = writeln!(
-        out,
-        "{DIM}reading {:.2} s, computing {:.2} s ({} values/s), writing {:.2} s{DIM:#}",
-        seconds.read,
-        seconds.compute,
-        count(speed),
-        seconds.write
-    );
-    if report.sorted_here > 0 {
-        let _ = writeln!(
-            out,
-            "{DIM}{} symbols were not in time order and were sorted{DIM:#}",
-            report.sorted_here
-        );
-    }
+    let width = width();
+    let (all, of, each) =
+        (many(*rows, "row"), many(*symbols as u64, "symbol"), many(*columns as u64, "column"));
+    let (size, total) = (size(*bytes), seconds.total);
+    let mut out =
+        wrap(&format!("{all} of {of}, {each}, {size} in {total:.2} s: {}", output.display()), 0, width);
+    let mut note = |text: &str| {
+        let _ = write!(out, "{DIM}{}{DIM:#}", wrap(text, 0, width));
+    };
+    let speed = count(*rows as f64 * *columns as f64 / seconds.compute.max(1e-9));
+    note(&format!(
+        "reading {:.2} s, computing {:.2} s ({speed} values/s), writing {:.2} s",
+        seconds.read, seconds.compute, seconds.write
+    ));
     if report.spilled {
-        let _ =
-            writeln!(out, "{DIM}the bars did not fit the memory limit and waited in a temporary file{DIM:#}");
+        note("the bars did not fit the memory limit and waited in a temporary file");
     }
     match &report.findings {
+        Some(_) if *rows == 0 => {}
         Some(found) if found.is_empty() => {
-            let _ = writeln!(out, "check: no column is constant, all NaN or infinite");
+            out.push_str("check: no column is constant, all NaN or infinite\n");
         }
         Some(found) => {
-            let _ = writeln!(out, "{CARE}check: {} columns say nothing or too much{CARE:#}", found.len());
+            let found = many(found.len() as u64, "column");
+            let _ = writeln!(out, "{CARE}check: {found} constant, all NaN or infinite{CARE:#}");
         }
         None => {}
     }
-    if verbose {
-        let _ = writeln!(out, "{HEAD}{} columns{HEAD:#}", columns);
+    if let Some(names) = names {
+        out.push_str(&wrap(&format!("columns: {}", names.join(", ")), 0, width));
     }
     out
 }

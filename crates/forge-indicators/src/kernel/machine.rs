@@ -7,7 +7,7 @@
     reason = "a lane is always below the number of lanes"
 )]
 
-use super::{Block, Body, Kernel};
+use super::{Block, Body, Kernel, Row};
 
 /// One series' state. `step` gets the inputs of a bar and gives the outputs of the same bar; it is called from the first bar
 /// on at which all inputs are valid, and what it gives before its own lookback is not seen.
@@ -83,24 +83,31 @@ impl<M: Machine<I, O>, const I: usize, const O: usize, const L: usize> Lanes<M, 
 impl<M: Machine<I, O>, const I: usize, const O: usize, const L: usize> Body<L> for Lanes<M, I, O, L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
-        block.head();
-        let (t0, t1, start) = (block.t0, block.t1, block.start);
-        for t in self.begin.clamp(t0, t1)..t1 {
-            let mut x = [[0.0; I]; L];
-            for (i, input) in block.inputs.iter().enumerate().take(I) {
-                let row = input.at(t);
-                for l in 0..L {
-                    x[l][i] = row[l];
-                }
-            }
+        let shown = block.head();
+        let (t0, t1) = (block.t0, block.t1);
+        let from = self.begin.clamp(t0, t1);
+        let inputs: [&[Row<L>]; I] =
+            std::array::from_fn(|i| block.inputs.get(i).map_or(&[] as &[_], |rows| rows.range(from, t1)));
+        if inputs.iter().any(|rows| rows.len() != t1 - from) {
+            return;
+        }
+        let shown = shown.max(from);
+        for k in 0..shown - from {
             for l in 0..L {
-                let y = self.lanes[l].step(x[l]);
-                if t >= start {
-                    for (out, y) in block.outputs.iter_mut().zip(y) {
-                        if let Some(row) = out.get_mut(t - t0) {
-                            row[l] = y;
-                        }
-                    }
+                self.lanes[l].step(std::array::from_fn(|i| inputs[i][k][l]));
+            }
+        }
+        let mut all = block.outputs.iter_mut();
+        let outputs: [&mut [Row<L>]; O] =
+            std::array::from_fn(|_| all.next().and_then(|o| o.get_mut(shown - t0..)).unwrap_or_default());
+        if outputs.iter().any(|rows| rows.len() != t1 - shown) {
+            return;
+        }
+        for k in 0..t1 - shown {
+            for l in 0..L {
+                let y = self.lanes[l].step(std::array::from_fn(|i| inputs[i][shown - from + k][l]));
+                for o in 0..O {
+                    outputs[o][k][l] = y[o];
                 }
             }
         }

@@ -14,6 +14,14 @@ pub(crate) struct Map1(pub(crate) Un);
 /// A function of two values.
 pub(crate) struct Map2(pub(crate) Bin);
 
+/// A function of a value and a number.
+pub(crate) struct MapNumber {
+    pub(crate) f: Bin,
+    pub(crate) k: f64,
+    /// Does the number come first?
+    pub(crate) first: bool,
+}
+
 /// One of two values.
 pub(crate) struct Choose;
 
@@ -30,6 +38,15 @@ fn each1<const L: usize>(block: &mut Block<'_, L>, f: impl Fn(f64) -> f64) {
     let from = block.head();
     let a = block.a().range(from, block.t1);
     // Lanes do not matter here: one long column.
+    for (out, a) in block.out(from).as_flattened_mut().iter_mut().zip(a.as_flattened()) {
+        *out = f(*a);
+    }
+}
+
+#[inline(always)]
+fn each_number<const L: usize>(block: &mut Block<'_, L>, input: usize, f: impl Fn(f64) -> f64) {
+    let from = block.head();
+    let a = block.inputs.get(input).map_or(&[] as &[Row<L>], |r| r.range(from, block.t1));
     for (out, a) in block.out(from).as_flattened_mut().iter_mut().zip(a.as_flattened()) {
         *out = f(*a);
     }
@@ -76,27 +93,61 @@ impl<const L: usize> Body<L> for Map1 {
     }
 }
 
+/// Calls `$each` with the function of two values.
+macro_rules! binary {
+    ($f:expr, $each:ident) => {
+        match $f {
+            Bin::Add => $each!(|a: f64, b: f64| a + b),
+            Bin::Sub => $each!(|a: f64, b: f64| a - b),
+            Bin::Mul => $each!(|a: f64, b: f64| a * b),
+            Bin::Div => $each!(|a: f64, b: f64| a / b),
+            Bin::Div0 => $each!(|a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b }),
+            // A NaN on either side is a NaN.
+            Bin::Min => $each!(|a: f64, b: f64| if a.is_nan() | (a < b) { a } else { b }),
+            Bin::Max => $each!(|a: f64, b: f64| if a.is_nan() | (a > b) { a } else { b }),
+            Bin::Pow => $each!(f64::powf),
+            Bin::Lt => $each!(|a: f64, b: f64| truth(a < b)),
+            Bin::Le => $each!(|a: f64, b: f64| truth(a <= b)),
+            Bin::Gt => $each!(|a: f64, b: f64| truth(a > b)),
+            Bin::Ge => $each!(|a: f64, b: f64| truth(a >= b)),
+            Bin::Eq => $each!(|a: f64, b: f64| truth(a == b)),
+            Bin::Ne => $each!(|a: f64, b: f64| truth(a != b)),
+            Bin::And => $each!(|a: f64, b: f64| truth((a != 0.0) & (b != 0.0))),
+            Bin::Or => $each!(|a: f64, b: f64| truth((a != 0.0) | (b != 0.0))),
+        }
+    };
+}
+
 impl<const L: usize> Body<L> for Map2 {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
-        match self.0 {
-            Bin::Add => each2(block, |a, b| a + b),
-            Bin::Sub => each2(block, |a, b| a - b),
-            Bin::Mul => each2(block, |a, b| a * b),
-            Bin::Div => each2(block, |a, b| a / b),
-            Bin::Div0 => each2(block, |a, b| if b == 0.0 { 0.0 } else { a / b }),
-            // A NaN on either side is a NaN.
-            Bin::Min => each2(block, |a, b| if a.is_nan() || a < b { a } else { b }),
-            Bin::Max => each2(block, |a, b| if a.is_nan() || a > b { a } else { b }),
-            Bin::Pow => each2(block, f64::powf),
-            Bin::Lt => each2(block, |a, b| truth(a < b)),
-            Bin::Le => each2(block, |a, b| truth(a <= b)),
-            Bin::Gt => each2(block, |a, b| truth(a > b)),
-            Bin::Ge => each2(block, |a, b| truth(a >= b)),
-            Bin::Eq => each2(block, |a, b| truth(a == b)),
-            Bin::Ne => each2(block, |a, b| truth(a != b)),
-            Bin::And => each2(block, |a, b| truth(a != 0.0 && b != 0.0)),
-            Bin::Or => each2(block, |a, b| truth(a != 0.0 || b != 0.0)),
+        macro_rules! each {
+            ($g:expr) => {
+                each2(block, $g)
+            };
+        }
+        binary!(self.0, each)
+    }
+}
+
+impl<const L: usize> Body<L> for MapNumber {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let k = self.k;
+        if self.first {
+            macro_rules! each {
+                ($g:expr) => {
+                    each_number(block, 1, |x| $g(k, x))
+                };
+            }
+            binary!(self.f, each)
+        } else {
+            macro_rules! each {
+                ($g:expr) => {
+                    each_number(block, 0, |x| $g(x, k))
+                };
+            }
+            binary!(self.f, each)
         }
     }
 }

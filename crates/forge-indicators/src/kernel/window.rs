@@ -419,12 +419,9 @@ fn moments<const L: usize, const PAIR: bool>(
             }
         }
         let news = a.range(from, to).iter().zip(b.range(from, to));
-        let first = from.saturating_sub(n);
-        let mut olds = a
-            .range(first, to - n)
-            .iter()
-            .zip(b.range(first, to - n))
-            .skip(usize::from(since == 0 && from >= n));
+        // The first bar after a renewal takes nothing off; what it would take off may lie before the input's first.
+        let first = from + usize::from(since == 0) - n;
+        let mut olds = a.range(first, to - n).iter().zip(b.range(first, to - n));
         for ((i, (x, y)), out) in news.enumerate().zip(block.out(from)) {
             if since + i > 0 {
                 state.add::<PAIR>(x, y, 1.0);
