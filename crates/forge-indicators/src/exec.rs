@@ -178,9 +178,11 @@ impl<'p> Stream<'p> {
                 self.tile.fill(*place, |rows| rows.as_flattened_mut()[..len].copy_from_slice(from));
             }
             self.tile.steps(self.plan, t0, t0 + len, &[], &mut []);
-            for (column, place) in columns.iter_mut().zip(&self.plan.outputs) {
+            for ((column, place), start) in columns.iter_mut().zip(&self.plan.outputs).zip(&self.plan.starts)
+            {
                 if let Some(to) = column.get_mut(done..done + len) {
                     to.copy_from_slice(self.tile.rows(*place, len).as_flattened());
+                    silence(to, t0, *start);
                 }
             }
             done += len;
@@ -505,6 +507,10 @@ impl Tile<1> {
             }
             t0 = t1;
         }
+        // Only now: until the end, others may have read what a column has before it counts.
+        for (column, start) in columns.iter_mut().zip(&plan.starts) {
+            silence(column, 0, *start);
+        }
         self.bars = bars.max(1);
     }
 
@@ -567,11 +573,22 @@ impl Tile<LANES> {
             self.steps(plan, t0, t1, &[], &mut []);
             for (output, place) in plan.outputs.iter().enumerate() {
                 scatter(tile, &mut spare, output, (t0, t1), self.rows(*place, t1 - t0), simd);
+                let start = plan.starts.get(output).copied().unwrap_or(0);
+                if t0 < start {
+                    let columns = tile.iter_mut().filter_map(|(_, columns)| columns.get_mut(output));
+                    columns.filter_map(|c| c.get_mut(t0..)).for_each(|column| silence(column, t0, start));
+                }
             }
             t0 = t1;
         }
         self.bars = bars.max(1);
     }
+}
+
+/// No value before the first valid bar; the column begins at bar `t0`.
+fn silence(column: &mut [f64], t0: usize, start: usize) {
+    let n = start.saturating_sub(t0).min(column.len());
+    column.iter_mut().take(n).for_each(|x| *x = f64::NAN);
 }
 
 /// Writes a column of each lane side by side; one that ends earlier is continued with its last value.

@@ -191,18 +191,22 @@ fn cost(prim: &Prim) -> (f64, f64) {
     }
 }
 
-/// What each node really is, and how many bars ago: a shift is no work where its readers can look back themselves. One that
-/// is wanted as it is stays a node.
+/// What each node really is, and how many bars ago. A shift is no work where its readers can look back themselves; one that
+/// is wanted as it is stays a node. A choice between a value and itself only begins later, which its readers know.
 fn roots(graph: &Graph, wanted: &[Val]) -> Vec<Option<(Val, usize)>> {
     let mut roots: Vec<Option<(Val, usize)>> = vec![None; graph.nodes.len()];
     for (at, node) in graph.nodes.iter().enumerate() {
-        if let Prim::Shift(a, n) = node.prim
-            && !wanted.iter().any(|v| v.node as usize == at)
-        {
-            let (of, before) = root(&roots, a);
-            if let Some(entry) = roots.get_mut(at) {
-                *entry = Some((of, before + n));
+        let alone = || !wanted.iter().any(|v| v.node as usize == at);
+        let really = match node.prim {
+            Prim::Shift(a, n) if alone() => {
+                let (of, before) = root(&roots, a);
+                Some((of, before + n))
             }
+            Prim::Select(_, a, b) if a == b => Some(root(&roots, a)).filter(|(_, lag)| *lag == 0 || alone()),
+            _ => None,
+        };
+        if let Some(entry) = roots.get_mut(at) {
+            *entry = really;
         }
     }
     roots
@@ -235,7 +239,7 @@ fn constant(graph: &Graph, prim: &Prim, roots: &[Option<(Val, usize)>]) -> Optio
 fn needed(graph: &Graph, wanted: &[Val], roots: &[Option<(Val, usize)>]) -> Vec<bool> {
     let mut needed = vec![false; graph.nodes.len()];
     for v in wanted {
-        if let Some(entry) = needed.get_mut(v.node as usize) {
+        if let Some(entry) = needed.get_mut(root(roots, *v).0.node as usize) {
             *entry = true;
         }
     }
@@ -277,7 +281,7 @@ fn last_use(graph: &Graph, needed: &[bool], wanted: &[Val], roots: &[Option<(Val
         }
     }
     for v in wanted {
-        if let Some(entry) = last.get_mut(v.node as usize) {
+        if let Some(entry) = last.get_mut(root(roots, *v).0.node as usize) {
             *entry = usize::MAX;
         }
     }

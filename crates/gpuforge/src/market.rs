@@ -8,7 +8,7 @@
 //! it is.
 
 use std::{
-    path::PathBuf,
+    path::{Path, PathBuf},
     time::{Duration, Instant},
 };
 
@@ -207,7 +207,11 @@ pub fn run(job: Job<'_>) -> Result<Report, FrameError> {
         true => ALL_BARS.iter().map(|r| r.name().to_owned()).chain(selection.columns.clone()).collect(),
         false => selection.columns.clone(),
     };
-    let writer = Writer::create(&job.output, &layout, &names, &job.write)?;
+    let create = || Writer::create(&job.output, &layout, &names, &job.write);
+    // A folder that is missing is found before minutes of reading; a pipe gets nothing before the input was read.
+    let early = if job.output == Path::new("-") { None } else { Some(create()?) };
+    let mut portions = reader.portions()?;
+    let writer = early.map_or_else(create, Ok)?;
     let mut work = Work {
         layout,
         request: job.request,
@@ -221,7 +225,6 @@ pub fn run(job: Job<'_>) -> Result<Report, FrameError> {
         seconds: Seconds::default(),
         rows: 0,
     };
-    let mut portions = reader.portions()?;
     work.seconds.read = began.elapsed().as_secs_f64();
     loop {
         let (portion, took) = timed(|| portions.next());
