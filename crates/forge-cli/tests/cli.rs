@@ -49,10 +49,13 @@ fn help_fits_eighty_columns() {
 #[test]
 fn results_fit_a_narrow_terminal_and_pipes_have_no_colour() {
     let world = World::new();
-    for args in [&[][..], &["demo"], &["detect"]] {
+    let out = world.path("demo");
+    let out = out.to_str().unwrap();
+    for args in [&[][..], &["demo", "--out", out], &["detect"]] {
         let ran = run(world.gpuforge(args).env("COLUMNS", "60")).ok();
         assert!(!ran.stdout.contains('\u{1b}'), "{args:?}");
-        for line in ran.stdout.lines().filter(|l| !l.starts_with("  gpuforge")) {
+        // What a person copies stays in one piece.
+        for line in ran.stdout.lines().filter(|l| !l.starts_with("  gpuforge") && !l.contains(out)) {
             assert!(line.chars().count() <= 60, "{args:?}: {line:?}");
         }
     }
@@ -61,17 +64,67 @@ fn results_fit_a_narrow_terminal_and_pipes_have_no_colour() {
 }
 
 #[test]
-fn demo_says_what_and_why() {
+fn demo_says_what_and_why_and_makes_files() {
     let world = World::new();
-    let text = run(&mut world.gpuforge(&["demo"])).ok().stdout;
-    assert!(
-        text.contains("gpuforge would use") && text.contains("because: ") && text.contains("threads: "),
-        "{text}"
-    );
-    let json = run(&mut world.gpuforge(&["demo", "--json"])).json();
+    let text = run(world.gpuforge(&["demo"]).current_dir(world.path(""))).ok().stdout;
+    for part in [
+        "gpuforge would use",
+        "because: ",
+        "threads: ",
+        "bars to 111 indicators",
+        "30 symbols, 30 days of minutes",
+        "351000 bars",
+        "set:classic111",
+        "gpuforge-demo/features.parquet",
+        "gpuforge indicators gpuforge-demo/bars.parquet",
+    ] {
+        assert!(text.contains(part), "{part:?} in\n{text}");
+    }
+    for step in ["sample", "read", "compute", "write", "chart", "together"] {
+        let line = text.lines().find(|line| line.trim_start().starts_with(step));
+        assert!(line.is_some_and(|line| line.contains(" s")), "{step} has no time in\n{text}");
+    }
+    assert!(world.path("gpuforge-demo/chart.html").exists(), "without --out, a folder where one is");
+}
+
+#[test]
+fn demo_is_told_to_programs_with_its_files_and_times() {
+    let world = World::new();
+    let out = world.path("made/here");
+    let json = run(&mut world.gpuforge(&["demo", "--json", "--out", out.to_str().unwrap()])).json();
     for field in ["device", "name", "reason", "threads"] {
         assert!(!json["choice"][field].is_null(), "{field}");
     }
+    let demo = &json["demo"];
+    let (report, seconds) = (&demo["report"], &demo["seconds"]);
+    for (field, value) in [("rows", 30 * 30 * 390), ("symbols", 30), ("columns", 111), ("skipped", 0)] {
+        assert_eq!(report[field], value, "{field}");
+    }
+    let time = |of: &Value, name: &str| of[name].as_f64().unwrap_or_else(|| panic!("{name} of {of}"));
+    let parts = time(seconds, "sample") + time(seconds, "chart") + time(&report["seconds"], "total");
+    assert!(parts > 0.0 && parts <= time(seconds, "total"), "{demo}");
+    assert_eq!(report["findings"], serde_json::json!([]), "every column of the set says something");
+    for (field, name, magic) in [
+        ("bars", "bars.parquet", "PAR1"),
+        ("features", "features.parquet", "PAR1"),
+        ("chart", "chart.html", "<!doctype html>"),
+    ] {
+        let path = out.join(name);
+        assert_eq!(demo[field], path.to_str().unwrap());
+        let bytes = std::fs::read(&path).unwrap();
+        let begins = String::from_utf8_lossy(&bytes[..magic.len()]).to_lowercase();
+        assert_eq!(begins, magic.to_lowercase(), "{name}");
+    }
+    assert_eq!(report["bytes"], out.join("features.parquet").metadata().unwrap().len());
+    assert_eq!(std::fs::read_dir(&out).unwrap().count(), 3, "nothing temporary is left");
+    let file = world.path("file");
+    std::fs::write(&file, "").unwrap();
+    let refused = run(&mut world.gpuforge(&["demo", "--out", file.to_str().unwrap()]));
+    assert!(
+        refused.code == Some(1) && refused.stderr.contains("cannot make the folder"),
+        "{}",
+        refused.stderr
+    );
 }
 
 #[test]

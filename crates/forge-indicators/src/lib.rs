@@ -21,5 +21,6 @@ pub mod exec;
 pub mod formula;
 pub mod graph;
 pub mod kernel;
+mod links;
 pub mod plan;
 pub mod select;

@@ -5,7 +5,7 @@ use crate::{
     graph::{Field, Graph, Num, Prim, Val},
     kernel::{
         Kernel,
-        pointwise::{Choose, Lag, Map1, Map2, MapNumber, Preceded},
+        pointwise::{Choose, Lag, Map1, Map2, Map3, MapNumber, Preceded},
         recur::{Affine, CumExtreme, CumSum, Ema, Follow, Wilder},
         whole::WholeDef,
         window::{
@@ -13,6 +13,7 @@ use crate::{
             Rank, Sum, Total, Variance,
         },
     },
+    links::{Fusion, Links},
 };
 
 /// Inputs or outputs of one step, at most.
@@ -40,6 +41,8 @@ pub(crate) struct Step {
     pub(crate) outputs: Vec<Place>,
     /// Which input is the same number at every bar, and that number.
     pub(crate) constant: Option<(usize, f64)>,
+    /// Another function that is computed inside this one.
+    pub(crate) fusion: Option<Fusion>,
 }
 
 /// What to run for some outputs.
@@ -61,10 +64,9 @@ pub struct Plan {
 impl Plan {
     /// A plan for these values of a graph.
     pub fn new(graph: &Graph, wanted: &[Val]) -> Plan {
-        let roots = roots(graph, wanted);
-        let needed = needed(graph, wanted, &roots);
-        let history = history(graph, &needed, &roots);
-        let last = last_use(graph, &needed, wanted, &roots);
+        let links = Links::new(graph, wanted);
+        let history = history(graph, &links);
+        let last = last_use(graph, wanted, &links);
         let mut places: Vec<Vec<Place>> = vec![Vec::new(); graph.nodes.len()];
         let mut free: Vec<usize> = Vec::new();
         let mut plan = Plan {
@@ -78,11 +80,11 @@ impl Plan {
             nodes: graph.nodes.len(),
         };
         let place_of = |places: &[Vec<Place>], v: Val| {
-            let (v, lag) = root(&roots, v);
+            let (v, lag) = links.root(v);
             let found = places.get(v.node as usize).and_then(|p| p.get(v.port as usize)).copied();
             Place { lag, ..found.unwrap_or(Place { buffer: 0, history: 0, lag: 0 }) }
         };
-        for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| needed.get(*at) == Some(&true)) {
+        for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| links.needed(*at)) {
             let kept = history.get(at).copied().unwrap_or(0);
             let fixed = node.prim.is_given();
             let mut own = Vec::new();
@@ -105,15 +107,16 @@ impl Plan {
                     plan.wholes.push((def, params.iter().map(|p| p.get()).collect(), *place));
                 }
                 _ => {
-                    let reads = node.prim.reads();
+                    let reads = links.inputs(at);
                     let inputs = reads.iter().map(|(v, _)| place_of(&places, *v)).collect();
                     let begin = reads.iter().map(|(v, _)| graph.start(*v)).max().unwrap_or(0);
                     let (prim, start) = (node.prim.clone(), node.start);
-                    let constant = constant(graph, &prim, &roots);
-                    plan.steps.push(Step { prim, start, inputs, begin, outputs: own, constant });
+                    let fusion = links.fusion(at);
+                    let constant = constant(graph, &prim, &links).filter(|_| fusion.is_none());
+                    plan.steps.push(Step { prim, start, inputs, begin, outputs: own, constant, fusion });
                 }
             }
-            release(graph, &history, &last, at, &places, &roots, &mut free);
+            release(graph, &history, &last, at, &places, &links, &mut free);
         }
         plan.outputs = wanted.iter().map(|v| place_of(&places, *v)).collect();
         plan
@@ -191,77 +194,21 @@ fn cost(prim: &Prim) -> (f64, f64) {
     }
 }
 
-/// What each node really is, and how many bars ago. A shift is no work where its readers can look back themselves; one that
-/// is wanted as it is stays a node. A choice between a value and itself only begins later, which its readers know.
-fn roots(graph: &Graph, wanted: &[Val]) -> Vec<Option<(Val, usize)>> {
-    let mut roots: Vec<Option<(Val, usize)>> = vec![None; graph.nodes.len()];
-    for (at, node) in graph.nodes.iter().enumerate() {
-        let alone = || !wanted.iter().any(|v| v.node as usize == at);
-        let really = match node.prim {
-            Prim::Shift(a, n) if alone() => {
-                let (of, before) = root(&roots, a);
-                Some((of, before + n))
-            }
-            Prim::Select(_, a, b) if a == b => Some(root(&roots, a)).filter(|(_, lag)| *lag == 0 || alone()),
-            _ => None,
-        };
-        if let Some(entry) = roots.get_mut(at) {
-            *entry = really;
-        }
-    }
-    roots
-}
-
-fn root(roots: &[Option<(Val, usize)>], v: Val) -> (Val, usize) {
-    roots.get(v.node as usize).copied().flatten().unwrap_or((v, 0))
-}
-
-/// What a node reads and how far back, shifts seen through.
-fn reads(prim: &Prim, roots: &[Option<(Val, usize)>]) -> Vec<(Val, usize)> {
-    let through = |(v, back): (Val, usize)| {
-        let (of, lag) = root(roots, v);
-        (of, back + lag)
-    };
-    prim.reads().into_iter().map(through).collect()
-}
-
 /// The input of a function of two values that is a number.
-fn constant(graph: &Graph, prim: &Prim, roots: &[Option<(Val, usize)>]) -> Option<(usize, f64)> {
+fn constant(graph: &Graph, prim: &Prim, links: &Links) -> Option<(usize, f64)> {
     let Prim::Bin(_, a, b) = prim else { return None };
-    let number = |v: Val| match graph.nodes.get(root(roots, v).0.node as usize).map(|n| &n.prim) {
+    let number = |v: Val| match graph.nodes.get(links.root(v).0.node as usize).map(|n| &n.prim) {
         Some(Prim::Const(x)) => Some(x.get()),
         _ => None,
     };
     number(*b).map(|x| (1, x)).or_else(|| number(*a).map(|x| (0, x)))
 }
 
-/// Which nodes do the wanted values rest on?
-fn needed(graph: &Graph, wanted: &[Val], roots: &[Option<(Val, usize)>]) -> Vec<bool> {
-    let mut needed = vec![false; graph.nodes.len()];
-    for v in wanted {
-        if let Some(entry) = needed.get_mut(root(roots, *v).0.node as usize) {
-            *entry = true;
-        }
-    }
-    for at in (0..graph.nodes.len()).rev() {
-        if needed.get(at) == Some(&true)
-            && let Some(node) = graph.nodes.get(at)
-        {
-            for (v, _) in reads(&node.prim, roots) {
-                if let Some(entry) = needed.get_mut(v.node as usize) {
-                    *entry = true;
-                }
-            }
-        }
-    }
-    needed
-}
-
 /// How many bars back each node is read.
-fn history(graph: &Graph, needed: &[bool], roots: &[Option<(Val, usize)>]) -> Vec<usize> {
+fn history(graph: &Graph, links: &Links) -> Vec<usize> {
     let mut history = vec![0; graph.nodes.len()];
-    for (node, _) in graph.nodes.iter().zip(needed).filter(|(_, n)| **n) {
-        for (v, back) in reads(&node.prim, roots) {
+    for at in (0..graph.nodes.len()).filter(|at| links.needed(*at)) {
+        for (v, back) in links.reads(at) {
             if let Some(entry) = history.get_mut(v.node as usize) {
                 *entry = back.max(*entry);
             }
@@ -271,17 +218,17 @@ fn history(graph: &Graph, needed: &[bool], roots: &[Option<(Val, usize)>]) -> Ve
 }
 
 /// The last node that reads each; wanted ones are read by the world at the end.
-fn last_use(graph: &Graph, needed: &[bool], wanted: &[Val], roots: &[Option<(Val, usize)>]) -> Vec<usize> {
+fn last_use(graph: &Graph, wanted: &[Val], links: &Links) -> Vec<usize> {
     let mut last: Vec<usize> = (0..graph.nodes.len()).collect();
-    for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| needed.get(*at) == Some(&true)) {
-        for (v, _) in reads(&node.prim, roots) {
+    for at in (0..graph.nodes.len()).filter(|at| links.needed(*at)) {
+        for (v, _) in links.reads(at) {
             if let Some(entry) = last.get_mut(v.node as usize) {
                 *entry = at;
             }
         }
     }
     for v in wanted {
-        if let Some(entry) = last.get_mut(root(roots, *v).0.node as usize) {
+        if let Some(entry) = last.get_mut(links.root(*v).0.node as usize) {
             *entry = usize::MAX;
         }
     }
@@ -295,11 +242,10 @@ fn release(
     last: &[usize],
     at: usize,
     places: &[Vec<Place>],
-    roots: &[Option<(Val, usize)>],
+    links: &Links,
     free: &mut Vec<usize>,
 ) {
-    let Some(node) = graph.nodes.get(at) else { return };
-    let mut done: Vec<u32> = reads(&node.prim, roots).iter().map(|(v, _)| v.node).collect();
+    let mut done: Vec<u32> = links.reads(at).map(|(v, _)| v.node).collect();
     done.sort_unstable();
     done.dedup();
     for input in done {
@@ -318,9 +264,10 @@ macro_rules! kernels {
             const L: usize = $lanes;
             match &step.prim {
                 Prim::Un(f, _) => Box::new(Map1(*f)),
-                Prim::Bin(f, ..) => match step.constant {
-                    Some((at, k)) => Box::new(MapNumber { f: *f, k, first: at == 0 }),
-                    None => Box::new(Map2(*f)),
+                Prim::Bin(f, ..) => match (step.fusion, step.constant) {
+                    (Some(fusion), _) => Box::new(Map3(fusion)),
+                    (None, Some((at, k))) => Box::new(MapNumber { f: *f, k, first: at == 0 }),
+                    (None, None) => Box::new(Map2(*f)),
                 },
                 Prim::Select(..) | Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => Box::new(Choose),
                 Prim::Shift(_, n) => Box::new(Lag(*n)),
@@ -345,9 +292,12 @@ macro_rules! kernels {
                 Prim::MeanDeviation(_, n) => Box::new(MeanDeviation { n: *n }),
                 Prim::CentralMoment(_, n, power) => Box::new(CentralMoment { n: *n, power: *power }),
                 Prim::CoMoment(_, _, n) => Box::new(CoMoment::<L> { n: *n, state: Default::default() }),
-                Prim::Order { n, k, .. } => {
-                    Box::new(Order::<L> { n: *n, k: *k, sorted: std::array::from_fn(|_| Vec::new()) })
-                }
+                Prim::Order { n, k, .. } => Box::new(Order::<L> {
+                    n: *n,
+                    k: *k,
+                    sorted: std::array::from_fn(|_| Vec::new()),
+                    nans: [0; L],
+                }),
                 Prim::Rank { n, or_equal, .. } => Box::new(Rank { n: *n, or_equal: *or_equal }),
                 Prim::Ema { k, seed, .. } => Box::new(Ema::<L> { k: k.get(), seed: *seed, y: [0.0; L] }),
                 Prim::Wilder { n, seed, .. } => {

@@ -182,7 +182,7 @@ pub(crate) fn tail(bars: &Bars, skip: usize) -> Bars {
 /// The indicator that a column comes from: the longest name that it begins with.
 fn row_of(column: &str) -> Option<&'static Indicator> {
     let ends = column.match_indices('_').map(|(at, _)| at).chain([column.len()]);
-    ends.filter_map(|end| catalogue::find(column.get(..end)?)).last()
+    ends.filter_map(|end| catalogue::find(column.get(..end)?)).next_back()
 }
 
 /// Columns over the prices, or one panel an indicator: what comes from the same belongs together.
@@ -207,26 +207,28 @@ pub(crate) fn place<'a>(chart: &mut Chart<'a>, bars: &Bars, values: &[(&'a str, 
         match chart.panels.iter_mut().find(|p| p.title == title) {
             Some(panel) => panel.lines.push(line),
             None => {
-                let (levels, band, bounds) = scale(title);
-                chart.panels.push(Panel { title: title.to_owned(), lines: vec![line], levels, band, bounds });
+                chart.panels.push(Panel { lines: vec![line], ..panel(title) });
             }
         }
     }
 }
 
-/// Levels that people look for.
-fn scale(name: &str) -> (Vec<f64>, Option<(f64, f64)>, Option<(f64, f64)>) {
-    match name {
-        "rsi" | "mfi" => (vec![30.0, 70.0], Some((30.0, 70.0)), Some((0.0, 100.0))),
-        "stoch" | "stochf" | "stochrsi" | "ultosc" => {
-            (vec![20.0, 80.0], Some((20.0, 80.0)), Some((0.0, 100.0)))
-        }
-        "willr" => (vec![-80.0, -20.0], Some((-80.0, -20.0)), Some((-100.0, 0.0))),
-        "cci" => (vec![-100.0, 100.0], Some((-100.0, 100.0)), None),
-        "adx" | "dx" => (vec![25.0], None, Some((0.0, 100.0))),
-        "macd" | "ppo" | "apo" | "mom" | "roc" | "trix" | "ao" | "cmo" => (vec![0.0], None, None),
-        _ => (Vec::new(), None, None),
-    }
+/// An empty panel with the levels that people look for.
+fn panel<'a>(title: &str) -> Panel<'a> {
+    let (levels, shaded, bounds): (&[f64], bool, Option<(f64, f64)>) = match title {
+        "rsi" | "mfi" => (&[30.0, 70.0], true, Some((0.0, 100.0))),
+        "stoch" | "stochf" | "stochrsi" | "ultosc" => (&[20.0, 80.0], true, Some((0.0, 100.0))),
+        "willr" => (&[-80.0, -20.0], true, Some((-100.0, 0.0))),
+        "cci" => (&[-100.0, 100.0], true, None),
+        "adx" | "dx" => (&[25.0], false, Some((0.0, 100.0))),
+        "macd" | "ppo" | "apo" | "mom" | "roc" | "trix" | "ao" | "cmo" => (&[0.0], false, None),
+        _ => (&[], false, None),
+    };
+    let band = match levels {
+        [low, high] if shaded => Some((*low, *high)),
+        _ => None,
+    };
+    Panel { title: title.to_owned(), lines: Vec::new(), levels: levels.to_vec(), band, bounds }
 }
 
 /// Written beside, then renamed: what was there survives a failure.

@@ -6,13 +6,19 @@
 )]
 
 use super::{Block, Body, Row};
-use crate::graph::{Bin, Un};
+use crate::{
+    graph::{Bin, Un},
+    links::Fusion,
+};
 
 /// A function of one value.
 pub(crate) struct Map1(pub(crate) Un);
 
 /// A function of two values.
 pub(crate) struct Map2(pub(crate) Bin);
+
+/// A function of two values inside another.
+pub(crate) struct Map3(pub(crate) Fusion);
 
 /// A function of a value and a number.
 pub(crate) struct MapNumber {
@@ -127,6 +133,60 @@ impl<const L: usize> Body<L> for Map2 {
             };
         }
         binary!(self.0, each)
+    }
+}
+
+/// `$body` with the function that is fused as `$name`; the rest of [`Bin`] never is.
+macro_rules! fused {
+    ($f:expr, $name:ident => $body:expr) => {
+        match $f {
+            Bin::Add => {
+                let $name = |a: f64, b: f64| a + b;
+                $body
+            }
+            Bin::Sub => {
+                let $name = |a: f64, b: f64| a - b;
+                $body
+            }
+            Bin::Mul => {
+                let $name = |a: f64, b: f64| a * b;
+                $body
+            }
+            Bin::Min => {
+                let $name = |a: f64, b: f64| if a.is_nan() | (a < b) { a } else { b };
+                $body
+            }
+            Bin::Max => {
+                let $name = |a: f64, b: f64| if a.is_nan() | (a > b) { a } else { b };
+                $body
+            }
+            _ => {
+                let $name = |a: f64, b: f64| a / b;
+                $body
+            }
+        }
+    };
+}
+
+#[inline(always)]
+fn each3<const L: usize>(block: &mut Block<'_, L>, f: impl Fn(f64, f64, f64) -> f64) {
+    let from = block.head();
+    let row =
+        |i: usize| block.inputs.get(i).map_or(&[] as &[Row<L>], |r| r.range(from, block.t1)).as_flattened();
+    let (a, b, c) = (row(0), row(1), row(2));
+    for (((out, a), b), c) in block.out(from).as_flattened_mut().iter_mut().zip(a).zip(b).zip(c) {
+        *out = f(*a, *b, *c);
+    }
+}
+
+impl<const L: usize> Body<L> for Map3 {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let Fusion { f, g, left } = self.0;
+        fused!(f, f => fused!(g, g => match left {
+            true => each3(block, |a, b, c| f(g(a, b), c)),
+            false => each3(block, |a, b, c| f(c, g(a, b))),
+        }))
     }
 }
 

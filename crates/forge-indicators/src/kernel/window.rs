@@ -573,8 +573,38 @@ fn powers<const L: usize>(block: &mut Block<'_, L>, n: usize, power: impl Fn(f64
 pub(crate) struct Order<const L: usize> {
     pub(crate) n: usize,
     pub(crate) k: usize,
-    /// The window of each series in ascending order; NaN last.
+    /// The window of each series in ascending order; a NaN stands last.
     pub(crate) sorted: [Vec<f64>; L],
+    /// How many of them are NaN.
+    pub(crate) nans: [usize; L],
+}
+
+/// Windows up to this long are counted through, which vector instructions do at once; longer ones are searched.
+const COUNTED: usize = 128;
+
+/// How many values of an ordered window are less.
+#[inline(always)]
+fn less(sorted: &[f64], x: f64) -> usize {
+    match sorted.len() {
+        ..=COUNTED => sorted.iter().map(|y| u64::from(*y < x)).sum::<u64>() as usize,
+        _ => sorted.partition_point(|y| *y < x),
+    }
+}
+
+/// One value leaves an ordered window, another comes: what lies between them moves by one.
+#[inline(always)]
+fn exchange(sorted: &mut [f64], old: f64, new: f64) {
+    let (from, to) = (less(sorted, old), less(sorted, new));
+    let to = if to > from {
+        sorted.copy_within(from + 1..to, from);
+        to - 1
+    } else {
+        sorted.copy_within(to..from.min(sorted.len().saturating_sub(1)), to + 1);
+        to
+    };
+    if let Some(slot) = sorted.get_mut(to) {
+        *slot = new;
+    }
 }
 
 impl<const L: usize> Body<L> for Order<L> {
@@ -582,28 +612,28 @@ impl<const L: usize> Body<L> for Order<L> {
     fn body(&mut self, block: &mut Block<'_, L>) {
         let from = block.head();
         let (n, k, a, t1, start) = (self.n, self.k, block.a(), block.t1, block.start);
-        // A NaN of either sign is the last.
-        let value = |t: usize, l: usize| if a.at(t)[l].is_nan() { f64::NAN } else { a.at(t)[l] };
+        // A NaN stands where the greatest would; while there is one, none of the others has a place.
+        let value = |x: f64| if x.is_nan() { f64::INFINITY } else { x };
         for (t, out) in (from..t1).zip(block.out(from)) {
+            let mut found = [f64::NAN; L];
             for l in 0..L {
-                let sorted = &mut self.sorted[l];
+                let (sorted, nans) = (&mut self.sorted[l], &mut self.nans[l]);
                 if t == start {
+                    let window = a.range(t + 1 - n, t + 1);
                     sorted.clear();
-                    sorted.extend((t + 1 - n..=t).map(|s| value(s, l)));
+                    sorted.extend(window.iter().map(|x| value(x[l])));
                     sorted.sort_by(f64::total_cmp);
+                    *nans = window.iter().filter(|x| x[l].is_nan()).count();
                 } else {
-                    let (old, new) = (value(t - n, l), value(t, l));
-                    let place = |sorted: &[f64], x: f64| sorted.partition_point(|y| y.total_cmp(&x).is_lt());
-                    let gone = place(sorted, old);
-                    if gone < sorted.len() {
-                        sorted.remove(gone);
-                    }
-                    sorted.insert(place(sorted, new), new);
+                    let (old, new) = (a.at(t - n)[l], a.at(t)[l]);
+                    *nans = *nans + usize::from(new.is_nan()) - usize::from(old.is_nan());
+                    exchange(sorted, value(old), value(new));
                 }
-                // While there is a NaN among them none of the others has a place.
-                let whole = sorted.last().is_some_and(|x| !x.is_nan());
-                out[l] = sorted.get(k).copied().filter(|_| whole).unwrap_or(f64::NAN);
+                if *nans == 0 {
+                    found[l] = sorted.get(k).copied().unwrap_or(f64::NAN);
+                }
             }
+            *out = found;
         }
     }
 }
