@@ -165,13 +165,7 @@ impl Pair {
 }
 
 fn one(how: How) -> How {
-    let side_by_side = match std::env::var("MODE").as_deref() {
-        Ok("alone") => Some(false),
-        Ok("abreast") => Some(true),
-        _ => None,
-    };
-    let block = std::env::var("BLOCK").ok().and_then(|b| b.parse().ok());
-    How { threads: 1, side_by_side, block, ..how }
+    How { threads: 1, ..how }
 }
 
 /// Everything that both sides write into.
@@ -297,7 +291,7 @@ fn together(table: &mut Table, peers: &[Peer]) -> Result<Vec<Row>> {
     eprintln!("together: {} functions, {outputs} columns, {} steps", peers.len(), selection.plan.steps());
     table.ours = Room::new(outputs, SERIES, BARS);
     let (mut single, mut double, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
-    for _ in 0..3 {
+    for _ in 0..TURNS {
         single.push(table.ours(&selection, one(How::default()))?);
         double.push(table.ours(&selection, How { threads: 2, ..How::default() })?);
         let mut sum = 0.0;
@@ -342,6 +336,7 @@ fn bandwidth(table: &mut Table) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// `ONLY=rsi,macd` measures some functions only.
 pub(crate) fn run() -> Result<Vec<Row>> {
     let only = std::env::var("ONLY").unwrap_or_default();
     let wanted = |row: &Indicator| only.is_empty() || only.split(',').any(|n| n == row.name);

@@ -224,10 +224,14 @@ struct Store<const L: usize> {
     history: Vec<usize>,
     /// Rows that the block lies further along in buffers with a history.
     shift: usize,
+    /// Blocks that they have room for.
+    blocks: usize,
 }
 
-/// Blocks that a buffer with a history has room for: what is kept moves to the front only once in so many.
+/// Blocks that a buffer with a history has room for, at most: what is kept moves to the front only once in so many.
 const ROOM: usize = 8;
+/// Bytes that all buffers with a history may take for that: they should stay in the second cache.
+const ROOM_BYTES: usize = 512 << 10;
 /// A line of the cache; vector stores that cross one take twice as long.
 const LINE: usize = 64;
 
@@ -279,8 +283,10 @@ impl<const L: usize> Tile<L> {
         }
         // Blocks begin at whole lines.
         history.iter_mut().for_each(|h| *h = h.next_multiple_of(LINE / size_of::<Row<L>>()));
+        let kept = history.iter().zip(&homes).filter(|(h, home)| **h > 0 && **home == Home::Own).count();
+        let blocks = (ROOM_BYTES / (kept.max(1) * block * size_of::<Row<L>>())).clamp(1, ROOM);
         let room = |(h, home): (&usize, &Home)| match home {
-            Home::Own if *h > 0 => Buffer::new(h + ROOM * block),
+            Home::Own if *h > 0 => Buffer::new(h + blocks * block),
             Home::Own => Buffer::new(block),
             _ => Buffer::default(),
         };
@@ -291,7 +297,7 @@ impl<const L: usize> Tile<L> {
             }
         }
         let kernels = plan.steps.iter().map(make).collect();
-        let store = Store { buffers, homes, history, shift: 0 };
+        let store = Store { buffers, homes, history, shift: 0, blocks };
         Tile { kernels, make, store, block, simd: how.simd, bars: 0, last: 0 }
     }
 
@@ -312,7 +318,7 @@ impl<const L: usize> Tile<L> {
     /// The next block begins: the end of the last one is its history.
     fn next(&mut self, t0: usize) {
         let moved = if t0 == 0 { 0 } else { self.store.shift + self.last };
-        if moved + self.block <= ROOM * self.block {
+        if moved + self.block <= self.store.blocks * self.block {
             self.store.shift = moved;
             return;
         }
