@@ -280,7 +280,7 @@ pub(crate) enum Twice {
     Last,
 }
 
-/// Whose definitions of averages, RSI, ATR and Bollinger bands.
+/// Whose definitions of averages, RSI, MACD, ATR and Bollinger width.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum ConventionName {
     /// TA-Lib's: Wilder's means, seeded averages, population deviations.
@@ -319,7 +319,7 @@ pub(crate) struct What {
     /// A name for an expression, to be used in --select: spread = ema(close,5) - ema(close,20).
     #[arg(long, value_name = "NAME = EXPR", help_heading = "Indicators")]
     pub(crate) define: Vec<String>,
-    /// Whose definitions of averages, RSI, ATR and Bollinger bands.
+    /// Whose definitions of averages, RSI, MACD, ATR and Bollinger width.
     #[arg(long, value_name = "WHOSE", default_value = "talib", help_heading = "Indicators")]
     pub(crate) convention: ConventionName,
 }

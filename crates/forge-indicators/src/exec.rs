@@ -368,13 +368,13 @@ impl<const L: usize> Tile<L> {
         // Outputs are taken out while the kernel runs: a step never reads a buffer that it writes.
         if let ([place], 0..=3) = (step.outputs.as_slice(), step.inputs.len()) {
             // Nearly all steps: nothing is set up that is not needed, a block is short.
-            let (mut own, mut lent) = self.store.take(*place, columns);
+            let (mut own, lent) = self.store.take(*place, columns);
             let input = |i: usize| {
                 step.inputs.get(i).map_or(Rows::NONE, |p| self.store.input(*p, (t0, t1), fields, columns))
             };
             let inputs = [input(0), input(1), input(2)];
             let begin = self.store.begin(*place);
-            let mut output = [target(begin, &mut own, &mut lent, (t0, t1))];
+            let mut output = [target(begin, &mut own, lent, (t0, t1))];
             if early {
                 output.iter_mut().for_each(|out| out.fill([f64::NAN; L]));
             } else if let Some(kernel) = self.kernels.get_mut(at) {

@@ -18,6 +18,13 @@ fn error(text: &str) -> String {
 }
 
 #[test]
+fn a_price_can_be_selected() {
+    let wanted = Selector::new().select("Close, hlc3, rsi(14)").unwrap();
+    let columns: Vec<String> = wanted.iter().flat_map(|w| w.columns()).collect();
+    assert_eq!(columns, ["close", "hlc3", "rsi_14"]);
+}
+
+#[test]
 fn names_are_the_name_the_parameters_and_the_source() {
     assert_eq!(columns("sma(20)"), ["sma_20"]);
     assert_eq!(columns("SMA"), ["sma_30"], "TA-Lib's name and default");

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn every_item_is_worked_on_once() {
         for threads in [0, 1, 2, 5] {
-            let mut hits = vec![0u8; 100];
+            let mut hits = [0u8; 100];
             Threads(threads).each(hits.iter_mut(), |hit| *hit += 1);
             assert!(hits.iter().all(|h| *h == 1), "{threads} threads");
             Threads(threads).each(std::iter::empty::<u8>(), |_| unreachable!());

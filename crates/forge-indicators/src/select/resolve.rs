@@ -132,6 +132,11 @@ impl Selector {
         if let Some(defined) = self.defined.iter().find(|d| d.name == call.name && call.args.is_empty()) {
             return Ok(vec![Wanted::Expression(defined.clone())]);
         }
+        let name = call.name.to_ascii_lowercase();
+        if call.args.is_empty() && call.output.is_none() && super::PRICES.contains(&name.as_str()) {
+            let expr = Arc::new(Built::Price(name.clone()));
+            return Ok(vec![Wanted::Expression(Source { name: name.clone(), text: name, expr })]);
+        }
         Ok(self.instances(text, call)?.into_iter().map(Wanted::from).collect())
     }
 
