@@ -34,6 +34,14 @@ const LISTED: usize = 12;
 pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
     let files = input(&args.bars)?;
     let Some(output) = &args.output else {
+        // A mistyped command looks like a file that is not there.
+        if let [one] = args.bars.inputs.as_slice()
+            && !one.exists()
+            && args.what.select.is_empty()
+        {
+            let what = format!("`{}` is neither a file nor a command of `indicators`", one.display());
+            return Err(Hinted::usage(what, "list, show NAME, or INPUT -o OUT --select EXPR").into());
+        }
         return Err(Hinted::usage(
             "no output",
             "name a file with -o, such as -o out.parquet; `-o -` is CSV on stdout",
