@@ -28,7 +28,9 @@ pub(crate) struct Args {
 /// Runs; an error when a row misses its target.
 pub(crate) fn run(args: &Args) -> Result<()> {
     // Both in one build: forge-bench starts the command as users do, from the same folder.
-    let built = sh::build(&["forge-cli", "forge-bench"], true)?;
+    let peers: &[&str] =
+        if args.names.iter().any(|n| n == "indicators") { &["forge-bench/vector-ta"] } else { &[] };
+    let built = sh::build(&["forge-cli", "forge-bench"], peers, true)?;
     let mut bench = Command::new(sh::executable(&built, "forge-bench")?);
     bench.current_dir(sh::root()).env("GPUFORGE_BIN", sh::executable(&built, "gpuforge")?);
     if args.list {

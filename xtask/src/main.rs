@@ -6,6 +6,7 @@ mod bench;
 mod completions;
 mod counts;
 mod dist;
+mod env_resolve;
 mod machine;
 mod man;
 mod markdown;
@@ -48,6 +49,8 @@ enum Command {
     Dist,
     /// Check licences and advisories of the dependencies
     Audit,
+    /// Resolve the environments of all profiles from the package index
+    EnvResolve(env_resolve::Args),
 }
 
 fn main() -> ExitCode {
@@ -60,6 +63,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => completions::run(&args),
         Command::Dist => dist::run(),
         Command::Audit => audit::run(),
+        Command::EnvResolve(args) => env_resolve::run(&args),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -115,13 +115,20 @@ pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
 }
 
 /// Builds packages and returns their executables by name, as cargo reports them.
-pub(crate) fn build(packages: &[&str], release: bool) -> Result<BTreeMap<String, PathBuf>> {
+pub(crate) fn build(
+    packages: &[&str],
+    features: &[&str],
+    release: bool,
+) -> Result<BTreeMap<String, PathBuf>> {
     let mut command = cargo(["build", "--message-format=json-render-diagnostics"]);
     if release {
         command.arg("--release");
     }
     for package in packages {
         command.args(["--package", package]);
+    }
+    for feature in features {
+        command.args(["--features", feature]);
     }
     eprintln!("$ {}", line(&command));
     let output = command.stderr(Stdio::inherit()).output().context("cannot start cargo")?;

@@ -30,12 +30,12 @@ const LONG: usize = 1_000_000;
 const TURNS: usize = 3;
 
 /// Bars of one series, in cents, with the gaps and quiet bars of a market.
-struct Market {
+pub(crate) struct Market {
     open: Vec<f64>,
-    high: Vec<f64>,
-    low: Vec<f64>,
-    close: Vec<f64>,
-    volume: Vec<f64>,
+    pub(crate) high: Vec<f64>,
+    pub(crate) low: Vec<f64>,
+    pub(crate) close: Vec<f64>,
+    pub(crate) volume: Vec<f64>,
     time: Vec<f64>,
 }
 
@@ -211,6 +211,26 @@ impl Table {
         })
     }
 
+    /// Every function of the peer, each into columns of its own: where our call writes, so that both leave all results
+    /// behind. Patterns are integers there.
+    fn peers(&mut self, peers: &[Peer], patterns: &mut [Vec<Vec<i32>>]) -> Result<f64> {
+        let (mut at, mut sum) = (0, 0.0);
+        for (which, peer) in peers.iter().enumerate() {
+            let outputs = peer.id.info().outputs.len();
+            let all = self.markets.iter().zip(self.ours.0.iter_mut().zip(patterns.iter_mut()));
+            sum += seconds(|| {
+                for (bars, (real, int)) in all {
+                    let real = real.get_mut(at..at + outputs).context("room for every output")?;
+                    let int = int.get_mut(which..).context("room for every pattern")?;
+                    peer.run(bars, real, int)?;
+                }
+                Ok(())
+            })?;
+            at += outputs;
+        }
+        Ok(sum)
+    }
+
     fn pair(&mut self, peer: &Peer) -> Result<Pair> {
         let selection = select(&[Instance::of(peer.row)]);
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
@@ -290,15 +310,13 @@ fn together(table: &mut Table, peers: &[Peer]) -> Result<Vec<Row>> {
     let outputs = selection.columns.len();
     eprintln!("together: {} functions, {outputs} columns, {} steps", peers.len(), selection.plan.steps());
     table.ours = Room::new(outputs, SERIES, BARS);
+    let most = peers.len() + MOST_OUTPUTS;
+    let mut patterns = vec![vec![vec![0i32; BARS]; most]; SERIES];
     let (mut single, mut double, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TURNS {
         single.push(table.ours(&selection, one(How::default()))?);
         double.push(table.ours(&selection, How { threads: 2, ..How::default() })?);
-        let mut sum = 0.0;
-        for peer in peers {
-            sum += table.peer(peer)?;
-        }
-        theirs.push(sum);
+        theirs.push(table.peers(peers, &mut patterns)?);
     }
     let (single, double, theirs) = (Sample::of(&single), Sample::of(&double), Sample::of(&theirs));
     let case = format!("{SERIES}×100k: all {} functions in one call", peers.len());
@@ -336,6 +354,41 @@ fn bandwidth(table: &mut Table) -> Result<Vec<Row>> {
     Ok(rows)
 }
 
+/// The functions that vector-ta has too.
+#[cfg(feature = "vector-ta")]
+fn beside_vector_ta(table: &mut Table) -> Result<Vec<Row>> {
+    let mut pairs = Vec::new();
+    for (name, function) in crate::vector_ta::FUNCTIONS {
+        let found = catalogue::find(name).with_context(|| format!("{name} is not in the catalogue"))?;
+        let window = found.defaults().first().copied().unwrap_or(0.0) as usize;
+        let selection = select(&[Instance::of(found)]);
+        let (mut ours, mut theirs) = (Vec::new(), Vec::new());
+        for _ in 0..TURNS {
+            ours.push(table.ours(&selection, one(How::default()))?);
+            let all = table.markets.iter().zip(&mut table.real);
+            theirs.push(seconds(|| {
+                for (bars, out) in all {
+                    function(bars, window, out.first_mut().context("room")?)?;
+                }
+                Ok(())
+            })?);
+        }
+        let per = 1e9 / table.bars();
+        let pair = Pair { name, ours: median(&ours) * per, peer: median(&theirs) * per };
+        eprintln!("vector-ta: {name:<20} {:>8.2} ns/bar, vector-ta {:>8.2}, ratio {:>6.2}", pair.ours, pair.peer, pair.ratio());
+        pairs.push(pair);
+    }
+    let (ours, theirs) = (mean(&pairs, |p| p.ours), mean(&pairs, |p| p.peer));
+    let case = format!("30×100k: {} functions of vector-ta one by one, geometric mean", pairs.len());
+    Ok(vec![row(case, ours, ("vector-ta", theirs), "ns/bar", None)])
+}
+
+#[cfg(not(feature = "vector-ta"))]
+fn beside_vector_ta(_: &mut Table) -> Result<Vec<Row>> {
+    eprintln!("skipped: vector-ta (built with `--features vector-ta`, as `cargo xtask bench indicators` does)");
+    Ok(Vec::new())
+}
+
 /// `ONLY=rsi,macd` measures some functions only.
 pub(crate) fn run() -> Result<Vec<Row>> {
     let only = std::env::var("ONLY").unwrap_or_default();
@@ -344,6 +397,7 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     let mut table = Table::new(SERIES, BARS);
     let mut rows = bandwidth(&mut table)?;
     rows.extend(each("30×100k", &mut table, &peers, 2.0, Some(0.8))?);
+    rows.extend(beside_vector_ta(&mut table)?);
     rows.extend(together(&mut table, &peers)?);
     let mut long = Table::new(1, LONG);
     rows.extend(each("1×1M", &mut long, &peers, 1.3, None)?);

@@ -17,6 +17,8 @@ mod row;
 mod soak;
 mod span;
 mod transfer;
+#[cfg(feature = "vector-ta")]
+mod vector_ta;
 
 use row::Row;
 

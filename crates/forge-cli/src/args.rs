@@ -73,6 +73,11 @@ pub(crate) enum Command {
         #[arg(long)]
         full: bool,
     },
+    /// Find out what is wrong with this machine, and what to do about it.
+    Doctor(Doctor),
+    /// Choose frameworks and packages that run on a machine, and write the files that install them.
+    #[command(subcommand)]
+    Env(crate::commands::env_args::Env),
     /// Measure the processor and the devices, and keep it for decisions; or show what was measured.
     Calibrate(Calibrate),
     /// Say where an operation of this size would run, and why; runs nothing.
@@ -83,6 +88,8 @@ pub(crate) enum Command {
     Chart(Chart),
     /// Make bars to try things with: realistic, and the same for a seed on every machine.
     Sample(Sample),
+    /// Say what a log means: one root cause, the line that shows it, and what to do.
+    Explain(Explain),
     /// Hand a calibration on to equal hardware, or take one over.
     #[command(subcommand)]
     Share(Share),
@@ -156,6 +163,59 @@ fn from_help() -> String {
     }
     help
 }
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = DOCTOR_HELP)]
+pub(crate) struct Doctor {
+    /// Ask installed frameworks themselves whether they see the GPU; takes seconds.
+    #[arg(long)]
+    pub(crate) deep: bool,
+    /// Leave the network alone.
+    #[arg(long)]
+    pub(crate) offline: bool,
+    /// Offer a script that puts variables right, and one that takes it back; changes nothing by itself.
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Write the scripts of --fix without asking.
+    #[arg(long, requires = "fix")]
+    pub(crate) yes: bool,
+    /// Also write a report for a bug tracker, without names, addresses and serial numbers.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) bundle: Option<PathBuf>,
+    /// Look at the system whose files are in this folder; runs none of its programs.
+    #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["fix", "deep"])]
+    pub(crate) root: Option<PathBuf>,
+}
+
+const DOCTOR_HELP: &str = "\
+Exit codes: 0 healthy or worth a look (warning, unknown), 1 broken (error, critical).
+Loads no GPU library; every program that is asked is killed when it does not answer.";
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = EXPLAIN_EXAMPLES)]
+pub(crate) struct Explain {
+    /// Log to read; nothing or `-` is stdin.
+    #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) file: Option<PathBuf>,
+    /// Do what is safe about the cause: shows the command, asks, and can be undone.
+    #[arg(long)]
+    pub(crate) fix: bool,
+    /// Take back what the last --fix did.
+    #[arg(long, conflicts_with_all = ["fix", "file"])]
+    pub(crate) undo: bool,
+    /// Do not ask before --fix or --undo.
+    #[arg(short, long)]
+    pub(crate) yes: bool,
+}
+
+const EXPLAIN_EXAMPLES: &str = "\
+Examples:
+  gpuforge explain train.log
+  python train.py 2>&1 | gpuforge explain
+  dmesg | gpuforge explain --json
+
+Only the active environment (VIRTUAL_ENV, CONDA_PREFIX) is ever changed, only
+by fixes that came with the program, never as administrator.";
 
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Calibrate {

@@ -10,11 +10,16 @@
     reason = "a lane is always below the number of lanes"
 )]
 
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::{
     graph::{Field, Prim},
-    kernel::{Block, Kernel, Row, Rows, Simd, turn, whole::WholeDef},
+    native::{Desk, Group, Native, STREAMS_AT, Unit},
+    kernel::{
+        Block, Kernel, Row, Rows, Simd,
+        turn::{self, Write},
+        whole::WholeDef,
+    },
     plan::{MOST_PORTS, Place, Plan, Step, kernel_1, kernel_8},
 };
 
@@ -73,11 +78,19 @@ pub struct How {
     /// Several series side by side, or each by itself? `None` is what the plan thinks is faster; results do not depend on
     /// it.
     pub side_by_side: Option<bool>,
+    /// May simple steps be compiled to loops of their own? Results do not depend on it.
+    pub compiled: bool,
 }
 
 impl Default for How {
     fn default() -> Self {
-        How { threads: rayon::current_num_threads(), simd: Simd::best(), block: None, side_by_side: None }
+        How {
+            threads: rayon::current_num_threads(),
+            simd: Simd::best(),
+            block: None,
+            side_by_side: None,
+            compiled: true,
+        }
     }
 }
 
@@ -86,8 +99,10 @@ pub const LANES: usize = 8;
 /// Fewer series than this are faster one by one.
 const LEAST_LANES: usize = 3;
 /// Bytes of one column of a block, of one series and of several: some columns stay in the first cache, and setting up a
-/// step does not count. Measured with `cargo xtask bench indicators`.
-const BLOCK_BYTES: [usize; 2] = [4 << 10, 8 << 10];
+/// step does not count; memory likes long stretches. Measured with `cargo xtask bench indicators`.
+const BLOCK_BYTES: [usize; 2] = [4 << 10, 16 << 10];
+/// Of more results than this, what is written in a block has left the second cache when the next one comes.
+const MANY_OUTPUTS: usize = 48;
 
 /// Room for the results of one series: one slice per output of the plan, each as long as the series.
 pub type Columns<'a> = Vec<&'a mut [f64]>;
@@ -119,8 +134,8 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
                     .get_or_insert_with(|| Tile::<1>::new(plan, kernel_1, how, true))
                     .alone(plan, series, columns),
                 Some(tile) => many
-                    .get_or_insert_with(|| Tile::<LANES>::new(plan, kernel_8, how, false))
-                    .abreast(plan, tile),
+                    .get_or_insert_with(|| Tile::<LANES>::new(plan.of(LANES), kernel_8, how, false))
+                    .abreast(plan.of(LANES), tile),
                 None => return,
             }
         }
@@ -177,11 +192,11 @@ impl<'p> Stream<'p> {
                 let from = bars.field(*field).get(done..done + len).unwrap_or(&[]);
                 self.tile.fill(*place, |rows| rows.as_flattened_mut()[..len].copy_from_slice(from));
             }
-            self.tile.steps(self.plan, t0, t0 + len, &[], &mut []);
+            self.tile.steps(self.plan, t0, t0 + len, &[], &mut [], |_, _| {});
             for ((column, place), start) in columns.iter_mut().zip(&self.plan.outputs).zip(&self.plan.starts)
             {
                 if let Some(to) = column.get_mut(done..done + len) {
-                    to.copy_from_slice(self.tile.rows(*place, len).as_flattened());
+                    to.copy_from_slice(self.tile.store.rows(*place, len).as_flattened());
                     silence(to, t0, *start);
                 }
             }
@@ -213,6 +228,8 @@ struct Tile<const L: usize> {
     bars: usize,
     /// Bars of the block before: fewer than `block` where a series comes in parts.
     last: usize,
+    native: Option<Arc<Native>>,
+    desk: Desk,
 }
 
 /// Where values are between steps.
@@ -298,7 +315,9 @@ impl<const L: usize> Tile<L> {
         }
         let kernels = plan.steps.iter().map(make).collect();
         let store = Store { buffers, homes, history, shift: 0, blocks };
-        Tile { kernels, make, store, block, simd: how.simd, bars: 0, last: 0 }
+        let native = if how.compiled && how.simd != Simd::Plain { plan.native(L) } else { None };
+        let desk = Desk::default();
+        Tile { kernels, make, store, block, simd: how.simd, bars: 0, last: 0, native, desk }
     }
 
     /// A new series begins.
@@ -306,13 +325,6 @@ impl<const L: usize> Tile<L> {
         if std::mem::take(&mut self.bars) > 0 {
             self.kernels = plan.steps.iter().map(self.make).collect();
         }
-    }
-
-    /// The rows of a block.
-    fn rows(&self, place: Place, len: usize) -> &[Row<L>] {
-        let buffer = self.store.buffers.get(place.buffer).map_or(&[] as &[_], Buffer::rows);
-        let from = self.store.begin(place);
-        buffer.get(from..from + len).unwrap_or(&[])
     }
 
     /// The next block begins: the end of the last one is its history.
@@ -348,11 +360,64 @@ impl<const L: usize> Tile<L> {
         t1: usize,
         fields: &[&[Row<L>]],
         columns: &mut [&mut [Row<L>]],
+        mut after: impl FnMut(&Store<L>, usize),
     ) {
-        for (at, step) in plan.steps.iter().enumerate() {
-            self.step(at, step, (t0, t1), fields, columns);
+        let native = self.native.take();
+        let all = [Unit::Steps(0..plan.steps.len())];
+        for unit in native.as_ref().map_or(&all as &[Unit], |n| &n.units) {
+            let (Unit::Steps(steps) | Unit::Group { steps, .. }) = unit;
+            let done = match (unit, &native) {
+                (Unit::Group { at, .. }, Some(native)) => {
+                    let group = native.group(*at).filter(|g| t0 >= g.steady);
+                    group.is_some_and(|g| self.group(native, g, (t0, t1), fields, columns))
+                }
+                _ => false,
+            };
+            for (at, step) in plan.steps.iter().enumerate().skip(steps.start).take(steps.len()) {
+                if !done {
+                    self.step(at, step, (t0, t1), fields, columns);
+                }
+                after(&self.store, at);
+            }
         }
+        self.native = native;
         self.last = t1 - t0;
+    }
+
+    /// A compiled group; `false` where its streams are not as long as it needs them.
+    fn group(
+        &mut self,
+        native: &Native,
+        group: &Group,
+        (t0, t1): (usize, usize),
+        fields: &[&[Row<L>]],
+        columns: &mut [&mut [Row<L>]],
+    ) -> bool {
+        self.desk.table.clear();
+        self.desk.table.resize(STREAMS_AT, std::ptr::null_mut());
+        for (buffer, back, written) in &group.streams {
+            let pointer = self.store.pointer(*buffer, (t0, t1), *back, *written, fields, columns);
+            let Some(pointer) = pointer else { return false };
+            self.desk.table.push(pointer);
+        }
+        self.desk.states.resize(group.states.len(), [0.0; 8]);
+        for (slot, at) in self.desk.states.iter_mut().zip(&group.states) {
+            let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state()) else { return false };
+            slot.iter_mut().zip(state.iter()).for_each(|(to, x)| *to = *x);
+        }
+        #[allow(unsafe_code, reason = "compiled loops take pointers")]
+        // SAFETY: `pointer` found room for every stream as far as the group reads and writes it; streams that it writes
+        // are buffers or columns that are borrowed mutably here; a stream that is only read may be one of them, which the
+        // loop knows.
+        unsafe {
+            native.run(group, &mut self.desk, t1 - t0, L);
+        }
+        for (slot, at) in self.desk.states.iter().zip(&group.states) {
+            if let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state()) {
+                state.iter_mut().zip(slot).for_each(|(to, x)| *to = *x);
+            }
+        }
+        true
     }
 
     fn step(
@@ -409,6 +474,45 @@ impl<const L: usize> Tile<L> {
 }
 
 impl<const L: usize> Store<L> {
+    /// The rows of a block.
+    fn rows(&self, place: Place, len: usize) -> &[Row<L>] {
+        let buffer = self.buffers.get(place.buffer).map_or(&[] as &[_], Buffer::rows);
+        let from = self.begin(place);
+        buffer.get(from..from + len).unwrap_or(&[])
+    }
+
+    /// Where bar `t0` of a buffer is, if bars from `back` before it up to `t1` are there.
+    fn pointer(
+        &mut self,
+        buffer: usize,
+        (t0, t1): (usize, usize),
+        back: usize,
+        written: bool,
+        fields: &[&[Row<L>]],
+        columns: &mut [&mut [Row<L>]],
+    ) -> Option<*mut f64> {
+        match self.homes.get(buffer)? {
+            Home::Field(f) => {
+                let rows = fields.get(*f)?;
+                rows.get(t0.checked_sub(back)?..t1)?;
+                let first = rows.get(t0..)?.as_ptr().cast_mut().cast();
+                (!written).then_some(first)
+            }
+            Home::Column(c) => {
+                let rows = columns.get_mut(*c)?;
+                rows.get(t0.checked_sub(back)?..t1)?;
+                Some(rows.as_mut_ptr().wrapping_add(t0).cast())
+            }
+            Home::Own => {
+                let history = self.history.get(buffer).copied()?;
+                let begin = if history == 0 { 0 } else { history + self.shift };
+                let rows = self.buffers.get_mut(buffer)?.rows_mut();
+                rows.get(begin.checked_sub(back)?..begin + (t1 - t0))?;
+                Some(rows.as_mut_ptr().wrapping_add(begin).cast())
+            }
+        }
+    }
+
     /// Where the block begins in a value's buffer.
     #[inline(always)]
     fn begin(&self, place: Place) -> usize {
@@ -507,7 +611,7 @@ impl Tile<1> {
                     rows.as_flattened_mut().iter_mut().zip(from).for_each(|(to, x)| *to = *x);
                 });
             }
-            self.steps(plan, t0, t1, &fields, &mut rows);
+            self.steps(plan, t0, t1, &fields, &mut rows, |_, _| {});
             for (output, place) in plan.outputs.iter().enumerate() {
                 self.deliver(output, *place, (t0, t1), &fields, &mut rows);
             }
@@ -541,7 +645,7 @@ impl Tile<1> {
                 return;
             }
             Some(Home::Field(f)) => fields.get(*f).and_then(|f| f.get(t0..t1)).unwrap_or(&[]),
-            _ => self.rows(place, t1 - t0),
+            _ => self.store.rows(place, t1 - t0),
         };
         if let Some(to) = columns.get_mut(output).and_then(|c| c.get_mut(t0..t1)) {
             to.iter_mut().zip(from).for_each(|(to, x)| *to = *x);
@@ -562,9 +666,12 @@ impl Tile<LANES> {
         let simd = self.simd;
         // Lanes that no series is in write here.
         let mut spare = vec![vec![0.0; self.block]; LANES - tile.len()];
+        let write = if plan.outputs.len() > MANY_OUTPUTS { Write::Past } else { Write::Cached };
         let mut t0 = 0;
         while t0 < bars {
-            let t1 = (t0 + self.block).min(bars);
+            // The first block is a little shorter, so that the others begin at whole cache lines of the results.
+            let t1 = if t0 == 0 { self.block.saturating_sub(beyond_line(tile)).max(1) } else { t0 + self.block };
+            let t1 = t1.min(bars);
             self.next(t0);
             for (field, place) in &plan.fields {
                 let column =
@@ -576,19 +683,30 @@ impl Tile<LANES> {
                     |l: usize| columns.get(l).or(columns.last()).map_or(&[] as &[f64], Vec::as_slice);
                 self.fill(*place, |rows| gather(column, (t0, t1), rows, simd));
             }
-            self.steps(plan, t0, t1, &[], &mut []);
-            for (output, place) in plan.outputs.iter().enumerate() {
-                scatter(tile, &mut spare, output, (t0, t1), self.rows(*place, t1 - t0), simd);
+            let mut deliver = |store: &Store<LANES>, output: usize| {
+                let Some(place) = plan.outputs.get(output) else { return };
+                scatter(tile, &mut spare, output, (t0, t1), store.rows(*place, t1 - t0), (simd, write));
                 let start = plan.starts.get(output).copied().unwrap_or(0);
                 if t0 < start {
                     let columns = tile.iter_mut().filter_map(|(_, columns)| columns.get_mut(output));
                     columns.filter_map(|c| c.get_mut(t0..)).for_each(|column| silence(column, t0, start));
                 }
-            }
+            };
+            plan.given.iter().for_each(|output| deliver(&self.store, *output));
+            self.steps(plan, t0, t1, &[], &mut [], |store, at| {
+                let outputs = plan.delivers.get(at).map_or(&[] as &[usize], Vec::as_slice);
+                outputs.iter().for_each(|output| deliver(store, *output));
+            });
             t0 = t1;
         }
         self.bars = bars.max(1);
     }
+}
+
+/// Bars of the results that lie in a cache line whose beginning is not theirs.
+fn beyond_line(tile: &[Job<'_, '_, '_>]) -> usize {
+    let first = tile.first().and_then(|(_, columns)| columns.first());
+    first.map_or(0, |column| column.as_ptr() as usize % LINE / size_of::<f64>())
 }
 
 /// No value before the first valid bar; the column begins at bar `t0`.
@@ -629,7 +747,7 @@ fn scatter(
     output: usize,
     (t0, t1): (usize, usize),
     rows: &[Row<LANES>],
-    simd: Simd,
+    (simd, write): (Simd, Write),
 ) {
     let mut lanes: [&mut [f64]; LANES] = Default::default();
     let columns = tile.iter_mut().map(|(_, columns)| {
@@ -642,7 +760,7 @@ fn scatter(
         *lane = column;
     }
     if lanes.iter().all(|lane| lane.len() == t1 - t0) {
-        return turn::apart(rows, &mut lanes, simd);
+        return turn::apart(rows, &mut lanes, simd, write);
     }
     for (l, lane) in lanes.into_iter().enumerate() {
         for (x, row) in lane.iter_mut().zip(rows) {

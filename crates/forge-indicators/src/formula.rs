@@ -134,8 +134,12 @@ impl Writer<'_> {
             Prim::CentralMoment(a, n, power) => {
                 self.call("central_moment", &[*a], &[n.to_string(), power.to_string()])
             }
+            Prim::TimeMoment(a, n) => window("time_moment", a, n),
             Prim::CoMoment(a, b, n) => self.call("co_moment", &[*a, *b], &[n.to_string()]),
-            Prim::Order { a, n, k } => self.call("order", &[*a], &[n.to_string(), k.to_string()]),
+            Prim::Order { a, n, places } => {
+                let numbers: Vec<String> = [n].into_iter().chain(places).map(usize::to_string).collect();
+                self.call("order", &[*a], &numbers)
+            }
             Prim::Rank { a, n, .. } => window("rank", a, n),
             Prim::Ema { a, k, seed } => {
                 self.call("ema", &[*a], &[format!("factor {}", number(k.get())), begins(seed)])

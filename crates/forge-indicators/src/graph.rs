@@ -161,15 +161,18 @@ pub enum Prim {
     Variance(Val, usize),
     /// Mean distance from the mean of the last `n`.
     MeanDeviation(Val, usize),
-    /// Mean of this power (2, 3 or 4) of the distance from the mean of the last `n`.
+    /// Mean square of the distance from the mean of the last `n`, and the mean of this power (3 or 4) of it; 2 is the first
+    /// alone.
     CentralMoment(Val, usize, u8),
     /// Sum of the products of the distances from the means of the last `n` of both.
     CoMoment(Val, Val, usize),
-    /// The `k`-th least of the last `n`, counted from 0.
+    /// The same of the number of the bar and a value.
+    TimeMoment(Val, usize),
+    /// Of the last `n` in ascending order, those at these places, counted from 0.
     Order {
         a: Val,
         n: usize,
-        k: usize,
+        places: Vec<usize>,
     },
     /// How many of the last `n` values before this one are less than (or equal to) it.
     Rank {
@@ -273,6 +276,7 @@ impl Graph {
             | Prim::Variance(a, n)
             | Prim::MeanDeviation(a, n)
             | Prim::CentralMoment(a, n, _)
+            | Prim::TimeMoment(a, n)
             | Prim::Order { a, n, .. } => window(a, *n),
             Prim::Rank { a, n, .. } => of(a) + n,
             Prim::Total { a, n, from } => window(a, *n).max(*from),
@@ -305,6 +309,7 @@ impl Prim {
             | Prim::Variance(a, n)
             | Prim::MeanDeviation(a, n)
             | Prim::CentralMoment(a, n, _)
+            | Prim::TimeMoment(a, n)
             | Prim::Total { a, n, .. }
             | Prim::Order { a, n, .. } => vec![(*a, *n)],
             Prim::Fir(a, weights) => vec![(*a, weights.len())],
@@ -324,7 +329,12 @@ impl Prim {
 
     /// How many outputs it has.
     pub(crate) fn ports(&self) -> usize {
-        if let Prim::Machine { def, .. } = self { def.outputs } else { 1 }
+        match self {
+            Prim::Machine { def, .. } => def.outputs,
+            Prim::Order { places, .. } => places.len(),
+            Prim::CentralMoment(_, _, 3..) => 2,
+            _ => 1,
+        }
     }
 }
 
@@ -399,9 +409,7 @@ impl<'g> Bars<'g> {
         let params = params.iter().map(|p| Num::of(*p)).collect();
         let inputs = inputs.iter().map(|x| x.val).collect();
         let first = self.add(Prim::Machine { def, params, inputs });
-        let port =
-            |port: usize| X { val: Val { port: u8::try_from(port).unwrap_or(0), ..first.val }, ..first };
-        (0..def.outputs).map(port).collect()
+        (0..def.outputs).map(|port| first.port(port)).collect()
     }
 }
 
@@ -413,6 +421,11 @@ impl<'g> X<'g> {
 
     pub(crate) fn val(self) -> Val {
         self.val
+    }
+
+    /// Another output of the same node.
+    fn port(self, port: usize) -> X<'g> {
+        X { val: Val { port: u8::try_from(port).unwrap_or(0), ..self.val }, ..self }
     }
 
     /// The first bar at which it has a value.
@@ -523,9 +536,16 @@ impl<'g> X<'g> {
         self.add(Prim::MeanDeviation(self.val, n.max(1)))
     }
 
-    /// Mean of this power (2, 3 or 4) of the distance from the mean of the last `n`; exactly 0 where all are equal.
-    pub fn central_moment(self, n: usize, power: u8) -> X<'g> {
-        self.add(Prim::CentralMoment(self.val, n.max(1), power))
+    /// Mean square of the distance from the mean of the last `n`; exactly 0 where all are equal.
+    pub fn mean_square(self, n: usize) -> X<'g> {
+        self.add(Prim::CentralMoment(self.val, n.max(1), 2))
+    }
+
+    /// Mean square of the distance from the mean of the last `n`, and the mean of this power (3 or 4) of it; exactly 0 where
+    /// all are equal.
+    pub fn central_moments(self, n: usize, power: u8) -> (X<'g>, X<'g>) {
+        let square = self.add(Prim::CentralMoment(self.val, n.max(1), power.clamp(3, 4)));
+        (square, square.port(1))
     }
 
     /// Sum of the products of the distances from both means over the last `n`.
@@ -533,10 +553,25 @@ impl<'g> X<'g> {
         self.add(Prim::CoMoment(self.val, other.val, n.max(1)))
     }
 
+    /// Sum over the last `n` of the products of its distance from its mean and that of the bar from the middle one.
+    pub fn time_moment(self, n: usize) -> X<'g> {
+        self.add(Prim::TimeMoment(self.val, n.max(1)))
+    }
+
     /// The `k`-th least of the last `n`, counted from 0.
     pub fn order(self, n: usize, k: usize) -> X<'g> {
         let n = n.max(1);
-        self.add(Prim::Order { a: self.val, n, k: k.min(n - 1) })
+        self.add(Prim::Order { a: self.val, n, places: vec![k.min(n - 1)] })
+    }
+
+    /// The median of the last `n`; the mean of the two in the middle where there are two.
+    pub fn median(self, n: usize) -> X<'g> {
+        let n = n.max(1);
+        if n % 2 == 1 {
+            return self.order(n, n / 2);
+        }
+        let lower = self.add(Prim::Order { a: self.val, n, places: vec![n / 2 - 1, n / 2] });
+        (lower + lower.port(1)) / 2.0
     }
 
     /// How many of the `n` values before it are less than it, or equal if so asked.

@@ -22,5 +22,6 @@ pub mod formula;
 pub mod graph;
 pub mod kernel;
 mod links;
+mod native;
 pub mod plan;
 pub mod select;

@@ -1,19 +1,25 @@
 //! In which order, and in which buffers? Nodes that somebody needs, each after its inputs; buffers are used again as soon
 //! as their last reader has run.
 
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    sync::{Arc, OnceLock},
+};
+
 use crate::{
     graph::{Field, Graph, Num, Prim, Val},
     kernel::{
         Kernel,
+        extreme::{Ago, Extreme},
+        moment::{CentralMoment, CoMoment, MeanDeviation, TimeMoment, Variance},
+        order::{Order, Rank},
         pointwise::{Choose, Lag, Map1, Map2, Map3, MapNumber, Preceded},
         recur::{Affine, CumExtreme, CumSum, Ema, Follow, Wilder},
+        sum::{Fir, GrowingSum, RampSum, Sum, Total},
         whole::WholeDef,
-        window::{
-            Ago, Best, CentralMoment, CoMoment, Extreme, Fir, GrowingSum, MeanDeviation, Order, RampSum,
-            Rank, Sum, Total, Variance,
-        },
     },
     links::{Fusion, Links},
+    native::{MOST_STEPS, Native},
 };
 
 /// Inputs or outputs of one step, at most.
@@ -59,16 +65,48 @@ pub struct Plan {
     pub(crate) buffers: usize,
     /// Nodes of the whole graph, before those that nobody needs were left out.
     pub(crate) nodes: usize,
+    /// Compiled for one series, and for several side by side; `None` inside where there is nothing to gain.
+    native: [OnceLock<Option<Arc<Native>>>; 2],
+    /// Outputs that each step has computed when it is done; those that are there before any step.
+    pub(crate) delivers: Vec<Vec<usize>>,
+    pub(crate) given: Vec<usize>,
+    /// The same for several series side by side: results are taken apart as soon as they are there, so that their buffers
+    /// can be used again.
+    several: Option<Box<Plan>>,
+}
+
+/// Who keeps a result until it is delivered?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Keep {
+    /// Its buffer is its own: it stands for the column.
+    ToTheEnd,
+    /// It is taken out of its buffer after the loop that computes it.
+    UntilTaken,
 }
 
 impl Plan {
     /// A plan for these values of a graph.
     pub fn new(graph: &Graph, wanted: &[Val]) -> Plan {
+        let mut plan = Plan::keeping(graph, wanted, Keep::ToTheEnd);
+        plan.several = Some(Box::new(Plan::keeping(graph, wanted, Keep::UntilTaken)));
+        plan
+    }
+
+    /// The plan that a tile of so many series runs.
+    pub(crate) fn of(&self, lanes: usize) -> &Plan {
+        self.several.as_deref().filter(|_| lanes > 1).unwrap_or(self)
+    }
+
+    fn keeping(graph: &Graph, wanted: &[Val], keep: Keep) -> Plan {
         let links = Links::new(graph, wanted);
         let history = history(graph, &links);
-        let last = last_use(graph, wanted, &links);
+        let last = last_use(graph, wanted, &links, keep);
         let mut places: Vec<Vec<Place>> = vec![Vec::new(); graph.nodes.len()];
         let mut free: Vec<usize> = Vec::new();
+        // Results whose last reader has run, and the step from which on they are sure to be taken.
+        let mut waiting: VecDeque<(usize, usize)> = VecDeque::new();
+        let is_wanted: HashSet<usize> = wanted.iter().map(|v| links.root(*v).0.node as usize).collect();
+        let mut made_by: HashMap<usize, usize> = HashMap::new();
         let mut plan = Plan {
             steps: Vec::new(),
             fields: Vec::new(),
@@ -78,6 +116,10 @@ impl Plan {
             starts: wanted.iter().map(|v| graph.start(*v)).collect(),
             buffers: 0,
             nodes: graph.nodes.len(),
+            native: Default::default(),
+            delivers: Vec::new(),
+            given: Vec::new(),
+            several: None,
         };
         let place_of = |places: &[Vec<Place>], v: Val| {
             let (v, lag) = links.root(v);
@@ -87,6 +129,9 @@ impl Plan {
         for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| links.needed(*at)) {
             let kept = history.get(at).copied().unwrap_or(0);
             let fixed = node.prim.is_given();
+            while let Some((_, buffer)) = waiting.pop_front_if(|(from, _)| *from <= plan.steps.len()) {
+                free.push(buffer);
+            }
             let mut own = Vec::new();
             for _ in 0..node.prim.ports() {
                 // A buffer with a history is its node's for good.
@@ -113,13 +158,33 @@ impl Plan {
                     let (prim, start) = (node.prim.clone(), node.start);
                     let fusion = links.fusion(at);
                     let constant = constant(graph, &prim, &links).filter(|_| fusion.is_none());
+                    made_by.insert(at, plan.steps.len());
                     plan.steps.push(Step { prim, start, inputs, begin, outputs: own, constant, fusion });
                 }
             }
-            release(graph, &history, &last, at, &places, &links, &mut free);
+            for (node, buffer) in released(graph, &history, &last, at, &places, &links) {
+                if is_wanted.contains(&node) {
+                    waiting.push_back((plan.steps.len() + MOST_STEPS, buffer));
+                } else {
+                    free.push(buffer);
+                }
+            }
         }
         plan.outputs = wanted.iter().map(|v| place_of(&places, *v)).collect();
+        plan.delivers = vec![Vec::new(); plan.steps.len()];
+        for (output, v) in wanted.iter().enumerate() {
+            let step = made_by.get(&(links.root(*v).0.node as usize)).copied();
+            let list = step.and_then(|s| plan.delivers.get_mut(s)).unwrap_or(&mut plan.given);
+            list.push(output);
+        }
         plan
+    }
+
+    /// Its compiled loops, for one series or for several side by side.
+    pub(crate) fn native(&self, lanes: usize) -> Option<Arc<Native>> {
+        let [one, several] = &self.native;
+        let cell = if lanes == 1 { one } else { several };
+        cell.get_or_init(|| Native::new(self, lanes).map(Arc::new)).clone()
     }
 
     /// Nodes that are computed.
@@ -160,13 +225,11 @@ impl Plan {
 
     /// Are several series faster side by side than one by one?
     pub fn side_by_side(&self) -> bool {
-        let (mut alone, mut abreast) = (0.0, 0.0);
-        for step in &self.steps {
-            let (one, many) = cost(&step.prim);
-            alone += one;
-            abreast += many;
-        }
-        abreast += TOGETHER * self.fields.len() as f64 + APART * self.outputs.len() as f64;
+        let costs: Vec<Cost> = self.steps.iter().map(|s| cost(&s.prim)).collect();
+        let longest = costs.iter().map(|c| c.chain).fold(0.0, f64::max);
+        let alone = longest + costs.iter().map(|c| c.alone).sum::<f64>();
+        let moved = TOGETHER * self.fields.len() as f64 + APART * self.outputs.len() as f64;
+        let abreast = moved + costs.iter().map(|c| c.abreast).sum::<f64>();
         abreast < alone
     }
 
@@ -177,21 +240,34 @@ impl Plan {
 }
 
 /// Nanoseconds a bar for putting a column of bars side by side with others, and for taking a result apart.
-const TOGETHER: f64 = 0.35;
-const APART: f64 = 0.45;
+const TOGETHER: f64 = 0.75;
+const APART: f64 = 0.7;
 
-/// Nanoseconds a bar that a step takes for one series, and for each of several side by side: what depends on the bar before
-/// gains, what does not is nearly the same. Measured with `cargo xtask bench indicators`; only the order of the two sums
-/// counts.
-fn cost(prim: &Prim) -> (f64, f64) {
-    match prim {
-        Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => (0.0, 0.0),
-        Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..) => (0.2, 0.15),
-        Prim::Order { .. } => (30.0, 30.0),
-        Prim::Machine { .. } => (6.0, 5.0),
-        Prim::Ema { .. } | Prim::Wilder { .. } | Prim::Affine { .. } | Prim::Follow { .. } => (3.0, 0.7),
-        _ => (2.5, 0.7),
-    }
+/// What a bar takes that has to wait for the one before, in nanoseconds: by itself a chain from bar to bar, of which several
+/// run at the same time; side by side, work like any other.
+struct Cost {
+    /// The chain's length.
+    chain: f64,
+    /// Work besides, of one series by itself and of each side by side.
+    alone: f64,
+    abreast: f64,
+}
+
+/// Measured with `cargo xtask bench indicators`; only the order of the two sums counts.
+fn cost(prim: &Prim) -> Cost {
+    let (chain, alone, abreast) = match prim {
+        Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => (0.0, 0.0, 0.0),
+        Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..) => (0.0, 0.12, 0.12),
+        Prim::Order { .. } => (0.0, 25.0, 12.0),
+        Prim::Extreme { .. } => (0.0, 0.75, 0.45),
+        Prim::Rank { .. } | Prim::MeanDeviation(..) | Prim::Fir(..) => (0.0, 3.0, 3.0),
+        Prim::Machine { .. } => (0.0, 6.0, 2.5),
+        Prim::Ema { .. } | Prim::Wilder { .. } | Prim::Affine { .. } | Prim::Follow { .. } => (2.8, 0.4, 0.3),
+        Prim::Sum(..) | Prim::Total { .. } | Prim::GrowingSum(..) => (1.8, 0.4, 0.3),
+        Prim::CumSum(_) => (0.9, 0.3, 0.3),
+        _ => (0.0, 2.5, 0.8),
+    };
+    Cost { chain, alone, abreast }
 }
 
 /// The input of a function of two values that is a number.
@@ -218,7 +294,7 @@ fn history(graph: &Graph, links: &Links) -> Vec<usize> {
 }
 
 /// The last node that reads each; wanted ones are read by the world at the end.
-fn last_use(graph: &Graph, wanted: &[Val], links: &Links) -> Vec<usize> {
+fn last_use(graph: &Graph, wanted: &[Val], links: &Links, keep: Keep) -> Vec<usize> {
     let mut last: Vec<usize> = (0..graph.nodes.len()).collect();
     for at in (0..graph.nodes.len()).filter(|at| links.needed(*at)) {
         for (v, _) in links.reads(at) {
@@ -227,7 +303,7 @@ fn last_use(graph: &Graph, wanted: &[Val], links: &Links) -> Vec<usize> {
             }
         }
     }
-    for v in wanted {
+    for v in wanted.iter().filter(|_| keep == Keep::ToTheEnd) {
         if let Some(entry) = last.get_mut(links.root(*v).0.node as usize) {
             *entry = usize::MAX;
         }
@@ -235,26 +311,24 @@ fn last_use(graph: &Graph, wanted: &[Val], links: &Links) -> Vec<usize> {
     last
 }
 
-/// Buffers whose last reader has just run can be used again.
-fn release(
+/// Nodes whose last reader has just run, and their buffers.
+fn released(
     graph: &Graph,
     history: &[usize],
     last: &[usize],
     at: usize,
     places: &[Vec<Place>],
     links: &Links,
-    free: &mut Vec<usize>,
-) {
-    let mut done: Vec<u32> = links.reads(at).map(|(v, _)| v.node).collect();
+) -> Vec<(usize, usize)> {
+    let mut done: Vec<usize> = links.reads(at).map(|(v, _)| v.node as usize).chain([at]).collect();
     done.sort_unstable();
     done.dedup();
-    for input in done {
-        let i = input as usize;
-        let plain = graph.nodes.get(i).is_some_and(|n| !n.prim.is_given());
-        if last.get(i) == Some(&at) && history.get(i) == Some(&0) && plain {
-            free.extend(places.get(i).into_iter().flatten().map(|p| p.buffer));
-        }
-    }
+    done.retain(|i| {
+        let plain = graph.nodes.get(*i).is_some_and(|n| !n.prim.is_given());
+        plain && last.get(*i) == Some(&at) && history.get(*i) == Some(&0)
+    });
+    let buffers = |i: usize| places.get(i).into_iter().flatten().map(move |p| (i, p.buffer));
+    done.into_iter().flat_map(buffers).collect()
 }
 
 /// Makes a step's kernel for `L` series; machines come in one and in eight.
@@ -282,22 +356,14 @@ macro_rules! kernels {
                 Prim::Fir(_, weights) => {
                     Box::new(Fir { weights: weights.iter().map(|w| Num::get(*w)).collect() })
                 }
-                Prim::Extreme { n, max, .. } => {
-                    Box::new(Extreme::<L> { n: *n, max: *max, suffix: Vec::new(), prefix: [f64::NAN; L] })
-                }
-                Prim::Ago { n, max, .. } => {
-                    Box::new(Ago::<L> { n: *n, max: *max, suffix: Vec::new(), prefix: Best::NONE })
-                }
+                Prim::Extreme { n, max, .. } => Box::new(Extreme::<L>::new(*n, *max)),
+                Prim::Ago { n, max, .. } => Box::new(Ago::<L>::new(*n, *max)),
                 Prim::Variance(_, n) => Box::new(Variance::<L> { n: *n, state: Default::default() }),
-                Prim::MeanDeviation(_, n) => Box::new(MeanDeviation { n: *n }),
-                Prim::CentralMoment(_, n, power) => Box::new(CentralMoment { n: *n, power: *power }),
-                Prim::CoMoment(_, _, n) => Box::new(CoMoment::<L> { n: *n, state: Default::default() }),
-                Prim::Order { n, k, .. } => Box::new(Order::<L> {
-                    n: *n,
-                    k: *k,
-                    sorted: std::array::from_fn(|_| Vec::new()),
-                    nans: [0; L],
-                }),
+                Prim::MeanDeviation(_, n) => Box::new(MeanDeviation::<L>::new(*n)),
+                Prim::CentralMoment(_, n, power) => Box::new(CentralMoment::<L>::new(*n, *power)),
+                Prim::CoMoment(a, b, n) => Box::new(CoMoment::<L>::new(*n, a == b)),
+                Prim::TimeMoment(_, n) => Box::new(TimeMoment::<L>::new(*n)),
+                Prim::Order { n, places, .. } => Box::new(Order::<L>::new(*n, places)),
                 Prim::Rank { n, or_equal, .. } => Box::new(Rank { n: *n, or_equal: *or_equal }),
                 Prim::Ema { k, seed, .. } => Box::new(Ema::<L> { k: k.get(), seed: *seed, y: [0.0; L] }),
                 Prim::Wilder { n, seed, .. } => {

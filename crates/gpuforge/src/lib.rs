@@ -36,6 +36,7 @@ pub mod usage;
 
 pub use forge::Forge;
 pub use forge_detect as hardware;
+pub use forge_env as env;
 pub use forge_frame as frame;
 pub use forge_indicators as indicators;
 pub use forge_ops as ops;

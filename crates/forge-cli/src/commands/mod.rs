@@ -14,6 +14,14 @@ mod config;
 mod demo;
 mod detect;
 mod docs;
+mod explain;
+mod doctor;
+mod env;
+pub(crate) mod env_args;
+mod env_create;
+mod env_data;
+mod env_install;
+mod env_machine;
 mod indicators;
 mod indicators_list;
 mod overview;
@@ -32,6 +40,8 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
         Some(Command::Detect(args)) => detect::run(&args, context),
         Some(Command::Status { load }) => status::run(load, context),
         Some(Command::SelfTest { full }) => self_test::run(full, context),
+        Some(Command::Doctor(args)) => doctor::run(&args, context),
+        Some(Command::Env(args)) => env::run(&args, context),
         Some(Command::Calibrate(args)) => calibrate::run(&args, context),
         Some(Command::Route(args)) => route::run(&args, context),
         Some(Command::Indicators(args)) => match &args.command {
@@ -43,6 +53,7 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
         },
         Some(Command::Chart(args)) => chart::run(&args, context),
         Some(Command::Sample(args)) => sample::run(&args, context),
+        Some(Command::Explain(args)) => explain::run(&args, context),
         Some(Command::Share(args)) => share::run(&args, context),
         Some(Command::Cache(args)) => cache::run(&args, context),
         Some(Command::Config(args)) => config::run(&args, context),

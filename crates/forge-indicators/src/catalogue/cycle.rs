@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI, SQRT_2, TAU};
 use super::{Args, Group, Indicator, Oracle, real, whole};
 use crate::{
     graph::X,
-    kernel::machine::{Machine, MachineDef},
+    kernel::machine::{MachineDef, Rule, select},
 };
 
 pub(in crate::catalogue) mod hilbert;
@@ -15,109 +15,116 @@ use hilbert::{EARLY, Hilbert, hilbert};
 const BASE: Indicator = Indicator { group: Group::Cycle, ..Indicator::BASE };
 
 /// A filter of two poles that answers 0 to a constant, begun as if the first value had always been there:
-/// `y = gain * (x + b1 * x[1] + b2 * x[2]) + a1 * y[1] + a2 * y[2]`.
-#[derive(Clone)]
+/// `y = gain * (x + b1 * x[1] + b2 * x[2]) + a1 * y[1] + a2 * y[2]`. State: the last two values and results.
+#[derive(Clone, Copy)]
 struct ZeroMean {
     gain: f64,
     b: [f64; 2],
     a: [f64; 2],
-    x: Option<[f64; 2]>,
-    y: [f64; 2],
 }
 
-impl Machine<1, 1> for ZeroMean {
+impl Rule<4, 1, 1> for ZeroMean {
     fn new(params: &[f64]) -> Self {
         let at = |i: usize| params.get(i).copied().unwrap_or(0.0);
-        ZeroMean { gain: at(0), b: [at(1), at(2)], a: [at(3), at(4)], x: None, y: [0.0; 2] }
+        ZeroMean { gain: at(0), b: [at(1), at(2)], a: [at(3), at(4)] }
     }
 
     #[inline(always)]
-    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
-        let [x1, x2] = self.x.unwrap_or([x; 2]);
-        let ([y1, y2], [b1, b2], [a1, a2]) = (self.y, self.b, self.a);
+    fn first(&self, [x]: [f64; 1]) -> ([f64; 4], [f64; 1]) {
+        self.step([x, x, 0.0, 0.0], [x])
+    }
+
+    #[inline(always)]
+    fn step(&self, [x1, x2, y1, y2]: [f64; 4], [x]: [f64; 1]) -> ([f64; 4], [f64; 1]) {
+        let ([b1, b2], [a1, a2]) = (self.b, self.a);
         let y = a1 * y1 + (a2 * y2 + self.gain * (x + b1 * x1 + b2 * x2));
-        (self.x, self.y) = (Some([x, x1]), [y, y1]);
-        [y]
+        ([x, x1, y, y1], [y])
     }
 }
 
-static ZERO_MEAN: MachineDef = MachineDef::of::<ZeroMean, 1, 1>("two poles, zero mean", |_| 0);
+static ZERO_MEAN: MachineDef = MachineDef::rule::<ZeroMean, 4, 1, 1>("two poles, zero mean", |_| 0);
 
 fn filter<'g>(a: &Args<'g, '_>, gain: f64, b: [f64; 2], poles: [f64; 2]) -> Vec<X<'g>> {
     a.bars.machine(&ZERO_MEAN, &[gain, b[0], b[1], poles[0], poles[1]], &[a.source()])
 }
 
-/// Two-pole smoothing of a high-pass, as a share of its power.
-#[derive(Clone)]
+/// Two-pole smoothing of a high-pass, as a share of its power. State: the last value, high-pass, and two results.
+#[derive(Clone, Copy)]
 struct EvenBetter {
     alpha: f64,
     c: [f64; 3],
-    last: Option<f64>,
-    high_pass: f64,
-    filtered: [f64; 2],
 }
 
-impl Machine<1, 1> for EvenBetter {
+impl Rule<4, 1, 1> for EvenBetter {
     fn new(params: &[f64]) -> Self {
         let at = |i: usize| params.get(i).copied().unwrap_or(1.0);
         let angle = TAU / at(0);
         let a = (-SQRT_2 * PI / at(1)).exp();
         let (c2, c3) = (2.0 * a * (SQRT_2 * PI / at(1)).cos(), -a * a);
         let alpha = (1.0 - angle.sin()) / angle.cos();
-        EvenBetter { alpha, c: [1.0 - c2 - c3, c2, c3], last: None, high_pass: 0.0, filtered: [0.0; 2] }
+        EvenBetter { alpha, c: [1.0 - c2 - c3, c2, c3] }
     }
 
     #[inline(always)]
-    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
-        let change = x - self.last.unwrap_or(x);
-        let high_pass = 0.5 * (1.0 + self.alpha) * change + self.alpha * self.high_pass;
-        let ([f1, f2], [c1, c2, c3]) = (self.filtered, self.c);
-        let f = c1 * (high_pass + self.high_pass) / 2.0 + c2 * f1 + c3 * f2;
-        (self.last, self.high_pass, self.filtered) = (Some(x), high_pass, [f, f1]);
+    fn first(&self, [x]: [f64; 1]) -> ([f64; 4], [f64; 1]) {
+        self.step([x, 0.0, 0.0, 0.0], [x])
+    }
+
+    #[inline(always)]
+    fn step(&self, [last, before, f1, f2]: [f64; 4], [x]: [f64; 1]) -> ([f64; 4], [f64; 1]) {
+        let high_pass = 0.5 * (1.0 + self.alpha) * (x - last) + self.alpha * before;
+        let [c1, c2, c3] = self.c;
+        let f = c1 * (high_pass + before) / 2.0 + c2 * f1 + c3 * f2;
         let (wave, power) = ((f + f1 + f2) / 3.0, (f * f + f1 * f1 + f2 * f2) / 3.0);
-        [if power == 0.0 { 0.0 } else { wave / power.sqrt() }]
+        let share = wave / power.sqrt();
+        ([x, high_pass, f, f1], [select(power == 0.0, 0.0, share)])
     }
 }
 
-static EVEN_BETTER: MachineDef =
-    MachineDef::of::<EvenBetter, 1, 1>("even better sine wave", |p| p.first().map_or(0, |n| *n as usize));
+static EVEN_BETTER: MachineDef = MachineDef::rule::<EvenBetter, 4, 1, 1>("even better sine wave", |p| {
+    p.first().map_or(0, |n| *n as usize)
+});
 
 /// Below this a correlation counts as 0: what is left when equal values cancel.
 const NOTHING: f64 = 1e-9;
 
-/// The angle of two correlations, which does not turn back, and whether it stands still.
-#[derive(Clone)]
+/// The angle of two correlations, which does not turn back, and whether it stands still. Inputs: the arc of their ratio, and
+/// the second. State: the last angle.
+#[derive(Clone, Copy)]
 struct Angle {
     threshold: f64,
-    last: Option<f64>,
 }
 
-impl Machine<2, 2> for Angle {
+impl Angle {
+    /// In degrees; without a second correlation what it was.
+    #[inline(always)]
+    fn now(last: f64, [arc, imag]: [f64; 2]) -> f64 {
+        let angle = 90.0 + arc.to_degrees() - select(imag > 0.0, 180.0, 0.0);
+        select(imag.abs() > NOTHING, angle, last)
+    }
+}
+
+impl Rule<1, 2, 2> for Angle {
     fn new(params: &[f64]) -> Self {
-        Angle { threshold: params.first().copied().unwrap_or(9.0), last: None }
+        Angle { threshold: params.first().copied().unwrap_or(9.0) }
     }
 
     #[inline(always)]
-    fn step(&mut self, [real, imag]: [f64; 2]) -> [f64; 2] {
-        let mut angle = self.last.unwrap_or(0.0);
-        if imag.abs() > NOTHING {
-            angle = 90.0 + (real / imag).atan().to_degrees() - if imag > 0.0 { 180.0 } else { 0.0 };
-        }
-        let mut state = 0.0;
-        if let Some(last) = self.last {
-            if last - angle < 270.0 && angle < last {
-                angle = last;
-            }
-            if (angle - last).abs() < self.threshold {
-                state = if angle < 0.0 { -1.0 } else { 1.0 };
-            }
-        }
-        self.last = Some(angle);
-        [angle, state]
+    fn first(&self, x: [f64; 2]) -> ([f64; 1], [f64; 2]) {
+        let angle = Angle::now(0.0, x);
+        ([angle], [angle, 0.0])
+    }
+
+    #[inline(always)]
+    fn step(&self, [last]: [f64; 1], x: [f64; 2]) -> ([f64; 1], [f64; 2]) {
+        let angle = Angle::now(last, x);
+        let angle = select((last - angle < 270.0) & (angle < last), last, angle);
+        let side = select(angle < 0.0, -1.0, 1.0);
+        ([angle], [angle, select((angle - last).abs() < self.threshold, side, 0.0)])
     }
 }
 
-static ANGLE: MachineDef = MachineDef::of::<Angle, 2, 2>("angle of two correlations", |_| 0);
+static ANGLE: MachineDef = MachineDef::rule::<Angle, 1, 2, 2>("angle of two correlations", |_| 0);
 
 /// Weights over one turn in `n` steps, for the oldest value first.
 fn turn(n: usize, f: fn(f64) -> f64) -> Vec<f64> {
@@ -137,11 +144,11 @@ fn mesa_sine<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
 fn correlation_cycle<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     let (x, n) = (a.source(), a.n(0));
     // A whole turn of a sine has the mean 0 and the mean square 1/2.
-    let spread = (x.central_moment(n, 2) * 0.5).sqrt() * n as f64;
+    let spread = (x.mean_square(n) * 0.5).sqrt() * n as f64;
     let real = x.fir(&turn(n, f64::cos)).div0(spread);
     let imag = x.fir(&turn(n, |t| -t.sin())).div0(spread);
     let mut outputs = vec![real, imag];
-    outputs.extend(a.bars.machine(&ANGLE, &[a.x(1)], &[real, imag]));
+    outputs.extend(a.bars.machine(&ANGLE, &[a.x(1)], &[(real / imag).atan(), imag]));
     outputs
 }
 

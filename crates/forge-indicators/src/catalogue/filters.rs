@@ -4,7 +4,10 @@ use std::f64::consts::PI;
 
 use crate::{
     graph::X,
-    kernel::machine::{Machine, MachineDef},
+    kernel::{
+        Row,
+        machine::{Machine, MachineDef, RowMachine, Rule, lanes, select},
+    },
 };
 
 fn at(params: &[f64], i: usize) -> f64 {
@@ -69,18 +72,17 @@ impl Linear {
     }
 }
 
-static LINEAR: MachineDef = MachineDef::of::<LinearState, 1, 1>("linear", |_| 0);
+static LINEAR: MachineDef = MachineDef::rows::<LinearState<1>, LinearState<8>, 1, 1>("linear", |_| 0);
 
-#[derive(Clone, Copy)]
-struct LinearState {
+struct LinearState<const L: usize> {
     filter: Linear,
     /// Bars seen; counted no further than needed.
     seen: usize,
-    x: [f64; 2],
-    y: [f64; 3],
+    x: [Row<L>; 2],
+    y: [Row<L>; 3],
 }
 
-impl Machine<1, 1> for LinearState {
+impl<const L: usize> RowMachine<1, 1, L> for LinearState<L> {
     fn new(p: &[f64]) -> Self {
         let filter = Linear {
             b: [at(p, 0), at(p, 1), at(p, 2)],
@@ -88,140 +90,150 @@ impl Machine<1, 1> for LinearState {
             gain: at(p, 6),
             copied: at(p, 7) as usize,
         };
-        LinearState { filter, seen: 0, x: [0.0; 2], y: [0.0; 3] }
+        LinearState { filter, seen: 0, x: [[0.0; L]; 2], y: [[0.0; L]; 3] }
     }
 
-    fn step(&mut self, [x0]: [f64; 1]) -> [f64; 1] {
-        let Linear { b, a, gain, copied } = self.filter;
-        if self.seen == 0 {
-            (self.x, self.y) = ([x0; 2], [gain * x0; 3]);
-        }
+    #[inline(always)]
+    fn first(&mut self, [x]: [&Row<L>; 1]) -> [Row<L>; 1] {
+        let gain = self.filter.gain;
+        let [y] = lanes([x], |[x]| [gain * x]);
+        (self.x, self.y) = ([*x; 2], [y; 3]);
+        self.step([x])
+    }
+
+    #[inline(always)]
+    fn step(&mut self, [x0]: [&Row<L>; 1]) -> [Row<L>; 1] {
+        let Linear { b, a, copied, .. } = self.filter;
         let ([x1, x2], [y1, y2, y3]) = (self.x, self.y);
-        let y0 = if self.seen < copied {
-            x0
-        } else {
-            b[0] * x0 + b[1] * x1 + b[2] * x2 + a[0] * y1 + a[1] * y2 + a[2] * y3
-        };
-        self.seen = (self.seen + 1).min(copied + 1);
-        (self.x, self.y) = ([x0, x1], [y0, y1, y2]);
+        // What is known beforehand first: the chain from bar to bar is one product and one sum.
+        let [mut y0] = lanes([x0, &x1, &x2, &y1, &y2, &y3], |[x0, x1, x2, y1, y2, y3]| {
+            [a[0] * y1 + (a[1] * y2 + (a[2] * y3 + (b[0] * x0 + b[1] * x1 + b[2] * x2)))]
+        });
+        if self.seen < copied {
+            self.seen += 1;
+            y0 = *x0;
+        }
+        (self.x, self.y) = ([*x0, x1], [y0, y1, y2]);
         [y0]
     }
 }
 
 /// McGinley's dynamic: parameter: the period.
 pub(super) static MCGINLEY: MachineDef =
-    MachineDef::of::<McGinley, 1, 1>("mcginley", |p| (at(p, 0) as usize).saturating_sub(1));
+    MachineDef::rule::<McGinley, 1, 1, 1>("mcginley", |p| (at(p, 0) as usize).saturating_sub(1));
 
-#[derive(Clone)]
-pub(super) struct McGinley {
+#[derive(Clone, Copy)]
+struct McGinley {
     period: f64,
-    y: Option<f64>,
 }
 
-impl Machine<1, 1> for McGinley {
+impl Rule<1, 1, 1> for McGinley {
     fn new(p: &[f64]) -> Self {
-        McGinley { period: at(p, 0), y: None }
+        McGinley { period: at(p, 0) }
     }
 
-    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
-        let y = self.y.map_or(x, |y| {
-            let square = (x / y) * (x / y);
-            let next = y + (x - y) / (self.period * (square * square));
-            if next.is_finite() { next } else { y }
-        });
-        self.y = Some(y);
-        [y]
+    #[inline(always)]
+    fn first(&self, x: [f64; 1]) -> ([f64; 1], [f64; 1]) {
+        (x, x)
+    }
+
+    #[inline(always)]
+    fn step(&self, [y]: [f64; 1], [x]: [f64; 1]) -> ([f64; 1], [f64; 1]) {
+        let square = (x / y) * (x / y);
+        let next = y + (x - y) / (self.period * (square * square));
+        let y = select(next.abs() < f64::INFINITY, next, y);
+        ([y], [y])
     }
 }
 
 /// Holt and Winters: level, trend, acceleration and the spread around the forecast. Parameters: a factor for each; gives the
 /// forecast and the standard deviation as it was a bar before.
-pub(super) static HOLT_WINTERS: MachineDef = MachineDef::of::<HoltWinters, 1, 2>("holt_winters", |_| 0);
+pub(super) static HOLT_WINTERS: MachineDef = MachineDef::rule::<HoltWinters, 5, 1, 2>("holt_winters", |_| 0);
 
-#[derive(Clone)]
-pub(super) struct HoltWinters {
+/// State: level, trend, bend, variance, and the last value less its forecast.
+#[derive(Clone, Copy)]
+struct HoltWinters {
     factors: [f64; 4],
-    seen: bool,
-    level: f64,
-    trend: f64,
-    bend: f64,
-    variance: f64,
-    /// The last value less its forecast.
-    miss: f64,
 }
 
-impl Machine<1, 2> for HoltWinters {
+impl Rule<5, 1, 2> for HoltWinters {
     fn new(p: &[f64]) -> Self {
-        let factors = [at(p, 0), at(p, 1), at(p, 2), at(p, 3)];
-        HoltWinters { factors, seen: false, level: 0.0, trend: 0.0, bend: 0.0, variance: 0.0, miss: 0.0 }
+        HoltWinters { factors: [at(p, 0), at(p, 1), at(p, 2), at(p, 3)] }
     }
 
-    fn step(&mut self, [x]: [f64; 1]) -> [f64; 2] {
-        if !self.seen {
-            (self.seen, self.level) = (true, x);
-        }
-        let [na, nb, nc, nd] = self.factors;
-        let level = (1.0 - na) * (self.level + self.trend + 0.5 * self.bend) + na * x;
-        let trend = (1.0 - nb) * (self.trend + self.bend) + nb * (level - self.level);
-        let bend = (1.0 - nc) * self.bend + nc * (trend - self.trend);
+    #[inline(always)]
+    fn first(&self, [x]: [f64; 1]) -> ([f64; 5], [f64; 2]) {
+        self.step([x, 0.0, 0.0, 0.0, 0.0], [x])
+    }
+
+    #[inline(always)]
+    fn step(&self, state: [f64; 5], [x]: [f64; 1]) -> ([f64; 5], [f64; 2]) {
+        let ([na, nb, nc, nd], [level_before, trend_before, bend_before, variance, miss]) =
+            (self.factors, state);
+        let level = (1.0 - na) * (level_before + trend_before + 0.5 * bend_before) + na * x;
+        let trend = (1.0 - nb) * (trend_before + bend_before) + nb * (level - level_before);
+        let bend = (1.0 - nc) * bend_before + nc * (trend - trend_before);
         let forecast = level + trend + 0.5 * bend;
-        let deviation = self.variance.sqrt();
-        self.variance = (1.0 - nd) * self.variance + nd * self.miss * self.miss;
-        (self.level, self.trend, self.bend, self.miss) = (level, trend, bend, x - forecast);
-        [forecast, deviation]
+        let next = (1.0 - nd) * variance + nd * miss * miss;
+        ([level, trend, bend, next, x - forecast], [forecast, variance.sqrt()])
     }
 }
 
 /// Ehlers' Laguerre filter. Parameter: the damping.
-pub(super) static LAGUERRE: MachineDef = MachineDef::of::<Laguerre, 1, 1>("laguerre_filter", |_| 0);
+pub(super) static LAGUERRE: MachineDef = MachineDef::rule::<Laguerre, 4, 1, 1>("laguerre_filter", |_| 0);
 
-#[derive(Clone)]
-pub(super) struct Laguerre {
+#[derive(Clone, Copy)]
+struct Laguerre {
     gamma: f64,
-    stages: Option<[f64; 4]>,
 }
 
-impl Machine<1, 1> for Laguerre {
+impl Rule<4, 1, 1> for Laguerre {
     fn new(p: &[f64]) -> Self {
-        Laguerre { gamma: at(p, 0), stages: None }
+        Laguerre { gamma: at(p, 0) }
     }
 
-    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
+    #[inline(always)]
+    fn first(&self, [x]: [f64; 1]) -> ([f64; 4], [f64; 1]) {
+        self.step([x; 4], [x])
+    }
+
+    #[inline(always)]
+    fn step(&self, [p0, p1, p2, p3]: [f64; 4], [x]: [f64; 1]) -> ([f64; 4], [f64; 1]) {
         let g = self.gamma;
-        let [p0, p1, p2, p3] = self.stages.unwrap_or([x; 4]);
         let l0 = (1.0 - g) * x + g * p0;
         let l1 = p0 + g * (p1 - l0);
         let l2 = p1 + g * (p2 - l1);
         let l3 = p2 + g * (p3 - l2);
-        self.stages = Some([l0, l1, l2, l3]);
-        [(l0 + 2.0 * l1 + 2.0 * l2 + l3) / 6.0]
+        ([l0, l1, l2, l3], [(l0 + 2.0 * l1 + 2.0 * l2 + l3) / 6.0])
     }
 }
 
 /// Kalman's filter of a level that wanders. Parameters: variance of its steps, variance of the measurement.
-pub(super) static KALMAN: MachineDef = MachineDef::of::<Kalman, 1, 1>("kalman_level", |_| 0);
+pub(super) static KALMAN: MachineDef = MachineDef::rule::<Kalman, 2, 1, 1>("kalman_level", |_| 0);
 
-#[derive(Clone)]
-pub(super) struct Kalman {
+/// State: the level and its variance.
+#[derive(Clone, Copy)]
+struct Kalman {
     process: f64,
     measurement: f64,
-    /// The level and its variance.
-    state: Option<(f64, f64)>,
 }
 
-impl Machine<1, 1> for Kalman {
+impl Rule<2, 1, 1> for Kalman {
     fn new(p: &[f64]) -> Self {
-        Kalman { process: at(p, 0), measurement: at(p, 1), state: None }
+        Kalman { process: at(p, 0), measurement: at(p, 1) }
     }
 
-    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
-        let (level, variance) = self.state.map_or((x, self.measurement), |(level, variance)| {
-            let before = variance + self.process;
-            let gain = before / (before + self.measurement);
-            (level + gain * (x - level), (1.0 - gain) * before)
-        });
-        self.state = Some((level, variance));
-        [level]
+    #[inline(always)]
+    fn first(&self, [x]: [f64; 1]) -> ([f64; 2], [f64; 1]) {
+        ([x, self.measurement], [x])
+    }
+
+    #[inline(always)]
+    fn step(&self, [level, variance]: [f64; 2], [x]: [f64; 1]) -> ([f64; 2], [f64; 1]) {
+        let before = variance + self.process;
+        let gain = before / (before + self.measurement);
+        let level = level + gain * (x - level);
+        ([level, (1.0 - gain) * before], [level])
     }
 }
 

@@ -1,8 +1,9 @@
 //! Which moving average? All of TA-Lib's kinds by their number, and those among them that need more than one line.
 
+use super::cycle::hilbert::{DEGREES, EARLY, Hilbert, hilbert};
 use crate::{
     graph::X,
-    kernel::machine::{Machine, MachineDef},
+    kernel::machine::{MachineDef, Rule, select},
 };
 
 /// A parameter that chooses the kind: TA-Lib's numbers, see [`ma`].
@@ -129,117 +130,42 @@ pub(super) fn vidya(x: X<'_>, n: usize, changes: usize) -> X<'_> {
     x.follow(k, x.shift(1)).from_bar(x.start() + changes)
 }
 
-/// MAMA and FAMA of a value.
+/// MAMA and FAMA of a value (Ehlers, 2001): the faster the phase of the dominant cycle turns, the slower the mean. Values are
+/// given from the 33rd bar on.
 pub(super) fn mama(x: X<'_>, fast: f64, slow: f64) -> Vec<X<'_>> {
-    x.bars().machine(&MAMA, &[fast, slow], &[x, x.wma(4)])
+    let Hilbert { in_phase, quadrature, .. } = hilbert(x, EARLY);
+    let phase = in_phase.same(0.0).select(0.0, (quadrature / in_phase).atan() * DEGREES);
+    x.bars().machine(&MAMA, &[fast, slow], &[x, phase])
 }
 
-/// The smoothed value begins at the fourth bar; values are given from the 33rd.
-static MAMA: MachineDef = MachineDef::of::<Mama, 2, 2>("mama", |_| 29);
+static MAMA: MachineDef = MachineDef::rule::<Mama, 3, 2, 2>("mama", |_| 32 - EARLY);
 
-/// The last values, the newest first.
+/// The means from a value and the phase in degrees. State: the phase before, and both means.
 #[derive(Clone, Copy)]
-struct Past<const N: usize>([f64; N]);
-
-impl<const N: usize> Past<N> {
-    fn push(&mut self, x: f64) {
-        self.0.rotate_right(1);
-        if let Some(first) = self.0.first_mut() {
-            *first = x;
-        }
-    }
-
-    fn ago(&self, n: usize) -> f64 {
-        self.0.get(n).copied().unwrap_or(0.0)
-    }
-
-    /// Ehlers' Hilbert transformer over seven values, `n` bars ago, for an amplitude that depends on the period.
-    fn hilbert(&self, n: usize, amplitude: f64) -> f64 {
-        let outer = 0.0962 * self.ago(n) - 0.0962 * self.ago(n + 6);
-        (outer - 0.5769 * self.ago(n + 4) + 0.5769 * self.ago(n + 2)) * amplitude
-    }
-}
-
-/// MESA adaptive moving average (Ehlers, 2001): the faster the phase turns, the slower the mean.
-#[derive(Clone)]
 struct Mama {
     fast: f64,
     slow: f64,
-    /// Bars to wait until the smoothed value goes into the transformer.
-    wait: usize,
-    smooth: Past<7>,
-    detrended: Past<10>,
-    quadrature: Past<7>,
-    in_phase2: f64,
-    quadrature2: f64,
-    re: f64,
-    im: f64,
-    period: f64,
-    phase: f64,
-    mama: f64,
-    fama: f64,
 }
 
-impl Mama {
-    /// The dominant cycle, from the angle between one bar's phasor and the next.
-    fn cycle(&mut self, in_phase: f64, quadrature: f64) {
-        let i2 = 0.2 * in_phase + 0.8 * self.in_phase2;
-        let q2 = 0.2 * quadrature + 0.8 * self.quadrature2;
-        self.re = 0.2 * (i2 * self.in_phase2 + q2 * self.quadrature2) + 0.8 * self.re;
-        self.im = 0.2 * (i2 * self.quadrature2 - q2 * self.in_phase2) + 0.8 * self.im;
-        (self.in_phase2, self.quadrature2) = (i2, q2);
-        let before = self.period;
-        let mut period = before;
-        if self.im != 0.0 && self.re != 0.0 {
-            period = 360.0 / (self.im / self.re).atan().to_degrees();
-        }
-        // The lower bound last: it is the one that holds where the bounds contradict each other.
-        period = period.min(1.5 * before).max(0.67 * before).clamp(6.0, 50.0);
-        self.period = 0.2 * period + 0.8 * before;
-    }
-}
-
-impl Machine<2, 2> for Mama {
+impl Rule<3, 2, 2> for Mama {
     fn new(params: &[f64]) -> Self {
         let at = |i: usize| params.get(i).copied().unwrap_or(0.5);
-        Mama {
-            fast: at(0),
-            slow: at(1),
-            wait: 9,
-            smooth: Past([0.0; 7]),
-            detrended: Past([0.0; 10]),
-            quadrature: Past([0.0; 7]),
-            in_phase2: 0.0,
-            quadrature2: 0.0,
-            re: 0.0,
-            im: 0.0,
-            period: 0.0,
-            phase: 0.0,
-            mama: 0.0,
-            fama: 0.0,
-        }
+        Mama { fast: at(0), slow: at(1) }
     }
 
-    fn step(&mut self, [x, smooth]: [f64; 2]) -> [f64; 2] {
-        if self.wait > 0 {
-            self.wait -= 1;
-            return [f64::NAN; 2];
-        }
-        let amplitude = 0.075 * self.period + 0.54;
-        self.smooth.push(smooth);
-        self.detrended.push(self.smooth.hilbert(0, amplitude));
-        self.quadrature.push(self.detrended.hilbert(0, amplitude));
-        let (in_phase, quadrature) = (self.detrended.ago(3), self.quadrature.ago(0));
-        let advanced_i = self.detrended.hilbert(3, amplitude);
-        let advanced_q = self.quadrature.hilbert(0, amplitude);
+    #[inline(always)]
+    fn first(&self, x: [f64; 2]) -> ([f64; 3], [f64; 2]) {
+        self.step([0.0; 3], x)
+    }
 
-        let phase = if in_phase == 0.0 { 0.0 } else { (quadrature / in_phase).atan().to_degrees() };
-        let turn = (self.phase - phase).max(1.0);
-        self.phase = phase;
-        let alpha = if turn > 1.0 { (self.fast / turn).max(self.slow) } else { self.fast };
-        self.mama = alpha * x + (1.0 - alpha) * self.mama;
-        self.fama = 0.5 * alpha * self.mama + (1.0 - 0.5 * alpha) * self.fama;
-        self.cycle(in_phase - advanced_q, quadrature + advanced_i);
-        [self.mama, self.fama]
+    #[inline(always)]
+    fn step(&self, [before, mama, fama]: [f64; 3], [x, phase]: [f64; 2]) -> ([f64; 3], [f64; 2]) {
+        let turn = before - phase;
+        let slowed = self.fast / turn;
+        let slowed = select(slowed > self.slow, slowed, self.slow);
+        let alpha = select(turn > 1.0, slowed, self.fast);
+        let mama = alpha * x + (1.0 - alpha) * mama;
+        let fama = 0.5 * alpha * mama + (1.0 - 0.5 * alpha) * fama;
+        ([phase, mama, fama], [mama, fama])
     }
 }

@@ -75,9 +75,8 @@ pub(super) fn percent_k<'g>(high: X<'g>, low: X<'g>, x: X<'g>, n: usize, idle: f
 
 /// Slope of the line through the last `n` values, per bar.
 pub(super) fn slope(x: X<'_>, n: usize) -> X<'_> {
-    let bar = x.bars().number(1.0).cumsum();
     let n = n.max(2);
-    bar.co_moment(x, n) / ((n * (n * n - 1)) as f64 / 12.0)
+    x.time_moment(n) / ((n * (n * n - 1)) as f64 / 12.0)
 }
 
 /// The line through the last `n` values, `ahead` bars after its last.

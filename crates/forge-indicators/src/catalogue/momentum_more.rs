@@ -10,7 +10,7 @@ use super::{
         change, flat, hl2, hlc3, kind, line, ma_from, ma_type, macd_line, percent_k, roc, rsi, slope, sum0,
         together, trix, true_range,
     },
-    momentum_state::{FISHER, HOLD, LAGUERRE, PRIOR, PROJECTION, QQE, RSX, RUN, SETTLED, STREAK},
+    momentum_state::{CLAMPED, HOLD, LAGUERRE, PROJECTION, QQE, RSX, RUN, SETTLED, STREAK},
     real, whole,
 };
 use crate::graph::{Seed, X};
@@ -25,7 +25,10 @@ fn fisher<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     let middle = hl2(a.bars);
     let (high, low) = (middle.highest(a.n(0)), middle.lowest(a.n(0)));
     let share = flat(high, low).select(0.5, (middle - low) / (high - low));
-    a.bars.machine(&FISHER, &[], &[share])
+    let smooth = a.bars.machine(&CLAMPED, &[], &[share]).remove(0);
+    let transform = ((smooth + 1.0) / (1.0 - smooth)).ln() * 0.5;
+    let fisher = a.bars.number(0.5).affine(transform);
+    vec![fisher, fisher.shift(1).preceded_by(0.0).from_bar(fisher.start())]
 }
 
 fn kst<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
@@ -176,11 +179,9 @@ fn swing<'g>(a: &Args<'g, '_>, open: X<'g>, close: X<'g>) -> X<'g> {
 }
 
 fn asi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
-    let prior = |x: X<'g>| a.bars.machine(&PRIOR, &[], &[x]).remove(0);
-    let swing = swing(a, prior(a.bars.open()), prior(a.bars.close()));
+    let swing = swing(a, a.bars.open().shift(1), a.bars.close().shift(1));
     // The first bar has nothing to swing from.
-    let later = a.bars.number(1.0).cumsum().gt(1.0);
-    vec![later.select(swing, 0.0).cumsum()]
+    vec![swing.preceded_by(0.0).cumsum()]
 }
 
 fn trixh<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {

@@ -2,17 +2,16 @@
 //!
 //! Everything linear is built from means; these are the recursions that clamp, count, switch or wait.
 
-use crate::kernel::machine::{Machine, MachineDef};
+use crate::kernel::machine::{Machine, MachineDef, Rule, select};
 
-pub(super) static FISHER: MachineDef = MachineDef::of::<Fisher, 1, 2>("fisher", |_| 0);
-pub(super) static STREAK: MachineDef = MachineDef::of::<Streak, 2, 1>("streak", |_| 0);
-pub(super) static HOLD: MachineDef = MachineDef::of::<Hold, 2, 1>("hold", |_| 0);
-pub(super) static SETTLED: MachineDef = MachineDef::of::<Settled, 2, 1>("settled", |_| 0);
-pub(super) static PRIOR: MachineDef = MachineDef::of::<Prior, 1, 1>("prior", |_| 0);
-pub(super) static QQE: MachineDef = MachineDef::of::<Qqe, 2, 4>("qqe", |_| 0);
-pub(super) static RSX: MachineDef = MachineDef::of::<Rsx, 1, 1>("rsx", |_| 0);
-pub(super) static LAGUERRE: MachineDef = MachineDef::of::<Laguerre, 1, 4>("laguerre", |_| 0);
-pub(super) static RUN: MachineDef = MachineDef::of::<Run, 1, 1>("run", |_| 0);
+pub(super) static CLAMPED: MachineDef = MachineDef::rule::<Clamped, 1, 1, 1>("clamped", |_| 0);
+pub(super) static STREAK: MachineDef = MachineDef::rule::<Streak, 1, 2, 1>("streak", |_| 0);
+pub(super) static HOLD: MachineDef = MachineDef::rule::<Hold, 1, 2, 1>("hold", |_| 0);
+pub(super) static SETTLED: MachineDef = MachineDef::rule::<Settled, 2, 2, 1>("settled", |_| 0);
+pub(super) static QQE: MachineDef = MachineDef::rule::<Qqe, 6, 2, 4>("qqe", |_| 0);
+pub(super) static RSX: MachineDef = MachineDef::rule::<Rsx, 15, 1, 1>("rsx", |_| 0);
+pub(super) static LAGUERRE: MachineDef = MachineDef::rule::<Laguerre, 4, 1, 4>("laguerre", |_| 0);
+pub(super) static RUN: MachineDef = MachineDef::rule::<Run, 1, 1, 1>("run", |_| 0);
 pub(super) static PROJECTION: MachineDef =
     MachineDef::of::<Projection, 2, 2>("projection", |p| window(p).saturating_sub(1));
 
@@ -21,217 +20,213 @@ fn window(params: &[f64]) -> usize {
     params.first().map_or(2, |n| *n as usize).max(2)
 }
 
-/// Ehlers' smoothed and clamped share, its transform, and the transform before.
-#[derive(Clone)]
-struct Fisher {
-    smooth: f64,
-    fish: f64,
-}
+/// Ehlers' smoothed share, kept just inside 1, where the logarithm ends.
+#[derive(Clone, Copy)]
+struct Clamped;
 
-impl Machine<1, 2> for Fisher {
+impl Rule<1, 1, 1> for Clamped {
     fn new(_: &[f64]) -> Self {
-        Fisher { smooth: 0.0, fish: 0.0 }
+        Clamped
     }
 
-    fn step(&mut self, [share]: [f64; 1]) -> [f64; 2] {
-        let next = 0.67 * self.smooth + 0.66 * (share - 0.5);
-        // Just inside 1, where the logarithm ends.
-        self.smooth = match next {
-            x if x > 0.99 => 0.999,
-            x if x < -0.99 => -0.999,
-            x => x,
-        };
-        let before = self.fish;
-        self.fish = 0.5 * ((1.0 + self.smooth) / (1.0 - self.smooth)).ln() + 0.5 * before;
-        [self.fish, before]
+    #[inline(always)]
+    fn first(&self, x: [f64; 1]) -> ([f64; 1], [f64; 1]) {
+        self.step([0.0], x)
+    }
+
+    #[inline(always)]
+    fn step(&self, [smooth]: [f64; 1], [share]: [f64; 1]) -> ([f64; 1], [f64; 1]) {
+        let next = 0.67 * smooth + 0.66 * (share - 0.5);
+        let next = select(next > 0.99, 0.999, next);
+        let next = select(next < -0.99, -0.999, next);
+        ([next], [next])
     }
 }
 
 /// How many bars in a row rose (counted up) or fell (counted down); a bar that did neither is 0.
-#[derive(Clone)]
-struct Streak(f64);
+#[derive(Clone, Copy)]
+struct Streak;
 
-impl Machine<2, 1> for Streak {
+impl Rule<1, 2, 1> for Streak {
     fn new(_: &[f64]) -> Self {
-        Streak(0.0)
+        Streak
     }
 
-    fn step(&mut self, [x, before]: [f64; 2]) -> [f64; 1] {
-        self.0 = if x > before {
-            self.0.max(0.0) + 1.0
-        } else if x < before {
-            self.0.min(0.0) - 1.0
-        } else {
-            0.0
-        };
-        [self.0]
+    #[inline(always)]
+    fn first(&self, x: [f64; 2]) -> ([f64; 1], [f64; 1]) {
+        self.step([0.0], x)
+    }
+
+    #[inline(always)]
+    fn step(&self, [count]: [f64; 1], [x, before]: [f64; 2]) -> ([f64; 1], [f64; 1]) {
+        let up = select(count > 0.0, count, 0.0) + 1.0;
+        let down = select(count < 0.0, count, 0.0) - 1.0;
+        let fell = select(x < before, down, 0.0);
+        let count = select(x > before, up, fell);
+        ([count], [count])
     }
 }
 
 /// The last value of a bar that was not idle; 0 before there was one.
-#[derive(Clone)]
-struct Hold(f64);
+#[derive(Clone, Copy)]
+struct Hold;
 
-impl Machine<2, 1> for Hold {
+impl Rule<1, 2, 1> for Hold {
     fn new(_: &[f64]) -> Self {
-        Hold(0.0)
+        Hold
     }
 
-    fn step(&mut self, [x, idle]: [f64; 2]) -> [f64; 1] {
-        if idle == 0.0 {
-            self.0 = x;
-        }
-        [self.0]
+    #[inline(always)]
+    fn first(&self, x: [f64; 2]) -> ([f64; 1], [f64; 1]) {
+        self.step([0.0], x)
+    }
+
+    #[inline(always)]
+    fn step(&self, [held]: [f64; 1], [x, idle]: [f64; 2]) -> ([f64; 1], [f64; 1]) {
+        let held = select(idle == 0.0, x, held);
+        ([held], [held])
     }
 }
 
 /// The distance of two values; exactly 0 once neither moves any more, because a mean may stop an ulp away from what it
 /// follows.
-#[derive(Clone)]
-struct Settled([f64; 2]);
+#[derive(Clone, Copy)]
+struct Settled;
 
-impl Machine<2, 1> for Settled {
+impl Rule<2, 2, 1> for Settled {
     fn new(_: &[f64]) -> Self {
-        Settled([f64::NAN; 2])
+        Settled
     }
 
-    fn step(&mut self, now: [f64; 2]) -> [f64; 1] {
-        let [x, mean] = now;
-        let settled = now == self.0;
-        self.0 = now;
-        [if settled { 0.0 } else { x - mean }]
-    }
-}
-
-/// The value of the bar before; at the first bar its own.
-#[derive(Clone)]
-struct Prior(Option<f64>);
-
-impl Machine<1, 1> for Prior {
-    fn new(_: &[f64]) -> Self {
-        Prior(None)
+    #[inline(always)]
+    fn first(&self, x: [f64; 2]) -> ([f64; 2], [f64; 1]) {
+        self.step([f64::NAN; 2], x)
     }
 
-    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
-        [self.0.replace(x).unwrap_or(x)]
+    #[inline(always)]
+    fn step(&self, [x_before, mean_before]: [f64; 2], [x, mean]: [f64; 2]) -> ([f64; 2], [f64; 1]) {
+        let settled = (x == x_before) & (mean == mean_before);
+        ([x, mean], [select(settled, 0.0, x - mean)])
     }
 }
 
 /// Bands that trail a smoothed RSI: the line in force, the long and the short band, and the trend (1 or -1).
-#[derive(Clone)]
-struct Qqe {
-    rsi: f64,
-    /// Long bands of the bar before and of the one before that.
-    long: [f64; 2],
-    /// Short bands, likewise.
-    short: [f64; 2],
-    trend: f64,
-}
+/// State: RSI, long and short bands of the bar before and of the one before that, trend.
+#[derive(Clone, Copy)]
+struct Qqe;
 
-impl Machine<2, 4> for Qqe {
+impl Rule<6, 2, 4> for Qqe {
     fn new(_: &[f64]) -> Self {
-        let none = f64::NAN;
-        Qqe { rsi: none, long: [none; 2], short: [none; 2], trend: 1.0 }
+        Qqe
     }
 
-    fn step(&mut self, [rsi, width]: [f64; 2]) -> [f64; 4] {
+    #[inline(always)]
+    fn first(&self, x: [f64; 2]) -> ([f64; 6], [f64; 4]) {
+        let none = f64::NAN;
+        self.step([none, none, none, none, none, 1.0], x)
+    }
+
+    #[inline(always)]
+    fn step(&self, state: [f64; 6], [rsi, width]: [f64; 2]) -> ([f64; 6], [f64; 4]) {
+        let [before, long, older_long, short, older_short, trend] = state;
         let (upper, lower) = (rsi + width, rsi - width);
-        let ([long, older_long], [short, older_short]) = (self.long, self.short);
-        let holds = self.rsi > long && rsi > long;
-        let next_long = if holds { long.max(lower) } else { lower };
-        let holds = self.rsi < short && rsi < short;
-        let next_short = if holds { short.min(upper) } else { upper };
+        let holds = (before > long) & (rsi > long);
+        let next_long = select(holds, select(lower > long, lower, long), lower);
+        let holds = (before < short) & (rsi < short);
+        let next_short = select(holds, select(upper < short, upper, short), upper);
         // A crossing compares each bar with the band of the bar before it, in both directions.
         let crosses =
-            |band: f64, older: f64| rsi > band && self.rsi < older || rsi <= band && self.rsi >= older;
-        if crosses(short, older_short) {
-            self.trend = 1.0;
-        } else if crosses(long, older_long) {
-            self.trend = -1.0;
-        }
-        *self = Qqe { rsi, long: [next_long, long], short: [next_short, short], trend: self.trend };
-        [if self.trend > 0.0 { next_long } else { next_short }, next_long, next_short, self.trend]
+            |band: f64, older: f64| ((rsi > band) & (before < older)) | ((rsi <= band) & (before >= older));
+        let trend = select(crosses(long, older_long), -1.0, trend);
+        let trend = select(crosses(short, older_short), 1.0, trend);
+        let line = select(trend > 0.0, next_long, next_short);
+        ([rsi, next_long, long, next_short, short, trend], [line, next_long, next_short, trend])
     }
 }
 
 /// One of three smoothers in a row: two exponential means, the first of them counted half more and the second half off.
-#[derive(Clone, Copy, Default)]
-struct Smoother([f64; 2]);
-
-impl Smoother {
-    fn step(&mut self, x: f64, k: f64) -> f64 {
-        let [a, b] = self.0;
-        let a = (1.0 - k) * a + k * x;
-        let b = k * a + (1.0 - k) * b;
-        self.0 = [a, b];
-        1.5 * a - 0.5 * b
-    }
+#[inline(always)]
+fn smoother(x: f64, k: f64, a: f64, b: f64) -> (f64, f64, f64) {
+    let a = (1.0 - k) * a + k * x;
+    let b = k * a + (1.0 - k) * b;
+    (1.5 * a - 0.5 * b, a, b)
 }
 
-/// Smoothed moves as a share of smoothed sizes of moves; 50 until it has warmed up.
-#[derive(Clone)]
+/// Three of them, unless they `rest`: what comes out, and their state.
+#[inline(always)]
+fn smoothers(x: f64, k: f64, rest: bool, stages: [f64; 6]) -> (f64, [f64; 6]) {
+    let [a0, b0, a1, b1, a2, b2] = stages;
+    let (x, next_a0, next_b0) = smoother(x, k, a0, b0);
+    let (x, next_a1, next_b1) = smoother(x, k, a1, b1);
+    let (x, next_a2, next_b2) = smoother(x, k, a2, b2);
+    let keep = |old: f64, new: f64| select(rest, old, new);
+    let first = [keep(a0, next_a0), keep(b0, next_b0)];
+    let second = [keep(a1, next_a1), keep(b1, next_b1)];
+    let third = [keep(a2, next_a2), keep(b2, next_b2)];
+    (x, [first[0], first[1], second[0], second[1], third[0], third[1]])
+}
+
+/// Smoothed moves as a share of smoothed sizes of moves; 50 until it has warmed up. State: the value before, bars since it
+/// began (it begins anew when nothing has moved while it warmed up), whether anything moved, the smoothers of both.
+#[derive(Clone, Copy)]
 struct Rsx {
     k: f64,
-    warm: usize,
-    /// Bars since it began; it begins anew when nothing has moved while it warmed up.
-    age: usize,
-    moved: bool,
-    before: f64,
-    moves: [Smoother; 3],
-    sizes: [Smoother; 3],
+    warm: f64,
 }
 
-impl Machine<1, 1> for Rsx {
+impl Rule<15, 1, 1> for Rsx {
     fn new(params: &[f64]) -> Self {
         let n = params.first().copied().unwrap_or(14.0);
-        let stages = [Smoother::default(); 3];
-        Rsx {
-            k: 3.0 / (n + 2.0),
-            warm: (n as usize).saturating_sub(1).max(5),
-            age: 0,
-            moved: false,
-            before: 0.0,
-            moves: stages,
-            sizes: stages,
-        }
+        Rsx { k: 3.0 / (n + 2.0), warm: (n.trunc() - 1.0).max(5.0) }
     }
 
-    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
+    #[inline(always)]
+    fn first(&self, x: [f64; 1]) -> ([f64; 15], [f64; 1]) {
+        self.step([0.0; 15], x)
+    }
+
+    #[inline(always)]
+    fn step(&self, state: [f64; 15], [x]: [f64; 1]) -> ([f64; 15], [f64; 1]) {
+        let [before, age, moved, m0, m1, m2, m3, m4, m5, s0, s1, s2, s3, s4, s5] = state;
         let x = 100.0 * x;
-        let change = x - self.before;
-        self.before = x;
-        if self.age == 0 {
-            (self.age, self.moved) = (1, false);
-            return [50.0];
-        }
-        self.age = (self.age + 1).min(self.warm + 1);
-        let k = self.k;
-        let run = |stages: &mut [Smoother; 3], x: f64| stages.iter_mut().fold(x, |x, s| s.step(x, k));
-        let (move_, size) = (run(&mut self.moves, change), run(&mut self.sizes, change.abs()));
-        self.moved |= self.age <= self.warm && change != 0.0;
-        let ready = self.age > self.warm;
-        if self.age == self.warm && !self.moved {
-            self.age = 0;
-        }
-        let idle = !ready || size <= 1e-10;
-        [if idle { 50.0 } else { ((move_ / size + 1.0) * 50.0).clamp(0.0, 100.0) }]
+        // Where it begins, there is no move yet, and the smoothers stay as they are.
+        let begins = age == 0.0;
+        let change = x - before;
+        let (move_, m) = smoothers(change, self.k, begins, [m0, m1, m2, m3, m4, m5]);
+        let (size, s) = smoothers(change.abs(), self.k, begins, [s0, s1, s2, s3, s4, s5]);
+        let older = age + 1.0;
+        let age = select(older < self.warm + 1.0, older, self.warm + 1.0);
+        let moves_now = (age <= self.warm) & (change != 0.0) & !begins;
+        let moved = select(moves_now, 1.0, select(begins, 0.0, moved));
+        let idle = begins | (age <= self.warm) | (size <= 1e-10);
+        let share = (move_ / size + 1.0) * 50.0;
+        let share = select(share > 100.0, 100.0, share);
+        let share = select(share < 0.0, 0.0, share);
+        let anew = (age == self.warm) & (moved == 0.0) & !begins;
+        let age = select(anew, 0.0, age);
+        let next = [x, age, moved, m[0], m[1], m[2], m[3], m[4], m[5], s[0], s[1], s[2], s[3], s[4], s[5]];
+        (next, [select(idle, 50.0, share)])
     }
 }
 
 /// Ehlers' Laguerre filter: four stages, each behind the one before; all begin with the first value.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Laguerre {
     gamma: f64,
-    stages: Option<[f64; 4]>,
 }
 
-impl Machine<1, 4> for Laguerre {
+impl Rule<4, 1, 4> for Laguerre {
     fn new(params: &[f64]) -> Self {
-        Laguerre { gamma: params.first().copied().unwrap_or(0.5), stages: None }
+        Laguerre { gamma: params.first().copied().unwrap_or(0.5) }
     }
 
-    fn step(&mut self, [x]: [f64; 1]) -> [f64; 4] {
-        let [a, b, c, d] = self.stages.unwrap_or([x; 4]);
+    #[inline(always)]
+    fn first(&self, [x]: [f64; 1]) -> ([f64; 4], [f64; 4]) {
+        self.step([x; 4], [x])
+    }
+
+    #[inline(always)]
+    fn step(&self, [a, b, c, d]: [f64; 4], [x]: [f64; 1]) -> ([f64; 4], [f64; 4]) {
         let g = self.gamma;
         // Written as distances, so that a series that stands still stays where it is to the last bit.
         let next_a = x + g * (a - x);
@@ -239,26 +234,32 @@ impl Machine<1, 4> for Laguerre {
         let next_c = b + g * (c - next_b);
         let next_d = c + g * (d - next_c);
         let next = [next_a, next_b, next_c, next_d];
-        self.stages = Some(next);
-        next
+        (next, next)
     }
 }
 
 /// How many bars in a row were a yes, at most so many.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Run {
     most: f64,
-    count: f64,
 }
 
-impl Machine<1, 1> for Run {
+impl Rule<1, 1, 1> for Run {
     fn new(params: &[f64]) -> Self {
-        Run { most: params.first().copied().unwrap_or(f64::INFINITY), count: 0.0 }
+        Run { most: params.first().copied().unwrap_or(f64::INFINITY) }
     }
 
-    fn step(&mut self, [yes]: [f64; 1]) -> [f64; 1] {
-        self.count = if yes != 0.0 { (self.count + 1.0).min(self.most) } else { 0.0 };
-        [self.count]
+    #[inline(always)]
+    fn first(&self, x: [f64; 1]) -> ([f64; 1], [f64; 1]) {
+        self.step([0.0], x)
+    }
+
+    #[inline(always)]
+    fn step(&self, [count]: [f64; 1], [yes]: [f64; 1]) -> ([f64; 1], [f64; 1]) {
+        let more = count + 1.0;
+        let more = select(more < self.most, more, self.most);
+        let count = select(yes != 0.0, more, 0.0);
+        ([count], [count])
     }
 }
 

@@ -119,11 +119,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["MEDIAN"],
         params: &[whole("period", 30, 2, 10_000)],
         doc: "Median of the last `period` values; the mean of the two in the middle where there are two.",
-        build: |a| {
-            let (x, n) = (a.source(), a.n(0));
-            let (lower, upper) = (x.order(n, (n - 1) / 2), x.order(n, n / 2));
-            vec![if n % 2 == 1 { lower } else { (lower + upper) / 2.0 }]
-        },
+        build: |a| vec![a.source().median(a.n(0))],
         ..BASE
     },
     Indicator {
@@ -171,7 +167,7 @@ pub(super) const ROWS: &[Indicator] = &[
               1.5th power of the second; 0 where all are equal.",
         build: |a| {
             let (x, n) = (a.source(), a.x(0));
-            let (second, third) = (x.central_moment(a.n(0), 2), x.central_moment(a.n(0), 3));
+            let (second, third) = x.central_moments(a.n(0), 3);
             vec![third.div0(second * second.sqrt()) * ((n * (n - 1.0)).sqrt() / (n - 2.0))]
         },
         ..BASE
@@ -184,7 +180,7 @@ pub(super) const ROWS: &[Indicator] = &[
               they are normal.",
         build: |a| {
             let (x, n) = (a.source(), a.x(0));
-            let (second, fourth) = (x.central_moment(a.n(0), 2), x.central_moment(a.n(0), 4));
+            let (second, fourth) = x.central_moments(a.n(0), 4);
             let scale = (n - 1.0) / ((n - 2.0) * (n - 3.0));
             vec![(fourth / (second * second) * (n + 1.0) - 3.0 * (n - 1.0)) * scale]
         },
@@ -281,9 +277,8 @@ pub(super) const ROWS: &[Indicator] = &[
 /// Slope of the line of least squares through the last `n` values: their co-moment with the number of the bar over that
 /// number's own, n (n^2 - 1) / 12.
 fn slope(x: X<'_>, n: usize) -> X<'_> {
-    let number = x.bars().number(1.0).cumsum();
     let n_f = n as f64;
-    x.co_moment(number, n) / (n_f * (n_f * n_f - 1.0) / 12.0)
+    x.time_moment(n) / (n_f * (n_f * n_f - 1.0) / 12.0)
 }
 
 fn correlation<'g>(x: X<'g>, y: X<'g>, n: usize) -> X<'g> {

@@ -1,54 +1,71 @@
 //! Stops and levels that remember on which side the price is: their states and steps.
 
-use crate::kernel::machine::{Machine, MachineDef};
+use crate::kernel::{
+    Row,
+    machine::{MachineDef, RowMachine, Rule, lanes, select},
+};
 
 fn at(params: &[f64], i: usize) -> f64 {
     params.get(i).copied().unwrap_or(0.0)
 }
 
+/// The greater; a NaN is passed over.
+#[inline(always)]
+fn max(a: f64, b: f64) -> f64 {
+    select((a > b) | b.is_nan(), a, b)
+}
+
+/// The lesser; a NaN is passed over.
+#[inline(always)]
+fn min(a: f64, b: f64) -> f64 {
+    select((a < b) | b.is_nan(), a, b)
+}
+
 /// Wilder's parabolic stop from highs and lows. Parameters: start value (0 finds its own, the sign gives the side), offset on
 /// reversal, then first factor, step and limit for rising and for falling trends. Gives the stop and the side, 1 or -1.
-pub(super) static PARABOLIC: MachineDef = MachineDef::of::<Parabolic, 2, 2>("parabolic", |_| 1);
+pub(super) static PARABOLIC: MachineDef =
+    MachineDef::rows::<Parabolic<1>, Parabolic<8>, 2, 2>("parabolic", |_| 1);
 
 /// A falling trend is a rising one of negated prices: everything with a side is kept negated while the side is -1.
-#[derive(Clone)]
-pub(super) struct Parabolic {
+struct Parabolic<const L: usize> {
     start: f64,
     offset: f64,
     /// First factor, step and limit: rising, falling.
     factors: [[f64; 3]; 2],
+    /// The second bar decides the side.
+    begun: bool,
     /// High and low of the bar before.
-    before: Option<(f64, f64)>,
-    side: f64,
-    factor: f64,
-    extreme: f64,
-    stop: f64,
+    before: [Row<L>; 2],
+    /// Side, factor, extreme, stop.
+    state: [Row<L>; 4],
 }
 
-impl Parabolic {
-    fn factors(&self) -> [f64; 3] {
-        let [rising, falling] = self.factors;
-        if self.side > 0.0 { rising } else { falling }
-    }
+/// High and low as a side sees them.
+#[inline(always)]
+fn seen(rising: bool, high: f64, low: f64) -> (f64, f64) {
+    (select(rising, high, -low), select(rising, low, -high))
+}
 
-    /// High and low as the side sees them.
-    fn seen(&self, high: f64, low: f64) -> (f64, f64) {
-        if self.side > 0.0 { (high, low) } else { (-low, -high) }
-    }
-
-    /// The second bar decides the side: falling if the low fell by more than the high rose.
-    fn begin(&mut self, before: (f64, f64), high: f64, low: f64) {
-        let (rise, fall) = (high - before.0, before.1 - low);
-        let falls = if self.start == 0.0 { fall > 0.0 && fall > rise } else { self.start < 0.0 };
-        self.side = if falls { -1.0 } else { 1.0 };
-        [self.factor, _, _] = self.factors();
-        let own = if falls { before.0 } else { before.1 };
-        let stop = if self.start == 0.0 { own } else { self.start.abs() };
-        (self.extreme, self.stop) = (self.seen(high, low).0, self.side * stop);
+impl<const L: usize> Parabolic<L> {
+    /// Falling if the low fell by more than the high rose.
+    #[inline(always)]
+    fn begin(&mut self, high: &Row<L>, low: &Row<L>) {
+        let (start, [[rising, ..], [falling, ..]]) = (self.start, self.factors);
+        let [high_before, low_before] = self.before;
+        self.state = lanes([&high_before, &low_before, high, low], |[high_before, low_before, high, low]| {
+            let (rise, fall) = (high - high_before, low_before - low);
+            let falls = select(start == 0.0, (fall > 0.0) & (fall > rise), start < 0.0);
+            let own = select(falls, high_before, low_before);
+            let stop = select(start == 0.0, own, start.abs());
+            let (side, factor) = (select(falls, -1.0, 1.0), select(falls, falling, rising));
+            [side, factor, seen(!falls, high, low).0, side * stop]
+        });
+        self.before = [*high, *low];
+        self.begun = true;
     }
 }
 
-impl Machine<2, 2> for Parabolic {
+impl<const L: usize> RowMachine<2, 2, L> for Parabolic<L> {
     fn new(p: &[f64]) -> Self {
         let side = |i: usize| {
             let limit = at(p, i + 2);
@@ -58,178 +75,192 @@ impl Machine<2, 2> for Parabolic {
             start: at(p, 0),
             offset: at(p, 1),
             factors: [side(2), side(5)],
-            before: None,
-            side: 0.0,
-            factor: 0.0,
-            extreme: 0.0,
-            stop: 0.0,
+            begun: false,
+            before: [[0.0; L]; 2],
+            state: [[0.0; L]; 4],
         }
     }
 
-    fn step(&mut self, [high, low]: [f64; 2]) -> [f64; 2] {
-        let Some(mut before) = self.before.replace((high, low)) else { return [f64::NAN; 2] };
-        if self.side == 0.0 {
-            self.begin(before, high, low);
-            before = (high, low);
+    #[inline(always)]
+    fn first(&mut self, [high, low]: [&Row<L>; 2]) -> [Row<L>; 2] {
+        self.before = [*high, *low];
+        [[f64::NAN; L]; 2]
+    }
+
+    #[inline(always)]
+    fn step(&mut self, [high, low]: [&Row<L>; 2]) -> [Row<L>; 2] {
+        if !self.begun {
+            self.begin(high, low);
         }
-        let (top, bottom) = self.seen(high, low);
-        let (top_before, bottom_before) = self.seen(before.0, before.1);
-        if bottom > self.stop {
-            let given = [self.side * self.stop, self.side];
-            if top > self.extreme {
-                let [_, step, limit] = self.factors();
-                (self.extreme, self.factor) = (top, (self.factor + step).min(limit));
-            }
-            self.stop += self.factor * (self.extreme - self.stop);
-            self.stop = self.stop.min(bottom_before).min(bottom);
-            return given;
-        }
-        let mut stop = self.extreme.max(top_before).max(top);
-        stop += self.side * stop * self.offset;
-        let given = [self.side * stop, -self.side];
-        let turned = self.side;
-        self.side = -turned;
-        [self.factor, _, _] = self.factors();
-        self.extreme = -bottom;
-        stop += self.factor * (bottom - stop);
-        self.stop = -stop.max(top_before).max(top);
-        given
+        let (offset, [rise, fall]) = (self.offset, self.factors);
+        let ([side, factor, extreme, stop], [before_high, before_low]) = (&self.state, &self.before);
+        let inputs = [side, factor, extreme, stop, before_high, before_low, high, low];
+        let [side, factor, extreme, stop, given, given_side] = lanes(inputs, |lane| {
+            let [side, factor, extreme, stop, high_before, low_before, high, low] = lane;
+            let rising = side > 0.0;
+            let (top, bottom) = seen(rising, high, low);
+            let (top_before, bottom_before) = seen(rising, high_before, low_before);
+            let stays = bottom > stop;
+
+            // The trend goes on: the stop follows the extreme, the faster the more often that was exceeded.
+            let further = top > extreme;
+            let (step, limit) = (select(rising, rise[1], fall[1]), select(rising, rise[2], fall[2]));
+            let faster = factor + step;
+            let faster = select(faster < limit, faster, limit);
+            let (follow, reached) = (select(further, faster, factor), select(further, top, extreme));
+            let next = min(min(stop + follow * (reached - stop), bottom_before), bottom);
+
+            // It turns: from the extreme on, seen from the other side.
+            let turn = max(max(extreme, top_before), top);
+            let turn = turn + side * turn * offset;
+            let anew = select(rising, fall[0], rise[0]);
+            let turned = -max(max(turn + anew * (bottom - turn), top_before), top);
+            [
+                select(stays, side, -side),
+                select(stays, follow, anew),
+                select(stays, reached, -bottom),
+                select(stays, next, turned),
+                side * select(stays, stop, turn),
+                select(stays, side, -side),
+            ]
+        });
+        (self.state, self.before) = ([side, factor, extreme, stop], [*high, *low]);
+        [given, given_side]
     }
 }
 
 /// Bands that only close in while the price stays inside, and the one behind the price. Inputs: upper and lower band as they
 /// would be by themselves, close. Gives the line and the side, 1 or -1; it begins rising.
-pub(super) static RATCHET: MachineDef = MachineDef::of::<Ratchet, 3, 2>("ratchet", |_| 0);
+pub(super) static RATCHET: MachineDef = MachineDef::rule::<Ratchet, 4, 3, 2>("ratchet", |_| 0);
 
-#[derive(Clone)]
-pub(super) struct Ratchet {
-    /// Upper band, lower band, close of the bar before.
-    before: Option<[f64; 3]>,
-    rising: bool,
-}
+/// State: upper band, lower band, close of the bar before, side.
+#[derive(Clone, Copy)]
+struct Ratchet;
 
-impl Machine<3, 2> for Ratchet {
+impl Rule<4, 3, 2> for Ratchet {
     fn new(_: &[f64]) -> Self {
-        Ratchet { before: None, rising: true }
+        Ratchet
     }
 
-    fn step(&mut self, [mut upper, mut lower, close]: [f64; 3]) -> [f64; 2] {
-        if let Some([upper_before, lower_before, close_before]) = self.before {
-            if upper >= upper_before && close_before <= upper_before {
-                upper = upper_before;
-            }
-            if lower <= lower_before && close_before >= lower_before {
-                lower = lower_before;
-            }
-            self.rising = if self.rising { close >= lower } else { close > upper };
-        }
-        self.before = Some([upper, lower, close]);
-        if self.rising { [lower, 1.0] } else { [upper, -1.0] }
+    #[inline(always)]
+    fn first(&self, [upper, lower, close]: [f64; 3]) -> ([f64; 4], [f64; 2]) {
+        ([upper, lower, close, 1.0], [lower, 1.0])
+    }
+
+    #[inline(always)]
+    fn step(&self, state: [f64; 4], [upper, lower, close]: [f64; 3]) -> ([f64; 4], [f64; 2]) {
+        let [upper_before, lower_before, close_before, side] = state;
+        let closes_in = (upper >= upper_before) & (close_before <= upper_before);
+        let upper = select(closes_in, upper_before, upper);
+        let closes_in = (lower <= lower_before) & (close_before >= lower_before);
+        let lower = select(closes_in, lower_before, lower);
+        let (stays, turns) = (select(close >= lower, 1.0, -1.0), select(close > upper, 1.0, -1.0));
+        let side = select(side > 0.0, stays, turns);
+        ([upper, lower, close, side], [select(side > 0.0, lower, upper), side])
     }
 }
 
 /// As [`RATCHET`], but the close is compared with the bands of the bar before.
-pub(super) static PROFIT_MAX: MachineDef = MachineDef::of::<ProfitMax, 3, 2>("profit_max", |_| 0);
+pub(super) static PROFIT_MAX: MachineDef = MachineDef::rule::<ProfitMax, 4, 3, 2>("profit_max", |_| 0);
 
-#[derive(Clone)]
-pub(super) struct ProfitMax {
-    before: Option<[f64; 3]>,
-    rising: bool,
-}
+/// State as of [`Ratchet`].
+#[derive(Clone, Copy)]
+struct ProfitMax;
 
-impl Machine<3, 2> for ProfitMax {
+impl Rule<4, 3, 2> for ProfitMax {
     fn new(_: &[f64]) -> Self {
-        ProfitMax { before: None, rising: true }
+        ProfitMax
     }
 
-    fn step(&mut self, [mut upper, mut lower, close]: [f64; 3]) -> [f64; 2] {
-        if let Some([upper_before, lower_before, close_before]) = self.before {
-            if close_before > lower_before {
-                lower = lower.max(lower_before);
-            }
-            if close_before < upper_before {
-                upper = upper.min(upper_before);
-            }
-            self.rising = close > upper_before || self.rising && close >= lower_before;
-        }
-        self.before = Some([upper, lower, close]);
-        if self.rising { [lower, 1.0] } else { [upper, -1.0] }
+    #[inline(always)]
+    fn first(&self, [upper, lower, close]: [f64; 3]) -> ([f64; 4], [f64; 2]) {
+        ([upper, lower, close, 1.0], [lower, 1.0])
+    }
+
+    #[inline(always)]
+    fn step(&self, state: [f64; 4], [upper, lower, close]: [f64; 3]) -> ([f64; 4], [f64; 2]) {
+        let [upper_before, lower_before, close_before, side] = state;
+        let lower = select(close_before > lower_before, max(lower, lower_before), lower);
+        let upper = select(close_before < upper_before, min(upper, upper_before), upper);
+        let rising = (close > upper_before) | ((side > 0.0) & (close >= lower_before));
+        let side = select(rising, 1.0, -1.0);
+        ([upper, lower, close, side], [select(rising, lower, upper), side])
     }
 }
 
 /// Swings of at least some percent and bars, from highs and lows. Gives the extreme of the swing so far, its direction and
 /// the bar of that extreme, counted from the first.
-pub(super) static ZIGZAG: MachineDef = MachineDef::of::<ZigZag, 2, 3>("zigzag", |p| at(p, 1) as usize);
+pub(super) static ZIGZAG: MachineDef = MachineDef::rule::<ZigZag, 4, 2, 3>("zigzag", |p| at(p, 1) as usize);
 
-#[derive(Clone)]
-pub(super) struct ZigZag {
-    share: f64,
-    least: usize,
-    rising: bool,
-    bar: usize,
-    pivot_bar: usize,
-    pivot: Option<f64>,
+/// State: the pivot, its bar, the direction, this bar.
+#[derive(Clone, Copy)]
+struct ZigZag {
+    /// What a low must be of a high pivot to turn, and a high of a low one.
+    fall: f64,
+    rise: f64,
+    least: f64,
 }
 
-impl Machine<2, 3> for ZigZag {
+impl Rule<4, 2, 3> for ZigZag {
     fn new(p: &[f64]) -> Self {
-        let (share, least) = (at(p, 0) / 100.0, at(p, 1) as usize);
-        ZigZag { share, least, rising: false, bar: 0, pivot_bar: 0, pivot: None }
+        let share = at(p, 0) / 100.0;
+        ZigZag { fall: 1.0 - share, rise: 1.0 + share, least: at(p, 1).trunc() }
     }
 
-    fn step(&mut self, [high, low]: [f64; 2]) -> [f64; 3] {
-        let pivot = match self.pivot {
-            None => low,
-            Some(pivot) => {
-                self.bar += 1;
-                let turn = if self.rising {
-                    low <= pivot * (1.0 - self.share)
-                } else {
-                    high >= pivot * (1.0 + self.share)
-                };
-                let turns = turn && self.bar - self.pivot_bar >= self.least;
-                self.rising ^= turns;
-                let reached = if self.rising { high } else { low };
-                // Of equal extremes the later is the pivot.
-                let moves = turns || if self.rising { reached >= pivot } else { reached <= pivot };
-                if moves {
-                    self.pivot_bar = self.bar;
-                }
-                if moves { reached } else { pivot }
-            }
-        };
-        self.pivot = Some(pivot);
-        [pivot, if self.rising { 1.0 } else { -1.0 }, self.pivot_bar as f64]
+    #[inline(always)]
+    fn first(&self, [_, low]: [f64; 2]) -> ([f64; 4], [f64; 3]) {
+        ([low, 0.0, -1.0, 0.0], [low, -1.0, 0.0])
+    }
+
+    #[inline(always)]
+    fn step(&self, state: [f64; 4], [high, low]: [f64; 2]) -> ([f64; 4], [f64; 3]) {
+        let [pivot, pivot_bar, side, bar] = state;
+        let (bar, rising) = (bar + 1.0, side > 0.0);
+        let far = ((low <= pivot * self.fall) & rising) | ((high >= pivot * self.rise) & !rising);
+        let turns = far & (bar - pivot_bar >= self.least);
+        let rising = rising ^ turns;
+        let reached = select(rising, high, low);
+        // Of equal extremes the later is the pivot.
+        let moves = turns | ((reached >= pivot) & rising) | ((reached <= pivot) & !rising);
+        let (pivot, pivot_bar) = (select(moves, reached, pivot), select(moves, bar, pivot_bar));
+        let side = select(rising, 1.0, -1.0);
+        ([pivot, pivot_bar, side, bar], [pivot, side, pivot_bar])
     }
 }
 
 /// High, low and close of the session before, from high, low, close and time. Parameter: seconds of a session; sessions are
 /// counted from the epoch. NaN during the first session.
-pub(super) static SESSION: MachineDef = MachineDef::of::<Session, 4, 3>("session_before", |_| 0);
+pub(super) static SESSION: MachineDef = MachineDef::rule::<Session, 7, 4, 3>("session_before", |_| 0);
 
-#[derive(Clone)]
-pub(super) struct Session {
+/// State: number of the session; its high, low and close; those of the one before.
+#[derive(Clone, Copy)]
+struct Session {
     seconds: f64,
-    number: Option<f64>,
-    now: [f64; 3],
-    before: [f64; 3],
 }
 
-impl Machine<4, 3> for Session {
+impl Rule<7, 4, 3> for Session {
     fn new(p: &[f64]) -> Self {
-        Session { seconds: at(p, 0).max(1.0), number: None, now: [f64::NAN; 3], before: [f64::NAN; 3] }
+        Session { seconds: at(p, 0).max(1.0) }
     }
 
-    fn step(&mut self, [high, low, close, time]: [f64; 4]) -> [f64; 3] {
-        let number = (time / self.seconds).floor();
-        if self.number == Some(number) {
-            let [highest, lowest, _] = self.now;
-            self.now = [highest.max(high), lowest.min(low), close];
-        } else {
-            self.before = self.now;
-            self.now = [high, low, close];
-            self.number = Some(number);
-        }
-        self.before
+    #[inline(always)]
+    fn first(&self, x: [f64; 4]) -> ([f64; 7], [f64; 3]) {
+        self.step([f64::NAN; 7], x)
+    }
+
+    #[inline(always)]
+    fn step(&self, state: [f64; 7], [high, low, close, time]: [f64; 4]) -> ([f64; 7], [f64; 3]) {
+        let [number, highest, lowest, last, high_before, low_before, close_before] = state;
+        let now = (time / self.seconds).floor();
+        let same = now == number;
+        let before = [
+            select(same, high_before, highest),
+            select(same, low_before, lowest),
+            select(same, close_before, last),
+        ];
+        let highest = select(same, max(highest, high), high);
+        let lowest = select(same, min(lowest, low), low);
+        let [h, l, c] = before;
+        ([now, highest, lowest, close, h, l, c], before)
     }
 }

@@ -3,7 +3,7 @@
 use super::{Group, Indicator, Oracle, volatility::true_range, whole};
 use crate::{
     graph::{Bars, Field, X},
-    kernel::machine::{Machine, MachineDef},
+    kernel::machine::{MachineDef, Rule, select},
 };
 
 const BASE: Indicator = Indicator { group: Group::Trend, inputs: RANGE, ..Indicator::BASE };
@@ -322,29 +322,30 @@ pub(super) fn runs<'g>(fast: X<'g>, slow: X<'g>, lookback: usize) -> Vec<X<'g>> 
 }
 
 /// The value, or what is left of the greatest before: `y = max(x, keep * y - less)`.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Decay {
     keep: f64,
     less: f64,
-    y: Option<f64>,
 }
 
-static DECAY: MachineDef = MachineDef::of::<Decay, 1, 1>("decay", |_| 0);
+static DECAY: MachineDef = MachineDef::rule::<Decay, 1, 1, 1>("decay", |_| 0);
 
-impl Machine<1, 1> for Decay {
+impl Rule<1, 1, 1> for Decay {
     fn new(params: &[f64]) -> Self {
         let param = |at: usize| params.get(at).copied().unwrap_or(0.0);
-        Decay { keep: param(0), less: param(1), y: None }
+        Decay { keep: param(0), less: param(1) }
     }
 
     #[inline(always)]
-    fn step(&mut self, [x]: [f64; 1]) -> [f64; 1] {
-        let y = match self.y.map(|y| y * self.keep - self.less) {
-            // A NaN on either side stays.
-            Some(left) if !(x > left || x.is_nan()) => left,
-            _ => x,
-        };
-        self.y = Some(y);
-        [y]
+    fn first(&self, x: [f64; 1]) -> ([f64; 1], [f64; 1]) {
+        (x, x)
+    }
+
+    #[inline(always)]
+    fn step(&self, [y]: [f64; 1], [x]: [f64; 1]) -> ([f64; 1], [f64; 1]) {
+        let left = y * self.keep - self.less;
+        // A NaN on either side stays.
+        let y = select((x > left) | x.is_nan(), x, left);
+        ([y], [y])
     }
 }

@@ -7,7 +7,7 @@ mod anchor;
 mod sums;
 
 use anchor::{Record, change, day, final_record, month, record, week};
-use sums::{OVER, SINCE, SINCE_BEFORE};
+use sums::{OVER, SINCE, SINCE_BEFORE, SINCE_FIRST};
 
 const BASE: Indicator = Indicator {
     group: Group::Bands,
@@ -90,8 +90,7 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Volume-weighted mean of the typical price (high + low + close) / 3 since the first bar; 0 before any volume.",
         build: |a| {
             let (price, volume) = traded(a);
-            let both = a.bars.machine(&SINCE, &[0.0], &[price, volume, a.bars.number(0.0)]);
-            both.into_iter().take(1).collect()
+            a.bars.machine(&SINCE_FIRST, &[], &[price, volume])
         },
         ..BASE
     },

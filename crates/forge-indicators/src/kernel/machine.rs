@@ -1,11 +1,22 @@
 //! State machines: what needs a memory of its own and takes one step a bar.
 //!
-//! A machine is a plain struct with a `step`; it is run once per series, `L` of them side by side.
+//! Three ways to say what a step does, from the plainest to the most general:
+//!
+//! | trait | state | for |
+//! |---|---|---|
+//! | [`Rule`] | some numbers, and a step that compares and selects | nearly everything: `L` series are vector code |
+//! | [`RowMachine`] | rows, rings of rows, what all series share | steps that look back, or that begin in stages |
+//! | [`Machine`] | anything | steps that truly branch, one series after the other |
+//!
+//! Whichever it is, the bits of a series do not depend on its neighbours.
 #![allow(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
     reason = "a lane is always below the number of lanes"
 )]
+
+/// One of two values, both of them computed: a rule says it with this and not with `if`, which may become a branch.
+pub use std::hint::select_unpredictable as select;
 
 use super::{Block, Body, Kernel, Row};
 
@@ -17,6 +28,56 @@ pub trait Machine<const I: usize, const O: usize>: Clone + Send + 'static {
 
     /// One bar.
     fn step(&mut self, x: [f64; I]) -> [f64; O];
+}
+
+/// A machine whose state is `S` numbers. The same lines serve one series and several side by side, where they become vector
+/// instructions as long as they do not branch: `&` and `|` instead of `&&` and `||`, [`select`] instead of `if`.
+/// All methods must be `#[inline(always)]`.
+pub trait Rule<const S: usize, const I: usize, const O: usize>: Copy + Send + 'static {
+    /// What its parameters say.
+    fn new(params: &[f64]) -> Self;
+
+    /// The first bar: state after it, and its outputs.
+    fn first(&self, x: [f64; I]) -> ([f64; S], [f64; O]);
+
+    /// One bar: state after it, and its outputs.
+    fn step(&self, state: [f64; S], x: [f64; I]) -> ([f64; S], [f64; O]);
+}
+
+/// A machine that steps `L` series at once. What is large should be boxed: it is moved about between blocks.
+/// All methods but `new` must be `#[inline(always)]`.
+pub trait RowMachine<const I: usize, const O: usize, const L: usize>: Send + 'static {
+    /// At the beginning of the series.
+    fn new(params: &[f64]) -> Self;
+
+    /// The first bar, where it is not as the others.
+    #[inline(always)]
+    fn first(&mut self, x: [&Row<L>; I]) -> [Row<L>; O] {
+        self.step(x)
+    }
+
+    /// One bar.
+    fn step(&mut self, x: [&Row<L>; I]) -> [Row<L>; O];
+}
+
+/// Some values of one lane from others, for every lane. A body that does not branch becomes vector instructions.
+#[inline(always)]
+pub fn lanes<const I: usize, const O: usize, const L: usize>(
+    x: [&Row<L>; I],
+    f: impl Fn([f64; I]) -> [f64; O],
+) -> [Row<L>; O] {
+    let mut out = [[0.0; L]; O];
+    for l in 0..L {
+        let mut lane = [0.0; I];
+        for i in 0..I {
+            lane[i] = x[i][l];
+        }
+        let y = f(lane);
+        for o in 0..O {
+            out[o][l] = y[o];
+        }
+    }
+    out
 }
 
 /// A machine as the graph knows it.
@@ -32,7 +93,7 @@ pub struct MachineDef {
 }
 
 impl MachineDef {
-    /// Describes a machine: `MachineDef::of::<Sar, 2, 1>("sar", |_| 1)`.
+    /// Describes a machine: `MachineDef::of::<Spearman, 2, 1>("spearman", |_| 1)`.
     pub const fn of<M: Machine<I, O>, const I: usize, const O: usize>(
         name: &'static str,
         lookback: fn(&[f64]) -> usize,
@@ -41,8 +102,34 @@ impl MachineDef {
             name,
             outputs: O,
             lookback,
-            one: |params, inputs| Box::new(Lanes::<M, I, O, 1>::new(params, inputs)),
-            many: |params, inputs| Box::new(Lanes::<M, I, O, 8>::new(params, inputs)),
+            one: |params, begin| Box::new(Lanes::<M, I, O, 1>::new(params, begin)),
+            many: |params, begin| Box::new(Lanes::<M, I, O, 8>::new(params, begin)),
+        }
+    }
+
+    /// Describes a rule by its state, inputs and outputs: `MachineDef::rule::<Streak, 1, 2, 1>("streak", |_| 0)`.
+    pub const fn rule<R: Rule<S, I, O>, const S: usize, const I: usize, const O: usize>(
+        name: &'static str,
+        lookback: fn(&[f64]) -> usize,
+    ) -> Self {
+        Self::rows::<Ruled<R, S, 1>, Ruled<R, S, 8>, I, O>(name, lookback)
+    }
+
+    /// Describes a machine of rows: `MachineDef::rows::<Phase<1>, Phase<8>, 2, 1>("phase", |_| 0)`.
+    pub const fn rows<One, Many, const I: usize, const O: usize>(
+        name: &'static str,
+        lookback: fn(&[f64]) -> usize,
+    ) -> Self
+    where
+        One: RowMachine<I, O, 1>,
+        Many: RowMachine<I, O, 8>,
+    {
+        MachineDef {
+            name,
+            outputs: O,
+            lookback,
+            one: |params, begin| Box::new(Abreast::<One, I, O> { machine: Some(One::new(params)), begin }),
+            many: |params, begin| Box::new(Abreast::<Many, I, O> { machine: Some(Many::new(params)), begin }),
         }
     }
 }
@@ -67,6 +154,138 @@ impl std::hash::Hash for MachineDef {
     }
 }
 
+/// A rule and its state in all lanes.
+struct Ruled<R, const S: usize, const L: usize> {
+    rule: R,
+    state: [Row<L>; S],
+}
+
+impl<R: Rule<S, I, O>, const S: usize, const I: usize, const O: usize, const L: usize> RowMachine<I, O, L>
+    for Ruled<R, S, L>
+{
+    fn new(params: &[f64]) -> Self {
+        Ruled { rule: R::new(params), state: [[0.0; L]; S] }
+    }
+
+    #[inline(always)]
+    fn first(&mut self, x: [&Row<L>; I]) -> [Row<L>; O] {
+        let rule = self.rule;
+        self.every(x, |_, x| rule.first(x))
+    }
+
+    #[inline(always)]
+    fn step(&mut self, x: [&Row<L>; I]) -> [Row<L>; O] {
+        let rule = self.rule;
+        self.every(x, |state, x| rule.step(state, x))
+    }
+}
+
+impl<R, const S: usize, const L: usize> Ruled<R, S, L> {
+    #[inline(always)]
+    fn every<const I: usize, const O: usize>(
+        &mut self,
+        x: [&Row<L>; I],
+        f: impl Fn([f64; S], [f64; I]) -> ([f64; S], [f64; O]),
+    ) -> [Row<L>; O] {
+        // New rows beside the old: a store must not change what a later lane reads.
+        let (mut next, mut out) = ([[0.0; L]; S], [[0.0; L]; O]);
+        for l in 0..L {
+            let (mut state, mut lane) = ([0.0; S], [0.0; I]);
+            for s in 0..S {
+                state[s] = self.state[s][l];
+            }
+            for i in 0..I {
+                lane[i] = x[i][l];
+            }
+            let (state, y) = f(state, lane);
+            for s in 0..S {
+                next[s][l] = state[s];
+            }
+            for o in 0..O {
+                out[o][l] = y[o];
+            }
+        }
+        self.state = next;
+        out
+    }
+}
+
+/// Rows of a block for a machine: inputs from its first bar on, outputs from the first bar that is shown.
+struct Span<'a, const I: usize, const O: usize, const L: usize> {
+    inputs: [&'a [Row<L>]; I],
+    outputs: [&'a mut [Row<L>]; O],
+    /// Bars before the first that is shown.
+    hidden: usize,
+    /// Is the first of these bars the machine's first?
+    first: bool,
+}
+
+impl<'a, const I: usize, const O: usize, const L: usize> Span<'a, I, O, L> {
+    /// Nothing where a column is missing.
+    #[inline(always)]
+    fn of<'b: 'a>(block: &'a mut Block<'b, L>, begin: usize) -> Option<Self> {
+        let shown = block.head();
+        let (t0, t1) = (block.t0, block.t1);
+        let from = begin.clamp(t0, t1);
+        let shown = shown.max(from);
+        let inputs: [&[Row<L>]; I] =
+            std::array::from_fn(|i| block.inputs.get(i).map_or(&[] as &[_], |rows| rows.range(from, t1)));
+        let mut all = block.outputs.iter_mut();
+        let outputs: [&mut [Row<L>]; O] = std::array::from_fn(|_| {
+            all.next().and_then(|o| o.get_mut(shown - t0..t1 - t0)).unwrap_or_default()
+        });
+        let whole = inputs.iter().all(|rows| rows.len() == t1 - from)
+            && outputs.iter().all(|rows| rows.len() == t1 - shown);
+        whole.then_some(Span { inputs, outputs, hidden: shown - from, first: from == begin && from < t1 })
+    }
+
+    #[inline(always)]
+    fn row(&self, k: usize) -> [&'a Row<L>; I] {
+        std::array::from_fn(|i| &self.inputs[i][k])
+    }
+
+    #[inline(always)]
+    fn put(&mut self, k: usize, y: &[Row<L>; O]) {
+        for o in 0..O {
+            self.outputs[o][k] = y[o];
+        }
+    }
+}
+
+/// A machine of rows as a kernel.
+struct Abreast<M, const I: usize, const O: usize> {
+    /// Always there, except while a block is computed.
+    machine: Option<M>,
+    /// First bar at which all inputs are valid.
+    begin: usize,
+}
+
+impl<M: RowMachine<I, O, L>, const I: usize, const O: usize, const L: usize> Body<L> for Abreast<M, I, O> {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let Some(mut span) = Span::<I, O, L>::of(block, self.begin) else { return };
+        // Taken out for the block: what nobody else can see stays in registers.
+        let Some(mut machine) = self.machine.take() else { return };
+        let mut k = 0;
+        if span.first {
+            let y = machine.first(span.row(0));
+            if span.hidden == 0 {
+                span.put(0, &y);
+            }
+            k = 1;
+        }
+        for k in k..span.hidden {
+            machine.step(span.row(k));
+        }
+        let hidden = span.hidden;
+        for shown in k.saturating_sub(hidden)..span.outputs.first().map_or(0, |rows| rows.len()) {
+            let y = machine.step(span.row(hidden + shown));
+            span.put(shown, &y);
+        }
+        self.machine = Some(machine);
+    }
+}
+
 struct Lanes<M, const I: usize, const O: usize, const L: usize> {
     lanes: [M; L],
     /// First bar at which all inputs are valid.
@@ -83,31 +302,18 @@ impl<M: Machine<I, O>, const I: usize, const O: usize, const L: usize> Lanes<M, 
 impl<M: Machine<I, O>, const I: usize, const O: usize, const L: usize> Body<L> for Lanes<M, I, O, L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
-        let shown = block.head();
-        let (t0, t1) = (block.t0, block.t1);
-        let from = self.begin.clamp(t0, t1);
-        let inputs: [&[Row<L>]; I] =
-            std::array::from_fn(|i| block.inputs.get(i).map_or(&[] as &[_], |rows| rows.range(from, t1)));
-        if inputs.iter().any(|rows| rows.len() != t1 - from) {
-            return;
-        }
-        let shown = shown.max(from);
-        for k in 0..shown - from {
+        let Some(span) = Span::<I, O, L>::of(block, self.begin) else { return };
+        let (hidden, bars) = (span.hidden, span.inputs.first().map_or(0, |rows| rows.len()));
+        for k in 0..hidden {
             for l in 0..L {
-                self.lanes[l].step(std::array::from_fn(|i| inputs[i][k][l]));
+                self.lanes[l].step(std::array::from_fn(|i| span.inputs[i][k][l]));
             }
         }
-        let mut all = block.outputs.iter_mut();
-        let outputs: [&mut [Row<L>]; O] =
-            std::array::from_fn(|_| all.next().and_then(|o| o.get_mut(shown - t0..)).unwrap_or_default());
-        if outputs.iter().any(|rows| rows.len() != t1 - shown) {
-            return;
-        }
-        for k in 0..t1 - shown {
+        for k in hidden..bars {
             for l in 0..L {
-                let y = self.lanes[l].step(std::array::from_fn(|i| inputs[i][shown - from + k][l]));
+                let y = self.lanes[l].step(std::array::from_fn(|i| span.inputs[i][k][l]));
                 for o in 0..O {
-                    outputs[o][k][l] = y[o];
+                    span.outputs[o][k - hidden][l] = y[o];
                 }
             }
         }

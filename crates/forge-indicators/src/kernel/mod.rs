@@ -4,12 +4,18 @@
 //! plain loops over a row become vector instructions. Every kernel's body is compiled for several instruction sets; which
 //! one runs is found out once. Nothing is fused or reordered, so that all of them give the same bits.
 
+pub(crate) mod extreme;
 pub mod machine;
+pub(crate) mod math;
+pub(crate) mod moment;
+pub(crate) mod order;
 pub(crate) mod pointwise;
 pub(crate) mod recur;
+mod stretch;
+pub(crate) mod sum;
 pub(crate) mod turn;
 pub mod whole;
-pub(crate) mod window;
+mod wide;
 
 /// The same bar of `L` series.
 pub type Row<const L: usize> = [f64; L];
@@ -111,6 +117,11 @@ impl<'a, const L: usize> Block<'a, L> {
 pub trait Body<const L: usize>: Send {
     /// Computes a block and remembers what the next one needs.
     fn body(&mut self, block: &mut Block<'_, L>);
+
+    /// What the next bar needs, where that is one row: compiled loops go on with it.
+    fn carried(&mut self) -> Option<&mut Row<L>> {
+        None
+    }
 }
 
 /// Instruction sets.
@@ -151,9 +162,16 @@ impl Simd {
 pub trait Kernel<const L: usize>: Send {
     /// Computes a block with an instruction set that the machine has.
     fn run(&mut self, block: &mut Block<'_, L>, simd: Simd);
+
+    /// What the next bar needs, where that is one row.
+    fn state(&mut self) -> Option<&mut Row<L>>;
 }
 
 impl<const L: usize, K: Body<L>> Kernel<L> for K {
+    fn state(&mut self) -> Option<&mut Row<L>> {
+        self.carried()
+    }
+
     fn run(&mut self, block: &mut Block<'_, L>, simd: Simd) {
         #[cfg(target_arch = "x86_64")]
         match simd {

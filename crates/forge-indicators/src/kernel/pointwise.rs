@@ -5,7 +5,7 @@
     reason = "a lane is always below the number of lanes"
 )]
 
-use super::{Block, Body, Row};
+use super::{Block, Body, Row, math};
 use crate::{
     graph::{Bin, Un},
     links::Fusion,
@@ -80,18 +80,18 @@ impl<const L: usize> Body<L> for Map1 {
             Un::Neg => each1(block, |x| -x),
             Un::Abs => each1(block, f64::abs),
             Un::Sqrt => each1(block, f64::sqrt),
-            Un::Ln => each1(block, f64::ln),
-            Un::Log10 => each1(block, f64::log10),
-            Un::Exp => each1(block, f64::exp),
-            Un::Sin => each1(block, f64::sin),
-            Un::Cos => each1(block, f64::cos),
-            Un::Tan => each1(block, f64::tan),
-            Un::Asin => each1(block, f64::asin),
-            Un::Acos => each1(block, f64::acos),
-            Un::Atan => each1(block, f64::atan),
-            Un::Sinh => each1(block, f64::sinh),
-            Un::Cosh => each1(block, f64::cosh),
-            Un::Tanh => each1(block, f64::tanh),
+            Un::Ln => math::each(block, math::Ln),
+            Un::Log10 => math::each(block, math::Log10),
+            Un::Exp => math::each(block, math::Exp),
+            Un::Sin => math::each(block, math::Sin),
+            Un::Cos => math::each(block, math::Cos),
+            Un::Tan => math::each(block, math::Tan),
+            Un::Asin => math::each(block, math::Asin),
+            Un::Acos => math::each(block, math::Acos),
+            Un::Atan => math::each(block, math::Atan),
+            Un::Sinh => math::each(block, math::Sinh),
+            Un::Cosh => math::each(block, math::Cosh),
+            Un::Tanh => math::each(block, math::Tanh),
             Un::Floor => each1(block, f64::floor),
             Un::Ceil => each1(block, f64::ceil),
             Un::Sign => each1(block, |x| truth(x > 0.0) - truth(x < 0.0)),

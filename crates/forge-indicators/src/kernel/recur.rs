@@ -67,6 +67,10 @@ fn seeded<const L: usize>(
 }
 
 impl<const L: usize> Body<L> for Ema<L> {
+    fn carried(&mut self) -> Option<&mut Row<L>> {
+        Some(&mut self.y)
+    }
+
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let k = self.k;
@@ -83,6 +87,10 @@ pub(crate) struct Wilder<const L: usize> {
 }
 
 impl<const L: usize> Body<L> for Wilder<L> {
+    fn carried(&mut self) -> Option<&mut Row<L>> {
+        Some(&mut self.y)
+    }
+
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         // No division in the chain from bar to bar, and a flat series stays flat.
@@ -97,6 +105,10 @@ pub(crate) struct Affine<const L: usize> {
 }
 
 impl<const L: usize> Body<L> for Affine<L> {
+    fn carried(&mut self) -> Option<&mut Row<L>> {
+        Some(&mut self.y)
+    }
+
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let mut from = block.head();
@@ -125,6 +137,10 @@ pub(crate) struct Follow<const L: usize> {
 }
 
 impl<const L: usize> Body<L> for Follow<L> {
+    fn carried(&mut self) -> Option<&mut Row<L>> {
+        Some(&mut self.y)
+    }
+
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let from = block.head();
@@ -155,6 +171,10 @@ pub(crate) struct CumExtreme<const L: usize> {
 }
 
 impl<const L: usize> Body<L> for CumSum<L> {
+    fn carried(&mut self) -> Option<&mut Row<L>> {
+        Some(&mut self.y)
+    }
+
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         seeded(block, Seed::First, &mut self.y, |y, x| y + x);

@@ -18,10 +18,19 @@ pub(crate) fn together(lanes: &[&[f64]; 8], rows: &mut [Row<8>], simd: Simd) {
     }
 }
 
+/// How results go to memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Write {
+    /// Through the caches; what the next block writes is asked for.
+    Cached,
+    /// Past the caches: so much is written that nothing of it would be there when the next block comes.
+    Past,
+}
+
 /// Writes rows of eight series to a column each. Every column has as many bars as there are rows.
-pub(crate) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd) {
+pub(crate) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd, write: Write) {
     let n = columns.iter().map(|c| c.len()).min().unwrap_or(0).min(rows.len());
-    let done = wide::apart(&rows[..n], columns, simd);
+    let done = wide::apart(&rows[..n], columns, simd, write);
     for (l, column) in columns.iter_mut().enumerate() {
         for (x, row) in column[done..n].iter_mut().zip(&rows[done..n]) {
             *x = row[l];
@@ -32,11 +41,21 @@ pub(crate) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd) 
 #[cfg(target_arch = "x86_64")]
 mod wide {
     use std::arch::x86_64::{
-        __m256d, _mm256_loadu_pd, _mm256_permute2f128_pd, _mm256_storeu_pd, _mm256_unpackhi_pd,
+        __m256d, _MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch, _mm_sfence, _mm256_loadu_pd, _mm256_permute2f128_pd, _mm256_storeu_pd, _mm256_stream_pd, _mm256_unpackhi_pd,
         _mm256_unpacklo_pd,
     };
 
-    use super::{Row, Simd};
+    use super::{Row, Simd, Write};
+
+    /// Asks for memory that the next block will read, or write.
+    #[inline]
+    fn soon<const HINT: i32>(here: *const f64, bars: usize) {
+        #[allow(unsafe_code, reason = "a hint about an address")]
+        // SAFETY: a prefetch never faults, whatever the address.
+        unsafe {
+            _mm_prefetch::<HINT>(here.wrapping_add(bars).cast());
+        }
+    }
 
     /// How many rows were done; the rest is for the plain loop.
     pub(super) fn together(lanes: &[&[f64]; 8], rows: &mut [Row<8>], simd: Simd) -> usize {
@@ -50,9 +69,20 @@ mod wide {
         }
     }
 
-    pub(super) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd) -> usize {
+    pub(super) fn apart(
+        rows: &[Row<8>],
+        columns: &mut [&mut [f64]; 8],
+        simd: Simd,
+        write: Write,
+    ) -> usize {
         if simd == Simd::Plain {
             return 0;
+        }
+        let whole = columns.iter().all(|c| (c.as_ptr() as usize).is_multiple_of(32));
+        if write == Write::Past && whole {
+            #[allow(unsafe_code, reason = "as above")]
+            // SAFETY: as above; every column begins at a whole vector.
+            return unsafe { apart_past(rows, columns) };
         }
         #[allow(unsafe_code, reason = "as above")]
         // SAFETY: as above.
@@ -102,6 +132,9 @@ mod wide {
         let n = quads.len();
         let lanes = lanes.map(|l| &l[..n]);
         for (q, quad) in quads.iter_mut().enumerate() {
+            if q % 2 == 0 {
+                lanes.iter().for_each(|l| soon::<_MM_HINT_T0>(l[q].as_ptr(), 4 * n));
+            }
             for half in 0..2 {
                 let at = 4 * half;
                 let from = [
@@ -118,6 +151,31 @@ mod wide {
         4 * n
     }
 
+    /// Columns begin at a whole vector.
+    #[target_feature(enable = "avx2")]
+    fn apart_past(rows: &[Row<8>], columns: &mut [&mut [f64]; 8]) -> usize {
+        let quads = rows.as_chunks::<4>().0;
+        let n = quads.len();
+        for (half, columns) in columns.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            let [a, b, c, d] = columns.each_mut().map(|c| &mut c.as_chunks_mut::<4>().0[..n]);
+            for (q, quad) in quads.iter().enumerate() {
+                let part = |row: usize| &quad[row].as_chunks::<4>().0[half];
+                let from = [load(part(0)), load(part(1)), load(part(2)), load(part(3))];
+                let [w, x, y, z] = turn(from);
+                for (to, x) in [(&mut a[q], w), (&mut b[q], x), (&mut c[q], y), (&mut d[q], z)] {
+                    #[allow(unsafe_code, reason = "a store to an address")]
+                    // SAFETY: there is room for four numbers, and every column begins at a whole vector.
+                    unsafe {
+                        _mm256_stream_pd(to.as_mut_ptr(), x);
+                    }
+                }
+            }
+        }
+        // Such stores are in no order with others until here.
+        _mm_sfence();
+        4 * n
+    }
+
     #[target_feature(enable = "avx2")]
     fn apart_avx2(rows: &[Row<8>], columns: &mut [&mut [f64]; 8]) -> usize {
         let quads = rows.as_chunks::<4>().0;
@@ -126,6 +184,10 @@ mod wide {
         for (half, columns) in columns.as_chunks_mut::<4>().0.iter_mut().enumerate() {
             let [a, b, c, d] = columns.each_mut().map(|c| &mut c.as_chunks_mut::<4>().0[..n]);
             for (q, quad) in quads.iter().enumerate() {
+                if q % 2 == 0 {
+                    let lines = [&a[q], &b[q], &c[q], &d[q]];
+                    lines.into_iter().for_each(|l| soon::<_MM_HINT_ET0>(l.as_ptr(), 4 * n));
+                }
                 let part = |row: usize| &quad[row].as_chunks::<4>().0[half];
                 let from = [load(part(0)), load(part(1)), load(part(2)), load(part(3))];
                 let [w, x, y, z] = turn(from);
@@ -141,13 +203,13 @@ mod wide {
 
 #[cfg(not(target_arch = "x86_64"))]
 mod wide {
-    use super::{Row, Simd};
+    use super::{Row, Simd, Write};
 
     pub(super) fn together(_: &[&[f64]; 8], _: &mut [Row<8>], _: Simd) -> usize {
         0
     }
 
-    pub(super) fn apart(_: &[Row<8>], _: &mut [&mut [f64]; 8], _: Simd) -> usize {
+    pub(super) fn apart(_: &[Row<8>], _: &mut [&mut [f64]; 8], _: Simd, _: Write) -> usize {
         0
     }
 }
@@ -168,12 +230,19 @@ mod tests {
                 for (t, row) in rows.iter().enumerate() {
                     assert!((0..8).all(|l| row[l] == (1000 * l + t) as f64), "{simd:?} {n} {t}");
                 }
-                let mut back = vec![vec![0.0; n]; 8];
-                let mut columns = back.iter_mut().map(Vec::as_mut_slice);
-                let mut columns: [&mut [f64]; 8] =
-                    std::array::from_fn(|_| columns.next().unwrap_or_default());
-                apart(&rows, &mut columns, simd);
-                assert_eq!(back, lanes, "{simd:?} {n}");
+                for write in [Write::Cached, Write::Past] {
+                    // At every place relative to a whole vector.
+                    for skip in 0..4 {
+                        let mut back = vec![vec![0.0; n + skip]; 8];
+                        let mut columns = back.iter_mut().map(|c| &mut c[skip..]);
+                        let mut columns: [&mut [f64]; 8] =
+                            std::array::from_fn(|_| columns.next().unwrap_or_default());
+                        apart(&rows, &mut columns, simd, write);
+                        for (back, lane) in back.iter().zip(&lanes) {
+                            assert_eq!(&back[skip..], lane, "{simd:?} {n} {write:?}");
+                        }
+                    }
+                }
             }
         }
     }

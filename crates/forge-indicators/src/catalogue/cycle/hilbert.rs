@@ -7,138 +7,181 @@
 //! ```
 //! The transform is a fixed filter whose gain follows the period that it measured last: a feedback, hence machines.
 
+#![allow(
+    clippy::indexing_slicing,
+    clippy::needless_range_loop,
+    reason = "a lane is below the number of lanes, a position in a ring is taken modulo its length"
+)]
+
 use std::{
-    f64::consts::{FRAC_PI_4, PI},
+    f64::consts::{FRAC_PI_2, FRAC_PI_4, PI},
+    hint::black_box,
     sync::LazyLock,
 };
 
 use crate::{
     graph::X,
-    kernel::machine::{Machine, MachineDef},
+    kernel::{
+        Row,
+        machine::{MachineDef, RowMachine, Rule, lanes, select},
+        row,
+    },
 };
 
 /// Degrees per radian.
-pub(super) const DEGREES: f64 = 45.0 / FRAC_PI_4;
+pub(in super::super) const DEGREES: f64 = 45.0 / FRAC_PI_4;
 /// The longest cycle.
 const LONGEST: usize = 50;
 /// Bars that the shared smoother needs.
 const SMOOTH: usize = 4;
 
-/// The last 64 values, zero before the first.
-#[derive(Clone)]
-struct Last {
-    values: [f64; 64],
-    at: usize,
-}
+/// The last 16 rows, zero before the first; all series share the position.
+struct Ring<const L: usize>([Row<L>; 16]);
 
-impl Last {
-    const NONE: Last = Last { values: [0.0; 64], at: 0 };
+impl<const L: usize> Ring<L> {
+    const NONE: Self = Ring([[0.0; L]; 16]);
 
+    /// The row this many bars before position `at`.
     #[inline(always)]
-    fn push(&mut self, x: f64) {
-        self.at = (self.at + 1) % 64;
-        if let Some(slot) = self.values.get_mut(self.at) {
-            *slot = x;
-        }
+    fn ago(&self, at: usize, k: usize) -> &Row<L> {
+        &self.0[at.wrapping_sub(k) % 16]
     }
 
-    /// The value this many bars ago.
     #[inline(always)]
-    fn ago(&self, k: usize) -> f64 {
-        self.values.get((self.at + 64 - k % 64) % 64).copied().unwrap_or(0.0)
+    fn put(&mut self, at: usize, x: Row<L>) {
+        self.0[at % 16] = x;
     }
 }
 
 /// The transform of one value: a filter over every other of its last seven.
-#[derive(Clone, Copy, Default)]
-struct Quarter([f64; 7]);
-
-impl Quarter {
-    #[inline(always)]
-    fn step(&mut self, x: f64, gain: f64) -> f64 {
-        let [a, b, c, d, e, f, _] = self.0;
-        self.0 = [x, a, b, c, d, e, f];
-        let [now, _, two, _, four, _, six] = self.0;
-        (((-(0.0962 * six) + 0.0962 * now) - 0.5769 * four) + 0.5769 * two) * gain
-    }
+#[inline(always)]
+fn quarter(now: f64, two: f64, four: f64, six: f64, gain: f64) -> f64 {
+    (((-(0.0962 * six) + 0.0962 * now) - 0.5769 * four) + 0.5769 * two) * gain
 }
 
 /// Measures the cycle.
-#[derive(Clone)]
-struct Cycle {
+struct Cycle<const L: usize> {
     /// Bars to let pass.
     wait: usize,
-    detrend: Quarter,
-    quadrature: Quarter,
-    ahead_i: Quarter,
-    ahead_q: Quarter,
-    /// Detrended values of the last bars.
-    past: [f64; 3],
-    i2: f64,
-    q2: f64,
-    re: f64,
-    im: f64,
-    period: f64,
-    smooth_period: f64,
+    /// Position in the rings.
+    at: usize,
+    smooth: Ring<L>,
+    /// Detrended values; those of three bars ago are the in-phase component.
+    detrended: Ring<L>,
+    quadrature: Ring<L>,
+    /// Both components, smoothed.
+    i2: Row<L>,
+    q2: Row<L>,
+    /// Their product with those of the bar before.
+    re: Row<L>,
+    im: Row<L>,
+    period: Row<L>,
+    smooth_period: Row<L>,
 }
 
-impl Machine<1, 3> for Cycle {
+impl<const L: usize> RowMachine<1, 3, L> for Cycle<L> {
     /// The parameter is the first bar that counts.
     fn new(params: &[f64]) -> Self {
         let first = params.first().map_or(0, |x| *x as usize);
-        let none = Quarter::default();
+        let none = [0.0; L];
         Cycle {
             wait: first.saturating_sub(SMOOTH - 1),
-            detrend: none,
-            quadrature: none,
-            ahead_i: none,
-            ahead_q: none,
-            past: [0.0; 3],
-            i2: 0.0,
-            q2: 0.0,
-            re: 0.0,
-            im: 0.0,
-            period: 0.0,
-            smooth_period: 0.0,
+            at: 0,
+            smooth: Ring::NONE,
+            detrended: Ring::NONE,
+            quadrature: Ring::NONE,
+            i2: none,
+            q2: none,
+            re: none,
+            im: none,
+            period: none,
+            smooth_period: none,
         }
     }
 
     #[inline(always)]
-    fn step(&mut self, [smooth]: [f64; 1]) -> [f64; 3] {
+    fn step(&mut self, [smooth]: [&Row<L>; 1]) -> [Row<L>; 3] {
         if self.wait > 0 {
             self.wait -= 1;
-            return [0.0; 3];
+            return [[0.0; L]; 3];
         }
-        let gain = 0.075 * self.period + 0.54;
-        let detrended = self.detrend.step(smooth, gain);
-        let q1 = self.quadrature.step(detrended, gain);
-        let [one, two, i1] = self.past;
-        self.past = [detrended, one, two];
-        // Both components a quarter of a cycle on; together with the others they make a smoother pair.
-        let (ji, jq) = (self.ahead_i.step(i1, gain), self.ahead_q.step(q1, gain));
-        let (i2, q2) = (0.2 * (i1 - jq) + 0.8 * self.i2, 0.2 * (q1 + ji) + 0.8 * self.q2);
-        self.re = 0.8 * self.re + 0.2 * (i2 * self.i2 + q2 * self.q2);
-        self.im = 0.8 * self.im + 0.2 * (i2 * self.q2 - q2 * self.i2);
-        (self.i2, self.q2) = (i2, q2);
-        self.period = next_period(self.period, self.re, self.im);
-        self.smooth_period = 0.67 * self.smooth_period + 0.33 * self.period;
-        [self.smooth_period, i1, q1]
+        self.at = self.at.wrapping_add(1);
+        let s = |k: usize| self.smooth.ago(self.at, k);
+        let d = |k: usize| self.detrended.ago(self.at, k);
+        let q = |k: usize| self.quadrature.ago(self.at, k);
+        let history = [smooth, s(2), s(4), s(6), d(2), d(4), d(6), q(2), q(4), q(6), &self.period];
+        let [detrended, q1, jq] = lanes(history, |[s0, s2, s4, s6, d2, d4, d6, q2, q4, q6, period]| {
+            let gain = 0.075 * period + 0.54;
+            let detrended = quarter(s0, s2, s4, s6, gain);
+            let q1 = quarter(detrended, d2, d4, d6, gain);
+            [detrended, q1, quarter(q1, q2, q4, q6, gain)]
+        });
+        let i1 = *d(3);
+        let phasor = [
+            &i1,
+            d(5),
+            d(7),
+            d(9),
+            &q1,
+            &jq,
+            &self.i2,
+            &self.q2,
+            &self.re,
+            &self.im,
+            &self.period,
+            &self.smooth_period,
+        ];
+        let [i2, q2, re, im, period, smooth_period] = lanes(phasor, |lane| {
+            let [i1, d5, d7, d9, q1, jq, i2_before, q2_before, re, im, period, smooth_period] = lane;
+            // Both components a quarter of a cycle on; together with the others they make a smoother pair.
+            let ji = quarter(i1, d5, d7, d9, 0.075 * period + 0.54);
+            let (i2, q2) = (0.2 * (i1 - jq) + 0.8 * i2_before, 0.2 * (q1 + ji) + 0.8 * q2_before);
+            let re = 0.8 * re + 0.2 * (i2 * i2_before + q2 * q2_before);
+            let im = 0.8 * im + 0.2 * (i2 * q2_before - q2 * i2_before);
+            let period = next_period(period, re, im);
+            [i2, q2, re, im, period, 0.67 * smooth_period + 0.33 * period]
+        });
+        (self.i2, self.q2, self.re, self.im) = (i2, q2, re, im);
+        (self.period, self.smooth_period) = (period, smooth_period);
+        self.smooth.put(self.at, *smooth);
+        self.detrended.put(self.at, detrended);
+        self.quadrature.put(self.at, q1);
+        [smooth_period, i1, q1]
     }
+}
+
+/// The arc whose tangent is `im / re`, good to some units of the last place, with one division: it is in the chain from bar to
+/// bar, where the arc of a quotient takes twice as long. The polynomial interpolates `(atan √z / √z - 1) / z` in Chebyshev's
+/// points up to tan² π/8.
+#[inline(always)]
+fn arc(im: f64, re: f64) -> f64 {
+    /// tan π/8 and its inverse.
+    const EIGHTH: f64 = 0.414_213_562_373_095_03;
+    const THREE: f64 = 2.414_213_562_373_095;
+    let (a, b) = (im.abs(), re.abs());
+    let (low, high) = (a < EIGHTH * b, a > THREE * b);
+    let t = select(low, a, select(high, -b, a - b)) / select(low, b, select(high, a, a + b));
+    let base = select(low, 0.0, select(high, FRAC_PI_2, FRAC_PI_4));
+    let z = t * t;
+    let (zz, zzzz) = (z * z, (z * z) * (z * z));
+    let first = (-0.333_333_333_333_332_5 + 0.199_999_999_998_984_07 * z)
+        + (-0.142_857_142_660_966_2 + 0.111_111_096_365_343_61 * z) * zz;
+    let second = (-0.090_908_525_571_760_49 + 0.076_910_551_583_931_5 * z)
+        + (-0.066_496_136_952_916_69 + 0.057_363_321_659_076_43 * z) * zz;
+    let third = -0.044_833_346_222_728_86 + 0.022_750_526_993_361_67 * z;
+    let p = first + (second + third * zzzz) * zzzz;
+    (base + (t + t * z * p)).copysign(im) * 1f64.copysign(re)
 }
 
 /// The angle between two bars gives a period; it may not jump, nor leave 6 to 50 bars.
 #[inline(always)]
 fn next_period(last: f64, re: f64, im: f64) -> f64 {
-    let measured = if im != 0.0 && re != 0.0 { 360.0 / ((im / re).atan() * DEGREES) } else { last };
-    let tamed = if measured > 1.5 * last { 1.5 * last } else { measured };
-    let tamed = if tamed < 0.67 * last { 0.67 * last } else { tamed };
-    let tamed = if tamed < 6.0 {
-        6.0
-    } else if tamed > LONGEST as f64 {
-        LONGEST as f64
-    } else {
-        tamed
-    };
+    let measured = 360.0 / (arc(im, re) * DEGREES);
+    let measured = select((im != 0.0) & (re != 0.0), measured, last);
+    let tamed = select(measured > 1.5 * last, 1.5 * last, measured);
+    let tamed = select(tamed < 0.67 * last, 0.67 * last, tamed);
+    let tamed = select(tamed < 6.0, 6.0, tamed);
+    let tamed = select(tamed > LONGEST as f64, LONGEST as f64, tamed);
     0.2 * tamed + 0.8 * last
 }
 
@@ -149,110 +192,180 @@ fn bars(smooth_period: f64) -> usize {
     ((smooth_period + 0.5) as usize).min(LONGEST)
 }
 
-/// Sine and cosine of every step of every cycle: they are the same at every bar.
-static CIRCLE: LazyLock<Vec<Vec<(f64, f64)>>> = LazyLock::new(|| {
-    let step = |n: usize| move |i: usize| (i as f64 * (2.0 * PI) / n as f64).sin_cos();
-    (0..=LONGEST).map(|n| (0..n).map(step(n)).collect()).collect()
+/// Room for the longest cycle in whole [`STEP`]s.
+const ROOM: usize = LONGEST.next_multiple_of(STEP);
+/// Bars that are added up side by side.
+const STEP: usize = 8;
+
+/// Sines and cosines of every step of a cycle but the first, which are 0 and 1; 0 beyond it.
+type Circle = [[f64; ROOM]; 2];
+
+/// Of every cycle by its length: they are the same at every bar.
+static CIRCLES: LazyLock<Box<[Circle; LONGEST + 1]>> = LazyLock::new(|| {
+    let mut circles = Box::new([[[0.0; ROOM]; 2]; LONGEST + 1]);
+    for (n, [sines, cosines]) in circles.iter_mut().enumerate() {
+        let steps = sines.iter_mut().zip(cosines).take(n.saturating_sub(1));
+        for (i, (sine, cosine)) in (1..).zip(steps) {
+            (*sine, *cosine) = (f64::from(i) * (2.0 * PI) / n as f64).sin_cos();
+        }
+    }
+    circles
 });
 
-/// Where in the cycle, in degrees from -45 to 315.
-#[derive(Clone)]
-struct Phase {
-    smooth: Last,
-    phase: f64,
+/// The products of the values before with sines and cosines, summed up over some [`STEP`]s.
+#[inline(always)]
+fn correlate(before: &[f64; ROOM], [sines, cosines]: &Circle, steps: usize) -> [f64; 2] {
+    let (mut real, mut imag) = ([0.0; STEP], [0.0; STEP]);
+    let circle = sines.as_chunks::<STEP>().0.iter().zip(cosines.as_chunks::<STEP>().0);
+    for (x, (sin, cos)) in before.as_chunks::<STEP>().0.iter().zip(circle).take(steps) {
+        (real, imag) = (row(|j| real[j] + sin[j] * x[j]), row(|j| imag[j] + cos[j] * x[j]));
+    }
+    let sum = |[a, b, c, d, e, f, g, h]: [f64; STEP]| ((a + e) + (c + g)) + ((b + f) + (d + h));
+    // Through memory: the compiler would else pair sines with cosines, and half of every vector instruction be idle.
+    black_box([real, imag]).map(sum)
 }
 
-impl Machine<2, 1> for Phase {
+/// The same with the newest value, one product after the other.
+#[cold]
+fn correlate_in_order(newest: f64, before: &[f64; ROOM], [sines, cosines]: &Circle, n: usize) -> [f64; 2] {
+    let products = |circle: &[f64; ROOM], first: f64| {
+        circle.iter().zip(before).take(n.saturating_sub(1)).fold(first, |sum, (w, x)| sum + w * x)
+    };
+    [products(sines, 0.0 * newest), products(cosines, if n > 0 { newest } else { 0.0 })]
+}
+
+/// A swing below this share of the price is none: in another order the phase would differ in the ninth digit.
+const STILL: f64 = 1e-6;
+
+/// Where in the cycle, in degrees from -45 to 315.
+struct Phase<const L: usize> {
+    circles: &'static [Circle; LONGEST + 1],
+    /// Smoothed prices of each series, the newest first, twice: whatever the position, the last 64 follow it.
+    past: Box<[[f64; 128]; L]>,
+    at: usize,
+    phase: Row<L>,
+}
+
+impl<const L: usize> RowMachine<2, 1, L> for Phase<L> {
     fn new(_: &[f64]) -> Self {
-        Phase { smooth: Last::NONE, phase: 0.0 }
+        Phase { circles: &CIRCLES, past: Box::new([[0.0; 128]; L]), at: 0, phase: [0.0; L] }
     }
 
     #[inline(always)]
-    fn step(&mut self, [smooth, period]: [f64; 2]) -> [f64; 1] {
-        self.smooth.push(smooth);
-        let (mut real, mut imag) = (0.0, 0.0);
-        for (k, (sin, cos)) in CIRCLE.get(bars(period)).into_iter().flatten().enumerate() {
-            let x = self.smooth.ago(k);
-            real += sin * x;
-            imag += cos * x;
+    fn step(&mut self, [smooth, period]: [&Row<L>; 2]) -> [Row<L>; 1] {
+        self.at = self.at.wrapping_sub(1) % 64;
+        let most = period.iter().fold(0, |most, period| bars(*period).max(most));
+        let (mut real, mut imag) = ([0.0; L], [0.0; L]);
+        for l in 0..L {
+            let (n, x, past) = (bars(period[l]), smooth[l], &mut self.past[l]);
+            // Without the newest: what was stored just now cannot be read as a part of more for a while.
+            let before = past[self.at + 1..].first_chunk().unwrap_or(&[0.0; ROOM]);
+            let circle = &self.circles[n];
+            // All series take as many steps as the longest cycle, which is easily foretold.
+            let [re, im] = correlate(before, circle, most.saturating_sub(1).div_ceil(STEP));
+            [real[l], imag[l]] = [re, im + if n > 0 { x } else { 0.0 }];
+            // Where the price stands still, what is told is the rounding of these sums: in TA-Lib's order.
+            if re.abs() + imag[l].abs() <= STILL * n as f64 * x.abs() {
+                [real[l], imag[l]] = correlate_in_order(x, before, circle, n);
+            }
+            (past[self.at], past[self.at + 64]) = (x, x);
         }
-        let mut phase = self.phase;
-        if imag != 0.0 {
-            phase = (real / imag).atan() * DEGREES;
-        } else if real < 0.0 {
-            phase -= 90.0;
-        } else if real > 0.0 {
-            phase += 90.0;
-        }
-        // The smoother is one bar late.
-        phase += 90.0;
-        phase += 360.0 / period;
-        phase += if imag < 0.0 { 180.0 } else { 0.0 };
-        self.phase = if phase > 315.0 { phase - 360.0 } else { phase };
+        [self.phase] = lanes([&real, &imag, period, &self.phase], |[real, imag, period, last]| {
+            let side = select(real > 0.0, last + 90.0, last);
+            let side = select(real < 0.0, last - 90.0, side);
+            let phase = select(imag != 0.0, arc(real, imag) * DEGREES, side);
+            // The smoother is one bar late.
+            let phase = phase + 90.0 + 360.0 / period + select(imag < 0.0, 180.0, 0.0);
+            [select(phase > 315.0, phase - 360.0, phase)]
+        });
         [self.phase]
     }
 }
 
 /// Mean price over one cycle, weighted over four bars: the trend that is left when the cycle is taken out.
-#[derive(Clone)]
-struct TrendLine {
-    price: Last,
-    means: [f64; 3],
+struct TrendLine<const L: usize> {
+    /// Sums of the prices since the last bar whose number is a multiple of 64, each at its place: what was added up between two
+    /// of them is their difference, and sums stay short.
+    sums: Box<[Row<L>; 64]>,
+    /// The last of the 64 before.
+    whole: Row<L>,
+    at: usize,
+    means: [Row<L>; 3],
 }
 
-impl Machine<2, 1> for TrendLine {
+impl<const L: usize> RowMachine<2, 1, L> for TrendLine<L> {
     fn new(_: &[f64]) -> Self {
-        TrendLine { price: Last::NONE, means: [0.0; 3] }
+        TrendLine { sums: Box::new([[0.0; L]; 64]), whole: [0.0; L], at: 63, means: [[0.0; L]; 3] }
     }
 
     #[inline(always)]
-    fn step(&mut self, [price, period]: [f64; 2]) -> [f64; 1] {
-        self.price.push(price);
-        let n = bars(period);
-        let sum: f64 = (0..n).fold(0.0, |sum, k| sum + self.price.ago(k));
-        // Without a period there is no mean.
-        let mean = if n > 0 { sum / n as f64 } else { 0.0 * period };
-        let [one, two, three] = self.means;
-        self.means = [mean, one, two];
-        [(4.0 * mean + 3.0 * one + 2.0 * two + three) / 10.0]
+    fn step(&mut self, [price, period]: [&Row<L>; 2]) -> [Row<L>; 1] {
+        let last = self.sums[self.at % 64];
+        self.at = (self.at + 1) % 64;
+        if self.at == 0 {
+            self.whole = last;
+        }
+        let before = if self.at == 0 { [0.0; L] } else { last };
+        let [sum] = lanes([&before, price], |[before, price]| [before + price]);
+        let (mut since, mut count) = ([0.0; L], [0.0; L]);
+        for l in 0..L {
+            let n = bars(period[l]);
+            let base = if n > self.at { self.whole[l] } else { 0.0 };
+            (since[l], count[l]) = (base - self.sums[(self.at + 64 - n) % 64][l], n as f64);
+        }
+        self.sums[self.at % 64] = sum;
+        let [one, two, three] = &self.means;
+        let [line, mean] = lanes([&sum, &since, &count, period, one, two, three], |lane| {
+            let [sum, since, count, period, one, two, three] = lane;
+            // Without a period there is no mean.
+            let mean = select(count > 0.0, (sum + since) / count, 0.0 * period);
+            [(4.0 * mean + 3.0 * one + 2.0 * two + three) / 10.0, mean]
+        });
+        self.means = [mean, *one, *two];
+        [line]
     }
 }
 
-/// Trend (1) or cycle (0).
-#[derive(Clone)]
-struct Mode {
-    phase: f64,
-    sine: f64,
-    lead: f64,
-    /// Bars since sine and lead crossed.
-    bars: u32,
-}
+/// Trend (1) or cycle (0). State: phase, sine and lead before, bars since sine and lead crossed.
+#[derive(Clone, Copy)]
+struct Mode;
 
-impl Machine<6, 1> for Mode {
+impl Rule<4, 6, 1> for Mode {
     fn new(_: &[f64]) -> Self {
-        Mode { phase: 0.0, sine: 0.0, lead: 0.0, bars: 0 }
+        Mode
     }
 
     #[inline(always)]
-    fn step(&mut self, [phase, sine, lead, line, smooth, period]: [f64; 6]) -> [f64; 1] {
-        let up = sine > lead && self.sine <= self.lead;
-        let crossed = up || sine < lead && self.sine >= self.lead;
-        self.bars = if crossed { 1 } else { self.bars.saturating_add(1) };
-        let turn = phase - self.phase;
+    fn first(&self, x: [f64; 6]) -> ([f64; 4], [f64; 1]) {
+        self.step([0.0; 4], x)
+    }
+
+    #[inline(always)]
+    fn step(
+        &self,
+        before: [f64; 4],
+        [phase, sine, lead, line, smooth, period]: [f64; 6],
+    ) -> ([f64; 4], [f64; 1]) {
+        let [phase_before, sine_before, lead_before, bars] = before;
+        let up = (sine > lead) & (sine_before <= lead_before);
+        let crossed = up | ((sine < lead) & (sine_before >= lead_before));
+        let bars = select(crossed, 1.0, bars + 1.0);
+        let turn = phase - phase_before;
         // The phase advances as fast as the period says it should.
-        let steady = period != 0.0 && turn > 0.67 * 360.0 / period && turn < 1.5 * 360.0 / period;
-        let cycle = crossed || f64::from(self.bars) < 0.5 * period || steady;
-        let away = line != 0.0 && ((smooth - line) / line).abs() >= 0.015;
-        (self.phase, self.sine, self.lead) = (phase, sine, lead);
-        [if away || !cycle { 1.0 } else { 0.0 }]
+        let steady = (period != 0.0) & (turn > 0.67 * 360.0 / period) & (turn < 1.5 * 360.0 / period);
+        let cycle = crossed | (bars < 0.5 * period) | steady;
+        let away = (line != 0.0) & (((smooth - line) / line).abs() >= 0.015);
+        ([phase, sine, lead, bars], [select(away | !cycle, 1.0, 0.0)])
     }
 }
 
-static CYCLE: MachineDef =
-    MachineDef::of::<Cycle, 1, 3>("hilbert cycle", |p| p.first().map_or(0, |x| *x as usize + 1 - SMOOTH));
-static PHASE: MachineDef = MachineDef::of::<Phase, 2, 1>("hilbert phase", |_| 0);
-static TREND_LINE: MachineDef = MachineDef::of::<TrendLine, 2, 1>("hilbert trend line", |_| 0);
-static MODE: MachineDef = MachineDef::of::<Mode, 6, 1>("hilbert mode", |_| 0);
+static CYCLE: MachineDef = MachineDef::rows::<Cycle<1>, Cycle<8>, 1, 3>("hilbert cycle", |p| {
+    p.first().map_or(0, |x| *x as usize + 1 - SMOOTH)
+});
+static PHASE: MachineDef = MachineDef::rows::<Phase<1>, Phase<8>, 2, 1>("hilbert phase", |_| 0);
+static TREND_LINE: MachineDef =
+    MachineDef::rows::<TrendLine<1>, TrendLine<8>, 2, 1>("hilbert trend line", |_| 0);
+static MODE: MachineDef = MachineDef::rule::<Mode, 4, 6, 1>("hilbert mode", |_| 0);
 
 /// First bar that counts for what needs the period or the phasor only; shown from bar 32 on. MAMA begins here as well.
 pub(in super::super) const EARLY: usize = 12;

@@ -3,7 +3,7 @@
 //! Sums are kept as distances from the anchor's price and updated as West (1979) does, so that neither the level of a price
 //! nor a long way from the anchor costs digits. A bar whose price or volume is not finite has no weight.
 
-use crate::kernel::machine::{Machine, MachineDef};
+use crate::kernel::machine::{Machine, MachineDef, Rule, select};
 
 /// Since one anchor.
 #[derive(Clone, Copy, Default)]
@@ -25,83 +25,131 @@ impl Sums {
     }
 
     #[inline(always)]
-    fn add(&mut self, price: f64, volume: f64) {
+    fn of([base, weight, mean, squares]: [f64; 4]) -> Self {
+        Sums { base, weight, mean, squares }
+    }
+
+    #[inline(always)]
+    fn state(self) -> [f64; 4] {
+        [self.base, self.weight, self.mean, self.squares]
+    }
+
+    /// One of two.
+    #[inline(always)]
+    fn either(first: bool, one: Sums, other: Sums) -> Sums {
+        let pick = |a: f64, b: f64| select(first, a, b);
+        Sums {
+            base: pick(one.base, other.base),
+            weight: pick(one.weight, other.weight),
+            mean: pick(one.mean, other.mean),
+            squares: pick(one.squares, other.squares),
+        }
+    }
+
+    #[inline(always)]
+    fn with(self, price: f64, volume: f64) -> Sums {
         // A volume of 0 changes nothing, and would divide by 0 at the anchor.
-        if !price.is_finite() || !volume.is_finite() || volume <= 0.0 {
-            return;
-        }
+        let counts = (price.abs() < f64::INFINITY) & (volume < f64::INFINITY) & (volume > 0.0);
         // What is not a number must not become the base; the first price with weight takes its place.
-        if self.weight == 0.0 {
-            self.base = price;
-        }
+        let base = select(self.weight == 0.0, price, self.base);
         let weight = self.weight + volume;
-        let distance = price - self.base - self.mean;
+        let distance = price - base - self.mean;
         let step = distance * volume / weight;
-        self.mean += step;
-        self.squares += self.weight * distance * step;
-        self.weight = weight;
+        let squares = self.squares + self.weight * distance * step;
+        Sums::either(counts, Sums { base, weight, mean: self.mean + step, squares }, self)
     }
 
     /// Mean and deviation; before any volume `empty` and 0.
     #[inline(always)]
-    fn line(&self, empty: f64) -> [f64; 2] {
-        if self.weight > 0.0 {
-            [self.base + self.mean, (self.squares / self.weight).sqrt()]
-        } else {
-            [empty, 0.0]
-        }
+    fn line(self, empty: f64) -> [f64; 2] {
+        let some = self.weight > 0.0;
+        let deviation = (self.squares / self.weight).sqrt();
+        [select(some, self.base + self.mean, empty), select(some, deviation, 0.0)]
     }
 }
 
 /// Since the last bar whose flag is set, or the first bar.
-#[derive(Clone)]
+#[derive(Clone, Copy)]
 struct Since {
-    sums: Option<Sums>,
     /// The value before any volume is the price, else 0.
     price: bool,
 }
 
-impl Machine<3, 2> for Since {
+impl Rule<4, 3, 2> for Since {
     fn new(params: &[f64]) -> Self {
-        Since { sums: None, price: params.first() == Some(&1.0) }
+        Since { price: params.first() == Some(&1.0) }
     }
 
     #[inline(always)]
-    fn step(&mut self, [price, volume, anchor]: [f64; 3]) -> [f64; 2] {
-        let mut sums = self.sums.filter(|_| anchor == 0.0).unwrap_or(Sums::from(price));
-        sums.add(price, volume);
-        self.sums = Some(sums);
-        sums.line(if self.price { price } else { 0.0 })
+    fn first(&self, x: [f64; 3]) -> ([f64; 4], [f64; 2]) {
+        let [price, ..] = x;
+        self.step(Sums::from(price).state(), x)
+    }
+
+    #[inline(always)]
+    fn step(&self, state: [f64; 4], [price, volume, anchor]: [f64; 3]) -> ([f64; 4], [f64; 2]) {
+        let sums = Sums::either(anchor == 0.0, Sums::of(state), Sums::from(price)).with(price, volume);
+        (sums.state(), sums.line(select(self.price, price, 0.0)))
     }
 }
 
-/// Since the last bar of the previous day whose flag is set; on the first day, since the first bar.
-#[derive(Clone, Default)]
-struct SinceBefore {
-    shown: Option<Sums>,
-    /// Since the last flag of this day: tomorrow's.
-    next: Sums,
-}
+/// The mean since the first bar and nothing else; 0 before any volume. State: base, weight, mean.
+#[derive(Clone, Copy)]
+struct SinceFirst;
 
-impl Machine<4, 2> for SinceBefore {
+impl Rule<3, 2, 1> for SinceFirst {
     fn new(_: &[f64]) -> Self {
-        SinceBefore::default()
+        SinceFirst
     }
 
     #[inline(always)]
-    fn step(&mut self, [price, volume, day, anchor]: [f64; 4]) -> [f64; 2] {
-        let mut shown = match self.shown {
-            None => Sums::from(price),
-            Some(_) if day != 0.0 => self.next,
-            Some(shown) => shown,
-        };
-        if day != 0.0 || anchor != 0.0 {
-            self.next = Sums::from(price);
-        }
-        shown.add(price, volume);
-        self.next.add(price, volume);
-        self.shown = Some(shown);
-        shown.line(price)
+    fn first(&self, x: [f64; 2]) -> ([f64; 3], [f64; 1]) {
+        let [price, _] = x;
+        self.step([price, 0.0, 0.0], x)
+    }
+
+    #[inline(always)]
+    fn step(&self, [base, weight, mean]: [f64; 3], [price, volume]: [f64; 2]) -> ([f64; 3], [f64; 1]) {
+        // What the squares would be is not asked for, and not computed.
+        let sums = Sums { base, weight, mean, squares: 0.0 }.with(price, volume);
+        let [line, _] = sums.line(0.0);
+        ([sums.base, sums.weight, sums.mean], [line])
+    }
+}
+
+/// Since the last bar of the previous day whose flag is set; on the first day, since the first bar. State: the sums that are
+/// shown; those since the last flag of this day, which are tomorrow's.
+#[derive(Clone, Copy)]
+struct SinceBefore;
+
+impl Rule<8, 4, 2> for SinceBefore {
+    fn new(_: &[f64]) -> Self {
+        SinceBefore
+    }
+
+    #[inline(always)]
+    fn first(&self, x: [f64; 4]) -> ([f64; 8], [f64; 2]) {
+        let [price, volume, day, anchor] = x;
+        let next = Sums::either((day != 0.0) | (anchor != 0.0), Sums::from(price), Sums::default());
+        Self::after(Sums::from(price), next, price, volume)
+    }
+
+    #[inline(always)]
+    fn step(&self, state: [f64; 8], [price, volume, day, anchor]: [f64; 4]) -> ([f64; 8], [f64; 2]) {
+        let [b, w, m, s, next_b, next_w, next_m, next_s] = state;
+        let (shown, next) = (Sums::of([b, w, m, s]), Sums::of([next_b, next_w, next_m, next_s]));
+        let shown = Sums::either(day != 0.0, next, shown);
+        let next = Sums::either((day != 0.0) | (anchor != 0.0), Sums::from(price), next);
+        Self::after(shown, next, price, volume)
+    }
+}
+
+impl SinceBefore {
+    #[inline(always)]
+    fn after(shown: Sums, next: Sums, price: f64, volume: f64) -> ([f64; 8], [f64; 2]) {
+        let (shown, next) = (shown.with(price, volume), next.with(price, volume));
+        let ([a, b, c, d], [e, f, g, h]) = (shown.state(), next.state());
+        ([a, b, c, d, e, f, g, h], shown.line(price))
     }
 }
 
@@ -127,39 +175,42 @@ impl Machine<2, 2> for Over {
         self.at = (self.at + 1) % self.bars.len();
         let mut sums = Sums::from(price);
         let (newer, older) = self.bars.split_at(self.at);
-        older.iter().chain(newer).for_each(|(price, volume)| sums.add(*price, *volume));
+        older.iter().chain(newer).for_each(|(price, volume)| sums = sums.with(*price, *volume));
         sums.line(price)
     }
 }
 
 /// 1 where a value exceeds all before it since the flag was set.
-#[derive(Clone)]
-struct Record {
-    best: f64,
-}
+#[derive(Clone, Copy)]
+struct Record;
 
-impl Machine<2, 1> for Record {
+impl Rule<1, 2, 1> for Record {
     fn new(_: &[f64]) -> Self {
-        Record { best: f64::NEG_INFINITY }
+        Record
     }
 
     #[inline(always)]
-    fn step(&mut self, [x, day]: [f64; 2]) -> [f64; 1] {
-        let first = day != 0.0;
-        let better = first || x > self.best;
-        if better {
-            self.best = if x.is_nan() { f64::NEG_INFINITY } else { x };
-        }
-        [if better { 1.0 } else { 0.0 }]
+    fn first(&self, x: [f64; 2]) -> ([f64; 1], [f64; 1]) {
+        self.step([f64::NEG_INFINITY], x)
+    }
+
+    #[inline(always)]
+    fn step(&self, [best]: [f64; 1], [x, day]: [f64; 2]) -> ([f64; 1], [f64; 1]) {
+        let better = (day != 0.0) | (x > best);
+        let now = select(x.is_nan(), f64::NEG_INFINITY, x);
+        ([select(better, now, best)], [select(better, 1.0, 0.0)])
     }
 }
 
 /// Price, volume, anchor; the parameter 1 shows the price before any volume.
-pub(super) static SINCE: MachineDef = MachineDef::of::<Since, 3, 2>("weighted since an anchor", |_| 0);
+pub(super) static SINCE: MachineDef = MachineDef::rule::<Since, 4, 3, 2>("weighted since an anchor", |_| 0);
+/// Price, volume.
+pub(super) static SINCE_FIRST: MachineDef =
+    MachineDef::rule::<SinceFirst, 3, 2, 1>("weighted since the first bar", |_| 0);
 /// Price, volume, new day, anchor.
 pub(super) static SINCE_BEFORE: MachineDef =
-    MachineDef::of::<SinceBefore, 4, 2>("weighted since an anchor of the day before", |_| 0);
+    MachineDef::rule::<SinceBefore, 8, 4, 2>("weighted since an anchor of the day before", |_| 0);
 /// Price, volume; the parameter is how many bars.
 pub(super) static OVER: MachineDef = MachineDef::of::<Over, 2, 2>("weighted over bars", |_| 0);
 /// Value, new day.
-pub(super) static RECORD: MachineDef = MachineDef::of::<Record, 2, 1>("record of the day", |_| 0);
+pub(super) static RECORD: MachineDef = MachineDef::rule::<Record, 1, 2, 1>("record of the day", |_| 0);

@@ -1,0 +1,147 @@
+//! `gpuforge env update|check-data`: tables that are newer than the program, and whether they hold.
+
+use std::{fmt::Write as _, path::Path};
+
+use anyhow::Result;
+use gpuforge::env::{
+    compat::{self, Compat},
+    data::{self, DataError, Source},
+    explain::{self, Errors},
+    profiles::{self, Profiles},
+};
+use serde::Serialize;
+
+use crate::{
+    context::Context,
+    error::Hinted,
+    output::{BAD, GOOD},
+};
+
+/// A table: its file, the key that only it has, and how it is installed.
+struct Row {
+    file: &'static str,
+    key: &'static str,
+    install: fn(&str, &Path, &Path) -> Result<std::path::PathBuf, DataError>,
+    state: fn(&Path) -> State,
+}
+
+const TABLES: [Row; 3] = [
+    Row {
+        file: compat::FILE,
+        key: "release",
+        install: data::install::<Compat>,
+        state: |dir| {
+            let loaded = compat::load(Some(dir));
+            let rows = loaded.value.release.len();
+            State::new(
+                compat::FILE,
+                &loaded.source,
+                loaded.problem.as_ref(),
+                format!("{rows} releases of {}", loaded.value.updated),
+            )
+        },
+    },
+    Row {
+        file: profiles::FILE,
+        key: "profile",
+        install: data::install::<Profiles>,
+        state: |dir| {
+            let (loaded, own) = profiles::load(Some(dir));
+            let rows = loaded.value.profile.len();
+            let problem = loaded.problem.as_ref().or(own.first());
+            State::new(profiles::FILE, &loaded.source, problem, format!("{rows} profiles"))
+        },
+    },
+    Row {
+        file: explain::FILE,
+        key: "pattern",
+        install: data::install::<Errors>,
+        state: |dir| {
+            let known = explain::Knowledge::load(Some(dir));
+            State::new(explain::FILE, known.source(), known.problem(), "patterns of errors".to_owned())
+        },
+    },
+];
+
+/// Whether a table holds.
+#[derive(Serialize)]
+struct State {
+    table: &'static str,
+    source: String,
+    holds: bool,
+    problem: Option<String>,
+    holds_what: String,
+}
+
+impl State {
+    fn new(table: &'static str, source: &Source, problem: Option<&DataError>, holds_what: String) -> State {
+        let source = match source {
+            Source::Embedded => "came with gpuforge".to_owned(),
+            Source::File(path) => path.display().to_string(),
+        };
+        State {
+            table,
+            source,
+            holds: problem.is_none(),
+            problem: problem.map(ToString::to_string),
+            holds_what,
+        }
+    }
+}
+
+pub(crate) fn update(from: &Path, context: &Context) -> Result<()> {
+    let row = recognise(from)?;
+    let dir = context.places()?.data_dir;
+    let target =
+        (row.install)(row.file, from, &dir).map_err(|e| Hinted::new(e.to_string(), "nothing was changed"))?;
+    if context.out.json {
+        return context.out.json(&serde_json::json!({"table": row.file, "installed": target}));
+    }
+    context.out.text(&format!("installed {} as {}\n", row.file, target.display()))
+}
+
+/// Which table a file is, by a key that only that table has.
+fn recognise(from: &Path) -> Result<&'static Row> {
+    let text = std::fs::read_to_string(from).map_err(|e| {
+        Hinted::new(format!("{} cannot be read: {e}", from.display()), "--from names a TOML file")
+    })?;
+    let has = |key: &str| text.lines().any(|line| line.trim().starts_with(&format!("[[{key}]]")));
+    let by_key = TABLES.iter().find(|row| has(row.key));
+    let by_name = || TABLES.iter().find(|row| from.file_name().is_some_and(|name| name == row.file));
+    by_key.or_else(by_name).ok_or_else(|| {
+        let keys: Vec<String> = TABLES.iter().map(|row| format!("[[{}]] ({})", row.key, row.file)).collect();
+        let what = format!("{} is none of the tables", from.display());
+        Hinted::new(what, format!("a table has rows of {}", keys.join(", "))).into()
+    })
+}
+
+pub(crate) fn check(context: &Context) -> Result<()> {
+    let dir = context.places()?.data_dir;
+    let states: Vec<State> = TABLES.iter().map(|row| (row.state)(&dir)).collect();
+    let holds = states.iter().all(|s| s.holds);
+    if context.out.json {
+        context.out.json(&serde_json::json!({"tables": states, "holds": holds}))?;
+    } else {
+        let mut out = String::new();
+        for state in &states {
+            let (style, word) = if state.holds { (GOOD, "holds") } else { (BAD, "does not hold") };
+            let _ = writeln!(
+                out,
+                "{style}{word}{style:#}  {} ({}): {}",
+                state.table, state.source, state.holds_what
+            );
+            if let Some(problem) = &state.problem {
+                let _ = writeln!(out, "  {problem}");
+            }
+        }
+        context.out.text(&out)?;
+    }
+    match holds {
+        true => Ok(()),
+        false => Err(Hinted::new(
+            "a table does not hold",
+            "the one that came with gpuforge is used until it is put right",
+        )
+        .into()),
+    }
+}

@@ -1,0 +1,279 @@
+//! `gpuforge env create --install`: which program installs an environment, and what its failure means.
+
+use std::{
+    ffi::OsString,
+    io::{Read, Write as _},
+    path::{Path, PathBuf},
+    process::{Command, Stdio},
+    sync::{Arc, Mutex, PoisonError},
+    time::{Duration, Instant},
+};
+
+use anyhow::{Context as _, Result};
+use gpuforge::env::{
+    explain::{self, Facts, Knowledge},
+    profiles::Plan,
+    render::{CHECK_FILE, Format},
+};
+use serde::Serialize;
+
+use super::env_machine;
+use crate::{context::Context, error::Hinted};
+
+/// No installation takes longer; one that hangs is ended.
+const LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
+/// What of the output is kept to be explained.
+const TAIL: usize = 256 << 10;
+
+/// A program that installs one of the formats.
+#[derive(Debug)]
+pub(crate) struct Tool {
+    /// What is looked for in the search path.
+    program: &'static str,
+    /// The format it reads.
+    pub(crate) format: &'static str,
+    /// What is run, one program after the other; the last one looks whether the GPU is seen.
+    steps: fn(&Path, &Plan) -> Result<Vec<Vec<OsString>>>,
+}
+
+/// In the order of preference.
+const TOOLS: [Tool; 7] = [
+    Tool { program: "uv", format: "pip", steps: uv_pip },
+    Tool { program: "uv", format: "uv", steps: uv_sync },
+    Tool { program: "python3", format: "pip", steps: pip },
+    Tool { program: "micromamba", format: "conda", steps: |dir, plan| Ok(conda("micromamba", dir, plan)) },
+    Tool { program: "mamba", format: "conda", steps: |dir, plan| Ok(conda("mamba", dir, plan)) },
+    Tool { program: "conda", format: "conda", steps: |dir, plan| Ok(conda("conda", dir, plan)) },
+    Tool { program: "pixi", format: "pixi", steps: pixi },
+];
+
+/// The first tool that is there and reads one of these formats; any format where none is named.
+pub(crate) fn tool(formats: &[&Format]) -> Result<&'static Tool> {
+    let wanted = |tool: &&Tool| formats.is_empty() || formats.iter().any(|f| f.name == tool.format);
+    let fitting: Vec<&'static Tool> = TOOLS.iter().filter(wanted).collect();
+    if fitting.is_empty() {
+        let names: Vec<&str> = formats.iter().map(|f| f.name).collect();
+        let what = format!("--install cannot install {}", names.join(", "));
+        return Err(Hinted::usage(what, "build images yourself: the first lines of the file say how").into());
+    }
+    fitting.iter().find(|tool| find(tool.program).is_some()).copied().ok_or_else(|| {
+        let names: Vec<&str> = fitting.iter().map(|tool| tool.program).collect();
+        Hinted::new(
+            format!("none of {} is installed", names.join(", ")),
+            "install uv, or leave --install out",
+        )
+        .into()
+    })
+}
+
+/// A program in the search path.
+fn find(program: &str) -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);
+    std::env::split_paths(&path).map(|dir| dir.join(&file)).find(|path| is_program(path))
+}
+
+#[cfg(unix)]
+fn is_program(path: &Path) -> bool {
+    use std::os::unix::fs::PermissionsExt as _;
+    path.metadata().is_ok_and(|m| m.is_file() && m.permissions().mode() & 0o111 != 0)
+}
+
+#[cfg(not(unix))]
+fn is_program(path: &Path) -> bool {
+    path.is_file()
+}
+
+fn line(words: &[&str]) -> Vec<OsString> {
+    words.iter().map(OsString::from).collect()
+}
+
+/// The Python of the virtual environment.
+fn venv_python() -> &'static str {
+    if cfg!(windows) { ".venv\\Scripts\\python.exe" } else { ".venv/bin/python" }
+}
+
+fn uv_pip(dir: &Path, plan: &Plan) -> Result<Vec<Vec<OsString>>> {
+    let mut steps = Vec::new();
+    if !dir.join(".venv").exists() {
+        steps.push(line(&["uv", "venv", "--python", &plan.candidate.python.to_string(), ".venv"]));
+    }
+    let mut install = line(&["uv", "pip", "install", "--python", venv_python(), "-r", "requirements.txt"]);
+    if plan.candidate.index.is_some() {
+        install.extend(line(&["--index-strategy", "unsafe-best-match"]));
+    }
+    steps.push(install);
+    steps.push(line(&[venv_python(), CHECK_FILE]));
+    Ok(steps)
+}
+
+fn uv_sync(_: &Path, _: &Plan) -> Result<Vec<Vec<OsString>>> {
+    Ok(vec![line(&["uv", "sync"]), line(&["uv", "run", CHECK_FILE])])
+}
+
+/// A Python of the planned version must be there: pip cannot fetch one.
+fn pip(dir: &Path, plan: &Plan) -> Result<Vec<Vec<OsString>>> {
+    let wanted = plan.candidate.python.to_string();
+    let exact = format!("python{wanted}");
+    let program = if find(&exact).is_some() { exact.as_str() } else { "python3" };
+    let script = "import sys; print('%d.%d' % sys.version_info[:2])";
+    let asked = Command::new(program).args(["-c", script]).stdin(Stdio::null()).output();
+    let found = asked.map(|o| String::from_utf8_lossy(&o.stdout).trim().to_owned()).unwrap_or_default();
+    if found != wanted {
+        let what = format!("{program} is Python {found}; the environment was planned for {wanted}");
+        return Err(
+            Hinted::new(what, format!("--python {found} plans for it; uv would fetch {wanted}")).into()
+        );
+    }
+    let mut steps = Vec::new();
+    if !dir.join(".venv").exists() {
+        steps.push(line(&[program, "-m", "venv", ".venv"]));
+    }
+    steps.push(line(&[venv_python(), "-m", "pip", "install", "-r", "requirements.txt"]));
+    steps.push(line(&[venv_python(), CHECK_FILE]));
+    Ok(steps)
+}
+
+fn conda(program: &str, _: &Path, plan: &Plan) -> Vec<Vec<OsString>> {
+    let name = format!("gpuforge-{}", plan.profile.to_ascii_lowercase().replace('_', "-"));
+    let create: &[&str] = if program == "micromamba" { &["create", "--yes"] } else { &["env", "create"] };
+    let mut first = line(&[program]);
+    first.extend(line(create));
+    first.extend(line(&["-f", "environment.yml"]));
+    vec![first, line(&[program, "run", "-n", &name, "python", CHECK_FILE])]
+}
+
+fn pixi(_: &Path, _: &Plan) -> Result<Vec<Vec<OsString>>> {
+    Ok(vec![line(&["pixi", "install"]), line(&["pixi", "run", "check"])])
+}
+
+/// How it went.
+#[derive(Debug, Serialize)]
+pub(crate) struct Installed {
+    /// What was run.
+    commands: Vec<String>,
+    /// Did everything end well?
+    ok: bool,
+    /// The command that failed, and how.
+    failed: Option<String>,
+    /// What its output means.
+    explained: Option<Explained>,
+}
+
+/// What a failure means.
+#[derive(Debug, Serialize)]
+struct Explained {
+    id: String,
+    title: String,
+    steps: Vec<String>,
+}
+
+impl Installed {
+    /// The error that ends the run.
+    pub(crate) fn failure(&self) -> Option<Hinted> {
+        let failed = self.failed.as_ref()?;
+        Some(match &self.explained {
+            Some(root) => Hinted::new(format!("{failed}: {}", root.title), root.steps.join("; ")),
+            None => Hinted::new(
+                failed.clone(),
+                "what it printed says why; `gpuforge explain FILE` reads a saved log",
+            ),
+        })
+    }
+}
+
+/// Runs the steps in `dir`; their output is passed on to stderr as it comes.
+pub(crate) fn run(tool: &Tool, dir: &Path, plan: &Plan, context: &Context) -> Result<Installed> {
+    let mut done = Installed { commands: Vec::new(), ok: true, failed: None, explained: None };
+    for step in (tool.steps)(dir, plan)? {
+        let shown = step.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
+        if !context.out.quiet {
+            let _ = writeln!(std::io::stderr(), "$ {shown}");
+        }
+        let (status, tail) =
+            follow(&step, dir, !context.out.quiet).with_context(|| format!("cannot run `{shown}`"))?;
+        done.commands.push(shown.clone());
+        if let Some(how) = status {
+            done.ok = false;
+            done.failed = Some(format!("`{shown}` failed ({how})"));
+            done.explained = explained(&tail, context);
+            break;
+        }
+    }
+    Ok(done)
+}
+
+/// Runs one program; `None` when it ended well, else how it ended; and the end of what it printed.
+fn follow(step: &[OsString], dir: &Path, show: bool) -> Result<(Option<String>, Vec<u8>)> {
+    let (program, args) = step.split_first().context("no program")?;
+    // A relative program is meant from the folder of the environment, not from ours.
+    let beside = dir.join(program);
+    let program = if Path::new(program).components().count() > 1 {
+        std::path::absolute(beside)?.into()
+    } else {
+        program.clone()
+    };
+    let mut child = Command::new(program)
+        .args(args)
+        .current_dir(dir)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()?;
+    let tail = Arc::new(Mutex::new(Vec::new()));
+    let pipes = [child.stdout.take().map(boxed), child.stderr.take().map(boxed)];
+    let threads: Vec<_> = pipes
+        .into_iter()
+        .flatten()
+        .map(|pipe| {
+            let tail = tail.clone();
+            std::thread::spawn(move || pass_on(pipe, &tail, show))
+        })
+        .collect();
+    let began = Instant::now();
+    let how = loop {
+        match child.try_wait()? {
+            Some(status) if status.success() => break None,
+            Some(status) => break Some(status.to_string()),
+            None if began.elapsed() > LIMIT => {
+                child.kill()?;
+                child.wait()?;
+                break Some("it took longer than three hours and was ended".to_owned());
+            }
+            None => std::thread::sleep(Duration::from_millis(20)),
+        }
+    };
+    for thread in threads {
+        let _ = thread.join();
+    }
+    let tail = std::mem::take(&mut *tail.lock().unwrap_or_else(PoisonError::into_inner));
+    Ok((how, tail))
+}
+
+fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
+    Box::new(pipe)
+}
+
+/// Copies a pipe to stderr as it comes and keeps its end.
+fn pass_on(mut pipe: Box<dyn Read + Send>, tail: &Mutex<Vec<u8>>, show: bool) {
+    let mut buffer = [0; 8192];
+    while let Ok(n @ 1..) = pipe.read(&mut buffer) {
+        let piece = buffer.get(..n).unwrap_or_default();
+        if show {
+            let _ = std::io::stderr().write_all(piece);
+        }
+        let mut kept = tail.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.extend_from_slice(piece);
+        let over = kept.len().saturating_sub(TAIL);
+        kept.drain(..over);
+    }
+}
+
+/// The root cause that the output shows, if it shows one.
+fn explained(tail: &[u8], context: &Context) -> Option<Explained> {
+    let dir = context.places().ok()?.data_dir;
+    let known = Knowledge::load(Some(&dir));
+    let facts = Facts::of(&env_machine::live(context).ok()?);
+    let root = explain::explain(tail, &known, &facts).ok()?.root?;
+    Some(Explained { id: root.id, title: root.title, steps: root.steps })
+}

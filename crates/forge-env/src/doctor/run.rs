@@ -1,0 +1,131 @@
+//! How do all checks answer in time? Side by side in threads; one that does not answer is left behind, and said to be unknown.
+
+use std::{
+    sync::{Arc, mpsc},
+    time::{Duration, Instant},
+};
+
+use super::{CHECKS, Check, Checked, Finding, Report, Status, View};
+
+/// How long the checks may take together: a whole run stays under two seconds.
+const LIMIT: Duration = Duration::from_millis(1800);
+
+/// How long with frameworks asked: importing one takes many seconds from a cold disk.
+const DEEP_LIMIT: Duration = Duration::from_secs(75);
+
+/// A fact is a line, not a page.
+const LINE: usize = 500;
+
+/// Makes every check.
+pub fn run(view: &Arc<View>) -> Report {
+    run_table(CHECKS, view, if view.is_deep() { DEEP_LIMIT } else { LIMIT })
+}
+
+fn run_table(checks: &'static [Check], view: &Arc<View>, limit: Duration) -> Report {
+    let began = Instant::now();
+    let (send, receive) = mpsc::channel();
+    for (at, check) in checks.iter().enumerate() {
+        let (send, view) = (send.clone(), view.clone());
+        let work = move || {
+            let began = Instant::now();
+            let found = (check.run)(&view);
+            // The receiver is gone when the time is up: nobody to tell.
+            let _ = send.send((at, found, began.elapsed()));
+        };
+        // A check whose thread cannot be started stays unanswered, and is reported so.
+        let _ = std::thread::Builder::new().name(format!("check-{}", check.id)).spawn(work);
+    }
+    drop(send);
+    let mut found: Vec<Option<(Finding, Duration)>> = checks.iter().map(|_| None).collect();
+    while let Ok((at, finding, took)) = receive.recv_timeout(limit.saturating_sub(began.elapsed())) {
+        if let Some(slot) = found.get_mut(at) {
+            *slot = Some((finding, took));
+        }
+    }
+    let checks: Vec<Checked> = checks
+        .iter()
+        .zip(found)
+        .map(|(check, found)| {
+            let (finding, took) = found.unwrap_or_else(|| {
+                let took = began.elapsed();
+                (Finding::new(Status::Unknown, format!("no answer within {} ms", limit.as_millis())), took)
+            });
+            checked(check, finding, took)
+        })
+        .collect();
+    let worst = checks.iter().map(|c| c.status).max().unwrap_or(Status::Skipped);
+    Report { checks, worst }
+}
+
+fn checked(check: &Check, finding: Finding, took: Duration) -> Checked {
+    let evidence: Vec<String> = finding.evidence.iter().map(|e| plain(e)).collect();
+    let steps: Vec<String> = finding.steps.iter().map(|s| plain(s)).collect();
+    Checked {
+        id: check.id,
+        status: finding.status,
+        evidence: evidence.join("; "),
+        fix: (!steps.is_empty()).then(|| steps.join("; ")),
+        asks: check.asks,
+        ms: took.as_secs_f64() * 1e3,
+        changes: finding.changes,
+    }
+}
+
+/// One line without control characters, escapes for the terminal, and marks that turn the direction of text.
+fn plain(text: &str) -> String {
+    let mut out = String::new();
+    let mut letters = text.chars();
+    while let Some(letter) = letters.next() {
+        match letter {
+            // `ESC [ 3 1 m` ends with the first letter; any other escape is one letter long.
+            '\u{1b}' => {
+                if letters.next() == Some('[') {
+                    letters.by_ref().find(|c| ('@'..='~').contains(c));
+                }
+            }
+            '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' => {}
+            space if space.is_whitespace() => out.push(' '),
+            control if control.is_control() => {}
+            other => out.push(other),
+        }
+    }
+    out.chars().take(LINE).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeMap;
+
+    fn slow(_: &View) -> Finding {
+        std::thread::sleep(Duration::from_secs(30));
+        Finding::healthy("too late")
+    }
+
+    fn quick(_: &View) -> Finding {
+        Finding::new(Status::Warning, "a\x1b[31m\tb").step("do").step("do")
+    }
+
+    fn bad(_: &View) -> Finding {
+        panic!("a check that panics")
+    }
+
+    const TABLE: &[Check] = &[
+        Check { id: "slow", asks: "?", run: slow },
+        Check { id: "quick", asks: "?", run: quick },
+        Check { id: "bad", asks: "?", run: bad },
+    ];
+
+    #[test]
+    fn a_check_that_hangs_or_panics_is_unknown_and_the_others_answer() {
+        let view = Arc::new(View::at("/", BTreeMap::new()));
+        let began = Instant::now();
+        let report = run_table(TABLE, &view, Duration::from_millis(200));
+        assert!(began.elapsed() < Duration::from_secs(2));
+        let statuses: Vec<Status> = report.checks.iter().map(|c| c.status).collect();
+        assert_eq!(statuses, [Status::Unknown, Status::Warning, Status::Unknown]);
+        assert_eq!(report.worst, Status::Warning);
+        let quick = report.get("quick").unwrap();
+        assert_eq!((quick.evidence.as_str(), quick.fix.as_deref()), ("a b", Some("do")));
+    }
+}

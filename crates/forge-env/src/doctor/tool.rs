@@ -1,0 +1,108 @@
+//! How can a program be asked without waiting for ever? In a process group of its own that is killed as a whole.
+
+use std::{
+    collections::BTreeMap,
+    io::Read,
+    path::Path,
+    process::{Child, Command, Stdio},
+    sync::mpsc,
+    time::{Duration, Instant},
+};
+
+/// No honest answer is longer.
+const OUTPUT_LIMIT: u64 = 256 << 10;
+
+/// What came of asking a program.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Answer {
+    /// It ended.
+    Said {
+        /// Did it end well?
+        ok: bool,
+        /// What it printed, errors last.
+        text: String,
+    },
+    /// It did not end in time and was killed.
+    TimedOut(Duration),
+    /// It could not be started.
+    Broken(String),
+    /// Programs of this view are not run.
+    Refused,
+}
+
+/// Runs `program` with exactly these variables; after `limit` it and its children are killed.
+pub(super) fn run(program: &Path, args: &[&str], env: &BTreeMap<String, String>, limit: Duration) -> Answer {
+    let until = Instant::now() + limit;
+    let mut command = Command::new(program);
+    command.args(args).env_clear().envs(env);
+    command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    #[cfg(unix)]
+    std::os::unix::process::CommandExt::process_group(&mut command, 0);
+    let mut child = match start(&mut command) {
+        Ok(child) => child,
+        Err(error) => return Answer::Broken(format!("cannot be started: {}", error.kind())),
+    };
+    let (send, receive) = mpsc::channel();
+    if let Some(pipe) = child.stdout.take() {
+        drain(0, pipe, send.clone());
+    }
+    if let Some(pipe) = child.stderr.take() {
+        drain(1, pipe, send.clone());
+    }
+    drop(send);
+    let mut parts = [String::new(), String::new()];
+    loop {
+        match receive.recv_timeout(until.saturating_duration_since(Instant::now())) {
+            Ok((which, text)) => parts.iter_mut().skip(which).take(1).for_each(|part| part.clone_from(&text)),
+            Err(mpsc::RecvTimeoutError::Disconnected) => break,
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                kill(child);
+                return Answer::TimedOut(limit);
+            }
+        }
+    }
+    let [out, err] = parts;
+    loop {
+        match child.try_wait() {
+            Ok(Some(status)) => return Answer::Said { ok: status.success(), text: format!("{out}{err}") },
+            // It closed its output and goes on: drivers hang in exit handlers too.
+            Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
+            Ok(None) | Err(_) => {
+                kill(child);
+                return Answer::TimedOut(limit);
+            }
+        }
+    }
+}
+
+/// A script that another thread of this process has open for writing at this moment cannot be run; a moment later it can.
+fn start(command: &mut Command) -> std::io::Result<Child> {
+    for _ in 0..20 {
+        match command.spawn() {
+            Err(e) if e.kind() == std::io::ErrorKind::ExecutableFileBusy => {
+                std::thread::sleep(Duration::from_millis(5));
+            }
+            other => return other,
+        }
+    }
+    command.spawn()
+}
+
+fn drain(which: usize, pipe: impl Read + Send + 'static, send: mpsc::Sender<(usize, String)>) {
+    std::thread::spawn(move || {
+        let mut bytes = Vec::new();
+        // Half an answer is better than none; the rest is never needed.
+        let _ = pipe.take(OUTPUT_LIMIT).read_to_end(&mut bytes);
+        let _ = send.send((which, String::from_utf8_lossy(&bytes).into_owned()));
+    });
+}
+
+/// Kills the group; a process that is stuck in the kernel is left to a thread of its own.
+fn kill(mut child: Child) {
+    #[cfg(unix)]
+    if let Ok(Some(group)) = i32::try_from(child.id()).map(rustix::process::Pid::from_raw) {
+        let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
+    }
+    let _ = child.kill();
+    std::thread::spawn(move || child.wait());
+}

@@ -1,0 +1,259 @@
+//! What does a log say once escapes, progress bars and layout are gone? A stream of pieces of plain text.
+//!
+//! Runs of blanks become one blank, lines end in one `\n`, terminal escapes and control characters vanish, typographic
+//! quotes become plain ones and box drawings blanks: a message that a tool has wrapped or framed reads as it was meant.
+//! Zero bytes vanish with the control characters, which makes UTF-16 of western text readable too.
+
+use std::io::{self, Read};
+
+/// A piece is handed on when it is this long and a line ends.
+const PIECE: usize = 32 << 10;
+/// A longer line is cut at its next blank, and anywhere at twice this.
+const LINE: usize = 8 << 10;
+/// What the next piece repeats, so that a wrapped message is whole in one of them.
+const OVERLAP: usize = 1 << 10;
+/// A title or link that is never closed must not swallow a log.
+const OSC_LIMIT: usize = 4 << 10;
+
+/// Clean text with the numbers of its lines.
+#[derive(Debug, Default)]
+pub struct Piece {
+    /// Lines joined by `\n`, and the beginning of the next.
+    text: Vec<u8>,
+    /// Bytes of `text` that may be read now.
+    whole: usize,
+    /// Where lines begin in `text`, with their number in the log, from 1.
+    starts: Vec<(usize, u64)>,
+}
+
+impl Piece {
+    /// Whole lines joined by `\n`; a part of one where it has no end.
+    pub fn text(&self) -> &[u8] {
+        self.text.get(..self.whole).unwrap_or(&self.text)
+    }
+
+    /// Number of the line in which this byte is.
+    pub fn line(&self, at: usize) -> u64 {
+        let after = self.starts.partition_point(|(start, _)| *start <= at);
+        after.checked_sub(1).and_then(|i| self.starts.get(i)).map_or(1, |(_, line)| *line)
+    }
+
+    /// The bytes of the lines that a range touches.
+    pub fn lines(&self, start: usize, end: usize) -> (usize, usize) {
+        let text = self.text();
+        let before = text.get(..start).unwrap_or_default();
+        let first = before.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
+        let after = text.get(end..).unwrap_or_default();
+        let last = after.iter().position(|b| *b == b'\n').map_or(text.len(), |i| end + i);
+        (first, last)
+    }
+
+    /// The bytes of the line at `at` and of two lines before and after it, as far as they are near.
+    pub fn around(&self, at: usize) -> (usize, usize) {
+        let text = self.text();
+        let before = text.get(at.saturating_sub(LINE)..at).unwrap_or_default();
+        let first = before.iter().rev().enumerate().filter(|(_, b)| **b == b'\n').nth(2);
+        let start = at - first.map_or(before.len(), |(i, _)| i);
+        let after = text.get(at..(at + LINE).min(text.len())).unwrap_or_default();
+        let last = after.iter().enumerate().filter(|(_, b)| **b == b'\n').nth(2);
+        (start, at + last.map_or(after.len(), |(i, _)| i))
+    }
+
+    /// A line that goes on is left for the next piece, unless there is little else.
+    fn close(&mut self) {
+        let end = self.text.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
+        self.whole = if end >= PIECE / 4 { end } else { self.text.len() };
+    }
+
+    /// Keeps the last lines, which the next piece repeats, and what was not whole; says how much went.
+    fn carry_over(&mut self) -> usize {
+        let from = self.whole.saturating_sub(OVERLAP);
+        let tail = self.text.get(from..self.whole).unwrap_or_default();
+        let end = tail.len().saturating_sub(1);
+        let cut = tail.iter().take(end).position(|b| *b == b'\n').map_or(from, |i| from + i + 1);
+        let line = self.line(cut);
+        self.text.drain(..cut);
+        self.starts.retain(|(start, _)| *start > cut);
+        for (start, _) in &mut self.starts {
+            *start -= cut;
+        }
+        self.starts.insert(0, (0, line));
+        self.whole = self.text.len();
+        cut
+    }
+}
+
+#[derive(Debug, Clone, Copy)]
+enum State {
+    Text,
+    Escape,
+    /// Parameters of an escape sequence, up to a letter.
+    Sequence,
+    /// A title or a link, up to its end; how long it is already.
+    Title(usize),
+    /// First byte of a two-byte letter that may be a blank or a control.
+    C2,
+    E2,
+    E2Then(u8),
+}
+
+struct Cleaner {
+    piece: Piece,
+    state: State,
+    line: u64,
+    line_start: usize,
+    blank: bool,
+}
+
+/// Reads to the end and hands each piece to `take`; stops early when that fails.
+pub fn pieces<E>(
+    mut from: impl Read,
+    take: &mut impl FnMut(&Piece) -> Result<(), E>,
+) -> io::Result<Result<(), E>> {
+    let mut cleaner = Cleaner {
+        piece: Piece { text: Vec::with_capacity(2 * PIECE), whole: 0, starts: vec![(0, 1)] },
+        state: State::Text,
+        line: 1,
+        line_start: 0,
+        blank: false,
+    };
+    let mut buffer = vec![0; PIECE];
+    loop {
+        let read = match from.read(&mut buffer) {
+            Ok(0) => break,
+            Ok(read) => read,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+            Err(error) => return Err(error),
+        };
+        cleaner.feed(buffer.get(..read).unwrap_or_default());
+        if cleaner.piece.text.len() >= PIECE {
+            cleaner.piece.close();
+            if let Err(error) = take(&cleaner.piece) {
+                return Ok(Err(error));
+            }
+            cleaner.line_start = cleaner.line_start.saturating_sub(cleaner.piece.carry_over());
+        }
+    }
+    cleaner.piece.whole = cleaner.piece.text.len();
+    Ok(take(&cleaner.piece))
+}
+
+impl Cleaner {
+    fn feed(&mut self, mut bytes: &[u8]) {
+        while let Some((first, rest)) = bytes.split_first() {
+            if matches!(self.state, State::Text) && first.is_ascii_graphic() {
+                let plain = bytes.iter().position(|b| !b.is_ascii_graphic()).unwrap_or(bytes.len());
+                let (run, rest) = bytes.split_at(plain);
+                self.word(run);
+                bytes = rest;
+                continue;
+            }
+            self.byte(*first);
+            bytes = rest;
+        }
+    }
+
+    /// Appends letters, after the blank that was due, and cuts what is no line any more.
+    fn word(&mut self, run: &[u8]) {
+        if std::mem::take(&mut self.blank) && self.piece.text.last().is_some_and(|b| *b != b'\n') {
+            let long = self.piece.text.len() - self.line_start >= LINE;
+            if long { self.end_line() } else { self.piece.text.push(b' ') }
+        }
+        for part in run.chunks(LINE) {
+            if self.piece.text.len() - self.line_start >= 2 * LINE {
+                self.end_line();
+            }
+            self.piece.text.extend_from_slice(part);
+        }
+    }
+
+    /// Lines that are empty leave no trace but in the count.
+    fn end_line(&mut self) {
+        if self.piece.text.last().is_some_and(|b| *b != b'\n') {
+            self.piece.text.push(b'\n');
+        }
+        self.line_start = self.piece.text.len();
+        match self.piece.starts.last_mut() {
+            Some((start, line)) if *start == self.line_start => *line = self.line,
+            _ => self.piece.starts.push((self.line_start, self.line)),
+        }
+        self.blank = false;
+    }
+
+    fn byte(&mut self, byte: u8) {
+        let state = std::mem::replace(&mut self.state, State::Text);
+        // A line end ends whatever was open: a broken escape costs one line at most.
+        if byte == b'\n' {
+            self.line += 1;
+            return self.end_line();
+        }
+        self.state = match (state, byte) {
+            (State::Escape, b'[') => State::Sequence,
+            (State::Escape, b']' | b'P' | b'X' | b'^' | b'_') => State::Title(0),
+            (State::Escape, 0x20..=0x2f) => State::Escape,
+            (State::Escape, _) => State::Text,
+            (State::Sequence, 0x20..=0x3f) => State::Sequence,
+            (State::Sequence, 0x40..=0x7e) => State::Text,
+            (State::Title(_), 0x07) => State::Text,
+            (_, 0x1b) => State::Escape,
+            (State::Title(length), _) if length < OSC_LIMIT => State::Title(length + 1),
+            (State::C2, 0xa0) => self.blank(),
+            (State::C2, 0x80..=0x9f) => State::Text,
+            (State::C2, _) => self.after(&[0xc2], byte),
+            (State::E2, 0x80 | 0x94..=0x96) => State::E2Then(byte),
+            (State::E2, _) => self.after(&[0xe2], byte),
+            (State::E2Then(0x80), 0x98 | 0x99) => self.plain(b'\''),
+            (State::E2Then(0x80), 0x9c | 0x9d) => self.plain(b'"'),
+            (State::E2Then(0x80), 0x90..=0x95) => self.plain(b'-'),
+            // Marks without width, and those that turn the direction of what a terminal shows.
+            (State::E2Then(0x80), 0x8b..=0x8f | 0xaa..=0xae) => State::Text,
+            (State::E2Then(0x94..=0x96), 0x80..=0xbf) => self.blank(),
+            (State::E2Then(second), _) => self.after(&[0xe2, second], byte),
+            (_, _) => self.text(byte),
+        };
+    }
+
+    fn text(&mut self, byte: u8) -> State {
+        match byte {
+            0xc2 => State::C2,
+            0xe2 => State::E2,
+            b'\r' => {
+                // A progress bar draws over itself; both states are lines of their own.
+                self.end_line();
+                State::Text
+            }
+            b' ' | b'\t' => self.blank(),
+            0..=0x1f | 0x7f => State::Text,
+            _ => self.plain(byte),
+        }
+    }
+
+    /// The letter was none of those looked for: it is kept, and `byte` begins anew.
+    fn after(&mut self, kept: &[u8], byte: u8) -> State {
+        self.word(kept);
+        self.text(byte)
+    }
+
+    fn plain(&mut self, byte: u8) -> State {
+        self.word(&[byte]);
+        State::Text
+    }
+
+    fn blank(&mut self) -> State {
+        self.blank = true;
+        State::Text
+    }
+}
+
+/// What may be shown of a line: no control characters, at most `limit` letters around `at`.
+pub fn shown(line: &[u8], at: usize, limit: usize) -> String {
+    let from = if line.len() <= limit { 0 } else { at.saturating_sub(limit / 4).min(line.len() - limit) };
+    let cut = line.get(from..(from + limit).min(line.len())).unwrap_or_default();
+    let text: String = String::from_utf8_lossy(cut)
+        .chars()
+        .map(|c| if c == '\n' { ' ' } else { c })
+        .filter(|c| !c.is_control() && !matches!(c, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}'))
+        .collect();
+    let (before, after) = (if from > 0 { "…" } else { "" }, if from + limit < line.len() { "…" } else { "" });
+    format!("{before}{}{after}", text.trim())
+}

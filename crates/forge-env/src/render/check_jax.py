@@ -1,0 +1,37 @@
+"""Does JAX see what it was installed for? Prints what it finds; ends with 0 if it does, else with 1."""
+
+import os
+import sys
+
+EXPECTED = "@EXPECTED@"
+# Half of what is free is taken otherwise, only to look at it.
+os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
+
+
+def main():
+    try:
+        import jax
+        import jax.numpy as jnp
+    except Exception as error:
+        print(f"JAX cannot be imported: {error}")
+        return 1
+    print(f"JAX {jax.__version__}, Python {sys.version.split()[0]}")
+    try:
+        device = jax.devices()[0]
+        ones = jnp.ones((64, 64))
+        total = float((ones @ ones).sum())
+    except Exception as error:
+        print(f"gpu: no ({error})")
+        return 1
+    if EXPECTED != "cpu" and device.platform == "cpu":
+        print("gpu: no (JAX sees no GPU)")
+        return 1
+    if total != 64.0**3:
+        print(f"gpu: no (a product of ones gives {total})")
+        return 1
+    print(f"gpu: {'not asked for' if EXPECTED == 'cpu' else 'yes'} ({device.device_kind})")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

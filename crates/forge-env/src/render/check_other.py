@@ -1,0 +1,20 @@
+"""Can the framework be imported? Prints what it finds; ends with 0 if it can, else with 1."""
+
+import importlib
+import sys
+
+MODULE = "@MODULE@"
+
+
+def main():
+    try:
+        module = importlib.import_module(MODULE)
+    except Exception as error:
+        print(f"{MODULE} cannot be imported: {error}")
+        return 1
+    print(f"{MODULE} {getattr(module, '__version__', '')}, Python {sys.version.split()[0]}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,26 @@
+//! `requirements.txt`: what pip and uv install, and from which index.
+
+use super::{comments, headline, remarks};
+use crate::profiles::Plan;
+
+pub(super) fn render(plan: &Plan) -> String {
+    let python = &plan.candidate.python;
+    let mut out = comments(&[headline(plan)]);
+    // uv asks only the first index that knows a name, unless it is told to compare all of them.
+    let strategy = if plan.candidate.index.is_some() { " --index-strategy unsafe-best-match" } else { "" };
+    let pip = match plan.platform.starts_with("windows") {
+        true => format!("py -{python} -m venv .venv && .venv\\Scripts\\pip install -r requirements.txt"),
+        false => format!("python{python} -m venv .venv && .venv/bin/pip install -r requirements.txt"),
+    };
+    let uv = format!("uv venv --python {python} && uv pip install{strategy} -r requirements.txt");
+    out.push_str(&comments(&[format!("pip: {pip}"), format!("uv:  {uv}")]));
+    if let Some(index) = &plan.candidate.index {
+        out.push_str(&format!("--extra-index-url {index}\n"));
+    }
+    for package in &plan.packages {
+        out.push_str(&package.pip);
+        out.push('\n');
+    }
+    out.push_str(&comments(&remarks(plan)));
+    out
+}

@@ -1,0 +1,189 @@
+//! What is the sum of the last `n` bars, plain or with weights?
+//!
+//! Sums add the newest and take off the oldest, in the order that TA-Lib does; a NaN stays in them.
+#![allow(
+    clippy::indexing_slicing,
+    clippy::needless_range_loop,
+    reason = "a lane is always below the number of lanes"
+)]
+
+use super::{Block, Body, Row, row, wide};
+
+/// Sum of the last `n`.
+pub(crate) struct Sum<const L: usize> {
+    pub(crate) n: usize,
+    /// Sum of the last `n - 1`.
+    pub(crate) rest: Row<L>,
+}
+
+impl<const L: usize> Body<L> for Sum<L> {
+    fn carried(&mut self) -> Option<&mut Row<L>> {
+        Some(&mut self.rest)
+    }
+
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let from = block.head();
+        let n = self.n;
+        if from == block.start && from < block.t1 {
+            self.rest = [0.0; L];
+            for t in from + 1 - n..from {
+                let x = block.a().at(t);
+                for l in 0..L {
+                    self.rest[l] += x[l];
+                }
+            }
+        }
+        let new = block.a().range(from, block.t1);
+        let old = block.a().range(from + 1 - n, block.t1 + 1 - n);
+        let mut rest = self.rest;
+        for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
+            let (new, old) = (*new, *old);
+            let sum: Row<L> = row(|l| rest[l] + new[l]);
+            rest = row(|l| sum[l] - old[l]);
+            *out = sum;
+        }
+        self.rest = rest;
+    }
+}
+
+/// Sum of the last `n`, or of as many as there are yet.
+pub(crate) struct GrowingSum<const L: usize> {
+    pub(crate) n: usize,
+    /// Sum of the values that are still in the next bar's window.
+    pub(crate) rest: Row<L>,
+}
+
+impl<const L: usize> Body<L> for GrowingSum<L> {
+    fn carried(&mut self) -> Option<&mut Row<L>> {
+        Some(&mut self.rest)
+    }
+
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let from = block.head();
+        let (n, a, t1, start) = (self.n, block.a(), block.t1, block.start);
+        if from == start && from < t1 {
+            self.rest = [0.0; L];
+        }
+        let mut rest = self.rest;
+        for (t, out) in (from..t1).zip(block.out(from)) {
+            let (new, full) = (*a.at(t), t + 1 >= start + n);
+            let old = if full { *a.at(t + 1 - n) } else { [0.0; L] };
+            let sum: Row<L> = row(|l| rest[l] + new[l]);
+            rest = row(|l| sum[l] - old[l]);
+            *out = sum;
+        }
+        self.rest = rest;
+    }
+}
+
+/// Sum of the last `n`, moved by one difference a bar.
+pub(crate) struct Total<const L: usize> {
+    pub(crate) n: usize,
+    pub(crate) sum: Row<L>,
+}
+
+impl<const L: usize> Body<L> for Total<L> {
+    fn carried(&mut self) -> Option<&mut Row<L>> {
+        Some(&mut self.sum)
+    }
+
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let mut from = block.head();
+        let (n, mut sum) = (self.n, self.sum);
+        if from == block.start && from < block.t1 {
+            sum = [0.0; L];
+            for x in block.a().range(from + 1 - n, from + 1) {
+                for l in 0..L {
+                    sum[l] += x[l];
+                }
+            }
+            if let Some(out) = block.out(from).first_mut() {
+                *out = sum;
+            }
+            from += 1;
+        }
+        let new = block.a().range(from, block.t1);
+        let old = block.a().range(from.wrapping_sub(n), block.t1.wrapping_sub(n));
+        for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
+            for l in 0..L {
+                sum[l] += new[l] - old[l];
+            }
+            *out = sum;
+        }
+        self.sum = sum;
+    }
+}
+
+/// Sum of the last `n` with weights 1..=n.
+pub(crate) struct RampSum<const L: usize> {
+    pub(crate) n: usize,
+    pub(crate) plain: Row<L>,
+    pub(crate) ramp: Row<L>,
+    pub(crate) leaving: Row<L>,
+}
+
+impl<const L: usize> RampSum<L> {
+    /// Sums up the window before bar `t` afresh.
+    #[inline(always)]
+    fn begin(&mut self, window: &[Row<L>]) {
+        (self.plain, self.ramp, self.leaving) = ([0.0; L], [0.0; L], [0.0; L]);
+        for (weight, x) in window.iter().enumerate() {
+            for l in 0..L {
+                self.plain[l] += x[l];
+                self.ramp[l] += x[l] * (weight + 1) as f64;
+            }
+        }
+    }
+}
+
+impl<const L: usize> Body<L> for RampSum<L> {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let (n, a, t1, start) = (self.n, block.a(), block.t1, block.start);
+        // The error of the plain sum adds up in the weighted one: without a fresh start now and then it grows faster than time.
+        let renew = 8 * n;
+        let mut from = block.head();
+        while from < t1 {
+            let since = (from - start) % renew;
+            if since == 0 {
+                self.begin(a.range(from + 1 - n, from));
+            }
+            let to = (from + renew - since).min(t1);
+            let (new, old) = (a.range(from, to), a.range(from + 1 - n, to + 1 - n));
+            let (mut plain, mut ramp, mut leaving) = (self.plain, self.ramp, self.leaving);
+            for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
+                let (new, old) = (*new, *old);
+                plain = row(|l| plain[l] + new[l] - leaving[l]);
+                let sum: Row<L> = row(|l| ramp[l] + new[l] * n as f64);
+                leaving = old;
+                ramp = row(|l| sum[l] - plain[l]);
+                *out = sum;
+            }
+            (self.plain, self.ramp, self.leaving) = (plain, ramp, leaving);
+            from = to;
+        }
+    }
+}
+
+/// Sum of the last values with fixed weights, the oldest first.
+pub(crate) struct Fir {
+    pub(crate) weights: Vec<f64>,
+}
+
+impl<const L: usize> Body<L> for Fir {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let from = block.head();
+        let (n, a, t1) = (self.weights.len(), block.a(), block.t1);
+        if from >= t1 {
+            return;
+        }
+        let weights = self.weights.as_slice();
+        let weight = |j: usize| weights.get(j).copied().unwrap_or(0.0);
+        let windows = a.range(from + 1 - n, t1);
+        wide::fold(windows, block.out(from), n, |sum: f64, j, x, _| sum + weight(j) * x, |sum| sum);
+    }
+}

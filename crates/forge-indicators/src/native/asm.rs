@@ -1,0 +1,260 @@
+//! How is an instruction written? The few of x86-64 that fused steps need, as bytes.
+//!
+//! All arithmetic is AVX in its three-operand form: packed (four numbers) or scalar (one). Addresses are always
+//! `base + index + 32-bit offset`, which every base register can have.
+
+/// A general register.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Gpr(pub(super) u8);
+
+pub(super) const RAX: Gpr = Gpr(0);
+pub(super) const RCX: Gpr = Gpr(1);
+pub(super) const RDX: Gpr = Gpr(2);
+pub(super) const RBX: Gpr = Gpr(3);
+pub(super) const RSP: Gpr = Gpr(4);
+pub(super) const RBP: Gpr = Gpr(5);
+pub(super) const RDI: Gpr = Gpr(7);
+pub(super) const R8: Gpr = Gpr(8);
+pub(super) const R9: Gpr = Gpr(9);
+pub(super) const R10: Gpr = Gpr(10);
+pub(super) const R11: Gpr = Gpr(11);
+pub(super) const R12: Gpr = Gpr(12);
+pub(super) const R13: Gpr = Gpr(13);
+pub(super) const R14: Gpr = Gpr(14);
+pub(super) const R15: Gpr = Gpr(15);
+
+/// A vector register.
+pub(super) type Reg = u8;
+
+/// The last operand of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Place {
+    Reg(Reg),
+    /// `base + rcx + offset`.
+    Moving {
+        base: Gpr,
+        offset: i32,
+    },
+    /// `base + offset`.
+    Fixed {
+        base: Gpr,
+        offset: i32,
+    },
+}
+
+/// Prefix and width of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Form {
+    /// Four numbers.
+    Packed,
+    /// One number.
+    Scalar,
+    /// Bits of two numbers: what a scalar has for logic.
+    Half,
+}
+
+/// Comparisons as the instruction numbers them; none of them signals.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(super) enum Test {
+    Equal = 0x00,
+    NotEqual = 0x04,
+    Less = 0x11,
+    LessOrEqual = 0x12,
+    Greater = 0x1e,
+    GreaterOrEqual = 0x1d,
+    /// Is one of them NaN?
+    Unordered = 0x03,
+}
+
+/// Opcodes of the `0F` map.
+pub(super) const SQRT: u8 = 0x51;
+pub(super) const AND: u8 = 0x54;
+pub(super) const OR: u8 = 0x56;
+pub(super) const XOR: u8 = 0x57;
+pub(super) const ADD: u8 = 0x58;
+pub(super) const MUL: u8 = 0x59;
+pub(super) const SUB: u8 = 0x5c;
+pub(super) const MIN: u8 = 0x5d;
+pub(super) const DIV: u8 = 0x5e;
+pub(super) const MAX: u8 = 0x5f;
+const LOAD: u8 = 0x10;
+const STORE: u8 = 0x11;
+const COPY: u8 = 0x28;
+const COMPARE: u8 = 0xc2;
+
+/// Machine code that grows.
+#[derive(Debug, Default)]
+pub(super) struct Asm {
+    pub(super) code: Vec<u8>,
+}
+
+impl Asm {
+    fn put(&mut self, bytes: &[u8]) {
+        self.code.extend_from_slice(bytes);
+    }
+
+    /// A VEX instruction: prefix, opcode, operands.
+    fn vex(&mut self, map: u8, op: u8, form: Form, reg: Reg, second: Reg, last: Place) {
+        let (prefix, wide) = match form {
+            Form::Packed => (0b01, 1),
+            Form::Scalar => (0b11, 0),
+            Form::Half => (0b01, 0),
+        };
+        self.vex_with(map, op, (prefix, wide), reg, second, last);
+    }
+
+    fn vex_with(
+        &mut self,
+        map: u8,
+        op: u8,
+        (prefix, wide): (u8, u8),
+        reg: Reg,
+        second: Reg,
+        last: Place,
+    ) {
+        let (x, b) = match last {
+            Place::Reg(r) => (0, r >> 3),
+            // The index is always RCX.
+            Place::Moving { base, .. } | Place::Fixed { base, .. } => (0, base.0 >> 3),
+        };
+        let first = ((!(reg >> 3) & 1) << 7) | ((!x & 1) << 6) | ((!b & 1) << 5) | map;
+        let then = ((!second & 15) << 3) | (wide << 2) | prefix;
+        self.put(&[0xc4, first, then, op]);
+        self.operands(reg, last);
+    }
+
+    /// Which register and which place, after the opcode.
+    fn operands(&mut self, reg: u8, last: Place) {
+        let field = (reg & 7) << 3;
+        match last {
+            Place::Reg(r) => self.put(&[0xc0 | field | (r & 7)]),
+            Place::Moving { base, offset } => self.address(field, RCX.0, base, offset),
+            // No index is index 4.
+            Place::Fixed { base, offset } => self.address(field, 4, base, offset),
+        }
+    }
+
+    fn address(&mut self, field: u8, index: u8, base: Gpr, offset: i32) {
+        self.put(&[0x84 | field, (index << 3) | (base.0 & 7)]);
+        self.put(&offset.to_le_bytes());
+    }
+
+    /// `to = a op b`.
+    pub(super) fn arith(&mut self, op: u8, form: Form, to: Reg, a: Reg, b: Place) {
+        self.vex(1, op, form, to, a, b);
+    }
+
+    /// `to = sqrt(x)`: the packed form has no second operand.
+    pub(super) fn sqrt(&mut self, form: Form, to: Reg, x: Place, x_reg: Reg) {
+        let second = if form == Form::Packed { 0 } else { x_reg };
+        self.vex(1, SQRT, form, to, second, x);
+    }
+
+    /// All bits of `to` where the test holds, none where not.
+    pub(super) fn compare(&mut self, test: Test, form: Form, to: Reg, a: Reg, b: Place) {
+        self.vex(1, COMPARE, form, to, a, b);
+        self.put(&[test as u8]);
+    }
+
+    /// `to = where mask { yes } else { no }`.
+    pub(super) fn blend(&mut self, form: Form, to: Reg, no: Reg, yes: Place, mask: Reg) {
+        let form = if form == Form::Scalar { Form::Half } else { form };
+        self.vex(3, 0x4b, form, to, no, yes);
+        self.put(&[mask << 4]);
+    }
+
+    /// To a whole number: 1 down, 2 up.
+    pub(super) fn round(&mut self, form: Form, to: Reg, x: Reg, towards: u8) {
+        match form {
+            Form::Packed => self.vex(3, 0x09, form, to, 0, Place::Reg(x)),
+            _ => self.vex(3, 0x0b, Form::Half, to, x, Place::Reg(x)),
+        }
+        // 8: no exception for what is not exact.
+        self.put(&[8 | towards]);
+    }
+
+    pub(super) fn load(&mut self, form: Form, to: Reg, from: Place) {
+        match (form, from) {
+            (_, Place::Reg(r)) => self.copy(form, to, r),
+            _ => self.vex(1, LOAD, form, to, 0, from),
+        }
+    }
+
+    pub(super) fn store(&mut self, form: Form, from: Reg, to: Place) {
+        self.vex(1, STORE, form, from, 0, to);
+    }
+
+    pub(super) fn copy(&mut self, form: Form, to: Reg, from: Reg) {
+        let form = if form == Form::Scalar { Form::Half } else { form };
+        self.vex(1, COPY, form, to, 0, Place::Reg(from));
+    }
+
+    /// Upper halves to zero, so that code without AVX is not slowed.
+    pub(super) fn zero_upper(&mut self) {
+        self.put(&[0xc5, 0xf8, 0x77]);
+    }
+
+    fn rex(reg: Gpr, base: Gpr) -> u8 {
+        0x48 | ((reg.0 >> 3) << 2) | (base.0 >> 3)
+    }
+
+    /// `to = *(base + offset)`, a pointer.
+    pub(super) fn load_pointer(&mut self, to: Gpr, base: Gpr, offset: i32) {
+        self.put(&[Asm::rex(to, base), 0x8b]);
+        self.address((to.0 & 7) << 3, 4, base, offset);
+    }
+
+    pub(super) fn move_pointer(&mut self, to: Gpr, from: Gpr) {
+        self.put(&[Asm::rex(from, to), 0x89, 0xc0 | ((from.0 & 7) << 3) | (to.0 & 7)]);
+    }
+
+    fn immediate(&mut self, op: u8, to: Gpr, x: i32) {
+        self.put(&[Asm::rex(Gpr(0), to), 0x81, 0xc0 | (op << 3) | (to.0 & 7)]);
+        self.put(&x.to_le_bytes());
+    }
+
+    pub(super) fn add(&mut self, to: Gpr, x: i32) {
+        self.immediate(0, to, x);
+    }
+
+    pub(super) fn and(&mut self, to: Gpr, x: i32) {
+        self.immediate(4, to, x);
+    }
+
+    pub(super) fn sub(&mut self, to: Gpr, x: i32) {
+        self.immediate(5, to, x);
+    }
+
+    pub(super) fn zero_index(&mut self) {
+        self.put(&[0x31, 0xc9]);
+    }
+
+    /// Back to `target` while RCX is below RSI.
+    pub(super) fn loop_to(&mut self, target: usize) {
+        // cmp rcx, rsi
+        self.put(&[0x48, 0x39, 0xf1]);
+        let next = self.code.len() + 6;
+        let back = i32::try_from(next - target).unwrap_or(i32::MAX);
+        self.put(&[0x0f, 0x82]);
+        self.put(&(-back).to_le_bytes());
+    }
+
+    pub(super) fn push(&mut self, r: Gpr) {
+        if r.0 >= 8 {
+            self.put(&[0x41]);
+        }
+        self.put(&[0x50 | (r.0 & 7)]);
+    }
+
+    pub(super) fn pop(&mut self, r: Gpr) {
+        if r.0 >= 8 {
+            self.put(&[0x41]);
+        }
+        self.put(&[0x58 | (r.0 & 7)]);
+    }
+
+    pub(super) fn ret(&mut self) {
+        self.put(&[0xc3]);
+    }
+}

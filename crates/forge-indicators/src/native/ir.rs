@@ -1,0 +1,430 @@
+//! What does a group of steps compute, instruction by instruction? Values of one bar; everything else is memory.
+//!
+//! Streams are columns in memory, read and written bar by bar; a value from some bars ago is read from its stream. States
+//! are values that the next bar needs. It holds for bars at which every step of the group has already begun: heads are for
+//! the kernels.
+
+use std::collections::{HashMap, HashSet};
+
+use super::asm::{self, Test};
+use crate::{
+    graph::{Bin, Prim, Un},
+    plan::{Place, Step},
+};
+
+/// What an instruction reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(super) enum Src {
+    /// The result of an instruction.
+    Val(usize),
+    /// A stream, some bars ago.
+    Mem { stream: usize, lag: usize },
+    /// A number.
+    Const(usize),
+    /// What the bar before left.
+    State(usize),
+}
+
+/// What an instruction does with up to three sources.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Op {
+    /// `a op b`, one instruction.
+    Plain(u8),
+    /// Bits of `a op b`.
+    Bits(u8),
+    /// 1 where it holds, else 0.
+    Truth(Test),
+    /// 1 where both (or one of them) are not 0.
+    Both(u8),
+    /// The lesser or greater; a NaN on either side is one.
+    Outer(u8),
+    /// Division that gives 0 where the divisor is 0.
+    Div0,
+    /// Where the first is not 0, the second, else the third.
+    Select,
+    Sqrt,
+    Round(u8),
+    Sign,
+    /// Only into a register.
+    Load,
+}
+
+#[derive(Debug, Clone, Copy)]
+pub(super) enum Inst {
+    Op { to: usize, op: Op, from: [Src; 3] },
+    Store { stream: usize, val: Src },
+    SetState { state: usize, val: Src },
+}
+
+/// A group of steps as instructions.
+#[derive(Debug, Default)]
+pub(super) struct Ir {
+    pub(super) insts: Vec<Inst>,
+    pub(super) vals: usize,
+    /// Numbers, by their bits.
+    pub(super) consts: Vec<u64>,
+    /// Which buffer each stream is, and how far back it is read.
+    pub(super) streams: Vec<(usize, usize)>,
+    /// The step whose kernel holds each state.
+    pub(super) states: Vec<usize>,
+    /// Streams that are written.
+    pub(super) written: Vec<bool>,
+    /// Is a stream that is written also read some bars ago? Then bars have to be taken one by one.
+    pub(super) looks_back: bool,
+}
+
+const NONE: Src = Src::Const(0);
+
+/// Can this step be part of a group?
+pub(super) fn fits(step: &Step) -> bool {
+    match &step.prim {
+        Prim::Un(f, _) => matches!(f, Un::Neg | Un::Abs | Un::Sqrt | Un::Floor | Un::Ceil | Un::Sign),
+        Prim::Bin(f, ..) => *f != Bin::Pow,
+        prim => is_state(prim) || matches!(prim, Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..)),
+    }
+}
+
+/// Does the next bar need something of this one?
+pub(super) fn is_state(prim: &Prim) -> bool {
+    matches!(
+        prim,
+        Prim::Sum(..)
+            | Prim::GrowingSum(..)
+            | Prim::Total { .. }
+            | Prim::Ema { .. }
+            | Prim::Wilder { .. }
+            | Prim::Affine { .. }
+            | Prim::Follow { .. }
+            | Prim::CumSum(_)
+    )
+}
+
+/// The first bar from which on a step is computed like any later one.
+pub(super) fn steady(step: &Step) -> usize {
+    let grown = if let Prim::GrowingSum(_, n) = step.prim { step.start + n } else { 0 };
+    // One bar more than its start: the first one is the kernel's.
+    (step.start + 1).max(step.begin + 1).max(grown)
+}
+
+/// Is every result of it 0 or 1?
+pub(super) fn is_truth(prim: &Prim) -> bool {
+    use Bin::{And, Eq, Ge, Gt, Le, Lt, Ne, Or};
+    matches!(prim, Prim::Bin(Lt | Le | Gt | Ge | Eq | Ne | And | Or, ..))
+}
+
+/// Turns steps into instructions. Values that nobody else needs have no stream.
+pub(super) struct Builder<'p> {
+    ir: Ir,
+    /// What is where: value or stream of each buffer.
+    known: HashMap<usize, Src>,
+    /// Values that are 0 or 1.
+    truths: HashSet<Src>,
+    loads: HashMap<(usize, usize), usize>,
+    /// Buffers that are read, or written, outside the group, or some bars ago.
+    exported: &'p dyn Fn(usize, Place) -> bool,
+    /// Buffers outside the group whose values are 0 or 1.
+    truth_buffers: &'p HashSet<usize>,
+    /// Buffers that hold the same number at every bar.
+    numbers: &'p HashMap<usize, f64>,
+}
+
+impl<'p> Builder<'p> {
+    /// `exported(step, place)`: must the result of a step be in memory?
+    pub(super) fn new(
+        exported: &'p dyn Fn(usize, Place) -> bool,
+        truth_buffers: &'p HashSet<usize>,
+        numbers: &'p HashMap<usize, f64>,
+    ) -> Self {
+        let mut builder = Builder {
+            ir: Ir::default(),
+            known: HashMap::new(),
+            truths: HashSet::new(),
+            loads: HashMap::new(),
+            exported,
+            truth_buffers,
+            numbers,
+        };
+        builder.number(0.0);
+        builder
+    }
+
+    fn number(&mut self, x: f64) -> Src {
+        self.bits(x.to_bits())
+    }
+
+    fn bits(&mut self, bits: u64) -> Src {
+        let at = self.ir.consts.iter().position(|c| *c == bits).unwrap_or_else(|| {
+            self.ir.consts.push(bits);
+            self.ir.consts.len() - 1
+        });
+        Src::Const(at)
+    }
+
+    fn op(&mut self, op: Op, from: &[Src]) -> Src {
+        let to = self.ir.vals;
+        self.ir.vals += 1;
+        let mut all = [NONE; 3];
+        all.iter_mut().zip(from).for_each(|(slot, src)| *slot = *src);
+        self.ir.insts.push(Inst::Op { to, op, from: all });
+        Src::Val(to)
+    }
+
+    fn stream(&mut self, buffer: usize, lag: usize) -> usize {
+        let found = self.ir.streams.iter().position(|(b, _)| *b == buffer);
+        let at = found.unwrap_or_else(|| {
+            self.ir.streams.push((buffer, 0));
+            self.ir.written.push(false);
+            self.ir.streams.len() - 1
+        });
+        if let Some((_, back)) = self.ir.streams.get_mut(at) {
+            *back = lag.max(*back);
+        }
+        at
+    }
+
+    /// A value that a step reads, `lag` bars before what its place says.
+    fn read(&mut self, place: Place, lag: usize) -> Src {
+        let lag = lag + place.lag;
+        if let Some(x) = self.numbers.get(&place.buffer) {
+            return self.number(*x);
+        }
+        if lag == 0 && let Some(src) = self.known.get(&place.buffer) {
+            return *src;
+        }
+        let stream = self.stream(place.buffer, lag);
+        if lag > 0 && self.ir.written.get(stream) == Some(&true) {
+            self.ir.looks_back = true;
+        }
+        let src = match self.loads.get(&(stream, lag)) {
+            Some(val) => Src::Val(*val),
+            None => {
+                let Src::Val(val) = self.op(Op::Load, &[Src::Mem { stream, lag }]) else { return NONE };
+                self.loads.insert((stream, lag), val);
+                Src::Val(val)
+            }
+        };
+        if self.truth_buffers.contains(&place.buffer) {
+            self.truths.insert(src);
+        }
+        src
+    }
+
+    /// Adds one step.
+    pub(super) fn step(&mut self, at: usize, step: &Step) {
+        let result = self.result(at, step);
+        if is_truth(&step.prim) {
+            self.truths.insert(result);
+        }
+        let Some(place) = step.outputs.first() else { return };
+        if (self.exported)(at, *place) {
+            let stream = self.stream(place.buffer, 0);
+            self.ir.written.iter_mut().skip(stream).take(1).for_each(|w| *w = true);
+            self.loads.retain(|(s, _), _| *s != stream);
+            self.ir.insts.push(Inst::Store { stream, val: result });
+        }
+        self.known.insert(place.buffer, result);
+    }
+
+    fn input(&mut self, step: &Step, i: usize, lag: usize) -> Src {
+        match (step.inputs.get(i), step.constant) {
+            (_, Some((at, x))) if at == i => self.number(x),
+            (Some(place), _) => self.read(*place, lag),
+            (None, _) => NONE,
+        }
+    }
+
+    fn result(&mut self, at: usize, step: &Step) -> Src {
+        match &step.prim {
+            Prim::Un(f, _) => {
+                let x = self.input(step, 0, 0);
+                self.un(*f, x)
+            }
+            Prim::Bin(f, ..) => {
+                let (a, b) = (self.input(step, 0, 0), self.input(step, 1, 0));
+                let Some(fusion) = step.fusion else { return self.bin(*f, a, b) };
+                let c = self.input(step, 2, 0);
+                let inner = self.bin(fusion.g, a, b);
+                if fusion.left { self.bin(fusion.f, inner, c) } else { self.bin(fusion.f, c, inner) }
+            }
+            Prim::Select(..) => {
+                let from = [self.input(step, 0, 0), self.input(step, 1, 0), self.input(step, 2, 0)];
+                let truths = from.iter().skip(1).all(|s| self.is_truth(*s));
+                let result = self.op(Op::Select, &from);
+                if truths {
+                    self.truths.insert(result);
+                }
+                result
+            }
+            Prim::Shift(_, n) => self.input(step, 0, *n),
+            Prim::Preceded(..) => self.input(step, 0, 0),
+            prim => {
+                let state = self.ir.states.len();
+                self.ir.states.push(at);
+                let (result, next) = self.recursion(step, prim, Src::State(state));
+                self.ir.insts.push(Inst::SetState { state, val: next });
+                result
+            }
+        }
+    }
+
+    /// The value of this bar and the state for the next.
+    fn recursion(&mut self, step: &Step, prim: &Prim, y: Src) -> (Src, Src) {
+        let (add, sub, mul) = (Op::Plain(asm::ADD), Op::Plain(asm::SUB), Op::Plain(asm::MUL));
+        let a = self.input(step, 0, 0);
+        let next = match prim {
+            Prim::Sum(_, n) | Prim::GrowingSum(_, n) => {
+                let old = self.input(step, 0, n - 1);
+                let sum = self.op(add, &[y, a]);
+                return (sum, self.op(sub, &[sum, old]));
+            }
+            Prim::Total { n, .. } => {
+                let old = self.input(step, 0, *n);
+                let change = self.op(sub, &[a, old]);
+                self.op(add, &[y, change])
+            }
+            Prim::Ema { k, .. } => self.towards(a, y, k.get()),
+            Prim::Wilder { n, .. } => self.towards(a, y, 1.0 / *n as f64),
+            Prim::Affine { .. } => {
+                let b = self.input(step, 1, 0);
+                let part = self.op(mul, &[a, y]);
+                self.op(add, &[part, b])
+            }
+            Prim::Follow { .. } => {
+                let k = self.input(step, 1, 0);
+                let distance = self.op(sub, &[a, y]);
+                let part = self.op(mul, &[k, distance]);
+                self.op(add, &[y, part])
+            }
+            _ => self.op(add, &[y, a]),
+        };
+        (next, next)
+    }
+
+    fn towards(&mut self, x: Src, y: Src, k: f64) -> Src {
+        let k = self.number(k);
+        let distance = self.op(Op::Plain(asm::SUB), &[x, y]);
+        let part = self.op(Op::Plain(asm::MUL), &[distance, k]);
+        self.op(Op::Plain(asm::ADD), &[part, y])
+    }
+
+    fn is_truth(&self, src: Src) -> bool {
+        match src {
+            Src::Const(at) => {
+                self.ir.consts.get(at).is_some_and(|c| [0.0, 1.0].contains(&f64::from_bits(*c)))
+            }
+            src => self.truths.contains(&src),
+        }
+    }
+
+    fn un(&mut self, f: Un, x: Src) -> Src {
+        match f {
+            Un::Neg => {
+                let sign = self.bits(1 << 63);
+                self.op(Op::Bits(asm::XOR), &[x, sign])
+            }
+            Un::Abs => {
+                let rest = self.bits(!(1 << 63));
+                self.op(Op::Bits(asm::AND), &[x, rest])
+            }
+            Un::Sqrt => self.op(Op::Sqrt, &[x]),
+            Un::Floor => self.op(Op::Round(1), &[x]),
+            Un::Ceil => self.op(Op::Round(2), &[x]),
+            _ => {
+                self.number(1.0);
+                self.op(Op::Sign, &[x])
+            }
+        }
+    }
+
+    fn bin(&mut self, f: Bin, a: Src, b: Src) -> Src {
+        // Every truth is made of this number.
+        self.number(1.0);
+        let truths = self.is_truth(a) && self.is_truth(b);
+        let op = match f {
+            Bin::Add => Op::Plain(asm::ADD),
+            Bin::Sub => Op::Plain(asm::SUB),
+            Bin::Mul => Op::Plain(asm::MUL),
+            Bin::Div | Bin::Pow => return self.divide(a, b),
+            Bin::Div0 => Op::Div0,
+            Bin::Min => Op::Outer(asm::MIN),
+            Bin::Max => Op::Outer(asm::MAX),
+            Bin::Lt => Op::Truth(Test::Less),
+            Bin::Le => Op::Truth(Test::LessOrEqual),
+            Bin::Gt => Op::Truth(Test::Greater),
+            Bin::Ge => Op::Truth(Test::GreaterOrEqual),
+            Bin::Eq => Op::Truth(Test::Equal),
+            Bin::Ne => Op::Truth(Test::NotEqual),
+            Bin::And if truths => Op::Bits(asm::AND),
+            Bin::Or if truths => Op::Bits(asm::OR),
+            Bin::And => Op::Both(asm::AND),
+            Bin::Or => Op::Both(asm::OR),
+        };
+        self.op(op, &[a, b])
+    }
+
+    /// Division by a power of two is a multiplication, to the last bit.
+    fn divide(&mut self, a: Src, b: Src) -> Src {
+        let divisor = match b {
+            Src::Const(at) => self.ir.consts.get(at).map(|c| f64::from_bits(*c)),
+            _ => None,
+        };
+        match divisor.filter(|d| is_power_of_two(*d)) {
+            Some(d) => {
+                let factor = self.number(1.0 / d);
+                self.op(Op::Plain(asm::MUL), &[a, factor])
+            }
+            None => self.op(Op::Plain(asm::DIV), &[a, b]),
+        }
+    }
+
+    pub(super) fn finish(mut self) -> Ir {
+        self.inline_single_loads();
+        self.ir
+    }
+
+    /// A load that one instruction reads as its last operand is part of that instruction.
+    fn inline_single_loads(&mut self) {
+        let mut uses = vec![0usize; self.ir.vals];
+        let mut count = |src: &Src| {
+            if let Src::Val(v) = src {
+                uses.iter_mut().skip(*v).take(1).for_each(|u| *u += 1);
+            }
+        };
+        for inst in &self.ir.insts {
+            match inst {
+                Inst::Op { from, .. } => from.iter().for_each(&mut count),
+                Inst::Store { val, .. } | Inst::SetState { val, .. } => count(val),
+            }
+        }
+        let mut inlined: HashMap<usize, Src> = HashMap::new();
+        for inst in &self.ir.insts {
+            if let Inst::Op { to, op: Op::Load, from: [mem, ..] } = inst
+                && uses.get(*to).is_some_and(|u| *u == 1)
+            {
+                inlined.insert(*to, *mem);
+            }
+        }
+        let replace = |src: &mut Src| {
+            if let Src::Val(v) = src && let Some(mem) = inlined.get(v) {
+                *src = *mem;
+            }
+        };
+        for inst in &mut self.ir.insts {
+            match inst {
+                Inst::Op { from, .. } => from.iter_mut().for_each(replace),
+                Inst::Store { val, .. } | Inst::SetState { val, .. } => replace(val),
+            }
+        }
+        self.ir.insts.retain(|inst| match inst {
+            Inst::Op { to, .. } => !inlined.contains_key(to),
+            _ => true,
+        });
+    }
+}
+
+fn is_power_of_two(x: f64) -> bool {
+    let bits = x.to_bits();
+    let exponent = (bits >> 52) & 0x7ff;
+    // The reciprocal must be a normal number too.
+    bits & ((1 << 52) - 1) == 0 && (2..2045).contains(&exponent)
+}

@@ -1,0 +1,88 @@
+//! Do compiled loops compute what the kernels compute? To the last bit, for every row, alone and side by side.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may fail"
+)]
+
+mod common;
+
+use common::{Bars, walk};
+use forge_indicators::{
+    catalogue,
+    exec::{How, Series, run},
+    select::{Instance, Selection, select},
+};
+
+fn bits(x: f64) -> u64 {
+    if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() }
+}
+
+/// Bars of which some are NaN, flat, without volume.
+fn odd(n: usize, seed: u64) -> Bars {
+    let mut bars = walk(n, seed);
+    for at in (37..n).step_by(211) {
+        bars.close[at] = f64::NAN;
+        bars.volume[at / 2] = 0.0;
+    }
+    for at in n / 3..n / 3 + n / 10 {
+        (bars.open[at], bars.high[at], bars.low[at], bars.close[at]) = (10.0, 10.0, 10.0, 10.0);
+    }
+    bars
+}
+
+/// The first difference, in words.
+fn difference(selection: &Selection, bars: &[Bars], how: How) -> Option<String> {
+    let series: Vec<Series<'_>> = bars.iter().map(Bars::series).collect();
+    let kernels = run(&selection.plan, &series, How { compiled: false, ..how });
+    let compiled = run(&selection.plan, &series, How { compiled: true, ..how });
+    for (s, (want, got)) in kernels.iter().zip(&compiled).enumerate() {
+        for (name, (want, got)) in selection.columns.iter().zip(want.iter().zip(got)) {
+            let at = want.iter().zip(got).position(|(w, g)| bits(*w) != bits(*g));
+            if let Some(at) = at {
+                return Some(format!("{name}, series {s}, bar {at}: {:e} instead of {:e}", got[at], want[at]));
+            }
+        }
+    }
+    None
+}
+
+fn ways() -> Vec<How> {
+    let mut ways = Vec::new();
+    for side_by_side in [Some(false), Some(true)] {
+        for block in [None, Some(8), Some(13), Some(77)] {
+            ways.push(How { threads: 1, side_by_side, block, ..How::default() });
+        }
+    }
+    ways
+}
+
+#[test]
+fn every_row_by_itself() {
+    let bars: Vec<Bars> = (0..8).map(|i| if i % 3 == 2 { odd(900, i) } else { walk(900 - 7 * i as usize, i) }).collect();
+    let mut wrong = Vec::new();
+    for row in catalogue::all() {
+        let selection = select(&[Instance::of(row)]);
+        for how in ways() {
+            if let Some(why) = difference(&selection, &bars, how) {
+                wrong.push(format!("{} ({how:?}): {why}", row.name));
+                break;
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
+}
+
+#[test]
+fn all_rows_together() {
+    let bars: Vec<Bars> = (0..9).map(|i| if i % 3 == 2 { odd(1500, i) } else { walk(1500, i) }).collect();
+    let instances: Vec<Instance> = catalogue::all().map(Instance::of).collect();
+    let selection = select(&instances);
+    for how in ways() {
+        if let Some(why) = difference(&selection, &bars, how) {
+            panic!("{how:?}: {why}");
+        }
+    }
+}
