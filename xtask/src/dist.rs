@@ -22,7 +22,7 @@ const EPOCH: u64 = 946_684_800;
 pub(crate) fn run() -> Result<()> {
     let target = sh::host()?;
     let metadata = metadata::load(Some(&target))?;
-    let binary = sh::executable(&sh::build(&["forge-cli"], true)?, "gpuforge")?;
+    let binary = sh::executable(&sh::build(&["forge-cli"], &[], true)?, "gpuforge")?;
     let name = format!("gpuforge-{}-{target}", metadata.member("forge-cli")?.version);
     let dist = metadata.target_directory.join("dist");
     let stage = dist.join(&name);

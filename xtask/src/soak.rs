@@ -15,7 +15,7 @@ pub(crate) struct Args {
 /// Runs; an error when memory, threads or handles grew, or a result was wrong.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let minutes = minutes(args.minutes)?;
-    let built = sh::build(&["forge-bench"], true)?;
+    let built = sh::build(&["forge-bench"], &[], true)?;
     sh::run(
         Command::new(sh::executable(&built, "forge-bench")?).args(["soak", &minutes]).current_dir(sh::root()),
     )

@@ -24,6 +24,8 @@ use proptest::prelude::*;
 const CASES: &str = include_str!("explain_cases.txt");
 /// Logs of several messages: `== what | root | also`.
 const STORIES: &str = include_str!("explain_stories.txt");
+/// Logs as people paste them, written before the patterns were looked at: `== what | the roots that would be right`.
+const FIELD: &str = include_str!("explain_field.txt");
 
 fn read(known: &Knowledge, log: &[u8]) -> Explanation {
     explain(log, known, &Facts::default()).unwrap()
@@ -103,6 +105,23 @@ fn stories_of_several_messages() {
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn logs_from_the_field() {
+    let mut wrong = Vec::new();
+    for (head, log) in sections(FIELD) {
+        let (what, right) = head.rsplit_once('|').unwrap();
+        let found = read(ours(), log.as_bytes());
+        if !right.split_whitespace().any(|id| id == root(&found)) {
+            let also: Vec<&str> = found.also.iter().map(|a| a.id.as_str()).collect();
+            wrong.push(format!("{what}: {} {also:?}, not {right}", root(&found)));
+        }
+    }
+    let logs = sections(FIELD).count();
+    println!("{} of {logs} right", logs - wrong.len());
+    assert!(logs >= 150, "{logs}");
+    assert!(wrong.is_empty(), "{} of {logs}\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]

@@ -227,8 +227,11 @@ impl Plan {
     pub fn side_by_side(&self) -> bool {
         let costs: Vec<Cost> = self.steps.iter().map(|s| cost(&s.prim)).collect();
         let longest = costs.iter().map(|c| c.chain).fold(0.0, f64::max);
-        let alone = longest + costs.iter().map(|c| c.alone).sum::<f64>();
-        let moved = TOGETHER * self.fields.len() as f64 + APART * self.outputs.len() as f64;
+        let simple = costs.iter().filter(|c| c.chain == 0.0 && c.alone < ONE_BY_ONE).count() as f64;
+        let (read, written) = (self.fields.len() as f64, self.outputs.len() as f64);
+        let one_by_one = if longest > 1.0 { ONE_BY_ONE * simple } else { 0.0 };
+        let alone = longest + one_by_one + costs.iter().map(|c| c.alone).sum::<f64>() + IN_PLACE * (read + written);
+        let moved = TOGETHER * read + APART * written;
         let abreast = moved + costs.iter().map(|c| c.abreast).sum::<f64>();
         abreast < alone
     }
@@ -240,8 +243,12 @@ impl Plan {
 }
 
 /// Nanoseconds a bar for putting a column of bars side by side with others, and for taking a result apart.
-const TOGETHER: f64 = 0.75;
-const APART: f64 = 0.7;
+const TOGETHER: f64 = 0.6;
+const APART: f64 = 0.6;
+/// For reading or writing a column where it is.
+const IN_PLACE: f64 = 0.2;
+/// For a simple step of one series among others that wait for the bar before: one bar at a time instead of four.
+const ONE_BY_ONE: f64 = 0.2;
 
 /// What a bar takes that has to wait for the one before, in nanoseconds: by itself a chain from bar to bar, of which several
 /// run at the same time; side by side, work like any other.
@@ -259,9 +266,9 @@ fn cost(prim: &Prim) -> Cost {
         Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => (0.0, 0.0, 0.0),
         Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..) => (0.0, 0.12, 0.12),
         Prim::Order { .. } => (0.0, 25.0, 12.0),
-        Prim::Extreme { .. } => (0.0, 0.75, 0.45),
+        Prim::Extreme { .. } => (0.0, 1.5, 0.5),
         Prim::Rank { .. } | Prim::MeanDeviation(..) | Prim::Fir(..) => (0.0, 3.0, 3.0),
-        Prim::Machine { .. } => (0.0, 6.0, 2.5),
+        Prim::Machine { .. } => (0.0, 5.0, 2.0),
         Prim::Ema { .. } | Prim::Wilder { .. } | Prim::Affine { .. } | Prim::Follow { .. } => (2.8, 0.4, 0.3),
         Prim::Sum(..) | Prim::Total { .. } | Prim::GrowingSum(..) => (1.8, 0.4, 0.3),
         Prim::CumSum(_) => (0.9, 0.3, 0.3),

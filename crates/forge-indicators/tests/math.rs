@@ -183,6 +183,9 @@ fn results_are_those_of_the_platform() {
     }
 }
 
+/// Arguments and results.
+type Cases<'a> = &'a [(f64, f64)];
+
 #[test]
 fn special_values_are_those_of_c() {
     let odd = [(0.0, 0.0), (-0.0, -0.0), (TINY, TINY), (-TINY, -TINY), (1e-310, 1e-310), (NAN, NAN)];
@@ -199,7 +202,7 @@ fn special_values_are_those_of_c() {
     let outside =
         [(1.0000000000000002, NAN), (-1.0000000000000002, NAN), (1e300, NAN), (INF, NAN), (-INF, NAN)];
     let no_angle = [(INF, NAN), (-INF, NAN), (NAN, NAN)];
-    let cases: Vec<(&str, Vec<&[(f64, f64)]>)> = vec![
+    let cases: Vec<(&str, Vec<Cases<'_>>)> = vec![
         ("ln", vec![&logarithm]),
         ("log10", vec![&logarithm, &[(10.0, 1.0), (1000.0, 3.0), (1e22, 22.0), (0.1, -1.0), (1e-5, -5.0)]]),
         (
@@ -250,7 +253,7 @@ fn nothing_falls_where_it_must_rise() {
             if ["acos", "cos"].contains(&name) {
                 results.iter_mut().for_each(|y| *y = -*y);
             }
-            let falls = results.windows(2).position(|pair| !(pair[0] <= pair[1]));
+            let falls = results.windows(2).position(|pair| pair[0] > pair[1] || pair[0].is_nan());
             assert!(falls.is_none(), "{name} near {at}: {:?}", falls.map(|i| &results[i..i + 2]));
         }
     }

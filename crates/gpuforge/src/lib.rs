@@ -35,6 +35,7 @@ pub mod settings;
 pub mod usage;
 
 pub use forge::Forge;
+pub use forge_dash as dash;
 pub use forge_detect as hardware;
 pub use forge_env as env;
 pub use forge_frame as frame;

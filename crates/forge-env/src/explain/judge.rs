@@ -121,11 +121,7 @@ pub(super) fn judge(table: &Errors, seen: &Seen, facts: &Facts) -> Explanation {
         .map(|c| noticed(c, &candidates))
         .collect();
     also.sort_by_key(|n| n.line);
-    let failed = match (&seen.last_failure, seen.last_success) {
-        (Some(failure), Some(success)) => failure.line > success,
-        (failure, _) => failure.is_some(),
-    };
-    let unknown = root.is_none() && failed;
+    let unknown = root.is_none() && seen.last_failure.is_some() && !ends_well(seen);
     let benign = table.benign.iter().zip(&seen.noise).filter(|(_, count)| **count > 0);
     Explanation {
         root: finding,
@@ -140,6 +136,11 @@ pub(super) fn judge(table: &Errors, seen: &Seen, facts: &Facts) -> Explanation {
     }
 }
 
+/// Is success the log's last word?
+fn ends_well(seen: &Seen) -> bool {
+    seen.last_success.is_some_and(|success| seen.last_failure.as_ref().is_none_or(|f| f.line <= success))
+}
+
 fn candidates<'s>(table: &'s Errors, seen: &'s Seen) -> Vec<Candidate<'s>> {
     let pairs = table.pattern.iter().zip(&seen.patterns);
     let candidate = |(pattern, seen_of): (&'s Pattern, &'s PatternSeen)| {
@@ -148,7 +149,8 @@ fn candidates<'s>(table: &'s Errors, seen: &'s Seen) -> Vec<Candidate<'s>> {
         let last = seen_of.hits.iter().map(|h| h.line).max();
         // Words that only usually mean a cause count as a warning.
         let mild = pattern.soft || best.factor < 1.0;
-        let survived = mild && seen.last_success > last;
+        let handled = pattern.handled && ends_well(seen);
+        let survived = (mild || handled) && seen.last_success > last;
         let confidence = pattern.confidence * best.factor;
         Some(Candidate { pattern, seen: seen_of, best, confidence, survived })
     };

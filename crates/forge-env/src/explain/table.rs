@@ -71,6 +71,9 @@ pub struct Pattern {
     /// A warning that programs survive: any other cause comes first.
     #[serde(default)]
     pub soft: bool,
+    /// A failure that programs may deal with: it does not count where the log's last word is success.
+    #[serde(default)]
+    pub handled: bool,
     /// What on this machine would confirm it.
     #[serde(default)]
     pub probes: Vec<Probe>,
