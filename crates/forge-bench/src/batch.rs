@@ -31,7 +31,10 @@ const SIDE: usize = 256;
 /// Rounds of what takes long one by one, of what takes short, and of products, whose differences are small beside them.
 const FEW: usize = 11;
 const MANY: usize = 101;
-const PRODUCT_ROUNDS: usize = 101;
+const PRODUCT_ROUNDS: usize = 320;
+/// Submissions that are measured beside the products, and in how many parts both are.
+const SUBMISSIONS: usize = 400;
+const PARTS: usize = 20;
 /// One by one may take at least this many times as long on the device.
 const DEVICE_GAIN: f64 = 20.0;
 /// Of what the saved submissions cost, at least this share must be saved.
@@ -113,6 +116,16 @@ struct Turns {
 }
 
 impl Turns {
+    /// Further turns of the same items.
+    fn extend(&mut self, more: Turns) {
+        self.together.extend(more.together);
+        self.one_by_one.extend(more.one_by_one);
+        self.outside.extend(more.outside);
+        self.batch_kernels.extend(more.batch_kernels);
+        self.alone_kernels.extend(more.alone_kernels);
+        self.stats = more.stats;
+    }
+
     /// What the kernels took in the batch and one by one, where the device can tell.
     fn kernels(&self) -> Option<(Sample, Sample)> {
         let there = !self.batch_kernels.is_empty() && !self.alone_kernels.is_empty();
@@ -175,10 +188,10 @@ fn by_turns(router: &Router, ops: &[Arc<dyn Op>], place: usize, rounds: usize) -
 
 /// Milliseconds of submissions with hardly anything to compute: as those of the products, they upload, dispatch once and
 /// download. All of each, and what is left without its kernel, where the device can tell.
-fn submissions(router: &Router) -> Result<(Vec<f64>, Vec<f64>)> {
+fn submissions(router: &Router, many: usize) -> Result<(Vec<f64>, Vec<f64>)> {
     let op = xor(&tensor(&[1u8; 4], &[4], "data")?, &tensor(&[2u8; 4], &[4], "key")?);
     let (mut walls, mut outside) = (Vec::new(), Vec::new());
-    for round in 0..=MANY {
+    for round in 0..=many {
         let mut ran = None;
         let wall = ms(|| {
             ran = Some(router.run_with(&op, Options { wish: Wish::Only(DEVICE), stays: false })?);
@@ -200,7 +213,14 @@ fn submissions(router: &Router) -> Result<(Vec<f64>, Vec<f64>)> {
 /// and off the cost of a submission, and a third says that the kernels take no longer in a batch. The promise is about the
 /// wall time, and about the rest as well where it is known.
 fn saved(router: &Router, products: &[Arc<dyn Op>]) -> Result<Vec<Row>> {
-    let turns = by_turns(router, products, DEVICE, PRODUCT_ROUNDS)?;
+    let (mut turns, mut wall_costs, mut outside_costs) = (Turns::default(), Vec::new(), Vec::new());
+    // What a submission costs changes with the machine's mood as what is saved does: a few of each at a time.
+    for _ in 0..PARTS {
+        turns.extend(by_turns(router, products, DEVICE, PRODUCT_ROUNDS / PARTS)?);
+        let (walls, outside) = submissions(router, SUBMISSIONS / PARTS)?;
+        wall_costs.extend(walls);
+        outside_costs.extend(outside);
+    }
     let stats = &turns.stats;
     ensure!(stats.submissions == 1, "not one submission: {stats:?}");
     let fewer = (products.len() - stats.submissions) as f64;
@@ -208,7 +228,6 @@ fn saved(router: &Router, products: &[Arc<dyn Op>]) -> Result<Vec<Row>> {
     let (ours, peer) = (Sample::of(&turns.together), Sample::of(&turns.one_by_one));
     let mut rows = vec![Row::beside(BENCH, &case, &ours, "one by one", &peer, None)];
     let walls: Vec<f64> = turns.one_by_one.iter().zip(&turns.together).map(|(one, all)| one - all).collect();
-    let (wall_costs, outside_costs) = submissions(router)?;
     let promise = Some(1.0 / SAVED_SHARE);
     if let Some((ours, peer)) = turns.kernels() {
         let case = format!("{case}: kernels alone");

@@ -375,7 +375,12 @@ fn beside_vector_ta(table: &mut Table) -> Result<Vec<Row>> {
         }
         let per = 1e9 / table.bars();
         let pair = Pair { name, ours: median(&ours) * per, peer: median(&theirs) * per };
-        eprintln!("vector-ta: {name:<20} {:>8.2} ns/bar, vector-ta {:>8.2}, ratio {:>6.2}", pair.ours, pair.peer, pair.ratio());
+        eprintln!(
+            "vector-ta: {name:<20} {:>8.2} ns/bar, vector-ta {:>8.2}, ratio {:>6.2}",
+            pair.ours,
+            pair.peer,
+            pair.ratio()
+        );
         pairs.push(pair);
     }
     let (ours, theirs) = (mean(&pairs, |p| p.ours), mean(&pairs, |p| p.peer));
@@ -385,7 +390,9 @@ fn beside_vector_ta(table: &mut Table) -> Result<Vec<Row>> {
 
 #[cfg(not(feature = "vector-ta"))]
 fn beside_vector_ta(_: &mut Table) -> Result<Vec<Row>> {
-    eprintln!("skipped: vector-ta (built with `--features vector-ta`, as `cargo xtask bench indicators` does)");
+    eprintln!(
+        "skipped: vector-ta (built with `--features vector-ta`, as `cargo xtask bench indicators` does)"
+    );
     Ok(Vec::new())
 }
 

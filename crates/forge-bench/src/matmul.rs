@@ -14,7 +14,7 @@ use anyhow::{Context as _, Result, ensure};
 use forge_ops::{Op as _, Threads, matmul, view::tensor};
 
 use crate::{
-    measure::{Sample, ms},
+    measure::{Sample, median, ms},
     row::Row,
 };
 
@@ -27,22 +27,27 @@ const SHARE: f64 = 1.0 / 0.9;
 /// keep a core busy for a tenth of a second after a product.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Multiplies twice per line, because the pause cooled the caches, and says the milliseconds of the second and one number.
+/// Products of a turn: the first after a pause finds cold caches and sleeping threads on either side and does not count, the
+/// middle of the others does.
+const IN_A_ROW: usize = 6;
+
+/// Multiplies as often per line and says the milliseconds of the middle one, and one number.
 const SCRIPT: &str = r#"
 import sys, time
 import numpy as np
-n = int(sys.argv[1])
+n, many = int(sys.argv[1]), int(sys.argv[2])
 i = np.arange(n * n, dtype=np.int64)
 a = ((i * 7 % 251) / 125 - 1).astype(np.float32).reshape(n, n)
 b = ((i * 11 % 241) / 120 - 1).astype(np.float32).reshape(n, n)
 c = np.empty((n, n), np.float32)
 print("NumPy", np.__version__, flush=True)
 for line in sys.stdin:
-    np.matmul(a, b, out=c)
-    began = time.perf_counter()
-    np.matmul(a, b, out=c)
-    took = time.perf_counter() - began
-    print(took * 1e3, c[n // 2, n // 3], flush=True)
+    took = []
+    for _ in range(many):
+        began = time.perf_counter()
+        np.matmul(a, b, out=c)
+        took.append(time.perf_counter() - began)
+    print(np.median(took[1:]) * 1e3, c[n // 2, n // 3], flush=True)
 "#;
 
 pub(crate) fn run() -> Result<Vec<Row>> {
@@ -81,8 +86,8 @@ fn beside(peer: &mut Peer, threads: usize) -> Result<Row> {
     let (mut ours, mut theirs, mut number) = (Vec::new(), Vec::new(), 0.0);
     for round in 0..=ROUNDS {
         sleep(PAUSE);
-        once()?;
-        let mine = once()?;
+        let turn = (0..IN_A_ROW).map(|_| once()).collect::<Result<Vec<f64>>>()?;
+        let mine = median(turn.get(1..).unwrap_or(&[]));
         sleep(PAUSE);
         let (other, theirs_number) = peer.once()?;
         // The first round wakes threads and makes room.
@@ -110,7 +115,7 @@ struct Peer {
 impl Peer {
     fn start(threads: usize) -> Result<Peer> {
         let mut python = Command::new("python3");
-        python.args(["-c", SCRIPT]).arg(SIDE.to_string());
+        python.args(["-c", SCRIPT]).args([SIDE.to_string(), IN_A_ROW.to_string()]);
         for name in ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"] {
             python.env(name, threads.to_string());
         }

@@ -10,16 +10,22 @@
     reason = "a lane is always below the number of lanes"
 )]
 
+mod along;
+mod store;
+
 use std::sync::{Arc, Mutex, PoisonError};
+
+use along::Cut;
+use store::{Buffer, Home, LINE, ROOM, ROOM_BYTES, Store, target};
 
 use crate::{
     graph::{Field, Prim},
-    native::{Desk, Group, Native, STREAMS_AT, Unit},
     kernel::{
         Block, Kernel, Row, Rows, Simd,
         turn::{self, Write},
         whole::WholeDef,
     },
+    native::{Desk, Group, Native, STREAMS_AT, Unit},
     plan::{MOST_PORTS, Place, Plan, Step, kernel_1, kernel_8},
 };
 
@@ -123,6 +129,8 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
             tiles.extend(tile.chunks_mut(1));
         }
     }
+    // A series by itself may be its own neighbour.
+    let settles = if abreast { along::settles(plan) } else { None };
     let threads = how.threads.min(tiles.len());
     let waiting = Mutex::new(tiles.into_iter());
     let work = || {
@@ -130,9 +138,17 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
         loop {
             let next = waiting.lock().unwrap_or_else(PoisonError::into_inner).next();
             match next {
-                Some([(series, columns)]) => one
-                    .get_or_insert_with(|| Tile::<1>::new(plan, kernel_1, how, true))
-                    .alone(plan, series, columns),
+                Some([(series, columns)]) => {
+                    let cut = settles.and_then(|s| Cut::of(series.len(plan), s));
+                    let done = cut.is_some_and(|cut| {
+                        many.get_or_insert_with(|| Tile::<LANES>::new(plan.of(LANES), kernel_8, how, false))
+                            .along(plan.of(LANES), series, columns, cut)
+                    });
+                    if !done {
+                        one.get_or_insert_with(|| Tile::<1>::new(plan, kernel_1, how, true))
+                            .alone(plan, series, columns);
+                    }
+                }
                 Some(tile) => many
                     .get_or_insert_with(|| Tile::<LANES>::new(plan.of(LANES), kernel_8, how, false))
                     .abreast(plan.of(LANES), tile),
@@ -206,17 +222,6 @@ impl<'p> Stream<'p> {
     }
 }
 
-/// Where a buffer's rows are.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Home {
-    /// In the buffer.
-    Own,
-    /// In a column of the bars: which of the plan's fields.
-    Field(usize),
-    /// In a column of the results.
-    Column(usize),
-}
-
 /// Kernels and buffers of `L` series.
 struct Tile<const L: usize> {
     kernels: Vec<Box<dyn Kernel<L>>>,
@@ -230,49 +235,6 @@ struct Tile<const L: usize> {
     last: usize,
     native: Option<Arc<Native>>,
     desk: Desk,
-}
-
-/// Where values are between steps.
-struct Store<const L: usize> {
-    /// History first, then blocks.
-    buffers: Vec<Buffer<L>>,
-    homes: Vec<Home>,
-    /// Rows before the block that each buffer keeps.
-    history: Vec<usize>,
-    /// Rows that the block lies further along in buffers with a history.
-    shift: usize,
-    /// Blocks that they have room for.
-    blocks: usize,
-}
-
-/// Blocks that a buffer with a history has room for, at most: what is kept moves to the front only once in so many.
-const ROOM: usize = 8;
-/// Bytes that all buffers with a history may take for that: they should stay in the second cache.
-const ROOM_BYTES: usize = 512 << 10;
-/// A line of the cache; vector stores that cross one take twice as long.
-const LINE: usize = 64;
-
-/// Rows, the first of them at the beginning of a cache line.
-#[derive(Default)]
-struct Buffer<const L: usize> {
-    raw: Vec<f64>,
-    skip: usize,
-}
-
-impl<const L: usize> Buffer<L> {
-    fn new(rows: usize) -> Self {
-        let raw = vec![f64::NAN; rows * L + LINE / 8];
-        let skip = raw.as_ptr().align_offset(LINE).min(LINE / 8);
-        Buffer { raw, skip }
-    }
-
-    fn rows(&self) -> &[Row<L>] {
-        self.raw.get(self.skip..).unwrap_or(&[]).as_chunks::<L>().0
-    }
-
-    fn rows_mut(&mut self) -> &mut [Row<L>] {
-        self.raw.get_mut(self.skip..).unwrap_or_default().as_chunks_mut::<L>().0
-    }
 }
 
 impl<const L: usize> Tile<L> {
@@ -473,124 +435,6 @@ impl<const L: usize> Tile<L> {
     }
 }
 
-impl<const L: usize> Store<L> {
-    /// The rows of a block.
-    fn rows(&self, place: Place, len: usize) -> &[Row<L>] {
-        let buffer = self.buffers.get(place.buffer).map_or(&[] as &[_], Buffer::rows);
-        let from = self.begin(place);
-        buffer.get(from..from + len).unwrap_or(&[])
-    }
-
-    /// Where bar `t0` of a buffer is, if bars from `back` before it up to `t1` are there.
-    fn pointer(
-        &mut self,
-        buffer: usize,
-        (t0, t1): (usize, usize),
-        back: usize,
-        written: bool,
-        fields: &[&[Row<L>]],
-        columns: &mut [&mut [Row<L>]],
-    ) -> Option<*mut f64> {
-        match self.homes.get(buffer)? {
-            Home::Field(f) => {
-                let rows = fields.get(*f)?;
-                rows.get(t0.checked_sub(back)?..t1)?;
-                let first = rows.get(t0..)?.as_ptr().cast_mut().cast();
-                (!written).then_some(first)
-            }
-            Home::Column(c) => {
-                let rows = columns.get_mut(*c)?;
-                rows.get(t0.checked_sub(back)?..t1)?;
-                Some(rows.as_mut_ptr().wrapping_add(t0).cast())
-            }
-            Home::Own => {
-                let history = self.history.get(buffer).copied()?;
-                let begin = if history == 0 { 0 } else { history + self.shift };
-                let rows = self.buffers.get_mut(buffer)?.rows_mut();
-                rows.get(begin.checked_sub(back)?..begin + (t1 - t0))?;
-                Some(rows.as_mut_ptr().wrapping_add(begin).cast())
-            }
-        }
-    }
-
-    /// Where the block begins in a value's buffer.
-    #[inline(always)]
-    fn begin(&self, place: Place) -> usize {
-        let history = self.history.get(place.buffer).copied().unwrap_or(0);
-        if history == 0 { 0 } else { history + self.shift }
-    }
-
-    /// Takes out what a step writes: its buffer, or the column that the buffer stands for.
-    #[inline(always)]
-    fn take<'c>(&mut self, place: Place, columns: &mut [&'c mut [Row<L>]]) -> (Buffer<L>, &'c mut [Row<L>]) {
-        match self.homes.get(place.buffer) {
-            Some(Home::Column(c)) => {
-                (Buffer::default(), columns.get_mut(*c).map(std::mem::take).unwrap_or_default())
-            }
-            _ => (self.buffers.get_mut(place.buffer).map(std::mem::take).unwrap_or_default(), &mut []),
-        }
-    }
-
-    /// Puts it back.
-    #[inline(always)]
-    fn put<'c>(
-        &mut self,
-        place: Place,
-        own: Buffer<L>,
-        lent: &'c mut [Row<L>],
-        columns: &mut [&'c mut [Row<L>]],
-    ) {
-        match self.homes.get(place.buffer) {
-            Some(Home::Column(c)) => {
-                if let Some(slot) = columns.get_mut(*c) {
-                    *slot = lent;
-                }
-            }
-            _ => {
-                if let Some(slot) = self.buffers.get_mut(place.buffer) {
-                    *slot = own;
-                }
-            }
-        }
-    }
-
-    /// What a step reads.
-    #[inline(always)]
-    fn input<'r>(
-        &'r self,
-        place: Place,
-        (t0, t1): (usize, usize),
-        fields: &'r [&[Row<L>]],
-        columns: &'r [&mut [Row<L>]],
-    ) -> Rows<'r, L> {
-        match self.homes.get(place.buffer) {
-            Some(Home::Field(f)) => Rows::new(fields.get(*f).copied().unwrap_or(&[]), place.lag, 0),
-            Some(Home::Column(c)) => Rows::new(columns.get(*c).map_or(&[], |c| &**c), place.lag, 0),
-            _ => {
-                let rows = self.buffers.get(place.buffer).map_or(&[] as &[Row<L>], Buffer::rows);
-                let begin = self.begin(place);
-                let end = (begin + t1 - t0).min(rows.len());
-                Rows::new(rows.get(..end).unwrap_or(rows), t0 + place.lag, begin)
-            }
-        }
-    }
-}
-
-/// The rows of a block in a buffer, or in the column that it stands for.
-#[inline(always)]
-fn target<'r, const L: usize>(
-    begin: usize,
-    own: &'r mut Buffer<L>,
-    lent: &'r mut [Row<L>],
-    (t0, t1): (usize, usize),
-) -> &'r mut [Row<L>] {
-    let found = match own.raw.is_empty() {
-        true => lent.get_mut(t0..t1),
-        false => own.rows_mut().get_mut(begin..begin + (t1 - t0)),
-    };
-    found.unwrap_or_default()
-}
-
 impl Tile<1> {
     /// One series, read where it is and written where it goes.
     fn alone(&mut self, plan: &Plan, series: &Series<'_>, columns: &mut Columns<'_>) {
@@ -670,7 +514,8 @@ impl Tile<LANES> {
         let mut t0 = 0;
         while t0 < bars {
             // The first block is a little shorter, so that the others begin at whole cache lines of the results.
-            let t1 = if t0 == 0 { self.block.saturating_sub(beyond_line(tile)).max(1) } else { t0 + self.block };
+            let t1 =
+                if t0 == 0 { self.block.saturating_sub(beyond_line(tile)).max(1) } else { t0 + self.block };
             let t1 = t1.min(bars);
             self.next(t0);
             for (field, place) in &plan.fields {

@@ -8,7 +8,8 @@
 //!        ▼
 //!   plan: nodes that are needed, buffers, history           plan.rs
 //!        ▼
-//!   kernels: eight series side by side, block after block   exec.rs, kernel/
+//!   kernels and compiled loops: eight series side by side,
+//!   or one where it is, block after block                   exec.rs, kernel/, native/
 //!        ▼
 //!   columns: one per output and series, NaN before the first valid bar
 //! ```

@@ -230,7 +230,8 @@ impl Plan {
         let simple = costs.iter().filter(|c| c.chain == 0.0 && c.alone < ONE_BY_ONE).count() as f64;
         let (read, written) = (self.fields.len() as f64, self.outputs.len() as f64);
         let one_by_one = if longest > 1.0 { ONE_BY_ONE * simple } else { 0.0 };
-        let alone = longest + one_by_one + costs.iter().map(|c| c.alone).sum::<f64>() + IN_PLACE * (read + written);
+        let alone =
+            longest + one_by_one + costs.iter().map(|c| c.alone).sum::<f64>() + IN_PLACE * (read + written);
         let moved = TOGETHER * read + APART * written;
         let abreast = moved + costs.iter().map(|c| c.abreast).sum::<f64>();
         abreast < alone
@@ -264,7 +265,9 @@ struct Cost {
 fn cost(prim: &Prim) -> Cost {
     let (chain, alone, abreast) = match prim {
         Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => (0.0, 0.0, 0.0),
-        Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..) => (0.0, 0.12, 0.12),
+        Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..) => {
+            (0.0, 0.12, 0.12)
+        }
         Prim::Order { .. } => (0.0, 25.0, 12.0),
         Prim::Extreme { .. } => (0.0, 1.5, 0.5),
         Prim::Rank { .. } | Prim::MeanDeviation(..) | Prim::Fir(..) => (0.0, 3.0, 3.0),

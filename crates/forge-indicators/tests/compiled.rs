@@ -42,7 +42,10 @@ fn difference(selection: &Selection, bars: &[Bars], how: How) -> Option<String> 
         for (name, (want, got)) in selection.columns.iter().zip(want.iter().zip(got)) {
             let at = want.iter().zip(got).position(|(w, g)| bits(*w) != bits(*g));
             if let Some(at) = at {
-                return Some(format!("{name}, series {s}, bar {at}: {:e} instead of {:e}", got[at], want[at]));
+                return Some(format!(
+                    "{name}, series {s}, bar {at}: {:e} instead of {:e}",
+                    got[at], want[at]
+                ));
             }
         }
     }
@@ -61,7 +64,8 @@ fn ways() -> Vec<How> {
 
 #[test]
 fn every_row_by_itself() {
-    let bars: Vec<Bars> = (0..8).map(|i| if i % 3 == 2 { odd(900, i) } else { walk(900 - 7 * i as usize, i) }).collect();
+    let bars: Vec<Bars> =
+        (0..8).map(|i| if i % 3 == 2 { odd(900, i) } else { walk(900 - 7 * i as usize, i) }).collect();
     let mut wrong = Vec::new();
     for row in catalogue::all() {
         let selection = select(&[Instance::of(row)]);
@@ -85,4 +89,32 @@ fn all_rows_together() {
             panic!("{how:?}: {why}");
         }
     }
+}
+
+/// The bars of one series, long enough to be cut, with and without what never leaves a mean.
+#[test]
+fn a_long_series_is_its_own_neighbour() {
+    let plain = walk(60_000, 5);
+    let mut holed = walk(60_000, 6);
+    holed.close[31_000] = f64::NAN;
+    let (alone, along) =
+        (How { side_by_side: Some(false), ..one() }, How { side_by_side: Some(true), ..one() });
+    let mut wrong = Vec::new();
+    for row in catalogue::all() {
+        let selection = select(&[Instance::of(row)]);
+        for bars in [&plain, &holed] {
+            let want = run(&selection.plan, &[bars.series()], alone).remove(0);
+            let got = run(&selection.plan, &[bars.series()], along).remove(0);
+            let differ =
+                want.iter().zip(&got).any(|(w, g)| w.iter().zip(g).any(|(w, g)| bits(*w) != bits(*g)));
+            if differ {
+                wrong.push(row.name);
+            }
+        }
+    }
+    assert!(wrong.is_empty(), "{wrong:?}");
+}
+
+fn one() -> How {
+    How { threads: 1, ..How::default() }
 }

@@ -24,6 +24,20 @@ pub enum Kind {
     Bug,
 }
 
+impl Kind {
+    /// In words, for people and traces.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Kind::OutOfMemory => "out of memory",
+            Kind::Lost => "device lost",
+            Kind::Hung => "device hung",
+            Kind::Transfer => "transfer failed",
+            Kind::Unavailable => "device unavailable",
+            Kind::Bug => "mistake in the plan",
+        }
+    }
+}
+
 /// Which kind an error is.
 pub fn classify(error: &EngineError) -> Kind {
     match error {
@@ -70,6 +84,20 @@ pub enum Step {
     Cpu,
     /// Report it.
     GiveUp,
+}
+
+impl Step {
+    /// In words, for people and traces.
+    pub const fn word(self) -> &'static str {
+        match self {
+            Step::TrimAndRetry => "trimmed and repeated",
+            Step::Retry => "repeated",
+            Step::Split => "split",
+            Step::Rebuild { .. } => "device opened anew",
+            Step::Cpu => "moved to the processor",
+            Step::GiveUp => "given up",
+        }
+    }
 }
 
 /// The most devices that are opened for one piece of work.

@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forge_profile::{Category, span};
+use forge_profile::{Category, Name, Profiler, span};
 use serde::Serialize;
 
 use crate::{
@@ -344,12 +344,14 @@ impl Runner {
                 next => next,
             };
             lock(&self.work).events += 1;
+            trace_event(kind, step, reason);
             events.push(Event { kind, error: error.to_string(), step, reason });
             match step {
                 Step::TrimAndRetry => {
                     tried.trims += 1;
                     if let Some(session) = session {
-                        session.memory().trim(Bytes::ZERO);
+                        let mut span = span!("memory clean-up", Category::Overhead);
+                        span.bytes(session.memory().trim(Bytes::ZERO).0);
                     }
                 }
                 Step::Retry => tried.retries += 1,
@@ -432,6 +434,17 @@ impl Runner {
         // After the lock, as in `reset`.
         drop(gone);
         Ok(kept)
+    }
+}
+
+/// Puts an event into the trace, as a span of no length on a track of its own. The error's own words are left out: names
+/// are few, and errors have numbers in them.
+fn trace_event(kind: Kind, step: Step, reason: &str) {
+    let profiler = Profiler::global();
+    if profiler.is_enabled() {
+        let name = Name::new(&format!("{}: {} ({reason})", kind.word(), step.word()));
+        let track = profiler.track("recovery");
+        profiler.record(name, Category::Overhead, Instant::now(), Duration::ZERO, track);
     }
 }
 

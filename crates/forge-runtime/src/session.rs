@@ -1,11 +1,14 @@
 //! How does one plan run on one open device? Blocks for its slots, submit, wait, and trust nothing.
 
 use std::{
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicU64, Ordering},
+    },
     time::{Duration, Instant},
 };
 
-use forge_profile::{Category, Profiler, span};
+use forge_profile::{Category, Profiler, counter, gauge, span};
 
 use crate::{
     engine::{BlockId, Caps, Done, Engine, EngineError, Health, Job, init::InitStats},
@@ -50,6 +53,8 @@ impl Allocator for Device {
 pub struct Session {
     engine: Arc<dyn Engine>,
     memory: Arc<MemoryStack<Device>>,
+    /// Bytes that clean-ups had freed when a trace last heard of them.
+    freed: AtomicU64,
 }
 
 impl Session {
@@ -57,7 +62,8 @@ impl Session {
     /// keeps for itself is taken off it: the limit holds for both together.
     pub fn new(engine: Arc<dyn Engine>, mut settings: StackSettings) -> Self {
         settings.budget = without(refine(settings.budget, engine.memory_budget()), engine.reserved());
-        Session { memory: Arc::new(MemoryStack::new(Device(engine.clone()), settings)), engine }
+        let memory = Arc::new(MemoryStack::new(Device(engine.clone()), settings));
+        Session { memory, engine, freed: AtomicU64::new(0) }
     }
 
     /// What the device can do.
@@ -115,6 +121,7 @@ impl Session {
         for grant in grants.into_iter().flatten() {
             self.memory.release(grant);
         }
+        self.trace_memory();
         result.map(|(done, _)| (done, kept))
     }
 
@@ -129,6 +136,7 @@ impl Session {
             given.push((*slot, self.bring(tensor, deadline)?));
         }
         let places = self.place(plan, grants).map_err(|error| self.truth(error.into()))?;
+        self.trace_memory();
         let blocks = blocks(&places, grants, &given);
         let done = self.execute(Job { plan: plan.clone(), blocks }, deadline)?;
         Ok((done, places))
@@ -151,6 +159,11 @@ impl Session {
             let track = Profiler::global().track(&self.engine.caps().name);
             Profiler::global().record("passes", Category::Gpu, started, time, track);
         }
+        if Profiler::global().is_enabled() {
+            let cost = plan.cost();
+            counter!("bytes uploaded").add(cost.uploaded.0);
+            counter!("bytes downloaded").add(cost.downloaded.0);
+        }
         if let Some(error) = self.failing() {
             return Err(error);
         }
@@ -170,7 +183,13 @@ impl Session {
         }
         let lost = || EngineError::Lost { reason: format!("{tensor:?} is nowhere and cannot be made again") };
         let resident = match (tensor.pieces(), tensor.origin()) {
-            (Some(bytes), _) => self.send(tensor, &bytes, deadline)?,
+            (Some(bytes), origin) => {
+                // It was made by a plan and read back: it could have stayed.
+                if origin.is_some() {
+                    counter!("bytes uploaded again").add(bytes.len() as u64);
+                }
+                self.send(tensor, &bytes, deadline)?
+            }
             (None, Some(origin)) => {
                 let (_, made) = self.run_keeping(&origin.plan, deadline)?;
                 made.get(origin.keep).and_then(Tensor::take_device).ok_or_else(lost)?
@@ -192,6 +211,22 @@ impl Session {
         let (_, made) = self.run_keeping(&Arc::new(plan), deadline)?;
         let lost = || EngineError::Lost { reason: format!("{tensor:?} did not arrive") };
         made.first().and_then(Tensor::take_device).ok_or_else(lost)
+    }
+
+    /// Tells a trace how much memory is held, and that idle memory was given back. Nothing while the profiler is off.
+    fn trace_memory(&self) {
+        if !Profiler::global().is_enabled() {
+            return;
+        }
+        let stats = self.memory.stats();
+        let name = &self.engine.caps().name;
+        gauge(&format!("memory/used/{name}")).set(stats.limit.used.0 as f64);
+        gauge(&format!("memory/budget/{name}")).set(stats.budget.bytes.0 as f64);
+        let before = self.freed.swap(stats.monitor.freed.0, Ordering::Relaxed);
+        if stats.monitor.freed.0 > before {
+            let mut span = span!("memory clean-up", Category::Overhead);
+            span.bytes(stats.monitor.freed.0 - before);
+        }
     }
 
     /// A device that is gone explains every other error.

@@ -201,6 +201,7 @@ pub fn run(job: Job<'_>) -> Result<Report, FrameError> {
         wanted.extend(ALL_BARS.into_iter().filter(|r| !needed(selection).contains(r)));
     }
     let read = ReadOptions { needed: wanted, memory: Some(bars), ..job.read };
+    let opening = forge_profile::span!("open bars");
     let mut reader = Reader::open(&job.input, read)?;
     let layout = reader.layout().clone();
     let names: Vec<String> = match job.with_bars {
@@ -211,6 +212,7 @@ pub fn run(job: Job<'_>) -> Result<Report, FrameError> {
     // A folder that is missing is found before minutes of reading; a pipe gets nothing before the input was read.
     let early = if job.output == Path::new("-") { None } else { Some(create()?) };
     let mut portions = reader.portions()?;
+    drop(opening);
     let writer = early.map_or_else(create, Ok)?;
     let mut work = Work {
         layout,
@@ -227,7 +229,7 @@ pub fn run(job: Job<'_>) -> Result<Report, FrameError> {
     };
     work.seconds.read = began.elapsed().as_secs_f64();
     loop {
-        let (portion, took) = timed(|| portions.next());
+        let (portion, took) = timed("read bars", || portions.next());
         work.seconds.read += took.as_secs_f64();
         match portion.transpose()? {
             Some(Portion::Whole(group)) => work.whole(&group)?,
@@ -240,9 +242,9 @@ pub fn run(job: Job<'_>) -> Result<Report, FrameError> {
     work.finish(&names, read, began)
 }
 
-fn timed<T>(work: impl FnOnce() -> T) -> (T, Duration) {
+fn timed<T>(what: &'static str, work: impl FnOnce() -> T) -> (T, Duration) {
     let began = Instant::now();
-    let result = work();
+    let result = forge_profile::scope(what, work);
     (result, began.elapsed())
 }
 
@@ -296,7 +298,7 @@ impl<'a> Work<'a> {
     fn group(&mut self, group: &[Bars]) -> Result<(), FrameError> {
         let times: Vec<Vec<f64>> = group.iter().map(|b| self.layout.seconds(&b.time)).collect();
         let series: Vec<Series<'_>> = group.iter().zip(&times).map(|(b, t)| series(b, t)).collect();
-        let (columns, took) = timed(|| exec::run(&self.request.selection.plan, &series, self.how));
+        let (columns, took) = timed("compute indicators", || exec::run(&self.request.selection.plan, &series, self.how));
         self.seconds.compute += took.as_secs_f64();
         for (bars, columns) in group.iter().zip(&columns) {
             let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
@@ -312,7 +314,7 @@ impl<'a> Work<'a> {
             Some(apart) => {
                 let times = self.layout.seconds(&bars.time);
                 let (ahead, took) =
-                    timed(|| exec::run(&apart.whole.plan, &[series(bars, &times)], self.how).pop());
+                    timed("compute indicators", || exec::run(&apart.whole.plan, &[series(bars, &times)], self.how).pop());
                 self.seconds.compute += took.as_secs_f64();
                 ahead.unwrap_or_default()
             }
@@ -354,7 +356,7 @@ impl<'a> Work<'a> {
         let times = self.layout.seconds(&bars.time);
         let mut room = vec![vec![0.0; n]; steady.columns.len()];
         let mut columns: Columns<'_> = room.iter_mut().map(Vec::as_mut_slice).collect();
-        let ((), took) = timed(|| stream.push(&series(bars, &times), &mut columns));
+        let ((), took) = timed("compute indicators", || stream.push(&series(bars, &times), &mut columns));
         self.seconds.compute += took.as_secs_f64();
         let columns: Vec<&[f64]> = match &request.apart {
             None => room.iter().map(Vec::as_slice).collect(),
@@ -382,7 +384,7 @@ impl<'a> Work<'a> {
         if let Some(checks) = &mut self.checks {
             checks.see(bars, offset == 0, &values);
         }
-        let (written, took) = timed(|| self.writer.write(bars.symbol.as_ref(), &bars.time, &values));
+        let (written, took) = timed("write columns", || self.writer.write(bars.symbol.as_ref(), &bars.time, &values));
         self.seconds.write += took.as_secs_f64();
         self.rows += bars.len() as u64;
         if let Some(progress) = self.progress {
@@ -392,7 +394,7 @@ impl<'a> Work<'a> {
     }
 
     fn finish(mut self, names: &[String], read: ReadReport, began: Instant) -> Result<Report, FrameError> {
-        let (written, took) = timed(|| self.writer.finish());
+        let (written, took) = timed("write columns", || self.writer.finish());
         let Written { rows, bytes } = written?;
         self.seconds.write += took.as_secs_f64();
         self.seconds.total = began.elapsed().as_secs_f64();

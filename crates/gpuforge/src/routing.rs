@@ -11,8 +11,9 @@ use std::{
 
 use forge_detect::{Inventory, model::Gpu};
 use forge_ops::{Custom, Op};
+use forge_profile::Profiler;
 use forge_route::{
-    CpuSite, DeviceSite, Model, Ran, RouteError, Router, RouterSettings, Site, Wish,
+    CpuSite, DeviceSite, Model, Ran, Reason, RouteError, Router, RouterSettings, Site, Wish,
     batch::{BatchOptions, BatchRun, Item},
     calibrate,
     route::MOST_PLACES,
@@ -119,6 +120,29 @@ pub(crate) fn measure(router: &Router, file: Option<&Path>) {
     router.set_models(models);
 }
 
+/// Counts a decision in the trace: what ran where and why, what it was predicted to take and what it took. Runs that
+/// compiled something are counted without times: nobody predicts those.
+fn trace_decision(op: &dyn Op, ran: &Ran) {
+    let profiler = Profiler::global();
+    if !profiler.is_enabled() {
+        return;
+    }
+    let report = ran.report();
+    let reason = match ran.decision().reason {
+        Reason::Faster { .. } => "predicted to be faster".to_owned(),
+        other => other.to_string(),
+    };
+    // A slash parts the words of the name.
+    let part = |text: &str| text.replace('/', "_");
+    let stem = format!("route/{}/{}/{}", part(op.name()), part(&report.place), part(&reason));
+    profiler.counter(&format!("{stem}/runs")).add(1);
+    if let (Some(predicted), false) = (report.predicted, report.cold) {
+        let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
+        profiler.counter(&format!("{stem}/predicted_ns")).add(ns(predicted));
+        profiler.counter(&format!("{stem}/measured_ns")).add(ns(report.wall));
+    }
+}
+
 impl Forge {
     /// Runs an operation where it is predicted to be fastest, and learns from what it took.
     ///
@@ -151,7 +175,9 @@ impl Forge {
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
     pub fn run_with(&self, op: &dyn Op, options: Options) -> Result<Ran, ForgeError> {
-        Ok(self.routed(options.wish)?.run_with(op, options)?)
+        let ran = self.routed(options.wish)?.run_with(op, options)?;
+        trace_decision(op, &ran);
+        Ok(ran)
     }
 
     /// Runs many operations, or closures: equal shapes become one, results come in the order of the items, and an item

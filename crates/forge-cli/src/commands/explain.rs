@@ -10,7 +10,8 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use gpuforge::{
-    env::explain::{Explanation, Facts, Finding, Knowledge, Severity, explain, fix},
+    env::doctor::{self, View},
+    env::explain::{Explanation, Facts, Finding, Knowledge, Severity, Shown, explain_asking, fix},
     hardware, machine,
     settings::Places,
 };
@@ -35,7 +36,7 @@ pub(crate) fn run(args: &Explain, context: &Context) -> Result<()> {
         context.out.warn("data", &problem.to_string(), Some(hint));
     }
     let log = open(args.file.as_deref(), context)?;
-    let found = explain(log, &known, &facts(&places, context))?;
+    let found = explain_asking(log, &known, &facts(&places, context), checks)?;
     if context.out.json {
         context.out.json(&document(&found, context.out.verbose))?;
     } else {
@@ -78,6 +79,12 @@ fn facts(places: &Places, context: &Context) -> Facts {
     let mut facts = Facts::of(&hardware::detect(&options, &env));
     facts.library_path = env("LD_LIBRARY_PATH");
     facts
+}
+
+/// What checks of the doctor show: files only, no program is run and no host asked.
+fn checks(ids: &[String]) -> Vec<Shown> {
+    let view = View::here().without_tools().offline(true);
+    ids.iter().filter_map(|id| doctor::ask(&view, id)).filter_map(|checked| Shown::of(&checked)).collect()
 }
 
 /// The documented JSON; with `--verbose`, also how it was reached.

@@ -150,11 +150,11 @@ mod tests {
         assert_eq!((apart.u, apart.delta()), (25.0, 1.0));
         assert!((apart.exact() - 1.0 / 252.0).abs() < 1e-12);
         assert!((Ranked::of(&high, &low, 1.0).exact() - 1.0).abs() < 1e-12);
-        // Two against two, one tie between them: 4 of 6 arrangements reach the sum, by hand.
+        // Two against two, one tie between them: 2 of 6 arrangements reach the sum, by hand.
         let tied = Ranked::of(&[1.0, 2.0], &[2.0, 3.0], 1.0);
         assert_eq!(tied.u, 3.5);
         assert!((tied.exact() - 2.0 / 6.0).abs() < 1e-12, "{}", tied.exact());
-        assert_eq!(Ranked::of(&low, &high, 10.0).u, 1.0);
+        assert_eq!(Ranked::of(&low, &high, 10.0).u, 0.5);
     }
 
     #[test]

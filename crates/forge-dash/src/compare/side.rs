@@ -62,10 +62,7 @@ impl Run {
         spans.sort_by_key(|span| span.start_ns);
         let mut groups: BTreeMap<(u32, &str), Vec<f64>> = BTreeMap::new();
         for span in spans {
-            groups
-                .entry((span.name, place(trace.kind_of(span))))
-                .or_default()
-                .push(span.duration_ns as f64);
+            groups.entry((span.name, place(trace.kind_of(span)))).or_default().push(span.duration_ns as f64);
         }
         let named = |((name, place), durations): ((u32, &str), Vec<f64>)| {
             (format!("{}{place}", trace.name(name)), Calls::of(&durations))
@@ -108,7 +105,8 @@ pub(super) fn blocks(values: &[f64], length: usize) -> Vec<f64> {
     let length = length.max(1);
     let count = (values.len() / length).min(STRETCHES);
     let block = |i: usize| {
-        let mut block: Vec<f64> = values.iter().skip(i * values.len() / count).take(length).copied().collect();
+        let mut block: Vec<f64> =
+            values.iter().skip(i * values.len() / count).take(length).copied().collect();
         block.sort_by(f64::total_cmp);
         super::rank::median(&block)
     };

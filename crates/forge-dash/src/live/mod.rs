@@ -16,6 +16,7 @@ pub mod feed;
 pub mod figures;
 pub mod follow;
 mod link;
+pub mod machine;
 pub mod place;
 pub mod process;
 pub mod prom;

@@ -268,7 +268,14 @@ impl Case<'_> {
                 found.demoted |= found.jit == Some(false);
             }
             Cover::Unknown(reason) => found.cautions.push(reason),
+            Cover::None(reason) if targets.recalled => return Err(format!("{reason} ({RECALLED})")),
             Cover::None(reason) => return Err(reason),
+        }
+        if targets.recalled {
+            found.notes.push(format!(
+                "what {} {} holds code for is {RECALLED}",
+                self.framework.title, self.release.version
+            ));
         }
         for other in &self.machine.others {
             if let Cover::None(reason) = covers(targets, other, &self.machine.arch) {
@@ -312,6 +319,9 @@ impl Case<'_> {
             && holds(&rule.os_version, self.machine.os_version.as_ref())
     }
 }
+
+/// Said of rows without a source.
+const RECALLED: &str = "remembered, not read from the build";
 
 /// How a build reaches a GPU.
 enum Cover {

@@ -157,6 +157,9 @@ pub struct Targets {
     /// Targets that run nothing but their own code.
     #[serde(default)]
     pub exact: Vec<String>,
+    /// Remembered, not read from its source.
+    #[serde(default)]
+    pub recalled: bool,
 }
 
 impl Targets {

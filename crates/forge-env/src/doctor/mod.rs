@@ -38,7 +38,7 @@ pub use check::{CHECKS, Check};
 pub use finding::{Finding, Status};
 pub use fix::{Change, Scripts};
 pub use redact::Redactor;
-pub use run::run;
+pub use run::{ask, run};
 pub use tool::Answer;
 pub use view::{TOOL_LIMIT, View};
 

@@ -3,6 +3,8 @@
 use forge_detect::model::{Inventory, Vendor};
 use serde::{Deserialize, Serialize};
 
+use crate::doctor::{Checked, Status};
+
 /// Which steps apply.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -46,14 +48,35 @@ pub struct Facts {
     pub nvidia_driver: Option<u32>,
     /// Lowest and highest compute capability of the NVIDIA GPUs, ten times (8.9 is 89).
     pub capability: Option<(u32, u32)>,
-    /// Kernel driver of an NVIDIA GPU.
-    pub nvidia_kernel_driver: Option<String>,
     /// A variable that hides devices.
     pub hidden_by: Option<String>,
     /// `LD_LIBRARY_PATH`.
     pub library_path: Option<String>,
-    /// Size of `/dev/shm`.
-    pub shared_memory_bytes: Option<u64>,
+    /// What checks of the doctor showed.
+    pub checks: Vec<Shown>,
+}
+
+/// What a check of the doctor says about this machine.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Shown {
+    /// The check.
+    pub check: String,
+    /// Something is wrong there.
+    pub broken: bool,
+    /// What was seen.
+    pub evidence: String,
+}
+
+impl Shown {
+    /// `None` where the check did not apply or could not be answered.
+    pub fn of(checked: &Checked) -> Option<Shown> {
+        let broken = match checked.status {
+            Status::Skipped | Status::Unknown => return None,
+            Status::Healthy => false,
+            Status::Warning | Status::Error | Status::Critical => true,
+        };
+        Some(Shown { check: checked.id.to_owned(), broken, evidence: checked.evidence.clone() })
+    }
 }
 
 impl Facts {
@@ -80,10 +103,9 @@ impl Facts {
                 .filter(|_| nvidia().count() > 0)
                 .and_then(|v| v.split('.').next()?.parse().ok()),
             capability: capabilities.iter().min().copied().zip(capabilities.iter().max().copied()),
-            nvidia_kernel_driver: nvidia().find_map(|g| g.kernel_driver.clone()),
             hidden_by: inventory.gpus.iter().find_map(|g| g.hidden_by.clone()),
             library_path: None,
-            shared_memory_bytes: None,
+            checks: Vec::new(),
         }
     }
 }
@@ -108,8 +130,6 @@ pub enum Probe {
     NoNvidiaDriver,
     /// An NVIDIA driver older than 580, the floor of CUDA 13.
     DriverBefore580,
-    /// Nouveau holds the GPU.
-    Nouveau,
     /// This is a container.
     InContainer,
     /// This is WSL.
@@ -118,8 +138,6 @@ pub enum Probe {
     DevicesHidden,
     /// `LD_LIBRARY_PATH` is set.
     LibraryPathSet,
-    /// `/dev/shm` is smaller than 1 GiB.
-    SmallSharedMemory,
     /// No GPU at all.
     NoGpu,
 }
@@ -150,10 +168,6 @@ impl Probe {
                 (None, None) => None,
             },
             Probe::DriverBefore580 => driver(|version| version < 580),
-            Probe::Nouveau => {
-                let name = facts.nvidia_kernel_driver.as_deref()?;
-                Some((name == "nouveau", format!("kernel driver {name}")))
-            }
             Probe::InContainer => platform(Platform::Container),
             Probe::InWsl => platform(Platform::Wsl),
             Probe::DevicesHidden => {
@@ -162,10 +176,6 @@ impl Probe {
                 Some((said.is_some(), said.unwrap_or_else(|| "no variable hides devices".to_owned())))
             }
             Probe::LibraryPathSet => Some(set("LD_LIBRARY_PATH", &facts.library_path)).filter(|(is, _)| *is),
-            Probe::SmallSharedMemory => {
-                let bytes = facts.shared_memory_bytes?;
-                Some((bytes < 1 << 30, format!("/dev/shm has {} MiB", bytes >> 20)))
-            }
             Probe::NoGpu => facts.gpus.map(|gpus| (gpus == 0, format!("{gpus} GPUs"))),
         }
     }

@@ -208,7 +208,9 @@ fn finding(root: &Candidate<'_>, all: &[Candidate<'_>], origin: Option<Platform>
     }
     // What this machine shows says nothing about a log from another kind of machine.
     if origin.is_none_or(|origin| facts.platform == Some(origin)) {
-        for (holds, words) in pattern.probes.iter().filter_map(|probe| probe.ask(facts)) {
+        let probes = pattern.probes.iter().filter_map(|probe| probe.ask(facts));
+        let checks = facts.checks.iter().filter(|shown| pattern.checks.contains(&shown.check));
+        for (holds, words) in probes.chain(checks.map(|shown| (shown.broken, shown.evidence.clone()))) {
             match holds {
                 true => weigh(0.6, format!("this machine confirms it: {words}")),
                 false => {

@@ -27,7 +27,7 @@ pub mod table;
 
 use std::{io::Read, path::Path};
 
-pub use facts::{Facts, Platform};
+pub use facts::{Facts, Platform, Shown};
 pub use judge::{Benign, Explanation, Finding, Noticed};
 pub use table::{Errors, Layer, Severity};
 
@@ -86,7 +86,23 @@ impl Knowledge {
 
 /// Reads a log to its end and says what it means.
 pub fn explain(log: impl Read, known: &Knowledge, facts: &Facts) -> Result<Explanation, ExplainError> {
+    explain_asking(log, known, facts, |_| Vec::new())
+}
+
+/// The same, with checks of the doctor: `ask` is given the ids of those that would show the cause that was found.
+pub fn explain_asking(
+    log: impl Read,
+    known: &Knowledge,
+    facts: &Facts,
+    ask: impl FnOnce(&[String]) -> Vec<Shown>,
+) -> Result<Explanation, ExplainError> {
     let mut scanner = scan::Scanner::new(&known.table);
     clean::pieces(log, &mut |piece| scanner.take(piece))??;
-    Ok(judge::judge(&known.table, &scanner.finish(), facts))
+    let seen = scanner.finish();
+    let found = judge::judge(&known.table, &seen, facts);
+    let root = found.root.as_ref().and_then(|root| known.table.find(&root.id));
+    let Some(checks) = root.map(|r| &r.checks).filter(|ids| !ids.is_empty()) else { return Ok(found) };
+    // What checks show moves the confidence, never the choice: which ones are asked depends on it.
+    let facts = Facts { checks: ask(checks), ..facts.clone() };
+    Ok(judge::judge(&known.table, &seen, &facts))
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde::{Deserialize, Serialize};
 
 use super::{facts::Probe, scan};
-use crate::data::Table;
+use crate::{data::Table, doctor::CHECKS};
 
 /// The whole file.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -77,6 +77,9 @@ pub struct Pattern {
     /// What on this machine would confirm it.
     #[serde(default)]
     pub probes: Vec<Probe>,
+    /// Checks of the doctor that would show it.
+    #[serde(default)]
+    pub checks: Vec<String>,
     /// What to do, in order, on every platform.
     pub steps: Vec<String>,
     /// What to do first on one platform.
@@ -253,6 +256,9 @@ impl Table for Errors {
             }
             if pattern.steps.is_empty() {
                 return Err(format!("{id} has no steps"));
+            }
+            if let Some(other) = pattern.checks.iter().find(|id| CHECKS.iter().all(|c| c.id != id.as_str())) {
+                return Err(format!("{id}: the doctor has no check {other:?}"));
             }
             match pattern.yields_to.iter().find(|other| *other == id || !ids.contains(other)) {
                 Some(other) => Err(format!("{id} yields to {other}, which is itself or not there")),

@@ -17,7 +17,7 @@ pub(super) fn render(plan: &Plan) -> String {
         format!("apptainer build gpuforge.sif gpuforge.def && apptainer run {flag}gpuforge.sif"),
     ]));
     // Behind the last section a comment would be part of it.
-    out.push_str(&comments(&remarks(plan)));
+    out.push_str(&comments(&remarks(plan, "pip")));
     out.push_str(&format!("\n%files\n    {CHECK_FILE} /opt/{CHECK_FILE}\n"));
     out.push_str(&format!(
         "\n%post\n    pip install --no-cache-dir \\\n        {}\n",

@@ -3,7 +3,7 @@
 //! The channel `pytorch` ended with 2.5 and is never named. conda-forge builds PyTorch itself: its version is left to
 //! the solver, which `cuda-version` tells what the machine can run.
 
-use super::{comments, headline, project, remarks};
+use super::{ACTIVE_PIP, comments, headline, project, remarks};
 use crate::profiles::Plan;
 
 pub(super) fn render(plan: &Plan) -> String {
@@ -38,6 +38,6 @@ pub(super) fn render(plan: &Plan) -> String {
             out.push_str(&format!("      - {package}\n"));
         }
     }
-    out.push_str(&comments(&remarks(plan)));
+    out.push_str(&comments(&remarks(plan, &format!("conda run -n {} {ACTIVE_PIP}", project(plan)))));
     out
 }

@@ -34,7 +34,7 @@ pub(super) fn render(plan: &Plan) -> String {
         pip_lines(plan).join(" \\\n    ")
     ));
     out.push_str(&format!("\nWORKDIR /app\nCOPY {CHECK_FILE} ./\nCMD [\"python\", \"{CHECK_FILE}\"]\n"));
-    let remarks = remarks(plan);
+    let remarks = remarks(plan, "RUN pip");
     if !remarks.is_empty() {
         out.push('\n');
         out.push_str(&comments(&remarks));

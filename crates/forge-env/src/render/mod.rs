@@ -116,15 +116,20 @@ fn project(plan: &Plan) -> String {
     format!("gpuforge-{}", plan.profile.to_ascii_lowercase().replace('_', "-"))
 }
 
-/// Comments about what a file cannot require.
-fn remarks(plan: &Plan) -> Vec<String> {
+/// How tables spell the pip of an environment that is active.
+const ACTIVE_PIP: &str = "python -m pip";
+
+/// Comments about what a file cannot require; `pip` is the environment's own.
+fn remarks(plan: &Plan, pip: &str) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(floor) = &plan.candidate.driver_floor {
         lines.push(format!("needs NVIDIA driver {floor} or newer"));
     }
     if !plan.by_hand.is_empty() {
-        lines.push("has no wheels; install it afterwards, with a compiler and the CUDA toolkit:".to_owned());
-        lines.extend(plan.by_hand.iter().map(|b| format!("  {}", b.command)));
+        lines.push(
+            "no wheels; with a compiler, the CUDA toolkit, setuptools and ninja, afterwards:".to_owned(),
+        );
+        lines.extend(plan.by_hand.iter().map(|b| format!("  {}", b.command.replacen(ACTIVE_PIP, pip, 1))));
     }
     if !plan.left_out.is_empty() {
         lines.push("left out:".to_owned());

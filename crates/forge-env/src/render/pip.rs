@@ -8,10 +8,11 @@ pub(super) fn render(plan: &Plan) -> String {
     let mut out = comments(&[headline(plan)]);
     // uv asks only the first index that knows a name, unless it is told to compare all of them.
     let strategy = if plan.candidate.index.is_some() { " --index-strategy unsafe-best-match" } else { "" };
-    let pip = match plan.platform.starts_with("windows") {
-        true => format!("py -{python} -m venv .venv && .venv\\Scripts\\pip install -r requirements.txt"),
-        false => format!("python{python} -m venv .venv && .venv/bin/pip install -r requirements.txt"),
+    let (maker, own) = match plan.platform.starts_with("windows") {
+        true => (format!("py -{python}"), ".venv\\Scripts\\python -m pip"),
+        false => (format!("python{python}"), ".venv/bin/python -m pip"),
     };
+    let pip = format!("{maker} -m venv .venv && {own} install -r requirements.txt");
     let uv = format!("uv venv --python {python} && uv pip install{strategy} -r requirements.txt");
     out.push_str(&comments(&[format!("pip: {pip}"), format!("uv:  {uv}")]));
     if let Some(index) = &plan.candidate.index {
@@ -21,6 +22,6 @@ pub(super) fn render(plan: &Plan) -> String {
         out.push_str(&package.pip);
         out.push('\n');
     }
-    out.push_str(&comments(&remarks(plan)));
+    out.push_str(&comments(&remarks(plan, own)));
     out
 }

@@ -1,6 +1,6 @@
 //! `pixi.toml`: a workspace for pixi; Python from conda-forge, the rest from the indexes that the choice names.
 
-use super::{comments, headline, parts, project, remarks, serves_all};
+use super::{ACTIVE_PIP, comments, headline, parts, project, remarks, serves_all};
 use crate::{
     compat::Accelerator,
     profiles::{Member, Plan},
@@ -31,12 +31,17 @@ pub(super) fn render(plan: &Plan) -> String {
             "\n[pypi-options]\nextra-index-urls = [\"{index}\"]\nindex-strategy = \"unsafe-best-match\"\n"
         ));
     }
-    out.push_str(&format!("\n[dependencies]\npython = \"{}.*\"\n\n[pypi-dependencies]\n", candidate.python));
+    // Without it the environment could not install what has no wheels.
+    let pip = if plan.by_hand.is_empty() { "" } else { "pip = \"*\"\n" };
+    out.push_str(&format!(
+        "\n[dependencies]\npython = \"{}.*\"\n{pip}\n[pypi-dependencies]\n",
+        candidate.python
+    ));
     let index = candidate.index.as_deref().filter(|_| all.is_none());
     for package in &plan.packages {
         out.push_str(&dependency(package, index.filter(|_| package.from_index)));
     }
-    let remarks = remarks(plan);
+    let remarks = remarks(plan, &format!("pixi run {ACTIVE_PIP}"));
     if !remarks.is_empty() {
         out.push('\n');
         out.push_str(&comments(&remarks));

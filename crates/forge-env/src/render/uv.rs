@@ -29,7 +29,7 @@ pub(super) fn render(plan: &Plan) -> String {
             out.push_str(&format!("{} = {{ index = \"{name}\" }}\n", parts(&package.pip).name));
         }
     }
-    let remarks = remarks(plan);
+    let remarks = remarks(plan, "uv pip");
     if !remarks.is_empty() {
         out.push('\n');
         out.push_str(&comments(&remarks));

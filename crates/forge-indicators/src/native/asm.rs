@@ -104,15 +104,7 @@ impl Asm {
         self.vex_with(map, op, (prefix, wide), reg, second, last);
     }
 
-    fn vex_with(
-        &mut self,
-        map: u8,
-        op: u8,
-        (prefix, wide): (u8, u8),
-        reg: Reg,
-        second: Reg,
-        last: Place,
-    ) {
+    fn vex_with(&mut self, map: u8, op: u8, (prefix, wide): (u8, u8), reg: Reg, second: Reg, last: Place) {
         let (x, b) = match last {
             Place::Reg(r) => (0, r >> 3),
             // The index is always RCX.

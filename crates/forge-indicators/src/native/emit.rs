@@ -62,7 +62,8 @@ pub(super) fn emit(ir: &Ir, width: Width, bar: usize) -> Vec<u8> {
         Width::Eight => (7, 3),
         Width::One => (15, 8),
     };
-    let pinned: Vec<Reg> = (0..ir.states.len().min(most_pinned)).map(|s| (registers - 1 - s) as Reg).collect();
+    let pinned: Vec<Reg> =
+        (0..ir.states.len().min(most_pinned)).map(|s| (registers - 1 - s) as Reg).collect();
     let mut uses = vec![Vec::new(); ir.vals];
     let mut sources = vec![None; ir.vals];
     for (at, inst) in ir.insts.iter().enumerate().rev() {

@@ -188,7 +188,9 @@ impl<'p> Builder<'p> {
         if let Some(x) = self.numbers.get(&place.buffer) {
             return self.number(*x);
         }
-        if lag == 0 && let Some(src) = self.known.get(&place.buffer) {
+        if lag == 0
+            && let Some(src) = self.known.get(&place.buffer)
+        {
             return *src;
         }
         let stream = self.stream(place.buffer, lag);
@@ -405,7 +407,9 @@ impl<'p> Builder<'p> {
             }
         }
         let replace = |src: &mut Src| {
-            if let Src::Val(v) = src && let Some(mem) = inlined.get(v) {
+            if let Src::Val(v) = src
+                && let Some(mem) = inlined.get(v)
+            {
                 *src = *mem;
             }
         };

@@ -85,8 +85,7 @@ fn cut(steps: &[Step], run: Range<usize>, lanes: usize) -> Vec<Range<usize>> {
 
 /// Not too long; and along time, nothing that looks back at what the same loop writes.
 fn parts(steps: &[Step], range: Range<usize>, lanes: usize) -> Vec<Range<usize>> {
-    let stateless =
-        !range.clone().any(|i| steps.get(i).is_some_and(|s| ir::is_state(&s.prim)));
+    let stateless = !range.clone().any(|i| steps.get(i).is_some_and(|s| ir::is_state(&s.prim)));
     let mut all = Vec::new();
     let mut begin = range.start;
     let mut written: HashSet<usize> = HashSet::new();

@@ -2,6 +2,8 @@
 
 use std::collections::{HashMap, VecDeque};
 
+use forge_profile::{Category, span};
+
 use super::{
     pending::Pending,
     staging::{self, Flag, Mapping, PIECE, Part, Purpose, loads, map},
@@ -156,6 +158,8 @@ impl<'a> Encoder<'a> {
             match command {
                 Command::Upload { to, .. } if self.hoisted(*to, at) => {}
                 Command::Upload { to, data } => {
+                    let mut span = span!("upload", Category::Transfer);
+                    span.bytes(data.len() as u64);
                     let buffer = self.buffer(*to)?;
                     for (at, piece) in data.pieces() {
                         self.stage(&buffer, at, piece)?;
@@ -241,6 +245,11 @@ impl<'a> Encoder<'a> {
     fn write_in_place(&self, uploads: &[(wgpu::Buffer, &HostBytes)]) -> Result<(), EngineError> {
         let whole = |data: &HostBytes| (data.len() as u64).next_multiple_of(4);
         let uploads: Vec<_> = uploads.iter().filter(|(_, data)| !data.is_empty()).collect();
+        if uploads.is_empty() {
+            return Ok(());
+        }
+        let mut span = span!("upload", Category::Transfer);
+        span.bytes(uploads.iter().map(|(_, data)| data.len() as u64).sum());
         let begin =
             |(buffer, data): &&(wgpu::Buffer, &HostBytes)| map(buffer, wgpu::MapMode::Write, whole(data));
         let flags: Vec<Flag> = uploads.iter().map(begin).collect();

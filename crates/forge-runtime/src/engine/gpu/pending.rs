@@ -3,6 +3,8 @@
 
 use std::{collections::VecDeque, time::Duration};
 
+use forge_profile::{Category, span};
+
 use super::staging::{Flag, Mapping, Part, Purpose, Staging, WINDOW, map};
 use crate::{
     engine::{BlockId, Done, EngineError},
@@ -218,6 +220,8 @@ impl Drop for Pending {
 
 /// Parts come in the order of their outputs, so that each is appended: no byte is written twice.
 fn copy_out(read: &Read, outputs: &mut [Vec<u8>]) -> Result<(), String> {
+    let mut span = span!("download", Category::Transfer);
+    span.bytes(read.parts.iter().map(|part| part.len).sum());
     for part in &read.parts {
         let view = read.buffer.get_mapped_range(part.at..part.at + part.len).map_err(|e| e.to_string())?;
         if let Some(output) = outputs.get_mut(part.output) {

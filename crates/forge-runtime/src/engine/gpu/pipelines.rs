@@ -2,6 +2,8 @@
 
 use std::{borrow::Cow, collections::HashMap};
 
+use forge_profile::{Category, span};
+
 use super::pipeline_cache::Store;
 use crate::kernel::{Access, Kernel};
 
@@ -47,6 +49,7 @@ impl Pipelines {
         if let Some(known) = same_name.and_then(|all| all.iter().find(|k| k.is(kernel))) {
             return known.made.clone();
         }
+        let _span = span!("compile", Category::Overhead);
         let made = compile(device, kernel, self.next, self.store.as_ref());
         self.next += 1;
         let known = Known {

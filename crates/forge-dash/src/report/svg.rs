@@ -1,0 +1,103 @@
+//! How does a flame graph look as one picture? Boxes with names, the whole figure on hover; no script.
+
+use std::fmt::Write as _;
+
+use super::{
+    flame::Flame,
+    page::escape,
+    units::{count, percent, time},
+};
+
+const WIDTH: f64 = 1200.0;
+const ROW: f64 = 18.0;
+const TOP: f64 = 34.0;
+/// Narrower boxes cannot be seen.
+const NARROWEST: f64 = 0.2;
+/// Room that a letter takes at this size.
+const LETTER: f64 = 6.6;
+
+/// Fill and the colour of its text are readable on light and dark grounds alike.
+const STYLE: &str = "text{font:11px ui-monospace,monospace;fill:#111}.head{font:600 14px system-ui,sans-serif;fill:#888}\
+rect{stroke:#fff;stroke-width:.5}.cpu{fill:#9cc3f0}.gpu{fill:#9bd3a0}.transfer{fill:#f1c27d}.wait{fill:#c9ced6}\
+.overhead{fill:#dcaee6}";
+
+impl Flame {
+    /// The picture; calls grow downwards.
+    pub fn svg(&self, title: &str) -> String {
+        let total = self.total_ns().max(1) as f64;
+        let placed = self.placed(WIDTH / total);
+        let deepest = placed.iter().map(|p| p.depth).max().map_or(0, |d| d + 1);
+        let height = TOP + ROW * deepest.max(1) as f64 + 6.0;
+        let mut out = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
+             role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n<text class=\"head\" x=\"4\" y=\"20\">{}: {}</text>\n",
+            escape(title),
+            escape(title),
+            time(self.total_ns())
+        );
+        for place in placed {
+            let Some(node) = self.nodes.get(place.node) else { continue };
+            let name = self.names.get(node.name).map_or("?", String::as_str);
+            let y = TOP + ROW * place.depth as f64;
+            let _ = write!(
+                out,
+                "<g><title>{} · {} ({}) · itself {} · {} calls</title><rect class=\"{}\" x=\"{:.2}\" y=\"{y}\" width=\"{:.2}\" \
+                 height=\"{}\"/>",
+                escape(name),
+                time(node.total_ns),
+                percent(node.total_ns as f64 / total),
+                time(node.self_ns),
+                count(node.count),
+                node.category,
+                place.x,
+                place.width,
+                ROW - 1.0
+            );
+            if let Some(text) = fitting(name, place.width) {
+                let _ = write!(out, "<text x=\"{:.2}\" y=\"{}\">{}</text>", place.x + 3.0, y + 12.5, escape(&text));
+            }
+            out.push_str("</g>\n");
+        }
+        out.push_str("</svg>\n");
+        out
+    }
+
+    /// Where each node that can be seen lies.
+    fn placed(&self, scale: f64) -> Vec<Placed> {
+        // Where the next child of each node begins; the last entry is for those without a caller.
+        let mut next: Vec<f64> = vec![0.0; self.nodes.len() + 1];
+        let root = self.nodes.len();
+        let mut placed = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let width = node.total_ns as f64 * scale;
+            let x = next.get(node.parent.unwrap_or(root)).copied().unwrap_or(0.0);
+            if let Some(next) = next.get_mut(node.parent.unwrap_or(root)) {
+                *next += width;
+            }
+            if let Some(own) = next.get_mut(at) {
+                *own = x;
+            }
+            if width >= NARROWEST {
+                placed.push(Placed { node: at, depth: node.depth, x, width });
+            }
+        }
+        placed
+    }
+}
+
+struct Placed {
+    node: usize,
+    depth: usize,
+    x: f64,
+    width: f64,
+}
+
+/// As much of a name as fits, or nothing.
+fn fitting(name: &str, width: f64) -> Option<String> {
+    let letters = ((width - 6.0) / LETTER).max(0.0) as usize;
+    match name.chars().count() {
+        n if n <= letters => Some(name.to_owned()),
+        _ if letters < 3 => None,
+        _ => Some(name.chars().take(letters - 1).chain(['…']).collect()),
+    }
+}
