@@ -3,8 +3,10 @@
 
 mod audit;
 mod bench;
+mod browser;
 mod completions;
 mod counts;
+mod devtools;
 mod dist;
 mod env_resolve;
 mod machine;
@@ -49,6 +51,8 @@ enum Command {
     Dist,
     /// Check licences and advisories of the dependencies
     Audit,
+    /// Use our pages in a real browser, and keep pictures of them
+    Browser(browser::Args),
     /// Resolve the environments of all profiles from the package index
     EnvResolve(env_resolve::Args),
 }
@@ -63,6 +67,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => completions::run(&args),
         Command::Dist => dist::run(),
         Command::Audit => audit::run(),
+        Command::Browser(args) => browser::run(&args),
         Command::EnvResolve(args) => env_resolve::run(&args),
     };
     match done {

@@ -13,7 +13,7 @@ use common::{Bars, walk};
 use forge_indicators::{
     catalogue,
     exec::{How, Series, run},
-    select::{Instance, Selection, select},
+    select::{Instance, Selection, Selector, Wanted, plan, select},
 };
 
 fn bits(x: f64) -> u64 {
@@ -117,4 +117,48 @@ fn a_long_series_is_its_own_neighbour() {
 
 fn one() -> How {
     How { threads: 1, ..How::default() }
+}
+
+/// A formula with many values alive at once: more than there are registers.
+fn formula(random: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
+    let leaf = ["close", "open", "high", "low", "volume", "3", "0.5", "7"];
+    if depth == 0 {
+        return leaf[random(leaf.len())].to_owned();
+    }
+    let mut part = |d: usize| formula(random, d);
+    let (a, b) = (part(depth - 1), part(depth - 1));
+    match random(10) {
+        0 => format!("ema({a} + {b}, {})", 2 + random(6)),
+        1 => format!("sma({a} - {b}, {})", 2 + random(6)),
+        2 => format!("mom({a} * {b}, {})", 1 + random(4)),
+        3 => format!("floor({a} / {b})"),
+        4 => format!("sqrt({a} * {b})"),
+        5 => format!("({a} / {b})"),
+        6 => format!("({a} * {b})"),
+        7 => format!("({a} - {b})"),
+        _ => format!("({a} + {b})"),
+    }
+}
+
+#[test]
+fn formulas_of_more_values_than_registers() {
+    let bars: Vec<Bars> = (0..8).map(|i| odd(700, 40 + i)).collect();
+    let mut state = 7u64;
+    let mut random = move |n: usize| {
+        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (state >> 33) as usize % n
+    };
+    for turn in 0..60 {
+        let mut selector = Selector::new();
+        for k in 0..1 + turn % 4 {
+            selector.define(&format!("f{k} = {}", formula(&mut random, 2 + turn % 5))).unwrap();
+        }
+        let wanted: Vec<Wanted> = selector.defined().collect();
+        let selection = plan(&wanted);
+        for how in ways() {
+            if let Some(why) = difference(&selection, &bars, how) {
+                panic!("{how:?}: {why}\n{wanted:?}");
+            }
+        }
+    }
 }

@@ -149,6 +149,13 @@ impl Asm {
         self.put(&[test as u8]);
     }
 
+    /// The same, of a register that is given as a place.
+    pub(super) fn compare_place(&mut self, test: Test, form: Form, to: Reg, a: Place, b: Place) {
+        if let Place::Reg(a) = a {
+            self.compare(test, form, to, a, b);
+        }
+    }
+
     /// `to = where mask { yes } else { no }`.
     pub(super) fn blend(&mut self, form: Form, to: Reg, no: Reg, yes: Place, mask: Reg) {
         let form = if form == Form::Scalar { Form::Half } else { form };

@@ -56,6 +56,27 @@ struct Machine<'i> {
     spilled: usize,
 }
 
+/// Where an instruction's second source may be.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Second {
+    /// In memory too.
+    Anywhere,
+    /// In memory only where two numbers may be read.
+    Bits,
+    /// Only in a register.
+    Register,
+    /// In memory too; the first source is read again after the result was begun.
+    KeepsFirst,
+}
+
+/// Registers of one half of an operation.
+struct Regs {
+    to: Reg,
+    x: Reg,
+    y: Place,
+    scratch: Reg,
+}
+
 /// Machine code of a group. `bar` is the distance of two bars in a stream, in bytes.
 pub(super) fn emit(ir: &Ir, width: Width, bar: usize) -> Vec<u8> {
     let (registers, most_pinned) = match width {
@@ -212,14 +233,13 @@ impl Machine<'_> {
 
     /// Registers of values that nobody reads after this instruction are free.
     fn release(&mut self, at: usize) {
-        for (reg, held) in self.held.iter_mut().enumerate() {
+        for held in &mut self.held {
             let Some(val) = *held else { continue };
             let done = self.uses.get(val).is_none_or(|u| u.first().is_none_or(|last| *last <= at));
             if done {
                 *held = None;
                 self.regs.iter_mut().skip(val).take(1).for_each(|r| *r = None);
             }
-            let _ = reg;
         }
         for uses in &mut self.uses {
             while uses.last().is_some_and(|next| *next <= at) {
@@ -360,110 +380,85 @@ impl Machine<'_> {
         reg
     }
 
-    fn op(&mut self, at: usize, to: usize, op: Op, [a, b, c]: [Src; 3]) {
-        let one = self.number(1.0);
-        let zero = self.number(0.0);
+    /// Two sources and a result, half by half. The second source may be in memory where `second` says so.
+    fn two(&mut self, at: usize, to: usize, [a, b]: [Src; 2], second: Second, emit: impl Fn(&mut Asm, Regs)) {
+        // The place of a stream may be based on RAX, which only the latest one has: registers first, memory last.
+        let x = self.register(a);
+        let y = match second {
+            Second::Register => Place::Reg(self.register(b)),
+            Second::Bits => self.operand(at, b, true),
+            Second::Anywhere | Second::KeepsFirst => self.operand(at, b, false),
+        };
+        let to = self.target(at, to, second == Second::KeepsFirst);
         let scratch = self.scratch();
+        for h in self.halves() {
+            let (to, x, scratch) = (to + 8 * h, x + 8 * h, scratch + 8 * h);
+            emit(&mut self.asm, Regs { to, x, y: Machine::half(y, h), scratch });
+        }
+    }
+
+    fn op(&mut self, at: usize, to: usize, op: Op, [a, b, c]: [Src; 3]) {
+        let (one, zero) = (self.number(1.0), self.number(0.0));
         let (form, logic) = (self.form(), self.logic());
-        // What a place is based on may be RAX, which only the latest stream has: registers first, memory last.
         match op {
             Op::Plain(code) => {
                 let commutes = code == asm::ADD || code == asm::MUL;
                 let swap = commutes && self.at_hand(a).is_none() && self.at_hand(b).is_some();
                 // Which of two NaNs comes out depends on the order, but no value does.
-                let (a, b) = if swap { (b, a) } else { (a, b) };
-                let x = self.register(a);
-                let y = self.operand(at, b, false);
-                let to = self.target(at, to, false);
-                for h in self.halves() {
-                    self.asm.arith(code, form, to + 8 * h, x + 8 * h, Machine::half(y, h));
-                }
+                let sources = if swap { [b, a] } else { [a, b] };
+                self.two(at, to, sources, Second::Anywhere, |asm, r| asm.arith(code, form, r.to, r.x, r.y));
             }
             Op::Bits(code) => {
-                let x = self.register(a);
-                let y = self.operand(at, b, true);
-                let to = self.target(at, to, false);
-                for h in self.halves() {
-                    self.asm.arith(code, logic, to + 8 * h, x + 8 * h, Machine::half(y, h));
-                }
+                self.two(at, to, [a, b], Second::Bits, |asm, r| asm.arith(code, logic, r.to, r.x, r.y));
             }
-            Op::Truth(test) => {
-                let x = self.register(a);
-                let y = self.operand(at, b, false);
-                let to = self.target(at, to, false);
-                for h in self.halves() {
-                    self.asm.compare(test, form, to + 8 * h, x + 8 * h, Machine::half(y, h));
-                    self.asm.arith(asm::AND, logic, to + 8 * h, to + 8 * h, one);
-                }
-            }
-            Op::Both(code) => {
-                let (x, y) = (self.register(a), self.register(b));
-                let to = self.target(at, to, false);
-                for h in self.halves() {
-                    let (scratch, to) = (scratch + 8 * h, to + 8 * h);
-                    self.asm.compare(Test::NotEqual, form, scratch, x + 8 * h, zero);
-                    self.asm.compare(Test::NotEqual, form, to, y + 8 * h, zero);
-                    self.asm.arith(code, logic, to, to, Place::Reg(scratch));
-                    self.asm.arith(asm::AND, logic, to, to, one);
-                }
-            }
-            Op::Outer(code) => {
-                let (x, y) = (self.register(a), self.operand(at, b, false));
-                let to = self.target(at, to, true);
-                for h in self.halves() {
-                    let (scratch, to, x) = (scratch + 8 * h, to + 8 * h, x + 8 * h);
-                    self.asm.compare(Test::Unordered, form, scratch, x, Place::Reg(x));
-                    self.asm.arith(code, form, to, x, Machine::half(y, h));
-                    self.asm.blend(form, to, to, Place::Reg(x), scratch);
-                }
-            }
-            Op::Div0 => {
-                let (x, y) = (self.register(a), self.register(b));
-                let to = self.target(at, to, false);
-                for h in self.halves() {
-                    let (scratch, to) = (scratch + 8 * h, to + 8 * h);
-                    self.asm.compare(Test::NotEqual, form, scratch, y + 8 * h, zero);
-                    self.asm.arith(asm::DIV, form, to, x + 8 * h, Place::Reg(y + 8 * h));
-                    self.asm.arith(asm::AND, logic, to, to, Place::Reg(scratch));
-                }
-            }
-            Op::Select => {
-                let (no, mask) = (self.register(c), self.register(a));
-                let yes = self.operand(at, b, true);
-                let to = self.target(at, to, false);
-                for h in self.halves() {
-                    let scratch = scratch + 8 * h;
-                    self.asm.compare(Test::NotEqual, form, scratch, mask + 8 * h, zero);
-                    self.asm.blend(form, to + 8 * h, no + 8 * h, Machine::half(yes, h), scratch);
-                }
-            }
+            Op::Truth(test) => self.two(at, to, [a, b], Second::Anywhere, |asm, r| {
+                asm.compare(test, form, r.to, r.x, r.y);
+                asm.arith(asm::AND, logic, r.to, r.to, one);
+            }),
+            Op::Both(code) => self.two(at, to, [b, a], Second::Register, |asm, r| {
+                asm.compare_place(Test::NotEqual, form, r.scratch, r.y, zero);
+                asm.compare(Test::NotEqual, form, r.to, r.x, zero);
+                asm.arith(code, logic, r.to, r.to, Place::Reg(r.scratch));
+                asm.arith(asm::AND, logic, r.to, r.to, one);
+            }),
+            Op::Outer(code) => self.two(at, to, [a, b], Second::KeepsFirst, |asm, r| {
+                asm.compare(Test::Unordered, form, r.scratch, r.x, Place::Reg(r.x));
+                asm.arith(code, form, r.to, r.x, r.y);
+                asm.blend(form, r.to, r.to, Place::Reg(r.x), r.scratch);
+            }),
+            Op::Div0 => self.two(at, to, [a, b], Second::Register, |asm, r| {
+                asm.compare_place(Test::NotEqual, form, r.scratch, r.y, zero);
+                asm.arith(asm::DIV, form, r.to, r.x, r.y);
+                asm.arith(asm::AND, logic, r.to, r.to, Place::Reg(r.scratch));
+            }),
+            Op::Select => self.select(at, to, [a, b, c], zero),
             Op::Sqrt => {
-                let x = self.register(a);
-                let to = self.target(at, to, false);
-                for h in self.halves() {
-                    self.asm.sqrt(form, to + 8 * h, Place::Reg(x + 8 * h), x + 8 * h);
-                }
+                self.two(at, to, [a, a], Second::Register, |asm, r| asm.sqrt(form, r.to, r.y, r.x));
             }
             Op::Round(towards) => {
-                let x = self.register(a);
-                let to = self.target(at, to, false);
-                for h in self.halves() {
-                    self.asm.round(form, to + 8 * h, x + 8 * h, towards);
-                }
+                self.two(at, to, [a, a], Second::Register, |asm, r| asm.round(form, r.to, r.x, towards));
             }
-            Op::Sign => {
-                let x = self.register(a);
-                let to = self.target(at, to, false);
-                for h in self.halves() {
-                    let (scratch, to) = (scratch + 8 * h, to + 8 * h);
-                    self.asm.compare(Test::Greater, form, scratch, x + 8 * h, zero);
-                    self.asm.compare(Test::Less, form, to, x + 8 * h, zero);
-                    self.asm.arith(asm::AND, logic, scratch, scratch, one);
-                    self.asm.arith(asm::AND, logic, to, to, one);
-                    self.asm.arith(asm::SUB, form, to, scratch, Place::Reg(to));
-                }
-            }
+            Op::Sign => self.two(at, to, [a, a], Second::Register, |asm, r| {
+                asm.compare(Test::Greater, form, r.scratch, r.x, zero);
+                asm.compare(Test::Less, form, r.to, r.x, zero);
+                asm.arith(asm::AND, logic, r.scratch, r.scratch, one);
+                asm.arith(asm::AND, logic, r.to, r.to, one);
+                asm.arith(asm::SUB, form, r.to, r.scratch, Place::Reg(r.to));
+            }),
             Op::Load => {}
+        }
+    }
+
+    /// Where the first is not 0, the second, else the third.
+    fn select(&mut self, at: usize, to: usize, [mask, yes, no]: [Src; 3], zero: Place) {
+        let (no, mask) = (self.register(no), self.register(mask));
+        let yes = self.operand(at, yes, true);
+        let to = self.target(at, to, false);
+        let (form, scratch) = (self.form(), self.scratch());
+        for h in self.halves() {
+            let scratch = scratch + 8 * h;
+            self.asm.compare(Test::NotEqual, form, scratch, mask + 8 * h, zero);
+            self.asm.blend(form, to + 8 * h, no + 8 * h, Machine::half(yes, h), scratch);
         }
     }
 
