@@ -1,4 +1,8 @@
 //! Do our pages work in a real browser? Opens reports in headless Chromium, uses them by keyboard, and keeps pictures.
+#![allow(
+    clippy::indexing_slicing,
+    reason = "indexing JSON gives null where there is nothing, and never panics on reading"
+)]
 
 use crate::{devtools, sh};
 use anyhow::{Context as _, Result, bail, ensure};

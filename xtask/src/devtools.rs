@@ -1,4 +1,8 @@
 //! How is a browser driven without a driver? Chromium's DevTools protocol over a pair of pipes: JSON, ended by zero bytes.
+#![allow(
+    clippy::indexing_slicing,
+    reason = "indexing JSON gives null where there is nothing, and never panics on reading"
+)]
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::{Value, json};
@@ -223,7 +227,8 @@ impl Browser {
         use base64::{Engine as _, engine::general_purpose::STANDARD};
         let answer =
             self.call("Page.captureScreenshot", json!({"format": "png", "captureBeyondViewport": true}))?;
-        let bytes = STANDARD.decode(answer["data"].as_str().context("no picture")?)?;
+        let data = answer["data"].as_str().context("no picture")?;
+        let bytes = STANDARD.decode(data).map_err(|error| anyhow::anyhow!("{error}"))?;
         std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
     }
 }

@@ -75,6 +75,8 @@ pub(crate) enum Command {
     },
     /// Find out what is wrong with this machine, and what to do about it.
     Doctor(Doctor),
+    /// Watch a running gpuforge process: devices, memory, operations a second, decisions, events.
+    Monitor(Monitor),
     /// Choose frameworks and packages that run on a machine, and write the files that install them.
     #[command(subcommand)]
     Env(crate::commands::env_args::Env),
@@ -90,6 +92,16 @@ pub(crate) enum Command {
     Sample(Sample),
     /// Say what a log means: one root cause, the line that shows it, and what to do.
     Explain(Explain),
+    /// Record where the time of a command goes, into a trace file.
+    #[command(subcommand)]
+    Profile(Profile),
+    /// Show where the time of a recorded run went: in the terminal, as a page, or in other forms.
+    Report(Report),
+    /// Say whether runs got slower: operation by operation, with the chance of being wrong stated.
+    Compare(Compare),
+    /// Keep runs of this machine under a name, and compare later ones with them.
+    #[command(subcommand)]
+    Baseline(Baseline),
     /// Hand a calibration on to equal hardware, or take one over.
     #[command(subcommand)]
     Share(Share),
@@ -186,6 +198,31 @@ pub(crate) struct Doctor {
     #[arg(long, value_name = "DIR", value_hint = ValueHint::DirPath, conflicts_with_all = ["fix", "deep"])]
     pub(crate) root: Option<PathBuf>,
 }
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = MONITOR_HELP)]
+pub(crate) struct Monitor {
+    /// Process to watch [default: the newest that tells about itself].
+    pub(crate) pid: Option<u32>,
+    /// Print one moment and leave; so does --json.
+    #[arg(long, conflicts_with = "web")]
+    pub(crate) once: bool,
+    /// Serve a page on this machine, for whoever has its address.
+    #[arg(long)]
+    pub(crate) web: bool,
+    /// Port of the page; 0 is any free one.
+    #[arg(long, value_name = "PORT", default_value_t = 0, requires = "web")]
+    pub(crate) port: u16,
+}
+
+const MONITOR_HELP: &str = "\
+Examples:
+  GPUFORGE_MONITOR=1 gpuforge demo      a process that tells about itself
+  gpuforge monitor                      the newest one, on this terminal
+  gpuforge monitor 4711 --once --json   one moment of that process
+  gpuforge monitor --web                a page; /metrics for Prometheus
+
+Only processes of the same user can be watched. Keys: ? help, q leave.";
 
 const DOCTOR_HELP: &str = "\
 Exit codes: 0 healthy or worth a look (warning, unknown), 1 broken (error, critical).
@@ -490,6 +527,150 @@ pub(crate) struct Sample {
     /// Trade nothing in some bars: volume 0, prices unchanged.
     #[arg(long)]
     pub(crate) zero_volume: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Profile {
+    /// Run a command of gpuforge, or a program that uses the library, and record it.
+    Run(ProfileRun),
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = PROFILE_EXAMPLES)]
+pub(crate) struct ProfileRun {
+    /// Trace file to write.
+    #[arg(short, long, value_name = "FILE", default_value = "gpuforge-trace.json", value_hint = ValueHint::FilePath)]
+    pub(crate) output: PathBuf,
+    /// Also write the report as a page.
+    #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) report: Option<PathBuf>,
+    /// How many names the summary lists.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// A command of gpuforge, or a program and its arguments.
+    #[arg(required = true, trailing_var_arg = true, allow_hyphen_values = true, value_name = "COMMAND",
+          value_hint = ValueHint::CommandWithArguments)]
+    pub(crate) command: Vec<std::ffi::OsString>,
+}
+
+const PROFILE_EXAMPLES: &str = "\
+Examples:
+  gpuforge profile run -- demo --out demo
+  gpuforge profile run -o t.json --report t.html -- self-test --full
+  gpuforge profile run -- ./my-program --its-flag
+
+A program is started with GPUFORGE_TRACE; it leaves a trace if it calls
+gpuforge::profile::trace_from_env.";
+
+#[derive(Debug, ClapArgs)]
+pub(crate) struct Report {
+    /// Trace file, from `gpuforge profile run` or GPUFORGE_TRACE.
+    #[arg(value_hint = ValueHint::FilePath)]
+    pub(crate) trace: PathBuf,
+    /// File to write: .html (a page), .svg, .folded, .csv, .json, .perfetto.json; `-` is stdout.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// How many names the summary lists.
+    #[arg(long, value_name = "N", default_value_t = 10)]
+    pub(crate) top: usize,
+    /// Form to write, where the name of the file does not say.
+    #[arg(long, value_name = "FORM")]
+    pub(crate) format: Option<ReportFormat>,
+}
+
+/// Forms of a report.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ReportFormat {
+    /// A page that needs nothing else.
+    Html,
+    /// Every figure.
+    Json,
+    /// Trace events, for ui.perfetto.dev and chrome://tracing.
+    Chrome,
+    /// Stacks with their times, for flame graph tools.
+    Folded,
+    /// A flame graph.
+    Svg,
+    /// A line per name.
+    Csv,
+}
+
+#[derive(Debug, ClapArgs)]
+#[command(after_help = COMPARE_HELP)]
+pub(crate) struct Compare {
+    /// Runs before: a trace, a folder of traces, or several with commas between.
+    #[arg(value_name = "A", value_hint = ValueHint::AnyPath)]
+    pub(crate) before: PathBuf,
+    /// Runs after.
+    #[arg(value_name = "B", value_hint = ValueHint::AnyPath)]
+    pub(crate) after: PathBuf,
+    #[command(flatten)]
+    pub(crate) judging: Judging,
+}
+
+/// How runs are compared.
+#[derive(Debug, Clone, ClapArgs)]
+pub(crate) struct Judging {
+    /// Also write a page with every operation and a differential flame graph.
+    #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
+    pub(crate) output: Option<PathBuf>,
+    /// The least change that matters, in per cent.
+    #[arg(long, value_name = "PCT", default_value = "2", value_parser = per_cent)]
+    pub(crate) threshold: f64,
+    /// The chance of even one false alarm among all operations, at most.
+    #[arg(long, value_name = "P", default_value = "0.05", value_parser = chance)]
+    pub(crate) alpha: f64,
+}
+
+const COMPARE_HELP: &str = "\
+Exit codes: 0 no regression, 1 regression, 2 the runs cannot be compared.
+
+Examples:
+  gpuforge compare before.json after.json
+  gpuforge compare old1.json,old2.json,old3.json new/ -o diff.html
+  gpuforge compare old/ new/ --threshold 5 --json
+
+Several traces on a side tell a change of the program from what differs from
+run to run; one on each side cannot. `gpuforge profile run` records a trace.";
+
+/// A share from `2`, `2.5` or `2%`.
+fn per_cent(text: &str) -> Result<f64, String> {
+    let number = text.trim().trim_end_matches('%').trim_end().parse::<f64>().ok();
+    let share = number.filter(|p| (0.0..=1000.0).contains(p)).map(|p| p / 100.0);
+    share.ok_or_else(|| "a number of per cent from 0 to 1000, such as 2".to_owned())
+}
+
+fn chance(text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|p| *p > 0.0 && *p <= 0.5);
+    number.ok_or_else(|| "a number above 0 and up to 0.5, such as 0.05".to_owned())
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Baseline {
+    /// Keep these runs under a name, in place of those of this name and machine.
+    Save {
+        /// Name: letters, digits, `-`, `_`, `.`.
+        name: String,
+        /// Traces or folders of traces.
+        #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::AnyPath)]
+        traces: Vec<PathBuf>,
+    },
+    /// Compare these runs with those kept under a name.
+    #[command(after_help = "Exit codes: 0 no regression, 1 regression, 2 the runs cannot be compared.")]
+    Check {
+        /// Name of the baseline.
+        name: String,
+        /// Traces or folders of traces.
+        #[arg(required = true, value_name = "TRACE", value_hint = ValueHint::AnyPath)]
+        traces: Vec<PathBuf>,
+        #[command(flatten)]
+        judging: Judging,
+        /// Take a baseline of another machine where there is none of this one.
+        #[arg(long)]
+        any_machine: bool,
+    },
+    /// List the baselines.
+    List,
 }
 
 #[derive(Debug, Subcommand)]

@@ -34,7 +34,7 @@ use forge_dash::live::{
     snapshot::{Device, Level, MOST_ROWS, Routed, Snapshot, VERSION},
     view::State,
 };
-use forge_profile::{Category, Span};
+use forge_profile::{Category, Name, Span};
 
 static TURN: Mutex<()> = Mutex::new(());
 
@@ -42,8 +42,9 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A folder that only its owner can enter, whatever the umask says.
 fn folder() -> tempfile::TempDir {
-    tempfile::tempdir().unwrap()
+    tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().unwrap()
 }
 
 fn follower(folder: &Path) -> Follower {
@@ -108,8 +109,13 @@ fn a_viewer_that_does_not_read_is_dropped_and_nobody_waits() {
     let _turn = turn();
     let dir = folder();
     let publisher = Publisher::start(dir.path(), "test").unwrap();
-    // Large snapshots, so that the socket is full after a few.
-    add_source(Box::new(|snapshot: &mut Snapshot| {
+    // Large snapshots, so that the socket is full after a few; the other tests are spared.
+    let alive = Arc::new(());
+    let weak = Arc::downgrade(&alive);
+    add_source(Box::new(move |snapshot: &mut Snapshot| {
+        if weak.upgrade().is_none() {
+            return false;
+        }
         let device = Device { name: "x".repeat(120), state: "y".repeat(120), ..Device::default() };
         snapshot.devices = vec![device; MOST_ROWS];
         true
@@ -164,7 +170,7 @@ fn snapshots_cost_little_and_none_is_made_while_nobody_looks() {
     // The usual number of names, each with a full window.
     for name in 0..12 {
         for _ in 0..1200 {
-            drop(Span::named(format!("live_link::cost {name}"), Category::Cpu));
+            drop(Span::named(Name::new(&format!("live_link::cost {name}")), Category::Cpu));
         }
     }
     thread::sleep(2 * INTERVAL);
@@ -212,7 +218,7 @@ fn folders_that_others_can_reach_are_refused() {
         let error = place::prepare(bad).unwrap_err();
         assert!(matches!(&error, LiveError::Folder { why, .. } if why.contains(word)), "{error}");
         assert!(error.hint().contains("XDG_RUNTIME_DIR"));
-        assert_eq!(place::processes(bad), []);
+        assert!(place::processes(bad).is_empty());
     }
     let missing = place::prepare(&dir.path().join("a/b")).unwrap_err();
     assert!(matches!(missing, LiveError::Io { .. }));
@@ -225,7 +231,7 @@ fn stale_sockets_go_and_other_files_stay() {
     let dead = place::socket(dir.path(), i32::MAX as u32);
     drop(UnixListener::bind(&dead).unwrap());
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();
-    assert_eq!(place::processes(dir.path()), []);
+    assert!(place::processes(dir.path()).is_empty());
     assert!(!dead.exists() && dir.path().join("notes.txt").exists());
     // One of a living number where nobody listens goes at the first connect.
     let parent = std::os::unix::process::parent_id();

@@ -9,8 +9,10 @@
 )]
 
 use std::{
+    fs,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{SocketAddr, TcpStream},
+    os::unix::fs::PermissionsExt as _,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -21,6 +23,11 @@ use forge_dash::live::{
     publish::Publisher,
     web::Server,
 };
+
+/// A folder that only its owner can enter, whatever the umask says.
+fn folder() -> tempfile::TempDir {
+    tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().unwrap()
+}
 
 const LONG: Duration = Duration::from_secs(20);
 
@@ -69,7 +76,7 @@ fn event(
 // One test: a process has one publisher, and the page is asked while it lives and after.
 #[test]
 fn the_page_is_for_its_user_and_survives_what_it_watches() {
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let publisher = Publisher::start(dir.path(), "</script><b>web").unwrap();
     let machine = Machine { devices: vec![Row::new("<img src=x>", "good", "&")], ..Machine::default() };
     let shared = Arc::new(Mutex::new(machine));
@@ -150,7 +157,7 @@ fn the_page_is_for_its_user_and_survives_what_it_watches() {
 fn a_taken_port_is_an_error_with_a_next_step() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let dir = tempfile::tempdir().unwrap();
+    let dir = folder();
     let error = Server::start(port, Follower::new(dir.path(), None), Arc::default()).err().unwrap();
     assert!(error.to_string().contains(&port.to_string()) && error.hint().contains("--port 0"), "{error}");
 }

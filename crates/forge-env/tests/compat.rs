@@ -282,3 +282,16 @@ fn the_table_holds_and_wrong_tables_do_not() {
     }
     assert!(toml::from_str::<Compat>("version = 1\nsurprise = 2").is_err());
 }
+
+#[test]
+fn a_choice_that_rests_on_a_remembered_row_says_so() {
+    let table = compat::embedded();
+    let notes = |framework: &str, gpu: &str| {
+        let mut machine = compat::machine::named(&table, gpu).unwrap();
+        machine.driver = Some("595.58.03".parse().unwrap());
+        let answer = compat::choose(&table, table.framework(framework).unwrap(), &machine, None);
+        answer.candidates[0].notes.join("; ")
+    };
+    assert!(notes("tensorflow", "T4").contains("remembered"));
+    assert!(!notes("pytorch", "T4").contains("remembered"));
+}

@@ -16,7 +16,7 @@ use std::{
 
 use forge_env::{
     data::Table as _,
-    explain::{Explanation, Facts, Knowledge, Platform, explain},
+    explain::{Explanation, Facts, Knowledge, Platform, Shown, explain, explain_asking},
 };
 use proptest::prelude::*;
 
@@ -188,6 +188,39 @@ fn facts_raise_or_lower_confidence_and_choose_steps() {
     let windows = b"C:\\Users\\me\\app> python x.py\nAssertionError: Torch not compiled with CUDA enabled";
     let found = explain(&windows[..], &known, &Facts { platform: Some(Platform::Linux), ..Facts::default() });
     assert_eq!(found.unwrap().root.unwrap().platform, Platform::Windows);
+}
+
+#[test]
+fn checks_of_the_doctor_confirm_or_deny() {
+    let log = b"RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error.";
+    let ask = |shown: Option<bool>| {
+        let answer = |ids: &[String]| {
+            assert_eq!(ids, ["shared-memory"]);
+            let says =
+                |broken| Shown { check: ids[0].clone(), broken, evidence: "/dev/shm: 64 MiB".to_owned() };
+            shown.map(says).into_iter().collect()
+        };
+        explain_asking(&log[..], ours(), &Facts::default(), answer).unwrap().root.unwrap()
+    };
+    let (blind, agrees, denies) = (ask(None), ask(Some(true)), ask(Some(false)));
+    assert!(agrees.confidence > blind.confidence && blind.confidence > denies.confidence);
+    assert!(agrees.how.iter().any(|how| how.contains("/dev/shm: 64 MiB")), "{:?}", agrees.how);
+    // Nothing is asked where no check could tell.
+    let other = b"RuntimeError: Cannot re-initialize CUDA in forked subprocess.";
+    explain_asking(&other[..], ours(), &Facts::default(), |_| panic!("asked")).unwrap();
+}
+
+#[test]
+fn a_handled_failure_counts_unless_the_end_is_good() {
+    let lack = "CUDA out of memory. Tried to allocate 2.00 GiB\n";
+    let good = "Training completed.\n";
+    for (log, expected) in [
+        (format!("{lack}{good}"), "none"),
+        (format!("{good}{lack}"), "P17"),
+        (format!("{lack}{good}Traceback (most recent call last):\n"), "P17"),
+    ] {
+        assert_eq!(root(&read(ours(), log.as_bytes())), expected, "{log}");
+    }
 }
 
 #[test]

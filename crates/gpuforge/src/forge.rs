@@ -1,6 +1,6 @@
 //! The runtime as users hold it: nothing is touched until work needs it, and every part says what it cost.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use forge_detect::{Inventory, overrides::is_on, probe::isolate::Isolation};
 use forge_route::{RouteError, Router};
@@ -41,7 +41,7 @@ pub(crate) struct Inner {
     pub(crate) places: Places,
     registry: Registry,
     inventory: Arc<Lazy<Inventory>>,
-    runner: Arc<Lazy<Arc<Runner>>>,
+    pub(crate) runner: Arc<Lazy<Arc<Runner>>>,
     device: Lazy<Caps>,
     pub(crate) router: Arc<Lazy<Router>>,
     pub(crate) calibration: Lazy<()>,
@@ -50,6 +50,8 @@ pub(crate) struct Inner {
     rules: Rules,
     /// Runners of devices that were asked for by position, beside the chosen one.
     others: Mutex<Vec<(usize, Arc<Runner>)>>,
+    /// Lets `gpuforge monitor` look, where that is asked for.
+    watched: OnceLock<forge_dash::live::publish::Publisher>,
 }
 
 /// An environment variable that changes how gpuforge runs.
@@ -64,13 +66,14 @@ pub struct Switch {
 }
 
 /// Every switch; `gpuforge status` lists them.
-pub const SWITCHES: [(&str, &str); 8] = [
+pub const SWITCHES: [(&str, &str); 9] = [
     ("GPUFORGE_CPU_ONLY", "never use a GPU"),
     ("GPUFORGE_DEVICE", "use this device: auto, cpu, a position, a bus id, a vendor or part of a name"),
     ("GPUFORGE_WARM", "1: load in the background, at the start, what earlier runs have used"),
     ("GPUFORGE_CACHE_TTL", "how long a kept detection counts as fresh"),
     ("GPUFORGE_MEMORY_LIMIT", "most device memory that may be in use at once"),
     ("GPUFORGE_TRACE", "write a profile of the run to this file"),
+    ("GPUFORGE_MONITOR", "1: let `gpuforge monitor` watch this process"),
     ("GPUFORGE_LOG", "how much is said on standard error: quiet, normal, verbose"),
     (
         "GPUFORGE_SAFE_MODE",
@@ -206,8 +209,12 @@ impl Forge {
             safe_mode,
             rules,
             others,
+            watched: OnceLock::new(),
         };
         let forge = Forge { inner: Arc::new(inner) };
+        if let Some(publisher) = crate::live::watch(&forge.inner, env) {
+            let _ = forge.inner.watched.set(publisher);
+        }
         if env("GPUFORGE_WARM").is_some_and(|v| is_on(&v)) && !safe_mode {
             forge.warm();
         }

@@ -26,6 +26,7 @@
 pub mod choice;
 pub mod devices;
 pub mod forge;
+mod live;
 pub mod machine;
 pub mod market;
 mod routing;

@@ -298,7 +298,8 @@ impl<'a> Work<'a> {
     fn group(&mut self, group: &[Bars]) -> Result<(), FrameError> {
         let times: Vec<Vec<f64>> = group.iter().map(|b| self.layout.seconds(&b.time)).collect();
         let series: Vec<Series<'_>> = group.iter().zip(&times).map(|(b, t)| series(b, t)).collect();
-        let (columns, took) = timed("compute indicators", || exec::run(&self.request.selection.plan, &series, self.how));
+        let (columns, took) =
+            timed("compute indicators", || exec::run(&self.request.selection.plan, &series, self.how));
         self.seconds.compute += took.as_secs_f64();
         for (bars, columns) in group.iter().zip(&columns) {
             let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
@@ -313,8 +314,9 @@ impl<'a> Work<'a> {
             None => Vec::new(),
             Some(apart) => {
                 let times = self.layout.seconds(&bars.time);
-                let (ahead, took) =
-                    timed("compute indicators", || exec::run(&apart.whole.plan, &[series(bars, &times)], self.how).pop());
+                let (ahead, took) = timed("compute indicators", || {
+                    exec::run(&apart.whole.plan, &[series(bars, &times)], self.how).pop()
+                });
                 self.seconds.compute += took.as_secs_f64();
                 ahead.unwrap_or_default()
             }
@@ -384,7 +386,8 @@ impl<'a> Work<'a> {
         if let Some(checks) = &mut self.checks {
             checks.see(bars, offset == 0, &values);
         }
-        let (written, took) = timed("write columns", || self.writer.write(bars.symbol.as_ref(), &bars.time, &values));
+        let (written, took) =
+            timed("write columns", || self.writer.write(bars.symbol.as_ref(), &bars.time, &values));
         self.seconds.write += took.as_secs_f64();
         self.rows += bars.len() as u64;
         if let Some(progress) = self.progress {

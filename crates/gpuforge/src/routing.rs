@@ -177,6 +177,7 @@ impl Forge {
     pub fn run_with(&self, op: &dyn Op, options: Options) -> Result<Ran, ForgeError> {
         let ran = self.routed(options.wish)?.run_with(op, options)?;
         trace_decision(op, &ran);
+        crate::live::ran(op, &ran);
         Ok(ran)
     }
 

@@ -187,23 +187,44 @@ fn page(choice: &Choice, verbose: bool, width: usize) -> String {
     lines(&mut out, "advice", &choice.plan.advice, width);
     let _ = writeln!(out, "{HEAD}Not chosen{HEAD:#}");
     let few = if verbose { usize::MAX } else { 4 };
-    for other in choice.candidates.iter().skip(1).take(few) {
-        let why = other
-            .cautions
-            .first()
-            .map_or_else(|| "ranks behind".to_owned(), |c| format!("ranks behind: {c}"));
-        out.push_str(&wrap(&format!("{} {}: {why}", other.version, other.build), 2, width));
+    let others = not_chosen(choice);
+    for (why, builds) in others.iter().take(few) {
+        let named = builds.get(..few.min(builds.len())).unwrap_or_default().join(", ");
+        let rest = builds.len().saturating_sub(few);
+        let rest = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        out.push_str(&wrap(&format!("{named}{rest}: {why}"), 2, width));
     }
-    for other in choice.rejected.iter().take(few) {
-        let version = other.version.as_ref().map_or_else(String::new, |v| format!("{v} "));
-        out.push_str(&wrap(&format!("{version}{}: {}", other.build, other.reason), 2, width));
-    }
-    let more = (choice.candidates.len().saturating_sub(1).saturating_sub(few))
-        + choice.rejected.len().saturating_sub(few);
+    let more = others.len().saturating_sub(few);
     if more > 0 {
-        let _ = writeln!(out, "  {DIM}and {more} more: --verbose lists them{DIM:#}");
+        let _ = writeln!(out, "  {DIM}and {more} more reasons: --verbose lists all{DIM:#}");
     }
+    let next = "`gpuforge env create` with the same flags writes the files that install it";
+    let _ = write!(out, "{DIM}{}{DIM:#}", wrap(next, 0, width));
     out
+}
+
+/// Builds by the reason that speaks against them, in the order in which reasons come.
+fn not_chosen(choice: &Choice) -> Vec<(String, Vec<String>)> {
+    let behind = choice.candidates.iter().skip(1).map(|other| {
+        let why = match other.cautions.first() {
+            Some(caution) => format!("ranks behind: {caution}"),
+            None if other.version < choice.plan.candidate.version => "would do; older".to_owned(),
+            None => "would do; ranks behind".to_owned(),
+        };
+        (why, format!("{} {}", other.version, other.build))
+    });
+    let rejected = choice.rejected.iter().map(|other| {
+        let version = other.version.as_ref().map_or_else(String::new, |v| format!("{v} "));
+        (other.reason.clone(), format!("{version}{}", other.build))
+    });
+    let mut groups: Vec<(String, Vec<String>)> = Vec::new();
+    for (why, build) in behind.chain(rejected) {
+        match groups.iter_mut().find(|(known, _)| *known == why) {
+            Some((_, builds)) => builds.push(build),
+            None => groups.push((why, vec![build])),
+        }
+    }
+    groups
 }
 
 /// The machine in a line or two.

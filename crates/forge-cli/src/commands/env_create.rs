@@ -18,7 +18,12 @@ use super::{
     env_install::{self, Installed, Tool},
     env_machine,
 };
-use crate::{context::Context, error::Hinted, output::DIM};
+use crate::{
+    context::Context,
+    error::Hinted,
+    format::{width, wrap},
+    output::DIM,
+};
 
 /// A file to write.
 struct Page {
@@ -138,5 +143,6 @@ fn write(page: &Page, dir: &Path, force: bool) -> std::io::Result<()> {
 /// What to do with the files: their own second line says it.
 fn next_steps(formats: &[&Format]) -> String {
     let files: Vec<&str> = formats.iter().map(|f| f.file).collect();
-    format!("{DIM}the first lines of {} say how to install; then run {CHECK_FILE}{DIM:#}\n", files.join(", "))
+    let text = format!("the first lines of {} say how to install; then run {CHECK_FILE}", files.join(", "));
+    format!("{DIM}{}{DIM:#}", wrap(&text, 0, width()))
 }

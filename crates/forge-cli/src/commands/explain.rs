@@ -147,14 +147,14 @@ fn root_lines(root: &Finding, width: usize) -> String {
         Severity::Info => DIM,
     };
     let (id, title, severity) = (&root.id, &root.title, root.severity.name());
-    let mut out = format!("{style}{severity}{style:#} {HEAD}{id}{HEAD:#} {title}\n");
+    let plain = wrap(&format!("{severity} {id} {title}"), 0, width);
+    let styled = format!("{style}{severity}{style:#} {HEAD}{id}{HEAD:#}");
+    let mut out = plain.replacen(&format!("{severity} {id}"), &styled, 1);
     out.push_str(&wrap(&format!("line {}: {}", root.line, root.evidence), 2, width));
     let sure = format!("{:.0} % sure: {}", root.confidence * 100.0, root.how.join("; "));
     let _ = write!(out, "{DIM}{}{DIM:#}", wrap(&sure, 2, width));
-    let _ = writeln!(out, "\n{HEAD}What to do{HEAD:#} {DIM}on {}{DIM:#}", root.platform.name());
-    for (i, step) in root.steps.iter().enumerate() {
-        out.push_str(&wrap(&format!("{}. {step}", i + 1), 2, width));
-    }
+    let _ = writeln!(out, "\n{HEAD}What to do{HEAD:#} {DIM}{}{DIM:#}", root.platform.place());
+    out.push_str(&numbered(&root.steps, width));
     out
 }
 
@@ -164,10 +164,15 @@ fn unknown_lines(found: &Explanation, width: usize) -> String {
         out.push_str(&wrap(&format!("line {line}: {evidence}"), 2, width));
     }
     let _ = writeln!(out, "\n{HEAD}What to collect next{HEAD:#}");
-    for (i, what) in found.collect.iter().enumerate() {
-        out.push_str(&wrap(&format!("{}. {what}", i + 1), 2, width));
-    }
+    out.push_str(&numbered(&found.collect, width));
     out
+}
+
+/// Steps, with their numbers in a column of their own.
+fn numbered(steps: &[String], width: usize) -> String {
+    let line =
+        |(i, step): (usize, &String)| wrap(step, 5, width).replacen("     ", &format!("{:>3}. ", i + 1), 1);
+    steps.iter().enumerate().map(line).collect()
 }
 
 fn hinted(error: fix::FixError) -> anyhow::Error {

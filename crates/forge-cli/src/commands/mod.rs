@@ -7,14 +7,15 @@ use crate::{
     context::Context,
 };
 
+mod baseline;
 mod cache;
 mod calibrate;
 mod chart;
+mod compare;
 mod config;
 mod demo;
 mod detect;
 mod docs;
-mod explain;
 mod doctor;
 mod env;
 pub(crate) mod env_args;
@@ -22,10 +23,14 @@ mod env_create;
 mod env_data;
 mod env_install;
 mod env_machine;
+mod explain;
 mod indicators;
 mod indicators_list;
+mod monitor;
 mod overview;
 pub(crate) mod probe;
+mod profile;
+mod report;
 mod route;
 mod sample;
 mod self_test;
@@ -34,6 +39,7 @@ mod status;
 
 /// Runs one command.
 pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
+    let _watched = monitor::publish(command.as_ref(), context);
     match command {
         None => overview::run(context),
         Some(Command::Demo(args)) => demo::run(&args, context),
@@ -42,6 +48,7 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
         Some(Command::SelfTest { full }) => self_test::run(full, context),
         Some(Command::Doctor(args)) => doctor::run(&args, context),
         Some(Command::Env(args)) => env::run(&args, context),
+        Some(Command::Monitor(args)) => monitor::run(&args, context),
         Some(Command::Calibrate(args)) => calibrate::run(&args, context),
         Some(Command::Route(args)) => route::run(&args, context),
         Some(Command::Indicators(args)) => match &args.command {
@@ -54,6 +61,10 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
         Some(Command::Chart(args)) => chart::run(&args, context),
         Some(Command::Sample(args)) => sample::run(&args, context),
         Some(Command::Explain(args)) => explain::run(&args, context),
+        Some(Command::Profile(args)) => profile::run(args, context),
+        Some(Command::Report(args)) => report::run(&args, context),
+        Some(Command::Compare(args)) => compare::run(&args, context),
+        Some(Command::Baseline(args)) => baseline::run(&args, context),
         Some(Command::Share(args)) => share::run(&args, context),
         Some(Command::Cache(args)) => cache::run(&args, context),
         Some(Command::Config(args)) => config::run(&args, context),

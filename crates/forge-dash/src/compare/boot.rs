@@ -36,11 +36,9 @@ pub(super) fn interval(
     if options.resamples == 0 || !enough(a) || !enough(b) {
         return None;
     }
-    let name = operation.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3)
-    });
     // Which side gets which numbers follows from the values, not from their order: swapped sides give the inverse.
-    let (one, other) = (name ^ options.seed, !(name ^ options.seed));
+    let one = seed(operation, options);
+    let other = !one;
     let (mut of_a, mut of_b) = match order(a, b) {
         Some(Ordering::Less) => (Random(one), Random(other)),
         Some(Ordering::Greater) => (Random(other), Random(one)),
@@ -58,6 +56,28 @@ pub(super) fn interval(
             logs.push((after / before).ln());
         }
     }
+    middle(logs)
+}
+
+/// Bounds of the median ratio of corresponding calls, from the logarithms of their ratios.
+pub(super) fn of_pairs(operation: &str, logs: &[f64], options: &Options) -> Option<(f64, f64)> {
+    if options.resamples == 0 {
+        return None;
+    }
+    // The same draws for swapped sides, whose logarithms are the negatives of these.
+    let mut random = Random(seed(operation, options));
+    let one = [logs.to_vec()];
+    let mut scratch = Vec::new();
+    middle((0..options.resamples).filter_map(|_| resampled(&one, &mut random, &mut scratch)).collect())
+}
+
+fn seed(operation: &str, options: &Options) -> u64 {
+    let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+    operation.bytes().fold(0xcbf2_9ce4_8422_2325, step) ^ options.seed
+}
+
+/// What is left of logarithms when as many are cut off above as below.
+fn middle(mut logs: Vec<f64>) -> Option<(f64, f64)> {
     logs.sort_by(f64::total_cmp);
     let cut = (logs.len() as f64 * OUTSIDE) as usize;
     let (low, high) = (logs.get(cut)?, logs.iter().rev().nth(cut)?);
@@ -77,7 +97,7 @@ fn resampled(runs: &[Vec<f64>], random: &mut Random, scratch: &mut Vec<f64>) -> 
         }
     }
     let middle = scratch.len() / 2;
-    let even = scratch.len() % 2 == 0;
+    let even = scratch.len().is_multiple_of(2);
     let (below, high, _) = scratch.select_nth_unstable_by(middle, f64::total_cmp);
     let low = if even { below.iter().copied().reduce(f64::max)? } else { *high };
     Some(0.5 * (low + *high))

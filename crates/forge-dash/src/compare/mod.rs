@@ -6,7 +6,7 @@
 //! ```
 //! What is asked of each operation is not "are they different" (with enough spans everything is) but "is it slower by more
 //! than the least change that matters": the old durations are made longer by that much before they are ranked among the
-//! new ones. Both questions and their correction over all operations are in [`judge`] and [`rank`]; what one run against one
+//! new ones. Both questions and their correction over all operations are in `judge` and [`rank`]; what one run against one
 //! run can and cannot tell is said in the notes of every answer.
 
 use std::collections::BTreeSet;
@@ -24,7 +24,7 @@ pub mod side;
 pub mod stacks;
 pub mod tails;
 
-pub use judge::LEAST_VALUES;
+pub use judge::{LEAST_PAIRED, LEAST_VALUES};
 pub use side::{Calls, Run, Side};
 
 /// Version of the JSON form; raised when a field changes its meaning or goes away.
@@ -100,8 +100,11 @@ pub struct Change {
     pub a: Figures,
     /// After.
     pub b: Figures,
-    /// Median after by median before; above 1 is slower. `None` where a median is 0 or missing.
+    /// Median after by median before, or the median ratio of corresponding calls; above 1 is slower. `None` where a median
+    /// is 0 or missing.
     pub ratio: Option<f64>,
+    /// Were calls compared one by one? Only for one run against one; less than [`LEAST_PAIRED`] is then no change.
+    pub paired: bool,
     /// 95 % of resampled ratios lie in here.
     pub interval: Option<(f64, f64)>,
     /// Cliff's delta: from −1 (always faster) to 1 (always slower).

@@ -3,7 +3,10 @@
 use std::fmt::Write as _;
 
 use super::{Change, Comparison, Side, Verdict, flame};
-use crate::report::page::{Page, TABLE_JS, Table, escape};
+use crate::report::{
+    page::{Page, TABLE_JS, Table, escape},
+    units,
+};
 
 const CSS: &str = "\
 #flame{width:100%;height:auto;font:11px system-ui,sans-serif}
@@ -142,16 +145,9 @@ pub fn probability(p: f64) -> String {
     }
 }
 
-/// `1.24 ms`: three digits and a unit.
+/// `1.24 ms`.
 pub fn time(ns: f64) -> String {
-    const UNITS: [(f64, &str); 4] = [(1e9, "s"), (1e6, "ms"), (1e3, "µs"), (0.0, "ns")];
-    let (unit, name) = UNITS.iter().find(|(unit, _)| ns >= *unit).unwrap_or(&(0.0, "ns"));
-    let value = if *unit > 0.0 { ns / unit } else { ns };
-    match value {
-        v if v >= 100.0 => format!("{v:.0} {name}"),
-        v if v >= 10.0 => format!("{v:.1} {name}"),
-        v => format!("{v:.2} {name}"),
-    }
+    units::time(ns.max(0.0).round() as u64)
 }
 
 fn trim(value: f64) -> String {

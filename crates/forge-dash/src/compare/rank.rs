@@ -1,4 +1,4 @@
-//! Does one side tend to be larger? The Mann-Whitney test with ties, Cliff's delta, and Holm's correction.
+//! Does one side tend to be larger? Tests by ranks (Mann-Whitney, and Wilcoxon for pairs), Cliff's delta, Holm's correction.
 
 use super::tails;
 
@@ -71,11 +71,13 @@ impl Ranked {
         if self.first == 0 || self.second == 0 {
             return 1.0;
         }
-        let exact = (self.first + self.second <= EXACT).then(|| self.exact());
+        let all = self.first + self.second;
+        let exact = (all <= EXACT).then(|| self.exact());
         // The half that a step is wide belongs to the approximation, where nothing was counted.
         let step = if exact.is_some() { 0.0 } else { 0.5 };
-        let normal = tails::normal(self.z(step) / inflation.max(1.0).sqrt());
-        exact.map_or(normal, |exact| exact.max(normal)).min(1.0)
+        let z = self.z(step);
+        let rough = rough(z, all, inflation);
+        exact.map_or(rough, |exact| exact.max(rough)).min(1.0)
     }
 
     fn z(&self, step: f64) -> f64 {
@@ -111,6 +113,59 @@ impl Ranked {
         let as_far: f64 = row.iter().skip(sum).sum();
         as_far / all
     }
+}
+
+/// The tail above `z` where the variance is larger than was assumed. Values that depend on each other are worth fewer, and
+/// how many is an estimate: Student's tail, not the normal one.
+fn rough(z: f64, values: usize, inflation: f64) -> f64 {
+    if inflation > 1.0 {
+        let worth = (values as f64 / inflation) as usize;
+        tails::student(z / inflation.sqrt(), worth.saturating_sub(2))
+    } else {
+        tails::normal(z)
+    }
+}
+
+/// Chance of differences this far above zero when each is as likely to be above as below: Wilcoxon's signed-rank test.
+/// `inflation` as in [`Ranked::larger`].
+pub fn above_zero(differences: &[f64], inflation: f64) -> f64 {
+    // A difference of zero speaks for neither; NaN for nothing.
+    let mut sorted: Vec<f64> = differences.iter().copied().filter(|d| d.abs() > 0.0).collect();
+    sorted.sort_by(|x, y| x.abs().total_cmp(&y.abs()));
+    let (mut sum, mut squares, mut ranks) = (0.0, 0.0, Vec::with_capacity(sorted.len()));
+    for group in sorted.chunk_by(|x, y| x.abs() == y.abs()) {
+        // Twice the middle rank: a whole number.
+        let rank = (2 * ranks.len() + group.len() + 1) as u32;
+        sum += f64::from(rank) * group.iter().filter(|d| **d > 0.0).count() as f64;
+        squares += f64::from(rank) * f64::from(rank) * group.len() as f64;
+        ranks.extend(std::iter::repeat_n(rank, group.len()));
+    }
+    if ranks.is_empty() {
+        return 1.0;
+    }
+    let all: f64 = ranks.iter().copied().map(f64::from).sum();
+    let exact = (ranks.len() <= EXACT).then(|| flipped(&ranks, sum as usize, all as usize));
+    let step = if exact.is_some() { 0.0 } else { 1.0 };
+    let z = (sum - 0.5 * all - step) / (0.25 * squares).sqrt();
+    let rough = rough(z, ranks.len(), inflation);
+    exact.map_or(rough, |exact| exact.max(rough)).min(1.0)
+}
+
+/// Share of all ways to give these ranks a sign in which those above zero add up to at least `sum`.
+fn flipped(ranks: &[u32], sum: usize, all: usize) -> f64 {
+    let mut share = vec![0.0_f64; all + 1];
+    if let Some(none) = share.first_mut() {
+        *none = 1.0;
+    }
+    for rank in ranks.iter().map(|rank| *rank as usize) {
+        for at in (0..=all).rev() {
+            let with = at.checked_sub(rank).and_then(|from| share.get(from)).copied().unwrap_or(0.0);
+            if let Some(without) = share.get_mut(at) {
+                *without = 0.5 * (*without + with);
+            }
+        }
+    }
+    share.iter().skip(sum).sum()
 }
 
 /// Holm's correction: with these, the chance of even one false alarm among all tests stays below the level.
@@ -174,6 +229,25 @@ mod tests {
         assert_eq!(Ranked::of(&[5.0; 4], &[5.0; 4], 1.0).larger(1.0), 1.0);
         assert_eq!(Ranked::of(&[], &[5.0], 1.0).larger(1.0), 1.0);
         assert_eq!(Ranked::of(&[], &[], 1.0).delta(), 0.0);
+    }
+
+    #[test]
+    fn signs_are_counted() {
+        // All ten above zero: one of 1024 ways.
+        let up: Vec<f64> = (1..=10).map(f64::from).collect();
+        let down: Vec<f64> = up.iter().map(|d| -d).collect();
+        assert!((flipped(&[2, 4, 6], 12, 12) - 0.125).abs() < 1e-12);
+        assert!(above_zero(&up, 1.0) < 0.003 && above_zero(&up, 1.0) >= 1.0 / 1024.0);
+        assert!(above_zero(&down, 1.0) > 0.99);
+        assert_eq!([above_zero(&[], 1.0), above_zero(&[0.0, f64::NAN, 0.0], 1.0)], [1.0, 1.0]);
+        // Just below the limit both are known.
+        let mixed: Vec<f64> = (1..=30).map(|i| f64::from(i) - 9.2).collect();
+        let ranks: Vec<u32> = (1..=30).map(|rank| 2 * rank).collect();
+        let counted = flipped(&ranks, 2 * 370, 930);
+        let z = (740.0 - 465.0 - 1.0) / (0.25 * ranks.iter().map(|r| f64::from(r * r)).sum::<f64>()).sqrt();
+        let normal = tails::normal(z);
+        assert!(counted < normal && normal < 1.5 * counted, "{counted} {normal}");
+        assert!(above_zero(&mixed, 4.0) > above_zero(&mixed, 1.0));
     }
 
     #[test]

@@ -34,7 +34,7 @@ pub fn count(x: f64) -> String {
     const UNITS: [(&str, f64); 4] = [("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)];
     match UNITS.iter().find(|(_, unit)| x >= *unit) {
         Some((name, unit)) => format!("{:.1} {name}", x / unit),
-        None if x < 10.0 && x > 0.0 => format!("{x:.1}"),
+        None if x < 10.0 && x.fract() > 0.0 => format!("{x:.1}"),
         None => format!("{x:.0}"),
     }
 }
@@ -62,7 +62,10 @@ mod tests {
         assert_eq!([size(0), size(1536 << 10), size(24 << 30)], ["0 B", "2 MiB", "24.0 GiB"]);
         assert_eq!([time(38.0), time(1.5e6), time(2e9)], ["38 ns", "1.5 ms", "2.0 s"]);
         assert_eq!([long(3.2), long(600.0), long(7200.0), long(2e5)], ["3 s", "10 min", "2 h", "2 d"]);
-        assert_eq!([count(0.0), count(0.5), count(12.0), count(3.14e6)], ["0", "0.5", "12", "3.1 M"]);
+        assert_eq!(
+            [count(0.0), count(0.5), count(1.0), count(12.5), count(3.12e6)],
+            ["0", "0.5", "1", "12", "3.1 M"]
+        );
         assert_eq!([bar(0.5, 4), bar(7.0, 2), bar(f64::NAN, 2)], ["██··", "██", "··"]);
         assert_eq!([cut("abc", 3), cut("abcd", 3)], ["abc", "ab…"]);
     }

@@ -135,7 +135,7 @@ fn panels(frame: &mut Frame<'_>, area: Rect, view: &View, look: Look) {
 }
 
 fn memory_panel(view: &View, look: Look, area: Rect) -> Vec<Line<'static>> {
-    let cells = usize::from(area.width / 6).clamp(8, 30);
+    let cells = usize::from(area.width / 8).clamp(8, 30);
     let style = |m: &super::snapshot::Memory| match m.pressure.as_deref() {
         Some("critical") => look.style(Color::Red),
         Some("high") => look.style(Color::Yellow),

@@ -18,7 +18,7 @@ pub fn title(view: &View) -> String {
     let mut parts = vec![format!("{} (pid {})", s.command, s.pid), view.state.word().to_owned()];
     parts.push(format!("up {}", long(s.uptime_ms as f64 / 1e3)));
     parts.extend(view.cores.map(|c| format!("{c:.1} cores")));
-    parts.extend(view.cost_percent.map(|p| format!("watching costs {p:.2} %")));
+    parts.extend(view.cost_percent.map(|p| format!("cost {p:.2} %")));
     parts.join(" · ")
 }
 
@@ -37,11 +37,11 @@ pub fn memory_line(memory: &Memory, view: &View, cells: usize) -> String {
     if let Some(pressure) = pressure {
         let _ = write!(line, " · {pressure}");
     }
-    if let Some(n) = cleanups.filter(|n| *n > 0) {
-        let _ = write!(line, " · {n} clean-ups");
-    }
     if let Some(filling) = view.filling.iter().find(|f| f.name == *name) {
         let _ = write!(line, " · full in {}", long(filling.full_in));
+    }
+    if let Some(n) = cleanups.filter(|n| *n > 0) {
+        let _ = write!(line, " · {n} clean-ups");
     }
     line
 }

@@ -1,13 +1,13 @@
 //! How do a million spans fit into a page? As columns of differences in few bytes; what is too short to be seen is merged.
 
-use std::{
-    cmp::Reverse,
-    collections::{BTreeMap, HashMap},
-};
+use std::{cmp::Reverse, collections::HashMap};
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use forge_profile::{Category, SpanRecord, Trace, TrackKind};
 use serde_json::{Value, json};
+
+use super::page::visible;
+use crate::trace::known;
 
 /// More spans than this are thinned: the longest are kept, the others merged with their neighbours.
 pub const MOST_SPANS: usize = 100_000;
@@ -15,8 +15,8 @@ pub const MOST_SPANS: usize = 100_000;
 const MOST_BLOCKS: usize = 20_000;
 /// Lanes of one track; what is deeper is drawn in the last.
 const MOST_LANES: u32 = 64;
-/// Merged stretches across the whole run, at first.
-const CELLS: u64 = 2_048;
+/// Stretches across the whole run that spans are merged within, at first; as many fewer as it takes.
+const CELLS: u64 = 1 << 17;
 /// Longer names are cut in a page.
 const MOST_LETTERS: usize = 200;
 
@@ -66,8 +66,10 @@ impl Columns {
         let mut merged = 0;
         if !short.is_empty() {
             let small: Vec<Box> = short.into_iter().filter_map(get).collect();
-            merged = small.len() as u64;
-            boxes.extend(merge(&small, to.saturating_sub(from)));
+            let room = MOST_SPANS.saturating_sub(boxes.len()) + MOST_BLOCKS;
+            let blocks = merge(small, to.saturating_sub(from), room);
+            merged = blocks.iter().map(|b| b.merged).sum();
+            boxes.extend(blocks);
         }
         boxes.sort_by_key(|b| (b.track, b.start, b.lane, Reverse(b.duration)));
         let data = data(trace, &boxes, from, to);
@@ -88,45 +90,37 @@ fn split(trace: &Trace) -> (Vec<usize>, Vec<usize>) {
     (0..n).partition(|at| trace.spans.get(*at).is_some_and(|span| span.duration_ns > bound))
 }
 
-/// Neighbours in a lane become one box with the name that most of its time is.
-fn merge(small: &[Box], wall: u64) -> Vec<Box> {
+/// Neighbours in a lane become one box with the name that most of its time is; at most `most` boxes, unless there are
+/// more lanes than that.
+fn merge(mut small: Vec<Box>, wall: u64, most: usize) -> Vec<Box> {
+    small.sort_unstable_by_key(|b| (b.track, b.lane, b.start));
     let mut cell = wall.div_ceil(CELLS).max(1);
-    loop {
-        let blocks = merge_by(small, cell);
-        if blocks.len() <= MOST_BLOCKS || cell >= wall {
-            return blocks;
-        }
+    while cell < wall && neighbours(&small, cell).count() > most {
         cell = cell.saturating_mul(2);
     }
+    neighbours(&small, cell).map(block).collect()
 }
 
-fn merge_by(small: &[Box], cell: u64) -> Vec<Box> {
-    /// A stretch and the time of its names.
-    struct Stretch {
-        from: u64,
-        to: u64,
-        count: u64,
-        names: HashMap<(u32, Category), u64>,
+/// Boxes of one lane that begin in the same cell of time.
+fn neighbours(small: &[Box], cell: u64) -> impl Iterator<Item = &[Box]> {
+    small.chunk_by(move |a, b| (a.track, a.lane, a.start / cell) == (b.track, b.lane, b.start / cell))
+}
+
+fn block(all: &[Box]) -> Box {
+    if let [alone] = all {
+        return *alone;
     }
-    let mut stretches: BTreeMap<(u32, u32, u64), Stretch> = BTreeMap::new();
-    for b in small {
-        let key = (b.track, b.lane, b.start / cell);
-        let end = b.start.saturating_add(b.duration);
-        let fresh = || Stretch { from: b.start, to: end, count: 0, names: HashMap::new() };
-        let stretch = stretches.entry(key).or_insert_with(fresh);
-        stretch.from = stretch.from.min(b.start);
-        stretch.to = stretch.to.max(end);
-        stretch.count += 1;
-        let time = stretch.names.entry((b.name, b.category)).or_default();
+    let mut names: HashMap<(u32, Category), u64> = HashMap::new();
+    let end = |b: &Box| b.start.saturating_add(b.duration);
+    for b in all {
+        let time = names.entry((b.name, b.category)).or_default();
         *time = time.saturating_add(b.duration).saturating_add(1);
     }
-    let block = |((track, lane, _), stretch): ((u32, u32, u64), Stretch)| {
-        let most = stretch.names.into_iter().max_by_key(|(key, time)| (*time, Reverse(*key)));
-        let ((name, category), _) = most.unwrap_or_default();
-        let duration = stretch.to - stretch.from;
-        Box { track, start: stretch.from, lane, duration, name, category, bytes: None, merged: stretch.count }
-    };
-    stretches.into_iter().map(block).collect()
+    let most = names.into_iter().max_by_key(|(key, time)| (*time, Reverse(*key)));
+    let ((name, category), _) = most.unwrap_or_default();
+    let (track, lane, start) = all.first().map_or((0, 0, 0), |b| (b.track, b.lane, b.start));
+    let duration = all.iter().map(end).max().unwrap_or(start) - start;
+    Box { track, start, lane, duration, name, category, bytes: None, merged: all.len() as u64 }
 }
 
 /// In which row of its track a span is drawn: its depth, or any that is free for async spans, which overlap.
@@ -258,6 +252,7 @@ fn track(trace: &Trace, position: u32, boxes: usize, lanes: u32) -> Value {
     let kind = info.map_or(TrackKind::Thread, |t| t.kind);
     let id = info.map_or(position, |t| t.id);
     let word = match kind {
+        _ if known::is_recovery(trace, position) => "events",
         TrackKind::Thread => "thread",
         TrackKind::Device => "device",
         TrackKind::Async => "async",
@@ -267,11 +262,11 @@ fn track(trace: &Trace, position: u32, boxes: usize, lanes: u32) -> Value {
     json!({ "name": name, "kind": word, "boxes": boxes, "lanes": lanes, "dropped": dropped })
 }
 
+/// A name as it is shown: not too long, and nothing in it that cannot be seen.
 pub(super) fn short(name: &str) -> String {
-    match name.char_indices().nth(MOST_LETTERS) {
-        Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
-        None => name.to_owned(),
-    }
+    let cut = name.char_indices().nth(MOST_LETTERS).map(|(end, _)| end);
+    let shown = name.get(..cut.unwrap_or(name.len())).unwrap_or_default().chars().map(visible);
+    shown.chain(cut.map(|_| '…')).collect()
 }
 
 #[cfg(test)]
@@ -299,10 +294,15 @@ mod tests {
             bytes: Some(1),
             merged: 0,
         };
-        let merged = merge_by(&[b(0, 10, 1), b(20, 30, 2), b(120, 5, 1)], 100);
-        assert_eq!(merged, [Box { merged: 2, bytes: None, ..b(0, 50, 2) }, Box { merged: 1, bytes: None, ..b(120, 5, 1) }]);
+        let merged = merge(vec![b(120, 5, 1), b(0, 10, 1), b(20, 30, 2)], 200, 2);
+        let one = |start: u64, duration: u64, name: u32, merged: u64| Box {
+            merged,
+            bytes: None,
+            ..b(start, duration, name)
+        };
+        assert_eq!(merged, [one(0, 50, 2, 2), b(120, 5, 1)], "what is alone stays itself");
         let many: Vec<Box> = (0..50_000).map(|i| b(i * 10, 5, 1)).collect();
-        let merged = merge(&many, 500_000);
-        assert!(merged.len() <= MOST_BLOCKS && merged.iter().map(|b| b.merged).sum::<u64>() == 50_000);
+        let merged = merge(many, 500_000, 1_000);
+        assert!(merged.len() <= 1_000 && merged.iter().map(|b| b.merged).sum::<u64>() == 50_000);
     }
 }

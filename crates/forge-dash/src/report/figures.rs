@@ -77,7 +77,11 @@ impl Report {
         let on = |kind: TrackKind| {
             let used: std::collections::BTreeSet<u32> = trace.spans.iter().map(|span| span.track).collect();
             let of = |track: &u32| trace.tracks.get(*track as usize).filter(|t| t.kind == kind);
-            used.iter().filter(|t| !known::is_recovery(trace, **t)).filter_map(of).cloned().collect::<Vec<_>>()
+            used.iter()
+                .filter(|t| !known::is_recovery(trace, **t))
+                .filter_map(of)
+                .cloned()
+                .collect::<Vec<_>>()
         };
         let device_name = |t: forge_profile::TrackInfo| t.name.unwrap_or_else(|| format!("track {}", t.id));
         let mut report = Report {
@@ -148,10 +152,12 @@ fn rows(trace: &Trace) -> Vec<Row> {
         }
     }
     // Names are unique in a trace of ours; in a foreign one the last of equal names decides, which is harmless.
-    let by_text: HashMap<&str, [u64; 5]> = kinds.iter().map(|(name, times)| (trace.name(*name), *times)).collect();
+    let by_text: HashMap<&str, [u64; 5]> =
+        kinds.iter().map(|(name, times)| (trace.name(*name), *times)).collect();
     let category = |name: &str| {
         let times = by_text.get(name).copied().unwrap_or_default();
-        let most = Category::ALL.into_iter().max_by_key(|c| (times.get(c.index()).copied(), std::cmp::Reverse(*c)));
+        let most =
+            Category::ALL.into_iter().max_by_key(|c| (times.get(c.index()).copied(), std::cmp::Reverse(*c)));
         most.unwrap_or_default()
     };
     let wall = trace.wall_ns().filter(|wall| *wall > 0);

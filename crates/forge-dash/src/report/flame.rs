@@ -1,10 +1,6 @@
 //! Which calls inside which took the time? Equal stacks of all threads become one node; folded text and a picture from it.
 
-use std::{
-    cmp::Reverse,
-    collections::HashMap,
-    fmt::Write as _,
-};
+use std::{cmp::Reverse, collections::HashMap, fmt::Write as _};
 
 use forge_profile::{Category, SpanRecord, Trace, TrackKind};
 
@@ -127,7 +123,9 @@ impl Flame {
         // Callers stand before what they call, so that walking back meets every total when it is complete.
         for at in (0..self.nodes.len()).rev() {
             let total = totals.get(at).copied().unwrap_or(0);
-            if let Some(parent) = self.nodes.get(at).and_then(|node| node.parent).and_then(|p| totals.get_mut(p)) {
+            if let Some(parent) =
+                self.nodes.get(at).and_then(|node| node.parent).and_then(|p| totals.get_mut(p))
+            {
                 *parent = parent.saturating_add(total);
             }
         }
@@ -155,7 +153,9 @@ impl Flame {
             let Some(node) = self.nodes.get(at) else { continue };
             let place = nodes.len();
             nodes.push(Node { parent, ..node.clone() });
-            left.extend(children.remove(&Some(at)).unwrap_or_default().into_iter().map(|child| (Some(place), child)));
+            left.extend(
+                children.remove(&Some(at)).unwrap_or_default().into_iter().map(|child| (Some(place), child)),
+            );
         }
         Flame { names: self.names.clone(), nodes }
     }
@@ -179,7 +179,8 @@ impl Flame {
     /// Names from the outermost caller to the node.
     pub fn path(&self, node: usize) -> Vec<&str> {
         let up = |at: &usize| self.nodes.get(*at).and_then(|node| node.parent);
-        let name = |at: usize| self.nodes.get(at).and_then(|n| self.names.get(n.name)).map_or("?", String::as_str);
+        let name =
+            |at: usize| self.nodes.get(at).and_then(|n| self.names.get(n.name)).map_or("?", String::as_str);
         let mut path: Vec<&str> = std::iter::successors(Some(node), up).map(name).collect();
         path.reverse();
         path

@@ -15,7 +15,8 @@ use super::{
 };
 
 const CSS: &str = include_str!("page/report.css");
-const JS: [&str; 3] = [include_str!("page/pack.js"), include_str!("page/timeline.js"), include_str!("page/flame.js")];
+const JS: [&str; 3] =
+    [include_str!("page/pack.js"), include_str!("page/timeline.js"), include_str!("page/flame.js")];
 /// Rows of the table of names; the rest is in the exports.
 const MOST_ROWS: usize = 1_000;
 /// Rows of the tables of decisions and events.
@@ -42,12 +43,17 @@ impl Report {
         self.recovered_html(&mut body, from);
         self.about_html(&mut body, trace);
         let script = [TABLE_JS, JS[0], JS[1], JS[2]].concat();
-        let page = Page { title, css: CSS, body: &body, data: Some(&data), script: &script, connect: "'none'" };
+        let page =
+            Page { title, css: CSS, body: &body, data: Some(&data), script: &script, connect: "'none'" };
         page.html()
     }
 
     fn head(&self, out: &mut String, title: &str) {
-        let _ = writeln!(out, "<header><h1>{}</h1><p class=\"soft\">where the time of one run went</p></header>", escape(title));
+        let _ = writeln!(
+            out,
+            "<header><h1>{}</h1><p class=\"soft\">where the time of one run went</p></header>",
+            escape(title)
+        );
         let wall = self.wall_ns.map_or_else(|| "none".to_owned(), time);
         let devices = match self.devices.as_slice() {
             [] => "none".to_owned(),
@@ -82,7 +88,12 @@ impl Report {
         } else {
             out.push_str("<ol class=\"do\">\n");
             for s in &self.suggestions {
-                let _ = writeln!(out, "<li>{}<br><span class=\"soft\">{}</span></li>", escape(&s.advice), escape(&s.evidence));
+                let _ = writeln!(
+                    out,
+                    "<li>{}<br><span class=\"soft\">{}</span></li>",
+                    escape(&s.advice),
+                    escape(&s.evidence)
+                );
             }
             out.push_str("</ol>\n");
         }
@@ -91,17 +102,25 @@ impl Report {
 
     fn breakdown_html(&self, out: &mut String) {
         out.push_str("<section aria-labelledby=\"h-kinds\"><h2 id=\"h-kinds\">Kinds of time</h2>\n");
-        out.push_str("<svg class=\"bar\" viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" aria-hidden=\"true\">");
+        out.push_str(
+            "<svg class=\"bar\" viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
+        );
         let mut x = 0.0;
         for part in &self.breakdown {
             let width = part.share.unwrap_or(0.0) * 1000.0;
-            let _ = write!(out, "<rect class=\"k-{}\" x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"20\"/>", part.category);
+            let _ = write!(
+                out,
+                "<rect class=\"k-{}\" x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"20\"/>",
+                part.category
+            );
             x += width;
         }
         out.push_str("</svg>\n<dl class=\"kinds\">\n");
         for part in &self.breakdown {
             let figure = match (part.self_ns, part.share) {
-                (Some(ns), Some(share)) => format!("{} <span class=\"soft\">{}</span>", time(ns), percent(share)),
+                (Some(ns), Some(share)) => {
+                    format!("{} <span class=\"soft\">{}</span>", time(ns), percent(share))
+                }
                 (Some(ns), None) => time(ns),
                 (None, _) => format!("<span class=\"soft\">{}</span>", part.note.unwrap_or("not measured")),
             };
@@ -111,8 +130,10 @@ impl Report {
                 part.category
             );
         }
-        out.push_str("</dl>\n<p class=\"soft\">Time of all threads and devices that belongs to no span inside; \
-                      it adds up to their busy time, not to the wall time.</p></section>\n");
+        out.push_str(
+            "</dl>\n<p class=\"soft\">Time of all threads and devices that belongs to no span inside; \
+                      it adds up to their busy time, not to the wall time.</p></section>\n",
+        );
     }
 
     fn names_html(&self, out: &mut String) {
@@ -121,7 +142,10 @@ impl Report {
              <input type=\"search\" data-filter=\"names\" autocomplete=\"off\"></label> \
              <span id=\"names-says\" class=\"soft\" aria-live=\"polite\"></span></p>\n",
         );
-        let heads = ["name", "kind", "self", "of wall", "calls", "total", "mean", "median", "95 %", "99 %", "longest", "bytes"];
+        let heads = [
+            "name", "kind", "self", "of wall", "calls", "total", "mean", "median", "95 %", "99 %", "longest",
+            "bytes",
+        ];
         let table = Table {
             id: "names",
             caption: "every name with its times",
@@ -148,7 +172,9 @@ impl Report {
     }
 
     fn routed_html(&self, out: &mut String) {
-        out.push_str("<section aria-labelledby=\"h-route\"><h2 id=\"h-route\">Where operations ran, and why</h2>\n");
+        out.push_str(
+            "<section aria-labelledby=\"h-route\"><h2 id=\"h-route\">Where operations ran, and why</h2>\n",
+        );
         if self.routed.is_empty() {
             out.push_str("<p class=\"soft\">No operation was routed.</p></section>\n");
             return;
@@ -243,7 +269,14 @@ fn flame_data(flame: &Flame) -> serde_json::Value {
         });
         // 0 is no caller, so that every number is one of the same kind.
         let parent = node.parent.map_or(0, |p| p as u64 + 1);
-        nodes.push([parent, name as u64, node.category.index() as u64, node.total_ns, node.self_ns, node.count]);
+        nodes.push([
+            parent,
+            name as u64,
+            node.category.index() as u64,
+            node.total_ns,
+            node.self_ns,
+            node.count,
+        ]);
     }
     json!({ "names": names, "nodes": nodes })
 }

@@ -34,13 +34,17 @@ pub(super) fn figure(memory: &Memory, clean_ups: &[CleanUp], from: u64, to: u64)
         if let Some(budget) = budget {
             let (upper, lower) = (y(high * budget), y(low * budget));
             let height = lower - upper;
-            let _ = writeln!(out, "<rect class=\"{class}\" x=\"0\" y=\"{upper:.1}\" width=\"{WIDTH}\" height=\"{height:.1}\"/>");
+            let _ = writeln!(
+                out,
+                "<rect class=\"{class}\" x=\"0\" y=\"{upper:.1}\" width=\"{WIDTH}\" height=\"{height:.1}\"/>"
+            );
         }
     }
     let steps = steps(&memory.samples, from, to);
     let mut line = String::new();
     for (at, bytes) in steps {
-        let _ = write!(line, "{}{:.1} V{:.1} ", if line.is_empty() { "M0 160 H" } else { "H" }, x(at), y(bytes));
+        let _ =
+            write!(line, "{}{:.1} V{:.1} ", if line.is_empty() { "M0 160 H" } else { "H" }, x(at), y(bytes));
     }
     if !line.is_empty() {
         let _ = writeln!(out, "<path class=\"used\" d=\"{line}H{WIDTH} V{HEIGHT} Z\"/>");
@@ -104,7 +108,10 @@ mod tests {
     fn bands_are_drawn_where_the_curve_can_reach_them() {
         let cleaned = [CleanUp { at_ns: 50, duration_ns: 1, freed_bytes: Some(2048) }];
         let near = figure(&memory(900.0, &[(0, 100.0), (50, 900.0)]), &cleaned, 0, 100);
-        assert!(near.contains("band3") && near.contains("90 % of a budget") && near.contains("freed 2.00 KiB"), "{near}");
+        assert!(
+            near.contains("band3") && near.contains("90 % of a budget") && near.contains("freed 2.00 KiB"),
+            "{near}"
+        );
         assert!(near.contains("a &lt;b&gt;") && !near.contains("<b>a"), "{near}");
         let far = figure(&memory(10.0, &[(0, 10.0)]), &[], 0, 100);
         assert!(!far.contains("band3") && far.contains("own scale"), "{far}");
@@ -112,7 +119,8 @@ mod tests {
 
     #[test]
     fn many_samples_become_few_steps_and_no_peak_is_lost() {
-        let samples: Vec<(u64, f64)> = (0..100_000).map(|i| (i, if i == 77_777 { 5.0 } else { 1.0 })).collect();
+        let samples: Vec<(u64, f64)> =
+            (0..100_000).map(|i| (i, if i == 77_777 { 5.0 } else { 1.0 })).collect();
         let steps = steps(&samples, 0, 100_000);
         assert!(steps.len() <= COLUMNS && steps.iter().any(|(_, b)| *b == 5.0), "{}", steps.len());
     }

@@ -20,6 +20,6 @@ mod svg;
 pub mod units;
 
 pub use columns::{Columns, MOST_SPANS};
-pub use figures::{Part, Report, Row};
+pub use figures::{Part, Report, Row, VERSION};
 pub use flame::Flame;
 pub use suggest::Suggestion;

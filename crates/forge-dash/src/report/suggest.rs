@@ -53,6 +53,10 @@ fn share(report: &Report, category: Category, least: f64) -> Option<(f64, u64)> 
     Some((part.share.filter(|share| *share >= least)?, part.self_ns?))
 }
 
+fn calls(n: u64) -> String {
+    format!("{} call{}", count(n), if n == 1 { "" } else { "s" })
+}
+
 fn counter(trace: &Trace, name: &str) -> u64 {
     trace.counter(name).map_or(0, |counter| counter.value)
 }
@@ -67,7 +71,8 @@ fn recovered(report: &Report, _: &Trace) -> Option<(String, String)> {
 fn incomplete(report: &Report, trace: &Trace) -> Option<(String, String)> {
     let all = report.dropped.saturating_add(report.spans);
     (report.dropped > 0).then_some(())?;
-    let worst = trace.tracks.iter().max_by_key(|t| t.dropped).and_then(|t| t.name.as_deref()).unwrap_or("a thread");
+    let worst =
+        trace.tracks.iter().max_by_key(|t| t.dropped).and_then(|t| t.name.as_deref()).unwrap_or("a thread");
     let advice = "the beginning is missing: record a shorter run, or give threads larger rings \
                   (Profiler::set_ring_records)";
     let lost = percent(report.dropped as f64 / all as f64);
@@ -79,9 +84,13 @@ fn resident(_: &Report, trace: &Trace) -> Option<(String, String)> {
     let all = counter(trace, known::UPLOADED).max(again);
     let part = again as f64 / all.max(1) as f64;
     (part >= 0.1).then(|| {
-        let advice = "keep tensors on the device between operations instead of reading them back (Options::stays)";
+        let advice =
+            "keep tensors on the device between operations instead of reading them back (Options::stays)";
         let (again, all) = (size(again as f64), size(all as f64));
-        let evidence = format!("{again} of {all} that were uploaded ({}) had come from the device before", percent(part));
+        let evidence = format!(
+            "{again} of {all} that were uploaded ({}) had come from the device before",
+            percent(part)
+        );
         (advice.to_owned(), evidence)
     })
 }
@@ -94,7 +103,10 @@ fn transfer(report: &Report, trace: &Trace) -> Option<(String, String)> {
         _ => format!("; {} up, {} down", size(up as f64), size(down as f64)),
     };
     let advice = "more work per byte that is moved: larger fused operations, or data that stays where it is";
-    Some((advice.to_owned(), format!("{} of the measured time ({}) is transfers{moved}", percent(part), time(ns))))
+    Some((
+        advice.to_owned(),
+        format!("{} of the measured time ({}) is transfers{moved}", percent(part), time(ns)),
+    ))
 }
 
 /// Spans that happen once a process.
@@ -116,17 +128,22 @@ fn small(report: &Report, _: &Trace) -> Option<(String, String)> {
     let n = row.stats.count;
     let advice = "many small launches: run them as one batch (Forge::batch)";
     let each = time(row.stats.mean_ns as u64);
-    let evidence =
-        format!("{} of the measured time is the runtime's own; {} launches of {each} on average", percent(part), count(n));
+    let evidence = format!(
+        "{} of the measured time is the runtime's own; {} launches of {each} on average",
+        percent(part),
+        count(n)
+    );
     Some((advice.to_owned(), evidence))
 }
 
 fn wait(report: &Report, _: &Trace) -> Option<(String, String)> {
     let (part, ns) = share(report, Category::Wait, 0.5)?;
     let top = report.rows.iter().find(|row| row.category == Category::Wait)?;
-    let advice = "threads mostly wait: prepare the next piece while the device works, or give it larger pieces";
+    let advice =
+        "threads mostly wait: prepare the next piece while the device works, or give it larger pieces";
     let most = percent(top.stats.self_ns? as f64 / ns.max(1) as f64);
-    let evidence = format!("{} of the measured time is waiting, {most} of it in `{}`", percent(part), top.stats.name);
+    let evidence =
+        format!("{} of the measured time is waiting, {most} of it in `{}`", percent(part), top.stats.name);
     Some((advice.to_owned(), evidence))
 }
 
@@ -141,7 +158,8 @@ fn memory(report: &Report, _: &Trace) -> Option<(String, String)> {
 }
 
 fn predictions(report: &Report, _: &Trace) -> Option<(String, String)> {
-    let wrong = |row: &&known::Routed| row.runs >= 5 && row.ratio().is_some_and(|r| !(0.5..=2.0).contains(&r));
+    let wrong =
+        |row: &&known::Routed| row.runs >= 5 && row.ratio().is_some_and(|r| !(0.5..=2.0).contains(&r));
     let row = report.routed.iter().find(wrong)?;
     let advice = "predictions are off: measure this machine again with `gpuforge calibrate`".to_owned();
     let ratio = row.ratio()?;
@@ -161,7 +179,7 @@ fn hot(report: &Report, _: &Trace) -> Option<(String, String)> {
     // A run of one span has nothing to compare it with.
     (part >= 0.5 && report.rows.len() > 1).then(|| {
         let advice = format!("look at `{}` first: put spans inside it to see more", row.stats.name);
-        (advice, format!("{} of the measured time is its own, {} calls", percent(part), count(row.stats.count)))
+        (advice, format!("{} of the measured time is its own, {}", percent(part), calls(row.stats.count)))
     })
 }
 
@@ -170,17 +188,23 @@ fn uneven(report: &Report, _: &Trace) -> Option<(String, String)> {
         let s = &row.stats;
         // The slowest hundredth takes more than a third of all its time, and it matters for the run.
         let tail = s.p99_ns.saturating_mul(s.count / 100) as f64;
-        s.count >= 200 && s.p99_ns >= s.p50_ns.saturating_mul(10) && tail * 3.0 >= s.total_ns as f64
+        s.count >= 200
+            && s.p99_ns >= s.p50_ns.saturating_mul(10)
+            && tail * 3.0 >= s.total_ns as f64
             && row.share_of_wall.is_some_and(|share| share >= 0.05)
     };
     let row = report.rows.iter().find(spread)?;
-    let advice = format!("a few calls of `{}` are much slower than the others: look at them in the timeline", row.stats.name);
+    let advice = format!(
+        "a few calls of `{}` are much slower than the others: look at them in the timeline",
+        row.stats.name
+    );
     let evidence = format!("median {}, 99th percentile {}", time(row.stats.p50_ns), time(row.stats.p99_ns));
     Some((advice, evidence))
 }
 
 fn tiny(report: &Report, _: &Trace) -> Option<(String, String)> {
     let row = report.rows.iter().find(|row| row.stats.count >= 100_000 && row.stats.mean_ns < 500.0)?;
-    let advice = format!("measuring `{}` costs as much as it takes: measure the loop around it", row.stats.name);
+    let advice =
+        format!("measuring `{}` costs as much as it takes: measure the loop around it", row.stats.name);
     Some((advice, format!("{} calls of {:.0} ns on average", count(row.stats.count), row.stats.mean_ns)))
 }

@@ -54,7 +54,13 @@ impl Flame {
                 ROW - 1.0
             );
             if let Some(text) = fitting(name, place.width) {
-                let _ = write!(out, "<text x=\"{:.2}\" y=\"{}\">{}</text>", place.x + 3.0, y + 12.5, escape(&text));
+                let _ = write!(
+                    out,
+                    "<text x=\"{:.2}\" y=\"{}\">{}</text>",
+                    place.x + 3.0,
+                    y + 12.5,
+                    escape(&text)
+                );
             }
             out.push_str("</g>\n");
         }

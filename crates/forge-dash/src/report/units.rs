@@ -21,7 +21,8 @@ pub fn time(ns: u64) -> String {
 pub fn size(bytes: f64) -> String {
     const UNITS: [&str; 5] = ["B", "KiB", "MiB", "GiB", "TiB"];
     let steps = |x: &f64| Some(x / 1024.0).filter(|_| *x >= 1024.0);
-    let (at, x) = std::iter::successors(Some(bytes), steps).take(UNITS.len()).enumerate().last().unwrap_or((0, bytes));
+    let (at, x) =
+        std::iter::successors(Some(bytes), steps).take(UNITS.len()).enumerate().last().unwrap_or((0, bytes));
     match at {
         0 => format!("{x:.0} B"),
         _ => format!("{} {}", three(x), UNITS.get(at).unwrap_or(&"B")),
@@ -65,15 +66,37 @@ mod tests {
 
     #[test]
     fn figures_have_three_digits_and_a_unit() {
-        let times = [0, 999, 1_000, 12_345, 1_234_567, 99_960_000, 59_990_000_000, 312_000_000_000, 7_260_000_000_000];
-        let want =
-            ["0 ns", "999 ns", "1.00 µs", "12.3 µs", "1.23 ms", "100 ms", "60.0 s", "5 min 12 s", "2 h 1 min"];
+        let times = [
+            0,
+            999,
+            1_000,
+            12_345,
+            1_234_567,
+            99_960_000,
+            59_990_000_000,
+            312_000_000_000,
+            7_260_000_000_000,
+        ];
+        let want = [
+            "0 ns",
+            "999 ns",
+            "1.00 µs",
+            "12.3 µs",
+            "1.23 ms",
+            "100 ms",
+            "60.0 s",
+            "5 min 12 s",
+            "2 h 1 min",
+        ];
         assert_eq!(times.map(time), want);
         assert_eq!(time(u64::MAX), "5124095 h 34 min");
         let sizes = [0.0, 1023.0, 1024.0, 1e9, 1e30];
         assert_eq!(sizes.map(size)[..4], ["0 B", "1023 B", "1.00 KiB", "954 MiB"]);
         assert!(size(1e30).ends_with(" TiB"));
-        assert_eq!([0.0, 0.00001, 0.0123, 0.71, 3.0].map(percent), ["0 %", "<0.1 %", "1.2 %", "71 %", "300 %"]);
+        assert_eq!(
+            [0.0, 0.00001, 0.0123, 0.71, 3.0].map(percent),
+            ["0 %", "<0.1 %", "1.2 %", "71 %", "300 %"]
+        );
         assert_eq!([7, 1234, 1_234_567].map(count), ["7", "1\u{202f}234", "1\u{202f}234\u{202f}567"]);
     }
 }

@@ -88,7 +88,8 @@ pub struct Recovered {
 
 /// Memory of every device that said so.
 pub fn memory(trace: &Trace) -> Vec<Memory> {
-    let named = |gauge: &GaugeSeries, prefix: &str| Some(trace.name(gauge.name).strip_prefix(prefix)?.to_owned());
+    let named =
+        |gauge: &GaugeSeries, prefix: &str| Some(trace.name(gauge.name).strip_prefix(prefix)?.to_owned());
     let budget = |device: &str| {
         let found = trace.gauges.iter().find(|g| named(g, BUDGET).as_deref() == Some(device))?;
         Some(found.value).filter(|bytes| *bytes > 0.0)

@@ -140,7 +140,10 @@ fn starts_right(bytes: &[u8]) -> bool {
 
 /// Files that are easily taken for a trace, by what is near their beginning.
 const OTHERS: [(&str, &str); 4] = [
-    ("\"traceEvents\"", "it is a Chrome or Perfetto trace, which is for viewers; a name that ends in .trace.json asks for it"),
+    (
+        "\"traceEvents\"",
+        "it is a Chrome or Perfetto trace, which is for viewers; a name that ends in .trace.json asks for it",
+    ),
     ("<!doctype html", "it is a page, perhaps the report of a trace"),
     ("<svg", "it is a picture"),
     ("\"inventory\"", "it is an inventory of `gpuforge detect`"),

@@ -23,14 +23,14 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// Its name.
-    pub fn name(self) -> &'static str {
+    /// Where that is, in words.
+    pub fn place(self) -> &'static str {
         match self {
-            Platform::Linux => "Linux",
-            Platform::Windows => "Windows",
-            Platform::Macos => "macOS",
-            Platform::Wsl => "WSL",
-            Platform::Container => "a container",
+            Platform::Linux => "on Linux",
+            Platform::Windows => "on Windows",
+            Platform::Macos => "on macOS",
+            Platform::Wsl => "in WSL",
+            Platform::Container => "in a container",
         }
     }
 }
@@ -153,7 +153,7 @@ impl Probe {
         let driver = |holds: fn(u32) -> bool| {
             facts.nvidia_driver.map(|version| (holds(version), format!("NVIDIA driver {version}")))
         };
-        let platform = |wanted| facts.platform.map(|p| (p == wanted, format!("runs in {}", p.name())));
+        let platform = |wanted| facts.platform.map(|p| (p == wanted, format!("runs {}", p.place())));
         let set = |variable: &str, value: &Option<String>| match value {
             Some(value) if !value.is_empty() => (true, format!("{variable} is set")),
             _ => (false, format!("{variable} is not set")),

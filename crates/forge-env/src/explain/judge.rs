@@ -182,10 +182,8 @@ fn origin(table: &Errors, seen: &Seen) -> Option<Platform> {
 fn finding(root: &Candidate<'_>, all: &[Candidate<'_>], origin: Option<Platform>, facts: &Facts) -> Finding {
     let pattern = root.pattern;
     let platform = origin.or(facts.platform).unwrap_or_default();
-    let mut how = vec![match root.best.factor < 1.0 {
-        false => format!("these words mean it in {:.0} of 100 logs", root.confidence * 100.0),
-        true => format!("these words usually mean it: {:.0} of 100 logs", root.confidence * 100.0),
-    }];
+    let words = if root.best.factor < 1.0 { "these words usually mean it" } else { "these words mean it" };
+    let mut how = vec![format!("{words}, by our estimate {:.0} %", root.confidence * 100.0)];
     let mut doubt = 1.0 - root.confidence;
     let mut weigh = |factor: f64, reason: String| {
         doubt *= factor;

@@ -1,5 +1,7 @@
 //! Which patterns does a log hold, and where? Fixed words first, patterns only where those are.
 
+use std::collections::BTreeSet;
+
 use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
 
 use super::{
@@ -54,12 +56,11 @@ pub(super) struct PatternSeen {
 }
 
 impl PatternSeen {
-    /// How many of its wordings were seen.
+    /// How many of its wordings were seen; two that match in one line are one.
     pub(super) fn wordings(&self) -> usize {
-        let mut rules: Vec<usize> = self.hits.iter().map(|h| h.rule).collect();
-        rules.sort_unstable();
-        rules.dedup();
-        rules.len()
+        let rules: BTreeSet<usize> = self.hits.iter().map(|h| h.rule).collect();
+        let lines: BTreeSet<u64> = self.hits.iter().map(|h| h.line).collect();
+        rules.len().min(lines.len())
     }
 }
 

@@ -51,7 +51,7 @@ pub struct Pattern {
     pub severity: Severity,
     /// Where the cause sits.
     pub layer: Layer,
-    /// How often the cause is right when only this text is seen, 0 to 1.
+    /// How sure the cause is when only this text is seen, 0 to 1; an estimate, not a count.
     pub confidence: f64,
     /// Words that mean this cause.
     #[serde(rename = "match")]

@@ -41,8 +41,8 @@ pub(crate) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd, 
 #[cfg(target_arch = "x86_64")]
 mod wide {
     use std::arch::x86_64::{
-        __m256d, _MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch, _mm_sfence, _mm256_loadu_pd, _mm256_permute2f128_pd, _mm256_storeu_pd, _mm256_stream_pd, _mm256_unpackhi_pd,
-        _mm256_unpacklo_pd,
+        __m256d, _MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch, _mm_sfence, _mm256_loadu_pd,
+        _mm256_permute2f128_pd, _mm256_storeu_pd, _mm256_stream_pd, _mm256_unpackhi_pd, _mm256_unpacklo_pd,
     };
 
     use super::{Row, Simd, Write};
@@ -69,12 +69,7 @@ mod wide {
         }
     }
 
-    pub(super) fn apart(
-        rows: &[Row<8>],
-        columns: &mut [&mut [f64]; 8],
-        simd: Simd,
-        write: Write,
-    ) -> usize {
+    pub(super) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd, write: Write) -> usize {
         if simd == Simd::Plain {
             return 0;
         }

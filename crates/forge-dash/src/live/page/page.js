@@ -8,7 +8,7 @@ const scaled = (units, x, least, digits) => {
 };
 const size = (x) => scaled([["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]], x, "B", 1);
 const time = (x) => scaled([["s", 1e9], ["ms", 1e6], ["µs", 1e3]], x, "ns", 1);
-const count = (x) => (x >= 1e3 ? scaled([["G", 1e9], ["M", 1e6], ["k", 1e3]], x, "", 1) : x < 10 && x > 0 ? x.toFixed(1) : x.toFixed(0));
+const count = (x) => (x >= 1e3 ? scaled([["G", 1e9], ["M", 1e6], ["k", 1e3]], x, "", 1) : x < 10 && x % 1 > 0 ? x.toFixed(1) : x.toFixed(0));
 const long = (s) => (s < 90 ? s.toFixed(0) + " s" : s < 5400 ? (s / 60).toFixed(0) + " min" : (s / 3600).toFixed(0) + " h");
 const known = (x, show) => (x === null || x === undefined ? "-" : show(x));
 
@@ -69,7 +69,7 @@ function title(view) {
   const s = view.snapshot;
   const parts = s ? [s.command + " (pid " + s.pid + ")", view.state, "up " + long(s.uptime_ms / 1e3)] : ["no process", view.state];
   if (s && view.cores !== null) parts.push(view.cores.toFixed(1) + " cores");
-  if (s && view.cost_percent !== null) parts.push("watching costs " + view.cost_percent.toFixed(2) + " %");
+  if (s && view.cost_percent !== null) parts.push("cost " + view.cost_percent.toFixed(2) + " %");
   byId("title").textContent = parts.join(" · ");
   byId("title").className = view.state;
 }
@@ -78,18 +78,18 @@ function show(view) {
   title(view);
   const s = view.snapshot;
   const how = "start a process with GPUFORGE_MONITOR=1";
-  table("devices", ["device", "state", "pieces", "busy", "moved"], (s ? s.devices : []).map((d) => [d.name, d.state,
+  table("devices", ["device", "state", number("pieces"), number("busy"), number("moved")], (s ? s.devices : []).map((d) => [d.name, d.state,
     number(known(d.done, count)), number(known(d.busy, (b) => (b * 100).toFixed(0) + " %")), number(known(d.moved, size))]), s ? "none is open" : how);
   const full = (name) => view.filling.find((f) => f.name === name);
-  table("memory", ["memory", "", "used", "budget", "pressure", "full in"], (s ? s.memory : []).map((m) => [m.name, meter(m), number(size(m.used)),
+  table("memory", ["memory", "", number("used"), number("budget"), "pressure", number("full in")], (s ? s.memory : []).map((m) => [m.name, meter(m), number(size(m.used)),
     number(known(m.budget, size)), { text: m.pressure || "-", className: m.pressure || "" }, number(full(m.name) ? long(full(m.name).full_in) : "-")]), "-");
   const rate = (name) => view.rates.find((r) => r.name === name) || {};
-  table("operations", ["operation", "per s", "now", "usual", "in all"], (s ? s.operations : []).map((o) => [o.name, number(known(rate(o.name).per_second, count)),
+  table("operations", ["operation", number("per s"), number("now"), number("usual"), number("in all")], (s ? s.operations : []).map((o) => [o.name, number(known(rate(o.name).per_second, count)),
     number(known(rate(o.name).mean_ns, time)), number(time(o.mean_ns)), number(count(o.count))]), "none has ended yet");
   byId("speed").textContent = view.trend.length > 0 ? count(view.trend[view.trend.length - 1]) : "-";
   trend(view.trend);
   byId("routed").textContent = s ? String(s.routed) : "0";
-  table("routing", ["operation", "place", "took", "predicted", "because"], (s ? s.routing : []).slice(-12).reverse().map((r) => [r.operation, r.place,
+  table("routing", ["operation", "place", number("took"), number("predicted"), "because"], (s ? s.routing : []).slice(-12).reverse().map((r) => [r.operation, r.place,
     number(time(r.wall_ns)), number(known(r.predicted_ns, time)), r.reason]), "none yet");
   const events = (s ? s.events : []).map((e) => [e.at_ms, e.level, e.text]);
   for (const a of view.anomalies) events.push([a.at_ms, "warning", a.operation + ": " + a.factor.toFixed(1) + " times as long as " +

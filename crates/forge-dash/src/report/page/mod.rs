@@ -22,16 +22,19 @@ pub fn escape(text: &str) -> String {
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            c if hidden(c) => out.push('\u{fffd}'),
-            c => out.push(c),
+            c => out.push(visible(c)),
         }
     }
     out
 }
 
-/// Control characters and those that change the direction of text.
-fn hidden(c: char) -> bool {
-    c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}')
+/// A character, or one that stands for it: control characters and those that turn the direction of text cannot be seen.
+pub fn visible(c: char) -> char {
+    let turns = matches!(
+        c,
+        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
+    );
+    if c.is_control() || turns { '\u{fffd}' } else { c }
 }
 
 /// JSON as it may stand inside a `script` element: nothing in it can end one or begin a comment.

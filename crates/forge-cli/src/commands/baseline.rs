@@ -1,0 +1,144 @@
+//! `gpuforge baseline`: what runs took before on this machine, and whether they still do.
+
+use std::{fmt::Write as _, path::PathBuf, time::SystemTime};
+
+use anyhow::Result;
+use gpuforge::{
+    dash::compare::baseline::{BaselineError, Machine, Store},
+    hardware,
+};
+use serde_json::json;
+
+use super::compare;
+use crate::{
+    args::{Baseline, Judging},
+    bars::plain,
+    context::{Context, env},
+    error::Hinted,
+    format::age,
+    output::{CARE, DIM},
+};
+
+pub(crate) fn run(args: &Baseline, context: &Context) -> Result<()> {
+    let store = Store::new(&context.places()?.data_dir);
+    match args {
+        Baseline::Save { name, traces } => save(&store, name, traces, context),
+        Baseline::Check { name, traces, judging, any_machine } => {
+            check(&store, name, traces, (judging, *any_machine), context)
+        }
+        Baseline::List => list(&store, context),
+    }
+}
+
+/// Exit code 1 means a regression, so that whatever keeps runs from being compared is wrong usage.
+fn hinted(error: BaselineError) -> anyhow::Error {
+    Hinted::usage(plain(&error.to_string()), error.hint()).into()
+}
+
+fn save(store: &Store, name: &str, traces: &[PathBuf], context: &Context) -> Result<()> {
+    let side = compare::side(traces)?;
+    let machine = here();
+    let path = store.save(name, &machine, &side, SystemTime::now()).map_err(hinted)?;
+    let (runs, operations) = (side.runs.len(), count(&side));
+    if context.out.json {
+        let machine = (machine.fingerprint(), &machine);
+        return context.out.json(&json!({
+            "name": name, "file": path, "runs": runs, "operations": operations,
+            "fingerprint": machine.0, "machine": machine.1,
+        }));
+    }
+    context
+        .out
+        .text(&format!("kept {runs} runs with {operations} operations as {name}: {}\n", path.display()))
+}
+
+fn count(side: &gpuforge::dash::compare::Side) -> usize {
+    side.operations().collect::<std::collections::BTreeSet<_>>().len()
+}
+
+fn check(
+    store: &Store,
+    name: &str,
+    traces: &[PathBuf],
+    (judging, any_machine): (&Judging, bool),
+    context: &Context,
+) -> Result<()> {
+    let machine = here();
+    let baseline = store.find(name, &machine, any_machine).map_err(hinted)?;
+    if baseline.machine != machine {
+        let what = format!("it was measured on another machine: {}", baseline.machine);
+        context.out.warn("baseline", &plain(&what), None);
+    }
+    let side = compare::side(traces)?;
+    let names: Vec<String> = traces.iter().map(|path| plain(&path.display().to_string())).collect();
+    compare::judge(
+        (&baseline.side, &side),
+        (&format!("baseline {name}"), &names.join(", ")),
+        judging,
+        context,
+    )
+}
+
+fn list(store: &Store, context: &Context) -> Result<()> {
+    let (found, wrong) = store.list().map_err(hinted)?;
+    wrong
+        .iter()
+        .for_each(|error| context.out.warn("baseline", &plain(&error.to_string()), Some(&error.hint())));
+    let here = here();
+    if context.out.json {
+        let rows: Vec<_> = found
+            .iter()
+            .map(|(path, baseline)| {
+                json!({
+                    "name": baseline.name, "file": path, "runs": baseline.side.runs.len(),
+                    "operations": count(&baseline.side), "saved_s": baseline.saved_s,
+                    "here": baseline.machine == here, "fingerprint": baseline.machine.fingerprint(),
+                    "machine": baseline.machine,
+                })
+            })
+            .collect();
+        return context.out.json(&json!({ "dir": store.dir(), "baselines": rows }));
+    }
+    let mut out = format!("{}\n", store.dir().display());
+    if found.is_empty() {
+        out.push_str("  empty\n");
+    }
+    for (_, baseline) in &found {
+        let old = baseline
+            .age(SystemTime::now())
+            .map_or_else(|| "age unknown".to_owned(), |a| format!("{} old", age(a)));
+        let _ = write!(out, "  {}  {} runs, {old}", baseline.name, baseline.side.runs.len());
+        match baseline.machine == here {
+            true => out.push('\n'),
+            false => {
+                let _ = writeln!(
+                    out,
+                    "  {CARE}another machine{CARE:#} {DIM}{}{DIM:#}",
+                    plain(&baseline.machine.to_string())
+                );
+            }
+        }
+    }
+    context.out.text(&out)
+}
+
+/// This machine by kernel files: nothing is woken, and a restart changes nothing. The fingerprint of the detection cache
+/// would not do: it changes with every boot, driver and version of ours.
+fn here() -> Machine {
+    let options = hardware::Options { tier0_only: true, ..hardware::Options::default() };
+    let inventory = hardware::detect(&options, &env);
+    let cpu = inventory.cpu.unwrap_or_default();
+    let mut gpus: Vec<String> = inventory
+        .gpus
+        .iter()
+        .map(|gpu| gpu.pci_id.clone().unwrap_or_else(|| gpu.display_name().to_owned()))
+        .collect();
+    gpus.sort();
+    Machine {
+        os: std::env::consts::OS.to_owned(),
+        arch: std::env::consts::ARCH.to_owned(),
+        cpu: cpu.brand,
+        threads: cpu.available.or(cpu.logical),
+        gpus,
+    }
+}

@@ -1,0 +1,211 @@
+//! `gpuforge monitor`: what a running gpuforge process does right now, on the terminal, as a page, or as one moment.
+
+use std::{
+    io::IsTerminal as _,
+    path::PathBuf,
+    sync::{Arc, Mutex, PoisonError},
+    time::Duration,
+};
+
+use anyhow::Result;
+use gpuforge::{
+    choice::choose,
+    dash::live::{
+        LiveError, feed,
+        follow::Follower,
+        machine::{Machine, Row},
+        place::{self, processes},
+        publish::{Publisher, VARIABLE, is_wanted},
+        screen,
+        snapshot::Level,
+        text::text,
+        view::{State, View},
+        web::Server,
+    },
+    env::{
+        compat, doctor,
+        doctor::Status,
+        profiles::{self, Fit},
+    },
+    hardware::{Inventory, model::Usable},
+};
+use serde::Serialize;
+use serde_json::json;
+
+use super::{
+    env::{Tables, framework},
+    env_machine,
+};
+use crate::{
+    args::{Command, Monitor},
+    context::{Context, env},
+    error::Hinted,
+    format::size,
+};
+
+/// How long `--once` waits for two snapshots: speeds are differences.
+const ONCE: Duration = Duration::from_secs(3);
+
+/// One moment.
+#[derive(Serialize)]
+struct Moment<'a> {
+    #[serde(flatten)]
+    view: &'a View,
+    machine: &'a Machine,
+}
+
+/// Lets this process be watched, if the variable asks for it. That it cannot be is said and stops nothing.
+pub(crate) fn publish(command: Option<&Command>, context: &Context) -> Option<Publisher> {
+    if !is_wanted(env(VARIABLE).as_deref()) || matches!(command, Some(Command::Monitor(_))) {
+        return None;
+    }
+    let words: Vec<String> = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
+    let name = if words.is_empty() { "gpuforge".to_owned() } else { words.join(" ") };
+    match Publisher::start(&folder(), &name) {
+        Ok(publisher) => {
+            feed::event(Level::Info, || format!("began: {name}"));
+            Some(publisher)
+        }
+        Err(error) => {
+            context.out.warn("monitor", &error.to_string(), Some(error.hint()));
+            None
+        }
+    }
+}
+
+pub(crate) fn run(args: &Monitor, context: &Context) -> Result<()> {
+    let folder = folder();
+    let inventory = env_machine::live(context)?;
+    let machine = describe(&inventory);
+    let mut follower = Follower::new(&folder, args.pid);
+    if args.web {
+        return serve(args.port, follower, machine, &inventory, context);
+    }
+    if args.once || context.out.json {
+        if args.pid.is_some() || !processes(&folder).is_empty() {
+            follower.wait(ONCE, |v| !v.trend.is_empty() || !matches!(v.state, State::Waiting | State::Live));
+        }
+        known(args.pid, follower.view(), &folder)?;
+        return match context.out.json {
+            true => context.out.json(&Moment { view: follower.view(), machine: &machine }),
+            false => context.out.text(&text(follower.view(), &machine)),
+        };
+    }
+    if !std::io::stdout().is_terminal() {
+        let hint = "--once prints one moment, --json the same as JSON, --web serves a page";
+        return Err(Hinted::usage("stdout is not a terminal", hint).into());
+    }
+    let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
+    Ok(screen::run(follower, &machine, plain)?)
+}
+
+fn folder() -> PathBuf {
+    place::folder(&env)
+}
+
+/// A process that was asked for and says nothing is an error that names the others.
+fn known(pid: Option<u32>, view: &View, folder: &std::path::Path) -> Result<()> {
+    let Some(pid) = pid.filter(|_| view.snapshot.is_none()) else { return Ok(()) };
+    let what = match view.state {
+        State::Foreign => format!("process {pid} speaks another version of the protocol"),
+        _ => format!("process {pid} does not tell about itself"),
+    };
+    let others: Vec<String> = processes(folder).iter().map(u32::to_string).collect();
+    let hint = match others.is_empty() {
+        true => format!("start it with {VARIABLE}=1"),
+        false => format!("start it with {VARIABLE}=1; these do: {}", others.join(", ")),
+    };
+    Err(Hinted::new(what, hint).into())
+}
+
+/// Serves the page until the program is ended; what takes longer to find out is filled in meanwhile.
+fn serve(
+    port: u16,
+    follower: Follower,
+    machine: Machine,
+    inventory: &Inventory,
+    context: &Context,
+) -> Result<()> {
+    let shared = Arc::new(Mutex::new(machine));
+    let server = Server::start(port, follower, shared.clone()).map_err(hinted)?;
+    if context.out.json {
+        // One line at once: whoever reads it cannot wait for the end.
+        context.out.text(&format!("{}\n", json!({"url": server.url()})))?;
+    } else {
+        context.out.text(&format!("{}\n", server.url()))?;
+        if context.out.talks() {
+            let mut err = std::io::stderr();
+            let what =
+                "The address holds a token: who has it can look, nobody can change anything. Ctrl-C ends it.";
+            let _ = std::io::Write::write_all(&mut err, format!("{what}\n").as_bytes());
+        }
+    }
+    let put = |change: &mut dyn FnMut(&mut Machine)| {
+        change(&mut shared.lock().unwrap_or_else(PoisonError::into_inner));
+    };
+    let mut fit = Some(fit(inventory, context).unwrap_or_default());
+    put(&mut |m| m.fit = fit.take());
+    let mut found = Some(diagnose());
+    put(&mut |m| m.doctor = found.take());
+    server.wait();
+    Ok(())
+}
+
+fn hinted(error: LiveError) -> anyhow::Error {
+    Hinted::new(error.to_string(), error.hint()).into()
+}
+
+/// Devices and the processor, from kernel files and the cache: nothing is woken to be looked at.
+fn describe(inventory: &Inventory) -> Machine {
+    let mut devices = Vec::new();
+    for gpu in &inventory.gpus {
+        let state = match (gpu.usable_for_compute, &gpu.hidden_by) {
+            (_, Some(variable)) => format!("hidden by {variable}"),
+            (Usable::Yes, _) => "usable".to_owned(),
+            (Usable::No, _) => "not usable".to_owned(),
+            (Usable::Unknown, _) => "not proven usable".to_owned(),
+        };
+        let driver = gpu.driver_version.as_ref().map(|d| format!("driver {d}"));
+        let parts = [Some(state.clone()), gpu.memory_bytes.map(size), driver, gpu.bus_id.clone()];
+        let detail: Vec<String> = parts.into_iter().flatten().collect();
+        devices.push(Row::new(gpu.display_name(), state, detail.join(" · ")));
+    }
+    if let Some(cpu) = &inventory.cpu {
+        let threads = cpu.available.or(cpu.logical).map(|n| format!("{n} threads"));
+        let parts = [threads, cpu.simd.clone(), cpu.memory_limit_bytes.or(cpu.memory_bytes).map(size)];
+        let detail: Vec<String> = parts.into_iter().flatten().collect();
+        let name = cpu.brand.clone().unwrap_or_else(|| "processor".to_owned());
+        devices.push(Row::new(name, "usable", detail.join(" · ")));
+    }
+    let choice = choose(inventory);
+    Machine { devices, choice: Some(format!("{}: {}", choice.name, choice.reason)), ..Machine::default() }
+}
+
+/// What the doctor says without the network; what does not apply is left out.
+fn diagnose() -> Vec<Row> {
+    let report = doctor::run(&Arc::new(doctor::View::here().offline(true)));
+    let applies = report.checks.iter().filter(|c| c.status != Status::Skipped);
+    let row = |c: &doctor::Checked| {
+        let step = c.fix.as_ref().map(|f| format!(" → {f}")).unwrap_or_default();
+        Row::new(c.id, c.status.word(), format!("{}{step}", c.evidence))
+    };
+    applies.map(row).collect()
+}
+
+/// How well the profiles fit this machine, best first.
+fn fit(inventory: &Inventory, context: &Context) -> Result<Vec<Row>> {
+    let tables = Tables::load(context)?;
+    let machine = compat::machine::from_inventory(&tables.compat, inventory);
+    let framework = framework(&tables, None, context)?;
+    let answer = compat::choose(&tables.compat, framework, &machine, None);
+    let Some(best) = answer.candidates.first() else { return Ok(Vec::new()) };
+    let mut rows: Vec<(u8, Row)> = Vec::new();
+    for profile in &tables.profiles.profile {
+        let plan = profiles::plan(&tables.profiles, profile, best, &framework.import, &machine);
+        let Fit { points, reasons } = profiles::fit(profile, &machine, &plan);
+        let detail = format!("{} ({})", profile.title, reasons.join("; "));
+        rows.push((points, Row::new(profile.name.as_str(), points.to_string(), detail)));
+    }
+    rows.sort_by_key(|(points, _)| std::cmp::Reverse(*points));
+    Ok(rows.into_iter().map(|(_, row)| row).collect())
+}

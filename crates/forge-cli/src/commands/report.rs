@@ -1,0 +1,215 @@
+//! `gpuforge report TRACE`: where the time of a run went, in the terminal, as a page, or for other tools.
+
+use std::{fmt::Write as _, io::Write as _, path::Path};
+
+use anyhow::Result;
+use gpuforge::{
+    dash::{
+        report::{Flame, Report, Row, units},
+        trace::{self, TraceFileError},
+    },
+    profile::Trace,
+};
+use serde_json::json;
+
+use super::chart;
+use crate::{
+    args::{self, ReportFormat},
+    bars::plain,
+    context::Context,
+    error::Hinted,
+    format::{dotted, size, width, wrap},
+    output::{CARE, DIM, HEAD},
+};
+
+pub(crate) fn run(args: &args::Report, context: &Context) -> Result<()> {
+    let format = match (args.format, &args.output) {
+        (None, None) => None,
+        (Some(format), _) => Some(format),
+        (None, Some(path)) => Some(format_of(path)?),
+    };
+    let trace = read(&args.trace)?;
+    let Some(format) = format else {
+        let report = Report::of(&trace);
+        return match context.out.json {
+            true => context.out.json(&report),
+            false => context.out.text(&summary(&report, args.top)),
+        };
+    };
+    let bytes = export(&trace, format, &title(&args.trace))?;
+    match args.output.as_deref().filter(|path| *path != Path::new("-")) {
+        Some(path) => write(path, &bytes, context),
+        None => {
+            let mut out = std::io::stdout().lock();
+            out.write_all(&bytes)?;
+            Ok(out.flush()?)
+        }
+    }
+}
+
+/// The trace in a file, or what is wrong with it.
+pub(crate) fn read(path: &Path) -> Result<Trace> {
+    let failed = |error: TraceFileError| Hinted::new(plain(&error.to_string()), error.hint());
+    Ok(trace::read(path).map_err(failed)?)
+}
+
+/// Writes a report and says so.
+fn write(path: &Path, bytes: &[u8], context: &Context) -> Result<()> {
+    chart::write(path, bytes)?;
+    let length = bytes.len() as u64;
+    if context.out.json {
+        return context.out.json(&json!({ "output": path, "bytes": length }));
+    }
+    context.out.text(&format!("{} {DIM}({}){DIM:#}\n", path.display(), size(length)))
+}
+
+/// What a page is called: the file it is of, without where that is.
+pub(crate) fn title(path: &Path) -> String {
+    let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
+    format!("gpuforge report of {name}")
+}
+
+/// Endings that say the form.
+const ENDINGS: [(&str, ReportFormat); 8] = [
+    (".trace.json", ReportFormat::Chrome),
+    (".perfetto.json", ReportFormat::Chrome),
+    (".json", ReportFormat::Json),
+    (".html", ReportFormat::Html),
+    (".htm", ReportFormat::Html),
+    (".svg", ReportFormat::Svg),
+    (".folded", ReportFormat::Folded),
+    (".csv", ReportFormat::Csv),
+];
+
+fn format_of(path: &Path) -> Result<ReportFormat> {
+    let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
+    let found = ENDINGS.iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| *format);
+    found.ok_or_else(|| {
+        let what = format!("{}: which form is that?", path.display());
+        Hinted::usage(what, "end its name in .html, .svg, .folded, .csv or .json, or give --format").into()
+    })
+}
+
+pub(crate) fn export(trace: &Trace, format: ReportFormat, title: &str) -> Result<Vec<u8>> {
+    Ok(match format {
+        ReportFormat::Html => Report::of(trace).html(trace, title).into_bytes(),
+        ReportFormat::Json => {
+            let mut text = serde_json::to_vec_pretty(&Report::of(trace))?;
+            text.push(b'\n');
+            text
+        }
+        ReportFormat::Chrome => trace.to_chrome()?.into_bytes(),
+        ReportFormat::Folded => Flame::of(trace).folded().into_bytes(),
+        ReportFormat::Svg => Flame::of(trace).svg(title).into_bytes(),
+        ReportFormat::Csv => Report::of(trace).csv().into_bytes(),
+    })
+}
+
+/// Where the time went, in lines that fit.
+pub(crate) fn summary(report: &Report, top: usize) -> String {
+    let mut out = format!("{HEAD}where the time went{HEAD:#}\n");
+    let many = |n: u64, one: &str| format!("{} {one}{}", units::count(n), if n == 1 { "" } else { "s" });
+    let mut facts = vec![
+        format!("wall time {}", report.wall_ns.map_or_else(|| "not known".to_owned(), units::time)),
+        many(report.spans, "span"),
+        many(report.threads, "thread"),
+    ];
+    facts.extend(report.devices.iter().map(|name| plain(name)));
+    out.push_str(&dotted(&facts, 2, width()));
+    if report.dropped > 0 {
+        let _ = writeln!(out, "  {CARE}{} records were lost{CARE:#}", units::count(report.dropped));
+    }
+    for part in &report.breakdown {
+        let kind = part.category.as_str();
+        let _ = match (part.self_ns, part.share) {
+            (Some(ns), Some(share)) => {
+                let bar = "█".repeat((share * 20.0).round() as usize);
+                writeln!(
+                    out,
+                    "  {kind:<9} {:>9} {:>7}  {DIM}{bar}{DIM:#}",
+                    units::time(ns),
+                    units::percent(share)
+                )
+            }
+            (Some(ns), None) => writeln!(out, "  {kind:<9} {:>9}", units::time(ns)),
+            (None, _) => writeln!(out, "  {kind:<9} {DIM}{}{DIM:#}", part.note.unwrap_or("not measured")),
+        };
+    }
+    names(&mut out, report, top);
+    events(&mut out, report);
+    if !report.suggestions.is_empty() {
+        let _ = writeln!(out, "{HEAD}what to do{HEAD:#}");
+        for suggestion in &report.suggestions {
+            out.push_str(&wrap(&plain(&suggestion.advice), 2, width()));
+            let _ = write!(out, "{DIM}{}{DIM:#}", wrap(&plain(&suggestion.evidence), 4, width()));
+        }
+    }
+    out
+}
+
+fn names(out: &mut String, report: &Report, top: usize) {
+    let rows: Vec<&Row> = report.rows.iter().filter(|row| row.stats.self_ns.is_some()).take(top).collect();
+    if rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "{HEAD}longest{HEAD:#} {DIM}(time in itself, share of wall, calls, median){DIM:#}");
+    let room = width().saturating_sub(43).max(12);
+    for row in rows {
+        let s = &row.stats;
+        let share = row.share_of_wall.map_or_else(String::new, units::percent);
+        let name: String = plain(&s.name);
+        let name = match name.char_indices().nth(room) {
+            Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
+            None => name,
+        };
+        let own = s.self_ns.map_or_else(String::new, units::time);
+        let _ = writeln!(
+            out,
+            "  {own:>9} {share:>7} {:>9} {:>9}  {name}",
+            units::count(s.count),
+            units::time(s.p50_ns)
+        );
+    }
+}
+
+/// Memory, decisions and recovery, a line each where there was any.
+fn events(out: &mut String, report: &Report) {
+    for memory in &report.memory {
+        let budget = memory.budget_bytes.map(|b| format!(" of {}", units::size(b))).unwrap_or_default();
+        let line = format!(
+            "memory of {}: at most {}{budget}",
+            plain(&memory.device),
+            units::size(memory.peak_bytes)
+        );
+        out.push_str(&wrap(&line, 2, width()));
+    }
+    if !report.routed.is_empty() {
+        let runs: u64 = report.routed.iter().map(|r| r.runs).sum();
+        let _ =
+            writeln!(out, "  {} decisions where to run; the page and --json list them", units::count(runs));
+    }
+    if !report.recovered.is_empty() {
+        let _ =
+            writeln!(out, "  {CARE}{} recovery events{CARE:#}", units::count(report.recovered.len() as u64));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_ending_says_the_form() {
+        for (name, want) in [
+            ("a.html", Some(ReportFormat::Html)),
+            ("A.HTM", Some(ReportFormat::Html)),
+            ("a.json", Some(ReportFormat::Json)),
+            ("a.perfetto.json", Some(ReportFormat::Chrome)),
+            ("dir.svg/a.folded", Some(ReportFormat::Folded)),
+            ("a", None),
+            ("a.pdf", None),
+        ] {
+            assert_eq!(format_of(Path::new(name)).ok(), want, "{name}");
+        }
+    }
+}

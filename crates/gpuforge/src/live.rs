@@ -1,0 +1,90 @@
+//! How does a `Forge` show itself to a viewer? Its device, its memory, and what it decided.
+
+use std::sync::{
+    Arc, Weak,
+    atomic::{AtomicU8, Ordering},
+};
+
+use forge_dash::live::{
+    feed, place,
+    publish::{self, Publisher},
+    snapshot::{Device, Level, Memory, Routed, Snapshot},
+};
+use forge_ops::Op;
+use forge_route::Ran;
+use forge_runtime::engine::Health;
+
+use crate::{forge::Inner, settings::Env};
+
+/// Publishes this process if the variable asks for it, and lets the runtime speak in its snapshots. A folder that cannot be
+/// trusted leaves the process unwatched: nobody is there to be told.
+pub(crate) fn watch(inner: &Arc<Inner>, env: Env<'_>) -> Option<Publisher> {
+    if !publish::is_wanted(env(publish::VARIABLE).as_deref()) {
+        return None;
+    }
+    let program = std::env::args_os().next().map(std::path::PathBuf::from);
+    let name = program.as_ref().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
+    let publisher = Publisher::start(&place::folder(env), name.as_deref().unwrap_or("gpuforge")).ok()?;
+    let (weak, told) = (Arc::downgrade(inner), AtomicU8::new(0));
+    publish::add_source(Box::new(move |snapshot| tell(&weak, &told, snapshot)));
+    Some(publisher)
+}
+
+fn tell(inner: &Weak<Inner>, told: &AtomicU8, snapshot: &mut Snapshot) -> bool {
+    let Some(inner) = inner.upgrade() else { return false };
+    let Some(runner) = inner.runner.peek() else { return true };
+    let (work, session) = (runner.work(), runner.session());
+    let busy =
+        work.device.filter(|_| !work.wall.is_zero()).map(|d| d.as_secs_f64() / work.wall.as_secs_f64());
+    let name = session.as_ref().map_or_else(|| "device".to_owned(), |s| s.caps().name.clone());
+    let state = match session.as_ref().map(|s| s.health()) {
+        None => "not open",
+        Some(Health::Good) => "open",
+        Some(_) => "lost",
+    };
+    snapshot.devices.push(Device {
+        name: name.clone(),
+        state: state.to_owned(),
+        done: Some(work.on_device),
+        busy,
+        moved: Some(work.uploaded.0.saturating_add(work.downloaded.0)),
+    });
+    let Some(session) = session else { return true };
+    let stats = session.memory().stats();
+    let level = stats.monitor.pressure;
+    if told.swap(level as u8, Ordering::Relaxed) != level as u8 {
+        feed::event(Level::Warning, || format!("memory of {name}: pressure is {level} now"));
+    }
+    snapshot.memory.push(Memory {
+        name,
+        used: stats.limit.used.0,
+        idle: Some(stats.limit.used.0.saturating_sub(stats.users.live.0)),
+        budget: Some(stats.budget.bytes.0),
+        peak: Some(stats.device.peak.0),
+        pressure: Some(level.to_string()),
+        cleanups: Some(stats.monitor.cleanups),
+    });
+    true
+}
+
+/// Tells where an operation ran and why, and what went wrong on the way.
+pub(crate) fn ran(op: &dyn Op, ran: &Ran) {
+    feed::routed(|| {
+        let (report, ns) =
+            (ran.report(), |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+        Routed {
+            operation: op.name().to_owned(),
+            place: report.place.clone(),
+            reason: ran.decision().reason.to_string(),
+            predicted_ns: report.predicted.map(ns),
+            wall_ns: ns(report.wall),
+            ..Routed::default()
+        }
+    });
+    for event in &ran.report().events {
+        feed::event(Level::Warning, || format!("{}: {}; {}", op.name(), event.error, event.reason));
+    }
+    if let Some(why) = &ran.report().fallback {
+        feed::event(Level::Error, || format!("{} fell back to the processor: {why}", op.name()));
+    }
+}

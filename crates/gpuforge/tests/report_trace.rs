@@ -1,0 +1,42 @@
+//! Are decisions of the router in a trace, with what was predicted and what it took?
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may fail"
+)]
+
+use gpuforge::{
+    Forge,
+    dash::{report::Report, trace::known},
+    ops,
+    profile::Profiler,
+    route::{Options, Wish},
+    tensor,
+};
+
+#[test]
+fn decisions_are_counted_by_operation_place_and_reason() {
+    let forge = Forge::new();
+    let (data, key) = (tensor(&[7u8; 4096], &[4096]).unwrap(), tensor(&[1u8, 2], &[2]).unwrap());
+    let on_cpu = Options { wish: Wish::Only(0), ..Options::default() };
+    // Off, nothing is recorded.
+    forge.run_with(&ops::xor(&data, &key), on_cpu).unwrap();
+    assert_eq!(known::routed(&Profiler::global().snapshot()), []);
+    Profiler::global().enable();
+    let times = 5;
+    for _ in 0..times {
+        forge.run_with(&ops::xor(&data, &key), on_cpu).unwrap();
+    }
+    forge.run(ops::xor(&data, &key)).unwrap();
+    Profiler::global().disable();
+    let trace = Profiler::global().snapshot();
+    let routed = known::routed(&trace);
+    assert_eq!(routed.iter().map(|r| r.runs).sum::<u64>(), times + 1, "{routed:?}");
+    let asked = routed.iter().find(|r| r.reason == "it was asked for").unwrap();
+    assert_eq!((asked.operation.as_str(), asked.place.as_str(), asked.runs), ("xor", "cpu", times));
+    assert_eq!(asked.predicted_ns.is_some(), asked.measured_ns.is_some(), "{asked:?}");
+    let page = Report::of(&trace).html(&trace, "decisions");
+    assert!(page.contains("it was asked for"));
+}
