@@ -226,6 +226,10 @@ impl<'t> Scanner<'t> {
         match owner {
             Owner::Noise(_) | Owner::NotFailure => {}
             Owner::Pattern(i) => self.note_pattern(rule, i, piece, noise)?,
+            // What has been seen once is not looked for again.
+            Owner::Support(i) if self.seen.patterns.get(i).is_some_and(|seen| seen.supported) => {}
+            Owner::Clue(i) if self.seen.clues.get(i) == Some(&true) => {}
+            Owner::Origin(i) if self.seen.origins.get(i) == Some(&true) => {}
             Owner::Support(i) => {
                 let there = !self.ranges(rule, piece)?.is_empty();
                 self.seen.patterns.get_mut(i).into_iter().for_each(|seen| seen.supported |= there);
@@ -239,20 +243,25 @@ impl<'t> Scanner<'t> {
                 self.seen.origins.get_mut(i).into_iter().for_each(|seen| *seen |= there);
             }
             Owner::Success => {
-                let last = self.ranges(rule, piece)?.last().map(|(start, _)| piece.line(*start));
+                let last = self.outermost(rule, piece, true, &[])?.map(|(start, _)| piece.line(start));
                 self.seen.last_success = self.seen.last_success.max(last);
             }
             Owner::Failure => {
-                let ranges = self.ranges(rule, piece)?;
-                let mut real = ranges.into_iter().filter(|range| !covered(*range, no_failure));
-                let Some(first) = real.next() else { return Ok(()) };
-                let last = real.next_back().unwrap_or(first);
-                let (first, last) = (hit(piece, first, rule, 1.0), hit(piece, last, rule, 1.0));
-                if self.seen.first_failure.as_ref().is_none_or(|seen| seen.line > first.line) {
-                    self.seen.first_failure = Some(first);
+                let begun = self.seen.first_failure.as_ref().is_some_and(|seen| seen.line < piece.line(0));
+                if !begun {
+                    let first = self.outermost(rule, piece, false, no_failure)?;
+                    let first = first.map(|range| hit(piece, range, rule, 1.0));
+                    let seen = &mut self.seen.first_failure;
+                    if let Some(first) = first.filter(|f| seen.as_ref().is_none_or(|seen| seen.line > f.line))
+                    {
+                        *seen = Some(first);
+                    }
                 }
-                if self.seen.last_failure.as_ref().is_none_or(|seen| seen.line <= last.line) {
-                    self.seen.last_failure = Some(last);
+                let last = self.outermost(rule, piece, true, no_failure)?;
+                let last = last.map(|range| hit(piece, range, rule, 1.0));
+                let seen = &mut self.seen.last_failure;
+                if let Some(last) = last.filter(|l| seen.as_ref().is_none_or(|seen| seen.line <= l.line)) {
+                    *seen = Some(last);
                 }
             }
         }
@@ -326,6 +335,32 @@ impl<'t> Scanner<'t> {
             done = ranges.last().map_or(0, |(_, end)| *end).max(*place + 1);
         }
         Ok(ranges)
+    }
+
+    /// The first match of a rule, or the last, that is not covered; a log of nothing but failures has many between.
+    fn outermost(
+        &mut self,
+        rule: usize,
+        piece: &Piece,
+        last: bool,
+        but: &[(usize, usize)],
+    ) -> Result<Option<(usize, usize)>, ExplainError> {
+        let (Some(places), Some(rule)) = (self.places.get(rule), self.rules.get_mut(rule)) else {
+            return Ok(None);
+        };
+        if rule.single.is_none() {
+            rule.single = Some(single(rule.words)?);
+        }
+        let Some(regex) = &rule.single else { return Ok(None) };
+        let around = |place: usize| {
+            let (start, end) = piece.around(place);
+            let window = piece.text().get(start..end).unwrap_or_default();
+            let found = regex.find_iter(window).map(move |m| (m.start() + start, m.end() + start));
+            let mut real = found.filter(|range| !covered(*range, but));
+            if last { real.last() } else { real.next() }
+        };
+        let places = places.iter().copied();
+        Ok(if last { places.rev().find_map(around) } else { { places }.find_map(around) })
     }
 
     fn count_noise(&mut self, noise: usize, ranges: &[(usize, usize)], piece: &Piece) {
