@@ -1,4 +1,5 @@
-//! How fast are matrix products on the processor? Beside NumPy, whose products come from OpenBLAS, in the same run.
+//! How fast are matrix products? On the processor beside NumPy, whose products come from OpenBLAS, in the same run; on a
+//! device every member of the family by turns, the one that needs subgroups beside the best of the others.
 //!
 //! A Python process is started per number of threads and multiplies once for every line that it is sent, so that both sides
 //! are measured by turns. Where there is no `python3` with NumPy, that is said and there is no row.
@@ -6,12 +7,20 @@
 use std::{
     io::{BufRead as _, BufReader, Write as _},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::Arc,
     thread::sleep,
     time::Duration,
 };
 
 use anyhow::{Context as _, Result, ensure};
-use forge_ops::{Op as _, Threads, matmul, view::tensor};
+use forge_ops::{Matmul, Op as _, Target, Threads, Tuning, Variant, matmul, record, view::tensor};
+use forge_runtime::{
+    engine::{Opener as _, gpu::GpuOpener},
+    memory::{Budget, BudgetOrigin, StackSettings},
+    plan::{self, Plan},
+    session::Session,
+    units::Bytes,
+};
 
 use crate::{
     measure::{Sample, median, ms},
@@ -26,6 +35,11 @@ const SHARE: f64 = 1.0 / 0.9;
 /// Idle threads of either side look for work for a while before they sleep; the other side must not be measured then. NumPy's
 /// keep a core busy for a tenth of a second after a product.
 const PAUSE: Duration = Duration::from_millis(250);
+
+/// On a device: software adapters are slow.
+const DEVICE_SIDE: usize = 512;
+const DEVICE_ROUNDS: usize = 5;
+const DEADLINE: Duration = Duration::from_secs(60);
 
 /// Products of a turn: the first after a pause finds cold caches and sleeping threads on either side and does not count, the
 /// middle of the others does.
@@ -66,7 +80,95 @@ pub(crate) fn run() -> Result<Vec<Row>> {
             }
         }
     }
+    rows.extend(on_device()?);
     Ok(rows)
+}
+
+/// A member of the family on a device.
+struct Member {
+    variant: Variant,
+    plan: Arc<Plan>,
+    /// Milliseconds.
+    times: Vec<f64>,
+}
+
+impl Member {
+    fn new(op: &Matmul, session: &Session, variant: Variant) -> Result<Member> {
+        let mut tuning = Tuning::default();
+        tuning.set(op.kind(), variant);
+        let plan = record::plan(op, &Target { caps: session.caps(), tuning: &tuning }, false)?;
+        Ok(Member { variant, plan: Arc::new(plan), times: Vec::new() })
+    }
+
+    /// Does its text share rows inside subgroups?
+    fn shares(&self) -> bool {
+        let text = |c: &plan::Command| match c {
+            plan::Command::Dispatch(d) => d.kernel.wgsl.contains("quadBroadcast"),
+            _ => false,
+        };
+        self.plan.commands().iter().any(text)
+    }
+
+    fn name(&self) -> String {
+        let Variant { group, width, items } = self.variant;
+        format!("{group} x {items}, {width} at once{}", if self.shares() { ", subgroups" } else { "" })
+    }
+
+    /// Milliseconds of one product, by the device's clock where it has one.
+    fn once(&self, session: &Session) -> Result<f64> {
+        let mut device = None;
+        let wall = ms(|| {
+            device = session.run(&self.plan, DEADLINE)?.device_time;
+            Ok(())
+        })?;
+        Ok(device.map_or(wall, |t| t.as_secs_f64() * 1e3))
+    }
+}
+
+/// Every member by turns.
+fn on_device() -> Result<Option<Row>> {
+    let engine = match GpuOpener::default().open() {
+        Ok(engine) => engine,
+        Err(error) => {
+            eprintln!("matmul: skipped on a device: {error}");
+            return Ok(None);
+        }
+    };
+    let memory = StackSettings::new(Budget { bytes: Bytes::gib(1), origin: BudgetOrigin::User });
+    let session = Session::new(engine, memory);
+    let side = [DEVICE_SIDE, DEVICE_SIDE];
+    let numbers: Vec<f32> =
+        (0..DEVICE_SIDE * DEVICE_SIDE).map(|i| (i * 7 % 251) as f32 / 125.0 - 1.0).collect();
+    let a = tensor(&numbers, &side, BENCH)?;
+    let op = matmul(&a, &a);
+    let made = op.variants().iter().map(|v| Member::new(&op, &session, *v));
+    let mut members = made.collect::<Result<Vec<_>>>()?;
+    if session.caps().subgroup.is_none() {
+        members.retain(|m| !m.shares());
+    }
+    // The first round compiles.
+    for round in 0..=DEVICE_ROUNDS {
+        for member in &mut members {
+            let time = member.once(&session)?;
+            if round > 0 {
+                member.times.push(time);
+            }
+        }
+    }
+    for member in &members {
+        let name = member.name();
+        eprintln!(
+            "matmul: {DEVICE_SIDE}x{DEVICE_SIDE} on a device: {name:<28} {:8.2} ms",
+            median(&member.times)
+        );
+    }
+    let (sharing, others): (Vec<Member>, Vec<Member>) = members.into_iter().partition(Member::shares);
+    let best =
+        |all: Vec<Member>| all.into_iter().min_by(|a, b| median(&a.times).total_cmp(&median(&b.times)));
+    let (Some(ours), Some(other)) = (best(sharing), best(others)) else { return Ok(None) };
+    let case = format!("{DEVICE_SIDE}x{DEVICE_SIDE} f32, device, with subgroups");
+    let peer = format!("best without ({})", other.name());
+    Ok(Some(Row::beside(BENCH, &case, &Sample::of(&ours.times), &peer, &Sample::of(&other.times), None)))
 }
 
 /// Ours and the peer's by turns.

@@ -91,8 +91,10 @@ pub enum Seed {
 /// One output of a node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Val {
-    pub(crate) node: u32,
-    pub(crate) port: u8,
+    /// Which node, counted from 0.
+    pub node: u32,
+    /// Which of its outputs.
+    pub port: u8,
 }
 
 /// A number as bits, so that nodes can be compared.
@@ -226,8 +228,10 @@ pub enum Prim {
 /// A node and where it is valid.
 #[derive(Debug, Clone)]
 pub struct Node {
-    pub(crate) prim: Prim,
-    pub(crate) start: usize,
+    /// What it does.
+    pub prim: Prim,
+    /// The first bar at which it has a value.
+    pub start: usize,
 }
 
 /// All nodes, each after its inputs.
@@ -249,7 +253,13 @@ impl Graph {
         node
     }
 
-    pub(crate) fn start(&self, val: Val) -> usize {
+    /// All nodes, each after what it reads.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// The first bar at which a value is there.
+    pub fn start(&self, val: Val) -> usize {
         self.nodes.get(val.node as usize).map_or(0, |n| n.start)
     }
 
@@ -293,7 +303,7 @@ impl Graph {
 
 impl Prim {
     /// What it reads, and how many bars back at most.
-    pub(crate) fn reads(&self) -> Vec<(Val, usize)> {
+    pub fn reads(&self) -> Vec<(Val, usize)> {
         match self {
             Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => vec![],
             Prim::Un(_, a) | Prim::CumSum(a) | Prim::CumExtreme { a, .. } => vec![(*a, 0)],
@@ -328,7 +338,7 @@ impl Prim {
     }
 
     /// How many outputs it has.
-    pub(crate) fn ports(&self) -> usize {
+    pub fn ports(&self) -> usize {
         match self {
             Prim::Machine { def, .. } => def.outputs,
             Prim::Order { places, .. } => places.len(),

@@ -177,7 +177,7 @@ impl Op for Matmul {
             // One tall product: fewer tiles are ragged. The order of the sums does not depend on it.
             dims = Dims { batch: 1, m: dims.m.saturating_mul(dims.batch), shared: false, ..dims };
         }
-        let member = kernel::member(target.variant(self.kind(), kernel::VARIANTS));
+        let member = kernel::member(target.variant(self.kind(), kernel::offered(target.caps.subgroup)));
         let groups = groups(OP, member.groups(&dims))?;
         let bytes = Bytes(count(&[dims.batch, dims.m, dims.n]).saturating_mul(4));
         let mut before: Option<Slot> = None;

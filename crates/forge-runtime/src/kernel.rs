@@ -7,8 +7,10 @@ use std::{borrow::Cow, fmt, sync::Arc};
 pub enum Access {
     /// Reads it; written by an earlier command.
     Read,
-    /// Writes it, and is the only command that does.
+    /// Writes it, and is the first command that does.
     Write,
+    /// Reads and writes what an earlier command of the same plan wrote.
+    Update,
 }
 
 /// One call as the processor twin sees it: what the shader would find in its bindings.
@@ -19,7 +21,7 @@ pub struct Call<'a> {
     pub groups: [u32; 3],
     /// Buffers with [`Access::Read`], in binding order.
     pub inputs: Vec<&'a [u8]>,
-    /// Buffers with [`Access::Write`], in binding order; zeroed.
+    /// Buffers with [`Access::Write`] (zeroed) or [`Access::Update`] (as they are), in binding order.
     pub outputs: Vec<&'a mut [u8]>,
 }
 

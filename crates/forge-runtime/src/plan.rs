@@ -1,7 +1,7 @@
 //! What is to be done on a device? Recorded as plain data, so that it can be printed, counted, costed and replayed.
 //!
-//! A plan is single-assignment: every slot is written by exactly one command and read only afterwards, and what it
-//! uploads is immutable and held. Running a plan again from its beginning therefore gives the same result, bit for
+//! A slot is written by one command before anything reads it, changed only by kernels that say so ([`Access::Update`]),
+//! and what a plan uploads is immutable and held. Running a plan again from its beginning therefore gives the same result, bit for
 //! bit, whatever happened in between; recovery rests on that.
 
 use std::{fmt, sync::Arc};
@@ -58,6 +58,8 @@ pub enum Command {
         from: Slot,
         /// Position in the outputs.
         output: usize,
+        /// How much of it, from its beginning.
+        size: Bytes,
     },
     /// The slot is not needed any more; its memory may be reused by later commands.
     Free {
@@ -117,8 +119,8 @@ pub enum PlanError {
         /// Size that is needed.
         need: Bytes,
     },
-    /// A slot that outlives the plan is freed in it.
-    #[error("command {at}: slot {slot} belongs to a tensor and cannot be freed here")]
+    /// A slot that outlives the plan is freed or changed in it.
+    #[error("command {at}: slot {slot} belongs to a tensor and cannot be freed or changed here")]
     NotOwned {
         /// Command.
         at: usize,
@@ -143,7 +145,7 @@ pub struct Plan {
     label: String,
     slots: Vec<SlotSpec>,
     commands: Vec<Command>,
-    outputs: Vec<Slot>,
+    outputs: Vec<Bytes>,
     imports: Vec<(Slot, Tensor)>,
     keeps: Vec<(Slot, Spec)>,
     state: Vec<State>,
@@ -230,8 +232,13 @@ impl Plan {
                 "{n} groups in one dimension, at most {MAX_GROUPS}: use a second dimension"
             )));
         }
-        for (slot, _) in bindings.iter().zip(&kernel.bindings).filter(|(_, a)| **a == Access::Read) {
+        for (slot, _) in bindings.iter().zip(&kernel.bindings).filter(|(_, a)| **a != Access::Write) {
             self.read(*slot)?;
+        }
+        for (slot, _) in bindings.iter().zip(&kernel.bindings).filter(|(_, a)| **a == Access::Update) {
+            if self.state.get(slot.index()) != Some(&State::Written) {
+                return Err(PlanError::NotOwned { at, slot: slot.index() });
+            }
         }
         for (slot, _) in bindings.iter().zip(&kernel.bindings).filter(|(_, a)| **a == Access::Write) {
             self.write(*slot)?;
@@ -254,10 +261,17 @@ impl Plan {
 
     /// Brings a slot back; returns its position in the outputs.
     pub fn download(&mut self, from: Slot) -> Result<usize, PlanError> {
+        self.download_first(from, Bytes(u64::MAX))
+    }
+
+    /// Brings the first bytes of a slot back (all of it if it is smaller); returns their position in the outputs.
+    pub fn download_first(&mut self, from: Slot, size: Bytes) -> Result<usize, PlanError> {
         self.read(from)?;
+        let whole = self.slots.get(from.index()).map_or(Bytes::ZERO, |s| s.size);
+        let size = Bytes(size.0.next_multiple_of(4).min(whole.0));
         let output = self.outputs.len();
-        self.outputs.push(from);
-        self.commands.push(Command::Download { from, output });
+        self.outputs.push(size);
+        self.commands.push(Command::Download { from, output, size });
         Ok(output)
     }
 
@@ -318,7 +332,7 @@ impl Plan {
 
     /// How many downloads it has, and of which sizes.
     pub fn output_sizes(&self) -> impl Iterator<Item = Bytes> + '_ {
-        self.outputs.iter().map(|slot| self.slots.get(slot.index()).map_or(Bytes::ZERO, |s| s.size))
+        self.outputs.iter().copied()
     }
 
     /// What it costs in memory and steps; pure.
@@ -338,7 +352,7 @@ impl Plan {
                     live += written.filter(|(_, a)| **a == Access::Write).map(|(s, _)| size(*s)).sum();
                 }
                 Command::Copy { to, .. } => live += size(*to),
-                Command::Download { from, .. } => cost.downloaded += size(*from),
+                Command::Download { size, .. } => cost.downloaded += *size,
                 Command::Free { slot } => live -= size(*slot),
             }
             cost.peak = cost.peak.max(live);
@@ -373,7 +387,7 @@ impl fmt::Display for Plan {
                     writeln!(f, "{at:4}  dispatch {}({}) {:?}", d.kernel.name, slots.join(", "), d.groups)?;
                 }
                 Command::Copy { from, to } => writeln!(f, "{at:4}  copy     s{} <- s{}", to.0, from.0)?,
-                Command::Download { from, output } => {
+                Command::Download { from, output, .. } => {
                     writeln!(f, "{at:4}  download out{output} <- s{}", from.0)?
                 }
                 Command::Free { slot } => writeln!(f, "{at:4}  free     s{}", slot.0)?,
@@ -420,6 +434,23 @@ mod tests {
         assert!(matches!(plan.dispatch(&double(), &[a, a], &[], [1; 3]), Err(PlanError::Rewritten { .. })));
         plan.free(a).unwrap();
         assert!(matches!(plan.copy(a, "x"), Err(PlanError::NotWritten { .. })));
+    }
+
+    #[test]
+    fn a_slot_can_be_changed_by_kernels_that_say_so_and_fetched_in_part() {
+        let change = Arc::new(Kernel { bindings: vec![Access::Read, Access::Update], ..(*double()).clone() });
+        let mut plan = Plan::new("test");
+        let a = plan.upload(vec![0; 16], "in").unwrap();
+        let b = plan.slot(Bytes(64), "arena");
+        assert!(matches!(plan.dispatch(&change, &[a, b], &[], [1; 3]), Err(PlanError::NotWritten { .. })));
+        plan.dispatch(&double(), &[a, b], &[], [1; 3]).unwrap();
+        plan.dispatch(&change, &[a, b], &[], [1; 3]).unwrap();
+        plan.download_first(b, Bytes(10)).unwrap();
+        assert_eq!(plan.output_sizes().collect::<Vec<_>>(), [Bytes(12)]);
+        assert_eq!((plan.cost().peak, plan.cost().downloaded), (Bytes(80), Bytes(12)));
+        let tensor = Tensor::from_floats(&[1.0], &[1], "given").unwrap();
+        let given = plan.import(&tensor);
+        assert!(matches!(plan.dispatch(&change, &[a, given], &[], [1; 3]), Err(PlanError::NotOwned { .. })));
     }
 
     #[test]

@@ -164,6 +164,13 @@ pub fn select(instances: &[Instance]) -> Selection {
 
 /// Plans everything together: what several of them need is computed once.
 pub fn plan(wanted: &[Wanted]) -> Selection {
+    let (graph, values, columns) = graph(wanted);
+    let plan = Plan::new(&graph, &values);
+    Selection { plan, columns }
+}
+
+/// What everything rests on: one graph, the values that are wanted of it, and the names of their columns.
+pub fn graph(wanted: &[Wanted]) -> (Graph, Vec<Val>, Vec<String>) {
     let graph = RefCell::new(Graph::default());
     let (mut values, mut columns) = (Vec::new(), Vec::new());
     for item in wanted {
@@ -177,8 +184,7 @@ pub fn plan(wanted: &[Wanted]) -> Selection {
             }
         }
     }
-    let plan = Plan::new(&graph.borrow(), &values);
-    Selection { plan, columns }
+    (graph.into_inner(), values, columns)
 }
 
 /// The column of an output: the name, the parameters, the source and the output's name, joined by `_`.

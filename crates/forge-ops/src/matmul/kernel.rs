@@ -3,8 +3,13 @@
 //! The shader text depends on the member, on the kind of number, on whether rows begin at multiples of four numbers, and
 //! on whether an earlier dispatch's sums are added; sizes are parameters. Half-precision numbers are unpacked from words
 //! (`unpack2x16float`), which every adapter can do: the optional `f16` of shaders would only help arithmetic that is done
-//! in 32 bits here anyway. Subgroups are not used: neighbouring invocations read the same row of A at the same time, which
-//! a cache serves as well as a broadcast, and the optional feature would double the number of pipelines.
+//! in 32 bits here anyway.
+//!
+//! One member shares rows of A inside subgroups: four neighbours need the same rows, so each loads a quarter of them and
+//! hands it to the others in registers. It is offered only where the device has subgroups ([`offered`]), and a calibration
+//! keeps it only where it is the fastest. On the software adapter it is (`cargo xtask bench matmul` times every member by
+//! turns), and not for its larger groups: the same blocks in groups of 128 without sharing take as long as in groups of 64.
+//! No card has been measured. naga knows subgroups without the directive `enable subgroups;` and refuses the directive.
 
 use std::{
     borrow::Cow,
@@ -31,9 +36,14 @@ pub(super) struct Member {
     tile: (usize, usize),
     /// Does it load four neighbours of A at once where it can? All but the plain ones do so with B.
     wide: (bool, bool),
+    /// Do the invocations of a quad share their rows of A? Needs subgroups.
+    shares: bool,
 }
 
 const BLOCK: &str = include_str!("../../shader/matmul_block.wgsl");
+
+/// Invocations that share rows: a quad, the largest part that subgroups of every size consist of.
+const QUAD: usize = 4;
 
 const fn block(group: u32, rows: usize, columns: usize) -> Member {
     Member {
@@ -42,8 +52,13 @@ const fn block(group: u32, rows: usize, columns: usize) -> Member {
         block: (rows, columns),
         tile: (group as usize / 8 * rows, 8 * columns),
         wide: (true, true),
+        shares: false,
     }
 }
+
+/// Groups of 128: no subgroup is larger, so that all of them are full.
+const SHARED: Member =
+    Member { body: include_str!("../../shader/matmul_subgroup.wgsl"), shares: true, ..block(128, 8, 8) };
 
 const TILED_BLOCK: Member = Member {
     variant: Variant::new(256, 4, 16),
@@ -51,6 +66,7 @@ const TILED_BLOCK: Member = Member {
     block: (4, 4),
     tile: (64, 64),
     wide: (false, true),
+    shares: false,
 };
 
 const TILED: Member = Member {
@@ -59,6 +75,7 @@ const TILED: Member = Member {
     block: (1, 1),
     tile: (16, 16),
     wide: (false, false),
+    shares: false,
 };
 
 const ONE: Member = Member {
@@ -67,19 +84,29 @@ const ONE: Member = Member {
     block: (1, 1),
     tile: (8, 8),
     wide: (false, false),
+    shares: false,
 };
 
 /// On the software adapter (2-core EPYC, 255² to 260², best of 7, others at work) in GFLOP/s: blocks of 4×4 0.8, of 8×8
 /// 1.6; through workgroup memory 0.5 with blocks and 0.1 without; one by one 0.2: there every load costs more than the
 /// arithmetic. Not chosen: blocks of 16×16, which reach 2.2 there but take seconds to compile and more registers than a
 /// card has.
-const MEMBERS: [Member; 5] = [block(64, 8, 8), block(64, 4, 4), TILED_BLOCK, TILED, ONE];
+const MEMBERS: [Member; 6] = [block(64, 8, 8), block(64, 4, 4), TILED_BLOCK, TILED, ONE, SHARED];
 
-/// The variants of all members.
+/// The variants of all members; those that need subgroups come last.
 pub(super) const VARIANTS: &[Variant] = &{
-    let [a, b, c, d, e] = MEMBERS;
-    [a.variant, b.variant, c.variant, d.variant, e.variant]
+    let [a, b, c, d, e, f] = MEMBERS;
+    [a.variant, b.variant, c.variant, d.variant, e.variant, f.variant]
 };
+
+/// Variants for a device whose subgroups are of these sizes, the smallest and the largest; the driver chooses among them.
+pub(super) fn offered(subgroup: Option<(u32, u32)>) -> &'static [Variant] {
+    let whole = |n: u32| n.is_power_of_two() && n as usize >= QUAD && n <= SHARED.variant.group;
+    match subgroup {
+        Some((least, most)) if whole(least) && whole(most) => VARIANTS,
+        _ => VARIANTS.split_last().map_or(VARIANTS, |(_, others)| others),
+    }
+}
 
 /// What a shader's text depends on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -165,11 +192,9 @@ impl Member {
         let body = self.body.replace("GROUP", &self.variant.group.to_string());
         let body = body.replace("ROWS", &rows.to_string()).replace("COLUMNS", &columns.to_string());
         let body = body.replace("TALL", &self.tile.0.to_string()).replace("WIDE", &self.tile.1.to_string());
-        let (start, ends) = (start(self.block), ends(self.block));
-        let (steps, rest) = match (self.body == BLOCK, self.block.0) {
-            (true, _) => {
-                (block_steps(self.block), if key.four { String::new() } else { block_rest(self.block) })
-            }
+        let (start, ends) = (self.start(), ends(self.block));
+        let (steps, rest) = match (self.shares || self.body == BLOCK, self.block.0) {
+            (true, _) => (self.block_steps(), if key.four { String::new() } else { self.block_rest() }),
             (false, 1) => (tiled_steps(), String::new()),
             (false, _) => (tiled_block_steps(), String::new()),
         };
@@ -179,6 +204,68 @@ impl Member {
             .replace("REST", &rest)
             .replace("ENDS", &ends);
         [head, stores(key), loads, body].concat()
+    }
+
+    /// Sums of a block, and where the rows of A begin that this invocation loads; rows below the last repeat it and are
+    /// never stored.
+    fn start(&self) -> String {
+        let (rows, columns) = self.block;
+        let (step, own) = if self.shares { (QUAD, " + mine") } else { (1, "") };
+        let mut text = String::new();
+        for r in (0..rows).step_by(step) {
+            let _ = writeln!(text, "    let r{r} = t.a + min(row + {r}u{own}, m - 1u) * p.v[0].z;");
+        }
+        for (r, q) in (0..rows).flat_map(|r| (0..columns / 4).map(move |q| (r, q))) {
+            let _ = writeln!(text, "    var c{r}_{q} = vec4<f32>();");
+        }
+        text
+    }
+
+    /// What a block needs of A: `a0` and so on, one number or four of each row.
+    fn rows(&self, load: &str) -> String {
+        let mut text = String::new();
+        for r in 0..self.block.0 {
+            let (from, lane) = (r / QUAD * QUAD, r % QUAD);
+            if self.shares && lane == 0 {
+                let _ = writeln!(text, "        let own{from} = {load}(r{from} + i);");
+            }
+            let _ = match self.shares {
+                true => writeln!(text, "        let a{r} = quadBroadcast(own{from}, {lane}u);"),
+                false => writeln!(text, "        let a{r} = {load}(r{r} + i);"),
+            };
+        }
+        text
+    }
+
+    /// Four steps of the dot products of a block.
+    fn block_steps(&self) -> String {
+        let (rows, columns) = self.block;
+        let mut text = self.rows("four_a");
+        for s in ["x", "y", "z", "w"] {
+            for q in 0..columns / 4 {
+                let _ = writeln!(text, "        let b{q}{s} = four_b(at + {}u);", q * 4);
+            }
+            for (r, q) in (0..rows).flat_map(|r| (0..columns / 4).map(move |q| (r, q))) {
+                let _ = writeln!(text, "        c{r}_{q} += a{r}.{s} * b{q}{s};");
+            }
+            text.push_str("        at += n;\n");
+        }
+        text
+    }
+
+    /// The last steps where there are not four of them.
+    fn block_rest(&self) -> String {
+        let (rows, columns) = self.block;
+        let mut text = String::from("    for (; i < last; i += 1u) {\n");
+        for q in 0..columns / 4 {
+            let _ = writeln!(text, "        let b{q} = four_b(at + {}u);", q * 4);
+        }
+        text.push_str(&self.rows("one_a"));
+        for (r, q) in (0..rows).flat_map(|r| (0..columns / 4).map(move |q| (r, q))) {
+            let _ = writeln!(text, "        c{r}_{q} += a{r} * b{q};");
+        }
+        text.push_str("        at += n;\n    }\n");
+        text
     }
 }
 
@@ -235,18 +322,6 @@ fn stores(key: Key) -> String {
     text
 }
 
-/// Sums of a block, and where its rows of A begin; rows below the last repeat it and are never stored.
-fn start((rows, columns): (usize, usize)) -> String {
-    let mut text = String::new();
-    for r in 0..rows {
-        let _ = writeln!(text, "    let r{r} = t.a + min(row + {r}u, m - 1u) * p.v[0].z;");
-        for q in 0..columns / 4 {
-            let _ = writeln!(text, "    var c{r}_{q} = vec4<f32>();");
-        }
-    }
-    text
-}
-
 fn ends((rows, columns): (usize, usize)) -> String {
     let mut text = String::new();
     for r in 0..rows {
@@ -260,42 +335,6 @@ fn ends((rows, columns): (usize, usize)) -> String {
         }
         text.push_str("    }\n");
     }
-    text
-}
-
-/// Four steps of the dot products of a block.
-fn block_steps((rows, columns): (usize, usize)) -> String {
-    let mut text = String::new();
-    for r in 0..rows {
-        let _ = writeln!(text, "        let a{r} = four_a(r{r} + i);");
-    }
-    for s in ["x", "y", "z", "w"] {
-        for q in 0..columns / 4 {
-            let _ = writeln!(text, "        let b{q}{s} = four_b(at + {}u);", q * 4);
-        }
-        for r in 0..rows {
-            for q in 0..columns / 4 {
-                let _ = writeln!(text, "        c{r}_{q} += a{r}.{s} * b{q}{s};");
-            }
-        }
-        text.push_str("        at += n;\n");
-    }
-    text
-}
-
-/// The last steps where there are not four of them.
-fn block_rest((rows, columns): (usize, usize)) -> String {
-    let mut text = String::from("    for (; i < last; i += 1u) {\n");
-    for q in 0..columns / 4 {
-        let _ = writeln!(text, "        let b{q} = four_b(at + {}u);", q * 4);
-    }
-    for r in 0..rows {
-        let _ = writeln!(text, "        let a{r} = one_a(r{r} + i);");
-        for q in 0..columns / 4 {
-            let _ = writeln!(text, "        c{r}_{q} += a{r} * b{q};");
-        }
-    }
-    text.push_str("        at += n;\n    }\n");
     text
 }
 

@@ -187,7 +187,9 @@ impl Dummy {
             }
             match (command, silent) {
                 // What a lost device leaves behind: nothing ran, reads succeed and bring zeros.
-                (Command::Download { from, .. }, true) => done.outputs.push(vec![0; memory.get(*from).len()]),
+                (Command::Download { size, .. }, true) => {
+                    done.outputs.push(vec![0; usize::try_from(size.0).unwrap_or_default()]);
+                }
                 (_, true) => {}
                 (_, false) => {
                     let mut read = memory.step(command).map_err(|e| (e, None))?;

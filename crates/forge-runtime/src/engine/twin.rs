@@ -85,7 +85,11 @@ impl Memory {
                 let data = self.get(*from).to_vec();
                 self.upload(*to, &data);
             }
-            Command::Download { from, .. } => return Ok(Some(self.get(*from).to_vec())),
+            Command::Download { from, size, .. } => {
+                let bytes = self.get(*from);
+                let size = usize::try_from(size.0).unwrap_or(usize::MAX).min(bytes.len());
+                return Ok(Some(bytes.get(..size).unwrap_or_default().to_vec()));
+            }
             Command::Free { slot } => {
                 // Whoever reads it afterwards must notice: the bytes go.
                 self.get_mut(*slot).fill(0xa5);
@@ -96,17 +100,21 @@ impl Memory {
 
     fn dispatch(&mut self, dispatch: &Dispatch) -> Result<(), EngineError> {
         let bindings = || dispatch.bindings.iter().zip(&dispatch.kernel.bindings);
-        let of = |wanted: Access| bindings().filter(move |(_, a)| **a == wanted).map(|(s, _)| *s);
+        let of = |read: bool| bindings().filter(move |(_, a)| (**a == Access::Read) == read);
         // Outputs are computed beside the blocks and put there afterwards: a slot that wrongly shares its block with an
         // input then spoils later commands, as it would on a device.
-        let mut outputs: Vec<Vec<u8>> = of(Access::Write).map(|s| vec![0; self.get(s).len()]).collect();
-        let inputs = of(Access::Read).map(|s| self.get(s)).collect();
+        let before = |(slot, access): (&Slot, &Access)| match access {
+            Access::Update => self.get(*slot).to_vec(),
+            _ => vec![0; self.get(*slot).len()],
+        };
+        let mut outputs: Vec<Vec<u8>> = of(false).map(before).collect();
+        let inputs = of(true).map(|(s, _)| self.get(*s)).collect();
         let outs = outputs.iter_mut().map(Vec::as_mut_slice).collect();
         let mut call = Call { params: &dispatch.params, groups: dispatch.groups, inputs, outputs: outs };
         let ran = (dispatch.kernel.twin)(&mut call);
         drop(call);
-        for (slot, bytes) in of(Access::Write).zip(&outputs) {
-            self.upload(slot, bytes);
+        for ((slot, _), bytes) in of(false).zip(&outputs) {
+            self.upload(*slot, bytes);
         }
         ran.map_err(|e| EngineError::Validation { reason: e.to_string() })
     }

@@ -53,7 +53,7 @@ fn uses(job: &Job) -> HashMap<BlockId, Use> {
             Command::Upload { to, .. } => note(at, *to, true, false),
             Command::Dispatch(d) => {
                 for (slot, access) in d.bindings.iter().zip(&d.kernel.bindings) {
-                    note(at, *slot, *access == Access::Write, false);
+                    note(at, *slot, *access != Access::Read, false);
                 }
             }
             Command::Copy { from, to } => {
@@ -170,7 +170,7 @@ impl<'a> Encoder<'a> {
                     let (from, to, size) = (self.buffer(*from)?, self.buffer(*to)?, self.size(*to));
                     self.commands().copy_buffer_to_buffer(&from, 0, &to, 0, size);
                 }
-                Command::Download { from, .. } => self.download(*from, at)?,
+                Command::Download { from, size, .. } => self.download(*from, size.0, at)?,
                 Command::Free { .. } => {}
             }
         }
@@ -403,8 +403,8 @@ impl<'a> Encoder<'a> {
         self.pass.as_mut().ok_or_else(|| EngineError::Validation { reason: "no pass".to_owned() })
     }
 
-    fn download(&mut self, from: Slot, at: usize) -> Result<(), EngineError> {
-        let (block, buffer, size) = (self.block(from)?, self.buffer(from)?, self.size(from));
+    fn download(&mut self, from: Slot, size: u64, at: usize) -> Result<(), EngineError> {
+        let (block, buffer) = (self.block(from)?, self.buffer(from)?);
         let output = self.pending.expect(buffer, size)?;
         match self.way(from, at) {
             Way::InPlace => self.in_place.push((output, block, size)),

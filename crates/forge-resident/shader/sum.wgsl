@@ -1,0 +1,190 @@
+// Sums of windows: 0 plain, 1 of as many values as there are yet, 2 with weights 1..n, 3 with the job's numbers as weights,
+// the oldest first and their sum last. Windows are summed in blocks no longer than they are: what all windows of a block share once, what lies
+// before that backwards (kept in the output until its turn), what lies after it forwards. Nothing is ever taken off a sum, so
+// that what has left a window leaves no rest in it, and sums of integers are exact.
+
+fn stride() -> u32 { return 1u << p.v[0].z; }
+fn after(run: u32) -> Bar { return Bar(data[p.v[1].x + run * 8u + 4u], 0u); }
+fn before(run: u32) -> Bar { return Bar(data[p.v[1].x + run * 8u + 3u], (1u << p.v[0].y) - 1u); }
+
+// How many of `left` bars lie in the run of the first of them.
+fn within(bar: Bar, left: u32) -> u32 { return min(left, (1u << p.v[0].y) - bar.step); }
+
+// `n` bars later, which is in the same run or the first of the next.
+fn passed(bar: Bar, n: u32) -> Bar {
+    if (bar.step + n < (1u << p.v[0].y)) {
+        return Bar(bar.run, bar.step + n);
+    }
+    return after(bar.run);
+}
+
+// Bars that are summed by themselves before they are added to a sum: one of many values keeps its last digits.
+const PART: u32 = 32u;
+
+// Plain and weighted sum of `n` bars from one on; the first weight is 1, each next one greater by `ramp`.
+fn sums(column: u32, first: Bar, n: u32, ramp: f32) -> vec2<f32> {
+    var bar = first;
+    var left = n;
+    var weight = 1.0;
+    var sum = vec2<f32>(0.0);
+    while (left > 0u) {
+        let here = within(bar, min(PART, left));
+        var part = vec2<f32>(0.0);
+        var at = column + word_of(bar);
+        for (var i = 0u; i < here; i++) {
+            let x = arena[at];
+            part += vec2<f32>(x, weight * x);
+            weight += ramp;
+            at += stride();
+        }
+        sum += part;
+        left -= here;
+        bar = passed(bar, here);
+    }
+    return sum;
+}
+
+// What the windows of a block have before their common bars, from the shortest on: to the outputs that end at word `last`.
+fn backward(column: u32, newest: Bar, n: u32, count: u32, last: u32, ramp: f32) {
+    var at_out = last;
+    var plain = 0.0;
+    var sum = 0.0;
+    arena[at_out] = 0.0;
+    var left = count - 1u;
+    var bar = newest;
+    if (left > 0u) {
+        bar = earlier(newest, n - left);
+    }
+    while (left > 0u) {
+        let here = min(left, bar.step + 1u);
+        var at = column + word_of(bar);
+        for (var i = 0u; i < here; i++) {
+            let x = arena[at];
+            // The oldest weighs 1, all others one more than in the window after.
+            sum += x + ramp * plain;
+            plain += x;
+            at_out -= stride();
+            arena[at_out] = sum;
+            at -= stride();
+        }
+        left -= here;
+        bar = before(bar.run);
+    }
+}
+
+// Windows of `n` that end at `count` bars, at most n, from `newest` on; the outputs begin at word `to`.
+fn block(column: u32, newest: Bar, n: u32, count: u32, to: u32, ramp: f32) {
+    backward(column, newest, n, count, to + (count - 1u) * stride(), ramp);
+    let shared_bars = sums(column, earlier(newest, n - count), n + 1u - count, ramp);
+    arena[to] += shared_bars.y + ramp * f32(count - 1u) * shared_bars.x;
+    var at_out = to;
+    var plain = 0.0;
+    var ramped = 0.0;
+    var k = 1u;
+    var bar = next(newest);
+    while (k < count) {
+        let stop = k + within(bar, count - k);
+        var at = column + word_of(bar);
+        while (k < stop) {
+            let x = arena[at];
+            plain += x;
+            ramped += ramp * f32(k) * x;
+            let core = shared_bars.y + ramp * f32(count - 1u - k) * shared_bars.x;
+            at_out += stride();
+            arena[at_out] += core + ((1.0 + ramp * f32(n - k - 1u)) * plain + ramped);
+            at += stride();
+            k += 1u;
+        }
+        bar = after(bar.run);
+    }
+}
+
+// Windows that have `size` values at the first of `count` bars, `newest`, and one more at each next.
+fn grow(column: u32, newest: Bar, size: u32, count: u32, to: u32) {
+    var sum = sums(column, earlier(newest, size - 1u), size, 0.0).x;
+    var at_out = to;
+    arena[at_out] = sum;
+    var bar = newest;
+    for (var k = 1u; k < count; k++) {
+        bar = next(bar);
+        sum += value(column, bar);
+        at_out += stride();
+        arena[at_out] = sum;
+    }
+}
+
+// Weighted windows that end at `count` bars, at most eight, from `newest` on, all of them at once. Distances from one value
+// are weighted: where weights take each other off, what they took would be rounded away.
+fn weighted(job: Job, column: u32, newest: Bar, count: u32, to: u32) {
+    let n = job.n;
+    let c = value(column, newest);
+    var bar = earlier(newest, n - 1u);
+    var low = vec4<f32>(0.0);
+    var high = vec4<f32>(0.0);
+    // Weights of this bar in the windows: one further in each than in the window after.
+    var w_low = vec4<f32>(0.0);
+    var w_high = vec4<f32>(0.0);
+    let all = n + count - 1u;
+    var j = 0u;
+    while (j < all) {
+        let here = within(bar, min(PART, all - j));
+        let stop = j + here;
+        var part_low = vec4<f32>(0.0);
+        var part_high = vec4<f32>(0.0);
+        var at = column + word_of(bar);
+        while (j < stop) {
+            let x = arena[at] - c;
+            w_high = vec4<f32>(w_low.w, w_high.xyz);
+            w_low = vec4<f32>(select(0.0, number(job, min(j, n - 1u)), j < n), w_low.xyz);
+            part_low += w_low * x;
+            part_high += w_high * x;
+            at += stride();
+            j += 1u;
+        }
+        low += part_low;
+        high += part_high;
+        bar = passed(bar, here);
+    }
+    let level = c * number(job, n);
+    var at_out = to;
+    for (var k = 0u; k < count; k++) {
+        arena[at_out] = low.x + level;
+        low = vec4<f32>(low.yzw, high.x);
+        high = vec4<f32>(high.yzw, 0.0);
+        at_out += stride();
+    }
+}
+
+@compute @workgroup_size(64)
+fn main(@builtin(global_invocation_id) id: vec3<u32>) {
+    if (id.x >= p.v[0].x) {
+        return;
+    }
+    let run = run_at(id.x);
+    let job = job_at(id.y);
+    let column = input(job, 0u);
+    let behind = lag(job, 0u);
+    let end = min((id.z + 1u) * p.v[2].y, run.count);
+    // Steps before the first value stay as they are.
+    var step = max(id.z * p.v[2].y, max(job.start, run.first) - run.first);
+    if (job.mode == 1u && step < end) {
+        let size = run.first + step - job.begin + 1u;
+        if (size < job.n) {
+            let count = min(end - step, job.n - size);
+            let newest = earlier(Bar(id.x, step), behind);
+            grow(column, newest, size, count, output(job, 0u) + word_of(Bar(id.x, step)));
+            step += count;
+        }
+    }
+    while (step < end) {
+        let count = min(end - step, select(job.n, 8u, job.mode == 3u));
+        let newest = earlier(Bar(id.x, step), behind);
+        let to = output(job, 0u) + word_of(Bar(id.x, step));
+        if (job.mode == 3u) {
+            weighted(job, column, newest, count, to);
+        } else {
+            block(column, newest, job.n, count, to, select(0.0, 1.0, job.mode == 2u));
+        }
+        step += count;
+    }
+}
