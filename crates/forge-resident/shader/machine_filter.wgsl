@@ -57,7 +57,9 @@ fn laguerre(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4
     let a = g * old.x;
     let b = old.x + g * (old.y - a);
     let c = old.y + g * (old.z - b);
-    (*s).a = vec4<f32>(a, b, c, old.z + g * (old.w - c));
+    let stages = vec4<f32>(a, b, c, old.z + g * (old.w - c));
+    // A price that stands still is reached in the end: what f64 could not tell from it is nothing.
+    (*s).a = select(stages, vec4<f32>(0.0), abs(stages) < vec4<f32>(1.2e-16 * abs(x.x)));
     (*s).b.x = x.x;
     return (*s).a;
 }
@@ -86,9 +88,12 @@ fn jurik(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f3
         (*s).c.x = x.x;
         return vec4<f32>(x.x, 0.0, 0.0, 0.0);
     }
-    let old = (*s).a - vec4<f32>(x.x - (*s).c.x);
-    let wide = max(abs(old.x), abs(old.y));
-    let now = select(wide, 0.0, abs(old.x) == abs(old.y));
+    let moved = x.x - (*s).c.x;
+    let old = (*s).a - vec4<f32>(moved);
+    // A price in the middle of both bands has no volatility. Bands never meet again after the first bar, though they may seem
+    // to from far away.
+    let middle = age == 1u || (*s).a.x + (*s).a.y == 2.0 * moved;
+    let now = select(max(abs(old.x), abs(old.y)), 0.0, middle);
     let mean = (*s).b.z + (now - (*s).f.x) / 10.0;
     (*s).f.x = (*s).e.w;
     (*s).e = vec4<f32>((*s).d.w, (*s).e.xyz);

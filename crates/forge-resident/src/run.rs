@@ -38,7 +38,8 @@ pub struct Settings {
     pub largest: Bytes,
     /// Invocations of a group of the generated kernels.
     pub width: u32,
-    /// log2 of the steps of a run; `None` chooses by the number of bars.
+    /// log2 of the steps of a run; `None` chooses by the longest series, so that results do not depend on how series are
+    /// put into batches.
     pub steps: Option<u32>,
     /// Batches under way at once.
     pub ahead: usize,
@@ -131,6 +132,8 @@ pub struct Resident {
     parts: Vec<Part>,
     starts: Vec<usize>,
     settings: Settings,
+    /// log2 of the steps of a run.
+    steps: u32,
 }
 
 pub(crate) struct Part {
@@ -151,7 +154,8 @@ impl Resident {
         settings: Settings,
     ) -> Option<Resident> {
         let starts = wanted.iter().map(|v| graph.start(*v)).collect();
-        let mut resident = Resident { parts: Vec::new(), starts, settings };
+        let steps = settings.steps.unwrap_or_else(|| Layout::steps_for(&[longest]));
+        let mut resident = Resident { parts: Vec::new(), starts, settings, steps };
         let chosen: Vec<usize> = on.iter().enumerate().filter(|(_, on)| **on).map(|(at, _)| at).collect();
         resident.split(graph, wanted, &chosen, longest)?;
         Some(resident)
@@ -161,8 +165,7 @@ impl Resident {
     fn split(&mut self, graph: &Graph, wanted: &[Val], chosen: &[usize], longest: usize) -> Option<()> {
         let on: Vec<bool> = (0..wanted.len()).map(|at| chosen.binary_search(&at).is_ok()).collect();
         let part = Part::new(graph, wanted, &on, self.settings.width)?;
-        let words =
-            Layout::words_of(&[longest], self.settings.steps.unwrap_or(Layout::steps_for(&[longest])));
+        let words = Layout::words_of(&[longest], self.steps);
         if self.fits(&part.program, words) || chosen.len() < 2 {
             self.parts.push(part);
             return Some(());
@@ -259,7 +262,7 @@ impl Resident {
         while first < bars.len() {
             let mut last = first;
             while let Some(these) = bars.get(first..last + 1) {
-                let words = Layout::words_of(these, self.steps(these));
+                let words = Layout::words_of(these, self.steps);
                 if !self.fits(program, words) {
                     break;
                 }
@@ -267,7 +270,7 @@ impl Resident {
             }
             if last == first {
                 let bars = bars.get(first).copied().unwrap_or(0);
-                let words = Layout::words_of(&[bars], self.steps(&[bars]));
+                let words = Layout::words_of(&[bars], self.steps);
                 let need = program.arena(words) + program.fetched(words);
                 let most = self.settings.memory.min(self.settings.largest);
                 return Err(ResidentError::Memory { bars, need: Bytes(need), most });
@@ -276,10 +279,6 @@ impl Resident {
             first = last;
         }
         Ok(batches)
-    }
-
-    fn steps(&self, bars: &[usize]) -> u32 {
-        self.settings.steps.unwrap_or_else(|| Layout::steps_for(bars))
     }
 
     fn deliver(
@@ -292,7 +291,7 @@ impl Resident {
         columns: &mut [exec::Columns<'_>],
     ) {
         let (Some(bytes), Some(bars)) = (bytes, bars.get(range.clone())) else { return };
-        let layout = Layout::new(bars, self.steps(bars));
+        let layout = Layout::new(bars, self.steps);
         let floats: Vec<f32> = bytemuck::pod_collect_to_vec(bytes);
         let words = layout.words();
         let scales = series.iter().skip(range.start).map(scale);
@@ -376,7 +375,7 @@ impl Batch for Items<'_, '_> {
     fn record(&self, items: Range<usize>) -> Result<Plan, PlanError> {
         let range = self.items.start + items.start..self.items.start + items.end;
         let bars = self.bars.get(range.clone()).unwrap_or_default();
-        let layout = Layout::new(bars, self.resident.steps(bars));
+        let layout = Layout::new(bars, self.resident.steps);
         let series = self.series.get(range).unwrap_or_default();
         let scales: Vec<Scale> = series.iter().map(scale).collect();
         let columns = self.part.columns(&layout, &scales, series);
