@@ -6,7 +6,9 @@
 //! | macd | the difference of two of them; the signal is one of that |
 //! | rsi | rolling means of gains and of losses: `100 - 100 / (1 + gain / loss)` |
 //! | atr | `true_range.rolling(n).mean()` |
-//! | bbw | `(upper - lower) / sma` in percent, with `rolling(n).std()`, which divides by n - 1 |
+//! | natr | that in percent of the close |
+//! | bbands, bbw | `sma` and `rolling(n).std()`, which divides by n - 1; `(upper - lower) / sma` in percent |
+//! | percentb | `(close - lower) / (upper - lower)` of the same bands |
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -186,6 +188,12 @@ fn bollinger_width_has_the_deviation_of_a_sample() {
         check(&format!("bbw({n})"), |bars| {
             let (middle, deviation) = (rolling(&bars.close, n, mean), rolling(&bars.close, n, std));
             vec![zip(&middle, &deviation, |m, d| ((m + 2.0 * d) - (m - 2.0 * d)) / m * 100.0)]
+        });
+        check(&format!("bbands({n}, 2, 3)"), |bars| {
+            let (middle, deviation) = (rolling(&bars.close, n, mean), rolling(&bars.close, n, std));
+            let upper = zip(&middle, &deviation, |m, d| m + 2.0 * d);
+            let lower = zip(&middle, &deviation, |m, d| m - 3.0 * d);
+            vec![upper, middle, lower]
         });
     }
 }

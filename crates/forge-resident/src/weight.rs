@@ -136,6 +136,13 @@ fn loops(prim: &Prim, own: impl Fn(Val) -> Form, shared: impl Fn(Val, Val) -> Op
         }
         Prim::CoMoment(a, b, _) => PLAIN.counts(own(*a).unit + own(*b).unit),
         Prim::MeanDeviation(a, _) | Prim::TimeMoment(a, _) => PLAIN.counts(own(*a).unit),
+        Prim::Machine { def, inputs, .. } => match (def.name, inputs.as_slice()) {
+            ("projection", [a, b]) => shared(*a, *b).map_or(FULL, Form::off_lattice),
+            ("volume profile", [a, b]) if own(*b).is_plain() => own(*a).off_lattice(),
+            ("median deviation", [a]) => PLAIN.counts(own(*a).unit),
+            ("spearman", _) => PLAIN,
+            _ => FULL,
+        },
         _ => FULL,
     }
 }

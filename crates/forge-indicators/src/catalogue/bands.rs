@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Indicator] = &[
               population) of the last `period` values above and below it.",
         build: |a| {
             let (x, n) = (a.source(), a.n(0));
-            let deviation = x.stddev(n);
+            let deviation = a.deviation(x, n);
             around(ma(x, n, a.n(3)), deviation * a.x(1), deviation * a.x(2))
         },
         ..BASE

@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Average true range in percent of the close; 0 where the close is 0. With a period of 1, the true range itself, as \
               TA-Lib has it.",
         build: |a| {
-            let atr = true_range(a.bars).wilder(a.n(0));
+            let atr = a.smooth(true_range(a.bars), a.n(0));
             vec![if a.n(0) <= 1 { atr } else { atr.div0(a.bars.close()) * 100.0 }]
         },
         ..BASE
@@ -115,7 +115,7 @@ pub(super) const ROWS: &[Indicator] = &[
         inputs: &[Field::Close],
         doc: "Bollinger %B: where the value lies between the lower band (0) and the upper one (1); 0.5 where they are one.",
         build: |a| {
-            let (middle, deviation) = (ma(a.source(), a.n(0), a.n(3)), a.source().stddev(a.n(0)));
+            let (middle, deviation) = (ma(a.source(), a.n(0), a.n(3)), a.deviation(a.source(), a.n(0)));
             let (upper, lower) = (middle + deviation * a.x(1), middle - deviation * a.x(2));
             let width = upper - lower;
             vec![width.differs(0.0).select((a.source() - lower) / width, 0.5)]
