@@ -205,6 +205,14 @@ fn checks_of_the_doctor_confirm_or_deny() {
     let (blind, agrees, denies) = (ask(None), ask(Some(true)), ask(Some(false)));
     assert!(agrees.confidence > blind.confidence && blind.confidence > denies.confidence);
     assert!(agrees.how.iter().any(|how| how.contains("/dev/shm: 64 MiB")), "{:?}", agrees.how);
+    // Being in a container speaks for a small /dev/shm, but not where its size was looked at.
+    let inside = |shown: Vec<Shown>| {
+        let facts = Facts { platform: Some(Platform::Container), ..Facts::default() };
+        explain_asking(&log[..], ours(), &facts, |_| shown).unwrap().root.unwrap().confidence
+    };
+    let large = Shown { check: "shared-memory".into(), broken: false, evidence: "/dev/shm: 32 GiB".into() };
+    assert!(inside(Vec::new()) > blind.confidence);
+    assert!((inside(vec![large]) - denies.confidence).abs() < 1e-9 && denies.confidence < blind.confidence);
     // Nothing is asked where no check could tell.
     let other = b"RuntimeError: Cannot re-initialize CUDA in forked subprocess.";
     explain_asking(&other[..], ours(), &Facts::default(), |_| panic!("asked")).unwrap();

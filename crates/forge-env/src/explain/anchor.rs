@@ -4,8 +4,6 @@
 //! reduced to fixed words without which it cannot match; one pass over the text finds those, and only their patterns are
 //! compiled and tried, only on the lines around. Not chosen: one `RegexSet`, which took 190 ms to build.
 
-use std::collections::HashMap;
-
 /// Letters of a fixed word that are looked up at once.
 const GRAM: usize = 4;
 /// Letters by how common they are in logs, the commonest first.
@@ -15,9 +13,10 @@ const SLOTS: u32 = 16;
 /// The fixed words of all patterns.
 #[derive(Debug)]
 pub(super) struct Anchors {
+    /// In the order of their four letters' hash.
     words: Vec<Word>,
-    /// Folded four letters → positions in `words`.
-    by_gram: HashMap<u32, Vec<usize>>,
+    /// Hash of four letters → the first of `words` that has it.
+    first: Vec<u16>,
     /// One bit a hash of four letters, so that most of a text is passed at a look each.
     filter: Vec<u64>,
     fold: [u8; 256],
@@ -25,6 +24,7 @@ pub(super) struct Anchors {
 
 #[derive(Debug)]
 struct Word {
+    hash: usize,
     rule: usize,
     folded: Vec<u8>,
     /// Where its four letters end in it.
@@ -39,11 +39,21 @@ impl Anchors {
             // A message may be wrapped at any blank.
             *folded = if byte == b'\n' { b' ' } else { byte.to_ascii_lowercase() };
         }
-        let mut anchors =
-            Anchors { words: Vec::new(), by_gram: HashMap::new(), filter: vec![0; 1 << (SLOTS - 6)], fold };
+        let mut anchors = Anchors {
+            words: Vec::new(),
+            first: vec![0; 1 << SLOTS],
+            filter: vec![0; 1 << (SLOTS - 6)],
+            fold,
+        };
         for (rule, pattern) in patterns.enumerate() {
             for word in fixed(pattern).unwrap_or_default() {
                 anchors.add(rule, &word);
+            }
+        }
+        anchors.words.sort_by_key(|word| word.hash);
+        for (i, word) in anchors.words.iter().enumerate().rev() {
+            if let (Some(first), Ok(i)) = (anchors.first.get_mut(word.hash), u16::try_from(i)) {
+                *first = i;
             }
         }
         anchors
@@ -54,33 +64,41 @@ impl Anchors {
         let grams = folded.windows(GRAM).enumerate();
         let Some((start, gram)) = grams.max_by_key(|(_, gram)| rarity(gram)) else { return };
         let key = gram.iter().fold(0, |key, b| key << 8 | u32::from(*b));
-        let (slot, bit) = slot(key);
-        if let Some(bits) = self.filter.get_mut(slot) {
-            *bits |= bit;
+        let hash = hash(key);
+        if let Some(bits) = self.filter.get_mut(hash >> 6) {
+            *bits |= 1 << (hash & 63);
         }
-        self.by_gram.entry(key).or_default().push(self.words.len());
-        self.words.push(Word { rule, folded, end: start + GRAM });
+        self.words.push(Word { hash, rule, folded, end: start + GRAM });
     }
 
     fn folded(&self, byte: u8) -> u8 {
         self.fold.get(usize::from(byte)).copied().unwrap_or(byte)
     }
 
-    /// Calls `found` with a rule and the place of its word, in the order of places.
-    pub(super) fn find(&self, text: &[u8], mut found: impl FnMut(usize, usize)) {
+    /// Calls `found` with a rule that is not `done` and the place of its word; a rule's places come in order unless it
+    /// has several words.
+    pub(super) fn find(&self, text: &[u8], done: &[bool], mut found: impl FnMut(usize, usize)) {
         let mut key = 0u32;
         for (i, byte) in text.iter().enumerate() {
             key = key << 8 | u32::from(self.folded(*byte));
-            let (slot, bit) = slot(key);
-            if self.filter.get(slot).is_some_and(|bits| bits & bit != 0) {
-                self.verify(text, key, i + 1, &mut found);
+            let hash = hash(key);
+            if self.filter.get(hash >> 6).is_some_and(|bits| bits & 1 << (hash & 63) != 0) {
+                self.verify(text, hash, i + 1, done, &mut found);
             }
         }
     }
 
-    fn verify(&self, text: &[u8], key: u32, end: usize, found: &mut impl FnMut(usize, usize)) {
-        let Some(candidates) = self.by_gram.get(&key) else { return };
-        for word in candidates.iter().filter_map(|i| self.words.get(*i)) {
+    fn verify(
+        &self,
+        text: &[u8],
+        hash: usize,
+        end: usize,
+        done: &[bool],
+        found: &mut impl FnMut(usize, usize),
+    ) {
+        let first = self.first.get(hash).copied().map_or(0, usize::from);
+        let same = self.words.get(first..).unwrap_or_default().iter().take_while(|word| word.hash == hash);
+        for word in same.filter(|word| done.get(word.rule) != Some(&true)) {
             let Some(start) = end.checked_sub(word.end) else { continue };
             let there = text.get(start..start + word.folded.len());
             if there
@@ -92,10 +110,8 @@ impl Anchors {
     }
 }
 
-/// Word and bit of the filter.
-fn slot(key: u32) -> (usize, u64) {
-    let hash = key.wrapping_mul(0x9e37_79b1) >> (32 - SLOTS);
-    ((hash >> 6) as usize, 1 << (hash & 63))
+fn hash(key: u32) -> usize {
+    (key.wrapping_mul(0x9e37_79b1) >> (32 - SLOTS)) as usize
 }
 
 fn rarity(gram: &[u8]) -> usize {
@@ -109,6 +125,34 @@ pub(super) fn fixed(pattern: &str) -> Option<Vec<Vec<u8>>> {
         words.extend(of_branch(branch)?);
     }
     Some(words)
+}
+
+/// The bytes that a pattern matches, where there is but one such text; case and wraps apart.
+pub(super) fn literal(pattern: &str) -> Option<Vec<u8>> {
+    let mut bytes = pattern.bytes();
+    let mut literal = Vec::with_capacity(pattern.len());
+    while let Some(byte) = bytes.next() {
+        literal.push(match byte {
+            b'\\' => bytes.next().filter(|b| !b.is_ascii_alphanumeric())?,
+            b'(' | b')' | b'[' | b'{' | b'.' | b'^' | b'$' | b'?' | b'*' | b'+' | b'|' => return None,
+            other => other,
+        });
+    }
+    Some(literal)
+}
+
+/// Can nothing in a pattern match a line's end? A blank can: messages are wrapped.
+pub(super) fn stays_in_line(pattern: &str) -> bool {
+    [" ", r"\W", r"\s", r"\D", r"\n", "[^", "(?s"].iter().all(|part| !pattern.contains(part))
+}
+
+/// Does a pattern tell one digit from another? Counts in braces do not.
+pub(super) fn names_digits(pattern: &str) -> bool {
+    let outside = pattern.split('{').enumerate().flat_map(|(i, part)| match part.split_once('}') {
+        Some((_, after)) if i > 0 => after.chars(),
+        _ => part.chars(),
+    });
+    outside.into_iter().any(|c| c.is_ascii_digit())
 }
 
 /// The parts between bars outside brackets.
@@ -243,10 +287,24 @@ mod tests {
     }
 
     #[test]
+    fn digits_that_are_named_are_seen() {
+        for (pattern, expected) in [
+            (r"error 35\b", true),
+            (r"sm_\d+ is", false),
+            ("a.{0,40}b", false),
+            ("a{2}b7", true),
+            ("[1-9]", true),
+            (r"\{1", true),
+        ] {
+            assert_eq!(names_digits(pattern), expected, "{pattern}");
+        }
+    }
+
+    #[test]
     fn words_are_found_across_wraps_and_case() {
         let anchors = Anchors::new(["out of memory", "of mem", "never there"].into_iter());
         let mut found = Vec::new();
-        anchors.find(b"CUDA OUT OF\nMEMORY", |rule, at| found.push((rule, at)));
+        anchors.find(b"CUDA OUT OF\nMEMORY", &[], |rule, at| found.push((rule, at)));
         found.sort_unstable();
         assert_eq!(found, [(0, 5), (1, 9)]);
     }

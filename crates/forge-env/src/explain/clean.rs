@@ -24,6 +24,8 @@ pub struct Piece {
     whole: usize,
     /// Where lines begin in `text`, with their number in the log, from 1.
     starts: Vec<(usize, u64)>,
+    /// Per line, hashes of it and the lines around: as they are, and with all digits alike.
+    hashes: Vec<[u64; 2]>,
 }
 
 impl Piece {
@@ -38,31 +40,88 @@ impl Piece {
         after.checked_sub(1).and_then(|i| self.starts.get(i)).map_or(1, |(_, line)| *line)
     }
 
-    /// The bytes of the lines that a range touches.
+    /// The bytes of the lines that a range touches, as far as they are near.
     pub fn lines(&self, start: usize, end: usize) -> (usize, usize) {
-        let text = self.text();
-        let before = text.get(..start).unwrap_or_default();
-        let first = before.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
-        let after = text.get(end..).unwrap_or_default();
-        let last = after.iter().position(|b| *b == b'\n').map_or(text.len(), |i| end + i);
-        (first, last)
+        (self.around(start, 0).0.min(start), self.around(end, 0).1.max(end))
     }
 
-    /// The bytes of the line at `at` and of two lines before and after it, as far as they are near.
-    pub fn around(&self, at: usize) -> (usize, usize) {
-        let text = self.text();
-        let before = text.get(at.saturating_sub(LINE)..at).unwrap_or_default();
-        let first = before.iter().rev().enumerate().filter(|(_, b)| **b == b'\n').nth(2);
-        let start = at - first.map_or(before.len(), |(i, _)| i);
-        let after = text.get(at..(at + LINE).min(text.len())).unwrap_or_default();
-        let last = after.iter().enumerate().filter(|(_, b)| **b == b'\n').nth(2);
-        (start, at + last.map_or(after.len(), |(i, _)| i))
+    /// The bytes of the line at `at` and of `margin` lines before and after it, without the last line's end and as far
+    /// as they are near.
+    pub fn around(&self, at: usize, margin: usize) -> (usize, usize) {
+        let after = self.starts.partition_point(|(start, _)| *start <= at);
+        let first = self.starts.get(after.saturating_sub(1 + margin)).map_or(0, |(start, _)| *start);
+        let end = self.starts.get(after + margin).map_or(self.whole, |(next, _)| next.saturating_sub(1));
+        let end = end.min(self.whole);
+        (self.near_start(at, first.min(end)), self.near_end(at, end))
+    }
+
+    /// What is farther away than a piece repeats belongs to another message; a word is not cut.
+    fn near_start(&self, at: usize, first: usize) -> usize {
+        let near = at.saturating_sub(OVERLAP);
+        if first >= near {
+            return first;
+        }
+        let skipped = self.text().get(near..at).unwrap_or_default().iter().position(|b| *b == b' ');
+        near + skipped.unwrap_or(0)
+    }
+
+    fn near_end(&self, at: usize, end: usize) -> usize {
+        let near = at + OVERLAP;
+        if end <= near {
+            return end;
+        }
+        let kept = self.text().get(at..near).unwrap_or_default().iter().rposition(|b| *b == b' ');
+        kept.map_or(near, |kept| at + kept)
+    }
+
+    /// A hash of the line at `at`, of those around that a match can reach, and of the place in it; with all digits
+    /// alike where that is asked for.
+    pub fn surroundings(&self, at: usize, any_digit: bool) -> u64 {
+        let line = self.starts.partition_point(|(start, _)| *start <= at).saturating_sub(1);
+        let start = self.starts.get(line).map_or(0, |(start, _)| *start);
+        let hashes = self.hashes.get(line).copied().unwrap_or_default();
+        let [exact, alike] = hashes;
+        mix(if any_digit { alike } else { exact }, at.saturating_sub(start) as u64)
+    }
+
+    fn hash_lines(&mut self) {
+        let ends = self.starts.iter().skip(1).map(|(start, _)| *start).chain([self.whole]);
+        let line = |((start, _), end): (&(usize, u64), usize)| {
+            let bytes = self.text.get(*start..end.min(self.whole)).unwrap_or_default();
+            [hash(bytes, |b| b), hash(bytes, |b| if b.is_ascii_digit() { b'0' } else { b })]
+        };
+        let lines: Vec<[u64; 2]> = self.starts.iter().zip(ends).map(line).collect();
+        let around = |i: usize| {
+            let near = lines.get(i.saturating_sub(2)..(i + 3).min(lines.len())).unwrap_or_default();
+            // Which of the lines it is counts too.
+            near.iter().fold([i.min(2) as u64; 2], |[a, b], [x, y]| [mix(a, *x), mix(b, *y)])
+        };
+        self.hashes = (0..lines.len()).map(around).collect();
+    }
+
+    /// The lines around places in order, as few ranges as they make.
+    pub fn windows(&self, places: &[usize], margin: usize) -> impl Iterator<Item = (usize, usize)> {
+        let mut places = places.iter().copied();
+        let mut next = places.next().map(|place| self.around(place, margin));
+        std::iter::from_fn(move || {
+            let (start, mut end) = next.take()?;
+            for place in places.by_ref() {
+                let (from, to) = self.around(place, margin);
+                if from > end {
+                    next = Some((from, to));
+                    break;
+                }
+                end = end.max(to);
+            }
+            Some((start, end))
+        })
     }
 
     /// A line that goes on is left for the next piece, unless there is little else.
     fn close(&mut self) {
         let end = self.text.iter().rposition(|b| *b == b'\n').map_or(0, |i| i + 1);
         self.whole = if end >= PIECE / 4 { end } else { self.text.len() };
+        self.hash_lines();
     }
 
     /// Keeps the last lines, which the next piece repeats, and what was not whole; says how much went.
@@ -81,6 +140,20 @@ impl Piece {
         self.whole = self.text.len();
         cut
     }
+}
+
+/// Multiply and fold: fast, and good enough to tell lines apart.
+fn mix(hash: u64, word: u64) -> u64 {
+    let product = u128::from(hash ^ word ^ 0x9e37_79b9_7f4a_7c15) * 0xd6e8_feb8_6659_fd93;
+    (product >> 64) as u64 ^ product as u64
+}
+
+fn hash(bytes: &[u8], fold: impl Fn(u8) -> u8) -> u64 {
+    let (whole, rest) = bytes.as_chunks::<8>();
+    let hash =
+        whole.iter().fold(bytes.len() as u64, |hash, chunk| mix(hash, u64::from_le_bytes(chunk.map(&fold))));
+    let last = rest.iter().fold(0, |word, byte| word << 8 | u64::from(fold(*byte)));
+    mix(hash, last)
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -111,7 +184,12 @@ pub fn pieces<E>(
     take: &mut impl FnMut(&Piece) -> Result<(), E>,
 ) -> io::Result<Result<(), E>> {
     let mut cleaner = Cleaner {
-        piece: Piece { text: Vec::with_capacity(2 * PIECE), whole: 0, starts: vec![(0, 1)] },
+        piece: Piece {
+            text: Vec::with_capacity(2 * PIECE),
+            whole: 0,
+            starts: vec![(0, 1)],
+            hashes: Vec::new(),
+        },
         state: State::Text,
         line: 1,
         line_start: 0,
@@ -135,6 +213,7 @@ pub fn pieces<E>(
         }
     }
     cleaner.piece.whole = cleaner.piece.text.len();
+    cleaner.piece.hash_lines();
     Ok(take(&cleaner.piece))
 }
 

@@ -206,13 +206,19 @@ fn finding(root: &Candidate<'_>, all: &[Candidate<'_>], origin: Option<Platform>
     }
     // What this machine shows says nothing about a log from another kind of machine.
     if origin.is_none_or(|origin| facts.platform == Some(origin)) {
+        let shown: Vec<_> =
+            facts.checks.iter().filter(|shown| pattern.checks.contains(&shown.check)).collect();
+        // Who looked at the thing itself and found it well outweighs circumstances that would have fitted.
+        let refuted = shown.iter().any(|shown| !shown.broken);
         let probes = pattern.probes.iter().filter_map(|probe| probe.ask(facts));
-        let checks = facts.checks.iter().filter(|shown| pattern.checks.contains(&shown.check));
-        for (holds, words) in probes.chain(checks.map(|shown| (shown.broken, shown.evidence.clone()))) {
+        let probes =
+            probes.filter(|(holds, _)| !(refuted && *holds)).map(|(holds, words)| (holds, 1.2, words));
+        let checks = shown.iter().map(|shown| (shown.broken, 2.0, shown.evidence.clone()));
+        for (holds, denied, words) in probes.chain(checks) {
             match holds {
                 true => weigh(0.6, format!("this machine confirms it: {words}")),
                 false => {
-                    weigh(1.2, format!("this machine does not show it ({words}); is the log from here?"))
+                    weigh(denied, format!("this machine does not show it ({words}); is the log from here?"))
                 }
             }
         }

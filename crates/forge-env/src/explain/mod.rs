@@ -22,6 +22,7 @@ pub mod clean;
 pub mod facts;
 pub mod fix;
 mod judge;
+mod rule;
 mod scan;
 pub mod table;
 

@@ -1,13 +1,18 @@
 //! Which patterns does a log hold, and where? Fixed words first, patterns only where those are.
+//!
+//! A log may be nothing but failures, and is read as fast: a pattern that was seen often enough is looked for no more,
+//! of failures and successes only the first and the last are found, from the ends of a piece in growing steps, and no
+//! pattern is tried twice on the same line.
 
-use std::collections::BTreeSet;
+use std::{cell::Cell, cmp::Reverse, collections::BTreeSet};
 
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
+use regex::bytes::RegexSet;
 
 use super::{
     ExplainError,
-    anchor::{self, Anchors},
+    anchor::Anchors,
     clean::{Piece, shown},
+    rule::{self, Cover, Owner, Range, Rule},
     table::Errors,
 };
 
@@ -15,29 +20,10 @@ use super::{
 const KEEP: usize = 4;
 /// Letters of a line that are kept as evidence.
 const EVIDENCE: usize = 320;
-/// What words that usually, not always, mean a cause take from its confidence.
-const WEAK: f64 = 0.8;
-
-/// Whose words matched.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Owner {
-    Pattern(usize),
-    Support(usize),
-    Noise(usize),
-    Clue(usize),
-    Origin(usize),
-    Success,
-    Failure,
-    NotFailure,
-}
-
-struct Rule<'t> {
-    owner: Owner,
-    words: &'t str,
-    /// 1, or less for words that usually mean the cause.
-    factor: f64,
-    single: Option<Regex>,
-}
+/// Bytes at the end of a piece in which its last failure is looked for first.
+const STEP: usize = 1 << 10;
+/// Lines between a failure and the far end of words that excuse it.
+const REACH: usize = 4;
 
 /// A place in the log.
 #[derive(Debug, Clone, PartialEq)]
@@ -62,6 +48,10 @@ impl PatternSeen {
         let lines: BTreeSet<u64> = self.hits.iter().map(|h| h.line).collect();
         rules.len().min(lines.len())
     }
+
+    fn of_rule(&self, rule: usize) -> usize {
+        self.hits.iter().filter(|h| h.rule == rule).count()
+    }
 }
 
 /// Everything that was seen.
@@ -82,92 +72,38 @@ pub(super) struct Scanner<'t> {
     table: &'t Errors,
     rules: Vec<Rule<'t>>,
     anchors: Anchors,
+    /// Rules that can tell nothing new.
+    done: Vec<bool>,
     /// Places of each rule's fixed words in the piece at hand.
     places: Vec<Vec<usize>>,
     /// Per pattern, what rules a hit out; compiled at the first hit.
     guards: Vec<Option<RegexSet>>,
     seen: Seen,
     last_noise_line: Vec<u64>,
+    /// Bytes that expressions were run on.
+    tried: Cell<usize>,
 }
 
-/// A blank in a pattern is a blank or a line end: tools wrap their messages.
-fn rewritten(words: &str) -> String {
-    words.replace(' ', "[ \\n]")
+/// The rules with fixed words in a piece, by what they are for.
+#[derive(Default)]
+struct Touched {
+    success: Vec<usize>,
+    failure: Vec<usize>,
+    excuse: Vec<usize>,
+    noise: Vec<(usize, usize)>,
+    other: Vec<(usize, Owner)>,
 }
 
-fn single(words: &str) -> Result<Regex, ExplainError> {
-    let regex = RegexBuilder::new(&rewritten(words)).case_insensitive(true).unicode(false).build();
-    Ok(regex.map_err(Box::new)?)
-}
-
-fn set<'w>(words: impl Iterator<Item = &'w str>) -> Result<RegexSet, ExplainError> {
-    let set = RegexSetBuilder::new(words.map(rewritten)).case_insensitive(true).unicode(false).build();
-    Ok(set.map_err(Box::new)?)
-}
-
-fn extend<'t>(rules: &mut Vec<Rule<'t>>, owner: Owner, words: &'t [String], factor: f64) {
-    rules.extend(words.iter().map(|words| Rule { owner, words, factor, single: None }));
-}
-
-fn rules(table: &Errors) -> Vec<Rule<'_>> {
-    let mut rules = Vec::new();
-    for (i, pattern) in table.pattern.iter().enumerate() {
-        extend(&mut rules, Owner::Pattern(i), &pattern.matches, 1.0);
-        extend(&mut rules, Owner::Pattern(i), &pattern.weak, WEAK);
-        extend(&mut rules, Owner::Support(i), &pattern.support, 1.0);
-    }
-    for (i, noise) in table.benign.iter().enumerate() {
-        extend(&mut rules, Owner::Noise(i), &noise.matches, 1.0);
-    }
-    for (i, clue) in table.clue.iter().enumerate() {
-        extend(&mut rules, Owner::Clue(i), &clue.matches, 1.0);
-    }
-    for (i, origin) in table.origin.iter().enumerate() {
-        extend(&mut rules, Owner::Origin(i), &origin.matches, 1.0);
-    }
-    extend(&mut rules, Owner::Success, &table.success, 1.0);
-    extend(&mut rules, Owner::Failure, &table.failure, 1.0);
-    extend(&mut rules, Owner::NotFailure, &table.not_failure, 1.0);
-    rules
-}
-
-/// Does every pattern of the table compile, and can it be found? Names those that do not.
-pub(super) fn compile_all(table: &Errors) -> Result<(), String> {
-    let rules = rules(table);
-    let mut problems: Vec<String> = rules.iter().filter_map(|rule| problem(table, rule)).collect();
-    for pattern in &table.pattern {
-        problems.extend(
-            set(pattern.unless.iter().map(String::as_str)).err().map(|e| format!("{}: {e}", pattern.id)),
-        );
-    }
-    if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
-}
-
-fn problem(table: &Errors, rule: &Rule<'_>) -> Option<String> {
-    let owner = match rule.owner {
-        Owner::Pattern(i) | Owner::Support(i) => &table.pattern.get(i)?.id,
-        Owner::Noise(i) => &table.benign.get(i)?.id,
-        Owner::Clue(i) => &table.clue.get(i)?.id,
-        Owner::Origin(_) => "origin",
-        Owner::Success => "success",
-        Owner::Failure => "failure",
-        Owner::NotFailure => "not_failure",
-    };
-    match single(rule.words) {
-        Err(error) => Some(format!("{owner}: {error}")),
-        Ok(regex) if regex.is_match(b"") => Some(format!("{owner}: {:?} matches nothing at all", rule.words)),
-        Ok(_) if anchor::fixed(rule.words).is_none() => {
-            Some(format!("{owner}: {:?} has no fixed word of four letters", rule.words))
-        }
-        Ok(_) => None,
-    }
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum End {
+    First,
+    Last,
 }
 
 impl<'t> Scanner<'t> {
     pub(super) fn new(table: &'t Errors) -> Self {
-        let rules = rules(table);
+        let rules = rule::rules(table);
         let anchors = Anchors::new(rules.iter().map(|r| r.words));
-        let places = vec![Vec::new(); rules.len()];
         let seen = Seen {
             patterns: vec![PatternSeen::default(); table.pattern.len()],
             noise: vec![0; table.benign.len()],
@@ -176,8 +112,17 @@ impl<'t> Scanner<'t> {
             empty: true,
             ..Seen::default()
         };
-        let guards = vec![None; table.pattern.len()];
-        Scanner { table, rules, anchors, places, guards, seen, last_noise_line: vec![0; table.benign.len()] }
+        Scanner {
+            done: vec![false; rules.len()],
+            places: vec![Vec::new(); rules.len()],
+            guards: vec![None; table.pattern.len()],
+            last_noise_line: vec![0; table.benign.len()],
+            tried: Cell::new(0),
+            table,
+            rules,
+            anchors,
+            seen,
+        }
     }
 
     pub(super) fn finish(self) -> Seen {
@@ -189,81 +134,79 @@ impl<'t> Scanner<'t> {
         self.seen.empty &= piece.text().is_empty();
         self.places.iter_mut().for_each(Vec::clear);
         let places = &mut self.places;
-        self.anchors.find(piece.text(), |rule, at| {
+        self.anchors.find(piece.text(), &self.done, |rule, at| {
             places.get_mut(rule).into_iter().for_each(|places| places.push(at));
         });
-        let touched =
-            self.places.iter().zip(&self.rules).enumerate().filter(|(_, (places, _))| !places.is_empty());
-        let found: Vec<(usize, Owner)> = touched.map(|(i, (_, rule))| (i, rule.owner)).collect();
+        // Words of one rule are found where they end.
+        self.places.iter_mut().filter(|places| !places.is_sorted()).for_each(|places| places.sort_unstable());
+        let touched = self.touched();
         let mut noise = Vec::new();
-        let mut no_failure = Vec::new();
-        for (rule, owner) in &found {
-            match owner {
-                Owner::Noise(i) => {
-                    let ranges = self.ranges(*rule, piece)?;
-                    self.count_noise(*i, &ranges, piece);
-                    noise.extend(ranges);
-                }
-                Owner::NotFailure => no_failure.extend(self.ranges(*rule, piece)?),
-                _ => {}
+        for (rule, of) in &touched.noise {
+            let ranges = self.ranges(*rule, piece)?;
+            self.count_noise(*of, &ranges, piece);
+            noise.extend(ranges);
+        }
+        let noise = Cover::new(noise);
+        for (rule, owner) in &touched.other {
+            self.note(*rule, *owner, piece, &noise)?;
+        }
+        self.note_ends(&touched, piece, &noise)
+    }
+
+    fn touched(&self) -> Touched {
+        let mut touched = Touched::default();
+        for (i, (rule, _)) in
+            self.rules.iter().zip(&self.places).enumerate().filter(|(_, (_, p))| !p.is_empty())
+        {
+            match rule.owner {
+                Owner::Success => touched.success.push(i),
+                Owner::Failure => touched.failure.push(i),
+                Owner::NotFailure => touched.excuse.push(i),
+                Owner::Noise(of) => touched.noise.push((i, of)),
+                owner => touched.other.push((i, owner)),
             }
         }
-        no_failure.extend_from_slice(&noise);
-        for (rule, owner) in found {
-            self.note(rule, owner, piece, &noise, &no_failure)?;
+        touched
+    }
+
+    /// Notes the piece's last success and failure, and the first failure if there was none before.
+    fn note_ends(&mut self, touched: &Touched, piece: &Piece, noise: &Cover) -> Result<(), ExplainError> {
+        let nothing = Cover::default();
+        let success = self.outermost(End::Last, &touched.success, &[], piece, &nothing)?;
+        self.seen.last_success = self.seen.last_success.max(success.map(|(_, (start, _))| piece.line(start)));
+        if self.seen.first_failure.is_none() {
+            let first = self.outermost(End::First, &touched.failure, &touched.excuse, piece, noise)?;
+            self.seen.first_failure = first.map(|(rule, range)| hit(piece, range, rule, 1.0));
+        }
+        if let Some((rule, range)) =
+            self.outermost(End::Last, &touched.failure, &touched.excuse, piece, noise)?
+        {
+            self.seen.last_failure = Some(hit(piece, range, rule, 1.0));
         }
         Ok(())
     }
 
-    fn note(
-        &mut self,
-        rule: usize,
-        owner: Owner,
-        piece: &Piece,
-        noise: &[(usize, usize)],
-        no_failure: &[(usize, usize)],
-    ) -> Result<(), ExplainError> {
-        match owner {
-            Owner::Noise(_) | Owner::NotFailure => {}
-            Owner::Pattern(i) => self.note_pattern(rule, i, piece, noise)?,
+    fn note(&mut self, rule: usize, owner: Owner, piece: &Piece, noise: &Cover) -> Result<(), ExplainError> {
+        let there = match owner {
+            Owner::Pattern(i) => return self.note_pattern(rule, i, piece, noise),
             // What has been seen once is not looked for again.
-            Owner::Support(i) if self.seen.patterns.get(i).is_some_and(|seen| seen.supported) => {}
-            Owner::Clue(i) if self.seen.clues.get(i) == Some(&true) => {}
-            Owner::Origin(i) if self.seen.origins.get(i) == Some(&true) => {}
-            Owner::Support(i) => {
-                let there = !self.ranges(rule, piece)?.is_empty();
-                self.seen.patterns.get_mut(i).into_iter().for_each(|seen| seen.supported |= there);
-            }
-            Owner::Clue(i) => {
-                let there = !self.ranges(rule, piece)?.is_empty();
-                self.seen.clues.get_mut(i).into_iter().for_each(|seen| *seen |= there);
-            }
-            Owner::Origin(i) => {
-                let there = !self.ranges(rule, piece)?.is_empty();
-                self.seen.origins.get_mut(i).into_iter().for_each(|seen| *seen |= there);
-            }
-            Owner::Success => {
-                let last = self.outermost(rule, piece, true, &[])?.map(|(start, _)| piece.line(start));
-                self.seen.last_success = self.seen.last_success.max(last);
-            }
-            Owner::Failure => {
-                let begun = self.seen.first_failure.as_ref().is_some_and(|seen| seen.line < piece.line(0));
-                if !begun {
-                    let first = self.outermost(rule, piece, false, no_failure)?;
-                    let first = first.map(|range| hit(piece, range, rule, 1.0));
-                    let seen = &mut self.seen.first_failure;
-                    if let Some(first) = first.filter(|f| seen.as_ref().is_none_or(|seen| seen.line > f.line))
-                    {
-                        *seen = Some(first);
-                    }
-                }
-                let last = self.outermost(rule, piece, true, no_failure)?;
-                let last = last.map(|range| hit(piece, range, rule, 1.0));
-                let seen = &mut self.seen.last_failure;
-                if let Some(last) = last.filter(|l| seen.as_ref().is_none_or(|seen| seen.line <= l.line)) {
-                    *seen = Some(last);
-                }
-            }
+            Owner::Support(i) => self.seen.patterns.get_mut(i).map(|seen| &mut seen.supported),
+            Owner::Clue(i) => self.seen.clues.get_mut(i),
+            Owner::Origin(i) => self.seen.origins.get_mut(i),
+            Owner::Noise(_) | Owner::NotFailure | Owner::Success | Owner::Failure => None,
+        };
+        let (Some(there), Some(of), Some(places)) = (there, self.rules.get(rule), self.places.get(rule))
+        else {
+            return Ok(());
+        };
+        if !*there {
+            of.each(piece, places, &self.tried, |_| {
+                *there = true;
+                false
+            })?;
+        }
+        if let Some(done) = self.done.get_mut(rule) {
+            *done = *there;
         }
         Ok(())
     }
@@ -273,97 +216,125 @@ impl<'t> Scanner<'t> {
         rule: usize,
         pattern: usize,
         piece: &Piece,
-        noise: &[(usize, usize)],
+        noise: &Cover,
     ) -> Result<(), ExplainError> {
-        let of_rule = |seen: &Seen| {
-            seen.patterns.get(pattern).map_or(0, |s| s.hits.iter().filter(|h| h.rule == rule).count())
-        };
-        if of_rule(&self.seen) >= KEEP {
-            return Ok(());
-        }
-        let factor = self.rules.get(rule).map_or(1.0, |r| r.factor);
-        for range in self.ranges(rule, piece)? {
-            if covered(range, noise) || self.guarded(pattern, piece, range)? {
-                continue;
-            }
-            let hit = hit(piece, range, rule, factor);
-            let Some(seen) = self.seen.patterns.get_mut(pattern) else { break };
-            // Pieces overlap: the same line is met twice.
-            if !seen.hits.iter().any(|h| h.rule == rule && h.line == hit.line) {
-                seen.hits.push(hit);
-            }
-            if of_rule(&self.seen) >= KEEP {
-                break;
-            }
-        }
-        Ok(())
-    }
-
-    /// Is a hit ruled out by words in its own lines?
-    fn guarded(&mut self, pattern: usize, piece: &Piece, at: (usize, usize)) -> Result<bool, ExplainError> {
-        let Some(unless) = self.table.pattern.get(pattern).map(|p| &p.unless).filter(|u| !u.is_empty())
+        let unless = self.table.pattern.get(pattern).map(|p| &p.unless).filter(|u| !u.is_empty());
+        let (Some(of), Some(places)) = (self.rules.get(rule), self.places.get(rule)) else { return Ok(()) };
+        let (Some(guard), Some(seen)) = (self.guards.get_mut(pattern), self.seen.patterns.get_mut(pattern))
         else {
-            return Ok(false);
+            return Ok(());
         };
-        let Some(guard) = self.guards.get_mut(pattern) else { return Ok(false) };
-        if guard.is_none() {
-            *guard = Some(set(unless.iter().map(String::as_str))?);
+        let mut failed = None;
+        of.each(piece, places, &self.tried, |range| {
+            if noise.touches(range) {
+                return true;
+            }
+            if let (Some(unless), None) = (unless, &guard) {
+                match rule::set(unless.iter().map(String::as_str)) {
+                    Ok(set) => *guard = Some(set),
+                    Err(error) => failed = Some(error),
+                }
+            }
+            let (start, end) = piece.lines(range.0, range.1);
+            let line = piece.text().get(start..end).unwrap_or_default();
+            if guard.as_ref().is_some_and(|guard| guard.is_match(line)) {
+                return failed.is_none();
+            }
+            let number = piece.line(range.0);
+            // Pieces overlap: the same line is met twice.
+            if !seen.hits.iter().any(|h| h.rule == rule && h.line == number) {
+                seen.hits.push(hit(piece, range, rule, of.factor));
+            }
+            failed.is_none() && seen.of_rule(rule) < KEEP
+        })?;
+        if let Some(done) = self.done.get_mut(rule) {
+            *done = seen.of_rule(rule) >= KEEP;
         }
-        let (start, end) = piece.lines(at.0, at.1);
-        Ok(guard.as_ref().is_some_and(|g| g.is_match(piece.text().get(start..end).unwrap_or_default())))
+        failed.map_or(Ok(()), Err)
     }
 
-    /// Where a rule matches: it is tried on the lines around its fixed words only.
-    fn ranges(&mut self, rule: usize, piece: &Piece) -> Result<Vec<(usize, usize)>, ExplainError> {
+    /// All matches of a rule.
+    fn ranges(&self, rule: usize, piece: &Piece) -> Result<Vec<Range>, ExplainError> {
         let mut ranges = Vec::new();
-        let (Some(places), Some(rule)) = (self.places.get(rule), self.rules.get_mut(rule)) else {
-            return Ok(ranges);
-        };
-        let mut done = 0;
-        for place in places {
-            if *place < done {
-                continue;
-            }
-            if rule.single.is_none() {
-                rule.single = Some(single(rule.words)?);
-            }
-            let (start, end) = piece.around(*place);
-            let window = piece.text().get(start.max(done)..end).unwrap_or_default();
-            let found = rule.single.iter().flat_map(|regex| regex.find_iter(window));
-            ranges.extend(found.map(|m| (m.start() + start.max(done), m.end() + start.max(done))));
-            // The last line may be the first of a message that goes on.
-            done = ranges.last().map_or(0, |(_, end)| *end).max(*place + 1);
+        if let (Some(of), Some(places)) = (self.rules.get(rule), self.places.get(rule)) {
+            of.each(piece, places, &self.tried, |range| {
+                ranges.push(range);
+                true
+            })?;
         }
         Ok(ranges)
     }
 
-    /// The first match of a rule, or the last, that is not covered; a log of nothing but failures has many between.
-    fn outermost(
-        &mut self,
-        rule: usize,
+    /// Matches of some rules whose fixed words are in a part of the piece.
+    fn within(
+        &self,
+        rules: &[usize],
         piece: &Piece,
-        last: bool,
-        but: &[(usize, usize)],
-    ) -> Result<Option<(usize, usize)>, ExplainError> {
-        let (Some(places), Some(rule)) = (self.places.get(rule), self.rules.get_mut(rule)) else {
-            return Ok(None);
-        };
-        if rule.single.is_none() {
-            rule.single = Some(single(rule.words)?);
+        (start, end): Range,
+        mut take: impl FnMut(usize, Range),
+    ) -> Result<(), ExplainError> {
+        for rule in rules {
+            let (Some(of), Some(places)) = (self.rules.get(*rule), self.places.get(*rule)) else { continue };
+            let from = places.partition_point(|p| *p < start);
+            let to = places.partition_point(|p| *p < end);
+            of.each(piece, places.get(from..to).unwrap_or_default(), &self.tried, |range| {
+                take(*rule, range);
+                true
+            })?;
         }
-        let Some(regex) = &rule.single else { return Ok(None) };
-        let around = |place: usize| {
-            let (start, end) = piece.around(place);
-            let window = piece.text().get(start..end).unwrap_or_default();
-            let found = regex.find_iter(window).map(move |m| (m.start() + start, m.end() + start));
-            let mut real = found.filter(|range| !covered(*range, but));
-            if last { real.last() } else { real.next() }
-        };
-        let places = places.iter().copied();
-        Ok(if last { places.rev().find_map(around) } else { { places }.find_map(around) })
+        Ok(())
     }
 
-    fn count_noise(&mut self, noise: usize, ranges: &[(usize, usize)], piece: &Piece) {
+    /// The first or the last match of any of `rules` that neither `noise` nor a match of `excuses` covers; looked for
+    /// from that end of the piece in steps that double, since one is usually near.
+    fn outermost(
+        &self,
+        which: End,
+        rules: &[usize],
+        excuses: &[usize],
+        piece: &Piece,
+        noise: &Cover,
+    ) -> Result<Option<(usize, Range)>, ExplainError> {
+        let length = piece.text().len();
+        let (mut part, mut step) = ((0, 0), STEP);
+        if rules.is_empty() {
+            return Ok(None);
+        }
+        if which == End::Last {
+            part = (length, length);
+        }
+        while (which == End::First && part.1 < length) || (which == End::Last && part.0 > 0) {
+            part = match which {
+                End::First => (part.1, piece.around(part.1 + step, 0).1.max(part.1 + 1)),
+                End::Last => (piece.around(part.0.saturating_sub(step), 0).0, part.0),
+            };
+            step *= 2;
+            let mut found: Vec<(u64, usize, Range)> = Vec::new();
+            self.within(rules, piece, part, |rule, range| {
+                if !noise.touches(range) {
+                    found.push((piece.line(range.0), rule, range));
+                }
+            })?;
+            if found.is_empty() {
+                continue;
+            }
+            let near = (piece.around(part.0, REACH).0, piece.around(part.1, REACH).1);
+            let mut covers = Vec::new();
+            self.within(excuses, piece, near, |_, range| covers.push(range))?;
+            let excused = Cover::new(covers);
+            let real = found.into_iter().filter(|(_, _, range)| !excused.touches(*range));
+            let best = match which {
+                End::First => real.min(),
+                End::Last => real.min_by_key(|found| Reverse(*found)),
+            };
+            if let Some((_, rule, range)) = best {
+                return Ok(Some((rule, range)));
+            }
+        }
+        Ok(None)
+    }
+
+    fn count_noise(&mut self, noise: usize, ranges: &[Range], piece: &Piece) {
         let (Some(count), Some(last)) = (self.seen.noise.get_mut(noise), self.last_noise_line.get_mut(noise))
         else {
             return;
@@ -378,12 +349,59 @@ impl<'t> Scanner<'t> {
     }
 }
 
-fn covered(range: (usize, usize), by: &[(usize, usize)]) -> bool {
-    by.iter().any(|other| range.0 < other.1 && other.0 < range.1)
-}
-
-fn hit(piece: &Piece, (start, end): (usize, usize), rule: usize, factor: f64) -> Hit {
+fn hit(piece: &Piece, (start, end): Range, rule: usize, factor: f64) -> Hit {
     let (first, last) = piece.lines(start, end);
     let evidence = shown(piece.text().get(first..last).unwrap_or_default(), start - first, EVIDENCE);
     Hit { line: piece.line(start), evidence, factor, rule }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::explain::{Knowledge, clean::pieces};
+
+    /// Bytes that expressions were run on, per byte of a log; and the rules whose words are at its end.
+    fn effort(log: &[u8]) -> (f64, Vec<String>) {
+        let known = Knowledge::embedded();
+        let mut scanner = Scanner::new(known.table());
+        let read = pieces(log, &mut |piece| scanner.take(piece));
+        assert!(matches!(read, Ok(Ok(()))), "{read:?}");
+        let there = scanner.rules.iter().zip(&scanner.places).filter(|(_, places)| !places.is_empty());
+        let there = there.map(|(rule, _)| rule.words.to_owned()).collect();
+        (scanner.tried.get() as f64 / log.len() as f64, there)
+    }
+
+    fn lines(line: impl Fn(usize) -> String) -> Vec<u8> {
+        (0..20_000).map(|i| line(i) + "\n").collect::<String>().into_bytes()
+    }
+
+    /// Time depends on the machine; how often a byte is looked at does not.
+    #[test]
+    fn a_log_of_nothing_but_failures_is_looked_at_a_few_times() {
+        let one = "CUDA error: out of memory, cudaErrorUnknown, failed to initialize NVML, no kernel image";
+        let mut wrong = Vec::new();
+        for (what, log, limit) in [
+            ("training", lines(|i| format!("step {i} | loss 0.{i:05} | cuda memory 18.3 GiB")), 1.0),
+            (
+                "tracebacks",
+                lines(|i| format!("Traceback (most recent call last):\n  line {i}\nKeyError: {i}")),
+                1.0,
+            ),
+            ("failures", lines(|i| format!("[rank{}] RuntimeError: {one} {i}", i % 8)), 3.0),
+            ("short", lines(|_| "cuda error".to_owned()), 3.0),
+            (
+                "ruled out",
+                lines(|i| format!("killed process {i}: CUDA out of memory. Tried to allocate")),
+                3.0,
+            ),
+            ("excused", lines(|i| format!("a.c:{i}: warning: no errors, error: none, 0 failed")), 20.0),
+            ("one line", one.repeat(4_000).into_bytes(), 24.0),
+        ] {
+            let (effort, there) = effort(&log);
+            if effort > limit {
+                wrong.push(format!("{what}: {effort:.2} times; {there:?}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{facts::Probe, scan};
+use super::{facts::Probe, rule};
 use crate::{data::Table, doctor::CHECKS};
 
 /// The whole file.
@@ -268,6 +268,6 @@ impl Table for Errors {
     }
 
     fn check_deep(&self) -> Result<(), String> {
-        scan::compile_all(self)
+        rule::compile_all(self)
     }
 }
