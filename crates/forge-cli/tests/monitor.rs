@@ -101,6 +101,23 @@ fn wrong_usage_and_unknown_processes_have_a_next_step() {
 }
 
 #[test]
+fn the_setting_switches_it_on_and_the_variable_wins() {
+    let world = World::new();
+    let list = |world: &World| run(&mut gpuforge(world, &["config", "list"])).ok().stdout;
+    assert!(list(&world).contains("monitor"), "it is listed");
+    assert!(!world.path("run/gpuforge").exists(), "off by default");
+    run(&mut gpuforge(&world, &["config", "set", "monitor", "true"])).ok();
+    let off = run(gpuforge(&world, &["config", "get", "monitor"]).env("GPUFORGE_MONITOR", "0")).ok();
+    assert_eq!(off.stdout.trim(), "false");
+    assert!(!world.path("run/gpuforge").exists(), "the variable wins");
+    // What is published needs the folder; the command itself does not look at monitoring.
+    list(&world);
+    assert!(world.path("run/gpuforge").is_dir(), "the setting switches it on");
+    let wrong = run(gpuforge(&world, &["detect"]).env("GPUFORGE_MONITOR", "perhaps"));
+    assert!(wrong.stderr.contains("GPUFORGE_MONITOR"), "{}", wrong.stderr);
+}
+
+#[test]
 fn a_running_demo_is_seen_and_leaves_no_socket() {
     let world = World::new();
     let mut demo = demo(&world, "demo");

@@ -76,14 +76,21 @@ fn a_viewer_sees_work_decisions_events_and_sources() {
         drop(Span::named("live_link::work", Category::Cpu));
         feed::routed(|| Routed { operation: "xor".into(), place: "cpu".into(), ..Routed::default() });
     }
+    forge_profile::counter!("live_link::bytes").add(4096);
+    forge_profile::gauge!("live_link::load").set(0.5);
+    forge_profile::counter!("route/xor/cpu/x/runs").add(1);
     let seen = |v: &forge_dash::live::view::View| {
         v.rates.iter().any(|r| r.name == "live_link::work" && r.per_second.is_some())
-            && v.snapshot
-                .as_ref()
-                .is_some_and(|s| s.routed >= 50 && s.events.iter().any(|e| e.text == "it got warm"))
+            && v.snapshot.as_ref().is_some_and(|s| {
+                !s.counters.is_empty() && s.routed >= 50 && s.events.iter().any(|e| e.text == "it got warm")
+            })
     };
     assert!(follower.wait(LONG, seen), "{:?}", follower.view());
     let snapshot = follower.view().snapshot.clone().unwrap();
+    let counter = snapshot.counters.iter().find(|c| c.name == "live_link::bytes").unwrap();
+    let gauge = snapshot.gauges.iter().find(|g| g.name == "live_link::load").unwrap();
+    assert_eq!((counter.value, gauge.value, gauge.most), (4096, 0.5, Some(0.5)));
+    assert!(snapshot.counters.iter().all(|c| !c.name.starts_with("route/")), "decisions are told apart");
     assert_eq!(
         (snapshot.version, snapshot.pid, snapshot.command.as_str()),
         (VERSION, std::process::id(), "test")
@@ -233,6 +240,12 @@ fn stale_sockets_go_and_other_files_stay() {
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();
     assert!(place::processes(dir.path()).is_empty());
     assert!(!dead.exists() && dir.path().join("notes.txt").exists());
+    // Such a number where somebody listens: a process of another container that shares the folder.
+    let far = UnixListener::bind(&dead).unwrap();
+    assert_eq!(place::processes(dir.path()), [i32::MAX as u32]);
+    assert!(dead.exists(), "it is not ours to remove");
+    drop(far);
+    assert!(place::processes(dir.path()).is_empty() && !dead.exists());
     // One of a living number where nobody listens goes at the first connect.
     let parent = std::os::unix::process::parent_id();
     let refused = place::socket(dir.path(), parent);
@@ -272,4 +285,65 @@ fn nonsense_and_other_versions_do_not_confuse_a_viewer() {
     let _ = follower.wait(Duration::from_secs(1), |_| false);
     drop((follower, listener));
     flood.join().unwrap();
+}
+
+#[test]
+fn one_that_starts_while_the_last_one_ends_keeps_its_socket() {
+    let _turn = turn();
+    let dir = folder();
+    let work = || {
+        for _ in 0..50 {
+            let publisher = Publisher::start(dir.path(), "test").unwrap();
+            assert!(publisher.path().exists(), "somebody else's end took it away");
+            drop(publisher);
+        }
+    };
+    thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
+    assert!(!feed::is_on() && !place::socket(dir.path(), std::process::id()).exists());
+    let publisher = Publisher::start(dir.path(), "test").unwrap();
+    assert!(follower(dir.path()).wait(LONG, |v| v.state == State::Live), "it still serves");
+    drop(publisher);
+}
+
+#[test]
+fn the_last_publisher_may_end_in_a_source() {
+    let _turn = turn();
+    let dir = folder();
+    let publisher = Publisher::start(dir.path(), "test").unwrap();
+    let path = publisher.path().to_owned();
+    // As when a runtime is dropped while a snapshot asks it.
+    let held = Mutex::new(Some(publisher));
+    add_source(Box::new(move |_: &mut Snapshot| {
+        drop(held.lock().unwrap().take());
+        false
+    }));
+    let viewer = UnixStream::connect(&path).unwrap();
+    viewer.set_read_timeout(Some(LONG)).unwrap();
+    let mut rest = Vec::new();
+    (&viewer).read_to_end(&mut rest).unwrap();
+    assert!(!path.exists() && !feed::is_on(), "the thread has ended, and waited for nobody");
+}
+
+#[test]
+fn a_viewer_that_reads_a_byte_now_and_then_gets_whole_lines_and_holds_up_nobody() {
+    let _turn = turn();
+    let dir = folder();
+    let publisher = Publisher::start(dir.path(), "test").unwrap();
+    let mut slow = UnixStream::connect(publisher.path()).unwrap();
+    slow.set_read_timeout(Some(LONG)).unwrap();
+    let mut quick = follower(dir.path());
+    assert!(quick.wait(LONG, |v| v.snapshot.is_some()));
+    let mut begun = [0; 3];
+    slow.read_exact(&mut begun).unwrap();
+    let before = quick.view().snapshot.as_ref().unwrap().seq;
+    let began = Instant::now();
+    assert!(quick.wait(LONG, |v| v.snapshot.as_ref().is_some_and(|s| s.seq >= before + 3)));
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    let mut lines = BufReader::new(begun.chain(slow));
+    for _ in 0..3 {
+        let mut line = String::new();
+        lines.read_line(&mut line).unwrap();
+        assert!(serde_json::from_str::<Snapshot>(&line).is_ok(), "{line}");
+    }
+    drop(publisher);
 }

@@ -12,7 +12,7 @@ use std::path::Path;
 use forge_dash::live::{
     machine::{Machine, Row},
     screen::{Look, draw},
-    snapshot::{Cost, Device, Event, Level, Memory, Operation, Routed, Snapshot, VERSION},
+    snapshot::{Cost, Counter, Device, Event, Gauge, Level, Memory, Operation, Routed, Snapshot, VERSION},
     text::text,
     view::{State, View},
     watch::Watch,
@@ -62,7 +62,13 @@ fn snapshot(seq: u64) -> Snapshot {
             operation("wait for the device", 600, 500_000, 0),
             operation("place buffers", 600, 1_900, 0),
         ],
+        counters: vec![
+            Counter { name: "bytes uploaded".into(), value: (3 << 20) * seq },
+            Counter { name: "my own counter".into(), value: 4 * seq },
+        ],
+        gauges: vec![Gauge { name: "queue".into(), value: 3.5, least: Some(0.0), most: Some(12.0) }],
         routed: 612 * seq,
+        batched: 512 * seq,
         routing: (1..=6)
             .map(|n| Routed {
                 seq: 6 * seq + n,

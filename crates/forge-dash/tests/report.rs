@@ -330,4 +330,34 @@ proptest! {
         prop_assert_eq!(Flame::of(&t).total_ns(), report.busy_ns());
         report.csv();
     }
+
+    #[test]
+    fn a_damaged_trace_is_refused_or_shown_and_never_panics(
+        hits in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..6),
+        cut in proptest::option::of(any::<proptest::sample::Index>()),
+    ) {
+        let mut bytes = full().to_json().unwrap().into_bytes();
+        for (at, with) in hits {
+            let at = at.index(bytes.len());
+            bytes[at] = with;
+        }
+        if let Some(cut) = cut {
+            bytes.truncate(cut.index(bytes.len()));
+        }
+        if let Ok(trace) = parse(bytes, Path::new("x")) {
+            let report = Report::of(&trace);
+            prop_assert!(report.html(&trace, "x").matches("<script").count() == 2);
+            Flame::of(&trace).svg("x");
+            report.csv();
+        }
+    }
+}
+
+#[test]
+fn a_trace_that_is_cut_anywhere_is_refused() {
+    let whole = full().to_json().unwrap().into_bytes();
+    for cut in 0..whole.len() {
+        let error = parse(whole[..cut].to_vec(), Path::new("t.json")).unwrap_err();
+        assert!(cut < 11 || matches!(error, TraceFileError::Truncated { .. }), "{cut}: {error}");
+    }
 }

@@ -7,7 +7,7 @@ use crate::{
     clock::{OFF, TSC, ticks},
     local,
     log::ThreadLog,
-    name::Site,
+    name::{Site, text_of},
     profiler::Profiler,
     record::{Key, Kind},
     shared::{GLOBAL, Shared},
@@ -28,6 +28,55 @@ pub(crate) struct Cell {
     most: AtomicU64,
     /// Time of the last sample, 0 before the first.
     sampled: AtomicU64,
+}
+
+/// What a counter or a gauge holds now, from [`Profiler::levels`].
+#[derive(Debug, Clone, PartialEq)]
+pub enum Level {
+    /// It only grows.
+    Counter {
+        /// Its name.
+        name: String,
+        /// How much there was so far.
+        value: u64,
+    },
+    /// It holds its last value.
+    Gauge {
+        /// Its name.
+        name: String,
+        /// The last value.
+        value: f64,
+        /// The least it was ever set to.
+        least: f64,
+        /// The most it was ever set to.
+        most: f64,
+    },
+}
+
+impl Level {
+    /// Its name.
+    pub fn name(&self) -> &str {
+        match self {
+            Level::Counter { name, .. } | Level::Gauge { name, .. } => name,
+        }
+    }
+}
+
+/// Every counter and gauge that came to life, by name; reads no ring.
+pub(crate) fn levels(shared: &Shared) -> Vec<Level> {
+    let one = |cell: &Arc<Cell>| {
+        let name = text_of(cell.name)?.to_string();
+        Some(match cell.kind {
+            Kind::Gauge => {
+                let (least, most) = cell.range()?;
+                Level::Gauge { name, value: f64::from_bits(cell.value()), least, most }
+            }
+            _ => Level::Counter { name, value: cell.value() },
+        })
+    };
+    let mut all: Vec<Level> = shared.cells().iter().filter_map(one).collect();
+    all.sort_by(|a, b| a.name().cmp(b.name()));
+    all
 }
 
 /// Ticks between two samples: about a millisecond at 2 to 3 GHz, a millisecond exactly in nanoseconds.
@@ -197,5 +246,26 @@ impl GaugeSite {
                 .get_or_init(|| GLOBAL.cell_of(self.site.name(), Kind::Gauge))
                 .set(value, mode, to_global),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn levels_are_read_by_name_and_only_once_they_live() {
+        let profiler = Profiler::new();
+        profiler.counter("level/off").add(1);
+        assert_eq!(profiler.levels(), []);
+        profiler.enable();
+        profiler.gauge("level/b").set(2.0);
+        profiler.gauge("level/b").set(-1.0);
+        profiler.gauge("level/never").set(f64::NAN);
+        profiler.counter("level/a").add(3);
+        profiler.counter("level/a").add(4);
+        let a = Level::Counter { name: "level/a".to_owned(), value: 7 };
+        let b = Level::Gauge { name: "level/b".to_owned(), value: -1.0, least: -1.0, most: 2.0 };
+        assert_eq!(profiler.levels(), [a, b]);
     }
 }

@@ -68,7 +68,7 @@ mod zeroed;
 
 pub use category::Category;
 pub use clock::{ClockChoice, ClockInfo};
-pub use counter::{Counter, CounterSite, Gauge, GaugeSite};
+pub use counter::{Counter, CounterSite, Gauge, GaugeSite, Level};
 pub use env::{TRACE_VARIABLE, TraceGuard, trace_from_env};
 pub use error::TraceError;
 pub use export::Format;

@@ -4,7 +4,7 @@ use crate::{
     category::Category,
     clock::{ClockChoice, OFF},
     collect,
-    counter::{Counter, Gauge},
+    counter::{self, Counter, Gauge, Level},
     local,
     log::ThreadLog,
     name::SpanName,
@@ -186,6 +186,11 @@ impl Profiler {
     /// A gauge by name; it comes to life at its first [`Gauge::set`] while the profiler is on.
     pub fn gauge<'a>(&'a self, name: &'a str) -> Gauge<'a> {
         Gauge { home: self, name }
+    }
+
+    /// What every counter and gauge holds now, by name. Costs as much as there are of them, whatever was recorded.
+    pub fn levels(&self) -> Vec<Level> {
+        counter::levels(self.shared())
     }
 
     /// What was recorded since the last [`Profiler::drain`], left in place.

@@ -212,7 +212,7 @@ impl Forge {
             watched: OnceLock::new(),
         };
         let forge = Forge { inner: Arc::new(inner) };
-        if let Some(publisher) = crate::live::watch(&forge.inner, env) {
+        if let Some(publisher) = crate::live::watch(&forge.inner, settings.monitor(), env) {
             let _ = forge.inner.watched.set(publisher);
         }
         if env("GPUFORGE_WARM").is_some_and(|v| is_on(&v)) && !safe_mode {

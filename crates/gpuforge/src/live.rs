@@ -1,8 +1,11 @@
 //! How does a `Forge` show itself to a viewer? Its device, its memory, and what it decided.
 
-use std::sync::{
-    Arc, Weak,
-    atomic::{AtomicU8, Ordering},
+use std::{
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicU8, Ordering},
+    },
+    time::Duration,
 };
 
 use forge_dash::live::{
@@ -11,15 +14,16 @@ use forge_dash::live::{
     snapshot::{Device, Level, Memory, Routed, Snapshot},
 };
 use forge_ops::Op;
-use forge_route::Ran;
+use forge_route::{BatchRun, Ran, batch::PlaceCount};
 use forge_runtime::engine::Health;
 
 use crate::{forge::Inner, settings::Env};
 
-/// Publishes this process if the variable asks for it, and lets the runtime speak in its snapshots. A folder that cannot be
-/// trusted leaves the process unwatched: nobody is there to be told.
-pub(crate) fn watch(inner: &Arc<Inner>, env: Env<'_>) -> Option<Publisher> {
-    if !publish::is_wanted(env(publish::VARIABLE).as_deref()) {
+/// Publishes this process if the setting asks for it, and lets the runtime speak in its snapshots; where the process is
+/// published already it only speaks. A folder that cannot be trusted leaves the process unwatched: nobody is there to be
+/// told.
+pub(crate) fn watch(inner: &Arc<Inner>, wanted: bool, env: Env<'_>) -> Option<Publisher> {
+    if !(feed::is_on() || wanted) {
         return None;
     }
     let program = std::env::args_os().next().map(std::path::PathBuf::from);
@@ -70,8 +74,7 @@ fn tell(inner: &Weak<Inner>, told: &AtomicU8, snapshot: &mut Snapshot) -> bool {
 /// Tells where an operation ran and why, and what went wrong on the way.
 pub(crate) fn ran(op: &dyn Op, ran: &Ran) {
     feed::routed(|| {
-        let (report, ns) =
-            (ran.report(), |d: std::time::Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
+        let (report, ns) = (ran.report(), |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
         Routed {
             operation: op.name().to_owned(),
             place: report.place.clone(),
@@ -86,5 +89,28 @@ pub(crate) fn ran(op: &dyn Op, ran: &Ran) {
     }
     if let Some(why) = &ran.report().fallback {
         feed::event(Level::Error, || format!("{} fell back to the processor: {why}", op.name()));
+    }
+}
+
+/// Tells how many items of a batch ran where: each is a decision. One row a place, with what its items took together.
+pub(crate) fn batch(run: &BatchRun) {
+    let done = run.results.iter().flatten().count();
+    feed::batched(done as u64, || {
+        let row = |place: &PlaceCount| {
+            let there = || run.results.iter().flatten().filter(|ran| ran.report().place == place.place);
+            let wall: Duration = there().map(|ran| ran.report().wall).sum();
+            Routed {
+                operation: format!("batch, {} of {} items", place.items, run.stats.items),
+                place: place.place.clone(),
+                reason: there().next().map_or_else(String::new, |ran| ran.decision().reason.to_string()),
+                wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
+                ..Routed::default()
+            }
+        };
+        run.stats.places.iter().map(row).collect()
+    });
+    if run.stats.failed > 0 {
+        let (failed, items) = (run.stats.failed, run.stats.items);
+        feed::event(Level::Warning, || format!("{failed} of {items} items of a batch have no result"));
     }
 }

@@ -207,7 +207,9 @@ impl Forge {
         options: BatchOptions,
     ) -> Result<BatchRun, ForgeError> {
         let items: Vec<Item> = items.into_iter().map(Into::into).collect();
-        Ok(self.routed(options.wish)?.batch(items, options))
+        let run = self.routed(options.wish)?.batch(items, options);
+        crate::live::batch(&run);
+        Ok(run)
     }
 
     /// The router: places, models, decisions. Opens and measures nothing.

@@ -73,6 +73,7 @@ fn every_accessor_reads_its_own_row() {
         ("memory_limit", Value::Size(settings.memory_limit()).to_string()),
         ("explore", settings.explore().to_string()),
         ("device_min_bytes", Value::Size(Some(settings.device_min_bytes()).filter(|b| *b > 0)).to_string()),
+        ("monitor", settings.monitor().to_string()),
         ("color", settings.color().to_owned()),
     ]);
     let table: BTreeMap<&str, String> = KEYS.iter().map(|key| (key.name, key.default.to_owned())).collect();

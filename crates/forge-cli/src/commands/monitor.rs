@@ -15,7 +15,7 @@ use gpuforge::{
         follow::Follower,
         machine::{Machine, Row},
         place::{self, processes},
-        publish::{Publisher, VARIABLE, is_wanted},
+        publish::{Publisher, VARIABLE},
         screen,
         snapshot::Level,
         text::text,
@@ -28,6 +28,7 @@ use gpuforge::{
         profiles::{self, Fit},
     },
     hardware::{Inventory, model::Usable},
+    settings::{Places, Settings},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -54,9 +55,9 @@ struct Moment<'a> {
     machine: &'a Machine,
 }
 
-/// Lets this process be watched, if the variable asks for it. That it cannot be is said and stops nothing.
+/// Lets this process be watched, if the setting asks for it. That it cannot be is said and stops nothing.
 pub(crate) fn publish(command: Option<&Command>, context: &Context) -> Option<Publisher> {
-    if !is_wanted(env(VARIABLE).as_deref()) || matches!(command, Some(Command::Monitor(_))) {
+    if matches!(command, Some(Command::Monitor(_))) || !wanted() {
         return None;
     }
     let words: Vec<String> = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
@@ -71,6 +72,12 @@ pub(crate) fn publish(command: Option<&Command>, context: &Context) -> Option<Pu
             None
         }
     }
+}
+
+/// Not the settings of the context: a command adds its flags to those when it first asks for them.
+fn wanted() -> bool {
+    let places = Places::of(&env).unwrap_or_else(|_| Places::nowhere());
+    Settings::load_lenient(&places, &env, &[]).monitor()
 }
 
 pub(crate) fn run(args: &Monitor, context: &Context) -> Result<()> {
@@ -112,7 +119,7 @@ fn known(pid: Option<u32>, view: &View, folder: &std::path::Path) -> Result<()> 
     };
     let others: Vec<String> = processes(folder).iter().map(u32::to_string).collect();
     let hint = match others.is_empty() {
-        true => format!("start it with {VARIABLE}=1"),
+        true => format!("start it with {VARIABLE}=1, or `gpuforge config set monitor true` for all"),
         false => format!("start it with {VARIABLE}=1; these do: {}", others.join(", ")),
     };
     Err(Hinted::new(what, hint).into())

@@ -18,6 +18,7 @@ pub const DECISIONS_PER_SNAPSHOT: u32 = 16;
 static ON: AtomicBool = AtomicBool::new(false);
 static LEFT: AtomicU32 = AtomicU32::new(0);
 static ROUTED: AtomicU64 = AtomicU64::new(0);
+static BATCHED: AtomicU64 = AtomicU64::new(0);
 static BEGAN: OnceLock<Instant> = OnceLock::new();
 static LISTS: Mutex<Lists> =
     Mutex::new(Lists { routing: VecDeque::new(), events: VecDeque::new(), happened: 0 });
@@ -31,6 +32,7 @@ struct Lists {
 /// What the lists hold.
 pub(crate) struct Told {
     pub(crate) routed: u64,
+    pub(crate) batched: u64,
     pub(crate) routing: Vec<Routed>,
     pub(crate) events: Vec<Event>,
 }
@@ -60,11 +62,31 @@ pub(crate) fn uptime_ms() -> u64 {
 pub fn routed(make: impl FnOnce() -> Routed) {
     if is_on() {
         let seq = ROUTED.fetch_add(1, Ordering::Relaxed) + 1;
-        let taken = LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1));
-        if taken.is_ok() {
+        if one_more() {
             keep(Routed { seq, at_ms: uptime_ms(), ..make() });
         }
     }
+}
+
+/// Tells the decisions of a batch: each of its items is one. `make` gives a row or a few that sum them up, by place say,
+/// and is called only when they will be kept.
+pub fn batched(items: u64, make: impl FnOnce() -> Vec<Routed>) {
+    if items > 0 && is_on() {
+        let first = ROUTED.fetch_add(items, Ordering::Relaxed) + 1;
+        BATCHED.fetch_add(items, Ordering::Relaxed);
+        if one_more() {
+            let at_ms = uptime_ms();
+            // Never more rows than items: each has a number of its own.
+            make().into_iter().zip(first..first.saturating_add(items)).for_each(|(row, seq)| {
+                keep(Routed { seq, at_ms, ..row });
+            });
+        }
+    }
+}
+
+/// May one more be written down before the next snapshot?
+fn one_more() -> bool {
+    LEFT.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
 }
 
 fn keep(routed: Routed) {
@@ -97,7 +119,8 @@ pub(crate) fn tell() -> Told {
         (lists.routing.iter().cloned().collect(), lists.events.iter().cloned().collect())
     };
     LEFT.store(DECISIONS_PER_SNAPSHOT, Ordering::Relaxed);
-    Told { routed: ROUTED.load(Ordering::Relaxed), routing, events }
+    let (routed, batched) = (ROUTED.load(Ordering::Relaxed), BATCHED.load(Ordering::Relaxed));
+    Told { routed, batched, routing, events }
 }
 
 #[cfg(test)]
@@ -109,6 +132,7 @@ mod tests {
     fn decisions_are_counted_and_only_some_are_made() {
         event(Level::Info, || panic!("nothing is formatted while off"));
         routed(|| panic!("nothing is formatted while off"));
+        batched(5, || panic!("nothing is formatted while off"));
         switch(true);
         tell();
         let mut made = 0;
@@ -121,6 +145,14 @@ mod tests {
         let told = tell();
         assert_eq!((made, told.routed, told.routing.len()), (16, 1000, 16));
         assert_eq!(told.routing.last().map(|r| r.seq), Some(16));
+        batched(0, || panic!("an empty batch decided nothing"));
+        let row = || Routed { operation: "batch".into(), ..Routed::default() };
+        batched(500, || vec![row(), row()]);
+        batched(1, || vec![row(), row()]);
+        let told = tell();
+        assert_eq!((told.routed, told.batched), (1501, 501));
+        let seqs: Vec<u64> = told.routing.iter().skip(16).map(|r| r.seq).collect();
+        assert_eq!(seqs, [1001, 1002, 1501], "no row without an item of its own");
         for i in 0..100 {
             event(Level::Warning, || format!("event {i}"));
         }

@@ -39,6 +39,18 @@ pub fn count(x: f64) -> String {
     }
 }
 
+/// A value of any sign and size: `-0.25`, `71.5`, `3.1 M`.
+pub fn level(x: f64) -> String {
+    let sign = if x < 0.0 { "-" } else { "" };
+    match x.abs() {
+        small if small > 0.0 && small < 0.01 => format!("{x:.1e}"),
+        x if x < 10.0 && x.fract() > 0.0 => format!("{sign}{x:.2}"),
+        x if x < 1e3 && x.fract() > 0.0 => format!("{sign}{x:.1}"),
+        x if x >= 1e15 => format!("{sign}{x:.1e}"),
+        x => format!("{sign}{}", count(x)),
+    }
+}
+
 /// A bar of so many cells, full up to this share.
 pub fn bar(share: f64, cells: usize) -> String {
     let full = (share.clamp(0.0, 1.0) * cells as f64).round() as usize;
@@ -65,6 +77,10 @@ mod tests {
         assert_eq!(
             [count(0.0), count(0.5), count(1.0), count(12.5), count(3.12e6)],
             ["0", "0.5", "1", "12", "3.1 M"]
+        );
+        assert_eq!(
+            [level(0.0), level(-0.25), level(71.5), level(-3.12e6), level(4e-5), level(7.0), level(1e300)],
+            ["0", "-0.25", "71.5", "-3.1 M", "4.0e-5", "7", "1.0e300"]
         );
         assert_eq!([bar(0.5, 4), bar(7.0, 2), bar(f64::NAN, 2)], ["██··", "██", "··"]);
         assert_eq!([cut("abc", 3), cut("abcd", 3)], ["abc", "ab…"]);

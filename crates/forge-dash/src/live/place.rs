@@ -72,7 +72,8 @@ pub fn socket(folder: &Path, pid: u32) -> PathBuf {
     folder.join(format!("{pid}.sock"))
 }
 
-/// Processes that publish, the newest first. Sockets that nobody answers at are removed.
+/// Processes that publish, the newest first. Sockets that nobody answers at are removed. A number that no process has
+/// here may belong to one in another container that shares the folder: only a socket that refuses is a leftover.
 pub fn processes(folder: &Path) -> Vec<u32> {
     if trusted(folder).is_err() {
         return Vec::new();
@@ -83,8 +84,7 @@ pub fn processes(folder: &Path) -> Vec<u32> {
         let name = entry.file_name();
         let pid = name.to_str().and_then(|n| n.strip_suffix(".sock")).and_then(|n| n.parse::<u32>().ok());
         let Some(pid) = pid else { continue };
-        if is_gone(pid) {
-            let _ = fs::remove_file(entry.path());
+        if is_gone(pid) && connect(folder, pid).is_err() {
             continue;
         }
         let since = entry.metadata().and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);

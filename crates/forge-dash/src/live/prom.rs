@@ -49,6 +49,8 @@ fn table(view: &View) -> Vec<Metric<'_>> {
     let device = |pick: fn(&super::snapshot::Device) -> Option<f64>| {
         s.devices.iter().filter_map(|d| Some((vec![("device", d.name.as_str())], pick(d)?))).collect()
     };
+    let counters = s.counters.iter().map(|c| (vec![("name", c.name.as_str())], c.value as f64)).collect();
+    let gauges = s.gauges.iter().map(|g| (vec![("name", g.name.as_str())], g.value)).collect();
     let full = view.filling.iter().map(|f| (vec![("memory", f.name.as_str())], f.full_in)).collect();
     let unusual = |against: Against| {
         let count = view.anomalies.iter().filter(|a| a.against == against).count();
@@ -83,6 +85,14 @@ fn table(view: &View) -> Vec<Metric<'_>> {
             ops(|o| o.total_ns as f64 / 1e9),
         ),
         metric("gpuforge_decisions_total", "counter", "Routing decisions.", one(Some(s.routed as f64))),
+        metric(
+            "gpuforge_batch_items_total",
+            "counter",
+            "Routing decisions of items of batches.",
+            one(Some(s.batched as f64)),
+        ),
+        metric("gpuforge_counter_total", "counter", "Counters of the profiler, by name.", counters),
+        metric("gpuforge_gauge", "gauge", "Gauges of the profiler, by name.", gauges),
         metric("gpuforge_memory_used_bytes", "gauge", "Bytes held.", memory(|m| Some(m.used as f64))),
         metric(
             "gpuforge_memory_budget_bytes",
@@ -136,7 +146,7 @@ fn level(word: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::snapshot::{Memory, Operation, Snapshot};
+    use crate::live::snapshot::{Counter, Gauge, Memory, Operation, Snapshot};
 
     #[test]
     fn values_have_a_type_and_labels_are_escaped() {
@@ -149,11 +159,24 @@ mod tests {
             pressure: Some("high".into()),
             ..Memory::default()
         };
-        let snapshot = Snapshot { operations: vec![operation], memory: vec![memory], ..Snapshot::default() };
+        let snapshot = Snapshot {
+            operations: vec![operation],
+            memory: vec![memory],
+            counters: vec![Counter { name: "bytes \"up\"".into(), value: 9 }],
+            gauges: vec![Gauge { name: "load".into(), value: -0.5, ..Gauge::default() }],
+            routed: 7,
+            batched: 5,
+            ..Snapshot::default()
+        };
         let text = metrics(&View { snapshot: Some(snapshot), ..View::default() });
         assert!(text.contains("gpuforge_operations_total{operation=\"a\\\"b\\\\c\\nd\"} 3\n"), "{text}");
         assert!(text.contains("gpuforge_operation_seconds_total{operation=\"a\\\"b\\\\c\\nd\"} 1.5\n"));
         assert!(text.contains("gpuforge_memory_pressure{memory=\"gpu\"} 2\n"));
+        assert!(text.contains("gpuforge_counter_total{name=\"bytes \\\"up\\\"\"} 9\n"), "{text}");
+        assert!(text.contains("gpuforge_gauge{name=\"load\"} -0.5\n"));
+        assert!(
+            text.contains("gpuforge_decisions_total 7\n") && text.contains("gpuforge_batch_items_total 5\n")
+        );
         assert!(!text.contains("budget"), "what is not known is left out: {text}");
         for line in text.lines().filter(|l| !l.starts_with('#')) {
             let (_, value) = line.rsplit_once(' ').unwrap();

@@ -2,25 +2,26 @@
 
 use std::{
     io::{self, Write as _},
-    path::{Path, PathBuf},
+    path::Path,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError, Weak,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
     },
     thread::{self, Thread},
     time::Duration,
 };
 
-use forge_profile::Profiler;
+use forge_profile::{Level, Profiler};
 
 use super::{
     LiveError, feed, link,
     place::{prepare, processes, socket},
     process,
-    snapshot::{Cost, MOST_ROWS, Operation, Snapshot, VERSION},
+    snapshot::{Cost, Counter, Gauge, MOST_ROWS, Operation, Snapshot, VERSION},
 };
+use crate::trace::known::ROUTE;
 
-/// Switches publishing on.
+/// Switches publishing on; so does the setting `monitor`.
 pub const VARIABLE: &str = "GPUFORGE_MONITOR";
 /// Shortest time between two snapshots.
 pub const INTERVAL: Duration = Duration::from_millis(500);
@@ -37,27 +38,26 @@ pub const MOST_VIEWERS: usize = 8;
 pub type Source = Box<dyn Fn(&mut Snapshot) -> bool + Send>;
 
 static SOURCES: Mutex<Vec<Source>> = Mutex::new(Vec::new());
-static CURRENT: Mutex<Weak<Inner>> = Mutex::new(Weak::new());
+static CURRENT: Mutex<Option<Running>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Publishing goes on until the last clone is dropped; then the socket is gone.
-#[derive(Clone)]
+/// Publishing goes on until the last one is dropped; then the socket is gone.
 pub struct Publisher {
-    inner: Arc<Inner>,
+    path: Arc<Path>,
 }
 
-struct Inner {
-    path: PathBuf,
+/// What publishes now. Publishers are counted under one lock rather than shared by a pointer that counts: so one that
+/// starts while the last one ends finds all of the old one or nothing of it, and never loses its socket to it.
+struct Running {
+    path: Arc<Path>,
     stop: Arc<AtomicBool>,
     thread: Thread,
-}
-
-/// Does the variable's value ask for it?
-pub fn is_wanted(value: Option<&str>) -> bool {
-    value.map(str::trim).is_some_and(|v| !matches!(v, "" | "0" | "off" | "no" | "false"))
+    publishers: usize,
+    /// A child that was forked has a copy of this, and neither the thread nor the socket.
+    pid: u32,
 }
 
 /// Asks `source` at every snapshot of this process, as long as it answers true.
@@ -70,8 +70,9 @@ impl Publisher {
     /// call gives the first one again. `command` is what a viewer shows as its name.
     pub fn start(folder: &Path, command: &str) -> Result<Publisher, LiveError> {
         let mut current = lock(&CURRENT);
-        if let Some(inner) = current.upgrade() {
-            return Ok(Publisher { inner });
+        if let Some(running) = current.as_mut().filter(|r| r.pid == std::process::id()) {
+            running.publishers += 1;
+            return Ok(Publisher { path: running.path.clone() });
         }
         prepare(folder)?;
         // Leftovers of processes that were killed.
@@ -90,25 +91,42 @@ impl Publisher {
             .name("gpuforge-monitor".to_owned())
             .spawn(serve)
             .map_err(|e| failed("start a thread for", &path, e))?;
-        let inner = Arc::new(Inner { path, stop, thread: handle.thread().clone() });
-        *current = Arc::downgrade(&inner);
-        Ok(Publisher { inner })
+        let (path, thread, pid): (Arc<Path>, _, _) =
+            (path.into(), handle.thread().clone(), std::process::id());
+        *current = Some(Running { path: path.clone(), stop, thread, publishers: 1, pid });
+        Ok(Publisher { path })
     }
 
     /// The socket.
     pub fn path(&self) -> &Path {
-        &self.inner.path
+        &self.path
     }
 }
 
-impl Drop for Inner {
-    /// Asks the thread to end and does not wait for it: it holds nothing that anybody needs.
+impl Drop for Publisher {
     fn drop(&mut self) {
+        let mut current = lock(&CURRENT);
+        // One of a parent process, or of one that a child has replaced, is not ours to end.
+        let ours = |r: &&mut Running| r.path == self.path && r.pid == std::process::id();
+        let Some(running) = current.as_mut().filter(ours) else { return };
+        running.publishers -= 1;
+        if running.publishers == 0 {
+            running.end();
+            *current = None;
+        }
+    }
+}
+
+impl Running {
+    /// Asks the thread to end and does not wait for it: it holds nothing that anybody needs.
+    fn end(&self) {
         feed::switch(false);
         self.stop.store(true, Ordering::Relaxed);
         self.thread.unpark();
-        // It may sleep in `accept`.
-        let _ = link::connect(&self.path);
+        // It may sleep in `accept`; unless it is the caller, because a source held what was dropped last.
+        if thread::current().id() != self.thread.id() {
+            let _ = link::connect(&self.path);
+        }
         let _ = std::fs::remove_file(&self.path);
     }
 }
@@ -150,24 +168,27 @@ fn serve(listener: &link::Listener, stop: &AtomicBool, command: &str) {
     let mut viewers: Vec<Viewer> = Vec::new();
     let mut snapshots = 0;
     let began = process::thread_cpu();
+    let mut last = began;
     loop {
         let waits = listener.set_nonblocking(!viewers.is_empty()).is_ok();
-        if !(waits && accept(listener, &mut viewers)) {
+        let served = waits && accept(listener, &mut viewers);
+        if !served && !stop.load(Ordering::Relaxed) {
             // No more files, say: that passes, or nobody can connect.
             thread::park_timeout(SLOWEST);
         }
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        let before = process::thread_cpu();
+        // What the last snapshot took: a kernel adds a thread's time up when it goes to sleep.
+        let now = process::thread_cpu();
+        let took = now.zip(last).map_or(Duration::ZERO, |(now, last)| now.saturating_sub(last));
+        last = now;
         snapshots += 1;
-        let spent = before.zip(began).map(|(now, began)| now.saturating_sub(began));
+        let spent = now.zip(began).map(|(now, began)| now.saturating_sub(began));
         let cpu_ns = spent.map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
         let cost = Cost { snapshots, cpu_ns, viewers: viewers.len() as u64 };
         let line = line(&take(command, snapshots, cost));
         viewers.retain_mut(|viewer| viewer.send(&line));
-        let after = process::thread_cpu();
-        let took = before.zip(after).map_or(Duration::ZERO, |(before, after)| after.saturating_sub(before));
         thread::park_timeout(pause(took));
     }
 }
@@ -207,6 +228,7 @@ fn line(snapshot: &Snapshot) -> Vec<u8> {
 /// The state of this process now.
 pub fn take(command: &str, seq: u64, cost: Cost) -> Snapshot {
     let told = feed::tell();
+    let (counters, gauges) = levels(Profiler::global());
     let mut snapshot = Snapshot {
         version: VERSION,
         pid: std::process::id(),
@@ -216,7 +238,10 @@ pub fn take(command: &str, seq: u64, cost: Cost) -> Snapshot {
         cpu_ms: process::process_cpu().map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
         memory: process::memory().into_iter().collect(),
         operations: operations(Profiler::global()),
+        counters,
+        gauges,
         routed: told.routed,
+        batched: told.batched,
         routing: told.routing,
         events: told.events,
         cost,
@@ -241,6 +266,21 @@ fn operations(profiler: &Profiler) -> Vec<Operation> {
     recent.into_iter().map(row).collect()
 }
 
+/// Counters and gauges. Those of decisions are left out: there is one for every reason, and decisions are told apart.
+fn levels(profiler: &Profiler) -> (Vec<Counter>, Vec<Gauge>) {
+    let (mut counters, mut gauges) = (Vec::new(), Vec::new());
+    for level in profiler.levels() {
+        match level {
+            Level::Counter { name, .. } if name.starts_with(ROUTE) => {}
+            Level::Counter { name, value } => counters.push(Counter { name, value }),
+            Level::Gauge { name, value, least, most } => {
+                gauges.push(Gauge { name, value, least: Some(least), most: Some(most) });
+            }
+        }
+    }
+    (counters, gauges)
+}
+
 /// Lets the sources speak; no lock is held meanwhile, and those that are added meanwhile stay.
 fn ask(snapshot: &mut Snapshot) {
     let mut sources = std::mem::take(&mut *lock(&SOURCES));
@@ -261,13 +301,5 @@ mod tests {
         assert_eq!(pause(Duration::from_millis(10)), Duration::from_secs(2));
         assert_eq!(pause(Duration::from_secs(5)), SLOWEST);
         assert_eq!(pause(Duration::MAX), SLOWEST);
-    }
-
-    #[test]
-    fn what_switches_it_on() {
-        for off in [None, Some(""), Some(" 0 "), Some("off"), Some("no"), Some("false")] {
-            assert!(!is_wanted(off), "{off:?}");
-        }
-        assert!(is_wanted(Some("1")) && is_wanted(Some("yes")));
     }
 }

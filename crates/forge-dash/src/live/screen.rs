@@ -16,7 +16,10 @@ use super::{
     follow::Follower,
     machine::{HOW, Machine},
     snapshot::Level,
-    text::{device_lines, memory_line, operation_heading, operation_lines, routing_lines, title},
+    text::{
+        counter_lines, decisions, device_lines, gauge_lines, memory_line, operation_heading, operation_lines,
+        routing_lines, title,
+    },
     view::{State, View},
 };
 
@@ -29,7 +32,7 @@ const BREATH: Duration = Duration::from_millis(100);
 pub const KEYS: [(&str, &str); 5] = [
     ("?", "this help"),
     ("p", "pause the picture; the process goes on"),
-    ("↑ ↓", "scroll operations"),
+    ("↑ ↓", "scroll operations, counters and gauges"),
     ("q Esc", "leave"),
     ("Ctrl-C", "leave"),
 ];
@@ -41,7 +44,7 @@ pub struct Look {
     pub help: bool,
     /// The picture stands still.
     pub paused: bool,
-    /// Operations that are scrolled away.
+    /// Lines of operations, counters and gauges that are scrolled away.
     pub skip: usize,
     /// No colours.
     pub plain: bool,
@@ -129,7 +132,7 @@ fn panels(frame: &mut Frame<'_>, area: Rect, view: &View, look: Look) {
     panel(frame, device, "devices".to_owned(), lines.into_iter().map(Line::from).collect());
     panel(frame, memory, "memory".to_owned(), memory_panel(view, look, memory));
     operation_panel(frame, operations, view, look);
-    let head = format!("routing · {} decisions", count(s.routed as f64));
+    let head = format!("routing · {}", decisions(s));
     panel(frame, routing, head, routing_lines(view).into_iter().map(Line::from).collect());
     panel(frame, events, "events".to_owned(), event_lines(view, look));
 }
@@ -145,14 +148,18 @@ fn memory_panel(view: &View, look: Look, area: Rect) -> Vec<Line<'static>> {
     memory.map(|m| Line::styled(memory_line(m, view, cells), style(m))).collect()
 }
 
-/// Operations as a table, with their speed over time beside it where there is room.
+/// Operations as a table, counters and gauges below; their speed over time beside it where there is room.
 fn operation_panel(frame: &mut Frame<'_>, area: Rect, view: &View, look: Look) {
     let beside = if area.width >= WIDE { Constraint::Length(42) } else { Constraint::Length(0) };
     let [left, right] = Layout::horizontal([Constraint::Fill(1), beside]).areas(area);
     let name = usize::from(left.width).saturating_sub(43).clamp(12, 80);
     let mut lines = vec![Line::styled(operation_heading(name), dim())];
     let unusual = |line: &str| view.anomalies.iter().any(|a| line.starts_with(a.operation.as_str()));
-    for line in operation_lines(view, name).into_iter().skip(look.skip) {
+    let all = operation_lines(view, name)
+        .into_iter()
+        .chain(counter_lines(view, name))
+        .chain(gauge_lines(view, name));
+    for line in all.skip(look.skip) {
         let style = if unusual(&line) { look.style(Color::Yellow) } else { Style::new() };
         lines.push(Line::styled(line, style));
     }
@@ -213,7 +220,9 @@ pub fn press(look: Look, code: KeyCode, modifiers: KeyModifiers) -> Option<Look>
         KeyCode::Char('?') | KeyCode::Char('h') => Look { help: !look.help, ..look },
         KeyCode::Char('p') => Look { paused: !look.paused, ..look },
         KeyCode::Up => Look { skip: look.skip.saturating_sub(1), ..look },
-        KeyCode::Down => Look { skip: look.skip.saturating_add(1).min(super::snapshot::MOST_ROWS), ..look },
+        KeyCode::Down => {
+            Look { skip: look.skip.saturating_add(1).min(3 * super::snapshot::MOST_ROWS), ..look }
+        }
         _ => look,
     })
 }

@@ -1,5 +1,7 @@
 //! What does a process tell about itself? One bounded document, whatever runs in it.
 
+use std::collections::BTreeSet;
+
 use serde::{Deserialize, Serialize};
 
 /// Version of the document; a viewer of another one says so.
@@ -33,8 +35,17 @@ pub struct Snapshot {
     /// Spans by name, the most time first.
     #[serde(default)]
     pub operations: Vec<Operation>,
-    /// Decisions ever made; `routing` holds a sample of the latest.
+    /// Counters of the profiler, by name.
+    #[serde(default)]
+    pub counters: Vec<Counter>,
+    /// Gauges of the profiler, by name.
+    #[serde(default)]
+    pub gauges: Vec<Gauge>,
+    /// Decisions ever made, those of batches included; `routing` holds a sample of the latest.
     pub routed: u64,
+    /// Of `routed`, items of batches.
+    #[serde(default)]
+    pub batched: u64,
     /// Some of the last decisions, the newest last.
     #[serde(default)]
     pub routing: Vec<Routed>,
@@ -91,6 +102,28 @@ pub struct Operation {
     pub total_ns: u64,
     /// Mean of the last ones.
     pub mean_ns: f64,
+}
+
+/// Something that only grows.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Counter {
+    /// What is counted.
+    pub name: String,
+    /// How much there was so far.
+    pub value: u64,
+}
+
+/// Something that holds its last value.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
+pub struct Gauge {
+    /// What is measured.
+    pub name: String,
+    /// The last value.
+    pub value: f64,
+    /// The least it ever was; `None` where nobody kept that.
+    pub least: Option<f64>,
+    /// The most it ever was.
+    pub most: Option<f64>,
 }
 
 /// Where something ran and why.
@@ -161,8 +194,8 @@ pub struct Cost {
 }
 
 impl Snapshot {
-    /// Cuts lists and texts to their bounds and takes control characters out: a name comes from anywhere, and ends in a
-    /// terminal.
+    /// Cuts lists and texts to their bounds, takes control characters out and makes names differ: a name comes from
+    /// anywhere, ends in a terminal, and stands for one history and one metric.
     pub fn bound(&mut self) {
         clean(&mut self.command);
         self.devices.truncate(MOST_ROWS);
@@ -176,6 +209,17 @@ impl Snapshot {
         }
         self.operations.truncate(MOST_ROWS);
         self.operations.iter_mut().for_each(|o| clean(&mut o.name));
+        self.counters.truncate(MOST_ROWS);
+        self.counters.iter_mut().for_each(|c| clean(&mut c.name));
+        // JSON has no word for what is not finite: one such value would make the whole line unreadable.
+        self.gauges.retain(|g| g.value.is_finite());
+        self.gauges.truncate(MOST_ROWS);
+        self.gauges.iter_mut().for_each(|g| clean(&mut g.name));
+        differ(self.devices.iter_mut().map(|d| &mut d.name));
+        differ(self.memory.iter_mut().map(|m| &mut m.name));
+        differ(self.operations.iter_mut().map(|o| &mut o.name));
+        differ(self.counters.iter_mut().map(|c| &mut c.name));
+        differ(self.gauges.iter_mut().map(|g| &mut g.name));
         last(&mut self.routing);
         for r in &mut self.routing {
             [&mut r.operation, &mut r.place, &mut r.reason].into_iter().for_each(clean);
@@ -188,6 +232,19 @@ impl Snapshot {
 fn last<T>(list: &mut Vec<T>) {
     let surplus = list.len().saturating_sub(MOST_ROWS);
     list.drain(..surplus);
+}
+
+/// Numbers names that stand there already: two devices of one model, or long names that were cut.
+fn differ<'a>(names: impl Iterator<Item = &'a mut String>) {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        let stem = name.clone();
+        let mut number = 2;
+        while !seen.insert(name.clone()) {
+            *name = format!("{stem} ({number})");
+            number += 1;
+        }
+    }
 }
 
 fn clean(text: &mut String) {
@@ -216,6 +273,8 @@ mod tests {
             devices: vec![Device { name: wild(), state: wild(), ..Device::default() }; 1000],
             memory: vec![Memory { name: wild(), pressure: Some(wild()), ..Memory::default() }; 1000],
             operations: vec![Operation { name: wild(), ..Operation::default() }; 1000],
+            counters: vec![Counter { name: wild(), value: u64::MAX }; 1000],
+            gauges: vec![Gauge { name: wild(), value: 1e300, ..Gauge::default() }; 1000],
             routing: (0..1000)
                 .map(|seq| Routed {
                     seq,
@@ -234,8 +293,30 @@ mod tests {
         assert!(!line.contains("\\u001b") && !line.contains('\u{202e}'));
         assert_eq!(snapshot.events.first().map(|e| e.seq), Some(952));
         assert_eq!(snapshot.events[0].text.chars().count(), MOST_CHARS);
+        let names: BTreeSet<&str> = snapshot.counters.iter().map(|c| c.name.as_str()).collect();
+        assert_eq!(names.len(), MOST_ROWS, "names that were cut differ again");
+        let once = snapshot.clone();
+        snapshot.bound();
+        assert!(snapshot.devices.iter().map(|d| &d.name).eq(once.devices.iter().map(|d| &d.name)));
         let mut fine = "a name that is fine · µ".to_owned();
         clean(&mut fine);
         assert_eq!(fine, "a name that is fine · µ");
+    }
+
+    #[test]
+    fn equal_names_are_numbered_and_what_json_cannot_say_is_left_out() {
+        let device = |name: &str| Device { name: name.into(), ..Device::default() };
+        let gauge = |value| Gauge { name: "load".into(), value, ..Gauge::default() };
+        let mut snapshot = Snapshot {
+            devices: ["gpu", "gpu", "gpu (2)", "gpu"].map(device).to_vec(),
+            gauges: vec![gauge(f64::NAN), gauge(f64::INFINITY), gauge(0.5)],
+            ..Snapshot::default()
+        };
+        snapshot.bound();
+        let names: Vec<&str> = snapshot.devices.iter().map(|d| d.name.as_str()).collect();
+        assert_eq!(names, ["gpu", "gpu (2)", "gpu (2) (2)", "gpu (3)"]);
+        assert_eq!(snapshot.gauges, [gauge(0.5)]);
+        let line = serde_json::to_string(&snapshot).unwrap();
+        assert_eq!(serde_json::from_str::<Snapshot>(&line).unwrap(), snapshot);
     }
 }

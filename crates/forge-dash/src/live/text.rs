@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::{
-    figures::{bar, count, cut, long, size, time},
+    figures::{bar, count, cut, level, long, size, time},
     machine::{HOW, Machine},
     snapshot::{Memory, Snapshot},
     view::View,
@@ -76,6 +76,43 @@ pub fn operation_lines(view: &View, name: usize) -> Vec<String> {
     s.operations.iter().map(line).collect()
 }
 
+/// A name and four figures, in the columns of [`operation_lines`].
+fn cells(name: usize, head: &str, [a, b, c, d]: [&str; 4]) -> String {
+    format!("{:<name$} {a:>9} {b:>9} {c:>9} {d:>9}", cut(head, name))
+}
+
+/// Counters with their speed, under a heading; nothing where there is none.
+pub fn counter_lines(view: &View, name: usize) -> Vec<String> {
+    let counters = view.snapshot.as_ref().map_or(&[][..], |s| &s.counters);
+    let line = |c: &super::snapshot::Counter| {
+        let speed = view.flows.iter().find(|r| r.name == c.name).and_then(|r| r.per_second);
+        let (speed, all) = (speed.map_or("-".to_owned(), count), count(c.value as f64));
+        cells(name, &c.name, [&speed, "", "", &all])
+    };
+    let heading = (!counters.is_empty()).then(|| cells(name, "counter", ["per s", "", "", "in all"]));
+    heading.into_iter().chain(counters.iter().map(line)).collect()
+}
+
+/// Gauges with their range, under a heading; nothing where there is none.
+pub fn gauge_lines(view: &View, name: usize) -> Vec<String> {
+    let gauges = view.snapshot.as_ref().map_or(&[][..], |s| &s.gauges);
+    let line = |g: &super::snapshot::Gauge| {
+        let known = |x: Option<f64>| x.map_or("-".to_owned(), level);
+        cells(name, &g.name, ["", &level(g.value), &known(g.least), &known(g.most)])
+    };
+    let heading = (!gauges.is_empty()).then(|| cells(name, "gauge", ["", "now", "least", "most"]));
+    heading.into_iter().chain(gauges.iter().map(line)).collect()
+}
+
+/// How many decisions there were, and how many of them were items of batches.
+pub fn decisions(snapshot: &Snapshot) -> String {
+    let batched = match snapshot.batched {
+        0 => String::new(),
+        n => format!(", {} of them in batches", count(n as f64)),
+    };
+    format!("{} decisions{batched}", count(snapshot.routed as f64))
+}
+
 /// One line a decision, the newest first.
 pub fn routing_lines(view: &View) -> Vec<String> {
     let Some(s) = &view.snapshot else { return Vec::new() };
@@ -112,7 +149,9 @@ pub fn text(view: &View, machine: &Machine) -> String {
         operations.insert(0, operation_heading(30));
     }
     section("Operations", &operations);
-    section(&format!("Routing ({} decisions)", s.routed), &routing_lines(view));
+    section("Counters", &counter_lines(view, 30));
+    section("Gauges", &gauge_lines(view, 30));
+    section(&format!("Routing ({})", decisions(s)), &routing_lines(view));
     let happened = |(at, level, text): &(u64, super::snapshot::Level, String)| {
         format!("{:>7.1} s  {:<7}  {text}", *at as f64 / 1e3, level.word())
     };

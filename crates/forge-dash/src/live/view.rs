@@ -43,6 +43,8 @@ pub struct View {
     pub snapshot: Option<Snapshot>,
     /// Speeds of the operations, in the order of the snapshot.
     pub rates: Vec<Rate>,
+    /// Speeds of the counters, in the order of the snapshot.
+    pub flows: Vec<Rate>,
     /// Operations a second, all names together, of the last snapshots; the newest last.
     pub trend: Vec<f64>,
     /// What is unusual, the newest last.

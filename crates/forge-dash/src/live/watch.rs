@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 use super::{
     robust::{UNUSUAL, growth, time_to_full, z_about, z_of},
-    snapshot::{Routed, Snapshot},
+    snapshot::{Counter, Routed, Snapshot},
     view::{Against, Anomaly, Filling, Rate, State, View},
 };
 
@@ -77,6 +77,7 @@ impl Watch {
         if before.is_none() {
             let unknown = |name: &String| Rate { name: name.clone(), per_second: None, mean_ns: None };
             self.view.rates = snapshot.operations.iter().map(|o| unknown(&o.name)).collect();
+            self.view.flows = snapshot.counters.iter().map(|c| unknown(&c.name)).collect();
         }
         let up = snapshot.uptime_ms as f64 * 1e6;
         let percent = |ns: u64| ns as f64 / up * 100.0;
@@ -106,6 +107,12 @@ impl Watch {
             rates.push(Rate { name: op.name.clone(), per_second: Some(count as f64 / seconds), mean_ns });
         }
         self.view.rates = rates;
+        let known: BTreeMap<&str, u64> = before.counters.iter().map(|c| (c.name.as_str(), c.value)).collect();
+        let flow = |c: &Counter| {
+            let more = c.value.saturating_sub(known.get(c.name.as_str()).copied().unwrap_or(0));
+            Rate { name: c.name.clone(), per_second: Some(more as f64 / seconds), mean_ns: None }
+        };
+        self.view.flows = now.counters.iter().map(flow).collect();
         push(&mut self.trend, all as f64 / seconds);
         self.view.trend = self.trend.iter().copied().collect();
     }
@@ -178,6 +185,7 @@ mod tests {
             uptime_ms: seq * 500,
             cpu_ms: Some(seq * 250),
             operations: vec![Operation { name: "xor".into(), count, total_ns, mean_ns: 0.0 }],
+            counters: vec![Counter { name: "bytes".into(), value: 7 * count }],
             memory: vec![Memory { name: "gpu".into(), used, budget: Some(10_000), ..Memory::default() }],
             ..Snapshot::default()
         }
@@ -191,6 +199,7 @@ mod tests {
         watch.take(at(2, 60, 6000, 0));
         let view = watch.view();
         assert_eq!(view.rates[0], Rate { name: "xor".into(), per_second: Some(100.0), mean_ns: Some(100.0) });
+        assert_eq!(view.flows, [Rate { name: "bytes".into(), per_second: Some(700.0), mean_ns: None }]);
         assert_eq!((view.cores, view.trend.as_slice()), (Some(0.5), [100.0].as_slice()));
         watch.take(at(3, 60, 6000, 0));
         assert_eq!(watch.view().rates[0].mean_ns, None);

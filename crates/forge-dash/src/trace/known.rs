@@ -26,7 +26,7 @@ pub const DOWNLOADED: &str = "bytes downloaded";
 pub const UPLOADED_AGAIN: &str = "bytes uploaded again";
 const USED: &str = "memory/used/";
 const BUDGET: &str = "memory/budget/";
-const ROUTE: &str = "route/";
+pub(crate) const ROUTE: &str = "route/";
 
 /// Memory of one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]

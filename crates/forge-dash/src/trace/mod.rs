@@ -122,7 +122,7 @@ pub fn parse(bytes: Vec<u8>, path: &Path) -> Result<Trace, TraceFileError> {
     };
     Trace::from_json(&text).map_err(|error| match error {
         TraceError::Version { found, .. } => TraceFileError::Version { path: owned(), found },
-        TraceError::Json(error) if error.is_eof() && starts_right(text.as_bytes()) => {
+        TraceError::Json(error) if is_at_end(&error, &text) && starts_right(text.as_bytes()) => {
             TraceFileError::Truncated { path: owned(), bytes: length }
         }
         TraceError::Json(error) => match other_kind(&text) {
@@ -131,6 +131,12 @@ pub fn parse(bytes: Vec<u8>, path: &Path) -> Result<Trace, TraceFileError> {
         },
         error => TraceFileError::Damaged { path: owned(), what: error.to_string() },
     })
+}
+
+/// Does it break off rather than go wrong? Half a number is an error of its own kind, at the very end.
+fn is_at_end(error: &serde_json::Error, text: &str) -> bool {
+    let last = text.rsplit('\n').next().unwrap_or("");
+    error.is_eof() || (error.line(), error.column()) == (text.matches('\n').count() + 1, last.len())
 }
 
 /// What every trace begins with.

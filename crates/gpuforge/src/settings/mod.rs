@@ -297,6 +297,11 @@ impl Settings {
         if let Some(Value::Size(Some(bytes))) = self.value("device_min_bytes") { *bytes } else { 0 }
     }
 
+    /// May `gpuforge monitor` watch?
+    pub fn monitor(&self) -> bool {
+        self.yes("monitor")
+    }
+
     /// `auto`, `always` or `never`.
     pub fn color(&self) -> &str {
         self.text("color")

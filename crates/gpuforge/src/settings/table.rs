@@ -164,6 +164,14 @@ pub const KEYS: &[Key] = &[
         since: "0.1.0",
     },
     Key {
+        name: "monitor",
+        kind: Kind::Bool,
+        default: "false",
+        env: Some("GPUFORGE_MONITOR"),
+        doc: "Let `gpuforge monitor` watch every process that uses gpuforge; only their owner can",
+        since: "0.1.0",
+    },
+    Key {
         name: "color",
         kind: Kind::OneOf(&["auto", "always", "never"]),
         default: "auto",

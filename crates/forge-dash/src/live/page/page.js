@@ -9,6 +9,7 @@ const scaled = (units, x, least, digits) => {
 const size = (x) => scaled([["TiB", 2 ** 40], ["GiB", 2 ** 30], ["MiB", 2 ** 20], ["KiB", 2 ** 10]], x, "B", 1);
 const time = (x) => scaled([["s", 1e9], ["ms", 1e6], ["µs", 1e3]], x, "ns", 1);
 const count = (x) => (x >= 1e3 ? scaled([["G", 1e9], ["M", 1e6], ["k", 1e3]], x, "", 1) : x < 10 && x % 1 > 0 ? x.toFixed(1) : x.toFixed(0));
+const level = (x) => (Math.abs(x) >= 1e3 || x % 1 === 0 ? (x < 0 ? "-" : "") + count(Math.abs(x)) : x.toPrecision(3));
 const long = (s) => (s < 90 ? s.toFixed(0) + " s" : s < 5400 ? (s / 60).toFixed(0) + " min" : (s / 3600).toFixed(0) + " h");
 const known = (x, show) => (x === null || x === undefined ? "-" : show(x));
 
@@ -88,7 +89,13 @@ function show(view) {
     number(known(rate(o.name).mean_ns, time)), number(time(o.mean_ns)), number(count(o.count))]), "none has ended yet");
   byId("speed").textContent = view.trend.length > 0 ? count(view.trend[view.trend.length - 1]) : "-";
   trend(view.trend);
+  const flow = (name) => view.flows.find((r) => r.name === name) || {};
+  table("counters", ["counter", number("per s"), number("in all")], (s ? s.counters : []).map((c) => [c.name, number(known(flow(c.name).per_second, count)),
+    number(count(c.value))]), "no counter yet");
+  table("gauges", ["gauge", number("now"), number("least"), number("most")], (s ? s.gauges : []).map((g) => [g.name, number(level(g.value)),
+    number(known(g.least, level)), number(known(g.most, level))]), "no gauge yet");
   byId("routed").textContent = s ? String(s.routed) : "0";
+  byId("batched").textContent = s ? String(s.batched) : "0";
   table("routing", ["operation", "place", number("took"), number("predicted"), "because"], (s ? s.routing : []).slice(-12).reverse().map((r) => [r.operation, r.place,
     number(time(r.wall_ns)), number(known(r.predicted_ns, time)), r.reason]), "none yet");
   const events = (s ? s.events : []).map((e) => [e.at_ms, e.level, e.text]);

@@ -1,0 +1,138 @@
+//! Can a `Forge` be watched when its settings say so, and only then?
+//!
+//! One process has one publisher: the tests of this file take turns.
+#![cfg(unix)]
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may fail"
+)]
+
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    sync::{Mutex, MutexGuard, PoisonError},
+    time::Duration,
+};
+
+use gpuforge::{
+    Forge,
+    dash::live::{feed, follow::Follower, place, publish::Publisher, view::View},
+    ops,
+    route::{BatchOptions, Options, Wish},
+    settings::{Places, Settings, set},
+    tensor,
+};
+
+static TURN: Mutex<()> = Mutex::new(());
+const LONG: Duration = Duration::from_secs(20);
+
+/// A home and a folder of sockets that only their owner can enter.
+struct World {
+    dir: tempfile::TempDir,
+    _turn: MutexGuard<'static, ()>,
+}
+
+impl World {
+    fn new() -> World {
+        let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+        let dir = tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().unwrap();
+        World { dir, _turn }
+    }
+
+    fn places(&self) -> Places {
+        let path = |name: &str| self.dir.path().join(name);
+        Places { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") }
+    }
+
+    fn env(&self, monitor: Option<&'static str>) -> impl Fn(&str) -> Option<String> + use<> {
+        let runtime = self.dir.path().to_str().unwrap().to_owned();
+        move |name| match name {
+            "XDG_RUNTIME_DIR" => Some(runtime.clone()),
+            "GPUFORGE_CPU_ONLY" => Some("1".to_owned()),
+            "GPUFORGE_MONITOR" => monitor.map(str::to_owned),
+            _ => None,
+        }
+    }
+
+    fn forge(&self, monitor: Option<&'static str>) -> Forge {
+        let (places, env) = (self.places(), self.env(monitor));
+        Forge::with(&Settings::load(&places, &env, &[]).unwrap(), &places, &env)
+    }
+
+    fn sees(&self, enough: impl Fn(&View) -> bool) -> bool {
+        let sockets = place::folder(&self.env(None));
+        Follower::new(&sockets, Some(std::process::id())).wait(LONG, enough)
+    }
+}
+
+fn work(forge: &Forge) {
+    let data = tensor(&[7u8; 100], &[100]).unwrap();
+    let on_cpu = Options { wish: Wish::Only(0), ..Options::default() };
+    forge.run_with(&ops::xor(&data, &tensor(&[1u8], &[1]).unwrap()), on_cpu).unwrap();
+}
+
+#[test]
+fn the_setting_lets_a_forge_be_watched_and_the_variable_wins() {
+    let world = World::new();
+    drop(world.forge(None));
+    assert!(!feed::is_on() && !world.dir.path().join("gpuforge").exists(), "off by default");
+    set(&world.places().config_file, "monitor", "true").unwrap();
+    drop(world.forge(Some("0")));
+    assert!(!world.dir.path().join("gpuforge").exists(), "the variable wins");
+    let forge = world.forge(None);
+    assert!(feed::is_on());
+    work(&forge);
+    let decided = |v: &View| {
+        let routing = v.snapshot.iter().flat_map(|s| &s.routing);
+        routing.into_iter().any(|r| r.operation == "xor" && !r.reason.is_empty())
+    };
+    assert!(world.sees(decided));
+    drop(forge);
+    assert!(!feed::is_on(), "nobody publishes any more");
+    assert!(fs::read_dir(world.dir.path().join("gpuforge")).unwrap().next().is_none());
+}
+
+#[test]
+fn items_of_batches_are_decisions() {
+    let world = World::new();
+    let forge = world.forge(Some("1"));
+    let key = tensor(&[1u8], &[1]).unwrap();
+    let items = (0..40u8).map(|i| ops::xor(&tensor(&[i; 8], &[8]).unwrap(), &key));
+    let on_cpu = BatchOptions { wish: Wish::Only(0), ..BatchOptions::default() };
+    let before = forge.batch_with(items, on_cpu).unwrap().stats.places;
+    assert_eq!(before.len(), 1);
+    let told = |v: &View| {
+        v.snapshot.as_ref().is_some_and(|s| {
+            let row = s.routing.iter().find(|r| r.operation == "batch, 40 of 40 items");
+            s.batched >= 40 && s.routed >= s.batched && row.is_some_and(|r| r.place == before[0].place)
+        })
+    };
+    assert!(world.sees(told));
+}
+
+#[test]
+fn a_flag_of_the_program_counts_too() {
+    let world = World::new();
+    let (places, env) = (world.places(), world.env(None));
+    let settings = Settings::load(&places, &env, &[("monitor", "true")]).unwrap();
+    let forge = Forge::with(&settings, &places, &env);
+    assert!(feed::is_on());
+    drop(forge);
+    assert!(!feed::is_on());
+}
+
+#[test]
+fn a_forge_speaks_where_its_process_is_published_already() {
+    let world = World::new();
+    let sockets = place::folder(&world.env(None));
+    let publisher = Publisher::start(&sockets, "the program's own").unwrap();
+    let forge = world.forge(None);
+    work(&forge);
+    drop(publisher);
+    assert!(world.sees(|v| v.snapshot.as_ref().is_some_and(|s| s.command == "the program's own")));
+    drop(forge);
+    assert!(!feed::is_on());
+}
