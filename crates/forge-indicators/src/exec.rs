@@ -10,19 +10,20 @@
     reason = "a lane is always below the number of lanes"
 )]
 
+mod abreast;
 mod along;
 mod store;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
 use along::Cut;
-use store::{Buffer, Home, LINE, ROOM, ROOM_BYTES, Store, target};
+use store::{Buffer, Home, ROOM, ROOM_BYTES, Store, target};
 
 use crate::{
     graph::{Field, Prim},
     kernel::{
         Block, Kernel, Row, Rows, Simd,
-        turn::{self, Write},
+        turn::{self, LINE, Write},
         whole::WholeDef,
     },
     native::{Desk, Group, Native, STREAMS_AT, Unit},
@@ -86,6 +87,9 @@ pub struct How {
     pub side_by_side: Option<bool>,
     /// May simple steps be compiled to loops of their own? Results do not depend on it.
     pub compiled: bool,
+    /// Are results written past the caches? `None` is where there are more of them than a cache holds; results do not
+    /// depend on it.
+    pub past: Option<bool>,
 }
 
 impl Default for How {
@@ -96,6 +100,7 @@ impl Default for How {
             block: None,
             side_by_side: None,
             compiled: true,
+            past: None,
         }
     }
 }
@@ -107,8 +112,9 @@ const LEAST_LANES: usize = 3;
 /// Bytes of one column of a block, of one series and of several: some columns stay in the first cache, and setting up a
 /// step does not count; memory likes long stretches. Measured with `cargo xtask bench indicators`.
 const BLOCK_BYTES: [usize; 2] = [4 << 10, 16 << 10];
-/// Of more results than this, what is written in a block has left the second cache when the next one comes.
-const MANY_OUTPUTS: usize = 48;
+/// Results of so many bytes are no longer in a cache when somebody reads them: reading them into one before they are written
+/// is half as much again for nothing.
+const PAST_BYTES: usize = 16 << 20;
 
 /// Room for the results of one series: one slice per output of the plan, each as long as the series.
 pub type Columns<'a> = Vec<&'a mut [f64]>;
@@ -121,6 +127,8 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
     let mut jobs: Vec<Job<'_, '_, '_>> = series.iter().zip(columns.iter_mut()).collect();
     jobs.sort_by_key(|(s, _)| std::cmp::Reverse(s.len(plan)));
     let abreast = how.side_by_side.unwrap_or_else(|| plan.side_by_side());
+    let results: usize = jobs.iter().map(|(s, columns)| s.len(plan) * columns.len()).sum();
+    let how = How { past: how.past.or(Some(results * size_of::<f64>() > PAST_BYTES)), ..how };
     let mut tiles: Vec<&mut [Job<'_, '_, '_>]> = Vec::new();
     for tile in jobs.chunks_mut(LANES) {
         if abreast && tile.len() >= LEAST_LANES {
@@ -235,6 +243,7 @@ struct Tile<const L: usize> {
     last: usize,
     native: Option<Arc<Native>>,
     desk: Desk,
+    write: Write,
 }
 
 impl<const L: usize> Tile<L> {
@@ -279,7 +288,8 @@ impl<const L: usize> Tile<L> {
         let store = Store { buffers, homes, history, shift: 0, blocks };
         let native = if how.compiled && how.simd != Simd::Plain { plan.native(L) } else { None };
         let desk = Desk::default();
-        Tile { kernels, make, store, block, simd: how.simd, bars: 0, last: 0, native, desk }
+        let write = if how.past == Some(true) { Write::Past } else { Write::Cached };
+        Tile { kernels, make, store, block, simd: how.simd, bars: 0, last: 0, native, desk, write }
     }
 
     /// A new series begins.
@@ -303,6 +313,12 @@ impl<const L: usize> Tile<L> {
                 rows.copy_within(moved..moved + history, 0);
             }
         }
+    }
+
+    /// Where the block that begins at `t0` ends. The first one is a little shorter, so that the others begin at whole cache
+    /// lines of the results.
+    fn end(&self, t0: usize, beyond: usize) -> usize {
+        if t0 == 0 { self.block.saturating_sub(beyond).max(1) } else { t0 + self.block }
     }
 
     /// New rows after the history.
@@ -372,7 +388,7 @@ impl<const L: usize> Tile<L> {
         // are buffers or columns that are borrowed mutably here; a stream that is only read may be one of them, which the
         // loop knows.
         unsafe {
-            native.run(group, &mut self.desk, t1 - t0, L);
+            native.run(group, &mut self.desk, t1 - t0, L, self.write);
         }
         for (slot, at) in self.desk.states.iter().zip(&group.states) {
             if let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state()) {
@@ -445,9 +461,10 @@ impl Tile<1> {
         let fields: Vec<&[Row<1>]> =
             plan.fields.iter().map(|(f, _)| series.field(*f).as_chunks::<1>().0).collect();
         let mut rows: Vec<&mut [Row<1>]> = columns.iter_mut().map(|c| c.as_chunks_mut::<1>().0).collect();
+        let beyond = rows.first().map_or(0, |column| beyond_line(column.as_flattened()));
         let mut t0 = 0;
         while t0 < bars {
-            let t1 = (t0 + self.block).min(bars);
+            let t1 = self.end(t0, beyond).min(bars);
             self.next(t0);
             for ((.., place), column) in plan.wholes.iter().zip(&wholes) {
                 let from = column.get(t0..t1).unwrap_or(&[]);
@@ -460,6 +477,9 @@ impl Tile<1> {
                 self.deliver(output, *place, (t0, t1), &fields, &mut rows);
             }
             t0 = t1;
+        }
+        if self.write == Write::Past {
+            turn::settle();
         }
         // Only now: until the end, others may have read what a column has before it counts.
         for (column, start) in columns.iter_mut().zip(&plan.starts) {
@@ -497,61 +517,9 @@ impl Tile<1> {
     }
 }
 
-impl Tile<LANES> {
-    /// Several series side by side.
-    fn abreast(&mut self, plan: &Plan, tile: &mut [Job<'_, '_, '_>]) {
-        self.begin(plan);
-        let bars = tile.iter().map(|(s, _)| s.len(plan)).max().unwrap_or(0);
-        let wholes: Vec<Vec<Vec<f64>>> = plan
-            .wholes
-            .iter()
-            .map(|(def, params, _)| tile.iter().map(|(s, _)| s.whole(plan, def, params)).collect())
-            .collect();
-        let simd = self.simd;
-        // Lanes that no series is in write here.
-        let mut spare = vec![vec![0.0; self.block]; LANES - tile.len()];
-        let write = if plan.outputs.len() > MANY_OUTPUTS { Write::Past } else { Write::Cached };
-        let mut t0 = 0;
-        while t0 < bars {
-            // The first block is a little shorter, so that the others begin at whole cache lines of the results.
-            let t1 =
-                if t0 == 0 { self.block.saturating_sub(beyond_line(tile)).max(1) } else { t0 + self.block };
-            let t1 = t1.min(bars);
-            self.next(t0);
-            for (field, place) in &plan.fields {
-                let column =
-                    |l: usize| tile.get(l).or(tile.last()).map_or(&[] as &[f64], |(s, _)| s.field(*field));
-                self.fill(*place, |rows| gather(column, (t0, t1), rows, simd));
-            }
-            for ((.., place), columns) in plan.wholes.iter().zip(&wholes) {
-                let column =
-                    |l: usize| columns.get(l).or(columns.last()).map_or(&[] as &[f64], Vec::as_slice);
-                self.fill(*place, |rows| gather(column, (t0, t1), rows, simd));
-            }
-            let mut deliver = |store: &Store<LANES>, output: usize| {
-                let Some(place) = plan.outputs.get(output) else { return };
-                scatter(tile, &mut spare, output, (t0, t1), store.rows(*place, t1 - t0), (simd, write));
-                let start = plan.starts.get(output).copied().unwrap_or(0);
-                if t0 < start {
-                    let columns = tile.iter_mut().filter_map(|(_, columns)| columns.get_mut(output));
-                    columns.filter_map(|c| c.get_mut(t0..)).for_each(|column| silence(column, t0, start));
-                }
-            };
-            plan.given.iter().for_each(|output| deliver(&self.store, *output));
-            self.steps(plan, t0, t1, &[], &mut [], |store, at| {
-                let outputs = plan.delivers.get(at).map_or(&[] as &[usize], Vec::as_slice);
-                outputs.iter().for_each(|output| deliver(store, *output));
-            });
-            t0 = t1;
-        }
-        self.bars = bars.max(1);
-    }
-}
-
 /// Bars of the results that lie in a cache line whose beginning is not theirs.
-fn beyond_line(tile: &[Job<'_, '_, '_>]) -> usize {
-    let first = tile.first().and_then(|(_, columns)| columns.first());
-    first.map_or(0, |column| column.as_ptr() as usize % LINE / size_of::<f64>())
+fn beyond_line(column: &[f64]) -> usize {
+    column.as_ptr() as usize % LINE / size_of::<f64>()
 }
 
 /// No value before the first valid bar; the column begins at bar `t0`.
@@ -565,11 +533,11 @@ fn gather<'c>(
     column: impl Fn(usize) -> &'c [f64],
     (t0, t1): (usize, usize),
     rows: &mut [Row<LANES>],
-    simd: Simd,
+    (simd, ask): (Simd, bool),
 ) {
     let lanes: [&[f64]; LANES] = std::array::from_fn(&column);
     if let Some(lanes) = every(lanes.map(|lane| lane.get(t0..t1))) {
-        return turn::together(&lanes, rows, simd);
+        return turn::together(&lanes, rows, simd, ask);
     }
     for (l, lane) in lanes.into_iter().enumerate() {
         let last = lane.last().copied().unwrap_or(f64::NAN);
@@ -583,33 +551,4 @@ fn gather<'c>(
 
 fn every<T: Copy + Default, const N: usize>(all: [Option<T>; N]) -> Option<[T; N]> {
     all.iter().all(Option::is_some).then(|| all.map(Option::unwrap_or_default))
-}
-
-/// Takes results apart again.
-fn scatter(
-    tile: &mut [Job<'_, '_, '_>],
-    spare: &mut [Vec<f64>],
-    output: usize,
-    (t0, t1): (usize, usize),
-    rows: &[Row<LANES>],
-    (simd, write): (Simd, Write),
-) {
-    let mut lanes: [&mut [f64]; LANES] = Default::default();
-    let columns = tile.iter_mut().map(|(_, columns)| {
-        let column = columns.get_mut(output).map_or(&mut [] as &mut [f64], |c| &mut **c);
-        let n = column.len();
-        column.get_mut(t0.min(n)..t1.min(n)).unwrap_or_default()
-    });
-    let spare = spare.iter_mut().filter_map(|s| s.get_mut(..t1 - t0));
-    for (lane, column) in lanes.iter_mut().zip(columns.chain(spare)) {
-        *lane = column;
-    }
-    if lanes.iter().all(|lane| lane.len() == t1 - t0) {
-        return turn::apart(rows, &mut lanes, simd, write);
-    }
-    for (l, lane) in lanes.into_iter().enumerate() {
-        for (x, row) in lane.iter_mut().zip(rows) {
-            *x = row[l];
-        }
-    }
 }

@@ -245,9 +245,9 @@ impl Plan {
 
 /// Nanoseconds a bar for putting a column of bars side by side with others, and for taking a result apart.
 const TOGETHER: f64 = 0.6;
-const APART: f64 = 0.6;
+const APART: f64 = 0.75;
 /// For reading or writing a column where it is.
-const IN_PLACE: f64 = 0.2;
+const IN_PLACE: f64 = 0.12;
 /// For a simple step of one series among others that wait for the bar before: one bar at a time instead of four.
 const ONE_BY_ONE: f64 = 0.2;
 
@@ -269,7 +269,7 @@ fn cost(prim: &Prim) -> Cost {
             (0.0, 0.12, 0.12)
         }
         Prim::Order { .. } => (0.0, 25.0, 12.0),
-        Prim::Extreme { .. } => (0.0, 1.5, 0.5),
+        Prim::Extreme { .. } => (0.0, 1.15, 0.5),
         Prim::Rank { .. } | Prim::MeanDeviation(..) | Prim::Fir(..) => (0.0, 3.0, 3.0),
         Prim::Machine { .. } => (0.0, 5.0, 2.0),
         Prim::Ema { .. } | Prim::Wilder { .. } | Prim::Affine { .. } | Prim::Follow { .. } => (2.8, 0.4, 0.3),

@@ -55,8 +55,10 @@ fn difference(selection: &Selection, bars: &[Bars], how: How) -> Option<String> 
 fn ways() -> Vec<How> {
     let mut ways = Vec::new();
     for side_by_side in [Some(false), Some(true)] {
-        for block in [None, Some(8), Some(13), Some(77)] {
-            ways.push(How { threads: 1, side_by_side, block, ..How::default() });
+        for (block, past) in
+            [(None, false), (None, true), (Some(8), false), (Some(13), true), (Some(77), false)]
+        {
+            ways.push(How { threads: 1, side_by_side, block, past: Some(past), ..How::default() });
         }
     }
     ways

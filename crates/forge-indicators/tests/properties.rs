@@ -114,6 +114,12 @@ fn bits_do_not_depend_on_how_they_are_computed() {
             How { block: Some(33), ..how },
         );
     }
+    for (side_by_side, block) in
+        [(true, None), (true, Some(7)), (true, Some(64)), (false, None), (false, Some(48))]
+    {
+        let how = How { side_by_side: Some(side_by_side), block, past: Some(true), ..How::default() };
+        expected.check(&format!("past the caches: {side_by_side} {block:?}"), &all, how);
+    }
     for threads in [1, 2, 4] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let how = How { threads, ..How::default() };

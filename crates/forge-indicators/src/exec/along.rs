@@ -9,10 +9,7 @@
 use crate::{
     exec::{Columns, LANES, Series, Tile, gather, silence, store::Store},
     graph::Prim,
-    kernel::{
-        Row,
-        turn::{self, Write},
-    },
+    kernel::{Row, turn},
     plan::{Plan, Step},
 };
 
@@ -122,14 +119,14 @@ impl Tile<LANES> {
             for (field, place) in &plan.fields {
                 let whole = series.field(*field);
                 let piece = |l: usize| whole.get(l * cut.apart..l * cut.apart + cut.each).unwrap_or(&[]);
-                self.fill(*place, |rows| gather(piece, (t0, t1), rows, simd));
+                self.fill(*place, |rows| gather(piece, (t0, t1), rows, (simd, true)));
             }
             let mut deliver = |store: &Store<LANES>, output: usize| {
                 let (Some(place), Some(column)) = (plan.outputs.get(output), columns.get_mut(output)) else {
                     return;
                 };
                 let mut lanes = pieces(column, &mut spare, cut, (t0, t1));
-                turn::apart(store.rows(*place, t1 - t0), &mut lanes, simd, Write::Cached);
+                turn::apart(store.rows(*place, t1 - t0), &mut lanes, simd);
             };
             plan.given.iter().for_each(|output| deliver(&self.store, *output));
             self.steps(plan, t0, t1, &[], &mut [], |store, at| {

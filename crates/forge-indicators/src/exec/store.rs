@@ -1,7 +1,7 @@
 //! Where are values between steps? In buffers with as much history as their readers need, or where they came from and go.
 
 use crate::{
-    kernel::{Row, Rows},
+    kernel::{Row, Rows, turn::LINE},
     plan::Place,
 };
 
@@ -33,8 +33,6 @@ pub(super) struct Store<const L: usize> {
 pub(super) const ROOM: usize = 8;
 /// Bytes that all buffers with a history may take for that: they should stay in the second cache.
 pub(super) const ROOM_BYTES: usize = 512 << 10;
-/// A line of the cache; vector stores that cross one take twice as long.
-pub(super) const LINE: usize = 64;
 
 /// Rows, the first of them at the beginning of a cache line.
 #[derive(Default)]

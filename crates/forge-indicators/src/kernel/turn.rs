@@ -7,10 +7,10 @@
 
 use super::{Row, Simd};
 
-/// Writes bars of eight series side by side. Every lane has as many bars as there are rows.
-pub(crate) fn together(lanes: &[&[f64]; 8], rows: &mut [Row<8>], simd: Simd) {
+/// Writes bars of eight series side by side. Every lane has as many bars as there are rows. `ask` for those of the next block?
+pub(crate) fn together(lanes: &[&[f64]; 8], rows: &mut [Row<8>], simd: Simd, ask: bool) {
     let n = lanes.iter().map(|l| l.len()).min().unwrap_or(0).min(rows.len());
-    let done = wide::together(lanes, &mut rows[..n], simd);
+    let done = wide::together(lanes, &mut rows[..n], simd, ask);
     for (l, lane) in lanes.iter().enumerate() {
         for (row, x) in rows[done..n].iter_mut().zip(&lane[done..]) {
             row[l] = *x;
@@ -23,14 +23,14 @@ pub(crate) fn together(lanes: &[&[f64]; 8], rows: &mut [Row<8>], simd: Simd) {
 pub(crate) enum Write {
     /// Through the caches; what the next block writes is asked for.
     Cached,
-    /// Past the caches: so much is written that nothing of it would be there when the next block comes.
+    /// Past the caches: so much is written that nothing of it would be there when somebody reads it.
     Past,
 }
 
 /// Writes rows of eight series to a column each. Every column has as many bars as there are rows.
-pub(crate) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd, write: Write) {
+pub(crate) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd) {
     let n = columns.iter().map(|c| c.len()).min().unwrap_or(0).min(rows.len());
-    let done = wide::apart(&rows[..n], columns, simd, write);
+    let done = wide::apart(&rows[..n], columns, simd);
     for (l, column) in columns.iter_mut().enumerate() {
         for (x, row) in column[done..n].iter_mut().zip(&rows[done..n]) {
             *x = row[l];
@@ -38,14 +38,137 @@ pub(crate) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd, 
     }
 }
 
+/// A line of the cache; vector stores that cross one take twice as long.
+pub(crate) const LINE: usize = 64;
+/// Numbers in it.
+const WIDE: usize = LINE / size_of::<f64>();
+
+/// What of a result is not yet in its columns: for each series the bars since its column's last whole line.
+pub(crate) type Rest = [[f64; WIDE]; 8];
+
+/// Room in which results are taken apart before they are written.
+#[derive(Default)]
+pub(crate) struct Bench {
+    room: Vec<f64>,
+    pub(crate) ahead: Ahead,
+}
+
+/// Memory that the next block reads, asked for line by line while this one is computed: a core waits for few lines at once, so
+/// that asking for all of them in one place takes as long as reading them.
+#[derive(Debug, Default)]
+pub(crate) struct Ahead {
+    /// Where each lane's bars begin.
+    pub(crate) lanes: Vec<*const f64>,
+    /// Lines of each.
+    pub(crate) lines: usize,
+    lane: usize,
+    line: usize,
+}
+
+impl Ahead {
+    /// From the beginning, with other lanes.
+    pub(crate) fn begin(&mut self, lines: usize) {
+        self.lanes.clear();
+        (self.lines, self.lane, self.line) = (lines, 0, 0);
+    }
+
+    /// Asks for the next line, if there is one.
+    #[inline(always)]
+    fn next(&mut self) {
+        if let Some(lane) = self.lanes.get(self.lane) {
+            wide::ask(*lane, self.line * WIDE);
+            self.line += 1;
+            if self.line >= self.lines {
+                (self.lane, self.line) = (self.lane + 1, 0);
+            }
+        }
+    }
+}
+
+/// Writes rows of up to eight series to their columns past the caches, in whole lines only: half a line costs as much as two.
+/// What does not fill one waits in `rest` for the next rows. The columns are whole; the rows are their bars from `t0` on, and
+/// rows beyond a column's end belong to nobody.
+pub(crate) fn apart_past<'c>(
+    rows: &[Row<8>],
+    t0: usize,
+    columns: impl Iterator<Item = &'c mut [f64]>,
+    rest: &mut Rest,
+    bench: &mut Bench,
+    simd: Simd,
+) {
+    // Not a power of two apart, so that the lanes do not share sets of the first cache.
+    let stride = (rows.len() + 2 * WIDE).next_multiple_of(WIDE);
+    bench.room.resize(4 * stride, 0.0);
+    for (lane, (column, rest)) in columns.zip(rest).enumerate() {
+        if lane % 4 == 0 {
+            spread(rows, lane / 4, bench, stride, simd);
+        }
+        let all = &mut bench.room[lane % 4 * stride..][..stride];
+        deliver(all, (t0, rows.len()), column, rest, &mut bench.ahead, simd);
+    }
+}
+
+/// Four lanes of the rows, each in its stretch of the bench, after room for what waited.
+fn spread(rows: &[Row<8>], half: usize, bench: &mut Bench, stride: usize, simd: Simd) {
+    let mut stretches = bench.room.chunks_exact_mut(stride).map(|s| &mut s[WIDE..]);
+    let mut to: [&mut [f64]; 4] = std::array::from_fn(|_| stretches.next().unwrap_or_default());
+    let done = wide::four(rows, half, to.each_mut().map(|c| &mut **c), &mut bench.ahead, simd);
+    for (l, lane) in to.into_iter().enumerate() {
+        for (x, row) in lane[done..].iter_mut().zip(&rows[done..]) {
+            *x = row[4 * half + l];
+        }
+    }
+}
+
+/// One lane: `all` has room for what waited, then `n` bars from `t0` on.
+fn deliver(
+    all: &mut [f64],
+    (t0, n): (usize, usize),
+    column: &mut [f64],
+    rest: &mut [f64; WIDE],
+    ahead: &mut Ahead,
+    simd: Simd,
+) {
+    let end = (t0 + n).min(column.len());
+    if t0 >= end {
+        return;
+    }
+    let begin = column.as_ptr() as usize / size_of::<f64>();
+    let waited = ((begin + t0) % WIDE).min(t0);
+    // All of it at the column's end.
+    let waits = if end == column.len() { 0 } else { ((begin + end) % WIDE).min(end) };
+    all[WIDE - waited..WIDE].copy_from_slice(&rest[..waited]);
+    let (first, last) = (WIDE - waited, WIDE + (end - t0));
+    let whole = last.saturating_sub(waits).max(first);
+    rest[..last - whole].copy_from_slice(&all[whole..last]);
+    let mut from = &all[first..whole];
+    let mut to = &mut column[t0 - waited..][..from.len()];
+    // The column's first line may be shared with what is before it.
+    let head = ((WIDE - (begin + t0 - waited) % WIDE) % WIDE).min(from.len());
+    to[..head].copy_from_slice(&from[..head]);
+    (to, from) = (&mut to[head..], &from[head..]);
+    let done = wide::stream(from, to, ahead, simd);
+    to[done..].copy_from_slice(&from[done..]);
+}
+
+/// Asks for a line, and the page that it is in.
+pub(crate) fn ask(line: *const f64) {
+    wide::ask(line, 0);
+}
+
+/// What was written past the caches is in memory for everybody.
+pub(crate) fn settle() {
+    wide::settle();
+}
+
 #[cfg(target_arch = "x86_64")]
 mod wide {
     use std::arch::x86_64::{
-        __m256d, _MM_HINT_ET0, _MM_HINT_T0, _mm_prefetch, _mm_sfence, _mm256_loadu_pd,
+        __m256d, _MM_HINT_ET0, _MM_HINT_T1, _mm_prefetch, _mm_sfence, _mm256_loadu_pd,
         _mm256_permute2f128_pd, _mm256_storeu_pd, _mm256_stream_pd, _mm256_unpackhi_pd, _mm256_unpacklo_pd,
     };
 
-    use super::{Row, Simd, Write};
+    use super::{Ahead, LINE, Row, Simd};
 
     /// Asks for memory that the next block will read, or write.
     #[inline]
@@ -57,27 +180,27 @@ mod wide {
         }
     }
 
+    /// Asks for a line that is read in a while.
+    #[inline(always)]
+    pub(super) fn ask(lane: *const f64, bars: usize) {
+        soon::<_MM_HINT_T1>(lane, bars);
+    }
+
     /// How many rows were done; the rest is for the plain loop.
-    pub(super) fn together(lanes: &[&[f64]; 8], rows: &mut [Row<8>], simd: Simd) -> usize {
+    pub(super) fn together(lanes: &[&[f64]; 8], rows: &mut [Row<8>], simd: Simd, ask: bool) -> usize {
         if simd == Simd::Plain {
             return 0;
         }
         #[allow(unsafe_code, reason = "the compiler may use AVX2 only where we promise that it is there")]
         // SAFETY: `Simd::best` found at least AVX2 on this machine.
         unsafe {
-            together_avx2(lanes, rows)
+            together_avx2(lanes, rows, ask)
         }
     }
 
-    pub(super) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd, write: Write) -> usize {
+    pub(super) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd) -> usize {
         if simd == Simd::Plain {
             return 0;
-        }
-        let whole = columns.iter().all(|c| (c.as_ptr() as usize).is_multiple_of(32));
-        if write == Write::Past && whole {
-            #[allow(unsafe_code, reason = "as above")]
-            // SAFETY: as above; every column begins at a whole vector.
-            return unsafe { apart_past(rows, columns) };
         }
         #[allow(unsafe_code, reason = "as above")]
         // SAFETY: as above.
@@ -121,23 +244,20 @@ mod wide {
     }
 
     #[target_feature(enable = "avx2")]
-    fn together_avx2(lanes: &[&[f64]; 8], rows: &mut [Row<8>]) -> usize {
+    fn together_avx2(lanes: &[&[f64]; 8], rows: &mut [Row<8>], ask: bool) -> usize {
         let lanes = lanes.map(|l| l.as_chunks::<4>().0);
         let quads = rows.as_chunks_mut::<4>().0;
         let n = quads.len();
-        let lanes = lanes.map(|l| &l[..n]);
-        for (q, quad) in quads.iter_mut().enumerate() {
-            if q % 2 == 0 {
-                lanes.iter().for_each(|l| soon::<_MM_HINT_T0>(l[q].as_ptr(), 4 * n));
-            }
-            for half in 0..2 {
-                let at = 4 * half;
-                let from = [
-                    load(&lanes[at][q]),
-                    load(&lanes[at + 1][q]),
-                    load(&lanes[at + 2][q]),
-                    load(&lanes[at + 3][q]),
-                ];
+        // Four lanes at a time: columns often lie whole pages apart, and then eight of them have no room beside each other
+        // in the first cache.
+        for (half, lanes) in lanes.as_chunks::<4>().0.iter().enumerate() {
+            let [a, b, c, d] = lanes.map(|l| &l[..n]);
+            for (q, quad) in quads.iter_mut().enumerate() {
+                if ask && q % 2 == 0 {
+                    let lines = [&a[q], &b[q], &c[q], &d[q]];
+                    lines.into_iter().for_each(|l| soon::<_MM_HINT_T1>(l.as_ptr(), 4 * n));
+                }
+                let from = [load(&a[q]), load(&b[q]), load(&c[q]), load(&d[q])];
                 for (row, x) in quad.iter_mut().zip(turn(from)) {
                     store(&mut row.as_chunks_mut::<4>().0[half], x);
                 }
@@ -146,29 +266,82 @@ mod wide {
         4 * n
     }
 
-    /// Columns begin at a whole vector.
+    /// Four lanes of rows, each after the other; how many rows were done.
+    pub(super) fn four(
+        rows: &[Row<8>],
+        half: usize,
+        to: [&mut [f64]; 4],
+        ahead: &mut Ahead,
+        simd: Simd,
+    ) -> usize {
+        if simd == Simd::Plain {
+            return 0;
+        }
+        #[allow(unsafe_code, reason = "as above")]
+        // SAFETY: as above.
+        unsafe {
+            four_avx2(rows, half, to, ahead)
+        }
+    }
+
     #[target_feature(enable = "avx2")]
-    fn apart_past(rows: &[Row<8>], columns: &mut [&mut [f64]; 8]) -> usize {
+    fn four_avx2(rows: &[Row<8>], half: usize, to: [&mut [f64]; 4], ahead: &mut Ahead) -> usize {
         let quads = rows.as_chunks::<4>().0;
         let n = quads.len();
-        for (half, columns) in columns.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-            let [a, b, c, d] = columns.each_mut().map(|c| &mut c.as_chunks_mut::<4>().0[..n]);
-            for (q, quad) in quads.iter().enumerate() {
-                let part = |row: usize| &quad[row].as_chunks::<4>().0[half];
-                let from = [load(part(0)), load(part(1)), load(part(2)), load(part(3))];
-                let [w, x, y, z] = turn(from);
-                for (to, x) in [(&mut a[q], w), (&mut b[q], x), (&mut c[q], y), (&mut d[q], z)] {
-                    #[allow(unsafe_code, reason = "a store to an address")]
-                    // SAFETY: there is room for four numbers, and every column begins at a whole vector.
-                    unsafe {
-                        _mm256_stream_pd(to.as_mut_ptr(), x);
-                    }
+        let [a, b, c, d] = to.map(|c| &mut c.as_chunks_mut::<4>().0[..n]);
+        for (q, quad) in quads.iter().enumerate() {
+            // With what `stream` asks for, as many lines as the rows have: one column of bars for every result.
+            ahead.next();
+            let part = |row: usize| &quad[row].as_chunks::<4>().0[half];
+            let [w, x, y, z] = turn([load(part(0)), load(part(1)), load(part(2)), load(part(3))]);
+            store(&mut a[q], w);
+            store(&mut b[q], x);
+            store(&mut c[q], y);
+            store(&mut d[q], z);
+        }
+        4 * n
+    }
+
+    /// Copies whole cache lines past the caches, if there are any to begin with; how many numbers were done.
+    pub(super) fn stream(from: &[f64], to: &mut [f64], ahead: &mut Ahead, simd: Simd) -> usize {
+        if simd == Simd::Plain || !(to.as_ptr() as usize).is_multiple_of(LINE) {
+            return 0;
+        }
+        #[allow(unsafe_code, reason = "as above")]
+        // SAFETY: as above; `to` begins at a whole line.
+        unsafe {
+            stream_avx2(from, to, ahead)
+        }
+    }
+
+    /// `to` begins at a whole line.
+    #[target_feature(enable = "avx2")]
+    fn stream_avx2(from: &[f64], to: &mut [f64], ahead: &mut Ahead) -> usize {
+        let lines = to.as_chunks_mut::<8>().0.iter_mut().zip(from.as_chunks::<8>().0);
+        let n = lines.len();
+        for (at, (to, from)) in lines.enumerate() {
+            if at % 2 == 0 {
+                ahead.next();
+            }
+            let (to, from) = (to.as_chunks_mut::<4>().0, from.as_chunks::<4>().0);
+            for (to, from) in to.iter_mut().zip(from) {
+                #[allow(unsafe_code, reason = "a store to an address")]
+                // SAFETY: there is room for four numbers, at a whole half of a line.
+                unsafe {
+                    _mm256_stream_pd(to.as_mut_ptr(), load(from));
                 }
             }
         }
-        // Such stores are in no order with others until here.
-        _mm_sfence();
-        4 * n
+        8 * n
+    }
+
+    /// Stores past the caches are in no order with others until here.
+    pub(super) fn settle() {
+        #[allow(unsafe_code, reason = "an instruction that every machine of this architecture has")]
+        // SAFETY: SSE is part of x86-64.
+        unsafe {
+            _mm_sfence();
+        }
     }
 
     #[target_feature(enable = "avx2")]
@@ -198,15 +371,27 @@ mod wide {
 
 #[cfg(not(target_arch = "x86_64"))]
 mod wide {
-    use super::{Row, Simd, Write};
+    use super::{Ahead, Row, Simd};
 
-    pub(super) fn together(_: &[&[f64]; 8], _: &mut [Row<8>], _: Simd) -> usize {
+    pub(super) fn ask(_: *const f64, _: usize) {}
+
+    pub(super) fn together(_: &[&[f64]; 8], _: &mut [Row<8>], _: Simd, _: bool) -> usize {
         0
     }
 
-    pub(super) fn apart(_: &[Row<8>], _: &mut [&mut [f64]; 8], _: Simd, _: Write) -> usize {
+    pub(super) fn apart(_: &[Row<8>], _: &mut [&mut [f64]; 8], _: Simd) -> usize {
         0
     }
+
+    pub(super) fn four(_: &[Row<8>], _: usize, _: [&mut [f64]; 4], _: &mut Ahead, _: Simd) -> usize {
+        0
+    }
+
+    pub(super) fn stream(_: &[f64], _: &mut [f64], _: &mut Ahead, _: Simd) -> usize {
+        0
+    }
+
+    pub(super) fn settle() {}
 }
 
 #[cfg(test)]
@@ -221,21 +406,52 @@ mod tests {
                     (0..8).map(|l| (0..n).map(|t| (1000 * l + t) as f64).collect()).collect();
                 let slices: [&[f64]; 8] = std::array::from_fn(|l| lanes[l].as_slice());
                 let mut rows = vec![[0.0; 8]; n];
-                together(&slices, &mut rows, simd);
+                together(&slices, &mut rows, simd, true);
                 for (t, row) in rows.iter().enumerate() {
                     assert!((0..8).all(|l| row[l] == (1000 * l + t) as f64), "{simd:?} {n} {t}");
                 }
-                for write in [Write::Cached, Write::Past] {
-                    // At every place relative to a whole vector.
-                    for skip in 0..4 {
-                        let mut back = vec![vec![0.0; n + skip]; 8];
-                        let mut columns = back.iter_mut().map(|c| &mut c[skip..]);
-                        let mut columns: [&mut [f64]; 8] =
-                            std::array::from_fn(|_| columns.next().unwrap_or_default());
-                        apart(&rows, &mut columns, simd, write);
-                        for (back, lane) in back.iter().zip(&lanes) {
-                            assert_eq!(&back[skip..], lane, "{simd:?} {n} {write:?}");
-                        }
+                // At every place relative to a whole vector.
+                for skip in 0..4 {
+                    let mut back = vec![vec![0.0; n + skip]; 8];
+                    let mut columns = back.iter_mut().map(|c| &mut c[skip..]);
+                    let mut columns: [&mut [f64]; 8] =
+                        std::array::from_fn(|_| columns.next().unwrap_or_default());
+                    apart(&rows, &mut columns, simd);
+                    for (back, lane) in back.iter().zip(&lanes) {
+                        assert_eq!(&back[skip..], lane, "{simd:?} {n}");
+                    }
+                }
+            }
+        }
+    }
+
+    /// Columns of different lengths and at different places in a line, in blocks of every size.
+    #[test]
+    fn past_the_caches_every_bar_arrives_once_and_nothing_else_is_touched() {
+        for simd in Simd::all() {
+            for (n, series) in [(1, 8), (7, 3), (64, 8), (300, 8), (517, 5)] {
+                for block in [1, 3, 8, 64, 100, 256, 1000] {
+                    let lanes: Vec<Vec<f64>> = (0..series)
+                        .map(|l| (0..n - (l * n / 16)).map(|t| (1000 * l + t) as f64).collect())
+                        .collect();
+                    let mut back: Vec<Vec<f64>> = lanes.iter().map(|l| vec![-1.0; l.len() + 24]).collect();
+                    let (mut rest, mut bench) = (Rest::default(), Bench::default());
+                    let mut t0 = 0;
+                    while t0 < n {
+                        let t1 = (t0 + block).min(n);
+                        let at = |t: usize, l: usize| lanes.get(l).and_then(|x| x.get(t)).copied();
+                        let rows: Vec<Row<8>> =
+                            (t0..t1).map(|t| std::array::from_fn(|l| at(t, l).unwrap_or(f64::NAN))).collect();
+                        let columns = back.iter_mut().zip(&lanes).enumerate();
+                        let columns = columns.map(|(l, (b, x))| &mut b[l..l + x.len()]);
+                        apart_past(&rows, t0, columns, &mut rest, &mut bench, simd);
+                        t0 = t1;
+                    }
+                    settle();
+                    for (l, (back, lane)) in back.iter().zip(&lanes).enumerate() {
+                        assert_eq!(&back[l..l + lane.len()], lane, "{simd:?} {n} {block} {l}");
+                        let outside = back[..l].iter().chain(&back[l + lane.len()..]);
+                        assert!(outside.into_iter().all(|x| *x == -1.0), "{simd:?} {n} {block} {l}");
                     }
                 }
             }

@@ -80,6 +80,7 @@ pub(super) const DIV: u8 = 0x5e;
 pub(super) const MAX: u8 = 0x5f;
 const LOAD: u8 = 0x10;
 const STORE: u8 = 0x11;
+const STORE_PAST: u8 = 0x2b;
 const COPY: u8 = 0x28;
 const COMPARE: u8 = 0xc2;
 
@@ -184,6 +185,11 @@ impl Asm {
         self.vex(1, STORE, form, from, 0, to);
     }
 
+    /// Four numbers past the caches; the place begins at a whole vector.
+    pub(super) fn store_past(&mut self, from: Reg, to: Place) {
+        self.vex(1, STORE_PAST, Form::Packed, from, 0, to);
+    }
+
     pub(super) fn copy(&mut self, form: Form, to: Reg, from: Reg) {
         let form = if form == Form::Scalar { Form::Half } else { form };
         self.vex(1, COPY, form, to, 0, Place::Reg(from));
@@ -206,6 +212,13 @@ impl Asm {
 
     pub(super) fn move_pointer(&mut self, to: Gpr, from: Gpr) {
         self.put(&[Asm::rex(from, to), 0x89, 0xc0 | ((from.0 & 7) << 3) | (to.0 & 7)]);
+    }
+
+    /// Asks for the line at `base + rcx`, for later.
+    pub(super) fn prefetch(&mut self, base: Gpr) {
+        // REX is needed for no base that this is used with.
+        self.put(&[0x0f, 0x18]);
+        self.address(2 << 3, RCX.0, base, 0);
     }
 
     fn immediate(&mut self, op: u8, to: Gpr, x: i32) {

@@ -41,6 +41,7 @@ struct Machine<'i> {
     width: Width,
     /// Bytes from a bar to the one before, in every stream.
     bar: usize,
+    traffic: Traffic<'i>,
     /// What each register holds.
     held: Vec<Option<usize>>,
     /// Where each value is.
@@ -77,8 +78,17 @@ struct Regs {
     scratch: Reg,
 }
 
+/// What a loop does with memory besides.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Traffic<'i> {
+    /// Streams that are written past the caches; they begin at whole lines.
+    pub(super) past: &'i [bool],
+    /// Pointers after those of the streams from which on a line is asked for at every bar.
+    pub(super) ahead: usize,
+}
+
 /// Machine code of a group. `bar` is the distance of two bars in a stream, in bytes.
-pub(super) fn emit(ir: &Ir, width: Width, bar: usize) -> Vec<u8> {
+pub(super) fn emit<'i>(ir: &'i Ir, width: Width, bar: usize, traffic: Traffic<'i>) -> Vec<u8> {
     let (registers, most_pinned) = match width {
         Width::Eight => (7, 3),
         Width::One => (15, 8),
@@ -108,6 +118,7 @@ pub(super) fn emit(ir: &Ir, width: Width, bar: usize) -> Vec<u8> {
         ir,
         width,
         bar,
+        traffic,
         held: vec![None; registers - pinned.len()],
         regs: vec![None; ir.vals],
         slots: vec![None; ir.vals],
@@ -200,6 +211,11 @@ impl Machine<'_> {
     }
 
     fn body(&mut self) {
+        for pointer in 0..self.traffic.ahead {
+            let at = STREAMS_AT + self.ir.streams.len() + pointer;
+            self.asm.load_pointer(asm::RAX, TABLE, 8 * at as i32);
+            self.asm.prefetch(asm::RAX);
+        }
         for (at, inst) in self.ir.insts.iter().enumerate() {
             self.busy.clear();
             match *inst {
@@ -208,9 +224,13 @@ impl Machine<'_> {
                 Inst::Store { stream, val } => {
                     let reg = self.register(val);
                     let place = self.stream(stream, 0);
+                    let past = self.traffic.past.get(stream) == Some(&true);
                     for h in self.halves() {
-                        let form = self.form();
-                        self.asm.store(form, reg + 8 * h, Machine::half(place, h));
+                        let (form, place) = (self.form(), Machine::half(place, h));
+                        match past {
+                            true => self.asm.store_past(reg + 8 * h, place),
+                            false => self.asm.store(form, reg + 8 * h, place),
+                        }
                     }
                 }
                 Inst::SetState { state, val } => {

@@ -21,11 +21,20 @@ use std::collections::{HashMap, HashSet};
 
 use code::Code;
 pub(crate) use emit::STREAMS_AT;
-use emit::{NUMBER, SLOT, Width};
+use emit::{NUMBER, SLOT, Traffic, Width};
 use ir::{Builder, Ir};
 pub(crate) use units::{MOST_STEPS, Unit};
 
-use crate::plan::{Place, Plan};
+use crate::{
+    exec::LANES,
+    kernel::turn::{LINE, Write},
+    plan::{Place, Plan},
+};
+
+/// Steps whose loop takes as long as a line takes to come.
+const STEPS_PER_LINE: usize = 4;
+/// Bytes of a bar of eight series.
+const ROW: usize = LANES * size_of::<f64>();
 
 /// A plan's units and the code of its groups.
 #[derive(Debug)]
@@ -46,8 +55,13 @@ pub(crate) struct Group {
     pub(crate) states: Vec<usize>,
     /// Every number four times.
     numbers: Vec<[f64; 4]>,
-    /// Where the function for a whole row is, and for one number.
+    /// Which of the streams are results that nobody reads again: they may go past the caches.
+    past: Vec<bool>,
+    /// Columns of bars that it asks for while it runs.
+    ahead: usize,
+    /// Where the function for a whole row is, the same where much is written, and for one number.
     wide: Option<usize>,
+    wide_past: Option<usize>,
     narrow: Option<usize>,
 }
 
@@ -55,6 +69,8 @@ pub(crate) struct Group {
 #[derive(Debug, Default)]
 pub(crate) struct Desk {
     pub(crate) table: Vec<*mut f64>,
+    /// Where the next block's bars are: eight lanes of every column that a loop asks for.
+    pub(crate) ahead: Vec<*const f64>,
     pub(crate) states: Vec<[f64; SLOT / 8]>,
 }
 
@@ -72,6 +88,9 @@ impl Native {
         let numbers: HashMap<usize, f64> = plan.constants.iter().map(|(x, p)| (p.buffer, *x)).collect();
         let wanted: HashSet<usize> = plan.outputs.iter().map(|p| p.buffer).collect();
         let mut truths = HashSet::new();
+        let longest = units.iter().filter_map(Unit::group_len).max().unwrap_or(0);
+        let ahead = if lanes > 1 { longest.div_ceil(STEPS_PER_LINE).min(plan.fields.len()) } else { 0 };
+        let mut asks = ahead;
         let (mut groups, mut bytes) = (Vec::new(), Vec::new());
         for unit in &units {
             if let Unit::Group { steps, .. } = unit {
@@ -83,7 +102,11 @@ impl Native {
                 for (at, step) in plan.steps.iter().enumerate().skip(steps.start).take(steps.len()) {
                     builder.step(at, step);
                 }
-                groups.push(Group::new(plan, steps.clone(), &builder.finish(), lanes, &mut bytes));
+                let ir = builder.finish();
+                let past: Vec<bool> =
+                    ir.streams.iter().map(|(b, _)| is_last(plan, steps, *b, lanes)).collect();
+                let ahead = if steps.len() == longest { std::mem::take(&mut asks) } else { 0 };
+                groups.push(Group::new(plan, steps.clone(), (&ir, past, ahead), lanes, &mut bytes));
             }
             let (Unit::Group { steps, .. } | Unit::Steps(steps)) = unit;
             for step in plan.steps.iter().skip(steps.start).take(steps.len()) {
@@ -102,6 +125,11 @@ impl Native {
         Code::new(&bytes).map(|code| Native { units, groups, code })
     }
 
+    /// Columns of bars that one of the groups asks for while it runs, of several series.
+    pub(crate) fn ahead(&self) -> usize {
+        self.groups.iter().map(|g| g.ahead).sum()
+    }
+
     pub(crate) fn group(&self, at: usize) -> Option<&Group> {
         self.groups.get(at)
     }
@@ -112,17 +140,22 @@ impl Native {
     /// The desk has a valid pointer for every stream, from as far back as the group reads it to `bars` bars on, and nobody
     /// else uses those that are written.
     #[allow(unsafe_code, reason = "passes the caller's promise on")]
-    pub(crate) unsafe fn run(&self, group: &Group, desk: &mut Desk, bars: usize, lanes: usize) {
+    pub(crate) unsafe fn run(&self, group: &Group, desk: &mut Desk, bars: usize, lanes: usize, write: Write) {
         if let Some(slot) = desk.table.get_mut(emit::NUMBERS_AT) {
             *slot = group.numbers.as_ptr().cast_mut().cast();
         }
         if let Some(slot) = desk.table.get_mut(emit::STATES_AT) {
             *slot = desk.states.as_mut_ptr().cast();
         }
+        if let Some(entry) = group.wide_past.filter(|_| group.ahead > 0 && write == Write::Past) {
+            // SAFETY: promised by the caller; the function was made from this group.
+            return unsafe { self.run_asking(entry, group, desk, bars) };
+        }
         let wide = if lanes == 1 { bars / 8 * 8 } else { bars };
-        let done = match group.wide {
+        let past = group.wide_past.filter(|_| write == Write::Past && group.in_line(desk));
+        let done = match past.or(group.wide) {
             Some(entry) if wide > 0 => {
-                // SAFETY: promised by the caller; the function was made from this group.
+                // SAFETY: as above.
                 unsafe { self.code.call(entry, &desk.table, wide * lanes * 8) };
                 wide
             }
@@ -136,20 +169,53 @@ impl Native {
             unsafe { self.code.call(entry, &desk.table, (bars - done) * 8) };
         }
     }
+
+    /// The same for eight series, in eight parts: each of them asks for one lane's next bars.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[allow(unsafe_code, reason = "passes the caller's promise on")]
+    unsafe fn run_asking(&self, entry: usize, group: &Group, desk: &mut Desk, bars: usize) {
+        let each = bars.div_ceil(LANES).max(1);
+        let streams = STREAMS_AT + group.streams.len();
+        for (lane, from) in (0..bars).step_by(each).enumerate() {
+            desk.table.truncate(streams);
+            let lanes = desk.ahead.chunks_exact(LANES).take(group.ahead);
+            desk.table.extend(lanes.map(|l| l.get(lane).map_or(std::ptr::null_mut(), |p| p.cast_mut())));
+            desk.table.resize(streams + group.ahead, std::ptr::null_mut());
+            let bars = each.min(bars - from);
+            // SAFETY: promised by the caller; the function only asks for what is after the streams, which no address forbids.
+            unsafe { self.code.call(entry, &desk.table, bars * ROW) };
+            for pointer in desk.table.iter_mut().take(streams).skip(STREAMS_AT) {
+                *pointer = pointer.wrapping_add(bars * LANES);
+            }
+        }
+    }
 }
 
 impl Group {
-    fn new(plan: &Plan, steps: std::ops::Range<usize>, ir: &Ir, lanes: usize, bytes: &mut Vec<u8>) -> Group {
-        let mut function = |width: Width| {
+    fn new(
+        plan: &Plan,
+        steps: std::ops::Range<usize>,
+        (ir, past, ahead): (&Ir, Vec<bool>, usize),
+        lanes: usize,
+        bytes: &mut Vec<u8>,
+    ) -> Group {
+        let mut function = |width: Width, traffic: Traffic<'_>| {
             // A cache line of its own.
             bytes.resize(bytes.len().next_multiple_of(64), 0xcc);
             let at = bytes.len();
-            bytes.extend(emit::emit(ir, width, 8 * lanes));
+            bytes.extend(emit::emit(ir, width, 8 * lanes, traffic));
             at
         };
         let along_time = lanes == 1 && ir.states.is_empty() && !ir.looks_back;
-        let wide = (lanes > 1 || along_time).then(|| function(Width::Eight));
-        let narrow = (lanes == 1).then(|| function(Width::One));
+        let wide = (lanes > 1 || along_time).then(|| function(Width::Eight, Traffic::default()));
+        // A load of some bars ago, at the same place in its page as a store past the caches, waits for it.
+        let backwards = ir.streams.iter().any(|(_, back)| *back > 0);
+        let differs = ahead > 0 || (past.contains(&true) && !backwards);
+        let traffic = Traffic { past: &past, ahead };
+        let wide_past = wide.filter(|_| differs).map(|_| function(Width::Eight, traffic));
+        let narrow = (lanes == 1).then(|| function(Width::One, Traffic::default()));
         let steady = plan.steps.iter().skip(steps.start).take(steps.len()).map(ir::steady).max();
         let written = ir.streams.iter().zip(&ir.written);
         Group {
@@ -157,10 +223,29 @@ impl Group {
             streams: written.map(|((buffer, back), written)| (*buffer, *back, *written)).collect(),
             states: ir.states.clone(),
             numbers: ir.consts.iter().map(|c| [f64::from_bits(*c); NUMBER / 8]).collect(),
+            past,
+            ahead,
             wide,
+            wide_past,
             narrow,
         }
     }
+
+    /// Do the streams that may go past the caches begin at whole lines? Other stores do not go there.
+    fn in_line(&self, desk: &Desk) -> bool {
+        let streams = desk.table.iter().skip(STREAMS_AT).zip(&self.past).filter(|(_, past)| **past);
+        streams.into_iter().all(|(pointer, _)| pointer.addr().is_multiple_of(LINE))
+    }
+}
+
+/// Is this buffer one series' result that only these steps write, and nobody reads outside of them or some bars later?
+fn is_last(plan: &Plan, steps: &std::ops::Range<usize>, buffer: usize, lanes: usize) -> bool {
+    let outputs = plan.outputs.iter().filter(|p| p.buffer == buffer).count();
+    let outside = plan.steps.iter().enumerate().filter(|(at, _)| !steps.contains(at));
+    let touched = outside.flat_map(|(_, s)| s.inputs.iter().chain(&s.outputs)).any(|p| p.buffer == buffer);
+    let kept = plan.places().any(|p| p.buffer == buffer && p.history > 0);
+    let given = plan.fields.iter().any(|(_, p)| p.buffer == buffer) || plan.is_given_otherwise(buffer);
+    lanes == 1 && outputs == 1 && !touched && !kept && !given
 }
 
 /// Steps of a group whose results others read: later steps, before the buffer is written again.

@@ -19,6 +19,16 @@ pub(crate) enum Unit {
     },
 }
 
+impl Unit {
+    /// Steps of a group.
+    pub(super) fn group_len(&self) -> Option<usize> {
+        match self {
+            Unit::Group { steps, .. } => Some(steps.len()),
+            Unit::Steps(_) => None,
+        }
+    }
+}
+
 /// A loop of more steps than this needs more registers and pointers than there are.
 pub(crate) const MOST_STEPS: usize = 48;
 /// For one series: stateless steps that are faster four bars at a time by themselves than one bar at a time among others.
@@ -40,7 +50,10 @@ pub(super) fn of(steps: &[Step], lanes: usize) -> Vec<Unit> {
             continue;
         }
         for range in cut(steps, at..at + run, lanes) {
-            let alone = steps.get(range.clone()).is_some_and(|s| matches!(s, [one] if one.fusion.is_none()));
+            // One step by itself is a loop already. Of one series it may write its result past the caches.
+            let alone = steps.get(range.clone()).is_some_and(
+                |s| matches!(s, [one] if one.fusion.is_none() && (lanes > 1 || ir::is_state(&one.prim))),
+            );
             if alone {
                 match units.last_mut() {
                     Some(Unit::Steps(before)) => before.end = range.end,
