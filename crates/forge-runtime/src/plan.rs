@@ -268,7 +268,7 @@ impl Plan {
     pub fn download_first(&mut self, from: Slot, size: Bytes) -> Result<usize, PlanError> {
         self.read(from)?;
         let whole = self.slots.get(from.index()).map_or(Bytes::ZERO, |s| s.size);
-        let size = Bytes(size.0.next_multiple_of(4).min(whole.0));
+        let size = Bytes(size.0.min(whole.0).next_multiple_of(4));
         let output = self.outputs.len();
         self.outputs.push(size);
         self.commands.push(Command::Download { from, output, size });

@@ -16,12 +16,14 @@ const OVERLAP: usize = 1 << 10;
 const OSC_LIMIT: usize = 4 << 10;
 
 /// Clean text with the numbers of its lines.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub struct Piece {
     /// Lines joined by `\n`, and the beginning of the next.
     text: Vec<u8>,
     /// Bytes of `text` that may be read now.
     whole: usize,
+    /// Bytes of `text` that the piece before had too.
+    repeated: usize,
     /// Where lines begin in `text`, with their number in the log, from 1.
     starts: Vec<(usize, u64)>,
     /// Per line, hashes of it and the lines around: as they are, and with all digits alike.
@@ -32,6 +34,11 @@ impl Piece {
     /// Whole lines joined by `\n`; a part of one where it has no end.
     pub fn text(&self) -> &[u8] {
         self.text.get(..self.whole).unwrap_or(&self.text)
+    }
+
+    /// Bytes at the beginning that the piece before had too.
+    pub fn repeated(&self) -> usize {
+        self.repeated
     }
 
     /// Number of the line in which this byte is.
@@ -137,6 +144,7 @@ impl Piece {
             *start -= cut;
         }
         self.starts.insert(0, (0, line));
+        self.repeated = self.whole - cut;
         self.whole = self.text.len();
         cut
     }
@@ -187,6 +195,7 @@ pub fn pieces<E>(
         piece: Piece {
             text: Vec::with_capacity(2 * PIECE),
             whole: 0,
+            repeated: 0,
             starts: vec![(0, 1)],
             hashes: Vec::new(),
         },

@@ -19,6 +19,7 @@
 
 mod anchor;
 pub mod clean;
+mod crew;
 pub mod facts;
 pub mod fix;
 mod judge;
@@ -97,9 +98,7 @@ pub fn explain_asking(
     facts: &Facts,
     ask: impl FnOnce(&[String]) -> Vec<Shown>,
 ) -> Result<Explanation, ExplainError> {
-    let mut scanner = scan::Scanner::new(&known.table);
-    clean::pieces(log, &mut |piece| scanner.take(piece))??;
-    let seen = scanner.finish();
+    let seen = crew::scan(log, &known.table)?;
     let found = judge::judge(&known.table, &seen, facts);
     let root = found.root.as_ref().and_then(|root| known.table.find(&root.id));
     let Some(checks) = root.map(|r| &r.checks).filter(|ids| !ids.is_empty()) else { return Ok(found) };

@@ -32,6 +32,8 @@ pub(super) struct Hit {
     pub(super) evidence: String,
     pub(super) factor: f64,
     rule: usize,
+    /// Which piece of the log it was found in.
+    piece: u64,
 }
 
 /// What was seen of one pattern.
@@ -68,6 +70,36 @@ pub(super) struct Seen {
     pub(super) empty: bool,
 }
 
+impl Seen {
+    /// Adds what another saw in other pieces of the same log.
+    pub(super) fn join(&mut self, other: Seen) {
+        for (own, more) in self.patterns.iter_mut().zip(other.patterns) {
+            own.supported |= more.supported;
+            own.hits.extend(more.hits);
+            // In the order in which one alone would have found them, and as many.
+            own.hits.sort_by_key(|h| h.piece);
+            let mut kept: Vec<Hit> = Vec::new();
+            for hit in own.hits.drain(..) {
+                let of_rule = kept.iter().filter(|h| h.rule == hit.rule);
+                let again = of_rule.clone().any(|h| h.line == hit.line);
+                if !again && of_rule.count() < KEEP {
+                    kept.push(hit);
+                }
+            }
+            own.hits = kept;
+        }
+        self.noise.iter_mut().zip(other.noise).for_each(|(own, more)| *own += more);
+        self.clues.iter_mut().zip(other.clues).for_each(|(own, more)| *own |= more);
+        self.origins.iter_mut().zip(other.origins).for_each(|(own, more)| *own |= more);
+        self.last_success = self.last_success.max(other.last_success);
+        let firsts = [self.first_failure.take(), other.first_failure].into_iter().flatten();
+        self.first_failure = firsts.min_by_key(|h| h.piece);
+        let lasts = [self.last_failure.take(), other.last_failure].into_iter().flatten();
+        self.last_failure = lasts.max_by_key(|h| h.piece);
+        self.empty &= other.empty;
+    }
+}
+
 pub(super) struct Scanner<'t> {
     table: &'t Errors,
     rules: Vec<Rule<'t>>,
@@ -79,7 +111,8 @@ pub(super) struct Scanner<'t> {
     /// Per pattern, what rules a hit out; compiled at the first hit.
     guards: Vec<Option<RegexSet>>,
     seen: Seen,
-    last_noise_line: Vec<u64>,
+    /// Which piece is at hand.
+    number: u64,
     /// Bytes that expressions were run on.
     tried: Cell<usize>,
 }
@@ -116,7 +149,7 @@ impl<'t> Scanner<'t> {
             done: vec![false; rules.len()],
             places: vec![Vec::new(); rules.len()],
             guards: vec![None; table.pattern.len()],
-            last_noise_line: vec![0; table.benign.len()],
+            number: 0,
             tried: Cell::new(0),
             table,
             rules,
@@ -130,7 +163,8 @@ impl<'t> Scanner<'t> {
     }
 
     /// Looks through one piece.
-    pub(super) fn take(&mut self, piece: &Piece) -> Result<(), ExplainError> {
+    pub(super) fn take(&mut self, number: u64, piece: &Piece) -> Result<(), ExplainError> {
+        self.number = number;
         self.seen.empty &= piece.text().is_empty();
         self.places.iter_mut().for_each(Vec::clear);
         let places = &mut self.places;
@@ -176,12 +210,12 @@ impl<'t> Scanner<'t> {
         self.seen.last_success = self.seen.last_success.max(success.map(|(_, (start, _))| piece.line(start)));
         if self.seen.first_failure.is_none() {
             let first = self.outermost(End::First, &touched.failure, &touched.excuse, piece, noise)?;
-            self.seen.first_failure = first.map(|(rule, range)| hit(piece, range, rule, 1.0));
+            self.seen.first_failure = first.map(|(rule, range)| hit(piece, self.number, range, rule, 1.0));
         }
         if let Some((rule, range)) =
             self.outermost(End::Last, &touched.failure, &touched.excuse, piece, noise)?
         {
-            self.seen.last_failure = Some(hit(piece, range, rule, 1.0));
+            self.seen.last_failure = Some(hit(piece, self.number, range, rule, 1.0));
         }
         Ok(())
     }
@@ -243,7 +277,7 @@ impl<'t> Scanner<'t> {
             let number = piece.line(range.0);
             // Pieces overlap: the same line is met twice.
             if !seen.hits.iter().any(|h| h.rule == rule && h.line == number) {
-                seen.hits.push(hit(piece, range, rule, of.factor));
+                seen.hits.push(hit(piece, self.number, range, rule, of.factor));
             }
             failed.is_none() && seen.of_rule(rule) < KEEP
         })?;
@@ -335,24 +369,20 @@ impl<'t> Scanner<'t> {
     }
 
     fn count_noise(&mut self, noise: usize, ranges: &[Range], piece: &Piece) {
-        let (Some(count), Some(last)) = (self.seen.noise.get_mut(noise), self.last_noise_line.get_mut(noise))
-        else {
-            return;
-        };
-        for (start, _) in ranges {
-            let line = piece.line(*start);
-            if line > *last {
-                *count += 1;
-                *last = line;
-            }
-        }
+        let Some(count) = self.seen.noise.get_mut(noise) else { return };
+        // What lies wholly in what the piece repeats was counted with the one before.
+        let new = ranges.iter().filter(|(_, end)| *end > piece.repeated());
+        let mut lines: Vec<u64> = new.map(|(start, _)| piece.line(*start)).collect();
+        lines.sort_unstable();
+        lines.dedup();
+        *count += lines.len();
     }
 }
 
-fn hit(piece: &Piece, (start, end): Range, rule: usize, factor: f64) -> Hit {
+fn hit(piece: &Piece, number: u64, (start, end): Range, rule: usize, factor: f64) -> Hit {
     let (first, last) = piece.lines(start, end);
     let evidence = shown(piece.text().get(first..last).unwrap_or_default(), start - first, EVIDENCE);
-    Hit { line: piece.line(start), evidence, factor, rule }
+    Hit { line: piece.line(start), evidence, factor, rule, piece: number }
 }
 
 #[cfg(test)]
@@ -364,7 +394,7 @@ mod tests {
     fn effort(log: &[u8]) -> (f64, Vec<String>) {
         let known = Knowledge::embedded();
         let mut scanner = Scanner::new(known.table());
-        let read = pieces(log, &mut |piece| scanner.take(piece));
+        let read = pieces(log, &mut |piece| scanner.take(1, piece));
         assert!(matches!(read, Ok(Ok(()))), "{read:?}");
         let there = scanner.rules.iter().zip(&scanner.places).filter(|(_, places)| !places.is_empty());
         let there = there.map(|(rule, _)| rule.words.to_owned()).collect();
