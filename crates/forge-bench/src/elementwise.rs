@@ -107,7 +107,7 @@ fn on_processor(name: &str, n: usize, repeats: usize, rounds: usize, share: f64)
 }
 
 /// A kernel that copies numbers or vectors of four.
-fn copy_kernel(width: usize, group: usize) -> Arc<Kernel> {
+pub(crate) fn copy_kernel(width: usize, group: usize) -> Arc<Kernel> {
     let v = if width == 4 { "vec4<u32>" } else { "u32" };
     let wgsl = format!(
         "struct Params {{ v: array<vec4<u32>, 4> }}

@@ -40,7 +40,7 @@ pub(crate) struct Market {
 }
 
 impl Market {
-    fn walk(n: usize, seed: u64) -> Market {
+    pub(crate) fn walk(n: usize, seed: u64) -> Market {
         let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
         let mut random = move || {
             state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -65,7 +65,7 @@ impl Market {
         m
     }
 
-    fn series(&self) -> Series<'_> {
+    pub(crate) fn series(&self) -> Series<'_> {
         Series {
             open: &self.open,
             high: &self.high,

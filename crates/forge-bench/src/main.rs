@@ -9,8 +9,11 @@ mod elementwise;
 mod first_result;
 mod forge;
 mod indicators;
+mod indicators_gpu;
 mod matmul;
 mod measure;
+#[cfg(unix)]
+mod monitor;
 mod pool;
 mod regret;
 mod row;
@@ -67,7 +70,18 @@ const BENCHES: &[Bench] = &[
         what: "indicators over many series and one long one, beside TA-Lib",
         run: indicators::run,
     },
+    Bench {
+        name: "indicators-gpu",
+        what: "indicators on the adapter, beside its best copy kernel; fused beside unfused",
+        run: indicators_gpu::run,
+    },
     Bench { name: "span", what: "profiling spans on and off, beside tracing and puffin", run: span::run },
+    #[cfg(unix)]
+    Bench {
+        name: "monitor",
+        what: "instructions of a process that is watched, beside one that is not",
+        run: monitor::run_bench,
+    },
     Bench { name: "pool", what: "buffers from the pool, with reuse and waste", run: pool::run },
 ];
 
@@ -77,6 +91,16 @@ fn main() -> ExitCode {
         && command == "soak"
     {
         return soak::main(minutes);
+    }
+    #[cfg(unix)]
+    if names == [monitor::WORK] {
+        return match monitor::work_main() {
+            Ok(()) => ExitCode::SUCCESS,
+            Err(error) => {
+                eprintln!("error: {}: {error:#}", monitor::WORK);
+                ExitCode::FAILURE
+            }
+        };
     }
     let mut out = std::io::stdout().lock();
     if names.iter().any(|n| n == "--list") {

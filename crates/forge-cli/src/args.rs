@@ -318,7 +318,10 @@ pub(crate) struct Indicators {
     /// Where to compute.
     #[arg(long, value_name = "WHERE", default_value = "auto")]
     pub(crate) device: Where,
-    /// What columns are written as; they are computed in double precision either way.
+    /// Say what is computed where and why, what moves and what it takes; without -o nothing is computed.
+    #[arg(long)]
+    pub(crate) explain: bool,
+    /// What columns are written as; the processor computes in double precision either way.
     #[arg(long, value_name = "TYPE", default_value = "f64")]
     pub(crate) precision: Precision,
     /// Threads [default: as many as the processor has].
@@ -339,6 +342,7 @@ Examples:
   gpuforge indicators bars.csv -o - \\
       --define 'spread = ema(close,5) - ema(close,20)' \\
       --select 'spread, sma(20, source=spread)'
+  gpuforge indicators bars.parquet --select all --device gpu --explain
   gpuforge indicators list --select group:momentum
   gpuforge indicators show macd
 
@@ -353,7 +357,7 @@ pub(crate) enum Where {
     Auto,
     /// On the processor.
     Cpu,
-    /// On a device; no indicator can be so far.
+    /// On a device, in single precision; what does not suit one is computed on the processor beside it.
     Gpu,
 }
 

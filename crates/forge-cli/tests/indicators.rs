@@ -497,7 +497,7 @@ fn wrong_usage_ends_with_two() {
         (&["--select", "rsi(1.5)"], &["`period` of `rsi` must be a whole number"]),
         (&[], &["nothing is selected", "hint: --select"]),
         (&["--select", ""], &["nothing is selected"]),
-        (&["--select", "rsi", "--device", "gpu"], &["on the processor only", "hint: leave --device out"]),
+        (&["--select", "rsi", "--device", "tpu"], &["auto, cpu, gpu"]),
         (
             &["--select", "rsi", "--column", "clos=px"],
             &["`clos` is nothing a column can be", "hint: --column ROLE=NAME"],

@@ -1,6 +1,8 @@
 // Before every generated kernel: four neighbouring runs at once, at one step. Columns, lags and constants are data.
-//   [2] z: words of a column / 4, w: the same of a row of groups
-//   [3] places in `data`: x: constants, y: columns (first word / 4), z: lags
+//   [0] w: words of a column / 4
+//   [1] y: invocations of a row of groups; places in `data`: z: constants, w: lags
+//   [2], [3] numbers of the columns, two in a word; where there are more than 16 (COLUMNS), x: their place in `data`.
+//   Parameters are the same for all invocations and cost nothing to read; a word of `data` costs as much as one of a column.
 struct Params {
     v: array<vec4<u32>, 4>,
 }
@@ -52,7 +54,7 @@ fn back(run: u32, step: u32, n: u32) -> u32 {
 }
 
 fn ago(s: Spot, which: u32) -> Ago {
-    let n = data[p.v[3].z + which];
+    let n = data[p.v[1].w + which];
     if (n <= s.step) {
         let word = s.word - (n << p.v[0].z);
         return Ago(vec4<u32>(word), true);
@@ -68,29 +70,41 @@ fn ago(s: Spot, which: u32) -> Ago {
     );
 }
 
+// The first word / 4 of a column.
+fn column(which: u32) -> u32 {
+    var number = 0u;
+    if (COLUMNS <= 16u) {
+        let pair = p.v[2u + ((which >> 3u) & 1u)][(which >> 1u) & 3u];
+        number = (pair >> (16u * (which & 1u))) & 0xffffu;
+    } else {
+        number = data[p.v[2].x + which];
+    }
+    return number * p.v[0].w;
+}
+
 fn load(which: u32, a: Ago) -> vec4<f32> {
-    let column = data[p.v[3].y + which];
+    let first = column(which);
     if (a.together) {
-        return arena[column + (a.words.x >> 2u)];
+        return arena[first + (a.words.x >> 2u)];
     }
     return vec4<f32>(
-        arena[column + (a.words.x >> 2u)][a.words.x & 3u],
-        arena[column + (a.words.y >> 2u)][a.words.y & 3u],
-        arena[column + (a.words.z >> 2u)][a.words.z & 3u],
-        arena[column + (a.words.w >> 2u)][a.words.w & 3u]
+        arena[first + (a.words.x >> 2u)][a.words.x & 3u],
+        arena[first + (a.words.y >> 2u)][a.words.y & 3u],
+        arena[first + (a.words.z >> 2u)][a.words.z & 3u],
+        arena[first + (a.words.w >> 2u)][a.words.w & 3u]
     );
 }
 
 fn here(which: u32, s: Spot) -> vec4<f32> {
-    return arena[data[p.v[3].y + which] + (s.word >> 2u)];
+    return arena[column(which) + (s.word >> 2u)];
 }
 
 fn store(which: u32, s: Spot, x: vec4<f32>) {
-    arena[data[p.v[3].y + which] + (s.word >> 2u)] = x;
+    arena[column(which) + (s.word >> 2u)] = x;
 }
 
 fn constant(which: u32) -> vec4<f32> {
-    return vec4<f32>(bitcast<f32>(data[p.v[3].x + which]));
+    return vec4<f32>(bitcast<f32>(data[p.v[1].z + which]));
 }
 
 // What was taken off the prices of the four series.
@@ -133,7 +147,7 @@ fn ln_more(x: vec4<f32>) -> vec4<f32> {
 
 // Has bar `start` come, some bars ago?
 fn begun(s: Spot, which: u32) -> vec4<bool> {
-    let start = data[p.v[3].x + which];
+    let start = data[p.v[1].z + which];
     let last = p.v[0].x - 1u;
     let firsts = vec4<u32>(
         data[p.v[1].x + min(s.run, last) * 8u + 1u],

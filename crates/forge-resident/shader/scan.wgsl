@@ -42,6 +42,14 @@ fn onward(column: u32, w: Walk) -> Walk {
     return Walk(column + word_of(Bar(after, 0u)), (1u << p.v[0].y) - 1u, after);
 }
 
+// `n` bars further, which is in the same run or the first of the next.
+fn passed(column: u32, w: Walk, n: u32) -> Walk {
+    if (n <= w.left) {
+        return Walk(w.word + (n << p.v[0].z), w.left - n, w.run);
+    }
+    return onward(column, Walk(w.word, 0u, w.run));
+}
+
 // The mean of the first values, around the first of them: a mean of large numbers that differ little keeps their
 // difference.
 fn mean(job: Job, bar: Bar) -> f32 {
@@ -61,6 +69,53 @@ struct Known {
     a: f32,
     b: f32,
     base: f32,
+}
+
+// What is known after another bar.
+fn one(mode: u32, x: Known, value: f32, k: f32, keep: f32) -> Known {
+    if (mode < 2u) {
+        return Known(x.a * keep, x.b + k * ((value - x.base) - x.b), x.base);
+    }
+    if (mode == 4u) {
+        return Known(x.a, x.b + value, x.base);
+    }
+    return Known(x.a, select(min(x.b, value), max(x.b, value), mode == 5u), x.base);
+}
+
+// After four.
+fn quad(mode: u32, x: Known, v: vec4<f32>, k: f32, keep: f32, apply: bool, out: u32, stride: u32) -> vec2<f32> {
+    var y = vec4<f32>(0.0);
+    var a = x.a;
+    if (mode < 2u) {
+        let d = v - x.base;
+        y.x = x.b + k * (d.x - x.b);
+        y.y = y.x + k * (d.y - y.x);
+        y.z = y.y + k * (d.z - y.y);
+        y.w = y.z + k * (d.w - y.z);
+        a = a * keep * keep * keep * keep;
+    } else if (mode == 4u) {
+        y.x = x.b + v.x;
+        y.y = y.x + v.y;
+        y.z = y.y + v.z;
+        y.w = y.z + v.w;
+    } else if (mode == 5u) {
+        y.x = max(x.b, v.x);
+        y.y = max(y.x, v.y);
+        y.z = max(y.y, v.z);
+        y.w = max(y.z, v.w);
+    } else {
+        y.x = min(x.b, v.x);
+        y.y = min(y.x, v.y);
+        y.z = min(y.y, v.z);
+        y.w = min(y.z, v.w);
+    }
+    if (apply) {
+        arena[out] = x.base + y.x;
+        arena[out + stride] = x.base + y.y;
+        arena[out + 2u * stride] = x.base + y.z;
+        arena[out + 3u * stride] = x.base + y.w;
+    }
+    return vec2<f32>(a, y.w);
 }
 
 // One input: 0, 1, 4, 5, 6.
@@ -96,24 +151,31 @@ fn single(job: Job, r: u32, run: Run, apply: bool, before: f32) -> Known {
         at = onward(column, at);
     }
     let keep = 1.0 - k;
-    while (step < run.count) {
-        let value = arena[at.word];
-        if (average) {
-            x.b += k * ((value - x.base) - x.b);
-            x.a *= keep;
-        } else if (job.mode == 4u) {
-            x.b += value;
-        } else if (job.mode == 5u) {
-            x.b = max(x.b, value);
-        } else {
-            x.b = min(x.b, value);
+    var left = run.count - step;
+    while (left > 0u) {
+        // As long as the input stays in its run, four at a time: a loop's own cost is that of a load.
+        let here = min(left, at.left + 1u);
+        var i = here;
+        var from_word = at.word;
+        for (; i > 3u; i -= 4u) {
+            let two = vec2<f32>(arena[from_word], arena[from_word + stride]);
+            let four = vec4<f32>(two, arena[from_word + 2u * stride], arena[from_word + 3u * stride]);
+            let known = quad(job.mode, x, four, k, keep, apply, out, stride);
+            x.a = known.x;
+            x.b = known.y;
+            from_word += 4u * stride;
+            out += 4u * stride;
         }
-        if (apply) {
-            arena[out] = x.base + x.b;
+        for (; i > 0u; i--) {
+            x = one(job.mode, x, arena[from_word], k, keep);
+            if (apply) {
+                arena[out] = x.base + x.b;
+            }
+            from_word += stride;
+            out += stride;
         }
-        step += 1u;
-        out += stride;
-        at = onward(column, at);
+        left -= here;
+        at = passed(column, at, here);
     }
     return x;
 }
@@ -154,23 +216,32 @@ fn several(job: Job, r: u32, run: Run, apply: bool, before: f32) -> Known {
         a = onward(first, a);
         b = onward(second, b);
     }
-    while (step < run.count) {
-        let u = arena[a.word];
-        let v = arena[b.word];
-        if (follows) {
-            x.b += v * ((u - x.base) - x.b);
-            x.a *= 1.0 - v;
-        } else {
-            x.b = u * x.b + v;
-            x.a *= u;
+    var left = run.count - step;
+    while (left > 0u) {
+        // As long as both stay in their runs.
+        let here = min(left, min(a.left, b.left) + 1u);
+        var a_word = a.word;
+        var b_word = b.word;
+        for (var i = here; i > 0u; i--) {
+            let u = arena[a_word];
+            let v = arena[b_word];
+            if (follows) {
+                x.b += v * ((u - x.base) - x.b);
+                x.a *= 1.0 - v;
+            } else {
+                x.b = u * x.b + v;
+                x.a *= u;
+            }
+            if (apply) {
+                arena[out] = x.base + x.b;
+            }
+            a_word += stride;
+            b_word += stride;
+            out += stride;
         }
-        if (apply) {
-            arena[out] = x.base + x.b;
-        }
-        step += 1u;
-        out += stride;
-        a = onward(first, a);
-        b = onward(second, b);
+        left -= here;
+        a = passed(first, a, here);
+        b = passed(second, b, here);
     }
     return x;
 }

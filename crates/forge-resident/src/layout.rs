@@ -72,6 +72,15 @@ impl Layout {
         (total / 4096).next_power_of_two().ilog2().clamp(5, 12)
     }
 
+    /// log2 of the steps of a run that gives about so many runs, but pads a column by a quarter at most: short series are
+    /// not made long.
+    pub fn steps_among(bars: &[usize], runs: usize) -> u32 {
+        let total: usize = bars.iter().sum();
+        let fitting = (total / runs.max(1)).next_power_of_two().ilog2().clamp(5, 12);
+        let padded = |steps: &u32| Layout::words_of(bars, *steps) <= total + total / 4;
+        (5..=fitting).rev().find(padded).unwrap_or(5)
+    }
+
     /// The runs.
     pub fn runs(&self) -> &[Run] {
         &self.runs
@@ -172,6 +181,16 @@ mod tests {
                 assert!(back.iter().enumerate().skip(2).all(|(t, x)| *x == (s * 10_000 + t) as f64));
             }
         }
+    }
+
+    #[test]
+    fn runs_are_long_where_few_are_needed_and_little_is_padded() {
+        assert_eq!(Layout::steps_among(&[100_000; 30], 4096), 10);
+        assert_eq!(Layout::steps_among(&[100_000; 30], 128), 12, "the longest");
+        assert_eq!(Layout::steps_among(&[1000; 500], 128), 10, "4096 would pad three quarters");
+        assert_eq!(Layout::steps_among(&[1000; 500], 1 << 20), 5, "the shortest");
+        assert_eq!(Layout::steps_among(&[1000], 1), 5, "32 runs lie side by side");
+        assert_eq!(Layout::steps_among(&[], 128), 5);
     }
 
     #[test]

@@ -11,6 +11,8 @@
 //!   forge_runtime::Plan per batch: 1 upload (bars, tables, jobs), dispatches, 1 download       run.rs
 //! ```
 
+pub mod cost;
+pub mod features;
 pub mod kernels;
 pub mod layout;
 pub mod lower;
@@ -19,5 +21,6 @@ pub mod placement;
 pub mod pointwise;
 pub mod record;
 pub mod run;
+pub mod tune;
 pub mod weight;
 pub mod windows;

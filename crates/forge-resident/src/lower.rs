@@ -139,6 +139,29 @@ pub struct Lowered {
     pub unfused: usize,
 }
 
+/// Which pointwise values have a column.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Fusion {
+    /// Only those that others need as one.
+    #[default]
+    Whole,
+    /// Each of them, and each has a kernel call of its own: what fusing saves is measured against it.
+    None,
+}
+
+impl Lowered {
+    /// Columns that calls read and write, a column as often as a call reads it: what a plan moves.
+    pub fn traffic(&self) -> usize {
+        let moved = |call: &Call| match call {
+            Call::Pointwise(p) => p.loads.len() + p.stores.len(),
+            Call::Windows(_, jobs) | Call::Scan(jobs) | Call::Machines(jobs) => {
+                jobs.iter().map(|j| j.inputs.len() + j.outputs.len()).sum()
+            }
+        };
+        self.stages.iter().flatten().map(moved).sum()
+    }
+}
+
 /// Where a node is computed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Class {
@@ -170,6 +193,7 @@ pub(crate) struct Lowering<'g> {
     fulls: HashMap<Val, Column>,
     forms: Vec<Form>,
     count: Column,
+    fusion: Fusion,
 }
 
 /// Which primitives have a kernel, by what they read.
@@ -241,6 +265,7 @@ impl<'g> Lowering<'g> {
             stage: vec![0; n],
             columns: HashMap::new(),
             count: 0,
+            fusion: Fusion::Whole,
         }
     }
 
@@ -348,7 +373,8 @@ impl<'g> Lowering<'g> {
             let mut stage = 1;
             for (v, lag) in &inputs {
                 let there = self.stage(*v);
-                let inside = class == Class::Pointwise && self.class(*v) == Class::Pointwise;
+                let alone = self.fusion == Fusion::None && !constant(self.graph, *v);
+                let inside = class == Class::Pointwise && self.class(*v) == Class::Pointwise && !alone;
                 let full = self.needs_full(at, *v);
                 if class == Class::Kernel && full {
                     stage = stage.max(self.full_stage(*v) + 1);
@@ -377,7 +403,8 @@ impl<'g> Lowering<'g> {
             }
             self.stage.iter_mut().skip(at).take(1).for_each(|s| *s = stage);
             self.cost.iter_mut().skip(at).take(1).for_each(|c| *c = cost);
-            if class == Class::Kernel {
+            let alone = self.fusion == Fusion::None && !matches!(prim, Prim::Const(_));
+            if class == Class::Kernel || alone {
                 self.held.iter_mut().skip(at).take(1).for_each(|h| *h = true);
             }
         }
@@ -501,8 +528,9 @@ impl<'g> Lowering<'g> {
         fulls.sort_unstable_by_key(|i| i.value);
         items.extend(fulls);
         items.extend(extra);
+        let most = if self.fusion == Fusion::None { 1 } else { MOST_STORES };
         let mut calls: Vec<Call> = items
-            .chunks(MOST_STORES)
+            .chunks(most)
             .map(|part| pointwise::generate(self, stage, part).map(Call::Pointwise))
             .collect::<Option<_>>()?;
         calls.extend(found.into_iter().map(|(kind, jobs)| match kind {
@@ -572,8 +600,14 @@ pub fn fits(graph: &Graph, wanted: &[Val]) -> Vec<bool> {
 
 /// Lowers the values that are asked for (`on`: which of the wanted ones).
 pub fn lower(graph: &Graph, wanted: &[Val], on: &[bool]) -> Option<Lowered> {
+    lower_with(graph, wanted, on, Fusion::Whole)
+}
+
+/// The same, with or without fusing.
+pub fn lower_with(graph: &Graph, wanted: &[Val], on: &[bool], fusion: Fusion) -> Option<Lowered> {
     let chosen: Vec<Val> = wanted.iter().zip(on).filter(|(_, on)| **on).map(|(v, _)| *v).collect();
     let mut lowering = Lowering::new(graph, &chosen);
+    lowering.fusion = fusion;
     lowering.reach(&chosen);
     // A result that is a value of its own is held in the result's column; anything else is copied there.
     for v in &chosen {

@@ -73,12 +73,13 @@ pub(crate) fn generate(lowering: &Lowering<'_>, stage: usize, items: &[Item]) ->
         let _ = writeln!(writer.text, "    store(LOADS + {at}u, s, {name});");
     }
     let _ = writeln!(stores, "const LOADS: u32 = {}u;", writer.loads.len());
+    let _ = writeln!(stores, "const COLUMNS: u32 = {}u;", writer.loads.len() + items.len());
     stores.push_str(
         "@compute @workgroup_size(WIDTH)\nfn main(@builtin(global_invocation_id) id: vec3<u32>) {\n",
     );
-    stores.push_str("    let i = id.y * p.v[2].w + id.x;\n");
+    stores.push_str("    let i = id.y * p.v[1].y + id.x;\n");
     stores.push_str(
-        "    if (id.x >= p.v[2].w || i >= p.v[2].z) {\n        return;\n    }\n    let s = spot(i);\n",
+        "    if (id.x >= p.v[1].y || i >= p.v[0].w) {\n        return;\n    }\n    let s = spot(i);\n",
     );
     stores.push_str(&writer.text);
     stores.push_str("}\n");

@@ -22,6 +22,8 @@ pub const MOST_ITERATIONS: u32 = 16_384;
 const JOB_WORDS: usize = 24;
 /// Invocations of a work group of the kernels with loops.
 const GROUP: usize = 64;
+/// Columns of a generated kernel that its parameters have room for (`COLUMNS` in its text).
+const MOST_NAMED: usize = 16;
 /// Invocations of a work group that only copies.
 const PLACE_GROUP: usize = 256;
 
@@ -49,6 +51,8 @@ pub struct Program {
     /// Of each stage and call, where it is generated.
     generated: Vec<Vec<Option<Arc<Kernel>>>>,
     width: usize,
+    /// Slices of runs, as multiples of what the authors of kernels wish.
+    pub slices: u32,
 }
 
 impl Program {
@@ -59,7 +63,7 @@ impl Program {
             _ => None,
         };
         let generated = lowered.stages.iter().map(|calls| calls.iter().map(generate).collect()).collect();
-        Program { lowered, kernels: Kernels::new(), generated, width: width as usize }
+        Program { lowered, kernels: Kernels::new(), generated, width: width as usize, slices: 1 }
     }
 
     /// Bytes of the arena for a column of so many words.
@@ -131,19 +135,25 @@ impl Program {
             Call::Pointwise(p) => {
                 let Some(kernel) = own else { return };
                 let constants = sheet.add(&p.constants);
-                let columns: Vec<u32> =
-                    p.loads.iter().chain(&p.stores).map(|c| word(c * words / 4)).collect();
-                let columns = sheet.add(&columns);
                 let lags = sheet.add(&p.lags);
+                let columns: Vec<u32> = p.loads.iter().chain(&p.stores).map(|c| word(*c)).collect();
                 let (groups, row) = flat(words / 4, self.width);
                 let mut params = sheet.head.clone();
-                params.extend([0, 0, word(words / 4), row, constants, columns, lags, 0]);
+                params.truncate(3);
+                let run_table = sheet.head.get(4).copied().unwrap_or(0);
+                params.extend([word(words / 4), run_table, row, constants, lags]);
+                if columns.len() <= MOST_NAMED {
+                    params.extend(columns.chunks(2).map(pair));
+                } else {
+                    params.push(sheet.add(&columns));
+                }
                 add(kernel, params, groups);
             }
             Call::Windows(shader, jobs) => {
                 let steps = 1u32 << layout.steps;
                 let most = |j: &JobSpec| {
-                    (MOST_ITERATIONS.saturating_sub(j.to_begin) / j.per_step.max(1)).min(j.slice)
+                    let wished = j.slice.saturating_mul(self.slices.max(1));
+                    (MOST_ITERATIONS.saturating_sub(j.to_begin) / j.per_step.max(1)).min(wished)
                 };
                 let slice = jobs.iter().map(most).min().unwrap_or(1).clamp(1, steps);
                 let params = sheet.jobs(jobs, words, series, [0, slice, 0, 0]);
@@ -243,6 +253,11 @@ impl Sheet {
         params.extend(own);
         params
     }
+}
+
+/// Two numbers of columns in a word: an arena of more than 65 536 columns is larger than any buffer.
+fn pair(columns: &[u32]) -> u32 {
+    columns.iter().rev().fold(0, |word, column| word << 16 | (column & 0xffff))
 }
 
 pub(crate) fn word(x: usize) -> u32 {

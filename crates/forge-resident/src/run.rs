@@ -41,13 +41,16 @@ pub struct Settings {
     /// log2 of the steps of a run; `None` chooses by the longest series, so that results do not depend on how series are
     /// put into batches.
     pub steps: Option<u32>,
+    /// Slices of runs, as multiples of what the authors of kernels wish.
+    pub slices: u32,
     /// Batches under way at once.
     pub ahead: usize,
 }
 
 impl Default for Settings {
     fn default() -> Self {
-        Settings { memory: Bytes(256 << 20), largest: Bytes(128 << 20), width: 64, steps: None, ahead: 2 }
+        let (memory, largest) = (Bytes(256 << 20), Bytes(128 << 20));
+        Settings { memory, largest, width: 64, steps: None, slices: 1, ahead: 2 }
     }
 }
 
@@ -164,7 +167,7 @@ impl Resident {
     /// Lowers these outputs; in two halves if the longest series does not fit otherwise.
     fn split(&mut self, graph: &Graph, wanted: &[Val], chosen: &[usize], longest: usize) -> Option<()> {
         let on: Vec<bool> = (0..wanted.len()).map(|at| chosen.binary_search(&at).is_ok()).collect();
-        let part = Part::new(graph, wanted, &on, self.settings.width)?;
+        let part = Part::of(graph, lower::lower(graph, wanted, &on)?, self.settings);
         let words = Layout::words_of(&[longest], self.steps);
         if self.fits(&part.program, words) || chosen.len() < 2 {
             self.parts.push(part);
@@ -310,8 +313,7 @@ impl Resident {
 }
 
 impl Part {
-    pub(crate) fn new(graph: &Graph, wanted: &[Val], on: &[bool], width: u32) -> Option<Part> {
-        let lowered = lower::lower(graph, wanted, on)?;
+    pub(crate) fn of(graph: &Graph, lowered: lower::Lowered, settings: Settings) -> Part {
         let hosted: Vec<Val> = lowered
             .given
             .iter()
@@ -323,7 +325,9 @@ impl Part {
         let host = (!hosted.is_empty()).then(|| HostPlan::new(graph, &hosted));
         let results =
             lowered.outputs.iter().enumerate().filter_map(|(at, place)| place.map(|p| (at, p))).collect();
-        Some(Part { program: Program::new(lowered, width), results, host })
+        let mut program = Program::new(lowered, settings.width);
+        program.slices = settings.slices;
+        Part { program, results, host }
     }
 
     /// Uploaded columns of some series, one after the other, each as a column lies.

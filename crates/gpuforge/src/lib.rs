@@ -29,6 +29,7 @@ pub mod forge;
 mod live;
 pub mod machine;
 pub mod market;
+pub mod resident;
 mod routing;
 mod runners;
 pub mod selftest;

@@ -4,6 +4,7 @@
 //!   Reader ──► portions ──► groups of symbols whose results fit ──► run_into ──► Writer
 //!                     └───► parts of a symbol that does not fit ──► Stream ────►
 //! ```
+//! Groups may be computed on a device ([`run_on`]); parts of a symbol never are.
 //! The order of rows is that of the symbols' first appearance, then of time. Nothing of the output is there before all of
 //! it is.
 
@@ -23,6 +24,8 @@ use forge_indicators::{
     graph::Field,
     select::{self, Selection, Wanted},
 };
+
+use crate::resident::{Access, Computer, Done};
 
 /// Bytes of bars that are held at once where nobody set a limit.
 const BARS: u64 = 768 << 20;
@@ -63,6 +66,7 @@ pub struct Job<'a> {
 pub struct Request {
     /// Everything.
     pub selection: Selection,
+    pub(crate) wanted: Vec<Wanted>,
     apart: Option<Apart>,
 }
 
@@ -81,7 +85,7 @@ impl Request {
     pub fn of(wanted: &[Wanted]) -> Request {
         let selection = select::plan(wanted);
         let apart = (!selection.plan.in_parts()).then(|| Apart::of(wanted, &selection.columns));
-        Request { selection, apart }
+        Request { selection, wanted: wanted.to_vec(), apart }
     }
 
     /// What is computed in parts where not everything fits.
@@ -129,6 +133,8 @@ pub struct Report {
     pub seconds: Seconds,
     /// Columns that say nothing, if that was asked for.
     pub findings: Option<Vec<Finding>>,
+    /// What was computed on the processor and on a device.
+    pub placed: Done,
 }
 
 /// Where the time went.
@@ -188,14 +194,22 @@ fn role(field: Field) -> Role {
 
 const ALL_BARS: [Role; 5] = [Role::Open, Role::High, Role::Low, Role::Close, Role::Volume];
 
-/// Reads, computes and writes.
+/// Reads, computes on the processor and writes.
 pub fn run(job: Job<'_>) -> Result<Report, FrameError> {
+    run_on(job, &Access::cpu())
+}
+
+/// Reads, computes where `access` says, and writes.
+pub fn run_on(job: Job<'_>, access: &Access) -> Result<Report, FrameError> {
     let began = Instant::now();
     let (bars, results) = match job.memory {
         Some(limit) => (limit / 3, (limit / 3).max(LEAST_RESULTS)),
         None => (BARS, RESULTS),
     };
     let selection = &job.request.selection;
+    // A device that was asked for and is not there is found before minutes of reading.
+    let computer =
+        Computer::new(job.request, job.how, access).map_err(|e| FrameError::Usage(e.to_string()))?;
     let mut wanted = needed(selection);
     if job.with_bars {
         wanted.extend(ALL_BARS.into_iter().filter(|r| !needed(selection).contains(r)));
@@ -219,6 +233,7 @@ pub fn run(job: Job<'_>) -> Result<Report, FrameError> {
         request: job.request,
         with_bars: job.with_bars,
         how: job.how,
+        computer,
         most: usize::try_from(results).unwrap_or(usize::MAX),
         writer,
         checks: job.check.then(|| Checks::new(names.len())),
@@ -254,6 +269,8 @@ struct Work<'a> {
     request: &'a Request,
     with_bars: bool,
     how: How,
+    /// Computes whole symbols.
+    computer: Computer<'a>,
     /// Bytes of results at once.
     most: usize,
     writer: Writer,
@@ -298,8 +315,7 @@ impl<'a> Work<'a> {
     fn group(&mut self, group: &[Bars]) -> Result<(), FrameError> {
         let times: Vec<Vec<f64>> = group.iter().map(|b| self.layout.seconds(&b.time)).collect();
         let series: Vec<Series<'_>> = group.iter().zip(&times).map(|(b, t)| series(b, t)).collect();
-        let (columns, took) =
-            timed("compute indicators", || exec::run(&self.request.selection.plan, &series, self.how));
+        let (columns, took) = timed("compute indicators", || self.computer.run(&series));
         self.seconds.compute += took.as_secs_f64();
         for (bars, columns) in group.iter().zip(&columns) {
             let columns: Vec<&[f64]> = columns.iter().map(Vec::as_slice).collect();
@@ -413,6 +429,7 @@ impl<'a> Work<'a> {
             spilled: read.spilled,
             seconds: self.seconds,
             findings: self.checks.map(|checks| checks.findings(names)),
+            placed: self.computer.done().clone(),
         })
     }
 }

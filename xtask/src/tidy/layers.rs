@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 /// Each crate with the crates whose arrow points at it. A dependency may skip stages; it never points back.
 ///
 /// `forge-testkit` stands beside the picture: any crate may have it as a dev-dependency.
-const ARROWS: [(&str, &[&str]); 19] = [
+const ARROWS: [(&str, &[&str]); 20] = [
     ("forge-detect", &[]),
     ("forge-profile-macros", &[]),
     ("forge-profile", &["forge-profile-macros"]),
@@ -17,8 +17,9 @@ const ARROWS: [(&str, &[&str]); 19] = [
     ("forge-ops", &["forge-runtime"]),
     ("forge-route", &["forge-ops"]),
     ("forge-indicators", &["forge-route", "forge-frame"]),
+    ("forge-resident", &["forge-indicators"]),
     ("forge-workloads", &["forge-route"]),
-    ("gpuforge", &["forge-indicators", "forge-workloads", "forge-env", "forge-dash"]),
+    ("gpuforge", &["forge-resident", "forge-workloads", "forge-env", "forge-dash"]),
     ("forge-testkit", &["forge-runtime", "forge-ops", "forge-frame"]),
     ("forge-cli", &["gpuforge"]),
     ("forge-python", &["gpuforge"]),

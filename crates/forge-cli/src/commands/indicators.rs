@@ -1,5 +1,7 @@
 //! `gpuforge indicators INPUT… -o OUT --select …`: bars to columns.
 
+mod explain;
+
 use std::{
     fmt::Write as _,
     path::Path,
@@ -12,16 +14,19 @@ use std::{
 
 use anyhow::Result;
 use gpuforge::{
+    Forge,
     frame::{read::Progress as Reading, write::Options},
     indicators::exec::How,
     market::{self, Finding, Job, Problem, Report, Request},
+    resident::{Access, Computer, Device, DeviceError, explain::Explanation},
 };
 use serde_json::json;
 
+use super::probe;
 use crate::{
     args::{BarFiles, Indicators, Precision, Where},
     bars::{Mended, explained, input, many, plain, read_options, request},
-    context::Context,
+    context::{Context, env},
     error::Hinted,
     format::{count, size, width, wrap},
     output::{CARE, DIM},
@@ -34,6 +39,9 @@ const LISTED: usize = 12;
 pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
     let files = input(&args.bars)?;
     let Some(output) = &args.output else {
+        if args.explain {
+            return explain_only(args, context, &files);
+        }
         // A mistyped command looks like a file that is not there.
         if let [one] = args.bars.inputs.as_slice()
             && !one.exists()
@@ -52,20 +60,22 @@ pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
     if to_stdout && context.out.json {
         return Err(Hinted::usage("the columns and --json cannot both go to stdout", "give -o a file").into());
     }
-    if args.device == Where::Gpu {
-        let hint = "leave --device out, or say --device cpu";
-        return Err(Hinted::usage("indicators are computed on the processor only", hint).into());
+    if to_stdout && args.explain {
+        return Err(
+            Hinted::usage("the columns and --explain cannot both go to stdout", "give -o a file").into()
+        );
     }
-    let Some(request) = request(&args.what)? else {
-        let hint =
-            "--select 'rsi(14), macd(12,26,9)', --select set:classic111; `gpuforge indicators list` has all";
-        return Err(Hinted::usage("nothing is selected", hint).into());
-    };
+    let request = selected(args)?;
     keep_input(&args.bars, output)?;
-    let report = compute(args, context, &request, files, output)?;
+    let access = access(args, context)?;
+    let report = compute(args, context, &request, files, output, &access)?;
+    let plan = match args.explain {
+        true => Some(planned(args, &request, &access, &explain::even(&report))?),
+        false => None,
+    };
     if context.out.json {
         return context.out.json(&json!({
-            "output": output, "report": report, "column_names": request.selection.columns,
+            "output": output, "report": report, "column_names": request.selection.columns, "plan": plan,
         }));
     }
     tell(&report, context);
@@ -73,7 +83,59 @@ pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
         return Ok(());
     }
     let names = context.out.verbose.then_some(request.selection.columns.as_slice());
-    context.out.text(&summary(&report, output, names))
+    let mut said = summary(&report, output, names);
+    if let Some(plan) = &plan {
+        said.push_str(&explain::text(plan, Some(&report)));
+    }
+    context.out.text(&said)
+}
+
+/// What was selected; nothing is wrong usage.
+fn selected(args: &Indicators) -> Result<Request> {
+    request(&args.what)?.ok_or_else(|| {
+        let hint =
+            "--select 'rsi(14), macd(12,26,9)', --select set:classic111; `gpuforge indicators list` has all";
+        Hinted::usage("nothing is selected", hint).into()
+    })
+}
+
+/// The plan by the shape of the input; nothing is computed.
+fn explain_only(args: &Indicators, context: &Context, files: &gpuforge::frame::read::Input) -> Result<()> {
+    let request = selected(args)?;
+    let access = access(args, context)?;
+    let plan = planned(args, &request, &access, &explain::shape(files, read_options(&args.bars)?)?)?;
+    if context.out.json {
+        return context.out.json(&json!({ "plan": plan }));
+    }
+    context.out.text(&explain::text(&plan, None))
+}
+
+fn planned(args: &Indicators, request: &Request, access: &Access, bars: &[usize]) -> Result<Explanation> {
+    let failed = |DeviceError::None(why)| no_device(&why);
+    Ok(Computer::new(request, how(args), access).map_err(failed)?.explain(bars))
+}
+
+fn no_device(why: &str) -> anyhow::Error {
+    let hint = "`gpuforge doctor` says what is wrong; leave --device out to compute on the processor";
+    Hinted::new(format!("no device can be used: {}", plain(why)), hint).into()
+}
+
+/// How devices are reached; nothing is touched unless it could pay.
+fn access(args: &Indicators, context: &Context) -> Result<Access> {
+    let asked = match args.device {
+        Where::Auto => Device::Auto,
+        Where::Cpu => return Ok(Access::cpu()),
+        Where::Gpu => Device::Gpu,
+    };
+    let places = context.places()?;
+    let settings = context.settings(&places, &[]);
+    let forge = Forge::with_isolation(settings, &places, &env, probe::isolation());
+    Ok(Access::of(&forge, settings, &places, asked))
+}
+
+fn how(args: &Indicators) -> How {
+    let threads = args.threads.and_then(|n| usize::try_from(n).ok());
+    How { threads: threads.unwrap_or(How::default().threads), ..How::default() }
 }
 
 /// Bars that are replaced by their indicators are gone.
@@ -95,11 +157,11 @@ fn compute(
     request: &Request,
     files: gpuforge::frame::read::Input,
     output: &Path,
+    access: &Access,
 ) -> Result<Report> {
     let places = context.places()?;
     let memory = context.settings(&places, &[]).memory_limit();
     let threads = args.threads.and_then(|n| usize::try_from(n).ok());
-    let how = How { threads: threads.unwrap_or(How::default().threads), ..How::default() };
     let mut write = Options::of(output).map_err(explained)?;
     write.single = args.precision == Precision::F32;
     write.threads = threads.unwrap_or(0);
@@ -115,12 +177,12 @@ fn compute(
         output: output.to_owned(),
         write,
         with_bars: args.with_bars,
-        how,
+        how: how(args),
         memory,
         check: args.check,
         progress: Some(&writing),
     };
-    market::run(job).map_err(explained)
+    market::run_on(job, access).map_err(explained)
 }
 
 /// Rows per second and what is left, for the line on the terminal.
@@ -178,6 +240,9 @@ fn tell(report: &Report, context: &Context) {
     if report.rows == 0 {
         context.out.warn("input", "there are no bars, and so there are no rows in the output", None);
     }
+    for event in report.placed.events.iter().take(LISTED) {
+        context.out.warn("device", &plain(event), None);
+    }
     let findings = report.findings.as_deref().unwrap_or(&[]);
     for finding in findings.iter().take(LISTED) {
         context.out.warn("check", &describe(finding, report.symbols), None);
@@ -218,6 +283,11 @@ fn summary(report: &Report, output: &Path, names: Option<&[String]>) -> String {
         "reading {:.2} s, computing {:.2} s ({speed} values/s), writing {:.2} s",
         seconds.read, seconds.compute, seconds.write
     ));
+    if let (Some(device), true) = (&report.placed.device, report.placed.groups.gpu > 0) {
+        let done = &report.placed;
+        let (series, columns) = (done.series.gpu, many(done.columns.gpu, "column"));
+        note(&format!("{columns} of {series} series on {}, all else on the processor", plain(device)));
+    }
     if report.spilled {
         note("the bars did not fit the memory limit and waited in a temporary file");
     }

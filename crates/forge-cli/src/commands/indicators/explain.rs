@@ -1,0 +1,169 @@
+//! `gpuforge indicators … --explain`: what is computed where and why, what moves, and what it takes.
+
+use std::{collections::BTreeMap, fmt::Write as _};
+
+use anyhow::Result;
+use gpuforge::{
+    frame::{
+        Portion,
+        names::Role,
+        read::{Input, ReadOptions, Reader},
+    },
+    market::Report,
+    resident::{
+        Device,
+        explain::{CallOf, Explanation},
+    },
+};
+
+use crate::{
+    bars::{explained, many, plain},
+    format::{size, width, wrap},
+    output::HEAD,
+};
+
+/// Bars of each series of the input.
+pub(super) fn shape(input: &Input, options: ReadOptions<'_>) -> Result<Vec<usize>> {
+    let options = ReadOptions { needed: vec![Role::Close], ..options };
+    let mut reader = Reader::open(input, options).map_err(explained)?;
+    let mut lengths = Vec::new();
+    for portion in reader.portions().map_err(explained)? {
+        match portion.map_err(explained)? {
+            Portion::Whole(all) => lengths.extend(all.iter().map(gpuforge::frame::Bars::len)),
+            Portion::Part { bars, first: true, .. } => lengths.push(bars.len()),
+            Portion::Part { bars, .. } => lengths.iter_mut().rev().take(1).for_each(|n| *n += bars.len()),
+        }
+    }
+    Ok(lengths)
+}
+
+/// As many series as were read, all of the same length.
+pub(super) fn even(report: &Report) -> Vec<usize> {
+    let each = usize::try_from(report.rows).unwrap_or(usize::MAX) / report.symbols.max(1);
+    vec![each; report.symbols]
+}
+
+/// The plan as text; after a run, also what it took.
+pub(super) fn text(plan: &Explanation, report: Option<&Report>) -> String {
+    let place = if plan.decision.place == Device::Gpu { "the device" } else { "the processor" };
+    let mut out = format!("{HEAD}on {place}{HEAD:#}: {}\n", plain(&plan.decision.reason.to_string()));
+    let mut line = |text: &str| out.push_str(&wrap(text, 2, width()));
+    line(&format!("{} of {} series", many(plan.bars, "bar"), plan.series));
+    if let Some(device) = &plan.device {
+        line(&format!("device: {}", plain(device)));
+    }
+    let suits = plan.columns.iter().filter(|c| c.on_device).count() as u64;
+    line(&format!("columns: {} of {} suit a device", suits, plan.columns.len()));
+    for (why, names) in unsuited(plan) {
+        line(&format!("on the processor: {}: {why}", names.join(", ")));
+    }
+    if suits > 0 {
+        lowered(plan, &mut line);
+    }
+    times(plan, &mut line);
+    if let Some(report) = report {
+        measured(report, &mut line);
+    }
+    out
+}
+
+/// Columns that stay on the processor, by reason.
+fn unsuited(plan: &Explanation) -> BTreeMap<&str, Vec<&str>> {
+    let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
+    for column in plan.columns.iter().filter(|c| !c.on_device) {
+        reasons.entry(column.reason.unwrap_or("not known")).or_default().push(&column.column);
+    }
+    reasons
+}
+
+fn lowered(plan: &Explanation, line: &mut impl FnMut(&str)) {
+    line(&format!(
+        "graph: {} nodes in {}; {} generated; {} columns written, {} if nothing were fused",
+        plan.nodes,
+        many(plan.stages.len() as u64, "stage"),
+        many(plan.fused_groups as u64, "fused group"),
+        plan.written,
+        plan.unfused,
+    ));
+    for (at, calls) in plan.stages.iter().enumerate() {
+        let each: Vec<String> =
+            calls.iter().map(|CallOf { kernel, values }| format!("{kernel} ×{values}")).collect();
+        line(&format!("stage {}: {}", at + 1, each.join(", ")));
+    }
+    if let Some(load) = &plan.load {
+        line(&format!(
+            "{} up, {} down; {}, {}, {} to compile; {} of memory on the device",
+            size(load.up),
+            size(load.down),
+            many(load.batches, "submission"),
+            many(load.dispatches, "kernel call"),
+            many(load.pipelines, "pipeline"),
+            size(load.memory),
+        ));
+    }
+}
+
+fn times(plan: &Explanation, line: &mut impl FnMut(&str)) {
+    if let Some(seconds) = plan.cpu_seconds {
+        line(&format!("predicted on the processor: {}", time(seconds)));
+    }
+    let Some(gpu) = &plan.gpu else { return };
+    let p = &gpu.parts;
+    let named = [
+        ("opening", p.open),
+        ("compiling", p.pipelines),
+        ("upload", p.upload),
+        ("calls", p.dispatch),
+        ("kernels", p.compute),
+        ("download", p.download),
+    ];
+    let parts: Vec<String> =
+        named.iter().filter(|(_, s)| *s > 0.0).map(|(what, s)| format!("{what} {}", time(*s))).collect();
+    let mut text = format!("predicted on the device: {} ({})", time(gpu.total), parts.join(", "));
+    if gpu.beside > 0.0 {
+        let _ = write!(text, "; meanwhile on the processor: {}", time(gpu.beside));
+    }
+    line(&text);
+}
+
+fn measured(report: &Report, line: &mut impl FnMut(&str)) {
+    let done = &report.placed;
+    if done.groups.cpu > 0 {
+        let groups = many(done.groups.cpu, "group");
+        line(&format!("measured on the processor: {} for {groups}", time(done.measured.cpu)));
+    }
+    if done.groups.gpu > 0 {
+        let groups = many(done.groups.gpu, "group");
+        let own = done.device_seconds.map_or(String::new(), |s| format!(", {} of it kernels", time(s)));
+        line(&format!("measured on the device: {} for {groups}{own}", time(done.measured.gpu)));
+        line(&format!(
+            "{} up, {} down, {} kernel calls; {} at most in a batch",
+            size(done.uploaded),
+            size(done.downloaded),
+            done.dispatches,
+            size(done.peak)
+        ));
+    }
+    for event in &done.events {
+        line(&format!("event: {}", plain(event)));
+    }
+}
+
+/// `12.3 ms`, `1.24 s`.
+fn time(seconds: f64) -> String {
+    match seconds {
+        s if s >= 1.0 => format!("{s:.2} s"),
+        s if s >= 1e-3 => format!("{:.1} ms", s * 1e3),
+        s => format!("{:.0} µs", s * 1e6),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_read_well() {
+        assert_eq!([time(1.239), time(0.0123), time(4.2e-5)], ["1.24 s", "12.3 ms", "42 µs"]);
+    }
+}

@@ -1,0 +1,399 @@
+//! What would a device take for some series, and the processor? Pure: counts of work and measured rates in, times, and a
+//! choice with its reason, out. Nothing of this crate is read here, so that the arithmetic can be tested alone.
+
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+/// Kinds of kernels, each with a rate of its own.
+pub const KINDS: [&str; 4] = ["pointwise", "windows", "scans", "machines"];
+
+/// What some series ask of a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Load {
+    /// Bytes to the device.
+    pub up: u64,
+    /// Bytes back.
+    pub down: u64,
+    /// Submissions: one per batch and program.
+    pub batches: u64,
+    /// Kernel calls of all of them.
+    pub dispatches: u64,
+    /// Pipelines that are not compiled yet.
+    pub pipelines: u64,
+    /// Words that kernels read, write or loop over, by kind.
+    pub units: [f64; KINDS.len()],
+    /// Bars that follow each other in state machines, times what each takes: no number of invocations makes it shorter.
+    pub chain: f64,
+    /// Bytes that are in use at once on the device, at most.
+    pub memory: u64,
+}
+
+/// What was measured of a device, in seconds.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
+pub struct Rates {
+    /// Opening it.
+    pub open: f64,
+    /// Compiling a pipeline.
+    pub pipeline: f64,
+    /// A submission and what is waited for it.
+    pub batch: f64,
+    /// A kernel call.
+    pub dispatch: f64,
+    /// A byte up, with bringing it into its form.
+    pub up: f64,
+    /// A byte down, with bringing it back.
+    pub down: f64,
+    /// A word, by kind of kernel.
+    pub units: [f64; KINDS.len()],
+    /// A step of a state machine after another.
+    pub chain: f64,
+}
+
+impl Rates {
+    /// Is every figure one that a measurement can give?
+    pub fn is_sound(&self) -> bool {
+        let all = [self.open, self.pipeline, self.batch, self.dispatch, self.up, self.down, self.chain];
+        all.iter().chain(&self.units).all(|x| x.is_finite() && (0.0..1e3).contains(x))
+    }
+}
+
+/// Predicted seconds on a device.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
+pub struct Prediction {
+    /// Opening it; nothing if it is open.
+    pub open: f64,
+    /// Compiling.
+    pub pipelines: f64,
+    /// To the device.
+    pub upload: f64,
+    /// Submissions and kernel calls, whatever they compute.
+    pub dispatch: f64,
+    /// Kernels.
+    pub compute: f64,
+    /// Back.
+    pub download: f64,
+}
+
+impl Prediction {
+    /// What is paid once: later series find it done.
+    pub fn once(&self) -> f64 {
+        self.open + self.pipelines
+    }
+
+    /// What is paid for every series.
+    pub fn each(&self) -> f64 {
+        self.upload + self.dispatch + self.compute + self.download
+    }
+
+    /// All of it.
+    pub fn total(&self) -> f64 {
+        self.once() + self.each()
+    }
+}
+
+/// What a load takes at these rates.
+pub fn predict(load: &Load, rates: &Rates, is_open: bool) -> Prediction {
+    let [pointwise, windows, scans, machines] =
+        std::array::from_fn(|k| load.units.get(k).zip(rates.units.get(k)).map_or(0.0, |(n, rate)| n * rate));
+    Prediction {
+        open: if is_open { 0.0 } else { rates.open },
+        pipelines: load.pipelines as f64 * rates.pipeline,
+        upload: load.up as f64 * rates.up,
+        dispatch: load.batches as f64 * rates.batch + load.dispatches as f64 * rates.dispatch,
+        compute: pointwise + windows + scans + machines.max(load.chain * rates.chain),
+        download: load.down as f64 * rates.down,
+    }
+}
+
+/// A run that was measured.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub struct Probe {
+    /// What it asked of the device.
+    pub load: Load,
+    /// Seconds of a run with everything compiled.
+    pub wall: f64,
+    /// Seconds that the device itself measured.
+    pub device: Option<f64>,
+    /// Seconds of the first run, which compiled.
+    pub cold: f64,
+}
+
+/// Runs that tell rates apart, each by what only it has much of.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Probes {
+    /// Few bars, one column: a submission.
+    pub tiny: Probe,
+    /// Few bars, many stages: dispatches.
+    pub stages: Probe,
+    /// Many bars, one column.
+    pub thin: Probe,
+    /// Many bars, several columns of arithmetic.
+    pub wide: Probe,
+    /// Many bars: windows, recurrences, state machines.
+    pub kinds: [Probe; 3],
+    /// One long series of state machines.
+    pub chain: Probe,
+}
+
+impl Probes {
+    /// Rates that explain the runs. What noise makes negative is nothing.
+    pub fn rates(&self, open: f64) -> Rates {
+        let rate = |seconds: f64, count: f64| if count > 0.0 { (seconds / count).max(0.0) } else { 0.0 };
+        let more = |a: u64, b: u64| a.saturating_sub(b) as f64;
+        let Probes { tiny, stages, thin, wide, kinds, chain } = self;
+        let dispatch = rate(stages.wall - tiny.wall, more(stages.load.dispatches, tiny.load.dispatches));
+        let batch = (tiny.wall - dispatch * tiny.load.dispatches as f64).max(0.0);
+        // Where the device keeps no time, arithmetic counts as part of bringing its results back.
+        let moving = |p: &Probe| p.wall - p.device.unwrap_or(0.0);
+        let down = rate(moving(wide) - moving(thin), more(wide.load.down, thin.load.down));
+        let thin_up = moving(thin) - moving(tiny) - down * more(thin.load.down, tiny.load.down);
+        let up = rate(thin_up, more(thin.load.up, tiny.load.up));
+        // Where noise leaves nothing for one of the two, they share what both took.
+        let moved = more(wide.load.up, tiny.load.up) + more(wide.load.down, tiny.load.down);
+        let shared = rate(moving(wide) - moving(tiny), moved);
+        let (up, down) = if up > 0.0 && down > 0.0 { (up, down) } else { (shared, shared) };
+        let mut rates =
+            Rates { open, pipeline: 0.0, batch, dispatch, up, down, units: [0.0; KINDS.len()], chain: 0.0 };
+        let set = |units: &mut [f64; KINDS.len()], kind: usize, x: f64| {
+            units.iter_mut().skip(kind).take(1).for_each(|u| *u = x);
+        };
+        let first = wide.load.units.first().copied().unwrap_or(0.0);
+        set(&mut rates.units, 0, rate(wide.device.unwrap_or(0.0), first));
+        for (kind, probe) in kinds.iter().enumerate().map(|(k, p)| (k + 1, p)) {
+            let count = probe.load.units.get(kind).copied().unwrap_or(0.0);
+            let rest = predict(&probe.load, &rates, true).each();
+            set(&mut rates.units, kind, rate(probe.wall - rest, count));
+        }
+        let others = Load { chain: 0.0, units: [0.0; KINDS.len()], ..chain.load };
+        rates.chain = rate(chain.wall - predict(&others, &rates, true).each(), chain.load.chain);
+        let all = [tiny, stages, thin, wide, chain];
+        let compiled = all.into_iter().chain(kinds).filter(|p| p.load.pipelines > 0);
+        let (seconds, pipelines) = compiled
+            .fold((0.0, 0.0), |(s, n), p| (s + (p.cold - p.wall).max(0.0), n + p.load.pipelines as f64));
+        rates.pipeline = rate(seconds, pipelines);
+        rates
+    }
+}
+
+/// How far predictions of a side are off, by what its runs took.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Correction(pub f64);
+
+/// A single run may be off by so much; more is a mistake of the clock or of somebody else's work.
+const MOST_OFF: f64 = 64.0;
+
+impl Default for Correction {
+    fn default() -> Self {
+        Correction(1.0)
+    }
+}
+
+impl Correction {
+    /// Half of what was believed, half of what was seen: two runs put a wrong model nearly right.
+    pub fn learn(self, predicted: f64, measured: f64) -> Self {
+        if predicted <= 0.0 || measured <= 0.0 {
+            return self;
+        }
+        let seen = (measured / predicted).clamp(1.0 / MOST_OFF, MOST_OFF);
+        Correction((self.0 * seen).sqrt())
+    }
+}
+
+/// Where something is computed, or should be.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Device {
+    /// Where it is fastest.
+    #[default]
+    Auto,
+    /// On the processor.
+    Cpu,
+    /// On a device.
+    Gpu,
+}
+
+/// Why a side was chosen.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Reason {
+    /// The user asked for it in the command.
+    Asked,
+    /// The settings ask for it.
+    Setting,
+    /// It is predicted to take so many times less.
+    Faster(f64),
+    /// It would be faster, but not by what opening and compiling take.
+    NotYet,
+    /// Measuring a device would take longer than the work.
+    TooLittle,
+    /// No column is computed on devices.
+    NothingSuits,
+    /// There is no device, or it failed, for this reason.
+    NoDevice(String),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Reason::Asked => f.write_str("it was asked for"),
+            Reason::Setting => f.write_str("the settings ask for it"),
+            Reason::Faster(times) => write!(f, "it is predicted to be {times:.1} times as fast"),
+            Reason::NotYet => {
+                f.write_str("a device would be faster, but not by what opening it and compiling take")
+            }
+            Reason::TooLittle => f.write_str("there is too little work to pay for measuring a device"),
+            Reason::NothingSuits => f.write_str("no selected column is computed on devices"),
+            Reason::NoDevice(why) => write!(f, "no device: {why}"),
+        }
+    }
+}
+
+impl Serialize for Reason {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+/// A side, and why.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Decision {
+    /// Never [`Device::Auto`].
+    pub place: Device,
+    /// Why.
+    pub reason: Reason,
+}
+
+impl Decision {
+    /// The processor, for this reason.
+    pub fn cpu(reason: Reason) -> Self {
+        Decision { place: Device::Cpu, reason }
+    }
+
+    /// A device, for this reason.
+    pub fn gpu(reason: Reason) -> Self {
+        Decision { place: Device::Gpu, reason }
+    }
+}
+
+/// What is asked for in the command comes first, then the settings; `None` leaves it to measurements.
+pub fn wish(asked: Device, setting: Device) -> Option<Decision> {
+    let of = |device: Device, reason: Reason| match device {
+        Device::Auto => None,
+        place => Some(Decision { place, reason }),
+    };
+    of(asked, Reason::Asked).or_else(|| of(setting, Reason::Setting))
+}
+
+/// The faster side for some series. What a device needs once is paid by these series, or by those that came before: after
+/// the processor has lost as much as that on series like these (`spent` seconds so far), it is likely to go on.
+pub fn faster(cpu: f64, gpu: &Prediction, spent: f64) -> Decision {
+    let (each, once) = (gpu.each(), gpu.once());
+    if each >= cpu {
+        return Decision::cpu(Reason::Faster(gpu.total() / cpu.max(1e-9)));
+    }
+    let lost = spent * (1.0 - each / cpu);
+    if each + once < cpu || once < lost {
+        Decision::gpu(Reason::Faster(cpu / each.max(1e-9)))
+    } else {
+        Decision::cpu(Reason::NotYet)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATES: Rates = Rates {
+        open: 0.2,
+        pipeline: 0.03,
+        batch: 2e-4,
+        dispatch: 1e-5,
+        up: 1e-9,
+        down: 2e-9,
+        units: [1e-10, 2e-10, 4e-10, 8e-10],
+        chain: 3e-8,
+    };
+
+    /// A run that takes exactly what the rates say.
+    fn probe(load: Load) -> Probe {
+        let p = predict(&load, &RATES, true);
+        let wall = p.each();
+        Probe { load, wall, device: Some(p.compute), cold: wall + p.pipelines }
+    }
+
+    fn load(up: u64, down: u64, dispatches: u64, units: [f64; 4]) -> Load {
+        Load { up, down, dispatches, units, batches: 1, pipelines: 2, ..Load::default() }
+    }
+
+    #[test]
+    fn rates_come_back_from_what_they_explain() {
+        let chain = Load { chain: 1e6, ..load(1 << 12, 1 << 12, 3, [0.0; 4]) };
+        let probes = Probes {
+            tiny: probe(load(0, 0, 2, [0.0; 4])),
+            stages: probe(load(0, 0, 40, [0.0; 4])),
+            thin: probe(load(1 << 20, 1 << 20, 2, [5e5, 0.0, 0.0, 0.0])),
+            wide: probe(load(1 << 20, 8 << 20, 2, [4e6, 0.0, 0.0, 0.0])),
+            kinds: std::array::from_fn(|k| {
+                let mut units = [0.0; 4];
+                units[k + 1] = 3e6;
+                probe(load(1 << 20, 4 << 20, 3, units))
+            }),
+            chain: probe(chain),
+        };
+        let found = probes.rates(RATES.open);
+        assert!(found.is_sound());
+        let pairs = [
+            (found.pipeline, RATES.pipeline),
+            (found.batch, RATES.batch),
+            (found.dispatch, RATES.dispatch),
+            (found.up, RATES.up),
+            (found.down, RATES.down),
+            (found.chain, RATES.chain),
+        ];
+        let units = found.units.into_iter().zip(RATES.units);
+        for (got, want) in pairs.into_iter().chain(units) {
+            assert!((got / want - 1.0).abs() < 1e-6, "{got} for {want}");
+        }
+        assert!(!Rates { up: f64::NAN, ..RATES }.is_sound() && !Rates { open: -1.0, ..RATES }.is_sound());
+    }
+
+    #[test]
+    fn a_chain_bounds_state_machines_from_below() {
+        let work = Load { units: [0.0, 0.0, 0.0, 1e6], chain: 1e5, ..Load::default() };
+        assert_eq!(predict(&work, &RATES, true).compute, 1e5 * RATES.chain);
+        let many = Load { units: [0.0, 0.0, 0.0, 1e9], ..work };
+        assert_eq!(predict(&many, &RATES, true).compute, 1e9 * 8e-10);
+        assert_eq!(predict(&work, &RATES, true).open, 0.0);
+        assert_eq!(predict(&work, &RATES, false).open, RATES.open);
+    }
+
+    #[test]
+    fn what_is_asked_comes_before_settings_and_those_before_measurements() {
+        use Device::{Auto, Cpu, Gpu};
+        assert_eq!(wish(Gpu, Cpu), Some(Decision::gpu(Reason::Asked)));
+        assert_eq!(wish(Cpu, Gpu), Some(Decision::cpu(Reason::Asked)));
+        assert_eq!(wish(Auto, Cpu), Some(Decision::cpu(Reason::Setting)));
+        assert_eq!(wish(Auto, Gpu), Some(Decision::gpu(Reason::Setting)));
+        assert_eq!(wish(Auto, Auto), None);
+    }
+
+    #[test]
+    fn the_faster_side_wins_and_what_is_paid_once_must_be_earned() {
+        let gpu = Prediction { open: 1.0, compute: 0.5, ..Prediction::default() };
+        assert_eq!(faster(0.4, &gpu, 100.0).place, Device::Cpu);
+        assert_eq!(faster(1.0, &gpu, 0.0), Decision::cpu(Reason::NotYet));
+        // Two seconds on the processor would have been one on the device: opening it has been paid.
+        assert_eq!(faster(1.0, &gpu, 1.9).place, Device::Cpu);
+        assert_eq!(faster(1.0, &gpu, 2.1), Decision::gpu(Reason::Faster(2.0)));
+        assert_eq!(faster(1.6, &gpu, 0.0).place, Device::Gpu);
+    }
+
+    #[test]
+    fn corrections_approach_what_is_seen_and_ignore_nonsense() {
+        let mut c = Correction::default();
+        (0..8).for_each(|_| c = c.learn(1.0, 4.0));
+        assert!((c.0 - 4.0).abs() < 0.05, "{c:?}");
+        assert_eq!(c.learn(0.0, 1.0), c);
+        assert!(Correction::default().learn(1.0, 1e9).0 <= MOST_OFF);
+    }
+}
