@@ -1,9 +1,11 @@
 //! What would a device take for some series, and the processor? Pure: counts of work and measured rates in, times, and a
-//! choice with its reason, out. Nothing of this crate is read here, so that the arithmetic can be tested alone.
+//! choice with its reason, out.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
+
+use crate::tune::Variants;
 
 /// Kinds of kernels, each with a rate of its own.
 pub const KINDS: [&str; 4] = ["pointwise", "windows", "scans", "machines"];
@@ -48,13 +50,17 @@ pub struct Rates {
     pub units: [f64; KINDS.len()],
     /// A step of a state machine after another.
     pub chain: f64,
+    /// Variants that were the fastest, where they were tried.
+    #[serde(default)]
+    pub variants: Option<Variants>,
 }
 
 impl Rates {
     /// Is every figure one that a measurement can give?
     pub fn is_sound(&self) -> bool {
         let all = [self.open, self.pipeline, self.batch, self.dispatch, self.up, self.down, self.chain];
-        all.iter().chain(&self.units).all(|x| x.is_finite() && (0.0..1e3).contains(x))
+        let figures = all.iter().chain(&self.units).all(|x| x.is_finite() && (0.0..1e3).contains(x));
+        figures && self.variants.is_none_or(|v| v.is_sound())
     }
 }
 
@@ -153,8 +159,17 @@ impl Probes {
         let moved = more(wide.load.up, tiny.load.up) + more(wide.load.down, tiny.load.down);
         let shared = rate(moving(wide) - moving(tiny), moved);
         let (up, down) = if up > 0.0 && down > 0.0 { (up, down) } else { (shared, shared) };
-        let mut rates =
-            Rates { open, pipeline: 0.0, batch, dispatch, up, down, units: [0.0; KINDS.len()], chain: 0.0 };
+        let mut rates = Rates {
+            open,
+            pipeline: 0.0,
+            batch,
+            dispatch,
+            up,
+            down,
+            units: [0.0; KINDS.len()],
+            chain: 0.0,
+            variants: None,
+        };
         let set = |units: &mut [f64; KINDS.len()], kind: usize, x: f64| {
             units.iter_mut().skip(kind).take(1).for_each(|u| *u = x);
         };
@@ -312,6 +327,7 @@ mod tests {
         down: 2e-9,
         units: [1e-10, 2e-10, 4e-10, 8e-10],
         chain: 3e-8,
+        variants: None,
     };
 
     /// A run that takes exactly what the rates say.

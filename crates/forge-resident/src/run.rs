@@ -185,6 +185,11 @@ impl Resident {
             && batches * (arena + program.fetched(words)) <= self.settings.memory.0
     }
 
+    /// log2 of the steps of a run.
+    pub fn steps(&self) -> u32 {
+        self.steps
+    }
+
     /// Programs, in order.
     pub fn programs(&self) -> impl Iterator<Item = &Program> {
         self.parts.iter().map(|p| &p.program)

@@ -12,6 +12,7 @@ use forge_indicators::{
     select::{self, Selector},
 };
 use forge_runtime::plan::{Command, Plan, PlanError};
+use serde::{Deserialize, Serialize};
 
 use crate::{
     layout::Layout,
@@ -62,6 +63,30 @@ pub struct Trial {
     pub time: Option<Duration>,
 }
 
+/// Variants that were the fastest on a device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Variants {
+    /// Invocations of a group of the generated kernels.
+    pub width: u32,
+    /// Runs that keep the device busy.
+    pub runs: usize,
+    /// Slices, as multiples of what a kernel's author wishes.
+    pub slices: u32,
+}
+
+impl Variants {
+    /// Settings for series of these lengths.
+    pub fn settings(&self, base: Settings, bars: &[usize]) -> Settings {
+        let steps = Some(Layout::steps_among(bars, self.runs));
+        Settings { width: self.width, slices: self.slices, steps, ..base }
+    }
+
+    /// Are they ones that could have been tried?
+    pub fn is_sound(&self) -> bool {
+        (1..=256).contains(&self.width) && (1..=16).contains(&self.slices) && self.runs > 0
+    }
+}
+
 /// What was found.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tuned {
@@ -78,8 +103,12 @@ pub struct Tuned {
 impl Tuned {
     /// Settings for series of these lengths.
     pub fn settings(&self, base: Settings, bars: &[usize]) -> Settings {
-        let steps = Some(Layout::steps_among(bars, self.runs));
-        Settings { width: self.width, slices: self.slices, steps, ..base }
+        self.variants().settings(base, bars)
+    }
+
+    /// What is kept of it.
+    pub fn variants(&self) -> Variants {
+        Variants { width: self.width, runs: self.runs, slices: self.slices }
     }
 }
 

@@ -28,7 +28,6 @@ use forge_indicators::{
 pub use forge_resident::cost::{self, Device};
 use forge_resident::cost::{Correction, Decision, Load, Prediction, Rates, Reason};
 use forge_resident::{
-    layout::Layout,
     placement::{self, Placed},
     run::{Resident, ResidentError, Settings as Use, Stats},
 };
@@ -335,9 +334,12 @@ impl<'r> Computer<'r> {
         self.parts.get_or_insert_with(|| Parts::of(request))
     }
 
-    /// What is on the device for series up to this length.
-    fn prepare(&mut self, longest: usize) -> Option<&Resident> {
+    /// What is on the device for series of these lengths; the first ones decide how long runs are.
+    fn prepare(&mut self, bars: &[usize]) -> Option<&Resident> {
+        let longest = bars.iter().copied().max().unwrap_or(0);
         let settings = self.settings();
+        let variants = self.rates.and_then(|r| r.variants);
+        let settings = variants.map_or(settings, |v| v.settings(settings, bars));
         let request = self.request;
         let parts = self.parts.get_or_insert_with(|| Parts::of(request));
         if self.resident.as_ref().is_none_or(|(most, _)| *most < longest) {
@@ -357,9 +359,9 @@ impl<'r> Computer<'r> {
 
     pub(crate) fn load(&mut self, bars: &[usize]) -> Option<Load> {
         let settings = self.settings();
-        self.prepare(bars.iter().copied().max().unwrap_or(0))?;
-        let (longest, resident) = self.resident.as_ref()?;
-        let steps = settings.steps.unwrap_or_else(|| Layout::steps_for(&[*longest]));
+        self.prepare(bars)?;
+        let (_, resident) = self.resident.as_ref()?;
+        let steps = resident.steps();
         let settings = Use { steps: Some(steps), ..settings };
         Some(load::of(resident.programs(), &settings, bars, &self.compiled))
     }

@@ -115,6 +115,7 @@ const FAST: Rates = Rates {
     down: 1e-15,
     units: [1e-15; 4],
     chain: 1e-15,
+    variants: None,
 };
 
 #[test]

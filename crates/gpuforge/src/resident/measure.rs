@@ -5,7 +5,7 @@ use std::{
     fs,
     io::Write as _,
     path::Path,
-    sync::Mutex,
+    sync::{Arc, Mutex},
     time::{Duration, Instant},
 };
 
@@ -19,8 +19,9 @@ use forge_indicators::{
 use forge_resident::{
     lower,
     run::{Resident, ResidentError, Settings},
+    tune::{self, Variants},
 };
-use forge_runtime::{engine::EngineError, runner::Runner};
+use forge_runtime::{engine::EngineError, plan::Plan as DevicePlan, runner::Runner};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -70,7 +71,10 @@ pub fn measure(runner: &Runner) -> Result<Rates, MeasureError> {
     // What opening took at first, whoever did it.
     let first = runner.session().and_then(|s| s.init().map(|i| i.total));
     let open = first.unwrap_or_else(|| began.elapsed()).as_secs_f64();
+    let variants = variants(runner);
     let settings = Settings { largest: caps.largest_block, ..Settings::default() };
+    // Long enough for all probes: the rates are those of what will run.
+    let settings = variants.map_or(settings, |v| v.settings(settings, &[LARGE.1; LARGE.0]));
     let mut compiled = HashSet::new();
     let mut found: Vec<Probe> = Vec::new();
     for (selection, size) in PROBES {
@@ -82,7 +86,18 @@ pub fn measure(runner: &Runner) -> Result<Rates, MeasureError> {
     let at = |i: usize| found.get(i).copied().unwrap_or_default();
     let kinds = [at(4), at(5), at(6)];
     let probes = Probes { tiny: at(0), stages: at(1), thin: at(2), wide: at(3), kinds, chain: at(7) };
-    Ok(probes.rates(open))
+    Ok(Rates { variants, ..probes.rates(open) })
+}
+
+/// The fastest variants of its kernels; nothing where none of them runs.
+fn variants(runner: &Runner) -> Option<Variants> {
+    let session = runner.session()?;
+    let run = |plan: &Arc<DevicePlan>| {
+        let began = Instant::now();
+        let done = session.run(plan, MOST).ok()?;
+        Some(done.device_time.unwrap_or_else(|| began.elapsed()))
+    };
+    tune::tune(run).ok().filter(|t| t.trials.iter().any(|t| t.time.is_some())).map(|t| t.variants())
 }
 
 /// The values of a selection, which may use p1 to p8: the close times a number.
