@@ -49,6 +49,8 @@ pub fn is_on() -> bool {
 
 pub(crate) fn switch(on: bool) {
     BEGAN.get_or_init(Instant::now);
+    // The first decisions are there for whoever comes first.
+    LEFT.store(if on { DECISIONS_PER_SNAPSHOT } else { 0 }, Ordering::Relaxed);
     ON.store(on, Ordering::Relaxed);
 }
 
