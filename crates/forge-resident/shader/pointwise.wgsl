@@ -1,5 +1,5 @@
 // Before every generated kernel: four neighbouring runs at once, at one step. Columns, lags and constants are data.
-//   [0] w: words of a column / 4
+//   [0] z: log2 of the lanes, and above eight bits whether all series have ticks (1) or none (2); w: words of a column / 4
 //   [1] y: invocations of a row of groups; places in `data`: z: constants, w: lags
 //   [2], [3] numbers of the columns, two in a word; where there are more than 16 (COLUMNS), x: their place in `data`.
 //   Parameters are the same for all invocations and cost nothing to read; a word of `data` costs as much as one of a column.
@@ -26,7 +26,7 @@ struct Ago {
 }
 
 fn spot(i: u32) -> Spot {
-    let lanes = p.v[0].z;
+    let lanes = p.v[0].z & 255u;
     let steps = p.v[0].y;
     let word = i << 2u;
     let run = ((word >> (steps + lanes)) << lanes) + (word & ((1u << lanes) - 1u));
@@ -35,7 +35,7 @@ fn spot(i: u32) -> Spot {
 
 // The word of a run some bars before a step; the first bar where there are not as many.
 fn back(run: u32, step: u32, n: u32) -> u32 {
-    let lanes = p.v[0].z;
+    let lanes = p.v[0].z & 255u;
     var r = min(run, p.v[0].x - 1u);
     var left = n;
     var at = step;
@@ -56,7 +56,7 @@ fn back(run: u32, step: u32, n: u32) -> u32 {
 fn ago(s: Spot, which: u32) -> Ago {
     let n = data[p.v[1].w + which];
     if (n <= s.step) {
-        let word = s.word - (n << p.v[0].z);
+        let word = s.word - (n << (p.v[0].z & 255u));
         return Ago(vec4<u32>(word), true);
     }
     return Ago(
@@ -136,6 +136,10 @@ fn size(s: Spot) -> vec4<f32> {
 // Sums of ticks that are closer than this are equal: less than any fraction of a tick that patterns ask for, more than
 // rounding. 0 for series without ticks.
 fn tie(s: Spot) -> vec4<f32> {
+    let known = p.v[0].z >> 8u;
+    if (known != 0u) {
+        return vec4<f32>(select(0.0, 0.0009765625, known == 1u));
+    }
     return select(vec4<f32>(0.0), vec4<f32>(0.0009765625), ticks(s) > vec4<f32>(0.0));
 }
 

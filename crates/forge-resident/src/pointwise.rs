@@ -151,6 +151,10 @@ impl Writer<'_, '_> {
         match self.lowering.prim(v)? {
             Prim::Const(x) => {
                 self.operations -= 1;
+                if x.get() == 0.0 {
+                    // Part of the formula, not a parameter.
+                    return Some("vec4<f32>(0.0)".to_owned());
+                }
                 let at = self.constant((x.get() as f32).to_bits());
                 Some(format!("constant({at}u)"))
             }

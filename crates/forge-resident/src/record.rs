@@ -139,7 +139,8 @@ impl Program {
                 let columns: Vec<u32> = p.loads.iter().chain(&p.stores).map(|c| word(*c)).collect();
                 let (groups, row) = flat(words / 4, self.width);
                 let mut params = sheet.head.clone();
-                params.truncate(3);
+                params.truncate(2);
+                params.push(LANES | sheet.ticks << 8);
                 let run_table = sheet.head.get(4).copied().unwrap_or(0);
                 params.extend([word(words / 4), run_table, row, constants, lags]);
                 if columns.len() <= MOST_NAMED {
@@ -200,12 +201,16 @@ struct Dispatch {
 struct Sheet {
     words: Vec<u32>,
     head: Vec<u32>,
+    /// Do all series have ticks (1), or none (2)?
+    ticks: u32,
 }
 
 impl Sheet {
     fn new(layout: &Layout, scales: &[Scale]) -> Sheet {
         let (runs, series) = layout.tables(scales);
-        let mut sheet = Sheet { words: Vec::new(), head: Vec::new() };
+        let with = scales.iter().filter(|s| s.tick.is_some()).count();
+        let ticks = if with == scales.len() { 1 } else { 2 * u32::from(with == 0) };
+        let mut sheet = Sheet { words: Vec::new(), head: Vec::new(), ticks };
         let (run_table, series_table) = (sheet.add(&runs), sheet.add(&series));
         sheet.head = vec![word(layout.runs().len()), layout.steps, LANES, word(layout.bars.len())];
         sheet.head.extend([run_table, series_table, 0, 0]);
