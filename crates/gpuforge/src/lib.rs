@@ -46,6 +46,7 @@ pub use forge_ops as ops;
 pub use forge_profile as profile;
 pub use forge_route as route;
 pub use forge_runtime as runtime;
+pub use forge_workloads as workloads;
 pub use machine::detect;
 
 /// A tensor of these numbers in this shape.

@@ -1,0 +1,1 @@
+//! What is in a hyper-cubic grid, and how does one get from here to there?

@@ -1,0 +1,1 @@
+//! Where does a ball fly?
