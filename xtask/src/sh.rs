@@ -19,7 +19,7 @@ pub(crate) fn root() -> PathBuf {
 }
 
 /// The cargo that started us, in the root folder.
-pub(crate) fn cargo<const N: usize>(args: [&str; N]) -> Command {
+pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
     command

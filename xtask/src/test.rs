@@ -23,15 +23,33 @@ struct Step {
     run: fn(&mut Session) -> Result<Outcome>,
 }
 
-const STEPS: [Step; 7] = [
+const STEPS: [Step; 8] = [
     Step { name: "system packages", fast: false, run: packages },
     Step { name: "fmt", fast: true, run: fmt },
     Step { name: "clippy", fast: false, run: clippy },
     Step { name: "tidy", fast: true, run: |_| tidy::run().map(|()| Outcome::Ok) },
     Step { name: "tests", fast: true, run: tests },
     Step { name: "doc tests", fast: false, run: doc_tests },
+    Step { name: "heavy crates", fast: false, run: heavy },
     Step { name: "audit", fast: false, run: |_| audit::run().map(|()| Outcome::Ok) },
 ];
+
+/// Crates with dependencies that take longer to build than everything else: outside the default build, in a step of their
+/// own, and without a say in the features of what the others share.
+const HEAVY: [&str; 3] = ["forge-train", "forge-cluster", "forge-python"];
+
+/// Those of them that there are.
+fn heavy_crates() -> impl Iterator<Item = &'static str> {
+    HEAVY.into_iter().filter(|name| sh::root().join("crates").join(name).is_dir())
+}
+
+/// A command of cargo for the whole workspace but the heavy crates.
+fn light(arguments: &[&str]) -> Command {
+    let mut command = sh::cargo(arguments.iter().copied());
+    command.arg("--workspace");
+    command.args(heavy_crates().flat_map(|name| ["--exclude", name]));
+    command
+}
 
 /// How a step went.
 enum Outcome {
@@ -144,20 +162,46 @@ fn fmt(_: &mut Session) -> Result<Outcome> {
 }
 
 fn clippy(_: &mut Session) -> Result<Outcome> {
-    sh::run(&mut sh::cargo(["clippy", "--workspace", "--all-targets", "--", "-D", "warnings"]))?;
+    lint(light(&["clippy"]))
+}
+
+fn lint(mut clippy: Command) -> Result<Outcome> {
+    sh::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))?;
     Ok(Outcome::Ok)
 }
 
 fn tests(session: &mut Session) -> Result<Outcome> {
+    test_targets(session, light)
+}
+
+/// Everything but documentation; `of` makes a command for the packages that are meant.
+fn test_targets(session: &mut Session, of: impl Fn(&[&str]) -> Command) -> Result<Outcome> {
     if sh::works(&mut sh::cargo(["nextest", "--version"])) {
-        return session.test(sh::cargo(["nextest", "run", "--workspace", "--no-fail-fast"]), counts::nextest);
+        return session.test(of(&["nextest", "run", "--no-fail-fast"]), counts::nextest);
     }
     eprintln!("cargo-nextest is not installed: using cargo test");
-    session.test(sh::cargo(["test", "--workspace", "--all-targets", "--no-fail-fast"]), counts::cargo_test)
+    session.test(of(&["test", "--all-targets", "--no-fail-fast"]), counts::cargo_test)
 }
 
 fn doc_tests(session: &mut Session) -> Result<Outcome> {
-    session.test(sh::cargo(["test", "--workspace", "--doc", "--no-fail-fast"]), counts::cargo_test)
+    session.test(light(&["test", "--doc", "--no-fail-fast"]), counts::cargo_test)
+}
+
+/// Lints and tests of each heavy crate by itself.
+fn heavy(session: &mut Session) -> Result<Outcome> {
+    for name in heavy_crates() {
+        let of = |arguments: &[&str]| {
+            let mut command = sh::cargo(arguments.iter().copied());
+            command.args(["-p", name]);
+            command
+        };
+        lint(of(&["clippy"]))?;
+        test_targets(session, of)?;
+    }
+    match heavy_crates().next() {
+        Some(_) => Ok(Outcome::Ok),
+        None => Ok(Outcome::Skipped("there are none".to_owned())),
+    }
 }
 
 #[cfg(test)]

@@ -135,6 +135,28 @@ fn threads_change_no_byte_and_precision_halves_the_size() {
     assert!(column(&world, "half.parquet", "ema_20") == want, "rounded once");
 }
 
+/// Results that do not fit go to a device through a temporary file; where none can be made, the processor computes them, and
+/// the run says so.
+#[test]
+fn a_device_without_room_for_a_temporary_file_leaves_the_work_to_the_processor() {
+    let world = sampled("bars.parquet", &["--symbols", "2", "--bars", "5000"]);
+    let args = ["bars.parquet", "--select", "set:classic111", "--memory-limit", "4MiB", "-o"];
+    let on_cpu = [&args[..], &["cpu.parquet"]].concat();
+    indicators(&world, &on_cpu).ok();
+    let asked = [&["indicators"], &args[..], &["gpu.parquet", "--device", "gpu"]].concat();
+    let there = run(&mut gpuforge(&world, &[&asked[..], &["--json"]].concat()));
+    if there.code == Some(1) && there.stderr.contains("no device") {
+        println!("skipped: no device can be opened here: {}", there.stderr);
+        return;
+    }
+    assert_eq!(there.json()["report"]["placed"]["groups"], serde_json::json!({"cpu": 0, "gpu": 2}));
+    let ran = run(gpuforge(&world, &asked).env("TMPDIR", world.path("nowhere"))).ok();
+    assert!(ran.stderr.contains("nothing was computed on a device"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("temporary file"), "{}", ran.stderr);
+    let files = ["cpu.parquet", "gpu.parquet"].map(|name| std::fs::read(world.path(name)).unwrap());
+    assert!(files[0] == files[1]);
+}
+
 #[test]
 fn bars_come_along_and_files_come_together() {
     let world = World::new();

@@ -129,6 +129,21 @@ pub(crate) fn sum(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> 
     }
 }
 
+/// Takes columns as they come from the device, each once, in any order.
+pub trait Sink: Send {
+    /// A column of a series: `fill` writes all of its values into a room of that many bars.
+    fn take(&mut self, series: usize, wanted: usize, bars: usize, fill: &mut dyn FnMut(&mut [f64]));
+}
+
+/// Columns that have their room: `[series][wanted]`.
+impl Sink for &mut [exec::Columns<'_>] {
+    fn take(&mut self, series: usize, wanted: usize, _: usize, fill: &mut dyn FnMut(&mut [f64])) {
+        if let Some(room) = self.get_mut(series).and_then(|c| c.get_mut(wanted)) {
+            fill(room);
+        }
+    }
+}
+
 /// Values of a graph, ready to be computed on a device.
 pub struct Resident {
     /// Parts of the results, each with a program of its own: more results than fit into one arena are computed in parts.
@@ -201,7 +216,17 @@ impl Resident {
         &self,
         runner: &Runner,
         series: &[Series<'_>],
-        columns: &mut [exec::Columns<'_>],
+        mut columns: &mut [exec::Columns<'_>],
+    ) -> Result<Stats, ResidentError> {
+        self.run_with(runner, series, &mut columns)
+    }
+
+    /// Computes the values of some series and hands them over batch by batch, so that not all need be held at once.
+    pub fn run_with(
+        &self,
+        runner: &Runner,
+        series: &[Series<'_>],
+        sink: &mut dyn Sink,
     ) -> Result<Stats, ResidentError> {
         let bars: Vec<usize> = series.iter().map(|s| self.bars(s)).collect();
         let mut work: Vec<(usize, Range<usize>)> = Vec::new();
@@ -213,7 +238,7 @@ impl Resident {
         let stats = Mutex::new(Stats::default());
         let failed: Mutex<Option<ResidentError>> = Mutex::new(None);
         let next = AtomicUsize::new(0);
-        let columns = Mutex::new(columns);
+        let sink = Mutex::new(sink);
         let worker = || {
             while let Some((at, items)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let Some(part) = self.parts.get(*at) else { return };
@@ -221,13 +246,13 @@ impl Resident {
                     Items { resident: self, part, series, bars: &bars, items: items.clone(), stats: &stats };
                 match runner.run_batch_on_device(&job) {
                     Ok(outcome) => {
-                        let mut columns = lock(&columns);
+                        let mut sink = lock(&sink);
                         for piece in &outcome.pieces {
                             debug_assert_eq!(piece.place, Place::Device);
                             let range = items.start + piece.items.start..items.start + piece.items.end;
-                            self.deliver(part, series, &bars, range, piece.outputs.first(), &mut columns);
+                            self.deliver(part, series, &bars, range, piece.outputs.first(), &mut **sink);
                         }
-                        drop(columns);
+                        drop(sink);
                         let mut stats = lock(&stats);
                         for piece in &outcome.pieces {
                             stats.device_time = sum(stats.device_time, piece.device_time);
@@ -296,22 +321,30 @@ impl Resident {
         bars: &[usize],
         range: Range<usize>,
         bytes: Option<&Vec<u8>>,
-        columns: &mut [exec::Columns<'_>],
+        sink: &mut dyn Sink,
     ) {
         let (Some(bytes), Some(bars)) = (bytes, bars.get(range.clone())) else { return };
         let layout = Layout::new(bars, self.steps);
-        let floats: Vec<f32> = bytemuck::pod_collect_to_vec(bytes);
+        // Bytes of a download may lie anywhere; mostly they lie where numbers may.
+        let moved: Vec<f32>;
+        let floats: &[f32] = match bytemuck::try_cast_slice(bytes) {
+            Ok(floats) => floats,
+            Err(_) => {
+                moved = bytemuck::pod_collect_to_vec(bytes);
+                &moved
+            }
+        };
         let words = layout.words();
         let scales = series.iter().skip(range.start).map(scale);
-        let columns = columns.iter_mut().skip(range.start).take(range.len());
-        for (series, (columns, scale)) in columns.zip(scales).enumerate() {
+        for ((series, bars), scale) in bars.iter().enumerate().zip(scales) {
             for (wanted, at) in &part.results {
                 let from = floats.get(at * words..(at + 1) * words).unwrap_or_default();
                 let start = self.starts.get(*wanted).copied().unwrap_or(0);
-                if let Some(to) = columns.get_mut(*wanted) {
-                    let (form, port) = part.program.lowered.forms.get(*at).copied().unwrap_or((PLAIN, 0));
-                    layout.gather(series, from, |x| scale.value(x, form, port), start, to);
-                }
+                let (form, port) = part.program.lowered.forms.get(*at).copied().unwrap_or((PLAIN, 0));
+                let value = |x| scale.value(x, form, port);
+                sink.take(range.start + series, *wanted, *bars, &mut |to| {
+                    layout.gather(series, from, value, start, to);
+                });
             }
         }
     }

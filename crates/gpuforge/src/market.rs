@@ -2,11 +2,17 @@
 //!
 //! ```text
 //!   Reader ──► portions ──► groups of symbols whose results fit ──► run_into ──► Writer
-//!                     └───► parts of a symbol that does not fit ──► Stream ────►
+//!                     ├───► a symbol whose results do not fit ──► Stream, part by part ──►
+//!                     │                          or ──► device ──► scratch file, column by column ──►
+//!                     └───► parts of a symbol whose bars do not fit ──► Stream ────►
 //! ```
-//! Groups may be computed on a device ([`run_on`]); parts of a symbol never are.
+//! Groups and whole symbols may be computed on a device ([`run_on`]); parts of a symbol never are: a device computes all bars
+//! of a series at once.
 //! The order of rows is that of the symbols' first appearance, then of time. Nothing of the output is there before all of
 //! it is.
+
+mod checks;
+mod scratch;
 
 use std::{
     path::{Path, PathBuf},
@@ -24,6 +30,10 @@ use forge_indicators::{
     graph::Field,
     select::{self, Selection, Wanted},
 };
+
+use checks::Checks;
+pub use checks::{Finding, Problem};
+pub(crate) use scratch::Scratch;
 
 use crate::resident::{Access, Computer, Done};
 
@@ -150,31 +160,6 @@ pub struct Seconds {
     pub total: f64,
 }
 
-/// Something that a column should not be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Problem {
-    /// It has values, all of them the same.
-    Constant,
-    /// It has no value at all after its lookback.
-    AllNan,
-    /// It has an infinite value.
-    Infinite,
-}
-
-/// A column with a problem.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Finding {
-    /// Which column.
-    pub column: String,
-    /// What is wrong.
-    pub problem: Problem,
-    /// In how many symbols.
-    pub symbols: usize,
-    /// The first of them.
-    pub example: String,
-}
-
 /// Columns of bars that a selection reads. A column of nothing but numbers has as many rows as there are closes.
 pub fn needed(selection: &Selection) -> Vec<Role> {
     let read: Vec<Role> = selection.plan.fields().map(role).collect();
@@ -241,6 +226,8 @@ pub fn run_on(job: Job<'_>, access: &Access) -> Result<Report, FrameError> {
         progress: job.progress,
         seconds: Seconds::default(),
         rows: 0,
+        scratch: None,
+        told: false,
     };
     work.seconds.read = began.elapsed().as_secs_f64();
     loop {
@@ -279,6 +266,10 @@ struct Work<'a> {
     progress: Option<&'a (dyn Fn(u64) + Sync)>,
     seconds: Seconds,
     rows: u64,
+    /// Where columns wait that a device computed and that do not fit.
+    scratch: Option<Scratch>,
+    /// Was it said that parts of a symbol stay on the processor?
+    told: bool,
 }
 
 impl<'a> Work<'a> {
@@ -324,12 +315,23 @@ impl<'a> Work<'a> {
         Ok(())
     }
 
-    /// A symbol whose results do not fit at once: in parts, after the columns that need all of it.
+    /// A symbol whose results do not fit at once: on a device column by column, or here in parts, after the columns that
+    /// need all of it.
     fn long(&mut self, bars: &Bars) -> Result<(), FrameError> {
+        let times = self.layout.seconds(&bars.time);
+        let (there, took) = timed("compute indicators", || {
+            self.computer.run_long(series(bars, &times), self.most, &mut self.scratch)
+        });
+        self.seconds.compute += took.as_secs_f64();
+        if there && let Some(scratch) = self.scratch.take() {
+            let written = self.from_scratch(bars, &scratch);
+            self.scratch = Some(scratch);
+            return written;
+        }
+        let before = self.seconds.compute;
         let ahead = match &self.request.apart {
             None => Vec::new(),
             Some(apart) => {
-                let times = self.layout.seconds(&bars.time);
                 let (ahead, took) = timed("compute indicators", || {
                     exec::run(&apart.whole.plan, &[series(bars, &times)], self.how).pop()
                 });
@@ -337,7 +339,9 @@ impl<'a> Work<'a> {
                 ahead.unwrap_or_default()
             }
         };
-        self.pieces(bars, true, &ahead)
+        self.pieces(bars, true, &ahead)?;
+        self.computer.streamed(1, bars.len(), self.seconds.compute - before);
+        Ok(())
     }
 
     /// Some bars of a symbol, after those before.
@@ -350,13 +354,43 @@ impl<'a> Work<'a> {
                 whole.columns.first().map_or("", String::as_str),
             )));
         }
-        self.pieces(bars, first, &[])
+        if !std::mem::replace(&mut self.told, true) {
+            self.computer.stays(&format!(
+                "the bars of {} do not fit the memory limit and were computed in parts on the processor",
+                symbol(bars)
+            ));
+        }
+        let before = self.seconds.compute;
+        self.pieces(bars, first, &[])?;
+        self.computer.streamed(u64::from(first), bars.len(), self.seconds.compute - before);
+        Ok(())
+    }
+
+    /// Bars in a step: as many as their results fit.
+    fn step(&self) -> usize {
+        let [most, least] = PART;
+        (self.most / self.bytes(1)).clamp(least, most)
+    }
+
+    /// Rows of a symbol whose columns wait in the scratch file.
+    fn from_scratch(&mut self, bars: &Bars, scratch: &Scratch) -> Result<(), FrameError> {
+        let (n, step, columns) = (bars.len(), self.step(), self.request.selection.columns.len());
+        let mut room = vec![vec![0.0; step.min(n)]; columns];
+        for from in (0..n).step_by(step) {
+            let rows = from..(from + step).min(n);
+            for (column, room) in room.iter_mut().enumerate() {
+                room.resize(rows.len(), 0.0);
+                scratch.read(column * n + from, room)?;
+            }
+            let columns: Vec<&[f64]> = room.iter().map(Vec::as_slice).collect();
+            self.put(&cut(bars, rows), from, &columns)?;
+        }
+        Ok(())
     }
 
     /// Bars as many at a time as their results fit.
     fn pieces(&mut self, bars: &Bars, first: bool, ahead: &[Vec<f64>]) -> Result<(), FrameError> {
-        let [most, least] = PART;
-        let (n, step) = (bars.len(), (self.most / self.bytes(1)).clamp(least, most));
+        let (n, step) = (bars.len(), self.step());
         for from in (0..n).step_by(step) {
             if first && from == 0 {
                 self.stream = None;
@@ -460,75 +494,5 @@ fn cut(bars: &Bars, range: std::ops::Range<usize>) -> Bars {
         low: of(&bars.low),
         close: of(&bars.close),
         volume: of(&bars.volume),
-    }
-}
-
-/// What is known of each column of the symbol that is being written, and what was found.
-struct Checks {
-    now: Vec<Seen>,
-    name: String,
-    found: Vec<(usize, Problem, usize, String)>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct Seen {
-    /// Rows that should have a value.
-    rows: usize,
-    nan: usize,
-    infinite: bool,
-    first: Option<f64>,
-    differs: bool,
-}
-
-impl Checks {
-    fn new(columns: usize) -> Self {
-        Checks { now: vec![Seen::default(); columns], name: String::new(), found: Vec::new() }
-    }
-
-    fn see(&mut self, bars: &Bars, first: bool, values: &[Values<'_>]) {
-        if first {
-            self.close();
-            self.name = symbol(bars);
-        }
-        for (seen, column) in self.now.iter_mut().zip(values) {
-            for x in column.values.get(column.valid_from..).unwrap_or(&[]) {
-                seen.rows += 1;
-                seen.nan += usize::from(x.is_nan());
-                seen.infinite |= x.is_infinite();
-                if !x.is_nan() {
-                    seen.differs |= seen.first.is_some_and(|f| f != *x);
-                    seen.first = seen.first.or(Some(*x));
-                }
-            }
-        }
-    }
-
-    /// The symbol ends.
-    fn close(&mut self) {
-        for (column, seen) in self.now.iter_mut().enumerate() {
-            let seen = std::mem::take(seen);
-            let problems = [
-                (Problem::Constant, seen.rows - seen.nan > 1 && !seen.differs),
-                (Problem::AllNan, seen.rows > 0 && seen.nan == seen.rows),
-                (Problem::Infinite, seen.infinite),
-            ];
-            for (problem, _) in problems.into_iter().filter(|(_, is)| *is) {
-                match self.found.iter_mut().find(|(c, p, ..)| (*c, *p) == (column, problem)) {
-                    Some((.., symbols, _)) => *symbols += 1,
-                    None => self.found.push((column, problem, 1, self.name.clone())),
-                }
-            }
-        }
-    }
-
-    fn findings(mut self, names: &[String]) -> Vec<Finding> {
-        self.close();
-        self.found.sort();
-        let found = self.found.into_iter();
-        found
-            .filter_map(|(column, problem, symbols, example)| {
-                Some(Finding { column: names.get(column)?.clone(), problem, symbols, example })
-            })
-            .collect()
     }
 }

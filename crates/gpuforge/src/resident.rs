@@ -13,6 +13,7 @@
 mod access;
 pub mod explain;
 mod load;
+mod long;
 pub mod measure;
 pub mod regret;
 
@@ -201,39 +202,53 @@ impl<'r> Computer<'r> {
         let mut all: Vec<Vec<Vec<f64>>> = bars.iter().map(|n| vec![vec![0.0; *n]; outputs]).collect();
         let (decision, prediction) = self.decide(&bars);
         let total: usize = bars.iter().sum();
-        let predicted = self.on_processor(total);
         let began = Instant::now();
         let on_device =
             decision.place == Device::Gpu && self.on_device(series, &bars, &mut all).unwrap_or(false);
         let took = began.elapsed().as_secs_f64();
         if on_device {
-            self.done.groups.gpu += 1;
-            self.done.measured.gpu += took;
-            if let Some(prediction) = prediction {
-                self.done.predicted.gpu += prediction.total();
-                let off = self.corrections.1.0;
-                // Opening and compiling are no part of what is corrected: they do not come again.
-                self.corrections.1 =
-                    self.corrections.1.learn(prediction.each() / off, took - prediction.once());
-            }
+            self.took_there(prediction, took);
         } else {
             let began = Instant::now();
             exec::run_into(plan, series, &mut rooms(&mut all), self.how);
-            let took = began.elapsed().as_secs_f64();
-            self.done.groups.cpu += 1;
-            self.done.series.cpu += series.len() as u64;
-            self.done.measured.cpu += took;
-            match (predicted, self.per_bar) {
-                (Some(predicted), Some(per_bar)) => {
-                    self.done.predicted.cpu += predicted;
-                    self.corrections.0 = self.corrections.0.learn(per_bar * total as f64, took);
-                }
-                _ if total > 0 => self.per_bar = Some(took / total as f64),
-                _ => {}
-            }
+            self.streamed(series.len() as u64, total, began.elapsed().as_secs_f64());
         }
         self.done.decision = Some(decision);
         all
+    }
+
+    /// The device computed a group.
+    fn took_there(&mut self, prediction: Option<Prediction>, took: f64) {
+        self.done.groups.gpu += 1;
+        self.done.measured.gpu += took;
+        let Some(prediction) = prediction else { return };
+        self.done.predicted.gpu += prediction.total();
+        let off = self.corrections.1.0;
+        // Opening and compiling are no part of what is corrected: they do not come again.
+        self.corrections.1 = self.corrections.1.learn(prediction.each() / off, took - prediction.once());
+    }
+
+    /// The processor computed so many bars of some series, in this time.
+    pub(crate) fn streamed(&mut self, series: u64, bars: usize, took: f64) {
+        let predicted = self.on_processor(bars);
+        self.done.groups.cpu += u64::from(series > 0);
+        self.done.series.cpu += series;
+        self.done.measured.cpu += took;
+        match (predicted, self.per_bar) {
+            (Some(predicted), Some(per_bar)) => {
+                self.done.predicted.cpu += predicted;
+                self.corrections.0 = self.corrections.0.learn(per_bar * bars as f64, took);
+            }
+            _ if bars > 0 => self.per_bar = Some(took / bars as f64),
+            _ => {}
+        }
+    }
+
+    /// Something stays on the processor although a device was asked for.
+    pub(crate) fn stays(&mut self, why: &str) {
+        if cost::wish(self.access.asked, self.access.setting).is_some_and(|w| w.place == Device::Gpu) {
+            self.done.events.push(why.to_owned());
+        }
     }
 
     /// Predicted seconds of so many bars on the processor, if it is known how fast it is.

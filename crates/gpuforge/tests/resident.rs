@@ -17,13 +17,15 @@ use forge_testkit::{
 use gpuforge::{
     frame::{
         Bars, Layout,
+        read::{Input, ReadOptions},
         sample::{Interval, Sample},
+        write::{Options, Values, Writer},
     },
     indicators::{
         exec::{self, How, Series},
         select::Selector,
     },
-    market::{Request, series},
+    market::{Job, Report, Request, run_on, series},
     resident::{
         Access, Computer, Device,
         cost::{Rates, Reason},
@@ -118,6 +120,11 @@ const FAST: Rates = Rates {
     variants: None,
 };
 
+fn always_lost() -> Script {
+    let lost = |nth| Injection { fault: Fault::Loss, moment: Moment::Submit, nth };
+    Script { once: (0..64).map(lost).collect(), ..Script::default() }
+}
+
 #[test]
 fn a_device_lost_in_the_middle_gives_the_same_columns() {
     let (market, request) = (Market::new(24, 700), request());
@@ -156,9 +163,7 @@ fn a_device_that_fails_for_good_hands_everything_to_the_processor() {
     if device(GpuOpener::default()).is_none() {
         return;
     }
-    let every: Vec<Injection> =
-        (0..64).map(|nth| Injection { fault: Fault::Loss, moment: Moment::Submit, nth }).collect();
-    let opener = FaultyOpener::over_gpu(GpuOpener::default(), Script { once: every, ..Script::default() });
+    let opener = FaultyOpener::over_gpu(GpuOpener::default(), always_lost());
     let access = Access::over(runner(opener), Device::Gpu);
     let mut computer = Computer::new(&request, How::default(), &access).unwrap();
     // The second group does not ask again.
@@ -248,4 +253,61 @@ fn both_sides_are_run_and_compared() {
         assert!(row.cpu_ms > 0.0 && row.gpu_ms > 0.0 && row.regret >= 1.0, "{row:?}");
         assert_ne!(row.chosen, Device::Auto);
     }
+}
+
+/// Writes what a request gives of the bars in `folder` with this much memory, and tells what was done.
+fn written(folder: &std::path::Path, request: &Request, access: &Access, memory: u64) -> (Vec<u8>, Report) {
+    let output = folder.join("out.parquet");
+    let job = Job {
+        input: Input::new([folder.join("bars.parquet")]),
+        read: ReadOptions::default(),
+        request,
+        write: Options::of(&output).unwrap(),
+        output: output.clone(),
+        with_bars: false,
+        how: How::default(),
+        memory: Some(memory),
+        check: false,
+        progress: None,
+    };
+    let report = run_on(job, access).unwrap();
+    (std::fs::read(output).unwrap(), report)
+}
+
+/// Results of a symbol that do not fit wait in a scratch file, and are what they are without a limit; also when the device
+/// is lost between two groups of columns, and when it is lost for good.
+#[test]
+fn results_that_do_not_fit_are_computed_on_the_device_all_the_same() {
+    let (market, request) = (Market::new(3, 20_000), request());
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("bars.parquet");
+    let names = ["open", "high", "low", "close", "volume"].map(str::to_owned);
+    let mut writer = Writer::create(&path, &market.layout, &names, &Options::of(&path).unwrap()).unwrap();
+    for bars in &market.bars {
+        let columns = [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume];
+        writer.write(bars.symbol.as_ref(), &bars.time, &columns.map(|c| Values::all(c))).unwrap();
+    }
+    writer.finish().unwrap();
+    let Some(good) = device(GpuOpener::default()) else { return };
+    let (tight, room) = (6 << 20, 64 << 20);
+    let on = |runner: Arc<Runner>, device: u64, host: u64| {
+        written(folder.path(), &request, &Access::over(runner, Device::Gpu).within(device), host)
+    };
+    let (want, report) = on(good.clone(), room, 1 << 30);
+    assert_eq!((report.placed.groups.gpu, report.placed.groups.cpu), (1, 0), "{report:?}");
+    let (got, report) = on(good, tight, tight);
+    let done = &report.placed;
+    assert_eq!((done.groups.gpu, done.groups.cpu, done.series.gpu), (3, 0, 3), "{done:?}");
+    assert!(done.batches >= 6 && done.peak <= tight, "{done:?}");
+    assert_eq!((done.uploads, done.downloads), (done.batches, done.batches));
+    assert!(got == want, "columns that waited in a scratch file are others");
+    let opener = FaultyOpener::over_gpu(GpuOpener::default(), Script::once(Fault::Loss, Moment::Submit, 1));
+    let (got, report) = on(runner(opener.clone()), tight, tight);
+    assert_eq!((opener.injected(), report.placed.groups.gpu), (1, 3));
+    assert!(got == want, "columns are others after a loss");
+    assert!(!report.placed.events.is_empty(), "{report:?}");
+    let (got, report) = on(runner(FaultyOpener::over_gpu(GpuOpener::default(), always_lost())), tight, tight);
+    assert_eq!((report.placed.groups.gpu, report.placed.groups.cpu), (0, 3), "{report:?}");
+    assert!(report.placed.events.iter().any(|e| e.contains("processor")), "{report:?}");
+    assert!(got == written(folder.path(), &request, &Access::cpu(), 1 << 30).0);
 }

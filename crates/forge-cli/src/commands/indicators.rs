@@ -240,6 +240,12 @@ fn tell(report: &Report, context: &Context) {
     if report.rows == 0 {
         context.out.warn("input", "there are no bars, and so there are no rows in the output", None);
     }
+    let placed = &report.placed;
+    if placed.asked == Device::Gpu && placed.groups.gpu == 0 && report.rows > 0 {
+        let why = placed.decision.as_ref().map(|d| format!(": {}", plain(&d.reason.to_string())));
+        let what = format!("nothing was computed on a device{}", why.unwrap_or_default());
+        context.out.warn("device", &what, Some("--explain says which columns suit one"));
+    }
     for event in report.placed.events.iter().take(LISTED) {
         context.out.warn("device", &plain(event), None);
     }
