@@ -24,6 +24,7 @@
 pub mod analyse;
 pub mod batch;
 mod bidirectional;
+mod calendar;
 mod cells;
 pub mod central;
 pub mod community;

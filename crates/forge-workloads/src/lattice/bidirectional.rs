@@ -6,14 +6,22 @@
 use super::search::{Marks, Method, NoPath, Path, Route, START, Searcher, Space, walk, walk_back};
 
 impl Searcher {
-    pub(super) fn bidirectional(&mut self, space: &Space<'_>, from: u32, to: u32) -> Route {
+    /// `None` when they have looked around from about so many cells without an answer.
+    pub(super) fn bidirectional(
+        &mut self,
+        space: &Space<'_>,
+        from: u32,
+        to: u32,
+        most: u64,
+    ) -> Option<Route> {
         let method = Method::Bidirectional;
         self.marks.begin(space.cells);
         self.other.begin(space.cells);
         self.marks.set(from, START);
         self.other.set(to, START);
         if from == to {
-            return Route::Found(Path { cells: vec![u64::from(from)], cost: 0.0, method, expanded: 0 });
+            let cells = vec![u64::from(from)];
+            return Some(Route::Found(Path { cells, cost: 0.0, method, expanded: 0 }));
         }
         let (mut ahead, mut behind) = (std::mem::take(&mut self.now), std::mem::take(&mut self.front));
         ahead.clear();
@@ -29,7 +37,7 @@ impl Searcher {
             } else {
                 (&mut behind, &mut self.other, &self.marks)
             };
-            if front.is_empty() {
+            if front.is_empty() || expanded > most {
                 break None;
             }
             expanded += front.len() as u64;
@@ -40,11 +48,13 @@ impl Searcher {
             std::mem::swap(front, &mut next);
         };
         (self.now, self.front) = (ahead, behind);
-        let Some((cell, neighbour)) = met else { return Route::NoPath(NoPath { method, expanded }) };
+        let Some((cell, neighbour)) = met else {
+            return (expanded <= most).then_some(Route::NoPath(NoPath { method, expanded }));
+        };
         let mut cells = walk_back(&self.marks, space, cell);
         cells.extend(walk(&self.other, space, neighbour));
         let cost = (cells.len() - 1) as f64;
-        Route::Found(Path { cells, cost, method, expanded })
+        Some(Route::Found(Path { cells, cost, method, expanded }))
     }
 }
 
@@ -58,10 +68,10 @@ fn level(
 ) -> Option<(u32, u32)> {
     for cell in front.iter().copied() {
         let mut met = None;
-        space.around(cell, |neighbour, way| {
+        space.near(cell, |neighbour, way| {
             if theirs.has(neighbour) {
                 met = Some(neighbour);
-            } else if !mine.has(neighbour) {
+            } else if !mine.has(neighbour) && space.open(neighbour) {
                 mine.set(neighbour, way);
                 next.push(neighbour);
             }

@@ -9,8 +9,8 @@
 //! **Detours.** On a grid, a step goes either towards the goal or away from it, and a path of `k` steps away is `L1 + 2k` long.
 //! So the queue of A* is two stacks: cells that are reached without a further detour, and cells that cost one more. Within a
 //! stack the newest cell comes first, so that an easy path is followed to its end instead of widening a front. Where detours
-//! pile up (a maze, an enclosed goal) this search has no advantage: after a share of the cells it hands over to two fronts
-//! that meet (`bidirectional.rs`), and which notice soon when one of them cannot grow.
+//! pile up this search has no advantage. Two fronts that meet (`bidirectional.rs`) are better in a maze, and notice soon when
+//! one of them cannot grow. So both get a short attempt, then A* gets a share of the cells, then the fronts go to the end.
 
 use serde::Serialize;
 
@@ -18,9 +18,11 @@ use super::{Blocked, Grid, Lattice, LatticeError};
 
 /// The most cells that a search can mark: 4 bytes each, twice that with two fronts, 12 with weights.
 pub const MOST_SEARCHED: u64 = 1 << 30;
-/// A* gives up after one cell in so many, but not before [`LEAST_TRIED`].
+/// A first attempt may look around from so many cells, and so many more per step of the shortest path that there could be.
+const EARLY: u64 = 1024;
+const EARLY_PER_STEP: u64 = 8;
+/// A* gives up after one cell in so many.
 const TRIED_SHARE: u64 = 4;
-const LEAST_TRIED: u64 = 4096;
 
 /// How a path was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
@@ -142,17 +144,43 @@ impl Searcher {
         }
         let space = Space::of(lattice, to)?;
         let (from, to) = (from as u32, to as u32);
-        if lattice.weights().is_some() {
-            return self.weighted(lattice, &space, from, to);
+        if let Some(costs) = lattice.weights() {
+            return self.weighted(grid, costs, &space, from, to);
         }
-        let share = (grid.vertices() / TRIED_SHARE).max(LEAST_TRIED);
-        let tried = if strategy == Strategy::Auto { share } else { u64::MAX };
-        if strategy != Strategy::Bidirectional
-            && let Some(route) = self.detours(&space, from, to, tried)
-        {
-            return Ok(route);
+        let early = EARLY + EARLY_PER_STEP * grid.distance(u64::from(from), u64::from(to))?;
+        let share = (grid.vertices() / TRIED_SHARE).max(early);
+        let stages: &[(Method, u64)] = match strategy {
+            Strategy::Auto => &[
+                (Method::Detours, early),
+                (Method::Bidirectional, early),
+                (Method::Detours, share),
+                (Method::Bidirectional, u64::MAX),
+            ],
+            Strategy::Detours => &[(Method::Detours, u64::MAX)],
+            Strategy::Bidirectional => &[(Method::Bidirectional, u64::MAX)],
+        };
+        Ok(self.stages(&space, from, to, stages))
+    }
+
+    /// One search after the other until one has an answer; without a limit each has one.
+    fn stages(&mut self, space: &Space<'_>, from: u32, to: u32, stages: &[(Method, u64)]) -> Route {
+        let mut before = NoPath { method: Method::Detours, expanded: 0 };
+        for (method, most) in stages {
+            let answer = match method {
+                Method::Bidirectional => self.bidirectional(space, from, to, *most),
+                _ => self.detours(space, from, to, *most),
+            };
+            match answer {
+                Some(Route::Found(path)) => {
+                    return Route::Found(Path { expanded: path.expanded + before.expanded, ..path });
+                }
+                Some(Route::NoPath(none)) => {
+                    return Route::NoPath(NoPath { expanded: none.expanded + before.expanded, ..none });
+                }
+                None => before = NoPath { method: *method, expanded: before.expanded + most },
+            }
         }
-        Ok(self.bidirectional(&space, from, to))
+        Route::NoPath(before)
     }
 
     /// A* by detours; `None` when it has looked around from so many cells without an answer.
@@ -263,20 +291,41 @@ impl<'a> Space<'a> {
         self.blocked.is_none_or(|b| !b.contains(u64::from(cell)))
     }
 
-    /// Calls `each` with every open neighbour and the way there.
+    /// Calls `each` with every neighbour, open or not, and the way there.
     #[inline]
-    pub(super) fn around(&self, cell: u32, mut each: impl FnMut(u32, u8)) {
+    pub(super) fn near(&self, cell: u32, mut each: impl FnMut(u32, u8)) {
         let mut rest = cell;
-        for (i, axis) in self.axes.iter().enumerate() {
+        for (way, axis) in (0u8..).step_by(2).zip(&self.axes) {
             let at = rest / axis.stride;
             rest -= at * axis.stride;
-            if at > 0 && self.open(cell - axis.stride) {
-                each(cell - axis.stride, 2 * i as u8);
+            if at > 0 {
+                each(cell - axis.stride, way);
             }
-            if at + 1 < axis.size && self.open(cell + axis.stride) {
-                each(cell + axis.stride, 2 * i as u8 + 1);
+            if at + 1 < axis.size {
+                each(cell + axis.stride, way + 1);
             }
         }
+    }
+
+    /// Open neighbours without a mark, and the ways there; how many. Whether a neighbour is one of them is not to be guessed in
+    /// searches that jump about, so that nothing branches on it: it is written down, and counted if it is.
+    #[inline]
+    pub(super) fn fresh(&self, cell: u32, marks: &Marks, into: &mut [(u32, u8)]) -> usize {
+        let (mut rest, mut many) = (cell, 0);
+        for (way, axis) in (0u8..).step_by(2).zip(&self.axes) {
+            let at = rest / axis.stride;
+            rest -= at * axis.stride;
+            // Beyond an end is the cell itself, which has a mark.
+            let before = cell - if at > 0 { axis.stride } else { 0 };
+            let behind = cell + if at + 1 < axis.size { axis.stride } else { 0 };
+            for (next, way) in [(before, way), (behind, way + 1)] {
+                if let Some(room) = into.get_mut(many) {
+                    *room = (next, way);
+                }
+                many += usize::from(!marks.has(next) & self.open(next));
+            }
+        }
+        many
     }
 
     /// Where a step came from: way `2i` leads down axis `i`, way `2i + 1` up.

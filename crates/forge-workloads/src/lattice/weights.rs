@@ -12,6 +12,8 @@ pub struct Weights {
     /// Per axis, per layer across it: the least weight in the layer. Whoever gets from one layer to another has to enter every
     /// layer between, each by a step of its own; this bounds what is left to pay more tightly than the least weight of all.
     layers: Vec<Vec<f64>>,
+    mean: f64,
+    most: f64,
 }
 
 impl Weights {
@@ -25,7 +27,9 @@ impl Weights {
             return Err(LatticeError::Weight { cell, weight: *weight });
         }
         let layers = grid.axes().iter().map(|a| least_per_layer(&values, a.size, a.stride)).collect();
-        Ok(Weights { values, layers })
+        let mean = values.iter().sum::<f64>() / have as f64;
+        let most = values.iter().copied().fold(0.0, f64::max);
+        Ok(Weights { values, layers, mean, most })
     }
 
     /// A function of a cell's coordinates.
@@ -74,6 +78,18 @@ impl Weights {
     /// In the order of cells.
     pub fn values(&self) -> &[f64] {
         &self.values
+    }
+
+    /// The largest weight.
+    pub(crate) fn most(&self) -> f64 {
+        self.most
+    }
+
+    /// Do the least weights of layers say much about what a path costs? Near 1 they say all, near 0 nothing.
+    pub(crate) fn guidance(&self) -> f64 {
+        let (sum, many) =
+            self.layers.iter().flatten().fold((0.0, 0.0), |(sum, n), least| (sum + least, n + 1.0));
+        if self.mean > 0.0 { sum / many / self.mean } else { 1.0 }
     }
 
     /// For each axis and each place along it: the least that entering all layers from there to the goal's costs.
