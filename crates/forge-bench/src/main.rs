@@ -10,6 +10,8 @@ mod first_result;
 mod forge;
 mod indicators;
 mod indicators_gpu;
+mod lattice;
+mod lattice_peers;
 mod matmul;
 mod measure;
 #[cfg(unix)]
@@ -63,6 +65,11 @@ const BENCHES: &[Bench] = &[
         name: "regret",
         what: "decisions of the router, beside the best place of every operation and size",
         run: regret::run,
+    },
+    Bench {
+        name: "lattice",
+        what: "paths, distances and analyses of lattices, beside petgraph and python-igraph",
+        run: lattice::run,
     },
     Bench { name: "matmul", what: "matrix products on the processor, beside NumPy", run: matmul::run },
     Bench {

@@ -86,6 +86,9 @@ pub(crate) enum Command {
     Route(Route),
     /// Compute indicators of bars in files, list the indicators, or show everything about one.
     Indicators(Indicators),
+    /// Paths, figures and communities of d-dimensional lattices; XOR of bytes.
+    #[command(subcommand)]
+    Lattice(crate::commands::lattice_args::Lattice),
     /// Draw bars with indicators: HTML, SVG or PNG, one file.
     Chart(Chart),
     /// Make bars to try things with: realistic, and the same for a seed on every machine.

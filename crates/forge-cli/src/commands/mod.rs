@@ -26,6 +26,9 @@ mod env_machine;
 mod explain;
 mod indicators;
 mod indicators_list;
+mod lattice;
+mod lattice_analyse;
+pub(crate) mod lattice_args;
 mod monitor;
 mod overview;
 pub(crate) mod probe;
@@ -58,6 +61,7 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
             Some(IndicatorsCommand::Show { name }) => indicators_list::show(name, context),
             None => indicators::run(&args, context),
         },
+        Some(Command::Lattice(args)) => lattice::run(&args, context),
         Some(Command::Chart(args)) => chart::run(&args, context),
         Some(Command::Sample(args)) => sample::run(&args, context),
         Some(Command::Explain(args)) => explain::run(&args, context),
