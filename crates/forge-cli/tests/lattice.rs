@@ -76,7 +76,7 @@ fn cells_and_weights_come_from_files() {
     let around = lattice(&world, &args).json();
     assert_eq!(around["vertices"], 9);
     let priced = lattice(&world, &[&args[..], &["--weights", costs]].concat()).json();
-    assert_eq!(priced["cost"], 23.0);
+    assert_eq!(priced["cost"], 28.0);
     std::fs::write(costs, "1 1 1 1\n1 -2 1 1\n1 1 1 1\n1 1 1 1\n").unwrap();
     let ran = lattice(&world, &[&args[..], &["--weights", costs]].concat());
     assert_eq!(ran.code, Some(1));
