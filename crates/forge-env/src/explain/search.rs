@@ -203,10 +203,9 @@ impl Search<'_> {
         let any_digit = self.rule.any_digit;
         let mut fresh = Vec::new();
         for (row, place, possible) in left {
-            if self.memory.of(self.piece.surroundings(row, place, any_digit)).is_none() {
-                if possible || self.allowed(row, place) == Allowed::Yes {
-                    fresh.push(place);
-                }
+            let known = self.memory.of(self.piece.surroundings(row, place, any_digit)).is_some();
+            if !known && (possible || self.allowed(row, place) == Allowed::Yes) {
+                fresh.push(place);
             }
         }
         if fresh.is_empty() {
