@@ -6,6 +6,7 @@ use std::{io::Write as _, process::ExitCode};
 mod batch;
 mod detect;
 mod elementwise;
+mod explain;
 mod first_result;
 mod forge;
 mod indicators;
@@ -88,6 +89,11 @@ const BENCHES: &[Bench] = &[
         name: "monitor",
         what: "instructions of a process that is watched, beside one that is not",
         run: monitor::run_bench,
+    },
+    Bench {
+        name: "explain",
+        what: "ten megabytes of logs, each kind hard in its own way",
+        run: explain::run,
     },
     Bench { name: "pool", what: "buffers from the pool, with reuse and waste", run: pool::run },
 ];
