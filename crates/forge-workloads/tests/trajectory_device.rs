@@ -82,7 +82,7 @@ fn close(got: &Summary, want: &Summary) -> Result<(), String> {
     if got.status != want.status {
         return Err(format!("{:?}, not {:?}", got.status, want.status));
     }
-    let off = within.iter().find(|(_, off, most)| !(off.abs() <= *most));
+    let off = within.iter().find(|(_, off, most)| off.abs() > *most || off.is_nan());
     off.map_or(Ok(()), |(what, off, most)| Err(format!("{what} off by {off}, at most {most}")))
 }
 

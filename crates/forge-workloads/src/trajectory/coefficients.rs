@@ -83,7 +83,7 @@ impl Coefficients {
             if values.len() != nodes {
                 return wrong(format!("{} values of the {name} for {nodes} nodes", values.len()));
             }
-            if let Some(odd) = values.iter().find(|c| !(**c >= least && **c <= 10.0)) {
+            if let Some(odd) = values.iter().find(|c| !(least..=10.0).contains(*c)) {
                 return wrong(format!("a {name} of {odd}: from {least} to 10"));
             }
         }

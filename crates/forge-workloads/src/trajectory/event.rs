@@ -138,7 +138,7 @@ impl Flight {
         let Rule { limit, longest, .. } = *rule;
         let Taken { state: s, slope: k, time, far, steps } = *before;
         // An error that is no number is too large as well.
-        if adaptive && !(after.error <= 1.0) {
+        if adaptive && (after.error > 1.0 || after.error.is_nan()) {
             let least = rule.first * 0.5f64.powi(HALVINGS);
             return match far * 0.5 < least {
                 true => Next::Over(self.end(s, time, steps, Status::StepTooSmall)),

@@ -334,6 +334,7 @@ impl Model {
         threads: Threads,
         simd: Simd,
     ) -> Vec<Result<Summary, TrajectoryError>> {
+        // A place for every launch; each is written below.
         let standing = || Err(TrajectoryError::Coefficients(String::new()));
         let mut results: Vec<Result<Summary, TrajectoryError>> = Vec::with_capacity(launches.len());
         results.resize_with(launches.len(), standing);
