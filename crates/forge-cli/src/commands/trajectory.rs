@@ -135,11 +135,12 @@ fn rows(path: &Path) -> Result<Rows> {
     Ok(Rows { lines, launches, bad, word: if is_text { "line" } else { "row" } })
 }
 
-/// Where a batch was computed, and why there.
+/// Where a batch was computed, why there, and how long it flew; finding and measuring places is not counted.
 #[derive(Serialize)]
 struct Placed {
     device: String,
     reason: String,
+    seconds: f64,
 }
 
 /// What `--json` says about a batch.
@@ -151,7 +152,6 @@ struct Report<'a> {
     bad: Vec<Value>,
     #[serde(flatten)]
     placed: &'a Placed,
-    seconds: f64,
     launches_per_second: Option<f64>,
 }
 
@@ -162,9 +162,7 @@ fn batch(args: &Batch, context: &Context) -> Result<()> {
     }
     let model = Arc::new(model(&args.surroundings)?);
     let rows = rows(&args.input)?;
-    let began = Instant::now();
     let (flown, placed) = compute(args, &model, &rows.launches, context)?;
-    let seconds = began.elapsed().as_secs_f64();
     let (flown, errors) = settle(&rows, flown);
     if !errors.is_empty() && errors.len() == rows.lines.len() {
         let (line, why) = errors.first().map_or((0, ""), |(line, why)| (*line, why.as_str()));
@@ -189,8 +187,7 @@ fn batch(args: &Batch, context: &Context) -> Result<()> {
         landed,
         bad: errors.iter().map(|(line, error)| json!({rows.word: line, "error": error})).collect(),
         placed: &placed,
-        seconds,
-        launches_per_second: (seconds > 0.0).then(|| good.len() as f64 / seconds),
+        launches_per_second: (placed.seconds > 0.0).then(|| good.len() as f64 / placed.seconds),
     };
     if context.out.json {
         return context.out.json(&report);
@@ -199,14 +196,14 @@ fn batch(args: &Batch, context: &Context) -> Result<()> {
 }
 
 fn summary(report: &Report<'_>) -> String {
-    let Report { output, launches, landed, bad, placed, seconds, .. } = report;
+    let Report { output, launches, landed, bad, placed, .. } = report;
     let each = report.launches_per_second.map_or(String::new(), |n| format!(", {}/s", count(n)));
     let mut out = wrap(
         &format!("{launches} launches, {landed} landed, {} bad: {}", bad.len(), output.display()),
         0,
         width(),
     );
-    let place = format!("on {} in {seconds:.2} s{each}: {}", placed.device, placed.reason);
+    let place = format!("on {} in {:.2} s{each}: {}", placed.device, placed.seconds, placed.reason);
     out.push_str(&wrap(&place, 2, width()));
     out
 }
@@ -222,8 +219,10 @@ fn compute(
     if args.device == Where::Cpu || (adaptive && args.device == Where::Auto) {
         let reason =
             if adaptive { "steps that follow the error run on the processor" } else { "it was asked for" };
+        let began = Instant::now();
         let flown = model.fly_all(launches, Threads::all());
-        return Ok((flown, Placed { device: "cpu".to_owned(), reason: reason.to_owned() }));
+        let seconds = began.elapsed().as_secs_f64();
+        return Ok((flown, Placed { device: "cpu".to_owned(), reason: reason.to_owned(), seconds }));
     }
     if adaptive {
         let hint = "leave --tolerance away, or --device gpu";
@@ -247,7 +246,8 @@ fn compute(
     if let Some(why) = &ran.report().fallback {
         reason = format!("{reason}: {why}");
     }
-    Ok((flown, Placed { device: ran.report().place.clone(), reason }))
+    let seconds = ran.report().wall.as_secs_f64();
+    Ok((flown, Placed { device: ran.report().place.clone(), reason, seconds }))
 }
 
 /// Figures of the rows that flew, and the errors of the others with their lines.

@@ -255,7 +255,11 @@ impl<const L: usize> Lanes<L> {
             self.error[l] = error;
             let turned = u64::from(state.v > 0.0) & u64::from(next.v <= 0.0);
             let ended = u64::from(next.y < 0.0) | u64::from(self.time[l] + far >= rule.limit);
-            let judged = if S::ADAPTIVE { u64::from(error < CALM) | u64::from(error > 1.0) | u64::from(error.is_nan()) } else { 0 };
+            let judged = if S::ADAPTIVE {
+                u64::from(error < CALM) | u64::from(error > 1.0) | u64::from(error.is_nan())
+            } else {
+                0
+            };
             self.event[l] = turned | ended | judged;
         }
     }
