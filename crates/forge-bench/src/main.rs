@@ -22,6 +22,7 @@ mod regret;
 mod row;
 mod soak;
 mod span;
+mod trajectory;
 mod transfer;
 #[cfg(feature = "vector-ta")]
 mod vector_ta;
@@ -82,6 +83,11 @@ const BENCHES: &[Bench] = &[
         name: "indicators-gpu",
         what: "indicators on the adapter, beside its best copy kernel; fused beside unfused",
         run: indicators_gpu::run,
+    },
+    Bench {
+        name: "trajectory",
+        what: "ball flights: 1, a thousand, a million, beside a plain loop and SciPy; the router's choices",
+        run: trajectory::run,
     },
     Bench { name: "span", what: "profiling spans on and off, beside tracing and puffin", run: span::run },
     #[cfg(unix)]

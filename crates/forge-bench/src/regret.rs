@@ -89,6 +89,16 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
+    /// What was run.
+    pub(crate) fn op(&self) -> &dyn Op {
+        self.op.as_ref()
+    }
+
+    /// Milliseconds per place.
+    pub(crate) fn times(&self) -> [f64; 2] {
+        self.times
+    }
+
     fn best(&self) -> f64 {
         self.times[0].min(self.times[1])
     }

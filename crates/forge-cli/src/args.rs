@@ -93,6 +93,9 @@ pub(crate) enum Command {
     Chart(Chart),
     /// Make bars to try things with: realistic, and the same for a seed on every machine.
     Sample(Sample),
+    /// Compute where balls fly: one launch, or a file of launches.
+    #[command(subcommand)]
+    Trajectory(crate::commands::trajectory_args::Trajectory),
     /// Say what a log means: one root cause, the line that shows it, and what to do.
     Explain(Explain),
     /// Record where the time of a command goes, into a trace file.

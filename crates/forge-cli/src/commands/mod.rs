@@ -39,6 +39,9 @@ mod sample;
 mod self_test;
 mod share;
 mod status;
+mod trajectory;
+pub(crate) mod trajectory_args;
+mod trajectory_plot;
 
 /// Runs one command.
 pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
@@ -64,6 +67,7 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
         Some(Command::Lattice(args)) => lattice::run(&args, context),
         Some(Command::Chart(args)) => chart::run(&args, context),
         Some(Command::Sample(args)) => sample::run(&args, context),
+        Some(Command::Trajectory(args)) => trajectory::run(&args, context),
         Some(Command::Explain(args)) => explain::run(&args, context),
         Some(Command::Profile(args)) => profile::run(args, context),
         Some(Command::Report(args)) => report::run(&args, context),
