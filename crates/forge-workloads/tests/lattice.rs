@@ -249,7 +249,7 @@ fn shortest_paths_are_counted() {
     let last = grid.vertices() - 1;
     let open = count_paths(&Lattice::new(grid.clone()), 0, last).unwrap();
     assert_eq!(open.exact, None);
-    assert!((open.ln.unwrap() - 1382.267_994_195_305).abs() < 1e-6, "{:?}", open.ln);
+    assert!((open.ln.unwrap() - 1_382.267_994_195_305).abs() < 1e-6, "{:?}", open.ln);
     let one = Lattice::new(grid.clone()).block(Blocked::list(&grid, &[1000]).unwrap()).unwrap();
     let fewer = count_paths(&one, 0, last).unwrap();
     assert!(fewer.exact.is_none() && (open.ln.unwrap() - fewer.ln.unwrap()).abs() < 1e-9);
