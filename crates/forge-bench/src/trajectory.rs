@@ -47,8 +47,8 @@ const OF_SCIPY: usize = 5;
 /// The most that landings of two sides may lie apart, in metres.
 const APART: f64 = 0.02;
 /// Sizes that the router's curves are measured at, and those between them that are decided.
-const MEASURED: [usize; 4] = [64, 512, 4096, 16_384];
-const DECIDED: [usize; 5] = [1, 100, 1000, 6000, 25_000];
+const MEASURED: [usize; 3] = [64, 512, 2048];
+const DECIDED: [usize; 4] = [1, 100, 1000, 4000];
 
 fn setup() -> Setup {
     Setup { wind: Wind { speed: 4.0, from: 60.0, ..Wind::default() }, ..Setup::default() }
