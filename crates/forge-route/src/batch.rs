@@ -495,7 +495,9 @@ impl Router {
         let Ok(decision) = self.decide(&work, Lane::of(Kind::Custom), Wish::Only(0)) else { return };
         let decision = decision.priced(0, f32::INFINITY, f32::INFINITY).instead(0, Reason::Only);
         let start = rayon::current_num_threads();
-        let mut sizer = Sizer::new(start, rules.least, rules.most, rules.longest());
+        // Fewer than there are threads are never faster, whatever a disturbed machine seems to say.
+        let least = rules.least.max(start).min(rules.most);
+        let mut sizer = Sizer::new(start, least, rules.most, rules.longest());
         let mut rest = calls.into_iter();
         while rest.len() > 0 && !rules.cancelled() {
             let now: Vec<_> = rest.by_ref().take(sizer.size()).collect();
