@@ -48,7 +48,7 @@ const OF_SCIPY: usize = 5;
 /// The most that landings of two sides may lie apart, in metres.
 const APART: f64 = 0.02;
 /// Tolerance of our adaptive method beside SciPy's, and of what both are compared with, in metres.
-const TOLERANCE: f64 = 1e-4;
+const TOLERANCE: f64 = 5e-3;
 const FINE: f64 = 1e-8;
 /// Sizes that the router's curves are measured at, and those between them that are decided.
 const MEASURED: [usize; 3] = [64, 512, 2048];

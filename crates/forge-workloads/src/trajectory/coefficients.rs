@@ -5,7 +5,10 @@
 //! wind-tunnel measurements for Reynolds numbers `Re` of 70 000 to 210 000 and spin parameters `S` of 0.08 to 0.2. The
 //! nodes below are its values; `S` is continued to 0.75, where irons fly. Beyond the table, the value at its edge holds.
 
-use super::error::TrajectoryError;
+use super::{
+    error::TrajectoryError,
+    model::{Cells, ROOM},
+};
 
 /// Nodes per axis, at most.
 pub const MOST_NODES: usize = 32;
@@ -99,6 +102,27 @@ impl Coefficients {
         }
         spread
     }
+
+    /// What lies between the nodes.
+    pub(super) fn cells(&self) -> Cells {
+        let mut cells = [[0.0; ROOM]; 8];
+        let (drags, lifts) = cells.split_at_mut(4);
+        for (numbers, values) in [(drags, &self.drag), (lifts, &self.lift)] {
+            let nodes = self.spread(values);
+            for at in 0..NODES {
+                let four = numbers.iter_mut().filter_map(|cells| cells.get_mut(at));
+                four.zip(between(&nodes, at)).for_each(|(to, number)| *to = number);
+            }
+        }
+        cells
+    }
+}
+
+/// The four numbers of a plane with a twist through the nodes around a cell.
+fn between(nodes: &[f64; NODES], at: usize) -> [f64; 4] {
+    let node = |further: usize| nodes.get(at + further).copied().unwrap_or(0.0);
+    let (here, along, across) = (node(0), node(1), node(MOST_NODES));
+    [here, across - here, along - here, node(MOST_NODES + 1) - across - (along - here)]
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! What happens to a flight after a step? It goes on, is repeated with another step, or has ended.
 
 use super::{
-    Method, Setup,
+    Method, Profile, Setup,
     launch::{END, End, Status},
     model::State,
     step::Stepped,
@@ -9,8 +9,10 @@ use super::{
 
 /// An estimated error below this lets the step be doubled: it grows with the fifth power, and stays below a half.
 pub(super) const CALM: f64 = 1.0 / 64.0;
-/// Steps of the adaptive method in seconds: the first, which must not jump over the slow air at the ground, and the longest.
-const FIRST: f64 = 1.0 / 1024.0;
+/// Steps of the adaptive method in seconds: the first where wind changes with height, which must not jump over the slow air
+/// at the ground; the first elsewhere; and the longest.
+const THROUGH_SHEAR: f64 = 1.0 / 1024.0;
+const FIRST: f64 = 1.0 / 64.0;
 const LONGEST: f64 = 0.125;
 /// How often the first step may be halved in all.
 const HALVINGS: i32 = 16;
@@ -42,7 +44,8 @@ impl Rule {
                 let table = &setup.coefficients;
                 let corners = !setup.air.vacuum && (table.reynolds.nodes > 2 || table.spin.nodes > 2);
                 let longest = if corners { (CORNERS * tolerance).sqrt().min(LONGEST) } else { LONGEST };
-                Rule { first: FIRST.min(longest), longest, limit, strict: 1.0 / (PER_STEP * tolerance) }
+                let first = if setup.wind.profile == Profile::Uniform { FIRST } else { THROUGH_SHEAR };
+                Rule { first: first.min(longest), longest, limit, strict: 1.0 / (PER_STEP * tolerance) }
             }
         }
     }

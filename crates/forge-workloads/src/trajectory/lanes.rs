@@ -77,7 +77,7 @@ impl Watch for Vec<Point> {
 /// Flies every start; `ends` has the same length.
 pub(super) fn fly(model: &Model, starts: &[Start], ends: &mut [End], simd: Simd) {
     if starts.len() < 2 {
-        dispatch::<1, _>(model, starts, ends, &mut Nobody, Simd::Plain);
+        dispatch::<1, _>(model, starts, ends, &mut Nobody, simd);
     } else {
         dispatch::<LANES, _>(model, starts, ends, &mut Nobody, simd);
     }
@@ -86,7 +86,7 @@ pub(super) fn fly(model: &Model, starts: &[Start], ends: &mut [End], simd: Simd)
 /// One flight with all its steps.
 pub(super) fn path(model: &Model, start: Start) -> (End, Vec<Point>) {
     let (mut ends, mut points) = ([[0.0; END]], Vec::new());
-    dispatch::<1, _>(model, &[start], &mut ends, &mut points, Simd::Plain);
+    dispatch::<1, _>(model, &[start], &mut ends, &mut points, Simd::best());
     let [end] = ends;
     (end, points)
 }

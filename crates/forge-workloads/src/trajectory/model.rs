@@ -4,7 +4,7 @@ use forge_ops::Threads;
 
 use super::{
     Air, Ball, Coefficients, Launch, Profile, Summary, TrajectoryError, Wind,
-    coefficients::NODES,
+    coefficients::{MOST_NODES, NODES},
     error::{check, row},
     lanes::{self, Simd},
     launch::{END, End, Start},
@@ -106,7 +106,8 @@ pub struct Model {
     pub(super) shear: Shear,
     pub(super) across: Scale,
     pub(super) along: Scale,
-    pub(super) nodes: Nodes,
+    /// In place: behind a pointer, the compiler would fear that a lane is written over it.
+    cells: Cells,
 }
 
 /// Numbers of a wind profile: a height that is added, and a line through the logarithm of the sum.
@@ -127,12 +128,11 @@ pub(super) struct Scale {
     pub(super) cell: f64,
 }
 
-/// Coefficients at their nodes, in rows of fixed length: an index is masked and never checked.
-#[derive(Debug, Clone)]
-pub(super) struct Nodes {
-    pub(super) drag: [f64; NODES],
-    pub(super) lift: [f64; NODES],
-}
+/// Drag, then lift, between four nodes: a value, what a step along either axis adds, and what both together do. One number
+/// of all cells beside the other, in rows of [`MOST_NODES`]: eight launches gather theirs at once.
+pub(super) type Cells = [[f64; ROOM]; 8];
+/// Eight numbers more than nodes, or the eight of a cell would fall into one set of a cache.
+pub(super) const ROOM: usize = NODES + 8;
 
 /// Where a ball is, how fast, and its spin in radians per second; or the derivatives of these.
 #[derive(Debug, Clone, Copy, Default)]
@@ -241,10 +241,6 @@ impl Model {
             last: axis.nodes as f64 - 1.0,
             cell: axis.nodes as f64 - 2.0,
         };
-        let nodes = Nodes {
-            drag: coefficients.spread(&coefficients.drag),
-            lift: coefficients.spread(&coefficients.lift),
-        };
         Model {
             gravity: setup.gravity,
             push: density * ball.area() / (2.0 * ball.mass),
@@ -256,7 +252,7 @@ impl Model {
             shear,
             across: scale(coefficients.reynolds),
             along: scale(coefficients.spin),
-            nodes,
+            cells: coefficients.cells(),
             setup,
         }
     }
@@ -275,9 +271,11 @@ impl Model {
         let share = B::share(&self.shear, height);
         let [wind_x, wind_z] = self.wind;
         let (u, v, w) = (s.u - wind_x * share, s.v, s.w - wind_z * share);
-        let speed = (u * u + v * v + w * w).sqrt();
-        let (drag, lift) =
-            self.look_up(self.reynolds * thin * speed, self.radius * s.spin / least(speed, SLOWEST));
+        let square = u * u + v * v + w * w;
+        let speed = square.sqrt();
+        // Divided by the square beside the root, not by the root after it.
+        let parameter = self.radius * s.spin / least(square, SLOWEST * SLOWEST) * speed;
+        let (drag, lift) = self.look_up(self.reynolds * thin * speed, parameter);
         let push = self.push * thin * speed;
         let (back, side) = (push * drag, push * lift);
         State {
@@ -296,16 +294,12 @@ impl Model {
     fn look_up(&self, reynolds: f64, spin: f64) -> (f64, f64) {
         let (i, a) = self.across.find(reynolds);
         let (j, b) = self.along.find(spin);
-        let at = (i * super::coefficients::MOST_NODES as u64 + j) as usize;
-        let mix = |nodes: &[f64; NODES]| {
-            // The mask lets the compiler see that every index is inside.
-            let node = |n: usize| nodes.get((at + n) & (NODES - 1)).copied().unwrap_or(0.0);
-            let row = super::coefficients::MOST_NODES;
-            let low = node(0) + b * (node(1) - node(0));
-            let high = node(row) + b * (node(row + 1) - node(row));
-            low + a * (high - low)
-        };
-        (mix(&self.nodes.drag), mix(&self.nodes.lift))
+        // The mask lets the compiler see that the index is inside.
+        let at = (i * MOST_NODES as u64 + j) as usize & (NODES - 1);
+        let [d, da, db, dab, l, la, lb, lab] =
+            self.cells.each_ref().map(|numbers| numbers.get(at).copied().unwrap_or(0.0));
+        let both = a * b;
+        (d + a * da + (b * db + both * dab), l + a * la + (b * lb + both * lab))
     }
 
     /// One flight.

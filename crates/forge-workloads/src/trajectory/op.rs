@@ -108,8 +108,9 @@ impl Flights {
         given.extend(scale(m.along));
         given.extend([m.decay, self.step, m.setup().time_limit]);
         given.resize(32, 0.0);
-        given.extend(m.nodes.drag);
-        given.extend(m.nodes.lift);
+        let table = &m.setup().coefficients;
+        given.extend(table.spread(&table.drag));
+        given.extend(table.spread(&table.lift));
         given.into_iter().map(|n| n as f32).collect()
     }
 
