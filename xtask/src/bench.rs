@@ -1,7 +1,7 @@
 //! How fast are we beside our peers? Builds and runs `forge-bench`, shows its rows, and writes them where documents quote them.
 
 use crate::{machine, markdown, rows, rows::Row, sh};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -12,11 +12,14 @@ use std::{
 #[derive(clap::Args)]
 pub(crate) struct Args {
     /// Benchmarks to run
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "rows"])]
     names: Vec<String>,
     /// Print the names of all benchmarks
     #[arg(long)]
     list: bool,
+    /// Rows that forge-bench printed on this machine before, instead of a new run: a line each
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "list"])]
+    rows: Option<PathBuf>,
     /// Write the rows as a JSON array
     #[arg(long, value_name = "FILE")]
     json: Option<PathBuf>,
@@ -27,27 +30,22 @@ pub(crate) struct Args {
 
 /// Runs; an error when a row misses its target.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    // Both in one build: forge-bench starts the command as users do, from the same folder.
-    let peers: &[&str] =
-        if args.names.iter().any(|n| n == "indicators") { &["forge-bench/vector-ta"] } else { &[] };
-    let built = sh::build(&["forge-cli", "forge-bench"], peers, true)?;
-    let mut bench = Command::new(sh::executable(&built, "forge-bench")?);
-    bench.current_dir(sh::root()).env("GPUFORGE_BIN", sh::executable(&built, "gpuforge")?);
-    if args.list {
-        print!("{}", sh::capture(bench.arg("--list"))?);
-        return Ok(());
-    }
-    let output =
-        bench.args(&args.names).stderr(Stdio::inherit()).output().context("cannot start forge-bench")?;
-    let rows = rows::parse(&String::from_utf8_lossy(&output.stdout))?;
+    let (rows, whole) = match &args.rows {
+        Some(path) => {
+            let text = fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
+            (rows::parse(&text)?, Ok(()))
+        }
+        None => match measure(args)? {
+            Some(measured) => measured,
+            None => return Ok(()),
+        },
+    };
     show(&rows);
     if let Some(path) = &args.json {
         let json = serde_json::to_string_pretty(&rows)?;
         fs::write(path, json + "\n").with_context(|| format!("cannot write {}", path.display()))?;
     }
-    if !output.status.success() {
-        bail!("forge-bench failed ({}); nothing is written into documents", output.status);
-    }
+    whole?;
     if rows.is_empty() {
         bail!(
             "forge-bench printed no row for {}; `cargo xtask bench --list` has the names",
@@ -61,6 +59,28 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         [] => Ok(()),
         list => bail!("{} of {} rows miss their target: {}", list.len(), rows.len(), list.join(", ")),
     }
+}
+
+/// Builds and runs; the rows, and whether the run came to its end. `None` where only names were asked for.
+fn measure(args: &Args) -> Result<Option<(Vec<Row>, Result<()>)>> {
+    // Both in one build: forge-bench starts the command as users do, from the same folder.
+    let peers: &[&str] =
+        if args.names.iter().any(|n| n == "indicators") { &["forge-bench/vector-ta"] } else { &[] };
+    let built = sh::build(&["forge-cli", "forge-bench"], peers, true)?;
+    let mut bench = Command::new(sh::executable(&built, "forge-bench")?);
+    bench.current_dir(sh::root()).env("GPUFORGE_BIN", sh::executable(&built, "gpuforge")?);
+    if args.list {
+        print!("{}", sh::capture(bench.arg("--list"))?);
+        return Ok(None);
+    }
+    let output =
+        bench.args(&args.names).stderr(Stdio::inherit()).output().context("cannot start forge-bench")?;
+    let rows = rows::parse(&String::from_utf8_lossy(&output.stdout))?;
+    let whole = match output.status.success() {
+        true => Ok(()),
+        false => Err(anyhow!("forge-bench failed ({}); nothing is written into documents", output.status)),
+    };
+    Ok(Some((rows, whole)))
 }
 
 fn show(rows: &[Row]) {
