@@ -25,12 +25,16 @@ pub(crate) struct Args {
     write: bool,
 }
 
+/// Benchmarks with dependencies that take long to build, and the feature that has them.
+const FEATURES: [(&str, &str); 2] =
+    [("indicators", "forge-bench/vector-ta"), ("cluster", "forge-bench/cluster")];
+
 /// Runs; an error when a row misses its target.
 pub(crate) fn run(args: &Args) -> Result<()> {
     // Both in one build: forge-bench starts the command as users do, from the same folder.
-    let peers: &[&str] =
-        if args.names.iter().any(|n| n == "indicators") { &["forge-bench/vector-ta"] } else { &[] };
-    let built = sh::build(&["forge-cli", "forge-bench"], peers, true)?;
+    let wanted = |(name, _): &&(&str, &str)| args.names.iter().any(|n| n == name);
+    let peers: Vec<&str> = FEATURES.iter().filter(wanted).map(|(_, feature)| *feature).collect();
+    let built = sh::build(&["forge-cli", "forge-bench"], &peers, true)?;
     let mut bench = Command::new(sh::executable(&built, "forge-bench")?);
     bench.current_dir(sh::root()).env("GPUFORGE_BIN", sh::executable(&built, "gpuforge")?);
     if args.list {
