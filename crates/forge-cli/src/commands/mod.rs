@@ -27,6 +27,9 @@ mod env_machine;
 mod explain;
 mod indicators;
 mod indicators_list;
+mod lattice;
+mod lattice_analyse;
+pub(crate) mod lattice_args;
 mod monitor;
 mod overview;
 pub(crate) mod probe;
@@ -37,6 +40,9 @@ mod sample;
 mod self_test;
 mod share;
 mod status;
+mod trajectory;
+pub(crate) mod trajectory_args;
+mod trajectory_plot;
 
 /// Runs one command.
 pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
@@ -60,8 +66,10 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
             None => indicators::run(&args, context),
         },
         Some(Command::Cluster { args }) => cluster::run(&args, context),
+        Some(Command::Lattice(args)) => lattice::run(&args, context),
         Some(Command::Chart(args)) => chart::run(&args, context),
         Some(Command::Sample(args)) => sample::run(&args, context),
+        Some(Command::Trajectory(args)) => trajectory::run(&args, context),
         Some(Command::Explain(args)) => explain::run(&args, context),
         Some(Command::Profile(args)) => profile::run(args, context),
         Some(Command::Report(args)) => report::run(&args, context),
