@@ -81,7 +81,7 @@ impl Inputs {
     fn field(&self, field: Field, rows: &std::ops::Range<usize>) -> &[f64] {
         let values = match field {
             Field::Time => self.seconds.as_slice(),
-            _ => self.columns.iter().find(|(f, _)| *f == field).map_or(&[], |(_, c)| c.values()),
+            _ => self.columns.iter().find(|(f, _)| *f == field).map_or(&[][..], |(_, c)| c.values()),
         };
         values.get(rows.clone()).unwrap_or(&[])
     }

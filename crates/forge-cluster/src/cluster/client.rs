@@ -137,12 +137,12 @@ async fn cancel(scheduler: &str, job_id: String) {
     if let Err(error) = client.cancel_job(CancelJobParams { job_id: job_id.clone() }).await {
         log::warn!("job {job_id} could not be cancelled: {error}");
     }
-    let _ = client.clean_job_data(CleanJobDataParams { job_id }).await;
+    let _ = client.clean_job_data(CleanJobDataParams { job_id, remove_stage_ids: Vec::new() }).await;
 }
 
 async fn clean(scheduler: &str, job_id: String) {
     let Ok(mut client) = SchedulerGrpcClient::connect(scheduler.to_owned()).await else { return };
-    if let Err(error) = client.clean_job_data(CleanJobDataParams { job_id: job_id.clone() }).await {
+    if let Err(error) = client.clean_job_data(CleanJobDataParams { job_id: job_id.clone(), remove_stage_ids: Vec::new() }).await {
         log::warn!("what executors keep of job {job_id} stays: {error}");
     }
 }

@@ -2,7 +2,7 @@
 //! once more, one by one.
 
 use datafusion::{
-    common::tree_node::{TreeNode as _, TreeNodeRecursion},
+    common::tree_node::TreeNodeRecursion,
     datasource::{listing::ListingTable, source_as_provider},
     logical_expr::LogicalPlan,
     object_store::ObjectStoreExt as _,
