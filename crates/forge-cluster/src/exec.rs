@@ -44,7 +44,7 @@ use crate::{
 };
 
 /// The least that is worth a group.
-const LEAST_GROUP: usize = 1 << 20;
+const LEAST_GROUP: usize = 1 << 18;
 /// Bytes of a group while a sort needs the memory.
 const GROUP_FROM_DISK: usize = 4 << 20;
 
@@ -175,9 +175,12 @@ impl ExecutionPlan for IndicatorExec {
         let input = self.input.execute(partition, context.clone())?;
         let consumer = MemoryConsumer::new(format!("IndicatorExec[{partition}]")).with_can_spill(true);
         let reservation = Arc::new(consumer.register(context.memory_pool()));
+        // Pools share among those who registered: rows that are gathered leave room for the sort that may have to follow.
+        let sort = MemoryConsumer::new(format!("IndicatorExec[{partition}] sort")).with_can_spill(true);
         let feed = Feed {
             bound: self.bound.clone(),
             reservation: reservation.clone(),
+            sort: (!self.sorted).then(|| sort.register(context.memory_pool())),
             spilled: MetricBuilder::new(&self.metrics).counter("sorted_on_disk", partition),
             context: context.clone(),
         };
@@ -211,6 +214,8 @@ struct Feed {
     bound: Arc<Bound>,
     /// Shared with the seat: rows count until the last of them is computed.
     reservation: Arc<MemoryReservation>,
+    /// Holds the place of a sort in the pool until there is one.
+    sort: Option<MemoryReservation>,
     spilled: Count,
     context: Arc<TaskContext>,
 }
@@ -264,13 +269,14 @@ impl Feed {
 
     /// What was gathered does not fit: everything is sorted by symbol and time, with the disk's help.
     async fn on_disk(
-        self,
+        mut self,
         gather: Gather,
         rest: SendableRecordBatchStream,
         work: Sender<Work>,
     ) -> Result<()> {
         self.spilled.add(1);
         self.reservation.free();
+        self.sort = None;
         let schema = rest.schema();
         let all = futures::stream::iter(gather.give_up().into_iter().map(Ok)).chain(rest);
         let once = Once::new(schema.clone(), Box::pin(RecordBatchStreamAdapter::new(schema.clone(), all)));

@@ -33,6 +33,10 @@ pub struct Limits {
 
 /// Share of the memory that a sort keeps back for merging what it has put on the disk.
 const MERGING: usize = 16;
+/// Bytes of memory of a partition per row of a batch: merging holds several batches of some hundred bytes a row.
+const PER_ROW: usize = 4096;
+/// Fewest rows of a batch, however little memory there is.
+const FEWEST: usize = 512;
 
 /// Settings with ours among them.
 pub fn config(limits: &Limits) -> SessionConfig {
@@ -48,7 +52,13 @@ fn limited(config: SessionConfig, limits: &Limits) -> SessionConfig {
     match limits.memory {
         Some(bytes) => {
             let usual = config.options().execution.sort_spill_reservation_bytes;
-            config.with_sort_spill_reservation_bytes(usual.min(bytes / MERGING))
+            let fits = bytes / config.target_partitions().max(1) / PER_ROW;
+            let rows = fits.clamp(FEWEST, config.batch_size().max(FEWEST));
+            // Rows of several batches in one would have to fit twice; batches are merged instead.
+            config
+                .with_sort_spill_reservation_bytes(usual.min(bytes / MERGING))
+                .with_sort_in_place_threshold_bytes(0)
+                .with_batch_size(rows)
         }
         None => config,
     }

@@ -264,7 +264,7 @@ fn errors_say_what_is_wrong_and_what_to_do() {
             session.sql(sql).await.unwrap();
         }
         for (sql, parts) in [
-            ("SELECT * FROM indicators('bars', 'rsj(14)')", &["rsj", "rsi", "hint"][..]),
+            ("SELECT * FROM indicators('bars', 'rsii(14)')", &["rsii", "`rsi`", "hint"][..]),
             ("SELECT * FROM indicators('bars', '')", &["nothing is selected"]),
             ("SELECT * FROM indicators('bar', 'rsi(14)')", &["no table `bar`", "bars", "hint"]),
             ("SELECT * FROM indicators('none/such.parquet', 'rsi(14)')", &["none/such.parquet"]),

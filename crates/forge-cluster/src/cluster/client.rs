@@ -142,7 +142,10 @@ async fn cancel(scheduler: &str, job_id: String) {
 
 async fn clean(scheduler: &str, job_id: String) {
     let Ok(mut client) = SchedulerGrpcClient::connect(scheduler.to_owned()).await else { return };
-    if let Err(error) = client.clean_job_data(CleanJobDataParams { job_id: job_id.clone(), remove_stage_ids: Vec::new() }).await {
+    if let Err(error) = client
+        .clean_job_data(CleanJobDataParams { job_id: job_id.clone(), remove_stage_ids: Vec::new() })
+        .await
+    {
         log::warn!("what executors keep of job {job_id} stays: {error}");
     }
 }

@@ -25,7 +25,8 @@ use gpuforge::{
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
 
 /// One of every kind of kernel, several inputs, several outputs.
-pub(crate) const SELECT: &str = "rsi(14), macd(12,26,9), bbands(20,2,2), atr(14), obv, adx(14), sma(50), ema(20), stoch(14,3,3), highest(20)";
+pub(crate) const SELECT: &str =
+    "rsi(14), macd(12,26,9), bbands(20,2,2), atr(14), obv, adx(14), sma(50), ema(20), stoch(14,3,3), max(20)";
 
 /// Symbols and their bars: none of one, one of another, some of many, and one far larger than the rest.
 pub(crate) fn uneven() -> Vec<(String, usize)> {
