@@ -329,6 +329,19 @@ pub fn properties(columns: &Schema) -> Result<WriterProperties> {
     Ok(properties.build())
 }
 
+/// A file that is removed unless it is kept, with the rights that a new file has.
+pub fn new_file(prefix: &str, suffix: &str, folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+    let mut builder = tempfile::Builder::new();
+    builder.prefix(prefix).suffix(suffix);
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        // The process's mask is applied to it, as to any new file.
+        builder.permissions(std::fs::Permissions::from_mode(0o666));
+    }
+    builder.tempfile_in(folder)
+}
+
 /// A file that is removed unless it is finished.
 struct Sink {
     file: tempfile::NamedTempFile,
@@ -339,8 +352,7 @@ struct Sink {
 impl Sink {
     fn create(dir: &Path, columns: &SchemaRef) -> Result<Sink> {
         let lost = |source| DataFusionError::External(Box::new(io("write to", dir)(source)));
-        let file =
-            tempfile::Builder::new().prefix("part-").suffix(".parquet").tempfile_in(dir).map_err(lost)?;
+        let file = new_file("part-", ".parquet", dir).map_err(lost)?;
         let writer =
             ArrowWriter::try_new(file.as_file().try_clone()?, columns.clone(), Some(properties(columns)?))?;
         Ok(Sink { file, writer, rows: 0 })

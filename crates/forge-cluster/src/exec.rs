@@ -16,7 +16,8 @@ use datafusion::{
     error::{DataFusionError, Result},
     execution::{
         SendableRecordBatchStream, TaskContext,
-        memory_pool::{MemoryConsumer, MemoryReservation},
+        memory_pool::{FairSpillPool, MemoryConsumer, MemoryReservation},
+        runtime_env::RuntimeEnvBuilder,
     },
     physical_expr::{
         Distribution, EquivalenceProperties, LexOrdering, PhysicalExpr, PhysicalSortExpr, expressions::Column,
@@ -40,13 +41,16 @@ use crate::{
     engine,
     groups::{Gather, Ordered, Work},
     rows::bytes,
+    session::batch_rows,
     spec::{Bound, Spec},
 };
 
 /// The least that is worth a group.
 const LEAST_GROUP: usize = 1 << 18;
-/// Bytes of a group while a sort needs the memory.
+/// Bytes of a group while a sort needs the memory, at most.
 const GROUP_FROM_DISK: usize = 4 << 20;
+/// The least that a sort through the disk and its group can do with.
+const LEAST_SORT: usize = 1 << 20;
 
 /// The node of a physical plan that computes indicators.
 #[derive(Debug)]
@@ -175,12 +179,9 @@ impl ExecutionPlan for IndicatorExec {
         let input = self.input.execute(partition, context.clone())?;
         let consumer = MemoryConsumer::new(format!("IndicatorExec[{partition}]")).with_can_spill(true);
         let reservation = Arc::new(consumer.register(context.memory_pool()));
-        // Pools share among those who registered: rows that are gathered leave room for the sort that may have to follow.
-        let sort = MemoryConsumer::new(format!("IndicatorExec[{partition}] sort")).with_can_spill(true);
         let feed = Feed {
             bound: self.bound.clone(),
             reservation: reservation.clone(),
-            sort: (!self.sorted).then(|| sort.register(context.memory_pool())),
             spilled: MetricBuilder::new(&self.metrics).counter("sorted_on_disk", partition),
             context: context.clone(),
         };
@@ -214,8 +215,6 @@ struct Feed {
     bound: Arc<Bound>,
     /// Shared with the seat: rows count until the last of them is computed.
     reservation: Arc<MemoryReservation>,
-    /// Holds the place of a sort in the pool until there is one.
-    sort: Option<MemoryReservation>,
     spilled: Count,
     context: Arc<TaskContext>,
 }
@@ -231,6 +230,12 @@ impl Feed {
         let mut bytes = most.max(LEAST_GROUP);
         while bytes > LEAST_GROUP && self.reservation.try_grow(bytes).is_err() {
             bytes = (bytes / 2).max(LEAST_GROUP);
+        }
+        if bytes < most && self.reservation.size() > LEAST_GROUP {
+            // Little memory: most of it is for rows that are gathered.
+            let less = (bytes / 4).max(LEAST_GROUP);
+            self.reservation.shrink(bytes - less);
+            bytes = less;
         }
         if self.reservation.size() == 0 {
             // A pool that has not even this much is told nevertheless: nothing can be computed with less.
@@ -269,23 +274,41 @@ impl Feed {
 
     /// What was gathered does not fit: everything is sorted by symbol and time, with the disk's help.
     async fn on_disk(
-        mut self,
+        self,
         gather: Gather,
         rest: SendableRecordBatchStream,
         work: Sender<Work>,
     ) -> Result<()> {
         self.spilled.add(1);
-        self.reservation.free();
-        self.sort = None;
+        let (group, context) = self.apart()?;
         let schema = rest.schema();
         let all = futures::stream::iter(gather.give_up().into_iter().map(Ok)).chain(rest);
         let once = Once::new(schema.clone(), Box::pin(RecordBatchStreamAdapter::new(schema.clone(), all)));
         let source = StreamingTableExec::try_new(schema, vec![Arc::new(once)], None, [], false, None)?;
         let keys = LexOrdering::new(order(&self.bound))
             .ok_or_else(|| DataFusionError::Internal("bars have no keys".to_owned()))?;
-        let sorted = SortExec::new(keys, Arc::new(source)).execute(0, self.context.clone())?;
-        let group = self.room(GROUP_FROM_DISK);
+        let sorted = SortExec::new(keys, Arc::new(source)).execute(0, context)?;
         self.ordered(sorted, group, work).await
+    }
+
+    /// The memory that rows were gathered in, for a sort: a pool of its own, since sorts that share one take from each
+    /// other what they need for merging. Also says how many bytes of it are left for a group.
+    fn apart(&self) -> Result<(usize, Arc<TaskContext>)> {
+        // A pool that has not even this much is told nevertheless: nothing can be sorted with less.
+        self.reservation.grow(LEAST_SORT.saturating_sub(self.reservation.size()));
+        let all = self.reservation.size();
+        let group = (all / 4).clamp(LEAST_GROUP, GROUP_FROM_DISK);
+        let sort = all - group;
+        let config = self.context.session_config().clone();
+        let merging = config.options().execution.sort_spill_reservation_bytes.min(sort / 4);
+        let rows = batch_rows(sort, config.batch_size());
+        // In place, rows would have to fit twice.
+        let config = config.with_sort_spill_reservation_bytes(merging).with_sort_in_place_threshold_bytes(0);
+        let runtime = RuntimeEnvBuilder::from_runtime_env(&self.context.runtime_env())
+            .with_memory_pool(Arc::new(FairSpillPool::new(sort)))
+            .build_arc()?;
+        let context = TaskContext::default().with_session_config(config.with_batch_size(rows));
+        Ok((group, Arc::new(context.with_runtime(runtime))))
     }
 
     /// Rows that come by symbol and time.

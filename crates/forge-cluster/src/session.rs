@@ -38,6 +38,11 @@ const PER_ROW: usize = 4096;
 /// Fewest rows of a batch, however little memory there is.
 const FEWEST: usize = 512;
 
+/// Rows of a batch, of which several fit into so many bytes; never more than usual.
+pub(crate) fn batch_rows(bytes: usize, usual: usize) -> usize {
+    (bytes / PER_ROW).clamp(FEWEST, usual.max(FEWEST))
+}
+
 /// Settings with ours among them.
 pub fn config(limits: &Limits) -> SessionConfig {
     let config = SessionConfig::new().with_information_schema(true).with_option_extension(Options::default());
@@ -52,13 +57,8 @@ fn limited(config: SessionConfig, limits: &Limits) -> SessionConfig {
     match limits.memory {
         Some(bytes) => {
             let usual = config.options().execution.sort_spill_reservation_bytes;
-            let fits = bytes / config.target_partitions().max(1) / PER_ROW;
-            let rows = fits.clamp(FEWEST, config.batch_size().max(FEWEST));
-            // Rows of several batches in one would have to fit twice; batches are merged instead.
-            config
-                .with_sort_spill_reservation_bytes(usual.min(bytes / MERGING))
-                .with_sort_in_place_threshold_bytes(0)
-                .with_batch_size(rows)
+            let rows = batch_rows(bytes / config.target_partitions().max(1), config.batch_size());
+            config.with_sort_spill_reservation_bytes(usual.min(bytes / MERGING)).with_batch_size(rows)
         }
         None => config,
     }

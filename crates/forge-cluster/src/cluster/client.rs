@@ -21,6 +21,9 @@ use datafusion_proto::protobuf::LogicalPlanNode;
 use super::{damage, host_port};
 use crate::session::{self, Limits};
 
+/// How often is a query asked for its name?
+const NAMING: std::time::Duration = std::time::Duration::from_millis(10);
+
 /// Why a cluster cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
@@ -94,6 +97,14 @@ impl Query {
     pub fn job(&self) -> Option<String> {
         let exec = self.plan.downcast_ref::<DistributedQueryExec<LogicalPlanNode>>()?;
         exec.job_id().map(|id| id.to_string())
+    }
+
+    /// Returns when the scheduler has named it. A query that is cancelled before nobody can name to the scheduler, so that
+    /// its stream must be read until then.
+    pub async fn named(&self) {
+        while self.job().is_none() {
+            tokio::time::sleep(NAMING).await;
+        }
     }
 
     /// Its result was read: what executors keep of it can go.

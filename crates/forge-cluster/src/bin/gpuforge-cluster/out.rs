@@ -4,7 +4,10 @@ use std::{fmt::Write as _, fs::File, path::Path};
 
 use anyhow::{Context as _, Result, bail};
 use arrow::{array::RecordBatch, datatypes::SchemaRef, util::pretty::pretty_format_batches};
-use forge_cluster::cluster::Status;
+use forge_cluster::{
+    cluster::Status,
+    dataset::{new_file, properties},
+};
 use parquet::arrow::ArrowWriter;
 
 /// Rows that a terminal is given.
@@ -51,13 +54,13 @@ enum Format {
 impl Sink {
     pub(crate) fn create(path: &Path, schema: SchemaRef) -> Result<Sink> {
         let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = tempfile::Builder::new().prefix(".gpuforge-").tempfile_in(folder);
+        let file = new_file(".gpuforge-", ".tmp", folder);
         let file = file.with_context(|| format!("cannot write to {}", folder.display()))?;
         let to = file.as_file().try_clone()?;
         let writer = match path.extension().and_then(|e| e.to_str()) {
             Some("parquet") => {
-                let properties = forge_cluster::dataset::properties(&schema)?;
-                Format::Parquet(Box::new(ArrowWriter::try_new(to, schema, Some(properties))?))
+                let how = properties(&schema)?;
+                Format::Parquet(Box::new(ArrowWriter::try_new(to, schema, Some(how))?))
             }
             Some("csv") => Format::Csv(arrow::csv::Writer::new(to)),
             _ => bail!(

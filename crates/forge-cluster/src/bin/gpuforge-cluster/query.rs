@@ -1,6 +1,6 @@
 //! How is a query run? On a scheduler, or on one in this process; interrupted, it is cancelled.
 
-use std::path::Path;
+use std::{path::Path, time::Duration};
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use arrow::array::RecordBatch;
@@ -51,21 +51,31 @@ impl Bench {
     }
 }
 
+/// The longest that an interrupted query waits for its name.
+const NAMED: Duration = Duration::from_secs(10);
+
 /// Runs to the end, or to the user's interruption; every batch goes to `take`.
 async fn drain(query: Query, mut take: impl FnMut(RecordBatch) -> Result<()>) -> Result<()> {
-    let work = async {
-        let mut rows = query.stream()?;
-        loop {
-            match rows.try_next().await {
-                Ok(Some(batch)) => take(batch)?,
-                Ok(None) => return anyhow::Ok(()),
-                Err(error) => return Err(query.explain(error).await.into()),
+    let ended = {
+        let mut work = std::pin::pin!(async {
+            let mut rows = query.stream()?;
+            loop {
+                match rows.try_next().await {
+                    Ok(Some(batch)) => take(batch)?,
+                    Ok(None) => return anyhow::Ok(()),
+                    Err(error) => return Err(query.explain(error).await.into()),
+                }
+            }
+        });
+        tokio::select! {
+            ended = &mut work => Some(ended),
+            _ = tokio::signal::ctrl_c() => {
+                // What the scheduler has not named yet cannot be cancelled; a scheduler that is gone needs no cancelling.
+                let named = async { tokio::select! { _ = &mut work => {}, () = query.named() => {} } };
+                let _ = tokio::time::timeout(NAMED, named).await;
+                None
             }
         }
-    };
-    let ended = tokio::select! {
-        ended = work => Some(ended),
-        _ = tokio::signal::ctrl_c() => None,
     };
     match ended {
         Some(Ok(())) => {
