@@ -47,6 +47,9 @@ const SELECT: &str = "rsi(14), macd(12,26,9), bbands(20,2,2), atr(14), adx(14), 
 /// Turns of every side; the median counts.
 const TURNS: usize = 3;
 
+/// How often the folders of executors are looked at.
+const LOOKS: Duration = Duration::from_millis(100);
+
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
 /// A scheduler or an executor, until it is killed: `__cluster scheduler`, `__cluster executor ADDRESS SLOTS DIR`.
@@ -272,12 +275,21 @@ impl Cluster {
         let frame = client.session.read_parquet(text(bars)?, ParquetReadOptions::default()).await?;
         let (_out, staging, frame) = dataset(frame.indicators(SELECT)?, dir)?;
         let query = client.query(frame).await?;
-        let rows: Vec<RecordBatch> = query.stream()?.try_collect().await?;
+        let mut most = 0;
+        let rows: Vec<RecordBatch> = {
+            let mut work = std::pin::pin!(query.stream()?.try_collect());
+            loop {
+                tokio::select! {
+                    rows = &mut work => break rows?,
+                    // What was shuffled stays until the job is done, and is removed then.
+                    () = tokio::time::sleep(LOOKS) => most = most.max(size(self.work.path())),
+                }
+            }
+        };
         published(staging, &rows)?;
         let took = began.elapsed().as_secs_f64() * 1e3;
-        let bytes = size(self.work.path());
         query.finish().await;
-        Ok((took, bytes))
+        Ok((took, most))
     }
 }
 

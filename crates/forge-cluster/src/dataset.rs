@@ -31,8 +31,8 @@ use datafusion::{
 use futures::TryStreamExt as _;
 use parquet::{
     arrow::ArrowWriter,
-    basic::{Compression, ZstdLevel},
-    file::properties::WriterProperties,
+    basic::{Compression, Encoding, ZstdLevel},
+    file::properties::{EnabledStatistics, WriterProperties},
     schema::types::ColumnPath,
 };
 use tempfile::TempDir;
@@ -319,12 +319,17 @@ fn copied(error: &mut DataFusionError) -> DataFusionError {
     DataFusionError::Execution(error.to_string())
 }
 
-/// How columns are written: numbers as they are, since few come twice, and everything compressed a little.
+/// How columns are written: numbers byte by byte, since exponents repeat and values do not, and everything compressed a
+/// little; as `gpuforge indicators` writes them.
 pub fn properties(columns: &Schema) -> Result<WriterProperties> {
     let level = ZstdLevel::try_new(1)?;
     let mut properties = WriterProperties::builder().set_compression(Compression::ZSTD(level));
     for field in columns.fields().iter().filter(|f| f.data_type().is_floating()) {
-        properties = properties.set_column_dictionary_enabled(ColumnPath::from(field.name().as_str()), false);
+        let path = ColumnPath::from(field.name().as_str());
+        properties = properties
+            .set_column_dictionary_enabled(path.clone(), false)
+            .set_column_statistics_enabled(path.clone(), EnabledStatistics::None)
+            .set_column_encoding(path, Encoding::BYTE_STREAM_SPLIT);
     }
     Ok(properties.build())
 }
