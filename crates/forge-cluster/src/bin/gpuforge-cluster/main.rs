@@ -27,7 +27,8 @@ fn main() -> ExitCode {
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("error: {}", shown(&error));
+            // Where nobody listens, there is nobody to tell.
+            let _ = writeln!(io::stderr(), "error: {}", shown(&error));
             ExitCode::FAILURE
         }
     }

@@ -48,7 +48,7 @@ pub(crate) struct Sink {
 
 enum Format {
     Parquet(Box<ArrowWriter<File>>),
-    Csv(arrow::csv::Writer<File>),
+    Csv(Box<arrow::csv::Writer<File>>),
 }
 
 impl Sink {
@@ -62,7 +62,7 @@ impl Sink {
                 let how = properties(&schema)?;
                 Format::Parquet(Box::new(ArrowWriter::try_new(to, schema, Some(how))?))
             }
-            Some("csv") => Format::Csv(arrow::csv::Writer::new(to)),
+            Some("csv") => Format::Csv(Box::new(arrow::csv::Writer::new(to))),
             _ => bail!(
                 "{}: what kind of file is this to be?\n  hint: name it .parquet or .csv",
                 path.display()

@@ -1,5 +1,7 @@
 //! What do the engines say, and who hears it? Their log, on stderr, when it is asked for.
 
+use std::io::{self, Write as _};
+
 use log::{LevelFilter, Log, Metadata, Record};
 
 struct Stderr;
@@ -10,7 +12,8 @@ impl Log for Stderr {
     }
 
     fn log(&self, record: &Record<'_>) {
-        eprintln!("{}: {}: {}", record.level().as_str().to_lowercase(), record.target(), record.args());
+        let level = record.level().as_str().to_lowercase();
+        let _ = writeln!(io::stderr(), "{level}: {}: {}", record.target(), record.args());
     }
 
     fn flush(&self) {}
