@@ -28,6 +28,13 @@ pub(crate) struct Args {
     write: bool,
 }
 
+/// Benchmarks with dependencies that take long to build, and the feature that has them.
+const FEATURES: [(&str, &str); 3] = [
+    ("indicators", "forge-bench/vector-ta"),
+    ("cluster", "forge-bench/cluster"),
+    ("train", "forge-bench/train"),
+];
+
 /// Runs; an error when a row misses its target.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let (rows, whole) = match &args.rows {
@@ -64,9 +71,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 /// Builds and runs; the rows, and whether the run came to its end. `None` where only names were asked for.
 fn measure(args: &Args) -> Result<Option<(Vec<Row>, Result<()>)>> {
     // Both in one build: forge-bench starts the command as users do, from the same folder.
-    let peers: &[&str] =
-        if args.names.iter().any(|n| n == "indicators") { &["forge-bench/vector-ta"] } else { &[] };
-    let built = sh::build(&["forge-cli", "forge-bench"], peers, true)?;
+    let wanted = |(name, _): &&(&str, &str)| args.names.iter().any(|n| n == name);
+    let peers: Vec<&str> = FEATURES.iter().filter(wanted).map(|(_, feature)| *feature).collect();
+    let built = sh::build(&["forge-cli", "forge-bench"], &peers, true)?;
     let mut bench = Command::new(sh::executable(&built, "forge-bench")?);
     bench.current_dir(sh::root()).env("GPUFORGE_BIN", sh::executable(&built, "gpuforge")?);
     if args.list {

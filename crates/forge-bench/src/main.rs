@@ -4,6 +4,8 @@
 use std::{io::Write as _, process::ExitCode};
 
 mod batch;
+#[cfg(feature = "cluster")]
+mod cluster;
 mod detect;
 mod elementwise;
 mod explain;
@@ -84,6 +86,12 @@ const BENCHES: &[Bench] = &[
         what: "indicators on the adapter, beside its best copy kernel; fused beside unfused",
         run: indicators_gpu::run,
     },
+    #[cfg(feature = "cluster")]
+    Bench {
+        name: "cluster",
+        what: "indicators with DataFusion and Ballista, beside the local engine; SMA beside DataFusion's own window",
+        run: cluster::run,
+    },
     Bench {
         name: "trajectory",
         what: "ball flights: 1, a thousand, a million, beside a plain loop and SciPy; the router's choices",
@@ -110,6 +118,12 @@ fn main() -> ExitCode {
         && command == "soak"
     {
         return soak::main(minutes);
+    }
+    #[cfg(feature = "cluster")]
+    if let Some((first, rest)) = names.split_first()
+        && first == cluster::PROCESS
+    {
+        return cluster::process(rest);
     }
     #[cfg(unix)]
     if names == [monitor::WORK] {

@@ -86,6 +86,13 @@ pub(crate) enum Command {
     Route(Route),
     /// Compute indicators of bars in files, list the indicators, or show everything about one.
     Indicators(Indicators),
+    /// Compute indicators on many machines: scheduler, executor, submit, features, sql, status (needs gpuforge-cluster).
+    #[command(disable_help_flag = true)]
+    Cluster {
+        /// What to do; `--help` lists it.
+        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+        args: Vec<std::ffi::OsString>,
+    },
     /// Paths, figures and communities of d-dimensional lattices; XOR of bytes.
     #[command(subcommand)]
     Lattice(crate::commands::lattice_args::Lattice),

@@ -47,6 +47,11 @@ impl Context {
         (color, settings.verbosity().to_owned())
     }
 
+    /// `--memory-limit`, as it was typed.
+    pub(crate) fn memory_limit(&self) -> Option<&str> {
+        self.memory_limit.as_deref()
+    }
+
     /// Where files live.
     pub(crate) fn places(&self) -> Result<Places> {
         Ok(Places::of(&env)?)

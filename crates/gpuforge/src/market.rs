@@ -98,6 +98,11 @@ impl Request {
         Request { selection, wanted: wanted.to_vec(), apart }
     }
 
+    /// Columns that look at all bars of a series at once, and so cannot be computed in parts.
+    pub fn ahead(&self) -> &[String] {
+        self.apart.as_ref().map_or(&[], |apart| &apart.whole.columns)
+    }
+
     /// What is computed in parts where not everything fits.
     fn steady(&self) -> &Selection {
         self.apart.as_ref().map_or(&self.selection, |apart| &apart.steady)

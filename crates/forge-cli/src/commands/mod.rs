@@ -11,6 +11,7 @@ mod baseline;
 mod cache;
 mod calibrate;
 mod chart;
+mod cluster;
 mod compare;
 mod config;
 mod demo;
@@ -64,6 +65,7 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
             Some(IndicatorsCommand::Show { name }) => indicators_list::show(name, context),
             None => indicators::run(&args, context),
         },
+        Some(Command::Cluster { args }) => cluster::run(&args, context),
         Some(Command::Lattice(args)) => lattice::run(&args, context),
         Some(Command::Chart(args)) => chart::run(&args, context),
         Some(Command::Sample(args)) => sample::run(&args, context),

@@ -1,0 +1,77 @@
+//! Which file was damaged? A reader that fails in the middle of a file does not say; so the files of a failed query are read
+//! once more, one by one.
+
+use datafusion::{
+    common::tree_node::TreeNodeRecursion,
+    datasource::{listing::ListingTable, source_as_provider},
+    logical_expr::LogicalPlan,
+    object_store::ObjectStoreExt as _,
+    prelude::SessionContext,
+};
+use futures::TryStreamExt as _;
+use parquet::{arrow::arrow_reader::ParquetRecordBatchReaderBuilder, file::reader::ChunkReader};
+
+/// Words of an error that a reader of Parquet may have caused.
+const WORDS: [&str; 3] = ["parquet", "Parquet", "Arrow error"];
+
+/// The first file of a plan that cannot be read, and why; `None` where the error is none of a file.
+pub(super) async fn damaged(
+    session: &SessionContext,
+    plan: &LogicalPlan,
+    error: &str,
+) -> Option<(String, String)> {
+    if !WORDS.iter().any(|word| error.contains(word)) {
+        return None;
+    }
+    for table in tables(plan) {
+        for url in table.table_paths() {
+            let store = session.runtime_env().object_store(url).ok()?;
+            let state = session.state();
+            let listed = url.list_all_files(&state, store.as_ref(), &table.options().file_extension).await;
+            let files: Vec<_> = listed.ok()?.try_collect().await.ok()?;
+            for file in files {
+                let path = file.location.to_string();
+                let bytes = match store.get(&file.location).await {
+                    Ok(found) => found.bytes().await,
+                    Err(error) => Err(error),
+                };
+                let read = match bytes {
+                    Ok(bytes) => tokio::task::spawn_blocking(move || read(bytes))
+                        .await
+                        .unwrap_or_else(|_| Err("its decoder gave up".to_owned())),
+                    Err(error) => Err(error.to_string()),
+                };
+                if let Err(why) = read {
+                    return Some((format!("{}{path}", url.object_store().as_str()), why));
+                }
+            }
+        }
+    }
+    None
+}
+
+/// Decodes all of a file.
+fn read(bytes: impl ChunkReader + 'static) -> Result<(), String> {
+    let rows =
+        ParquetRecordBatchReaderBuilder::try_new(bytes).and_then(|b| b.build()).map_err(|e| e.to_string())?;
+    for batch in rows {
+        batch.map_err(|e| e.to_string())?;
+    }
+    Ok(())
+}
+
+/// Tables of files that a plan reads.
+fn tables(plan: &LogicalPlan) -> Vec<ListingTable> {
+    let mut all = Vec::new();
+    // The walk itself cannot fail.
+    let _ = plan.apply_with_subqueries(|node| {
+        if let LogicalPlan::TableScan(scan) = node
+            && let Ok(provider) = source_as_provider(&scan.source)
+            && let Some(table) = provider.downcast_ref::<ListingTable>()
+        {
+            all.push(table.clone());
+        }
+        Ok(TreeNodeRecursion::Continue)
+    });
+    all
+}

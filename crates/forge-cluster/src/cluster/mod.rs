@@ -1,0 +1,49 @@
+//! Which processes make a cluster? A scheduler, executors, and clients; or all three in one process.
+//!
+//! Ballista's own, with sessions that know our node: `scheduler` plans, executors compute and keep what is shuffled,
+//! clients send logical plans and fetch results.
+
+mod client;
+mod damage;
+mod embedded;
+mod executor;
+mod scheduler;
+mod status;
+
+pub use client::{Client, ClientError, Query};
+pub use embedded::Embedded;
+pub use executor::{ExecutorOptions, executor};
+pub use scheduler::{Scheduler, SchedulerOptions};
+pub use status::{Status, StatusError, Worker, status};
+
+use std::net::{IpAddr, TcpListener};
+
+/// Where a scheduler listens unless it is told otherwise.
+pub const PORT: u16 = 50_050;
+
+/// A port that nobody uses now. Ballista binds ports by number only, so that somebody else could be faster; it then says
+/// so, and the process ends.
+fn free_port(host: IpAddr) -> std::io::Result<u16> {
+    Ok(TcpListener::bind((host, 0))?.local_addr()?.port())
+}
+
+/// `host:port`, with or without a scheme.
+fn host_port(address: &str) -> Option<(String, u16)> {
+    let text = if address.contains("://") { address.to_owned() } else { format!("df://{address}") };
+    let url = url::Url::parse(&text).ok()?;
+    Some((url.host_str()?.to_owned(), url.port().unwrap_or(PORT)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_read_with_and_without_a_scheme() {
+        let here = || Some(("10.0.0.1".to_owned(), 4000));
+        assert_eq!(host_port("10.0.0.1:4000"), here());
+        assert_eq!(host_port("df://10.0.0.1:4000"), here());
+        assert_eq!(host_port("box"), Some(("box".to_owned(), PORT)));
+        assert_eq!(host_port(":1"), None);
+    }
+}

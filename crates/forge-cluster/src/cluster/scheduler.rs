@@ -1,0 +1,77 @@
+//! How is a scheduler run? Ballista's, with sessions that know our node.
+
+use std::{
+    net::{IpAddr, SocketAddr},
+    sync::Arc,
+};
+
+use ballista_core::{config::TaskSchedulingPolicy, error::BallistaError};
+use ballista_scheduler::{
+    cluster::BallistaCluster,
+    config::SchedulerConfig,
+    scheduler_process::{create_scheduler, start_grpc_service_with_listener},
+    scheduler_server::SchedulerServer,
+};
+use datafusion::prelude::SessionConfig;
+use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
+
+use crate::{
+    codec::{LogicalCodec, PhysicalCodec},
+    session::{self, Limits},
+};
+
+/// How a scheduler runs.
+#[derive(Debug, Clone)]
+pub struct SchedulerOptions {
+    /// Where it listens.
+    pub host: IpAddr,
+    /// Port; 0 is any.
+    pub port: u16,
+    /// What others call this machine; `None` is the address it listens on.
+    pub external_host: Option<String>,
+    /// Seconds after which an executor that says nothing is given up, and its work goes to others.
+    pub executor_timeout: u64,
+}
+
+/// A scheduler that has its port.
+pub struct Scheduler {
+    listener: tokio::net::TcpListener,
+    server: SchedulerServer<LogicalPlanNode, PhysicalPlanNode>,
+    address: SocketAddr,
+}
+
+impl Scheduler {
+    /// Takes the port and starts.
+    pub async fn start(options: &SchedulerOptions) -> Result<Scheduler, BallistaError> {
+        let listener = tokio::net::TcpListener::bind((options.host, options.port)).await?;
+        let address = listener.local_addr()?;
+        let config = SchedulerConfig {
+            external_host: options.external_host.clone().unwrap_or_else(|| options.host.to_string()),
+            bind_host: options.host.to_string(),
+            bind_port: address.port(),
+            scheduling_policy: TaskSchedulingPolicy::PushStaged,
+            executor_timeout_seconds: options.executor_timeout,
+            expire_dead_executor_interval_seconds: (options.executor_timeout / 2).max(1),
+            no_executors_grace_period_seconds: options.executor_timeout,
+            override_logical_codec: Some(Arc::new(LogicalCodec::default())),
+            override_physical_codec: Some(Arc::new(PhysicalCodec::default())),
+            override_config_producer: Some(Arc::new(|| session::travelling(&Limits::default()))),
+            override_session_builder: Some(Arc::new(|config: SessionConfig| session::planning(config))),
+            ..SchedulerConfig::default()
+        };
+        config.validate()?;
+        let cluster = BallistaCluster::new_from_config(&config).await?;
+        let server = create_scheduler(cluster, Arc::new(config)).await?;
+        Ok(Scheduler { listener, server, address })
+    }
+
+    /// Where it listens.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until the end of the process.
+    pub async fn serve(self) -> Result<(), BallistaError> {
+        start_grpc_service_with_listener(self.listener, self.server).await
+    }
+}

@@ -1,0 +1,35 @@
+//! Which device do the tasks of this process share? One, opened by the first that wants it.
+
+use std::sync::OnceLock;
+
+use gpuforge::{
+    Forge,
+    resident::{Access, Device},
+    settings::{Places, Settings},
+};
+
+use crate::{compute::wished, error::ClusterError, spec::Spec};
+
+/// The runtime of this process; its device is opened once, whichever task asks.
+static SHARED: OnceLock<Option<(Forge, Settings, Places)>> = OnceLock::new();
+
+/// How tasks of a specification reach a device. Touches none.
+pub(crate) fn access(spec: &Spec) -> Result<Access, ClusterError> {
+    let asked = wished(&spec.device)?;
+    if asked == Device::Cpu {
+        return Ok(Access::cpu());
+    }
+    let shared = SHARED.get_or_init(|| {
+        let env = |name: &str| std::env::var(name).ok();
+        let places = Places::of(&env).ok()?;
+        let settings = Settings::load_lenient(&places, &env, &[]);
+        Some((Forge::with(&settings, &places, &env), settings, places))
+    });
+    match shared {
+        Some((forge, settings, places)) => Ok(Access::of(forge, settings, places, asked)),
+        None => Err(ClusterError::Device(
+            "no device can be used: there is no home folder\n  hint: set HOME, or gpuforge.device = 'cpu'"
+                .to_owned(),
+        )),
+    }
+}

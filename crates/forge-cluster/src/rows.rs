@@ -1,0 +1,123 @@
+//! Whose rows are these? Stretches of one symbol in a batch, and times as whole numbers.
+
+use std::ops::Range;
+
+use arrow::{
+    array::{Array, ArrayRef, AsArray, RecordBatch},
+    compute::cast,
+    datatypes::{DataType, Date32Type, Int64Type},
+};
+use datafusion::error::Result;
+use gpuforge::frame::Key;
+
+use crate::{
+    error::ClusterError,
+    spec::{Bound, is_text, plain},
+};
+
+/// Stretches of rows of one symbol, in the order of the batch; a table without symbols is one stretch.
+pub(crate) fn stretches(bound: &Bound, batch: &RecordBatch) -> Result<Vec<(Option<Key>, Range<usize>)>> {
+    let rows = batch.num_rows();
+    if rows == 0 {
+        return Ok(Vec::new());
+    }
+    let Some(at) = bound.symbol else { return Ok(vec![(None, 0..rows)]) };
+    let column = batch.column(at);
+    let column = match is_text(column.data_type()) {
+        true => cast(column, &DataType::Utf8View)?,
+        false => cast(column, &DataType::Int64)?,
+    };
+    let found = if column.null_count() > 0 {
+        None
+    } else if let Some(texts) = column.as_string_view_opt() {
+        let views = texts.views();
+        // Equal views are equal texts; texts themselves are compared only where views differ.
+        let key =
+            |row: usize| Some(texts.value(row)).filter(|t| !t.is_empty()).map(|t| Key::Text(t.to_owned()));
+        cut(rows, |row| same(views, row), key)
+    } else {
+        let numbers = column.as_primitive::<Int64Type>().values();
+        cut(rows, |row| same(numbers, row), |row| numbers.get(row).map(|n| Key::Number(*n)))
+    };
+    let column = bound.name(at).to_owned();
+    Ok(found.ok_or(ClusterError::Missing { what: "symbol", column, symbol: None })?)
+}
+
+/// Is a value that of the row before?
+fn same<T: PartialEq>(values: &[T], row: usize) -> bool {
+    values.get(row).zip(values.get(row.wrapping_sub(1))).is_some_and(|(a, b)| a == b)
+}
+
+/// Cuts rows where the key changes; `None` where a row has none. `same` may say no where it does not know.
+fn cut(
+    rows: usize,
+    same: impl Fn(usize) -> bool,
+    key: impl Fn(usize) -> Option<Key>,
+) -> Option<Vec<(Option<Key>, Range<usize>)>> {
+    let mut all: Vec<(Option<Key>, Range<usize>)> = Vec::new();
+    for row in 0..rows {
+        if row > 0 && same(row) {
+            continue;
+        }
+        let now = key(row)?;
+        if let Some((last, range)) = all.last_mut() {
+            range.end = row;
+            if last.as_ref() == Some(&now) {
+                continue;
+            }
+        }
+        all.push((Some(now), row..rows));
+    }
+    if let Some((_, range)) = all.last_mut() {
+        range.end = rows;
+    }
+    Some(all)
+}
+
+/// Times in the unit of their column; a time that is missing is an error.
+pub(crate) fn times(bound: &Bound, column: &ArrayRef) -> Result<Vec<i64>> {
+    let column = cast(column, plain(column.data_type()))?;
+    if column.null_count() > 0 {
+        let column = bound.name(bound.time).to_owned();
+        return Err(ClusterError::Missing { what: "time", column, symbol: None }.into());
+    }
+    if let Some(days) = column.as_primitive_opt::<Date32Type>() {
+        return Ok(days.values().iter().map(|d| i64::from(*d)).collect());
+    }
+    let numbers = cast(&column, &DataType::Int64)?;
+    Ok(numbers.as_primitive::<Int64Type>().values().to_vec())
+}
+
+/// Bytes that the rows of a batch take, whatever buffers they share.
+pub(crate) fn bytes(batch: &RecordBatch) -> usize {
+    batch.columns().iter().map(size).sum()
+}
+
+fn size(column: &ArrayRef) -> usize {
+    column.to_data().get_slice_memory_size().unwrap_or_else(|_| column.get_array_memory_size())
+}
+
+/// A symbol in an error.
+pub(crate) fn shown(key: &Option<Key>) -> Option<String> {
+    key.as_ref().map(ToString::to_string)
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rows_are_cut_where_the_key_changes() {
+        let keys = [1, 1, 2, 2, 2, 1];
+        let key = |row: usize| keys.get(row).map(|k| Key::Number(*k));
+        let ranges =
+            |found: Vec<(Option<Key>, Range<usize>)>| found.into_iter().map(|(_, r)| r).collect::<Vec<_>>();
+        assert_eq!(ranges(cut(6, |_| false, key).unwrap()), [0..2, 2..5, 5..6]);
+        assert_eq!(
+            ranges(cut(6, |row| keys.get(row) == keys.get(row - 1), key).unwrap()),
+            [0..2, 2..5, 5..6]
+        );
+        assert_eq!(cut(2, |_| false, |row| (row == 0).then_some(Key::Number(1))), None);
+    }
+}

@@ -1,0 +1,38 @@
+//! Where do `s3://` addresses lead? To a store that is made from the environment when it is first named.
+
+use std::sync::Arc;
+
+use datafusion::{
+    error::{DataFusionError, Result},
+    execution::object_store::{DefaultObjectStoreRegistry, ObjectStoreRegistry},
+};
+use object_store::{ObjectStore, aws::AmazonS3Builder};
+use url::Url;
+
+/// DataFusion's registry, which also knows S3-compatible stores.
+#[derive(Debug, Default)]
+pub struct Stores(DefaultObjectStoreRegistry);
+
+impl ObjectStoreRegistry for Stores {
+    fn register_store(&self, url: &Url, store: Arc<dyn ObjectStore>) -> Option<Arc<dyn ObjectStore>> {
+        self.0.register_store(url, store)
+    }
+
+    fn deregister_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        self.0.deregister_store(url)
+    }
+
+    fn get_store(&self, url: &Url) -> Result<Arc<dyn ObjectStore>> {
+        match (self.0.get_store(url), url.scheme()) {
+            (Err(_), "s3" | "s3a") => {
+                let bucket = url.host_str().unwrap_or_default();
+                let made = AmazonS3Builder::from_env().with_bucket_name(bucket).build();
+                let store: Arc<dyn ObjectStore> =
+                    Arc::new(made.map_err(|e| DataFusionError::ObjectStore(Box::new(e)))?);
+                self.0.register_store(url, store.clone());
+                Ok(store)
+            }
+            (found, _) => found,
+        }
+    }
+}
