@@ -25,12 +25,15 @@ pub(crate) struct Args {
     write: bool,
 }
 
+/// Benchmarks whose dependencies are built only when they are asked for by name, and the feature that brings them.
+const HEAVY: [(&str, &str); 2] = [("indicators", "forge-bench/vector-ta"), ("train", "forge-bench/train")];
+
 /// Runs; an error when a row misses its target.
 pub(crate) fn run(args: &Args) -> Result<()> {
     // Both in one build: forge-bench starts the command as users do, from the same folder.
-    let peers: &[&str] =
-        if args.names.iter().any(|n| n == "indicators") { &["forge-bench/vector-ta"] } else { &[] };
-    let built = sh::build(&["forge-cli", "forge-bench"], peers, true)?;
+    let peers: Vec<&str> =
+        HEAVY.iter().filter(|(name, _)| args.names.iter().any(|n| n == name)).map(|(_, f)| *f).collect();
+    let built = sh::build(&["forge-cli", "forge-bench"], &peers, true)?;
     let mut bench = Command::new(sh::executable(&built, "forge-bench")?);
     bench.current_dir(sh::root()).env("GPUFORGE_BIN", sh::executable(&built, "gpuforge")?);
     if args.list {

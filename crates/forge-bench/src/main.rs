@@ -19,6 +19,8 @@ mod regret;
 mod row;
 mod soak;
 mod span;
+#[cfg(feature = "train")]
+mod train;
 mod transfer;
 #[cfg(feature = "vector-ta")]
 mod vector_ta;
@@ -76,6 +78,12 @@ const BENCHES: &[Bench] = &[
         run: indicators_gpu::run,
     },
     Bench { name: "span", what: "profiling spans on and off, beside tracing and puffin", run: span::run },
+    #[cfg(feature = "train")]
+    Bench {
+        name: "train",
+        what: "steps of training on the processor, beside JAX and PyTorch",
+        run: train::run,
+    },
     #[cfg(unix)]
     Bench {
         name: "monitor",

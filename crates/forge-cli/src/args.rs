@@ -55,6 +55,14 @@ fn memory_limit(text: &str) -> Result<String, SettingsError> {
     Ok(text.to_owned())
 }
 
+/// What is handed to a program of its own, as it is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Passed {
+    /// Data and options; `--help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub(crate) args: Vec<std::ffi::OsString>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Detect this machine, then make bars, compute 111 indicators, write them and draw a chart.
@@ -86,6 +94,15 @@ pub(crate) enum Command {
     Route(Route),
     /// Compute indicators of bars in files, list the indicators, or show everything about one.
     Indicators(Indicators),
+    /// Train a model on indicators of bars (needs gpuforge-train).
+    #[command(disable_help_flag = true)]
+    Train(Passed),
+    /// Test a trained model on other bars (needs gpuforge-train).
+    #[command(disable_help_flag = true)]
+    Evaluate(Passed),
+    /// Answer with a trained model for every bar (needs gpuforge-train).
+    #[command(disable_help_flag = true)]
+    Predict(Passed),
     /// Draw bars with indicators: HTML, SVG or PNG, one file.
     Chart(Chart),
     /// Make bars to try things with: realistic, and the same for a seed on every machine.

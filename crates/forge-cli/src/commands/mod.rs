@@ -36,6 +36,7 @@ mod sample;
 mod self_test;
 mod share;
 mod status;
+mod train;
 
 /// Runs one command.
 pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
@@ -58,6 +59,9 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
             Some(IndicatorsCommand::Show { name }) => indicators_list::show(name, context),
             None => indicators::run(&args, context),
         },
+        Some(Command::Train(args)) => train::run("train", &args, context),
+        Some(Command::Evaluate(args)) => train::run("evaluate", &args, context),
+        Some(Command::Predict(args)) => train::run("predict", &args, context),
         Some(Command::Chart(args)) => chart::run(&args, context),
         Some(Command::Sample(args)) => sample::run(&args, context),
         Some(Command::Explain(args)) => explain::run(&args, context),
