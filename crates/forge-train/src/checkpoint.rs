@@ -43,6 +43,10 @@ pub struct Progress {
     pub updates: i32,
     /// Samples of a step; 0 before it was settled.
     pub batch: usize,
+    /// What losses are multiplied by before their gradient is made (f16 only, else 1).
+    pub scale: f32,
+    /// Steps since that was last changed.
+    pub steady: u32,
     /// What the rate is multiplied by: halved when numbers ran away.
     pub factor: f64,
     /// Sum of losses of this epoch, and of how many steps.

@@ -230,6 +230,14 @@ pub enum TrainError {
         /// What was said.
         why: String,
     },
+    /// The device does not compute in what was asked for.
+    #[error("{device} does not compute in {precision}\nhint: --precision f32")]
+    Precision {
+        /// What was asked for.
+        precision: &'static str,
+        /// Which device.
+        device: String,
+    },
     /// No device.
     #[error("no GPU can be used: {0}\nhint: --device cpu")]
     NoGpu(String),

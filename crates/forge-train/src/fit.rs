@@ -20,10 +20,10 @@ use crate::{
     data::{Dataset, split::Fold},
     dice::Dice,
     error::TrainError,
-    net::{Gradient, Net},
+    net::{Gradient, Net, Precision},
     score,
     setup::{BatchSize, OnNan, Setup},
-    table::{Order, Table},
+    table::{Order, Place, Table},
 };
 pub use fault::{Fault, Faults};
 
@@ -31,8 +31,16 @@ pub use fault::{Fault, Faults};
 const TOO_MANY: usize = 10;
 /// Numbers of activations of answers that are made at once.
 const TOGETHER: usize = 1 << 20;
+/// What losses are multiplied by at first where gradients have 16 bits of a narrow range, and at most.
+const FIRST_SCALE: f32 = 4096.0;
+const MOST_SCALE: f32 = 65536.0;
+/// Steps that must go well before it is doubled.
+const STEADY: u32 = 500;
 /// Purpose of the random numbers of an epoch's order.
 const ORDER: u64 = 1 << 32;
+
+/// The same table elsewhere, and what that is called: for a place that was lost, and how often that happened.
+pub type Rescue<'a> = dyn Fn(&Place, usize) -> Result<(Table, String), TrainError> + 'a;
 
 /// What is to be done.
 pub struct Job<'a> {
@@ -50,8 +58,8 @@ pub struct Job<'a> {
     pub every: Option<u64>,
     /// Go on from the checkpoint that is there?
     pub resume: bool,
-    /// The same table on the processor, should the device be lost.
-    pub rescue: Option<&'a dyn Fn() -> Result<Table, TrainError>>,
+    /// What to go on with, should the device be lost.
+    pub rescue: Option<&'a Rescue<'a>>,
     /// Failures on purpose, for tests.
     pub faults: Faults,
 }
@@ -82,10 +90,17 @@ pub enum Event {
         /// Samples of a step from now on.
         batch: usize,
     },
-    /// The device was lost; the processor goes on.
+    /// Gradients did not fit 16 bits; losses are multiplied by less now.
+    Rescaled {
+        /// By that.
+        scale: f32,
+    },
+    /// The device was lost; another goes on.
     Rescued {
         /// From which step.
         step: u64,
+        /// Which one.
+        device: String,
         /// What was said.
         why: String,
     },
@@ -126,9 +141,11 @@ pub struct Fitted {
     pub progress: Progress,
     /// Samples per second of this process.
     pub per_second: f64,
+    /// The device that it ended on, where that is not the one it began on.
+    pub device: Option<String>,
 }
 
-/// Trains, and tells what happens. The table may be exchanged for one on the processor.
+/// Trains, and tells what happens. The table may be exchanged for one elsewhere.
 pub fn fit(job: &Job<'_>, table: &mut Table, tell: &mut dyn FnMut(Event)) -> Result<Fitted, TrainError> {
     job.setup.check()?;
     let saved = match (&job.file, job.resume) {
@@ -146,7 +163,7 @@ pub fn fit(job: &Job<'_>, table: &mut Table, tell: &mut dyn FnMut(Event)) -> Res
     let weights = run.best.clone();
     let weights = run.fetch(weights)?;
     let per_second = run.speed();
-    Ok(Fitted { weights, progress: run.progress, per_second })
+    Ok(Fitted { weights, progress: run.progress, per_second, device: run.device })
 }
 
 /// Why an epoch ended before its time.
@@ -173,6 +190,9 @@ struct Run<'a, 'j> {
     /// Samples of this process.
     seen: u64,
     in_a_row: usize,
+    /// Times that a device was lost, and what was then gone on with.
+    lost: usize,
+    device: Option<String>,
     faults: Faults,
 }
 
@@ -187,10 +207,15 @@ impl<'a, 'j> Run<'a, 'j> {
         let saved = saved.unwrap_or_else(|| {
             let weights = job.setup.spec.begin(job.setup.seed);
             let nothing = vec![0.0; weights.len()];
-            let progress = Progress { factor: 1.0, ..Progress::default() };
+            let scale = if job.setup.precision == Precision::F16 { FIRST_SCALE } else { 1.0 };
+            let progress = Progress { factor: 1.0, scale, ..Progress::default() };
             let (mean, square, best) = (nothing.clone(), nothing, weights.clone());
             Checkpoint { setup: job.setup.clone(), progress, weights, mean, square, best }
         });
+        let device = &table.place.device;
+        if !job.setup.precision.is_on(device) {
+            return Err(TrainError::Precision { precision: job.setup.precision.name(), device: format!("{device:?}") });
+        }
         let (net, best) = raise(&saved, table);
         let mut run = Run {
             job,
@@ -202,8 +227,11 @@ impl<'a, 'j> Run<'a, 'j> {
             began: Instant::now(),
             seen: 0,
             in_a_row: 0,
+            lost: 0,
+            device: None,
             faults: job.faults.clone(),
         };
+        run.net.recompute |= batch::is_short(&run.net, run.table);
         let why = match (job.setup.batch, run.progress.batch) {
             (_, batch) if batch > 0 => "as before".to_owned(),
             (BatchSize::Of(batch), _) => {
@@ -284,6 +312,12 @@ impl<'a, 'j> Run<'a, 'j> {
         tell: &mut dyn FnMut(Event),
     ) -> Result<(), TrainError> {
         let count = of.len();
+        if loss.is_finite() && !norm.is_finite() && self.progress.scale > 1.0 {
+            // Not the numbers of the batch, but those of its gradient in 16 bits: the same batch again.
+            self.rescale(self.progress.scale / 2.0);
+            tell(Event::Rescaled { scale: self.progress.scale });
+            return Ok(());
+        }
         if !(loss.is_finite() && norm.is_finite()) {
             let list = samples.get(of).unwrap_or_default();
             let error = self.not_finite(
@@ -296,6 +330,13 @@ impl<'a, 'j> Run<'a, 'j> {
         let steps = &self.job.setup.steps;
         let rate = steps.rate_at(self.done()) * self.progress.factor;
         self.net.step(gradient.flat, steps.shorten(norm), rate as f32, steps);
+        self.progress.steady += 1;
+        if self.job.setup.precision == Precision::F16
+            && self.progress.steady >= STEADY
+            && self.progress.scale < MOST_SCALE
+        {
+            self.rescale(self.progress.scale * 2.0);
+        }
         self.progress.losses.0 += f64::from(loss);
         self.progress.losses.1 += 1;
         self.pass(count);
@@ -306,6 +347,10 @@ impl<'a, 'j> Run<'a, 'j> {
         let (step, epoch) = (self.progress.step, self.progress.epoch);
         tell(Event::Step(Tick { step, epoch, done, loss, norm, rate, per_second, left }));
         Ok(())
+    }
+
+    fn rescale(&mut self, scale: f32) {
+        (self.progress.scale, self.progress.steady, self.net.scale) = (scale, 0, scale);
     }
 
     /// Counts a batch, used or not.
@@ -350,7 +395,9 @@ impl<'a, 'j> Run<'a, 'j> {
         if self.job.setup.on_nan == OnNan::ReduceLr {
             self.progress.factor /= 2.0;
             let updates = self.net.steps;
+            let recompute = self.net.recompute;
             (self.net, _) = raise(&self.saved, self.table);
+            (self.net.recompute, self.net.scale) = (recompute, self.progress.scale);
             self.net.steps = updates.min(self.saved.progress.updates.max(1));
         }
         self.progress.skipped += 1;
@@ -431,15 +478,23 @@ impl<'a, 'j> Run<'a, 'j> {
         }
     }
 
-    /// The processor goes on from the last checkpoint.
+    /// Another device goes on from the last checkpoint.
     fn rescue(&mut self, why: String, tell: &mut dyn FnMut(Event)) -> Result<(), TrainError> {
         let Some(rescue) = self.job.rescue else {
             return Err(TrainError::Device { step: self.progress.step, why });
         };
-        *self.table = rescue()?;
+        self.lost += 1;
+        let (table, device) = rescue(&self.table.place, self.lost)?;
+        *self.table = table;
         (self.net, self.best) = raise(&self.saved, self.table);
+        self.net.recompute |= batch::is_short(&self.net, self.table);
+        if !self.net.precision.is_on(&self.table.place.device) {
+            // Better exact than not at all.
+            (self.net.precision, self.net.scale) = (Precision::F32, 1.0);
+        }
         self.progress = self.saved.progress.clone();
-        tell(Event::Rescued { step: self.progress.step, why });
+        tell(Event::Rescued { step: self.progress.step, device: device.clone(), why });
+        self.device = Some(device);
         Ok(())
     }
 }
@@ -450,6 +505,8 @@ fn raise(saved: &Checkpoint, table: &Table) -> (Net, Tensor<1>) {
     let (flat, mean, square) = (up(&saved.weights), up(&saved.mean), up(&saved.square));
     let mut net = Net::from_parts(&saved.setup.spec, flat, mean, square, saved.progress.updates);
     net.recompute = saved.setup.recompute;
+    net.precision = saved.setup.precision;
+    net.scale = saved.progress.scale;
     (net, up(&saved.best))
 }
 

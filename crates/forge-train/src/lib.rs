@@ -19,6 +19,7 @@ pub mod dice;
 pub mod error;
 pub mod fit;
 pub mod importance;
+pub mod machine;
 pub mod model;
 pub mod net;
 pub mod report;

@@ -229,17 +229,72 @@ impl Spec {
 
     /// The function, over `[batch, window, features]`.
     pub fn forward(&self, params: &[Tensor<2>], x: Tensor<3>) -> Output {
-        let mut hand = Hand { params: params.iter(), device: x.device() };
-        match &self.shape {
-            Shape::Linear => Output { values: linear::forward(&mut hand, x), listened: None },
-            Shape::Mlp { hidden } => {
-                Output { values: mlp::forward(&mut hand, x, hidden.len()), listened: None }
-            }
-            Shape::Tcn { kernel, layers, .. } => {
-                Output { values: tcn::forward(&mut hand, x, *kernel, *layers), listened: None }
-            }
-            Shape::Transformer { heads, layers, .. } => transformer::forward(&mut hand, x, *heads, *layers),
+        let (mut x, mut rest) = (x, params);
+        for (at, pieces) in self.stages().into_iter().enumerate() {
+            let (own, after) = rest.split_at(pieces.min(rest.len()));
+            (x, rest) = (self.stage(at, own, x), after);
         }
+        self.last(rest, x)
+    }
+
+    /// Stages before the last one, as the pieces of each. A stage needs nothing of another but its result, so that a
+    /// gradient can be made stage by stage.
+    pub fn stages(&self) -> Vec<usize> {
+        let (first, each, count) = match &self.shape {
+            Shape::Linear | Shape::Mlp { .. } => return Vec::new(),
+            Shape::Tcn { layers, .. } => (tcn::FIRST, tcn::EACH, *layers),
+            Shape::Transformer { layers, .. } => (transformer::FIRST, transformer::EACH, *layers),
+        };
+        std::iter::once(first).chain(std::iter::repeat_n(each, count)).collect()
+    }
+
+    /// One stage with its own parameters.
+    pub fn stage(&self, at: usize, params: &[Tensor<2>], x: Tensor<3>) -> Tensor<3> {
+        let mut hand = Hand { params: params.iter(), device: x.device() };
+        match (&self.shape, at.checked_sub(1)) {
+            (Shape::Tcn { .. }, None) => hand.layer(x),
+            (Shape::Tcn { kernel, .. }, Some(layer)) => tcn::layer(&mut hand, x, *kernel, layer),
+            (Shape::Transformer { .. }, None) => transformer::tokens(&mut hand, x),
+            (Shape::Transformer { heads, .. }, Some(_)) => transformer::layer(&mut hand, x, *heads),
+            _ => x,
+        }
+    }
+
+    /// What comes after all stages.
+    pub fn last(&self, params: &[Tensor<2>], x: Tensor<3>) -> Output {
+        let mut hand = Hand { params: params.iter(), device: x.device() };
+        let plain = |values| Output { values, listened: None };
+        match &self.shape {
+            Shape::Linear => plain(linear::forward(&mut hand, x)),
+            Shape::Mlp { hidden } => plain(mlp::forward(&mut hand, x, hidden.len())),
+            Shape::Tcn { .. } => plain(tcn::last(&mut hand, x)),
+            Shape::Transformer { .. } => transformer::last(&mut hand, x),
+        }
+    }
+
+    /// Numbers that a sample's gradient keeps between forward and backward: of one stage, and of all of them.
+    pub fn kept(&self) -> [usize; 2] {
+        let (tokens, window) = (self.features, self.window);
+        let (stage, count, around) = match &self.shape {
+            Shape::Linear => (0, 0, window * tokens),
+            Shape::Mlp { hidden } => (0, 0, window * tokens + 2 * hidden.iter().sum::<usize>()),
+            Shape::Tcn { channels, kernel, layers } => {
+                (window * channels * (kernel + 3), *layers, window * (tokens + channels))
+            }
+            Shape::Transformer { width, heads, layers } => (
+                // Two norms, q, k and v before and after they are parted, the answer, the inner layer twice.
+                tokens * width * (2 * 2 + 2 * 3 + 3 + 2 * transformer::INNER) + 3 * heads * tokens * tokens,
+                *layers,
+                tokens * (window + 4 * width),
+            ),
+        };
+        // What goes from stage to stage is kept in any case.
+        let between = match &self.shape {
+            Shape::Tcn { channels, .. } => window * channels,
+            Shape::Transformer { width, .. } => tokens * width,
+            _ => 0,
+        };
+        [around + stage + between * count, around + stage * count]
     }
 
     /// Parameters to begin with: equal seeds give equal numbers on every device.

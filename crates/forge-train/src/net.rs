@@ -1,8 +1,9 @@
 //! How does a model learn? Loss, gradient, and the step of the optimiser over one vector of parameters.
 
+mod back;
 mod host;
 
-use burn::tensor::{Tensor, activation};
+use burn::tensor::{Device, FloatDType, Tensor, activation};
 use serde::{Deserialize, Serialize};
 
 use host::Factors;
@@ -21,6 +22,53 @@ pub enum Optimiser {
     Adam,
     /// Decay is apart from the gradient (Loshchilov and Hutter, 2019).
     AdamW,
+}
+
+/// In what activations and their gradients are computed. Parameters, moments and losses are always f32.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Precision {
+    /// 32 bits.
+    F32,
+    /// 16 bits, a narrow range: gradients are scaled so that small ones are not lost.
+    F16,
+    /// 16 bits, the range of f32.
+    Bf16,
+}
+
+impl Precision {
+    /// All of them, by name.
+    pub const ALL: [(&'static str, Precision); 3] =
+        [("f32", Precision::F32), ("f16", Precision::F16), ("bf16", Precision::Bf16)];
+
+    /// Its name.
+    pub fn name(self) -> &'static str {
+        Precision::ALL.into_iter().find(|(_, p)| *p == self).map_or("f32", |(name, _)| name)
+    }
+
+    fn lower(self) -> Option<FloatDType> {
+        match self {
+            Precision::F32 => None,
+            Precision::F16 => Some(FloatDType::F16),
+            Precision::Bf16 => Some(FloatDType::BF16),
+        }
+    }
+
+    /// Does the device compute in it?
+    pub fn is_on(self, device: &Device) -> bool {
+        self.lower().is_none_or(|kind| device.supports_dtype(kind))
+    }
+
+    fn cast<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
+        match self.lower() {
+            Some(kind) => x.cast(kind),
+            None => x,
+        }
+    }
+
+    fn raise<const D: usize>(self, x: Tensor<D>) -> Tensor<D> {
+        if self == Precision::F32 { x } else { x.cast(FloatDType::F32) }
+    }
 }
 
 /// How steps are made.
@@ -71,8 +119,12 @@ pub struct Net {
     /// Which function.
     pub spec: Spec,
     pieces: Vec<Piece>,
-    /// Keep less between forward and backward, and compute it again?
+    /// Keep only what goes from stage to stage between forward and backward, and compute the rest again?
     pub recompute: bool,
+    /// In what activations are computed.
+    pub precision: Precision,
+    /// What a loss is multiplied by before its gradient is made, and the gradient divided by afterwards.
+    pub scale: f32,
     /// Parameters.
     pub flat: Tensor<1>,
     /// Mean of the gradients.
@@ -100,7 +152,17 @@ impl Net {
 
     /// With parameters from elsewhere.
     pub fn from_parts(spec: &Spec, flat: Tensor<1>, mean: Tensor<1>, square: Tensor<1>, steps: i32) -> Net {
-        Net { pieces: spec.pieces(), spec: spec.clone(), recompute: false, flat, mean, square, steps }
+        Net {
+            pieces: spec.pieces(),
+            spec: spec.clone(),
+            recompute: false,
+            precision: Precision::F32,
+            scale: 1.0,
+            flat,
+            mean,
+            square,
+            steps,
+        }
     }
 
     /// Answers without anything being remembered for a gradient.
@@ -110,27 +172,12 @@ impl Net {
 
     /// Loss and gradient of a batch.
     pub fn gradient(&self, batch: Batch, target: Target) -> Gradient {
-        let params: Vec<Tensor<2>> =
-            divide(&self.pieces, &self.flat).into_iter().map(|p| self.track(p)).collect();
-        let loss = loss(target, self.spec.forward(&params, batch.x).values, batch.y);
-        let mut found = loss.backward();
-        let of = |(param, piece): (&Tensor<2>, &Piece)| match param.grad_remove(&mut found) {
-            Some(gradient) => gradient.reshape([piece.len()]),
-            None => Tensor::zeros([piece.len()], &self.flat.device()),
-        };
-        let flat = Tensor::cat(params.iter().zip(&self.pieces).map(of).collect(), 0);
+        let made = back::gradient(self, &divide(&self.pieces, &self.flat), batch, target);
+        let even = |x: Tensor<1>| if self.scale == 1.0 { x } else { x.mul_scalar(1.0 / self.scale) };
+        let flat = even(Tensor::cat(made.params, 0));
         let norm = flat.clone().square().sum().sqrt();
-        let scalars = Tensor::cat(vec![loss.inner().reshape([1]), norm.reshape([1])], 0);
+        let scalars = Tensor::cat(vec![even(made.value).reshape([1]), norm.reshape([1])], 0);
         Gradient { flat, scalars }
-    }
-
-    fn track(&self, param: Tensor<2>) -> Tensor<2> {
-        use burn::tensor::GradientCheckpointingStrategy::Balanced;
-        let param = param.autodiff();
-        match self.recompute {
-            true => param.with_gradient_checkpointing_strategy(Balanced).require_grad(),
-            false => param.require_grad(),
-        }
     }
 
     /// One step along a gradient that is multiplied by `shorten` first.

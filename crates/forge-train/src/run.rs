@@ -14,7 +14,7 @@ use crate::{
     fit::{self, Event, Faults, Fitted, Job},
     importance::importance,
     model::{Shape, Spec},
-    net::{Net, Steps},
+    net::{Net, Precision, Steps},
     score,
     setup::{self, BatchSize, Fingerprint, OnNan, Setup},
     table::{Place, Table},
@@ -47,6 +47,8 @@ pub struct Ask {
     pub seed: u64,
     /// Compute again what backward needs?
     pub recompute: bool,
+    /// In what activations are computed.
+    pub precision: Precision,
 }
 
 impl Ask {
@@ -70,9 +72,13 @@ impl Ask {
             on_nan: self.on_nan,
             seed: self.seed,
             recompute: self.recompute,
+            precision: self.precision,
         }
     }
 }
+
+/// What to go on with when a device was lost: its place, and for which time. A place, the data set there, and its name.
+pub type Rescue<'a> = dyn Fn(&Place, usize) -> Result<(Place, Dataset, String), TrainError> + 'a;
 
 /// Where and how one fold is trained.
 pub struct Way<'a> {
@@ -86,8 +92,8 @@ pub struct Way<'a> {
     pub every: Option<u64>,
     /// Go on from the checkpoint that is there?
     pub resume: bool,
-    /// The data set on the processor, should the device be lost.
-    pub rescue: Option<&'a dyn Fn() -> Result<Dataset, TrainError>>,
+    /// What to go on with, should the device be lost.
+    pub rescue: Option<&'a Rescue<'a>>,
     /// Failures on purpose, for tests.
     pub faults: Faults,
 }
@@ -129,7 +135,12 @@ pub fn train(
     setup::check_classes(data, &fold.train.samples)?;
     let scale = setup::scale(data, &fold.train.samples);
     let mut table = Table::new(way.place.clone(), data, scale)?;
-    let rescue = way.rescue.map(|make| move || Table::new(Place::cpu(), &make()?, scale));
+    let rescue = way.rescue.map(|make| {
+        move |lost: &Place, times: usize| {
+            let (place, data, name) = make(lost, times)?;
+            Ok((Table::new(place, &data, scale)?, name))
+        }
+    });
     let job = Job {
         setup,
         data,
@@ -138,11 +149,12 @@ pub fn train(
         file: way.folder.map(|f| f.join(CHECKPOINT)),
         every: way.every,
         resume: way.resume,
-        rescue: rescue.as_ref().map(|r| r as &dyn Fn() -> Result<Table, TrainError>),
+        rescue: rescue.as_ref().map(|r| r as &fit::Rescue<'_>),
         faults: way.faults.clone(),
     };
     let fitted = fit::fit(&job, &mut table, tell)?;
-    let card = test(data, fold, setup, &fitted, &table, scale, way.device)?;
+    let device = fitted.device.as_deref().unwrap_or(way.device);
+    let card = test(data, fold, setup, &fitted, &table, scale, device)?;
     if let Some(folder) = way.folder {
         card::export(folder, &card, &fitted.weights)?;
     }

@@ -6,7 +6,7 @@ use crate::{
     data::{Dataset, Recipe, split::Shares, target::Target},
     error::TrainError,
     model::Spec,
-    net::Steps,
+    net::{Precision, Steps},
 };
 
 /// What is done about a step that gives no finite number.
@@ -79,8 +79,10 @@ pub struct Setup {
     pub on_nan: OnNan,
     /// Of parameters and orders.
     pub seed: u64,
-    /// Keep less between forward and backward, and compute it again?
+    /// Keep less between forward and backward, and compute it again? Also done where memory is short.
     pub recompute: bool,
+    /// In what activations are computed.
+    pub precision: Precision,
 }
 
 impl Setup {

@@ -12,12 +12,13 @@ use std::{
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use forge_resident::features::HostRows;
-use forge_runtime::engine::gpu::GivenDevice;
 use serde::Serialize;
 
 use crate::{
+    bridge::Shared,
     data::{Dataset, Rows},
     error::TrainError,
+    machine,
 };
 
 /// Bytes between host and device, by what they are.
@@ -70,8 +71,10 @@ pub struct Place {
     pub device: Device,
     /// What crossed.
     pub meter: Arc<Meter>,
+    /// What a training may plan with of its memory, where that is known.
+    pub memory: Option<u64>,
     /// The same device as our runtime uses it, where it is a GPU that both share.
-    pub given: Option<GivenDevice>,
+    pub shared: Option<Shared>,
 }
 
 fn add(counter: &AtomicU64, numbers: usize) {
@@ -81,12 +84,12 @@ fn add(counter: &AtomicU64, numbers: usize) {
 impl Place {
     /// A device with a new meter.
     pub fn new(device: Device) -> Place {
-        Place { device, meter: Arc::default(), given: None }
+        Place { device, meter: Arc::default(), memory: None, shared: None }
     }
 
     /// The processor.
     pub fn cpu() -> Place {
-        Place::new(Device::flex())
+        Place { memory: machine::memory(), ..Place::new(Device::flex()) }
     }
 
     /// A vector of parameters or moments, up.

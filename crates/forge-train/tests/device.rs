@@ -11,10 +11,13 @@
 
 use common::{ask, fold, planted, recipe};
 use forge_train::{
+    TrainError,
     bridge::{self, Gpu},
-    data::{Dataset, Market, target::Target},
+    card::Card,
+    data::{Dataset, Market, Recipe, target::Target},
     fit::{self, Event, Faults, Job},
     model::Shape,
+    net::Precision,
     run::{self, Way},
     table::{Crossed, Place, Table},
 };
@@ -126,38 +129,86 @@ fn every_model_makes_steps_there() {
     }
 }
 
-#[test]
-fn a_device_that_is_lost_is_replaced_by_the_processor() {
-    let Some(gpu) = gpu() else { return };
+/// Trains on a device that is destroyed after some steps, as a driver reset would, and goes on with what `rescue` says.
+fn with_a_loss(rescue: impl Fn(&Gpu, &Place, usize, &Market, &Recipe) -> Rescued) -> Option<(Card, String)> {
+    let gpu = gpu()?;
     let recipe = recipe("rsi(14), volume * 1", 2, 1, Target::Direction);
     let market = planted(1, 400, 2.0, 3).0;
     let data = Dataset::on_device(&market, &recipe, &gpu.runner).unwrap();
     let fold = fold(&data);
     let setup = ask(Shape::Mlp { hidden: vec![8] }, 3, 1).setup(&data, 0);
-    let rescue = || Dataset::on_processor(&market, &recipe);
+    let make = |lost: &Place, times: usize| rescue(&gpu, lost, times, &market, &recipe);
     let way = Way {
         place: gpu.place.clone(),
-        device: &gpu.name,
+        device: "the first",
         every: Some(2),
-        rescue: Some(&rescue),
+        rescue: Some(&make),
         ..Way::cpu()
     };
-    let given = gpu.place.given.clone().unwrap();
+    let handles = gpu.place.shared.clone().unwrap().given;
     let (mut rescued, mut lost) = (None, false);
     let trained = run::train(&data, &fold, &setup, way, &mut |event| match event {
         Event::Step(tick) if tick.step == 5 && !lost => {
             lost = true;
-            // As a driver reset would.
-            given.device.destroy();
+            handles.device.destroy();
         }
-        Event::Rescued { step, why } => {
-            println!("rescued at {step}: {why}");
-            rescued = Some(step);
+        Event::Rescued { step, device, why } => {
+            println!("{device} goes on from {step}: {why}");
+            rescued = Some((step, device));
         }
         _ => {}
     })
     .unwrap();
-    assert!(rescued.is_some_and(|step| step <= 6), "{rescued:?}");
+    let (step, device) = rescued.expect("a loss");
+    assert!(step <= 6, "{step}");
     assert_eq!(trained.card.history.len(), 3);
+    assert_eq!(trained.card.device, device);
     assert!(trained.weights.iter().all(|w| w.is_finite()));
+    Some((trained.card, gpu.name))
+}
+
+type Rescued = Result<(Place, Dataset, String), TrainError>;
+
+#[test]
+fn a_device_that_is_lost_is_opened_again() {
+    let found = with_a_loss(|_, lost, times, market, recipe| bridge::replace(lost, times, market, recipe));
+    let Some((card, name)) = found else { return };
+    assert_eq!(card.device, name, "the same adapter, opened again");
+}
+
+#[test]
+fn a_device_that_cannot_be_opened_again_is_replaced_by_the_processor() {
+    // As after the last try.
+    let found = with_a_loss(|_, lost, _, market, recipe| bridge::replace(lost, 99, market, recipe));
+    let Some((card, _)) = found else { return };
+    assert_eq!(card.device, "cpu");
+}
+
+#[test]
+fn half_precision_learns_where_the_device_has_it_and_is_refused_where_not() {
+    let gpu = gpu();
+    let places = [Some(("cpu", Place::cpu())), gpu.as_ref().map(|g| (g.name.as_str(), g.place.clone()))];
+    for (name, place) in places.into_iter().flatten() {
+        for precision in [Precision::F16, Precision::Bf16] {
+            let data = common::small(Target::Direction);
+            let fold = fold(&data);
+            let mut setup = ask(Shape::Mlp { hidden: vec![16] }, 3, 1).setup(&data, 0);
+            let way = || Way { place: place.clone(), device: name, ..Way::cpu() };
+            let full = run::train(&data, &fold, &setup, way(), &mut |_| {}).unwrap();
+            setup.precision = precision;
+            let half = run::train(&data, &fold, &setup, way(), &mut |_| {});
+            match (precision.is_on(&place.device), half) {
+                (true, Ok(half)) => {
+                    let [full, half] = [full, half].map(|t| t.card.history.last().unwrap().train_loss);
+                    println!("{name}, {}: loss {half:.4}, in f32 {full:.4}", precision.name());
+                    assert!((full - half).abs() < 0.02, "{name} {precision:?}: {half} {full}");
+                }
+                (false, Err(error @ TrainError::Precision { .. })) => {
+                    println!("{error}");
+                    assert!(error.to_string().contains(precision.name()), "{error}");
+                }
+                (on, other) => panic!("{name} {precision:?} {on}: {:?}", other.err()),
+            }
+        }
+    }
 }

@@ -201,7 +201,7 @@ fn a_lost_device_is_replaced_and_training_goes_on_from_the_last_checkpoint() {
     let data = small(Target::Direction);
     let (fold, setup) = (fold(&data), setup(&data, 3));
     let whole = run::train(&data, &fold, &setup, Way::cpu(), &mut |_| {}).unwrap();
-    let make = || Ok(small(Target::Direction));
+    let make = |_: &Place, _: usize| Ok((Place::cpu(), small(Target::Direction), "another".to_owned()));
     let mut from = None;
     let faults = Faults { most: None, lost_at: Some(8) };
     let way = Way { faults: faults.clone(), every: Some(5), rescue: Some(&make), ..Way::cpu() };
@@ -212,6 +212,7 @@ fn a_lost_device_is_replaced_and_training_goes_on_from_the_last_checkpoint() {
     })
     .unwrap();
     assert_eq!(from, Some(5));
+    assert_eq!(trained.card.device, "another");
     assert_eq!(trained.weights, whole.weights);
     let alone = Way { faults, ..Way::cpu() };
     let error = run::train(&data, &fold, &setup, alone, &mut |_| {}).err().unwrap();

@@ -81,18 +81,27 @@ fn of_every_model() {
 }
 
 #[test]
-fn of_a_model_that_computes_again_what_it_did_not_keep() {
+fn of_models_that_compute_again_what_they_did_not_keep() {
     let (market, _) = planted(1, 220, 1.0, 4);
     let data = Dataset::on_processor(&market, &recipe("rsi(14), mom(10)", 4, 1, Target::Direction)).unwrap();
     let place = Place::cpu();
     let table = Table::new(place.clone(), &data, 1.0).unwrap();
-    let shape = Shape::Transformer { width: 8, heads: 2, layers: 2 };
-    let spec = Spec { shape, features: 2, window: 4, outputs: 1 };
-    let mut net = Net::begin(&spec, 7, &place);
     let order = place.order(&(0..32).collect::<Vec<_>>());
-    let of =
-        |net: &Net| place.fetch(net.gradient(table.draw(&order, 0..32), Target::Direction).flat).unwrap();
-    let kept = of(&net);
-    net.recompute = true;
-    assert_eq!(kept, of(&net));
+    for shape in [
+        Shape::Mlp { hidden: vec![8] },
+        Shape::Tcn { channels: 6, kernel: 3, layers: 3 },
+        Shape::Transformer { width: 8, heads: 2, layers: 3 },
+    ] {
+        let spec = Spec { shape, features: 2, window: 4, outputs: 1 };
+        let mut net = Net::begin(&spec, 7, &place);
+        let of = |net: &Net| {
+            let gradient = net.gradient(table.draw(&order, 0..32), Target::Direction);
+            (place.fetch(gradient.flat).unwrap(), place.scalars(gradient.scalars).unwrap())
+        };
+        let kept = of(&net);
+        net.recompute = true;
+        assert_eq!(kept, of(&net), "{spec:?}");
+        let [stage, all] = spec.kept();
+        assert!(stage <= all && (spec.stages().is_empty() || stage < all), "{stage} {all}");
+    }
 }

@@ -16,9 +16,26 @@ const TIME: Duration = Duration::from_secs(2);
 /// Steps of a trial; the first one is not counted.
 const STEPS: usize = 3;
 
-/// A size, and how it was found.
+/// What backward holds beside what forward kept: the gradients of the same numbers.
+const BOTH: u64 = 2;
+
+/// Samples whose step fits the memory; `None` where nobody knows how much there is. Pure.
+fn fits(kept: [usize; 2], recompute: bool, bytes: Option<u64>) -> Option<usize> {
+    let [stage, all] = kept;
+    let each = 4 * BOTH * if recompute { stage } else { all }.max(1) as u64;
+    bytes.map(|bytes| usize::try_from(bytes / each).unwrap_or(usize::MAX))
+}
+
+/// Is there too little memory to keep everything that backward needs of even the smallest batch that is tried?
+pub(super) fn is_short(net: &Net, table: &Table) -> bool {
+    fits(net.spec.kept(), false, table.place.memory).is_some_and(|most| most < SIZES[0])
+}
+
+/// A size, and how it was found: what fits the memory, and of that what is fast.
 pub(super) fn choose(net: &Net, table: &Table, samples: &[u32], setup: &Setup) -> (usize, String) {
-    let most = (samples.len() / LEAST_STEPS).clamp(SIZES[0], SIZES[1]).min(samples.len().max(1));
+    let wanted = (samples.len() / LEAST_STEPS).clamp(SIZES[0], SIZES[1]).min(samples.len().max(1));
+    let room = fits(net.spec.kept(), net.recompute, table.place.memory).map_or(wanted, |n| n.max(1));
+    let most = wanted.min(room);
     let order = table.place.order(samples);
     let began = Instant::now();
     let mut tried: Vec<(usize, f64)> = Vec::new();
@@ -49,7 +66,7 @@ fn pick(tried: &[(usize, f64)], otherwise: usize, why: &str) -> (usize, String) 
     match tried.iter().find(|(_, speed)| *speed >= NEARLY * fastest) {
         Some((size, speed)) => {
             let sizes = tried.len();
-            (*size, format!("{speed:.0} samples/s, {:.0} with the fastest of {sizes} sizes", fastest))
+            (*size, format!("{speed:.0} samples/s, {fastest:.0} with the fastest of {sizes} sizes"))
         }
         None => (otherwise.max(1), why.to_owned()),
     }
@@ -57,7 +74,7 @@ fn pick(tried: &[(usize, f64)], otherwise: usize, why: &str) -> (usize, String) 
 
 #[cfg(test)]
 mod tests {
-    use super::pick;
+    use super::{fits, pick};
 
     #[test]
     fn the_smallest_that_is_nearly_the_fastest() {
@@ -65,5 +82,14 @@ mod tests {
         assert_eq!(pick(&tried, 1, "").0, 64, "170 is more than nine tenths of 188");
         assert_eq!(pick(&[], 16, "memory"), (16, "memory".to_owned()));
         assert_eq!(pick(&[], 0, "memory").0, 1);
+    }
+
+    #[test]
+    fn what_fits_is_bytes_over_what_a_sample_keeps() {
+        assert_eq!(fits([100, 1000], false, Some(80_000)), Some(10));
+        assert_eq!(fits([100, 1000], true, Some(80_000)), Some(100));
+        assert_eq!(fits([100, 1000], false, Some(7_999)), Some(0));
+        assert_eq!(fits([0, 0], false, Some(80)), Some(10));
+        assert_eq!(fits([100, 1000], false, None), None);
     }
 }

@@ -7,6 +7,10 @@ use burn::tensor::{Tensor, activation};
 
 use super::{Hand, Piece, Spec};
 
+/// Pieces of what comes in, and of a layer.
+pub(super) const FIRST: usize = 2;
+pub(super) const EACH: usize = 2;
+
 pub(super) fn pieces(spec: &Spec, channels: usize, kernel: usize, layers: usize) -> Vec<Piece> {
     let mut pieces = Piece::layer("in", spec.features, channels, 1.0).to_vec();
     for layer in 0..layers {
@@ -17,14 +21,14 @@ pub(super) fn pieces(spec: &Spec, channels: usize, kernel: usize, layers: usize)
     pieces
 }
 
-pub(super) fn forward(hand: &mut Hand<'_>, x: Tensor<3>, kernel: usize, layers: usize) -> Tensor<2> {
-    let [batch, window, _] = x.dims();
-    let mut x = hand.layer(x);
-    let [_, _, channels] = x.dims();
-    for layer in 0..layers {
-        let taps = (0..kernel).map(|tap| later(x.clone(), tap << layer)).collect();
-        x = x + activation::relu(hand.layer(Tensor::cat(taps, 2)));
-    }
+/// The next `layer`, counted from 0.
+pub(super) fn layer(hand: &mut Hand<'_>, x: Tensor<3>, kernel: usize, layer: usize) -> Tensor<3> {
+    let taps = (0..kernel).map(|tap| later(x.clone(), tap << layer)).collect();
+    x + activation::relu(hand.layer(Tensor::cat(taps, 2)))
+}
+
+pub(super) fn last(hand: &mut Hand<'_>, x: Tensor<3>) -> Tensor<2> {
+    let [batch, window, channels] = x.dims();
     hand.layer(x.slice([0..batch, window - 1..window, 0..channels]).reshape([batch, channels]))
 }
 

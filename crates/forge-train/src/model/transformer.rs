@@ -6,7 +6,10 @@ use burn::tensor::{Tensor, activation};
 use super::{Begin, Hand, Output, Piece, Spec};
 
 /// The layer inside is so many times as wide.
-const INNER: usize = 4;
+pub(super) const INNER: usize = 4;
+/// Pieces of what makes tokens, and of a layer.
+pub(super) const FIRST: usize = 3;
+pub(super) const EACH: usize = 12;
 
 pub(super) fn pieces(spec: &Spec, width: usize, layers: usize) -> Vec<Piece> {
     let mut pieces = Piece::layer("value", spec.window, width, 1.0).to_vec();
@@ -26,22 +29,26 @@ pub(super) fn pieces(spec: &Spec, width: usize, layers: usize) -> Vec<Piece> {
     pieces
 }
 
-pub(super) fn forward(hand: &mut Hand<'_>, x: Tensor<3>, heads: usize, layers: usize) -> Output {
-    let [batch, _, features] = x.dims();
-    let mut x: Tensor<3> = hand.layer(x.swap_dims(1, 2));
-    x = x + hand.matrix().unsqueeze::<3>();
-    for _ in 0..layers {
-        let normed = hand.norm(x.clone());
-        let asked = hand.layer(normed);
-        let answer = attend(asked, heads);
-        x = x + hand.layer(answer);
-        let normed = hand.norm(x.clone());
-        let inner = activation::gelu(hand.layer(normed));
-        x = x + hand.layer(inner);
-    }
+/// Windows of indicators as tokens.
+pub(super) fn tokens(hand: &mut Hand<'_>, x: Tensor<3>) -> Tensor<3> {
+    let x: Tensor<3> = hand.layer(x.swap_dims(1, 2));
+    x + hand.matrix().unsqueeze::<3>()
+}
+
+/// Attention, then the layer inside; each adds to what comes in.
+pub(super) fn layer(hand: &mut Hand<'_>, x: Tensor<3>, heads: usize) -> Tensor<3> {
+    let normed = hand.norm(x.clone());
+    let asked = hand.layer(normed);
+    let x = x + hand.layer(attend(asked, heads));
+    let normed = hand.norm(x.clone());
+    let inner = activation::gelu(hand.layer(normed));
+    x + hand.layer(inner)
+}
+
+pub(super) fn last(hand: &mut Hand<'_>, x: Tensor<3>) -> Output {
+    let [batch, features, width] = x.dims();
     let x = hand.norm(x);
     let listened = activation::softmax(hand.layer(x.clone()).reshape([batch, features]), 1);
-    let [_, _, width] = x.dims();
     let mean = listened.clone().reshape([batch, 1, features]).matmul(x).reshape([batch, width]);
     Output { values: hand.layer(mean), listened: Some(listened) }
 }

@@ -10,7 +10,7 @@ use forge_train::{
     },
     dice::Dice,
     model::Shape,
-    net::Steps,
+    net::{Precision, Steps},
     run::Ask,
     setup::{BatchSize, OnNan},
 };
@@ -77,6 +77,7 @@ pub fn ask(shape: Shape, epochs: usize, seed: u64) -> Ask {
         on_nan: OnNan::Stop,
         seed,
         recompute: false,
+        precision: Precision::F32,
     }
 }
 

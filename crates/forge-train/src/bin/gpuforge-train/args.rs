@@ -6,7 +6,7 @@ use clap::{Parser, Subcommand, ValueEnum};
 use forge_train::{
     data::{Scaling, target::Target},
     model::Shape,
-    net::Optimiser,
+    net::{Optimiser, Precision},
     setup::{BatchSize, OnNan},
 };
 
@@ -131,6 +131,12 @@ pub(crate) struct Train {
     /// Keep less between forward and backward and compute it again: long windows in little memory.
     #[arg(long)]
     pub(crate) recompute: bool,
+    /// In what activations are computed: f32, or f16 or bf16 where the device has it.
+    #[arg(long, value_name = "KIND", default_value = "f32", value_parser = precision)]
+    pub(crate) precision: Precision,
+    /// Threads that make features on the processor; as many as cores and memory allow where nobody says.
+    #[arg(long, value_name = "N", value_parser = workers)]
+    pub(crate) workers: Option<usize>,
     /// Walk-forward tests, one after the other; each trains its own model.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) folds: usize,
@@ -204,6 +210,15 @@ fn batch(text: &str) -> Result<BatchSize, String> {
         (_, Ok(n)) if n > 0 => Ok(BatchSize::Of(n)),
         _ => Err("not `auto` and not a number above 0".to_owned()),
     }
+}
+
+fn precision(text: &str) -> Result<Precision, String> {
+    let found = Precision::ALL.into_iter().find(|(name, _)| *name == text);
+    found.map(|(_, precision)| precision).ok_or_else(|| "not one of f32, f16, bf16".to_owned())
+}
+
+fn workers(text: &str) -> Result<usize, String> {
+    text.parse().ok().filter(|n| *n > 0).ok_or_else(|| "not a number above 0".to_owned())
 }
 
 fn optimiser(text: &str) -> Result<Optimiser, String> {

@@ -81,8 +81,11 @@ impl Talk {
             Event::Halved { batch } => {
                 self.say(&format!("memory ran out: {batch} samples per step from now on"))
             }
-            Event::Rescued { step, why } => {
-                self.say(&format!("the device was lost ({why}); the processor goes on from step {step}"))
+            Event::Rescaled { scale } => {
+                self.say(&format!("gradients did not fit 16 bits: losses times {scale} from now on"))
+            }
+            Event::Rescued { step, device, why } => {
+                self.say(&format!("the device was lost ({why}); {device} goes on from step {step}"))
             }
             Event::Early { best } => {
                 self.say(&format!("no better validation since epoch {}: training ends", best + 1))

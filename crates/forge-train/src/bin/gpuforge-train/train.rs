@@ -14,6 +14,7 @@ use forge_train::{
         split::{self, Fold, Shares},
         target::Target,
     },
+    machine,
     model::{Shape, Spec},
     net::Steps,
     report::{self, when},
@@ -50,7 +51,9 @@ pub(crate) fn run(args: &Train, talk: &Talk) -> Result<()> {
     let seat = seat(args.device, spec.len(), talk)?;
     let data = match &seat.runner {
         Some(runner) => Dataset::on_device(&market, &recipe, runner)?,
-        None => Dataset::on_processor(&market, &recipe)?,
+        None => with_workers(args.workers, &market, spec.features, talk, || {
+            Dataset::on_processor(&market, &recipe)
+        })??,
     };
     let shares = Shares {
         folds: args.folds,
@@ -60,7 +63,7 @@ pub(crate) fn run(args: &Train, talk: &Talk) -> Result<()> {
     };
     let folds = split::walk_forward(&data.samples, shares, recipe.horizon)?;
     let ask = ask(args, spec.shape, shares);
-    let rescue = || Dataset::on_processor(&market, &recipe);
+    let rescue = |lost: &Place, times: usize| bridge::replace(lost, times, &market, &recipe);
     let mut cards = Vec::new();
     for (at, fold) in folds.iter().enumerate() {
         let folder =
@@ -90,6 +93,23 @@ pub(crate) fn run(args: &Train, talk: &Talk) -> Result<()> {
         talk.document(&Report { out: &args.out, folds: cards })?;
     }
     Ok(())
+}
+
+/// Makes features with so many threads.
+fn with_workers<T: Send>(
+    asked: Option<usize>,
+    market: &Market,
+    features: usize,
+    talk: &Talk,
+    work: impl FnOnce() -> T + Send,
+) -> Result<T> {
+    let longest = market.bars.iter().map(|b| b.close.len()).max().unwrap_or(0);
+    let (count, why) = match asked {
+        Some(count) => (count, "as asked".to_owned()),
+        None => machine::workers(longest, features),
+    };
+    talk.say(&format!("{features} features with {count} threads ({why})"));
+    Ok(rayon::ThreadPoolBuilder::new().num_threads(count).build()?.install(work))
 }
 
 fn recipe(args: &Train) -> Recipe {
@@ -143,6 +163,7 @@ fn ask(args: &Train, shape: Shape, shares: Shares) -> Ask {
         on_nan: args.on_nan,
         seed: args.seed,
         recompute: args.recompute,
+        precision: args.precision,
     }
 }
 
