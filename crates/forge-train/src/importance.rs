@@ -59,7 +59,8 @@ fn listened(net: &Net, table: &Table, samples: &[u32]) -> Result<Vec<f64>, Strin
 fn exchanged(data: &Dataset, net: &Net, table: &Table, samples: &[u32]) -> Result<Vec<f64>, String> {
     let target = data.recipe.target;
     let mut others = samples.to_vec();
-    others.rotate_left(1.min(others.len()));
+    let one = 1.min(others.len());
+    others.rotate_left(one);
     let (order, others) = (table.place.order(samples), table.place.order(&others));
     let each = fit::together(net);
     let mut gained = vec![0.0; net.spec.features];
