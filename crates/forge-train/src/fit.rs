@@ -214,7 +214,10 @@ impl<'a, 'j> Run<'a, 'j> {
         });
         let device = &table.place.device;
         if !job.setup.precision.is_on(device) {
-            return Err(TrainError::Precision { precision: job.setup.precision.name(), device: format!("{device:?}") });
+            return Err(TrainError::Precision {
+                precision: job.setup.precision.name(),
+                device: format!("{device:?}"),
+            });
         }
         let (net, best) = raise(&saved, table);
         let mut run = Run {

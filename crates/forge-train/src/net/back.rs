@@ -31,8 +31,9 @@ pub(super) fn gradient(net: &Net, params: &[Tensor<2>], batch: Batch, target: Ta
     for (at, pieces) in stages.into_iter().enumerate() {
         let (own, after) = rest.split_at(pieces.min(rest.len()));
         given.push((at, own, x.clone()));
-        let lower: Vec<Tensor<2>> = own.iter().map(|p| net.precision.cast(p.clone())).collect();
-        (x, rest) = (net.spec.stage(at, &lower, x), after);
+        // With a tape that records nothing: without one, backends take shortcuts that round differently.
+        let lower: Vec<Tensor<2>> = own.iter().map(|p| net.precision.cast(p.clone().autodiff())).collect();
+        (x, rest) = (net.spec.stage(at, &lower, x.autodiff()).inner(), after);
     }
     let mut made = back(net, rest, x, true, |params, x| scaled(net.spec.last(params, x).values));
     let mut found = vec![made.params];

@@ -16,12 +16,12 @@ use forge_train::{
 };
 
 /// A day, in seconds.
-pub const DAY: i64 = 1;
+pub(crate) const DAY: i64 = 1;
 
 /// Bars whose next move is `strength · s · s'` deviations plus one deviation of noise, where `s` and `s'` are what volume
 /// showed at this bar and at the one before: nothing that a weighted sum can see. With the bars comes what the best
 /// possible rule says: the sign of `s · s'`.
-pub fn planted(symbols: usize, bars: usize, strength: f64, seed: u64) -> (Market, Vec<Vec<bool>>) {
+pub(crate) fn planted(symbols: usize, bars: usize, strength: f64, seed: u64) -> (Market, Vec<Vec<bool>>) {
     let layout = sample::Sample::new(1, sample::Interval::Day, 1, 0).layout();
     let (mut all, mut best) = (Vec::new(), Vec::new());
     for symbol in 0..symbols {
@@ -49,24 +49,24 @@ pub fn planted(symbols: usize, bars: usize, strength: f64, seed: u64) -> (Market
 }
 
 /// Moves without anything to know, in a market of one factor.
-pub fn noise(symbols: usize, bars: usize, seed: u64) -> Market {
+pub(crate) fn noise(symbols: usize, bars: usize, seed: u64) -> Market {
     planted(symbols, bars, 0.0, seed).0
 }
 
-pub fn recipe(indicators: &str, window: usize, horizon: usize, target: Target) -> Recipe {
+pub(crate) fn recipe(indicators: &str, window: usize, horizon: usize, target: Target) -> Recipe {
     Recipe { indicators: indicators.to_owned(), scaling: Scaling::ZScore(64), window, horizon, target }
 }
 
-pub fn shares(horizon: usize) -> Shares {
+pub(crate) fn shares(horizon: usize) -> Shares {
     Shares { folds: 1, validation: 0.15, test: 0.2, embargo: horizon }
 }
 
-pub fn fold(data: &Dataset) -> Fold {
+pub(crate) fn fold(data: &Dataset) -> Fold {
     let horizon = data.recipe.horizon;
     split::walk_forward(&data.samples, shares(horizon), horizon).unwrap().remove(0)
 }
 
-pub fn ask(shape: Shape, epochs: usize, seed: u64) -> Ask {
+pub(crate) fn ask(shape: Shape, epochs: usize, seed: u64) -> Ask {
     Ask {
         shape,
         shares: shares(1),
@@ -82,13 +82,13 @@ pub fn ask(shape: Shape, epochs: usize, seed: u64) -> Ask {
 }
 
 /// A small data set for tests of the loop.
-pub fn small(target: Target) -> Dataset {
+pub(crate) fn small(target: Target) -> Dataset {
     let (market, _) = planted(2, 400, 2.0, 3);
     Dataset::on_processor(&market, &recipe("volume * 1, rsi(14)", 2, 1, target)).unwrap()
 }
 
 /// A file of bars that the binary can read.
-pub fn write_csv(market: &Market, file: &std::path::Path) {
+pub(crate) fn write_csv(market: &Market, file: &std::path::Path) {
     let mut text = "symbol,time,open,high,low,close,volume\n".to_owned();
     for bars in &market.bars {
         for i in 0..bars.len() {
