@@ -117,9 +117,9 @@ impl Ours {
                 if self.at + case.batch > ROWS - case.window {
                     self.at = 0;
                 }
-                let batch = self.table.draw(&self.order, self.at..self.at + case.batch);
+                let of = self.at..self.at + case.batch;
                 self.at += case.batch;
-                let gradient = self.net.gradient(batch, Target::Direction);
+                let gradient = self.net.gradient_of(&self.table, &self.order, of, Target::Direction);
                 let scalars = self.table.place.scalars(gradient.scalars).map_err(|why| anyhow!(why))?;
                 let norm = scalars.get(1).copied().unwrap_or(f32::NAN);
                 ensure!(norm.is_finite(), "a gradient that is no number");

@@ -296,7 +296,7 @@ impl<'a, 'j> Run<'a, 'j> {
         }
         let (table, net, target) = (&*self.table, &self.net, self.job.data.recipe.target);
         fault::guard(|| {
-            let gradient = net.gradient(table.draw(order, of), target);
+            let gradient = net.gradient_of(table, order, of, target);
             let scalars = table.place.scalars(gradient.scalars.clone())?;
             match scalars.as_slice() {
                 [loss, norm] => Ok((gradient, [*loss, *norm])),

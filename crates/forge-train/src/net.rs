@@ -2,6 +2,9 @@
 
 mod back;
 mod host;
+mod processor;
+
+use std::{ops::Range, sync::Arc};
 
 use burn::tensor::{Device, FloatDType, Tensor, activation};
 use serde::{Deserialize, Serialize};
@@ -11,7 +14,7 @@ use host::Factors;
 use crate::{
     data::target::Target,
     model::{Piece, Spec, divide},
-    table::{Batch, Place},
+    table::{Batch, Order, Place, Seen, Table},
 };
 
 /// Whose step.
@@ -133,6 +136,7 @@ pub struct Net {
     pub square: Tensor<1>,
     /// Steps made.
     pub steps: i32,
+    spare: Arc<processor::Spare>,
 }
 
 /// The gradient of a batch.
@@ -162,12 +166,31 @@ impl Net {
             mean,
             square,
             steps,
+            spare: Arc::default(),
         }
     }
 
     /// Answers without anything being remembered for a gradient.
     pub fn answer(&self, x: Tensor<3>) -> crate::model::Output {
         self.spec.forward(&divide(&self.pieces, &self.flat), x)
+    }
+
+    /// Loss and gradient of some samples, the shortest way there is: simple models in host memory need no tape.
+    pub fn gradient_of(&self, table: &Table, order: &Order, of: Range<usize>, target: Target) -> Gradient {
+        let simple = self.precision == Precision::F32 && self.spec.stages().is_empty();
+        let made = simple.then(|| {
+            host::read(&self.flat, |params| {
+                let work =
+                    |seen: &Seen<'_>| processor::gradient(&self.spec, params, seen, target, &self.spare);
+                table.on_host(order, of.clone(), work).flatten()
+            })
+        });
+        match made.flatten().flatten() {
+            Some((flat, scalars)) => {
+                Gradient { flat: table.place.own(flat), scalars: table.place.own(scalars.to_vec()) }
+            }
+            None => self.gradient(table.draw(order, of), target),
+        }
     }
 
     /// Loss and gradient of a batch.

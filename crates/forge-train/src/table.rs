@@ -10,7 +10,10 @@ use std::{
     },
 };
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::{
+    backend::Flex,
+    tensor::{Device, Int, Tensor, TensorData},
+};
 use forge_resident::features::HostRows;
 use serde::Serialize;
 
@@ -122,12 +125,22 @@ impl Place {
     /// A list of samples, up.
     pub fn order(&self, samples: &[u32]) -> Order {
         add(&self.meter.orders, samples.len());
-        Order(self.whole(samples))
+        Order { there: self.whole(samples), here: self.is_host().then(|| samples.into()) }
     }
 
     /// Rows of features, up.
     pub fn rows(&self, rows: HostRows) -> Tensor<2> {
         self.matrix(&self.meter.features, rows.values, rows.columns)
+    }
+
+    /// What the processor made, as a tensor of its own: nothing crosses.
+    pub(crate) fn own(&self, values: Vec<f32>) -> Tensor<1> {
+        let count = values.len();
+        Tensor::from_data(TensorData::new(values, [count]), &self.device)
+    }
+
+    fn is_host(&self) -> bool {
+        self.device == Device::flex()
     }
 
     fn whole(&self, values: &[u32]) -> Tensor<1, Int> {
@@ -153,6 +166,8 @@ pub struct Table {
     targets: Tensor<2>,
     /// Last row of each sample's window.
     ends: Tensor<1, Int>,
+    /// The same where the device is the processor.
+    ends_here: Option<Arc<[u32]>>,
     /// 1 - window to 0.
     back: Tensor<2, Int>,
     window: usize,
@@ -160,7 +175,54 @@ pub struct Table {
 
 /// A list of samples on the device.
 #[derive(Clone)]
-pub struct Order(Tensor<1, Int>);
+pub struct Order {
+    there: Tensor<1, Int>,
+    /// The same where the device is the processor.
+    here: Option<Arc<[u32]>>,
+}
+
+/// Some samples of a table in host memory.
+#[derive(Clone, Copy)]
+pub(crate) struct Seen<'a> {
+    features: &'a [f32],
+    targets: &'a [f32],
+    ends: &'a [u32],
+    columns: usize,
+    window: usize,
+    /// Numbers of a target.
+    pub(crate) outputs: usize,
+    /// Which ones.
+    pub(crate) samples: &'a [u32],
+}
+
+impl<'a> Seen<'a> {
+    /// Others of the same table.
+    pub(crate) fn with<'b>(&self, samples: &'b [u32]) -> Seen<'b>
+    where
+        'a: 'b,
+    {
+        Seen { samples, ..*self }
+    }
+
+    /// Copies the windows of all samples behind each other.
+    pub(crate) fn gather(&self, to: &mut [f32]) {
+        let width = self.window * self.columns;
+        for (to, sample) in to.chunks_exact_mut(width.max(1)).zip(self.samples) {
+            let end = self.ends.get(*sample as usize).map_or(0, |row| (*row as usize + 1) * self.columns);
+            // Rows of a window follow each other.
+            match end.checked_sub(width).and_then(|first| self.features.get(first..end)) {
+                Some(window) => to.copy_from_slice(window),
+                None => to.fill(f32::NAN),
+            }
+        }
+    }
+
+    /// The target of a sample.
+    pub(crate) fn target(&self, sample: u32) -> &[f32] {
+        let first = sample as usize * self.outputs;
+        self.targets.get(first..first + self.outputs).unwrap_or_default()
+    }
+}
 
 /// One batch on the device.
 pub struct Batch {
@@ -202,9 +264,10 @@ impl Table {
         let outputs = targets.len() / ends.len().max(1);
         let targets = place.matrix(&place.meter.targets, targets, outputs);
         add(&place.meter.targets, ends.len());
+        let ends_here = place.is_host().then(|| ends.into());
         let ends = place.whole(ends);
         let back = Tensor::<1, Int>::arange(1 - window as i64..1, &place.device).reshape([1, window]);
-        Table { place, features, targets, ends, back, window }
+        Table { place, features, targets, ends, ends_here, back, window }
     }
 
     /// Numbers of a window.
@@ -216,7 +279,7 @@ impl Table {
     /// The samples of a stretch of an order; nothing but indices is touched, and they are on the device.
     pub fn draw(&self, order: &Order, of: Range<usize>) -> Batch {
         let batch = of.len();
-        let samples = order.0.clone().slice([of]);
+        let samples = order.there.clone().slice([of]);
         let ends = self.ends.clone().select(0, samples.clone());
         let rows = match self.window {
             1 => ends,
@@ -225,6 +288,29 @@ impl Table {
         let [_, features] = self.features.dims();
         let x = self.features.clone().select(0, rows).reshape([batch, self.window, features]);
         Batch { x, y: self.targets.clone().select(0, samples) }
+    }
+
+    /// Shows samples of a stretch of an order in host memory; `None` where the device is not the processor.
+    pub(crate) fn on_host<T>(
+        &self,
+        order: &Order,
+        of: Range<usize>,
+        work: impl FnOnce(&Seen<'_>) -> T,
+    ) -> Option<T> {
+        let ends = self.ends_here.as_deref()?;
+        let samples = order.here.as_deref()?.get(of)?;
+        let features = self.features.clone().try_into_primitive::<Flex>().ok()?;
+        let targets = self.targets.clone().try_into_primitive::<Flex>().ok()?;
+        let ([_, columns], [_, outputs]) = (self.features.dims(), self.targets.dims());
+        Some(work(&Seen {
+            features: features.as_slice()?,
+            targets: targets.as_slice()?,
+            ends,
+            columns,
+            window: self.window,
+            outputs,
+            samples,
+        }))
     }
 
     /// Two features exchanged between the samples of a batch: column `feature` of `x` becomes that of `other`.

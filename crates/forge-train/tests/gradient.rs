@@ -12,8 +12,8 @@ use common::{planted, recipe};
 use forge_train::{
     data::{Dataset, target::Target},
     model::{Shape, Spec},
-    net::{self, Net},
-    table::{Place, Table},
+    net::{self, Gradient, Net},
+    table::{Order, Place, Table},
 };
 
 mod common;
@@ -32,7 +32,25 @@ fn check(shape: Shape, target: Target, window: usize) {
     let list: Vec<u32> = (0..16).collect();
     let order = place.order(&list);
     let flat = place.fetch(net.flat.clone()).unwrap();
-    let gradient = net.gradient(table.draw(&order, 0..16), target);
+    let ways = [
+        net.gradient(table.draw(&order, 0..16), target),
+        // Without a tape, where there is such a way.
+        net.gradient_of(&table, &order, 0..16, target),
+    ];
+    for gradient in ways {
+        against_differences(&spec, target, &table, &order, &flat, gradient);
+    }
+}
+
+fn against_differences(
+    spec: &Spec,
+    target: Target,
+    table: &Table,
+    order: &Order,
+    flat: &[f32],
+    gradient: Gradient,
+) {
+    let place = &table.place;
     let scalars = place.scalars(gradient.scalars).unwrap();
     let got = place.fetch(gradient.flat).unwrap();
     assert_eq!(got.len(), flat.len());
@@ -40,16 +58,16 @@ fn check(shape: Shape, target: Target, window: usize) {
     assert!((norm - f64::from(scalars[1])).abs() < 1e-4 * norm.max(1.0), "the norm is that of the gradient");
     let loss = |values: &[f32]| {
         let flat = place.parameters(values);
-        let net = Net::from_parts(&spec, flat.clone(), flat.zeros_like(), flat.zeros_like(), 0);
-        let batch = table.draw(&order, 0..16);
+        let net = Net::from_parts(spec, flat.clone(), flat.zeros_like(), flat.zeros_like(), 0);
+        let batch = table.draw(order, 0..16);
         let loss = net::loss(target, net.answer(batch.x).values, batch.y);
         f64::from(place.scalars(loss).unwrap()[0])
     };
-    assert!((loss(&flat) - f64::from(scalars[0])).abs() < 1e-4);
+    assert!((loss(flat) - f64::from(scalars[0])).abs() < 1e-4);
     let every = (flat.len() / 60).max(1);
     let mut off = Vec::new();
     for k in (0..flat.len()).step_by(every) {
-        let (mut up, mut down) = (flat.clone(), flat.clone());
+        let (mut up, mut down) = (flat.to_vec(), flat.to_vec());
         up[k] += STEP;
         down[k] -= STEP;
         let want = (loss(&up) - loss(&down)) / (2.0 * f64::from(STEP));
@@ -104,4 +122,51 @@ fn of_models_that_compute_again_what_they_did_not_keep() {
         let [stage, all] = spec.kept();
         assert!(stage <= all && (spec.stages().is_empty() || stage < all), "{stage} {all}");
     }
+}
+
+/// More samples than go forward and back at once, in parts of unequal size.
+#[test]
+fn of_the_way_without_a_tape_is_that_of_the_tape() {
+    let (market, _) = planted(2, 600, 1.0, 4);
+    for (_, target) in Target::ALL {
+        let data = Dataset::on_processor(&market, &recipe("rsi(14), mom(10)", 3, 1, target)).unwrap();
+        let place = Place::cpu();
+        let table = Table::new(place.clone(), &data, 0.02).unwrap();
+        let all: Vec<u32> = (0..data.samples.len() as u32).rev().collect();
+        let order = place.order(&all);
+        for shape in [Shape::Linear, Shape::Mlp { hidden: vec![24] }, Shape::Mlp { hidden: vec![9, 20, 5] }] {
+            let spec = Spec { shape, features: 2, window: 3, outputs: target.outputs() };
+            let net = Net::begin(&spec, 7, &place);
+            for of in [5..6, 3..400, 0..all.len()] {
+                let tape = net.gradient(table.draw(&order, of.clone()), target);
+                let short = net.gradient_of(&table, &order, of.clone(), target);
+                let [a, b] = [tape.scalars, short.scalars].map(|x| place.scalars(x).unwrap());
+                assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-4 * (1.0 + a.abs())), "{a:?} {b:?}");
+                let [x, y] = [tape.flat, short.flat].map(|x| place.fetch(x).unwrap());
+                let worst = x.iter().zip(&y).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+                assert!(worst < 1e-4 * (1.0 + a[1]), "{spec:?} {of:?}: {worst} of {}", a[1]);
+            }
+        }
+    }
+}
+
+#[test]
+fn of_the_way_without_a_tape_does_not_depend_on_threads() {
+    let (market, _) = planted(2, 600, 1.0, 4);
+    let target = Target::Direction;
+    let data = Dataset::on_processor(&market, &recipe("rsi(14), mom(10)", 3, 1, target)).unwrap();
+    let spec = Spec { shape: Shape::Mlp { hidden: vec![24, 8] }, features: 2, window: 3, outputs: 1 };
+    let bits = |threads: usize| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        pool.install(|| {
+            let place = Place::cpu();
+            let table = Table::new(place.clone(), &data, 1.0).unwrap();
+            let order = place.order(&(0..900).collect::<Vec<_>>());
+            let net = Net::begin(&spec, 7, &place);
+            place.fetch(net.gradient_of(&table, &order, 0..900, target).flat).unwrap()
+        })
+    };
+    let one = bits(1);
+    assert_eq!(one, bits(2));
+    assert_eq!(one, bits(7));
 }

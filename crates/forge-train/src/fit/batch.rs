@@ -42,7 +42,7 @@ pub(super) fn choose(net: &Net, table: &Table, samples: &[u32], setup: &Setup) -
     let mut size = SIZES[0].min(most);
     while size <= most && began.elapsed() < TIME {
         let step = || {
-            let gradient = net.gradient(table.draw(&order, 0..size), setup.recipe.target);
+            let gradient = net.gradient_of(table, &order, 0..size, setup.recipe.target);
             table.place.scalars(gradient.scalars)
         };
         let mut clock = Instant::now();

@@ -46,6 +46,15 @@ pub(super) fn step(
     true
 }
 
+/// Reads a vector that lies in host memory; `None` where it does not.
+pub(super) fn read<T>(values: &Tensor<1>, work: impl FnOnce(&[f32]) -> T) -> Option<T> {
+    if values.device() != Device::flex() {
+        return None;
+    }
+    let own = values.clone().try_into_primitive::<Flex>().ok()?;
+    own.as_slice::<f32>().map(work)
+}
+
 fn advance([flat, mean, square]: [&mut [f32]; 3], gradient: &[f32], by: Factors) {
     let [one, two] = BETA;
     for (((p, m), s), g) in flat.iter_mut().zip(mean).zip(square).zip(gradient) {
