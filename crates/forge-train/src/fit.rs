@@ -160,16 +160,22 @@ pub fn fit(job: &Job<'_>, table: &mut Table, tell: &mut dyn FnMut(Event)) -> Res
             Err(Trouble::Lost(why)) => run.rescue(why, tell)?,
         }
     }
-    let weights = run.best.clone();
-    let weights = run.fetch(weights)?;
     let per_second = run.speed();
-    Ok(Fitted { weights, progress: run.progress, per_second, device: run.device })
+    // Saved after every epoch, so that a device that is lost now takes nothing with it.
+    Ok(Fitted { weights: run.saved.best, progress: run.progress, per_second, device: run.device })
 }
 
 /// Why an epoch ended before its time.
 enum Trouble {
     Error(TrainError),
     Lost(String),
+}
+
+impl From<Fault> for Trouble {
+    fn from(fault: Fault) -> Trouble {
+        let (Fault::Memory(why) | Fault::Lost(why)) = fault;
+        Trouble::Lost(why)
+    }
 }
 
 impl From<TrainError> for Trouble {
@@ -273,7 +279,7 @@ impl<'a, 'j> Run<'a, 'j> {
     fn epoch(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), Trouble> {
         let began = Instant::now();
         let samples = self.order();
-        let order = self.table.place.order(&samples);
+        let order = fault::guard(|| Ok(self.table.place.order(&samples)))?;
         while self.progress.at < samples.len() {
             let of = self.progress.at..(self.progress.at + self.progress.batch).min(samples.len());
             match self.guarded(&order, of.clone()) {
@@ -313,7 +319,7 @@ impl<'a, 'j> Run<'a, 'j> {
         samples: &[u32],
         of: std::ops::Range<usize>,
         tell: &mut dyn FnMut(Event),
-    ) -> Result<(), TrainError> {
+    ) -> Result<(), Trouble> {
         let count = of.len();
         if loss.is_finite() && !norm.is_finite() && self.progress.scale > 1.0 {
             // Not the numbers of the batch, but those of its gradient in 16 bits: the same batch again.
@@ -327,12 +333,16 @@ impl<'a, 'j> Run<'a, 'j> {
                 if loss.is_finite() { "an infinite gradient" } else { "a loss that is no number" },
                 list,
             );
-            return self.stumble(error, count, tell);
+            return Ok(self.stumble(error, count, tell)?);
         }
         self.in_a_row = 0;
         let steps = &self.job.setup.steps;
         let rate = steps.rate_at(self.done()) * self.progress.factor;
-        self.net.step(gradient.flat, steps.shorten(norm), rate as f32, steps);
+        let net = &mut self.net;
+        fault::guard(|| {
+            net.step(gradient.flat, steps.shorten(norm), rate as f32, steps);
+            Ok(())
+        })?;
         self.progress.steady += 1;
         if self.job.setup.precision == Precision::F16
             && self.progress.steady >= STEADY
@@ -423,11 +433,7 @@ impl<'a, 'j> Run<'a, 'j> {
     fn close(&mut self, began: Instant, tell: &mut dyn FnMut(Event)) -> Result<(), Trouble> {
         let (data, setup) = (self.job.data, self.job.setup);
         let list = &self.job.fold.validation.samples;
-        let answers = fault::guard(|| answers(&self.net, self.table, list));
-        let answers = match answers {
-            Ok(answers) => answers,
-            Err(Fault::Lost(why) | Fault::Memory(why)) => return Err(Trouble::Lost(why)),
-        };
+        let answers = fault::guard(|| answers(&self.net, self.table, list))?;
         let targets: Vec<f32> =
             list.iter().filter_map(|i| data.samples.target.get(*i as usize)).copied().collect();
         let validation = score::scores(data.recipe.target, &answers, &targets, self.job.scale);
@@ -460,23 +466,16 @@ impl<'a, 'j> Run<'a, 'j> {
         Ok(())
     }
 
-    fn fetch(&self, values: Tensor<1>) -> Result<Vec<f32>, TrainError> {
-        let step = self.progress.step;
-        self.table.place.fetch(values).map_err(|why| TrainError::Device { step, why })
-    }
-
-    fn save(&mut self) -> Result<(), TrainError> {
+    fn save(&mut self) -> Result<(), Trouble> {
         self.progress.updates = self.net.steps;
-        self.saved = Checkpoint {
-            setup: self.job.setup.clone(),
-            progress: self.progress.clone(),
-            weights: self.fetch(self.net.flat.clone())?,
-            mean: self.fetch(self.net.mean.clone())?,
-            square: self.fetch(self.net.square.clone())?,
-            best: self.fetch(self.best.clone())?,
-        };
+        let fetch = |values: &Tensor<1>| self.table.place.fetch(values.clone());
+        let (net, best) = (&self.net, &self.best);
+        let [weights, mean, square, best] =
+            fault::guard(|| Ok([fetch(&net.flat)?, fetch(&net.mean)?, fetch(&net.square)?, fetch(best)?]))?;
+        let (setup, progress) = (self.job.setup.clone(), self.progress.clone());
+        self.saved = Checkpoint { setup, progress, weights, mean, square, best };
         match &self.job.file {
-            Some(file) => self.saved.write(file),
+            Some(file) => Ok(self.saved.write(file)?),
             None => Ok(()),
         }
     }

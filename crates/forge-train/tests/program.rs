@@ -16,6 +16,7 @@ use std::{
 };
 
 use common::{noise, planted, write_csv};
+use forge_train::checkpoint::Checkpoint;
 
 mod common;
 
@@ -42,33 +43,34 @@ fn killed_at_any_step_it_goes_on_to_the_same_model() {
     let data = folder.path().join("bars.csv");
     write_csv(&planted(2, 1200, 2.0, 3).0, &data);
     let whole = folder.path().join("whole");
-    let long = ["--epochs", "12", "--patience", "0", "--checkpoint-every", "7"];
+    let long = ["--epochs", "40", "--patience", "0", "--checkpoint-every", "7"];
     ok(train(&data, &whole, &long).output().unwrap());
     let want = fs::read(whole.join("model.safetensors")).unwrap();
 
     let out = folder.path().join("killed");
+    let file = out.join("checkpoint.safetensors");
+    let step = || Checkpoint::read(&file).map_or(0, |c| c.progress.step);
     let mut kills = 0;
-    for pause in [40, 90, 150, 230] {
+    for least in [1, 150, 400, 700] {
         let mut again: Vec<&str> = long.to_vec();
         again.push("--resume");
         let mut child =
             train(&data, &out, &again).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
-        let file = out.join("checkpoint.safetensors");
         let began = Instant::now();
-        // At some moment after the first checkpoint, whatever it is doing then.
-        while !file.exists()
-            && began.elapsed() < Duration::from_secs(20)
+        // At some moment after this step was saved, whatever it is doing then.
+        while step() < least
+            && began.elapsed() < Duration::from_secs(60)
             && child.try_wait().unwrap().is_none()
         {
-            std::thread::sleep(Duration::from_millis(5));
+            std::thread::sleep(Duration::from_millis(1));
         }
-        std::thread::sleep(Duration::from_millis(pause));
         if child.try_wait().unwrap().is_none() {
             child.kill().unwrap();
             kills += 1;
         }
         child.wait().unwrap();
     }
+    assert!(kills > 0, "it was never killed: the training is too short for this test");
     let mut last: Vec<&str> = long.to_vec();
     last.push("--resume");
     ok(train(&data, &out, &last).output().unwrap());

@@ -49,8 +49,27 @@ pub(super) fn guard<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, Fa
 
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::panic, reason = "a test may fail")]
+    #![allow(clippy::panic, clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail")]
     use super::*;
+    use burn::tensor::Tensor;
+
+    /// What a device really says when there is no memory, and that it can be asked again afterwards.
+    #[test]
+    fn a_buffer_that_no_device_has_is_a_lack_of_memory() {
+        let gpu = match crate::bridge::gpu() {
+            Ok(gpu) => gpu,
+            Err(error) => return println!("skipped: {error}"),
+        };
+        let most = gpu.place.shared.clone().unwrap().given.device.limits().max_buffer_size;
+        let ones = |count: usize| Tensor::<1>::ones([count], &gpu.place.device);
+        let full = guard(|| {
+            let all = ones(usize::try_from(most).unwrap() / 4 * 3);
+            gpu.place.fetch(all.slice([0..2]))
+        });
+        assert!(matches!(full, Err(Fault::Memory(_))), "{full:?}");
+        gpu.place.device.memory_cleanup();
+        assert_eq!(guard(|| gpu.place.fetch(ones(3))), Ok(vec![1.0; 3]));
+    }
 
     #[test]
     fn panics_and_errors_become_what_can_be_done() {
