@@ -24,6 +24,8 @@ mod regret;
 mod row;
 mod soak;
 mod span;
+#[cfg(feature = "train")]
+mod train;
 mod trajectory;
 mod transfer;
 #[cfg(feature = "vector-ta")]
@@ -98,6 +100,12 @@ const BENCHES: &[Bench] = &[
         run: trajectory::run,
     },
     Bench { name: "span", what: "profiling spans on and off, beside tracing and puffin", run: span::run },
+    #[cfg(feature = "train")]
+    Bench {
+        name: "train",
+        what: "steps of training on the processor, beside JAX and PyTorch",
+        run: train::run,
+    },
     #[cfg(unix)]
     Bench {
         name: "monitor",

@@ -55,6 +55,14 @@ fn memory_limit(text: &str) -> Result<String, SettingsError> {
     Ok(text.to_owned())
 }
 
+/// What is handed to a program of its own, as it is.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Passed {
+    /// Data and options; `--help` lists them.
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
+    pub(crate) args: Vec<std::ffi::OsString>,
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Detect this machine, then make bars, compute 111 indicators, write them and draw a chart.
@@ -88,11 +96,16 @@ pub(crate) enum Command {
     Indicators(Indicators),
     /// Compute indicators on many machines: scheduler, executor, submit, features, sql, status (needs gpuforge-cluster).
     #[command(disable_help_flag = true)]
-    Cluster {
-        /// What to do; `--help` lists it.
-        #[arg(trailing_var_arg = true, allow_hyphen_values = true, value_name = "ARGS")]
-        args: Vec<std::ffi::OsString>,
-    },
+    Cluster(Passed),
+    /// Train a model on indicators of bars (needs gpuforge-train).
+    #[command(disable_help_flag = true)]
+    Train(Passed),
+    /// Test a trained model on other bars (needs gpuforge-train).
+    #[command(disable_help_flag = true)]
+    Evaluate(Passed),
+    /// Answer with a trained model for every bar (needs gpuforge-train).
+    #[command(disable_help_flag = true)]
+    Predict(Passed),
     /// Paths, figures and communities of d-dimensional lattices; XOR of bytes.
     #[command(subcommand)]
     Lattice(crate::commands::lattice_args::Lattice),

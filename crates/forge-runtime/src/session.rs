@@ -200,6 +200,12 @@ impl Session {
         tensor.block_on(&self.memory).ok_or_else(lost)
     }
 
+    /// The buffer of a tensor on this device, for another library that uses the same device. The tensor must be held as long
+    /// as that library's work reads it.
+    pub fn lend(&self, tensor: &Tensor, deadline: Duration) -> Result<wgpu::Buffer, EngineError> {
+        self.engine.lend(self.bring(tensor, deadline)?)
+    }
+
     /// Uploads a host tensor into a block of its own.
     fn send(&self, tensor: &Tensor, bytes: &HostBytes, deadline: Duration) -> Result<Resident, EngineError> {
         let mut plan = Plan::new("send");

@@ -1,79 +1,21 @@
-//! `gpuforge cluster …`: run by `gpuforge-cluster`, which is installed apart because DataFusion and Ballista are larger than
-//! all of gpuforge.
+//! `gpuforge cluster …`: run by `gpuforge-cluster`.
 
-use std::{
-    env,
-    ffi::{OsStr, OsString},
-    path::{Path, PathBuf},
-    process::Command,
-};
+use anyhow::Result;
 
-use anyhow::{Context as _, Result};
+use super::sibling::{Sibling, hand_over};
+use crate::{args::Passed, context::Context};
 
-use crate::{context::Context, error::Hinted};
-
-const PROGRAM: &str = "gpuforge-cluster";
+const CLUSTER: Sibling = Sibling { name: "gpuforge-cluster", package: "forge-cluster" };
 
 /// Hands over, and ends as that program ends.
-pub(crate) fn run(args: &[OsString], context: &Context) -> Result<()> {
-    let own = env::current_exe().ok();
-    let program = find(own.as_deref(), env::var_os("PATH").as_deref()).ok_or_else(|| {
-        Hinted::new(
-            format!("`gpuforge cluster` needs {PROGRAM}, which is neither beside gpuforge nor on PATH"),
-            format!("cargo install --path crates/forge-cluster, or put {PROGRAM} beside gpuforge"),
-        )
-    })?;
-    let mut child = Command::new(&program);
-    child.args(args);
+pub(crate) fn run(args: &Passed, context: &Context) -> Result<()> {
+    let mut child = CLUSTER.command("cluster")?;
+    child.args(&args.args);
     if context.out.json {
         child.arg("--json");
     }
     if let Some(limit) = context.memory_limit() {
         child.args(["--memory-limit", limit]);
     }
-    hand_over(child).with_context(|| format!("cannot run {}", program.display()))
-}
-
-/// This process becomes the other: an interruption reaches it alone, and it can cancel what it has begun.
-#[cfg(unix)]
-fn hand_over(mut child: Command) -> Result<()> {
-    use std::os::unix::process::CommandExt as _;
-    Err(child.exec().into())
-}
-
-#[cfg(not(unix))]
-fn hand_over(mut child: Command) -> Result<()> {
-    match child.status()?.code() {
-        Some(0) => Ok(()),
-        // It has said what was wrong.
-        code => std::process::exit(code.unwrap_or(1)),
-    }
-}
-
-/// Beside this program first, then along PATH.
-fn find(own: Option<&Path>, path: Option<&OsStr>) -> Option<PathBuf> {
-    let name = format!("{PROGRAM}{}", env::consts::EXE_SUFFIX);
-    let beside = own.and_then(Path::parent).map(Path::to_owned);
-    let along = path.map(|p| env::split_paths(p).collect::<Vec<_>>()).unwrap_or_default();
-    beside.into_iter().chain(along).map(|folder| folder.join(&name)).find(|file| file.is_file())
-}
-
-#[cfg(test)]
-mod tests {
-    #![allow(clippy::unwrap_used, reason = "a test may fail")]
-    use super::*;
-
-    #[test]
-    fn the_one_beside_comes_before_those_on_the_path() {
-        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        let name = format!("{PROGRAM}{}", env::consts::EXE_SUFFIX);
-        let own = here.path().join("gpuforge");
-        let path = env::join_paths([Path::new("/nowhere"), there.path()]).unwrap();
-        assert_eq!(find(Some(&own), Some(&path)), None);
-        std::fs::write(there.path().join(&name), "").unwrap();
-        assert_eq!(find(Some(&own), Some(&path)), Some(there.path().join(&name)));
-        std::fs::write(here.path().join(&name), "").unwrap();
-        assert_eq!(find(Some(&own), Some(&path)), Some(here.path().join(&name)));
-        assert_eq!(find(None, None), None);
-    }
+    hand_over(child)
 }

@@ -39,7 +39,9 @@ mod route;
 mod sample;
 mod self_test;
 mod share;
+mod sibling;
 mod status;
+mod train;
 mod trajectory;
 pub(crate) mod trajectory_args;
 mod trajectory_plot;
@@ -65,7 +67,10 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
             Some(IndicatorsCommand::Show { name }) => indicators_list::show(name, context),
             None => indicators::run(&args, context),
         },
-        Some(Command::Cluster { args }) => cluster::run(&args, context),
+        Some(Command::Cluster(args)) => cluster::run(&args, context),
+        Some(Command::Train(args)) => train::run("train", &args, context),
+        Some(Command::Evaluate(args)) => train::run("evaluate", &args, context),
+        Some(Command::Predict(args)) => train::run("predict", &args, context),
         Some(Command::Lattice(args)) => lattice::run(&args, context),
         Some(Command::Chart(args)) => chart::run(&args, context),
         Some(Command::Sample(args)) => sample::run(&args, context),

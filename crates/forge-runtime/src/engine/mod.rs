@@ -147,6 +147,12 @@ pub trait Engine: Send + Sync {
     /// A buffer of exactly this size.
     fn create(&self, size: Bytes, class: BlockClass) -> Result<BlockId, EngineError>;
 
+    /// The buffer behind a block, for another library that uses the same device ([`gpu::GivenDevice`]). It stays ours: the
+    /// block must be held as long as work of the other library reads it.
+    fn lend(&self, _block: BlockId) -> Result<wgpu::Buffer, EngineError> {
+        Err(EngineError::Unavailable { reason: "this engine has no buffers of a real device".to_owned() })
+    }
+
     /// Gives a buffer back. A dead device's buffers are gone already: nothing happens.
     fn destroy(&self, block: BlockId);
 

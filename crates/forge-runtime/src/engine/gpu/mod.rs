@@ -36,7 +36,7 @@ mod pipelines;
 mod staging;
 mod worker;
 
-pub use open::{AdapterChoice, AdapterFacts};
+pub use open::{AdapterChoice, AdapterFacts, GivenDevice};
 
 /// How long opening a device may take; the first start of a cold driver needs most of a second.
 const OPEN_DEADLINE: Duration = Duration::from_secs(20);
@@ -56,6 +56,8 @@ pub struct GpuOpener {
     pub staged: bool,
     /// Where compiled pipelines are kept between processes, in a folder of our own; `None` keeps none.
     pub pipeline_cache_dir: Option<PathBuf>,
+    /// A device that another library opened and goes on using; no adapter is chosen then.
+    pub given: Option<GivenDevice>,
 }
 
 impl Opener for GpuOpener {
@@ -75,6 +77,11 @@ enum Request {
     Run {
         job: Job,
         reply: Sender<Result<Done, EngineError>>,
+    },
+    /// Hands out a block's buffer, for another library on the same device.
+    Lend {
+        block: BlockId,
+        reply: Sender<Result<wgpu::Buffer, EngineError>>,
     },
     /// Destroys the device as a driver reset would; for tests and `reset`.
     Lose,
@@ -257,6 +264,12 @@ impl Engine for Gpu {
         let (reply, answer) = mpsc::channel();
         self.ask(Request::Create { size, class, reply }, "creating a buffer")?;
         self.receive(&answer, CREATE_DEADLINE, "creating a buffer")
+    }
+
+    fn lend(&self, block: BlockId) -> Result<wgpu::Buffer, EngineError> {
+        let (reply, answer) = mpsc::channel();
+        self.ask(Request::Lend { block, reply }, "lending a buffer")?;
+        self.receive(&answer, CREATE_DEADLINE, "lending a buffer")
     }
 
     fn destroy(&self, block: BlockId) {

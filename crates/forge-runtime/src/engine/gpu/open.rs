@@ -31,6 +31,17 @@ pub enum AdapterChoice {
     Name(String),
 }
 
+/// A device that another library opened. Its callbacks stay that library's: a loss shows here when work fails.
+#[derive(Debug, Clone)]
+pub struct GivenDevice {
+    /// Where it comes from.
+    pub adapter: wgpu::Adapter,
+    /// The device.
+    pub device: wgpu::Device,
+    /// Its queue, which both submit to.
+    pub queue: wgpu::Queue,
+}
+
 /// What an adapter says of itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AdapterFacts {
@@ -84,6 +95,9 @@ impl Reading {
 
 /// Opens the chosen adapter; `listen` puts the callbacks in place before anything else happens on the device.
 pub(super) fn open(options: &GpuOpener, listen: impl FnOnce(&wgpu::Device)) -> Result<Opened, EngineError> {
+    if let Some(given) = &options.given {
+        return Ok(take(given, options.staged));
+    }
     static OPENED: AtomicBool = AtomicBool::new(false);
     let start = if OPENED.swap(true, Ordering::Relaxed) { Start::Warm } else { Start::Cold };
     let mut watch = Stopwatch::new();
@@ -129,6 +143,22 @@ pub(super) fn open(options: &GpuOpener, listen: impl FnOnce(&wgpu::Device)) -> R
     let budget = watch.time("memory budget", || budget::ask(adapter));
     let init = watch.stop(start, taken, warnings);
     Ok(Opened { device, queue, caps, budget, limits, store, init })
+}
+
+/// A device that is open already, with what of its features we use. Compiled pipelines are not kept for it.
+fn take(given: &GivenDevice, staged: bool) -> Opened {
+    let info = given.adapter.get_info();
+    let features = features(&given.adapter, &info, staged) & given.device.features();
+    let limits = given.device.limits();
+    Opened {
+        device: given.device.clone(),
+        queue: given.queue.clone(),
+        caps: caps(&info, features, &limits),
+        budget: budget::ask(&given.adapter),
+        limits,
+        store: None,
+        init: Stopwatch::new().stop(Start::Warm, None, Vec::new()),
+    }
 }
 
 fn pick<'a>(adapters: &'a [wgpu::Adapter], choice: &AdapterChoice) -> Result<&'a wgpu::Adapter, EngineError> {

@@ -181,6 +181,10 @@ impl Worker {
     fn answer(&mut self, request: Request, shared: &Shared) -> Health {
         match request {
             Request::Create { size, class, reply } => drop(reply.send(self.create(size, class))),
+            Request::Lend { block, reply } => {
+                let missing = || EngineError::Validation { reason: format!("no block {}", block.0) };
+                drop(reply.send(self.blocks.get(&block).cloned().ok_or_else(missing)));
+            }
             Request::Destroy(block) => drop(self.blocks.remove(&block)),
             Request::Lose => {
                 self.device.destroy();

@@ -1,0 +1,30 @@
+//! Which feature spoiled a batch? The first number that is none, or else the largest.
+
+use crate::{data::Dataset, table::Table};
+
+/// Says which feature of which symbol at which time, for an error.
+pub(super) fn blame(data: &Dataset, table: &Table, samples: &[u32]) -> String {
+    let order = table.place.order(samples);
+    let batch = table.draw(&order, 0..samples.len());
+    let [count, window, features] = batch.x.dims();
+    let Ok(values) = table.place.answers(batch.x.reshape([count, window * features])) else {
+        return "the batch cannot be fetched".to_owned();
+    };
+    let name = |at: usize| {
+        let column = data.columns.get(at % features.max(1)).map_or("?", String::as_str);
+        let sample = samples.get(at / (window * features).max(1)).copied().unwrap_or_default() as usize;
+        let series = data.samples.series.get(sample).copied().unwrap_or_default() as usize;
+        let symbol = data.symbols.get(series).map_or("?", String::as_str);
+        let bar = data.samples.bar.get(sample).copied().unwrap_or_default();
+        let value = values.get(at).copied().unwrap_or(f32::NAN);
+        format!("feature `{column}` is {value} in the window of {symbol} that ends at bar {bar}")
+    };
+    if let Some(at) = values.iter().position(|x| !x.is_finite()) {
+        return name(at);
+    }
+    let largest = values.iter().enumerate().max_by(|a, b| a.1.abs().total_cmp(&b.1.abs()));
+    match largest {
+        Some((at, _)) => format!("every feature is finite; the largest: {}", name(at)),
+        None => "the batch is empty".to_owned(),
+    }
+}

@@ -1,0 +1,66 @@
+//! How much of this machine may training take? Memory and threads that this process may use, and what follows from them.
+
+use std::sync::OnceLock;
+
+use gpuforge::hardware::{cpu, model::Cpu, probe::files::RealFiles};
+
+/// Share of the memory that a training may plan with: the rest is for the data set, the system and everything else.
+const SHARE: u64 = 2;
+/// Numbers of a bar that are alive while its features are made, per feature: in f64, steps between included.
+const ALIVE: u64 = 4;
+
+fn processor() -> &'static Cpu {
+    static FOUND: OnceLock<Cpu> = OnceLock::new();
+    FOUND.get_or_init(|| cpu::detect(&RealFiles))
+}
+
+/// Memory that a training on the processor may plan with; `None` where nobody can tell.
+pub fn memory() -> Option<u64> {
+    share(processor())
+}
+
+fn share(cpu: &Cpu) -> Option<u64> {
+    cpu.memory_bytes.into_iter().chain(cpu.memory_limit_bytes).min().map(|bytes| bytes / SHARE)
+}
+
+/// Threads that make features, and why so many.
+pub fn workers(bars: usize, features: usize) -> (usize, String) {
+    decide(processor(), bars, features)
+}
+
+/// As many threads as there are alike, unless their memory would not fit; pure.
+fn decide(cpu: &Cpu, bars: usize, features: usize) -> (usize, String) {
+    let threads = cpu.available.map_or(1, |n| n as usize).max(1);
+    // Work is divided evenly: on a hybrid processor everyone would wait for the slow cores.
+    let (mut count, mut why) = match cpu.performance_cores.map(|n| n as usize) {
+        Some(fast) if fast > 0 && fast < threads => (fast, "one per fast core".to_owned()),
+        _ => (threads, "one per hardware thread".to_owned()),
+    };
+    let each = 8 * ALIVE * bars.max(1) as u64 * features.max(1) as u64;
+    if let Some(most) = share(cpu).map(|bytes| (bytes / each.max(1)).max(1) as usize)
+        && most < count
+    {
+        (count, why) = (most, format!("{} MiB of memory each", each >> 20));
+    }
+    (count, why)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn workers_follow_threads_kinds_of_cores_and_memory() {
+        let plain = Cpu { available: Some(8), memory_bytes: Some(1 << 34), ..Cpu::default() };
+        assert_eq!(decide(&plain, 1000, 10).0, 8);
+        let hybrid = Cpu { performance_cores: Some(6), ..plain.clone() };
+        assert_eq!(decide(&hybrid, 1000, 10), (6, "one per fast core".to_owned()));
+        let limited = Cpu { memory_limit_bytes: Some(2 << 30), ..plain.clone() };
+        // A million bars of ten features: 320 MB each, 1 GiB in all.
+        assert_eq!(decide(&limited, 1_000_000, 10).0, 3);
+        assert_eq!(decide(&limited, 100_000_000, 111).0, 1, "one always works");
+        assert_eq!(decide(&Cpu::default(), 10, 1).0, 1, "unknown is one");
+        assert_eq!(share(&limited), Some(1 << 30));
+        assert_eq!(share(&Cpu::default()), None);
+    }
+}
