@@ -1,0 +1,2 @@
+GROUPS: dict[str, list[str]] = {}
+POSITIONS: dict[str, int] = {}

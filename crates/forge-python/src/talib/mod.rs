@@ -1,0 +1,325 @@
+//! How is a function of TA-Lib called? Its row of the catalogue, planned once for every set of parameters, computed into arrays
+//! that Python owns from the start.
+//!
+//! What callers of TA-Lib rely on is kept: leading bars with NaN are no history, whole numbers are `int32` with zeros before
+//! the first, and mistakes raise what TA-Lib raises.
+
+mod table;
+
+use std::sync::{Arc, LazyLock, Mutex, PoisonError};
+
+use gpuforge::indicators::{
+    catalogue::{self, Indicator},
+    exec::{self, Columns, How, Series},
+    graph::Field,
+    kernel::Simd,
+    select::{self, Instance, Selection},
+};
+use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::{
+    exceptions::{PyException, PyTypeError},
+    prelude::*,
+    types::PyTuple,
+};
+use table::{FLAGS, Function, OUTPUT_FLAGS, TABLE};
+
+use crate::arrays::copied;
+
+/// TA-Lib's marks for "the default".
+const WHOLE_DEFAULT: f64 = i32::MIN as f64;
+const REAL_DEFAULT: f64 = -4e37;
+/// Plans that are kept for a function.
+const KEPT: usize = 64;
+/// Values below which it costs more to give the interpreter's lock away than to keep it.
+const WITHOUT_LOCK: usize = 4096;
+
+/// A function with its row.
+struct Known {
+    function: &'static Function,
+    row: &'static Indicator,
+    /// Where each array goes.
+    fields: Vec<Field>,
+    outputs: Vec<Output>,
+    plans: Mutex<Vec<(Vec<f64>, Arc<Selection>)>>,
+}
+
+/// What an output is.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Real,
+    Whole,
+    /// The number of a bar, counted from the first of the array.
+    Bar,
+}
+
+static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| TABLE.iter().filter_map(Known::of).collect());
+
+impl Known {
+    fn of(function: &'static Function) -> Option<Known> {
+        let row = catalogue::all().find(|r| r.aliases.first() == Some(&function.name))?;
+        let named = |name: &str| Field::ALL.into_iter().find(|f| format!("{f:?}").eq_ignore_ascii_case(name));
+        let place = |(at, name)| named(name).or_else(|| row.inputs.get(at).copied());
+        let fields = function.inputs.split_whitespace().enumerate().map(place).collect::<Option<_>>()?;
+        let output = |flags: &str| match flags {
+            flags if flags.contains('x') => Output::Bar,
+            flags if flags.contains('i') => Output::Whole,
+            _ => Output::Real,
+        };
+        let outputs = words(function.outputs).map(|(_, flags)| output(flags)).collect();
+        Some(Known { function, row, fields, outputs, plans: Mutex::default() })
+    }
+
+    /// The plan for these parameters. The lock is held while the interpreter's is: no fork happens meanwhile.
+    fn plan(&self, params: Vec<f64>) -> Arc<Selection> {
+        let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, plan)) = plans.iter().find(|(known, _)| *known == params) {
+            return plan.clone();
+        }
+        let made = Arc::new(select::select(&[Instance::with(self.row, &params)]));
+        if plans.len() >= KEPT {
+            plans.remove(0);
+        }
+        plans.push((params, made.clone()));
+        made
+    }
+
+    /// Series of pandas and Polars are Python's to take apart and put together again.
+    fn otherwise<'py>(&self, id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        let names: Vec<&str> = self.function.inputs.split_whitespace().collect();
+        let there = args.py().import("gpuforge.talib._series")?;
+        there.getattr("call")?.call1((id, names, args))
+    }
+
+    /// Parameters as the row takes them; TA-Lib's words where it refuses one.
+    fn params<'py>(&self, given: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<Vec<f64>> {
+        let mut params = self.row.defaults();
+        for ((slot, param), given) in params.iter_mut().zip(self.row.params).zip(given) {
+            let x: f64 = given.extract()?;
+            if x == WHOLE_DEFAULT || x == REAL_DEFAULT {
+                continue;
+            }
+            let x = if param.whole { x.trunc() } else { x };
+            let wrong = !(param.min..=param.max).contains(&x) || (param.even && x % 2.0 != 0.0);
+            if wrong {
+                let name = self.function.name;
+                let why =
+                    format!("TA_{name} function failed with error code 2: Bad Parameter (TA_BAD_PARAM)");
+                return Err(PyException::new_err(why));
+            }
+            *slot = x;
+        }
+        Ok(params)
+    }
+
+    fn call<'py>(&self, id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+        let py = args.py();
+        let n_inputs = self.fields.len();
+        let mut inputs = Vec::with_capacity(n_inputs);
+        for array in args.iter().take(n_inputs) {
+            match Input::of(array)? {
+                Some(input) => inputs.push(input),
+                None => return self.otherwise(id, args),
+            }
+        }
+        let rows = inputs.first().map_or(0, |i| i.slice().len());
+        if inputs.iter().any(|i| i.slice().len() != rows) {
+            return Err(PyException::new_err("input array lengths are different"));
+        }
+        let selection = self.plan(self.params(args.iter().skip(n_inputs))?);
+        let slices: Vec<&[f64]> = inputs.iter().map(Input::slice).collect();
+        // Bars before the first that has all its numbers are no history.
+        let begin = (0..rows).find(|at| slices.iter().all(|s| s.get(*at).is_some_and(|x| !x.is_nan())));
+        let begin = begin.unwrap_or(rows);
+        let mut series = Series::default();
+        for (field, slice) in self.fields.iter().zip(&slices) {
+            *place(&mut series, *field) = slice.get(begin..).unwrap_or(&[]);
+        }
+        let reals: Vec<Option<Bound<'py, PyArray1<f64>>>> =
+            self.outputs.iter().map(|o| (*o == Output::Real).then(|| room(py, rows))).collect();
+        let mut scratch: Vec<Vec<f64>> = self
+            .outputs
+            .iter()
+            .map(|o| if *o == Output::Real { Vec::new() } else { vec![0.0; rows] })
+            .collect();
+        let mut columns = Columns::with_capacity(self.outputs.len());
+        for (array, scratch) in reals.iter().zip(&mut scratch) {
+            let column = array.as_ref().map_or(scratch.as_mut_slice(), written);
+            let (before, column) = column.split_at_mut(begin);
+            before.fill(f64::NAN);
+            columns.push(column);
+        }
+        let compute = || {
+            let how = How {
+                threads: 1,
+                simd: Simd::best(),
+                block: None,
+                side_by_side: None,
+                compiled: true,
+                past: None,
+            };
+            exec::run_into(&selection.plan, &[series], &mut [columns], how);
+        };
+        if rows < WITHOUT_LOCK {
+            compute()
+        } else {
+            py.detach(compute)
+        }
+        let mut results: Vec<Bound<'py, PyAny>> = Vec::with_capacity(self.outputs.len());
+        for ((array, scratch), output) in reals.into_iter().zip(scratch).zip(&self.outputs) {
+            results.push(match array {
+                Some(array) => array.into_any(),
+                None => {
+                    let first = if *output == Output::Bar { begin as f64 } else { 0.0 };
+                    // NaN becomes 0.
+                    let whole: Vec<i32> = scratch.iter().map(|x| (*x + first) as i32).collect();
+                    PyArray1::from_vec(py, whole).into_any()
+                }
+            });
+        }
+        match results.len() {
+            1 => results.pop().ok_or_else(|| PyTypeError::new_err("no output")),
+            _ => Ok(PyTuple::new(py, results)?.into_any()),
+        }
+    }
+}
+
+/// Numbers of an array that is borrowed for a call.
+enum Input<'py> {
+    There(Bound<'py, PyArray1<f64>>),
+    Copied(Vec<f64>),
+}
+
+impl<'py> Input<'py> {
+    /// Nothing where it is no array.
+    fn of(given: Bound<'py, PyAny>) -> PyResult<Option<Self>> {
+        match given.cast_into::<PyArray1<f64>>() {
+            Ok(array) if array.is_c_contiguous() => Ok(Some(Input::There(array))),
+            Ok(array) => Ok(Some(Input::Copied(copied(&array)))),
+            Err(error) => refused(&error.into_inner()),
+        }
+    }
+
+    fn slice(&self) -> &[f64] {
+        match self {
+            Input::Copied(numbers) => numbers,
+            Input::There(array) => {
+                #[allow(
+                    unsafe_code,
+                    reason = "the borrow checks of the numpy crate cost as much as a short call"
+                )]
+                // SAFETY: the array is held; it is read only. Who writes to it meanwhile races with us as with NumPy.
+                let slice = unsafe { array.as_slice() };
+                slice.unwrap_or(&[])
+            }
+        }
+    }
+}
+
+/// An array that is not one of doubles side by side: in another byte order it is read, else refused with TA-Lib's words.
+fn refused<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Input<'py>>> {
+    let Ok(array) = given.cast::<PyUntypedArray>() else { return Ok(None) };
+    let kind = array.dtype();
+    let native = f64::get_dtype(given.py());
+    let doubles = kind.kind() == native.kind() && kind.itemsize() == native.itemsize();
+    if !doubles {
+        return Err(PyException::new_err("input array type is not double"));
+    }
+    if array.ndim() != 1 {
+        return Err(PyException::new_err("input array has wrong dimensions"));
+    }
+    let turned = given.call_method1("astype", (native,))?;
+    let turned = turned.cast_into::<PyArray1<f64>>()?;
+    Ok(Some(Input::Copied(copied(&turned))))
+}
+
+/// A new array of doubles.
+fn room(py: Python<'_>, rows: usize) -> Bound<'_, PyArray1<f64>> {
+    PyArray1::zeros(py, [rows], false)
+}
+
+/// Room of an array that nobody else has yet.
+fn written<'a>(array: &'a Bound<'_, PyArray1<f64>>) -> &'a mut [f64] {
+    #[allow(unsafe_code, reason = "the borrow checks of the numpy crate cost as much as a short call")]
+    // SAFETY: the array was made by `room` for this call: it is contiguous and nobody else knows it.
+    let slice = unsafe { array.as_slice_mut() };
+    slice.unwrap_or(&mut [])
+}
+
+fn place<'s, 'a>(series: &'s mut Series<'a>, field: Field) -> &'s mut &'a [f64] {
+    match field {
+        Field::Open => &mut series.open,
+        Field::High => &mut series.high,
+        Field::Low => &mut series.low,
+        Field::Close => &mut series.close,
+        Field::Volume => &mut series.volume,
+        Field::Time => &mut series.time,
+    }
+}
+
+/// Words with what follows their colon.
+fn words(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    text.split_whitespace().map(|word| word.split_once(':').unwrap_or((word, "")))
+}
+
+fn known(id: usize) -> PyResult<&'static Known> {
+    KNOWN.get(id).ok_or_else(|| PyTypeError::new_err("no such function"))
+}
+
+/// Calls a function by its position in [`talib_functions`], with its arrays and then its parameters.
+#[pyfunction]
+#[pyo3(signature = (id, *args))]
+pub(crate) fn talib_call<'py>(id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
+    known(id)?.call(id, args)
+}
+
+/// The first bar at which every output has a value.
+#[pyfunction]
+#[pyo3(signature = (id, *params))]
+pub(crate) fn talib_lookback(id: usize, params: &Bound<'_, PyTuple>) -> PyResult<usize> {
+    let known = known(id)?;
+    let selection = known.plan(known.params(params.iter())?);
+    Ok(selection.plan.starts().iter().copied().max().unwrap_or(0))
+}
+
+/// Every function, as JSON: its name, group, arrays, parameters with their defaults, outputs and flags.
+#[pyfunction]
+pub(crate) fn talib_functions() -> String {
+    let all: Vec<serde_json::Value> = KNOWN.iter().map(described).collect();
+    serde_json::Value::from(all).to_string()
+}
+
+fn described(known: &Known) -> serde_json::Value {
+    let Known { function, row, .. } = known;
+    let named = |flags: &str, table: &[(char, &'static str)]| -> Vec<&'static str> {
+        flags
+            .chars()
+            .filter_map(|c| table.iter().find(|(flag, _)| *flag == c).map(|(_, name)| *name))
+            .collect()
+    };
+    let params: Vec<serde_json::Value> = words(function.params)
+        .zip(row.params)
+        .map(|((name, kind), param)| {
+            let real = matches!(kind, "f" | "e");
+            let default =
+                if real { param.default.into() } else { serde_json::Value::from(param.default as i64) };
+            let shown = matches!(kind, "t" | "e");
+            serde_json::json!({ "name": name, "real": real, "default": default, "shown": shown })
+        })
+        .collect();
+    let outputs: Vec<serde_json::Value> = words(function.outputs)
+        .map(|(name, flags)| {
+            let whole = flags.contains('i');
+            serde_json::json!({ "name": name, "whole": whole, "flags": named(flags, &OUTPUT_FLAGS) })
+        })
+        .collect();
+    serde_json::json!({
+        "name": function.name,
+        "group": function.group,
+        "display_name": function.display,
+        "inputs": function.inputs.split_whitespace().collect::<Vec<_>>(),
+        "params": params,
+        "outputs": outputs,
+        "flags": named(function.flags, &FLAGS),
+        "doc": row.doc,
+    })
+}
