@@ -8,7 +8,7 @@ use gpuforge::{
     resident::DeviceError as Device,
     route::{RouteError, site::SiteError},
 };
-use pyo3::{PyErr, create_exception, exceptions::*};
+use pyo3::{PyErr, create_exception, exceptions::*, types::PyAnyMethods as _};
 
 create_exception!(gpuforge, SelectError, PyValueError, "A selection that cannot be read.");
 create_exception!(gpuforge, ColumnError, PyValueError, "A column that is missing or cannot be used.");
@@ -89,8 +89,13 @@ pub(crate) fn frame(error: FrameError) -> PyErr {
     match error {
         FrameError::Column { message, found, hint, .. } => {
             // The hints of the command line name its flags.
-            let hint = hint.replace("--column ", "columns={").replace('=', ": ");
-            let hint = if hint.contains('{') { format!("{hint}}}") } else { hint };
+            let hint = match hint.split_once("--column ").and_then(|(before, flag)| {
+                let (role, name) = flag.split_once('=')?;
+                Some(format!("{before}columns={{\"{role}\": \"{}\"}}", name.trim_end_matches('?')))
+            }) {
+                Some(ours) => ours,
+                None => hint,
+            };
             ColumnError::new_err(format!("{message}\n  found: {found}\n  hint: {hint}"))
         }
         other => PyValueError::new_err(other.to_string()),

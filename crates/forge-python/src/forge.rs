@@ -11,7 +11,7 @@ use gpuforge::{
         store,
     },
     runtime::{
-        memory::{MemoryStack, monitor::PressureEvent},
+        memory::{MemoryStack, PressureEvent},
         session::Device,
         units::Bytes,
     },

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use gpuforge::{
     env::{
         compat::{self, Version, machine as machines},
-        doctor::{self, View},
+        doctor::{self as checks, View},
         explain::{Facts, Knowledge, Shown, explain_asking},
         profiles,
     },
@@ -35,7 +35,7 @@ pub(crate) fn detect(py: Python<'_>) -> PyResult<String> {
 /// What is wrong with this machine.
 #[pyfunction]
 pub(crate) fn doctor(py: Python<'_>, offline: bool, deep: bool) -> PyResult<String> {
-    process::wait_for(py, move |_| json(&doctor::run(&Arc::new(View::here().offline(offline).deep(deep)))))?
+    process::wait_for(py, move |_| json(&checks::run(&Arc::new(View::here().offline(offline).deep(deep)))))?
 }
 
 /// What is known without waking a device: kernel files, and the cache where it holds.
@@ -53,11 +53,11 @@ pub(crate) fn explain(py: Python<'_>, text: String) -> PyResult<String> {
         let known = Knowledge::load(Some(&machine.places.data_dir));
         let mut facts = Facts::of(&tier0(&machine));
         facts.library_path = env("LD_LIBRARY_PATH");
-        let checks = |ids: &[String]| -> Vec<Shown> {
+        let shown = |ids: &[String]| -> Vec<Shown> {
             let view = View::here().without_tools().offline(true);
-            ids.iter().filter_map(|id| doctor::ask(&view, id)).filter_map(|c| Shown::of(&c)).collect()
+            ids.iter().filter_map(|id| checks::ask(&view, id)).filter_map(|c| Shown::of(&c)).collect()
         };
-        let found = explain_asking(text.as_bytes(), &known, &facts, checks);
+        let found = explain_asking(text.as_bytes(), &known, &facts, shown);
         json(&found.map_err(|e| PyValueError::new_err(e.to_string()))?)
     })?
 }

@@ -15,7 +15,7 @@ use pyo3::{
 use crate::errors;
 
 /// Numbers on the host or on a device.
-#[pyclass(frozen, module = "gpuforge._gpuforge", skip_from_py_object)]
+#[pyclass(frozen, module = "gpuforge._gpuforge")]
 #[derive(Clone)]
 pub(crate) struct Tensor {
     pub(crate) inner: Numbers,
@@ -82,7 +82,7 @@ impl Tensor {
 }
 
 /// An operation on tensors; making one computes nothing.
-#[pyclass(frozen, module = "gpuforge._gpuforge", skip_from_py_object)]
+#[pyclass(frozen, module = "gpuforge._gpuforge")]
 #[derive(Clone)]
 pub(crate) struct Op {
     pub(crate) inner: Arc<dyn Operation>,

@@ -4,7 +4,7 @@ use std::{cell::RefCell, path::Path};
 
 use gpuforge::{
     dash::report::Report,
-    profile::{Category, OwnedSpan, Profiler, Trace},
+    profile::{Category, Name, OwnedSpan, Profiler, Trace},
 };
 use pyo3::{
     exceptions::{PyOSError, PyRuntimeError, PyValueError},
@@ -29,7 +29,7 @@ pub(crate) fn span_enter(name: &str, category: &str) -> PyResult<usize> {
             names.join(", ")
         ))
     })?;
-    let span = Profiler::global().span(name, category);
+    let span = Profiler::global().span(Name::new(name), category);
     Ok(OPEN.with_borrow_mut(|open| {
         open.push(span);
         open.len()

@@ -22,7 +22,8 @@ fn every_function_is_in_the_catalogue() {
         let inputs: Vec<&str> = function.inputs.split_whitespace().collect();
         assert_eq!(inputs.len(), row.inputs.len(), "{}: {inputs:?} and {:?}", function.name, row.inputs);
     }
-    assert_eq!(missing, Vec::<&str>::new());
+    // The one that is made of others.
+    assert_eq!(missing, ["MA"]);
 }
 
 #[test]
@@ -33,7 +34,7 @@ fn flags_are_known() {
         for output in function.outputs.split_whitespace() {
             let (_, flags) = output.split_once(':').unwrap_or_default();
             assert!(
-                !flags.is_empty() && flags.chars().all(|c| "ix".contains(c) || known(&OUTPUT_FLAGS, c)),
+                !flags.is_empty() && flags.chars().all(|c| "ix>".contains(c) || known(&OUTPUT_FLAGS, c)),
                 "{output}"
             );
         }

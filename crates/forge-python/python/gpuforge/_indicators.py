@@ -284,31 +284,34 @@ def _kept(data: Mapping[str, Any], name: str) -> Any:
 def _pandas(data: Any, call: _Call) -> Any:
     pandas: Any = sys.modules["pandas"]
     levels = {str(name): at for at, name in enumerate(data.index.names) if name is not None}
-    names = [str(name) for name in data.columns] + [name for name in levels if name not in data.columns]
-    if time_index := "time" not in levels and isinstance(data.index, pandas.DatetimeIndex) and call.time is None:
-        known = call.roles(names)
-        time_index = "time" not in known
+    names = [str(name) for name in data.columns]
+    names += [name for name in levels if name not in names]
+    if isinstance(data.index, pandas.DatetimeIndex) and call.time is None and not _has_time(names, call):
+        # An index of times without a name is the time.
+        levels["time"] = 0
+        names.append("time")
     get = _PandasColumns(data, levels)
     roles = {role: names[at] for role, at in call.roles(names).items()}
-    if time_index:
-        roles["time"] = get.index
     results = call.arrays(get, roles)
     columns = {name: _kept(data, name) for name in call.keep or ()} | dict(zip(call.request.columns, results))
     return pandas.DataFrame(columns, index=data.index, copy=False)
 
 
+def _has_time(names: list[str], call: _Call) -> bool:
+    try:
+        return "time" in call.roles(names)
+    except ColumnError:
+        # Something is missing; if it is not the time, the next look says so.
+        return False
+
+
 class _PandasColumns(Mapping[str, Any]):
     """Columns and levels of the index by name; doubles without a copy."""
-
-    #: Stands for the whole index.
-    index = "\0index"
 
     def __init__(self, data: Any, levels: Mapping[str, int]) -> None:
         self._data, self._levels = data, levels
 
     def __getitem__(self, name: str) -> Any:
-        if name == self.index:
-            return self._data.index
         at = next((i for i, column in enumerate(self._data.columns) if str(column) == name), None)
         if at is None:
             return self._data.index.get_level_values(self._levels[name])

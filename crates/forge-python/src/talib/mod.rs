@@ -9,19 +9,19 @@ mod table;
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use gpuforge::indicators::{
-    catalogue::{self, Indicator},
+    catalogue::{self, Indicator, Param, whole},
     exec::{self, Columns, How, Series},
     graph::Field,
     kernel::Simd,
-    select::{self, Instance, Selection},
+    select::{self, Instance, Selection, Selector},
 };
 use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::{
-    exceptions::{PyException, PyTypeError},
+    exceptions::{PyException, PyNotImplementedError, PyTypeError},
     prelude::*,
     types::PyTuple,
 };
-use table::{FLAGS, Function, OUTPUT_FLAGS, TABLE};
+use table::{FLAGS, Function, LIMITS, ORDERED, OUTPUT_FLAGS, TABLE, WINDOWS};
 
 use crate::arrays::copied;
 
@@ -33,15 +33,48 @@ const KEPT: usize = 64;
 /// Values below which it costs more to give the interpreter's lock away than to keep it.
 const WITHOUT_LOCK: usize = 4096;
 
-/// A function with its row.
+/// A function with what computes it.
 struct Known {
     function: &'static Function,
-    row: &'static Indicator,
+    maker: Maker,
+    /// Its parameters, with the defaults of TA-Lib.
+    params: Vec<Param>,
     /// Where each array goes.
     fields: Vec<Field>,
     outputs: Vec<Output>,
     plans: Mutex<Vec<(Vec<f64>, Arc<Selection>)>>,
 }
+
+/// What computes a function.
+#[derive(Clone, Copy)]
+enum Maker {
+    /// A row of the catalogue.
+    Row(&'static Indicator),
+    /// The moving average that its second parameter names: one of [`MEANS`].
+    Mean,
+}
+
+/// Selections of moving averages by TA-Lib's number of their kind, with `{n}` for the period. Of a period of 1 all are the value.
+const MEANS: [&str; 16] = [
+    "sma({n})",
+    "ema({n})",
+    "wma({n})",
+    "dema({n})",
+    "tema({n})",
+    "trima({n})",
+    "kama({n})",
+    "mama(0.5, 0.05).mama",
+    "t3({n}, 0.7)",
+    "hma({n})",
+    "close",
+    "sma({n})",
+    "zlema({n})",
+    "rma({n})",
+    "vidya({n}, {m})",
+    "alma({n})",
+];
+const MEAN_PARAMS: [Param; 2] = [whole("period", 30, 1, 100_000), whole("ma_type", 0, 0, 15)];
+const MEAN_DOC: &str = "The moving average that `matype` names.";
 
 /// What an output is.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -56,9 +89,23 @@ static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| TABLE.iter().filter_map(Kn
 
 impl Known {
     fn of(function: &'static Function) -> Option<Known> {
-        let row = catalogue::all().find(|r| r.aliases.first() == Some(&function.name))?;
+        let row = catalogue::all().find(|r| r.aliases.first() == Some(&function.name));
+        let maker = match row {
+            Some(row) => Maker::Row(row),
+            None if function.name == "MA" => Maker::Mean,
+            None => return None,
+        };
+        let inputs = row.map_or(&[Field::Close] as &[Field], |row| row.inputs);
+        let mut params = row.map_or(&MEAN_PARAMS as &[Param], |row| row.params).to_vec();
+        for (param, (name, kind)) in params.iter_mut().zip(words(function.params)) {
+            let limit = LIMITS
+                .iter()
+                .find(|(of, known, ..)| (of.is_empty() || *of == function.name) && fits(known, name));
+            (param.min, param.max) = limit.map_or((param.min, param.max), |(.., min, max)| (*min, *max));
+            param.default = kind.strip_prefix('=').and_then(|x| x.parse().ok()).unwrap_or(param.default);
+        }
         let named = |name: &str| Field::ALL.into_iter().find(|f| format!("{f:?}").eq_ignore_ascii_case(name));
-        let place = |(at, name)| named(name).or_else(|| row.inputs.get(at).copied());
+        let place = |(at, name)| named(name).or_else(|| inputs.get(at).copied());
         let fields = function.inputs.split_whitespace().enumerate().map(place).collect::<Option<_>>()?;
         let output = |flags: &str| match flags {
             flags if flags.contains('x') => Output::Bar,
@@ -66,7 +113,7 @@ impl Known {
             _ => Output::Real,
         };
         let outputs = words(function.outputs).map(|(_, flags)| output(flags)).collect();
-        Some(Known { function, row, fields, outputs, plans: Mutex::default() })
+        Some(Known { function, maker, params, fields, outputs, plans: Mutex::default() })
     }
 
     /// The plan for these parameters. The lock is held while the interpreter's is: no fork happens meanwhile.
@@ -75,12 +122,25 @@ impl Known {
         if let Some((_, plan)) = plans.iter().find(|(known, _)| *known == params) {
             return plan.clone();
         }
-        let made = Arc::new(select::select(&[Instance::with(self.row, &params)]));
+        let made = Arc::new(self.made(&params));
         if plans.len() >= KEPT {
             plans.remove(0);
         }
         plans.push((params, made.clone()));
         made
+    }
+
+    fn made(&self, params: &[f64]) -> Selection {
+        let row = match self.maker {
+            Maker::Row(row) => row,
+            Maker::Mean => {
+                let [n, kind] = [0, 1].map(|at| params.get(at).map_or(0, |x| *x as usize));
+                let text = MEANS.get(kind).filter(|_| n > 1).copied().unwrap_or("close");
+                let text = text.replace("{n}", &n.to_string()).replace("{m}", &((3 * n + 2) / 4).to_string());
+                return select::plan(&Selector::new().select(&text).unwrap_or_default());
+            }
+        };
+        select::select(&[Instance::with(row, params)])
     }
 
     /// Series of pandas and Polars are Python's to take apart and put together again.
@@ -92,8 +152,8 @@ impl Known {
 
     /// Parameters as the row takes them; TA-Lib's words where it refuses one.
     fn params<'py>(&self, given: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<Vec<f64>> {
-        let mut params = self.row.defaults();
-        for ((slot, param), given) in params.iter_mut().zip(self.row.params).zip(given) {
+        let mut params: Vec<f64> = self.params.iter().map(|p| p.default).collect();
+        for ((slot, param), given) in params.iter_mut().zip(&self.params).zip(given) {
             let x: f64 = given.extract()?;
             if x == WHOLE_DEFAULT || x == REAL_DEFAULT {
                 continue;
@@ -101,14 +161,22 @@ impl Known {
             let x = if param.whole { x.trunc() } else { x };
             let wrong = !(param.min..=param.max).contains(&x) || (param.even && x % 2.0 != 0.0);
             if wrong {
-                let name = self.function.name;
-                let why =
-                    format!("TA_{name} function failed with error code 2: Bad Parameter (TA_BAD_PARAM)");
-                return Err(PyException::new_err(why));
+                return Err(self.refused());
             }
             *slot = x;
         }
-        Ok(params)
+        let turned = |(name, a, b): &(&str, usize, usize)| {
+            *name == self.function.name && params.get(*a).zip(params.get(*b)).is_some_and(|(a, b)| a > b)
+        };
+        if ORDERED.iter().any(turned) { Err(self.refused()) } else { Ok(params) }
+    }
+
+    /// TA-Lib's words for a parameter that is out of its range.
+    fn refused(&self) -> PyErr {
+        let name = self.function.name;
+        PyException::new_err(format!(
+            "TA_{name} function failed with error code 2: Bad Parameter (TA_BAD_PARAM)"
+        ))
     }
 
     fn call<'py>(&self, id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
@@ -125,11 +193,21 @@ impl Known {
         if inputs.iter().any(|i| i.slice().len() != rows) {
             return Err(PyException::new_err("input array lengths are different"));
         }
-        let selection = self.plan(self.params(args.iter().skip(n_inputs))?);
+        let params = self.params(args.iter().skip(n_inputs))?;
         let slices: Vec<&[f64]> = inputs.iter().map(Input::slice).collect();
         // Bars before the first that has all its numbers are no history.
         let begin = (0..rows).find(|at| slices.iter().all(|s| s.get(*at).is_some_and(|x| !x.is_nan())));
-        let begin = begin.unwrap_or(rows);
+        // Where there is none, TA-Lib takes the last for it.
+        let begin = begin.unwrap_or(rows.saturating_sub(1));
+        if self.outputs.contains(&Output::Bar) {
+            return self.bars(py, slices.first().copied().unwrap_or(&[]), begin, &params);
+        }
+        if self.is_short(rows, &params)? {
+            let nothing =
+                self.outputs.iter().map(|_| PyArray1::from_vec(py, vec![f64::NAN; rows]).into_any());
+            return given_back(py, nothing.collect());
+        }
+        let selection = self.plan(params);
         let mut series = Series::default();
         for (field, slice) in self.fields.iter().zip(&slices) {
             *place(&mut series, *field) = slice.get(begin..).unwrap_or(&[]);
@@ -165,21 +243,79 @@ impl Known {
             py.detach(compute)
         }
         let mut results: Vec<Bound<'py, PyAny>> = Vec::with_capacity(self.outputs.len());
-        for ((array, scratch), output) in reals.into_iter().zip(scratch).zip(&self.outputs) {
+        for (array, scratch) in reals.into_iter().zip(scratch) {
             results.push(match array {
                 Some(array) => array.into_any(),
-                None => {
-                    let first = if *output == Output::Bar { begin as f64 } else { 0.0 };
-                    // NaN becomes 0.
-                    let whole: Vec<i32> = scratch.iter().map(|x| (*x + first) as i32).collect();
-                    PyArray1::from_vec(py, whole).into_any()
-                }
+                // NaN becomes 0.
+                None => PyArray1::from_iter(py, scratch.iter().map(|x| *x as i32)).into_any(),
             });
         }
-        match results.len() {
-            1 => results.pop().ok_or_else(|| PyTypeError::new_err("no output")),
-            _ => Ok(PyTuple::new(py, results)?.into_any()),
+        given_back(py, results)
+    }
+
+    /// Is the series too short for a window that should not even be planned?
+    fn is_short(&self, rows: usize, params: &[f64]) -> PyResult<bool> {
+        let Some((_, at, most)) = WINDOWS.iter().find(|(name, ..)| *name == self.function.name) else {
+            return Ok(false);
+        };
+        let window = params.get(*at).map_or(0, |x| *x as usize);
+        if window > rows || window <= *most {
+            return Ok(window > rows);
         }
+        let name = self.function.name;
+        Err(PyNotImplementedError::new_err(format!(
+            "{name} with a window of {window} bars over {rows}\n  hint: at most {most} are computed"
+        )))
+    }
+
+    /// Numbers of the bars of extremes.
+    fn bars<'py>(
+        &self,
+        py: Python<'py>,
+        values: &[f64],
+        begin: usize,
+        params: &[f64],
+    ) -> PyResult<Bound<'py, PyAny>> {
+        let n = params.first().map_or(1, |n| *n as usize);
+        let max = words(self.function.outputs).map(|(_, flags)| flags.contains('>'));
+        let all = max.map(|max| PyArray1::from_vec(py, extreme_bars(values, begin, n, max)).into_any());
+        given_back(py, all.collect())
+    }
+}
+
+/// One array, or a tuple of several.
+fn given_back<'py>(py: Python<'py>, mut results: Vec<Bound<'py, PyAny>>) -> PyResult<Bound<'py, PyAny>> {
+    match results.len() {
+        1 => results.pop().ok_or_else(|| PyTypeError::new_err("no output")),
+        _ => Ok(PyTuple::new(py, results)?.into_any()),
+    }
+}
+
+/// Where the extreme of the last `n` values is. Of equals TA-Lib takes the newest as it comes in, but the oldest when the one
+/// before has left the window and all are looked through again; the catalogue's rows always take the newest.
+fn extreme_bars(values: &[f64], begin: usize, n: usize, max: bool) -> Vec<i32> {
+    let mut bars = vec![0; values.len()];
+    let at = |i: usize| values.get(i).copied().unwrap_or(f64::NAN) * if max { 1.0 } else { -1.0 };
+    let mut best: Option<usize> = None;
+    for (today, bar) in bars.iter_mut().enumerate().skip((begin + n).saturating_sub(1)) {
+        let oldest = today + 1 - n;
+        let found = match best.filter(|best| *best >= oldest) {
+            Some(best) if at(today) >= at(best) => today,
+            Some(best) => best,
+            None => (oldest + 1..=today).fold(oldest, |best, i| if at(i) > at(best) { i } else { best }),
+        };
+        best = Some(found);
+        *bar = i32::try_from(found).unwrap_or(i32::MAX);
+    }
+    bars
+}
+
+/// Does a name fit one with a star at its beginning or end?
+fn fits(pattern: &str, name: &str) -> bool {
+    match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+        (Some(end), _) => name.ends_with(end),
+        (None, Some(beginning)) => name.starts_with(beginning),
+        (None, None) => name == pattern,
     }
 }
 
@@ -256,9 +392,12 @@ fn place<'s, 'a>(series: &'s mut Series<'a>, field: Field) -> &'s mut &'a [f64] 
     }
 }
 
-/// Words with what follows their colon.
+/// Words with what follows their colon, or with the default that they give.
 fn words(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    text.split_whitespace().map(|word| word.split_once(':').unwrap_or((word, "")))
+    text.split_whitespace().map(|word| match word.find('=') {
+        Some(at) => word.split_at(at),
+        None => word.split_once(':').unwrap_or((word, "")),
+    })
 }
 
 fn known(id: usize) -> PyResult<&'static Known> {
@@ -289,7 +428,11 @@ pub(crate) fn talib_functions() -> String {
 }
 
 fn described(known: &Known) -> serde_json::Value {
-    let Known { function, row, .. } = known;
+    let Known { function, maker, .. } = known;
+    let doc = match maker {
+        Maker::Row(row) => row.doc,
+        Maker::Mean => MEAN_DOC,
+    };
     let named = |flags: &str, table: &[(char, &'static str)]| -> Vec<&'static str> {
         flags
             .chars()
@@ -297,7 +440,7 @@ fn described(known: &Known) -> serde_json::Value {
             .collect()
     };
     let params: Vec<serde_json::Value> = words(function.params)
-        .zip(row.params)
+        .zip(&known.params)
         .map(|((name, kind), param)| {
             let real = matches!(kind, "f" | "e");
             let default =
@@ -320,6 +463,6 @@ fn described(known: &Known) -> serde_json::Value {
         "params": params,
         "outputs": outputs,
         "flags": named(function.flags, &FLAGS),
-        "doc": row.doc,
+        "doc": doc,
     })
 }

@@ -16,9 +16,10 @@ pub(crate) struct Function {
     /// Names of the arrays, in order.
     pub(crate) inputs: &'static str,
     /// Names of the parameters, in order; `:f` is a real number, `:t` and `:e` are a whole and a real one whose default stands
-    /// in the signature.
+    /// in the signature. `=` is a default that is not the catalogue's.
     pub(crate) params: &'static str,
-    /// Names of the outputs, each with its flags (see [`OUTPUT_FLAGS`]); `i` is for whole numbers, `x` for numbers of bars.
+    /// Names of the outputs, each with its flags (see [`OUTPUT_FLAGS`]); `i` is for whole numbers, `x` for numbers of
+    /// bars, `>` for those of the greatest.
     pub(crate) outputs: &'static str,
     /// Flags; see [`FLAGS`].
     pub(crate) flags: &'static str,
@@ -43,6 +44,33 @@ pub(crate) const OUTPUT_FLAGS: [(char, &str); 6] = [
     ('L', "Values represent a lower limit"),
     ('o', "Output is optional (nullable)"),
 ];
+
+/// The greatest real number that TA-Lib takes for a parameter.
+const MOST: f64 = 3e37;
+
+/// Limits of parameters that are not the catalogue's: by the name of the parameter (its beginning, if it ends in `*`), and of the
+/// function where that matters.
+pub(crate) const LIMITS: &[(&str, &str, f64, f64)] = &[
+    ("", "*matype", 0.0, 13.0),
+    ("", "nbdev*", -MOST, MOST),
+    ("", "startvalue", -MOST, MOST),
+    ("", "offsetonreverse", 0.0, MOST),
+    ("", "acceleration*", 0.0, MOST),
+    ("SAR", "maximum", 0.0, MOST),
+    ("", "multiplier", 0.0, MOST),
+    ("", "penetration", 0.0, MOST),
+    ("MAVP", "minperiod", 1.0, 100_000.0),
+    ("MAVP", "maxperiod", 1.0, 100_000.0),
+    ("PERCENTILE", "timeperiod", 2.0, 100_000.0),
+    ("PERCENTRANK", "timeperiod", 2.0, 100_000.0),
+];
+
+/// Parameters of which the first must not be greater than the second.
+pub(crate) const ORDERED: &[(&str, usize, usize)] = &[("MAVP", 0, 1)];
+
+/// Parameters that are a window for which every shorter one is planned, too: beyond this many bars it is refused, and nothing is
+/// planned where it is longer than the series.
+pub(crate) const WINDOWS: &[(&str, usize, usize)] = &[("MAVP", 1, 1000)];
 
 const CYCLE: &str = "Cycle Indicators";
 const OPERATORS: &str = "Math Operators";
@@ -79,11 +107,11 @@ pub(crate) const TABLE: &[Function] = &[
     f("CUMSUM", OPERATORS, "Cumulative Sum", "real", "", "real:l", "p"),
     f("DIV", OPERATORS, "Vector Arithmetic Div", "real0 real1", "", "real:l", "n"),
     f("MAX", OPERATORS, "Highest value over a specified period", "real", "timeperiod", "real:l", "s"),
-    f("MAXINDEX", OPERATORS, "Index of highest value over a specified period", "real", "timeperiod", "integer:lix", ""),
+    f("MAXINDEX", OPERATORS, "Index of highest value over a specified period", "real", "timeperiod", "integer:lix>", ""),
     f("MIN", OPERATORS, "Lowest value over a specified period", "real", "timeperiod", "real:l", "s"),
     f("MININDEX", OPERATORS, "Index of lowest value over a specified period", "real", "timeperiod", "integer:lix", ""),
     f("MINMAX", OPERATORS, "Lowest and highest values over a specified period", "real", "timeperiod", "min:l max:l", "s"),
-    f("MINMAXINDEX", OPERATORS, "Indexes of lowest and highest values over a specified period", "real", "timeperiod", "minidx:lix maxidx:lix", ""),
+    f("MINMAXINDEX", OPERATORS, "Indexes of lowest and highest values over a specified period", "real", "timeperiod", "minidx:lix maxidx:lix>", ""),
     f("MULT", OPERATORS, "Vector Arithmetic Mult", "real0 real1", "", "real:l", ""),
     f("SUB", OPERATORS, "Vector Arithmetic Subtraction", "real0 real1", "", "real:l", ""),
     f("SUM", OPERATORS, "Summation", "real", "timeperiod", "real:l", ""),
@@ -247,7 +275,7 @@ pub(crate) const TABLE: &[Function] = &[
     f("LINEARREG_ANGLE", STATISTIC, "Linear Regression Angle", "real", "timeperiod", "real:l", ""),
     f("LINEARREG_INTERCEPT", STATISTIC, "Linear Regression Intercept", "real", "timeperiod", "real:l", "s"),
     f("LINEARREG_SLOPE", STATISTIC, "Linear Regression Slope", "real", "timeperiod", "real:l", ""),
-    f("PERCENTILE", STATISTIC, "Percentile (nearest rank)", "real", "timeperiod percentile:e", "real:l", "s"),
+    f("PERCENTILE", STATISTIC, "Percentile (nearest rank)", "real", "timeperiod=30 percentile:e", "real:l", "s"),
     f("PERCENTRANK", STATISTIC, "Percent Rank", "real", "timeperiod", "real:l", ""),
     f("STDDEV", STATISTIC, "Standard Deviation", "real", "timeperiod nbdev:f", "real:l", ""),
     f("TSF", STATISTIC, "Time Series Forecast", "real", "timeperiod", "real:l", "s"),

@@ -58,8 +58,8 @@ def frames(bars: dict[str, np.ndarray]):
 def columns_of(out) -> dict[str, np.ndarray]:
     if hasattr(out, "fetchnumpy"):
         return {name: np.ma.filled(column, np.nan) for name, column in out.fetchnumpy().items()}
-    names = getattr(out, "column_names", None) or getattr(out, "columns", None)
-    if hasattr(out, "schema") and hasattr(out.schema, "names"):
+    names = out.columns
+    if hasattr(out, "schema") and isinstance(getattr(out.schema, "names", None), list):
         names = out.schema.names
     return {name: np.asarray(out[name]) for name in names}
 

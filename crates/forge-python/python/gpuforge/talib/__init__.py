@@ -72,9 +72,9 @@ def _known(name: str) -> None:
 
 def __getattr__(name: str) -> Any:
     if name == "abstract":
-        from gpuforge.talib import abstract
+        import importlib
 
-        return abstract
+        return importlib.import_module("gpuforge.talib.abstract")
     raise AttributeError(f"module 'gpuforge.talib' has no attribute {name!r}")
 
 
