@@ -77,9 +77,9 @@ def test_a_forge_survives_a_fork():
 INTERRUPTED = """
     import os, signal, threading, time, numpy as np, gpuforge
     rng = np.random.default_rng(1)
-    n = 40_000
+    n = 10_000
     close = 100 + rng.normal(size=200 * n).cumsum() * 0.01
-    bars = {"symbol": np.repeat(np.arange(200), n), "open": close, "high": close + 1, "low": close - 1,
+    bars = {"symbol": np.repeat(np.arange(200), n), "time": np.tile(np.arange(n) * 60, 200), "open": close, "high": close + 1, "low": close - 1,
             "close": close, "volume": close * 10}
     gpuforge.indicators({"close": close[:1000]}, "rsi")
     sent = []
@@ -108,8 +108,8 @@ def test_an_interrupt_stops_a_batch():
     code = """
         import os, signal, threading, time, numpy as np, gpuforge
         forge = gpuforge.Forge(device="cpu")
-        a = np.ones((300, 300), np.float32)
-        items = [gpuforge.ops.matmul(a, a) for _ in range(20000)]
+        a = gpuforge.ops.tensor(np.ones(4_000_000, np.float32))
+        items = [gpuforge.ops.norm(a) for _ in range(4000)]
         threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
         try:
             forge.batch(items)
