@@ -226,17 +226,7 @@ impl Known {
             before.fill(f64::NAN);
             columns.push(column);
         }
-        let compute = || {
-            let how = How {
-                threads: 1,
-                simd: Simd::best(),
-                block: None,
-                side_by_side: None,
-                compiled: true,
-                past: None,
-            };
-            exec::run_into(&selection.plan, &[series], &mut [columns], how);
-        };
+        let compute = || exec::run_into(&selection.plan, &[series], &mut [columns], how(rows));
         if rows < WITHOUT_LOCK {
             compute()
         } else {
@@ -316,6 +306,19 @@ fn fits(pattern: &str, name: &str) -> bool {
         (Some(end), _) => name.ends_with(end),
         (None, Some(beginning)) => name.starts_with(beginning),
         (None, None) => name == pattern,
+    }
+}
+
+/// One series on this thread. A short one is one block: buffers are no longer than it, and nothing is cut.
+fn how(rows: usize) -> How {
+    let short = rows < WITHOUT_LOCK;
+    How {
+        threads: 1,
+        simd: Simd::best(),
+        block: short.then_some(rows.clamp(64, 512)),
+        side_by_side: short.then_some(false),
+        compiled: true,
+        past: None,
     }
 }
 
