@@ -6,10 +6,13 @@ use std::{io::Write as _, process::ExitCode};
 mod batch;
 mod detect;
 mod elementwise;
+mod explain;
 mod first_result;
 mod forge;
 mod indicators;
 mod indicators_gpu;
+mod lattice;
+mod lattice_peers;
 mod matmul;
 mod measure;
 #[cfg(unix)]
@@ -19,6 +22,7 @@ mod regret;
 mod row;
 mod soak;
 mod span;
+mod trajectory;
 mod transfer;
 #[cfg(feature = "vector-ta")]
 mod vector_ta;
@@ -64,6 +68,11 @@ const BENCHES: &[Bench] = &[
         what: "decisions of the router, beside the best place of every operation and size",
         run: regret::run,
     },
+    Bench {
+        name: "lattice",
+        what: "paths, distances and analyses of lattices, beside petgraph and python-igraph",
+        run: lattice::run,
+    },
     Bench { name: "matmul", what: "matrix products on the processor, beside NumPy", run: matmul::run },
     Bench {
         name: "indicators",
@@ -75,12 +84,22 @@ const BENCHES: &[Bench] = &[
         what: "indicators on the adapter, beside its best copy kernel; fused beside unfused",
         run: indicators_gpu::run,
     },
+    Bench {
+        name: "trajectory",
+        what: "ball flights: 1, a thousand, a million, beside a plain loop and SciPy; the router's choices",
+        run: trajectory::run,
+    },
     Bench { name: "span", what: "profiling spans on and off, beside tracing and puffin", run: span::run },
     #[cfg(unix)]
     Bench {
         name: "monitor",
         what: "instructions of a process that is watched, beside one that is not",
         run: monitor::run_bench,
+    },
+    Bench {
+        name: "explain",
+        what: "ten megabytes of logs, each kind hard in its own way",
+        run: explain::run,
     },
     Bench { name: "pool", what: "buffers from the pool, with reuse and waste", run: pool::run },
 ];

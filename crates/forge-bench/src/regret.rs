@@ -82,25 +82,35 @@ impl Site for Slowed {
 }
 
 /// One operation at one size, in milliseconds per place.
-struct Cell {
-    op: Arc<dyn Op>,
-    label: String,
-    times: [f64; 2],
+pub(crate) struct Cell {
+    pub(crate) op: Arc<dyn Op>,
+    pub(crate) label: String,
+    pub(crate) times: [f64; 2],
 }
 
 impl Cell {
+    /// What was run.
+    pub(crate) fn op(&self) -> &dyn Op {
+        self.op.as_ref()
+    }
+
+    /// Milliseconds per place.
+    pub(crate) fn times(&self) -> [f64; 2] {
+        self.times
+    }
+
     fn best(&self) -> f64 {
         self.times[0].min(self.times[1])
     }
 
-    fn regret(&self, place: usize) -> f64 {
+    pub(crate) fn regret(&self, place: usize) -> f64 {
         self.times.get(place).copied().unwrap_or(f64::NAN) / self.best()
     }
 }
 
 /// Both places in short stretches by turns. The first run of a stretch does not count: it finds the caches as the other
 /// place left them, which no calibration measures.
-fn cell(op: Arc<dyn Op>, label: String, sites: &[Arc<dyn Site>]) -> Result<Cell> {
+pub(crate) fn cell(op: Arc<dyn Op>, label: String, sites: &[Arc<dyn Site>]) -> Result<Cell> {
     let mut all = [Vec::new(), Vec::new()];
     let once = |site: usize| -> Result<f64> {
         let run =
@@ -132,7 +142,7 @@ fn cells(sites: &[Arc<dyn Site>]) -> Result<Vec<Cell>> {
     Ok(cells)
 }
 
-fn adapter() -> Result<Arc<dyn Site>> {
+pub(crate) fn adapter() -> Result<Arc<dyn Site>> {
     let memory = StackSettings::new(Budget { bytes: Bytes::gib(4), origin: BudgetOrigin::User });
     let runner = Runner::new(Box::new(GpuOpener::default()), RunnerSettings::new(memory));
     let caps = runner.warm()?;

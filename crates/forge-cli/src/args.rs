@@ -86,10 +86,16 @@ pub(crate) enum Command {
     Route(Route),
     /// Compute indicators of bars in files, list the indicators, or show everything about one.
     Indicators(Indicators),
+    /// Paths, figures and communities of d-dimensional lattices; XOR of bytes.
+    #[command(subcommand)]
+    Lattice(crate::commands::lattice_args::Lattice),
     /// Draw bars with indicators: HTML, SVG or PNG, one file.
     Chart(Chart),
     /// Make bars to try things with: realistic, and the same for a seed on every machine.
     Sample(Sample),
+    /// Compute where balls fly: one launch, or a file of launches.
+    #[command(subcommand)]
+    Trajectory(crate::commands::trajectory_args::Trajectory),
     /// Say what a log means: one root cause, the line that shows it, and what to do.
     Explain(Explain),
     /// Record where the time of a command goes, into a trace file.

@@ -27,6 +27,9 @@ const STORIES: &str = include_str!("explain_stories.txt");
 /// Logs as people paste them, written before the patterns were looked at: `== what | the roots that would be right`.
 const FIELD: &str = include_str!("explain_field.txt");
 
+/// `== ID`, messages that mean no harm.
+const NOISE: &str = include_str!("explain_noise.txt");
+
 fn read(known: &Knowledge, log: &[u8]) -> Explanation {
     explain(log, known, &Facts::default()).unwrap()
 }
@@ -142,6 +145,19 @@ fn noise_alone_is_nothing_wrong() {
     assert!(found.also.is_empty() && found.benign.len() == 8, "{:?}", found.benign);
     assert_eq!(root(&read(&known, b"")), "none");
     assert!(read(&known, b"").empty);
+}
+
+#[test]
+fn every_benign_message_is_known() {
+    let ids: Vec<&str> = ours().table().benign.iter().map(|noise| noise.id.as_str()).collect();
+    assert_eq!(sections(NOISE).map(|(id, _)| id).collect::<Vec<_>>(), ids);
+    for (id, messages) in sections(NOISE) {
+        for message in messages.lines() {
+            let found = read(ours(), message.as_bytes());
+            assert_eq!(root(&found), "none", "{message}: {found:?}");
+            assert!(found.benign.iter().any(|benign| benign.id == id), "{message}: {:?}", found.benign);
+        }
+    }
 }
 
 #[test]

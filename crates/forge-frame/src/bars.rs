@@ -79,6 +79,16 @@ pub struct Layout {
 }
 
 impl Layout {
+    /// Keys of tables that hold no bars: the number of a row, then, where it is named, a text about it.
+    pub fn of_rows(number: &str, text: Option<&str>) -> Layout {
+        let column = |name: &str, kind| Column { name: name.to_owned(), kind };
+        Layout {
+            time: Some(column(number, DataType::Int64)),
+            symbol: text.map(|name| column(name, DataType::Utf8)),
+            time_first: true,
+        }
+    }
+
     /// How many units of the time column a second has; `None` where it counts days or has no unit.
     fn per_second(&self) -> Option<f64> {
         match self.time.as_ref()?.kind {

@@ -19,6 +19,7 @@ mod gather;
 mod input;
 mod ipc;
 mod number;
+pub mod numbers;
 mod open;
 mod parquet;
 mod series;

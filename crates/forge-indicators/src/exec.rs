@@ -13,6 +13,7 @@
 mod abreast;
 mod along;
 mod store;
+mod straight;
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -371,6 +372,28 @@ impl<const L: usize> Tile<L> {
         fields: &[&[Row<L>]],
         columns: &mut [&mut [Row<L>]],
     ) -> bool {
+        if !self.set_desk(group, (t0, t1), fields, columns) {
+            return false;
+        }
+        #[allow(unsafe_code, reason = "compiled loops take pointers")]
+        // SAFETY: `pointer` found room for every stream as far as the group reads and writes it; streams that it writes
+        // are buffers or columns that are borrowed mutably here; a stream that is only read may be one of them, which the
+        // loop knows.
+        unsafe {
+            native.run(group, &mut self.desk, t1 - t0, L, self.write);
+        }
+        self.take_states(group);
+        true
+    }
+
+    /// Pointers and states of a group; `false` where its streams are not as long as it needs them.
+    fn set_desk(
+        &mut self,
+        group: &Group,
+        (t0, t1): (usize, usize),
+        fields: &[&[Row<L>]],
+        columns: &mut [&mut [Row<L>]],
+    ) -> bool {
         self.desk.table.clear();
         self.desk.table.resize(STREAMS_AT, std::ptr::null_mut());
         for (buffer, back, written) in &group.streams {
@@ -383,19 +406,16 @@ impl<const L: usize> Tile<L> {
             let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state()) else { return false };
             slot.iter_mut().zip(state.iter()).for_each(|(to, x)| *to = *x);
         }
-        #[allow(unsafe_code, reason = "compiled loops take pointers")]
-        // SAFETY: `pointer` found room for every stream as far as the group reads and writes it; streams that it writes
-        // are buffers or columns that are borrowed mutably here; a stream that is only read may be one of them, which the
-        // loop knows.
-        unsafe {
-            native.run(group, &mut self.desk, t1 - t0, L, self.write);
-        }
+        true
+    }
+
+    /// What a group left for the next bar, to the kernels.
+    fn take_states(&mut self, group: &Group) {
         for (slot, at) in self.desk.states.iter().zip(&group.states) {
             if let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state()) {
                 state.iter_mut().zip(slot).for_each(|(to, x)| *to = *x);
             }
         }
-        true
     }
 
     fn step(

@@ -244,8 +244,8 @@ impl Plan {
 }
 
 /// Nanoseconds a bar for putting a column of bars side by side with others, and for taking a result apart.
-const TOGETHER: f64 = 0.6;
-const APART: f64 = 0.75;
+const TOGETHER: f64 = 0.5;
+const APART: f64 = 0.5;
 /// For reading or writing a column where it is.
 const IN_PLACE: f64 = 0.12;
 /// For a simple step of one series among others that wait for the bar before: one bar at a time instead of four.

@@ -2,13 +2,6 @@
 // Windows are taken in blocks no longer than they are (van Herk, Gil and Werman): what all windows of a block share is looked
 // through once, what lies before that backwards (kept in the output until its turn), what lies after it forwards.
 
-fn stride() -> u32 { return 1u << p.v[0].z; }
-fn after(run: u32) -> Bar { return Bar(data[p.v[1].x + run * 8u + 4u], 0u); }
-fn before(run: u32) -> Bar { return Bar(data[p.v[1].x + run * 8u + 3u], (1u << p.v[0].y) - 1u); }
-
-// How many of `left` bars lie in the run of the first of them.
-fn within(bar: Bar, left: u32) -> u32 { return min(left, (1u << p.v[0].y) - bar.step); }
-
 // An extreme, and how many bars before the first newest bar of its block it is.
 struct Best {
     // The least is looked for as the greatest of what has the other sign.

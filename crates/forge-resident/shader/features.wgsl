@@ -89,16 +89,6 @@ fn in_high(j: u32, n: u32) -> vec4<bool> {
     return vec4<u32>(j) - vec4<u32>(4u, 5u, 6u, 7u) < vec4<u32>(n);
 }
 
-// How many of `left` bars lie in the run of the first of them.
-fn within(bar: Bar, left: u32) -> u32 {
-    return min(left, (1u << p.v[0].y) - bar.step);
-}
-
-// The first bar after the run.
-fn beyond(bar: Bar) -> Bar {
-    return Bar(data[p.v[1].x + bar.run * 8u + 4u], 0u);
-}
-
 struct Seen {
     count: Eight,
     sum: Eight,
@@ -132,7 +122,7 @@ fn seen(c: Column, w: Walk, centre: f32) -> Seen {
             at += 1u << p.v[0].z;
             j += 1u;
         }
-        bar = beyond(bar);
+        bar = after(bar.run);
     }
     return s;
 }
@@ -157,7 +147,7 @@ fn squares(c: Column, w: Walk, centre: f32, mean: Eight) -> Eight {
             at += 1u << p.v[0].z;
             j += 1u;
         }
-        bar = beyond(bar);
+        bar = after(bar.run);
     }
     return sum;
 }
@@ -186,7 +176,7 @@ fn below(c: Column, w: Walk, centre: f32, own: Eight, tie: Eight) -> Eight {
             at += 1u << p.v[0].z;
             j += 1u;
         }
-        bar = beyond(bar);
+        bar = after(bar.run);
     }
     return sum;
 }

@@ -5,20 +5,6 @@
 // Up to eight windows are summed side by side, so that a bar is read once for all of them; first the mean, then what is asked
 // for. Everything is a distance from a value that all of them have: in windows of equal values it is exactly 0.
 
-fn stride() -> u32 { return 1u << p.v[0].z; }
-fn after(run: u32) -> Bar { return Bar(data[p.v[1].x + run * 8u + 4u], 0u); }
-
-// How many of `left` bars lie in the run of the first of them.
-fn within(bar: Bar, left: u32) -> u32 { return min(left, (1u << p.v[0].y) - bar.step); }
-
-// `n` bars later, which is in the same run or the first of the next.
-fn passed(bar: Bar, n: u32) -> Bar {
-    if (bar.step + n < (1u << p.v[0].y)) {
-        return Bar(bar.run, bar.step + n);
-    }
-    return after(bar.run);
-}
-
 // A number of each of eight windows.
 struct Eight {
     low: vec4<f32>,

@@ -4,12 +4,6 @@
 // the fullest bin, the edges of the bins around it that hold a share of all (numbers: bins, share).
 // A place is found by counting once a slice, and then moves by at most one neighbour a bar.
 
-fn stride() -> u32 { return 1u << p.v[0].z; }
-fn after(run: u32) -> Bar { return Bar(data[p.v[1].x + run * 8u + 4u], 0u); }
-
-// How many of `left` bars lie in the run of the first of them.
-fn within(bar: Bar, left: u32) -> u32 { return min(left, (1u << p.v[0].y) - bar.step); }
-
 const BINS: u32 = 64u;
 const MOST: f32 = 3.0e38;
 

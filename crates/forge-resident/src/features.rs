@@ -314,7 +314,7 @@ impl Features {
 
 /// Names and texts of the kernels here; those that read the arena begin with what all of its kernels share.
 const TEXTS: [(&str, bool, &str); 5] = [
-    ("features", true, include_str!("../shader/features.wgsl")),
+    ("features", true, concat!(include_str!("../shader/walk.wgsl"), include_str!("../shader/features.wgsl"))),
     ("features-join", false, include_str!("../shader/features_join.wgsl")),
     ("features-mask", false, include_str!("../shader/features_mask.wgsl")),
     ("features-ends", false, include_str!("../shader/features_ends.wgsl")),

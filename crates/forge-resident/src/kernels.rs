@@ -15,10 +15,13 @@ pub const TEXTS: [(&str, &str); 8] = [
     ("resident-scan", include_str!("../shader/scan.wgsl")),
     ("resident-machine", machines::SHADER),
     ("resident-machine-window", machines::WINDOW_SHADER),
-    ("resident-sum", include_str!("../shader/sum.wgsl")),
-    ("resident-extreme", include_str!("../shader/extreme.wgsl")),
-    ("resident-moment", include_str!("../shader/moment.wgsl")),
-    ("resident-order", include_str!("../shader/order.wgsl")),
+    ("resident-sum", concat!(include_str!("../shader/walk.wgsl"), include_str!("../shader/sum.wgsl"))),
+    (
+        "resident-extreme",
+        concat!(include_str!("../shader/walk.wgsl"), include_str!("../shader/extreme.wgsl")),
+    ),
+    ("resident-moment", concat!(include_str!("../shader/walk.wgsl"), include_str!("../shader/moment.wgsl"))),
+    ("resident-order", concat!(include_str!("../shader/walk.wgsl"), include_str!("../shader/order.wgsl"))),
 ];
 
 fn kernel(name: impl Into<String>, wgsl: String, last: Access) -> Arc<Kernel> {

@@ -26,6 +26,9 @@ mod env_machine;
 mod explain;
 mod indicators;
 mod indicators_list;
+mod lattice;
+mod lattice_analyse;
+pub(crate) mod lattice_args;
 mod monitor;
 mod overview;
 pub(crate) mod probe;
@@ -36,6 +39,9 @@ mod sample;
 mod self_test;
 mod share;
 mod status;
+mod trajectory;
+pub(crate) mod trajectory_args;
+mod trajectory_plot;
 
 /// Runs one command.
 pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
@@ -58,8 +64,10 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
             Some(IndicatorsCommand::Show { name }) => indicators_list::show(name, context),
             None => indicators::run(&args, context),
         },
+        Some(Command::Lattice(args)) => lattice::run(&args, context),
         Some(Command::Chart(args)) => chart::run(&args, context),
         Some(Command::Sample(args)) => sample::run(&args, context),
+        Some(Command::Trajectory(args)) => trajectory::run(&args, context),
         Some(Command::Explain(args)) => explain::run(&args, context),
         Some(Command::Profile(args)) => profile::run(args, context),
         Some(Command::Report(args)) => report::run(&args, context),

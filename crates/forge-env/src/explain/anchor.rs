@@ -4,6 +4,8 @@
 //! reduced to fixed words without which it cannot match; one pass over the text finds those, and only their patterns are
 //! compiled and tried, only on the lines around. Not chosen: one `RegexSet`, which took 190 ms to build.
 
+use std::cmp::Reverse;
+
 /// Letters of a fixed word that are looked up at once.
 const GRAM: usize = 4;
 /// Letters by how common they are in logs, the commonest first.
@@ -17,10 +19,15 @@ pub(super) struct Anchors {
     words: Vec<Word>,
     /// Hash of four letters → the first of `words` that has it.
     first: Vec<u16>,
-    /// One bit a hash of four letters, so that most of a text is passed at a look each.
-    filter: Vec<u64>,
-    fold: [u8; 256],
 }
+
+/// One bit a hash of four letters, so that most of a text is passed at a look each.
+#[derive(Debug)]
+pub(super) struct Filter(Vec<u64>);
+
+/// In how many patterns four letters stand: what many patterns share stands in many logs.
+#[derive(Debug, Default)]
+pub(super) struct Shared(Vec<u16>);
 
 #[derive(Debug)]
 struct Word {
@@ -31,23 +38,44 @@ struct Word {
     end: usize,
 }
 
-impl Anchors {
-    /// The fixed words of patterns; a pattern without any is never found, which [`fixed`] tells beforehand.
+impl Shared {
     pub(super) fn new<'w>(patterns: impl Iterator<Item = &'w str>) -> Self {
-        let mut fold = [0; 256];
-        for (byte, folded) in (0..=255u8).zip(&mut fold) {
-            // A message may be wrapped at any blank.
-            *folded = if byte == b'\n' { b' ' } else { byte.to_ascii_lowercase() };
+        let mut counts = vec![0u16; 1 << SLOTS];
+        for pattern in patterns {
+            for gram in pattern.as_bytes().windows(GRAM) {
+                let count = counts.get_mut(hash(key(gram.iter().map(|b| fold(*b)))));
+                count.into_iter().for_each(|count| *count = count.saturating_add(1));
+            }
         }
-        let mut anchors = Anchors {
-            words: Vec::new(),
-            first: vec![0; 1 << SLOTS],
-            filter: vec![0; 1 << (SLOTS - 6)],
-            fold,
-        };
-        for (rule, pattern) in patterns.enumerate() {
-            for word in fixed(pattern).unwrap_or_default() {
-                anchors.add(rule, &word);
+        Shared(counts)
+    }
+
+    fn count(&self, gram: &[u8]) -> u16 {
+        self.0.get(hash(key(gram.iter().map(|b| fold(*b))))).copied().unwrap_or(0)
+    }
+
+    /// In how many patterns the rarest part of a word stands.
+    fn rarest(&self, word: &[u8]) -> u16 {
+        word.windows(GRAM).map(|gram| self.count(gram)).min().unwrap_or(u16::MAX)
+    }
+}
+
+/// Without regard to case; a message may be wrapped at any blank.
+pub(super) fn fold(byte: u8) -> u8 {
+    if byte == b'\n' { b' ' } else { byte.to_ascii_lowercase() }
+}
+
+fn key(gram: impl Iterator<Item = u8>) -> u32 {
+    gram.fold(0, |key, byte| key << 8 | u32::from(byte))
+}
+
+impl Anchors {
+    /// The fixed words of each rule; one without any is never found, which [`fixed`] tells beforehand.
+    pub(super) fn new<'w>(rules: impl Iterator<Item = &'w [Split]>, shared: &Shared) -> Self {
+        let mut anchors = Anchors { words: Vec::new(), first: vec![0; 1 << SLOTS] };
+        for (rule, splits) in rules.enumerate() {
+            for split in splits {
+                anchors.add(rule, &split.word, shared);
             }
         }
         anchors.words.sort_by_key(|word| word.hash);
@@ -59,38 +87,48 @@ impl Anchors {
         anchors
     }
 
-    fn add(&mut self, rule: usize, word: &[u8]) {
-        let folded: Vec<u8> = word.iter().map(|b| self.folded(*b)).collect();
+    fn add(&mut self, rule: usize, word: &[u8], shared: &Shared) {
+        let folded: Vec<u8> = word.iter().map(|b| fold(*b)).collect();
         let grams = folded.windows(GRAM).enumerate();
-        let Some((start, gram)) = grams.max_by_key(|(_, gram)| rarity(gram)) else { return };
-        let key = gram.iter().fold(0, |key, b| key << 8 | u32::from(*b));
-        let hash = hash(key);
-        if let Some(bits) = self.filter.get_mut(hash >> 6) {
-            *bits |= 1 << (hash & 63);
-        }
+        let rarest = grams.min_by_key(|(_, gram)| (shared.count(gram), Reverse(rarity(gram))));
+        let Some((start, gram)) = rarest else { return };
+        let hash = hash(key(gram.iter().copied()));
         self.words.push(Word { hash, rule, folded, end: start + GRAM });
     }
 
-    fn folded(&self, byte: u8) -> u8 {
-        self.fold.get(usize::from(byte)).copied().unwrap_or(byte)
+    /// What lets the words of rules pass that are not `done`.
+    pub(super) fn filter(&self, done: &[bool]) -> Filter {
+        let mut filter = vec![0; 1 << (SLOTS - 6)];
+        for word in self.words.iter().filter(|word| done.get(word.rule) != Some(&true)) {
+            if let Some(bits) = filter.get_mut(word.hash >> 6) {
+                *bits |= 1 << (word.hash & 63);
+            }
+        }
+        Filter(filter)
     }
 
     /// Calls `found` with a rule that is not `done` and the place of its word; a rule's places come in order unless it
-    /// has several words.
-    pub(super) fn find(&self, text: &[u8], done: &[bool], mut found: impl FnMut(usize, usize)) {
+    /// has several words. The text is folded; the filter may let more words pass.
+    pub(super) fn find(
+        &self,
+        folded: &[u8],
+        filter: &Filter,
+        done: &[bool],
+        mut found: impl FnMut(usize, usize),
+    ) {
         let mut key = 0u32;
-        for (i, byte) in text.iter().enumerate() {
-            key = key << 8 | u32::from(self.folded(*byte));
+        for (i, byte) in folded.iter().enumerate() {
+            key = key << 8 | u32::from(*byte);
             let hash = hash(key);
-            if self.filter.get(hash >> 6).is_some_and(|bits| bits & 1 << (hash & 63) != 0) {
-                self.verify(text, hash, i + 1, done, &mut found);
+            if filter.0.get(hash >> 6).is_some_and(|bits| bits & 1 << (hash & 63) != 0) {
+                self.verify(folded, hash, i + 1, done, &mut found);
             }
         }
     }
 
     fn verify(
         &self,
-        text: &[u8],
+        folded: &[u8],
         hash: usize,
         end: usize,
         done: &[bool],
@@ -100,10 +138,7 @@ impl Anchors {
         let same = self.words.get(first..).unwrap_or_default().iter().take_while(|word| word.hash == hash);
         for word in same.filter(|word| done.get(word.rule) != Some(&true)) {
             let Some(start) = end.checked_sub(word.end) else { continue };
-            let there = text.get(start..start + word.folded.len());
-            if there
-                .is_some_and(|there| there.iter().map(|b| self.folded(*b)).eq(word.folded.iter().copied()))
-            {
+            if folded.get(start..start + word.folded.len()) == Some(&word.folded) {
                 found(word.rule, start);
             }
         }
@@ -118,13 +153,49 @@ fn rarity(gram: &[u8]) -> usize {
     gram.iter().map(|b| COMMON.iter().position(|c| c == b).unwrap_or(COMMON.len())).sum()
 }
 
+/// A fixed word, and what a match has around it.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Split {
+    pub(super) word: Vec<u8>,
+    /// Bytes of the word that come before the second part: all, unless its last letter may repeat.
+    pub(super) skip: usize,
+    /// Patterns of what comes before and after; not where they would mean something else than in the whole.
+    pub(super) parts: Option<(String, String)>,
+}
+
 /// Words of which a text that matches must hold at least one; `None` where the pattern has no such words.
 pub(super) fn fixed(pattern: &str) -> Option<Vec<Vec<u8>>> {
-    let mut words = Vec::new();
-    for branch in branches(pattern.as_bytes()) {
-        words.extend(of_branch(branch)?);
+    let splits = splits(pattern, &Shared::default())?;
+    Some(splits.into_iter().map(|split| split.word).collect())
+}
+
+/// Such words that few patterns share, with what stands around them.
+pub(super) fn splits(pattern: &str, shared: &Shared) -> Option<Vec<Split>> {
+    let mut splits = of_branches(pattern.as_bytes(), &Outside::default(), shared)?;
+    // Flags hold for all that follows, and ends for the whole: neither is in the parts.
+    let flags =
+        pattern.split("(?").skip(1).all(|rest| [":", "i:", "-i:"].iter().any(|f| rest.starts_with(f)));
+    if !flags || pattern.replace("[^", "[").contains(['^', '$']) {
+        splits.iter_mut().for_each(|split| split.parts = None);
     }
-    Some(words)
+    Some(splits)
+}
+
+/// What a group stands in.
+#[derive(Default)]
+struct Outside {
+    before: Vec<u8>,
+    after: Vec<u8>,
+    /// May the group follow itself?
+    repeats: bool,
+}
+
+fn of_branches(pattern: &[u8], outside: &Outside, shared: &Shared) -> Option<Vec<Split>> {
+    let mut splits = Vec::new();
+    for branch in branches(pattern) {
+        splits.extend(of_branch(branch, outside, shared)?);
+    }
+    Some(splits)
 }
 
 /// The bytes that a pattern matches, where there is but one such text; case and wraps apart.
@@ -202,26 +273,31 @@ fn unit(rest: &[u8]) -> usize {
     }
 }
 
-/// The longest fixed word outside groups; else those of a group that must be there.
-fn of_branch(branch: &[u8]) -> Option<Vec<Vec<u8>>> {
-    let (mut best, mut run) = (Vec::new(), Vec::new());
-    let mut group: Option<Vec<Vec<u8>>> = None;
+/// The rarest or else longest fixed word outside groups; without any, those of a group that must be there.
+fn of_branch(branch: &[u8], outside: &Outside, shared: &Shared) -> Option<Vec<Split>> {
+    let mut runs = vec![Run::default()];
+    let mut group: Option<Vec<Split>> = None;
     let mut at = 0;
     while let Some(byte) = branch.get(at) {
         let length = unit(branch.get(at..).unwrap_or_default());
         let next = branch.get(at + length);
         let optional = matches!(next, Some(b'?' | b'*' | b'{'));
+        let repeats = matches!(next, Some(b'+'));
         let letter = match byte {
             b'\\' => branch.get(at + 1).copied().filter(|b| !b.is_ascii_alphanumeric()),
             b'(' | b'[' | b'.' | b'^' | b'$' | b'?' | b'*' | b'+' | b'{' => None,
             other => Some(*other),
         };
         match letter.filter(|_| !optional) {
-            Some(letter) => run.push(letter),
+            Some(letter) => {
+                runs.last_mut().into_iter().for_each(|run| run.push(letter, at, length, repeats));
+            }
             None => {
-                longer(&mut best, &mut run);
+                runs.push(Run::default());
                 if *byte == b'(' && !optional && group.is_none() {
-                    group = inside(branch.get(at..at + length).unwrap_or_default());
+                    let mut around = outside.around(branch, at, at + length);
+                    around.repeats |= repeats;
+                    group = inside(branch.get(at..at + length).unwrap_or_default(), &around, shared);
                 }
             }
         }
@@ -230,29 +306,59 @@ fn of_branch(branch: &[u8]) -> Option<Vec<Vec<u8>>> {
             at += branch.get(at..).unwrap_or_default().iter().position(|b| *b == b'}').map_or(0, |i| i + 1);
         }
         // After a letter that repeats, the word goes on elsewhere.
-        if matches!(next, Some(b'+')) {
-            longer(&mut best, &mut run);
+        if repeats {
+            runs.push(Run::default());
         }
     }
-    longer(&mut best, &mut run);
-    if best.len() >= GRAM { Some(vec![best]) } else { group }
+    let long = runs.into_iter().filter(|run| run.word.len() >= GRAM);
+    let Some(best) = long.min_by_key(|run| (shared.rarest(&run.word), Reverse(run.word.len()))) else {
+        return group;
+    };
+    let Outside { before, after, repeats } = outside.around(branch, best.at, best.end);
+    let parts = String::from_utf8(before).ok().zip(String::from_utf8(after).ok());
+    Some(vec![Split { word: best.word, skip: best.skip, parts: parts.filter(|_| !repeats) }])
 }
 
-fn longer(best: &mut Vec<u8>, run: &mut Vec<u8>) {
-    if run.len() > best.len() {
-        std::mem::swap(best, run);
+/// Letters of a branch that follow each other.
+#[derive(Default)]
+struct Run {
+    /// Where they begin in it.
+    at: usize,
+    /// Where what comes after them begins: with the last letter if that repeats.
+    end: usize,
+    word: Vec<u8>,
+    /// How many come before `end`.
+    skip: usize,
+}
+
+impl Run {
+    fn push(&mut self, letter: u8, at: usize, length: usize, repeats: bool) {
+        if self.word.is_empty() {
+            self.at = at;
+        }
+        self.word.push(letter);
+        self.skip = self.word.len() - usize::from(repeats);
+        self.end = if repeats { at } else { at + length };
     }
-    run.clear();
+}
+
+impl Outside {
+    /// With what a branch has before and after some of its bytes.
+    fn around(&self, branch: &[u8], start: usize, end: usize) -> Outside {
+        let before = [&self.before, branch.get(..start).unwrap_or_default()].concat();
+        let after = [branch.get(end..).unwrap_or_default(), &self.after].concat();
+        Outside { before, after, repeats: self.repeats }
+    }
 }
 
 /// The fixed words of a group in brackets.
-fn inside(group: &[u8]) -> Option<Vec<Vec<u8>>> {
+fn inside(group: &[u8], outside: &Outside, shared: &Shared) -> Option<Vec<Split>> {
     let inner = group.get(1..group.len().checked_sub(1)?)?;
     let inner = match inner {
         [b'?', rest @ ..] => rest.iter().position(|b| *b == b':').and_then(|colon| rest.get(colon + 1..))?,
         other => other,
     };
-    fixed(std::str::from_utf8(inner).ok()?)
+    of_branches(inner, outside, shared)
 }
 
 #[cfg(test)]
@@ -287,6 +393,32 @@ mod tests {
     }
 
     #[test]
+    fn a_pattern_is_split_at_its_word() {
+        for (pattern, expected) in [
+            (r"a\d+ words? here", Some((r"a\d+", "s? here", 5))),
+            (r"\bno (big|small) image\b", Some((r"\bno (big|small)", r"\b", 6))),
+            (r"x (?:(no|0) memory|lots)y", Some((r"x (no|0)", "y", 7))),
+            ("abcd+x", Some(("", "d+x", 3))),
+            ("(abcd)+x", None),
+            ("(?s)abcd.*x", None),
+            ("abcd$", None),
+        ] {
+            let split = splits(pattern, &Shared::default()).and_then(|splits| splits.into_iter().next());
+            let split =
+                split.as_ref().and_then(|s| s.parts.as_ref().map(|(b, a)| (b.as_str(), a.as_str(), s.skip)));
+            assert_eq!(split, expected, "{pattern}");
+        }
+    }
+
+    #[test]
+    fn words_that_few_patterns_share_are_looked_for() {
+        let shared = Shared::new(["could not load", "could not find", "could not open"].into_iter());
+        let split =
+            splits(r"could not (load )?64_8\.dll", &shared).and_then(|splits| splits.into_iter().next());
+        assert_eq!(split.map(|s| s.word), Some(b"64_8.dll".to_vec()));
+    }
+
+    #[test]
     fn digits_that_are_named_are_seen() {
         for (pattern, expected) in [
             (r"error 35\b", true),
@@ -302,9 +434,13 @@ mod tests {
 
     #[test]
     fn words_are_found_across_wraps_and_case() {
-        let anchors = Anchors::new(["out of memory", "of mem", "never there"].into_iter());
+        let shared = Shared::default();
+        let rules = ["out of memory", "of mem", "never there"]
+            .map(|words| splits(words, &shared).unwrap_or_default());
+        let anchors = Anchors::new(rules.iter().map(Vec::as_slice), &shared);
         let mut found = Vec::new();
-        anchors.find(b"CUDA OUT OF\nMEMORY", &[], |rule, at| found.push((rule, at)));
+        let folded = b"CUDA OUT OF\nMEMORY".map(fold);
+        anchors.find(&folded, &anchors.filter(&[]), &[], |rule, at| found.push((rule, at)));
         found.sort_unstable();
         assert_eq!(found, [(0, 5), (1, 9)]);
     }

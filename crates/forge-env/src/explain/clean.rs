@@ -15,6 +15,12 @@ const OVERLAP: usize = 1 << 10;
 /// A title or link that is never closed must not swallow a log.
 const OSC_LIMIT: usize = 4 << 10;
 
+/// Lines before and after the one with a message's fixed words that may belong to it: tools wrap.
+pub const WRAPPED: usize = 2;
+
+/// First byte of a part and the byte after its last.
+pub type Range = (usize, usize);
+
 /// Clean text with the numbers of its lines.
 #[derive(Debug, Clone, Default)]
 pub struct Piece {
@@ -26,8 +32,16 @@ pub struct Piece {
     repeated: usize,
     /// Where lines begin in `text`, with their number in the log, from 1.
     starts: Vec<(usize, u64)>,
-    /// Per line, hashes of it and the lines around: as they are, and with all digits alike.
-    hashes: Vec<[u64; 2]>,
+    /// Per line, what tells it from others.
+    hashes: Vec<Hashes>,
+}
+
+/// Hashes as the text is, and with all digits alike.
+#[derive(Debug, Clone, Copy, Default)]
+struct Hashes {
+    line: [u64; 2],
+    /// With the lines around that a match can reach.
+    around: [u64; 2],
 }
 
 impl Piece {
@@ -47,18 +61,28 @@ impl Piece {
         after.checked_sub(1).and_then(|i| self.starts.get(i)).map_or(1, |(_, line)| *line)
     }
 
+    /// Number of the line in which this byte and all that a match with it can reach are, if that is one.
+    pub fn only_line(&self, at: usize) -> Option<u64> {
+        let row = self.row(at);
+        let last = self.starts.get(row + WRAPPED).or(self.starts.last())?.1;
+        let first = self.starts.get(row.saturating_sub(WRAPPED))?.1;
+        (first == last).then_some(first)
+    }
+
     /// The bytes of the lines that a range touches, as far as they are near.
-    pub fn lines(&self, start: usize, end: usize) -> (usize, usize) {
+    pub fn lines(&self, start: usize, end: usize) -> Range {
         (self.around(start, 0).0.min(start), self.around(end, 0).1.max(end))
     }
 
     /// The bytes of the line at `at` and of `margin` lines before and after it, without the last line's end and as far
     /// as they are near.
-    pub fn around(&self, at: usize, margin: usize) -> (usize, usize) {
-        let after = self.starts.partition_point(|(start, _)| *start <= at);
-        let first = self.starts.get(after.saturating_sub(1 + margin)).map_or(0, |(start, _)| *start);
-        let end = self.starts.get(after + margin).map_or(self.whole, |(next, _)| next.saturating_sub(1));
-        let end = end.min(self.whole);
+    pub fn around(&self, at: usize, margin: usize) -> Range {
+        self.around_in(self.row(at), at, margin)
+    }
+
+    /// The same where the row of `at` is known.
+    pub fn around_in(&self, row: usize, at: usize, margin: usize) -> Range {
+        let (first, end) = self.rows(row, margin);
         (self.near_start(at, first.min(end)), self.near_end(at, end))
     }
 
@@ -81,14 +105,35 @@ impl Piece {
         kept.map_or(near, |kept| at + kept)
     }
 
-    /// A hash of the line at `at`, of those around that a match can reach, and of the place in it; with all digits
-    /// alike where that is asked for.
-    pub fn surroundings(&self, at: usize, any_digit: bool) -> u64 {
-        let line = self.starts.partition_point(|(start, _)| *start <= at).saturating_sub(1);
-        let start = self.starts.get(line).map_or(0, |(start, _)| *start);
-        let hashes = self.hashes.get(line).copied().unwrap_or_default();
-        let [exact, alike] = hashes;
-        mix(if any_digit { alike } else { exact }, at.saturating_sub(start) as u64)
+    /// Which of the piece's lines this byte is in.
+    pub fn row(&self, at: usize) -> usize {
+        self.starts.partition_point(|(start, _)| *start <= at).saturating_sub(1)
+    }
+
+    /// Where a row begins; the end of the text after the last.
+    pub fn start(&self, row: usize) -> usize {
+        self.starts.get(row).map_or(self.whole, |(start, _)| *start)
+    }
+
+    /// The bytes of a row and of `margin` rows before and after it, however long, without the last one's end.
+    pub fn rows(&self, row: usize, margin: usize) -> Range {
+        let end = self.starts.get(row + 1 + margin).map_or(self.whole, |(next, _)| next.saturating_sub(1));
+        (self.start(row.saturating_sub(margin)), end.min(self.whole))
+    }
+
+    /// What tells a place in a row from others, as far as the row goes; nothing where it is too long to be looked at as
+    /// one. All digits are alike where that is asked for.
+    pub fn in_row(&self, row: usize, at: usize, any_digit: bool) -> Option<u64> {
+        let (start, end) = (self.start(row), self.start(row + 1));
+        let [exact, alike] = self.hashes.get(row)?.line;
+        let hash = if any_digit { alike } else { exact };
+        (end - start <= OVERLAP).then(|| mix(hash, at.saturating_sub(start) as u64))
+    }
+
+    /// The same with the rows around that a match can reach.
+    pub fn surroundings(&self, row: usize, at: usize, any_digit: bool) -> u64 {
+        let [exact, alike] = self.hashes.get(row).copied().unwrap_or_default().around;
+        mix(if any_digit { alike } else { exact }, at.saturating_sub(self.start(row)) as u64)
     }
 
     fn hash_lines(&mut self) {
@@ -98,29 +143,36 @@ impl Piece {
             [hash(bytes, |b| b), hash(bytes, |b| if b.is_ascii_digit() { b'0' } else { b })]
         };
         let lines: Vec<[u64; 2]> = self.starts.iter().zip(ends).map(line).collect();
-        let around = |i: usize| {
-            let near = lines.get(i.saturating_sub(2)..(i + 3).min(lines.len())).unwrap_or_default();
+        let hashes = |(i, line): (usize, &[u64; 2])| {
+            let near = lines.get(i.saturating_sub(WRAPPED)..(i + WRAPPED + 1).min(lines.len()));
             // Which of the lines it is counts too.
-            near.iter().fold([i.min(2) as u64; 2], |[a, b], [x, y]| [mix(a, *x), mix(b, *y)])
+            let first = [i.min(WRAPPED) as u64; 2];
+            let near = near.unwrap_or_default().iter();
+            Hashes { line: *line, around: near.fold(first, |[a, b], [x, y]| [mix(a, *x), mix(b, *y)]) }
         };
-        self.hashes = (0..lines.len()).map(around).collect();
+        self.hashes = lines.iter().enumerate().map(hashes).collect();
     }
 
-    /// The lines around places in order, as few ranges as they make.
-    pub fn windows(&self, places: &[usize], margin: usize) -> impl Iterator<Item = (usize, usize)> {
-        let mut places = places.iter().copied();
-        let mut next = places.next().map(|place| self.around(place, margin));
+    /// The lines around places in order, as few ranges as they make, each with its places.
+    pub fn windows<'p>(
+        &self,
+        mut places: &'p [usize],
+        margin: usize,
+    ) -> impl Iterator<Item = (Range, &'p [usize])> {
         std::iter::from_fn(move || {
-            let (start, mut end) = next.take()?;
-            for place in places.by_ref() {
-                let (from, to) = self.around(place, margin);
+            let (start, mut end) = self.around(*places.first()?, margin);
+            let mut taken = 1;
+            while let Some(place) = places.get(taken) {
+                let (from, to) = self.around(*place, margin);
                 if from > end {
-                    next = Some((from, to));
                     break;
                 }
                 end = end.max(to);
+                taken += 1;
             }
-            Some((start, end))
+            let (here, rest) = places.split_at_checked(taken)?;
+            places = rest;
+            Some(((start, end), here))
         })
     }
 

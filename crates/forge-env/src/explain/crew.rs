@@ -15,6 +15,7 @@ use std::{
 use super::{
     ExplainError,
     clean::{self, Piece},
+    rule::Rules,
     scan::{Scanner, Seen},
     table::Errors,
 };
@@ -26,19 +27,19 @@ const MOST_HELPERS: usize = 3;
 /// Pieces that wait for a helper, at most: memory does not grow with the log.
 const WAITING: usize = 4;
 
-struct Helper<'s, 't> {
+struct Helper<'s, 'r> {
     pieces: Sender<(u64, Piece)>,
     waiting: Arc<AtomicUsize>,
-    thread: ScopedJoinHandle<'s, Result<Scanner<'t>, ExplainError>>,
+    thread: ScopedJoinHandle<'s, Result<Scanner<'r>, ExplainError>>,
 }
 
-impl<'s, 't: 's> Helper<'s, 't> {
-    fn start(scope: &'s Scope<'s, '_>, table: &'t Errors) -> Helper<'s, 't> {
+impl<'s, 'r: 's> Helper<'s, 'r> {
+    fn start(scope: &'s Scope<'s, '_>, rules: &'r Rules<'r>) -> Helper<'s, 'r> {
         let (pieces, work) = channel::<(u64, Piece)>();
         let waiting = Arc::new(AtomicUsize::new(0));
         let left = waiting.clone();
         let thread = scope.spawn(move || {
-            let mut scanner = Scanner::new(table);
+            let mut scanner = Scanner::new(rules);
             for (number, piece) in work {
                 scanner.take(number, &piece)?;
                 left.fetch_sub(1, Ordering::Relaxed);
@@ -66,14 +67,15 @@ pub(super) fn scan(log: impl Read, table: &Errors) -> Result<Seen, ExplainError>
 }
 
 fn scan_with(log: impl Read, table: &Errors, helpers: usize) -> Result<Seen, ExplainError> {
+    let rules = &Rules::new(table);
     thread::scope(|scope| {
-        let mut own = Scanner::new(table);
+        let mut own = Scanner::new(rules);
         let mut crew: Vec<Helper<'_, '_>> = Vec::new();
         let mut number = 0;
         clean::pieces(log, &mut |piece| {
             number += 1;
             if number == ALONE {
-                crew = (0..helpers).map(|_| Helper::start(scope, table)).collect();
+                crew = (0..helpers).map(|_| Helper::start(scope, rules)).collect();
             }
             let taken = crew.iter().any(|helper| helper.take(number, piece));
             if taken { Ok(()) } else { own.take(number, piece) }

@@ -23,8 +23,10 @@ mod crew;
 pub mod facts;
 pub mod fix;
 mod judge;
+mod program;
 mod rule;
 mod scan;
+mod search;
 pub mod table;
 
 use std::{io::Read, path::Path};

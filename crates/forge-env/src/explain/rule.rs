@@ -1,21 +1,17 @@
-//! Where does one pattern match in a piece of a log? Plain words by comparison, the rest by an expression on the lines
-//! around their fixed words.
+//! Which patterns are there, and what is known of each before a log is read?
 
-use std::cell::{Cell, OnceCell, RefCell};
+use std::sync::OnceLock;
 
-use regex::bytes::{Regex, RegexBuilder, RegexSet, RegexSetBuilder};
-
-use super::{ExplainError, anchor, clean::Piece, table::Errors};
+use super::{
+    ExplainError,
+    anchor::{self, Anchors, Shared, Split},
+    clean::{self, Range},
+    program::{Program, Sides},
+    table::Errors,
+};
 
 /// What words that usually, not always, mean a cause take from its confidence.
 const WEAK: f64 = 0.8;
-/// Lines before and after the one with the fixed words: tools wrap their messages.
-pub(super) const WRAPPED: usize = 2;
-/// Surroundings without a match that a rule remembers.
-const REMEMBERED: usize = 256;
-
-/// First byte of a match and the byte after its last.
-pub(super) type Range = (usize, usize);
 
 /// Whose words matched.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,27 +26,47 @@ pub(super) enum Owner {
     NotFailure,
 }
 
+/// An expression that is compiled when it is first needed, by whoever needs it first.
+type Compiled = OnceLock<Result<Program, regex::Error>>;
+
+/// The patterns of a table, and where their fixed words are looked up; of all threads.
+pub(super) struct Rules<'t> {
+    pub(super) all: Vec<Rule<'t>>,
+    pub(super) anchors: Anchors,
+    /// Per pattern, what rules a hit out.
+    pub(super) guards: Vec<Guard<'t>>,
+    /// How many patterns, benign messages, clues and origins the table has.
+    pub(super) counts: [usize; 4],
+}
+
 pub(super) struct Rule<'t> {
     pub(super) owner: Owner,
     pub(super) words: &'t str,
     /// 1, or less for words that usually mean the cause.
     pub(super) factor: f64,
     /// Where the pattern is nothing but fixed words.
-    plain: Option<Plain>,
+    pub(super) plain: Option<Plain>,
     /// Lines before and after the fixed words that a match can reach.
-    margin: usize,
+    pub(super) margin: usize,
     /// Does it treat all digits alike? Then steps and times do not make a line new to it.
-    any_digit: bool,
-    /// Compiled when its fixed words are first seen.
-    regex: OnceCell<Regex>,
-    /// Hashes of surroundings in which it did not match; a log repeats itself.
-    without: RefCell<Vec<u64>>,
+    pub(super) any_digit: bool,
+    program: Compiled,
+    /// Its fixed words.
+    splits: Vec<Split>,
+    /// What both sides of each fixed word must be; empty where that is not known.
+    sides: OnceLock<Vec<Sides>>,
+}
+
+/// Words in the lines of a hit that make it none.
+pub(super) struct Guard<'t> {
+    words: &'t [String],
+    program: Compiled,
 }
 
 /// Fixed words, and whether they must begin and end a word.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Plain {
-    length: usize,
+pub(super) struct Plain {
+    pub(super) length: usize,
     begins: bool,
     ends: bool,
 }
@@ -62,90 +78,44 @@ impl<'t> Rule<'t> {
             words,
             factor,
             plain: plain(words),
-            margin: if anchor::stays_in_line(words) { 0 } else { WRAPPED },
+            margin: if anchor::stays_in_line(words) { 0 } else { clean::WRAPPED },
             any_digit: !anchor::names_digits(words),
-            regex: OnceCell::new(),
-            without: RefCell::new(Vec::new()),
+            program: OnceLock::new(),
+            splits: Vec::new(),
+            sides: OnceLock::new(),
         }
     }
 
-    /// Calls `take` with each match around `places`, in order, until it says false; `tried` counts the bytes that an
-    /// expression was run on.
-    pub(super) fn each(
-        &self,
-        piece: &Piece,
-        places: &[usize],
-        tried: &Cell<usize>,
-        mut take: impl FnMut(Range) -> bool,
-    ) -> Result<(), ExplainError> {
-        if let Some(plain) = self.plain {
-            let stands = places.iter().filter(|place| plain.stands(piece.text(), **place));
-            let _ = stands.map(|place| (*place, *place + plain.length)).all(take);
-            return Ok(());
-        }
-        let mut without = self.without.borrow_mut();
-        without.resize(REMEMBERED, 0);
-        let fresh = |place: &&usize| {
-            let hash = piece.surroundings(**place, self.any_digit);
-            without.get(slot(hash)) != Some(&hash)
-        };
-        let places: Vec<usize> = places.iter().filter(fresh).copied().collect();
-        // Most messages stand in one line: the lines around are for those that do not.
-        let mut found = self.run(piece, &places, 0, tried)?;
-        if self.margin > 0 {
-            let cover = Cover::new(found.clone());
-            let mut left: Vec<usize> = places.clone();
-            left.retain(|place| !cover.touches((*place, *place + 1)));
-            let wrapped = self.run(piece, &left, self.margin, tried)?;
-            found.extend(wrapped.into_iter().filter(|range| !cover.touches(*range)));
-            found.sort_unstable();
-        }
-        let cover = Cover::new(found.clone());
-        for place in places.iter().filter(|place| !cover.touches((**place, **place + 1))) {
-            let hash = piece.surroundings(*place, self.any_digit);
-            without.get_mut(slot(hash)).into_iter().for_each(|kept| *kept = hash);
-        }
-        let _ = found.into_iter().all(&mut take);
-        Ok(())
+    /// What both sides of its fixed words must be; empty where that is not known.
+    pub(super) fn sides(&self) -> &[Sides] {
+        self.sides
+            .get_or_init(|| self.splits.iter().map(Sides::new).collect::<Option<_>>().unwrap_or_default())
     }
 
-    fn run(
-        &self,
-        piece: &Piece,
-        places: &[usize],
-        margin: usize,
-        tried: &Cell<usize>,
-    ) -> Result<Vec<Range>, ExplainError> {
-        let mut found = Vec::new();
-        if places.is_empty() {
-            return Ok(found);
-        }
-        let regex = self.regex()?;
-        for (start, end) in piece.windows(places, margin) {
-            let window = piece.text().get(start..end).unwrap_or_default();
-            found.extend(regex.find_iter(window).map(|m| (m.start() + start, m.end() + start)));
-            tried.set(tried.get() + window.len());
-        }
-        Ok(found)
-    }
-
-    fn regex(&self) -> Result<&Regex, ExplainError> {
-        match self.regex.get() {
-            Some(regex) => Ok(regex),
-            None => {
-                let regex = single(self.words)?;
-                Ok(self.regex.get_or_init(|| regex))
-            }
-        }
+    /// Its expression.
+    pub(super) fn program(&self) -> Result<&Program, ExplainError> {
+        compiled(&self.program, [self.words].into_iter())
     }
 }
 
-fn slot(hash: u64) -> usize {
-    (hash >> 32) as usize % REMEMBERED
+fn compiled<'c, 'w>(
+    program: &'c Compiled,
+    words: impl Iterator<Item = &'w str>,
+) -> Result<&'c Program, ExplainError> {
+    let program = program.get_or_init(|| Program::new(words));
+    Ok(program.as_ref().map_err(|error| Box::new(error.clone()))?)
+}
+
+impl Guard<'_> {
+    /// The expression, if there is anything to look for.
+    pub(super) fn program(&self) -> Result<Option<&Program>, ExplainError> {
+        let words = self.words.iter().map(String::as_str);
+        if self.words.is_empty() { Ok(None) } else { compiled(&self.program, words).map(Some) }
+    }
 }
 
 impl Plain {
-    fn stands(&self, text: &[u8], at: usize) -> bool {
+    pub(super) fn stands(&self, text: &[u8], at: usize) -> bool {
         let word = |at: Option<usize>| {
             at.and_then(|at| text.get(at)).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
         };
@@ -162,28 +132,26 @@ fn plain(words: &str) -> Option<Plain> {
     Some(Plain { length: anchor::literal(rest)?.len(), begins, ends })
 }
 
-/// A blank in a pattern is a blank or a line end: tools wrap their messages.
-fn rewritten(words: &str) -> String {
-    words.replace(' ', "[ \\n]")
-}
-
-fn single(words: &str) -> Result<Regex, ExplainError> {
-    let regex = RegexBuilder::new(&rewritten(words)).case_insensitive(true).unicode(false).build();
-    Ok(regex.map_err(Box::new)?)
-}
-
-/// Patterns of which one match is enough.
-pub(super) fn set<'w>(words: impl Iterator<Item = &'w str>) -> Result<RegexSet, ExplainError> {
-    let set = RegexSetBuilder::new(words.map(rewritten)).case_insensitive(true).unicode(false).build();
-    Ok(set.map_err(Box::new)?)
-}
-
 fn extend<'t>(rules: &mut Vec<Rule<'t>>, owner: Owner, words: &'t [String], factor: f64) {
     rules.extend(words.iter().map(|words| Rule::new(owner, words, factor)));
 }
 
-/// Every pattern of the table.
-pub(super) fn rules(table: &Errors) -> Vec<Rule<'_>> {
+impl<'t> Rules<'t> {
+    /// Every pattern of the table; nothing is compiled yet.
+    pub(super) fn new(table: &'t Errors) -> Self {
+        let mut all = rules(table);
+        let shared = Shared::new(all.iter().map(|rule| rule.words));
+        for rule in &mut all {
+            rule.splits = anchor::splits(rule.words, &shared).unwrap_or_default();
+        }
+        let anchors = Anchors::new(all.iter().map(|rule| rule.splits.as_slice()), &shared);
+        let guards = table.pattern.iter().map(|p| Guard { words: &p.unless, program: OnceLock::new() });
+        let counts = [table.pattern.len(), table.benign.len(), table.clue.len(), table.origin.len()];
+        Rules { all, anchors, guards: guards.collect(), counts }
+    }
+}
+
+fn rules(table: &Errors) -> Vec<Rule<'_>> {
     let mut rules = Vec::new();
     for (i, pattern) in table.pattern.iter().enumerate() {
         extend(&mut rules, Owner::Pattern(i), &pattern.matches, 1.0);
@@ -211,7 +179,9 @@ pub(super) fn compile_all(table: &Errors) -> Result<(), String> {
     let mut problems: Vec<String> = rules.iter().filter_map(|rule| problem(table, rule)).collect();
     for pattern in &table.pattern {
         problems.extend(
-            set(pattern.unless.iter().map(String::as_str)).err().map(|e| format!("{}: {e}", pattern.id)),
+            Program::new(pattern.unless.iter().map(String::as_str))
+                .err()
+                .map(|e| format!("{}: {e}", pattern.id)),
         );
     }
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
@@ -227,9 +197,11 @@ fn problem(table: &Errors, rule: &Rule<'_>) -> Option<String> {
         Owner::Failure => "failure",
         Owner::NotFailure => "not_failure",
     };
-    match single(rule.words) {
+    match rule.program() {
         Err(error) => Some(format!("{owner}: {error}")),
-        Ok(regex) if regex.is_match(b"") => Some(format!("{owner}: {:?} matches nothing at all", rule.words)),
+        Ok(program) if program.is_match(&mut program.cache(), b"") => {
+            Some(format!("{owner}: {:?} matches nothing at all", rule.words))
+        }
         Ok(_) if anchor::fixed(rule.words).is_none() => {
             Some(format!("{owner}: {:?} has no fixed word of four letters", rule.words))
         }
@@ -283,14 +255,16 @@ mod tests {
     #[test]
     fn plain_words_stand_where_the_expression_would_match() {
         for words in [r"\benospc\b", "enospc", r"enospc\b", r"\b/dev\b", r"\[x\]\b"] {
-            let (plain, regex) =
-                (plain(words).unwrap_or(Plain { length: 0, begins: false, ends: false }), single(words));
+            let (plain, regex) = (
+                plain(words).unwrap_or(Plain { length: 0, begins: false, ends: false }),
+                Program::new([words].into_iter()),
+            );
             let fixed =
                 anchor::literal(words.trim_start_matches(r"\b").trim_end_matches(r"\b")).unwrap_or_default();
             let fixed = String::from_utf8(fixed).unwrap_or_default();
             for (before, after) in [("", ""), (" ", " "), ("x", ""), ("", "x"), ("_", ":"), ("-", "9")] {
                 let text = format!("{before}{fixed}{after}");
-                let expected = regex.as_ref().is_ok_and(|r| r.is_match(text.as_bytes()));
+                let expected = regex.as_ref().is_ok_and(|r| r.is_match(&mut r.cache(), text.as_bytes()));
                 assert_eq!(plain.stands(text.as_bytes(), before.len()), expected, "{words} in {text:?}");
             }
         }

@@ -6,14 +6,12 @@
 
 use std::{cell::Cell, cmp::Reverse, collections::BTreeSet};
 
-use regex::bytes::RegexSet;
-
 use super::{
     ExplainError,
-    anchor::Anchors,
-    clean::{Piece, shown},
-    rule::{self, Cover, Owner, Range, Rule},
-    table::Errors,
+    anchor::{self, Filter},
+    clean::{Piece, Range, shown},
+    rule::{Cover, Owner, Rules},
+    search::{GuardSearcher, Searcher},
 };
 
 /// Hits that a pattern keeps; more change nothing.
@@ -100,16 +98,20 @@ impl Seen {
     }
 }
 
-pub(super) struct Scanner<'t> {
-    table: &'t Errors,
-    rules: Vec<Rule<'t>>,
-    anchors: Anchors,
+/// What one thread sees.
+pub(super) struct Scanner<'r> {
+    known: &'r Rules<'r>,
+    rules: Vec<Searcher<'r>>,
     /// Rules that can tell nothing new.
     done: Vec<bool>,
+    /// Lets the words of others pass; nothing when a rule was done since.
+    filter: Option<Filter>,
+    /// The text at hand without regard to case and wraps.
+    folded: Vec<u8>,
     /// Places of each rule's fixed words in the piece at hand.
     places: Vec<Vec<usize>>,
-    /// Per pattern, what rules a hit out; compiled at the first hit.
-    guards: Vec<Option<RegexSet>>,
+    /// Per pattern, what rules a hit out.
+    guards: Vec<GuardSearcher<'r>>,
     seen: Seen,
     /// Which piece is at hand.
     number: u64,
@@ -133,28 +135,28 @@ enum End {
     Last,
 }
 
-impl<'t> Scanner<'t> {
-    pub(super) fn new(table: &'t Errors) -> Self {
-        let rules = rule::rules(table);
-        let anchors = Anchors::new(rules.iter().map(|r| r.words));
+impl<'r> Scanner<'r> {
+    pub(super) fn new(known: &'r Rules<'r>) -> Self {
+        let [patterns, noise, clues, origins] = known.counts;
         let seen = Seen {
-            patterns: vec![PatternSeen::default(); table.pattern.len()],
-            noise: vec![0; table.benign.len()],
-            clues: vec![false; table.clue.len()],
-            origins: vec![false; table.origin.len()],
+            patterns: vec![PatternSeen::default(); patterns],
+            noise: vec![0; noise],
+            clues: vec![false; clues],
+            origins: vec![false; origins],
             empty: true,
             ..Seen::default()
         };
         Scanner {
-            done: vec![false; rules.len()],
-            places: vec![Vec::new(); rules.len()],
-            guards: vec![None; table.pattern.len()],
+            known,
+            rules: known.all.iter().map(Searcher::new).collect(),
+            done: vec![false; known.all.len()],
+            filter: None,
+            folded: Vec::new(),
+            places: vec![Vec::new(); known.all.len()],
+            guards: known.guards.iter().map(GuardSearcher::new).collect(),
+            seen,
             number: 0,
             tried: Cell::new(0),
-            table,
-            rules,
-            anchors,
-            seen,
         }
     }
 
@@ -167,8 +169,11 @@ impl<'t> Scanner<'t> {
         self.number = number;
         self.seen.empty &= piece.text().is_empty();
         self.places.iter_mut().for_each(Vec::clear);
+        self.folded.clear();
+        self.folded.extend(piece.text().iter().map(|b| anchor::fold(*b)));
         let places = &mut self.places;
-        self.anchors.find(piece.text(), &self.done, |rule, at| {
+        let filter = self.filter.get_or_insert_with(|| self.known.anchors.filter(&self.done));
+        self.known.anchors.find(&self.folded, filter, &self.done, |rule, at| {
             places.get_mut(rule).into_iter().for_each(|places| places.push(at));
         });
         // Words of one rule are found where they end.
@@ -192,7 +197,7 @@ impl<'t> Scanner<'t> {
         for (i, (rule, _)) in
             self.rules.iter().zip(&self.places).enumerate().filter(|(_, (_, p))| !p.is_empty())
         {
-            match rule.owner {
+            match rule.rule.owner {
                 Owner::Success => touched.success.push(i),
                 Owner::Failure => touched.failure.push(i),
                 Owner::NotFailure => touched.excuse.push(i),
@@ -239,8 +244,8 @@ impl<'t> Scanner<'t> {
                 false
             })?;
         }
-        if let Some(done) = self.done.get_mut(rule) {
-            *done = *there;
+        if *there {
+            self.finish_rule(rule);
         }
         Ok(())
     }
@@ -252,39 +257,52 @@ impl<'t> Scanner<'t> {
         piece: &Piece,
         noise: &Cover,
     ) -> Result<(), ExplainError> {
-        let unless = self.table.pattern.get(pattern).map(|p| &p.unless).filter(|u| !u.is_empty());
         let (Some(of), Some(places)) = (self.rules.get(rule), self.places.get(rule)) else { return Ok(()) };
         let (Some(guard), Some(seen)) = (self.guards.get_mut(pattern), self.seen.patterns.get_mut(pattern))
         else {
             return Ok(());
         };
         let mut failed = None;
+        // A line that has a hit of this rule can have no other, and may go on for long.
+        let had = |place: &usize| {
+            let line = piece.only_line(*place);
+            line.is_some_and(|line| seen.hits.iter().any(|h| h.rule == rule && h.line == line))
+        };
+        let new: Vec<usize>;
+        let places = if seen.hits.is_empty() {
+            places
+        } else {
+            new = places.iter().filter(|place| !had(place)).copied().collect();
+            &new
+        };
         of.each(piece, places, &self.tried, |range| {
             if noise.touches(range) {
                 return true;
             }
-            if let (Some(unless), None) = (unless, &guard) {
-                match rule::set(unless.iter().map(String::as_str)) {
-                    Ok(set) => *guard = Some(set),
-                    Err(error) => failed = Some(error),
+            match guard.rules_out(piece, range) {
+                Ok(true) => return true,
+                Ok(false) => {}
+                Err(error) => {
+                    failed = Some(error);
+                    return false;
                 }
-            }
-            let (start, end) = piece.lines(range.0, range.1);
-            let line = piece.text().get(start..end).unwrap_or_default();
-            if guard.as_ref().is_some_and(|guard| guard.is_match(line)) {
-                return failed.is_none();
             }
             let number = piece.line(range.0);
             // Pieces overlap: the same line is met twice.
             if !seen.hits.iter().any(|h| h.rule == rule && h.line == number) {
-                seen.hits.push(hit(piece, self.number, range, rule, of.factor));
+                seen.hits.push(hit(piece, self.number, range, rule, of.rule.factor));
             }
-            failed.is_none() && seen.of_rule(rule) < KEEP
+            seen.of_rule(rule) < KEEP
         })?;
-        if let Some(done) = self.done.get_mut(rule) {
-            *done = seen.of_rule(rule) >= KEEP;
+        if seen.of_rule(rule) >= KEEP {
+            self.finish_rule(rule);
         }
         failed.map_or(Ok(()), Err)
+    }
+
+    fn finish_rule(&mut self, rule: usize) {
+        self.done.get_mut(rule).into_iter().for_each(|done| *done = true);
+        self.filter = None;
     }
 
     /// All matches of a rule.
@@ -393,11 +411,12 @@ mod tests {
     /// Bytes that expressions were run on, per byte of a log; and the rules whose words are at its end.
     fn effort(log: &[u8]) -> (f64, Vec<String>) {
         let known = Knowledge::embedded();
-        let mut scanner = Scanner::new(known.table());
+        let rules = Rules::new(known.table());
+        let mut scanner = Scanner::new(&rules);
         let read = pieces(log, &mut |piece| scanner.take(1, piece));
         assert!(matches!(read, Ok(Ok(()))), "{read:?}");
         let there = scanner.rules.iter().zip(&scanner.places).filter(|(_, places)| !places.is_empty());
-        let there = there.map(|(rule, _)| rule.words.to_owned()).collect();
+        let there = there.map(|(rule, _)| rule.rule.words.to_owned()).collect();
         (scanner.tried.get() as f64 / log.len() as f64, there)
     }
 
@@ -411,21 +430,21 @@ mod tests {
         let one = "CUDA error: out of memory, cudaErrorUnknown, failed to initialize NVML, no kernel image";
         let mut wrong = Vec::new();
         for (what, log, limit) in [
-            ("training", lines(|i| format!("step {i} | loss 0.{i:05} | cuda memory 18.3 GiB")), 1.0),
+            ("training", lines(|i| format!("step {i} | loss 0.{i:05} | cuda memory 18.3 GiB")), 0.1),
             (
                 "tracebacks",
                 lines(|i| format!("Traceback (most recent call last):\n  line {i}\nKeyError: {i}")),
-                1.0,
+                0.1,
             ),
-            ("failures", lines(|i| format!("[rank{}] RuntimeError: {one} {i}", i % 8)), 3.0),
-            ("short", lines(|_| "cuda error".to_owned()), 3.0),
+            ("failures", lines(|i| format!("[rank{}] RuntimeError: {one} {i}", i % 8)), 0.1),
+            ("short", lines(|_| "cuda error".to_owned()), 0.1),
             (
                 "ruled out",
                 lines(|i| format!("killed process {i}: CUDA out of memory. Tried to allocate")),
-                3.0,
+                0.1,
             ),
-            ("excused", lines(|i| format!("a.c:{i}: warning: no errors, error: none, 0 failed")), 20.0),
-            ("one line", one.repeat(4_000).into_bytes(), 24.0),
+            ("excused", lines(|i| format!("a.c:{i}: warning: no errors, error: none, 0 failed")), 4.0),
+            ("one line", one.repeat(4_000).into_bytes(), 1.0),
         ] {
             let (effort, there) = effort(&log);
             if effort > limit {

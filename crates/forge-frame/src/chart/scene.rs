@@ -1,6 +1,9 @@
 //! What is drawn? Rectangles, lines and text at their places, as plain data that every format can write.
 
-use super::theme::Ink;
+use super::{
+    svg,
+    theme::{Ink, Theme},
+};
 
 /// x to the right and y downwards, in pixels of the scene.
 pub type Point = (f64, f64);
@@ -101,4 +104,11 @@ pub struct Scene {
     pub says: String,
     /// Its parts, the lowest first.
     pub items: Vec<Item>,
+}
+
+impl Scene {
+    /// The drawing as SVG; text stays text, and nothing is fetched.
+    pub fn svg(&self, theme: Theme) -> String {
+        svg::write(self, theme)
+    }
 }

@@ -113,7 +113,7 @@ pub(super) fn time_kind(head: &Head, bytes: &[u8], whole: bool, column: usize) -
 
 /// The first cell of a text: what it says, how long it and its delimiter are, and whether the row ends with it. `None`
 /// where the text ends before the cell does; the `last` text of a file ends its last cell.
-fn cell(text: &[u8], delimiter: u8, last: bool) -> Option<(Cow<'_, [u8]>, usize, bool)> {
+pub(super) fn cell(text: &[u8], delimiter: u8, last: bool) -> Option<(Cow<'_, [u8]>, usize, bool)> {
     if text.first() == Some(&b'"') {
         return quoted(text, delimiter, last);
     }

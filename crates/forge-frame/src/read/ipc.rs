@@ -209,19 +209,19 @@ fn sensible(message: &Message, described: &[u8]) -> bool {
 }
 
 /// Turns messages into batches.
-struct Batches {
+pub(super) struct Batches {
     ipc: Ipc,
     decoder: FileDecoder,
 }
 
 impl Batches {
-    fn new(path: &Path, file: &File, columns: Vec<usize>) -> Result<Batches, FrameError> {
+    pub(super) fn new(path: &Path, file: &File, columns: Vec<usize>) -> Result<Batches, FrameError> {
         let ipc = Ipc::open(path, file)?;
         let decoder = FileDecoder::new(ipc.schema.clone(), ipc.version).with_projection(columns);
         Ok(Batches { ipc, decoder })
     }
 
-    fn next(&mut self) -> Result<Option<RecordBatch>, FrameError> {
+    pub(super) fn next(&mut self) -> Result<Option<RecordBatch>, FrameError> {
         let path = self.ipc.path.clone();
         while let Some(message) = self.ipc.next()? {
             self.ipc.read += message.bytes.len() as u64;

@@ -70,7 +70,7 @@ pub(super) fn first(path: &Path, file: &File, column: usize) -> Result<Option<Ar
 }
 
 /// Starts to read some columns.
-fn rows(
+pub(super) fn rows(
     path: &Path,
     file: &File,
     columns: Vec<usize>,

@@ -54,7 +54,8 @@ impl Tile<LANES> {
         let mut apart = Apart {
             simd,
             write,
-            spare: vec![vec![0.0; self.block]; LANES - tile.len()],
+            // Room to begin at a whole line.
+            spare: vec![vec![0.0; self.block + LINE / size_of::<f64>()]; LANES - tile.len()],
             rests: vec![Rest::default(); waiting],
             bench: Bench::default(),
             soon: soon(plan),
@@ -64,6 +65,10 @@ impl Tile<LANES> {
         while t0 < bars {
             let t1 = self.end(t0, beyond).min(bars);
             self.next(t0);
+            if self.straight(plan, tile, (t0, t1), &mut apart.spare) {
+                t0 = t1;
+                continue;
+            }
             let asked =
                 if write == Write::Past { self.ask(plan, tile, t1, &mut apart.bench.ahead) } else { 0 };
             for (at, (field, place)) in plan.fields.iter().enumerate() {
@@ -120,7 +125,7 @@ impl Tile<LANES> {
 }
 
 /// A lane's column; where there are fewer series than lanes, the last one's.
-fn lane<'s>(tile: &[Job<'_, 's, '_>], l: usize, field: Field) -> &'s [f64] {
+pub(super) fn lane<'s>(tile: &[Job<'_, 's, '_>], l: usize, field: Field) -> &'s [f64] {
     tile.get(l).or(tile.last()).map_or(&[], |(s, _)| s.field(field))
 }
 

@@ -98,14 +98,43 @@ pub(crate) fn apart_past<'c>(
 ) {
     // Not a power of two apart, so that the lanes do not share sets of the first cache.
     let stride = (rows.len() + 2 * WIDE).next_multiple_of(WIDE);
-    bench.room.resize(4 * stride, 0.0);
-    for (lane, (column, rest)) in columns.zip(rest).enumerate() {
-        if lane % 4 == 0 {
-            spread(rows, lane / 4, bench, stride, simd);
+    let mut columns = columns;
+    for (half, rest) in rest.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        let mut four: [&mut [f64]; 4] = std::array::from_fn(|_| columns.next().unwrap_or_default());
+        if by_lines(rows, (t0, half), &mut four, rest, &mut bench.ahead, simd) {
+            continue;
         }
-        let all = &mut bench.room[lane % 4 * stride..][..stride];
-        deliver(all, (t0, rows.len()), column, rest, &mut bench.ahead, simd);
+        bench.room.resize(4 * stride, 0.0);
+        spread(rows, half, bench, stride, simd);
+        for ((all, column), rest) in bench.room.chunks_exact_mut(stride).zip(four).zip(rest) {
+            deliver(all, (t0, rows.len()), column, rest, &mut bench.ahead, simd);
+        }
     }
+}
+
+/// Four lanes whose columns all have these bars, from the beginning of a line on: no detour over the bench. `false` where one
+/// has not.
+fn by_lines(
+    rows: &[Row<8>],
+    (t0, half): (usize, usize),
+    columns: &mut [&mut [f64]; 4],
+    rest: &mut [[f64; WIDE]; 4],
+    ahead: &mut Ahead,
+    simd: Simd,
+) -> bool {
+    let end = t0 + rows.len();
+    let in_line = |c: &[f64]| c.as_ptr().wrapping_add(t0).addr().is_multiple_of(LINE);
+    if simd == Simd::Plain || !columns.iter().all(|c| c.len() >= end && in_line(c)) {
+        return false;
+    }
+    let done = wide::lines(rows, half, columns.each_mut().map(|c| &mut c[t0..end]), ahead, simd);
+    for (l, (column, rest)) in columns.iter_mut().zip(rest).enumerate() {
+        let last = rows[done..].iter().map(|row| row[4 * half + l]);
+        // What does not fill a line waits for the next rows, unless there are none.
+        let to = if column.len() == end { &mut column[t0 + done..] } else { &mut rest[..] };
+        to.iter_mut().zip(last).for_each(|(to, x)| *to = x);
+    }
+    true
 }
 
 /// Four lanes of the rows, each in its stretch of the bench, after room for what waited.
@@ -302,6 +331,56 @@ mod wide {
         4 * n
     }
 
+    /// Four lanes of rows to whole lines past the caches; how many rows were done. The columns begin at whole lines.
+    pub(super) fn lines(
+        rows: &[Row<8>],
+        half: usize,
+        to: [&mut [f64]; 4],
+        ahead: &mut Ahead,
+        simd: Simd,
+    ) -> usize {
+        if simd == Simd::Plain || !to.iter().all(|c| c.as_ptr().addr().is_multiple_of(LINE)) {
+            return 0;
+        }
+        #[allow(unsafe_code, reason = "as above")]
+        // SAFETY: as above; every column begins at a whole line.
+        unsafe {
+            lines_avx2(rows, half, to, ahead)
+        }
+    }
+
+    /// The columns begin at whole lines.
+    #[target_feature(enable = "avx2")]
+    fn lines_avx2(rows: &[Row<8>], half: usize, to: [&mut [f64]; 4], ahead: &mut Ahead) -> usize {
+        let octets = rows.as_chunks::<8>().0;
+        let n = octets.len();
+        let mut to = to.map(|c| &mut c.as_chunks_mut::<8>().0[..n]);
+        for (o, octet) in octets.iter().enumerate() {
+            let part = |row: usize| &octet[row].as_chunks::<4>().0[half];
+            let early = turn([load(part(0)), load(part(1)), load(part(2)), load(part(3))]);
+            let late = turn([load(part(4)), load(part(5)), load(part(6)), load(part(7))]);
+            for ((column, early), late) in to.iter_mut().zip(early).zip(late) {
+                // As many lines as are written: one column of bars for every result.
+                ahead.next();
+                let [first, second] = column[o].as_chunks_mut::<4>().0 else { continue };
+                stream_four(first, early);
+                stream_four(second, late);
+            }
+        }
+        8 * n
+    }
+
+    /// `to` is a whole half of a line.
+    #[inline]
+    #[target_feature(enable = "avx2")]
+    fn stream_four(to: &mut [f64; 4], x: __m256d) {
+        #[allow(unsafe_code, reason = "a store to an address")]
+        // SAFETY: there is room for four numbers, at a whole half of a line.
+        unsafe {
+            _mm256_stream_pd(to.as_mut_ptr(), x);
+        }
+    }
+
     /// Copies whole cache lines past the caches, if there are any to begin with; how many numbers were done.
     pub(super) fn stream(from: &[f64], to: &mut [f64], ahead: &mut Ahead, simd: Simd) -> usize {
         if simd == Simd::Plain || !(to.as_ptr() as usize).is_multiple_of(LINE) {
@@ -324,13 +403,7 @@ mod wide {
                 ahead.next();
             }
             let (to, from) = (to.as_chunks_mut::<4>().0, from.as_chunks::<4>().0);
-            for (to, from) in to.iter_mut().zip(from) {
-                #[allow(unsafe_code, reason = "a store to an address")]
-                // SAFETY: there is room for four numbers, at a whole half of a line.
-                unsafe {
-                    _mm256_stream_pd(to.as_mut_ptr(), load(from));
-                }
-            }
+            to.iter_mut().zip(from).for_each(|(to, from)| stream_four(to, load(from)));
         }
         8 * n
     }
@@ -384,6 +457,10 @@ mod wide {
     }
 
     pub(super) fn four(_: &[Row<8>], _: usize, _: [&mut [f64]; 4], _: &mut Ahead, _: Simd) -> usize {
+        0
+    }
+
+    pub(super) fn lines(_: &[Row<8>], _: usize, _: [&mut [f64]; 4], _: &mut Ahead, _: Simd) -> usize {
         0
     }
 

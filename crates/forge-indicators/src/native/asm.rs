@@ -13,6 +13,7 @@ pub(super) const RDX: Gpr = Gpr(2);
 pub(super) const RBX: Gpr = Gpr(3);
 pub(super) const RSP: Gpr = Gpr(4);
 pub(super) const RBP: Gpr = Gpr(5);
+pub(super) const RSI: Gpr = Gpr(6);
 pub(super) const RDI: Gpr = Gpr(7);
 pub(super) const R8: Gpr = Gpr(8);
 pub(super) const R9: Gpr = Gpr(9);
@@ -32,6 +33,11 @@ pub(super) enum Place {
     Reg(Reg),
     /// `base + rcx + offset`.
     Moving {
+        base: Gpr,
+        offset: i32,
+    },
+    /// `base + r15 + offset`.
+    Column {
         base: Gpr,
         offset: i32,
     },
@@ -108,8 +114,9 @@ impl Asm {
     fn vex_with(&mut self, map: u8, op: u8, (prefix, wide): (u8, u8), reg: Reg, second: Reg, last: Place) {
         let (x, b) = match last {
             Place::Reg(r) => (0, r >> 3),
-            // The index is always RCX.
+            // The index is RCX.
             Place::Moving { base, .. } | Place::Fixed { base, .. } => (0, base.0 >> 3),
+            Place::Column { base, .. } => (R15.0 >> 3, base.0 >> 3),
         };
         let first = ((!(reg >> 3) & 1) << 7) | ((!x & 1) << 6) | ((!b & 1) << 5) | map;
         let then = ((!second & 15) << 3) | (wide << 2) | prefix;
@@ -123,6 +130,7 @@ impl Asm {
         match last {
             Place::Reg(r) => self.put(&[0xc0 | field | (r & 7)]),
             Place::Moving { base, offset } => self.address(field, RCX.0, base, offset),
+            Place::Column { base, offset } => self.address(field, R15.0 & 7, base, offset),
             // No index is index 4.
             Place::Fixed { base, offset } => self.address(field, 4, base, offset),
         }
@@ -238,14 +246,39 @@ impl Asm {
         self.immediate(5, to, x);
     }
 
-    pub(super) fn zero_index(&mut self) {
-        self.put(&[0x31, 0xc9]);
+    /// Four numbers, two of each: the first or the second of every pair.
+    pub(super) fn unpack(&mut self, second: bool, to: Reg, a: Reg, b: Reg) {
+        self.vex(1, if second { 0x15 } else { 0x14 }, Form::Packed, to, a, Place::Reg(b));
     }
 
-    /// Back to `target` while RCX is below RSI.
-    pub(super) fn loop_to(&mut self, target: usize) {
-        // cmp rcx, rsi
-        self.put(&[0x48, 0x39, 0xf1]);
+    /// Half of one and half of the other: which, by number.
+    pub(super) fn halves(&mut self, to: Reg, a: Reg, b: Reg, which: u8) {
+        self.vex(3, 0x06, Form::Packed, to, a, Place::Reg(b));
+        self.put(&[which]);
+    }
+
+    /// Asks for the line at `base + r15 + offset`, for later.
+    pub(super) fn prefetch_column(&mut self, base: Gpr, offset: i32) {
+        self.put(&[0x42 | (base.0 >> 3), 0x0f, 0x18]);
+        self.address(2 << 3, R15.0 & 7, base, offset);
+    }
+
+    pub(super) fn zero(&mut self, r: Gpr) {
+        let both = 0x40 | ((r.0 >> 3) << 2) | (r.0 >> 3);
+        self.put(&[both, 0x31, 0xc0 | ((r.0 & 7) << 3) | (r.0 & 7)]);
+    }
+
+    pub(super) fn compare_number(&mut self, r: Gpr, x: i32) {
+        self.immediate(7, r, x);
+    }
+
+    /// With RSI, the end.
+    pub(super) fn compare_end(&mut self, r: Gpr) {
+        self.put(&[Asm::rex(RSI, r), 0x39, 0xc0 | (RSI.0 << 3) | (r.0 & 7)]);
+    }
+
+    /// Back to `target` while what was compared is below.
+    pub(super) fn back_to(&mut self, target: usize) {
         let next = self.code.len() + 6;
         let back = i32::try_from(next - target).unwrap_or(i32::MAX);
         self.put(&[0x0f, 0x82]);

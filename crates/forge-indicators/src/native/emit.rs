@@ -4,6 +4,8 @@
 //! again where it came from. The first states stay in registers from bar to bar. Vector code keeps eight numbers in a pair
 //! of registers, `r` and `r + 8`; scalar code one number in one register.
 
+pub(crate) mod straight;
+
 use super::{
     asm::{self, Asm, Form, Gpr, Place, Reg, Test},
     ir::{Inst, Ir, Op, Src},
@@ -55,6 +57,8 @@ struct Machine<'i> {
     busy: Vec<Reg>,
     pinned: Vec<Reg>,
     spilled: usize,
+    /// Streams whose pointers are in registers.
+    pointers: usize,
 }
 
 /// Where an instruction's second source may be.
@@ -89,6 +93,10 @@ pub(super) struct Traffic<'i> {
 
 /// Machine code of a group. `bar` is the distance of two bars in a stream, in bytes.
 pub(super) fn emit<'i>(ir: &'i Ir, width: Width, bar: usize, traffic: Traffic<'i>) -> Vec<u8> {
+    machine(ir, width, bar, traffic).function()
+}
+
+fn machine<'i>(ir: &'i Ir, width: Width, bar: usize, traffic: Traffic<'i>) -> Machine<'i> {
     let (registers, most_pinned) = match width {
         Width::Eight => (7, 3),
         Width::One => (15, 8),
@@ -113,7 +121,7 @@ pub(super) fn emit<'i>(ir: &'i Ir, width: Width, bar: usize, traffic: Traffic<'i
             Inst::Store { val, .. } | Inst::SetState { val, .. } => note(val),
         }
     }
-    let mut machine = Machine {
+    Machine {
         asm: Asm::default(),
         ir,
         width,
@@ -127,8 +135,8 @@ pub(super) fn emit<'i>(ir: &'i Ir, width: Width, bar: usize, traffic: Traffic<'i
         busy: Vec::new(),
         pinned,
         spilled: 0,
-    };
-    machine.function()
+        pointers: POINTERS.len(),
+    }
 }
 
 impl Machine<'_> {
@@ -157,6 +165,7 @@ impl Machine<'_> {
             Place::Fixed { base, offset } if base == NUMBERS => Place::Fixed { base, offset },
             Place::Fixed { base, offset } => Place::Fixed { base, offset: offset + shift },
             Place::Moving { base, offset } => Place::Moving { base, offset: offset + shift },
+            Place::Column { base, offset } => Place::Column { base, offset: offset + shift },
         }
     }
 
@@ -164,6 +173,18 @@ impl Machine<'_> {
         // The body first: only then is known how much stack it needs.
         self.body();
         let body = std::mem::take(&mut self.asm.code);
+        self.prologue();
+        self.asm.zero(asm::RCX);
+        let top = self.asm.code.len();
+        self.asm.code.extend(body);
+        self.asm.add(asm::RCX, if self.width == Width::Eight { 64 } else { 8 });
+        self.asm.compare_end(asm::RCX);
+        self.asm.back_to(top);
+        self.epilogue()
+    }
+
+    /// Registers are saved, pointers and states are in theirs. The body is known: it says how much stack there has to be.
+    fn prologue(&mut self) {
         let stack = i32::try_from(self.spilled * SLOT).unwrap_or(0);
         SAVED.iter().for_each(|r| self.asm.push(*r));
         self.asm.move_pointer(asm::RBP, asm::RSP);
@@ -171,17 +192,15 @@ impl Machine<'_> {
         self.asm.sub(asm::RSP, stack);
         self.asm.load_pointer(NUMBERS, TABLE, 8 * NUMBERS_AT as i32);
         self.asm.load_pointer(STATES, TABLE, 8 * STATES_AT as i32);
-        for (stream, to) in POINTERS.iter().enumerate().take(self.ir.streams.len()) {
+        for (stream, to) in POINTERS.iter().enumerate().take(self.ir.streams.len().min(self.pointers)) {
             self.asm.load_pointer(*to, TABLE, 8 * (STREAMS_AT + stream) as i32);
         }
         for state in 0..self.pinned.len() {
             self.state_between(state, true);
         }
-        self.asm.zero_index();
-        let top = self.asm.code.len();
-        self.asm.code.extend(body);
-        self.asm.add(asm::RCX, if self.width == Width::Eight { 64 } else { 8 });
-        self.asm.loop_to(top);
+    }
+
+    fn epilogue(&mut self) -> Vec<u8> {
         for state in 0..self.pinned.len() {
             self.state_between(state, false);
         }
@@ -310,7 +329,7 @@ impl Machine<'_> {
     /// Where a stream's bar is. May need RAX until the next stream.
     fn stream(&mut self, stream: usize, lag: usize) -> Place {
         let offset = -i32::try_from(lag * self.bar).unwrap_or(0);
-        let base = POINTERS.get(stream).copied().unwrap_or_else(|| {
+        let base = POINTERS.get(stream).filter(|_| stream < self.pointers).copied().unwrap_or_else(|| {
             self.asm.load_pointer(asm::RAX, TABLE, 8 * (STREAMS_AT + stream) as i32);
             asm::RAX
         });

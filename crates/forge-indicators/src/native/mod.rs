@@ -20,8 +20,11 @@ mod units;
 use std::collections::{HashMap, HashSet};
 
 use code::Code;
-pub(crate) use emit::STREAMS_AT;
-use emit::{NUMBER, SLOT, Traffic, Width};
+use emit::{
+    NUMBER, SLOT, Traffic, Width,
+    straight::{self, Straight},
+};
+pub(crate) use emit::{STREAMS_AT, straight::BARS};
 use ir::{Builder, Ir};
 pub(crate) use units::{MOST_STEPS, Unit};
 
@@ -41,7 +44,19 @@ const ROW: usize = LANES * size_of::<f64>();
 pub(crate) struct Native {
     pub(crate) units: Vec<Unit>,
     groups: Vec<Group>,
+    /// All of it as one loop over columns.
+    straight: Option<Whole>,
     code: Code,
+}
+
+/// A plan of several series that is one loop from columns to columns.
+#[derive(Debug)]
+pub(crate) struct Whole {
+    /// Which of the plan's fields it reads.
+    pub(crate) fields: Vec<usize>,
+    /// Where the function is, and where the one is that writes past the caches.
+    cached: usize,
+    past: usize,
 }
 
 /// Steps that are one loop.
@@ -91,7 +106,7 @@ impl Native {
         let longest = units.iter().filter_map(Unit::group_len).max().unwrap_or(0);
         let ahead = if lanes > 1 { longest.div_ceil(STEPS_PER_LINE).min(plan.fields.len()) } else { 0 };
         let mut asks = ahead;
-        let (mut groups, mut bytes) = (Vec::new(), Vec::new());
+        let (mut groups, mut bytes, mut straight) = (Vec::new(), Vec::new(), None);
         for unit in &units {
             if let Unit::Group { steps, .. } = unit {
                 let exported = exports(plan, steps.clone(), &wanted);
@@ -107,6 +122,9 @@ impl Native {
                     ir.streams.iter().map(|(b, _)| is_last(plan, steps, *b, lanes)).collect();
                 let ahead = if steps.len() == longest { std::mem::take(&mut asks) } else { 0 };
                 groups.push(Group::new(plan, steps.clone(), (&ir, past, ahead), lanes, &mut bytes));
+                if lanes == LANES && units.len() == 1 {
+                    straight = Whole::new(plan, &ir, &mut bytes);
+                }
             }
             let (Unit::Group { steps, .. } | Unit::Steps(steps)) = unit;
             for step in plan.steps.iter().skip(steps.start).take(steps.len()) {
@@ -122,7 +140,7 @@ impl Native {
         if groups.is_empty() {
             return None;
         }
-        Code::new(&bytes).map(|code| Native { units, groups, code })
+        Code::new(&bytes).map(|code| Native { units, groups, straight, code })
     }
 
     /// Columns of bars that one of the groups asks for while it runs, of several series.
@@ -134,6 +152,32 @@ impl Native {
         self.groups.get(at)
     }
 
+    /// All of the plan as one loop over columns of eight series, if it is that simple.
+    pub(crate) fn straight(&self) -> Option<(&Whole, &Group)> {
+        self.straight.as_ref().zip(self.groups.first())
+    }
+
+    /// Runs all of the plan over some bars, eight at a time.
+    ///
+    /// # Safety
+    /// The desk has what `run` needs, for eight bars where nothing is read some bars later, and after that eight pointers for
+    /// every field that is read and for every output, each valid for `bars` bars and aligned to a line where results go past
+    /// the caches.
+    #[allow(unsafe_code, reason = "passes the caller's promise on")]
+    pub(crate) unsafe fn run_straight(
+        &self,
+        whole: &Whole,
+        group: &Group,
+        desk: &mut Desk,
+        bars: usize,
+        write: Write,
+    ) {
+        group.set(desk);
+        let entry = if write == Write::Past { whole.past } else { whole.cached };
+        // SAFETY: promised by the caller; the function was made from this plan.
+        unsafe { self.code.call(entry, &desk.table, bars * size_of::<f64>()) };
+    }
+
     /// Runs a group over some bars.
     ///
     /// # Safety
@@ -141,12 +185,7 @@ impl Native {
     /// else uses those that are written.
     #[allow(unsafe_code, reason = "passes the caller's promise on")]
     pub(crate) unsafe fn run(&self, group: &Group, desk: &mut Desk, bars: usize, lanes: usize, write: Write) {
-        if let Some(slot) = desk.table.get_mut(emit::NUMBERS_AT) {
-            *slot = group.numbers.as_ptr().cast_mut().cast();
-        }
-        if let Some(slot) = desk.table.get_mut(emit::STATES_AT) {
-            *slot = desk.states.as_mut_ptr().cast();
-        }
+        group.set(desk);
         if let Some(entry) = group.wide_past.filter(|_| group.ahead > 0 && write == Write::Past) {
             // SAFETY: promised by the caller; the function was made from this group.
             return unsafe { self.run_asking(entry, group, desk, bars) };
@@ -231,10 +270,47 @@ impl Group {
         }
     }
 
+    /// Its numbers and states into the table.
+    fn set(&self, desk: &mut Desk) {
+        if let Some(slot) = desk.table.get_mut(emit::NUMBERS_AT) {
+            *slot = self.numbers.as_ptr().cast_mut().cast();
+        }
+        if let Some(slot) = desk.table.get_mut(emit::STATES_AT) {
+            *slot = desk.states.as_mut_ptr().cast();
+        }
+    }
+
     /// Do the streams that may go past the caches begin at whole lines? Other stores do not go there.
     fn in_line(&self, desk: &Desk) -> bool {
         let streams = desk.table.iter().skip(STREAMS_AT).zip(&self.past).filter(|(_, past)| **past);
         streams.into_iter().all(|(pointer, _)| pointer.addr().is_multiple_of(LINE))
+    }
+}
+
+impl Whole {
+    /// `None` where something has to be delivered that no step computes, or too many rows are read some bars later.
+    fn new(plan: &Plan, ir: &Ir, bytes: &mut Vec<u8>) -> Option<Whole> {
+        if !plan.given.is_empty() || !plan.wholes.is_empty() || plan.outputs.is_empty() {
+            return None;
+        }
+        let stream = |place: &Place| ir.streams.iter().position(|(buffer, _)| *buffer == place.buffer);
+        let kept = |buffer: usize| plan.places().any(|p| p.buffer == buffer && p.history > 0);
+        let read = plan.fields.iter().enumerate().filter_map(|(at, (_, place))| Some((at, stream(place)?)));
+        let (fields, given) = read.unzip();
+        let results = plan.outputs.iter().map(|p| stream(p).filter(|_| p.lag == 0)).collect::<Option<_>>()?;
+        let moving: Vec<bool> = ir.streams.iter().map(|(buffer, _)| kept(*buffer)).collect();
+        if moving.iter().skip(straight::MOST_MOVING).any(|m| *m) {
+            return None;
+        }
+        let straight = Straight { given, results, moving };
+        let mut function = |past: bool| {
+            // A cache line of its own.
+            bytes.resize(bytes.len().next_multiple_of(64), 0xcc);
+            let at = bytes.len();
+            bytes.extend(straight::emit(ir, &straight, past));
+            at
+        };
+        Some(Whole { fields, cached: function(false), past: function(true) })
     }
 }
 

@@ -50,10 +50,13 @@ pub(super) fn of(steps: &[Step], lanes: usize) -> Vec<Unit> {
             continue;
         }
         for range in cut(steps, at..at + run, lanes) {
-            // One step by itself is a loop already. Of one series it may write its result past the caches.
-            let alone = steps.get(range.clone()).is_some_and(
-                |s| matches!(s, [one] if one.fusion.is_none() && (lanes > 1 || ir::is_state(&one.prim))),
-            );
+            // One step by itself is a loop already. Of one series it may write its result past the caches; of several, if it is
+            // all there is, it is read and written without a detour.
+            let all = lanes > 1 && range.len() == steps.len();
+            let alone = !all
+                && steps.get(range.clone()).is_some_and(
+                    |s| matches!(s, [one] if one.fusion.is_none() && (lanes > 1 || ir::is_state(&one.prim))),
+                );
             if alone {
                 match units.last_mut() {
                     Some(Unit::Steps(before)) => before.end = range.end,

@@ -1,0 +1,307 @@
+//! How fast do balls fly? One launch, a thousand and a million, beside a plain loop of the same model and SciPy's `solve_ivp`;
+//! and whether the router sends batches to where they are faster.
+//!
+//! All sides compute the default golf ball in a wind that is the same at every height. The plain loop is what one writes
+//! first: one launch after the other, one thread, fixed steps as ours. SciPy's adaptive method has a tolerance of a
+//! millionth. Both peers are timed per launch over some of the launches: they take as long for each of a million as for each
+//! of a thousand. Where there is no Python with SciPy, one is made in the build folder; where that cannot be done, it is
+//! said and there is no row.
+
+use std::{
+    hint::black_box,
+    io::{BufRead as _, BufReader, Write as _},
+    path::PathBuf,
+    process::{Child, ChildStdin, ChildStdout, Command, Stdio},
+    sync::Arc,
+    time::Instant,
+};
+
+use anyhow::{Context as _, Result, ensure};
+use gpuforge::{
+    ops::{Op, Threads, Work},
+    route::{
+        CpuSite, Model as Known, Router, RouterSettings, Site, Wish,
+        calibrate::{self, calibrate},
+    },
+    workloads::trajectory::{Flights, Launch, Model, Setup, Status, Summary, Wind},
+};
+
+use crate::{
+    measure::Sample,
+    regret::{Cell, adapter, cell},
+    row::Row,
+};
+
+#[allow(clippy::indexing_slicing, reason = "seven numbers of a state, as one writes it first")]
+mod plain;
+
+const BENCH: &str = "trajectory";
+/// Batches.
+const SIZES: [usize; 3] = [1, 1000, 1_000_000];
+/// Least ratio to the plain loop at a million, and to SciPy anywhere.
+const TO_PLAIN: f64 = 3.0;
+const TO_SCIPY: f64 = 100.0;
+/// Launches of the peers per turn.
+const OF_PLAIN: usize = 2000;
+const OF_SCIPY: usize = 5;
+/// The most that landings of two sides may lie apart, in metres.
+const APART: f64 = 0.02;
+/// Sizes that the router's curves are measured at, and those between them that are decided.
+const MEASURED: [usize; 4] = [64, 512, 4096, 16_384];
+const DECIDED: [usize; 5] = [1, 100, 1000, 6000, 25_000];
+
+fn setup() -> Setup {
+    Setup { wind: Wind { speed: 4.0, from: 60.0, ..Wind::default() }, ..Setup::default() }
+}
+
+/// Launches of every club.
+fn launches(n: usize) -> Vec<Launch> {
+    let part = |i: usize, by: usize, of: usize| ((i * by) % of) as f64 / of as f64;
+    let launch = |i: usize| Launch {
+        speed: 45.0 + 30.0 * part(i, 7, 1009),
+        angle: 8.0 + 22.0 * part(i, 11, 997),
+        azimuth: -5.0 + 10.0 * part(i, 13, 991),
+        spin: 2000.0 + 6000.0 * part(i, 17, 983),
+        tilt: -15.0 + 30.0 * part(i, 19, 977),
+        height: 0.0,
+    };
+    (0..n).map(launch).collect()
+}
+
+pub(crate) fn run() -> Result<Vec<Row>> {
+    let model = setup().model()?;
+    let mut scipy = match Peer::start() {
+        Ok(peer) => Some(peer),
+        Err(why) => {
+            eprintln!("trajectory: skipped beside SciPy: {why:#}");
+            None
+        }
+    };
+    let mut rows = Vec::new();
+    for n in SIZES {
+        rows.extend(beside(&model, &launches(n), scipy.as_mut())?);
+    }
+    match adapter() {
+        Ok(device) => rows.extend(routed(device)?),
+        Err(error) => eprintln!("trajectory: skipped on a device: {error:#}"),
+    }
+    Ok(rows)
+}
+
+/// Microseconds per launch of ours, the plain loop and SciPy, by turns.
+fn beside(model: &Model, launches: &[Launch], scipy: Option<&mut Peer>) -> Result<Vec<Row>> {
+    let n = launches.len();
+    let turns = if n > 100_000 { 3 } else { 15 };
+    let (mut ours, mut plain, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
+    let mut scipy = scipy;
+    let given = plain::Given::of(model.setup());
+    for turn in 0..turns {
+        let began = Instant::now();
+        let flown = black_box(fly(model, black_box(launches)));
+        ours.push(began.elapsed().as_secs_f64() * 1e6 / n as f64);
+        let some = |many: usize| (0..many).map(move |i| (turn * 31 + i * 7) % n);
+        let began = Instant::now();
+        for at in some(OF_PLAIN) {
+            let landed = black_box(plain::fly(&given, model.setup(), launches.get(at).context("a launch")?));
+            same("the plain loop", &flown, at, landed)?;
+        }
+        plain.push(began.elapsed().as_secs_f64() * 1e6 / OF_PLAIN as f64);
+        if let Some(peer) = scipy.as_deref_mut() {
+            let mut total = 0.0;
+            for at in some(OF_SCIPY) {
+                let (us, landed) = peer.once(launches.get(at).context("a launch")?)?;
+                same("SciPy", &flown, at, landed)?;
+                total += us;
+            }
+            theirs.push(total / OF_SCIPY as f64);
+        }
+    }
+    let (ours, plain) = (Sample::of(&ours), Sample::of(&plain));
+    eprintln!("trajectory: {n} launches: {:.0} a second", 1e6 / ours.median);
+    let target = (n == 1_000_000).then_some(1.0 / TO_PLAIN);
+    let row = |peer: &str, sample: &Sample, share| Row {
+        unit: "us",
+        ..Row::beside(BENCH, &format!("{n} launches, each"), &ours, peer, sample, share)
+    };
+    let mut rows = vec![row("a plain loop", &plain, target)];
+    if let Some(peer) = scipy {
+        rows.push(row(&peer.name, &Sample::of(&theirs), Some(1.0 / TO_SCIPY)));
+    }
+    Ok(rows)
+}
+
+fn fly(model: &Model, launches: &[Launch]) -> Vec<Option<Summary>> {
+    match launches {
+        [one] => vec![model.fly(one).ok()],
+        many => model.fly_all(many, Threads::all()).into_iter().map(Result::ok).collect(),
+    }
+}
+
+/// Did both sides compute the same flight?
+fn same(who: &str, flown: &[Option<Summary>], at: usize, [x, z]: [f64; 2]) -> Result<()> {
+    let own = flown.get(at).copied().flatten().context("a launch that cannot be flown")?;
+    let apart = (own.downrange - x).hypot(own.lateral - z);
+    ensure!(own.status == Status::Landed && apart < APART, "{who} lands {apart} m from {own:?}");
+    Ok(())
+}
+
+/// Decisions for batches of several sizes, beside the better place of each.
+fn routed(device: Arc<dyn Site>) -> Result<Vec<Row>> {
+    let sites: Vec<Arc<dyn Site>> = vec![Arc::new(CpuSite::default()), device];
+    let model = Arc::new(setup().model()?);
+    let make = |n: usize| Ok(Arc::new(Flights::new(&model, &launches(n))?) as Arc<dyn Op>);
+    let options = calibrate::Options::quick();
+    let mut known: Vec<Known> = Vec::new();
+    for site in &sites {
+        let mut place = calibrate(site.as_ref(), &calibrate::Options::micro(), &mut |_| {})?;
+        let curve = calibrate::curve(site.as_ref(), &place, &make, &MEASURED, &options)?;
+        place.custom.extend(
+            curve.map(|curve| (make(1).map_or_else(|_| String::new(), |op| op.name().to_owned()), curve)),
+        );
+        known.push(place);
+    }
+    let settings = RouterSettings { explore: false, ..RouterSettings::default() };
+    let router = Router::new(sites.clone(), known, settings);
+    let (mut regrets, mut places) = (Vec::new(), Vec::new());
+    for n in DECIDED {
+        let cell: Cell = cell(make(n)?, format!("{n} launches"), &sites)?;
+        let work = Work::of(cell.op(), false)?;
+        let decision = router.decide(&work, router.lane(cell.op()), Wish::Fastest)?;
+        let (regret, [cpu, device]) = (cell.regret(decision.place), cell.times());
+        eprintln!(
+            "trajectory: {n} launches: cpu {cpu:.3} ms, device {device:.3} ms → place {}: {}; regret {regret:.2}",
+            decision.place, decision.reason
+        );
+        regrets.push(regret);
+        places.push(decision.place);
+    }
+    let mean = (regrets.iter().map(|r| r.ln()).sum::<f64>() / regrets.len() as f64).exp();
+    let worst = regrets.iter().copied().fold(1.0, f64::max);
+    let row = |case: String, value: f64, target: f64| {
+        let sample = Sample { median: value, noise: 0.0, n: regrets.len() as u64 };
+        Row { unit: "x", ..Row::limit(BENCH, &case, &sample, target) }
+    };
+    Ok(vec![
+        row(
+            format!("regret of the router over {DECIDED:?} launches (places {places:?}), geometric mean"),
+            mean,
+            1.05,
+        ),
+        row("regret of the router, worst".to_owned(), worst, 1.5),
+    ])
+}
+
+/// What SciPy is given: the model in plain Python, whose numbers come from ours; a line in is a launch, a line out its time
+/// and landing.
+const SCRIPT: &str = r#"
+import json, math, sys, time
+import scipy
+from scipy.integrate import solve_ivp
+m = json.loads(sys.argv[1])
+drag, lift, thin = m["drag"], m["lift"], m["thinning"]
+def look(nodes, re, s):
+    i = min(max((re - m["re"][0]) / m["re"][1], 0.0), m["re"][2] - 1)
+    j = min(max((s - m["spin"][0]) / m["spin"][1], 0.0), m["spin"][2] - 1)
+    a, b = min(int(i), m["re"][2] - 2), min(int(j), m["spin"][2] - 2)
+    i -= a; j -= b
+    n = m["spin"][2]
+    low = nodes[a * n + b] * (1 - j) + nodes[a * n + b + 1] * j
+    high = nodes[(a + 1) * n + b] * (1 - j) + nodes[(a + 1) * n + b + 1] * j
+    return low * (1 - i) + high * i
+def slope(t, y, ax, ay, az):
+    h = min(max(y[1], 0.0), 10000.0)
+    thinned = 1 + h * (thin[0] + h * (thin[1] + h * (thin[2] + h * thin[3])))
+    u, v, w = y[3] - m["wind"][0], y[4], y[5] - m["wind"][1]
+    speed = math.sqrt(u * u + v * v + w * w)
+    re = m["density"] * thinned * speed * 2 * m["radius"] / m["viscosity"]
+    s = m["radius"] * y[6] / max(speed, 1e-6)
+    push = m["push"] * thinned * speed
+    back, side = push * look(drag, re, s), push * look(lift, re, s)
+    return [y[3], y[4], y[5], side * (ay * w - az * v) - back * u, side * (az * u - ax * w) - back * v - m["gravity"],
+            side * (ax * v - ay * u) - back * w, -y[6] / m["decay"]]
+def ground(t, y, ax, ay, az):
+    return y[1]
+ground.terminal, ground.direction = True, -1
+print("SciPy", scipy.__version__, flush=True)
+for line in sys.stdin:
+    n = json.loads(line)
+    began = time.perf_counter()
+    done = solve_ivp(slope, (0.0, 60.0), [0.0, n[0], 0.0, n[1], n[2], n[3], n[7]], args=(n[4], n[5], n[6]),
+                     events=ground, rtol=1e-6, atol=1e-6)
+    took = time.perf_counter() - began
+    print(took * 1e6, done.y[0][-1], done.y[2][-1], flush=True)
+"#;
+
+/// A Python process that flies when it is told to.
+struct Peer {
+    name: String,
+    child: Child,
+    to: Option<ChildStdin>,
+    from: BufReader<ChildStdout>,
+}
+
+/// Interpreters that may have SciPy, and a folder where one can be made.
+fn interpreter() -> Result<PathBuf> {
+    let has = |python: &PathBuf| {
+        let mut ask = Command::new(python);
+        ask.args(["-c", "import scipy.integrate"]).stdout(Stdio::null()).stderr(Stdio::null());
+        ask.status().is_ok_and(|status| status.success())
+    };
+    let beside = std::env::current_exe()?.parent().context("no folder")?.join("bench-python");
+    let own = beside.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
+    let named = std::env::var_os("GPUFORGE_BENCH_PYTHON").map(PathBuf::from);
+    let known = named.into_iter().chain([PathBuf::from("python3"), own.clone()]);
+    if let Some(python) = known.into_iter().find(has) {
+        return Ok(python);
+    }
+    let run = |program: &PathBuf, args: &[&str]| -> Result<()> {
+        let done = Command::new(program).args(args).stdout(Stdio::null()).stderr(Stdio::null()).status();
+        ensure!(done.is_ok_and(|status| status.success()), "{} {}", program.display(), args.join(" "));
+        Ok(())
+    };
+    let folder = beside.to_string_lossy().into_owned();
+    run(&PathBuf::from("python3"), &["-m", "venv", &folder]).context("cannot make an environment")?;
+    run(&own, &["-m", "pip", "install", "-q", "scipy"]).context("cannot install SciPy")?;
+    Ok(own)
+}
+
+impl Peer {
+    fn start() -> Result<Peer> {
+        let mut python = Command::new(interpreter()?);
+        python.args(["-c", SCRIPT, &plain::Given::of(&setup()).json().to_string()]);
+        for name in ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"] {
+            python.env(name, "1");
+        }
+        python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut child = python.spawn().context("python does not start")?;
+        let to = child.stdin.take();
+        let from = BufReader::new(child.stdout.take().context("no pipe")?);
+        let mut peer = Peer { name: String::new(), child, to, from };
+        peer.name = peer.line()?;
+        Ok(peer)
+    }
+
+    fn line(&mut self) -> Result<String> {
+        let mut line = String::new();
+        ensure!(self.from.read_line(&mut line)? > 0, "python has ended");
+        Ok(line.trim().to_owned())
+    }
+
+    /// Microseconds of one flight, and where it landed.
+    fn once(&mut self, launch: &Launch) -> Result<(f64, [f64; 2])> {
+        let start = plain::start(launch);
+        writeln!(self.to.as_mut().context("no pipe")?, "{}", serde_json::to_string(&start)?)?;
+        let line = self.line()?;
+        let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>()?;
+        let [us, x, z] = numbers.as_slice() else { anyhow::bail!("not three numbers: {line}") };
+        Ok((*us, [*x, *z]))
+    }
+}
+
+impl Drop for Peer {
+    fn drop(&mut self) {
+        // The end of its input ends it.
+        drop(self.to.take());
+        drop(self.child.wait());
+    }
+}

@@ -1,0 +1,243 @@
+//! What does a lattice look like? Counts, degrees, components and the diameter: in closed form where nothing is blocked, else
+//! computed.
+//!
+//! **The diameter** of the largest component is enclosed between bounds: a breadth-first pass from a cell `u` with eccentricity
+//! `e` says that every cell `v` has one between `max(d(u,v), e − d(u,v))` and `e + d(u,v)` (Takes and Kosters 2011). Passes
+//! start by turns where the upper bound is highest and where the lower one is lowest, until the bounds meet or [`VISITS`] are
+//! spent; a component of up to [`ALWAYS_EXACT`] cells always gets its exact diameter.
+
+use serde::Serialize;
+
+use super::{
+    Lattice, LatticeError,
+    flood::{BLOCKED, Line, UNREACHED, field, flood, lines},
+    grid::Axis,
+};
+
+/// The most cells that are looked at one by one: 20 bytes each.
+pub const MOST_ANALYSED: u64 = 1 << 27;
+/// Cells that passes may visit in all for the diameter.
+pub const VISITS: u64 = 1 << 26;
+/// A pass from every cell fits into [`VISITS`].
+pub const ALWAYS_EXACT: u64 = 1 << 13;
+
+/// How figures were found.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Origin {
+    /// From formulas, without looking at any cell.
+    ClosedForm,
+    /// By looking at every cell.
+    Computed,
+}
+
+/// The largest distance of two cells, or what it lies between.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+pub struct Diameter {
+    /// It is at least this: two cells so far apart were found.
+    pub least: u64,
+    /// It is at most this.
+    pub most: u64,
+    /// Both are the same.
+    pub exact: bool,
+}
+
+impl Diameter {
+    fn between(least: u64, most: u64) -> Self {
+        Diameter { least, most, exact: least == most }
+    }
+}
+
+/// Figures of a lattice; blocked cells are no part of it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Analysis {
+    /// How they were found.
+    pub origin: Origin,
+    /// Points per axis.
+    pub sizes: Vec<u64>,
+    /// Open cells.
+    pub vertices: u64,
+    /// Blocked cells.
+    pub blocked: u64,
+    /// Pairs of open neighbours.
+    pub edges: u128,
+    /// Can every open cell be reached from every other? Not where there is none.
+    pub connected: bool,
+    /// Components.
+    pub components: u64,
+    /// Cells of the largest one.
+    pub largest_component: u64,
+    /// Diameter of the largest component; `None` when there is none.
+    pub diameter: Option<Diameter>,
+    /// Neighbours on average; `None` when there are no cells.
+    pub mean_degree: Option<f64>,
+    /// How many cells have 0, 1, 2, … neighbours.
+    pub degrees: Vec<u64>,
+    /// Share of closed triangles: 0, because a grid has none.
+    pub clustering: f64,
+    /// Pairs of neighbours among all pairs; `None` for fewer than two cells.
+    pub density: Option<f64>,
+    /// Breadth-first passes for the diameter.
+    pub passes: u64,
+}
+
+/// Figures of a lattice.
+pub fn analyse(lattice: &Lattice) -> Result<Analysis, LatticeError> {
+    if lattice.blocked().is_none() {
+        return Ok(closed_form(lattice));
+    }
+    let cells = lattice.grid().vertices();
+    if cells > MOST_ANALYSED {
+        return Err(LatticeError::TooLarge {
+            what: "an analysis with blocked cells",
+            cells,
+            most: MOST_ANALYSED,
+        });
+    }
+    Ok(computed(lattice))
+}
+
+fn closed_form(lattice: &Lattice) -> Analysis {
+    let grid = lattice.grid();
+    Analysis {
+        origin: Origin::ClosedForm,
+        sizes: grid.sizes(),
+        vertices: grid.vertices(),
+        blocked: 0,
+        edges: grid.edges(),
+        connected: true,
+        components: 1,
+        largest_component: grid.vertices(),
+        diameter: Some(Diameter::between(grid.diameter(), grid.diameter())),
+        mean_degree: Some(grid.mean_degree()),
+        degrees: grid.degrees(),
+        clustering: 0.0,
+        density: grid.density(),
+        passes: 0,
+    }
+}
+
+fn computed(lattice: &Lattice) -> Analysis {
+    let grid = lattice.grid();
+    let map = field(lattice);
+    let vertices = lattice.open_cells();
+    let degrees = degrees(&map, grid.axes());
+    let edges = degrees.iter().zip(0u128..).map(|(n, degree)| u128::from(*n) * degree).sum::<u128>() / 2;
+    let lines = lines(grid.axes());
+    let (components, largest) = components(&map, &lines);
+    let (diameter, passes) = diameter(&map, &lines, &largest);
+    let v = vertices as f64;
+    Analysis {
+        origin: Origin::Computed,
+        sizes: grid.sizes(),
+        vertices,
+        blocked: grid.vertices() - vertices,
+        edges,
+        connected: components == 1,
+        components,
+        largest_component: largest.len() as u64,
+        diameter,
+        mean_degree: (vertices > 0).then(|| 2.0 * edges as f64 / v),
+        degrees,
+        clustering: 0.0,
+        density: (vertices > 1).then(|| 2.0 * edges as f64 / (v * (v - 1.0))),
+        passes,
+    }
+}
+
+/// How many open cells have 0, 1, 2, … open neighbours. Axis after axis, a whole layer beside the next one.
+fn degrees(map: &[u32], axes: &[Axis]) -> Vec<u64> {
+    let open: Vec<u8> = map.iter().map(|w| u8::from(*w != BLOCKED)).collect();
+    let mut degree = vec![0u8; map.len()];
+    for axis in axes {
+        let (stride, block) = (axis.stride as usize, (axis.size * axis.stride) as usize);
+        for (open, degree) in open.chunks(block).zip(degree.chunks_mut(block)) {
+            let behind = open.get(stride..).unwrap_or_default();
+            degree.iter_mut().zip(open.iter().zip(behind)).for_each(|(d, (a, b))| *d += a & b);
+            let degree = degree.get_mut(stride..).unwrap_or_default();
+            degree.iter_mut().zip(open.iter().zip(behind)).for_each(|(d, (a, b))| *d += a & b);
+        }
+    }
+    let mut counts = vec![0u64; 2 * axes.len() + 1];
+    for (degree, _) in degree.iter().zip(&open).filter(|(_, open)| **open == 1) {
+        counts.get_mut(usize::from(*degree)).into_iter().for_each(|n| *n += 1);
+    }
+    while counts.len() > 1 && counts.last() == Some(&0) {
+        counts.pop();
+    }
+    counts
+}
+
+/// How many components, and the cells of the largest one; of several the first.
+fn components(map: &[u32], lines: &[Line]) -> (u64, Vec<u32>) {
+    let mut field = map.to_vec();
+    let (mut count, mut largest, mut queue) = (0, Vec::new(), Vec::new());
+    for cell in 0..field.len() {
+        let Some(word) = field.get_mut(cell).filter(|w| **w == UNREACHED) else { continue };
+        *word = 0;
+        queue.clear();
+        queue.push(cell as u32);
+        flood(lines, &mut field, &mut queue);
+        count += 1;
+        if queue.len() > largest.len() {
+            std::mem::swap(&mut queue, &mut largest);
+        }
+    }
+    (count, largest)
+}
+
+/// What is known about the eccentricity of a cell.
+#[derive(Debug, Clone, Copy)]
+struct Bounds {
+    cell: u32,
+    least: u32,
+    most: u32,
+}
+
+fn diameter(map: &[u32], lines: &[Line], component: &[u32]) -> (Option<Diameter>, u64) {
+    let mut bounds: Vec<Bounds> =
+        component.iter().map(|cell| Bounds { cell: *cell, least: 0, most: UNREACHED }).collect();
+    let mut field = map.to_vec();
+    let mut queue = Vec::new();
+    let (mut passes, mut visits) = (0u64, 0u64);
+    let mut known = (0u32, UNREACHED);
+    loop {
+        let open = bounds.iter().filter(|b| b.least < b.most);
+        // By turns the most remote and the most central of those that are not settled.
+        let next = match passes % 2 {
+            0 => open.max_by_key(|b| (b.most, b.least)),
+            _ => open.min_by_key(|b| (b.least, b.most)),
+        };
+        let Some(source) = next.map(|b| b.cell) else { break };
+        // The first two passes always run: without them there are no bounds.
+        if passes >= 2 && (known.0 >= known.1 || visits >= VISITS) {
+            break;
+        }
+        // Only this component was touched.
+        component.iter().for_each(|c| set(&mut field, *c, UNREACHED));
+        set(&mut field, source, 0);
+        queue.clear();
+        queue.push(source);
+        flood(lines, &mut field, &mut queue);
+        let at = |cell: u32| field.get(cell as usize).copied().unwrap_or(0);
+        let far = queue.last().map_or(0, |cell| at(*cell));
+        for bound in &mut bounds {
+            let distance = at(bound.cell);
+            bound.least = bound.least.max(distance.max(far - distance));
+            bound.most = bound.most.min(far + distance);
+        }
+        passes += 1;
+        visits += component.len() as u64;
+        let least = bounds.iter().map(|b| b.least).max().unwrap_or(0);
+        let most = bounds.iter().map(|b| b.most).max().unwrap_or(0);
+        known = (least, most);
+    }
+    if component.is_empty() {
+        return (None, 0);
+    }
+    (Some(Diameter::between(u64::from(known.0), u64::from(known.1))), passes)
+}
+
+fn set(field: &mut [u32], cell: u32, value: u32) {
+    field.get_mut(cell as usize).into_iter().for_each(|word| *word = value);
+}

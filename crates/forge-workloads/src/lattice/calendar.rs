@@ -1,0 +1,137 @@
+//! Who is next? A queue for searches whose keys grow by limited steps: a ring of buckets, of which one is due.
+//!
+//! Most entries wait in a bucket; when it is due they are sorted, a few at a time. Whoever comes when its bucket is due already
+//! goes to a heap: where weights are so uneven that all lie in one bucket, that is what is left. A radix heap was tried and moved entries too often: costs
+//! differ in their low bits.
+
+use std::{cmp::Reverse, collections::BinaryHeap};
+
+/// Buckets, a power of two: a word of flags for every 64.
+const BUCKETS: u64 = 1024;
+
+/// Keys are bits of numbers that are not negative: they are in the order of the numbers.
+type Entry = (u64, u32);
+
+/// See the module's documentation.
+#[derive(Debug, Default)]
+pub(super) struct Calendar {
+    /// Entries of the bucket that is due, the least at the end.
+    sorted: Vec<Entry>,
+    /// Entries that came later.
+    heap: BinaryHeap<Reverse<Entry>>,
+    buckets: Vec<Vec<Entry>>,
+    /// A bit per bucket that has entries.
+    filled: [u64; (BUCKETS / 64) as usize],
+    due: u64,
+    per_key: f64,
+}
+
+impl Calendar {
+    /// Empties it. Keys that follow are at most `step` above the last one that was taken.
+    pub(super) fn begin(&mut self, step: f64) {
+        self.heap.clear();
+        self.sorted.clear();
+        self.buckets.iter_mut().for_each(Vec::clear);
+        self.buckets.resize_with(BUCKETS as usize, Vec::new);
+        self.filled = Default::default();
+        self.due = 0;
+        let per_key = (BUCKETS - 2) as f64 / step;
+        self.per_key = if per_key.is_finite() { per_key } else { 0.0 };
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, key: f64, value: u32) {
+        let entry = (key.to_bits(), value);
+        // Rounding may lead a bucket too far, never around the ring.
+        let bucket = ((key * self.per_key) as u64).min(self.due + (BUCKETS - 1));
+        if bucket <= self.due {
+            return self.heap.push(Reverse(entry));
+        }
+        let place = bucket % BUCKETS;
+        if let Some(entries) = self.buckets.get_mut(place as usize) {
+            entries.push(entry);
+        }
+        if let Some(word) = self.filled.get_mut((place / 64) as usize) {
+            *word |= 1 << (place % 64);
+        }
+    }
+
+    /// Takes an entry with the least key.
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<(f64, u32)> {
+        loop {
+            let sooner = match (self.sorted.last(), self.heap.peek()) {
+                (Some(waiting), Some(Reverse(came))) if came < waiting => None,
+                _ => self.sorted.pop(),
+            };
+            if let Some((key, value)) = sooner.or_else(|| self.heap.pop().map(|Reverse(entry)| entry)) {
+                return Some((f64::from_bits(key), value));
+            }
+            self.advance()?;
+        }
+    }
+
+    /// Makes the next bucket that has entries the one that is due; `None` when there is none.
+    fn advance(&mut self) -> Option<()> {
+        let start = (self.due + 1) % BUCKETS;
+        let words = self.filled.len() as u64;
+        // Once around: the first word is visited again at the end for the bits before the start.
+        for turn in 0..=words {
+            let at = (start / 64 + turn) % words;
+            let mask = if turn == 0 { u64::MAX << (start % 64) } else { u64::MAX };
+            let word = self.filled.get_mut(at as usize)?;
+            let found = *word & mask;
+            if found != 0 {
+                let bit = u64::from(found.trailing_zeros());
+                *word &= !(1 << bit);
+                let place = at * 64 + bit;
+                self.due += 1 + (place + BUCKETS - start) % BUCKETS;
+                std::mem::swap(&mut self.sorted, self.buckets.get_mut(place as usize)?);
+                self.sorted.sort_unstable_by(|a, b| b.cmp(a));
+                return Some(());
+            }
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn entries_come_in_order_whatever_the_steps() {
+        let mut queue = Calendar::default();
+        let mut state = 1u64;
+        let mut next = || {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+            (state >> 33) as f64 / (1u64 << 31) as f64
+        };
+        for (round, step) in
+            [1.0, 1e-9, 1e12, 0.0, 3.0, f64::MIN_POSITIVE].into_iter().cycle().take(60).enumerate()
+        {
+            queue.begin(step);
+            let mut model: Vec<(f64, u32)> = Vec::new();
+            let mut last = 0.0;
+            for i in 0..600 {
+                if next() > 0.4 || model.is_empty() {
+                    // Uneven steps: most of them tiny in every other round.
+                    let share = if round % 2 == 0 { next() } else { next().powi(40) };
+                    let key = last + step * share;
+                    queue.push(key, i);
+                    model.push((key, i));
+                    continue;
+                }
+                let (key, got) = queue.pop().unwrap();
+                let least = model.iter().map(|(k, _)| *k).fold(f64::INFINITY, f64::min);
+                let at = model.iter().position(|(_, v)| *v == got).unwrap();
+                assert_eq!((model.swap_remove(at).0, key), (least, least));
+                last = least;
+            }
+            while let Some((_, got)) = queue.pop() {
+                model.retain(|(_, v)| *v != got);
+            }
+            assert!(model.is_empty());
+        }
+    }
+}

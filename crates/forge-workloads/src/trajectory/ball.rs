@@ -1,0 +1,36 @@
+//! Which ball?
+
+use super::error::{TrajectoryError, check, row};
+
+/// A ball. The default is a golf ball at the limits of the rules (45.93 g, 42.67 mm across); its spin decays as Smits and
+/// Smith (1994) measured at 100 miles an hour, where their rate is that of an exponential with 23.8 s.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Ball {
+    /// Kilograms.
+    pub mass: f64,
+    /// Metres.
+    pub radius: f64,
+    /// Seconds in which the spin falls to 1/e.
+    pub spin_decay: f64,
+}
+
+impl Default for Ball {
+    fn default() -> Self {
+        Ball { mass: 0.045_93, radius: 0.021_335, spin_decay: 23.8 }
+    }
+}
+
+impl Ball {
+    /// Are its figures those of a ball?
+    pub(crate) fn check(&self) -> Result<(), TrajectoryError> {
+        check(row("mass", 1e-4, 100.0, "kg"), self.mass)?;
+        check(row("radius", 1e-3, 1.0, "m"), self.radius)?;
+        check(row("spin decay time", 0.1, 1e9, "s"), self.spin_decay)?;
+        Ok(())
+    }
+
+    /// What the air meets, in square metres.
+    pub(crate) fn area(&self) -> f64 {
+        std::f64::consts::PI * self.radius * self.radius
+    }
+}

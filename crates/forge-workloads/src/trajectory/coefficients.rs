@@ -1,0 +1,136 @@
+//! How much do drag and lift weigh? Tables over the Reynolds number and the spin parameter, linear between their nodes.
+//!
+//! **Where the default's numbers come from.** A. J. Smits and D. R. Smith, "A new aerodynamic model of a golf ball in
+//! flight", Science and Golf II (1994): drag `0.24 + 0.18 S + 0.06 sin(π (Re - 9e4) / 2e5)`, lift `0.54 S^0.4`, fitted to
+//! wind-tunnel measurements for Reynolds numbers `Re` of 70 000 to 210 000 and spin parameters `S` of 0.08 to 0.2. The
+//! nodes below are its values; `S` is continued to 0.75, where irons fly. Beyond the table, the value at its edge holds.
+
+use super::error::TrajectoryError;
+
+/// Nodes per axis, at most.
+pub const MOST_NODES: usize = 32;
+/// Room for all nodes, one row of [`MOST_NODES`] after the other.
+pub(super) const NODES: usize = MOST_NODES * MOST_NODES;
+
+/// Evenly spaced nodes.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Axis {
+    /// The first.
+    pub first: f64,
+    /// From one to the next.
+    pub step: f64,
+    /// How many, 2 to [`MOST_NODES`].
+    pub nodes: usize,
+}
+
+/// Drag and lift at nodes of Reynolds number and spin parameter.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Coefficients {
+    /// Reynolds numbers, over the diameter.
+    pub reynolds: Axis,
+    /// Spin parameters `rω/v`.
+    pub spin: Axis,
+    /// All spin parameters of the first Reynolds number, then those of the next.
+    pub drag: Vec<f64>,
+    /// The same of the lift.
+    pub lift: Vec<f64>,
+}
+
+const REYNOLDS: Axis = Axis { first: 70_000.0, step: 20_000.0, nodes: 8 };
+const SPIN: Axis = Axis { first: 0.0, step: 0.05, nodes: 16 };
+
+/// Drag of a ball without spin, at every Reynolds number.
+const DRAG: [f64; 8] = [0.2215, 0.2400, 0.2585, 0.2753, 0.2885, 0.2971, 0.3000, 0.2971];
+/// What each further 0.05 of the spin parameter adds to the drag.
+const DRAG_OF_SPIN: f64 = 0.0090;
+/// Lift at every spin parameter, the same for all Reynolds numbers.
+const LIFT: [f64; 16] = [
+    0.0000, 0.1629, 0.2150, 0.2528, 0.2837, 0.3101, 0.3336, 0.3548, 0.3743, 0.3924, 0.4092, 0.4251, 0.4402,
+    0.4545, 0.4682, 0.4813,
+];
+
+impl Default for Coefficients {
+    fn default() -> Self {
+        let of = |still: f64| (0..SPIN.nodes).map(move |j| still + j as f64 * DRAG_OF_SPIN);
+        Coefficients {
+            reynolds: REYNOLDS,
+            spin: SPIN,
+            drag: DRAG.into_iter().flat_map(of).collect(),
+            lift: DRAG.iter().flat_map(|_| LIFT).collect(),
+        }
+    }
+}
+
+impl Coefficients {
+    /// The same drag and lift at every speed and spin; without spin there is no axis and so no lift.
+    pub fn constant(drag: f64, lift: f64) -> Coefficients {
+        let axis = Axis { first: 0.0, step: 1.0, nodes: 2 };
+        Coefficients { reynolds: axis, spin: axis, drag: vec![drag; 4], lift: vec![lift; 4] }
+    }
+
+    pub(super) fn check(&self) -> Result<(), TrajectoryError> {
+        let wrong = |what: String| Err(TrajectoryError::Coefficients(what));
+        for (name, axis) in [("Reynolds numbers", self.reynolds), ("spin parameters", self.spin)] {
+            if !(2..=MOST_NODES).contains(&axis.nodes) {
+                return wrong(format!("{} {name}, between 2 and {MOST_NODES}", axis.nodes));
+            }
+            if !(axis.first.is_finite() && axis.step.is_finite() && axis.step > 0.0) {
+                return wrong(format!("{name} from {} in steps of {}", axis.first, axis.step));
+            }
+        }
+        let nodes = self.reynolds.nodes * self.spin.nodes;
+        for (name, values, least) in [("drag", &self.drag, 0.0), ("lift", &self.lift, -10.0)] {
+            if values.len() != nodes {
+                return wrong(format!("{} values of the {name} for {nodes} nodes", values.len()));
+            }
+            if let Some(odd) = values.iter().find(|c| !(least..=10.0).contains(*c)) {
+                return wrong(format!("a {name} of {odd}: from {least} to 10"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Values with rows of [`MOST_NODES`].
+    pub(super) fn spread(&self, values: &[f64]) -> [f64; NODES] {
+        let mut spread = [0.0; NODES];
+        let rows = values.chunks(self.spin.nodes.max(1));
+        for (to, row) in spread.chunks_exact_mut(MOST_NODES).zip(rows) {
+            to.iter_mut().zip(row).for_each(|(to, value)| *to = *value);
+        }
+        spread
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nodes_are_those_of_the_published_fit() {
+        let table = Coefficients::default();
+        table.check().unwrap();
+        for i in 0..8 {
+            for j in 0..16 {
+                let (re, s) = (70_000.0 + 20_000.0 * i as f64, 0.05 * j as f64);
+                let drag = 0.24 + 0.18 * s + 0.06 * (std::f64::consts::PI * (re - 9e4) / 2e5).sin();
+                assert!((table.drag[i * 16 + j] - drag).abs() < 1e-4, "drag at {re}, {s}");
+                assert!((table.lift[i * 16 + j] - 0.54 * s.powf(0.4)).abs() < 1e-4, "lift at {re}, {s}");
+            }
+        }
+    }
+
+    #[test]
+    fn tables_that_do_not_fit_together_are_refused() {
+        let good = Coefficients::default();
+        let axis = |first, step, nodes| Axis { first, step, nodes };
+        let odd = [
+            Coefficients { spin: axis(0.0, 0.05, 15), ..good.clone() },
+            Coefficients { spin: axis(0.0, 0.0, 16), ..good.clone() },
+            Coefficients { reynolds: axis(f64::NAN, 1.0, 8), ..good.clone() },
+            Coefficients { reynolds: axis(0.0, 1.0, 33), ..good.clone() },
+            Coefficients::constant(-0.1, 0.0),
+            Coefficients::constant(f64::NAN, 0.0),
+        ];
+        assert!(odd.iter().all(|table| table.check().is_err()));
+    }
+}
