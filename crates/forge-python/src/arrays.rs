@@ -89,6 +89,9 @@ pub(crate) fn copied(array: &Bound<'_, PyArray1<f64>>) -> Vec<f64> {
     unsafe { array.as_array() }.iter().copied().collect()
 }
 
+/// Columns as Python gets them.
+pub(crate) type Arrays<'py> = Vec<Bound<'py, PyArray1<f64>>>;
+
 /// An array that owns these numbers.
 pub(crate) fn owned(py: Python<'_>, numbers: Vec<f64>) -> Bound<'_, PyArray1<f64>> {
     PyArray1::from_vec(py, numbers)

@@ -15,7 +15,7 @@ impl Groups {
     /// Series of `rows` rows by the codes of their keys (none is one series), each in the order of its times (none is the order
     /// of the rows). Keys come in the order of their first rows; rows of the same time stay in their order.
     pub(crate) fn of(rows: usize, codes: Option<&[i64]>, times: Option<&[i64]>) -> Groups {
-        let runs = codes.map_or_else(|| vec![0..rows], runs);
+        let runs = codes.map_or_else(|| std::iter::once(0..rows).collect(), runs);
         let together = codes.is_none_or(|codes| {
             let mut seen = std::collections::HashSet::new();
             runs.iter().all(|run| codes.get(run.start).is_none_or(|code| seen.insert(*code)))

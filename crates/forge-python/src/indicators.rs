@@ -21,7 +21,7 @@ use pyo3::{
 };
 
 use crate::{
-    arrays::{Column, count_copy, owned},
+    arrays::{Arrays, Column, count_copy, owned},
     arrow_data::{self, Table},
     errors,
     groups::{Groups, gather, scatter},
@@ -321,7 +321,7 @@ pub(crate) fn indicators_arrays<'py>(
     per_second: f64,
     device: &str,
     threads: Option<usize>,
-) -> PyResult<(Vec<Bound<'py, PyArray1<f64>>>, Option<String>)> {
+) -> PyResult<(Arrays<'py>, Option<String>)> {
     let mut fields = Vec::new();
     for (role, array) in &columns {
         if let Some(field) = field(role) {

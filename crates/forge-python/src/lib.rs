@@ -19,6 +19,7 @@ mod ops;
 mod process;
 mod profiling;
 mod talib;
+mod workloads;
 
 /// The compiled half of `gpuforge`.
 #[pyo3::pymodule]
@@ -37,5 +38,6 @@ mod _gpuforge {
             profiler_reset, profiler_summary, profiler_write, span_enter, span_exit,
         },
         talib::{talib_call, talib_functions, talib_lookback},
+        workloads::{Lattice, lattice_xor, trajectory_fly, trajectory_path},
     };
 }

@@ -28,8 +28,10 @@ if _TYPE_CHECKING:
     from gpuforge import ops as ops
     from gpuforge import profiler as profiler
     from gpuforge import talib as talib
+    from gpuforge import trajectory as trajectory
     from gpuforge._indicators import catalogue as catalogue
     from gpuforge._indicators import indicators as indicators
+    from gpuforge._lattice import Lattice as Lattice
     from gpuforge._machine import detect as detect
     from gpuforge._machine import doctor as doctor
     from gpuforge._machine import explain as explain
@@ -44,6 +46,7 @@ __version__ = "0.1.0"
 # Where each name lives; its module is imported when the name is first used.
 _LAZY = {
     "Forge": "_runtime",
+    "Lattice": "_lattice",
     "catalogue": "_indicators",
     "detect": "_machine",
     "doctor": "_machine",
@@ -56,6 +59,7 @@ _LAZY = {
     "recommend_env": "_machine",
     "status": "_machine",
     "talib": "talib",
+    "trajectory": "trajectory",
 }
 
 __all__ = [

@@ -377,6 +377,7 @@ fn room(py: Python<'_>, rows: usize) -> Bound<'_, PyArray1<f64>> {
 }
 
 /// Room of an array that nobody else has yet.
+#[allow(clippy::mut_from_ref, reason = "an array of Python is a handle: who holds one may write through it")]
 fn written<'a>(array: &'a Bound<'_, PyArray1<f64>>) -> &'a mut [f64] {
     #[allow(unsafe_code, reason = "the borrow checks of the numpy crate cost as much as a short call")]
     // SAFETY: the array was made by `room` for this call: it is contiguous and nobody else knows it.

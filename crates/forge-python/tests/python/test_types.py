@@ -13,7 +13,7 @@ import pytest
 import gpuforge
 
 PACKAGE = Path(gpuforge.__file__).parent
-MODULES = ["_indicators", "_machine", "_runtime", "ops", "profiler", "talib", "talib.abstract"]
+MODULES = ["_indicators", "_lattice", "_machine", "_runtime", "ops", "profiler", "talib", "talib.abstract", "trajectory"]
 
 
 @pytest.mark.parametrize("name", MODULES)
