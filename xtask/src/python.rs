@@ -2,7 +2,7 @@
 //! own, used as a user would.
 
 use crate::sh;
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Result, bail, ensure};
 use std::{
     env, fs,
     path::{Path, PathBuf},
@@ -61,7 +61,7 @@ fn test(args: &Args) -> Result<Option<String>> {
         return Ok(Some("no Python from 3.10 on is installed".to_owned()));
     };
     let folder = tempfile::tempdir()?;
-    let venv = Venv::new(&python, folder.path())?;
+    let venv = Venv::new(python, folder.path())?;
     let mut wanted = BUILD.to_vec();
     match args {
         Args::Test(_) => wanted.extend(TEST),
@@ -169,8 +169,7 @@ impl Venv {
         let wheels: Vec<PathBuf> = fs::read_dir(&out)?.flatten().map(|e| e.path()).collect();
         match wheels.as_slice() {
             [one] => Ok(one.clone()),
-            several => bail!("{} wheels in {}", several.len(), out.display()),
+            several => bail!("maturin left {} wheels in {}", several.len(), out.display()),
         }
-        .context("maturin built no wheel")
     }
 }
