@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import doctest
 import importlib
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -23,13 +24,17 @@ def test_examples(name):
     assert found.failed == 0 and found.attempted > 0
 
 
-def test_types():
+def test_types(tmp_path):
     pytest.importorskip("mypy")
+    # An installed package is found by itself; sources beside it have to be named.
+    installed = PACKAGE.parent.name == "site-packages"
+    env = os.environ | ({} if installed else {"MYPYPATH": str(PACKAGE.parent)})
     checked = subprocess.run(
         [sys.executable, "-m", "mypy", "--strict", "--no-error-summary", "-p", "gpuforge"],
         capture_output=True,
         text=True,
-        cwd=PACKAGE.parent,
+        cwd=tmp_path,
+        env=env,
     )
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
