@@ -324,7 +324,7 @@ impl<'a> Work<'a> {
         });
         self.seconds.compute += took.as_secs_f64();
         if there && let Some(scratch) = self.scratch.take() {
-            let written = self.put_scratch(bars, &scratch);
+            let written = self.write_back(bars, &scratch);
             self.scratch = Some(scratch);
             return written;
         }
@@ -373,7 +373,7 @@ impl<'a> Work<'a> {
     }
 
     /// Rows of a symbol whose columns wait in the scratch file.
-    fn put_scratch(&mut self, bars: &Bars, scratch: &Scratch) -> Result<(), FrameError> {
+    fn write_back(&mut self, bars: &Bars, scratch: &Scratch) -> Result<(), FrameError> {
         let (n, step, columns) = (bars.len(), self.step(), self.request.selection.columns.len());
         let mut room = vec![vec![0.0; step.min(n)]; columns];
         for from in (0..n).step_by(step) {

@@ -419,7 +419,10 @@ impl<'r> Computer<'r> {
             self.rates = self.access.file.as_deref().zip(key).and_then(|(file, key)| load_rates(file, &key));
         }
         self.done.device = Some(caps.name.clone());
-        let settings = limited(self.access.memory, Some(caps.largest_block));
+        // What is left beside staging; a part of it goes to tables, and to what the pool rounds up to.
+        let room = runner.session().map(|s| s.memory().stats().limit.limit.0 / 4 * 3);
+        let memory = [self.access.memory, room].into_iter().flatten().min();
+        let settings = limited(memory, Some(caps.largest_block));
         self.opened = Some(Opened { runner, settings });
         // Its limits are known only now.
         self.resident = None;

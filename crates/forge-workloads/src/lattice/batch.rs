@@ -4,7 +4,7 @@
 //! use forge_route::{CpuSite, Router, RouterSettings, batch::BatchOptions};
 //! use forge_workloads::lattice::{Grid, Lattice, batch};
 //! let router = Router::new(vec![std::sync::Arc::new(CpuSite::default())], Vec::new(), RouterSettings::default());
-//! let lattices = (1..=6).map(|d| Ok(Lattice::new(Grid::new(d, 3)?))).collect::<Result<Vec<_>, _>>()?;
+//! let lattices = (1..=6).map(|d| Grid::new(d, 3).map(Lattice::new)).collect::<Result<Vec<_>, _>>()?;
 //! let (items, pending) = batch::analyses(lattices);
 //! let run = router.batch(items, BatchOptions::default()); // or `forge.batch(items)`
 //! assert_eq!(run.stats.failed, 0);

@@ -13,8 +13,13 @@ use super::{
 
 /// Lanes of a batch: two registers of AVX2, one of AVX-512.
 const LANES: usize = 8;
-/// Launches that one thread takes at a time: lanes stand idle only at its end.
-pub(super) const TILE: usize = 512;
+/// Launches that one thread takes at a time, at least and at most: lanes stand idle at the end of each.
+const TILE: (usize, usize) = (8 * LANES, 64 * LANES);
+
+/// How many launches a thread takes at a time: some tiles for each, so that none waits long for the last.
+pub(super) fn tile(launches: usize, threads: usize) -> usize {
+    launches.div_ceil(4 * threads.max(1)).next_multiple_of(LANES).clamp(TILE.0, TILE.1)
+}
 /// An instruction set.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Simd {
@@ -350,8 +355,8 @@ fn run<const L: usize, B: Blow, S: Step, W: Watch>(
             continue;
         }
         aiming = 0;
-        for l in 0..L {
-            let Some(flight) = &mut flights[l] else { continue };
+        for (l, seat) in flights.iter_mut().enumerate() {
+            let Some(flight) = seat else { continue };
             if lanes.event[l] == 0 && !flight.aims() {
                 lanes.accept_one(l);
                 watch.see(lanes.time[l], lanes.state.get(l));
@@ -371,10 +376,10 @@ fn run<const L: usize, B: Blow, S: Step, W: Watch>(
                     if let Some(place) = ends.get_mut(flight.row) {
                         *place = end;
                     }
-                    flights[l] = board(l, &mut lanes, watch);
+                    *seat = board(l, &mut lanes, watch);
                 }
             }
-            aiming += u32::from(flights[l].is_some_and(|f| f.aims()));
+            aiming += u32::from(seat.is_some_and(|f| f.aims()));
         }
     }
 }

@@ -338,7 +338,8 @@ impl Model {
         let standing = || Err(TrajectoryError::Coefficients(String::new()));
         let mut results: Vec<Result<Summary, TrajectoryError>> = Vec::with_capacity(launches.len());
         results.resize_with(launches.len(), standing);
-        let tiles = launches.chunks(lanes::TILE).zip(results.chunks_mut(lanes::TILE));
+        let tile = lanes::tile(launches.len(), threads.0);
+        let tiles = launches.chunks(tile).zip(results.chunks_mut(tile));
         threads.each(tiles, |(launches, results)| {
             let mut starts: Vec<Start> = Vec::with_capacity(launches.len());
             let mut places = Vec::with_capacity(launches.len());

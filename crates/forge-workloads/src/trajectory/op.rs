@@ -26,7 +26,7 @@ use forge_runtime::{
 
 use super::{
     Launch, Method, Model, Profile, Summary, TrajectoryError,
-    lanes::{self, Simd, TILE},
+    lanes::{self, Simd},
     launch::{END, End, START, Start},
     model::{HIGHEST, SLOWEST, Scale},
 };
@@ -162,7 +162,8 @@ impl Op for Flights {
     fn cpu(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], threads: Threads) -> Result<(), OpError> {
         let [starts] = view::exactly::<_, 1>(OP, "inputs", inputs)?;
         let [ends] = view::exactly_mut::<_, 1>(OP, "outputs", outputs)?;
-        let tiles = starts.chunks(TILE * START * 8).zip(ends.chunks_mut(TILE * END * 8));
+        let tile = lanes::tile(self.count, threads.0);
+        let tiles = starts.chunks(tile * START * 8).zip(ends.chunks_mut(tile * END * 8));
         let simd = Simd::best();
         threads.each(tiles, |(from, to)| {
             let starts: Vec<Start> = chunks::<START>(from).collect();

@@ -94,7 +94,7 @@ impl Computer<'_> {
             return Err(here("the series has values that are no numbers".to_owned()));
         }
         let began = Instant::now();
-        self.fill_scratch(one, bars, most, room)?;
+        self.compute_long(one, bars, most, room)?;
         self.took_there(prediction, began.elapsed().as_secs_f64());
         Ok(())
     }
@@ -106,7 +106,7 @@ impl Computer<'_> {
         Decision::cpu(Reason::NoDevice(why))
     }
 
-    fn fill_scratch(
+    fn compute_long(
         &mut self,
         one: Series<'_>,
         bars: usize,
