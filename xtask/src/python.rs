@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use std::{
     env, fs,
     path::{Path, PathBuf},
-    process::Command,
+    process::{Command, Stdio},
     time::Duration,
 };
 
@@ -35,10 +35,13 @@ pub(crate) struct Wheel {
 /// What builds it.
 const BUILD: [&str; 1] = ["maturin>=1.9,<2"];
 /// What tests compare with and speak to.
-const TEST: [&str; 8] = ["numpy", "pytest", "mypy", "pandas", "polars", "pyarrow", "duckdb", "TA-Lib"];
+const TEST: [&str; 9] =
+    ["numpy", "pytest", "mypy", "pyright", "pandas", "polars", "pyarrow", "duckdb", "TA-Lib"];
 /// Who is measured beside us.
 const PEERS: [&str; 4] = ["tqdm", "TA-Lib", "polars_talib", "pandas-ta-classic"];
+/// How long packages may take to come; without a network it is known after the first try.
 const LIMIT: Duration = Duration::from_secs(900);
+const PATIENCE: &str = "20";
 /// The most bytes of a wheel.
 const MOST: u64 = 25 << 20;
 
@@ -68,8 +71,9 @@ fn test(args: &Args) -> Result<Option<String>> {
         Args::Bench(_) => wanted.extend(TEST.iter().chain(&PEERS)),
         Args::Wheel(_) => {}
     }
-    if let Err(error) = venv.install(&wanted) {
-        return Ok(Some(format!("packages cannot be installed: {error:#}")));
+    if venv.install(&wanted).is_err() {
+        let names = wanted.join(", ");
+        return Ok(Some(format!("the index of packages cannot be reached, or lacks one of {names}")));
     }
     let (Args::Test(how) | Args::Bench(how) | Args::Wheel(how)) = args;
     let release = how.release || !matches!(args, Args::Test(_));
@@ -88,8 +92,8 @@ fn test(args: &Args) -> Result<Option<String>> {
     }
     venv.install(&[wheel.to_string_lossy().as_ref()])?;
     let mut command = venv.command("python");
-    // From the crate's folder the sources would be found before what was installed.
-    command.current_dir(folder.path());
+    // From the crate's folder the sources would be found before what was installed. Nothing is written beside them.
+    command.current_dir(folder.path()).env("PYTHONPYCACHEPREFIX", folder.path().join("pycache"));
     command
         .env("GPUFORGE_CACHE_DIR", folder.path().join("cache"))
         .env("GPUFORGE_DATA_DIR", folder.path().join("data"))
@@ -108,6 +112,13 @@ fn package() -> PathBuf {
 
 fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| sh::root().join("target"), PathBuf::from)
+}
+
+/// What tools keep between runs goes to the target folder.
+fn kept_inside(command: &mut Command) {
+    let kept = target().join("python");
+    command.env("PIP_CACHE_DIR", kept.join("pip")).env("UV_CACHE_DIR", kept.join("uv"));
+    command.env("UV_HTTP_TIMEOUT", PATIENCE).env("PYRIGHT_PYTHON_CACHE_DIR", kept.join("pyright"));
 }
 
 /// A Python that is new enough.
@@ -146,16 +157,24 @@ impl Venv {
     fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.program(name));
         command.env("VIRTUAL_ENV", &self.folder).env_remove("PYTHONPATH").env_remove("PYTHONHOME");
+        kept_inside(&mut command);
         command
     }
 
     fn install(&self, packages: &[&str]) -> Result<()> {
         let mut command = if self.uv { Command::new("uv") } else { self.command("python") };
+        kept_inside(&mut command);
         match self.uv {
             true => command.args(["pip", "install", "--quiet", "--python"]).arg(self.program("python")),
-            false => command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]),
+            false => command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args([
+                "--retries",
+                "1",
+                "--timeout",
+                PATIENCE,
+            ]),
         };
-        sh::run_within(command.args(packages), LIMIT)
+        // What it says about a network that is not there is many lines; the caller says it in one.
+        sh::run_within(command.args(packages).stderr(Stdio::null()), LIMIT)
     }
 
     /// Builds the wheel; the one file that comes of it.

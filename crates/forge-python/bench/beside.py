@@ -1,6 +1,7 @@
 """How fast is it beside TA-Lib, polars_talib and pandas-ta-classic? All in one process, by turns, medians, ratios.
 
-`cargo xtask python bench` runs it on a wheel that was built as a release is. `-- --quick` leaves the catalogue out.
+`cargo xtask python bench` runs it on a wheel that was built as a release is; it fails where a target is missed. `-- --quick`
+leaves the catalogue out.
 """
 
 from __future__ import annotations
@@ -8,6 +9,10 @@ from __future__ import annotations
 import argparse
 import importlib
 import statistics
+import subprocess
+import sys
+import textwrap
+import threading
 import time
 from typing import Any, Callable
 
@@ -137,14 +142,16 @@ def catalogue(symbols: int, bars: int, at_once: int) -> float:
     known = {row["aliases"][0]: row["name"] for row in rows if row["aliases"]}
     select = ", ".join(known[f] for f, _ in functions)
     seen = 0
+    tables = []
+    for first in range(0, symbols, at_once):
+        some = parts[first : first + at_once]
+        table = {name: np.concatenate([p[name] for p in some]) for name in some[0]}
+        tables.append(table | {"symbol": np.repeat(np.arange(len(some)), bars)})
 
     def mine() -> None:
         nonlocal seen
-        for first in range(0, symbols, at_once):
-            some = parts[first : first + at_once]
-            data = {name: np.concatenate([p[name] for p in some]) for name in some[0]}
-            data["symbol"] = np.repeat(np.arange(len(some)), bars)
-            seen = len(gpuforge.indicators(data, select, by="symbol", device="cpu"))
+        for table in tables:
+            seen = len(gpuforge.indicators(table, select, by="symbol", device="cpu"))
 
     def one_by_one() -> None:
         for part in parts:
@@ -164,18 +171,78 @@ def catalogue(symbols: int, bars: int, at_once: int) -> float:
 
 
 def imports(times: int = 9) -> float:
-    """Seconds that `import gpuforge` adds to the start of an interpreter."""
-    import subprocess
-    import sys
-
-    def start(code: str) -> float:
-        return once(lambda: subprocess.run([sys.executable, "-c", code], check=True), 1)
-
-    with_it, without = [], []
+    """Seconds that the interpreter says `import gpuforge` takes."""
+    found = []
     for _ in range(times):
-        without.append(start("pass"))
-        with_it.append(start("import gpuforge"))
-    return statistics.median(with_it) - statistics.median(without)
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-c", "import gpuforge"], check=True, capture_output=True, text=True
+        )
+        rows = [line.split("|") for line in done.stderr.splitlines()]
+        found.append(next(int(row[1]) for row in rows if row[-1].strip() == "gpuforge") * 1e-6)
+    return statistics.median(found)
+
+
+def threads(times: int = 7) -> float:
+    """How much faster two threads do the work of one twice."""
+    close = walk(200_000)["close"]
+
+    def work() -> None:
+        for _ in range(20):
+            ours.HT_DCPERIOD(close)
+
+    def both() -> None:
+        started = [threading.Thread(target=work) for _ in range(2)]
+        [thread.start() for thread in started]
+        [thread.join() for thread in started]
+
+    work()
+    ratios = [2 * once(work, 1) / once(both, 1) for _ in range(times)]
+    return statistics.median(ratios)
+
+
+STRUCK = """
+    import os, signal, threading, time, numpy as np, gpuforge
+    n, symbols = 20_000, 200
+    close = 100 + np.random.default_rng(1).normal(size=symbols * n).cumsum() * 0.01
+    bars = {"symbol": np.repeat(np.arange(symbols), n), "open": close, "high": close + 1, "low": close - 1,
+            "close": close, "volume": close * 10}
+    sent = []
+    def strike():
+        time.sleep(0.4)
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=strike).start()
+    try:
+        gpuforge.indicators(bars, "set:classic111", device="cpu")
+        print("nan")
+    except KeyboardInterrupt:
+        print(time.perf_counter() - sent[0])
+"""
+
+
+def interrupt(times: int = 5) -> float:
+    """Seconds from Ctrl-C to the exception, in the worst of some calls that would take long."""
+    took = []
+    for _ in range(times):
+        code = textwrap.dedent(STRUCK)
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        took.append(float(done.stdout))
+    return max(took)
+
+
+class Targets:
+    """What was promised, and what it is."""
+
+    def __init__(self) -> None:
+        self.missed: list[str] = []
+
+    def check(self, what: str, got: float, limit: float, least: bool, show: Callable[[float], str]) -> None:
+        met = got >= limit if least else got <= limit
+        word = "at least" if least else "at most"
+        line = f"{what}: {show(got)}, {word} {show(limit)} is wanted"
+        print(("met     " if met else "MISSED  ") + line)
+        if not met:
+            self.missed.append(line)
 
 
 def main() -> None:
@@ -183,20 +250,25 @@ def main() -> None:
     options.add_argument("--quick", action="store_true", help="no catalogue")
     options.add_argument("--symbols", type=int, default=30)
     options.add_argument("--bars", type=int, default=100_000)
-    options.add_argument("--at-once", type=int, default=10)
+    options.add_argument("--at-once", type=int, default=30, help="symbols in one call")
     options.add_argument("--budget", type=float, default=0.15, help="seconds for each function of each library")
     chosen = options.parse_args()
     print(f"gpuforge {gpuforge.__version__}, TA-Lib {theirs.__version__}, NumPy {np.__version__}")
-    print(f"import gpuforge: {imports() * 1e3:.1f} ms")
     overhead = typical(100, chosen.budget)
     ten = typical(10_000, chosen.budget)
     hundred = typical(100_000, chosen.budget)
     whole = None if chosen.quick else catalogue(chosen.symbols, chosen.bars, chosen.at_once)
     print()
-    print(f"call on 100 bars: at most {1 / min(overhead):.2f} times TA-Lib's")
-    print(f"call on 10 000 bars: at least {min(ten):.2f} times as fast; on 100 000: {min(hundred):.2f}")
+    targets, times = Targets(), "{:.2f} times".format
+    targets.check("a call on 100 bars, of TA-Lib's", 1 / min(overhead), 2.0, False, times)
+    targets.check("a call on 10 000 bars, as fast as TA-Lib's", min(ten), 1.0, True, times)
+    targets.check("a call on 100 000 bars, as fast as TA-Lib's", min(hundred), 1.0, True, times)
     if whole is not None:
-        print(f"catalogue in one call: {whole:.2f} times as fast")
+        targets.check("the catalogue in one call, as fast as one by one", whole, 4.0, True, times)
+    targets.check("two threads at once", threads(), 1.7, True, times)
+    targets.check("import gpuforge", imports(), 0.030, False, seconds)
+    targets.check("Ctrl-C until the exception", interrupt(), 0.100, False, seconds)
+    sys.exit(f"{len(targets.missed)} targets are missed" if targets.missed else 0)
 
 
 if __name__ == "__main__":

@@ -258,6 +258,7 @@ fn how(threads: usize) -> How {
         side_by_side: None,
         compiled: true,
         past: None,
+        loose: false,
     }
 }
 

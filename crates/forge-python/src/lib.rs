@@ -37,7 +37,10 @@ mod _gpuforge {
             profiler_bottlenecks, profiler_enable, profiler_html, profiler_is_enabled, profiler_json,
             profiler_reset, profiler_summary, profiler_write, span_enter, span_exit,
         },
-        talib::{talib_call, talib_functions, talib_lookback},
+        talib::{
+            InsufficientHistory, TalibStream, talib_call, talib_functions, talib_lookback,
+            talib_set_unstable, talib_unstable,
+        },
         workloads::{Lattice, lattice_xor, trajectory_fly, trajectory_path},
     };
 }

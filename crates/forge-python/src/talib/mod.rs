@@ -4,7 +4,10 @@
 //! What callers of TA-Lib rely on is kept: leading bars with NaN are no history, whole numbers are `int32` with zeros before
 //! the first, and mistakes raise what TA-Lib raises.
 
+mod stream;
 mod table;
+mod unstable;
+mod variable;
 
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
@@ -17,11 +20,13 @@ use gpuforge::indicators::{
 };
 use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::{
-    exceptions::{PyException, PyNotImplementedError, PyTypeError},
+    exceptions::{PyException, PyTypeError},
     prelude::*,
     types::PyTuple,
 };
-use table::{FLAGS, Function, LIMITS, ORDERED, OUTPUT_FLAGS, TABLE, WINDOWS};
+pub(crate) use stream::{InsufficientHistory, TalibStream};
+use table::{FLAGS, FROM_NOTHING, Function, LIMITS, ORDERED, OUTPUT_FLAGS, STREAMING, TABLE};
+pub(crate) use unstable::{talib_set_unstable, talib_unstable};
 
 use crate::arrays::copied;
 
@@ -42,6 +47,8 @@ struct Known {
     /// Where each array goes.
     fields: Vec<Field>,
     outputs: Vec<Output>,
+    /// Parameters of which the first must not be greater than the second.
+    ordered: Option<(usize, usize)>,
     plans: Mutex<Vec<(Vec<f64>, Arc<Selection>)>>,
 }
 
@@ -113,7 +120,8 @@ impl Known {
             _ => Output::Real,
         };
         let outputs = words(function.outputs).map(|(_, flags)| output(flags)).collect();
-        Some(Known { function, maker, params, fields, outputs, plans: Mutex::default() })
+        let ordered = ORDERED.iter().find(|(name, ..)| *name == function.name).map(|(_, a, b)| (*a, *b));
+        Some(Known { function, maker, params, fields, outputs, ordered, plans: Mutex::default() })
     }
 
     /// The plan for these parameters. The lock is held while the interpreter's is: no fork happens meanwhile.
@@ -135,9 +143,7 @@ impl Known {
             Maker::Row(row) => row,
             Maker::Mean => {
                 let [n, kind] = [0, 1].map(|at| params.get(at).map_or(0, |x| *x as usize));
-                let text = MEANS.get(kind).filter(|_| n > 1).copied().unwrap_or("close");
-                let text = text.replace("{n}", &n.to_string()).replace("{m}", &((3 * n + 2) / 4).to_string());
-                return select::plan(&Selector::new().select(&text).unwrap_or_default());
+                return mean(n, kind);
             }
         };
         select::select(&[Instance::with(row, params)])
@@ -150,8 +156,8 @@ impl Known {
         there.getattr("call")?.call1((id, names, args))
     }
 
-    /// Parameters as the row takes them; TA-Lib's words where it refuses one.
-    fn params<'py>(&self, given: impl Iterator<Item = Bound<'py, PyAny>>) -> PyResult<Vec<f64>> {
+    /// Parameters as the row takes them.
+    fn params_of<'py>(&self, given: impl Iterator<Item = Bound<'py, PyAny>>) -> Result<Vec<f64>, Wrong> {
         let mut params: Vec<f64> = self.params.iter().map(|p| p.default).collect();
         for ((slot, param), given) in params.iter_mut().zip(&self.params).zip(given) {
             let x: f64 = given.extract()?;
@@ -159,24 +165,27 @@ impl Known {
                 continue;
             }
             let x = if param.whole { x.trunc() } else { x };
-            let wrong = !(param.min..=param.max).contains(&x) || (param.even && x % 2.0 != 0.0);
-            if wrong {
-                return Err(self.refused());
+            if !(param.min..=param.max).contains(&x) || (param.even && x % 2.0 != 0.0) {
+                return Err(Wrong::Parameter);
             }
             *slot = x;
         }
-        let turned = |(name, a, b): &(&str, usize, usize)| {
-            *name == self.function.name && params.get(*a).zip(params.get(*b)).is_some_and(|(a, b)| a > b)
-        };
-        if ORDERED.iter().any(turned) { Err(self.refused()) } else { Ok(params) }
+        let turned = |(a, b): &(usize, usize)| params.get(*a).zip(params.get(*b)).is_some_and(|(a, b)| a > b);
+        if self.ordered.is_some_and(|ordered| turned(&ordered)) { Err(Wrong::Parameter) } else { Ok(params) }
     }
 
-    /// TA-Lib's words for a parameter that is out of its range.
-    fn refused(&self) -> PyErr {
+    /// TA-Lib's words for what it refuses.
+    fn refused(&self, call: &str) -> PyErr {
         let name = self.function.name;
         PyException::new_err(format!(
-            "TA_{name} function failed with error code 2: Bad Parameter (TA_BAD_PARAM)"
+            "TA_{name}{call} function failed with error code 2: Bad Parameter (TA_BAD_PARAM)"
         ))
+    }
+
+    /// The first bar at which every output has a value, by the parameters alone.
+    fn lookback(&self, params: &[f64]) -> PyResult<usize> {
+        let plan = if self.is_wide(params) { self.widest(params) } else { self.plan(params.to_vec()) };
+        Ok(plan.plan.starts().iter().copied().max().unwrap_or(0))
     }
 
     fn call<'py>(&self, id: usize, args: &Bound<'py, PyTuple>) -> PyResult<Bound<'py, PyAny>> {
@@ -193,19 +202,25 @@ impl Known {
         if inputs.iter().any(|i| i.slice().len() != rows) {
             return Err(PyException::new_err("input array lengths are different"));
         }
-        let params = self.params(args.iter().skip(n_inputs))?;
+        let params = self.params_of(args.iter().skip(n_inputs)).map_err(|wrong| wrong.error(self, ""))?;
         let slices: Vec<&[f64]> = inputs.iter().map(Input::slice).collect();
-        // Bars before the first that has all its numbers are no history.
-        let begin = (0..rows).find(|at| slices.iter().all(|s| s.get(*at).is_some_and(|x| !x.is_nan())));
-        // Where there is none, TA-Lib takes the last for it.
-        let begin = begin.unwrap_or(rows.saturating_sub(1));
+        let begun = begin(&slices);
+        // Where no bar has all its numbers, TA-Lib takes the last for one that has.
+        let begin = begun.unwrap_or(rows.saturating_sub(1));
         if self.outputs.contains(&Output::Bar) {
             return self.bars(py, slices.first().copied().unwrap_or(&[]), begin, &params);
         }
-        if self.is_short(rows, &params)? {
+        let nothing = begun.is_none() && FROM_NOTHING.contains(&self.function.name);
+        if nothing || self.is_short(rows, &params) {
             let nothing =
                 self.outputs.iter().map(|_| PyArray1::from_vec(py, vec![f64::NAN; rows]).into_any());
             return given_back(py, nothing.collect());
+        }
+        let later = unstable::later(self, &params)?;
+        if self.is_wide(&params) {
+            let mut column = py.detach(|| self.of_many(&slices, begin, &params));
+            silence(&mut column, begin + self.lookback(&params)?, later);
+            return Ok(PyArray1::from_vec(py, column).into_any());
         }
         let selection = self.plan(params);
         let mut series = Series::default();
@@ -217,7 +232,7 @@ impl Known {
         let mut scratch: Vec<Vec<f64>> = self
             .outputs
             .iter()
-            .map(|o| if *o == Output::Real { Vec::new() } else { vec![0.0; rows] })
+            .map(|o| if *o == Output::Real { Vec::new() } else { scratch_of(rows) })
             .collect();
         let mut columns = Columns::with_capacity(self.outputs.len());
         for (array, scratch) in reals.iter().zip(&mut scratch) {
@@ -226,36 +241,33 @@ impl Known {
             before.fill(f64::NAN);
             columns.push(column);
         }
-        let compute = || exec::run_into(&selection.plan, &[series], &mut [columns], how(rows));
+        let mut columns = [columns];
+        let mut compute = || {
+            exec::run_into(&selection.plan, &[series], &mut columns, how(rows));
+            if later > 0 {
+                let starts = selection.plan.starts();
+                columns.iter_mut().flatten().zip(starts).for_each(|(c, start)| silence(c, *start, later));
+            }
+        };
         if rows < WITHOUT_LOCK {
-            compute()
+            compute();
         } else {
-            py.detach(compute)
+            py.detach(compute);
         }
         let mut results: Vec<Bound<'py, PyAny>> = Vec::with_capacity(self.outputs.len());
         for (array, scratch) in reals.into_iter().zip(scratch) {
             results.push(match array {
                 Some(array) => array.into_any(),
-                // NaN becomes 0.
-                None => PyArray1::from_iter(py, scratch.iter().map(|x| *x as i32)).into_any(),
+                None => {
+                    let whole = as_whole(py, &scratch).into_any();
+                    if rows <= SCRATCH_KEPT {
+                        SCRATCH.set(scratch);
+                    }
+                    whole
+                }
             });
         }
         given_back(py, results)
-    }
-
-    /// Is the series too short for a window that should not even be planned?
-    fn is_short(&self, rows: usize, params: &[f64]) -> PyResult<bool> {
-        let Some((_, at, most)) = WINDOWS.iter().find(|(name, ..)| *name == self.function.name) else {
-            return Ok(false);
-        };
-        let window = params.get(*at).map_or(0, |x| *x as usize);
-        if window > rows || window <= *most {
-            return Ok(window > rows);
-        }
-        let name = self.function.name;
-        Err(PyNotImplementedError::new_err(format!(
-            "{name} with a window of {window} bars over {rows}\n  hint: at most {most} are computed"
-        )))
     }
 
     /// Numbers of the bars of extremes.
@@ -271,6 +283,47 @@ impl Known {
         let all = max.map(|max| PyArray1::from_vec(py, extreme_bars(values, begin, n, max)).into_any());
         given_back(py, all.collect())
     }
+}
+
+/// What is wrong with parameters.
+enum Wrong {
+    /// One is out of its range.
+    Parameter,
+    /// One is no number.
+    Python(PyErr),
+}
+
+impl From<PyErr> for Wrong {
+    fn from(error: PyErr) -> Self {
+        Wrong::Python(error)
+    }
+}
+
+impl Wrong {
+    fn error(self, known: &Known, call: &str) -> PyErr {
+        match self {
+            Wrong::Parameter => known.refused(call),
+            Wrong::Python(error) => error,
+        }
+    }
+}
+
+/// The first bar that has all its numbers: those before it are no history.
+fn begin(slices: &[&[f64]]) -> Option<usize> {
+    let rows = slices.first().map_or(0, |s| s.len());
+    (0..rows).find(|at| slices.iter().all(|s| s.get(*at).is_some_and(|x| !x.is_nan())))
+}
+
+/// A column says nothing for some bars more than it needs.
+fn silence(column: &mut [f64], start: usize, bars: usize) {
+    column.iter_mut().skip(start).take(bars).for_each(|x| *x = f64::NAN);
+}
+
+/// A moving average by TA-Lib's number of its kind.
+fn mean(n: usize, kind: usize) -> Selection {
+    let text = MEANS.get(kind).filter(|_| n > 1).copied().unwrap_or("close");
+    let text = text.replace("{n}", &n.to_string()).replace("{m}", &((3 * n + 2) / 4).to_string());
+    select::plan(&Selector::new().select(&text).unwrap_or_default())
 }
 
 /// One array, or a tuple of several.
@@ -309,7 +362,8 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// One series on this thread. A short one is one block: buffers are no longer than it, and nothing is cut.
+/// One series on this thread. A short one is one block: buffers are no longer than it, and nothing is cut. Of a long one twelve
+/// digits are enough: nine are promised.
 fn how(rows: usize) -> How {
     let short = rows < WITHOUT_LOCK;
     How {
@@ -319,6 +373,7 @@ fn how(rows: usize) -> How {
         side_by_side: short.then_some(false),
         compiled: true,
         past: None,
+        loose: !short,
     }
 }
 
@@ -371,14 +426,44 @@ fn refused<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Input<'py>>> {
     Ok(Some(Input::Copied(copied(&turned))))
 }
 
-/// A new array of doubles.
-fn room(py: Python<'_>, rows: usize) -> Bound<'_, PyArray1<f64>> {
-    PyArray1::zeros(py, [rows], false)
+thread_local! {
+    /// Where numbers lie that are made whole; used again, since to ask for memory takes as long as to fill it.
+    static SCRATCH: std::cell::Cell<Vec<f64>> = const { std::cell::Cell::new(Vec::new()) };
+}
+/// The most numbers of it that are kept.
+const SCRATCH_KEPT: usize = 1 << 17;
+
+/// Room for numbers, of whatever it held.
+fn scratch_of(rows: usize) -> Vec<f64> {
+    let mut room = if rows <= SCRATCH_KEPT { SCRATCH.take() } else { Vec::new() };
+    room.resize(rows, 0.0);
+    room
+}
+
+/// A new array, of whatever memory holds: every number of it is written before anybody sees it.
+fn room<T: Element>(py: Python<'_>, rows: usize) -> Bound<'_, PyArray1<T>> {
+    #[allow(unsafe_code, reason = "writing zeros first takes an eighth of a call")]
+    // SAFETY: only made for numbers, of which any bits are one.
+    unsafe {
+        PyArray1::new(py, [rows], false)
+    }
+}
+
+/// Adding this leaves a whole number in the last bits, and 0 of a NaN.
+const WHOLE: f64 = 6_755_399_441_055_744.0;
+
+/// Whole numbers; NaN becomes 0.
+fn as_whole<'py>(py: Python<'py>, numbers: &[f64]) -> Bound<'py, PyArray1<i32>> {
+    let array = room(py, numbers.len());
+    for (to, x) in written::<i32>(&array).iter_mut().zip(numbers) {
+        *to = (x + WHOLE).to_bits() as u32 as i32;
+    }
+    array
 }
 
 /// Room of an array that nobody else has yet.
 #[allow(clippy::mut_from_ref, reason = "an array of Python is a handle: who holds one may write through it")]
-fn written<'a>(array: &'a Bound<'_, PyArray1<f64>>) -> &'a mut [f64] {
+fn written<'a, T: Element>(array: &'a Bound<'_, PyArray1<T>>) -> &'a mut [T] {
     #[allow(unsafe_code, reason = "the borrow checks of the numpy crate cost as much as a short call")]
     // SAFETY: the array was made by `room` for this call: it is contiguous and nobody else knows it.
     let slice = unsafe { array.as_slice_mut() };
@@ -420,8 +505,8 @@ pub(crate) fn talib_call<'py>(id: usize, args: &Bound<'py, PyTuple>) -> PyResult
 #[pyo3(signature = (id, *params))]
 pub(crate) fn talib_lookback(id: usize, params: &Bound<'_, PyTuple>) -> PyResult<usize> {
     let known = known(id)?;
-    let selection = known.plan(known.params(params.iter())?);
-    Ok(selection.plan.starts().iter().copied().max().unwrap_or(0))
+    let params = known.params_of(params.iter()).map_err(|wrong| wrong.error(known, ""))?;
+    Ok(known.lookback(&params)? + unstable::later(known, &params)?)
 }
 
 /// Every function, as JSON: its name, group, arrays, parameters with their defaults, outputs and flags.
@@ -443,6 +528,10 @@ fn described(known: &Known) -> serde_json::Value {
             .filter_map(|c| table.iter().find(|(flag, _)| *flag == c).map(|(_, name)| *name))
             .collect()
     };
+    // All can be carried on bar by bar, which TA-Lib says in the middle.
+    let scale = function.flags.find(|c| !"1s".contains(c)).unwrap_or(function.flags.len());
+    let (before, after) = function.flags.split_at(scale);
+    let flags = [named(before, &FLAGS), vec![STREAMING], named(after, &FLAGS)].concat();
     let params: Vec<serde_json::Value> = words(function.params)
         .zip(&known.params)
         .map(|((name, kind), param)| {
@@ -466,7 +555,7 @@ fn described(known: &Known) -> serde_json::Value {
         "inputs": function.inputs.split_whitespace().collect::<Vec<_>>(),
         "params": params,
         "outputs": outputs,
-        "flags": named(function.flags, &FLAGS),
+        "flags": flags,
         "doc": doc,
     })
 }

@@ -35,6 +35,9 @@ pub(crate) const FLAGS: [(char, &str); 6] = [
     ('1', "A period of 1 performs no smoothing"),
 ];
 
+/// The flag that every function has.
+pub(crate) const STREAMING: &str = "Function has a streaming API";
+
 /// Flags of outputs.
 pub(crate) const OUTPUT_FLAGS: [(char, &str); 6] = [
     ('l', "Line"),
@@ -68,8 +71,11 @@ pub(crate) const LIMITS: &[(&str, &str, f64, f64)] = &[
 /// Parameters of which the first must not be greater than the second.
 pub(crate) const ORDERED: &[(&str, usize, usize)] = &[("MAVP", 0, 1)];
 
-/// Parameters that are a window for which every shorter one is planned, too: beyond this many bars it is refused, and nothing is
-/// planned where it is longer than the series.
+/// Functions that have no value at the last bar where no bar has all its numbers; others take the last for one that has.
+pub(crate) const FROM_NOTHING: &[&str] = &["PVT"];
+
+/// Parameters that are a window for which every shorter one is planned, too: beyond this many bars only those that occur are
+/// computed, one after the other, and nothing is planned where it is longer than the series.
 pub(crate) const WINDOWS: &[(&str, usize, usize)] = &[("MAVP", 1, 1000)];
 
 const CYCLE: &str = "Cycle Indicators";

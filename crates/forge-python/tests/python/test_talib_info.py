@@ -15,14 +15,10 @@ from conftest import walk
 theirs = pytest.importorskip("talib")
 their_abstract = pytest.importorskip("talib.abstract")
 
-#: TA-Lib's word for handles that take one bar after the other, which are not here.
-STREAMING = "Function has a streaming API"
-
 
 @pytest.mark.parametrize("name", ours.get_functions())
 def test_info(name):
     mine, other = our_abstract.Function(name).info, their_abstract.Function(name).info
-    other["function_flags"] = [flag for flag in other["function_flags"] or () if flag != STREAMING] or None
     assert mine == other
     assert our_abstract.Function(name).lookback == their_abstract.Function(name).lookback
 
@@ -98,13 +94,3 @@ def test_functions_file_is_of_today():
     import gpuforge.talib._functions as module
 
     assert Path(module.__file__).read_text() == talib_functions.text(), "run tools/talib_functions.py"
-
-
-def test_settings_that_are_not_here_say_so():
-    assert ours.get_unstable_period("EMA") == 0 and ours.get_compatibility() == 0
-    ours.set_unstable_period("EMA", 0)
-    ours.set_compatibility(0)
-    with pytest.raises(NotImplementedError, match="hint"):
-        ours.set_unstable_period("EMA", 10)
-    with pytest.raises(NotImplementedError):
-        ours.set_compatibility(1)

@@ -14,7 +14,7 @@ import pytest
 import gpuforge
 
 PACKAGE = Path(gpuforge.__file__).parent
-MODULES = ["_indicators", "_lattice", "_machine", "_runtime", "ops", "profiler", "talib", "talib.abstract", "trajectory"]
+MODULES = ["_indicators", "_lattice", "_machine", "_runtime", "ops", "profiler", "talib", "talib.abstract", "talib.stream", "trajectory"]
 
 
 @pytest.mark.parametrize("name", MODULES)

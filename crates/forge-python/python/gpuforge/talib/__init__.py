@@ -14,6 +14,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from gpuforge import _gpuforge
+from gpuforge._gpuforge import InsufficientHistory
 from gpuforge.talib import _functions
 from gpuforge.talib._functions import *  # noqa: F403
 from gpuforge.talib._functions import GROUPS as _GROUPS
@@ -38,44 +40,59 @@ def get_function_groups() -> dict[str, list[str]]:
     return {group: list(names) for group, names in _GROUPS.items()}
 
 
+#: Names that TA-Lib still takes, and what it says about them.
+_RETIRED = {
+    "ADXR": "ADXR has no unstable period of its own; it follows the inner ADX. Set 'ADX' instead.",
+    "MFI": "MFI's unstable period was retired in TA-Lib C.",
+    "STOCHRSI": "STOCHRSI has no unstable period of its own; it follows the inner RSI. Set 'RSI' instead.",
+}
+
+
+def _retired(name: str) -> bool:
+    if name in _RETIRED:
+        import warnings
+
+        why = f"unstable period '{name}' is deprecated and has no effect: {_RETIRED[name]}"
+        warnings.warn(why, DeprecationWarning, stacklevel=3)
+    return name in _RETIRED
+
+
 def set_unstable_period(name: str, period: int) -> None:
-    """Only 0, TA-Lib's default, is known here."""
-    _known(name)
-    if period != 0:
-        raise NotImplementedError(
-            f"an unstable period of {period} for {name}: gpuforge gives every value it has\n"
-            f"  hint: set the first {period} values that are not NaN to NaN"
-        )
+    """Lets a function that remembers all bars say nothing for `period` bars more; ``"ALL"`` is for all of them.
+
+    Functions that are computed of such a one begin later too. A few would begin with other values (MACD of an EMA with an
+    unstable period, for one): calling those raises ``NotImplementedError`` until it is 0 again.
+
+    >>> import numpy as np
+    >>> set_unstable_period("EMA", 1)
+    >>> EMA(np.array([1.0, 2.0, 3.0, 4.0]), timeperiod=2)
+    array([nan, nan, 2.5, 3.5])
+    >>> set_unstable_period("EMA", 0)
+    """
+    if not _retired(name):
+        _gpuforge.talib_set_unstable(name, int(period))
 
 
 def get_unstable_period(name: str) -> int:
-    """Always 0."""
-    _known(name)
-    return 0
+    """Bars that a function waits for beyond those that it needs."""
+    return 0 if _retired(name) else _gpuforge.talib_unstable(name)
 
 
 def set_compatibility(value: int) -> None:
-    """Only 0, TA-Lib's default, is known here."""
-    if value != 0:
-        raise NotImplementedError(f"compatibility {value}: gpuforge follows TA-Lib's default, 0")
+    """Does nothing, as in TA-Lib since 0.8."""
 
 
 def get_compatibility() -> int:
-    """Always 0."""
+    """Always 0, as in TA-Lib since 0.8."""
     return 0
 
 
-def _known(name: str) -> None:
-    if name.upper() not in _POSITIONS and name.upper() not in ("ALL", "NONE", "FUNC_UNST_ALL"):
-        raise Exception(f"{name} not supported by TA-LIB.")
-
-
 def __getattr__(name: str) -> Any:
-    if name == "abstract":
+    if name in ("abstract", "stream"):
         import importlib
 
-        return importlib.import_module("gpuforge.talib.abstract")
+        return importlib.import_module(f"gpuforge.talib.{name}")
     raise AttributeError(f"module 'gpuforge.talib' has no attribute {name!r}")
 
 
-__all__ = ["MA_Type", "get_functions", "get_function_groups", *_POSITIONS]
+__all__ = ["InsufficientHistory", "MA_Type", "get_functions", "get_function_groups", *_POSITIONS]
