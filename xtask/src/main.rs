@@ -13,6 +13,7 @@ mod machine;
 mod man;
 mod markdown;
 mod metadata;
+mod python;
 mod rows;
 mod sh;
 mod soak;
@@ -51,6 +52,9 @@ enum Command {
     Dist,
     /// Check licences and advisories of the dependencies
     Audit,
+    /// Build, test and measure the Python package
+    #[command(subcommand)]
+    Python(python::Args),
     /// Use our pages in a real browser, and keep pictures of them
     Browser(browser::Args),
     /// Resolve the environments of all profiles from the package index
@@ -67,6 +71,7 @@ fn main() -> ExitCode {
         Command::Completions(args) => completions::run(&args),
         Command::Dist => dist::run(),
         Command::Audit => audit::run(),
+        Command::Python(args) => python::run(&args),
         Command::Browser(args) => browser::run(&args),
         Command::EnvResolve(args) => env_resolve::run(&args),
     };

@@ -1,6 +1,6 @@
 //! Does a change pass? `cargo xtask test`: the steps are one table, run in order until one fails.
 
-use crate::{audit, counts, counts::Counts, sh, tidy, vulkan};
+use crate::{audit, counts, counts::Counts, python, sh, tidy, vulkan};
 use anyhow::{Result, anyhow, bail};
 use std::{process::Command, time::Instant};
 
@@ -197,6 +197,11 @@ fn heavy(session: &mut Session) -> Result<Outcome> {
         };
         lint(of(&["clippy"]))?;
         test_targets(session, of)?;
+        if name == "forge-python"
+            && let Some(why) = python::step()?
+        {
+            eprintln!("skipped: the package was not tried in Python, {why}");
+        }
     }
     match heavy_crates().next() {
         Some(_) => Ok(Outcome::Ok),

@@ -15,7 +15,10 @@ mod along;
 mod store;
 mod straight;
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::{
+    ops::Deref,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 use along::Cut;
 use store::{Buffer, Home, ROOM, ROOM_BYTES, Store, target};
@@ -28,7 +31,7 @@ use crate::{
         whole::WholeDef,
     },
     native::{Desk, Group, Native, STREAMS_AT, Unit},
-    plan::{MOST_PORTS, Place, Plan, Step, kernel_1, kernel_8},
+    plan::{MOST_PORTS, Place, Plan, Step, kernel_1, kernel_8, kernel_loose},
 };
 
 /// Bars of one series, by reference. Columns that no indicator asks for may be empty.
@@ -91,6 +94,8 @@ pub struct How {
     /// Are results written past the caches? `None` is where there are more of them than a cache holds; results do not
     /// depend on it.
     pub past: Option<bool>,
+    /// Are twelve digits enough? One long series by itself is then faster where values rest on the bar before.
+    pub loose: bool,
 }
 
 impl Default for How {
@@ -102,6 +107,7 @@ impl Default for How {
             side_by_side: None,
             compiled: true,
             past: None,
+            loose: false,
         }
     }
 }
@@ -113,6 +119,10 @@ const LEAST_LANES: usize = 3;
 /// Bytes of one column of a block, of one series and of several: some columns stay in the first cache, and setting up a
 /// step does not count; memory likes long stretches. Measured with `cargo xtask bench indicators`.
 const BLOCK_BYTES: [usize; 2] = [4 << 10, 16 << 10];
+/// Bars of a block whose chains are cut into pieces, at least and at most, and bytes that all buffers of it may take: pieces
+/// should be long, and what is between steps should stay in the second cache.
+const LOOSE_BARS: (usize, usize) = (2048, 16384);
+const LOOSE_BYTES: usize = 768 << 10;
 /// Results of so many bytes are no longer in a cache when somebody reads them: reading them into one before they are written
 /// is half as much again for nothing.
 const PAST_BYTES: usize = 16 << 20;
@@ -129,7 +139,11 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
     jobs.sort_by_key(|(s, _)| std::cmp::Reverse(s.len(plan)));
     let abreast = how.side_by_side.unwrap_or_else(|| plan.side_by_side());
     let results: usize = jobs.iter().map(|(s, columns)| s.len(plan) * columns.len()).sum();
-    let how = How { past: how.past.or(Some(results * size_of::<f64>() > PAST_BYTES)), ..how };
+    let past = how.past.or(Some(results * size_of::<f64>() > PAST_BYTES));
+    let longest = jobs.first().map_or(0, |(s, _)| s.len(plan));
+    let loose = how.loose && plan.has_chains();
+    let block = how.block.or(loose.then(|| loose_block(plan, longest)));
+    let how = How { past, block, loose, ..how };
     let mut tiles: Vec<&mut [Job<'_, '_, '_>]> = Vec::new();
     for tile in jobs.chunks_mut(LANES) {
         if abreast && tile.len() >= LEAST_LANES {
@@ -139,7 +153,7 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
         }
     }
     // A series by itself may be its own neighbour.
-    let settles = if abreast { along::settles(plan) } else { None };
+    let settles = if abreast && !how.loose { along::settles(plan) } else { None };
     let threads = how.threads.min(tiles.len());
     let waiting = Mutex::new(tiles.into_iter());
     let work = || {
@@ -154,15 +168,19 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
                             .along(plan.of(LANES), series, columns, cut)
                     });
                     if !done {
-                        one.get_or_insert_with(|| Tile::<1>::new(plan, kernel_1, how, true))
+                        let kernel = if how.loose { kernel_loose } else { kernel_1 };
+                        one.get_or_insert_with(|| Tile::<1>::new(plan, kernel, how, true))
                             .alone(plan, series, columns);
                     }
                 }
                 Some(tile) => many
                     .get_or_insert_with(|| Tile::<LANES>::new(plan.of(LANES), kernel_8, how, false))
                     .abreast(plan.of(LANES), tile),
-                None => return,
+                None => break,
             }
+        }
+        if let Some(tile) = one.filter(|_| how.loose) {
+            tile.store.buffers.into_iter().for_each(Buffer::spare);
         }
     };
     if threads < 2 {
@@ -173,6 +191,12 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
             work();
         });
     }
+}
+
+/// Bars of a block whose chains are cut into pieces.
+fn loose_block(plan: &Plan, bars: usize) -> usize {
+    let (least, most) = LOOSE_BARS;
+    (LOOSE_BYTES / size_of::<f64>() / plan.buffers.max(1)).clamp(least, most).min(bars.next_multiple_of(LINE))
 }
 
 /// Computes a plan for many series; one vector of columns per series.
@@ -187,16 +211,25 @@ pub fn run(plan: &Plan, series: &[Series<'_>], how: How) -> Vec<Vec<Vec<f64>>> {
 }
 
 /// One series that comes in parts: what is remembered between them does not grow. Columns of whole series cannot be
-/// computed in parts; see [`Plan::in_parts`].
-pub struct Stream<'p> {
-    plan: &'p Plan,
+/// computed in parts; see [`Plan::in_parts`]. `P` is a plan, borrowed or shared.
+pub struct Stream<P> {
+    plan: P,
     tile: Tile<1>,
 }
 
-impl<'p> Stream<'p> {
+impl<P: Deref<Target = Plan>> Stream<P> {
     /// At the beginning of a series.
-    pub fn new(plan: &'p Plan, how: How) -> Stream<'p> {
-        Stream { plan, tile: Tile::new(plan, kernel_1, how, false) }
+    pub fn new(plan: P, how: How) -> Stream<P> {
+        let tile = Tile::new(&plan, kernel_1, how, false);
+        Stream { plan, tile }
+    }
+
+    /// Another one that has seen the same bars; from here on they have nothing to do with each other.
+    pub fn fork(&self) -> Stream<P>
+    where
+        P: Clone,
+    {
+        Stream { plan: self.plan.clone(), tile: self.tile.fork() }
     }
 
     /// Bars that were there before.
@@ -206,20 +239,20 @@ impl<'p> Stream<'p> {
 
     /// The next bars, into columns of the same length.
     pub fn push(&mut self, bars: &Series<'_>, columns: &mut Columns<'_>) {
-        let n = bars.len(self.plan);
+        let plan = &*self.plan;
+        let n = bars.len(plan);
         let offset = self.tile.bars;
         let mut done = 0;
         while done < n {
             let len = self.tile.block.min(n - done);
             let t0 = offset + done;
             self.tile.next(t0);
-            for (field, place) in &self.plan.fields {
+            for (field, place) in &plan.fields {
                 let from = bars.field(*field).get(done..done + len).unwrap_or(&[]);
                 self.tile.fill(*place, |rows| rows.as_flattened_mut()[..len].copy_from_slice(from));
             }
-            self.tile.steps(self.plan, t0, t0 + len, &[], &mut [], |_, _| {});
-            for ((column, place), start) in columns.iter_mut().zip(&self.plan.outputs).zip(&self.plan.starts)
-            {
+            self.tile.steps(plan, t0, t0 + len, &[], &mut [], |_, _| {});
+            for ((column, place), start) in columns.iter_mut().zip(&plan.outputs).zip(&plan.starts) {
                 if let Some(to) = column.get_mut(done..done + len) {
                     to.copy_from_slice(self.tile.store.rows(*place, len).as_flattened());
                     silence(to, t0, *start);
@@ -237,6 +270,8 @@ struct Tile<const L: usize> {
     make: fn(&Step) -> Box<dyn Kernel<L>>,
     store: Store<L>,
     block: usize,
+    /// Bars of the first block.
+    first: usize,
     simd: Simd,
     /// Bars that are done.
     bars: usize,
@@ -252,7 +287,9 @@ impl<const L: usize> Tile<L> {
     fn new(plan: &Plan, make: fn(&Step) -> Box<dyn Kernel<L>>, how: How, direct: bool) -> Self {
         let [one, several] = BLOCK_BYTES;
         let bytes = if L == 1 { one } else { several };
-        let block = how.block.unwrap_or(bytes / size_of::<Row<L>>()).max(1);
+        let loose = how.loose && L == 1;
+        let usual = bytes / size_of::<Row<L>>();
+        let block = how.block.unwrap_or(usual).max(1);
         let mut history = vec![0; plan.buffers];
         for place in plan.places() {
             if let Some(h) = history.get_mut(place.buffer) {
@@ -273,24 +310,48 @@ impl<const L: usize> Tile<L> {
         // Blocks begin at whole lines.
         history.iter_mut().for_each(|h| *h = h.next_multiple_of(LINE / size_of::<Row<L>>()));
         let kept = history.iter().zip(&homes).filter(|(h, home)| **h > 0 && **home == Home::Own).count();
-        let blocks = (ROOM_BYTES / (kept.max(1) * block * size_of::<Row<L>>())).clamp(1, ROOM);
+        let most = if loose { 1 } else { ROOM };
+        let blocks = (ROOM_BYTES / (kept.max(1) * block * size_of::<Row<L>>())).clamp(1, most);
+        let made = if loose { Buffer::reused } else { Buffer::new };
         let room = |(h, home): (&usize, &Home)| match home {
-            Home::Own if *h > 0 => Buffer::new(h + blocks * block),
-            Home::Own => Buffer::new(block),
+            Home::Own if *h > 0 => made(h + blocks * block),
+            Home::Own => made(block),
             _ => Buffer::default(),
         };
-        let mut buffers: Vec<Buffer<L>> = history.iter().zip(&homes).map(room).collect();
+        let buffers: Vec<Buffer<L>> = history.iter().zip(&homes).map(room).collect();
+        let kernels = plan.steps.iter().map(make).collect();
+        let mut store = Store { buffers, homes, history, shift: 0, blocks };
+        let native = if how.compiled && how.simd != Simd::Plain { plan.native(L, loose) } else { None };
+        // The first block of a series by itself ends as soon as all that begins has begun: only then loops are compiled ones.
+        let began = plan.steps.iter().map(|s| s.start + 1).chain(native.iter().map(|n| n.steady())).max();
+        let line = LINE / size_of::<Row<L>>();
+        let first = match L == 1 && (loose || native.is_some()) {
+            // One line more: the first block may be shorter, so that the next begins at a line.
+            true => (began.unwrap_or(0) + line).next_multiple_of(line).min(block),
+            false => block,
+        };
         for (x, place) in &plan.constants {
-            if let Some(buffer) = buffers.get_mut(place.buffer) {
-                buffer.rows_mut().fill([*x; L]);
+            // Compiled loops know their constants.
+            let rows = if read_by_kernels(plan, native.as_deref(), place.buffer) { block } else { first };
+            if let Some(buffer) = store.buffers.get_mut(place.buffer) {
+                buffer.rows_mut().iter_mut().take(rows).for_each(|row| *row = [*x; L]);
             }
         }
-        let kernels = plan.steps.iter().map(make).collect();
-        let store = Store { buffers, homes, history, shift: 0, blocks };
-        let native = if how.compiled && how.simd != Simd::Plain { plan.native(L) } else { None };
         let desk = Desk::default();
         let write = if how.past == Some(true) { Write::Past } else { Write::Cached };
-        Tile { kernels, make, store, block, simd: how.simd, bars: 0, last: 0, native, desk, write }
+        Tile { kernels, make, store, block, first, simd: how.simd, bars: 0, last: 0, native, desk, write }
+    }
+
+    /// Another one that remembers the same.
+    fn fork(&self) -> Self {
+        Tile {
+            kernels: self.kernels.iter().map(|kernel| kernel.fork()).collect(),
+            make: self.make,
+            store: self.store.clone(),
+            native: self.native.clone(),
+            desk: Desk::default(),
+            ..*self
+        }
     }
 
     /// A new series begins.
@@ -319,7 +380,7 @@ impl<const L: usize> Tile<L> {
     /// Where the block that begins at `t0` ends. The first one is a little shorter, so that the others begin at whole cache
     /// lines of the results.
     fn end(&self, t0: usize, beyond: usize) -> usize {
-        if t0 == 0 { self.block.saturating_sub(beyond).max(1) } else { t0 + self.block }
+        if t0 == 0 { self.first.saturating_sub(beyond).max(1) } else { t0 + self.block }
     }
 
     /// New rows after the history.
@@ -535,6 +596,18 @@ impl Tile<1> {
             to.iter_mut().zip(from).for_each(|(to, x)| *to = *x);
         }
     }
+}
+
+/// Is a buffer read by a step that no compiled loop has, or written out?
+fn read_by_kernels(plan: &Plan, native: Option<&Native>, buffer: usize) -> bool {
+    let reads = |step: &Step| step.inputs.iter().any(|place| place.buffer == buffer);
+    let all = [Unit::Steps(0..plan.steps.len())];
+    let units = native.map_or(&all as &[Unit], |n| &n.units);
+    let by_kernel = |unit: &Unit| match unit {
+        Unit::Steps(range) => plan.steps.get(range.clone()).is_some_and(|steps| steps.iter().any(reads)),
+        Unit::Group { .. } => false,
+    };
+    units.iter().any(by_kernel) || plan.outputs.iter().any(|place| place.buffer == buffer)
 }
 
 /// Bars of the results that lie in a cache line whose beginning is not theirs.

@@ -13,6 +13,7 @@ use crate::{
         extreme::{Ago, Extreme},
         moment::{CentralMoment, CoMoment, MeanDeviation, TimeMoment, Variance},
         order::{Order, Rank},
+        pieces::{Pieces, Ramps},
         pointwise::{Choose, Lag, Map1, Map2, Map3, MapNumber, Preceded},
         recur::{Affine, CumExtreme, CumSum, Ema, Follow, Wilder},
         sum::{Fir, GrowingSum, RampSum, Sum, Total},
@@ -66,7 +67,7 @@ pub struct Plan {
     /// Nodes of the whole graph, before those that nobody needs were left out.
     pub(crate) nodes: usize,
     /// Compiled for one series, and for several side by side; `None` inside where there is nothing to gain.
-    native: [OnceLock<Option<Arc<Native>>>; 2],
+    native: [OnceLock<Option<Arc<Native>>>; 3],
     /// Outputs that each step has computed when it is done; those that are there before any step.
     pub(crate) delivers: Vec<Vec<usize>>,
     pub(crate) given: Vec<usize>,
@@ -181,10 +182,30 @@ impl Plan {
     }
 
     /// Its compiled loops, for one series or for several side by side.
-    pub(crate) fn native(&self, lanes: usize) -> Option<Arc<Native>> {
-        let [one, several] = &self.native;
-        let cell = if lanes == 1 { one } else { several };
-        cell.get_or_init(|| Native::new(self, lanes).map(Arc::new)).clone()
+    pub(crate) fn native(&self, lanes: usize, loose: bool) -> Option<Arc<Native>> {
+        let [one, several, in_pieces] = &self.native;
+        let cell = match (lanes, loose) {
+            (1, false) => one,
+            (1, true) => in_pieces,
+            _ => several,
+        };
+        cell.get_or_init(|| Native::new(self, lanes, loose).map(Arc::new)).clone()
+    }
+
+    /// Has it a chain from bar to bar that can be cut into pieces?
+    pub(crate) fn has_chains(&self) -> bool {
+        let chain = |step: &Step| {
+            matches!(
+                step.prim,
+                Prim::Ema { .. }
+                    | Prim::Wilder { .. }
+                    | Prim::Sum(..)
+                    | Prim::Total { .. }
+                    | Prim::CumSum(_)
+                    | Prim::RampSum(..)
+            )
+        };
+        self.steps.iter().any(chain)
     }
 
     /// Nodes that are computed.
@@ -393,4 +414,19 @@ macro_rules! kernels {
 }
 
 kernels!(kernel_1, 1, one);
+
+/// As [`kernel_1`], with chains from bar to bar in pieces.
+pub(crate) fn kernel_loose(step: &Step) -> Box<dyn Kernel<1>> {
+    match &step.prim {
+        Prim::Ema { k, seed, .. } => Box::new(Pieces(Ema::<1> { k: k.get(), seed: *seed, y: [0.0] })),
+        Prim::Wilder { n, seed, .. } => Box::new(Pieces(Wilder::<1> { n: *n as f64, seed: *seed, y: [0.0] })),
+        Prim::Sum(_, n) => Box::new(Pieces(Sum::<1> { n: *n, rest: [0.0] })),
+        Prim::Total { n, .. } => Box::new(Pieces(Total::<1> { n: *n, sum: [0.0] })),
+        Prim::CumSum(_) => Box::new(Pieces(CumSum::<1> { y: [0.0] })),
+        Prim::RampSum(_, n) => {
+            Box::new(Ramps(RampSum::<1> { n: *n, plain: [0.0], ramp: [0.0], leaving: [0.0] }))
+        }
+        _ => kernel_1(step),
+    }
+}
 kernels!(kernel_8, 8, many);

@@ -7,9 +7,10 @@ use forge_route::{RouteError, Router};
 use forge_runtime::{
     engine::{Caps, Health, init::InitStats as DeviceInit},
     lazy::{ComponentStatus, InitStats, Lazy, Listener, Registry},
-    memory::StackStats,
+    memory::{MemoryStack, StackStats},
     plan::Plan,
     runner::{Batch, Outcome, RunError, Runner, Scope},
+    session::Device,
     tensor::Tensor,
     units::Bytes,
 };
@@ -249,6 +250,11 @@ impl Forge {
     /// Runs `work`; tensors that its plans kept leave the device at its end, also on an error, unless they escape.
     pub fn scope<T>(&self, work: impl FnOnce(&Scope<'_>) -> T) -> Result<T, ForgeError> {
         Ok(self.ready()?.scope(work))
+    }
+
+    /// Asks about the memory of the chosen device, which is opened; `None` where there is no device to open.
+    pub fn memory<T>(&self, ask: impl FnOnce(&MemoryStack<Device>) -> T) -> Result<Option<T>, ForgeError> {
+        Ok(self.ready()?.session().map(|session| ask(session.memory())))
     }
 
     /// The runner, with the device open if one can be opened; that it cannot is the runner's to answer.

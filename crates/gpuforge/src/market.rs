@@ -28,6 +28,7 @@ use forge_frame::{
 use forge_indicators::{
     exec::{self, Columns, How, Series, Stream},
     graph::Field,
+    plan::Plan,
     select::{self, Selection, Wanted},
 };
 
@@ -267,7 +268,7 @@ struct Work<'a> {
     most: usize,
     writer: Writer,
     checks: Option<Checks>,
-    stream: Option<Stream<'a>>,
+    stream: Option<Stream<&'a Plan>>,
     progress: Option<&'a (dyn Fn(u64) + Sync)>,
     seconds: Seconds,
     rows: u64,

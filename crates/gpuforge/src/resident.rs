@@ -197,24 +197,30 @@ impl<'r> Computer<'r> {
     /// Columns of each series, as [`exec::run`] gives them. Never fails: what a device cannot do, the processor does.
     pub fn run(&mut self, series: &[Series<'_>]) -> Vec<Vec<Vec<f64>>> {
         let plan = &self.request.selection.plan;
-        let bars: Vec<usize> = series.iter().map(|s| s.len(plan)).collect();
         let outputs = plan.starts().len();
-        let mut all: Vec<Vec<Vec<f64>>> = bars.iter().map(|n| vec![vec![0.0; *n]; outputs]).collect();
+        let mut all: Vec<Vec<Vec<f64>>> =
+            series.iter().map(|s| vec![vec![0.0; s.len(plan)]; outputs]).collect();
+        self.run_into(series, &mut rooms(&mut all));
+        all
+    }
+
+    /// As [`Computer::run`], into room that the caller has: for every series one slice per column, as long as it.
+    pub fn run_into(&mut self, series: &[Series<'_>], all: &mut [Columns<'_>]) {
+        let plan = &self.request.selection.plan;
+        let bars: Vec<usize> = series.iter().map(|s| s.len(plan)).collect();
         let (decision, prediction) = self.decide(&bars);
         let total: usize = bars.iter().sum();
         let began = Instant::now();
-        let on_device =
-            decision.place == Device::Gpu && self.on_device(series, &bars, &mut all).unwrap_or(false);
+        let on_device = decision.place == Device::Gpu && self.on_device(series, &bars, all).unwrap_or(false);
         let took = began.elapsed().as_secs_f64();
         if on_device {
             self.took_there(prediction, took);
         } else {
             let began = Instant::now();
-            exec::run_into(plan, series, &mut rooms(&mut all), self.how);
+            exec::run_into(plan, series, all, self.how);
             self.streamed(series.len() as u64, total, began.elapsed().as_secs_f64());
         }
         self.done.decision = Some(decision);
-        all
     }
 
     /// The device computed a group.
@@ -430,12 +436,7 @@ impl<'r> Computer<'r> {
     }
 
     /// Runs what suits the device there and the rest here, at the same time; `None` or `false` if nothing came of it.
-    fn on_device(
-        &mut self,
-        series: &[Series<'_>],
-        bars: &[usize],
-        all: &mut [Vec<Vec<f64>>],
-    ) -> Option<bool> {
+    fn on_device(&mut self, series: &[Series<'_>], bars: &[usize], all: &mut [Columns<'_>]) -> Option<bool> {
         if let Err(why) = self.open() {
             self.fail(why);
             return None;
@@ -552,13 +553,13 @@ struct Split<'s, 'c> {
 }
 
 impl<'s, 'c> Split<'s, 'c> {
-    fn of(parts: &Parts, series: &[Series<'s>], all: &'c mut [Vec<Vec<f64>>], finite: &[bool]) -> Self {
+    fn of(parts: &Parts, series: &[Series<'s>], all: &'c mut [Columns<'_>], finite: &[bool]) -> Self {
         let (there, here) = (Vec::new(), Vec::new());
         let mut split = Split { there, on_device: Vec::new(), beside: Vec::new(), here, whole: Vec::new() };
         for ((one, columns), finite) in series.iter().zip(all.iter_mut()).zip(finite) {
             if !finite {
                 split.here.push(*one);
-                split.whole.push(columns.iter_mut().map(Vec::as_mut_slice).collect());
+                split.whole.push(columns.iter_mut().map(|column| &mut **column).collect());
                 continue;
             }
             split.there.push(*one);

@@ -74,6 +74,7 @@ impl Linear {
 
 static LINEAR: MachineDef = MachineDef::rows::<LinearState<1>, LinearState<8>, 1, 1>("linear", |_| 0);
 
+#[derive(Clone)]
 struct LinearState<const L: usize> {
     filter: Linear,
     /// Bars seen; counted no further than needed.

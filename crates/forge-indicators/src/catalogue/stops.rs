@@ -27,6 +27,7 @@ pub(super) static PARABOLIC: MachineDef =
     MachineDef::rows::<Parabolic<1>, Parabolic<8>, 2, 2>("parabolic", |_| 1);
 
 /// A falling trend is a rising one of negated prices: everything with a side is kept negated while the side is -1.
+#[derive(Clone)]
 struct Parabolic<const L: usize> {
     start: f64,
     offset: f64,

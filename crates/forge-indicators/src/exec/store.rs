@@ -1,5 +1,7 @@
 //! Where are values between steps? In buffers with as much history as their readers need, or where they came from and go.
 
+use std::cell::RefCell;
+
 use crate::{
     kernel::{Row, Rows, turn::LINE},
     plan::Place,
@@ -17,6 +19,7 @@ pub(super) enum Home {
 }
 
 /// Where values are between steps.
+#[derive(Clone)]
 pub(super) struct Store<const L: usize> {
     /// History first, then blocks.
     pub(super) buffers: Vec<Buffer<L>>,
@@ -41,11 +44,51 @@ pub(super) struct Buffer<const L: usize> {
     pub(super) skip: usize,
 }
 
+impl<const L: usize> Clone for Buffer<L> {
+    /// The first row lies elsewhere, at the beginning of a cache line again.
+    fn clone(&self) -> Self {
+        let rows = self.rows();
+        let mut same = if rows.is_empty() { Buffer::default() } else { Buffer::new(rows.len()) };
+        same.rows_mut().iter_mut().zip(rows).for_each(|(to, row)| *to = *row);
+        same
+    }
+}
+
+thread_local! {
+    /// Memory of buffers that are no longer used: to ask the system for it takes longer than to compute with it.
+    static SPARE: RefCell<Vec<Vec<f64>>> = const { RefCell::new(Vec::new()) };
+}
+/// Buffers that are kept for later, and the most numbers of one.
+const SPARES: (usize, usize) = (32, 1 << 15);
+
 impl<const L: usize> Buffer<L> {
     pub(super) fn new(rows: usize) -> Self {
-        let raw = vec![f64::NAN; rows * L + LINE / 8];
+        Self::of(vec![f64::NAN; rows * L + LINE / 8])
+    }
+
+    /// The same, of memory that was used before and holds whatever it held: for rows that are written before they are read.
+    pub(super) fn reused(rows: usize) -> Self {
+        let numbers = rows * L + LINE / 8;
+        let spare = SPARE.with_borrow_mut(|all| {
+            let fits = all.iter().position(|spare| spare.len() >= numbers);
+            fits.map(|at| all.swap_remove(at))
+        });
+        spare.map_or_else(|| Self::new(rows), Self::of)
+    }
+
+    fn of(raw: Vec<f64>) -> Self {
         let skip = raw.as_ptr().align_offset(LINE).min(LINE / 8);
         Buffer { raw, skip }
+    }
+
+    /// Keeps the memory for later.
+    pub(super) fn spare(self) {
+        let (most, numbers) = SPARES;
+        SPARE.with_borrow_mut(|all| {
+            if !self.raw.is_empty() && self.raw.len() <= numbers && all.len() < most {
+                all.push(self.raw);
+            }
+        });
     }
 
     pub(super) fn rows(&self) -> &[Row<L>] {

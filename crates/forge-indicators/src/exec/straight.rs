@@ -148,7 +148,7 @@ mod tests {
     fn goes(name: &str, beyond: usize, short: bool, write: Write) -> Option<bool> {
         let selection = selection(name);
         let plan = selection.plan.of(LANES);
-        plan.native(LANES)?;
+        plan.native(LANES, false)?;
         let lengths = [2048; LANES];
         let data: Vec<Vec<f64>> =
             (0..LANES).map(|l| bars(if short && l == 3 { 300 } else { 2048 }, l)).collect();

@@ -21,7 +21,7 @@ const DOUBLED: usize = 256;
 const AT_ONCE: usize = 4;
 
 /// Until which bar is there a NaN in the window?
-#[derive(Default)]
+#[derive(Clone, Default)]
 struct Watch {
     until: usize,
 }
@@ -79,6 +79,7 @@ impl<const L: usize, const MAX: bool, const NAN: bool> Join<L> for Outer<MAX, NA
 }
 
 /// Greatest or least of the last `n`.
+#[derive(Clone)]
 pub(crate) struct Extreme<const L: usize> {
     n: usize,
     max: bool,
@@ -219,6 +220,7 @@ impl<const L: usize, const MAX: bool, const NAN: bool> Join<L> for Latest<MAX, N
 }
 
 /// Bars since the greatest or least of the last `n`.
+#[derive(Clone)]
 pub(crate) struct Ago<const L: usize> {
     n: usize,
     max: bool,

@@ -46,7 +46,7 @@ pub trait Rule<const S: usize, const I: usize, const O: usize>: Copy + Send + 's
 
 /// A machine that steps `L` series at once. What is large should be boxed: it is moved about between blocks.
 /// All methods but `new` must be `#[inline(always)]`.
-pub trait RowMachine<const I: usize, const O: usize, const L: usize>: Send + 'static {
+pub trait RowMachine<const I: usize, const O: usize, const L: usize>: Clone + Send + 'static {
     /// At the beginning of the series.
     fn new(params: &[f64]) -> Self;
 
@@ -155,6 +155,7 @@ impl std::hash::Hash for MachineDef {
 }
 
 /// A rule and its state in all lanes.
+#[derive(Clone)]
 struct Ruled<R, const S: usize, const L: usize> {
     rule: R,
     state: [Row<L>; S],
@@ -253,6 +254,7 @@ impl<'a, const I: usize, const O: usize, const L: usize> Span<'a, I, O, L> {
 }
 
 /// A machine of rows as a kernel.
+#[derive(Clone)]
 struct Abreast<M, const I: usize, const O: usize> {
     /// Always there, except while a block is computed.
     machine: Option<M>,
@@ -286,6 +288,7 @@ impl<M: RowMachine<I, O, L>, const I: usize, const O: usize, const L: usize> Bod
     }
 }
 
+#[derive(Clone)]
 struct Lanes<M, const I: usize, const O: usize, const L: usize> {
     lanes: [M; L],
     /// First bar at which all inputs are valid.

@@ -9,6 +9,7 @@ pub mod machine;
 pub(crate) mod math;
 pub(crate) mod moment;
 pub(crate) mod order;
+pub(crate) mod pieces;
 pub(crate) mod pointwise;
 pub(crate) mod recur;
 mod stretch;
@@ -114,7 +115,7 @@ impl<'a, const L: usize> Block<'a, L> {
 }
 
 /// What a kernel computes; `body` must be `#[inline(always)]`, so that it is compiled for every instruction set.
-pub trait Body<const L: usize>: Send {
+pub trait Body<const L: usize>: Clone + Send + 'static {
     /// Computes a block and remembers what the next one needs.
     fn body(&mut self, block: &mut Block<'_, L>);
 
@@ -165,11 +166,18 @@ pub trait Kernel<const L: usize>: Send {
 
     /// What the next bar needs, where that is one row.
     fn state(&mut self) -> Option<&mut Row<L>>;
+
+    /// Another one that remembers the same.
+    fn fork(&self) -> Box<dyn Kernel<L>>;
 }
 
 impl<const L: usize, K: Body<L>> Kernel<L> for K {
     fn state(&mut self) -> Option<&mut Row<L>> {
         self.carried()
+    }
+
+    fn fork(&self) -> Box<dyn Kernel<L>> {
+        Box::new(self.clone())
     }
 
     fn run(&mut self, block: &mut Block<'_, L>, simd: Simd) {

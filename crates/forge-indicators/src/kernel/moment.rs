@@ -158,6 +158,7 @@ fn afresh<const L: usize>(peak: Row<L>, mut central: Row<L>, a: &[Row<L>], b: &[
 }
 
 /// The mean of one lane of a window, as a distance from the newest value: equal values lie at it exactly.
+#[derive(Clone)]
 struct Centre {
     lane: usize,
     newest: f64,
@@ -177,6 +178,7 @@ impl Centre {
 }
 
 /// Population variance.
+#[derive(Clone)]
 pub(crate) struct Variance<const L: usize> {
     pub(crate) n: usize,
     pub(crate) state: Moments<L>,
@@ -192,6 +194,7 @@ impl<const L: usize> Body<L> for Variance<L> {
 }
 
 /// Central co-moment.
+#[derive(Clone)]
 pub(crate) struct CoMoment<const L: usize> {
     n: usize,
     /// Is it of one value with itself?
@@ -217,6 +220,7 @@ impl<const L: usize> Body<L> for CoMoment<L> {
 }
 
 /// Central co-moment of the number of the bar and a value.
+#[derive(Clone)]
 pub(crate) struct TimeMoment<const L: usize> {
     n: usize,
     state: Ramp<L>,
@@ -325,6 +329,7 @@ impl<const L: usize> Body<L> for TimeMoment<L> {
 }
 
 /// Mean distance from the mean.
+#[derive(Clone)]
 pub(crate) struct MeanDeviation<const L: usize> {
     n: usize,
     kept: Stretches<Row<L>>,
@@ -384,6 +389,7 @@ const WINDOWS: usize = 8;
 const STRAY: f64 = 4e-3;
 
 /// Mean square of the distance from the mean, and mean of a higher power of it.
+#[derive(Clone)]
 pub(crate) struct CentralMoment<const L: usize> {
     n: usize,
     power: u8,

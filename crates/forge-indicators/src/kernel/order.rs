@@ -18,6 +18,7 @@ const PASSED: usize = 384;
 const CARRIED: usize = 32;
 
 /// The least, the next, and so on of the last `n`: some of them.
+#[derive(Clone)]
 pub(crate) struct Order<const L: usize> {
     n: usize,
     /// Places that are asked for, from 0.
@@ -28,6 +29,7 @@ pub(crate) struct Order<const L: usize> {
 }
 
 /// A window in ascending order.
+#[derive(Clone)]
 enum Ordered<const L: usize> {
     /// Places of all series side by side, between two that nothing is less and nothing greater than.
     Short { rows: Vec<Row<L>>, spare: Vec<Row<L>> },
@@ -190,6 +192,7 @@ impl<const L: usize> Body<L> for Order<L> {
 }
 
 /// How many of the `n` values before this one are less.
+#[derive(Clone)]
 pub(crate) struct Rank {
     pub(crate) n: usize,
     pub(crate) or_equal: bool,

@@ -12,15 +12,19 @@ use crate::{
 };
 
 /// A function of one value.
+#[derive(Clone)]
 pub(crate) struct Map1(pub(crate) Un);
 
 /// A function of two values.
+#[derive(Clone)]
 pub(crate) struct Map2(pub(crate) Bin);
 
 /// A function of two values inside another.
+#[derive(Clone)]
 pub(crate) struct Map3(pub(crate) Fusion);
 
 /// A function of a value and a number.
+#[derive(Clone)]
 pub(crate) struct MapNumber {
     pub(crate) f: Bin,
     pub(crate) k: f64,
@@ -29,12 +33,15 @@ pub(crate) struct MapNumber {
 }
 
 /// One of two values.
+#[derive(Clone)]
 pub(crate) struct Choose;
 
 /// The value some bars ago.
+#[derive(Clone)]
 pub(crate) struct Lag(pub(crate) usize);
 
 /// The second value before a bar, the first from it on.
+#[derive(Clone)]
 pub(crate) struct Preceded {
     pub(crate) begin: usize,
 }

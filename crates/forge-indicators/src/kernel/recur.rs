@@ -11,6 +11,7 @@ use super::{Block, Body, Row};
 use crate::graph::Seed;
 
 /// Exponential mean: `y += k * (x - y)`.
+#[derive(Clone)]
 pub(crate) struct Ema<const L: usize> {
     pub(crate) k: f64,
     pub(crate) seed: Seed,
@@ -80,6 +81,7 @@ impl<const L: usize> Body<L> for Ema<L> {
 }
 
 /// Wilder's mean: `y += (x - y) / n`.
+#[derive(Clone)]
 pub(crate) struct Wilder<const L: usize> {
     pub(crate) n: f64,
     pub(crate) seed: Seed,
@@ -100,6 +102,7 @@ impl<const L: usize> Body<L> for Wilder<L> {
 }
 
 /// `y = a * y + b`.
+#[derive(Clone)]
 pub(crate) struct Affine<const L: usize> {
     pub(crate) y: Row<L>,
 }
@@ -132,6 +135,7 @@ impl<const L: usize> Body<L> for Affine<L> {
 }
 
 /// `y += k * (x - y)` with a `k` of every bar.
+#[derive(Clone)]
 pub(crate) struct Follow<const L: usize> {
     pub(crate) y: Row<L>,
 }
@@ -160,11 +164,13 @@ impl<const L: usize> Body<L> for Follow<L> {
 }
 
 /// Sum of everything so far.
+#[derive(Clone)]
 pub(crate) struct CumSum<const L: usize> {
     pub(crate) y: Row<L>,
 }
 
 /// Greatest or least of everything so far.
+#[derive(Clone)]
 pub(crate) struct CumExtreme<const L: usize> {
     pub(crate) max: bool,
     pub(crate) y: Row<L>,

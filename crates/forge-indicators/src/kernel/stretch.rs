@@ -18,6 +18,7 @@ pub(super) trait Join<const L: usize> {
 }
 
 /// What is kept between blocks.
+#[derive(Clone)]
 pub(crate) struct Stretches<T> {
     /// Of the stretch before, from each of its bars to its end, and then nothing.
     ends: Vec<T>,

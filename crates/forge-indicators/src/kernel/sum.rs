@@ -10,6 +10,7 @@
 use super::{Block, Body, Row, row, wide};
 
 /// Sum of the last `n`.
+#[derive(Clone)]
 pub(crate) struct Sum<const L: usize> {
     pub(crate) n: usize,
     /// Sum of the last `n - 1`.
@@ -48,6 +49,7 @@ impl<const L: usize> Body<L> for Sum<L> {
 }
 
 /// Sum of the last `n`, or of as many as there are yet.
+#[derive(Clone)]
 pub(crate) struct GrowingSum<const L: usize> {
     pub(crate) n: usize,
     /// Sum of the values that are still in the next bar's window.
@@ -79,6 +81,7 @@ impl<const L: usize> Body<L> for GrowingSum<L> {
 }
 
 /// Sum of the last `n`, moved by one difference a bar.
+#[derive(Clone)]
 pub(crate) struct Total<const L: usize> {
     pub(crate) n: usize,
     pub(crate) sum: Row<L>,
@@ -118,6 +121,7 @@ impl<const L: usize> Body<L> for Total<L> {
 }
 
 /// Sum of the last `n` with weights 1..=n.
+#[derive(Clone)]
 pub(crate) struct RampSum<const L: usize> {
     pub(crate) n: usize,
     pub(crate) plain: Row<L>,
@@ -126,9 +130,16 @@ pub(crate) struct RampSum<const L: usize> {
 }
 
 impl<const L: usize> RampSum<L> {
+    /// Bars after which it begins anew, counted from its first. The error of the plain sum adds up in the weighted one: without
+    /// a fresh start now and then it grows faster than time.
+    #[inline(always)]
+    pub(super) fn renew(&self) -> usize {
+        8 * self.n
+    }
+
     /// Sums up the window before bar `t` afresh.
     #[inline(always)]
-    fn begin(&mut self, window: &[Row<L>]) {
+    pub(super) fn begin(&mut self, window: &[Row<L>]) {
         (self.plain, self.ramp, self.leaving) = ([0.0; L], [0.0; L], [0.0; L]);
         for (weight, x) in window.iter().enumerate() {
             for l in 0..L {
@@ -137,15 +148,21 @@ impl<const L: usize> RampSum<L> {
             }
         }
     }
-}
 
-impl<const L: usize> Body<L> for RampSum<L> {
+    /// One bar; `old` leaves with the next.
     #[inline(always)]
-    fn body(&mut self, block: &mut Block<'_, L>) {
-        let (n, a, t1, start) = (self.n, block.a(), block.t1, block.start);
-        // The error of the plain sum adds up in the weighted one: without a fresh start now and then it grows faster than time.
-        let renew = 8 * n;
-        let mut from = block.head();
+    pub(super) fn step(&mut self, new: Row<L>, old: Row<L>) -> Row<L> {
+        let (plain, ramp, leaving) = (self.plain, self.ramp, self.leaving);
+        let plain: Row<L> = row(|l| plain[l] + new[l] - leaving[l]);
+        let sum: Row<L> = row(|l| ramp[l] + new[l] * self.n as f64);
+        (self.plain, self.ramp, self.leaving) = (plain, row(|l| sum[l] - plain[l]), old);
+        sum
+    }
+
+    /// Bars one after the other, anew where it is time.
+    #[inline(always)]
+    pub(super) fn stretch(&mut self, block: &mut Block<'_, L>, mut from: usize, t1: usize) {
+        let (n, a, start, renew) = (self.n, block.a(), block.start, self.renew());
         while from < t1 {
             let since = (from - start) % renew;
             if since == 0 {
@@ -168,7 +185,16 @@ impl<const L: usize> Body<L> for RampSum<L> {
     }
 }
 
+impl<const L: usize> Body<L> for RampSum<L> {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, L>) {
+        let (from, t1) = (block.head(), block.t1);
+        self.stretch(block, from, t1);
+    }
+}
+
 /// Sum of the last values with fixed weights, the oldest first.
+#[derive(Clone)]
 pub(crate) struct Fir {
     pub(crate) weights: Vec<f64>,
 }

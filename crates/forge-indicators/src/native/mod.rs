@@ -95,11 +95,11 @@ unsafe impl Send for Desk {}
 
 impl Native {
     /// `None` where there is nothing to gain, or no code can be made.
-    pub(crate) fn new(plan: &Plan, lanes: usize) -> Option<Native> {
+    pub(crate) fn new(plan: &Plan, lanes: usize, loose: bool) -> Option<Native> {
         if !supported() {
             return None;
         }
-        let units = units::of(&plan.steps, lanes);
+        let units = units::of(&plan.steps, lanes, loose);
         let numbers: HashMap<usize, f64> = plan.constants.iter().map(|(x, p)| (p.buffer, *x)).collect();
         let wanted: HashSet<usize> = plan.outputs.iter().map(|p| p.buffer).collect();
         let mut truths = HashSet::new();
@@ -146,6 +146,11 @@ impl Native {
     /// Columns of bars that one of the groups asks for while it runs, of several series.
     pub(crate) fn ahead(&self) -> usize {
         self.groups.iter().map(|g| g.ahead).sum()
+    }
+
+    /// The bar from which on all of its groups hold.
+    pub(crate) fn steady(&self) -> usize {
+        self.groups.iter().map(|g| g.steady).max().unwrap_or(0)
     }
 
     pub(crate) fn group(&self, at: usize) -> Option<&Group> {

@@ -34,13 +34,13 @@ pub(crate) const MOST_STEPS: usize = 48;
 /// For one series: stateless steps that are faster four bars at a time by themselves than one bar at a time among others.
 const STRETCH: usize = 14;
 
-/// Units for so many series side by side.
-pub(super) fn of(steps: &[Step], lanes: usize) -> Vec<Unit> {
+/// Units for so many series side by side. `loose`: what has a state is left to kernels that cut it into pieces.
+pub(super) fn of(steps: &[Step], lanes: usize, loose: bool) -> Vec<Unit> {
     let mut units = Vec::new();
     let mut groups = 0;
     let mut at = 0;
     while at < steps.len() {
-        let run = steps.iter().skip(at).take_while(|s| ir::fits(s)).count();
+        let run = steps.iter().skip(at).take_while(|s| ir::fits(s) && !(loose && ir::is_state(&s.prim))).count();
         if run == 0 {
             match units.last_mut() {
                 Some(Unit::Steps(range)) => range.end += 1,

@@ -36,6 +36,7 @@ const LONGEST: usize = 50;
 const SMOOTH: usize = 4;
 
 /// The last 16 rows, zero before the first; all series share the position.
+#[derive(Clone)]
 struct Ring<const L: usize>([Row<L>; 16]);
 
 impl<const L: usize> Ring<L> {
@@ -60,6 +61,7 @@ fn quarter(now: f64, two: f64, four: f64, six: f64, gain: f64) -> f64 {
 }
 
 /// Measures the cycle.
+#[derive(Clone)]
 struct Cycle<const L: usize> {
     /// Bars to let pass.
     wait: usize,
@@ -238,6 +240,7 @@ fn correlate_in_order(newest: f64, before: &[f64; ROOM], [sines, cosines]: &Circ
 const STILL: f64 = 1e-6;
 
 /// Where in the cycle, in degrees from -45 to 315.
+#[derive(Clone)]
 struct Phase<const L: usize> {
     circles: &'static [Circle; LONGEST + 1],
     /// Smoothed prices of each series, the newest first, twice: whatever the position, the last 64 follow it.
@@ -283,6 +286,7 @@ impl<const L: usize> RowMachine<2, 1, L> for Phase<L> {
 }
 
 /// Mean price over one cycle, weighted over four bars: the trend that is left when the cycle is taken out.
+#[derive(Clone)]
 struct TrendLine<const L: usize> {
     /// Sums of the prices since the last bar whose number is a multiple of 64, each at its place: what was added up between two
     /// of them is their difference, and sums stay short.

@@ -1,0 +1,275 @@
+"""How fast is it beside TA-Lib, polars_talib and pandas-ta-classic? All in one process, by turns, medians, ratios.
+
+`cargo xtask python bench` runs it on a wheel that was built as a release is; it fails where a target is missed. `-- --quick`
+leaves the catalogue out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import statistics
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from typing import Any, Callable
+
+import numpy as np
+import pandas
+import polars
+
+import gpuforge
+import gpuforge.talib as ours
+import talib as theirs
+
+try:
+    import polars_talib  # noqa: F401  registers `.ta`
+except ImportError:
+    polars_talib = None
+try:
+    pandas_ta: Any = importlib.import_module("pandas_ta_classic")
+except ImportError:
+    pandas_ta = None
+
+OHLC = ("open", "high", "low", "close")
+#: Function, its arrays, the same of Polars (a function of the frame), the same of pandas-ta.
+TYPICAL: list[tuple[str, tuple[str, ...], Callable[[Any], Any] | None, Callable[[Any, Any], Any] | None]] = [
+    ("SMA", ("close",), lambda p: p.col("close").ta.sma(30), lambda t, d: t.sma(d.close, 30, talib=False)),
+    ("EMA", ("close",), lambda p: p.col("close").ta.ema(30), lambda t, d: t.ema(d.close, 30, talib=False)),
+    ("WMA", ("close",), lambda p: p.col("close").ta.wma(30), lambda t, d: t.wma(d.close, 30, talib=False)),
+    ("RSI", ("close",), lambda p: p.col("close").ta.rsi(14), lambda t, d: t.rsi(d.close, 14, talib=False)),
+    ("MACD", ("close",), lambda p: p.col("close").ta.macd(12, 26, 9), lambda t, d: t.macd(d.close, talib=False)),
+    ("BBANDS", ("close",), lambda p: p.col("close").ta.bbands(20, 2.0, 2.0, 0), lambda t, d: t.bbands(d.close, 20, talib=False)),
+    ("STDDEV", ("close",), lambda p: p.col("close").ta.stddev(5, 1.0), lambda t, d: t.stdev(d.close, 5, talib=False)),
+    ("ROC", ("close",), lambda p: p.col("close").ta.roc(10), lambda t, d: t.roc(d.close, 10, talib=False)),
+    ("ATR", OHLC[1:], lambda p: p.col("close").ta.atr(p.col("high"), p.col("low"), 14), lambda t, d: t.atr(d.high, d.low, d.close, 14, talib=False)),
+    ("ADX", OHLC[1:], lambda p: p.col("close").ta.adx(p.col("high"), p.col("low"), 14), lambda t, d: t.adx(d.high, d.low, d.close, 14, talib=False)),
+    ("CCI", OHLC[1:], lambda p: p.col("close").ta.cci(p.col("high"), p.col("low"), 14), lambda t, d: t.cci(d.high, d.low, d.close, 14, talib=False)),
+    ("STOCH", OHLC[1:], lambda p: p.col("close").ta.stoch(p.col("high"), p.col("low")), lambda t, d: t.stoch(d.high, d.low, d.close, talib=False)),
+    ("WILLR", OHLC[1:], lambda p: p.col("close").ta.willr(p.col("high"), p.col("low"), 14), lambda t, d: t.willr(d.high, d.low, d.close, 14, talib=False)),
+    ("OBV", ("close", "volume"), lambda p: p.col("close").ta.obv(p.col("volume")), lambda t, d: t.obv(d.close, d.volume, talib=False)),
+    ("MFI", (*OHLC[1:], "volume"), lambda p: p.col("close").ta.mfi(p.col("high"), p.col("low"), p.col("volume"), 14), lambda t, d: t.mfi(d.high, d.low, d.close, d.volume, 14, talib=False)),
+    ("CDLENGULFING", OHLC, lambda p: p.col("open").ta.cdlengulfing(p.col("high"), p.col("low"), p.col("close")), None),
+]  # fmt: skip
+
+
+def walk(n: int, seed: int = 1) -> dict[str, np.ndarray]:
+    rng = np.random.default_rng(seed)
+    close = np.abs(np.round(100 + rng.normal(0, 0.3, n).cumsum(), 2)) + 5
+    open_ = np.round(close + rng.normal(0, 0.3, n), 2)
+    high = np.round(np.maximum(open_, close) + np.abs(rng.normal(0, 0.2, n)), 2)
+    low = np.round(np.minimum(open_, close) - np.abs(rng.normal(0, 0.2, n)), 2)
+    return {"open": open_, "high": high, "low": low, "close": close, "volume": np.floor(rng.random(n) * 1e4)}
+
+
+def once(call: Callable[[], object], times: int) -> float:
+    began = time.perf_counter()
+    for _ in range(times):
+        call()
+    return (time.perf_counter() - began) / times
+
+
+def by_turns(calls: dict[str, Callable[[], object]], budget: float) -> dict[str, float]:
+    """Median seconds of each, measured one after the other again and again."""
+    found: dict[str, list[float]] = {}
+    usable: dict[str, tuple[Callable[[], object], int]] = {}
+    for name, call in calls.items():
+        try:
+            call()
+            took = max(once(call, 1), 1e-7)
+            usable[name] = call, max(1, min(5000, int(budget / 9 / took)))
+        except Exception as error:  # a peer without the function, or of another version
+            print(f"    {name}: {type(error).__name__} {str(error).splitlines()[0][:80] if str(error) else ''}")
+    for _ in range(9):
+        for name, (call, times) in usable.items():
+            found.setdefault(name, []).append(once(call, times))
+    return {name: statistics.median(times) for name, times in found.items()}
+
+
+def seconds(x: float | None) -> str:
+    if x is None:
+        return "-"
+    for unit, size in (("s", 1.0), ("ms", 1e-3), ("us", 1e-6)):
+        if x >= size:
+            return f"{x / size:.2f} {unit}"
+    return f"{x * 1e9:.0f} ns"
+
+
+PEERS = ("TA-Lib", "polars_talib", "pandas-ta")
+
+
+def typical(n: int, budget: float) -> list[float]:
+    """Prints a table; ratios to TA-Lib."""
+    bars = walk(n)
+    frame, table = pandas.DataFrame(bars), polars.DataFrame(bars)
+    print(f"\n{n} bars{'':<12}{'gpuforge':>11}" + "".join(f"{peer:>14}" for peer in PEERS) + "   TA-Lib / gpuforge")
+    ratios = []
+    for name, wanted, with_polars, with_pandas in TYPICAL:
+        arrays = [bars[w] for w in wanted]
+        calls: dict[str, Callable[[], object]] = {
+            "gpuforge": lambda: getattr(ours, name)(*arrays),
+            "TA-Lib": lambda: getattr(theirs, name)(*arrays),
+        }
+        if polars_talib is not None and with_polars is not None:
+            expression = None
+            try:
+                expression = with_polars(polars)
+            except Exception as error:
+                print(f"    polars_talib: {type(error).__name__} {str(error)[:80]}")
+            if expression is not None:
+                calls["polars_talib"] = lambda: table.select(expression)
+        if pandas_ta is not None and with_pandas is not None:
+            calls["pandas-ta"] = lambda: with_pandas(pandas_ta, frame)
+        found = by_turns(calls, budget)
+        ratio = found["TA-Lib"] / found["gpuforge"]
+        ratios.append(ratio)
+        cells = "".join(f"{seconds(found.get(peer)):>14}" for peer in PEERS)
+        print(f"{name:<18}{seconds(found['gpuforge']):>11}{cells}   {ratio:.2f}")
+    print(f"{'geometric mean':<18}{'':>53}   {np.exp(np.mean(np.log(ratios))):.2f}")
+    return ratios
+
+
+def catalogue(symbols: int, bars: int, at_once: int) -> float:
+    """All functions of TA-Lib over many symbols: one call of ours for `at_once` symbols, theirs one by one."""
+    parts = [walk(bars, seed) for seed in range(symbols)]
+    rng = np.random.default_rng(0)
+    usual = {"real": "close", "real0": "close", "real1": "high"}
+    periods = rng.integers(2, 30, bars).astype(float)
+    functions = [(f, ours.abstract._table()[f]["inputs"]) for f in ours.get_functions()]
+    rows = gpuforge.catalogue()
+    known = {row["aliases"][0]: row["name"] for row in rows if row["aliases"]}
+    select = ", ".join(known[f] for f, _ in functions)
+    seen = 0
+    tables = []
+    for first in range(0, symbols, at_once):
+        some = parts[first : first + at_once]
+        table = {name: np.concatenate([p[name] for p in some]) for name in some[0]}
+        tables.append(table | {"symbol": np.repeat(np.arange(len(some)), bars)})
+
+    def mine() -> None:
+        nonlocal seen
+        for table in tables:
+            seen = len(gpuforge.indicators(table, select, by="symbol", device="cpu"))
+
+    def one_by_one() -> None:
+        for part in parts:
+            for name, inputs in functions:
+                getattr(theirs, name)(*[part.get(usual.get(i, i), periods) for i in inputs])
+
+    mine_took, their_took = [], []
+    for _ in range(3):
+        mine_took.append(once(mine, 1))
+        their_took.append(once(one_by_one, 1))
+    mine_best, their_best = statistics.median(mine_took), statistics.median(their_took)
+    print(
+        f"\n{len(functions)} functions ({seen} columns), {symbols} x {bars} bars, {at_once} symbols a call: "
+        f"gpuforge {seconds(mine_best)}, TA-Lib {seconds(their_best)}, ratio {their_best / mine_best:.2f}"
+    )
+    return their_best / mine_best
+
+
+def imports(times: int = 9) -> float:
+    """Seconds that the interpreter says `import gpuforge` takes."""
+    found = []
+    for _ in range(times):
+        done = subprocess.run(
+            [sys.executable, "-X", "importtime", "-c", "import gpuforge"], check=True, capture_output=True, text=True
+        )
+        rows = [line.split("|") for line in done.stderr.splitlines()]
+        found.append(next(int(row[1]) for row in rows if row[-1].strip() == "gpuforge") * 1e-6)
+    return statistics.median(found)
+
+
+def threads(times: int = 7) -> float:
+    """How much faster two threads do the work of one twice."""
+    close = walk(200_000)["close"]
+
+    def work() -> None:
+        for _ in range(20):
+            ours.HT_DCPERIOD(close)
+
+    def both() -> None:
+        started = [threading.Thread(target=work) for _ in range(2)]
+        [thread.start() for thread in started]
+        [thread.join() for thread in started]
+
+    work()
+    ratios = [2 * once(work, 1) / once(both, 1) for _ in range(times)]
+    return statistics.median(ratios)
+
+
+STRUCK = """
+    import os, signal, threading, time, numpy as np, gpuforge
+    n, symbols = 20_000, 200
+    close = 100 + np.random.default_rng(1).normal(size=symbols * n).cumsum() * 0.01
+    bars = {"symbol": np.repeat(np.arange(symbols), n), "open": close, "high": close + 1, "low": close - 1,
+            "close": close, "volume": close * 10}
+    sent = []
+    def strike():
+        time.sleep(0.4)
+        sent.append(time.perf_counter())
+        os.kill(os.getpid(), signal.SIGINT)
+    threading.Thread(target=strike).start()
+    try:
+        gpuforge.indicators(bars, "set:classic111", device="cpu")
+        print("nan")
+    except KeyboardInterrupt:
+        print(time.perf_counter() - sent[0])
+"""
+
+
+def interrupt(times: int = 5) -> float:
+    """Seconds from Ctrl-C to the exception, in the worst of some calls that would take long."""
+    took = []
+    for _ in range(times):
+        code = textwrap.dedent(STRUCK)
+        done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+        took.append(float(done.stdout))
+    return max(took)
+
+
+class Targets:
+    """What was promised, and what it is."""
+
+    def __init__(self) -> None:
+        self.missed: list[str] = []
+
+    def check(self, what: str, got: float, limit: float, least: bool, show: Callable[[float], str]) -> None:
+        met = got >= limit if least else got <= limit
+        word = "at least" if least else "at most"
+        line = f"{what}: {show(got)}, {word} {show(limit)} is wanted"
+        print(("met     " if met else "MISSED  ") + line)
+        if not met:
+            self.missed.append(line)
+
+
+def main() -> None:
+    options = argparse.ArgumentParser()
+    options.add_argument("--quick", action="store_true", help="no catalogue")
+    options.add_argument("--symbols", type=int, default=30)
+    options.add_argument("--bars", type=int, default=100_000)
+    options.add_argument("--at-once", type=int, default=30, help="symbols in one call")
+    options.add_argument("--budget", type=float, default=0.15, help="seconds for each function of each library")
+    chosen = options.parse_args()
+    print(f"gpuforge {gpuforge.__version__}, TA-Lib {theirs.__version__}, NumPy {np.__version__}")
+    overhead = typical(100, chosen.budget)
+    ten = typical(10_000, chosen.budget)
+    hundred = typical(100_000, chosen.budget)
+    whole = None if chosen.quick else catalogue(chosen.symbols, chosen.bars, chosen.at_once)
+    print()
+    targets, times = Targets(), "{:.2f} times".format
+    targets.check("a call on 100 bars, of TA-Lib's", 1 / min(overhead), 2.0, False, times)
+    targets.check("a call on 10 000 bars, as fast as TA-Lib's", min(ten), 1.0, True, times)
+    targets.check("a call on 100 000 bars, as fast as TA-Lib's", min(hundred), 1.0, True, times)
+    if whole is not None:
+        targets.check("the catalogue in one call, as fast as one by one", whole, 4.0, True, times)
+    targets.check("two threads at once", threads(), 1.7, True, times)
+    targets.check("import gpuforge", imports(), 0.030, False, seconds)
+    targets.check("Ctrl-C until the exception", interrupt(), 0.100, False, seconds)
+    sys.exit(f"{len(targets.missed)} targets are missed" if targets.missed else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,369 @@
+"""Which kind of table is it, and how do its columns get in and out? One row of ``_KINDS`` for each kind."""
+
+from __future__ import annotations
+
+import sys
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Callable, Mapping, Sequence, TypeVar
+
+from gpuforge import _gpuforge
+from gpuforge._gpuforge import ColumnError
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+Data = TypeVar("Data")
+Defined = Mapping[str, str]
+
+#: Plans that are kept; a selection that is used again is not planned again.
+_KEPT = 128
+
+
+@lru_cache(maxsize=_KEPT)
+def _request(select: str, define: tuple[str, ...], convention: str) -> _gpuforge.Request:
+    return _gpuforge.Request(select, list(define), convention)
+
+
+def indicators(
+    data: Data,
+    select: str | Sequence[str] = "",
+    *,
+    by: str | bool | None = None,
+    time: str | bool | None = None,
+    device: str = "auto",
+    columns: Mapping[str, str] | None = None,
+    define: Defined | None = None,
+    convention: str = "talib",
+    keep: Sequence[str] | None = None,
+    threads: int | None = None,
+) -> Data:
+    """Compute indicators for every row of a table; the result has the rows of ``data`` in their order.
+
+    ``data`` is a pandas or Polars frame, a pyarrow table or record batch, a DuckDB relation, anything else that offers
+    ``__arrow_c_stream__``, or a dict of NumPy arrays; the result is of the same kind. Columns of float64 are used where they
+    lie, nothing is copied.
+
+    ``select`` is what the command line takes: ``"rsi(14), macd(12,26,9).signal, ema(5) - ema(20)"``, ``"group:momentum"``,
+    ``"set:classic111"``, ``"all"``; a list is joined. ``define`` gives names to expressions of your own, which may then be
+    selected; without ``select`` all of them are.
+
+    ``by`` names the column whose values part the rows into series, ``time`` the one that orders them. Where they are not
+    given, columns of a usual name (``symbol``, ``ticker``, ``date``, ``timestamp``, ...) are taken; ``False`` is for none.
+    ``columns`` names others: ``{"close": "px_last"}``.
+
+    ``keep`` lists columns of ``data`` that come first in the result; a DuckDB relation, whose rows have no order, keeps its
+    keys. ``device`` is ``"auto"`` (where it is predicted to be fastest), ``"cpu"`` or ``"gpu"``; ``convention`` is ``"talib"``
+    or ``"pandas"``.
+
+    >>> import numpy as np
+    >>> bars = {"close": np.array([1.0, 2.0, 3.0, 4.0])}
+    >>> indicators(bars, "sma(2)")
+    {'sma_2': array([nan, 1.5, 2.5, 3.5])}
+    >>> indicators(bars, define={"twice": "close * 2"})
+    {'twice': array([2., 4., 6., 8.])}
+    """
+    text = select if isinstance(select, str) else ", ".join(select)
+    defined = tuple(f"{name} = {expression}" for name, expression in (define or {}).items())
+    request = _request(text, defined, convention)
+    named = [(str(role), str(name)) for role, name in (columns or {}).items()]
+    call = _Call(request, by, time, device, named, keep, threads)
+    for fits, compute in _KINDS:
+        if fits(data):
+            result: Data = compute(data, call)
+            return result
+    raise TypeError(
+        f"indicators() cannot read {type(data).__module__}.{type(data).__qualname__}\n"
+        "  hint: pass a pandas, Polars or pyarrow table, a DuckDB relation, or a dict of NumPy arrays"
+    )
+
+
+@lru_cache(maxsize=1)
+def _rows() -> tuple[dict[str, Any], ...]:
+    import json
+
+    return tuple(json.loads(_gpuforge.catalogue()))
+
+
+def catalogue(group: str | None = None) -> list[dict[str, Any]]:
+    """Every indicator as a dict: name, aliases, group, params, inputs, outputs, lookback, causal, oracle, kind, doc.
+
+    >>> rsi = next(row for row in catalogue("momentum") if row["name"] == "rsi")
+    >>> rsi["params"][0]["default"], rsi["outputs"][0]["column"]
+    (14, 'rsi_14')
+    """
+    import copy
+
+    found = [row for row in _rows() if group is None or row["group"] == group.lower()]
+    if not found:
+        groups = ", ".join(dict.fromkeys(row["group"] for row in _rows()))
+        raise ValueError(f"there is no group {group!r}\n  hint: one of {groups}")
+    return copy.deepcopy(found)
+
+
+class _Call:
+    """What was asked for, whatever the data."""
+
+    def __init__(
+        self,
+        request: _gpuforge.Request,
+        by: str | bool | None,
+        time: str | bool | None,
+        device: str,
+        columns: list[tuple[str, str]],
+        keep: Sequence[str] | None,
+        threads: int | None,
+    ) -> None:
+        for name, value in (("by", by), ("time", time)):
+            if not (value is None or value is False or (isinstance(value, str) and value)):
+                raise TypeError(f"{name} must be the name of a column, None or False, not {value!r}")
+        if isinstance(keep, str):
+            raise TypeError(f"keep must be a list of names, not {keep!r}\n  hint: keep=[{keep!r}]")
+        if threads is not None and threads < 1:
+            raise ValueError(f"threads is {threads}, at least 1 is needed")
+        self.request, self.device, self.columns = request, device, columns
+        self.by, self.time, self.keep, self.threads = by, time, keep, threads
+
+    def arrow(self, data: Any, keep: Sequence[str] | None) -> _gpuforge.Table:
+        by, time = ("" if key is False else key for key in (self.by, self.time))
+        assert not isinstance(by, bool) and not isinstance(time, bool)
+        kept = None if keep is None else list(keep)
+        table, done = _gpuforge.indicators_arrow(
+            self.request, data, self.columns, by, time, kept, self.device, self.threads
+        )
+        _tell(done)
+        return table
+
+    def roles(self, names: list[str]) -> dict[str, int]:
+        """Positions of the columns that are read, by their roles."""
+        named = list(self.columns)
+        for role, key in (("symbol", self.by), ("time", self.time)):
+            if isinstance(key, str):
+                named.append((role, key))
+        roles = dict(self.request.resolve(names, named))
+        for role, key in (("symbol", self.by), ("time", self.time)):
+            if key is False:
+                roles.pop(role, None)
+        return roles
+
+    def arrays(self, get: Mapping[str, Any], roles: Mapping[str, str]) -> list[NDArray[np.float64]]:
+        """Computes columns of NumPy; ``roles`` names the column of each role."""
+        rows: int | None = None
+        fields: list[tuple[str, Any]] = []
+        codes = times = None
+        per_second = 1.0
+        for role, name in roles.items():
+            if role == "symbol":
+                codes = _codes(name, get[name])
+                length = len(codes)
+            elif role == "time":
+                times, per_second = _times(name, get[name])
+                length = len(times)
+            else:
+                column = _numbers(name, get[name])
+                fields.append((role, column))
+                length = len(column)
+            if rows is not None and length != rows:
+                raise ColumnError(
+                    f"column `{name}` has {length} rows, those before it have {rows}\n"
+                    "  hint: all columns of a table are of one length"
+                )
+            rows = length
+        results, done = _gpuforge.indicators_arrays(
+            self.request, fields, rows or 0, codes, times, per_second, self.device, self.threads
+        )
+        _tell(done)
+        return results
+
+
+def _tell(done: str | None) -> None:
+    """Says through ``logging`` what was done where, if a device was thought of."""
+    if done is not None:
+        from gpuforge._logging import computed
+
+        computed(done)
+
+
+def _numbers(name: str, column: Any) -> NDArray[np.float64]:
+    """Doubles, as they are where they are doubles."""
+    import numpy as np
+
+    if isinstance(column, np.ma.MaskedArray):
+        column = np.ma.filled(column.astype(np.float64), np.nan)
+        _gpuforge.count_copy(column.nbytes)
+    if not isinstance(column, np.ndarray):
+        column = np.asarray(column)
+    if column.ndim != 1:
+        raise ColumnError(f"column `{name}` has {column.ndim} dimensions, one is needed")
+    if column.dtype.kind not in "biuf":
+        raise TypeError(
+            f"column `{name}` holds {column.dtype}, not numbers\n"
+            f"  hint: data[{name!r}].astype(float), if they are numbers in disguise"
+        )
+    if column.dtype != np.dtype(np.float64) or not column.dtype.isnative:
+        column = column.astype(np.float64)
+        _gpuforge.count_copy(column.nbytes)
+    result: NDArray[np.float64] = column
+    return result
+
+
+def _codes(name: str, column: Any) -> NDArray[np.int64]:
+    """A number for every key."""
+    import numpy as np
+
+    pandas = sys.modules.get("pandas")
+    if pandas is not None and not isinstance(column, np.ndarray):
+        return np.asarray(pandas.factorize(column)[0], dtype=np.int64)
+    keys = np.asarray(column)
+    if keys.ndim != 1:
+        raise ColumnError(f"column `{name}` has {keys.ndim} dimensions, one is needed")
+    if keys.dtype.kind in "iu":
+        return keys.astype(np.int64)
+    try:
+        codes = np.unique(keys, return_inverse=True)[1]
+    except TypeError as error:
+        raise TypeError(f"column `{name}` cannot be keys of series: {error}") from error
+    return codes.astype(np.int64)
+
+
+#: Units of times that a second has.
+_PER_SECOND = {"s": 1.0, "ms": 1e3, "us": 1e6, "ns": 1e9, "D": 1.0 / 86_400.0, "h": 1.0 / 3600.0, "m": 1.0 / 60.0}
+
+
+def _times(name: str, column: Any) -> tuple[NDArray[np.int64], float]:
+    """Whole numbers in the order of time, and how many of them a second has."""
+    import numpy as np
+
+    if hasattr(column, "dt") and hasattr(column, "to_numpy"):
+        zone = getattr(column.dt, "tz", None)
+        column = column.dt.tz_convert("UTC").dt.tz_localize(None) if zone is not None else column
+    elif hasattr(column, "tz_convert") and getattr(column, "tz", None) is not None:
+        column = column.tz_convert("UTC").tz_localize(None)
+    times = np.asarray(column)
+    if times.dtype.kind == "O" and len(times):
+        times = times.astype("datetime64[us]")
+    if times.dtype.kind == "M":
+        unit, count = np.datetime_data(times.dtype)
+        if count != 1 or unit not in _PER_SECOND:
+            times, unit = times.astype("datetime64[us]"), "us"
+        if np.isnat(times).any():
+            raise ColumnError(f"column `{name}` has times that are not known (NaT)\n  hint: drop those rows")
+        return times.astype(np.int64), _PER_SECOND[unit]
+    if times.dtype.kind in "iu":
+        return times.astype(np.int64), 1.0
+    if times.dtype.kind == "f":
+        return (times * 1e9).astype(np.int64), 1e9
+    raise TypeError(f"column `{name}` holds {times.dtype}, not times")
+
+
+def _of(module: str, *names: str) -> Any:
+    """Is it one of these types? Asks only modules that are loaded: whoever has such an object has loaded its module."""
+
+    def fits(data: object) -> bool:
+        loaded = sys.modules.get(module)
+        kinds = tuple(kind for name in names if (kind := getattr(loaded, name, None)) is not None)
+        return bool(kinds) and isinstance(data, kinds)
+
+    return fits
+
+
+def _dict(data: Mapping[str, Any], call: _Call) -> dict[str, Any]:
+    names = [str(name) for name in data]
+    roles = {role: names[at] for role, at in call.roles(names).items()}
+    results = call.arrays(data, roles)
+    kept = {name: _kept(data, name) for name in call.keep or ()}
+    return kept | dict(zip(call.request.columns, results))
+
+
+def _kept(data: Mapping[str, Any], name: str) -> Any:
+    if name not in data:
+        raise ColumnError(f"there is no column `{name}` to keep\n  found: {', '.join(map(str, data))}")
+    return data[name]
+
+
+def _pandas(data: Any, call: _Call) -> Any:
+    pandas: Any = sys.modules["pandas"]
+    levels = {str(name): at for at, name in enumerate(data.index.names) if name is not None}
+    names = [str(name) for name in data.columns]
+    names += [name for name in levels if name not in names]
+    if isinstance(data.index, pandas.DatetimeIndex) and call.time is None and not _has_time(names, call):
+        # An index of times without a name is the time.
+        levels["time"] = 0
+        names.append("time")
+    get = _PandasColumns(data, levels)
+    roles = {role: names[at] for role, at in call.roles(names).items()}
+    results = call.arrays(get, roles)
+    columns = {name: _kept(data, name) for name in call.keep or ()} | dict(zip(call.request.columns, results))
+    return pandas.DataFrame(columns, index=data.index, copy=False)
+
+
+def _has_time(names: list[str], call: _Call) -> bool:
+    try:
+        return "time" in call.roles(names)
+    except ColumnError:
+        # Something is missing; if it is not the time, the next look says so.
+        return False
+
+
+class _PandasColumns(Mapping[str, Any]):
+    """Columns and levels of the index by name; doubles without a copy."""
+
+    def __init__(self, data: Any, levels: Mapping[str, int]) -> None:
+        self._data, self._levels = data, levels
+
+    def __getitem__(self, name: str) -> Any:
+        at = next((i for i, column in enumerate(self._data.columns) if str(column) == name), None)
+        if at is None:
+            return self._data.index.get_level_values(self._levels[name])
+        column = self._data.iloc[:, at]
+        kind = column.dtype
+        if getattr(kind, "na_value", None) is not None and getattr(kind, "kind", "O") in "iuf" and column.hasnans:
+            import numpy as np
+
+            return column.to_numpy(dtype=np.float64, na_value=np.nan)
+        return column.to_numpy() if getattr(kind, "kind", "O") in "biuf" else column
+
+    def __iter__(self) -> Any:
+        return iter([str(name) for name in self._data.columns])
+
+    def __len__(self) -> int:
+        return len(self._data.columns)
+
+
+def _polars(data: Any, call: _Call) -> Any:
+    polars: Any = sys.modules["polars"]
+    lazy = isinstance(data, polars.LazyFrame)
+    frame = polars.DataFrame(call.arrow(data.collect() if lazy else data, call.keep or ()))
+    return frame.lazy() if lazy else frame
+
+
+def _pyarrow(data: Any, call: _Call) -> Any:
+    pyarrow: Any = sys.modules["pyarrow"]
+    table = pyarrow.table(call.arrow(data, call.keep or ()))
+    if isinstance(data, pyarrow.RecordBatch):
+        whole = table.combine_chunks().to_batches()
+        return whole[0] if whole else pyarrow.RecordBatch.from_pylist([], schema=table.schema)
+    return table
+
+
+def _duckdb(data: Any, call: _Call) -> Any:
+    return sys.modules["duckdb"].from_arrow(call.arrow(data, call.keep))
+
+
+def _any_arrow(data: Any, call: _Call) -> Any:
+    return call.arrow(data, call.keep or ())
+
+
+def _speaks_arrow(data: object) -> bool:
+    return hasattr(data, "__arrow_c_stream__") or hasattr(data, "__arrow_c_array__")
+
+
+#: Who takes what, and how; the first that fits.
+_KINDS: tuple[tuple[Callable[[Any], bool], Callable[[Any, _Call], Any]], ...] = (
+    (lambda data: isinstance(data, Mapping), _dict),
+    (_of("pandas", "DataFrame"), _pandas),
+    (_of("polars", "DataFrame", "LazyFrame"), _polars),
+    (_of("pyarrow", "Table", "RecordBatch"), _pyarrow),
+    (_of("duckdb", "DuckDBPyRelation"), _duckdb),
+    (_speaks_arrow, _any_arrow),
+)

@@ -1,0 +1,20 @@
+"""What is said through Python's ``logging``: where work ran and why, and what went wrong on the way. Logger ``gpuforge``."""
+
+from __future__ import annotations
+
+import json
+import logging
+from typing import Any
+
+logger = logging.getLogger("gpuforge")
+
+
+def computed(done: str) -> None:
+    """Where indicators were computed."""
+    if not logger.isEnabledFor(logging.WARNING) and not logger.isEnabledFor(logging.DEBUG):
+        return
+    report: dict[str, Any] = json.loads(done)
+    for event in report.get("events") or ():
+        logger.warning("indicators: %s", event)
+    decision = report.get("decision") or {}
+    logger.debug("indicators on %s: %s", decision.get("place"), decision.get("reason"))

@@ -1,0 +1,2890 @@
+"""Every function of TA-Lib that the catalogue has. Written by tools/talib_functions.py; changes are made there."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from gpuforge._gpuforge import talib_call as _call
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Real = NDArray[np.float64]
+    Whole = NDArray[np.int32]
+
+
+def HT_DCPERIOD(real: Any) -> Real:
+    """Hilbert Transform - Dominant Cycle Period (Cycle Indicators)
+
+    Period of the dominant cycle in bars, 6 to 50, measured by a Hilbert transform and smoothed. Bars
+    from 12 on count, values from bar 32 on.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(0, real)  # type: ignore[no-any-return]
+
+
+def HT_DCPHASE(real: Any) -> Real:
+    """Hilbert Transform - Dominant Cycle Phase (Cycle Indicators)
+
+    Phase of the dominant cycle in degrees, -45 to 315, by correlating one cycle of the smoothed price
+    with a sine and a cosine.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(1, real)  # type: ignore[no-any-return]
+
+
+def HT_PHASOR(real: Any) -> tuple[Real, Real]:
+    """Hilbert Transform - Phasor Components (Cycle Indicators)
+
+    The cycle as a rotating pointer: the detrended price three bars ago and its Hilbert transform. Bars
+    from 12 on count, values from bar 32 on.
+
+    Inputs: real
+    Outputs: inphase, quadrature
+    """
+    return _call(2, real)  # type: ignore[no-any-return]
+
+
+def HT_SINE(real: Any) -> tuple[Real, Real]:
+    """Hilbert Transform - SineWave (Cycle Indicators)
+
+    Sine of the dominant cycle's phase, and the sine 45 degrees ahead; they cross shortly before the
+    turns.
+
+    Inputs: real
+    Outputs: sine, leadsine
+    """
+    return _call(3, real)  # type: ignore[no-any-return]
+
+
+def HT_TRENDMODE(real: Any) -> Whole:
+    """Hilbert Transform - Trend vs Cycle Mode (Cycle Indicators)
+
+    1 in a trend, 0 in a cycle: a cycle from a crossing of sine and lead for half a period, or while the
+    phase advances steadily, unless the price is 1.5 % away from the trend line.
+
+    Inputs: real
+    Outputs: integer
+    """
+    return _call(4, real)  # type: ignore[no-any-return]
+
+
+def ADD(real0: Any, real1: Any) -> Real:
+    """Vector Arithmetic Add (Math Operators)
+
+    The close plus the high.
+
+    Inputs: real0, real1
+    Outputs: real
+    """
+    return _call(5, real0, real1)  # type: ignore[no-any-return]
+
+
+def CUMSUM(real: Any) -> Real:
+    """Cumulative Sum (Math Operators)
+
+    The sum of all values so far.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(6, real)  # type: ignore[no-any-return]
+
+
+def DIV(real0: Any, real1: Any) -> Real:
+    """Vector Arithmetic Div (Math Operators)
+
+    The close divided by the high; a division by 0 is infinite, or NaN where both are 0.
+
+    Inputs: real0, real1
+    Outputs: real
+    """
+    return _call(7, real0, real1)  # type: ignore[no-any-return]
+
+
+def MAX(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Highest value over a specified period (Math Operators)
+
+    The greatest of the last `period` values.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(8, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def MAXINDEX(real: Any, timeperiod: int = -(2**31)) -> Whole:
+    """Index of highest value over a specified period (Math Operators)
+
+    The bar, counted from 0, of the greatest of the last `period` values; of equals the most recent.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: integer
+    """
+    return _call(9, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def MIN(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Lowest value over a specified period (Math Operators)
+
+    The least of the last `period` values.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(10, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def MININDEX(real: Any, timeperiod: int = -(2**31)) -> Whole:
+    """Index of lowest value over a specified period (Math Operators)
+
+    The bar, counted from 0, of the least of the last `period` values; of equals the most recent.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: integer
+    """
+    return _call(11, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def MINMAX(real: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
+    """Lowest and highest values over a specified period (Math Operators)
+
+    The least and the greatest of the last `period` values.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: min, max
+    """
+    return _call(12, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def MINMAXINDEX(real: Any, timeperiod: int = -(2**31)) -> tuple[Whole, Whole]:
+    """Indexes of lowest and highest values over a specified period (Math Operators)
+
+    The bars, counted from 0, of the least and the greatest of the last `period` values; of equals the
+    most recent.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: minidx, maxidx
+    """
+    return _call(13, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def MULT(real0: Any, real1: Any) -> Real:
+    """Vector Arithmetic Mult (Math Operators)
+
+    The close times the high.
+
+    Inputs: real0, real1
+    Outputs: real
+    """
+    return _call(14, real0, real1)  # type: ignore[no-any-return]
+
+
+def SUB(real0: Any, real1: Any) -> Real:
+    """Vector Arithmetic Subtraction (Math Operators)
+
+    The close less the high.
+
+    Inputs: real0, real1
+    Outputs: real
+    """
+    return _call(15, real0, real1)  # type: ignore[no-any-return]
+
+
+def SUM(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Summation (Math Operators)
+
+    The sum of the last `period` values.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(16, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def ACOS(real: Any) -> Real:
+    """Vector Trigonometric ACos (Math Transform)
+
+    Arc cosine in radians; NaN outside -1 to 1.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(17, real)  # type: ignore[no-any-return]
+
+
+def ASIN(real: Any) -> Real:
+    """Vector Trigonometric ASin (Math Transform)
+
+    Arc sine in radians; NaN outside -1 to 1.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(18, real)  # type: ignore[no-any-return]
+
+
+def ATAN(real: Any) -> Real:
+    """Vector Trigonometric ATan (Math Transform)
+
+    Arc tangent in radians.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(19, real)  # type: ignore[no-any-return]
+
+
+def CEIL(real: Any) -> Real:
+    """Vector Ceil (Math Transform)
+
+    The least whole number that is not less.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(20, real)  # type: ignore[no-any-return]
+
+
+def COS(real: Any) -> Real:
+    """Vector Trigonometric Cos (Math Transform)
+
+    Cosine of an angle in radians.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(21, real)  # type: ignore[no-any-return]
+
+
+def COSH(real: Any) -> Real:
+    """Vector Trigonometric Cosh (Math Transform)
+
+    Hyperbolic cosine; infinite where it exceeds the range of numbers.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(22, real)  # type: ignore[no-any-return]
+
+
+def EXP(real: Any) -> Real:
+    """Vector Arithmetic Exp (Math Transform)
+
+    e to the power of the value; infinite where it exceeds the range of numbers.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(23, real)  # type: ignore[no-any-return]
+
+
+def FLOOR(real: Any) -> Real:
+    """Vector Floor (Math Transform)
+
+    The greatest whole number that is not greater.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(24, real)  # type: ignore[no-any-return]
+
+
+def LN(real: Any) -> Real:
+    """Vector Log Natural (Math Transform)
+
+    Natural logarithm; minus infinity at 0, NaN below.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(25, real)  # type: ignore[no-any-return]
+
+
+def LOG10(real: Any) -> Real:
+    """Vector Log10 (Math Transform)
+
+    Logarithm to base 10; minus infinity at 0, NaN below.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(26, real)  # type: ignore[no-any-return]
+
+
+def SIN(real: Any) -> Real:
+    """Vector Trigonometric Sin (Math Transform)
+
+    Sine of an angle in radians.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(27, real)  # type: ignore[no-any-return]
+
+
+def SINH(real: Any) -> Real:
+    """Vector Trigonometric Sinh (Math Transform)
+
+    Hyperbolic sine; infinite where it exceeds the range of numbers.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(28, real)  # type: ignore[no-any-return]
+
+
+def SQRT(real: Any) -> Real:
+    """Vector Square Root (Math Transform)
+
+    Square root; NaN below 0.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(29, real)  # type: ignore[no-any-return]
+
+
+def TAN(real: Any) -> Real:
+    """Vector Trigonometric Tan (Math Transform)
+
+    Tangent of an angle in radians.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(30, real)  # type: ignore[no-any-return]
+
+
+def TANH(real: Any) -> Real:
+    """Vector Trigonometric Tanh (Math Transform)
+
+    Hyperbolic tangent.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(31, real)  # type: ignore[no-any-return]
+
+
+def AC(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31)) -> Real:
+    """Accelerator/Decelerator Oscillator (Momentum Indicators)
+
+    Accelerator: the awesome oscillator less its own mean of `signal` bars.
+
+    Inputs: high, low
+    Parameters: fastperiod (5), slowperiod (34), signalperiod (5)
+    Outputs: real
+    """
+    return _call(32, high, low, fastperiod, slowperiod, signalperiod)  # type: ignore[no-any-return]
+
+
+def ADX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+    """Average Directional Movement Index (Momentum Indicators)
+
+    Average directional index: Wilder's mean of DX, beginning with the mean of the first `period` of
+    them. A bar on which DX is not defined counts as 0 in that first mean and changes nothing later.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(33, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def ADXR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+    """Average Directional Movement Index Rating (Momentum Indicators)
+
+    Mean of ADX and of ADX `period - 1` bars ago.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(34, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def AO(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31)) -> Real:
+    """Awesome Oscillator (Momentum Indicators)
+
+    Awesome oscillator: mean of (h+l)/2 over `fast` bars less that over `slow`.
+
+    Inputs: high, low
+    Parameters: fastperiod (5), slowperiod (34)
+    Outputs: real
+    """
+    return _call(35, high, low, fastperiod, slowperiod)  # type: ignore[no-any-return]
+
+
+def APO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1) -> Real:
+    """Absolute Price Oscillator (Momentum Indicators)
+
+    Absolute price oscillator: a fast mean less a slow one; periods in the wrong order are swapped.
+
+    Inputs: real
+    Parameters: fastperiod (12), slowperiod (26), matype (1)
+    Outputs: real
+    """
+    return _call(36, real, fastperiod, slowperiod, matype)  # type: ignore[no-any-return]
+
+
+def AROON(high: Any, low: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
+    """Aroon (Momentum Indicators)
+
+    How recent the lowest low and the highest high of the last `period + 1` bars are: 100 for this bar,
+    0 for `period` bars ago; the most recent of equals.
+
+    Inputs: high, low
+    Parameters: timeperiod (14)
+    Outputs: aroondown, aroonup
+    """
+    return _call(37, high, low, timeperiod)  # type: ignore[no-any-return]
+
+
+def AROONOSC(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
+    """Aroon Oscillator (Momentum Indicators)
+
+    Aroon up less Aroon down: 100 / `period` times the bars between the lowest low and the highest high.
+
+    Inputs: high, low
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(38, high, low, timeperiod)  # type: ignore[no-any-return]
+
+
+def BOP(open: Any, high: Any, low: Any, close: Any) -> Real:
+    """Balance Of Power (Momentum Indicators)
+
+    Balance of power: (close - open) / (high - low); 0 where the bar has no range.
+
+    Inputs: open, high, low, close
+    Outputs: real
+    """
+    return _call(39, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CCI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+    """Commodity Channel Index (Momentum Indicators)
+
+    Commodity channel index: distance of the typical price (h+l+c)/3 from its mean of `period`, in units
+    of 0.015 mean deviations. 0 where there is no deviation.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(40, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def CMO(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Chande Momentum Oscillator (Momentum Indicators)
+
+    Chande's momentum oscillator in Wilder's means: 100 * (gains - losses) / (gains + losses), seeded
+    like the RSI. 0 where nothing has moved.
+
+    Inputs: real
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(41, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def CMOU(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Chande Momentum Oscillator (Unsmoothed) (Momentum Indicators)
+
+    Chande's momentum oscillator as he wrote it, with plain sums of the last `period` changes: 100 *
+    (gains - losses) / (gains + losses). 0 where nothing moved.
+
+    Inputs: real
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(42, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def COPPOCK(real: Any, wmaperiod: int = -(2**31), roc1period: int = -(2**31), roc2period: int = -(2**31)) -> Real:
+    """Coppock Curve (Momentum Indicators)
+
+    Coppock curve: weighted mean of `period` of the sum of two rates of change in percent; a rate after
+    a 0 is 0.
+
+    Inputs: real
+    Parameters: wmaperiod (10), roc1period (11), roc2period (14)
+    Outputs: real
+    """
+    return _call(43, real, wmaperiod, roc1period, roc2period)  # type: ignore[no-any-return]
+
+
+def DPO(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Detrended Price Oscillator (Momentum Indicators)
+
+    Detrended price: the value period/2 + 1 bars ago less the mean of the last `period`.
+
+    Inputs: real
+    Parameters: timeperiod (20)
+    Outputs: real
+    """
+    return _call(44, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def DX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+    """Directional Movement Index (Momentum Indicators)
+
+    Directional index: 100 |+DI - -DI| / (+DI + -DI). Where there is no movement at all it keeps its
+    value; 0 at first.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(45, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def ER(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Kaufman Efficiency Ratio (Momentum Indicators)
+
+    Efficiency ratio: the way from `period` bars ago as a share of the path taken bar by bar. 1 where
+    nothing moved.
+
+    Inputs: real
+    Parameters: timeperiod (10)
+    Outputs: real
+    """
+    return _call(46, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def ERI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
+    """Elder Ray Index (Bull Power / Bear Power) (Momentum Indicators)
+
+    Elder ray: high and low less the exponential mean of `period` of the close.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (13)
+    Outputs: bullpower, bearpower
+    """
+    return _call(47, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def FOSC(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Forecast Oscillator (Momentum Indicators)
+
+    Forecast oscillator: distance of the value from what the line through the `period` values before it
+    foresaw, in percent of the value; 0 where that is 0.
+
+    Inputs: real
+    Parameters: timeperiod (5)
+    Outputs: real
+    """
+    return _call(48, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def FRACTAL(high: Any, low: Any, leftbars: int = -(2**31), rightbars: int = -(2**31)) -> tuple[Whole, Whole]:
+    """Williams Fractal (Momentum Indicators)
+
+    Williams' fractal, told at the bar that completes it: 100 where the high `right` bars ago is above
+    those of the `left` bars before and the `right` bars after it, else 0; and the same for the low,
+    below.
+
+    Inputs: high, low
+    Parameters: leftbars (2), rightbars (2)
+    Outputs: swinghigh, swinglow
+    """
+    return _call(49, high, low, leftbars, rightbars)  # type: ignore[no-any-return]
+
+
+def IMI(open: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+    """Intraday Momentum Index (Momentum Indicators)
+
+    Intraday momentum index: rising bodies (close - open) as a share of all bodies over `period` bars,
+    in percent. 50 where no bar has a body.
+
+    Inputs: open, close
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(50, open, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def KDJ(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_period: int = -(2**31), slowk_matype: int = 13, slowd_period: int = -(2**31), slowd_matype: int = 13) -> tuple[Real, Real, Real]:
+    """KDJ Stochastic (Momentum Indicators)
+
+    Slow stochastic in Wilder's means, and J = 3 K - 2 D. 0 where there is no range.
+
+    Inputs: high, low, close
+    Parameters: fastk_period (9), slowk_period (3), slowk_matype (13), slowd_period (3), slowd_matype (13)
+    Outputs: k, d, j
+    """
+    return _call(51, high, low, close, fastk_period, slowk_period, slowk_matype, slowd_period, slowd_matype)  # type: ignore[no-any-return]
+
+
+def MACD(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
+    """Moving Average Convergence/Divergence (Momentum Indicators)
+
+    Exponential mean of `fast` less that of `slow`, its own exponential mean of `signal`, and the
+    difference of the two. Both means begin at the slow one's first bar. Periods in the wrong order are
+    swapped.
+
+    Inputs: real
+    Parameters: fastperiod (12), slowperiod (26), signalperiod (9)
+    Outputs: macd, macdsignal, macdhist
+    """
+    return _call(52, real, fastperiod, slowperiod, signalperiod)  # type: ignore[no-any-return]
+
+
+def MACDEXT(real: Any, fastperiod: int = -(2**31), fastmatype: int = 0, slowperiod: int = -(2**31), slowmatype: int = 0, signalperiod: int = -(2**31), signalmatype: int = 0) -> tuple[Real, Real, Real]:
+    """MACD with controllable MA type (Momentum Indicators)
+
+    MACD with means of any kind. Both begin at the bar where the longer one does; periods in the wrong
+    order are swapped, with their kinds.
+
+    Inputs: real
+    Parameters: fastperiod (12), fastmatype (0), slowperiod (26), slowmatype (0), signalperiod (9), signalmatype (0)
+    Outputs: macd, macdsignal, macdhist
+    """
+    return _call(53, real, fastperiod, fastmatype, slowperiod, slowmatype, signalperiod, signalmatype)  # type: ignore[no-any-return]
+
+
+def MACDFIX(real: Any, signalperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
+    """Moving Average Convergence/Divergence Fix 12/26 (Momentum Indicators)
+
+    MACD with the factors 0.15 and 0.075 of its inventor in place of periods; seeded like MACD(12, 26).
+
+    Inputs: real
+    Parameters: signalperiod (9)
+    Outputs: macd, macdsignal, macdhist
+    """
+    return _call(54, real, signalperiod)  # type: ignore[no-any-return]
+
+
+def MFI(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
+    """Money Flow Index (Momentum Indicators)
+
+    Money flow index: typical price times volume on rising bars, in percent of that on rising and
+    falling bars, over `period` bars. Typical prices that differ by less than 1e-14 of their sum are
+    equal, and the bar does not count; 0 where none counts.
+
+    Inputs: high, low, close, volume
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(55, high, low, close, volume, timeperiod)  # type: ignore[no-any-return]
+
+
+def MINUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+    """Minus Directional Indicator (Momentum Indicators)
+
+    Downward directional indicator: 100 times Wilder's sum of -DM over that of the true range; 0 where
+    the range is 0. With a period of 1, the unsmoothed ratio itself.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(56, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def MINUS_DM(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
+    """Minus Directional Movement (Momentum Indicators)
+
+    Downward directional movement: how far the low fell, where it fell further than the high rose, in
+    Wilder's running sum `y = y - y/period + x` that begins with the plain sum of the first `period -
+    1`.
+
+    Inputs: high, low
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(57, high, low, timeperiod)  # type: ignore[no-any-return]
+
+
+def MOM(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Momentum (Momentum Indicators)
+
+    Momentum: the value less the value `period` bars ago.
+
+    Inputs: real
+    Parameters: timeperiod (10)
+    Outputs: real
+    """
+    return _call(58, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def PLUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+    """Plus Directional Indicator (Momentum Indicators)
+
+    Upward directional indicator: 100 times Wilder's sum of +DM over that of the true range; 0 where the
+    range is 0. With a period of 1, the unsmoothed ratio itself.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(59, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def PLUS_DM(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
+    """Plus Directional Movement (Momentum Indicators)
+
+    Upward directional movement: how far the high rose, where it rose further than the low fell, in
+    Wilder's running sum `y = y - y/period + x` that begins with the plain sum of the first `period -
+    1`.
+
+    Inputs: high, low
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(60, high, low, timeperiod)  # type: ignore[no-any-return]
+
+
+def PPO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1) -> Real:
+    """Percentage Price Oscillator (Momentum Indicators)
+
+    Percentage price oscillator: distance of a fast mean from a slow one, in percent of it; 0 where it
+    is 0. Periods in the wrong order are swapped.
+
+    Inputs: real
+    Parameters: fastperiod (12), slowperiod (26), matype (1)
+    Outputs: real
+    """
+    return _call(61, real, fastperiod, slowperiod, matype)  # type: ignore[no-any-return]
+
+
+def QSTICK(open: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+    """Qstick (Momentum Indicators)
+
+    Mean body (close - open) of the last `period` bars.
+
+    Inputs: open, close
+    Parameters: timeperiod (10)
+    Outputs: real
+    """
+    return _call(62, open, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def ROC(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Rate of change : ((price/prevPrice)-1)*100 (Momentum Indicators)
+
+    Rate of change over `period` bars in percent: (x / before - 1) * 100; 0 where the value before is 0.
+
+    Inputs: real
+    Parameters: timeperiod (10)
+    Outputs: real
+    """
+    return _call(63, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def ROCP(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Rate of change Percentage: (price-prevPrice)/prevPrice (Momentum Indicators)
+
+    Rate of change over `period` bars as a share: (x - before) / before; 0 where the value before is 0.
+
+    Inputs: real
+    Parameters: timeperiod (10)
+    Outputs: real
+    """
+    return _call(64, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def ROCR(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Rate of change ratio: (price/prevPrice) (Momentum Indicators)
+
+    Ratio of the value to the value `period` bars ago; 0 where that is 0.
+
+    Inputs: real
+    Parameters: timeperiod (10)
+    Outputs: real
+    """
+    return _call(65, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def ROCR100(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Rate of change ratio 100 scale: (price/prevPrice)*100 (Momentum Indicators)
+
+    Ratio of the value to the value `period` bars ago, times 100; 0 where that is 0.
+
+    Inputs: real
+    Parameters: timeperiod (10)
+    Outputs: real
+    """
+    return _call(66, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def RSI(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Relative Strength Index (Momentum Indicators)
+
+    Relative strength index: gains as a share of gains and losses, both in Wilder's mean of `period`,
+    from 0 to 100. The means begin with the plain mean of the first `period` changes. 50 where nothing
+    has moved.
+
+    Inputs: real
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(67, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def SMI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31)) -> tuple[Real, Real]:
+    """Stochastic Momentum Index (Momentum Indicators)
+
+    Stochastic momentum index: distance of the close from the middle of the range of `period` bars, in
+    percent of half that range, both smoothed by exponential means of `slow` and then `fast`; and its
+    exponential mean of `signal`. 0 where there is no range.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (13), fastperiod (2), slowperiod (25), signalperiod (9)
+    Outputs: smi, smisignal
+    """
+    return _call(68, high, low, close, timeperiod, fastperiod, slowperiod, signalperiod)  # type: ignore[no-any-return]
+
+
+def STOCH(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_period: int = -(2**31), slowk_matype: int = 0, slowd_period: int = -(2**31), slowd_matype: int = 0) -> tuple[Real, Real]:
+    """Stochastic (Momentum Indicators)
+
+    Slow stochastic: the place of the close between the lowest low and the highest high of `fast_k` bars
+    in percent, smoothed to %K, and that smoothed again to %D. 0 where there is no range.
+
+    Inputs: high, low, close
+    Parameters: fastk_period (5), slowk_period (3), slowk_matype (0), slowd_period (3), slowd_matype (0)
+    Outputs: slowk, slowd
+    """
+    return _call(69, high, low, close, fastk_period, slowk_period, slowk_matype, slowd_period, slowd_matype)  # type: ignore[no-any-return]
+
+
+def STOCHF(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), fastd_period: int = -(2**31), fastd_matype: int = 0) -> tuple[Real, Real]:
+    """Stochastic Fast (Momentum Indicators)
+
+    Fast stochastic: the place of the close between the lowest low and the highest high of `fast_k` bars
+    in percent, and that smoothed. 0 where there is no range.
+
+    Inputs: high, low, close
+    Parameters: fastk_period (5), fastd_period (3), fastd_matype (0)
+    Outputs: fastk, fastd
+    """
+    return _call(70, high, low, close, fastk_period, fastd_period, fastd_matype)  # type: ignore[no-any-return]
+
+
+def STOCHRSI(real: Any, timeperiod: int = -(2**31), fastk_period: int = -(2**31), fastd_period: int = -(2**31), fastd_matype: int = 0) -> tuple[Real, Real]:
+    """Stochastic Relative Strength Index (Momentum Indicators)
+
+    Fast stochastic of the RSI of `period`: its place in its own range of `fast_k` bars in percent, and
+    that smoothed. 0 where there is no range.
+
+    Inputs: real
+    Parameters: timeperiod (14), fastk_period (5), fastd_period (3), fastd_matype (0)
+    Outputs: fastk, fastd
+    """
+    return _call(71, real, timeperiod, fastk_period, fastd_period, fastd_matype)  # type: ignore[no-any-return]
+
+
+def TRIX(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """1-day Rate-Of-Change (ROC) of a Triple Smooth EMA (Momentum Indicators)
+
+    Change of a triple exponential mean of `period` from bar to bar, in percent; 0 after a 0.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(72, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def TSI(real: Any, firstperiod: int = -(2**31), secondperiod: int = -(2**31)) -> Real:
+    """True Strength Index (Momentum Indicators)
+
+    True strength index: the change, smoothed by two exponential means in turn, in percent of the size
+    of the change smoothed the same way. 0 where nothing has moved.
+
+    Inputs: real
+    Parameters: firstperiod (25), secondperiod (13)
+    Outputs: real
+    """
+    return _call(73, real, firstperiod, secondperiod)  # type: ignore[no-any-return]
+
+
+def ULTOSC(high: Any, low: Any, close: Any, timeperiod1: int = -(2**31), timeperiod2: int = -(2**31), timeperiod3: int = -(2**31)) -> Real:
+    """Ultimate Oscillator (Momentum Indicators)
+
+    Ultimate oscillator: buying pressure (close - true low) as a share of the true range over three
+    periods, weighted 4, 2 and 1 from the shortest on, in percent. A period without any range counts 0.
+
+    Inputs: high, low, close
+    Parameters: timeperiod1 (7), timeperiod2 (14), timeperiod3 (28)
+    Outputs: real
+    """
+    return _call(74, high, low, close, timeperiod1, timeperiod2, timeperiod3)  # type: ignore[no-any-return]
+
+
+def VHF(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Vertical Horizontal Filter (Momentum Indicators)
+
+    Vertical horizontal filter: the span of the last `period` values over the sum of the last `period`
+    absolute changes; 0 where nothing moved.
+
+    Inputs: real
+    Parameters: timeperiod (28)
+    Outputs: real
+    """
+    return _call(75, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def VORTEX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
+    """Vortex Indicator (Momentum Indicators)
+
+    Sums of |high - last low| and of |low - last high| over the sum of the true range, each of `period`
+    bars; 0 where nothing moved.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (14)
+    Outputs: plusvi, minusvi
+    """
+    return _call(76, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def WAD(high: Any, low: Any, close: Any) -> Real:
+    """Williams' Accumulation/Distribution (Momentum Indicators)
+
+    Williams's accumulation/distribution: running sum of the close less the true low on a rise, less the
+    true high on a fall, 0 on a tie and on the first bar.
+
+    Inputs: high, low, close
+    Outputs: real
+    """
+    return _call(77, high, low, close)  # type: ignore[no-any-return]
+
+
+def WILLR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+    """Williams' %R (Momentum Indicators)
+
+    Williams %R: distance of the close below the highest high of `period` bars, as a share of their
+    range, from 0 to -100. 0 where there is no range.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(78, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def ACCBANDS(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
+    """Acceleration Bands (Overlap Studies)
+
+    Acceleration bands (Headley): means of high (1 + w), of the close and of low (1 - w), w = 4 (high -
+    low) / (high + low), 0 where high and low cancel each other.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (20)
+    Outputs: upperband, middleband, lowerband
+    """
+    return _call(79, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def BBANDS(real: Any, timeperiod: int = -(2**31), nbdevup: float = -4e37, nbdevdn: float = -4e37, matype: int = 0) -> tuple[Real, Real, Real]:
+    """Bollinger Bands (Overlap Studies)
+
+    Bollinger bands: a moving average (of TA-Lib's kinds, 0 is the simple one) and so many standard
+    deviations (of the population) of the last `period` values above and below it.
+
+    Inputs: real
+    Parameters: timeperiod (20), nbdevup (2.0), nbdevdn (2.0), matype (0)
+    Outputs: upperband, middleband, lowerband
+    """
+    return _call(80, real, timeperiod, nbdevup, nbdevdn, matype)  # type: ignore[no-any-return]
+
+
+def DEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Double Exponential Moving Average (Overlap Studies)
+
+    Double exponential mean (Mulloy): 2 EMA(x) - EMA(EMA(x)), which takes back most of the lag.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(81, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def DONCHIAN(high: Any, low: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
+    """Donchian Channels (Overlap Studies)
+
+    Donchian channel: the highest high and the lowest low of the last `period` bars, this one included,
+    and their middle.
+
+    Inputs: high, low
+    Parameters: timeperiod (20)
+    Outputs: upperband, middleband, lowerband
+    """
+    return _call(82, high, low, timeperiod)  # type: ignore[no-any-return]
+
+
+def EMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Exponential Moving Average (Overlap Studies)
+
+    Exponential mean: each value moves it by 2/(period+1) of the distance; it begins with the mean of
+    the first `period` values.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(83, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def HMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Hull Moving Average (Overlap Studies)
+
+    Hull's mean: WMA over sqrt(period) of 2 WMA(period/2) - WMA(period); both roots cut to whole
+    numbers.
+
+    Inputs: real
+    Parameters: timeperiod (20)
+    Outputs: real
+    """
+    return _call(84, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def HT_TRENDLINE(real: Any) -> Real:
+    """Hilbert Transform - Instantaneous Trendline (Overlap Studies)
+
+    Instantaneous trend line: mean price over one dominant cycle, weighted 4, 3, 2, 1 over the last four
+    bars. Bars from 37 on count, values from bar 63 on.
+
+    Inputs: real
+    Outputs: real
+    """
+    return _call(85, real)  # type: ignore[no-any-return]
+
+
+def KAMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Kaufman Adaptive Moving Average (Overlap Studies)
+
+    Kaufman's adaptive mean: an exponential mean whose factor lies between those of 30 and 2 bars,
+    squared, by the efficiency |change over `period`| / sum of |changes| (1 where nothing changes). It
+    comes from the value before its first bar.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(86, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def KC(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), atrperiod: int = -(2**31), nbdev: float = -4e37) -> tuple[Real, Real, Real]:
+    """Keltner Channels (Overlap Studies)
+
+    Keltner channel: the EMA of the typical price and so many average true ranges above and below it;
+    both begin so that their first values are at the same bar.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (20), atrperiod (10), nbdev (2.0)
+    Outputs: upperband, middleband, lowerband
+    """
+    return _call(87, high, low, close, timeperiod, atrperiod, nbdev)  # type: ignore[no-any-return]
+
+
+def MA(real: Any, timeperiod: int = -(2**31), matype: int = 0) -> Real:
+    """Moving average (Overlap Studies)
+
+    The moving average that `matype` names.
+
+    Inputs: real
+    Parameters: timeperiod (30), matype (0)
+    Outputs: real
+    """
+    return _call(88, real, timeperiod, matype)  # type: ignore[no-any-return]
+
+
+def MAMA(real: Any, fastlimit: float = -4e37, slowlimit: float = -4e37) -> tuple[Real, Real]:
+    """MESA Adaptive Moving Average (Overlap Studies)
+
+    MESA adaptive mean (Ehlers): a Hilbert transform measures the phase; the factor is fast_limit /
+    degrees the phase turned, at least slow_limit. FAMA follows it with half the factor. Both come from
+    0 at bar 12; values from bar 32.
+
+    Inputs: real
+    Parameters: fastlimit (0.5), slowlimit (0.05)
+    Outputs: mama, fama
+    """
+    return _call(89, real, fastlimit, slowlimit)  # type: ignore[no-any-return]
+
+
+def MAVP(real: Any, periods: Any, minperiod: int = -(2**31), maxperiod: int = -(2**31), matype: int = 0) -> Real:
+    """Moving average with variable period (Overlap Studies)
+
+    Moving average with a period of its own at every bar: the second column read (the high), cut to a
+    whole number between `min_period` and `max_period` (the greater of both where they are the wrong way
+    round). Every average begins so that its first value is that of the longest.
+
+    Inputs: real, periods
+    Parameters: minperiod (2), maxperiod (30), matype (0)
+    Outputs: real
+    """
+    return _call(90, real, periods, minperiod, maxperiod, matype)  # type: ignore[no-any-return]
+
+
+def MIDPOINT(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """MidPoint over period (Overlap Studies)
+
+    The middle between the greatest and the least of the last `period` values.
+
+    Inputs: real
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(91, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def MIDPRICE(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
+    """Midpoint Price over period (Overlap Studies)
+
+    The middle between the highest high and the lowest low of the last `period` bars.
+
+    Inputs: high, low
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(92, high, low, timeperiod)  # type: ignore[no-any-return]
+
+
+def RMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Wilder's Smoothed Moving Average (Overlap Studies)
+
+    Wilder's mean: each value moves it by 1/period of the distance; it begins with the mean of the first
+    `period` values.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(93, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def SAR(high: Any, low: Any, acceleration: float = 0.02, maximum: float = 0.2) -> Real:
+    """Parabolic SAR (Overlap Studies)
+
+    Wilder's parabolic stop: it moves towards the extreme of the trend by a factor that grows by
+    `acceleration` with every new extreme up to `maximum`, never into the last two bars, and turns when
+    a bar reaches it. The second bar decides the first direction.
+
+    Inputs: high, low
+    Parameters: acceleration (0.02), maximum (0.2)
+    Outputs: real
+    """
+    return _call(94, high, low, acceleration, maximum)  # type: ignore[no-any-return]
+
+
+def SAREXT(high: Any, low: Any, startvalue: float = -4e37, offsetonreverse: float = -4e37, accelerationinitlong: float = -4e37, accelerationlong: float = -4e37, accelerationmaxlong: float = -4e37, accelerationinitshort: float = -4e37, accelerationshort: float = -4e37, accelerationmaxshort: float = -4e37) -> Real:
+    """Parabolic SAR - Extended (Overlap Studies)
+
+    Parabolic stop with all its parts: a first stop (positive begins long, negative short, 0 as `sar`
+    does), an offset after every turn as a share of the price, and factors for both sides. Stops of a
+    falling trend are negative.
+
+    Inputs: high, low
+    Parameters: startvalue (0.0), offsetonreverse (0.0), accelerationinitlong (0.02), accelerationlong (0.02), accelerationmaxlong (0.2), accelerationinitshort (0.02), accelerationshort (0.02), accelerationmaxshort (0.2)
+    Outputs: real
+    """
+    return _call(95, high, low, startvalue, offsetonreverse, accelerationinitlong, accelerationlong, accelerationmaxlong, accelerationinitshort, accelerationshort, accelerationmaxshort)  # type: ignore[no-any-return]
+
+
+def SMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Simple Moving Average (Overlap Studies)
+
+    Mean of the last `period` values.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(96, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def SUPERTREND(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), multiplier: float = 3.0) -> tuple[Real, Whole]:
+    """SuperTrend (Overlap Studies)
+
+    SuperTrend: bands of so many average true ranges around the median price that only close in while
+    the price is between them; the line is the lower one while it rises, the upper one while it falls.
+    It begins rising.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (10), multiplier (3.0)
+    Outputs: supertrend, trend
+    """
+    return _call(97, high, low, close, timeperiod, multiplier)  # type: ignore[no-any-return]
+
+
+def T3(real: Any, timeperiod: int = -(2**31), vfactor: float = -4e37) -> Real:
+    """Triple Exponential Moving Average (T3) (Overlap Studies)
+
+    Tilson's T3: six EMAs in a row; with v the volume factor (1+v)^3 e3 - 3v(1+v)^2 e4 + 3v^2(1+v) e5 -
+    v^3 e6.
+
+    Inputs: real
+    Parameters: timeperiod (5), vfactor (0.7)
+    Outputs: real
+    """
+    return _call(98, real, timeperiod, vfactor)  # type: ignore[no-any-return]
+
+
+def TEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Triple Exponential Moving Average (Overlap Studies)
+
+    Triple exponential mean (Mulloy): 3 e1 - 3 e2 + e3, each the EMA of the one before.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(99, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def TRIMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Triangular Moving Average (Overlap Studies)
+
+    Triangular mean: weights that rise to the middle of the window and fall again, as a mean of means.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(100, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def VWMA(real: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
+    """Volume Weighted Moving Average (Overlap Studies)
+
+    Mean of the last `period` values weighted with their volumes; NaN where none of them was traded.
+
+    Inputs: real, volume
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(101, real, volume, timeperiod)  # type: ignore[no-any-return]
+
+
+def WMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Weighted Moving Average (Overlap Studies)
+
+    Mean of the last `period` values with weights 1 to `period`, the newest the heaviest.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(102, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def ZLEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Zero-Lag Exponential Moving Average (Overlap Studies)
+
+    Zero-lag exponential mean: the EMA of 2 x - x of (period-1)/2 bars ago.
+
+    Inputs: real
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(103, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def CDL2CROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Two Crows (Pattern Recognition)
+
+    Two crows: a long white candle, a black one above it, and a black one that opens in the second body
+    and closes in the first (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(104, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDL3BLACKCROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Three Black Crows (Pattern Recognition)
+
+    Three black crows: after a white candle three falling black ones without lower shadows, each from
+    within the body before, the first closing below the white one's high (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(105, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDL3INSIDE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Three Inside Up/Down (Pattern Recognition)
+
+    Three inside: a long candle, a short body inside it, and a candle of the other colour that closes
+    beyond the first open (100 up, -100 down).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(106, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDL3LINESTRIKE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Three-Line Strike (Pattern Recognition)
+
+    Three-line strike: three candles of one colour moving on, each from within or near the body before,
+    and a fourth of the other colour that takes all of it back (±100 by the three).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(107, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDL3OUTSIDE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Three Outside Up/Down (Pattern Recognition)
+
+    Three outside: a body that covers the one before, of the other colour, and a close further in its
+    direction (100 up, -100 down).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(108, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDL3STARSINSOUTH(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Three Stars In The South (Pattern Recognition)
+
+    Three stars in the south: three black candles that weaken: a long one with a long lower shadow, a
+    smaller one that holds the low and has a lower shadow, a short one without shadows inside its range
+    (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(109, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDL3WHITESOLDIERS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Three Advancing White Soldiers (Pattern Recognition)
+
+    Three white soldiers: three white candles of rising closes without upper shadows, each from within
+    or near the body before and not far shorter than it, the last long (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(110, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLABANDONEDBABY(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3) -> Whole:
+    """Abandoned Baby (Pattern Recognition)
+
+    Abandoned baby: a long candle, a doji that even the shadows leave alone, and a candle of the other
+    colour back into the first body, more than `penetration` of it (±100 by the third).
+
+    Inputs: open, high, low, close
+    Parameters: penetration (0.3)
+    Outputs: integer
+    """
+    return _call(111, open, high, low, close, penetration)  # type: ignore[no-any-return]
+
+
+def CDLADVANCEBLOCK(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Advance Block (Pattern Recognition)
+
+    Advance block: three white candles of rising closes, the first long with a short upper shadow, that
+    weaken: bodies far smaller, or smaller with upper shadows (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(112, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLBELTHOLD(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Belt-hold (Pattern Recognition)
+
+    Belt hold: a long candle that opens at its extreme: white without a lower shadow (100), black
+    without an upper one (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(113, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLBREAKAWAY(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Breakaway (Pattern Recognition)
+
+    Breakaway: a long candle, a gap in its direction, two more candles that way, and a fifth of the
+    other colour that closes in the gap (±100 by the fifth).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(114, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLCLOSINGMARUBOZU(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Closing Marubozu (Pattern Recognition)
+
+    Closing marubozu: a long candle that closes at its extreme: white without an upper shadow (100),
+    black without a lower one (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(115, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLCONCEALBABYSWALL(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Concealing Baby Swallow (Pattern Recognition)
+
+    Concealing baby swallow: two black candles without shadows, a black one below that reaches back into
+    the second body, and a black one around its whole range (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(116, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLCOUNTERATTACK(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Counterattack (Pattern Recognition)
+
+    Counterattack: two long candles of opposite colour with equal closes (±100 by the second).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(117, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLDARKCLOUDCOVER(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.5) -> Whole:
+    """Dark Cloud Cover (Pattern Recognition)
+
+    Dark cloud cover: a long white candle, then a black one that opens above its high and closes in its
+    body, more than `penetration` of it below the first close (-100).
+
+    Inputs: open, high, low, close
+    Parameters: penetration (0.5)
+    Outputs: integer
+    """
+    return _call(118, open, high, low, close, penetration)  # type: ignore[no-any-return]
+
+
+def CDLDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Doji (Pattern Recognition)
+
+    Doji: open and close nearly equal, within a tenth of the mean range of the 10 candles before (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(119, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLDOJISTAR(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Doji Star (Pattern Recognition)
+
+    Doji star: a long candle, then a doji beyond its close with a gap (100 after black, -100 after
+    white).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(120, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLDRAGONFLYDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Dragonfly Doji (Pattern Recognition)
+
+    Dragonfly doji: a doji at its high, with a lower shadow (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(121, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLENGULFING(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Engulfing Pattern (Pattern Recognition)
+
+    Engulfing: a body that covers the one before, of the other colour: ±100 by its colour, ±80 where one
+    end is the same.
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(122, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLEVENINGDOJISTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3) -> Whole:
+    """Evening Doji Star (Pattern Recognition)
+
+    Evening doji star: a long white candle, a doji above it, and a long black candle back into its body,
+    more than `penetration` of it (-100).
+
+    Inputs: open, high, low, close
+    Parameters: penetration (0.3)
+    Outputs: integer
+    """
+    return _call(123, open, high, low, close, penetration)  # type: ignore[no-any-return]
+
+
+def CDLEVENINGSTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3) -> Whole:
+    """Evening Star (Pattern Recognition)
+
+    Evening star: a long white candle, a short body above it, and a long black candle back into its
+    body, more than `penetration` of it (-100).
+
+    Inputs: open, high, low, close
+    Parameters: penetration (0.3)
+    Outputs: integer
+    """
+    return _call(124, open, high, low, close, penetration)  # type: ignore[no-any-return]
+
+
+def CDLGAPSIDESIDEWHITE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Up/Down-gap side-by-side white lines (Pattern Recognition)
+
+    Side-by-side white lines: after a gap two white candles of like size and equal open that leave it
+    open (100 up, -100 down).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(125, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLGRAVESTONEDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Gravestone Doji (Pattern Recognition)
+
+    Gravestone doji: a doji at its low, with an upper shadow (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(126, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLHAMMER(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Hammer (Pattern Recognition)
+
+    Hammer: a short body over a long lower shadow, no upper shadow, and the body below or near the low
+    before (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(127, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLHANGINGMAN(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Hanging Man (Pattern Recognition)
+
+    Hanging man: a hammer whose body lies above or near the high before (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(128, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLHARAMI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Harami Pattern (Pattern Recognition)
+
+    Harami: a long body, then a short one inside it: 100 after black, -100 after white; ±80 where an end
+    is the same.
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(129, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLHARAMICROSS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Harami Cross Pattern (Pattern Recognition)
+
+    Harami cross: a harami whose second candle is a doji: 100 after black, -100 after white; ±80 where
+    an end is the same.
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(130, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLHIGHWAVE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """High-Wave Candle (Pattern Recognition)
+
+    High wave: a short body between two shadows of more than twice its length (±100 by colour).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(131, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLHIKKAKE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Hikkake Pattern (Pattern Recognition)
+
+    Hikkake: an inside bar and then a bar that leaves its range down (100) or up (-100); twice that
+    where one of the next three closes beyond the inside bar on the other side.
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(132, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLHIKKAKEMOD(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Modified Hikkake Pattern (Pattern Recognition)
+
+    Modified hikkake: two inside bars, the first of them closing near its low (100) or its high (-100),
+    then the false break; twice that where one of the next three bars closes beyond the second inside
+    bar on the other side.
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(133, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLHOMINGPIGEON(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Homing Pigeon (Pattern Recognition)
+
+    Homing pigeon: a long black candle, then a short black body inside its body (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(134, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLIDENTICAL3CROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Identical Three Crows (Pattern Recognition)
+
+    Identical three crows: three falling black candles without lower shadows, each from the close before
+    (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(135, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLINNECK(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """In-Neck Pattern (Pattern Recognition)
+
+    In neck: a long black candle, then a white one from below its low that closes at its close or barely
+    above (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(136, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLINVERTEDHAMMER(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Inverted Hammer (Pattern Recognition)
+
+    Inverted hammer: a short body under a long upper shadow, no lower shadow, below the body before
+    (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(137, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLKICKING(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Kicking (Pattern Recognition)
+
+    Kicking: two marubozu of opposite colour with a gap in the second's direction (±100 by the second).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(138, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLKICKINGBYLENGTH(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Kicking - bull/bear determined by the longer marubozu (Pattern Recognition)
+
+    Kicking, with the sign of the longer of both marubozu; of the first where they are equal.
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(139, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLLADDERBOTTOM(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Ladder Bottom (Pattern Recognition)
+
+    Ladder bottom: three black candles of falling opens and closes, a black one with an upper shadow,
+    and a white one from above its body that closes above its high (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(140, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLLONGLEGGEDDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Long Legged Doji (Pattern Recognition)
+
+    Long-legged doji: a doji with a long shadow on one side at least (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(141, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLLONGLINE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Long Line Candle (Pattern Recognition)
+
+    Long line: a long body with two short shadows (±100 by colour).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(142, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLMARUBOZU(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Marubozu (Pattern Recognition)
+
+    Marubozu: a long body without shadows (±100 by colour).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(143, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLMATCHINGLOW(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Matching Low (Pattern Recognition)
+
+    Matching low: two black candles with equal closes (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(144, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLMATHOLD(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.5) -> Whole:
+    """Mat Hold (Pattern Recognition)
+
+    Mat hold: a long white candle, a short black one above it, two short falling ones that take back
+    less than `penetration` of the first body, and a white one that closes above all three (100).
+
+    Inputs: open, high, low, close
+    Parameters: penetration (0.5)
+    Outputs: integer
+    """
+    return _call(145, open, high, low, close, penetration)  # type: ignore[no-any-return]
+
+
+def CDLMORNINGDOJISTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3) -> Whole:
+    """Morning Doji Star (Pattern Recognition)
+
+    Morning doji star: a long black candle, a doji below it, and a long white candle back into its body,
+    more than `penetration` of it (100).
+
+    Inputs: open, high, low, close
+    Parameters: penetration (0.3)
+    Outputs: integer
+    """
+    return _call(146, open, high, low, close, penetration)  # type: ignore[no-any-return]
+
+
+def CDLMORNINGSTAR(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3) -> Whole:
+    """Morning Star (Pattern Recognition)
+
+    Morning star: a long black candle, a short body below it, and a long white candle back into its
+    body, more than `penetration` of it (100).
+
+    Inputs: open, high, low, close
+    Parameters: penetration (0.3)
+    Outputs: integer
+    """
+    return _call(147, open, high, low, close, penetration)  # type: ignore[no-any-return]
+
+
+def CDLONNECK(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """On-Neck Pattern (Pattern Recognition)
+
+    On neck: a long black candle, then a white one from below its low that closes at that low (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(148, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLPIERCING(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Piercing Pattern (Pattern Recognition)
+
+    Piercing: a long black candle, then a long white one from below its low that closes in the upper
+    half of its body (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(149, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLRICKSHAWMAN(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Rickshaw Man (Pattern Recognition)
+
+    Rickshaw man: a doji with two long shadows whose body is near the middle of its range (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(150, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLRISEFALL3METHODS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Rising/Falling Three Methods (Pattern Recognition)
+
+    Rising or falling three methods: a long candle, three short ones against it that stay in its range,
+    and a long one that carries on beyond its close (±100 by the first).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(151, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLSEPARATINGLINES(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Separating Lines (Pattern Recognition)
+
+    Separating lines: two candles of opposite colour with equal opens, the second a belt hold (±100 by
+    the second).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(152, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLSHOOTINGSTAR(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Shooting Star (Pattern Recognition)
+
+    Shooting star: a short body under a long upper shadow, no lower shadow, above the body before
+    (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(153, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLSHORTLINE(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Short Line Candle (Pattern Recognition)
+
+    Short line: a short body with two short shadows (±100 by colour).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(154, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLSPINNINGTOP(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Spinning Top (Pattern Recognition)
+
+    Spinning top: a short body between two shadows longer than it (±100 by colour).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(155, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLSTALLEDPATTERN(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Stalled Pattern (Pattern Recognition)
+
+    Stalled pattern: two long white candles, the second without an upper shadow and from within or near
+    the first body, then a short white one at the upper end of the second (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(156, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLSTICKSANDWICH(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Stick Sandwich (Pattern Recognition)
+
+    Stick sandwich: a white candle that trades above the first close between two black ones of equal
+    close (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(157, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLTAKURI(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Takuri (Dragonfly Doji with very long lower shadow) (Pattern Recognition)
+
+    Takuri: a dragonfly doji with a lower shadow of more than twice its body (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(158, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLTASUKIGAP(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Tasuki Gap (Pattern Recognition)
+
+    Tasuki gap: after a gap a candle in its direction, then one of like size against it that opens in
+    the body before and closes in the gap without filling it (±100 by the gap).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(159, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLTHRUSTING(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Thrusting Pattern (Pattern Recognition)
+
+    Thrusting: a long black candle, then a white one from below its low that closes in the lower half of
+    its body, clearly above its close (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(160, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLTRISTAR(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Tristar Pattern (Pattern Recognition)
+
+    Tristar: three doji, the second beyond the first with a gap and the third back from it (100 at the
+    bottom, -100 at the top). One threshold, the first candle's, serves all three.
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(161, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLUNIQUE3RIVER(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Unique 3 River (Pattern Recognition)
+
+    Unique three river: a long black candle, a black body inside it with a lower low, and a short white
+    one that opens above that low (100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(162, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLUPSIDEGAP2CROWS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Upside Gap Two Crows (Pattern Recognition)
+
+    Upside gap two crows: a long white candle, a short black one above it, and a black one around that
+    body that still closes above the first (-100).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(163, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def CDLXSIDEGAP3METHODS(open: Any, high: Any, low: Any, close: Any) -> Whole:
+    """Upside/Downside Gap Three Methods (Pattern Recognition)
+
+    Gap three methods: two candles of one colour with a gap in its direction, and one of the other
+    colour that opens in the second body and closes in the first (±100 by the first).
+
+    Inputs: open, high, low, close
+    Outputs: integer
+    """
+    return _call(164, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def AVGDEV(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Average Deviation (Price Transform)
+
+    Mean absolute deviation: mean distance of the last `period` values from their mean.
+
+    Inputs: real
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(165, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def AVGPRICE(open: Any, high: Any, low: Any, close: Any) -> Real:
+    """Average Price (Price Transform)
+
+    Average price: (open + high + low + close) / 4.
+
+    Inputs: open, high, low, close
+    Outputs: real
+    """
+    return _call(166, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def HA(open: Any, high: Any, low: Any, close: Any) -> tuple[Real, Real, Real, Real]:
+    """Heikin-Ashi Candles (Price Transform)
+
+    Heikin-Ashi candles: the close is the bar's average price, the open the middle of the candle before
+    (at the first bar the middle of open and close), high and low reach around both.
+
+    Inputs: open, high, low, close
+    Outputs: haopen, hahigh, halow, haclose
+    """
+    return _call(167, open, high, low, close)  # type: ignore[no-any-return]
+
+
+def MEDPRICE(high: Any, low: Any) -> Real:
+    """Median Price (Price Transform)
+
+    Median price: (high + low) / 2.
+
+    Inputs: high, low
+    Outputs: real
+    """
+    return _call(168, high, low)  # type: ignore[no-any-return]
+
+
+def TYPPRICE(high: Any, low: Any, close: Any) -> Real:
+    """Typical Price (Price Transform)
+
+    Typical price: (high + low + close) / 3.
+
+    Inputs: high, low, close
+    Outputs: real
+    """
+    return _call(169, high, low, close)  # type: ignore[no-any-return]
+
+
+def WCLPRICE(high: Any, low: Any, close: Any) -> Real:
+    """Weighted Close Price (Price Transform)
+
+    Weighted close: (high + low + 2 close) / 4.
+
+    Inputs: high, low, close
+    Outputs: real
+    """
+    return _call(170, high, low, close)  # type: ignore[no-any-return]
+
+
+def BETA(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
+    """Beta (Statistic Functions)
+
+    Slope of the line through the last `period` pairs of relative changes, those of the close across and
+    those of the high up; 0 where the changes of the close do not vary.
+
+    Inputs: real0, real1
+    Parameters: timeperiod (5)
+    Outputs: real
+    """
+    return _call(171, real0, real1, timeperiod)  # type: ignore[no-any-return]
+
+
+def CORREL(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
+    """Pearson's Correlation Coefficient (r) (Statistic Functions)
+
+    Pearson's correlation of close and high over the last `period` bars, from -1 to 1; 0 where one does
+    not vary.
+
+    Inputs: real0, real1
+    Parameters: timeperiod (30)
+    Outputs: real
+    """
+    return _call(172, real0, real1, timeperiod)  # type: ignore[no-any-return]
+
+
+def LINEARREG(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Linear Regression (Statistic Functions)
+
+    The last point of the line of least squares through the last `period` values.
+
+    Inputs: real
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(173, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def LINEARREG_ANGLE(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Linear Regression Angle (Statistic Functions)
+
+    Slope of the line of least squares through the last `period` values, as an angle in degrees.
+
+    Inputs: real
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(174, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def LINEARREG_INTERCEPT(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Linear Regression Intercept (Statistic Functions)
+
+    The first point of the line of least squares through the last `period` values.
+
+    Inputs: real
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(175, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def LINEARREG_SLOPE(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Linear Regression Slope (Statistic Functions)
+
+    Slope, per bar, of the line of least squares through the last `period` values.
+
+    Inputs: real
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(176, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def PERCENTILE(real: Any, timeperiod: int = -(2**31), percentile: float = 50.0) -> Real:
+    """Percentile (nearest rank) (Statistic Functions)
+
+    Nearest-rank percentile of the last `period` values: the ceil(percent * period / 100)-th least, at
+    least the first.
+
+    Inputs: real
+    Parameters: timeperiod (30), percentile (50.0)
+    Outputs: real
+    """
+    return _call(177, real, timeperiod, percentile)  # type: ignore[no-any-return]
+
+
+def PERCENTRANK(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Percent Rank (Statistic Functions)
+
+    How many percent of the `period` values before this one are less than it.
+
+    Inputs: real
+    Parameters: timeperiod (100)
+    Outputs: real
+    """
+    return _call(178, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def STDDEV(real: Any, timeperiod: int = -(2**31), nbdev: float = -4e37) -> Real:
+    """Standard Deviation (Statistic Functions)
+
+    Population standard deviation of the last `period` values, times a factor.
+
+    Inputs: real
+    Parameters: timeperiod (5), nbdev (1.0)
+    Outputs: real
+    """
+    return _call(179, real, timeperiod, nbdev)  # type: ignore[no-any-return]
+
+
+def TSF(real: Any, timeperiod: int = -(2**31)) -> Real:
+    """Time Series Forecast (Statistic Functions)
+
+    Time series forecast: the line of least squares through the last `period` values, one bar on.
+
+    Inputs: real
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(180, real, timeperiod)  # type: ignore[no-any-return]
+
+
+def VAR(real: Any, timeperiod: int = -(2**31), nbdev: float = -4e37) -> Real:
+    """Variance (Statistic Functions)
+
+    Population variance of the last `period` values. The second parameter changes nothing: TA-Lib has
+    it.
+
+    Inputs: real
+    Parameters: timeperiod (5), nbdev (1.0)
+    Outputs: real
+    """
+    return _call(181, real, timeperiod, nbdev)  # type: ignore[no-any-return]
+
+
+def ADR(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
+    """Average Day Range (Volatility Indicators)
+
+    Average day range: mean of high - low over the last `period` bars.
+
+    Inputs: high, low
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(182, high, low, timeperiod)  # type: ignore[no-any-return]
+
+
+def ATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+    """Average True Range (Volatility Indicators)
+
+    Average true range: Wilder's mean of the true range, beginning with the mean of the first `period`.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(183, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def CVI(high: Any, low: Any, timeperiod: int = -(2**31), rocperiod: int = -(2**31)) -> Real:
+    """Chaikin's Volatility (Volatility Indicators)
+
+    Chaikin volatility: change in percent, over `roc` bars, of the exponential mean of high - low; 0
+    where the earlier mean is 0.
+
+    Inputs: high, low
+    Parameters: timeperiod (10), rocperiod (10)
+    Outputs: real
+    """
+    return _call(184, high, low, timeperiod, rocperiod)  # type: ignore[no-any-return]
+
+
+def MASSI(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31)) -> Real:
+    """Mass Index (Volatility Indicators)
+
+    Mass index: sum over `slow` bars of the exponential mean of high - low over the exponential mean of
+    that mean; a ratio whose divisor is 0 counts as 1.
+
+    Inputs: high, low
+    Parameters: fastperiod (9), slowperiod (25)
+    Outputs: real
+    """
+    return _call(185, high, low, fastperiod, slowperiod)  # type: ignore[no-any-return]
+
+
+def NATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
+    """Normalized Average True Range (Volatility Indicators)
+
+    Average true range in percent of the close; 0 where the close is 0. With a period of 1, the true
+    range itself, as TA-Lib has it.
+
+    Inputs: high, low, close
+    Parameters: timeperiod (14)
+    Outputs: real
+    """
+    return _call(186, high, low, close, timeperiod)  # type: ignore[no-any-return]
+
+
+def RVI(real: Any, timeperiod: int = -(2**31), stddevperiod: int = -(2**31)) -> Real:
+    """Relative Volatility Index (Volatility Indicators)
+
+    Relative volatility index (Dorsey): Wilder's mean of the standard deviation on rising bars, in
+    percent of that on rising and on falling bars; 50 where both are 0.
+
+    Inputs: real
+    Parameters: timeperiod (14), stddevperiod (10)
+    Outputs: real
+    """
+    return _call(187, real, timeperiod, stddevperiod)  # type: ignore[no-any-return]
+
+
+def TRANGE(high: Any, low: Any, close: Any) -> Real:
+    """True Range (Volatility Indicators)
+
+    True range: the greatest of high - low, |high - last close| and |low - last close|.
+
+    Inputs: high, low, close
+    Outputs: real
+    """
+    return _call(188, high, low, close)  # type: ignore[no-any-return]
+
+
+def AD(high: Any, low: Any, close: Any, volume: Any) -> Real:
+    """Chaikin A/D Line (Volume Indicators)
+
+    Accumulation/distribution line: running sum of the volume times where the close lies in its bar,
+    from -1 (low) to 1 (high); a bar without a range adds 0.
+
+    Inputs: high, low, close, volume
+    Outputs: real
+    """
+    return _call(189, high, low, close, volume)  # type: ignore[no-any-return]
+
+
+def ADOSC(high: Any, low: Any, close: Any, volume: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31)) -> Real:
+    """Chaikin A/D Oscillator (Volume Indicators)
+
+    Chaikin oscillator: fast less slow exponential mean of the accumulation/distribution line, both
+    beginning with its first value; valid from the longer period on.
+
+    Inputs: high, low, close, volume
+    Parameters: fastperiod (3), slowperiod (10)
+    Outputs: real
+    """
+    return _call(190, high, low, close, volume, fastperiod, slowperiod)  # type: ignore[no-any-return]
+
+
+def CMF(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
+    """Chaikin Money Flow (Volume Indicators)
+
+    Chaikin money flow: the accumulation/distribution of `period` bars over their volume; 0 where there
+    is none.
+
+    Inputs: high, low, close, volume
+    Parameters: timeperiod (20)
+    Outputs: real
+    """
+    return _call(191, high, low, close, volume, timeperiod)  # type: ignore[no-any-return]
+
+
+def EFI(close: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
+    """Elder's Force Index (Volume Indicators)
+
+    Elder's force index: exponential mean of the change of the close times the volume.
+
+    Inputs: close, volume
+    Parameters: timeperiod (13)
+    Outputs: real
+    """
+    return _call(192, close, volume, timeperiod)  # type: ignore[no-any-return]
+
+
+def MARKETFI(high: Any, low: Any, volume: Any) -> Real:
+    """Market Facilitation Index (Volume Indicators)
+
+    Market facilitation index: (high - low) / volume; 0 without volume.
+
+    Inputs: high, low, volume
+    Outputs: real
+    """
+    return _call(193, high, low, volume)  # type: ignore[no-any-return]
+
+
+def NVI(close: Any, volume: Any) -> Real:
+    """Negative Volume Index (Volume Indicators)
+
+    Negative volume index: begins at 1000 and moves with the close on bars whose volume is below the
+    last one's.
+
+    Inputs: close, volume
+    Outputs: real
+    """
+    return _call(194, close, volume)  # type: ignore[no-any-return]
+
+
+def OBV(real: Any, volume: Any) -> Real:
+    """On Balance Volume (Volume Indicators)
+
+    On-balance volume: running sum of the volume, added on a rise and taken off on a fall; begins with
+    the first volume.
+
+    Inputs: real, volume
+    Outputs: real
+    """
+    return _call(195, real, volume)  # type: ignore[no-any-return]
+
+
+def PVI(close: Any, volume: Any) -> Real:
+    """Positive Volume Index (Volume Indicators)
+
+    Positive volume index: begins at 1000 and moves with the close on bars whose volume is above the
+    last one's.
+
+    Inputs: close, volume
+    Outputs: real
+    """
+    return _call(196, close, volume)  # type: ignore[no-any-return]
+
+
+def PVO(volume: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1) -> Real:
+    """Percentage Volume Oscillator (Volume Indicators)
+
+    Percentage volume oscillator: distance of a fast mean of the volume from a slow one, in percent of
+    it; 0 where it is 0. Periods in the wrong order are swapped.
+
+    Inputs: volume
+    Parameters: fastperiod (12), slowperiod (26), matype (1)
+    Outputs: real
+    """
+    return _call(197, volume, fastperiod, slowperiod, matype)  # type: ignore[no-any-return]
+
+
+def PVT(close: Any, volume: Any) -> Real:
+    """Price Volume Trend (Volume Indicators)
+
+    Price volume trend: running sum of the relative change of the close times the volume, 0 on the first
+    bar; a last close of 0 adds 0.
+
+    Inputs: close, volume
+    Outputs: real
+    """
+    return _call(198, close, volume)  # type: ignore[no-any-return]
+
+
+def RVOL(volume: Any, timeperiod: int = -(2**31)) -> Real:
+    """Relative Volume (Volume Indicators)
+
+    Relative volume: the volume over the mean of the `period` bars before. Not guarded, as in TA-Lib:
+    after bars without any volume it is infinite, or NaN where there is still none.
+
+    Inputs: volume
+    Parameters: timeperiod (20)
+    Outputs: real
+    """
+    return _call(199, volume, timeperiod)  # type: ignore[no-any-return]
+
+
+def VWAP(high: Any, low: Any, close: Any, volume: Any) -> Real:
+    """Volume Weighted Average Price (Volume Indicators)
+
+    Volume-weighted mean of the typical price (high + low + close) / 3 since the first bar; 0 before any
+    volume.
+
+    Inputs: high, low, close, volume
+    Outputs: real
+    """
+    return _call(200, high, low, close, volume)  # type: ignore[no-any-return]
+
+
+#: Names by group.
+GROUPS: dict[str, list[str]] = {
+    "Cycle Indicators": [
+        "HT_DCPERIOD",
+        "HT_DCPHASE",
+        "HT_PHASOR",
+        "HT_SINE",
+        "HT_TRENDMODE",
+    ],
+    "Math Operators": [
+        "ADD",
+        "CUMSUM",
+        "DIV",
+        "MAX",
+        "MAXINDEX",
+        "MIN",
+        "MININDEX",
+        "MINMAX",
+        "MINMAXINDEX",
+        "MULT",
+        "SUB",
+        "SUM",
+    ],
+    "Math Transform": [
+        "ACOS",
+        "ASIN",
+        "ATAN",
+        "CEIL",
+        "COS",
+        "COSH",
+        "EXP",
+        "FLOOR",
+        "LN",
+        "LOG10",
+        "SIN",
+        "SINH",
+        "SQRT",
+        "TAN",
+        "TANH",
+    ],
+    "Momentum Indicators": [
+        "AC",
+        "ADX",
+        "ADXR",
+        "AO",
+        "APO",
+        "AROON",
+        "AROONOSC",
+        "BOP",
+        "CCI",
+        "CMO",
+        "CMOU",
+        "COPPOCK",
+        "DPO",
+        "DX",
+        "ER",
+        "ERI",
+        "FOSC",
+        "FRACTAL",
+        "IMI",
+        "KDJ",
+        "MACD",
+        "MACDEXT",
+        "MACDFIX",
+        "MFI",
+        "MINUS_DI",
+        "MINUS_DM",
+        "MOM",
+        "PLUS_DI",
+        "PLUS_DM",
+        "PPO",
+        "QSTICK",
+        "ROC",
+        "ROCP",
+        "ROCR",
+        "ROCR100",
+        "RSI",
+        "SMI",
+        "STOCH",
+        "STOCHF",
+        "STOCHRSI",
+        "TRIX",
+        "TSI",
+        "ULTOSC",
+        "VHF",
+        "VORTEX",
+        "WAD",
+        "WILLR",
+    ],
+    "Overlap Studies": [
+        "ACCBANDS",
+        "BBANDS",
+        "DEMA",
+        "DONCHIAN",
+        "EMA",
+        "HMA",
+        "HT_TRENDLINE",
+        "KAMA",
+        "KC",
+        "MA",
+        "MAMA",
+        "MAVP",
+        "MIDPOINT",
+        "MIDPRICE",
+        "RMA",
+        "SAR",
+        "SAREXT",
+        "SMA",
+        "SUPERTREND",
+        "T3",
+        "TEMA",
+        "TRIMA",
+        "VWMA",
+        "WMA",
+        "ZLEMA",
+    ],
+    "Pattern Recognition": [
+        "CDL2CROWS",
+        "CDL3BLACKCROWS",
+        "CDL3INSIDE",
+        "CDL3LINESTRIKE",
+        "CDL3OUTSIDE",
+        "CDL3STARSINSOUTH",
+        "CDL3WHITESOLDIERS",
+        "CDLABANDONEDBABY",
+        "CDLADVANCEBLOCK",
+        "CDLBELTHOLD",
+        "CDLBREAKAWAY",
+        "CDLCLOSINGMARUBOZU",
+        "CDLCONCEALBABYSWALL",
+        "CDLCOUNTERATTACK",
+        "CDLDARKCLOUDCOVER",
+        "CDLDOJI",
+        "CDLDOJISTAR",
+        "CDLDRAGONFLYDOJI",
+        "CDLENGULFING",
+        "CDLEVENINGDOJISTAR",
+        "CDLEVENINGSTAR",
+        "CDLGAPSIDESIDEWHITE",
+        "CDLGRAVESTONEDOJI",
+        "CDLHAMMER",
+        "CDLHANGINGMAN",
+        "CDLHARAMI",
+        "CDLHARAMICROSS",
+        "CDLHIGHWAVE",
+        "CDLHIKKAKE",
+        "CDLHIKKAKEMOD",
+        "CDLHOMINGPIGEON",
+        "CDLIDENTICAL3CROWS",
+        "CDLINNECK",
+        "CDLINVERTEDHAMMER",
+        "CDLKICKING",
+        "CDLKICKINGBYLENGTH",
+        "CDLLADDERBOTTOM",
+        "CDLLONGLEGGEDDOJI",
+        "CDLLONGLINE",
+        "CDLMARUBOZU",
+        "CDLMATCHINGLOW",
+        "CDLMATHOLD",
+        "CDLMORNINGDOJISTAR",
+        "CDLMORNINGSTAR",
+        "CDLONNECK",
+        "CDLPIERCING",
+        "CDLRICKSHAWMAN",
+        "CDLRISEFALL3METHODS",
+        "CDLSEPARATINGLINES",
+        "CDLSHOOTINGSTAR",
+        "CDLSHORTLINE",
+        "CDLSPINNINGTOP",
+        "CDLSTALLEDPATTERN",
+        "CDLSTICKSANDWICH",
+        "CDLTAKURI",
+        "CDLTASUKIGAP",
+        "CDLTHRUSTING",
+        "CDLTRISTAR",
+        "CDLUNIQUE3RIVER",
+        "CDLUPSIDEGAP2CROWS",
+        "CDLXSIDEGAP3METHODS",
+    ],
+    "Price Transform": [
+        "AVGDEV",
+        "AVGPRICE",
+        "HA",
+        "MEDPRICE",
+        "TYPPRICE",
+        "WCLPRICE",
+    ],
+    "Statistic Functions": [
+        "BETA",
+        "CORREL",
+        "LINEARREG",
+        "LINEARREG_ANGLE",
+        "LINEARREG_INTERCEPT",
+        "LINEARREG_SLOPE",
+        "PERCENTILE",
+        "PERCENTRANK",
+        "STDDEV",
+        "TSF",
+        "VAR",
+    ],
+    "Volatility Indicators": [
+        "ADR",
+        "ATR",
+        "CVI",
+        "MASSI",
+        "NATR",
+        "RVI",
+        "TRANGE",
+    ],
+    "Volume Indicators": [
+        "AD",
+        "ADOSC",
+        "CMF",
+        "EFI",
+        "MARKETFI",
+        "NVI",
+        "OBV",
+        "PVI",
+        "PVO",
+        "PVT",
+        "RVOL",
+        "VWAP",
+    ],
+}
+
+#: Positions by name.
+POSITIONS: dict[str, int] = {
+    "HT_DCPERIOD": 0,
+    "HT_DCPHASE": 1,
+    "HT_PHASOR": 2,
+    "HT_SINE": 3,
+    "HT_TRENDMODE": 4,
+    "ADD": 5,
+    "CUMSUM": 6,
+    "DIV": 7,
+    "MAX": 8,
+    "MAXINDEX": 9,
+    "MIN": 10,
+    "MININDEX": 11,
+    "MINMAX": 12,
+    "MINMAXINDEX": 13,
+    "MULT": 14,
+    "SUB": 15,
+    "SUM": 16,
+    "ACOS": 17,
+    "ASIN": 18,
+    "ATAN": 19,
+    "CEIL": 20,
+    "COS": 21,
+    "COSH": 22,
+    "EXP": 23,
+    "FLOOR": 24,
+    "LN": 25,
+    "LOG10": 26,
+    "SIN": 27,
+    "SINH": 28,
+    "SQRT": 29,
+    "TAN": 30,
+    "TANH": 31,
+    "AC": 32,
+    "ADX": 33,
+    "ADXR": 34,
+    "AO": 35,
+    "APO": 36,
+    "AROON": 37,
+    "AROONOSC": 38,
+    "BOP": 39,
+    "CCI": 40,
+    "CMO": 41,
+    "CMOU": 42,
+    "COPPOCK": 43,
+    "DPO": 44,
+    "DX": 45,
+    "ER": 46,
+    "ERI": 47,
+    "FOSC": 48,
+    "FRACTAL": 49,
+    "IMI": 50,
+    "KDJ": 51,
+    "MACD": 52,
+    "MACDEXT": 53,
+    "MACDFIX": 54,
+    "MFI": 55,
+    "MINUS_DI": 56,
+    "MINUS_DM": 57,
+    "MOM": 58,
+    "PLUS_DI": 59,
+    "PLUS_DM": 60,
+    "PPO": 61,
+    "QSTICK": 62,
+    "ROC": 63,
+    "ROCP": 64,
+    "ROCR": 65,
+    "ROCR100": 66,
+    "RSI": 67,
+    "SMI": 68,
+    "STOCH": 69,
+    "STOCHF": 70,
+    "STOCHRSI": 71,
+    "TRIX": 72,
+    "TSI": 73,
+    "ULTOSC": 74,
+    "VHF": 75,
+    "VORTEX": 76,
+    "WAD": 77,
+    "WILLR": 78,
+    "ACCBANDS": 79,
+    "BBANDS": 80,
+    "DEMA": 81,
+    "DONCHIAN": 82,
+    "EMA": 83,
+    "HMA": 84,
+    "HT_TRENDLINE": 85,
+    "KAMA": 86,
+    "KC": 87,
+    "MA": 88,
+    "MAMA": 89,
+    "MAVP": 90,
+    "MIDPOINT": 91,
+    "MIDPRICE": 92,
+    "RMA": 93,
+    "SAR": 94,
+    "SAREXT": 95,
+    "SMA": 96,
+    "SUPERTREND": 97,
+    "T3": 98,
+    "TEMA": 99,
+    "TRIMA": 100,
+    "VWMA": 101,
+    "WMA": 102,
+    "ZLEMA": 103,
+    "CDL2CROWS": 104,
+    "CDL3BLACKCROWS": 105,
+    "CDL3INSIDE": 106,
+    "CDL3LINESTRIKE": 107,
+    "CDL3OUTSIDE": 108,
+    "CDL3STARSINSOUTH": 109,
+    "CDL3WHITESOLDIERS": 110,
+    "CDLABANDONEDBABY": 111,
+    "CDLADVANCEBLOCK": 112,
+    "CDLBELTHOLD": 113,
+    "CDLBREAKAWAY": 114,
+    "CDLCLOSINGMARUBOZU": 115,
+    "CDLCONCEALBABYSWALL": 116,
+    "CDLCOUNTERATTACK": 117,
+    "CDLDARKCLOUDCOVER": 118,
+    "CDLDOJI": 119,
+    "CDLDOJISTAR": 120,
+    "CDLDRAGONFLYDOJI": 121,
+    "CDLENGULFING": 122,
+    "CDLEVENINGDOJISTAR": 123,
+    "CDLEVENINGSTAR": 124,
+    "CDLGAPSIDESIDEWHITE": 125,
+    "CDLGRAVESTONEDOJI": 126,
+    "CDLHAMMER": 127,
+    "CDLHANGINGMAN": 128,
+    "CDLHARAMI": 129,
+    "CDLHARAMICROSS": 130,
+    "CDLHIGHWAVE": 131,
+    "CDLHIKKAKE": 132,
+    "CDLHIKKAKEMOD": 133,
+    "CDLHOMINGPIGEON": 134,
+    "CDLIDENTICAL3CROWS": 135,
+    "CDLINNECK": 136,
+    "CDLINVERTEDHAMMER": 137,
+    "CDLKICKING": 138,
+    "CDLKICKINGBYLENGTH": 139,
+    "CDLLADDERBOTTOM": 140,
+    "CDLLONGLEGGEDDOJI": 141,
+    "CDLLONGLINE": 142,
+    "CDLMARUBOZU": 143,
+    "CDLMATCHINGLOW": 144,
+    "CDLMATHOLD": 145,
+    "CDLMORNINGDOJISTAR": 146,
+    "CDLMORNINGSTAR": 147,
+    "CDLONNECK": 148,
+    "CDLPIERCING": 149,
+    "CDLRICKSHAWMAN": 150,
+    "CDLRISEFALL3METHODS": 151,
+    "CDLSEPARATINGLINES": 152,
+    "CDLSHOOTINGSTAR": 153,
+    "CDLSHORTLINE": 154,
+    "CDLSPINNINGTOP": 155,
+    "CDLSTALLEDPATTERN": 156,
+    "CDLSTICKSANDWICH": 157,
+    "CDLTAKURI": 158,
+    "CDLTASUKIGAP": 159,
+    "CDLTHRUSTING": 160,
+    "CDLTRISTAR": 161,
+    "CDLUNIQUE3RIVER": 162,
+    "CDLUPSIDEGAP2CROWS": 163,
+    "CDLXSIDEGAP3METHODS": 164,
+    "AVGDEV": 165,
+    "AVGPRICE": 166,
+    "HA": 167,
+    "MEDPRICE": 168,
+    "TYPPRICE": 169,
+    "WCLPRICE": 170,
+    "BETA": 171,
+    "CORREL": 172,
+    "LINEARREG": 173,
+    "LINEARREG_ANGLE": 174,
+    "LINEARREG_INTERCEPT": 175,
+    "LINEARREG_SLOPE": 176,
+    "PERCENTILE": 177,
+    "PERCENTRANK": 178,
+    "STDDEV": 179,
+    "TSF": 180,
+    "VAR": 181,
+    "ADR": 182,
+    "ATR": 183,
+    "CVI": 184,
+    "MASSI": 185,
+    "NATR": 186,
+    "RVI": 187,
+    "TRANGE": 188,
+    "AD": 189,
+    "ADOSC": 190,
+    "CMF": 191,
+    "EFI": 192,
+    "MARKETFI": 193,
+    "NVI": 194,
+    "OBV": 195,
+    "PVI": 196,
+    "PVO": 197,
+    "PVT": 198,
+    "RVOL": 199,
+    "VWAP": 200,
+}

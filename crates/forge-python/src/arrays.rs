@@ -1,0 +1,98 @@
+//! How do NumPy's numbers get in and out? By reference where they are doubles that lie side by side, and owned by the array
+//! that is given back.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use arrow::buffer::ScalarBuffer;
+use numpy::{PyArray1, PyArrayMethods, PyUntypedArrayMethods};
+use pyo3::{exceptions::PyTypeError, prelude::*};
+
+/// Bytes that were copied because they could not be used where they are.
+static COPIED: AtomicU64 = AtomicU64::new(0);
+
+/// Bytes of input that had to be copied so far: cast, put together, or put in order.
+#[pyfunction]
+pub(crate) fn copied_bytes() -> u64 {
+    COPIED.load(Ordering::Relaxed)
+}
+
+/// Counts a copy that was made on the Python side.
+#[pyfunction]
+pub(crate) fn count_copy(bytes: u64) {
+    COPIED.fetch_add(bytes, Ordering::Relaxed);
+}
+
+/// Numbers of one column, wherever they are.
+pub(crate) enum Column {
+    /// In an array of Python's, which is held.
+    Held(Held),
+    /// Our own.
+    Own(Vec<f64>),
+    /// In a column of Arrow.
+    Arrow(ScalarBuffer<f64>),
+}
+
+/// Memory of an array that is kept alive.
+pub(crate) struct Held {
+    _owner: Py<PyAny>,
+    at: *const f64,
+    len: usize,
+}
+
+#[allow(unsafe_code, reason = "a pointer into an array that is held")]
+// SAFETY: the array is kept alive by `_owner`, whose count may be given back from any thread; the numbers are only read. That a
+// thread of Python writes to an array while it is computed on is a race of the caller's, as it is with NumPy's own functions:
+// any bits are a valid number.
+unsafe impl Send for Held {}
+#[allow(unsafe_code, reason = "a pointer into an array that is held")]
+// SAFETY: as for `Send`: nothing is written through it.
+unsafe impl Sync for Held {}
+
+impl Column {
+    /// An array of doubles; copied only where they do not lie side by side.
+    pub(crate) fn of(array: &Bound<'_, PyAny>) -> PyResult<Column> {
+        let typed = array
+            .cast::<PyArray1<f64>>()
+            .map_err(|_| PyTypeError::new_err("an array of float64 with one dimension is needed here"))?;
+        if !typed.is_c_contiguous() {
+            count_copy(8 * typed.len() as u64);
+            return Ok(Column::Own(copied(typed)));
+        }
+        let held = Held { _owner: array.clone().unbind(), at: typed.data(), len: typed.len() };
+        Ok(Column::Held(held))
+    }
+
+    /// The numbers.
+    pub(crate) fn slice(&self) -> &[f64] {
+        match self {
+            Column::Own(own) => own,
+            Column::Arrow(buffer) => buffer,
+            Column::Held(held) if held.len == 0 => &[],
+            Column::Held(held) => {
+                #[allow(unsafe_code, reason = "a pointer into an array that is held")]
+                // SAFETY: `of` took pointer and length from a contiguous, aligned array of doubles, which is kept alive.
+                unsafe {
+                    std::slice::from_raw_parts(held.at, held.len)
+                }
+            }
+        }
+    }
+}
+
+/// Numbers of an array in a vector.
+pub(crate) fn copied(array: &Bound<'_, PyArray1<f64>>) -> Vec<f64> {
+    #[allow(
+        unsafe_code,
+        reason = "a view without the borrow checks of the numpy crate, which other arrays do not know of"
+    )]
+    // SAFETY: the view ends before anything else runs: the interpreter's lock is held.
+    unsafe { array.as_array() }.iter().copied().collect()
+}
+
+/// Columns as Python gets them.
+pub(crate) type Arrays<'py> = Vec<Bound<'py, PyArray1<f64>>>;
+
+/// An array that owns these numbers.
+pub(crate) fn owned(py: Python<'_>, numbers: Vec<f64>) -> Bound<'_, PyArray1<f64>> {
+    PyArray1::from_vec(py, numbers)
+}

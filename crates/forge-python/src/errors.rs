@@ -1,0 +1,103 @@
+//! What does an error become in Python? An exception of the built-in kind that callers expect, with the hint in its message.
+
+use gpuforge::{
+    forge::ForgeError as Forge,
+    frame::FrameError,
+    indicators::select::SelectError as Select,
+    ops::OpError,
+    resident::DeviceError as Device,
+    route::{RouteError, site::SiteError},
+};
+use pyo3::{PyErr, create_exception, exceptions::*, types::PyAnyMethods as _};
+
+create_exception!(gpuforge, SelectError, PyValueError, "A selection that cannot be read.");
+create_exception!(gpuforge, ColumnError, PyValueError, "A column that is missing or cannot be used.");
+create_exception!(gpuforge, DeviceError, PyRuntimeError, "A device that was asked for cannot be used.");
+create_exception!(gpuforge, ForgeError, PyRuntimeError, "Work that could not be done.");
+create_exception!(
+    gpuforge,
+    DeviceMemoryError,
+    PyMemoryError,
+    "Work that does not fit into a device's memory."
+);
+
+/// A message with what to do next.
+fn hinted(message: impl std::fmt::Display, hint: &str) -> String {
+    format!("{message}\n  hint: {hint}")
+}
+
+pub(crate) fn select(error: &Select) -> PyErr {
+    SelectError::new_err(hinted(error, "gpuforge.catalogue() lists what there is"))
+}
+
+pub(crate) fn device(error: &Device) -> PyErr {
+    let Device::None(why) = error;
+    let hint = "gpuforge.doctor() says what is wrong; device=\"cpu\" computes on the processor";
+    DeviceError::new_err(hinted(format!("no device can be used: {why}"), hint))
+}
+
+pub(crate) fn no_device(why: impl std::fmt::Display) -> PyErr {
+    device(&Device::None(why.to_string()))
+}
+
+/// An operation that is wrong.
+pub(crate) fn op(error: &OpError) -> PyErr {
+    match error {
+        OpError::Kind { .. } => PyTypeError::new_err(error.to_string()),
+        _ => PyValueError::new_err(error.to_string()),
+    }
+}
+
+pub(crate) fn site(error: &SiteError) -> PyErr {
+    match error {
+        SiteError::Op(error) => op(error),
+        SiteError::NoMemory(_) => DeviceMemoryError::new_err(hinted(
+            error,
+            "work on a part of it at a time, or free what is not needed",
+        )),
+        _ => ForgeError::new_err(hinted(
+            error,
+            "gpuforge.doctor() says what is wrong; device=\"cpu\" avoids it",
+        )),
+    }
+}
+
+pub(crate) fn route(error: &RouteError) -> PyErr {
+    match error {
+        RouteError::Op(error) => op(error),
+        RouteError::Place { error, .. } => site(error),
+        RouteError::Item { error, index } => {
+            let inner = route(error);
+            let Ok(text) = pyo3::Python::attach(|py| inner.value(py).str().map(|t| t.to_string())) else {
+                return inner;
+            };
+            pyo3::Python::attach(|py| PyErr::from_type(inner.get_type(py), format!("item {index}: {text}")))
+        }
+        RouteError::NoPlace { .. } => PyValueError::new_err(error.to_string()),
+        _ => ForgeError::new_err(error.to_string()),
+    }
+}
+
+pub(crate) fn forge(error: Forge) -> PyErr {
+    match error {
+        Forge::Route(error) => route(&error),
+        other => ForgeError::new_err(hinted(other, "gpuforge.doctor() says what is wrong")),
+    }
+}
+
+pub(crate) fn frame(error: FrameError) -> PyErr {
+    match error {
+        FrameError::Column { message, found, hint, .. } => {
+            // The hints of the command line name its flags.
+            let hint = match hint.split_once("--column ").and_then(|(before, flag)| {
+                let (role, name) = flag.split_once('=')?;
+                Some(format!("{before}columns={{\"{role}\": \"{}\"}}", name.trim_end_matches('?')))
+            }) {
+                Some(ours) => ours,
+                None => hint,
+            };
+            ColumnError::new_err(format!("{message}\n  found: {found}\n  hint: {hint}"))
+        }
+        other => PyValueError::new_err(other.to_string()),
+    }
+}

@@ -1,0 +1,368 @@
+//! How are indicators computed for a table of bars? Planned once, rows put into series, computed in place, given back by rows.
+
+use std::{path::Path, sync::Arc};
+
+use gpuforge::{
+    frame::names::{self, Mapping, Role},
+    indicators::{
+        catalogue::Convention,
+        describe,
+        exec::{self, Columns, How, Series},
+        graph::Field,
+        select::Selector,
+    },
+    market,
+    resident::{Access, Computer, Device},
+};
+use numpy::{PyArray1, PyArrayMethods};
+use pyo3::{
+    exceptions::{PyMemoryError, PyValueError},
+    prelude::*,
+};
+
+use crate::{
+    arrays::{Arrays, Column, count_copy, owned},
+    arrow_data::{self, Table},
+    errors,
+    groups::{Groups, gather, scatter},
+    process::{self, Gone, Machine},
+};
+
+/// Values (rows times columns) below which a call is done before a thread would have begun.
+const AT_ONCE: usize = 1 << 17;
+/// Values below which no device is thought of; the facade asks for as many.
+const WORTH_A_DEVICE: usize = 1 << 20;
+/// Series that are computed before it is asked whether anybody still waits.
+const AT_A_TIME: usize = 64;
+
+/// A selection, planned.
+#[pyclass(frozen, module = "gpuforge._gpuforge")]
+pub(crate) struct Request {
+    inner: Arc<market::Request>,
+    described: String,
+}
+
+#[pymethods]
+impl Request {
+    /// `select` as the command line takes it; definitions as `name = expression`.
+    #[new]
+    fn new(select: &str, define: Vec<String>, convention: &str) -> PyResult<Self> {
+        let convention = match convention {
+            "talib" => Convention::TaLib,
+            "pandas" => Convention::Pandas,
+            other => {
+                let why = format!("there is no convention `{other}`\n  hint: \"talib\" or \"pandas\"");
+                return Err(PyValueError::new_err(why));
+            }
+        };
+        let mut selector = Selector::by(convention);
+        for text in &define {
+            selector.define(text).map_err(|e| errors::select(&e))?;
+        }
+        let wanted = match select.trim().is_empty() && !define.is_empty() {
+            true => selector.defined().collect(),
+            false => selector.select(select).map_err(|e| errors::select(&e))?,
+        };
+        let described = serde_json::to_string(&describe::selection(&wanted));
+        let described = described.map_err(|e| PyValueError::new_err(e.to_string()))?;
+        Ok(Request { inner: Arc::new(market::Request::of(&wanted)), described })
+    }
+
+    /// Names of the columns that are computed.
+    #[getter]
+    fn columns(&self) -> Vec<String> {
+        self.inner.selection.columns.clone()
+    }
+
+    /// Columns of the bars that are read.
+    #[getter]
+    fn needs(&self) -> Vec<&'static str> {
+        market::needed(&self.inner.selection).into_iter().map(Role::name).collect()
+    }
+
+    /// What is computed, as JSON.
+    #[getter]
+    fn described(&self) -> &str {
+        &self.described
+    }
+
+    /// Which of these columns is what: roles and names.
+    fn resolve(
+        &self,
+        names: Vec<String>,
+        columns: Vec<(String, String)>,
+    ) -> PyResult<Vec<(&'static str, usize)>> {
+        let needed = market::needed(&self.inner.selection);
+        resolve(&names, &columns, &needed)
+    }
+}
+
+/// Roles with the positions of their columns.
+pub(crate) fn resolve(
+    names: &[String],
+    columns: &[(String, String)],
+    needed: &[Role],
+) -> PyResult<Vec<(&'static str, usize)>> {
+    let mut mapping = Mapping::default();
+    for (role, name) in columns {
+        let known = Role::of(role).ok_or_else(|| {
+            let roles: Vec<&str> = names::NAMES.iter().map(|(_, name, _)| *name).collect();
+            PyValueError::new_err(format!(
+                "`{role}` is nothing a column can be\n  hint: columns={{ROLE: NAME}}, where ROLE is one of {}",
+                roles.join(", ")
+            ))
+        })?;
+        mapping.set(known, name.as_str());
+    }
+    let found = names::resolve(Path::new("data"), names, &mapping, needed).map_err(errors::frame)?;
+    Ok(names::NAMES.iter().filter_map(|(role, name, _)| Some((*name, found.get(*role)?))).collect())
+}
+
+/// Every row of the catalogue, as JSON.
+#[pyfunction]
+pub(crate) fn catalogue() -> PyResult<String> {
+    serde_json::to_string(&describe::all()).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+/// Times of rows: what they count, and how many of it a second has.
+pub(crate) struct Times {
+    pub(crate) values: Vec<i64>,
+    pub(crate) per_second: f64,
+}
+
+/// All that a computation needs; it owns or holds every part of it.
+pub(crate) struct Job {
+    pub(crate) request: Arc<market::Request>,
+    pub(crate) rows: usize,
+    pub(crate) fields: Vec<(Field, Column)>,
+    pub(crate) codes: Option<Vec<i64>>,
+    pub(crate) times: Option<Times>,
+    pub(crate) device: Device,
+    pub(crate) threads: Option<usize>,
+}
+
+/// A column by its role's name.
+pub(crate) fn field(role: &str) -> Option<Field> {
+    Field::ALL.into_iter().find(|f| format!("{f:?}").eq_ignore_ascii_case(role))
+}
+
+/// `auto`, `cpu` or `gpu`.
+pub(crate) fn device(text: &str) -> PyResult<Device> {
+    match text {
+        "auto" => Ok(Device::Auto),
+        "cpu" => Ok(Device::Cpu),
+        "gpu" => Ok(Device::Gpu),
+        other => {
+            let why = format!("there is no device `{other}`\n  hint: \"auto\", \"cpu\" or \"gpu\"");
+            Err(PyValueError::new_err(why))
+        }
+    }
+}
+
+/// Results, and what was done where (JSON) if a device was thought of.
+pub(crate) struct Computed {
+    pub(crate) columns: Vec<Vec<f64>>,
+    pub(crate) done: Option<String>,
+}
+
+impl Job {
+    /// Computes it, here or on threads of ours.
+    pub(crate) fn run(self, py: Python<'_>) -> PyResult<Computed> {
+        let values = self.rows.saturating_mul(self.request.selection.columns.len());
+        let reach = self.device == Device::Gpu || (self.device == Device::Auto && values >= WORTH_A_DEVICE);
+        let machine = reach.then(|| process::machine(py));
+        if values < AT_ONCE && machine.is_none() {
+            let how = How { threads: 1, ..how(1) };
+            return py.detach(|| self.compute(how, None, &Gone::default()));
+        }
+        process::wait_for(py, move |gone| {
+            let threads = self.threads.unwrap_or_else(rayon::current_num_threads);
+            self.compute(how(threads), machine.as_ref(), gone)
+        })?
+    }
+
+    fn compute(&self, how: How, machine: Option<&Machine>, gone: &Gone) -> PyResult<Computed> {
+        let plan = &self.request.selection.plan;
+        let groups =
+            Groups::of(self.rows, self.codes.as_deref(), self.times.as_ref().map(|t| t.values.as_slice()));
+        let order = groups.order.as_deref();
+        let seconds = self.seconds(plan.fields().any(|f| f == Field::Time));
+        let moved = |values: &[f64]| {
+            order.map(|order| {
+                count_copy(8 * values.len() as u64);
+                gather(values, order)
+            })
+        };
+        let mut inputs: Vec<(Field, std::borrow::Cow<'_, [f64]>)> = Vec::new();
+        let given = self.fields.iter().map(|(f, c)| (*f, c.slice()));
+        for (field, values) in given.chain(seconds.as_deref().map(|s| (Field::Time, s))) {
+            inputs.push((field, moved(values).map_or(values.into(), Into::into)));
+        }
+        let series: Vec<Series<'_>> = groups.parts.iter().map(|part| series(&inputs, part.clone())).collect();
+        let mut columns = room(plan.starts().len(), self.rows)?;
+        let mut rest: Vec<&mut [f64]> = columns.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut rooms: Vec<Columns<'_>> = Vec::with_capacity(series.len());
+        for part in &groups.parts {
+            let mut room = Columns::with_capacity(rest.len());
+            for column in &mut rest {
+                let (now, later) = std::mem::take(column).split_at_mut(part.len());
+                *column = later;
+                room.push(now);
+            }
+            rooms.push(room);
+        }
+        let done = self.each(&series, &mut rooms, how, machine, gone)?;
+        drop(rooms);
+        if let Some(order) = order {
+            columns.iter_mut().for_each(|column| *column = scatter(column, order));
+        }
+        Ok(Computed { columns, done })
+    }
+
+    /// Some series after the other, as long as somebody waits.
+    fn each(
+        &self,
+        series: &[Series<'_>],
+        rooms: &mut [Columns<'_>],
+        how: How,
+        machine: Option<&Machine>,
+        gone: &Gone,
+    ) -> PyResult<Option<String>> {
+        let Some(Machine { forge, settings, places }) = machine else {
+            for (series, rooms) in series.chunks(AT_A_TIME).zip(rooms.chunks_mut(AT_A_TIME)) {
+                if gone.is() {
+                    break;
+                }
+                exec::run_into(&self.request.selection.plan, series, rooms, how);
+            }
+            return Ok(None);
+        };
+        let access = Access::of(forge, settings, places, self.device);
+        let mut computer = Computer::new(&self.request, how, &access).map_err(|e| errors::device(&e))?;
+        computer.run_into(series, rooms);
+        Ok(serde_json::to_string(computer.done()).ok())
+    }
+
+    /// Seconds since the epoch, if anybody asks for them.
+    fn seconds(&self, wanted: bool) -> Option<Vec<f64>> {
+        let times = self.times.as_ref().filter(|_| wanted)?;
+        Some(times.values.iter().map(|t| *t as f64 / times.per_second).collect())
+    }
+}
+
+fn how(threads: usize) -> How {
+    How {
+        threads,
+        simd: gpuforge::indicators::kernel::Simd::best(),
+        block: None,
+        side_by_side: None,
+        compiled: true,
+        past: None,
+        loose: false,
+    }
+}
+
+/// Room for results; zeroed by the system, page by page, when they are written.
+fn room(columns: usize, rows: usize) -> PyResult<Vec<Vec<f64>>> {
+    let mut all = Vec::with_capacity(columns);
+    for _ in 0..columns {
+        let mut probe: Vec<f64> = Vec::new();
+        probe.try_reserve_exact(rows).map_err(|_| {
+            PyMemoryError::new_err(format!(
+                "{columns} columns of {rows} rows do not fit into memory\n  hint: select fewer columns, or pass fewer symbols \
+                 at once"
+            ))
+        })?;
+        drop(probe);
+        all.push(vec![0.0; rows]);
+    }
+    Ok(all)
+}
+
+/// A stretch of the columns as one series.
+fn series<'a>(
+    inputs: &'a [(Field, std::borrow::Cow<'a, [f64]>)],
+    part: std::ops::Range<usize>,
+) -> Series<'a> {
+    let of = |field: Field| {
+        let found = inputs.iter().find(|(f, _)| *f == field);
+        found.and_then(|(_, values)| values.get(part.clone())).unwrap_or(&[])
+    };
+    Series {
+        open: of(Field::Open),
+        high: of(Field::High),
+        low: of(Field::Low),
+        close: of(Field::Close),
+        volume: of(Field::Volume),
+        time: of(Field::Time),
+    }
+}
+
+/// Whole numbers of an array.
+fn whole(array: &Bound<'_, PyArray1<i64>>) -> Vec<i64> {
+    #[allow(
+        unsafe_code,
+        reason = "a view without the borrow checks of the numpy crate, which other arrays do not know of"
+    )]
+    // SAFETY: the view ends before anything else runs: the interpreter's lock is held.
+    unsafe { array.as_array() }.iter().copied().collect()
+}
+
+/// Computes a request for columns of NumPy; one array per column, and what was done where.
+#[pyfunction]
+#[pyo3(signature = (request, columns, rows, codes, times, per_second, device, threads))]
+#[allow(clippy::too_many_arguments, reason = "the Python side has one call for it")]
+pub(crate) fn indicators_arrays<'py>(
+    py: Python<'py>,
+    request: &Request,
+    columns: Vec<(String, Bound<'py, PyAny>)>,
+    rows: usize,
+    codes: Option<&Bound<'py, PyArray1<i64>>>,
+    times: Option<&Bound<'py, PyArray1<i64>>>,
+    per_second: f64,
+    device: &str,
+    threads: Option<usize>,
+) -> PyResult<(Arrays<'py>, Option<String>)> {
+    let mut fields = Vec::new();
+    for (role, array) in &columns {
+        if let Some(field) = field(role) {
+            fields.push((field, Column::of(array)?));
+        }
+    }
+    let job = Job {
+        request: request.inner.clone(),
+        rows,
+        fields,
+        codes: codes.map(whole),
+        times: times.map(|t| Times { values: whole(t), per_second }),
+        device: self::device(device)?,
+        threads,
+    };
+    let computed = job.run(py)?;
+    Ok((computed.columns.into_iter().map(|column| owned(py, column)).collect(), computed.done))
+}
+
+/// Computes a request for a table that Arrow's capsules bring; columns to be kept come first.
+#[pyfunction]
+#[pyo3(signature = (request, data, columns, by, time, keep, device, threads))]
+#[allow(clippy::too_many_arguments, reason = "the Python side has one call for it")]
+pub(crate) fn indicators_arrow(
+    py: Python<'_>,
+    request: &Request,
+    data: pyo3_arrow::input::AnyRecordBatch,
+    columns: Vec<(String, String)>,
+    by: Option<&str>,
+    time: Option<&str>,
+    keep: Option<Vec<String>>,
+    device: &str,
+    threads: Option<usize>,
+) -> PyResult<(Table, Option<String>)> {
+    let device = self::device(device)?;
+    let read = arrow_data::read(data)?;
+    let keys = arrow_data::Keys { by, time, columns: &columns };
+    let (job, found) = read.job(request.inner.clone(), &keys, device, threads)?;
+    let keep = keep.unwrap_or(found);
+    let names = request.inner.selection.columns.clone();
+    let computed = job.run(py)?;
+    Ok((read.table(&keep, names, computed.columns)?, computed.done))
+}

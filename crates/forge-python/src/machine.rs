@@ -1,0 +1,163 @@
+//! What is here, what is wrong with it, and what fits it? The facade's answers as JSON, which Python turns into objects.
+
+use std::sync::Arc;
+
+use gpuforge::{
+    env::{
+        compat::{self, Version, machine as machines},
+        doctor::{self as checks, View},
+        explain::{Facts, Knowledge, Shown, explain_asking},
+        profiles,
+    },
+    hardware,
+};
+use pyo3::{exceptions::PyValueError, prelude::*};
+use serde::Serialize;
+
+use crate::process::{self, Machine, env};
+
+/// What Python reads.
+pub(crate) fn json(value: &impl Serialize) -> PyResult<String> {
+    serde_json::to_string(value).map_err(|e| PyValueError::new_err(e.to_string()))
+}
+
+fn wrong(what: impl std::fmt::Display, hint: &str) -> PyErr {
+    PyValueError::new_err(format!("{what}\n  hint: {hint}"))
+}
+
+/// The devices of this machine.
+#[pyfunction]
+pub(crate) fn detect(py: Python<'_>) -> PyResult<String> {
+    let Machine { settings, places, .. } = process::machine(py);
+    process::wait_for(py, move |_| json(&gpuforge::detect(&settings, &places, &env)))?
+}
+
+/// What is wrong with this machine.
+#[pyfunction]
+pub(crate) fn doctor(py: Python<'_>, offline: bool, deep: bool) -> PyResult<String> {
+    process::wait_for(py, move |_| json(&checks::run(&Arc::new(View::here().offline(offline).deep(deep)))))?
+}
+
+/// What is known without waking a device: kernel files, and the cache where it holds.
+fn tier0(machine: &Machine) -> hardware::Inventory {
+    let mut options = gpuforge::machine::options(&machine.settings, &machine.places, &env);
+    options.tier0_only = true;
+    hardware::detect(&options, &env)
+}
+
+/// The root cause in a log.
+#[pyfunction]
+pub(crate) fn explain(py: Python<'_>, text: String) -> PyResult<String> {
+    let machine = process::machine(py);
+    process::wait_for(py, move |_| {
+        let known = Knowledge::load(Some(&machine.places.data_dir));
+        let mut facts = Facts::of(&tier0(&machine));
+        facts.library_path = env("LD_LIBRARY_PATH");
+        let shown = |ids: &[String]| -> Vec<Shown> {
+            let view = View::here().without_tools().offline(true);
+            ids.iter().filter_map(|id| checks::ask(&view, id)).filter_map(|c| Shown::of(&c)).collect()
+        };
+        let found = explain_asking(text.as_bytes(), &known, &facts, shown);
+        json(&found.map_err(|e| PyValueError::new_err(e.to_string()))?)
+    })?
+}
+
+/// What is loaded, open and in use; loads nothing.
+#[pyfunction]
+pub(crate) fn status(py: Python<'_>) -> PyResult<String> {
+    json(&process::machine(py).forge.status())
+}
+
+/// Everything that was decided.
+#[derive(Serialize)]
+struct Choice<'a> {
+    machine: &'a compat::Machine,
+    framework: &'a str,
+    plan: profiles::Plan,
+    fit: profiles::Fit,
+    candidates: &'a [compat::Candidate],
+    rejected: &'a [compat::Rejected],
+}
+
+/// What an environment is wanted for.
+#[derive(FromPyObject)]
+pub(crate) struct Wanted {
+    #[pyo3(item)]
+    framework: Option<String>,
+    #[pyo3(item)]
+    profile: Option<String>,
+    #[pyo3(item)]
+    python: Option<String>,
+    #[pyo3(item)]
+    gpu: Option<String>,
+    #[pyo3(item)]
+    driver: Option<String>,
+    #[pyo3(item)]
+    platform: Option<String>,
+    #[pyo3(item)]
+    cpu_only: bool,
+}
+
+fn version(text: Option<&String>) -> PyResult<Option<Version>> {
+    let read = |text: &String| {
+        text.parse().map_err(|_| wrong(format!("{text:?} is no version"), "numbers with dots, such as 3.12"))
+    };
+    text.map(read).transpose()
+}
+
+/// The build of a framework and the packages that fit a machine.
+#[pyfunction]
+pub(crate) fn recommend_env(py: Python<'_>, wanted: Wanted) -> PyResult<String> {
+    let machine = process::machine(py);
+    process::wait_for(py, move |_| recommend(&machine, &wanted))?
+}
+
+fn recommend(here: &Machine, wanted: &Wanted) -> PyResult<String> {
+    let table = compat::load(Some(&here.places.data_dir)).value;
+    let (profiles, _) = profiles::load(Some(&here.places.data_dir));
+    let profiles = profiles.value;
+    let mut machine = match &wanted.gpu {
+        Some(gpu) => machines::named(&table, gpu).map_err(|e| PyValueError::new_err(e.to_string()))?,
+        None => machines::from_inventory(&table, &tier0(here)),
+    };
+    if let Some(platform) = &wanted.platform {
+        machine.set_platform(platform).map_err(|e| PyValueError::new_err(e.to_string()))?;
+    }
+    if let Some(driver) = version(wanted.driver.as_ref())? {
+        machine.driver = Some(driver);
+    }
+    if wanted.cpu_only {
+        machine = machine.without_gpu("cpu_only asks for the processor");
+    }
+    let name = wanted.framework.as_deref().unwrap_or_else(|| here.settings.default_framework());
+    let framework = table.framework(name).ok_or_else(|| {
+        let names: Vec<&str> = table.framework.iter().map(|f| f.name.as_str()).collect();
+        wrong(format!("there is no framework {name:?}"), &format!("one of {}", names.join(", ")))
+    })?;
+    let answer = compat::choose(&table, framework, &machine, version(wanted.python.as_ref())?.as_ref());
+    let best = answer.candidates.first().ok_or_else(|| {
+        let why = answer.rejected.first().map_or_else(String::new, |r| format!("{} {}", r.build, r.reason));
+        wrong(format!("no build of {} runs on {}", framework.title, machine.platform()), &why)
+    })?;
+    let make = |profile: &profiles::Profile| {
+        let plan = profiles::plan(&profiles, profile, best, &framework.import, &machine);
+        let fit = profiles::fit(profile, &machine, &plan);
+        (plan, fit, profile.good)
+    };
+    let made = match &wanted.profile {
+        Some(name) => profiles.find(name).map(make),
+        // Of equal fits the one that asks for more: it makes use of the machine.
+        None => profiles
+            .profile
+            .iter()
+            .map(make)
+            .max_by(|(_, a, x), (_, b, y)| a.points.cmp(&b.points).then(x.total_cmp(y))),
+    };
+    let (plan, fit, _) = made.ok_or_else(|| {
+        let names: Vec<&str> = profiles.profile.iter().map(|p| p.name.as_str()).collect();
+        let asked = wanted.profile.as_deref().unwrap_or_default();
+        wrong(format!("there is no profile {asked:?}"), &format!("one of {}", names.join(", ")))
+    })?;
+    let (candidates, rejected) = (&answer.candidates, &answer.rejected);
+    json(&Choice { machine: &machine, framework: &framework.name, plan, fit, candidates, rejected })
+}

@@ -1,0 +1,210 @@
+//! What can be computed? Operations by name over tensors, as Python makes them; `Forge.run` runs them.
+
+use std::sync::Arc;
+
+use gpuforge::{
+    ops::{self, Expr, Op as Operation, OpError},
+    runtime::tensor::{DType, Spec, Tensor as Numbers},
+};
+use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
+use pyo3::{
+    exceptions::{PyTypeError, PyValueError},
+    prelude::*,
+};
+
+use crate::errors;
+
+/// Numbers on the host or on a device.
+#[pyclass(frozen, module = "gpuforge._gpuforge")]
+#[derive(Clone)]
+pub(crate) struct Tensor {
+    pub(crate) inner: Numbers,
+}
+
+/// The kinds of numbers by NumPy's names.
+const KINDS: [(&str, DType); 5] = [
+    ("float32", DType::F32),
+    ("float16", DType::F16),
+    ("uint32", DType::U32),
+    ("int32", DType::I32),
+    ("uint8", DType::U8),
+];
+
+fn name_of(dtype: DType) -> &'static str {
+    KINDS.iter().find(|(_, kind)| *kind == dtype).map_or("uint8", |(name, _)| name)
+}
+
+#[pymethods]
+impl Tensor {
+    /// Bytes of an array that lies side by side, with its kind and shape. They are copied once: a tensor never changes.
+    #[new]
+    fn new(bytes: &Bound<'_, PyAny>, dtype: &str, shape: Vec<usize>) -> PyResult<Self> {
+        let kind = KINDS.iter().find(|(name, _)| *name == dtype).map(|(_, kind)| *kind);
+        let kind = kind.ok_or_else(|| {
+            let names: Vec<&str> = KINDS.iter().map(|(name, _)| *name).collect();
+            PyTypeError::new_err(format!("no operation takes {dtype}\n  hint: one of {}", names.join(", ")))
+        })?;
+        let array = bytes.cast::<PyUntypedArray>()?;
+        if !array.dtype().is_equiv_to(&u8::get_dtype(bytes.py())) || !array.is_c_contiguous() {
+            return Err(PyTypeError::new_err("bytes that lie side by side are needed here"));
+        }
+        let array = bytes.cast::<PyArray1<u8>>()?;
+        #[allow(unsafe_code, reason = "the borrow checks of the numpy crate know of no other arrays")]
+        // SAFETY: the view ends with the copy, while the interpreter's lock is held.
+        let data: Arc<[u8]> = unsafe { array.as_slice() }.map_or_else(|_| Arc::from([]), Arc::from);
+        let spec = Spec { dtype: kind, shape, tag: "python" };
+        let inner = Numbers::from_bytes(data, spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
+        Ok(Tensor { inner })
+    }
+
+    /// Sizes per dimension.
+    #[getter]
+    fn shape(&self) -> Vec<usize> {
+        self.inner.spec().shape.clone()
+    }
+
+    /// Kind of its numbers, by NumPy's name.
+    #[getter]
+    fn dtype(&self) -> &'static str {
+        name_of(self.inner.spec().dtype)
+    }
+
+    /// Where its numbers are: host, device, both, nowhere.
+    #[getter]
+    fn residency(&self) -> String {
+        format!("{:?}", self.inner.residency()).to_lowercase()
+    }
+
+    /// Its bytes on the host; `None` while they are on a device only.
+    fn host_bytes<'py>(&self, py: Python<'py>) -> Option<Bound<'py, PyArray1<u8>>> {
+        self.inner.host().map(|bytes| PyArray1::from_slice(py, &bytes))
+    }
+}
+
+/// An operation on tensors; making one computes nothing.
+#[pyclass(frozen, module = "gpuforge._gpuforge")]
+#[derive(Clone)]
+pub(crate) struct Op {
+    pub(crate) inner: Arc<dyn Operation>,
+}
+
+/// Numbers and texts beside the tensors.
+#[derive(FromPyObject)]
+enum Extra {
+    Whole(u64),
+    Real(f64),
+    Text(String),
+}
+
+impl Extra {
+    fn whole(&self) -> Option<u64> {
+        if let Extra::Whole(n) = self { Some(*n) } else { None }
+    }
+
+    fn real(&self) -> Option<f32> {
+        match self {
+            Extra::Whole(n) => Some(*n as f32),
+            Extra::Real(x) => Some(*x as f32),
+            Extra::Text(_) => None,
+        }
+    }
+
+    fn text(&self) -> Option<&str> {
+        if let Extra::Text(text) = self { Some(text) } else { None }
+    }
+}
+
+/// What an operation is made from.
+struct Made<'a> {
+    tensors: &'a [Numbers],
+    extra: &'a [Extra],
+}
+
+impl Made<'_> {
+    fn tensor(&self, at: usize) -> Option<&Numbers> {
+        self.tensors.get(at)
+    }
+
+    fn whole(&self, at: usize) -> Option<usize> {
+        self.extra.get(at)?.whole().and_then(|n| usize::try_from(n).ok())
+    }
+
+    fn real(&self, at: usize) -> Option<f32> {
+        self.extra.get(at)?.real()
+    }
+
+    fn map(&self) -> Result<Option<Arc<dyn Operation>>, OpError> {
+        let Some(text) = self.extra.first().and_then(Extra::text) else { return Ok(None) };
+        let names: Vec<&str> = self.extra.iter().skip(1).filter_map(Extra::text).collect();
+        let expr = Expr::parse(text, &names)?;
+        let inputs: Vec<&Numbers> = self.tensors.iter().collect();
+        Ok(Some(Arc::new(ops::map(&expr, &inputs))))
+    }
+}
+
+type Make = fn(&Made<'_>) -> Option<Arc<dyn Operation>>;
+
+/// One row for every operation: its name in Python, and how it is made.
+const ROWS: &[(&str, Make)] = &[
+    ("matmul", |m| Some(Arc::new(ops::matmul(m.tensor(0)?, m.tensor(1)?)))),
+    ("xor", |m| Some(Arc::new(ops::xor(m.tensor(0)?, m.tensor(1)?)))),
+    ("sum", |m| Some(Arc::new(ops::sum(m.tensor(0)?)))),
+    ("mean", |m| Some(Arc::new(ops::mean(m.tensor(0)?)))),
+    ("min", |m| Some(Arc::new(ops::min(m.tensor(0)?)))),
+    ("max", |m| Some(Arc::new(ops::max(m.tensor(0)?)))),
+    ("norm", |m| Some(Arc::new(ops::norm(m.tensor(0)?)))),
+    ("argmin", |m| Some(Arc::new(ops::argmin(m.tensor(0)?)))),
+    ("argmax", |m| Some(Arc::new(ops::argmax(m.tensor(0)?)))),
+    ("sum_rows", |m| Some(Arc::new(ops::sum(m.tensor(0)?).rows()))),
+    ("mean_rows", |m| Some(Arc::new(ops::mean(m.tensor(0)?).rows()))),
+    ("min_rows", |m| Some(Arc::new(ops::min(m.tensor(0)?).rows()))),
+    ("max_rows", |m| Some(Arc::new(ops::max(m.tensor(0)?).rows()))),
+    ("scan_sum", |m| Some(Arc::new(ops::scan_sum(m.tensor(0)?)))),
+    ("scan_max", |m| Some(Arc::new(ops::scan_max(m.tensor(0)?)))),
+    ("scan_affine", |m| Some(Arc::new(ops::scan_affine(m.tensor(0)?, m.tensor(1)?, m.real(0)?)))),
+    ("sort", |m| Some(Arc::new(ops::sort(m.tensor(0)?)))),
+    ("sort_descending", |m| Some(Arc::new(ops::sort_descending(m.tensor(0)?)))),
+    ("argsort", |m| Some(Arc::new(ops::argsort(m.tensor(0)?)))),
+    ("top_k", |m| Some(Arc::new(ops::top_k(m.tensor(0)?, m.whole(0)?)))),
+    ("bottom_k", |m| Some(Arc::new(ops::bottom_k(m.tensor(0)?, m.whole(0)?)))),
+    ("gather", |m| Some(Arc::new(ops::gather(m.tensor(0)?, m.tensor(1)?)))),
+    ("histogram", |m| Some(Arc::new(ops::histogram(m.tensor(0)?, m.whole(0)?, m.real(1)?, m.real(2)?)))),
+    ("transpose", |m| Some(Arc::new(ops::transpose(m.tensor(0)?)))),
+    ("uniform", |m| Some(Arc::new(ops::uniform(m.whole(0)?, m.whole(1)? as u64, m.whole(2)? as u64)))),
+    ("normal", |m| Some(Arc::new(ops::normal(m.whole(0)?, m.whole(1)? as u64, m.whole(2)? as u64)))),
+];
+
+#[pymethods]
+impl Op {
+    /// By the name of its row, its tensors, and what else it takes.
+    #[new]
+    fn new(name: &str, tensors: Vec<PyRef<'_, Tensor>>, extra: Vec<Extra>) -> PyResult<Self> {
+        let tensors: Vec<Numbers> = tensors.iter().map(|t| t.inner.clone()).collect();
+        let made = Made { tensors: &tensors, extra: &extra };
+        let inner = match name {
+            "map" => made.map().map_err(|e| errors::op(&e))?,
+            name => ROWS.iter().find(|(known, _)| *known == name).and_then(|(_, make)| make(&made)),
+        };
+        let inner = inner.ok_or_else(|| PyTypeError::new_err(format!("{name} cannot be made from these")))?;
+        // What is wrong with it is said here, not when it is run.
+        inner.outputs().map_err(|e| errors::op(&e))?;
+        Ok(Op { inner })
+    }
+
+    /// Its name.
+    #[getter]
+    fn name(&self) -> String {
+        self.inner.name().to_owned()
+    }
+
+    /// Kinds and shapes of its results.
+    #[getter]
+    fn outputs(&self) -> PyResult<Vec<(&'static str, Vec<usize>)>> {
+        let specs = self.inner.outputs().map_err(|e| errors::op(&e))?;
+        Ok(specs.into_iter().map(|s| (name_of(s.dtype), s.shape)).collect())
+    }
+
+    fn __repr__(&self) -> String {
+        format!("<gpuforge operation {}>", self.inner.name())
+    }
+}

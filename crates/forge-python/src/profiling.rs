@@ -1,0 +1,109 @@
+//! Where did the time go? Python's spans beside ours, in one trace.
+
+use std::{cell::RefCell, path::Path};
+
+use gpuforge::{
+    dash::report::Report,
+    profile::{Category, Name, OwnedSpan, Profiler, Trace},
+};
+use pyo3::{
+    exceptions::{PyOSError, PyRuntimeError, PyValueError},
+    prelude::*,
+};
+
+use crate::machine::json;
+
+thread_local! {
+    /// Open spans of this thread, the innermost last: a guard stays on its thread.
+    static OPEN: RefCell<Vec<OwnedSpan>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Opens a span on this thread; returns how deep it is.
+#[pyfunction]
+pub(crate) fn span_enter(name: &str, category: &str) -> PyResult<usize> {
+    let known = Category::ALL.into_iter().find(|c| c.as_str() == category);
+    let category = known.ok_or_else(|| {
+        let names: Vec<&str> = Category::ALL.into_iter().map(|c| c.as_str()).collect();
+        PyValueError::new_err(format!(
+            "there is no category {category:?}\n  hint: one of {}",
+            names.join(", ")
+        ))
+    })?;
+    let span = Profiler::global().span(Name::new(name), category);
+    Ok(OPEN.with_borrow_mut(|open| {
+        open.push(span);
+        open.len()
+    }))
+}
+
+/// Closes the span of this depth, and those that were left open inside it.
+#[pyfunction]
+pub(crate) fn span_exit(depth: usize, bytes: Option<u64>) {
+    OPEN.with_borrow_mut(|open| {
+        while open.len() > depth {
+            open.pop();
+        }
+        if open.len() == depth
+            && let Some(mut span) = open.pop()
+            && let Some(bytes) = bytes
+        {
+            span.bytes(bytes);
+        }
+    });
+}
+
+/// Switches recording on or off.
+#[pyfunction]
+pub(crate) fn profiler_enable(on: bool) {
+    match on {
+        true => Profiler::global().enable(),
+        false => Profiler::global().disable(),
+    }
+}
+
+/// Is it on?
+#[pyfunction]
+pub(crate) fn profiler_is_enabled() -> bool {
+    Profiler::global().is_enabled()
+}
+
+/// Forgets what was recorded.
+#[pyfunction]
+pub(crate) fn profiler_reset(py: Python<'_>) {
+    py.detach(|| drop(Profiler::global().drain()));
+}
+
+fn trace(py: Python<'_>) -> Trace {
+    py.detach(|| Profiler::global().snapshot())
+}
+
+/// A row per name, as JSON.
+#[pyfunction]
+pub(crate) fn profiler_summary(py: Python<'_>) -> PyResult<String> {
+    json(&trace(py).summary())
+}
+
+/// The names that took most, as JSON.
+#[pyfunction]
+pub(crate) fn profiler_bottlenecks(py: Python<'_>, n: usize) -> PyResult<String> {
+    json(&trace(py).bottlenecks(n))
+}
+
+/// The trace, as JSON.
+#[pyfunction]
+pub(crate) fn profiler_json(py: Python<'_>) -> PyResult<String> {
+    trace(py).to_json().map_err(|e| PyRuntimeError::new_err(e.to_string()))
+}
+
+/// Writes the trace: what the file's ending says.
+#[pyfunction]
+pub(crate) fn profiler_write(py: Python<'_>, path: &str) -> PyResult<()> {
+    trace(py).write_file(Path::new(path)).map_err(|e| PyOSError::new_err(e.to_string()))
+}
+
+/// The report as a page.
+#[pyfunction]
+pub(crate) fn profiler_html(py: Python<'_>, title: &str) -> String {
+    let trace = trace(py);
+    py.detach(|| Report::of(&trace).html(&trace, title))
+}

@@ -1,0 +1,181 @@
+"""Threads, forks, interrupts, memory, imports: what a process of Python does to us."""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import gpuforge
+import gpuforge.talib as talib
+from conftest import walk
+
+
+def python(code: str, **env: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        capture_output=True,
+        text=True,
+        timeout=120,
+        env=os.environ | env,
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_loads_nothing_heavy():
+    code = """
+        import sys, gpuforge
+        heavy = [m for m in ("numpy", "pandas", "polars", "pyarrow", "inspect", "json") if m in sys.modules]
+        maps = open("/proc/self/maps").read() if sys.platform == "linux" else ""
+        print(heavy, [lib for lib in ("libvulkan", "libcuda", "libnvidia", "libGL") if lib in maps])
+    """
+    assert python(code) == "[] []"
+
+
+def child(_: int) -> float:
+    bars = walk(4000)
+    out = gpuforge.indicators(bars, "rsi(14), macd, bbands, atr, group:momentum")
+    forge = gpuforge.Forge(device="cpu")
+    total = forge.run(gpuforge.ops.sum(np.ones(100, np.float32))).numpy()[0]
+    return float(out["rsi_14"][-1] + talib.SMA(bars["close"])[-1] + total)
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_multiprocessing(method):
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} here")
+    want = child(0)  # threads and runtime of this process are up before the children begin
+    with multiprocessing.get_context(method).Pool(2) as pool:
+        assert pool.map_async(child, range(4)).get(timeout=100) == [want] * 4
+
+
+def test_a_forge_survives_a_fork():
+    if not hasattr(os, "fork"):
+        pytest.skip("no fork here")
+    code = """
+        import os, numpy as np, gpuforge
+        forge = gpuforge.Forge(device="cpu")
+        total = lambda: float(forge.run(gpuforge.ops.sum(np.ones(50, np.float32))).numpy()[0])
+        before = total()
+        pid = os.fork()
+        if pid == 0:
+            os._exit(0 if total() == before == 50 else 1)
+        print(os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]), total())
+    """
+    assert python(code) == "0 50.0"
+
+
+INTERRUPTED = """
+    import os, signal, threading, numpy as np, gpuforge
+    rng = np.random.default_rng(1)
+    n = 10_000
+    close = 100 + rng.normal(size=200 * n).cumsum() * 0.01
+    bars = {"symbol": np.repeat(np.arange(200), n), "time": np.tile(np.arange(n) * 60, 200), "open": close, "high": close + 1, "low": close - 1,
+            "close": close, "volume": close * 10}
+    gpuforge.indicators({"close": close[:1000]}, "rsi")
+    before = [column.copy() for column in bars.values()]
+    threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+    try:
+        while True:
+            gpuforge.indicators(bars, "set:classic111", device="cpu")
+    except KeyboardInterrupt:
+        untouched = all(np.array_equal(a, b) for a, b in zip(before, bars.values()))
+        out = gpuforge.indicators({"close": close[:1000]}, "sma(5)")["sma_5"]
+        print("stopped", untouched, bool(np.isfinite(out[-1])))
+"""
+
+
+def test_an_interrupt_stops_a_long_call():
+    # How soon is measured by bench/beside.py: a machine that is busy with other things answers late.
+    assert python(INTERRUPTED) == "stopped True True"
+
+
+def test_an_interrupt_stops_a_batch():
+    code = """
+        import os, signal, threading, numpy as np, gpuforge
+        forge = gpuforge.Forge(device="cpu")
+        a = gpuforge.ops.tensor(np.ones(4_000_000, np.float32))
+        items = [gpuforge.ops.norm(a) for _ in range(4000)]
+        threading.Timer(0.3, lambda: os.kill(os.getpid(), signal.SIGINT)).start()
+        try:
+            while True:
+                forge.batch(items)
+        except KeyboardInterrupt:
+            print("stopped", forge.run(gpuforge.ops.sum(np.ones(3, np.float32))).numpy()[0])
+    """
+    assert python(code) == "stopped 3.0"
+
+
+def resident() -> int:
+    with open("/proc/self/statm") as file:
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_a_thousand_calls_leave_memory_flat():
+    bars = walk(5000)
+    pyarrow = pytest.importorskip("pyarrow")
+    table = pyarrow.table(bars)
+
+    def calls(n: int) -> None:
+        for _ in range(n):
+            talib.MACD(bars["close"])
+            gpuforge.indicators(bars, "rsi(14), bbands(20), atr(14)")
+            gpuforge.indicators(table, "rsi(14), bbands(20), atr(14)")
+
+    calls(200)
+    before = resident()
+    calls(1000)
+    assert resident() - before < 8 << 20
+
+
+def test_others_run_meanwhile():
+    """The interpreter's lock is given away: nothing else here would let another thread in for an hour."""
+    close = walk(1_000_000)["close"]
+    go, seen = threading.Event(), []
+    waiting = threading.Thread(target=lambda: (go.wait(), seen.append(1)), daemon=True)
+    waiting.start()
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(3600)
+    try:
+        go.set()
+        for _ in range(200):
+            if seen:
+                break
+            talib.HT_DCPERIOD(close)
+    finally:
+        sys.setswitchinterval(before)
+    assert seen
+
+
+def test_threads_get_what_one_gets():
+    bars = walk(20_000)
+    want = gpuforge.indicators(bars, "rsi(14), macd, atr(14)")
+    found = []
+
+    def work() -> None:
+        for _ in range(20):
+            found.append(gpuforge.indicators(bars, "rsi(14), macd, atr(14)"))
+            found.append({"rsi_14": talib.RSI(bars["close"])})
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    [t.start() for t in threads]
+    [t.join() for t in threads]
+    assert len(found) == 160
+    for out in found:
+        for name, column in out.items():
+            np.testing.assert_array_equal(column, want[name])
+
+
+def test_signals_of_others_are_left_alone():
+    before = signal.getsignal(signal.SIGINT)
+    gpuforge.indicators(walk(100), "rsi(14)")
+    assert signal.getsignal(signal.SIGINT) is before
