@@ -10,7 +10,11 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use arrow::{array::RecordBatch, compute::SortOptions, datatypes::SchemaRef};
+use arrow::{
+    array::{RecordBatch, UInt64Array},
+    compute::{SortOptions, take_record_batch},
+    datatypes::SchemaRef,
+};
 use datafusion::{
     common::tree_node::TreeNodeRecursion,
     error::{DataFusionError, Result},
@@ -282,7 +286,9 @@ impl Feed {
         self.spilled.add(1);
         let (group, context) = self.apart()?;
         let schema = rest.schema();
+        let rows = context.session_config().batch_size();
         let all = futures::stream::iter(gather.give_up().into_iter().map(Ok)).chain(rest);
+        let all = all.flat_map(move |batch| futures::stream::iter(pieces(batch, rows)));
         let once = Once::new(schema.clone(), Box::pin(RecordBatchStreamAdapter::new(schema.clone(), all)));
         let source = StreamingTableExec::try_new(schema, vec![Arc::new(once)], None, [], false, None)?;
         let keys = LexOrdering::new(order(&self.bound))
@@ -330,6 +336,22 @@ impl Feed {
             let _ = work.send(last).await;
         }
         Ok(())
+    }
+}
+
+/// Batches of at most so many rows: a sort takes a batch whole or not at all, and a slice counts as what it was cut from.
+fn pieces(batch: Result<RecordBatch>, rows: usize) -> Vec<Result<RecordBatch>> {
+    match batch {
+        Ok(batch) if batch.num_rows() > rows => {
+            let starts = (0..batch.num_rows()).step_by(rows.max(1));
+            let copy = |from: usize| {
+                let to = (from + rows).min(batch.num_rows());
+                let these = UInt64Array::from_iter_values(from as u64..to as u64);
+                Ok(take_record_batch(&batch, &these)?)
+            };
+            starts.map(copy).collect()
+        }
+        whole => vec![whole],
     }
 }
 

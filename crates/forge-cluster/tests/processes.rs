@@ -233,7 +233,7 @@ fn a_device_computes_and_says_so() {
 
 /// Enough work that something can happen meanwhile.
 fn much() -> Vec<(String, usize)> {
-    (0..60).map(|i| (format!("S{i:02}"), 4000)).collect()
+    (0..30).map(|i| (format!("S{i:02}"), 4000)).collect()
 }
 
 const MUCH: &str = "group:momentum, group:overlap, group:volatility";

@@ -1,12 +1,18 @@
 //! How is an executor run? Ballista's, with our node, functions and one shared device.
 
-use std::{net::IpAddr, path::PathBuf, sync::Arc};
+use std::{
+    convert::Infallible,
+    net::IpAddr,
+    path::{Path, PathBuf},
+    sync::Arc,
+    time::Duration,
+};
 
 use ballista_core::{config::TaskSchedulingPolicy, error::BallistaError, registry::BallistaFunctionRegistry};
 use ballista_executor::executor_process::{ExecutorProcessConfig, start_executor_process};
 use datafusion::{execution::runtime_env::RuntimeEnvBuilder, prelude::SessionConfig};
 
-use super::{free_port, host_port};
+use super::{free_port, host_port, status};
 use crate::{
     codec::{LogicalCodec, PhysicalCodec},
     session::{self, Limits},
@@ -74,5 +80,34 @@ pub async fn executor(options: &ExecutorOptions) -> Result<(), BallistaError> {
         override_physical_codec: Some(Arc::new(PhysicalCodec::default())),
         ..ExecutorProcessConfig::default()
     };
-    start_executor_process(Arc::new(config)).await
+    tokio::select! {
+        ended = start_executor_process(Arc::new(config)) => ended,
+        never = sweep(options) => match never {},
+    }
+}
+
+/// Removes what tasks write after their job has failed or was cancelled. Ballista removes it when that happens, once, and a
+/// task that is just writing then writes on for a while.
+async fn sweep(options: &ExecutorOptions) -> Infallible {
+    loop {
+        tokio::time::sleep(Duration::from_secs(options.heartbeat.max(1))).await;
+        let folders = jobs(&options.work_dir);
+        if folders.is_empty() {
+            continue;
+        }
+        let Ok(said) = status(&options.scheduler).await else { continue };
+        for (job, folder) in folders {
+            if said.failed(&job) {
+                // What cannot be removed now is tried again.
+                let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
+            }
+        }
+    }
+}
+
+/// Folders of jobs: their names, and where they are.
+fn jobs(work_dir: &Path) -> Vec<(String, PathBuf)> {
+    let Ok(entries) = std::fs::read_dir(work_dir) else { return Vec::new() };
+    let folders = entries.filter_map(Result::ok).map(|e| e.path()).filter(|path| path.is_dir());
+    folders.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path))).collect()
 }

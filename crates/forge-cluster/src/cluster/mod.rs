@@ -8,6 +8,7 @@ mod damage;
 mod embedded;
 mod executor;
 mod scheduler;
+mod slots;
 mod status;
 
 pub use client::{Client, ClientError, Query};

@@ -15,6 +15,7 @@ use ballista_scheduler::{
 use datafusion::prelude::SessionConfig;
 use datafusion_proto::protobuf::{LogicalPlanNode, PhysicalPlanNode};
 
+use super::slots::Slots;
 use crate::{
     codec::{LogicalCodec, PhysicalCodec},
     session::{self, Limits},
@@ -60,7 +61,8 @@ impl Scheduler {
             ..SchedulerConfig::default()
         };
         config.validate()?;
-        let cluster = BallistaCluster::new_from_config(&config).await?;
+        let jobs = BallistaCluster::new_from_config(&config).await?.job_state();
+        let cluster = BallistaCluster::new(Arc::new(Slots::default()), jobs);
         let server = create_scheduler(cluster, Arc::new(config)).await?;
         Ok(Scheduler { listener, server, address })
     }

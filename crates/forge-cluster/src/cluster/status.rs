@@ -47,6 +47,18 @@ pub struct Status {
     pub jobs: Vec<serde_json::Value>,
 }
 
+impl Status {
+    /// Is this job one that failed or was cancelled?
+    pub fn failed(&self, job: &str) -> bool {
+        let part =
+            |of: &serde_json::Value, name: &str| of.get(name).and_then(|v| v.as_str()).map(str::to_owned);
+        self.jobs.iter().any(|of| {
+            part(of, "job_id").is_some_and(|id| id == job)
+                && part(of, "job_status").is_some_and(|s| s.starts_with("Failed"))
+        })
+    }
+}
+
 /// An executor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub struct Worker {
@@ -98,4 +110,18 @@ async fn fetch(address: &str, method: &str, path: &str) -> std::io::Result<Strin
     let mut text = Vec::new();
     stream.take(MOST).read_to_end(&mut text).await?;
     Ok(String::from_utf8_lossy(&text).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn jobs_that_failed_are_told_from_others() {
+        let job = |id: &str, status: &str| serde_json::json!({ "job_id": id, "job_status": status });
+        let jobs =
+            vec![job("a", "Failed: Cancelled"), job("b", "Running"), job("c", "Completed. Produced 4")];
+        let status = Status { scheduler: String::new(), executors: Vec::new(), jobs };
+        assert_eq!(["a", "b", "c", "d"].map(|id| status.failed(id)), [true, false, false, false]);
+    }
 }
