@@ -64,7 +64,7 @@ mod tests {
         let ones = |count: usize| Tensor::<1>::ones([count], &gpu.place.device);
         let full = guard(|| {
             let all = ones(usize::try_from(most).unwrap() / 4 * 3);
-            gpu.place.fetch(all.slice([0..2]))
+            gpu.place.fetch(all.narrow(0, 0, 2))
         });
         assert!(matches!(full, Err(Fault::Memory(_))), "{full:?}");
         gpu.place.device.memory_cleanup();
