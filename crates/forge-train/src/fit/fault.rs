@@ -30,7 +30,8 @@ impl Faults {
 }
 
 /// Words by which allocators and drivers say that there is no memory left.
-const MEMORY: [&str; 4] = ["out of memory", "outofmemory", "not enough memory", "buffer too big"];
+const MEMORY: [&str; 5] =
+    ["out of memory", "out of device memory", "outofmemory", "not enough memory", "can't allocate buffer"];
 
 /// Runs what may fail by an error or by a panic.
 pub(super) fn guard<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, Fault> {
