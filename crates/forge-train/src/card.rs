@@ -146,7 +146,7 @@ pub fn known(file: &Path, setup: &Setup, version: &str) -> Result<(), TrainError
             file: file.to_owned(),
             selection: setup.recipe.indicators.clone(),
             version: version.to_owned(),
-            error,
+            error: Box::new(error),
         }),
         other => other.map(|_| ()),
     }

@@ -29,7 +29,7 @@ pub enum TrainError {
         /// Who made it.
         version: String,
         /// Why not.
-        error: SelectError,
+        error: Box<SelectError>,
     },
     /// Features cannot be made.
     #[error(transparent)]

@@ -30,7 +30,8 @@ impl Faults {
 }
 
 /// Words by which allocators and drivers say that there is no memory left.
-const MEMORY: [&str; 4] = ["out of memory", "outofmemory", "not enough memory", "buffer too big"];
+const MEMORY: [&str; 5] =
+    ["out of memory", "out of device memory", "outofmemory", "not enough memory", "can't allocate buffer"];
 
 /// Runs what may fail by an error or by a panic.
 pub(super) fn guard<T>(work: impl FnOnce() -> Result<T, String>) -> Result<T, Fault> {
@@ -64,7 +65,7 @@ mod tests {
         let ones = |count: usize| Tensor::<1>::ones([count], &gpu.place.device);
         let full = guard(|| {
             let all = ones(usize::try_from(most).unwrap() / 4 * 3);
-            gpu.place.fetch(all.slice([0..2]))
+            gpu.place.fetch(all.narrow(0, 0, 2))
         });
         assert!(matches!(full, Err(Fault::Memory(_))), "{full:?}");
         gpu.place.device.memory_cleanup();

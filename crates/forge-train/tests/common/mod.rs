@@ -30,7 +30,7 @@ pub(crate) fn planted(symbols: usize, bars: usize, strength: f64, seed: u64) -> 
         let product = |bar: usize| if bar == 0 { 0.0 } else { shown[bar] * shown[bar - 1] };
         let mut log = 100f64.ln();
         let mut own = Bars { symbol: Some(Key::Text(format!("S{symbol}"))), ..Bars::default() };
-        for bar in 0..bars {
+        for (bar, shows) in shown.iter().enumerate() {
             if bar > 0 {
                 log += 0.01 * (strength * product(bar - 1) + dice.normal());
             }
@@ -39,7 +39,7 @@ pub(crate) fn planted(symbols: usize, bars: usize, strength: f64, seed: u64) -> 
             own.high.push(close * 1.001);
             own.low.push(close * 0.999);
             own.close.push(close);
-            own.volume.push(1000.0 * (0.5 * shown[bar]).exp());
+            own.volume.push(1000.0 * (0.5 * shows).exp());
             own.time.push(10_000 + DAY * bar as i64);
         }
         best.push((0..bars).map(|bar| product(bar) > 0.0).collect());

@@ -1,5 +1,7 @@
 //! The binary `gpuforge-train`: trains, tests and answers; `gpuforge train` runs it where it is installed.
 
+#![allow(clippy::print_stderr, reason = "this is the program's own stderr")]
+
 use std::process::ExitCode;
 
 use clap::Parser as _;
