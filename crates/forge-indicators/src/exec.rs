@@ -134,16 +134,15 @@ type Job<'j, 'a, 'c> = (&'j Series<'a>, &'j mut Columns<'c>);
 
 /// Computes a plan for many series into room that the caller has. Series and columns are in the same order.
 pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>], how: How) {
+    if let ([series], [columns]) = (series, &mut *columns) {
+        return run_one(plan, series, columns, how);
+    }
     // Series of like length share a tile, so that little is computed for nothing.
     let mut jobs: Vec<Job<'_, '_, '_>> = series.iter().zip(columns.iter_mut()).collect();
     jobs.sort_by_key(|(s, _)| std::cmp::Reverse(s.len(plan)));
     let abreast = how.side_by_side.unwrap_or_else(|| plan.side_by_side());
     let results: usize = jobs.iter().map(|(s, columns)| s.len(plan) * columns.len()).sum();
-    let past = how.past.or(Some(results * size_of::<f64>() > PAST_BYTES));
-    let longest = jobs.first().map_or(0, |(s, _)| s.len(plan));
-    let loose = how.loose && plan.has_chains();
-    let block = how.block.or(loose.then(|| loose_block(plan, longest)));
-    let how = How { past, block, loose, ..how };
+    let how = How { past: how.past.or(Some(results * size_of::<f64>() > PAST_BYTES)), loose: false, ..how };
     let mut tiles: Vec<&mut [Job<'_, '_, '_>]> = Vec::new();
     for tile in jobs.chunks_mut(LANES) {
         if abreast && tile.len() >= LEAST_LANES {
@@ -153,7 +152,7 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
         }
     }
     // A series by itself may be its own neighbour.
-    let settles = if abreast && !how.loose { along::settles(plan) } else { None };
+    let settles = if abreast { along::settles(plan) } else { None };
     let threads = how.threads.min(tiles.len());
     let waiting = Mutex::new(tiles.into_iter());
     let work = || {
@@ -168,8 +167,7 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
                             .along(plan.of(LANES), series, columns, cut)
                     });
                     if !done {
-                        let kernel = if how.loose { kernel_loose } else { kernel_1 };
-                        one.get_or_insert_with(|| Tile::<1>::new(plan, kernel, how, true))
+                        one.get_or_insert_with(|| Tile::<1>::new(plan, kernel_1, how, true))
                             .alone(plan, series, columns);
                     }
                 }
@@ -179,8 +177,8 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
                 None => break,
             }
         }
-        if let Some(tile) = one.filter(|_| how.loose) {
-            tile.store.buffers.into_iter().for_each(Buffer::spare);
+        if let Some(tile) = one {
+            tile.end_of_use();
         }
     };
     if threads < 2 {
@@ -191,6 +189,26 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
             work();
         });
     }
+}
+
+/// One series, on the caller's thread: nothing is sorted, and nobody waits.
+fn run_one(plan: &Plan, series: &Series<'_>, columns: &mut Columns<'_>, how: How) {
+    let bars = series.len(plan);
+    let past = how.past.or(Some(bars * columns.len() * size_of::<f64>() > PAST_BYTES));
+    let loose = how.loose && plan.has_chains();
+    let block = how.block.or(loose.then(|| loose_block(plan, bars)));
+    let how = How { past, block, loose, ..how };
+    // It may be its own neighbour.
+    let abreast = !loose && how.side_by_side.unwrap_or_else(|| plan.side_by_side());
+    let cut = if abreast { along::settles(plan).and_then(|s| Cut::of(bars, s)) } else { None };
+    let eight = || Tile::<LANES>::new(plan.of(LANES), kernel_8, how, false);
+    if cut.is_some_and(|cut| eight().along(plan.of(LANES), series, columns, cut)) {
+        return;
+    }
+    let kernel = if loose { kernel_loose } else { kernel_1 };
+    let mut tile = Tile::<1>::new(plan, kernel, how, true);
+    tile.alone(plan, series, columns);
+    tile.end_of_use();
 }
 
 /// Bars of a block whose chains are cut into pieces.
@@ -272,6 +290,8 @@ struct Tile<const L: usize> {
     block: usize,
     /// Bars of the first block.
     first: usize,
+    /// Are chains cut into pieces?
+    loose: bool,
     simd: Simd,
     /// Bars that are done.
     bars: usize,
@@ -312,7 +332,7 @@ impl<const L: usize> Tile<L> {
         let kept = history.iter().zip(&homes).filter(|(h, home)| **h > 0 && **home == Home::Own).count();
         let most = if loose { 1 } else { ROOM };
         let blocks = (ROOM_BYTES / (kept.max(1) * block * size_of::<Row<L>>())).clamp(1, most);
-        let made = if loose { Buffer::reused } else { Buffer::new };
+        let made = if direct { Buffer::reused } else { Buffer::new };
         let room = |(h, home): (&usize, &Home)| match home {
             Home::Own if *h > 0 => made(h + blocks * block),
             Home::Own => made(block),
@@ -331,15 +351,30 @@ impl<const L: usize> Tile<L> {
             false => block,
         };
         for (x, place) in &plan.constants {
-            // Compiled loops know their constants.
-            let rows = if read_by_kernels(plan, native.as_deref(), place.buffer) { block } else { first };
+            let before = store.history.get(place.buffer).copied().unwrap_or(0);
+            // Compiled loops know their constants: only the first block, which is not theirs, reads them.
+            let known = direct && before == 0 && !read_by_kernels(plan, native.as_deref(), place.buffer);
+            let rows = if known { first } else { before + blocks * block };
             if let Some(buffer) = store.buffers.get_mut(place.buffer) {
                 buffer.rows_mut().iter_mut().take(rows).for_each(|row| *row = [*x; L]);
             }
         }
         let desk = Desk::default();
         let write = if how.past == Some(true) { Write::Past } else { Write::Cached };
-        Tile { kernels, make, store, block, first, simd: how.simd, bars: 0, last: 0, native, desk, write }
+        Tile {
+            kernels,
+            make,
+            store,
+            block,
+            first,
+            loose,
+            simd: how.simd,
+            bars: 0,
+            last: 0,
+            native,
+            desk,
+            write,
+        }
     }
 
     /// Another one that remembers the same.
@@ -352,6 +387,11 @@ impl<const L: usize> Tile<L> {
             desk: Desk::default(),
             ..*self
         }
+    }
+
+    /// Its memory is kept for the next.
+    fn end_of_use(self) {
+        self.store.buffers.into_iter().for_each(Buffer::spare);
     }
 
     /// A new series begins.
@@ -542,7 +582,9 @@ impl Tile<1> {
         let fields: Vec<&[Row<1>]> =
             plan.fields.iter().map(|(f, _)| series.field(*f).as_chunks::<1>().0).collect();
         let mut rows: Vec<&mut [Row<1>]> = columns.iter_mut().map(|c| c.as_chunks_mut::<1>().0).collect();
-        let beyond = rows.first().map_or(0, |column| beyond_line(column.as_flattened()));
+        // Where pieces begin must not depend on where the results lie: values would be others from call to call.
+        let line = rows.first().filter(|_| !self.loose);
+        let beyond = line.map_or(0, |column| beyond_line(column.as_flattened()));
         let mut t0 = 0;
         while t0 < bars {
             let t1 = self.end(t0, beyond).min(bars);

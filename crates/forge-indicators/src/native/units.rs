@@ -40,7 +40,8 @@ pub(super) fn of(steps: &[Step], lanes: usize, loose: bool) -> Vec<Unit> {
     let mut groups = 0;
     let mut at = 0;
     while at < steps.len() {
-        let run = steps.iter().skip(at).take_while(|s| ir::fits(s) && !(loose && ir::is_state(&s.prim))).count();
+        let run =
+            steps.iter().skip(at).take_while(|s| ir::fits(s) && !(loose && ir::is_state(&s.prim))).count();
         if run == 0 {
             match units.last_mut() {
                 Some(Unit::Steps(range)) => range.end += 1,
