@@ -26,7 +26,7 @@ use store::{Buffer, Home, ROOM, ROOM_BYTES, Store, target};
 use crate::{
     graph::{Field, Prim},
     kernel::{
-        Block, Kernel, Row, Rows, Simd,
+        Block, Kernel, Row, Rows, Simd, pieces,
         turn::{self, LINE, Write},
         whole::WholeDef,
     },
@@ -123,6 +123,10 @@ const BLOCK_BYTES: [usize; 2] = [4 << 10, 16 << 10];
 /// should be long, and what is between steps should stay in the second cache.
 const LOOSE_BARS: (usize, usize) = (2048, 16384);
 const LOOSE_BYTES: usize = 768 << 10;
+/// How many times as long as what a piece begins early.
+const LOOSE_TIMES: usize = 24;
+/// How many times as long a block is that needs no buffers.
+const ONE_LOOP: usize = 4;
 /// Results of so many bytes are no longer in a cache when somebody reads them: reading them into one before they are written
 /// is half as much again for nothing.
 const PAST_BYTES: usize = 16 << 20;
@@ -211,10 +215,12 @@ fn run_one(plan: &Plan, series: &Series<'_>, columns: &mut Columns<'_>, how: How
     tile.end_of_use();
 }
 
-/// Bars of a block whose chains are cut into pieces.
+/// Bars of a block whose chains are cut into pieces: each should be some times as long as it has to begin early.
 fn loose_block(plan: &Plan, bars: usize) -> usize {
     let (least, most) = LOOSE_BARS;
-    (LOOSE_BYTES / size_of::<f64>() / plan.buffers.max(1)).clamp(least, most).min(bars.next_multiple_of(LINE))
+    let early = plan.steps.iter().map(|step| pieces::early(&step.prim)).max().unwrap_or(0);
+    let room = LOOSE_BYTES / size_of::<f64>() / plan.buffers.max(1);
+    early.saturating_mul(LOOSE_TIMES).min(room).clamp(least, most).min(bars.next_multiple_of(LINE))
 }
 
 /// Computes a plan for many series; one vector of columns per series.
@@ -308,7 +314,9 @@ impl<const L: usize> Tile<L> {
         let [one, several] = BLOCK_BYTES;
         let bytes = if L == 1 { one } else { several };
         let loose = how.loose && L == 1;
-        let usual = bytes / size_of::<Row<L>>();
+        // Where all is one compiled loop, nothing is between steps.
+        let times = if L == 1 && direct && plan.is_one_loop() { ONE_LOOP } else { 1 };
+        let usual = times * bytes / size_of::<Row<L>>();
         let block = how.block.unwrap_or(usual).max(1);
         let mut history = vec![0; plan.buffers];
         for place in plan.places() {
