@@ -150,6 +150,7 @@ impl Rule<1, 2, 2> for Peak {
 }
 
 /// The same, as rows.
+#[derive(Clone)]
 struct PeakRows<const L: usize> {
     share: f64,
     peak: Row<L>,
