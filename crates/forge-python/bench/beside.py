@@ -216,8 +216,8 @@ STRUCK = """
     import os, signal, threading, time, numpy as np, gpuforge
     n, symbols = 20_000, 200
     close = 100 + np.random.default_rng(1).normal(size=symbols * n).cumsum() * 0.01
-    bars = {"symbol": np.repeat(np.arange(symbols), n), "open": close, "high": close + 1, "low": close - 1,
-            "close": close, "volume": close * 10}
+    bars = {"symbol": np.repeat(np.arange(symbols), n), "time": np.tile(np.arange(n) * 60, symbols), "open": close,
+            "high": close + 1, "low": close - 1, "close": close, "volume": close * 10}
     sent = []
     def strike():
         time.sleep(0.4)
