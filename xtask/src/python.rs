@@ -64,7 +64,8 @@ fn test(args: &Args) -> Result<Option<String>> {
         return Ok(Some("no Python from 3.10 on is installed".to_owned()));
     };
     let folder = tempfile::tempdir()?;
-    let venv = Venv::new(python, folder.path())?;
+    // Fresh, but always in the same place: what is compiled for a Python that has moved is compiled anew.
+    let venv = Venv::new(python, &target().join("python"))?;
     let mut wanted = BUILD.to_vec();
     match args {
         Args::Test(_) => wanted.extend(TEST),
@@ -136,6 +137,10 @@ struct Venv {
 impl Venv {
     fn new(python: &str, parent: &Path) -> Result<Venv> {
         let folder = parent.join("venv");
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        fs::create_dir_all(parent)?;
         let uv = sh::works(Command::new("uv").arg("--version"));
         let mut command = if uv { Command::new("uv") } else { Command::new(python) };
         match uv {

@@ -26,7 +26,7 @@ use store::{Buffer, Home, ROOM, ROOM_BYTES, Store, target};
 use crate::{
     graph::{Field, Prim},
     kernel::{
-        Block, Kernel, Row, Rows, Simd,
+        Block, Kernel, Row, Rows, Simd, pieces,
         turn::{self, LINE, Write},
         whole::WholeDef,
     },
@@ -123,6 +123,10 @@ const BLOCK_BYTES: [usize; 2] = [4 << 10, 16 << 10];
 /// should be long, and what is between steps should stay in the second cache.
 const LOOSE_BARS: (usize, usize) = (2048, 16384);
 const LOOSE_BYTES: usize = 768 << 10;
+/// How many times as long as what a piece begins early.
+const LOOSE_TIMES: usize = 24;
+/// How many times as long a block is that needs no buffers.
+const ONE_LOOP: usize = 4;
 /// Results of so many bytes are no longer in a cache when somebody reads them: reading them into one before they are written
 /// is half as much again for nothing.
 const PAST_BYTES: usize = 16 << 20;
@@ -134,16 +138,15 @@ type Job<'j, 'a, 'c> = (&'j Series<'a>, &'j mut Columns<'c>);
 
 /// Computes a plan for many series into room that the caller has. Series and columns are in the same order.
 pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>], how: How) {
+    if let ([series], [columns]) = (series, &mut *columns) {
+        return run_one(plan, series, columns, how);
+    }
     // Series of like length share a tile, so that little is computed for nothing.
     let mut jobs: Vec<Job<'_, '_, '_>> = series.iter().zip(columns.iter_mut()).collect();
     jobs.sort_by_key(|(s, _)| std::cmp::Reverse(s.len(plan)));
     let abreast = how.side_by_side.unwrap_or_else(|| plan.side_by_side());
     let results: usize = jobs.iter().map(|(s, columns)| s.len(plan) * columns.len()).sum();
-    let past = how.past.or(Some(results * size_of::<f64>() > PAST_BYTES));
-    let longest = jobs.first().map_or(0, |(s, _)| s.len(plan));
-    let loose = how.loose && plan.has_chains();
-    let block = how.block.or(loose.then(|| loose_block(plan, longest)));
-    let how = How { past, block, loose, ..how };
+    let how = How { past: how.past.or(Some(results * size_of::<f64>() > PAST_BYTES)), loose: false, ..how };
     let mut tiles: Vec<&mut [Job<'_, '_, '_>]> = Vec::new();
     for tile in jobs.chunks_mut(LANES) {
         if abreast && tile.len() >= LEAST_LANES {
@@ -153,7 +156,7 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
         }
     }
     // A series by itself may be its own neighbour.
-    let settles = if abreast && !how.loose { along::settles(plan) } else { None };
+    let settles = if abreast { along::settles(plan) } else { None };
     let threads = how.threads.min(tiles.len());
     let waiting = Mutex::new(tiles.into_iter());
     let work = || {
@@ -168,8 +171,7 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
                             .along(plan.of(LANES), series, columns, cut)
                     });
                     if !done {
-                        let kernel = if how.loose { kernel_loose } else { kernel_1 };
-                        one.get_or_insert_with(|| Tile::<1>::new(plan, kernel, how, true))
+                        one.get_or_insert_with(|| Tile::<1>::new(plan, kernel_1, how, true))
                             .alone(plan, series, columns);
                     }
                 }
@@ -179,8 +181,8 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
                 None => break,
             }
         }
-        if let Some(tile) = one.filter(|_| how.loose) {
-            tile.store.buffers.into_iter().for_each(Buffer::spare);
+        if let Some(tile) = one {
+            tile.end_of_use();
         }
     };
     if threads < 2 {
@@ -193,10 +195,32 @@ pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>],
     }
 }
 
-/// Bars of a block whose chains are cut into pieces.
+/// One series, on the caller's thread: nothing is sorted, and nobody waits.
+fn run_one(plan: &Plan, series: &Series<'_>, columns: &mut Columns<'_>, how: How) {
+    let bars = series.len(plan);
+    let past = how.past.or(Some(bars * columns.len() * size_of::<f64>() > PAST_BYTES));
+    let loose = how.loose && plan.has_chains();
+    let block = how.block.or(loose.then(|| loose_block(plan, bars)));
+    let how = How { past, block, loose, ..how };
+    // It may be its own neighbour.
+    let abreast = !loose && how.side_by_side.unwrap_or_else(|| plan.side_by_side());
+    let cut = if abreast { along::settles(plan).and_then(|s| Cut::of(bars, s)) } else { None };
+    let eight = || Tile::<LANES>::new(plan.of(LANES), kernel_8, how, false);
+    if cut.is_some_and(|cut| eight().along(plan.of(LANES), series, columns, cut)) {
+        return;
+    }
+    let kernel = if loose { kernel_loose } else { kernel_1 };
+    let mut tile = Tile::<1>::new(plan, kernel, how, true);
+    tile.alone(plan, series, columns);
+    tile.end_of_use();
+}
+
+/// Bars of a block whose chains are cut into pieces: each should be some times as long as it has to begin early.
 fn loose_block(plan: &Plan, bars: usize) -> usize {
     let (least, most) = LOOSE_BARS;
-    (LOOSE_BYTES / size_of::<f64>() / plan.buffers.max(1)).clamp(least, most).min(bars.next_multiple_of(LINE))
+    let early = plan.steps.iter().map(|step| pieces::early(&step.prim)).max().unwrap_or(0);
+    let room = LOOSE_BYTES / size_of::<f64>() / plan.buffers.max(1);
+    early.saturating_mul(LOOSE_TIMES).min(room).clamp(least, most).min(bars.next_multiple_of(LINE))
 }
 
 /// Computes a plan for many series; one vector of columns per series.
@@ -272,6 +296,8 @@ struct Tile<const L: usize> {
     block: usize,
     /// Bars of the first block.
     first: usize,
+    /// Are chains cut into pieces?
+    loose: bool,
     simd: Simd,
     /// Bars that are done.
     bars: usize,
@@ -288,7 +314,9 @@ impl<const L: usize> Tile<L> {
         let [one, several] = BLOCK_BYTES;
         let bytes = if L == 1 { one } else { several };
         let loose = how.loose && L == 1;
-        let usual = bytes / size_of::<Row<L>>();
+        // Where all is one compiled loop, nothing is between steps.
+        let times = if L == 1 && direct && plan.is_one_loop() { ONE_LOOP } else { 1 };
+        let usual = times * bytes / size_of::<Row<L>>();
         let block = how.block.unwrap_or(usual).max(1);
         let mut history = vec![0; plan.buffers];
         for place in plan.places() {
@@ -312,7 +340,7 @@ impl<const L: usize> Tile<L> {
         let kept = history.iter().zip(&homes).filter(|(h, home)| **h > 0 && **home == Home::Own).count();
         let most = if loose { 1 } else { ROOM };
         let blocks = (ROOM_BYTES / (kept.max(1) * block * size_of::<Row<L>>())).clamp(1, most);
-        let made = if loose { Buffer::reused } else { Buffer::new };
+        let made = if direct { Buffer::reused } else { Buffer::new };
         let room = |(h, home): (&usize, &Home)| match home {
             Home::Own if *h > 0 => made(h + blocks * block),
             Home::Own => made(block),
@@ -331,15 +359,30 @@ impl<const L: usize> Tile<L> {
             false => block,
         };
         for (x, place) in &plan.constants {
-            // Compiled loops know their constants.
-            let rows = if read_by_kernels(plan, native.as_deref(), place.buffer) { block } else { first };
+            let before = store.history.get(place.buffer).copied().unwrap_or(0);
+            // Compiled loops know their constants: only the first block, which is not theirs, reads them.
+            let known = direct && before == 0 && !read_by_kernels(plan, native.as_deref(), place.buffer);
+            let rows = if known { first } else { before + blocks * block };
             if let Some(buffer) = store.buffers.get_mut(place.buffer) {
                 buffer.rows_mut().iter_mut().take(rows).for_each(|row| *row = [*x; L]);
             }
         }
         let desk = Desk::default();
         let write = if how.past == Some(true) { Write::Past } else { Write::Cached };
-        Tile { kernels, make, store, block, first, simd: how.simd, bars: 0, last: 0, native, desk, write }
+        Tile {
+            kernels,
+            make,
+            store,
+            block,
+            first,
+            loose,
+            simd: how.simd,
+            bars: 0,
+            last: 0,
+            native,
+            desk,
+            write,
+        }
     }
 
     /// Another one that remembers the same.
@@ -352,6 +395,11 @@ impl<const L: usize> Tile<L> {
             desk: Desk::default(),
             ..*self
         }
+    }
+
+    /// Its memory is kept for the next.
+    fn end_of_use(self) {
+        self.store.buffers.into_iter().for_each(Buffer::spare);
     }
 
     /// A new series begins.
@@ -542,7 +590,9 @@ impl Tile<1> {
         let fields: Vec<&[Row<1>]> =
             plan.fields.iter().map(|(f, _)| series.field(*f).as_chunks::<1>().0).collect();
         let mut rows: Vec<&mut [Row<1>]> = columns.iter_mut().map(|c| c.as_chunks_mut::<1>().0).collect();
-        let beyond = rows.first().map_or(0, |column| beyond_line(column.as_flattened()));
+        // Where pieces begin must not depend on where the results lie: values would be others from call to call.
+        let line = rows.first().filter(|_| !self.loose);
+        let beyond = line.map_or(0, |column| beyond_line(column.as_flattened()));
         let mut t0 = 0;
         while t0 < bars {
             let t1 = self.end(t0, beyond).min(bars);

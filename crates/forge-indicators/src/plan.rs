@@ -192,6 +192,11 @@ impl Plan {
         cell.get_or_init(|| Native::new(self, lanes, loose).map(Arc::new)).clone()
     }
 
+    /// Is all of it one compiled loop over one series?
+    pub(crate) fn is_one_loop(&self) -> bool {
+        self.native(1, false).is_some_and(|native| native.is_one_loop())
+    }
+
     /// Has it a chain from bar to bar that can be cut into pieces?
     pub(crate) fn has_chains(&self) -> bool {
         let chain = |step: &Step| {

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import argparse
 import importlib
+import itertools
 import statistics
 import subprocess
 import sys
@@ -71,6 +72,16 @@ def once(call: Callable[[], object], times: int) -> float:
     return (time.perf_counter() - began) / times
 
 
+#: Symbols that calls are made for.
+SEVERAL = 16
+
+
+def in_turn(function: Callable[..., object], arrays: list[list[np.ndarray]]) -> Callable[[], object]:
+    """Calls a function with the next arrays every time."""
+    following = itertools.cycle(arrays)
+    return lambda: function(*next(following))
+
+
 def by_turns(calls: dict[str, Callable[[], object]], budget: float) -> dict[str, float]:
     """Median seconds of each, measured one after the other again and again."""
     found: dict[str, list[float]] = {}
@@ -102,15 +113,16 @@ PEERS = ("TA-Lib", "polars_talib", "pandas-ta")
 
 def typical(n: int, budget: float) -> list[float]:
     """Prints a table; ratios to TA-Lib."""
-    bars = walk(n)
-    frame, table = pandas.DataFrame(bars), polars.DataFrame(bars)
+    # Other bars with every call, as many as it takes that no processor learns them by heart.
+    several = [walk(n, seed) for seed in range(SEVERAL)]
+    frame, table = pandas.DataFrame(several[0]), polars.DataFrame(several[0])
     print(f"\n{n} bars{'':<12}{'gpuforge':>11}" + "".join(f"{peer:>14}" for peer in PEERS) + "   TA-Lib / gpuforge")
     ratios = []
     for name, wanted, with_polars, with_pandas in TYPICAL:
-        arrays = [bars[w] for w in wanted]
+        arrays = [[bars[w] for w in wanted] for bars in several]
         calls: dict[str, Callable[[], object]] = {
-            "gpuforge": lambda: getattr(ours, name)(*arrays),
-            "TA-Lib": lambda: getattr(theirs, name)(*arrays),
+            "gpuforge": in_turn(getattr(ours, name), arrays),
+            "TA-Lib": in_turn(getattr(theirs, name), arrays),
         }
         if polars_talib is not None and with_polars is not None:
             expression = None
@@ -204,8 +216,8 @@ STRUCK = """
     import os, signal, threading, time, numpy as np, gpuforge
     n, symbols = 20_000, 200
     close = 100 + np.random.default_rng(1).normal(size=symbols * n).cumsum() * 0.01
-    bars = {"symbol": np.repeat(np.arange(symbols), n), "open": close, "high": close + 1, "low": close - 1,
-            "close": close, "volume": close * 10}
+    bars = {"symbol": np.repeat(np.arange(symbols), n), "time": np.tile(np.arange(n) * 60, symbols), "open": close,
+            "high": close + 1, "low": close - 1, "close": close, "volume": close * 10}
     sent = []
     def strike():
         time.sleep(0.4)

@@ -322,7 +322,7 @@ fn money_flow_index(bars: Bars<'_>, n: usize) -> X<'_> {
     let up = moved.lt(0.0).select(0.0, flow);
     let (gain, loss) = (up.sum(n), (flow - up).sum(n));
     let total = gain + loss;
-    let none = flow.abs().highest(n).le(0.0).or(total.le(0.0));
+    let none = flow.differs(0.0).sum(n).le(0.0).or(total.le(0.0));
     none.select(0.0, gain.max(0.0).min(total) / total * 100.0)
 }
 

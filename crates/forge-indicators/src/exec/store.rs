@@ -81,12 +81,20 @@ impl<const L: usize> Buffer<L> {
         Buffer { raw, skip }
     }
 
-    /// Keeps the memory for later.
+    /// Keeps the memory for later; where there is enough, the longer of it.
     pub(super) fn spare(self) {
         let (most, numbers) = SPARES;
+        let len = self.raw.len();
+        if len == 0 || len > numbers {
+            return;
+        }
         SPARE.with_borrow_mut(|all| {
-            if !self.raw.is_empty() && self.raw.len() <= numbers && all.len() < most {
+            if all.len() < most {
                 all.push(self.raw);
+            } else if let Some(shortest) = all.iter_mut().min_by_key(|spare| spare.len())
+                && shortest.len() < len
+            {
+                *shortest = self.raw;
             }
         });
     }

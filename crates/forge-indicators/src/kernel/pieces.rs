@@ -11,6 +11,8 @@
     reason = "slices are cut to the length that is counted to"
 )]
 
+use crate::graph::Prim;
+
 use super::{
     Block, Body, Row, Rows,
     recur::{CumSum, Ema, Wilder},
@@ -47,6 +49,15 @@ pub(crate) trait Chain: Body<1> {
     const ADDS_UP: bool = false;
 
     fn state(&mut self) -> &mut f64;
+}
+
+/// Bars that a stretch of a chain begins early.
+pub(crate) fn early(prim: &Prim) -> usize {
+    match prim {
+        Prim::Ema { k, .. } => constant(k.get()),
+        Prim::Wilder { n, .. } => constant(1.0 / *n as f64),
+        _ => 0,
+    }
 }
 
 fn constant(k: f64) -> usize {

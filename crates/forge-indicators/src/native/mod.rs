@@ -148,6 +148,11 @@ impl Native {
         self.groups.iter().map(|g| g.ahead).sum()
     }
 
+    /// Is there nothing but one group?
+    pub(crate) fn is_one_loop(&self) -> bool {
+        matches!(self.units.as_slice(), [Unit::Group { .. }])
+    }
+
     /// The bar from which on all of its groups hold.
     pub(crate) fn steady(&self) -> usize {
         self.groups.iter().map(|g| g.steady).max().unwrap_or(0)

@@ -242,8 +242,12 @@ impl Known {
             columns.push(column);
         }
         let mut columns = [columns];
+        // Whether a pattern is one may hang on the last digit.
+        let exact = self.outputs.iter().any(|output| *output != Output::Real);
+        // Of other numbers twelve digits are enough: nine are promised.
+        let how = How { loose: rows >= WITHOUT_LOCK && !exact, ..how(rows) };
         let mut compute = || {
-            exec::run_into(&selection.plan, &[series], &mut columns, how(rows));
+            exec::run_into(&selection.plan, &[series], &mut columns, how);
             if later > 0 {
                 let starts = selection.plan.starts();
                 columns.iter_mut().flatten().zip(starts).for_each(|(c, start)| silence(c, *start, later));
@@ -362,8 +366,7 @@ fn fits(pattern: &str, name: &str) -> bool {
     }
 }
 
-/// One series on this thread. A short one is one block: buffers are no longer than it, and nothing is cut. Of a long one twelve
-/// digits are enough: nine are promised.
+/// One series on this thread. A short one is one block: buffers are no longer than it, and nothing is cut.
 fn how(rows: usize) -> How {
     let short = rows < WITHOUT_LOCK;
     How {
@@ -373,7 +376,7 @@ fn how(rows: usize) -> How {
         side_by_side: short.then_some(false),
         compiled: true,
         past: None,
-        loose: !short,
+        loose: false,
     }
 }
 

@@ -19,7 +19,9 @@ impl Known {
 
     /// Is the series too short for a window that should not even be planned?
     pub(super) fn is_short(&self, rows: usize, params: &[f64]) -> bool {
-        self.window(params).is_some_and(|(window, _)| window > rows)
+        let long = self.window(params).is_some_and(|(window, _)| window > rows);
+        // Some means begin before their window is full.
+        long && self.widest(params).plan.starts().first().is_some_and(|start| *start >= rows)
     }
 
     /// Is the window too long for a plan of all that are shorter?

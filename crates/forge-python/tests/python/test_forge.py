@@ -4,7 +4,12 @@ from __future__ import annotations
 
 import array
 import logging
+import os
 import pickle
+import subprocess
+import sys
+import tempfile
+import textwrap
 
 import numpy as np
 import pytest
@@ -182,3 +187,22 @@ def test_parts_are_told():
 def test_settings_travel():
     forge = pickle.loads(pickle.dumps(gpuforge.Forge(device="cpu")))
     assert repr(forge) == "Forge(device='cpu')" and forge.places[1:] == []
+
+
+def test_calibration_measures_every_place():
+    code = """
+        import os, gpuforge, numpy as np
+        forge, seen = gpuforge.Forge(device="cpu"), []
+        found = forge.calibrate(progress=lambda place, step, share: seen.append((place, share)))
+        assert {place for place, _ in seen} == set(forge.places), seen
+        assert all(0 <= share <= 1 for _, share in seen) and found.to_dict()
+        assert forge.route(gpuforge.ops.sum(np.ones(1 << 20, np.float32))).calibrated
+        kept = [name for _, _, names in os.walk(os.environ["GPUFORGE_DATA_DIR"]) for name in names]
+        print(len(kept) > 0)
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        env = {f"GPUFORGE_{name}": os.path.join(folder, name) for name in ("DATA_DIR", "CACHE_DIR", "CONFIG")}
+        done = subprocess.run(
+            [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=os.environ | env, timeout=120
+        )
+    assert (done.returncode, done.stdout.strip()) == (0, "True"), done.stderr

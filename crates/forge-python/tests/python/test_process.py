@@ -158,13 +158,13 @@ def test_others_run_meanwhile():
 
 def test_threads_get_what_one_gets():
     bars = walk(20_000)
-    want = gpuforge.indicators(bars, "rsi(14), macd, atr(14)")
+    want = gpuforge.indicators(bars, "rsi(14), macd, atr(14)") | {"RSI": talib.RSI(bars["close"])}
     found = []
 
     def work() -> None:
         for _ in range(20):
             found.append(gpuforge.indicators(bars, "rsi(14), macd, atr(14)"))
-            found.append({"rsi_14": talib.RSI(bars["close"])})
+            found.append({"RSI": talib.RSI(bars["close"])})
 
     threads = [threading.Thread(target=work) for _ in range(4)]
     [t.start() for t in threads]

@@ -19,9 +19,15 @@ OTHERS = {
     *("KC", "SUPERTREND", "DEMA", "TEMA", "TRIX", "TSI", "MASSI", "MACD", "MACDFIX", "MACDEXT", "SMI", "STOCH", "KDJ"),
     *("MA", "MAVP", "APO", "PPO", "PVO", "BBANDS", "STOCHF", "STOCHRSI"),  # of a mean of means
 }
+#: Means that rest on rounding errors alone where values do not move, as those of STOCHRSI do for some bars.
+ROUNDING = {("STOCHRSI", 6)}
 #: All data of a function and its kinds of means, made once.
 CASES = [
-    (name, arrays(name, 150, seed=5), [{}, *({m: kind for m in means} for kind in range(14) if means)])
+    (
+        name,
+        arrays(name, 150, seed=5),
+        [{}, *({m: kind for m in means} for kind in range(14) if means and (name, kind) not in ROUNDING)],
+    )
     for name in SHARED
     for means in [[p["name"] for p in ours.abstract._table()[name]["params"] if "matype" in p["name"]]]
 ]

@@ -39,6 +39,42 @@ def test_types(tmp_path):
     assert checked.returncode == 0, checked.stdout + checked.stderr
 
 
+PROGRAM = """
+import numpy as np
+import gpuforge
+import gpuforge.talib as talib
+from gpuforge.talib import abstract, stream
+
+bars = {"close": np.ones(50)}
+out = gpuforge.indicators(bars, "rsi(14)", device="cpu")
+column: np.ndarray = out["rsi_14"]
+rsi = talib.RSI(bars["close"], timeperiod=14)
+upper, middle, lower = talib.BBANDS(bars["close"])
+names: list[str] = abstract.Function("macd").output_names
+handle = stream.SMA(bars["close"], timeperiod=5)
+first: int = handle.out_range.begidx
+forge = gpuforge.Forge(device="cpu")
+place: str = forge.run(gpuforge.ops.sum(np.ones(4, np.float32))).report.place
+with gpuforge.profile("name"):
+    text: str | None = gpuforge.profiler.export_json()
+"""
+
+
+def test_types_by_pyright(tmp_path):
+    pytest.importorskip("pyright")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    checked = subprocess.run(
+        [sys.executable, "-m", "pyright", "--pythonpath", sys.executable, "program.py"],
+        capture_output=True,
+        text=True,
+        cwd=tmp_path,
+        env=os.environ | {"PYTHONPATH": str(PACKAGE.parent), "PYRIGHT_PYTHON_IGNORE_WARNINGS": "1"},
+    )
+    if "error" not in checked.stdout and checked.returncode != 0:
+        pytest.skip(f"pyright cannot be run here: {checked.stderr.strip().splitlines()[-1:]}")
+    assert checked.returncode == 0, checked.stdout
+
+
 def test_stubs_name_all_that_is_compiled():
     import ast
 

@@ -1,0 +1,83 @@
+"""Long arrays beside TA-Lib: chains are computed in pieces there, which must not show."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import gpuforge
+import gpuforge.talib as ours
+from test_talib_parity import SHARED, arrays, compare
+
+theirs = pytest.importorskip("talib")
+
+#: Lengths about where pieces begin, of some blocks, and with a rest.
+LENGTHS = (4095, 4096, 9_973, 40_001)
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_long_arrays(name):
+    for n in LENGTHS:
+        data = arrays(name, n, seed=n)
+        compare(name, getattr(ours, name)(*data), getattr(theirs, name)(*data), f"of {n} bars")
+
+
+#: The phase of what does not move is that of rounding errors, here and there.
+QUIET = {"HT_DCPERIOD", "HT_DCPHASE", "HT_PHASOR", "HT_SINE", "HT_TRENDMODE", "HT_TRENDLINE", "MAMA"}
+
+
+@pytest.mark.parametrize("name", SHARED)
+def test_quiet_stretches(name):
+    """Bars that do not move, without volume: sums of nothing."""
+    if name in QUIET:
+        return
+    data = arrays(name, 12_000, seed=3)
+    for column in data:
+        for first, length in ((500, 90), (3_000, 400), (5_990, 60), (9_000, 200)):
+            column[first : first + length] = column[first]
+    compare(name, getattr(ours, name)(*data), getattr(theirs, name)(*data), "with quiet stretches")
+
+
+#: Functions and what they are in a selection, where every bar is computed from the one before.
+SELECTED = {
+    "SMA": "sma(30)",
+    "EMA": "ema(30)",
+    "WMA": "wma(30)",
+    "RSI": "rsi(14)",
+    "ATR": "atr(14)",
+    "ADX": "adx(14)",
+    "MFI": "mfi(14)",
+    "OBV": "obv",
+    "SUM": "sum(30)",
+    "TRIX": "trix(30)",
+    "AD": "ad",
+    "ADOSC": "adosc(3,10)",
+}
+
+
+@pytest.mark.parametrize("name", SELECTED)
+def test_a_gap_stays(name):
+    """What a NaN amid the bars does to those after it is the same, whichever piece it is in."""
+    inputs = ours.abstract._table()[name]["inputs"]
+    for at in (700, 5_000, 5_013, 11_990):
+        data = arrays(name, 12_000, seed=6)
+        for column in data:
+            column[at] = np.nan
+        got = getattr(ours, name)(*data)
+        bars = {"close" if column.startswith("real") else column: data[i] for i, column in enumerate(inputs)}
+        [want] = gpuforge.indicators(bars, SELECTED[name], device="cpu").values()
+        compare(name, got, want, f"with a gap at {at}")
+    again = getattr(ours, name)(*data)
+    np.testing.assert_array_equal(got, again)
+
+
+@pytest.mark.parametrize("name", ["SMA", "EMA", "STDDEV", "ATR", "RSI", "WMA"])
+def test_a_jump(name):
+    """Values that are a million times as great for some bars leave rounding errors in running sums."""
+    data = arrays(name, 12_000, seed=6)
+    for column in data:
+        column[4_000:4_010] *= 1e6
+    got, want = getattr(ours, name)(*data), getattr(theirs, name)(*data)
+    finite = ~np.isnan(want)
+    assert np.array_equal(finite, ~np.isnan(got))
+    assert np.abs(got[finite] - want[finite]).max() <= 1e-9 * np.abs(want[finite]).max()
