@@ -2,6 +2,7 @@
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test fails loudly")]
 
+#[allow(dead_code, reason = "each test file uses its own part of this module")]
 mod common;
 
 use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, process::Command};
