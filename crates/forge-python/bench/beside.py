@@ -72,8 +72,8 @@ def once(call: Callable[[], object], times: int) -> float:
     return (time.perf_counter() - began) / times
 
 
-#: Symbols that calls are made for.
-SEVERAL = 16
+#: Symbols that calls are made for, at most, and bars that are enough.
+SEVERAL, ENOUGH = 16, 160_000
 
 
 def in_turn(function: Callable[..., object], arrays: list[list[np.ndarray]]) -> Callable[[], object]:
@@ -114,7 +114,7 @@ PEERS = ("TA-Lib", "polars_talib", "pandas-ta")
 def typical(n: int, budget: float) -> list[float]:
     """Prints a table; ratios to TA-Lib."""
     # Other bars with every call, as many as it takes that no processor learns them by heart.
-    several = [walk(n, seed) for seed in range(SEVERAL)]
+    several = [walk(n, seed) for seed in range(max(1, min(SEVERAL, ENOUGH // n)))]
     frame, table = pandas.DataFrame(several[0]), polars.DataFrame(several[0])
     print(f"\n{n} bars{'':<12}{'gpuforge':>11}" + "".join(f"{peer:>14}" for peer in PEERS) + "   TA-Lib / gpuforge")
     ratios = []
