@@ -72,8 +72,8 @@ def once(call: Callable[[], object], times: int) -> float:
     return (time.perf_counter() - began) / times
 
 
-#: Symbols that calls are made for.
-SEVERAL = 16
+#: Symbols that calls are made for, at most, and bars that are enough.
+SEVERAL, ENOUGH = 16, 160_000
 
 
 def in_turn(function: Callable[..., object], arrays: list[list[np.ndarray]]) -> Callable[[], object]:
@@ -114,7 +114,7 @@ PEERS = ("TA-Lib", "polars_talib", "pandas-ta")
 def typical(n: int, budget: float) -> list[float]:
     """Prints a table; ratios to TA-Lib."""
     # Other bars with every call, as many as it takes that no processor learns them by heart.
-    several = [walk(n, seed) for seed in range(SEVERAL)]
+    several = [walk(n, seed) for seed in range(max(1, min(SEVERAL, ENOUGH // n)))]
     frame, table = pandas.DataFrame(several[0]), polars.DataFrame(several[0])
     print(f"\n{n} bars{'':<12}{'gpuforge':>11}" + "".join(f"{peer:>14}" for peer in PEERS) + "   TA-Lib / gpuforge")
     ratios = []
@@ -149,9 +149,10 @@ def catalogue(symbols: int, bars: int, at_once: int) -> float:
     rng = np.random.default_rng(0)
     usual = {"real": "close", "real0": "close", "real1": "high"}
     periods = rng.integers(2, 30, bars).astype(float)
-    functions = [(f, ours.abstract._table()[f]["inputs"]) for f in ours.get_functions()]
     rows = gpuforge.catalogue()
     known = {row["aliases"][0]: row["name"] for row in rows if row["aliases"]}
+    # MA is one of the others, named by a parameter.
+    functions = [(f, ours.abstract._table()[f]["inputs"]) for f in ours.get_functions() if f in known]
     select = ", ".join(known[f] for f, _ in functions)
     seen = 0
     tables = []

@@ -44,7 +44,7 @@ impl Deref for Shared {
 
 /// What computes the next value.
 enum Engine {
-    Plan(exec::Stream<Shared>),
+    Plan(Box<exec::Stream<Shared>>),
     /// Numbers of bars of extremes, one for every output.
     Extremes(Vec<Extreme>),
 }
@@ -61,7 +61,7 @@ struct State {
 impl State {
     fn fork(&self) -> State {
         let engine = match &self.engine {
-            Engine::Plan(stream) => Engine::Plan(stream.fork()),
+            Engine::Plan(stream) => Engine::Plan(Box::new(stream.fork())),
             Engine::Extremes(all) => Engine::Extremes(all.clone()),
         };
         State { engine, values: self.values.clone(), ..*self }
@@ -286,6 +286,6 @@ impl Known {
             );
             return Err(PyNotImplementedError::new_err(why));
         }
-        Ok(Engine::Plan(exec::Stream::new(plan, How { block: Some(BLOCK), ..how(0) })))
+        Ok(Engine::Plan(Box::new(exec::Stream::new(plan, How { block: Some(BLOCK), ..how(0) }))))
     }
 }
