@@ -13,6 +13,7 @@ use gpuforge::{
     indicators::{
         exec::{self, Columns, How, Series, Stream},
         graph::Field,
+        plan::Plan,
     },
     resident::{Access, Computer, Device},
 };
@@ -189,7 +190,7 @@ fn joined(
 /// One symbol that is too large to be held: its bars come in parts.
 pub(crate) struct Parts<'b> {
     bound: &'b Bound,
-    stream: Stream<'b>,
+    stream: Stream<&'b Plan>,
 }
 
 impl<'b> Parts<'b> {
