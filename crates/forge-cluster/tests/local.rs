@@ -60,6 +60,18 @@ fn the_same_bits_with_any_partitions() {
 }
 
 #[test]
+fn a_symbol_without_bars_changes_nothing() {
+    let file = Bars::new(&uneven());
+    let folder = file.with_an_empty_file();
+    let (wanted, columns) = expected(&file.path, SELECT);
+    for partitions in [1, 7, 64] {
+        let sql = format!("SELECT * FROM indicators('{folder}', '{SELECT}')");
+        let found = runtime().block_on(async { run(&session(partitions), &sql).await });
+        assert!(rows(&found, &columns) == wanted, "{partitions} partitions differ");
+    }
+}
+
+#[test]
 fn small_groups_and_data_frames_give_the_same() {
     let file = Bars::new(&uneven());
     let (wanted, columns) = expected(&file.path, SELECT);

@@ -147,11 +147,13 @@ fn said(output: &Output) -> String {
 #[test]
 fn two_executors_have_the_bits_of_one_machine() {
     let bars = Bars::new(&uneven());
+    let folder = bars.with_an_empty_file();
     let (wanted, columns) = expected(&bars.path, SELECT);
     let cluster = Cluster::new(2);
     for partitions in ["1", "7", "64"] {
         let out = bars.dir.path().join("out.parquet");
-        let select = ["submit", bars.text(), "--select", SELECT, "-o", out.to_str().unwrap()];
+        let input = if partitions == "7" { folder.as_str() } else { bars.text() };
+        let select = ["submit", input, "--select", SELECT, "-o", out.to_str().unwrap()];
         let ran = cluster.run(&[&select[..], &["--partitions", partitions]].concat());
         assert!(ran.status.success(), "{}", said(&ran));
         assert!(rows(&read(&out), &columns) == wanted, "{partitions} partitions differ");
@@ -188,16 +190,20 @@ fn two_executors_have_the_bits_of_one_machine() {
 #[test]
 fn without_a_scheduler_everything_runs_in_one_process() {
     let bars = Bars::new(&uneven());
+    let folder = bars.with_an_empty_file();
     let (wanted, columns) = expected(&bars.path, SELECT);
     let out = bars.dir.path().join("out.parquet");
-    let ran = command(bars.dir.path())
-        .args(["submit", bars.text(), "--select", SELECT, "-o", out.to_str().unwrap(), "--json"])
-        .output()
-        .unwrap();
-    assert!(ran.status.success(), "{}", said(&ran));
-    let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
-    assert_eq!(told["rows"], wanted.len());
-    assert!(rows(&read(&out), &columns) == wanted);
+    for (input, partitions) in [(bars.text(), "1"), (folder.as_str(), "7"), (bars.text(), "64")] {
+        let ran = command(bars.dir.path())
+            .args(["submit", input, "--select", SELECT, "-o", out.to_str().unwrap(), "--json"])
+            .args(["--partitions", partitions])
+            .output()
+            .unwrap();
+        assert!(ran.status.success(), "{}", said(&ran));
+        let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(told["rows"], wanted.len());
+        assert!(rows(&read(&out), &columns) == wanted, "{partitions} partitions differ");
+    }
 }
 
 /// Where there is a device, the processor's numbers are near, and the plan says where they were computed.

@@ -511,8 +511,8 @@ impl<const L: usize> Tile<L> {
             self.desk.table.push(pointer);
         }
         self.desk.states.resize(group.states.len(), [0.0; 8]);
-        for (slot, at) in self.desk.states.iter_mut().zip(&group.states) {
-            let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state()) else { return false };
+        for (slot, (at, which)) in self.desk.states.iter_mut().zip(&group.states) {
+            let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state(*which)) else { return false };
             slot.iter_mut().zip(state.iter()).for_each(|(to, x)| *to = *x);
         }
         true
@@ -520,8 +520,8 @@ impl<const L: usize> Tile<L> {
 
     /// What a group left for the next bar, to the kernels.
     fn take_states(&mut self, group: &Group) {
-        for (slot, at) in self.desk.states.iter().zip(&group.states) {
-            if let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state()) {
+        for (slot, (at, which)) in self.desk.states.iter().zip(&group.states) {
+            if let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state(*which)) {
                 state.iter_mut().zip(slot).for_each(|(to, x)| *to = *x);
             }
         }

@@ -16,7 +16,7 @@ use forge_indicators::{
     exec::{How, Series, run},
     kernel::{
         Row, Simd,
-        machine::{Machine, MachineDef, RowMachine, Rule, lanes, select as choose},
+        machine::{Machine, MachineDef, RowMachine, Rule, Value, lanes, select as choose},
     },
     select::{Instance, select},
 };
@@ -142,10 +142,10 @@ impl Rule<1, 2, 2> for Peak {
     }
 
     #[inline(always)]
-    fn step(&self, [peak]: [f64; 1], [high, low]: [f64; 2]) -> ([f64; 1], [f64; 2]) {
-        let anew = low < peak * self.share;
-        let peak = choose(anew | (high > peak), high, peak);
-        ([peak], [peak, choose(anew, 1.0, 0.0)])
+    fn step<V: Value>(&self, [peak]: [V; 1], [high, low]: [V; 2]) -> ([V; 1], [V; 2]) {
+        let anew = low.below(peak * self.share);
+        let peak = V::either(anew | high.above(peak), high, peak);
+        ([peak], [peak, V::either(anew, 1.0, 0.0)])
     }
 }
 
@@ -239,5 +239,64 @@ fn three_ways_to_say_a_machine_are_one() {
         let anew = columns[1].iter().skip(6).filter(|x| **x == 1.0).count();
         assert!(!matches!(at, 0 | 8) || anew > 3, "series {at}: {anew}");
         assert!(columns[0].iter().take(5).all(|x| x.is_nan()));
+    }
+}
+
+/// Everything that a compiled loop has to get right about states: they change places, are passed on, stay, and are results
+/// themselves, the old ones.
+#[derive(Clone, Copy)]
+struct Juggler;
+
+impl Rule<7, 2, 5> for Juggler {
+    fn new(_: &[f64]) -> Self {
+        Juggler
+    }
+
+    #[inline(always)]
+    fn first(&self, [x, y]: [f64; 2]) -> ([f64; 7], [f64; 5]) {
+        ([x, y, x + y, x - y, 1.0, 0.5, x], [0.0; 5])
+    }
+
+    #[inline(always)]
+    fn step<V: Value>(&self, [a, b, c, d, e, half, last]: [V; 7], [x, y]: [V; 2]) -> ([V; 7], [V; 5]) {
+        let sum = (c - d) * half + (x - last).size().root() - (y / e).down();
+        let odd = !(x.above(y) ^ sum.at_least(c)) | a.is_none();
+        let next = [b, a, sum, c, V::either(odd, -e, e), half, x];
+        let same = V::either(x.is(last), 1.0, 0.0);
+        (next, [a, b, last, sum, V::either(odd & e.differs(0.0), same, V::either(y.at_most(x), 1.0, 0.0))])
+    }
+}
+
+static JUGGLER: MachineDef = MachineDef::rule::<Juggler, 7, 2, 5>("test: juggler", |_| 3);
+
+/// Alone, and among steps that are compiled with it.
+static JUGGLED: Indicator = Indicator {
+    name: "juggled",
+    outputs: &["a", "b", "last", "sum", "odd", "mixed"],
+    build: |a| {
+        let inputs = [a.bars.close() * 2.0, a.bars.open()];
+        let mut all = a.bars.machine(&JUGGLER, &[], &inputs);
+        let mixed = all[0] - all[3] + a.bars.close().ema(7);
+        all.push(mixed);
+        all
+    },
+    ..Indicator::BASE
+};
+
+#[test]
+fn states_that_change_places_are_read_before_they_are_overwritten() {
+    same_bits(&JUGGLED);
+    // Blocks so long that the loop runs for many bars, over the caches and past them.
+    let selection = select(&[Instance::of(&JUGGLED)]);
+    let bars: Vec<Bars> = (0..8).map(|seed| walk(3000, seed)).collect();
+    let all: Vec<Series<'_>> = bars.iter().map(Bars::series).collect();
+    let kernels = How { threads: 1, side_by_side: Some(true), compiled: false, ..How::default() };
+    let want = run(&selection.plan, &all, kernels);
+    for (side_by_side, past) in [(true, true), (true, false), (false, false)] {
+        let how = How { compiled: true, side_by_side: Some(side_by_side), past: Some(past), ..kernels };
+        let got = run(&selection.plan, &all, how);
+        for (got, want) in got.iter().flatten().zip(want.iter().flatten()) {
+            assert!(got.iter().zip(want).all(|(g, w)| bits(*g) == bits(*w)), "{side_by_side} {past}");
+        }
     }
 }

@@ -161,4 +161,13 @@ impl Bars {
     pub(crate) fn text(&self) -> &str {
         self.path.to_str().unwrap()
     }
+
+    /// The same bars in a folder, beside a file that has columns and no rows: a symbol that has not traded yet.
+    pub(crate) fn with_an_empty_file(&self) -> String {
+        let folder = self.dir.path().join("several");
+        std::fs::create_dir(&folder).unwrap();
+        std::fs::copy(&self.path, folder.join("bars.parquet")).unwrap();
+        write(&folder.join("none.parquet"), &bars(&[]));
+        format!("{}/", folder.to_str().unwrap())
+    }
 }

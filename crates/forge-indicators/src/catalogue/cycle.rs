@@ -5,7 +5,7 @@ use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI, SQRT_2, TAU};
 use super::{Args, Group, Indicator, Oracle, real, whole};
 use crate::{
     graph::X,
-    kernel::machine::{MachineDef, Rule, select},
+    kernel::machine::{MachineDef, Rule, Value},
 };
 
 pub(in crate::catalogue) mod hilbert;
@@ -15,7 +15,7 @@ use hilbert::{EARLY, Hilbert, hilbert};
 const BASE: Indicator = Indicator { group: Group::Cycle, ..Indicator::BASE };
 
 /// A filter of two poles that answers 0 to a constant, begun as if the first value had always been there:
-/// `y = gain * (x + b1 * x[1] + b2 * x[2]) + a1 * y[1] + a2 * y[2]`. State: the last two values and results.
+/// `y = gain * (x + b1 * x[1] + b2 * x[2]) + a1 * y[1] + a2 * y[2]`. State: the last two results and values.
 #[derive(Clone, Copy)]
 struct ZeroMean {
     gain: f64,
@@ -31,14 +31,14 @@ impl Rule<4, 1, 1> for ZeroMean {
 
     #[inline(always)]
     fn first(&self, [x]: [f64; 1]) -> ([f64; 4], [f64; 1]) {
-        self.step([x, x, 0.0, 0.0], [x])
+        self.step([0.0, 0.0, x, x], [x])
     }
 
     #[inline(always)]
-    fn step(&self, [x1, x2, y1, y2]: [f64; 4], [x]: [f64; 1]) -> ([f64; 4], [f64; 1]) {
+    fn step<V: Value>(&self, [y1, y2, x1, x2]: [V; 4], [x]: [V; 1]) -> ([V; 4], [V; 1]) {
         let ([b1, b2], [a1, a2]) = (self.b, self.a);
-        let y = a1 * y1 + (a2 * y2 + self.gain * (x + b1 * x1 + b2 * x2));
-        ([x, x1, y, y1], [y])
+        let y = y1 * a1 + (y2 * a2 + (x + x1 * b1 + x2 * b2) * self.gain);
+        ([y, y1, x, x1], [y])
     }
 }
 
@@ -71,13 +71,13 @@ impl Rule<4, 1, 1> for EvenBetter {
     }
 
     #[inline(always)]
-    fn step(&self, [last, before, f1, f2]: [f64; 4], [x]: [f64; 1]) -> ([f64; 4], [f64; 1]) {
-        let high_pass = 0.5 * (1.0 + self.alpha) * (x - last) + self.alpha * before;
+    fn step<V: Value>(&self, [last, before, f1, f2]: [V; 4], [x]: [V; 1]) -> ([V; 4], [V; 1]) {
+        let high_pass = (x - last) * (0.5 * (1.0 + self.alpha)) + before * self.alpha;
         let [c1, c2, c3] = self.c;
-        let f = c1 * (high_pass + before) / 2.0 + c2 * f1 + c3 * f2;
+        let f = (high_pass + before) * c1 / 2.0 + f1 * c2 + f2 * c3;
         let (wave, power) = ((f + f1 + f2) / 3.0, (f * f + f1 * f1 + f2 * f2) / 3.0);
-        let share = wave / power.sqrt();
-        ([x, high_pass, f, f1], [select(power == 0.0, 0.0, share)])
+        let share = wave / power.root();
+        ([x, high_pass, f, f1], [V::either(power.is(0.0), 0.0, share)])
     }
 }
 
@@ -98,9 +98,9 @@ struct Angle {
 impl Angle {
     /// In degrees; without a second correlation what it was.
     #[inline(always)]
-    fn now(last: f64, [arc, imag]: [f64; 2]) -> f64 {
-        let angle = 90.0 + arc.to_degrees() - select(imag > 0.0, 180.0, 0.0);
-        select(imag.abs() > NOTHING, angle, last)
+    fn now<V: Value>(last: V, [arc, imag]: [V; 2]) -> V {
+        let angle = arc * (180.0 / PI) + 90.0 - V::either(imag.above(0.0), 180.0, 0.0);
+        V::either(imag.size().above(NOTHING), angle, last)
     }
 }
 
@@ -116,11 +116,11 @@ impl Rule<1, 2, 2> for Angle {
     }
 
     #[inline(always)]
-    fn step(&self, [last]: [f64; 1], x: [f64; 2]) -> ([f64; 1], [f64; 2]) {
+    fn step<V: Value>(&self, [last]: [V; 1], x: [V; 2]) -> ([V; 1], [V; 2]) {
         let angle = Angle::now(last, x);
-        let angle = select((last - angle < 270.0) & (angle < last), last, angle);
-        let side = select(angle < 0.0, -1.0, 1.0);
-        ([angle], [angle, select((angle - last).abs() < self.threshold, side, 0.0)])
+        let angle = V::either((last - angle).below(270.0) & angle.below(last), last, angle);
+        let side = V::either(angle.below(0.0), -1.0, 1.0);
+        ([angle], [angle, V::either((angle - last).size().below(self.threshold), side, 0.0)])
     }
 }
 

@@ -4,10 +4,7 @@ use std::f64::consts::PI;
 
 use crate::{
     graph::X,
-    kernel::{
-        Row,
-        machine::{Machine, MachineDef, RowMachine, Rule, lanes, select},
-    },
+    kernel::machine::{Machine, MachineDef, Rule, Value},
 };
 
 fn at(params: &[f64], i: usize) -> f64 {
@@ -72,50 +69,36 @@ impl Linear {
     }
 }
 
-static LINEAR: MachineDef = MachineDef::rows::<LinearState<1>, LinearState<8>, 1, 1>("linear", |_| 0);
+static LINEAR: MachineDef = MachineDef::rule::<Linear, 6, 1, 1>("linear", |_| 0);
 
-#[derive(Clone)]
-struct LinearState<const L: usize> {
-    filter: Linear,
-    /// Bars seen; counted no further than needed.
-    seen: usize,
-    x: [Row<L>; 2],
-    y: [Row<L>; 3],
-}
-
-impl<const L: usize> RowMachine<1, 1, L> for LinearState<L> {
+/// State: the last three results, the last two values, and bars that were handed through.
+impl Rule<6, 1, 1> for Linear {
     fn new(p: &[f64]) -> Self {
-        let filter = Linear {
+        Linear {
             b: [at(p, 0), at(p, 1), at(p, 2)],
             a: [at(p, 3), at(p, 4), at(p, 5)],
             gain: at(p, 6),
             copied: at(p, 7) as usize,
-        };
-        LinearState { filter, seen: 0, x: [[0.0; L]; 2], y: [[0.0; L]; 3] }
-    }
-
-    #[inline(always)]
-    fn first(&mut self, [x]: [&Row<L>; 1]) -> [Row<L>; 1] {
-        let gain = self.filter.gain;
-        let [y] = lanes([x], |[x]| [gain * x]);
-        (self.x, self.y) = ([*x; 2], [y; 3]);
-        self.step([x])
-    }
-
-    #[inline(always)]
-    fn step(&mut self, [x0]: [&Row<L>; 1]) -> [Row<L>; 1] {
-        let Linear { b, a, copied, .. } = self.filter;
-        let ([x1, x2], [y1, y2, y3]) = (self.x, self.y);
-        // What is known beforehand first: the chain from bar to bar is one product and one sum.
-        let [mut y0] = lanes([x0, &x1, &x2, &y1, &y2, &y3], |[x0, x1, x2, y1, y2, y3]| {
-            [a[0] * y1 + (a[1] * y2 + (a[2] * y3 + (b[0] * x0 + b[1] * x1 + b[2] * x2)))]
-        });
-        if self.seen < copied {
-            self.seen += 1;
-            y0 = *x0;
         }
-        (self.x, self.y) = ([*x0, x1], [y0, y1, y2]);
-        [y0]
+    }
+
+    #[inline(always)]
+    fn first(&self, [x]: [f64; 1]) -> ([f64; 6], [f64; 1]) {
+        let y = self.gain * x;
+        self.step([y, y, y, x, x, 0.0], [x])
+    }
+
+    #[inline(always)]
+    fn step<V: Value>(&self, [y1, y2, y3, x1, x2, seen]: [V; 6], [x]: [V; 1]) -> ([V; 6], [V; 1]) {
+        let (b, a) = (self.b, self.a);
+        // What is known beforehand first: the chain from bar to bar is one product and one sum.
+        let y = y1 * a[0] + (y2 * a[1] + (y3 * a[2] + (x * b[0] + x1 * b[1] + x2 * b[2])));
+        if self.copied == 0 {
+            return ([y, y1, y2, x, x1, seen], [y]);
+        }
+        let early = seen.below(self.copied as f64);
+        let y = V::either(early, x, y);
+        ([y, y1, y2, x, x1, V::either(early, seen + 1.0, seen)], [y])
     }
 }
 
@@ -139,10 +122,10 @@ impl Rule<1, 1, 1> for McGinley {
     }
 
     #[inline(always)]
-    fn step(&self, [y]: [f64; 1], [x]: [f64; 1]) -> ([f64; 1], [f64; 1]) {
+    fn step<V: Value>(&self, [y]: [V; 1], [x]: [V; 1]) -> ([V; 1], [V; 1]) {
         let square = (x / y) * (x / y);
-        let next = y + (x - y) / (self.period * (square * square));
-        let y = select(next.abs() < f64::INFINITY, next, y);
+        let next = y + (x - y) / (square * square * self.period);
+        let y = V::either(next.size().below(f64::INFINITY), next, y);
         ([y], [y])
     }
 }
@@ -168,15 +151,15 @@ impl Rule<5, 1, 2> for HoltWinters {
     }
 
     #[inline(always)]
-    fn step(&self, state: [f64; 5], [x]: [f64; 1]) -> ([f64; 5], [f64; 2]) {
+    fn step<V: Value>(&self, state: [V; 5], [x]: [V; 1]) -> ([V; 5], [V; 2]) {
         let ([na, nb, nc, nd], [level_before, trend_before, bend_before, variance, miss]) =
             (self.factors, state);
-        let level = (1.0 - na) * (level_before + trend_before + 0.5 * bend_before) + na * x;
-        let trend = (1.0 - nb) * (trend_before + bend_before) + nb * (level - level_before);
-        let bend = (1.0 - nc) * bend_before + nc * (trend - trend_before);
-        let forecast = level + trend + 0.5 * bend;
-        let next = (1.0 - nd) * variance + nd * miss * miss;
-        ([level, trend, bend, next, x - forecast], [forecast, variance.sqrt()])
+        let level = (level_before + trend_before + bend_before * 0.5) * (1.0 - na) + x * na;
+        let trend = (trend_before + bend_before) * (1.0 - nb) + (level - level_before) * nb;
+        let bend = bend_before * (1.0 - nc) + (trend - trend_before) * nc;
+        let forecast = level + trend + bend * 0.5;
+        let next = variance * (1.0 - nd) + miss * nd * miss;
+        ([level, trend, bend, next, x - forecast], [forecast, variance.root()])
     }
 }
 
@@ -199,13 +182,13 @@ impl Rule<4, 1, 1> for Laguerre {
     }
 
     #[inline(always)]
-    fn step(&self, [p0, p1, p2, p3]: [f64; 4], [x]: [f64; 1]) -> ([f64; 4], [f64; 1]) {
+    fn step<V: Value>(&self, [p0, p1, p2, p3]: [V; 4], [x]: [V; 1]) -> ([V; 4], [V; 1]) {
         let g = self.gamma;
-        let l0 = (1.0 - g) * x + g * p0;
-        let l1 = p0 + g * (p1 - l0);
-        let l2 = p1 + g * (p2 - l1);
-        let l3 = p2 + g * (p3 - l2);
-        ([l0, l1, l2, l3], [(l0 + 2.0 * l1 + 2.0 * l2 + l3) / 6.0])
+        let l0 = x * (1.0 - g) + p0 * g;
+        let l1 = p0 + (p1 - l0) * g;
+        let l2 = p1 + (p2 - l1) * g;
+        let l3 = p2 + (p3 - l2) * g;
+        ([l0, l1, l2, l3], [(l0 + l1 * 2.0 + l2 * 2.0 + l3) / 6.0])
     }
 }
 
@@ -230,11 +213,11 @@ impl Rule<2, 1, 1> for Kalman {
     }
 
     #[inline(always)]
-    fn step(&self, [level, variance]: [f64; 2], [x]: [f64; 1]) -> ([f64; 2], [f64; 1]) {
+    fn step<V: Value>(&self, [level, variance]: [V; 2], [x]: [V; 1]) -> ([V; 2], [V; 1]) {
         let before = variance + self.process;
         let gain = before / (before + self.measurement);
         let level = level + gain * (x - level);
-        ([level, (1.0 - gain) * before], [level])
+        ([level, (V::from(1.0) - gain) * before], [level])
     }
 }
 

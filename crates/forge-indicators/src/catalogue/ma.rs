@@ -3,7 +3,7 @@
 use super::cycle::hilbert::{DEGREES, EARLY, Hilbert, hilbert};
 use crate::{
     graph::X,
-    kernel::machine::{MachineDef, Rule, select},
+    kernel::machine::{MachineDef, Rule, Value},
 };
 
 /// A parameter that chooses the kind: TA-Lib's numbers, see [`ma`].
@@ -159,13 +159,14 @@ impl Rule<3, 2, 2> for Mama {
     }
 
     #[inline(always)]
-    fn step(&self, [before, mama, fama]: [f64; 3], [x, phase]: [f64; 2]) -> ([f64; 3], [f64; 2]) {
+    fn step<V: Value>(&self, [before, mama, fama]: [V; 3], [x, phase]: [V; 2]) -> ([V; 3], [V; 2]) {
         let turn = before - phase;
-        let slowed = self.fast / turn;
-        let slowed = select(slowed > self.slow, slowed, self.slow);
-        let alpha = select(turn > 1.0, slowed, self.fast);
-        let mama = alpha * x + (1.0 - alpha) * mama;
-        let fama = 0.5 * alpha * mama + (1.0 - 0.5 * alpha) * fama;
+        let slowed = V::from(self.fast) / turn;
+        let slowed = V::either(slowed.above(self.slow), slowed, self.slow);
+        let alpha = V::either(turn.above(1.0), slowed, self.fast);
+        let one = V::from(1.0);
+        let mama = alpha * x + (one - alpha) * mama;
+        let fama = alpha * 0.5 * mama + (one - alpha * 0.5) * fama;
         ([phase, mama, fama], [mama, fama])
     }
 }

@@ -2,7 +2,7 @@
 //!
 //! Everything linear is built from means; these are the recursions that clamp, count, switch or wait.
 
-use crate::kernel::machine::{Machine, MachineDef, Rule, select};
+use crate::kernel::machine::{Machine, MachineDef, Rule, Value};
 
 pub(super) static CLAMPED: MachineDef = MachineDef::rule::<Clamped, 1, 1, 1>("clamped", |_| 0);
 pub(super) static STREAK: MachineDef = MachineDef::rule::<Streak, 1, 2, 1>("streak", |_| 0);
@@ -35,10 +35,10 @@ impl Rule<1, 1, 1> for Clamped {
     }
 
     #[inline(always)]
-    fn step(&self, [smooth]: [f64; 1], [share]: [f64; 1]) -> ([f64; 1], [f64; 1]) {
-        let next = 0.67 * smooth + 0.66 * (share - 0.5);
-        let next = select(next > 0.99, 0.999, next);
-        let next = select(next < -0.99, -0.999, next);
+    fn step<V: Value>(&self, [smooth]: [V; 1], [share]: [V; 1]) -> ([V; 1], [V; 1]) {
+        let next = smooth * 0.67 + (share - 0.5) * 0.66;
+        let next = V::either(next.above(0.99), 0.999, next);
+        let next = V::either(next.below(-0.99), -0.999, next);
         ([next], [next])
     }
 }
@@ -58,11 +58,11 @@ impl Rule<1, 2, 1> for Streak {
     }
 
     #[inline(always)]
-    fn step(&self, [count]: [f64; 1], [x, before]: [f64; 2]) -> ([f64; 1], [f64; 1]) {
-        let up = select(count > 0.0, count, 0.0) + 1.0;
-        let down = select(count < 0.0, count, 0.0) - 1.0;
-        let fell = select(x < before, down, 0.0);
-        let count = select(x > before, up, fell);
+    fn step<V: Value>(&self, [count]: [V; 1], [x, before]: [V; 2]) -> ([V; 1], [V; 1]) {
+        let up = V::either(count.above(0.0), count, 0.0) + 1.0;
+        let down = V::either(count.below(0.0), count, 0.0) - 1.0;
+        let fell = V::either(x.below(before), down, 0.0);
+        let count = V::either(x.above(before), up, fell);
         ([count], [count])
     }
 }
@@ -82,8 +82,8 @@ impl Rule<1, 2, 1> for Hold {
     }
 
     #[inline(always)]
-    fn step(&self, [held]: [f64; 1], [x, idle]: [f64; 2]) -> ([f64; 1], [f64; 1]) {
-        let held = select(idle == 0.0, x, held);
+    fn step<V: Value>(&self, [held]: [V; 1], [x, idle]: [V; 2]) -> ([V; 1], [V; 1]) {
+        let held = V::either(idle.is(0.0), x, held);
         ([held], [held])
     }
 }
@@ -104,9 +104,9 @@ impl Rule<2, 2, 1> for Settled {
     }
 
     #[inline(always)]
-    fn step(&self, [x_before, mean_before]: [f64; 2], [x, mean]: [f64; 2]) -> ([f64; 2], [f64; 1]) {
-        let settled = (x == x_before) & (mean == mean_before);
-        ([x, mean], [select(settled, 0.0, x - mean)])
+    fn step<V: Value>(&self, [x_before, mean_before]: [V; 2], [x, mean]: [V; 2]) -> ([V; 2], [V; 1]) {
+        let settled = x.is(x_before) & mean.is(mean_before);
+        ([x, mean], [V::either(settled, 0.0, x - mean)])
     }
 }
 
@@ -127,39 +127,40 @@ impl Rule<6, 2, 4> for Qqe {
     }
 
     #[inline(always)]
-    fn step(&self, state: [f64; 6], [rsi, width]: [f64; 2]) -> ([f64; 6], [f64; 4]) {
+    fn step<V: Value>(&self, state: [V; 6], [rsi, width]: [V; 2]) -> ([V; 6], [V; 4]) {
         let [before, long, older_long, short, older_short, trend] = state;
         let (upper, lower) = (rsi + width, rsi - width);
-        let holds = (before > long) & (rsi > long);
-        let next_long = select(holds, select(lower > long, lower, long), lower);
-        let holds = (before < short) & (rsi < short);
-        let next_short = select(holds, select(upper < short, upper, short), upper);
+        let holds = before.above(long) & rsi.above(long);
+        let next_long = V::either(holds, V::either(lower.above(long), lower, long), lower);
+        let holds = before.below(short) & rsi.below(short);
+        let next_short = V::either(holds, V::either(upper.below(short), upper, short), upper);
         // A crossing compares each bar with the band of the bar before it, in both directions.
-        let crosses =
-            |band: f64, older: f64| ((rsi > band) & (before < older)) | ((rsi <= band) & (before >= older));
-        let trend = select(crosses(long, older_long), -1.0, trend);
-        let trend = select(crosses(short, older_short), 1.0, trend);
-        let line = select(trend > 0.0, next_long, next_short);
+        let crosses = |band: V, older: V| {
+            (rsi.above(band) & before.below(older)) | (rsi.at_most(band) & before.at_least(older))
+        };
+        let trend = V::either(crosses(long, older_long), -1.0, trend);
+        let trend = V::either(crosses(short, older_short), 1.0, trend);
+        let line = V::either(trend.above(0.0), next_long, next_short);
         ([rsi, next_long, long, next_short, short, trend], [line, next_long, next_short, trend])
     }
 }
 
 /// One of three smoothers in a row: two exponential means, the first of them counted half more and the second half off.
 #[inline(always)]
-fn smoother(x: f64, k: f64, a: f64, b: f64) -> (f64, f64, f64) {
-    let a = (1.0 - k) * a + k * x;
-    let b = k * a + (1.0 - k) * b;
-    (1.5 * a - 0.5 * b, a, b)
+fn smoother<V: Value>(x: V, k: f64, a: V, b: V) -> (V, V, V) {
+    let a = a * (1.0 - k) + x * k;
+    let b = a * k + b * (1.0 - k);
+    (a * 1.5 - b * 0.5, a, b)
 }
 
 /// Three of them, unless they `rest`: what comes out, and their state.
 #[inline(always)]
-fn smoothers(x: f64, k: f64, rest: bool, stages: [f64; 6]) -> (f64, [f64; 6]) {
+fn smoothers<V: Value>(x: V, k: f64, rest: V::Truth, stages: [V; 6]) -> (V, [V; 6]) {
     let [a0, b0, a1, b1, a2, b2] = stages;
     let (x, next_a0, next_b0) = smoother(x, k, a0, b0);
     let (x, next_a1, next_b1) = smoother(x, k, a1, b1);
     let (x, next_a2, next_b2) = smoother(x, k, a2, b2);
-    let keep = |old: f64, new: f64| select(rest, old, new);
+    let keep = |old: V, new: V| V::either(rest, old, new);
     let first = [keep(a0, next_a0), keep(b0, next_b0)];
     let second = [keep(a1, next_a1), keep(b1, next_b1)];
     let third = [keep(a2, next_a2), keep(b2, next_b2)];
@@ -186,26 +187,26 @@ impl Rule<15, 1, 1> for Rsx {
     }
 
     #[inline(always)]
-    fn step(&self, state: [f64; 15], [x]: [f64; 1]) -> ([f64; 15], [f64; 1]) {
+    fn step<V: Value>(&self, state: [V; 15], [x]: [V; 1]) -> ([V; 15], [V; 1]) {
         let [before, age, moved, m0, m1, m2, m3, m4, m5, s0, s1, s2, s3, s4, s5] = state;
-        let x = 100.0 * x;
+        let x = x * 100.0;
         // Where it begins, there is no move yet, and the smoothers stay as they are.
-        let begins = age == 0.0;
+        let begins = age.is(0.0);
         let change = x - before;
         let (move_, m) = smoothers(change, self.k, begins, [m0, m1, m2, m3, m4, m5]);
-        let (size, s) = smoothers(change.abs(), self.k, begins, [s0, s1, s2, s3, s4, s5]);
+        let (size, s) = smoothers(change.size(), self.k, begins, [s0, s1, s2, s3, s4, s5]);
         let older = age + 1.0;
-        let age = select(older < self.warm + 1.0, older, self.warm + 1.0);
-        let moves_now = (age <= self.warm) & (change != 0.0) & !begins;
-        let moved = select(moves_now, 1.0, select(begins, 0.0, moved));
-        let idle = begins | (age <= self.warm) | (size <= 1e-10);
+        let age = V::either(older.below(self.warm + 1.0), older, self.warm + 1.0);
+        let moves_now = age.at_most(self.warm) & change.differs(0.0) & !begins;
+        let moved = V::either(moves_now, 1.0, V::either(begins, 0.0, moved));
+        let idle = begins | age.at_most(self.warm) | size.at_most(1e-10);
         let share = (move_ / size + 1.0) * 50.0;
-        let share = select(share > 100.0, 100.0, share);
-        let share = select(share < 0.0, 0.0, share);
-        let anew = (age == self.warm) & (moved == 0.0) & !begins;
-        let age = select(anew, 0.0, age);
+        let share = V::either(share.above(100.0), 100.0, share);
+        let share = V::either(share.below(0.0), 0.0, share);
+        let anew = age.is(self.warm) & moved.is(0.0) & !begins;
+        let age = V::either(anew, 0.0, age);
         let next = [x, age, moved, m[0], m[1], m[2], m[3], m[4], m[5], s[0], s[1], s[2], s[3], s[4], s[5]];
-        (next, [select(idle, 50.0, share)])
+        (next, [V::either(idle, 50.0, share)])
     }
 }
 
@@ -226,13 +227,13 @@ impl Rule<4, 1, 4> for Laguerre {
     }
 
     #[inline(always)]
-    fn step(&self, [a, b, c, d]: [f64; 4], [x]: [f64; 1]) -> ([f64; 4], [f64; 4]) {
+    fn step<V: Value>(&self, [a, b, c, d]: [V; 4], [x]: [V; 1]) -> ([V; 4], [V; 4]) {
         let g = self.gamma;
         // Written as distances, so that a series that stands still stays where it is to the last bit.
-        let next_a = x + g * (a - x);
-        let next_b = a + g * (b - next_a);
-        let next_c = b + g * (c - next_b);
-        let next_d = c + g * (d - next_c);
+        let next_a = x + (a - x) * g;
+        let next_b = a + (b - next_a) * g;
+        let next_c = b + (c - next_b) * g;
+        let next_d = c + (d - next_c) * g;
         let next = [next_a, next_b, next_c, next_d];
         (next, next)
     }
@@ -255,10 +256,10 @@ impl Rule<1, 1, 1> for Run {
     }
 
     #[inline(always)]
-    fn step(&self, [count]: [f64; 1], [yes]: [f64; 1]) -> ([f64; 1], [f64; 1]) {
+    fn step<V: Value>(&self, [count]: [V; 1], [yes]: [V; 1]) -> ([V; 1], [V; 1]) {
         let more = count + 1.0;
-        let more = select(more < self.most, more, self.most);
-        let count = select(yes != 0.0, more, 0.0);
+        let more = V::either(more.below(self.most), more, self.most);
+        let count = V::either(yes.differs(0.0), more, 0.0);
         ([count], [count])
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::kernel::{
     Row,
-    machine::{MachineDef, RowMachine, Rule, lanes, select},
+    machine::{MachineDef, RowMachine, Rule, Value, lanes, select},
 };
 
 fn at(params: &[f64], i: usize) -> f64 {
@@ -11,14 +11,14 @@ fn at(params: &[f64], i: usize) -> f64 {
 
 /// The greater; a NaN is passed over.
 #[inline(always)]
-fn max(a: f64, b: f64) -> f64 {
-    select((a > b) | b.is_nan(), a, b)
+fn max<V: Value>(a: V, b: V) -> V {
+    V::either(a.above(b) | b.is_none(), a, b)
 }
 
 /// The lesser; a NaN is passed over.
 #[inline(always)]
-fn min(a: f64, b: f64) -> f64 {
-    select((a < b) | b.is_nan(), a, b)
+fn min<V: Value>(a: V, b: V) -> V {
+    V::either(a.below(b) | b.is_none(), a, b)
 }
 
 /// Wilder's parabolic stop from highs and lows. Parameters: start value (0 finds its own, the sign gives the side), offset on
@@ -149,15 +149,16 @@ impl Rule<4, 3, 2> for Ratchet {
     }
 
     #[inline(always)]
-    fn step(&self, state: [f64; 4], [upper, lower, close]: [f64; 3]) -> ([f64; 4], [f64; 2]) {
+    fn step<V: Value>(&self, state: [V; 4], [upper, lower, close]: [V; 3]) -> ([V; 4], [V; 2]) {
         let [upper_before, lower_before, close_before, side] = state;
-        let closes_in = (upper >= upper_before) & (close_before <= upper_before);
-        let upper = select(closes_in, upper_before, upper);
-        let closes_in = (lower <= lower_before) & (close_before >= lower_before);
-        let lower = select(closes_in, lower_before, lower);
-        let (stays, turns) = (select(close >= lower, 1.0, -1.0), select(close > upper, 1.0, -1.0));
-        let side = select(side > 0.0, stays, turns);
-        ([upper, lower, close, side], [select(side > 0.0, lower, upper), side])
+        let closes_in = upper.at_least(upper_before) & close_before.at_most(upper_before);
+        let upper = V::either(closes_in, upper_before, upper);
+        let closes_in = lower.at_most(lower_before) & close_before.at_least(lower_before);
+        let lower = V::either(closes_in, lower_before, lower);
+        let rising = side.above(0.0);
+        let rising = (rising & close.at_least(lower)) | (!rising & close.above(upper));
+        let side = V::either(rising, 1.0, -1.0);
+        ([upper, lower, close, side], [V::either(rising, lower, upper), side])
     }
 }
 
@@ -179,13 +180,13 @@ impl Rule<4, 3, 2> for ProfitMax {
     }
 
     #[inline(always)]
-    fn step(&self, state: [f64; 4], [upper, lower, close]: [f64; 3]) -> ([f64; 4], [f64; 2]) {
+    fn step<V: Value>(&self, state: [V; 4], [upper, lower, close]: [V; 3]) -> ([V; 4], [V; 2]) {
         let [upper_before, lower_before, close_before, side] = state;
-        let lower = select(close_before > lower_before, max(lower, lower_before), lower);
-        let upper = select(close_before < upper_before, min(upper, upper_before), upper);
-        let rising = (close > upper_before) | ((side > 0.0) & (close >= lower_before));
-        let side = select(rising, 1.0, -1.0);
-        ([upper, lower, close, side], [select(rising, lower, upper), side])
+        let lower = V::either(close_before.above(lower_before), max(lower, lower_before), lower);
+        let upper = V::either(close_before.below(upper_before), min(upper, upper_before), upper);
+        let rising = close.above(upper_before) | (side.above(0.0) & close.at_least(lower_before));
+        let side = V::either(rising, 1.0, -1.0);
+        ([upper, lower, close, side], [V::either(rising, lower, upper), side])
     }
 }
 
@@ -214,17 +215,17 @@ impl Rule<4, 2, 3> for ZigZag {
     }
 
     #[inline(always)]
-    fn step(&self, state: [f64; 4], [high, low]: [f64; 2]) -> ([f64; 4], [f64; 3]) {
+    fn step<V: Value>(&self, state: [V; 4], [high, low]: [V; 2]) -> ([V; 4], [V; 3]) {
         let [pivot, pivot_bar, side, bar] = state;
-        let (bar, rising) = (bar + 1.0, side > 0.0);
-        let far = ((low <= pivot * self.fall) & rising) | ((high >= pivot * self.rise) & !rising);
-        let turns = far & (bar - pivot_bar >= self.least);
+        let (bar, rising) = (bar + 1.0, side.above(0.0));
+        let far = (low.at_most(pivot * self.fall) & rising) | (high.at_least(pivot * self.rise) & !rising);
+        let turns = far & (bar - pivot_bar).at_least(self.least);
         let rising = rising ^ turns;
-        let reached = select(rising, high, low);
+        let reached = V::either(rising, high, low);
         // Of equal extremes the later is the pivot.
-        let moves = turns | ((reached >= pivot) & rising) | ((reached <= pivot) & !rising);
-        let (pivot, pivot_bar) = (select(moves, reached, pivot), select(moves, bar, pivot_bar));
-        let side = select(rising, 1.0, -1.0);
+        let moves = turns | (reached.at_least(pivot) & rising) | (reached.at_most(pivot) & !rising);
+        let (pivot, pivot_bar) = (V::either(moves, reached, pivot), V::either(moves, bar, pivot_bar));
+        let side = V::either(rising, 1.0, -1.0);
         ([pivot, pivot_bar, side, bar], [pivot, side, pivot_bar])
     }
 }
@@ -250,17 +251,17 @@ impl Rule<7, 4, 3> for Session {
     }
 
     #[inline(always)]
-    fn step(&self, state: [f64; 7], [high, low, close, time]: [f64; 4]) -> ([f64; 7], [f64; 3]) {
+    fn step<V: Value>(&self, state: [V; 7], [high, low, close, time]: [V; 4]) -> ([V; 7], [V; 3]) {
         let [number, highest, lowest, last, high_before, low_before, close_before] = state;
-        let now = (time / self.seconds).floor();
-        let same = now == number;
+        let now = (time / self.seconds).down();
+        let same = now.is(number);
         let before = [
-            select(same, high_before, highest),
-            select(same, low_before, lowest),
-            select(same, close_before, last),
+            V::either(same, high_before, highest),
+            V::either(same, low_before, lowest),
+            V::either(same, close_before, last),
         ];
-        let highest = select(same, max(highest, high), high);
-        let lowest = select(same, min(lowest, low), low);
+        let highest = V::either(same, max(highest, high), high);
+        let lowest = V::either(same, min(lowest, low), low);
         let [h, l, c] = before;
         ([now, highest, lowest, close, h, l, c], before)
     }

@@ -3,7 +3,7 @@
 use super::{Group, Indicator, Oracle, volatility::true_range, whole};
 use crate::{
     graph::{Bars, Field, X},
-    kernel::machine::{MachineDef, Rule, select},
+    kernel::machine::{MachineDef, Rule, Value},
 };
 
 const BASE: Indicator = Indicator { group: Group::Trend, inputs: RANGE, ..Indicator::BASE };
@@ -342,10 +342,10 @@ impl Rule<1, 1, 1> for Decay {
     }
 
     #[inline(always)]
-    fn step(&self, [y]: [f64; 1], [x]: [f64; 1]) -> ([f64; 1], [f64; 1]) {
+    fn step<V: Value>(&self, [y]: [V; 1], [x]: [V; 1]) -> ([V; 1], [V; 1]) {
         let left = y * self.keep - self.less;
         // A NaN on either side stays.
-        let y = select((x > left) | x.is_nan(), x, left);
+        let y = V::either(x.above(left) | x.is_none(), x, left);
         ([y], [y])
     }
 }

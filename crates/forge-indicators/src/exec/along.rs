@@ -147,7 +147,7 @@ impl Tile<LANES> {
     /// What every mean remembers.
     fn memories(&mut self, plan: &Plan) -> Vec<Row<LANES>> {
         let steps = plan.steps.iter().zip(&mut self.kernels).filter(|(step, _)| remembers(step));
-        steps.filter_map(|(_, kernel)| kernel.state().copied()).collect()
+        steps.filter_map(|(_, kernel)| kernel.state(0).copied()).collect()
     }
 }
 

@@ -4,7 +4,7 @@
 //!
 //! | trait | state | for |
 //! |---|---|---|
-//! | [`Rule`] | some numbers, and a step that compares and selects | nearly everything: `L` series are vector code |
+//! | [`Rule`] | some numbers, and a step that compares and selects | nearly everything: `L` series are vector code, and part of compiled loops |
 //! | [`RowMachine`] | rows, rings of rows, what all series share | steps that look back, or that begin in stages |
 //! | [`Machine`] | anything | steps that truly branch, one series after the other |
 //!
@@ -15,10 +15,11 @@
     reason = "a lane is always below the number of lanes"
 )]
 
-/// One of two values, both of them computed: a rule says it with this and not with `if`, which may become a branch.
+/// One of two values, both of them computed: lanes say it with this and not with `if`, which may become a branch.
 pub use std::hint::select_unpredictable as select;
 
-use super::{Block, Body, Kernel, Row};
+pub use super::value::Value;
+use super::{Block, Body, Kernel, Row, value::Traced};
 
 /// One series' state. `step` gets the inputs of a bar and gives the outputs of the same bar; it is called from the first bar
 /// on at which all inputs are valid, and what it gives before its own lookback is not seen.
@@ -30,9 +31,9 @@ pub trait Machine<const I: usize, const O: usize>: Clone + Send + 'static {
     fn step(&mut self, x: [f64; I]) -> [f64; O];
 }
 
-/// A machine whose state is `S` numbers. The same lines serve one series and several side by side, where they become vector
-/// instructions as long as they do not branch: `&` and `|` instead of `&&` and `||`, [`select`] instead of `if`.
-/// All methods must be `#[inline(always)]`.
+/// A machine whose state is `S` numbers. The same lines serve one series, several side by side, and loops that are compiled
+/// from them: a step says [`Value::either`] and not `if`, [`Value::below`] and not `<`. What the next bar waits for should be
+/// the first of the states: those stay in registers. All methods must be `#[inline(always)]`.
 pub trait Rule<const S: usize, const I: usize, const O: usize>: Copy + Send + 'static {
     /// What its parameters say.
     fn new(params: &[f64]) -> Self;
@@ -41,7 +42,7 @@ pub trait Rule<const S: usize, const I: usize, const O: usize>: Copy + Send + 's
     fn first(&self, x: [f64; I]) -> ([f64; S], [f64; O]);
 
     /// One bar: state after it, and its outputs.
-    fn step(&self, state: [f64; S], x: [f64; I]) -> ([f64; S], [f64; O]);
+    fn step<V: Value>(&self, state: [V; S], x: [V; I]) -> ([V; S], [V; O]);
 }
 
 /// A machine that steps `L` series at once. What is large should be boxed: it is moved about between blocks.
@@ -58,6 +59,11 @@ pub trait RowMachine<const I: usize, const O: usize, const L: usize>: Clone + Se
 
     /// One bar.
     fn step(&mut self, x: [&Row<L>; I]) -> [Row<L>; O];
+
+    /// What the next bar needs, where that is rows which a compiled loop goes on with.
+    fn state(&mut self, _at: usize) -> Option<&mut Row<L>> {
+        None
+    }
 }
 
 /// Some values of one lane from others, for every lane. A body that does not branch becomes vector instructions.
@@ -90,6 +96,8 @@ pub struct MachineDef {
     pub lookback: fn(&[f64]) -> usize,
     pub(crate) one: fn(&[f64], usize) -> Box<dyn Kernel<1>>,
     pub(crate) many: fn(&[f64], usize) -> Box<dyn Kernel<8>>,
+    /// A step of it by its parameters, where it can be part of a compiled loop.
+    pub(crate) traced: Option<fn(&[f64]) -> Traced>,
 }
 
 impl MachineDef {
@@ -104,6 +112,7 @@ impl MachineDef {
             lookback,
             one: |params, begin| Box::new(Lanes::<M, I, O, 1>::new(params, begin)),
             many: |params, begin| Box::new(Lanes::<M, I, O, 8>::new(params, begin)),
+            traced: None,
         }
     }
 
@@ -112,7 +121,13 @@ impl MachineDef {
         name: &'static str,
         lookback: fn(&[f64]) -> usize,
     ) -> Self {
-        Self::rows::<Ruled<R, S, 1>, Ruled<R, S, 8>, I, O>(name, lookback)
+        MachineDef {
+            traced: Some(|params| {
+                let rule = R::new(params);
+                Traced::of(|state: [_; S], x: [_; I]| -> (_, [_; O]) { rule.step(state, x) })
+            }),
+            ..Self::rows::<Ruled<R, S, 1>, Ruled<R, S, 8>, I, O>(name, lookback)
+        }
     }
 
     /// Describes a machine of rows: `MachineDef::rows::<Phase<1>, Phase<8>, 2, 1>("phase", |_| 0)`.
@@ -130,6 +145,7 @@ impl MachineDef {
             lookback,
             one: |params, begin| Box::new(Abreast::<One, I, O> { machine: Some(One::new(params)), begin }),
             many: |params, begin| Box::new(Abreast::<Many, I, O> { machine: Some(Many::new(params)), begin }),
+            traced: None,
         }
     }
 }
@@ -178,6 +194,10 @@ impl<R: Rule<S, I, O>, const S: usize, const I: usize, const O: usize, const L: 
     fn step(&mut self, x: [&Row<L>; I]) -> [Row<L>; O] {
         let rule = self.rule;
         self.every(x, |state, x| rule.step(state, x))
+    }
+
+    fn state(&mut self, at: usize) -> Option<&mut Row<L>> {
+        self.state.get_mut(at)
     }
 }
 
@@ -285,6 +305,10 @@ impl<M: RowMachine<I, O, L>, const I: usize, const O: usize, const L: usize> Bod
             span.put(shown, &y);
         }
         self.machine = Some(machine);
+    }
+
+    fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
+        self.machine.as_mut().and_then(|machine| machine.state(at))
     }
 }
 

@@ -15,6 +15,7 @@ pub(crate) mod recur;
 mod stretch;
 pub(crate) mod sum;
 pub(crate) mod turn;
+pub mod value;
 pub mod whole;
 mod wide;
 
@@ -119,8 +120,8 @@ pub trait Body<const L: usize>: Clone + Send + 'static {
     /// Computes a block and remembers what the next one needs.
     fn body(&mut self, block: &mut Block<'_, L>);
 
-    /// What the next bar needs, where that is one row: compiled loops go on with it.
-    fn carried(&mut self) -> Option<&mut Row<L>> {
+    /// What the next bar needs, where that is some rows: compiled loops go on with them.
+    fn carried(&mut self, _at: usize) -> Option<&mut Row<L>> {
         None
     }
 }
@@ -164,16 +165,16 @@ pub trait Kernel<const L: usize>: Send {
     /// Computes a block with an instruction set that the machine has.
     fn run(&mut self, block: &mut Block<'_, L>, simd: Simd);
 
-    /// What the next bar needs, where that is one row.
-    fn state(&mut self) -> Option<&mut Row<L>>;
+    /// What the next bar needs, where that is some rows.
+    fn state(&mut self, at: usize) -> Option<&mut Row<L>>;
 
     /// Another one that remembers the same.
     fn fork(&self) -> Box<dyn Kernel<L>>;
 }
 
 impl<const L: usize, K: Body<L>> Kernel<L> for K {
-    fn state(&mut self) -> Option<&mut Row<L>> {
-        self.carried()
+    fn state(&mut self, at: usize) -> Option<&mut Row<L>> {
+        self.carried(at)
     }
 
     fn fork(&self) -> Box<dyn Kernel<L>> {

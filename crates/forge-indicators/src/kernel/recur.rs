@@ -68,8 +68,8 @@ fn seeded<const L: usize>(
 }
 
 impl<const L: usize> Body<L> for Ema<L> {
-    fn carried(&mut self) -> Option<&mut Row<L>> {
-        Some(&mut self.y)
+    fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
+        (at == 0).then_some(&mut self.y)
     }
 
     #[inline(always)]
@@ -89,8 +89,8 @@ pub(crate) struct Wilder<const L: usize> {
 }
 
 impl<const L: usize> Body<L> for Wilder<L> {
-    fn carried(&mut self) -> Option<&mut Row<L>> {
-        Some(&mut self.y)
+    fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
+        (at == 0).then_some(&mut self.y)
     }
 
     #[inline(always)]
@@ -108,8 +108,8 @@ pub(crate) struct Affine<const L: usize> {
 }
 
 impl<const L: usize> Body<L> for Affine<L> {
-    fn carried(&mut self) -> Option<&mut Row<L>> {
-        Some(&mut self.y)
+    fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
+        (at == 0).then_some(&mut self.y)
     }
 
     #[inline(always)]
@@ -141,8 +141,8 @@ pub(crate) struct Follow<const L: usize> {
 }
 
 impl<const L: usize> Body<L> for Follow<L> {
-    fn carried(&mut self) -> Option<&mut Row<L>> {
-        Some(&mut self.y)
+    fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
+        (at == 0).then_some(&mut self.y)
     }
 
     #[inline(always)]
@@ -177,8 +177,8 @@ pub(crate) struct CumExtreme<const L: usize> {
 }
 
 impl<const L: usize> Body<L> for CumSum<L> {
-    fn carried(&mut self) -> Option<&mut Row<L>> {
-        Some(&mut self.y)
+    fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
+        (at == 0).then_some(&mut self.y)
     }
 
     #[inline(always)]

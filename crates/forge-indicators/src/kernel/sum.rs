@@ -18,8 +18,8 @@ pub(crate) struct Sum<const L: usize> {
 }
 
 impl<const L: usize> Body<L> for Sum<L> {
-    fn carried(&mut self) -> Option<&mut Row<L>> {
-        Some(&mut self.rest)
+    fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
+        (at == 0).then_some(&mut self.rest)
     }
 
     #[inline(always)]
@@ -57,8 +57,8 @@ pub(crate) struct GrowingSum<const L: usize> {
 }
 
 impl<const L: usize> Body<L> for GrowingSum<L> {
-    fn carried(&mut self) -> Option<&mut Row<L>> {
-        Some(&mut self.rest)
+    fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
+        (at == 0).then_some(&mut self.rest)
     }
 
     #[inline(always)]
@@ -88,8 +88,8 @@ pub(crate) struct Total<const L: usize> {
 }
 
 impl<const L: usize> Body<L> for Total<L> {
-    fn carried(&mut self) -> Option<&mut Row<L>> {
-        Some(&mut self.sum)
+    fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
+        (at == 0).then_some(&mut self.sum)
     }
 
     #[inline(always)]

@@ -470,7 +470,11 @@ impl Machine<'_> {
                 asm.arith(asm::DIV, form, r.to, r.x, r.y);
                 asm.arith(asm::AND, logic, r.to, r.to, Place::Reg(r.scratch));
             }),
-            Op::Select => self.select(at, to, [a, b, c], zero),
+            Op::Select => self.select(at, to, [a, b, c], Some(zero)),
+            Op::Blend => self.select(at, to, [a, b, c], None),
+            Op::Mask(test) => self.two(at, to, [a, b], Second::Anywhere, |asm, r| {
+                asm.compare(test, form, r.to, r.x, r.y);
+            }),
             Op::Sqrt => {
                 self.two(at, to, [a, a], Second::Register, |asm, r| asm.sqrt(form, r.to, r.y, r.x));
             }
@@ -488,16 +492,19 @@ impl Machine<'_> {
         }
     }
 
-    /// Where the first is not 0, the second, else the third.
-    fn select(&mut self, at: usize, to: usize, [mask, yes, no]: [Src; 3], zero: Place) {
+    /// Where the first is not 0, the second, else the third; without a `zero` the first has all bits or none.
+    fn select(&mut self, at: usize, to: usize, [mask, yes, no]: [Src; 3], zero: Option<Place>) {
         let (no, mask) = (self.register(no), self.register(mask));
         let yes = self.operand(at, yes, true);
         let to = self.target(at, to, false);
         let (form, scratch) = (self.form(), self.scratch());
         for h in self.halves() {
-            let scratch = scratch + 8 * h;
-            self.asm.compare(Test::NotEqual, form, scratch, mask + 8 * h, zero);
-            self.asm.blend(form, to + 8 * h, no + 8 * h, Machine::half(yes, h), scratch);
+            let (mut mask, scratch) = (mask + 8 * h, scratch + 8 * h);
+            if let Some(zero) = zero {
+                self.asm.compare(Test::NotEqual, form, scratch, mask, zero);
+                mask = scratch;
+            }
+            self.asm.blend(form, to + 8 * h, no + 8 * h, Machine::half(yes, h), mask);
         }
     }
 

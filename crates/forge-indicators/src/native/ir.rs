@@ -9,6 +9,7 @@ use std::collections::{HashMap, HashSet};
 use super::asm::{self, Test};
 use crate::{
     graph::{Bin, Prim, Un},
+    kernel::value::{Act, Compare, Node, Traced},
     plan::{Place, Step},
 };
 
@@ -42,6 +43,10 @@ pub(super) enum Op {
     Div0,
     /// Where the first is not 0, the second, else the third.
     Select,
+    /// All bits where it holds, else none.
+    Mask(Test),
+    /// Where the first has all bits, the second, else the third.
+    Blend,
     Sqrt,
     Round(u8),
     Sign,
@@ -65,8 +70,8 @@ pub(super) struct Ir {
     pub(super) consts: Vec<u64>,
     /// Which buffer each stream is, and how far back it is read.
     pub(super) streams: Vec<(usize, usize)>,
-    /// The step whose kernel holds each state.
-    pub(super) states: Vec<usize>,
+    /// The step whose kernel holds each state, and which of that kernel's it is.
+    pub(super) states: Vec<(usize, usize)>,
     /// Streams that are written.
     pub(super) written: Vec<bool>,
     /// Is a stream that is written also read some bars ago? Then bars have to be taken one by one.
@@ -96,7 +101,12 @@ pub(super) fn is_state(prim: &Prim) -> bool {
             | Prim::Affine { .. }
             | Prim::Follow { .. }
             | Prim::CumSum(_)
-    )
+    ) || is_rule(prim)
+}
+
+/// Is it a machine whose step can be compiled?
+fn is_rule(prim: &Prim) -> bool {
+    matches!(prim, Prim::Machine { def, .. } if def.traced.is_some())
 }
 
 /// The first bar from which on a step is computed like any later one.
@@ -213,18 +223,118 @@ impl<'p> Builder<'p> {
 
     /// Adds one step.
     pub(super) fn step(&mut self, at: usize, step: &Step) {
+        if let Prim::Machine { def, params, .. } = &step.prim
+            && let Some(trace) = def.traced
+        {
+            let params: Vec<f64> = params.iter().map(|p| p.get()).collect();
+            let results = self.rule(at, step, &trace(&params));
+            step.outputs.iter().zip(results).for_each(|(place, result)| self.put(at, *place, result));
+            return;
+        }
         let result = self.result(at, step);
         if is_truth(&step.prim) {
             self.truths.insert(result);
         }
-        let Some(place) = step.outputs.first() else { return };
-        if (self.exported)(at, *place) {
+        if let Some(place) = step.outputs.first() {
+            self.put(at, *place, result);
+        }
+    }
+
+    /// A step's result, where others find it.
+    fn put(&mut self, at: usize, place: Place, result: Src) {
+        if (self.exported)(at, place) {
             let stream = self.stream(place.buffer, 0);
             self.ir.written.iter_mut().skip(stream).take(1).for_each(|w| *w = true);
             self.loads.retain(|(s, _), _| *s != stream);
             self.ir.insts.push(Inst::Store { stream, val: result });
         }
         self.known.insert(place.buffer, result);
+    }
+
+    /// A step of a machine: what it computes, then the states for the next bar. Its outputs.
+    fn rule(&mut self, at: usize, step: &Step, traced: &Traced) -> Vec<Src> {
+        let first = self.ir.states.len();
+        self.ir.states.extend((0..traced.states.len()).map(|which| (at, which)));
+        let needed = traced.needed();
+        let mut found: Vec<Src> = Vec::with_capacity(traced.nodes.len());
+        for (node, needed) in traced.nodes.iter().zip(&needed) {
+            let src = match node {
+                _ if !needed => NONE,
+                Node::State(which) => Src::State(first + which),
+                Node::Input(i) => self.input(step, *i, 0),
+                Node::Number(x) => self.number(*x),
+                Node::Act(act, from) => {
+                    let from = from.map(|at| found.get(at).copied().unwrap_or(NONE));
+                    self.act(*act, from)
+                }
+            };
+            found.push(src);
+        }
+        let of = |at: &usize| found.get(*at).copied().unwrap_or(NONE);
+        let outputs: Vec<Src> = traced.outputs.iter().map(of).collect();
+        // A result that is what the bar before left is read before that is overwritten.
+        let outputs = outputs.into_iter().map(|src| self.kept(src)).collect();
+        let next = traced.states.iter().map(of).enumerate().map(|(which, src)| (first + which, src));
+        self.set_states(next.filter(|(state, src)| *src != Src::State(*state)).collect());
+        outputs
+    }
+
+    /// A value of its own, if it is a state.
+    fn kept(&mut self, src: Src) -> Src {
+        match src {
+            Src::State(_) => self.op(Op::Bits(asm::AND), &[src, src]),
+            src => src,
+        }
+    }
+
+    /// States that others become are passed on before they are overwritten.
+    fn set_states(&mut self, mut next: Vec<(usize, Src)>) {
+        while !next.is_empty() {
+            let read = |state: usize| next.iter().any(|(to, src)| *to != state && *src == Src::State(state));
+            match next.iter().position(|(state, _)| !read(*state)) {
+                Some(at) => {
+                    let (state, val) = next.remove(at);
+                    self.ir.insts.push(Inst::SetState { state, val });
+                }
+                // They go round in a circle.
+                None => {
+                    if let Some((_, src)) = next.first().copied() {
+                        let kept = self.kept(src);
+                        next.iter_mut().take(1).for_each(|(_, src)| *src = kept);
+                    }
+                }
+            }
+        }
+    }
+
+    fn act(&mut self, act: Act, [a, b, c]: [Src; 3]) -> Src {
+        let op = match act {
+            Act::Add => Op::Plain(asm::ADD),
+            Act::Sub => Op::Plain(asm::SUB),
+            Act::Mul => Op::Plain(asm::MUL),
+            Act::Div => return self.divide(a, b),
+            Act::Neg => return self.un(Un::Neg, a),
+            Act::Size => return self.un(Un::Abs, a),
+            Act::Root => return self.un(Un::Sqrt, a),
+            Act::Down => return self.un(Un::Floor, a),
+            Act::Compare(how) => Op::Mask(match how {
+                Compare::Below => Test::Less,
+                Compare::AtMost => Test::LessOrEqual,
+                Compare::Above => Test::Greater,
+                Compare::AtLeast => Test::GreaterOrEqual,
+                Compare::Is => Test::Equal,
+                Compare::Differs => Test::NotEqual,
+            }),
+            Act::And => Op::Bits(asm::AND),
+            Act::Or => Op::Bits(asm::OR),
+            Act::Xor => Op::Bits(asm::XOR),
+            Act::Not => {
+                let all = self.bits(u64::MAX);
+                return self.op(Op::Bits(asm::XOR), &[a, all]);
+            }
+            Act::Either => Op::Blend,
+        };
+        self.op(op, &[a, b, c])
     }
 
     fn input(&mut self, step: &Step, i: usize, lag: usize) -> Src {
@@ -261,7 +371,7 @@ impl<'p> Builder<'p> {
             Prim::Preceded(..) => self.input(step, 0, 0),
             prim => {
                 let state = self.ir.states.len();
-                self.ir.states.push(at);
+                self.ir.states.push((at, 0));
                 let (result, next) = self.recursion(step, prim, Src::State(state));
                 self.ir.insts.push(Inst::SetState { state, val: next });
                 result

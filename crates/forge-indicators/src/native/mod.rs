@@ -66,8 +66,8 @@ pub(crate) struct Group {
     pub(crate) steady: usize,
     /// Which buffer each stream is, how far back it is read, and whether it is written.
     pub(crate) streams: Vec<(usize, usize, bool)>,
-    /// The steps whose kernels have its states.
-    pub(crate) states: Vec<usize>,
+    /// The steps whose kernels have its states, and which of theirs these are.
+    pub(crate) states: Vec<(usize, usize)>,
     /// Every number four times.
     numbers: Vec<[f64; 4]>,
     /// Which of the streams are results that nobody reads again: they may go past the caches.
@@ -111,7 +111,9 @@ impl Native {
             if let Unit::Group { steps, .. } = unit {
                 let exported = exports(plan, steps.clone(), &wanted);
                 let is_exported = |at: usize, place: Place| {
-                    place.history > 0 || exported.contains(&at) || wanted.contains(&place.buffer)
+                    place.history > 0
+                        || exported.contains(&(at, place.buffer))
+                        || wanted.contains(&place.buffer)
                 };
                 let mut builder = Builder::new(&is_exported, &truths, &numbers);
                 for (at, step) in plan.steps.iter().enumerate().skip(steps.start).take(steps.len()) {
@@ -334,23 +336,24 @@ fn is_last(plan: &Plan, steps: &std::ops::Range<usize>, buffer: usize, lanes: us
     lanes == 1 && outputs == 1 && !touched && !kept && !given
 }
 
-/// Steps of a group whose results others read: later steps, before the buffer is written again.
-fn exports(plan: &Plan, steps: std::ops::Range<usize>, wanted: &HashSet<usize>) -> HashSet<usize> {
+/// Results of a group that others read: steps and buffers that later steps read before they are written again.
+fn exports(plan: &Plan, steps: std::ops::Range<usize>, wanted: &HashSet<usize>) -> HashSet<(usize, usize)> {
     let mut found = HashSet::new();
     for at in steps.clone() {
-        let Some(place) = plan.steps.get(at).and_then(|s| s.outputs.first()) else { continue };
-        if wanted.contains(&place.buffer) {
-            found.insert(at);
-            continue;
-        }
-        for (later, step) in plan.steps.iter().enumerate().skip(at + 1) {
-            let reads = step.inputs.iter().any(|p| p.buffer == place.buffer);
-            if reads && !steps.contains(&later) {
-                found.insert(at);
-                break;
+        for place in plan.steps.get(at).iter().flat_map(|s| &s.outputs) {
+            if wanted.contains(&place.buffer) {
+                found.insert((at, place.buffer));
+                continue;
             }
-            if step.outputs.iter().any(|p| p.buffer == place.buffer) {
-                break;
+            for (later, step) in plan.steps.iter().enumerate().skip(at + 1) {
+                let reads = step.inputs.iter().any(|p| p.buffer == place.buffer);
+                if reads && !steps.contains(&later) {
+                    found.insert((at, place.buffer));
+                    break;
+                }
+                if step.outputs.iter().any(|p| p.buffer == place.buffer) {
+                    break;
+                }
             }
         }
     }

@@ -23,7 +23,7 @@ use crate::{
     graph::X,
     kernel::{
         Row,
-        machine::{MachineDef, RowMachine, Rule, lanes, select},
+        machine::{MachineDef, RowMachine, Rule, Value, lanes, select},
         row,
     },
 };
@@ -345,21 +345,22 @@ impl Rule<4, 6, 1> for Mode {
     }
 
     #[inline(always)]
-    fn step(
+    fn step<V: Value>(
         &self,
-        before: [f64; 4],
-        [phase, sine, lead, line, smooth, period]: [f64; 6],
-    ) -> ([f64; 4], [f64; 1]) {
+        before: [V; 4],
+        [phase, sine, lead, line, smooth, period]: [V; 6],
+    ) -> ([V; 4], [V; 1]) {
         let [phase_before, sine_before, lead_before, bars] = before;
-        let up = (sine > lead) & (sine_before <= lead_before);
-        let crossed = up | ((sine < lead) & (sine_before >= lead_before));
-        let bars = select(crossed, 1.0, bars + 1.0);
+        let up = sine.above(lead) & sine_before.at_most(lead_before);
+        let crossed = up | (sine.below(lead) & sine_before.at_least(lead_before));
+        let bars = V::either(crossed, 1.0, bars + 1.0);
         let turn = phase - phase_before;
         // The phase advances as fast as the period says it should.
-        let steady = (period != 0.0) & (turn > 0.67 * 360.0 / period) & (turn < 1.5 * 360.0 / period);
-        let cycle = crossed | (bars < 0.5 * period) | steady;
-        let away = (line != 0.0) & (((smooth - line) / line).abs() >= 0.015);
-        ([phase, sine, lead, bars], [select(away | !cycle, 1.0, 0.0)])
+        let share = |of: f64| V::from(of * 360.0) / period;
+        let steady = period.differs(0.0) & turn.above(share(0.67)) & turn.below(share(1.5));
+        let cycle = crossed | bars.below(period * 0.5) | steady;
+        let away = line.differs(0.0) & ((smooth - line) / line).size().at_least(0.015);
+        ([phase, sine, lead, bars], [V::either(away | !cycle, 1.0, 0.0)])
     }
 }
 

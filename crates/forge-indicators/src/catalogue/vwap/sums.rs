@@ -3,41 +3,42 @@
 //! Sums are kept as distances from the anchor's price and updated as West (1979) does, so that neither the level of a price
 //! nor a long way from the anchor costs digits. A bar whose price or volume is not finite has no weight.
 
-use crate::kernel::machine::{Machine, MachineDef, Rule, select};
+use crate::kernel::machine::{Machine, MachineDef, Rule, Value};
 
 /// Since one anchor.
-#[derive(Clone, Copy, Default)]
-struct Sums {
+#[derive(Clone, Copy)]
+struct Sums<V> {
     /// Price at the anchor.
-    base: f64,
+    base: V,
     /// Volume.
-    weight: f64,
+    weight: V,
     /// Weighted mean of the distances from `base`.
-    mean: f64,
+    mean: V,
     /// Weighted sum of the squared distances from the mean.
-    squares: f64,
+    squares: V,
 }
 
-impl Sums {
+impl<V: Value> Sums<V> {
     #[inline(always)]
-    fn from(price: f64) -> Self {
-        Sums { base: price, ..Sums::default() }
+    fn from(price: V) -> Self {
+        let none = V::from(0.0);
+        Sums { base: price, weight: none, mean: none, squares: none }
     }
 
     #[inline(always)]
-    fn of([base, weight, mean, squares]: [f64; 4]) -> Self {
+    fn of([base, weight, mean, squares]: [V; 4]) -> Self {
         Sums { base, weight, mean, squares }
     }
 
     #[inline(always)]
-    fn state(self) -> [f64; 4] {
+    fn state(self) -> [V; 4] {
         [self.base, self.weight, self.mean, self.squares]
     }
 
     /// One of two.
     #[inline(always)]
-    fn either(first: bool, one: Sums, other: Sums) -> Sums {
-        let pick = |a: f64, b: f64| select(first, a, b);
+    fn either(first: V::Truth, one: Self, other: Self) -> Self {
+        let pick = |a: V, b: V| V::either(first, a, b);
         Sums {
             base: pick(one.base, other.base),
             weight: pick(one.weight, other.weight),
@@ -47,11 +48,11 @@ impl Sums {
     }
 
     #[inline(always)]
-    fn with(self, price: f64, volume: f64) -> Sums {
+    fn with(self, price: V, volume: V) -> Self {
         // A volume of 0 changes nothing, and would divide by 0 at the anchor.
-        let counts = (price.abs() < f64::INFINITY) & (volume < f64::INFINITY) & (volume > 0.0);
+        let counts = price.size().below(f64::INFINITY) & volume.below(f64::INFINITY) & volume.above(0.0);
         // What is not a number must not become the base; the first price with weight takes its place.
-        let base = select(self.weight == 0.0, price, self.base);
+        let base = V::either(self.weight.is(0.0), price, self.base);
         let weight = self.weight + volume;
         let distance = price - base - self.mean;
         let step = distance * volume / weight;
@@ -61,10 +62,10 @@ impl Sums {
 
     /// Mean and deviation; before any volume `empty` and 0.
     #[inline(always)]
-    fn line(self, empty: f64) -> [f64; 2] {
-        let some = self.weight > 0.0;
-        let deviation = (self.squares / self.weight).sqrt();
-        [select(some, self.base + self.mean, empty), select(some, deviation, 0.0)]
+    fn line(self, empty: V) -> [V; 2] {
+        let some = self.weight.above(0.0);
+        let deviation = (self.squares / self.weight).root();
+        [V::either(some, self.base + self.mean, empty), V::either(some, deviation, 0.0)]
     }
 }
 
@@ -87,9 +88,9 @@ impl Rule<4, 3, 2> for Since {
     }
 
     #[inline(always)]
-    fn step(&self, state: [f64; 4], [price, volume, anchor]: [f64; 3]) -> ([f64; 4], [f64; 2]) {
-        let sums = Sums::either(anchor == 0.0, Sums::of(state), Sums::from(price)).with(price, volume);
-        (sums.state(), sums.line(select(self.price, price, 0.0)))
+    fn step<V: Value>(&self, state: [V; 4], [price, volume, anchor]: [V; 3]) -> ([V; 4], [V; 2]) {
+        let sums = Sums::either(anchor.is(0.0), Sums::of(state), Sums::from(price)).with(price, volume);
+        (sums.state(), sums.line(if self.price { price } else { V::from(0.0) }))
     }
 }
 
@@ -109,10 +110,10 @@ impl Rule<3, 2, 1> for SinceFirst {
     }
 
     #[inline(always)]
-    fn step(&self, [base, weight, mean]: [f64; 3], [price, volume]: [f64; 2]) -> ([f64; 3], [f64; 1]) {
+    fn step<V: Value>(&self, [base, weight, mean]: [V; 3], [price, volume]: [V; 2]) -> ([V; 3], [V; 1]) {
         // What the squares would be is not asked for, and not computed.
-        let sums = Sums { base, weight, mean, squares: 0.0 }.with(price, volume);
-        let [line, _] = sums.line(0.0);
+        let sums = Sums { base, weight, mean, squares: V::from(0.0) }.with(price, volume);
+        let [line, _] = sums.line(V::from(0.0));
         ([sums.base, sums.weight, sums.mean], [line])
     }
 }
@@ -130,23 +131,23 @@ impl Rule<8, 4, 2> for SinceBefore {
     #[inline(always)]
     fn first(&self, x: [f64; 4]) -> ([f64; 8], [f64; 2]) {
         let [price, volume, day, anchor] = x;
-        let next = Sums::either((day != 0.0) | (anchor != 0.0), Sums::from(price), Sums::default());
+        let next = Sums::either((day != 0.0) | (anchor != 0.0), Sums::from(price), Sums::from(0.0));
         Self::after(Sums::from(price), next, price, volume)
     }
 
     #[inline(always)]
-    fn step(&self, state: [f64; 8], [price, volume, day, anchor]: [f64; 4]) -> ([f64; 8], [f64; 2]) {
+    fn step<V: Value>(&self, state: [V; 8], [price, volume, day, anchor]: [V; 4]) -> ([V; 8], [V; 2]) {
         let [b, w, m, s, next_b, next_w, next_m, next_s] = state;
         let (shown, next) = (Sums::of([b, w, m, s]), Sums::of([next_b, next_w, next_m, next_s]));
-        let shown = Sums::either(day != 0.0, next, shown);
-        let next = Sums::either((day != 0.0) | (anchor != 0.0), Sums::from(price), next);
+        let shown = Sums::either(day.differs(0.0), next, shown);
+        let next = Sums::either(day.differs(0.0) | anchor.differs(0.0), Sums::from(price), next);
         Self::after(shown, next, price, volume)
     }
 }
 
 impl SinceBefore {
     #[inline(always)]
-    fn after(shown: Sums, next: Sums, price: f64, volume: f64) -> ([f64; 8], [f64; 2]) {
+    fn after<V: Value>(shown: Sums<V>, next: Sums<V>, price: V, volume: V) -> ([V; 8], [V; 2]) {
         let (shown, next) = (shown.with(price, volume), next.with(price, volume));
         let ([a, b, c, d], [e, f, g, h]) = (shown.state(), next.state());
         ([a, b, c, d, e, f, g, h], shown.line(price))
@@ -195,10 +196,10 @@ impl Rule<1, 2, 1> for Record {
     }
 
     #[inline(always)]
-    fn step(&self, [best]: [f64; 1], [x, day]: [f64; 2]) -> ([f64; 1], [f64; 1]) {
-        let better = (day != 0.0) | (x > best);
-        let now = select(x.is_nan(), f64::NEG_INFINITY, x);
-        ([select(better, now, best)], [select(better, 1.0, 0.0)])
+    fn step<V: Value>(&self, [best]: [V; 1], [x, day]: [V; 2]) -> ([V; 1], [V; 1]) {
+        let better = day.differs(0.0) | x.above(best);
+        let now = V::either(x.is_none(), f64::NEG_INFINITY, x);
+        ([V::either(better, now, best)], [V::either(better, 1.0, 0.0)])
     }
 }
 
