@@ -16,7 +16,8 @@ use std::{
 };
 
 use common::{noise, planted, write_csv};
-use forge_train::checkpoint::Checkpoint;
+use forge_frame::write::{Options, Values, Writer};
+use forge_train::{checkpoint::Checkpoint, data::Market};
 
 mod common;
 
@@ -111,6 +112,37 @@ fn it_trains_evaluates_and_predicts() {
     assert!((0.0..=1.0).contains(&p), "{last}");
     // The newest bar has an answer although its future is not known.
     assert_eq!(text.lines().count(), 1 + 2 * (400 - 14 - 63 - 1));
+}
+
+/// A folder as `gpuforge cluster features` writes it: parts of some symbols each, bars beside indicators.
+fn write_dataset(market: &Market, folder: &Path) {
+    fs::create_dir(folder).unwrap();
+    let names = ["open", "high", "low", "close", "volume", "rsi_14", "macd_12_26_9_signal"];
+    for (at, bars) in market.bars.iter().enumerate() {
+        let path = folder.join(format!("part-{at:05}.parquet"));
+        let options = Options::of(&path).unwrap();
+        let mut writer =
+            Writer::create(&path, &market.layout, &names.map(str::to_owned), &options).unwrap();
+        let none = vec![f64::NAN; bars.len()];
+        let columns = [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume, &none, &none];
+        writer.write(bars.symbol.as_ref(), &bars.time, &columns.map(|c| Values::all(c))).unwrap();
+        writer.finish().unwrap();
+    }
+}
+
+#[test]
+fn a_dataset_in_parts_is_bars_too() {
+    let folder = tempfile::tempdir().unwrap();
+    let market = planted(3, 600, 3.0, 3).0;
+    let (data, parts) = (folder.path().join("bars.csv"), folder.path().join("dataset"));
+    write_csv(&market, &data);
+    write_dataset(&market, &parts);
+    let model = |data: &Path, name: &str| {
+        let out = folder.path().join(name);
+        ok(train(data, &out, &["--epochs", "2"]).output().unwrap());
+        fs::read(out.join("model.safetensors")).unwrap()
+    };
+    assert_eq!(model(&data, "one"), model(&parts, "several"), "the same bars, the same model");
 }
 
 #[test]

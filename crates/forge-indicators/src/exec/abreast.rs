@@ -2,7 +2,7 @@
 //! they are there.
 
 use crate::{
-    exec::{Job, LANES, Tile, beyond_line, gather, silence, store::Store},
+    exec::{Job, LANES, Tile, beyond_line, gather, silence, store::Store, straight::MOST},
     graph::Field,
     kernel::{
         Row, Simd,
@@ -55,7 +55,7 @@ impl Tile<LANES> {
             simd,
             write,
             // Room to begin at a whole line.
-            spare: vec![vec![0.0; self.block + LINE / size_of::<f64>()]; LANES - tile.len()],
+            spare: vec![vec![0.0; self.block.max(MOST) + LINE / size_of::<f64>()]; LANES - tile.len()],
             rests: vec![Rest::default(); waiting],
             bench: Bench::default(),
             soon: soon(plan),
@@ -65,7 +65,7 @@ impl Tile<LANES> {
         while t0 < bars {
             let t1 = self.end(t0, beyond).min(bars);
             self.next(t0);
-            if self.straight(plan, tile, (t0, t1), &mut apart.spare) {
+            if let Some(t1) = self.straight(plan, tile, t0, &mut apart.spare) {
                 t0 = t1;
                 continue;
             }

@@ -1,56 +1,69 @@
-//! When is a block of several series computed without a detour? Where all of the plan is one compiled loop that holds for
-//! these bars, and every series has them.
+//! When are several series computed without a detour? Where all of the plan is one compiled loop that holds from these bars
+//! on, and every series has them. Then it runs over many blocks at once: nothing is between steps that would have to stay small.
 
 use crate::{
     exec::{Job, LANES, Tile, abreast::lane},
     kernel::turn::{LINE, Write},
-    native::BARS,
+    native::{BARS, Group},
     plan::Plan,
 };
 
+/// The most bars of one run. Setting one up takes as long as some hundred of them.
+pub(super) const MOST: usize = 2048;
+
 impl Tile<LANES> {
-    /// A block from columns to columns; `false` where it has to go the long way.
+    /// Computes from bar `t0` on, from columns to columns; the bar that it came to, or `None` where it has to go the long way.
     pub(super) fn straight(
         &mut self,
         plan: &Plan,
         tile: &mut [Job<'_, '_, '_>],
-        (t0, t1): (usize, usize),
+        t0: usize,
         spare: &mut [Vec<f64>],
-    ) -> bool {
-        let Some(native) = self.native.clone() else { return false };
-        let Some((whole, group)) = native.straight().filter(|(_, g)| t0 >= g.steady) else { return false };
-        if !(t1 - t0).is_multiple_of(BARS) || !self.set_desk(group, (t0, t1), &[], &mut []) {
-            return false;
+    ) -> Option<usize> {
+        let native = self.native.clone()?;
+        let (whole, group) = native.straight().filter(|(_, g)| t0 >= g.steady)?;
+        let bars = self.reach(group, tile.iter().map(|(s, _)| s.len(plan)).min()?.checked_sub(t0)?)?;
+        let t1 = t0 + bars;
+        if !self.set_desk(group, (t0, t0 + bars.min(self.block)), &[], &mut []) {
+            return None;
         }
         for (field, _) in whole.fields.iter().filter_map(|at| plan.fields.get(*at)) {
             for l in 0..LANES {
-                let Some(bars) = lane(tile, l, *field).get(t0..t1) else { return false };
-                self.desk.table.push(bars.as_ptr().cast_mut());
+                self.desk.table.push(lane(tile, l, *field).get(t0..t1)?.as_ptr().cast_mut());
             }
         }
         for output in 0..plan.outputs.len() {
             for (_, columns) in tile.iter_mut() {
-                let Some(to) = columns.get_mut(output).and_then(|c| c.get_mut(t0..t1)) else { return false };
+                let to = columns.get_mut(output)?.get_mut(t0..t1)?;
                 if self.write == Write::Past && !to.as_ptr().addr().is_multiple_of(LINE) {
-                    return false;
+                    return None;
                 }
                 self.desk.table.push(to.as_mut_ptr());
             }
             for room in spare.iter_mut() {
                 let skip = room.as_ptr().align_offset(LINE).min(LINE / size_of::<f64>());
-                let Some(to) = room.get_mut(skip..skip + (t1 - t0)) else { return false };
-                self.desk.table.push(to.as_mut_ptr());
+                self.desk.table.push(room.get_mut(skip..skip + bars)?.as_mut_ptr());
             }
         }
         #[allow(unsafe_code, reason = "compiled loops take pointers")]
-        // SAFETY: `set_desk` found room for every stream; every column has these bars, as was just seen, and those that are
-        // written are borrowed mutably here, eight for every output.
+        // SAFETY: `reach` and `set_desk` found room for every stream; every column has these bars, as was just seen, and those
+        // that are written are borrowed mutably here, eight for every output.
         unsafe {
-            native.run_straight(whole, group, &mut self.desk, t1 - t0, self.write);
+            native.run_straight(whole, group, &mut self.desk, bars, self.write);
         }
         self.take_states(group);
-        self.last = t1 - t0;
-        true
+        self.last = bars;
+        Some(t1)
+    }
+
+    /// How many of the bars that are left one run can take: whole rounds, and no more than streams that move on have room for.
+    fn reach(&mut self, group: &Group, left: usize) -> Option<usize> {
+        let room = self.store.blocks * self.block - self.store.shift;
+        let kept = |at: usize| self.store.history.get(at).is_some_and(|h| *h > 0);
+        let moves = group.streams.iter().any(|(buffer, ..)| kept(*buffer));
+        let bars = left.min(MOST).min(if moves { room } else { MOST }) / BARS * BARS;
+        // Others are the same few rows again and again, of which there is a block.
+        (bars > 0 && BARS <= self.block).then_some(bars)
     }
 }
 
@@ -163,7 +176,7 @@ mod tests {
         state.next(0);
         state.steps(plan, 0, block, &[], &mut [], |_, _| {});
         state.next(block);
-        Some(state.straight(plan, &mut tile, (block, 2 * block), &mut []))
+        Some(state.straight(plan, &mut tile, block, &mut []).is_some_and(|t1| t1 >= 2 * block))
     }
 
     #[test]

@@ -169,10 +169,10 @@ impl Native {
         self.straight.as_ref().zip(self.groups.first())
     }
 
-    /// Runs all of the plan over some bars, eight at a time.
+    /// Runs all of the plan over some bars, whole rounds of them.
     ///
     /// # Safety
-    /// The desk has what `run` needs, for eight bars where nothing is read some bars later, and after that eight pointers for
+    /// The desk has what `run` needs, for [`BARS`] bars where nothing is read some bars later, and after that eight pointers for
     /// every field that is read and for every output, each valid for `bars` bars and aligned to a line where results go past
     /// the caches.
     #[allow(unsafe_code, reason = "passes the caller's promise on")]

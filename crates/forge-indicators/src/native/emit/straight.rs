@@ -1,4 +1,4 @@
-//! How does a loop read eight series where they are and write them where they go? Eight bars at a time: they are put side by
+//! How does a loop read eight series where they are and write them where they go? Some bars at a time: they are put side by
 //! side in registers, computed, and taken apart again.
 //!
 //! Rows between those three are so few that they never leave the first cache; what is read in a while is asked for as the loop
@@ -9,11 +9,16 @@ use super::{
     Ir, Machine, POINTERS, STREAMS_AT, Traffic, Width, machine,
 };
 
+/// Bars of a round, at most: some lines of every series.
+pub(crate) const BARS: usize = 32;
+/// Results from which on a round has so many. Memory likes columns that are written some lines at a time: of three results a
+/// sixth is saved; of one it is better that reading, computing and writing overlap, and a round is one line.
+const MANY: usize = 3;
 /// Bars that are turned at once: a line of every series.
-pub(crate) const BARS: usize = 8;
+const TURNED: i32 = 8;
 /// Bytes of a bar of eight series, and of as many bars as are turned at once.
 const ROW: i32 = 64;
-const ROWS: i32 = ROW * BARS as i32;
+const ROWS: i32 = ROW * TURNED;
 /// Bytes of a line, and of half of it: what a register holds.
 const LINE: i32 = 64;
 const HALF: i32 = 32;
@@ -50,6 +55,7 @@ pub(in super::super) fn emit(ir: &Ir, straight: &Straight, past: bool) -> Vec<u8
 
 impl Machine<'_> {
     fn straight(&mut self, straight: &Straight, past: bool) -> Vec<u8> {
+        let bars = if straight.results.len() < MANY { TURNED } else { BARS as i32 };
         self.body();
         let body = std::mem::take(&mut self.asm.code);
         self.prologue();
@@ -58,33 +64,48 @@ impl Machine<'_> {
         let columns = STREAMS_AT + self.ir.streams.len();
         for (column, stream) in straight.given.iter().enumerate() {
             for half in 0..2 {
-                self.together(*stream, columns + 8 * column, half);
+                self.lines(bars, |m| m.together(*stream, columns + 8 * column, half));
             }
         }
         self.asm.zero(asm::RCX);
         let inner = self.asm.code.len();
         self.asm.code.extend(body);
         self.asm.add(asm::RCX, ROW);
-        self.asm.compare_number(asm::RCX, ROWS);
+        self.asm.compare_number(asm::RCX, ROW * bars);
         self.asm.back_to(inner);
         for (column, stream) in straight.results.iter().enumerate() {
             for half in 0..2 {
-                self.apart(*stream, columns + 8 * (straight.given.len() + column), half, past);
+                self.lines(bars, |m| m.apart(*stream, columns + 8 * (straight.given.len() + column), half, past));
             }
         }
         for (pointer, _) in POINTERS.iter().zip(&straight.moving).filter(|(_, moving)| **moving) {
-            self.asm.add(*pointer, ROWS);
+            self.asm.add(*pointer, ROW * bars);
         }
-        self.asm.add(COLUMN, LINE);
+        self.asm.add(COLUMN, LINE / TURNED * bars);
         self.asm.compare_end(COLUMN);
         self.asm.back_to(outer);
         self.epilogue()
     }
 
+    /// What `turn` does with a line of some series, with every line of a round.
+    fn lines(&mut self, bars: i32, turn: impl FnOnce(&mut Self)) {
+        self.asm.zero(asm::RCX);
+        if bars == TURNED {
+            return turn(self);
+        }
+        let top = self.asm.code.len();
+        turn(self);
+        self.asm.add(COLUMN, LINE);
+        self.asm.add(asm::RCX, ROWS);
+        self.asm.compare_number(asm::RCX, ROW * bars);
+        self.asm.back_to(top);
+        self.asm.sub(COLUMN, LINE / TURNED * bars);
+    }
+
     /// Where a row of these bars is.
     fn row(&mut self, stream: usize, row: i32, half: i32) -> Place {
         let Place::Moving { base, .. } = self.stream(stream, 0) else { return Place::Reg(0) };
-        Place::Fixed { base, offset: ROW * row + HALF * half }
+        Place::Moving { base, offset: ROW * row + HALF * half }
     }
 
     /// Four series' bars from their columns to rows.
