@@ -22,6 +22,8 @@ const ROWS: i32 = ROW * TURNED;
 /// Bytes of a line, and of half of it: what a register holds.
 const LINE: i32 = 64;
 const HALF: i32 = 32;
+/// Columns of bars, or of results, up to which memory finds the next lines by itself: asking costs more than it saves.
+const UNASKED: usize = 2;
 /// How far ahead bars are asked for, in bytes of a column. Measured: two lines to half a page are the same.
 const AHEAD: i32 = 1024;
 /// Where the loop is in every column, in bytes.
@@ -56,6 +58,7 @@ pub(in super::super) fn emit(ir: &Ir, straight: &Straight, past: bool) -> Vec<u8
 impl Machine<'_> {
     fn straight(&mut self, straight: &Straight, past: bool) -> Vec<u8> {
         let bars = if straight.results.len() < MANY { TURNED } else { BARS as i32 };
+        let ask = straight.given.len().max(straight.results.len()) > UNASKED;
         self.body();
         let body = std::mem::take(&mut self.asm.code);
         self.prologue();
@@ -64,7 +67,7 @@ impl Machine<'_> {
         let columns = STREAMS_AT + self.ir.streams.len();
         for (column, stream) in straight.given.iter().enumerate() {
             for half in 0..2 {
-                self.lines(bars, |m| m.together(*stream, columns + 8 * column, half));
+                self.lines(bars, |m| m.together(*stream, columns + 8 * column, half, ask));
             }
         }
         self.asm.zero(asm::RCX);
@@ -108,14 +111,16 @@ impl Machine<'_> {
         Place::Moving { base, offset: ROW * row + HALF * half }
     }
 
-    /// Four series' bars from their columns to rows.
-    fn together(&mut self, stream: usize, columns: usize, half: i32) {
+    /// Four series' bars from their columns to rows; later ones are asked for.
+    fn together(&mut self, stream: usize, columns: usize, half: i32, ask: bool) {
         for ((lane, early), late) in (4 * half..).zip(EARLY).zip(LATE) {
             self.lane(columns, lane);
             let at = |offset: i32| Place::Column { base: asm::RAX, offset };
             self.asm.load(Form::Packed, early, at(0));
             self.asm.load(Form::Packed, late, at(HALF));
-            self.asm.prefetch_column(asm::RAX, AHEAD);
+            if ask {
+                self.asm.prefetch_column(asm::RAX, AHEAD);
+            }
         }
         for (first, four) in [(0, EARLY), (4, LATE)] {
             for (row, reg) in (first..).zip(self.turn(four)) {
