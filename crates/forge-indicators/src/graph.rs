@@ -516,6 +516,11 @@ impl<'g> X<'g> {
         if n <= 1 { self } else { self.add(Prim::Extreme { a: self.val, n, max: true }) }
     }
 
+    /// Were the last `n` all 0? They are counted: a running sum of them may keep a rest of what left it, a count does not.
+    pub fn idle(self, n: usize) -> X<'g> {
+        self.abs().le(0.0).sum(n).ge(n.max(1) as f64)
+    }
+
     /// Least of the last `n`.
     pub fn lowest(self, n: usize) -> X<'g> {
         if n <= 1 { self } else { self.add(Prim::Extreme { a: self.val, n, max: false }) }

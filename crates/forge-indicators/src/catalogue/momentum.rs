@@ -43,7 +43,7 @@ pub(super) fn roc(x: X<'_>, n: usize) -> X<'_> {
 
 /// Sum of the last `n` of something that is never below 0; exactly 0 where all of them are.
 pub(super) fn sum0(x: X<'_>, n: usize) -> X<'_> {
-    x.highest(n).le(0.0).select(0.0, x.sum(n))
+    x.idle(n).select(0.0, x.sum(n))
 }
 
 /// Middle of the bar.
@@ -168,7 +168,7 @@ fn percent_oscillator<'g>(a: &Args<'g, '_>, x: X<'g>) -> Vec<X<'g>> {
     let forgets = [0, 2, 5, 9].contains(&kind(a, 2, 1));
     let window = slow.start() - x.start() + 1;
     let small = slow.abs().lt(1e-14);
-    let idle = if forgets { small.or(x.abs().highest(window).le(0.0)) } else { small };
+    let idle = if forgets { small.or(x.idle(window)) } else { small };
     vec![idle.select(0.0, (fast - slow) / slow * 100.0)]
 }
 

@@ -141,7 +141,7 @@ fn cg<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     let (x, n) = (a.source(), a.n(0));
     let middle = (n as f64 + 1.0) / 2.0;
     let sum = x.sum(n);
-    let empty = sum.same(0.0).or(x.abs().highest(n).le(0.0));
+    let empty = sum.same(0.0).or(x.idle(n));
     vec![empty.select(-middle, x.ramp_sum(n) / sum - 2.0 * middle)]
 }
 

@@ -118,7 +118,7 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let (n, high, low) = (a.n(0), a.bars.high(), a.bars.low());
             let range = true_range(a.bars);
-            let (sum, still) = (range.sum(n), range.highest(n).le(0.0));
+            let (sum, still) = (range.sum(n), range.idle(n));
             let turns = [high - low.shift(1), low - high.shift(1)];
             turns.map(|x| still.select(0.0, x.abs().sum(n).div0(sum))).to_vec()
         },

@@ -306,7 +306,7 @@ pub(super) fn sample_variance(x: X<'_>, n: usize) -> X<'_> {
 
 /// Mean of the last `n`; exactly 0 where all of them are, whatever a running sum has kept: a root would make it large.
 fn mean0(x: X<'_>, n: usize) -> X<'_> {
-    x.abs().highest(n).le(0.0).select(0.0, x.sma(n))
+    x.idle(n).select(0.0, x.sma(n))
 }
 
 /// Root of what is a mean of squares up to rounding.

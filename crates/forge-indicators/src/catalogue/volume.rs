@@ -134,7 +134,7 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let (x, n) = (a.source_or(Field::Volume), a.n(0));
             // A running sum of nothing but zeros may keep a rest of what left it.
-            let mean = x.abs().highest(n).le(0.0).select(0.0, x.sma(n));
+            let mean = x.idle(n).select(0.0, x.sma(n));
             vec![x / mean.shift(1)]
         },
         ..BASE
@@ -305,7 +305,7 @@ fn money_flow(bars: Bars<'_>) -> X<'_> {
 
 /// Sum of `part` over the sum of `whole` of `n` bars; 0 where every `whole` is 0, whatever a running sum may have kept.
 fn share<'g>(part: X<'g>, whole: X<'g>, n: usize) -> X<'g> {
-    let (sum, none) = (whole.sum(n), whole.abs().highest(n).le(0.0));
+    let (sum, none) = (whole.sum(n), whole.idle(n));
     none.or(sum.le(0.0)).select(0.0, part.sum(n) / sum)
 }
 
