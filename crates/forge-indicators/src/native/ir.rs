@@ -24,6 +24,8 @@ pub(super) enum Src {
     Const(usize),
     /// What the bar before left.
     State(usize),
+    /// What another part of the loop computed (see `split`).
+    Cut(usize),
 }
 
 /// What an instruction does with up to three sources.
@@ -59,10 +61,12 @@ pub(super) enum Inst {
     Op { to: usize, op: Op, from: [Src; 3] },
     Store { stream: usize, val: Src },
     SetState { state: usize, val: Src },
+    /// For another part of the loop.
+    Put { cut: usize, val: Src },
 }
 
 /// A group of steps as instructions.
-#[derive(Debug, Default)]
+#[derive(Debug, Clone, Default)]
 pub(super) struct Ir {
     pub(super) insts: Vec<Inst>,
     pub(super) vals: usize,
@@ -76,6 +80,13 @@ pub(super) struct Ir {
     pub(super) written: Vec<bool>,
     /// Is a stream that is written also read some bars ago? Then bars have to be taken one by one.
     pub(super) looks_back: bool,
+}
+
+impl Ir {
+    /// The same values, numbers, streams and states, and nothing done with them.
+    pub(super) fn same_without_insts(&self) -> Ir {
+        Ir { insts: Vec::new(), ..self.clone() }
+    }
 }
 
 const NONE: Src = Src::Const(0);
@@ -490,8 +501,32 @@ impl<'p> Builder<'p> {
     }
 
     pub(super) fn finish(mut self) -> Ir {
+        self.drop_overwritten();
         self.inline_single_loads();
         self.ir
+    }
+
+    /// A buffer that is a result at last may have held other values before; nobody reads those there.
+    fn drop_overwritten(&mut self) {
+        let mut read = HashSet::new();
+        for inst in &self.ir.insts {
+            if let Inst::Op { from, .. } = inst {
+                read.extend(from.iter().filter_map(|src| match src {
+                    Src::Mem { stream, .. } => Some(*stream),
+                    _ => None,
+                }));
+            }
+        }
+        let mut later = HashSet::new();
+        let mut kept: Vec<Inst> = Vec::with_capacity(self.ir.insts.len());
+        for inst in self.ir.insts.drain(..).rev() {
+            match inst {
+                Inst::Store { stream, .. } if !later.insert(stream) && !read.contains(&stream) => {}
+                inst => kept.push(inst),
+            }
+        }
+        kept.reverse();
+        self.ir.insts = kept;
     }
 
     /// A load that one instruction reads as its last operand is part of that instruction.
@@ -505,7 +540,7 @@ impl<'p> Builder<'p> {
         for inst in &self.ir.insts {
             match inst {
                 Inst::Op { from, .. } => from.iter().for_each(&mut count),
-                Inst::Store { val, .. } | Inst::SetState { val, .. } => count(val),
+                Inst::Store { val, .. } | Inst::SetState { val, .. } | Inst::Put { val, .. } => count(val),
             }
         }
         let mut inlined: HashMap<usize, Src> = HashMap::new();
@@ -526,7 +561,7 @@ impl<'p> Builder<'p> {
         for inst in &mut self.ir.insts {
             match inst {
                 Inst::Op { from, .. } => from.iter_mut().for_each(replace),
-                Inst::Store { val, .. } | Inst::SetState { val, .. } => replace(val),
+                Inst::Store { val, .. } | Inst::SetState { val, .. } | Inst::Put { val, .. } => replace(val),
             }
         }
         self.ir.insts.retain(|inst| match inst {
