@@ -2,8 +2,7 @@
 //! on, and every series has them. Then it runs over many blocks at once: nothing is between steps that would have to stay small.
 
 use crate::{
-    exec::{Job, LANES, Tile, abreast::lane, gather},
-    graph::Field,
+    exec::{Job, LANES, Tile, abreast::lane},
     kernel::turn::{LINE, Write},
     native::{BARS, Group},
     plan::Plan,
@@ -28,12 +27,9 @@ impl Tile<LANES> {
         if !self.set_desk(group, (t0, t0 + bars.min(self.block)), &[], &mut []) {
             return None;
         }
-        for (field, place) in whole.fields.iter().filter_map(|at| plan.fields.get(*at)) {
-            let back = group.streams.iter().filter(|(buffer, ..)| *buffer == place.buffer);
-            let first = t0.checked_sub(back.map(|(_, back, _)| *back).max()?)?;
+        for (field, _) in whole.fields.iter().filter_map(|at| plan.fields.get(*at)) {
             for l in 0..LANES {
-                let bars = lane(tile, l, *field).get(first..t1)?;
-                self.desk.table.push(bars.as_ptr().wrapping_add(t0 - first).cast_mut());
+                self.desk.table.push(lane(tile, l, *field).get(t0..t1)?.as_ptr().cast_mut());
             }
         }
         for output in 0..plan.outputs.len() {
@@ -50,28 +46,14 @@ impl Tile<LANES> {
             }
         }
         #[allow(unsafe_code, reason = "compiled loops take pointers")]
-        // SAFETY: `reach` and `set_desk` found room for every stream; every column has these bars and those before that are
-        // read, as was just seen, and those that are written are borrowed mutably here, eight for every output.
+        // SAFETY: `reach` and `set_desk` found room for every stream; every column has these bars, as was just seen, and those
+        // that are written are borrowed mutably here, eight for every output.
         unsafe {
             native.run_straight(whole, group, &mut self.desk, bars, self.write);
         }
         self.take_states(group);
         self.last = bars;
-        for (field, place) in whole.unturned.iter().filter_map(|at| plan.fields.get(*at)) {
-            self.remember(tile, *field, place.buffer, t1);
-        }
         Some(t1)
-    }
-
-    /// The bars before `t1` that those after it look back at, where they would be had they been put side by side.
-    fn remember(&mut self, tile: &[Job<'_, '_, '_>], field: Field, buffer: usize, t1: usize) {
-        let history = self.store.history.get(buffer).copied().unwrap_or(0);
-        let n = history.min(self.last);
-        let end = history + self.store.shift + self.last;
-        let (simd, rows) = (self.simd, self.store.buffers.get_mut(buffer).map(|b| b.rows_mut()));
-        if let Some(rows) = rows.filter(|_| n > 0).and_then(|rows| rows.get_mut(end - n..end)) {
-            gather(|l| lane(tile, l, field), (t1 - n, t1), rows, (simd, false));
-        }
     }
 
     /// How many of the bars that are left one run can take: whole rounds, and no more than streams that move on have room for.

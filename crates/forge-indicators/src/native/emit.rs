@@ -59,10 +59,6 @@ struct Machine<'i> {
     spilled: usize,
     /// Streams whose pointers are in registers.
     pointers: usize,
-    /// Bytes of the stack before values that did not stay in registers.
-    kept: i32,
-    /// The part of a loop that this is, where a loop has several.
-    part: Part<'i>,
 }
 
 /// Where an instruction's second source may be.
@@ -84,31 +80,6 @@ struct Regs {
     x: Reg,
     y: Place,
     scratch: Reg,
-}
-
-/// Which part of a loop is this, where a loop has several?
-#[derive(Debug, Clone, Copy)]
-enum Part<'i> {
-    /// A bar of eight series.
-    Rows,
-    /// Eight bars of one of them, by where the table has the first series' pointer of each stream.
-    Lane { column: &'i [usize], lane: usize },
-}
-
-/// Bytes of a value that one part leaves for another, as rows and again as lines of every series.
-const CUT: i32 = 512;
-
-impl Part<'_> {
-    /// Where a value of another part is.
-    fn cut(self, cut: usize) -> Place {
-        let offset = 2 * CUT * i32::try_from(cut).unwrap_or(0);
-        match self {
-            Part::Rows => Place::Moving { base: asm::RSP, offset },
-            Part::Lane { lane, .. } => {
-                Place::Fixed { base: asm::RSP, offset: offset + CUT + 64 * i32::try_from(lane).unwrap_or(0) }
-            }
-        }
-    }
 }
 
 /// What a loop does with memory besides.
@@ -147,7 +118,7 @@ fn machine<'i>(ir: &'i Ir, width: Width, bar: usize, traffic: Traffic<'i>) -> Ma
                     sources.iter_mut().skip(*to).take(1).for_each(|s| *s = from.first().copied());
                 }
             }
-            Inst::Store { val, .. } | Inst::SetState { val, .. } | Inst::Put { val, .. } => note(val),
+            Inst::Store { val, .. } | Inst::SetState { val, .. } => note(val),
         }
     }
     Machine {
@@ -165,8 +136,6 @@ fn machine<'i>(ir: &'i Ir, width: Width, bar: usize, traffic: Traffic<'i>) -> Ma
         pinned,
         spilled: 0,
         pointers: POINTERS.len(),
-        kept: 0,
-        part: Part::Rows,
     }
 }
 
@@ -216,7 +185,7 @@ impl Machine<'_> {
 
     /// Registers are saved, pointers and states are in theirs. The body is known: it says how much stack there has to be.
     fn prologue(&mut self) {
-        let stack = self.kept + i32::try_from(self.spilled * SLOT).unwrap_or(0);
+        let stack = i32::try_from(self.spilled * SLOT).unwrap_or(0);
         SAVED.iter().for_each(|r| self.asm.push(*r));
         self.asm.move_pointer(asm::RBP, asm::RSP);
         self.asm.and(asm::RSP, -(SLOT as i32));
@@ -274,11 +243,14 @@ impl Machine<'_> {
                 Inst::Store { stream, val } => {
                     let reg = self.register(val);
                     let place = self.stream(stream, 0);
-                    self.store(reg, place, self.traffic.past.get(stream) == Some(&true));
-                }
-                Inst::Put { cut, val } => {
-                    let reg = self.register(val);
-                    self.store(reg, self.part.cut(cut), false);
+                    let past = self.traffic.past.get(stream) == Some(&true);
+                    for h in self.halves() {
+                        let (form, place) = (self.form(), Machine::half(place, h));
+                        match past {
+                            true => self.asm.store_past(reg + 8 * h, place),
+                            false => self.asm.store(form, reg + 8 * h, place),
+                        }
+                    }
                 }
                 Inst::SetState { state, val } => {
                     let reg = self.register(val);
@@ -295,16 +267,6 @@ impl Machine<'_> {
                 }
             }
             self.release(at);
-        }
-    }
-
-    fn store(&mut self, reg: Reg, place: Place, past: bool) {
-        for h in self.halves() {
-            let (form, place) = (self.form(), Machine::half(place, h));
-            match past {
-                true => self.asm.store_past(reg + 8 * h, place),
-                false => self.asm.store(form, reg + 8 * h, place),
-            }
         }
     }
 
@@ -353,25 +315,20 @@ impl Machine<'_> {
         let slot = self.spilled;
         self.spilled += 1;
         self.slots.iter_mut().skip(val).take(1).for_each(|s| *s = Some(slot));
-        let place = self.slot(slot);
+        let place = Machine::slot(slot);
         for h in self.halves() {
             let form = self.form();
             self.asm.store(form, reg as Reg + 8 * h, Machine::half(place, h));
         }
     }
 
-    fn slot(&self, slot: usize) -> Place {
-        Place::Fixed { base: asm::RSP, offset: self.kept + i32::try_from(slot * SLOT).unwrap_or(0) }
+    fn slot(slot: usize) -> Place {
+        Place::Fixed { base: asm::RSP, offset: i32::try_from(slot * SLOT).unwrap_or(0) }
     }
 
     /// Where a stream's bar is. May need RAX until the next stream.
     fn stream(&mut self, stream: usize, lag: usize) -> Place {
         let offset = -i32::try_from(lag * self.bar).unwrap_or(0);
-        if let Part::Lane { column, lane } = self.part {
-            let at = column.get(stream).copied().unwrap_or(0) + lane;
-            self.asm.load_pointer(asm::RAX, TABLE, 8 * at as i32);
-            return Place::Column { base: asm::RAX, offset };
-        }
         let base = POINTERS.get(stream).filter(|_| stream < self.pointers).copied().unwrap_or_else(|| {
             self.asm.load_pointer(asm::RAX, TABLE, 8 * (STREAMS_AT + stream) as i32);
             asm::RAX
@@ -387,13 +344,12 @@ impl Machine<'_> {
                 Some(Place::Fixed { base: NUMBERS, offset: i32::try_from(at * NUMBER).unwrap_or(0) })
             }
             Src::State(s) => self.pinned.get(s).is_none().then(|| Machine::state_place(s)),
-            Src::Cut(cut) => Some(self.part.cut(cut)),
             Src::Val(v) => {
                 if self.regs.get(v).copied().flatten().is_some() {
                     return None;
                 }
                 match self.slots.get(v).copied().flatten() {
-                    Some(slot) => Some(self.slot(slot)),
+                    Some(slot) => Some(Machine::slot(slot)),
                     None => {
                         let source = self.sources.get(v).copied().flatten();
                         source.and_then(|s| if s == src { None } else { self.memory(s) })

@@ -24,8 +24,6 @@ pub(super) enum Src {
     Const(usize),
     /// What the bar before left.
     State(usize),
-    /// What another part of the loop computed (see `split`).
-    Cut(usize),
 }
 
 /// What an instruction does with up to three sources.
@@ -61,12 +59,10 @@ pub(super) enum Inst {
     Op { to: usize, op: Op, from: [Src; 3] },
     Store { stream: usize, val: Src },
     SetState { state: usize, val: Src },
-    /// For another part of the loop.
-    Put { cut: usize, val: Src },
 }
 
 /// A group of steps as instructions.
-#[derive(Debug, Clone, Default)]
+#[derive(Debug, Default)]
 pub(super) struct Ir {
     pub(super) insts: Vec<Inst>,
     pub(super) vals: usize,
@@ -80,13 +76,6 @@ pub(super) struct Ir {
     pub(super) written: Vec<bool>,
     /// Is a stream that is written also read some bars ago? Then bars have to be taken one by one.
     pub(super) looks_back: bool,
-}
-
-impl Ir {
-    /// The same values, numbers, streams and states, and nothing done with them.
-    pub(super) fn same_without_insts(&self) -> Ir {
-        Ir { insts: Vec::new(), ..self.clone() }
-    }
 }
 
 const NONE: Src = Src::Const(0);
@@ -540,7 +529,7 @@ impl<'p> Builder<'p> {
         for inst in &self.ir.insts {
             match inst {
                 Inst::Op { from, .. } => from.iter().for_each(&mut count),
-                Inst::Store { val, .. } | Inst::SetState { val, .. } | Inst::Put { val, .. } => count(val),
+                Inst::Store { val, .. } | Inst::SetState { val, .. } => count(val),
             }
         }
         let mut inlined: HashMap<usize, Src> = HashMap::new();
@@ -561,7 +550,7 @@ impl<'p> Builder<'p> {
         for inst in &mut self.ir.insts {
             match inst {
                 Inst::Op { from, .. } => from.iter_mut().for_each(replace),
-                Inst::Store { val, .. } | Inst::SetState { val, .. } | Inst::Put { val, .. } => replace(val),
+                Inst::Store { val, .. } | Inst::SetState { val, .. } => replace(val),
             }
         }
         self.ir.insts.retain(|inst| match inst {

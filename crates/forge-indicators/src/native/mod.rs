@@ -15,7 +15,6 @@ mod asm;
 mod code;
 mod emit;
 mod ir;
-mod split;
 mod units;
 
 use std::collections::{HashMap, HashSet};
@@ -55,8 +54,6 @@ pub(crate) struct Native {
 pub(crate) struct Whole {
     /// Which of the plan's fields it reads.
     pub(crate) fields: Vec<usize>,
-    /// Those of them that it reads where they are: their buffers do not have these bars afterwards.
-    pub(crate) unturned: Vec<usize>,
     /// Where the function is, and where the one is that writes past the caches.
     cached: usize,
     past: usize,
@@ -311,25 +308,21 @@ impl Whole {
         let stream = |place: &Place| ir.streams.iter().position(|(buffer, _)| *buffer == place.buffer);
         let kept = |buffer: usize| plan.places().any(|p| p.buffer == buffer && p.history > 0);
         let read = plan.fields.iter().enumerate().filter_map(|(at, (_, place))| Some((at, stream(place)?)));
-        let (fields, given): (Vec<usize>, Vec<usize>) = read.unzip();
+        let (fields, given) = read.unzip();
         let results = plan.outputs.iter().map(|p| stream(p).filter(|_| p.lag == 0)).collect::<Option<_>>()?;
         let moving: Vec<bool> = ir.streams.iter().map(|(buffer, _)| kept(*buffer)).collect();
         if moving.iter().skip(straight::MOST_MOVING).any(|m| *m) {
             return None;
         }
         let straight = Straight { given, results, moving };
-        let split = straight::split(ir, &straight);
         let mut function = |past: bool| {
             // A cache line of its own.
             bytes.resize(bytes.len().next_multiple_of(64), 0xcc);
             let at = bytes.len();
-            bytes.extend(straight::emit(ir, &straight, split.as_ref(), past));
+            bytes.extend(straight::emit(ir, &straight, past));
             at
         };
-        let (cached, past) = (function(false), function(true));
-        let unturned = |at: usize| split.as_ref().is_some_and(|s| s.given.get(at) == Some(&false));
-        let unturned = fields.iter().enumerate().filter(|(at, _)| unturned(*at)).map(|(_, field)| *field);
-        Some(Whole { unturned: unturned.collect(), fields, cached, past })
+        Some(Whole { fields, cached: function(false), past: function(true) })
     }
 }
 
