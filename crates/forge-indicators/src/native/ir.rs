@@ -4,6 +4,8 @@
 //! are values that the next bar needs. It holds for bars at which every step of the group has already begun: heads are for
 //! the kernels.
 
+mod masks;
+
 use std::collections::{HashMap, HashSet};
 
 use super::asm::{self, Test};
@@ -492,6 +494,7 @@ impl<'p> Builder<'p> {
     pub(super) fn finish(mut self) -> Ir {
         self.drop_overwritten();
         self.inline_single_loads();
+        masks::of(&mut self.ir);
         self.ir
     }
 
