@@ -399,17 +399,31 @@ fn beside_vector_ta(_: &mut Table) -> Result<Vec<Row>> {
     Ok(Vec::new())
 }
 
-/// `ONLY=rsi,macd` measures some functions only.
+/// `ONLY=rsi,macd` measures some functions only, `PART=each,together` some parts only.
 pub(crate) fn run() -> Result<Vec<Row>> {
-    let only = std::env::var("ONLY").unwrap_or_default();
-    let wanted = |row: &Indicator| only.is_empty() || only.split(',').any(|n| n == row.name);
-    let peers: Vec<Peer> = catalogue::all().filter(|r| wanted(r)).filter_map(Peer::of).collect();
+    let named = |variable: &str, name: &str| {
+        let list = std::env::var(variable).unwrap_or_default();
+        list.is_empty() || list.split(',').any(|n| n == name)
+    };
+    let rows = catalogue::all().filter(|row| named("ONLY", row.name));
+    let peers: Vec<Peer> = rows.filter_map(Peer::of).collect();
+    let part = |name: &str| named("PART", name);
     let mut table = Table::new(SERIES, BARS);
-    let mut rows = bandwidth(&mut table)?;
-    rows.extend(each("30×100k", &mut table, &peers, 2.0, Some(0.8))?);
-    rows.extend(beside_vector_ta(&mut table)?);
-    rows.extend(together(&mut table, &peers)?);
-    let mut long = Table::new(1, LONG);
-    rows.extend(each("1×1M", &mut long, &peers, 1.3, None)?);
+    let mut rows = Vec::new();
+    if part("bandwidth") {
+        rows.extend(bandwidth(&mut table)?);
+    }
+    if part("each") {
+        rows.extend(each("30×100k", &mut table, &peers, 2.0, Some(0.8))?);
+    }
+    if part("vector-ta") {
+        rows.extend(beside_vector_ta(&mut table)?);
+    }
+    if part("together") {
+        rows.extend(together(&mut table, &peers)?);
+    }
+    if part("long") {
+        rows.extend(each("1×1M", &mut Table::new(1, LONG), &peers, 1.3, None)?);
+    }
     Ok(rows)
 }

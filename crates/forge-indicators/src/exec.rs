@@ -30,7 +30,7 @@ use crate::{
         turn::{self, LINE, Write},
         whole::WholeDef,
     },
-    native::{Desk, Group, Native, STREAMS_AT, Unit},
+    native::{Desk, Group, Native, STREAMS_AT, Slot, Unit},
     plan::{MOST_PORTS, Place, Plan, Step, kernel_1, kernel_8, kernel_loose},
 };
 
@@ -510,10 +510,10 @@ impl<const L: usize> Tile<L> {
             let Some(pointer) = pointer else { return false };
             self.desk.table.push(pointer);
         }
-        self.desk.states.resize(group.states.len(), [0.0; 8]);
+        self.desk.states.resize(group.states.len(), Slot::default());
         for (slot, (at, which)) in self.desk.states.iter_mut().zip(&group.states) {
             let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state(*which)) else { return false };
-            slot.iter_mut().zip(state.iter()).for_each(|(to, x)| *to = *x);
+            slot.0.iter_mut().zip(state.iter()).for_each(|(to, x)| *to = *x);
         }
         true
     }
@@ -522,7 +522,7 @@ impl<const L: usize> Tile<L> {
     fn take_states(&mut self, group: &Group) {
         for (slot, (at, which)) in self.desk.states.iter().zip(&group.states) {
             if let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state(*which)) {
-                state.iter_mut().zip(slot).for_each(|(to, x)| *to = *x);
+                state.iter_mut().zip(&slot.0).for_each(|(to, x)| *to = *x);
             }
         }
     }

@@ -3,6 +3,8 @@
 //! Moments are sums of distances from an anchor that is renewed now and then (counted from the node's first bar, so that
 //! nothing depends on how bars come in blocks): they lose no digits to the level of a price. Where little is left of them, they
 //! are summed afresh from the window.
+//!
+//! States lie at whole cache lines, wherever the stack is: one that lies across two takes more than twice as long to go on with.
 #![allow(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
@@ -22,6 +24,7 @@ const LITTLE: f64 = 1e-5;
 
 /// Sums of distances from an anchor.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 pub(crate) struct Moments<const L: usize> {
     anchor: (Row<L>, Row<L>),
     a: Row<L>,
@@ -40,7 +43,7 @@ impl<const L: usize> Default for Moments<L> {
 impl<const L: usize> Moments<L> {
     /// Around the newest of a window.
     #[inline(always)]
-    fn of(a: &[Row<L>], b: &[Row<L>]) -> Self {
+    fn of((a, b): (&[Row<L>], &[Row<L>])) -> Self {
         let newest = |x: &[Row<L>]| x.last().copied().unwrap_or([0.0; L]);
         let anchor = (newest(a), newest(b));
         let mut s = Moments { anchor, ..Moments::default() };
@@ -71,23 +74,25 @@ impl<const L: usize> Moments<L> {
         row(|l| s.ab[l] - s.a[l] * s.b[l] * share)
     }
 
-    /// The same, summed afresh where the running sums have lost it.
+    /// What comes of the same in `finish`; where the running sums have lost it, `again` sums it up from the window.
     #[inline(always)]
-    fn say(&mut self, (a, b): (Rows<'_, L>, Rows<'_, L>), t: usize, n: usize, share: f64) -> Row<L> {
+    fn say(
+        &mut self,
+        out: &mut Row<L>,
+        share: f64,
+        finish: impl Fn(f64) -> f64 + Copy,
+        again: impl Fn(usize) -> f64,
+    ) {
         let central = self.central(share);
-        if self.lost(&central) {
-            return afresh(self.peak, central, a.range(t + 1 - n, t + 1), b.range(t + 1 - n, t + 1));
-        }
-        central
-    }
-
-    /// Have the running sums lost some lane's digits?
-    #[inline(always)]
-    fn lost(&mut self, central: &Row<L>) -> bool {
-        let (ab, peak, central) = (self.ab, self.peak, *central);
+        let (ab, peak) = (self.ab, self.peak);
         let peak: Row<L> = row(|l| if ab[l].abs() > peak[l] { ab[l].abs() } else { peak[l] });
         self.peak = peak;
-        any::<L>(|l| central[l].abs() < LITTLE * peak[l])
+        *out = row(|l| finish(central[l]));
+        if any::<L>(|l| central[l].abs() < LITTLE * peak[l]) {
+            // Copies: what a call looks at is in memory, and these should not be there before it.
+            let (central, peak) = (central, peak);
+            repair(out, (&central, &peak), LITTLE, |l| finish(again(l)));
+        }
     }
 }
 
@@ -107,26 +112,43 @@ fn any<const L: usize>(is: impl Fn(usize) -> bool) -> bool {
     some > 0
 }
 
+/// Writes those lanes again of which no more is left than this share of their peak. A NaN is left alone.
+#[cold]
+#[inline(never)]
+fn repair<const L: usize>(
+    out: &mut Row<L>,
+    (central, peak): (&Row<L>, &Row<L>),
+    little: f64,
+    again: impl Fn(usize) -> f64,
+) {
+    for l in 0..L {
+        if central[l].abs() < little * peak[l] {
+            out[l] = again(l);
+        }
+    }
+}
+
 /// Central co-moment of the last `n` of two values, or of one with itself.
 #[inline(always)]
 fn moments<const L: usize, const PAIR: bool>(
     block: &mut Block<'_, L>,
     n: usize,
     kept: &mut Moments<L>,
-    finish: impl Fn(f64) -> f64,
+    finish: impl Fn(f64) -> f64 + Copy,
 ) {
     let mut t = block.head();
     let (a, t1, start, share) = (block.a(), block.t1, block.start, 1.0 / n as f64);
     let b = if PAIR { block.b() } else { a };
     let mut state = *kept;
+    let window = |t: usize| (a.range(t + 1 - n, t + 1), b.range(t + 1 - n, t + 1));
+    let again = |t: usize, lane: usize| afresh(window(t), lane);
     while t < t1 {
         let since = (t - start) % RENEW;
         let to = (t + RENEW - since).min(t1);
         if since == 0 {
-            state = Moments::of(a.range(t + 1 - n, t + 1), b.range(t + 1 - n, t + 1));
-            let central = state.say((a, b), t, n, share);
+            state = Moments::of(window(t));
             if let Some(out) = block.out(t).first_mut() {
-                *out = row(|l| finish(central[l]));
+                state.say(out, share, finish, |lane| again(t, lane));
             }
             t += 1;
         }
@@ -134,27 +156,17 @@ fn moments<const L: usize, const PAIR: bool>(
         let old = a.range(t - n, to - n).iter().zip(b.range(t - n, to - n));
         for (((new, old), out), t) in new.zip(old).zip(block.out(t)).zip(t..) {
             state.exchange::<PAIR>(new, old);
-            let central = state.say((a, b), t, n, share);
-            *out = row(|l| finish(central[l]));
+            state.say(out, share, finish, |lane| again(t, lane));
         }
         t = to;
     }
     *kept = state;
 }
 
-/// Sums the products of a window in two passes where the running sums have lost them: after a jump has left the window.
-/// (Takes values: what a call may look at stays in memory and not in registers.)
-#[cold]
-#[inline(never)]
-fn afresh<const L: usize>(peak: Row<L>, mut central: Row<L>, a: &[Row<L>], b: &[Row<L>]) -> Row<L> {
-    for l in 0..L {
-        // The same question as above, so that a NaN is left alone whatever its neighbours are.
-        if central[l].abs() < LITTLE * peak[l] {
-            let (x, y) = (Centre::of(a, l), Centre::of(b, l));
-            central[l] = a.iter().zip(b).map(|(a, b)| x.distance(a) * y.distance(b)).sum();
-        }
-    }
-    central
+/// Sums the products of one lane of a window in two passes, where the running sums have lost them: after a jump has left it.
+fn afresh<const L: usize>((a, b): (&[Row<L>], &[Row<L>]), lane: usize) -> f64 {
+    let (x, y) = (Centre::of(a, lane), Centre::of(b, lane));
+    a.iter().zip(b).map(|(a, b)| x.distance(a) * y.distance(b)).sum()
 }
 
 /// The mean of one lane of a window, as a distance from the newest value: equal values lie at it exactly.
@@ -189,7 +201,7 @@ impl<const L: usize> Body<L> for Variance<L> {
     fn body(&mut self, block: &mut Block<'_, L>) {
         let share = 1.0 / self.n as f64;
         // Rounding may leave a little less than nothing.
-        moments::<L, false>(block, self.n, &mut self.state, |c| if c < 0.0 { 0.0 } else { c * share });
+        moments::<L, false>(block, self.n, &mut self.state, move |c| if c < 0.0 { 0.0 } else { c * share });
     }
 }
 
@@ -234,6 +246,7 @@ impl<const L: usize> TimeMoment<L> {
 
 /// Sums of distances from an anchor, plain and with weights 0, 1, ... from the oldest on.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 struct Ramp<const L: usize> {
     anchor: Row<L>,
     plain: Row<L>,
@@ -273,30 +286,24 @@ impl<const L: usize> Ramp<L> {
     }
 
     #[inline(always)]
-    fn say(&mut self, a: Rows<'_, L>, t: usize, n: usize, middle: f64) -> Row<L> {
-        let (plain, ramp, peak) = (self.plain, self.ramp, self.peak);
+    fn say(&mut self, out: &mut Row<L>, a: Rows<'_, L>, t: usize, n: usize) {
+        let (plain, ramp, peak, middle) = (self.plain, self.ramp, self.peak, (n - 1) as f64 / 2.0);
         let central: Row<L> = row(|l| ramp[l] - plain[l] * middle);
         let peak: Row<L> = row(|l| if ramp[l].abs() > peak[l] { ramp[l].abs() } else { peak[l] });
         self.peak = peak;
+        *out = central;
         if any::<L>(|l| central[l].abs() < LITTLE_OF_RAMP * peak[l]) {
-            return ramp_afresh(peak, central, a.range(t + 1 - n, t + 1));
+            let (central, peak) = (central, peak);
+            let again = |lane: usize| ramp_afresh(a.range(t + 1 - n, t + 1), lane);
+            repair(out, (&central, &peak), LITTLE_OF_RAMP, again);
         }
-        central
     }
 }
 
-#[cold]
-#[inline(never)]
-fn ramp_afresh<const L: usize>(peak: Row<L>, mut central: Row<L>, window: &[Row<L>]) -> Row<L> {
+fn ramp_afresh<const L: usize>(window: &[Row<L>], lane: usize) -> f64 {
     let middle = window.len().saturating_sub(1) as f64 / 2.0;
-    for l in 0..L {
-        if central[l].abs() < LITTLE_OF_RAMP * peak[l] {
-            let x = Centre::of(window, l);
-            let weighted = window.iter().enumerate().map(|(i, a)| x.distance(a) * (i as f64 - middle));
-            central[l] = weighted.sum();
-        }
-    }
-    central
+    let x = Centre::of(window, lane);
+    window.iter().enumerate().map(|(i, a)| x.distance(a) * (i as f64 - middle)).sum()
 }
 
 impl<const L: usize> Body<L> for TimeMoment<L> {
@@ -304,23 +311,22 @@ impl<const L: usize> Body<L> for TimeMoment<L> {
     fn body(&mut self, block: &mut Block<'_, L>) {
         let mut t = block.head();
         let (n, a, t1, start) = (self.n, block.a(), block.t1, block.start);
-        let (last, middle) = ((n - 1) as f64, (n - 1) as f64 / 2.0);
+        let last = (n - 1) as f64;
         let mut state = self.state;
         while t < t1 {
             let since = (t - start) % RENEW;
             let to = (t + RENEW - since).min(t1);
             if since == 0 {
                 state = Ramp::of(a.range(t + 1 - n, t + 1));
-                let central = state.say(a, t, n, middle);
                 if let Some(out) = block.out(t).first_mut() {
-                    *out = central;
+                    state.say(out, a, t, n);
                 }
                 t += 1;
             }
             let pairs = a.range(t, to).iter().zip(a.range(t - n, to - n));
             for (((new, old), out), t) in pairs.zip(block.out(t)).zip(t..) {
                 state.exchange(new, old, last);
-                *out = state.say(a, t, n, middle);
+                state.say(out, a, t, n);
             }
             t = to;
         }
@@ -406,6 +412,7 @@ impl<const L: usize> CentralMoment<L> {
 
 /// Sums of powers of distances from an anchor.
 #[derive(Clone, Copy)]
+#[repr(align(64))]
 struct Powers<const L: usize> {
     anchor: Row<L>,
     sums: [Row<L>; 4],

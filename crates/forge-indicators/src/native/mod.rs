@@ -69,7 +69,7 @@ pub(crate) struct Group {
     /// The steps whose kernels have its states, and which of theirs these are.
     pub(crate) states: Vec<(usize, usize)>,
     /// Every number four times.
-    numbers: Vec<[f64; 4]>,
+    numbers: Vec<Number>,
     /// Which of the streams are results that nobody reads again: they may go past the caches.
     past: Vec<bool>,
     /// Columns of bars that it asks for while it runs.
@@ -86,8 +86,18 @@ pub(crate) struct Desk {
     pub(crate) table: Vec<*mut f64>,
     /// Where the next block's bars are: eight lanes of every column that a loop asks for.
     pub(crate) ahead: Vec<*const f64>,
-    pub(crate) states: Vec<[f64; SLOT / 8]>,
+    pub(crate) states: Vec<Slot>,
 }
+
+/// A state, in a line of its own: a register's worth of it must not lie across two.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(crate) struct Slot(pub(crate) [f64; SLOT / 8]);
+
+/// A number as often as a register holds it.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(32))]
+struct Number([f64; NUMBER / 8]);
 
 #[allow(unsafe_code, reason = "the pointers are only set and used within one call")]
 // SAFETY: a desk's pointers are written anew before every use, by the thread that uses them.
@@ -273,7 +283,7 @@ impl Group {
             steady: steady.unwrap_or(0),
             streams: written.map(|((buffer, back), written)| (*buffer, *back, *written)).collect(),
             states: ir.states.clone(),
-            numbers: ir.consts.iter().map(|c| [f64::from_bits(*c); NUMBER / 8]).collect(),
+            numbers: ir.consts.iter().map(|c| Number([f64::from_bits(*c); NUMBER / 8])).collect(),
             past,
             ahead,
             wide,
