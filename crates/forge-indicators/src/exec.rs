@@ -314,8 +314,9 @@ impl<const L: usize> Tile<L> {
         let [one, several] = BLOCK_BYTES;
         let bytes = if L == 1 { one } else { several };
         let loose = how.loose && L == 1;
-        // Where all is one compiled loop, nothing is between steps.
-        let times = if L == 1 && direct && plan.is_one_loop() { ONE_LOOP } else { 1 };
+        // Where all is one compiled loop, or one step, nothing is between steps.
+        let whole = plan.is_one_loop() || plan.steps.len() == 1;
+        let times = if L == 1 && direct && whole { ONE_LOOP } else { 1 };
         let usual = times * bytes / size_of::<Row<L>>();
         let block = how.block.unwrap_or(usual).max(1);
         let mut history = vec![0; plan.buffers];
@@ -551,7 +552,8 @@ impl<const L: usize> Tile<L> {
                 output.iter_mut().for_each(|out| out.fill([f64::NAN; L]));
             } else if let Some(kernel) = self.kernels.get_mut(at) {
                 let inputs = inputs.get(..step.inputs.len()).unwrap_or(&inputs);
-                kernel.run(&mut Block { inputs, outputs: &mut output, t0, t1, start: step.start }, self.simd);
+                let (start, simd) = (step.start, self.simd);
+                kernel.run(&mut Block { inputs, outputs: &mut output, t0, t1, start, simd });
             }
             return self.store.put(*place, own, lent, columns);
         }
@@ -572,7 +574,7 @@ impl<const L: usize> Tile<L> {
             outputs.iter_mut().for_each(|out| out.fill([f64::NAN; L]));
         } else if let Some(kernel) = self.kernels.get_mut(at) {
             let inputs = inputs.get(..step.inputs.len()).unwrap_or(&inputs);
-            kernel.run(&mut Block { inputs, outputs, t0, t1, start: step.start }, self.simd);
+            kernel.run(&mut Block { inputs, outputs, t0, t1, start: step.start, simd: self.simd });
         }
         for (place, (own, lent)) in step.outputs.iter().zip(taken) {
             self.store.put(*place, own, lent, columns);

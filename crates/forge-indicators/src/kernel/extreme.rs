@@ -8,6 +8,8 @@
     reason = "a lane is always below the number of lanes"
 )]
 
+mod doubled;
+
 use super::{
     Block, Body, Row, row,
     stretch::{Join, Stretches, windows},
@@ -103,14 +105,40 @@ impl<const L: usize> Extreme<L> {
         if from < block.t1 {
             let all = block.a().range(from + 1 - self.n, block.t1).as_flattened();
             let out = block.out(from).as_flattened_mut();
-            grow::<L>(all, out, self.n, &mut self.steps, outer::<MAX, NAN>);
+            grow::<L>(all, out, self.n, &mut self.steps, (1, 0), outer::<MAX, NAN>);
         }
+    }
+
+    /// One series, its first windows doubled in registers, which also find a NaN: `false` where there is one, or no such
+    /// registers, and nothing is done.
+    #[inline(always)]
+    fn doubled<const MAX: bool>(&mut self, block: &mut Block<'_, L>) -> bool {
+        if L > 1 || !(2..=DOUBLED).contains(&self.n) {
+            return false;
+        }
+        let from = block.head();
+        let all = block.a().range(from + 1 - self.n, block.t1).as_flattened();
+        let (simd, now) = (block.simd, &mut self.steps[0]);
+        let width = (1 << self.n.ilog2()).min(doubled::WIDEST);
+        now.resize(all.len().max(now.len()), 0.0);
+        if from < block.t1 {
+            if !doubled::trailing::<MAX>(all, now.get_mut(..all.len()).unwrap_or_default(), width, simd) {
+                return false;
+            }
+            // A window is at its last bar.
+            let out = block.out(from).as_flattened_mut();
+            grow::<L>(all, out, self.n, &mut self.steps, (width, width - 1), outer::<MAX, false>);
+        }
+        true
     }
 }
 
 impl<const L: usize> Body<L> for Extreme<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
+        if if self.max { self.doubled::<true>(block) } else { self.doubled::<false>(block) } {
+            return;
+        }
         match (self.max, self.watch.look(block, self.n)) {
             (true, false) => self.run::<true, false>(block),
             (false, false) => self.run::<false, false>(block),
@@ -120,26 +148,28 @@ impl<const L: usize> Body<L> for Extreme<L> {
     }
 }
 
-/// Joins windows of `n` from four shorter ones, those from four still shorter ones, down to bars.
+/// Joins windows of `n` from four shorter ones, those from four still shorter ones, down to those of `width` that are there:
+/// bars, or what is in the first of `steps` after some others.
 #[inline(always)]
 fn grow<const L: usize>(
     all: &[f64],
     out: &mut [f64],
     n: usize,
     steps: &mut [Vec<f64>; 2],
+    (mut width, mut skip): (usize, usize),
     join: impl Fn(f64, f64) -> f64,
 ) {
     let [now, next] = steps;
-    let mut width = 1;
     while 4 * width < n {
         let len = all.len().saturating_sub((4 * width - 1) * L);
         next.resize(len.max(next.len()), 0.0);
-        let from = if width == 1 { all } else { now.as_slice() };
+        let from = if width == 1 { all } else { now.get(skip..).unwrap_or(&[]) };
         four::<L>(from, next.get_mut(..len).unwrap_or_default(), width, 4 * width, &join);
         std::mem::swap(now, next);
-        width *= 4;
+        (width, skip) = (4 * width, 0);
     }
-    four::<L>(if width == 1 { all } else { now.as_slice() }, out, width, n, &join);
+    let from = if width == 1 { all } else { now.get(skip..).unwrap_or(&[]) };
+    four::<L>(from, out, width, n, &join);
 }
 
 /// Windows of `n` from four of `width`, which may overlap.

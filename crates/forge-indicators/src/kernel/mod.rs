@@ -80,6 +80,8 @@ pub struct Block<'a, const L: usize> {
     pub t1: usize,
     /// The node's first valid bar.
     pub start: usize,
+    /// What the body is compiled for.
+    pub simd: Simd,
 }
 
 impl<'a, const L: usize> Block<'a, L> {
@@ -163,7 +165,7 @@ impl Simd {
 /// A kernel behind a pointer.
 pub trait Kernel<const L: usize>: Send {
     /// Computes a block with an instruction set that the machine has.
-    fn run(&mut self, block: &mut Block<'_, L>, simd: Simd);
+    fn run(&mut self, block: &mut Block<'_, L>);
 
     /// What the next bar needs, where that is some rows.
     fn state(&mut self, at: usize) -> Option<&mut Row<L>>;
@@ -181,9 +183,9 @@ impl<const L: usize, K: Body<L>> Kernel<L> for K {
         Box::new(self.clone())
     }
 
-    fn run(&mut self, block: &mut Block<'_, L>, simd: Simd) {
+    fn run(&mut self, block: &mut Block<'_, L>) {
         #[cfg(target_arch = "x86_64")]
-        match simd {
+        match block.simd {
             #[allow(
                 unsafe_code,
                 reason = "the compiler may use an instruction set only where we promise that it is there"
@@ -199,7 +201,6 @@ impl<const L: usize, K: Body<L>> Kernel<L> for K {
             }
             Simd::Plain => {}
         }
-        let _ = simd;
         self.body(block);
     }
 }

@@ -432,9 +432,11 @@ mod tests {
             ([Sym::either(yes, y + x * half, x)], [Sym::either(!yes, x, y)])
         });
         let needed = traced.needed();
-        let acts = traced.nodes.iter().zip(&needed).filter(|(node, needed)| {
-            **needed && matches!(node, Node::Act(..))
-        });
+        let acts = traced
+            .nodes
+            .iter()
+            .zip(&needed)
+            .filter(|(node, needed)| **needed && matches!(node, Node::Act(..)));
         assert_eq!(acts.count(), 2, "{traced:?}");
         assert!(traced.nodes.contains(&Node::Number(0.5)));
         assert_eq!(traced.outputs, [0], "the state of the bar before");
@@ -448,8 +450,11 @@ mod tests {
             let same = (((above & known(true)) | known(false)) ^ known(false)) & !known(false);
             ([y], [Sym::either(same, 1.0, 0.0)])
         });
-        let acts: Vec<Act> =
-            traced.nodes.iter().filter_map(|n| if let Node::Act(a, _) = n { Some(*a) } else { None }).collect();
+        let acts: Vec<Act> = traced
+            .nodes
+            .iter()
+            .filter_map(|n| if let Node::Act(a, _) = n { Some(*a) } else { None })
+            .collect();
         assert_eq!(acts, [Act::Compare(Compare::Above), Act::Either]);
     }
 }

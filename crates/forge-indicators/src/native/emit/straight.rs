@@ -79,7 +79,9 @@ impl Machine<'_> {
         self.asm.back_to(inner);
         for (column, stream) in straight.results.iter().enumerate() {
             for half in 0..2 {
-                self.lines(bars, |m| m.apart(*stream, columns + 8 * (straight.given.len() + column), half, past));
+                self.lines(bars, |m| {
+                    m.apart(*stream, columns + 8 * (straight.given.len() + column), half, past)
+                });
             }
         }
         for (pointer, _) in POINTERS.iter().zip(&straight.moving).filter(|(_, moving)| **moving) {
