@@ -325,10 +325,18 @@ impl<const L: usize> Tile<L> {
                 *h = place.history.max(*h);
             }
         }
+        let native = if how.compiled && how.simd != Simd::Plain { plan.native(L, loose) } else { None };
         let mut homes = vec![Home::Own; plan.buffers];
         if direct {
             let fields = plan.fields.iter().enumerate().map(|(i, (_, p))| (p.buffer, Home::Field(i)));
-            let columns = plan.outputs.iter().enumerate().map(|(i, p)| (p.buffer, Home::Column(i)));
+            // Kernels do not write past the caches: where that is wanted, what they leave is copied there.
+            let copied = |p: &Place| {
+                how.past == Some(true)
+                    && how.simd != Simd::Plain
+                    && by_kernel(plan, native.as_deref(), p.buffer)
+            };
+            let columns = plan.outputs.iter().enumerate().filter(|(_, p)| !copied(p));
+            let columns = columns.map(|(i, p)| (p.buffer, Home::Column(i)));
             // A column that is also an input stays one; the first of several equal columns is written, the others copied.
             for (buffer, home) in columns.rev().chain(fields) {
                 if let Some(slot) = homes.get_mut(buffer).filter(|_| !plan.is_given_otherwise(buffer)) {
@@ -350,7 +358,6 @@ impl<const L: usize> Tile<L> {
         let buffers: Vec<Buffer<L>> = history.iter().zip(&homes).map(room).collect();
         let kernels = plan.steps.iter().map(make).collect();
         let mut store = Store { buffers, homes, history, shift: 0, blocks };
-        let native = if how.compiled && how.simd != Simd::Plain { plan.native(L, loose) } else { None };
         // The first block of a series by itself ends as soon as all that begins has begun: only then loops are compiled ones.
         let began = plan.steps.iter().map(|s| s.start + 1).chain(native.iter().map(|n| n.steady())).max();
         let line = LINE / size_of::<Row<L>>();
@@ -645,9 +652,23 @@ impl Tile<1> {
             _ => self.store.rows(place, t1 - t0),
         };
         if let Some(to) = columns.get_mut(output).and_then(|c| c.get_mut(t0..t1)) {
-            to.iter_mut().zip(from).for_each(|(to, x)| *to = *x);
+            match self.write {
+                Write::Past => turn::copy_past(from.as_flattened(), to.as_flattened_mut(), self.simd),
+                Write::Cached => to.iter_mut().zip(from).for_each(|(to, x)| *to = *x),
+            }
         }
     }
+}
+
+/// Is a buffer written by a step that no compiled loop has?
+fn by_kernel(plan: &Plan, native: Option<&Native>, buffer: usize) -> bool {
+    let writes = |step: &Step| step.outputs.iter().any(|place| place.buffer == buffer);
+    let all = [Unit::Steps(0..plan.steps.len())];
+    let units = native.map_or(&all as &[Unit], |n| &n.units);
+    units.iter().any(|unit| match unit {
+        Unit::Steps(range) => plan.steps.get(range.clone()).is_some_and(|steps| steps.iter().any(writes)),
+        Unit::Group { .. } => false,
+    })
 }
 
 /// Is a buffer read by a step that no compiled loop has, or written out?

@@ -295,12 +295,12 @@ fn cost(prim: &Prim) -> Cost {
             (0.0, 0.12, 0.12)
         }
         Prim::Order { .. } => (0.0, 25.0, 12.0),
-        Prim::Extreme { .. } => (0.0, 1.15, 0.5),
+        Prim::Extreme { .. } => (0.0, 0.55, 0.5),
         Prim::Rank { .. } | Prim::MeanDeviation(..) | Prim::Fir(..) => (0.0, 3.0, 3.0),
         Prim::Machine { .. } => (0.0, 5.0, 2.0),
         Prim::Ema { .. } | Prim::Wilder { .. } | Prim::Affine { .. } | Prim::Follow { .. } => (2.8, 0.4, 0.3),
         Prim::Sum(..) | Prim::Total { .. } | Prim::GrowingSum(..) => (1.8, 0.4, 0.3),
-        Prim::CumSum(_) => (0.9, 0.3, 0.3),
+        Prim::CumSum(_) => (1.8, 0.3, 0.3),
         _ => (0.0, 2.5, 0.8),
     };
     Cost { chain, alone, abreast }

@@ -121,8 +121,7 @@ fn write_dataset(market: &Market, folder: &Path) {
     for (at, bars) in market.bars.iter().enumerate() {
         let path = folder.join(format!("part-{at:05}.parquet"));
         let options = Options::of(&path).unwrap();
-        let mut writer =
-            Writer::create(&path, &market.layout, &names.map(str::to_owned), &options).unwrap();
+        let mut writer = Writer::create(&path, &market.layout, &names.map(str::to_owned), &options).unwrap();
         let none = vec![f64::NAN; bars.len()];
         let columns = [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume, &none, &none];
         writer.write(bars.symbol.as_ref(), &bars.time, &columns.map(|c| Values::all(c))).unwrap();

@@ -85,6 +85,12 @@ impl Ahead {
     }
 }
 
+/// Copies a block of one series, past the caches where its place allows it.
+pub(crate) fn copy_past(from: &[f64], to: &mut [f64], simd: Simd) {
+    let done = wide::stream(from, to, &mut Ahead::default(), simd);
+    to.iter_mut().zip(from).skip(done).for_each(|(to, x)| *to = *x);
+}
+
 /// Writes rows of up to eight series to their columns past the caches, in whole lines only: half a line costs as much as two.
 /// What does not fill one waits in `rest` for the next rows. The columns are whole; the rows are their bars from `t0` on, and
 /// rows beyond a column's end belong to nobody.

@@ -3,10 +3,10 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    __m256d, __m512d, _CMP_UNORD_Q, _mm256_cmp_pd, _mm256_loadu_pd, _mm256_max_pd, _mm256_min_pd,
-    _mm256_movemask_pd, _mm256_or_pd, _mm256_permute2f128_pd, _mm256_setzero_pd, _mm256_shuffle_pd,
-    _mm256_storeu_pd, _mm512_alignr_epi64, _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_cmp_pd_mask,
-    _mm512_loadu_pd, _mm512_max_pd, _mm512_min_pd, _mm512_storeu_pd,
+    __m256d, __m512d, _CMP_UNORD_Q, _MM_HINT_T0, _mm_prefetch, _mm256_cmp_pd, _mm256_loadu_pd, _mm256_max_pd,
+    _mm256_min_pd, _mm256_movemask_pd, _mm256_or_pd, _mm256_permute2f128_pd, _mm256_setzero_pd,
+    _mm256_shuffle_pd, _mm256_storeu_pd, _mm512_alignr_epi64, _mm512_castpd_si512, _mm512_castsi512_pd,
+    _mm512_cmp_pd_mask, _mm512_loadu_pd, _mm512_max_pd, _mm512_min_pd, _mm512_storeu_pd,
 };
 
 use crate::kernel::Simd;
@@ -34,6 +34,17 @@ pub(super) fn trailing<const MAX: bool>(from: &[f64], to: &mut [f64], width: usi
     false
 }
 
+/// Asks for a line that is read in a while.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn soon(line: *const f64) {
+    #[allow(unsafe_code, reason = "a hint about an address")]
+    // SAFETY: a prefetch never faults, whatever the address.
+    unsafe {
+        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+    }
+}
+
 /// The greater or lesser of two, of equals the later: that is what the instructions do with their second operand.
 #[cfg(target_arch = "x86_64")]
 #[inline]
@@ -58,6 +69,7 @@ fn trailing_512<const MAX: bool>(from: &[f64], to: &mut [f64], width: usize) -> 
     // SAFETY: a chunk has eight numbers.
     let load = |x: &[f64; 8]| unsafe { _mm512_loadu_pd(x.as_ptr()) };
     let mut before = [load(&from.first_chunk().copied().unwrap_or_default()); 4];
+    let ahead = from.len();
     let mut nan = 0;
     let mut next = |now: __m512d| {
         nan |= _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(now, now);
@@ -76,6 +88,8 @@ fn trailing_512<const MAX: bool>(from: &[f64], to: &mut [f64], width: usize) -> 
     let (wide, rest) = from.as_chunks::<8>();
     let (to_wide, to_rest) = to.as_chunks_mut::<8>();
     for (from, to) in wide.iter().zip(to_wide) {
+        // The next block's bars, which would be waited for: this one's are asked for by nobody else.
+        soon(from.as_ptr().wrapping_add(ahead));
         let found = next(load(from));
         #[allow(unsafe_code, reason = "as above")]
         // SAFETY: as above.
@@ -109,6 +123,7 @@ fn trailing_256<const MAX: bool>(from: &[f64], to: &mut [f64], width: usize) -> 
     // SAFETY: a chunk has four numbers.
     let load = |x: &[f64; 4]| unsafe { _mm256_loadu_pd(x.as_ptr()) };
     let mut before = [load(&from.first_chunk().copied().unwrap_or_default()); 5];
+    let ahead = from.len();
     let mut nan = _mm256_setzero_pd();
     let mut next = |now: __m256d| {
         nan = _mm256_or_pd(nan, _mm256_cmp_pd::<_CMP_UNORD_Q>(now, now));
@@ -128,6 +143,8 @@ fn trailing_256<const MAX: bool>(from: &[f64], to: &mut [f64], width: usize) -> 
     let (wide, rest) = from.as_chunks::<4>();
     let (to_wide, to_rest) = to.as_chunks_mut::<4>();
     for (from, to) in wide.iter().zip(to_wide) {
+        // The next block's bars, which would be waited for: this one's are asked for by nobody else.
+        soon(from.as_ptr().wrapping_add(ahead));
         let found = next(load(from));
         #[allow(unsafe_code, reason = "as above")]
         // SAFETY: as above.
