@@ -62,50 +62,54 @@ fn moved_512<const BY: i32>(before: __m512d, now: __m512d) -> __m512d {
     _mm512_castsi512_pd(_mm512_alignr_epi64::<BY>(now, before))
 }
 
+/// `N` bars at a time; what is left at the end is filled up with zeros.
+#[cfg(target_arch = "x86_64")]
+#[inline(always)]
+fn by_registers<const N: usize>(
+    from: &[f64],
+    to: &mut [f64],
+    mut next: impl FnMut(&[f64; N], &mut [f64; N]),
+) {
+    let ((wide, rest), (to_wide, to_rest)) = (from.as_chunks::<N>(), to.as_chunks_mut::<N>());
+    for (here, to) in wide.iter().zip(to_wide) {
+        // The next block's bars, which would be waited for: nobody else asks for them.
+        soon(here.as_ptr().wrapping_add(from.len()));
+        next(here, to);
+    }
+    let (mut last, mut found) = ([0.0; N], [0.0; N]);
+    last.iter_mut().zip(rest).for_each(|(to, x)| *to = *x);
+    next(&last, &mut found);
+    to_rest.iter_mut().zip(found).for_each(|(to, x)| *to = x);
+}
+
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 fn trailing_512<const MAX: bool>(from: &[f64], to: &mut [f64], width: usize) -> bool {
-    #[allow(unsafe_code, reason = "loads and stores of eight numbers that are there")]
+    #[allow(unsafe_code, reason = "a load of eight numbers that are there")]
     // SAFETY: a chunk has eight numbers.
     let load = |x: &[f64; 8]| unsafe { _mm512_loadu_pd(x.as_ptr()) };
     let mut before = [load(&from.first_chunk().copied().unwrap_or_default()); 4];
-    let ahead = from.len();
     let mut nan = 0;
-    let mut next = |now: __m512d| {
+    by_registers(from, to, |from, to| {
+        let now = load(from);
         nan |= _mm512_cmp_pd_mask::<_CMP_UNORD_Q>(now, now);
         let two = outer_512::<MAX>(moved_512::<7>(before[0], now), now);
         let four = outer_512::<MAX>(moved_512::<6>(before[1], two), two);
         let eight = outer_512::<MAX>(moved_512::<4>(before[2], four), four);
         let sixteen = outer_512::<MAX>(before[3], eight);
         before = [now, two, four, eight];
-        match width {
+        let found = match width {
             2 => two,
             4 => four,
             8 => eight,
             _ => sixteen,
-        }
-    };
-    let (wide, rest) = from.as_chunks::<8>();
-    let (to_wide, to_rest) = to.as_chunks_mut::<8>();
-    for (from, to) in wide.iter().zip(to_wide) {
-        // The next block's bars, which would be waited for: this one's are asked for by nobody else.
-        soon(from.as_ptr().wrapping_add(ahead));
-        let found = next(load(from));
+        };
         #[allow(unsafe_code, reason = "as above")]
         // SAFETY: as above.
         unsafe {
             _mm512_storeu_pd(to.as_mut_ptr(), found);
         }
-    }
-    let mut last = [0.0; 8];
-    last.iter_mut().zip(rest).for_each(|(to, x)| *to = *x);
-    let found = next(load(&last));
-    #[allow(unsafe_code, reason = "as above")]
-    // SAFETY: as above.
-    unsafe {
-        _mm512_storeu_pd(last.as_mut_ptr(), found);
-    }
-    to_rest.iter_mut().zip(rest).zip(last).for_each(|((to, _), x)| *to = x);
+    });
     nan == 0
 }
 
@@ -119,13 +123,13 @@ fn outer_256<const MAX: bool>(earlier: __m256d, later: __m256d) -> __m256d {
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2")]
 fn trailing_256<const MAX: bool>(from: &[f64], to: &mut [f64], width: usize) -> bool {
-    #[allow(unsafe_code, reason = "loads and stores of four numbers that are there")]
+    #[allow(unsafe_code, reason = "a load of four numbers that are there")]
     // SAFETY: a chunk has four numbers.
     let load = |x: &[f64; 4]| unsafe { _mm256_loadu_pd(x.as_ptr()) };
     let mut before = [load(&from.first_chunk().copied().unwrap_or_default()); 5];
-    let ahead = from.len();
     let mut nan = _mm256_setzero_pd();
-    let mut next = |now: __m256d| {
+    by_registers(from, to, |from, to| {
+        let now = load(from);
         nan = _mm256_or_pd(nan, _mm256_cmp_pd::<_CMP_UNORD_Q>(now, now));
         let half = _mm256_permute2f128_pd::<0x21>(before[0], now);
         let two = outer_256::<MAX>(_mm256_shuffle_pd::<0b0101>(half, now), now);
@@ -133,34 +137,18 @@ fn trailing_256<const MAX: bool>(from: &[f64], to: &mut [f64], width: usize) -> 
         let eight = outer_256::<MAX>(before[2], four);
         let sixteen = outer_256::<MAX>(before[4], eight);
         before = [now, two, four, eight, before[3]];
-        match width {
+        let found = match width {
             2 => two,
             4 => four,
             8 => eight,
             _ => sixteen,
-        }
-    };
-    let (wide, rest) = from.as_chunks::<4>();
-    let (to_wide, to_rest) = to.as_chunks_mut::<4>();
-    for (from, to) in wide.iter().zip(to_wide) {
-        // The next block's bars, which would be waited for: this one's are asked for by nobody else.
-        soon(from.as_ptr().wrapping_add(ahead));
-        let found = next(load(from));
+        };
         #[allow(unsafe_code, reason = "as above")]
         // SAFETY: as above.
         unsafe {
             _mm256_storeu_pd(to.as_mut_ptr(), found);
         }
-    }
-    let mut last = [0.0; 4];
-    last.iter_mut().zip(rest).for_each(|(to, x)| *to = *x);
-    let found = next(load(&last));
-    #[allow(unsafe_code, reason = "as above")]
-    // SAFETY: as above.
-    unsafe {
-        _mm256_storeu_pd(last.as_mut_ptr(), found);
-    }
-    to_rest.iter_mut().zip(rest).zip(last).for_each(|((to, _), x)| *to = x);
+    });
     _mm256_movemask_pd(nan) == 0
 }
 
