@@ -201,7 +201,7 @@ fn run_one(plan: &Plan, series: &Series<'_>, columns: &mut Columns<'_>, how: How
     let bars = series.len(plan);
     let past = how.past.or(Some(bars * columns.len() * size_of::<f64>() > PAST_BYTES));
     let loose = how.loose && plan.has_chains();
-    let block = how.block.or(loose.then(|| loose_block(plan, bars)));
+    let block = how.block.or(in_pieces(plan, How { loose, ..how }).then(|| loose_block(plan, bars)));
     let how = How { past, block, loose, ..how };
     // It may be its own neighbour.
     let abreast = !loose && how.side_by_side.unwrap_or_else(|| plan.side_by_side());
@@ -214,6 +214,17 @@ fn run_one(plan: &Plan, series: &Series<'_>, columns: &mut Columns<'_>, how: How
     let mut tile = Tile::<1>::new(plan, kernel, how, true);
     tile.alone(plan, series, columns);
     tile.end_of_use();
+}
+
+/// Its compiled loops, if it may have them.
+fn native(plan: &Plan, lanes: usize, how: How) -> Option<Arc<Native>> {
+    let may = how.compiled && how.simd != Simd::Plain;
+    if may { plan.native(lanes, how.loose) } else { None }
+}
+
+/// Are there chains that kernels cut into pieces?
+fn in_pieces(plan: &Plan, how: How) -> bool {
+    how.loose && any_kernel(plan, native(plan, 1, how).as_deref(), Step::is_chain)
 }
 
 /// Bars of a block whose chains are cut into pieces: each should be some times as long as it has to begin early.
@@ -316,7 +327,8 @@ impl<const L: usize> Tile<L> {
         let bytes = if L == 1 { one } else { several };
         let loose = how.loose && L == 1;
         // Where all is one compiled loop, or one step, nothing is between steps.
-        let whole = plan.is_one_loop() || plan.steps.len() == 1;
+        let native = native(plan, L, How { loose, ..how });
+        let whole = plan.steps.len() == 1 || native.as_ref().is_some_and(|n| n.is_one_loop());
         let times = if L == 1 && direct && whole { ONE_LOOP } else { 1 };
         let usual = times * bytes / size_of::<Row<L>>();
         let block = how.block.unwrap_or(usual).max(1);
@@ -326,7 +338,6 @@ impl<const L: usize> Tile<L> {
                 *h = place.history.max(*h);
             }
         }
-        let native = if how.compiled && how.simd != Simd::Plain { plan.native(L, loose) } else { None };
         let mut homes = vec![Home::Own; plan.buffers];
         if direct {
             let fields = plan.fields.iter().enumerate().map(|(i, (_, p))| (p.buffer, Home::Field(i)));
@@ -348,7 +359,7 @@ impl<const L: usize> Tile<L> {
         // Blocks begin at whole lines.
         history.iter_mut().for_each(|h| *h = h.next_multiple_of(LINE / size_of::<Row<L>>()));
         let kept = history.iter().zip(&homes).filter(|(h, home)| **h > 0 && **home == Home::Own).count();
-        let most = if loose { 1 } else { ROOM };
+        let most = if L == 1 && in_pieces(plan, how) { 1 } else { ROOM };
         let blocks = (ROOM_BYTES / (kept.max(1) * block * size_of::<Row<L>>())).clamp(1, most);
         let made = if direct { Buffer::reused } else { Buffer::new };
         let room = |(h, home): (&usize, &Home)| match home {
@@ -368,13 +379,10 @@ impl<const L: usize> Tile<L> {
             false => block,
         };
         for (x, place) in &plan.constants {
-            let before = store.history.get(place.buffer).copied().unwrap_or(0);
             // Compiled loops know their constants: only the first block, which is not theirs, reads them.
+            let before = store.history.get(place.buffer).copied().unwrap_or(0);
             let known = direct && before == 0 && !read_by_kernels(plan, native.as_deref(), place.buffer);
-            let rows = if known { first } else { before + blocks * block };
-            if let Some(buffer) = store.buffers.get_mut(place.buffer) {
-                buffer.rows_mut().iter_mut().take(rows).for_each(|row| *row = [*x; L]);
-            }
+            store.repeat(*x, *place, if known { first } else { before + blocks * block });
         }
         let desk = Desk::default();
         let write = if how.past == Some(true) { Write::Past } else { Write::Cached };
@@ -466,7 +474,13 @@ impl<const L: usize> Tile<L> {
             let done = match (unit, &native) {
                 (Unit::Group { at, .. }, Some(native)) => {
                     let group = native.group(*at).filter(|g| t0 >= g.steady);
-                    group.is_some_and(|g| self.group(native, g, (t0, t1), fields, columns))
+                    let done = group.is_some_and(|g| self.group(native, g, (t0, t1), fields, columns));
+                    if group.is_some_and(|g| g.scans) && !done {
+                        // Kernels read constants that the loop knows.
+                        let rows = self.store.blocks * self.block;
+                        plan.constants.iter().for_each(|(x, place)| self.store.repeat(*x, *place, rows));
+                    }
+                    done
                 }
                 _ => false,
             };
@@ -490,7 +504,7 @@ impl<const L: usize> Tile<L> {
         fields: &[&[Row<L>]],
         columns: &mut [&mut [Row<L>]],
     ) -> bool {
-        if !self.set_desk(group, (t0, t1), fields, columns) {
+        if !self.set_desk(group, (t0, t1), fields, columns) || !self.holds(group) {
             return false;
         }
         #[allow(unsafe_code, reason = "compiled loops take pointers")]
@@ -500,8 +514,17 @@ impl<const L: usize> Tile<L> {
         unsafe {
             native.run(group, &mut self.desk, t1 - t0, L, self.write);
         }
-        self.take_states(group);
-        true
+        // Kernels do these bars again, from where they were.
+        let holds = self.holds(group);
+        if holds {
+            self.take_states(group);
+        }
+        holds
+    }
+
+    /// Are the states numbers, where that matters?
+    fn holds(&self, group: &Group) -> bool {
+        !group.scans || self.desk.states.iter().all(|Slot([state, ..])| state.is_finite())
     }
 
     /// Pointers and states of a group; `false` where its streams are not as long as it needs them.
@@ -522,7 +545,8 @@ impl<const L: usize> Tile<L> {
         self.desk.states.resize(group.states.len(), Slot::default());
         for (slot, (at, which)) in self.desk.states.iter_mut().zip(&group.states) {
             let Some(state) = self.kernels.get_mut(*at).and_then(|k| k.state(*which)) else { return false };
-            slot.0.iter_mut().zip(state.iter()).for_each(|(to, x)| *to = *x);
+            // Of one series, eight bars read the same.
+            slot.0.iter_mut().zip(state.iter().cycle()).for_each(|(to, x)| *to = *x);
         }
         true
     }

@@ -52,6 +52,21 @@ pub(crate) struct Step {
     pub(crate) fusion: Option<Fusion>,
 }
 
+impl Step {
+    /// Is it a chain from bar to bar that can be cut into pieces?
+    pub(crate) fn is_chain(&self) -> bool {
+        matches!(
+            self.prim,
+            Prim::Ema { .. }
+                | Prim::Wilder { .. }
+                | Prim::Sum(..)
+                | Prim::Total { .. }
+                | Prim::CumSum(_)
+                | Prim::RampSum(..)
+        )
+    }
+}
+
 /// What to run for some outputs.
 #[derive(Debug, Clone)]
 pub struct Plan {
@@ -192,25 +207,9 @@ impl Plan {
         cell.get_or_init(|| Native::new(self, lanes, loose).map(Arc::new)).clone()
     }
 
-    /// Is all of it one compiled loop over one series?
-    pub(crate) fn is_one_loop(&self) -> bool {
-        self.native(1, false).is_some_and(|native| native.is_one_loop())
-    }
-
     /// Has it a chain from bar to bar that can be cut into pieces?
     pub(crate) fn has_chains(&self) -> bool {
-        let chain = |step: &Step| {
-            matches!(
-                step.prim,
-                Prim::Ema { .. }
-                    | Prim::Wilder { .. }
-                    | Prim::Sum(..)
-                    | Prim::Total { .. }
-                    | Prim::CumSum(_)
-                    | Prim::RampSum(..)
-            )
-        };
-        self.steps.iter().any(chain)
+        self.steps.iter().any(Step::is_chain)
     }
 
     /// Nodes that are computed.

@@ -1,5 +1,5 @@
-//! Is one long series in pieces the same to twelve digits, and does it break where one chain breaks? And does a fork of a
-//! stream go its own way?
+//! Is one long series in pieces, or eight bars at once, the same to twelve digits, and does it break where one chain breaks?
+//! And does a fork of a stream go its own way?
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
 
 use forge_indicators::{
@@ -7,6 +7,9 @@ use forge_indicators::{
     exec::{Columns, How, Series, Stream, run, run_into},
     select::{Instance, Selection, select},
 };
+
+/// Rows whose values are which of two means is the greater: the last digit decides.
+const HANGS_ON_A_DIGIT: [&str; 3] = ["hilo", "long_run", "ttm_trend"];
 
 /// Rows with every kind of chain, alone and after one another.
 const NAMES: [&str; 16] = [
@@ -49,6 +52,18 @@ fn how(loose: bool) -> How {
     How { threads: 1, loose, ..How::default() }
 }
 
+/// Every row, in one way and the other.
+#[track_caller]
+fn all_near(data: &[Vec<f64>; 5], how: [How; 2]) {
+    let time: Vec<f64> = (0..data[0].len()).map(|t| t as f64 * 60.0).collect();
+    for row in catalogue::all().filter(|row| !HANGS_ON_A_DIGIT.contains(&row.name)) {
+        let plan = select(&[Instance::of(row)]).plan;
+        let bars = Series { time: &time, ..series(data) };
+        let [got, want] = how.map(|how| run(&plan, &[bars], how));
+        near(row.name, &got[0], &want[0]);
+    }
+}
+
 #[track_caller]
 fn near(name: &str, got: &[Vec<f64>], want: &[Vec<f64>]) {
     for (g, w) in got.iter().zip(want) {
@@ -84,6 +99,35 @@ fn what_stays_in_a_chain_stays_in_its_pieces() {
             let plan = selection(name).plan;
             let [got, want] = [true, false].map(|loose| run(&plan, &[series(&data)], how(loose)));
             near(name, &got[0], &want[0]);
+        }
+    }
+}
+
+#[test]
+fn every_row_whatever_it_is_given() {
+    let plain = |how: How| How { compiled: false, ..how };
+    for (at, what) in
+        [(0, None), (900, Some(f64::NAN)), (7_995, Some(f64::NAN)), (5_000, Some(f64::INFINITY))]
+    {
+        let mut data = bars(8_003);
+        if let Some(what) = what {
+            data.iter_mut().for_each(|column| column[at] = what);
+        }
+        all_near(&data, [how(true), how(false)]);
+        // In pieces, where no loops are compiled.
+        all_near(&data, [plain(how(true)), plain(how(false))]);
+    }
+}
+
+#[test]
+fn prices_that_do_not_move_stay_as_they_are() {
+    let data: [Vec<f64>; 5] = [12.5, 12.5, 12.5, 12.5, 700.0].map(|x| vec![x; 9_000]);
+    for name in ["sma", "ema", "rma", "dema", "macd", "atr", "rsi", "trix"] {
+        let plan = selection(name).plan;
+        let [got, want] = [true, false].map(|loose| run(&plan, &[series(&data)], how(loose)));
+        for (got, want) in got[0].iter().zip(&want[0]) {
+            let same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
+            assert!(got.iter().zip(want).all(same), "{name}");
         }
     }
 }

@@ -148,6 +148,13 @@ impl<const L: usize> Store<L> {
         }
     }
 
+    /// The same number in the first rows of a buffer.
+    pub(super) fn repeat(&mut self, x: f64, place: Place, rows: usize) {
+        if let Some(buffer) = self.buffers.get_mut(place.buffer) {
+            buffer.rows_mut().iter_mut().take(rows).for_each(|row| *row = [x; L]);
+        }
+    }
+
     /// Where the block begins in a value's buffer.
     #[inline(always)]
     pub(super) fn begin(&self, place: Place) -> usize {

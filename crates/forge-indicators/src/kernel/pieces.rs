@@ -188,6 +188,10 @@ fn total(rows: &[Row<1>]) -> f64 {
 pub(crate) struct Pieces<C>(pub(crate) C);
 
 impl<C: Chain> Body<1> for Pieces<C> {
+    fn carried(&mut self, at: usize) -> Option<&mut Row<1>> {
+        self.0.carried(at)
+    }
+
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, 1>) {
         let bars = block.t1 - block.t0;

@@ -89,6 +89,8 @@ const STORE: u8 = 0x11;
 const STORE_PAST: u8 = 0x2b;
 const COPY: u8 = 0x28;
 const COMPARE: u8 = 0xc2;
+/// Four numbers, said to be of 64 bits: instructions that could be meant for others have it.
+const DOUBLES: u8 = 0b1000_0101;
 
 /// Machine code that grows.
 #[derive(Debug, Default)]
@@ -108,10 +110,11 @@ impl Asm {
             Form::Scalar => (0b11, 0),
             Form::Half => (0b01, 0),
         };
-        self.vex_with(map, op, (prefix, wide), reg, second, last);
+        self.vex_with(map, op, (wide << 2) | prefix, reg, second, last);
     }
 
-    fn vex_with(&mut self, map: u8, op: u8, (prefix, wide): (u8, u8), reg: Reg, second: Reg, last: Place) {
+    /// The same with what is left of its third byte: four numbers of 64 bits each have [`DOUBLES`].
+    fn vex_with(&mut self, map: u8, op: u8, rest: u8, reg: Reg, second: Reg, last: Place) {
         let (x, b) = match last {
             Place::Reg(r) => (0, r >> 3),
             // The index is RCX.
@@ -119,7 +122,7 @@ impl Asm {
             Place::Column { base, .. } => (R15.0 >> 3, base.0 >> 3),
         };
         let first = ((!(reg >> 3) & 1) << 7) | ((!x & 1) << 6) | ((!b & 1) << 5) | map;
-        let then = ((!second & 15) << 3) | (wide << 2) | prefix;
+        let then = ((!second & 15) << 3) | rest;
         self.put(&[0xc4, first, then, op]);
         self.operands(reg, last);
     }
@@ -222,11 +225,10 @@ impl Asm {
         self.put(&[Asm::rex(from, to), 0x89, 0xc0 | ((from.0 & 7) << 3) | (to.0 & 7)]);
     }
 
-    /// Asks for the line at `base + rcx`, for later.
-    pub(super) fn prefetch(&mut self, base: Gpr) {
-        // REX is needed for no base that this is used with.
-        self.put(&[0x0f, 0x18]);
-        self.address(2 << 3, RCX.0, base, 0);
+    /// Asks for the line at `base + rcx + offset`, for later.
+    pub(super) fn prefetch(&mut self, base: Gpr, offset: i32) {
+        self.put(&[0x40 | (base.0 >> 3), 0x0f, 0x18]);
+        self.address(2 << 3, RCX.0, base, offset);
     }
 
     fn immediate(&mut self, op: u8, to: Gpr, x: i32) {
@@ -254,6 +256,22 @@ impl Asm {
     /// Half of one and half of the other: which, by number.
     pub(super) fn halves(&mut self, to: Reg, a: Reg, b: Reg, which: u8) {
         self.vex(3, 0x06, Form::Packed, to, a, Place::Reg(b));
+        self.put(&[which]);
+    }
+
+    /// `to += a * b`, rounded once.
+    pub(super) fn fused(&mut self, to: Reg, a: Reg, b: Place) {
+        self.vex_with(2, 0xb8, DOUBLES, to, a, b);
+    }
+
+    /// `to = to * b + a`, rounded once.
+    pub(super) fn scaled(&mut self, to: Reg, a: Reg, b: Place) {
+        self.vex_with(2, 0x98, DOUBLES, to, a, b);
+    }
+
+    /// Four numbers in another order: two bits for each say which it is, the first's the lowest.
+    pub(super) fn order(&mut self, to: Reg, from: Reg, which: u8) {
+        self.vex_with(3, 0x01, DOUBLES, to, 0, Place::Reg(from));
         self.put(&[which]);
     }
 

@@ -5,15 +5,21 @@
 //! the kernels.
 
 mod masks;
+mod scan;
 
 use std::collections::{HashMap, HashSet};
 
-use super::asm::{self, Test};
+use super::{
+    asm::{self, Test},
+    units::Chains,
+};
 use crate::{
     graph::{Bin, Prim, Un},
     kernel::value::{Act, Compare, Node, Traced},
     plan::{Place, Step},
 };
+
+pub(super) use scan::{Powers, Scan, is_scan};
 
 /// What an instruction reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -52,6 +58,8 @@ pub(super) enum Op {
     Sqrt,
     Round(u8),
     Sign,
+    /// A chain from bar to bar, over eight bars at once: which of the scans.
+    Scan(usize),
     /// Only into a register.
     Load,
 }
@@ -68,12 +76,14 @@ pub(super) enum Inst {
 pub(super) struct Ir {
     pub(super) insts: Vec<Inst>,
     pub(super) vals: usize,
-    /// Numbers, by their bits.
-    pub(super) consts: Vec<u64>,
+    /// Numbers, by their bits: the same four times, but for those that scans have.
+    pub(super) consts: Vec<[u64; 4]>,
     /// Which buffer each stream is, and how far back it is read.
     pub(super) streams: Vec<(usize, usize)>,
     /// The step whose kernel holds each state, and which of that kernel's it is.
     pub(super) states: Vec<(usize, usize)>,
+    /// Chains that are computed along time; their states are all that there are.
+    pub(super) scans: Vec<Scan>,
     /// Streams that are written.
     pub(super) written: Vec<bool>,
     /// Is a stream that is written also read some bars ago? Then bars have to be taken one by one.
@@ -138,6 +148,7 @@ pub(super) struct Builder<'p> {
     truth_buffers: &'p HashSet<usize>,
     /// Buffers that hold the same number at every bar.
     numbers: &'p HashMap<usize, f64>,
+    chains: Chains,
 }
 
 impl<'p> Builder<'p> {
@@ -146,6 +157,7 @@ impl<'p> Builder<'p> {
         exported: &'p dyn Fn(usize, Place) -> bool,
         truth_buffers: &'p HashSet<usize>,
         numbers: &'p HashMap<usize, f64>,
+        chains: Chains,
     ) -> Self {
         let mut builder = Builder {
             ir: Ir::default(),
@@ -155,6 +167,7 @@ impl<'p> Builder<'p> {
             exported,
             truth_buffers,
             numbers,
+            chains,
         };
         builder.number(0.0);
         builder
@@ -165,11 +178,15 @@ impl<'p> Builder<'p> {
     }
 
     fn bits(&mut self, bits: u64) -> Src {
-        let at = self.ir.consts.iter().position(|c| *c == bits).unwrap_or_else(|| {
+        Src::Const(self.four([bits; 4]))
+    }
+
+    /// Where these four numbers are.
+    fn four(&mut self, bits: [u64; 4]) -> usize {
+        self.ir.consts.iter().position(|c| *c == bits).unwrap_or_else(|| {
             self.ir.consts.push(bits);
             self.ir.consts.len() - 1
-        });
-        Src::Const(at)
+        })
     }
 
     fn op(&mut self, op: Op, from: &[Src]) -> Src {
@@ -374,6 +391,9 @@ impl<'p> Builder<'p> {
             prim => {
                 let state = self.ir.states.len();
                 self.ir.states.push((at, 0));
+                if self.chains == Chains::Scanned {
+                    return self.scanned(step, prim, state);
+                }
                 let (result, next) = self.recursion(step, prim, Src::State(state));
                 self.ir.insts.push(Inst::SetState { state, val: next });
                 result
@@ -424,7 +444,7 @@ impl<'p> Builder<'p> {
     fn is_truth(&self, src: Src) -> bool {
         match src {
             Src::Const(at) => {
-                self.ir.consts.get(at).is_some_and(|c| [0.0, 1.0].contains(&f64::from_bits(*c)))
+                self.ir.consts.get(at).is_some_and(|[c, ..]| [0.0, 1.0].contains(&f64::from_bits(*c)))
             }
             src => self.truths.contains(&src),
         }
@@ -479,7 +499,7 @@ impl<'p> Builder<'p> {
     /// Division by a power of two is a multiplication, to the last bit.
     fn divide(&mut self, a: Src, b: Src) -> Src {
         let divisor = match b {
-            Src::Const(at) => self.ir.consts.get(at).map(|c| f64::from_bits(*c)),
+            Src::Const(at) => self.ir.consts.get(at).map(|[c, ..]| f64::from_bits(*c)),
             _ => None,
         };
         match divisor.filter(|d| is_power_of_two(*d)) {

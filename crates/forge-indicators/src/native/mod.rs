@@ -26,6 +26,7 @@ use emit::{
 };
 pub(crate) use emit::{STREAMS_AT, straight::BARS};
 use ir::{Builder, Ir};
+use units::Chains;
 pub(crate) use units::{MOST_STEPS, Unit};
 
 use crate::{
@@ -68,7 +69,9 @@ pub(crate) struct Group {
     pub(crate) streams: Vec<(usize, usize, bool)>,
     /// The steps whose kernels have its states, and which of theirs these are.
     pub(crate) states: Vec<(usize, usize)>,
-    /// Every number four times.
+    /// Are chains of it scans? They do not hold where a state is no number.
+    pub(crate) scans: bool,
+    /// Four of every number.
     numbers: Vec<Number>,
     /// Which of the streams are results that nobody reads again: they may go past the caches.
     past: Vec<bool>,
@@ -94,7 +97,7 @@ pub(crate) struct Desk {
 #[repr(C, align(64))]
 pub(crate) struct Slot(pub(crate) [f64; SLOT / 8]);
 
-/// A number as often as a register holds it.
+/// A number as often as a register holds it, or as many numbers.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(32))]
 struct Number([f64; NUMBER / 8]);
@@ -109,7 +112,12 @@ impl Native {
         if !supported() {
             return None;
         }
-        let units = units::of(&plan.steps, lanes, loose);
+        let chains = match loose && lanes == 1 {
+            true if fuses() => Chains::Scanned,
+            true => Chains::InPieces,
+            false => Chains::InOrder,
+        };
+        let units = units::of(&plan.steps, lanes, chains);
         let numbers: HashMap<usize, f64> = plan.constants.iter().map(|(x, p)| (p.buffer, *x)).collect();
         let wanted: HashSet<usize> = plan.outputs.iter().map(|p| p.buffer).collect();
         let mut truths = HashSet::new();
@@ -125,7 +133,7 @@ impl Native {
                         || exported.contains(&(at, place.buffer))
                         || wanted.contains(&place.buffer)
                 };
-                let mut builder = Builder::new(&is_exported, &truths, &numbers);
+                let mut builder = Builder::new(&is_exported, &truths, &numbers, chains);
                 for (at, step) in plan.steps.iter().enumerate().skip(steps.start).take(steps.len()) {
                     builder.step(at, step);
                 }
@@ -269,7 +277,8 @@ impl Group {
             bytes.extend(emit::emit(ir, width, 8 * lanes, traffic));
             at
         };
-        let along_time = lanes == 1 && ir.states.is_empty() && !ir.looks_back;
+        let waits = ir.scans.len() < ir.states.len();
+        let along_time = lanes == 1 && !waits && !ir.looks_back;
         let wide = (lanes > 1 || along_time).then(|| function(Width::Eight, Traffic::default()));
         // A load of some bars ago, at the same place in its page as a store past the caches, waits for it.
         let backwards = ir.streams.iter().any(|(_, back)| *back > 0);
@@ -283,7 +292,8 @@ impl Group {
             steady: steady.unwrap_or(0),
             streams: written.map(|((buffer, back), written)| (*buffer, *back, *written)).collect(),
             states: ir.states.clone(),
-            numbers: ir.consts.iter().map(|c| Number([f64::from_bits(*c); NUMBER / 8])).collect(),
+            scans: !ir.scans.is_empty(),
+            numbers: ir.consts.iter().map(|c| Number(c.map(f64::from_bits))).collect(),
             past,
             ahead,
             wide,
@@ -368,6 +378,18 @@ fn exports(plan: &Plan, steps: std::ops::Range<usize>, wanted: &HashSet<usize>) 
         }
     }
     found
+}
+
+/// Does it multiply and add at once? Scans do.
+fn fuses() -> bool {
+    #[cfg(target_arch = "x86_64")]
+    {
+        is_x86_feature_detected!("fma")
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    {
+        false
+    }
 }
 
 /// Can code be made for this machine?

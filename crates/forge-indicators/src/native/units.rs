@@ -3,7 +3,7 @@
 use std::{collections::HashSet, ops::Range};
 
 use super::ir;
-use crate::plan::Step;
+use crate::{graph::Prim, plan::Step};
 
 /// Steps that run one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,14 +34,36 @@ pub(crate) const MOST_STEPS: usize = 48;
 /// For one series: stateless steps that are faster four bars at a time by themselves than one bar at a time among others.
 const STRETCH: usize = 14;
 
-/// Units for so many series side by side. `loose`: what has a state is left to kernels that cut it into pieces.
-pub(super) fn of(steps: &[Step], lanes: usize, loose: bool) -> Vec<Unit> {
+/// Who computes what goes from bar to bar?
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Chains {
+    /// Loops, one bar after the other.
+    InOrder,
+    /// Kernels, which cut them into pieces.
+    InPieces,
+    /// Loops, eight bars at once, if they can be scans; else kernels.
+    Scanned,
+}
+
+impl Chains {
+    /// Can this step be part of a loop?
+    fn fits(self, step: &Step) -> bool {
+        ir::fits(step) && !(self != Chains::InOrder && self.waits(&step.prim))
+    }
+
+    /// Does the next bar wait for this one?
+    fn waits(self, prim: &Prim) -> bool {
+        ir::is_state(prim) && !(self == Chains::Scanned && ir::is_scan(prim))
+    }
+}
+
+/// Units for so many series side by side.
+pub(super) fn of(steps: &[Step], lanes: usize, chains: Chains) -> Vec<Unit> {
     let mut units = Vec::new();
     let mut groups = 0;
     let mut at = 0;
     while at < steps.len() {
-        let run =
-            steps.iter().skip(at).take_while(|s| ir::fits(s) && !(loose && ir::is_state(&s.prim))).count();
+        let run = steps.iter().skip(at).take_while(|s| chains.fits(s)).count();
         if run == 0 {
             match units.last_mut() {
                 Some(Unit::Steps(range)) => range.end += 1,
@@ -50,13 +72,13 @@ pub(super) fn of(steps: &[Step], lanes: usize, loose: bool) -> Vec<Unit> {
             at += 1;
             continue;
         }
-        for range in cut(steps, at..at + run, lanes) {
+        for range in cut(steps, at..at + run, (lanes, chains)) {
             // One step by itself is a loop already. Of one series it may write its result past the caches; of several, if it is
             // all there is, it is read and written without a detour.
             let all = lanes > 1 && range.len() == steps.len();
             let alone = !all
                 && steps.get(range.clone()).is_some_and(
-                    |s| matches!(s, [one] if one.fusion.is_none() && (lanes > 1 || ir::is_state(&one.prim))),
+                    |s| matches!(s, [one] if one.fusion.is_none() && (lanes > 1 || chains.waits(&one.prim))),
                 );
             if alone {
                 match units.last_mut() {
@@ -74,12 +96,12 @@ pub(super) fn of(steps: &[Step], lanes: usize, loose: bool) -> Vec<Unit> {
 }
 
 /// A run of simple steps as ranges that are each one loop.
-fn cut(steps: &[Step], run: Range<usize>, lanes: usize) -> Vec<Range<usize>> {
+fn cut(steps: &[Step], run: Range<usize>, (lanes, chains): (usize, Chains)) -> Vec<Range<usize>> {
     let mut ranges: Vec<Range<usize>> = Vec::new();
     if lanes > 1 {
         ranges.push(run);
     } else {
-        let is_state = |i: usize| steps.get(i).is_some_and(|s| ir::is_state(&s.prim));
+        let is_state = |i: usize| steps.get(i).is_some_and(|s| chains.waits(&s.prim));
         let mut at = run.start;
         while at < run.end {
             let kind = is_state(at);
@@ -97,24 +119,28 @@ fn cut(steps: &[Step], run: Range<usize>, lanes: usize) -> Vec<Range<usize>> {
             at = end;
         }
     }
-    ranges.into_iter().flat_map(|r| parts(steps, r, lanes)).collect()
+    ranges.into_iter().flat_map(|r| parts(steps, r, (lanes, chains))).collect()
 }
 
-/// Not too long; and along time, nothing that looks back at what the same loop writes.
-fn parts(steps: &[Step], range: Range<usize>, lanes: usize) -> Vec<Range<usize>> {
-    let stateless = !range.clone().any(|i| steps.get(i).is_some_and(|s| ir::is_state(&s.prim)));
+/// Not too long; along time, nothing that looks back at what the same loop writes; and no scan that overwrites what was there
+/// before it, since kernels may have to do the same bars again.
+fn parts(steps: &[Step], range: Range<usize>, (lanes, chains): (usize, Chains)) -> Vec<Range<usize>> {
+    let stateless = !range.clone().any(|i| steps.get(i).is_some_and(|s| chains.waits(&s.prim)));
     let mut all = Vec::new();
     let mut begin = range.start;
-    let mut written: HashSet<usize> = HashSet::new();
+    let (mut read, mut written) = (HashSet::new(), HashSet::new());
     for at in range.clone() {
         let Some(step) = steps.get(at) else { break };
-        let shift = matches!(step.prim, crate::graph::Prim::Shift(..));
-        let back = step.inputs.iter().any(|p| (p.lag > 0 || shift) && written.contains(&p.buffer));
-        if at - begin >= MOST_STEPS || (lanes == 1 && stateless && back) {
+        let earlier = matches!(step.prim, Prim::Shift(..) | Prim::Sum(..) | Prim::Total { .. });
+        let back = step.inputs.iter().any(|p| (p.lag > 0 || earlier) && written.contains(&p.buffer));
+        let over = chains == Chains::Scanned && step.outputs.iter().any(|p| read.contains(&p.buffer));
+        if at - begin >= MOST_STEPS || (lanes == 1 && stateless && back) || over {
             all.push(begin..at);
             begin = at;
+            read.clear();
             written.clear();
         }
+        read.extend(step.inputs.iter().map(|p| p.buffer).filter(|b| !written.contains(b)));
         written.extend(step.outputs.iter().map(|p| p.buffer));
     }
     all.push(begin..range.end);

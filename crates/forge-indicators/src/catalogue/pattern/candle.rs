@@ -127,15 +127,16 @@ impl<'g> Candles<'g> {
 
     /// Closes at or above its open.
     pub(super) fn white(self, k: usize) -> X<'g> {
-        self.bars.close().ge(self.bars.open()).shift(k)
+        // Compared again at every distance: that costs less than a column of truths to look back at.
+        self.c(k).ge(self.o(k))
     }
     /// Closes below its open.
     pub(super) fn black(self, k: usize) -> X<'g> {
-        self.bars.close().lt(self.bars.open()).shift(k)
+        self.c(k).lt(self.o(k))
     }
     /// 1 for white, -1 for black.
     pub(super) fn color(self, k: usize) -> X<'g> {
-        self.bars.close().ge(self.bars.open()).select(1.0, -1.0).shift(k)
+        self.white(k).select(1.0, -1.0)
     }
     /// Long body.
     pub(super) fn long(self, k: usize) -> X<'g> {

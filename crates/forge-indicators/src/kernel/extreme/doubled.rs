@@ -3,7 +3,7 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    __m256d, __m512d, _CMP_UNORD_Q, _MM_HINT_T0, _mm_prefetch, _mm256_cmp_pd, _mm256_loadu_pd, _mm256_max_pd,
+    __m256d, __m512d, _CMP_UNORD_Q, _MM_HINT_T1, _mm_prefetch, _mm256_cmp_pd, _mm256_loadu_pd, _mm256_max_pd,
     _mm256_min_pd, _mm256_movemask_pd, _mm256_or_pd, _mm256_permute2f128_pd, _mm256_setzero_pd,
     _mm256_shuffle_pd, _mm256_storeu_pd, _mm512_alignr_epi64, _mm512_castpd_si512, _mm512_castsi512_pd,
     _mm512_cmp_pd_mask, _mm512_loadu_pd, _mm512_max_pd, _mm512_min_pd, _mm512_storeu_pd,
@@ -34,14 +34,14 @@ pub(super) fn trailing<const MAX: bool>(from: &[f64], to: &mut [f64], width: usi
     false
 }
 
-/// Asks for a line that is read in a while.
+/// Asks for a line that is read in a while, into the second cache: the first holds this block.
 #[cfg(target_arch = "x86_64")]
 #[inline(always)]
 fn soon(line: *const f64) {
     #[allow(unsafe_code, reason = "a hint about an address")]
     // SAFETY: a prefetch never faults, whatever the address.
     unsafe {
-        _mm_prefetch::<_MM_HINT_T0>(line.cast());
+        _mm_prefetch::<_MM_HINT_T1>(line.cast());
     }
 }
 

@@ -1,0 +1,96 @@
+//! How does a chain from bar to bar become work on eight bars at once? By what each bar leaves after one bar, two, four and
+//! eight.
+//!
+//! Of `y += k (x - y)` a bar's part is `k x`, and each bar after it leaves `a = 1 - k` of that. So eight bars by themselves are
+//! three rounds: what the bar before has, times `a`; what two bars before have, times `a` twice; and so on. What was before
+//! the eight is added once, and only that waits for the bars before. Parts are computed of the distance to the first of the
+//! eight bars: prices that do not move stay as they are, to the last digit. Sums are the same with `a = 1`.
+//!
+//! Values differ in their last digits from those of one bar after the other, and after what is no number they differ more:
+//! who runs it looks at the states (see [`crate::exec::How::loose`]).
+
+use super::{Builder, Op, Src};
+use crate::{graph::Prim, native::asm, plan::Step};
+
+/// A chain over eight bars.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Scan {
+    pub(in super::super) state: usize,
+    /// What is left of a bar one bar later, for bars two and later of four; and two bars later, for bars three and four.
+    pub(in super::super) first: usize,
+    pub(in super::super) second: usize,
+    /// Of a mean; a sum leaves everything.
+    pub(in super::super) powers: Option<Powers>,
+}
+
+/// Numbers of a mean.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) struct Powers {
+    /// How much of a bar counts.
+    pub(in super::super) k: usize,
+    /// What is left after one to four bars, after five to eight, and after eight.
+    pub(in super::super) near: usize,
+    pub(in super::super) far: usize,
+    pub(in super::super) eight: usize,
+}
+
+/// Can this chain be a scan?
+pub(in super::super) fn is_scan(prim: &Prim) -> bool {
+    match prim {
+        Prim::Ema { k, .. } => (0.0..=1.0).contains(&k.get()),
+        Prim::Sum(..) | Prim::Total { .. } | Prim::Wilder { .. } | Prim::CumSum(_) => true,
+        _ => false,
+    }
+}
+
+impl Builder<'_> {
+    /// The value of a chain whose state is this one.
+    pub(super) fn scanned(&mut self, step: &Step, prim: &Prim, state: usize) -> Src {
+        let (add, sub) = (Op::Plain(asm::ADD), Op::Plain(asm::SUB));
+        let new = self.input(step, 0, 0);
+        match prim {
+            Prim::Ema { k, .. } => self.mean(new, k.get(), state),
+            Prim::Wilder { n, .. } => self.mean(new, 1.0 / *n as f64, state),
+            Prim::Sum(_, n) => {
+                // The state is the sum less what leaves.
+                let old = self.input(step, 0, n - 1);
+                let change = self.op(sub, &[new, old]);
+                let rest = self.sum(change, state);
+                self.op(add, &[rest, old])
+            }
+            Prim::Total { n, .. } => {
+                let old = self.input(step, 0, *n);
+                let change = self.op(sub, &[new, old]);
+                self.sum(change, state)
+            }
+            _ => self.sum(new, state),
+        }
+    }
+
+    fn sum(&mut self, x: Src, state: usize) -> Src {
+        self.scan(x, state, 1.0, None)
+    }
+
+    fn mean(&mut self, x: Src, k: f64, state: usize) -> Src {
+        let a = 1.0 - k;
+        let [a2, a4] = [a * a, a * a * (a * a)];
+        let powers = Powers {
+            k: self.numbers_of([k; 4]),
+            near: self.numbers_of([a, a2, a2 * a, a4]),
+            far: self.numbers_of([a4 * a, a4 * a2, a4 * a2 * a, a4 * a4]),
+            eight: self.numbers_of([a4 * a4; 4]),
+        };
+        self.scan(x, state, a, Some(powers))
+    }
+
+    fn scan(&mut self, x: Src, state: usize, a: f64, powers: Option<Powers>) -> Src {
+        let first = self.numbers_of([0.0, a, a, a]);
+        let second = self.numbers_of([0.0, 0.0, a * a, a * a]);
+        self.ir.scans.push(Scan { state, first, second, powers });
+        self.op(Op::Scan(self.ir.scans.len() - 1), &[x])
+    }
+
+    fn numbers_of(&mut self, numbers: [f64; 4]) -> usize {
+        self.four(numbers.map(f64::to_bits))
+    }
+}
