@@ -507,19 +507,22 @@ impl<const L: usize> Tile<L> {
         if !self.set_desk(group, (t0, t1), fields, columns) || !self.holds(group) {
             return false;
         }
+        let bars = t1 - t0;
         #[allow(unsafe_code, reason = "compiled loops take pointers")]
         // SAFETY: `pointer` found room for every stream as far as the group reads and writes it; streams that it writes
         // are buffers or columns that are borrowed mutably here; a stream that is only read may be one of them, which the
         // loop knows.
         unsafe {
-            native.run(group, &mut self.desk, t1 - t0, L, self.write);
+            group.keep(&mut self.desk, bars);
+            native.run(group, &mut self.desk, bars, L, self.write);
+            if self.holds(group) {
+                self.take_states(group);
+                return true;
+            }
+            // Kernels do these bars again, from what was there before.
+            self.desk.put_back(bars);
         }
-        // Kernels do these bars again, from where they were.
-        let holds = self.holds(group);
-        if holds {
-            self.take_states(group);
-        }
-        holds
+        false
     }
 
     /// Are the states numbers, where that matters?

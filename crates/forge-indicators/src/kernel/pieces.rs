@@ -17,6 +17,7 @@ use super::{
     Block, Body, Row, Rows,
     recur::{CumSum, Ema, Wilder},
     sum::{RampSum, Sum, Total},
+    turn,
 };
 
 /// Time constants after which what was before is less than the last digits.
@@ -330,6 +331,10 @@ impl Body<1> for Ramps {
                 break;
             }
             for i in 0..renew {
+                if i.is_multiple_of(LINE) {
+                    // The next stretches' bars, which would be waited for: nobody else asks for them.
+                    (0..SOME).for_each(|p| turn::ask(new.as_ptr().wrapping_add(all + p * renew + i)));
+                }
                 for p in 0..SOME {
                     let (new, old) = (at(new, p * renew + i), at(old, p * renew + i));
                     put(out, p * renew + i, sums[p].step([new], [old])[0]);

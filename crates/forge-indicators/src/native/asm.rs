@@ -1,7 +1,7 @@
 //! How is an instruction written? The few of x86-64 that fused steps need, as bytes.
 //!
 //! All arithmetic is AVX in its three-operand form: packed (four numbers) or scalar (one). Addresses are always
-//! `base + index + 32-bit offset`, which every base register can have.
+//! `base + index + offset`, which every base register can have.
 
 /// A general register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -140,8 +140,16 @@ impl Asm {
     }
 
     fn address(&mut self, field: u8, index: u8, base: Gpr, offset: i32) {
-        self.put(&[0x84 | field, (index << 3) | (base.0 & 7)]);
-        self.put(&offset.to_le_bytes());
+        let place = (index << 3) | (base.0 & 7);
+        // As short as it can be said: decoded instructions are kept by the line. RBP and R13 always have an offset.
+        match i8::try_from(offset) {
+            Ok(0) if base.0 & 7 != RBP.0 => self.put(&[0x04 | field, place]),
+            Ok(short) => self.put(&[0x44 | field, place, short.to_le_bytes()[0]]),
+            Err(_) => {
+                self.put(&[0x84 | field, place]);
+                self.put(&offset.to_le_bytes());
+            }
+        }
     }
 
     /// `to = a op b`.
@@ -267,6 +275,16 @@ impl Asm {
     /// `to = to * b + a`, rounded once.
     pub(super) fn scaled(&mut self, to: Reg, a: Reg, b: Place) {
         self.vex_with(2, 0x98, DOUBLES, to, a, b);
+    }
+
+    /// Four numbers: the first of each pair twice.
+    pub(super) fn pairs(&mut self, to: Reg, from: Reg) {
+        self.vex_with(1, 0x12, 0b0111, to, 0, Place::Reg(from));
+    }
+
+    /// Four times the first of these.
+    pub(super) fn spread(&mut self, to: Reg, from: Reg) {
+        self.vex_with(2, 0x19, 0b0101, to, 0, Place::Reg(from));
     }
 
     /// Four numbers in another order: two bits for each say which it is, the first's the lowest.

@@ -81,8 +81,6 @@ enum Second {
     Bits,
     /// Only in a register.
     Register,
-    /// In memory too; the first source is read again after the result was begun.
-    KeepsFirst,
 }
 
 /// Registers of one half of an operation.
@@ -461,9 +459,9 @@ impl Machine<'_> {
         let y = match second {
             Second::Register => Place::Reg(self.register(b)),
             Second::Bits => self.operand(at, b, true),
-            Second::Anywhere | Second::KeepsFirst => self.operand(at, b, false),
+            Second::Anywhere => self.operand(at, b, false),
         };
-        let to = self.target(at, to, second == Second::KeepsFirst);
+        let to = self.target(at, to, false);
         let scratch = self.scratch();
         for h in self.halves() {
             let (to, x, scratch) = (to + 8 * h, x + 8 * h, scratch + 8 * h);
@@ -495,10 +493,11 @@ impl Machine<'_> {
                 asm.arith(code, logic, r.to, r.to, Place::Reg(r.scratch));
                 asm.arith(asm::AND, logic, r.to, r.to, one);
             }),
-            Op::Outer(code) => self.two(at, to, [a, b], Second::KeepsFirst, |asm, r| {
-                asm.compare(Test::Unordered, form, r.scratch, r.x, Place::Reg(r.x));
+            // All bits are a NaN.
+            Op::Outer(code) => self.two(at, to, [a, b], Second::Anywhere, |asm, r| {
+                asm.compare(Test::Unordered, form, r.scratch, r.x, r.y);
                 asm.arith(code, form, r.to, r.x, r.y);
-                asm.blend(form, r.to, r.to, Place::Reg(r.x), r.scratch);
+                asm.arith(asm::OR, logic, r.to, r.to, Place::Reg(r.scratch));
             }),
             Op::Div0 => self.two(at, to, [a, b], Second::Register, |asm, r| {
                 asm.compare_place(Test::NotEqual, form, r.scratch, r.y, zero);

@@ -518,6 +518,22 @@ impl<'p> Builder<'p> {
         self.ir
     }
 
+    /// Streams that are read, and written after that: what was there is gone then.
+    pub(super) fn overwritten(ir: &Ir) -> Vec<usize> {
+        let is_read = |stream: usize| {
+            ir.insts.iter().any(|inst| match inst {
+                Inst::Op { from, .. } => {
+                    from.iter().any(|src| matches!(src, Src::Mem { stream: s, .. } if *s == stream))
+                }
+                Inst::Store { val, .. } | Inst::SetState { val, .. } => {
+                    matches!(val, Src::Mem { stream: s, .. } if *s == stream)
+                }
+            })
+        };
+        let written = ir.written.iter().enumerate().filter(|(_, written)| **written);
+        written.map(|(stream, _)| stream).filter(|stream| is_read(*stream)).collect()
+    }
+
     /// A buffer that is a result at last may have held other values before; nobody reads those there.
     fn drop_overwritten(&mut self) {
         let mut read = HashSet::new();

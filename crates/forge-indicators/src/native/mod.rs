@@ -31,8 +31,9 @@ pub(crate) use units::{MOST_STEPS, Unit};
 
 use crate::{
     exec::LANES,
+    graph::Prim,
     kernel::turn::{LINE, Write},
-    plan::{Place, Plan},
+    plan::{Place, Plan, Step},
 };
 
 /// Steps whose loop takes as long as a line takes to come.
@@ -71,6 +72,8 @@ pub(crate) struct Group {
     pub(crate) states: Vec<(usize, usize)>,
     /// Are chains of it scans? They do not hold where a state is no number.
     pub(crate) scans: bool,
+    /// Streams that it reads before it overwrites them, where somebody may have to read them again.
+    overwrites: Vec<usize>,
     /// Four of every number.
     numbers: Vec<Number>,
     /// Which of the streams are results that nobody reads again: they may go past the caches.
@@ -90,6 +93,23 @@ pub(crate) struct Desk {
     /// Where the next block's bars are: eight lanes of every column that a loop asks for.
     pub(crate) ahead: Vec<*const f64>,
     pub(crate) states: Vec<Slot>,
+    /// What a scan overwrites, and where it was.
+    kept: Vec<f64>,
+    kept_from: Vec<*mut f64>,
+}
+
+impl Desk {
+    /// Puts back what [`Group::keep`] has kept of so many bars.
+    ///
+    /// # Safety
+    /// Nobody else uses those streams.
+    #[allow(unsafe_code, reason = "passes the caller's promise on")]
+    pub(crate) unsafe fn put_back(&mut self, bars: usize) {
+        for (to, kept) in self.kept_from.iter().zip(self.kept.chunks_exact(bars.max(1))) {
+            // SAFETY: promised by the caller; they were as long when they were kept.
+            unsafe { std::slice::from_raw_parts_mut(*to, bars) }.copy_from_slice(kept);
+        }
+    }
 }
 
 /// A state, in a line of its own: a register's worth of it must not lie across two.
@@ -129,7 +149,7 @@ impl Native {
             if let Unit::Group { steps, .. } = unit {
                 let exported = exports(plan, steps.clone(), &wanted);
                 let is_exported = |at: usize, place: Place| {
-                    place.history > 0
+                    (place.history > 0 && is_looked_back_at(plan, place.buffer))
                         || exported.contains(&(at, place.buffer))
                         || wanted.contains(&place.buffer)
                 };
@@ -293,6 +313,7 @@ impl Group {
             streams: written.map(|((buffer, back), written)| (*buffer, *back, *written)).collect(),
             states: ir.states.clone(),
             scans: !ir.scans.is_empty(),
+            overwrites: if ir.scans.is_empty() { Vec::new() } else { Builder::overwritten(ir) },
             numbers: ir.consts.iter().map(|c| Number(c.map(f64::from_bits))).collect(),
             past,
             ahead,
@@ -309,6 +330,21 @@ impl Group {
         }
         if let Some(slot) = desk.table.get_mut(emit::STATES_AT) {
             *slot = desk.states.as_mut_ptr().cast();
+        }
+    }
+
+    /// Keeps what it is going to overwrite of some bars.
+    ///
+    /// # Safety
+    /// The desk has a valid pointer for every stream, for as many bars.
+    #[allow(unsafe_code, reason = "passes the caller's promise on")]
+    pub(crate) unsafe fn keep(&self, desk: &mut Desk, bars: usize) {
+        desk.kept.clear();
+        desk.kept_from.clear();
+        for from in self.overwrites.iter().filter_map(|stream| desk.table.get(STREAMS_AT + stream)) {
+            desk.kept_from.push(*from);
+            // SAFETY: promised by the caller.
+            desk.kept.extend_from_slice(unsafe { std::slice::from_raw_parts(*from, bars) });
         }
     }
 
@@ -354,6 +390,17 @@ fn is_last(plan: &Plan, steps: &std::ops::Range<usize>, buffer: usize, lanes: us
     let kept = plan.places().any(|p| p.buffer == buffer && p.history > 0);
     let given = plan.fields.iter().any(|(_, p)| p.buffer == buffer) || plan.is_given_otherwise(buffer);
     lanes == 1 && outputs == 1 && !touched && !kept && !given
+}
+
+/// Does anybody read earlier values of this buffer, once all has begun? Means do so only where they begin.
+fn is_looked_back_at(plan: &Plan, buffer: usize) -> bool {
+    use Prim::{Bin, Ema, Preceded, Select, Un, Wilder};
+    let only_now = |step: &Step| {
+        matches!(step.prim, Un(..) | Bin(..) | Select(..) | Preceded(..) | Ema { .. } | Wilder { .. })
+    };
+    let reads =
+        |step: &Step| step.inputs.iter().any(|p| p.buffer == buffer && (p.lag > 0 || !only_now(step)));
+    plan.steps.iter().any(reads)
 }
 
 /// Results of a group that others read: steps and buffers that later steps read before they are written again.

@@ -122,25 +122,21 @@ fn cut(steps: &[Step], run: Range<usize>, (lanes, chains): (usize, Chains)) -> V
     ranges.into_iter().flat_map(|r| parts(steps, r, (lanes, chains))).collect()
 }
 
-/// Not too long; along time, nothing that looks back at what the same loop writes; and no scan that overwrites what was there
-/// before it, since kernels may have to do the same bars again.
+/// Not too long; and along time, nothing that looks back at what the same loop writes.
 fn parts(steps: &[Step], range: Range<usize>, (lanes, chains): (usize, Chains)) -> Vec<Range<usize>> {
     let stateless = !range.clone().any(|i| steps.get(i).is_some_and(|s| chains.waits(&s.prim)));
     let mut all = Vec::new();
     let mut begin = range.start;
-    let (mut read, mut written) = (HashSet::new(), HashSet::new());
+    let mut written: HashSet<usize> = HashSet::new();
     for at in range.clone() {
         let Some(step) = steps.get(at) else { break };
         let earlier = matches!(step.prim, Prim::Shift(..) | Prim::Sum(..) | Prim::Total { .. });
         let back = step.inputs.iter().any(|p| (p.lag > 0 || earlier) && written.contains(&p.buffer));
-        let over = chains == Chains::Scanned && step.outputs.iter().any(|p| read.contains(&p.buffer));
-        if at - begin >= MOST_STEPS || (lanes == 1 && stateless && back) || over {
+        if at - begin >= MOST_STEPS || (lanes == 1 && stateless && back) {
             all.push(begin..at);
             begin = at;
-            read.clear();
             written.clear();
         }
-        read.extend(step.inputs.iter().map(|p| p.buffer).filter(|b| !written.contains(b)));
         written.extend(step.outputs.iter().map(|p| p.buffer));
     }
     all.push(begin..range.end);

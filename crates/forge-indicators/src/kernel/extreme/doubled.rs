@@ -3,13 +3,13 @@
 
 #[cfg(target_arch = "x86_64")]
 use std::arch::x86_64::{
-    __m256d, __m512d, _CMP_UNORD_Q, _MM_HINT_T1, _mm_prefetch, _mm256_cmp_pd, _mm256_loadu_pd, _mm256_max_pd,
-    _mm256_min_pd, _mm256_movemask_pd, _mm256_or_pd, _mm256_permute2f128_pd, _mm256_setzero_pd,
-    _mm256_shuffle_pd, _mm256_storeu_pd, _mm512_alignr_epi64, _mm512_castpd_si512, _mm512_castsi512_pd,
-    _mm512_cmp_pd_mask, _mm512_loadu_pd, _mm512_max_pd, _mm512_min_pd, _mm512_storeu_pd,
+    __m256d, __m512d, _CMP_UNORD_Q, _mm256_cmp_pd, _mm256_loadu_pd, _mm256_max_pd, _mm256_min_pd,
+    _mm256_movemask_pd, _mm256_or_pd, _mm256_permute2f128_pd, _mm256_setzero_pd, _mm256_shuffle_pd,
+    _mm256_storeu_pd, _mm512_alignr_epi64, _mm512_castpd_si512, _mm512_castsi512_pd, _mm512_cmp_pd_mask,
+    _mm512_loadu_pd, _mm512_max_pd, _mm512_min_pd, _mm512_storeu_pd,
 };
 
-use crate::kernel::Simd;
+use crate::kernel::{Simd, turn};
 
 /// The widest window that registers alone give.
 pub(super) const WIDEST: usize = 16;
@@ -32,17 +32,6 @@ pub(super) fn trailing<const MAX: bool>(from: &[f64], to: &mut [f64], width: usi
     }
     let _ = (from, to, width, simd);
     false
-}
-
-/// Asks for a line that is read in a while, into the second cache: the first holds this block.
-#[cfg(target_arch = "x86_64")]
-#[inline(always)]
-fn soon(line: *const f64) {
-    #[allow(unsafe_code, reason = "a hint about an address")]
-    // SAFETY: a prefetch never faults, whatever the address.
-    unsafe {
-        _mm_prefetch::<_MM_HINT_T1>(line.cast());
-    }
 }
 
 /// The greater or lesser of two, of equals the later: that is what the instructions do with their second operand.
@@ -73,7 +62,7 @@ fn by_registers<const N: usize>(
     let ((wide, rest), (to_wide, to_rest)) = (from.as_chunks::<N>(), to.as_chunks_mut::<N>());
     for (here, to) in wide.iter().zip(to_wide) {
         // The next block's bars, which would be waited for: nobody else asks for them.
-        soon(here.as_ptr().wrapping_add(from.len()));
+        turn::ask(here.as_ptr().wrapping_add(from.len()));
         next(here, to);
     }
     let (mut last, mut found) = ([0.0; N], [0.0; N]);

@@ -8,10 +8,8 @@ use super::{
     Machine, NUMBER, NUMBERS, Width,
 };
 
-/// Orders of four numbers: the first four times; each one place on; two places on; the last four times.
-const FIRST: u8 = 0x00;
-const ONE_ON: u8 = 0x90;
-const TWO_ON: u8 = 0x44;
+/// Orders of four numbers: the second four times, the last four times.
+const SECOND: u8 = 0x55;
 const LAST: u8 = 0xff;
 
 impl Machine<'_> {
@@ -28,7 +26,7 @@ impl Machine<'_> {
         let other = base + 8;
         match scan.powers {
             Some(_) => {
-                self.asm.order(base, x, FIRST);
+                self.asm.spread(base, x);
                 for (to, x) in [(low, x), (high, x + 8)] {
                     self.asm.arith(asm::SUB, Form::Packed, to, x, Place::Reg(base));
                 }
@@ -39,11 +37,13 @@ impl Machine<'_> {
             }
             None => {}
         }
-        for (order, left) in [(ONE_ON, scan.first), (TWO_ON, scan.second)] {
-            for half in [low, high] {
-                self.asm.order(other, half, order);
-                self.asm.fused(half, other, Self::four(left));
-            }
+        for half in [low, high] {
+            self.asm.pairs(other, half);
+            self.asm.fused(half, other, Self::four(scan.first));
+        }
+        for half in [low, high] {
+            self.asm.order(other, half, SECOND);
+            self.asm.fused(half, other, Self::four(scan.second));
         }
         self.asm.order(other, low, LAST);
         match scan.powers {

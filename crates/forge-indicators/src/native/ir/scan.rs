@@ -1,9 +1,9 @@
-//! How does a chain from bar to bar become work on eight bars at once? By what each bar leaves after one bar, two, four and
-//! eight.
+//! How does a chain from bar to bar become work on eight bars at once? In twos, fours and eights.
 //!
 //! Of `y += k (x - y)` a bar's part is `k x`, and each bar after it leaves `a = 1 - k` of that. So eight bars by themselves are
-//! three rounds: what the bar before has, times `a`; what two bars before have, times `a` twice; and so on. What was before
-//! the eight is added once, and only that waits for the bars before. Parts are computed of the distance to the first of the
+//! three rounds: the second of every two gets `a` times the first; the last two of every four get what the second has, times
+//! `a` and `a²`; the last four what the fourth has, times `a` to `a⁴`. What was before the eight is added once, and only that
+//! waits for the bars before. Parts are computed of the distance to the first of the
 //! eight bars: prices that do not move stay as they are, to the last digit. Sums are the same with `a = 1`.
 //!
 //! Values differ in their last digits from those of one bar after the other, and after what is no number they differ more:
@@ -16,7 +16,7 @@ use crate::{graph::Prim, native::asm, plan::Step};
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Scan {
     pub(in super::super) state: usize,
-    /// What is left of a bar one bar later, for bars two and later of four; and two bars later, for bars three and four.
+    /// Of the first of every two bars, what is left at the second; of the first two of four, what is left at the others.
     pub(in super::super) first: usize,
     pub(in super::super) second: usize,
     /// Of a mean; a sum leaves everything.
@@ -84,8 +84,8 @@ impl Builder<'_> {
     }
 
     fn scan(&mut self, x: Src, state: usize, a: f64, powers: Option<Powers>) -> Src {
-        let first = self.numbers_of([0.0, a, a, a]);
-        let second = self.numbers_of([0.0, 0.0, a * a, a * a]);
+        let first = self.numbers_of([0.0, a, 0.0, a]);
+        let second = self.numbers_of([0.0, 0.0, a, a * a]);
         self.ir.scans.push(Scan { state, first, second, powers });
         self.op(Op::Scan(self.ir.scans.len() - 1), &[x])
     }
