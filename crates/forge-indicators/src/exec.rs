@@ -206,14 +206,19 @@ fn run_one(plan: &Plan, series: &Series<'_>, columns: &mut Columns<'_>, how: How
     // It may be its own neighbour.
     let abreast = !loose && how.side_by_side.unwrap_or_else(|| plan.side_by_side());
     let cut = if abreast { along::settles(plan).and_then(|s| Cut::of(bars, s)) } else { None };
-    let eight = || Tile::<LANES>::new(plan.of(LANES), kernel_8, how, false);
-    if cut.is_some_and(|cut| eight().along(plan.of(LANES), series, columns, cut)) {
+    if cut.is_some_and(|cut| along(plan.of(LANES), series, columns, (cut, how))) {
         return;
     }
     let kernel = if loose { kernel_loose } else { kernel_1 };
     let mut tile = Tile::<1>::new(plan, kernel, how, true);
     tile.alone(plan, series, columns);
     tile.end_of_use();
+}
+
+/// One series as if it were eight.
+fn along(plan: &Plan, series: &Series<'_>, columns: &mut Columns<'_>, (cut, how): (Cut, How)) -> bool {
+    let how = How { block: how.block.or(Some(cut.block())), ..how };
+    Tile::<LANES>::new(plan, kernel_8, how, false).along(plan, series, columns, cut)
 }
 
 /// Its compiled loops, if it may have them.

@@ -20,7 +20,7 @@ use crate::{
         whole::WholeDef,
     },
     links::{Fusion, Links},
-    native::{MOST_STEPS, Native},
+    native::{MOST_STEPS, Native, goes_on},
 };
 
 /// Inputs or outputs of one step, at most.
@@ -116,7 +116,11 @@ impl Plan {
     fn keeping(graph: &Graph, wanted: &[Val], keep: Keep) -> Plan {
         let links = Links::new(graph, wanted);
         let history = history(graph, &links);
-        let last = last_use(graph, wanted, &links, keep);
+        let order = match keep {
+            Keep::ToTheEnd => chains_together(graph, &links),
+            Keep::UntilTaken => (0..graph.nodes.len()).filter(|at| links.needed(*at)).collect(),
+        };
+        let last = last_use(graph, wanted, &links, (keep, &order));
         let mut places: Vec<Vec<Place>> = vec![Vec::new(); graph.nodes.len()];
         let mut free: Vec<usize> = Vec::new();
         // Results whose last reader has run, and the step from which on they are sure to be taken.
@@ -142,7 +146,7 @@ impl Plan {
             let found = places.get(v.node as usize).and_then(|p| p.get(v.port as usize)).copied();
             Place { lag, ..found.unwrap_or(Place { buffer: 0, history: 0, lag: 0 }) }
         };
-        for (at, node) in graph.nodes.iter().enumerate().filter(|(at, _)| links.needed(*at)) {
+        for (at, node) in order.iter().filter_map(|at| graph.nodes.get(*at).map(|node| (*at, node))) {
             let kept = history.get(at).copied().unwrap_or(0);
             let fixed = node.prim.is_given();
             while let Some((_, buffer)) = waiting.pop_front_if(|(from, _)| *from <= plan.steps.len()) {
@@ -315,6 +319,61 @@ fn constant(graph: &Graph, prim: &Prim, links: &Links) -> Option<(usize, f64)> {
     number(*b).map(|x| (1, x)).or_else(|| number(*a).map(|x| (0, x)))
 }
 
+/// What a node is to the order of nodes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    /// A bar by itself, on which something else rests.
+    Before,
+    /// Goes from bar to bar.
+    Chain,
+    /// Windows and other kernels; what is given.
+    Other,
+    /// A bar by itself.
+    After,
+}
+
+/// Nodes that are needed, in the order in which one series has them: what goes from bar to bar together, as soon as it can;
+/// before it only what it rests on, and all the rest after it. So what takes several bars at once is long loops of its own.
+fn chains_together(graph: &Graph, links: &Links) -> Vec<usize> {
+    let needed = || (0..graph.nodes.len()).filter(|at| links.needed(*at));
+    let mut kinds: Vec<Kind> = graph.nodes.iter().map(|node| kind(&node.prim)).collect();
+    for at in needed().rev() {
+        let carried = kinds.get(at) != Some(&Kind::After);
+        for (v, _) in links.reads(at).filter(|_| carried) {
+            let read = kinds.iter_mut().skip(v.node as usize).take(1);
+            read.filter(|kind| **kind == Kind::After).for_each(|kind| *kind = Kind::Before);
+        }
+    }
+    let mut left: Vec<usize> = needed().collect();
+    let (mut order, mut done) = (Vec::with_capacity(left.len()), vec![false; graph.nodes.len()]);
+    while !left.is_empty() {
+        let before = left.len();
+        for now in [Kind::Before, Kind::Chain, Kind::Other] {
+            left.retain(|at| {
+                let ready = || links.reads(*at).all(|(v, _)| done.get(v.node as usize) == Some(&true));
+                let next = kinds.get(*at) == Some(&now) && ready();
+                if next {
+                    order.push(*at);
+                    done.iter_mut().skip(*at).take(1).for_each(|d| *d = true);
+                }
+                !next
+            });
+        }
+        if left.len() == before {
+            order.append(&mut left);
+        }
+    }
+    order
+}
+
+fn kind(prim: &Prim) -> Kind {
+    match prim {
+        Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..) => Kind::After,
+        prim if goes_on(prim) => Kind::Chain,
+        _ => Kind::Other,
+    }
+}
+
 /// How many bars back each node is read.
 fn history(graph: &Graph, links: &Links) -> Vec<usize> {
     let mut history = vec![0; graph.nodes.len()];
@@ -329,12 +388,12 @@ fn history(graph: &Graph, links: &Links) -> Vec<usize> {
 }
 
 /// The last node that reads each; wanted ones are read by the world at the end.
-fn last_use(graph: &Graph, wanted: &[Val], links: &Links, keep: Keep) -> Vec<usize> {
+fn last_use(graph: &Graph, wanted: &[Val], links: &Links, (keep, order): (Keep, &[usize])) -> Vec<usize> {
     let mut last: Vec<usize> = (0..graph.nodes.len()).collect();
-    for at in (0..graph.nodes.len()).filter(|at| links.needed(*at)) {
-        for (v, _) in links.reads(at) {
+    for at in order {
+        for (v, _) in links.reads(*at) {
             if let Some(entry) = last.get_mut(v.node as usize) {
-                *entry = at;
+                *entry = *at;
             }
         }
     }

@@ -15,13 +15,24 @@ use crate::{
 
 /// Moments are summed anew after so many bars, counted from their first: pieces begin at multiples of it.
 const RENEWED: usize = 256;
+/// Pieces without moments begin at multiples of this: bars of a block.
+const LEAST: usize = 64;
 /// Time constants after which what was before is less than the last bit, with room to spare.
 const FORGOTTEN: f64 = 60.0;
 /// A piece is at least so many times as long as what is computed twice.
 const WORTH: usize = 8;
 
-/// Bars until a plan's results no longer depend on where they began; `None` where they always do.
-pub(super) fn settles(plan: &Plan) -> Option<usize> {
+/// When a plan's results no longer depend on where they began.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Settles {
+    /// After so many bars.
+    bars: usize,
+    /// Pieces begin at multiples of this.
+    unit: usize,
+}
+
+/// `None` where results always depend on where they began.
+pub(super) fn settles(plan: &Plan) -> Option<Settles> {
     if !plan.wholes.is_empty() {
         return None;
     }
@@ -37,7 +48,10 @@ pub(super) fn settles(plan: &Plan) -> Option<usize> {
             }
         }
     }
-    Some(most)
+    let moments =
+        |step: &Step| matches!(step.prim, Prim::Variance(..) | Prim::CoMoment(..) | Prim::TimeMoment(..));
+    let unit = if plan.steps.iter().any(moments) { RENEWED } else { LEAST };
+    Some(Settles { bars: most, unit })
 }
 
 fn own(prim: &Prim) -> Option<usize> {
@@ -72,14 +86,24 @@ pub(super) struct Cut {
     apart: usize,
     /// Bars of every piece.
     each: usize,
+    /// Bars of a block: of these, all of the above but the last are multiples.
+    unit: usize,
 }
 
 impl Cut {
     /// `None` where the series is too short for it.
-    pub(super) fn of(bars: usize, settles: usize) -> Option<Cut> {
-        let early = settles.max(1).next_multiple_of(RENEWED);
-        let apart = bars.checked_sub(early)? / LANES / RENEWED * RENEWED;
-        (apart >= WORTH * early).then(|| Cut { early, apart, each: bars - (LANES - 1) * apart })
+    pub(super) fn of(bars: usize, settles: Settles) -> Option<Cut> {
+        // Longer blocks are better, where pieces are long.
+        [RENEWED, settles.unit].into_iter().find_map(|unit| {
+            let early = settles.bars.max(1).next_multiple_of(unit);
+            let apart = bars.checked_sub(early)? / LANES / unit * unit;
+            (apart >= WORTH * early).then(|| Cut { early, apart, each: bars - (LANES - 1) * apart, unit })
+        })
+    }
+
+    /// Bars of a block.
+    pub(super) fn block(&self) -> usize {
+        self.unit
     }
 
     /// Does a lane's result of these bars count?
@@ -100,7 +124,7 @@ impl Tile<LANES> {
     ) -> bool {
         self.begin(plan);
         self.bars = 1;
-        if !RENEWED.is_multiple_of(self.block) {
+        if !cut.unit.is_multiple_of(self.block) {
             return false;
         }
         let simd = self.simd;
@@ -189,13 +213,19 @@ mod tests {
 
     #[test]
     fn pieces_cover_every_bar_once() {
-        for (bars, settles) in [(100_000, 300), (65_536, 1), (1_000_003, 12_345), (20_480, 256)] {
-            let Some(cut) = Cut::of(bars, settles) else { continue };
+        for (bars, settles, unit) in [
+            (100_000, 300, 256),
+            (65_536, 1, 64),
+            (1_000_003, 12_345, 64),
+            (20_480, 256, 256),
+            (10_000, 14, 64),
+        ] {
+            let Some(cut) = Cut::of(bars, Settles { bars: settles, unit }) else { continue };
             let mut column = vec![0.0; bars];
             let mut t0 = 0;
             while t0 < cut.each {
-                let t1 = (t0 + RENEWED).min(cut.each);
-                let mut spare = vec![vec![0.0; RENEWED]; LANES];
+                let t1 = (t0 + cut.unit).min(cut.each);
+                let mut spare = vec![vec![0.0; cut.unit]; LANES];
                 for lane in pieces(&mut column, &mut spare, cut, (t0, t1)) {
                     lane.iter_mut().for_each(|x| *x += 1.0);
                 }
@@ -203,8 +233,12 @@ mod tests {
             }
             assert!(column.iter().all(|x| *x == 1.0), "{bars} {settles} {cut:?}");
         }
-        assert_eq!(Cut::of(5_000, 1_000), None);
-        assert_eq!(Cut::of(10, 1_000), None);
+        let unit = LEAST;
+        assert_eq!(Cut::of(10_000, Settles { bars: 14, unit }).map(|cut| cut.unit), Some(LEAST));
+        assert_eq!(Cut::of(100_000, Settles { bars: 14, unit }).map(|cut| cut.unit), Some(RENEWED));
+        assert_eq!(Cut::of(10_000, Settles { bars: 14, unit: RENEWED }), None);
+        assert_eq!(Cut::of(5_000, Settles { bars: 1_000, unit }), None);
+        assert_eq!(Cut::of(10, Settles { bars: 1_000, unit }), None);
     }
 
     #[test]

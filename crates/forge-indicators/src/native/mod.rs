@@ -392,6 +392,11 @@ fn is_last(plan: &Plan, steps: &std::ops::Range<usize>, buffer: usize, lanes: us
     lanes == 1 && outputs == 1 && !touched && !kept && !given
 }
 
+/// Does the next bar need something of this one that a loop can hand on?
+pub(crate) fn goes_on(prim: &Prim) -> bool {
+    ir::is_state(prim)
+}
+
 /// Does anybody read earlier values of this buffer, once all has begun? Means do so only where they begin.
 fn is_looked_back_at(plan: &Plan, buffer: usize) -> bool {
     use Prim::{Bin, Ema, Preceded, Select, Un, Wilder};

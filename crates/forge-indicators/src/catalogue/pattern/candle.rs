@@ -82,41 +82,42 @@ impl<'g> Candles<'g> {
     pub(super) fn c(self, k: usize) -> X<'g> {
         self.bars.close().shift(k)
     }
-    /// Upper end of the body.
+    /// Upper end of the body. (What is simple is computed again at every distance, here and below: that costs less than a
+    /// column of it to look back at.)
     pub(super) fn top(self, k: usize) -> X<'g> {
-        self.bars.open().max(self.bars.close()).shift(k)
+        self.o(k).max(self.c(k))
     }
     /// Lower end of the body.
     pub(super) fn bottom(self, k: usize) -> X<'g> {
-        self.bars.open().min(self.bars.close()).shift(k)
+        self.o(k).min(self.c(k))
     }
     /// Length of the body.
     pub(super) fn body(self, k: usize) -> X<'g> {
-        (self.bars.close() - self.bars.open()).abs().shift(k)
+        (self.c(k) - self.o(k)).abs()
     }
     /// Length of the upper shadow.
     pub(super) fn upper(self, k: usize) -> X<'g> {
-        (self.bars.high() - self.top(0)).shift(k)
+        self.h(k) - self.top(k)
     }
     /// Length of the lower shadow.
     pub(super) fn lower(self, k: usize) -> X<'g> {
-        (self.bottom(0) - self.bars.low()).shift(k)
+        self.bottom(k) - self.l(k)
     }
 
     /// The threshold for a candle.
     pub(super) fn limit(self, t: Threshold, k: usize) -> X<'g> {
-        let extent = match t.of {
-            Extent::Body => self.body(0),
-            Extent::Range => self.bars.high() - self.bars.low(),
-            Extent::Shadows => self.upper(0) + self.lower(0),
+        let extent = |k: usize| match t.of {
+            Extent::Body => self.body(k),
+            Extent::Range => self.h(k) - self.l(k),
+            Extent::Shadows => self.upper(k) + self.lower(k),
         };
         // Both shadows together are twice one.
         let factor = if matches!(t.of, Extent::Shadows) { t.factor / 2.0 } else { t.factor };
         if t.n == 0 {
-            return (extent * factor).shift(k);
+            return extent(k) * factor;
         }
         let before = self.first.saturating_sub(k + 1);
-        (extent.total(t.n, before) / t.n as f64 * factor).shift(k + 1)
+        extent(0).total(t.n, before).shift(k + 1) / t.n as f64 * factor
     }
 
     /// `a` within a threshold of `b` on both sides.
@@ -127,7 +128,6 @@ impl<'g> Candles<'g> {
 
     /// Closes at or above its open.
     pub(super) fn white(self, k: usize) -> X<'g> {
-        // Compared again at every distance: that costs less than a column of truths to look back at.
         self.c(k).ge(self.o(k))
     }
     /// Closes below its open.
