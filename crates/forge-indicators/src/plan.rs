@@ -20,7 +20,7 @@ use crate::{
         whole::WholeDef,
     },
     links::{Fusion, Links},
-    native::{MOST_STEPS, Native, goes_on},
+    native::{MOST_STEPS, Native, goes_on, scans},
 };
 
 /// Inputs or outputs of one step, at most.
@@ -211,9 +211,9 @@ impl Plan {
         cell.get_or_init(|| Native::new(self, lanes, loose).map(Arc::new)).clone()
     }
 
-    /// Has it a chain from bar to bar that can be cut into pieces?
+    /// Has it a chain from bar to bar that can be cut into pieces, or be a scan?
     pub(crate) fn has_chains(&self) -> bool {
-        self.steps.iter().any(Step::is_chain)
+        self.steps.iter().any(|step| step.is_chain() || scans(&step.prim))
     }
 
     /// Nodes that are computed.

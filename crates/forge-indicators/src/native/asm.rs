@@ -282,6 +282,12 @@ impl Asm {
         self.vex_with(1, 0x12, 0b0111, to, 0, Place::Reg(from));
     }
 
+    /// Four numbers, of `b` where a bit says so, else of `a`.
+    pub(super) fn pick(&mut self, to: Reg, a: Reg, b: Place, which: u8) {
+        self.vex(3, 0x0d, Form::Packed, to, a, b);
+        self.put(&[which]);
+    }
+
     /// Four times the first of these.
     pub(super) fn spread(&mut self, to: Reg, from: Reg) {
         self.vex_with(2, 0x19, 0b0101, to, 0, Place::Reg(from));

@@ -522,7 +522,7 @@ impl Machine<'_> {
                 asm.arith(asm::AND, logic, r.to, r.to, one);
                 asm.arith(asm::SUB, form, r.to, r.scratch, Place::Reg(r.to));
             }),
-            Op::Scan(scan) => self.scan(at, to, scan, a),
+            Op::Scan(scan) => self.scan(at, to, scan, [a, b]),
             Op::Load => {}
         }
     }

@@ -19,7 +19,7 @@ use crate::{
     plan::{Place, Step},
 };
 
-pub(super) use scan::{Powers, Scan, is_scan};
+pub(super) use scan::{Of, Powers, Scan, is_scan};
 
 /// What an instruction reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

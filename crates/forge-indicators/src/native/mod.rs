@@ -397,6 +397,11 @@ pub(crate) fn goes_on(prim: &Prim) -> bool {
     ir::is_state(prim)
 }
 
+/// Can it be computed over several bars at once, here?
+pub(crate) fn scans(prim: &Prim) -> bool {
+    ir::is_scan(prim) && supported() && fuses()
+}
+
 /// Does anybody read earlier values of this buffer, once all has begun? Means do so only where they begin.
 fn is_looked_back_at(plan: &Plan, buffer: usize) -> bool {
     use Prim::{Bin, Ema, Preceded, Select, Un, Wilder};

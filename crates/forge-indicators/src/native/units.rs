@@ -130,7 +130,8 @@ fn parts(steps: &[Step], range: Range<usize>, (lanes, chains): (usize, Chains)) 
     let mut written: HashSet<usize> = HashSet::new();
     for at in range.clone() {
         let Some(step) = steps.get(at) else { break };
-        let earlier = matches!(step.prim, Prim::Shift(..) | Prim::Sum(..) | Prim::Total { .. });
+        let earlier =
+            matches!(step.prim, Prim::Shift(..) | Prim::Sum(..) | Prim::GrowingSum(..) | Prim::Total { .. });
         let back = step.inputs.iter().any(|p| (p.lag > 0 || earlier) && written.contains(&p.buffer));
         if at - begin >= MOST_STEPS || (lanes == 1 && stateless && back) {
             all.push(begin..at);

@@ -4,7 +4,8 @@
 //! three rounds: the second of every two gets `a` times the first; the last two of every four get what the second has, times
 //! `a` and `a²`; the last four what the fourth has, times `a` to `a⁴`. What was before the eight is added once, and only that
 //! waits for the bars before. Parts are computed of the distance to the first of the
-//! eight bars: prices that do not move stay as they are, to the last digit. Sums are the same with `a = 1`.
+//! eight bars: prices that do not move stay as they are, to the last digit. Sums are the same with `a = 1`. Where every bar has
+//! an `a` of its own, what is left after some bars is computed by the same three rounds.
 //!
 //! Values differ in their last digits from those of one bar after the other, and after what is no number they differ more:
 //! who runs it looks at the states (see [`crate::exec::How::loose`]).
@@ -16,11 +17,24 @@ use crate::{graph::Prim, native::asm, plan::Step};
 #[derive(Debug, Clone, Copy)]
 pub(in super::super) struct Scan {
     pub(in super::super) state: usize,
-    /// Of the first of every two bars, what is left at the second; of the first two of four, what is left at the others.
+    /// Of the first of every two bars, what is left at the second; of the first two of four, what is left at the others. Where
+    /// every bar has its own: all bits for those that something is added to.
     pub(in super::super) first: usize,
     pub(in super::super) second: usize,
-    /// Of a mean; a sum leaves everything.
-    pub(in super::super) powers: Option<Powers>,
+    pub(in super::super) of: Of,
+}
+
+/// What a scan computes.
+#[derive(Debug, Clone, Copy)]
+pub(in super::super) enum Of {
+    /// Everything is left.
+    Sum,
+    /// The same share is left of every bar.
+    Mean(Powers),
+    /// A share of every bar's own is left: it comes first, what is added second.
+    Affine { ones: usize },
+    /// A value that is followed by a share of every bar's own.
+    Follow { ones: usize },
 }
 
 /// Numbers of a mean.
@@ -38,7 +52,8 @@ pub(in super::super) struct Powers {
 pub(in super::super) fn is_scan(prim: &Prim) -> bool {
     match prim {
         Prim::Ema { k, .. } => (0.0..=1.0).contains(&k.get()),
-        Prim::Sum(..) | Prim::Total { .. } | Prim::Wilder { .. } | Prim::CumSum(_) => true,
+        Prim::Sum(..) | Prim::GrowingSum(..) | Prim::Total { .. } | Prim::CumSum(_) => true,
+        Prim::Wilder { .. } | Prim::Affine { .. } | Prim::Follow { .. } => true,
         _ => false,
     }
 }
@@ -51,7 +66,7 @@ impl Builder<'_> {
         match prim {
             Prim::Ema { k, .. } => self.mean(new, k.get(), state),
             Prim::Wilder { n, .. } => self.mean(new, 1.0 / *n as f64, state),
-            Prim::Sum(_, n) => {
+            Prim::Sum(_, n) | Prim::GrowingSum(_, n) => {
                 // The state is the sum less what leaves.
                 let old = self.input(step, 0, n - 1);
                 let change = self.op(sub, &[new, old]);
@@ -63,12 +78,20 @@ impl Builder<'_> {
                 let change = self.op(sub, &[new, old]);
                 self.sum(change, state)
             }
+            Prim::Affine { .. } | Prim::Follow { .. } => {
+                let second = self.input(step, 1, 0);
+                let (ones, all) = (self.numbers_of([1.0; 4]), u64::MAX);
+                let follows = matches!(prim, Prim::Follow { .. });
+                let of = if follows { Of::Follow { ones } } else { Of::Affine { ones } };
+                let (first, last) = (self.four([0, all, 0, all]), self.four([0, 0, all, all]));
+                self.scan(&[new, second], Scan { state, first, second: last, of })
+            }
             _ => self.sum(new, state),
         }
     }
 
     fn sum(&mut self, x: Src, state: usize) -> Src {
-        self.scan(x, state, 1.0, None)
+        self.left(x, state, 1.0, Of::Sum)
     }
 
     fn mean(&mut self, x: Src, k: f64, state: usize) -> Src {
@@ -80,14 +103,19 @@ impl Builder<'_> {
             far: self.numbers_of([a4 * a, a4 * a2, a4 * a2 * a, a4 * a4]),
             eight: self.numbers_of([a4 * a4; 4]),
         };
-        self.scan(x, state, a, Some(powers))
+        self.left(x, state, a, Of::Mean(powers))
     }
 
-    fn scan(&mut self, x: Src, state: usize, a: f64, powers: Option<Powers>) -> Src {
+    /// A scan of which the same share is left of every bar.
+    fn left(&mut self, x: Src, state: usize, a: f64, of: Of) -> Src {
         let first = self.numbers_of([0.0, a, 0.0, a]);
         let second = self.numbers_of([0.0, 0.0, a, a * a]);
-        self.ir.scans.push(Scan { state, first, second, powers });
-        self.op(Op::Scan(self.ir.scans.len() - 1), &[x])
+        self.scan(&[x], Scan { state, first, second, of })
+    }
+
+    fn scan(&mut self, from: &[Src], scan: Scan) -> Src {
+        self.ir.scans.push(scan);
+        self.op(Op::Scan(self.ir.scans.len() - 1), from)
     }
 
     fn numbers_of(&mut self, numbers: [f64; 4]) -> usize {
