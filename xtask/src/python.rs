@@ -95,6 +95,8 @@ fn test(args: &Args) -> Result<Option<String>> {
     let mut command = venv.command("python");
     // From the crate's folder the sources would be found before what was installed. Nothing is written beside them.
     command.current_dir(folder.path()).env("PYTHONPYCACHEPREFIX", folder.path().join("pycache"));
+    // Compiled once, as with every user: some machines forbid it for what is written beside the sources.
+    command.env_remove("PYTHONDONTWRITEBYTECODE");
     command
         .env("GPUFORGE_CACHE_DIR", folder.path().join("cache"))
         .env("GPUFORGE_DATA_DIR", folder.path().join("data"))

@@ -38,6 +38,9 @@ const STATES: Gpr = asm::R8;
 /// cache.
 const AHEAD: i32 = 3072;
 
+/// Instructions for every stream from which on it does.
+const LONG: usize = 6;
+
 /// Pairs of registers that hold states of scans, at most.
 const SCAN_PAIRS: usize = 2;
 
@@ -98,6 +101,16 @@ pub(super) struct Traffic<'i> {
     pub(super) past: &'i [bool],
     /// Pointers after those of the streams from which on a line is asked for at every bar.
     pub(super) ahead: usize,
+}
+
+/// About how many instructions it becomes.
+fn effort(inst: &Inst) -> usize {
+    match inst {
+        Inst::Op { op: Op::Load, .. } => 0,
+        Inst::Op { op: Op::Scan(_), .. } => 10,
+        Inst::Op { op: Op::Outer(_) | Op::Div0, .. } => 3,
+        _ => 1,
+    }
 }
 
 /// Machine code of a group. `bar` is the distance of two bars in a stream, in bytes.
@@ -280,13 +293,16 @@ impl Machine<'_> {
         }
     }
 
-    /// Asks for bars that a loop along time comes to in a while. It takes a line of every stream at each round, and a round as
-    /// long as all of them: without being asked, memory waits for the loop and the loop for memory.
+    /// Asks for bars that a loop along time comes to in a while: it takes a line of every stream at each round, and a round that
+    /// is long leaves memory nothing to do. One that is short has enough of them under way, and asking would slow it.
     fn ask(&mut self) {
-        if self.width != Width::Eight || self.bar != size_of::<f64>() {
+        let effort: usize = self.ir.insts.iter().map(effort).sum();
+        let read: Vec<usize> =
+            (0..self.ir.streams.len()).filter(|s| self.ir.written.get(*s) == Some(&false)).collect();
+        if self.width != Width::Eight || self.bar != size_of::<f64>() || effort < LONG * read.len() {
             return;
         }
-        for stream in (0..self.ir.streams.len()).filter(|s| self.ir.written.get(*s) == Some(&false)) {
+        for stream in read {
             if let Place::Moving { base, .. } = self.stream(stream, 0) {
                 self.asm.prefetch(base, AHEAD);
             }
