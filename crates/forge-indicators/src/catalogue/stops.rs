@@ -101,29 +101,34 @@ impl<const L: usize> RowMachine<2, 2, L> for Parabolic<L> {
             let rising = side > 0.0;
             let (top, bottom) = seen(rising, high, low);
             let (top_before, bottom_before) = seen(rising, high_before, low_before);
-            let stays = bottom > stop;
 
             // The trend goes on: the stop follows the extreme, the faster the more often that was exceeded.
-            let further = top > extreme;
-            let (step, limit) = (select(rising, rise[1], fall[1]), select(rising, rise[2], fall[2]));
-            let faster = factor + step;
-            let faster = select(faster < limit, faster, limit);
-            let (follow, reached) = (select(further, faster, factor), select(further, top, extreme));
-            let next = min(min(stop + follow * (reached - stop), bottom_before), bottom);
-
+            let goes_on = || {
+                let further = top > extreme;
+                let (step, limit) = (select(rising, rise[1], fall[1]), select(rising, rise[2], fall[2]));
+                let faster = factor + step;
+                let faster = select(faster < limit, faster, limit);
+                let (follow, reached) = (select(further, faster, factor), select(further, top, extreme));
+                let next = min(min(stop + follow * (reached - stop), bottom_before), bottom);
+                [side, follow, reached, next, side * stop, side]
+            };
             // It turns: from the extreme on, seen from the other side.
-            let turn = max(max(extreme, top_before), top);
-            let turn = turn + side * turn * offset;
-            let anew = select(rising, fall[0], rise[0]);
-            let turned = -max(max(turn + anew * (bottom - turn), top_before), top);
-            [
-                select(stays, side, -side),
-                select(stays, follow, anew),
-                select(stays, reached, -bottom),
-                select(stays, next, turned),
-                side * select(stays, stop, turn),
-                select(stays, side, -side),
-            ]
+            let turns = || {
+                let turn = max(max(extreme, top_before), top);
+                let turn = turn + side * turn * offset;
+                let anew = select(rising, fall[0], rise[0]);
+                let turned = -max(max(turn + anew * (bottom - turn), top_before), top);
+                [-side, anew, -bottom, turned, side * turn, -side]
+            };
+            let stays = bottom > stop;
+            if L == 1 {
+                // Most bars go on, which a processor soon knows: the next bar need not wait for both.
+                if stays { goes_on() } else { turns() }
+            } else {
+                let mut next = goes_on();
+                next.iter_mut().zip(turns()).for_each(|(on, other)| *on = select(stays, *on, other));
+                next
+            }
         });
         (self.state, self.before) = ([side, factor, extreme, stop], [*high, *low]);
         [given, given_side]
