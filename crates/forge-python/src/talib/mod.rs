@@ -284,7 +284,11 @@ impl Known {
     ) -> PyResult<Bound<'py, PyAny>> {
         let n = params.first().map_or(1, |n| *n as usize);
         let max = words(self.function.outputs).map(|(_, flags)| flags.contains('>'));
-        let all = max.map(|max| PyArray1::from_vec(py, extreme_bars(values, begin, n, max)).into_any());
+        let bars = |max: bool| match max {
+            true => extreme_bars::<true>(values, begin, n),
+            false => extreme_bars::<false>(values, begin, n),
+        };
+        let all = max.map(|max| PyArray1::from_vec(py, py.detach(|| bars(max))).into_any());
         given_back(py, all.collect())
     }
 }
@@ -340,19 +344,28 @@ fn given_back<'py>(py: Python<'py>, mut results: Vec<Bound<'py, PyAny>>) -> PyRe
 
 /// Where the extreme of the last `n` values is. Of equals TA-Lib takes the newest as it comes in, but the oldest when the one
 /// before has left the window and all are looked through again; the catalogue's rows always take the newest.
-fn extreme_bars(values: &[f64], begin: usize, n: usize, max: bool) -> Vec<i32> {
+fn extreme_bars<const MAX: bool>(values: &[f64], begin: usize, n: usize) -> Vec<i32> {
     let mut bars = vec![0; values.len()];
-    let at = |i: usize| values.get(i).copied().unwrap_or(f64::NAN) * if max { 1.0 } else { -1.0 };
-    let mut best: Option<usize> = None;
-    for (today, bar) in bars.iter_mut().enumerate().skip((begin + n).saturating_sub(1)) {
+    let beats = |x: f64, best: f64| if MAX { x > best } else { x < best };
+    let first = (begin + n).saturating_sub(1);
+    let days = values.iter().enumerate().zip(&mut bars).skip(first);
+    // The one before the first window: as if it had just left.
+    let (mut best, mut extreme) = (0, f64::NAN);
+    let mut known = false;
+    for ((today, x), bar) in days {
         let oldest = today + 1 - n;
-        let found = match best.filter(|best| *best >= oldest) {
-            Some(best) if at(today) >= at(best) => today,
-            Some(best) => best,
-            None => (oldest + 1..=today).fold(oldest, |best, i| if at(i) > at(best) { i } else { best }),
-        };
-        best = Some(found);
-        *bar = i32::try_from(found).unwrap_or(i32::MAX);
+        if !known || best < oldest {
+            let window = values.get(oldest..=today).unwrap_or(&[]);
+            (best, extreme, known) = (oldest, window.first().copied().unwrap_or(f64::NAN), true);
+            for (at, x) in (oldest..).zip(window) {
+                if beats(*x, extreme) {
+                    (best, extreme) = (at, *x);
+                }
+            }
+        } else if beats(*x, extreme) || *x == extreme {
+            (best, extreme) = (today, *x);
+        }
+        *bar = i32::try_from(best).unwrap_or(i32::MAX);
     }
     bars
 }

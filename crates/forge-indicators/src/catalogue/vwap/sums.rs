@@ -18,6 +18,12 @@ struct Sums<V> {
     squares: V,
 }
 
+/// Has a bar weight? A volume of 0 changes nothing, and would divide by 0 at the anchor.
+#[inline(always)]
+fn counts<V: Value>(price: V, volume: V) -> V::Truth {
+    price.size().below(f64::INFINITY) & volume.below(f64::INFINITY) & volume.above(0.0)
+}
+
 impl<V: Value> Sums<V> {
     #[inline(always)]
     fn from(price: V) -> Self {
@@ -49,8 +55,7 @@ impl<V: Value> Sums<V> {
 
     #[inline(always)]
     fn with(self, price: V, volume: V) -> Self {
-        // A volume of 0 changes nothing, and would divide by 0 at the anchor.
-        let counts = price.size().below(f64::INFINITY) & volume.below(f64::INFINITY) & volume.above(0.0);
+        let counts = counts(price, volume);
         // What is not a number must not become the base; the first price with weight takes its place.
         let base = V::either(self.weight.is(0.0), price, self.base);
         let weight = self.weight + volume;
@@ -94,7 +99,8 @@ impl Rule<4, 3, 2> for Since {
     }
 }
 
-/// The mean since the first bar and nothing else; 0 before any volume. State: base, weight, mean.
+/// The mean since the first bar and nothing else; 0 before any volume. State: base, weight, weighted sum of the distances from
+/// `base`. The sum is divided only to be shown: no bar waits for the division of the one before.
 #[derive(Clone, Copy)]
 struct SinceFirst;
 
@@ -110,11 +116,12 @@ impl Rule<3, 2, 1> for SinceFirst {
     }
 
     #[inline(always)]
-    fn step<V: Value>(&self, [base, weight, mean]: [V; 3], [price, volume]: [V; 2]) -> ([V; 3], [V; 1]) {
-        // What the squares would be is not asked for, and not computed.
-        let sums = Sums { base, weight, mean, squares: V::from(0.0) }.with(price, volume);
-        let [line, _] = sums.line(V::from(0.0));
-        ([sums.base, sums.weight, sums.mean], [line])
+    fn step<V: Value>(&self, [base, weight, total]: [V; 3], [price, volume]: [V; 2]) -> ([V; 3], [V; 1]) {
+        let counts = counts(price, volume);
+        let base = V::either(counts & weight.is(0.0), price, base);
+        let weight = weight + V::either(counts, volume, 0.0);
+        let total = total + V::either(counts, volume * (price - base), 0.0);
+        ([base, weight, total], [V::either(weight.above(0.0), base + total / weight, 0.0)])
     }
 }
 
