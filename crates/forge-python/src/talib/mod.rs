@@ -288,7 +288,9 @@ impl Known {
             true => extreme_bars::<true>(values, begin, n),
             false => extreme_bars::<false>(values, begin, n),
         };
-        let all = max.map(|max| PyArray1::from_vec(py, py.detach(|| bars(max))).into_any());
+        let short = values.len() < WITHOUT_LOCK;
+        let made = |max: bool| if short { bars(max) } else { py.detach(|| bars(max)) };
+        let all = max.map(|max| PyArray1::from_vec(py, made(max)).into_any());
         given_back(py, all.collect())
     }
 }
