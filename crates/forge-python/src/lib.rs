@@ -18,6 +18,7 @@ mod machine;
 mod ops;
 mod process;
 mod profiling;
+mod rooms;
 mod talib;
 mod workloads;
 
@@ -37,6 +38,7 @@ mod _gpuforge {
             profiler_bottlenecks, profiler_enable, profiler_html, profiler_is_enabled, profiler_json,
             profiler_reset, profiler_summary, profiler_write, span_enter, span_exit,
         },
+        rooms::kept_bytes,
         talib::{
             InsufficientHistory, TalibStream, talib_call, talib_functions, talib_lookback,
             talib_set_unstable, talib_unstable,

@@ -28,7 +28,7 @@ pub(crate) use stream::{InsufficientHistory, TalibStream};
 use table::{FLAGS, FROM_NOTHING, Function, LIMITS, ORDERED, OUTPUT_FLAGS, STREAMING, TABLE};
 pub(crate) use unstable::{talib_set_unstable, talib_unstable};
 
-use crate::arrays::copied;
+use crate::{arrays::copied, rooms};
 
 /// TA-Lib's marks for "the default".
 const WHOLE_DEFAULT: f64 = i32::MIN as f64;
@@ -228,7 +228,7 @@ impl Known {
             *place(&mut series, *field) = slice.get(begin..).unwrap_or(&[]);
         }
         let reals: Vec<Option<Bound<'py, PyArray1<f64>>>> =
-            self.outputs.iter().map(|o| (*o == Output::Real).then(|| room(py, rows))).collect();
+            self.outputs.iter().map(|o| (*o == Output::Real).then(|| reals_of(py, rows))).collect();
         let mut scratch: Vec<Vec<f64>> = self
             .outputs
             .iter()
@@ -456,6 +456,11 @@ fn scratch_of(rows: usize) -> Vec<f64> {
     let mut room = if rows <= SCRATCH_KEPT { SCRATCH.take() } else { Vec::new() };
     room.resize(rows, 0.0);
     room
+}
+
+/// A new array of reals, of whatever memory holds.
+fn reals_of(py: Python<'_>, rows: usize) -> Bound<'_, PyArray1<f64>> {
+    rooms::long(py, rows).unwrap_or_else(|| room(py, rows))
 }
 
 /// A new array, of whatever memory holds: every number of it is written before anybody sees it.

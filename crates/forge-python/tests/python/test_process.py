@@ -137,6 +137,32 @@ def test_a_thousand_calls_leave_memory_flat():
     assert resident() - before < 8 << 20
 
 
+def test_long_results_lie_where_earlier_ones_were():
+    close = walk(100_000)["close"]
+    first = talib.SMA(close, 30)
+    begin, want = first.ctypes.data, first.copy()
+    assert begin % 64 == 0, "results begin at whole lines"
+    # As long as anybody looks at a result, nobody else gets its memory.
+    view = first[50:]
+    del first
+    other = talib.EMA(close, 30)
+    assert not np.shares_memory(view, other) and np.array_equal(view, want[50:], equal_nan=True)
+    del view
+    again = talib.SMA(close, 30)
+    assert again.ctypes.data == begin and np.array_equal(again, want, equal_nan=True)
+    assert not np.shares_memory(again, other)
+    again[:] = 0.0  # they are the caller's to write to
+    # What is kept is bounded, and results that are longer than that are not kept at all.
+    many = [talib.SMA(close, n) for n in range(2, 150)]
+    assert not any(np.shares_memory(a, b) for a, b in zip(many, many[1:]))
+    del many, again, other
+    assert 0 < gpuforge._gpuforge.kept_bytes() <= 64 << 20
+    before = gpuforge._gpuforge.kept_bytes()
+    del_me = talib.SMA(np.ones(9_000_000), 30)
+    del del_me
+    assert gpuforge._gpuforge.kept_bytes() <= before
+
+
 def test_others_run_meanwhile():
     """The interpreter's lock is given away: nothing else here would let another thread in for an hour."""
     close = walk(1_000_000)["close"]
