@@ -9,7 +9,9 @@ use std::arch::x86_64::{
     _mm512_loadu_pd, _mm512_max_pd, _mm512_min_pd, _mm512_storeu_pd,
 };
 
-use crate::kernel::{Simd, turn};
+use crate::kernel::Simd;
+#[cfg(target_arch = "x86_64")]
+use crate::kernel::turn;
 
 /// The widest window that registers alone give.
 pub(super) const WIDEST: usize = 16;
