@@ -86,7 +86,7 @@ pub struct How {
     pub threads: usize,
     /// Instruction set.
     pub simd: Simd,
-    /// Bars per block; for tests, results do not depend on it.
+    /// Bars per block; for tests, results do not depend on it (their last digits do where it is `loose`).
     pub block: Option<usize>,
     /// Several series side by side, or each by itself? `None` is what the plan thinks is faster; results do not depend on
     /// it.
