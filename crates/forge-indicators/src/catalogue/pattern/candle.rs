@@ -91,9 +91,9 @@ impl<'g> Candles<'g> {
     pub(super) fn bottom(self, k: usize) -> X<'g> {
         self.o(k).min(self.c(k))
     }
-    /// Length of the body.
+    /// Length of the body: a column of it is there for its sums.
     pub(super) fn body(self, k: usize) -> X<'g> {
-        (self.c(k) - self.o(k)).abs()
+        (self.bars.close() - self.bars.open()).abs().shift(k)
     }
     /// Length of the upper shadow.
     pub(super) fn upper(self, k: usize) -> X<'g> {
