@@ -82,8 +82,8 @@ impl<'g> Candles<'g> {
     pub(super) fn c(self, k: usize) -> X<'g> {
         self.bars.close().shift(k)
     }
-    /// Upper end of the body. (What is simple is computed again at every distance, here and below: that costs less than a
-    /// column of it to look back at.)
+    /// Upper end of the body. (What is simple is computed again at every distance, here and below, but for the body: that
+    /// costs less than a column of it to look back at.)
     pub(super) fn top(self, k: usize) -> X<'g> {
         self.o(k).max(self.c(k))
     }
