@@ -70,8 +70,14 @@ pub fn window_of(name: &str) -> Option<&'static Windowed> {
 }
 
 /// Machines that remember nothing but a window, and are jobs of the kernels for windows.
-pub const WINDOWS: [&str; 5] =
-    ["median deviation", "spearman", "projection", "volume profile", "weighted over bars"];
+pub const WINDOWS: [&str; 6] = [
+    "median deviation",
+    "spearman",
+    "projection",
+    "volume profile",
+    "weighted over bars",
+    "running ramp sum",
+];
 
 /// Machines that stay on the processor, and why.
 pub const PROCESSOR: [(&str, &str); 0] = [];

@@ -136,7 +136,11 @@ fn loops(prim: &Prim, own: impl Fn(Val) -> Form, shared: impl Fn(Val, Val) -> Op
         }
         Prim::CoMoment(a, b, _) => PLAIN.counts(own(*a).unit + own(*b).unit),
         Prim::MeanDeviation(a, _) | Prim::TimeMoment(a, _) => PLAIN.counts(own(*a).unit),
-        Prim::Machine { def, inputs, .. } => match (def.name, inputs.as_slice()) {
+        Prim::Machine { def, params, inputs } => match (def.name, inputs.as_slice()) {
+            ("running ramp sum", [a]) => {
+                let n = params.first().map_or(0.0, |n| n.get());
+                own(*a).weighs(own(*a).weight * (n * (n + 1.0) / 2.0))
+            }
             ("projection", [a, b]) => shared(*a, *b).map_or(FULL, Form::off_lattice),
             ("volume profile", [a, b]) if own(*b).is_plain() => own(*a).off_lattice(),
             ("median deviation", [a]) => PLAIN.counts(own(*a).unit),

@@ -128,6 +128,8 @@ fn machine(name: &str, params: &[Num]) -> Option<Row> {
     let n = param(0)?.max(1.0) as usize;
     let plain = |shader, mode, n, cost| Some(Row { shader, mode, n, numbers: vec![], cost });
     match name {
+        // How it was rounded on its way is not asked on a device.
+        "running ramp sum" => plain(Shader::Sum, 2, n, blocks(n)),
         "projection" => plain(Shader::Moment, 7, n.max(2), moments(n.max(2), 4)),
         "weighted over bars" => plain(Shader::Moment, 8, n, moments(n, 2)),
         "median deviation" => plain(Shader::Order, 3, n, each(2 * (counts(n) + walk(n)))),
@@ -262,6 +264,7 @@ mod tests {
         let params = |x: &[f64]| x.iter().map(|x| Num::of(*x)).collect::<Vec<_>>();
         let kind =
             |name: &str, x: &[f64]| machine(name, &params(x)).map(|r| (r.shader, r.mode, r.n, r.numbers));
+        assert_eq!(kind("running ramp sum", &[4.0]), Some((Shader::Sum, 2, 4, vec![])));
         assert_eq!(kind("projection", &[1.0]), Some((Shader::Moment, 7, 2, vec![])));
         assert_eq!(kind("weighted over bars", &[9.0]), Some((Shader::Moment, 8, 9, vec![])));
         assert_eq!(kind("median deviation", &[5.0]), Some((Shader::Order, 3, 5, vec![])));

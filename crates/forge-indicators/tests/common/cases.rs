@@ -36,21 +36,12 @@ const SHAPES: [Shape; 10] = [
     ("a halt", halt),
 ];
 
-/// What these tell in a halt is the phase of rounding, here as in TA-Lib: nobody knows better.
-const RESTLESS: [&str; 8] = [
-    "mama",
-    "ht_trendline",
-    "ht_dcperiod",
-    "ht_dcphase",
-    "ht_phasor",
-    "ht_sine",
-    "ht_trendmode",
-    "wavetrend",
-];
+/// What it tells in a halt is the ratio of roundings, here as in TA-Lib: nobody knows better.
+const RESTLESS: [&str; 1] = ["wavetrend"];
 
 /// Series that a row with these parameters is tried with.
 fn shapes(row: &Indicator, params: &[f64]) -> Vec<Shape> {
-    // Kind 7 of a moving average is MAMA.
+    // Kind 7 of a moving average is MAMA: the phase of a value that stands still but for its own rounding.
     let mama = |(p, x): (&Param, &f64)| p.name.ends_with("_type") && *x == 7.0;
     let restless = RESTLESS.contains(&row.name) || row.params.iter().zip(params).any(mama);
     // A straight line leaves nothing but rounding of a difference of two means of any kind; their defaults are exact on it.

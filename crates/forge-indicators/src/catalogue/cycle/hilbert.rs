@@ -6,6 +6,9 @@
 //!                   └────────────────────────────────────────┴─ mode
 //! ```
 //! The transform is a fixed filter whose gain follows the period that it measured last: a feedback, hence machines.
+//!
+//! The smoother keeps its sums in TA-Lib's order of additions ([`RunningRamp`]). Prices are multiples of a tick, so that the
+//! in-phase component is often 0 but for rounding; its sign then decides between a phase of +90 and -90 degrees.
 
 #![allow(
     clippy::indexing_slicing,
@@ -51,6 +54,43 @@ impl<const L: usize> Ring<L> {
     #[inline(always)]
     fn put(&mut self, at: usize, x: Row<L>) {
         self.0[at % 16] = x;
+    }
+}
+
+/// Ramp sum of the last [`SMOOTH`] prices as TA-Lib carries it from bar to bar, never summed afresh: the same roundings, to the
+/// last bit. The exact sum of a window (`ramp_sum`) differs from it by some units in the last place, which is the whole of a
+/// detrended price that should be 0.
+#[derive(Clone)]
+struct RunningRamp<const L: usize> {
+    /// Prices so far, up to [`SMOOTH`].
+    seen: usize,
+    /// Position in `past`.
+    at: usize,
+    past: [Row<L>; SMOOTH],
+    /// Sums with equal weights, and with weights that end one bar ahead.
+    flat: Row<L>,
+    ramp: Row<L>,
+}
+
+impl<const L: usize> RowMachine<1, 1, L> for RunningRamp<L> {
+    fn new(_: &[f64]) -> Self {
+        let none = [0.0; L];
+        RunningRamp { seen: 0, at: 0, past: [none; SMOOTH], flat: none, ramp: none }
+    }
+
+    #[inline(always)]
+    fn step(&mut self, [price]: [&Row<L>; 1]) -> [Row<L>; 1] {
+        self.seen = (self.seen + 1).min(SMOOTH);
+        let (weight, full) = (self.seen as f64, self.seen == SMOOTH);
+        let leaves = std::mem::replace(&mut self.past[self.at], *price);
+        self.at = (self.at + 1) % SMOOTH;
+        let [total, flat, ramp] =
+            lanes([price, &leaves, &self.flat, &self.ramp], |[x, leaves, flat, ramp]| {
+                let (flat, total) = ((flat + x) - leaves, ramp + x * weight);
+                [total, flat, select(full, total - flat, total)]
+            });
+        (self.flat, self.ramp) = (flat, ramp);
+        [total]
     }
 }
 
@@ -364,6 +404,8 @@ impl Rule<4, 6, 1> for Mode {
     }
 }
 
+static RUNNING_RAMP: MachineDef =
+    MachineDef::rows::<RunningRamp<1>, RunningRamp<8>, 1, 1>("running ramp sum", |_| SMOOTH - 1);
 static CYCLE: MachineDef = MachineDef::rows::<Cycle<1>, Cycle<8>, 1, 3>("hilbert cycle", |p| {
     p.first().map_or(0, |x| *x as usize + 1 - SMOOTH)
 });
@@ -392,7 +434,8 @@ pub(in super::super) struct Hilbert<'g> {
 
 /// The transform of a price; bars before `first` do not count.
 pub(in super::super) fn hilbert(price: X<'_>, first: usize) -> Hilbert<'_> {
-    let smooth = price.ramp_sum(SMOOTH) * 0.1;
+    let ramp = price.bars().machine(&RUNNING_RAMP, &[SMOOTH as f64], &[price]);
+    let smooth = ramp.first().copied().unwrap_or(price) * 0.1;
     let ports = price.bars().machine(&CYCLE, &[first as f64], &[smooth]);
     let port = |at: usize| ports.get(at).copied().unwrap_or(price);
     Hilbert { price, smooth, period: port(0), in_phase: port(1), quadrature: port(2) }
