@@ -14,6 +14,7 @@ mod abreast;
 mod alone;
 mod along;
 mod compiled;
+mod self_check;
 mod store;
 mod straight;
 
@@ -23,8 +24,9 @@ use std::{
 };
 
 use along::Cut;
-use store::{Buffer, Home, ROOM, ROOM_BYTES, Store, target};
+use store::{Buffer, Home, Poison, ROOM, ROOM_BYTES, Store, target};
 
+pub use crate::native::guard::{JitFallbacks, jit_fallbacks, plant_jit_fault};
 use crate::{
     graph::{Field, Prim},
     kernel::{
@@ -98,19 +100,33 @@ pub struct How {
     pub past: Option<bool>,
     /// Are twelve digits enough? One long series by itself is then faster where values rest on the bar before.
     pub loose: bool,
+    /// Is JIT code compared with the kernels on the first bars that a plan computes? On a mismatch the kernels compute
+    /// everything, and [`jit_fallbacks`] says so. Costs once per plan what some hundred bars take.
+    pub verify: bool,
+    /// For tests: buffers hold signalling NaNs until somebody writes them, block after block.
+    pub poison: bool,
 }
 
-impl Default for How {
-    fn default() -> Self {
+impl How {
+    /// Everything at its default, on so many threads. Starts no thread pool.
+    pub fn on(threads: usize) -> How {
         How {
-            threads: rayon::current_num_threads(),
+            threads,
             simd: Simd::best(),
             block: None,
             side_by_side: None,
             compiled: true,
             past: None,
             loose: false,
+            verify: true,
+            poison: false,
         }
+    }
+}
+
+impl Default for How {
+    fn default() -> Self {
+        How::on(rayon::current_num_threads())
     }
 }
 
@@ -140,6 +156,9 @@ type Job<'j, 'a, 'c> = (&'j Series<'a>, &'j mut Columns<'c>);
 
 /// Computes a plan for many series into room that the caller has. Series and columns are in the same order.
 pub fn run_into(plan: &Plan, series: &[Series<'_>], columns: &mut [Columns<'_>], how: How) {
+    if how.verify {
+        self_check::verify(plan, series, how);
+    }
     if let ([series], [columns]) = (series, &mut *columns) {
         return run_one(plan, series, columns, how);
     }
@@ -225,7 +244,8 @@ fn along(plan: &Plan, series: &Series<'_>, columns: &mut Columns<'_>, (cut, how)
 /// Its compiled loops, if it may have them.
 fn native(plan: &Plan, lanes: usize, how: How) -> Option<Arc<Native>> {
     let may = how.compiled && how.simd != Simd::Plain;
-    if may { plan.native(lanes, how.loose) } else { None }
+    let native = if may { plan.native(lanes, how.loose) } else { None };
+    native.filter(|native| !native.trust.is_faulty())
 }
 
 /// Are there chains that kernels cut into pieces?
@@ -257,13 +277,17 @@ pub fn run(plan: &Plan, series: &[Series<'_>], how: How) -> Vec<Vec<Vec<f64>>> {
 pub struct Stream<P> {
     plan: P,
     tile: Tile<1>,
+    /// The same by kernels, until the JIT code of the plan is verified.
+    shadow: Option<Box<Tile<1>>>,
 }
 
 impl<P: Deref<Target = Plan>> Stream<P> {
     /// At the beginning of a series.
     pub fn new(plan: P, how: How) -> Stream<P> {
         let tile = Tile::new(&plan, kernel_1, how, false);
-        Stream { plan, tile }
+        let open = how.verify && tile.native.as_ref().is_some_and(|native| native.trust.is_open());
+        let shadow = open.then(|| Tile::new(&plan, kernel_1, How { compiled: false, ..how }, false));
+        Stream { plan, tile, shadow: shadow.map(Box::new) }
     }
 
     /// Another one that has seen the same bars; from here on they have nothing to do with each other.
@@ -271,7 +295,8 @@ impl<P: Deref<Target = Plan>> Stream<P> {
     where
         P: Clone,
     {
-        Stream { plan: self.plan.clone(), tile: self.tile.fork() }
+        let shadow = self.shadow.as_ref().map(|shadow| Box::new(shadow.fork()));
+        Stream { plan: self.plan.clone(), tile: self.tile.fork(), shadow }
     }
 
     /// Bars that were there before.
@@ -282,27 +307,41 @@ impl<P: Deref<Target = Plan>> Stream<P> {
     /// The next bars, into columns of the same length.
     pub fn push(&mut self, bars: &Series<'_>, columns: &mut Columns<'_>) {
         let plan = &*self.plan;
+        self.tile.push(plan, bars, columns);
+        if let Some(mut shadow) = self.shadow.take() {
+            match self_check::follow(plan, &self.tile, &mut shadow, bars, columns) {
+                self_check::Verdict::Open => self.shadow = Some(shadow),
+                self_check::Verdict::Verified => {}
+                self_check::Verdict::Faulty => self.tile = *shadow,
+            }
+        }
+    }
+}
+
+impl Tile<1> {
+    /// The next bars of a series that comes in parts.
+    fn push(&mut self, plan: &Plan, bars: &Series<'_>, columns: &mut Columns<'_>) {
         let n = bars.len(plan);
-        let offset = self.tile.bars;
+        let offset = self.bars;
         let mut done = 0;
         while done < n {
-            let len = self.tile.block.min(n - done);
+            let len = self.block.min(n - done);
             let t0 = offset + done;
-            self.tile.next(t0);
+            self.next(t0);
             for (field, place) in &plan.fields {
                 let from = bars.field(*field).get(done..done + len).unwrap_or(&[]);
-                self.tile.fill(*place, |rows| rows.as_flattened_mut()[..len].copy_from_slice(from));
+                self.fill(*place, |rows| rows.as_flattened_mut()[..len].copy_from_slice(from));
             }
-            self.tile.steps(plan, t0, t0 + len, &[], &mut [], |_, _| {});
+            self.steps(plan, t0, t0 + len, &[], &mut [], |_, _| {});
             for ((column, place), start) in columns.iter_mut().zip(&plan.outputs).zip(&plan.starts) {
                 if let Some(to) = column.get_mut(done..done + len) {
-                    to.copy_from_slice(self.tile.store.rows(*place, len).as_flattened());
+                    to.copy_from_slice(self.store.rows(*place, len).as_flattened());
                     silence(to, t0, *start);
                 }
             }
             done += len;
         }
-        self.tile.bars = offset + n;
+        self.bars = offset + n;
     }
 }
 
@@ -324,6 +363,7 @@ struct Tile<const L: usize> {
     native: Option<Arc<Native>>,
     desk: Desk,
     write: Write,
+    poison: Option<Poison>,
 }
 
 impl<const L: usize> Tile<L> {
@@ -376,6 +416,7 @@ impl<const L: usize> Tile<L> {
         let buffers: Vec<Buffer<L>> = history.iter().zip(&homes).map(room).collect();
         let kernels = plan.steps.iter().map(make).collect();
         let mut store = Store { buffers, homes, history, shift: 0, blocks };
+        let poison = how.poison.then(|| Poison::new(plan, &mut store));
         // The first block of a series by itself ends as soon as all that begins has begun: only then loops are compiled ones.
         let began = plan.steps.iter().map(|s| s.start + 1).chain(native.iter().map(|n| n.steady())).max();
         let line = LINE / size_of::<Row<L>>();
@@ -405,6 +446,7 @@ impl<const L: usize> Tile<L> {
             native,
             desk,
             write,
+            poison,
         }
     }
 
@@ -416,6 +458,7 @@ impl<const L: usize> Tile<L> {
             store: self.store.clone(),
             native: self.native.clone(),
             desk: Desk::default(),
+            poison: self.poison.clone(),
             ..*self
         }
     }
@@ -437,14 +480,17 @@ impl<const L: usize> Tile<L> {
         let moved = if t0 == 0 { 0 } else { self.store.shift + self.last };
         if moved + self.block <= self.store.blocks * self.block {
             self.store.shift = moved;
-            return;
-        }
-        self.store.shift = 0;
-        for (buffer, history) in self.store.buffers.iter_mut().zip(&self.store.history) {
-            let rows = buffer.rows_mut();
-            if *history > 0 && moved + history <= rows.len() {
-                rows.copy_within(moved..moved + history, 0);
+        } else {
+            self.store.shift = 0;
+            for (buffer, history) in self.store.buffers.iter_mut().zip(&self.store.history) {
+                let rows = buffer.rows_mut();
+                if *history > 0 && moved + history <= rows.len() {
+                    rows.copy_within(moved..moved + history, 0);
+                }
             }
+        }
+        if let Some(poison) = &self.poison {
+            poison.block(&mut self.store);
         }
     }
 

@@ -241,10 +241,14 @@ impl Plan {
         steps.chain(fields).chain(constants).chain(self.wholes.iter().map(|(.., p)| *p))
     }
 
+    /// Does this buffer hold the same number at every bar?
+    pub(crate) fn is_constant(&self, buffer: usize) -> bool {
+        self.constants.iter().any(|(_, p)| p.buffer == buffer)
+    }
+
     /// Does this buffer hold a constant, or a column of a whole series?
     pub(crate) fn is_given_otherwise(&self, buffer: usize) -> bool {
-        let constant = self.constants.iter().any(|(_, p)| p.buffer == buffer);
-        constant || self.wholes.iter().any(|(.., p)| p.buffer == buffer)
+        self.is_constant(buffer) || self.wholes.iter().any(|(.., p)| p.buffer == buffer)
     }
 
     /// Can it be computed for a series that comes in parts? Not where a column rests on the whole of it.

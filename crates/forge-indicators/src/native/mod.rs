@@ -14,6 +14,7 @@
 mod asm;
 mod code;
 mod emit;
+pub(crate) mod guard;
 mod ir;
 mod units;
 
@@ -25,7 +26,8 @@ use emit::{
     straight::{self, Straight},
 };
 pub(crate) use emit::{STREAMS_AT, straight::BARS};
-use ir::{Builder, Ir};
+use guard::Trust;
+use ir::{Builder, Fault, Ir};
 use units::Chains;
 pub(crate) use units::{MOST_STEPS, Unit};
 
@@ -49,6 +51,8 @@ pub(crate) struct Native {
     /// All of it as one loop over columns.
     straight: Option<Whole>,
     code: Code,
+    /// Was it compared with the kernels?
+    pub(crate) trust: Trust,
 }
 
 /// A plan of several series that is one loop from columns to columns.
@@ -127,11 +131,19 @@ struct Number([f64; NUMBER / 8]);
 unsafe impl Send for Desk {}
 
 impl Native {
-    /// `None` where there is nothing to gain, or no code can be made.
+    /// `None` where there is nothing to gain, or no code can be made; also where the verifier refused it, which is
+    /// recorded.
     pub(crate) fn new(plan: &Plan, lanes: usize, loose: bool) -> Option<Native> {
         if !supported() {
             return None;
         }
+        Native::verified(plan, lanes, loose).unwrap_or_else(|fault| {
+            guard::record(format!("a plan of {} steps was not compiled: {fault}", plan.steps.len()));
+            None
+        })
+    }
+
+    fn verified(plan: &Plan, lanes: usize, loose: bool) -> Result<Option<Native>, Fault> {
         let chains = match loose && lanes == 1 {
             true if fuses() => Chains::Scanned,
             true => Chains::InPieces,
@@ -157,7 +169,7 @@ impl Native {
                 for (at, step) in plan.steps.iter().enumerate().skip(steps.start).take(steps.len()) {
                     builder.step(at, step);
                 }
-                let ir = builder.finish();
+                let ir = builder.finish()?;
                 let past: Vec<bool> =
                     ir.streams.iter().map(|(b, _)| is_last(plan, steps, *b, lanes)).collect();
                 let ahead = if steps.len() == longest { std::mem::take(&mut asks) } else { 0 };
@@ -178,9 +190,10 @@ impl Native {
             }
         }
         if groups.is_empty() {
-            return None;
+            return Ok(None);
         }
-        Code::new(&bytes).map(|code| Native { units, groups, straight, code })
+        let trust = Trust::default();
+        Ok(Code::new(&bytes).map(|code| Native { units, groups, straight, code, trust }))
     }
 
     /// Columns of bars that one of the groups asks for while it runs, of several series.

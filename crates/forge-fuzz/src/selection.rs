@@ -1,0 +1,179 @@
+//! Random selections: which rows, with which parameters, sources and definitions? As text, so that a failing one is a command.
+
+use gpuforge::indicators::{
+    catalogue::{self, Convention, Indicator, Param},
+    select::{Selector, Wanted},
+};
+
+use crate::random::Rng;
+
+/// What is asked for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Selection {
+    /// `NAME = EXPRESSION`, each.
+    pub definitions: Vec<String>,
+    /// One term each, such as `sma(10, source=hl2)`.
+    pub terms: Vec<String>,
+    /// Whose definitions.
+    pub convention: Convention,
+}
+
+/// The longest window of most terms: there must be bars after it.
+const WINDOW: f64 = 60.0;
+/// The longest window of the others.
+const LONG_WINDOW: f64 = 400.0;
+
+impl Selection {
+    /// From `least` to `most` terms.
+    pub fn random(rng: &mut Rng, least: usize, most: usize) -> Selection {
+        let convention = if rng.percent(10) { Convention::Pandas } else { Convention::TaLib };
+        let rows: Vec<&'static Indicator> = catalogue::all().collect();
+        let mut definitions: Vec<String> = Vec::new();
+        for at in 0..if rng.percent(25) { rng.between(1, 3) } else { 0 } {
+            definitions.push(format!("d{at} = {}", formula(rng, &rows, 2)));
+        }
+        let count = match rng.below(100) {
+            0..60 => rng.between(least, most.min(6)),
+            60..90 => rng.between(least, most.min(30)),
+            _ => rng.between(least, most),
+        };
+        let names: Vec<String> = (0..definitions.len()).map(|at| format!("d{at}")).collect();
+        let mut selection = Selection { definitions, terms: Vec::new(), convention };
+        while selection.terms.len() < count {
+            let term = if !names.is_empty() && rng.percent(10) {
+                names.get(rng.below(names.len())).cloned().unwrap_or_default()
+            } else {
+                term(rng, &rows, &names)
+            };
+            // Parameters whose combination a row refuses are drawn again.
+            if selection.wanted_of(&term).is_ok() {
+                selection.terms.push(term);
+            }
+        }
+        selection
+    }
+
+    /// A selection of rows with parameters near their defaults, nothing else.
+    pub fn plain(rng: &mut Rng, least: usize, most: usize) -> Selection {
+        let rows: Vec<&'static Indicator> = catalogue::all().collect();
+        let terms =
+            (0..rng.between(least, most)).filter_map(|_| rng.pick(&rows).map(|row| row.name.to_owned()));
+        Selection { definitions: Vec::new(), terms: terms.collect(), convention: Convention::TaLib }
+    }
+
+    fn selector(&self) -> Result<Selector, String> {
+        let mut selector = Selector::by(self.convention);
+        for definition in &self.definitions {
+            selector.define(definition).map_err(|e| e.to_string())?;
+        }
+        Ok(selector)
+    }
+
+    /// What one term of it means.
+    pub fn wanted_of(&self, term: &str) -> Result<Vec<Wanted>, String> {
+        self.selector()?.select(term).map_err(|e| e.to_string())
+    }
+
+    /// What all of it means.
+    pub fn wanted(&self) -> Result<Vec<Wanted>, String> {
+        self.selector()?.select(&self.text()).map_err(|e| e.to_string())
+    }
+
+    /// As `--select` takes it.
+    pub fn text(&self) -> String {
+        self.terms.join(", ")
+    }
+}
+
+/// A row with parameters, perhaps a source, perhaps one of its outputs.
+fn term(rng: &mut Rng, rows: &[&'static Indicator], definitions: &[String]) -> String {
+    let Some(row) = rng.pick(rows) else { return String::new() };
+    let mut arguments = parameters(rng, row);
+    if row.inputs.len() == 1 && rng.percent(25) {
+        let source = match rng.below(4) {
+            0 if !definitions.is_empty() => definitions.get(rng.below(definitions.len())).cloned(),
+            0 | 1 => rng.pick(&PRICES).map(str::to_owned),
+            _ => rng.pick(rows).map(|row| call(row.name, &parameters(rng, row))),
+        };
+        arguments.extend(source.map(|source| format!("source={source}")));
+    }
+    let mut text = call(row.name, &arguments);
+    if row.outputs.len() > 1
+        && rng.percent(20)
+        && let Some(output) = rng.pick(row.outputs)
+    {
+        text.push('.');
+        text.push_str(output);
+    }
+    text
+}
+
+/// Columns that a source may be.
+const PRICES: [&str; 9] = ["open", "high", "low", "close", "volume", "hl2", "hlc3", "hlcc4", "ohlc4"];
+
+fn call(name: &str, arguments: &[String]) -> String {
+    if arguments.is_empty() { name.to_owned() } else { format!("{name}({})", arguments.join(",")) }
+}
+
+/// Half of the time the defaults.
+fn parameters(rng: &mut Rng, row: &Indicator) -> Vec<String> {
+    if row.params.is_empty() || rng.percent(50) {
+        return Vec::new();
+    }
+    let longest = if rng.percent(15) { LONG_WINDOW } else { WINDOW };
+    row.params.iter().map(|p| parameter(rng, p, longest).to_string()).collect()
+}
+
+fn parameter(rng: &mut Rng, p: &Param, longest: f64) -> f64 {
+    let high = p.max.min(if p.whole { longest.max(p.min) } else { p.default.abs().max(1.0) * 4.0 });
+    let x = if rng.percent(30) { p.default } else { p.min + rng.unit() * (high - p.min).max(0.0) };
+    let rounded = match p {
+        _ if p.even => (x / 2.0).round() * 2.0,
+        _ if p.whole => x.round(),
+        _ => (x * 100.0).round() / 100.0,
+    };
+    rounded.clamp(p.min, p.max)
+}
+
+/// An expression of some depth.
+fn formula(rng: &mut Rng, rows: &[&'static Indicator], depth: usize) -> String {
+    if depth == 0 || rng.percent(15) {
+        return match rng.below(4) {
+            0 => format!("{}", rng.between(1, 9)),
+            1 => {
+                rng.pick(rows).map_or_else(|| "close".to_owned(), |row| call(row.name, &parameters(rng, row)))
+            }
+            _ => rng.pick(&PRICES).unwrap_or("close").to_owned(),
+        };
+    }
+    let (a, b) = (formula(rng, rows, depth - 1), formula(rng, rows, depth - 1));
+    match rng.below(5) {
+        0 => format!("({a} + {b})"),
+        1 => format!("({a} - {b})"),
+        2 => format!("({a} * {b})"),
+        3 => format!("({a} / {b})"),
+        _ => format!("-({a} - {b})"),
+    }
+}
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used, reason = "a test may fail")]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_drawn_can_be_selected() {
+        let mut rng = Rng::new(11);
+        let (mut sources, mut outputs, mut definitions) = (0, 0, 0);
+        for _ in 0..200 {
+            let selection = Selection::random(&mut rng, 2, 40);
+            assert!((2..=40).contains(&selection.terms.len()));
+            selection.wanted().unwrap();
+            let text = selection.text();
+            sources += usize::from(text.contains("source="));
+            outputs += usize::from(text.contains(")."));
+            definitions += usize::from(!selection.definitions.is_empty());
+        }
+        assert!(sources > 50 && outputs > 10 && definitions > 20, "{sources} {outputs} {definitions}");
+    }
+}
