@@ -33,7 +33,7 @@ fn inverse(verdict: Verdict) -> Verdict {
     match verdict {
         Verdict::Regression => Verdict::Improvement,
         Verdict::Improvement => Verdict::Regression,
-        Verdict::NoChange => Verdict::NoChange,
+        other => other,
     }
 }
 
@@ -96,7 +96,11 @@ proptest! {
     #[test]
     fn a_side_against_itself_is_no_change(a in sides((0_u32..200).prop_map(f64::from))) {
         let comparison = compare(&a, &a, &options(20));
-        prop_assert_eq!(comparison.verdict, Verdict::NoChange);
+        prop_assert!(matches!(comparison.verdict, Verdict::NoChange | Verdict::NotJudged));
+        for change in &comparison.operations {
+            let judged = change.p.is_some() && change.ratio.is_some();
+            prop_assert_eq!(change.verdict, if judged { Verdict::NoChange } else { Verdict::NotJudged });
+        }
     }
 
     #[test]
@@ -134,17 +138,51 @@ proptest! {
 fn few_or_worthless_values_are_not_judged() {
     let check = |a: &[f64], b: &[f64]| {
         let comparison = compare(&side(&[vec![a.to_vec()]]), &side(&[vec![b.to_vec()]]), &options(0));
-        assert_eq!(comparison.verdict, Verdict::NoChange);
-        comparison.operations[0].reason.clone()
+        let change = &comparison.operations[0];
+        assert_eq!(comparison.verdict, change.verdict, "one operation is the whole");
+        format!("{}: {}", change.verdict.as_str(), change.reason)
     };
-    assert_eq!(check(&[1.0], &[1000.0]), "not judged: 1 values in A, 5 are needed");
-    assert_eq!(check(&[1.0; 9], &[1000.0; 4]), "not judged: 4 values in B, 5 are needed");
-    assert_eq!(check(&[f64::NAN; 30], &[1000.0; 30]), "not judged: 0 values in A, 5 are needed");
+    let few = |from: &str, runs: usize| {
+        format!("not judged: too few runs: {from}, 5 values are needed, about {runs} such runs")
+    };
+    assert_eq!(check(&[604e6], &[147e6]), few("1 value from 1 run in A", 5));
+    assert_eq!(check(&[1.0; 9], &[1000.0; 4]), few("4 values from 1 run in B", 2));
+    assert_eq!(check(&[f64::NAN; 30], &[1000.0; 30]), few("0 values from 1 run in A", 5));
     assert_eq!(check(&[0.0; 30], &[0.0; 30]), "not judged: it takes no measurable time");
-    assert_eq!(check(&[100.0; 30], &[101.0; 30]), "medians differ by less than 2.0 %");
+    assert_eq!(check(&[100.0; 30], &[101.0; 30]), "no change: medians differ by less than 2.0 %");
     let noisy: Vec<f64> = (0..30).map(|i| 100.0 + f64::from(i * 17 % 30) * 10.0).collect();
     let shifted: Vec<f64> = noisy.iter().rev().map(|x| x * 1.05).collect();
     assert!(check(&noisy, &shifted).contains("noise may do that"));
+}
+
+#[test]
+fn where_nothing_could_be_judged_the_whole_says_so_and_how_many_runs_are_needed() {
+    let once = |ns: f64| side(&[vec![vec![ns], vec![ns / 2.0]]]);
+    let (a, b) = (once(604e6), once(147e6));
+    let comparison = compare(&a, &b, &options(0));
+    assert_eq!(comparison.verdict, Verdict::NotJudged);
+    assert_eq!(
+        comparison.reason,
+        "too few runs, 1 and 1: none of 2 operations could be judged; about 5 on each side are needed"
+    );
+    let json: serde_json::Value = serde_json::to_value(&comparison).unwrap();
+    assert_eq!((&json["verdict"], &json["version"]), (&"not_judged".into(), &2.into()));
+    assert_eq!(json["operations"][0]["verdict"], "not_judged");
+    let html = page::html(&comparison, (&a, &b), ("a", "b"));
+    assert!(html.contains("<span class=\"care\">not judged</span>"), "{html}");
+    assert!(html.contains("about 5 on each side") && !html.contains("no change</td>"), "{html}");
+    // One operation that can be judged is a verdict; the other is named in a note.
+    let steady: Vec<f64> = (0..30).map(|i| 1000.0 + f64::from(i % 5)).collect();
+    let mixed = |ns: f64| side(&[vec![steady.clone(), vec![ns]]]);
+    let comparison = compare(&mixed(604e6), &mixed(147e6), &options(0));
+    assert_eq!(comparison.verdict, Verdict::NoChange);
+    assert_eq!(comparison.reason, "0 slower and 0 faster of 2 operations, 1 not judged");
+    assert!(
+        comparison.notes.join("\n").contains("1 of 2 operations were not judged"),
+        "{:?}",
+        comparison.notes
+    );
+    assert_eq!(comparison.of(Verdict::NotJudged).count(), 1);
 }
 
 #[test]
@@ -202,7 +240,8 @@ fn what_came_and_went_is_named() {
     let (a, b) = (Side { runs: vec![run("old")] }, Side { runs: vec![run("new")] });
     let comparison = compare(&a, &b, &options(0));
     assert_eq!((comparison.only_a, comparison.only_b), (vec!["old".to_owned()], vec!["new".to_owned()]));
-    assert_eq!(comparison.verdict, Verdict::NoChange);
+    assert_eq!(comparison.verdict, Verdict::NotJudged);
+    assert_eq!(comparison.reason, "the sides have no operation in common");
     let notes = comparison.notes.join("\n");
     assert!(notes.contains("no operation in common") && notes.contains("3 records of A"), "{notes}");
 }

@@ -213,6 +213,7 @@ fn stacks_are_merged_over_threads() {
         "{svg}"
     );
     assert_eq!(Flame::of(&empty()).folded(), "");
+    roxmltree::Document::parse(&svg).unwrap_or_else(|e| panic!("{e}: {svg}"));
     assert!(Flame::of(&empty()).svg("x").ends_with("</svg>\n"));
     let few = flame.largest(2);
     assert!(few.nodes.len() <= 2 && few.total_ns() <= flame.total_ns() && few.path(0) == ["step"]);

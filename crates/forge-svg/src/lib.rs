@@ -113,6 +113,13 @@ impl Writer {
         self
     }
 
+    /// What another writer has written, all of it ended.
+    pub fn written(&mut self, other: Writer) -> &mut Self {
+        self.close_tag();
+        self.out.push_str(&other.finish());
+        self
+    }
+
     /// Ends the innermost open element; one without content as `<name/>`.
     pub fn end(&mut self) -> &mut Self {
         if let Some(name) = self.open.pop() {

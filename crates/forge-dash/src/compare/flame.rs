@@ -3,10 +3,11 @@
 //! A frame is as wide as its time on both sides together: widths add up, and a frame that came or went is still seen. Each
 //! side counts by run, so that sides with different numbers of runs compare.
 
-use std::{collections::BTreeMap, fmt::Write as _};
+use std::collections::BTreeMap;
+
+use forge_svg::Writer;
 
 use super::{side::Side, stacks::MOST_DEPTH};
-use crate::report::page::escape;
 
 /// Width of the picture; it scales with its page.
 const WIDTH: f64 = 1200.0;
@@ -51,60 +52,57 @@ pub(super) fn tree(a: &Side, b: &Side) -> Frame {
     root
 }
 
+/// What the picture is, for those who do not see it.
+const LABEL: &str = "Differential flame graph: frames are as wide as their time on both sides, red frames grew, blue frames shrank";
+
 /// The picture as SVG, and in words for those who do not see it.
 pub(super) fn svg(root: &Frame) -> String {
     if root.both() <= 0.0 {
         return "<p class=\"soft\">No span has time of its own.</p>\n".to_owned();
     }
-    let mut body = String::new();
-    let mut deepest = 0;
-    draw("all", root, (0.0, WIDTH), 0, &mut deepest, &mut body);
-    let height = (deepest + 1) * ROW;
-    format!(
-        "<svg id=\"flame\" viewBox=\"0 0 {WIDTH} {height}\" role=\"img\" aria-label=\"Differential flame graph: frames \
-         are as wide as their time on both sides, red frames grew, blue frames shrank\">\n{body}</svg>\n"
-    )
+    let mut body = Writer::new();
+    let deepest = draw("all", root, (0.0, WIDTH), 0, &mut body);
+    let mut out = Writer::new();
+    out.start("svg").attr("id", "flame");
+    out.attr("viewBox", format_args!("0 0 {WIDTH} {}", (deepest + 1) * ROW)).attr("role", "img");
+    out.attr("aria-label", LABEL).line().written(body).end().line();
+    out.finish()
 }
 
-fn draw(
-    name: &str,
-    frame: &Frame,
-    (x, width): (f64, f64),
-    depth: usize,
-    deepest: &mut usize,
-    out: &mut String,
-) {
+/// Draws a frame and what is inside; says how deep that goes.
+fn draw(name: &str, frame: &Frame, (x, width): (f64, f64), depth: usize, out: &mut Writer) -> usize {
     if width < NARROW {
-        return;
+        return 0;
     }
-    *deepest = (*deepest).max(depth);
     let y = depth * ROW;
-    let _ = writeln!(
-        out,
-        "<g><title>{}</title><rect x=\"{x:.2}\" y=\"{y}\" width=\"{width:.2}\" height=\"{}\" class=\"{}\"/>{}</g>",
-        escape(&format!("{name}: {}", words(frame))),
-        ROW - 1,
-        class(frame),
-        label(name, x, width, y),
-    );
-    let mut left = x;
+    out.start("g").leaf("title", format_args!("{name}: {}", words(frame)));
+    out.start("rect")
+        .attr("x", format_args!("{x:.2}"))
+        .attr("y", y)
+        .attr("width", format_args!("{width:.2}"));
+    out.attr("height", ROW - 1).attr("class", class(frame)).end();
+    if let Some(text) = label(name, width) {
+        let x = x + 3.0;
+        out.start("text").attr("x", format_args!("{x:.2}")).attr("y", y + ROW - 5).text(text).end();
+    }
+    out.end().line();
+    let (mut left, mut deepest) = (x, depth);
     for (name, child) in &frame.inside {
         let share = width * child.both() / frame.both();
-        draw(name, child, (left, share), depth + 1, deepest, out);
+        deepest = deepest.max(draw(name, child, (left, share), depth + 1, out));
         left += share;
     }
+    deepest
 }
 
-fn label(name: &str, x: f64, width: f64, y: usize) -> String {
+/// As much of a name as fits, or nothing.
+fn label(name: &str, width: f64) -> Option<String> {
     let fits = ((width - 6.0) / LETTER) as usize;
-    if fits < 3 {
-        return String::new();
+    match name.chars().count() {
+        _ if fits < 3 => None,
+        long if long > fits => Some(name.chars().take(fits - 1).chain(['…']).collect()),
+        _ => Some(name.to_owned()),
     }
-    let cut: String = match name.chars().count() > fits {
-        true => name.chars().take(fits - 1).chain(['…']).collect(),
-        false => name.to_owned(),
-    };
-    format!("<text x=\"{:.2}\" y=\"{}\">{}</text>", x + 3.0, y + ROW - 5, escape(&cut))
 }
 
 fn words(frame: &Frame) -> String {
@@ -153,6 +151,15 @@ mod tests {
         assert!(drawn.contains("&lt;script&gt;") && !drawn.contains("<script>"), "{drawn}");
         assert!(drawn.contains("class=\"same\""));
         assert!(svg(&tree(&side(&[]), &side(&[]))).contains("No span"));
+    }
+
+    #[test]
+    fn any_name_gives_well_formed_xml() {
+        let a = side(&[("<a>&\"'\u{0}\u{1b}\u{202e};b<0.1 %", 1_000_000)]);
+        let drawn = svg(&tree(&a, &a));
+        let read = roxmltree::Document::parse(&drawn).unwrap_or_else(|e| panic!("{e}: {drawn}"));
+        let titles = read.descendants().filter(|n| n.has_tag_name("title")).filter_map(|n| n.text());
+        assert!(titles.into_iter().any(|t| t.starts_with("<a>&\"'\u{fffd}")), "{drawn}");
     }
 
     #[test]

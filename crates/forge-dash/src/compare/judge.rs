@@ -101,7 +101,7 @@ fn measure(operation: &str, a: &Side, b: &Side, options: &Options) -> Change {
     let (p_equal, least) = (p(0.0), least(pairs.is_some(), options));
     Change {
         operation: operation.to_owned(),
-        verdict: Verdict::NoChange,
+        verdict: Verdict::NotJudged,
         reason: String::new(),
         a: of_a,
         b: of_b,
@@ -248,18 +248,33 @@ fn ranks(values: &[f64]) -> Vec<f64> {
     values.iter().map(rank).collect()
 }
 
+/// Runs like these from which on a side has values enough; 0 where it has them.
+pub(super) fn runs_needed(side: Figures) -> usize {
+    match side.values {
+        values if values >= LEAST_VALUES => 0,
+        // A run without a value says nothing about the next one.
+        0 => LEAST_VALUES,
+        values => (LEAST_VALUES * side.runs.max(1)).div_ceil(values),
+    }
+}
+
 /// The verdict and its reason.
 fn decide(change: &mut Change, options: &Options) {
     let least = least(change.paired, options);
     let percent = |ratio: f64| format!("{:.1} %", 100.0 * (ratio - 1.0).abs());
     let (verdict, reason) = match (change.p_adjusted, change.ratio) {
         (None, _) => {
-            let (side, values) =
+            let (side, few) =
                 if change.a.values <= change.b.values { ("A", change.a) } else { ("B", change.b) };
-            let needed = format!("{} values in {side}, {LEAST_VALUES} are needed", values.values);
-            (Verdict::NoChange, format!("not judged: {needed}"))
+            let s = |n: usize| if n == 1 { "" } else { "s" };
+            let from = format!("{} value{} from {} run{}", few.values, s(few.values), few.runs, s(few.runs));
+            let runs = runs_needed(few);
+            let reason = format!(
+                "too few runs: {from} in {side}, {LEAST_VALUES} values are needed, about {runs} such runs"
+            );
+            (Verdict::NotJudged, reason)
         }
-        (Some(_), None) => (Verdict::NoChange, "not judged: it takes no measurable time".to_owned()),
+        (Some(_), None) => (Verdict::NotJudged, "it takes no measurable time".to_owned()),
         (Some(p), Some(ratio)) if p <= options.alpha && ratio > 1.0 + least => {
             (Verdict::Regression, format!("{} slower, p {}", percent(ratio), probable(p)))
         }

@@ -28,7 +28,7 @@ pub use judge::{LEAST_PAIRED, LEAST_VALUES};
 pub use side::{Calls, Run, Side};
 
 /// Version of the JSON form; raised when a field changes its meaning or goes away.
-pub const VERSION: u32 = 1;
+pub const VERSION: u32 = 2;
 
 /// How a comparison is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
@@ -57,8 +57,10 @@ pub enum Verdict {
     Regression,
     /// Faster by more than that.
     Improvement,
-    /// Neither can be said.
+    /// Judged, and neither can be said.
     NoChange,
+    /// Too little was measured to judge: a difference, however large, would prove nothing.
+    NotJudged,
 }
 
 impl Verdict {
@@ -68,6 +70,7 @@ impl Verdict {
             Verdict::Regression => "regression",
             Verdict::Improvement => "improvement",
             Verdict::NoChange => "no change",
+            Verdict::NotJudged => "not judged",
         }
     }
 }
@@ -122,8 +125,10 @@ pub struct Change {
 pub struct Comparison {
     /// [`VERSION`] of this form.
     pub version: u32,
-    /// A regression where there is one, else an improvement where there is one.
+    /// A regression where there is one, else an improvement where there is one, else no change where anything was judged.
     pub verdict: Verdict,
+    /// Why that verdict: how many operations of which kind; where nothing was judged, what is missing.
+    pub reason: String,
     /// How it was judged.
     pub options: Options,
     /// Runs before and after.
@@ -155,16 +160,44 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
         let by_verdict = x.verdict.cmp(&y.verdict);
         by_verdict.then_with(|| size(y).total_cmp(&size(x))).then_with(|| x.operation.cmp(&y.operation))
     });
-    let verdict = operations.iter().map(|change| change.verdict).min().unwrap_or(Verdict::NoChange);
+    let verdict = operations.iter().map(|change| change.verdict).min().unwrap_or(Verdict::NotJudged);
     Comparison {
         version: VERSION,
         verdict,
+        reason: reason(verdict, &operations),
         options: *options,
         runs: (a.runs.len(), b.runs.len()),
         notes: notes(a, b, &operations),
         operations,
         only_a: in_a.difference(&in_b).cloned().collect(),
         only_b: in_b.difference(&in_a).cloned().collect(),
+    }
+}
+
+/// The whole in one sentence.
+fn reason(verdict: Verdict, operations: &[Change]) -> String {
+    let all = operations.len();
+    let of = |verdict: Verdict| operations.iter().filter(|change| change.verdict == verdict).count();
+    let open = of(Verdict::NotJudged);
+    if verdict != Verdict::NotJudged {
+        let [slower, faster] = [Verdict::Regression, Verdict::Improvement].map(of);
+        let rest = if open > 0 { format!(", {open} not judged") } else { String::new() };
+        return format!("{slower} slower and {faster} faster of {all} operations{rest}");
+    }
+    let needed =
+        operations.iter().map(|change| judge::runs_needed(change.a).max(judge::runs_needed(change.b)));
+    match needed.max() {
+        None => "the sides have no operation in common".to_owned(),
+        Some(0) => "no operation takes a time that can be measured".to_owned(),
+        Some(runs) => {
+            let (a, b) = operations.iter().fold((0, 0), |(a, b), c| (c.a.runs.max(a), c.b.runs.max(b)));
+            let what =
+                if all == 1 { "the operation".to_owned() } else { format!("none of {all} operations") };
+            let could = if all == 1 { "could not" } else { "could" };
+            format!(
+                "too few runs, {a} and {b}: {what} {could} be judged; about {runs} on each side are needed"
+            )
+        }
     }
 }
 
@@ -193,6 +226,13 @@ fn notes(a: &Side, b: &Side, operations: &[Change]) -> Vec<String> {
         let more = if rest.is_empty() { String::new() } else { format!(" and {} others", rest.len()) };
         notes.push(format!(
             "{first}{more} ran more or less often than before; a verdict is about the time of one call"
+        ));
+    }
+    let open = operations.iter().filter(|change| change.verdict == Verdict::NotJudged).count();
+    if open > 0 && open < operations.len() {
+        notes.push(format!(
+            "{open} of {} operations were not judged: their reasons say why",
+            operations.len()
         ));
     }
     if operations.is_empty() {

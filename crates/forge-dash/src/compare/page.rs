@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use forge_svg::Writer;
+
 use super::{Change, Comparison, Side, Verdict, flame};
 use crate::report::{
     page::{Page, TABLE_JS, Table, escape},
@@ -45,10 +47,10 @@ pub fn html(comparison: &Comparison, sides: (&Side, &Side), (a, b): (&str, &str)
         "<h2>Where time went</h2>\n<p class=\"soft key\">A frame is as wide as its time on both sides.",
     );
     for (class, words) in LEGEND {
-        let _ = write!(
-            body,
-            "<svg viewBox=\"0 0 14 12\" aria-hidden=\"true\"><rect width=\"14\" height=\"12\" class=\"{class}\"/></svg>{words}"
-        );
+        let mut key = Writer::new();
+        key.start("svg").attr("viewBox", "0 0 14 12").attr("aria-hidden", true);
+        key.start("rect").attr("width", 14).attr("height", 12).attr("class", class).end().end();
+        let _ = write!(body, "{}{words}", key.finish());
     }
     body.push_str("</p>\n");
     body.push_str(&flame::svg(&flame::tree(sides.0, sides.1)));
@@ -61,19 +63,22 @@ fn head(comparison: &Comparison, a: &str, b: &str) -> String {
         Verdict::Regression => "bad",
         Verdict::Improvement => "good",
         Verdict::NoChange => "soft",
+        Verdict::NotJudged => "care",
     };
     let mut out = format!(
-        "<h1><span class=\"{class}\">{}</span></h1>\n<p>A: {} · B: {}</p>\n<div class=\"cards\">",
+        "<h1><span class=\"{class}\">{}</span></h1>\n<p>A: {} · B: {}</p>\n<p>{}</p>\n<div class=\"cards\">",
         comparison.verdict.as_str(),
         escape(a),
-        escape(b)
+        escape(b),
+        escape(&comparison.reason)
     );
     let count = |verdict| comparison.of(verdict).count().to_string();
     let options = &comparison.options;
     for (what, value) in [
         ("slower", count(Verdict::Regression)),
         ("faster", count(Verdict::Improvement)),
-        ("neither", count(Verdict::NoChange)),
+        ("no change", count(Verdict::NoChange)),
+        ("not judged", count(Verdict::NotJudged)),
         ("runs, A and B", format!("{} and {}", comparison.runs.0, comparison.runs.1)),
         ("least change that matters", format!("{} %", trim(100.0 * options.threshold))),
         ("chance of any false alarm, at most", format!("{} %", trim(100.0 * options.alpha))),

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use forge_profile::Trace;
+use forge_svg::Writer;
 use serde_json::json;
 
 use super::{
@@ -102,24 +103,23 @@ impl Report {
 
     fn breakdown_html(&self, out: &mut String) {
         out.push_str("<section aria-labelledby=\"h-kinds\"><h2 id=\"h-kinds\">Kinds of time</h2>\n");
-        out.push_str(
-            "<svg class=\"bar\" viewBox=\"0 0 1000 20\" preserveAspectRatio=\"none\" aria-hidden=\"true\">",
-        );
+        let mut bar = Writer::new();
+        bar.start("svg").attr("class", "bar").attr("viewBox", "0 0 1000 20");
+        bar.attr("preserveAspectRatio", "none").attr("aria-hidden", true);
         let mut x = 0.0;
         for part in &self.breakdown {
             let width = part.share.unwrap_or(0.0) * 1000.0;
-            let _ = write!(
-                out,
-                "<rect class=\"k-{}\" x=\"{x:.2}\" y=\"0\" width=\"{width:.2}\" height=\"20\"/>",
-                part.category
-            );
+            bar.start("rect").attr("class", format_args!("k-{}", part.category));
+            bar.attr("x", format_args!("{x:.2}")).attr("y", 0);
+            bar.attr("width", format_args!("{width:.2}")).attr("height", 20).end();
             x += width;
         }
-        out.push_str("</svg>\n<dl class=\"kinds\">\n");
+        out.push_str(&bar.finish());
+        out.push_str("\n<dl class=\"kinds\">\n");
         for part in &self.breakdown {
             let figure = match (part.self_ns, part.share) {
                 (Some(ns), Some(share)) => {
-                    format!("{} <span class=\"soft\">{}</span>", time(ns), percent(share))
+                    format!("{} <span class=\"soft\">{}</span>", time(ns), escape(&percent(share)))
                 }
                 (Some(ns), None) => time(ns),
                 (None, _) => format!("<span class=\"soft\">{}</span>", part.note.unwrap_or("not measured")),

@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use forge_svg::Writer;
+
 use super::{
     page::escape,
     units::{count, percent, size, time},
@@ -24,20 +26,15 @@ pub(super) fn figure(memory: &Memory, clean_ups: &[CleanUp], from: u64, to: u64)
     let budget = memory.budget_bytes.filter(|b| memory.peak_bytes >= LEAST * b);
     let top = budget.unwrap_or(memory.peak_bytes).max(memory.peak_bytes).max(1.0) * 1.05;
     let y = |bytes: f64| HEIGHT - (bytes / top).clamp(0.0, 1.0) * HEIGHT;
-    let mut out = format!(
-        "<figure><figcaption>{}</figcaption><svg class=\"memory\" viewBox=\"0 0 {WIDTH} {HEIGHT}\" preserveAspectRatio=\"none\" \
-         role=\"img\" aria-label=\"memory of {} over time\">\n",
-        caption(memory, clean_ups, budget.is_some()),
-        escape(&memory.device)
-    );
+    let mut out = Writer::new();
+    out.start("svg").attr("class", "memory").attr("viewBox", format_args!("0 0 {WIDTH} {HEIGHT}"));
+    out.attr("preserveAspectRatio", "none").attr("role", "img");
+    out.attr("aria-label", format_args!("memory of {} over time", memory.device)).line();
     for (low, high, class) in BANDS {
         if let Some(budget) = budget {
             let (upper, lower) = (y(high * budget), y(low * budget));
-            let height = lower - upper;
-            let _ = writeln!(
-                out,
-                "<rect class=\"{class}\" x=\"0\" y=\"{upper:.1}\" width=\"{WIDTH}\" height=\"{height:.1}\"/>"
-            );
+            out.start("rect").attr("class", class).attr("x", 0).attr("y", format_args!("{upper:.1}"));
+            out.attr("width", WIDTH).attr("height", format_args!("{:.1}", lower - upper)).end().line();
         }
     }
     let steps = steps(&memory.samples, from, to);
@@ -47,26 +44,31 @@ pub(super) fn figure(memory: &Memory, clean_ups: &[CleanUp], from: u64, to: u64)
             write!(line, "{}{:.1} V{:.1} ", if line.is_empty() { "M0 160 H" } else { "H" }, x(at), y(bytes));
     }
     if !line.is_empty() {
-        let _ = writeln!(out, "<path class=\"used\" d=\"{line}H{WIDTH} V{HEIGHT} Z\"/>");
+        let path = format!("{line}H{WIDTH} V{HEIGHT} Z");
+        out.start("path").attr("class", "used").attr("d", path).end().line();
     }
     for clean_up in clean_ups {
-        let at = x(clean_up.at_ns);
+        let at = format!("{:.1}", x(clean_up.at_ns));
         let freed = clean_up.freed_bytes.map(|b| format!(", freed {}", size(b as f64))).unwrap_or_default();
         let when = time(clean_up.at_ns.saturating_sub(from));
-        let _ = writeln!(
-            out,
-            "<line class=\"clean\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"0\" y2=\"{HEIGHT}\"><title>clean-up at {when}{freed}</title></line>"
-        );
+        out.start("line")
+            .attr("class", "clean")
+            .attr("x1", &at)
+            .attr("x2", &at)
+            .attr("y1", 0)
+            .attr("y2", HEIGHT);
+        out.leaf("title", format_args!("clean-up at {when}{freed}")).end().line();
     }
-    out.push_str("</svg></figure>\n");
-    out
+    let caption = caption(memory, clean_ups, budget.is_some());
+    format!("<figure><figcaption>{caption}</figcaption>{}</figure>\n", out.finish())
 }
 
 fn caption(memory: &Memory, clean_ups: &[CleanUp], bands: bool) -> String {
     let mut out = format!("<b>{}</b>: at most {} in use", escape(&memory.device), size(memory.peak_bytes));
     match memory.budget_bytes {
         Some(budget) => {
-            let _ = write!(out, ", {} of a budget of {}", percent(memory.peak_bytes / budget), size(budget));
+            let share = escape(&percent(memory.peak_bytes / budget));
+            let _ = write!(out, ", {share} of a budget of {}", size(budget));
             let words = match bands {
                 true => "; bands begin at 60, 80 and 90 % of it",
                 false => "; far below the levels of pressure, so drawn at its own scale",
@@ -115,6 +117,16 @@ mod tests {
         assert!(near.contains("a &lt;b&gt;") && !near.contains("a <b>"), "{near}");
         let far = figure(&memory(10.0, &[(0, 10.0)]), &[], 0, 100);
         assert!(!far.contains("band3") && far.contains("own scale"), "{far}");
+    }
+
+    #[test]
+    fn any_name_and_a_tiny_share_give_well_formed_xml() {
+        let device = "<a>&\"'\u{0}\u{1b}".to_owned();
+        let cleaned = [CleanUp { at_ns: 50, duration_ns: 1, freed_bytes: Some(2048) }];
+        let memory = Memory { device, budget_bytes: Some(1e12), peak_bytes: 10.0, samples: vec![(0, 10.0)] };
+        let drawn = figure(&memory, &cleaned, 0, 100);
+        roxmltree::Document::parse(&drawn).unwrap_or_else(|e| panic!("{e}: {drawn}"));
+        assert!(drawn.contains("&lt;0.1 %"), "{drawn}");
     }
 
     #[test]

@@ -1,10 +1,9 @@
 //! How does a flame graph look as one picture? Boxes with names, the whole figure on hover; no script.
 
-use std::fmt::Write as _;
+use forge_svg::{NAMESPACE, Writer};
 
 use super::{
     flame::Flame,
-    page::escape,
     units::{count, percent, time},
 };
 
@@ -28,44 +27,39 @@ impl Flame {
         let placed = self.placed(WIDTH / total);
         let deepest = placed.iter().map(|p| p.depth).max().map_or(0, |d| d + 1);
         let height = TOP + ROW * deepest.max(1) as f64 + 6.0;
-        let mut out = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" height=\"{height}\" \
-             role=\"img\">\n<title>{}</title>\n<style>{STYLE}</style>\n<text class=\"head\" x=\"4\" y=\"20\">{}: {}</text>\n",
-            escape(title),
-            escape(title),
-            time(self.total_ns())
-        );
+        let mut out = Writer::new();
+        out.start("svg").attr("xmlns", NAMESPACE).attr("viewBox", format_args!("0 0 {WIDTH} {height}"));
+        out.attr("width", WIDTH).attr("height", height).attr("role", "img").line();
+        out.leaf("title", title).line().leaf("style", STYLE).line();
+        let head = format!("{title}: {}", time(self.total_ns()));
+        out.start("text").attr("class", "head").attr("x", 4).attr("y", 20).text(head).end().line();
         for place in placed {
-            let Some(node) = self.nodes.get(place.node) else { continue };
-            let name = self.names.get(node.name).map_or("?", String::as_str);
-            let y = TOP + ROW * place.depth as f64;
-            let _ = write!(
-                out,
-                "<g><title>{} · {} ({}) · itself {} · {} calls</title><rect class=\"{}\" x=\"{:.2}\" y=\"{y}\" width=\"{:.2}\" \
-                 height=\"{}\"/>",
-                escape(name),
-                time(node.total_ns),
-                percent(node.total_ns as f64 / total),
-                time(node.self_ns),
-                count(node.count),
-                node.category,
-                place.x,
-                place.width,
-                ROW - 1.0
-            );
-            if let Some(text) = fitting(name, place.width) {
-                let _ = write!(
-                    out,
-                    "<text x=\"{:.2}\" y=\"{}\">{}</text>",
-                    place.x + 3.0,
-                    y + 12.5,
-                    escape(&text)
-                );
-            }
-            out.push_str("</g>\n");
+            self.box_of(&place, total, &mut out);
         }
-        out.push_str("</svg>\n");
-        out
+        out.end().line();
+        out.finish()
+    }
+
+    /// One box: its figures on hover, its rectangle, and as much of its name as fits.
+    fn box_of(&self, place: &Placed, total: f64, out: &mut Writer) {
+        let Some(node) = self.nodes.get(place.node) else { return };
+        let name = self.names.get(node.name).map_or("?", String::as_str);
+        let y = TOP + ROW * place.depth as f64;
+        let figures = format!(
+            "{name} · {} ({}) · itself {} · {} calls",
+            time(node.total_ns),
+            percent(node.total_ns as f64 / total),
+            time(node.self_ns),
+            count(node.count)
+        );
+        out.start("g").leaf("title", figures);
+        out.start("rect").attr("class", node.category).attr("x", format_args!("{:.2}", place.x)).attr("y", y);
+        out.attr("width", format_args!("{:.2}", place.width)).attr("height", ROW - 1.0).end();
+        if let Some(text) = fitting(name, place.width) {
+            out.start("text").attr("x", format_args!("{:.2}", place.x + 3.0)).attr("y", y + 12.5);
+            out.text(text).end();
+        }
+        out.end().line();
     }
 
     /// Where each node that can be seen lies.

@@ -11,31 +11,7 @@ pub const BASE_CSS: &str = include_str!("base.css");
 /// Tables that sort by their headings and filter by a search field.
 pub const TABLE_JS: &str = include_str!("table.js");
 
-/// Text as it may stand in an element or in a quoted attribute. Characters that a reader cannot see, or that turn the
-/// direction of what follows, become visible ones.
-pub fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(visible(c)),
-        }
-    }
-    out
-}
-
-/// A character, or one that stands for it: control characters and those that turn the direction of text cannot be seen.
-pub fn visible(c: char) -> char {
-    let turns = matches!(
-        c,
-        '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{feff}'
-    );
-    if c.is_control() || turns { '\u{fffd}' } else { c }
-}
+pub use forge_svg::{escape, visible};
 
 /// JSON as it may stand inside a `script` element: nothing in it can end one or begin a comment.
 pub fn json_in_script(json: &str) -> String {
