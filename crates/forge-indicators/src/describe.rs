@@ -19,7 +19,7 @@ use std::collections::HashSet;
 use serde::{Serialize, Serializer};
 
 use crate::{
-    catalogue::{self, Group, Indicator, Kind, Oracle},
+    catalogue::{self, Group, Indicator, Kind, Oracle, Range},
     graph::Field,
     select::{Instance, Wanted, plan},
 };
@@ -72,12 +72,15 @@ pub struct Parameter {
 }
 
 /// An output.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Output {
     /// Its name in the row.
     pub name: String,
     /// Its column; see [`crate::select::column`].
     pub column: String,
+    /// Where its values lie: `{"min": 0, "max": 100}`, null for an end without a bound; not there where nothing bounds them.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "range")]
+    pub range: Option<Range>,
 }
 
 /// What a thing is.
@@ -110,6 +113,19 @@ fn plain_option<S: Serializer>(x: &Option<f64>, to: S) -> Result<S::Ok, S::Error
         Some(x) => plain(x, to),
         None => to.serialize_none(),
     }
+}
+
+fn range<S: Serializer>(range: &Option<Range>, to: S) -> Result<S::Ok, S::Error> {
+    /// An end; one that is infinite is none.
+    #[derive(Serialize)]
+    struct Ends {
+        #[serde(serialize_with = "plain_option")]
+        min: Option<f64>,
+        #[serde(serialize_with = "plain_option")]
+        max: Option<f64>,
+    }
+    let end = |x: f64| Some(x).filter(|x| x.is_finite());
+    range.map(|Range { min, max }| Ends { min: end(min), max: end(max) }).serialize(to)
 }
 
 /// A row with its defaults.
@@ -147,7 +163,11 @@ fn one(wanted: &Wanted) -> Described {
                 group: None,
                 params: Vec::new(),
                 inputs: reads.inputs,
-                outputs: vec![Output { name: "value".to_owned(), column: source.name.clone() }],
+                outputs: vec![Output {
+                    name: "value".to_owned(),
+                    column: source.name.clone(),
+                    range: source.expr.facts().0,
+                }],
                 lookback: reads.lookback,
                 causal: reads.causal,
                 oracle: None,
@@ -171,6 +191,7 @@ fn instance(instance: &Instance) -> Described {
     let output = |(at, column): (usize, String)| Output {
         name: row.outputs.get(at).copied().unwrap_or_default().to_owned(),
         column,
+        range: instance.range(at),
     };
     Described {
         name: row.name.to_owned(),

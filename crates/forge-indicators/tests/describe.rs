@@ -40,6 +40,19 @@ fn a_row_has_the_fields_of_the_contract() {
 }
 
 #[test]
+fn ranges_follow_the_parameters_and_the_source() {
+    let all = described(
+        "stoch(5,3,0,3,0).k, stoch(5,3,3,3,0).k, roc(10), roc(10, source=mom(3)), r, cdldoji, sma(3)",
+        &["r = willr(14)"],
+    );
+    let ranges: Vec<Value> = all.iter().map(|d| d["outputs"][0]["range"].clone()).collect();
+    let percent = json!({"min": 0, "max": 100});
+    // A DEMA overshoots, and what may be negative has no rate of change of at least -100 %.
+    assert_eq!(ranges[..4], [percent, Value::Null, json!({"min": -100, "max": null}), Value::Null]);
+    assert_eq!(ranges[4..], [json!({"min": -100, "max": 0}), json!({"min": -200, "max": 200}), Value::Null]);
+}
+
+#[test]
 fn every_row_is_described() {
     let all = describe::all();
     assert_eq!(all.len(), catalogue::all().count());
@@ -81,7 +94,7 @@ fn instances_and_expressions_say_what_they_read() {
         &["spread = ema(close, 5) - ema(close, 20)", "ahead = avwap_final * 2"],
     );
     let columns: Vec<&Value> = all.iter().map(|d| &d["outputs"]).collect();
-    assert_eq!(columns[0], &json!([{"name": "value", "column": "rsi_7"}]));
+    assert_eq!(columns[0], &json!([{"name": "value", "column": "rsi_7", "range": {"min": 0, "max": 100}}]));
     assert_eq!(
         all[0]["params"][0],
         json!({"name": "period", "default": 14, "min": 2, "max": 100_000, "value": 7})

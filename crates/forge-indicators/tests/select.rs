@@ -4,7 +4,9 @@
 mod common;
 
 use forge_indicators::{
+    catalogue::{self, Indicator},
     exec::{How, run},
+    graph::Field,
     select::{Selector, Wanted, plan},
 };
 use proptest::prelude::*;
@@ -89,8 +91,8 @@ fn errors_point_at_the_place() {
         ("sma(20", "`,` is missing"),
         ("sma(0)", "from 1 to"),
         ("sma(2.5)", "a whole number"),
-        ("sma(1,2)", "takes 1 parameters"),
-        ("sma(length=3)", "has no parameter `length`; it has: period"),
+        ("sma(1,2)", "one number too many: it is sma(period, source=close)"),
+        ("sma(length=3)", "has no parameter `length`: it is sma(period, source=close)"),
         ("sma(3).upper", "has no output `upper`"),
         ("group:nothing", "no group"),
         ("set:nothing", "no set `nothing`; there are"),
@@ -103,6 +105,116 @@ fn errors_point_at_the_place() {
     }
     assert!(error(&"(".repeat(1000)).contains("nested"));
     assert!(error(&"-".repeat(100_000)).contains("bytes"));
+}
+
+/// A row's numbers, all of them.
+fn numbers(row: &Indicator) -> Vec<String> {
+    row.params.iter().map(|p| p.default.to_string()).collect()
+}
+
+fn call(row: &Indicator, args: &[String]) -> String {
+    format!("{}({})", row.name, args.join(", "))
+}
+
+/// For every row: what is meant works, and an argument that nothing uses is an error, selected or defined.
+#[test]
+fn no_argument_is_dropped() {
+    let fails = |text: &str| {
+        let selected = Selector::new().select(text).map(|w| plan(&w).columns);
+        assert!(selected.is_err(), "{text} is {selected:?}");
+        let defined = Selector::new().define(&format!("x = {text}"));
+        assert!(defined.is_err(), "x = {text}");
+    };
+    let works = |text: &str| {
+        Selector::new().select(text).unwrap_or_else(|e| panic!("{e}"));
+        Selector::new().define(&format!("x = {text}")).unwrap_or_else(|e| panic!("{e}"));
+    };
+    for row in catalogue::all() {
+        let numbers = numbers(row);
+        let with = |more: &[&str]| {
+            let more = more.iter().map(|m| (*m).to_owned());
+            call(row, &numbers.iter().cloned().chain(more).collect::<Vec<_>>())
+        };
+        works(&with(&[]));
+        works(row.name);
+        fails(&with(&["3"]));
+        fails(&with(&["nothing=3"]));
+        fails(&with(&["nothing=close"]));
+        fails(&with(&["nothing"]));
+        fails(&with(&["nothing(3)"]));
+        fails(&with(&["source=3"]));
+        fails(&with(&["high", "low"]));
+        fails(&with(&["source=high", "source=low"]));
+        fails(&with(&["high", "source=high"]));
+        fails(&with(&["ema(3)", "ema(5)"]));
+        fails(&with(&["2 + 3"]));
+        for p in row.params {
+            fails(&with(&[&format!("{}={}", p.name, p.default)]));
+            fails(&format!("{}({}=close)", row.name, p.name));
+        }
+        let sourced = [with(&["high"]), with(&["source=high"]), with(&["ema(high, 5)"])];
+        match row.takes_source() {
+            true => {
+                sourced.iter().for_each(|text| works(text));
+                works(&format!(
+                    "{}(high{})",
+                    row.name,
+                    numbers.iter().map(|n| format!(", {n}")).collect::<String>()
+                ));
+                let reads: Vec<Field> =
+                    plan(&Selector::new().select(&sourced[0]).unwrap()).plan.fields().collect();
+                assert!(reads.contains(&Field::High), "{} reads {reads:?}", sourced[0]);
+            }
+            false => sourced.iter().for_each(|text| fails(text)),
+        }
+    }
+}
+
+#[test]
+fn an_argument_that_cannot_be_meant_names_the_fix() {
+    for (text, part) in [
+        ("max(high, low)", "`max` is the max of the last `period` values of one source"),
+        ("max(high, low)", "the max of two columns is (high + low + sqrt((high-low)*(high-low))) / 2\n"),
+        ("min(high, low)", "(high + low - sqrt((high-low)*(high-low))) / 2\n"),
+        (
+            "ema(close, high, 5)",
+            "`ema` takes one source, and that is given already: it is ema(period, source=close)",
+        ),
+        ("correl(high, low, 30)", "`correl` reads close and high: it takes no source"),
+        ("sma(3, period=5)", "`period` of `sma` is given twice"),
+        (
+            "sma(10 + 10)",
+            "this is a number and no source: write it as one number; it is sma(period, source=close)",
+        ),
+        ("sma(period=close)", "`period` of `sma` is a number"),
+        ("sma(source=5)", "the source of `sma` is a column or an expression"),
+        ("obv(5)", "one number too many: `obv` takes no arguments"),
+        ("close(5)", "`close` is a column: it takes no arguments"),
+        ("sma(20, ema(close, high))", "`ema` takes one source"),
+    ] {
+        let error = error(text);
+        assert!(error.contains(part), "{text}: {error}");
+    }
+    let mut selector = Selector::new();
+    selector.define("spread = close - open").unwrap();
+    for text in ["spread(5)", "spread.upper", "sma(spread(5), 3)"] {
+        let error = selector.select(text).unwrap_err().to_string();
+        assert!(error.contains("`spread` is a definition: it takes no arguments"), "{text}: {error}");
+    }
+    assert!(selector.define("high2 = max(high, low)").is_err());
+}
+
+/// What the error offers in place of `max(high, low)` is the max of both.
+#[test]
+fn the_max_of_two_columns_can_be_written() {
+    let bars = common::walk(200, 6);
+    let text = "(open + close + sqrt((open-close)*(open-close))) / 2, (open + close - sqrt((open-close)*(open-close))) / 2";
+    let selection = plan(&Selector::new().select(text).unwrap());
+    let out = run(&selection.plan, &[bars.series()], How::default()).remove(0);
+    for (t, (a, b)) in bars.open.iter().zip(&bars.close).enumerate() {
+        let near = |x: f64, y: f64| (x - y).abs() < 1e-12 * y;
+        assert!(near(out[0][t], a.max(*b)) && near(out[1][t], a.min(*b)), "bar {t}");
+    }
 }
 
 proptest! {

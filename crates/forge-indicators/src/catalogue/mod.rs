@@ -17,12 +17,15 @@ mod momentum_state;
 mod overlap;
 mod pattern;
 mod price;
+mod ranges;
 mod statistics;
 mod stops;
 mod trend;
 mod volatility;
 mod volume;
 mod vwap;
+
+pub use ranges::Range;
 
 /// What a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
@@ -230,6 +233,27 @@ impl Indicator {
         doc: "",
         build: |_| Vec::new(),
     };
+
+    /// Can the column that it reads be replaced by `source=`?
+    pub fn takes_source(&self) -> bool {
+        self.inputs.len() == 1
+    }
+
+    /// Where the values of an output lie with the defaults, given by its place; `None` where nothing bounds them.
+    /// [`crate::select::Instance::range`] knows parameters and sources.
+    pub fn range(&self, output: usize) -> Option<Range> {
+        ranges::of(self, output)
+    }
+
+    /// Does its range hold with these parameters, and with a source of its own?
+    pub(crate) fn range_holds(&self, params: &[f64], sourced: bool) -> bool {
+        ranges::holds(self, params, sourced)
+    }
+
+    /// Does its first value wait for something in the bars, such as the end of a session, and not only for their number?
+    pub fn starts_late(&self) -> bool {
+        ranges::starts_late(self)
+    }
 
     /// Its parameters' defaults.
     pub fn defaults(&self) -> Vec<f64> {

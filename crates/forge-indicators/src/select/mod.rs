@@ -1,14 +1,15 @@
 //! Which indicators with which parameters? A selection as text, instances of rows, and the plan that computes all of them
 //! at once.
 
-use std::{cell::RefCell, fmt};
+use std::{cell::RefCell, collections::HashSet, fmt};
 
 use crate::{
-    catalogue::{self, Args, Indicator},
+    catalogue::{self, Args, Indicator, Range},
     graph::{Bars, Field, Graph, Val, X},
     plan::Plan,
 };
 
+mod arguments;
 mod parse;
 mod resolve;
 mod sets;
@@ -104,6 +105,12 @@ impl Instance {
         (0..self.row.outputs.len()).filter(wanted).map(|at| (at, column(self, at))).collect()
     }
 
+    /// Where the values of an output lie with these parameters and this source; `None` where nothing bounds them.
+    pub fn range(&self, output: usize) -> Option<Range> {
+        let holds = self.row.range_holds(&self.params, self.source.is_some());
+        self.row.range(output).filter(|_| holds)
+    }
+
     /// The first bar at which every wanted output has a value.
     pub fn lookback(&self) -> usize {
         let graph = RefCell::new(Graph::default());
@@ -136,6 +143,20 @@ impl Wanted {
         }
     }
 
+    fn facts(&self) -> Vec<Facts> {
+        match self {
+            Wanted::Instance(i) => {
+                let fact =
+                    |(at, column)| Facts { column, range: i.range(at), starts_late: i.row.starts_late() };
+                i.columns().into_iter().map(fact).collect()
+            }
+            Wanted::Expression(source) => {
+                let (range, starts_late) = source.expr.facts();
+                vec![Facts { column: source.name.clone(), range, starts_late }]
+            }
+        }
+    }
+
     fn values(&self, bars: Bars<'_>) -> Vec<Val> {
         match self {
             Wanted::Instance(instance) => {
@@ -145,6 +166,23 @@ impl Wanted {
             Wanted::Expression(source) => vec![source.expr.build(bars).val()],
         }
     }
+}
+
+/// What is known of a column without computing it.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Facts {
+    /// Its name.
+    pub column: String,
+    /// Where its values lie; `None` where nothing bounds them.
+    pub range: Option<Range>,
+    /// May it be NaN for longer than its warm-up? See [`Indicator::starts_late`].
+    pub starts_late: bool,
+}
+
+/// What is known of the columns of a [`plan`], in their order.
+pub fn facts(wanted: &[Wanted]) -> Vec<Facts> {
+    let mut seen = HashSet::new();
+    wanted.iter().flat_map(Wanted::facts).filter(|fact| seen.insert(fact.column.clone())).collect()
 }
 
 /// Everything that was wanted, planned together, and the names of its columns.

@@ -4,13 +4,15 @@
 use std::sync::Arc;
 
 use super::{
-    Instance, SelectError, Source, Wanted, nearest,
+    Instance, SelectError, Source, Wanted,
+    arguments::{Given, Slot},
+    nearest,
     parse::{Arg, Call, Expr, Item, Parser, Value},
     price,
     sets::SETS,
 };
 use crate::{
-    catalogue::{self, Convention, Group, Indicator, Kind},
+    catalogue::{self, Convention, Group, Indicator, Kind, Range},
     graph::{Bars, Bin, X},
 };
 
@@ -39,6 +41,18 @@ impl Built {
             }
             Built::Neg(a) => -a.build(bars),
             Built::Bin(f, a, b) => a.build(bars).bin(*f, b.build(bars)),
+        }
+    }
+}
+
+impl Built {
+    /// The range of its values, where it is an indicator under another name; and may it start late?
+    pub(crate) fn facts(&self) -> (Option<Range>, bool) {
+        match self {
+            Built::Number(_) | Built::Price(_) => (None, false),
+            Built::Instance(i) => (i.range(i.output.unwrap_or(0)), i.row.starts_late()),
+            Built::Neg(a) => (None, a.facts().1),
+            Built::Bin(_, a, b) => (None, a.facts().1 || b.facts().1),
         }
     }
 }
@@ -129,11 +143,12 @@ impl Selector {
     }
 
     fn item(&self, text: &str, call: &Call) -> Result<Vec<Wanted>, SelectError> {
-        if let Some(defined) = self.defined.iter().find(|d| d.name == call.name && call.args.is_empty()) {
+        let bare = call.args.is_empty() && call.output.is_none();
+        if let Some(defined) = self.defined.iter().find(|d| d.name == call.name && bare) {
             return Ok(vec![Wanted::Expression(defined.clone())]);
         }
         let name = call.name.to_ascii_lowercase();
-        if call.args.is_empty() && call.output.is_none() && super::PRICES.contains(&name.as_str()) {
+        if bare && super::PRICES.contains(&name.as_str()) {
             let expr = Arc::new(Built::Price(name.clone()));
             return Ok(vec![Wanted::Expression(Source { name: name.clone(), text: name, expr })]);
         }
@@ -143,36 +158,30 @@ impl Selector {
     fn row(&self, text: &str, call: &Call) -> Result<&'static Indicator, SelectError> {
         catalogue::find(&call.name).ok_or_else(|| {
             let more: Vec<String> = self.defined.iter().map(|d| d.name.clone()).collect();
+            let column = super::PRICES.contains(&call.name.to_ascii_lowercase().as_str());
+            if column || more.contains(&call.name) {
+                let kind = if column { "a column" } else { "a definition" };
+                let why = format!("`{}` is {kind}: it takes no arguments and has no outputs", call.name);
+                return SelectError::at(text, call.at, why);
+            }
             let hint =
                 nearest(&call.name, &more).map_or_else(String::new, |n| format!("; did you mean `{n}`?"));
             SelectError::at(text, call.at, format!("there is no indicator `{}`{hint}", call.name))
         })
     }
 
-    /// A call's instances: one per combination of its alternatives.
+    /// A call's instances: one per combination of its alternatives. Every argument is used, or it is an error.
     fn instances(&self, text: &str, call: &Call) -> Result<Instances, SelectError> {
         let row = self.row(text, call)?;
         let mut all = vec![self.of(row)];
-        let mut next = 0;
+        let mut given = Given::new(row);
         for arg in &call.args {
-            match &arg.value {
-                Value::Source(expr) if arg.name.is_none() || arg.name.as_deref() == Some("source") => {
+            match given.slot(text, arg)? {
+                Slot::Source(expr) => {
                     let source = self.source(text, expr)?;
                     all.iter_mut().for_each(|i| i.source = Some(source.clone()));
-                    let many = row.inputs.len() != 1;
-                    if many {
-                        let why =
-                            format!("`{}` reads {} columns: it takes no source", row.name, row.inputs.len());
-                        return Err(SelectError::at(text, arg.at, why));
-                    }
                 }
-                Value::Source(_) => {
-                    return Err(SelectError::at(text, arg.at, "a number is needed here"));
-                }
-                Value::Numbers(numbers) => {
-                    let at = parameter(text, row, arg, &mut next)?;
-                    all = spread(text, row, all, arg, at, numbers)?;
-                }
+                Slot::Param(at, numbers) => all = spread(text, row, all, arg, at, numbers)?,
             }
         }
         if let Some((name, at)) = &call.output {
@@ -225,31 +234,6 @@ impl Selector {
             _ => Err(SelectError::at(text, call.at, "alternatives are not possible inside an expression")),
         }
     }
-}
-
-/// Which parameter an argument is for: by its name, else the next one.
-fn parameter(text: &str, row: &Indicator, arg: &Arg, next: &mut usize) -> Result<usize, SelectError> {
-    let at = match &arg.name {
-        Some(name) => {
-            let found = row.params.iter().position(|p| p.name.eq_ignore_ascii_case(name));
-            found.ok_or_else(|| {
-                let known: Vec<&str> = row.params.iter().map(|p| p.name).collect();
-                let known = known.join(", ");
-                SelectError::at(
-                    text,
-                    arg.at,
-                    format!("`{}` has no parameter `{name}`; it has: {known}", row.name),
-                )
-            })?
-        }
-        None => *next,
-    };
-    *next = at + 1;
-    if at >= row.params.len() {
-        let why = format!("`{}` takes {} parameters", row.name, row.params.len());
-        return Err(SelectError::at(text, arg.at, why));
-    }
-    Ok(at)
 }
 
 /// One instance per alternative.

@@ -1,0 +1,131 @@
+//! Arguments of a call: which parameter or source does each one set? One that sets nothing is an error that names the fix.
+
+use super::{
+    SelectError,
+    parse::{Arg, Expr, Value},
+};
+use crate::catalogue::Indicator;
+
+/// What an argument sets.
+pub(super) enum Slot<'a> {
+    /// What the row reads instead of its own column.
+    Source(&'a Expr),
+    /// A parameter, by its place; one number or several to choose from.
+    Param(usize, &'a [f64]),
+}
+
+/// What the arguments so far have set.
+pub(super) struct Given {
+    row: &'static Indicator,
+    /// The parameter that the next number without a name sets.
+    next: usize,
+    set: Vec<bool>,
+    source: bool,
+}
+
+impl Given {
+    pub(super) fn new(row: &'static Indicator) -> Self {
+        Given { row, next: 0, set: vec![false; row.params.len()], source: false }
+    }
+
+    /// What an argument sets; nothing is set twice.
+    pub(super) fn slot<'a>(&mut self, text: &str, arg: &'a Arg) -> Result<Slot<'a>, SelectError> {
+        let fail = |why: String| Err(SelectError::at(text, arg.at, why));
+        let row = self.row;
+        let named = arg.name.as_deref();
+        let is_source = named.is_some_and(|n| n.eq_ignore_ascii_case("source"));
+        match (&arg.value, named) {
+            (Value::Source(expr), name) if name.is_none() || is_source => {
+                if let Some(why) = self.no_source(expr) {
+                    return fail(why);
+                }
+                self.source = true;
+                Ok(Slot::Source(expr))
+            }
+            (Value::Numbers(_), _) if is_source => fail(format!(
+                "the source of `{}` is a column or an expression, such as hlc3: {}",
+                row.name,
+                takes(row)
+            )),
+            (value, name) => {
+                let at = match name {
+                    Some(name) => match row.params.iter().position(|p| p.name.eq_ignore_ascii_case(name)) {
+                        Some(at) => at,
+                        None => {
+                            return fail(format!("`{}` has no parameter `{name}`: {}", row.name, takes(row)));
+                        }
+                    },
+                    None => self.next,
+                };
+                let Value::Numbers(numbers) = value else {
+                    return fail(format!("`{}` of `{}` is a number", param(row, at), row.name));
+                };
+                match self.set.get_mut(at) {
+                    None => fail(format!("one number too many: {}", takes(row))),
+                    Some(true) => fail(format!("`{}` of `{}` is given twice", param(row, at), row.name)),
+                    Some(set) => {
+                        *set = true;
+                        self.next = at + 1;
+                        Ok(Slot::Param(at, numbers))
+                    }
+                }
+            }
+        }
+    }
+
+    /// Why this cannot be the source, if it cannot.
+    fn no_source(&self, expr: &Expr) -> Option<String> {
+        let row = self.row;
+        if !row.takes_source() {
+            return Some(format!("`{}` reads {}: it takes no source", row.name, reads(row)));
+        }
+        if constant(expr) {
+            return Some(format!("this is a number and no source: write it as one number; {}", takes(row)));
+        }
+        self.source.then(|| match row.name {
+            "max" | "min" => {
+                let sign = if row.name == "max" { '+' } else { '-' };
+                format!(
+                    "`{0}` is the {0} of the last `period` values of one source, and that is given already; \
+                     the {0} of two columns is (high + low {sign} sqrt((high-low)*(high-low))) / 2",
+                    row.name
+                )
+            }
+            _ => format!("`{}` takes one source, and that is given already: {}", row.name, takes(row)),
+        })
+    }
+}
+
+/// `max(period, source=close)`: what a call of the row may have.
+fn takes(row: &Indicator) -> String {
+    let mut all: Vec<String> = row.params.iter().map(|p| p.name.to_owned()).collect();
+    all.extend(row.takes_source().then(|| format!("source={}", reads(row))));
+    match all.is_empty() {
+        true => format!("`{}` takes no arguments", row.name),
+        false => format!("it is {}({})", row.name, all.join(", ")),
+    }
+}
+
+/// `close and high`.
+fn reads(row: &Indicator) -> String {
+    let names: Vec<String> = row.inputs.iter().map(|f| format!("{f:?}").to_lowercase()).collect();
+    match names.as_slice() {
+        [] => "no column".to_owned(),
+        [one] => one.clone(),
+        [most @ .., last] => format!("{} and {last}", most.join(", ")),
+    }
+}
+
+fn param(row: &Indicator, at: usize) -> &'static str {
+    row.params.get(at).map_or("", |p| p.name)
+}
+
+/// Is it made of nothing but numbers?
+fn constant(expr: &Expr) -> bool {
+    match expr {
+        Expr::Number(_) => true,
+        Expr::Call(_) => false,
+        Expr::Neg(a) => constant(a),
+        Expr::Bin(_, a, b) => constant(a) && constant(b),
+    }
+}
