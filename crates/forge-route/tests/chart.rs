@@ -144,6 +144,26 @@ fn odd_panels_do_not_break_a_chart() {
 }
 
 #[test]
+fn any_name_gives_well_formed_xml() {
+    let hostile = "<a>&\"'\u{0}\u{1b}\u{202e}]]>";
+    let line = Line { name: hostile.into(), points: vec![(1, 3.0), (1 << 20, 9e9)], peak: 0.0 };
+    let panel = Panel {
+        title: hostile.into(),
+        unit: hostile.into(),
+        lines: vec![line.clone(), line],
+        crossings: vec![7],
+        first: 0,
+    };
+    let text = svg(&[panel]);
+    let read = roxmltree::Document::parse(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    let shown = "<a>&\"'\u{fffd}\u{fffd}\u{fffd}]]>";
+    assert!(
+        read.descendants()
+            .any(|n| n.has_tag_name(("http://www.w3.org/2000/svg", "text")) && n.text() == Some(shown))
+    );
+}
+
+#[test]
 fn the_drawing_is_whole_and_says_what_it_shows() {
     let text = svg(&panels(&models()));
     for part in [

@@ -270,6 +270,8 @@ fn flat_lattices_are_drawn() {
     let cells = &route.path().unwrap().cells;
     let text = svg(&lattice, cells).unwrap();
     assert!(text.starts_with("<svg ") && text.ends_with("</svg>\n"));
+    let read = roxmltree::Document::parse(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
+    assert!(read.root_element().has_tag_name(("http://www.w3.org/2000/svg", "svg")));
     assert_eq!(text.matches("<circle").count(), 2);
     // 36 shades, two rectangles for two runs of blocked cells, the frame.
     assert_eq!(text.matches("<rect").count(), 36 + 2 + 1);

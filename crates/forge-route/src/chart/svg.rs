@@ -1,6 +1,6 @@
 //! The same as a drawing: one file without anything from elsewhere, readable in light and dark, and without colours.
 
-use std::fmt::Write as _;
+use forge_svg::{NAMESPACE, Writer};
 
 use super::{Panel, bounds, count, place, time};
 
@@ -28,22 +28,23 @@ pub fn svg(panels: &[Panel]) -> String {
     let rows = panels.len().div_ceil(COLUMNS).max(1);
     let columns = panels.len().clamp(1, COLUMNS);
     let (width, height) = (WIDTH * columns as f64, HEAD + HEIGHT * rows as f64);
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-         height=\"{height}\" role=\"img\" aria-labelledby=\"title desc\">\n\
-         <title id=\"title\">Time of operations by size and place</title>\n<desc id=\"desc\">{}</desc>\n\
-         <style>{STYLE}</style>\n<rect width=\"100%\" height=\"100%\" fill=\"var(--back)\"/>\n",
-        escape(&describe(panels))
-    );
+    let mut out = Writer::new();
+    out.start("svg").attr("xmlns", NAMESPACE).attr("viewBox", format_args!("0 0 {width} {height}"));
+    out.attr("width", width).attr("height", height).attr("role", "img").attr("aria-labelledby", "title desc");
+    out.line();
+    out.start("title").attr("id", "title").text("Time of operations by size and place").end().line();
+    out.start("desc").attr("id", "desc").text(describe(panels)).end().line();
+    out.leaf("style", STYLE).line();
+    out.start("rect").attr("width", "100%").attr("height", "100%").attr("fill", "var(--back)").end().line();
     legend(&mut out, panels);
     for (i, panel) in panels.iter().enumerate() {
         let (x, y) = ((i % COLUMNS) as f64 * WIDTH, HEAD + (i / COLUMNS) as f64 * HEIGHT);
-        let _ = writeln!(out, "<g transform=\"translate({x} {y})\">");
+        out.start("g").attr("transform", format_args!("translate({x} {y})")).line();
         one(&mut out, panel);
-        out.push_str("</g>\n");
+        out.end().line();
     }
-    out.push_str("</svg>\n");
-    out
+    out.end().line();
+    out.finish()
 }
 
 /// What the drawing says, for those who do not see it.
@@ -52,72 +53,72 @@ fn describe(panels: &[Panel]) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-fn legend(out: &mut String, panels: &[Panel]) {
-    let _ = writeln!(out, "<text class=\"t\" x=\"14\" y=\"22\">Time by size, transfers included</text>");
+fn legend(out: &mut Writer, panels: &[Panel]) {
+    text(out, "t", (14.0, 22.0), "", "Time by size, transfers included");
+    out.line();
     let Some(widest) = panels.iter().max_by_key(|p| p.lines.len()) else { return };
     let mut x = 14.0;
     for (i, line) in widest.lines.iter().enumerate() {
-        let _ = writeln!(
-            out,
-            "<line class=\"k l{}\" x1=\"{x}\" y1=\"40\" x2=\"{}\" y2=\"40\"/><text x=\"{}\" y=\"44\">{}</text>",
-            i % 4,
-            x + 28.0,
-            x + 34.0,
-            escape(&line.name)
-        );
+        out.start("line").attr("class", format_args!("k l{}", i % 4)).attr("x1", x).attr("y1", 40);
+        out.attr("x2", x + 28.0).attr("y2", 40).end();
+        text(out, "", (x + 34.0, 44.0), "", &line.name);
+        out.line();
         x += 60.0 + 7.0 * line.name.chars().count() as f64;
     }
 }
 
-fn one(out: &mut String, panel: &Panel) {
+/// A text at a place; class and anchor may be empty.
+fn text(out: &mut Writer, class: &str, (x, y): (f64, f64), anchor: &str, says: impl std::fmt::Display) {
+    let tenth = |at: f64| (at * 10.0).round() / 10.0;
+    out.start("text");
+    if !class.is_empty() {
+        out.attr("class", class);
+    }
+    out.attr("x", tenth(x)).attr("y", tenth(y));
+    if !anchor.is_empty() {
+        out.attr("text-anchor", anchor);
+    }
+    out.text(says).end();
+}
+
+/// A straight line.
+fn rule(out: &mut Writer, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+    out.start("line").attr("class", class);
+    for (name, at) in [("x1", x1), ("x2", x2), ("y1", y1), ("y2", y2)] {
+        out.attr(name, format_args!("{at:.1}"));
+    }
+    out.end();
+}
+
+fn one(out: &mut Writer, panel: &Panel) {
     let (inner, tall) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
-    let _ = writeln!(
-        out,
-        "<text class=\"t\" x=\"{LEFT}\" y=\"16\">{}</text><text class=\"s\" x=\"{LEFT}\" y=\"31\">{}</text>\
-         <rect class=\"f\" x=\"{LEFT}\" y=\"{TOP}\" width=\"{inner}\" height=\"{tall}\"/>",
-        escape(&panel.title),
-        escape(&panel.verdict())
-    );
+    text(out, "t", (LEFT, 16.0), "", &panel.title);
+    text(out, "s", (LEFT, 31.0), "", panel.verdict());
+    out.start("rect").attr("class", "f").attr("x", LEFT).attr("y", TOP).attr("width", inner);
+    out.attr("height", tall).end().line();
     let Some((sizes, times)) = bounds(&panel.lines) else { return };
     let x = |units: f64| LEFT + place(sizes, units) * inner;
     let y = |ns: f64| TOP + (1.0 - place(times, ns)) * tall;
     for ns in decades(times) {
-        let _ = writeln!(
-            out,
-            "<line class=\"f\" x1=\"{LEFT}\" x2=\"{}\" y1=\"{2:.1}\" y2=\"{2:.1}\"/><text class=\"s\" x=\"{1}\" \
-             y=\"{3:.1}\" text-anchor=\"end\">{4}</text>",
-            LEFT + inner,
-            LEFT - 5.0,
-            y(ns),
-            y(ns) + 4.0,
-            time(ns)
-        );
+        rule(out, "f", (LEFT, y(ns)), (LEFT + inner, y(ns)));
+        text(out, "s", (LEFT - 5.0, y(ns) + 4.0), "end", time(ns));
+        out.line();
     }
     let foot = HEIGHT - BOTTOM + 15.0;
-    let _ = writeln!(
-        out,
-        "<text class=\"s\" x=\"{LEFT}\" y=\"{foot}\">{}</text><text class=\"s\" x=\"{}\" y=\"{foot}\" \
-         text-anchor=\"end\">{} {}</text>",
-        count(sizes.0 as u64),
-        LEFT + inner,
-        count(sizes.1 as u64),
-        escape(&panel.unit)
-    );
+    text(out, "s", (LEFT, foot), "", count(sizes.0 as u64));
+    text(out, "s", (LEFT + inner, foot), "end", format_args!("{} {}", count(sizes.1 as u64), panel.unit));
+    out.line();
     for (i, line) in panel.lines.iter().enumerate() {
         let point = |(units, ns): &(u64, f64)| format!("{:.1},{:.1}", x(*units as f64), y(*ns));
         let points: Vec<String> = line.points.iter().filter(|p| p.1.is_finite()).map(point).collect();
-        let _ = writeln!(out, "<polyline class=\"l{}\" points=\"{}\"/>", i % 4, points.join(" "));
+        out.start("polyline").attr("class", format_args!("l{}", i % 4)).attr("points", points.join(" "));
+        out.end().line();
     }
     for at in &panel.crossings {
         let x = x(*at as f64);
-        let _ = writeln!(
-            out,
-            "<line class=\"c\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{TOP}\" y2=\"{}\"/><text x=\"{x:.1}\" y=\"{}\" \
-             text-anchor=\"middle\">{}</text>",
-            TOP + tall,
-            HEIGHT - BOTTOM - 5.0,
-            count(*at)
-        );
+        rule(out, "c", (x, TOP), (x, TOP + tall));
+        text(out, "", (x, HEIGHT - BOTTOM - 5.0), "middle", count(*at));
+        out.line();
     }
 }
 
@@ -126,20 +127,4 @@ fn decades((low, high): (f64, f64)) -> Vec<f64> {
     let (first, last) = (low.log10().ceil() as i32, high.log10().floor() as i32);
     let step = ((last - first) / 6 + 1).max(1) as usize;
     (first..=last).step_by(step).map(|e| 10f64.powi(e)).collect()
-}
-
-fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            // Not allowed in XML at all.
-            c if c.is_control() => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
 }

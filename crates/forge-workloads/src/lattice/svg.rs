@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use forge_svg::{NAMESPACE, Writer};
+
 use super::{Lattice, LatticeError};
 
 /// The most cells of a picture.
@@ -28,22 +30,26 @@ pub fn svg(lattice: &Lattice, path: &[u64]) -> Result<String, LatticeError> {
     let cell = SIDE / rows.max(columns) as f64;
     let (width, height) = (columns as f64 * cell, rows as f64 * cell);
     let picture = Picture { lattice, columns, cell };
-    let mut out = String::new();
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"{a} {a} {w} {h}\" width=\"{w}\" height=\"{h}\">\n\
-         <rect x=\"0\" y=\"0\" width=\"{width}\" height=\"{height}\" fill=\"#ffffff\" stroke=\"#888888\"/>",
-        a = -MARGIN,
-        w = width + 2.0 * MARGIN,
-        h = height + 2.0 * MARGIN,
-    );
+    let (w, h) = (width + 2.0 * MARGIN, height + 2.0 * MARGIN);
+    let mut out = Writer::new();
+    out.start("svg").attr("xmlns", NAMESPACE);
+    out.attr("viewBox", format_args!("{a} {a} {w} {h}", a = -MARGIN))
+        .attr("width", w)
+        .attr("height", h)
+        .line();
+    out.start("rect").attr("x", 0).attr("y", 0).attr("width", width).attr("height", height);
+    out.attr("fill", "#ffffff").attr("stroke", "#888888").end().line();
     picture.shades(&mut out);
     picture.blocked(&mut out, rows);
     picture.raster(&mut out, rows);
     picture.path(&mut out, path);
-    out.push_str("</svg>\n");
-    Ok(out)
+    out.end().line();
+    Ok(out.finish())
+}
+
+/// A length in hundredths.
+fn fine(value: f64) -> String {
+    format!("{value:.2}")
 }
 
 struct Picture<'a> {
@@ -57,7 +63,7 @@ impl Picture<'_> {
         ((cell % self.columns) as f64 * self.cell, (cell / self.columns) as f64 * self.cell)
     }
 
-    fn shades(&self, out: &mut String) {
+    fn shades(&self, out: &mut Writer) {
         let Some(weights) = self.lattice.weights().filter(|w| w.values().len() as u64 <= MOST_SHADED) else {
             return;
         };
@@ -65,24 +71,22 @@ impl Picture<'_> {
         if most <= 0.0 {
             return;
         }
-        out.push_str("<g fill=\"#c77800\">\n");
+        out.start("g").attr("fill", "#c77800").line();
         for (cell, weight) in (0..).zip(weights.values()) {
             let ((x, y), side) = (self.corner(cell), self.cell);
-            let _ = writeln!(
-                out,
-                "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{side:.2}\" height=\"{side:.2}\" fill-opacity=\"{:.3}\"/>",
-                0.6 * weight / most
-            );
+            let opacity = 0.6 * weight / most;
+            out.start("rect").attr("x", fine(x)).attr("y", fine(y)).attr("width", fine(side));
+            out.attr("height", fine(side)).attr("fill-opacity", format_args!("{opacity:.3}")).end().line();
         }
-        out.push_str("</g>\n");
+        out.end().line();
     }
 
     /// Neighbouring blocked cells of a row are one rectangle.
-    fn blocked(&self, out: &mut String, rows: u64) {
+    fn blocked(&self, out: &mut Writer, rows: u64) {
         if self.lattice.blocked().is_none() {
             return;
         }
-        out.push_str("<g fill=\"#404040\">\n");
+        out.start("g").attr("fill", "#404040").line();
         for row in 0..rows {
             let mut column = 0;
             while column < self.columns {
@@ -93,56 +97,53 @@ impl Picture<'_> {
                 if column > first {
                     let (x, y) = self.corner(row * self.columns + first);
                     let width = (column - first) as f64 * self.cell;
-                    let _ = writeln!(
-                        out,
-                        "<rect x=\"{x:.2}\" y=\"{y:.2}\" width=\"{width:.2}\" height=\"{:.2}\"/>",
-                        self.cell
-                    );
+                    out.start("rect").attr("x", fine(x)).attr("y", fine(y)).attr("width", fine(width));
+                    out.attr("height", fine(self.cell)).end().line();
                 }
                 column += 1;
             }
         }
-        out.push_str("</g>\n");
+        out.end().line();
     }
 
-    fn raster(&self, out: &mut String, rows: u64) {
+    fn raster(&self, out: &mut Writer, rows: u64) {
         if self.cell < LINED {
             return;
         }
         let (width, height) = (self.columns as f64 * self.cell, rows as f64 * self.cell);
-        out.push_str("<path stroke=\"#cccccc\" stroke-width=\"0.5\" fill=\"none\" d=\"");
+        let mut lines = String::new();
+        // Writing to a string cannot fail.
         for column in 1..self.columns {
-            let _ = write!(out, "M{:.2} 0V{height:.2}", column as f64 * self.cell);
+            let _ = write!(lines, "M{:.2} 0V{height:.2}", column as f64 * self.cell);
         }
         for row in 1..rows {
-            let _ = write!(out, "M0 {:.2}H{width:.2}", row as f64 * self.cell);
+            let _ = write!(lines, "M0 {:.2}H{width:.2}", row as f64 * self.cell);
         }
-        out.push_str("\"/>\n");
+        out.start("path").attr("stroke", "#cccccc").attr("stroke-width", 0.5).attr("fill", "none");
+        out.attr("d", lines).end().line();
     }
 
-    fn path(&self, out: &mut String, path: &[u64]) {
+    fn path(&self, out: &mut Writer, path: &[u64]) {
         let middle = |cell: u64| {
             let (x, y) = self.corner(cell);
             (x + self.cell / 2.0, y + self.cell / 2.0)
         };
         let (Some(first), Some(last)) = (path.first(), path.last()) else { return };
         let thick = (self.cell * 0.3).clamp(1.5, 6.0);
-        let _ = write!(
-            out,
-            "<polyline fill=\"none\" stroke=\"#0b62d6\" stroke-width=\"{thick:.2}\" stroke-linejoin=\"round\" points=\""
-        );
+        let mut points = String::new();
         for cell in path {
             let (x, y) = middle(*cell);
-            let _ = write!(out, "{x:.2},{y:.2} ");
+            let _ = write!(points, "{x:.2},{y:.2} ");
         }
-        out.push_str("\"/>\n");
+        out.start("polyline")
+            .attr("fill", "none")
+            .attr("stroke", "#0b62d6")
+            .attr("stroke-width", fine(thick));
+        out.attr("stroke-linejoin", "round").attr("points", points).end().line();
         for (cell, colour) in [(first, "#128a3c"), (last, "#c01c28")] {
             let (x, y) = middle(*cell);
-            let _ = writeln!(
-                out,
-                "<circle cx=\"{x:.2}\" cy=\"{y:.2}\" r=\"{:.2}\" fill=\"{colour}\"/>",
-                thick * 1.2
-            );
+            out.start("circle").attr("cx", fine(x)).attr("cy", fine(y)).attr("r", fine(thick * 1.2));
+            out.attr("fill", colour).end().line();
         }
     }
 }
