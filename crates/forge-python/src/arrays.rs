@@ -1,10 +1,13 @@
-//! How do NumPy's numbers get in and out? By reference where they are doubles that lie side by side, and owned by the array
-//! that is given back.
+//! NumPy arrays in and out. Which are zero-copy? Float64 in native byte order that is contiguous and aligned; the rest is copied.
+//! Results own their memory.
+//!
+//! NumPy has unaligned arrays in everyday use: a field of a packed record array, `np.frombuffer` with an odd offset, a memmap
+//! behind a header. No reference to them may exist in Rust, and an element's stride in bytes need not be a multiple of 8.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use arrow::buffer::ScalarBuffer;
-use numpy::{PyArray1, PyArrayMethods, PyUntypedArrayMethods};
+use numpy::{Element, PyArray1, PyArrayMethods, PyUntypedArrayMethods};
 use pyo3::{exceptions::PyTypeError, prelude::*};
 
 /// Bytes that were copied because they could not be used where they are.
@@ -49,12 +52,12 @@ unsafe impl Send for Held {}
 unsafe impl Sync for Held {}
 
 impl Column {
-    /// An array of doubles; copied only where they do not lie side by side.
+    /// An array of float64; copied where it is not contiguous or not aligned.
     pub(crate) fn of(array: &Bound<'_, PyAny>) -> PyResult<Column> {
         let typed = array
             .cast::<PyArray1<f64>>()
             .map_err(|_| PyTypeError::new_err("an array of float64 with one dimension is needed here"))?;
-        if !typed.is_c_contiguous() {
+        if !in_place(typed) {
             count_copy(8 * typed.len() as u64);
             return Ok(Column::Own(copied(typed)));
         }
@@ -79,14 +82,23 @@ impl Column {
     }
 }
 
-/// Numbers of an array in a vector.
-pub(crate) fn copied(array: &Bound<'_, PyArray1<f64>>) -> Vec<f64> {
-    #[allow(
-        unsafe_code,
-        reason = "a view without the borrow checks of the numpy crate, which other arrays do not know of"
-    )]
-    // SAFETY: the view ends before anything else runs: the interpreter's lock is held.
-    unsafe { array.as_array() }.iter().copied().collect()
+/// May a slice be made of it? It is contiguous, and aligned by its pointer and by its flags, which a user may have set.
+pub(crate) fn in_place<T: Element>(array: &Bound<'_, PyArray1<T>>) -> bool {
+    array.is_c_contiguous() && array.is_aligned() && array.data().is_aligned()
+}
+
+/// Elements of an array in a vector, whatever its strides and its alignment.
+pub(crate) fn copied<T: Element + Copy>(array: &Bound<'_, PyArray1<T>>) -> Vec<T> {
+    let (first, stride) = (array.data().cast::<u8>(), array.strides().first().copied().unwrap_or(0));
+    let element = |at: usize| {
+        #[allow(unsafe_code, reason = "ndarray's views need alignment and strides of whole elements")]
+        // SAFETY: NumPy's element `at` of `len` begins that many strides (in bytes, of any sign) from the first. The GIL is
+        // held, so that the array is not resized; `read_unaligned` needs no alignment.
+        unsafe {
+            first.offset(at as isize * stride).cast::<T>().read_unaligned()
+        }
+    };
+    (0..array.len()).map(element).collect()
 }
 
 /// Columns as Python gets them.

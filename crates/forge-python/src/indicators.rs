@@ -14,14 +14,14 @@ use gpuforge::{
     market,
     resident::{Access, Computer, Device},
 };
-use numpy::{PyArray1, PyArrayMethods};
+use numpy::PyArray1;
 use pyo3::{
     exceptions::{PyMemoryError, PyValueError},
     prelude::*,
 };
 
 use crate::{
-    arrays::{Arrays, Column, count_copy, owned},
+    arrays::{Arrays, Column, copied, count_copy, owned},
     arrow_data::{self, Table},
     errors,
     groups::{Groups, gather, scatter},
@@ -251,15 +251,7 @@ impl Job {
 }
 
 fn how(threads: usize) -> How {
-    How {
-        threads,
-        simd: gpuforge::indicators::kernel::Simd::best(),
-        block: None,
-        side_by_side: None,
-        compiled: true,
-        past: None,
-        loose: false,
-    }
+    How::on(threads)
 }
 
 /// Room for results; zeroed by the system, page by page, when they are written.
@@ -298,16 +290,6 @@ fn series<'a>(
     }
 }
 
-/// Whole numbers of an array.
-fn whole(array: &Bound<'_, PyArray1<i64>>) -> Vec<i64> {
-    #[allow(
-        unsafe_code,
-        reason = "a view without the borrow checks of the numpy crate, which other arrays do not know of"
-    )]
-    // SAFETY: the view ends before anything else runs: the interpreter's lock is held.
-    unsafe { array.as_array() }.iter().copied().collect()
-}
-
 /// Computes a request for columns of NumPy; one array per column, and what was done where.
 #[pyfunction]
 #[pyo3(signature = (request, columns, rows, codes, times, per_second, device, threads))]
@@ -333,8 +315,8 @@ pub(crate) fn indicators_arrays<'py>(
         request: request.inner.clone(),
         rows,
         fields,
-        codes: codes.map(whole),
-        times: times.map(|t| Times { values: whole(t), per_second }),
+        codes: codes.map(copied),
+        times: times.map(|t| Times { values: copied(t), per_second }),
         device: self::device(device)?,
         threads,
     };

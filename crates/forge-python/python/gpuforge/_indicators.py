@@ -41,8 +41,8 @@ def indicators(
     """Compute indicators for every row of a table; the result has the rows of ``data`` in their order.
 
     ``data`` is a pandas or Polars frame, a pyarrow table or record batch, a DuckDB relation, anything else that offers
-    ``__arrow_c_stream__``, or a dict of NumPy arrays; the result is of the same kind. Columns of float64 are used where they
-    lie, nothing is copied.
+    ``__arrow_c_stream__``, or a dict of NumPy arrays; the result is of the same kind. Zero-copy for float64 that is contiguous
+    and aligned; other layouts and types are copied once.
 
     ``select`` is what the command line takes: ``"rsi(14), macd(12,26,9).signal, ema(5) - ema(20)"``, ``"group:momentum"``,
     ``"set:classic111"``, ``"all"``; a list is joined. ``define`` gives names to expressions of your own, which may then be
@@ -185,7 +185,7 @@ def _tell(done: str | None) -> None:
 
 
 def _numbers(name: str, column: Any) -> NDArray[np.float64]:
-    """Doubles, as they are where they are doubles."""
+    """Float64 in native byte order; strides and alignment are as they were, and looked at where the array is read."""
     import numpy as np
 
     if isinstance(column, np.ma.MaskedArray):
@@ -339,11 +339,41 @@ def _polars(data: Any, call: _Call) -> Any:
 
 def _pyarrow(data: Any, call: _Call) -> Any:
     pyarrow: Any = sys.modules["pyarrow"]
-    table = pyarrow.table(call.arrow(data, call.keep or ()))
+    table = pyarrow.table(call.arrow(_aligned(pyarrow, data), call.keep or ()))
     if isinstance(data, pyarrow.RecordBatch):
         whole = table.combine_chunks().to_batches()
         return whole[0] if whole else pyarrow.RecordBatch.from_pylist([], schema=table.schema)
     return table
+
+
+def _aligned(pyarrow: Any, data: Any) -> Any:
+    """Copies text columns whose offsets are unaligned, as those of an IPC message at an odd address are.
+
+    Arrow in Rust copies unaligned numbers by itself, but reads the last offset of texts before that.
+    """
+    for at, field in enumerate(data.schema):
+        column = data.column(at)
+        chunks = column.chunks if isinstance(column, pyarrow.ChunkedArray) else [column]
+        if not any(_is_odd(pyarrow, chunk) for chunk in chunks):
+            continue
+        plain = column.cast(field.type.value_type) if pyarrow.types.is_dictionary(field.type) else column
+        copy = plain.take(pyarrow.array(range(len(plain)), pyarrow.int64()))
+        _gpuforge.count_copy(copy.nbytes)
+        data = data.set_column(at, field.name, copy)
+    return data
+
+
+def _is_odd(pyarrow: Any, chunk: Any) -> bool:
+    """Has it offsets, or has its dictionary, and are they unaligned?"""
+    kinds = pyarrow.types
+    if kinds.is_dictionary(chunk.type):
+        return _is_odd(pyarrow, chunk.dictionary)
+    with_offsets = (
+        kinds.is_string, kinds.is_large_string, kinds.is_binary, kinds.is_large_binary, kinds.is_list, kinds.is_large_list
+    )
+    if not any(fits(chunk.type) for fits in with_offsets):
+        return False
+    return any(buffer is not None and buffer.address % 8 for buffer in chunk.buffers())
 
 
 def _duckdb(data: Any, call: _Call) -> Any:

@@ -15,7 +15,6 @@ use gpuforge::indicators::{
     catalogue::{self, Indicator, Param, whole},
     exec::{self, Columns, How, Series},
     graph::Field,
-    kernel::Simd,
     select::{self, Instance, Selection, Selector},
 };
 use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
@@ -28,7 +27,10 @@ pub(crate) use stream::{InsufficientHistory, TalibStream};
 use table::{FLAGS, FROM_NOTHING, Function, LIMITS, ORDERED, OUTPUT_FLAGS, STREAMING, TABLE};
 pub(crate) use unstable::{talib_set_unstable, talib_unstable};
 
-use crate::{arrays::copied, rooms};
+use crate::{
+    arrays::{copied, count_copy, in_place},
+    rooms,
+};
 
 /// TA-Lib's marks for "the default".
 const WHOLE_DEFAULT: f64 = i32::MIN as f64;
@@ -385,17 +387,13 @@ fn fits(pattern: &str, name: &str) -> bool {
 fn how(rows: usize) -> How {
     let short = rows < WITHOUT_LOCK;
     How {
-        threads: 1,
-        simd: Simd::best(),
         block: short.then_some(rows.clamp(64, 512)),
         side_by_side: short.then_some(false),
-        compiled: true,
-        past: None,
-        loose: false,
+        ..How::on(1)
     }
 }
 
-/// Numbers of an array that is borrowed for a call.
+/// Numbers of an array that is borrowed for a call: in place where it is contiguous and aligned.
 enum Input<'py> {
     There(Bound<'py, PyArray1<f64>>),
     Copied(Vec<f64>),
@@ -405,8 +403,11 @@ impl<'py> Input<'py> {
     /// Nothing where it is no array.
     fn of(given: Bound<'py, PyAny>) -> PyResult<Option<Self>> {
         match given.cast_into::<PyArray1<f64>>() {
-            Ok(array) if array.is_c_contiguous() => Ok(Some(Input::There(array))),
-            Ok(array) => Ok(Some(Input::Copied(copied(&array)))),
+            Ok(array) if in_place(&array) => Ok(Some(Input::There(array))),
+            Ok(array) => {
+                count_copy(8 * array.len() as u64);
+                Ok(Some(Input::Copied(copied(&array))))
+            }
             Err(error) => refused(&error.into_inner()),
         }
     }
@@ -419,7 +420,8 @@ impl<'py> Input<'py> {
                     unsafe_code,
                     reason = "the borrow checks of the numpy crate cost as much as a short call"
                 )]
-                // SAFETY: the array is held; it is read only. Who writes to it meanwhile races with us as with NumPy.
+                // SAFETY: the array is held, contiguous and aligned; it is read only. Who writes to it meanwhile races with us
+                // as with NumPy.
                 let slice = unsafe { array.as_slice() };
                 slice.unwrap_or(&[])
             }
@@ -427,7 +429,7 @@ impl<'py> Input<'py> {
     }
 }
 
-/// An array that is not one of doubles side by side: in another byte order it is read, else refused with TA-Lib's words.
+/// An array that is not one of native float64: in another byte order it is read, else refused with TA-Lib's words.
 fn refused<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Input<'py>>> {
     let Ok(array) = given.cast::<PyUntypedArray>() else { return Ok(None) };
     let kind = array.dtype();
@@ -439,9 +441,11 @@ fn refused<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Input<'py>>> {
     if array.ndim() != 1 {
         return Err(PyException::new_err("input array has wrong dimensions"));
     }
-    let turned = given.call_method1("astype", (native,))?;
-    let turned = turned.cast_into::<PyArray1<f64>>()?;
-    Ok(Some(Input::Copied(copied(&turned))))
+    let swapped = given.call_method1("astype", (native,))?.cast_into::<PyArray1<f64>>()?;
+    count_copy(8 * swapped.len() as u64);
+    // A subclass may answer with any layout.
+    let fits = in_place(&swapped);
+    Ok(Some(if fits { Input::There(swapped) } else { Input::Copied(copied(&swapped)) }))
 }
 
 thread_local! {
