@@ -5,8 +5,8 @@
 //!   bars, columns        thin.rs: what many bars     ├──► png(): own stroke font, no font is looked for
 //!                        leave on few pixels         └──► html(): the data, a script, and the SVG where scripts are off
 //! ```
-//! Bars stand side by side: nights and weekends take no room. More bars than pixels are joined without losing an
-//! extreme. Missing values (NaN, infinite, above 1e300) are not drawn and break a line.
+//! Bars stand side by side: nights and weekends take no room. More bars than pixels are merged without losing an
+//! extreme, and the drawing says how many are one. Missing values (NaN, infinite, above 1e300) are not drawn and break a line.
 
 mod axis;
 mod clock;
@@ -14,6 +14,7 @@ mod draw;
 mod font;
 mod html;
 mod marks;
+mod merge;
 mod pane;
 mod png;
 pub mod scene;
@@ -22,6 +23,7 @@ mod theme;
 mod thin;
 
 use axis::Range;
+pub use merge::Merged;
 pub use scene::Scene;
 pub use theme::{Ink, Theme};
 
@@ -113,6 +115,16 @@ impl<'a> Chart<'a> {
     /// The drawing.
     pub fn scene(&self) -> Scene {
         draw::scene(self)
+    }
+
+    /// What is merged where there are more bars than a drawing of this size has room for. A page says it by its window.
+    pub fn merged(&self) -> Merged {
+        merge::merged(self)
+    }
+
+    /// How many candles a drawing of this size has room for.
+    pub fn most_candles(&self) -> usize {
+        merge::room(self)
     }
 
     /// As one SVG file. Needs nothing from elsewhere.

@@ -16,6 +16,7 @@ pub mod error;
 pub mod names;
 pub mod read;
 pub mod sample;
+pub mod temporary;
 pub mod write;
 
 pub use bars::{Bars, Key, Layout, Portion};

@@ -167,7 +167,7 @@ fn content(text: &str) -> Result<(), String> {
     if let Some(c) = text.chars().find(|c| c.is_control() && *c != '\n') {
         return Err(format!("{c:?} is not allowed"));
     }
-    let entities = ["&lt;", "&gt;", "&amp;", "&quot;"];
+    let entities = ["&lt;", "&gt;", "&amp;", "&quot;", "&#39;"];
     let loose = text.match_indices('&').find(|(at, _)| !entities.iter().any(|e| text[*at..].starts_with(e)));
     loose.map_or(Ok(()), |(at, _)| Err(format!("a loose & at {at}")))
 }
@@ -370,8 +370,45 @@ fn bars_that_fit_are_drawn_one_by_one_and_others_are_joined() {
     let tops: Vec<f64> = top.map(|wick| wick[0].1).collect();
     let highest = tops.iter().copied().fold(f64::MAX, f64::min);
     assert_eq!(tops.iter().filter(|t| **t < highest + 50.0).count(), 1, "one spike");
-    let said = texts(&scene).into_iter().find(|t| t.contains("drawn as one")).unwrap();
-    assert!(said.ends_with("50000 bars, 179 bars drawn as one"), "{said}");
+    let said = texts(&scene).into_iter().find(|t| t.contains(" bars, 1 candle = ")).unwrap();
+    assert!(said.contains("50000 bars, 1 candle = 179 bars"), "{said}");
+}
+
+#[test]
+fn a_merged_candle_is_said_wherever_the_chart_is_looked_at() {
+    let (layout, bars) = (layout(), walk(700));
+    let chart = Chart { size: (800, 600), ..Chart::new(&layout, &bars) };
+    assert_eq!((chart.most_candles(), chart.merged().bars_per_candle), (180, 4));
+    assert_eq!(chart.merged().seconds, Some(240.0), "bars of a minute");
+    let said = texts(&chart.scene());
+    assert!(said.iter().any(|t| t.ends_with("700 bars, 1 candle = 4 bars (4 min)")), "{said:?}");
+    assert!(said.contains(&"Price: 1 candle = 4 bars (4 min)".to_owned()), "{said:?}");
+    assert!(said.contains(&"Volume: sums of 4 bars".to_owned()), "{said:?}");
+    assert!(chart.scene().says.contains("1 candle = 4 bars (4 min)"));
+    assert!(chart.html().contains("\"step\":60,"), "the page says it by its window");
+    // A line keeps every extreme: nothing is merged.
+    let line = Bars { open: vec![], high: vec![], low: vec![], volume: vec![], ..walk(700) };
+    let chart = Chart { size: (800, 600), ..Chart::new(&layout, &line) };
+    assert_eq!(chart.merged().bars_per_candle, 1);
+    assert!(!texts(&chart.scene()).iter().any(|t| t.contains("1 candle")));
+}
+
+#[test]
+fn any_name_gives_well_formed_xml() {
+    let (layout, bars) = (layout(), walk(50));
+    let hostile = "<a>&\"'\u{0}\u{1b}\u{202e}]]>\u{ffff}";
+    let column = bars.close.clone();
+    let line = || vec![Line::new(hostile, &column)];
+    let panel = Panel { title: hostile.to_owned(), lines: line(), ..Panel::default() };
+    for theme in [Theme::Auto, Theme::Light, Theme::Dark] {
+        let mut chart = Chart::new(&layout, &bars);
+        (chart.title, chart.overlays, chart.panels, chart.theme) =
+            (hostile.to_owned(), line(), vec![panel.clone()], theme);
+        let svg = chart.svg();
+        let read = roxmltree::Document::parse(&svg).unwrap_or_else(|e| panic!("{e}: {svg}"));
+        let title = read.descendants().find(|n| n.tag_name().name() == "title").and_then(|n| n.text());
+        assert_eq!(title, Some("<a>&\"'\u{fffd}\u{fffd}\u{fffd}]]>\u{fffd}"));
+    }
 }
 
 #[test]

@@ -6,16 +6,18 @@ use super::{
     clock::{Clock, Label},
     font,
     marks::{self, Frame},
+    merge,
     pane::{Pane, Series, panes},
     scene::{Anchor, Area, Item, Scene},
     theme::Ink,
-    thin,
 };
 
 /// Sizes of letters: title, legends, axes.
 const TITLE: f64 = 16.0;
 const NAMES: f64 = 12.0;
 const LABELS: f64 = 11.0;
+/// Room that the numbers at the right take, about.
+pub(super) const AXIS: f64 = 80.0;
 /// Room at the left and right.
 const SIDE: f64 = 12.0;
 /// Room for title and subtitle.
@@ -60,18 +62,23 @@ struct Entry<'a> {
     series: Option<&'a Series<'a>>,
 }
 
+/// Pixels of a drawing, from left to right.
+pub(super) fn width(chart: &Chart<'_>) -> f64 {
+    f64::from(chart.size.0).max(SMALLEST.0)
+}
+
 pub(super) fn scene(chart: &Chart<'_>) -> Scene {
-    let width = f64::from(chart.size.0).max(SMALLEST.0);
+    let width = width(chart);
     let clock = Clock::of(chart.layout, &chart.bars.time);
     let bars = chart.bars.len();
-    // How many bars are one depends on the width of the plot, and that on the axis: a first guess decides.
-    let per = thin::per(bars, ((width - 80.0) / marks::CANDLE) as usize);
-    let all = panes(chart);
+    let per = merge::per(chart);
+    let merged = merge::merged(chart).text();
+    let all = noted(panes(chart), merged.as_deref(), per);
     let (plans, height) = plans(all, per, width, f64::from(chart.size.1).max(SMALLEST.1));
     let axis =
         plans.iter().flat_map(labels).map(|text| font::room(&text, LABELS)).fold(24.0, f64::max) + 14.0;
     let plot = (width - SIDE - axis).max(40.0);
-    let says = subtitle(chart, &clock, per);
+    let says = subtitle(chart, &clock, merged.as_deref());
     let mut items = vec![area(0.0, 0.0, width, height, Ink::Back)];
     let title = font::fit(&chart.title, TITLE, width - 2.0 * SIDE);
     items.push(text((SIDE, 22.0), title, Ink::Text, TITLE, Anchor::Start, true));
@@ -90,6 +97,18 @@ pub(super) fn scene(chart: &Chart<'_>) -> Scene {
     };
     items.extend(labels.iter().map(|label| time_label(label, &foot)));
     Scene { width, height, title: chart.title.clone(), says: describe(says, &plans), items }
+}
+
+/// Panes with what their bars stand for in the legend.
+fn noted<'a>(mut panes: Vec<Pane<'a>>, merged: Option<&str>, per: usize) -> Vec<Pane<'a>> {
+    for pane in panes.iter_mut().filter(|_| per > 1) {
+        pane.note = match pane.series.first() {
+            Some(Series::Candles(_)) => merged.unwrap_or_default().to_owned(),
+            Some(Series::Volume(_)) => format!("sums of {per} bars"),
+            _ => String::new(),
+        };
+    }
+    panes
 }
 
 /// Ranges and heights of all panes, and the height of the whole.
@@ -161,10 +180,15 @@ fn legend<'a>(pane: &'a Pane<'a>, width: f64) -> Vec<Entry<'a>> {
     // A panel of one column that is called the same needs one name.
     let title =
         pane.series.first().is_none_or(|s| !matches!(s, Series::Column { name, .. } if *name == pane.title));
-    let title = title.then_some((pane.title, None));
+    let titled = match pane.note.as_str() {
+        "" => pane.title.to_owned(),
+        note => format!("{}: {note}", pane.title),
+    };
+    let title = title.then_some((titled.as_str(), None));
     let (mut row, mut x) = (0, SIDE);
     let entry = |(name, series): (&str, Option<&'a Series<'a>>)| {
-        let name = font::fit(name, NAMES, LONGEST_NAME.min(width - 2.0 * SIDE - 22.0));
+        let most = if series.is_some() { LONGEST_NAME } else { f64::INFINITY };
+        let name = font::fit(name, NAMES, most.min(width - 2.0 * SIDE - 22.0));
         let wide = font::room(&name, NAMES) + if series.is_some() { 22.0 } else { 6.0 };
         if x > SIDE && x + wide > width - SIDE {
             (row, x) = (row + 1, SIDE);
@@ -289,7 +313,7 @@ fn time_label(label: &Label, foot: &Frame) -> Item {
 }
 
 /// When, how many, and what is one candle.
-fn subtitle(chart: &Chart<'_>, clock: &Clock, per: usize) -> String {
+fn subtitle(chart: &Chart<'_>, clock: &Clock, merged: Option<&str>) -> String {
     let bars = chart.bars.len();
     let Some(last) = bars.checked_sub(1) else { return "no bars".to_owned() };
     let zone = match clock {
@@ -301,7 +325,7 @@ fn subtitle(chart: &Chart<'_>, clock: &Clock, per: usize) -> String {
         (_, 0) => format!("{}{zone}, ", clock.full(0)),
         _ => format!("{} to {}{zone}, ", clock.full(0), clock.full(last)),
     };
-    let joined = if per > 1 { format!(", {per} bars drawn as one") } else { String::new() };
+    let joined = merged.map(|text| format!(", {text}")).unwrap_or_default();
     format!("{when}{bars} {}{joined}", if bars == 1 { "bar" } else { "bars" })
 }
 

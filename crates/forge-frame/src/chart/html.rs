@@ -2,13 +2,16 @@
 
 use std::fmt::Write as _;
 
+use forge_svg::escape;
+
 use super::{
     Chart, Mark,
     axis::{Range, drawable, given_places, places},
     clock::Clock,
     marks::dash,
+    merge,
     pane::{Pane, Series, panes},
-    svg::{self, escape},
+    svg,
     theme::{Theme, inks},
 };
 
@@ -72,6 +75,8 @@ fn data(chart: &Chart<'_>) -> String {
         digits(&bars.close),
         digits(&bars.volume).min(2)
     );
+    let step = merge::step(&clock).map_or_else(|| "null".to_owned(), number);
+    let _ = write!(out, ",\"step\":{step}");
     times(&mut out, &clock);
     let columns =
         [("o", &bars.open), ("h", &bars.high), ("l", &bars.low), ("c", &bars.close), ("v", &bars.volume)];
@@ -314,13 +319,19 @@ mod tests {
                  const lines = []; thinLine(d.panes[1].lines[0].v, 0, d.n, 0.31, p => lines.push([p]), p => lines.at(-1).push(p));\
                  console.log(lines.map(l => l.join(' ')).join('; '));\
                  console.log(candles(d, 0, d.n, 7).map(c => [c.from, c.to, ...[c.open, c.high, c.low, c.close].map(v => \
-                 v.toFixed(6))].join(' ')).join('; '));console.log(full(d, 0), full(d, 776));",
+                 v.toFixed(6))].join(' ')).join('; '));console.log(full(d, 0), full(d, 776));\
+                 console.log(merged(d, 1) + '|' + merged(d, 13) + '|' + merged(d, 1000));",
                 data(&chart)
             );
             let Some(theirs) = script(&program) else { return };
             let clock = Clock::of(&layout, &bars.time);
             let full = format!("{} {}", clock.full(0), clock.full(776));
-            assert_eq!(theirs, [labels.join("; "), points.join("; "), candles.join("; "), full], "{step}");
+            let said = [1, 13, 1000].map(|bars_per_candle| {
+                let seconds = Some(step as f64 * bars_per_candle as f64);
+                merge::Merged { bars_per_candle, seconds }.text().unwrap_or_default()
+            });
+            let want = [labels.join("; "), points.join("; "), candles.join("; "), full, said.join("|")];
+            assert_eq!(theirs, want, "{step}");
         }
     }
 

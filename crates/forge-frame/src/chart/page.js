@@ -122,6 +122,18 @@ function candle(data, from, to) {
   return { from, to, open, high, low, close, volume, priced: high >= low };
 }
 
+// A time span in words.
+function span(seconds) {
+  if (seconds < 1) return Math.round(seconds * 1e6) / 1e3 + ' ms';
+  const s = Math.round(Math.min(1e15, seconds)), d = Math.floor(s / DAY), h = Math.floor(s / 3600) % 24, m = Math.floor(s / 60) % 60;
+  if (d) return d + (d === 1 ? ' day' : ' days') + (h + m ? ' ' + two(h) + ':' + two(m) : '');
+  if (h) return h + ' h' + (m ? ' ' + m + ' min' : '');
+  return m ? m + ' min' + (s % 60 ? ' ' + s % 60 + ' s' : '') : s + ' s';
+}
+
+// What one candle stands for; nothing where each bar has its own.
+const merged = (data, per) => per < 2 ? '' : '1 candle = ' + per + ' bars' + (data.step ? ' (' + span(data.step * per) + ')' : '');
+
 // Every `per` bars of [from, to) as one; they begin at multiples, so that they stay the same when the chart is moved.
 function candles(data, from, to, per) {
   const all = [];

@@ -22,6 +22,8 @@ pub(super) struct Pane<'a> {
     pub(super) levels: &'a [f64],
     pub(super) band: Option<(f64, f64)>,
     pub(super) bounds: Option<(f64, f64)>,
+    /// What its bars stand for where several are one; empty where each is drawn.
+    pub(super) note: String,
     /// Its share of the height.
     pub(super) share: f64,
     /// The least height in pixels.
@@ -30,7 +32,7 @@ pub(super) struct Pane<'a> {
 
 impl<'a> Pane<'a> {
     fn new(title: &'a str, series: Vec<Series<'a>>, share: f64, least: f64) -> Pane<'a> {
-        Pane { title, series, levels: &[], band: None, bounds: None, share, least }
+        Pane { title, series, levels: &[], band: None, bounds: None, note: String::new(), share, least }
     }
 
     /// The values that its axis shows, when `per` bars are one; `None` if there are none.
@@ -57,6 +59,11 @@ impl<'a> Series<'a> {
             mark: line.mark,
             ink: Ink::Line(n),
         })
+    }
+
+    /// Are several bars of it drawn as one where there is little room?
+    pub(super) fn merges(&self) -> bool {
+        matches!(self, Series::Candles(_)) || self.stands()
     }
 
     /// Does it begin at zero?

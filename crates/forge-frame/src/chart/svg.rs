@@ -2,6 +2,8 @@
 
 use std::fmt::Write as _;
 
+use forge_svg::{NAMESPACE, Writer};
+
 use super::{
     scene::{Anchor, Area, Item, Point, Scene},
     theme::{Ink, Theme, inks},
@@ -9,20 +11,19 @@ use super::{
 
 pub(super) fn write(scene: &Scene, theme: Theme) -> String {
     let Scene { width, height, title, says, items } = scene;
-    let mut out = format!(
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
-         height=\"{height}\" role=\"img\" font-family=\"system-ui,sans-serif\">\n<title>{}</title>\n<desc>{}</desc>\n",
-        escape(title),
-        escape(says)
-    );
+    let mut out = Writer::new();
+    out.start("svg").attr("xmlns", NAMESPACE).attr("viewBox", format_args!("0 0 {width} {height}"));
+    out.attr("width", width).attr("height", height).attr("role", "img");
+    out.attr("font-family", "system-ui,sans-serif").line();
+    out.leaf("title", title).line().leaf("desc", says).line();
     if theme == Theme::Auto {
-        let _ = writeln!(out, "<style>{}</style>", follow());
+        out.leaf("style", follow()).line();
     }
     for item in items {
         one(&mut out, item, theme);
     }
-    out.push_str("</svg>\n");
-    out
+    out.end().line();
+    out.finish()
 }
 
 /// Rules that take over the attributes in the dark.
@@ -35,62 +36,62 @@ fn follow() -> String {
     format!("@media(prefers-color-scheme:dark){{{rules}}}")
 }
 
-fn one(out: &mut String, item: &Item, theme: Theme) {
-    let _ = match item {
-        Item::Rects { areas, .. } if areas.is_empty() => Ok(()),
+fn one(out: &mut Writer, item: &Item, theme: Theme) {
+    match item {
+        Item::Rects { areas, .. } if areas.is_empty() => return,
         Item::Rects { areas, fill, edge } => {
-            let path: String = areas.iter().map(rect).collect();
-            let look = look(Some(*fill), *edge, theme);
-            writeln!(out, "<path {look} d=\"{path}\"/>")
+            look(out.start("path"), Some(*fill), *edge, theme);
+            out.attr("d", areas.iter().map(rect).collect::<String>()).end();
         }
-        Item::Lines { lines, .. } if lines.is_empty() => Ok(()),
+        Item::Lines { lines, .. } if lines.is_empty() => return,
         Item::Lines { lines, ink, width, dash } => {
-            let path: String = lines.iter().map(|line| polyline(line)).collect();
-            let dash: Vec<String> = dash.iter().map(|d| number(*d)).collect();
-            let dash = match dash.is_empty() {
-                true => String::new(),
-                false => format!(" stroke-dasharray=\"{}\"", dash.join(" ")),
-            };
-            let look = look(None, Some(*ink), theme);
-            writeln!(
-                out,
-                "<path {look} stroke-width=\"{width}\" stroke-linejoin=\"round\"{dash} d=\"{path}\"/>"
-            )
+            look(out.start("path"), None, Some(*ink), theme);
+            out.attr("stroke-width", width).attr("stroke-linejoin", "round");
+            if !dash.is_empty() {
+                let dash: Vec<String> = dash.iter().map(|d| number(*d)).collect();
+                out.attr("stroke-dasharray", dash.join(" "));
+            }
+            out.attr("d", lines.iter().map(|line| polyline(line)).collect::<String>()).end();
         }
         Item::Text { at, text, ink, size, anchor, bold } => {
+            look(out.start("text"), Some(*ink), None, theme);
+            out.attr("x", number(at.0)).attr("y", number(at.1)).attr("font-size", size);
             let anchor = match anchor {
-                Anchor::Start => "",
-                Anchor::Middle => " text-anchor=\"middle\"",
-                Anchor::End => " text-anchor=\"end\"",
+                Anchor::Start => None,
+                Anchor::Middle => Some("middle"),
+                Anchor::End => Some("end"),
             };
-            let bold = if *bold { " font-weight=\"600\"" } else { "" };
-            let (x, y, look, text) =
-                (number(at.0), number(at.1), look(Some(*ink), None, theme), escape(text));
-            writeln!(out, "<text {look} x=\"{x}\" y=\"{y}\" font-size=\"{size}\"{anchor}{bold}>{text}</text>")
+            if let Some(anchor) = anchor {
+                out.attr("text-anchor", anchor);
+            }
+            if *bold {
+                out.attr("font-weight", "600");
+            }
+            out.text(text).end();
         }
         Item::Inside { area, items } => {
             // An inner drawing clips by itself; a clip path would need a name, and names clash when files are joined.
             let [x, y, w, h] = [area.x, area.y, area.width, area.height].map(number);
-            let _ = writeln!(
-                out,
-                "<svg x=\"{x}\" y=\"{y}\" width=\"{w}\" height=\"{h}\" viewBox=\"{x} {y} {w} {h}\">"
-            );
+            out.start("svg").attr("x", &x).attr("y", &y).attr("width", &w).attr("height", &h);
+            out.attr("viewBox", format_args!("{x} {y} {w} {h}")).line();
             items.iter().for_each(|item| one(out, item, theme));
-            writeln!(out, "</svg>")
+            out.end();
         }
-    };
+    }
+    out.line();
 }
 
 /// Fill and stroke, and the classes by which the viewer's theme changes them.
-fn look(fill: Option<Ink>, stroke: Option<Ink>, theme: Theme) -> String {
+fn look(out: &mut Writer, fill: Option<Ink>, stroke: Option<Ink>, theme: Theme) {
     let hex = |ink: Ink| ink.hex(theme == Theme::Dark);
-    let fills = fill.map_or("fill=\"none\"".to_owned(), |ink| format!("fill=\"{}\"", hex(ink)));
-    let strokes = stroke.map_or(String::new(), |ink| format!(" stroke=\"{}\"", hex(ink)));
     let classes = fill.map(|i| format!("f-{}", i.name())).into_iter();
     let classes: Vec<String> = classes.chain(stroke.map(|i| format!("s-{}", i.name()))).collect();
-    match theme {
-        Theme::Auto => format!("class=\"{}\" {fills}{strokes}", classes.join(" ")),
-        _ => format!("{fills}{strokes}"),
+    if theme == Theme::Auto {
+        out.attr("class", classes.join(" "));
+    }
+    out.attr("fill", fill.map_or_else(|| "none".to_owned(), |ink| hex(ink).to_string()));
+    if let Some(ink) = stroke {
+        out.attr("stroke", hex(ink));
     }
 }
 
@@ -111,21 +112,4 @@ fn polyline(points: &[Point]) -> String {
 fn number(value: f64) -> String {
     let text = format!("{value:.1}");
     text.strip_suffix(".0").map(str::to_owned).unwrap_or(text)
-}
-
-/// Text that can stand in XML and HTML, as content and inside quotes.
-pub(super) fn escape(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '&' => out.push_str("&amp;"),
-            '"' => out.push_str("&quot;"),
-            // Not allowed in XML at all.
-            c if c.is_control() || matches!(c, '\u{fffe}' | '\u{ffff}') => out.push(' '),
-            c => out.push(c),
-        }
-    }
-    out
 }

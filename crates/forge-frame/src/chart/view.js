@@ -8,7 +8,7 @@ function start() {
   };
   const main = $('chart'), box = $('panes'), n = data.n;
   const view = { from: 0, to: Math.max(1, n) };
-  let axis = 60, cursor = -1, mouse = null, waiting = false, colours = {};
+  let axis = 60, cursor = -1, mouse = null, waiting = false, colours = {}, per = 1;
   main.hidden = false;
 
   const panes = data.panes.map(pane => {
@@ -16,7 +16,7 @@ function start() {
     section.style.flex = pane.share + ' 1 ' + (pane.least + 24) + 'px';
     plot.style.minHeight = pane.least + 'px';
     if (pane.title) make('b', head).textContent = pane.title;
-    if (pane.kind) pane.says = make('span', head);
+    if (pane.kind) { pane.note = make('em', head); pane.says = make('span', head); }
     for (const line of pane.lines) {
       const button = make('button', head), mark = make('i', button, line.mark);
       button.append(line.name);
@@ -81,7 +81,10 @@ function start() {
   }
 
   function draw() {
-    const [from, to] = shown(), per = Math.max(1, Math.ceil(CANDLE / spacing() - 1e-9));
+    const [from, to] = shown();
+    per = Math.max(1, Math.ceil(CANDLE / spacing() - 1e-9));
+    // Lines keep every extreme: only what stands for several bars is merged.
+    if (!panes.some(p => p.kind || p.lines.some(l => l.mark === 'bars'))) per = 1;
     const bars = panes.some(p => p.kind) ? candles(data, from, to, per) : [];
     let widest = 24;
     for (const pane of panes) {
@@ -248,31 +251,45 @@ function start() {
   const number = (v, digits) => !drawable(v) ? '–' : v !== 0 && (Math.abs(v) < 1e-6 || Math.abs(v) >= 1e15) ? v.toPrecision(7)
     : v.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
-  // What the legends say: the bar at the cursor, else the last that is shown.
+  // The bars that are drawn as one at a bar.
+  const group = bar => candle(data, bar - bar % per, Math.min(bar - bar % per + per, n));
+
+  // What the legends say: what is drawn at the cursor, else the last that is shown. Several bars are one candle with one
+  // range of times; columns say what they were at its end.
   function read() {
-    const bar = cursor >= 0 ? cursor : shown()[1] - 1;
+    const all = n ? group(cursor >= 0 ? cursor : shown()[1] - 1) : { to: 0 }, bar = all.to - 1;
     for (const pane of panes) {
       if (pane.kind === 'candles') {
         pane.says.replaceChildren();
-        for (const key of 'ohlc') { make('i', pane.says).textContent = key.toUpperCase(); pane.says.append(number(data[key][bar], data.digits)); }
+        for (const [key, value] of [['O', all.open], ['H', all.high], ['L', all.low], ['C', all.close]]) {
+          make('i', pane.says).textContent = key;
+          pane.says.append(number(all.priced ? value : NaN, data.digits));
+        }
+        pane.note.textContent = merged(data, per);
       }
-      if (pane.kind === 'volume') pane.says.textContent = number(data.v[bar], data.volumeDigits);
+      if (pane.kind === 'volume') {
+        pane.says.textContent = number(all.volume, data.volumeDigits);
+        pane.note.textContent = per > 1 ? 'sums of ' + per + ' bars' : '';
+      }
       for (const line of pane.lines) line.says.textContent = number(line.v[bar], line.digits);
     }
     const [first, to] = shown();
-    $('says').textContent = !n ? 'no bars' : cursor >= 0 ? when(cursor) + ', bar ' + (cursor + 1) + ' of ' + n
-      : when(first) + ' to ' + when(to - 1) + ', ' + (to - first) + ' of ' + n + ' bars';
-    cross();
+    $('says').textContent = !n ? 'no bars' : cursor < 0
+      ? range(first, to) + ', ' + (to - first) + ' of ' + n + ' bars' + (per > 1 ? ', ' + merged(data, per) : '')
+      : all.to - all.from < 2 ? when(bar) + ', bar ' + (bar + 1) + ' of ' + n
+      : range(all.from, all.to) + ', ' + (all.to - all.from) + ' bars, ' + (all.from + 1) + ' to ' + all.to + ' of ' + n;
+    cross(all);
   }
   const when = bar => full(data, bar) + (data.zone ? ' ' + data.zone : '');
+  const range = (from, to) => full(data, from) + ' to ' + when(to - 1);
 
-  function cross() {
+  function cross(all) {
     const on = cursor >= view.from - 0.5 && cursor < view.to && n > 0 && cursor >= 0;
-    const at = x(cursor), show = (e, yes) => { e.style.visibility = yes ? 'visible' : 'hidden'; };
+    const at = on ? x((all.from + all.to) / 2 - 0.5) : 0, show = (e, yes) => { e.style.visibility = yes ? 'visible' : 'hidden'; };
     show(down, on); show(xtag, on);
     if (on) {
       down.style.left = at + 'px';
-      xtag.textContent = full(data, cursor);
+      xtag.textContent = full(data, all.from) + (all.to - all.from > 1 ? ' to ' + full(data, all.to - 1) : '');
       xtag.style.left = Math.max(0, Math.min(width() - xtag.offsetWidth, at - xtag.offsetWidth / 2)) + 'px';
       xtag.style.bottom = '4px';
     }
@@ -332,7 +349,7 @@ function start() {
   }, { passive: false });
 
   function step(by) {
-    cursor = Math.max(0, Math.min(n - 1, (cursor < 0 ? shown()[1] - 1 : cursor) + by));
+    cursor = Math.max(0, Math.min(n - 1, (cursor < 0 ? shown()[1] - 1 : cursor) + by * per));
     if (cursor < view.from || cursor >= view.to - 0.5) pan(cursor < view.from ? cursor - view.from : cursor + 1 - view.to);
     else read();
   }

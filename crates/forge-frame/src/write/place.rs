@@ -12,9 +12,8 @@ use std::{
 
 use arrow::error::ArrowError;
 use parquet::errors::ParquetError;
-use tempfile::TempPath;
 
-use crate::error::FrameError;
+use crate::{error::FrameError, temporary::TemporaryFile};
 
 /// Bytes that go to the system at once.
 const BUFFER: usize = 1 << 18;
@@ -92,8 +91,8 @@ impl From<ParquetError> for Stopped {
 #[derive(Debug)]
 pub(crate) struct Place {
     path: PathBuf,
-    /// The temporary file and the name it will take; none where bytes go straight to their target.
-    later: Option<(TempPath, PathBuf)>,
+    /// The file that will take the target's name; none where bytes go straight to their target.
+    later: Option<TemporaryFile>,
     tally: Arc<Tally>,
 }
 
@@ -118,9 +117,10 @@ impl Place {
             Ok(_) => std::fs::canonicalize(path).map_err(failed)?,
             Err(_) => path.to_owned(),
         };
-        let (file, temporary) = beside(&target).map_err(failed)?.into_parts();
+        let temporary = TemporaryFile::beside(&target).map_err(failed)?;
+        let file = temporary.handle().map_err(failed)?;
         let (mut place, sink) = Place::over(Box::new(BufWriter::with_capacity(BUFFER, file)), path);
-        place.later = Some((temporary, target));
+        place.later = Some(temporary);
         Ok((place, sink))
     }
 
@@ -158,32 +158,10 @@ impl Place {
 
     /// Gives the file its name; says how many bytes it has. Everything must have been flushed before.
     pub(crate) fn keep(self) -> Result<u64, FrameError> {
-        if let Some((temporary, target)) = self.later {
-            temporary.persist(target).map_err(|e| FrameError::Io {
-                doing: "create",
-                path: self.path.clone(),
-                source: e.error,
-            })?;
+        if let Some(temporary) = self.later {
+            let failed = |source| FrameError::Io { doing: "create", path: self.path.clone(), source };
+            temporary.keep().map_err(failed)?;
         }
         Ok(self.tally.bytes.load(Ordering::Relaxed))
     }
-}
-
-/// A hidden file in the folder of `target`, with the rights that a new file has.
-fn beside(target: &Path) -> io::Result<tempfile::NamedTempFile> {
-    let folder = match target.parent() {
-        Some(parent) if !parent.as_os_str().is_empty() => parent,
-        _ => Path::new("."),
-    };
-    let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
-    let prefix = format!(".{name}.");
-    let mut builder = tempfile::Builder::new();
-    builder.prefix(&prefix).suffix(".tmp");
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // The process's mask is applied to it, as to any new file.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
-    builder.tempfile_in(folder)
 }
