@@ -9,6 +9,7 @@ mod counts;
 mod devtools;
 mod dist;
 mod env_resolve;
+mod fuzz;
 mod machine;
 mod man;
 mod markdown;
@@ -44,6 +45,8 @@ enum Command {
     Bench(bench::Args),
     /// Run mixed work with random faults for minutes and see whether the process grows
     Soak(soak::Args),
+    /// Random selections of indicators against each row alone, bar by bar; on the CPU, a GPU adapter, from Python, in SQL
+    FuzzIndicators(fuzz::Args),
     /// Write the man pages
     Man(man::Args),
     /// Write the shell completions
@@ -67,6 +70,7 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Bench(args) => bench::run(&args),
         Command::Soak(args) => soak::run(&args),
+        Command::FuzzIndicators(args) => fuzz::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Dist => dist::run(),

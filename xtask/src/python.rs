@@ -19,6 +19,8 @@ pub(crate) enum Args {
     Bench(Wheel),
     /// Build the wheel only, and say how large it is
     Wheel(Wheel),
+    /// Run a script with the package: `cargo xtask python run -- SCRIPT ARGUMENTS`
+    Run(Wheel),
 }
 
 /// How the wheel is made.
@@ -59,16 +61,21 @@ pub(crate) fn step() -> Result<Option<String>> {
     test(&Args::Test(Wheel { release: false, rest: Vec::new() }))
 }
 
+/// Runs a script of ours with the package as a user has it; why not, if it could not be.
+pub(crate) fn script(rest: Vec<String>) -> Result<Option<String>> {
+    test(&Args::Run(Wheel { release: false, rest }))
+}
+
 fn test(args: &Args) -> Result<Option<String>> {
     let Some(python) = interpreter() else {
         return Ok(Some("no Python from 3.10 on is installed".to_owned()));
     };
     let folder = tempfile::tempdir()?;
     // Fresh, but always in the same place: what is compiled for a Python that has moved is compiled anew.
-    let venv = Venv::new(python, &target().join("python"))?;
+    let venv = Venv::new(python, &sh::target().join("python"))?;
     let mut wanted = BUILD.to_vec();
     match args {
-        Args::Test(_) => wanted.extend(TEST),
+        Args::Test(_) | Args::Run(_) => wanted.extend(TEST),
         Args::Bench(_) => wanted.extend(TEST.iter().chain(&PEERS)),
         Args::Wheel(_) => {}
     }
@@ -76,8 +83,8 @@ fn test(args: &Args) -> Result<Option<String>> {
         let names = wanted.join(", ");
         return Ok(Some(format!("the index of packages cannot be reached, or lacks one of {names}")));
     }
-    let (Args::Test(how) | Args::Bench(how) | Args::Wheel(how)) = args;
-    let release = how.release || !matches!(args, Args::Test(_));
+    let (Args::Test(how) | Args::Bench(how) | Args::Wheel(how) | Args::Run(how)) = args;
+    let release = how.release || matches!(args, Args::Bench(_) | Args::Wheel(_));
     let wheel = venv.wheel(release, folder.path())?;
     let size = fs::metadata(&wheel)?.len();
     let name = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -85,8 +92,8 @@ fn test(args: &Args) -> Result<Option<String>> {
     // Without optimisation it is larger than what anybody downloads.
     ensure!(!release || size <= MOST, "the wheel has {size} bytes, at most {MOST} are allowed");
     if matches!(args, Args::Wheel(_)) {
-        let kept = target().join("wheels").join(&name);
-        fs::create_dir_all(target().join("wheels"))?;
+        let kept = sh::target().join("wheels").join(&name);
+        fs::create_dir_all(sh::target().join("wheels"))?;
         fs::copy(&wheel, &kept)?;
         println!("{}", kept.display());
         return Ok(None);
@@ -103,6 +110,7 @@ fn test(args: &Args) -> Result<Option<String>> {
         .env("GPUFORGE_CONFIG", folder.path().join("config.toml"));
     match args {
         Args::Bench(_) => command.arg(package().join("bench/beside.py")),
+        Args::Run(_) => &mut command,
         _ => command.args(["-m", "pytest", "-p", "no:cacheprovider"]).arg(package().join("tests/python")),
     };
     sh::run(command.args(&how.rest))?;
@@ -113,13 +121,9 @@ fn package() -> PathBuf {
     sh::root().join("crates/forge-python")
 }
 
-fn target() -> PathBuf {
-    env::var_os("CARGO_TARGET_DIR").map_or_else(|| sh::root().join("target"), PathBuf::from)
-}
-
 /// What tools keep between runs goes to the target folder.
 fn kept_inside(command: &mut Command) {
-    let kept = target().join("python");
+    let kept = sh::target().join("python");
     command.env("PIP_CACHE_DIR", kept.join("pip")).env("UV_CACHE_DIR", kept.join("uv"));
     command.env("UV_HTTP_TIMEOUT", PATIENCE).env("PYRIGHT_PYTHON_CACHE_DIR", kept.join("pyright"));
 }

@@ -17,7 +17,7 @@ use crate::{
     files,
     oracle::Oracle,
     random::Rng,
-    report,
+    relaxed, report,
     selection::Selection,
     shrink,
 };
@@ -48,6 +48,8 @@ pub struct Counts {
     pub runs: AtomicU64,
     /// Terms of them.
     pub terms: AtomicU64,
+    /// Rows by themselves in relaxed arithmetic.
+    pub relaxed: AtomicU64,
     /// Selections through files.
     pub files: AtomicU64,
     /// Selections on an adapter, and columns that it computed.
@@ -74,9 +76,9 @@ pub struct Outcome {
 /// Selections of a dataset.
 const PER_DATASET: usize = 12;
 /// Bars of most datasets, and of every twentieth.
-const BARS: (usize, usize) = (1600, 30_000);
+const BARS: (usize, usize) = (3000, 30_000);
 /// Bars times terms of a selection, at most: the oracle goes bar by bar.
-const WORK: usize = 120_000;
+const WORK: usize = 250_000;
 /// How long a failing case is shrunk.
 const SHRINK: Duration = Duration::from_secs(40);
 /// Failures after which a campaign ends.
@@ -174,6 +176,15 @@ fn dataset(shared: &Shared<'_>) {
         count(&shared.counts.cpu, 1);
         count(&shared.counts.runs, 2 * cpu::SCHEDULES);
         count(&shared.counts.terms, selection.terms.len());
+        match relaxed::check(&mut rng, &selection, &data, &mut oracle) {
+            Ok(tried) => drop(count(&shared.counts.relaxed, tried)),
+            Err(failed) => {
+                let (case, failure) = *failed;
+                let again = |case: &Case| relaxed::fails(case, &mut Oracle::default());
+                let small = shrink::shrink(&case, again, SHRINK);
+                shared.fail(&small, &failure, "relaxed arithmetic");
+            }
+        }
         if nth == 0 && at % 8 == 0 {
             through_files(shared, &mut rng, (&selection, &data), &mut oracle);
         }
@@ -212,9 +223,9 @@ fn on_adapter(shared: &Shared<'_>) -> Result<(), String> {
     let adapter = Adapter::open()?;
     let mut rng = Rng::new(shared.plan.seed ^ 0x6770_7566_6f72_6765);
     while shared.goes_on() && shared.counts.device.load(Ordering::Relaxed) < shared.plan.device_selections {
-        let data = Dataset::random_of(&mut rng, 3000, Shape::Ticks);
+        let data = Dataset::random_of(&mut rng, 2000, Shape::Ticks);
         for _ in 0..PER_DATASET {
-            let selection = Selection::plain(&mut rng, 2, 20);
+            let selection = Selection::plain(&mut rng, 2, 12);
             match adapter.check(&selection, &data) {
                 Ok(columns) => {
                     shared.counts.device_columns.fetch_add(columns, Ordering::Relaxed);

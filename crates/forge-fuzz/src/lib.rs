@@ -6,7 +6,8 @@
 //!        ──► Schedule (threads, SIMD, blocks, JIT …) schedule.rs
 //!                 │
 //!   oracle: each term alone, scalar kernels, bar by bar   oracle.rs
-//!                 │ compared bit for bit             compare.rs, cpu.rs, device.rs, files.rs
+//!                 │ compared bit for bit             compare.rs, cpu.rs, relaxed.rs,
+//!                 │                                  device.rs, files.rs
 //!                 ▼
 //!   Mismatch ──► shrink ──► a command                shrink.rs, report.rs
 //! ```
@@ -22,6 +23,7 @@ pub mod export;
 pub mod files;
 pub mod oracle;
 pub mod random;
+pub mod relaxed;
 pub mod report;
 pub mod schedule;
 pub mod selection;

@@ -108,10 +108,11 @@ fn get(counter: &std::sync::atomic::AtomicU64) -> u64 {
 
 fn said(counts: &Counts) -> String {
     format!(
-        "{} selections of {} terms on the CPU ({} runs), {} through files, {} on the adapter ({} columns)",
+        "{} selections of {} terms on the CPU ({} runs, {} rows relaxed), {} through files, {} on the adapter ({} columns)",
         get(&counts.cpu),
         get(&counts.terms),
         get(&counts.runs),
+        get(&counts.relaxed),
         get(&counts.files),
         get(&counts.device),
         get(&counts.device_columns),
@@ -123,7 +124,7 @@ fn tell(outcome: &Outcome, seed: u64, json: bool) {
     if json {
         let report = serde_json::json!({
             "seed": seed, "seconds": took.as_secs_f64(), "selections": get(&counts.cpu), "terms": get(&counts.terms),
-            "runs": get(&counts.runs), "files": get(&counts.files), "device": get(&counts.device),
+            "runs": get(&counts.runs), "relaxed": get(&counts.relaxed), "files": get(&counts.files), "device": get(&counts.device),
             "device_columns": get(&counts.device_columns), "no_adapter": no_adapter,
             "mismatches": failures.len(), "smallest": smallest, "failures": failures,
         });

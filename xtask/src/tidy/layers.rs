@@ -6,16 +6,17 @@ use std::collections::BTreeSet;
 /// Each crate with the crates whose arrow points at it. A dependency may skip stages; it never points back.
 ///
 /// `forge-testkit` stands beside the picture: any crate may have it as a dev-dependency.
-const ARROWS: [(&str, &[&str]); 20] = [
+const ARROWS: [(&str, &[&str]); 22] = [
     ("forge-detect", &[]),
     ("forge-profile-macros", &[]),
     ("forge-profile", &["forge-profile-macros"]),
-    ("forge-frame", &[]),
+    ("forge-svg", &[]),
+    ("forge-frame", &["forge-svg"]),
     ("forge-env", &["forge-detect"]),
-    ("forge-dash", &["forge-profile"]),
+    ("forge-dash", &["forge-profile", "forge-svg"]),
     ("forge-runtime", &["forge-detect", "forge-profile"]),
     ("forge-ops", &["forge-runtime"]),
-    ("forge-route", &["forge-ops"]),
+    ("forge-route", &["forge-ops", "forge-svg"]),
     ("forge-indicators", &["forge-route", "forge-frame"]),
     ("forge-resident", &["forge-indicators"]),
     ("forge-workloads", &["forge-route"]),
@@ -25,6 +26,7 @@ const ARROWS: [(&str, &[&str]); 20] = [
     ("forge-python", &["gpuforge"]),
     ("forge-train", &["gpuforge"]),
     ("forge-cluster", &["gpuforge"]),
+    ("forge-fuzz", &["gpuforge"]),
     ("forge-bench", &["gpuforge", "forge-testkit", "forge-train", "forge-cluster"]),
     ("xtask", &[]),
 ];
