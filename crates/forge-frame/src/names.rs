@@ -3,17 +3,22 @@
 //! Names are compared without case, blanks and punctuation, and without the number that some services put in front
 //! (`1. open`). One table, [`NAMES`], has every name that is recognised.
 
+mod when;
+
 use std::path::Path;
 
 use crate::error::FrameError;
+pub(crate) use when::{Digits, Header, Values, unnamed};
 
 /// What a column is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
     /// Which series a row belongs to.
     Symbol,
-    /// When.
+    /// When; beside a [`Role::TimeOfDay`] the date.
     Time,
+    /// The time of day, where the time is in two columns.
+    TimeOfDay,
     /// First price.
     Open,
     /// Highest price.
@@ -128,6 +133,9 @@ pub const NAMES: [(Role, &str, &[&str]); 8] = [
 impl Role {
     /// The name that errors and flags use.
     pub fn name(self) -> &'static str {
+        if self == Role::TimeOfDay {
+            return "time of day";
+        }
         NAMES.iter().find(|(role, ..)| *role == self).map_or("", |(_, name, _)| name)
     }
 
@@ -197,54 +205,126 @@ impl Mapping {
     }
 }
 
+/// Why a column got its role.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Why {
+    /// The user named it.
+    Given,
+    /// Its name.
+    Name,
+    /// Its values are times, and no other column's are.
+    Values,
+    /// A date, and the time of day beside it.
+    DateAndTimeOfDay,
+}
+
+impl Why {
+    /// In words.
+    pub fn words(self) -> &'static str {
+        match self {
+            Why::Given => "as the command says",
+            Why::Name => "by its name",
+            Why::Values => "by its values, the only ones that are times",
+            Why::DateAndTimeOfDay => "a date with a time of day beside it",
+        }
+    }
+}
+
 /// Where each role is.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Columns(Vec<(Role, usize)>);
+pub struct Columns(Vec<(Role, usize, Why)>);
 
 impl Columns {
     /// The position of a role's column.
     pub fn get(&self, role: Role) -> Option<usize> {
-        self.0.iter().find(|(r, _)| *r == role).map(|(_, at)| *at)
+        self.0.iter().find(|(r, ..)| *r == role).map(|(_, at, _)| *at)
+    }
+
+    /// Roles, positions and reasons.
+    pub fn iter(&self) -> impl Iterator<Item = (Role, usize, Why)> + '_ {
+        self.0.iter().copied()
+    }
+
+    fn put(&mut self, role: Role, at: usize, why: Why) {
+        self.0.push((role, at, why));
     }
 
     /// Positions of all columns that are read, ascending, each once.
     pub fn positions(&self) -> Vec<usize> {
-        let mut all: Vec<usize> = self.0.iter().map(|(_, at)| *at).collect();
+        let mut all: Vec<usize> = self.0.iter().map(|(_, at, _)| *at).collect();
         all.sort_unstable();
         all.dedup();
         all
     }
 }
 
-/// Finds the columns of a file: those that are needed, those that the user named, and the keys (symbol and time), which
-/// are taken along when they are there.
+/// Finds columns by their names: those that are needed, those that the user named, and the keys (symbol and time), which
+/// are taken along when they are there. Files are looked into as well ([`Header`]), which tells a time from a time of day.
 pub fn resolve(
     path: &Path,
     names: &[String],
     mapping: &Mapping,
     needed: &[Role],
 ) -> Result<Columns, FrameError> {
-    let mut found = Columns::default();
-    for (role, ..) in NAMES {
-        let wanted = needed.contains(&role) || mapping.get(role).is_some();
-        if !wanted && !matches!(role, Role::Symbol | Role::Time) {
-            continue;
+    let asked = Asked { mapping, needed, optional: &[Role::Symbol, Role::Time], without: &[] };
+    let found = asked.by_name(path, names)?;
+    once(path, names, &found)?;
+    Ok(found)
+}
+
+/// Which roles are wanted.
+pub(crate) struct Asked<'a> {
+    pub mapping: &'a Mapping,
+    /// Missing is an error.
+    pub needed: &'a [Role],
+    /// Taken along when they are there.
+    pub optional: &'a [Role],
+    /// Never taken.
+    pub without: &'a [Role],
+}
+
+impl Asked<'_> {
+    /// The columns that are found by their names, or by the user's.
+    fn by_name(&self, path: &Path, names: &[String]) -> Result<Columns, FrameError> {
+        let mut found = Columns::default();
+        for (role, ..) in NAMES.iter().filter(|(role, ..)| !self.without.contains(role)) {
+            let given = self.mapping.get(*role).is_some();
+            let wanted = self.needed.contains(role) || given;
+            if !wanted && !self.optional.contains(role) {
+                continue;
+            }
+            match place(path, names, self.mapping, *role)? {
+                Some(at) => found.put(*role, at, if given { Why::Given } else { Why::Name }),
+                None if wanted => return Err(missing(path, names, *role)),
+                None => {}
+            }
         }
-        match place(path, names, mapping, role)? {
-            Some(at) => found.0.push((role, at)),
-            None if wanted => return Err(missing(path, names, role)),
-            None => {}
-        }
+        Ok(found)
     }
-    let at = |role| found.get(role);
-    for key in [Role::Symbol, Role::Time] {
-        let twice = found.0.iter().find(|(role, position)| *role != key && Some(*position) == at(key));
-        if let Some((other, position)) = twice {
+
+    /// The columns of a file; with `timed` its time, by name and by values.
+    pub(crate) fn of_file(&self, header: &mut Header<'_>, timed: bool) -> Result<Columns, FrameError> {
+        let without: Vec<Role> = self.without.iter().copied().chain([Role::Time]).collect();
+        let mut found = Asked { without: &without, ..*self }.by_name(header.path, header.names)?;
+        if timed {
+            found.put_when(header.when(self.mapping)?);
+        }
+        once(header.path, header.names, &found)?;
+        Ok(found)
+    }
+}
+
+/// Refuses a key that is another role as well.
+fn once(path: &Path, names: &[String], found: &Columns) -> Result<(), FrameError> {
+    for key in [Role::Symbol, Role::Time, Role::TimeOfDay] {
+        let Some(at) = found.get(key) else { continue };
+        let twice = found.iter().find(|(role, position, _)| *role != key && *position == at);
+        if let Some((other, position, _)) = twice {
             return Err(FrameError::Column {
                 path: path.into(),
                 message: format!(
                     "`{}` cannot be both {} and {}",
-                    names.get(*position).map_or("", String::as_str),
+                    names.get(position).map_or("", String::as_str),
                     key.name(),
                     other.name()
                 ),
@@ -253,7 +333,7 @@ pub fn resolve(
             });
         }
     }
-    Ok(found)
+    Ok(())
 }
 
 /// The column of one role, if there is one.
@@ -281,14 +361,22 @@ fn place(path: &Path, names: &[String], mapping: &Mapping, role: Role) -> Result
 }
 
 /// A column that the user named: exactly, or else the only one that is spelled alike.
-fn named(path: &Path, names: &[String], role: Role, column: &str) -> Result<usize, FrameError> {
+fn find_named(names: &[String], column: &str) -> Option<usize> {
     if let Some(at) = names.iter().position(|name| name == column) {
-        return Ok(at);
+        return Some(at);
     }
     let alike: Vec<usize> =
         names.iter().enumerate().filter(|(_, name)| plain(name) == plain(column)).map(|(at, _)| at).collect();
-    if let [one] = alike.as_slice() {
-        return Ok(*one);
+    match alike.as_slice() {
+        [one] => Some(*one),
+        _ => None,
+    }
+}
+
+/// The same, or the error that says what is there.
+fn named(path: &Path, names: &[String], role: Role, column: &str) -> Result<usize, FrameError> {
+    if let Some(at) = find_named(names, column) {
+        return Ok(at);
     }
     let hint = match closest(names, &[plain(column)]) {
         Some(near) => format!("did you mean --column {}={near}?", role.name()),

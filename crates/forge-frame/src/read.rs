@@ -6,7 +6,10 @@
 //! | prices, volume | any integer, decimal or float type, or text; a null or an empty cell is NaN |
 //! | time | dates, timestamps of any unit and zone, integers (kept as they are), text |
 //! | symbol | text, dictionaries, integers; in CSV always text, since `000001` is a ticker |
-//! | several files | one after the other; one without a symbol column has its file name without the ending as symbol |
+//! | time in two columns | `Date` and `Time` (`<DATE>`, `<TIME>`): joined; a time of day alone is refused |
+//! | several files | one after the other; without a symbol column their paths say it: a hive key (`symbol=AAPL/`), or the file name without date and interval ([`KeySource`]) |
+//!
+//! A file whose order in time is not known is refused, unless [`ReadOptions::untimed`] says that rows are in order.
 //!
 //! Symbols come in the order of their first appearance. Rows of a symbol are put in time order if they are not. Text
 //! decides the type of a time column by its first 1000 rows: dates become `Date32`, dates with a time of day
@@ -22,10 +25,13 @@ mod number;
 pub mod numbers;
 mod open;
 mod parquet;
+mod path_key;
+mod report;
 mod series;
 mod spill;
 mod thrift;
 pub(crate) mod time;
+mod time_of_day;
 
 use std::{
     io::Read,
@@ -39,7 +45,12 @@ use self::{
     open::Table,
     spill::Shape,
 };
-pub use self::{input::Input, series::Duplicates};
+pub use self::{
+    input::Input,
+    path_key::KeySource,
+    report::{ColumnReport, FileReport, ReadReport, TimeReport},
+    series::Duplicates,
+};
 use crate::{
     bars::{Bars, Layout, Portion},
     error::FrameError,
@@ -59,19 +70,53 @@ pub struct Progress {
     pub total_bytes: Option<u64>,
 }
 
+/// What makes a series.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub enum By {
+    /// A symbol column; without one the path of the file.
+    #[default]
+    Auto,
+    /// This column.
+    Column(String),
+    /// The file: its name without the ending.
+    File,
+    /// The directory that the file is in; of `symbol=AAPL` the value.
+    Directory,
+    /// Everything is one series.
+    Nothing,
+}
+
+impl By {
+    /// What `file`, `dir`, `none`, or the name of a column means.
+    pub fn parse(text: &str) -> By {
+        match text {
+            "file" => By::File,
+            "dir" => By::Directory,
+            "none" => By::Nothing,
+            column => By::Column(column.to_string()),
+        }
+    }
+}
+
 /// How files are read.
 pub struct ReadOptions<'a> {
     /// Columns that the user named.
     pub mapping: Mapping,
+    /// What makes a series.
+    pub by: By,
+    /// Take rows in file order, the oldest first, and no time column. Without it a file that says no time is refused.
+    pub untimed: bool,
     /// Scale open, high, low and close by adjusted close / close. Volume stays as it is.
     pub adjusted: bool,
     /// Drop rows that cannot be read, and count them.
     pub skip_bad: bool,
     /// What is done with a time that a symbol has twice.
     pub duplicates: Duplicates,
-    /// Columns that must be there; nothing else is decoded but the keys. Unless [`Role::Symbol`] and [`Role::Time`] are
-    /// among them, they may be missing.
+    /// Columns that must be there; nothing else is decoded but the keys. A symbol may be missing unless [`Role::Symbol`] is
+    /// among them.
     pub needed: Vec<Role>,
+    /// Columns that are taken along where all files have them.
+    pub optional: Vec<Role>,
     /// Bytes that may be used for bars, sorting included; decoding takes some megabytes more. Not set: everything.
     pub memory: Option<u64>,
     /// Told after every 65 536 rows or so.
@@ -86,37 +131,19 @@ impl Default for ReadOptions<'_> {
     fn default() -> Self {
         ReadOptions {
             mapping: Mapping::default(),
+            by: By::Auto,
+            untimed: false,
             adjusted: false,
             skip_bad: false,
             duplicates: Duplicates::Error,
             needed: vec![Role::Open, Role::High, Role::Low, Role::Close, Role::Volume],
+            optional: Vec::new(),
             memory: None,
             progress: None,
             temp_dir: None,
             stdin: None,
         }
     }
-}
-
-/// What was read.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct ReadReport {
-    /// Rows that were used, duplicates included.
-    pub rows: u64,
-    /// Symbols.
-    pub symbols: usize,
-    /// Rows that were dropped because they could not be read.
-    pub skipped: u64,
-    /// Why the first of them were.
-    pub reasons: Vec<String>,
-    /// Symbols whose rows were put in time order here.
-    pub sorted_here: usize,
-    /// Rows that were left out because their time came twice.
-    pub duplicates: u64,
-    /// Files.
-    pub files: usize,
-    /// Did rows have to wait in a temporary file?
-    pub spilled: bool,
 }
 
 /// An opened input.
@@ -130,9 +157,13 @@ pub struct Reader<'a> {
 impl<'a> Reader<'a> {
     /// Opens all files and checks that they have what is needed, and fit together.
     pub fn open(input: &Input, mut options: ReadOptions<'a>) -> Result<Reader<'a>, FrameError> {
+        if let By::Column(column) = &options.by {
+            options.mapping.set(Role::Symbol, column.clone());
+        }
         let opened = input::open(input, options.stdin.take(), options.temp_dir.as_deref())?;
-        let (tables, layout) = open::tables(opened, &options)?;
-        let report = ReadReport { files: tables.len(), ..ReadReport::default() };
+        let (tables, layout) = open::tables(opened, &mut options)?;
+        let inputs = tables.iter().map(Table::report).collect();
+        let report = ReadReport { files: tables.len(), inputs, ..ReadReport::default() };
         Ok(Reader { tables, layout, options, report })
     }
 
@@ -171,6 +202,10 @@ impl<'a> Reader<'a> {
         let (rows, symbols) = gather.count();
         let Intake { skipped, reasons, .. } = &intake;
         let (skipped, reasons, spilled) = (*skipped, reasons.clone(), gather.spilled());
+        if rows == 0 && skipped > 0 {
+            return Err(nothing_left(&files, skipped, &reasons));
+        }
+        let inputs = std::mem::take(&mut self.report.inputs);
         self.report = ReadReport {
             rows,
             symbols,
@@ -178,6 +213,7 @@ impl<'a> Reader<'a> {
             reasons,
             spilled,
             files: files.len(),
+            inputs,
             ..ReadReport::default()
         };
         Ok(Portions {
@@ -201,13 +237,19 @@ impl<'a> Reader<'a> {
             let file = table.plan.file;
             let mut source = table.source()?;
             let before = told.bytes;
+            let (mut in_order, mut rows, skipped) = (true, 0, intake.skipped);
             while let Some(chunk) = source.next(intake)? {
-                gather.push(&chunk, file)?;
+                in_order &= gather.push(&chunk, file)?;
+                rows += chunk.row.len() as u64;
                 told.rows += chunk.row.len() as u64;
                 told.bytes = before + source.bytes();
                 self.options.progress.iter().for_each(|tell| tell(told));
             }
             told.bytes = before + source.bytes();
+            if let Some(report) = self.report.inputs.get_mut(file) {
+                (report.rows, report.skipped) = (rows, intake.skipped - skipped);
+                report.in_order = in_order;
+            }
         }
         Ok(())
     }
@@ -238,7 +280,16 @@ impl Iterator for Portions<'_, '_> {
         };
         let portion = self.gather.portion(&mut self.at, &making);
         self.reader.report.sorted_here = self.at.sorted_here;
-        self.reader.report.duplicates = self.at.duplicates;
+        self.reader.report.duplicates = self.at.duplicates.values().sum();
+        for (file, dropped) in &self.at.duplicates {
+            self.reader
+                .report
+                .inputs
+                .get_mut(*file)
+                .into_iter()
+                .for_each(|report| report.duplicates = *dropped);
+        }
+        self.reader.report.time = self.at.span.report(&self.reader.layout);
         self.failed = portion.is_err();
         portion.transpose()
     }
@@ -256,6 +307,18 @@ pub fn read(input: &Input, options: ReadOptions<'_>) -> Result<(Layout, Vec<Bars
         }
     }
     Ok((layout, all, reader.report().clone()))
+}
+
+/// The error for an input of which every row was dropped.
+fn nothing_left(files: &[PathBuf], skipped: u64, reasons: &[String]) -> FrameError {
+    const SHOWN: usize = 3;
+    let more = if skipped > SHOWN as u64 { "; …" } else { "" };
+    let reasons = reasons.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("; ");
+    let message = format!(
+        "no row can be read: all {skipped} were skipped: {reasons}{more}\n  \
+         hint: name the columns: --column ROLE=NAME, --time NAME; --explain-input shows what was recognised"
+    );
+    FrameError::Format { path: files.first().cloned().unwrap_or_default(), message }
 }
 
 /// Runs a decoder of others over bytes that may be hostile. Where it gives up by panicking, that is an error of the file.

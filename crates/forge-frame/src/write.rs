@@ -10,7 +10,7 @@
 //!
 //! | format | floats | keys | cells without a value |
 //! |---|---|---|---|
-//! | Parquet | byte streams split, zstd, no dictionary, no statistics | dictionary for symbols, deltas for times, statistics per row group | null |
+//! | Parquet | byte streams split, zstd, no dictionary, no statistics; every page has its CRC-32 | dictionary for symbols, deltas for times, statistics per row group | null |
 //! | Arrow IPC | as they lie in memory, so that a file can be mapped; zstd on request | the same | null |
 //! | CSV | shortest text that reads back to the same bits, always with a point or an exponent | ISO 8601, symbols quoted where they must be | empty, and so is NaN |
 
@@ -30,6 +30,7 @@ use crate::{
 mod batch;
 mod csv;
 mod ipc;
+mod page_crc;
 mod parquet;
 mod place;
 mod text;

@@ -173,11 +173,11 @@ fn bad_rows_of_typed_files_are_named_too() {
 
 #[test]
 fn only_the_first_reasons_are_kept() {
-    let text = "close\n".to_string() + &"x\n".repeat(100) + "1\n";
+    let text = "time,close\n".to_string() + &"1,x\n".repeat(100) + "2,1\n";
     let (_, report, closes) = csv(text);
     assert_eq!((report.skipped, report.reasons.len(), closes), (100, 5, vec![1.0]));
-    let (_, report, closes) = csv("symbol,close\nA,x\n");
-    assert_eq!((report.skipped, report.symbols, closes), (1, 0, vec![]), "a symbol without rows is none");
+    let (_, report, closes) = csv("symbol,time,close\nA,1,x\nB,1,2\n");
+    assert_eq!((report.skipped, report.symbols, closes), (1, 1, vec![2.0]), "a symbol without rows is none");
 }
 
 #[test]
@@ -219,7 +219,7 @@ fn a_text_without_header_is_recognised() {
 fn paths_that_lead_nowhere_say_so() {
     let dir = TempDir::new().unwrap();
     assert!(wrong(&dir.path().join("none.csv")).contains("check the path"));
-    assert!(wrong(dir.path()).contains("the folder has no data files"));
+    assert!(wrong(dir.path()).contains("the directory has no data files"));
     assert!(wrong(&dir.path().join("*.csv")).contains("no file matches"));
     let error = read(&Input::from(dir.path().join("a[.csv")), closes()).unwrap_err().to_string();
     assert!(error.contains("a[.csv"), "{error}");
@@ -232,7 +232,7 @@ fn paths_that_lead_nowhere_say_so() {
 #[test]
 fn a_quote_that_swallows_the_file_ends_at_a_limit() {
     let dir = TempDir::new().unwrap();
-    let text = "close,note\n1,\"".to_string() + &"x\n".repeat(9 << 20);
+    let text = "time,close,note\n1,1,\"".to_string() + &"x\n".repeat(9 << 20);
     let error = wrong(&save(&dir, "x.csv", text));
     assert!(error.contains("row 1 is longer than 16 MiB") && error.contains("quote"), "{error}");
 }
@@ -254,7 +254,8 @@ fn an_input_that_fails_while_it_is_read_is_an_error() {
             }
         }
     }
-    let error = read(&Input::from("-"), ReadOptions { stdin: Some(Box::new(Broken(0))), ..closes() });
+    let error =
+        read(&Input::from("-"), ReadOptions { stdin: Some(Box::new(Broken(0))), untimed: true, ..closes() });
     let error = error.unwrap_err().to_string();
     assert!(error.contains("cannot read -: the cable is loose"), "{error}");
 }

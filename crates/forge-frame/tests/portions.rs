@@ -244,7 +244,7 @@ fn series_without_times_come_in_parts() {
     let path = dir.path().join("x.csv");
     let text: String = (0..200_000).map(|i| format!("{i}\n")).collect();
     std::fs::write(&path, format!("close\n{text}")).unwrap();
-    let only = || ReadOptions { needed: vec![Role::Close], ..ReadOptions::default() };
+    let only = || ReadOptions { needed: vec![Role::Close], untimed: true, ..ReadOptions::default() };
     let parts = together(&path, ReadOptions { memory: Some(500_000), ..only() }).unwrap();
     assert!(parts.parts > 2 && parts.bars[0].close.iter().enumerate().all(|(i, v)| *v == i as f64));
 }

@@ -66,6 +66,11 @@ fn closes() -> ReadOptions<'static> {
     ReadOptions { needed: vec![Role::Close], ..ReadOptions::default() }
 }
 
+/// Rows in file order.
+fn untimed() -> ReadOptions<'static> {
+    ReadOptions { untimed: true, ..closes() }
+}
+
 fn all(path: impl AsRef<Path>, options: ReadOptions<'_>) -> (Layout, Vec<Bars>, ReadReport) {
     read(&Input::from(path.as_ref()), options).unwrap_or_else(|e| panic!("{e}"))
 }
@@ -116,7 +121,8 @@ fn csv_becomes_bars() {
     assert_eq!(bars[1].close, [15.0]);
     assert_eq!(kind(&layout), DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())));
     assert_eq!((layout.symbol.unwrap().kind, layout.time_first), (DataType::Utf8, false));
-    assert_eq!(report, ReadReport { rows: 4, symbols: 2, files: 1, ..ReadReport::default() });
+    let (time, inputs) = (report.time.clone(), report.inputs.clone());
+    assert_eq!(report, ReadReport { rows: 4, symbols: 2, files: 1, time, inputs, ..ReadReport::default() });
 }
 
 #[test]
@@ -230,7 +236,7 @@ fn every_number_type_is_read() {
         save(&dir, "x.arrow", ipc_file(&[batch(columns.clone())], None)),
     ] {
         for (name, _) in &columns {
-            let mut options = closes();
+            let mut options = untimed();
             options.mapping.set(Role::Close, *name);
             let (layout, bars, _) = all(&file, options);
             assert_eq!(bars[0].close, [1.0, 2.0], "{name}");
@@ -327,14 +333,14 @@ fn symbols_are_text_or_numbers() {
         let symbol = layout.symbol.unwrap();
         assert_eq!((symbol.name.as_str(), symbol.kind, layout.time_first), ("Ticker", wanted, true));
     }
-    let (_, bars, _) = all(save(&dir, "x.csv", "code,close\n000001,2\n1,3\n"), closes());
+    let (_, bars, _) = all(save(&dir, "x.csv", "code,close\n000001,2\n1,3\n"), untimed());
     assert_eq!(bars.iter().map(|b| b.symbol.clone()).collect::<Vec<_>>(), [text("000001"), text("1")]);
 }
 
 #[test]
 fn only_needed_columns_are_decoded_and_the_rest_may_be_anything() {
     let dir = TempDir::new().unwrap();
-    let (_, bars, _) = all(save(&dir, "x.csv", "close,open\n1,abc\n2,\n"), closes());
+    let (_, bars, _) = all(save(&dir, "x.csv", "close,open\n1,abc\n2,\n"), untimed());
     assert_eq!(
         (bars[0].close.clone(), bars[0].open.clone(), bars[0].time.clone()),
         (vec![1.0, 2.0], vec![], vec![])
@@ -349,13 +355,13 @@ fn only_needed_columns_are_decoded_and_the_rest_may_be_anything() {
         parquet(&dir, "x.parquet", std::slice::from_ref(&data)),
         save(&dir, "x.arrow", ipc_file(std::slice::from_ref(&data), None)),
     ] {
-        assert_eq!(all(&path, closes()).1[0].close, [1.0, 2.0]);
-        let error = read(&Input::from(path), ReadOptions { needed: vec![Role::High], ..closes() })
+        assert_eq!(all(&path, untimed()).1[0].close, [1.0, 2.0]);
+        let error = read(&Input::from(path), ReadOptions { needed: vec![Role::High], ..untimed() })
             .unwrap_err()
             .to_string();
         assert!(error.contains("`high` is Boolean, and the high must be numbers"), "{error}");
     }
-    let mut twice = ReadOptions { needed: vec![Role::Open, Role::Close], ..ReadOptions::default() };
+    let mut twice = ReadOptions { needed: vec![Role::Open, Role::Close], ..untimed() };
     twice.mapping.set(Role::Open, "close");
     let (_, bars, _) = all(save(&dir, "x.csv", "close\n1\n2\n"), twice);
     assert_eq!((bars[0].open.clone(), bars[0].close.clone()), (vec![1.0, 2.0], vec![1.0, 2.0]));
@@ -442,7 +448,7 @@ fn several_files_are_one_input() {
     );
     save(&dir, "[x].csv", "close\n1\n");
     assert_eq!(
-        all(dir.path().join("[x].csv"), closes()).1[0].close,
+        all(dir.path().join("[x].csv"), untimed()).1[0].close,
         [1.0],
         "a name that is there is no pattern"
     );
@@ -497,7 +503,7 @@ fn files_that_do_not_fit_together_are_both_named() {
     }
     let input = Input::new([save(&dir, "a.csv", "time,close\n1,2\n"), save(&dir, "b.csv", "close\n2\n")]);
     let error = Reader::open(&input, closes()).err().unwrap().to_string();
-    assert!(error.contains("b.csv: there is no time column") && error.contains("a.csv has one"), "{error}");
+    assert!(error.contains("b.csv: no column says when") && error.contains("--no-time"), "{error}");
 }
 
 #[test]
@@ -509,7 +515,7 @@ fn progress_is_told_and_ends_at_the_end() {
     let size = std::fs::metadata(&path).unwrap().len();
     let told = Mutex::new(Vec::new());
     let tell = |progress: Progress| told.lock().unwrap().push(progress);
-    let (_, bars, _) = all(&path, ReadOptions { progress: Some(&tell), ..closes() });
+    let (_, bars, _) = all(&path, ReadOptions { progress: Some(&tell), ..untimed() });
     assert_eq!(bars[0].close.len(), rows as usize);
     let told = told.into_inner().unwrap();
     assert!(told.len() >= 3 && told.is_sorted_by_key(|p| (p.rows, p.bytes)));
@@ -526,7 +532,7 @@ fn the_largest_sizes_and_the_smallest() {
         (bars.len(), report.rows, kind(&layout)),
         (0, 0, DataType::Timestamp(TimeUnit::Microsecond, None))
     );
-    let (_, bars, _) = all(save(&dir, "x.csv", "close"), closes());
+    let (_, bars, _) = all(save(&dir, "x.csv", "close"), untimed());
     assert!(bars.is_empty());
     let none = typed().slice(0, 0);
     for path in [

@@ -10,11 +10,15 @@ use super::{
     chunk::{Chunk, Intake, Plan, ROWS, VALUES, shown},
     number::number,
     time::{self, Look},
+    time_of_day,
 };
 use crate::{
     error::FrameError,
-    names::{Role, list},
+    names::{Role, Values, list},
 };
+
+/// Values that are looked at to tell what a column of text or whole numbers holds.
+const LOOKS: usize = 1000;
 
 /// What a type can be used for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -23,10 +27,14 @@ pub(super) enum Class {
     Integer,
     /// Other numbers.
     Number,
-    /// Text. Bytes without a type count as such: old writers do not say that they are text.
+    /// Text.
     Text,
+    /// Bytes without a meaning. As a symbol or a time they may be text: old writers do not say so. Numbers they are not.
+    Bytes,
     /// Dates and timestamps.
     Time,
+    /// Times of day.
+    TimeOfDay,
     /// Nothing here.
     Other,
 }
@@ -38,7 +46,9 @@ pub(super) fn class(kind: &DataType) -> Class {
         kind if kind.is_integer() => Class::Integer,
         D::Float16 | D::Float32 | D::Float64 | D::Null => Class::Number,
         D::Decimal32(..) | D::Decimal64(..) | D::Decimal128(..) | D::Decimal256(..) => Class::Number,
-        D::Utf8 | D::LargeUtf8 | D::Utf8View | D::Binary | D::LargeBinary | D::BinaryView => Class::Text,
+        D::Utf8 | D::LargeUtf8 | D::Utf8View => Class::Text,
+        D::Binary | D::LargeBinary | D::BinaryView => Class::Bytes,
+        D::Time32(_) | D::Time64(_) => Class::TimeOfDay,
         D::Date32 | D::Date64 | D::Timestamp(..) => Class::Time,
         D::Dictionary(_, values) => class(values),
         _ => Class::Other,
@@ -66,24 +76,36 @@ pub(super) fn time_kind(kind: &DataType) -> Option<DataType> {
 
 /// Refuses columns whose type cannot be what they are to be.
 pub(super) fn check(plan: &Plan, schema: &SchemaRef) -> Result<(), FrameError> {
-    let roles = VALUES.into_iter().chain([Role::Symbol, Role::Time]);
+    let roles = VALUES.into_iter().chain([Role::Symbol, Role::Time, Role::TimeOfDay]);
     for role in roles {
         let Some(field) = plan.columns.get(role).and_then(|at| schema.fields().get(at)) else { continue };
         let (usable, wanted) = match (role, class(field.data_type())) {
-            (Role::Symbol, class) => (matches!(class, Class::Text | Class::Integer), "text or whole numbers"),
+            (Role::Symbol, class) => {
+                (matches!(class, Class::Text | Class::Bytes | Class::Integer), "text or whole numbers")
+            }
             (Role::Time, class) => (
-                matches!(class, Class::Time | Class::Integer | Class::Text),
+                matches!(class, Class::Time | Class::Integer | Class::Text | Class::Bytes),
                 "a date, a timestamp, whole numbers or text",
             ),
+            (Role::TimeOfDay, class) => {
+                let usable = matches!(class, Class::TimeOfDay | Class::Integer | Class::Text | Class::Bytes);
+                (usable, "a time of day, whole numbers or text")
+            }
             (_, class) => (matches!(class, Class::Number | Class::Integer | Class::Text), "numbers"),
         };
         if !usable {
             return Err(FrameError::Column {
                 path: plan.path.clone(),
                 message: format!(
-                    "`{}` is {}, and the {} must be {wanted}",
+                    "`{}` is {}{}, and the {} must be {wanted}",
                     field.name(),
                     field.data_type(),
+                    // What Parquet calls it, and what is missing.
+                    if class(field.data_type()) == Class::Bytes {
+                        " (BYTE_ARRAY without UTF8 or DECIMAL)"
+                    } else {
+                        ""
+                    },
                     role.name()
                 ),
                 found: list(&plan.names),
@@ -100,19 +122,28 @@ pub(super) fn damaged(plan: &Plan, error: impl std::fmt::Display) -> FrameError 
     FrameError::Format { path: plan.path.clone(), message }
 }
 
-/// What the texts of a time column look like.
+/// What the first values of a column look like, written as text.
 pub(super) fn look(column: &ArrayRef) -> Look {
     let mut look = Look::default();
     if let Ok(texts) = cast(column, &DataType::LargeUtf8)
         && let Some(texts) = texts.as_string_opt::<i64>()
     {
-        texts
-            .iter()
-            .flatten()
-            .filter_map(|t| time::parse(t.as_bytes()))
-            .for_each(|written| look.see(written));
+        texts.iter().flatten().take(LOOKS).for_each(|text| look.cell(text.as_bytes()));
     }
     look
+}
+
+/// What a type says of its values; `None` if they must be looked at.
+pub(super) fn values(kind: &DataType) -> Option<Values> {
+    match class(kind) {
+        Class::Time => match inner(kind) {
+            DataType::Date32 => Some(Values::Dates { clean: true }),
+            _ => Some(Values::Moments { clean: true }),
+        },
+        Class::TimeOfDay => Some(Values::TimesOfDay),
+        Class::Number | Class::Other => Some(Values::Other),
+        Class::Integer | Class::Text | Class::Bytes => None,
+    }
 }
 
 /// Rows that are dropped, found while columns are read.
@@ -151,8 +182,10 @@ pub(super) fn chunk(
         let at = plan.columns.get(role)?;
         batch.columns().get(positions.iter().position(|p| *p == at)?)
     };
-    if let Some(array) = column(Role::Time) {
-        chunk.time = times(array, &mut sieve, intake)?;
+    match (column(Role::Time), column(Role::TimeOfDay)) {
+        (Some(days), Some(of_day)) => chunk.time = joined(days, of_day, &mut sieve, intake)?,
+        (Some(array), None) => chunk.time = times(array, &mut sieve, intake)?,
+        _ => {}
     }
     for (role, values) in VALUES.iter().zip(&mut chunk.values) {
         if let Some(array) = column(*role) {
@@ -219,7 +252,7 @@ fn numbers(
 
 /// Times of any kind, in the layout's type.
 fn times(array: &ArrayRef, sieve: &mut Sieve<'_>, intake: &mut Intake) -> Result<Vec<i64>, FrameError> {
-    if class(array.data_type()) == Class::Text {
+    if matches!(class(array.data_type()), Class::Text | Class::Bytes) {
         return text_times(array, sieve, intake);
     }
     let plain = inner(array.data_type()).clone();
@@ -242,6 +275,36 @@ fn times(array: &ArrayRef, sieve: &mut Sieve<'_>, intake: &mut Intake) -> Result
                 "the time does not fit into 64 bits"
             };
             sieve.bad(at, Role::Time, why, intake)?;
+        }
+        times.push(time.unwrap_or(0));
+    }
+    Ok(times)
+}
+
+/// Dates and times of day, each as its text.
+fn joined(
+    days: &ArrayRef,
+    of_day: &ArrayRef,
+    sieve: &mut Sieve<'_>,
+    intake: &mut Intake,
+) -> Result<Vec<i64>, FrameError> {
+    let (days, of_day) = (texts(days, sieve.plan)?, texts(of_day, sieve.plan)?);
+    let mut times = Vec::with_capacity(days.len());
+    let pairs = days.as_string_opt::<i64>().into_iter().flatten();
+    let pairs = pairs.zip(of_day.as_string_opt::<i64>().into_iter().flatten());
+    for (at, (date, clock)) in pairs.enumerate() {
+        let (date, clock) = (date.unwrap_or_default().as_bytes(), clock.unwrap_or_default().as_bytes());
+        let nanos = time_of_day::read(clock, sieve.plan.of_day);
+        let time = match (time_of_day::day(date), nanos) {
+            (Some(days), Some(nanos)) => intake
+                .clock
+                .read(time_of_day::join(days, nanos))
+                .map_err(|why| (Role::Time, format!("the time {why}"))),
+            (None, _) => Err((Role::Time, format!("{} is not a date", shown(date)))),
+            (_, None) => Err((Role::TimeOfDay, format!("{} is not a time of day", shown(clock)))),
+        };
+        if let Err((role, why)) = &time {
+            sieve.bad(at, *role, why, intake)?;
         }
         times.push(time.unwrap_or(0));
     }
@@ -271,7 +334,7 @@ fn text_times(array: &ArrayRef, sieve: &mut Sieve<'_>, intake: &mut Intake) -> R
 fn symbols(array: &ArrayRef, sieve: &mut Sieve<'_>, intake: &mut Intake) -> Result<Vec<u32>, FrameError> {
     const MISSING: &str = "the symbol is missing";
     let mut ids = Vec::with_capacity(array.len());
-    if class(array.data_type()) == Class::Text {
+    if matches!(class(array.data_type()), Class::Text | Class::Bytes) {
         let texts = texts(array, sieve.plan)?;
         for (at, text) in texts.as_string_opt::<i64>().into_iter().flatten().enumerate() {
             match text.filter(|t| !t.is_empty()) {

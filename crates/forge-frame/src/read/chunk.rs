@@ -4,7 +4,7 @@ use std::{collections::HashMap, path::PathBuf};
 
 use arrow::datatypes::DataType;
 
-use super::time::Clock;
+use super::{path_key::KeySource, time::Clock, time_of_day};
 use crate::{
     bars::Key,
     error::FrameError,
@@ -31,6 +31,10 @@ pub(super) struct Plan {
     pub columns: Columns,
     /// The symbol of all its rows, where no column says it.
     pub symbol: Option<Key>,
+    /// Where the symbol is from.
+    pub keyed: KeySource,
+    /// How its column of times of day is written, if it has one.
+    pub of_day: time_of_day::Form,
     /// The type of its time column: as it is in the file, or what the first texts look like.
     pub time: Option<DataType>,
     /// Which values are asked for.

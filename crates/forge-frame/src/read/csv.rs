@@ -13,6 +13,7 @@ use super::{
     chunk::{Chunk, Intake, Plan, ROWS, Source, VALUES, shown},
     number::number,
     time::{self, Look},
+    time_of_day,
 };
 use crate::{error::FrameError, names::Role};
 
@@ -62,13 +63,18 @@ pub(super) fn head(path: &Path, bytes: &[u8]) -> Result<Head, FrameError> {
             cell(rest, delimiter, true).ok_or_else(|| format("a quote in the header is never closed"))?;
         let name = std::str::from_utf8(&cell)
             .map_err(|_| format("the header is not UTF-8\n  hint: convert it: iconv -f LATIN1 -t UTF-8"))?;
-        names.push(name.trim().to_string());
+        names.push(bare(name.trim()).to_string());
         used += length;
         if end {
             break;
         }
     }
     Ok(Head { names, delimiter, data: marked + blank + used })
+}
+
+/// A name without the brackets that Stooq and MetaTrader put around it.
+fn bare(name: &str) -> &str {
+    name.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).map_or(name, str::trim)
 }
 
 /// The delimiter that a header has most of.
@@ -93,8 +99,8 @@ pub(super) fn no_header(names: &[String]) -> bool {
     names.iter().any(|name| name.bytes().any(|b| b.is_ascii_digit()) && number(name.as_bytes()).is_some())
 }
 
-/// The type of a time column, from the first rows.
-pub(super) fn time_kind(head: &Head, bytes: &[u8], whole: bool, column: usize) -> Look {
+/// What the first values of a column look like.
+pub(super) fn look(head: &Head, bytes: &[u8], whole: bool, column: usize) -> Look {
     let mut look = Look::default();
     let mut rest = bytes.get(head.data..).unwrap_or_default();
     let mut at = 0;
@@ -103,7 +109,7 @@ pub(super) fn time_kind(head: &Head, bytes: &[u8], whole: bool, column: usize) -
         let Some((cell, length, end)) = cell(rest, head.delimiter, whole) else { break };
         if at == column {
             seen += 1;
-            time::parse(&cell).into_iter().for_each(|written| look.see(written));
+            look.cell(&cell);
         }
         at = if end { 0 } else { at + 1 };
         rest = rest.get(length..).unwrap_or_default();
@@ -161,6 +167,10 @@ enum Goes {
     Nowhere,
     Symbol,
     Time,
+    /// The day of a time in two columns.
+    Day,
+    /// The time of day beside it.
+    TimeOfDay,
     Value(usize),
 }
 
@@ -195,7 +205,9 @@ impl Cutter {
             }
         };
         put(plan.columns.get(Role::Symbol), Goes::Symbol);
-        put(plan.columns.get(Role::Time), Goes::Time);
+        let joined = plan.columns.get(Role::TimeOfDay);
+        put(plan.columns.get(Role::Time), if joined.is_some() { Goes::Day } else { Goes::Time });
+        put(joined, Goes::TimeOfDay);
         for (at, role) in VALUES.iter().enumerate() {
             put(plan.columns.get(*role), Goes::Value(at));
         }
@@ -215,6 +227,7 @@ impl Cutter {
         let mut rest = text;
         let mut at = 0;
         let mut symbol = fixed;
+        let (mut day, mut of_day) = (None, None);
         let mut wrong: Option<(usize, String)> = None;
         loop {
             let Some((cell, length, end)) = cell(rest, self.delimiter, last) else {
@@ -234,6 +247,10 @@ impl Cutter {
                 Some(Goes::Value(to)) => number_cell(&cell, *to, chunk),
                 Some(Goes::Time) => time_cell(&cell, chunk, intake),
                 Some(Goes::Symbol) => symbol_cell(&cell, intake).map(|id| symbol = id),
+                Some(Goes::Day) => day_cell(&cell).map(|days| day = Some(days)),
+                Some(Goes::TimeOfDay) => {
+                    of_day_cell(&cell, self.plan.of_day).map(|nanos| of_day = Some(nanos))
+                }
                 Some(Goes::Nowhere) | None => Ok(()),
             };
             if let Err(message) = taken
@@ -251,6 +268,14 @@ impl Cutter {
         let width = self.goes.len();
         if at != width {
             wrong = Some((at.min(width - 1), format!("the row has {at} cells, the header has {width}")));
+        }
+        if let (Some(days), Some(nanos), None) = (day, of_day, &wrong) {
+            match intake.clock.read(time_of_day::join(days, nanos)) {
+                Ok(time) => chunk.time.push(time),
+                Err(why) => {
+                    wrong = Some((self.plan.columns.get(Role::Time).unwrap_or(0), format!("the time {why}")))
+                }
+            }
         }
         match wrong {
             Some((at, message)) => {
@@ -287,6 +312,20 @@ fn time_cell(cell: &[u8], chunk: &mut Chunk, intake: &Intake) -> Result<(), Stri
     })?;
     chunk.time.push(intake.clock.read(written).map_err(|why| format!("{} {why}", shown(cell)))?);
     Ok(())
+}
+
+fn day_cell(cell: &[u8]) -> Result<i64, String> {
+    time_of_day::day(cell).ok_or_else(|| match cell.trim_ascii() {
+        b"" => "the date is missing".to_string(),
+        _ => format!("{} is not a date: 2024-01-31, 2024.01.31 or 20240131 is", shown(cell)),
+    })
+}
+
+fn of_day_cell(cell: &[u8], form: time_of_day::Form) -> Result<i64, String> {
+    time_of_day::read(cell, form).ok_or_else(|| match cell.trim_ascii() {
+        b"" => "the time of day is missing".to_string(),
+        _ => format!("{} is not a time of day as the first ones of the column are", shown(cell)),
+    })
 }
 
 fn symbol_cell(cell: &[u8], intake: &mut Intake) -> Result<u32, String> {

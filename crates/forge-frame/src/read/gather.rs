@@ -7,12 +7,13 @@
 //!                                          parts of a symbol       ◄────────┘ a symbol that does not fit alone
 //! ```
 
-use std::path::PathBuf;
+use std::{collections::HashMap, path::PathBuf};
 
 use rayon::prelude::*;
 
 use super::{
     chunk::Chunk,
+    report::Span,
     series::{Duplicates, Series, placed},
     spill::{Block, Shape, Spill},
     time,
@@ -21,6 +22,9 @@ use crate::{
     bars::{Key, Layout, Portion},
     error::FrameError,
 };
+
+/// A series of more rows than this is not meant to be one row.
+const MANY: usize = 10;
 
 /// What is known about a symbol.
 #[derive(Debug)]
@@ -70,9 +74,10 @@ impl Gather {
         self.spill.is_some()
     }
 
-    /// Takes the rows of a chunk.
-    pub(super) fn push(&mut self, chunk: &Chunk, file: usize) -> Result<(), FrameError> {
+    /// Takes the rows of a chunk; did none go back in time behind one of its symbol?
+    pub(super) fn push(&mut self, chunk: &Chunk, file: usize) -> Result<bool, FrameError> {
         let mut start = 0;
+        let mut in_order = true;
         for (id, count) in &chunk.symbols {
             let id = *id as usize;
             if id >= self.known.len() {
@@ -89,19 +94,23 @@ impl Gather {
                 1 => known.waiting.push(chunk, start, file),
                 _ => known.waiting.extend(chunk, start..start + count, file),
             }
+            let mut rising = true;
             for time in chunk.time.get(start..start + count).unwrap_or_default() {
-                known.sorted &= *time >= known.last;
+                rising &= *time >= known.last;
                 known.last = *time;
             }
+            known.sorted &= rising;
+            in_order &= rising;
             known.rows += count;
             start += count;
         }
         match self.budget {
             Some(budget) if self.known.iter().map(|k| k.waiting.bytes()).sum::<usize>() > budget => {
-                self.flush(budget)
+                self.flush(budget)?;
             }
-            _ => Ok(()),
+            _ => {}
         }
+        Ok(in_order)
     }
 
     /// Moves everything that waits to the temporary file.
@@ -149,8 +158,18 @@ pub(super) struct Progressed {
     part: Option<(usize, Series)>,
     /// Symbols that were sorted.
     pub sorted_here: usize,
-    /// Rows that were left out because their time came twice.
-    pub duplicates: u64,
+    /// Rows of each file that were left out because their time came twice.
+    pub duplicates: HashMap<usize, u64>,
+    /// First, last and step of the times.
+    pub span: Span,
+}
+
+impl Progressed {
+    fn drop_rows(&mut self, files: Vec<usize>) {
+        for file in files {
+            *self.duplicates.entry(file).or_insert(0) += 1;
+        }
+    }
 }
 
 impl Gather {
@@ -208,15 +227,18 @@ impl Gather {
                 if !sorted(id) {
                     series.sort();
                 }
+                let before = series.len();
                 let dropped = making.once(id, &mut series)?;
-                Ok((dropped, series.bars(making.key(id))))
+                making.enough(id, before, &series)?;
+                Ok((dropped, Span::of(&series.time), series.bars(making.key(id))))
             })
             .collect();
         let mut bars = Vec::with_capacity(done.len());
         // In the order of the symbols, so that of several errors always the same one is shown.
         for result in done {
-            let (dropped, series) = result?;
-            at.duplicates += dropped;
+            let (dropped, span, series) = result?;
+            at.drop_rows(dropped);
+            at.span.join(span);
             bars.push(series);
         }
         Ok(Portion::Whole(bars))
@@ -255,7 +277,8 @@ impl Gather {
         }
         block += count;
         let last = block >= known.blocks.len();
-        at.duplicates += making.once(id, &mut series)?;
+        at.drop_rows(making.once(id, &mut series)?);
+        at.span.join(Span::of(&series.time));
         if last {
             at.next += 1;
         } else {
@@ -272,11 +295,11 @@ impl Making<'_> {
     }
 
     /// Each time once, or an error that says where it is twice.
-    fn once(&self, id: usize, series: &mut Series) -> Result<u64, FrameError> {
+    fn once(&self, id: usize, series: &mut Series) -> Result<Vec<usize>, FrameError> {
         if self.duplicates != Duplicates::Error {
             return Ok(series.once(self.duplicates));
         }
-        let Some(at) = series.twice() else { return Ok(0) };
+        let Some(at) = series.twice() else { return Ok(Vec::new()) };
         let row = |at: usize| series.row.get(at).map_or((0, 0), |place| placed(*place));
         let ((file, first), (other, second)) = (row(at), row(at + 1));
         let time = series.time.get(at).copied().unwrap_or(0);
@@ -284,13 +307,40 @@ impl Making<'_> {
         let path = |file: usize| self.files.get(file).cloned().unwrap_or_default();
         let elsewhere = if file == other { String::new() } else { format!(" of {}", path(file).display()) };
         let whose = self.key(id).map_or_else(String::new, |key| format!(" of `{key}`"));
+        let (rows, distinct) = (series.len(), series.distinct());
+        // Where most rows share a time, dropping rows is the wrong cure.
+        let hint = match distinct.saturating_mul(2) < rows {
+            true => format!(
+                "{rows} rows have {distinct} different times: is this the time, and one symbol? \
+                 --time NAME or 'DATE+TIME', --by COLUMN|file|dir; --explain-input shows what was recognised"
+            ),
+            false => "keep one of them: --duplicates first|last".to_string(),
+        };
         Err(FrameError::Row {
             path: path(other),
             row: second,
             column: column.map_or_else(String::new, |c| c.name.clone()),
             message: format!(
-                "the time {}{whose} is in row {first}{elsewhere} already\n  hint: keep one of them: --duplicates first|last",
+                "the time {}{whose} is in row {first}{elsewhere} already\n  hint: {hint}",
                 column.map_or_else(String::new, |c| time::show(&c.kind, time))
+            ),
+        })
+    }
+
+    /// Refuses a series of which dropping duplicates leaves next to nothing.
+    fn enough(&self, id: usize, before: usize, series: &Series) -> Result<(), FrameError> {
+        if before <= MANY || series.len() >= 2 {
+            return Ok(());
+        }
+        let whose = self.key(id).map_or_else(String::new, |key| format!(" of `{key}`"));
+        let column = self.layout.time.as_ref().map_or("", |c| c.name.as_str());
+        let left = series.len();
+        let file = series.row.first().map_or(0, |place| placed(*place).0);
+        Err(FrameError::Format {
+            path: self.files.get(file).cloned().unwrap_or_default(),
+            message: format!(
+                "all {before} rows{whose} have the same time in `{column}`: --duplicates would leave {left}\n  \
+                 hint: another column says when: --time NAME or 'DATE+TIME'; --explain-input shows what was recognised"
             ),
         })
     }

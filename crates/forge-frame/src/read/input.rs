@@ -1,4 +1,5 @@
-//! Which files, and what is in them? Paths, folders, patterns and standard input to opened files of a known format.
+//! Input files: paths, directories, hive layouts, patterns and standard input to opened files of a known
+//! format. Which files, and what is in them?
 
 use std::{
     fs::File,
@@ -6,12 +7,14 @@ use std::{
     path::{Path, PathBuf},
 };
 
+use super::path_key;
 use crate::error::FrameError;
 
-/// What is to be read: files, folders, patterns, `-`.
+/// What is to be read: files, directories, patterns, `-`.
 ///
-/// A folder stands for its Parquet, Arrow and CSV files in the order of their names, a pattern (`data/*.csv`, `**` for
-/// folders below) for the files that match it, and `-` for standard input.
+/// A directory stands for its Parquet, Arrow and CSV files in the order of their names, those of hive directories
+/// (`symbol=AAPL`) in it included; a pattern (`data/*.csv`, `**` for directories below) for the files that match it, and `-`
+/// for standard input.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Input(Vec<PathBuf>);
 
@@ -218,7 +221,7 @@ pub(super) fn open(
     }
     if all.is_empty() {
         return Err(FrameError::Usage(
-            "no file was given\n  hint: a path, a folder, a pattern, or - for standard input".to_string(),
+            "no file was given\n  hint: a path, a directory, a pattern, or - for standard input".to_string(),
         ));
     }
     Ok(all)
@@ -229,30 +232,51 @@ fn expand(item: &Path) -> Result<Vec<PathBuf>, FrameError> {
     let facts = std::fs::metadata(item);
     let pattern = item.to_str().filter(|text| text.contains(['*', '?', '[']));
     match (facts, pattern) {
-        (Ok(facts), _) if facts.is_dir() => folder(item),
+        (Ok(facts), _) if facts.is_dir() => directory(item),
         (Ok(_), _) => Ok(vec![item.into()]),
         (Err(_), Some(pattern)) => matching(pattern),
         (Err(source), None) => Err(FrameError::Io { doing: "read", path: item.into(), source }),
     }
 }
 
-/// The data files of a folder.
-fn folder(path: &Path) -> Result<Vec<PathBuf>, FrameError> {
-    let io = |source| FrameError::Io { doing: "read", path: path.into(), source };
+/// Hive directories inside each other, at most.
+const DEEPEST: usize = 16;
+
+/// The data files of a directory, and of hive directories in it.
+fn directory(path: &Path) -> Result<Vec<PathBuf>, FrameError> {
     let mut files = Vec::new();
-    for entry in std::fs::read_dir(path).map_err(io)? {
-        let file = entry.map_err(io)?.path();
-        if ending(&file).is_some() && file.is_file() {
-            files.push(file);
-        }
-    }
+    let others = collect(path, 0, &mut files)?;
     files.sort();
     if files.is_empty() {
         let endings: Vec<&str> = ENDINGS.iter().map(|(ending, _)| *ending).collect();
-        let message = format!("the folder has no data files\n  hint: names end in {}", endings.join(", "));
+        let below = match others {
+            true => format!("; directories below are named by a pattern: '{}/**/*.parquet'", path.display()),
+            false => String::new(),
+        };
+        let message =
+            format!("the directory has no data files\n  hint: names end in {}{below}", endings.join(", "));
         return Err(FrameError::Format { path: path.into(), message });
     }
     Ok(files)
+}
+
+/// Collects data files; are there directories that were left alone?
+fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<bool, FrameError> {
+    let io = |source| FrameError::Io { doing: "read", path: path.into(), source };
+    let mut others = false;
+    for entry in std::fs::read_dir(path).map_err(io)? {
+        let file = entry.map_err(io)?.path();
+        if file.is_dir() {
+            let name = file.file_name().unwrap_or_default().to_string_lossy();
+            match path_key::is_hive(&name) && depth < DEEPEST {
+                true => others |= collect(&file, depth + 1, files)?,
+                false => others = true,
+            }
+        } else if ending(&file).is_some() && file.is_file() {
+            files.push(file);
+        }
+    }
+    Ok(others)
 }
 
 /// The files that match a pattern.

@@ -117,7 +117,7 @@ fn typed(
     let names: Vec<String> = schema.fields().iter().map(|f| f.name().clone()).collect();
     let places = find(path, &names, wanted)?;
     for field in places.iter().flatten().filter_map(|at| schema.fields().get(*at)) {
-        if matches!(class(field.data_type()), Class::Time | Class::Other) {
+        if !matches!(class(field.data_type()), Class::Integer | Class::Number | Class::Text) {
             return Err(FrameError::Column {
                 path: path.into(),
                 message: format!("column `{}` is {}, not numbers", field.name(), field.data_type()),

@@ -1,23 +1,26 @@
-//! Do these files have what is needed, and do they fit together? Decided from headers and footers, before rows are read.
+//! Opening files: columns, keys and types from headers, footers and first values. Do they have what is needed, and fit
+//! together?
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use arrow::datatypes::{DataType, Schema, SchemaRef};
 
 use super::{
-    ReadOptions,
+    By, ColumnReport, FileReport, KeySource, ReadOptions,
     batch::{self, Class, class},
     chunk::{Plan, Source, VALUES},
     csv::{self, Csv, Head},
     input::{Format, Opened},
     ipc::{self, ArrowFile},
     parquet::{self, Parquet},
-    time,
+    path_key,
+    time::{self, Look},
+    time_of_day::Form,
 };
 use crate::{
     bars::{Column, Key, Layout},
     error::FrameError,
-    names::{Role, list, resolve},
+    names::{Asked, Columns, Header, Role, Values, list, unnamed},
 };
 
 /// A file that was looked into.
@@ -45,6 +48,49 @@ impl Table {
         })
     }
 
+    /// What was recognised, before rows are read.
+    pub(super) fn report(&self) -> FileReport {
+        let kind = |at: usize| Some(self.schema.as_ref()?.fields().get(at)?.data_type().to_string());
+        let column = |(at, name): (usize, &String)| {
+            let role = self.plan.columns.iter().find(|(_, position, _)| *position == at);
+            ColumnReport {
+                name: name.clone(),
+                kind: kind(at),
+                role: role.map(|(role, ..)| role.name()),
+                why: role.map(|(.., why)| why.words()),
+            }
+        };
+        let delimiter = |head: &Head| match head.delimiter {
+            b'\t' => "CSV, tabs".to_string(),
+            other => format!("CSV, `{}`", char::from(other)),
+        };
+        let format = match self.opened.format {
+            Format::Csv => self.head.as_ref().map_or_else(|| "CSV".to_string(), delimiter),
+            Format::Parquet => "Parquet".to_string(),
+            Format::Ipc => "Arrow IPC".to_string(),
+        };
+        FileReport {
+            path: self.plan.path.clone(),
+            format,
+            columns: self.plan.names.iter().enumerate().map(column).collect(),
+            symbol: self.plan.symbol.as_ref().map(ToString::to_string),
+            symbol_from: self.plan.keyed,
+            rows: 0,
+            skipped: 0,
+            duplicates: 0,
+            in_order: true,
+        }
+    }
+
+    /// The name that the time goes by in the output.
+    fn time_name(&self) -> &str {
+        let name = self.plan.name(Role::Time);
+        match self.plan.columns.get(Role::TimeOfDay).is_some() || unnamed(name) {
+            true => Role::Time.name(),
+            false => name,
+        }
+    }
+
     /// The class of a role's column; `None` if it has none or is text that can be read as anything.
     fn class(&self, role: Role) -> Option<Class> {
         let field = self.schema.as_ref()?.fields().get(self.plan.columns.get(role)?)?;
@@ -52,16 +98,23 @@ impl Table {
     }
 }
 
-/// Looks into all files, and says what keys they have together.
+/// Looks into all files, and says what keys they have together. Optional columns that all of them have become needed ones.
 pub(super) fn tables(
     opened: Vec<Opened>,
-    options: &ReadOptions<'_>,
+    options: &mut ReadOptions<'_>,
 ) -> Result<(Vec<Table>, Layout), FrameError> {
-    let several = opened.len() > 1;
     let mut tables = Vec::with_capacity(opened.len());
     for (file, opened) in opened.into_iter().enumerate() {
-        tables.push(table(opened, file, several, options)?);
+        tables.push(table(opened, file, options)?);
     }
+    keyed(&mut tables, &options.by);
+    for role in std::mem::take(&mut options.optional) {
+        let all = tables.iter().all(|t| t.plan.columns.get(role).is_some());
+        if all && !options.needed.contains(&role) {
+            options.needed.push(role);
+        }
+    }
+    tables.iter_mut().for_each(|table| table.plan.needed.clone_from(&options.needed));
     if let [first, others @ ..] = tables.as_slice() {
         for other in others {
             alike(first, other)?;
@@ -73,75 +126,161 @@ pub(super) fn tables(
     Ok((tables, Layout { symbol, time, time_first }))
 }
 
-/// Looks into one file.
-fn table(opened: Opened, file: usize, several: bool, options: &ReadOptions<'_>) -> Result<Table, FrameError> {
-    let (names, head, schema, rows) = match opened.format {
-        Format::Csv => {
-            let head = csv::head(&opened.path, &opened.begin)?;
-            (head.names.clone(), Some(head), None, None)
+/// Gives files without a symbol column the symbol that their paths say. One file alone needs none, unless a directory
+/// above it names one.
+fn keyed(tables: &mut [Table], by: &By) {
+    let paths: Vec<PathBuf> = tables.iter().map(|t| t.plan.path.clone()).collect();
+    let paths: Vec<&Path> = paths.iter().map(PathBuf::as_path).collect();
+    let keys: Vec<(Option<String>, KeySource)> = match by {
+        By::Nothing => paths.iter().map(|_| (None, KeySource::Nothing)).collect(),
+        By::File => paths.iter().map(|path| (path_key::stem(path), KeySource::FileName)).collect(),
+        By::Directory => {
+            let whole = |path: &Path| std::path::absolute(path).unwrap_or_else(|_| path.to_path_buf());
+            let key = |path: &&Path| (path_key::directory(&whole(path)), KeySource::Directory);
+            paths.iter().map(key).collect()
         }
-        Format::Parquet => {
-            let (schema, rows) = parquet::head(&opened.path, &opened.file()?)?;
-            (fields(&schema), None, Some(schema), Some(rows))
-        }
-        Format::Ipc => {
-            let schema = ipc::head(&opened.path, &opened.file()?)?;
-            (fields(&schema), None, Some(schema), None)
-        }
+        By::Auto | By::Column(_) => match paths.as_slice() {
+            [one] => match path_key::hive_symbol(one) {
+                Some(symbol) => vec![(Some(symbol), KeySource::HiveKey)],
+                None => vec![(None, KeySource::Nothing)],
+            },
+            several => path_key::keys(several),
+        },
     };
+    for (table, (key, source)) in tables.iter_mut().zip(keys) {
+        (table.plan.symbol, table.plan.keyed) = match table.plan.columns.get(Role::Symbol) {
+            Some(_) => (None, KeySource::Column),
+            None => (key.map(Key::Text), source),
+        };
+    }
+}
+
+/// A file's header, or its schema.
+struct Looked {
+    names: Vec<String>,
+    head: Option<Head>,
+    schema: Option<SchemaRef>,
+    rows: Option<u64>,
+}
+
+impl Looked {
+    fn into(opened: &Opened) -> Result<Looked, FrameError> {
+        Ok(match opened.format {
+            Format::Csv => {
+                let head = csv::head(&opened.path, &opened.begin)?;
+                Looked { names: head.names.clone(), head: Some(head), schema: None, rows: None }
+            }
+            Format::Parquet => {
+                let (schema, rows) = parquet::head(&opened.path, &opened.file()?)?;
+                Looked { names: fields(&schema), head: None, schema: Some(schema), rows: Some(rows) }
+            }
+            Format::Ipc => {
+                let schema = ipc::head(&opened.path, &opened.file()?)?;
+                Looked { names: fields(&schema), head: None, schema: Some(schema), rows: None }
+            }
+        })
+    }
+
+    fn kind(&self, at: usize) -> Option<&DataType> {
+        Some(self.schema.as_ref()?.fields().get(at)?.data_type())
+    }
+
+    /// What the first values of a column look like.
+    fn look(&self, opened: &Opened, at: usize) -> Result<Look, FrameError> {
+        if let Some(head) = &self.head {
+            let whole = opened.size.is_some_and(|size| size == opened.begin.len() as u64);
+            return Ok(csv::look(head, &opened.begin, whole, at));
+        }
+        let first = match opened.format {
+            Format::Parquet => parquet::first(&opened.path, &opened.file()?, at)?,
+            _ => ipc::first(&opened.path, &opened.file()?, at)?,
+        };
+        Ok(first.map(|column| batch::look(&column)).unwrap_or_default())
+    }
+
+    /// What the values of a column could be: by its type where that is enough.
+    fn values(&self, opened: &Opened, at: usize) -> Result<Values, FrameError> {
+        // Timestamps at midnight are dates, which matters where a second column may hold the time of day.
+        let others = self.names.iter().filter(|name| Role::of(name) == Some(Role::Time)).count() > 1;
+        match self.kind(at).and_then(batch::values) {
+            Some(Values::Moments { .. })
+                if others && matches!(self.kind(at), Some(DataType::Timestamp(_, None))) => {}
+            Some(values) => return Ok(values),
+            None => {}
+        }
+        Ok(self.look(opened, at)?.values())
+    }
+
+    /// The type of the time, if anything says it yet.
+    fn time_kind(&self, opened: &Opened, columns: &Columns) -> Result<Option<DataType>, FrameError> {
+        let Some(at) = columns.get(Role::Time) else { return Ok(None) };
+        if let Some(of_day) = columns.get(Role::TimeOfDay) {
+            return Ok(Some(self.look(opened, of_day)?.joined()));
+        }
+        match self.kind(at).and_then(batch::time_kind) {
+            Some(typed) => Ok(Some(typed)),
+            None => Ok(self.look(opened, at)?.kind()),
+        }
+    }
+}
+
+/// Looks into one file.
+fn table(opened: Opened, file: usize, options: &ReadOptions<'_>) -> Result<Table, FrameError> {
+    let looked = Looked::into(&opened)?;
+    let columns = match columns(&opened, &looked, options) {
+        Err(_) if looked.head.is_some() && csv::no_header(&looked.names) => {
+            return Err(headless(&opened.path, &looked.names));
+        }
+        other => other?,
+    };
+    let time = looked.time_kind(&opened, &columns)?;
+    let of_day = match columns.get(Role::TimeOfDay) {
+        Some(at) => looked.look(&opened, at)?.form(),
+        None => Form::default(),
+    };
+    let plan = Plan {
+        path: opened.path.clone(),
+        file,
+        names: looked.names,
+        columns,
+        symbol: None,
+        keyed: KeySource::Nothing,
+        of_day,
+        time,
+        needed: options.needed.clone(),
+        adjusted: options.adjusted,
+    };
+    if let Some(schema) = &looked.schema {
+        batch::check(&plan, schema)?;
+    }
+    Ok(Table { plan, opened, rows: looked.rows, head: looked.head, schema: looked.schema })
+}
+
+/// Which column is what.
+fn columns(opened: &Opened, looked: &Looked, options: &ReadOptions<'_>) -> Result<Columns, FrameError> {
     let mut needed = options.needed.clone();
     if options.adjusted {
         needed.extend([Role::Close, Role::AdjustedClose]);
     }
-    let columns = match resolve(&opened.path, &names, &options.mapping, &needed) {
-        Err(_) if head.is_some() && csv::no_header(&names) => return Err(headless(&opened.path, &names)),
-        other => other?,
-    };
-    let stem = opened.path.file_stem().map(|s| s.to_string_lossy().into_owned());
-    let symbol = match columns.get(Role::Symbol) {
-        None if several => stem.map(Key::Text),
-        _ => None,
-    };
-    let adjusted = options.adjusted;
-    let path = opened.path.clone();
-    let mut plan =
-        Plan { path, file, names, columns, symbol, time: None, needed: options.needed.clone(), adjusted };
-    if let Some(schema) = &schema {
-        batch::check(&plan, schema)?;
+    if options.untimed && needed.contains(&Role::Time) {
+        return Err(FrameError::Usage(
+            "a column that is asked for needs the time, and --no-time leaves it out\n  hint: name it: --time NAME".to_string(),
+        ));
     }
-    plan.time = match plan.columns.get(Role::Time) {
-        Some(at) => time_kind(&opened, &head, &schema, at)?,
-        None => None,
+    let optional: Vec<Role> = options.optional.iter().copied().chain([Role::Symbol]).collect();
+    let without: &[Role] = match options.by {
+        By::Auto | By::Column(_) => &[],
+        By::File | By::Directory | By::Nothing => &[Role::Symbol],
     };
-    Ok(Table { plan, opened, rows, head, schema })
+    let asked = Asked { mapping: &options.mapping, needed: &needed, optional: &optional, without };
+    let mut peek = |at: usize| looked.values(opened, at);
+    let mut header = Header { path: &opened.path, names: &looked.names, peek: &mut peek };
+    asked.of_file(&mut header, !options.untimed)
 }
 
 /// Names of the columns.
 fn fields(schema: &Schema) -> Vec<String> {
     schema.fields().iter().map(|f| f.name().clone()).collect()
-}
-
-/// The type of a time column, if anything says it yet.
-fn time_kind(
-    opened: &Opened,
-    head: &Option<Head>,
-    schema: &Option<SchemaRef>,
-    at: usize,
-) -> Result<Option<DataType>, FrameError> {
-    if let Some(head) = head {
-        let whole = opened.size.is_some_and(|size| size == opened.begin.len() as u64);
-        return Ok(csv::time_kind(head, &opened.begin, whole, at).kind());
-    }
-    let typed =
-        schema.as_ref().and_then(|s| s.fields().get(at)).and_then(|f| batch::time_kind(f.data_type()));
-    if typed.is_some() {
-        return Ok(typed);
-    }
-    let first = match opened.format {
-        Format::Parquet => parquet::first(&opened.path, &opened.file()?, at)?,
-        _ => ipc::first(&opened.path, &opened.file()?, at)?,
-    };
-    Ok(first.and_then(|column| batch::look(&column).kind()))
 }
 
 /// The error for a text whose first line is data.
@@ -162,16 +301,6 @@ fn alike(first: &Table, other: &Table) -> Result<(), FrameError> {
         if (a == Class::Text) != (b == Class::Text) {
             return Err(mixed(first, other, role, word(a), word(b)));
         }
-    }
-    let (a, b) = (first.plan.columns.get(Role::Time), other.plan.columns.get(Role::Time));
-    if a.is_some() != b.is_some() {
-        let (with, without) = if a.is_some() { (first, other) } else { (other, first) };
-        return Err(FrameError::Column {
-            path: without.plan.path.clone(),
-            message: format!("there is no time column, and {} has one", with.plan.path.display()),
-            found: list(&without.plan.names),
-            hint: "--column time=NAME, or read the files apart".to_string(),
-        });
     }
     Ok(())
 }
@@ -238,5 +367,5 @@ fn time_column(tables: &[Table]) -> Result<Option<Column>, FrameError> {
         };
     }
     let kind = known.map_or_else(time::unseen, |(_, kind)| kind);
-    Ok(Some(Column { name: first.plan.name(Role::Time).to_string(), kind }))
+    Ok(Some(Column { name: first.time_name().to_string(), kind }))
 }

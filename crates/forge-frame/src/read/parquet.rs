@@ -1,4 +1,7 @@
-//! How is Parquet read? Only the columns that are asked for, some rows at a time; a damaged file is an error.
+//! Parquet reader: projected columns, some rows at a time. Can what it says be trusted?
+//!
+//! Page checksums (CRC-32) are verified wherever a file has them; counts of rows in footer, row groups and columns must
+//! agree with each other and with what was decoded. Anything else is an error, never fewer rows.
 
 use std::{
     fs::File,
@@ -7,9 +10,12 @@ use std::{
 };
 
 use arrow::{array::ArrayRef, datatypes::SchemaRef};
-use parquet::arrow::{
-    ProjectionMask,
-    arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder},
+use parquet::{
+    arrow::{
+        ProjectionMask,
+        arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder},
+    },
+    file::metadata::ParquetMetaData,
 };
 
 use super::{
@@ -32,8 +38,31 @@ fn damaged(path: &Path, error: impl std::fmt::Display) -> FrameError {
 /// The columns of a file and its number of rows.
 pub(super) fn head(path: &Path, file: &File) -> Result<(SchemaRef, u64), FrameError> {
     let builder = builder(path, file)?;
-    let rows = builder.metadata().file_metadata().num_rows();
-    Ok((builder.schema().clone(), u64::try_from(rows).unwrap_or(0)))
+    let rows = counted(builder.metadata()).map_err(|why| damaged(path, why))?;
+    Ok((builder.schema().clone(), rows))
+}
+
+/// The rows of a file, if all counts of its footer agree: the file's, those of its row groups, those of their columns.
+fn counted(metadata: &ParquetMetaData) -> Result<u64, String> {
+    let rows = metadata.file_metadata().num_rows();
+    let all = u64::try_from(rows).map_err(|_| format!("its footer says {rows} rows"))?;
+    let mut sum = 0_u64;
+    for (at, group) in metadata.row_groups().iter().enumerate() {
+        let rows = group.num_rows();
+        let here = u64::try_from(rows).map_err(|_| format!("row group {at} says {rows} rows"))?;
+        sum = sum.saturating_add(here);
+        for column in group.columns().iter().filter(|c| c.column_descr().max_rep_level() == 0) {
+            let values = column.num_values();
+            if values != rows {
+                let name = column.column_descr().name();
+                return Err(format!("row group {at} says {rows} rows, and {values} values of `{name}`"));
+            }
+        }
+    }
+    match sum == all {
+        true => Ok(all),
+        false => Err(format!("its footer says {all} rows, and its row groups have {sum}")),
+    }
 }
 
 /// Reads the footer.
@@ -44,7 +73,10 @@ fn builder(path: &Path, file: &File) -> Result<ParquetRecordBatchReaderBuilder<F
         return Err(damaged(path, "the footer makes no sense"));
     }
     let file = file.try_clone().map_err(io)?;
-    guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| damaged(path, e)))
+    let builder =
+        guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| damaged(path, e)))?;
+    counted(builder.metadata()).map_err(|why| damaged(path, why))?;
+    Ok(builder)
 }
 
 /// The footer's bytes; `None` where the decoder will see for itself that there is none.
@@ -104,10 +136,16 @@ impl Parquet {
 
 impl Source for Parquet {
     fn next(&mut self, intake: &mut Intake) -> Result<Option<Chunk>, FrameError> {
-        let Parquet { plan, positions, rows, done, .. } = self;
+        let Parquet { plan, positions, rows, done, total, .. } = self;
         guarded(&plan.path, || {
             let Some(batch) = rows.next().transpose().map_err(|e| damaged(&plan.path, e))? else {
-                return Ok(None);
+                return match *done == *total {
+                    true => Ok(None),
+                    false => Err(damaged(
+                        &plan.path,
+                        format!("its footer says {total} rows, and {done} were decoded"),
+                    )),
+                };
             };
             let chunk = batch::chunk(&batch, positions, plan, *done + 1, intake)?;
             *done += batch.num_rows() as u64;

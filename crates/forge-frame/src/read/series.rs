@@ -103,26 +103,30 @@ impl Series {
         self.time.array_windows().position(|[a, b]| a == b)
     }
 
-    /// Leaves one row of each time in a sorted series, and says how many it left out.
-    pub(super) fn once(&mut self, keep: Duplicates) -> u64 {
+    /// How many different times a sorted series has.
+    pub(super) fn distinct(&self) -> usize {
+        let changes = self.time.array_windows().filter(|[a, b]| a != b).count();
+        changes + usize::from(!self.time.is_empty())
+    }
+
+    /// Leaves one row of each time in a sorted series; the files of the rows that it left out, one for each.
+    pub(super) fn once(&mut self, keep: Duplicates) -> Vec<usize> {
         let last = keep == Duplicates::Last;
-        let order: Vec<usize> = (0..self.time.len())
-            .filter(|at| {
-                let next = if last {
-                    self.time.get(at + 1)
-                } else {
-                    at.checked_sub(1).and_then(|b| self.time.get(b))
-                };
-                next != self.time.get(*at)
-            })
-            .collect();
-        let dropped = self.time.len() - order.len();
-        if dropped > 0 {
+        let (mut order, mut dropped) = (Vec::with_capacity(self.time.len()), Vec::new());
+        for at in 0..self.time.len() {
+            let next =
+                if last { self.time.get(at + 1) } else { at.checked_sub(1).and_then(|b| self.time.get(b)) };
+            match next != self.time.get(at) {
+                true => order.push(at),
+                false => dropped.push(self.row.get(at).map_or(0, |row| placed(*row).0)),
+            }
+        }
+        if !dropped.is_empty() {
             pick(&mut self.time, &order);
             pick(&mut self.row, &order);
             self.values.iter_mut().for_each(|column| pick(column, &order));
         }
-        dropped as u64
+        dropped
     }
 
     /// Takes the last row off.
@@ -182,7 +186,7 @@ mod tests {
     fn the_first_or_the_last_of_equals_stays() {
         for (keep, rows) in [(Duplicates::First, [0, 2, 3]), (Duplicates::Last, [1, 2, 5])] {
             let mut some = series(&[1, 1, 2, 3, 3, 3]);
-            assert_eq!(some.once(keep), 3);
+            assert_eq!((some.distinct(), some.once(keep).len()), (3, 3));
             assert_eq!(some.row, rows);
             assert_eq!(some.twice(), None);
         }

@@ -4,6 +4,9 @@
 
 use arrow::datatypes::{DataType, TimeUnit};
 
+use super::time_of_day;
+use crate::names::Values;
+
 const DAY: i64 = 86_400;
 
 /// A time as it was written.
@@ -146,17 +149,75 @@ pub(super) struct Look {
     moments: bool,
     zoned: bool,
     fine: bool,
+    /// Is a moment not at midnight, or has it a zone?
+    inside: bool,
+    /// Was there anything that is no time?
+    other: bool,
+    /// Is a plain number outside of what counts seconds, milli-, micro- or nanoseconds of our days?
+    no_epoch: bool,
+    /// The same values as times of day.
+    of_day: time_of_day::Look,
 }
 
+/// Seconds since the epoch that a column of bars may hold: 1980 to 2100.
+const EPOCH: std::ops::Range<i64> = 315_532_800..4_102_444_800;
+
 impl Look {
+    /// One more cell, whatever it holds.
+    pub(super) fn cell(&mut self, cell: &[u8]) {
+        if cell.trim_ascii().is_empty() {
+            return;
+        }
+        self.of_day.see(cell);
+        match parse(cell) {
+            Some(written) => self.see(written),
+            None => self.other = true,
+        }
+    }
+
+    /// What the values could be.
+    pub(super) fn values(self) -> Values {
+        let numbers = self.ints || self.compact;
+        match self {
+            Look { moments: true, other, .. } => match self.inside {
+                true => Values::Moments { clean: !other },
+                false => Values::Dates { clean: !other },
+            },
+            Look { dates: true, other, ints, .. } => Values::Dates { clean: !other && !ints },
+            Look { compact: true, ints: false, other, .. } => Values::Dates { clean: !other },
+            _ if self.of_day.with_colons() => Values::TimesOfDay,
+            _ if numbers => Values::Numbers {
+                of_day: self.of_day.digits(),
+                epoch: !self.no_epoch && !self.other && !self.compact,
+            },
+            Look { other: true, .. } => Values::Other,
+            _ => Values::Nothing,
+        }
+    }
+
+    /// How the column writes times of day.
+    pub(super) fn form(self) -> time_of_day::Form {
+        self.of_day.form()
+    }
+
+    /// The type of a date column joined with this one of times of day.
+    pub(super) fn joined(self) -> DataType {
+        let unit = if self.of_day.fine() { TimeUnit::Nanosecond } else { TimeUnit::Microsecond };
+        DataType::Timestamp(unit, None)
+    }
+
     /// One more time.
     pub(super) fn see(&mut self, written: Written) {
         match written {
-            Written::Int(_) => self.ints = true,
+            Written::Int(number) => {
+                self.ints = true;
+                self.no_epoch |= epoch_unit(number).is_none();
+            }
             Written::Compact(..) => self.compact = true,
             Written::Date(_) => self.dates = true,
-            Written::Moment { nanos, zoned, .. } => {
+            Written::Moment { seconds, nanos, zoned } => {
                 self.moments = true;
+                self.inside |= zoned || nanos != 0 || seconds % DAY != 0;
                 self.zoned |= zoned;
                 self.fine |= nanos % 1000 != 0;
             }
@@ -174,6 +235,12 @@ impl Look {
             self.ints.then_some(DataType::Int64)
         }
     }
+}
+
+/// The unit in which a plain number would count from 1970 to a day between 1980 and 2100, if there is one.
+pub(super) fn epoch_unit(number: i64) -> Option<TimeUnit> {
+    let units = [TimeUnit::Second, TimeUnit::Millisecond, TimeUnit::Microsecond, TimeUnit::Nanosecond];
+    units.into_iter().find(|unit| EPOCH.contains(&(number / per_second(*unit))))
 }
 
 /// The type of a column that nobody has seen a value of.

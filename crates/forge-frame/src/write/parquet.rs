@@ -1,4 +1,5 @@
-//! How does a batch become Parquet? Every column is encoded on its own thread into the open row group.
+//! Parquet writer: every column is encoded on its own thread into the open row group, every page carries its checksum. How
+//! does a batch become Parquet?
 
 use std::sync::Arc;
 
@@ -9,7 +10,7 @@ use arrow::{
 use parquet::{
     arrow::{
         ArrowWriter,
-        arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, compute_leaves},
+        arrow_writer::{ArrowColumnWriter, ArrowRowGroupWriterFactory, ArrowWriterOptions, compute_leaves},
     },
     basic::{Compression, Encoding, ZstdLevel},
     errors::ParquetError,
@@ -24,6 +25,7 @@ use rayon::prelude::*;
 use super::{
     Encoder,
     batch::Batch,
+    page_crc::{Chunk, Stores},
     place::{Sink, Stopped},
 };
 
@@ -37,6 +39,9 @@ pub(crate) struct Parquet {
     schema: Arc<Schema>,
     /// The open row group, and how many rows it has.
     open: Option<Vec<ArrowColumnWriter>>,
+    /// Its pages, column by column.
+    chunks: Vec<Chunk>,
+    stores: Stores,
     rows: usize,
     group_rows: usize,
     groups: usize,
@@ -51,19 +56,39 @@ impl Parquet {
         group_rows: usize,
         level: i32,
     ) -> Result<Self, Stopped> {
-        let properties = properties(&schema, keys, level)?;
-        let writer = ArrowWriter::try_new(out, schema.clone(), Some(properties))?;
+        let stores = Stores::default();
+        let options = ArrowWriterOptions::new()
+            .with_properties(properties(&schema, keys, level)?)
+            .with_page_store_factory(Arc::new(stores.clone()));
+        let writer = ArrowWriter::try_new_with_options(out, schema.clone(), options)?;
         let (file, factory) = writer.into_serialized_writer()?;
-        Ok(Parquet { file, factory, schema, open: None, rows: 0, group_rows, groups: 0 })
+        // The writer may have made stores of its own.
+        stores.take();
+        Ok(Parquet {
+            file,
+            factory,
+            stores,
+            schema,
+            open: None,
+            chunks: Vec::new(),
+            rows: 0,
+            group_rows,
+            groups: 0,
+        })
     }
 
     fn close_group(&mut self) -> Result<(), Stopped> {
         let Some(writers) = self.open.take() else { return Ok(()) };
+        let kept = std::mem::take(&mut self.chunks);
+        let finish = |(writer, pages): (ArrowColumnWriter, Chunk)| {
+            let close = writer.close()?.close().clone();
+            pages.finish(close)
+        };
         let chunks: Vec<_> =
-            writers.into_par_iter().map(ArrowColumnWriter::close).collect::<Result<_, ParquetError>>()?;
+            writers.into_par_iter().zip(kept).map(finish).collect::<Result<_, ParquetError>>()?;
         let mut group = self.file.next_row_group()?;
-        for chunk in chunks {
-            chunk.append_to_row_group(&mut group)?;
+        for (bytes, close) in chunks {
+            group.append_column(&bytes, close)?;
         }
         group.close()?;
         self.groups += 1;
@@ -80,7 +105,11 @@ impl Encoder for Parquet {
         let (keys, cells) = batch.take();
         let writers = match &mut self.open {
             Some(writers) => writers,
-            closed => closed.insert(self.factory.create_column_writers(self.groups)?),
+            closed => {
+                let writers = self.factory.create_column_writers(self.groups)?;
+                self.chunks = self.stores.take();
+                closed.insert(writers)
+            }
         };
         let columns = self.schema.fields().len();
         let (key_writers, writers) = writers.split_at_mut(columns.saturating_sub(cells.len()).min(columns));
