@@ -329,6 +329,39 @@ fn together(table: &mut Table, peers: &[Peer]) -> Result<Vec<Row>> {
     ])
 }
 
+/// Rows whose first run is timed with and without the comparison of JIT code with the kernels.
+const VERIFIED: [&str; 8] = ["sma", "ema", "rsi", "macd", "atr", "adx", "stoch", "bbands"];
+/// Turns of it: the difference is small.
+const VERIFY_TURNS: usize = 9;
+
+/// The first run of a plan, in which its JIT code is compared with the kernels, beside the same without that.
+fn self_verification(table: &mut Table) -> Result<Vec<Row>> {
+    let found = VERIFIED.iter().filter_map(|name| catalogue::find(name)).map(Instance::of);
+    let alone: Vec<Vec<Instance>> = found.map(|one| vec![one]).collect();
+    let all: Vec<Instance> = catalogue::all().take(60).map(Instance::of).collect();
+    let outputs = select(&all).columns.len();
+    let mut rows = Vec::new();
+    for (case, selections) in
+        [("each of 8 rows, first run of its plan", alone), ("60 rows in one plan, first run", vec![all])]
+    {
+        table.ours = Room::new(outputs, SERIES, BARS);
+        let (mut with, mut without) = (Vec::new(), Vec::new());
+        for _ in 0..VERIFY_TURNS {
+            for (verify, times) in [(true, &mut with), (false, &mut without)] {
+                let mut sum = 0.0;
+                for instances in &selections {
+                    // A plan of its own: what is verified stays verified.
+                    sum += table.ours(&select(instances), How { verify, ..one(How::default()) })?;
+                }
+                times.push(sum);
+            }
+        }
+        let case = format!("{SERIES}×100k: {case}");
+        rows.push(row(case, median(&with), ("without self-verification", median(&without)), "s", Some(0.98)));
+    }
+    Ok(rows)
+}
+
 /// Bytes in and out per second, beside a plain copy of the same columns.
 fn bandwidth(table: &mut Table) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
@@ -421,6 +454,9 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     }
     if part("together") {
         rows.extend(together(&mut table, &peers)?);
+    }
+    if part("verify") {
+        rows.extend(self_verification(&mut table)?);
     }
     if part("long") {
         rows.extend(each("1×1M", &mut Table::new(1, LONG), &peers, 1.3, None)?);

@@ -1,4 +1,4 @@
-//! MAMA and the HT_ functions beside TA-Lib on long series of prices with two decimals: how many rows are beyond the bound?
+//! MAMA and the HT_ functions beside TA-Lib on long series of prices with two decimals: how many values are beyond the bound?
 //!
 //! Their phase is the arc of a quotient whose divisor is 0 but for rounding wherever prices repeat, as prices in cents do.
 //! Whoever rounds otherwise than TA-Lib there is 180 degrees off, and the means follow for some dozens of bars. Each test
@@ -39,7 +39,7 @@ fn ticks(n: usize, seed: u64, chance: f64) -> Bars {
     bars
 }
 
-/// Rows of all outputs that are beyond the bound; of whole numbers, that are not equal.
+/// Values of all outputs that are beyond the bound; of whole numbers, that are not equal.
 fn beyond(got: &[Vec<f64>], want: &[Vec<f64>], whole: &[bool]) -> usize {
     assert_eq!(got.len(), want.len());
     let count = |at: usize| {
@@ -53,7 +53,7 @@ fn beyond(got: &[Vec<f64>], want: &[Vec<f64>], whole: &[bool]) -> usize {
     (0..got.len()).map(count).sum()
 }
 
-/// Rows of one function that are beyond the bound, with its defaults.
+/// Values of one function that are beyond the bound, with its defaults.
 fn check(row: &'static Indicator, bars: &Bars) -> usize {
     let want = talib(row, &row.defaults(), bars).unwrap();
     let got = ours(row, &row.defaults(), bars);
@@ -68,8 +68,8 @@ fn none_is_off(what: &str, series: impl Fn(u64) -> Bars + Sync) {
         .filter_map(|(seed, name)| {
             let row = catalogue::find(name).unwrap();
             let n = check(row, &series(seed));
-            println!("{what}, seed {seed}: {name} has {n} rows of {ROWS} beyond {BOUND:e}");
-            (n > 0).then(|| format!("{what}, seed {seed}: {name} has {n} rows beyond {BOUND:e}"))
+            println!("{what}, seed {seed}: {name} has {n} values of {ROWS} rows beyond {BOUND:e}");
+            (n > 0).then(|| format!("{what}, seed {seed}: {name} has {n} values beyond {BOUND:e}"))
         })
         .collect();
     assert!(off.is_empty(), "{}", off.join("\n"));

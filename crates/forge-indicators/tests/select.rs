@@ -5,7 +5,7 @@ mod common;
 
 use forge_indicators::{
     catalogue::{self, Indicator},
-    exec::{How, run},
+    exec::{How, Series, run},
     graph::Field,
     select::{Selector, Wanted, plan},
 };
@@ -228,4 +228,23 @@ proptest! {
     fn no_likely_text_panics(text in "[a-z0-9(),.|=:+*/ -]{0,80}") {
         let _ = Selector::new().select(&text).map(|w| plan(&w));
     }
+}
+
+/// Two values whose columns would have the same name are two columns, never the first one twice.
+#[test]
+fn columns_that_would_share_a_name_are_kept_apart() {
+    let mut selector = Selector::new();
+    selector.define("rsi_14 = close").unwrap();
+    let wanted = |text: &str| selector.select(text).unwrap();
+    let names = |text: &str| plan(&wanted(text)).columns;
+    let text = "sma(5, source=(high + low) * 2), sma(5, source=high + low * 2)";
+    assert_eq!(names(text), ["sma_5_high_plus_low_times_2", "sma_5_high_plus_low_times_2#2"]);
+    assert_eq!(names("rsi(14), rsi_14, rsi(14)"), ["rsi_14", "rsi_14#2"]);
+    // The same value is one column, however it was written.
+    assert_eq!(names("sma(5, source=hl2), SMA(5,source=HL2)"), ["sma_5_hl2"]);
+    let planned = plan(&wanted(text));
+    let (high, low) = (vec![3.0; 9], vec![1.0; 9]);
+    let series = Series { high: &high, low: &low, ..Series::default() };
+    let columns = run(&planned.plan, &[series], How::on(1)).remove(0);
+    assert_eq!((columns[0][8], columns[1][8]), (8.0, 5.0));
 }

@@ -4,7 +4,7 @@
 use std::{cell::RefCell, collections::HashSet, fmt};
 
 use crate::{
-    catalogue::{self, Args, Indicator, Range},
+    catalogue::{self, Args, Indicator, Kind, Range},
     graph::{Bars, Field, Graph, Val, X},
     plan::Plan,
 };
@@ -146,13 +146,13 @@ impl Wanted {
     fn facts(&self) -> Vec<Facts> {
         match self {
             Wanted::Instance(i) => {
-                let fact =
-                    |(at, column)| Facts { column, range: i.range(at), starts_late: i.row.starts_late() };
+                let (starts_late, pattern) = (i.row.starts_late(), i.row.kind == Kind::Candlestick);
+                let fact = |(at, column)| Facts { column, range: i.range(at), starts_late, pattern };
                 i.columns().into_iter().map(fact).collect()
             }
             Wanted::Expression(source) => {
                 let (range, starts_late) = source.expr.facts();
-                vec![Facts { column: source.name.clone(), range, starts_late }]
+                vec![Facts { column: source.name.clone(), range, starts_late, pattern: false }]
             }
         }
     }
@@ -177,6 +177,8 @@ pub struct Facts {
     pub range: Option<Range>,
     /// May it be NaN for longer than its warm-up? See [`Indicator::starts_late`].
     pub starts_late: bool,
+    /// Is it a candlestick pattern: 0 where there is none, which may be everywhere?
+    pub pattern: bool,
 }
 
 /// What is known of the columns of a [`plan`], in their order.
@@ -210,19 +212,27 @@ pub fn plan(wanted: &[Wanted]) -> Selection {
 /// What everything rests on: one graph, the values that are wanted of it, and the names of their columns.
 pub fn graph(wanted: &[Wanted]) -> (Graph, Vec<Val>, Vec<String>) {
     let graph = RefCell::new(Graph::default());
-    let (mut values, mut columns) = (Vec::new(), Vec::new());
+    let (mut values, mut columns): (Vec<Val>, Vec<String>) = (Vec::new(), Vec::new());
     for item in wanted {
         let names = item.columns();
         let found = item.values(Bars::new(&graph));
         for (name, val) in names.into_iter().zip(found) {
-            // The same column asked for twice is one.
-            if !columns.contains(&name) {
-                columns.push(name);
+            let known: Vec<Val> =
+                columns.iter().zip(&values).filter(|(c, _)| stem(c, &name)).map(|(_, v)| *v).collect();
+            // The same column asked for twice is one; another value that would have the same name gets one of its own.
+            if !known.contains(&val) {
+                let nth = known.len() + 1;
+                columns.push(if nth == 1 { name } else { format!("{name}#{nth}") });
                 values.push(val);
             }
         }
     }
     (graph.into_inner(), values, columns)
+}
+
+/// Is this column that name, or one of several that would have had it (`NAME#2`)?
+fn stem(column: &str, name: &str) -> bool {
+    column.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
 }
 
 /// The column of an output: the name, the parameters, the source and the output's name, joined by `_`.
