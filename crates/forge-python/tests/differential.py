@@ -157,7 +157,7 @@ def differs(case: Case, have_keys: pa.Table, have: dict[str, np.ndarray]) -> str
             symbol, when = want["symbol"][int(right[at])], want["time"][int(right[at])]
             return (
                 f"column `{name}`: {unlike.size} of {len(mine)} rows, the first at {symbol} {when}: "
-                f"{mine[at]!r} instead of {other[at]!r}"
+                f"{float(mine[at])!r} instead of {float(other[at])!r}"
             )
     return ""
 
@@ -396,7 +396,8 @@ def main(given: list[str] | None = None) -> int:
     how = "sql" if args.sql else "python"
     took = time.monotonic() - began
     print(f"{how}: {sum(equal.values())} of {len(cases)} cases equal to the last bit, {len(wrong)} differ, {took:.1f} s")
-    print("  " + ", ".join(f"{kind}: {n}" for kind, n in sorted(equal.items())), flush=True)
+    if equal:
+        print("  " + ", ".join(f"{kind}: {n}" for kind, n in sorted(equal.items())))
     return 1 if wrong else 0
 
 
