@@ -386,11 +386,7 @@ fn fits(pattern: &str, name: &str) -> bool {
 /// One series on this thread. A short one is one block: buffers are no longer than it, and nothing is cut.
 fn how(rows: usize) -> How {
     let short = rows < WITHOUT_LOCK;
-    How {
-        block: short.then_some(rows.clamp(64, 512)),
-        side_by_side: short.then_some(false),
-        ..How::on(1)
-    }
+    How { block: short.then_some(rows.clamp(64, 512)), side_by_side: short.then_some(false), ..How::on(1) }
 }
 
 /// Numbers of an array that is borrowed for a call: in place where it is contiguous and aligned.
