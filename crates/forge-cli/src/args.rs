@@ -347,6 +347,9 @@ pub(crate) struct Indicators {
     /// Say what is computed where and why, what moves and what it takes; without -o nothing is computed.
     #[arg(long)]
     pub(crate) explain: bool,
+    /// Say what was recognised in the input: formats, columns and why, symbols, times; computes nothing.
+    #[arg(long)]
+    pub(crate) explain_input: bool,
     /// What columns are written as; the processor computes in double precision either way.
     #[arg(long, value_name = "TYPE", default_value = "f64")]
     pub(crate) precision: Precision,
@@ -419,9 +422,19 @@ pub(crate) enum ConventionName {
 /// Bars in files, and which of their columns is what.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct BarFiles {
-    /// Parquet, Arrow IPC or CSV: files, folders, patterns; `-` is stdin.
+    /// Parquet, Arrow IPC or CSV: files, directories (hive layouts too), patterns; `-` is stdin.
     #[arg(value_name = "INPUT", value_hint = ValueHint::AnyPath)]
     pub(crate) inputs: Vec<PathBuf>,
+    /// Which column says when, where neither names nor values do; two as DATE+TIME.
+    #[arg(long, value_name = "NAME", help_heading = "Bars")]
+    pub(crate) time: Option<String>,
+    /// Take rows in file order, the oldest first: the input says no times.
+    #[arg(long, conflicts_with = "time", help_heading = "Bars")]
+    pub(crate) no_time: bool,
+    /// What makes a series: a COLUMN, `file` (its name), `dir` (its directory), `none` (all is one)
+    /// [default: a symbol column, a hive key, or the file's name without its date].
+    #[arg(long, value_name = "WHAT", help_heading = "Bars")]
+    pub(crate) by: Option<String>,
     /// Which column is what, where its name does not say: close=PX_LAST, time=when.
     #[arg(long = "column", value_name = "ROLE=NAME", help_heading = "Bars")]
     pub(crate) columns: Vec<String>,

@@ -4,8 +4,8 @@ use anyhow::Result;
 use gpuforge::{
     frame::{
         FrameError,
-        names::Mapping,
-        read::{Duplicates, Input, ReadOptions},
+        names::{Mapping, Role},
+        read::{By, Duplicates, Input, ReadOptions},
     },
     indicators::select::{Convention, SelectError, Selector},
     market::Request,
@@ -35,6 +35,9 @@ pub(crate) fn read_options<'a>(files: &BarFiles) -> Result<ReadOptions<'a>> {
     for text in &files.columns {
         mapping.parse(text).map_err(|e| usage(&e))?;
     }
+    if let Some(time) = &files.time {
+        mapping.set(Role::Time, time.trim());
+    }
     let duplicates = match files.duplicates {
         Twice::Error => Duplicates::Error,
         Twice::First => Duplicates::First,
@@ -42,6 +45,8 @@ pub(crate) fn read_options<'a>(files: &BarFiles) -> Result<ReadOptions<'a>> {
     };
     Ok(ReadOptions {
         mapping,
+        by: files.by.as_deref().map_or(By::Auto, By::parse),
+        untimed: files.no_time,
         adjusted: files.adjusted,
         skip_bad: files.skip_bad,
         duplicates,

@@ -70,6 +70,13 @@ impl Output {
         }
     }
 
+    /// Prints a line that is neither result nor warning to stderr, unless quiet or JSON.
+    pub(crate) fn note(&self, label: &str, message: &str) {
+        if self.talks() {
+            self.talk(DIM, label, message, None);
+        }
+    }
+
     /// Prints an error with its next step to stderr.
     pub(crate) fn error(&self, message: &str, hint: Option<&str>) {
         if self.json {

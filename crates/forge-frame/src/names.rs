@@ -293,7 +293,12 @@ impl Asked<'_> {
             if !wanted && !self.optional.contains(role) {
                 continue;
             }
-            match place(path, names, self.mapping, *role)? {
+            let placed = match place(path, names, self.mapping, *role) {
+                // Two that could be it are none where nobody insists; a key is always insisted on.
+                Err(_) if !wanted && !matches!(role, Role::Symbol | Role::Time) => None,
+                other => other?,
+            };
+            match placed {
                 Some(at) => found.put(*role, at, if given { Why::Given } else { Why::Name }),
                 None if wanted => return Err(missing(path, names, *role)),
                 None => {}

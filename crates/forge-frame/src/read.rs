@@ -48,7 +48,7 @@ use self::{
 pub use self::{
     input::Input,
     path_key::KeySource,
-    report::{ColumnReport, FileReport, ReadReport, TimeReport},
+    report::{ColumnReport, FileReport, ReadReport, Recognised, TimeReport},
     series::Duplicates,
 };
 use crate::{

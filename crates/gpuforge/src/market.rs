@@ -22,7 +22,7 @@ use std::{
 use forge_frame::{
     Bars, FrameError, Layout, Portion,
     names::Role,
-    read::{Input, ReadOptions, ReadReport, Reader},
+    read::{Input, ReadOptions, ReadReport, Reader, Recognised},
     write::{Options, Values, Writer, Written},
 };
 use forge_indicators::{
@@ -151,6 +151,9 @@ pub struct Report {
     pub findings: Option<Vec<Finding>>,
     /// What was computed on the processor and on a device.
     pub placed: Done,
+    /// What was recognised in the input.
+    #[serde(skip)]
+    pub input: Recognised,
 }
 
 /// Where the time went.
@@ -458,6 +461,7 @@ impl<'a> Work<'a> {
         self.seconds.write += took.as_secs_f64();
         self.seconds.total = began.elapsed().as_secs_f64();
         Ok(Report {
+            input: read.recognised(),
             rows,
             symbols: read.symbols,
             columns: self.request.selection.columns.len(),

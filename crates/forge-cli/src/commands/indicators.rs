@@ -1,6 +1,7 @@
 //! `gpuforge indicators INPUT… -o OUT --select …`: bars to columns.
 
 mod explain;
+mod input_report;
 
 use std::{
     fmt::Write as _,
@@ -38,6 +39,9 @@ const LISTED: usize = 12;
 
 pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
     let files = input(&args.bars)?;
+    if args.explain_input {
+        return input_report::run(args, context, &files);
+    }
     let Some(output) = &args.output else {
         if args.explain {
             return explain_only(args, context, &files);
@@ -76,6 +80,7 @@ pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
     if context.out.json {
         return context.out.json(&json!({
             "output": output, "report": report, "column_names": request.selection.columns, "plan": plan,
+            "input": report.input,
         }));
     }
     tell(&report, context);
@@ -257,6 +262,7 @@ fn tell(report: &Report, context: &Context) {
         let more = format!("{} more such columns", findings.len() - LISTED);
         context.out.warn("check", &more, Some("--json has all of them"));
     }
+    input_report::tell(report, &context.out);
 }
 
 fn describe(finding: &Finding, symbols: usize) -> String {

@@ -106,6 +106,78 @@ impl ReadReport {
     }
 }
 
+/// What was recognised, in short: what a person must see to know that a file was read as it was meant.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Recognised {
+    /// Rows that were used.
+    pub rows: u64,
+    /// Series.
+    pub symbols: usize,
+    /// Files.
+    pub files: usize,
+    /// Where symbols are from.
+    pub symbol_from: &'static str,
+    /// The times; `None`: rows are in file order.
+    pub time: Option<TimeReport>,
+    /// Was the time found by values alone?
+    pub time_by_values: bool,
+    /// Roles and the names of their columns.
+    #[serde(serialize_with = "as_map")]
+    pub columns: Vec<(&'static str, String)>,
+}
+
+fn as_map<S: serde::Serializer>(pairs: &[(&'static str, String)], to: S) -> Result<S::Ok, S::Error> {
+    to.collect_map(pairs.iter().map(|(role, name)| (role, name)))
+}
+
+impl ReadReport {
+    /// In short.
+    pub fn recognised(&self) -> Recognised {
+        let first = self.inputs.first();
+        let times = first.into_iter().flat_map(|f| &f.columns).filter(|c| c.role == Some(Role::Time.name()));
+        let by_values = crate::names::Why::Values.words();
+        Recognised {
+            rows: self.rows.saturating_sub(self.duplicates),
+            symbols: self.symbols,
+            files: self.files,
+            symbol_from: first.map_or(KeySource::Nothing, |f| f.symbol_from).words(),
+            time: self.time.clone(),
+            time_by_values: times.into_iter().any(|c| c.why == Some(by_values)),
+            columns: self.columns(),
+        }
+    }
+}
+
+impl std::fmt::Display for Recognised {
+    /// `400 rows of 2 symbols (the file name), 2024-01-01 to 2024-07-18, step 1d; time=Date close=Close`
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let many = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
+        write!(
+            f,
+            "{} of {} ({})",
+            many(self.rows, "row"),
+            many(self.symbols as u64, "symbol"),
+            self.symbol_from
+        )?;
+        match &self.time {
+            Some(time) => {
+                write!(f, ", {} to {}", time.first, time.last)?;
+                time.step.iter().try_for_each(|step| write!(f, ", step {step}"))?;
+            }
+            None if self.columns.iter().any(|(role, _)| *role == Role::Time.name()) => {}
+            None => f.write_str(", no times: rows in file order")?,
+        }
+        f.write_str(";")?;
+        for (role, name) in &self.columns {
+            write!(f, " {role}={name}")?;
+            if self.time_by_values && *role == Role::Time.name() {
+                f.write_str(" (by its values)")?;
+            }
+        }
+        Ok(())
+    }
+}
+
 /// First, last and step of times while series are handed over.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Span {

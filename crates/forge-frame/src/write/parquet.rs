@@ -87,8 +87,8 @@ impl Parquet {
         let chunks: Vec<_> =
             writers.into_par_iter().zip(kept).map(finish).collect::<Result<_, ParquetError>>()?;
         let mut group = self.file.next_row_group()?;
-        for (bytes, close) in chunks {
-            group.append_column(&bytes, close)?;
+        for (pages, close) in chunks {
+            group.append_column(&pages, close)?;
         }
         group.close()?;
         self.groups += 1;
