@@ -359,9 +359,12 @@ pub(crate) struct Indicators {
     /// Also write open, high, low, close and volume.
     #[arg(long)]
     pub(crate) with_bars: bool,
-    /// Report columns that are constant, all NaN or infinite.
+    /// Report what is wrong with bars (nulls, OHLC, gaps, jumps) and columns (NaN, infinite, out of range, constant).
     #[arg(long)]
     pub(crate) check: bool,
+    /// As --check; a finding ends with exit code 1, after everything is written.
+    #[arg(long)]
+    pub(crate) strict: bool,
 }
 
 const INDICATORS_EXAMPLES: &str = "\

@@ -492,15 +492,27 @@ fn columns_that_say_nothing_are_reported() {
     let ran = indicators(&world, &args).ok();
     for part in [
         "warning: check: sma_5 is constant in 1 of 2 symbols, S among them\n",
-        "has infinite values in 1 of 2 symbols, M among them\n",
+        "is infinite in 4 rows in 1 of 2 symbols: M, 13 %, first at row 4 (2024-01-01T00:14:00Z)\n",
         "has no value at all in 2 of 2 symbols, S among them\n",
     ] {
         assert!(ran.stderr.contains(part), "{part:?} in {}", ran.stderr);
     }
-    assert!(ran.stdout.contains("check: 5 columns constant, all NaN or infinite"), "{}", ran.stdout);
+    assert!(ran.stdout.contains("check: 6 findings, 1 in bars and 5 in columns"), "{}", ran.stdout);
     let found = indicators(&world, &[&args[..], &["--json"]].concat()).json();
     let found = found["report"]["findings"].as_array().unwrap().clone();
-    assert_eq!(found[0], json!({"column": "sma_5", "problem": "constant", "symbols": 1, "example": "S"}));
+    let constant = found.iter().find(|f| f["column"] == "sma_5").unwrap();
+    for (field, value) in [
+        ("scope", json!("column")),
+        ("problem", json!("constant")),
+        ("symbols", json!(1)),
+        ("example", json!("S")),
+        ("count", json!(26)),
+        ("share", json!(0.5)),
+        ("first_row", json!(4)),
+        ("first_time", json!("2024-01-01T00:14:00Z")),
+    ] {
+        assert_eq!(constant[field], value, "{field}");
+    }
     let fine = indicators(
         &world,
         &["bars.csv", "-o", "out.csv", "--select", "rsi(5)", "--column", "close=time", "--check"],
@@ -508,7 +520,7 @@ fn columns_that_say_nothing_are_reported() {
     assert_ne!(fine.code, Some(0), "a time is no price: {}", fine.stdout);
     let many: Vec<String> = (2..22).map(|n| format!("sma({n})")).collect();
     let ran = indicators(&world, &["bars.csv", "-o", "out.csv", "--select", &many.join(","), "--check"]).ok();
-    assert!(ran.stderr.contains("more such columns\nhint: --json has all of them"), "{}", ran.stderr);
+    assert!(ran.stderr.contains("9 more findings\nhint: --json has all of them"), "{}", ran.stderr);
 }
 
 #[test]

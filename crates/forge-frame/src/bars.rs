@@ -111,6 +111,19 @@ impl Layout {
     }
 }
 
+impl Layout {
+    /// Seconds of a unit of the time column; `None` where there is none or it holds plain integers.
+    pub fn unit_seconds(&self) -> Option<f64> {
+        let date = matches!(self.time.as_ref()?.kind, DataType::Date32);
+        self.per_second().map(f64::recip).or(date.then_some(86_400.0))
+    }
+
+    /// A time as text, in ISO 8601; a plain integer as it is. `None` without a time column.
+    pub fn show(&self, time: i64) -> Option<String> {
+        self.time.as_ref().map(|column| crate::read::time::show(&column.kind, time))
+    }
+}
+
 /// What a reader hands over at once.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Portion {

@@ -29,11 +29,11 @@ use forge_indicators::{
     exec::{self, Columns, How, Series, Stream},
     graph::Field,
     plan::Plan,
-    select::{self, Selection, Wanted},
+    select::{self, Facts, Selection, Wanted},
 };
 
 use checks::Checks;
-pub use checks::{Finding, Problem};
+pub use checks::{Finding, JUMP_SIGMAS, Problem, Scope};
 pub(crate) use scratch::Scratch;
 
 use crate::resident::{Access, Computer, Done};
@@ -46,6 +46,10 @@ const RESULTS: u64 = 256 << 20;
 const LEAST_RESULTS: u64 = 1 << 20;
 /// Bars of one part of a long series, at most and at least.
 const PART: [usize; 2] = [16 << 10, 1 << 10];
+
+/// What a value may miss the end of its range by, as a share of it: in double precision, and in a device's single one.
+const SLACK: f64 = 1e-9;
+const DEVICE_SLACK: f64 = 1e-4;
 
 /// What is to be done.
 pub struct Job<'a> {
@@ -65,7 +69,7 @@ pub struct Job<'a> {
     pub how: How,
     /// Bytes that bars and results may use together.
     pub memory: Option<u64>,
-    /// Look for columns that say nothing?
+    /// Check bars and columns? Then all columns that bars can have are read where the input has them.
     pub check: bool,
     /// Told after every symbol or part: how many rows are written.
     pub progress: Option<&'a (dyn Fn(u64) + Sync)>,
@@ -119,8 +123,14 @@ impl Apart {
             let at = |selection: &Selection| selection.columns.iter().position(|c| c == name);
             at(&steady).map(|i| (false, i)).or_else(|| at(&whole).map(|i| (true, i)))
         };
-        let order = columns.iter().filter_map(place).collect();
-        Apart { steady, whole, order }
+        let order: Vec<(bool, usize)> = columns.iter().filter_map(place).collect();
+        // Names are given within a plan: where one is shared by both sides, everything is computed together.
+        let unique = steady.columns.iter().all(|c| !whole.columns.contains(c));
+        if unique && order.len() == columns.len() {
+            return Apart { steady, whole, order };
+        }
+        let order = (0..columns.len()).map(|at| (true, at)).collect();
+        Apart { steady: select::plan(&[]), whole: select::plan(wanted), order }
     }
 }
 
@@ -147,8 +157,10 @@ pub struct Report {
     pub spilled: bool,
     /// Seconds of reading, computing and writing.
     pub seconds: Seconds,
-    /// Columns that say nothing, if that was asked for.
+    /// What is wrong with bars and columns, if that was asked for: the most important first.
     pub findings: Option<Vec<Finding>>,
+    /// Why JIT code of plans was given up, if it was.
+    pub jit_fallbacks: Vec<String>,
     /// What was computed on the processor and on a device.
     pub placed: Done,
     /// What was recognised in the input.
@@ -208,7 +220,8 @@ pub fn run_on(job: Job<'_>, access: &Access) -> Result<Report, FrameError> {
     if job.with_bars {
         wanted.extend(ALL_BARS.into_iter().filter(|r| !needed(selection).contains(r)));
     }
-    let read = ReadOptions { needed: wanted, memory: Some(bars), ..job.read };
+    let optional = if job.check { ALL_BARS.to_vec() } else { Vec::new() };
+    let read = ReadOptions { needed: wanted, optional, memory: Some(bars), ..job.read };
     let opening = forge_profile::span!("open bars");
     let mut reader = Reader::open(&job.input, read)?;
     let layout = reader.layout().clone();
@@ -222,6 +235,8 @@ pub fn run_on(job: Job<'_>, access: &Access) -> Result<Report, FrameError> {
     let mut portions = reader.portions()?;
     drop(opening);
     let writer = early.map_or_else(create, Ok)?;
+    let own = if job.with_bars { ALL_BARS.len() } else { 0 };
+    let checks = job.check.then(|| Checks::new(facts(job.request, &names, own), own, &layout));
     let mut work = Work {
         layout,
         request: job.request,
@@ -230,7 +245,7 @@ pub fn run_on(job: Job<'_>, access: &Access) -> Result<Report, FrameError> {
         computer,
         most: usize::try_from(results).unwrap_or(usize::MAX),
         writer,
-        checks: job.check.then(|| Checks::new(names.len())),
+        checks,
         stream: None,
         progress: job.progress,
         seconds: Seconds::default(),
@@ -250,7 +265,15 @@ pub fn run_on(job: Job<'_>, access: &Access) -> Result<Report, FrameError> {
     }
     drop(portions);
     let read = reader.report().clone();
-    work.finish(&names, read, began)
+    work.finish(read, began)
+}
+
+/// What is known of the columns of the output, the first `own` of which are the bars.
+fn facts(request: &Request, names: &[String], own: usize) -> Vec<Facts> {
+    let bars = names.iter().take(own);
+    let bars =
+        bars.map(|name| Facts { column: name.clone(), range: None, starts_late: false, pattern: false });
+    bars.chain(select::facts(&request.wanted, &request.selection.columns)).collect()
 }
 
 fn timed<T>(what: &'static str, work: impl FnOnce() -> T) -> (T, Duration) {
@@ -443,7 +466,8 @@ impl<'a> Work<'a> {
         let kept = own.iter().filter(|_| self.with_bars).map(|values| Values::all(values));
         let values: Vec<Values<'_>> = kept.chain(computed).collect();
         if let Some(checks) = &mut self.checks {
-            checks.see(bars, offset == 0, &values);
+            let device = self.computer.done().groups.gpu > 0;
+            checks.see(bars, offset, &values, if device { DEVICE_SLACK } else { SLACK });
         }
         let (written, took) =
             timed("write columns", || self.writer.write(bars.symbol.as_ref(), &bars.time, &values));
@@ -455,11 +479,12 @@ impl<'a> Work<'a> {
         written
     }
 
-    fn finish(mut self, names: &[String], read: ReadReport, began: Instant) -> Result<Report, FrameError> {
+    fn finish(mut self, read: ReadReport, began: Instant) -> Result<Report, FrameError> {
         let (written, took) = timed("write columns", || self.writer.finish());
         let Written { rows, bytes } = written?;
         self.seconds.write += took.as_secs_f64();
         self.seconds.total = began.elapsed().as_secs_f64();
+        let findings = self.checks.map(|checks| checks.findings(&read));
         Ok(Report {
             input: read.recognised(),
             rows,
@@ -472,7 +497,8 @@ impl<'a> Work<'a> {
             sorted_here: read.sorted_here,
             spilled: read.spilled,
             seconds: self.seconds,
-            findings: self.checks.map(|checks| checks.findings(names)),
+            findings,
+            jit_fallbacks: exec::jit_fallbacks().reasons,
             placed: self.computer.done().clone(),
         })
     }

@@ -334,17 +334,53 @@ fn columns_that_say_nothing_are_found() {
         assert_eq!(
             found,
             [
+                ("open, high, low, close", Problem::NotPositive, 1, "ZERO"),
+                (names[3].as_str(), Problem::AllNan, 2, "STILL"),
+                (names[2].as_str(), Problem::Infinite, 1, "ZERO"),
                 ("sma_5", Problem::Constant, 1, "STILL"),
                 ("rsi_14", Problem::Constant, 1, "STILL"),
                 (names[2].as_str(), Problem::Constant, 1, "STILL"),
-                (names[2].as_str(), Problem::Infinite, 1, "ZERO"),
-                (names[3].as_str(), Problem::AllNan, 2, "STILL"),
+                ("sma_100", Problem::TooShort, 0, ""),
             ],
             "{memory:?}"
         );
     }
     let quiet = run(desk.job(&request, "out.parquet")).unwrap();
     assert!(quiet.findings.is_none());
+}
+
+/// What is found, and where, does not depend on how many bars fit at once.
+#[test]
+fn findings_are_the_same_in_parts() {
+    let sample = Sample { gaps: true, zero_volume: true, ..Sample::new(3, Interval::Minute, 6000, 5) };
+    let mut all: Vec<Bars> = sample.series().collect();
+    let nan = f64::NAN;
+    (all[1].close[2500], all[1].close[2501], all[2].high[4000]) = (nan, nan, 1e-3);
+    all[2].close[3000..].iter_mut().for_each(|x| *x /= 4.0);
+    let desk = Desk::new(sample.layout(), all);
+    let request = request("rsi(14), sma(20), stoch.k, pivot.r1, ema(7000)");
+    let found = |memory| {
+        run(Job { check: true, memory, ..desk.job(&request, "out.parquet") }).unwrap().findings.unwrap()
+    };
+    let whole = found(None);
+    let of =
+        |column: &str, problem| whole.iter().find(|f| (f.column.as_str(), f.problem) == (column, problem));
+    let place =
+        |column: &str, problem| of(column, problem).map(|f| (f.symbols, f.count, f.first_row.unwrap_or(0)));
+    assert_eq!(place("close", Problem::Null), Some((1, 2, 2500)));
+    assert_eq!(place("high, low", Problem::HighBelowLow), Some((1, 1, 4000)));
+    assert_eq!(place("rsi_14", Problem::Nan).map(|(n, _, row)| (n, row)), Some((1, 2500)));
+    assert_eq!(place("close", Problem::Jump).map(|(n, _, row)| (n, row)), Some((1, 3000)));
+    assert!(of("time", Problem::Gap).is_some() && of("volume", Problem::ZeroVolume).is_some());
+    assert!(of("ema_7000", Problem::TooShort).is_some(), "{whole:?}");
+    assert!(of("pivot_0_86400_r1", Problem::Nan).is_none(), "the first session has no pivot by definition");
+    let rsi = of("rsi_14", Problem::Nan).unwrap();
+    assert!(
+        rsi.first_time.as_deref().is_some_and(|t| t.starts_with("2024-01-")) && rsi.share < rsi.worst_share
+    );
+    for memory in [1 << 16, 1 << 20] {
+        assert_eq!(found(Some(memory)), whole, "{memory}");
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! `gpuforge indicators INPUT… -o OUT --select …`: bars to columns.
 
+mod check;
 mod explain;
 mod input_report;
 
@@ -18,7 +19,7 @@ use gpuforge::{
     Forge,
     frame::{read::Progress as Reading, write::Options},
     indicators::exec::How,
-    market::{self, Finding, Job, Problem, Report, Request},
+    market::{self, Job, Report, Request},
     resident::{Access, Computer, Device, DeviceError, explain::Explanation},
 };
 use serde_json::json;
@@ -34,7 +35,7 @@ use crate::{
     progress::{Progress, bar},
 };
 
-/// Findings that are listed one by one.
+/// Events that are listed one by one.
 const LISTED: usize = 12;
 
 pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
@@ -77,22 +78,25 @@ pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
         true => Some(planned(args, &request, &access, &explain::even(&report))?),
         false => None,
     };
+    let ended = || if args.strict { check::strict(&report) } else { Ok(()) };
     if context.out.json {
-        return context.out.json(&json!({
+        context.out.json(&json!({
             "output": output, "report": report, "column_names": request.selection.columns, "plan": plan,
             "input": report.input,
-        }));
+        }))?;
+        return ended();
     }
     tell(&report, context);
     if to_stdout {
-        return Ok(());
+        return ended();
     }
     let names = context.out.verbose.then_some(request.selection.columns.as_slice());
     let mut said = summary(&report, output, names);
     if let Some(plan) = &plan {
         said.push_str(&explain::text(plan, Some(&report)));
     }
-    context.out.text(&said)
+    context.out.text(&said)?;
+    ended()
 }
 
 /// What was selected; nothing is wrong usage.
@@ -184,7 +188,7 @@ fn compute(
         with_bars: args.with_bars,
         how: how(args),
         memory,
-        check: args.check,
+        check: args.check || args.strict,
         progress: Some(&writing),
     };
     market::run_on(job, access).map_err(explained)
@@ -251,31 +255,15 @@ fn tell(report: &Report, context: &Context) {
         let what = format!("nothing was computed on a device{}", why.unwrap_or_default());
         context.out.warn("device", &what, Some("--explain says which columns suit one"));
     }
+    for reason in report.jit_fallbacks.iter().take(LISTED) {
+        let hint = "the numbers are the kernels' and right; please report this line and the selection";
+        context.out.warn("jit", &plain(reason), Some(hint));
+    }
     for event in report.placed.events.iter().take(LISTED) {
         context.out.warn("device", &plain(event), None);
     }
-    let findings = report.findings.as_deref().unwrap_or(&[]);
-    for finding in findings.iter().take(LISTED) {
-        context.out.warn("check", &describe(finding, report.symbols), None);
-    }
-    if findings.len() > LISTED {
-        let more = format!("{} more such columns", findings.len() - LISTED);
-        context.out.warn("check", &more, Some("--json has all of them"));
-    }
+    check::tell(report, &context.out);
     input_report::tell(report, &context.out);
-}
-
-fn describe(finding: &Finding, symbols: usize) -> String {
-    let what = match finding.problem {
-        Problem::Constant => "is constant",
-        Problem::AllNan => "has no value at all",
-        Problem::Infinite => "has infinite values",
-    };
-    let Finding { column, symbols: n, example, .. } = finding;
-    match symbols {
-        1 => format!("{column} {what}"),
-        _ => format!("{column} {what} in {n} of {symbols} symbols, {} among them", plain(example)),
-    }
 }
 
 /// What was written and where the time went; with names, also which columns.
@@ -303,14 +291,10 @@ fn summary(report: &Report, output: &Path, names: Option<&[String]>) -> String {
     if report.spilled {
         note("the bars did not fit the memory limit and waited in a temporary file");
     }
-    match &report.findings {
-        Some(_) if *rows == 0 => {}
-        Some(found) if found.is_empty() => {
-            out.push_str("check: no column is constant, all NaN or infinite\n");
-        }
-        Some(found) => {
-            let found = many(found.len() as u64, "column");
-            let _ = writeln!(out, "{CARE}check: {found} constant, all NaN or infinite{CARE:#}");
+    match check::summary(report) {
+        Some((true, text)) => out.push_str(&wrap(&text, 0, width)),
+        Some((false, text)) => {
+            let _ = write!(out, "{CARE}{}{CARE:#}", wrap(&text, 0, width));
         }
         None => {}
     }

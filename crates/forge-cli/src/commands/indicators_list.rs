@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use gpuforge::indicators::{
     catalogue::{self, Indicator},
-    describe::{self, Described, Parameter, What},
+    describe::{self, Described, Output, Parameter, What},
     formula,
 };
 
@@ -137,6 +137,7 @@ fn page(row: &'static Indicator, item: &Described, verbose: bool, width: usize) 
     fact("parameters", params.collect::<Vec<_>>().join(", "));
     let outputs = item.outputs.iter().map(|o| format!("{} → {}", o.name, o.column));
     fact("outputs", outputs.collect::<Vec<_>>().join(", "));
+    fact("range", ranges(item));
     fact("first bar", format!("{} (counted from 0; NaN before)", item.lookback));
     let causal = if item.causal { "yes: no value depends on a later bar" } else { "no: it looks ahead" };
     fact("causal", causal.to_owned());
@@ -157,6 +158,15 @@ fn kind(kind: What) -> &'static str {
         What::Row(catalogue::Kind::Addition) => "addition",
         What::Expression => "expression",
     }
+}
+
+/// Where values lie: `0 to 100`; of several outputs, each that is bounded: `k 0 to 100, d 0 to 100`.
+fn ranges(item: &Described) -> String {
+    let text = |o: &Output| {
+        let range = o.range?;
+        Some(if item.outputs.len() == 1 { range.to_string() } else { format!("{} {range}", o.name) })
+    };
+    item.outputs.iter().filter_map(text).collect::<Vec<_>>().join(", ")
 }
 
 /// `period 14 (whole, 2 to 100000)`.
@@ -213,6 +223,16 @@ mod tests {
             let example = example(&describe::row(row));
             assert!(Selector::new().select(&example).is_ok(), "{example}");
         }
+    }
+
+    #[test]
+    fn ranges_are_shown_where_there_are_any() {
+        let shown = |name: &str| catalogue::find(name).map(|row| ranges(&describe::row(row)));
+        assert_eq!(shown("rsi").as_deref(), Some("0 to 100"));
+        assert_eq!(shown("stoch").as_deref(), Some("k 0 to 100, d 0 to 100"));
+        assert_eq!(shown("supertrend").as_deref(), Some("trend -1 to 1"));
+        assert_eq!(shown("atr").as_deref(), Some("at least 0"));
+        assert_eq!(shown("percentb").as_deref(), Some(""));
     }
 
     #[test]

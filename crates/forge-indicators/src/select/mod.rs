@@ -1,7 +1,7 @@
 //! Which indicators with which parameters? A selection as text, instances of rows, and the plan that computes all of them
 //! at once.
 
-use std::{cell::RefCell, collections::HashSet, fmt};
+use std::{cell::RefCell, collections::HashMap, fmt};
 
 use crate::{
     catalogue::{self, Args, Indicator, Kind, Range},
@@ -181,10 +181,23 @@ pub struct Facts {
     pub pattern: bool,
 }
 
-/// What is known of the columns of a [`plan`], in their order.
-pub fn facts(wanted: &[Wanted]) -> Vec<Facts> {
-    let mut seen = HashSet::new();
-    wanted.iter().flat_map(Wanted::facts).filter(|fact| seen.insert(fact.column.clone())).collect()
+/// What is known of the columns of a [`plan`] of the same, in their order.
+pub fn facts(wanted: &[Wanted], columns: &[String]) -> Vec<Facts> {
+    let mut known: HashMap<String, Facts> = HashMap::new();
+    for fact in wanted.iter().flat_map(Wanted::facts) {
+        let both = known.entry(fact.column.clone()).or_insert_with(|| fact.clone());
+        // Of two values with one name, what holds for either.
+        both.range = both.range.filter(|range| fact.range == Some(*range));
+        both.starts_late |= fact.starts_late;
+        both.pattern |= fact.pattern;
+    }
+    let of = |column: &String| {
+        let stem = || column.rsplit_once('#').and_then(|(stem, _)| known.get(stem));
+        let found = known.get(column).or_else(stem).cloned();
+        let unknown = Facts { column: String::new(), range: None, starts_late: false, pattern: false };
+        Facts { column: column.clone(), ..found.unwrap_or(unknown) }
+    };
+    columns.iter().map(of).collect()
 }
 
 /// Everything that was wanted, planned together, and the names of its columns.

@@ -1,100 +1,247 @@
-//! Which columns say nothing? Seen as they are written, symbol by symbol.
+//! Data quality checks: NaN, infinities, ranges and constants of columns; nulls, OHLC, gaps and jumps of bars. What is wrong?
+//!
+//! Seen once, as rows are written, symbol by symbol and part by part. Memory is bounded: a state per column, a block of
+//! returns, and a table of breaks in time of the symbol at hand; findings are added up over symbols.
 
-use forge_frame::{Bars, write::Values};
+mod bars;
+mod columns;
+mod jumps;
+mod steps;
 
+use std::collections::HashMap;
+
+use forge_frame::{Bars, Layout, read::ReadReport, write::Values};
+use forge_indicators::{catalogue::Range, select::Facts};
+
+use self::{bars::BarChecks, columns::ColumnChecks};
 use super::symbol;
 
-/// Something that a column should not be.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, serde::Serialize)]
+/// Something that bars or a column should not be. The order is that of the report: what breaks columns comes first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Problem {
-    /// It has values, all of them the same.
-    Constant,
-    /// It has no value at all after its lookback.
+    /// Bars: a value is null or NaN.
+    Null,
+    /// Bars: the high is below the low.
+    HighBelowLow,
+    /// Bars: the open or the close is above the high or below the low.
+    OutsideHighLow,
+    /// Bars: a price is 0 or below.
+    NotPositive,
+    /// Bars: rows that could not be read and were left out.
+    Unreadable,
+    /// Bars: rows that were left out because their time came twice.
+    Duplicate,
+    /// A column has no value at all after its lookback.
     AllNan,
-    /// It has an infinite value.
+    /// A column has an infinite value.
     Infinite,
+    /// A column has a value outside of the range that the catalogue states.
+    OutOfRange,
+    /// A column is NaN at bars after its lookback.
+    Nan,
+    /// A column has values, all of them the same.
+    Constant,
+    /// The lookback of a column is longer than every series: it has no value.
+    TooShort,
+    /// Bars: the close moves by more than [`JUMP_SIGMAS`] robust sigmas.
+    Jump,
+    /// Bars: a step in time that is longer than usual and no break that recurs, such as a night.
+    Gap,
+    /// Bars: nothing was traded.
+    ZeroVolume,
 }
 
-/// A column with a problem.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+/// Sigmas of the log return beyond which a move of the close is a [`Problem::Jump`].
+pub const JUMP_SIGMAS: f64 = jumps::SIGMAS;
+
+/// Where a problem is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Scope {
+    /// In the bars.
+    Input,
+    /// In a column of the output.
+    Column,
+}
+
+/// A problem of the bars or of a column.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Finding {
-    /// Which column.
+    /// Bars or a column?
+    pub scope: Scope,
+    /// Which column; of the bars, which of theirs, separated by commas.
     pub column: String,
     /// What is wrong.
     pub problem: Problem,
-    /// In how many symbols.
+    /// In how many symbols; 0 where that is not known (rows that were left out) or means all (too short).
     pub symbols: usize,
-    /// The first of them.
+    /// The worst of them: the one with the largest share.
     pub example: String,
+    /// How many values, over all symbols.
+    pub count: u64,
+    /// Their share of all values that could have it, over all symbols; a warm-up is not among them.
+    pub share: f64,
+    /// Their share in the example.
+    pub worst_share: f64,
+    /// The first such row of the example, counted from 0 within its symbol.
+    pub first_row: Option<u64>,
+    /// Its time, as it is written.
+    pub first_time: Option<String>,
+    /// The value there: out of range, the log return of a jump, the seconds of a gap.
+    pub value: Option<f64>,
+    /// The range that is left: of the catalogue, or for a gap 0 to the usual step.
+    #[serde(skip)]
+    pub range: Option<Range>,
 }
 
-/// What is known of each column of the symbol that is being written, and what was found.
-pub(super) struct Checks {
-    now: Vec<Seen>,
-    name: String,
-    found: Vec<(usize, Problem, usize, String)>,
+/// A row of the symbol at hand, and its time.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Spot {
+    row: u64,
+    time: Option<i64>,
+    value: Option<f64>,
 }
 
-#[derive(Clone, Copy, Default)]
+/// How often something was seen in a symbol, among how many, and where first.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
 struct Seen {
-    /// Rows that should have a value.
-    rows: usize,
-    nan: usize,
-    infinite: bool,
-    first: Option<f64>,
-    differs: bool,
+    count: u64,
+    of: u64,
+    first: Option<Spot>,
+    /// Columns of the bars, one bit each.
+    columns: u8,
+    range: Option<Range>,
+}
+
+impl Seen {
+    fn add(&mut self, count: u64, spot: impl FnOnce() -> Spot) {
+        if count > 0 {
+            self.count += count;
+            self.first.get_or_insert_with(spot);
+        }
+    }
+}
+
+/// The same over symbols.
+#[derive(Default)]
+struct Tally {
+    count: u64,
+    of: u64,
+    columns: u8,
+    symbols: usize,
+    /// The symbol with the largest share.
+    example: String,
+    worst_share: f64,
+    worst: Seen,
+}
+
+/// Which problem, and of which column of the output; `None` is the bars.
+type Key = (Problem, Option<usize>);
+
+/// Everything that was looked for.
+#[derive(Default)]
+struct Found(HashMap<Key, Tally>);
+
+impl Found {
+    /// A symbol ends: what was seen in it. Symbols without the problem count in its share.
+    fn add(&mut self, key: Key, seen: Seen, symbol: &str) {
+        let tally = self.0.entry(key).or_default();
+        tally.count += seen.count;
+        tally.of += seen.of;
+        tally.columns |= seen.columns;
+        if seen.count == 0 {
+            return;
+        }
+        tally.symbols += 1;
+        let share = seen.count as f64 / seen.of.max(1) as f64;
+        if share > tally.worst_share {
+            (tally.worst_share, tally.worst) = (share, seen);
+            symbol.clone_into(&mut tally.example);
+        }
+    }
+}
+
+/// The checks of a run.
+pub(super) struct Checks {
+    layout: Layout,
+    name: String,
+    columns: ColumnChecks,
+    bars: BarChecks,
+    found: Found,
+    /// Rows of symbols that are complete.
+    rows: u64,
 }
 
 impl Checks {
-    pub(super) fn new(columns: usize) -> Self {
-        Checks { now: vec![Seen::default(); columns], name: String::new(), found: Vec::new() }
+    /// For columns of which this is known; the first `own` of them are the bars themselves.
+    pub(super) fn new(facts: Vec<Facts>, own: usize, layout: &Layout) -> Self {
+        Checks {
+            layout: layout.clone(),
+            name: String::new(),
+            columns: ColumnChecks::new(facts, own),
+            bars: BarChecks::new(layout),
+            found: Found::default(),
+            rows: 0,
+        }
     }
 
-    pub(super) fn see(&mut self, bars: &Bars, first: bool, values: &[Values<'_>]) {
-        if first {
+    /// Rows of a symbol that has had `offset` rows before, and their columns. `slack` is for rounding at the ends of a range.
+    pub(super) fn see(&mut self, bars: &Bars, offset: usize, values: &[Values<'_>], slack: f64) {
+        if offset == 0 {
             self.close();
             self.name = symbol(bars);
         }
-        for (seen, column) in self.now.iter_mut().zip(values) {
-            for x in column.values.get(column.valid_from..).unwrap_or(&[]) {
-                seen.rows += 1;
-                seen.nan += usize::from(x.is_nan());
-                seen.infinite |= x.is_infinite();
-                if !x.is_nan() {
-                    seen.differs |= seen.first.is_some_and(|f| f != *x);
-                    seen.first = seen.first.or(Some(*x));
-                }
-            }
-        }
+        let offset = offset as u64;
+        self.bars.see(bars, offset);
+        self.columns.see(&bars.time, offset, values, slack);
     }
 
     /// The symbol ends.
     fn close(&mut self) {
-        for (column, seen) in self.now.iter_mut().enumerate() {
-            let seen = std::mem::take(seen);
-            let problems = [
-                (Problem::Constant, seen.rows - seen.nan > 1 && !seen.differs),
-                (Problem::AllNan, seen.rows > 0 && seen.nan == seen.rows),
-                (Problem::Infinite, seen.infinite),
-            ];
-            for (problem, _) in problems.into_iter().filter(|(_, is)| *is) {
-                match self.found.iter_mut().find(|(c, p, ..)| (*c, *p) == (column, problem)) {
-                    Some((.., symbols, _)) => *symbols += 1,
-                    None => self.found.push((column, problem, 1, self.name.clone())),
-                }
-            }
+        self.rows += self.bars.rows();
+        for (problem, seen) in self.bars.take() {
+            self.found.add((problem, None), seen, &self.name);
+        }
+        for (column, problem, seen) in self.columns.take() {
+            self.found.add((problem, Some(column)), seen, &self.name);
         }
     }
 
-    pub(super) fn findings(mut self, names: &[String]) -> Vec<Finding> {
+    /// Everything that was found, the most important first.
+    pub(super) fn findings(mut self, read: &ReadReport) -> Vec<Finding> {
         self.close();
-        self.found.sort();
-        let found = self.found.into_iter();
-        found
-            .filter_map(|(column, problem, symbols, example)| {
-                Some(Finding { column: names.get(column)?.clone(), problem, symbols, example })
-            })
-            .collect()
+        for (problem, count) in [(Problem::Unreadable, read.skipped), (Problem::Duplicate, read.duplicates)] {
+            let seen = Seen { count, of: read.rows + read.skipped, ..Seen::default() };
+            self.found.add((problem, None), seen, "");
+        }
+        self.columns.too_short(&mut self.found, self.rows);
+        let Checks { found, columns, layout, .. } = self;
+        let mut all: Vec<(Key, Tally)> = found.0.into_iter().filter(|(_, t)| t.count > 0).collect();
+        all.sort_by_key(|(key, _)| *key);
+        all.into_iter().map(|(key, tally)| finding(key, tally, &columns, &layout)).collect()
+    }
+}
+
+fn finding((problem, column): Key, tally: Tally, columns: &ColumnChecks, layout: &Layout) -> Finding {
+    let Tally { count, of, symbols, example, worst_share, worst, .. } = tally;
+    let first = worst.first;
+    let named = !matches!(problem, Problem::Unreadable | Problem::Duplicate | Problem::TooShort);
+    Finding {
+        scope: if column.is_some() { Scope::Column } else { Scope::Input },
+        column: match column {
+            Some(at) => columns.name(at).to_owned(),
+            None => bars::names(problem, tally.columns),
+        },
+        problem,
+        symbols: if named { symbols } else { 0 },
+        example,
+        count,
+        share: count as f64 / of.max(1) as f64,
+        worst_share,
+        first_row: first.map(|spot| spot.row),
+        first_time: first.and_then(|spot| spot.time).and_then(|time| layout.show(time)),
+        value: first.and_then(|spot| spot.value),
+        range: worst.range,
     }
 }

@@ -1,0 +1,195 @@
+//! `gpuforge indicators … --check`, `--strict`: findings as lines, most important first. What is wrong, where, how often?
+
+use anyhow::Result;
+use gpuforge::market::{Finding, JUMP_SIGMAS, Problem, Report, Scope};
+
+use crate::{
+    bars::{many, plain},
+    error::Hinted,
+    output::Output,
+};
+
+/// Findings that are listed one by one.
+const LISTED: usize = 12;
+
+/// Lists the findings on stderr. Rows that were left out are told with the input.
+pub(super) fn tell(report: &Report, out: &Output) {
+    let told = |f: &&Finding| !matches!(f.problem, Problem::Duplicate | Problem::Unreadable);
+    let findings: Vec<&Finding> = report.findings.iter().flatten().filter(told).collect();
+    for finding in findings.iter().take(LISTED) {
+        out.warn("check", &plain(&line(finding, report.symbols)), None);
+    }
+    if findings.len() > LISTED {
+        let more = many((findings.len() - LISTED) as u64, "more finding");
+        out.warn("check", &more, Some("--json has all of them"));
+    }
+}
+
+/// What the summary says; nothing if nothing was checked.
+pub(super) fn summary(report: &Report) -> Option<(bool, String)> {
+    let found = report.findings.as_deref().filter(|_| report.rows > 0)?;
+    if found.is_empty() {
+        return Some((true, "check: no findings in bars and columns".to_owned()));
+    }
+    let bars = found.iter().filter(|f| f.scope == Scope::Input).count();
+    let all = many(found.len() as u64, "finding");
+    Some((false, format!("check: {all}, {bars} in bars and {} in columns", found.len() - bars)))
+}
+
+/// With `--strict` a finding is a failure, after everything was written.
+pub(super) fn strict(report: &Report) -> Result<()> {
+    let found = report.findings.as_deref().unwrap_or(&[]);
+    let Some(first) = found.first() else { return Ok(()) };
+    let what =
+        format!("--strict: {}; first: {}", many(found.len() as u64, "finding"), line(first, report.symbols));
+    Err(Hinted::new(plain(&what), "the output is written; without --strict findings are warnings").into())
+}
+
+/// One finding in one line; pure.
+fn line(finding: &Finding, symbols: usize) -> String {
+    format!("{}{}", what(finding), place(finding, symbols))
+}
+
+fn what(finding: &Finding) -> String {
+    let Finding { column, count, .. } = finding;
+    let rows = many(*count, "row");
+    match finding.problem {
+        Problem::Null => format!("{column} null or NaN in {rows}"),
+        Problem::HighBelowLow => format!("high is below low in {rows}"),
+        Problem::OutsideHighLow => format!("{column} outside of low to high in {rows}"),
+        Problem::NotPositive => format!("{column} 0 or below in {rows}"),
+        Problem::Unreadable => format!("{rows} left out that could not be read"),
+        Problem::Duplicate => format!("{rows} left out whose time came twice"),
+        Problem::AllNan => format!("{column} has no value at all"),
+        Problem::Infinite => format!("{column} is infinite in {rows}"),
+        Problem::OutOfRange => {
+            let range = finding.range.map_or_else(String::new, |r| format!(" of {r}"));
+            let value = finding.value.map_or_else(String::new, |x| format!(" ({x:.6})"));
+            format!("{column} is outside{range}{value} in {rows}")
+        }
+        Problem::Nan => {
+            format!("{column} is NaN in {} of its rows after the warm-up", percent(finding.share))
+        }
+        Problem::Constant => format!("{column} is constant"),
+        Problem::TooShort => format!("{column} has no value: its warm-up is longer than every series"),
+        Problem::Jump => {
+            let size = finding.value.map_or(0.0, f64::exp_m1) * 100.0;
+            let times = many(*count, "jump");
+            format!("{times} of the close beyond {JUMP_SIGMAS} sigma, the first by {size:+.1} %")
+        }
+        Problem::Gap => {
+            let usual = finding.range.map_or_else(String::new, |r| format!(" (usual step {})", span(r.max)));
+            let first = finding.value.map_or_else(String::new, |s| format!(", the first of {}", span(s)));
+            format!("{} in time{usual}{first}", many(*count, "gap"))
+        }
+        Problem::ZeroVolume => format!("volume is 0 in {} of rows", percent(finding.share)),
+    }
+}
+
+/// Which symbols, and where it starts.
+fn place(finding: &Finding, symbols: usize) -> String {
+    let Finding { symbols: n, example, worst_share, .. } = finding;
+    let at = match (finding.first_row, &finding.first_time) {
+        (Some(row), Some(time)) => format!("row {row} ({time})"),
+        (Some(row), None) => format!("row {row}"),
+        (None, _) => String::new(),
+    };
+    let everywhere = matches!(finding.problem, Problem::Constant | Problem::AllNan);
+    let starts = match finding.problem {
+        _ if at.is_empty() || everywhere => String::new(),
+        Problem::Nan => format!(", from {at} on"),
+        _ => format!(", first at {at}"),
+    };
+    match (symbols, *n) {
+        (0 | 1, _) | (_, 0) => starts,
+        _ if everywhere => format!(" in {n} of {symbols} symbols, {example} among them"),
+        (_, 1) => format!(" in 1 of {symbols} symbols: {example}{}{starts}", of(*worst_share)),
+        _ => format!(" in {n} of {symbols} symbols, worst {example}{}{starts}", of(*worst_share)),
+    }
+}
+
+/// `, 95 %`.
+fn of(share: f64) -> String {
+    format!(", {}", percent(share))
+}
+
+fn percent(share: f64) -> String {
+    match share * 100.0 {
+        x if x < 0.1 => "<0.1 %".to_owned(),
+        x if x < 10.0 => format!("{x:.1} %"),
+        x => format!("{x:.0} %"),
+    }
+}
+
+/// `90 s`, `16 min`, `2 h`, `3 d`.
+fn span(seconds: f64) -> String {
+    let units = [("d", 86_400.0), ("h", 3600.0), ("min", 60.0)];
+    let unit = units.into_iter().find(|(_, size)| seconds >= *size && (seconds / size).fract() < 1e-9);
+    let (name, size) = unit.unwrap_or(("s", 1.0));
+    format!("{} {name}", (seconds / size * 1000.0).round() / 1000.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use gpuforge::indicators::catalogue::Range;
+
+    use super::*;
+
+    fn finding(problem: Problem, column: &str) -> Finding {
+        Finding {
+            scope: Scope::Column,
+            column: column.to_owned(),
+            problem,
+            symbols: 1,
+            example: "ABC".to_owned(),
+            count: 286,
+            share: 0.012,
+            worst_share: 0.953,
+            first_row: Some(14),
+            first_time: Some("2024-01-02T14:44:00Z".to_owned()),
+            value: None,
+            range: None,
+        }
+    }
+
+    #[test]
+    fn a_line_says_what_how_much_and_where() {
+        let nan = finding(Problem::Nan, "rsi_14");
+        assert_eq!(
+            line(&nan, 30),
+            "rsi_14 is NaN in 1.2 % of its rows after the warm-up in 1 of 30 symbols: ABC, 95 %, from row 14 \
+             (2024-01-02T14:44:00Z) on"
+        );
+        let alone = Finding { share: 0.953, first_time: None, ..nan };
+        assert_eq!(line(&alone, 1), "rsi_14 is NaN in 95 % of its rows after the warm-up, from row 14 on");
+        let range = Some(Range { min: 0.0, max: 100.0 });
+        let out = Finding { range, value: Some(104.25), count: 1, ..finding(Problem::OutOfRange, "rsi_14") };
+        assert_eq!(
+            line(&out, 1),
+            "rsi_14 is outside of 0 to 100 (104.250000) in 1 row, first at row 14 (2024-01-02T14:44:00Z)"
+        );
+        let usual = Some(Range { min: 0.0, max: 60.0 });
+        let gap = Finding { range: usual, value: Some(960.0), count: 3, ..finding(Problem::Gap, "time") };
+        assert!(
+            line(&gap, 1)
+                .starts_with("3 gaps in time (usual step 1 min), the first of 16 min, first at row 14 (")
+        );
+        let jump = Finding { value: Some(0.5f64.ln()), count: 1, ..finding(Problem::Jump, "close") };
+        assert!(
+            line(&jump, 1).starts_with("1 jump of the close beyond 8 sigma, the first by -50.0 %, first at")
+        );
+        assert_eq!(
+            line(&finding(Problem::Constant, "x"), 2),
+            "x is constant in 1 of 2 symbols, ABC among them"
+        );
+    }
+
+    #[test]
+    fn spans_and_shares_read_well() {
+        assert_eq!(
+            [60.0, 90.0, 7200.0, 259_200.0, 0.25].map(span),
+            ["1 min", "90 s", "2 h", "3 d", "0.25 s"]
+        );
+        assert_eq!([0.0001, 0.012, 0.95, 1.0].map(percent), ["<0.1 %", "1.2 %", "95 %", "100 %"]);
+    }
+}

@@ -1,0 +1,334 @@
+//! Gaps in time: steps longer than the usual one that are no recurring break. Are bars missing?
+//!
+//! The usual step is the most frequent of a symbol's first steps; where no step makes up half of them (ticks, quarters),
+//! nothing is a gap. Nights, weekends and lunch breaks are learned: a long step is a break where long steps leave from and
+//! arrive at the same times of day on a tenth of the days. Daily bars without weekends may miss two weekdays: a holiday.
+
+use std::collections::HashMap;
+
+use forge_frame::Layout;
+use forge_indicators::catalogue::Range;
+
+use super::{Seen, Spot};
+
+/// Steps that the usual one is taken from.
+const FIRST: usize = 512;
+/// The least of them.
+const LEAST: usize = 3;
+/// Kinds of long steps that are told apart: more are gaps.
+const KINDS: usize = 4096;
+const DAY: f64 = 86_400.0;
+/// A break lasts at least this long.
+const BREAK: f64 = 1800.0;
+/// With fewer days than this nothing can be seen to recur: long steps are taken for nights.
+const FEW_DAYS: u64 = 4;
+const NIGHT: f64 = 4.0 * 3600.0;
+/// Weekdays without a bar that may be holidays.
+const HOLIDAYS: i64 = 2;
+
+/// Steps of one symbol.
+pub(super) struct Steps {
+    /// Seconds of a unit of time, by the type of the column.
+    typed: Option<f64>,
+    /// The same of the symbol at hand; of whole numbers as they look. `None` where times are no times.
+    unit: Option<f64>,
+    last: Option<i64>,
+    /// Steps before the usual one is known: the time they lead to, and its row.
+    early: Vec<(i64, i64, u64)>,
+    usual: Usual,
+    steps: u64,
+    days: u64,
+    weekends: bool,
+    kinds: HashMap<(i64, i64), Kind>,
+    gaps: Vec<Gap>,
+    found: Seen,
+}
+
+/// The usual step.
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Usual {
+    NotYet,
+    None,
+    Step(i64),
+}
+
+/// Long steps that leave and arrive at the same times of day.
+struct Kind {
+    count: u64,
+    shortest: f64,
+    first: Gap,
+}
+
+#[derive(Debug, Clone, Copy)]
+struct Gap {
+    row: u64,
+    time: i64,
+    seconds: f64,
+}
+
+impl Steps {
+    pub(super) fn new(layout: &Layout) -> Self {
+        Steps {
+            typed: layout.unit_seconds(),
+            unit: None,
+            last: None,
+            early: Vec::new(),
+            usual: Usual::NotYet,
+            steps: 0,
+            days: 0,
+            weekends: false,
+            kinds: HashMap::new(),
+            gaps: Vec::new(),
+            found: Seen::default(),
+        }
+    }
+
+    /// The next bar; how long it is after the last one, in units of the time column.
+    pub(super) fn next(&mut self, time: i64, row: u64) -> f64 {
+        let last = self.last.replace(time);
+        if last.is_none() {
+            self.unit = self.typed.or_else(|| epoch_unit(time));
+            self.days = 1;
+            self.weekends = self.unit.is_some_and(|unit| is_weekend(time, unit));
+        }
+        let (Some(unit), Some(last)) = (self.unit, last) else { return 0.0 };
+        self.steps += 1;
+        if day(time, unit) != day(last, unit) {
+            self.days += 1;
+            self.weekends |= is_weekend(time, unit);
+        }
+        match self.usual {
+            Usual::NotYet => {
+                self.early.push((last, time, row));
+                if self.early.len() == FIRST {
+                    self.learn();
+                }
+            }
+            Usual::None => {}
+            Usual::Step(usual) => self.step(usual, unit, last, time, row),
+        }
+        time.saturating_sub(last) as f64
+    }
+
+    /// The usual step, in units of the time column; taken from the steps so far if it must be known now.
+    pub(super) fn usual(&mut self) -> Option<f64> {
+        if self.usual == Usual::NotYet {
+            self.learn();
+        }
+        match self.usual {
+            Usual::Step(usual) => Some(usual as f64),
+            _ => None,
+        }
+    }
+
+    /// Takes the usual step from the first ones, and goes through those.
+    fn learn(&mut self) {
+        let early = std::mem::take(&mut self.early);
+        let steps: Vec<i64> = early.iter().map(|(from, to, _)| to.saturating_sub(*from)).collect();
+        self.usual = match mode(steps) {
+            Some(step) => Usual::Step(step),
+            None => Usual::None,
+        };
+        if let (Usual::Step(usual), Some(unit)) = (self.usual, self.unit) {
+            for (from, to, row) in early {
+                self.step(usual, unit, from, to, row);
+            }
+        }
+    }
+
+    fn step(&mut self, usual: i64, unit: f64, from: i64, to: i64, row: u64) {
+        let step = to.saturating_sub(from);
+        // Half a step more than usual.
+        if step.saturating_mul(2) <= usual.saturating_mul(3) {
+            return;
+        }
+        let seconds = step as f64 * unit;
+        let gap = Gap { row, time: to, seconds };
+        if usual as f64 * unit >= DAY {
+            let daily = usual as f64 * unit < 2.0 * DAY && !self.weekends;
+            if !daily || weekdays_between(from, to, unit) > HOLIDAYS {
+                self.gap(gap);
+            }
+            return;
+        }
+        let key = (of_day(from, unit), of_day(to, unit));
+        if !self.kinds.contains_key(&key) && self.kinds.len() == KINDS {
+            return self.gap(gap);
+        }
+        let kind = self.kinds.entry(key).or_insert(Kind { count: 0, shortest: seconds, first: gap });
+        kind.count += 1;
+        kind.shortest = kind.shortest.min(seconds);
+    }
+
+    fn gap(&mut self, gap: Gap) {
+        self.found.count += 1;
+        // Only the first is told.
+        self.gaps.truncate(1);
+        self.gaps.push(gap);
+        self.gaps.sort_by_key(|g| g.row);
+    }
+
+    /// The symbol ends: its gaps.
+    pub(super) fn take(&mut self) -> Seen {
+        let _ = self.usual();
+        let kinds = std::mem::take(&mut self.kinds);
+        let often = (self.days / 10).max(2);
+        let (mut left, mut reached) = (HashMap::new(), HashMap::new());
+        for ((from, to), kind) in kinds.iter().filter(|(_, k)| k.shortest >= BREAK) {
+            *left.entry(*from).or_insert(0) += kind.count;
+            *reached.entry(*to).or_insert(0) += kind.count;
+        }
+        let recurs = |times: &HashMap<i64, u64>, at: &i64| times.get(at).is_some_and(|n| *n >= often);
+        for ((from, to), kind) in &kinds {
+            let a_break = kind.shortest >= BREAK && recurs(&left, from) && recurs(&reached, to);
+            let a_night = self.days < FEW_DAYS && kind.shortest >= NIGHT;
+            if !(a_break || a_night) {
+                self.gap(kind.first);
+                self.found.count += kind.count - 1;
+            }
+        }
+        let mut found = std::mem::take(&mut self.found);
+        let spot = |g: &Gap| Spot { row: g.row, time: Some(g.time), value: Some(g.seconds) };
+        found.first = self.gaps.first().map(spot);
+        found.of = std::mem::take(&mut self.steps);
+        if let (Usual::Step(usual), Some(unit)) = (self.usual, self.unit) {
+            found.range = Some(Range { min: 0.0, max: usual as f64 * unit });
+        }
+        self.gaps.clear();
+        (self.last, self.usual, self.days, self.weekends) = (None, Usual::NotYet, 0, false);
+        found
+    }
+}
+
+/// The most frequent step, where it makes up half of them.
+fn mode(mut steps: Vec<i64>) -> Option<i64> {
+    steps.retain(|step| *step > 0);
+    steps.sort_unstable();
+    let runs = steps.chunk_by(|a, b| a == b);
+    let longest = runs.max_by_key(|run| run.len())?;
+    let enough = steps.len() >= LEAST && longest.len() * 2 >= steps.len();
+    longest.first().copied().filter(|_| enough)
+}
+
+/// Seconds of a unit, where a whole number is as large as one since 1970. An index or a date such as 20240102 is not.
+fn epoch_unit(time: i64) -> Option<f64> {
+    match time {
+        100_000_000..100_000_000_000 => Some(1.0),
+        100_000_000_000..100_000_000_000_000 => Some(1e-3),
+        100_000_000_000_000..100_000_000_000_000_000 => Some(1e-6),
+        100_000_000_000_000_000.. => Some(1e-9),
+        _ => None,
+    }
+}
+
+/// Days since 1970.
+fn day(time: i64, unit: f64) -> i64 {
+    (time as f64 * unit / DAY).floor() as i64
+}
+
+/// The second of the day.
+fn of_day(time: i64, unit: f64) -> i64 {
+    (time as f64 * unit).rem_euclid(DAY) as i64
+}
+
+/// Saturday or Sunday.
+fn is_weekend(time: i64, unit: f64) -> bool {
+    // 1970-01-01 was a Thursday.
+    (day(time, unit) + 3).rem_euclid(7) >= 5
+}
+
+/// Mondays to Fridays after one time and before another.
+fn weekdays_between(from: i64, to: i64, unit: f64) -> i64 {
+    let weekdays = |day: i64| {
+        let day = day + 3;
+        day.div_euclid(7) * 5 + day.rem_euclid(7).min(5)
+    };
+    weekdays(day(to, unit)) - weekdays(day(from, unit) + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use arrow::datatypes::{DataType, TimeUnit};
+    use forge_frame::bars::Column;
+
+    use super::*;
+
+    fn layout(kind: DataType) -> Layout {
+        Layout { time: Some(Column { name: "time".to_owned(), kind }), ..Layout::default() }
+    }
+
+    /// How many gaps, and the row of the first.
+    fn gaps(kind: DataType, times: impl IntoIterator<Item = i64>) -> (u64, Option<u64>) {
+        let mut steps = Steps::new(&layout(kind));
+        times.into_iter().enumerate().for_each(|(row, time)| {
+            steps.next(time, row as u64);
+        });
+        let found = steps.take();
+        (found.count, found.first.map(|spot| spot.row))
+    }
+
+    fn seconds() -> DataType {
+        DataType::Timestamp(TimeUnit::Second, None)
+    }
+
+    /// Minutes of sessions from 14:30 to 21:00 on weekdays.
+    fn sessions(days: i64) -> Vec<i64> {
+        let day = |d: i64| d / 5 * 7 + d % 5 + 4;
+        let minutes = |d: i64| (0..390).map(move |m| day(d) * 86_400 + (870 + m) * 60);
+        (0..days).flat_map(minutes).collect()
+    }
+
+    #[test]
+    fn nights_and_weekends_are_no_gaps() {
+        for days in [1, 2, 3, 4, 10, 100] {
+            assert_eq!(gaps(seconds(), sessions(days)), (0, None), "{days} days");
+        }
+        // Summer time: the sessions move by an hour.
+        let moved =
+            sessions(60).into_iter().enumerate().map(|(i, t)| if i >= 390 * 30 { t - 3600 } else { t });
+        assert_eq!(gaps(seconds(), moved), (0, None));
+        let weekdays = (0..300i64).map(|d| d / 5 * 7 + d % 5 + 4);
+        assert_eq!(gaps(DataType::Date32, weekdays), (0, None));
+    }
+
+    #[test]
+    fn minutes_that_are_missing_are_a_gap() {
+        let without = |from: usize, n: usize, days: i64| {
+            let mut times = sessions(days);
+            times.drain(from..from + n);
+            gaps(seconds(), times)
+        };
+        assert_eq!(without(100, 1, 1), (1, Some(100)));
+        assert_eq!(without(390 * 7 + 50, 45, 20), (1, Some(390 * 7 + 50)), "as long as a lunch break, once");
+        assert_eq!(without(20, 300, 1), (0, None), "nobody knows a night from an outage in one day");
+        assert_eq!(without(390 * 3 + 380, 10, 20).0, 1, "an early close");
+        assert_eq!(gaps(seconds(), (0..600i64).filter(|h| *h != 77).map(|h| h * 3600)), (1, Some(77)));
+    }
+
+    #[test]
+    fn days_may_be_holidays_and_weeks_may_not() {
+        let days = |missing: &[i64]| {
+            let all = (0..300i64).filter(|d| !missing.contains(d)).map(|d| d / 5 * 7 + d % 5 + 4);
+            gaps(DataType::Date32, all)
+        };
+        assert_eq!(days(&[50]), (0, None));
+        assert_eq!(days(&[54, 55]), (0, None), "Easter");
+        assert_eq!(days(&[51, 52, 53]), (1, Some(51)));
+        assert_eq!(
+            gaps(DataType::Date32, (0..300).filter(|d| *d != 40)),
+            (1, Some(40)),
+            "no weekends: a market of all days"
+        );
+        assert_eq!(gaps(DataType::Date32, (0..90).filter(|w| *w != 30).map(|w| w * 7)), (1, Some(30)));
+    }
+
+    #[test]
+    fn irregular_times_and_plain_numbers_have_no_usual_step() {
+        assert_eq!(gaps(seconds(), (0..400i64).map(|i| i * i)), (0, None));
+        assert_eq!(gaps(DataType::Int64, [20_240_129, 20_240_130, 20_240_131, 20_240_201]), (0, None));
+        let millis = (0..300i64).filter(|m| *m != 70).map(|m| 1_704_067_200_000 + m * 60_000);
+        assert_eq!(gaps(DataType::Int64, millis), (1, Some(70)), "as large as milliseconds since 1970");
+        assert_eq!(gaps(seconds(), [0, 60]), (0, None));
+        assert_eq!(gaps(seconds(), []), (0, None));
+    }
+}
