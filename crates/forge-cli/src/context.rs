@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use anyhow::Result;
-use gpuforge::settings::{Places, Settings};
+use gpuforge::settings::{Places, Settings, SettingsError};
 
 use crate::{
     args::{Args, When},
@@ -13,6 +13,11 @@ use crate::{
 /// Reads an environment variable; one that is not UTF-8 counts as unset.
 pub(crate) fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
+}
+
+/// Is this about the device that is asked for?
+pub(crate) fn of_device(problem: &SettingsError) -> bool {
+    matches!(problem, SettingsError::WrongValue { key, .. } if key.name == "device")
 }
 
 /// The run's surroundings. Settings are read when a command asks for them: `completions` needs none.
@@ -63,7 +68,8 @@ impl Context {
             let common = self.memory_limit.as_deref().map(|limit| ("memory_limit", limit));
             let flags: Vec<(&str, &str)> = common.into_iter().chain(flags.iter().copied()).collect();
             let settings = Settings::load_lenient(places, &env, &flags);
-            for problem in settings.warnings() {
+            // A device that cannot be is an error where one is chosen, and concerns nobody else.
+            for problem in settings.warnings().iter().filter(|p| !of_device(p)) {
                 self.out.warn("settings", &problem.to_string(), problem.hint().as_deref());
             }
             settings

@@ -3,7 +3,11 @@
 use std::process::ExitCode;
 
 use anyhow::Error;
-use gpuforge::settings::SettingsError;
+use gpuforge::{
+    forge::ForgeError,
+    machine::UnknownDevice,
+    settings::{Place, SettingsError},
+};
 
 use crate::context::Context;
 
@@ -12,18 +16,23 @@ use crate::context::Context;
 pub(crate) struct Hinted {
     message: String,
     hint: String,
-    /// Was the command typed wrongly?
-    usage: bool,
+    /// What the program ends with.
+    code: u8,
 }
 
 impl Hinted {
     pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Hinted { message: message.into(), hint: hint.into(), usage: false }
+        Hinted { message: message.into(), hint: hint.into(), code: 1 }
     }
 
     /// What was typed cannot be meant: exit code 2.
     pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Hinted { usage: true, ..Hinted::new(message, hint) }
+        Hinted::new(message, hint).ending_with(2)
+    }
+
+    /// Ends the program with this code.
+    pub(crate) fn ending_with(self, code: u8) -> Self {
+        Hinted { code, ..self }
     }
 }
 
@@ -35,22 +44,43 @@ impl std::fmt::Display for Hinted {
 
 impl std::error::Error for Hinted {}
 
-/// Ends the run: 0 when all went well or the reader of a pipe has seen enough, 2 after wrong usage, else 1.
+/// Ends the run: 0 when all went well or the reader of a pipe has seen enough, 2 after wrong usage, 3 where `compare` could
+/// judge nothing, else 1.
 pub(crate) fn report(result: anyhow::Result<()>, context: &Context) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_broken_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             context.out.error(&format!("{error:#}"), hint(&error).as_deref());
-            let usage = error.downcast_ref::<Hinted>().is_some_and(|h| h.usage);
-            if usage { ExitCode::from(2) } else { ExitCode::FAILURE }
+            ExitCode::from(code(&error))
         }
+    }
+}
+
+fn code(error: &Error) -> u8 {
+    // A device that cannot be and one that is not there are the same mistake.
+    let device = error.downcast_ref::<SettingsError>().is_some_and(
+        |e| matches!(e, SettingsError::WrongValue { place: Place::Flag(_), key, .. } if key.name == "device"),
+    );
+    match error.downcast_ref::<Hinted>() {
+        Some(hinted) => hinted.code,
+        None if device || unknown_device(error).is_some() => 2,
+        None => 1,
+    }
+}
+
+/// A device that is not there.
+fn unknown_device(error: &Error) -> Option<&UnknownDevice> {
+    match error.downcast_ref::<ForgeError>() {
+        Some(ForgeError::Device(unknown)) => Some(unknown),
+        _ => error.downcast_ref(),
     }
 }
 
 fn hint(error: &Error) -> Option<String> {
     let settings = error.downcast_ref::<SettingsError>().and_then(SettingsError::hint);
-    settings.or_else(|| error.downcast_ref::<Hinted>().map(|h| h.hint.clone()))
+    let device = unknown_device(error).map(UnknownDevice::hint);
+    settings.or(device).or_else(|| error.downcast_ref::<Hinted>().map(|h| h.hint.clone()))
 }
 
 fn is_broken_pipe(error: &Error) -> bool {

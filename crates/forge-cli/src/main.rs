@@ -10,6 +10,7 @@ mod commands;
 mod context;
 mod error;
 mod format;
+mod interrupt;
 mod output;
 mod progress;
 
@@ -19,6 +20,7 @@ fn main() -> ExitCode {
         return code;
     }
     silence_device_select();
+    interrupt::install();
     let args = args::Args::parse();
     let context = context::Context::new(&args);
     let trace = gpuforge::profile::trace_from_env(|name| std::env::var_os(name));

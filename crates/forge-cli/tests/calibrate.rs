@@ -91,7 +91,7 @@ fn who_is_asked_for_wins_over_settings_and_settings_over_measurement() {
     }
     assert_eq!(decision(&world, &["xor", "64", "--device", "cpu"])["reason"], "it was asked for");
     let refused = route(&world, &["xor", "64", "--device", "7"]);
-    assert_eq!(refused.code, Some(1));
+    assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("0 = Made-up Card 9"), "{}", refused.stderr);
     let with = |name: &str, value: &str, args: &[&str]| {
         run(world.gpuforge(&[&["route", "--json"], args].concat()).env(name, value)).json()["device"].clone()
@@ -100,6 +100,11 @@ fn who_is_asked_for_wins_over_settings_and_settings_over_measurement() {
     assert_eq!(with("GPUFORGE_DEVICE", "cpu", &["xor", "2^24"]), "cpu");
     assert_eq!(with("GPUFORGE_DEVICE", "0", &["xor", "64"]), "Made-up Card 9");
     assert_eq!(with("GPUFORGE_DEVICE", "0", &["xor", "64", "--device", "cpu"]), "cpu");
+    for wrong in ["nonsense", "gpu0x"] {
+        let ran = run(world.gpuforge(&["route", "xor", "64"]).env("GPUFORGE_DEVICE", wrong));
+        assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
+        assert!(ran.stderr.contains(&format!("GPUFORGE_DEVICE: {wrong:?}")), "{}", ran.stderr);
+    }
 }
 
 #[test]

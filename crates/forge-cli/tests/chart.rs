@@ -47,6 +47,35 @@ fn write(world: &World, name: &str, rows: &str) {
 const SELECT: &str = "sma(20), bbands(20,2,2), rsi(14), macd, support_resistance(50)";
 
 #[test]
+fn more_bars_than_pixels_are_merged_and_that_is_said() {
+    let world = market();
+    // 130 candles have room on 600 pixels; 200 bars do not.
+    let args = ["bars.csv", "--symbol", "ZAAA", "--size", "600x400", "-o"];
+    for (file, hint) in
+        [("m.svg", "--last 130, or --size 923x400"), ("m.png", "--last 130"), ("m.html", "zoomed")]
+    {
+        let ran = chart(&world, &[&args[..], &[file]].concat()).ok();
+        let said = "1 candle = 2 bars (2 days): 600 pixels have room for 130 candles, there are 200 bars";
+        assert_eq!(ran.stderr.matches(said).count(), 1, "{file}: {}", ran.stderr);
+        assert!(ran.stderr.contains(hint), "{file}: {}", ran.stderr);
+    }
+    let svg = text(&world, "m.svg");
+    assert!(
+        svg.contains("200 bars, 1 candle = 2 bars (2 days)</text>")
+            && svg.contains("Price: 1 candle = 2 bars")
+    );
+    assert!(text(&world, "m.html").contains("\"step\":86400"));
+    let json = chart(&world, &[&args[..], &["m.svg", "--json", "-q"]].concat()).json();
+    assert_eq!(
+        (&json["bars"], &json["bars_per_candle"], &json["seconds_per_candle"]),
+        (&json!(200), &json!(2), &json!(172_800.0))
+    );
+    let ran = chart(&world, &[&args[..], &["m.svg", "--json", "--last", "130"]].concat());
+    assert_eq!(ran.stderr, "");
+    assert_eq!(ran.json()["bars_per_candle"], 1);
+}
+
+#[test]
 fn every_kind_of_file_is_written() {
     let world = market();
     for (file, begins) in [

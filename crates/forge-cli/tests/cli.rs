@@ -187,6 +187,70 @@ fn a_wrong_setting_is_refused_with_the_nearest_name() {
 }
 
 #[test]
+fn a_device_that_cannot_be_is_refused_without_touching_hardware() {
+    let world = World::new();
+    for wrong in ["gpu0x", "gpu:", "-1", "???"] {
+        let ran = run(&mut world.gpuforge(&["config", "set", "--", "device", wrong]));
+        assert_eq!(ran.code, Some(1), "{wrong}: {}", ran.stderr);
+        assert!(ran.stderr.contains("a bus id") && ran.stderr.contains("part of a name"), "{}", ran.stderr);
+        assert!(!world.path("config.toml").exists(), "nothing was written");
+    }
+    for fine in ["auto", "CPU", "gpu", "0", "gpu:1", "01:00.0", "nvidia", "rtx 4090"] {
+        run(&mut world.gpuforge(&["config", "set", "device", fine])).ok();
+    }
+    assert_eq!(run(&mut world.gpuforge(&["config", "get", "device"])).ok().stdout, "rtx 4090\n");
+    // A file that was written by hand: the list shows it, and says what is wrong with it.
+    std::fs::write(world.path("config.toml"), "device = \"gpu0x\"\n").unwrap();
+    let ran = run(&mut world.gpuforge(&["config", "list"])).ok();
+    assert!(
+        ran.stdout.contains("gpu0x") && ran.stderr.contains("config.toml:1:10: device must be auto, cpu"),
+        "{}",
+        ran.stderr
+    );
+    let ran = run(&mut world.gpuforge(&["cache", "info"]));
+    assert!(!ran.stderr.contains("gpu0x"), "who chooses no device is not bothered: {}", ran.stderr);
+}
+
+#[test]
+fn a_device_that_is_not_there_is_an_error_where_one_is_chosen() {
+    let world = World::new();
+    let bars = world.path("bars.csv");
+    run(&mut world.gpuforge(&["sample", "-o", bars.to_str().unwrap(), "--bars", "300"])).ok();
+    let (bars, out) = (bars.to_str().unwrap(), world.path("out.csv"));
+    let out = out.to_str().unwrap();
+    let indicators = ["indicators", bars, "-o", out, "--select", "rsi"];
+    let commands: [Vec<&str>; 7] = [
+        indicators.to_vec(),
+        [&indicators[..], &["--device", "gpu"]].concat(),
+        vec!["route", "xor", "64"],
+        vec!["calibrate"],
+        vec!["self-test"],
+        vec!["detect"],
+        vec!["lattice", "analyse", "--size", "4,4", "--blocked", "0.2", "--lattices", "2"],
+    ];
+    for args in &commands {
+        for wrong in ["nonsense", "gpu0x"] {
+            let ran = run(world.gpuforge(args).env("GPUFORGE_DEVICE", wrong));
+            assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.stderr);
+            let said = ran.stderr.matches(&format!("GPUFORGE_DEVICE: {wrong:?}")).count();
+            assert_eq!(said, 1, "{args:?}: {}", ran.stderr);
+            assert!(
+                ran.stderr.contains("cpu") && ran.stderr.contains("hint: use auto, cpu, gpu"),
+                "{}",
+                ran.stderr
+            );
+            assert!(!std::path::Path::new(out).exists());
+        }
+    }
+    std::fs::write(world.path("config.toml"), "device = \"nonsense\"\n").unwrap();
+    let ran = run(&mut world.gpuforge(&indicators));
+    assert!(ran.code == Some(2) && ran.stderr.contains("setting device: \"nonsense\""), "{}", ran.stderr);
+    // The CPU asks for no device.
+    run(&mut world.gpuforge(&[&indicators[..], &["--device", "cpu"]].concat())).ok();
+    run(world.gpuforge(&indicators).env("GPUFORGE_CPU_ONLY", "1")).ok();
+}
+
+#[test]
 fn a_broken_settings_file_is_a_warning_for_detection() {
     let world = World::new();
     std::fs::write(world.path("config.toml"), "cache_ttl = [[[\n").unwrap();
@@ -257,11 +321,12 @@ fn a_reader_that_stops_early_is_no_error() {
 #[test]
 fn quiet_says_nothing_but_the_result() {
     let world = World::new();
-    let ran = run(world.gpuforge(&["--quiet", "detect"]).env("GPUFORGE_DEVICE", "voodoo")).ok();
+    let odd = ("GPUFORGE_CACHE_TTL", "soon");
+    let ran = run(world.gpuforge(&["--quiet", "detect"]).env(odd.0, odd.1)).ok();
     assert_eq!(ran.stderr, "");
     std::fs::write(world.path("config.toml"), "verbosity = \"quiet\"\ncolor = \"always\"\n").unwrap();
-    let ran = run(world.gpuforge(&["detect"]).env("GPUFORGE_DEVICE", "voodoo")).ok();
+    let ran = run(world.gpuforge(&["detect"]).env(odd.0, odd.1)).ok();
     assert!(ran.stderr.is_empty() && ran.stdout.contains('\u{1b}'), "settings say the same: {}", ran.stderr);
-    let ran = run(world.gpuforge(&["--verbose", "detect"]).env("GPUFORGE_DEVICE", "voodoo")).ok();
-    assert!(ran.stderr.contains("voodoo"), "a flag wins over a setting");
+    let ran = run(world.gpuforge(&["--verbose", "detect"]).env(odd.0, odd.1)).ok();
+    assert!(ran.stderr.contains("soon"), "a flag wins over a setting: {}", ran.stderr);
 }

@@ -95,7 +95,7 @@ fn json_and_page_say_the_same() {
     let ran = gpuforge(&world, &["compare", &a, &b, "--json", "-o", page.to_str().unwrap()]);
     assert_eq!(ran.code, Some(1));
     let json: Value = serde_json::from_str(&ran.stdout).unwrap();
-    assert_eq!((&json["version"], &json["verdict"]), (&json!(1), &json!("regression")));
+    assert_eq!((&json["version"], &json["verdict"]), (&json!(2), &json!("regression")));
     let verdicts: Vec<&Value> =
         json["operations"].as_array().unwrap().iter().map(|o| &o["verdict"]).collect();
     assert_eq!(verdicts, ["regression", "regression", "no_change"]);
@@ -111,6 +111,47 @@ fn json_and_page_say_the_same() {
     let nowhere = world.path("none/diff.html");
     let ran = gpuforge(&world, &["compare", &a, &b, "-o", nowhere.to_str().unwrap()]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+}
+
+#[test]
+fn where_nothing_could_be_judged_it_is_said_and_ends_with_three() {
+    let world = World::new();
+    let once = |name: &str, ns: u64| {
+        let mut trace = trace(1, 1.0);
+        trace["spans"] =
+            json!([{"name": 0, "track": 0, "category": "cpu", "depth": 0, "start_ns": 0, "duration_ns": ns}]);
+        write(&world, name, &trace)
+    };
+    let (a, b) = (once("a.json", 604_000_000), once("b.json", 147_000_000));
+    let page = world.path("diff.html");
+    let ran = gpuforge(&world, &["compare", &a, &b, "-o", page.to_str().unwrap()]);
+    assert_eq!(ran.code, Some(3), "{}", ran.stderr);
+    assert!(
+        ran.stdout.starts_with("not judged: ") && ran.stdout.contains("604 ms → 147 ms"),
+        "{}",
+        ran.stdout
+    );
+    assert!(!ran.stdout.contains("no change"), "{}", ran.stdout);
+    assert!(ran.stderr.contains("about 5 on each side are needed"), "{}", ran.stderr);
+    let html = fs::read_to_string(page).unwrap();
+    assert!(html.contains("not judged") && html.contains("about 5 on each side"), "{html}");
+    let ran = gpuforge(&world, &["compare", &a, &b, "--json"]);
+    assert_eq!(ran.code, Some(3));
+    let json: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(
+        (&json["verdict"], &json["operations"][0]["verdict"]),
+        (&json!("not_judged"), &json!("not_judged"))
+    );
+    assert!(json["reason"].as_str().unwrap().contains("too few runs"), "{json}");
+    // Five such runs on a side are enough, also to see that it got faster.
+    let list = |name: &str, ns: u64| -> String {
+        let some: Vec<String> =
+            (0..5).map(|i| once(&format!("{name}{i}.json"), ns + i * 1_000_000)).collect();
+        some.join(",")
+    };
+    let ran =
+        gpuforge(&world, &["compare", &list("a", 604_000_000), &list("b", 147_000_000), "--json"]).json();
+    assert_eq!(ran["verdict"], "improvement");
 }
 
 #[test]

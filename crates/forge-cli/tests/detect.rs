@@ -293,8 +293,14 @@ fn variables_are_honoured_and_reported() {
     let seen: Vec<&str> =
         inventory["overrides"].as_array().unwrap().iter().map(|o| o["variable"].as_str().unwrap()).collect();
     assert!(seen.contains(&"CUDA_VISIBLE_DEVICES") && seen.contains(&"GPUFORGE_CPU_ONLY"), "{seen:?}");
-    let inventory = run(world.gpuforge(&["detect", "--json"]).env("GPUFORGE_DEVICE", "voodoo 2")).json();
+    // What there is is shown, and that what was asked for is not there is an error.
+    let ran = run(world.gpuforge(&["detect", "--json"]).env("GPUFORGE_DEVICE", "voodoo 2"));
+    assert_eq!(ran.code, Some(2), "{}", ran.stderr);
+    let inventory: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert!(warns(&inventory, "GPUFORGE_DEVICE"), "{inventory}");
+    let error: Value = serde_json::from_str(&ran.stderr).unwrap();
+    let message = error["error"]["message"].as_str().unwrap();
+    assert!(message.starts_with("GPUFORGE_DEVICE: \"voodoo 2\" names no device"), "{message}");
 }
 
 #[test]

@@ -98,23 +98,64 @@ pub enum Wish {
     Nothing(String),
 }
 
-/// Reads a wish: `auto`, `cpu`, a position, a bus id, a vendor, or part of a name.
+/// What may be asked for, to follow "use" and "must be".
+pub const FORMS: &str =
+    "auto, cpu, gpu, a position such as 0 or gpu:0, a bus id such as 01:00.0, a vendor, or part of a name";
+
+/// Why a text can name no device of any machine; `None` where it might. Touches no hardware.
+pub fn malformed(text: &str) -> Option<&'static str> {
+    let text = text.trim();
+    if text.chars().any(char::is_control) {
+        return Some("it contains a control character");
+    }
+    if text.is_empty() {
+        return None;
+    }
+    if !text.chars().any(char::is_alphanumeric) {
+        return Some("it has neither a letter nor a digit");
+    }
+    if text.starts_with(['-', '+', '\u{2212}']) {
+        return Some("a position is a whole number from 0");
+    }
+    let lower = text.to_ascii_lowercase();
+    let behind = lower.strip_prefix("gpu").map(|rest| rest.trim_start_matches(' '));
+    let digits = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit());
+    match behind.map(|rest| (rest.strip_prefix(':'), rest)) {
+        Some((Some(position), _)) if !digits(position.trim()) => Some("a whole number must follow `gpu:`"),
+        // "gpu0x" is a mistyped position, "gpu accelerator" may be a name.
+        Some((None, rest)) if rest.starts_with(|c: char| c.is_ascii_digit()) && !digits(rest) => {
+            Some("only a whole number may follow `gpu`")
+        }
+        _ => None,
+    }
+}
+
+/// Reads a wish: `auto`, `cpu`, `gpu`, a position, a bus id, a vendor, or part of a name.
 pub fn wish(text: &str, gpus: &[Gpu]) -> Wish {
     let text = text.trim();
-    match text.to_ascii_lowercase().as_str() {
+    let lower = text.to_ascii_lowercase();
+    match lower.as_str() {
         "" | "auto" => return Wish::Auto,
         "cpu" | "none" => return Wish::Cpu(text.to_owned()),
+        // A software adapter is no GPU: whoever wants it says so.
+        "gpu" => return best_of(gpus, |g| g.kind != GpuType::Software, text),
+        _ if malformed(text).is_some() => return Wish::Nothing(text.to_owned()),
         _ => {}
     }
-    let position = text.strip_prefix("gpu").unwrap_or(text).trim_start_matches(':').parse::<usize>().ok();
+    let position =
+        lower.strip_prefix("gpu").unwrap_or(&lower).trim_start_matches([':', ' ']).parse::<usize>().ok();
     // "4090" is a model, not a position, on any machine with fewer GPUs.
     match position {
         Some(position) if position < gpus.len() => return Wish::Gpu(position),
         Some(position) if position < 100 => return Wish::Nothing(text.to_owned()),
         _ => {}
     }
-    // Among several that fit, the one that would be chosen anyway.
-    let mut fitting: Vec<(usize, &Gpu)> = gpus.iter().enumerate().filter(|(_, g)| names(text, g)).collect();
+    best_of(gpus, |g| names(text, g), text)
+}
+
+/// Among several that fit, the one that would be chosen anyway.
+fn best_of(gpus: &[Gpu], fits: impl Fn(&Gpu) -> bool, text: &str) -> Wish {
+    let mut fitting: Vec<(usize, &Gpu)> = gpus.iter().enumerate().filter(|(_, g)| fits(g)).collect();
     fitting.sort_by_key(|(i, g)| {
         (g.hidden_by.is_some(), g.usable_for_compute != Usable::Yes, std::cmp::Reverse(g.score), *i)
     });
@@ -128,6 +169,59 @@ pub fn names(text: &str, gpu: &Gpu) -> bool {
     (address.is_some() && gpu.bus_id == address)
         || gpu.vendor.is_some_and(|v| v != Vendor::Other && vendor_word(v).eq_ignore_ascii_case(&lower))
         || (!lower.is_empty() && gpu.display_name().to_ascii_lowercase().contains(&lower))
+}
+
+/// A device was asked for that is not there.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{origin}: {}", self.message())]
+pub struct UnknownDevice {
+    /// Flag, variable or setting that asks for it.
+    pub origin: String,
+    /// What it says.
+    pub text: String,
+    /// The devices that are there: position, name, kind.
+    pub devices: Vec<String>,
+}
+
+impl UnknownDevice {
+    fn new(origin: &str, text: &str, gpus: &[Gpu]) -> Self {
+        let kind = |gpu: &Gpu| match gpu.kind {
+            GpuType::Unknown => String::new(),
+            kind => format!(" ({})", format!("{kind:?}").to_lowercase()),
+        };
+        let devices = gpus.iter().enumerate().map(|(i, g)| format!("{i} = {}{}", g.display_name(), kind(g)));
+        UnknownDevice { origin: origin.to_owned(), text: text.to_owned(), devices: devices.collect() }
+    }
+
+    /// What is wrong, and what there is; without the origin.
+    fn message(&self) -> String {
+        // Text of a user or a file: in quotes, one line, not too long.
+        let shown: String = self.text.trim().chars().take(60).collect();
+        let there = match self.devices.as_slice() {
+            [] => "this machine has no GPU, only cpu".to_owned(),
+            some => format!("there are cpu, {}", some.join(", ")),
+        };
+        match malformed(&self.text) {
+            Some(why) => format!("{shown:?} cannot name a device: {why}; {there}"),
+            None => format!("{shown:?} names no device of this machine; {there}"),
+        }
+    }
+
+    /// The next step.
+    pub fn hint(&self) -> String {
+        format!("use {FORMS}; `gpuforge detect` describes what there is")
+    }
+}
+
+/// Is the device there that was asked for? `wanted` is where that comes from and what it says. Asking for the CPU asks for
+/// no device, whatever else is said.
+pub fn check(gpus: &[Gpu], cpu_only: bool, wanted: Option<(&str, &str)>) -> Result<(), UnknownDevice> {
+    match wanted.filter(|_| !cpu_only) {
+        Some((origin, text)) if matches!(wish(text, gpus), Wish::Nothing(_)) => {
+            Err(UnknownDevice::new(origin, text, gpus))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// The choice after `GPUFORGE_CPU_ONLY` and a wish: an explicit one always wins, an impossible one is said.
@@ -165,16 +259,9 @@ pub fn choose(
             (Some(best), reason, doubt)
         }
         Wish::Nothing(text) => {
-            let names: Vec<&str> = gpus.iter().map(Gpu::display_name).collect();
-            let warning = Warning {
-                source: origin.to_owned(),
-                message: format!(
-                    "{text:?} names no device of this machine ({})",
-                    if names.is_empty() { "no GPU".into() } else { names.join(", ") }
-                ),
-                hint: Some("use auto, cpu, a position, a bus id, a vendor or part of a name".to_owned()),
-            };
-            (scored.0, scored.1, Some(warning))
+            let unknown = UnknownDevice::new(origin, &text, gpus);
+            let (message, hint) = (unknown.message(), Some(unknown.hint()));
+            (scored.0, scored.1, Some(Warning { source: origin.to_owned(), message, hint }))
         }
     }
 }
@@ -230,6 +317,74 @@ mod tests {
         check("4090", Wish::Gpu(2));
         check("rtx 4090", Wish::Gpu(2));
         check("9", Wish::Nothing("9".into()));
+        check("GPU 1", Wish::Gpu(1));
+        check("gpu", Wish::Gpu(0));
+        check("gpu0x", Wish::Nothing("gpu0x".into()));
+        check("nonsense", Wish::Nothing("nonsense".into()));
+        let software = [Gpu { name: Some("llvmpipe".into()), kind: GpuType::Software, ..Gpu::default() }];
+        assert_eq!(wish("gpu", &software), Wish::Nothing("gpu".into()), "a software adapter is no GPU");
+        assert_eq!(wish("LLVM", &software), Wish::Gpu(0), "unless it is named");
+        assert_eq!(wish("0", &software), Wish::Gpu(0));
+    }
+
+    #[test]
+    fn what_can_name_no_device_is_told_without_hardware() {
+        for text in ["gpu0x", "gpu:", "gpu:x", "GPU 1a", "gpu:-1", "-1", "+2", "???", "a\u{7}b", "::"] {
+            assert!(malformed(text).is_some(), "{text:?}");
+        }
+        let gpus = gpus();
+        for text in [
+            "",
+            "auto",
+            "cpu",
+            "gpu",
+            "0",
+            "gpu0",
+            "gpu:0",
+            "gpu 12",
+            "4090",
+            "02:00.0",
+            "0000:02:00.0",
+            "intel",
+            "Radeon(TM) RX 7900",
+            "rtx 4090",
+            "gpu accelerator",
+            "gpuforge",
+            "nonsense",
+            "Gerät",
+        ] {
+            assert_eq!(malformed(text), None, "{text:?}");
+            wish(text, &gpus);
+        }
+    }
+
+    #[test]
+    fn an_unknown_device_is_an_error_that_lists_what_there_is() {
+        let mut gpus = gpus();
+        gpus[0].kind = GpuType::Integrated;
+        gpus[2].kind = GpuType::Discrete;
+        let asked = |text| super::check(&gpus, false, Some(("GPUFORGE_DEVICE", text)));
+        let unknown = asked("nonsense").unwrap_err();
+        assert_eq!(
+            unknown.to_string(),
+            "GPUFORGE_DEVICE: \"nonsense\" names no device of this machine; there are cpu, 0 = UHD Graphics 770 \
+             (integrated), 1 = RTX 3090, 2 = RTX 4090 (discrete)"
+        );
+        assert!(unknown.hint().contains("auto, cpu, gpu, a position"));
+        let malformed = asked("gpu0x").unwrap_err().to_string();
+        assert!(malformed.contains("\"gpu0x\" cannot name a device: only a whole number"), "{malformed}");
+        assert!(asked("9").is_err() && asked("voodoo").is_err() && asked("\u{1b}[31m").is_err());
+        for fine in ["auto", "cpu", "none", "gpu", "1", "nvidia", "4090", "01:00.0"] {
+            assert_eq!(asked(fine), Ok(()), "{fine}");
+        }
+        assert_eq!(
+            super::check(&gpus, true, Some(("GPUFORGE_DEVICE", "nonsense"))),
+            Ok(()),
+            "the CPU asks for none"
+        );
+        assert_eq!(super::check(&gpus, false, None), Ok(()));
+        let none = super::check(&[], false, Some(("setting device", "gpu"))).unwrap_err().to_string();
+        assert!(none.starts_with("setting device: ") && none.contains("no GPU, only cpu"), "{none}");
     }
 
     #[test]

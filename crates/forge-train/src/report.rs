@@ -3,6 +3,10 @@
 
 use std::fmt::Write as _;
 
+use forge_svg::Writer;
+/// Text that a page shows and never obeys.
+pub use forge_svg::escape;
+
 use crate::{
     card::Card,
     score::{Bin, Scores},
@@ -47,11 +51,6 @@ pub fn page(card: &Card) -> String {
     out += &features(card);
     out += "</body></html>\n";
     out
-}
-
-/// Text that a page shows and never obeys.
-pub fn escape(text: &str) -> String {
-    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
 fn row(name: &str, scores: &Scores) -> String {
@@ -170,31 +169,29 @@ fn chart(lines: &[(&Vec<(f64, f64)>, &str)], even: bool) -> String {
     }
     let x = |v: f64| EDGE + (v - across.0) / (across.1 - across.0) * (WIDE - 2.0 * EDGE);
     let y = |v: f64| HIGH - EDGE / 2.0 - (v - up.0) / (up.1 - up.0) * (HIGH - EDGE);
-    let mut out =
-        format!("<svg viewBox=\"0 0 {WIDE} {HIGH}\" role=\"img\" font-size=\"11\" fill=\"currentColor\">");
+    let mut out = Writer::new();
+    out.start("svg").attr("viewBox", format_args!("0 0 {WIDE} {HIGH}")).attr("role", "img");
+    out.attr("font-size", 11).attr("fill", "currentColor");
     for (value, at) in [(up.0, y(up.0)), (up.1, y(up.1))] {
-        let _ = write!(out, "<text x=\"2\" y=\"{:.1}\">{value:.4}</text>", at + 4.0);
+        out.start("text").attr("x", 2).attr("y", format_args!("{:.1}", at + 4.0));
+        out.text(format_args!("{value:.4}")).end();
     }
     for (value, at) in [(across.0, x(across.0)), (across.1, x(across.1))] {
-        let _ = write!(
-            out,
-            "<text x=\"{:.1}\" y=\"{:.1}\" text-anchor=\"middle\">{value:.3}</text>",
-            at,
-            HIGH - 4.0
-        );
+        out.start("text").attr("x", format_args!("{at:.1}")).attr("y", format_args!("{:.1}", HIGH - 4.0));
+        out.attr("text-anchor", "middle").text(format_args!("{value:.3}")).end();
     }
-    let mut path = |points: &mut dyn Iterator<Item = (f64, f64)>, style: &str| {
+    let mut path = |points: &mut dyn Iterator<Item = (f64, f64)>, colour: &str, thick: f64| {
         let list: Vec<String> = points.map(|(a, b)| format!("{:.1},{:.1}", x(a), y(b))).collect();
-        let _ = write!(out, "<polyline fill=\"none\" points=\"{}\" {style}/>", list.join(" "));
+        out.start("polyline").attr("fill", "none").attr("points", list.join(" "));
+        out.attr("stroke", colour).attr("stroke-width", thick).end();
     };
     if even {
-        path(&mut [(across.0, up.0), (across.1, up.1)].into_iter(), "stroke=\"#999\" stroke-width=\"0.7\"");
+        path(&mut [(across.0, up.0), (across.1, up.1)].into_iter(), "#999", 0.7);
     }
     for (points, colour) in lines {
-        let style = format!("stroke=\"{colour}\" stroke-width=\"2\"");
-        path(&mut points.iter().copied().filter(|p| p.0.is_finite() && p.1.is_finite()), &style);
+        path(&mut points.iter().copied().filter(|p| p.0.is_finite() && p.1.is_finite()), colour, 2.0);
     }
-    out + "</svg>"
+    out.finish()
 }
 
 /// A day, or a plain number where times are no times.
@@ -234,7 +231,7 @@ mod tests {
 
     #[test]
     fn names_are_shown_and_not_obeyed() {
-        assert_eq!(escape("<b a=\"1\">&"), "&lt;b a=&quot;1&quot;&gt;&amp;");
+        assert_eq!(escape("<b a=\"1\">&'"), "&lt;b a=&quot;1&quot;&gt;&amp;&#39;");
     }
 
     #[test]
@@ -242,6 +239,10 @@ mod tests {
         let flat = vec![(1.0, 2.0), (2.0, f64::NAN), (3.0, 2.0)];
         let drawn = chart(&[(&flat, "red")], false);
         assert!(drawn.contains("polyline") && !drawn.contains("NaN"), "{drawn}");
+        let hostile = chart(&[(&flat, "<a>&\"'\u{1b}")], true);
+        for drawn in [drawn, hostile] {
+            assert!(roxmltree::Document::parse(&drawn).is_ok(), "{drawn}");
+        }
         assert!(chart(&[(&Vec::new(), "red")], true).contains("Nothing"));
     }
 }

@@ -2,7 +2,11 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use forge_detect::{Inventory, overrides::is_on, probe::isolate::Isolation};
+use forge_detect::{
+    Inventory,
+    overrides::{Wish, is_on, wish},
+    probe::isolate::Isolation,
+};
 use forge_route::{RouteError, Router};
 use forge_runtime::{
     engine::{Caps, Health, init::InitStats as DeviceInit},
@@ -20,7 +24,8 @@ pub use crate::runners::LimitStatus;
 use crate::{
     choice::{Choice, choose},
     devices::DeviceRules,
-    machine, routing,
+    machine::{self, UnknownDevice},
+    routing,
     runners::{Rules, limit, make_runner},
     settings::{Env, Places, Settings},
     usage,
@@ -49,6 +54,8 @@ pub(crate) struct Inner {
     switches: Vec<Switch>,
     pub(crate) safe_mode: bool,
     rules: Rules,
+    /// Which device the settings ask for.
+    asked: forge_detect::Options,
     /// Runners of devices that were asked for by position, beside the chosen one.
     others: Mutex<Vec<(usize, Arc<Runner>)>>,
     /// Lets `gpuforge monitor` look, where that is asked for.
@@ -69,7 +76,7 @@ pub struct Switch {
 /// Every switch; `gpuforge status` lists them.
 pub const SWITCHES: [(&str, &str); 9] = [
     ("GPUFORGE_CPU_ONLY", "never use a GPU"),
-    ("GPUFORGE_DEVICE", "use this device: auto, cpu, a position, a bus id, a vendor or part of a name"),
+    ("GPUFORGE_DEVICE", "use this device: auto, cpu, gpu, a position, a bus id, a vendor or part of a name"),
     ("GPUFORGE_WARM", "1: load in the background, at the start, what earlier runs have used"),
     ("GPUFORGE_CACHE_TTL", "how long a kept detection counts as fresh"),
     ("GPUFORGE_MEMORY_LIMIT", "most device memory that may be in use at once"),
@@ -136,6 +143,7 @@ impl Forge {
         let registry = Registry::new();
         let mut options = machine::options(settings, places, env);
         options.tier1.isolation = isolation;
+        let asked = options.clone();
         let variables: Vec<(String, String)> = forge_detect::overrides::VARIABLES
             .iter()
             .filter_map(|v| env(v).map(|x| ((*v).to_owned(), x)))
@@ -209,6 +217,7 @@ impl Forge {
             switches,
             safe_mode,
             rules,
+            asked,
             others,
             watched: OnceLock::new(),
         };
@@ -230,6 +239,21 @@ impl Forge {
     /// What would be used, and why.
     pub fn choice(&self) -> Result<Choice, String> {
         Ok(choose(self.inventory()?))
+    }
+
+    /// Is the device there that the settings name? Work asks this before a device is chosen; nothing is detected where no
+    /// device is named.
+    ///
+    /// # Errors
+    /// [`ForgeError::Device`] lists the devices that are there.
+    pub fn check_device(&self) -> Result<(), ForgeError> {
+        // Neither `auto` nor `cpu` needs a look at the hardware.
+        let named = self.inner.asked.wish.as_ref().map(|(_, text)| wish(text, &[]));
+        if matches!(named, None | Some(Wish::Auto | Wish::Cpu(_))) || self.inner.asked.cpu_only.is_some() {
+            return Ok(());
+        }
+        let inventory = self.inner.inventory.get().map_err(ForgeError::Start)?;
+        Ok(machine::check_device(&self.inner.asked, inventory)?)
     }
 
     /// Runs one plan on the chosen device, or on the processor. Operations are routed instead: [`Forge::run`].
@@ -261,6 +285,7 @@ impl Forge {
     fn ready(&self) -> Result<&Runner, ForgeError> {
         // Each part is asked for by name: what one loads for another is no use of its own.
         self.inner.inventory.get().map_err(ForgeError::Start)?;
+        self.check_device()?;
         let runner = self.inner.runner.get().map_err(ForgeError::Start)?;
         let _ = self.inner.device.get();
         Ok(runner)
@@ -317,6 +342,8 @@ impl Forge {
     /// to open.
     pub fn load(&self) -> Result<(), ForgeError> {
         let inner = &self.inner;
+        let known = inner.inventory.load().map_err(ForgeError::Start)?;
+        machine::check_device(&inner.asked, known)?;
         let parts = inner.inventory.load().map(drop).and_then(|()| inner.runner.load().map(drop));
         let parts = parts.and_then(|()| inner.device.load().map(drop));
         let parts = parts.and_then(|()| inner.router.load().map(drop));
@@ -417,6 +444,9 @@ pub enum ForgeError {
     /// A part could not be loaded.
     #[error("gpuforge cannot start: {0}")]
     Start(String),
+    /// The settings name a device that is not there.
+    #[error(transparent)]
+    Device(#[from] UnknownDevice),
     /// The work itself.
     #[error(transparent)]
     Run(#[from] RunError),

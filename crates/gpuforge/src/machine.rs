@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+pub use forge_detect::overrides::UnknownDevice;
 use forge_detect::{CacheUse, Inventory, Options, cache::Store, overrides::is_on, probe::isolate::Isolation};
 
 use crate::settings::{Env, Origin, Places, Settings};
@@ -54,6 +55,12 @@ pub fn options(settings: &Settings, places: &Places, env: Env<'_>) -> Options {
     options
 }
 
+/// Is the device there that these options ask for? Pure: an inventory in, an error with what there is out.
+pub fn check_device(options: &Options, inventory: &Inventory) -> Result<(), UnknownDevice> {
+    let wanted = options.wish.as_ref().map(|(origin, text)| (origin.as_str(), text.as_str()));
+    forge_detect::overrides::check(&inventory.gpus, options.cpu_only.is_some(), wanted)
+}
+
 /// The inventory of this machine under these settings. Probes run in threads of this process: see
 /// [`forge_detect::probe::isolate`] for what that means when a driver crashes, and how to isolate it.
 pub fn detect(settings: &Settings, places: &Places, env: Env<'_>) -> Inventory {
@@ -78,6 +85,24 @@ mod tests {
         let asked = options_for(&[("GPUFORGE_DEVICE", "nvidia"), ("GPUFORGE_CPU_ONLY", "1")]);
         assert_eq!(asked.wish, Some(("GPUFORGE_DEVICE".into(), "nvidia".into())));
         assert_eq!(asked.cpu_only.as_deref(), Some("GPUFORGE_CPU_ONLY"));
+    }
+
+    #[test]
+    fn a_device_that_is_not_there_is_an_error_wherever_it_was_named() {
+        use forge_detect::model::Gpu;
+        let card = Gpu { name: Some("Card 9".into()), ..Gpu::default() };
+        let here = Inventory { gpus: vec![card], ..Inventory::default() };
+        let asked = |text: &str| check_device(&options_for(&[("GPUFORGE_DEVICE", text)]), &here);
+        for text in ["nonsense", "gpu0x", "7", "gpu:1"] {
+            let unknown = asked(text).unwrap_err().to_string();
+            assert!(unknown.starts_with("GPUFORGE_DEVICE: ") && unknown.contains("0 = Card 9"), "{unknown}");
+        }
+        for text in ["auto", "CPU", "none", "GPU", "0", "gpu:0", "card"] {
+            assert_eq!(asked(text), Ok(()), "{text}");
+        }
+        assert_eq!(check_device(&options_for(&[]), &here), Ok(()));
+        let both = options_for(&[("GPUFORGE_DEVICE", "nonsense"), ("GPUFORGE_CPU_ONLY", "1")]);
+        assert_eq!(check_device(&both, &here), Ok(()));
     }
 
     #[test]

@@ -183,6 +183,7 @@ impl<'r> Computer<'r> {
             corrections: Default::default(),
             done,
         };
+        access.check().map_err(DeviceError::None)?;
         if access.asked == Device::Gpu {
             computer.open().map_err(DeviceError::None)?;
         }

@@ -215,6 +215,7 @@ impl Forge {
     /// The router: places, models, decisions. Opens and measures nothing.
     pub fn router(&self) -> Result<&Router, ForgeError> {
         self.inventory().map_err(ForgeError::Start)?;
+        self.check_device()?;
         self.inner.router.get().map_err(ForgeError::Start)
     }
 

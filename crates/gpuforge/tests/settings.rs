@@ -456,7 +456,15 @@ fn a_wrong_argument_says_what_would_be_right() {
     check(
         "device",
         " ",
-        "device must be a text, not ` `: it is empty",
+        "device must be auto, cpu, gpu, a position such as 0 or gpu:0, a bus id such as 01:00.0, a vendor, or part of \
+         a name, not ` `: it is empty",
+        "for example: gpuforge config set device auto",
+    );
+    check(
+        "device",
+        "gpu0x",
+        "device must be auto, cpu, gpu, a position such as 0 or gpu:0, a bus id such as 01:00.0, a vendor, or part of \
+         a name, not `gpu0x`: only a whole number may follow `gpu`",
         "for example: gpuforge config set device auto",
     );
     check(
@@ -536,6 +544,25 @@ fn the_template_is_valid_as_it_is_and_with_every_line_switched_on() {
 const TOML_LIKE: &str =
     "(device|color|version|\\[|\\]|=|\"|'|#|\n|\r|\\.|\\{|\\}|,|[0-9]|[a-z]| |\u{feff}|ä){0,60}";
 
+#[test]
+fn a_device_that_cannot_be_is_kept_to_be_refused_where_one_is_chosen() {
+    let folder = folder();
+    let places = places(&folder);
+    fs::write(&places.config_file, "device = 'gpu0x'\n").unwrap();
+    assert!(Settings::load(&places, &no_env, &[]).is_err(), "who asks strictly is told at once");
+    let lenient = Settings::load_lenient(&places, &no_env, &[]);
+    assert_eq!((lenient.device(), lenient.warnings().len()), ("gpu0x", 1), "and never becomes auto");
+    let env = |name: &str| (name == "GPUFORGE_DEVICE").then(|| "gpu:x".to_owned());
+    assert_eq!(Settings::load_lenient(&places, &env, &[]).device(), "gpu:x");
+    assert_eq!(Settings::load_lenient(&places, &env, &[("device", "-1")]).device(), "-1");
+    // Words have one form.
+    for (given, kept) in
+        [("CPU", "cpu"), ("none", "cpu"), ("Auto", "auto"), ("GPU", "gpu"), ("RTX 4090", "RTX 4090")]
+    {
+        assert_eq!(Settings::load_lenient(&places, &env, &[("device", given)]).device(), kept);
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
@@ -544,10 +571,10 @@ proptest! {
         let folder = folder();
         let places = places(&folder);
         let size = Value::Size(Some(bytes));
-        set(&places.config_file, "device", &text).unwrap();
+        set(&places.config_file, "preferred_profile", &text).unwrap();
         set(&places.config_file, "memory_limit", &size.to_string()).unwrap();
         let settings = Settings::load(&places, &no_env, &[]).unwrap();
-        prop_assert_eq!(settings.device(), text);
+        prop_assert_eq!(settings.preferred_profile(), text);
         prop_assert_eq!(settings.memory_limit(), Some(bytes));
     }
 

@@ -9,9 +9,10 @@ use anyhow::{Context as _, Result};
 use gpuforge::{
     frame::{
         Bars, FrameError, Key, Layout,
-        chart::{Chart, Line, Mark, Panel, Placement, Theme},
+        chart::{Chart, Line, Mark, Merged, Panel, Placement, Theme},
         names::Role,
         read::{ReadOptions, ReadReport, read},
+        temporary::TemporaryFile,
     },
     indicators::{
         catalogue::{self, Group, Indicator},
@@ -38,14 +39,38 @@ pub(crate) fn run(args: &args::Chart, context: &Context) -> Result<()> {
         load(&args.bars, selected.as_ref())?;
     Mended { skipped, reasons: &reasons, duplicates, sorted_here }.tell(&context.out);
     let bars = choose(&mut all, args.symbol.as_deref())?;
-    let drawn = draw(args, &layout, bars, selected.as_ref(), kind)?;
+    let Drawn { bytes: drawn, bars, most, merged } = draw(args, &layout, bars, selected.as_ref(), kind)?;
     let bytes = drawn.len() as u64;
     write(&args.output, &drawn)?;
+    tell_merged(&merged, (bars, most), (args, kind), context);
     if context.out.json {
         let columns = selected.map(|s| s.columns).unwrap_or_default();
-        return context.out.json(&json!({ "output": args.output, "bytes": bytes, "columns": columns }));
+        return context.out.json(&json!({
+            "output": args.output, "bytes": bytes, "columns": columns, "bars": bars,
+            "bars_per_candle": merged.bars_per_candle, "seconds_per_candle": merged.seconds,
+        }));
     }
     context.out.text(&format!("{} {DIM}({}){DIM:#}\n", args.output.display(), size(bytes)))
+}
+
+/// A candle that stands for several bars is no bar: that is said.
+fn tell_merged(
+    merged: &Merged,
+    (bars, most): (usize, usize),
+    (args, kind): (&args::Chart, Kind),
+    context: &Context,
+) {
+    let Some(text) = merged.text() else { return };
+    let (width, height) = args.size;
+    let wide = bars as u64 * u64::from(width) / most.max(1) as u64;
+    let hint = match kind {
+        Kind::Html => format!(
+            "the page says it for its window, and shows each bar when it is zoomed; --last {most} shows less"
+        ),
+        Kind::Svg | Kind::Png => format!("each bar by itself: --last {most}, or --size {wide}x{height}"),
+    };
+    let what = format!("{text}: {width} pixels have room for {most} candles, there are {bars} bars");
+    context.out.warn("chart", &what, Some(&hint));
 }
 
 /// Columns that are drawn, the most first: nothing is missing without volumes, and a line needs closes only.
@@ -133,7 +158,7 @@ fn draw(
     bars: Bars,
     selected: Option<&Selection>,
     kind: Kind,
-) -> Result<Vec<u8>> {
+) -> Result<Drawn> {
     let seconds = layout.seconds(&bars.time);
     // Columns are computed over everything: the last bars then have what came before them.
     let columns = match selected {
@@ -159,11 +184,21 @@ fn draw(
         chart.title = title.clone();
     }
     place(&mut chart, &shown, &values);
-    Ok(match kind {
+    let bytes = match kind {
         Kind::Html => chart.html().into_bytes(),
         Kind::Svg => chart.svg().into_bytes(),
         Kind::Png => chart.png(f64::from(args.scale)).map_err(explained)?,
-    })
+    };
+    Ok(Drawn { bytes, bars: shown.len(), most: chart.most_candles(), merged: chart.merged() })
+}
+
+/// A file, and what is merged in it.
+struct Drawn {
+    bytes: Vec<u8>,
+    bars: usize,
+    /// Candles that there is room for.
+    most: usize,
+    merged: Merged,
 }
 
 pub(crate) fn tail(bars: &Bars, skip: usize) -> Bars {
@@ -239,18 +274,10 @@ pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
         let what = format!("cannot write {}: there is no folder {}", path.display(), folder.display());
         return Err(Hinted::new(what, "make it first, or give -o another name").into());
     }
-    let mut builder = tempfile::Builder::new();
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::PermissionsExt as _;
-        // What a new file may be read by is up to the user's mask, not to the secrecy of temporary files.
-        builder.permissions(std::fs::Permissions::from_mode(0o666));
-    }
     let failed = || format!("cannot write {}", path.display());
-    let mut file = builder.tempfile_in(folder).with_context(failed)?;
+    let mut file = TemporaryFile::beside(path).with_context(failed)?;
     file.write_all(bytes).and_then(|()| file.flush()).with_context(failed)?;
-    file.persist(path).map_err(|e| e.error).with_context(failed)?;
-    Ok(())
+    file.keep().with_context(failed)
 }
 
 #[cfg(test)]

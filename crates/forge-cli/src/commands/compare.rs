@@ -23,6 +23,8 @@ use crate::{
     output::{BAD, CARE, DIM, GOOD, HEAD},
 };
 
+/// What ends a comparison in which nothing could be judged: neither a pass nor a regression.
+const NOT_JUDGED: u8 = 3;
 /// Operations without a change that are listed, unless all are asked for.
 const SOME: usize = 5;
 
@@ -71,6 +73,12 @@ pub(super) fn judge(
         }
         comparison.notes.iter().for_each(|note| context.out.warn("compare", &plain(note), None));
     }
+    if comparison.verdict == Verdict::NotJudged {
+        let hint =
+            "record more runs and give a directory or a,b,c for each side; docs/comparing.md has a loop";
+        let what = format!("nothing was judged: {}", comparison.reason);
+        return Err(Hinted::new(what, hint).ending_with(NOT_JUDGED).into());
+    }
     let slower: Vec<String> = comparison.of(Verdict::Regression).map(|c| plain(&c.operation)).collect();
     if slower.is_empty() {
         return Ok(());
@@ -85,6 +93,7 @@ fn render(comparison: &Comparison, (a, b): (&str, &str), all: bool) -> String {
         Verdict::Regression => BAD,
         Verdict::Improvement => GOOD,
         Verdict::NoChange => HEAD,
+        Verdict::NotJudged => CARE,
     };
     let mut out = format!("{style}{}{style:#}: {b} against {a}\n", comparison.verdict.as_str());
     let options = &comparison.options;
@@ -96,16 +105,21 @@ fn render(comparison: &Comparison, (a, b): (&str, &str), all: bool) -> String {
         100.0 * options.threshold,
         100.0 * options.alpha,
     );
+    out.push_str(&wrap(&comparison.reason, 0, width()));
     let _ = write!(out, "{DIM}{}{DIM:#}", wrap(&how, 0, width()));
     let mut same = 0;
     for change in &comparison.operations {
-        same += usize::from(change.verdict == Verdict::NoChange);
+        same += usize::from(matches!(change.verdict, Verdict::NoChange | Verdict::NotJudged));
         if all || same <= SOME {
             line(change, &mut out);
         }
     }
     if !all && same > SOME {
-        let _ = writeln!(out, "  {DIM}{} more without a change; --verbose lists them{DIM:#}", same - SOME);
+        let _ = writeln!(
+            out,
+            "  {DIM}{} more without a change or not judged; --verbose lists them{DIM:#}",
+            same - SOME
+        );
     }
     for (what, names) in [("gone", &comparison.only_a), ("new", &comparison.only_b)] {
         if !names.is_empty() {
@@ -120,7 +134,7 @@ fn line(change: &Change, out: &mut String) {
     let style = match change.verdict {
         Verdict::Regression => BAD,
         Verdict::Improvement => GOOD,
-        Verdict::NoChange if change.p.is_none() => CARE,
+        Verdict::NotJudged => CARE,
         Verdict::NoChange => DIM,
     };
     let time = |ns: Option<f64>| ns.map_or_else(|| "–".to_owned(), page::time);

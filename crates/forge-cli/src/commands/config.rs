@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::{
     args::Config,
-    context::{Context, env},
+    context::{Context, env, of_device},
     error::Hinted,
     format::{width, wrap},
     output::{DIM, HEAD},
@@ -49,8 +49,16 @@ pub(crate) fn run(args: &Config, context: &Context) -> Result<()> {
     }
 }
 
+/// What commands that choose a device would refuse: here it is a warning, the list must be seen all the same.
+fn warn_of_device(context: &Context, settings: &Settings) {
+    for problem in settings.warnings().iter().filter(|p| of_device(p)) {
+        context.out.warn("settings", &problem.to_string(), problem.hint().as_deref());
+    }
+}
+
 fn list(context: &Context, places: &Places) -> Result<()> {
     let settings = context.settings(places, &[]);
+    warn_of_device(context, settings);
     if context.out.json {
         let rows: Vec<_> = settings
             .all()
@@ -82,6 +90,9 @@ fn list(context: &Context, places: &Places) -> Result<()> {
 fn get(context: &Context, places: &Places, key: &str) -> Result<()> {
     let settings = context.settings(places, &[]);
     let resolved = settings.get(key)?;
+    if key == "device" {
+        warn_of_device(context, settings);
+    }
     if context.out.json {
         let origin = resolved.origin.to_string();
         return context.out.json(&json!({ "name": key, "value": resolved.value, "origin": origin }));

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, io::Read as _, path::Path};
 use anyhow::{Context as _, Result};
 use gpuforge::{
     hardware::{
-        self, CacheUse, Inventory,
+        self, CacheUse, Inventory, Options,
         model::{Cpu, Gpu, Usable, Vendor},
         record::Recording,
     },
@@ -26,21 +26,29 @@ use crate::{
 const PASTE_LIMIT: u64 = 64 << 20;
 
 pub(crate) fn run(args: &Detect, context: &Context) -> Result<()> {
-    let mut inventory = if let Some(file) = &args.from {
-        from_paste(file)?
+    let (mut inventory, options) = if let Some(file) = &args.from {
+        (from_paste(file)?, None)
     } else if let Some(dir) = &args.replay {
-        hardware::replay(&Recording::load(dir).map_err(anyhow::Error::from)?)
+        (hardware::replay(&Recording::load(dir).map_err(anyhow::Error::from)?), None)
     } else {
-        live(args, context)?
+        let (inventory, options) = live(args, context)?;
+        (inventory, Some(options))
     };
     if !args.timings {
         inventory.timings.clear();
     }
-    print(&inventory, context)
+    // Kernel files alone know few names: what they do not show may be there.
+    let checked = options.filter(|o| !o.tier0_only).map_or(Ok(()), |o| machine::check_device(&o, &inventory));
+    if let Err(unknown) = &checked {
+        // Said once, as the error that ends the run; what there is is shown all the same.
+        inventory.warnings.retain(|w| w.source != unknown.origin || context.out.json);
+    }
+    print(&inventory, context)?;
+    Ok(checked?)
 }
 
 /// The inventory of this machine; with `--record`, also kept.
-fn live(args: &Detect, context: &Context) -> Result<Inventory> {
+fn live(args: &Detect, context: &Context) -> Result<(Inventory, Options)> {
     let places = context.places()?;
     let flags = [("probe_timeout", &args.probe_timeout), ("device", &args.device)];
     let flags: Vec<(&str, &str)> = flags.iter().filter_map(|(n, v)| v.as_deref().map(|v| (*n, v))).collect();
@@ -60,13 +68,13 @@ fn live(args: &Detect, context: &Context) -> Result<Inventory> {
         other => other,
     };
     let _progress = Progress::start("asking the drivers", context.out.talks());
-    let Some(dir) = &args.record else { return Ok(hardware::detect(&options, &env)) };
+    let Some(dir) = &args.record else { return Ok((hardware::detect(&options, &env), options)) };
     let (inventory, recording) = hardware::record(&options, &env);
     let path = recording.save(dir)?;
     if !context.out.quiet && !context.out.json {
         context.out.text(&format!("recorded to {}\n", path.display()))?;
     }
-    Ok(inventory)
+    Ok((inventory, options))
 }
 
 fn from_paste(file: &Path) -> Result<Inventory> {

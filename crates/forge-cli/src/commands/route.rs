@@ -51,7 +51,12 @@ pub(crate) fn run(args: &Route, context: &Context) -> Result<()> {
         let wish = asked(args.device.as_deref(), &names(router))?;
         return print(args, &work, router, &router.decide(&work, lane, wish)?, context);
     }
-    let router = from_file(models, settings);
+    let chosen = named(&models, settings, || {
+        let forge = Forge::with_isolation(settings, &places, &env, probe::isolation());
+        forge.check_device()?;
+        forge.choice().map(|choice| choice.name).map_err(anyhow::Error::msg)
+    })?;
+    let router = from_file(models, settings, chosen);
     let wish = asked(args.device.as_deref(), &names(&router))?;
     print(args, &work, &router, &router.decide(&work, lane, wish)?, context)
 }
@@ -119,19 +124,34 @@ impl Site for Stored {
     }
 }
 
+/// The name of the calibrated device that the settings ask for. One that no calibration has by its position or name (a bus
+/// id, a vendor, or nothing that is here) is looked for among the devices of the machine.
+fn named(
+    models: &[Model],
+    settings: &Settings,
+    look: impl FnOnce() -> Result<String>,
+) -> Result<Option<String>> {
+    let wanted = settings.device().to_lowercase();
+    if settings.cpu_only() || matches!(wanted.as_str(), "auto" | "cpu") {
+        return Ok(None);
+    }
+    let mut devices = models.iter().filter(|m| m.name != "cpu").enumerate();
+    let fits = |(i, m): &(usize, &Model)| wanted.parse() == Ok(*i) || m.name.to_lowercase().contains(&wanted);
+    match devices.find(fits) {
+        Some((_, model)) => Ok(Some(model.name.clone())),
+        None => look().map(Some),
+    }
+}
+
 /// A router over the places of a calibration, with the settings that the runtime would obey.
-fn from_file(mut models: Vec<Model>, settings: &Settings) -> Router {
+fn from_file(mut models: Vec<Model>, settings: &Settings, chosen: Option<String>) -> Router {
     if models.first().is_none_or(|m| m.name != "cpu") {
         models.insert(0, Model::named("cpu"));
     }
     if settings.cpu_only() || settings.device() == "cpu" {
         models.truncate(1);
     }
-    let wanted = settings.device().to_lowercase();
-    let named = |(i, m): &(usize, &Model)| {
-        *i > 0 && (wanted.parse() == Ok(i - 1) || m.name.to_lowercase().contains(&wanted))
-    };
-    let prefer = models.iter().enumerate().find(named).filter(|_| wanted != "auto");
+    let prefer = models.iter().enumerate().skip(1).find(|(_, m)| Some(&m.name) == chosen.as_ref());
     let wish = prefer.map_or(Wish::Fastest, |(i, _)| Wish::Prefer(i));
     let least = Bytes(settings.device_min_bytes());
     let site =
@@ -163,8 +183,8 @@ fn asked(device: Option<&str>, names: &[String]) -> Result<Wish> {
     position.or_else(part).map(|n| Wish::Only(n + 1)).ok_or_else(|| {
         let list: Vec<String> = devices.iter().enumerate().map(|(i, n)| format!("{i} = {n}")).collect();
         let there = if list.is_empty() { "none is known".to_owned() } else { list.join(", ") };
-        Hinted::new(format!("there is no device {text:.40?}"), format!("auto, cpu, or a device: {there}"))
-            .into()
+        let what = format!("there is no device {text:.40?}");
+        Hinted::usage(what, format!("auto, cpu, or a device: {there}")).into()
     })
 }
 

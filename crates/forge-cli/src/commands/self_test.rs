@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use anyhow::Result;
-use gpuforge::selftest;
+use gpuforge::{Forge, selftest};
 
+use super::probe;
 use crate::{
     context::{Context, env},
     error::Hinted,
@@ -15,8 +16,10 @@ use crate::{
 
 pub(crate) fn run(full: bool, context: &Context) -> Result<()> {
     let places = context.places()?;
+    let settings = context.settings(&places, &[]);
+    Forge::with_isolation(settings, &places, &env, probe::isolation()).check_device()?;
     let progress = Progress::start("checking", context.out.talks());
-    let report = selftest::run(full, context.settings(&places, &[]), &places, &env, |_| {});
+    let report = selftest::run(full, settings, &places, &env, |_| {});
     drop(progress);
     if context.out.json {
         context.out.json(&report)?;

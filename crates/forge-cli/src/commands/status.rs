@@ -3,7 +3,11 @@
 use std::{fmt::Write as _, time::Duration};
 
 use anyhow::Result;
-use gpuforge::{Forge, forge::DeviceStatus, runtime::engine::init::Start};
+use gpuforge::{
+    Forge,
+    forge::{DeviceStatus, ForgeError},
+    runtime::engine::init::Start,
+};
 
 use super::probe;
 use crate::{
@@ -24,7 +28,11 @@ pub(crate) fn run(load: bool, context: &Context) -> Result<()> {
         drop(progress);
         // A machine without a device has a status too.
         if let Err(error) = loaded {
-            context.out.warn("load", &error.to_string(), None);
+            let hint = match &error {
+                ForgeError::Device(unknown) => Some(unknown.hint()),
+                _ => None,
+            };
+            context.out.warn("load", &error.to_string(), hint.as_deref());
         }
     }
     let status = forge.status();

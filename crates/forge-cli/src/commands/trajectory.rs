@@ -8,6 +8,7 @@ use gpuforge::{
     frame::{
         FrameError, Key, Layout,
         read::numbers::{self, Numbers, Wanted},
+        temporary::TemporaryFile,
         write::{Options as WriteOptions, Values, Writer},
     },
     ops::Threads,
@@ -335,11 +336,9 @@ fn draw(drawn: &Drawn, model: &Model, launches: &[(u64, Launch)]) -> Result<()> 
 /// Writes a text file beside its place and gives it its name.
 fn put(path: &Path, bytes: &[u8]) -> Result<()> {
     let failed = |source| explained(FrameError::Io { doing: "write", path: path.to_owned(), source });
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let mut file = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    let mut file = TemporaryFile::beside(path).map_err(failed)?;
     std::io::Write::write_all(&mut file, bytes).map_err(failed)?;
-    file.persist(path).map_err(|e| failed(e.error))?;
-    Ok(())
+    file.keep().map_err(failed)
 }
 
 /// Paths of launches that are known to be good, on all threads.

@@ -75,6 +75,16 @@ impl Access {
         Access { asked, setting, source, memory: None, file: None, rates: None, per_bar: None }
     }
 
+    /// Is the device there that the settings name? Nothing is detected where the CPU is asked for, or no device is named.
+    pub(super) fn check(&self) -> Result<(), String> {
+        match &self.source {
+            Source::Forge(forge, _) if self.asked != Device::Cpu && self.setting == Device::Gpu => {
+                forge.check_device().map_err(|e| e.to_string())
+            }
+            _ => Ok(()),
+        }
+    }
+
     /// The device that would be used: its runner, and whose rates count; nothing is opened.
     pub(super) fn find(&self) -> Result<(Arc<Runner>, Option<Key>), String> {
         let (forge, rules) = match &self.source {
@@ -82,6 +92,7 @@ impl Access {
             Source::Runner(runner) => return Ok((runner.clone(), None)),
             Source::Forge(forge, rules) => (forge, rules),
         };
+        forge.check_device().map_err(|e| e.to_string())?;
         let inventory = forge.inventory()?;
         let first = rules.routable(inventory).into_iter().find_map(|i| Some((i, inventory.gpus.get(i)?)));
         let Some((index, gpu)) = first else { return Err(inventory.best_reason.clone()) };

@@ -126,6 +126,12 @@ impl Settings {
         for (name, value) in contents.values {
             self.put(name, value, Origin::File(path.clone()));
         }
+        for problem in &contents.problems {
+            if let SettingsError::WrongValue { key, given, .. } = problem {
+                let given = given.trim_matches(['"', '\'']);
+                self.keep_device(key, given, Origin::File(path.clone()));
+            }
+        }
         if contents.newer {
             self.warnings = contents.problems;
             return Vec::new();
@@ -140,7 +146,10 @@ impl Settings {
             let Some(text) = places::variable(env, name) else { continue };
             match key.parse(&text, Place::Env(name)) {
                 Ok(value) => self.put(key.name, value, Origin::Env(name)),
-                Err(problem) => of_env.push(problem),
+                Err(problem) => {
+                    self.keep_device(key, &text, Origin::Env(name));
+                    of_env.push(problem);
+                }
             }
         }
         let mut problems = Vec::new();
@@ -152,11 +161,22 @@ impl Settings {
             };
             match parsed {
                 Ok(value) => self.put(name, value, Origin::Flag),
-                Err(problem) => problems.push(problem),
+                Err(problem) => {
+                    Key::find(name).iter().for_each(|key| self.keep_device(key, text, Origin::Flag));
+                    problems.push(problem);
+                }
             }
         }
         problems.append(&mut of_env);
         problems
+    }
+
+    /// A device that cannot be is not left out as other settings are: `auto` in its place would be a choice that nobody made.
+    /// It is refused where devices are chosen.
+    fn keep_device(&mut self, key: &Key, text: &str, origin: Origin) {
+        if key.kind == Kind::Device {
+            self.put(key.name, Value::Text(text.trim().to_owned()), origin);
+        }
     }
 
     fn put(&mut self, name: &str, value: Value, origin: Origin) {

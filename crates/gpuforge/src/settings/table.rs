@@ -109,10 +109,10 @@ pub const KEYS: &[Key] = &[
     },
     Key {
         name: "device",
-        kind: Kind::Text,
+        kind: Kind::Device,
         default: "auto",
         env: Some("GPUFORGE_DEVICE"),
-        doc: "Device that work is sent to; auto lets measurement decide",
+        doc: "Device that work is sent to; auto lets measurement decide, gpu takes the best GPU. One that is not there is an error where a device is chosen",
         since: "0.1.0",
     },
     Key {

@@ -27,6 +27,8 @@ pub enum Kind {
     },
     /// Any one-line text that is not empty.
     Text,
+    /// A device: see [`forge_detect::overrides::FORMS`]. Whether it is there is asked where devices are chosen.
+    Device,
     /// One of these words.
     OneOf(&'static [&'static str]),
     /// Texts with commas between them; an array of strings in the file.
@@ -91,6 +93,9 @@ pub enum Reject {
     /// A line break or another control character.
     #[error("it contains a control character")]
     Control,
+    /// A text that names no device of any machine.
+    #[error("{0}")]
+    NoDevice(&'static str),
     /// A comma inside an item of a list, which the command line could not tell from two items.
     #[error("an item of a list can be neither empty nor contain a comma")]
     Item,
@@ -143,6 +148,10 @@ impl Kind {
             Kind::Size => size(text).map(Value::Size),
             Kind::Duration { min, max } => in_range(duration(text)?, min, max).map(Value::Duration),
             Kind::Text => Ok(Value::Text(text.to_owned())),
+            Kind::Device => match forge_detect::overrides::malformed(text) {
+                Some(why) => Err(Reject::NoDevice(why)),
+                None => Ok(Value::Text(device(text))),
+            },
             Kind::OneOf(words) => match words.contains(&text) {
                 true => Ok(Value::Text(text.to_owned())),
                 false => Err(Reject::Kind),
@@ -185,6 +194,7 @@ impl fmt::Display for Kind {
                 write!(f, "a duration from {} to {}", Value::Duration(*min), Value::Duration(*max))
             }
             Kind::Text => f.write_str("a text"),
+            Kind::Device => f.write_str(forge_detect::overrides::FORMS),
             Kind::OneOf(words) => write!(f, "one of {}", words.join(", ")),
             Kind::List => f.write_str("a list such as a,b"),
         }
@@ -246,6 +256,15 @@ fn boolean(text: &str) -> Option<bool> {
         "true" | "on" | "yes" | "1" => Some(true),
         "false" | "off" | "no" | "0" => Some(false),
         _ => None,
+    }
+}
+
+/// Words in one form, so that whoever compares them need not know about letters.
+fn device(text: &str) -> String {
+    match text.to_ascii_lowercase().as_str() {
+        "cpu" | "none" => "cpu".to_owned(),
+        word @ ("auto" | "gpu") => word.to_owned(),
+        _ => text.to_owned(),
     }
 }
 

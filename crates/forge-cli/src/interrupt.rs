@@ -1,0 +1,96 @@
+//! Ctrl-C, SIGTERM and SIGHUP: temporary files go, then the process ends with 128 plus the signal's number. What happens to a
+//! half-written output? It never had its name; its temporary file is unlinked.
+//!
+//! A second signal ends the process at once, whatever the first is waiting for. A signal that was ignored when the process
+//! began stays ignored: `nohup` and background jobs of a script rely on that.
+
+use std::sync::{Arc, atomic::AtomicBool};
+
+use gpuforge::frame::temporary::remove_temporary_files;
+#[cfg(unix)]
+use signal_hook::consts::SIGHUP;
+use signal_hook::{
+    consts::{SIGINT, SIGTERM},
+    flag, low_level,
+};
+
+/// Signals that end the process.
+#[cfg(unix)]
+const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+#[cfg(not(unix))]
+const ENDING: [i32; 2] = [SIGINT, SIGTERM];
+
+/// What a shell shows for a process that a signal ended.
+const fn code(signal: i32) -> i32 {
+    128 + signal
+}
+
+/// Watches for signals from now on. Where that cannot be done, they end the process as they always did.
+pub(crate) fn install() {
+    let ignored = std::fs::read_to_string("/proc/self/status").map_or(0, |text| ignored(&text));
+    let signals: Vec<i32> = ENDING.into_iter().filter(|s| ignored & (1 << (s - 1)) == 0).collect();
+    // Elsewhere it cannot be seen whether `nohup` is at work; a hangup then does what it always did.
+    #[cfg(all(unix, not(target_os = "linux")))]
+    let signals: Vec<i32> = signals.into_iter().filter(|s| *s != SIGHUP).collect();
+    let seen = Arc::new(AtomicBool::new(false));
+    for signal in &signals {
+        // In this order: the first signal finds the flag unset, the second one set.
+        let second = flag::register_conditional_shutdown(*signal, code(*signal), seen.clone());
+        if second.is_err() || flag::register(*signal, seen.clone()).is_err() {
+            return;
+        }
+    }
+    watch(signals, seen);
+}
+
+#[cfg(unix)]
+fn watch(signals: Vec<i32>, _seen: Arc<AtomicBool>) {
+    let Ok(mut arrived) = signal_hook::iterator::Signals::new(signals) else { return };
+    let wait = move || {
+        if let Some(signal) = arrived.forever().next() {
+            end(signal);
+        }
+    };
+    // Without a thread the second signal ends the process.
+    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+}
+
+/// There is no way to wait for a signal there: the flag is looked at.
+#[cfg(not(unix))]
+fn watch(_signals: Vec<i32>, seen: Arc<AtomicBool>) {
+    let wait = move || {
+        while !seen.load(std::sync::atomic::Ordering::Relaxed) {
+            std::thread::sleep(std::time::Duration::from_millis(50));
+        }
+        end(SIGINT);
+    };
+    let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
+}
+
+/// Ends the process without running what drivers registered for its exit: they may be in the middle of work.
+fn end(signal: i32) {
+    remove_temporary_files();
+    low_level::exit(code(signal));
+}
+
+/// The mask of ignored signals in `/proc/self/status`; pure.
+fn ignored(status: &str) -> u64 {
+    let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ignored_signals_are_read_from_the_status() {
+        let mask =
+            ignored("Name:\tgpuforge\nSigBlk:\t0000000000000000\nSigIgn:\t0000000000001003\nSigCgt:\t0\n");
+        assert_eq!(mask & 1, 1, "SIGHUP");
+        assert_eq!(mask & (1 << (SIGINT - 1)), 2);
+        assert_eq!(mask & (1 << (SIGTERM - 1)), 0);
+        assert_eq!((ignored(""), ignored("SigIgn:\tno\n")), (0, 0));
+        assert_eq!((code(SIGINT), code(SIGTERM)), (130, 143));
+    }
+}
