@@ -4,7 +4,7 @@
 use crate::sh;
 use anyhow::{Result, bail, ensure};
 use std::{
-    env, fs,
+    fs,
     path::{Path, PathBuf},
     process::{Command, Stdio},
     time::Duration,

@@ -13,6 +13,9 @@ pub(crate) struct Args {
     /// Never install a system package (also: GPUFORGE_NO_INSTALL=1)
     #[arg(long)]
     no_install: bool,
+    /// Clippy of the heavy crates too: their dependencies are type-checked once more for it, some ten minutes from nothing
+    #[arg(long, conflicts_with = "fast")]
+    all: bool,
 }
 
 /// One row of the table below.
@@ -38,6 +41,9 @@ const STEPS: [Step; 8] = [
 /// own, and without a say in the features of what the others share.
 const HEAVY: [&str; 3] = ["forge-train", "forge-cluster", "forge-python"];
 
+/// Those that are linted only with `--all`: clippy type-checks their dependencies (Burn, DataFusion) beside building them.
+const LINTED_WITH_ALL: [&str; 2] = ["forge-train", "forge-cluster"];
+
 /// Those of them that there are.
 fn heavy_crates() -> impl Iterator<Item = &'static str> {
     HEAVY.into_iter().filter(|name| sh::root().join("crates").join(name).is_dir())
@@ -61,6 +67,7 @@ enum Outcome {
 /// What the steps share.
 struct Session {
     no_install: Option<&'static str>,
+    all: bool,
     /// Holds the settings and the cache that the tested programs may write.
     home: tempfile::TempDir,
     /// Sum over the runners that got as far as running a test.
@@ -94,6 +101,7 @@ impl Session {
 pub(crate) fn run(args: &Args) -> Result<()> {
     let mut session = Session {
         no_install: args.no_install.then_some("--no-install"),
+        all: args.all,
         home: tempfile::tempdir()?,
         counts: None,
     };
@@ -195,7 +203,11 @@ fn heavy(session: &mut Session) -> Result<Outcome> {
             command.args(["-p", name]);
             command
         };
-        lint(of(&["clippy"]))?;
+        if session.all || !LINTED_WITH_ALL.contains(&name) {
+            lint(of(&["clippy"]))?;
+        } else {
+            eprintln!("skipped: clippy of {name}, which `cargo xtask test --all` runs");
+        }
         test_targets(session, of)?;
         if name == "forge-python"
             && let Some(why) = python::step()?
@@ -227,7 +239,7 @@ mod tests {
     }
 
     fn session() -> Session {
-        Session { no_install: None, home: tempfile::tempdir().unwrap(), counts: None }
+        Session { no_install: None, all: false, home: tempfile::tempdir().unwrap(), counts: None }
     }
 
     #[test]
@@ -256,6 +268,11 @@ mod tests {
         let script =
             format!("test $GPUFORGE_CONFIG = {home}/config.toml && test $GPUFORGE_CACHE_DIR = {home}/cache");
         assert!(runner(&script).is_ok());
+    }
+
+    #[test]
+    fn what_is_linted_with_all_is_heavy() {
+        assert!(LINTED_WITH_ALL.iter().all(|name| HEAVY.contains(name)));
     }
 
     #[test]

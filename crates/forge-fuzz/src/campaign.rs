@@ -185,7 +185,7 @@ fn dataset(shared: &Shared<'_>) {
                 shared.fail(&small, &failure, "relaxed arithmetic");
             }
         }
-        if nth == 0 && at % 8 == 0 {
+        if nth == 0 && at.is_multiple_of(8) {
             through_files(shared, &mut rng, (&selection, &data), &mut oracle);
         }
     }

@@ -29,7 +29,7 @@ pub fn export(seed: u64, count: usize, directory: &Path, gpuforge: &Path) -> Res
     let mut rng = Rng::new(seed);
     let mut data = None;
     for at in 0..count {
-        if at % SHARED == 0 {
+        if at.is_multiple_of(SHARED) {
             data = Some(finite(&mut rng));
         }
         let Some(data) = &data else { continue };

@@ -1,4 +1,5 @@
 //! `forge-fuzz`: does the indicator engine hold? Minutes of differential fuzzing, called by `cargo xtask fuzz-indicators`.
+#![allow(clippy::print_stdout, clippy::print_stderr, reason = "a binary: printing is its job")]
 
 use std::{
     path::PathBuf,

@@ -4,7 +4,7 @@
 use gpuforge::indicators::{exec::How, select};
 
 use crate::{
-    bars::{Dataset, Shape},
+    bars::{Columns, Dataset, Shape},
     compare::{Mismatch, Tolerance, first_difference},
     cpu::{Case, Failure, results},
     oracle::Oracle,
@@ -13,7 +13,8 @@ use crate::{
     selection::Selection,
 };
 
-/// The stated tolerance, as a share of the column's scale.
+/// The stated tolerance, as a share of the column's scale, for prices that move by as much as they are. A difference of two means
+/// loses as many digits as the level is above the moves: see [`conditioned`].
 const TOLERANCE: f64 = 1e-11;
 /// Rows of a column that may hang on a last digit: which of two nearly equal values is larger.
 const HANGING: f64 = 0.02;
@@ -54,11 +55,12 @@ fn compare(case: &Case, oracle: &mut Oracle) -> Result<(), Failure> {
     for term in &case.selection.terms {
         let expected = oracle.expected(&case.selection, term, &case.data).map_err(Failure::Refused)?;
         for (series, (got, want)) in got.iter().zip(&expected.series).enumerate() {
+            let condition = case.data.series.get(series).map_or(1.0, conditioned);
             for ((got, want), name) in got.iter().zip(want).zip(&expected.names) {
-                let Some((bar, g, w)) = first_difference(got, want, Tolerance::OfScale(TOLERANCE)) else {
-                    continue;
-                };
-                if hanging(got, want) > HANGING * want.len() as f64 {
+                let tolerance = TOLERANCE * condition;
+                let differ = first_difference(got, want, Tolerance::OfScale(tolerance));
+                let Some((bar, g, w)) = differ else { continue };
+                if hanging(got, want, tolerance) > HANGING * want.len() as f64 {
                     return Err(Failure::Wrong(Mismatch {
                         column: name.clone(),
                         series,
@@ -73,10 +75,17 @@ fn compare(case: &Case, oracle: &mut Oracle) -> Result<(), Failure> {
     Ok(())
 }
 
+/// The level of the closes over their range, at least 1: how much a difference of two means of them cancels.
+fn conditioned(bars: &Columns) -> f64 {
+    let [.., close, _] = &bars.prices;
+    let (min, max) =
+        close.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
+    (max.abs() / (max - min).max(f64::MIN_POSITIVE)).max(1.0)
+}
+
 /// Rows that are apart.
-fn hanging(got: &[f64], want: &[f64]) -> f64 {
+fn hanging(got: &[f64], want: &[f64], tolerance: f64) -> f64 {
     let scale = want.iter().filter(|x| x.is_finite()).fold(0f64, |max, x| max.max(x.abs()));
-    let apart =
-        |(g, w): (&f64, &f64)| g != w && !(g.is_nan() && w.is_nan()) && !((g - w).abs() <= TOLERANCE * scale);
-    got.iter().zip(want).filter(|pair| apart(*pair)).count() as f64
+    let near = |g: f64, w: f64| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= tolerance * scale;
+    got.iter().zip(want).filter(|(g, w)| !near(**g, **w)).count() as f64
 }

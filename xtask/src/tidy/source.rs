@@ -6,9 +6,10 @@ use super::{
 };
 
 /// Files that belong to a binary, by the beginning of their path.
-const PRINTERS: [&str; 6] = [
+const PRINTERS: [&str; 7] = [
     "crates/forge-cli/",
     "crates/forge-bench/",
+    "crates/forge-fuzz/src/main.rs",
     "crates/forge-train/src/main.rs",
     "crates/forge-train/src/bin/",
     "crates/forge-cluster/src/main.rs",
