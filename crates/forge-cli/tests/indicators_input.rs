@@ -61,7 +61,7 @@ fn want(world: &World) -> Vec<String> {
     write(world, "want.csv", &csv("time,close", 0..ROWS, date));
     let (want, ran) = rsi(world, &["want.csv"]);
     assert_eq!(want.len() as i64, ROWS);
-    let line = "input: 60 rows of 1 symbol (nothing: one series), 2024-01-01 to 2024-02-29, step 1d; time=time close=close\n";
+    let line = "input: 60 rows of 1 symbol, 2024-01-01 to 2024-02-29, step 1d; time=time close=close\n";
     assert_eq!(ran.stderr, line);
     want
 }

@@ -275,6 +275,9 @@ fn bars_without_keys_and_single_precision() {
     let request = request("sma(20), ema(5)");
     let mut job = desk.job(&request, "out.parquet");
     job.write.single = true;
+    // Without a time the order is the caller's word.
+    assert!(run(desk.job(&request, "out.parquet")).unwrap_err().to_string().contains("--no-time"));
+    job.read.untimed = true;
     let batch = parquet_of(job);
     let want = desk.expected(&request);
     assert_eq!((batch.num_columns(), batch.num_rows()), (2, 50));

@@ -36,7 +36,7 @@ impl KeySource {
             KeySource::HiveKey => "the hive key",
             KeySource::FileName => "the file name",
             KeySource::Directory => "the directory",
-            KeySource::Nothing => "nothing: one series",
+            KeySource::Nothing => "no key: one series",
         }
     }
 }

@@ -152,13 +152,10 @@ impl std::fmt::Display for Recognised {
     /// `400 rows of 2 symbols (the file name), 2024-01-01 to 2024-07-18, step 1d; time=Date close=Close`
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let many = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
-        write!(
-            f,
-            "{} of {} ({})",
-            many(self.rows, "row"),
-            many(self.symbols as u64, "symbol"),
-            self.symbol_from
-        )?;
+        write!(f, "{} of {}", many(self.rows, "row"), many(self.symbols as u64, "symbol"))?;
+        if self.symbol_from != KeySource::Nothing.words() {
+            write!(f, " ({})", self.symbol_from)?;
+        }
         match &self.time {
             Some(time) => {
                 write!(f, ", {} to {}", time.first, time.last)?;

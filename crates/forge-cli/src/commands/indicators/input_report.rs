@@ -5,7 +5,7 @@ use gpuforge::{
     frame::{
         FrameError,
         names::Role,
-        read::{Duplicates, FileReport, Input, ReadOptions, ReadReport, Reader},
+        read::{Duplicates, FileReport, Input, KeySource, ReadOptions, ReadReport, Reader},
     },
     market::Report,
 };
@@ -83,6 +83,7 @@ fn text(report: &ReadReport, skip_bad: bool, refused: bool) -> String {
         ));
         let symbol = match &file.symbol {
             Some(symbol) => format!("{}, from {}", plain(symbol), file.symbol_from.words()),
+            None if file.symbol_from == KeySource::Nothing => file.symbol_from.words().to_owned(),
             None => format!("from {}", file.symbol_from.words()),
         };
         out.push_str(&format!("  symbol: {symbol}\n"));
@@ -128,7 +129,7 @@ fn columns(file: &FileReport, out: &mut String) {
 
 #[cfg(test)]
 mod tests {
-    use gpuforge::frame::read::{ColumnReport, KeySource};
+    use gpuforge::frame::read::ColumnReport;
 
     use super::*;
 
