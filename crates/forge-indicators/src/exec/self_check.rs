@@ -8,8 +8,10 @@
 use super::{Columns, Cut, How, LANES, LEAST_LANES, PAST_BYTES, Series, Tile, along, native, run};
 use crate::{kernel::Simd, native::Native, plan::Plan};
 
-/// Bars that are compared after the loop has taken over, and some that fill no block.
-const BARS: usize = 256 + 17;
+/// Bars of a block: loops take over where one begins, and what is compared should be little.
+const BLOCK: usize = 64;
+/// Bars that are compared after the loop has taken over: a block, and some that fill none.
+const BARS: usize = BLOCK + 17;
 /// Bars of a stream that are compared after the loop has taken over.
 const STREAM_BARS: usize = 64;
 /// Steps times bars that may always be spent: some milliseconds.
@@ -48,11 +50,12 @@ pub(super) fn verify(plan: &Plan, series: &[Series<'_>], how: How) {
     let abreast = !loose && how.side_by_side.unwrap_or_else(|| plan.side_by_side());
     let cut = || along::settles(plan).and_then(|s| Cut::of(bars, s)).is_some();
     let lanes = if abreast && (series.len() >= LEAST_LANES || cut()) { LANES } else { 1 };
-    let how = How { loose, threads: 1, verify: false, side_by_side: Some(lanes > 1), ..how };
+    let block = how.block.or(Some(BLOCK));
+    let how = How { loose, block, threads: 1, verify: false, side_by_side: Some(lanes > 1), ..how };
     let Some(native) = native(plan.of(lanes), lanes, how).filter(|native| native.trust.is_open()) else {
         return;
     };
-    let n = (native.steady().next_multiple_of(BARS - 17) + BARS).min(bars);
+    let n = (native.steady().next_multiple_of(BLOCK) + BARS).min(bars);
     let cost = lanes * n * plan.steps();
     let total: usize = series.iter().map(|s| s.len(plan) * plan.steps()).sum();
     if n <= native.steady() + 1 || (cost > ALWAYS && cost.saturating_mul(SHARE) > total) {
