@@ -180,6 +180,32 @@ fn columns_that_the_file_does_not_have_are_not_checked() {
     assert_eq!(findings(&format!("time,close\n{close}"), &["--select", "rsi"]), [] as [Value; 0]);
 }
 
+/// Columns that are read for the check alone never leave a row out, and never fail a run.
+#[test]
+fn the_output_is_the_same_with_and_without_a_check() {
+    let text = with(|rows| {
+        rows[10].cells[4] = "1.2M".to_owned();
+        rows[20].cells[1] = "?".to_owned();
+    });
+    let world = World::new();
+    std::fs::write(world.path("bars.csv"), &text).unwrap();
+    let written = |more: &[&str]| {
+        checked(&world, &[&["bars.csv", "--select", "rsi, sma(3)"], more].concat()).ok();
+        std::fs::read_to_string(world.path("out.csv")).unwrap()
+    };
+    let plain = written(&[]);
+    for more in [&["--check"][..], &["--check", "--skip-bad"], &["--skip-bad"]] {
+        assert!(written(more) == plain, "{more:?}");
+    }
+    let found = findings(&text, &["--select", "rsi, sma(3)"]);
+    assert_eq!(
+        (&only(&found, "null")["column"], &only(&found, "null")["count"]),
+        (&json!("high, volume"), &json!(2))
+    );
+    // A column that is needed has to be numbers.
+    assert_eq!(checked(&world, &["bars.csv", "--select", "obv", "--check"]).code, Some(1));
+}
+
 #[test]
 fn gaps_jumps_and_splits_are_told() {
     let text = with(|rows| {
@@ -256,7 +282,7 @@ fn strict_ends_with_one_after_the_output_is_written() {
 fn rows_that_were_left_out_are_findings() {
     let text =
         csv(&rows()).replacen("T00:05:00Z", "T00:04:00Z", 1).replacen("T00:09:00Z,", "T00:09:00Z,x", 1);
-    let found = findings(&text, &["--select", "sma(5)", "--duplicates", "first", "--skip-bad"]);
+    let found = findings(&text, &["--select", "sma(5, source=open)", "--duplicates", "first", "--skip-bad"]);
     assert_eq!(
         (&only(&found, "duplicate")["count"], &only(&found, "unreadable")["count"]),
         (&json!(1), &json!(1))

@@ -117,6 +117,8 @@ pub struct ReadOptions<'a> {
     pub needed: Vec<Role>,
     /// Columns that are taken along where all files have them.
     pub optional: Vec<Role>,
+    /// Is a cell of an optional column that is no number NaN? Otherwise its row cannot be read, as for a column that is needed.
+    pub optional_or_nan: bool,
     /// Bytes that may be used for bars, sorting included; decoding takes some megabytes more. Not set: everything.
     pub memory: Option<u64>,
     /// Told after every 65 536 rows or so.
@@ -138,6 +140,7 @@ impl Default for ReadOptions<'_> {
             duplicates: Duplicates::Error,
             needed: vec![Role::Open, Role::High, Role::Low, Role::Close, Role::Volume],
             optional: Vec::new(),
+            optional_or_nan: false,
             memory: None,
             progress: None,
             temp_dir: None,

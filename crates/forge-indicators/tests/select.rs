@@ -7,7 +7,7 @@ use forge_indicators::{
     catalogue::{self, Indicator},
     exec::{How, Series, run},
     graph::Field,
-    select::{Selector, Wanted, plan},
+    select::{Selector, Wanted, facts, plan},
 };
 use proptest::prelude::*;
 
@@ -105,6 +105,28 @@ fn errors_point_at_the_place() {
     }
     assert!(error(&"(".repeat(1000)).contains("nested"));
     assert!(error(&"-".repeat(100_000)).contains("bytes"));
+}
+
+/// What is known of columns follows the plan's columns, also where two values would share a name.
+#[test]
+fn facts_are_those_of_the_columns() {
+    let mut selector = Selector::new();
+    selector.define("strength = rsi(7)").unwrap();
+    let wanted =
+        selector.select("rsi(14), strength, pivot.r1, cdldoji, rsi(14), sma(3), close - pivot.r1").unwrap();
+    let columns = plan(&wanted).columns;
+    let known = facts(&wanted, &columns);
+    assert!(known.iter().map(|f| &f.column).eq(&columns), "{known:?}");
+    let ranges: Vec<String> =
+        known.iter().map(|f| f.range.map_or_else(String::new, |r| r.to_string())).collect();
+    assert_eq!(ranges, ["0 to 100", "0 to 100", "", "-200 to 200", "", ""]);
+    assert_eq!(
+        known.iter().map(|f| f.starts_late).collect::<Vec<_>>(),
+        [false, false, true, false, false, true]
+    );
+    assert!(known[3].pattern && !known[0].pattern);
+    let other = vec!["rsi_14#2".to_owned(), "nothing".to_owned()];
+    assert_eq!(facts(&wanted, &other).iter().map(|f| f.range.is_some()).collect::<Vec<_>>(), [true, false]);
 }
 
 /// A row's numbers, all of them.

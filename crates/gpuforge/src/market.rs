@@ -221,7 +221,9 @@ pub fn run_on(job: Job<'_>, access: &Access) -> Result<Report, FrameError> {
         wanted.extend(ALL_BARS.into_iter().filter(|r| !needed(selection).contains(r)));
     }
     let optional = if job.check { ALL_BARS.to_vec() } else { Vec::new() };
-    let read = ReadOptions { needed: wanted, optional, memory: Some(bars), ..job.read };
+    // What is read for the checks alone changes no row of the output.
+    let read =
+        ReadOptions { needed: wanted, optional, optional_or_nan: true, memory: Some(bars), ..job.read };
     let opening = forge_profile::span!("open bars");
     let mut reader = Reader::open(&job.input, read)?;
     let layout = reader.layout().clone();

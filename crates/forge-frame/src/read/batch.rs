@@ -235,7 +235,7 @@ fn numbers(
         for (at, text) in texts.as_string_opt::<i64>().into_iter().flatten().enumerate() {
             let text = text.unwrap_or_default().as_bytes();
             let value = number(text);
-            if value.is_none() {
+            if value.is_none() && !sieve.plan.or_nan.contains(&role) {
                 sieve.bad(at, role, &format!("{} is not a number", shown(text)), intake)?;
             }
             values.push(value.unwrap_or(f64::NAN));

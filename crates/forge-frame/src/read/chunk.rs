@@ -39,6 +39,8 @@ pub(super) struct Plan {
     pub time: Option<DataType>,
     /// Which values are asked for.
     pub needed: Vec<Role>,
+    /// Values that are NaN where a cell is no number, instead of an error.
+    pub or_nan: Vec<Role>,
     /// Are prices to be scaled to the adjusted close?
     pub adjusted: bool,
 }

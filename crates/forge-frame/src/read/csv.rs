@@ -172,6 +172,8 @@ enum Goes {
     /// The time of day beside it.
     TimeOfDay,
     Value(usize),
+    /// A value that is NaN where it is no number.
+    ValueOrNan(usize),
 }
 
 /// How rows are cut.
@@ -200,7 +202,9 @@ impl Cutter {
         let mut put = |at: Option<usize>, to: Goes| {
             let Some(place) = at.and_then(|at| goes.get_mut(at)) else { return };
             match (*place, to) {
-                (Goes::Value(from), Goes::Value(to)) => copies.push((from, to)),
+                (Goes::Value(from) | Goes::ValueOrNan(from), Goes::Value(to) | Goes::ValueOrNan(to)) => {
+                    copies.push((from, to));
+                }
                 _ => *place = to,
             }
         };
@@ -209,7 +213,8 @@ impl Cutter {
         put(plan.columns.get(Role::Time), if joined.is_some() { Goes::Day } else { Goes::Time });
         put(joined, Goes::TimeOfDay);
         for (at, role) in VALUES.iter().enumerate() {
-            put(plan.columns.get(*role), Goes::Value(at));
+            let or_nan = plan.or_nan.contains(role);
+            put(plan.columns.get(*role), if or_nan { Goes::ValueOrNan(at) } else { Goes::Value(at) });
         }
         Cutter { plan, delimiter, goes, copies, row: 0 }
     }
@@ -245,6 +250,9 @@ impl Cutter {
             }
             let taken = match self.goes.get(at) {
                 Some(Goes::Value(to)) => number_cell(&cell, *to, chunk),
+                Some(Goes::ValueOrNan(to)) => {
+                    number_cell(&cell, *to, chunk).or_else(|_| number_cell(b"", *to, chunk))
+                }
                 Some(Goes::Time) => time_cell(&cell, chunk, intake),
                 Some(Goes::Symbol) => symbol_cell(&cell, intake).map(|id| symbol = id),
                 Some(Goes::Day) => day_cell(&cell).map(|days| day = Some(days)),

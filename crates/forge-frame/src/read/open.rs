@@ -108,13 +108,22 @@ pub(super) fn tables(
         tables.push(table(opened, file, options)?);
     }
     keyed(&mut tables, &options.by);
+    let must = options.needed.clone();
     for role in std::mem::take(&mut options.optional) {
         let all = tables.iter().all(|t| t.plan.columns.get(role).is_some());
         if all && !options.needed.contains(&role) {
             options.needed.push(role);
         }
     }
-    tables.iter_mut().for_each(|table| table.plan.needed.clone_from(&options.needed));
+    for Table { plan, .. } in &mut tables {
+        plan.needed.clone_from(&options.needed);
+        // A column that is also something that is needed, or that prices are scaled by, has to be numbers.
+        let scaled = [Role::Close, Role::AdjustedClose].into_iter().filter(|_| options.adjusted);
+        let strict: Vec<usize> =
+            must.iter().copied().chain(scaled).filter_map(|r| plan.columns.get(r)).collect();
+        let lossy = |role: &Role| plan.columns.get(*role).is_none_or(|at| !strict.contains(&at));
+        plan.or_nan = VALUES.into_iter().filter(|_| options.optional_or_nan).filter(lossy).collect();
+    }
     if let [first, others @ ..] = tables.as_slice() {
         for other in others {
             alike(first, other)?;
@@ -248,6 +257,7 @@ fn table(opened: Opened, file: usize, options: &ReadOptions<'_>) -> Result<Table
         of_day,
         time,
         needed: options.needed.clone(),
+        or_nan: Vec::new(),
         adjusted: options.adjusted,
     };
     if let Some(schema) = &looked.schema {

@@ -16,7 +16,7 @@ pub(super) struct ColumnChecks {
 struct Column {
     facts: Facts,
     now: State,
-    /// Rows after the warm-up, over all symbols.
+    /// Rows after the warm-up, and after what a late start waits for, over all symbols.
     rows: u64,
 }
 
@@ -56,12 +56,7 @@ impl State {
 
     /// Values of a part after the warm-up.
     fn see(&mut self, facts: &Facts, values: &[f64], spot: impl Fn(usize) -> Spot, slack: f64) {
-        let (mut nan, mut min, mut max) = (0u64, f64::INFINITY, f64::NEG_INFINITY);
-        for x in values {
-            nan += u64::from(x.is_nan());
-            min = if *x < min { *x } else { min };
-            max = if *x > max { *x } else { max };
-        }
+        let Span { nan, min, max } = Span::of(values);
         let late = match facts.starts_late && nan > 0 && !self.has_value() {
             true => values.iter().take_while(|x| x.is_nan()).count(),
             false => 0,
@@ -111,6 +106,38 @@ impl State {
     }
 }
 
+/// NaN, min and max of values. NaN are neither.
+#[derive(Debug, Clone, Copy, PartialEq)]
+struct Span {
+    nan: u64,
+    min: f64,
+    max: f64,
+}
+
+impl Span {
+    const NONE: Span = Span { nan: 0, min: f64::INFINITY, max: f64::NEG_INFINITY };
+
+    #[inline(always)]
+    fn add(&mut self, x: f64) {
+        self.nan += u64::from(x.is_nan());
+        self.min = if x < self.min { x } else { self.min };
+        self.max = if x > self.max { x } else { self.max };
+    }
+
+    /// Eight values at once: one min after the other would wait for the last.
+    fn of(values: &[f64]) -> Span {
+        let mut lanes = [Span::NONE; 8];
+        let (eights, rest) = values.as_chunks::<8>();
+        for eight in eights {
+            lanes.iter_mut().zip(eight).for_each(|(lane, x)| lane.add(*x));
+        }
+        lanes.iter_mut().zip(rest).for_each(|(lane, x)| lane.add(*x));
+        let join =
+            |a: Span, b: &Span| Span { nan: a.nan + b.nan, min: a.min.min(b.min), max: a.max.max(b.max) };
+        lanes.iter().fold(Span::NONE, join)
+    }
+}
+
 impl ColumnChecks {
     pub(super) fn new(facts: Vec<Facts>, own: usize) -> Self {
         let column = |facts| Column { facts, now: State::default(), rows: 0 };
@@ -139,7 +166,7 @@ impl ColumnChecks {
         let mut all = Vec::new();
         for (at, column) in self.all.iter_mut().enumerate() {
             let state = std::mem::take(&mut column.now);
-            column.rows += state.rows;
+            column.rows += state.rows - state.late;
             let own = at < self.own;
             let problems = state.problems(&column.facts).into_iter();
             all.extend(problems.filter(|(p, _)| !own || *p != Problem::Nan).map(|(p, seen)| (at, p, seen)));
@@ -153,5 +180,83 @@ impl ColumnChecks {
             let seen = Seen { count: rows, of: rows, ..Seen::default() };
             found.add((Problem::TooShort, Some(at)), seen, "");
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use forge_indicators::catalogue::Range;
+
+    use super::*;
+
+    #[test]
+    fn a_span_has_every_value_once() {
+        for n in 0..40u32 {
+            let mut values: Vec<f64> = (0..n).map(|i| f64::from(i * 7 % 40)).collect();
+            let (min, max) =
+                values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(*x), b.max(*x)));
+            assert_eq!(Span::of(&values), Span { nan: 0, min, max }, "{n}");
+            values.extend([f64::NAN, f64::NAN]);
+            assert_eq!(Span::of(&values), Span { nan: 2, min, max }, "{n}");
+        }
+    }
+
+    /// A column that waits for a session that never ends has no value anywhere.
+    #[test]
+    fn a_column_without_any_value_is_too_short() {
+        let late = Facts { column: "x".to_owned(), range: None, starts_late: true, pattern: false };
+        let short = |values: &[f64]| {
+            let mut checks = ColumnChecks::new(vec![late.clone()], 0);
+            checks.see(&[], 0, &[Values { values, valid_from: 1 }], 0.0);
+            let _ = checks.take();
+            let mut found = Found::default();
+            checks.too_short(&mut found, values.len() as u64);
+            found.0.contains_key(&(Problem::TooShort, Some(0)))
+        };
+        assert!(short(&[f64::NAN; 4]) && short(&[f64::NAN]) && !short(&[f64::NAN, f64::NAN, 1.0]));
+    }
+
+    /// Problems of one column in one symbol: count and first row.
+    fn problems(facts: Facts, parts: &[&[f64]]) -> Vec<(Problem, u64, Option<u64>)> {
+        let mut checks = ColumnChecks::new(vec![facts], 0);
+        let mut offset = 0;
+        for part in parts {
+            checks.see(
+                &[],
+                offset,
+                &[Values { values: part, valid_from: 2usize.saturating_sub(offset as usize) }],
+                1e-9,
+            );
+            offset += part.len() as u64;
+        }
+        let found = checks.take().into_iter().filter(|(_, _, seen)| seen.count > 0);
+        found.map(|(_, problem, seen)| (problem, seen.count, seen.first.map(|spot| spot.row))).collect()
+    }
+
+    #[test]
+    fn problems_have_counts_and_first_rows_in_any_parts() {
+        let nan = f64::NAN;
+        let facts =
+            |range, starts_late, pattern| Facts { column: "x".to_owned(), range, starts_late, pattern };
+        let percent = Some(Range { min: 0.0, max: 100.0 });
+        let all = [nan, nan, 5.0, 101.0, nan, -1.0, f64::INFINITY, nan, 7.0];
+        let want = vec![
+            (Problem::Infinite, 1, Some(6)),
+            (Problem::OutOfRange, 2, Some(3)),
+            (Problem::Nan, 2, Some(4)),
+        ];
+        for at in 0..all.len() {
+            let (a, b) = all.split_at(at);
+            assert_eq!(problems(facts(percent, false, false), &[a, b]), want, "parted at {at}");
+        }
+        let late = [nan, nan, nan, nan, 1.0, nan, 2.0];
+        assert_eq!(problems(facts(None, true, false), &[&late]), [(Problem::Nan, 1, Some(5))]);
+        assert_eq!(problems(facts(None, false, false), &[&late]), [(Problem::Nan, 3, Some(2))]);
+        assert_eq!(problems(facts(None, false, false), &[&[nan; 5]]), [(Problem::AllNan, 3, Some(2))]);
+        assert_eq!(problems(facts(None, true, false), &[&[nan; 5]]), [], "it never started: too short");
+        assert_eq!(problems(facts(None, false, false), &[&[3.0; 5]]), [(Problem::Constant, 3, Some(2))]);
+        assert_eq!(problems(facts(None, false, true), &[&[0.0; 5]]), [], "no pattern");
+        assert_eq!(problems(facts(None, false, true), &[&[100.0; 5]]), [(Problem::Constant, 3, Some(2))]);
+        assert_eq!(problems(facts(percent, false, false), &[&[nan, nan]]), [], "nothing but warm-up");
     }
 }
