@@ -202,6 +202,9 @@ impl UnknownDevice {
             some => format!("there are cpu, {}", some.join(", ")),
         };
         match malformed(&self.text) {
+            None if shown.eq_ignore_ascii_case("gpu") => {
+                format!("no GPU is here, and a software adapter is none; {there}")
+            }
             Some(why) => format!("{shown:?} cannot name a device: {why}; {there}"),
             None => format!("{shown:?} names no device of this machine; {there}"),
         }
@@ -383,6 +386,12 @@ mod tests {
             "the CPU asks for none"
         );
         assert_eq!(super::check(&gpus, false, None), Ok(()));
+        let software = [Gpu { name: Some("llvmpipe".into()), kind: GpuType::Software, ..Gpu::default() }];
+        let none = super::check(&software, false, Some(("--device", "gpu"))).unwrap_err().to_string();
+        assert_eq!(
+            none,
+            "--device: no GPU is here, and a software adapter is none; there are cpu, 0 = llvmpipe (software)"
+        );
         let none = super::check(&[], false, Some(("setting device", "gpu"))).unwrap_err().to_string();
         assert!(none.starts_with("setting device: ") && none.contains("no GPU, only cpu"), "{none}");
     }

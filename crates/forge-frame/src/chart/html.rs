@@ -19,7 +19,7 @@ const STYLE: &str = include_str!("page.css");
 /// What can run anywhere, then what needs a browser.
 const SCRIPT: [&str; 2] = [include_str!("page.js"), include_str!("view.js")];
 const HINT: &str = "wheel: zoom, drag: move, double click: all, names: show or hide; keys: arrows, + and -, shift with arrows: \
-                    bar by bar";
+                    candle by candle";
 /// Columns are written to this share of their range: a thousandth of a pixel on the whole chart, a pixel at thousandfold
 /// zoom. Prices are written in full.
 const FINE: f64 = 1e-7;
