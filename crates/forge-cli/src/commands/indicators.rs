@@ -139,6 +139,7 @@ fn access(args: &Indicators, context: &Context) -> Result<Access> {
     let places = context.places()?;
     let settings = context.settings(&places, &[]);
     let forge = Forge::with_isolation(settings, &places, &env, probe::isolation());
+    forge.check_device()?;
     Ok(Access::of(&forge, settings, &places, asked))
 }
 
