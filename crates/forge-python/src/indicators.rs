@@ -250,6 +250,12 @@ impl Job {
     }
 }
 
+/// Why JIT code was given up for the kernels in this process, if it was.
+#[pyfunction]
+pub(crate) fn jit_fallbacks() -> Vec<String> {
+    gpuforge::indicators::exec::jit_fallbacks().reasons
+}
+
 fn how(threads: usize) -> How {
     How::on(threads)
 }

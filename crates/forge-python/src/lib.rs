@@ -31,7 +31,7 @@ mod _gpuforge {
         arrow_data::Table,
         errors::{ColumnError, DeviceError, DeviceMemoryError, ForgeError, SelectError},
         forge::{Forge, Ran},
-        indicators::{Request, catalogue, indicators_arrays, indicators_arrow},
+        indicators::{Request, catalogue, indicators_arrays, indicators_arrow, jit_fallbacks},
         machine::{detect, doctor, explain, recommend_env, status},
         ops::{Op, Tensor},
         profiling::{

@@ -176,8 +176,25 @@ class _Call:
         return results
 
 
+#: Fallbacks from JIT code to the kernels that were warned of.
+_warned = 0
+
+
+def _warn_of_fallbacks() -> None:
+    """Warns once of every plan whose JIT code was given up; its numbers are the kernels' and right."""
+    global _warned
+    reasons = _gpuforge.jit_fallbacks()
+    if len(reasons) > _warned:
+        import warnings
+
+        for reason in reasons[_warned:]:
+            warnings.warn(f"{reason}; please report it with the selection", RuntimeWarning, stacklevel=5)
+        _warned = len(reasons)
+
+
 def _tell(done: str | None) -> None:
     """Says through ``logging`` what was done where, if a device was thought of."""
+    _warn_of_fallbacks()
     if done is not None:
         from gpuforge._logging import computed
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pytest
 
@@ -285,3 +287,17 @@ def test_devices_agree(bars):
         pytest.skip("no device can be opened here")
     for name, column in want.items():
         np.testing.assert_allclose(got[name], column, rtol=1e-3, equal_nan=True)
+
+
+def test_a_fallback_from_jit_code_is_warned_of_once(monkeypatch):
+    from gpuforge import _indicators
+
+    assert _gpuforge.jit_fallbacks() == []
+    native = type("Native", (), {"jit_fallbacks": staticmethod(lambda: ["JIT code of output 0 gave 1 where 2"])})
+    monkeypatch.setattr(_indicators, "_gpuforge", native)
+    monkeypatch.setattr(_indicators, "_warned", 0)
+    with pytest.warns(RuntimeWarning, match="JIT code of output 0"):
+        _indicators._tell(None)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        _indicators._tell(None)
