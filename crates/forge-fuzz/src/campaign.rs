@@ -10,6 +10,8 @@ use std::{
     time::{Duration, Instant},
 };
 
+use gpuforge::indicators::select::plan;
+
 use crate::{
     bars::{Dataset, Shape},
     cpu::{self, Case, Failure},
@@ -201,7 +203,9 @@ fn through_files(
     let Ok(directory) = tempfile::tempdir() else { return };
     let memory = rng.log_between(64 << 10, 8 << 20) as u64;
     let odd = |shape| matches!(shape, Shape::Infinite | Shape::AllNan);
-    if data.specs.iter().any(|s| odd(s.shape) || s.bars == 0) {
+    // A column that looks at all bars of its series at once is refused where they do not fit, and says so.
+    let looks_ahead = selection.wanted().is_ok_and(|wanted| !plan(&wanted).plan.in_parts());
+    if looks_ahead || data.specs.iter().any(|s| odd(s.shape) || s.bars == 0) {
         return;
     }
     if let Err(failure) = files::check(selection, data, memory, directory.path(), oracle) {

@@ -90,9 +90,10 @@ fn jurik(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f3
     }
     let moved = x.x - (*s).c.x;
     let old = (*s).a - vec4<f32>(moved);
-    // A price in the middle of both bands has no volatility. Bands never meet again after the first bar, though they may seem
-    // to from far away.
-    let middle = age == 1u || (*s).a.x + (*s).a.y == 2.0 * moved;
+    // A price in the middle of both bands has no volatility, nor has one that leaves bands which are at the same price: they are
+    // until the price first moves. Others never meet again, though they may seem to from far away.
+    let closed = (*s).a.x == 0.0 && (*s).a.y == 0.0;
+    let middle = closed || (*s).a.x + (*s).a.y == 2.0 * moved;
     let now = select(max(abs(old.x), abs(old.y)), 0.0, middle);
     let mean = (*s).b.z + (now - (*s).f.x) / 10.0;
     (*s).f.x = (*s).e.w;
@@ -113,7 +114,10 @@ fn jurik(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f3
     let speed = missing * (1.0 - alpha) * (1.0 - alpha) + alpha * alpha * (*s).b.y;
     let upper = select(held * old.x, 0.0, old.x < 0.0);
     let lower = select(held * old.y, 0.0, old.y > 0.0);
-    (*s).a = vec4<f32>(upper, lower, mild, old.w + speed);
+    // Where the price stands still, f64 rounds a band to the price; distances in f32 would go on shrinking.
+    let rounded = abs(x.x) * 1.1102230e-16;
+    let bands = vec2<f32>(select(upper, 0.0, abs(upper) < rounded), select(lower, 0.0, abs(lower) < rounded));
+    (*s).a = vec4<f32>(bands, mild, old.w + speed);
     (*s).b = vec4<f32>(error, speed, mean, sum);
     return vec4<f32>(x.x + (*s).a.w, mean, 0.0, 0.0);
 }

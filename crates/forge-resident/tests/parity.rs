@@ -53,6 +53,15 @@ fn in_ticks(mut bars: Bars, tick: f64) -> Bars {
     bars
 }
 
+/// The same bars, some of which are the first of them again and again.
+fn still(mut bars: Bars, at: std::ops::Range<usize>) -> Bars {
+    for column in [&mut bars.open, &mut bars.high, &mut bars.low, &mut bars.close] {
+        let first = column[at.start];
+        column[at.clone()].fill(first);
+    }
+    bars
+}
+
 struct Worst {
     error: f64,
     set: usize,
@@ -115,6 +124,8 @@ fn every_row_agrees_with_the_processor_or_stays_there() {
         in_ticks(common::monotone(700, 0.5), 0.25),
         in_ticks(common::monotone(700, -0.5), 0.25),
         in_ticks(common::uneven(700, 0.25), 0.25),
+        still(in_ticks(common::walk(800, 7), 0.01), 0..5),
+        still(in_ticks(common::walk(800, 8), 0.01), 0..2),
         common::walk(1, 5),
         common::walk(0, 5),
     ];
