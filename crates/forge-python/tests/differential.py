@@ -307,7 +307,7 @@ def by_sql(binary: str, cases: list[Case], directory: str) -> list[Outcome]:
         failed = run(words)
         if failed and len(cases) > 1:
             return [outcome for case in cases for outcome in by_sql(binary, [case], directory)]
-        found = None if failed else parquet.read_table(out)
+        found = None if failed else plain(parquet.read_table(out))
     outcomes = []
     for at, case in enumerate(cases):
         outcome = Outcome(case, "sql", failed)
@@ -318,6 +318,12 @@ def by_sql(binary: str, cases: list[Case], directory: str) -> list[Outcome]:
             outcome.commands = [shlex.join(word if word != out else "sql.parquet" for word in alone)]
         outcomes.append(outcome)
     return outcomes
+
+
+def plain(table: pa.Table) -> pa.Table:
+    """Text as pyarrow can filter it: DataFusion writes views, of which pyarrow takes no rows."""
+    fields = [f.with_type(pa.string()) if f.type == pa.string_view() else f for f in table.schema]
+    return table.cast(pa.schema(fields))
 
 
 def part(found: pa.Table, at: int, case: Case) -> tuple[pa.Table, dict[str, np.ndarray]]:
