@@ -134,11 +134,13 @@ pub fn run(plan: &Plan, told: &(dyn Fn(&Counts, Duration) + Sync)) -> Outcome {
 }
 
 impl Shared<'_> {
+    fn in_time(&self) -> bool {
+        !self.stop.load(Ordering::Relaxed) && self.begun.elapsed() < self.plan.time
+    }
+
     fn goes_on(&self) -> bool {
         let done = |most: u64| self.counts.cpu.load(Ordering::Relaxed) >= most;
-        !self.stop.load(Ordering::Relaxed)
-            && self.begun.elapsed() < self.plan.time
-            && !self.plan.selections.is_some_and(done)
+        self.in_time() && !self.plan.selections.is_some_and(done)
     }
 
     fn fail(&self, case: &Case, failure: &Failure, what: &str) {
@@ -226,7 +228,7 @@ fn through_files(
 fn on_adapter(shared: &Shared<'_>) -> Result<(), String> {
     let adapter = Adapter::open()?;
     let mut rng = Rng::new(shared.plan.seed ^ 0x6770_7566_6f72_6765);
-    while shared.goes_on() && shared.counts.device.load(Ordering::Relaxed) < shared.plan.device_selections {
+    while shared.in_time() && shared.counts.device.load(Ordering::Relaxed) < shared.plan.device_selections {
         let data = Dataset::random_of(&mut rng, 2000, Shape::Ticks);
         for _ in 0..PER_DATASET {
             let selection = Selection::plain(&mut rng, 2, 12);

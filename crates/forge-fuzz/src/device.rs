@@ -50,30 +50,57 @@ impl Adapter {
         let want = exec::run(&request.selection.plan, &series, How::on(1));
         for (at, column) in request.selection.columns.iter().enumerate() {
             let exact = catalogue::find(column).is_some_and(|row| row.kind == Kind::Candlestick);
-            for (series, (got, want)) in got.iter().zip(&want).enumerate() {
-                let (Some(got), Some(want)) = (got.get(at), want.get(at)) else { continue };
-                if let Some((bar, got, want)) = beyond(got, want, exact) {
-                    return Err(Failure::Wrong(Mismatch { column: column.clone(), series, bar, got, want }));
-                }
+            let of = |all: &'_ [Vec<Vec<f64>>]| -> Vec<Vec<f64>> {
+                all.iter().filter_map(|columns| columns.get(at).cloned()).collect()
+            };
+            if let Some((series, bar, got, want)) = beyond(&of(&got), &of(&want), exact) {
+                return Err(Failure::Wrong(Mismatch { column: column.clone(), series, bar, got, want }));
             }
         }
         Ok(computer.done().columns.gpu)
     }
 }
 
-/// The first value beyond the worst error, or the first beyond the usual one where more than their share are.
-fn beyond(got: &[f64], want: &[f64], exact: bool) -> Option<(usize, f64, f64)> {
-    let scale = want.iter().filter(|x| x.is_finite()).fold(1e-30f64, |max, x| max.max(x.abs()));
-    let error = |g: f64, w: f64| match () {
-        () if g == w || (g.is_nan() && w.is_nan()) => 0.0,
-        () if g.is_nan() || w.is_nan() => f64::INFINITY,
-        () => (g - w).abs() / scale,
-    };
-    let rows = || got.iter().zip(want).enumerate().map(|(t, (g, w))| (t, *g, *w));
-    let worst = if exact { 0.0 } else { WORST };
-    let first = |limit: f64| rows().find(|(_, g, w)| error(*g, *w) > limit);
-    let over = rows().filter(|(_, g, w)| error(*g, *w) > USUAL).count();
-    // One row of a short series is more than its share.
-    let allowed = ((1.0 - SHARE) * want.len() as f64).ceil() as usize;
-    first(worst).or_else(|| if over > allowed { first(USUAL) } else { None })
+/// Rows from which on a share of them means something.
+const MANY: usize = 1000;
+
+/// The first value beyond the worst error, or the first beyond the usual one where more than their share are: series, bar, and both
+/// values.
+fn beyond(got: &[Vec<f64>], want: &[Vec<f64>], exact: bool) -> Option<(usize, usize, f64, f64)> {
+    let mut errors = Vec::new();
+    for (series, (got, want)) in got.iter().zip(want).enumerate() {
+        let scale = want.iter().filter(|x| x.is_finite()).fold(1e-30f64, |max, x| max.max(x.abs()));
+        for (bar, (g, w)) in got.iter().zip(want).enumerate() {
+            let error = match () {
+                () if g == w || (g.is_nan() && w.is_nan()) => 0.0,
+                () if g.is_nan() || w.is_nan() => f64::INFINITY,
+                () => (g - w).abs() / scale,
+            };
+            errors.push((error, (series, bar, *g, *w)));
+        }
+    }
+    let first = |limit: f64| errors.iter().find(|(error, _)| *error > limit).map(|(_, found)| *found);
+    let over = errors.iter().filter(|(error, _)| *error > USUAL).count();
+    let too_many = errors.len() >= MANY && over as f64 > (1.0 - SHARE) * errors.len() as f64;
+    first(if exact { 0.0 } else { WORST }).or_else(|| if too_many { first(USUAL) } else { None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_counts_everywhere_and_the_usual_where_there_are_many_rows() {
+        let want = |n: usize| vec![vec![100.0; n]];
+        let off = |n: usize, every: usize, by: f64| {
+            vec![(0..n).map(|t| if t % every == 0 { 100.0 + by } else { 100.0 }).collect()]
+        };
+        let bar = |got: &[Vec<f64>], n, exact| beyond(got, &want(n), exact).map(|(_, bar, ..)| bar);
+        assert_eq!(bar(&off(50, 7, 0.02), 50, false), Some(0));
+        assert_eq!(bar(&off(50, 7, 0.005), 50, false), None);
+        assert_eq!(bar(&off(50, 7, 0.005), 50, true), Some(0));
+        assert_eq!(bar(&off(2000, 7, 0.005), 2000, false), Some(0));
+        assert_eq!(bar(&off(2000, 1999, 0.005), 2000, false), None);
+        assert_eq!(bar(&[vec![f64::NAN; 3]], 3, false), Some(0));
+    }
 }

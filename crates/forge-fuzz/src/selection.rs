@@ -53,12 +53,16 @@ impl Selection {
         selection
     }
 
-    /// A selection of rows with parameters near their defaults, nothing else.
+    /// A selection of rows with their defaults or drawn parameters, nothing else.
     pub fn plain(rng: &mut Rng, least: usize, most: usize) -> Selection {
         let rows: Vec<&'static Indicator> = catalogue::all().collect();
-        let terms =
-            (0..rng.between(least, most)).filter_map(|_| rng.pick(&rows).map(|row| row.name.to_owned()));
-        Selection { definitions: Vec::new(), terms: terms.collect(), convention: Convention::TaLib }
+        let mut selection =
+            Selection { definitions: Vec::new(), terms: Vec::new(), convention: Convention::TaLib };
+        for _ in 0..rng.between(least, most) {
+            let term = rng.pick(&rows).map(|row| call(row.name, &parameters(rng, row)));
+            selection.terms.extend(term.filter(|term| selection.wanted_of(term).is_ok()));
+        }
+        selection
     }
 
     fn selector(&self) -> Result<Selector, String> {
