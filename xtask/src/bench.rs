@@ -1,4 +1,4 @@
-//! How fast are we beside our peers? Builds and runs `forge-bench`, shows its rows, and writes them where documents quote them.
+//! How fast are we beside our peers? Builds and runs `gpuforge-bench`, shows its rows, and writes them where documents quote them.
 
 use crate::{machine, markdown, rows, rows::Row, sh};
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -17,7 +17,7 @@ pub(crate) struct Args {
     /// Print the names of all benchmarks
     #[arg(long)]
     list: bool,
-    /// Rows that forge-bench printed on this machine before, instead of a new run: a line each
+    /// Rows that gpuforge-bench printed on this machine before, instead of a new run: a line each
     #[arg(long, value_name = "FILE", conflicts_with_all = ["names", "list"])]
     rows: Option<PathBuf>,
     /// Write the rows as a JSON array
@@ -30,9 +30,9 @@ pub(crate) struct Args {
 
 /// Benchmarks with dependencies that take long to build, and the feature that has them.
 const FEATURES: [(&str, &str); 3] = [
-    ("indicators", "forge-bench/vector-ta"),
-    ("cluster", "forge-bench/cluster"),
-    ("train", "forge-bench/train"),
+    ("indicators", "gpuforge-bench/vector-ta"),
+    ("cluster", "gpuforge-bench/cluster"),
+    ("train", "gpuforge-bench/train"),
 ];
 
 /// Runs; an error when a row misses its target.
@@ -55,7 +55,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     whole?;
     if rows.is_empty() {
         bail!(
-            "forge-bench printed no row for {}; `cargo xtask bench --list` has the names",
+            "gpuforge-bench printed no row for {}; `cargo xtask bench --list` has the names",
             args.names.join(", ")
         );
     }
@@ -70,22 +70,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 
 /// Builds and runs; the rows, and whether the run came to its end. `None` where only names were asked for.
 fn measure(args: &Args) -> Result<Option<(Vec<Row>, Result<()>)>> {
-    // Both in one build: forge-bench starts the command as users do, from the same folder.
+    // Both in one build: gpuforge-bench starts the command as users do, from the same folder.
     let wanted = |(name, _): &&(&str, &str)| args.names.iter().any(|n| n == name);
     let peers: Vec<&str> = FEATURES.iter().filter(wanted).map(|(_, feature)| *feature).collect();
-    let built = sh::build(&["forge-cli", "forge-bench"], &peers, true)?;
-    let mut bench = Command::new(sh::executable(&built, "forge-bench")?);
+    let built = sh::build(&["gpuforge-cli", "gpuforge-bench"], &peers, true)?;
+    let mut bench = Command::new(sh::executable(&built, "gpuforge-bench")?);
     bench.current_dir(sh::root()).env("GPUFORGE_BIN", sh::executable(&built, "gpuforge")?);
     if args.list {
         print!("{}", sh::capture(bench.arg("--list"))?);
         return Ok(None);
     }
     let output =
-        bench.args(&args.names).stderr(Stdio::inherit()).output().context("cannot start forge-bench")?;
+        bench.args(&args.names).stderr(Stdio::inherit()).output().context("cannot start gpuforge-bench")?;
     let rows = rows::parse(&String::from_utf8_lossy(&output.stdout))?;
     let whole = match output.status.success() {
         true => Ok(()),
-        false => Err(anyhow!("forge-bench failed ({}); nothing is written into documents", output.status)),
+        false => Err(anyhow!("gpuforge-bench failed ({}); nothing is written into documents", output.status)),
     };
     Ok(Some((rows, whole)))
 }

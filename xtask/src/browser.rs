@@ -26,7 +26,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         eprintln!("skipped: no Chromium is installed");
         return Ok(());
     };
-    let built = sh::build(&["forge-cli"], &[], false)?;
+    let built = sh::build(&["gpuforge-cli"], &[], false)?;
     let gpuforge = sh::executable(&built, "gpuforge")?;
     let folder = gpuforge.parent().and_then(Path::parent).context("no target folder")?.join("browser");
     fs::create_dir_all(&folder)?;

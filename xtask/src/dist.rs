@@ -22,8 +22,8 @@ const EPOCH: u64 = 946_684_800;
 pub(crate) fn run() -> Result<()> {
     let target = sh::host()?;
     let metadata = metadata::load(Some(&target))?;
-    let binary = sh::executable(&sh::build(&["forge-cli"], &[], true)?, "gpuforge")?;
-    let name = format!("gpuforge-{}-{target}", metadata.member("forge-cli")?.version);
+    let binary = sh::executable(&sh::build(&["gpuforge-cli"], &[], true)?, "gpuforge")?;
+    let name = format!("gpuforge-{}-{target}", metadata.member("gpuforge-cli")?.version);
     let dist = metadata.target_directory.join("dist");
     let stage = dist.join(&name);
     if stage.exists() {
@@ -37,7 +37,7 @@ pub(crate) fn run() -> Result<()> {
     }
     man::write(&binary, &stage.join("man"))?;
     completions::write(&binary, &stage.join("completions"))?;
-    let licences = third_party::text(&metadata.shipped_with("forge-cli")?)?;
+    let licences = third_party::text(&metadata.shipped_with("gpuforge-cli")?)?;
     fs::write(stage.join("THIRD-PARTY-LICENSES.txt"), licences)?;
 
     let archive = dist.join(format!("{name}.tar.gz"));

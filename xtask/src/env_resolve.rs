@@ -44,7 +44,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
         );
         return Ok(());
     }
-    let built = sh::build(&["forge-cli"], &[], false)?;
+    let built = sh::build(&["gpuforge-cli"], &[], false)?;
     let gpuforge = sh::executable(&built, "gpuforge")?;
     let mut failed = Vec::new();
     for profile in profiles(&gpuforge)? {

@@ -1,6 +1,6 @@
 //! Differential fuzzing: `cargo xtask fuzz-indicators`. Is any selection, on any bars, what its rows are by themselves?
 //!
-//! Runs `forge-fuzz` in the development profile (the engine is optimised there, and debug assertions are on). `--python` and
+//! Runs `gpuforge-fuzz` in the development profile (the engine is optimised there, and debug assertions are on). `--python` and
 //! `--sql` let it write cases with what the command line computes, and compare the two other ways in.
 
 use crate::{python, sh};
@@ -61,7 +61,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
     if let Some(count) = args.sql {
         let cases = export(count, seed.as_deref().unwrap_or("2"), &out.join("sql"))?;
-        let built = sh::build(&["forge-cluster"], &[], false)?;
+        let built = sh::build(&["gpuforge-cluster"], &[], false)?;
         let program = sh::executable(&built, "gpuforge-cluster")?;
         differential(&[cases, "--sql".into(), program])?;
     }
@@ -69,8 +69,8 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 fn fuzzer() -> Result<Command> {
-    let built = sh::build(&["forge-fuzz"], &[], false)?;
-    let mut command = Command::new(sh::executable(&built, "forge-fuzz")?);
+    let built = sh::build(&["gpuforge-fuzz"], &[], false)?;
+    let mut command = Command::new(sh::executable(&built, "gpuforge-fuzz")?);
     command.current_dir(sh::root());
     Ok(command)
 }
@@ -81,7 +81,7 @@ fn export(count: usize, seed: &str, directory: &Path) -> Result<PathBuf> {
         std::fs::remove_dir_all(directory)?;
     }
     std::fs::create_dir_all(directory)?;
-    let built = sh::build(&["forge-cli"], &[], false)?;
+    let built = sh::build(&["gpuforge-cli"], &[], false)?;
     let program = sh::executable(&built, "gpuforge")?;
     let mut command = fuzzer()?;
     command.args(["--seed", seed, "--export", &count.to_string()]);
@@ -91,7 +91,7 @@ fn export(count: usize, seed: &str, directory: &Path) -> Result<PathBuf> {
 
 /// The other way in, compared column by column.
 fn differential(arguments: &[PathBuf]) -> Result<()> {
-    let script = sh::root().join("crates/forge-python/tests/differential.py");
+    let script = sh::root().join("crates/gpuforge-python/tests/differential.py");
     let rest = std::iter::once(&script).chain(arguments).map(|a| a.to_string_lossy().into_owned()).collect();
     match python::script(rest)? {
         Some(why) => bail!("nothing was compared: {why}"),

@@ -18,7 +18,7 @@ pub(crate) struct Args {
 
 /// Builds the binary and lets it write its pages.
 pub(crate) fn run(args: &Args) -> Result<()> {
-    let binary = sh::executable(&sh::build(&["forge-cli"], &[], false)?, "gpuforge")?;
+    let binary = sh::executable(&sh::build(&["gpuforge-cli"], &[], false)?, "gpuforge")?;
     let dir = sh::root().join(&args.dir);
     write(&binary, &dir)?;
     println!("{}", dir.display());

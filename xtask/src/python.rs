@@ -118,7 +118,7 @@ fn test(args: &Args) -> Result<Option<String>> {
 }
 
 fn package() -> PathBuf {
-    sh::root().join("crates/forge-python")
+    sh::root().join("crates/gpuforge-python")
 }
 
 /// What tools keep between runs goes to the target folder.

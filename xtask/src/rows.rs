@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 /// Relative interquartile range above which a median says little.
 pub(crate) const NOISE_LIMIT: f64 = 0.25;
 
-/// One case, as `forge-bench` prints it. Times and rates are medians of `n` runs.
+/// One case, as `gpuforge-bench` prints it. Times and rates are medians of `n` runs.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Row {
@@ -85,13 +85,13 @@ impl Row {
     }
 }
 
-/// Reads what `forge-bench` printed: one row a line, nothing else.
+/// Reads what `gpuforge-bench` printed: one row a line, nothing else.
 pub(crate) fn parse(text: &str) -> Result<Vec<Row>> {
     let lines = text.lines().enumerate().filter(|(_, line)| !line.trim().is_empty());
     let rows = lines
         .map(|(index, line)| {
             let row: Row = serde_json::from_str(line)
-                .with_context(|| format!("line {} of forge-bench is not a row: {line}", index + 1))?;
+                .with_context(|| format!("line {} of gpuforge-bench is not a row: {line}", index + 1))?;
             ensure!(
                 row.ours.is_finite() && row.ours > 0.0,
                 "{}/{}: `ours` is {}",
@@ -181,7 +181,7 @@ pub(crate) mod tests {
         assert_eq!(rows.len(), 2);
         assert_eq!(rows[0].met(), Some(true));
         let error = parse("hello").unwrap_err();
-        assert!(error.to_string().contains("line 1 of forge-bench"), "{error}");
+        assert!(error.to_string().contains("line 1 of gpuforge-bench"), "{error}");
         assert!(parse(&line.replace("12.5", "0.0")).is_err());
         assert!(parse(&line.replace("\"n\":30", "\"n\":30,\"extra\":1")).is_err());
         let short = r#"{"bench":"a","case":"b","ours":1,"unit":"ms","n":3}"#;

@@ -1,4 +1,4 @@
-//! Does the runtime hold out? Builds `forge-bench` for release and lets it run mixed work with faults for minutes.
+//! Does the runtime hold out? Builds `gpuforge-bench` for release and lets it run mixed work with faults for minutes.
 
 use crate::sh;
 use anyhow::{Result, bail};
@@ -15,9 +15,11 @@ pub(crate) struct Args {
 /// Runs; an error when memory, threads or handles grew, or a result was wrong.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let minutes = minutes(args.minutes)?;
-    let built = sh::build(&["forge-bench"], &[], true)?;
+    let built = sh::build(&["gpuforge-bench"], &[], true)?;
     sh::run(
-        Command::new(sh::executable(&built, "forge-bench")?).args(["soak", &minutes]).current_dir(sh::root()),
+        Command::new(sh::executable(&built, "gpuforge-bench")?)
+            .args(["soak", &minutes])
+            .current_dir(sh::root()),
     )
 }
 

@@ -39,10 +39,10 @@ const STEPS: [Step; 8] = [
 
 /// Crates with dependencies that take longer to build than everything else: outside the default build, in a step of their
 /// own, and without a say in the features of what the others share.
-const HEAVY: [&str; 3] = ["forge-train", "forge-cluster", "forge-python"];
+const HEAVY: [&str; 3] = ["gpuforge-train", "gpuforge-cluster", "gpuforge-python"];
 
 /// Those that are linted only with `--all`: clippy type-checks their dependencies (Burn, DataFusion) beside building them.
-const LINTED_WITH_ALL: [&str; 2] = ["forge-train", "forge-cluster"];
+const LINTED_WITH_ALL: [&str; 2] = ["gpuforge-train", "gpuforge-cluster"];
 
 /// Those of them that there are.
 fn heavy_crates() -> impl Iterator<Item = &'static str> {
@@ -209,7 +209,7 @@ fn heavy(session: &mut Session) -> Result<Outcome> {
             eprintln!("skipped: clippy of {name}, which `cargo xtask test --all` runs");
         }
         test_targets(session, of)?;
-        if name == "forge-python"
+        if name == "gpuforge-python"
             && let Some(why) = python::step()?
         {
             eprintln!("skipped: the package was not tried in Python, {why}");

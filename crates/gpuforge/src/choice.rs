@@ -1,6 +1,6 @@
 //! What would gpuforge use on this machine, and why? Pure: an inventory in, a choice with its reason out.
 
-use forge_detect::{Inventory, model::Gpu};
+use gpuforge_detect::{Inventory, model::Gpu};
 use serde::Serialize;
 
 /// Where work would go before anything has been measured.
@@ -77,7 +77,7 @@ fn threads(inventory: &Inventory) -> (u32, String) {
 
 #[cfg(test)]
 mod tests {
-    use forge_detect::model::{Best, Cpu, GpuType};
+    use gpuforge_detect::model::{Best, Cpu, GpuType};
 
     use super::*;
 

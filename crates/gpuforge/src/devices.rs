@@ -1,6 +1,6 @@
 //! Which GPUs may be used, and in which order? Pure: an inventory and the user's lists in, positions out.
 
-use forge_detect::{
+use gpuforge_detect::{
     Inventory,
     model::{Gpu, GpuType, Usable},
     overrides::names,
@@ -49,7 +49,7 @@ impl DeviceRules {
 
 #[cfg(test)]
 mod tests {
-    use forge_detect::model::{Best, Vendor};
+    use gpuforge_detect::model::{Best, Vendor};
 
     use super::*;
 

@@ -2,13 +2,13 @@
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-use forge_detect::{
+use gpuforge_detect::{
     Inventory,
     overrides::{Wish, is_on, wish},
     probe::isolate::Isolation,
 };
-use forge_route::{RouteError, Router};
-use forge_runtime::{
+use gpuforge_route::{RouteError, Router};
+use gpuforge_runtime::{
     engine::{Caps, Health, init::InitStats as DeviceInit},
     lazy::{ComponentStatus, InitStats, Lazy, Listener, Registry},
     memory::{MemoryStack, StackStats},
@@ -55,11 +55,11 @@ pub(crate) struct Inner {
     pub(crate) safe_mode: bool,
     rules: Rules,
     /// Which device the settings ask for.
-    asked: forge_detect::Options,
+    asked: gpuforge_detect::Options,
     /// Runners of devices that were asked for by position, beside the chosen one.
     others: Mutex<Vec<(usize, Arc<Runner>)>>,
     /// Lets `gpuforge monitor` look, where that is asked for.
-    watched: OnceLock<forge_dash::live::publish::Publisher>,
+    watched: OnceLock<gpuforge_dash::live::publish::Publisher>,
 }
 
 /// An environment variable that changes how gpuforge runs.
@@ -144,7 +144,7 @@ impl Forge {
         let mut options = machine::options(settings, places, env);
         options.tier1.isolation = isolation;
         let asked = options.clone();
-        let variables: Vec<(String, String)> = forge_detect::overrides::VARIABLES
+        let variables: Vec<(String, String)> = gpuforge_detect::overrides::VARIABLES
             .iter()
             .filter_map(|v| env(v).map(|x| ((*v).to_owned(), x)))
             .collect();
@@ -154,7 +154,7 @@ impl Forge {
                     let found = variables.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
                     found.or_else(|| std::env::var(name).ok())
                 };
-                Ok(forge_detect::detect(&options, &kept))
+                Ok(gpuforge_detect::detect(&options, &kept))
             }));
         let safe_mode = machine::safe_mode(env);
         let devices =

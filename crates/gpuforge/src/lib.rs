@@ -37,16 +37,16 @@ pub mod settings;
 pub mod usage;
 
 pub use forge::Forge;
-pub use forge_dash as dash;
-pub use forge_detect as hardware;
-pub use forge_env as env;
-pub use forge_frame as frame;
-pub use forge_indicators as indicators;
-pub use forge_ops as ops;
-pub use forge_profile as profile;
-pub use forge_route as route;
-pub use forge_runtime as runtime;
-pub use forge_workloads as workloads;
+pub use gpuforge_dash as dash;
+pub use gpuforge_detect as hardware;
+pub use gpuforge_env as env;
+pub use gpuforge_frame as frame;
+pub use gpuforge_indicators as indicators;
+pub use gpuforge_ops as ops;
+pub use gpuforge_profile as profile;
+pub use gpuforge_route as route;
+pub use gpuforge_runtime as runtime;
+pub use gpuforge_workloads as workloads;
 pub use machine::detect;
 
 /// A tensor of these numbers in this shape.

@@ -8,14 +8,14 @@ use std::{
     time::Duration,
 };
 
-use forge_dash::live::{
+use gpuforge_dash::live::{
     feed, place,
     publish::{self, Publisher},
     snapshot::{Device, Level, Memory, Routed, Snapshot},
 };
-use forge_ops::Op;
-use forge_route::{BatchRun, Ran, batch::PlaceCount};
-use forge_runtime::engine::Health;
+use gpuforge_ops::Op;
+use gpuforge_route::{BatchRun, Ran, batch::PlaceCount};
+use gpuforge_runtime::engine::Health;
 
 use crate::{forge::Inner, settings::Env};
 

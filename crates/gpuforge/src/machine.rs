@@ -2,8 +2,10 @@
 
 use std::path::PathBuf;
 
-pub use forge_detect::overrides::UnknownDevice;
-use forge_detect::{CacheUse, Inventory, Options, cache::Store, overrides::is_on, probe::isolate::Isolation};
+pub use gpuforge_detect::overrides::UnknownDevice;
+use gpuforge_detect::{
+    CacheUse, Inventory, Options, cache::Store, overrides::is_on, probe::isolate::Isolation,
+};
 
 use crate::settings::{Env, Origin, Places, Settings};
 
@@ -58,13 +60,13 @@ pub fn options(settings: &Settings, places: &Places, env: Env<'_>) -> Options {
 /// Is the device there that these options ask for? Pure: an inventory in, an error with what there is out.
 pub fn check_device(options: &Options, inventory: &Inventory) -> Result<(), UnknownDevice> {
     let wanted = options.wish.as_ref().map(|(origin, text)| (origin.as_str(), text.as_str()));
-    forge_detect::overrides::check(&inventory.gpus, options.cpu_only.is_some(), wanted)
+    gpuforge_detect::overrides::check(&inventory.gpus, options.cpu_only.is_some(), wanted)
 }
 
 /// The inventory of this machine under these settings. Probes run in threads of this process: see
-/// [`forge_detect::probe::isolate`] for what that means when a driver crashes, and how to isolate it.
+/// [`gpuforge_detect::probe::isolate`] for what that means when a driver crashes, and how to isolate it.
 pub fn detect(settings: &Settings, places: &Places, env: Env<'_>) -> Inventory {
-    forge_detect::detect(&options(settings, places, env), env)
+    gpuforge_detect::detect(&options(settings, places, env), env)
 }
 
 #[cfg(test)]
@@ -89,7 +91,7 @@ mod tests {
 
     #[test]
     fn a_device_that_is_not_there_is_an_error_wherever_it_was_named() {
-        use forge_detect::model::Gpu;
+        use gpuforge_detect::model::Gpu;
         let card = Gpu { name: Some("Card 9".into()), ..Gpu::default() };
         let here = Inventory { gpus: vec![card], ..Inventory::default() };
         let asked = |text: &str| check_device(&options_for(&[("GPUFORGE_DEVICE", text)]), &here);

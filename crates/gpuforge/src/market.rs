@@ -19,13 +19,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forge_frame::{
+use gpuforge_frame::{
     Bars, FrameError, Layout, Portion,
     names::Role,
     read::{Input, ReadOptions, ReadReport, Reader, Recognised},
     write::{Options, Values, Writer, Written},
 };
-use forge_indicators::{
+use gpuforge_indicators::{
     exec::{self, Columns, How, Series, Stream},
     graph::Field,
     plan::Plan,
@@ -224,7 +224,7 @@ pub fn run_on(job: Job<'_>, access: &Access) -> Result<Report, FrameError> {
     // What is read for the checks alone changes no row of the output.
     let read =
         ReadOptions { needed: wanted, optional, optional_or_nan: true, memory: Some(bars), ..job.read };
-    let opening = forge_profile::span!("open bars");
+    let opening = gpuforge_profile::span!("open bars");
     let mut reader = Reader::open(&job.input, read)?;
     let layout = reader.layout().clone();
     let names: Vec<String> = match job.with_bars {
@@ -280,7 +280,7 @@ fn facts(request: &Request, names: &[String], own: usize) -> Vec<Facts> {
 
 fn timed<T>(what: &'static str, work: impl FnOnce() -> T) -> (T, Duration) {
     let began = Instant::now();
-    let result = forge_profile::scope(what, work);
+    let result = gpuforge_profile::scope(what, work);
     (result, began.elapsed())
 }
 

@@ -20,19 +20,19 @@ pub mod regret;
 use std::{collections::HashSet, sync::Arc, time::Instant};
 
 pub use access::Access;
-use forge_indicators::{
+use gpuforge_indicators::{
     exec::{self, Columns, How, Series},
     graph::{Graph, Val},
     plan::Plan,
     select,
 };
-pub use forge_resident::cost::{self, Device};
-use forge_resident::cost::{Correction, Decision, Load, Prediction, Rates, Reason};
-use forge_resident::{
+pub use gpuforge_indicators_gpu::cost::{self, Device};
+use gpuforge_indicators_gpu::cost::{Correction, Decision, Load, Prediction, Rates, Reason};
+use gpuforge_indicators_gpu::{
     placement::{self, Placed},
     run::{Resident, ResidentError, Settings as Use, Stats},
 };
-use forge_runtime::{runner::Runner, units::Bytes};
+use gpuforge_runtime::{runner::Runner, units::Bytes};
 pub use measure::measure;
 use measure::{load_rates, save_rates};
 pub use regret::regret;
@@ -531,7 +531,7 @@ fn limited(memory: Option<u64>, largest: Option<Bytes>) -> Use {
 fn is_finite(series: &Series<'_>, plan: &Plan) -> bool {
     let most = f64::from(f32::MAX);
     // Time is never computed with there.
-    let fields = plan.fields().filter(|f| *f != forge_indicators::graph::Field::Time);
+    let fields = plan.fields().filter(|f| *f != gpuforge_indicators::graph::Field::Time);
     fields.map(|f| series.field(f)).all(|column| column.iter().all(|x| x.abs() < most))
 }
 

@@ -9,10 +9,10 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forge_detect::{Inventory, model::Gpu};
-use forge_ops::{Custom, Op};
-use forge_profile::Profiler;
-use forge_route::{
+use gpuforge_detect::{Inventory, model::Gpu};
+use gpuforge_ops::{Custom, Op};
+use gpuforge_profile::Profiler;
+use gpuforge_route::{
     CpuSite, DeviceSite, Model, Ran, Reason, RouteError, Router, RouterSettings, Site, Wish,
     batch::{BatchOptions, BatchRun, Item},
     calibrate,
@@ -20,7 +20,7 @@ use forge_route::{
     router::Options,
     store,
 };
-use forge_runtime::{runner::Runner, units::Bytes};
+use gpuforge_runtime::{runner::Runner, units::Bytes};
 
 use crate::{
     Forge,

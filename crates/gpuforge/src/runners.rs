@@ -2,8 +2,8 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use forge_detect::{Inventory, model::Gpu};
-use forge_runtime::{
+use gpuforge_detect::{Inventory, model::Gpu};
+use gpuforge_runtime::{
     engine::{
         Engine, EngineError, Opener,
         chain::Chain,

@@ -6,8 +6,8 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forge_detect::cache::{Detected, Lookup, Store};
-use forge_runtime::{
+use gpuforge_detect::cache::{Detected, Lookup, Store};
+use gpuforge_runtime::{
     engine::{
         EngineError, Opener as _,
         dummy::{DummyOpener, Fault, Script},
@@ -227,8 +227,8 @@ fn detection(bench: &Bench<'_>) -> Verdict {
     let settings = Settings::load_lenient(bench.places, bench.env, &[]);
     let mut options = crate::machine::options(&settings, bench.places, bench.env);
     options.tier0_only = true;
-    options.cache = forge_detect::CacheUse::Off;
-    let inventory = forge_detect::detect(&options, bench.env);
+    options.cache = gpuforge_detect::CacheUse::Off;
+    let inventory = gpuforge_detect::detect(&options, bench.env);
     let threads = inventory.cpu.as_ref().and_then(|c| c.available).filter(|_| !bench.spoil);
     match threads {
         Some(threads) => {
@@ -464,7 +464,7 @@ fn advance(value: u32, step: u32, i: u32) -> u32 {
     value.wrapping_mul(1_664_525).wrapping_add(1_013_904_223 ^ step).rotate_left(5) ^ i
 }
 
-fn extend(plan: &mut Plan, n: u32, steps: u32, seed: u32) -> Result<forge_runtime::plan::Slot, PlanError> {
+fn extend(plan: &mut Plan, n: u32, steps: u32, seed: u32) -> Result<gpuforge_runtime::plan::Slot, PlanError> {
     let kernel = kernel();
     let bytes: Vec<u8> = start(n, seed).iter().flat_map(|v| v.to_le_bytes()).collect();
     let mut last = plan.upload(bytes, "self-test in")?;

@@ -2,7 +2,7 @@
 
 use std::{collections::VecDeque, fs, io::Write as _};
 
-use forge_runtime::memory;
+use gpuforge_runtime::memory;
 use serde::{Deserialize, Serialize};
 
 use crate::settings::Places;
@@ -122,7 +122,7 @@ mod tests {
         assert_eq!(load(&places), History::default());
         let peak = memory::ClassPeak {
             class: memory::BlockClass::Storage,
-            size: forge_runtime::units::Bytes::kib(4),
+            size: gpuforge_runtime::units::Bytes::kib(4),
             peak: 3,
         };
         remember_memory(&places, &[peak]);

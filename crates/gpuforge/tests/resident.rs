@@ -10,10 +10,6 @@
 
 use std::sync::Arc;
 
-use forge_testkit::{
-    faulty::FaultyOpener,
-    script::{Fault, Injection, Moment, Script},
-};
 use gpuforge::{
     frame::{
         Bars, Layout,
@@ -37,6 +33,10 @@ use gpuforge::{
         runner::{Runner, RunnerSettings},
         units::Bytes,
     },
+};
+use gpuforge_testkit::{
+    faulty::FaultyOpener,
+    script::{Fault, Injection, Moment, Script},
 };
 
 const SELECT: &str =

@@ -5,29 +5,29 @@ use std::collections::BTreeSet;
 
 /// Each crate with the crates whose arrow points at it. A dependency may skip stages; it never points back.
 ///
-/// `forge-testkit` stands beside the picture: any crate may have it as a dev-dependency.
+/// `gpuforge-testkit` stands beside the picture: any crate may have it as a dev-dependency.
 const ARROWS: [(&str, &[&str]); 22] = [
-    ("forge-detect", &[]),
-    ("forge-profile-macros", &[]),
-    ("forge-profile", &["forge-profile-macros"]),
-    ("forge-svg", &[]),
-    ("forge-frame", &["forge-svg"]),
-    ("forge-env", &["forge-detect"]),
-    ("forge-dash", &["forge-profile", "forge-svg"]),
-    ("forge-runtime", &["forge-detect", "forge-profile"]),
-    ("forge-ops", &["forge-runtime"]),
-    ("forge-route", &["forge-ops", "forge-svg"]),
-    ("forge-indicators", &["forge-route", "forge-frame"]),
-    ("forge-resident", &["forge-indicators"]),
-    ("forge-workloads", &["forge-route"]),
-    ("gpuforge", &["forge-resident", "forge-workloads", "forge-env", "forge-dash"]),
-    ("forge-testkit", &["forge-runtime", "forge-ops", "forge-frame"]),
-    ("forge-cli", &["gpuforge"]),
-    ("forge-python", &["gpuforge"]),
-    ("forge-train", &["gpuforge"]),
-    ("forge-cluster", &["gpuforge"]),
-    ("forge-fuzz", &["gpuforge"]),
-    ("forge-bench", &["gpuforge", "forge-testkit", "forge-train", "forge-cluster"]),
+    ("gpuforge-detect", &[]),
+    ("gpuforge-profile-macros", &[]),
+    ("gpuforge-profile", &["gpuforge-profile-macros"]),
+    ("gpuforge-chart", &[]),
+    ("gpuforge-frame", &["gpuforge-chart"]),
+    ("gpuforge-env", &["gpuforge-detect"]),
+    ("gpuforge-dash", &["gpuforge-profile", "gpuforge-chart"]),
+    ("gpuforge-runtime", &["gpuforge-detect", "gpuforge-profile"]),
+    ("gpuforge-ops", &["gpuforge-runtime"]),
+    ("gpuforge-route", &["gpuforge-ops", "gpuforge-chart"]),
+    ("gpuforge-indicators", &["gpuforge-route", "gpuforge-frame"]),
+    ("gpuforge-indicators-gpu", &["gpuforge-indicators"]),
+    ("gpuforge-workloads", &["gpuforge-route"]),
+    ("gpuforge", &["gpuforge-indicators-gpu", "gpuforge-workloads", "gpuforge-env", "gpuforge-dash"]),
+    ("gpuforge-testkit", &["gpuforge-runtime", "gpuforge-ops", "gpuforge-frame"]),
+    ("gpuforge-cli", &["gpuforge"]),
+    ("gpuforge-python", &["gpuforge"]),
+    ("gpuforge-train", &["gpuforge"]),
+    ("gpuforge-cluster", &["gpuforge"]),
+    ("gpuforge-fuzz", &["gpuforge"]),
+    ("gpuforge-bench", &["gpuforge", "gpuforge-testkit", "gpuforge-train", "gpuforge-cluster"]),
     ("xtask", &[]),
 ];
 
@@ -58,7 +58,7 @@ pub(super) fn layers(tree: &Tree) -> Vec<Finding> {
         let allowed = before(name);
         for (dependency, dev) in dependencies(&manifest) {
             let ours = crates.contains(dependency.as_str());
-            let testkit = dev && dependency == "forge-testkit";
+            let testkit = dev && dependency == "gpuforge-testkit";
             if ours && !testkit && !allowed.contains(dependency.as_str()) {
                 let list = if allowed.is_empty() { "none".to_owned() } else { join(&allowed) };
                 let wrong = format!("`{name}` must not depend on `{dependency}` (it may know: {list})");
@@ -120,7 +120,8 @@ mod tests {
 
     fn check(name: &str, rest: &str) -> Vec<Finding> {
         let path = format!("crates/{name}/Cargo.toml");
-        let others = ["forge-detect", "forge-runtime", "forge-route", "gpuforge", "forge-testkit"];
+        let others =
+            ["gpuforge-detect", "gpuforge-runtime", "gpuforge-route", "gpuforge", "gpuforge-testkit"];
         let mut files: Vec<(String, String)> = vec![(path.clone(), manifest(name, rest))];
         files.extend(
             others
@@ -135,23 +136,24 @@ mod tests {
     #[test]
     fn forward_is_allowed_also_over_stages() {
         assert_eq!(
-            check("forge-runtime", "[dependencies]\nforge-detect.workspace = true\nserde = \"1\""),
+            check("gpuforge-runtime", "[dependencies]\nforge-detect.workspace = true\nserde = \"1\""),
             []
         );
         assert_eq!(
-            check("forge-cli", "[dependencies]\ngpuforge.workspace = true\nforge-detect.workspace = true"),
+            check("gpuforge-cli", "[dependencies]\ngpuforge.workspace = true\nforge-detect.workspace = true"),
             []
         );
-        assert_eq!(check("forge-detect", "[dev-dependencies]\nforge-testkit.workspace = true"), []);
+        assert_eq!(check("gpuforge-detect", "[dev-dependencies]\nforge-testkit.workspace = true"), []);
     }
 
     #[test]
     fn backward_is_named_with_its_line() {
-        let found = check("forge-detect", "[dependencies]\nserde = \"1\"\nforge-runtime.workspace = true");
+        let found = check("gpuforge-detect", "[dependencies]\nserde = \"1\"\nforge-runtime.workspace = true");
         assert_eq!(found.len(), 1);
-        assert_eq!((found[0].path.as_str(), found[0].line), ("crates/forge-detect/Cargo.toml", 6));
+        assert_eq!((found[0].path.as_str(), found[0].line), ("crates/gpuforge-detect/Cargo.toml", 6));
         assert!(
-            found[0].wrong.contains("must not depend on `forge-runtime`") && found[0].wrong.contains("none")
+            found[0].wrong.contains("must not depend on `gpuforge-runtime`")
+                && found[0].wrong.contains("none")
         );
     }
 
@@ -165,15 +167,15 @@ mod tests {
             "[dev-dependencies]\ngpuforge.workspace = true",
             "[dependencies]\nforge-testkit.workspace = true",
         ] {
-            assert_eq!(check("forge-runtime", rest).len(), 1, "{rest}");
+            assert_eq!(check("gpuforge-runtime", rest).len(), 1, "{rest}");
         }
     }
 
     #[test]
     fn a_crate_outside_the_picture_and_a_broken_manifest_are_named() {
-        assert!(check("forge-magic", "")[0].wrong.contains("not in the picture"));
+        assert!(check("gpuforge-magic", "")[0].wrong.contains("not in the picture"));
         assert!(
-            check("forge-detect", "[dependencies")
+            check("gpuforge-detect", "[dependencies")
                 .first()
                 .is_some_and(|f| f.wrong.contains("not a manifest"))
         );

@@ -58,20 +58,20 @@ const CHECKS: [Check; 15] = [
     },
     Check {
         name: "wgpu",
-        what: "only forge-runtime talks to GPU devices (forge-detect enumerates adapters; forge-bench and forge-train are the named exceptions)",
-        fix: "go through forge-runtime; forge-detect may list adapters but never opens a device",
+        what: "only gpuforge-runtime talks to GPU devices (gpuforge-detect enumerates adapters; gpuforge-bench and gpuforge-train are the named exceptions)",
+        fix: "go through gpuforge-runtime; gpuforge-detect may list adapters but never opens a device",
         run: source::wgpu,
     },
     Check {
         name: "pyo3",
-        what: "only forge-python knows PyO3: every other crate builds without Python",
-        fix: "move the binding to forge-python",
+        what: "only gpuforge-python knows PyO3: every other crate builds without Python",
+        fix: "move the binding to gpuforge-python",
         run: source::pyo3,
     },
     Check {
         name: "index addresses",
-        what: "only forge-env knows where packages are downloaded from: one place to correct when an index moves",
-        fix: "take the address from forge-env's data",
+        what: "only gpuforge-env knows where packages are downloaded from: one place to correct when an index moves",
+        fix: "take the address from gpuforge-env's data",
         run: source::index_addresses,
     },
     Check {

@@ -7,26 +7,26 @@ use super::{
 
 /// Files that belong to a binary, by the beginning of their path.
 const PRINTERS: [&str; 7] = [
-    "crates/forge-cli/",
-    "crates/forge-bench/",
-    "crates/forge-fuzz/src/main.rs",
-    "crates/forge-train/src/main.rs",
-    "crates/forge-train/src/bin/",
-    "crates/forge-cluster/src/main.rs",
-    "crates/forge-cluster/src/bin/",
+    "crates/gpuforge-cli/",
+    "crates/gpuforge-bench/",
+    "crates/gpuforge-fuzz/src/main.rs",
+    "crates/gpuforge-train/src/main.rs",
+    "crates/gpuforge-train/src/bin/",
+    "crates/gpuforge-cluster/src/main.rs",
+    "crates/gpuforge-cluster/src/bin/",
 ];
 
 const PRINT_MACROS: [&str; 5] = ["println!", "eprintln!", "print!", "eprint!", "dbg!"];
 
 /// Crates that may name wgpu, and why.
 const WGPU_CRATES: [(&str, &str); 4] = [
-    ("forge-runtime", "runs the work"),
-    ("forge-detect", "lists adapters"),
-    ("forge-bench", "is the bare peer"),
-    ("forge-train", "bridges to Burn"),
+    ("gpuforge-runtime", "runs the work"),
+    ("gpuforge-detect", "lists adapters"),
+    ("gpuforge-bench", "is the bare peer"),
+    ("gpuforge-train", "bridges to Burn"),
 ];
 
-/// What opens or drives a device; forge-detect stops at the adapter.
+/// What opens or drives a device; gpuforge-detect stops at the adapter.
 const DEVICE_WORDS: [&str; 6] = [
     "request_device",
     "create_buffer",
@@ -77,7 +77,7 @@ pub(super) fn wgpu(tree: &Tree) -> Vec<Finding> {
             format!("`wgpu` in a crate that may not name it ({})", list.join(", "))
         })
     });
-    let detect = tree.rust().filter(|file| file.crate_name() == Some("forge-detect"));
+    let detect = tree.rust().filter(|file| file.crate_name() == Some("gpuforge-detect"));
     findings.extend(search_all(detect, |line| {
         let word = DEVICE_WORDS.iter().find(|word| rust::has_word(line, word))?;
         Some(format!("`{word}`: detection opens no device"))
@@ -85,11 +85,11 @@ pub(super) fn wgpu(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// PyO3 outside forge-python, in sources and manifests.
+/// PyO3 outside gpuforge-python, in sources and manifests.
 pub(super) fn pyo3(tree: &Tree) -> Vec<Finding> {
-    let elsewhere = |file: &&File| file.crate_name().is_some_and(|name| name != "forge-python");
+    let elsewhere = |file: &&File| file.crate_name().is_some_and(|name| name != "gpuforge-python");
     let mut findings = search_all(tree.rust().filter(elsewhere), |line| {
-        rust::has_word(line, "pyo3").then(|| "`pyo3` outside forge-python".to_owned())
+        rust::has_word(line, "pyo3").then(|| "`pyo3` outside gpuforge-python".to_owned())
     });
     for file in tree.files.iter().filter(elsewhere).filter(|file| file.path.ends_with("/Cargo.toml")) {
         let named = |line: &str| line.split('#').next().is_some_and(|code| rust::has_word(code, "pyo3"));
@@ -99,11 +99,12 @@ pub(super) fn pyo3(tree: &Tree) -> Vec<Finding> {
     findings
 }
 
-/// Addresses of package indexes outside forge-env, in anything a crate carries. Text is searched as it stands:
+/// Addresses of package indexes outside gpuforge-env, in anything a crate carries. Text is searched as it stands:
 /// an address in a string is the very thing looked for.
 pub(super) fn index_addresses(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
-    for file in tree.files.iter().filter(|file| file.crate_name().is_some_and(|name| name != "forge-env")) {
+    for file in tree.files.iter().filter(|file| file.crate_name().is_some_and(|name| name != "gpuforge-env"))
+    {
         for (line, number) in file.text.lines().zip(1..) {
             if let Some(host) = index_host(line) {
                 findings.push(Finding::new(&file.path, number, format!("names the package index `{host}`")));
@@ -225,14 +226,14 @@ mod tests {
         let files = [
             ("crates/a/src/lib.rs", code),
             ("crates/a/tests/t.rs", code),
-            ("crates/forge-cli/src/main.rs", code),
-            ("crates/forge-train/src/main.rs", code),
-            ("crates/forge-train/src/lib.rs", "fn f() { eprintln!() }"),
+            ("crates/gpuforge-cli/src/main.rs", code),
+            ("crates/gpuforge-train/src/main.rs", code),
+            ("crates/gpuforge-train/src/lib.rs", "fn f() { eprintln!() }"),
             ("xtask/src/main.rs", code),
         ];
         assert_eq!(
             places(prints, &files),
-            ["crates/a/src/lib.rs:3", "crates/a/src/lib.rs:6", "crates/forge-train/src/lib.rs:1"]
+            ["crates/a/src/lib.rs:3", "crates/a/src/lib.rs:6", "crates/gpuforge-train/src/lib.rs:1"]
         );
     }
 
@@ -240,18 +241,21 @@ mod tests {
     fn devices_belong_to_the_runtime() {
         let files = [
             ("crates/gpuforge/src/lib.rs", "// wgpu::Instance\nuse wgpu::Instance;"),
-            ("crates/forge-runtime/src/lib.rs", "adapter.request_device(&wgpu::DeviceDescriptor::default())"),
             (
-                "crates/forge-detect/src/a.rs",
+                "crates/gpuforge-runtime/src/lib.rs",
+                "adapter.request_device(&wgpu::DeviceDescriptor::default())",
+            ),
+            (
+                "crates/gpuforge-detect/src/a.rs",
                 "wgpu::Instance::new().enumerate_adapters(x)\n\nadapter.request_device(y)",
             ),
-            ("crates/forge-detect/src/b.rs", "fn f(d: &wgpu::Device, l: wgpu::DeviceType) {}"),
-            ("crates/forge-detect/src/c.rs", "fn f(l: wgpu::DeviceType) {}"),
+            ("crates/gpuforge-detect/src/b.rs", "fn f(d: &wgpu::Device, l: wgpu::DeviceType) {}"),
+            ("crates/gpuforge-detect/src/c.rs", "fn f(l: wgpu::DeviceType) {}"),
         ];
         let want = [
             "crates/gpuforge/src/lib.rs:2",
-            "crates/forge-detect/src/a.rs:3",
-            "crates/forge-detect/src/b.rs:1",
+            "crates/gpuforge-detect/src/a.rs:3",
+            "crates/gpuforge-detect/src/b.rs:1",
         ];
         assert_eq!(places(wgpu, &files), want);
     }
@@ -259,7 +263,7 @@ mod tests {
     #[test]
     fn python_stays_in_its_crate() {
         let files = [
-            ("crates/forge-python/src/lib.rs", "use pyo3::prelude::*;"),
+            ("crates/gpuforge-python/src/lib.rs", "use pyo3::prelude::*;"),
             ("crates/a/src/lib.rs", "use pyo3::prelude::*;"),
             ("crates/a/Cargo.toml", "[dependencies]\n# not pyo3\npyo3 = \"1\""),
         ];
@@ -270,7 +274,7 @@ mod tests {
     fn index_addresses_stay_in_env() {
         let files = [
             (
-                "crates/forge-env/data/profiles.toml",
+                "crates/gpuforge-env/data/profiles.toml",
                 concat!("url = \"https://download.pytorch", ".org/whl\""),
             ),
             ("crates/a/src/lib.rs", concat!("\nconst U: &str = \"https://download.pytorch", ".org/whl\";")),

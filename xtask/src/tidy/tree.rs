@@ -86,7 +86,7 @@ impl Tree {
 }
 
 impl File {
-    /// `forge-detect` for everything below `crates/forge-detect/`.
+    /// `gpuforge-detect` for everything below `crates/gpuforge-detect/`.
     pub(super) fn crate_name(&self) -> Option<&str> {
         self.path.strip_prefix("crates/")?.split_once('/').map(|(name, _)| name)
     }

@@ -10,8 +10,8 @@ mod steps;
 
 use std::collections::HashMap;
 
-use forge_frame::{Bars, Layout, read::ReadReport, write::Values};
-use forge_indicators::{catalogue::Range, select::Facts};
+use gpuforge_frame::{Bars, Layout, read::ReadReport, write::Values};
+use gpuforge_indicators::{catalogue::Range, select::Facts};
 
 use self::{bars::BarChecks, columns::ColumnChecks};
 use super::symbol;

@@ -12,7 +12,7 @@ use std::{
     time::Instant,
 };
 
-use forge_frame::FrameError;
+use gpuforge_frame::FrameError;
 
 /// Values that are written and read to find out what a value takes.
 const PROBE: usize = 1 << 18;

@@ -2,7 +2,7 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use forge_runtime::runner::Runner;
+use gpuforge_runtime::runner::Runner;
 
 use super::{
     Device,

@@ -1,7 +1,7 @@
 //! What would be done for series of these lengths? The plan as data: what is computed where and why, what moves, and what
 //! it is predicted to take.
 
-use forge_resident::lower::Call;
+use gpuforge_indicators_gpu::lower::Call;
 use serde::Serialize;
 
 use super::{

@@ -5,7 +5,7 @@ use std::{
     hash::{DefaultHasher, Hash as _, Hasher as _},
 };
 
-use forge_resident::{
+use gpuforge_indicators_gpu::{
     layout::{Layout, RUN_WORDS},
     lower::{Call, JobSpec, Lowered},
     record::{MOST_ITERATIONS, Program},
@@ -141,8 +141,8 @@ pub(super) fn name(call: &Call) -> String {
 #[cfg(test)]
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail")]
-    use forge_indicators::select::{self, Selector};
-    use forge_resident::{layout::Layout, lower, weight::Scale};
+    use gpuforge_indicators::select::{self, Selector};
+    use gpuforge_indicators_gpu::{layout::Layout, lower, weight::Scale};
 
     use super::*;
 
@@ -160,8 +160,9 @@ mod tests {
             let scales = vec![Scale { level: 0.0, tick: None }; bars.len()];
             let (mut plan, arena) = program.record(&layout, &scales, &columns).unwrap();
             let fetched = program.fetched(layout.words());
-            plan.download_first(arena, forge_runtime::units::Bytes(fetched)).unwrap();
-            let settings = Settings { memory: forge_runtime::units::Bytes(1 << 40), ..Settings::default() };
+            plan.download_first(arena, gpuforge_runtime::units::Bytes(fetched)).unwrap();
+            let settings =
+                Settings { memory: gpuforge_runtime::units::Bytes(1 << 40), ..Settings::default() };
             let load = of(std::iter::once(&program), &settings, &bars, &HashSet::new());
             let cost = plan.cost();
             assert_eq!(load.dispatches, cost.dispatches, "{bars:?}");

@@ -11,13 +11,13 @@ use std::{
     time::Instant,
 };
 
-use forge_frame::FrameError;
-use forge_indicators::{
+use gpuforge_frame::FrameError;
+use gpuforge_indicators::{
     exec::{self, How, Series},
     graph::Val,
     plan::Plan,
 };
-use forge_resident::{
+use gpuforge_indicators_gpu::{
     cost::{Decision, Prediction, Reason},
     run::Sink,
 };

@@ -9,19 +9,19 @@ use std::{
     time::{Duration, Instant},
 };
 
-use forge_frame::sample::{Interval, Sample};
-use forge_indicators::{
+use gpuforge_frame::sample::{Interval, Sample};
+use gpuforge_indicators::{
     exec::{self, Columns, How, Series},
     graph::{Graph, Val},
     plan::Plan,
     select::{self, Selector},
 };
-use forge_resident::{
+use gpuforge_indicators_gpu::{
     lower,
     run::{Resident, ResidentError, Settings},
     tune::{self, Variants},
 };
-use forge_runtime::{engine::EngineError, plan::Plan as DevicePlan, runner::Runner};
+use gpuforge_runtime::{engine::EngineError, plan::Plan as DevicePlan, runner::Runner};
 use serde::{Deserialize, Serialize};
 
 use super::{
@@ -145,7 +145,7 @@ fn probe(
 
 /// Bars to measure with.
 pub(super) struct Data {
-    bars: Vec<forge_frame::Bars>,
+    bars: Vec<gpuforge_frame::Bars>,
     times: Vec<Vec<f64>>,
 }
 
@@ -153,7 +153,7 @@ impl Data {
     pub(super) fn new(symbols: usize, bars: usize) -> Self {
         let sample = Sample::new(symbols, Interval::Minute, bars, 11);
         let layout = sample.layout();
-        let bars: Vec<forge_frame::Bars> = sample.series().collect();
+        let bars: Vec<gpuforge_frame::Bars> = sample.series().collect();
         let times = bars.iter().map(|b| layout.seconds(&b.time)).collect();
         Data { bars, times }
     }

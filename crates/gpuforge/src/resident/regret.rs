@@ -2,8 +2,8 @@
 
 use std::{sync::Arc, time::Instant};
 
-use forge_indicators::{exec::How, select::Selector};
-use forge_runtime::runner::Runner;
+use gpuforge_indicators::{exec::How, select::Selector};
+use gpuforge_runtime::runner::Runner;
 use serde::Serialize;
 
 use super::{

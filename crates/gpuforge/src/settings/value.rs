@@ -27,7 +27,7 @@ pub enum Kind {
     },
     /// Any one-line text that is not empty.
     Text,
-    /// A device: see [`forge_detect::overrides::FORMS`]. Whether it is there is asked where devices are chosen.
+    /// A device: see [`gpuforge_detect::overrides::FORMS`]. Whether it is there is asked where devices are chosen.
     Device,
     /// One of these words.
     OneOf(&'static [&'static str]),
@@ -148,7 +148,7 @@ impl Kind {
             Kind::Size => size(text).map(Value::Size),
             Kind::Duration { min, max } => in_range(duration(text)?, min, max).map(Value::Duration),
             Kind::Text => Ok(Value::Text(text.to_owned())),
-            Kind::Device => match forge_detect::overrides::malformed(text) {
+            Kind::Device => match gpuforge_detect::overrides::malformed(text) {
                 Some(why) => Err(Reject::NoDevice(why)),
                 None => Ok(Value::Text(device(text))),
             },
@@ -194,7 +194,7 @@ impl fmt::Display for Kind {
                 write!(f, "a duration from {} to {}", Value::Duration(*min), Value::Duration(*max))
             }
             Kind::Text => f.write_str("a text"),
-            Kind::Device => f.write_str(forge_detect::overrides::FORMS),
+            Kind::Device => f.write_str(gpuforge_detect::overrides::FORMS),
             Kind::OneOf(words) => write!(f, "one of {}", words.join(", ")),
             Kind::List => f.write_str("a list such as a,b"),
         }

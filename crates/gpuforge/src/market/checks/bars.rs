@@ -1,6 +1,6 @@
 //! Checks of bars: nulls, OHLC that does not hold together, prices that are not positive, volume that is 0. Do the bars hold?
 
-use forge_frame::{Bars, Layout};
+use gpuforge_frame::{Bars, Layout};
 
 use super::{Problem, Seen, Spot, jumps::Jumps, steps::Steps};
 

@@ -1,8 +1,8 @@
 //! Checks of output columns: one pass per part for NaN, min and max; places are looked up only where something is wrong.
 //! Is every value after the warm-up what it can be?
 
-use forge_frame::write::Values;
-use forge_indicators::select::Facts;
+use gpuforge_frame::write::Values;
+use gpuforge_indicators::select::Facts;
 
 use super::{Found, Problem, Seen, Spot};
 
@@ -185,7 +185,7 @@ impl ColumnChecks {
 
 #[cfg(test)]
 mod tests {
-    use forge_indicators::catalogue::Range;
+    use gpuforge_indicators::catalogue::Range;
 
     use super::*;
 

@@ -6,8 +6,8 @@
 
 use std::collections::HashMap;
 
-use forge_frame::Layout;
-use forge_indicators::catalogue::Range;
+use gpuforge_frame::Layout;
+use gpuforge_indicators::catalogue::Range;
 
 use super::{Seen, Spot};
 
@@ -249,7 +249,7 @@ fn weekdays_between(from: i64, to: i64, unit: f64) -> i64 {
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::{DataType, TimeUnit};
-    use forge_frame::bars::Column;
+    use gpuforge_frame::bars::Column;
 
     use super::*;
 

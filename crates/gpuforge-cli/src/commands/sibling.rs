@@ -1,0 +1,94 @@
+//! Which program does what gpuforge leaves to another? One that lies beside it or on PATH, installed apart because its
+//! dependencies are larger than all of gpuforge.
+
+use std::{
+    env,
+    ffi::OsStr,
+    path::{Path, PathBuf},
+    process::Command,
+};
+
+use anyhow::{Context as _, Result};
+
+use crate::error::Hinted;
+
+/// Another program of ours.
+pub(super) struct Sibling {
+    pub(super) name: &'static str,
+    /// The crate that has it.
+    pub(super) package: &'static str,
+}
+
+impl Sibling {
+    /// The program, ready to be given arguments; `asked` is the command that needs it.
+    pub(super) fn command(&self, asked: &str) -> Result<Command> {
+        let own = env::current_exe().ok();
+        let found = find(self.name, own.as_deref(), env::var_os("PATH").as_deref());
+        let Sibling { name, package } = self;
+        let missing = || {
+            Hinted::new(
+                format!("`gpuforge {asked}` needs {name}, which is neither beside gpuforge nor on PATH"),
+                format!("cargo install --path crates/{package}, or put {name} beside gpuforge"),
+            )
+        };
+        Ok(Command::new(found.ok_or_else(missing)?))
+    }
+}
+
+/// Ends as that program ends.
+pub(super) fn hand_over(child: Command) -> Result<()> {
+    let program = child.get_program().to_owned();
+    become_it(child).with_context(|| format!("cannot run {}", program.display()))
+}
+
+/// This process becomes the other: an interruption reaches it alone, and it can put away what it has begun.
+#[cfg(unix)]
+fn become_it(mut child: Command) -> Result<()> {
+    use std::os::unix::process::CommandExt as _;
+    Err(child.exec().into())
+}
+
+#[cfg(not(unix))]
+fn become_it(mut child: Command) -> Result<()> {
+    match child.status()?.code() {
+        Some(0) => Ok(()),
+        // It has said what was wrong.
+        code => std::process::exit(code.unwrap_or(1)),
+    }
+}
+
+/// Beside this program first, then along PATH.
+fn find(name: &str, own: Option<&Path>, path: Option<&OsStr>) -> Option<PathBuf> {
+    let name = format!("{name}{}", env::consts::EXE_SUFFIX);
+    let beside = own.and_then(Path::parent).map(Path::to_owned);
+    let along = path.map(|p| env::split_paths(p).collect::<Vec<_>>()).unwrap_or_default();
+    beside.into_iter().chain(along).map(|folder| folder.join(&name)).find(|file| file.is_file())
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, reason = "a test may fail")]
+    use super::*;
+
+    #[test]
+    fn the_one_beside_comes_before_those_on_the_path() {
+        let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        let name = format!("gpuforge-other{}", env::consts::EXE_SUFFIX);
+        let own = here.path().join("gpuforge");
+        let path = env::join_paths([Path::new("/nowhere"), there.path()]).unwrap();
+        let find = |own, path| find("gpuforge-other", own, path);
+        assert_eq!(find(Some(&own), Some(&path)), None);
+        std::fs::write(there.path().join(&name), "").unwrap();
+        assert_eq!(find(Some(&own), Some(&path)), Some(there.path().join(&name)));
+        std::fs::write(here.path().join(&name), "").unwrap();
+        assert_eq!(find(Some(&own), Some(&path)), Some(here.path().join(&name)));
+        assert_eq!(find(None, None), None);
+    }
+
+    #[test]
+    fn a_missing_program_is_named_with_where_it_comes_from() {
+        let none = Sibling { name: "gpuforge-nowhere", package: "gpuforge-nowhere" };
+        let error = format!("{:#}", none.command("fly").unwrap_err());
+        assert!(error.contains("`gpuforge fly` needs gpuforge-nowhere"), "{error}");
+    }
+}

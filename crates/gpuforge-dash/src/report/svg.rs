@@ -1,0 +1,103 @@
+//! How does a flame graph look as one picture? Boxes with names, the whole figure on hover; no script.
+
+use gpuforge_chart::{NAMESPACE, Writer};
+
+use super::{
+    flame::Flame,
+    units::{count, percent, time},
+};
+
+const WIDTH: f64 = 1200.0;
+const ROW: f64 = 18.0;
+const TOP: f64 = 34.0;
+/// Narrower boxes cannot be seen.
+const NARROWEST: f64 = 0.2;
+/// Room that a letter takes at this size.
+const LETTER: f64 = 6.6;
+
+/// Fill and the colour of its text are readable on light and dark grounds alike.
+const STYLE: &str = "text{font:11px ui-monospace,monospace;fill:#111}.head{font:600 14px system-ui,sans-serif;fill:#888}\
+rect{stroke:#fff;stroke-width:.5}.cpu{fill:#9cc3f0}.gpu{fill:#9bd3a0}.transfer{fill:#f1c27d}.wait{fill:#c9ced6}\
+.overhead{fill:#dcaee6}";
+
+impl Flame {
+    /// The picture; calls grow downwards.
+    pub fn svg(&self, title: &str) -> String {
+        let total = self.total_ns().max(1) as f64;
+        let placed = self.placed(WIDTH / total);
+        let deepest = placed.iter().map(|p| p.depth).max().map_or(0, |d| d + 1);
+        let height = TOP + ROW * deepest.max(1) as f64 + 6.0;
+        let mut out = Writer::new();
+        out.start("svg").attr("xmlns", NAMESPACE).attr("viewBox", format_args!("0 0 {WIDTH} {height}"));
+        out.attr("width", WIDTH).attr("height", height).attr("role", "img").line();
+        out.leaf("title", title).line().leaf("style", STYLE).line();
+        let head = format!("{title}: {}", time(self.total_ns()));
+        out.start("text").attr("class", "head").attr("x", 4).attr("y", 20).text(head).end().line();
+        for place in placed {
+            self.box_of(&place, total, &mut out);
+        }
+        out.end().line();
+        out.finish()
+    }
+
+    /// One box: its figures on hover, its rectangle, and as much of its name as fits.
+    fn box_of(&self, place: &Placed, total: f64, out: &mut Writer) {
+        let Some(node) = self.nodes.get(place.node) else { return };
+        let name = self.names.get(node.name).map_or("?", String::as_str);
+        let y = TOP + ROW * place.depth as f64;
+        let figures = format!(
+            "{name} · {} ({}) · itself {} · {} calls",
+            time(node.total_ns),
+            percent(node.total_ns as f64 / total),
+            time(node.self_ns),
+            count(node.count)
+        );
+        out.start("g").leaf("title", figures);
+        out.start("rect").attr("class", node.category).attr("x", format_args!("{:.2}", place.x)).attr("y", y);
+        out.attr("width", format_args!("{:.2}", place.width)).attr("height", ROW - 1.0).end();
+        if let Some(text) = fitting(name, place.width) {
+            out.start("text").attr("x", format_args!("{:.2}", place.x + 3.0)).attr("y", y + 12.5);
+            out.text(text).end();
+        }
+        out.end().line();
+    }
+
+    /// Where each node that can be seen lies.
+    fn placed(&self, scale: f64) -> Vec<Placed> {
+        // Where the next child of each node begins; the last entry is for those without a caller.
+        let mut next: Vec<f64> = vec![0.0; self.nodes.len() + 1];
+        let root = self.nodes.len();
+        let mut placed = Vec::new();
+        for (at, node) in self.nodes.iter().enumerate() {
+            let width = node.total_ns as f64 * scale;
+            let x = next.get(node.parent.unwrap_or(root)).copied().unwrap_or(0.0);
+            if let Some(next) = next.get_mut(node.parent.unwrap_or(root)) {
+                *next += width;
+            }
+            if let Some(own) = next.get_mut(at) {
+                *own = x;
+            }
+            if width >= NARROWEST {
+                placed.push(Placed { node: at, depth: node.depth, x, width });
+            }
+        }
+        placed
+    }
+}
+
+struct Placed {
+    node: usize,
+    depth: usize,
+    x: f64,
+    width: f64,
+}
+
+/// As much of a name as fits, or nothing.
+fn fitting(name: &str, width: f64) -> Option<String> {
+    let letters = ((width - 6.0) / LETTER).max(0.0) as usize;
+    match name.chars().count() {
+        n if n <= letters => Some(name.to_owned()),
+        _ if letters < 3 => None,
+        _ => Some(name.chars().take(letters - 1).chain(['…']).collect()),
+    }
+}

@@ -1,0 +1,264 @@
+//! Which machine is the environment for? This one, a named GPU, a type for hire, or pasted text; plain data.
+
+use gpuforge_detect::model::{Gpu, GpuType, Inventory, Usable, Vendor};
+use serde::Serialize;
+
+use super::{
+    chips,
+    table::{Accelerator, Compat, Os},
+    version::Version,
+};
+
+/// A GPU, as far as a choice of builds needs it.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct Chip {
+    /// Name.
+    pub name: String,
+    /// Maker.
+    pub vendor: Vendor,
+    /// Compute capability (`8.9`), gfx target (`gfx1100`) or Intel family (`xe2`).
+    pub target: Option<String>,
+    /// Its memory; for processor graphics half of what the machine has.
+    pub memory_bytes: Option<u64>,
+}
+
+impl Chip {
+    /// The compute capability of an NVIDIA GPU. 10.1 was renamed 11.0.
+    pub fn capability(&self) -> Option<Version> {
+        let target = self.target.as_deref().filter(|_| self.vendor == Vendor::Nvidia)?;
+        if target == "10.1" { "11.0" } else { target }.parse().ok()
+    }
+
+    /// Memory in GiB, as sold: a card of 24 GiB reports a little less.
+    pub fn gib(&self) -> Option<f64> {
+        self.memory_bytes.map(|bytes| (bytes as f64 / f64::from(1 << 30) * 2.0).round() / 2.0)
+    }
+}
+
+/// A machine; what is not known is `None`.
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
+pub struct Machine {
+    /// The GPU to use; `None` = the processor only.
+    pub gpu: Option<Chip>,
+    /// Its other GPUs of the same maker.
+    pub others: Vec<Chip>,
+    /// Driver of the GPU.
+    pub driver: Option<Version>,
+    /// CUDA version the driver supports, where the driver's own is not known.
+    pub cuda: Option<Version>,
+    /// System.
+    pub os: Os,
+    /// Version of the system.
+    pub os_version: Option<Version>,
+    /// `x86_64` or `aarch64`.
+    pub arch: String,
+    /// The container it runs in.
+    pub container: Option<String>,
+    /// What must be known about it: why no GPU is used, what stands in the way.
+    pub notes: Vec<String>,
+}
+
+/// What cannot be meant.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum MachineError {
+    /// A GPU nobody knows.
+    #[error("there is no GPU {name:?} in the table")]
+    Gpu {
+        /// What was asked for.
+        name: String,
+        /// A name that is near it.
+        nearest: Option<String>,
+    },
+    /// A type of machine nobody knows.
+    #[error("there is no machine type {provider}:{kind} in the table")]
+    Cloud {
+        /// Provider.
+        provider: String,
+        /// Type.
+        kind: String,
+        /// Types of that provider.
+        known: Vec<String>,
+    },
+    /// A platform nobody knows.
+    #[error("{0:?} is not a platform")]
+    Platform(String),
+}
+
+/// Platforms that can be named.
+pub const PLATFORMS: [(&str, Os, &str); 7] = [
+    ("linux-x86_64", Os::Linux, "x86_64"),
+    ("linux-aarch64", Os::Linux, "aarch64"),
+    ("wsl-x86_64", Os::Wsl, "x86_64"),
+    ("wsl", Os::Wsl, "x86_64"),
+    ("windows-x86_64", Os::Windows, "x86_64"),
+    ("macos-aarch64", Os::Macos, "aarch64"),
+    ("macos-x86_64", Os::Macos, "x86_64"),
+];
+
+impl Machine {
+    /// Platform of its wheels: `linux-x86_64`.
+    pub fn platform(&self) -> String {
+        format!("{}-{}", self.os.wheels(), self.arch)
+    }
+
+    /// What its GPU computes with.
+    pub fn accelerator(&self) -> Option<Accelerator> {
+        self.gpu.as_ref().and_then(|gpu| Accelerator::of(gpu.vendor))
+    }
+
+    /// Moves it to a platform that was named: `windows-x86_64`, `linux`.
+    pub fn set_platform(&mut self, name: &str) -> Result<(), MachineError> {
+        let lower = name.to_ascii_lowercase();
+        let found =
+            PLATFORMS.iter().find(|(known, ..)| *known == lower || known.split('-').next() == Some(&lower));
+        let (_, os, arch) = found.ok_or_else(|| MachineError::Platform(name.to_owned()))?;
+        (self.os, self.arch) = (*os, (*arch).to_owned());
+        Ok(())
+    }
+
+    /// The machine as a container on it sees it: always Linux, and without a GPU on a Mac.
+    pub fn in_container(&self) -> Machine {
+        match self.os {
+            Os::Linux | Os::Wsl => self.clone(),
+            Os::Windows => Machine { os: Os::Wsl, ..self.clone() },
+            Os::Macos => Machine { os: Os::Linux, os_version: None, ..self.clone() }
+                .without_gpu("containers on macOS have no GPU"),
+        }
+    }
+
+    /// The processor only, because of `reason`.
+    pub fn without_gpu(mut self, reason: &str) -> Machine {
+        self.gpu = None;
+        self.others.clear();
+        self.notes = vec![reason.to_owned()];
+        self
+    }
+}
+
+/// The machine that an inventory describes: of this one, or of text pasted from another.
+pub fn from_inventory(table: &Compat, inventory: &Inventory) -> Machine {
+    let host = &inventory.host;
+    let says = |kind: &str| inventory.kinds.iter().any(|k| k.contains(kind));
+    let os = match host.os.as_deref() {
+        _ if host.wsl.is_some() => Os::Wsl,
+        Some("windows") => Os::Windows,
+        Some("macos") => Os::Macos,
+        None if says("win32") => Os::Windows,
+        None if says("system_profiler") => Os::Macos,
+        _ => Os::Linux,
+    };
+    let arch = inventory.cpu.as_ref().and_then(|cpu| cpu.arch.clone());
+    let apple = inventory.gpus.iter().any(|g| g.vendor == Some(Vendor::Apple));
+    let arch = arch.unwrap_or_else(|| if apple { "aarch64" } else { "x86_64" }.to_owned());
+    let arch = if arch == "arm64" { "aarch64".to_owned() } else { arch };
+    let mut machine = Machine { os, arch, container: host.container.clone(), ..Machine::default() };
+    let Some((at, gpu)) = pick(inventory) else {
+        machine.notes.push(match inventory.gpus.is_empty() {
+            true => "no GPU was found".to_owned(),
+            false => format!("no GPU here serves the frameworks: {}", inventory.best_reason),
+        });
+        return machine;
+    };
+    let system = inventory.cpu.as_ref().and_then(|cpu| cpu.memory_bytes);
+    let chosen = chip(table, gpu, system);
+    machine.driver = [gpu.driver_version.as_ref(), inventory.driver_version.as_ref()]
+        .into_iter()
+        .flatten()
+        .find_map(|text| Version::leading(text))
+        .filter(|_| chosen.vendor == Vendor::Nvidia);
+    machine.cuda = inventory.cuda_version.as_deref().and_then(Version::leading);
+    if gpu.usable_for_compute == Usable::No {
+        let why = gpu.usable_reason.as_deref().unwrap_or("not usable for compute");
+        machine.notes.push(format!("{} cannot compute yet: {why}", chosen.name));
+    }
+    let others =
+        inventory.gpus.iter().enumerate().filter(|(i, other)| *i != at && other.vendor == gpu.vendor);
+    machine.others = others
+        .filter(|(_, other)| other.kind == gpu.kind)
+        .map(|(_, other)| chip(table, other, system))
+        .filter(|other| other.target.is_some() && other.target != chosen.target)
+        .collect();
+    machine.gpu = Some(chosen);
+    machine
+}
+
+/// The GPU that detection would use; else the first one that frameworks could use once its driver works.
+fn pick(inventory: &Inventory) -> Option<(usize, &Gpu)> {
+    let best = inventory.best.as_ref().and_then(|best| Some((best.index, inventory.gpus.get(best.index)?)));
+    let served = |gpu: &Gpu| {
+        gpu.vendor.and_then(Accelerator::of).is_some()
+            && !matches!(gpu.kind, GpuType::Software)
+            && gpu.hidden_by.is_none()
+            && (gpu.kind != GpuType::Integrated || gpu.usable_for_compute != Usable::No)
+    };
+    let first = || inventory.gpus.iter().enumerate().find(|(_, gpu)| served(gpu));
+    // An override that asks for the processor leaves no best GPU although there are some.
+    let asked = inventory.overrides.iter().any(|o| o.variable == "GPUFORGE_CPU_ONLY");
+    if asked { None } else { best.filter(|(_, gpu)| served(gpu)).or_else(first) }
+}
+
+fn chip(table: &Compat, gpu: &Gpu, system: Option<u64>) -> Chip {
+    let vendor = gpu.vendor.unwrap_or(Vendor::Other);
+    let names = [gpu.name.as_deref(), gpu.pci_name.as_deref(), gpu.arch.as_deref()];
+    let known = names.into_iter().flatten().find_map(|name| chips::find(table, gpu.vendor, name));
+    let told = gpu.arch.clone().filter(|_| matches!(vendor, Vendor::Nvidia | Vendor::Amd));
+    let own = gpu.memory_bytes.or_else(|| known.and_then(|k| k.gib).map(|gib| u64::from(gib) << 30));
+    let shared = system.map(|bytes| bytes / 2).filter(|_| gpu.kind == GpuType::Integrated);
+    Chip {
+        name: gpu.display_name().to_owned(),
+        vendor,
+        target: told.or_else(|| known.map(|k| k.row.target.clone())),
+        memory_bytes: shared.max(own),
+    }
+}
+
+/// The machine of `--for`: `aws:TYPE`, `gcp:TYPE` or the name of a GPU. Its driver is not known.
+pub fn named(table: &Compat, wanted: &str) -> Result<Machine, MachineError> {
+    let linux = Machine { arch: "x86_64".to_owned(), ..Machine::default() };
+    if let Some((provider, kind)) = wanted.split_once(':') {
+        return hired(table, &provider.to_ascii_lowercase(), kind, linux);
+    }
+    let unknown = || MachineError::Gpu {
+        name: wanted.chars().take(60).collect(),
+        nearest: chips::nearest(table, wanted),
+    };
+    let known = chips::find(table, None, wanted).ok_or_else(unknown)?;
+    let vendor = known.row.vendor;
+    let module = ["5.3", "6.2", "7.2", "8.7", "11.0", "12.1"].contains(&known.row.target.as_str());
+    let chip = Chip {
+        name: wanted.to_owned(),
+        vendor,
+        target: Some(known.row.target.clone()),
+        memory_bytes: known.gib.map(|gib| u64::from(gib) << 30),
+    };
+    let mut machine = Machine { gpu: Some(chip), ..linux };
+    match vendor {
+        Vendor::Apple => (machine.os, machine.arch) = (Os::Macos, "aarch64".to_owned()),
+        // Jetson, DGX Spark and Grace modules have Arm processors.
+        _ if module || wanted.to_ascii_lowercase().contains("gb200") => machine.arch = "aarch64".to_owned(),
+        _ => {}
+    }
+    Ok(machine)
+}
+
+fn hired(table: &Compat, provider: &str, kind: &str, linux: Machine) -> Result<Machine, MachineError> {
+    let row = chips::cloud(table, provider, kind).ok_or_else(|| {
+        let known = table.cloud.iter().filter(|row| row.provider == provider && row.gpu.is_some());
+        MachineError::Cloud {
+            provider: provider.to_owned(),
+            kind: kind.to_owned(),
+            known: known.map(|row| row.begins.trim_end_matches(['.', '-']).to_owned()).collect(),
+        }
+    })?;
+    let mut machine = match &row.gpu {
+        Some(gpu) => named(table, gpu)?,
+        None => linux.without_gpu(&format!("{provider}:{kind} has no GPU")),
+    };
+    if let (Some(gpu), Some(gib)) = (&mut machine.gpu, row.gib) {
+        gpu.memory_bytes = Some(u64::from(gib) << 30);
+    }
+    if let Some(platform) = &row.platform {
+        machine.set_platform(platform)?;
+    }
+    Ok(machine)
+}

@@ -1,0 +1,293 @@
+//! Does a driver hold the GPU, in one version, and does it answer?
+
+use gpuforge_detect::{
+    model::{Gpu, GpuType, Vendor},
+    probe::files::Files,
+};
+
+use crate::doctor::{Answer, Finding, Status, TOOL_LIMIT, View, machine};
+
+/// Kernel modules by maker: which serve compute, and which stand in the way and why.
+struct Module {
+    vendor: Vendor,
+    good: &'static [&'static str],
+    in_the_way: &'static [(&'static str, &'static str)],
+    /// How bad it is when nothing is bound.
+    unbound: Status,
+    install: &'static str,
+}
+
+const MODULES: [Module; 3] = [
+    Module {
+        vendor: Vendor::Nvidia,
+        good: &["nvidia", "nvgpu"],
+        in_the_way: &[
+            ("nouveau", "nouveau holds it, which has no CUDA"),
+            ("nova", "nova holds it, which has no CUDA"),
+            ("nvidiafb", "nvidiafb holds it, which is for consoles"),
+        ],
+        unbound: Status::Critical,
+        install: "install NVIDIA's driver with the system's package manager and restart",
+    },
+    Module {
+        vendor: Vendor::Amd,
+        good: &["amdgpu"],
+        in_the_way: &[("radeon", "radeon holds it, which has no ROCm")],
+        unbound: Status::Error,
+        install: "load amdgpu: sudo modprobe amdgpu",
+    },
+    Module {
+        vendor: Vendor::Intel,
+        good: &["i915", "xe"],
+        in_the_way: &[],
+        unbound: Status::Warning,
+        install: "load i915 or xe: a kernel that is newer than the GPU brings it",
+    },
+];
+
+/// `kernel-module`
+pub(super) fn module(view: &View) -> Finding {
+    let machine = view.machine();
+    if machine.host.wsl.is_some() {
+        return Finding::skipped("WSL: the kernel driver is that of Windows");
+    }
+    let gpus = machine.gpus.iter().filter(|g| g.kind != GpuType::Software);
+    let found = gpus.filter_map(|gpu| {
+        let row = MODULES.iter().find(|m| gpu.vendor == Some(m.vendor))?;
+        Some(held(view, gpu, row))
+    });
+    Finding::all(found, || match &machine.nvidia {
+        Some(version) => {
+            Finding::healthy(format!("the nvidia module {version} is loaded; no PCI list to compare"))
+        }
+        None => Finding::skipped("no GPU of NVIDIA, AMD or Intel is listed"),
+    })
+}
+
+/// Who holds this GPU?
+fn held(view: &View, gpu: &Gpu, row: &Module) -> Finding {
+    let name = format!("{} at {}", gpu.display_name(), gpu.bus_id.as_deref().unwrap_or("no PCI address"));
+    match gpu.kernel_driver.as_deref() {
+        Some(driver) if row.good.contains(&driver) => Finding::healthy(format!("{name}: {driver}")),
+        Some(driver) if driver.starts_with("vfio") => {
+            Finding::new(Status::Warning, format!("{name}: {driver}, kept for a virtual machine"))
+                .step("use it inside that machine, or give it back to its own driver")
+        }
+        Some(driver) => match row.in_the_way.iter().find(|(other, _)| *other == driver) {
+            Some((other, why)) => Finding::new(Status::Error, format!("{name}: {why}"))
+                .step(row.install)
+                .step(format!("keep {other} away: echo 'blacklist {other}' | sudo tee /etc/modprobe.d/no-{other}.conf, then rebuild the initramfs and restart")),
+            None => Finding::new(Status::Unknown, format!("{name}: bound to {driver}, of which nothing is known here")),
+        },
+        // Platforms without a PCI bus and lists of the driver itself do not say who holds it.
+        None if gpu.pci_id.is_none() && gpu.vendor == Some(Vendor::Nvidia) && view.machine().nvidia.is_some() => {
+            Finding::healthy(format!("{name}: nvidia"))
+        }
+        None if gpu.pci_id.is_none() => Finding::new(Status::Unknown, format!("{name}: its driver is not stated")),
+        None => unbound(view, &name, row),
+    }
+}
+
+/// Why may nothing be bound? The usual reasons are in files.
+fn unbound(view: &View, name: &str, row: &Module) -> Finding {
+    let found = Finding::new(row.unbound, format!("{name}: no kernel driver is bound to it"));
+    let Some(kernel) = view.machine().host.kernel.as_deref().filter(|_| row.vendor == Vendor::Nvidia) else {
+        return found.step(row.install);
+    };
+    let built =
+        ["updates/dkms", "updates", "extra", "kernel/drivers/video", "weak-updates/nvidia", "extramodules"]
+            .iter()
+            .any(|dir| {
+                view.list(&format!("/lib/modules/{kernel}/{dir}")).iter().any(|f| f.starts_with("nvidia.ko"))
+            });
+    let found = match (built, secure_boot(view)) {
+        (true, true) => found
+            .and(Finding::new(
+                row.unbound,
+                "a module is built for this kernel, and Secure Boot is on: it may be rejected",
+            ))
+            .step("enrol the key that signed the module: sudo mokutil --import …/MOK.der, then restart"),
+        (true, false) => found
+            .and(Finding::new(row.unbound, "a module is built for this kernel, and not loaded"))
+            .step("load it: sudo modprobe nvidia; `sudo dmesg` says why if it fails"),
+        (false, _) if view.is_dir("/var/lib/dkms/nvidia") => found
+            .and(Finding::new(
+                row.unbound,
+                format!("DKMS has the driver, and built no module for kernel {kernel}"),
+            ))
+            .step("install the headers of this kernel, then: sudo dkms autoinstall"),
+        (false, _) => found,
+    };
+    if found.steps.is_empty() { found.step(row.install) } else { found }
+}
+
+/// The last byte of the variable is the switch.
+fn secure_boot(view: &View) -> bool {
+    let dir = "/sys/firmware/efi/efivars";
+    let name = view.list(dir).into_iter().find(|f| f.starts_with("SecureBoot-"));
+    name.and_then(|f| view.read(&format!("{dir}/{f}"))).is_some_and(|text| text.ends_with('\u{1}'))
+}
+
+/// Libraries whose file name ends with the driver's version.
+const VERSIONED: [&str; 2] = ["libcuda.so.", "libnvidia-ml.so."];
+
+/// `driver-library`
+pub(super) fn library(view: &View) -> Finding {
+    let machine = view.machine();
+    if machine.host.wsl.is_some() {
+        return Finding::skipped("WSL: module and libraries come from Windows and carry different numbers");
+    }
+    let Some(module) = machine.nvidia.as_deref() else {
+        return Finding::skipped("no NVIDIA kernel module is loaded");
+    };
+    let libraries = library_versions(view);
+    let list = libraries.iter().map(|(version, _)| version.as_str()).collect::<Vec<_>>().join(", ");
+    let same = libraries.iter().any(|(version, _)| version == module);
+    let container = machine.host.container.is_some();
+    match (libraries.len(), same) {
+        (0, _) if container => {
+            Finding::new(Status::Error, format!("module {module}, and no libcuda in this container"))
+                .step("start the container with the GPU, and with NVIDIA_DRIVER_CAPABILITIES=compute,utility")
+        }
+        (0, _) => {
+            Finding::new(Status::Error, format!("module {module}, and no libcuda where the loader looks"))
+                .step("install the driver's libraries in the module's version")
+        }
+        (1, true) => Finding::healthy(format!("module and libraries {module}")),
+        (_, true) => {
+            let places: Vec<String> = libraries.iter().map(|(v, place)| format!("{v} in {place}")).collect();
+            Finding::new(
+                Status::Warning,
+                format!("module {module}, libraries in several versions: {}", places.join(", ")),
+            )
+            .step("remove the packages of the other versions")
+        }
+        (_, false) => {
+            let found = Finding::new(
+                Status::Error,
+                format!("driver/library version mismatch: module {module}, libraries {list}"),
+            );
+            match container {
+                true => found.step("make the container anew: the host's driver was changed under it"),
+                false => found.step("restart: the packages were updated, and the old module is still loaded"),
+            }
+        }
+    }
+}
+
+/// Versions of the user-space driver and a folder for each; stand-ins for building and for newer drivers are no part of it.
+fn library_versions(view: &View) -> Vec<(String, String)> {
+    let mut versions: Vec<(String, String)> = Vec::new();
+    for folder in machine::library_folders(view) {
+        if ["stubs", "compat", "i386", "/wsl/"].iter().any(|word| folder.contains(word)) {
+            continue;
+        }
+        for name in view.list(&folder) {
+            let version = VERSIONED.iter().find_map(|prefix| name.strip_prefix(prefix));
+            let Some(version) =
+                version.filter(|v| v.contains('.') && v.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
+            else {
+                continue;
+            };
+            if versions.iter().all(|(v, _)| v != version) {
+                versions.push((version.to_owned(), folder.clone()));
+            }
+        }
+    }
+    versions
+}
+
+/// What `nvidia-smi` says when it fails, and what that means; first match wins.
+const COMPLAINTS: [(&str, Status, &str); 8] = [
+    (
+        "Driver/library version mismatch",
+        Status::Error,
+        "restart: the packages were updated, and the old module is still loaded",
+    ),
+    (
+        "couldn't communicate with the NVIDIA driver",
+        Status::Critical,
+        "load the module (sudo modprobe nvidia); `sudo dmesg` says why if it fails",
+    ),
+    (
+        "GPU access blocked by the operating system",
+        Status::Error,
+        "remove Linux driver packages inside WSL, and update the driver of Windows",
+    ),
+    (
+        "fallen off the bus",
+        Status::Critical,
+        "restart; if it comes again, check power, temperature and seating of the card",
+    ),
+    (
+        "GPU is lost",
+        Status::Critical,
+        "restart; if it comes again, check power, temperature and seating of the card",
+    ),
+    (
+        "Unable to determine the device handle",
+        Status::Critical,
+        "restart; if it comes again, check power, temperature and seating of the card",
+    ),
+    ("Insufficient Permissions", Status::Error, "see device-nodes: this user may not open them"),
+    (
+        "Unknown Error",
+        Status::Error,
+        "in a container: make it anew, and start it with CDI or explicit --device options",
+    ),
+];
+
+/// `driver-answers`
+pub(super) fn answers(view: &View) -> Finding {
+    let machine = view.machine();
+    if !machine.has(Vendor::Nvidia) && machine.nvidia.is_none() && !view.exists("/dev/dxg") {
+        return Finding::skipped("no NVIDIA GPU");
+    }
+    if asleep(view) {
+        return Finding::skipped("every NVIDIA GPU sleeps, and asking would wake it");
+    }
+    let wsl = Some("/usr/lib/wsl/lib/nvidia-smi".to_owned()).filter(|p| view.is_file(p));
+    let Some(tool) = view.find("nvidia-smi").or(wsl) else {
+        let module = machine.nvidia.is_some() && machine.host.container.is_none();
+        let status = if module { Status::Warning } else { Status::Skipped };
+        return Finding::new(status, "nvidia-smi is not on PATH");
+    };
+    match view.ask(&tool, &["-L"], TOOL_LIMIT) {
+        Answer::Said { ok: true, text } => {
+            let gpus = text.lines().filter(|l| l.trim_start().starts_with("GPU ")).count();
+            match gpus {
+                0 => Finding::new(Status::Error, "nvidia-smi runs, and lists no GPU"),
+                n => Finding::healthy(format!("nvidia-smi lists {n} GPU{}", if n == 1 { "" } else { "s" })),
+            }
+        }
+        Answer::Said { ok: false, text } => complaint(&text),
+        Answer::TimedOut(limit) => Finding::new(
+            Status::Warning,
+            format!("nvidia-smi did not answer within {} ms and was killed", limit.as_millis()),
+        )
+        .step("run nvidia-smi by hand; if it is slow, persistence mode helps; if it hangs, restart"),
+        Answer::Broken(why) => Finding::new(Status::Unknown, format!("nvidia-smi {why}")),
+        Answer::Refused => Finding::skipped("programs of this root are not run"),
+    }
+}
+
+fn complaint(text: &str) -> Finding {
+    // The message may be broken over lines.
+    let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
+    let line: String = flat.chars().take(200).collect();
+    match COMPLAINTS.iter().find(|(words, ..)| flat.contains(words)) {
+        Some((_, status, step)) => Finding::new(*status, format!("nvidia-smi: {line}")).step(*step),
+        None => Finding::new(Status::Error, format!("nvidia-smi fails: {line}"))
+            .step("`gpuforge explain` reads its whole output"),
+    }
+}
+
+fn asleep(view: &View) -> bool {
+    let sleeps = |gpu: &Gpu| {
+        let bus = gpu.bus_id.as_deref().unwrap_or_default();
+        view.read(&format!("/sys/bus/pci/devices/{bus}/power/runtime_status"))
+            .is_some_and(|s| s.trim() == "suspended")
+    };
+    let machine = view.machine();
+    machine.has(Vendor::Nvidia) && machine.of(Vendor::Nvidia).all(sleeps)
+}

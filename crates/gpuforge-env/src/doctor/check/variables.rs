@@ -1,0 +1,170 @@
+//! Do variables hide devices or put the wrong libraries first? One row per variable.
+
+use gpuforge_detect::{model::Vendor, overrides, probe::files::Files};
+
+use super::{framework, python};
+use crate::doctor::{Finding, Status, View};
+
+/// A variable and what its value means here; `None` where it does no harm.
+struct Row {
+    name: &'static str,
+    judge: fn(&View, &'static str, &str) -> Option<Finding>,
+}
+
+const ROWS: [Row; 13] = [
+    Row { name: "CUDA_VISIBLE_DEVICES", judge: |v, n, s| devices(v, n, s, Vendor::Nvidia) },
+    Row { name: "HIP_VISIBLE_DEVICES", judge: |v, n, s| devices(v, n, s, Vendor::Amd) },
+    Row { name: "ROCR_VISIBLE_DEVICES", judge: |v, n, s| devices(v, n, s, Vendor::Amd) },
+    Row { name: "ZE_AFFINITY_MASK", judge: |v, n, s| devices(v, n, s, Vendor::Intel) },
+    Row { name: "ONEAPI_DEVICE_SELECTOR", judge: selector },
+    Row { name: "HSA_OVERRIDE_GFX_VERSION", judge: gfx },
+    Row { name: "LD_LIBRARY_PATH", judge: libraries },
+    Row { name: "VK_ICD_FILENAMES", judge: manifests },
+    Row { name: "VK_DRIVER_FILES", judge: manifests },
+    Row { name: "CUDA_HOME", judge: folder },
+    Row { name: "CUDA_PATH", judge: folder },
+    Row { name: "GPUFORGE_CPU_ONLY", judge: cpu_only },
+    Row { name: "GPUFORGE_DEVICE", judge: |_, _, _| None },
+];
+
+/// Variables that a report of a machine shows; no other is written down.
+pub(in crate::doctor) const SEEN: [&str; 17] = [
+    "CUDA_VISIBLE_DEVICES",
+    "HIP_VISIBLE_DEVICES",
+    "ROCR_VISIBLE_DEVICES",
+    "ZE_AFFINITY_MASK",
+    "ONEAPI_DEVICE_SELECTOR",
+    "HSA_OVERRIDE_GFX_VERSION",
+    "LD_LIBRARY_PATH",
+    "VK_ICD_FILENAMES",
+    "VK_DRIVER_FILES",
+    "CUDA_HOME",
+    "NVIDIA_VISIBLE_DEVICES",
+    "NVIDIA_DRIVER_CAPABILITIES",
+    "VIRTUAL_ENV",
+    "CONDA_PREFIX",
+    "PATH",
+    "GPUFORGE_DEVICE",
+    "GPUFORGE_CPU_ONLY",
+];
+
+/// `variables`
+pub(super) fn variables(view: &View) -> Finding {
+    let set: Vec<(&Row, &str)> = ROWS.iter().filter_map(|row| Some((row, view.env(row.name)?))).collect();
+    let found = set.iter().filter_map(|(row, value)| (row.judge)(view, row.name, value));
+    Finding::all(found, || {
+        let names: Vec<&str> = set.iter().map(|(row, _)| row.name).collect();
+        match names.is_empty() {
+            true => Finding::healthy("none is set"),
+            false => Finding::healthy(format!("harmless: {}", names.join(", "))),
+        }
+    })
+}
+
+/// A list of positions or identifiers; the runtimes stop at the first that names nothing.
+fn devices(view: &View, name: &'static str, value: &str, vendor: Vendor) -> Option<Finding> {
+    let count = view.machine().of(vendor).count();
+    if count == 0 {
+        return None;
+    }
+    let unset = |found: Finding| found.step(format!("unset {name}, unless this is meant")).change(name, None);
+    let first = value.split(',').next().unwrap_or_default().trim();
+    if matches!(first.to_ascii_lowercase().as_str(), "" | "-1" | "none" | "void" | "nodevfiles") {
+        return Some(unset(Finding::new(Status::Warning, format!("{name}={value} hides every GPU"))));
+    }
+    // A tile of a card is `0.1`; identifiers do not begin with a digit only.
+    let position = |entry: &str| entry.trim().split('.').next().and_then(|n| n.parse::<usize>().ok());
+    let wrong = value.split(',').find(|e| position(e).is_some_and(|n| n >= count))?;
+    let said = format!("{name}={value} names GPU {}, and there are {count} (counted from 0)", wrong.trim());
+    Some(unset(Finding::new(Status::Error, said)))
+}
+
+/// `level_zero:gpu`, `opencl:cpu`, `*:0,1`, with `;` between them and `!` before what is left out.
+fn selector(view: &View, name: &'static str, value: &str) -> Option<Finding> {
+    if !view.machine().has(Vendor::Intel) {
+        return None;
+    }
+    let mut terms =
+        value.split(';').map(str::trim).filter(|t| !t.is_empty() && !t.starts_with('!')).peekable();
+    terms.peek()?;
+    let processor = |term: &str| {
+        let devices = term.split_once(':').map_or("", |(_, d)| d);
+        devices.split(',').all(|d| matches!(d.trim(), "cpu" | "fpga"))
+    };
+    terms.all(processor).then(|| {
+        Finding::new(Status::Warning, format!("{name}={value} selects no GPU"))
+            .step(format!("unset {name}, unless this is meant"))
+            .change(name, None)
+    })
+}
+
+fn gfx(view: &View, name: &'static str, value: &str) -> Option<Finding> {
+    view.machine().has(Vendor::Amd).then(|| {
+        let said =
+            format!("{name}={value}: ROCm is told to take the GPU for another, which AMD does not support");
+        Finding::new(Status::Warning, said).step("look here first when kernels crash or compute nonsense")
+    })
+}
+
+/// Libraries of CUDA that frameworks bring themselves.
+const OWN: [&str; 4] = ["libcudart.so", "libcublas.so", "libnvJitLink.so", "libcudnn.so"];
+
+fn libraries(view: &View, name: &'static str, value: &str) -> Option<Finding> {
+    let machine = view.machine();
+    if machine.nvidia.is_none() && !machine.has(Vendor::Nvidia) {
+        return None;
+    }
+    let frameworks = !framework::installed(view).is_empty();
+    let used = python::used(view).filter(|u| u.kind != python::Kind::System);
+    let prefix = used.map(|u| format!("{}/", u.prefix));
+    let harm = |folder: &str| -> Option<(Status, String)> {
+        let has = |prefix: &str| view.list(folder).iter().any(|f| f.starts_with(prefix));
+        let parts = || folder.split('/');
+        if parts().any(|p| p == "stubs") && has("libcuda.so") {
+            return Some((
+                Status::Error,
+                format!("{folder} has a libcuda for linking only, which finds no GPU"),
+            ));
+        }
+        if parts().any(|p| p == "compat") && has("libcuda.so") {
+            return Some((Status::Warning, format!("{folder} has a libcuda for data-centre GPUs only")));
+        }
+        // The libraries of the environment in use are the framework's own.
+        if prefix.as_ref().is_some_and(|p| folder.starts_with(p.as_str())) {
+            return None;
+        }
+        let own = OWN.iter().find(|l| frameworks && has(l))?;
+        Some((Status::Warning, format!("{folder} puts another {own} before those of installed frameworks")))
+    };
+    let folders: Vec<&str> = value.split(':').filter(|f| !f.is_empty()).collect();
+    let harmful: Vec<(&str, Status, String)> =
+        folders.iter().filter_map(|f| harm(f).map(|(status, why)| (*f, status, why))).collect();
+    let rest: Vec<&str> = folders.iter().copied().filter(|f| harmful.iter().all(|(h, ..)| h != f)).collect();
+    let rest = (!rest.is_empty()).then(|| rest.join(":"));
+    let found = harmful.iter().map(|(_, status, why)| Finding::new(*status, format!("{name}: {why}")));
+    let found = found.reduce(Finding::and)?;
+    Some(found.step(format!("take it out of {name}")).change(name, rest))
+}
+
+fn manifests(view: &View, name: &'static str, value: &str) -> Option<Finding> {
+    let missing = value.split(':').map(str::trim).find(|f| !f.is_empty() && !view.exists(f))?;
+    let said = format!("{name} names {missing}, which is not there: Vulkan finds no driver");
+    Some(Finding::new(Status::Error, said).step(format!("unset {name}")).change(name, None))
+}
+
+fn folder(view: &View, name: &'static str, value: &str) -> Option<Finding> {
+    let gone = !value.trim().is_empty() && !view.is_dir(value.trim());
+    gone.then(|| {
+        Finding::new(Status::Warning, format!("{name}={value}, and there is no such folder"))
+            .step(format!("unset {name}, or let it name a toolkit that is installed"))
+            .change(name, None)
+    })
+}
+
+fn cpu_only(_: &View, name: &'static str, value: &str) -> Option<Finding> {
+    overrides::is_on(value).then(|| {
+        Finding::new(Status::Warning, format!("{name}={value}: gpuforge itself uses no GPU"))
+            .step(format!("unset {name}, unless this is meant"))
+            .change(name, None)
+    })
+}

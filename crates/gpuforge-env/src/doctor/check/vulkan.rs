@@ -1,0 +1,107 @@
+//! Do Vulkan's loader and drivers exist? The loader's library, and the libraries that manifests name.
+
+use gpuforge_detect::probe::files::Files;
+
+use crate::doctor::{Finding, Status, View, machine};
+
+/// Where the loader looks for manifests, besides the user's folders.
+const FOLDERS: [&str; 4] = [
+    "/etc/vulkan/icd.d",
+    "/usr/local/etc/vulkan/icd.d",
+    "/usr/local/share/vulkan/icd.d",
+    "/usr/share/vulkan/icd.d",
+];
+
+/// Drivers that compute on the processor.
+const SOFTWARE: [&str; 3] = ["lvp", "lavapipe", "swiftshader"];
+
+/// `vulkan`
+pub(super) fn vulkan(view: &View) -> Finding {
+    let machine = view.machine();
+    let gpu = machine.has_gpu() || view.exists("/dev/dxg");
+    let libraries = machine::library_folders(view);
+    let loader = machine::has_library(view, &libraries, "libvulkan.so.1");
+    let manifests = manifests(view);
+    if !loader {
+        return match gpu {
+            true => Finding::new(Status::Warning, "the Vulkan loader (libvulkan.so.1) is not installed")
+                .step("install it: package libvulkan1, vulkan-loader or vulkan-icd-loader"),
+            false => Finding::skipped("no Vulkan loader, and no GPU that would need it"),
+        };
+    }
+    let drivers: Vec<(String, Option<String>)> =
+        manifests.iter().map(|path| (name(path), missing(view, &libraries, path))).collect();
+    let good: Vec<&str> = drivers.iter().filter(|(_, m)| m.is_none()).map(|(n, _)| n.as_str()).collect();
+    let software = |name: &&&str| SOFTWARE.iter().any(|s| name.contains(s));
+    let bad =
+        drivers.iter().filter_map(|(name, missing)| {
+            let missing = missing.as_ref()?;
+            let found = Finding::new(Status::Warning, format!("{name}: {missing}"));
+            Some(found.step(
+                "install the driver's package again, or remove the manifest with the package that left it",
+            ))
+        });
+    let status = match (gpu, good.iter().find(|n| !software(n)), good.is_empty()) {
+        (true, None, true) => Finding::new(Status::Warning, "the loader is there, and no driver"),
+        (true, None, false) => {
+            Finding::new(Status::Warning, format!("only drivers for the processor: {}", good.join(", ")))
+        }
+        (false, _, true) => Finding::healthy("the loader is there, and no driver"),
+        _ => Finding::healthy(format!("the loader and {}", good.join(", "))),
+    };
+    let status = match status.status {
+        Status::Warning => status.step(install(view)),
+        _ => status,
+    };
+    bad.fold(status, Finding::and)
+}
+
+fn install(view: &View) -> &'static str {
+    match (view.machine().nvidia.is_some(), view.machine().host.container.is_some()) {
+        (true, true) => "start the container with NVIDIA_DRIVER_CAPABILITIES=all",
+        (true, false) => "install the graphics part of NVIDIA's driver (package libnvidia-gl-*)",
+        (false, _) => "install mesa-vulkan-drivers (or vulkan-radeon, vulkan-intel)",
+    }
+}
+
+/// Every manifest of a driver; a variable that names some replaces the folders.
+fn manifests(view: &View) -> Vec<String> {
+    let named = view.set("VK_DRIVER_FILES").or_else(|| view.set("VK_ICD_FILENAMES"));
+    if let Some(list) = named {
+        return list.split(':').filter(|f| !f.is_empty()).map(str::to_owned).collect();
+    }
+    let own = view.home().map(|h| format!("{h}/.local/share/vulkan/icd.d"));
+    let added = view.env("XDG_DATA_DIRS").unwrap_or_default().split(':').filter(|d| d.starts_with('/'));
+    let added = added.map(|d| format!("{}/vulkan/icd.d", d.trim_end_matches('/')));
+    let mut folders: Vec<String> = own.into_iter().chain(added).chain(FOLDERS.map(str::to_owned)).collect();
+    folders.sort_unstable();
+    folders.dedup();
+    let in_folder = |folder: &String| {
+        let names = view.list(folder).into_iter().filter(|n| n.ends_with(".json"));
+        names.map(|n| format!("{folder}/{n}")).collect::<Vec<_>>()
+    };
+    folders.iter().flat_map(in_folder).collect()
+}
+
+fn name(path: &str) -> String {
+    path.rsplit('/').next().unwrap_or(path).to_owned()
+}
+
+/// What a manifest lacks.
+fn missing(view: &View, libraries: &[String], path: &str) -> Option<String> {
+    let Some(text) = view.read(path) else { return Some("cannot be read".to_owned()) };
+    let manifest: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
+    let Some(library) = manifest.get("ICD").and_then(|icd| icd.get("library_path")?.as_str()) else {
+        return Some("names no library".to_owned());
+    };
+    let found = match library {
+        absolute if absolute.starts_with('/') => view.exists(absolute),
+        // Beside the manifest.
+        relative if relative.contains('/') => {
+            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+            view.exists(&format!("{folder}/{relative}"))
+        }
+        name => machine::has_library(view, libraries, name),
+    };
+    (!found).then(|| format!("names {library}, which is not there"))
+}

@@ -1,0 +1,51 @@
+//! Does WSL pass the GPU of Windows on? Its device, its libraries, and Linux drivers that get in their way.
+
+use gpuforge_detect::probe::files::Files;
+
+use crate::doctor::{Finding, Status, View, machine};
+
+/// Where Windows mounts its libraries.
+const FOLDER: &str = "/usr/lib/wsl/lib";
+
+/// `wsl`
+pub(super) fn wsl(view: &View) -> Finding {
+    match view.machine().host.wsl {
+        None => return Finding::skipped("not WSL"),
+        Some(1) => {
+            return Finding::new(Status::Error, "WSL 1 has no GPU")
+                .step("in Windows: wsl --set-version <distribution> 2");
+        }
+        Some(_) => {}
+    }
+    if !view.exists("/dev/dxg") {
+        return Finding::new(Status::Error, "WSL 2, and there is no /dev/dxg")
+            .step("in Windows: wsl --update, then wsl --shutdown; and a GPU driver that supports WSL");
+    }
+    let libraries = view.list(FOLDER);
+    if libraries.is_empty() {
+        return Finding::new(Status::Error, format!("WSL 2 with /dev/dxg, and {FOLDER} is empty"))
+            .step("in Windows: install the GPU's driver, then wsl --shutdown");
+    }
+    let linux = linux_driver(view);
+    if let Some(file) = linux {
+        return Finding::new(
+            Status::Error,
+            format!("a Linux driver inside WSL shadows that of Windows: {file}"),
+        )
+        .step("remove the Linux NVIDIA packages inside WSL (packages libnvidia-compute-*, nvidia-driver-*)");
+    }
+    let cuda = libraries.iter().any(|l| l.starts_with("libcuda.so"));
+    let what = if cuda { "with CUDA" } else { "without CUDA (no NVIDIA GPU in Windows)" };
+    Finding::healthy(format!("WSL 2 with /dev/dxg and the libraries of Windows, {what}"))
+}
+
+/// A user-space driver outside the folder of Windows; links into that folder are fine.
+fn linux_driver(view: &View) -> Option<String> {
+    machine::library_folders(view).into_iter().filter(|f| !f.contains("/wsl/")).find_map(|folder| {
+        ["libcuda.so.1", "libnvidia-ml.so.1"].iter().find_map(|name| {
+            let path = format!("{folder}/{name}");
+            let foreign = view.exists(&path) && !view.links(&path).iter().any(|p| p.starts_with(FOLDER));
+            foreign.then_some(path)
+        })
+    })
+}

@@ -1,0 +1,348 @@
+//! A chart as a page: one file with the data, a script that draws it, and the drawing itself where scripts are off.
+
+use std::fmt::Write as _;
+
+use gpuforge_chart::escape;
+
+use super::{
+    Chart, Mark,
+    axis::{Range, drawable, given_places, places},
+    clock::Clock,
+    marks::dash,
+    merge,
+    pane::{Pane, Series, panes},
+    svg,
+    theme::{Theme, inks},
+};
+
+const STYLE: &str = include_str!("page.css");
+/// What can run anywhere, then what needs a browser.
+const SCRIPT: [&str; 2] = [include_str!("page.js"), include_str!("view.js")];
+const HINT: &str = "wheel: zoom, drag: move, double click: all, names: show or hide; keys: arrows, + and -, shift with arrows: \
+                    candle by candle";
+/// Columns are written to this share of their range: a thousandth of a pixel on the whole chart, a pixel at thousandfold
+/// zoom. Prices are written in full.
+const FINE: f64 = 1e-7;
+
+pub(super) fn write(chart: &Chart<'_>) -> String {
+    let title = escape(&chart.title);
+    let drawing = svg::write(&chart.scene(), chart.theme);
+    let [logic, view] = SCRIPT;
+    // The policy makes sure that nothing is fetched, whatever is in the data.
+    format!(
+        "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
+         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
+         <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none';style-src 'unsafe-inline';\
+         script-src 'unsafe-inline'\">\n<title>{title}</title>\n<style>\n{}{STYLE}</style>\n\
+         <main id=\"chart\" tabindex=\"0\" aria-label=\"chart\" hidden>\n<header><h1>{title}</h1><p id=\"says\"></p></header>\n\
+         <div id=\"panes\"></div>\n<footer>{HINT}</footer>\n</main>\n<noscript>\n{drawing}</noscript>\n\
+         <script type=\"application/json\" id=\"data\">{}</script>\n<script>\n{logic}{view}</script>\n</html>\n",
+        colours(chart.theme),
+        data(chart)
+    )
+}
+
+/// Variables for every ink.
+fn colours(theme: Theme) -> String {
+    let set = |dark: bool| {
+        let inks: String = inks().map(|ink| format!("--{}:{};", ink.name(), ink.hex(dark))).collect();
+        let scheme = if dark { "dark" } else { "light" };
+        format!(":root{{color-scheme:{scheme};{inks}}}\n")
+    };
+    match theme {
+        Theme::Auto => {
+            format!("{}@media(prefers-color-scheme:dark){{{}}}\n", set(false), set(true).trim_end())
+        }
+        Theme::Light => set(false),
+        Theme::Dark => set(true),
+    }
+}
+
+/// The data as JSON.
+fn data(chart: &Chart<'_>) -> String {
+    let bars = chart.bars;
+    let clock = Clock::of(chart.layout, &bars.time);
+    let (kind, zone, daily) = match &clock {
+        Clock::Index => ("index", None, false),
+        Clock::Count(_) => ("count", None, false),
+        Clock::Calendar { zone, daily, .. } => ("calendar", zone.as_deref().filter(|_| !daily), *daily),
+    };
+    let digits = |values: &[f64]| given_places(values).unwrap_or(6).min(6);
+    let mut out = format!(
+        "{{\"n\":{},\"clock\":\"{kind}\",\"daily\":{daily},\"zone\":{},\"digits\":{},\"volumeDigits\":{}",
+        bars.len(),
+        string(zone.unwrap_or_default()),
+        digits(&bars.close),
+        digits(&bars.volume).min(2)
+    );
+    let step = merge::step(&clock).map_or_else(|| "null".to_owned(), number);
+    let _ = write!(out, ",\"step\":{step}");
+    times(&mut out, &clock);
+    let columns =
+        [("o", &bars.open), ("h", &bars.high), ("l", &bars.low), ("c", &bars.close), ("v", &bars.volume)];
+    for (key, values) in columns.into_iter().filter(|(_, values)| values.iter().any(|v| drawable(*v))) {
+        let _ = write!(out, ",\"{key}\":");
+        array(&mut out, values, None);
+    }
+    out.push_str(",\"panes\":[");
+    for (n, pane) in panes(chart).iter().enumerate() {
+        out.push_str(if n == 0 { "" } else { "," });
+        self::pane(&mut out, pane);
+    }
+    out.push_str("]}");
+    out
+}
+
+/// Times as differences of whole numbers: `per` of them are a second.
+fn times(out: &mut String, clock: &Clock) {
+    let (per, whole): (f64, Vec<i64>) = match clock {
+        Clock::Index => (1.0, Vec::new()),
+        Clock::Count(values) => (1.0, values.clone()),
+        Clock::Calendar { seconds, .. } => {
+            let fits = |per: &f64| seconds.iter().all(|s| (s * per).fract() == 0.0);
+            let per = [1.0, 1e3].into_iter().find(fits).unwrap_or(1e6);
+            (per, seconds.iter().map(|s| (s * per).round() as i64).collect())
+        }
+    };
+    let _ = write!(out, ",\"per\":{per},\"t\":[");
+    let mut before = 0_i64;
+    for (n, time) in whole.iter().enumerate() {
+        let _ = write!(out, "{}{}", if n == 0 { "" } else { "," }, time.wrapping_sub(before));
+        before = *time;
+    }
+    out.push(']');
+}
+
+fn pane(out: &mut String, pane: &Pane<'_>) {
+    let kind = match pane.series.first() {
+        Some(Series::Candles(_)) => "candles",
+        Some(Series::Volume(_)) => "volume",
+        _ => "",
+    };
+    let pair = |ends: Option<(f64, f64)>| match ends.filter(|(a, b)| drawable(*a) && drawable(*b) && a != b) {
+        Some((a, b)) => format!("[{},{}]", number(a.min(b)), number(a.max(b))),
+        None => "null".to_owned(),
+    };
+    let levels: Vec<String> = pane.levels.iter().filter(|v| drawable(**v)).map(|v| number(*v)).collect();
+    // A panel of one column that is called the same needs one name.
+    let twice = matches!(pane.series.first(), Some(Series::Column { name, .. }) if *name == pane.title);
+    let _ = write!(
+        out,
+        "{{\"title\":{},\"kind\":\"{kind}\",\"share\":{},\"least\":{},\"levels\":[{}],\"band\":{},\"bounds\":{},\"lines\":[",
+        string(if twice { "" } else { pane.title }),
+        pane.share,
+        pane.least,
+        levels.join(","),
+        pair(pane.band),
+        pair(pane.bounds)
+    );
+    let mut comma = "";
+    for series in &pane.series {
+        let Series::Column { name, values, mark, ink } = series else { continue };
+        let mark = match mark {
+            Mark::Line => "line",
+            Mark::Dots => "dots",
+            Mark::Histogram => "bars",
+        };
+        let range = Range::of(values.iter().copied());
+        let span = range.map_or(1.0, |r| r.high - r.low);
+        let digits = given_places(values).unwrap_or(8).min(places(span * 1e-4).min(10));
+        let dash: Vec<String> = dash(*ink).iter().map(|d| number(*d)).collect();
+        let _ = write!(
+            out,
+            "{comma}{{\"name\":{},\"mark\":\"{mark}\",\"ink\":\"{}\",\"dash\":[{}],\"digits\":{digits},\"v\":",
+            string(name),
+            ink.name(),
+            dash.join(",")
+        );
+        array(out, values, Some(span));
+        out.push('}');
+        comma = ",";
+    }
+    out.push_str("]}");
+}
+
+/// Numbers, `null` where there is nothing to draw; rounded where a range is given.
+fn array(out: &mut String, values: &[f64], span: Option<f64>) {
+    let fine = span.map(|span| places(span * FINE)).filter(|places| *places < 16);
+    out.push('[');
+    for (n, value) in values.iter().enumerate() {
+        out.push_str(if n == 0 { "" } else { "," });
+        match fine {
+            _ if !drawable(*value) => out.push_str("null"),
+            // The shorter: what is left after rounding, or the number as it was given.
+            Some(places) => {
+                let exact = number(*value);
+                let rounded = format!("{value:.places$}");
+                let rounded =
+                    if places > 0 { rounded.trim_end_matches('0').trim_end_matches('.') } else { &rounded };
+                out.push_str(if rounded.len() < exact.len() { rounded } else { &exact });
+            }
+            None => out.push_str(&number(*value)),
+        }
+    }
+    out.push(']');
+}
+
+/// The shortest text that is this number.
+fn number(value: f64) -> String {
+    let size = value.abs();
+    if size != 0.0 && !(1e-5..1e16).contains(&size) { format!("{value:e}") } else { value.to_string() }
+}
+
+/// A string in JSON that may stand inside a script: nothing in it can end one.
+fn string(text: &str) -> String {
+    let mut out = String::from("\"");
+    for c in text.chars() {
+        match c {
+            '"' | '\\' => {
+                out.push('\\');
+                out.push(c);
+            }
+            '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c if c.is_control() => {
+                let _ = write!(out, "\\u{:04x}", c as u32);
+            }
+            c => out.push(c),
+        }
+    }
+    out.push('"');
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        io::Write as _,
+        process::{Command, Stdio},
+    };
+
+    use super::*;
+    use crate::{
+        bars::{Bars, Column, Layout},
+        chart::{
+            Line, Panel,
+            axis::{Format, Ticks},
+            thin,
+        },
+    };
+    use arrow::datatypes::{DataType, TimeUnit};
+
+    /// What a program prints after the script's arithmetic; `None` where there is nothing to run it.
+    fn script(program: &str) -> Option<Vec<String>> {
+        let run = Command::new("node").arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
+        let Ok(mut child) = run else {
+            println!("skipped: no node to run the script of the page");
+            return None;
+        };
+        let text = format!("{}\n{program}", SCRIPT[0]);
+        child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert!(output.status.success(), "{program}");
+        Some(String::from_utf8(output.stdout).unwrap().lines().map(str::to_owned).collect())
+    }
+
+    #[test]
+    fn the_page_writes_numbers_as_the_drawing_does() {
+        let ranges = [
+            (0.0, 1.0),
+            (-0.13, 0.31),
+            (97.0, 123.0),
+            (1e12, 1e12 + 5.0),
+            (-5e-9, 3e-9),
+            (0.0, 4.2e6),
+            (64_000.0, 66_000.0),
+            (-3e20, 3e20),
+            (99_500.0, 100_400.0),
+        ];
+        let mut ours = Vec::new();
+        let mut program = String::new();
+        for (low, high) in ranges {
+            let range = Range { low, high };
+            let Ticks { step, values } = range.ticks(6);
+            let format = Format::of(range.size(), step);
+            ours.push(values.iter().map(|v| format.text(*v)).collect::<Vec<_>>().join(" "));
+            let roomy = range.roomy();
+            ours.push(format!("{:.6e} {:.6e}", roomy.low, roomy.high));
+            let _ = write!(
+                program,
+                "{{ const t = ticks({low}, {high}, 6), f = format({}, t.step); console.log(t.values.map(f).join(' '));\
+                 console.log(roomy({low}, {high}).map(v => v.toExponential(6).replace('e+', 'e')).join(' ')); }}",
+                range.size()
+            );
+        }
+        let Some(theirs) = script(&program) else { return };
+        assert_eq!(theirs, ours);
+    }
+
+    #[test]
+    fn the_page_labels_times_and_thins_as_the_drawing_does() {
+        let kind = DataType::Timestamp(TimeUnit::Second, None);
+        let layout = Layout { time: Some(Column { name: "time".to_owned(), kind }), ..Layout::default() };
+        for (step, width) in [(60, 700.0), (3_600, 900.0), (86_400, 1200.0), (86_400, 300.0), (1, 500.0)] {
+            let time: Vec<i64> = (0..777).map(|i| 1_704_101_405 + i * step).collect();
+            let wave = |i: i64| if i % 50 == 3 { f64::NAN } else { (i as f64 * 0.7).sin() };
+            let close: Vec<f64> = (0..777).map(wave).collect();
+            let bars = Bars {
+                time,
+                open: close.clone(),
+                high: close.clone(),
+                low: close.clone(),
+                close,
+                ..Bars::default()
+            };
+            let column = bars.close.clone();
+            let panel = Panel { lines: vec![Line::new("wave", &column)], ..Panel::default() };
+            let chart = Chart { panels: vec![panel], ..Chart::new(&layout, &bars) };
+            let most = (width / 72.0) as usize;
+            let labels = Clock::of(&layout, &bars.time).labels(777, 1e9, 11.0);
+            assert!(labels.len() > 1);
+            // Room for all, so that only the choice is compared.
+            let labels: Vec<String> =
+                labels.iter().take(most).map(|l| format!("{} {} {}", l.bar, l.text, l.bold)).collect();
+            let lines = thin::lines(&column, 0.31);
+            let points: Vec<String> = lines
+                .iter()
+                .map(|line| line.iter().map(|p| p.0.to_string()).collect::<Vec<_>>().join(" "))
+                .collect();
+            let candles: Vec<String> = thin::candles(&bars, 7)
+                .iter()
+                .map(|c| {
+                    format!("{} {} {:.6} {:.6} {:.6} {:.6}", c.from, c.to, c.open, c.high, c.low, c.close)
+                })
+                .collect();
+            let program = format!(
+                "const d = unpack({}), all = timeLabels(d, 0, d.n, Math.floor(1e9 / 72)).sort((a, b) => a.bar - b.bar);\
+                 console.log(all.slice(0, {most}).map(l => l.bar + ' ' + l.text + ' ' + l.bold).join('; '));\
+                 const lines = []; thinLine(d.panes[1].lines[0].v, 0, d.n, 0.31, p => lines.push([p]), p => lines.at(-1).push(p));\
+                 console.log(lines.map(l => l.join(' ')).join('; '));\
+                 console.log(candles(d, 0, d.n, 7).map(c => [c.from, c.to, ...[c.open, c.high, c.low, c.close].map(v => \
+                 v.toFixed(6))].join(' ')).join('; '));console.log(full(d, 0), full(d, 776));\
+                 console.log(merged(d, 1) + '|' + merged(d, 13) + '|' + merged(d, 1000));",
+                data(&chart)
+            );
+            let Some(theirs) = script(&program) else { return };
+            let clock = Clock::of(&layout, &bars.time);
+            let full = format!("{} {}", clock.full(0), clock.full(776));
+            let said = [1, 13, 1000].map(|bars_per_candle| {
+                let seconds = Some(step as f64 * bars_per_candle as f64);
+                merge::Merged { bars_per_candle, seconds }.text().unwrap_or_default()
+            });
+            let want = [labels.join("; "), points.join("; "), candles.join("; "), full, said.join("|")];
+            assert_eq!(theirs, want, "{step}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_short_and_strings_harmless() {
+        let mut out = String::new();
+        array(&mut out, &[1.0, f64::NAN, 0.123_456_789_123, f64::INFINITY, 1e-9, 2e30, 2e300], Some(1.0));
+        assert_eq!(out, "[1,null,0.1234568,null,0,2e30,null]");
+        let mut exact = String::new();
+        array(&mut exact, &[0.123_456_789_123, 1e-9, 1e20, -0.0], None);
+        assert_eq!(exact, "[0.123456789123,1e-9,1e20,-0]");
+        assert_eq!(string("</script>\"\\\n"), r#""\u003c/script\u003e\"\\\u000a""#);
+    }
+}

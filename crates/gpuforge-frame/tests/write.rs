@@ -1,0 +1,636 @@
+//! Does what was written read back, and does a write that fails leave nothing behind?
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test may fail, and says what it measured"
+)]
+
+use std::{
+    fs::File,
+    io::{self, Write},
+    path::{Path, PathBuf},
+    process::Command,
+    sync::Arc,
+    time::Instant,
+};
+
+use arrow::{
+    array::{Array as _, AsArray as _, RecordBatch},
+    datatypes::{DataType, Float32Type, Float64Type, Int64Type, TimeUnit},
+};
+use gpuforge_frame::{
+    FrameError, Key, Layout,
+    bars::Column,
+    sample::{Interval, Sample},
+    write::{Format, Options, Values, Writer, Written},
+};
+use parquet::{
+    arrow::arrow_reader::ParquetRecordBatchReaderBuilder,
+    basic::{Compression, Encoding},
+    file::reader::{FileReader as _, SerializedFileReader},
+};
+
+fn column(name: &str, kind: DataType) -> Option<Column> {
+    Some(Column { name: name.to_owned(), kind })
+}
+
+fn micros() -> DataType {
+    DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+}
+
+fn layout() -> Layout {
+    Layout { symbol: column("ticker", DataType::Utf8), time: column("Time", micros()), time_first: false }
+}
+
+fn names(n: usize) -> Vec<String> {
+    (0..n).map(|i| format!("c{i}")).collect()
+}
+
+fn text(symbol: &str) -> Key {
+    Key::Text(symbol.to_owned())
+}
+
+/// Numbers that look like indicators of a random walk: many digits, slowly moving.
+fn walk(rows: usize, seed: u64) -> Vec<f64> {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1;
+    let mut value = 100.0;
+    let mut next = || {
+        state ^= state << 13;
+        state ^= state >> 7;
+        state ^= state << 17;
+        value += (state >> 11) as f64 / (1u64 << 53) as f64 - 0.5;
+        value
+    };
+    (0..rows).map(|_| next()).collect()
+}
+
+fn read(path: &Path) -> Vec<RecordBatch> {
+    let file = File::open(path).unwrap();
+    match Format::of(path).unwrap() {
+        Format::Parquet => {
+            let reader =
+                ParquetRecordBatchReaderBuilder::try_new(file).unwrap().with_batch_size(1 << 20).build();
+            reader.unwrap().map(Result::unwrap).collect()
+        }
+        Format::Ipc => {
+            arrow::ipc::reader::FileReader::try_new(file, None).unwrap().map(Result::unwrap).collect()
+        }
+        Format::Csv => panic!("text is compared as text"),
+    }
+}
+
+/// All rows of a file as one batch.
+fn whole(path: &Path) -> RecordBatch {
+    let batches = read(path);
+    arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap()
+}
+
+fn folder() -> tempfile::TempDir {
+    tempfile::tempdir().unwrap()
+}
+
+fn listed(folder: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+}
+
+/// Writes `parts` of each symbol in turn; every column has its own number of rows without a value.
+fn write_all(
+    path: &Path,
+    options: &Options,
+    symbols: usize,
+    rows: usize,
+    columns: usize,
+    part: usize,
+) -> Written {
+    let mut writer = Writer::create(path, &layout(), &names(columns), options).unwrap();
+    for s in 0..symbols {
+        let key = text(&format!("S{s}"));
+        let times: Vec<i64> = (0..rows as i64).map(|i| i * 60_000_000).collect();
+        let data: Vec<Vec<f64>> = (0..columns).map(|c| walk(rows, (s * 1000 + c) as u64)).collect();
+        for from in (0..rows).step_by(part) {
+            let to = rows.min(from + part);
+            let values: Vec<Values<'_>> = data
+                .iter()
+                .enumerate()
+                .map(|(c, d)| Values { values: &d[from..to], valid_from: (c * 7).saturating_sub(from) })
+                .collect();
+            writer.write(Some(&key), &times[from..to], &values).unwrap();
+        }
+    }
+    writer.finish().unwrap()
+}
+
+fn check_all(batch: &RecordBatch, symbols: usize, rows: usize, columns: usize, single: bool) {
+    assert_eq!(batch.num_rows(), symbols * rows);
+    let schema = batch.schema();
+    assert_eq!((schema.field(0).name().as_str(), schema.field(1).name().as_str()), ("ticker", "Time"));
+    assert_eq!((schema.field(0).data_type(), schema.field(1).data_type()), (&DataType::Utf8, &micros()));
+    for s in 0..symbols {
+        for i in [0, rows / 2, rows - 1] {
+            assert_eq!(batch.column(0).as_string::<i32>().value(s * rows + i), format!("S{s}"));
+        }
+        for c in 0..columns {
+            let expected = walk(rows, (s * 1000 + c) as u64);
+            let cells = batch.column(2 + c).slice(s * rows, rows);
+            assert_eq!(cells.null_count(), (c * 7).min(rows), "column {c}");
+            for (i, expected) in expected.iter().enumerate().skip(c * 7) {
+                assert!(cells.is_valid(i));
+                match single {
+                    true => assert_eq!(cells.as_primitive::<Float32Type>().value(i), *expected as f32),
+                    false => {
+                        assert_eq!(cells.as_primitive::<Float64Type>().value(i).to_bits(), expected.to_bits())
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn what_was_written_reads_back_whatever_the_portions_and_threads() {
+    let folder = folder();
+    for ending in ["parquet", "arrow"] {
+        for (single, threads, row_group, part) in
+            [(false, 0, 1 << 16, 5000), (false, 1, 1000, 333), (true, 2, 700, 1), (false, 3, 1, 5000)]
+        {
+            // A row group for each row is slow; a few of them show the same.
+            let rows = if row_group == 1 { 40 } else { 1500 };
+            let path = folder.path().join(format!("x.{ending}"));
+            let options = Options { single, threads, row_group, ..Options::new(Format::of(&path).unwrap()) };
+            let written = write_all(&path, &options, 3, rows, 5, part);
+            assert_eq!(written, Written { rows: 3 * rows as u64, bytes: path.metadata().unwrap().len() });
+            check_all(&whole(&path), 3, rows, 5, single);
+            assert_eq!(listed(folder.path()).len(), 1, "the temporary file is gone");
+            std::fs::remove_file(path).unwrap();
+        }
+    }
+}
+
+#[test]
+fn row_groups_hold_what_was_asked_for_and_no_more_than_fits() {
+    let folder = folder();
+    let path = folder.path().join("x.parquet");
+    let groups = |path: &Path| -> Vec<i64> {
+        let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
+        reader.metadata().row_groups().iter().map(|g| g.num_rows()).collect()
+    };
+    let options = Options { row_group: 1000, ..Options::new(Format::Parquet) };
+    write_all(&path, &options, 1, 2500, 2, 300);
+    assert_eq!(groups(&path), [1000, 1000, 500]);
+    // 2000 columns: 96 MiB are 6291 rows; in batches of 1048 that is 6288.
+    let columns = names(2000);
+    let mut writer =
+        Writer::create(&path, &Layout::default(), &columns, &Options::new(Format::Parquet)).unwrap();
+    let zeros = vec![0.0; 6500];
+    writer.write(None, &[], &vec![Values::all(&zeros); 2000]).unwrap();
+    writer.finish().unwrap();
+    assert_eq!(groups(&path), [6288, 212]);
+}
+
+#[test]
+fn parquet_is_laid_out_for_floats_and_keys() {
+    let folder = folder();
+    let path = folder.path().join("x.parquet");
+    write_all(&path, &Options::new(Format::Parquet), 2, 1000, 2, 1000);
+    let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
+    let group = reader.metadata().row_group(0);
+    let [symbol, time, value] = [0, 1, 3].map(|i| group.column(i).clone());
+    assert!(symbol.encodings().any(|e| e == Encoding::RLE_DICTIONARY) && symbol.statistics().is_some());
+    assert!(time.encodings().any(|e| e == Encoding::DELTA_BINARY_PACKED) && time.statistics().is_some());
+    assert!(time.compressed_size() < 1000, "regular times take hardly any room: {}", time.compressed_size());
+    assert!(value.dictionary_page_offset().is_none() && value.statistics().is_none());
+    assert!(value.encodings().any(|e| e == Encoding::BYTE_STREAM_SPLIT));
+    assert!(matches!(value.compression(), Compression::ZSTD(_)));
+}
+
+#[test]
+fn keys_keep_their_names_kinds_and_order() {
+    let folder = folder();
+    let zone = |zone: &str| Some(Arc::<str>::from(zone));
+    let kinds = [
+        (DataType::Date32, 19_724),
+        (DataType::Int64, -5),
+        (DataType::Timestamp(TimeUnit::Second, None), 1_704_205_800),
+        (DataType::Timestamp(TimeUnit::Millisecond, zone("America/New_York")), 1_704_205_800_000),
+        (DataType::Timestamp(TimeUnit::Microsecond, zone("UTC")), 1_704_205_800_000_001),
+        (DataType::Timestamp(TimeUnit::Nanosecond, zone("+02:00")), 1_704_205_800_000_000_001),
+    ];
+    let expected = [
+        "2024-01-02",
+        "-5",
+        "2024-01-02T14:30:00",
+        "2024-01-02T09:30:00-05:00",
+        "2024-01-02T14:30:00.000001Z",
+        "2024-01-02T16:30:00.000000001+02:00",
+    ];
+    for ((kind, time), iso) in kinds.into_iter().zip(expected) {
+        let layout = Layout {
+            symbol: column("id", DataType::Int64),
+            time: column("When", kind.clone()),
+            time_first: true,
+        };
+        for ending in ["parquet", "arrow", "csv"] {
+            let path = folder.path().join(format!("k.{ending}"));
+            let mut writer = Writer::create(&path, &layout, &names(1), &Options::of(&path).unwrap()).unwrap();
+            let values = [Values::all(&[1.5, f64::NAN])];
+            writer.write(Some(&Key::Number(42)), &[time, time], &values).unwrap();
+            writer.finish().unwrap();
+            if ending == "csv" {
+                let text = std::fs::read_to_string(&path).unwrap();
+                assert_eq!(text, format!("When,id,c0\n{iso},42,1.5\n{iso},42,\n"));
+                continue;
+            }
+            let batch = whole(&path);
+            let schema = batch.schema();
+            assert_eq!(
+                schema.fields().iter().map(|f| f.name().as_str()).collect::<Vec<_>>(),
+                ["When", "id", "c0"]
+            );
+            assert_eq!(schema.field(0).data_type(), &kind);
+            assert_eq!(batch.column(1).as_primitive::<Int64Type>().value(0), 42);
+            let plain = arrow::compute::cast(batch.column(0), &DataType::Int64);
+            let plain = plain.or_else(|_| {
+                let days = arrow::compute::cast(batch.column(0), &DataType::Int32)?;
+                arrow::compute::cast(&days, &DataType::Int64)
+            });
+            assert_eq!(plain.unwrap().as_primitive::<Int64Type>().value(1), time);
+            let cells = batch.column(2).as_primitive::<Float64Type>();
+            assert!(cells.null_count() == 0 && cells.value(1).is_nan(), "a NaN is not a null");
+        }
+    }
+}
+
+#[test]
+fn text_is_quoted_and_empty_where_there_is_no_value() {
+    let folder = folder();
+    let columns = ["a,b".to_owned(), "c\"d".to_owned()];
+    let mut lines = Vec::new();
+    for ending in ["csv", "tsv"] {
+        let path = folder.path().join(format!("x.{ending}"));
+        let mut writer = Writer::create(&path, &layout(), &columns, &Options::of(&path).unwrap()).unwrap();
+        let a = Values { values: &[9.0, 0.1, -0.0], valid_from: 1 };
+        writer
+            .write(Some(&text("X,Y")), &[0, 1, 2], &[a, Values::all(&[1e300, f64::NAN, f64::INFINITY])])
+            .unwrap();
+        writer.write(None, &[3], &[Values::all(&[1.0]), Values { values: &[7.0], valid_from: 5 }]).unwrap();
+        writer.finish().unwrap();
+        lines.push(std::fs::read_to_string(&path).unwrap());
+    }
+    assert_eq!(
+        lines[0],
+        "ticker,Time,\"a,b\",\"c\"\"d\"\n\"X,Y\",1970-01-01T00:00:00Z,,1e300\n\
+         \"X,Y\",1970-01-01T00:00:00.000001Z,0.1,\n\"X,Y\",1970-01-01T00:00:00.000002Z,-0.0,inf\n\
+         ,1970-01-01T00:00:00.000003Z,1.0,\n"
+    );
+    assert!(lines[1].starts_with("ticker\tTime\ta,b\t") && lines[1].contains("\nX,Y\t1970"));
+}
+
+#[test]
+fn text_does_not_depend_on_threads_or_portions() {
+    let folder = folder();
+    let texts: Vec<Vec<u8>> = [(1, 10_000), (2, 17), (0, 999)]
+        .map(|(threads, part)| {
+            let path = folder.path().join("x.csv");
+            let options = Options { threads, ..Options::new(Format::Csv) };
+            let written = write_all(&path, &options, 2, 3000, 60, part);
+            assert_eq!(written.bytes, path.metadata().unwrap().len());
+            std::fs::read(path).unwrap()
+        })
+        .into();
+    assert!(texts[0] == texts[1] && texts[0] == texts[2]);
+    assert_eq!(texts[0].iter().filter(|b| **b == b'\n').count(), 6001);
+}
+
+#[test]
+fn a_file_without_rows_has_its_columns() {
+    let folder = folder();
+    for ending in ["parquet", "arrow", "csv"] {
+        let path = folder.path().join(format!("empty.{ending}"));
+        let mut writer = Writer::create(&path, &layout(), &names(2), &Options::of(&path).unwrap()).unwrap();
+        writer.write(Some(&text("A")), &[], &[Values::all(&[]); 2]).unwrap();
+        let written = writer.finish().unwrap();
+        assert_eq!((written.rows, written.bytes), (0, path.metadata().unwrap().len()));
+        let file = File::open(&path).unwrap();
+        match ending {
+            "parquet" => {
+                let builder = ParquetRecordBatchReaderBuilder::try_new(file).unwrap();
+                assert_eq!(builder.schema().fields().len(), 4);
+            }
+            "arrow" => {
+                let reader = arrow::ipc::reader::FileReader::try_new(file, None).unwrap();
+                assert_eq!(reader.schema().fields().len(), 4);
+            }
+            _ => assert_eq!(std::fs::read_to_string(&path).unwrap(), "ticker,Time,c0,c1\n"),
+        }
+    }
+}
+
+#[test]
+fn names_say_the_format_or_what_would() {
+    for (name, format) in
+        [("a.PARQUET", Format::Parquet), ("b.pq", Format::Parquet), ("c.feather", Format::Ipc)]
+    {
+        assert_eq!(Format::of(Path::new(name)).unwrap(), format);
+    }
+    assert_eq!(Format::of(Path::new("-")).unwrap(), Format::Csv);
+    for name in ["out.xlsx", "out"] {
+        let error = Format::of(Path::new(name)).unwrap_err().to_string();
+        assert!(error.contains(name) && error.contains(".parquet") && error.contains(".tsv"), "{error}");
+    }
+}
+
+#[test]
+fn what_does_not_fit_together_is_refused_before_a_byte_is_written() {
+    let folder = folder();
+    let path = folder.path().join("x.csv");
+    let options = Options::new(Format::Csv);
+    let create = |columns: &[&str]| {
+        let columns: Vec<String> = columns.iter().map(|c| (*c).to_owned()).collect();
+        Writer::create(&path, &layout(), &columns, &options)
+    };
+    for columns in [&["a", "a"][..], &["Time"]] {
+        let error = create(columns).unwrap_err().to_string();
+        assert!(error.contains("two columns"), "{error}");
+    }
+    let odd = Layout { time: column("t", DataType::Utf8), ..Layout::default() };
+    assert!(Writer::create(&path, &odd, &[], &options).is_err());
+    let bad = Options { level: 99, ..Options::new(Format::Parquet) };
+    assert!(Writer::create(&path, &layout(), &names(1), &bad).is_err());
+    let mut writer = create(&["a"]).unwrap();
+    let refused = [
+        writer.write(None, &[1], &[]).unwrap_err(),
+        writer.write(None, &[1, 2], &[Values::all(&[1.0])]).unwrap_err(),
+        writer.write(Some(&Key::Number(1)), &[1], &[Values::all(&[1.0])]).unwrap_err(),
+    ];
+    for error in refused {
+        assert!(matches!(error, FrameError::Usage(_)), "{error}");
+    }
+    writer.write(None, &[1], &[Values::all(&[1.0])]).unwrap();
+    assert_eq!(writer.finish().unwrap().rows, 1, "a refusal spoils nothing");
+    let dates = Layout { time: column("d", DataType::Date32), ..Layout::default() };
+    let mut writer = Writer::create(&path, &dates, &[], &options).unwrap();
+    assert!(writer.write(None, &[i64::MAX], &[]).is_err());
+}
+
+#[test]
+fn a_writer_that_is_dropped_leaves_what_was_there() {
+    let folder = folder();
+    for ending in ["parquet", "arrow", "csv"] {
+        let path = folder.path().join(format!("x.{ending}"));
+        let mut writer = Writer::create(&path, &layout(), &names(1), &Options::of(&path).unwrap()).unwrap();
+        writer.write(None, &[1], &[Values::all(&[1.0])]).unwrap();
+        drop(writer);
+        assert!(listed(folder.path()).is_empty(), "{ending}");
+    }
+    let path = folder.path().join("old.csv");
+    std::fs::write(&path, "precious").unwrap();
+    drop(Writer::create(&path, &layout(), &names(1), &Options::new(Format::Csv)).unwrap());
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
+    Writer::create(&path, &layout(), &names(1), &Options::new(Format::Csv)).unwrap().finish().unwrap();
+    assert_eq!(std::fs::read_to_string(&path).unwrap(), "ticker,Time,c0\n", "and is replaced in the end");
+}
+
+#[test]
+fn folders_are_not_created() {
+    let folder = folder();
+    let path = folder.path().join("no/such/x.csv");
+    let error = Writer::create(&path, &layout(), &names(1), &Options::new(Format::Csv)).unwrap_err();
+    assert!(matches!(error, FrameError::Io { doing: "create", .. }));
+    let error = error.to_string();
+    assert!(error.contains("no/such/x.csv") && error.contains("folders are not created"), "{error}");
+    let error = Writer::create(folder.path(), &layout(), &names(1), &Options::new(Format::Csv)).unwrap_err();
+    assert!(error.to_string().contains("name a file in it"), "{error}");
+}
+
+#[cfg(unix)]
+#[test]
+fn links_stay_links_and_rights_are_those_of_a_new_file() {
+    use std::os::unix::fs::PermissionsExt as _;
+    let folder = folder();
+    let (real, link, plain) =
+        (folder.path().join("real.csv"), folder.path().join("link.csv"), folder.path().join("plain"));
+    std::fs::write(&real, "old").unwrap();
+    std::os::unix::fs::symlink(&real, &link).unwrap();
+    Writer::create(&link, &layout(), &[], &Options::new(Format::Csv)).unwrap().finish().unwrap();
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    assert_eq!(std::fs::read_to_string(&real).unwrap(), "ticker,Time\n");
+    std::fs::write(&plain, "").unwrap();
+    let mode = |path: &Path| path.metadata().unwrap().permissions().mode();
+    assert_eq!(mode(&real), mode(&plain));
+}
+
+/// A place that takes so many bytes and then is full.
+struct Full(usize);
+
+impl Write for Full {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        if self.0 == 0 {
+            return Err(io::Error::from_raw_os_error(28));
+        }
+        let taken = bytes.len().min(self.0);
+        self.0 -= taken;
+        Ok(taken)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+#[cfg(unix)]
+#[test]
+fn a_place_that_is_full_is_reported_wherever_it_happens() {
+    let rows = 4000;
+    let times: Vec<i64> = (0..rows as i64).collect();
+    let data = walk(rows, 1);
+    for format in [Format::Parquet, Format::Ipc, Format::Csv] {
+        let options = Options { row_group: 1000, ..Options::new(format) };
+        let attempt = |room: usize| -> Result<Written, FrameError> {
+            let mut writer =
+                Writer::over(Full(room), Path::new("full.disk"), &layout(), &names(2), &options)?;
+            for _ in 0..2 {
+                writer.write(None, &times, &[Values::all(&data), Values::all(&data)])?;
+            }
+            writer.finish()
+        };
+        let needed = attempt(usize::MAX).unwrap().bytes as usize;
+        for room in [0, 1, 100, needed / 2, needed - 1] {
+            match attempt(room) {
+                Err(FrameError::Io { doing: "write", path, source }) => {
+                    assert_eq!(path, Path::new("full.disk"));
+                    assert_eq!(source.kind(), io::ErrorKind::StorageFull, "{format:?} after {room}");
+                }
+                other => panic!("{format:?} after {room}: {other:?}"),
+            }
+        }
+        assert_eq!(attempt(needed).unwrap().rows, 2 * rows as u64);
+        let said = attempt(needed / 2).unwrap_err().to_string();
+        assert!(said.contains("full.disk") && said.contains("hint: free some space"), "{said}");
+    }
+}
+
+#[test]
+fn after_a_failure_nothing_can_be_finished() {
+    let options = Options { row_group: 10, ..Options::new(Format::Csv) };
+    let mut writer = Writer::over(Full(50), Path::new("full.disk"), &layout(), &[], &options).unwrap();
+    assert!(writer.write(None, &[1; 100], &[]).is_err());
+    assert!(writer.write(None, &[1; 100], &[]).is_err());
+    assert!(matches!(writer.finish(), Err(FrameError::Usage(_))));
+}
+
+/// What the child of the next test does; alone it does nothing.
+#[test]
+fn child_that_writes_a_large_file() {
+    let Some(path) = std::env::var_os("FORGE_FRAME_TEST_OUTPUT").map(PathBuf::from) else { return };
+    let data = walk(50_000, 1);
+    let times = vec![0; data.len()];
+    let options = Options { row_group: 10_000, ..Options::of(&path).unwrap() };
+    let attempt = || -> Result<Written, FrameError> {
+        let mut writer = Writer::create(&path, &layout(), &names(4), &options)?;
+        writer.write(None, &times, &[Values::all(&data); 4])?;
+        writer.finish()
+    };
+    println!("{}", attempt().unwrap_err());
+}
+
+#[cfg(unix)]
+#[test]
+fn a_disk_that_is_full_keeps_the_old_file_and_no_other() {
+    for ending in ["parquet", "arrow", "csv"] {
+        let folder = folder();
+        let path = folder.path().join(format!("out.{ending}"));
+        std::fs::write(&path, "old").unwrap();
+        // With the signal ignored, a file beyond the limit is an error like a full disk; 100 blocks are 50 to 100 kB.
+        let child = Command::new("sh")
+            .args([
+                "-c",
+                "trap '' XFSZ; ulimit -f 100; exec \"$0\" --exact child_that_writes_a_large_file --nocapture",
+            ])
+            .arg(std::env::current_exe().unwrap())
+            .env("FORGE_FRAME_TEST_OUTPUT", &path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&child.stdout);
+        assert!(child.status.success(), "{said}\n{}", String::from_utf8_lossy(&child.stderr));
+        assert!(said.contains("cannot write") && said.contains(&format!("out.{ending}")), "{said}");
+        assert!(said.contains("hint:") && said.contains("nothing half-written"), "{said}");
+        assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
+        assert_eq!(listed(folder.path()), [path]);
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn devices_are_written_to_and_not_replaced() {
+    let null = Path::new("/dev/null");
+    let mut writer = Writer::create(null, &layout(), &names(1), &Options::new(Format::Parquet)).unwrap();
+    writer.write(None, &[1], &[Values::all(&[1.0])]).unwrap();
+    assert!(writer.finish().unwrap().bytes > 100);
+    assert!(!null.metadata().unwrap().is_file());
+    let full =
+        Writer::create(Path::new("/dev/full"), &layout(), &names(1), &Options::new(Format::Csv)).unwrap();
+    let error = full.finish().unwrap_err().to_string();
+    assert!(error.contains("/dev/full") && error.contains("free some space"), "{error}");
+}
+
+#[test]
+fn bars_of_a_sample_survive_the_way_through_a_file() {
+    let folder = folder();
+    let sample = Sample::new(3, Interval::Day, 500, 1);
+    let path = folder.path().join("bars.parquet");
+    let columns = ["close".to_owned()];
+    let mut writer = Writer::create(&path, &sample.layout(), &columns, &Options::of(&path).unwrap()).unwrap();
+    for bars in sample.series() {
+        writer.write(bars.symbol.as_ref(), &bars.time, &[Values::all(&bars.close)]).unwrap();
+    }
+    assert_eq!(writer.finish().unwrap().rows, 1500);
+    let batch = whole(&path);
+    let closes: Vec<f64> = sample.series().flat_map(|b| b.close).collect();
+    assert_eq!(batch.column(2).as_primitive::<Float64Type>().values()[..], closes[..]);
+}
+
+/// What the child of the next test does: 100 columns, so many times 4096 rows, and the most memory it ever had.
+#[test]
+fn child_that_tells_its_memory() {
+    let Ok(times) = std::env::var("FORGE_FRAME_TEST_TIMES") else { return };
+    let data = walk(4096, 1);
+    for format in [Format::Parquet, Format::Ipc, Format::Csv] {
+        let options = Options { row_group: 8192, threads: 2, ..Options::new(format) };
+        let mut writer =
+            Writer::over(io::sink(), Path::new("sink"), &Layout::default(), &names(100), &options).unwrap();
+        for _ in 0..times.parse().unwrap() {
+            writer.write(None, &[], &[Values::all(&data); 100]).unwrap();
+        }
+        writer.finish().unwrap();
+    }
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    println!("{}", status.lines().find(|l| l.starts_with("VmHWM:")).unwrap());
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn memory_does_not_grow_with_the_output() {
+    let peak = |times: &str| -> u64 {
+        let child = Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "child_that_tells_its_memory", "--nocapture"])
+            .env("FORGE_FRAME_TEST_TIMES", times)
+            .output()
+            .unwrap();
+        let said = String::from_utf8(child.stdout).unwrap();
+        let line = said.lines().find_map(|l| l.split_once("VmHWM:")).expect("a line with the peak").1;
+        line.split_whitespace().next().unwrap().parse().unwrap()
+    };
+    // 13 and 52 MB of values in each format.
+    let (small, large) = (peak("4"), peak("16"));
+    println!("{small} kB and {large} kB at most");
+    assert!(large < small + 10_000, "{small} kB became {large} kB");
+}
+
+/// Prints how fast each format is written; asserts only that it was.
+#[test]
+fn throughput() {
+    let folder = folder();
+    let (rows, columns) = if cfg!(debug_assertions) { (4096, 20) } else { (65_536, 100) };
+    let sample = Sample::new(1, Interval::Minute, rows, 1);
+    let close = sample.series().next().unwrap().close;
+    let times: Vec<i64> = (0..rows as i64).map(|i| i * 60_000_000).collect();
+    // Exponential means of a price, each with another memory: what indicators look like.
+    let data: Vec<Vec<f64>> = (0..columns)
+        .map(|c| {
+            let mut mean = close[0];
+            let mut step = |x: &f64| {
+                mean += (x - mean) * 2.0 / (c + 3) as f64;
+                mean
+            };
+            close.iter().map(&mut step).collect()
+        })
+        .collect();
+    let values: Vec<Values<'_>> =
+        data.iter().enumerate().map(|(c, d)| Values { values: d, valid_from: c }).collect();
+    let raw = (rows * columns * 8) as f64;
+    for threads in [1, 2] {
+        for ending in ["parquet", "arrow", "csv"] {
+            let path = folder.path().join(format!("x.{ending}"));
+            let options = Options { threads, ..Options::of(&path).unwrap() };
+            let mut rates = Vec::new();
+            let mut bytes = 0;
+            for _ in 0..5 {
+                let began = Instant::now();
+                let mut writer = Writer::create(&path, &layout(), &names(columns), &options).unwrap();
+                writer.write(Some(&text("A")), &times, &values).unwrap();
+                bytes = writer.finish().unwrap().bytes;
+                rates.push(raw / began.elapsed().as_secs_f64() / 1e6);
+            }
+            rates.sort_by(f64::total_cmp);
+            println!(
+                "{ending:<8} {threads} thread(s): {:7.0} MB/s of values, {:.2} bytes a value",
+                rates[2],
+                8.0 * bytes as f64 / raw
+            );
+            assert!(bytes > 0);
+        }
+    }
+}

@@ -1,0 +1,106 @@
+//! Device campaign: does a selection give on a GPU what the CPU gives, within the stated tolerance? On prices in whole ticks, for
+//! which that tolerance is stated (`gpuforge_indicators_gpu::placement`).
+
+use std::sync::Arc;
+
+use gpuforge::{
+    indicators::{
+        catalogue::{self, Kind},
+        exec::{self, How},
+    },
+    market::Request,
+    resident::{Access, Computer, Device},
+    runtime::{
+        engine::gpu::GpuOpener,
+        memory::{Budget, BudgetOrigin, StackSettings},
+        runner::{Runner, RunnerSettings},
+        units::Bytes,
+    },
+};
+use gpuforge_indicators_gpu::placement::{SHARE, USUAL, WORST};
+
+use crate::{bars::Dataset, compare::Mismatch, cpu::Failure, selection::Selection};
+
+/// An open adapter.
+pub struct Adapter {
+    runner: Arc<Runner>,
+    /// Its name.
+    pub name: String,
+}
+
+impl Adapter {
+    /// The one that this machine has; why not, where there is none.
+    pub fn open() -> Result<Adapter, String> {
+        let budget = Budget { bytes: Bytes::mib(512), origin: BudgetOrigin::User };
+        let settings =
+            RunnerSettings { cpu_fallback: false, ..RunnerSettings::new(StackSettings::new(budget)) };
+        let runner = Runner::new(Box::new(GpuOpener::default()), settings);
+        runner.warm().map_err(|e| e.to_string())?;
+        Ok(Adapter { runner: Arc::new(runner), name: "the adapter".to_owned() })
+    }
+
+    /// Runs a selection on it and on the CPU. How many columns were on the device.
+    pub fn check(&self, selection: &Selection, data: &Dataset) -> Result<u64, Failure> {
+        let request = Request::of(&selection.wanted().map_err(Failure::Refused)?);
+        let access = Access::over(self.runner.clone(), Device::Gpu);
+        let mut computer =
+            Computer::new(&request, How::on(1), &access).map_err(|e| Failure::Refused(e.to_string()))?;
+        let series = data.as_series();
+        let got = computer.run(&series);
+        let want = exec::run(&request.selection.plan, &series, How::on(1));
+        for (at, column) in request.selection.columns.iter().enumerate() {
+            let exact = catalogue::find(column).is_some_and(|row| row.kind == Kind::Candlestick);
+            let of = |all: &'_ [Vec<Vec<f64>>]| -> Vec<Vec<f64>> {
+                all.iter().filter_map(|columns| columns.get(at).cloned()).collect()
+            };
+            if let Some((series, bar, got, want)) = beyond(&of(&got), &of(&want), exact) {
+                return Err(Failure::Wrong(Mismatch { column: column.clone(), series, bar, got, want }));
+            }
+        }
+        Ok(computer.done().columns.gpu)
+    }
+}
+
+/// Rows from which on a share of them means something.
+const MANY: usize = 1000;
+
+/// The first value beyond the worst error, or the first beyond the usual one where more than their share are: series, bar, and both
+/// values.
+fn beyond(got: &[Vec<f64>], want: &[Vec<f64>], exact: bool) -> Option<(usize, usize, f64, f64)> {
+    let mut errors = Vec::new();
+    for (series, (got, want)) in got.iter().zip(want).enumerate() {
+        let scale = want.iter().filter(|x| x.is_finite()).fold(1e-30f64, |max, x| max.max(x.abs()));
+        for (bar, (g, w)) in got.iter().zip(want).enumerate() {
+            let error = match () {
+                () if g == w || (g.is_nan() && w.is_nan()) => 0.0,
+                () if g.is_nan() || w.is_nan() => f64::INFINITY,
+                () => (g - w).abs() / scale,
+            };
+            errors.push((error, (series, bar, *g, *w)));
+        }
+    }
+    let first = |limit: f64| errors.iter().find(|(error, _)| *error > limit).map(|(_, found)| *found);
+    let over = errors.iter().filter(|(error, _)| *error > USUAL).count();
+    let too_many = errors.len() >= MANY && over as f64 > (1.0 - SHARE) * errors.len() as f64;
+    first(if exact { 0.0 } else { WORST }).or_else(|| if too_many { first(USUAL) } else { None })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_worst_counts_everywhere_and_the_usual_where_there_are_many_rows() {
+        let want = |n: usize| vec![vec![100.0; n]];
+        let off = |n: usize, every: usize, by: f64| {
+            vec![(0..n).map(|t| if t % every == 0 { 100.0 + by } else { 100.0 }).collect()]
+        };
+        let bar = |got: &[Vec<f64>], n, exact| beyond(got, &want(n), exact).map(|(_, bar, ..)| bar);
+        assert_eq!(bar(&off(50, 7, 0.02), 50, false), Some(0));
+        assert_eq!(bar(&off(50, 7, 0.005), 50, false), None);
+        assert_eq!(bar(&off(50, 7, 0.005), 50, true), Some(0));
+        assert_eq!(bar(&off(2000, 7, 0.005), 2000, false), Some(0));
+        assert_eq!(bar(&off(2000, 1999, 0.005), 2000, false), None);
+        assert_eq!(bar(&[vec![f64::NAN; 3]], 3, false), Some(0));
+    }
+}

@@ -1,0 +1,66 @@
+//! The short run of the normal tests: do some hundred random cases from fixed seeds hold?
+#![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail, and says what it skipped")]
+
+use std::{sync::atomic::Ordering, time::Duration};
+
+use gpuforge::indicators::{catalogue::Convention, exec::How};
+use gpuforge_fuzz::{
+    campaign::{self, Outcome, Plan},
+    cpu::Case,
+    oracle::Oracle,
+    schedule::Schedule,
+    selection::Selection,
+};
+
+fn run(seed: u64, seconds: u64, selections: u64, device_selections: u64) -> Outcome {
+    let directory = tempfile::tempdir().unwrap();
+    let plan = Plan {
+        seed,
+        time: Duration::from_secs(seconds),
+        selections: Some(selections),
+        threads: 2,
+        device_selections,
+        directory: directory.path().to_owned(),
+    };
+    campaign::run(&plan, &|_, _| {})
+}
+
+#[test]
+fn random_selections_are_what_their_rows_are() {
+    let outcome = run(20_261_118, 120, 700, 0);
+    assert!(outcome.failures.is_empty(), "{}", outcome.failures.join("\n"));
+    assert!(outcome.counts.cpu.load(Ordering::Relaxed) >= 100, "{:?}", outcome.counts);
+}
+
+#[test]
+fn random_selections_on_an_adapter_are_within_the_tolerance() {
+    let outcome = run(7, 60, 1, 24);
+    if let Some(why) = &outcome.no_adapter {
+        println!("skipped: no adapter can be opened here ({why})");
+        return;
+    }
+    assert!(outcome.failures.is_empty(), "{}", outcome.failures.join("\n"));
+    // A driver without a shader cache takes a second for each.
+    assert!(outcome.counts.device.load(Ordering::Relaxed) >= 12, "{:?}", outcome.counts);
+    assert!(outcome.counts.device_columns.load(Ordering::Relaxed) > 0, "{:?}", outcome.counts);
+}
+
+/// The selections that were wrong: a load outlived a store to its buffer.
+#[test]
+fn rows_whose_first_bars_come_from_elsewhere() {
+    let terms =
+        ["adx, wavetrend", "adx, qqe", "adxr, wavetrend", "adxr, qqe", "kvo, adx, wavetrend", "dx, adx, qqe"];
+    let mut rng = gpuforge_fuzz::random::Rng::new(5);
+    let data = gpuforge_fuzz::bars::Dataset::random_of(&mut rng, 3000, gpuforge_fuzz::bars::Shape::Walk);
+    for text in terms {
+        let terms = text.split(", ").map(str::to_owned).collect();
+        let selection = Selection { definitions: Vec::new(), terms, convention: Convention::TaLib };
+        for side_by_side in [None, Some(false), Some(true)] {
+            let how = How { side_by_side, verify: false, ..How::on(1) };
+            let case =
+                Case { selection: selection.clone(), data: data.clone(), schedule: Schedule::Batch(how) };
+            let checked = case.check(&mut Oracle::default());
+            assert!(checked.is_ok(), "{text}: {}", checked.unwrap_err());
+        }
+    }
+}

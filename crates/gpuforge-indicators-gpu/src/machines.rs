@@ -1,0 +1,352 @@
+//! Which state machine has a kernel, and with which numbers? One row per machine of the catalogue; those that stay on the
+//! processor stand below with the reason.
+//!
+//! A machine steps through a series bar by bar, an invocation per series (`shader/machine*.wgsl`, one kernel for all of
+//! them). Two are functions of at most 50 bars and are computed for all bars at once ([`window_of`]). What depends on
+//! parameters alone is computed here, in f64.
+
+use std::f64::consts::{PI, SQRT_2, TAU};
+
+/// The kernel of the machines, to be put after what all kernels share.
+pub const SHADER: &str = concat!(
+    include_str!("../shader/machine.wgsl"),
+    include_str!("../shader/machine_arc.wgsl"),
+    include_str!("../shader/machine_filter.wgsl"),
+    include_str!("../shader/machine_stop.wgsl"),
+    include_str!("../shader/machine_sum.wgsl"),
+    include_str!("../shader/machine_hilbert.wgsl"),
+);
+
+/// The kernel of those that are functions of a window, likewise.
+pub const WINDOW_SHADER: &str =
+    concat!(include_str!("../shader/machine_arc.wgsl"), include_str!("../shader/machine_window.wgsl"));
+
+/// A machine on a device.
+#[derive(Debug, Clone, Copy)]
+pub struct Gpu {
+    /// The name of the machine.
+    pub name: &'static str,
+    /// Which function of the kernel.
+    pub mode: u32,
+    /// Words of state per series, in a column that is the job's alone.
+    pub state: u32,
+    /// Loop iterations of a bar.
+    pub per_bar: u32,
+    /// Which of the machine's inputs the job reads, in this order: at most four.
+    pub reads: &'static [usize],
+    /// Does it have a kernel with these parameters?
+    pub fits: fn(&[f64]) -> bool,
+    /// The job's numbers, from the machine's parameters.
+    pub numbers: fn(&[f64]) -> Vec<f32>,
+}
+
+/// A machine that is a function of a window, on a device.
+#[derive(Debug, Clone, Copy)]
+pub struct Windowed {
+    /// The name of the machine.
+    pub name: &'static str,
+    /// Which function of the kernel.
+    pub mode: u32,
+    /// Bars of the window.
+    pub n: u32,
+    /// Loop iterations of a step.
+    pub per_step: u32,
+    /// Loop iterations to begin a slice.
+    pub to_begin: u32,
+    /// Steps of a slice that are worth its beginning.
+    pub slice: u32,
+    /// The job's numbers, from the machine's parameters.
+    pub numbers: fn(&[f64]) -> Vec<f32>,
+}
+
+/// The kernel's function for a machine; `None` where it has none.
+pub fn of(name: &str, params: &[f64]) -> Option<&'static Gpu> {
+    MACHINES.iter().find(|m| m.name == name && (m.fits)(params))
+}
+
+/// The same for a machine that is a function of a window.
+pub fn window_of(name: &str) -> Option<&'static Windowed> {
+    WINDOWED.iter().find(|m| m.name == name)
+}
+
+/// Machines that remember nothing but a window, and are jobs of the kernels for windows.
+pub const WINDOWS: [&str; 6] = [
+    "median deviation",
+    "spearman",
+    "projection",
+    "volume profile",
+    "weighted over bars",
+    "running ramp sum",
+];
+
+/// Machines that stay on the processor, and why.
+pub const PROCESSOR: [(&str, &str); 0] = [];
+
+const ONE: &[usize] = &[0];
+const TWO: &[usize] = &[0, 1];
+const THREE: &[usize] = &[0, 1, 2];
+const FOUR: &[usize] = &[0, 1, 2, 3];
+
+const fn row(name: &'static str, mode: u32, reads: &'static [usize]) -> Gpu {
+    let numbers = |p: &[f64]| p.iter().map(|x| *x as f32).collect();
+    Gpu { name, mode, state: 32, per_bar: 1, reads, fits: |_| true, numbers }
+}
+
+/// Modes are those of the `switch` in `machine.wgsl`.
+const MACHINES: &[Gpu] = &[
+    Gpu { numbers: linear, ..row("linear", 0, ONE) },
+    Gpu { numbers: zero_mean, ..row("two poles, zero mean", 0, ONE) },
+    row("mcginley", 1, ONE),
+    row("holt_winters", 2, ONE),
+    row("laguerre_filter", 3, ONE),
+    row("laguerre", 4, ONE),
+    row("kalman_level", 5, ONE),
+    Gpu { numbers: jurik, ..row("jurik", 6, ONE) },
+    row("mama", 7, TWO),
+    Gpu { numbers: even_better, ..row("even better sine wave", 8, ONE) },
+    Gpu { numbers: rsx, ..row("rsx", 9, ONE) },
+    row("decay", 10, ONE),
+    row("clamped", 11, ONE),
+    Gpu { numbers: parabolic, ..row("parabolic", 12, TWO) },
+    row("ratchet", 13, THREE),
+    row("profit_max", 14, THREE),
+    Gpu { numbers: zigzag, ..row("zigzag", 15, TWO) },
+    // Its last input must be the number of a session. With a parameter, the seconds of one, it is a time: no f32.
+    Gpu { fits: |p| p.is_empty(), ..row("session_before", 16, FOUR) },
+    row("qqe", 17, TWO),
+    row("hold", 18, TWO),
+    row("settled", 19, TWO),
+    row("streak", 20, TWO),
+    Gpu { numbers: |p| vec![at(p, 0).min(f64::from(f32::MAX)) as f32], ..row("run", 21, ONE) },
+    row("record of the day", 22, TWO),
+    row("hikkake", 23, FOUR),
+    Gpu { numbers: |p| fraction(at(p, 0)).to_vec(), ..row("close above a share of a body", 24, THREE) },
+    row("angle of two correlations", 25, TWO),
+    Gpu { numbers: |p| vec![at(p, 0) as f32, 1.0], ..row("weighted since an anchor", 26, THREE) },
+    Gpu { numbers: |_| vec![0.0, 0.0], ..row("weighted since the first bar", 26, TWO) },
+    row("weighted since an anchor of the day before", 27, FOUR),
+    row("line of everything so far", 28, ONE),
+    Gpu { numbers: |p| vec![(at(p, 0) - 3.0).max(0.0) as f32], ..row("hilbert cycle", 29, ONE) },
+    // Sine and lead are the phase's: what they are compared for is told from that.
+    row("hilbert mode", 30, &[0, 3, 4, 5]),
+];
+
+/// The longest cycle in bars.
+const LONGEST: u32 = 50;
+
+/// Modes are those of `machine_window.wgsl`. A step looks through one cycle, and finds its inputs in up to two runs before.
+const WINDOWED: &[Windowed] = &[
+    Windowed {
+        name: "hilbert phase",
+        mode: 0,
+        n: LONGEST,
+        per_step: LONGEST + 8,
+        to_begin: 1,
+        slice: 32,
+        numbers: circles,
+    },
+    Windowed {
+        name: "hilbert trend line",
+        mode: 1,
+        n: LONGEST + 3,
+        per_step: LONGEST + 8,
+        to_begin: 3 * (LONGEST + 8),
+        slice: 32,
+        numbers: |_| Vec::new(),
+    },
+];
+
+fn at(params: &[f64], i: usize) -> f64 {
+    params.get(i).copied().unwrap_or(0.0)
+}
+
+fn rounded<const N: usize>(numbers: [f64; N]) -> Vec<f32> {
+    numbers.iter().map(|x| *x as f32).collect()
+}
+
+/// From b0, b1, b2, a1, a2, a3, gain, copied bars. The gain must be what a constant becomes.
+fn linear(p: &[f64]) -> Vec<f32> {
+    let (b1, b2, a1, a2, a3) = (at(p, 1), at(p, 2), at(p, 3), at(p, 4), at(p, 5));
+    rounded([at(p, 6), 1.0 - a1 - a2 - a3, -(a2 + a3), -a3, -(b1 + b2), -b2, at(p, 7)])
+}
+
+/// From gain, b1, b2 (as shares of it), a1, a2: a linear filter that answers 0 to a constant.
+fn zero_mean(p: &[f64]) -> Vec<f32> {
+    let gain = at(p, 0);
+    linear(&[gain, gain * at(p, 1), gain * at(p, 2), at(p, 3), at(p, 4), 0.0, 0.0, 0.0])
+}
+
+/// From period and phase; logarithms instead of what is raised to a power at every bar.
+fn jurik(p: &[f64]) -> Vec<f32> {
+    let half = 0.5 * (at(p, 0) - 1.0);
+    let length = (half.sqrt().log2() + 2.0).max(0.0);
+    let power = (length - 2.0).max(0.5);
+    let band = length * half.sqrt();
+    let beta = 0.9 * half / (0.9 * half + 2.0);
+    // Nothing that f32 could tell from 0 is kept anyway.
+    let log = |x: f64| x.log2().max(-1000.0);
+    let phase = (1.5 + 0.01 * at(p, 1)).clamp(0.5, 2.5);
+    rounded([beta, 1.0 - beta, log(beta), log(band / (band + 1.0)), length.powf(1.0 / power), power, phase])
+}
+
+/// From the periods of high-pass and smoother.
+fn even_better(p: &[f64]) -> Vec<f32> {
+    let (angle, x) = (TAU / at(p, 0), SQRT_2 * PI / at(p, 1));
+    let a = (-x).exp();
+    let alpha = (1.0 - angle.sin()) / angle.cos();
+    rounded([alpha, 0.5 * (1.0 + alpha), 1.0 - 2.0 * a * x.cos() + a * a, a * a])
+}
+
+fn rsx(p: &[f64]) -> Vec<f32> {
+    let n = at(p, 0);
+    rounded([3.0 / (n + 2.0), (n.trunc() - 1.0).max(5.0)])
+}
+
+fn parabolic(p: &[f64]) -> Vec<f32> {
+    let limited = |i: usize, limit: usize| at(p, i).min(at(p, limit));
+    let (rising, falling) = ([limited(2, 4), limited(3, 4)], [limited(5, 7), limited(6, 7)]);
+    rounded([at(p, 0), at(p, 1), rising[0], rising[1], at(p, 4), falling[0], falling[1], at(p, 7)])
+}
+
+/// From percent and bars.
+fn zigzag(p: &[f64]) -> Vec<f32> {
+    let [a, b] = fraction(at(p, 0) / 100.0);
+    vec![a, b, at(p, 1).trunc() as f32]
+}
+
+/// A share as a fraction with a small denominator, so that integers are compared with integers; if there is none, over 1.
+fn fraction(share: f64) -> [f32; 2] {
+    let found = (1..=1000).map(f64::from).find(|b| (share * b - (share * b).round()).abs() < 1e-9);
+    found.map_or([share as f32, 1.0], |b| [(share * b).round() as f32, b as f32])
+}
+
+/// Sine and cosine of the steps 1 to n - 1 of a cycle of n bars, for every n.
+fn circles(_: &[f64]) -> Vec<f32> {
+    let step = |n: u32, i: u32| (f64::from(i) * TAU / f64::from(n)).sin_cos();
+    let steps = (1..=LONGEST).flat_map(|n| (1..n).map(move |i| step(n, i)));
+    steps.flat_map(|(sin, cos)| [sin as f32, cos as f32]).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+    use std::collections::BTreeMap;
+
+    use gpuforge_indicators::{
+        catalogue,
+        graph::Prim,
+        select::{self, Instance, Wanted},
+    };
+
+    use super::*;
+
+    /// A machine's outputs, and the inputs and parameters of its uses.
+    type Uses = (usize, Vec<(usize, Vec<f64>)>);
+
+    /// Every machine of the catalogue: all rows with their defaults, and every anchor.
+    fn catalogue() -> BTreeMap<&'static str, Uses> {
+        let mut wanted: Vec<Wanted> = catalogue::all().map(|row| Instance::of(row).into()).collect();
+        let anchored = catalogue::find("avwap_bands").unwrap();
+        wanted.extend((0..=13).map(|anchor| Wanted::from(Instance::with(anchored, &[f64::from(anchor)]))));
+        let (graph, ..) = select::graph(&wanted);
+        let mut found: BTreeMap<&'static str, Uses> = BTreeMap::new();
+        for node in graph.nodes() {
+            if let Prim::Machine { def, params, inputs } = &node.prim {
+                let params = params.iter().map(|p| p.get()).collect();
+                found.entry(def.name).or_insert((def.outputs, vec![])).1.push((inputs.len(), params));
+            }
+        }
+        found
+    }
+
+    #[test]
+    fn every_machine_of_the_catalogue_has_exactly_one_place() {
+        let catalogue = catalogue();
+        assert!(catalogue.len() >= 36);
+        for name in catalogue.keys() {
+            let places = [
+                MACHINES.iter().filter(|m| m.name == *name).count(),
+                WINDOWED.iter().filter(|m| m.name == *name).count(),
+                WINDOWS.iter().filter(|n| *n == name).count(),
+                PROCESSOR.iter().filter(|(n, _)| n == name).count(),
+            ];
+            assert_eq!(places.iter().sum::<usize>(), 1, "{name}: {places:?}");
+        }
+        let rows = MACHINES.iter().map(|m| m.name).chain(WINDOWED.iter().map(|m| m.name)).chain(WINDOWS);
+        for name in rows.chain(PROCESSOR.map(|(name, _)| name)) {
+            assert!(catalogue.contains_key(name), "nobody asks for {name}");
+        }
+    }
+
+    #[test]
+    fn jobs_have_room_for_inputs_and_outputs_and_their_numbers_are_finite() {
+        for (name, (outputs, uses)) in catalogue() {
+            let Some(machine) = of(name, &[]) else { continue };
+            assert!(machine.reads.len() <= 4 && outputs <= 4 && machine.state <= 32, "{name}");
+            for (inputs, params) in uses {
+                assert!(machine.reads.iter().all(|at| *at < inputs), "{name}");
+                assert!(machine.reads.len() == inputs || name == "hilbert mode", "{name} leaves inputs out");
+                assert!((machine.numbers)(&params).iter().all(|x| x.is_finite()), "{name} {params:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_mode_is_a_case_and_every_case_is_a_mode() {
+        for mode in 0..=MACHINES.iter().map(|m| m.mode).max().unwrap() {
+            assert!(MACHINES.iter().any(|m| m.mode == mode), "{mode}");
+            assert_eq!(SHADER.matches(&format!("case {mode}u:")).count(), 1, "{mode}");
+        }
+        assert_eq!(
+            SHADER.matches("case ").count() as u32,
+            1 + MACHINES.iter().map(|m| m.mode).max().unwrap()
+        );
+    }
+
+    #[test]
+    fn shaders_are_valid() {
+        for own in [SHADER, WINDOW_SHADER] {
+            let text = format!("{}{own}", include_str!("../shader/common.wgsl"));
+            let module = naga::front::wgsl::parse_str(&text).unwrap();
+            let mut validator = naga::valid::Validator::new(
+                naga::valid::ValidationFlags::all(),
+                naga::valid::Capabilities::empty(),
+            );
+            validator.validate(&module).unwrap();
+        }
+    }
+
+    #[test]
+    fn a_filter_keeps_what_a_constant_becomes() {
+        // b0 + b1 + b2 = gain * (1 - a1 - a2 - a3): what the kernel's form rests on.
+        let catalogue = catalogue();
+        let sum = |x: &[f64]| x.iter().sum::<f64>();
+        for (_, p) in &catalogue["linear"].1 {
+            assert!((sum(&p[..3]) - p[6] * (1.0 - sum(&p[3..6]))).abs() < 1e-12, "{p:?}");
+        }
+        for (_, p) in &catalogue["two poles, zero mean"].1 {
+            assert_eq!(1.0 + p[1] + p[2], 0.0, "{p:?}");
+        }
+    }
+
+    #[test]
+    fn shares_become_fractions() {
+        assert_eq!(fraction(0.3), [3.0, 10.0]);
+        assert_eq!(fraction(0.05), [1.0, 20.0]);
+        assert_eq!(fraction(0.0), [0.0, 1.0]);
+        assert_eq!(fraction(0.618), [309.0, 500.0]);
+        assert_eq!(fraction(1.0 / PI), [(1.0 / PI) as f32, 1.0]);
+        assert_eq!(zigzag(&[5.0, 2.9]), [1.0, 20.0, 2.0]);
+    }
+
+    #[test]
+    fn a_circle_closes() {
+        let all = circles(&[]);
+        assert_eq!(all.len() as u32, LONGEST * (LONGEST - 1));
+        for n in 2..=LONGEST as usize {
+            let of = &all[(n - 1) * (n - 2)..n * (n - 1)];
+            let sum = |port: usize| of.iter().skip(port).step_by(2).map(|x| f64::from(*x)).sum::<f64>();
+            assert!(sum(0).abs() < 1e-5 && (sum(1) + 1.0).abs() < 1e-5, "{n}");
+        }
+    }
+}

@@ -1,0 +1,304 @@
+//! Which kernel computes a window, and how long does it loop? One row per primitive (and per state machine that is really a
+//! function of a window); no row where the processor has to.
+//!
+//! Costs are upper bounds: iterations of all loops of an invocation, those over the runs that a window lies in included. A
+//! slice of `k` steps takes at most `to_begin + k * per_step`.
+
+use gpuforge_indicators::graph::{Num, Prim};
+
+/// Iterations of one invocation: some devices end loops silently, others are taken for hung.
+pub const MOST_ITERATIONS: u32 = 16_384;
+/// Bins that a profile has room for in registers.
+const MOST_BINS: f64 = 64.0;
+/// Outputs of a job.
+const MOST_OUTPUTS: usize = 8;
+/// Windows that are computed side by side.
+const TILE: u64 = 8;
+/// Bars of the shortest run, and of what is summed by itself.
+const STRETCH: u64 = 32;
+
+/// Which of the window kernels.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Shader {
+    /// `shader/sum.wgsl`.
+    Sum,
+    /// `shader/extreme.wgsl`.
+    Extreme,
+    /// `shader/moment.wgsl`.
+    Moment,
+    /// `shader/order.wgsl`.
+    Order,
+}
+
+/// How a window is computed on a device.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Window {
+    /// The kernel.
+    pub shader: Shader,
+    /// Which of its functions.
+    pub mode: u32,
+    /// Bars of the window.
+    pub n: u32,
+    /// The job's numbers.
+    pub numbers: Vec<f32>,
+    /// Loop iterations of a step.
+    pub per_step: u32,
+    /// Loop iterations to begin a slice.
+    pub to_begin: u32,
+    /// Steps of a slice that are worth its beginning.
+    pub slice: u32,
+}
+
+/// A function of a kernel before anybody asked whether it is short enough.
+struct Row {
+    shader: Shader,
+    mode: u32,
+    n: usize,
+    numbers: Vec<f32>,
+    cost: Cost,
+}
+
+/// What loops take.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Cost {
+    per_step: u64,
+    to_begin: u64,
+    slice: u32,
+}
+
+/// The kernel for a node; `None` where it has none, or where one bar alone would loop too long: the processor then computes
+/// whatever rests on it.
+pub fn of(prim: &Prim) -> Option<Window> {
+    let row = row(prim)?;
+    let Cost { per_step, to_begin, slice } = row.cost;
+    let iterations = |x: u64| u32::try_from(x).ok().filter(|x| *x <= MOST_ITERATIONS);
+    iterations(per_step + to_begin)?;
+    Some(Window {
+        shader: row.shader,
+        mode: row.mode,
+        n: u32::try_from(row.n).ok().filter(|n| *n > 0)?,
+        numbers: row.numbers,
+        per_step: iterations(per_step)?,
+        to_begin: iterations(to_begin)?,
+        slice,
+    })
+}
+
+fn row(prim: &Prim) -> Option<Row> {
+    use Shader::{Extreme, Moment, Order, Sum};
+    let plain = |shader, mode, n: &usize, cost| Row { shader, mode, n: *n, numbers: vec![], cost };
+    Some(match prim {
+        // How a total was rounded on its way is not asked on a device.
+        Prim::Sum(_, n) | Prim::Total { n, .. } => plain(Sum, 0, n, blocks(*n)),
+        Prim::GrowingSum(_, n) => plain(Sum, 1, n, growing(*n)),
+        Prim::RampSum(_, n) => plain(Sum, 2, n, blocks(*n)),
+        Prim::Fir(_, weights) => {
+            let numbers = weights.iter().map(|w| w.get() as f32).chain([sum_of(weights)]).collect();
+            Row { numbers, ..plain(Sum, 3, &weights.len(), tiles(weights.len(), TILE, 1)) }
+        }
+        Prim::Extreme { n, max, .. } => plain(Extreme, u32::from(!max), n, blocks(*n)),
+        Prim::Ago { n, max, .. } => plain(Extreme, 2 + u32::from(!max), n, found_again(*n)),
+        Prim::Variance(_, n) | Prim::CentralMoment(_, n, 2) => plain(Moment, 0, n, moments(*n, 2)),
+        Prim::MeanDeviation(_, n) => plain(Moment, 1, n, moments(*n, 2)),
+        Prim::CentralMoment(_, n, power @ 3..=4) => plain(Moment, u32::from(*power), n, moments(*n, 2)),
+        Prim::CoMoment(_, _, n) => plain(Moment, 5, n, moments(*n, 3)),
+        Prim::TimeMoment(_, n) => plain(Moment, 6, n, moments(*n, 1)),
+        // Each place is found from the one before it, which has to be its neighbour.
+        Prim::Order { n, places, .. }
+            if places.len() <= MOST_OUTPUTS && places.is_sorted_by(|a, b| *a <= *b && *b <= *a + 1) =>
+        {
+            let numbers = places.iter().map(|p| *p as f32).collect();
+            Row { numbers, ..plain(Order, 0, n, places_of(*n, places.len())) }
+        }
+        Prim::Rank { n, or_equal, .. } => plain(Order, 1 + u32::from(*or_equal), n, tiles(*n, TILE, 1)),
+        Prim::Machine { def, params, .. } => return machine(def.name, params),
+        _ => return None,
+    })
+}
+
+/// The sum of weights; exactly 0 where they are meant to take each other off, and only their rounding is left.
+fn sum_of(weights: &[Num]) -> f32 {
+    let (sum, size) = weights.iter().fold((0.0, 0.0), |(sum, size), w| (sum + w.get(), size + w.get().abs()));
+    if sum.abs() <= 1e-12 * size { 0.0 } else { sum as f32 }
+}
+
+/// State machines of the processor that remember nothing but a window.
+fn machine(name: &str, params: &[Num]) -> Option<Row> {
+    let param = |at: usize| params.get(at).map(|p| p.get());
+    let n = param(0)?.max(1.0) as usize;
+    let plain = |shader, mode, n, cost| Some(Row { shader, mode, n, numbers: vec![], cost });
+    match name {
+        // How it was rounded on its way is not asked on a device.
+        "running ramp sum" => plain(Shader::Sum, 2, n, blocks(n)),
+        "projection" => plain(Shader::Moment, 7, n.max(2), moments(n.max(2), 4)),
+        "weighted over bars" => plain(Shader::Moment, 8, n, moments(n, 2)),
+        "median deviation" => plain(Shader::Order, 3, n, each(2 * (counts(n) + walk(n)))),
+        "spearman" => plain(Shader::Order, 4, n, each(2 * counts(n))),
+        // More bins would need memory of their own.
+        "volume profile" if param(1)? <= MOST_BINS => {
+            let (bins, share) = (param(1)?, param(2)? / 100.0);
+            let numbers = vec![bins as f32, share as f32];
+            plain(Shader::Order, 5, n, each(2 * walk(n) + 3 * bins as u64)).map(|row| Row { numbers, ..row })
+        }
+        _ => None,
+    }
+}
+
+/// Iterations to walk over `n` bars: their own, and those of the runs and stretches they lie in, to find the first and to pass.
+fn walk(n: usize) -> u64 {
+    let n = n as u64;
+    n + 3 * (n / STRETCH + 1)
+}
+
+/// Blocks of at most a window: every bar is read forwards and backwards, and what windows share once a block.
+fn blocks(n: usize) -> Cost {
+    // Five walks a block, however short; short windows have more blocks.
+    let per_block = 12;
+    Cost { per_step: 3 + per_block / (n as u64).max(1), to_begin: 2 * walk(n) + per_block, slice: 64 }
+}
+
+/// The same after what grows.
+fn growing(n: usize) -> Cost {
+    let cost = blocks(n);
+    Cost { per_step: cost.per_step + 1, to_begin: cost.to_begin + walk(n), ..cost }
+}
+
+/// The same where what was kept is a place, and the value there is looked up again.
+fn found_again(n: usize) -> Cost {
+    let cost = blocks(n);
+    Cost { per_step: cost.per_step + n as u64 / STRETCH + 1, ..cost }
+}
+
+/// Tiles of `wide` neighbouring windows, looked through `passes` times, and written one by one.
+fn tiles(n: usize, wide: u64, passes: u64) -> Cost {
+    let tile = passes * walk(n + TILE as usize) + 4 * TILE;
+    // A tile that is not full costs as much as one that is.
+    Cost { per_step: tile.div_ceil(wide), to_begin: tile, slice: 32 }
+}
+
+/// Tiles whose windows have a bar in common.
+fn moments(n: usize, passes: u64) -> Cost {
+    tiles(n, TILE.min(n as u64).max(1), passes)
+}
+
+/// Every value of a window counted against eight others at a time.
+fn counts(n: usize) -> u64 {
+    (n as u64).div_ceil(TILE) * (walk(n) + 2 * TILE)
+}
+
+/// Places found by counting, then moved by looking through the window.
+fn places_of(n: usize, places: usize) -> Cost {
+    let places = places as u64;
+    Cost { per_step: places * (walk(n) + 1), to_begin: counts(n) + places * walk(n), slice: 64 }
+}
+
+/// Each window by itself.
+fn each(per_step: u64) -> Cost {
+    Cost { per_step: per_step + 4, to_begin: 8, slice: 16 }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
+    use std::cell::RefCell;
+
+    use gpuforge_indicators::graph::{Bars, Graph, Val, X};
+
+    use super::*;
+
+    const A: Val = Val { node: 0, port: 0 };
+
+    /// The last node that a function adds.
+    fn built(build: impl for<'g> Fn(Bars<'g>) -> X<'g>) -> Prim {
+        let graph = RefCell::new(Graph::default());
+        let _ = build(Bars::new(&graph));
+        graph.into_inner().nodes().last().unwrap().prim.clone()
+    }
+
+    fn kind(prim: &Prim) -> Option<(Shader, u32, u32)> {
+        of(prim).map(|w| (w.shader, w.mode, w.n))
+    }
+
+    #[test]
+    fn every_window_has_its_function() {
+        type Build = for<'g> fn(Bars<'g>) -> X<'g>;
+        let rows: [(Build, Shader, u32, u32); 17] = [
+            (|b| b.close().sum(5), Shader::Sum, 0, 5),
+            (|b| b.close().total(6, 9), Shader::Sum, 0, 6),
+            (|b| b.close().growing_sum(7), Shader::Sum, 1, 7),
+            (|b| b.close().ramp_sum(8), Shader::Sum, 2, 8),
+            (|b| b.close().fir(&[0.5, 0.25]), Shader::Sum, 3, 2),
+            (|b| b.close().highest(5), Shader::Extreme, 0, 5),
+            (|b| b.close().lowest(5), Shader::Extreme, 1, 5),
+            (|b| b.close().highest_ago(5), Shader::Extreme, 2, 5),
+            (|b| b.close().lowest_ago(5), Shader::Extreme, 3, 5),
+            (|b| b.close().variance(5), Shader::Moment, 0, 5),
+            (|b| b.close().mean_square(5), Shader::Moment, 0, 5),
+            (|b| b.close().mean_deviation(5), Shader::Moment, 1, 5),
+            (|b| b.close().central_moments(5, 4).1, Shader::Moment, 4, 5),
+            (|b| b.close().co_moment(b.high(), 5), Shader::Moment, 5, 5),
+            (|b| b.close().time_moment(5), Shader::Moment, 6, 5),
+            (|b| b.close().rank(5, false), Shader::Order, 1, 5),
+            (|b| b.close().rank(5, true), Shader::Order, 2, 5),
+        ];
+        for (build, shader, mode, n) in rows {
+            let prim = built(build);
+            assert_eq!(kind(&prim), Some((shader, mode, n)), "{prim:?}");
+        }
+    }
+
+    #[test]
+    fn numbers_are_weights_and_places() {
+        assert_eq!(of(&built(|b| b.close().fir(&[0.5, 0.25]))).unwrap().numbers, [0.5, 0.25, 0.75]);
+        assert_eq!(of(&built(|b| b.close().fir(&[0.1, 0.2, -0.3]))).unwrap().numbers, [0.1, 0.2, -0.3, 0.0]);
+        let median = Prim::Order { a: A, n: 6, places: vec![2, 3] };
+        assert_eq!(of(&median).unwrap().numbers, [2.0, 3.0]);
+        let many = Prim::Order { a: A, n: 60, places: (0..9).collect() };
+        assert_eq!(of(&many), None);
+        let apart = Prim::Order { a: A, n: 60, places: vec![14, 44] };
+        assert_eq!(of(&apart), None);
+    }
+
+    #[test]
+    fn machines_that_are_windows_have_a_function_and_others_none() {
+        let params = |x: &[f64]| x.iter().map(|x| Num::of(*x)).collect::<Vec<_>>();
+        let kind =
+            |name: &str, x: &[f64]| machine(name, &params(x)).map(|r| (r.shader, r.mode, r.n, r.numbers));
+        assert_eq!(kind("running ramp sum", &[4.0]), Some((Shader::Sum, 2, 4, vec![])));
+        assert_eq!(kind("projection", &[1.0]), Some((Shader::Moment, 7, 2, vec![])));
+        assert_eq!(kind("weighted over bars", &[9.0]), Some((Shader::Moment, 8, 9, vec![])));
+        assert_eq!(kind("median deviation", &[5.0]), Some((Shader::Order, 3, 5, vec![])));
+        assert_eq!(kind("spearman", &[30.0]), Some((Shader::Order, 4, 30, vec![])));
+        let profile = Some((Shader::Order, 5, 100, vec![10.0, 0.5]));
+        assert_eq!(kind("volume profile", &[100.0, 10.0, 50.0]), profile);
+        assert_eq!(kind("volume profile", &[100.0, 65.0, 50.0]), None);
+        assert_eq!(kind("streak", &[3.0]), None);
+        assert_eq!(kind("projection", &[]), None);
+    }
+
+    #[test]
+    fn what_loops_too_long_is_left_to_the_processor() {
+        // The longest window of each that still has a kernel: one bar more and it has none.
+        let longest = |prim: &dyn Fn(usize) -> Prim| {
+            let longest = (1..20_000).take_while(|n| of(&prim(*n)).is_some()).last().unwrap();
+            assert!((longest + 64..longest + 128).all(|n| of(&prim(n)).is_none()));
+            longest
+        };
+        assert!(longest(&|n| Prim::Sum(A, n)) > 7000);
+        assert!(longest(&|n| Prim::Extreme { a: A, n, max: true }) > 7000);
+        assert!(longest(&|n| Prim::Variance(A, n)) > 6000);
+        assert!(longest(&|n| Prim::CoMoment(A, A, n)) > 4000);
+        assert!(longest(&|n| Prim::Rank { a: A, n, or_equal: true }) > 10_000);
+        assert!(longest(&|n| Prim::Order { a: A, n, places: vec![n / 2] }) > 300);
+    }
+
+    #[test]
+    fn a_slice_is_worth_its_beginning_where_windows_are_short() {
+        for n in 2..=100 {
+            let w = of(&Prim::Sum(A, n)).unwrap();
+            assert!(w.to_begin + w.slice * w.per_step <= MOST_ITERATIONS);
+            let w = of(&Prim::Variance(A, n)).unwrap();
+            assert!(w.slice.is_multiple_of(8) && w.to_begin + w.slice * w.per_step <= MOST_ITERATIONS);
+        }
+    }
+}

@@ -1,0 +1,111 @@
+//! Memory of the device: batches that fit, the same results however series are put into them, and errors that say what does
+//! not fit.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test may fail"
+)]
+
+use common::Bars;
+use gpuforge_indicators::{
+    catalogue,
+    exec::{self, Series},
+    select::{self, Instance, Wanted},
+};
+use gpuforge_indicators_gpu::{
+    layout::Layout,
+    placement,
+    run::{Resident, ResidentError, Settings, Stats},
+};
+use gpuforge_runtime::{
+    engine::gpu::GpuOpener,
+    memory::{Budget, BudgetOrigin, StackSettings},
+    runner::{Runner, RunnerSettings},
+    units::Bytes,
+};
+
+#[path = "../../gpuforge-indicators/tests/common/mod.rs"]
+mod common;
+
+fn runner() -> Option<Runner> {
+    let budget = Budget { bytes: Bytes::mib(1024), origin: BudgetOrigin::User };
+    let settings = RunnerSettings { cpu_fallback: false, ..RunnerSettings::new(StackSettings::new(budget)) };
+    let runner = Runner::new(Box::new(GpuOpener::default()), settings);
+    let there = runner.warm();
+    if let Err(error) = &there {
+        println!("skipped: no device can be opened here ({error})");
+    }
+    there.is_ok().then_some(runner)
+}
+
+fn wanted(names: &[&str]) -> Vec<Wanted> {
+    names.iter().map(|n| Wanted::from(Instance::of(catalogue::find(n).unwrap()))).collect()
+}
+
+fn resident(wanted: &[Wanted], longest: usize, settings: Settings) -> Resident {
+    let (graph, values, columns) = select::graph(wanted);
+    let placed = placement::place(wanted, &graph, &values, &columns);
+    let on: Vec<bool> = placed.iter().map(|p| p.on_device).collect();
+    Resident::new(&graph, &values, &on, longest, settings).expect("it can be lowered")
+}
+
+fn run(resident: &Resident, runner: &Runner, sets: &[Bars], columns: usize) -> (Vec<Vec<Vec<u64>>>, Stats) {
+    let series: Vec<Series<'_>> = sets.iter().map(Bars::series).collect();
+    let mut got: Vec<Vec<Vec<f64>>> = sets.iter().map(|b| vec![vec![f64::NAN; b.len()]; columns]).collect();
+    let mut into: Vec<exec::Columns<'_>> =
+        got.iter_mut().map(|c| c.iter_mut().map(Vec::as_mut_slice).collect()).collect();
+    let stats = resident.run_into(runner, &series, &mut into).expect("the device computes");
+    let bits = |c: Vec<f64>| c.into_iter().map(f64::to_bits).collect();
+    (got.into_iter().map(|s| s.into_iter().map(bits).collect()).collect(), stats)
+}
+
+const SOME: [&str; 8] = ["sma", "rsi", "bbands", "atr", "sar", "adx", "obv", "aroon"];
+
+#[test]
+fn batches_fit_the_limit_and_change_nothing() {
+    let Some(runner) = runner() else { return };
+    let sets: Vec<Bars> =
+        [3000, 1200, 2999, 50, 3000, 1].iter().map(|n| common::walk(*n, *n as u64)).collect();
+    let wanted = wanted(&SOME);
+    let columns = select::graph(&wanted).2.len();
+    let large = resident(&wanted, 3000, Settings::default());
+    let (want, stats) = run(&large, &runner, &sets, columns);
+    assert_eq!((stats.batches, stats.uploads, stats.downloads), (1, 1, 1));
+    let memory = Bytes::mib(2);
+    let small = resident(&wanted, 3000, Settings { memory, ..Settings::default() });
+    let (got, stats) = run(&small, &runner, &sets, columns);
+    assert!(stats.batches > 1, "{stats:?}");
+    assert_eq!((stats.uploads, stats.downloads), (stats.batches, stats.batches), "one of each a batch");
+    assert!(stats.peak <= memory, "{} of {memory}", stats.peak);
+    assert!(got == want, "results do not depend on batches");
+}
+
+#[test]
+fn everything_of_a_long_series_is_computed_in_parts_that_fit() {
+    // Planned, not run: 30 symbols of 100 000 bars under 256 MiB.
+    let all: Vec<Wanted> = catalogue::all().map(|row| Wanted::from(Instance::of(row))).collect();
+    let settings = Settings { memory: Bytes::mib(256), ..Settings::default() };
+    let resident = resident(&all, 100_000, settings);
+    let words = Layout::words_of(&[100_000], Layout::steps_for(&[100_000]));
+    let parts: Vec<u64> = resident.programs().map(|p| p.arena(words) + p.fetched(words)).collect();
+    println!("{} parts, {:?} MiB", parts.len(), parts.iter().map(|b| b >> 20).collect::<Vec<_>>());
+    let most = parts.iter().max().copied().unwrap_or(0) * settings.ahead as u64;
+    assert!(most <= settings.memory.0, "{} of {}", Bytes(most), settings.memory);
+}
+
+#[test]
+fn what_does_not_fit_says_so() {
+    let Some(runner) = runner() else { return };
+    let sets = [common::walk(3000, 1)];
+    let wanted = wanted(&["sma"]);
+    let settings = Settings { memory: Bytes(1 << 10), ..Settings::default() };
+    let resident = resident(&wanted, 3000, settings);
+    let series: Vec<Series<'_>> = sets.iter().map(Bars::series).collect();
+    let mut column = vec![0.0; 3000];
+    let error = resident.run_into(&runner, &series, &mut [vec![column.as_mut_slice()]]).unwrap_err();
+    assert!(matches!(error, ResidentError::Memory { bars: 3000, .. }), "{error}");
+    assert!(error.to_string().contains("raise the memory limit"), "{error}");
+}

@@ -1,0 +1,241 @@
+//! Do the window kernels say what a plain loop over the window says? For every shape of series, long and short windows, one
+//! series and several, all instruction sets, and blocks that end anywhere.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    reason = "a test may fail"
+)]
+
+mod common;
+
+use common::Random;
+use gpuforge_indicators::{
+    exec::{How, Series, run},
+    kernel::Simd,
+    select::{Selection, Selector, plan},
+};
+
+const BARS: usize = 700;
+/// Around every length at which a kernel goes another way: whole fours, doublings, 256 and 384.
+const LENGTHS: [usize; 20] = [2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 30, 31, 64, 100, 255, 256, 257, 384, 385, 500];
+
+/// Series of all shapes; where `holes`, with NaN and infinite values too.
+fn shapes(holes: bool) -> Vec<Vec<f64>> {
+    let mut r = Random(7);
+    let mut walk = 100.0;
+    let mut all: Vec<Vec<f64>> = vec![
+        (0..BARS).map(|_| 100.0 * r.next()).collect(),
+        (0..BARS)
+            .map(|_| {
+                walk += ((r.next() - 0.5) * 200.0).round() / 100.0;
+                walk
+            })
+            .collect(),
+        // Few values, zeros of both signs among them.
+        (0..BARS).map(|_| [-1.0, -0.0, 0.0, 0.0, -0.0, 1.0][(r.next() * 6.0) as usize]).collect(),
+        (0..BARS).map(|t| t as f64).collect(),
+        (0..BARS).map(|t| -(t as f64)).collect(),
+        vec![3.5; BARS],
+    ];
+    if holes {
+        let often = |mut x: Vec<f64>, what: f64, share: f64, r: &mut Random| {
+            x.iter_mut().for_each(|x| *x = if r.next() < share { what } else { *x });
+            x
+        };
+        all.push(often(all[0].clone(), f64::NAN, 0.01, &mut r));
+        all.push(often(all[2].clone(), f64::NAN, 0.3, &mut r));
+        let infinite = often(all[1].clone(), f64::INFINITY, 0.05, &mut r);
+        all.push(often(infinite, f64::NEG_INFINITY, 0.05, &mut r));
+        let mut late = all[0].clone();
+        late[..100].fill(f64::NAN);
+        late[300..460].fill(f64::NAN);
+        all.push(late);
+        all.push(vec![f64::NAN; BARS]);
+    }
+    all
+}
+
+fn selection(text: &str) -> Selection {
+    plan(&Selector::new().select(text).unwrap())
+}
+
+/// The first column of each series, in every way that there is to compute it; they must not differ.
+fn columns(text: &str, shapes: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let selection = selection(text);
+    let series: Vec<Series<'_>> = shapes
+        .iter()
+        .map(|close| Series { open: close, high: close, low: close, close, volume: close, time: close })
+        .collect();
+    let first = |how: How| -> Vec<Vec<f64>> {
+        run(&selection.plan, &series, how).into_iter().map(|mut columns| columns.remove(0)).collect()
+    };
+    let plain = How { threads: 1, simd: Simd::Plain, side_by_side: Some(false), ..How::default() };
+    let want = first(plain);
+    let blocks = [None, Some(1), Some(7), Some(64), Some(300)];
+    for how in blocks.iter().flat_map(|block| {
+        let both = [Some(false), Some(true)];
+        both.map(|side_by_side| How { block: *block, side_by_side, simd: Simd::best(), ..plain })
+    }) {
+        for (at, (got, want)) in first(how).iter().zip(&want).enumerate() {
+            for (t, (got, want)) in got.iter().zip(want).enumerate() {
+                assert!(same(*got, *want), "{text}, shape {at}, bar {t}: {got:e} and {want:e} with {how:?}");
+            }
+        }
+    }
+    want
+}
+
+/// The same bits, or both NaN.
+fn same(a: f64, b: f64) -> bool {
+    a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
+}
+
+/// Every window of `n`, and what `f` says of it: its values, the oldest first, and the bar of the last.
+fn windows(x: &[f64], n: usize, f: impl Fn(&[f64], usize) -> f64) -> Vec<f64> {
+    let first = |t: usize| (t + 1).checked_sub(n);
+    (0..x.len()).map(|t| first(t).map_or(f64::NAN, |from| f(&x[from..=t], t))).collect()
+}
+
+fn check_exact(text: &str, shapes: &[Vec<f64>], n: usize, f: impl Fn(&[f64], usize) -> f64) {
+    for (at, (got, x)) in columns(text, shapes).iter().zip(shapes).enumerate() {
+        for (t, (got, want)) in got.iter().zip(windows(x, n, &f)).enumerate() {
+            assert!(same(*got, want), "{text}, shape {at}, bar {t}: {got:e} instead of {want:e}");
+        }
+    }
+}
+
+/// The latest of the greatest (or least), a NaN if there is one.
+fn outer(window: &[f64], max: bool) -> f64 {
+    let better = |a: f64, b: f64| if max { b >= a } else { b <= a };
+    let join = |a: f64, b: &f64| if a.is_nan() || !(b.is_nan() || better(a, *b)) { a } else { *b };
+    window[1..].iter().fold(window[0], join)
+}
+
+/// Where it is: a NaN is no candidate, and of none the oldest is named.
+fn place(window: &[f64], max: bool) -> usize {
+    let mut best: Option<usize> = None;
+    for (i, x) in window.iter().enumerate().filter(|(_, x)| !x.is_nan()) {
+        let better = |b: f64| if max { *x >= b } else { *x <= b };
+        best = if best.is_none_or(|b| better(window[b])) { Some(i) } else { best };
+    }
+    best.unwrap_or(0)
+}
+
+/// In ascending order, zeros without a sign; none where there is a NaN.
+fn sorted(window: &[f64]) -> Option<Vec<f64>> {
+    let mut all: Vec<f64> = window.iter().map(|x| x + 0.0).collect();
+    all.sort_by(f64::total_cmp);
+    window.iter().all(|x| !x.is_nan()).then_some(all)
+}
+
+#[test]
+fn extremes_and_their_bars_are_those_of_the_window() {
+    let shapes = shapes(true);
+    for n in LENGTHS {
+        for (name, max) in [("max", true), ("min", false)] {
+            check_exact(&format!("{name}({n})"), &shapes, n, |w, _| outer(w, max));
+            let bar = |w: &[f64], t: usize| (t + 1 - n + place(w, max)) as f64;
+            check_exact(&format!("{name}index({n})"), &shapes, n, bar);
+        }
+    }
+}
+
+#[test]
+fn orders_and_ranks_are_those_of_the_window() {
+    let shapes = shapes(true);
+    for n in LENGTHS {
+        check_exact(&format!("median({n})"), &shapes, n, |w, _| {
+            sorted(w).map_or(
+                f64::NAN,
+                |s| {
+                    if n % 2 == 1 { s[n / 2] } else { (s[n / 2 - 1] + s[n / 2]) / 2.0 }
+                },
+            )
+        });
+        for percent in [0.0, 20.0, 100.0] {
+            let at = (percent * n as f64 / 100.0).ceil().max(1.0) as usize - 1;
+            let text = format!("percentile({n},{percent})");
+            check_exact(&text, &shapes, n, |w, _| sorted(w).map_or(f64::NAN, |s| s[at]));
+        }
+        // One more bar than is ranked among.
+        check_exact(&format!("percentrank({n})"), &shapes, n + 1, |w, _| {
+            w[..n].iter().filter(|x| **x < w[n]).count() as f64 / n as f64 * 100.0
+        });
+    }
+}
+
+/// Mean of a power of the distance from the mean, in two passes.
+fn moment(window: &[f64], power: i32) -> f64 {
+    let (n, newest) = (window.len() as f64, window[window.len() - 1]);
+    let mean = window.iter().map(|x| x - newest).sum::<f64>() / n;
+    window.iter().map(|x| (x - newest - mean).powi(power)).sum::<f64>() / n
+}
+
+/// What moments must get right: levels far above the distances, jumps that leave the window, flat stretches.
+fn levels() -> Vec<Vec<f64>> {
+    let mut all = shapes(false);
+    let far: Vec<f64> = all[1].iter().map(|x| 1e6 + x).collect();
+    let mut jump = all[1].clone();
+    jump[150] = 1e7;
+    jump[400..420].fill(-1e5);
+    let mut still = all[0].clone();
+    still[200..600].fill(7.25);
+    all.extend([far, jump, still]);
+    all
+}
+
+fn check_close(text: &str, n: usize, f: impl Fn(&[f64]) -> f64) {
+    let shapes = levels();
+    for (at, (got, x)) in columns(text, &shapes).iter().zip(&shapes).enumerate() {
+        for (t, (got, want)) in got.iter().zip(windows(x, n, |w, _| f(w))).enumerate() {
+            let close = (got - want).abs() <= 1e-9 * want.abs().max(1.0);
+            assert!(close || same(*got, want), "{text}, shape {at}, bar {t}: {got:e} instead of {want:e}");
+        }
+    }
+}
+
+#[test]
+fn moments_are_those_of_the_window() {
+    for n in [4, 5, 14, 30, 64, 100, 300] {
+        let size = n as f64;
+        check_close(&format!("var({n},1)"), n, |w| moment(w, 2));
+        check_close(&format!("skew({n})"), n, |w| {
+            let (second, third) = (moment(w, 2), moment(w, 3));
+            let scale = (size * (size - 1.0)).sqrt() / (size - 2.0);
+            if second == 0.0 { 0.0 } else { third / (second * second.sqrt()) * scale }
+        });
+        check_close(&format!("kurtosis({n})"), n, |w| {
+            let ratio = moment(w, 4) / (moment(w, 2) * moment(w, 2));
+            (ratio * (size + 1.0) - 3.0 * (size - 1.0)) * ((size - 1.0) / ((size - 2.0) * (size - 3.0)))
+        });
+        check_close(&format!("linearreg_slope({n})"), n, |w| {
+            let middle = (size - 1.0) / 2.0;
+            let products = w.iter().enumerate().map(|(i, x)| (x - w[n - 1]) * (i as f64 - middle));
+            products.sum::<f64>() / (size * (size * size - 1.0) / 12.0)
+        });
+        check_close(&format!("avgdev({n})"), n, |w| {
+            let mean = w.iter().sum::<f64>() / size;
+            w.iter().map(|x| (x - mean).abs()).sum::<f64>() / size
+        });
+    }
+}
+
+#[test]
+fn moments_of_a_window_forget_a_nan_that_has_left() {
+    let mut x = shapes(false).remove(1);
+    let clean = x.clone();
+    x[333] = f64::NAN;
+    for name in ["skew", "kurtosis", "avgdev"] {
+        let n = 30;
+        let text = format!("{name}({n})");
+        let got = columns(&text, &[x.clone(), x.clone(), x.clone(), x.clone()]).remove(2);
+        let want = columns(&text, std::slice::from_ref(&clean)).remove(0);
+        for t in n..BARS {
+            let inside = (333..333 + n).contains(&t);
+            assert_eq!(got[t].is_nan(), inside, "{text}, bar {t}");
+            assert!(inside || (got[t] - want[t]).abs() < 1e-9, "{text}, bar {t}: {} {}", got[t], want[t]);
+        }
+    }
+}

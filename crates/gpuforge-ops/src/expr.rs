@@ -1,0 +1,475 @@
+//! What is computed for every element? An expression as plain data: a list of steps, each on the results of earlier ones.
+//!
+//! Equal steps are kept once, so that `x*x + x*x` multiplies once, and steps on constants are done when they are written.
+//! A list needs no recursion to be walked: neither long text nor a deep tree can overflow the stack. Comparisons give 1 or
+//! 0, and [`Expr::select`] takes anything but 0 for true, so that there is only one type: `f32`.
+//!
+//! ```
+//! use gpuforge_ops::expr::Expr;
+//! let a = Expr::input(0) * 2.0 + Expr::input(1).sin();
+//! assert_eq!(a, Expr::parse("x*2 + sin(y)", &["x", "y"])?);
+//! # Ok::<(), gpuforge_ops::OpError>(())
+//! ```
+
+use std::ops::{Add, Div, Mul, Neg, Sub};
+
+use crate::OpError;
+
+pub(crate) mod eval;
+mod math;
+mod parse;
+pub(crate) mod simd;
+pub(crate) mod wgsl;
+
+/// The most steps of an expression, inputs and constants among them.
+pub const MOST_NODES: usize = 256;
+/// The deepest nesting that text may have.
+pub const MOST_DEPTH: usize = 64;
+/// The most inputs; with the result as many buffers as every WebGPU device can bind.
+pub const MOST_INPUTS: usize = 7;
+
+macro_rules! functions {
+    ($($(#[doc = $doc:literal])* $f:ident = $name:literal, $arity:literal, $weight:literal;)*) => {
+        /// What a step computes.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+        pub enum Function { $($(#[doc = $doc])* $f,)* }
+
+        impl Function {
+            /// Every function.
+            pub const ALL: &'static [Function] = &[$(Function::$f),*];
+
+            /// Its name in text; operators have their sign.
+            pub const fn name(self) -> &'static str {
+                match self { $(Function::$f => $name),* }
+            }
+
+            /// How many values it takes.
+            pub const fn arity(self) -> usize {
+                match self { $(Function::$f => $arity),* }
+            }
+
+            /// What it costs, in additions; from [`HEAVY`] on it decides the time of an expression.
+            pub const fn weight(self) -> u64 {
+                match self { $(Function::$f => $weight),* }
+            }
+        }
+    };
+}
+
+/// Weight from which a function is not cheap any more.
+pub const HEAVY: u64 = 8;
+
+functions! {
+    /// Sum.
+    Add = "+", 2, 1;
+    /// Difference.
+    Sub = "-", 2, 1;
+    /// Product.
+    Mul = "*", 2, 1;
+    /// Quotient.
+    Div = "/", 2, 2;
+    /// The other sign.
+    Neg = "neg", 1, 1;
+    /// The smaller.
+    Min = "min", 2, 1;
+    /// The greater.
+    Max = "max", 2, 1;
+    /// Without its sign.
+    Abs = "abs", 1, 1;
+    /// Square root.
+    Sqrt = "sqrt", 1, 2;
+    /// The greatest whole number that is not above.
+    Floor = "floor", 1, 1;
+    /// e to the power.
+    Exp = "exp", 1, 8;
+    /// Natural logarithm.
+    Ln = "ln", 1, 10;
+    /// Sine of radians.
+    Sin = "sin", 1, 12;
+    /// Cosine of radians.
+    Cos = "cos", 1, 12;
+    /// Hyperbolic tangent.
+    Tanh = "tanh", 1, 12;
+    /// Power of a base that is not negative.
+    Pow = "pow", 2, 20;
+    /// 1 where the first is below the second, else 0.
+    Less = "<", 2, 1;
+    /// 1 where the first is not above the second, else 0.
+    LessEqual = "<=", 2, 1;
+    /// 1 where the first is above the second, else 0.
+    Greater = ">", 2, 1;
+    /// 1 where the first is not below the second, else 0.
+    GreaterEqual = ">=", 2, 1;
+    /// 1 where both are equal, else 0.
+    Equal = "==", 2, 1;
+    /// The second where the first is not 0, else the third.
+    Select = "select", 3, 1;
+}
+
+/// One step. Numbers of other steps are positions before its own.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub enum Node {
+    /// An input.
+    Input(u8),
+    /// A constant, by its bits.
+    Constant(u32),
+    /// A function of earlier steps; as many of them count as the function takes.
+    Call(Function, [u16; 3]),
+}
+
+/// See the module's documentation. The last step is the result.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+pub struct Expr {
+    nodes: Vec<Node>,
+    /// It would have had more steps than [`MOST_NODES`]; it cannot be used.
+    too_long: bool,
+}
+
+impl Expr {
+    /// The input at this position.
+    pub fn input(at: u8) -> Expr {
+        Expr { nodes: vec![Node::Input(at)], too_long: false }
+    }
+
+    /// The same value for every element.
+    pub fn constant(value: f32) -> Expr {
+        Expr { nodes: vec![Node::Constant(value.to_bits())], too_long: false }
+    }
+
+    /// Reads text such as `a*b + 2*sin(c)`; inputs are named in their order.
+    ///
+    /// Signs: `+ - * /`, comparisons `< <= > >= ==`, parentheses, and functions as in [`Function`]: `min`, `max`, `abs`,
+    /// `sqrt`, `exp`, `ln`, `sin`, `cos`, `tanh`, `pow`, `floor`, `select(condition, then, else)`.
+    pub fn parse(text: &str, names: &[&str]) -> Result<Expr, OpError> {
+        parse::parse(text, names)
+    }
+
+    /// A function of other expressions; missing ones count as zero, further ones are left out.
+    pub fn call(function: Function, of: &[Expr]) -> Expr {
+        let mut all = Expr { nodes: Vec::new(), too_long: false };
+        let mut at = [0u16; 3];
+        let zero = Expr::constant(0.0);
+        for (i, place) in at.iter_mut().enumerate().take(function.arity()) {
+            *place = all.absorb(of.get(i).unwrap_or(&zero));
+        }
+        let root = all.push(Node::Call(function, at));
+        all.compact(root)
+    }
+
+    /// Takes another's steps over; returns where its result is.
+    fn absorb(&mut self, other: &Expr) -> u16 {
+        self.too_long |= other.too_long;
+        let mut moved = Vec::with_capacity(other.nodes.len());
+        for node in &other.nodes {
+            let to = |at: u16| moved.get(usize::from(at)).copied().unwrap_or(0);
+            let node = match *node {
+                Node::Call(f, [a, b, c]) => Node::Call(f, [to(a), to(b), to(c)]),
+                simple => simple,
+            };
+            let at = self.push(node);
+            moved.push(at);
+        }
+        moved.last().copied().unwrap_or(0)
+    }
+
+    /// Adds a step, or finds an equal one.
+    fn push(&mut self, node: Node) -> u16 {
+        let node = self.fold(node);
+        if let Some(at) = self.nodes.iter().position(|n| *n == node) {
+            return at as u16;
+        }
+        if self.nodes.len() >= MOST_NODES {
+            self.too_long = true;
+            return 0;
+        }
+        self.nodes.push(node);
+        (self.nodes.len() - 1) as u16
+    }
+
+    /// A function of constants is a constant.
+    fn fold(&self, node: Node) -> Node {
+        let Node::Call(f, at) = node else { return node };
+        let mut values = [0f32; 3];
+        for (value, place) in values.iter_mut().zip(at).take(f.arity()) {
+            match self.nodes.get(usize::from(place)) {
+                Some(Node::Constant(bits)) => *value = f32::from_bits(*bits),
+                _ => return normal(f, at),
+            }
+        }
+        let [a, b, c] = values;
+        let value = eval::apply(f, a, b, c);
+        if value.is_finite() { Node::Constant(value.to_bits()) } else { normal(f, at) }
+    }
+
+    /// Leaves out what the result does not need, in the order in which a depth-first walk meets it: equal expressions
+    /// have equal steps however they were built.
+    fn compact(self, root: u16) -> Expr {
+        if self.too_long {
+            // What is beyond the bound is not kept either, so that it cannot grow.
+            return Expr { nodes: vec![Node::Constant(0)], too_long: true };
+        }
+        let mut kept: Vec<Node> = Vec::with_capacity(self.nodes.len());
+        let mut places: Vec<Option<u16>> = vec![None; self.nodes.len()];
+        let mut open = vec![usize::from(root)];
+        while let Some(at) = open.last().copied() {
+            let Some(node) = self.nodes.get(at) else { break };
+            let known = |at: u16| places.get(usize::from(at)).copied().flatten();
+            let (now, waiting) = match *node {
+                Node::Call(f, of) => {
+                    let waiting = of.iter().take(f.arity()).find(|at| known(**at).is_none()).copied();
+                    let mut to = [0u16; 3];
+                    for (to, of) in to.iter_mut().zip(of).take(f.arity()) {
+                        *to = known(of).unwrap_or(0);
+                    }
+                    (Node::Call(f, to), waiting)
+                }
+                simple => (simple, None),
+            };
+            match waiting {
+                Some(at) => open.push(usize::from(at)),
+                None => {
+                    open.pop();
+                    if let Some(place @ None) = places.get_mut(at) {
+                        *place = Some(kept.len() as u16);
+                        kept.push(now);
+                    }
+                }
+            }
+        }
+        Expr { nodes: kept, too_long: false }
+    }
+
+    /// Its steps; the last is the result.
+    pub fn nodes(&self) -> &[Node] {
+        &self.nodes
+    }
+
+    /// How many inputs it needs: one more than the last that it reads.
+    pub fn inputs(&self) -> usize {
+        let input = |n: &Node| if let Node::Input(at) = n { usize::from(*at) + 1 } else { 0 };
+        self.nodes.iter().map(input).max().unwrap_or(0)
+    }
+
+    /// What it costs for one element, in additions; at least 1.
+    pub fn weight(&self) -> u64 {
+        let weight = |n: &Node| if let Node::Call(f, _) = n { f.weight() } else { 0 };
+        self.nodes.iter().map(weight).sum::<u64>().max(1)
+    }
+
+    /// Does it have a function that is not cheap?
+    pub fn is_heavy(&self) -> bool {
+        self.nodes.iter().any(|n| matches!(n, Node::Call(f, _) if f.weight() >= HEAVY))
+    }
+
+    /// Its constants, in the order of their steps.
+    pub fn constants(&self) -> impl Iterator<Item = f32> + '_ {
+        self.nodes
+            .iter()
+            .filter_map(|n| if let Node::Constant(b) = n { Some(f32::from_bits(*b)) } else { None })
+    }
+
+    /// Can it be used?
+    pub(crate) fn check(&self, op: &'static str) -> Result<(), OpError> {
+        if self.too_long {
+            let have = format!("more than {MOST_NODES} steps");
+            return Err(OpError::Value {
+                op,
+                what: "the expression",
+                have,
+                limit: "it may have at most 256",
+            });
+        }
+        if let Some(odd) = self.constants().find(|c| !c.is_finite()) {
+            let have = odd.to_string();
+            return Err(OpError::Value { op, what: "a constant", have, limit: "it must be finite" });
+        }
+        Ok(())
+    }
+
+    /// The other sign's absence.
+    #[must_use]
+    pub fn abs(self) -> Expr {
+        Expr::call(Function::Abs, &[self])
+    }
+
+    /// Square root.
+    #[must_use]
+    pub fn sqrt(self) -> Expr {
+        Expr::call(Function::Sqrt, &[self])
+    }
+
+    /// e to the power of it.
+    #[must_use]
+    pub fn exp(self) -> Expr {
+        Expr::call(Function::Exp, &[self])
+    }
+
+    /// Natural logarithm.
+    #[must_use]
+    pub fn ln(self) -> Expr {
+        Expr::call(Function::Ln, &[self])
+    }
+
+    /// Sine.
+    #[must_use]
+    pub fn sin(self) -> Expr {
+        Expr::call(Function::Sin, &[self])
+    }
+
+    /// Cosine.
+    #[must_use]
+    pub fn cos(self) -> Expr {
+        Expr::call(Function::Cos, &[self])
+    }
+
+    /// Hyperbolic tangent.
+    #[must_use]
+    pub fn tanh(self) -> Expr {
+        Expr::call(Function::Tanh, &[self])
+    }
+
+    /// The greatest whole number that is not above it.
+    #[must_use]
+    pub fn floor(self) -> Expr {
+        Expr::call(Function::Floor, &[self])
+    }
+
+    /// It to a power; it must not be negative.
+    #[must_use]
+    pub fn pow(self, power: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Pow, &[self, power.into()])
+    }
+
+    /// The smaller of two.
+    #[must_use]
+    pub fn min(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Min, &[self, other.into()])
+    }
+
+    /// The greater of two.
+    #[must_use]
+    pub fn max(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Max, &[self, other.into()])
+    }
+
+    /// 1 where it is below the other, else 0.
+    #[must_use]
+    pub fn below(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Less, &[self, other.into()])
+    }
+
+    /// 1 where it is not above the other, else 0.
+    #[must_use]
+    pub fn at_most(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::LessEqual, &[self, other.into()])
+    }
+
+    /// 1 where it is above the other, else 0.
+    #[must_use]
+    pub fn above(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Greater, &[self, other.into()])
+    }
+
+    /// 1 where it is not below the other, else 0.
+    #[must_use]
+    pub fn at_least(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::GreaterEqual, &[self, other.into()])
+    }
+
+    /// 1 where both are equal, else 0.
+    #[must_use]
+    pub fn equal(self, other: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Equal, &[self, other.into()])
+    }
+
+    /// One of two: `then` where it is not 0.
+    #[must_use]
+    pub fn select(self, then: impl Into<Expr>, otherwise: impl Into<Expr>) -> Expr {
+        Expr::call(Function::Select, &[self, then.into(), otherwise.into()])
+    }
+}
+
+/// A step whose unused places are zero, so that equal steps are equal.
+fn normal(f: Function, at: [u16; 3]) -> Node {
+    let mut places = [0u16; 3];
+    for (place, at) in places.iter_mut().zip(at).take(f.arity()) {
+        *place = at;
+    }
+    Node::Call(f, places)
+}
+
+impl From<f32> for Expr {
+    fn from(value: f32) -> Expr {
+        Expr::constant(value)
+    }
+}
+
+impl Neg for Expr {
+    type Output = Expr;
+    fn neg(self) -> Expr {
+        Expr::call(Function::Neg, &[self])
+    }
+}
+
+macro_rules! operators {
+    ($($trait:ident, $method:ident;)*) => {$(
+        impl<T: Into<Expr>> $trait<T> for Expr {
+            type Output = Expr;
+            fn $method(self, other: T) -> Expr {
+                Expr::call(Function::$trait, &[self, other.into()])
+            }
+        }
+        impl $trait<Expr> for f32 {
+            type Output = Expr;
+            fn $method(self, other: Expr) -> Expr {
+                Expr::call(Function::$trait, &[self.into(), other])
+            }
+        }
+    )*};
+}
+operators! { Add, add; Sub, sub; Mul, mul; Div, div; }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn equal_steps_are_kept_once() {
+        let x = || Expr::input(0);
+        let e = (x() * x()) + (x() * x());
+        assert_eq!(e.nodes().len(), 3);
+        assert_eq!(e, Expr::parse("x*x + x*x", &["x"]).unwrap());
+        let e = Expr::parse("sin(a+b) * sin(a+b) - a", &["a", "b"]).unwrap();
+        assert_eq!(e.nodes().len(), 6, "{e:?}");
+        assert_eq!((e.inputs(), e.weight(), e.is_heavy()), (2, 15, true));
+    }
+
+    #[test]
+    fn constants_are_folded_and_dropped() {
+        let e = Expr::parse("x * (2 + 3) * sqrt(4)", &["x"]).unwrap();
+        assert_eq!(e.constants().collect::<Vec<_>>(), [5.0, 2.0]);
+        assert_eq!(Expr::parse("1/2", &[]).unwrap().nodes(), [Node::Constant(0.5f32.to_bits())]);
+        // A result that is not a number is left to be computed.
+        assert_eq!(Expr::parse("1/0", &[]).unwrap().nodes().len(), 3);
+    }
+
+    #[test]
+    fn the_result_is_the_last_step_even_if_it_was_met_before() {
+        let e = Expr::call(Function::Select, &[1.0.into(), Expr::input(1), Expr::input(0)]);
+        assert!(matches!(e.nodes().last(), Some(Node::Call(Function::Select, _))));
+        let same = Expr::call(Function::Min, &[Expr::input(0), Expr::input(0)]);
+        assert_eq!(same.nodes(), [Node::Input(0), Node::Call(Function::Min, [0, 0, 0])]);
+    }
+
+    #[test]
+    fn long_ones_stop_growing_and_are_refused() {
+        let mut e = Expr::input(0);
+        for i in 0..1000u16 {
+            e = e * f32::from(i).mul_add(0.1, 2.0);
+        }
+        assert!(e.nodes().len() <= MOST_NODES);
+        let error = e.check("map").unwrap_err().to_string();
+        assert_eq!(error, "map: the expression is more than 256 steps, it may have at most 256");
+        assert!(Expr::constant(f32::NAN).check("map").is_err());
+    }
+}

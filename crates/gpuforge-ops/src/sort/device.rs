@@ -1,0 +1,280 @@
+//! How does a device sort? By digits of four bits from the last to the first: count per tile, sum, move; rows side by side.
+//!
+//! Counts stand in the order row, digit, tile, so that one running sum over all of them gives every tile its places.
+
+use std::sync::Arc;
+
+use gpuforge_runtime::{
+    kernel::{Access, Call, Kernel, TwinError, put_words, words},
+    plan::{Plan, Slot},
+    units::Bytes,
+};
+
+use super::order::Order;
+use crate::{
+    OpError, Variant,
+    record::{groups, word},
+};
+
+/// What moves along with each key.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Along {
+    /// Nothing.
+    Nothing,
+    /// The column it comes from.
+    Column,
+    /// Words of a slot.
+    Words(Slot),
+}
+
+/// What is sorted: `rows` of `columns` words.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows {
+    pub(crate) op: &'static str,
+    pub(crate) rows: u64,
+    pub(crate) columns: u64,
+}
+
+/// The data are numbers, not yet keys.
+const TO_KEYS: u32 = 8;
+/// Numbers are written, not keys.
+const TO_NUMBERS: u32 = 16;
+/// What moves along is the column.
+const COLUMN: u32 = 32;
+/// Words that a group sums up.
+const BLOCK: u64 = 1024;
+
+/// Sorts each row. `keys` says that the data are keys already. Returns the numbers, and what moved along.
+pub(crate) fn sort(
+    plan: &mut Plan,
+    data: Slot,
+    rows: Rows,
+    (order, keys): (Order, bool),
+    along: Along,
+    variant: Variant,
+) -> Result<(Slot, Option<Slot>), OpError> {
+    let Rows { op, rows, columns } = rows;
+    let tile = u64::from(variant.group * variant.items);
+    let tiles_of_row = columns.div_ceil(tile).max(1);
+    let tiles = if columns == 0 { 0 } else { rows.saturating_mul(tiles_of_row) };
+    let n = rows.saturating_mul(columns);
+    let (bytes, counters) = (Bytes(u64::from(word(op, n)?) * 4), tiles.saturating_mul(16));
+    word(op, counters)?;
+    let grid = groups(op, tiles)?;
+    let (count, moves) = (counting(variant), moving(variant, !matches!(along, Along::Nothing)));
+    let (mut from, mut along_from) = (data, along);
+    for pass in 0..8 {
+        let first = if pass == 0 && !keys { TO_KEYS } else { 0 };
+        let last = if pass == 7 { TO_NUMBERS } else { 0 };
+        let column = if matches!(along_from, Along::Column) { COLUMN } else { 0 };
+        let flags = order.flags() | first | last | column;
+        let params = [word(op, columns)?, word(op, tiles_of_row)?, word(op, tiles)?, pass * 4, flags];
+        let counts = plan.slot(Bytes(counters * 4), "sort counts");
+        plan.dispatch(&count, &[from, counts], &params, grid)?;
+        let starts = sums_before(plan, op, counts, counters)?;
+        let to = plan.slot(bytes, "sort");
+        let mut bindings = vec![from, starts, to];
+        let carried = match along_from {
+            Along::Nothing => None,
+            // Nothing is read there, but something must be bound.
+            Along::Column => Some(from),
+            Along::Words(slot) => Some(slot),
+        };
+        let along_to = carried.map(|carried| {
+            let along_to = plan.slot(bytes, "sort");
+            bindings.extend([carried, along_to]);
+            along_to
+        });
+        plan.dispatch(&moves, &bindings, &params, grid)?;
+        plan.free(starts)?;
+        if pass > 0 {
+            plan.free(from)?;
+            if let Along::Words(slot) = along_from {
+                plan.free(slot)?;
+            }
+        }
+        from = to;
+        along_from = along_to.map_or(Along::Nothing, Along::Words);
+    }
+    let also = if let Along::Words(slot) = along_from { Some(slot) } else { None };
+    Ok((from, also))
+}
+
+/// The sum of all words before each; the slot it is given is freed.
+pub(crate) fn sums_before(plan: &mut Plan, op: &'static str, data: Slot, n: u64) -> Result<Slot, OpError> {
+    let blocks = n.div_ceil(BLOCK);
+    let params = [word(op, n)?, word(op, blocks)?, u32::from(blocks > 1)];
+    let grid = groups(op, blocks)?;
+    let before = if blocks > 1 {
+        let sums = plan.slot(Bytes(blocks * 4), "sort sums");
+        plan.dispatch(&summing(), &[data, sums], &params, grid)?;
+        Some(sums_before(plan, op, sums, blocks)?)
+    } else {
+        None
+    };
+    let out = plan.slot(Bytes(n * 4), "sort starts");
+    plan.dispatch(&scanning(), &[data, before.unwrap_or(data), out], &params, grid)?;
+    plan.free(data)?;
+    if let Some(before) = before {
+        plan.free(before)?;
+    }
+    Ok(out)
+}
+
+/// Shader text with the functions of keys and a variant's figures.
+pub(crate) fn text(body: &str, variant: Variant) -> String {
+    let (group, items) = (variant.group, variant.items);
+    format!("{}\n{body}", include_str!("../../shader/sort_key.wgsl"))
+        .replace("COUNTERS", &(16 * group).to_string())
+        .replace("TILE", &(group * items).to_string())
+        .replace("GROUP", &group.to_string())
+        .replace("ITEMS", &items.to_string())
+}
+
+pub(crate) fn refused(kernel: &'static str) -> TwinError {
+    TwinError { kernel: kernel.into(), why: "other parameters, inputs or outputs than it has".into() }
+}
+
+fn counting(variant: Variant) -> Arc<Kernel> {
+    Arc::new(Kernel {
+        name: "sort_count".into(),
+        wgsl: text(include_str!("../../shader/sort_count.wgsl"), variant).into(),
+        entry: "main",
+        bindings: vec![Access::Read, Access::Write],
+        twin: Arc::new(move |call| {
+            let tile = (variant.group * variant.items) as usize;
+            count_twin(call, tile).ok_or_else(|| refused("sort_count"))
+        }),
+    })
+}
+
+/// A key of the data, as both kernels see it.
+fn seen(word: u32, flags: u32) -> u32 {
+    if flags & TO_KEYS != 0 { Order::from_flags(flags).key(word) } else { word }
+}
+
+/// Tiles of a call: its row, its place in the row, and its elements.
+fn tiles(
+    columns: u32,
+    of_row: u32,
+    all: u32,
+    tile: usize,
+) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
+    let (columns, of_row) = (columns as usize, of_row.max(1) as usize);
+    (0..all as usize).map(move |t| {
+        let (row, place) = (t / of_row, t % of_row);
+        let end = (place * tile + tile).min(columns);
+        (row, place, row * columns + place * tile..row * columns + end)
+    })
+}
+
+fn count_twin(call: &mut Call<'_>, tile: usize) -> Option<()> {
+    let [columns, of_row, all, shift, flags, ..] = call.params else { return None };
+    let ([data], [counts]) = (call.inputs.as_slice(), call.outputs.as_mut_slice()) else { return None };
+    let data: Vec<u32> = words(data).collect();
+    let mut bins = vec![0u32; counts.len() / 4];
+    for (row, place, range) in tiles(*columns, *of_row, *all, tile) {
+        for word in data.get(range)? {
+            let digit = (seen(*word, *flags) >> shift & 15) as usize;
+            *bins.get_mut((row * 16 + digit) * *of_row as usize + place)? += 1;
+        }
+    }
+    put_words(counts, bins.into_iter());
+    Some(())
+}
+
+fn summing() -> Arc<Kernel> {
+    Arc::new(Kernel {
+        name: "sort_sum".into(),
+        wgsl: include_str!("../../shader/sort_sum.wgsl").into(),
+        entry: "main",
+        bindings: vec![Access::Read, Access::Write],
+        twin: Arc::new(|call| {
+            let ([n, ..], [data], [sums]) =
+                (call.params, call.inputs.as_slice(), call.outputs.as_mut_slice())
+            else {
+                return Err(refused("sort_sum"));
+            };
+            let data: Vec<u32> = words(data).take(*n as usize).collect();
+            put_words(sums, data.chunks(BLOCK as usize).map(|b| b.iter().sum()));
+            Ok(())
+        }),
+    })
+}
+
+fn scanning() -> Arc<Kernel> {
+    Arc::new(Kernel {
+        name: "sort_scan".into(),
+        wgsl: include_str!("../../shader/sort_scan.wgsl").into(),
+        entry: "main",
+        bindings: vec![Access::Read, Access::Read, Access::Write],
+        twin: Arc::new(|call| {
+            let ([n, _, has, ..], [data, before], [out]) =
+                (call.params, call.inputs.as_slice(), call.outputs.as_mut_slice())
+            else {
+                return Err(refused("sort_scan"));
+            };
+            let data: Vec<u32> = words(data).take(*n as usize).collect();
+            let blocks = data.chunks(BLOCK as usize).zip(words(before));
+            let sums = blocks.flat_map(|(block, before)| {
+                block.iter().scan(if *has == 1 { before } else { 0 }, |sum, x| {
+                    let here = *sum;
+                    *sum += x;
+                    Some(here)
+                })
+            });
+            put_words(out, sums);
+            Ok(())
+        }),
+    })
+}
+
+fn moving(variant: Variant, along: bool) -> Arc<Kernel> {
+    let body = include_str!("../../shader/sort_move.wgsl");
+    let body = if along { body.replace("//+", "") } else { body.to_owned() };
+    let mut bindings = vec![Access::Read, Access::Read, Access::Write];
+    if along {
+        bindings.extend([Access::Read, Access::Write]);
+    }
+    let name = if along { "sort_move_along" } else { "sort_move" };
+    Arc::new(Kernel {
+        name: name.into(),
+        wgsl: text(&body, variant).into(),
+        entry: "main",
+        bindings,
+        twin: Arc::new(move |call| {
+            let tile = (variant.group * variant.items) as usize;
+            move_twin(call, tile).ok_or_else(|| refused(name))
+        }),
+    })
+}
+
+fn move_twin(call: &mut Call<'_>, tile: usize) -> Option<()> {
+    let [columns, of_row, all, shift, flags, ..] = call.params else { return None };
+    let (data, starts) = (call.inputs.first()?, call.inputs.get(1)?);
+    let also: Option<Vec<u32>> = call.inputs.get(2).map(|a| words(a).collect());
+    let (data, starts): (Vec<u32>, Vec<u32>) = (words(data).collect(), words(starts).collect());
+    let (mut out, mut out_also) = (vec![0u32; data.len()], vec![0u32; data.len()]);
+    for (row, place, range) in tiles(*columns, *of_row, *all, tile) {
+        let mut next = [0usize; 16];
+        for (digit, next) in next.iter_mut().enumerate() {
+            *next = *starts.get((row * 16 + digit) * *of_row as usize + place)? as usize;
+        }
+        for at in range {
+            let key = seen(*data.get(at)?, *flags);
+            let place = next.get_mut((key >> shift & 15) as usize)?;
+            *out.get_mut(*place)? =
+                if flags & TO_NUMBERS != 0 { Order::from_flags(*flags).bits(key) } else { key };
+            let column = (at % (*columns).max(1) as usize) as u32;
+            let carried = also.as_ref().and_then(|a| a.get(at)).copied().unwrap_or(0);
+            *out_also.get_mut(*place)? = if flags & COLUMN != 0 { column } else { carried };
+            *place += 1;
+        }
+    }
+    let mut outputs = call.outputs.iter_mut();
+    put_words(outputs.next()?, out.into_iter());
+    if let Some(also) = outputs.next() {
+        put_words(also, out_also.into_iter());
+    }
+    Some(())
+}

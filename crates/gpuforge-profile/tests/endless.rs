@@ -1,0 +1,16 @@
+//! What if a program puts numbers into names? Memory stays bounded. Alone in its process: it fills the table for all.
+
+use gpuforge_profile::{Category, MAX_NAMES, Name, Profiler};
+
+#[test]
+fn endless_names_share_one() {
+    for i in 0..MAX_NAMES + 100 {
+        Name::new(&format!("endless {i}"));
+    }
+    let profiler = Profiler::new();
+    profiler.enable();
+    drop(profiler.span(Name::new("one more"), Category::Cpu));
+    drop(profiler.span(Name::new("and another"), Category::Cpu));
+    assert_eq!(Name::new("one more"), Name::new("and another"));
+    assert_eq!(profiler.drain().names, ["(too many names)"]);
+}

@@ -1,0 +1,105 @@
+//! Bars with a signal that is known, and without any.
+#![allow(dead_code, reason = "every test file uses some of it")]
+
+use gpuforge_frame::{Bars, Key, sample};
+use gpuforge_train::{
+    data::{
+        Dataset, Market, Recipe, Scaling,
+        split::{self, Fold, Shares},
+        target::Target,
+    },
+    dice::Dice,
+    model::Shape,
+    net::{Precision, Steps},
+    run::Ask,
+    setup::{BatchSize, OnNan},
+};
+
+/// A day, in seconds.
+pub(crate) const DAY: i64 = 1;
+
+/// Bars whose next move is `strength · s · s'` deviations plus one deviation of noise, where `s` and `s'` are what volume
+/// showed at this bar and at the one before: nothing that a weighted sum can see. With the bars comes what the best
+/// possible rule says: the sign of `s · s'`.
+pub(crate) fn planted(symbols: usize, bars: usize, strength: f64, seed: u64) -> (Market, Vec<Vec<bool>>) {
+    let layout = sample::Sample::new(1, sample::Interval::Day, 1, 0).layout();
+    let (mut all, mut best) = (Vec::new(), Vec::new());
+    for symbol in 0..symbols {
+        let mut dice = Dice::new(seed, symbol as u64);
+        let shown: Vec<f64> = (0..bars).map(|_| dice.normal()).collect();
+        let product = |bar: usize| if bar == 0 { 0.0 } else { shown[bar] * shown[bar - 1] };
+        let mut log = 100f64.ln();
+        let mut own = Bars { symbol: Some(Key::Text(format!("S{symbol}"))), ..Bars::default() };
+        for (bar, shows) in shown.iter().enumerate() {
+            if bar > 0 {
+                log += 0.01 * (strength * product(bar - 1) + dice.normal());
+            }
+            let close = log.exp();
+            own.open.push(close);
+            own.high.push(close * 1.001);
+            own.low.push(close * 0.999);
+            own.close.push(close);
+            own.volume.push(1000.0 * (0.5 * shows).exp());
+            own.time.push(10_000 + DAY * bar as i64);
+        }
+        best.push((0..bars).map(|bar| product(bar) > 0.0).collect());
+        all.push(own);
+    }
+    (Market::new(&layout, all), best)
+}
+
+/// Moves without anything to know, in a market of one factor.
+pub(crate) fn noise(symbols: usize, bars: usize, seed: u64) -> Market {
+    planted(symbols, bars, 0.0, seed).0
+}
+
+pub(crate) fn recipe(indicators: &str, window: usize, horizon: usize, target: Target) -> Recipe {
+    Recipe { indicators: indicators.to_owned(), scaling: Scaling::ZScore(64), window, horizon, target }
+}
+
+pub(crate) fn shares(horizon: usize) -> Shares {
+    Shares { folds: 1, validation: 0.15, test: 0.2, embargo: horizon }
+}
+
+pub(crate) fn fold(data: &Dataset) -> Fold {
+    let horizon = data.recipe.horizon;
+    split::walk_forward(&data.samples, shares(horizon), horizon).unwrap().remove(0)
+}
+
+pub(crate) fn ask(shape: Shape, epochs: usize, seed: u64) -> Ask {
+    Ask {
+        shape,
+        shares: shares(1),
+        steps: Steps::default(),
+        epochs,
+        batch: BatchSize::Of(64),
+        patience: 0,
+        on_nan: OnNan::Stop,
+        seed,
+        recompute: false,
+        precision: Precision::F32,
+    }
+}
+
+/// A small data set for tests of the loop.
+pub(crate) fn small(target: Target) -> Dataset {
+    let (market, _) = planted(2, 400, 2.0, 3);
+    Dataset::on_processor(&market, &recipe("volume * 1, rsi(14)", 2, 1, target)).unwrap()
+}
+
+/// A file of bars that the binary can read.
+pub(crate) fn write_csv(market: &Market, file: &std::path::Path) {
+    let mut text = "symbol,time,open,high,low,close,volume\n".to_owned();
+    for bars in &market.bars {
+        for i in 0..bars.len() {
+            let day = bars.time[i];
+            let date = gpuforge_train::report::when(day as f64 * 86_400.0);
+            let symbol = bars.symbol.as_ref().unwrap();
+            text += &format!(
+                "{symbol},{date},{},{},{},{},{}\n",
+                bars.open[i], bars.high[i], bars.low[i], bars.close[i], bars.volume[i]
+            );
+        }
+    }
+    std::fs::write(file, text).unwrap();
+}

@@ -1,0 +1,141 @@
+//! Learning: what is there is found, what is not there is not; every model learns, and says what it rests on.
+#![allow(
+    clippy::unwrap_used,
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::print_stdout,
+    reason = "a test may fail"
+)]
+
+use common::{ask, fold, noise, planted, recipe};
+use gpuforge_train::{
+    TrainError,
+    data::{Dataset, Market, target::Target},
+    model::Shape,
+    run::{self, Trained, Way},
+    score::Scores,
+};
+
+mod common;
+
+fn train(data: &Dataset, shape: Shape, epochs: usize, seed: u64) -> Trained {
+    let fold = fold(data);
+    let mut ask = ask(shape, epochs, seed);
+    ask.shares = common::shares(data.recipe.horizon);
+    ask.steps.rate = 4e-3;
+    run::train(data, &fold, &ask.setup(data, 0), Way::cpu(), &mut |_| {}).unwrap()
+}
+
+fn mlp() -> Shape {
+    Shape::Mlp { hidden: vec![32, 16] }
+}
+
+/// How often the best possible rule is right on the test part.
+fn best_possible(data: &Dataset, best: &[Vec<bool>]) -> f64 {
+    let fold = fold(data);
+    let s = &data.samples;
+    let right = |i: &&u32| {
+        let i = **i as usize;
+        best[s.series[i] as usize][s.bar[i] as usize] == (s.target[i] == 1.0)
+    };
+    fold.test.samples.iter().filter(right).count() as f64 / fold.test.samples.len() as f64
+}
+
+/// Signal to noise: two deviations of the product of two normal numbers over one of noise.
+#[test]
+fn a_planted_signal_is_found_to_nine_tenths_of_what_is_possible() {
+    let (market, best) = planted(4, 2500, 2.0, 11);
+    let data = Dataset::on_processor(&market, &recipe("volume * 1", 2, 1, Target::Direction)).unwrap();
+    let possible = best_possible(&data, &best);
+    let trained = train(&data, mlp(), 25, 1);
+    let got = trained.card.test.accuracy;
+    println!("possible {possible:.3}, mlp {got:.3}, baselines {:?}", trained.card.baselines);
+    assert!(possible > 0.7, "{possible}");
+    assert!(got >= 0.9 * possible, "{got} of {possible}");
+    // No weighted sum sees a product, and none of the rules does.
+    for baseline in &trained.card.baselines {
+        assert!(baseline.scores.accuracy < 0.56, "{baseline:?}");
+    }
+}
+
+#[test]
+fn nothing_is_found_in_noise_beyond_chance() {
+    let mut right = 0.0;
+    let mut total = 0.0;
+    for seed in 0..5 {
+        let market = noise(2, 900, 100 + seed);
+        let data =
+            Dataset::on_processor(&market, &recipe("volume * 1, rsi(14)", 2, 1, Target::Direction)).unwrap();
+        let Scores { samples, accuracy, .. } = train(&data, mlp(), 6, seed).card.test;
+        right += accuracy * samples as f64;
+        total += samples as f64;
+    }
+    // Independent samples (a horizon of one bar): four deviations from one half.
+    let beyond = (right / total - 0.5).abs() / (0.25f64 / total).sqrt();
+    assert!(total > 1000.0 && beyond < 4.0, "{right} of {total}: {beyond} deviations");
+}
+
+#[test]
+fn the_convolution_and_the_transformer_find_it_too_and_say_whom_they_heard() {
+    let (market, best) = planted(2, 1500, 3.0, 5);
+    let data =
+        Dataset::on_processor(&market, &recipe("rsi(14), volume * 1, mom(10)", 4, 1, Target::Direction))
+            .unwrap();
+    let possible = best_possible(&data, &best);
+    let tcn = Shape::Tcn { channels: 16, kernel: 3, layers: 2 };
+    let transformer = Shape::Transformer { width: 16, heads: 2, layers: 2 };
+    for (shape, epochs) in [(tcn, 15), (transformer, 15)] {
+        let name = shape.name();
+        let trained = train(&data, shape, epochs, 2);
+        let got = trained.card.test.accuracy;
+        println!("{name}: {got:.3} of {possible:.3}, {:?}", trained.card.importance);
+        assert!(got > 0.85 * possible, "{name}: {got} of {possible}");
+        let first = &trained.card.importance[0];
+        if name == "tcn" {
+            assert!(first.feature.contains("volume"), "{:?}", trained.card.importance);
+        } else {
+            let sum: f64 = trained.card.importance.iter().map(|w| w.weight).sum();
+            assert!((sum - 1.0).abs() < 1e-3, "shares of attention: {sum}");
+        }
+    }
+}
+
+/// Each target is learned where the next move is a multiple of what is shown.
+#[test]
+fn every_target_is_learned_by_a_weighted_sum_of_what_shows_it() {
+    let mut market = planted(2, 1200, 0.0, 8).0;
+    for bars in &mut market.bars {
+        let mut log = 100f64.ln();
+        for bar in 0..bars.close.len() {
+            bars.close[bar] = log.exp();
+            log += 0.02 * (bars.volume[bar] / 1000.0).ln() + 0.002 * ((bar * 7919 % 13) as f64 - 6.0) / 4.0;
+        }
+    }
+    let market = Market { ..market };
+    for (name, target) in Target::ALL {
+        let data = Dataset::on_processor(&market, &recipe("volume * 1", 1, 1, target)).unwrap();
+        let trained = train(&data, Shape::Linear, 8, 1);
+        let least = if target.outputs() == 3 { 0.6 } else { 0.85 };
+        assert!(trained.card.test.accuracy > least, "{name}: {:?}", trained.card.test);
+        assert_eq!(trained.card.calibration.len(), 10);
+        assert!(trained.card.periods.len() > 1);
+    }
+}
+
+#[test]
+fn targets_of_one_class_are_refused_by_name() {
+    let mut market = noise(1, 400, 1);
+    for (i, close) in market.bars[0].close.iter_mut().enumerate() {
+        *close = 100.0 + i as f64;
+    }
+    let data = Dataset::on_processor(&market, &recipe("volume * 1", 1, 1, Target::Direction)).unwrap();
+    let fold = fold(&data);
+    let setup = ask(Shape::Linear, 1, 0).setup(&data, 0);
+    let refused = run::train(&data, &fold, &setup, Way::cpu(), &mut |_| {});
+    match refused {
+        Err(error @ TrainError::OneClass { .. }) => assert!(error.to_string().contains("`up`"), "{error}"),
+        Err(other) => panic!("{other}"),
+        Ok(_) => panic!("one class was learned"),
+    }
+}
