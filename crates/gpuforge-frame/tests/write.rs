@@ -577,16 +577,19 @@ fn memory_does_not_grow_with_the_output() {
         let child = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "child_that_tells_its_memory", "--nocapture"])
             .env("FORGE_FRAME_TEST_TIMES", times)
+            // Arenas of threads grow and shrink by timing; one arena for all makes the peak that of the writer.
+            .env("MALLOC_ARENA_MAX", "1")
             .output()
             .unwrap();
         let said = String::from_utf8(child.stdout).unwrap();
         let line = said.lines().find_map(|l| l.split_once("VmHWM:")).expect("a line with the peak").1;
         line.split_whitespace().next().unwrap().parse().unwrap()
     };
-    // 13 and 52 MB of values in each format.
-    let (small, large) = (peak("4"), peak("16"));
+    // 52 and 210 MB of values in each format. Both hold more row groups than are in flight at once, so both peaks are those
+    // of a full pipeline; an output kept in memory would add 157 MB, or 40 MB compressed four to one.
+    let (small, large) = (peak("16"), peak("64"));
     println!("{small} kB and {large} kB at most");
-    assert!(large < small + 10_000, "{small} kB became {large} kB");
+    assert!(large < small + 20_000, "{small} kB became {large} kB");
 }
 
 /// Prints how fast each format is written; asserts only that it was.
