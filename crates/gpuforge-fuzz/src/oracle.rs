@@ -28,7 +28,7 @@ pub struct Expected {
 
 /// The plainest way to run a plan.
 pub const PLAIN: fn() -> How = || How {
-    simd: Simd::Plain,
+    simd: Simd::SCALAR,
     block: Some(1),
     side_by_side: Some(false),
     compiled: false,

@@ -41,7 +41,7 @@ impl Schedule {
 }
 
 fn how(rng: &mut Rng) -> How {
-    let simd = Simd::all();
+    let simd: Vec<Simd> = Simd::available().collect();
     let block = match rng.below(6) {
         0..3 => None,
         3 => Some(rng.between(1, 16)),
@@ -49,7 +49,7 @@ fn how(rng: &mut Rng) -> How {
         _ => Some(rng.between(301, 4096)),
     };
     How {
-        simd: if rng.percent(60) { Simd::best() } else { rng.pick(&simd).unwrap_or(Simd::Plain) },
+        simd: if rng.percent(60) { Simd::detect() } else { rng.pick(&simd).unwrap_or(Simd::SCALAR) },
         block,
         side_by_side: rng.pick(&[None, Some(false), Some(true)]).flatten(),
         compiled: rng.percent(80),

@@ -28,7 +28,7 @@ use store::{Buffer, Home, Poison, ROOM, ROOM_BYTES, Store, target};
 
 pub use crate::native::guard::{JitFallbacks, jit_fallbacks, plant_jit_fault};
 use crate::{
-    graph::{Field, Prim},
+    graph::{Field, NodeOp},
     kernel::{
         Block, Kernel, Row, Rows, Simd, pieces,
         turn::{self, LINE, Write},
@@ -112,7 +112,7 @@ impl How {
     pub fn on(threads: usize) -> How {
         How {
             threads,
-            simd: Simd::best(),
+            simd: Simd::detect(),
             block: None,
             side_by_side: None,
             compiled: true,
@@ -243,7 +243,7 @@ fn along(plan: &Plan, series: &Series<'_>, columns: &mut Columns<'_>, (cut, how)
 
 /// Its compiled loops, if it may have them.
 fn native(plan: &Plan, lanes: usize, how: How) -> Option<Arc<Native>> {
-    let may = how.compiled && how.simd != Simd::Plain;
+    let may = how.compiled && how.simd != Simd::SCALAR;
     let native = if may { plan.native(lanes, how.loose) } else { None };
     native.filter(|native| !native.trust.is_faulty())
 }
@@ -256,7 +256,7 @@ fn in_pieces(plan: &Plan, how: How) -> bool {
 /// Bars of a block whose chains are cut into pieces: each should be some times as long as it has to begin early.
 fn loose_block(plan: &Plan, bars: usize) -> usize {
     let (least, most) = LOOSE_BARS;
-    let early = plan.steps.iter().map(|step| pieces::early(&step.prim)).max().unwrap_or(0);
+    let early = plan.steps.iter().map(|step| pieces::early(&step.op)).max().unwrap_or(0);
     let room = LOOSE_BYTES / size_of::<f64>() / plan.buffers.max(1);
     early.saturating_mul(LOOSE_TIMES).min(room).clamp(least, most).min(bars.next_multiple_of(LINE))
 }
@@ -390,7 +390,7 @@ impl<const L: usize> Tile<L> {
             // Kernels do not write past the caches: where that is wanted, what they leave is copied there.
             let copied = |p: &Place| {
                 how.past == Some(true)
-                    && how.simd != Simd::Plain
+                    && how.simd != Simd::SCALAR
                     && by_kernel(plan, native.as_deref(), p.buffer)
             };
             let columns = plan.outputs.iter().enumerate().filter(|(_, p)| !copied(p));
@@ -556,7 +556,7 @@ impl<const L: usize> Tile<L> {
         columns: &mut [&mut [Row<L>]],
     ) {
         // A machine takes its first steps before it has anything to say; nothing else does.
-        let early = t1 <= step.start && !matches!(step.prim, Prim::Machine { .. });
+        let early = t1 <= step.start && !matches!(step.op, NodeOp::StateMachine { .. });
         // Outputs are taken out while the kernel runs: a step never reads a buffer that it writes.
         if let ([place], 0..=3) = (step.outputs.as_slice(), step.inputs.len()) {
             // Nearly all steps: nothing is set up that is not needed, a block is short.

@@ -12,7 +12,7 @@ use std::{cell::RefCell, collections::HashMap};
 
 use crate::{
     catalogue::{Args, Indicator},
-    graph::{Bars, Bin, Graph, Num, Prim, Seed, Val},
+    graph::{GraphBuilder, BinaryOp, Graph, F64Bits, NodeOp, Seed, ValueId},
 };
 
 /// How tightly an operator binds; a looser one inside a tighter one stands in parentheses.
@@ -23,19 +23,19 @@ const ATOM: Level = 9;
 pub fn lines(row: &'static Indicator) -> Vec<String> {
     let graph = RefCell::new(Graph::default());
     let params = row.defaults();
-    let outputs: Vec<Val> =
-        (row.build)(&Args::new(Bars::new(&graph), &params, None)).iter().map(|x| x.val()).collect();
+    let outputs: Vec<ValueId> =
+        (row.build)(&Args::new(GraphBuilder::new(&graph), &params, None)).iter().map(|x| x.val()).collect();
     let graph = graph.borrow();
     let uses = uses(&graph, &outputs);
     let mut writer = Writer { graph: &graph, names: HashMap::new() };
     let mut lines = Vec::new();
     for (at, node) in graph.nodes.iter().enumerate() {
         let shared = uses.get(at).is_some_and(|n| *n > 1);
-        if !shared || writer.small(&node.prim) || through(&node.prim).is_some() {
+        if !shared || writer.small(&node.op) || through(&node.op).is_some() {
             continue;
         }
         let name = format!("v{}", lines.len() + 1);
-        let text = writer.prim(&node.prim).0;
+        let text = writer.prim(&node.op).0;
         lines.push(format!("{name} = {text}"));
         writer.names.insert(at, name);
     }
@@ -45,9 +45,9 @@ pub fn lines(row: &'static Indicator) -> Vec<String> {
 }
 
 /// Readers of each node that somebody needs.
-fn uses(graph: &Graph, outputs: &[Val]) -> Vec<usize> {
+fn uses(graph: &Graph, outputs: &[ValueId]) -> Vec<usize> {
     let mut uses = vec![0; graph.nodes.len()];
-    let mut count = |val: Val| {
+    let mut count = |val: ValueId| {
         if let Some(n) = uses.get_mut(val.node as usize) {
             *n += 1;
         }
@@ -58,7 +58,7 @@ fn uses(graph: &Graph, outputs: &[Val]) -> Vec<usize> {
         let Some(node) = graph.nodes.get(at).filter(|_| uses.get(at).is_some_and(|n| *n > 0)) else {
             continue;
         };
-        for (val, _) in node.prim.reads() {
+        for (val, _) in node.op.operands() {
             if let Some(n) = uses.get_mut(resolved(graph, val).node as usize) {
                 *n += 1;
             }
@@ -68,15 +68,15 @@ fn uses(graph: &Graph, outputs: &[Val]) -> Vec<usize> {
 }
 
 /// A choice between a value and itself only says where it begins: the value.
-fn through(prim: &Prim) -> Option<Val> {
+fn through(prim: &NodeOp) -> Option<ValueId> {
     match prim {
-        Prim::Select(_, a, b) if a == b => Some(*a),
+        NodeOp::Select(_, a, b) if a == b => Some(*a),
         _ => None,
     }
 }
 
-fn resolved(graph: &Graph, val: Val) -> Val {
-    let next = graph.nodes.get(val.node as usize).and_then(|n| through(&n.prim));
+fn resolved(graph: &Graph, val: ValueId) -> ValueId {
+    let next = graph.nodes.get(val.node as usize).and_then(|n| through(&n.op));
     next.map_or(val, |val| resolved(graph, val))
 }
 
@@ -87,66 +87,66 @@ struct Writer<'g> {
 
 impl Writer<'_> {
     /// Shorter than the name it would get, or nearly.
-    fn small(&self, prim: &Prim) -> bool {
-        let given = |val: &Val| self.graph.nodes.get(val.node as usize).is_some_and(|n| n.prim.is_given());
-        prim.is_given() || matches!(prim, Prim::Shift(a, _) if given(a))
+    fn small(&self, prim: &NodeOp) -> bool {
+        let given = |val: &ValueId| self.graph.nodes.get(val.node as usize).is_some_and(|n| n.op.is_given());
+        prim.is_given() || matches!(prim, NodeOp::Shift(a, _) if given(a))
     }
 
-    fn val(&self, val: Val) -> (String, Level) {
+    fn val(&self, val: ValueId) -> (String, Level) {
         let val = resolved(self.graph, val);
         let Some(node) = self.graph.nodes.get(val.node as usize) else { return (String::new(), ATOM) };
         let (text, level) = match self.names.get(&(val.node as usize)) {
             Some(name) => (name.clone(), ATOM),
-            None => self.prim(&node.prim),
+            None => self.prim(&node.op),
         };
-        if node.prim.ports() > 1 { (format!("{text}.{}", val.port + 1), ATOM) } else { (text, level) }
+        if node.op.ports() > 1 { (format!("{text}.{}", val.port + 1), ATOM) } else { (text, level) }
     }
 
-    fn inside(&self, val: Val, level: Level) -> String {
+    fn inside(&self, val: ValueId, level: Level) -> String {
         let (text, own) = self.val(val);
         if own < level { format!("({text})") } else { text }
     }
 
-    fn call(&self, name: &str, vals: &[Val], numbers: &[String]) -> (String, Level) {
+    fn call(&self, name: &str, vals: &[ValueId], numbers: &[String]) -> (String, Level) {
         let mut parts: Vec<String> = vals.iter().map(|v| self.val(*v).0).collect();
         parts.extend_from_slice(numbers);
         (format!("{name}({})", parts.join(", ")), ATOM)
     }
 
-    fn prim(&self, prim: &Prim) -> (String, Level) {
-        let window = |name: &str, a: &Val, n: &usize| self.call(name, &[*a], &[n.to_string()]);
+    fn prim(&self, prim: &NodeOp) -> (String, Level) {
+        let window = |name: &str, a: &ValueId, n: &usize| self.call(name, &[*a], &[n.to_string()]);
         let side = |max: &bool, high: &'static str, low: &'static str| if *max { high } else { low };
         match prim {
-            Prim::Input(field) => (format!("{field:?}").to_lowercase(), ATOM),
-            Prim::Const(x) => (number(x.get()), ATOM),
-            Prim::Un(f, a) => self.call(&format!("{f:?}").to_lowercase(), &[*a], &[]),
-            Prim::Bin(f, a, b) => self.bin(*f, *a, *b),
-            Prim::Select(c, a, b) => self.call("if", &[*c, *a, *b], &[]),
-            Prim::Shift(a, n) => (format!("{}[{n}]", self.inside(*a, ATOM)), ATOM),
-            Prim::Sum(a, n) | Prim::Total { a, n, .. } => window("sum", a, n),
-            Prim::GrowingSum(a, n) => window("growing_sum", a, n),
-            Prim::RampSum(a, n) => window("ramp_sum", a, n),
-            Prim::Fir(a, weights) => self.call("weighted", &[*a], &[weights_text(weights)]),
-            Prim::Extreme { a, n, max } => window(side(max, "highest", "lowest"), a, n),
-            Prim::Ago { a, n, max } => window(side(max, "highest_ago", "lowest_ago"), a, n),
-            Prim::Variance(a, n) => window("variance", a, n),
-            Prim::MeanDeviation(a, n) => window("mean_deviation", a, n),
-            Prim::CentralMoment(a, n, power) => {
+            NodeOp::Input(field) => (format!("{field:?}").to_lowercase(), ATOM),
+            NodeOp::Const(x) => (number(x.get()), ATOM),
+            NodeOp::Unary(f, a) => self.call(&format!("{f:?}").to_lowercase(), &[*a], &[]),
+            NodeOp::Binary(f, a, b) => self.binary(*f, *a, *b),
+            NodeOp::Select(c, a, b) => self.call("if", &[*c, *a, *b], &[]),
+            NodeOp::Shift(a, n) => (format!("{}[{n}]", self.inside(*a, ATOM)), ATOM),
+            NodeOp::RollingSum(a, n) | NodeOp::RollingSumFrom { a, n, .. } => window("sum", a, n),
+            NodeOp::PartialRollingSum(a, n) => window("growing_sum", a, n),
+            NodeOp::LinearWeightedSum(a, n) => window("ramp_sum", a, n),
+            NodeOp::Fir(a, weights) => self.call("weighted", &[*a], &[weights_text(weights)]),
+            NodeOp::RollingMinMax { a, n, max } => window(side(max, "highest", "lowest"), a, n),
+            NodeOp::RollingArgMinMax { a, n, max } => window(side(max, "highest_ago", "lowest_ago"), a, n),
+            NodeOp::RollingVariance(a, n) => window("variance", a, n),
+            NodeOp::RollingMeanDeviation(a, n) => window("mean_deviation", a, n),
+            NodeOp::RollingCentralMoment(a, n, power) => {
                 self.call("central_moment", &[*a], &[n.to_string(), power.to_string()])
             }
-            Prim::TimeMoment(a, n) => window("time_moment", a, n),
-            Prim::CoMoment(a, b, n) => self.call("co_moment", &[*a, *b], &[n.to_string()]),
-            Prim::Order { a, n, places } => {
+            NodeOp::RollingTimeMoment(a, n) => window("time_moment", a, n),
+            NodeOp::RollingCoMoment(a, b, n) => self.call("co_moment", &[*a, *b], &[n.to_string()]),
+            NodeOp::RollingOrderStatistic { a, n, places } => {
                 let numbers: Vec<String> = [n].into_iter().chain(places).map(usize::to_string).collect();
                 self.call("order", &[*a], &numbers)
             }
-            Prim::Rank { a, n, .. } => window("rank", a, n),
-            Prim::Ema { a, k, seed } => {
+            NodeOp::RollingRank { a, n, .. } => window("rank", a, n),
+            NodeOp::Ema { a, k, seed } => {
                 self.call("ema", &[*a], &[format!("factor {}", number(k.get())), begins(seed)])
             }
-            Prim::Wilder { a, n, seed } => self.call("wilder", &[*a], &[n.to_string(), begins(seed)]),
-            Prim::CumExtreme { a, max } => self.call(side(max, "cummax", "cummin"), &[*a], &[]),
-            Prim::Machine { def, params, inputs } => {
+            NodeOp::Wilder { a, n, seed } => self.call("wilder", &[*a], &[n.to_string(), begins(seed)]),
+            NodeOp::CumMinMax { a, max } => self.call(side(max, "cummax", "cummin"), &[*a], &[]),
+            NodeOp::StateMachine { def, params, inputs } => {
                 let numbers: Vec<String> = params.iter().map(|p| number(p.get())).collect();
                 self.call(&def.name.replace(' ', "_"), inputs, &numbers)
             }
@@ -154,27 +154,27 @@ impl Writer<'_> {
             other => {
                 let debug = format!("{other:?}").to_lowercase();
                 let name = debug.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-                let vals: Vec<Val> = other.reads().into_iter().map(|(val, _)| val).collect();
+                let vals: Vec<ValueId> = other.operands().into_iter().map(|(val, _)| val).collect();
                 self.call(name, &vals, &[])
             }
         }
     }
 
-    fn bin(&self, f: Bin, a: Val, b: Val) -> (String, Level) {
+    fn bin(&self, f: BinaryOp, a: ValueId, b: ValueId) -> (String, Level) {
         let (sign, level) = match f {
-            Bin::Or => ("or", 1),
-            Bin::And => ("and", 2),
-            Bin::Lt => ("<", 3),
-            Bin::Le => ("<=", 3),
-            Bin::Gt => (">", 3),
-            Bin::Ge => (">=", 3),
-            Bin::Eq => ("=", 3),
-            Bin::Ne => ("!=", 3),
-            Bin::Add => ("+", 4),
-            Bin::Sub => ("-", 4),
-            Bin::Mul => ("*", 5),
-            Bin::Div => ("/", 5),
-            Bin::Div0 | Bin::Min | Bin::Max | Bin::Pow => {
+            BinaryOp::Or => ("or", 1),
+            BinaryOp::And => ("and", 2),
+            BinaryOp::Lt => ("<", 3),
+            BinaryOp::Le => ("<=", 3),
+            BinaryOp::Gt => (">", 3),
+            BinaryOp::Ge => (">=", 3),
+            BinaryOp::Eq => ("=", 3),
+            BinaryOp::Ne => ("!=", 3),
+            BinaryOp::Add => ("+", 4),
+            BinaryOp::Sub => ("-", 4),
+            BinaryOp::Mul => ("*", 5),
+            BinaryOp::Div => ("/", 5),
+            BinaryOp::Div0 | BinaryOp::Min | BinaryOp::Max | BinaryOp::Pow => {
                 return self.call(&format!("{f:?}").to_lowercase(), &[a, b], &[]);
             }
         };
@@ -190,8 +190,8 @@ fn begins(seed: &Seed) -> String {
     }
 }
 
-fn weights_text(weights: &[Num]) -> String {
-    let few = |w: &[Num]| w.iter().map(|w| number(w.get())).collect::<Vec<_>>().join(" ");
+fn weights_text(weights: &[F64Bits]) -> String {
+    let few = |w: &[F64Bits]| w.iter().map(|w| number(w.get())).collect::<Vec<_>>().join(" ");
     if weights.len() <= 6 { few(weights) } else { format!("{} weights", weights.len()) }
 }
 

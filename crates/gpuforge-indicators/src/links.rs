@@ -1,28 +1,28 @@
 //! What does a step really read? Shifts and later beginnings are seen through, and a value that only one function of two
 //! values reads is computed inside it.
 
-use crate::graph::{Bin, Graph, Prim, Val};
+use crate::graph::{BinaryOp, Graph, NodeOp, ValueId};
 
 /// `f(g(a, b), c)`, or `f(c, g(a, b))`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Fusion {
-    pub(crate) f: Bin,
-    pub(crate) g: Bin,
+    pub(crate) f: BinaryOp,
+    pub(crate) g: BinaryOp,
     /// Is the inner one `f`'s first?
     pub(crate) left: bool,
 }
 
 /// Functions that are computed two at once: each pair has a loop of its own, so they are few.
-pub(crate) fn fuses(f: Bin) -> bool {
-    matches!(f, Bin::Add | Bin::Sub | Bin::Mul | Bin::Div | Bin::Min | Bin::Max)
+pub(crate) fn fuses(f: BinaryOp) -> bool {
+    matches!(f, BinaryOp::Add | BinaryOp::Sub | BinaryOp::Mul | BinaryOp::Div | BinaryOp::Min | BinaryOp::Max)
 }
 
 /// Where values come from.
 pub(crate) struct Links {
     /// What a node is but for its beginning, and how many bars ago.
-    roots: Vec<Option<(Val, usize)>>,
+    roots: Vec<Option<(ValueId, usize)>>,
     /// What each node reads, and how far back.
-    reads: Vec<Vec<(Val, usize)>>,
+    reads: Vec<Vec<(ValueId, usize)>>,
     /// Nodes that compute another inside.
     fused: Vec<Option<Fusion>>,
     /// Nodes that have a step.
@@ -30,9 +30,9 @@ pub(crate) struct Links {
 }
 
 impl Links {
-    pub(crate) fn new(graph: &Graph, wanted: &[Val]) -> Links {
+    pub(crate) fn new(graph: &Graph, wanted: &[ValueId]) -> Links {
         let roots = roots(graph, wanted);
-        let reads = graph.nodes.iter().map(|n| n.prim.reads()).collect();
+        let reads = graph.nodes.iter().map(|n| n.op.operands()).collect();
         let fused = vec![None; graph.nodes.len()];
         let mut links = Links { roots, reads, fused, needed: Vec::new() };
         links.needed = links.reach(graph, wanted);
@@ -41,17 +41,17 @@ impl Links {
     }
 
     /// What a value is, and how many bars ago.
-    pub(crate) fn root(&self, v: Val) -> (Val, usize) {
+    pub(crate) fn root(&self, v: ValueId) -> (ValueId, usize) {
         root(&self.roots, v)
     }
 
     /// What a node reads as it was written.
-    pub(crate) fn inputs(&self, at: usize) -> &[(Val, usize)] {
+    pub(crate) fn inputs(&self, at: usize) -> &[(ValueId, usize)] {
         self.reads.get(at).map_or(&[], Vec::as_slice)
     }
 
     /// What a node reads and how far back, seen through.
-    pub(crate) fn reads(&self, at: usize) -> impl Iterator<Item = (Val, usize)> + '_ {
+    pub(crate) fn reads(&self, at: usize) -> impl Iterator<Item = (ValueId, usize)> + '_ {
         self.inputs(at).iter().map(|(v, back)| {
             let (of, lag) = self.root(*v);
             (of, back + lag)
@@ -67,9 +67,9 @@ impl Links {
     }
 
     /// Nodes that wanted values rest on.
-    fn reach(&self, graph: &Graph, wanted: &[Val]) -> Vec<bool> {
+    fn reach(&self, graph: &Graph, wanted: &[ValueId]) -> Vec<bool> {
         let mut needed = vec![false; graph.nodes.len()];
-        let mark = |needed: &mut Vec<bool>, v: Val| {
+        let mark = |needed: &mut Vec<bool>, v: ValueId| {
             if let Some(entry) = needed.get_mut(v.node as usize) {
                 *entry = true;
             }
@@ -84,19 +84,19 @@ impl Links {
     }
 
     /// Puts functions of two values into their only readers.
-    fn fuse(&mut self, graph: &Graph, wanted: &[Val]) {
+    fn fuse(&mut self, graph: &Graph, wanted: &[ValueId]) {
         let n = graph.nodes.len();
         let mut uses = vec![0u32; n];
         let read = (0..n).filter(|at| self.needed(*at)).flat_map(|at| self.reads(at).collect::<Vec<_>>());
         for (v, _) in read.chain(wanted.iter().map(|v| self.root(*v))) {
             uses.iter_mut().skip(v.node as usize).take(1).for_each(|u| *u += 1);
         }
-        let is_wanted = |v: Val| wanted.iter().any(|w| self.root(*w).0 == v);
+        let is_wanted = |v: ValueId| wanted.iter().any(|w| self.root(*w).0 == v);
         let kept: Vec<bool> = (0..n)
-            .map(|at| is_wanted(Val { node: u32::try_from(at).unwrap_or(u32::MAX), port: 0 }))
+            .map(|at| is_wanted(ValueId { node: u32::try_from(at).unwrap_or(u32::MAX), port: 0 }))
             .collect();
         for at in (0..n).rev().filter(|at| self.needed(*at)).collect::<Vec<_>>() {
-            let Some(Prim::Bin(f, a, b)) = graph.nodes.get(at).map(|n| &n.prim) else { continue };
+            let Some(NodeOp::Binary(f, a, b)) = graph.nodes.get(at).map(|n| &n.op) else { continue };
             // One that is inside another has no step to be inside of.
             if !fuses(*f) || !self.needed(at) {
                 continue;
@@ -104,7 +104,7 @@ impl Links {
             for (inner, other, left) in [(*a, *b, true), (*b, *a, false)] {
                 let (child, lag) = self.root(inner);
                 let i = child.node as usize;
-                let Some(Prim::Bin(g, c, d)) = graph.nodes.get(i).map(|n| &n.prim) else { continue };
+                let Some(NodeOp::Binary(g, c, d)) = graph.nodes.get(i).map(|n| &n.op) else { continue };
                 let only = uses.get(i) == Some(&1) && kept.get(i) == Some(&false);
                 if lag == 0 && only && fuses(*g) && self.fusion(i).is_none() && i != at {
                     self.needed.iter_mut().skip(i).take(1).for_each(|n| *n = false);
@@ -124,16 +124,16 @@ impl Links {
 
 /// A shift is no work where its readers can look back themselves; one that is wanted as it is stays a node. A choice between
 /// a value and itself only begins later, which its readers know.
-fn roots(graph: &Graph, wanted: &[Val]) -> Vec<Option<(Val, usize)>> {
-    let mut roots: Vec<Option<(Val, usize)>> = vec![None; graph.nodes.len()];
+fn roots(graph: &Graph, wanted: &[ValueId]) -> Vec<Option<(ValueId, usize)>> {
+    let mut roots: Vec<Option<(ValueId, usize)>> = vec![None; graph.nodes.len()];
     for (at, node) in graph.nodes.iter().enumerate() {
         let alone = || !wanted.iter().any(|v| v.node as usize == at);
-        let really = match node.prim {
-            Prim::Shift(a, n) if alone() => {
+        let really = match node.op {
+            NodeOp::Shift(a, n) if alone() => {
                 let (of, before) = root(&roots, a);
                 Some((of, before + n))
             }
-            Prim::Select(_, a, b) if a == b => Some(root(&roots, a)).filter(|(_, lag)| *lag == 0 || alone()),
+            NodeOp::Select(_, a, b) if a == b => Some(root(&roots, a)).filter(|(_, lag)| *lag == 0 || alone()),
             _ => None,
         };
         if let Some(entry) = roots.get_mut(at) {
@@ -143,6 +143,6 @@ fn roots(graph: &Graph, wanted: &[Val]) -> Vec<Option<(Val, usize)>> {
     roots
 }
 
-fn root(roots: &[Option<(Val, usize)>], v: Val) -> (Val, usize) {
+fn root(roots: &[Option<(ValueId, usize)>], v: ValueId) -> (ValueId, usize) {
     roots.get(v.node as usize).copied().flatten().unwrap_or((v, 0))
 }

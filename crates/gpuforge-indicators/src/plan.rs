@@ -7,7 +7,7 @@ use std::{
 };
 
 use crate::{
-    graph::{Field, Graph, Num, Prim, Val},
+    graph::{Field, Graph, F64Bits, NodeOp, ValueId},
     kernel::{
         Kernel,
         extreme::{Ago, Extreme},
@@ -40,7 +40,7 @@ pub(crate) struct Place {
 /// One node to run.
 #[derive(Debug, Clone)]
 pub(crate) struct Step {
-    pub(crate) prim: Prim,
+    pub(crate) prim: NodeOp,
     pub(crate) start: usize,
     pub(crate) inputs: Vec<Place>,
     /// First valid bar of the inputs.
@@ -56,13 +56,13 @@ impl Step {
     /// Is it a chain from bar to bar that can be cut into pieces?
     pub(crate) fn is_chain(&self) -> bool {
         matches!(
-            self.prim,
-            Prim::Ema { .. }
-                | Prim::Wilder { .. }
-                | Prim::Sum(..)
-                | Prim::Total { .. }
-                | Prim::CumSum(_)
-                | Prim::RampSum(..)
+            self.op,
+            NodeOp::Ema { .. }
+                | NodeOp::Wilder { .. }
+                | NodeOp::RollingSum(..)
+                | NodeOp::RollingSumFrom { .. }
+                | NodeOp::CumSum(_)
+                | NodeOp::LinearWeightedSum(..)
         )
     }
 }
@@ -102,7 +102,7 @@ enum Keep {
 
 impl Plan {
     /// A plan for these values of a graph.
-    pub fn new(graph: &Graph, wanted: &[Val]) -> Plan {
+    pub fn new(graph: &Graph, wanted: &[ValueId]) -> Plan {
         let mut plan = Plan::keeping(graph, wanted, Keep::ToTheEnd);
         plan.several = Some(Box::new(Plan::keeping(graph, wanted, Keep::UntilTaken)));
         plan
@@ -113,7 +113,7 @@ impl Plan {
         self.several.as_deref().filter(|_| lanes > 1).unwrap_or(self)
     }
 
-    fn keeping(graph: &Graph, wanted: &[Val], keep: Keep) -> Plan {
+    fn keeping(graph: &Graph, wanted: &[ValueId], keep: Keep) -> Plan {
         let links = Links::new(graph, wanted);
         let history = history(graph, &links);
         let order = match keep {
@@ -141,19 +141,19 @@ impl Plan {
             given: Vec::new(),
             several: None,
         };
-        let place_of = |places: &[Vec<Place>], v: Val| {
+        let place_of = |places: &[Vec<Place>], v: ValueId| {
             let (v, lag) = links.root(v);
             let found = places.get(v.node as usize).and_then(|p| p.get(v.port as usize)).copied();
             Place { lag, ..found.unwrap_or(Place { buffer: 0, history: 0, lag: 0 }) }
         };
         for (at, node) in order.iter().filter_map(|at| graph.nodes.get(*at).map(|node| (*at, node))) {
             let kept = history.get(at).copied().unwrap_or(0);
-            let fixed = node.prim.is_given();
+            let fixed = node.op.is_given();
             while let Some((_, buffer)) = waiting.pop_front_if(|(from, _)| *from <= plan.steps.len()) {
                 free.push(buffer);
             }
             let mut own = Vec::new();
-            for _ in 0..node.prim.ports() {
+            for _ in 0..node.op.ports() {
                 // A buffer with a history is its node's for good.
                 let again = if kept == 0 && !fixed { free.pop() } else { None };
                 let buffer = again.unwrap_or_else(|| {
@@ -165,17 +165,17 @@ impl Plan {
             if let Some(entry) = places.get_mut(at) {
                 entry.clone_from(&own);
             }
-            match (&node.prim, own.first()) {
-                (Prim::Input(field), Some(place)) => plan.fields.push((*field, *place)),
-                (Prim::Const(x), Some(place)) => plan.constants.push((x.get(), *place)),
-                (Prim::Whole { def, params }, Some(place)) => {
+            match (&node.op, own.first()) {
+                (NodeOp::Input(field), Some(place)) => plan.fields.push((*field, *place)),
+                (NodeOp::Const(x), Some(place)) => plan.constants.push((x.get(), *place)),
+                (NodeOp::WholeSeries { def, params }, Some(place)) => {
                     plan.wholes.push((def, params.iter().map(|p| p.get()).collect(), *place));
                 }
                 _ => {
                     let reads = links.inputs(at);
                     let inputs = reads.iter().map(|(v, _)| place_of(&places, *v)).collect();
                     let begin = reads.iter().map(|(v, _)| graph.start(*v)).max().unwrap_or(0);
-                    let (prim, start) = (node.prim.clone(), node.start);
+                    let (prim, start) = (node.op.clone(), node.start);
                     let fusion = links.fusion(at);
                     let constant = constant(graph, &prim, &links).filter(|_| fusion.is_none());
                     made_by.insert(at, plan.steps.len());
@@ -213,7 +213,7 @@ impl Plan {
 
     /// Has it a chain from bar to bar that can be cut into pieces, or be a scan?
     pub(crate) fn has_chains(&self) -> bool {
-        self.steps.iter().any(|step| step.is_chain() || scans(&step.prim))
+        self.steps.iter().any(|step| step.is_chain() || scans(&step.op))
     }
 
     /// Nodes that are computed.
@@ -258,7 +258,7 @@ impl Plan {
 
     /// Are several series faster side by side than one by one?
     pub fn side_by_side(&self) -> bool {
-        let costs: Vec<Cost> = self.steps.iter().map(|s| cost(&s.prim)).collect();
+        let costs: Vec<Cost> = self.steps.iter().map(|s| cost(&s.op)).collect();
         let longest = costs.iter().map(|c| c.chain).fold(0.0, f64::max);
         let simple = costs.iter().filter(|c| c.chain == 0.0 && c.alone < ONE_BY_ONE).count() as f64;
         let (read, written) = (self.fields.len() as f64, self.outputs.len() as f64);
@@ -295,29 +295,29 @@ struct Cost {
 }
 
 /// Measured with `cargo xtask bench indicators`; only the order of the two sums counts.
-fn cost(prim: &Prim) -> Cost {
+fn cost(prim: &NodeOp) -> Cost {
     let (chain, alone, abreast) = match prim {
-        Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => (0.0, 0.0, 0.0),
-        Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..) => {
+        NodeOp::Input(_) | NodeOp::Const(_) | NodeOp::WholeSeries { .. } => (0.0, 0.0, 0.0),
+        NodeOp::Unary(..) | NodeOp::Binary(..) | NodeOp::Select(..) | NodeOp::Shift(..) | NodeOp::FillWarmup(..) => {
             (0.0, 0.12, 0.12)
         }
-        Prim::Order { .. } => (0.0, 25.0, 12.0),
-        Prim::Extreme { .. } => (0.0, 0.55, 0.5),
-        Prim::Rank { .. } | Prim::MeanDeviation(..) | Prim::Fir(..) => (0.0, 3.0, 3.0),
-        Prim::Machine { .. } => (0.0, 5.0, 2.0),
-        Prim::Ema { .. } | Prim::Wilder { .. } | Prim::Affine { .. } | Prim::Follow { .. } => (2.8, 0.4, 0.3),
-        Prim::Sum(..) | Prim::Total { .. } | Prim::GrowingSum(..) => (1.8, 0.4, 0.3),
-        Prim::CumSum(_) => (1.8, 0.3, 0.3),
+        NodeOp::RollingOrderStatistic { .. } => (0.0, 25.0, 12.0),
+        NodeOp::RollingMinMax { .. } => (0.0, 0.55, 0.5),
+        NodeOp::RollingRank { .. } | NodeOp::RollingMeanDeviation(..) | NodeOp::Fir(..) => (0.0, 3.0, 3.0),
+        NodeOp::StateMachine { .. } => (0.0, 5.0, 2.0),
+        NodeOp::Ema { .. } | NodeOp::Wilder { .. } | NodeOp::LinearRecurrence { .. } | NodeOp::AdaptiveEma { .. } => (2.8, 0.4, 0.3),
+        NodeOp::RollingSum(..) | NodeOp::RollingSumFrom { .. } | NodeOp::PartialRollingSum(..) => (1.8, 0.4, 0.3),
+        NodeOp::CumSum(_) => (1.8, 0.3, 0.3),
         _ => (0.0, 2.5, 0.8),
     };
     Cost { chain, alone, abreast }
 }
 
 /// The input of a function of two values that is a number.
-fn constant(graph: &Graph, prim: &Prim, links: &Links) -> Option<(usize, f64)> {
-    let Prim::Bin(_, a, b) = prim else { return None };
-    let number = |v: Val| match graph.nodes.get(links.root(v).0.node as usize).map(|n| &n.prim) {
-        Some(Prim::Const(x)) => Some(x.get()),
+fn constant(graph: &Graph, prim: &NodeOp, links: &Links) -> Option<(usize, f64)> {
+    let NodeOp::Binary(_, a, b) = prim else { return None };
+    let number = |v: ValueId| match graph.nodes.get(links.root(v).0.node as usize).map(|n| &n.op) {
+        Some(NodeOp::Const(x)) => Some(x.get()),
         _ => None,
     };
     number(*b).map(|x| (1, x)).or_else(|| number(*a).map(|x| (0, x)))
@@ -340,7 +340,7 @@ enum Kind {
 /// before it only what it rests on, and all the rest after it. So what takes several bars at once is long loops of its own.
 fn chains_together(graph: &Graph, links: &Links) -> Vec<usize> {
     let needed = || (0..graph.nodes.len()).filter(|at| links.needed(*at));
-    let mut kinds: Vec<Kind> = graph.nodes.iter().map(|node| kind(&node.prim)).collect();
+    let mut kinds: Vec<Kind> = graph.nodes.iter().map(|node| kind(&node.op)).collect();
     for at in needed().rev() {
         let carried = kinds.get(at) != Some(&Kind::After);
         for (v, _) in links.reads(at).filter(|_| carried) {
@@ -370,9 +370,9 @@ fn chains_together(graph: &Graph, links: &Links) -> Vec<usize> {
     order
 }
 
-fn kind(prim: &Prim) -> Kind {
+fn kind(prim: &NodeOp) -> Kind {
     match prim {
-        Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..) => Kind::After,
+        NodeOp::Unary(..) | NodeOp::Binary(..) | NodeOp::Select(..) | NodeOp::Shift(..) | NodeOp::FillWarmup(..) => Kind::After,
         prim if goes_on(prim) => Kind::Chain,
         _ => Kind::Other,
     }
@@ -392,7 +392,7 @@ fn history(graph: &Graph, links: &Links) -> Vec<usize> {
 }
 
 /// The last node that reads each; wanted ones are read by the world at the end.
-fn last_use(graph: &Graph, wanted: &[Val], links: &Links, (keep, order): (Keep, &[usize])) -> Vec<usize> {
+fn last_use(graph: &Graph, wanted: &[ValueId], links: &Links, (keep, order): (Keep, &[usize])) -> Vec<usize> {
     let mut last: Vec<usize> = (0..graph.nodes.len()).collect();
     for at in order {
         for (v, _) in links.reads(*at) {
@@ -422,7 +422,7 @@ fn released(
     done.sort_unstable();
     done.dedup();
     done.retain(|i| {
-        let plain = graph.nodes.get(*i).is_some_and(|n| !n.prim.is_given());
+        let plain = graph.nodes.get(*i).is_some_and(|n| !n.op.is_given());
         plain && last.get(*i) == Some(&at) && history.get(*i) == Some(&0)
     });
     let buffers = |i: usize| places.get(i).into_iter().flatten().map(move |p| (i, p.buffer));
@@ -434,44 +434,44 @@ macro_rules! kernels {
     ($name:ident, $lanes:literal, $machine:ident) => {
         pub(crate) fn $name(step: &Step) -> Box<dyn Kernel<$lanes>> {
             const L: usize = $lanes;
-            match &step.prim {
-                Prim::Un(f, _) => Box::new(Map1(*f)),
-                Prim::Bin(f, ..) => match (step.fusion, step.constant) {
+            match &step.op {
+                NodeOp::Unary(f, _) => Box::new(Map1(*f)),
+                NodeOp::Binary(f, ..) => match (step.fusion, step.constant) {
                     (Some(fusion), _) => Box::new(Map3(fusion)),
                     (None, Some((at, k))) => Box::new(MapNumber { f: *f, k, first: at == 0 }),
                     (None, None) => Box::new(Map2(*f)),
                 },
-                Prim::Select(..) | Prim::Input(_) | Prim::Const(_) | Prim::Whole { .. } => Box::new(Choose),
-                Prim::Shift(_, n) => Box::new(Lag(*n)),
+                NodeOp::Select(..) | NodeOp::Input(_) | NodeOp::Const(_) | NodeOp::WholeSeries { .. } => Box::new(Choose),
+                NodeOp::Shift(_, n) => Box::new(Lag(*n)),
                 // The later of the two beginnings is the first input's.
-                Prim::Preceded(..) => Box::new(Preceded { begin: step.begin }),
-                Prim::Sum(_, n) => Box::new(Sum::<L> { n: *n, rest: [0.0; L] }),
-                Prim::GrowingSum(_, n) => Box::new(GrowingSum::<L> { n: *n, rest: [0.0; L] }),
-                Prim::Total { n, .. } => Box::new(Total::<L> { n: *n, sum: [0.0; L] }),
-                Prim::RampSum(_, n) => {
+                NodeOp::FillWarmup(..) => Box::new(Preceded { begin: step.begin }),
+                NodeOp::RollingSum(_, n) => Box::new(Sum::<L> { n: *n, rest: [0.0; L] }),
+                NodeOp::PartialRollingSum(_, n) => Box::new(GrowingSum::<L> { n: *n, rest: [0.0; L] }),
+                NodeOp::RollingSumFrom { n, .. } => Box::new(Total::<L> { n: *n, sum: [0.0; L] }),
+                NodeOp::LinearWeightedSum(_, n) => {
                     Box::new(RampSum::<L> { n: *n, plain: [0.0; L], ramp: [0.0; L], leaving: [0.0; L] })
                 }
-                Prim::Fir(_, weights) => {
-                    Box::new(Fir { weights: weights.iter().map(|w| Num::get(*w)).collect() })
+                NodeOp::Fir(_, weights) => {
+                    Box::new(Fir { weights: weights.iter().map(|w| F64Bits::get(*w)).collect() })
                 }
-                Prim::Extreme { n, max, .. } => Box::new(Extreme::<L>::new(*n, *max)),
-                Prim::Ago { n, max, .. } => Box::new(Ago::<L>::new(*n, *max)),
-                Prim::Variance(_, n) => Box::new(Variance::<L> { n: *n, state: Default::default() }),
-                Prim::MeanDeviation(_, n) => Box::new(MeanDeviation::<L>::new(*n)),
-                Prim::CentralMoment(_, n, power) => Box::new(CentralMoment::<L>::new(*n, *power)),
-                Prim::CoMoment(a, b, n) => Box::new(CoMoment::<L>::new(*n, a == b)),
-                Prim::TimeMoment(_, n) => Box::new(TimeMoment::<L>::new(*n)),
-                Prim::Order { n, places, .. } => Box::new(Order::<L>::new(*n, places)),
-                Prim::Rank { n, or_equal, .. } => Box::new(Rank { n: *n, or_equal: *or_equal }),
-                Prim::Ema { k, seed, .. } => Box::new(Ema::<L> { k: k.get(), seed: *seed, y: [0.0; L] }),
-                Prim::Wilder { n, seed, .. } => {
+                NodeOp::RollingMinMax { n, max, .. } => Box::new(Extreme::<L>::new(*n, *max)),
+                NodeOp::RollingArgMinMax { n, max, .. } => Box::new(Ago::<L>::new(*n, *max)),
+                NodeOp::RollingVariance(_, n) => Box::new(Variance::<L> { n: *n, state: Default::default() }),
+                NodeOp::RollingMeanDeviation(_, n) => Box::new(MeanDeviation::<L>::new(*n)),
+                NodeOp::RollingCentralMoment(_, n, power) => Box::new(CentralMoment::<L>::new(*n, *power)),
+                NodeOp::RollingCoMoment(a, b, n) => Box::new(CoMoment::<L>::new(*n, a == b)),
+                NodeOp::RollingTimeMoment(_, n) => Box::new(TimeMoment::<L>::new(*n)),
+                NodeOp::RollingOrderStatistic { n, places, .. } => Box::new(Order::<L>::new(*n, places)),
+                NodeOp::RollingRank { n, or_equal, .. } => Box::new(Rank { n: *n, or_equal: *or_equal }),
+                NodeOp::Ema { k, seed, .. } => Box::new(Ema::<L> { k: k.get(), seed: *seed, y: [0.0; L] }),
+                NodeOp::Wilder { n, seed, .. } => {
                     Box::new(Wilder::<L> { n: *n as f64, seed: *seed, y: [0.0; L] })
                 }
-                Prim::Affine { .. } => Box::new(Affine::<L> { y: [0.0; L] }),
-                Prim::Follow { .. } => Box::new(Follow::<L> { y: [0.0; L] }),
-                Prim::CumSum(_) => Box::new(CumSum::<L> { y: [0.0; L] }),
-                Prim::CumExtreme { max, .. } => Box::new(CumExtreme::<L> { max: *max, y: [0.0; L] }),
-                Prim::Machine { def, params, .. } => {
+                NodeOp::LinearRecurrence { .. } => Box::new(Affine::<L> { y: [0.0; L] }),
+                NodeOp::AdaptiveEma { .. } => Box::new(Follow::<L> { y: [0.0; L] }),
+                NodeOp::CumSum(_) => Box::new(CumSum::<L> { y: [0.0; L] }),
+                NodeOp::CumMinMax { max, .. } => Box::new(CumExtreme::<L> { max: *max, y: [0.0; L] }),
+                NodeOp::StateMachine { def, params, .. } => {
                     let params: Vec<f64> = params.iter().map(|p| p.get()).collect();
                     (def.$machine)(&params, step.begin)
                 }
@@ -484,13 +484,13 @@ kernels!(kernel_1, 1, one);
 
 /// As [`kernel_1`], with chains from bar to bar in pieces.
 pub(crate) fn kernel_loose(step: &Step) -> Box<dyn Kernel<1>> {
-    match &step.prim {
-        Prim::Ema { k, seed, .. } => Box::new(Pieces(Ema::<1> { k: k.get(), seed: *seed, y: [0.0] })),
-        Prim::Wilder { n, seed, .. } => Box::new(Pieces(Wilder::<1> { n: *n as f64, seed: *seed, y: [0.0] })),
-        Prim::Sum(_, n) => Box::new(Pieces(Sum::<1> { n: *n, rest: [0.0] })),
-        Prim::Total { n, .. } => Box::new(Pieces(Total::<1> { n: *n, sum: [0.0] })),
-        Prim::CumSum(_) => Box::new(Pieces(CumSum::<1> { y: [0.0] })),
-        Prim::RampSum(_, n) => {
+    match &step.op {
+        NodeOp::Ema { k, seed, .. } => Box::new(Pieces(Ema::<1> { k: k.get(), seed: *seed, y: [0.0] })),
+        NodeOp::Wilder { n, seed, .. } => Box::new(Pieces(Wilder::<1> { n: *n as f64, seed: *seed, y: [0.0] })),
+        NodeOp::RollingSum(_, n) => Box::new(Pieces(Sum::<1> { n: *n, rest: [0.0] })),
+        NodeOp::RollingSumFrom { n, .. } => Box::new(Pieces(Total::<1> { n: *n, sum: [0.0] })),
+        NodeOp::CumSum(_) => Box::new(Pieces(CumSum::<1> { y: [0.0] })),
+        NodeOp::LinearWeightedSum(_, n) => {
             Box::new(Ramps(RampSum::<1> { n: *n, plain: [0.0], ramp: [0.0], leaving: [0.0] }))
         }
         _ => kernel_1(step),

@@ -104,10 +104,10 @@ fn bits(x: f64) -> u64 {
 fn same_bits(row: &'static Indicator) {
     let (selection, bars) = (select(&[Instance::of(row)]), series());
     let all: Vec<Series<'_>> = bars.iter().map(Bars::series).collect();
-    let alone = How { threads: 1, simd: Simd::Plain, side_by_side: Some(false), ..How::default() };
+    let alone = How { threads: 1, simd: Simd::SCALAR, side_by_side: Some(false), ..How::default() };
     let want: Vec<Vec<Vec<f64>>> =
         all.iter().map(|one| run(&selection.plan, std::slice::from_ref(one), alone).remove(0)).collect();
-    for (simd, block) in Simd::all().into_iter().flat_map(|simd| [(simd, None), (simd, Some(37))]) {
+    for (simd, block) in Simd::available().flat_map(|simd| [(simd, None), (simd, Some(37))]) {
         let got = run(&selection.plan, &all, How { simd, block, side_by_side: Some(true), ..alone });
         for (at, (got, want)) in got.iter().zip(&want).enumerate() {
             for (name, (got, want)) in selection.columns.iter().zip(got.iter().zip(want)) {
@@ -215,7 +215,7 @@ static PEAKS: Indicator = Indicator {
     outputs: &["rule", "rule_anew", "rows", "rows_anew", "branches", "branches_anew", "late", "late_anew"],
     build: |a| {
         let inputs = [a.bars.high().shift(5), a.bars.low().shift(2)];
-        let machine = |def: &'static MachineDef| a.bars.machine(def, &[0.97], &inputs);
+        let machine = |def: &'static MachineDef| a.bars.state_machine(def, &[0.97], &inputs);
         [&RULE, &ROW, &BRANCHES, &LATE].into_iter().flat_map(machine).collect()
     },
     ..Indicator::BASE
@@ -275,7 +275,7 @@ static JUGGLED: Indicator = Indicator {
     outputs: &["a", "b", "last", "sum", "odd", "mixed"],
     build: |a| {
         let inputs = [a.bars.close() * 2.0, a.bars.open()];
-        let mut all = a.bars.machine(&JUGGLER, &[], &inputs);
+        let mut all = a.bars.state_machine(&JUGGLER, &[], &inputs);
         let mixed = all[0] - all[3] + a.bars.close().ema(7);
         all.push(mixed);
         all

@@ -38,7 +38,7 @@ fn rows(instances: &[Instance]) -> HashMap<String, &'static Indicator> {
 
 /// One thread, plain instructions.
 fn one() -> How {
-    How { threads: 1, simd: Simd::Plain, ..How::default() }
+    How { threads: 1, simd: Simd::SCALAR, ..How::default() }
 }
 
 /// The bits of a number; every NaN is the same.
@@ -101,7 +101,7 @@ fn bits_do_not_depend_on_how_they_are_computed() {
             How { block: Some(block), ..one() },
         );
     }
-    for simd in Simd::all() {
+    for simd in Simd::available() {
         expected.check(&format!("{simd:?}"), &all, How { simd, ..one() });
         expected.check(&format!("one series, {simd:?}"), &[12], How { simd, ..one() });
     }

@@ -71,12 +71,12 @@ fn columns(text: &str, shapes: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let first = |how: How| -> Vec<Vec<f64>> {
         run(&selection.plan, &series, how).into_iter().map(|mut columns| columns.remove(0)).collect()
     };
-    let plain = How { threads: 1, simd: Simd::Plain, side_by_side: Some(false), ..How::default() };
+    let plain = How { threads: 1, simd: Simd::SCALAR, side_by_side: Some(false), ..How::default() };
     let want = first(plain);
     let blocks = [None, Some(1), Some(7), Some(64), Some(300)];
     for how in blocks.iter().flat_map(|block| {
         let both = [Some(false), Some(true)];
-        both.map(|side_by_side| How { block: *block, side_by_side, simd: Simd::best(), ..plain })
+        both.map(|side_by_side| How { block: *block, side_by_side, simd: Simd::detect(), ..plain })
     }) {
         for (at, (got, want)) in first(how).iter().zip(&want).enumerate() {
             for (t, (got, want)) in got.iter().zip(want).enumerate() {

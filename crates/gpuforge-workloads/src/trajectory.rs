@@ -45,7 +45,7 @@ pub use air::Air;
 pub use ball::Ball;
 pub use coefficients::Coefficients;
 pub use error::TrajectoryError;
-pub use lanes::Simd;
+pub use gpuforge_simd::Simd;
 pub use launch::{Launch, Status, Summary};
 pub use model::{Method, Model, Point, Setup};
 pub use op::Flights;

@@ -8,7 +8,7 @@ use super::{
     stops::{PARABOLIC, PROFIT_MAX, RATCHET, SESSION, ZIGZAG},
     whole,
 };
-use crate::graph::{Bars, Field, X};
+use crate::graph::{GraphBuilder, Field, Expr};
 
 const HL: &[Field] = &[Field::High, Field::Low];
 const HLC: &[Field] = &[Field::High, Field::Low, Field::Close];
@@ -18,24 +18,24 @@ const BASE: Indicator = Indicator { group: Group::Bands, inputs: HLC, ..Indicato
 const OWN: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
 
 /// The greatest of the bar's range and its distances from the close before.
-pub(super) fn true_range(bars: Bars<'_>) -> X<'_> {
+pub(super) fn true_range(bars: GraphBuilder<'_>) -> Expr<'_> {
     let (high, low, before) = (bars.high(), bars.low(), bars.close().shift(1));
     (high - low).max((before - high).abs()).max((before - low).abs())
 }
 
 /// Wilder's mean of the true range.
-pub(super) fn atr(bars: Bars<'_>, n: usize) -> X<'_> {
+pub(super) fn atr(bars: GraphBuilder<'_>, n: usize) -> Expr<'_> {
     true_range(bars).wilder(n)
 }
 
 /// A line and the same distance above and below, all from the bar on at which there is a distance.
-fn around<'g>(middle: X<'g>, above: X<'g>, below: X<'g>) -> Vec<X<'g>> {
+fn around<'g>(middle: Expr<'g>, above: Expr<'g>, below: Expr<'g>) -> Vec<Expr<'g>> {
     let start = middle.start().max(above.start());
     vec![middle + above, middle.from_bar(start), middle - below]
 }
 
 /// The middle between the highest high and the lowest low.
-fn midprice(bars: Bars<'_>, n: usize) -> X<'_> {
+fn midprice(bars: GraphBuilder<'_>, n: usize) -> Expr<'_> {
     (bars.high().highest(n) + bars.low().lowest(n)) / 2.0
 }
 
@@ -194,7 +194,7 @@ pub(super) const ROWS: &[Indicator] = &[
               them; the line is the lower one while it rises, the upper one while it falls. It begins rising.",
         build: |a| {
             let (middle, width) = (price::median(a.bars), atr(a.bars, a.n(0)) * a.x(1));
-            a.bars.machine(&RATCHET, &[], &[middle + width, middle - width, a.bars.close()])
+            a.bars.state_machine(&RATCHET, &[], &[middle + width, middle - width, a.bars.close()])
         },
         ..BASE
     },
@@ -242,8 +242,8 @@ pub(super) const ROWS: &[Indicator] = &[
             let low = ma(a.bars.low(), a.n(1), a.n(2));
             let (above, below) = (a.bars.close().gt(high.shift(1)), a.bars.close().lt(low.shift(1)));
             let crossed = above.or(below);
-            let side = above.select(1.0, -1.0).follow(crossed, a.bars.number(-1.0));
-            vec![above.select(low, high).follow(crossed, high), side]
+            let side = above.select(1.0, -1.0).adaptive_ema(crossed, a.bars.constant(-1.0));
+            vec![above.select(low, high).adaptive_ema(crossed, high), side]
         },
         ..OWN
     },
@@ -261,7 +261,7 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let middle = ma(a.bars.close(), a.n(0), a.n(2));
             let width = atr(a.bars, a.n(0)) * a.x(1);
-            a.bars.machine(&PROFIT_MAX, &[], &[middle + width, middle - width, a.bars.close()])
+            a.bars.state_machine(&PROFIT_MAX, &[], &[middle + width, middle - width, a.bars.close()])
         },
         ..OWN
     },
@@ -291,7 +291,7 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Holt-Winters channel: the forecast of `hwma` and so many standard deviations of its misses, whose variance is an \
               exponential mean with factor `nd` up to the bar before the last; it begins with 0 (pandas-ta-classic).",
         build: |a| {
-            let both = a.bars.machine(&HOLT_WINTERS, &[a.x(0), a.x(1), a.x(2), a.x(3)], &[a.source()]);
+            let both = a.bars.state_machine(&HOLT_WINTERS, &[a.x(0), a.x(1), a.x(2), a.x(3)], &[a.source()]);
             match both.as_slice() {
                 [middle, deviation] => {
                     let width = *deviation * a.x(4);
@@ -355,36 +355,36 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Zigzag as it is known at each bar: the extreme of the swing so far, its direction, and the bar of the extreme, counted \
               from 0. A swing turns when the price comes back by `percent` of its extreme, `min_length` bars after it at the \
               earliest. It begins falling from the first low. Nothing is changed afterwards.",
-        build: |a| a.bars.machine(&ZIGZAG, &[a.x(0), a.x(1)], &[a.bars.high(), a.bars.low()]),
+        build: |a| a.bars.state_machine(&ZIGZAG, &[a.x(0), a.x(1)], &[a.bars.high(), a.bars.low()]),
         ..BASE
     },
 ];
 
 /// The parabolic stop and its side.
-fn parabolic<'g>(a: &Args<'g, '_>, start: f64, offset: f64, long: [f64; 3], short: [f64; 3]) -> Vec<X<'g>> {
+fn parabolic<'g>(a: &Args<'g, '_>, start: f64, offset: f64, long: [f64; 3], short: [f64; 3]) -> Vec<Expr<'g>> {
     let params: Vec<f64> = [start, offset].into_iter().chain(long).chain(short).collect();
-    a.bars.machine(&PARABOLIC, &params, &[a.bars.high(), a.bars.low()])
+    a.bars.state_machine(&PARABOLIC, &params, &[a.bars.high(), a.bars.low()])
 }
 
 /// High, low and close of the session before.
-fn session<'g>(a: &Args<'g, '_>, param: usize) -> (X<'g>, X<'g>, X<'g>) {
+fn session<'g>(a: &Args<'g, '_>, param: usize) -> (Expr<'g>, Expr<'g>, Expr<'g>) {
     let bars = a.bars;
     let inputs = [bars.high(), bars.low(), bars.close(), bars.time()];
-    match bars.machine(&SESSION, &[a.x(param)], &inputs).as_slice() {
+    match bars.state_machine(&SESSION, &[a.x(param)], &inputs).as_slice() {
         [high, low, close] => (*high, *low, *close),
         _ => (bars.high(), bars.low(), bars.close()),
     }
 }
 
 /// Classic levels around a pivot: r1, s1, r2, s2, r3, s3.
-fn classic<'g>(pivot: X<'g>, high: X<'g>, low: X<'g>) -> [X<'g>; 6] {
+fn classic<'g>(pivot: Expr<'g>, high: Expr<'g>, low: Expr<'g>) -> [Expr<'g>; 6] {
     let range = high - low;
     let (up, down) = (pivot - low, high - pivot);
     [2.0 * pivot - low, 2.0 * pivot - high, pivot + range, pivot - range, high + 2.0 * up, low - 2.0 * down]
 }
 
 /// Levels at shares of a range above and below a price.
-fn steps<'g>(from: X<'g>, range: X<'g>, shares: [f64; 3]) -> [X<'g>; 6] {
+fn steps<'g>(from: Expr<'g>, range: Expr<'g>, shares: [f64; 3]) -> [Expr<'g>; 6] {
     let [one, two, three] = shares.map(|s| range * s);
     [from + one, from - one, from + two, from - two, from + three, from - three]
 }

@@ -4,7 +4,7 @@ use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI, SQRT_2, TAU};
 
 use super::{Args, Group, Indicator, Oracle, real, whole};
 use crate::{
-    graph::X,
+    graph::Expr,
     kernel::machine::{MachineDef, Rule, Value},
 };
 
@@ -44,8 +44,8 @@ impl Rule<4, 1, 1> for ZeroMean {
 
 static ZERO_MEAN: MachineDef = MachineDef::rule::<ZeroMean, 4, 1, 1>("two poles, zero mean", |_| 0);
 
-fn filter<'g>(a: &Args<'g, '_>, gain: f64, b: [f64; 2], poles: [f64; 2]) -> Vec<X<'g>> {
-    a.bars.machine(&ZERO_MEAN, &[gain, b[0], b[1], poles[0], poles[1]], &[a.source()])
+fn filter<'g>(a: &Args<'g, '_>, gain: f64, b: [f64; 2], poles: [f64; 2]) -> Vec<Expr<'g>> {
+    a.bars.state_machine(&ZERO_MEAN, &[gain, b[0], b[1], poles[0], poles[1]], &[a.source()])
 }
 
 /// Two-pole smoothing of a high-pass, as a share of its power. State: the last value, high-pass, and two results.
@@ -131,24 +131,24 @@ fn turn(n: usize, f: fn(f64) -> f64) -> Vec<f64> {
     (0..n).rev().map(|ago| f(TAU * ago as f64 / n as f64)).collect()
 }
 
-fn mesa_sine<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn mesa_sine<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
     let (real, imag) = (x.fir(&turn(n, f64::cos)), x.fir(&turn(n, f64::sin)));
     let nothing = real.abs().le(0.001);
     let half = real.lt(0.0).select(PI, 0.0);
     let phase = nothing.select(PI + FRAC_PI_2, (imag / real).atan() + half + FRAC_PI_2);
-    let sine = |x: X<'g>| x.sin().from_bar(n);
+    let sine = |x: Expr<'g>| x.sin().from_bar(n);
     vec![sine(phase), sine(phase + FRAC_PI_4)]
 }
 
-fn correlation_cycle<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn correlation_cycle<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
     // A whole turn of a sine has the mean 0 and the mean square 1/2.
-    let spread = (x.mean_square(n) * 0.5).sqrt() * n as f64;
+    let spread = (x.second_central_moment(n) * 0.5).sqrt() * n as f64;
     let real = x.fir(&turn(n, f64::cos)).div0(spread);
     let imag = x.fir(&turn(n, |t| -t.sin())).div0(spread);
     let mut outputs = vec![real, imag];
-    outputs.extend(a.bars.machine(&ANGLE, &[a.x(1)], &[(real / imag).atan(), imag]));
+    outputs.extend(a.bars.state_machine(&ANGLE, &[a.x(1)], &[(real / imag).atan(), imag]));
     outputs
 }
 
@@ -222,7 +222,7 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[whole("period", 40, 5, 100_000), whole("bars", 10, 1, 10_000)],
         oracle: Oracle::Reference,
         doc: "Even better sine wave (Ehlers, Cycle Analytics for Traders): a high-pass of `period` smoothed over `bars`, its mean of three over the root of their mean square; 0 where nothing moves. Filters begin at 0 with the first bar, values at bar `period`.",
-        build: |a| a.bars.machine(&EVEN_BETTER, &[a.x(0), a.x(1)], &[a.source()]),
+        build: |a| a.bars.state_machine(&EVEN_BETTER, &[a.x(0), a.x(1)], &[a.source()]),
         ..BASE
     },
     Indicator {

@@ -3,7 +3,7 @@
 use std::f64::consts::PI;
 
 use crate::{
-    graph::X,
+    graph::Expr,
     kernel::machine::{Machine, MachineDef, Rule, Value},
 };
 
@@ -26,10 +26,10 @@ pub(super) struct Linear {
 
 impl Linear {
     /// The filter of a value. Values before the first bar are the first one.
-    pub(super) fn of(self, x: X<'_>) -> X<'_> {
+    pub(super) fn of(self, x: Expr<'_>) -> Expr<'_> {
         let Linear { b: [b0, b1, b2], a: [a1, a2, a3], gain, copied } = self;
         let params = [b0, b1, b2, a1, a2, a3, gain, copied as f64];
-        x.bars().machine(&LINEAR, &params, &[x]).first().copied().unwrap_or(x)
+        x.builder().state_machine(&LINEAR, &params, &[x]).first().copied().unwrap_or(x)
     }
 
     /// Two equal poles whose half-power point is at a period (Ehlers, Swiss army knife indicator, 2006): what feeds the filter

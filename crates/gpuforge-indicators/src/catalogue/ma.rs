@@ -2,7 +2,7 @@
 
 use super::cycle::hilbert::{DEGREES, EARLY, Hilbert, hilbert};
 use crate::{
-    graph::X,
+    graph::Expr,
     kernel::machine::{MachineDef, Rule, Value},
 };
 
@@ -12,7 +12,7 @@ pub(super) const MA_TYPE: super::Param = super::whole("ma_type", 0, 0, 15);
 /// A moving average by TA-Lib's number of its kind: 0 SMA, 1 EMA, 2 WMA, 3 DEMA, 4 TEMA, 5 TRIMA, 6 KAMA, 7 MAMA (0.5, 0.05,
 /// whatever `n` is), 8 T3 (0.7), 9 HMA, 10 the value itself, 11 the default (SMA), 12 ZLEMA, 13 RMA, 14 VIDYA, 15 ALMA
 /// (6, 0.85). A period of 1 is the value itself.
-pub(super) fn ma<'g>(x: X<'g>, n: usize, kind: usize) -> X<'g> {
+pub(super) fn ma<'g>(x: Expr<'g>, n: usize, kind: usize) -> Expr<'g> {
     if n <= 1 {
         return x;
     }
@@ -36,25 +36,25 @@ pub(super) fn ma<'g>(x: X<'g>, n: usize, kind: usize) -> X<'g> {
 }
 
 /// Twice an EMA less the EMA of it.
-pub(super) fn dema(x: X<'_>, n: usize) -> X<'_> {
+pub(super) fn dema(x: Expr<'_>, n: usize) -> Expr<'_> {
     let one = x.ema(n);
     2.0 * one - one.ema(n)
 }
 
 /// Three EMAs in a row, each correcting the lag of the one before.
-pub(super) fn tema(x: X<'_>, n: usize) -> X<'_> {
+pub(super) fn tema(x: Expr<'_>, n: usize) -> Expr<'_> {
     let one = x.ema(n);
     let two = one.ema(n);
     3.0 * one - 3.0 * two + two.ema(n)
 }
 
 /// A mean of means: weights that rise to the middle and fall again.
-pub(super) fn trima(x: X<'_>, n: usize) -> X<'_> {
+pub(super) fn trima(x: Expr<'_>, n: usize) -> Expr<'_> {
     x.sma(n.div_ceil(2)).sma(n / 2 + 1)
 }
 
 /// Six EMAs in a row, weighted with the powers of the volume factor.
-pub(super) fn t3(x: X<'_>, n: usize, v: f64) -> X<'_> {
+pub(super) fn t3(x: Expr<'_>, n: usize, v: f64) -> Expr<'_> {
     if n <= 1 {
         return x;
     }
@@ -73,7 +73,7 @@ pub(super) fn t3(x: X<'_>, n: usize, v: f64) -> X<'_> {
 }
 
 /// A WMA of twice the fast WMA less the slow one.
-pub(super) fn hma(x: X<'_>, n: usize) -> X<'_> {
+pub(super) fn hma(x: Expr<'_>, n: usize) -> Expr<'_> {
     if n <= 1 {
         return x;
     }
@@ -81,12 +81,12 @@ pub(super) fn hma(x: X<'_>, n: usize) -> X<'_> {
 }
 
 /// An EMA of the value plus its change over the EMA's lag.
-pub(super) fn zlema(x: X<'_>, n: usize) -> X<'_> {
+pub(super) fn zlema(x: Expr<'_>, n: usize) -> Expr<'_> {
     if n <= 1 { x } else { (2.0 * x - x.shift((n - 1) / 2)).ema(n) }
 }
 
 /// Weights of a bell around a point of the window.
-pub(super) fn alma(x: X<'_>, n: usize, sigma: f64, offset: f64) -> X<'_> {
+pub(super) fn alma(x: Expr<'_>, n: usize, sigma: f64, offset: f64) -> Expr<'_> {
     if n <= 1 {
         return x;
     }
@@ -97,45 +97,45 @@ pub(super) fn alma(x: X<'_>, n: usize, sigma: f64, offset: f64) -> X<'_> {
 }
 
 /// A mean with these weights, the oldest first, divided by their sum.
-pub(super) fn normal(x: X<'_>, mut weights: Vec<f64>) -> X<'_> {
+pub(super) fn normal(x: Expr<'_>, mut weights: Vec<f64>) -> Expr<'_> {
     let sum: f64 = weights.iter().sum();
     weights.iter_mut().for_each(|w| *w /= sum);
     x.fir(&weights)
 }
 
 /// An exponential mean whose factor grows with the efficiency of the last `n` changes.
-pub(super) fn kama(x: X<'_>, n: usize) -> X<'_> {
+pub(super) fn kama(x: Expr<'_>, n: usize) -> Expr<'_> {
     if n <= 1 {
         return x;
     }
     let (slow, fast) = (2.0 / 31.0, 2.0 / 3.0);
     let change = x - x.shift(1);
     // Counting changes is exact, while a sum of them may keep a crumb after they have stopped.
-    let still = change.differs(0.0).sum(n).same(0.0);
+    let still = change.ne(0.0).sum(n).eq(0.0);
     let efficiency = ((x - x.shift(n)).abs() / change.abs().sum(n)).min(1.0);
     let root = still.select(1.0, efficiency) * (fast - slow) + slow;
-    x.follow(root * root, x.shift(1))
+    x.adaptive_ema(root * root, x.shift(1))
 }
 
 /// An exponential mean whose factor is scaled by the absolute CMO of the last changes.
-pub(super) fn vidya(x: X<'_>, n: usize, changes: usize) -> X<'_> {
+pub(super) fn vidya(x: Expr<'_>, n: usize, changes: usize) -> Expr<'_> {
     if n <= 1 {
         return x;
     }
     let change = x - x.shift(1);
-    let still = change.differs(0.0).growing_sum(changes).same(0.0);
-    let (up, down) = (change.max(0.0).growing_sum(changes), (-change).max(0.0).growing_sum(changes));
+    let still = change.ne(0.0).partial_sum(changes).eq(0.0);
+    let (up, down) = (change.max(0.0).partial_sum(changes), (-change).max(0.0).partial_sum(changes));
     let strength = still.select(0.0, ((up - down) / (up + down)).abs());
     let k = strength * (2.0 / (n as f64 + 1.0));
-    x.follow(k, x.shift(1)).from_bar(x.start() + changes)
+    x.adaptive_ema(k, x.shift(1)).from_bar(x.start() + changes)
 }
 
 /// MAMA and FAMA of a value (Ehlers, 2001): the faster the phase of the dominant cycle turns, the slower the mean. Values are
 /// given from the 33rd bar on.
-pub(super) fn mama(x: X<'_>, fast: f64, slow: f64) -> Vec<X<'_>> {
+pub(super) fn mama(x: Expr<'_>, fast: f64, slow: f64) -> Vec<Expr<'_>> {
     let Hilbert { in_phase, quadrature, .. } = hilbert(x, EARLY);
-    let phase = in_phase.same(0.0).select(0.0, (quadrature / in_phase).atan() * DEGREES);
-    x.bars().machine(&MAMA, &[fast, slow], &[x, phase])
+    let phase = in_phase.eq(0.0).select(0.0, (quadrature / in_phase).atan() * DEGREES);
+    x.builder().state_machine(&MAMA, &[fast, slow], &[x, phase])
 }
 
 static MAMA: MachineDef = MachineDef::rule::<Mama, 3, 2, 2>("mama", |_| 32 - EARLY);

@@ -1,7 +1,7 @@
 //! Arithmetic, functions and windows that indicators are made of.
 
 use super::{Group, Indicator, Kind, Param, whole};
-use crate::graph::{Bars, Field, X};
+use crate::graph::{GraphBuilder, Field, Expr};
 
 const BASE: Indicator = Indicator { group: Group::Math, kind: Kind::Primitive, ..Indicator::BASE };
 /// Of two values: the close (or the source) and the high.
@@ -9,8 +9,8 @@ const PAIR: Indicator = Indicator { inputs: &[Field::Close, Field::High], ..BASE
 const WINDOW: &[Param] = &[whole("period", 30, 2, 100_000)];
 
 /// The number of each bar, counted from 0.
-fn index(bars: Bars<'_>) -> X<'_> {
-    bars.number(1.0).cumsum() - 1.0
+fn index(bars: GraphBuilder<'_>) -> Expr<'_> {
+    bars.constant(1.0).cumsum() - 1.0
 }
 
 pub(super) const ROWS: &[Indicator] = &[
@@ -63,7 +63,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["MAXINDEX"],
         params: WINDOW,
         doc: "The bar, counted from 0, of the greatest of the last `period` values; of equals the most recent.",
-        build: |a| vec![index(a.bars) - a.source().highest_ago(a.n(0))],
+        build: |a| vec![index(a.bars) - a.source().bars_since_highest(a.n(0))],
         ..BASE
     },
     Indicator {
@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["MININDEX"],
         params: WINDOW,
         doc: "The bar, counted from 0, of the least of the last `period` values; of equals the most recent.",
-        build: |a| vec![index(a.bars) - a.source().lowest_ago(a.n(0))],
+        build: |a| vec![index(a.bars) - a.source().bars_since_lowest(a.n(0))],
         ..BASE
     },
     Indicator {
@@ -91,7 +91,7 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "The bars, counted from 0, of the least and the greatest of the last `period` values; of equals the most recent.",
         build: |a| {
             let (x, n, bar) = (a.source(), a.n(0), index(a.bars));
-            vec![bar - x.lowest_ago(n), bar - x.highest_ago(n)]
+            vec![bar - x.bars_since_lowest(n), bar - x.bars_since_highest(n)]
         },
         ..BASE
     },

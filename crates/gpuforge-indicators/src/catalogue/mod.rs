@@ -4,7 +4,7 @@
 //! of TA-Lib is compared with it automatically (`tests/parity.rs`), any other needs a plain reference in
 //! `tests/reference/`.
 
-use crate::graph::{Bars, Field, Un, X};
+use crate::graph::{GraphBuilder, Field, UnaryOp, Expr};
 
 mod bands;
 mod cycle;
@@ -90,7 +90,7 @@ pub const fn real(name: &'static str, default: f64, min: f64, max: f64) -> Param
 
 /// An even number, such as a period that is halved.
 pub const fn even(name: &'static str, default: u32, min: u32, max: u32) -> Param {
-    Param { even: true, ..whole(name, default, min, max) }
+    Param { even: true, ..whole_series(name, default, min, max) }
 }
 
 /// What the values are compared with.
@@ -117,15 +117,15 @@ pub enum Convention {
 #[derive(Clone, Copy)]
 pub struct Args<'g, 'p> {
     /// The bars.
-    pub bars: Bars<'g>,
+    pub bars: GraphBuilder<'g>,
     params: &'p [f64],
-    source: Option<X<'g>>,
+    source: Option<Expr<'g>>,
     convention: Convention,
 }
 
 impl<'g, 'p> Args<'g, 'p> {
     /// For a builder, by TA-Lib's conventions.
-    pub fn new(bars: Bars<'g>, params: &'p [f64], source: Option<X<'g>>) -> Self {
+    pub fn new(bars: GraphBuilder<'g>, params: &'p [f64], source: Option<Expr<'g>>) -> Self {
         Args { bars, params, source, convention: Convention::TaLib }
     }
 
@@ -140,19 +140,19 @@ impl<'g, 'p> Args<'g, 'p> {
     }
 
     /// The exponential mean of the convention. That of pandas weighs all values so far and divides by their weights.
-    pub fn ema(&self, x: X<'g>, n: usize) -> X<'g> {
+    pub fn ema(&self, x: Expr<'g>, n: usize) -> Expr<'g> {
         match self.convention {
             Convention::TaLib => x.ema(n),
             Convention::Pandas => {
-                let keep = self.bars.number(1.0 - 2.0 / (n as f64 + 1.0));
-                let weights = keep.affine(self.bars.number(1.0).from_bar(x.start()));
-                keep.affine(x) / weights
+                let keep = self.bars.constant(1.0 - 2.0 / (n as f64 + 1.0));
+                let weights = keep.linear_recurrence(self.bars.constant(1.0).from_bar(x.start()));
+                keep.linear_recurrence(x) / weights
             }
         }
     }
 
     /// The smoothing of RSI and ATR: Wilder's mean, or a rolling one.
-    pub fn smooth(&self, x: X<'g>, n: usize) -> X<'g> {
+    pub fn smooth(&self, x: Expr<'g>, n: usize) -> Expr<'g> {
         match self.convention {
             Convention::TaLib => x.wilder(n),
             Convention::Pandas => x.sma(n),
@@ -160,9 +160,9 @@ impl<'g, 'p> Args<'g, 'p> {
     }
 
     /// The standard deviation of Bollinger bands: of a population, or of a sample.
-    pub fn deviation(&self, x: X<'g>, n: usize) -> X<'g> {
+    pub fn deviation(&self, x: Expr<'g>, n: usize) -> Expr<'g> {
         match self.convention {
-            Convention::Pandas if n > 1 => (x.variance(n) * (n as f64 / (n - 1) as f64)).un(Un::Sqrt),
+            Convention::Pandas if n > 1 => (x.variance(n) * (n as f64 / (n - 1) as f64)).unary(UnaryOp::Sqrt),
             _ => x.stddev(n),
         }
     }
@@ -178,18 +178,18 @@ impl<'g, 'p> Args<'g, 'p> {
     }
 
     /// What a one-input indicator reads: the source that was asked for, else the close.
-    pub fn source(&self) -> X<'g> {
+    pub fn source(&self) -> Expr<'g> {
         self.source.unwrap_or_else(|| self.bars.close())
     }
 
     /// What a one-input indicator reads: the source that was asked for, else this column.
-    pub fn source_or(&self, field: Field) -> X<'g> {
+    pub fn source_or(&self, field: Field) -> Expr<'g> {
         self.source.unwrap_or_else(|| self.bars.field(field))
     }
 }
 
 /// Builds the outputs, in the row's order.
-pub type Build = for<'g, 'p> fn(&Args<'g, 'p>) -> Vec<X<'g>>;
+pub type Build = for<'g, 'p> fn(&Args<'g, 'p>) -> Vec<Expr<'g>>;
 
 /// A row.
 #[derive(Clone, Copy)]

@@ -4,31 +4,31 @@
 //! greatest value, not by a running sum: a sum that has run may hold a rest of its past.
 
 use super::{Args, Convention, Field, Group, Indicator, Param, ma::ma, whole};
-use crate::graph::{Bars, Seed, X};
+use crate::graph::{GraphBuilder, Seed, Expr};
 
 const BASE: Indicator = Indicator { group: Group::Momentum, ..Indicator::BASE };
 const HLC: &[Field] = &[Field::High, Field::Low, Field::Close];
 const HL: &[Field] = &[Field::High, Field::Low];
 
 /// The difference from the bar before.
-pub(super) fn change(x: X<'_>) -> X<'_> {
+pub(super) fn change(x: Expr<'_>) -> Expr<'_> {
     x - x.shift(1)
 }
 
 /// Gains and losses, bar by bar; both at least 0.
-fn gains_losses(x: X<'_>) -> (X<'_>, X<'_>) {
+fn gains_losses(x: Expr<'_>) -> (Expr<'_>, Expr<'_>) {
     let change = change(x);
     let gain = change.max(0.0);
     (gain, gain - change)
 }
 
 /// Wilder's relative strength index; 50 where nothing ever moved.
-pub(super) fn rsi(x: X<'_>, n: usize) -> X<'_> {
+pub(super) fn rsi(x: Expr<'_>, n: usize) -> Expr<'_> {
     rsi_of(x, |x| x.wilder(n))
 }
 
 /// Relative strength by a smoothing of choice.
-fn rsi_of<'g>(x: X<'g>, smooth: impl Fn(X<'g>) -> X<'g>) -> X<'g> {
+fn rsi_of<'g>(x: Expr<'g>, smooth: impl Fn(Expr<'g>) -> Expr<'g>) -> Expr<'g> {
     let (gain, loss) = gains_losses(x);
     let (gain, loss) = (smooth(gain), smooth(loss));
     let total = gain + loss;
@@ -36,56 +36,56 @@ fn rsi_of<'g>(x: X<'g>, smooth: impl Fn(X<'g>) -> X<'g>) -> X<'g> {
 }
 
 /// Change over `n` bars in percent; 0 after a 0.
-pub(super) fn roc(x: X<'_>, n: usize) -> X<'_> {
+pub(super) fn roc(x: Expr<'_>, n: usize) -> Expr<'_> {
     let before = x.shift(n);
-    before.same(0.0).select(0.0, (x / before - 1.0) * 100.0)
+    before.eq(0.0).select(0.0, (x / before - 1.0) * 100.0)
 }
 
 /// Sum of the last `n` of something that is never below 0; exactly 0 where all of them are.
-pub(super) fn sum0(x: X<'_>, n: usize) -> X<'_> {
-    x.idle(n).select(0.0, x.sum(n))
+pub(super) fn sum0(x: Expr<'_>, n: usize) -> Expr<'_> {
+    x.all_zero(n).select(0.0, x.sum(n))
 }
 
 /// Middle of the bar.
-pub(super) fn hl2(bars: Bars<'_>) -> X<'_> {
+pub(super) fn hl2(bars: GraphBuilder<'_>) -> Expr<'_> {
     (bars.high() + bars.low()) / 2.0
 }
 
 /// Mean of high, low and close.
-pub(super) fn hlc3(bars: Bars<'_>) -> X<'_> {
+pub(super) fn hlc3(bars: GraphBuilder<'_>) -> Expr<'_> {
     (bars.high() + bars.low() + bars.close()) / 3.0
 }
 
 /// The greatest of the bar's range and the distances of its ends from the close before.
-pub(super) fn true_range(bars: Bars<'_>) -> X<'_> {
+pub(super) fn true_range(bars: GraphBuilder<'_>) -> Expr<'_> {
     let before = bars.close().shift(1);
     (bars.high() - bars.low()).max((before - bars.high()).abs()).max((before - bars.low()).abs())
 }
 
 /// 1 where a range is nothing but rounding.
-pub(super) fn flat<'g>(high: X<'g>, low: X<'g>) -> X<'g> {
+pub(super) fn flat<'g>(high: Expr<'g>, low: Expr<'g>) -> Expr<'g> {
     (high - low).le((high.abs() + low.abs()) * 1e-14)
 }
 
 /// Where `x` lies between the least low and the greatest high of `n` bars, in percent; `idle` where they are the same.
-pub(super) fn percent_k<'g>(high: X<'g>, low: X<'g>, x: X<'g>, n: usize, idle: f64) -> X<'g> {
+pub(super) fn percent_k<'g>(high: Expr<'g>, low: Expr<'g>, x: Expr<'g>, n: usize, idle: f64) -> Expr<'g> {
     let (high, low) = (high.highest(n), low.lowest(n));
     flat(high, low).select(idle, (x - low) / (high - low) * 100.0)
 }
 
 /// Slope of the line through the last `n` values, per bar.
-pub(super) fn slope(x: X<'_>, n: usize) -> X<'_> {
+pub(super) fn slope(x: Expr<'_>, n: usize) -> Expr<'_> {
     let n = n.max(2);
     x.time_moment(n) / ((n * (n * n - 1)) as f64 / 12.0)
 }
 
 /// The line through the last `n` values, `ahead` bars after its last.
-pub(super) fn line(x: X<'_>, n: usize, ahead: f64) -> X<'_> {
+pub(super) fn line(x: Expr<'_>, n: usize, ahead: f64) -> Expr<'_> {
     x.sma(n) + slope(x, n) * ((n as f64 - 1.0) / 2.0 + ahead)
 }
 
 /// Outputs that all begin with the last of them to begin.
-pub(super) fn together<const N: usize>(outputs: [X<'_>; N]) -> Vec<X<'_>> {
+pub(super) fn together<const N: usize>(outputs: [Expr<'_>; N]) -> Vec<Expr<'_>> {
     let start = outputs.iter().map(|x| x.start()).max().unwrap_or(0);
     outputs.into_iter().map(|x| x.from_bar(start)).collect()
 }
@@ -96,13 +96,13 @@ fn ordered(a: usize, b: usize) -> (usize, usize) {
 }
 
 /// Difference of two exponential means that begin at the same bar, each with the mean of its own number of bars before.
-pub(super) fn macd_line(x: X<'_>, fast: usize, slow: usize) -> X<'_> {
+pub(super) fn macd_line(x: Expr<'_>, fast: usize, slow: usize) -> Expr<'_> {
     let (fast, slow) = ordered(fast, slow);
     x.from_bar(x.start() + slow - fast).ema(fast) - x.ema(slow)
 }
 
 /// A line, its signal and their difference.
-fn with_signal<'g>(line: X<'g>, signal: X<'g>) -> Vec<X<'g>> {
+fn with_signal<'g>(line: Expr<'g>, signal: Expr<'g>) -> Vec<Expr<'g>> {
     together([line, signal, line - signal])
 }
 
@@ -117,35 +117,35 @@ pub(super) fn kind(a: &Args<'_, '_>, at: usize, default: usize) -> usize {
 }
 
 /// A mean whose first value is at bar `first`: it sees nothing of what lies before the window that ends there.
-pub(super) fn ma_from(x: X<'_>, n: usize, kind: usize, first: usize) -> X<'_> {
+pub(super) fn ma_from(x: Expr<'_>, n: usize, kind: usize, first: usize) -> Expr<'_> {
     let needs = ma(x, n, kind).start() - x.start();
     ma(x.from_bar(first.saturating_sub(needs)), n, kind)
 }
 
 /// %K smoothed, and the smoothed %K smoothed again.
-fn slow_stoch<'g>(a: &Args<'g, '_>, default: usize) -> [X<'g>; 2] {
+fn slow_stoch<'g>(a: &Args<'g, '_>, default: usize) -> [Expr<'g>; 2] {
     let fast = percent_k(a.bars.high(), a.bars.low(), a.bars.close(), a.n(0), 0.0);
     let k = ma(fast, a.n(1), kind(a, 2, default));
     [k, ma(k, a.n(3), kind(a, 4, default))]
 }
 
-fn kdj<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn kdj<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let [k, d] = slow_stoch(a, 13);
     together([k, d, 3.0 * k - 2.0 * d])
 }
 
-fn stochf<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn stochf<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let k = percent_k(a.bars.high(), a.bars.low(), a.bars.close(), a.n(0), 0.0);
     together([k, ma(k, a.n(1), kind(a, 2, 0))])
 }
 
-fn stochrsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn stochrsi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let rsi = rsi(a.source(), a.n(0));
     let k = percent_k(rsi, rsi, rsi, a.n(1), 0.0);
     together([k, ma(k, a.n(2), kind(a, 3, 0))])
 }
 
-fn macdext<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn macdext<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let x = a.source();
     let mut means = [(a.n(0), kind(a, 1, 0)), (a.n(2), kind(a, 3, 0))];
     means.sort_by_key(|(n, _)| *n);
@@ -156,23 +156,23 @@ fn macdext<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
 }
 
 /// Two means of the same kind, the fast one first.
-fn two_means<'g>(a: &Args<'g, '_>, x: X<'g>) -> [X<'g>; 2] {
+fn two_means<'g>(a: &Args<'g, '_>, x: Expr<'g>) -> [Expr<'g>; 2] {
     let (fast, slow) = ordered(a.n(0), a.n(1));
     [fast, slow].map(|n| ma(x, n, kind(a, 2, 1)))
 }
 
 /// Distance of the fast mean from the slow one, in percent of it; 0 where it is nothing.
-fn percent_oscillator<'g>(a: &Args<'g, '_>, x: X<'g>) -> Vec<X<'g>> {
+fn percent_oscillator<'g>(a: &Args<'g, '_>, x: Expr<'g>) -> Vec<Expr<'g>> {
     let [fast, slow] = two_means(a, x);
     // Means that forget are 0 where their window is, whatever a running sum has kept.
     let forgets = [0, 2, 5, 9].contains(&kind(a, 2, 1));
     let window = slow.start() - x.start() + 1;
     let small = slow.abs().lt(1e-14);
-    let idle = if forgets { small.or(x.idle(window)) } else { small };
+    let idle = if forgets { small.or(x.all_zero(window)) } else { small };
     vec![idle.select(0.0, (fast - slow) / slow * 100.0)]
 }
 
-fn macd<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn macd<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let line = match a.convention() {
         Convention::TaLib => macd_line(a.source(), a.n(0), a.n(1)),
         Convention::Pandas => a.ema(a.source(), a.n(0)) - a.ema(a.source(), a.n(1)),
@@ -180,14 +180,14 @@ fn macd<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     with_signal(line, a.ema(line, a.n(2)))
 }
 
-fn macdfix<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn macdfix<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let x = a.source();
-    let fast = x.from_bar(x.start() + 14).ema_by(0.15, Seed::Mean(12));
-    let line = fast - x.ema_by(0.075, Seed::Mean(26));
+    let fast = x.from_bar(x.start() + 14).ema_alpha(0.15, Seed::Mean(12));
+    let line = fast - x.ema_alpha(0.075, Seed::Mean(26));
     with_signal(line, line.ema(a.n(0)))
 }
 
-fn cci<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn cci<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (hlc3(a.bars), a.n(0));
     let mean = x.sma(n);
     let (distance, deviation) = (x - mean, x.mean_deviation(n));
@@ -196,25 +196,25 @@ fn cci<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     vec![still.select(0.0, distance / (0.015 * deviation))]
 }
 
-fn cmo<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn cmo<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (gain, loss) = gains_losses(a.source());
     let (gain, loss) = (gain.wilder(a.n(0)), loss.wilder(a.n(0)));
     vec![100.0 * (gain - loss).div0(gain + loss)]
 }
 
-fn cmou<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn cmou<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (gain, loss) = gains_losses(a.source());
     let (gain, loss) = (sum0(gain, a.n(0)), sum0(loss, a.n(0)));
     vec![(100.0 * (gain - loss)).div0(gain + loss)]
 }
 
-fn willr<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn willr<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (high, low) = (a.bars.high().highest(a.n(0)), a.bars.low().lowest(a.n(0)));
     let r = (high - a.bars.close()) / (high - low) * -100.0;
     vec![flat(high, low).select(0.0, r.min(0.0).max(-100.0))]
 }
 
-fn ultosc<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn ultosc<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let mut periods = [a.n(0), a.n(1), a.n(2)];
     periods.sort_unstable();
     let [short, middle, long] = periods;
@@ -225,61 +225,61 @@ fn ultosc<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
 }
 
 /// Change of the triple exponential mean in percent.
-pub(super) fn trix(x: X<'_>, n: usize) -> X<'_> {
+pub(super) fn trix(x: Expr<'_>, n: usize) -> Expr<'_> {
     roc(x.ema(n).ema(n).ema(n), 1)
 }
 
-fn tsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn tsi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let change = change(a.source());
-    let smooth = |x: X<'g>| x.ema(a.n(0)).ema(a.n(1));
+    let smooth = |x: Expr<'g>| x.ema(a.n(0)).ema(a.n(1));
     vec![(100.0 * smooth(change)).div0(smooth(change.abs()))]
 }
 
-fn smi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn smi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (high, low) = (a.bars.high().highest(a.n(0)), a.bars.low().lowest(a.n(0)));
-    let smooth = |x: X<'g>| x.ema(a.n(2)).ema(a.n(1));
+    let smooth = |x: Expr<'g>| x.ema(a.n(2)).ema(a.n(1));
     let distance = smooth(a.bars.close() - (high + low) * 0.5);
     let smi = (100.0 * distance).div0(0.5 * smooth(high - low));
     together([smi, smi.ema(a.n(3))])
 }
 
-fn ao<'g>(a: &Args<'g, '_>) -> X<'g> {
+fn ao<'g>(a: &Args<'g, '_>) -> Expr<'g> {
     let middle = hl2(a.bars);
     middle.sma(a.n(0)) - middle.sma(a.n(1))
 }
 
-fn bop<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn bop<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let range = a.bars.high() - a.bars.low();
     vec![range.le(0.0).select(0.0, (a.bars.close() - a.bars.open()) / range)]
 }
 
-fn imi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn imi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let body = a.bars.close() - a.bars.open();
     let gain = body.max(0.0);
     let (up, down) = (sum0(gain, a.n(0)), sum0(gain - body, a.n(0)));
     let total = up + down;
-    vec![total.same(0.0).select(50.0, 100.0 * (up / total))]
+    vec![total.eq(0.0).select(50.0, 100.0 * (up / total))]
 }
 
-fn er<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn er<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
     let (way, path) = (x - x.shift(n), sum0(change(x).abs(), n));
     let straight = path.le(0.0).or(path.le(way));
     vec![straight.select(1.0, (way / path).abs().min(1.0))]
 }
 
-fn eri<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn eri<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let mean = a.bars.close().ema(a.n(0));
     vec![a.bars.high() - mean, a.bars.low() - mean]
 }
 
-fn fosc<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn fosc<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let x = a.source();
     let forecast = line(x.shift(1), a.n(0), 1.0);
     vec![(100.0 * (x - forecast)).div0(x)]
 }
 
-fn fractal<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn fractal<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (left, right) = (a.n(0), a.n(1));
     let (high, low) = (a.bars.high(), a.bars.low());
     let above = high.shift(right).gt(high.highest(right).max(high.shift(right + 1).highest(left)));

@@ -13,7 +13,7 @@ use super::{
     momentum_state::{CLAMPED, HOLD, LAGUERRE, PROJECTION, QQE, RSX, RUN, SETTLED, STREAK},
     real, whole,
 };
-use crate::graph::{Seed, X};
+use crate::graph::{Seed, Expr};
 
 const BASE: Indicator = Indicator { group: Group::Momentum, ..Indicator::BASE };
 const OWN: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
@@ -21,23 +21,23 @@ const HL: &[Field] = &[Field::High, Field::Low];
 const HLC: &[Field] = &[Field::High, Field::Low, Field::Close];
 const OHLC: &[Field] = &[Field::Open, Field::High, Field::Low, Field::Close];
 
-fn fisher<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn fisher<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let middle = hl2(a.bars);
     let (high, low) = (middle.highest(a.n(0)), middle.lowest(a.n(0)));
     let share = flat(high, low).select(0.5, (middle - low) / (high - low));
-    let smooth = a.bars.machine(&CLAMPED, &[], &[share]).remove(0);
+    let smooth = a.bars.state_machine(&CLAMPED, &[], &[share]).remove(0);
     let transform = ((smooth + 1.0) / (1.0 - smooth)).ln() * 0.5;
-    let fisher = a.bars.number(0.5).affine(transform);
-    vec![fisher, fisher.shift(1).preceded_by(0.0).from_bar(fisher.start())]
+    let fisher = a.bars.constant(0.5).linear_recurrence(transform);
+    vec![fisher, fisher.shift(1).fill_warmup(0.0).from_bar(fisher.start())]
 }
 
-fn kst<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn kst<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let leg = |at: usize| roc(a.source(), a.n(at)).sma(a.n(at + 4));
     let kst = leg(0) + 2.0 * leg(1) + 3.0 * leg(2) + 4.0 * leg(3);
     together([kst, kst.sma(a.n(8))])
 }
 
-fn kstext<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn kstext<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let smooth = kind(a, 9, 0);
     let rate = |at: usize| roc(a.source(), a.n(at));
     let first = (0..4).map(|at| ma(rate(at), a.n(at + 4), smooth).start()).max().unwrap_or(0);
@@ -46,56 +46,56 @@ fn kstext<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     together([kst, ma(kst, a.n(8), kind(a, 10, 0))])
 }
 
-fn crsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn crsi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(2));
-    let streak = a.bars.machine(&STREAK, &[], &[x, x.shift(1)]).remove(0);
+    let streak = a.bars.state_machine(&STREAK, &[], &[x, x.shift(1)]).remove(0);
     let moves = change(x).div0(x.shift(1));
     let rank = moves.rank(n, false) / n as f64 * 100.0;
     vec![(rsi(x, a.n(0)) + rsi(streak, a.n(1)) + rank) / 3.0]
 }
 
 /// Sums of products over the last `n` values, each less their mean: with time, and with themselves.
-fn moments(x: X<'_>, n: usize) -> (X<'_>, X<'_>) {
+fn moments(x: Expr<'_>, n: usize) -> (Expr<'_>, Expr<'_>) {
     let size = n as f64;
     if n > 8 {
         return (slope(x, n) * (size * (size * size - 1.0) / 12.0), x.variance(n) * size);
     }
     // Few values can lie closer together than the sums of a running window can tell apart.
     let mean = x.fir(&vec![1.0 / size; n]);
-    let zero = x.bars().number(0.0);
+    let zero = x.builder().constant(0.0);
     (0..n).fold((zero, zero), |(time, own), ago| {
         let distance = x.shift(ago) - mean;
         (time + distance * ((size - 1.0) / 2.0 - ago as f64), own + distance * distance)
     })
 }
 
-fn cti<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn cti<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
     let size = n as f64;
     let (with_time, own) = moments(x, n);
     let r = with_time / (own * (size * (size * size - 1.0) / 12.0)).sqrt();
-    vec![x.highest(n).same(x.lowest(n)).select(0.0, r.min(1.0).max(-1.0))]
+    vec![x.highest(n).eq(x.lowest(n)).select(0.0, r.min(1.0).max(-1.0))]
 }
 
 /// Where a value lies in its range of `n` bars, in percent; where there is no range, what was said last, at first 0.
-fn held_k(x: X<'_>, n: usize) -> X<'_> {
+fn held_k(x: Expr<'_>, n: usize) -> Expr<'_> {
     let (high, low) = (x.highest(n), x.lowest(n));
     let range = high - low;
-    x.bars().machine(&HOLD, &[], &[(x - low) / range * 100.0, range.le(0.0)]).remove(0)
+    x.builder().state_machine(&HOLD, &[], &[(x - low) / range * 100.0, range.le(0.0)]).remove(0)
 }
 
-fn stc<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
-    let smooth = |x: X<'g>| held_k(x, a.n(2)).ema_by(0.5, Seed::First);
+fn stc<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+    let smooth = |x: Expr<'g>| held_k(x, a.n(2)).ema_alpha(0.5, Seed::First);
     vec![smooth(smooth(macd_line(a.source(), a.n(0), a.n(1))))]
 }
 
 /// Bollinger bands beside Keltner channels, both around plain means: what a squeeze is told from.
 #[derive(Clone, Copy)]
 struct Squeeze<'g> {
-    low: X<'g>,
-    high: X<'g>,
-    centre: X<'g>,
-    band: X<'g>,
+    low: Expr<'g>,
+    high: Expr<'g>,
+    centre: Expr<'g>,
+    band: Expr<'g>,
 }
 
 impl<'g> Squeeze<'g> {
@@ -107,17 +107,17 @@ impl<'g> Squeeze<'g> {
     }
 
     /// Are the bands inside a channel this wide?
-    fn inside(self, factor: f64) -> X<'g> {
+    fn inside(self, factor: f64) -> Expr<'g> {
         self.low.gt(self.centre - factor * self.band).and(self.high.lt(self.centre + factor * self.band))
     }
 
     /// Are they outside on both sides?
-    fn outside(self, factor: f64) -> X<'g> {
+    fn outside(self, factor: f64) -> Expr<'g> {
         self.low.lt(self.centre - factor * self.band).and(self.high.gt(self.centre + factor * self.band))
     }
 }
 
-fn sqzmom<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn sqzmom<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (close, n) = (a.bars.close(), a.n(2));
     let squeeze = Squeeze::new(a, a.n(0), a.x(1), n);
     let (wide, normal, narrow) = (a.x(3), a.x(4), a.x(5));
@@ -128,47 +128,47 @@ fn sqzmom<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     together([momentum, squeeze.inside(narrow).select(3.0, state)])
 }
 
-fn squeeze_pro<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn squeeze_pro<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let close = a.bars.close();
     let squeeze = Squeeze::new(a, a.n(0), a.x(1), a.n(2));
     let momentum = (close - close.shift(a.n(6))).sma(a.n(7));
     let (wide, off) = (squeeze.inside(a.x(3)), squeeze.outside(a.x(3)));
-    let none = wide.or(off).same(0.0);
+    let none = wide.or(off).eq(0.0);
     together([momentum, wide, squeeze.inside(a.x(4)), squeeze.inside(a.x(5)), off, none])
 }
 
-fn cg<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn cg<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
     let middle = (n as f64 + 1.0) / 2.0;
     let sum = x.sum(n);
-    let empty = sum.same(0.0).or(x.idle(n));
-    vec![empty.select(-middle, x.ramp_sum(n) / sum - 2.0 * middle)]
+    let empty = sum.eq(0.0).or(x.all_zero(n));
+    vec![empty.select(-middle, x.linear_weighted_sum(n) / sum - 2.0 * middle)]
 }
 
-fn pso<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn pso<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let k = percent_k(a.bars.high(), a.bars.low(), a.bars.close(), a.n(0), 50.0);
     vec![(0.5 * (0.1 * (k - 50.0)).ema(a.n(1)).ema(a.n(1))).tanh()]
 }
 
-fn wavetrend<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn wavetrend<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let price = hlc3(a.bars);
-    let distance = a.bars.machine(&SETTLED, &[], &[price, price.ema(a.n(0))]).remove(0);
+    let distance = a.bars.state_machine(&SETTLED, &[], &[price, price.ema(a.n(0))]).remove(0);
     let wave = distance.div0(0.015 * distance.abs().ema(a.n(0))).ema(a.n(1));
     together([wave, wave.sma(a.n(2))])
 }
 
-fn dosc<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn dosc<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let smooth = rsi(a.source(), a.n(0)).ema(a.n(1)).ema(a.n(2));
     vec![smooth - smooth.sma(a.n(3))]
 }
 
-fn ibs<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn ibs<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let range = a.bars.high() - a.bars.low();
     vec![range.le(0.0).select(0.5, (a.bars.close() - a.bars.low()) / range)]
 }
 
 /// Wilder's swing of a bar after one with this open and close.
-fn swing<'g>(a: &Args<'g, '_>, open: X<'g>, close: X<'g>) -> X<'g> {
+fn swing<'g>(a: &Args<'g, '_>, open: Expr<'g>, close: Expr<'g>) -> Expr<'g> {
     let bars = a.bars;
     let body = close - open;
     let push = bars.close() - close + 0.5 * (bars.close() - bars.open()) + 0.25 * body;
@@ -178,46 +178,46 @@ fn swing<'g>(a: &Args<'g, '_>, open: X<'g>, close: X<'g>) -> X<'g> {
     50.0 * push.div0(reach) * (up.max(down) / a.x(0))
 }
 
-fn asi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn asi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let swing = swing(a, a.bars.open().shift(1), a.bars.close().shift(1));
     // The first bar has nothing to swing from.
-    vec![swing.preceded_by(0.0).cumsum()]
+    vec![swing.fill_warmup(0.0).cumsum()]
 }
 
-fn trixh<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn trixh<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let trix = trix(a.source(), a.n(0));
     let signal = trix.sma(a.n(1));
     together([trix, signal, trix - signal])
 }
 
-fn qqe<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn qqe<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let smooth = rsi(a.source(), a.n(0)).ema(a.n(1));
     let n = 2 * a.n(0) - 1;
     let width = change(smooth).abs().ema(n).ema(n) * a.x(2);
-    let mut outputs = a.bars.machine(&QQE, &[], &[smooth, width]);
+    let mut outputs = a.bars.state_machine(&QQE, &[], &[smooth, width]);
     let start = outputs.first().map_or(0, |x| x.start());
     outputs.insert(1, smooth.from_bar(start));
     outputs
 }
 
-fn rsx<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn rsx<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let x = a.source();
-    a.bars.machine(&RSX, &[a.n(0) as f64], &[x.from_bar(x.start() + a.n(0))])
+    a.bars.state_machine(&RSX, &[a.n(0) as f64], &[x.from_bar(x.start() + a.n(0))])
 }
 
-fn lrsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
-    let stages = a.bars.machine(&LAGUERRE, &[a.x(0)], &[a.source()]);
-    let steps: Vec<X<'g>> = stages.iter().zip(stages.iter().skip(1)).map(|(a, b)| *a - *b).collect();
-    let zero = a.bars.number(0.0);
-    let total = |f: fn(X<'g>) -> X<'g>| steps.iter().fold(zero, |sum, x| sum + f(*x));
-    vec![(100.0 * total(|x| x.max(0.0))).div0(total(X::abs))]
+fn lrsi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+    let stages = a.bars.state_machine(&LAGUERRE, &[a.x(0)], &[a.source()]);
+    let steps: Vec<Expr<'g>> = stages.iter().zip(stages.iter().skip(1)).map(|(a, b)| *a - *b).collect();
+    let zero = a.bars.constant(0.0);
+    let total = |f: fn(Expr<'g>) -> Expr<'g>| steps.iter().fold(zero, |sum, x| sum + f(*x));
+    vec![(100.0 * total(|x| x.max(0.0))).div0(total(Expr::abs))]
 }
 
-fn ift_rsi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn ift_rsi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     vec![(0.1 * (rsi(a.source(), a.n(0)) - 50.0)).wma(a.n(1)).tanh()]
 }
 
-fn inertia<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn inertia<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(1));
     let (change, width) = (change(x), x.stddev(n));
     let (up, down) = ((change.gt(0.0) * width).ema(n), (change.lt(0.0) * width).ema(n));
@@ -225,15 +225,15 @@ fn inertia<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     vec![line(total.le(0.0).select(50.0, 100.0 * up / total), a.n(0), 0.0)]
 }
 
-fn brar<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn brar<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (open, high, low) = (a.bars.open(), a.bars.high(), a.bars.low());
     let before = a.bars.close().shift(1);
     let ratio =
-        |up: X<'g>, down: X<'g>| (100.0 * sum0(up.max(0.0), a.n(0))).div0(sum0(down.max(0.0), a.n(0)));
+        |up: Expr<'g>, down: Expr<'g>| (100.0 * sum0(up.max(0.0), a.n(0))).div0(sum0(down.max(0.0), a.n(0)));
     vec![ratio(high - open, open - low), ratio(high - before, before - low)]
 }
 
-fn rvgi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn rvgi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let n = a.n(1);
     let weights: Vec<f64> = (0..n).map(|i| (i + 1).min(n - i) as f64).collect();
     let total: f64 = weights.iter().sum();
@@ -245,19 +245,19 @@ fn rvgi<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     together([vigor, vigor.fir(&weights)])
 }
 
-fn td_seq<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn td_seq<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (x, before) = (a.source(), a.source().shift(4));
-    let run = |yes: X<'g>| a.bars.machine(&RUN, &[13.0], &[yes]).remove(0);
+    let run = |yes: Expr<'g>| a.bars.state_machine(&RUN, &[13.0], &[yes]).remove(0);
     vec![run(x.gt(before)), run(x.lt(before))]
 }
 
 /// Mean by volume; the plain mean where nothing was traded.
-fn vwma<'g>(x: X<'g>, volume: X<'g>, n: usize) -> X<'g> {
+fn vwma<'g>(x: Expr<'g>, volume: Expr<'g>, n: usize) -> Expr<'g> {
     let traded = sum0(volume, n);
-    traded.same(0.0).select(x.sma(n), (x * volume).sum(n) / traded)
+    traded.eq(0.0).select(x.sma(n), (x * volume).sum(n) / traded)
 }
 
-fn vwmacd<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn vwmacd<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (close, volume) = (a.bars.close(), a.bars.volume());
     let (fast, slow) = (a.n(0).min(a.n(1)), a.n(0).max(a.n(1)));
     let line = vwma(close, volume, fast) - vwma(close, volume, slow);
@@ -265,13 +265,13 @@ fn vwmacd<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
     together([line, signal, line - signal])
 }
 
-fn po<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
-    let bounds = a.bars.machine(&PROJECTION, &[a.n(0) as f64], &[a.bars.high(), a.bars.low()]);
+fn po<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+    let bounds = a.bars.state_machine(&PROJECTION, &[a.n(0) as f64], &[a.bars.high(), a.bars.low()]);
     let [upper, lower] = bounds.as_slice() else { return Vec::new() };
     vec![flat(*upper, *lower).select(50.0, 100.0 * (a.bars.close() - *lower) / (*upper - *lower))]
 }
 
-fn smc_sweep<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn smc_sweep<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (open, high, low, close) = (a.bars.open(), a.bars.high(), a.bars.low(), a.bars.close());
     let (floor, roof) = (low.lowest(a.n(0)).shift(1), high.highest(a.n(0)).shift(1));
     let wick = (close - open).abs() * a.x(1);
@@ -533,7 +533,7 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let (close, n) = (a.bars.close(), a.n(0));
             // Where nothing moves the range dwindles, and a crumb of the mean would grow beside it.
-            let distance = close.highest(n).differs(close.lowest(n)).select(close - close.sma(n), 0.0);
+            let distance = close.highest(n).ne(close.lowest(n)).select(close - close.sma(n), 0.0);
             vec![distance.div0(true_range(a.bars).wilder(n).ema(n))]
         },
         ..OWN

@@ -6,7 +6,7 @@ use super::{
     ma::{self, MA_TYPE, ma},
     price, real, whole,
 };
-use crate::graph::{Field, X};
+use crate::graph::{Field, Expr};
 
 const BASE: Indicator = Indicator { group: Group::Overlap, ..Indicator::BASE };
 /// A row that TA-Lib does not have.
@@ -129,7 +129,7 @@ pub(super) const ROWS: &[Indicator] = &[
                 return vec![x];
             }
             // Counted, since the sum of volumes may keep a crumb of those that left.
-            let traded = v.differs(0.0).sum(n);
+            let traded = v.ne(0.0).sum(n);
             vec![traded.select((x * v).sum(n) / v.sum(n), f64::NAN)]
         },
         ..BASE
@@ -168,7 +168,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["MCGD", "mcginley"],
         params: &[period(14, 2)],
         doc: "McGinley dynamic: y += (x - y) / (period (x/y)^4), beginning with the first value; a step that is not finite is left out.",
-        build: |a| a.bars.machine(&MCGINLEY, &[a.x(0)], &[a.source()]),
+        build: |a| a.bars.state_machine(&MCGINLEY, &[a.x(0)], &[a.source()]),
         ..BASE
     },
     Indicator {
@@ -239,7 +239,7 @@ pub(super) const ROWS: &[Indicator] = &[
               a = (1-nc) a' + nc (v - v'); the value is f + v + a/2. It begins with the first value, no trend and no bend \
               (pandas-ta-classic).",
         build: |a| {
-            let both = a.bars.machine(&HOLT_WINTERS, &[a.x(0), a.x(1), a.x(2), 0.0], &[a.source()]);
+            let both = a.bars.state_machine(&HOLT_WINTERS, &[a.x(0), a.x(1), a.x(2), 0.0], &[a.source()]);
             both.into_iter().take(1).collect()
         },
         ..OWN
@@ -259,7 +259,7 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Jurik's mean, as reconstructed in pandas-ta-classic: an adaptive EMA by the relative volatility of the distance from \
               two bands, a correction of its error, and an adaptive filter over both. It begins with the first value; values from \
               bar `period` - 1.",
-        build: |a| a.bars.machine(&JURIK, &[a.x(0), a.x(1)], &[a.source()]),
+        build: |a| a.bars.state_machine(&JURIK, &[a.x(0), a.x(1)], &[a.source()]),
         ..OWN
     },
     Indicator {
@@ -292,7 +292,7 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[real("gamma", 0.8, 0.0, 0.99)],
         doc: "Ehlers' Laguerre filter (Time warp, 2000): four stages l0 = (1-g) x + g l0', l1 = l0' + g (l1' - l0) and so on; the value \
               is (l0 + 2 l1 + 2 l2 + l3) / 6. All stages begin with the first value.",
-        build: |a| a.bars.machine(&LAGUERRE, &[a.x(0)], &[a.source()]),
+        build: |a| a.bars.state_machine(&LAGUERRE, &[a.x(0)], &[a.source()]),
         ..OWN
     },
     Indicator {
@@ -308,7 +308,7 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[real("process", 0.01, 0.0, 1e6), real("measurement", 1.0, 0.01, 1e6)],
         doc: "Kalman filter of a level that wanders: the variance p' + process gives the gain p / (p + measurement). It begins with the \
               first value and the variance of a measurement (Durbin and Koopman, local level model).",
-        build: |a| a.bars.machine(&KALMAN, &[a.x(0), a.x(1)], &[a.source()]),
+        build: |a| a.bars.state_machine(&KALMAN, &[a.x(0), a.x(1)], &[a.source()]),
         ..OWN
     },
     Indicator {
@@ -377,7 +377,7 @@ pub(super) const ROWS: &[Indicator] = &[
 ];
 
 /// Ehlers' fractal adaptive mean of the middle of two values.
-fn frama<'g>(high: X<'g>, low: X<'g>, n: usize) -> X<'g> {
+fn frama<'g>(high: Expr<'g>, low: Expr<'g>, n: usize) -> Expr<'g> {
     let half = (n / 2).max(1);
     let (high1, low1) = (high.highest(half), low.lowest(half));
     let (high2, low2) = (high1.shift(half), low1.shift(half));
@@ -386,11 +386,11 @@ fn frama<'g>(high: X<'g>, low: X<'g>, n: usize) -> X<'g> {
     let usable = new.gt(0.0).and(old.gt(0.0)).and(both.gt(whole));
     let k = usable.select(((both / whole).ln() * (-4.6 / std::f64::consts::LN_2)).exp(), 1.0);
     let price = (high + low) / 2.0;
-    price.follow(k.from_bar(2 * half), price.shift(1))
+    price.adaptive_ema(k.from_bar(2 * half), price.shift(1))
 }
 
 /// A moving average whose period is another value, cut to whole numbers between two bounds.
-fn mavp<'g>(x: X<'g>, period: X<'g>, least: usize, most: usize, kind: usize) -> X<'g> {
+fn mavp<'g>(x: Expr<'g>, period: Expr<'g>, least: usize, most: usize, kind: usize) -> Expr<'g> {
     let most = most.max(least);
     let longest = ma(x, most, kind);
     let begin = |n: usize| longest.start() - ma(x, n, kind).start();

@@ -1,18 +1,18 @@
 //! One price from the prices of a bar.
 
 use super::{Group, Indicator};
-use crate::graph::{Bars, Field, X};
+use crate::graph::{GraphBuilder, Field, Expr};
 
 const BASE: Indicator = Indicator { group: Group::Price, ..Indicator::BASE };
 const OHLC: &[Field] = &[Field::Open, Field::High, Field::Low, Field::Close];
 
 /// High, low and close, in equal parts.
-pub(super) fn typical(bars: Bars<'_>) -> X<'_> {
+pub(super) fn typical(bars: GraphBuilder<'_>) -> Expr<'_> {
     (bars.high() + bars.low() + bars.close()) / 3.0
 }
 
 /// The middle of high and low.
-pub(super) fn median(bars: Bars<'_>) -> X<'_> {
+pub(super) fn median(bars: GraphBuilder<'_>) -> Expr<'_> {
     (bars.high() + bars.low()) / 2.0
 }
 
@@ -61,8 +61,8 @@ pub(super) const ROWS: &[Indicator] = &[
             let close = (bars.open() + bars.high() + bars.low() + bars.close()) / 4.0;
             let first = (bars.open() + bars.close()) / 2.0;
             // The next bar's open is half way from this one's to the close.
-            let next = close.follow(bars.number(0.5), first);
-            let open = next.shift(1).preceded_by(first);
+            let next = close.adaptive_ema(bars.constant(0.5), first);
+            let open = next.shift(1).fill_warmup(first);
             vec![open, bars.high().max(open).max(close), bars.low().min(open).min(close), close]
         },
         ..BASE

@@ -6,7 +6,7 @@ use super::{
     whole,
 };
 use crate::{
-    graph::{Field, X},
+    graph::{Field, Expr},
     kernel::machine::{Machine, MachineDef},
 };
 use std::collections::VecDeque;
@@ -129,7 +129,7 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Nearest-rank percentile of the last `period` values: the ceil(percent * period / 100)-th least, at least the first.",
         build: |a| {
             let rank = (a.x(1) * a.x(0) / 100.0).ceil().max(1.0) as usize;
-            vec![a.source().order(a.n(0), rank - 1)]
+            vec![a.source().order_statistic(a.n(0), rank - 1)]
         },
         ..BASE
     },
@@ -156,7 +156,7 @@ pub(super) const ROWS: &[Indicator] = &[
         oracle: Oracle::Reference,
         doc: "Median absolute deviation: median distance of the last `period` values from their median; medians of an even \
               number are the mean of the two in the middle.",
-        build: |a| a.bars.machine(&MEDIAN_DEVIATION, &[a.x(0)], &[a.source()]),
+        build: |a| a.bars.state_machine(&MEDIAN_DEVIATION, &[a.x(0)], &[a.source()]),
         ..BASE
     },
     Indicator {
@@ -218,7 +218,7 @@ pub(super) const ROWS: &[Indicator] = &[
         oracle: Oracle::Reference,
         doc: "Spearman's rank correlation of close and high over the last `period` bars: Pearson's of their ranks, equal values \
               sharing the mean of theirs; 0 where one does not vary.",
-        build: |a| a.bars.machine(&SPEARMAN, &[a.x(0)], &[a.bars.close(), a.bars.high()]),
+        build: |a| a.bars.state_machine(&SPEARMAN, &[a.x(0)], &[a.bars.close(), a.bars.high()]),
         ..BASE
     },
     Indicator {
@@ -262,7 +262,7 @@ pub(super) const ROWS: &[Indicator] = &[
               `least` values on. Each bar sees only the past: the chart of the same name draws the line of the last bar back \
               over all of them.",
         build: |a| {
-            let all = a.bars.machine(&SO_FAR, &[a.x(0)], &[a.source()]);
+            let all = a.bars.state_machine(&SO_FAR, &[a.x(0)], &[a.source()]);
             let [line, deviation] = all.as_slice() else { return all };
             let mut out = vec![*line];
             for times in [1.0, 2.0, 3.0] {
@@ -276,12 +276,12 @@ pub(super) const ROWS: &[Indicator] = &[
 
 /// Slope of the line of least squares through the last `n` values: their co-moment with the number of the bar over that
 /// number's own, n (n^2 - 1) / 12.
-fn slope(x: X<'_>, n: usize) -> X<'_> {
+fn slope(x: Expr<'_>, n: usize) -> Expr<'_> {
     let n_f = n as f64;
     x.time_moment(n) / (n_f * (n_f * n_f - 1.0) / 12.0)
 }
 
-fn correlation<'g>(x: X<'g>, y: X<'g>, n: usize) -> X<'g> {
+fn correlation<'g>(x: Expr<'g>, y: Expr<'g>, n: usize) -> Expr<'g> {
     let r = x.co_moment(y, n).div0((x.co_moment(x, n) * y.co_moment(y, n)).sqrt());
     varies(x, n).and(varies(y, n)).select(r.max(-1.0).min(1.0), 0.0)
 }

@@ -2,7 +2,7 @@
 
 use super::{Group, Indicator, Oracle, volatility::true_range, whole};
 use crate::{
-    graph::{Bars, Field, X},
+    graph::{GraphBuilder, Field, Expr},
     kernel::machine::{MachineDef, Rule, Value},
 };
 
@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Indicator] = &[
               first.",
         build: |a| {
             let (dx, idle) = dx(a.bars, a.n(0));
-            vec![idle.affine(idle.select(0.0, dx))]
+            vec![idle.linear_recurrence(idle.select(0.0, dx))]
         },
         ..BASE
     },
@@ -91,7 +91,7 @@ pub(super) const ROWS: &[Indicator] = &[
               `period` bars ago; the most recent of equals.",
         build: |a| {
             let n = a.n(0) + 1;
-            let agos = [a.bars.low().lowest_ago(n), a.bars.high().highest_ago(n)];
+            let agos = [a.bars.low().bars_since_lowest(n), a.bars.high().bars_since_highest(n)];
             agos.map(|ago| (a.x(0) - ago) * (100.0 / a.x(0))).to_vec()
         },
         ..BASE
@@ -104,7 +104,7 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Aroon up less Aroon down: 100 / `period` times the bars between the lowest low and the highest high.",
         build: |a| {
             let n = a.n(0) + 1;
-            vec![(a.bars.low().lowest_ago(n) - a.bars.high().highest_ago(n)) * (100.0 / a.x(0))]
+            vec![(a.bars.low().bars_since_lowest(n) - a.bars.high().bars_since_highest(n)) * (100.0 / a.x(0))]
         },
         ..BASE
     },
@@ -118,7 +118,7 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let (n, high, low) = (a.n(0), a.bars.high(), a.bars.low());
             let range = true_range(a.bars);
-            let (sum, still) = (range.sum(n), range.idle(n));
+            let (sum, still) = (range.sum(n), range.all_zero(n));
             let turns = [high - low.shift(1), low - high.shift(1)];
             turns.map(|x| still.select(0.0, x.abs().sum(n).div0(sum))).to_vec()
         },
@@ -183,7 +183,7 @@ pub(super) const ROWS: &[Indicator] = &[
         oracle: Oracle::Reference,
         doc: "Linear decay: the value, or 1 / `period` less than this indicator's last value where that is greater; begins with \
               the first value (tulip).",
-        build: |a| a.bars.machine(&DECAY, &[1.0, 1.0 / a.x(0)], &[a.source()]),
+        build: |a| a.bars.state_machine(&DECAY, &[1.0, 1.0 / a.x(0)], &[a.source()]),
         ..BASE
     },
     Indicator {
@@ -193,7 +193,7 @@ pub(super) const ROWS: &[Indicator] = &[
         oracle: Oracle::Reference,
         doc: "Exponential decay: the value, or (period - 1) / period of this indicator's last value where that is greater; \
               begins with the first value (tulip).",
-        build: |a| a.bars.machine(&DECAY, &[(a.x(0) - 1.0) / a.x(0), 0.0], &[a.source()]),
+        build: |a| a.bars.state_machine(&DECAY, &[(a.x(0) - 1.0) / a.x(0), 0.0], &[a.source()]),
         ..BASE
     },
     Indicator {
@@ -274,7 +274,7 @@ pub(super) const ROWS: &[Indicator] = &[
 ];
 
 /// Directional movement of a bar: upward or downward.
-fn dm(bars: Bars<'_>, up: bool) -> X<'_> {
+fn dm(bars: GraphBuilder<'_>, up: bool) -> Expr<'_> {
     let rise = bars.high() - bars.high().shift(1);
     let fall = bars.low().shift(1) - bars.low();
     let (this, other) = if up { (rise, fall) } else { (fall, rise) };
@@ -282,11 +282,11 @@ fn dm(bars: Bars<'_>, up: bool) -> X<'_> {
 }
 
 /// `y = y - y/n + x`, beginning with the sum of the first `n - 1`: Wilder's mean of `n` after a 0, times `n`.
-fn wilder_sum(x: X<'_>, n: usize) -> X<'_> {
-    if n <= 1 { x } else { x.preceded_by(0.0).wilder(n) * n as f64 }
+fn wilder_sum(x: Expr<'_>, n: usize) -> Expr<'_> {
+    if n <= 1 { x } else { x.fill_warmup(0.0).wilder(n) * n as f64 }
 }
 
-fn di(bars: Bars<'_>, n: usize, up: bool) -> X<'_> {
+fn di(bars: GraphBuilder<'_>, n: usize, up: bool) -> Expr<'_> {
     let (movement, range) = (dm(bars, up), true_range(bars));
     if n <= 1 {
         return movement.div0(range);
@@ -295,28 +295,28 @@ fn di(bars: Bars<'_>, n: usize, up: bool) -> X<'_> {
 }
 
 /// DX, and 1 where it is not defined: there is no movement beyond rounding.
-fn dx(bars: Bars<'_>, n: usize) -> (X<'_>, X<'_>) {
+fn dx(bars: GraphBuilder<'_>, n: usize) -> (Expr<'_>, Expr<'_>) {
     let (plus, minus) = (di(bars, n, true), di(bars, n, false));
     let sum = plus + minus;
     ((minus - plus).abs() / sum * 100.0, sum.lt(1e-14))
 }
 
-fn adx(bars: Bars<'_>, n: usize) -> X<'_> {
+fn adx(bars: GraphBuilder<'_>, n: usize) -> Expr<'_> {
     let (dx, idle) = dx(bars, n);
     let (dx, count) = (idle.select(0.0, dx), n as f64);
     let first = dx.sum(n) / count;
     let later = (dx / count).from_bar(first.start() + 1);
-    idle.select(1.0, (count - 1.0) / count).affine(later.preceded_by(first))
+    idle.select(1.0, (count - 1.0) / count).linear_recurrence(later.fill_warmup(first))
 }
 
-fn choppiness<'g>(bars: Bars<'g>, span: X<'g>, n: usize) -> X<'g> {
+fn choppiness<'g>(bars: GraphBuilder<'g>, span: Expr<'g>, n: usize) -> Expr<'g> {
     let log = (true_range(bars).sum(n) / span).log10();
     span.le(0.0).select(100.0, log / (n as f64).log10() * 100.0)
 }
 
 /// Long run and short run: the fast mean rose (fell) over some bars while the slow one moved, either way.
-pub(super) fn runs<'g>(fast: X<'g>, slow: X<'g>, lookback: usize) -> Vec<X<'g>> {
-    let moved = slow.differs(slow.shift(lookback));
+pub(super) fn runs<'g>(fast: Expr<'g>, slow: Expr<'g>, lookback: usize) -> Vec<Expr<'g>> {
+    let moved = slow.ne(slow.shift(lookback));
     let before = fast.shift(lookback);
     vec![fast.gt(before).and(moved), fast.lt(before).and(moved)]
 }

@@ -1,7 +1,7 @@
 //! How much do prices move?
 
 use super::{Group, Indicator, Oracle, ma::ma, real, whole};
-use crate::graph::{Bars, Field, Seed, X};
+use crate::graph::{GraphBuilder, Field, Seed, Expr};
 
 const BASE: Indicator = Indicator { group: Group::Volatility, inputs: RANGE, ..Indicator::BASE };
 const RANGE: &[Field] = &[Field::High, Field::Low, Field::Close];
@@ -69,7 +69,7 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let once = (a.bars.high() - a.bars.low()).ema(a.n(0));
             let twice = once.ema(a.n(0));
-            vec![twice.differs(0.0).select(once / twice, 1.0).sum(a.n(1))]
+            vec![twice.ne(0.0).select(once / twice, 1.0).sum(a.n(1))]
         },
         ..BASE
     },
@@ -118,7 +118,7 @@ pub(super) const ROWS: &[Indicator] = &[
             let (middle, deviation) = (ma(a.source(), a.n(0), a.n(3)), a.deviation(a.source(), a.n(0)));
             let (upper, lower) = (middle + deviation * a.x(1), middle - deviation * a.x(2));
             let width = upper - lower;
-            vec![width.differs(0.0).select((a.source() - lower) / width, 0.5)]
+            vec![width.ne(0.0).select((a.source() - lower) / width, 0.5)]
         },
         ..BASE
     },
@@ -219,7 +219,7 @@ pub(super) const ROWS: &[Indicator] = &[
               newest, beginning with the first (RiskMetrics), times the root of `annual`.",
         build: |a| {
             let returns = log_ratio(a.source(), a.source().shift(1));
-            vec![(returns * returns).ema_by(1.0 - a.x(0), Seed::First).sqrt() * a.x(1).sqrt()]
+            vec![(returns * returns).ema_alpha(1.0 - a.x(0), Seed::First).sqrt() * a.x(1).sqrt()]
         },
         ..BASE
     },
@@ -270,46 +270,46 @@ const BOLLINGER: &[super::Param] = &[
 ];
 
 /// The greatest of high - low, |high - last close| and |low - last close|.
-pub(super) fn true_range(bars: Bars<'_>) -> X<'_> {
+pub(super) fn true_range(bars: GraphBuilder<'_>) -> Expr<'_> {
     let (high, low, before) = (bars.high(), bars.low(), bars.close().shift(1));
     (high - low).max((before - high).abs()).max((before - low).abs())
 }
 
-fn relative_volatility(x: X<'_>, n: usize, deviation: usize) -> X<'_> {
+fn relative_volatility(x: Expr<'_>, n: usize, deviation: usize) -> Expr<'_> {
     let (spread, before) = (x.stddev(deviation), x.shift(1));
     let up = x.gt(before).select(spread, 0.0).wilder(n);
     let down = x.lt(before).select(spread, 0.0).wilder(n);
     let total = up + down;
-    total.differs(0.0).select(up / total * 100.0, 50.0)
+    total.ne(0.0).select(up / total * 100.0, 50.0)
 }
 
 /// ln(a / b), 0 where either is 0 or less.
-fn log_ratio<'g>(a: X<'g>, b: X<'g>) -> X<'g> {
+fn log_ratio<'g>(a: Expr<'g>, b: Expr<'g>) -> Expr<'g> {
     a.min(b).gt(0.0).select((a / b).ln(), 0.0)
 }
 
-fn rogers_satchell(bars: Bars<'_>) -> X<'_> {
+fn rogers_satchell(bars: GraphBuilder<'_>) -> Expr<'_> {
     let (open, high, low, close) = (bars.open(), bars.high(), bars.low(), bars.close());
     let term = (high / close).ln() * (high / open).ln() + (low / close).ln() * (low / open).ln();
     open.min(high).min(low.min(close)).gt(0.0).select(term, 0.0)
 }
 
 /// Does any of the last `n` values differ from another?
-pub(super) fn varies(x: X<'_>, n: usize) -> X<'_> {
-    x.highest(n).differs(x.lowest(n))
+pub(super) fn varies(x: Expr<'_>, n: usize) -> Expr<'_> {
+    x.highest(n).ne(x.lowest(n))
 }
 
 /// Variance with n - 1.
-pub(super) fn sample_variance(x: X<'_>, n: usize) -> X<'_> {
+pub(super) fn sample_variance(x: Expr<'_>, n: usize) -> Expr<'_> {
     x.variance(n) * (n as f64 / (n as f64 - 1.0))
 }
 
 /// Mean of the last `n`; exactly 0 where all of them are, whatever a running sum has kept: a root would make it large.
-fn mean0(x: X<'_>, n: usize) -> X<'_> {
-    x.idle(n).select(0.0, x.sma(n))
+fn mean0(x: Expr<'_>, n: usize) -> Expr<'_> {
+    x.all_zero(n).select(0.0, x.sma(n))
 }
 
 /// Root of what is a mean of squares up to rounding.
-fn root(x: X<'_>) -> X<'_> {
+fn root(x: Expr<'_>) -> Expr<'_> {
     x.max(0.0).sqrt()
 }

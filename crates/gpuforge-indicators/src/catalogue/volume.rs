@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Group, Indicator, Oracle, real, trend::runs, volatility::sample_variance, whole};
 use crate::{
-    graph::{Bars, Field, Seed, X},
+    graph::{GraphBuilder, Field, Seed, Expr},
     kernel::machine::{Machine, MachineDef},
 };
 
@@ -31,7 +31,7 @@ pub(super) const ROWS: &[Indicator] = &[
               first value; valid from the longer period on.",
         build: |a| {
             let line = money_flow(a.bars).cumsum();
-            let mean = |at: usize| line.ema_by(2.0 / (a.x(at) + 1.0), Seed::First);
+            let mean = |at: usize| line.ema_alpha(2.0 / (a.x(at) + 1.0), Seed::First);
             vec![(mean(0) - mean(1)).from_bar(a.n(0).max(a.n(1)) - 1)]
         },
         ..BASE
@@ -121,7 +121,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["PVT"],
         doc: "Price volume trend: running sum of the relative change of the close times the volume, 0 on the first bar; a last \
               close of 0 adds 0.",
-        build: |a| vec![(relative_change(a.bars.close()) * a.bars.volume()).preceded_by(0.0).cumsum()],
+        build: |a| vec![(relative_change(a.bars.close()) * a.bars.volume()).fill_warmup(0.0).cumsum()],
         ..BASE
     },
     Indicator {
@@ -134,7 +134,7 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let (x, n) = (a.source_or(Field::Volume), a.n(0));
             // A running sum of nothing but zeros may keep a rest of what left it.
-            let mean = x.idle(n).select(0.0, x.sma(n));
+            let mean = x.all_zero(n).select(0.0, x.sma(n));
             vec![x / mean.shift(1)]
         },
         ..BASE
@@ -170,9 +170,9 @@ pub(super) const ROWS: &[Indicator] = &[
         build: |a| {
             let force = volume_force(a.bars);
             let [fast, slow, signal] = [0, 1, 2].map(|at| 2.0 / (a.x(at) + 1.0));
-            let kvo = force.ema_by(fast, Seed::First) - force.ema_by(slow, Seed::First);
+            let kvo = force.ema_alpha(fast, Seed::First) - force.ema_alpha(slow, Seed::First);
             let longest = a.n(0).max(a.n(1)).max(a.n(2));
-            vec![kvo.from_bar(longest), kvo.ema_by(signal, Seed::First).from_bar(longest)]
+            vec![kvo.from_bar(longest), kvo.ema_alpha(signal, Seed::First).from_bar(longest)]
         },
         ..BASE
     },
@@ -200,7 +200,7 @@ pub(super) const ROWS: &[Indicator] = &[
             let rise = close - a.bars.low().min(before);
             let fall = close - a.bars.high().max(before);
             let step = close.gt(before).select(rise, close.lt(before).select(fall, 0.0));
-            vec![step.preceded_by(0.0).cumsum()]
+            vec![step.fill_warmup(0.0).cumsum()]
         },
         ..BASE
     },
@@ -252,7 +252,7 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Volume profile of the last `period` bars: the span of their closes in `bins` equal bins, each bar's volume in the \
               bin of its close. The middle of the fullest bin (the lowest of equals), and the edges of the value area: bins \
               around it, always the fuller neighbour next (the lower of equals), until they hold `area` percent of the volume.",
-        build: |a| a.bars.machine(&PROFILE, &[a.x(0), a.x(1), a.x(2)], &[a.bars.close(), a.bars.volume()]),
+        build: |a| a.bars.state_machine(&PROFILE, &[a.x(0), a.x(1), a.x(2)], &[a.bars.close(), a.bars.volume()]),
         ..BASE
     },
     Indicator {
@@ -287,34 +287,34 @@ pub(super) const ROWS: &[Indicator] = &[
     },
 ];
 
-fn change(x: X<'_>) -> X<'_> {
+fn change(x: Expr<'_>) -> Expr<'_> {
     x - x.shift(1)
 }
 
 /// Change as a share of the last value; 0 where that is 0.
-fn relative_change(x: X<'_>) -> X<'_> {
+fn relative_change(x: Expr<'_>) -> Expr<'_> {
     change(x).div0(x.shift(1))
 }
 
 /// Volume times where the close lies in its bar.
-fn money_flow(bars: Bars<'_>) -> X<'_> {
+fn money_flow(bars: GraphBuilder<'_>) -> Expr<'_> {
     let (high, low, close) = (bars.high(), bars.low(), bars.close());
     let range = high - low;
     range.gt(0.0).select((close - low - (high - close)) / range * bars.volume(), 0.0)
 }
 
 /// Sum of `part` over the sum of `whole` of `n` bars; 0 where every `whole` is 0, whatever a running sum may have kept.
-fn share<'g>(part: X<'g>, whole: X<'g>, n: usize) -> X<'g> {
-    let (sum, none) = (whole.sum(n), whole.idle(n));
+fn share<'g>(part: Expr<'g>, whole: Expr<'g>, n: usize) -> Expr<'g> {
+    let (sum, none) = (whole.sum(n), whole.all_zero(n));
     none.or(sum.le(0.0)).select(0.0, part.sum(n) / sum)
 }
 
-fn on_balance(bars: Bars<'_>) -> X<'_> {
+fn on_balance(bars: GraphBuilder<'_>) -> Expr<'_> {
     let volume = bars.volume();
-    (change(bars.close()).sign() * volume).preceded_by(volume).cumsum()
+    (change(bars.close()).sign() * volume).fill_warmup(volume).cumsum()
 }
 
-fn money_flow_index(bars: Bars<'_>, n: usize) -> X<'_> {
+fn money_flow_index(bars: GraphBuilder<'_>, n: usize) -> Expr<'_> {
     let typical = (bars.high() + bars.low() + bars.close()) / 3.0;
     let (before, moved) = (typical.shift(1), change(typical));
     let tie = moved.abs().le((typical.abs() + before.abs()) * 1e-14);
@@ -322,29 +322,29 @@ fn money_flow_index(bars: Bars<'_>, n: usize) -> X<'_> {
     let up = moved.lt(0.0).select(0.0, flow);
     let (gain, loss) = (up.sum(n), (flow - up).sum(n));
     let total = gain + loss;
-    let none = flow.differs(0.0).sum(n).le(0.0).or(total.le(0.0));
+    let none = flow.ne(0.0).sum(n).le(0.0).or(total.le(0.0));
     none.select(0.0, gain.max(0.0).min(total) / total * 100.0)
 }
 
 /// 1000, moved by the relative change of the close on some bars.
-fn volume_index<'g>(bars: Bars<'g>, counts: X<'g>) -> X<'g> {
+fn volume_index<'g>(bars: GraphBuilder<'g>, counts: Expr<'g>) -> Expr<'g> {
     let factor = counts.select(relative_change(bars.close()), 0.0) + 1.0;
-    factor.preceded_by(0.0).affine(bars.number(0.0).shift(1).preceded_by(1000.0))
+    factor.fill_warmup(0.0).linear_recurrence(bars.constant(0.0).shift(1).fill_warmup(1000.0))
 }
 
-fn volume_force(bars: Bars<'_>) -> X<'_> {
+fn volume_force(bars: GraphBuilder<'_>) -> Expr<'_> {
     let direction = change(bars.high() + bars.low() + bars.close()).sign();
-    let tie = direction.same(0.0).preceded_by(0.0);
-    let trend = tie.affine(direction.preceded_by(1.0));
+    let tie = direction.eq(0.0).fill_warmup(0.0);
+    let trend = tie.linear_recurrence(direction.fill_warmup(1.0));
     let range = bars.high() - bars.low();
-    let goes_on = trend.same(trend.shift(1));
+    let goes_on = trend.eq(trend.shift(1));
     let added = goes_on.select(range, range + range.shift(1));
-    let sum = goes_on.preceded_by(0.0).affine(added.preceded_by(range));
+    let sum = goes_on.fill_warmup(0.0).linear_recurrence(added.fill_warmup(range));
     let force = bars.volume() * (range / sum * 2.0 - 1.0).abs() * 100.0 * trend;
-    sum.differs(0.0).select(force, 0.0).from_bar(1)
+    sum.ne(0.0).select(force, 0.0).from_bar(1)
 }
 
-fn volume_flow(bars: Bars<'_>, n: usize, coef: f64, cap: f64) -> X<'_> {
+fn volume_flow(bars: GraphBuilder<'_>, n: usize, coef: f64, cap: f64) -> Expr<'_> {
     let typical = (bars.high() + bars.low() + bars.close()) / 3.0;
     let spread = sample_variance((typical / typical.shift(1)).ln(), 30).sqrt();
     let (cutoff, moved) = (spread * bars.close() * coef, change(typical));

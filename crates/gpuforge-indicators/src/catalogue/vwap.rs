@@ -1,7 +1,7 @@
 //! Prices weighted by volume, since an anchor or over some bars; and the distance to the nearer extreme.
 
 use super::{Args, Group, Indicator, Kind, Oracle, Param, real, whole};
-use crate::graph::{Field, X};
+use crate::graph::{Field, Expr};
 
 mod anchor;
 mod sums;
@@ -32,28 +32,28 @@ const LONGEST: f64 = 100_000.0;
 const BANDS: &[&str] = &["vwap", "upper_1", "lower_1", "upper_2", "lower_2", "upper_3", "lower_3"];
 
 /// Typical price and volume.
-fn traded<'g>(a: &Args<'g, '_>) -> (X<'g>, X<'g>) {
+fn traded<'g>(a: &Args<'g, '_>) -> (Expr<'g>, Expr<'g>) {
     let bars = a.bars;
     ((bars.high() + bars.low() + bars.close()) / 3.0, bars.volume())
 }
 
 /// Line and deviation since the bars of a flag.
-fn since<'g>(a: &Args<'g, '_>, flag: X<'g>) -> Vec<X<'g>> {
+fn since<'g>(a: &Args<'g, '_>, flag: Expr<'g>) -> Vec<Expr<'g>> {
     let (price, volume) = traded(a);
-    a.bars.machine(&SINCE, &[1.0], &[price, volume, flag])
+    a.bars.state_machine(&SINCE, &[1.0], &[price, volume, flag])
 }
 
 /// Line and deviation since the anchor that the parameters name.
-fn anchored<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
+fn anchored<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     let (bars, (price, volume), at) = (a.bars, traded(a), a.x(3));
     let day = || day(bars, a.x(1));
     let so_far = |which: Record| record(bars, which, change(day()));
     let before = |which: Record| {
         let new_day = change(day());
-        bars.machine(&SINCE_BEFORE, &[], &[price, volume, new_day, record(bars, which, new_day)])
+        bars.state_machine(&SINCE_BEFORE, &[], &[price, volume, new_day, record(bars, which, new_day)])
     };
     match a.n(0) {
-        0 => since(a, bars.number(0.0)),
+        0 => since(a, bars.constant(0.0)),
         1 => since(a, change(anchor::day(bars, a.x(1) - a.x(2)))),
         2 => since(a, change(day())),
         3 => since(a, change(week(day()))),
@@ -64,18 +64,18 @@ fn anchored<'g>(a: &Args<'g, '_>) -> Vec<X<'g>> {
         8 => before(Record::High),
         9 => before(Record::Low),
         10 => before(Record::Volume),
-        11 => bars.machine(&OVER, &[at.clamp(1.0, LONGEST).floor()], &[price, volume]),
+        11 => bars.state_machine(&OVER, &[at.clamp(1.0, LONGEST).floor()], &[price, volume]),
         kind => {
-            let clock = if kind == 12 { bars.number(1.0).cumsum() - 1.0 } else { bars.time() };
+            let clock = if kind == 12 { bars.constant(1.0).cumsum() - 1.0 } else { bars.time() };
             let reached = clock.ge(if kind == 12 { at.floor() } else { at });
-            let shown = |x: X<'g>| reached.select(x, f64::NAN);
+            let shown = |x: Expr<'g>| reached.select(x, f64::NAN);
             since(a, change(reached)).into_iter().map(shown).collect()
         }
     }
 }
 
 /// The line and one, two and three deviations on both sides.
-fn bands<'g>(found: Vec<X<'g>>) -> Vec<X<'g>> {
+fn bands<'g>(found: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
     let &[line, deviation] = found.as_slice() else { return found };
     let sides = [1.0, 2.0, 3.0].into_iter().flat_map(|k| [line + deviation * k, line - deviation * k]);
     std::iter::once(line).chain(sides).collect()
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Volume-weighted mean of the typical price (high + low + close) / 3 since the first bar; 0 before any volume.",
         build: |a| {
             let (price, volume) = traded(a);
-            a.bars.machine(&SINCE_FIRST, &[], &[price, volume])
+            a.bars.state_machine(&SINCE_FIRST, &[], &[price, volume])
         },
         ..BASE
     },

@@ -8,7 +8,7 @@
 
 use crate::{
     exec::{Columns, LANES, Series, Tile, gather, silence, store::Store},
-    graph::Prim,
+    graph::NodeOp,
     kernel::{Row, turn},
     plan::{Plan, Step},
 };
@@ -40,7 +40,7 @@ pub(super) fn settles(plan: &Plan) -> Option<Settles> {
     let mut most = 0;
     for step in &plan.steps {
         let before = step.inputs.iter().map(|p| p.lag + needs.get(p.buffer).copied().unwrap_or(0));
-        let need = before.max().unwrap_or(0) + own(&step.prim)?;
+        let need = before.max().unwrap_or(0) + own(&step.op)?;
         most = need.max(step.start).max(most);
         for place in &step.outputs {
             if let Some(entry) = needs.get_mut(place.buffer) {
@@ -49,20 +49,20 @@ pub(super) fn settles(plan: &Plan) -> Option<Settles> {
         }
     }
     let moments =
-        |step: &Step| matches!(step.prim, Prim::Variance(..) | Prim::CoMoment(..) | Prim::TimeMoment(..));
+        |step: &Step| matches!(step.op, NodeOp::RollingVariance(..) | NodeOp::RollingCoMoment(..) | NodeOp::RollingTimeMoment(..));
     let unit = if plan.steps.iter().any(moments) { RENEWED } else { LEAST };
     Some(Settles { bars: most, unit })
 }
 
-fn own(prim: &Prim) -> Option<usize> {
+fn own(prim: &NodeOp) -> Option<usize> {
     match prim {
-        Prim::Un(..) | Prim::Bin(..) | Prim::Select(..) | Prim::Preceded(..) => Some(0),
-        Prim::Shift(_, n) => Some(*n),
-        Prim::Extreme { n, .. } | Prim::Ago { n, .. } | Prim::Rank { n, .. } => Some(*n),
-        Prim::Fir(_, weights) => Some(weights.len()),
-        Prim::Variance(_, n) | Prim::CoMoment(_, _, n) | Prim::TimeMoment(_, n) => Some(n + 2 * RENEWED),
-        Prim::Ema { k, .. } => time_constants(k.get()),
-        Prim::Wilder { n, .. } => time_constants(1.0 / *n as f64),
+        NodeOp::Unary(..) | NodeOp::Binary(..) | NodeOp::Select(..) | NodeOp::FillWarmup(..) => Some(0),
+        NodeOp::Shift(_, n) => Some(*n),
+        NodeOp::RollingMinMax { n, .. } | NodeOp::RollingArgMinMax { n, .. } | NodeOp::RollingRank { n, .. } => Some(*n),
+        NodeOp::Fir(_, weights) => Some(weights.len()),
+        NodeOp::RollingVariance(_, n) | NodeOp::RollingCoMoment(_, _, n) | NodeOp::RollingTimeMoment(_, n) => Some(n + 2 * RENEWED),
+        NodeOp::Ema { k, .. } => time_constants(k.get()),
+        NodeOp::Wilder { n, .. } => time_constants(1.0 / *n as f64),
         _ => None,
     }
 }
@@ -74,7 +74,7 @@ fn time_constants(k: f64) -> Option<usize> {
 
 /// Is this what has to have become the same?
 fn remembers(step: &Step) -> bool {
-    matches!(step.prim, Prim::Ema { .. } | Prim::Wilder { .. })
+    matches!(step.op, NodeOp::Ema { .. } | NodeOp::Wilder { .. })
 }
 
 /// Where the pieces of a series are.

@@ -39,7 +39,7 @@ fn part<'a>(series: &Series<'a>, from: usize, n: usize) -> Series<'a> {
 
 /// Compares what this run is going to use, unless that was done before.
 pub(super) fn verify(plan: &Plan, series: &[Series<'_>], how: How) {
-    if !how.compiled || how.simd == Simd::Plain {
+    if !how.compiled || how.simd == Simd::SCALAR {
         return;
     }
     let Some(longest) = series.iter().max_by_key(|s| s.len(plan)) else { return };

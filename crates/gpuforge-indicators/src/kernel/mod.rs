@@ -19,6 +19,10 @@ pub mod value;
 pub mod whole;
 mod wide;
 
+pub use gpuforge_simd::Simd;
+#[cfg(target_arch = "x86_64")]
+use gpuforge_simd::SimdLevel;
+
 /// The same bar of `L` series.
 pub type Row<const L: usize> = [f64; L];
 
@@ -128,40 +132,6 @@ pub trait Body<const L: usize>: Clone + Send + 'static {
     }
 }
 
-/// Instruction sets.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Simd {
-    /// What every machine of this architecture has.
-    Plain,
-    /// AVX2.
-    Avx2,
-    /// AVX-512.
-    Avx512,
-}
-
-impl Simd {
-    /// The best that this machine has.
-    pub fn best() -> Simd {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx512f") && is_x86_feature_detected!("avx512vl") {
-                return Simd::Avx512;
-            }
-            if is_x86_feature_detected!("avx2") {
-                return Simd::Avx2;
-            }
-        }
-        Simd::Plain
-    }
-
-    /// Those that this machine has, the least first.
-    pub fn all() -> Vec<Simd> {
-        let best = Simd::best();
-        let order = [Simd::Plain, Simd::Avx2, Simd::Avx512];
-        order.into_iter().take_while(|s| *s != best).chain([best]).collect()
-    }
-}
-
 /// A kernel behind a pointer.
 pub trait Kernel<const L: usize>: Send {
     /// Computes a block with an instruction set that the machine has.
@@ -185,21 +155,21 @@ impl<const L: usize, K: Body<L>> Kernel<L> for K {
 
     fn run(&mut self, block: &mut Block<'_, L>) {
         #[cfg(target_arch = "x86_64")]
-        match block.simd {
+        match block.simd.level() {
             #[allow(
                 unsafe_code,
                 reason = "the compiler may use an instruction set only where we promise that it is there"
             )]
-            Simd::Avx512 => {
-                // SAFETY: `Simd::best` found AVX-512 on this machine.
+            SimdLevel::Avx512 => {
+                // SAFETY: a `Simd` of this level was detected on this CPU.
                 return unsafe { avx512(self, block) };
             }
             #[allow(unsafe_code, reason = "as above")]
-            Simd::Avx2 => {
-                // SAFETY: `Simd::best` found AVX2 on this machine.
+            SimdLevel::Avx2 => {
+                // SAFETY: as above.
                 return unsafe { avx2(self, block) };
             }
-            Simd::Plain => {}
+            SimdLevel::Scalar => {}
         }
         self.body(block);
     }

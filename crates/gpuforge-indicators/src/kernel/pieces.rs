@@ -11,7 +11,7 @@
     reason = "slices are cut to the length that is counted to"
 )]
 
-use crate::graph::Prim;
+use crate::graph::NodeOp;
 
 use super::{
     Block, Body, Row, Rows,
@@ -56,10 +56,10 @@ pub(crate) trait Chain: Body<1> {
 }
 
 /// Bars that a stretch of a chain begins early.
-pub(crate) fn early(prim: &Prim) -> usize {
+pub(crate) fn early(prim: &NodeOp) -> usize {
     match prim {
-        Prim::Ema { k, .. } => constant(k.get()),
-        Prim::Wilder { n, .. } => constant(1.0 / *n as f64),
+        NodeOp::Ema { k, .. } => constant(k.get()),
+        NodeOp::Wilder { n, .. } => constant(1.0 / *n as f64),
         _ => 0,
     }
 }

@@ -7,17 +7,17 @@
 
 use super::{Block, Body, Row, math};
 use crate::{
-    graph::{Bin, Un},
+    graph::{BinaryOp, UnaryOp},
     links::Fusion,
 };
 
 /// A function of one value.
 #[derive(Clone)]
-pub(crate) struct Map1(pub(crate) Un);
+pub(crate) struct Map1(pub(crate) UnaryOp);
 
 /// A function of two values.
 #[derive(Clone)]
-pub(crate) struct Map2(pub(crate) Bin);
+pub(crate) struct Map2(pub(crate) BinaryOp);
 
 /// A function of two values inside another.
 #[derive(Clone)]
@@ -26,7 +26,7 @@ pub(crate) struct Map3(pub(crate) Fusion);
 /// A function of a value and a number.
 #[derive(Clone)]
 pub(crate) struct MapNumber {
-    pub(crate) f: Bin,
+    pub(crate) f: BinaryOp,
     pub(crate) k: f64,
     /// Does the number come first?
     pub(crate) first: bool,
@@ -84,24 +84,24 @@ impl<const L: usize> Body<L> for Map1 {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         match self.0 {
-            Un::Neg => each1(block, |x| -x),
-            Un::Abs => each1(block, f64::abs),
-            Un::Sqrt => each1(block, f64::sqrt),
-            Un::Ln => math::each(block, math::Ln),
-            Un::Log10 => math::each(block, math::Log10),
-            Un::Exp => math::each(block, math::Exp),
-            Un::Sin => math::each(block, math::Sin),
-            Un::Cos => math::each(block, math::Cos),
-            Un::Tan => math::each(block, math::Tan),
-            Un::Asin => math::each(block, math::Asin),
-            Un::Acos => math::each(block, math::Acos),
-            Un::Atan => math::each(block, math::Atan),
-            Un::Sinh => math::each(block, math::Sinh),
-            Un::Cosh => math::each(block, math::Cosh),
-            Un::Tanh => math::each(block, math::Tanh),
-            Un::Floor => each1(block, f64::floor),
-            Un::Ceil => each1(block, f64::ceil),
-            Un::Sign => each1(block, |x| truth(x > 0.0) - truth(x < 0.0)),
+            UnaryOp::Neg => each1(block, |x| -x),
+            UnaryOp::Abs => each1(block, f64::abs),
+            UnaryOp::Sqrt => each1(block, f64::sqrt),
+            UnaryOp::Ln => math::each(block, math::Ln),
+            UnaryOp::Log10 => math::each(block, math::Log10),
+            UnaryOp::Exp => math::each(block, math::Exp),
+            UnaryOp::Sin => math::each(block, math::Sin),
+            UnaryOp::Cos => math::each(block, math::Cos),
+            UnaryOp::Tan => math::each(block, math::Tan),
+            UnaryOp::Asin => math::each(block, math::Asin),
+            UnaryOp::Acos => math::each(block, math::Acos),
+            UnaryOp::Atan => math::each(block, math::Atan),
+            UnaryOp::Sinh => math::each(block, math::Sinh),
+            UnaryOp::Cosh => math::each(block, math::Cosh),
+            UnaryOp::Tanh => math::each(block, math::Tanh),
+            UnaryOp::Floor => each1(block, f64::floor),
+            UnaryOp::Ceil => each1(block, f64::ceil),
+            UnaryOp::Sign => each1(block, |x| truth(x > 0.0) - truth(x < 0.0)),
         }
     }
 }
@@ -110,23 +110,23 @@ impl<const L: usize> Body<L> for Map1 {
 macro_rules! binary {
     ($f:expr, $each:ident) => {
         match $f {
-            Bin::Add => $each!(|a: f64, b: f64| a + b),
-            Bin::Sub => $each!(|a: f64, b: f64| a - b),
-            Bin::Mul => $each!(|a: f64, b: f64| a * b),
-            Bin::Div => $each!(|a: f64, b: f64| a / b),
-            Bin::Div0 => $each!(|a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b }),
+            BinaryOp::Add => $each!(|a: f64, b: f64| a + b),
+            BinaryOp::Sub => $each!(|a: f64, b: f64| a - b),
+            BinaryOp::Mul => $each!(|a: f64, b: f64| a * b),
+            BinaryOp::Div => $each!(|a: f64, b: f64| a / b),
+            BinaryOp::Div0 => $each!(|a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b }),
             // A NaN on either side is a NaN.
-            Bin::Min => $each!(|a: f64, b: f64| if a.is_nan() | (a < b) { a } else { b }),
-            Bin::Max => $each!(|a: f64, b: f64| if a.is_nan() | (a > b) { a } else { b }),
-            Bin::Pow => $each!(f64::powf),
-            Bin::Lt => $each!(|a: f64, b: f64| truth(a < b)),
-            Bin::Le => $each!(|a: f64, b: f64| truth(a <= b)),
-            Bin::Gt => $each!(|a: f64, b: f64| truth(a > b)),
-            Bin::Ge => $each!(|a: f64, b: f64| truth(a >= b)),
-            Bin::Eq => $each!(|a: f64, b: f64| truth(a == b)),
-            Bin::Ne => $each!(|a: f64, b: f64| truth(a != b)),
-            Bin::And => $each!(|a: f64, b: f64| truth((a != 0.0) & (b != 0.0))),
-            Bin::Or => $each!(|a: f64, b: f64| truth((a != 0.0) | (b != 0.0))),
+            BinaryOp::Min => $each!(|a: f64, b: f64| if a.is_nan() | (a < b) { a } else { b }),
+            BinaryOp::Max => $each!(|a: f64, b: f64| if a.is_nan() | (a > b) { a } else { b }),
+            BinaryOp::Pow => $each!(f64::powf),
+            BinaryOp::Lt => $each!(|a: f64, b: f64| truth(a < b)),
+            BinaryOp::Le => $each!(|a: f64, b: f64| truth(a <= b)),
+            BinaryOp::Gt => $each!(|a: f64, b: f64| truth(a > b)),
+            BinaryOp::Ge => $each!(|a: f64, b: f64| truth(a >= b)),
+            BinaryOp::Eq => $each!(|a: f64, b: f64| truth(a == b)),
+            BinaryOp::Ne => $each!(|a: f64, b: f64| truth(a != b)),
+            BinaryOp::And => $each!(|a: f64, b: f64| truth((a != 0.0) & (b != 0.0))),
+            BinaryOp::Or => $each!(|a: f64, b: f64| truth((a != 0.0) | (b != 0.0))),
         }
     };
 }
@@ -143,27 +143,27 @@ impl<const L: usize> Body<L> for Map2 {
     }
 }
 
-/// `$body` with the function that is fused as `$name`; the rest of [`Bin`] never is.
+/// `$body` with the function that is fused as `$name`; the rest of [`BinaryOp`] never is.
 macro_rules! fused {
     ($f:expr, $name:ident => $body:expr) => {
         match $f {
-            Bin::Add => {
+            BinaryOp::Add => {
                 let $name = |a: f64, b: f64| a + b;
                 $body
             }
-            Bin::Sub => {
+            BinaryOp::Sub => {
                 let $name = |a: f64, b: f64| a - b;
                 $body
             }
-            Bin::Mul => {
+            BinaryOp::Mul => {
                 let $name = |a: f64, b: f64| a * b;
                 $body
             }
-            Bin::Min => {
+            BinaryOp::Min => {
                 let $name = |a: f64, b: f64| if a.is_nan() | (a < b) { a } else { b };
                 $body
             }
-            Bin::Max => {
+            BinaryOp::Max => {
                 let $name = |a: f64, b: f64| if a.is_nan() | (a > b) { a } else { b };
                 $body
             }

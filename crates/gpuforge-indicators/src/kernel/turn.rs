@@ -130,7 +130,7 @@ fn by_lines(
 ) -> bool {
     let end = t0 + rows.len();
     let in_line = |c: &[f64]| c.as_ptr().wrapping_add(t0).addr().is_multiple_of(LINE);
-    if simd == Simd::Plain || !columns.iter().all(|c| c.len() >= end && in_line(c)) {
+    if simd == Simd::SCALAR || !columns.iter().all(|c| c.len() >= end && in_line(c)) {
         return false;
     }
     let done = wide::lines(rows, half, columns.each_mut().map(|c| &mut c[t0..end]), ahead, simd);
@@ -223,18 +223,18 @@ mod wide {
 
     /// How many rows were done; the rest is for the plain loop.
     pub(super) fn together(lanes: &[&[f64]; 8], rows: &mut [Row<8>], simd: Simd, ask: bool) -> usize {
-        if simd == Simd::Plain {
+        if simd == Simd::SCALAR {
             return 0;
         }
         #[allow(unsafe_code, reason = "the compiler may use AVX2 only where we promise that it is there")]
-        // SAFETY: `Simd::best` found at least AVX2 on this machine.
+        // SAFETY: every detected `Simd` but the scalar one includes AVX2.
         unsafe {
             together_avx2(lanes, rows, ask)
         }
     }
 
     pub(super) fn apart(rows: &[Row<8>], columns: &mut [&mut [f64]; 8], simd: Simd) -> usize {
-        if simd == Simd::Plain {
+        if simd == Simd::SCALAR {
             return 0;
         }
         #[allow(unsafe_code, reason = "as above")]
@@ -309,7 +309,7 @@ mod wide {
         ahead: &mut Ahead,
         simd: Simd,
     ) -> usize {
-        if simd == Simd::Plain {
+        if simd == Simd::SCALAR {
             return 0;
         }
         #[allow(unsafe_code, reason = "as above")]
@@ -345,7 +345,7 @@ mod wide {
         ahead: &mut Ahead,
         simd: Simd,
     ) -> usize {
-        if simd == Simd::Plain || !to.iter().all(|c| c.as_ptr().addr().is_multiple_of(LINE)) {
+        if simd == Simd::SCALAR || !to.iter().all(|c| c.as_ptr().addr().is_multiple_of(LINE)) {
             return 0;
         }
         #[allow(unsafe_code, reason = "as above")]
@@ -389,7 +389,7 @@ mod wide {
 
     /// Copies whole cache lines past the caches, if there are any to begin with; how many numbers were done.
     pub(super) fn stream(from: &[f64], to: &mut [f64], ahead: &mut Ahead, simd: Simd) -> usize {
-        if simd == Simd::Plain || !(to.as_ptr() as usize).is_multiple_of(LINE) {
+        if simd == Simd::SCALAR || !(to.as_ptr() as usize).is_multiple_of(LINE) {
             return 0;
         }
         #[allow(unsafe_code, reason = "as above")]
@@ -483,7 +483,7 @@ mod tests {
 
     #[test]
     fn there_and_back_for_every_length_and_instruction_set() {
-        for simd in Simd::all() {
+        for simd in Simd::available() {
             for n in [0, 1, 3, 4, 5, 8, 31, 64, 257] {
                 let lanes: Vec<Vec<f64>> =
                     (0..8).map(|l| (0..n).map(|t| (1000 * l + t) as f64).collect()).collect();
@@ -511,7 +511,7 @@ mod tests {
     /// Columns of different lengths and at different places in a line, in blocks of every size.
     #[test]
     fn past_the_caches_every_bar_arrives_once_and_nothing_else_is_touched() {
-        for simd in Simd::all() {
+        for simd in Simd::available() {
             for (n, series) in [(1, 8), (7, 3), (64, 8), (300, 8), (517, 5)] {
                 for block in [1, 3, 8, 64, 100, 256, 1000] {
                     let lanes: Vec<Vec<f64>> = (0..series)

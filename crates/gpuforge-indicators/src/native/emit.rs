@@ -138,7 +138,7 @@ fn machine<'i>(ir: &'i Ir, width: Width, bar: usize, traffic: Traffic<'i>) -> Ma
     let mut sources = vec![None; ir.vals];
     for (at, inst) in ir.insts.iter().enumerate().rev() {
         let mut note = |src: &Src| {
-            if let Src::Val(v) = src {
+            if let Src::ValueId(v) = src {
                 uses.iter_mut().skip(*v).take(1).for_each(|u: &mut Vec<usize>| u.push(at));
             }
         };
@@ -395,7 +395,7 @@ impl Machine<'_> {
                 Some(Place::Fixed { base: NUMBERS, offset: i32::try_from(at * NUMBER).unwrap_or(0) })
             }
             Src::State(s) => self.pinned.get(s).is_none().then(|| Machine::state_place(s)),
-            Src::Val(v) => {
+            Src::ValueId(v) => {
                 if self.regs.get(v).copied().flatten().is_some() {
                     return None;
                 }
@@ -423,7 +423,7 @@ impl Machine<'_> {
                 self.asm.load(form, reg + 8 * h, Machine::half(place, h));
             }
         }
-        if let Src::Val(v) = src {
+        if let Src::ValueId(v) = src {
             self.hold(reg, v);
         }
         reg
@@ -431,7 +431,7 @@ impl Machine<'_> {
 
     fn at_hand(&self, src: Src) -> Option<Reg> {
         match src {
-            Src::Val(v) => self.regs.get(v).copied().flatten(),
+            Src::ValueId(v) => self.regs.get(v).copied().flatten(),
             Src::State(s) => self.pinned.get(s).copied(),
             _ => None,
         }
@@ -447,7 +447,7 @@ impl Machine<'_> {
     fn operand(&mut self, at: usize, src: Src, logic: bool) -> Place {
         let short = logic && self.width == Width::One && !matches!(src, Src::Const(_));
         let again = match src {
-            Src::Val(v) => self.uses.get(v).is_some_and(|u| u.first().is_some_and(|last| *last > at)),
+            Src::ValueId(v) => self.uses.get(v).is_some_and(|u| u.first().is_some_and(|last| *last > at)),
             _ => false,
         };
         if short || again || self.at_hand(src).is_some() {

@@ -15,7 +15,7 @@ use super::{
     units::Chains,
 };
 use crate::{
-    graph::{Bin, Prim, Un},
+    graph::{BinaryOp, NodeOp, UnaryOp},
     kernel::value::{Act, Compare, Node, Traced},
     plan::{Place, Step},
 };
@@ -27,7 +27,7 @@ pub(super) use verify::Fault;
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Src {
     /// The result of an instruction.
-    Val(usize),
+    ValueId(usize),
     /// A stream, some bars ago.
     Mem { stream: usize, lag: usize },
     /// A number.
@@ -98,44 +98,44 @@ const NONE: Src = Src::Const(0);
 
 /// Can this step be part of a group?
 pub(super) fn fits(step: &Step) -> bool {
-    match &step.prim {
-        Prim::Un(f, _) => matches!(f, Un::Neg | Un::Abs | Un::Sqrt | Un::Floor | Un::Ceil | Un::Sign),
-        Prim::Bin(f, ..) => *f != Bin::Pow,
-        prim => is_state(prim) || matches!(prim, Prim::Select(..) | Prim::Shift(..) | Prim::Preceded(..)),
+    match &step.op {
+        NodeOp::Unary(f, _) => matches!(f, UnaryOp::Neg | UnaryOp::Abs | UnaryOp::Sqrt | UnaryOp::Floor | UnaryOp::Ceil | UnaryOp::Sign),
+        NodeOp::Binary(f, ..) => *f != BinaryOp::Pow,
+        prim => is_state(prim) || matches!(prim, NodeOp::Select(..) | NodeOp::Shift(..) | NodeOp::FillWarmup(..)),
     }
 }
 
 /// Does the next bar need something of this one?
-pub(super) fn is_state(prim: &Prim) -> bool {
+pub(super) fn is_state(prim: &NodeOp) -> bool {
     matches!(
         prim,
-        Prim::Sum(..)
-            | Prim::GrowingSum(..)
-            | Prim::Total { .. }
-            | Prim::Ema { .. }
-            | Prim::Wilder { .. }
-            | Prim::Affine { .. }
-            | Prim::Follow { .. }
-            | Prim::CumSum(_)
+        NodeOp::RollingSum(..)
+            | NodeOp::PartialRollingSum(..)
+            | NodeOp::RollingSumFrom { .. }
+            | NodeOp::Ema { .. }
+            | NodeOp::Wilder { .. }
+            | NodeOp::LinearRecurrence { .. }
+            | NodeOp::AdaptiveEma { .. }
+            | NodeOp::CumSum(_)
     ) || is_rule(prim)
 }
 
 /// Is it a machine whose step can be compiled?
-fn is_rule(prim: &Prim) -> bool {
-    matches!(prim, Prim::Machine { def, .. } if def.traced.is_some())
+fn is_rule(prim: &NodeOp) -> bool {
+    matches!(prim, NodeOp::StateMachine { def, .. } if def.traced.is_some())
 }
 
 /// The first bar from which on a step is computed like any later one.
 pub(super) fn steady(step: &Step) -> usize {
-    let grown = if let Prim::GrowingSum(_, n) = step.prim { step.start + n } else { 0 };
+    let grown = if let NodeOp::PartialRollingSum(_, n) = step.op { step.start + n } else { 0 };
     // One bar more than its start: the first one is the kernel's.
     (step.start + 1).max(step.begin + 1).max(grown)
 }
 
 /// Is every result of it 0 or 1?
-pub(super) fn is_truth(prim: &Prim) -> bool {
-    use Bin::{And, Eq, Ge, Gt, Le, Lt, Ne, Or};
-    matches!(prim, Prim::Bin(Lt | Le | Gt | Ge | Eq | Ne | And | Or, ..))
+pub(super) fn is_truth(prim: &NodeOp) -> bool {
+    use BinaryOp::{And, Eq, Ge, Gt, Le, Lt, Ne, Or};
+    matches!(prim, NodeOp::Binary(Lt | Le | Gt | Ge | Eq | Ne | And | Or, ..))
 }
 
 /// Turns steps into instructions. Values that nobody else needs have no stream.
@@ -199,7 +199,7 @@ impl<'p> Builder<'p> {
         let mut all = [NONE; 3];
         all.iter_mut().zip(from).for_each(|(slot, src)| *slot = *src);
         self.ir.insts.push(Inst::Op { to, op, from: all });
-        Src::Val(to)
+        Src::ValueId(to)
     }
 
     fn stream(&mut self, buffer: usize, lag: usize) -> usize {
@@ -231,11 +231,11 @@ impl<'p> Builder<'p> {
             self.ir.looks_back = true;
         }
         let src = match self.loads.get(&(stream, lag)) {
-            Some(val) => Src::Val(*val),
+            Some(val) => Src::ValueId(*val),
             None => {
-                let Src::Val(val) = self.op(Op::Load, &[Src::Mem { stream, lag }]) else { return NONE };
+                let Src::ValueId(val) = self.op(Op::Load, &[Src::Mem { stream, lag }]) else { return NONE };
                 self.loads.insert((stream, lag), val);
-                Src::Val(val)
+                Src::ValueId(val)
             }
         };
         if self.truth_buffers.contains(&place.buffer) {
@@ -246,7 +246,7 @@ impl<'p> Builder<'p> {
 
     /// Adds one step.
     pub(super) fn step(&mut self, at: usize, step: &Step) {
-        if let Prim::Machine { def, params, .. } = &step.prim
+        if let NodeOp::StateMachine { def, params, .. } = &step.op
             && let Some(trace) = def.traced
         {
             let params: Vec<f64> = params.iter().map(|p| p.get()).collect();
@@ -255,7 +255,7 @@ impl<'p> Builder<'p> {
             return;
         }
         let result = self.result(at, step);
-        if is_truth(&step.prim) {
+        if is_truth(&step.op) {
             self.truths.insert(result);
         }
         if let Some(place) = step.outputs.first() {
@@ -336,10 +336,10 @@ impl<'p> Builder<'p> {
             Act::Sub => Op::Plain(asm::SUB),
             Act::Mul => Op::Plain(asm::MUL),
             Act::Div => return self.divide(a, b),
-            Act::Neg => return self.un(Un::Neg, a),
-            Act::Size => return self.un(Un::Abs, a),
-            Act::Root => return self.un(Un::Sqrt, a),
-            Act::Down => return self.un(Un::Floor, a),
+            Act::Neg => return self.un(UnaryOp::Neg, a),
+            Act::Size => return self.un(UnaryOp::Abs, a),
+            Act::Root => return self.un(UnaryOp::Sqrt, a),
+            Act::Down => return self.un(UnaryOp::Floor, a),
             Act::Compare(how) => Op::Mask(match how {
                 Compare::Below => Test::Less,
                 Compare::AtMost => Test::LessOrEqual,
@@ -369,19 +369,19 @@ impl<'p> Builder<'p> {
     }
 
     fn result(&mut self, at: usize, step: &Step) -> Src {
-        match &step.prim {
-            Prim::Un(f, _) => {
+        match &step.op {
+            NodeOp::Unary(f, _) => {
                 let x = self.input(step, 0, 0);
                 self.un(*f, x)
             }
-            Prim::Bin(f, ..) => {
+            NodeOp::Binary(f, ..) => {
                 let (a, b) = (self.input(step, 0, 0), self.input(step, 1, 0));
                 let Some(fusion) = step.fusion else { return self.bin(*f, a, b) };
                 let c = self.input(step, 2, 0);
                 let inner = self.bin(fusion.g, a, b);
                 if fusion.left { self.bin(fusion.f, inner, c) } else { self.bin(fusion.f, c, inner) }
             }
-            Prim::Select(..) => {
+            NodeOp::Select(..) => {
                 let from = [self.input(step, 0, 0), self.input(step, 1, 0), self.input(step, 2, 0)];
                 let truths = from.iter().skip(1).all(|s| self.is_truth(*s));
                 let result = self.op(Op::Select, &from);
@@ -390,8 +390,8 @@ impl<'p> Builder<'p> {
                 }
                 result
             }
-            Prim::Shift(_, n) => self.input(step, 0, *n),
-            Prim::Preceded(..) => self.input(step, 0, 0),
+            NodeOp::Shift(_, n) => self.input(step, 0, *n),
+            NodeOp::FillWarmup(..) => self.input(step, 0, 0),
             prim => {
                 let state = self.ir.states.len();
                 self.ir.states.push((at, 0));
@@ -406,28 +406,28 @@ impl<'p> Builder<'p> {
     }
 
     /// The value of this bar and the state for the next.
-    fn recursion(&mut self, step: &Step, prim: &Prim, y: Src) -> (Src, Src) {
+    fn recursion(&mut self, step: &Step, prim: &NodeOp, y: Src) -> (Src, Src) {
         let (add, sub, mul) = (Op::Plain(asm::ADD), Op::Plain(asm::SUB), Op::Plain(asm::MUL));
         let a = self.input(step, 0, 0);
         let next = match prim {
-            Prim::Sum(_, n) | Prim::GrowingSum(_, n) => {
+            NodeOp::RollingSum(_, n) | NodeOp::PartialRollingSum(_, n) => {
                 let old = self.input(step, 0, n - 1);
                 let sum = self.op(add, &[y, a]);
                 return (sum, self.op(sub, &[sum, old]));
             }
-            Prim::Total { n, .. } => {
+            NodeOp::RollingSumFrom { n, .. } => {
                 let old = self.input(step, 0, *n);
                 let change = self.op(sub, &[a, old]);
                 self.op(add, &[y, change])
             }
-            Prim::Ema { k, .. } => self.towards(a, y, k.get()),
-            Prim::Wilder { n, .. } => self.towards(a, y, 1.0 / *n as f64),
-            Prim::Affine { .. } => {
+            NodeOp::Ema { k, .. } => self.towards(a, y, k.get()),
+            NodeOp::Wilder { n, .. } => self.towards(a, y, 1.0 / *n as f64),
+            NodeOp::LinearRecurrence { .. } => {
                 let b = self.input(step, 1, 0);
                 let part = self.op(mul, &[a, y]);
                 self.op(add, &[part, b])
             }
-            Prim::Follow { .. } => {
+            NodeOp::AdaptiveEma { .. } => {
                 let k = self.input(step, 1, 0);
                 let distance = self.op(sub, &[a, y]);
                 let part = self.op(mul, &[k, distance]);
@@ -454,19 +454,19 @@ impl<'p> Builder<'p> {
         }
     }
 
-    fn un(&mut self, f: Un, x: Src) -> Src {
+    fn un(&mut self, f: UnaryOp, x: Src) -> Src {
         match f {
-            Un::Neg => {
+            UnaryOp::Neg => {
                 let sign = self.bits(1 << 63);
                 self.op(Op::Bits(asm::XOR), &[x, sign])
             }
-            Un::Abs => {
+            UnaryOp::Abs => {
                 let rest = self.bits(!(1 << 63));
                 self.op(Op::Bits(asm::AND), &[x, rest])
             }
-            Un::Sqrt => self.op(Op::Sqrt, &[x]),
-            Un::Floor => self.op(Op::Round(1), &[x]),
-            Un::Ceil => self.op(Op::Round(2), &[x]),
+            UnaryOp::Sqrt => self.op(Op::Sqrt, &[x]),
+            UnaryOp::Floor => self.op(Op::Round(1), &[x]),
+            UnaryOp::Ceil => self.op(Op::Round(2), &[x]),
             _ => {
                 self.number(1.0);
                 self.op(Op::Sign, &[x])
@@ -474,28 +474,28 @@ impl<'p> Builder<'p> {
         }
     }
 
-    fn bin(&mut self, f: Bin, a: Src, b: Src) -> Src {
+    fn bin(&mut self, f: BinaryOp, a: Src, b: Src) -> Src {
         // Every truth is made of this number.
         self.number(1.0);
         let truths = self.is_truth(a) && self.is_truth(b);
         let op = match f {
-            Bin::Add => Op::Plain(asm::ADD),
-            Bin::Sub => Op::Plain(asm::SUB),
-            Bin::Mul => Op::Plain(asm::MUL),
-            Bin::Div | Bin::Pow => return self.divide(a, b),
-            Bin::Div0 => Op::Div0,
-            Bin::Min => Op::Outer(asm::MIN),
-            Bin::Max => Op::Outer(asm::MAX),
-            Bin::Lt => Op::Truth(Test::Less),
-            Bin::Le => Op::Truth(Test::LessOrEqual),
-            Bin::Gt => Op::Truth(Test::Greater),
-            Bin::Ge => Op::Truth(Test::GreaterOrEqual),
-            Bin::Eq => Op::Truth(Test::Equal),
-            Bin::Ne => Op::Truth(Test::NotEqual),
-            Bin::And if truths => Op::Bits(asm::AND),
-            Bin::Or if truths => Op::Bits(asm::OR),
-            Bin::And => Op::Both(asm::AND),
-            Bin::Or => Op::Both(asm::OR),
+            BinaryOp::Add => Op::Plain(asm::ADD),
+            BinaryOp::Sub => Op::Plain(asm::SUB),
+            BinaryOp::Mul => Op::Plain(asm::MUL),
+            BinaryOp::Div | BinaryOp::Pow => return self.divide(a, b),
+            BinaryOp::Div0 => Op::Div0,
+            BinaryOp::Min => Op::Outer(asm::MIN),
+            BinaryOp::Max => Op::Outer(asm::MAX),
+            BinaryOp::Lt => Op::Truth(Test::Less),
+            BinaryOp::Le => Op::Truth(Test::LessOrEqual),
+            BinaryOp::Gt => Op::Truth(Test::Greater),
+            BinaryOp::Ge => Op::Truth(Test::GreaterOrEqual),
+            BinaryOp::Eq => Op::Truth(Test::Equal),
+            BinaryOp::Ne => Op::Truth(Test::NotEqual),
+            BinaryOp::And if truths => Op::Bits(asm::AND),
+            BinaryOp::Or if truths => Op::Bits(asm::OR),
+            BinaryOp::And => Op::Both(asm::AND),
+            BinaryOp::Or => Op::Both(asm::OR),
         };
         self.op(op, &[a, b])
     }
@@ -581,7 +581,7 @@ impl<'p> Builder<'p> {
     fn inline_single_loads(&mut self) {
         let mut uses = vec![0usize; self.ir.vals];
         let mut count = |src: &Src| {
-            if let Src::Val(v) = src {
+            if let Src::ValueId(v) = src {
                 uses.iter_mut().skip(*v).take(1).for_each(|u| *u += 1);
             }
         };
@@ -600,7 +600,7 @@ impl<'p> Builder<'p> {
             }
         }
         let replace = |src: &mut Src| {
-            if let Src::Val(v) = src
+            if let Src::ValueId(v) = src
                 && let Some(mem) = inlined.get(v)
             {
                 *src = *mem;

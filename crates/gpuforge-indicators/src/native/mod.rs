@@ -33,7 +33,7 @@ pub(crate) use units::{MOST_STEPS, Unit};
 
 use crate::{
     exec::LANES,
-    graph::Prim,
+    graph::NodeOp,
     kernel::turn::{LINE, Write},
     plan::{Place, Plan, Step},
 };
@@ -181,7 +181,7 @@ impl Native {
             let (Unit::Group { steps, .. } | Unit::Steps(steps)) = unit;
             for step in plan.steps.iter().skip(steps.start).take(steps.len()) {
                 for place in &step.outputs {
-                    if ir::is_truth(&step.prim) {
+                    if ir::is_truth(&step.op) {
                         truths.insert(place.buffer);
                     } else {
                         truths.remove(&place.buffer);
@@ -406,20 +406,20 @@ fn is_last(plan: &Plan, steps: &std::ops::Range<usize>, buffer: usize, lanes: us
 }
 
 /// Does the next bar need something of this one that a loop can hand on?
-pub(crate) fn goes_on(prim: &Prim) -> bool {
+pub(crate) fn goes_on(prim: &NodeOp) -> bool {
     ir::is_state(prim)
 }
 
 /// Can it be computed over several bars at once, here?
-pub(crate) fn scans(prim: &Prim) -> bool {
+pub(crate) fn scans(prim: &NodeOp) -> bool {
     ir::is_scan(prim) && supported() && fuses()
 }
 
 /// Does anybody read earlier values of this buffer, once all has begun? Means do so only where they begin.
 fn is_looked_back_at(plan: &Plan, buffer: usize) -> bool {
-    use Prim::{Bin, Ema, Preceded, Select, Un, Wilder};
+    use NodeOp::{Binary, Ema, FillWarmup, Select, Unary, Wilder};
     let only_now = |step: &Step| {
-        matches!(step.prim, Un(..) | Bin(..) | Select(..) | Preceded(..) | Ema { .. } | Wilder { .. })
+        matches!(step.op, UnaryOp(..) | BinaryOp(..) | Select(..) | Preceded(..) | Ema { .. } | Wilder { .. })
     };
     let reads =
         |step: &Step| step.inputs.iter().any(|p| p.buffer == buffer && (p.lag > 0 || !only_now(step)));

@@ -3,7 +3,7 @@
 use std::{collections::HashSet, ops::Range};
 
 use super::ir;
-use crate::{graph::Prim, plan::Step};
+use crate::{graph::NodeOp, plan::Step};
 
 /// Steps that run one after the other.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -48,11 +48,11 @@ pub(super) enum Chains {
 impl Chains {
     /// Can this step be part of a loop?
     fn fits(self, step: &Step) -> bool {
-        ir::fits(step) && !(self != Chains::InOrder && self.waits(&step.prim))
+        ir::fits(step) && !(self != Chains::InOrder && self.waits(&step.op))
     }
 
     /// Does the next bar wait for this one?
-    fn waits(self, prim: &Prim) -> bool {
+    fn waits(self, prim: &NodeOp) -> bool {
         ir::is_state(prim) && !(self == Chains::Scanned && ir::is_scan(prim))
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn of(steps: &[Step], lanes: usize, chains: Chains) -> Vec<Unit> {
             let all = lanes > 1 && range.len() == steps.len();
             let alone = !all
                 && steps.get(range.clone()).is_some_and(
-                    |s| matches!(s, [one] if one.fusion.is_none() && (lanes > 1 || chains.waits(&one.prim))),
+                    |s| matches!(s, [one] if one.fusion.is_none() && (lanes > 1 || chains.waits(&one.op))),
                 );
             if alone {
                 match units.last_mut() {
@@ -101,7 +101,7 @@ fn cut(steps: &[Step], run: Range<usize>, (lanes, chains): (usize, Chains)) -> V
     if lanes > 1 {
         ranges.push(run);
     } else {
-        let is_state = |i: usize| steps.get(i).is_some_and(|s| chains.waits(&s.prim));
+        let is_state = |i: usize| steps.get(i).is_some_and(|s| chains.waits(&s.op));
         let mut at = run.start;
         while at < run.end {
             let kind = is_state(at);
@@ -124,14 +124,14 @@ fn cut(steps: &[Step], run: Range<usize>, (lanes, chains): (usize, Chains)) -> V
 
 /// Not too long; and along time, nothing that looks back at what the same loop writes.
 fn parts(steps: &[Step], range: Range<usize>, (lanes, chains): (usize, Chains)) -> Vec<Range<usize>> {
-    let stateless = !range.clone().any(|i| steps.get(i).is_some_and(|s| chains.waits(&s.prim)));
+    let stateless = !range.clone().any(|i| steps.get(i).is_some_and(|s| chains.waits(&s.op)));
     let mut all = Vec::new();
     let mut begin = range.start;
     let mut written: HashSet<usize> = HashSet::new();
     for at in range.clone() {
         let Some(step) = steps.get(at) else { break };
         let earlier =
-            matches!(step.prim, Prim::Shift(..) | Prim::Sum(..) | Prim::GrowingSum(..) | Prim::Total { .. });
+            matches!(step.op, NodeOp::Shift(..) | NodeOp::RollingSum(..) | NodeOp::PartialRollingSum(..) | NodeOp::RollingSumFrom { .. });
         let back = step.inputs.iter().any(|p| (p.lag > 0 || earlier) && written.contains(&p.buffer));
         if at - begin >= MOST_STEPS || (lanes == 1 && stateless && back) {
             all.push(begin..at);

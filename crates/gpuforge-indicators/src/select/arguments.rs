@@ -2,14 +2,14 @@
 
 use super::{
     SelectError,
-    parse::{Arg, Expr, Value},
+    parse::{Arg, Ast, Value},
 };
 use crate::catalogue::Indicator;
 
 /// What an argument sets.
 pub(super) enum Slot<'a> {
     /// What the row reads instead of its own column.
-    Source(&'a Expr),
+    Source(&'a Ast),
     /// A parameter, by its place; one number or several to choose from.
     Param(usize, &'a [f64]),
 }
@@ -74,7 +74,7 @@ impl Given {
     }
 
     /// Why this cannot be the source, if it cannot.
-    fn no_source(&self, expr: &Expr) -> Option<String> {
+    fn no_source(&self, expr: &Ast) -> Option<String> {
         let row = self.row;
         if !row.takes_source() {
             return Some(format!("`{}` reads {}: it takes no source", row.name, reads(row)));
@@ -121,11 +121,11 @@ fn param(row: &Indicator, at: usize) -> &'static str {
 }
 
 /// Is it made of nothing but numbers?
-fn constant(expr: &Expr) -> bool {
+fn constant(expr: &Ast) -> bool {
     match expr {
-        Expr::Number(_) => true,
-        Expr::Call(_) => false,
-        Expr::Neg(a) => constant(a),
-        Expr::Bin(_, a, b) => constant(a) && constant(b),
+        Ast::Number(_) => true,
+        Ast::Call(_) => false,
+        Ast::Neg(a) => constant(a),
+        Ast::Binary(_, a, b) => constant(a) && constant(b),
     }
 }

@@ -5,7 +5,7 @@ use std::{cell::RefCell, collections::HashMap, fmt};
 
 use crate::{
     catalogue::{self, Args, Indicator, Kind, Range},
-    graph::{Bars, Field, Graph, Val, X},
+    graph::{GraphBuilder, Field, Graph, ValueId, Expr},
     plan::Plan,
 };
 
@@ -55,7 +55,7 @@ pub struct Source {
     pub name: String,
     /// What it computes, as it was written.
     pub text: String,
-    pub(crate) expr: std::sync::Arc<resolve::Built>,
+    pub(crate) expr: std::sync::Arc<resolve::ResolvedExpr>,
 }
 
 impl fmt::Debug for Source {
@@ -94,7 +94,7 @@ impl Instance {
         Instance { params: all, ..Instance::of(row) }
     }
 
-    fn build<'g>(&self, bars: Bars<'g>) -> Vec<X<'g>> {
+    fn build<'g>(&self, bars: GraphBuilder<'g>) -> Vec<Expr<'g>> {
         let source = self.source.as_ref().map(|s| s.expr.build(bars));
         (self.row.build)(&Args::new(bars, &self.params, source).by(self.convention))
     }
@@ -114,7 +114,7 @@ impl Instance {
     /// The first bar at which every wanted output has a value.
     pub fn lookback(&self) -> usize {
         let graph = RefCell::new(Graph::default());
-        let outputs = self.build(Bars::new(&graph));
+        let outputs = self.build(GraphBuilder::new(&graph));
         outputs.iter().map(|x| x.start()).max().unwrap_or(0)
     }
 }
@@ -157,7 +157,7 @@ impl Wanted {
         }
     }
 
-    fn values(&self, bars: Bars<'_>) -> Vec<Val> {
+    fn values(&self, bars: GraphBuilder<'_>) -> Vec<ValueId> {
         match self {
             Wanted::Instance(instance) => {
                 let outputs = instance.build(bars);
@@ -223,14 +223,14 @@ pub fn plan(wanted: &[Wanted]) -> Selection {
 }
 
 /// What everything rests on: one graph, the values that are wanted of it, and the names of their columns.
-pub fn graph(wanted: &[Wanted]) -> (Graph, Vec<Val>, Vec<String>) {
+pub fn graph(wanted: &[Wanted]) -> (Graph, Vec<ValueId>, Vec<String>) {
     let graph = RefCell::new(Graph::default());
-    let (mut values, mut columns): (Vec<Val>, Vec<String>) = (Vec::new(), Vec::new());
+    let (mut values, mut columns): (Vec<ValueId>, Vec<String>) = (Vec::new(), Vec::new());
     for item in wanted {
         let names = item.columns();
-        let found = item.values(Bars::new(&graph));
+        let found = item.values(GraphBuilder::new(&graph));
         for (name, val) in names.into_iter().zip(found) {
-            let known: Vec<Val> =
+            let known: Vec<ValueId> =
                 columns.iter().zip(&values).filter(|(c, _)| stem(c, &name)).map(|(_, v)| *v).collect();
             // The same column asked for twice is one; another value that would have the same name gets one of its own.
             if !known.contains(&val) {
@@ -275,7 +275,7 @@ pub fn column(instance: &Instance, output: usize) -> String {
 }
 
 /// Columns and simple means of them that a word names.
-pub(crate) fn price<'g>(bars: Bars<'g>, word: &str) -> Option<X<'g>> {
+pub(crate) fn price<'g>(bars: GraphBuilder<'g>, word: &str) -> Option<Expr<'g>> {
     let field = Field::ALL.into_iter().find(|f| format!("{f:?}").eq_ignore_ascii_case(word));
     if let Some(field) = field {
         return Some(bars.field(field));

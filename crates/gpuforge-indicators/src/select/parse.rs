@@ -17,11 +17,11 @@ const MOST_DEPTH: usize = 32;
 
 /// An expression.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) enum Expr {
+pub(super) enum Ast {
     Number(f64),
     Call(Call),
-    Neg(Box<Expr>),
-    Bin(char, Box<Expr>, Box<Expr>),
+    Neg(Box<Ast>),
+    Binary(char, Box<Ast>, Box<Ast>),
 }
 
 /// A call, a column or a definition: a name with or without arguments.
@@ -47,7 +47,7 @@ pub(super) struct Arg {
 pub(super) enum Value {
     /// One number, or several to choose from.
     Numbers(Vec<f64>),
-    Source(Expr),
+    Source(Ast),
 }
 
 /// One item of a list.
@@ -57,7 +57,7 @@ pub(super) enum Item {
     Group(String, usize),
     Set(String, usize),
     /// With the text it was read from.
-    Expr(Expr, String),
+    Expr(Ast, String),
 }
 
 pub(super) struct Parser<'t> {
@@ -176,7 +176,7 @@ impl<'t> Parser<'t> {
     }
 
     /// `name = expression`: the name, where it stands, the expression and its text.
-    pub(super) fn definition(&mut self) -> Result<(String, usize, Expr, String), SelectError> {
+    pub(super) fn definition(&mut self) -> Result<(String, usize, Ast, String), SelectError> {
         let Some((name, at)) = self.word() else { return self.fail(self.at, "a name is missing here") };
         self.want('=')?;
         let begin = self.at;
@@ -189,7 +189,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    fn expression(&mut self) -> Result<Expr, SelectError> {
+    fn expression(&mut self) -> Result<Ast, SelectError> {
         self.depth += 1;
         if self.depth > MOST_DEPTH {
             return self.fail(self.at, format!("nested more than {MOST_DEPTH} deep"));
@@ -197,22 +197,22 @@ impl<'t> Parser<'t> {
         let mut left = self.product()?;
         while let Some(op) = self.peek().filter(|c| matches!(c, '+' | '-')) {
             self.at += 1;
-            left = Expr::Bin(op, Box::new(left), Box::new(self.product()?));
+            left = Ast::Binary(op, Box::new(left), Box::new(self.product()?));
         }
         self.depth -= 1;
         Ok(left)
     }
 
-    fn product(&mut self) -> Result<Expr, SelectError> {
+    fn product(&mut self) -> Result<Ast, SelectError> {
         let mut left = self.factor()?;
         while let Some(op) = self.peek().filter(|c| matches!(c, '*' | '/')) {
             self.at += 1;
-            left = Expr::Bin(op, Box::new(left), Box::new(self.factor()?));
+            left = Ast::Binary(op, Box::new(left), Box::new(self.factor()?));
         }
         Ok(left)
     }
 
-    fn factor(&mut self) -> Result<Expr, SelectError> {
+    fn factor(&mut self) -> Result<Ast, SelectError> {
         let mut negative = false;
         while self.eat('-') {
             negative = !negative;
@@ -222,13 +222,13 @@ impl<'t> Parser<'t> {
             self.want(')')?;
             inner
         } else if let Some(x) = self.number() {
-            Expr::Number(x)
+            Ast::Number(x)
         } else if let Some((name, at)) = self.word() {
-            Expr::Call(self.call(name, at)?)
+            Ast::Call(self.call(name, at)?)
         } else {
             return self.fail(self.at, "an indicator, a column or a number is missing here");
         };
-        Ok(if negative { Expr::Neg(Box::new(plain)) } else { plain })
+        Ok(if negative { Ast::Neg(Box::new(plain)) } else { plain })
     }
 
     fn call(&mut self, name: String, at: usize) -> Result<Call, SelectError> {

@@ -7,13 +7,13 @@ use super::{
     Instance, SelectError, Source, Wanted,
     arguments::{Given, Slot},
     nearest,
-    parse::{Arg, Call, Expr, Item, Parser, Value},
+    parse::{Arg, Call, Ast, Item, Parser, Value},
     price,
     sets::SETS,
 };
 use crate::{
     catalogue::{self, Convention, Group, Indicator, Kind, Range},
-    graph::{Bars, Bin, X},
+    graph::{GraphBuilder, BinaryOp, Expr},
 };
 
 /// The most instances that one selection may have.
@@ -21,38 +21,38 @@ const MOST: usize = 20_000;
 
 /// An expression whose names are known.
 #[derive(Debug, Clone)]
-pub(crate) enum Built {
+pub(crate) enum ResolvedExpr {
     Number(f64),
     Price(String),
     Instance(Box<Instance>),
-    Neg(Arc<Built>),
-    Bin(Bin, Arc<Built>, Arc<Built>),
+    Neg(Arc<ResolvedExpr>),
+    Binary(BinaryOp, Arc<ResolvedExpr>, Arc<ResolvedExpr>),
 }
 
-impl Built {
-    pub(crate) fn build<'g>(&self, bars: Bars<'g>) -> X<'g> {
+impl ResolvedExpr {
+    pub(crate) fn build<'g>(&self, bars: GraphBuilder<'g>) -> Expr<'g> {
         match self {
-            Built::Number(x) => bars.number(*x),
-            Built::Price(word) => price(bars, word).unwrap_or_else(|| bars.close()),
-            Built::Instance(instance) => {
+            ResolvedExpr::Number(x) => bars.constant(*x),
+            ResolvedExpr::Price(word) => price(bars, word).unwrap_or_else(|| bars.close()),
+            ResolvedExpr::Instance(instance) => {
                 let outputs = instance.build(bars);
                 let wanted = outputs.get(instance.output.unwrap_or(0)).copied();
-                wanted.unwrap_or_else(|| bars.number(f64::NAN))
+                wanted.unwrap_or_else(|| bars.constant(f64::NAN))
             }
-            Built::Neg(a) => -a.build(bars),
-            Built::Bin(f, a, b) => a.build(bars).bin(*f, b.build(bars)),
+            ResolvedExpr::Neg(a) => -a.build(bars),
+            ResolvedExpr::Binary(f, a, b) => a.build(bars).binary(*f, b.build(bars)),
         }
     }
 }
 
-impl Built {
+impl ResolvedExpr {
     /// The range of its values, where it is an indicator under another name; and may it start late?
     pub(crate) fn facts(&self) -> (Option<Range>, bool) {
         match self {
-            Built::Number(_) | Built::Price(_) => (None, false),
-            Built::Instance(i) => (i.range(i.output.unwrap_or(0)), i.row.starts_late()),
-            Built::Neg(a) => (None, a.facts().1),
-            Built::Bin(_, a, b) => (None, a.facts().1 || b.facts().1),
+            ResolvedExpr::Number(_) | ResolvedExpr::Price(_) => (None, false),
+            ResolvedExpr::Instance(i) => (i.range(i.output.unwrap_or(0)), i.row.starts_late()),
+            ResolvedExpr::Neg(a) => (None, a.facts().1),
+            ResolvedExpr::Binary(_, a, b) => (None, a.facts().1 || b.facts().1),
         }
     }
 }
@@ -129,7 +129,7 @@ impl Selector {
                         ));
                     }
                 },
-                Item::Expr(Expr::Call(call), _) => wanted.extend(self.item(text, &call)?),
+                Item::Expr(Ast::Call(call), _) => wanted.extend(self.item(text, &call)?),
                 Item::Expr(expr, written) => {
                     let expr = Arc::new(self.expression(text, &expr)?);
                     wanted.push(Wanted::Expression(Source { name: written.clone(), text: written, expr }));
@@ -149,7 +149,7 @@ impl Selector {
         }
         let name = call.name.to_ascii_lowercase();
         if bare && super::PRICES.contains(&name.as_str()) {
-            let expr = Arc::new(Built::Price(name.clone()));
+            let expr = Arc::new(ResolvedExpr::Price(name.clone()));
             return Ok(vec![Wanted::Expression(Source { name: name.clone(), text: name, expr })]);
         }
         Ok(self.instances(text, call)?.into_iter().map(Wanted::from).collect())
@@ -196,33 +196,33 @@ impl Selector {
         Ok(all)
     }
 
-    fn source(&self, text: &str, expr: &Expr) -> Result<Source, SelectError> {
+    fn source(&self, text: &str, expr: &Ast) -> Result<Source, SelectError> {
         let built = self.expression(text, expr)?;
         let name = label(expr);
         Ok(Source { text: name.clone(), name, expr: Arc::new(built) })
     }
 
-    fn expression(&self, text: &str, expr: &Expr) -> Result<Built, SelectError> {
+    fn expression(&self, text: &str, expr: &Ast) -> Result<ResolvedExpr, SelectError> {
         Ok(match expr {
-            Expr::Number(x) => Built::Number(*x),
-            Expr::Neg(a) => Built::Neg(Arc::new(self.expression(text, a)?)),
-            Expr::Bin(op, a, b) => {
+            Ast::Number(x) => ResolvedExpr::Number(*x),
+            Ast::Neg(a) => ResolvedExpr::Neg(Arc::new(self.expression(text, a)?)),
+            Ast::Binary(op, a, b) => {
                 let f = match op {
-                    '+' => Bin::Add,
-                    '-' => Bin::Sub,
-                    '*' => Bin::Mul,
-                    _ => Bin::Div,
+                    '+' => BinaryOp::Add,
+                    '-' => BinaryOp::Sub,
+                    '*' => BinaryOp::Mul,
+                    _ => BinaryOp::Div,
                 };
-                Built::Bin(f, Arc::new(self.expression(text, a)?), Arc::new(self.expression(text, b)?))
+                ResolvedExpr::Binary(f, Arc::new(self.expression(text, a)?), Arc::new(self.expression(text, b)?))
             }
-            Expr::Call(call) => self.name(text, call)?,
+            Ast::Call(call) => self.name(text, call)?,
         })
     }
 
-    fn name(&self, text: &str, call: &Call) -> Result<Built, SelectError> {
+    fn name(&self, text: &str, call: &Call) -> Result<ResolvedExpr, SelectError> {
         if call.args.is_empty() && call.output.is_none() {
             if super::PRICES.contains(&call.name.to_ascii_lowercase().as_str()) {
-                return Ok(Built::Price(call.name.clone()));
+                return Ok(ResolvedExpr::Price(call.name.clone()));
             }
             if let Some(defined) = self.defined.iter().find(|d| d.name == call.name) {
                 return Ok(defined.expr.as_ref().clone());
@@ -230,7 +230,7 @@ impl Selector {
         }
         let mut all = self.instances(text, call)?;
         match (all.pop(), all.is_empty()) {
-            (Some(one), true) => Ok(Built::Instance(Box::new(one))),
+            (Some(one), true) => Ok(ResolvedExpr::Instance(Box::new(one))),
             _ => Err(SelectError::at(text, call.at, "alternatives are not possible inside an expression")),
         }
     }
@@ -270,11 +270,11 @@ fn spread(
 }
 
 /// A short name for a source, for columns.
-fn label(expr: &Expr) -> String {
+fn label(expr: &Ast) -> String {
     match expr {
-        Expr::Number(x) => x.to_string(),
-        Expr::Neg(a) => format!("neg_{}", label(a)),
-        Expr::Bin(op, a, b) => {
+        Ast::Number(x) => x.to_string(),
+        Ast::Neg(a) => format!("neg_{}", label(a)),
+        Ast::Binary(op, a, b) => {
             let op = match op {
                 '+' => "plus",
                 '-' => "minus",
@@ -283,7 +283,7 @@ fn label(expr: &Expr) -> String {
             };
             format!("{}_{op}_{}", label(a), label(b))
         }
-        Expr::Call(call) => {
+        Ast::Call(call) => {
             let mut name = call.name.to_ascii_lowercase();
             for arg in &call.args {
                 match &arg.value {

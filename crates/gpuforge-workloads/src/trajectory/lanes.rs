@@ -3,6 +3,10 @@
 //! What a lane computes depends on its own numbers only. The loop over lanes has no branch, so that the compiler makes
 //! vectors of it; events are rare and handled lane by lane. Each instruction set has its own copy of the same operations.
 
+use gpuforge_simd::Simd;
+#[cfg(target_arch = "x86_64")]
+use gpuforge_simd::SimdLevel;
+
 use super::{
     Method, Model, Point, Profile,
     event::{CALM, Flight, Next, Rule, Taken},
@@ -19,41 +23,6 @@ const TILE: (usize, usize) = (8 * LANES, 64 * LANES);
 /// How many launches a thread takes at a time: some tiles for each, so that none waits long for the last.
 pub(super) fn tile(launches: usize, threads: usize) -> usize {
     launches.div_ceil(4 * threads.max(1)).next_multiple_of(LANES).clamp(TILE.0, TILE.1)
-}
-/// An instruction set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Simd {
-    /// What every machine of its kind has.
-    Plain,
-    /// AVX2.
-    Avx2,
-    /// AVX-512.
-    Avx512,
-}
-
-impl Simd {
-    /// The best that this machine has.
-    pub fn best() -> Simd {
-        #[cfg(target_arch = "x86_64")]
-        {
-            if is_x86_feature_detected!("avx512f")
-                && is_x86_feature_detected!("avx512dq")
-                && is_x86_feature_detected!("avx512vl")
-            {
-                return Simd::Avx512;
-            }
-            if is_x86_feature_detected!("avx2") {
-                return Simd::Avx2;
-            }
-        }
-        Simd::Plain
-    }
-
-    /// Those that this machine has, the least first.
-    pub fn all() -> Vec<Simd> {
-        let best = Simd::best();
-        [Simd::Plain, Simd::Avx2, Simd::Avx512].into_iter().take_while(|s| *s != best).chain([best]).collect()
-    }
 }
 
 /// Who wants to see every step?
@@ -86,7 +55,7 @@ pub(super) fn fly(model: &Model, starts: &[Start], ends: &mut [End], simd: Simd)
 /// One flight with all its steps.
 pub(super) fn path(model: &Model, start: Start) -> (End, Vec<Point>) {
     let (mut ends, mut points) = ([[0.0; END]], Vec::new());
-    dispatch::<1, _>(model, &[start], &mut ends, &mut points, Simd::best());
+    dispatch::<1, _>(model, &[start], &mut ends, &mut points, Simd::detect());
     let [end] = ends;
     (end, points)
 }
@@ -118,18 +87,18 @@ fn with<const L: usize, B: Blow, S: Step, W: Watch>(
     simd: Simd,
 ) {
     #[cfg(target_arch = "x86_64")]
-    match simd {
+    match simd.level() {
         #[allow(unsafe_code, reason = "code compiled for what the processor was found to have")]
-        Simd::Avx512 => {
-            // SAFETY: `Simd::best` found AVX-512 on this machine.
+        SimdLevel::Avx512 => {
+            // SAFETY: a `Simd` of this level was detected on this CPU.
             return unsafe { avx512::<L, B, S, W>(model, starts, ends, watch) };
         }
         #[allow(unsafe_code, reason = "as above")]
-        Simd::Avx2 => {
-            // SAFETY: `Simd::best` found AVX2 on this machine.
+        SimdLevel::Avx2 => {
+            // SAFETY: as above.
             return unsafe { avx2::<L, B, S, W>(model, starts, ends, watch) };
         }
-        Simd::Plain => {}
+        SimdLevel::Scalar => {}
     }
     let _ = simd;
     run::<L, B, S, W>(model, starts, ends, watch);

@@ -1,12 +1,13 @@
 //! What acts on a ball? Everything that is the same for all launches, checked once and made ready.
 
 use gpuforge_ops::Threads;
+use gpuforge_simd::Simd;
 
 use super::{
     Air, Ball, Coefficients, Launch, Profile, Summary, TrajectoryError, Wind,
     coefficients::{MOST_NODES, NODES},
     error::{check, row},
-    lanes::{self, Simd},
+    lanes,
     launch::{END, End, Start},
     math::{exp, integer, ln},
 };
@@ -305,7 +306,7 @@ impl Model {
     /// One flight.
     pub fn fly(&self, launch: &Launch) -> Result<Summary, TrajectoryError> {
         let mut end = [[0.0; END]];
-        lanes::fly(self, &[launch.start()?], &mut end, Simd::best());
+        lanes::fly(self, &[launch.start()?], &mut end, Simd::detect());
         let [end] = end;
         Ok(Summary::of(end))
     }
@@ -318,7 +319,7 @@ impl Model {
 
     /// Many flights; a launch that is none is an error of its own, the others fly.
     pub fn fly_all(&self, launches: &[Launch], threads: Threads) -> Vec<Result<Summary, TrajectoryError>> {
-        self.fly_all_with(launches, threads, Simd::best())
+        self.fly_all_with(launches, threads, Simd::detect())
     }
 
     /// As [`Model::fly_all`] with an instruction set that the machine has; results do not depend on it.

@@ -23,10 +23,11 @@ use gpuforge_runtime::{
     tensor::{DType, Spec, Tensor},
     units::Bytes,
 };
+use gpuforge_simd::Simd;
 
 use super::{
     Launch, Method, Model, Profile, Summary, TrajectoryError,
-    lanes::{self, Simd},
+    lanes,
     launch::{END, End, START, Start},
     model::{HIGHEST, SLOWEST, Scale},
 };
@@ -165,7 +166,7 @@ impl Op for Flights {
         let [ends] = view::exactly_mut::<_, 1>(OP, "outputs", outputs)?;
         let tile = lanes::tile(self.count, threads.0);
         let tiles = starts.chunks(tile * START * 8).zip(ends.chunks_mut(tile * END * 8));
-        let simd = Simd::best();
+        let simd = Simd::detect();
         threads.each(tiles, |(from, to)| {
             let starts: Vec<Start> = chunks::<START>(from).collect();
             let mut ends: Vec<End> = vec![[0.0; END]; starts.len()];
@@ -272,7 +273,7 @@ impl Flights {
                 return Ok(());
             }
             let mut ends: Vec<End> = vec![[0.0; END]; starts.len()];
-            lanes::fly(&model, &starts, &mut ends, Simd::best());
+            lanes::fly(&model, &starts, &mut ends, Simd::detect());
             let over = states.iter().zip(ends).flat_map(|(state, end)| state_of(state, end));
             put_floats(to, over);
             Ok(())

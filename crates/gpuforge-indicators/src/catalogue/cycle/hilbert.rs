@@ -23,7 +23,7 @@ use std::{
 };
 
 use crate::{
-    graph::X,
+    graph::Expr,
     kernel::{
         Row,
         machine::{MachineDef, RowMachine, Rule, Value, lanes, select},
@@ -422,52 +422,52 @@ const LATE: usize = 37;
 /// What the transform finds in a price.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Hilbert<'g> {
-    price: X<'g>,
-    smooth: X<'g>,
+    price: Expr<'g>,
+    smooth: Expr<'g>,
     /// Period of the dominant cycle in bars, smoothed.
-    pub(in super::super) period: X<'g>,
+    pub(in super::super) period: Expr<'g>,
     /// In-phase component.
-    pub(in super::super) in_phase: X<'g>,
+    pub(in super::super) in_phase: Expr<'g>,
     /// Component a quarter of a cycle later.
-    pub(in super::super) quadrature: X<'g>,
+    pub(in super::super) quadrature: Expr<'g>,
 }
 
 /// The transform of a price; bars before `first` do not count.
-pub(in super::super) fn hilbert(price: X<'_>, first: usize) -> Hilbert<'_> {
-    let ramp = price.bars().machine(&RUNNING_RAMP, &[SMOOTH as f64], &[price]);
+pub(in super::super) fn hilbert(price: Expr<'_>, first: usize) -> Hilbert<'_> {
+    let ramp = price.builder().state_machine(&RUNNING_RAMP, &[SMOOTH as f64], &[price]);
     let smooth = ramp.first().copied().unwrap_or(price) * 0.1;
-    let ports = price.bars().machine(&CYCLE, &[first as f64], &[smooth]);
+    let ports = price.builder().state_machine(&CYCLE, &[first as f64], &[smooth]);
     let port = |at: usize| ports.get(at).copied().unwrap_or(price);
     Hilbert { price, smooth, period: port(0), in_phase: port(1), quadrature: port(2) }
 }
 
 impl<'g> Hilbert<'g> {
     /// Of a price, with the longer warm-up.
-    pub(super) fn late(price: X<'g>) -> Self {
+    pub(super) fn late(price: Expr<'g>) -> Self {
         hilbert(price, LATE)
     }
 
-    fn one(self, def: &'static MachineDef, inputs: &[X<'g>]) -> X<'g> {
-        self.price.bars().machine(def, &[], inputs).first().copied().unwrap_or(self.price)
+    fn one(self, def: &'static MachineDef, inputs: &[Expr<'g>]) -> Expr<'g> {
+        self.price.builder().state_machine(def, &[], inputs).first().copied().unwrap_or(self.price)
     }
 
-    pub(super) fn phase(self) -> X<'g> {
+    pub(super) fn phase(self) -> Expr<'g> {
         self.one(&PHASE, &[self.smooth, self.period])
     }
 
     /// Sine of the phase, and 45 degrees ahead.
-    pub(super) fn sine(self) -> (X<'g>, X<'g>) {
+    pub(super) fn sine(self) -> (Expr<'g>, Expr<'g>) {
         let phase = self.phase();
-        let sine = |x: X<'g>| (x * (1.0 / DEGREES)).sin();
+        let sine = |x: Expr<'g>| (x * (1.0 / DEGREES)).sin();
         (sine(phase), sine(phase + 45.0))
     }
 
-    pub(super) fn trend_line(self) -> X<'g> {
+    pub(super) fn trend_line(self) -> Expr<'g> {
         // Prices before the first bar that counts are part of the means.
-        self.one(&TREND_LINE, &[self.price, self.period.preceded_by(0.0)])
+        self.one(&TREND_LINE, &[self.price, self.period.fill_warmup(0.0)])
     }
 
-    pub(super) fn mode(self) -> X<'g> {
+    pub(super) fn mode(self) -> Expr<'g> {
         let (sine, lead) = self.sine();
         self.one(&MODE, &[self.phase(), sine, lead, self.trend_line(), self.smooth, self.period])
     }

@@ -6,7 +6,7 @@
 
 use super::super::Args;
 use crate::{
-    graph::{Bars, X},
+    graph::{GraphBuilder, Expr},
     kernel::machine::{Machine, MachineDef},
 };
 
@@ -52,12 +52,12 @@ pub(super) const EQUAL: Threshold = threshold(Extent::Range, 5, 0.05);
 /// The last candles, seen from a pattern that has its first value at bar `first`. All methods take how many bars ago.
 #[derive(Clone, Copy)]
 pub(super) struct Candles<'g> {
-    bars: Bars<'g>,
+    bars: GraphBuilder<'g>,
     first: usize,
 }
 
 /// All of these hold.
-pub(super) fn all<'g>(first: X<'g>, rest: &[X<'g>]) -> X<'g> {
+pub(super) fn all<'g>(first: Expr<'g>, rest: &[Expr<'g>]) -> Expr<'g> {
     rest.iter().fold(first, |a, b| a.and(*b))
 }
 
@@ -67,45 +67,45 @@ impl<'g> Candles<'g> {
     }
 
     /// Open.
-    pub(super) fn o(self, k: usize) -> X<'g> {
+    pub(super) fn o(self, k: usize) -> Expr<'g> {
         self.bars.open().shift(k)
     }
     /// High.
-    pub(super) fn h(self, k: usize) -> X<'g> {
+    pub(super) fn h(self, k: usize) -> Expr<'g> {
         self.bars.high().shift(k)
     }
     /// Low.
-    pub(super) fn l(self, k: usize) -> X<'g> {
+    pub(super) fn l(self, k: usize) -> Expr<'g> {
         self.bars.low().shift(k)
     }
     /// Close.
-    pub(super) fn c(self, k: usize) -> X<'g> {
+    pub(super) fn c(self, k: usize) -> Expr<'g> {
         self.bars.close().shift(k)
     }
     /// Upper end of the body. (What is simple is computed again at every distance, here and below, but for the body: that
     /// costs less than a column of it to look back at.)
-    pub(super) fn top(self, k: usize) -> X<'g> {
+    pub(super) fn top(self, k: usize) -> Expr<'g> {
         self.o(k).max(self.c(k))
     }
     /// Lower end of the body.
-    pub(super) fn bottom(self, k: usize) -> X<'g> {
+    pub(super) fn bottom(self, k: usize) -> Expr<'g> {
         self.o(k).min(self.c(k))
     }
     /// Length of the body: a column of it is there for its sums.
-    pub(super) fn body(self, k: usize) -> X<'g> {
+    pub(super) fn body(self, k: usize) -> Expr<'g> {
         (self.bars.close() - self.bars.open()).abs().shift(k)
     }
     /// Length of the upper shadow.
-    pub(super) fn upper(self, k: usize) -> X<'g> {
+    pub(super) fn upper(self, k: usize) -> Expr<'g> {
         self.h(k) - self.top(k)
     }
     /// Length of the lower shadow.
-    pub(super) fn lower(self, k: usize) -> X<'g> {
+    pub(super) fn lower(self, k: usize) -> Expr<'g> {
         self.bottom(k) - self.l(k)
     }
 
     /// The threshold for a candle.
-    pub(super) fn limit(self, t: Threshold, k: usize) -> X<'g> {
+    pub(super) fn limit(self, t: Threshold, k: usize) -> Expr<'g> {
         let extent = |k: usize| match t.of {
             Extent::Body => self.body(k),
             Extent::Range => self.h(k) - self.l(k),
@@ -117,124 +117,124 @@ impl<'g> Candles<'g> {
             return extent(k) * factor;
         }
         let before = self.first.saturating_sub(k + 1);
-        extent(0).total(t.n, before).shift(k + 1) / t.n as f64 * factor
+        extent(0).sum_from(t.n, before).shift(k + 1) / t.n as f64 * factor
     }
 
     /// `a` within a threshold of `b` on both sides.
-    pub(super) fn about(self, a: X<'g>, b: X<'g>, t: Threshold, k: usize) -> X<'g> {
+    pub(super) fn about(self, a: Expr<'g>, b: Expr<'g>, t: Threshold, k: usize) -> Expr<'g> {
         let limit = self.limit(t, k);
         a.le(b + limit).and(a.ge(b - limit))
     }
 
     /// Closes at or above its open.
-    pub(super) fn white(self, k: usize) -> X<'g> {
+    pub(super) fn white(self, k: usize) -> Expr<'g> {
         self.c(k).ge(self.o(k))
     }
     /// Closes below its open.
-    pub(super) fn black(self, k: usize) -> X<'g> {
+    pub(super) fn black(self, k: usize) -> Expr<'g> {
         self.c(k).lt(self.o(k))
     }
     /// 1 for white, -1 for black.
-    pub(super) fn color(self, k: usize) -> X<'g> {
+    pub(super) fn color(self, k: usize) -> Expr<'g> {
         self.white(k).select(1.0, -1.0)
     }
     /// Long body.
-    pub(super) fn long(self, k: usize) -> X<'g> {
+    pub(super) fn long(self, k: usize) -> Expr<'g> {
         self.body(k).gt(self.limit(BODY, k))
     }
     /// Short body.
-    pub(super) fn short(self, k: usize) -> X<'g> {
+    pub(super) fn short(self, k: usize) -> Expr<'g> {
         self.body(k).lt(self.limit(BODY, k))
     }
     /// Body of mean length at most. (Not short is the same as long: one threshold separates both.)
-    pub(super) fn modest(self, k: usize) -> X<'g> {
+    pub(super) fn modest(self, k: usize) -> Expr<'g> {
         self.body(k).le(self.limit(BODY, k))
     }
     /// A body up to this is a doji.
-    pub(super) fn doji_limit(self, k: usize) -> X<'g> {
+    pub(super) fn doji_limit(self, k: usize) -> Expr<'g> {
         self.limit(DOJI, k)
     }
     /// Hardly a body.
-    pub(super) fn doji(self, k: usize) -> X<'g> {
+    pub(super) fn doji(self, k: usize) -> Expr<'g> {
         self.body(k).le(self.doji_limit(k))
     }
     /// No upper shadow to speak of.
-    pub(super) fn no_upper(self, k: usize) -> X<'g> {
+    pub(super) fn no_upper(self, k: usize) -> Expr<'g> {
         self.upper(k).lt(self.limit(NO_SHADOW, k))
     }
     /// No lower shadow to speak of.
-    pub(super) fn no_lower(self, k: usize) -> X<'g> {
+    pub(super) fn no_lower(self, k: usize) -> Expr<'g> {
         self.lower(k).lt(self.limit(NO_SHADOW, k))
     }
     /// An upper shadow worth the name.
-    pub(super) fn some_upper(self, k: usize) -> X<'g> {
+    pub(super) fn some_upper(self, k: usize) -> Expr<'g> {
         self.upper(k).gt(self.limit(NO_SHADOW, k))
     }
     /// A lower shadow worth the name.
-    pub(super) fn some_lower(self, k: usize) -> X<'g> {
+    pub(super) fn some_lower(self, k: usize) -> Expr<'g> {
         self.lower(k).gt(self.limit(NO_SHADOW, k))
     }
     /// Short upper shadow.
-    pub(super) fn short_upper(self, k: usize) -> X<'g> {
+    pub(super) fn short_upper(self, k: usize) -> Expr<'g> {
         self.upper(k).lt(self.limit(SHORT_SHADOW, k))
     }
     /// Short lower shadow.
-    pub(super) fn short_lower(self, k: usize) -> X<'g> {
+    pub(super) fn short_lower(self, k: usize) -> Expr<'g> {
         self.lower(k).lt(self.limit(SHORT_SHADOW, k))
     }
     /// Upper shadow that is not short.
-    pub(super) fn fair_upper(self, k: usize) -> X<'g> {
+    pub(super) fn fair_upper(self, k: usize) -> Expr<'g> {
         self.upper(k).gt(self.limit(SHORT_SHADOW, k))
     }
     /// Upper shadow longer than the body.
-    pub(super) fn long_upper(self, k: usize) -> X<'g> {
+    pub(super) fn long_upper(self, k: usize) -> Expr<'g> {
         self.upper(k).gt(self.limit(LONG_SHADOW, k))
     }
     /// Lower shadow longer than the body.
-    pub(super) fn long_lower(self, k: usize) -> X<'g> {
+    pub(super) fn long_lower(self, k: usize) -> Expr<'g> {
         self.lower(k).gt(self.limit(LONG_SHADOW, k))
     }
     /// Upper shadow longer than two bodies.
-    pub(super) fn very_long_upper(self, k: usize) -> X<'g> {
+    pub(super) fn very_long_upper(self, k: usize) -> Expr<'g> {
         self.upper(k).gt(self.limit(VERY_LONG_SHADOW, k))
     }
     /// Lower shadow longer than two bodies.
-    pub(super) fn very_long_lower(self, k: usize) -> X<'g> {
+    pub(super) fn very_long_lower(self, k: usize) -> Expr<'g> {
         self.lower(k).gt(self.limit(VERY_LONG_SHADOW, k))
     }
     /// The body of `k` lies above that of `j`.
-    pub(super) fn gap_up(self, k: usize, j: usize) -> X<'g> {
+    pub(super) fn gap_up(self, k: usize, j: usize) -> Expr<'g> {
         self.bottom(k).gt(self.top(j))
     }
     /// The body of `k` lies below that of `j`.
-    pub(super) fn gap_down(self, k: usize, j: usize) -> X<'g> {
+    pub(super) fn gap_down(self, k: usize, j: usize) -> Expr<'g> {
         self.top(k).lt(self.bottom(j))
     }
     /// The body of `k` lies inside that of `j`, neither end touching.
-    pub(super) fn inside(self, k: usize, j: usize) -> X<'g> {
+    pub(super) fn inside(self, k: usize, j: usize) -> Expr<'g> {
         self.top(k).lt(self.top(j)).and(self.bottom(k).gt(self.bottom(j)))
     }
     /// The close of 0 lies more than `share` of the body above the close of `k`.
-    pub(super) fn climbs_into(self, k: usize, share: f64) -> X<'g> {
+    pub(super) fn climbs_into(self, k: usize, share: f64) -> Expr<'g> {
         let inputs = [self.c(0), self.body(k), self.c(k)];
-        let above = self.bars.machine(&CLIMB, &[share], &inputs);
+        let above = self.bars.state_machine(&CLIMB, &[share], &inputs);
         above.first().copied().unwrap_or(self.c(0))
     }
     /// The close of 0 lies more than `share` of the body below the close of `k`.
-    pub(super) fn sinks_into(self, k: usize, share: f64) -> X<'g> {
+    pub(super) fn sinks_into(self, k: usize, share: f64) -> Expr<'g> {
         self.c(0).lt(self.c(k) - self.body(k) * share)
     }
 
     /// The pattern: `value` where all conditions hold, else 0.
-    pub(super) fn when(self, value: f64, first: X<'g>, rest: &[X<'g>]) -> Vec<X<'g>> {
+    pub(super) fn when(self, value: f64, first: Expr<'g>, rest: &[Expr<'g>]) -> Vec<Expr<'g>> {
         vec![all(first, rest).select(value, 0.0).from_bar(self.first)]
     }
     /// A pattern that comes in the colour of candle `k`: ±100 where all conditions hold, else 0.
-    pub(super) fn colored(self, k: usize, first: X<'g>, rest: &[X<'g>]) -> Vec<X<'g>> {
+    pub(super) fn colored(self, k: usize, first: Expr<'g>, rest: &[Expr<'g>]) -> Vec<Expr<'g>> {
         vec![all(first, rest).select(self.color(k) * 100.0, 0.0).from_bar(self.first)]
     }
     /// A pattern of two kinds: 100 where it is bullish, -100 where bearish, else 0.
-    pub(super) fn either(self, bull: X<'g>, bear: X<'g>) -> Vec<X<'g>> {
+    pub(super) fn either(self, bull: Expr<'g>, bear: Expr<'g>) -> Vec<Expr<'g>> {
         vec![bull.select(100.0, bear.select(-100.0, 0.0)).from_bar(self.first)]
     }
 }

@@ -56,7 +56,7 @@ pub(super) const ROWS: &[Indicator] = &[
             let bull = k.h(0).lt(k.h(1)).and(k.l(0).lt(k.l(1)));
             let bear = k.h(0).gt(k.h(1)).and(k.l(0).gt(k.l(1)));
             let found = inside.select(bull - bear, 0.0);
-            a.bars.machine(&PLAIN, &[], &[found, k.h(1), k.l(1), k.c(0)])
+            a.bars.state_machine(&PLAIN, &[], &[found, k.h(1), k.l(1), k.c(0)])
         },
     ),
     row(
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Indicator] = &[
             let bull = k.h(0).lt(k.h(1)).and(k.l(0).lt(k.l(1))).and(k.c(2).le(k.l(2) + near));
             let bear = k.h(0).gt(k.h(1)).and(k.l(0).gt(k.l(1))).and(k.c(2).ge(k.h(2) - near));
             let found = inside(2).and(inside(1)).select(bull - bear, 0.0);
-            a.bars.machine(&PLAIN, &[], &[found, k.h(1), k.l(1), k.c(0)])
+            a.bars.state_machine(&PLAIN, &[], &[found, k.h(1), k.l(1), k.c(0)])
         },
     ),
 ];

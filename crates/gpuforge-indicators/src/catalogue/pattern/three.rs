@@ -9,20 +9,20 @@ use super::{
 use crate::graph::X;
 
 /// Three candles of rising closes, each white and from within or near the body before.
-fn advance<'g>(k: Candles<'g>) -> X<'g> {
+fn advance<'g>(k: Candles<'g>) -> Expr<'g> {
     let opens = |i: usize| k.o(i).gt(k.o(i + 1)).and(k.o(i).le(k.c(i + 1) + k.limit(NEAR, i + 1)));
     let rising = k.c(0).gt(k.c(1)).and(k.c(1).gt(k.c(2)));
     all(k.white(2), &[k.white(1), k.white(0), rising, opens(1), opens(0)])
 }
 
 /// A long candle, a star above it and a long black candle back into its body.
-fn evening<'g>(k: Candles<'g>, star: X<'g>, share: f64) -> Vec<X<'g>> {
+fn evening<'g>(k: Candles<'g>, star: Expr<'g>, share: f64) -> Vec<Expr<'g>> {
     let back = all(k.black(0), &[k.long(0), k.sinks_into(2, share)]);
     k.when(-100.0, k.white(2), &[k.long(2), star, k.gap_up(1, 2), back])
 }
 
 /// A long candle, a star below it and a long white candle back into its body.
-fn morning<'g>(k: Candles<'g>, star: X<'g>, share: f64) -> Vec<X<'g>> {
+fn morning<'g>(k: Candles<'g>, star: Expr<'g>, share: f64) -> Vec<Expr<'g>> {
     let back = all(k.white(0), &[k.long(0), k.climbs_into(2, share)]);
     k.when(100.0, k.black(2), &[k.long(2), star, k.gap_down(1, 2), back])
 }

@@ -9,7 +9,7 @@ use super::{
 use crate::graph::X;
 
 /// 100 where the second body lies inside the first, 80 where an end touches; against the colour of the first.
-fn harami<'g>(k: Candles<'g>, small: X<'g>) -> Vec<X<'g>> {
+fn harami<'g>(k: Candles<'g>, small: Expr<'g>) -> Vec<Expr<'g>> {
     let pair = k.long(1).and(small);
     let touching = k.top(0).le(k.top(1)).and(k.bottom(0).ge(k.bottom(1)));
     let size = k.inside(0, 1).select(-100.0, touching.select(-80.0, 0.0));
@@ -17,15 +17,15 @@ fn harami<'g>(k: Candles<'g>, small: X<'g>) -> Vec<X<'g>> {
 }
 
 /// Two marubozu of opposite colour with a gap between them.
-fn kicks<'g>(k: Candles<'g>) -> X<'g> {
+fn kicks<'g>(k: Candles<'g>) -> Expr<'g> {
     let marubozu = |i| all(k.long(i), &[k.no_upper(i), k.no_lower(i)]);
     let up = k.black(1).and(k.l(0).gt(k.h(1)));
     let down = k.white(1).and(k.h(0).lt(k.l(1)));
-    all(k.color(1).differs(k.color(0)), &[marubozu(1), marubozu(0), up.or(down)])
+    all(k.color(1).ne(k.color(0)), &[marubozu(1), marubozu(0), up.or(down)])
 }
 
 /// A long black candle, then a white one that opens below its low.
-fn rebound<'g>(k: Candles<'g>) -> X<'g> {
+fn rebound<'g>(k: Candles<'g>) -> Expr<'g> {
     all(k.black(1), &[k.long(1), k.white(0), k.o(0).lt(k.l(1))])
 }
 
@@ -36,7 +36,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "Counterattack: two long candles of opposite colour with equal closes (±100 by the second).",
         |a| {
             let k = Candles::new(a, 11);
-            let opposite = k.color(1).differs(k.color(0));
+            let opposite = k.color(1).ne(k.color(0));
             k.colored(0, opposite, &[k.long(1), k.long(0), k.about(k.c(0), k.c(1), EQUAL, 1)])
         },
     ),
@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Indicator] = &[
             // Covering at both ends, with one at most equal.
             let white = all(k.white(0), &[k.black(1), k.c(0).ge(k.o(1)), k.o(0).le(k.c(1))]);
             let black = all(k.black(0), &[k.white(1), k.o(0).ge(k.c(1)), k.c(0).le(k.o(1))]);
-            let (open_off, close_off) = (k.o(0).differs(k.c(1)), k.c(0).differs(k.o(1)));
+            let (open_off, close_off) = (k.o(0).ne(k.c(1)), k.c(0).ne(k.o(1)));
             let covers = white.or(black).and(open_off.or(close_off));
             let size = open_off.and(close_off).select(100.0, 80.0);
             vec![covers.select(k.color(0) * size, 0.0).from_bar(2)]
@@ -170,7 +170,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "Separating lines: two candles of opposite colour with equal opens, the second a belt hold (±100 by the second).",
         |a| {
             let k = Candles::new(a, 11);
-            let pair = all(k.color(1).differs(k.color(0)), &[k.about(k.o(0), k.o(1), EQUAL, 1), k.long(0)]);
+            let pair = all(k.color(1).ne(k.color(0)), &[k.about(k.o(0), k.o(1), EQUAL, 1), k.long(0)]);
             k.either(all(pair, &[k.white(0), k.no_lower(0)]), all(pair, &[k.black(0), k.no_upper(0)]))
         },
     ),

@@ -4,7 +4,7 @@
 
 use super::sums::RECORD;
 use crate::{
-    graph::{Bars, Field, X},
+    graph::{GraphBuilder, Field, Expr},
     kernel::whole::WholeDef,
 };
 
@@ -12,18 +12,18 @@ use crate::{
 const DAY: f64 = 86_400.0;
 
 /// Number of the day, when days begin `offset` seconds before UTC's.
-pub(super) fn day(bars: Bars<'_>, offset: f64) -> X<'_> {
+pub(super) fn day(bars: GraphBuilder<'_>, offset: f64) -> Expr<'_> {
     ((bars.time() + offset) / DAY).floor()
 }
 
 /// Number of the week of a day; weeks begin on Monday. (The epoch's first day was a Thursday.)
-pub(super) fn week(day: X<'_>) -> X<'_> {
+pub(super) fn week(day: Expr<'_>) -> Expr<'_> {
     ((day + 3.0) / 7.0).floor()
 }
 
 /// Number of the month of a day, from the rule of the Gregorian calendar: years begin in March, so that the day that comes
 /// and goes is their last.
-pub(super) fn month(day: X<'_>) -> X<'_> {
+pub(super) fn month(day: Expr<'_>) -> Expr<'_> {
     let since = day + 719_468.0;
     let era = (since / 146_097.0).floor();
     let of_era = since - era * 146_097.0;
@@ -34,8 +34,8 @@ pub(super) fn month(day: X<'_>) -> X<'_> {
 }
 
 /// 1 where a number differs from the bar before, and at the first bar.
-pub(super) fn change(x: X<'_>) -> X<'_> {
-    x.differs(x.shift(1)).preceded_by(1.0)
+pub(super) fn change(x: Expr<'_>) -> Expr<'_> {
+    x.ne(x.shift(1)).fill_warmup(1.0)
 }
 
 /// Which record of the day.
@@ -47,23 +47,23 @@ pub(super) enum Record {
 }
 
 /// 1 where the day's record so far is set; the first of equals stays.
-pub(super) fn record<'g>(bars: Bars<'g>, which: Record, new_day: X<'g>) -> X<'g> {
+pub(super) fn record<'g>(bars: GraphBuilder<'g>, which: Record, new_day: Expr<'g>) -> Expr<'g> {
     let x = match which {
         Record::High => bars.high(),
         Record::Low => -bars.low(),
         Record::Volume => bars.volume(),
     };
-    bars.machine(&RECORD, &[], &[x, new_day]).first().copied().unwrap_or(x)
+    bars.state_machine(&RECORD, &[], &[x, new_day]).first().copied().unwrap_or(x)
 }
 
 /// 1 at the bar of each day's record, which only the end of the day shows; the first of equals.
-pub(super) fn final_record(bars: Bars<'_>, which: Record, offset: f64) -> X<'_> {
+pub(super) fn final_record(bars: GraphBuilder<'_>, which: Record, offset: f64) -> Expr<'_> {
     let def = match which {
         Record::High => &FINAL_HIGH,
         Record::Low => &FINAL_LOW,
         Record::Volume => &FINAL_VOLUME,
     };
-    bars.whole(def, &[offset])
+    bars.whole_series(def, &[offset])
 }
 
 fn finals(columns: &[&[f64]], params: &[f64], better: fn(f64, f64) -> bool) -> Vec<f64> {

@@ -9,6 +9,9 @@ use std::arch::x86_64::{
     _mm512_loadu_pd, _mm512_max_pd, _mm512_min_pd, _mm512_storeu_pd,
 };
 
+#[cfg(target_arch = "x86_64")]
+use gpuforge_simd::SimdLevel;
+
 use crate::kernel::Simd;
 #[cfg(target_arch = "x86_64")]
 use crate::kernel::turn;
@@ -25,12 +28,12 @@ pub(super) fn trailing<const MAX: bool>(from: &[f64], to: &mut [f64], width: usi
         unsafe_code,
         reason = "an instruction set may be used only where somebody promises that it is there"
     )]
-    match simd {
-        // SAFETY: `Simd::best` found it on this machine.
-        Simd::Avx512 => return unsafe { trailing_512::<MAX>(from, to, width) },
+    match simd.level() {
+        // SAFETY: a `Simd` of this level was detected on this CPU.
+        SimdLevel::Avx512 => return unsafe { trailing_512::<MAX>(from, to, width) },
         // SAFETY: as above.
-        Simd::Avx2 => return unsafe { trailing_256::<MAX>(from, to, width) },
-        Simd::Plain => {}
+        SimdLevel::Avx2 => return unsafe { trailing_256::<MAX>(from, to, width) },
+        SimdLevel::Scalar => {}
     }
     let _ = (from, to, width, simd);
     false
@@ -159,7 +162,7 @@ mod tests {
 
     fn check<const MAX: bool>(x: &[f64], width: usize, simd: Simd) {
         let mut got = vec![-1.0; x.len()];
-        let clean = simd != Simd::Plain && !x.iter().any(|x| x.is_nan());
+        let clean = simd != Simd::SCALAR && !x.iter().any(|x| x.is_nan());
         assert_eq!(trailing::<MAX>(x, &mut got, width, simd), clean, "{width} {simd:?} of {}", x.len());
         for t in (width - 1..x.len()).filter(|_| clean) {
             let want = plain(MAX, &x[t + 1 - width..=t]);
@@ -169,7 +172,7 @@ mod tests {
 
     #[test]
     fn of_equals_the_latest_whatever_the_length() {
-        for simd in Simd::all() {
+        for simd in Simd::available() {
             for len in (0..40).chain([100, 511, 512, 513]) {
                 // Both zeros are among them: equal, and not the same bits.
                 let x: Vec<f64> =

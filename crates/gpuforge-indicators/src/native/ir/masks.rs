@@ -7,7 +7,7 @@ use crate::native::asm;
 /// Turns truths that only choose into masks.
 pub(super) fn of(ir: &mut Ir) {
     let mask = found(ir);
-    let is = |src: &Src| matches!(src, Src::Val(v) if mask.get(*v) == Some(&true));
+    let is = |src: &Src| matches!(src, Src::ValueId(v) if mask.get(*v) == Some(&true));
     for inst in &mut ir.insts {
         if let Inst::Op { to, op, from: [first, ..] } = inst {
             *op = match *op {
@@ -29,7 +29,7 @@ fn found(ir: &Ir) -> Vec<bool> {
     for inst in &ir.insts {
         if let Inst::Op { to, op, from: [a, b, _] } = inst {
             let both = |mask: &[bool]| {
-                [a, b].iter().all(|src| matches!(src, Src::Val(v) if mask.get(*v) == Some(&true)))
+                [a, b].iter().all(|src| matches!(src, Src::ValueId(v) if mask.get(*v) == Some(&true)))
             };
             if matches!(op, Op::Truth(_)) || joins(*op) && both(&mask) {
                 mask.iter_mut().skip(*to).take(1).for_each(|m| *m = true);
@@ -42,10 +42,10 @@ fn found(ir: &Ir) -> Vec<bool> {
         for inst in &ir.insts {
             match inst {
                 Inst::Op { to, op, from } if joins(*op) => {
-                    let is = |src: &Src| matches!(src, Src::Val(v) if mask.get(*v) == Some(&true));
+                    let is = |src: &Src| matches!(src, Src::ValueId(v) if mask.get(*v) == Some(&true));
                     let all = mask.get(*to) == Some(&true) && from.iter().take(2).all(is);
                     if !all {
-                        not.push(Src::Val(*to));
+                        not.push(Src::ValueId(*to));
                         not.extend(from);
                     }
                 }
@@ -56,7 +56,7 @@ fn found(ir: &Ir) -> Vec<bool> {
         }
         let mut changed = false;
         for src in not {
-            if let Src::Val(v) = src {
+            if let Src::ValueId(v) = src {
                 mask.iter_mut().skip(v).take(1).filter(|m| **m).for_each(|m| {
                     *m = false;
                     changed = true;

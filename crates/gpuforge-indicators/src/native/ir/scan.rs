@@ -11,7 +11,7 @@
 //! who runs it looks at the states (see [`crate::exec::How::loose`]).
 
 use super::{Builder, Op, Src};
-use crate::{graph::Prim, native::asm, plan::Step};
+use crate::{graph::NodeOp, native::asm, plan::Step};
 
 /// A chain over eight bars.
 #[derive(Debug, Clone, Copy)]
@@ -49,39 +49,39 @@ pub(in super::super) struct Powers {
 }
 
 /// Can this chain be a scan?
-pub(in super::super) fn is_scan(prim: &Prim) -> bool {
+pub(in super::super) fn is_scan(prim: &NodeOp) -> bool {
     match prim {
-        Prim::Ema { k, .. } => (0.0..=1.0).contains(&k.get()),
-        Prim::Sum(..) | Prim::GrowingSum(..) | Prim::Total { .. } | Prim::CumSum(_) => true,
-        Prim::Wilder { .. } | Prim::Affine { .. } | Prim::Follow { .. } => true,
+        NodeOp::Ema { k, .. } => (0.0..=1.0).contains(&k.get()),
+        NodeOp::RollingSum(..) | NodeOp::PartialRollingSum(..) | NodeOp::RollingSumFrom { .. } | NodeOp::CumSum(_) => true,
+        NodeOp::Wilder { .. } | NodeOp::LinearRecurrence { .. } | NodeOp::AdaptiveEma { .. } => true,
         _ => false,
     }
 }
 
 impl Builder<'_> {
     /// The value of a chain whose state is this one.
-    pub(super) fn scanned(&mut self, step: &Step, prim: &Prim, state: usize) -> Src {
+    pub(super) fn scanned(&mut self, step: &Step, prim: &NodeOp, state: usize) -> Src {
         let (add, sub) = (Op::Plain(asm::ADD), Op::Plain(asm::SUB));
         let new = self.input(step, 0, 0);
         match prim {
-            Prim::Ema { k, .. } => self.mean(new, k.get(), state),
-            Prim::Wilder { n, .. } => self.mean(new, 1.0 / *n as f64, state),
-            Prim::Sum(_, n) | Prim::GrowingSum(_, n) => {
+            NodeOp::Ema { k, .. } => self.mean(new, k.get(), state),
+            NodeOp::Wilder { n, .. } => self.mean(new, 1.0 / *n as f64, state),
+            NodeOp::RollingSum(_, n) | NodeOp::PartialRollingSum(_, n) => {
                 // The state is the sum less what leaves.
                 let old = self.input(step, 0, n - 1);
                 let change = self.op(sub, &[new, old]);
                 let rest = self.sum(change, state);
                 self.op(add, &[rest, old])
             }
-            Prim::Total { n, .. } => {
+            NodeOp::RollingSumFrom { n, .. } => {
                 let old = self.input(step, 0, *n);
                 let change = self.op(sub, &[new, old]);
                 self.sum(change, state)
             }
-            Prim::Affine { .. } | Prim::Follow { .. } => {
+            NodeOp::LinearRecurrence { .. } | NodeOp::AdaptiveEma { .. } => {
                 let second = self.input(step, 1, 0);
                 let (ones, all) = (self.numbers_of([1.0; 4]), u64::MAX);
-                let follows = matches!(prim, Prim::Follow { .. });
+                let follows = matches!(prim, NodeOp::AdaptiveEma { .. });
                 let of = if follows { Of::Follow { ones } } else { Of::Affine { ones } };
                 let (first, last) = (self.four([0, all, 0, all]), self.four([0, 0, all, all]));
                 self.scan(&[new, second], Scan { state, first, second: last, of })

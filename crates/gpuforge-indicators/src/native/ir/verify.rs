@@ -75,7 +75,7 @@ impl Seen {
 
     fn read(&self, ir: &Ir, src: Src) -> Result<(), Fault> {
         match src {
-            Src::Val(val) => match (self.defined.get(val), self.clobbered(val)) {
+            Src::ValueId(val) => match (self.defined.get(val), self.clobbered(val)) {
                 (Some(true), None) => Ok(()),
                 (Some(true), Some(stream)) => Err(Fault::Clobbered { load: val, stream }),
                 _ => Err(Fault::Undefined(val)),
@@ -163,7 +163,7 @@ pub(super) fn clobbered_loads(ir: &Ir) -> impl Iterator<Item = usize> {
             Inst::SetState { val, .. } => (std::slice::from_ref(val), None),
         };
         found.extend(reads.iter().filter_map(|src| match src {
-            Src::Val(val) => seen.clobbered(*val).map(|_| *val),
+            Src::ValueId(val) => seen.clobbered(*val).map(|_| *val),
             _ => None,
         }));
         // A value that is defined twice is the verifier's to find.
@@ -219,34 +219,34 @@ mod tests {
         let insts = vec![
             load(0, 0),
             Inst::Store { stream: 0, val: Src::Const(1) },
-            add(1, Src::Val(0), Src::Const(1)),
+            add(1, Src::ValueId(0), Src::Const(1)),
         ];
         assert_eq!(clobbered_loads(&ir(insts.clone())).collect::<Vec<_>>(), [0]);
         check(insts, Err(Fault::Clobbered { load: 0, stream: 0 }));
         let copied = vec![
             op(0, Op::Copy, &[Src::Mem { stream: 0, lag: 0 }]),
             Inst::Store { stream: 0, val: Src::Const(1) },
-            add(1, Src::Val(0), Src::Const(1)),
+            add(1, Src::ValueId(0), Src::Const(1)),
         ];
         check(copied, Ok(()));
-        let before = vec![load(0, 0), add(1, Src::Val(0), ZERO), Inst::Store { stream: 0, val: Src::Val(1) }];
+        let before = vec![load(0, 0), add(1, Src::ValueId(0), ZERO), Inst::Store { stream: 0, val: Src::ValueId(1) }];
         assert_eq!(clobbered_loads(&ir(before.clone())).count(), 0);
         check(before, Ok(()));
         let other = vec![
             load(0, 0),
             Inst::Store { stream: 1, val: ZERO },
-            add(1, Src::Val(0), ZERO),
+            add(1, Src::ValueId(0), ZERO),
             // Loaded again after the store: what was stored is meant.
             load(2, 1),
-            add(3, Src::Val(2), ZERO),
+            add(3, Src::ValueId(2), ZERO),
         ];
         check(other, Ok(()));
     }
 
     #[test]
     fn values_states_columns_and_constants_are_there() {
-        check(vec![add(0, Src::Val(1), ZERO), load(1, 0)], Err(Fault::Undefined(1)));
-        check(vec![add(0, Src::Val(9), ZERO)], Err(Fault::Undefined(9)));
+        check(vec![add(0, Src::ValueId(1), ZERO), load(1, 0)], Err(Fault::Undefined(1)));
+        check(vec![add(0, Src::ValueId(9), ZERO)], Err(Fault::Undefined(9)));
         check(vec![load(0, 0), load(0, 1)], Err(Fault::Redefined(0)));
         check(vec![load(0, 5)], Err(Fault::Missing { what: "column", at: 5 }));
         check(vec![add(0, Src::Const(2), ZERO)], Err(Fault::Missing { what: "constant", at: 2 }));
