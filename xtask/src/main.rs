@@ -4,6 +4,7 @@
 mod audit;
 mod bench;
 mod browser;
+mod cli_docs;
 mod completions;
 mod counts;
 mod devtools;
@@ -47,6 +48,8 @@ enum Command {
     Soak(soak::Args),
     /// Random selections of indicators against each row alone, bar by bar; on the CPU, a GPU adapter, from Python, in SQL
     FuzzIndicators(fuzz::Args),
+    /// Write docs/cli.md, the reference of all commands and options
+    Docs(cli_docs::Args),
     /// Write the man pages
     Man(man::Args),
     /// Write the shell completions
@@ -71,6 +74,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Soak(args) => soak::run(&args),
         Command::FuzzIndicators(args) => fuzz::run(&args),
+        Command::Docs(args) => cli_docs::run(&args),
         Command::Man(args) => man::run(&args),
         Command::Completions(args) => completions::run(&args),
         Command::Dist => dist::run(),

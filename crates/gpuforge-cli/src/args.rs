@@ -142,12 +142,15 @@ pub(crate) enum Command {
         /// Which shell.
         shell: clap_complete::Shell,
     },
-    /// Write man pages into a folder.
+    /// Write man pages into a directory.
     #[command(name = "__man", hide = true)]
     Man {
-        /// Folder, which is created.
+        /// Directory, which is created.
         dir: PathBuf,
     },
+    /// Print the reference of all commands as Markdown.
+    #[command(name = "__reference", hide = true)]
+    Reference,
 }
 
 #[derive(Debug, ClapArgs)]
@@ -195,7 +198,7 @@ fn from_help() -> String {
         "Read text that was printed on another machine, from a file or from stdin with `-`. What it is, is \
                     recognised; several outputs pasted together are merged:"
             .to_owned();
-    for format in gpuforge::hardware::text::FORMATS {
+    for format in gpuforge::hardware::parsers::FORMATS {
         help.push_str("\n  ");
         help.push_str(format.produced_by);
     }

@@ -13,6 +13,7 @@ mod format;
 mod interrupt;
 mod output;
 mod progress;
+mod reference;
 
 fn main() -> ExitCode {
     // A probe child starts a driver as soon as it can; parsing arguments and settings would only delay it.

@@ -1,4 +1,4 @@
-//! Completions and man pages, made from the table of arguments.
+//! Shell completions, man pages and the Markdown reference: generated from the clap command table.
 
 use std::path::Path;
 
@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use clap::CommandFactory as _;
 use serde_json::json;
 
-use crate::{args::Args, context::Context};
+use crate::{args::Args, context::Context, reference};
 
 pub(crate) fn completions(shell: clap_complete::Shell, context: &Context) -> Result<()> {
     let mut script = Vec::new();
@@ -23,4 +23,9 @@ pub(crate) fn man(dir: &Path, context: &Context) -> Result<()> {
     clap_mangen::generate_to(Args::command(), dir)
         .with_context(|| format!("cannot write man pages to {}", dir.display()))?;
     context.out.text(&format!("man pages written to {}\n", dir.display()))
+}
+
+/// The text of docs/cli.md.
+pub(crate) fn reference(context: &Context) -> Result<()> {
+    context.out.text(&reference::markdown(Args::command()))
 }

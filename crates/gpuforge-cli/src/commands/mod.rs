@@ -85,5 +85,6 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
         Some(Command::Config(args)) => config::run(&args, context),
         Some(Command::Completions { shell }) => docs::completions(shell, context),
         Some(Command::Man { dir }) => docs::man(&dir, context),
+        Some(Command::Reference) => docs::reference(context),
     }
 }
