@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use gpuforge::hardware::{CacheUse, Options, cache::Store, detect, probe::isolate::Isolation};
+use gpuforge::hardware::{CacheUse, Options, cache::DetectionCache, detect, probe::isolate::Isolation};
 
 use crate::{
     measure::{Sample, ms},
@@ -51,7 +51,7 @@ fn env(name: &str) -> Option<String> {
 
 /// A look-up that hits, measured around the whole call.
 fn in_process(dir: &Path, exe: &Path) -> Result<Sample> {
-    let store = Store::new(dir.join("in-process"), Duration::from_secs(3600));
+    let store = DetectionCache::new(dir.join("in-process"), Duration::from_secs(3600));
     let mut options = Options { cache: CacheUse::On(store), ..Options::default() };
     options.tier1.isolation = Isolation::Child(exe.to_owned());
     let first = detect(&options, &env);

@@ -16,13 +16,13 @@ use serde::{Deserialize, Serialize};
 use crate::{
     model::{Cpu, Gpu, Host, Warning},
     overrides::Env,
-    probe::files::Files,
+    probe::filesystem::FileSystem,
 };
 
 /// Version of the file format.
 const VERSION: u32 = 1;
 /// How many fingerprints are kept.
-pub const KEEP: usize = 8;
+pub const MAX_ENTRIES: usize = 8;
 const PREFIX: &str = "detect-";
 
 /// What a detection found, before limits, scores and overrides of the moment are applied.
@@ -30,7 +30,7 @@ const PREFIX: &str = "detect-";
 pub struct Detected {
     /// Merged devices.
     pub gpus: Vec<Gpu>,
-    /// The processor without the limits of this process.
+    /// The CPU without the limits of this process.
     pub cpu: Cpu,
     /// Operating system, container, WSL.
     pub host: Host,
@@ -46,7 +46,7 @@ pub struct Detected {
 
 /// Where entries live and how long they hold.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Store {
+pub struct DetectionCache {
     dir: PathBuf,
     ttl: Duration,
 }
@@ -61,7 +61,7 @@ struct Entry {
 
 /// What a look-up brought.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Lookup {
+pub enum CacheLookup {
     /// A whole entry that still holds, with its age.
     Hit(Box<Detected>, Duration),
     /// Nothing usable; the warning says when a file was there but broken.
@@ -70,7 +70,7 @@ pub enum Lookup {
 
 /// One entry as `gpuforge cache show` lists it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct EntryInfo {
+pub struct CacheEntryInfo {
     /// File.
     pub path: PathBuf,
     /// Bytes on disk.
@@ -85,46 +85,46 @@ pub struct EntryInfo {
     pub problem: Option<String>,
 }
 
-impl Store {
+impl DetectionCache {
     /// Entries in `dir` that hold for `ttl`; a zero `ttl` never hits.
     pub fn new(dir: impl Into<PathBuf>, ttl: Duration) -> Self {
-        Store { dir: dir.into(), ttl }
+        DetectionCache { dir: dir.into(), ttl }
     }
 
-    /// The folder of the entries.
+    /// The directory of the entries.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
     /// The entry of this fingerprint, if it is whole and not too old at `now`.
-    pub fn lookup(&self, fingerprint: &str, now: SystemTime) -> Lookup {
+    pub fn lookup(&self, fingerprint: &str, now: SystemTime) -> CacheLookup {
         let path = self.path(fingerprint);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Lookup::Miss(None),
-            Err(e) => return Lookup::Miss(Some(warning(&path, &format!("cannot be read: {e}")))),
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return CacheLookup::Miss(None),
+            Err(e) => return CacheLookup::Miss(Some(warning(&path, &format!("cannot be read: {e}")))),
         };
         let entry = match decode(&bytes) {
             Ok(entry) => entry,
             Err(why) => {
-                return Lookup::Miss(Some(warning(&path, &format!("{why}; ignored and written anew"))));
+                return CacheLookup::Miss(Some(warning(&path, &format!("{why}; ignored and written anew"))));
             }
         };
         if entry.fingerprint != fingerprint {
-            return Lookup::Miss(None);
+            return CacheLookup::Miss(None);
         }
         match age(entry.created_ms, now) {
             Some(age) if age < self.ttl => {
                 // Least recently *used* is what is dropped first; failing to note the use harms nothing.
                 let _ = fs::File::options().append(true).open(&path).and_then(|f| f.set_modified(now));
-                Lookup::Hit(Box::new(entry.detected), age)
+                CacheLookup::Hit(Box::new(entry.detected), age)
             }
             // Too old, or from a future that a clock set back has made.
-            _ => Lookup::Miss(None),
+            _ => CacheLookup::Miss(None),
         }
     }
 
-    /// Keeps an entry and drops the least recently used beyond [`KEEP`].
+    /// Keeps an entry and drops the least recently used beyond [`MAX_ENTRIES`].
     pub fn store(&self, fingerprint: &str, detected: &Detected, now: SystemTime) -> io::Result<()> {
         use io::Write as _;
         let entry = Entry {
@@ -141,7 +141,7 @@ impl Store {
     }
 
     /// Every entry; `fingerprint` is the machine's own.
-    pub fn entries(&self, fingerprint: &str, now: SystemTime) -> Vec<EntryInfo> {
+    pub fn entries(&self, fingerprint: &str, now: SystemTime) -> Vec<CacheEntryInfo> {
         let own = self.path(fingerprint);
         let info = |path: PathBuf| {
             let bytes = fs::read(&path).unwrap_or_default();
@@ -154,7 +154,7 @@ impl Store {
                 Err(why) => (None, Vec::new(), Some(why)),
             };
             let current = path == own && problem.is_none() && age.is_some_and(|a| a < self.ttl);
-            EntryInfo {
+            CacheEntryInfo {
                 bytes: bytes.len() as u64,
                 age_s: age.map(|a| a.as_secs_f64()),
                 gpus,
@@ -196,7 +196,7 @@ impl Store {
     }
 
     fn prune(&self) {
-        for (path, _) in self.files().into_iter().skip(KEEP) {
+        for (path, _) in self.files().into_iter().skip(MAX_ENTRIES) {
             let _ = fs::remove_file(path);
         }
     }
@@ -242,7 +242,7 @@ fn decode(bytes: &[u8]) -> Result<Entry, String> {
 }
 
 /// FNV-1a: every step is a bijection of the state, so no single changed byte goes unnoticed. It guards against
-/// damage, not against malice: whoever can write this folder can write anything else of the user's.
+/// damage, not against malice: whoever can write this directory can write anything else of the user's.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -250,7 +250,7 @@ fn fnv1a(bytes: &[u8]) -> u64 {
 }
 
 /// Everything that decides what probes would find. Reads a dozen small files, wakes nothing.
-pub fn fingerprint(files: &dyn Files, env: Env<'_>) -> String {
+pub fn fingerprint(files: &dyn FileSystem, env: Env<'_>) -> String {
     const MODULES: [&str; 6] = ["nvidia", "amdgpu", "i915", "xe", "nouveau", "radeon"];
     const FOLDERS: [&str; 4] =
         ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/lib/wsl/lib"];
@@ -284,7 +284,7 @@ pub fn fingerprint(files: &dyn Files, env: Env<'_>) -> String {
         add(module, files.read(&format!("/sys/module/{module}/srcversion")));
     }
     for folder in FOLDERS {
-        add(folder, files.stamp(folder).map(|s| s.to_string()));
+        add(folder, files.mtime(folder).map(|s| s.to_string()));
     }
     for node in NODES {
         add(node, files.exists(node).then(String::new));

@@ -1,15 +1,15 @@
-//! How much of the machine do control groups leave to this process? v1, v2, and both side by side.
+//! How much of the machine do cgroups leave to this process? v1, v2, and both side by side.
 //!
 //! A limit of any group between the process and the root binds it, so the walk goes from the leaf up to the
-//! mount point and keeps the smallest. Inside a container the upper groups are out of sight; the mount point is
+//! mount point and keeps the tightest. Inside a container the upper groups are out of sight; the mount point is
 //! then the highest group that can be asked.
 
-use crate::{probe::files::Files, text::size_bytes};
+use crate::{parsers::size_bytes, probe::filesystem::FileSystem};
 
-/// What the control groups allow; `None` where none of them says anything.
+/// What the cgroups allow; `None` where none of them says anything.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Limits {
-    /// Processor time per wall time, in CPUs.
+pub struct CgroupLimits {
+    /// CPU time per wall time, in CPUs.
     pub cpus: Option<f64>,
     /// How many CPUs the cpuset holds, also when that is all of them.
     pub cpuset: Option<u32>,
@@ -21,7 +21,7 @@ pub struct Limits {
 
 /// One line of `/proc/self/cgroup`.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Membership {
+pub struct CgroupMembership {
     /// Controllers of a v1 hierarchy; empty for v2.
     pub controllers: Vec<String>,
     /// Where the process is, relative to the root of its cgroup namespace; may begin with `/..`.
@@ -30,8 +30,8 @@ pub struct Membership {
 
 /// One line of `/proc/self/mountinfo`, as far as anyone here asks.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Mount {
-    /// The folder of the file system that is mounted.
+pub struct MountInfo {
+    /// The directory of the file system that is mounted.
     pub root: String,
     /// Where it is mounted.
     pub point: String,
@@ -45,7 +45,7 @@ pub struct Mount {
 
 /// What a file's number means.
 #[derive(Clone, Copy)]
-enum Kind {
+enum LimitKind {
     Quota,
     Cpuset,
     Memory,
@@ -54,29 +54,33 @@ enum Kind {
 }
 
 /// Files that state one limit together, and the v1 controller they belong to (empty: v2).
-struct Knob {
+struct LimitFiles {
     controller: &'static str,
     files: &'static [&'static str],
-    kind: Kind,
+    kind: LimitKind,
 }
 
-const KNOBS: [Knob; 8] = [
-    Knob { controller: "", files: &["cpu.max"], kind: Kind::Quota },
-    Knob { controller: "", files: &["cpuset.cpus.effective"], kind: Kind::Cpuset },
-    Knob { controller: "", files: &["memory.max"], kind: Kind::Memory },
-    Knob { controller: "", files: &["memory.high"], kind: Kind::High },
-    // Joined by a blank the two read like cpu.max.
-    Knob { controller: "cpu", files: &["cpu.cfs_quota_us", "cpu.cfs_period_us"], kind: Kind::Quota },
-    Knob { controller: "cpuset", files: &["cpuset.effective_cpus"], kind: Kind::Cpuset },
-    Knob { controller: "cpuset", files: &["cpuset.cpus"], kind: Kind::Cpuset },
-    Knob { controller: "memory", files: &["memory.limit_in_bytes"], kind: Kind::Memory },
+const LIMIT_FILES: [LimitFiles; 8] = [
+    LimitFiles { controller: "", files: &["cpu.max"], kind: LimitKind::Quota },
+    LimitFiles { controller: "", files: &["cpuset.cpus.effective"], kind: LimitKind::Cpuset },
+    LimitFiles { controller: "", files: &["memory.max"], kind: LimitKind::Memory },
+    LimitFiles { controller: "", files: &["memory.high"], kind: LimitKind::High },
+    // Joined by a space the two read like cpu.max.
+    LimitFiles {
+        controller: "cpu",
+        files: &["cpu.cfs_quota_us", "cpu.cfs_period_us"],
+        kind: LimitKind::Quota,
+    },
+    LimitFiles { controller: "cpuset", files: &["cpuset.effective_cpus"], kind: LimitKind::Cpuset },
+    LimitFiles { controller: "cpuset", files: &["cpuset.cpus"], kind: LimitKind::Cpuset },
+    LimitFiles { controller: "memory", files: &["memory.limit_in_bytes"], kind: LimitKind::Memory },
 ];
 
 /// Hierarchies to look at: v2, and the v1 controllers that carry a limit of interest.
 const HIERARCHIES: [&str; 4] = ["", "cpu", "cpuset", "memory"];
 
 /// No real tree is deeper; a path of a million slashes is not worth a million reads.
-const DEPTH: usize = 64;
+const MAX_DEPTH: usize = 64;
 
 /// v1 writes "no limit" as the largest multiple of the page size; every page size is above this.
 const UNLIMITED: u64 = 1 << 62;
@@ -85,54 +89,56 @@ const UNLIMITED: u64 = 1 << 62;
 const MAX_CPUS: u32 = 1 << 16;
 
 /// Reads the limits that hold for this process.
-pub fn limits(files: &dyn Files) -> Limits {
+pub fn limits(files: &dyn FileSystem) -> CgroupLimits {
     let memberships = files.read("/proc/self/cgroup").map(|t| memberships(&t)).unwrap_or_default();
     let mounts = files.read("/proc/self/mountinfo").map(|t| mounts(&t)).unwrap_or_default();
     let total = files.read("/proc/meminfo").and_then(|t| mem_total(&t));
-    let mut smallest = Smallest::default();
+    let mut tightest = TightestLimits::default();
     for controller in HIERARCHIES {
         let member = memberships.iter().find(|m| is_of(&m.controllers, controller));
-        let Some((leaf, top)) = member.and_then(|m| place(&m.path, controller, &mounts)) else { continue };
-        for dir in upward(leaf, &top).take(DEPTH) {
-            for knob in KNOBS.iter().filter(|k| k.controller == controller) {
-                smallest.take(knob, files, &dir, total);
+        let Some((leaf, top)) = member.and_then(|m| cgroup_dirs(&m.path, controller, &mounts)) else {
+            continue;
+        };
+        for dir in ancestors(leaf, &top).take(MAX_DEPTH) {
+            for limit in LIMIT_FILES.iter().filter(|k| k.controller == controller) {
+                tightest.take(limit, files, &dir, total);
             }
         }
     }
-    smallest.into_limits()
+    tightest.into_limits()
 }
 
-/// The smallest value of each kind so far, and the file it is from.
+/// The tightest value of each kind so far, and the file it is from.
 #[derive(Default)]
-struct Smallest {
+struct TightestLimits {
     quota: Option<(f64, String)>,
     cpuset: Option<(u32, String)>,
     memory: Option<(u64, String)>,
     high: Option<(u64, String)>,
 }
 
-impl Smallest {
-    fn take(&mut self, knob: &Knob, files: &dyn Files, dir: &str, total: Option<u64>) {
+impl TightestLimits {
+    fn take(&mut self, limit: &LimitFiles, files: &dyn FileSystem, dir: &str, total: Option<u64>) {
         let texts: Option<Vec<String>> =
-            knob.files.iter().map(|f| files.read(&format!("{dir}/{f}"))).collect();
-        let (Some(texts), Some(name)) = (texts, knob.files.first()) else { return };
+            limit.files.iter().map(|f| files.read(&format!("{dir}/{f}"))).collect();
+        let (Some(texts), Some(name)) = (texts, limit.files.first()) else { return };
         let (text, path) = (texts.join(" "), format!("{dir}/{name}"));
-        match knob.kind {
-            Kind::Quota => keep(&mut self.quota, quota(&text), path),
-            Kind::Cpuset => keep(&mut self.cpuset, cpu_list(&text).map(|l| l.len() as u32), path),
-            Kind::Memory => keep(&mut self.memory, memory(&text, total), path),
-            Kind::High => keep(&mut self.high, memory(&text, total), path),
+        match limit.kind {
+            LimitKind::Quota => keep(&mut self.quota, quota(&text), path),
+            LimitKind::Cpuset => keep(&mut self.cpuset, cpu_list(&text).map(|l| l.len() as u32), path),
+            LimitKind::Memory => keep(&mut self.memory, memory(&text, total), path),
+            LimitKind::High => keep(&mut self.high, memory(&text, total), path),
         }
     }
 
-    fn into_limits(self) -> Limits {
+    fn into_limits(self) -> CgroupLimits {
         let origin = [
-            self.quota.as_ref().map(|(n, path)| format!("{path}: {} CPUs", hundredths(*n))),
+            self.quota.as_ref().map(|(n, path)| format!("{path}: {} CPUs", format_cpus(*n))),
             self.cpuset.as_ref().map(|(n, path)| format!("{path}: {n} CPUs")),
             self.memory.as_ref().map(|(n, path)| format!("{path}: {n} bytes")),
             self.high.as_ref().map(|(n, path)| format!("{path}: slowed above {n} bytes, not a limit")),
         ];
-        Limits {
+        CgroupLimits {
             cpus: self.quota.map(|(n, _)| n),
             cpuset: self.cpuset.map(|(n, _)| n),
             memory_bytes: self.memory.map(|(n, _)| n),
@@ -143,39 +149,39 @@ impl Smallest {
 
 fn keep<T: PartialOrd>(slot: &mut Option<(T, String)>, value: Option<T>, path: String) {
     if let Some(value) = value
-        && slot.as_ref().is_none_or(|(smallest, _)| value < *smallest)
+        && slot.as_ref().is_none_or(|(tightest, _)| value < *tightest)
     {
         *slot = Some((value, path));
     }
 }
 
 /// A quota as people write it: `2.0`, `0.5`, `1.33`.
-pub(crate) fn hundredths(cpus: f64) -> String {
+pub(crate) fn format_cpus(cpus: f64) -> String {
     format!("{:?}", (cpus * 100.0).round() / 100.0)
 }
 
 /// Every line of `/proc/self/cgroup` that names a v1 controller or the v2 tree.
-pub fn memberships(text: &str) -> Vec<Membership> {
+pub fn memberships(text: &str) -> Vec<CgroupMembership> {
     let lines = text.lines().filter_map(|line| {
         let (id, rest) = line.split_once(':')?;
         let (controllers, path) = rest.split_once(':')?;
         id.trim().parse::<u32>().ok()?;
         let controllers: Vec<String> =
             controllers.split(',').filter(|c| !c.is_empty()).map(str::to_owned).collect();
-        path.starts_with('/').then(|| Membership { controllers, path: path.trim_end().to_owned() })
+        path.starts_with('/').then(|| CgroupMembership { controllers, path: path.trim_end().to_owned() })
     });
     lines.collect()
 }
 
 /// Every well-formed line of `/proc/self/mountinfo`.
-pub fn mounts(text: &str) -> Vec<Mount> {
+pub fn mounts(text: &str) -> Vec<MountInfo> {
     let lines = text.lines().filter_map(|line| {
         let (left, right) = line.split_once(" - ")?;
         let (mut left, mut right) = (left.split(' ').skip(3), right.split(' '));
         let (root, point) = (unescape(left.next()?), unescape(left.next()?));
         let (fs, source) = (right.next()?.to_owned(), unescape(right.next()?));
         let options = right.next().unwrap_or_default().to_owned();
-        (root.starts_with('/') && point.starts_with('/')).then_some(Mount {
+        (root.starts_with('/') && point.starts_with('/')).then_some(MountInfo {
             root,
             point,
             fs,
@@ -186,7 +192,7 @@ pub fn mounts(text: &str) -> Vec<Mount> {
     lines.collect()
 }
 
-/// mountinfo writes blanks, tabs, line ends and backslashes as three octal digits.
+/// mountinfo writes spaces, tabs, newlines and backslashes as three octal digits.
 fn unescape(field: &str) -> String {
     const ESCAPES: [(&str, &str); 4] = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     ESCAPES.iter().fold(field.to_owned(), |text, (from, to)| text.replace(from, to))
@@ -196,14 +202,14 @@ fn is_of(controllers: &[String], controller: &str) -> bool {
     if controller.is_empty() { controllers.is_empty() } else { controllers.iter().any(|c| c == controller) }
 }
 
-/// The folder of the group and the highest folder that may be asked.
-fn place(path: &str, controller: &str, mounts: &[Mount]) -> Option<(String, String)> {
-    let holds = |m: &&Mount| match controller {
+/// The directory of the group and the highest directory that may be asked.
+fn cgroup_dirs(path: &str, controller: &str, mounts: &[MountInfo]) -> Option<(String, String)> {
+    let holds = |m: &&MountInfo| match controller {
         "" => m.fs == "cgroup2",
         name => m.fs == "cgroup" && m.options.split(',').any(|o| o == name),
     };
     // Of several mounts that hold the group, the one with the shortest root shows the most of its parents.
-    let seen = mounts.iter().filter(holds).filter_map(|m| Some((m, below(path, &m.root)?)));
+    let seen = mounts.iter().filter(holds).filter_map(|m| Some((m, relative_to(path, &m.root)?)));
     let best = seen.min_by_key(|(m, _)| m.root.len());
     // A path that the mount does not hold is one of another namespace: what is mounted stands for it.
     let (mount, rest) = best.or_else(|| mounts.iter().find(holds).map(|m| (m, "")))?;
@@ -212,14 +218,14 @@ fn place(path: &str, controller: &str, mounts: &[Mount]) -> Option<(String, Stri
 }
 
 /// What of `path` lies below `root`; `None` when it lies elsewhere.
-fn below<'a>(path: &'a str, root: &str) -> Option<&'a str> {
+fn relative_to<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(root.trim_end_matches('/'))?;
     let inside = rest.is_empty() || rest.starts_with('/');
     (inside && !rest.split('/').any(|part| part == "..")).then_some(rest)
 }
 
 /// `leaf` and its parents up to and including `top`.
-fn upward(leaf: String, top: &str) -> impl Iterator<Item = String> {
+fn ancestors(leaf: String, top: &str) -> impl Iterator<Item = String> {
     let top = top.len();
     std::iter::successors(Some(leaf), move |dir| {
         let parent = dir.get(..dir.rfind('/')?)?;
@@ -283,7 +289,7 @@ mod tests {
         for none in ["max 100000", "-1 100000", "0 100000", "5 0", "5", "", "x y"] {
             assert_eq!(quota(none), None, "{none:?}");
         }
-        assert_eq!((hundredths(2.0), hundredths(1.333)), ("2.0".to_owned(), "1.33".to_owned()));
+        assert_eq!((format_cpus(2.0), format_cpus(1.333)), ("2.0".to_owned(), "1.33".to_owned()));
     }
 
     #[test]
@@ -299,8 +305,8 @@ mod tests {
     fn the_lines_of_the_kernel() {
         let groups =
             memberships("12:cpu,cpuacct:/a:b\n0::/user.slice\nx::/\n1:name=systemd\n::\n3:memory:relative\n");
-        let cpu = Membership { controllers: vec!["cpu".into(), "cpuacct".into()], path: "/a:b".into() };
-        assert_eq!(groups, [cpu, Membership { controllers: vec![], path: "/user.slice".into() }]);
+        let cpu = CgroupMembership { controllers: vec!["cpu".into(), "cpuacct".into()], path: "/a:b".into() };
+        assert_eq!(groups, [cpu, CgroupMembership { controllers: vec![], path: "/user.slice".into() }]);
         let found = mounts(
             "30 24 0:26 /../.. /sys/fs/my\\040group ro shared:9 - cgroup2 none rw\n1 2 3 / /x\n\n - a b c\n",
         );
@@ -313,12 +319,12 @@ mod tests {
 
     #[test]
     fn the_way_up_ends_at_the_mount() {
-        let dirs: Vec<String> = upward("/cg/a/b".into(), "/cg").collect();
+        let dirs: Vec<String> = ancestors("/cg/a/b".into(), "/cg").collect();
         assert_eq!(dirs, ["/cg/a/b", "/cg/a", "/cg"]);
-        assert_eq!(upward(String::new(), "").count(), 1);
-        assert_eq!(below("/docker/7f", "/docker/7f"), Some(""));
-        assert_eq!(below("/docker/7fff", "/docker/7f"), None);
-        assert_eq!(below("/../../x", "/../.."), Some("/x"));
-        assert_eq!(below("/../other", "/"), None);
+        assert_eq!(ancestors(String::new(), "").count(), 1);
+        assert_eq!(relative_to("/docker/7f", "/docker/7f"), Some(""));
+        assert_eq!(relative_to("/docker/7fff", "/docker/7f"), None);
+        assert_eq!(relative_to("/../../x", "/../.."), Some("/x"));
+        assert_eq!(relative_to("/../other", "/"), None);
     }
 }

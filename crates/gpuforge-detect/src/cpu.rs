@@ -1,13 +1,13 @@
-//! Which processor is this, and how much of it may this process use?
+//! Which entry is this, and how much of it may this process use?
 //!
 //! [`read_static`] is what stays the same while the machine is up, [`apply_limits`] what this process was given.
-//! `/proc/cpuinfo` is read once; folders per CPU are only entered for what it does not tell.
+//! `/proc/cpuinfo` is read once; directories per CPU are only entered for what it does not tell.
 
 use crate::{
-    cgroup::{self, Limits, cpu_list},
-    model::{Cache, Cpu},
-    probe::files::Files,
-    text::size_bytes,
+    cgroup::{self, CgroupLimits, cpu_list},
+    model::{Cpu, CpuCache},
+    parsers::size_bytes,
+    probe::filesystem::FileSystem,
 };
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -78,7 +78,7 @@ const ARM_PARTS: [(u32, u32, &str); 38] = [
 
 /// One `processor` block of `/proc/cpuinfo`.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-struct Processor {
+struct CpuinfoEntry {
     id: u32,
     package: Option<u32>,
     core: Option<u32>,
@@ -86,10 +86,10 @@ struct Processor {
     part: Option<u32>,
 }
 
-/// `/proc/cpuinfo`: what differs between processors, and the first value of everything else.
+/// `/proc/cpuinfo`: what differs between entries, and the first value of everything else.
 #[derive(Debug, Default)]
 struct CpuInfo<'a> {
-    processors: Vec<Processor>,
+    entries: Vec<CpuinfoEntry>,
     fields: BTreeMap<&'a str, &'a str>,
 }
 
@@ -100,15 +100,15 @@ struct Core {
     threads: Vec<u32>,
 }
 
-/// Threads whose cores are all alike, lowest first; a processor that is not hybrid has one class.
+/// Threads whose cores are all alike, lowest first; a entry that is not hybrid has one class.
 #[derive(Debug, PartialEq, Eq)]
-struct Class {
+struct CoreClass {
     fast: bool,
     threads: Vec<u32>,
 }
 
-/// Processor and limits of this process, asked now.
-pub fn detect(files: &dyn Files) -> Cpu {
+/// CpuinfoEntry and limits of this process, asked now.
+pub fn detect(files: &dyn FileSystem) -> Cpu {
     let mut cpu = read_static(files);
     apply_limits(&mut cpu, &cgroup::limits(files), affinity());
     // Systems without these files still know how many threads a program should start, and what it was built for.
@@ -120,12 +120,13 @@ pub fn detect(files: &dyn Files) -> Cpu {
 
 /// What stays the same while the machine is up. `logical` counts threads that are online: one that is switched
 /// off (`nosmt`) is there for nobody.
-pub fn read_static(files: &dyn Files) -> Cpu {
+pub fn read_static(files: &dyn FileSystem) -> Cpu {
     let text = files.read("/proc/cpuinfo").unwrap_or_default();
     let info = cpuinfo(&text);
     let arch = arch(&info);
     let online = online(files, &info);
-    let cores = cores_told(&info, &online).or_else(|| cores_asked(files, &online)).unwrap_or_default();
+    let cores =
+        cores_from_cpuinfo(&info, &online).or_else(|| cores_from_sysfs(files, &online)).unwrap_or_default();
     let classes = classes(files, arch, &cores, &online);
     let packages: BTreeSet<u32> = cores.iter().filter_map(|c| c.package).collect();
     let hybrid = |fast| (classes.len() > 1).then(|| count_cores(&classes, &cores, fast)).flatten();
@@ -145,12 +146,12 @@ pub fn read_static(files: &dyn Files) -> Cpu {
     }
 }
 
-/// Sets what of the processor and its memory is left to this process, and why it is not all.
-pub fn apply_limits(cpu: &mut Cpu, limits: &Limits, affinity: Option<u32>) {
+/// Sets what of the entry and its memory is left to this process, and why it is not all.
+pub fn apply_limits(cpu: &mut Cpu, limits: &CgroupLimits, affinity: Option<u32>) {
     let of = cpu.logical.map(|all| format!(" of {all}")).unwrap_or_default();
     let quota = limits.cpus.map(|cpus| {
         let threads = (cpus.ceil() as u32).max(1);
-        (threads, format!("cgroup quota of {} CPUs", cgroup::hundredths(cpus)))
+        (threads, format!("cgroup quota of {} CPUs", cgroup::format_cpus(cpus)))
     });
     let cpuset = limits.cpuset.map(|n| (n.max(1), format!("cgroup cpuset of {n}{of}")));
     let affinity = affinity.map(|n| (n.max(1), format!("affinity mask of {n}{of}")));
@@ -171,9 +172,9 @@ pub fn affinity() -> Option<u32> {
 }
 
 /// Threads that can be given work, lowest first.
-fn online(files: &dyn Files, info: &CpuInfo<'_>) -> Vec<u32> {
+fn online(files: &dyn FileSystem, info: &CpuInfo<'_>) -> Vec<u32> {
     let list = |name: &str| files.read(&format!("{CPUS}/{name}")).and_then(|t| cpu_list(&t));
-    let told: BTreeSet<u32> = info.processors.iter().map(|p| p.id).collect();
+    let told: BTreeSet<u32> = info.entries.iter().map(|p| p.id).collect();
     let told = (!told.is_empty()).then(|| told.into_iter().collect());
     list("online").or(told).or_else(|| list("present")).unwrap_or_default()
 }
@@ -189,13 +190,13 @@ fn cpuinfo(text: &str) -> CpuInfo<'_> {
         let Some((key, value)) = line.split_once(':') else { continue };
         let (key, value) = (key.trim(), value.trim());
         if key == "processor" {
-            info.processors.extend(value.parse().ok().map(|id| Processor { id, ..Processor::default() }));
+            info.entries.extend(value.parse().ok().map(|id| CpuinfoEntry { id, ..CpuinfoEntry::default() }));
             continue;
         }
         if !value.is_empty() {
             info.fields.entry(key).or_insert(value);
         }
-        let Some(last) = info.processors.last_mut() else { continue };
+        let Some(last) = info.entries.last_mut() else { continue };
         match key {
             "physical id" => last.package = value.parse().ok(),
             "core id" => last.core = value.parse().ok(),
@@ -230,7 +231,7 @@ fn arch(info: &CpuInfo<'_>) -> Option<&'static str> {
 fn brand(info: &CpuInfo<'_>) -> Option<String> {
     let field = |key: &str| info.fields.get(key).map(|v| (*v).to_owned());
     let first = |text: String| text.split(',').next().map(|t| t.trim().to_owned());
-    // 32-bit programs on ARM are shown `ARMv8 Processor rev 1 (v8l)`, which names no processor.
+    // 32-bit programs on ARM are shown `ARMv8 Processor rev 1 (v8l)`, which names no entry.
     let model = ["model name", "Model Name"].into_iter().find_map(field).filter(|m| !m.starts_with("ARMv"));
     // `Hardware` and `Model` name the board, at times a wrong one: the cores themselves go first.
     model
@@ -245,8 +246,8 @@ fn brand(info: &CpuInfo<'_>) -> Option<String> {
 /// `Cortex-A720 + Cortex-A520`, in order of appearance; `None` when one of them is not in the table.
 fn arm_cores(info: &CpuInfo<'_>) -> Option<String> {
     let mut names: Vec<&str> = Vec::new();
-    for processor in &info.processors {
-        let id = (processor.implementer?, processor.part?);
+    for entry in &info.entries {
+        let id = (entry.implementer?, entry.part?);
         let (.., name) = ARM_PARTS.iter().find(|(implementer, part, _)| (*implementer, *part) == id)?;
         if !names.contains(name) {
             names.push(name);
@@ -262,13 +263,13 @@ fn simd(info: &CpuInfo<'_>) -> Option<&'static str> {
 }
 
 /// Cores as cpuinfo tells them; `None` where it leaves any out, or cannot be right.
-fn cores_told(info: &CpuInfo<'_>, online: &[u32]) -> Option<Vec<Core>> {
+fn cores_from_cpuinfo(info: &CpuInfo<'_>, online: &[u32]) -> Option<Vec<Core>> {
     let mut cores: BTreeMap<(u32, u32), BTreeSet<u32>> = BTreeMap::new();
-    for processor in &info.processors {
-        cores.entry((processor.package?, processor.core?)).or_default().insert(processor.id);
+    for entry in &info.entries {
+        cores.entry((entry.package?, entry.core?)).or_default().insert(entry.id);
     }
     // On packages of several dies, core ids repeat in each: more than two threads to a core are then asked for.
-    let sound = info.processors.len() == online.len() && cores.values().all(|threads| threads.len() <= 2);
+    let sound = info.entries.len() == online.len() && cores.values().all(|threads| threads.len() <= 2);
     let core = |((package, _), threads): ((u32, u32), BTreeSet<u32>)| Core {
         package: Some(package),
         threads: threads.into_iter().collect(),
@@ -276,8 +277,8 @@ fn cores_told(info: &CpuInfo<'_>, online: &[u32]) -> Option<Vec<Core>> {
     sound.then(|| cores.into_iter().map(core).collect())
 }
 
-/// Cores by the topology folders, one or two reads a core; `None` when one of them does not tell.
-fn cores_asked(files: &dyn Files, online: &[u32]) -> Option<Vec<Core>> {
+/// Cores by the topology directories, one or two reads a core; `None` when one of them does not tell.
+fn cores_from_sysfs(files: &dyn FileSystem, online: &[u32]) -> Option<Vec<Core>> {
     let mut cores: BTreeMap<(Option<u32>, u32, bool), Vec<u32>> = BTreeMap::new();
     let mut seen = BTreeSet::new();
     for cpu in online {
@@ -301,21 +302,21 @@ fn cores_asked(files: &dyn Files, online: &[u32]) -> Option<Vec<Core>> {
 }
 
 /// The kinds of core, fastest first.
-fn classes(files: &dyn Files, arch: Option<&str>, cores: &[Core], online: &[u32]) -> Vec<Class> {
+fn classes(files: &dyn FileSystem, arch: Option<&str>, cores: &[Core], online: &[u32]) -> Vec<CoreClass> {
     let listed = CORE_TYPES.iter().filter_map(|(path, fast)| {
         let mut threads = cpu_list(&files.read(path)?)?;
         threads.retain(|t| online.binary_search(t).is_ok());
-        (!threads.is_empty()).then_some(Class { fast: *fast, threads })
+        (!threads.is_empty()).then_some(CoreClass { fast: *fast, threads })
     });
-    let classes: Vec<Class> = match arch {
+    let classes: Vec<CoreClass> = match arch {
         Some("x86_64" | "x86") => listed.collect(),
-        _ => by_capacity(files, cores),
+        _ => classes_by_capacity(files, cores),
     };
-    if classes.len() > 1 { classes } else { vec![Class { fast: true, threads: online.to_vec() }] }
+    if classes.len() > 1 { classes } else { vec![CoreClass { fast: true, threads: online.to_vec() }] }
 }
 
 /// ARM and RISC-V: cores by what the scheduler holds them capable of; only the least capable count as slow.
-fn by_capacity(files: &dyn Files, cores: &[Core]) -> Vec<Class> {
+fn classes_by_capacity(files: &dyn FileSystem, cores: &[Core]) -> Vec<CoreClass> {
     let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for core in cores {
         let Some(cpu) = core.threads.first() else { continue };
@@ -327,19 +328,19 @@ fn by_capacity(files: &dyn Files, cores: &[Core]) -> Vec<Class> {
     }
     groups.values_mut().for_each(|threads| threads.sort_unstable());
     let slowest = groups.keys().next().copied();
-    groups.into_iter().rev().map(|(c, threads)| Class { fast: Some(c) != slowest, threads }).collect()
+    groups.into_iter().rev().map(|(c, threads)| CoreClass { fast: Some(c) != slowest, threads }).collect()
 }
 
-fn count_cores(classes: &[Class], cores: &[Core], fast: bool) -> Option<u32> {
+fn count_cores(classes: &[CoreClass], cores: &[Core], fast: bool) -> Option<u32> {
     let holds =
-        |class: &Class, core: &Core| core.threads.iter().any(|t| class.threads.binary_search(t).is_ok());
+        |class: &CoreClass, core: &Core| core.threads.iter().any(|t| class.threads.binary_search(t).is_ok());
     let of = |core: &&Core| classes.iter().any(|class| class.fast == fast && holds(class, core));
     count(cores.iter().filter(of).count())
 }
 
 /// Caches as the first thread of each class sees them; others of its class have the same.
-fn caches(files: &dyn Files, classes: &[Class], online: &[u32]) -> Vec<Cache> {
-    let mut found: Vec<Cache> = Vec::new();
+fn caches(files: &dyn FileSystem, classes: &[CoreClass], online: &[u32]) -> Vec<CpuCache> {
+    let mut found: Vec<CpuCache> = Vec::new();
     let mut shared_by_all: BTreeSet<(u8, String)> = BTreeSet::new();
     for class in classes {
         let Some(cpu) = class.threads.first() else { continue };
@@ -359,7 +360,7 @@ fn caches(files: &dyn Files, classes: &[Class], online: &[u32]) -> Vec<Cache> {
                 Some(same) => {
                     same.instances = same.instances.zip(instances).map(|(a, b)| a.saturating_add(b))
                 }
-                None => found.push(Cache { instances, ..cache }),
+                None => found.push(CpuCache { instances, ..cache }),
             }
         }
     }
@@ -368,18 +369,21 @@ fn caches(files: &dyn Files, classes: &[Class], online: &[u32]) -> Vec<Cache> {
 }
 
 /// One cache, and the threads that share it.
-fn cache(files: &dyn Files, cpu: u32, index: u32) -> Option<(Cache, Option<Vec<u32>>)> {
+fn cache(files: &dyn FileSystem, cpu: u32, index: u32) -> Option<(CpuCache, Option<Vec<u32>>)> {
     let read = |name: &str| files.read(&format!("{CPUS}/cpu{cpu}/cache/index{index}/{name}"));
     let kind = read("type")?.trim().to_ascii_lowercase();
     ["data", "instruction", "unified"].contains(&kind.as_str()).then_some(())?;
     let level = read("level")?.trim().parse().ok()?;
     let bytes = size_bytes(&format!("{}B", read("size")?.trim()))?; // the kernel writes `48K`
-    Some((Cache { level, kind, bytes, instances: None }, read("shared_cpu_list").and_then(|t| cpu_list(&t))))
+    Some((
+        CpuCache { level, kind, bytes, instances: None },
+        read("shared_cpu_list").and_then(|t| cpu_list(&t)),
+    ))
 }
 
 /// How many such caches `threads` have: by division where that is exact, else by going from one to the next
 /// (a package with cores fused off, an uneven slice of a server).
-fn instances(files: &dyn Files, index: u32, sharers: &[u32], threads: &[u32]) -> Option<u32> {
+fn instances(files: &dyn FileSystem, index: u32, sharers: &[u32], threads: &[u32]) -> Option<u32> {
     if threads.len().is_multiple_of(sharers.len()) {
         return count(threads.len() / sharers.len());
     }
@@ -393,7 +397,7 @@ fn instances(files: &dyn Files, index: u32, sharers: &[u32], threads: &[u32]) ->
     count(instances)
 }
 
-/// Entries `stemN` of a folder, by number.
+/// Entries `stemN` of a directory, by number.
 fn numbered(names: &[String], stem: &str) -> BTreeSet<u32> {
     names.iter().filter_map(|n| n.strip_prefix(stem)?.parse().ok()).collect()
 }

@@ -1,9 +1,9 @@
 //! Which surroundings decide whether a device can be reached? Kernel, container, WSL, hypervisor.
 
-use crate::{cgroup, model::Host, probe::files::Files};
+use crate::{cgroup, model::Host, probe::filesystem::FileSystem};
 
 /// Evidence of a container.
-enum Sign {
+enum ContainerMarker {
     /// The variable is set.
     Variable(&'static str),
     /// The variable's value names the container.
@@ -19,20 +19,20 @@ enum Sign {
 }
 
 /// First match wins: what is said on purpose before what is left lying about, an orchestrator before its engine.
-const CONTAINERS: [(Sign, &str); 13] = [
-    (Sign::Variable("KUBERNETES_SERVICE_HOST"), "kubernetes"),
-    (Sign::File("/run/.containerenv"), "podman"),
-    (Sign::File("/.dockerenv"), "docker"),
-    (Sign::VariableNames("container"), ""),
-    (Sign::FileNames("/run/systemd/container"), ""),
-    (Sign::Variable("APPTAINER_CONTAINER"), "apptainer"),
-    (Sign::Variable("SINGULARITY_CONTAINER"), "apptainer"),
-    (Sign::Mentioned("kubepods"), "kubernetes"),
-    (Sign::Mentioned("libpod"), "podman"),
-    (Sign::Mentioned("docker"), "docker"),
-    (Sign::Mentioned("containerd"), "containerd"),
-    (Sign::Mentioned("lxc"), "lxc"),
-    (Sign::KernelSays("gvisor"), "gvisor"),
+const CONTAINERS: [(ContainerMarker, &str); 13] = [
+    (ContainerMarker::Variable("KUBERNETES_SERVICE_HOST"), "kubernetes"),
+    (ContainerMarker::File("/run/.containerenv"), "podman"),
+    (ContainerMarker::File("/.dockerenv"), "docker"),
+    (ContainerMarker::VariableNames("container"), ""),
+    (ContainerMarker::FileNames("/run/systemd/container"), ""),
+    (ContainerMarker::Variable("APPTAINER_CONTAINER"), "apptainer"),
+    (ContainerMarker::Variable("SINGULARITY_CONTAINER"), "apptainer"),
+    (ContainerMarker::Mentioned("kubepods"), "kubernetes"),
+    (ContainerMarker::Mentioned("libpod"), "podman"),
+    (ContainerMarker::Mentioned("docker"), "docker"),
+    (ContainerMarker::Mentioned("containerd"), "containerd"),
+    (ContainerMarker::Mentioned("lxc"), "lxc"),
+    (ContainerMarker::KernelSays("gvisor"), "gvisor"),
 ];
 
 /// Mounts that an engine makes for a container. Others prove nothing: a host that runs containers lists all
@@ -57,7 +57,7 @@ const HYPERVISORS: [(&str, &str, &str); 13] = [
 ];
 
 /// Reads the surroundings; `env` looks up a variable.
-pub fn read(files: &dyn Files, env: &dyn Fn(&str) -> Option<String>) -> Host {
+pub fn read(files: &dyn FileSystem, env: &dyn Fn(&str) -> Option<String>) -> Host {
     let kernel = line(files, "/proc/sys/kernel/osrelease");
     let wsl = kernel.as_deref().and_then(wsl);
     Host {
@@ -71,7 +71,7 @@ pub fn read(files: &dyn Files, env: &dyn Fn(&str) -> Option<String>) -> Host {
 }
 
 /// First line of a file, unless it is empty.
-fn line(files: &dyn Files, path: &str) -> Option<String> {
+fn line(files: &dyn FileSystem, path: &str) -> Option<String> {
     let text = files.read(path)?;
     text.lines().next().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty())
 }
@@ -84,7 +84,7 @@ fn wsl(release: &str) -> Option<u8> {
 }
 
 fn container(
-    files: &dyn Files,
+    files: &dyn FileSystem,
     env: &dyn Fn(&str) -> Option<String>,
     release: Option<&str>,
 ) -> Option<String> {
@@ -93,15 +93,15 @@ fn container(
         format!("{} {}", release.unwrap_or_default(), line(files, "/proc/version").unwrap_or_default());
     let kernel = kernel.to_ascii_lowercase();
     let set = |variable: &str| env(variable).filter(|v| !v.trim().is_empty());
-    CONTAINERS.iter().find_map(|(sign, name)| {
+    CONTAINERS.iter().find_map(|(marker, name)| {
         let name = || (*name).to_owned();
-        match sign {
-            Sign::Variable(variable) => set(variable).map(|_| name()),
-            Sign::VariableNames(variable) => set(variable).and_then(|v| named(&v)),
-            Sign::File(path) => files.exists(path).then(name),
-            Sign::FileNames(path) => line(files, path).and_then(|v| named(&v)),
-            Sign::Mentioned(word) => mentions.contains(word).then(name),
-            Sign::KernelSays(word) => kernel.contains(word).then(name),
+        match marker {
+            ContainerMarker::Variable(variable) => set(variable).map(|_| name()),
+            ContainerMarker::VariableNames(variable) => set(variable).and_then(|v| named(&v)),
+            ContainerMarker::File(path) => files.exists(path).then(name),
+            ContainerMarker::FileNames(path) => line(files, path).and_then(|v| named(&v)),
+            ContainerMarker::Mentioned(word) => mentions.contains(word).then(name),
+            ContainerMarker::KernelSays(word) => kernel.contains(word).then(name),
         }
     })
 }
@@ -116,7 +116,7 @@ fn named(value: &str) -> Option<String> {
 }
 
 /// All text in which an engine would leave its name.
-fn mentions(files: &dyn Files) -> String {
+fn mentions(files: &dyn FileSystem) -> String {
     let mut text = files.read("/proc/1/cgroup").unwrap_or_default();
     let mounts = files.read("/proc/self/mountinfo").map(|t| cgroup::mounts(&t)).unwrap_or_default();
     for mount in mounts.iter().filter(|m| ENGINE_MOUNTS.contains(&m.point.as_str())) {
@@ -128,7 +128,7 @@ fn mentions(files: &dyn Files) -> String {
     text
 }
 
-fn hypervisor(files: &dyn Files, wsl: Option<u8>) -> Option<String> {
+fn hypervisor(files: &dyn FileSystem, wsl: Option<u8>) -> Option<String> {
     let vendor = line(files, "/sys/class/dmi/id/sys_vendor").unwrap_or_default();
     let product = line(files, "/sys/class/dmi/id/product_name").unwrap_or_default();
     // The whole machine, rented without a hypervisor, carries the same vendor.
@@ -155,7 +155,7 @@ fn flagged(cpuinfo: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::files::RecordedFiles;
+    use crate::probe::filesystem::RecordedFs;
     use proptest::prelude::*;
 
     const RELEASE: &str = "/proc/sys/kernel/osrelease";
@@ -163,7 +163,7 @@ mod tests {
 
     fn host(files: &[(&str, &str)], env: &[(&str, &str)]) -> Host {
         let lookup = |name: &str| env.iter().find(|(k, _)| *k == name).map(|(_, v)| (*v).to_owned());
-        read(&RecordedFiles::of(files), &lookup)
+        read(&RecordedFs::of(files), &lookup)
     }
 
     #[track_caller]
@@ -271,8 +271,8 @@ mod tests {
             let mount = format!("1 2 0:3 {text} {text} rw - {raw} {text}");
             for content in [&text, &raw, &mount] {
                 let files: Vec<(&str, &str)> = paths.iter().map(|p| (*p, content.as_str())).collect();
-                read(&RecordedFiles::of(&files), &|_| Some(variable.clone()));
-                read(&RecordedFiles::of(&files), &|_| None);
+                read(&RecordedFs::of(&files), &|_| Some(variable.clone()));
+                read(&RecordedFs::of(&files), &|_| None);
             }
         }
     }

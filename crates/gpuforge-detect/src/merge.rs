@@ -4,14 +4,14 @@
 //! names are. A source without addresses is matched one to one, in order, against devices of the same vendor with a
 //! fitting PCI id or name. Facts are filled, never overwritten: what a driver says comes before what a list says.
 
-use crate::model::{Cpu, Evidence, Gpu, GpuType, Report, Vendor, Warning};
+use crate::model::{Cpu, Evidence, Gpu, GpuType, ProbeReport, Vendor, Warning};
 
 /// What the reports say together.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Merged {
     /// One entry per device, in order of appearance.
     pub gpus: Vec<Gpu>,
-    /// The processor, where a report spoke of it.
+    /// The CPU, where a report spoke of it.
     pub cpu: Option<Cpu>,
     /// First stated driver version.
     pub driver_version: Option<String>,
@@ -26,7 +26,7 @@ pub struct Merged {
 }
 
 /// Merges reports; the earlier one wins where two state a different value for one field.
-pub fn merge(reports: Vec<Report>) -> Merged {
+pub fn merge(reports: Vec<ProbeReport>) -> Merged {
     let mut merged = Merged::default();
     for report in reports {
         merged.kinds.push(report.kind);
@@ -52,7 +52,7 @@ pub fn merge(reports: Vec<Report>) -> Merged {
 
 /// How surely two mentions are one device; the higher the surer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum Match {
+enum MatchStrength {
     SameVendor,
     FittingName,
     SameIds,
@@ -63,13 +63,18 @@ fn merge_gpus(into: &mut Vec<Gpu>, from: Vec<Gpu>) {
     let old = into.len();
     let mut taken = vec![false; old];
     let mut placed: Vec<Option<usize>> = vec![None; from.len()];
-    for least in [Match::SameAddress, Match::SameIds, Match::FittingName, Match::SameVendor] {
-        if least == Match::SameVendor && !counts_agree(into, &taken, &from, &placed) {
+    for least in [
+        MatchStrength::SameAddress,
+        MatchStrength::SameIds,
+        MatchStrength::FittingName,
+        MatchStrength::SameVendor,
+    ] {
+        if least == MatchStrength::SameVendor && !vendor_counts_agree(into, &taken, &from, &placed) {
             break;
         }
         for (gpu, place) in from.iter().zip(placed.iter_mut()).filter(|(_, p)| p.is_none()) {
             let fits = |(i, known): &(usize, &Gpu)| {
-                !taken.get(*i).copied().unwrap_or(true) && likeness(known, gpu) >= Some(least)
+                !taken.get(*i).copied().unwrap_or(true) && match_strength(known, gpu) >= Some(least)
             };
             if let Some((i, _)) = into.iter().enumerate().find(fits) {
                 *place = Some(i);
@@ -88,7 +93,7 @@ fn merge_gpus(into: &mut Vec<Gpu>, from: Vec<Gpu>) {
 }
 
 /// The weakest match (same vendor, same kind, nothing else known) is trusted only when both sides list equally many.
-fn counts_agree(into: &[Gpu], taken: &[bool], from: &[Gpu], placed: &[Option<usize>]) -> bool {
+fn vendor_counts_agree(into: &[Gpu], taken: &[bool], from: &[Gpu], placed: &[Option<usize>]) -> bool {
     let left = into.iter().zip(taken).filter(|(g, t)| !**t && g.kind != GpuType::Software);
     let right = from.iter().zip(placed).filter(|(g, p)| p.is_none() && g.kind != GpuType::Software);
     let mut a: Vec<_> = left.map(|(g, _)| g.vendor).collect();
@@ -98,55 +103,58 @@ fn counts_agree(into: &[Gpu], taken: &[bool], from: &[Gpu], placed: &[Option<usi
     !b.is_empty() && a == b
 }
 
-fn likeness(a: &Gpu, b: &Gpu) -> Option<Match> {
+fn match_strength(a: &Gpu, b: &Gpu) -> Option<MatchStrength> {
     if let (Some(x), Some(y)) = (&a.bus_id, &b.bus_id) {
-        return (x == y).then_some(Match::SameAddress);
+        return (x == y).then_some(MatchStrength::SameAddress);
     }
     if let (Some(x), Some(y)) = (&a.uuid, &b.uuid)
         && x == y
     {
-        return Some(Match::SameAddress);
+        return Some(MatchStrength::SameAddress);
     }
     let software = (a.kind == GpuType::Software, b.kind == GpuType::Software);
     if software.0 || software.1 {
-        return (software == (true, true) && a.name == b.name).then_some(Match::SameAddress);
+        return (software == (true, true) && a.name == b.name).then_some(MatchStrength::SameAddress);
     }
-    if a.vendor != b.vendor || kinds_clash(a.kind, b.kind) {
+    if a.vendor != b.vendor || types_conflict(a.kind, b.kind) {
         return None;
     }
     if let (Some(x), Some(y)) = (device_id(a), device_id(b)) {
-        return (x == y).then_some(Match::SameIds);
+        return (x == y).then_some(MatchStrength::SameIds);
     }
     let fits = |name: &Option<String>, other: &Gpu| {
         let name = name.as_deref()?;
         let others = [other.name.as_deref(), other.pci_name.as_deref()];
-        Some(others.into_iter().flatten().any(|o| names_fit(name, o)))
+        Some(others.into_iter().flatten().any(|o| names_match(name, o)))
     };
     match (fits(&a.name, b), fits(&b.name, a)) {
-        (Some(true), _) | (_, Some(true)) => Some(Match::FittingName),
+        (Some(true), _) | (_, Some(true)) => Some(MatchStrength::FittingName),
         // Both have proper names and these differ: two devices.
-        (Some(false), Some(false)) if distinctive(a) && distinctive(b) => None,
-        _ if archs_clash(a, b) => None,
-        _ => Some(Match::SameVendor),
+        (Some(false), Some(false)) if has_model_number(a) && has_model_number(b) => None,
+        _ if archs_conflict(a, b) => None,
+        _ => Some(MatchStrength::SameVendor),
     }
 }
 
-fn kinds_clash(a: GpuType, b: GpuType) -> bool {
+fn types_conflict(a: GpuType, b: GpuType) -> bool {
     a != b && a != GpuType::Unknown && b != GpuType::Unknown
 }
 
-fn archs_clash(a: &Gpu, b: &Gpu) -> bool {
+fn archs_conflict(a: &Gpu, b: &Gpu) -> bool {
     matches!((&a.arch, &b.arch), (Some(x), Some(y)) if x != y)
 }
 
 /// Does the name carry a model number, so that a different one means a different card? An architecture in the
 /// name's place ("gfx1030" of OpenCL) says nothing about the model.
-fn distinctive(gpu: &Gpu) -> bool {
-    !named_by_arch(gpu)
-        && gpu.name.as_deref().is_some_and(|n| key(n).iter().any(|w| w.bytes().any(|b| b.is_ascii_digit())))
+fn has_model_number(gpu: &Gpu) -> bool {
+    !is_named_by_arch(gpu)
+        && gpu
+            .name
+            .as_deref()
+            .is_some_and(|n| model_words(n).iter().any(|w| w.bytes().any(|b| b.is_ascii_digit())))
 }
 
-fn named_by_arch(gpu: &Gpu) -> bool {
+fn is_named_by_arch(gpu: &Gpu) -> bool {
     gpu.name.is_some() && gpu.name == gpu.arch
 }
 
@@ -160,8 +168,8 @@ fn device_id(gpu: &Gpu) -> Option<String> {
 
 /// Do two spellings name one model? "GM107M [GeForce GTX 960M]" and "NVIDIA GeForce GTX 960M" do;
 /// a name that its tool cut short fits whatever continues it.
-pub fn names_fit(a: &str, b: &str) -> bool {
-    let (ka, kb) = (key(a), key(b));
+pub fn names_match(a: &str, b: &str) -> bool {
+    let (ka, kb) = (model_words(a), model_words(b));
     if ka.is_empty() || kb.is_empty() {
         return false;
     }
@@ -175,7 +183,7 @@ pub fn names_fit(a: &str, b: &str) -> bool {
 }
 
 /// The words that tell one model from another.
-fn key(name: &str) -> Vec<String> {
+fn model_words(name: &str) -> Vec<String> {
     const NOISE: [&str; 12] = [
         "nvidia",
         "amd",
@@ -210,7 +218,7 @@ fn fill(known: &mut Gpu, other: Gpu) {
         (None, _) => true,
         (Some(_), Some(_)) => {
             let rank =
-                |g: &Gpu, from: Evidence| (!named_by_arch(g), !g.name_truncated, from >= Evidence::Opened);
+                |g: &Gpu, from: Evidence| (!is_named_by_arch(g), !g.name_truncated, from >= Evidence::Opened);
             rank(&other, other.evidence) > rank(known, known.name_from)
         }
         (Some(_), None) => false,
@@ -248,11 +256,11 @@ fn fill(known: &mut Gpu, other: Gpu) {
     fill!(option uuid, error);
     fill!(list apis, drivers, sources);
     fill!(whole mig_profiles);
-    fill_slices(known, other.mig_devices);
+    merge_mig_devices(known, other.mig_devices);
 }
 
 /// Slices match by index; `-L` knows profiles, the table knows memory.
-fn fill_slices(known: &mut Gpu, slices: Vec<crate::model::MigDevice>) {
+fn merge_mig_devices(known: &mut Gpu, slices: Vec<crate::model::MigDevice>) {
     for slice in slices {
         match known.mig_devices.iter_mut().find(|s| s.index.is_some() && s.index == slice.index) {
             Some(old) => {
@@ -279,8 +287,8 @@ mod tests {
         gpu
     }
 
-    fn report(kind: &str, gpus: Vec<Gpu>) -> Report {
-        Report { gpus, ..Report::of(kind) }
+    fn report(kind: &str, gpus: Vec<Gpu>) -> ProbeReport {
+        ProbeReport { gpus, ..ProbeReport::of(kind) }
     }
 
     #[test]
@@ -301,10 +309,10 @@ mod tests {
         let bus = Some("0000:01:00.0");
         let mut cut = gpu(Vendor::Nvidia, "NVIDIA RTX A2000 Lap...", bus, "nvidia-smi", 0);
         cut.name_truncated = true;
-        cut.judge(Usable::Yes, Evidence::Opened, "listed by the driver");
+        cut.set_usability(Usable::Yes, Evidence::Opened, "listed by the driver");
         let listed = gpu(Vendor::Nvidia, "GA107GLM [RTX A2000 Mobile]", bus, "lspci", 1);
         let mut opened = gpu(Vendor::Nvidia, "NVIDIA RTX A2000 Laptop GPU", bus, "vulkaninfo", 2);
-        opened.judge(Usable::Yes, Evidence::Opened, "opened");
+        opened.set_usability(Usable::Yes, Evidence::Opened, "opened");
         let merged = merge([cut, listed, opened].into_iter().map(|g| report("r", vec![g])).collect());
         assert_eq!(merged.gpus[0].name.as_deref(), Some("NVIDIA RTX A2000 Laptop GPU"));
     }
@@ -352,9 +360,9 @@ mod tests {
     #[test]
     fn the_heavier_evidence_decides() {
         let mut bound = gpu(Vendor::Nvidia, "X 1", Some("0000:01:00.0"), "lspci", 0);
-        bound.judge(Usable::No, Evidence::Bound, "nouveau");
+        bound.set_usability(Usable::No, Evidence::Bound, "nouveau");
         let mut opened = gpu(Vendor::Nvidia, "X 1", Some("0000:01:00.0"), "vulkan", 0);
-        opened.judge(Usable::Yes, Evidence::Opened, "NVK opened it");
+        opened.set_usability(Usable::Yes, Evidence::Opened, "NVK opened it");
         for order in [[bound.clone(), opened.clone()], [opened, bound]] {
             let merged = merge(order.into_iter().map(|g| report("r", vec![g])).collect());
             assert_eq!(merged.gpus[0].usable_for_compute, Usable::Yes);
@@ -363,7 +371,7 @@ mod tests {
 
     #[test]
     fn spellings_of_one_model() {
-        let check = |a: &str, b: &str, want: bool| assert_eq!(names_fit(a, b), want, "{a} / {b}");
+        let check = |a: &str, b: &str, want: bool| assert_eq!(names_match(a, b), want, "{a} / {b}");
         check("GM107M [GeForce GTX 960M]", "NVIDIA GeForce GTX 960M", true);
         check("Intel(R) Arc(TM) A770 Graphics", "DG2 [Arc A770]", true);
         check("Intel(R) HD Graphics 530 (SKL GT2)", "HD Graphics 530", true);

@@ -30,11 +30,11 @@ pub enum Vendor {
 pub enum GpuType {
     /// A card or module with memory of its own.
     Discrete,
-    /// On the processor's package or board, sharing its memory (also a server's VGA chip).
+    /// On the CPU's package or board, sharing its memory (also a server's VGA chip).
     Integrated,
     /// A paravirtual adapter, a virtual function or a slice handed in by a hypervisor.
     Virtual,
-    /// A processor pretending to be a GPU (llvmpipe, SwiftShader, WARP).
+    /// A CPU pretending to be a GPU (llvmpipe, SwiftShader, WARP).
     Software,
     /// The sources do not tell.
     #[default]
@@ -140,7 +140,7 @@ pub struct Gpu {
     /// Interfaces that can reach it: vulkan, metal, dx12, cuda, rocm, opencl, level-zero.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apis: Vec<String>,
-    /// The processor and the GPU use one memory.
+    /// The CPU and the GPU use one memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unified_memory: Option<bool>,
     /// System memory the amdgpu driver may map for it.
@@ -201,7 +201,7 @@ impl Gpu {
     }
 
     /// States a verdict with its reason and weight, if it weighs at least as much as the one before.
-    pub fn judge(&mut self, usable: Usable, evidence: Evidence, reason: impl Into<String>) {
+    pub fn set_usability(&mut self, usable: Usable, evidence: Evidence, reason: impl Into<String>) {
         if self.usable_reason.is_none() || evidence >= self.evidence {
             self.usable_for_compute = usable;
             self.evidence = evidence;
@@ -215,9 +215,9 @@ impl Gpu {
     }
 }
 
-/// One level of processor cache, as seen by one core.
+/// One level of CPU cache, as seen by one core.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cache {
+pub struct CpuCache {
     /// 1, 2, 3…
     pub level: u8,
     /// `data`, `instruction` or `unified`.
@@ -228,14 +228,14 @@ pub struct Cache {
     pub instances: Option<u32>,
 }
 
-/// The processor and what of it this process may use.
+/// The CPU and what of it this process may use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
     /// Marketing name.
     pub brand: Option<String>,
     /// Instruction set: `x86_64`, `aarch64`…
     pub arch: Option<String>,
-    /// Processor packages.
+    /// CPU packages.
     pub sockets: Option<u32>,
     /// Physical cores.
     pub cores: Option<u32>,
@@ -245,15 +245,15 @@ pub struct Cpu {
     pub available: Option<u32>,
     /// Why `available` is below `logical`.
     pub limited_by: Option<String>,
-    /// Fast cores on a hybrid processor.
+    /// Fast cores on a hybrid CPU.
     pub performance_cores: Option<u32>,
-    /// Slow cores on a hybrid processor.
+    /// Slow cores on a hybrid CPU.
     pub efficiency_cores: Option<u32>,
     /// Widest SIMD level: `avx512`, `avx2`, `sse4.2`, `neon`, `sve`…
     pub simd: Option<String>,
     /// Caches, by level.
     #[serde(default)]
-    pub caches: Vec<Cache>,
+    pub caches: Vec<CpuCache>,
     /// Installed memory that the kernel manages.
     pub memory_bytes: Option<u64>,
     /// Memory this process may use (cgroup limit), where one is set.
@@ -340,7 +340,7 @@ pub struct Inventory {
     pub schema: u32,
     /// Every GPU, in order of appearance.
     pub gpus: Vec<Gpu>,
-    /// The processor; `None` where the text did not speak of it.
+    /// The CPU; `None` where the text did not speak of it.
     pub cpu: Option<Cpu>,
     /// The GPU that would be chosen; `None` when no GPU should be.
     pub best: Option<Best>,
@@ -374,13 +374,13 @@ pub struct Inventory {
 
 /// What one source (a probe or a pasted text of one format) says.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Report {
+pub struct ProbeReport {
     /// Format or probe name, such as `nvidia-smi` or `pci`.
     pub kind: String,
     /// The devices it lists.
     #[serde(default)]
     pub gpus: Vec<Gpu>,
-    /// What it says of the processor.
+    /// What it says of the CPU.
     #[serde(default)]
     pub cpu: Option<Cpu>,
     /// Driver version for the whole machine.
@@ -397,9 +397,9 @@ pub struct Report {
     pub warnings: Vec<Warning>,
 }
 
-impl Report {
+impl ProbeReport {
     /// An empty report of `kind`.
     pub fn of(kind: &str) -> Self {
-        Report { kind: kind.to_owned(), ..Report::default() }
+        ProbeReport { kind: kind.to_owned(), ..ProbeReport::default() }
     }
 }

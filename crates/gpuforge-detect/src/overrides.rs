@@ -16,12 +16,12 @@ pub const VARIABLES: [&str; 6] = [
 ];
 
 /// A yes in the form people write one: `1`, `true`, `yes`, `on`.
-pub fn is_on(value: &str) -> bool {
+pub fn is_truthy(value: &str) -> bool {
     matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
 }
 
 /// Marks the devices that the vendors' variables hide; says what each variable does here.
-pub fn hide(gpus: &mut [Gpu], env: Env<'_>) -> Vec<Override> {
+pub fn apply_visibility(gpus: &mut [Gpu], env: Env<'_>) -> Vec<Override> {
     const ROWS: [(&str, Vendor); 3] = [
         ("CUDA_VISIBLE_DEVICES", Vendor::Nvidia),
         ("ROCR_VISIBLE_DEVICES", Vendor::Amd),
@@ -87,19 +87,19 @@ fn vendor_word(vendor: Vendor) -> &'static str {
 
 /// What the user asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Wish {
+pub enum DevicePreference {
     /// No wish: the measured or scored choice stands.
     Auto,
-    /// The processor only, with the variable or setting that said so.
+    /// The CPU only, with the variable or setting that said so.
     Cpu(String),
     /// A device by its position in the inventory.
     Gpu(usize),
     /// It names nothing that is here.
-    Nothing(String),
+    NoMatch(String),
 }
 
 /// What may be asked for, to follow "use" and "must be".
-pub const FORMS: &str =
+pub const PREFERENCE_SYNTAX: &str =
     "auto, cpu, gpu, a position such as 0 or gpu:0, a bus id such as 01:00.0, a vendor, or part of a name";
 
 /// Why a text can name no device of any machine; `None` where it might. Touches no hardware.
@@ -131,39 +131,41 @@ pub fn malformed(text: &str) -> Option<&'static str> {
 }
 
 /// Reads a wish: `auto`, `cpu`, `gpu`, a position, a bus id, a vendor, or part of a name.
-pub fn wish(text: &str, gpus: &[Gpu]) -> Wish {
+pub fn parse_preference(text: &str, gpus: &[Gpu]) -> DevicePreference {
     let text = text.trim();
     let lower = text.to_ascii_lowercase();
     match lower.as_str() {
-        "" | "auto" => return Wish::Auto,
-        "cpu" | "none" => return Wish::Cpu(text.to_owned()),
+        "" | "auto" => return DevicePreference::Auto,
+        "cpu" | "none" => return DevicePreference::Cpu(text.to_owned()),
         // A software adapter is no GPU: whoever wants it says so.
         "gpu" => return best_of(gpus, |g| g.kind != GpuType::Software, text),
-        _ if malformed(text).is_some() => return Wish::Nothing(text.to_owned()),
+        _ if malformed(text).is_some() => return DevicePreference::NoMatch(text.to_owned()),
         _ => {}
     }
     let position =
         lower.strip_prefix("gpu").unwrap_or(&lower).trim_start_matches([':', ' ']).parse::<usize>().ok();
     // "4090" is a model, not a position, on any machine with fewer GPUs.
     match position {
-        Some(position) if position < gpus.len() => return Wish::Gpu(position),
-        Some(position) if position < 100 => return Wish::Nothing(text.to_owned()),
+        Some(position) if position < gpus.len() => return DevicePreference::Gpu(position),
+        Some(position) if position < 100 => return DevicePreference::NoMatch(text.to_owned()),
         _ => {}
     }
-    best_of(gpus, |g| names(text, g), text)
+    best_of(gpus, |g| matches_device(text, g), text)
 }
 
 /// Among several that fit, the one that would be chosen anyway.
-fn best_of(gpus: &[Gpu], fits: impl Fn(&Gpu) -> bool, text: &str) -> Wish {
+fn best_of(gpus: &[Gpu], fits: impl Fn(&Gpu) -> bool, text: &str) -> DevicePreference {
     let mut fitting: Vec<(usize, &Gpu)> = gpus.iter().enumerate().filter(|(_, g)| fits(g)).collect();
     fitting.sort_by_key(|(i, g)| {
         (g.hidden_by.is_some(), g.usable_for_compute != Usable::Yes, std::cmp::Reverse(g.score), *i)
     });
-    fitting.first().map_or_else(|| Wish::Nothing(text.to_owned()), |(i, _)| Wish::Gpu(*i))
+    fitting
+        .first()
+        .map_or_else(|| DevicePreference::NoMatch(text.to_owned()), |(i, _)| DevicePreference::Gpu(*i))
 }
 
 /// Does this text name this device: by bus id, vendor or part of its name?
-pub fn names(text: &str, gpu: &Gpu) -> bool {
+pub fn matches_device(text: &str, gpu: &Gpu) -> bool {
     let lower = text.trim().to_ascii_lowercase();
     let address = crate::pci::bus_id(text);
     (address.is_some() && gpu.bus_id == address)
@@ -212,15 +214,19 @@ impl UnknownDevice {
 
     /// The next step.
     pub fn hint(&self) -> String {
-        format!("use {FORMS}; `gpuforge detect` describes what there is")
+        format!("use {PREFERENCE_SYNTAX}; `gpuforge detect` describes what there is")
     }
 }
 
-/// Is the device there that was asked for? `wanted` is where that comes from and what it says. Asking for the CPU asks for
+/// Is the device there that was asked for? `wanted` is where that comes from and what it says. Tier1Run for the CPU asks for
 /// no device, whatever else is said.
-pub fn check(gpus: &[Gpu], cpu_only: bool, wanted: Option<(&str, &str)>) -> Result<(), UnknownDevice> {
+pub fn check_preference(
+    gpus: &[Gpu],
+    cpu_only: bool,
+    wanted: Option<(&str, &str)>,
+) -> Result<(), UnknownDevice> {
     match wanted.filter(|_| !cpu_only) {
-        Some((origin, text)) if matches!(wish(text, gpus), Wish::Nothing(_)) => {
+        Some((origin, text)) if matches!(parse_preference(text, gpus), DevicePreference::NoMatch(_)) => {
             Err(UnknownDevice::new(origin, text, gpus))
         }
         _ => Ok(()),
@@ -228,7 +234,7 @@ pub fn check(gpus: &[Gpu], cpu_only: bool, wanted: Option<(&str, &str)>) -> Resu
 }
 
 /// The choice after `GPUFORGE_CPU_ONLY` and a wish: an explicit one always wins, an impossible one is said.
-pub fn choose(
+pub fn choose_device(
     gpus: &[Gpu],
     scored: (Option<Best>, String),
     cpu_only: Option<&str>,
@@ -238,10 +244,10 @@ pub fn choose(
         return (None, format!("{origin} asks for the processor"), None);
     }
     let Some((origin, text)) = wanted else { return (scored.0, scored.1, None) };
-    match wish(text, gpus) {
-        Wish::Auto => (scored.0, scored.1, None),
-        Wish::Cpu(_) => (None, format!("{origin} asks for the processor"), None),
-        Wish::Gpu(index) => {
+    match parse_preference(text, gpus) {
+        DevicePreference::Auto => (scored.0, scored.1, None),
+        DevicePreference::Cpu(_) => (None, format!("{origin} asks for the processor"), None),
+        DevicePreference::Gpu(index) => {
             let Some(gpu) = gpus.get(index) else { return (scored.0, scored.1, None) };
             let reason = format!("{origin}={text} asks for it");
             let doubt = (gpu.usable_for_compute == Usable::No).then(|| Warning {
@@ -261,7 +267,7 @@ pub fn choose(
             };
             (Some(best), reason, doubt)
         }
-        Wish::Nothing(text) => {
+        DevicePreference::NoMatch(text) => {
             let unknown = UnknownDevice::new(origin, &text, gpus);
             let (message, hint) = (unknown.message(), Some(unknown.hint()));
             (scored.0, scored.1, Some(Warning { source: origin.to_owned(), message, hint }))
@@ -292,7 +298,7 @@ mod tests {
 
     fn hidden(value: &str) -> Vec<usize> {
         let mut gpus = gpus();
-        hide(&mut gpus, &|name| (name == "CUDA_VISIBLE_DEVICES").then(|| value.to_owned()));
+        apply_visibility(&mut gpus, &|name| (name == "CUDA_VISIBLE_DEVICES").then(|| value.to_owned()));
         gpus.iter().enumerate().filter(|(_, g)| g.hidden_by.is_some()).map(|(i, _)| i).collect()
     }
 
@@ -310,24 +316,29 @@ mod tests {
     #[test]
     fn wishes() {
         let gpus = gpus();
-        let check = |text: &str, want: Wish| assert_eq!(wish(text, &gpus), want, "{text}");
-        check("auto", Wish::Auto);
-        check("cpu", Wish::Cpu("cpu".into()));
-        check("1", Wish::Gpu(1));
-        check("gpu:2", Wish::Gpu(2));
-        check("02:00.0", Wish::Gpu(2));
-        check("intel", Wish::Gpu(0));
-        check("4090", Wish::Gpu(2));
-        check("rtx 4090", Wish::Gpu(2));
-        check("9", Wish::Nothing("9".into()));
-        check("GPU 1", Wish::Gpu(1));
-        check("gpu", Wish::Gpu(0));
-        check("gpu0x", Wish::Nothing("gpu0x".into()));
-        check("nonsense", Wish::Nothing("nonsense".into()));
+        let check =
+            |text: &str, want: DevicePreference| assert_eq!(parse_preference(text, &gpus), want, "{text}");
+        check("auto", DevicePreference::Auto);
+        check("cpu", DevicePreference::Cpu("cpu".into()));
+        check("1", DevicePreference::Gpu(1));
+        check("gpu:2", DevicePreference::Gpu(2));
+        check("02:00.0", DevicePreference::Gpu(2));
+        check("intel", DevicePreference::Gpu(0));
+        check("4090", DevicePreference::Gpu(2));
+        check("rtx 4090", DevicePreference::Gpu(2));
+        check("9", DevicePreference::NoMatch("9".into()));
+        check("GPU 1", DevicePreference::Gpu(1));
+        check("gpu", DevicePreference::Gpu(0));
+        check("gpu0x", DevicePreference::NoMatch("gpu0x".into()));
+        check("nonsense", DevicePreference::NoMatch("nonsense".into()));
         let software = [Gpu { name: Some("llvmpipe".into()), kind: GpuType::Software, ..Gpu::default() }];
-        assert_eq!(wish("gpu", &software), Wish::Nothing("gpu".into()), "a software adapter is no GPU");
-        assert_eq!(wish("LLVM", &software), Wish::Gpu(0), "unless it is named");
-        assert_eq!(wish("0", &software), Wish::Gpu(0));
+        assert_eq!(
+            parse_preference("gpu", &software),
+            DevicePreference::NoMatch("gpu".into()),
+            "a software adapter is no GPU"
+        );
+        assert_eq!(parse_preference("LLVM", &software), DevicePreference::Gpu(0), "unless it is named");
+        assert_eq!(parse_preference("0", &software), DevicePreference::Gpu(0));
     }
 
     #[test]
@@ -357,7 +368,7 @@ mod tests {
             "Gerät",
         ] {
             assert_eq!(malformed(text), None, "{text:?}");
-            wish(text, &gpus);
+            parse_preference(text, &gpus);
         }
     }
 
@@ -366,7 +377,7 @@ mod tests {
         let mut gpus = gpus();
         gpus[0].kind = GpuType::Integrated;
         gpus[2].kind = GpuType::Discrete;
-        let asked = |text| super::check(&gpus, false, Some(("GPUFORGE_DEVICE", text)));
+        let asked = |text| super::check_preference(&gpus, false, Some(("GPUFORGE_DEVICE", text)));
         let unknown = asked("nonsense").unwrap_err();
         assert_eq!(
             unknown.to_string(),
@@ -381,18 +392,20 @@ mod tests {
             assert_eq!(asked(fine), Ok(()), "{fine}");
         }
         assert_eq!(
-            super::check(&gpus, true, Some(("GPUFORGE_DEVICE", "nonsense"))),
+            super::check_preference(&gpus, true, Some(("GPUFORGE_DEVICE", "nonsense"))),
             Ok(()),
             "the CPU asks for none"
         );
-        assert_eq!(super::check(&gpus, false, None), Ok(()));
+        assert_eq!(super::check_preference(&gpus, false, None), Ok(()));
         let software = [Gpu { name: Some("llvmpipe".into()), kind: GpuType::Software, ..Gpu::default() }];
-        let none = super::check(&software, false, Some(("--device", "gpu"))).unwrap_err().to_string();
+        let none =
+            super::check_preference(&software, false, Some(("--device", "gpu"))).unwrap_err().to_string();
         assert_eq!(
             none,
             "--device: no GPU is here, and a software adapter is none; there are cpu, 0 = llvmpipe (software)"
         );
-        let none = super::check(&[], false, Some(("setting device", "gpu"))).unwrap_err().to_string();
+        let none =
+            super::check_preference(&[], false, Some(("setting device", "gpu"))).unwrap_err().to_string();
         assert!(none.starts_with("setting device: ") && none.contains("no GPU, only cpu"), "{none}");
     }
 
@@ -400,12 +413,12 @@ mod tests {
     fn an_explicit_wish_wins_and_an_impossible_one_is_said() {
         let gpus = gpus();
         let scored = || crate::score::best(&gpus);
-        let (best, ..) = choose(&gpus, scored(), None, Some(("GPUFORGE_DEVICE", "2")));
+        let (best, ..) = choose_device(&gpus, scored(), None, Some(("GPUFORGE_DEVICE", "2")));
         assert_eq!(best.map(|b| b.index), Some(2));
-        let (best, _, warning) = choose(&gpus, scored(), None, Some(("GPUFORGE_DEVICE", "voodoo")));
+        let (best, _, warning) = choose_device(&gpus, scored(), None, Some(("GPUFORGE_DEVICE", "voodoo")));
         assert!(best.is_some() && warning.is_some_and(|w| w.message.contains("voodoo")));
         let (best, why, _) =
-            choose(&gpus, scored(), Some("GPUFORGE_CPU_ONLY"), Some(("GPUFORGE_DEVICE", "2")));
+            choose_device(&gpus, scored(), Some("GPUFORGE_CPU_ONLY"), Some(("GPUFORGE_DEVICE", "2")));
         assert!(best.is_none() && why.contains("GPUFORGE_CPU_ONLY"));
     }
 }

@@ -149,7 +149,7 @@ fn starts_vendor(line: &str, vendor: u16) -> bool {
 
 /// Is a device of this class (24 bits, `0xccssii`) one that computes or displays?
 pub fn is_gpu_class(class: u32) -> bool {
-    // 03xx display controllers, 1200 processing accelerators (AMD Instinct). 0b40 co-processors
+    // 03xx display controllers, 1200 processing accelerators (AMD Instinct). 0b40 co-CPUs
     // are not listed: they are cryptography and DMA engines in practice.
     matches!(class >> 16, 0x03) || matches!(class >> 8, 0x1200)
 }

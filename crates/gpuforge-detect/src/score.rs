@@ -6,7 +6,7 @@
 //! the reason says so. A device that cannot compute scores 0.
 
 use crate::{
-    cards,
+    gpu_specs,
     model::{Best, Gpu, GpuType, Usable, Vendor},
 };
 
@@ -16,9 +16,9 @@ const AGE: f64 = 20.0;
 const FRAMEWORKS: f64 = 15.0;
 
 /// The largest memory in GiB and bandwidth in GB/s on the market, which fill their terms.
-const MOST_MEMORY: f64 = 288.0;
-const MOST_BANDWIDTH: f64 = 8000.0;
-const LEAST_BANDWIDTH: f64 = 20.0;
+const MAX_MEMORY: f64 = 288.0;
+const MAX_BANDWIDTH: f64 = 8000.0;
+const MIN_BANDWIDTH: f64 = 20.0;
 const FIRST_YEAR: f64 = 2010.0;
 const LAST_YEAR: f64 = 2026.0;
 
@@ -40,7 +40,7 @@ pub fn score(gpu: &Gpu, system_memory: Option<u64>) -> Score {
         let why = gpu.usable_reason.as_deref().unwrap_or("not usable for compute");
         return Score { points: 0, reasons: vec![why.to_owned()] };
     }
-    let card = gpu.vendor.and_then(|v| cards::find(v, gpu.display_name()));
+    let card = gpu.vendor.and_then(|v| gpu_specs::find(v, gpu.display_name()));
     let year = card.map(|c| c.year).or_else(|| gpu.arch.as_deref().and_then(arch_year));
     let terms = [
         memory_term(gpu, system_memory),
@@ -55,7 +55,7 @@ pub fn score(gpu: &Gpu, system_memory: Option<u64>) -> Score {
 
 fn memory_term(gpu: &Gpu, system_memory: Option<u64>) -> (f64, String) {
     let gib = |bytes: u64| bytes as f64 / f64::from(1 << 30);
-    let points = |gib: f64| MEMORY * ((1.0 + gib).ln() / (1.0 + MOST_MEMORY).ln()).min(1.0);
+    let points = |gib: f64| MEMORY * ((1.0 + gib).ln() / (1.0 + MAX_MEMORY).ln()).min(1.0);
     let shared = gpu.system_shared_bytes.or(gpu.gtt_bytes).or(system_memory.map(|b| b / 2));
     match (gpu.memory_bytes, shared) {
         (own, Some(shared)) if gpu.kind == GpuType::Integrated => {
@@ -67,9 +67,9 @@ fn memory_term(gpu: &Gpu, system_memory: Option<u64>) -> (f64, String) {
     }
 }
 
-fn bandwidth_term(card: Option<cards::Card>, kind: GpuType) -> (f64, String) {
+fn bandwidth_term(card: Option<gpu_specs::GpuSpec>, kind: GpuType) -> (f64, String) {
     let points = |gb_s: f64| {
-        let share = (gb_s / LEAST_BANDWIDTH).ln() / (MOST_BANDWIDTH / LEAST_BANDWIDTH).ln();
+        let share = (gb_s / MIN_BANDWIDTH).ln() / (MAX_BANDWIDTH / MIN_BANDWIDTH).ln();
         BANDWIDTH * share.clamp(0.0, 1.0)
     };
     match card {
@@ -168,7 +168,7 @@ pub fn best(gpus: &[Gpu]) -> (Option<Best>, String) {
     let mut candidates: Vec<(usize, &Gpu)> = gpus.iter().enumerate().filter(|(_, g)| usable(g)).collect();
     candidates.sort_by_key(|(i, g)| (std::cmp::Reverse(g.score.unwrap_or(0)), *i));
     let Some((index, gpu)) = candidates.first().copied() else {
-        return (None, why_none(gpus));
+        return (None, no_gpu_reason(gpus));
     };
     let points = gpu.score.unwrap_or(0);
     let reason = match candidates.get(1) {
@@ -188,7 +188,7 @@ pub fn best(gpus: &[Gpu]) -> (Option<Best>, String) {
     (Some(best), reason)
 }
 
-fn why_none(gpus: &[Gpu]) -> String {
+fn no_gpu_reason(gpus: &[Gpu]) -> String {
     let all = |test: fn(&Gpu) -> bool| gpus.iter().all(test);
     if gpus.is_empty() {
         "no GPU was found".to_owned()
@@ -211,7 +211,7 @@ mod tests {
     fn card(vendor: Vendor, name: &str, gib: u64, kind: GpuType) -> Gpu {
         let mut gpu = Gpu { vendor: Some(vendor), name: Some(name.to_owned()), kind, ..Gpu::default() };
         gpu.memory_bytes = (gib > 0).then_some(gib << 30);
-        gpu.judge(Usable::Yes, Evidence::Opened, "test");
+        gpu.set_usability(Usable::Yes, Evidence::Opened, "test");
         gpu
     }
 
@@ -248,7 +248,7 @@ mod tests {
     fn software_and_unusable_score_nothing_and_are_never_best() {
         let soft = card(Vendor::Other, "llvmpipe", 0, GpuType::Software);
         let mut broken = card(Vendor::Nvidia, "NVIDIA H100", 80, GpuType::Discrete);
-        broken.judge(Usable::No, Evidence::Failed, "lost");
+        broken.set_usability(Usable::No, Evidence::Failed, "lost");
         assert_eq!((score(&soft, None).points, score(&broken, None).points), (0, 0));
         let (none, why) = best(&[soft]);
         assert!(none.is_none() && why.contains("software"));

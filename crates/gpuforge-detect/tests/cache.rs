@@ -15,16 +15,16 @@ use std::{
 };
 
 use gpuforge_detect::{
-    cache::{Detected, KEEP, Lookup, Store, fingerprint},
+    cache::{CacheLookup, Detected, DetectionCache, MAX_ENTRIES, fingerprint},
     model::{Gpu, Vendor},
-    probe::files::RecordedFiles,
+    probe::filesystem::RecordedFs,
 };
 
 const HOUR: Duration = Duration::from_secs(3600);
 
-fn store() -> (tempfile::TempDir, Store) {
+fn store() -> (tempfile::TempDir, DetectionCache) {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::new(dir.path().join("cache"), HOUR);
+    let store = DetectionCache::new(dir.path().join("cache"), HOUR);
     (dir, store)
 }
 
@@ -33,14 +33,14 @@ fn detected(name: &str) -> Detected {
     Detected { gpus: vec![gpu], ..Detected::default() }
 }
 
-fn only_file(store: &Store) -> PathBuf {
+fn only_file(store: &DetectionCache) -> PathBuf {
     let files: Vec<_> = fs::read_dir(store.dir()).unwrap().flatten().map(|e| e.path()).collect();
     assert_eq!(files.len(), 1, "{files:?}");
     files[0].clone()
 }
 
-fn is_hit(lookup: &Lookup) -> bool {
-    matches!(lookup, Lookup::Hit(..))
+fn is_hit(lookup: &CacheLookup) -> bool {
+    matches!(lookup, CacheLookup::Hit(..))
 }
 
 #[test]
@@ -48,7 +48,9 @@ fn what_was_stored_comes_back_until_it_is_too_old() {
     let (_dir, store) = store();
     let now = SystemTime::now();
     store.store("a", &detected("x"), now).unwrap();
-    let Lookup::Hit(found, age) = store.lookup("a", now + Duration::from_secs(10)) else { panic!("missed") };
+    let CacheLookup::Hit(found, age) = store.lookup("a", now + Duration::from_secs(10)) else {
+        panic!("missed")
+    };
     assert_eq!(*found, detected("x"));
     assert!((9..=11).contains(&age.as_secs()));
     assert!(is_hit(&store.lookup("a", now + HOUR - Duration::from_secs(1))));
@@ -61,13 +63,13 @@ fn a_clock_set_back_makes_entries_invalid_not_eternal() {
     let (_dir, store) = store();
     let now = SystemTime::now();
     store.store("a", &detected("x"), now).unwrap();
-    assert_eq!(store.lookup("a", now - Duration::from_secs(60)), Lookup::Miss(None));
+    assert_eq!(store.lookup("a", now - Duration::from_secs(60)), CacheLookup::Miss(None));
 }
 
 #[test]
 fn a_ttl_of_zero_never_hits() {
     let dir = tempfile::tempdir().unwrap();
-    let store = Store::new(dir.path(), Duration::ZERO);
+    let store = DetectionCache::new(dir.path(), Duration::ZERO);
     let now = SystemTime::now();
     store.store("a", &detected("x"), now).unwrap();
     assert!(!is_hit(&store.lookup("a", now)));
@@ -86,13 +88,13 @@ fn every_flipped_bit_and_every_cut_is_noticed() {
             bytes[at] ^= 1 << bit;
             fs::write(&path, &bytes).unwrap();
             let lookup = store.lookup("a", now);
-            assert!(matches!(lookup, Lookup::Miss(Some(_))), "bit {bit} of byte {at}: {lookup:?}");
+            assert!(matches!(lookup, CacheLookup::Miss(Some(_))), "bit {bit} of byte {at}: {lookup:?}");
         }
     }
     for length in 0..whole.len() {
         fs::write(&path, &whole[..length]).unwrap();
         let lookup = store.lookup("a", now);
-        assert!(matches!(lookup, Lookup::Miss(Some(_))), "cut at {length}: {lookup:?}");
+        assert!(matches!(lookup, CacheLookup::Miss(Some(_))), "cut at {length}: {lookup:?}");
     }
     store.store("a", &detected("y"), now).unwrap();
     assert!(is_hit(&store.lookup("a", now)), "a broken file is replaced");
@@ -106,7 +108,7 @@ fn another_version_is_ignored_with_a_warning_that_names_both() {
     let path = only_file(&store);
     let text = fs::read_to_string(&path).unwrap().replacen("gpuforge-cache 1 ", "gpuforge-cache 9 ", 1);
     fs::write(&path, text).unwrap();
-    let Lookup::Miss(Some(warning)) = store.lookup("a", now) else { panic!("hit") };
+    let CacheLookup::Miss(Some(warning)) = store.lookup("a", now) else { panic!("hit") };
     assert!(
         warning.message.contains("version 9") && warning.message.contains("writes 1"),
         "{}",
@@ -117,10 +119,10 @@ fn another_version_is_ignored_with_a_warning_that_names_both() {
 #[test]
 fn a_folder_that_cannot_be_written_is_an_error_and_nothing_else() {
     let dir = tempfile::tempdir().unwrap();
-    // A file stands where the folder should be; permissions alone would not stop a test that runs as root.
+    // A file stands where the directory should be; permissions alone would not stop a test that runs as root.
     let blocked = dir.path().join("file");
     fs::write(&blocked, "in the way").unwrap();
-    let store = Store::new(blocked.join("cache"), HOUR);
+    let store = DetectionCache::new(blocked.join("cache"), HOUR);
     assert!(store.store("a", &detected("x"), SystemTime::now()).is_err());
     assert!(!is_hit(&store.lookup("a", SystemTime::now())));
     assert_eq!(fs::read_to_string(&blocked).unwrap(), "in the way");
@@ -131,7 +133,7 @@ fn at_most_eight_fingerprints_stay_and_the_least_recently_used_goes() {
     let (_dir, store) = store();
     let start = SystemTime::now() - Duration::from_secs(1000);
     let at = |i: u64| start + Duration::from_secs(i);
-    for i in 0..KEEP as u64 {
+    for i in 0..MAX_ENTRIES as u64 {
         store.store(&format!("print {i}"), &detected("x"), at(i)).unwrap();
         // File times are the order of use; give each its own second.
         assert!(is_hit(&store.lookup(&format!("print {i}"), at(i))));
@@ -139,8 +141,8 @@ fn at_most_eight_fingerprints_stay_and_the_least_recently_used_goes() {
     assert!(is_hit(&store.lookup("print 0", at(500))), "used again");
     store.store("print 8", &detected("x"), at(600)).unwrap();
     let left: Vec<bool> =
-        (0..=KEEP as u64).map(|i| is_hit(&store.lookup(&format!("print {i}"), at(700)))).collect();
-    assert_eq!(left.iter().filter(|l| **l).count(), KEEP);
+        (0..=MAX_ENTRIES as u64).map(|i| is_hit(&store.lookup(&format!("print {i}"), at(700)))).collect();
+    assert_eq!(left.iter().filter(|l| **l).count(), MAX_ENTRIES);
     assert!(left[0] && !left[1] && left[8], "{left:?}");
 }
 
@@ -184,22 +186,22 @@ fn the_fingerprint_follows_boot_driver_and_devices() {
         ("/sys/bus/pci/devices/0000:01:00.0/class", "0x030000"),
     ];
     let none = |_: &str| None;
-    let print = |files: &RecordedFiles| fingerprint(files, &none);
-    let first = print(&RecordedFiles::of(&base));
-    assert_eq!(first, print(&RecordedFiles::of(&base)));
+    let print = |files: &RecordedFs| fingerprint(files, &none);
+    let first = print(&RecordedFs::of(&base));
+    assert_eq!(first, print(&RecordedFs::of(&base)));
     for (path, text) in [
         ("/proc/sys/kernel/random/boot_id", "boot-2\n"),
         ("/proc/driver/nvidia/version", "NVRM version: 560.9\n"),
         ("/proc/bus/pci/devices", "0100\t10de2204\t10\t0\t0\tvfio-pci\n"),
         ("/sys/bus/pci/devices/0000:02:00.0/class", "0x030000"),
     ] {
-        let mut changed = RecordedFiles::of(&base);
+        let mut changed = RecordedFs::of(&base);
         changed.files.insert(path.to_owned(), text.to_owned());
         assert_ne!(first, print(&changed), "{path}");
     }
-    let mut gone = RecordedFiles::of(&base);
+    let mut gone = RecordedFs::of(&base);
     gone.files.remove("/sys/bus/pci/devices/0000:01:00.0/class");
     assert_ne!(first, print(&gone), "a GPU that disappears");
     let icd = |name: &str| (name == "VK_ICD_FILENAMES").then(|| "other.json".to_owned());
-    assert_ne!(first, fingerprint(&RecordedFiles::of(&base), &icd));
+    assert_ne!(first, fingerprint(&RecordedFs::of(&base), &icd));
 }

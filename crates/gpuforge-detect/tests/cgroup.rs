@@ -1,8 +1,8 @@
-//! Are the limits of control groups found in every arrangement of v1, v2 and containers?
+//! Are the limits of cgroups found in every arrangement of v1, v2 and containers?
 
 use gpuforge_detect::{
-    cgroup::{Limits, limits},
-    probe::files::RecordedFiles,
+    cgroup::{CgroupLimits, limits},
+    probe::filesystem::RecordedFs,
 };
 use proptest::prelude::*;
 
@@ -15,16 +15,16 @@ const V1: &str = "40 30 0:31 / /sys/fs/cgroup/cpu,cpuacct rw - cgroup cgroup rw,
     42 30 0:33 / /sys/fs/cgroup/memory rw - cgroup cgroup rw,memory\n\
     43 30 0:34 / /sys/fs/cgroup/systemd rw - cgroup cgroup rw,name=systemd\n";
 
-fn of(files: &[(&str, &str)]) -> Limits {
-    limits(&RecordedFiles::of(files))
+fn of(files: &[(&str, &str)]) -> CgroupLimits {
+    limits(&RecordedFs::of(files))
 }
 
 #[test]
 fn no_files_no_limits() {
-    assert_eq!(of(&[]), Limits::default());
+    assert_eq!(of(&[]), CgroupLimits::default());
     assert_eq!(
         of(&[(GROUPS, "0::/app\n"), ("/sys/fs/cgroup/app/cpu.max", "100000 100000\n")]),
-        Limits::default()
+        CgroupLimits::default()
     );
 }
 
@@ -99,7 +99,7 @@ fn v1_without_limits() {
         ("/sys/fs/cgroup/cpu,cpuacct/cpu.cfs_period_us", "100000\n"),
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "9223372036854771712\n"),
     ]);
-    assert_eq!(found, Limits::default());
+    assert_eq!(found, CgroupLimits::default());
     // Above the machine's 32 GiB: set, but nothing that would ever be reached.
     let above = [
         (GROUPS, "3:memory:/\n"),
@@ -107,7 +107,7 @@ fn v1_without_limits() {
         MEMORY,
         ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "34359738369\n"),
     ];
-    assert_eq!(of(&above), Limits::default());
+    assert_eq!(of(&above), CgroupLimits::default());
 }
 
 #[test]

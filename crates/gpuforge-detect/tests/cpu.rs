@@ -1,10 +1,10 @@
-//! Is the processor understood on machines of every shape, and what is left of it in a container?
+//! Is the CPU understood on machines of every shape, and what is left of it in a container?
 
 use gpuforge_detect::{
-    cgroup::{self, Limits},
+    cgroup::{self, CgroupLimits},
     cpu::{apply_limits, detect, read_static},
-    model::{Cache, Cpu},
-    probe::files::{Files, RealFiles, RecordedFiles},
+    model::{Cpu, CpuCache},
+    probe::filesystem::{FileSystem, RealFs, RecordedFs},
 };
 use proptest::prelude::*;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -13,11 +13,11 @@ const CPUS: &str = "/sys/devices/system/cpu";
 
 /// A recording that counts how often it is read.
 struct Counted {
-    files: RecordedFiles,
+    files: RecordedFs,
     reads: AtomicUsize,
 }
 
-impl Files for Counted {
+impl FileSystem for Counted {
     fn read(&self, path: &str) -> Option<String> {
         self.reads.fetch_add(1, Ordering::Relaxed);
         self.files.read(path)
@@ -32,14 +32,14 @@ impl Files for Counted {
     fn exists(&self, path: &str) -> bool {
         self.files.exists(path)
     }
-    fn stamp(&self, path: &str) -> Option<u128> {
-        self.files.stamp(path)
+    fn mtime(&self, path: &str) -> Option<u128> {
+        self.files.mtime(path)
     }
 }
 
 /// A machine under construction.
 #[derive(Default)]
-struct Machine(RecordedFiles);
+struct Machine(RecordedFs);
 
 impl Machine {
     fn with(mut self, path: &str, text: impl Into<String>) -> Self {
@@ -78,8 +78,8 @@ fn x86(name: &str, flags: &str, threads: u32, place: impl Fn(u32) -> (u32, u32))
     (0..threads).map(block).collect()
 }
 
-fn cache(level: u8, kind: &str, kib: u64, instances: u32) -> Cache {
-    Cache { level, kind: kind.to_owned(), bytes: kib << 10, instances: Some(instances) }
+fn cache(level: u8, kind: &str, kib: u64, instances: u32) -> CpuCache {
+    CpuCache { level, kind: kind.to_owned(), bytes: kib << 10, instances: Some(instances) }
 }
 
 /// 8 fast cores with two threads each (0-15) and 16 slow ones (16-31).
@@ -281,13 +281,13 @@ fn other_instruction_sets() {
 
 #[test]
 fn no_files_at_all() {
-    assert_eq!(read_static(&RecordedFiles::default()), Cpu::default());
-    let live = detect(&RecordedFiles::default());
+    assert_eq!(read_static(&RecordedFs::default()), Cpu::default());
+    let live = detect(&RecordedFs::default());
     assert!(live.available.is_some_and(|n| n >= 1) && live.arch.is_some() && live.limited_by.is_none());
 }
 
 #[track_caller]
-fn check(limits: &Limits, affinity: Option<u32>, available: u32, limited_by: Option<&str>) {
+fn check(limits: &CgroupLimits, affinity: Option<u32>, available: u32, limited_by: Option<&str>) {
     let mut cpu = Cpu { logical: Some(64), memory_bytes: Some(1 << 36), ..Cpu::default() };
     apply_limits(&mut cpu, limits, affinity);
     assert_eq!((cpu.available, cpu.limited_by.as_deref()), (Some(available), limited_by));
@@ -295,11 +295,11 @@ fn check(limits: &Limits, affinity: Option<u32>, available: u32, limited_by: Opt
 
 #[test]
 fn the_tightest_limit_is_named() {
-    let quota = |cpus| Limits { cpus: Some(cpus), ..Limits::default() };
-    let cpuset = Limits { cpuset: Some(4), cpus: Some(7.5), ..Limits::default() };
-    check(&Limits::default(), None, 64, None);
-    check(&Limits::default(), Some(64), 64, None);
-    check(&Limits::default(), Some(4), 4, Some("affinity mask of 4 of 64"));
+    let quota = |cpus| CgroupLimits { cpus: Some(cpus), ..CgroupLimits::default() };
+    let cpuset = CgroupLimits { cpuset: Some(4), cpus: Some(7.5), ..CgroupLimits::default() };
+    check(&CgroupLimits::default(), None, 64, None);
+    check(&CgroupLimits::default(), Some(64), 64, None);
+    check(&CgroupLimits::default(), Some(4), 4, Some("affinity mask of 4 of 64"));
     check(&quota(2.0), Some(64), 2, Some("cgroup quota of 2.0 CPUs"));
     check(&quota(2.01), None, 3, Some("cgroup quota of 2.01 CPUs"));
     check(&quota(0.25), None, 1, Some("cgroup quota of 0.25 CPUs"));
@@ -313,7 +313,7 @@ fn the_tightest_limit_is_named() {
 fn memory_is_limited_only_from_below() {
     let of = |limit, total| {
         let mut cpu = Cpu { memory_bytes: total, ..Cpu::default() };
-        apply_limits(&mut cpu, &Limits { memory_bytes: Some(limit), ..Limits::default() }, None);
+        apply_limits(&mut cpu, &CgroupLimits { memory_bytes: Some(limit), ..CgroupLimits::default() }, None);
         (cpu.memory_limit_bytes, cpu.available)
     };
     assert_eq!(of(99, Some(100)), (Some(99), None));
@@ -341,7 +341,7 @@ fn container_with_two_of_many_cores() {
 
 #[test]
 fn this_machine() {
-    let cpu = detect(&RealFiles);
+    let cpu = detect(&RealFs);
     let available = cpu.available.expect("every system tells");
     assert!(available >= 1);
     assert!(cpu.logical.is_none_or(|all| available <= all));

@@ -1,4 +1,4 @@
-//! Does every format survive its traps? One folder a format, one invented text a trap; `merged/` holds texts of several
+//! Does every format survive its traps? One directory a format, one invented text a trap; `merged/` holds texts of several
 //! formats that speak of one machine.
 #![allow(
     clippy::unwrap_used,
@@ -15,7 +15,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use gpuforge_detect::text::FORMATS;
+use gpuforge_detect::parsers::FORMATS;
 
 mod common;
 
@@ -65,7 +65,7 @@ fn a_fixture_is_read_by_its_own_format() {
     for format in &FORMATS {
         for file in fs::read_dir(folder().join(format.name)).unwrap().flatten().map(|e| e.path()) {
             if file.extension().is_some_and(|e| e == "txt") {
-                let text = gpuforge_detect::text::normalise(&fs::read_to_string(&file).unwrap());
+                let text = gpuforge_detect::parsers::normalise(&fs::read_to_string(&file).unwrap());
                 assert!((format.parse)(&text).is_some(), "{} does not read {}", format.name, file.display());
             }
         }

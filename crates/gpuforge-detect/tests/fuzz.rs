@@ -15,7 +15,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gpuforge_detect::{from_text, text::FORMATS};
+use gpuforge_detect::{from_text, parsers::FORMATS};
 use proptest::prelude::*;
 
 /// For a mebibyte in a debug build on a slow, shared machine; all readers together need a quarter of it.

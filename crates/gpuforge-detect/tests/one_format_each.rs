@@ -1,6 +1,6 @@
 //! Does every reader leave the other tools' output alone? One invented sample a format, each read by its own reader only.
 
-use gpuforge_detect::text::FORMATS;
+use gpuforge_detect::parsers::FORMATS;
 
 /// The readers of other tools than NVIDIA's and lspci, which have samples here but anchors of their own to prove.
 const READERS: [&str; 10] = [

@@ -1,4 +1,4 @@
-//! Do we read what real machines printed? Checks every recording in the folder named by `GPUFORGE_RECORDED`.
+//! Do we read what real machines printed? Checks every recording in the directory named by `GPUFORGE_RECORDED`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -1,4 +1,4 @@
-//! Does the doctor say the right thing about machines we do not have? Each is a folder, some tools and a few facts.
+//! Does the doctor say the right thing about machines we do not have? Each is a directory, some tools and a few facts.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

@@ -81,7 +81,7 @@ fn there_are_eight_and_all_hold() {
 #[test]
 fn memory_is_judged_at_its_bounds() {
     let fit = |gib| made("RTX 3060", Some(gib), "", "pytorch", "research").1.points;
-    // research: 6 at least, 12 is good; the processor reaches 30.
+    // research: 6 at least, 12 is good; the CPU reaches 30.
     assert_eq!([fit(12), fit(24)], [100, 100]);
     assert_eq!(fit(6), 60);
     assert_eq!(fit(9), 80);

@@ -2,7 +2,7 @@
 
 use std::sync::OnceLock;
 
-use gpuforge::hardware::{cpu, model::Cpu, probe::files::RealFiles};
+use gpuforge::hardware::{cpu, model::Cpu, probe::filesystem::RealFs};
 
 /// Share of the memory that a training may plan with: the rest is for the data set, the system and everything else.
 const SHARE: u64 = 2;
@@ -11,7 +11,7 @@ const ALIVE: u64 = 4;
 
 fn processor() -> &'static Cpu {
     static FOUND: OnceLock<Cpu> = OnceLock::new();
-    FOUND.get_or_init(|| cpu::detect(&RealFiles))
+    FOUND.get_or_init(|| cpu::detect(&RealFs))
 }
 
 /// Memory that a training on the processor may plan with; `None` where nobody can tell.

@@ -3,7 +3,7 @@
 use gpuforge_detect::{
     Inventory,
     model::{Gpu, GpuType, Usable},
-    overrides::names,
+    overrides::matches_device,
 };
 
 /// The user's lists: positions, bus ids, vendors or parts of names.
@@ -42,7 +42,7 @@ impl DeviceRules {
     }
 
     fn allows(&self, index: usize, gpu: &Gpu) -> bool {
-        let named = |list: &[String]| list.iter().any(|text| text.parse() == Ok(index) || names(text, gpu));
+        let named = |list: &[String]| list.iter().any(|text| text.parse() == Ok(index) || matches_device(text, gpu));
         (self.allow.is_empty() || named(&self.allow)) && !named(&self.deny)
     }
 }

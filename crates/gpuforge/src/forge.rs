@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
 use gpuforge_detect::{
     Inventory,
-    overrides::{Wish, is_on, wish},
+    overrides::{DevicePreference, is_truthy, parse_preference},
     probe::isolate::Isolation,
 };
 use gpuforge_route::{RouteError, Router};
@@ -225,7 +225,7 @@ impl Forge {
         if let Some(publisher) = crate::live::watch(&forge.inner, settings.monitor(), env) {
             let _ = forge.inner.watched.set(publisher);
         }
-        if env("GPUFORGE_WARM").is_some_and(|v| is_on(&v)) && !safe_mode {
+        if env("GPUFORGE_WARM").is_some_and(|v| is_truthy(&v)) && !safe_mode {
             forge.warm();
         }
         forge
@@ -248,8 +248,8 @@ impl Forge {
     /// [`ForgeError::Device`] lists the devices that are there.
     pub fn check_device(&self) -> Result<(), ForgeError> {
         // Neither `auto` nor `cpu` needs a look at the hardware.
-        let named = self.inner.asked.wish.as_ref().map(|(_, text)| wish(text, &[]));
-        if matches!(named, None | Some(Wish::Auto | Wish::Cpu(_))) || self.inner.asked.cpu_only.is_some() {
+        let named = self.inner.asked.preference.as_ref().map(|(_, text)| parse_preference(text, &[]));
+        if matches!(named, None | Some(DevicePreference::Auto | DevicePreference::Cpu(_))) || self.inner.asked.cpu_only.is_some() {
             return Ok(());
         }
         let inventory = self.inner.inventory.get().map_err(ForgeError::Start)?;

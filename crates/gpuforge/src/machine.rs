@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 pub use gpuforge_detect::overrides::UnknownDevice;
 use gpuforge_detect::{
-    CacheUse, Inventory, Options, cache::Store, overrides::is_on, probe::isolate::Isolation,
+    CacheUse, Inventory, Options, cache::DetectionCache, overrides::is_truthy, probe::isolate::Isolation,
 };
 
 use crate::settings::{Env, Origin, Places, Settings};
@@ -14,12 +14,12 @@ pub const SAFE_MODE: &str = "GPUFORGE_SAFE_MODE";
 
 /// Is safe mode on?
 pub fn safe_mode(env: Env<'_>) -> bool {
-    env(SAFE_MODE).is_some_and(|value| is_on(&value))
+    env(SAFE_MODE).is_some_and(|value| is_truthy(&value))
 }
 
 /// The cache that the settings name.
-pub fn store(settings: &Settings, places: &Places) -> Store {
-    Store::new(places.cache_dir.clone(), settings.cache_ttl())
+pub fn store(settings: &Settings, places: &Places) -> DetectionCache {
+    DetectionCache::new(places.cache_dir.clone(), settings.cache_ttl())
 }
 
 /// Folder of compiled pipelines.
@@ -51,7 +51,7 @@ pub fn options(settings: &Settings, places: &Places, env: Env<'_>) -> Options {
         _ => format!("setting {key}"),
     };
     if settings.device() != "auto" {
-        options.wish = Some((named("device"), settings.device().to_owned()));
+        options.preference = Some((named("device"), settings.device().to_owned()));
     }
     options.cpu_only = settings.cpu_only().then(|| named("cpu_only"));
     options
@@ -59,8 +59,8 @@ pub fn options(settings: &Settings, places: &Places, env: Env<'_>) -> Options {
 
 /// Is the device there that these options ask for? Pure: an inventory in, an error with what there is out.
 pub fn check_device(options: &Options, inventory: &Inventory) -> Result<(), UnknownDevice> {
-    let wanted = options.wish.as_ref().map(|(origin, text)| (origin.as_str(), text.as_str()));
-    gpuforge_detect::overrides::check(&inventory.gpus, options.cpu_only.is_some(), wanted)
+    let wanted = options.preference.as_ref().map(|(origin, text)| (origin.as_str(), text.as_str()));
+    gpuforge_detect::overrides::check_preference(&inventory.gpus, options.cpu_only.is_some(), wanted)
 }
 
 /// The inventory of this machine under these settings. Probes run in threads of this process: see
@@ -83,9 +83,9 @@ mod tests {
     #[test]
     fn settings_become_options() {
         let plain = options_for(&[]);
-        assert!(matches!(plain.cache, CacheUse::On(_)) && plain.tier1.parallel && plain.wish.is_none());
+        assert!(matches!(plain.cache, CacheUse::On(_)) && plain.tier1.parallel && plain.preference.is_none());
         let asked = options_for(&[("GPUFORGE_DEVICE", "nvidia"), ("GPUFORGE_CPU_ONLY", "1")]);
-        assert_eq!(asked.wish, Some(("GPUFORGE_DEVICE".into(), "nvidia".into())));
+        assert_eq!(asked.preference, Some(("GPUFORGE_DEVICE".into(), "nvidia".into())));
         assert_eq!(asked.cpu_only.as_deref(), Some("GPUFORGE_CPU_ONLY"));
     }
 

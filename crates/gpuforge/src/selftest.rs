@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gpuforge_detect::cache::{Detected, Lookup, Store};
+use gpuforge_detect::cache::{CacheLookup, Detected, DetectionCache};
 use gpuforge_runtime::{
     engine::{
         EngineError, Opener as _,
@@ -243,14 +243,14 @@ fn cache(bench: &Bench<'_>) -> Verdict {
         Ok(folder) => folder,
         Err(error) => return Verdict::Failed(format!("no temporary folder: {error}")),
     };
-    let store = Store::new(folder.path(), Duration::from_secs(60));
+    let store = DetectionCache::new(folder.path(), Duration::from_secs(60));
     let now = std::time::SystemTime::now();
     let wrote = store.store("self-test", &Detected::default(), now);
     let asked = if bench.spoil { "another" } else { "self-test" };
     match (wrote, store.lookup(asked, now)) {
-        (Ok(()), Lookup::Hit(..)) => Verdict::Passed("written and read back".to_owned()),
+        (Ok(()), CacheLookup::Hit(..)) => Verdict::Passed("written and read back".to_owned()),
         (Err(error), _) => Verdict::Failed(error.to_string()),
-        (Ok(()), Lookup::Miss(why)) => Verdict::Failed(format!("written but not found: {why:?}")),
+        (Ok(()), CacheLookup::Miss(why)) => Verdict::Failed(format!("written but not found: {why:?}")),
     }
 }
 

@@ -19,7 +19,7 @@ pub(crate) fn run(args: &Cache, context: &Context) -> Result<()> {
     let store = machine::store(settings, &places);
     match args {
         Cache::Show => {
-            let own = fingerprint(&gpuforge::hardware::probe::files::RealFiles, &env);
+            let own = fingerprint(&gpuforge::hardware::probe::filesystem::RealFs, &env);
             let entries = store.entries(&own, SystemTime::now());
             let pipelines = machine::pipeline_files(&places);
             let compiled: u64 = pipelines.iter().map(|(_, bytes)| bytes).sum();

@@ -7,7 +7,7 @@ use gpuforge::{
     hardware::{
         self, CacheUse, Inventory, Options,
         model::{Cpu, Gpu, Usable, Vendor},
-        record::Recording,
+        recording::Recording,
     },
     machine,
 };
@@ -89,7 +89,7 @@ fn from_paste(file: &Path) -> Result<Inventory> {
         let limit = format!("{} is larger than {}", file.display(), size(PASTE_LIMIT));
         return Err(Hinted::new(limit, "paste the output of one or a few tools").into());
     }
-    let formats: Vec<&str> = hardware::text::FORMATS.iter().map(|f| f.produced_by).collect();
+    let formats: Vec<&str> = hardware::parsers::FORMATS.iter().map(|f| f.produced_by).collect();
     hardware::from_text(&bytes).ok_or_else(|| {
         let what = format!("{} holds no output that gpuforge recognises", file.display());
         Hinted::new(what, format!("it reads: {}", formats.join(", "))).into()

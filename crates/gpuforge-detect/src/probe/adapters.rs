@@ -2,20 +2,20 @@
 
 use super::ProbeError;
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor},
     pci,
 };
 
 /// Lists the adapters of the platform's native interfaces.
-pub fn read() -> Result<Report, ProbeError> {
+pub fn read() -> Result<ProbeReport, ProbeError> {
     let backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
     descriptor.backends = backends;
     descriptor.flags = wgpu::InstanceFlags::empty();
     let instance = wgpu::Instance::new(descriptor);
     let adapters = pollster::block_on(instance.enumerate_adapters(backends));
-    let mut report = Report::of("adapters");
+    let mut report = ProbeReport::of("adapters");
     for adapter in &adapters {
         let gpu = describe(&adapter.get_info(), device_local_bytes(adapter));
         add(&mut report, gpu);
@@ -25,7 +25,7 @@ pub fn read() -> Result<Report, ProbeError> {
 
 /// One adapter's facts; pure.
 fn describe(info: &wgpu::AdapterInfo, local_bytes: Option<u64>) -> Gpu {
-    let software = info.device_type == wgpu::DeviceType::Cpu || families::is_software_name(&info.name);
+    let software = info.device_type == wgpu::DeviceType::Cpu || classify::is_software_name(&info.name);
     // Metal reports no vendor id; everything it lists today that is not AMD or Intel is Apple's.
     let vendor = match info.vendor {
         _ if software => Vendor::Other,
@@ -53,24 +53,24 @@ fn describe(info: &wgpu::AdapterInfo, local_bytes: Option<u64>) -> Gpu {
     });
     gpu.kind = match info.device_type {
         _ if software => GpuType::Software,
-        _ if families::is_virtual_name(&info.name) => GpuType::Virtual,
+        _ if classify::is_virtual_name(&info.name) => GpuType::Virtual,
         wgpu::DeviceType::DiscreteGpu => GpuType::Discrete,
         wgpu::DeviceType::IntegratedGpu => GpuType::Integrated,
         wgpu::DeviceType::VirtualGpu => GpuType::Virtual,
-        _ => families::classify(Some(vendor), Some(&info.name), None, None, None).unwrap_or_default(),
+        _ => classify::gpu_type(Some(vendor), Some(&info.name), None, None, None).unwrap_or_default(),
     };
     gpu.memory_bytes = local_bytes.filter(|_| gpu.kind == GpuType::Discrete);
     gpu.unified_memory = matches!(gpu.kind, GpuType::Integrated | GpuType::Software).then_some(true);
     if software {
-        gpu.judge(Usable::No, Evidence::Opened, "a software adapter: it runs on the processor");
+        gpu.set_usability(Usable::No, Evidence::Opened, "a software adapter: it runs on the processor");
     } else {
-        gpu.judge(Usable::Yes, Evidence::Opened, format!("{} opened it", gpu.apis.join(", ")));
+        gpu.set_usability(Usable::Yes, Evidence::Opened, format!("{} opened it", gpu.apis.join(", ")));
     }
     gpu
 }
 
 /// One chip through two drivers or interfaces is one entry; equal cards have different addresses.
-fn add(report: &mut Report, gpu: Gpu) {
+fn add(report: &mut ProbeReport, gpu: Gpu) {
     let same = |known: &&mut Gpu| match (&known.bus_id, &gpu.bus_id) {
         (Some(a), Some(b)) => a == b,
         _ => known.name == gpu.name && (known.apis != gpu.apis || known.kind == GpuType::Software),

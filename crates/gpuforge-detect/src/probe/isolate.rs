@@ -11,7 +11,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{Probe, Source};
+use super::{Probe, ProbeSource};
 use crate::overrides::Env;
 
 /// Where driver libraries are loaded.
@@ -35,7 +35,7 @@ const OUTPUT_LIMIT: u64 = 4 << 20;
 
 /// Why a probe brought nothing.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Failure {
+pub enum ProbeFailure {
     /// Library or tool is not installed.
     #[error("not installed: {0}")]
     Absent(String),
@@ -44,47 +44,47 @@ pub enum Failure {
     TimedOut(Duration),
     /// It crashed, failed or printed something else.
     #[error("{0}")]
-    Broken(String),
+    Failed(String),
 }
 
 /// What waiting brought.
-pub enum Outcome {
+pub enum TaskOutcome {
     /// Everything it printed.
-    Said(String),
+    Output(String),
     /// It crashed or could not be read.
-    Broken(String),
+    Failed(String),
     /// The deadline passed; a child was killed, a thread was abandoned.
     TimedOut,
 }
 
 /// A probe under way.
-pub struct Task {
+pub struct ProbeTask {
     output: mpsc::Receiver<Result<Vec<u8>, String>>,
     child: Option<Child>,
 }
 
 /// Starts a probe.
-pub fn start(probe: &'static Probe, isolation: &Isolation, env: Env<'_>) -> Result<Task, Failure> {
+pub fn start(probe: &'static Probe, isolation: &Isolation, env: Env<'_>) -> Result<ProbeTask, ProbeFailure> {
     match (probe.source, isolation) {
-        (Source::Library(_), Isolation::Child(program)) => {
+        (ProbeSource::Library(_), Isolation::Child(program)) => {
             let mut command = Command::new(program);
             command.args([CHILD_COMMAND, probe.name]);
             spawn(command)
         }
-        (Source::Library(read), Isolation::Thread) => {
+        (ProbeSource::Library(read), Isolation::Thread) => {
             let (send, output) = mpsc::channel();
-            let fault = fault_of(probe.name, env);
+            let fault = injected_fault(probe.name, env);
             let work = move || {
                 // The receiver is gone when the deadline has passed: nobody to tell.
-                let _ = send.send(Ok(answer(read, fault.as_deref()).into_bytes()));
+                let _ = send.send(Ok(probe_to_json(read, fault.as_deref()).into_bytes()));
             };
             let thread = std::thread::Builder::new().name(format!("probe-{}", probe.name));
-            thread.spawn(work).map_err(|e| Failure::Broken(format!("cannot start a thread: {e}")))?;
-            Ok(Task { output, child: None })
+            thread.spawn(work).map_err(|e| ProbeFailure::Failed(format!("cannot start a thread: {e}")))?;
+            Ok(ProbeTask { output, child: None })
         }
-        (Source::Tool { program, folder, args, .. }, _) => {
-            let path =
-                find_program(program, folder, env).ok_or_else(|| Failure::Absent(program.to_owned()))?;
+        (ProbeSource::Tool { program, default_dir, args, .. }, _) => {
+            let path = find_program(program, default_dir, env)
+                .ok_or_else(|| ProbeFailure::Absent(program.to_owned()))?;
             let mut command = Command::new(path);
             command.args(args);
             spawn(command)
@@ -95,12 +95,15 @@ pub fn start(probe: &'static Probe, isolation: &Isolation, env: Env<'_>) -> Resu
 /// What the child prints: the probe's result as JSON. For the binary's [`CHILD_COMMAND`] entry point.
 pub fn run_in_child(name: &str, env: Env<'_>) -> Option<String> {
     let probe = super::find(name)?;
-    let Source::Library(read) = probe.source else { return None };
+    let ProbeSource::Library(read) = probe.source else { return None };
     die_with_parent();
-    Some(answer(read, fault_of(name, env).as_deref()))
+    Some(probe_to_json(read, injected_fault(name, env).as_deref()))
 }
 
-fn answer(read: fn() -> Result<crate::model::Report, super::ProbeError>, fault: Option<&str>) -> String {
+fn probe_to_json(
+    read: fn() -> Result<crate::model::ProbeReport, super::ProbeError>,
+    fault: Option<&str>,
+) -> String {
     match fault {
         Some("hang") => loop {
             std::thread::sleep(Duration::from_secs(3600));
@@ -113,7 +116,7 @@ fn answer(read: fn() -> Result<crate::model::Report, super::ProbeError>, fault: 
     serde_json::to_string(&read()).unwrap_or_default()
 }
 
-fn fault_of(name: &str, env: Env<'_>) -> Option<String> {
+fn injected_fault(name: &str, env: Env<'_>) -> Option<String> {
     let value = env(FAULT_VARIABLE)?;
     value.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
 }
@@ -126,22 +129,25 @@ fn die_with_parent() {
     }
 }
 
-fn spawn(mut command: Command) -> Result<Task, Failure> {
+fn spawn(mut command: Command) -> Result<ProbeTask, ProbeFailure> {
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null());
     // Mesa's device-select layer prompts on stderr and costs a round trip to a display server.
     command.env("NODEVICE_SELECT", "1");
     let mut child = match command.spawn() {
         Ok(child) => child,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => {
-            return Err(Failure::Absent(command.get_program().to_string_lossy().into_owned()));
+            return Err(ProbeFailure::Absent(command.get_program().to_string_lossy().into_owned()));
         }
         Err(e) => {
-            return Err(Failure::Broken(format!("cannot start {}: {e}", command.get_program().display())));
+            return Err(ProbeFailure::Failed(format!(
+                "cannot start {}: {e}",
+                command.get_program().display()
+            )));
         }
     };
     let (send, output) = mpsc::channel();
     let Some(pipe) = child.stdout.take() else {
-        return Err(Failure::Broken("no pipe to the child".to_owned()));
+        return Err(ProbeFailure::Failed("no pipe to the child".to_owned()));
     };
     let read = move || {
         let mut bytes = Vec::new();
@@ -149,46 +155,46 @@ fn spawn(mut command: Command) -> Result<Task, Failure> {
         let _ = send.send(read.map(|_| bytes).map_err(|e| e.to_string()));
     };
     std::thread::spawn(read);
-    Ok(Task { output, child: Some(child) })
+    Ok(ProbeTask { output, child: Some(child) })
 }
 
-impl Task {
+impl ProbeTask {
     /// Waits until it has said everything or the time is up; a child never outlives this call by more than its killing.
-    pub fn wait(mut self, at_most: Duration) -> Outcome {
+    pub fn wait(mut self, at_most: Duration) -> TaskOutcome {
         let until = Instant::now() + at_most;
         let said = match self.output.recv_timeout(at_most) {
             Ok(Ok(bytes)) if bytes.len() as u64 >= OUTPUT_LIMIT => {
                 self.kill();
-                return Outcome::Broken(format!("printed more than {} MiB", OUTPUT_LIMIT >> 20));
+                return TaskOutcome::Failed(format!("printed more than {} MiB", OUTPUT_LIMIT >> 20));
             }
             Ok(Ok(bytes)) => String::from_utf8_lossy(&bytes).into_owned(),
             Ok(Err(why)) => {
                 self.kill();
-                return Outcome::Broken(why);
+                return TaskOutcome::Failed(why);
             }
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 self.kill();
-                return Outcome::TimedOut;
+                return TaskOutcome::TimedOut;
             }
             // The thread ended without a word: it panicked.
             Err(mpsc::RecvTimeoutError::Disconnected) => {
-                return Outcome::Broken("the probe panicked".to_owned());
+                return TaskOutcome::Failed("the probe panicked".to_owned());
             }
         };
-        let Some(child) = self.child.as_mut() else { return Outcome::Said(said) };
+        let Some(child) = self.child.as_mut() else { return TaskOutcome::Output(said) };
         // A whole answer counts, however the child then ends: drivers crash and hang in their exit handlers too.
         if serde_json::from_str::<serde::de::IgnoredAny>(&said).is_ok() {
             self.kill();
-            return Outcome::Said(said);
+            return TaskOutcome::Output(said);
         }
         loop {
             match child.try_wait() {
-                Ok(Some(status)) if status.success() => return Outcome::Said(said),
-                Ok(Some(status)) => return Outcome::Broken(format!("the probe ended with {status}")),
+                Ok(Some(status)) if status.success() => return TaskOutcome::Output(said),
+                Ok(Some(status)) => return TaskOutcome::Failed(format!("the probe ended with {status}")),
                 Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
                 Ok(None) | Err(_) => {
                     self.kill();
-                    return Outcome::TimedOut;
+                    return TaskOutcome::TimedOut;
                 }
             }
         }
@@ -205,10 +211,10 @@ impl Task {
     }
 }
 
-/// A program on `PATH`, else in `folder`.
-fn find_program(program: &str, folder: &str, env: Env<'_>) -> Option<PathBuf> {
+/// A program on `PATH`, else in `directory`.
+fn find_program(program: &str, default_dir: &str, env: Env<'_>) -> Option<PathBuf> {
     let path = env("PATH").unwrap_or_default();
-    let named = std::env::split_paths(&path).chain([PathBuf::from(folder)]).map(|dir| dir.join(program));
+    let named = std::env::split_paths(&path).chain([PathBuf::from(default_dir)]).map(|dir| dir.join(program));
     named.into_iter().find(|p: &PathBuf| is_file(p))
 }
 

@@ -6,19 +6,19 @@
 use std::time::{Duration, Instant};
 
 use crate::{
-    model::{Report, Timing, Vendor, Warning},
+    model::{ProbeReport, Timing, Vendor, Warning},
     overrides::Env,
-    text,
+    parsers,
 };
 
 #[cfg(feature = "adapters")]
 pub mod adapters;
-pub mod files;
+pub mod filesystem;
 pub mod isolate;
 pub mod nvml;
-pub mod tier0;
+pub mod sysfs;
 
-use isolate::{Isolation, Outcome};
+use isolate::{Isolation, TaskOutcome};
 
 /// Why a probe has no report.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
@@ -34,18 +34,18 @@ pub enum ProbeError {
 
 /// How a probe gets its answer.
 #[derive(Clone, Copy)]
-pub enum Source {
+pub enum ProbeSource {
     /// Loads a driver library into the process that calls it.
-    Library(fn() -> Result<Report, ProbeError>),
+    Library(fn() -> Result<ProbeReport, ProbeError>),
     /// Runs a vendor's tool and parses what it prints.
     Tool {
-        /// Program, looked up on `PATH` and then in the vendor's usual folder.
+        /// Program, looked up on `PATH` and then in the vendor's usual directory.
         program: &'static str,
-        /// The vendor's usual folder.
-        folder: &'static str,
+        /// The vendor's usual directory.
+        default_dir: &'static str,
         /// Arguments.
         args: &'static [&'static str],
-        /// The format it prints, by its name in [`text::FORMATS`].
+        /// The format it prints, by its name in [`parsers::FORMATS`].
         format: &'static str,
     },
 }
@@ -55,17 +55,17 @@ pub struct Probe {
     /// Name in warnings, timings and `--record`.
     pub name: &'static str,
     /// What it asks, for the documentation.
-    pub asks: &'static str,
-    /// Whether the findings of tier 0 make it worth asking.
-    pub wanted: fn(&Findings) -> bool,
+    pub queries: &'static str,
+    /// Whether the findings of tier 0 make it worth run.
+    pub relevant: fn(&Tier0Findings) -> bool,
     /// How it asks.
-    pub source: Source,
+    pub source: ProbeSource,
 }
 
 /// What tier 0 tells the table above.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Findings {
-    /// An NVIDIA device, its kernel module or WSL's driver folder is there.
+pub struct Tier0Findings {
+    /// An NVIDIA device, its kernel module or WSL's driver directory is there.
     pub nvidia: bool,
     /// The AMD compute driver lists a node.
     pub amd_compute: bool,
@@ -73,11 +73,11 @@ pub struct Findings {
     pub intel_card: bool,
 }
 
-impl Findings {
+impl Tier0Findings {
     /// Reads them off the tier-0 report.
-    pub fn of(report: &Report, nvidia_hint: bool) -> Self {
+    pub fn of(report: &ProbeReport, nvidia_hint: bool) -> Self {
         let any = |vendor| report.gpus.iter().any(|g| g.vendor == Some(vendor));
-        Findings {
+        Tier0Findings {
             nvidia: nvidia_hint || any(Vendor::Nvidia) || !cfg!(target_os = "linux"),
             amd_compute: report.gpus.iter().any(|g| g.sources.iter().any(|s| s == "kfd")),
             intel_card: report
@@ -93,24 +93,24 @@ pub const PROBES: &[Probe] = &[
     #[cfg(feature = "adapters")]
     Probe {
         name: "adapters",
-        asks: "Vulkan, Metal or DX12 for its adapters, through wgpu",
-        wanted: |_| true,
-        source: Source::Library(adapters::read),
+        queries: "Vulkan, Metal or DX12 for its adapters, through wgpu",
+        relevant: |_| true,
+        source: ProbeSource::Library(adapters::read),
     },
     Probe {
         name: "nvml",
-        asks: "NVIDIA's management library",
-        wanted: |found| found.nvidia,
-        source: Source::Library(nvml::read),
+        queries: "NVIDIA's management library",
+        relevant: |found| found.nvidia,
+        source: ProbeSource::Library(nvml::read),
     },
     #[cfg(target_os = "macos")]
     Probe {
         name: "system_profiler",
-        asks: "macOS for its displays and their GPUs",
-        wanted: |_| true,
-        source: Source::Tool {
+        queries: "macOS for its displays and their GPUs",
+        relevant: |_| true,
+        source: ProbeSource::Tool {
             program: "system_profiler",
-            folder: "/usr/sbin",
+            default_dir: "/usr/sbin",
             args: &["SPDisplaysDataType"],
             format: "system_profiler",
         },
@@ -118,11 +118,11 @@ pub const PROBES: &[Probe] = &[
     #[cfg(target_os = "macos")]
     Probe {
         name: "sysctl",
-        asks: "macOS for the processor's cores, caches and memory",
-        wanted: |_| true,
-        source: Source::Tool {
+        queries: "macOS for the processor's cores, caches and memory",
+        relevant: |_| true,
+        source: ProbeSource::Tool {
             program: "sysctl",
-            folder: "/usr/sbin",
+            default_dir: "/usr/sbin",
             args: &["hw", "machdep.cpu"],
             format: "sysctl",
         },
@@ -130,11 +130,11 @@ pub const PROBES: &[Probe] = &[
     #[cfg(windows)]
     Probe {
         name: "win32",
-        asks: "Windows for its display adapters and their drivers",
-        wanted: |_| true,
-        source: Source::Tool {
+        queries: "Windows for its display adapters and their drivers",
+        relevant: |_| true,
+        source: ProbeSource::Tool {
             program: "powershell.exe",
-            folder: "C:\\Windows\\System32\\WindowsPowerShell\\v1.0",
+            default_dir: "C:\\Windows\\System32\\WindowsPowerShell\\v1.0",
             args: &[
                 "-NoProfile",
                 "-NonInteractive",
@@ -146,11 +146,11 @@ pub const PROBES: &[Probe] = &[
     },
     Probe {
         name: "rocm-smi",
-        asks: "AMD's management tool, where it is installed",
-        wanted: |found| found.amd_compute,
-        source: Source::Tool {
+        queries: "AMD's management tool, where it is installed",
+        relevant: |found| found.amd_compute,
+        source: ProbeSource::Tool {
             program: "rocm-smi",
-            folder: "/opt/rocm/bin",
+            default_dir: "/opt/rocm/bin",
             args: &[
                 "--showproductname",
                 "--showmeminfo",
@@ -164,11 +164,11 @@ pub const PROBES: &[Probe] = &[
     },
     Probe {
         name: "xpu-smi",
-        asks: "Intel's management tool, where it is installed",
-        wanted: |found| found.intel_card,
-        source: Source::Tool {
+        queries: "Intel's management tool, where it is installed",
+        relevant: |found| found.intel_card,
+        source: ProbeSource::Tool {
             program: "xpu-smi",
-            folder: "/usr/bin",
+            default_dir: "/usr/bin",
             args: &["discovery", "-j"],
             format: "xpu_smi",
         },
@@ -195,7 +195,7 @@ pub struct Tier1Options {
 #[derive(Debug, Clone, Default)]
 pub struct Tier1 {
     /// Reports in the order of [`PROBES`].
-    pub reports: Vec<Report>,
+    pub reports: Vec<ProbeReport>,
     /// One per probe that failed or ran out of time.
     pub warnings: Vec<Warning>,
     /// One per probe that was asked.
@@ -203,33 +203,33 @@ pub struct Tier1 {
 }
 
 /// A probe under way.
-struct Running {
+struct RunningProbe {
     probe: &'static Probe,
     started: Instant,
-    task: isolate::Task,
+    task: isolate::ProbeTask,
 }
 
 /// Tier 1 in two steps, so that the probes that need no findings start before tier 0 is read.
-pub struct Asking<'a> {
+pub struct Tier1Run<'a> {
     options: &'a Tier1Options,
     env: Env<'a>,
-    running: Vec<Running>,
+    running: Vec<RunningProbe>,
     done: Tier1,
 }
 
-impl<'a> Asking<'a> {
+impl<'a> Tier1Run<'a> {
     /// Starts the probes that are wanted whatever tier 0 finds.
     pub fn start(options: &'a Tier1Options, env: Env<'a>) -> Self {
-        let mut asking = Asking { options, env, running: Vec::new(), done: Tier1::default() };
-        asking.start_wanted(&Findings::default(), |_| true);
-        asking
+        let mut run = Tier1Run { options, env, running: Vec::new(), done: Tier1::default() };
+        run.start_relevant(&Tier0Findings::default(), |_| true);
+        run
     }
 
-    fn start_wanted(&mut self, found: &Findings, also: impl Fn(&Probe) -> bool) {
-        for probe in PROBES.iter().filter(|p| (p.wanted)(found) && also(p)) {
+    fn start_relevant(&mut self, found: &Tier0Findings, also: impl Fn(&Probe) -> bool) {
+        for probe in PROBES.iter().filter(|p| (p.relevant)(found) && also(p)) {
             let started = Instant::now();
             match isolate::start(probe, &self.options.isolation, self.env) {
-                Ok(task) => self.running.push(Running { probe, started, task }),
+                Ok(task) => self.running.push(RunningProbe { probe, started, task }),
                 Err(error) => self.done.finish(probe, started, Err(error)),
             }
             if !self.options.parallel {
@@ -239,9 +239,9 @@ impl<'a> Asking<'a> {
     }
 
     /// Starts the rest, waits for all, each no longer than its deadline.
-    pub fn finish(mut self, found: &Findings) -> Tier1 {
-        let early = Findings::default();
-        self.start_wanted(found, |p| !(p.wanted)(&early));
+    pub fn finish(mut self, found: &Tier0Findings) -> Tier1 {
+        let early = Tier0Findings::default();
+        self.start_relevant(found, |p| !(p.relevant)(&early));
         self.collect();
         let position = |kind: &str| PROBES.iter().position(|p| p.name == kind);
         self.done.timings.sort_by_key(|t| position(&t.phase));
@@ -253,9 +253,9 @@ impl<'a> Asking<'a> {
             let left = self.options.deadline.saturating_sub(running.started.elapsed());
             let outcome = running.task.wait(left);
             let outcome = match outcome {
-                Outcome::TimedOut => Err(isolate::Failure::TimedOut(self.options.deadline)),
-                Outcome::Broken(why) => Err(isolate::Failure::Broken(why)),
-                Outcome::Said(text) => understand(running.probe, &text),
+                TaskOutcome::TimedOut => Err(isolate::ProbeFailure::TimedOut(self.options.deadline)),
+                TaskOutcome::Failed(why) => Err(isolate::ProbeFailure::Failed(why)),
+                TaskOutcome::Output(text) => parse_output(running.probe, &text),
             };
             self.done.finish(running.probe, running.started, outcome);
         }
@@ -263,26 +263,31 @@ impl<'a> Asking<'a> {
 }
 
 /// What a probe's output means: our own children speak JSON, tools speak their formats.
-fn understand(probe: &Probe, text: &str) -> Result<Report, isolate::Failure> {
+fn parse_output(probe: &Probe, text: &str) -> Result<ProbeReport, isolate::ProbeFailure> {
     match probe.source {
-        Source::Library(_) => match serde_json::from_str::<Result<Report, ProbeError>>(text) {
+        ProbeSource::Library(_) => match serde_json::from_str::<Result<ProbeReport, ProbeError>>(text) {
             Ok(Ok(report)) => Ok(report),
-            Ok(Err(ProbeError::Absent(why))) => Err(isolate::Failure::Absent(why)),
-            Ok(Err(ProbeError::Failed(why))) => Err(isolate::Failure::Broken(why)),
-            Err(_) => Err(isolate::Failure::Broken("its output was not understood".to_owned())),
+            Ok(Err(ProbeError::Absent(why))) => Err(isolate::ProbeFailure::Absent(why)),
+            Ok(Err(ProbeError::Failed(why))) => Err(isolate::ProbeFailure::Failed(why)),
+            Err(_) => Err(isolate::ProbeFailure::Failed("its output was not understood".to_owned())),
         },
-        Source::Tool { format, program, .. } => {
-            let parse = text::FORMATS.iter().find(|f| f.name == format).map(|f| f.parse);
-            let report = parse.and_then(|parse| parse(&text::normalise(text)));
+        ProbeSource::Tool { format, program, .. } => {
+            let parse = parsers::FORMATS.iter().find(|f| f.name == format).map(|f| f.parse);
+            let report = parse.and_then(|parse| parse(&parsers::normalise(text)));
             report.ok_or_else(|| {
-                isolate::Failure::Broken(format!("the output of {program} was not understood"))
+                isolate::ProbeFailure::Failed(format!("the output of {program} was not understood"))
             })
         }
     }
 }
 
 impl Tier1 {
-    fn finish(&mut self, probe: &Probe, started: Instant, outcome: Result<Report, isolate::Failure>) {
+    fn finish(
+        &mut self,
+        probe: &Probe,
+        started: Instant,
+        outcome: Result<ProbeReport, isolate::ProbeFailure>,
+    ) {
         let ms = started.elapsed().as_secs_f64() * 1e3;
         let word = match outcome {
             Ok(mut report) => {
@@ -295,7 +300,7 @@ impl Tier1 {
                 self.reports.push(report);
                 "ok"
             }
-            Err(isolate::Failure::Absent(_)) => "absent",
+            Err(isolate::ProbeFailure::Absent(_)) => "absent",
             Err(failure) => {
                 let hint =
                     "the other probes' results stand; `gpuforge detect --refresh --timings` asks again";
@@ -305,7 +310,7 @@ impl Tier1 {
                     message,
                     hint: Some(hint.to_owned()),
                 });
-                if matches!(failure, isolate::Failure::TimedOut(_)) { "timed out" } else { "failed" }
+                if matches!(failure, isolate::ProbeFailure::TimedOut(_)) { "timed out" } else { "failed" }
             }
         };
         self.timings.push(Timing { phase: probe.name.to_owned(), ms, outcome: word.to_owned() });

@@ -1,18 +1,18 @@
 //! What does NVIDIA's management library say? Loaded at run time, so that machines without it lose nothing.
 
 use super::ProbeError;
-use crate::model::Report;
+use crate::model::ProbeReport;
 
 /// Lists the devices NVML knows, MIG slices included.
 #[cfg(any(target_os = "linux", windows))]
-pub fn read() -> Result<Report, ProbeError> {
+pub fn read() -> Result<ProbeReport, ProbeError> {
     use nvml_wrapper::{Nvml, error::NvmlError};
     let nvml = open().map_err(|error| match error {
         NvmlError::LibloadingError(_) => ProbeError::Absent("libnvidia-ml is not on this machine".to_owned()),
         NvmlError::DriverNotLoaded => ProbeError::Absent("the NVIDIA kernel module is not loaded".to_owned()),
         other => ProbeError::Failed(format!("NVML does not start: {other}")),
     })?;
-    let mut report = Report::of("nvml");
+    let mut report = ProbeReport::of("nvml");
     report.driver_version = nvml.sys_driver_version().ok();
     report.cuda_version =
         nvml.sys_cuda_driver_version().ok().map(|v| format!("{}.{}", v / 1000, v % 1000 / 10));
@@ -44,7 +44,7 @@ mod live {
     use nvml_wrapper::{Device, Nvml};
 
     use crate::{
-        families,
+        classify,
         model::{Evidence, Gpu, GpuType, MigDevice, Usable, Vendor},
         pci,
     };
@@ -59,7 +59,11 @@ mod live {
             Ok(device) => describe(&mut gpu, &device),
             Err(error) => {
                 gpu.error = Some(error.to_string());
-                gpu.judge(Usable::No, Evidence::Failed, format!("NVML cannot open GPU {index}: {error}"));
+                gpu.set_usability(
+                    Usable::No,
+                    Evidence::Failed,
+                    format!("NVML cannot open GPU {index}: {error}"),
+                );
             }
         }
         gpu
@@ -75,7 +79,7 @@ mod live {
                 u16::try_from(vendor).ok().zip(u16::try_from(id).ok()).map(|(v, d)| pci::pci_id(v, d));
         }
         gpu.arch = device.cuda_compute_capability().ok().map(|c| format!("{}.{}", c.major, c.minor));
-        gpu.kind = families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None)
+        gpu.kind = classify::gpu_type(gpu.vendor, gpu.name.as_deref(), None, None, None)
             .unwrap_or(GpuType::Discrete);
         // Integrated modules report the system's memory here, which is not theirs alone.
         let memory = device.memory_info().ok().map(|m| m.total).filter(|t| *t > 0);
@@ -92,7 +96,7 @@ mod live {
                 gpu.mig_devices = slices(device);
             }
         }
-        gpu.judge(Usable::Yes, Evidence::Opened, "NVML opened it");
+        gpu.set_usability(Usable::Yes, Evidence::Opened, "NVML opened it");
     }
 
     fn slices(device: &Device<'_>) -> Vec<MigDevice> {
@@ -109,6 +113,6 @@ mod live {
 
 /// There is no NVML on this platform.
 #[cfg(not(any(target_os = "linux", windows)))]
-pub fn read() -> Result<Report, ProbeError> {
+pub fn read() -> Result<ProbeReport, ProbeError> {
     Err(ProbeError::Absent("NVML exists on Linux and Windows only".to_owned()))
 }

@@ -11,7 +11,7 @@ use std::{
 
 use serde_json::Value;
 
-/// Checks every text of a folder that has an expectation: how many there were, and what was wrong.
+/// Checks every text of a directory that has an expectation: how many there were, and what was wrong.
 pub(crate) fn check_folder(folder: &Path) -> (usize, Vec<String>) {
     let mut files: Vec<PathBuf> = fs::read_dir(folder).unwrap().flatten().map(|e| e.path()).collect();
     files.sort();

@@ -27,7 +27,7 @@ pub fn find<'a>(table: &'a Compat, vendor: Option<Vendor>, name: &str) -> Option
     Some(Known { row, gib: memory(table, &words) })
 }
 
-/// The row of a machine for hire: `g5.2xlarge`, `a2-highgpu-1g`.
+/// The row of a cloud instance types: `g5.2xlarge`, `a2-highgpu-1g`.
 pub fn cloud<'a>(table: &'a Compat, provider: &str, kind: &str) -> Option<&'a CloudRow> {
     let kind = kind.to_ascii_lowercase();
     let rows = table.cloud.iter().filter(|row| row.provider == provider && kind.starts_with(&row.begins));

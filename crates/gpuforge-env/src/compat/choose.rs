@@ -96,7 +96,7 @@ pub fn choose(table: &Compat, framework: &Framework, machine: &Machine, python: 
     answer
 }
 
-/// A GPU before the processor, what no rule speaks against, newer, what the driver knows wholly, the default index.
+/// A GPU before the CPU, what no rule speaks against, newer, what the driver knows wholly, the default index.
 type Rank = (bool, bool, Reverse<Version>, u8, Option<Version>, bool, Reverse<Option<Version>>);
 
 fn rank(candidate: &Candidate) -> Rank {
@@ -215,7 +215,7 @@ impl Case<'_> {
         let Some(index) = &self.framework.index else { return Ok(None) };
         let default = self.release.default.get(&self.machine.platform());
         let mac = self.machine.os == Os::Macos;
-        // On a Mac one wheel serves both the processor and the GPU, and no other index has any.
+        // On a Mac one wheel serves both the CPU and the GPU, and no other index has any.
         match default {
             Some(tag) if *tag == self.build.tag || mac => Ok(None),
             None if mac => Err(format!("has no wheels for {}", self.machine.platform())),

@@ -18,7 +18,7 @@ pub struct Chip {
     pub vendor: Vendor,
     /// Compute capability (`8.9`), gfx target (`gfx1100`) or Intel family (`xe2`).
     pub target: Option<String>,
-    /// Its memory; for processor graphics half of what the machine has.
+    /// Its memory; for integrated graphics half of what the machine has.
     pub memory_bytes: Option<u64>,
 }
 
@@ -38,7 +38,7 @@ impl Chip {
 /// A machine; what is not known is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Machine {
-    /// The GPU to use; `None` = the processor only.
+    /// The GPU to use; `None` = the CPU only.
     pub gpu: Option<Chip>,
     /// Its other GPUs of the same maker.
     pub others: Vec<Chip>,
@@ -126,7 +126,7 @@ impl Machine {
         }
     }
 
-    /// The processor only, because of `reason`.
+    /// The CPU only, because of `reason`.
     pub fn without_gpu(mut self, reason: &str) -> Machine {
         self.gpu = None;
         self.others.clear();
@@ -192,7 +192,7 @@ fn pick(inventory: &Inventory) -> Option<(usize, &Gpu)> {
             && (gpu.kind != GpuType::Integrated || gpu.usable_for_compute != Usable::No)
     };
     let first = || inventory.gpus.iter().enumerate().find(|(_, gpu)| served(gpu));
-    // An override that asks for the processor leaves no best GPU although there are some.
+    // An override that asks for the CPU leaves no best GPU although there are some.
     let asked = inventory.overrides.iter().any(|o| o.variable == "GPUFORGE_CPU_ONLY");
     if asked { None } else { best.filter(|(_, gpu)| served(gpu)).or_else(first) }
 }
@@ -234,7 +234,7 @@ pub fn named(table: &Compat, wanted: &str) -> Result<Machine, MachineError> {
     let mut machine = Machine { gpu: Some(chip), ..linux };
     match vendor {
         Vendor::Apple => (machine.os, machine.arch) = (Os::Macos, "aarch64".to_owned()),
-        // Jetson, DGX Spark and Grace modules have Arm processors.
+        // Jetson, DGX Spark and Grace modules have Arm CPUs.
         _ if module || wanted.to_ascii_lowercase().contains("gb200") => machine.arch = "aarch64".to_owned(),
         _ => {}
     }

@@ -33,7 +33,7 @@ pub use version::{Need, Version};
 
 use crate::data::{self, Loaded};
 
-/// The table's file name, embedded and in the user's data folder.
+/// The table's file name, embedded and in the user's data directory.
 pub const FILE: &str = "compat.toml";
 const EMBEDDED: &str = include_str!("../../data/compat.toml");
 

@@ -20,7 +20,7 @@ pub enum Accelerator {
     Xpu,
     /// Apple.
     Mps,
-    /// The processor.
+    /// The CPU.
     Cpu,
 }
 
@@ -253,7 +253,7 @@ pub struct Gap {
     /// Systems; any where none is named.
     #[serde(default)]
     pub os: Vec<Os>,
-    /// Processor architectures; any where none is named.
+    /// CPU architectures; any where none is named.
     #[serde(default)]
     pub arch: Vec<String>,
     /// Why.
@@ -276,7 +276,7 @@ pub struct ChipRow {
     pub models: Vec<String>,
 }
 
-/// A type of machine for hire.
+/// A type of cloud instance types.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloudRow {
@@ -329,7 +329,7 @@ pub struct Compat {
     /// GiB by model.
     #[serde(default)]
     pub memory: BTreeMap<String, u32>,
-    /// Machines for hire.
+    /// Cloud instance types.
     #[serde(default)]
     pub cloud: Vec<CloudRow>,
 }

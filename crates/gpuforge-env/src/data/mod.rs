@@ -1,6 +1,6 @@
 //! Where does what we know come from? Embedded tables, or a file of the user that replaces one.
 //!
-//! A table is a TOML file with a `version`. A file of the same name in the user's data folder replaces it as a whole;
+//! A table is a TOML file with a `version`. A file of the same name in the user's data directory replaces it as a whole;
 //! one that does not hold is named with line and column, and the embedded table is used.
 //!
 //! ```

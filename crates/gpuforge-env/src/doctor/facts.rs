@@ -26,7 +26,7 @@ pub struct Node {
 
 /// Source of these facts. A path is given twice: as that machine calls it, and where it is on this one.
 pub trait Facts: Send + Sync {
-    /// Room of the file system that holds a folder.
+    /// Room of the file system that holds a directory.
     fn space(&self, path: &str, real: &Path) -> Option<Space>;
     /// Who may use a node.
     fn node(&self, path: &str, real: &Path) -> Option<Node>;

@@ -4,7 +4,7 @@ use gpuforge_detect::{
     host,
     merge::merge,
     model::{Gpu, GpuType, Host, Vendor},
-    probe::{files::Files, tier0},
+    probe::{filesystem::FileSystem, sysfs},
 };
 
 use super::{facts::Node, view::View};
@@ -36,7 +36,7 @@ pub struct User {
 impl Machine {
     /// Reads kernel files only.
     pub(super) fn read(view: &View) -> Self {
-        let merged = merge(tier0::read(view));
+        let merged = merge(sysfs::read(view));
         let version = view.read("/sys/module/nvidia/version").map(|v| v.trim().to_owned());
         let env = |name: &str| view.env(name).map(str::to_owned);
         Machine {
@@ -119,7 +119,7 @@ const LIBRARIES: [&str; 15] = [
 /// Where 32-bit libraries are; only manifests of 32-bit drivers need them.
 const LIBRARIES_32: [&str; 3] = ["/usr/lib/i386-linux-gnu", "/usr/lib32", "/lib/i386-linux-gnu"];
 
-/// Folders with shared libraries, each once: the usual ones and those that the loader's configuration names.
+/// Directories with shared libraries, each once: the usual ones and those that the loader's configuration names.
 pub(super) fn library_folders(view: &View) -> Vec<String> {
     let mut folders: Vec<String> = LIBRARIES.iter().map(|f| (*f).to_owned()).collect();
     for file in view.list("/etc/ld.so.conf.d").iter().filter(|f| f.ends_with(".conf")) {

@@ -1,7 +1,7 @@
 //! What is wrong with this machine? Checks over kernel files, tools and variables.
 //!
 //! ```text
-//!  root folder, variables, ┐            ┌─► check ─► Finding ─┐
+//!  root directory, variables, ┐            ┌─► check ─► Finding ─┐
 //!  clock, space, network   ┴─► View ────┼─► check ─► Finding ─┼─► Report ─► text, JSON, bundle, fix script
 //!                                       └─► …       (threads) ┘
 //! ```

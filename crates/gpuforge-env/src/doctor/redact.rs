@@ -2,7 +2,7 @@
 //!
 //! Masking errs on the safe side: four numbers with dots between them are an address, whatever they count.
 
-use gpuforge_detect::probe::files::Files;
+use gpuforge_detect::probe::filesystem::FileSystem;
 use regex::{Captures, Regex};
 
 use super::view::View;
@@ -17,7 +17,7 @@ const FORMS: [(&str, &str); 6] = [
     (r"(/(?:home|Users)/)[^/\s:;,'<]+", "${1}<user>"),
 ];
 
-/// What stands for the home folder.
+/// What stands for the home directory.
 const HOME: &str = "<home>";
 
 /// Masks text.
@@ -29,7 +29,7 @@ pub struct Redactor {
 }
 
 impl Redactor {
-    /// For the machine of a view: its user, home folder and host names.
+    /// For the machine of a view: its user, home directory and host names.
     pub fn of(view: &View) -> Self {
         let machine = view.machine();
         let mut words: Vec<(String, &'static str)> = Vec::new();
@@ -64,7 +64,7 @@ impl Redactor {
     /// Text without what gives its owner away.
     pub fn text(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        // The home folder before the form that knows one by its looks; names last, they may be part of a mail address.
+        // The home directory before the form that knows one by its looks; names last, they may be part of a mail address.
         let (homes, names): (Vec<_>, Vec<_>) = self.words.iter().partition(|(_, mask)| *mask == HOME);
         text = replace_words(text, &homes);
         for (form, mask) in &self.forms {

@@ -1,6 +1,6 @@
-//! What can a check see? A root folder, variables, a clock, and the few facts that files do not tell.
+//! What can a check see? A root directory, variables, a clock, and the few facts that files do not tell.
 //!
-//! Every check is a function of a [`View`], so that a simulated machine is a folder: kernel files, device nodes, libraries,
+//! Every check is a function of a [`View`], so that a simulated machine is a directory: kernel files, device nodes, libraries,
 //! packages and tools are looked up under the root, the user in its `/proc/self/status`, names in its `/etc`.
 
 use std::{
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-use gpuforge_detect::probe::files::Files;
+use gpuforge_detect::probe::filesystem::FileSystem;
 
 use super::{
     facts::{Facts, Node, Real, Space},
@@ -141,7 +141,7 @@ impl View {
         self.env(name).map(str::trim).filter(|v| !v.is_empty())
     }
 
-    /// The home folder.
+    /// The home directory.
     pub fn home(&self) -> Option<&str> {
         self.set("HOME").map(|home| home.trim_end_matches('/')).filter(|home| home.starts_with('/'))
     }
@@ -173,12 +173,12 @@ impl View {
         self.root == Path::new("/")
     }
 
-    /// Is there a file, not a folder?
+    /// Is there a file, not a directory?
     pub fn is_file(&self, path: &str) -> bool {
         std::fs::metadata(self.real(path)).is_ok_and(|m| m.is_file())
     }
 
-    /// Is there a folder?
+    /// Is there a directory?
     pub fn is_dir(&self, path: &str) -> bool {
         std::fs::metadata(self.real(path)).is_ok_and(|m| m.is_dir())
     }
@@ -208,7 +208,7 @@ impl View {
         Some(if self.is_here() { node } else { Node { opens: None, ..node } })
     }
 
-    /// Space of the file system that holds the path, or its nearest folder that exists.
+    /// Space of the file system that holds the path, or its nearest directory that exists.
     pub fn space(&self, path: &str) -> Option<Space> {
         let mut at = Path::new(path);
         while !self.is_dir(&at.to_string_lossy()) {
@@ -268,7 +268,7 @@ fn is_program(path: &Path) -> bool {
     meta.is_file() && runs
 }
 
-impl Files for View {
+impl FileSystem for View {
     fn read(&self, path: &str) -> Option<String> {
         use std::io::Read as _;
         // A pipe that somebody put there would be waited for.
@@ -296,7 +296,7 @@ impl Files for View {
         self.real(path).exists()
     }
 
-    fn stamp(&self, path: &str) -> Option<u128> {
+    fn mtime(&self, path: &str) -> Option<u128> {
         let since = self.modified(path)?.duration_since(std::time::UNIX_EPOCH).ok()?;
         Some(since.as_nanos())
     }

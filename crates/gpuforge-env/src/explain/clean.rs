@@ -1,12 +1,12 @@
 //! What does a log say once escapes, progress bars and layout are gone? A stream of pieces of plain text.
 //!
-//! Runs of blanks become one blank, lines end in one `\n`, terminal escapes and control characters vanish, typographic
-//! quotes become plain ones and box drawings blanks: a message that a tool has wrapped or framed reads as it was meant.
+//! Runs of spaces become one blank, lines end in one `\n`, terminal escapes and control characters vanish, typographic
+//! quotes become plain ones and box drawings spaces: a message that a tool has wrapped or framed reads as it was meant.
 //! Zero bytes vanish with the control characters, which makes UTF-16 of western text readable too.
 
 use std::io::{self, Read};
 
-/// A piece is handed on when it is this long and a line ends.
+/// A piece is handed on when it is this long and a newlines.
 const PIECE: usize = 32 << 10;
 /// A longer line is cut at its next blank, and anywhere at twice this.
 const LINE: usize = 8 << 10;
@@ -224,7 +224,7 @@ enum State {
     Sequence,
     /// A title or a link, up to its end; how long it is already.
     Title(usize),
-    /// First byte of a two-byte letter that may be a blank or a control.
+    /// First byte of a two-byte letter that may be a space or a control.
     C2,
     E2,
     E2Then(u8),
@@ -322,7 +322,7 @@ impl Cleaner {
 
     fn byte(&mut self, byte: u8) {
         let state = std::mem::replace(&mut self.state, State::Text);
-        // A line end ends whatever was open: a broken escape costs one line at most.
+        // A newline ends whatever was open: a broken escape costs one line at most.
         if byte == b'\n' {
             self.line += 1;
             return self.end_line();

@@ -17,7 +17,7 @@ use super::{
     table::{Automatic, FixClass},
 };
 
-/// The file in the data folder that remembers what was done.
+/// The file in the data directory that remembers what was done.
 pub const RECORDS: &str = "fixes.json";
 const VERSION: u32 = 1;
 
@@ -158,7 +158,7 @@ impl Environment {
         }
     }
 
-    /// The installed version of a package, by the folder that its installer left.
+    /// The installed version of a package, by the directory that its installer left.
     fn version(&self, package: &str) -> Option<String> {
         let folders = fs::read_dir(self.root.join("lib")).into_iter().flatten().flatten();
         let mut sites: Vec<PathBuf> = folders.map(|f| f.path().join("site-packages")).collect();

@@ -1,7 +1,7 @@
 //! What does this log mean? Patterns, ordered by cause.
 //!
 //! ```text
-//!  bytes ─► clean (escapes, blanks, pieces) ─► scan (patterns)      ─► Hits ─► judge ─► Explanation
+//!  bytes ─► clean (escapes, spaces, pieces) ─► scan (patterns)      ─► Hits ─► judge ─► Explanation
 //!                                                    ▲                          ▲
 //!                                          data/errors.toml              Facts of this machine
 //! ```
@@ -37,7 +37,7 @@ pub use table::{Errors, Layer, Severity};
 
 use crate::data::{self, DataError, Source};
 
-/// The table's file name, embedded and in the user's data folder.
+/// The table's file name, embedded and in the user's data directory.
 pub const FILE: &str = "errors.toml";
 const EMBEDDED: &str = include_str!("../../data/errors.toml");
 

@@ -27,7 +27,7 @@ fn syntax() -> syntax::Config {
     syntax::Config::new().case_insensitive(true).unicode(false).utf8(false)
 }
 
-/// A blank in a pattern is a blank or a line end: tools wrap their messages.
+/// A blank in a pattern is a space or a newline: tools wrap their messages.
 fn rewritten(words: &str) -> String {
     words.replace(' ', "[ \\n]")
 }

@@ -59,7 +59,7 @@ pub fn fit(profile: &Profile, machine: &Machine, plan: &Plan) -> Fit {
         reasons.push(format!("− {off:.0}: left out {}", names.join(", ")));
         points -= off;
     }
-    // A GPU that is too small does not make the processor worse.
+    // A GPU that is too small does not make the CPU worse.
     if gpu.is_some() && points < floor {
         reasons.push(format!("the processor alone reaches {floor:.0}"));
         points = floor;

@@ -16,7 +16,7 @@ pub use table::{Package, Profile, Profiles, read_one};
 
 use crate::data::{self, DataError, Loaded};
 
-/// The table's file name, embedded and in the user's data folder.
+/// The table's file name, embedded and in the user's data directory.
 pub const FILE: &str = "profiles.toml";
 const EMBEDDED: &str = include_str!("../../data/profiles.toml");
 

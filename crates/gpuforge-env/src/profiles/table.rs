@@ -74,7 +74,7 @@ pub struct Package {
     /// Systems; any where none is named.
     #[serde(default)]
     pub os: Vec<Os>,
-    /// Processor architectures; any where none is named.
+    /// CPU architectures; any where none is named.
     #[serde(default)]
     pub arch: Vec<String>,
     /// How to install what has no wheels.
@@ -198,7 +198,7 @@ pub fn read_one(path: &Path) -> Result<Profile, DataError> {
     Ok(profile)
 }
 
-/// Files of profiles in the user's folder, by name.
+/// Files of profiles in the user's directory, by name.
 pub(super) fn own_files(dir: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir.join("profiles")).into_iter().flatten().flatten();
     let mut files: Vec<PathBuf> =

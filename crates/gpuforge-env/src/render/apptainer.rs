@@ -23,7 +23,7 @@ pub(super) fn render(plan: &Plan) -> String {
         "\n%post\n    pip install --no-cache-dir \\\n        {}\n",
         pip_lines(plan).join(" \\\n        ")
     ));
-    // The caller's own packages must not shine through: apptainer mounts the home folder. LD_LIBRARY_PATH is how --nv
+    // The caller's own packages must not shine through: apptainer mounts the home directory. LD_LIBRARY_PATH is how --nv
     // hands in the driver, and stays.
     out.push_str("\n%environment\n    export PYTHONNOUSERSITE=1\n    unset PYTHONPATH\n");
     out.push_str(&format!(

@@ -42,7 +42,7 @@ fn markers(platform: &str) -> String {
     const SYSTEMS: [(&str, &str); 3] = [("linux", "linux"), ("windows", "win32"), ("macos", "darwin")];
     let (system, arch) = platform.split_once('-').unwrap_or((platform, "x86_64"));
     let named = SYSTEMS.iter().find(|(ours, _)| *ours == system).map_or(system, |(_, theirs)| *theirs);
-    // Each system has its own name for the same processor.
+    // Each system has its own name for the same CPU.
     let machine = match (system, arch) {
         ("windows", "x86_64") => "AMD64",
         ("macos", "aarch64") => "arm64",

@@ -1,4 +1,4 @@
-//! How is a machine simulated? A folder with its files, tools that are shell scripts, and facts that are told.
+//! How is a machine simulated? A directory with its files, tools that are shell scripts, and facts that are told.
 
 use std::{
     collections::BTreeMap,

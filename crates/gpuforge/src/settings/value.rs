@@ -27,7 +27,7 @@ pub enum Kind {
     },
     /// Any one-line text that is not empty.
     Text,
-    /// A device: see [`gpuforge_detect::overrides::FORMS`]. Whether it is there is asked where devices are chosen.
+    /// A device: see [`gpuforge_detect::overrides::PREFERENCE_SYNTAX`]. Whether it is there is asked where devices are chosen.
     Device,
     /// One of these words.
     OneOf(&'static [&'static str]),
@@ -194,7 +194,7 @@ impl fmt::Display for Kind {
                 write!(f, "a duration from {} to {}", Value::Duration(*min), Value::Duration(*max))
             }
             Kind::Text => f.write_str("a text"),
-            Kind::Device => f.write_str(gpuforge_detect::overrides::FORMS),
+            Kind::Device => f.write_str(gpuforge_detect::overrides::PREFERENCE_SYNTAX),
             Kind::OneOf(words) => write!(f, "one of {}", words.join(", ")),
             Kind::List => f.write_str("a list such as a,b"),
         }

@@ -1,6 +1,6 @@
 //! Does a container see the GPU, and can a host give it one?
 
-use gpuforge_detect::{model::Vendor, probe::files::Files};
+use gpuforge_detect::{model::Vendor, probe::filesystem::FileSystem};
 
 use crate::doctor::{Finding, Status, View};
 

@@ -2,7 +2,7 @@
 
 use gpuforge_detect::{
     model::{Gpu, GpuType, Vendor},
-    probe::files::Files,
+    probe::filesystem::FileSystem,
 };
 
 use crate::doctor::{Answer, Finding, Status, TOOL_LIMIT, View, machine};
@@ -175,7 +175,7 @@ pub(super) fn library(view: &View) -> Finding {
     }
 }
 
-/// Versions of the user-space driver and a folder for each; stand-ins for building and for newer drivers are no part of it.
+/// Versions of the user-space driver and a directory for each; stand-ins for building and for newer drivers are no part of it.
 fn library_versions(view: &View) -> Vec<(String, String)> {
     let mut versions: Vec<(String, String)> = Vec::new();
     for folder in machine::library_folders(view) {

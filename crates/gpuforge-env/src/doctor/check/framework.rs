@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use gpuforge_detect::{
     model::{GpuType, Vendor},
-    probe::files::Files,
+    probe::filesystem::FileSystem,
 };
 
 use super::{numbers, python};
@@ -19,7 +19,7 @@ pub(in crate::doctor) enum Build {
     Rocm(String),
     /// Intel's GPUs.
     Xpu,
-    /// Processors only.
+    /// CPUs only.
     Cpu,
     /// Its files do not say.
     Unknown,
@@ -48,7 +48,7 @@ pub(in crate::doctor) struct Installed {
     pub(in crate::doctor) build: Build,
 }
 
-/// A package by its `dist-info` folder.
+/// A package by its `dist-info` directory.
 struct Package {
     site: String,
     folder: String,
@@ -188,7 +188,7 @@ pub(super) fn build(view: &View) -> Finding {
     let nvidia = machine.nvidia.is_some()
         || machine.has(Vendor::Nvidia)
         || view.is_file("/usr/lib/wsl/lib/libcuda.so.1");
-    // Integrated GPUs of AMD and Intel seldom run frameworks: a build for processors is right for them.
+    // Integrated GPUs of AMD and Intel seldom run frameworks: a build for CPUs is right for them.
     let card = |vendor| machine.of(vendor).any(|g| g.kind == GpuType::Discrete);
     let (amd, intel) = (card(Vendor::Amd), card(Vendor::Intel));
     let found = frameworks.iter().map(|f| {
@@ -204,7 +204,7 @@ pub(super) fn build(view: &View) -> Finding {
         let said = format!("{} {} is {}", f.name, f.version, f.build);
         match (fits, nvidia || amd || intel) {
             (true, _) => Finding::healthy(said),
-            // Without a GPU any build computes on the processor; the larger one only takes room.
+            // Without a GPU any build computes on the CPU; the larger one only takes room.
             (false, false) => {
                 Finding::healthy(format!("{said}, and there is no such GPU: it will use the processor"))
             }

@@ -1,6 +1,6 @@
-//! Do limits leave enough memory? Control groups, locked memory and address space.
+//! Do limits leave enough memory? Cgroups, locked memory and address space.
 
-use gpuforge_detect::{cgroup, model::Vendor, probe::files::Files};
+use gpuforge_detect::{cgroup, model::Vendor, probe::filesystem::FileSystem};
 
 use super::mib;
 use crate::doctor::{Finding, Status, View};

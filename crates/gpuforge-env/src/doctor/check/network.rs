@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use gpuforge_detect::probe::files::Files;
+use gpuforge_detect::probe::filesystem::FileSystem;
 
 use crate::doctor::{Finding, Status, View};
 

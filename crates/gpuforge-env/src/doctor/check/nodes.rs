@@ -1,6 +1,6 @@
 //! May this user open the GPU's device nodes? Their permissions, and the groups that have them.
 
-use gpuforge_detect::{model::Vendor, probe::files::Files};
+use gpuforge_detect::{model::Vendor, probe::filesystem::FileSystem};
 
 use crate::doctor::{Finding, Status, View, machine};
 

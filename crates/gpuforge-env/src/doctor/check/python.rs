@@ -1,6 +1,6 @@
 //! Is the Python environment whole, and where are its packages? By files alone: no interpreter is started.
 
-use gpuforge_detect::probe::files::Files;
+use gpuforge_detect::probe::filesystem::FileSystem;
 
 use crate::doctor::{Finding, Status, View};
 
@@ -9,7 +9,7 @@ use crate::doctor::{Finding, Status, View};
 pub(super) struct Used {
     /// What kind it is.
     pub(super) kind: Kind,
-    /// Its folder.
+    /// Its directory.
     pub(super) prefix: String,
     /// `3.12`, where a name says so.
     version: Option<String>,
@@ -22,7 +22,7 @@ pub(super) enum Kind {
     Venv,
     /// `CONDA_PREFIX`.
     Conda,
-    /// `.venv` in the working folder, which `uv run` uses.
+    /// `.venv` in the working directory, which `uv run` uses.
     Project,
     /// The first Python on `PATH`.
     System,
@@ -66,7 +66,7 @@ fn system(view: &View) -> Option<Used> {
     Some(Used { kind: Kind::System, prefix: prefix.to_owned(), version })
 }
 
-/// Folders with packages of the environment in use.
+/// Directories with packages of the environment in use.
 pub(super) fn sites(view: &View) -> Vec<String> {
     let Some(used) = used(view) else { return Vec::new() };
     let mut prefixes = vec![used.prefix.clone()];

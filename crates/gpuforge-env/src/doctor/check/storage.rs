@@ -1,6 +1,6 @@
 //! Is there room? On disk for packages, and in shared memory for data loaders.
 
-use gpuforge_detect::probe::files::Files;
+use gpuforge_detect::probe::filesystem::FileSystem;
 
 use super::{framework, gb, mib};
 use crate::doctor::{Finding, Status, View};

@@ -1,6 +1,6 @@
 //! Do variables hide devices or put the wrong libraries first? One row per variable.
 
-use gpuforge_detect::{model::Vendor, overrides, probe::files::Files};
+use gpuforge_detect::{model::Vendor, overrides, probe::filesystem::FileSystem};
 
 use super::{framework, python};
 use crate::doctor::{Finding, Status, View};
@@ -162,7 +162,7 @@ fn folder(view: &View, name: &'static str, value: &str) -> Option<Finding> {
 }
 
 fn cpu_only(_: &View, name: &'static str, value: &str) -> Option<Finding> {
-    overrides::is_on(value).then(|| {
+    overrides::is_truthy(value).then(|| {
         Finding::new(Status::Warning, format!("{name}={value}: gpuforge itself uses no GPU"))
             .step(format!("unset {name}, unless this is meant"))
             .change(name, None)

@@ -1,10 +1,10 @@
 //! Do Vulkan's loader and drivers exist? The loader's library, and the libraries that manifests name.
 
-use gpuforge_detect::probe::files::Files;
+use gpuforge_detect::probe::filesystem::FileSystem;
 
 use crate::doctor::{Finding, Status, View, machine};
 
-/// Where the loader looks for manifests, besides the user's folders.
+/// Where the loader looks for manifests, besides the user's directories.
 const FOLDERS: [&str; 4] = [
     "/etc/vulkan/icd.d",
     "/usr/local/etc/vulkan/icd.d",
@@ -12,7 +12,7 @@ const FOLDERS: [&str; 4] = [
     "/usr/share/vulkan/icd.d",
 ];
 
-/// Drivers that compute on the processor.
+/// Drivers that compute on the CPU.
 const SOFTWARE: [&str; 3] = ["lvp", "lavapipe", "swiftshader"];
 
 /// `vulkan`
@@ -64,7 +64,7 @@ fn install(view: &View) -> &'static str {
     }
 }
 
-/// Every manifest of a driver; a variable that names some replaces the folders.
+/// Every manifest of a driver; a variable that names some replaces the directories.
 fn manifests(view: &View) -> Vec<String> {
     let named = view.set("VK_DRIVER_FILES").or_else(|| view.set("VK_ICD_FILENAMES"));
     if let Some(list) = named {

@@ -1,6 +1,6 @@
 //! Does WSL pass the GPU of Windows on? Its device, its libraries, and Linux drivers that get in their way.
 
-use gpuforge_detect::probe::files::Files;
+use gpuforge_detect::probe::filesystem::FileSystem;
 
 use crate::doctor::{Finding, Status, View, machine};
 
@@ -39,7 +39,7 @@ pub(super) fn wsl(view: &View) -> Finding {
     Finding::healthy(format!("WSL 2 with /dev/dxg and the libraries of Windows, {what}"))
 }
 
-/// A user-space driver outside the folder of Windows; links into that folder are fine.
+/// A user-space driver outside the directory of Windows; links into that directory are fine.
 fn linux_driver(view: &View) -> Option<String> {
     machine::library_folders(view).into_iter().filter(|f| !f.contains("/wsl/")).find_map(|folder| {
         ["libcuda.so.1", "libnvidia-ml.so.1"].iter().find_map(|name| {

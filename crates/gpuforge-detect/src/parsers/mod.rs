@@ -4,13 +4,13 @@
 //! pasted together are all read, and prose, prompts and cut-off ends do no harm. It returns `None` when it
 //! recognises nothing. Arbitrary bytes never panic (tests/fuzz.rs).
 
-use crate::model::{Evidence, Gpu, Report, Usable, Warning};
+use crate::model::{Evidence, Gpu, ProbeReport, Usable, Warning};
 
 mod clinfo;
 mod csv;
 pub(crate) mod drm;
 pub(crate) mod kfd;
-mod loose_json;
+mod lenient_json;
 mod lspci;
 mod normalise;
 mod nvidia_list;
@@ -27,17 +27,17 @@ mod vulkaninfo;
 mod win32;
 mod xpu_smi;
 
-pub(crate) use lspci::judge_driver;
+pub(crate) use lspci::driver_usability;
 pub use normalise::{decode, normalise};
 
-/// A format: one row, one file, one fixture folder.
+/// A format: one row, one file, one fixture directory.
 pub struct Format {
     /// The stem of the file that reads it.
     pub name: &'static str,
     /// What produces it, for the help text.
     pub produced_by: &'static str,
     /// Reads it; `None` when the text holds none of it.
-    pub parse: fn(&str) -> Option<Report>,
+    pub parse: fn(&str) -> Option<ProbeReport>,
 }
 
 /// Every format, strongest anchors first.
@@ -80,9 +80,9 @@ pub const FORMATS: [Format; 18] = [
 ];
 
 /// Every report that the text holds, one per recognised format.
-pub fn reports(text: &str) -> Vec<Report> {
+pub fn reports(text: &str) -> Vec<ProbeReport> {
     let text = normalise(text);
-    let mut reports: Vec<Report> =
+    let mut reports: Vec<ProbeReport> =
         FORMATS.iter().filter(|f| f.name != "csv").filter_map(|f| (f.parse)(&text)).collect();
     if let Some(report) = csv::parse(&text)
         && (csv::has_header(&text) || reports.is_empty() || csv::is_anchored(&report))
@@ -98,23 +98,23 @@ pub fn reports(text: &str) -> Vec<Report> {
 
 /// More GPUs than any machine has. Comparing the devices of two reports takes the product of their numbers: this bounds
 /// it, whatever was pasted.
-const MOST_GPUS: usize = 256;
+const MAX_GPUS: usize = 256;
 
 /// Keeps the first devices of an endless list, and says so.
-fn shorten(report: &mut Report) {
+fn shorten(report: &mut ProbeReport) {
     let listed = report.gpus.len();
-    if listed > MOST_GPUS {
-        report.gpus.truncate(MOST_GPUS);
+    if listed > MAX_GPUS {
+        report.gpus.truncate(MAX_GPUS);
         report.warnings.push(Warning {
             source: report.kind.clone(),
-            message: format!("the text lists {listed} GPUs; the first {MOST_GPUS} are kept"),
+            message: format!("the text lists {listed} GPUs; the first {MAX_GPUS} are kept"),
             hint: Some("paste the output of one machine at a time".to_owned()),
         });
     }
 }
 
 /// `nvidia-smi` names lost GPUs before its list, its log or its rows too: they belong there, not in a report alone.
-fn adopt_lost(reports: &mut Vec<Report>) {
+fn adopt_lost(reports: &mut Vec<ProbeReport>) {
     let lost = reports.iter().position(nvidia_table::only_lost);
     let other = reports.iter().position(|r| r.kind.starts_with("nvidia-smi-") && !r.gpus.is_empty());
     if let (Some(lost), Some(other)) = (lost, other) {
@@ -129,9 +129,9 @@ fn adopt_lost(reports: &mut Vec<Report>) {
 }
 
 /// A GPU whose administrator set the compute mode to "Prohibited" takes no work.
-pub(crate) fn judge_compute_mode(gpu: &mut Gpu, mode: &str) {
+pub(crate) fn apply_compute_mode(gpu: &mut Gpu, mode: &str) {
     if mode == "Prohibited" {
-        gpu.judge(
+        gpu.set_usability(
             Usable::No,
             Evidence::Failed,
             "its compute mode is set to Prohibited (nvidia-smi -c 0 allows it)",
@@ -202,7 +202,7 @@ mod tests {
     fn an_endless_list_is_cut_with_a_warning() {
         let text: String = (0..300).map(|n| format!("GPU {n}: Tesla T4 (UUID: GPU-{n:08x}1)\n")).collect();
         let report = reports(&text).remove(0);
-        assert_eq!((report.gpus.len(), report.warnings.len()), (MOST_GPUS, 1));
+        assert_eq!((report.gpus.len(), report.warnings.len()), (MAX_GPUS, 1));
         assert!(report.warnings[0].message.contains("300 GPUs"));
     }
 

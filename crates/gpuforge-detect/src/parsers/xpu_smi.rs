@@ -1,19 +1,18 @@
 //! What does `xpu-smi discovery` say? Its tables (all devices, or one with `-d`) and its JSON (`-j`).
 
 use super::{
-    lines_at,
-    loose_json::{Object, objects},
-    present, size_bytes,
+    lenient_json::{Object, objects},
+    lines_at, present, size_bytes,
 };
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor, Warning},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor, Warning},
     pci,
 };
 
 const KIND: &str = "xpu-smi";
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let mut gpus = table(text);
     if gpus.is_empty() {
         gpus = json(text);
@@ -26,10 +25,10 @@ pub(crate) fn parse(text: &str) -> Option<Report> {
             "add the user to the group render, and see that the i915 or xe driver is loaded".to_owned(),
         ),
     });
-    (!gpus.is_empty() || warning.is_some()).then(|| Report {
+    (!gpus.is_empty() || warning.is_some()).then(|| ProbeReport {
         gpus,
         warnings: warning.into_iter().collect(),
-        ..Report::of(KIND)
+        ..ProbeReport::of(KIND)
     })
 }
 
@@ -98,7 +97,7 @@ fn gpu<'a>(get: impl Fn(&[&str]) -> Option<&'a str>, index: Option<u32>, at: usi
     let function = text(&["Function Type", "device_function_type"]);
     gpu.kind = match function {
         Some(function) if function.eq_ignore_ascii_case("virtual") => GpuType::Virtual,
-        _ => families::classify(gpu.vendor, Some(name), device, None, gpu.bus_id.as_deref())
+        _ => classify::gpu_type(gpu.vendor, Some(name), device, None, gpu.bus_id.as_deref())
             .unwrap_or_default(),
     };
     gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
@@ -106,9 +105,9 @@ fn gpu<'a>(get: impl Fn(&[&str]) -> Option<&'a str>, index: Option<u32>, at: usi
     match text(&["Device State", "device_state"]) {
         Some(state) if !state.eq_ignore_ascii_case("normal") => {
             gpu.error = Some(format!("device state: {state}"));
-            gpu.judge(Usable::No, Evidence::Failed, format!("xpu-smi reports its state as {state}"));
+            gpu.set_usability(Usable::No, Evidence::Failed, format!("xpu-smi reports its state as {state}"));
         }
-        _ => gpu.judge(Usable::Yes, Evidence::Opened, "xpu-smi opened it through Level-Zero"),
+        _ => gpu.set_usability(Usable::Yes, Evidence::Opened, "xpu-smi opened it through Level-Zero"),
     }
     Some(gpu)
 }

@@ -3,18 +3,18 @@
 use std::time::{Duration, Instant, SystemTime};
 
 use crate::{
-    cache::{self, Detected, Lookup, Store},
+    cache::{self, CacheLookup, Detected, DetectionCache},
     cgroup, cpu, host,
     merge::merge,
-    model::{CacheInfo, Gpu, Inventory, Override, Report, SCHEMA, Timing, Warning},
+    model::{CacheInfo, Gpu, Inventory, Override, ProbeReport, SCHEMA, Timing, Warning},
     overrides::{self, Env},
     probe::{
-        Asking, Findings, Tier1, Tier1Options,
-        files::{Files, RealFiles},
+        Tier0Findings, Tier1, Tier1Options, Tier1Run,
+        filesystem::{FileSystem, RealFs},
         isolate::Isolation,
-        tier0,
+        sysfs,
     },
-    record::Recording,
+    recording::Recording,
     score,
 };
 
@@ -25,9 +25,9 @@ pub enum CacheUse {
     #[default]
     Off,
     /// Read, and written after a detection.
-    On(Store),
+    On(DetectionCache),
     /// Written only: a fresh answer.
-    Refresh(Store),
+    Refresh(DetectionCache),
 }
 
 /// How to detect.
@@ -40,8 +40,8 @@ pub struct Options {
     /// Deadline, parallelism and isolation of tier 1.
     pub tier1: Tier1Options,
     /// Device the user asked for: where the wish comes from, and what it says.
-    pub wish: Option<(String, String)>,
-    /// What asks for the processor only.
+    pub preference: Option<(String, String)>,
+    /// What asks for the CPU only.
     pub cpu_only: Option<String>,
 }
 
@@ -49,33 +49,34 @@ impl Default for Options {
     fn default() -> Self {
         let tier1 =
             Tier1Options { deadline: Duration::from_secs(5), parallel: true, isolation: Isolation::Thread };
-        Options { cache: CacheUse::Off, tier0_only: false, tier1, wish: None, cpu_only: None }
+        Options { cache: CacheUse::Off, tier0_only: false, tier1, preference: None, cpu_only: None }
     }
 }
 
 impl Options {
     /// Takes `GPUFORGE_DEVICE` and `GPUFORGE_CPU_ONLY` from the environment.
     pub fn with_env(mut self, env: Env<'_>) -> Self {
-        self.wish =
+        self.preference =
             env("GPUFORGE_DEVICE").filter(|v| !v.is_empty()).map(|v| ("GPUFORGE_DEVICE".to_owned(), v));
-        self.cpu_only =
-            env("GPUFORGE_CPU_ONLY").filter(|v| overrides::is_on(v)).map(|_| "GPUFORGE_CPU_ONLY".to_owned());
+        self.cpu_only = env("GPUFORGE_CPU_ONLY")
+            .filter(|v| overrides::is_truthy(v))
+            .map(|_| "GPUFORGE_CPU_ONLY".to_owned());
         self
     }
 }
 
 /// What of the answer holds for this process only.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Moment {
-    /// Limits of the control group.
-    pub limits: cgroup::Limits,
-    /// Processors this process may run on.
+pub struct ProcessLimits {
+    /// CgroupLimits of the cgroup.
+    pub cgroup: cgroup::CgroupLimits,
+    /// CPUs this process may run on.
     pub affinity: Option<u32>,
 }
 
 /// The inventory of this machine.
 pub fn detect(options: &Options, env: Env<'_>) -> Inventory {
-    let files = RealFiles;
+    let files = RealFs;
     let mut timings = Vec::new();
     let started = Instant::now();
     let (store, read) = match &options.cache {
@@ -88,12 +89,12 @@ pub fn detect(options: &Options, env: Env<'_>) -> Inventory {
     let mut warnings = Vec::new();
     if let (Some(store), Some(fingerprint), true) = (store, fingerprint.as_deref(), read) {
         match store.lookup(fingerprint, SystemTime::now()) {
-            Lookup::Hit(detected, age) => {
+            CacheLookup::Hit(detected, age) => {
                 timing(&mut timings, "cache", started, "hit");
                 let cache = CacheInfo { hit: true, age_s: Some(age.as_secs_f64()) };
-                return finish(*detected, &moment(&files), options, env, cache, timings);
+                return finish(*detected, &process_limits(&files), options, env, cache, timings);
             }
-            Lookup::Miss(warning) => warnings.extend(warning),
+            CacheLookup::Miss(warning) => warnings.extend(warning),
         }
         timing(&mut timings, "cache", started, "miss");
     }
@@ -113,18 +114,18 @@ pub fn detect(options: &Options, env: Env<'_>) -> Inventory {
     }
     detected.warnings.extend(warnings);
     detected.warnings.extend(tier1.warnings);
-    finish(detected, &moment(&files), options, env, CacheInfo::default(), timings)
+    finish(detected, &process_limits(&files), options, env, CacheInfo::default(), timings)
 }
 
 /// Asks the machine and keeps what the probes read, without names, serial numbers and identifiers.
 pub fn record(options: &Options, env: Env<'_>) -> (Inventory, Recording) {
-    let files = crate::probe::files::Recorder::new(&RealFiles);
+    let files = crate::probe::filesystem::RecordingFs::new(&RealFs);
     let mut timings = Vec::new();
     let (mut detected, tier1) = probe(&files, options, env, &mut timings);
-    let moment = moment(&files);
-    let recording = Recording::new(files.into_recording(), &tier1, moment.affinity, env);
+    let limits = process_limits(&files);
+    let recording = Recording::new(files.into_recording(), &tier1, limits.affinity, env);
     detected.warnings.extend(tier1.warnings);
-    (finish(detected, &moment, options, env, CacheInfo::default(), timings), recording)
+    (finish(detected, &limits, options, env, CacheInfo::default(), timings), recording)
 }
 
 /// The inventory that a recording's machine had. The recording's environment counts, not this one's.
@@ -136,31 +137,36 @@ pub fn replay(recording: &Recording) -> Inventory {
         warnings: recording.warnings.clone(),
         timings: Vec::new(),
     };
-    let mut detected = assemble(&recording.files, tier0::read(&recording.files), &tier1.reports, &env);
+    let mut detected = assemble(&recording.files, sysfs::read(&recording.files), &tier1.reports, &env);
     detected.host.os = Some(recording.os.clone());
     detected.cpu.arch = Some(recording.arch.clone());
     detected.warnings.extend(tier1.warnings);
-    let moment = Moment { limits: cgroup::limits(&recording.files), affinity: recording.affinity };
-    finish(detected, &moment, &options, &env, CacheInfo::default(), Vec::new())
+    let limits = ProcessLimits { cgroup: cgroup::limits(&recording.files), affinity: recording.affinity };
+    finish(detected, &limits, &options, &env, CacheInfo::default(), Vec::new())
 }
 
-fn moment(files: &dyn Files) -> Moment {
-    Moment { limits: cgroup::limits(files), affinity: cpu::affinity() }
+fn process_limits(files: &dyn FileSystem) -> ProcessLimits {
+    ProcessLimits { cgroup: cgroup::limits(files), affinity: cpu::affinity() }
 }
 
-fn probe(files: &dyn Files, options: &Options, env: Env<'_>, timings: &mut Vec<Timing>) -> (Detected, Tier1) {
-    let asking = (!options.tier0_only).then(|| Asking::start(&options.tier1, env));
+fn probe(
+    files: &dyn FileSystem,
+    options: &Options,
+    env: Env<'_>,
+    timings: &mut Vec<Timing>,
+) -> (Detected, Tier1) {
+    let tier1_run = (!options.tier0_only).then(|| Tier1Run::start(&options.tier1, env));
     let started = Instant::now();
-    let tier0 = tier0::read(files);
-    let hint = tier0::nvidia_hint(files);
+    let tier0 = sysfs::read(files);
+    let hint = sysfs::nvidia_hint(files);
     timing(timings, "tier 0", started, "ok");
     let found = tier0_findings(&tier0, hint);
-    // The processor is read while the drivers start.
+    // The CPU is read while the drivers start.
     let started = Instant::now();
     let mut detected = assemble(files, tier0.clone(), &[], env);
     timing(timings, "cpu", started, "ok");
-    let Some(asking) = asking else { return (detected, Tier1::default()) };
-    let tier1 = asking.finish(&found);
+    let Some(tier1_run) = tier1_run else { return (detected, Tier1::default()) };
+    let tier1 = tier1_run.finish(&found);
     timings.extend(tier1.timings.iter().cloned());
     let (cpu, host) = (detected.cpu, detected.host);
     detected = merged(tier0, &tier1.reports);
@@ -169,27 +175,32 @@ fn probe(files: &dyn Files, options: &Options, env: Env<'_>, timings: &mut Vec<T
     (detected, tier1)
 }
 
-fn tier0_findings(tier0: &[Report], hint: bool) -> Findings {
+fn tier0_findings(tier0: &[ProbeReport], hint: bool) -> Tier0Findings {
     let gpus: Vec<Gpu> = tier0.iter().flat_map(|r| r.gpus.iter().cloned()).collect();
-    Findings::of(&Report { gpus, ..Report::default() }, hint)
+    Tier0Findings::of(&ProbeReport { gpus, ..ProbeReport::default() }, hint)
 }
 
-fn assemble(files: &dyn Files, tier0: Vec<Report>, tier1: &[Report], env: Env<'_>) -> Detected {
+fn assemble(
+    files: &dyn FileSystem,
+    tier0: Vec<ProbeReport>,
+    tier1: &[ProbeReport],
+    env: Env<'_>,
+) -> Detected {
     let mut detected = merged(tier0, tier1);
     detected.cpu = detected_cpu(cpu::read_static(files), tier1);
     detected.host = host::read(files, env);
     detected
 }
 
-/// A tool that knows the processor (sysctl on macOS) fills what kernel files do not tell.
-fn detected_cpu(cpu: crate::model::Cpu, tier1: &[Report]) -> crate::model::Cpu {
+/// A tool that knows the CPU (sysctl on macOS) fills what kernel files do not tell.
+fn detected_cpu(cpu: crate::model::Cpu, tier1: &[ProbeReport]) -> crate::model::Cpu {
     match tier1.iter().find_map(|r| r.cpu.clone()) {
         Some(told) if cpu.brand.is_none() => crate::model::Cpu { arch: cpu.arch, ..told },
         _ => cpu,
     }
 }
 
-fn merged(mut reports: Vec<Report>, tier1: &[Report]) -> Detected {
+fn merged(mut reports: Vec<ProbeReport>, tier1: &[ProbeReport]) -> Detected {
     reports.extend(tier1.iter().cloned());
     let merged = merge(reports);
     let mut detected = Detected {
@@ -215,7 +226,7 @@ fn merged(mut reports: Vec<Report>, tier1: &[Report]) -> Detected {
 /// Applies what holds for this process and this moment, scores and chooses; pure.
 pub fn finish(
     detected: Detected,
-    moment: &Moment,
+    limits: &ProcessLimits,
     options: &Options,
     env: Env<'_>,
     cache: CacheInfo,
@@ -223,15 +234,16 @@ pub fn finish(
 ) -> Inventory {
     let Detected { mut gpus, mut cpu, host, driver_version, cuda_version, kernel_module, mut warnings } =
         detected;
-    cpu::apply_limits(&mut cpu, &moment.limits, moment.affinity);
-    let mut seen = overrides::hide(&mut gpus, env);
+    cpu::apply_limits(&mut cpu, &limits.cgroup, limits.affinity);
+    let mut seen = overrides::apply_visibility(&mut gpus, env);
     score_all(&mut gpus, cpu.memory_bytes);
-    let wish = options.wish.as_ref().map(|(origin, text)| (origin.as_str(), text.as_str()));
+    let preference = options.preference.as_ref().map(|(origin, text)| (origin.as_str(), text.as_str()));
     let scored = score::best(&gpus);
-    let (best, best_reason, warning) = overrides::choose(&gpus, scored, options.cpu_only.as_deref(), wish);
+    let (best, best_reason, warning) =
+        overrides::choose_device(&gpus, scored, options.cpu_only.as_deref(), preference);
     warnings.extend(warning);
     for (origin, value) in
-        options.wish.iter().cloned().chain(options.cpu_only.iter().map(|o| (o.clone(), "1".to_owned())))
+        options.preference.iter().cloned().chain(options.cpu_only.iter().map(|o| (o.clone(), "1".to_owned())))
     {
         if origin.starts_with("GPUFORGE_") {
             seen.push(Override { variable: origin, value, effect: best_reason.clone() });
@@ -259,7 +271,7 @@ pub fn finish(
 /// The inventory that pasted text describes; `None` when no format was recognised in it. The environment of this
 /// machine does not count: the text is about another one.
 pub fn from_text(bytes: &[u8]) -> Option<Inventory> {
-    let mut reports = crate::text::reports(&crate::text::decode(bytes));
+    let mut reports = crate::parsers::reports(&crate::parsers::decode(bytes));
     if reports.is_empty() {
         return None;
     }
@@ -288,13 +300,13 @@ pub fn from_text(bytes: &[u8]) -> Option<Inventory> {
 }
 
 /// Merging compares devices with each other; no real machine lists this many.
-const MOST_DEVICES: usize = 1024;
+const MAX_DEVICES: usize = 1024;
 
-fn cap(report: &mut Report) {
-    if report.gpus.len() > MOST_DEVICES {
-        let message = format!("lists {} devices, only the first {MOST_DEVICES} are read", report.gpus.len());
+fn cap(report: &mut ProbeReport) {
+    if report.gpus.len() > MAX_DEVICES {
+        let message = format!("lists {} devices, only the first {MAX_DEVICES} are read", report.gpus.len());
         report.warnings.push(Warning { source: report.kind.clone(), message, hint: None });
-        report.gpus.truncate(MOST_DEVICES);
+        report.gpus.truncate(MAX_DEVICES);
     }
 }
 

@@ -1,13 +1,13 @@
 //! What do the kernel's own files say? No device is woken: PCI ids, classes, bound drivers and the sizes that
 //! drivers keep in memory are read from `/sys` and `/proc`, never a device's configuration space.
 
-use super::files::Files;
+use super::filesystem::FileSystem;
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor},
+    parsers::{driver_usability, drm, kfd, nvidia_proc},
     pci,
     sections::Sections,
-    text::{drm, judge_driver, kfd, nvidia_proc},
 };
 
 const PCI: &str = "/sys/bus/pci/devices";
@@ -16,22 +16,22 @@ const KFD: &str = "/sys/class/kfd/kfd/topology/nodes";
 const NVIDIA: &str = "/proc/driver/nvidia";
 
 /// Reports of every kernel source, the PCI list first.
-pub fn read(files: &dyn Files) -> Vec<Report> {
+pub fn read(files: &dyn FileSystem) -> Vec<ProbeReport> {
     let pci = pci_devices(files);
     let asleep: Vec<String> = asleep(files, &pci);
     [Some(pci), nvidia(files, &asleep), kfd_nodes(files), platform(files)].into_iter().flatten().collect()
 }
 
 /// Is there a sign of an NVIDIA driver that the PCI list does not show (WSL, containers)?
-pub fn nvidia_hint(files: &dyn Files) -> bool {
+pub fn nvidia_hint(files: &dyn FileSystem) -> bool {
     ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu"]
         .iter()
         .any(|p| files.exists(p))
 }
 
 /// Devices of a GPU class, in the order of their addresses.
-fn pci_devices(files: &dyn Files) -> Report {
-    let mut report = Report::of("pci");
+fn pci_devices(files: &dyn FileSystem) -> ProbeReport {
+    let mut report = ProbeReport::of("pci");
     for name in files.list(PCI) {
         let at = |file: &str| format!("{PCI}/{name}/{file}");
         let class = files.read(&at("class")).and_then(|c| parse_class(&c));
@@ -71,16 +71,18 @@ fn pci_gpu(address: &str, vendor: u16, device: u16, driver: Option<String>, virt
         Some(chip) if chip.emulated => GpuType::Virtual,
         Some(_) => GpuType::Integrated,
         None if virtual_function || wsl => GpuType::Virtual,
-        None => families::classify(gpu.vendor, name, Some(device), None, gpu.bus_id.as_deref())
+        None => classify::gpu_type(gpu.vendor, name, Some(device), None, gpu.bus_id.as_deref())
             .unwrap_or_default(),
     };
     match (console, driver.as_deref()) {
-        (Some(chip), _) => gpu.judge(Usable::No, Evidence::Bound, chip.what),
-        (None, _) if wsl => gpu.judge(Usable::Unknown, Evidence::Bound, "WSL's view of the host's GPU"),
-        (None, None) => gpu.judge(Usable::No, Evidence::Bound, "no kernel driver is bound to it"),
-        (None, Some(driver)) => match judge_driver(driver) {
-            Some((usable, why)) => gpu.judge(usable, Evidence::Bound, why),
-            None => gpu.judge(Usable::Unknown, Evidence::Bound, format!("bound to {driver}")),
+        (Some(chip), _) => gpu.set_usability(Usable::No, Evidence::Bound, chip.what),
+        (None, _) if wsl => {
+            gpu.set_usability(Usable::Unknown, Evidence::Bound, "WSL's view of the host's GPU")
+        }
+        (None, None) => gpu.set_usability(Usable::No, Evidence::Bound, "no kernel driver is bound to it"),
+        (None, Some(driver)) => match driver_usability(driver) {
+            Some((usable, why)) => gpu.set_usability(usable, Evidence::Bound, why),
+            None => gpu.set_usability(Usable::Unknown, Evidence::Bound, format!("bound to {driver}")),
         },
     }
     gpu.kernel_driver = driver;
@@ -88,7 +90,7 @@ fn pci_gpu(address: &str, vendor: u16, device: u16, driver: Option<String>, virt
 }
 
 /// Addresses of devices that sleep: asking their driver for details would wake them.
-fn asleep(files: &dyn Files, pci: &Report) -> Vec<String> {
+fn asleep(files: &dyn FileSystem, pci: &ProbeReport) -> Vec<String> {
     let sleeps = |bus: &String| {
         files.read(&format!("{PCI}/{bus}/power/runtime_status")).is_some_and(|s| s.trim() == "suspended")
     };
@@ -96,7 +98,7 @@ fn asleep(files: &dyn Files, pci: &Report) -> Vec<String> {
 }
 
 /// The NVIDIA kernel module's own listing.
-fn nvidia(files: &dyn Files, asleep: &[String]) -> Option<Report> {
+fn nvidia(files: &dyn FileSystem, asleep: &[String]) -> Option<ProbeReport> {
     let mut text = files.read(&format!("{NVIDIA}/version"))?;
     for name in files.list(&format!("{NVIDIA}/gpus")) {
         if pci::bus_id(&name).is_some_and(|bus| asleep.contains(&bus)) {
@@ -113,7 +115,7 @@ fn nvidia(files: &dyn Files, asleep: &[String]) -> Option<Report> {
 }
 
 /// The AMD compute driver's topology.
-fn kfd_nodes(files: &dyn Files) -> Option<Report> {
+fn kfd_nodes(files: &dyn FileSystem) -> Option<ProbeReport> {
     let mut sections = Sections::default();
     for node in files.list(KFD) {
         let mut add = |file: &str| {
@@ -133,7 +135,7 @@ fn kfd_nodes(files: &dyn Files) -> Option<Report> {
 }
 
 /// GPUs that hang on no PCI bus: systems on a chip.
-fn platform(files: &dyn Files) -> Option<Report> {
+fn platform(files: &dyn FileSystem) -> Option<ProbeReport> {
     /// Kernel driver, maker, name. Display-only controllers are not listed.
     const ROWS: [(&str, Vendor, &str); 8] = [
         ("asahi", Vendor::Apple, "Apple silicon GPU"),
@@ -145,7 +147,7 @@ fn platform(files: &dyn Files) -> Option<Report> {
         ("panthor", Vendor::Other, "Arm Mali GPU"),
         ("v3d", Vendor::Other, "Broadcom VideoCore GPU"),
     ];
-    let mut report = Report::of("platform");
+    let mut report = ProbeReport::of("platform");
     let cards = files.list(DRM).into_iter().filter(|n| n.starts_with("card") && !n.contains('-'));
     for card in cards {
         let Some(uevent) = files.read(&format!("{DRM}/{card}/device/uevent")) else { continue };
@@ -159,7 +161,11 @@ fn platform(files: &dyn Files) -> Option<Report> {
             gpu.kernel_driver = Some(driver.to_owned());
             gpu.kind = GpuType::Integrated;
             gpu.unified_memory = Some(true);
-            gpu.judge(Usable::Unknown, Evidence::Bound, format!("the {driver} kernel module drives it"));
+            gpu.set_usability(
+                Usable::Unknown,
+                Evidence::Bound,
+                format!("the {driver} kernel module drives it"),
+            );
             report.gpus.push(gpu);
         }
     }
@@ -168,7 +174,7 @@ fn platform(files: &dyn Files) -> Option<Report> {
 }
 
 /// Devices of a source without positions come after the PCI list's, under the source's live name.
-fn last(report: &mut Report, source: &str) {
+fn last(report: &mut ProbeReport, source: &str) {
     source.clone_into(&mut report.kind);
     for gpu in &mut report.gpus {
         gpu.at = usize::MAX;
@@ -176,8 +182,8 @@ fn last(report: &mut Report, source: &str) {
     }
 }
 
-/// The text of `/sys/class/drm` that `drm` understands, for a machine whose PCI folder is hidden (some containers).
-pub fn drm_cards(files: &dyn Files) -> Option<Report> {
+/// The text of `/sys/class/drm` that `drm` understands, for a machine whose PCI directory is hidden (some containers).
+pub fn drm_cards(files: &dyn FileSystem) -> Option<ProbeReport> {
     let mut sections = Sections::default();
     for card in files.list(DRM).into_iter().filter(|n| n.starts_with("card") && !n.contains('-')) {
         for file in ["uevent", "vendor", "device", "mem_info_vram_total", "mem_info_gtt_total"] {
@@ -195,11 +201,11 @@ pub fn drm_cards(files: &dyn Files) -> Option<Report> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::probe::files::RecordedFiles;
+    use crate::probe::filesystem::RecordedFs;
 
-    fn tree(driver: Option<&str>, extra: &[(&str, &str)]) -> RecordedFiles {
+    fn tree(driver: Option<&str>, extra: &[(&str, &str)]) -> RecordedFs {
         let device = "/sys/bus/pci/devices/0000:01:00.0";
-        let mut files = RecordedFiles::of(&[
+        let mut files = RecordedFs::of(&[
             (&format!("{device}/class"), "0x030200\n"),
             (&format!("{device}/vendor"), "0x10de\n"),
             (&format!("{device}/device"), "0x20b5\n"),
@@ -231,7 +237,7 @@ mod tests {
             let at = "/sys/bus/pci/devices/0000:00:0b.0";
             let files = [("class", class), ("vendor", vendor), ("device", device)];
             let files = files.map(|(f, t)| (format!("{at}/{f}"), t.to_owned()));
-            RecordedFiles { files: files.into(), ..RecordedFiles::default() }
+            RecordedFs { files: files.into(), ..RecordedFs::default() }
         };
         assert_eq!(read(&device("0x120000", "0x8086", "0x7d1d"))[0].gpus, []);
         let wsl = &read(&device("0x030200", "0x1414", "0x008e"))[0].gpus[0];
@@ -257,16 +263,15 @@ mod tests {
 
     #[test]
     fn systems_on_a_chip_are_found_without_pci() {
-        let files =
-            RecordedFiles::of(&[("/sys/class/drm/card0/device/uevent", "DRIVER=asahi\nOF_NAME=gpu\n")]);
+        let files = RecordedFs::of(&[("/sys/class/drm/card0/device/uevent", "DRIVER=asahi\nOF_NAME=gpu\n")]);
         let reports = read(&files);
         assert_eq!(reports[1].gpus[0].vendor, Some(Vendor::Apple));
     }
 
     #[test]
     fn an_empty_machine_is_an_empty_list() {
-        let reports = read(&RecordedFiles::default());
+        let reports = read(&RecordedFs::default());
         assert!(reports.iter().all(|r| r.gpus.is_empty()));
-        assert!(!nvidia_hint(&RecordedFiles::default()));
+        assert!(!nvidia_hint(&RecordedFs::default()));
     }
 }

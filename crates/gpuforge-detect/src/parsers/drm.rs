@@ -1,9 +1,9 @@
 //! Which cards does the kernel's display tree know? `/sys/class/drm/card*/device/*`, joined with headings.
 
-use super::{judge_driver, kfd, lines_at};
+use super::{driver_usability, kfd, lines_at};
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor},
     pci,
     sections::{Sections, value_of},
 };
@@ -31,7 +31,7 @@ const DRIVERS: [(&str, Usable, &str); 14] = [
 /// DRM devices that are no GPU at all: framebuffers, test drivers and USB displays.
 const NOT_GPUS: [&str; 7] = ["simple-framebuffer", "efi-framebuffer", "vkms", "vgem", "evdi", "udl", "gud"];
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let sections = sections(text);
     let known = kfd::addresses(&sections);
     let mut cards = cards(&sections);
@@ -42,14 +42,14 @@ pub(crate) fn parse(text: &str) -> Option<Report> {
 }
 
 /// The cards of a tree, without those that its KFD part covers.
-pub(crate) fn read(sections: &Sections) -> Option<Report> {
+pub(crate) fn read(sections: &Sections) -> Option<ProbeReport> {
     report(&cards(sections), &kfd::addresses(sections))
 }
 
-fn report(cards: &[Card<'_>], covered: &[String]) -> Option<Report> {
+fn report(cards: &[Card<'_>], covered: &[String]) -> Option<ProbeReport> {
     let fresh = |gpu: &Gpu| gpu.bus_id.as_ref().is_none_or(|bus| !covered.contains(bus));
     let gpus: Vec<Gpu> = cards.iter().filter_map(Card::gpu).filter(fresh).collect();
-    (!gpus.is_empty()).then(|| Report { gpus, ..Report::of(KIND) })
+    (!gpus.is_empty()).then(|| ProbeReport { gpus, ..ProbeReport::of(KIND) })
 }
 
 /// Files by path, from `==> path <==` headings, else from `grep . path/*` lines (`path:content`).
@@ -86,7 +86,7 @@ fn split_grep(line: &str) -> Option<(&str, &str)> {
     Some((line.get(..colon)?, line.get(colon + 1..)?))
 }
 
-/// One `cardN` or `renderDN` folder.
+/// One `cardN` or `renderDN` directory.
 #[derive(Default)]
 pub(super) struct Card<'a> {
     folder: &'a str,
@@ -165,7 +165,7 @@ impl Card<'_> {
         gpu.kind = self.kind(vendor, ids.map(|(_, device)| device), gpu.bus_id.as_deref());
         gpu.unified_memory =
             (gpu.kind == GpuType::Integrated && vendor != Some(Vendor::Other)).then_some(true);
-        self.judge(&mut gpu);
+        self.set_usability(&mut gpu);
         Some(gpu)
     }
 
@@ -194,9 +194,9 @@ impl Card<'_> {
         let by_facts = match vendor {
             Some(Vendor::Amd) => super::rocminfo::amd_type(None, device, None),
             // The id data's name tells integrated NVIDIA and virtual functions from cards.
-            _ => families::classify(vendor, named, device, None, bus),
+            _ => classify::gpu_type(vendor, named, device, None, bus),
         };
-        // A GPU that is no PCI device sits on the processor.
+        // A GPU that is no PCI device sits on the CPU.
         by_facts.unwrap_or(if self.ids().is_none() && bus.is_none() {
             GpuType::Integrated
         } else {
@@ -204,9 +204,9 @@ impl Card<'_> {
         })
     }
 
-    fn judge(&self, gpu: &mut Gpu) {
+    fn set_usability(&self, gpu: &mut Gpu) {
         let Some(driver) = self.driver() else {
-            return gpu.judge(Usable::Unknown, Evidence::Listed, "no kernel driver is bound to it");
+            return gpu.set_usability(Usable::Unknown, Evidence::Listed, "no kernel driver is bound to it");
         };
         let spelled = driver.replace('_', "-");
         let here = DRIVERS.iter().find(|(name, ..)| *name == spelled).map(|(_, usable, why)| (*usable, *why));
@@ -215,9 +215,9 @@ impl Card<'_> {
                 .and_then(|id| pci::console_only(Some(id), ""))
                 .map(|chip| (Usable::No, chip.what))
         };
-        match here.or_else(|| judge_driver(driver)).or_else(chip) {
-            Some((usable, why)) => gpu.judge(usable, Evidence::Bound, why),
-            None => gpu.judge(
+        match here.or_else(|| driver_usability(driver)).or_else(chip) {
+            Some((usable, why)) => gpu.set_usability(usable, Evidence::Bound, why),
+            None => gpu.set_usability(
                 Usable::Unknown,
                 Evidence::Bound,
                 format!("bound to {driver}, which is not known to offer compute"),
@@ -278,7 +278,7 @@ pub(super) fn cards(sections: &Sections) -> Vec<Card<'_>> {
     folders
 }
 
-/// `card` or `renderD` when that and a number is the folder's name; connectors (`card0-DP-1`) are neither.
+/// `card` or `renderD` when that and a number is the directory's name; connectors (`card0-DP-1`) are neither.
 fn minor(folder: &str) -> Option<&'static str> {
     let name = folder.rsplit('/').next()?;
     ["card", "renderD"]

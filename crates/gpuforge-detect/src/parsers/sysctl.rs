@@ -1,10 +1,10 @@
-//! What does `sysctl hw machdep.cpu` say of the processor? macOS and BSD spellings; no GPUs are in it.
+//! What does `sysctl hw machdep.cpu` say of the CPU? macOS and BSD spellings; no GPUs are in it.
 
-use crate::model::{Cache, Cpu, Report};
+use crate::model::{Cpu, CpuCache, ProbeReport};
 
 const KIND: &str = "sysctl";
 
-/// One of these must be there: other `hw.` lines alone say nothing of a processor.
+/// One of these must be there: other `hw.` lines alone say nothing of a CPU.
 const ANCHORS: [&str; 9] = [
     "machdep.cpu.brand_string",
     "hw.memsize",
@@ -17,10 +17,10 @@ const ANCHORS: [&str; 9] = [
     "hw.perflevel1.physicalcpu",
 ];
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let values = Values::of(text);
     let anchored = ANCHORS.iter().any(|key| values.get(key).is_some());
-    anchored.then(|| Report { cpu: Some(cpu(&values)), ..Report::of(KIND) })
+    anchored.then(|| ProbeReport { cpu: Some(cpu(&values)), ..ProbeReport::of(KIND) })
 }
 
 /// `key: value`, `key = value` and `key=value` lines of the two branches that matter.
@@ -110,7 +110,7 @@ const CACHES: [(u8, &str, &str); 4] = [
 ];
 
 /// Caches per kind of core where the kernel tells them apart, else for the whole machine.
-fn caches(values: &Values<'_>, logical: Option<u32>) -> Vec<Cache> {
+fn caches(values: &Values<'_>, logical: Option<u32>) -> Vec<CpuCache> {
     let mut caches = Vec::new();
     for level in 0..4 {
         let key = |suffix: &str| format!("hw.perflevel{level}.{suffix}");
@@ -121,11 +121,11 @@ fn caches(values: &Values<'_>, logical: Option<u32>) -> Vec<Cache> {
             let sharing =
                 if number == 1 { Some(1) } else { values.count(&[&key(&format!("cpusperl{number}"))]) };
             let instances = cores.zip(sharing).map(|(cores, sharing)| cores.div_ceil(sharing));
-            caches.push(Cache { level: number, kind: kind.to_owned(), bytes, instances });
+            caches.push(CpuCache { level: number, kind: kind.to_owned(), bytes, instances });
         }
     }
     if caches.is_empty() {
-        // Logical processors per cache: of memory first, then of each level.
+        // Logical CPUs per cache: of memory first, then of each level.
         let config: Vec<u32> = values
             .get("hw.cacheconfig")
             .unwrap_or("")
@@ -136,7 +136,7 @@ fn caches(values: &Values<'_>, logical: Option<u32>) -> Vec<Cache> {
             let Some(bytes) = values.bytes(&format!("hw.{suffix}")) else { continue };
             let sharing = config.get(usize::from(number)).copied().filter(|sharing| *sharing > 0);
             let instances = logical.zip(sharing).map(|(logical, sharing)| logical.div_ceil(sharing));
-            caches.push(Cache { level: number, kind: kind.to_owned(), bytes, instances });
+            caches.push(CpuCache { level: number, kind: kind.to_owned(), bytes, instances });
         }
     }
     caches.sort_by_key(|cache| cache.level);

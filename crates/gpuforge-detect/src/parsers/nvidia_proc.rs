@@ -4,18 +4,18 @@ use std::collections::HashSet;
 
 use super::{lines_at, present};
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor},
     pci,
 };
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let version = parse_version(text);
     let gpus = parse_gpus(text);
     if version.is_none() && gpus.is_empty() {
         return None;
     }
-    let mut report = Report::of(if gpus.is_empty() { "proc-nvidia-version" } else { "proc-nvidia-gpu" });
+    let mut report = ProbeReport::of(if gpus.is_empty() { "proc-nvidia-version" } else { "proc-nvidia-gpu" });
     report.gpus = gpus;
     if let Some(Version { driver, flavour }) = version {
         for gpu in &mut report.gpus {
@@ -65,7 +65,7 @@ fn parse_gpus(text: &str) -> Vec<Gpu> {
         if key.trim() == "Model" {
             let mut gpu = Gpu::of(Some(Vendor::Nvidia), "proc-nvidia-gpu");
             gpu.name = present(value).filter(|n| !n.eq_ignore_ascii_case("unknown")).map(str::to_owned);
-            // The folder is named by the address.
+            // The directory is named by the address.
             gpu.bus_id = path.take().and_then(|(bus, _)| pci::bus_id(bus));
             gpu.at = at;
             gpus.push(gpu);
@@ -76,7 +76,7 @@ fn parse_gpus(text: &str) -> Vec<Gpu> {
             "Bus Location" => gpu.bus_id = bus_location(value).or(gpu.bus_id.take()),
             "GPU UUID" => gpu.uuid = present(value).filter(|v| !v.contains('?')).map(str::to_owned),
             "GPU Excluded" | "Blacklisted" if value == "Yes" => {
-                gpu.judge(Usable::No, Evidence::Failed, "excluded by the nvidia module's options");
+                gpu.set_usability(Usable::No, Evidence::Failed, "excluded by the nvidia module's options");
             }
             _ => {}
         }
@@ -85,10 +85,10 @@ fn parse_gpus(text: &str) -> Vec<Gpu> {
     // "Model:" alone is too common a word; a block with an address is one of the kernel's.
     gpus.retain(|g| g.bus_id.is_some() && seen.insert((g.bus_id.clone(), g.name.clone())));
     for gpu in &mut gpus {
-        gpu.kind = families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None)
+        gpu.kind = classify::gpu_type(gpu.vendor, gpu.name.as_deref(), None, None, None)
             .unwrap_or(GpuType::Discrete);
         gpu.kernel_driver = Some("nvidia".to_owned());
-        gpu.judge(Usable::Yes, Evidence::Bound, "the nvidia kernel module drives it");
+        gpu.set_usability(Usable::Yes, Evidence::Bound, "the nvidia kernel module drives it");
     }
     gpus
 }

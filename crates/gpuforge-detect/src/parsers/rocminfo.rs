@@ -2,8 +2,8 @@
 
 use super::{lines_at, present};
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor, Warning},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor, Warning},
     pci,
 };
 
@@ -21,7 +21,7 @@ const FAILURES: [(&str, &str); 4] = [
     ),
 ];
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     agents(text).or_else(|| enumerated(text))
 }
 
@@ -39,7 +39,7 @@ pub(super) fn gfx_target(cell: &str) -> Option<String> {
     }
 }
 
-/// Discrete or integrated, for tools that give AMD cards and processors the same empty names.
+/// Discrete or integrated, for tools that give AMD cards and CPUs the same empty names.
 pub(super) fn amd_type(name: Option<&str>, device: Option<u16>, arch: Option<&str>) -> Option<GpuType> {
     let generic = |name: &str| name.to_ascii_lowercase().replace("(tm)", "").contains("radeon graphics");
     let known = arch.is_some() || device.is_some();
@@ -47,7 +47,7 @@ pub(super) fn amd_type(name: Option<&str>, device: Option<u16>, arch: Option<&st
     // The id data names the chip ("Cezanne"), which tells what a bare id does not.
     let name = name
         .or_else(|| device.filter(|_| arch.is_none()).and_then(|device| pci::device_name(0x1002, device)));
-    families::classify(Some(Vendor::Amd), name, device, arch, None)
+    classify::gpu_type(Some(Vendor::Amd), name, device, arch, None)
 }
 
 /// What one agent's block says; the first line of each key counts, because ISA blocks repeat `Name`.
@@ -109,7 +109,7 @@ impl<'a> Agent<'a> {
             gpu.memory_bytes = pool;
         }
         gpu.apis = vec!["rocm".to_owned()];
-        gpu.judge(Usable::Yes, Evidence::Opened, "the HSA runtime opened it");
+        gpu.set_usability(Usable::Yes, Evidence::Opened, "the HSA runtime opened it");
         Some(gpu)
     }
 
@@ -135,8 +135,8 @@ const KEYS: [&str; 10] = [
     "Memory Properties",
 ];
 
-fn agents(text: &str) -> Option<Report> {
-    let mut report = Report::of("rocminfo");
+fn agents(text: &str) -> Option<ProbeReport> {
+    let mut report = ProbeReport::of("rocminfo");
     let mut agent = Agent::default();
     for (at, line) in lines_at(text) {
         let line = line.trim();
@@ -162,7 +162,7 @@ fn agents(text: &str) -> Option<Report> {
 }
 
 /// Adds a device, or counts it as one more partition of the card it belongs to.
-fn push(report: &mut Report, gpu: Option<Gpu>) {
+fn push(report: &mut ProbeReport, gpu: Option<Gpu>) {
     // No machine has so many; agents are compared pairwise.
     let Some(gpu) = gpu.filter(|_| report.gpus.len() < 512) else { return };
     let slot = |gpu: &Gpu| {
@@ -185,9 +185,9 @@ fn failures(text: &str) -> impl Iterator<Item = Warning> {
     })
 }
 
-/// `rocm_agent_enumerator`: one target a line; gfx000 stands for the processor.
-fn enumerated(text: &str) -> Option<Report> {
-    let mut report = Report::of("rocm-agent-enum");
+/// `rocm_agent_enumerator`: one target a line; gfx000 stands for the CPU.
+fn enumerated(text: &str) -> Option<ProbeReport> {
+    let mut report = ProbeReport::of("rocm-agent-enum");
     let mut seen = false;
     for (at, line) in lines_at(text) {
         let Some(arch) = gfx_target(line) else { continue };
@@ -201,7 +201,7 @@ fn enumerated(text: &str) -> Option<Report> {
         gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
         gpu.arch = Some(arch);
         gpu.apis = vec!["rocm".to_owned()];
-        gpu.judge(Usable::Yes, Evidence::Bound, "rocm_agent_enumerator lists it");
+        gpu.set_usability(Usable::Yes, Evidence::Bound, "rocm_agent_enumerator lists it");
         report.gpus.push(gpu);
     }
     seen.then_some(report)

@@ -1,24 +1,23 @@
 //! Which GPUs does macOS's `system_profiler SPDisplaysDataType` list? Its text and its JSON.
 
 use super::{
-    lines_at,
-    loose_json::{Object, objects},
-    size_bytes,
+    lenient_json::{Object, objects},
+    lines_at, size_bytes,
 };
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor},
     pci,
 };
 
 const KIND: &str = "system_profiler";
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let mut gpus = plain(text);
     if gpus.is_empty() {
         gpus = objects(text).iter().filter_map(json_facts).map(Facts::gpu).collect();
     }
-    (!gpus.is_empty()).then(|| Report { gpus, ..Report::of(KIND) })
+    (!gpus.is_empty()).then(|| ProbeReport { gpus, ..ProbeReport::of(KIND) })
 }
 
 /// What is said about one GPU, before it is judged.
@@ -98,35 +97,37 @@ impl Facts<'_> {
         gpu.gpu_cores = self.cores.and_then(|cores| cores.split_whitespace().next()?.parse().ok());
         gpu.memory_bytes = self.vram.and_then(size_bytes);
         gpu.shared_max_bytes = self.shared.and_then(size_bytes);
-        gpu.kind = families::classify(vendor, Some(self.name), device, None, None).unwrap_or_default();
+        gpu.kind = classify::gpu_type(vendor, Some(self.name), device, None, None).unwrap_or_default();
         let built_in =
             self.bus.is_some_and(|bus| bus.to_ascii_lowercase().replace('-', "").contains("builtin"));
         if built_in && gpu.kind != GpuType::Virtual {
             gpu.kind = GpuType::Integrated;
         }
         gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
-        self.judge(&mut gpu);
+        self.set_usability(&mut gpu);
         gpu
     }
 
-    fn judge(&self, gpu: &mut Gpu) {
+    fn set_usability(&self, gpu: &mut Gpu) {
         let refused = |metal: &str| {
             let lower = metal.to_ascii_lowercase();
             lower.contains("not supported") || lower.contains("notsupported") || lower.contains("unsupported")
         };
         match self.metal {
             Some(metal) if refused(metal) => {
-                gpu.judge(Usable::No, Evidence::Opened, "macOS states that Metal does not support it")
+                gpu.set_usability(Usable::No, Evidence::Opened, "macOS states that Metal does not support it")
             }
             Some(_) => {
                 gpu.apis = vec!["metal".to_owned()];
-                gpu.judge(Usable::Yes, Evidence::Opened, "Metal supports it");
+                gpu.set_usability(Usable::Yes, Evidence::Opened, "Metal supports it");
             }
             // Thinned-out text: there is no Apple GPU on a Mac without Metal.
             None if gpu.vendor == Some(Vendor::Apple) => {
-                gpu.judge(Usable::Yes, Evidence::Listed, "every Apple GPU supports Metal");
+                gpu.set_usability(Usable::Yes, Evidence::Listed, "every Apple GPU supports Metal");
             }
-            None => gpu.judge(Usable::No, Evidence::Listed, "system_profiler states no Metal support"),
+            None => {
+                gpu.set_usability(Usable::No, Evidence::Listed, "system_profiler states no Metal support")
+            }
         }
     }
 }

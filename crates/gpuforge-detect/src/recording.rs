@@ -1,7 +1,7 @@
 //! What did the probes read? A recording of it, to be replayed on another machine, with nothing personal inside.
 //!
-//! One JSON file, `recording.json`, in the folder that the user names. Left out or masked: serial numbers, device
-//! UUIDs, host and user names, paths of mounts, and the names of control groups.
+//! One JSON file, `recording.json`, in the directory that the user names. Left out or masked: serial numbers, device
+//! UUIDs, host and user names, paths of mounts, and the names of cgroups.
 
 use std::{
     collections::BTreeMap,
@@ -12,14 +12,14 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    model::{Report, Warning},
+    model::{ProbeReport, Warning},
     overrides::Env,
-    probe::{Tier1, files::RecordedFiles},
+    probe::{Tier1, filesystem::RecordedFs},
 };
 
 /// Version of the file.
 const VERSION: u32 = 1;
-/// Name of the file in the folder.
+/// Name of the file in the directory.
 pub const FILE: &str = "recording.json";
 /// Environment variables that change the inventory; no other is recorded.
 const VARIABLES: [&str; 8] = [
@@ -45,14 +45,14 @@ pub struct Recording {
     /// Instruction set.
     pub arch: String,
     /// Kernel files.
-    pub files: RecordedFiles,
+    pub files: RecordedFs,
     /// What tier 1 answered.
-    pub reports: Vec<Report>,
+    pub reports: Vec<ProbeReport>,
     /// What went wrong in tier 1.
     pub warnings: Vec<Warning>,
     /// Variables that count.
     pub env: BTreeMap<String, String>,
-    /// Processors the process could run on.
+    /// CPUs the process could run on.
     pub affinity: Option<u32>,
 }
 
@@ -79,7 +79,7 @@ pub enum RecordError {
 
 impl Recording {
     /// Puts a recording together and masks what is personal.
-    pub fn new(files: RecordedFiles, tier1: &Tier1, affinity: Option<u32>, env: Env<'_>) -> Self {
+    pub fn new(files: RecordedFs, tier1: &Tier1, affinity: Option<u32>, env: Env<'_>) -> Self {
         let mut reports = tier1.reports.clone();
         for gpu in reports.iter_mut().flat_map(|r| r.gpus.iter_mut()) {
             gpu.uuid = None;
@@ -126,9 +126,9 @@ impl Recording {
 }
 
 /// Masks what kernel files say about people, hosts and single devices.
-fn mask_files(files: RecordedFiles) -> RecordedFiles {
+fn mask_files(files: RecordedFs) -> RecordedFs {
     let groups = group_names(files.files.get("/proc/self/cgroup").map_or("", String::as_str));
-    let mut masked = RecordedFiles { files: BTreeMap::new(), links: files.links };
+    let mut masked = RecordedFs { files: BTreeMap::new(), links: files.links };
     let mut serials = BTreeMap::new();
     for (path, text) in files.files {
         let text = match path.as_str() {
@@ -145,7 +145,7 @@ fn mask_files(files: RecordedFiles) -> RecordedFiles {
     masked
 }
 
-/// Names in control-group paths may be a user's or a container's; each gets a number.
+/// Names in cgroup paths may be a user's or a container's; each gets a number.
 fn group_names(cgroup: &str) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
     for line in cgroup.lines() {
@@ -169,7 +169,7 @@ fn rename_parts(text: &str, names: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// Mount points say who works where; only the control groups' matter.
+/// MountInfo points say who works where; only the cgroups' matter.
 fn only_cgroups(mountinfo: &str) -> String {
     mountinfo.lines().filter(|l| l.contains(" - cgroup")).map(|l| format!("{l}\n")).collect()
 }
@@ -208,7 +208,7 @@ mod tests {
 
     #[test]
     fn personal_facts_are_masked_and_limits_survive() {
-        let files = RecordedFiles::of(&[
+        let files = RecordedFs::of(&[
             ("/proc/self/cgroup", "0::/user.slice/alice.scope\n"),
             ("/sys/fs/cgroup/user.slice/alice.scope/cpu.max", "200000 100000\n"),
             (

@@ -4,8 +4,8 @@ use std::collections::HashMap;
 
 use super::{lines_at, present};
 use crate::{
-    families,
-    model::{Evidence, Gpu, MigDevice, Report, Usable, Vendor},
+    classify,
+    model::{Evidence, Gpu, MigDevice, ProbeReport, Usable, Vendor},
 };
 
 const KIND: &str = "nvidia-smi-L";
@@ -13,8 +13,8 @@ const KIND: &str = "nvidia-smi-L";
 /// Index, name and UUID: what makes two lines one device.
 type Identity = (Option<u32>, Option<String>, Option<String>);
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
-    let mut report = Report::of(KIND);
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
+    let mut report = ProbeReport::of(KIND);
     let mut known: HashMap<Identity, usize> = HashMap::new();
     let mut current = None;
     for (at, line) in lines_at(text) {
@@ -51,10 +51,10 @@ fn gpu(line: &str, at: usize) -> Option<Gpu> {
     gpu.index = Some(index.trim().parse().ok()?);
     gpu.name = present(name).map(str::to_owned);
     gpu.uuid = uuid.trim().strip_suffix(')').and_then(real_uuid);
-    gpu.kind = families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None).unwrap_or_default();
+    gpu.kind = classify::gpu_type(gpu.vendor, gpu.name.as_deref(), None, None, None).unwrap_or_default();
     gpu.apis.push("cuda".to_owned());
     gpu.at = at;
-    gpu.judge(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it");
+    gpu.set_usability(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it");
     Some(gpu)
 }
 

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 
 use super::{
-    is_absent, judge_compute_mode, lines_at, nvidia_list::real_uuid, nvidia_query::nvml_device_id, present,
+    apply_compute_mode, is_absent, lines_at, nvidia_list::real_uuid, nvidia_query::nvml_device_id, present,
     size_bytes,
 };
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor},
     pci,
 };
 
@@ -34,8 +34,8 @@ const KNOWN: [&str; 16] = [
     "vbios_version",
 ];
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
-    let mut rows = Rows { report: Report::of(KIND), seen: HashSet::new() };
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
+    let mut rows = Rows { report: ProbeReport::of(KIND), seen: HashSet::new() };
     let mut header: Option<Vec<String>> = None;
     let mut recognised = false;
     for (at, line) in lines_at(text).filter(|(_, line)| !line.is_empty()) {
@@ -66,7 +66,7 @@ fn cells(line: &str) -> Vec<&str> {
 }
 
 /// Do rows without a header say enough to stand beside other formats?
-pub(crate) fn is_anchored(report: &Report) -> bool {
+pub(crate) fn is_anchored(report: &ProbeReport) -> bool {
     !report.gpus.is_empty() && report.gpus.iter().all(|g| g.bus_id.is_some() || g.uuid.is_some())
 }
 
@@ -100,7 +100,7 @@ fn from_named(names: &[String], cells: &[&str]) -> Option<Gpu> {
     gpu.index = cell(&["index"]).and_then(|c| c.parse().ok());
     gpu.driver_model = cell(&["driver_model.current"]).map(str::to_owned);
     gpu.mig = cell(&["mig.mode.current"]).map(str::to_ascii_lowercase);
-    judge_compute_mode(&mut gpu, cell(&["compute_mode"]).unwrap_or(""));
+    apply_compute_mode(&mut gpu, cell(&["compute_mode"]).unwrap_or(""));
     let error = cells.iter().find(|c| c.contains("Unknown Error") || c.contains("GPU is lost"));
     if gpu.name.is_none() {
         gpu.error = error.map(|e| e.trim_matches(['[', ']']).to_owned());
@@ -170,7 +170,7 @@ fn is_compute_capability(cell: &str) -> bool {
 
 /// The devices so far, and by what they are known.
 struct Rows {
-    report: Report,
+    report: ProbeReport,
     seen: HashSet<String>,
 }
 
@@ -188,13 +188,13 @@ impl Rows {
             return;
         }
         gpu.at = at;
-        gpu.kind = families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None)
+        gpu.kind = classify::gpu_type(gpu.vendor, gpu.name.as_deref(), None, None, None)
             .unwrap_or(GpuType::Discrete);
         gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
         gpu.apis.push("cuda".to_owned());
         match gpu.error.clone() {
-            Some(error) => gpu.judge(Usable::No, Evidence::Failed, format!("nvidia-smi: {error}")),
-            None => gpu.judge(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it"),
+            Some(error) => gpu.set_usability(Usable::No, Evidence::Failed, format!("nvidia-smi: {error}")),
+            None => gpu.set_usability(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it"),
         }
         let report = &mut self.report;
         report.driver_version = report.driver_version.take().or_else(|| gpu.driver_version.clone());

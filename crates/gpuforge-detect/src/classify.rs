@@ -2,13 +2,13 @@
 
 use crate::model::{GpuType, Vendor};
 
-/// gfx targets of AMD processors with graphics (LLVM AMDGPU target list): these share system memory.
+/// gfx targets of AMD APUs (LLVM AMDGPU target list): these share system memory.
 const AMD_APU_TARGETS: [&str; 16] = [
     "gfx700", "gfx801", "gfx902", "gfx909", "gfx90c", "gfx1013", "gfx1033", "gfx1035", "gfx1036", "gfx1037",
     "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153", "gfx1170",
 ];
 
-/// Code names of AMD processors with graphics, as PCI id data and drivers spell them.
+/// Code names of AMD APUs, as PCI id data and drivers spell them.
 const AMD_APU_NAMES: [&str; 74] = [
     "raven",
     "picasso",
@@ -86,14 +86,14 @@ const AMD_APU_NAMES: [&str; 74] = [
     "rs880",
 ];
 
-/// PCI device ids of AMD processors with graphics, for texts that carry no name.
+/// PCI device ids of AMD APUs, for texts that carry no name.
 const AMD_APU_IDS: [u16; 37] = [
     0x1304, 0x1309, 0x130a, 0x130f, 0x1313, 0x1316, 0x15dd, 0x15d8, 0x15e7, 0x1636, 0x1638, 0x164c, 0x163f,
     0x164d, 0x164e, 0x1681, 0x1506, 0x15bf, 0x15c8, 0x1900, 0x1901, 0x13c0, 0x150e, 0x1586, 0x1114, 0x1902,
     0x9874, 0x9875, 0x9876, 0x9877, 0x98e4, 0x9830, 0x9832, 0x9850, 0x1435, 0x13fe, 0x74a0,
 ];
 
-/// Ranges of Intel device ids that are cards, not processor graphics (from the kernel's i915 and xe id lists).
+/// Ranges of Intel device ids that are cards, not integrated graphics (from the kernel's i915 and xe id lists).
 const INTEL_DISCRETE_IDS: [(u16, u16); 8] = [
     (0x0bd0, 0x0bdb), // Ponte Vecchio
     (0x4905, 0x4909), // DG1, SG1
@@ -124,10 +124,10 @@ const INTEL_DISCRETE_WORDS: [&str; 15] = [
     "battlemage",
 ];
 
-/// Processor graphics that are numbered like cards (Panther Lake).
+/// Integrated graphics that are numbered like cards (Panther Lake).
 const INTEL_INTEGRATED_WORDS: [&str; 2] = ["b370", "b390"];
 
-/// Words in NVIDIA names that mean a module sharing the processor's memory.
+/// Words in NVIDIA names that mean a module sharing the CPU's memory.
 const NVIDIA_INTEGRATED_WORDS: [&str; 25] = [
     "tegra",
     "nvgpu",
@@ -170,16 +170,16 @@ const VIRTUAL_WORDS: [&str; 10] = [
     "mxgpu",
 ];
 
-/// Words that mean a software rasteriser.
+/// Words that mean a software rasterizer.
 const SOFTWARE_WORDS: [&str; 7] =
     ["llvmpipe", "lavapipe", "swiftshader", "softpipe", "basic render", "swrast", "software rasterizer"];
 
-/// Is this gfx target one of a processor with graphics?
+/// Is this gfx target one of an APU?
 pub fn is_amd_apu_target(arch: &str) -> bool {
     AMD_APU_TARGETS.contains(&arch)
 }
 
-/// Is this name one of a software rasteriser?
+/// Is this name one of a software rasterizer?
 pub fn is_software_name(name: &str) -> bool {
     has_any(&name.to_ascii_lowercase(), &SOFTWARE_WORDS)
 }
@@ -201,7 +201,7 @@ pub fn is_virtual_name(name: &str) -> bool {
 }
 
 /// Discrete, integrated, virtual or software, from what is known of a chip. `None` = these facts do not tell.
-pub fn classify(
+pub fn gpu_type(
     vendor: Option<Vendor>,
     name: Option<&str>,
     device: Option<u16>,
@@ -248,7 +248,7 @@ fn classify_intel(lower: &str, device: Option<u16>, bus: Option<&str>) -> Option
     if card || (has_any(lower, &INTEL_DISCRETE_WORDS) && !has_any(lower, &INTEL_INTEGRATED_WORDS)) {
         return Some(GpuType::Discrete);
     }
-    // Processor graphics have sat at 00:02.0 since 2004.
+    // Integrated graphics have sat at 00:02.0 since 2004.
     if bus.is_some_and(|b| b == "0000:00:02.0") || !lower.is_empty() || device.is_some() {
         return Some(GpuType::Integrated);
     }
@@ -315,7 +315,7 @@ const AMD_OLD_CHIPS: [&str; 35] = [
     "richland",
 ];
 
-/// Processor graphics before Ivy Bridge, by words of their names.
+/// Integrated graphics before Ivy Bridge, by words of their names.
 const INTEL_OLD_WORDS: [&str; 22] = [
     "82810",
     "82815",
@@ -391,7 +391,7 @@ mod tests {
     #[test]
     fn types_by_name_and_id() {
         let check = |vendor, name: &str, want| {
-            assert_eq!(classify(Some(vendor), Some(name), None, None, None), want, "{name}")
+            assert_eq!(gpu_type(Some(vendor), Some(name), None, None, None), want, "{name}")
         };
         check(Vendor::Nvidia, "NVIDIA H100 80GB HBM3", Some(GpuType::Discrete));
         check(Vendor::Nvidia, "Orin (nvgpu)", Some(GpuType::Integrated));
@@ -418,9 +418,9 @@ mod tests {
         check(Vendor::Intel, "Intel(R) Arc(TM) Pro 140T GPU", Some(GpuType::Integrated));
         check(Vendor::Intel, "Battlemage G31 [Intel Graphics]", Some(GpuType::Discrete));
         check(Vendor::Other, "llvmpipe (LLVM 19.1.0, 256 bits)", Some(GpuType::Software));
-        assert_eq!(classify(Some(Vendor::Intel), None, Some(0x56c0), None, None), Some(GpuType::Discrete));
-        assert_eq!(classify(Some(Vendor::Amd), None, Some(0x15bf), None, None), Some(GpuType::Integrated));
-        assert_eq!(classify(Some(Vendor::Amd), None, None, None, None), None);
+        assert_eq!(gpu_type(Some(Vendor::Intel), None, Some(0x56c0), None, None), Some(GpuType::Discrete));
+        assert_eq!(gpu_type(Some(Vendor::Amd), None, Some(0x15bf), None, None), Some(GpuType::Integrated));
+        assert_eq!(gpu_type(Some(Vendor::Amd), None, None, None, None), None);
     }
 
     #[test]

@@ -5,27 +5,27 @@ use super::{
     lines_at, rocminfo,
 };
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable},
     pci,
     sections::{Sections, value_of},
 };
 
 const KIND: &str = "kfd";
 
-/// Folders of a node that have `properties` files of their own.
+/// Directories of a node that have `properties` files of their own.
 const INNER: [&str; 4] = ["caches", "io_links", "p2p_links", "mem_banks"];
 
 /// No machine has so many nodes; keeps hostile text from costing more than a look.
 const LIMIT: usize = 512;
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let sections = drm::sections(text);
     read(&sections).or_else(|| report(&bare(text), &drm::cards(&sections)))
 }
 
 /// The GPUs of a topology tree; `cardN/device` files beside it add memory and driver.
-pub(crate) fn read(sections: &Sections) -> Option<Report> {
+pub(crate) fn read(sections: &Sections) -> Option<ProbeReport> {
     report(&nodes(sections), &drm::cards(sections))
 }
 
@@ -34,9 +34,9 @@ pub(super) fn addresses(sections: &Sections) -> Vec<String> {
     grouped(&nodes(sections)).iter().filter_map(|nodes| Node::bus_id(nodes)).collect()
 }
 
-fn report(nodes: &[Node<'_>], cards: &[Card<'_>]) -> Option<Report> {
+fn report(nodes: &[Node<'_>], cards: &[Card<'_>]) -> Option<ProbeReport> {
     let gpus: Vec<Gpu> = grouped(nodes).iter().filter_map(|nodes| gpu(nodes, cards)).collect();
-    (!gpus.is_empty()).then(|| Report { gpus, ..Report::of(KIND) })
+    (!gpus.is_empty()).then(|| ProbeReport { gpus, ..ProbeReport::of(KIND) })
 }
 
 /// One topology node.
@@ -91,7 +91,7 @@ impl Node<'_> {
         pci::bus_id(&format!("{domain:04x}:{bus:02x}:{device:02x}.{function}"))
     }
 
-    /// Size of the first bank of GPU memory: heap 1 is visible to the processor, 2 is not.
+    /// Size of the first bank of GPU memory: heap 1 is visible to the CPU, 2 is not.
     fn bank(&self) -> Option<u64> {
         let heap = |bank: &&&str| matches!(value_of(bank, "heap_type"), Some("1" | "2"));
         let size = |bank: &&str| value_of(bank, "size_in_bytes")?.parse::<u64>().ok();
@@ -105,7 +105,7 @@ impl Node<'_> {
         }
         // Kernels that state no target named the chip; the file is empty in containers.
         let old = value_of(self.properties, "gfx_target_version").is_none();
-        old.then(|| self.id16("device_id").and_then(families::old_kernel_asic))?
+        old.then(|| self.id16("device_id").and_then(classify::old_kernel_asic))?
     }
 }
 
@@ -140,7 +140,7 @@ fn gpu(nodes: &[&Node<'_>], cards: &[Card<'_>]) -> Option<Gpu> {
         gpu.kernel_driver = card.driver().map(str::to_owned);
         gpu.driver_version.clone_from(&gpu.kernel_driver);
     }
-    gpu.judge(Usable::Yes, Evidence::Bound, "the amdgpu compute interface (KFD) lists it");
+    gpu.set_usability(Usable::Yes, Evidence::Bound, "the amdgpu compute interface (KFD) lists it");
     Some(gpu)
 }
 
@@ -149,7 +149,7 @@ fn compute_units(node: &Node<'_>) -> Option<u32> {
     u32::try_from(units).ok().filter(|units| *units > 0)
 }
 
-/// GPU nodes by card; processors and nodes that may not be read are left out.
+/// GPU nodes by card; CPUs and nodes that may not be read are left out.
 fn grouped<'a, 'b>(nodes: &'b [Node<'a>]) -> Vec<Vec<&'b Node<'a>>> {
     let mut cards: Vec<Vec<&Node<'_>>> = Vec::new();
     for node in nodes.iter().filter(|node| node.is_gpu()) {
@@ -161,7 +161,7 @@ fn grouped<'a, 'b>(nodes: &'b [Node<'a>]) -> Vec<Vec<&'b Node<'a>>> {
     cards
 }
 
-/// Nodes by the folder that holds their files.
+/// Nodes by the directory that holds their files.
 fn nodes(sections: &Sections) -> Vec<Node<'_>> {
     let mut nodes: Vec<Node<'_>> = Vec::new();
     for (path, content, at) in sections.iter() {
@@ -186,7 +186,7 @@ enum File {
     Bank,
 }
 
-/// Folder of the node and what the file is; `None` for all other files.
+/// Directory of the node and what the file is; `None` for all other files.
 fn split(path: &str) -> Option<(&str, File)> {
     let is_node = |folder: &str| {
         let mut parts = folder.rsplit('/');

@@ -2,10 +2,10 @@
 
 use std::collections::HashMap;
 
-use super::{is_absent, judge_compute_mode, lines_at, present, size_bytes};
+use super::{apply_compute_mode, is_absent, lines_at, present, size_bytes};
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, MigDevice, Report, Usable, Vendor},
+    classify,
+    model::{Evidence, Gpu, GpuType, MigDevice, ProbeReport, Usable, Vendor},
     pci,
 };
 
@@ -13,8 +13,8 @@ const KIND: &str = "nvidia-smi-q";
 /// Deeper than any of its sections.
 const DEEPEST: usize = 12;
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
-    let mut log = Log { report: Report::of(KIND), known: HashMap::new(), current: None };
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
+    let mut log = Log { report: ProbeReport::of(KIND), known: HashMap::new(), current: None };
     let mut sections: Vec<(usize, &str)> = Vec::new();
     let mut inside = false;
     for (at, line) in lines_at(text) {
@@ -66,7 +66,7 @@ fn heading(line: &str) -> Option<Option<String>> {
 
 /// The log as far as it was read.
 struct Log {
-    report: Report,
+    report: ProbeReport,
     known: HashMap<String, usize>,
     /// Device whose lines follow.
     current: Option<usize>,
@@ -135,7 +135,7 @@ impl Log {
             }
             (_, "GPU UUID") => gpu.uuid = Some(value.to_owned()),
             (_, "Minor Number") => gpu.index = value.parse().ok(),
-            (_, "Compute Mode") => judge_compute_mode(gpu, value),
+            (_, "Compute Mode") => apply_compute_mode(gpu, value),
             _ => {}
         }
     }
@@ -150,18 +150,18 @@ pub(super) fn nvml_device_id(text: &str) -> Option<String> {
 }
 
 /// States what holds for every device of a log.
-pub(super) fn finish(report: &mut Report) {
+pub(super) fn finish(report: &mut ProbeReport) {
     for gpu in &mut report.gpus {
         gpu.driver_version.clone_from(&report.driver_version);
         if gpu.kind == GpuType::Unknown {
-            gpu.kind = families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None)
+            gpu.kind = classify::gpu_type(gpu.vendor, gpu.name.as_deref(), None, None, None)
                 .unwrap_or(GpuType::Discrete);
         }
         gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
         gpu.apis.push("cuda".to_owned());
         match gpu.error.clone() {
-            Some(error) => gpu.judge(Usable::No, Evidence::Failed, format!("nvidia-smi: {error}")),
-            None => gpu.judge(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it"),
+            Some(error) => gpu.set_usability(Usable::No, Evidence::Failed, format!("nvidia-smi: {error}")),
+            None => gpu.set_usability(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it"),
         }
     }
 }

@@ -1,9 +1,9 @@
-//! Which devices does `sycl-ls` list? Every GPU appears once per backend; processors and emulators are dropped.
+//! Which devices does `sycl-ls` list? Every GPU appears once per backend; CPUs and emulators are dropped.
 
 use super::{lines_at, rocminfo, xpu_smi};
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor, Warning},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor, Warning},
     pci,
 };
 
@@ -13,8 +13,8 @@ const KIND: &str = "sycl-ls";
 const BACKENDS: [(&str, &str); 4] =
     [("level_zero", "level-zero"), ("cuda", "cuda"), ("hip", "rocm"), ("opencl", "opencl")];
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
-    let mut report = Report::of(KIND);
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
+    let mut report = ProbeReport::of(KIND);
     let mut seen = false;
     let mut rows: Vec<Row<'_>> = Vec::new();
     for (at, line) in lines_at(text) {
@@ -103,7 +103,7 @@ fn row<'a>(backend: &str, rest: &'a str, at: usize) -> Option<Row<'a>> {
     }
     gpu.kind = match vendor {
         Some(Vendor::Amd) => rocminfo::amd_type(name, id, gpu.arch.as_deref()),
-        _ => families::classify(vendor, name, id, None, None),
+        _ => classify::gpu_type(vendor, name, id, None, None),
     }
     .unwrap_or_default();
     gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
@@ -112,7 +112,7 @@ fn row<'a>(backend: &str, rest: &'a str, at: usize) -> Option<Row<'a>> {
     let interface = version.starts_with("CUDA") || version.starts_with("HIP") || version.is_empty();
     gpu.driver_version = (!interface).then(|| version.to_owned());
     gpu.apis = vec![(*api).to_owned()];
-    gpu.judge(Usable::Yes, Evidence::Opened, format!("SYCL opened it through {api}"));
+    gpu.set_usability(Usable::Yes, Evidence::Opened, format!("SYCL opened it through {api}"));
     Some(Row { rank, platform, version, gpu })
 }
 

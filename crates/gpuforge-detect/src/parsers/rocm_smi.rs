@@ -1,12 +1,11 @@
 //! What does `rocm-smi` say? Its JSON and `GPU[n] : key: value` lines of all generations, and its concise tables.
 
 use super::{
-    lines_at,
-    loose_json::{Object, objects},
-    present, rocminfo,
+    lenient_json::{Object, objects},
+    lines_at, present, rocminfo,
 };
 use crate::{
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor, Warning},
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor, Warning},
     pci,
 };
 
@@ -18,14 +17,14 @@ const DEVICE_KEYS: [&str; 2] = ["device id", "gpu id"];
 const COMPLAINTS: [&str; 7] =
     ["low-power state", "no json data", "gpu[", "amdgpu", "driver not initialized", "no amd gpus", "rocm"];
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let mut report = [json, keyed, table, nothing].iter().find_map(|read| read(text))?;
     report.warnings = complaints(text).collect();
     Some(report)
 }
 
 /// `{"card0": {…}, "system": {…}}`.
-fn json(text: &str) -> Option<Report> {
+fn json(text: &str) -> Option<ProbeReport> {
     let objects = objects(text);
     let mut cards = Cards::of("rocm-smi-json");
     for object in &objects {
@@ -41,7 +40,7 @@ fn json(text: &str) -> Option<Report> {
 }
 
 /// `GPU[0]   : Card series: …`, as `rocm-smi -a` and `--showproductname` print.
-fn keyed(text: &str) -> Option<Report> {
+fn keyed(text: &str) -> Option<ProbeReport> {
     let mut found: Vec<Keyed<'_>> = Vec::new();
     let mut driver = None;
     for (at, line) in lines_at(text) {
@@ -107,7 +106,7 @@ fn finish_card(mut gpu: Gpu, device: Option<u16>) -> Gpu {
     }
     gpu.kind = rocminfo::amd_type(gpu.name.as_deref(), device, gpu.arch.as_deref()).unwrap_or_default();
     gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
-    gpu.judge(Usable::Yes, Evidence::Bound, "rocm-smi reads it through the amdgpu driver");
+    gpu.set_usability(Usable::Yes, Evidence::Bound, "rocm-smi reads it through the amdgpu driver");
     gpu
 }
 
@@ -121,13 +120,13 @@ fn real_name(value: &str) -> Option<&str> {
 
 /// Cards so far; partitions of one card are folded into it.
 struct Cards {
-    report: Report,
+    report: ProbeReport,
     ids: Vec<Option<String>>,
 }
 
 impl Cards {
     fn of(kind: &str) -> Self {
-        Cards { report: Report::of(kind), ids: Vec::new() }
+        Cards { report: ProbeReport::of(kind), ids: Vec::new() }
     }
 
     fn add(&mut self, gpu: Gpu, unique_id: Option<&str>) {
@@ -153,7 +152,7 @@ impl Cards {
         }
     }
 
-    fn finish(mut self, driver: Option<&str>) -> Option<Report> {
+    fn finish(mut self, driver: Option<&str>) -> Option<ProbeReport> {
         let driver = driver.and_then(present).map(str::to_owned);
         for gpu in &mut self.report.gpus {
             gpu.driver_version.clone_from(&driver);
@@ -163,8 +162,8 @@ impl Cards {
 }
 
 /// The tables of `rocm-smi` (concise) and `rocm-smi --showhw`.
-fn table(text: &str) -> Option<Report> {
-    let mut report = Report::of("rocm-smi");
+fn table(text: &str) -> Option<ProbeReport> {
+    let mut report = ProbeReport::of("rocm-smi");
     let mut header: Option<&str> = None;
     let mut name_may_follow = false;
     for (at, line) in lines_at(text) {
@@ -244,10 +243,10 @@ fn name_below(row: &str, gpu: Option<&mut Gpu>) {
 }
 
 /// The tool ran and found no device.
-fn nothing(text: &str) -> Option<Report> {
+fn nothing(text: &str) -> Option<ProbeReport> {
     let ran =
         text.contains("ROCm System Management Interface") || text.contains("Driver not initialized (amdgpu");
-    ran.then(|| Report::of("rocm-smi"))
+    ran.then(|| ProbeReport::of("rocm-smi"))
 }
 
 fn complaints(text: &str) -> impl Iterator<Item = Warning> {

@@ -1,21 +1,21 @@
 //! What does the table of `nvidia-smi` say? All generations, with MIG rows, lost GPUs and cut-off ends.
 //!
-//! People paste it quoted, commented out, wrapped, with all blanks or all line ends collapsed, or without its bars;
+//! People paste it quoted, commented out, wrapped, with all spaces or all newlines collapsed, or without its bars;
 //! [`rows`] brings all of these to cells, and what the cells mean is the same in every generation.
 
 use std::collections::{HashMap, HashSet};
 
-use super::{is_absent, judge_compute_mode, lines_at, present, size_bytes};
+use super::{apply_compute_mode, is_absent, lines_at, present, size_bytes};
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, MigDevice, Report, Usable, Vendor, Warning},
+    classify,
+    model::{Evidence, Gpu, GpuType, MigDevice, ProbeReport, Usable, Vendor, Warning},
     pci,
 };
 
 const KIND: &str = "nvidia-smi";
 
 /// More slices than any GPU has; a text with more is not one that nvidia-smi printed.
-const MOST_SLICES: usize = 64;
+const MAX_MIG_SLICES: usize = 64;
 
 /// Which part of the output a line belongs to.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -27,8 +27,8 @@ enum Part {
     Processes,
 }
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
-    let mut table = Table { report: Report::of(KIND), ..Table::default() };
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
+    let mut table = Table { report: ProbeReport::of(KIND), ..Table::default() };
     for (at, line) in lines_at(text) {
         let line = line.trim();
         if let Some(gpu) = lost_gpu(line, at) {
@@ -54,7 +54,7 @@ pub(crate) fn parse(text: &str) -> Option<Report> {
 /// The table as far as it was read.
 #[derive(Default)]
 struct Table {
-    report: Report,
+    report: ProbeReport,
     part: Part,
     recognised: bool,
     /// Version in the header above the current row; two machines' tables may be pasted together.
@@ -122,7 +122,7 @@ impl Table {
             match rest.last().map(|cell| cell.trim()) {
                 Some("Enabled" | "Enabled*") => gpu.mig = Some("enabled".to_owned()),
                 Some("Disabled" | "Disabled*") => gpu.mig = Some("disabled".to_owned()),
-                Some(cell) => judge_compute_mode(gpu, cell.split_whitespace().last().unwrap_or("")),
+                Some(cell) => apply_compute_mode(gpu, cell.split_whitespace().last().unwrap_or("")),
                 None => {}
             }
         }
@@ -160,7 +160,7 @@ impl Table {
             profile: None,
         };
         let known = gpu.mig_devices.iter().any(|s| (s.gi, s.ci) == (slice.gi, slice.ci));
-        if !known && gpu.mig_devices.len() < MOST_SLICES {
+        if !known && gpu.mig_devices.len() < MAX_MIG_SLICES {
             gpu.mig_devices.push(slice);
         }
     }
@@ -229,7 +229,7 @@ fn note_errors(gpu: &mut Gpu, memory: &str, rest: &[&str]) {
     match rest.first().map(|cell| cell.trim()) {
         Some("ERR!") => {
             let why = "nvidia-smi: ERR! where its ECC or MIG state should be";
-            gpu.judge(Usable::Unknown, Evidence::Failed, why);
+            gpu.set_usability(Usable::Unknown, Evidence::Failed, why);
         }
         // Utilisation and compute mode stand in one cell.
         Some(cell) if cell.starts_with("ERR!") => gpu.error = Some("ERR!".to_owned()),
@@ -280,7 +280,7 @@ fn rows(text: &str, mut each: impl FnMut(usize, &[&str])) {
 /// The line without what quotes it: `> `, `# `, `// `, a string's quote mark, a backslash before the bar.
 fn unquoted(line: &str) -> &str {
     let line = line.trim();
-    // A page without line ends: the table begins somewhere in the line.
+    // A page without newlines: the table begins somewhere in the line.
     if let Some(start) = line.find("| NVIDIA-SMI ").filter(|_| line.matches('|').count() > 6) {
         return line.get(start..).unwrap_or(line);
     }
@@ -416,7 +416,7 @@ fn failure(line: &str) -> Option<Warning> {
 }
 
 /// Is this report nothing but complaints about GPUs without a handle? Every other query mode prints them too.
-pub(super) fn only_lost(report: &Report) -> bool {
+pub(super) fn only_lost(report: &ProbeReport) -> bool {
     report.kind == KIND
         && report.driver_version.is_none()
         && !report.gpus.is_empty()
@@ -424,7 +424,7 @@ pub(super) fn only_lost(report: &Report) -> bool {
 }
 
 /// Places lost devices by index among the listed ones, and states what holds for all.
-pub(super) fn place_lost(report: &mut Report, lost: Vec<Gpu>) {
+pub(super) fn place_lost(report: &mut ProbeReport, lost: Vec<Gpu>) {
     let start = report.gpus.first().or(lost.first()).map_or(0, |g| g.at);
     let any_lost = !lost.is_empty() || report.gpus.iter().any(|g| g.error.is_some());
     let named: HashSet<Option<String>> = report.gpus.iter().map(|g| g.bus_id.clone()).collect();
@@ -441,19 +441,19 @@ pub(super) fn place_lost(report: &mut Report, lost: Vec<Gpu>) {
             gpu.apis.push("cuda".to_owned());
         }
         if gpu.kind == GpuType::Unknown {
-            gpu.kind = families::classify(gpu.vendor, gpu.name.as_deref(), None, None, None)
+            gpu.kind = classify::gpu_type(gpu.vendor, gpu.name.as_deref(), None, None, None)
                 .or(gpu.bus_id.as_ref().map(|_| GpuType::Discrete))
                 .unwrap_or_default();
         }
         gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
         match gpu.error.clone() {
-            Some(error) => gpu.judge(Usable::No, Evidence::Failed, format!("nvidia-smi: {error}")),
-            None if any_lost => gpu.judge(
+            Some(error) => gpu.set_usability(Usable::No, Evidence::Failed, format!("nvidia-smi: {error}")),
+            None if any_lost => gpu.set_usability(
                 Usable::Unknown,
                 Evidence::Opened,
                 "another GPU of this driver is lost; new processes may fail on all of them",
             ),
-            None => gpu.judge(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it"),
+            None => gpu.set_usability(Usable::Yes, Evidence::Opened, "the NVIDIA driver lists it"),
         }
     }
 }

@@ -7,8 +7,8 @@ use std::{
 
 use super::lines_at;
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor},
     pci,
 };
 
@@ -70,7 +70,7 @@ static MAKERS: LazyLock<HashMap<&'static str, Vec<&'static str>>> = LazyLock::ne
     makers
 });
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let mut list = List::default();
     let mut lines = lines_at(text).peekable();
     let mut joined;
@@ -101,7 +101,7 @@ pub(crate) fn parse(text: &str) -> Option<Report> {
     list.report()
 }
 
-/// A line, or the several device lines that a page without line ends made into one.
+/// A line, or the several device lines that a page without newlines made into one.
 fn device_lines(line: &str) -> impl Iterator<Item = &str> {
     let mut starts: Vec<usize> = CLASSES
         .iter()
@@ -243,18 +243,18 @@ impl List {
         }
     }
 
-    fn report(self) -> Option<Report> {
+    fn report(self) -> Option<ProbeReport> {
         let kind = match (self.numeric, self.drivers_shown) {
             (true, true) => "lspci-nnk",
             (true, false) => "lspci-nn",
             (false, _) => "lspci",
         };
         (self.entries > 0).then(|| {
-            let mut report = Report::of(kind);
+            let mut report = ProbeReport::of(kind);
             report.gpus = self.gpus;
             for gpu in &mut report.gpus {
                 gpu.sources = vec![kind.to_owned()];
-                judge(gpu, self.drivers_shown);
+                set_usability(gpu, self.drivers_shown);
             }
             report
         })
@@ -344,15 +344,15 @@ impl Entry {
             None => {
                 let name =
                     gpu.name.as_deref().filter(|_| self.unnamed().is_none()).or(gpu.pci_name.as_deref());
-                families::classify(Some(vendor), name.or(Some("")), id.map(|(_, d)| d), None, Some(&self.bus))
+                classify::gpu_type(Some(vendor), name.or(Some("")), id.map(|(_, d)| d), None, Some(&self.bus))
                     .unwrap_or_default()
             }
         };
         if let Some(chip) = console {
-            gpu.judge(Usable::No, Evidence::Bound, chip.what);
+            gpu.set_usability(Usable::No, Evidence::Bound, chip.what);
         } else if pci::is_wsl_gpu(vendor_id, &self.what) {
             let why = "the GPU of the Windows host, through WSL; the host's tools say which one";
-            gpu.judge(Usable::Unknown, Evidence::Bound, why);
+            gpu.set_usability(Usable::Unknown, Evidence::Bound, why);
         }
         gpu.bus_id = Some(self.bus.clone());
         gpu.at = at;
@@ -434,7 +434,7 @@ fn without_vendor(what: &str) -> &str {
 }
 
 /// What a kernel driver means for compute; one row a driver.
-pub(crate) fn judge_driver(driver: &str) -> Option<(Usable, &'static str)> {
+pub(crate) fn driver_usability(driver: &str) -> Option<(Usable, &'static str)> {
     const ROWS: [(&str, Usable, &str); 27] = [
         ("nvidia", Usable::Yes, "the nvidia kernel module drives it"),
         ("amdgpu", Usable::Yes, "the amdgpu kernel module drives it"),
@@ -467,36 +467,36 @@ pub(crate) fn judge_driver(driver: &str) -> Option<(Usable, &'static str)> {
     ROWS.iter().find(|(name, ..)| *name == driver).map(|(_, usable, why)| (*usable, *why))
 }
 
-fn judge(gpu: &mut Gpu, drivers_shown: bool) {
+fn set_usability(gpu: &mut Gpu, drivers_shown: bool) {
     if gpu.usable_reason.is_some() {
         // A display chip's kernel driver is the whole driver: nothing in user space has a version of its own.
         gpu.driver_version.clone_from(&gpu.kernel_driver);
         return;
     }
     let name = gpu.name.as_deref().or(gpu.pci_name.as_deref()).unwrap_or("");
-    if gpu.vendor.is_some_and(|maker| families::predates_compute(maker, name)) {
-        gpu.judge(Usable::No, Evidence::Bound, "a chip older than the compute drivers of today");
+    if gpu.vendor.is_some_and(|maker| classify::predates_compute(maker, name)) {
+        gpu.set_usability(Usable::No, Evidence::Bound, "a chip older than the compute drivers of today");
         return;
     }
     match gpu.kernel_driver.as_deref() {
-        Some(driver) => match judge_driver(driver) {
-            Some((usable, why)) => gpu.judge(usable, Evidence::Bound, why),
+        Some(driver) => match driver_usability(driver) {
+            Some((usable, why)) => gpu.set_usability(usable, Evidence::Bound, why),
             None => {
                 let why = format!("bound to {driver}, which is not known to offer compute");
-                gpu.judge(Usable::Unknown, Evidence::Bound, why);
+                gpu.set_usability(Usable::Unknown, Evidence::Bound, why);
             }
         },
         None if drivers_shown => {
-            gpu.judge(Usable::Unknown, Evidence::Listed, "no kernel driver is bound to it")
+            gpu.set_usability(Usable::Unknown, Evidence::Listed, "no kernel driver is bound to it")
         }
         None if gpu.kind == GpuType::Discrete => {
-            gpu.judge(
+            gpu.set_usability(
                 Usable::Yes,
                 Evidence::Listed,
                 "a compute card by its name; its driver is not shown in this listing",
             );
         }
-        None => gpu.judge(Usable::Unknown, Evidence::Listed, "this listing does not show its driver"),
+        None => gpu.set_usability(Usable::Unknown, Evidence::Listed, "this listing does not show its driver"),
     }
 }
 

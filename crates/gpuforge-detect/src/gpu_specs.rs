@@ -7,7 +7,7 @@ use crate::model::Vendor;
 
 /// What the maker publishes of a model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Card {
+pub struct GpuSpec {
     /// Words of the name that tell this model from others.
     pub model: &'static str,
     /// Year of release.
@@ -17,7 +17,7 @@ pub struct Card {
 }
 
 /// The row with the most words that all stand, in order and side by side, in the name.
-pub fn find(vendor: Vendor, name: &str) -> Option<Card> {
+pub fn find(vendor: Vendor, name: &str) -> Option<GpuSpec> {
     let words: String = name.to_ascii_lowercase().replace("(r)", " ").replace("(tm)", " ");
     let words: Vec<&str> =
         words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
@@ -28,7 +28,7 @@ pub fn find(vendor: Vendor, name: &str) -> Option<Card> {
     let fitting = ROWS.iter().filter(|(model, maker, ..)| *maker == vendor && stands(model));
     let best = fitting.max_by_key(|(model, ..)| (model.split(' ').count(), model.len()))?;
     let (model, _, year, bandwidth) = *best;
-    Some(Card { model, year, bandwidth })
+    Some(GpuSpec { model, year, bandwidth })
 }
 
 /// Model words, maker, year, GB/s.

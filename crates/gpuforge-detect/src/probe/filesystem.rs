@@ -3,17 +3,17 @@
 use std::{collections::BTreeMap, io, path::Path};
 
 /// Read-only access to small kernel files. Every tier-0 probe goes through it, so that a recording can stand in.
-pub trait Files: Sync {
+pub trait FileSystem: Sync {
     /// The text of a file; `None` when it cannot be read. Text that is not UTF-8 is read lossily.
     fn read(&self, path: &str) -> Option<String>;
-    /// Names in a folder, sorted; empty when it cannot be read.
+    /// Names in a directory, sorted; empty when it cannot be read.
     fn list(&self, path: &str) -> Vec<String>;
     /// Last component of what a link points to.
     fn link(&self, path: &str) -> Option<String>;
     /// Does the path exist?
     fn exists(&self, path: &str) -> bool;
     /// When it was last changed, as an opaque number; only equality means anything.
-    fn stamp(&self, path: &str) -> Option<u128>;
+    fn mtime(&self, path: &str) -> Option<u128>;
 }
 
 /// No kernel file that a probe reads is larger; what is gets cut.
@@ -21,9 +21,9 @@ const LIMIT: u64 = 1 << 20;
 
 /// The machine itself.
 #[derive(Debug, Default, Clone, Copy)]
-pub struct RealFiles;
+pub struct RealFs;
 
-impl Files for RealFiles {
+impl FileSystem for RealFs {
     fn read(&self, path: &str) -> Option<String> {
         read_limited(Path::new(path)).ok().map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
     }
@@ -44,7 +44,7 @@ impl Files for RealFiles {
         Path::new(path).exists()
     }
 
-    fn stamp(&self, path: &str) -> Option<u128> {
+    fn mtime(&self, path: &str) -> Option<u128> {
         let changed = std::fs::metadata(path).ok()?.modified().ok()?;
         changed.duration_since(std::time::UNIX_EPOCH).ok().map(|d| d.as_nanos())
     }
@@ -57,20 +57,20 @@ fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A recording: files by absolute path, links by path. Folders are implied.
+/// A recording: files by absolute path, links by path. Directories are implied.
 #[derive(Debug, Default, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
-pub struct RecordedFiles {
+pub struct RecordedFs {
     /// Text by path.
     pub files: BTreeMap<String, String>,
     /// Last component of each link's target, by path.
     pub links: BTreeMap<String, String>,
 }
 
-impl RecordedFiles {
+impl RecordedFs {
     /// A recording made of `(path, text)` pairs; for tests.
     pub fn of(files: &[(&str, &str)]) -> Self {
         let files = files.iter().map(|(p, t)| ((*p).to_owned(), (*t).to_owned())).collect();
-        RecordedFiles { files, links: BTreeMap::new() }
+        RecordedFs { files, links: BTreeMap::new() }
     }
 
     fn children(&self, path: &str) -> impl Iterator<Item = &str> {
@@ -83,7 +83,7 @@ impl RecordedFiles {
     }
 }
 
-impl Files for RecordedFiles {
+impl FileSystem for RecordedFs {
     fn read(&self, path: &str) -> Option<String> {
         self.files.get(path).cloned()
     }
@@ -103,34 +103,34 @@ impl Files for RecordedFiles {
         self.files.contains_key(path) || self.links.contains_key(path) || self.children(path).next().is_some()
     }
 
-    fn stamp(&self, path: &str) -> Option<u128> {
+    fn mtime(&self, path: &str) -> Option<u128> {
         self.exists(path).then_some(0)
     }
 }
 
 /// Reads through to another source and keeps what was read.
-pub struct Recorder<'a> {
-    inner: &'a dyn Files,
-    kept: std::sync::Mutex<RecordedFiles>,
+pub struct RecordingFs<'a> {
+    inner: &'a dyn FileSystem,
+    kept: std::sync::Mutex<RecordedFs>,
 }
 
-impl<'a> Recorder<'a> {
+impl<'a> RecordingFs<'a> {
     /// Records what is read from `inner`.
-    pub fn new(inner: &'a dyn Files) -> Self {
-        Recorder { inner, kept: std::sync::Mutex::default() }
+    pub fn new(inner: &'a dyn FileSystem) -> Self {
+        RecordingFs { inner, kept: std::sync::Mutex::default() }
     }
 
     /// Everything that was read so far.
-    pub fn into_recording(self) -> RecordedFiles {
+    pub fn into_recording(self) -> RecordedFs {
         self.kept.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner)
     }
 
-    fn keep(&self, change: impl FnOnce(&mut RecordedFiles)) {
+    fn keep(&self, change: impl FnOnce(&mut RecordedFs)) {
         change(&mut self.kept.lock().unwrap_or_else(std::sync::PoisonError::into_inner));
     }
 }
 
-impl Files for Recorder<'_> {
+impl FileSystem for RecordingFs<'_> {
     fn read(&self, path: &str) -> Option<String> {
         let text = self.inner.read(path)?;
         self.keep(|kept| drop(kept.files.insert(path.to_owned(), text.clone())));
@@ -167,8 +167,8 @@ impl Files for Recorder<'_> {
         there
     }
 
-    fn stamp(&self, path: &str) -> Option<u128> {
-        self.inner.stamp(path)
+    fn mtime(&self, path: &str) -> Option<u128> {
+        self.inner.mtime(path)
     }
 }
 
@@ -178,7 +178,7 @@ mod tests {
 
     #[test]
     fn folders_of_a_recording_are_implied() {
-        let files = RecordedFiles::of(&[("/sys/a/x", "1"), ("/sys/a/y/z", "2"), ("/sys/ab", "3")]);
+        let files = RecordedFs::of(&[("/sys/a/x", "1"), ("/sys/a/y/z", "2"), ("/sys/ab", "3")]);
         assert_eq!(files.list("/sys/a"), ["x", "y"]);
         assert!(files.exists("/sys/a/y") && !files.exists("/sys/a/q"));
         assert_eq!(files.read("/sys/ab").as_deref(), Some("3"));

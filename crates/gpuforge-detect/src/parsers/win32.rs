@@ -2,15 +2,15 @@
 
 use super::lines_at;
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor},
     pci,
 };
 
 const KIND: &str = "win32";
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
-    let mut report = Report::of(KIND);
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
+    let mut report = ProbeReport::of(KIND);
     let mut open: Option<Adapter> = None;
     for (at, line) in lines_at(text) {
         let Some((key, value)) = field(line) else { continue };
@@ -92,25 +92,31 @@ impl Adapter {
         let remote = name.as_deref().is_some_and(is_remote);
         gpu.kind = match console {
             _ if remote => GpuType::Virtual,
-            _ if name.as_deref().is_some_and(families::is_software_name) => GpuType::Software,
+            _ if name.as_deref().is_some_and(classify::is_software_name) => GpuType::Software,
             Some(chip) if chip.emulated => GpuType::Virtual,
             Some(_) => GpuType::Integrated,
-            None => families::classify(Some(vendor), name.as_deref(), device, None, None).unwrap_or_default(),
+            None => classify::gpu_type(Some(vendor), name.as_deref(), device, None, None).unwrap_or_default(),
         };
         gpu.pci_id = vendor_id.zip(device).map(|(v, d)| pci::pci_id(v, d));
         gpu.name = name;
         gpu.driver_version = self.driver;
         gpu.at = self.at;
         match (console, self.status.as_deref()) {
-            (Some(chip), _) => gpu.judge(Usable::No, Evidence::Bound, chip.what),
-            (None, _) if remote => gpu.judge(Usable::No, Evidence::Bound, "an adapter of a remote session"),
+            (Some(chip), _) => gpu.set_usability(Usable::No, Evidence::Bound, chip.what),
+            (None, _) if remote => {
+                gpu.set_usability(Usable::No, Evidence::Bound, "an adapter of a remote session")
+            }
             (None, Some(bad)) if bad != "OK" => {
-                gpu.judge(Usable::No, Evidence::Failed, format!("Windows reports its status as {bad}"));
+                gpu.set_usability(
+                    Usable::No,
+                    Evidence::Failed,
+                    format!("Windows reports its status as {bad}"),
+                );
             }
             _ if gpu.kind == GpuType::Software => {
-                gpu.judge(Usable::No, Evidence::Bound, "a software adapter")
+                gpu.set_usability(Usable::No, Evidence::Bound, "a software adapter")
             }
-            _ => gpu.judge(Usable::Yes, Evidence::Bound, "its Windows driver is loaded"),
+            _ => gpu.set_usability(Usable::Yes, Evidence::Bound, "its Windows driver is loaded"),
         }
         Some(gpu)
     }

@@ -1,15 +1,15 @@
-//! Which OpenCL devices does `clinfo -l` list? A tree of platforms; processors are dropped.
+//! Which OpenCL devices does `clinfo -l` list? A tree of platforms; CPUs are dropped.
 
 use super::{lines_at, rocminfo, xpu_smi};
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor},
     pci,
 };
 
 const KIND: &str = "clinfo-l";
 
-/// Words in the names of devices that are processors or emulators of other hardware.
+/// Words in the names of devices that are CPUs or emulators of other hardware.
 const NOT_GPUS: [&str; 16] = [
     " cpu",
     "cpu-",
@@ -29,8 +29,8 @@ const NOT_GPUS: [&str; 16] = [
     "cortex-a",
 ];
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
-    let mut report = Report::of(KIND);
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
+    let mut report = ProbeReport::of(KIND);
     let mut seen = false;
     let mut platform = "";
     let mut earlier = 0;
@@ -66,11 +66,11 @@ fn branch(line: &str) -> Option<&str> {
     drawn.then(|| line.get(at..))?
 }
 
-/// A GPU; `None` for processors.
+/// A GPU; `None` for CPUs.
 fn device(printed: &str, platform: &str, at: usize) -> Option<Gpu> {
     let (name, tail) = split_driver(printed);
     let lower = name.to_ascii_lowercase();
-    let software = families::is_software_name(&lower);
+    let software = classify::is_software_name(&lower);
     if name.is_empty() || (!software && NOT_GPUS.iter().any(|word| lower.contains(word))) {
         return None;
     }
@@ -89,15 +89,15 @@ fn device(printed: &str, platform: &str, at: usize) -> Option<Gpu> {
     let kind = match vendor {
         // Mesa's tail names the chip (renoir, navi21) where the name is only "AMD Radeon Graphics".
         Some(Vendor::Amd) => rocminfo::amd_type(Some(&format!("{name} {tail}")), id, gpu.arch.as_deref()),
-        _ => families::classify(vendor, Some(name), id, gpu.arch.as_deref(), None),
+        _ => classify::gpu_type(vendor, Some(name), id, gpu.arch.as_deref(), None),
     };
     gpu.kind = kind.unwrap_or_default();
     gpu.name = Some(name.to_owned());
     gpu.apis = vec!["opencl".to_owned()];
     gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
     match gpu.kind {
-        GpuType::Software => gpu.judge(Usable::No, Evidence::Opened, "a software rasteriser"),
-        _ => gpu.judge(Usable::Yes, Evidence::Opened, "OpenCL opened it"),
+        GpuType::Software => gpu.set_usability(Usable::No, Evidence::Opened, "a software rasteriser"),
+        _ => gpu.set_usability(Usable::Yes, Evidence::Opened, "OpenCL opened it"),
     }
     Some(gpu)
 }
@@ -107,7 +107,7 @@ fn split_driver(printed: &str) -> (&str, &str) {
     let open = printed.strip_suffix(')').and_then(|inner| inner.rsplit_once(" ("));
     match open {
         Some((name, tail))
-            if tail.contains("DRM ") || (tail.contains("LLVM") && !families::is_software_name(name)) =>
+            if tail.contains("DRM ") || (tail.contains("LLVM") && !classify::is_software_name(name)) =>
         {
             (name.trim(), tail)
         }

@@ -3,12 +3,12 @@
 use std::collections::HashMap;
 
 use super::{
-    judge_compute_mode,
+    apply_compute_mode,
     nvidia_query::{self, nvml_device_id},
     present, size_bytes,
 };
 use crate::{
-    model::{Gpu, GpuType, MigDevice, Report, Vendor},
+    model::{Gpu, GpuType, MigDevice, ProbeReport, Vendor},
     pci,
 };
 
@@ -17,9 +17,9 @@ const ROOT: &str = "<nvidia_smi_log";
 /// Deeper than any of its elements; what lies below is skipped.
 const DEEPEST: usize = 12;
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let start = text.find(ROOT)?;
-    let mut log = Log { report: Report::of(KIND), known: HashMap::new(), current: None };
+    let mut log = Log { report: ProbeReport::of(KIND), known: HashMap::new(), current: None };
     let mut path: Vec<&str> = Vec::new();
     let mut skipped = 0usize;
     let mut at = start;
@@ -65,7 +65,7 @@ fn close(path: &mut Vec<&str>, name: &str, skipped: &mut usize) {
 
 /// The log as far as it was read.
 struct Log {
-    report: Report,
+    report: ProbeReport,
     known: HashMap<String, usize>,
     /// Device whose element is open.
     current: Option<usize>,
@@ -123,7 +123,7 @@ impl Log {
             [.., "current_mig"] => gpu.mig = Some(value.to_ascii_lowercase()),
             [.., "current_dm" | "current_driver_model"] => gpu.driver_model = Some(value.to_owned()),
             [.., "virtualization_mode"] if value == "VGPU" => gpu.kind = GpuType::Virtual,
-            [.., "compute_mode"] => judge_compute_mode(gpu, value),
+            [.., "compute_mode"] => apply_compute_mode(gpu, value),
             // "memory_usage" alone in drivers before 319.
             [.., "fb_memory_usage" | "memory_usage", "total"] => gpu.memory_bytes = size_bytes(value),
             _ => {}

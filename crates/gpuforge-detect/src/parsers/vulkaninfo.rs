@@ -2,8 +2,8 @@
 
 use super::lines_at;
 use crate::{
-    families,
-    model::{Evidence, Gpu, GpuType, Report, Usable, Vendor, Warning},
+    classify,
+    model::{Evidence, Gpu, GpuType, ProbeReport, Usable, Vendor, Warning},
     pci,
 };
 
@@ -27,7 +27,7 @@ const KEYS: [&str; 14] = [
     "pciFunction",
 ];
 
-pub(crate) fn parse(text: &str) -> Option<Report> {
+pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let blocks = blocks(text);
     let mut groups: Vec<Vec<&Block<'_>>> = Vec::new();
     for block in &blocks {
@@ -40,7 +40,7 @@ pub(crate) fn parse(text: &str) -> Option<Report> {
     let warnings: Vec<Warning> = complaints(text).collect();
     let ran =
         !gpus.is_empty() || !warnings.is_empty() || text.lines().any(|line| line.trim() == "VULKANINFO");
-    ran.then(|| Report { gpus, warnings, ..Report::of(KIND) })
+    ran.then(|| ProbeReport { gpus, warnings, ..ProbeReport::of(KIND) })
 }
 
 /// What is said about one device by one driver; the first line of each key counts.
@@ -76,16 +76,16 @@ impl<'a> Block<'a> {
         let (name, stated) = (self.get("deviceName").unwrap_or(""), self.get("deviceType").unwrap_or(""));
         let paravirtual =
             self.get("driverID").is_some_and(|id| id.contains("VENUS") || id.contains("GFXSTREAM"));
-        if stated.ends_with("CPU") || families::is_software_name(name) {
+        if stated.ends_with("CPU") || classify::is_software_name(name) {
             GpuType::Software
-        } else if stated.contains("VIRTUAL") || paravirtual || families::is_virtual_name(name) {
+        } else if stated.contains("VIRTUAL") || paravirtual || classify::is_virtual_name(name) {
             GpuType::Virtual
         } else if stated.contains("DISCRETE") {
             GpuType::Discrete
         } else if stated.contains("INTEGRATED") {
             GpuType::Integrated
         } else {
-            families::classify(self.vendor(), Some(name), None, None, None).unwrap_or_default()
+            classify::gpu_type(self.vendor(), Some(name), None, None, None).unwrap_or_default()
         }
     }
 
@@ -257,9 +257,9 @@ fn gpu(group: &[&Block<'_>]) -> Option<Gpu> {
     }
     match kind {
         GpuType::Software => {
-            gpu.judge(Usable::No, Evidence::Opened, "a software rasteriser: it runs on the processor")
+            gpu.set_usability(Usable::No, Evidence::Opened, "a software rasteriser: it runs on the processor")
         }
-        _ => gpu.judge(Usable::Yes, Evidence::Opened, "Vulkan opened it"),
+        _ => gpu.set_usability(Usable::Yes, Evidence::Opened, "Vulkan opened it"),
     }
     gpu.unified_memory = (kind == GpuType::Integrated).then_some(true);
     if kind == GpuType::Discrete {
