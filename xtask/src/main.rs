@@ -15,6 +15,7 @@ mod machine;
 mod man;
 mod markdown;
 mod metadata;
+mod pictures;
 mod python;
 mod rows;
 mod sh;
@@ -63,6 +64,8 @@ enum Command {
     Python(python::Args),
     /// Use our pages in a real browser, and keep pictures of them
     Browser(browser::Args),
+    /// Make the pictures of the README: a chart, and the report of a profiled run
+    Pictures,
     /// Resolve the environments of all profiles from the package index
     EnvResolve(env_resolve::Args),
 }
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         Command::Audit => audit::run(),
         Command::Python(args) => python::run(&args),
         Command::Browser(args) => browser::run(&args),
+        Command::Pictures => pictures::run(),
         Command::EnvResolve(args) => env_resolve::run(&args),
     };
     match done {

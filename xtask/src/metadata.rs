@@ -30,6 +30,17 @@ pub(crate) struct Package {
     pub(crate) manifest_path: PathBuf,
     /// `None` for packages of this workspace.
     pub(crate) source: Option<String>,
+    /// As declared in the manifest: every platform, optional ones too.
+    #[serde(default)]
+    pub(crate) dependencies: Vec<Declared>,
+}
+
+/// One declared dependency.
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
+pub(crate) struct Declared {
+    pub(crate) name: String,
+    /// `None` = normal, else `dev` or `build`.
+    pub(crate) kind: Option<String>,
 }
 
 /// The resolved graph.
@@ -114,6 +125,7 @@ pub(crate) mod tests {
             repository: None,
             manifest_path: PathBuf::from(format!("/registry/{name}/Cargo.toml")),
             source: Some("registry".to_owned()),
+            dependencies: Vec::new(),
         }
     }
 

@@ -1,4 +1,4 @@
-//! Which rules do documents follow? Numbers come from benchmarks, the map names every crate, nothing points outside.
+//! Rules for documents: figures come from benchmarks, nothing points outside the repository.
 
 use super::{
     Finding,
@@ -28,24 +28,8 @@ const UNITS: [&str; 15] = [
     "s",
 ];
 
-/// The folder beside the repository that only .ci/run may name. Written in two pieces, or this file would break its rule.
+/// The directory beside the repository that only .ci/run may name. Written in two pieces, or this file would break its rule.
 const OUTSIDE: &str = concat!("../sha", "red");
-
-/// Crates that ARCHITECTURE.md does not name.
-pub(super) fn code_map(tree: &Tree) -> Vec<Finding> {
-    let Some(map) = tree.get("ARCHITECTURE.md") else {
-        return vec![Finding::new("ARCHITECTURE.md", 1, "is missing")];
-    };
-    let crates = tree.crates();
-    let missing = crates.into_iter().chain(["xtask"]).filter(|name| !names(map, name));
-    missing.map(|name| Finding::new("ARCHITECTURE.md", 1, format!("does not name `{name}`"))).collect()
-}
-
-/// Is the crate named as a whole word? `gpuforge` inside `gpuforge-train` does not count.
-fn names(text: &str, name: &str) -> bool {
-    let part = |c: char| c.is_alphanumeric() || c == '_' || c == '-';
-    text.split(|c| !part(c)).any(|word| word == name)
-}
 
 /// Performance figures in prose, and blocks that never end.
 pub(super) fn figures(tree: &Tree) -> Vec<Finding> {
@@ -112,7 +96,7 @@ fn figure(line: &str) -> Option<String> {
     None
 }
 
-/// Files other than .ci/run that name the folder beside the repository.
+/// Files other than .ci/run that name the directory beside the repository.
 pub(super) fn outside_paths(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
     for file in tree.files.iter().filter(|file| file.path != ".ci/run") {
@@ -169,16 +153,6 @@ mod tests {
         };
         assert_eq!(wrong("x\n<!-- bench:a -->\n5 ms"), [(2, "the block bench:a is never closed".to_owned())]);
         assert_eq!(wrong("<!-- /bench -->"), [(1, "closes a block that was not opened".to_owned())]);
-    }
-
-    #[test]
-    fn the_map_names_every_crate_as_a_word() {
-        let tree = |map| Tree::of(&[("ARCHITECTURE.md", map), ("crates/gpuforge/Cargo.toml", "")]);
-        assert_eq!(code_map(&tree("`gpuforge` and xtask/")), []);
-        let missing = code_map(&tree("gpuforge-train, xtask"));
-        assert_eq!(missing.len(), 1);
-        assert!(missing[0].wrong.contains("`gpuforge`"));
-        assert!(code_map(&Tree::of(&[]))[0].wrong.contains("missing"));
     }
 
     #[test]

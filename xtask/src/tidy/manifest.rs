@@ -1,4 +1,4 @@
-//! Which rules do manifests follow? Reasons beside dependencies and switched-off lints, and a lock file.
+//! Rules for manifests: reasons beside dependencies and switched-off lints, and a lock file.
 
 use super::{Finding, tree::Tree};
 

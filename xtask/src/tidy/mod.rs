@@ -1,13 +1,15 @@
-//! Which invariants hold by reading alone? One row per rule; `cargo xtask tidy` reads the tree once and asks them all.
+//! Tidy: the invariants that can be checked by reading. One row per rule; `cargo xtask tidy` reads the tree once and runs all.
 //!
 //! A rule is a pure function from the tree to findings, so each has tests that show it failing on a bad tree.
 
+mod crate_graph;
 mod docs;
-mod layers;
+mod links;
 mod manifest;
 mod rust;
 mod source;
 mod tree;
+mod vocabulary;
 
 use anyhow::{Result, bail};
 use tree::Tree;
@@ -23,13 +25,13 @@ struct Check {
     run: fn(&Tree) -> Vec<Finding>,
 }
 
-/// One place where a rule is broken.
+/// One violation of a rule.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Finding {
     path: String,
     line: usize,
     wrong: String,
-    /// Said, but does not fail the run.
+    /// Printed, but does not fail the run.
     warning: bool,
 }
 
@@ -43,12 +45,12 @@ impl Finding {
     }
 }
 
-const CHECKS: [Check; 15] = [
+const CHECKS: [Check; 18] = [
     Check {
-        name: "layers",
-        what: "dependencies between our crates only point forward along the picture of ARCHITECTURE.md",
-        fix: "move the code to the layer that may know both, or add the arrow to xtask/src/tidy/layers.rs and to the picture",
-        run: layers::layers,
+        name: "crate graph",
+        what: "the picture of ARCHITECTURE.md shows every crate and exactly the dependencies that `cargo metadata` reports",
+        fix: "draw the arrow, or move the code to the crate that may know both",
+        run: crate_graph::crate_graph,
     },
     Check {
         name: "prints",
@@ -76,15 +78,21 @@ const CHECKS: [Check; 15] = [
     },
     Check {
         name: "file size",
-        what: "a file answers one question: 1000 lines at most, tables excepted by name; above 600 lines it is worth splitting",
-        fix: "split by question; a pure table may be named with its reason in xtask/src/tidy/source.rs",
+        what: "a file holds one concept: 800 lines at most, tables excepted by name; above 600 lines it is worth splitting",
+        fix: "split by concept; a pure table may be named with its reason in xtask/src/tidy/source.rs",
         run: source::file_size,
     },
     Check {
         name: "first line",
-        what: "every source file begins with `//!` and says which question it answers",
-        fix: "write the question as the first line",
+        what: "every source file begins with `//!` and names the technique or thing it implements, so that grep finds it",
+        fix: "name it in the first line, as in `//! Buffer pool: size classes over free lists, LRU eviction.`",
         run: source::first_line,
+    },
+    Check {
+        name: "vocabulary",
+        what: "established terms, not paraphrases: a reader greps for the term of the field",
+        fix: "use the term; explain the why in plain words beside it",
+        run: vocabulary::paraphrases,
     },
     Check {
         name: "lint reasons",
@@ -117,10 +125,22 @@ const CHECKS: [Check; 15] = [
         run: manifest::lock_file,
     },
     Check {
-        name: "code map",
-        what: "ARCHITECTURE.md names every crate: the map is where a newcomer begins",
-        fix: "add a line to the code map that says which question the crate answers",
-        run: docs::code_map,
+        name: "dead links",
+        what: "relative links and anchors in our documents lead somewhere",
+        fix: "correct the path or the heading",
+        run: links::dead_links,
+    },
+    Check {
+        name: "file names",
+        what: "file names in ARCHITECTURE.md, README.md and CONTRIBUTING.md exist: they are the map of a newcomer",
+        fix: "name the file as it is called now",
+        run: links::file_names,
+    },
+    Check {
+        name: "line limits",
+        what: "README.md and ARCHITECTURE.md are short enough to be read",
+        fix: "move detail to docs/ or to the crate's own documentation",
+        run: links::line_limits,
     },
     Check {
         name: "figures",
@@ -130,24 +150,24 @@ const CHECKS: [Check; 15] = [
     },
     Check {
         name: "outside paths",
-        what: "the repository stands alone: only .ci/run names the folder beside it",
-        fix: "read the place from an environment variable that .ci/run sets",
+        what: "the repository stands alone: only .ci/run names the directory beside it",
+        fix: "read the path from an environment variable that .ci/run sets",
         run: docs::outside_paths,
     },
 ];
 
 /// Reads the tree, prints what is wrong, and fails if anything is.
 pub(crate) fn run() -> Result<()> {
-    let tree = Tree::load(&crate::sh::root())?;
+    let tree = Tree::load(&crate::sh::root())?.with_dependencies(&crate::metadata::load(None)?);
     let mut errors = 0;
     for check in &CHECKS {
         let findings = (check.run)(&tree);
         errors += findings.iter().filter(|finding| !finding.warning).count();
         print!("{}", report(check, findings));
     }
-    println!("tidy: {} rules over {} files, {errors} broken places", CHECKS.len(), tree.files.len());
+    println!("tidy: {} rules over {} files, {errors} findings", CHECKS.len(), tree.files.len());
     if errors > 0 {
-        bail!("{errors} places break a rule, see above");
+        bail!("{errors} findings, see above");
     }
     Ok(())
 }
@@ -171,14 +191,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_report_says_where_what_why_and_what_to_do() {
+    fn report_has_location_rule_reason_and_fix() {
         let check = &CHECKS[0];
         let findings = vec![Finding::new("b", 2, "wrong"), Finding::warning("a", 1, "doubtful")];
         let text = report(check, findings);
         let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(lines[0], "a:1: warning: [layers] doubtful");
-        assert_eq!(lines[1], "b:2: [layers] wrong");
-        assert!(lines[2].starts_with("  why: dependencies") && lines[3].starts_with("  fix: move"));
+        assert_eq!(lines[0], "a:1: warning: [crate graph] doubtful");
+        assert_eq!(lines[1], "b:2: [crate graph] wrong");
+        assert!(lines[2].starts_with("  why: the picture") && lines[3].starts_with("  fix: draw"));
         assert_eq!(report(check, Vec::new()), "");
     }
 

@@ -1,4 +1,4 @@
-//! What of a Rust file is code? Comments and the insides of literals are blanked, so that rules can search plain text.
+//! Rust source as code only: comments and the insides of literals blanked, so that rules can search plain text.
 //!
 //! Not a parser: it knows literals, comments, attributes and braces, and nothing else. A macro that builds an
 //! attribute from pieces goes unseen; clippy sees those.

@@ -1,10 +1,11 @@
-//! What is in the repository? All text files, read once.
+//! Repository tree: all text files, read once, and the dependencies between our crates.
 
-use super::rust;
+use super::{crate_graph::Dependency, rust};
+use crate::metadata::Metadata;
 use anyhow::{Context as _, Result};
 use std::{collections::BTreeSet, fs, path::Path};
 
-/// Folders that are not ours to check.
+/// Directories that are not ours to check.
 const LEFT_OUT: [&str; 4] = [".git", "target", "dist", "node_modules"];
 
 /// Kinds of text that rules read; anything else (images, data) is not loaded.
@@ -13,7 +14,12 @@ const KINDS: [&str; 9] = ["rs", "toml", "md", "wgsl", "lock", "sh", "yml", "yaml
 /// Files by path, sorted.
 #[derive(Debug, Default)]
 pub(super) struct Tree {
+    /// Text files.
     pub(super) files: Vec<File>,
+    /// Paths of all files, images and data too.
+    pub(super) paths: BTreeSet<String>,
+    /// Who depends on whom in this workspace, by `cargo metadata`.
+    pub(super) dependencies: Vec<Dependency>,
 }
 
 /// One text file.
@@ -33,8 +39,9 @@ impl Tree {
         Ok(tree)
     }
 
-    fn read(&mut self, folder: &Path, prefix: &str) -> Result<()> {
-        let entries = fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))?;
+    fn read(&mut self, directory: &Path, prefix: &str) -> Result<()> {
+        let entries =
+            fs::read_dir(directory).with_context(|| format!("cannot read {}", directory.display()))?;
         for entry in entries {
             let entry = entry?;
             let name = entry.file_name().to_string_lossy().into_owned();
@@ -43,8 +50,10 @@ impl Tree {
                 if !LEFT_OUT.contains(&name.as_str()) {
                     self.read(&entry.path(), &format!("{path}/"))?;
                 }
-            } else if path.starts_with(".ci/")
-                || name.rsplit_once('.').is_some_and(|(_, ext)| KINDS.contains(&ext))
+                continue;
+            }
+            self.paths.insert(path.clone());
+            if path.starts_with(".ci/") || name.rsplit_once('.').is_some_and(|(_, ext)| KINDS.contains(&ext))
             {
                 let bytes = fs::read(entry.path()).with_context(|| format!("cannot read {path}"))?;
                 self.files.push(File { path, text: String::from_utf8_lossy(&bytes).into_owned() });
@@ -53,12 +62,27 @@ impl Tree {
         Ok(())
     }
 
+    /// Takes the edges between workspace crates out of what cargo reports.
+    pub(super) fn with_dependencies(mut self, metadata: &Metadata) -> Self {
+        let ours: BTreeSet<&str> =
+            metadata.packages.iter().filter(|p| p.source.is_none()).map(|p| p.name.as_str()).collect();
+        for package in metadata.packages.iter().filter(|p| p.source.is_none()) {
+            let edges = package.dependencies.iter().filter(|d| ours.contains(d.name.as_str()));
+            self.dependencies.extend(edges.map(|d| Dependency {
+                user: package.name.clone(),
+                used: d.name.clone(),
+                dev: d.kind.as_deref() == Some("dev"),
+            }));
+        }
+        self
+    }
+
     /// The text of one file.
     pub(super) fn get(&self, path: &str) -> Option<&str> {
         self.files.iter().find(|file| file.path == path).map(|file| file.text.as_str())
     }
 
-    /// Folder names under `crates/` that hold a manifest.
+    /// Directory names under `crates/` that hold a manifest.
     pub(super) fn crates(&self) -> BTreeSet<&str> {
         self.files
             .iter()
@@ -81,7 +105,8 @@ impl Tree {
     #[cfg(test)]
     pub(super) fn of(files: &[(&str, &str)]) -> Self {
         let file = |(path, text): &(&str, &str)| File { path: (*path).to_owned(), text: (*text).to_owned() };
-        Tree { files: files.iter().map(file).collect() }
+        let paths = files.iter().map(|(path, _)| (*path).to_owned()).collect();
+        Tree { files: files.iter().map(file).collect(), paths, dependencies: Vec::new() }
     }
 }
 
@@ -121,7 +146,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_folder_is_read_without_what_is_not_ours() {
+    fn build_output_and_git_are_not_read() {
         let home = tempfile::tempdir().unwrap();
         let write = |path: &str, bytes: &[u8]| {
             let path = home.path().join(path);
@@ -138,13 +163,14 @@ mod tests {
         let tree = Tree::load(home.path()).unwrap();
         let paths: Vec<&str> = tree.files.iter().map(|file| file.path.as_str()).collect();
         assert_eq!(paths, [".ci/run", "README.md", "crates/a/Cargo.toml", "crates/a/src/lib.rs"]);
+        assert!(tree.paths.contains("logo.png"));
         assert_eq!(tree.crates(), BTreeSet::from(["a"]));
         assert_eq!(tree.get("README.md"), Some("hello"));
         assert!(Tree::load(&home.path().join("missing")).is_err());
     }
 
     #[test]
-    fn test_files_are_known_by_their_place() {
+    fn test_files_are_recognised_by_path() {
         let check = |path: &str, want| assert_eq!(Tree::of(&[(path, "")]).files[0].is_test(), want, "{path}");
         check("crates/a/tests/x.rs", true);
         check("crates/a/src/tests.rs", true);
