@@ -1,6 +1,6 @@
 //! How fast are we beside our peers? Builds and runs `gpuforge-bench`, shows its rows, and writes them where documents quote them.
 
-use crate::{machine, markdown, rows, rows::Row, sh};
+use crate::{bench_summary, machine, markdown, rows, rows::Row, sh};
 use anyhow::{Context as _, Result, anyhow, bail};
 use std::{
     fs,
@@ -130,6 +130,20 @@ fn write(root: &Path, rows: &[Row], machine: &str, date: &str) -> Result<()> {
                 eprintln!("refreshed bench:{name} in {}", path.display());
             }
         }
+    }
+    summarise(root, &fs::read_to_string(&benchmarks)?)
+}
+
+/// Refreshes the speed table of README.md, where it has one.
+fn summarise(root: &Path, benchmarks: &str) -> Result<()> {
+    let readme = root.join("README.md");
+    let text = fs::read_to_string(&readme)?;
+    if !text.lines().any(|line| markdown::opens(line) == Some(bench_summary::BLOCK)) {
+        return Ok(());
+    }
+    let table = bench_summary::table(benchmarks)?;
+    if let Some(text) = markdown::replace(&text, bench_summary::BLOCK, &table)? {
+        fs::write(&readme, text)?;
     }
     Ok(())
 }

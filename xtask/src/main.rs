@@ -3,6 +3,7 @@
 
 mod audit;
 mod bench;
+mod bench_summary;
 mod browser;
 mod cli_docs;
 mod completions;

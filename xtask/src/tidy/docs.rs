@@ -4,7 +4,7 @@ use super::{
     Finding,
     tree::{File, Tree},
 };
-use crate::markdown;
+use crate::{bench_summary, markdown};
 
 /// Marks a line whose number is set by us (a limit, a time-out), not measured.
 const MARKER: &str = "<!-- figure:";
@@ -96,6 +96,23 @@ fn figure(line: &str) -> Option<String> {
     None
 }
 
+/// A speed table of README.md that is not what BENCHMARKS.md says.
+pub(super) fn speed_table(tree: &Tree) -> Vec<Finding> {
+    let (Some(readme), Some(benchmarks)) = (tree.get("README.md"), tree.get("BENCHMARKS.md")) else {
+        return vec![Finding::new("README.md", 1, "README.md or BENCHMARKS.md is missing")];
+    };
+    let wrong = match bench_summary::table(benchmarks) {
+        Err(error) => format!("{error:#}"),
+        Ok(table) => match markdown::replace(readme, bench_summary::BLOCK, &table) {
+            Ok(Some(text)) if text == readme => return Vec::new(),
+            Ok(Some(_)) => "the speed table differs from BENCHMARKS.md".to_owned(),
+            Ok(None) => format!("has no block {}", markdown::open(bench_summary::BLOCK)),
+            Err(error) => error.to_string(),
+        },
+    };
+    vec![Finding::new("README.md", 1, wrong)]
+}
+
 /// Files other than .ci/run that name the directory beside the repository.
 pub(super) fn outside_paths(tree: &Tree) -> Vec<Finding> {
     let mut findings = Vec::new();
@@ -153,6 +170,20 @@ mod tests {
         };
         assert_eq!(wrong("x\n<!-- bench:a -->\n5 ms"), [(2, "the block bench:a is never closed".to_owned())]);
         assert_eq!(wrong("<!-- /bench -->"), [(1, "closes a block that was not opened".to_owned())]);
+    }
+
+    #[test]
+    fn speed_table_must_be_that_of_the_benchmarks() {
+        let wrong = |files: &[(&str, &str)]| speed_table(&Tree::of(files)).remove(0).wrong;
+        assert!(wrong(&[("README.md", "")]).contains("missing"));
+        assert!(wrong(&[("README.md", ""), ("BENCHMARKS.md", "")]).contains("no row"));
+        let benchmarks = include_str!("../../../BENCHMARKS.md");
+        assert!(wrong(&[("README.md", ""), ("BENCHMARKS.md", benchmarks)]).contains("no block"));
+        let block = |content: &str| format!("<!-- bench:summary -->\n{content}<!-- /bench -->\n");
+        let stale = block("| old |\n");
+        assert!(wrong(&[("README.md", &stale), ("BENCHMARKS.md", benchmarks)]).contains("differs"));
+        let current = block(&bench_summary::table(benchmarks).unwrap());
+        assert_eq!(speed_table(&Tree::of(&[("README.md", &current), ("BENCHMARKS.md", benchmarks)])), []);
     }
 
     #[test]

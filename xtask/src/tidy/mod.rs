@@ -45,7 +45,7 @@ impl Finding {
     }
 }
 
-const CHECKS: [Check; 18] = [
+const CHECKS: [Check; 19] = [
     Check {
         name: "crate graph",
         what: "the picture of ARCHITECTURE.md shows every crate and exactly the dependencies that `cargo metadata` reports",
@@ -149,6 +149,12 @@ const CHECKS: [Check; 18] = [
         run: docs::figures,
     },
     Check {
+        name: "speed table",
+        what: "the speed table of README.md is copied from BENCHMARKS.md",
+        fix: "run `cargo xtask bench NAME --write`, or copy the rows",
+        run: docs::speed_table,
+    },
+    Check {
         name: "outside paths",
         what: "the repository stands alone: only .ci/run names the directory beside it",
         fix: "read the path from an environment variable that .ci/run sets",
@@ -169,7 +175,11 @@ pub(crate) fn run() -> Result<()> {
     if errors > 0 {
         bail!("{errors} findings, see above");
     }
-    Ok(())
+    // Last, since it is the one check that runs the binary instead of reading.
+    match crate::cli_docs::stale()? {
+        Some(difference) => bail!("{difference}; run `cargo xtask docs`"),
+        None => Ok(()),
+    }
 }
 
 /// `file:line: what is wrong`, then why and what to do, once per rule.
