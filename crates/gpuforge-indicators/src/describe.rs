@@ -19,14 +19,14 @@ use std::collections::HashSet;
 use serde::{Serialize, Serializer};
 
 use crate::{
-    catalogue::{self, Group, Indicator, Kind, Oracle, Range},
+    catalogue::{self, Group, Indicator, IndicatorKind, Oracle, ValueRange},
     graph::Field,
-    select::{Instance, Wanted, plan},
+    select::{Instance, SelectItem, plan},
 };
 
 /// A row, or one thing that was selected. Field names are a contract with programs: they are added to, never changed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Described {
+pub struct IndicatorInfo {
     /// Name of the row; of an expression, its name.
     pub name: String,
     /// Other names; TA-Lib's first where it has the function.
@@ -34,12 +34,12 @@ pub struct Described {
     /// Where it belongs; nothing for an expression.
     pub group: Option<Group>,
     /// Parameters, in order.
-    pub params: Vec<Parameter>,
+    pub params: Vec<ParameterInfo>,
     /// Columns of the bars that it reads.
     pub inputs: Vec<Field>,
     /// Outputs, in TA-Lib's order where it has the function. Of something that was selected: exactly the columns that are
     /// written for it.
-    pub outputs: Vec<Output>,
+    pub outputs: Vec<OutputInfo>,
     /// The first bar at which all outputs are computed: before it they are NaN.
     pub lookback: usize,
     /// Does no value depend on a later bar?
@@ -47,14 +47,14 @@ pub struct Described {
     /// What it is compared with; nothing for an expression.
     pub oracle: Option<Oracle>,
     /// What it is.
-    pub kind: What,
+    pub kind: InfoKind,
     /// What it means, with the formula; of an expression, its text.
     pub doc: String,
 }
 
 /// A parameter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Parameter {
+pub struct ParameterInfo {
     /// Its name.
     pub name: &'static str,
     /// Its default.
@@ -73,30 +73,30 @@ pub struct Parameter {
 
 /// An output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Output {
+pub struct OutputInfo {
     /// Its name in the row.
     pub name: String,
     /// Its column; see [`crate::select::column`].
     pub column: String,
     /// Where its values lie: `{"min": 0, "max": 100}`, null for an end without a bound; not there where nothing bounds them.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "range")]
-    pub range: Option<Range>,
+    pub range: Option<ValueRange>,
 }
 
 /// What a thing is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum What {
+pub enum InfoKind {
     /// A row.
-    Row(Kind),
+    Row(IndicatorKind),
     /// An expression of the user's.
     Expression,
 }
 
-impl Serialize for What {
+impl Serialize for InfoKind {
     fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
         match self {
-            What::Row(kind) => kind.serialize(to),
-            What::Expression => to.serialize_str("expression"),
+            InfoKind::Row(kind) => kind.serialize(to),
+            InfoKind::Expression => to.serialize_str("expression"),
         }
     }
 }
@@ -115,7 +115,7 @@ fn plain_option<S: Serializer>(x: &Option<f64>, to: S) -> Result<S::Ok, S::Error
     }
 }
 
-fn range<S: Serializer>(range: &Option<Range>, to: S) -> Result<S::Ok, S::Error> {
+fn range<S: Serializer>(range: &Option<ValueRange>, to: S) -> Result<S::Ok, S::Error> {
     /// An end; one that is infinite is none.
     #[derive(Serialize)]
     struct Ends {
@@ -125,26 +125,26 @@ fn range<S: Serializer>(range: &Option<Range>, to: S) -> Result<S::Ok, S::Error>
         max: Option<f64>,
     }
     let end = |x: f64| Some(x).filter(|x| x.is_finite());
-    range.map(|Range { min, max }| Ends { min: end(min), max: end(max) }).serialize(to)
+    range.map(|ValueRange { min, max }| Ends { min: end(min), max: end(max) }).serialize(to)
 }
 
 /// A row with its defaults.
-pub fn row(row: &'static Indicator) -> Described {
+pub fn row(row: &'static Indicator) -> IndicatorInfo {
     let mut described = instance(&Instance::of(row));
     described.params.iter_mut().for_each(|p| p.value = None);
     described
 }
 
 /// Every row, in the order of the catalogue.
-pub fn all() -> Vec<Described> {
+pub fn all() -> Vec<IndicatorInfo> {
     catalogue::all().map(row).collect()
 }
 
 /// What a selection would compute. All outputs together are the columns that are written, in their order: a column that was
 /// asked for twice is listed where it was first, and what would write nothing new is not listed.
-pub fn selection(wanted: &[Wanted]) -> Vec<Described> {
+pub fn selection(wanted: &[SelectItem]) -> Vec<IndicatorInfo> {
     let mut written = HashSet::new();
-    let mut described: Vec<Described> = wanted.iter().map(one).collect();
+    let mut described: Vec<IndicatorInfo> = wanted.iter().map(one).collect();
     for item in &mut described {
         item.outputs.retain(|output| written.insert(output.column.clone()));
     }
@@ -152,48 +152,48 @@ pub fn selection(wanted: &[Wanted]) -> Vec<Described> {
     described
 }
 
-fn one(wanted: &Wanted) -> Described {
+fn one(wanted: &SelectItem) -> IndicatorInfo {
     match wanted {
-        Wanted::Instance(i) => instance(i),
-        Wanted::Expression(source) => {
+        SelectItem::Instance(i) => instance(i),
+        SelectItem::Expression(source) => {
             let reads = reads(wanted);
-            Described {
+            IndicatorInfo {
                 name: source.name.clone(),
                 aliases: &[],
                 group: None,
                 params: Vec::new(),
                 inputs: reads.inputs,
-                outputs: vec![Output {
+                outputs: vec![OutputInfo {
                     name: "value".to_owned(),
                     column: source.name.clone(),
-                    range: source.expr.facts().0,
+                    range: source.expr.column_meta().0,
                 }],
                 lookback: reads.lookback,
                 causal: reads.causal,
                 oracle: None,
-                kind: What::Expression,
+                kind: InfoKind::Expression,
                 doc: source.text.clone(),
             }
         }
     }
 }
 
-fn instance(instance: &Instance) -> Described {
+fn instance(instance: &Instance) -> IndicatorInfo {
     let row = instance.row;
-    let reads = reads(&Wanted::Instance(instance.clone()));
-    let parameter = |(p, value): (&catalogue::Param, &f64)| Parameter {
+    let reads = reads(&SelectItem::Instance(instance.clone()));
+    let parameter = |(p, value): (&catalogue::Param, &f64)| ParameterInfo {
         name: p.name,
         default: p.default,
         min: p.min,
         max: p.max,
         value: Some(*value),
     };
-    let output = |(at, column): (usize, String)| Output {
+    let output = |(at, column): (usize, String)| OutputInfo {
         name: row.outputs.get(at).copied().unwrap_or_default().to_owned(),
         column,
         range: instance.range(at),
     };
-    Described {
+    IndicatorInfo {
         name: row.name.to_owned(),
         aliases: row.aliases,
         group: Some(row.group),
@@ -204,7 +204,7 @@ fn instance(instance: &Instance) -> Described {
         lookback: reads.lookback,
         causal: row.causal && reads.causal,
         oracle: Some(row.oracle),
-        kind: What::Row(row.kind),
+        kind: InfoKind::Row(row.kind),
         doc: row.doc.to_owned(),
     }
 }
@@ -216,11 +216,11 @@ struct Reads {
     causal: bool,
 }
 
-fn reads(wanted: &Wanted) -> Reads {
+fn reads(wanted: &SelectItem) -> Reads {
     let plan = plan(std::slice::from_ref(wanted)).plan;
     let mut inputs: Vec<Field> = plan.fields().collect();
     inputs.sort_unstable();
     let lookback = plan.starts().iter().copied().max().unwrap_or(0);
     // A column of the whole series is the only way to look ahead.
-    Reads { inputs, lookback, causal: plan.wholes.is_empty() }
+    Reads { inputs, lookback, causal: plan.whole_series.is_empty() }
 }

@@ -11,8 +11,8 @@
 use std::{cell::RefCell, collections::HashMap};
 
 use crate::{
-    catalogue::{Args, Indicator},
-    graph::{GraphBuilder, BinaryOp, Graph, F64Bits, NodeOp, Seed, ValueId},
+    catalogue::{BuildArgs, Indicator},
+    graph::{BinaryOp, F64Bits, Graph, GraphBuilder, NodeOp, Seed, ValueId},
 };
 
 /// How tightly an operator binds; a looser one inside a tighter one stands in parentheses.
@@ -24,7 +24,7 @@ pub fn lines(row: &'static Indicator) -> Vec<String> {
     let graph = RefCell::new(Graph::default());
     let params = row.defaults();
     let outputs: Vec<ValueId> =
-        (row.build)(&Args::new(GraphBuilder::new(&graph), &params, None)).iter().map(|x| x.val()).collect();
+        (row.build)(&BuildArgs::new(GraphBuilder::new(&graph), &params, None)).iter().map(|x| x.val()).collect();
     let graph = graph.borrow();
     let uses = uses(&graph, &outputs);
     let mut writer = Writer { graph: &graph, names: HashMap::new() };
@@ -35,7 +35,7 @@ pub fn lines(row: &'static Indicator) -> Vec<String> {
             continue;
         }
         let name = format!("v{}", lines.len() + 1);
-        let text = writer.prim(&node.op).0;
+        let text = writer.op(&node.op).0;
         lines.push(format!("{name} = {text}"));
         writer.names.insert(at, name);
     }
@@ -68,8 +68,8 @@ fn uses(graph: &Graph, outputs: &[ValueId]) -> Vec<usize> {
 }
 
 /// A choice between a value and itself only says where it begins: the value.
-fn through(prim: &NodeOp) -> Option<ValueId> {
-    match prim {
+fn through(op: &NodeOp) -> Option<ValueId> {
+    match op {
         NodeOp::Select(_, a, b) if a == b => Some(*a),
         _ => None,
     }
@@ -87,9 +87,9 @@ struct Writer<'g> {
 
 impl Writer<'_> {
     /// Shorter than the name it would get, or nearly.
-    fn small(&self, prim: &NodeOp) -> bool {
-        let given = |val: &ValueId| self.graph.nodes.get(val.node as usize).is_some_and(|n| n.op.is_given());
-        prim.is_given() || matches!(prim, NodeOp::Shift(a, _) if given(a))
+    fn small(&self, op: &NodeOp) -> bool {
+        let given = |val: &ValueId| self.graph.nodes.get(val.node as usize).is_some_and(|n| n.op.is_leaf());
+        op.is_leaf() || matches!(op, NodeOp::Shift(a, _) if given(a))
     }
 
     fn val(&self, val: ValueId) -> (String, Level) {
@@ -97,7 +97,7 @@ impl Writer<'_> {
         let Some(node) = self.graph.nodes.get(val.node as usize) else { return (String::new(), ATOM) };
         let (text, level) = match self.names.get(&(val.node as usize)) {
             Some(name) => (name.clone(), ATOM),
-            None => self.prim(&node.op),
+            None => self.op(&node.op),
         };
         if node.op.ports() > 1 { (format!("{text}.{}", val.port + 1), ATOM) } else { (text, level) }
     }
@@ -113,10 +113,10 @@ impl Writer<'_> {
         (format!("{name}({})", parts.join(", ")), ATOM)
     }
 
-    fn prim(&self, prim: &NodeOp) -> (String, Level) {
+    fn op(&self, op: &NodeOp) -> (String, Level) {
         let window = |name: &str, a: &ValueId, n: &usize| self.call(name, &[*a], &[n.to_string()]);
         let side = |max: &bool, high: &'static str, low: &'static str| if *max { high } else { low };
-        match prim {
+        match op {
             NodeOp::Input(field) => (format!("{field:?}").to_lowercase(), ATOM),
             NodeOp::Const(x) => (number(x.get()), ATOM),
             NodeOp::Unary(f, a) => self.call(&format!("{f:?}").to_lowercase(), &[*a], &[]),
@@ -136,8 +136,8 @@ impl Writer<'_> {
             }
             NodeOp::RollingTimeMoment(a, n) => window("time_moment", a, n),
             NodeOp::RollingCoMoment(a, b, n) => self.call("co_moment", &[*a, *b], &[n.to_string()]),
-            NodeOp::RollingOrderStatistic { a, n, places } => {
-                let numbers: Vec<String> = [n].into_iter().chain(places).map(usize::to_string).collect();
+            NodeOp::RollingOrderStatistic { a, n, ranks } => {
+                let numbers: Vec<String> = [n].into_iter().chain(ranks).map(usize::to_string).collect();
                 self.call("order", &[*a], &numbers)
             }
             NodeOp::RollingRank { a, n, .. } => window("rank", a, n),
@@ -160,7 +160,7 @@ impl Writer<'_> {
         }
     }
 
-    fn bin(&self, f: BinaryOp, a: ValueId, b: ValueId) -> (String, Level) {
+    fn binary(&self, f: BinaryOp, a: ValueId, b: ValueId) -> (String, Level) {
         let (sign, level) = match f {
             BinaryOp::Or => ("or", 1),
             BinaryOp::And => ("and", 2),

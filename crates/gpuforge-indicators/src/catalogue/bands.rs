@@ -1,21 +1,21 @@
 //! Bands, channels, stops and levels.
 
 use super::{
-    Args, Group, Indicator, Oracle,
+    BuildArgs, Group, Indicator, Oracle,
     filters::HOLT_WINTERS,
     ma::{MA_TYPE, ma},
     price, real,
     stops::{PARABOLIC, PROFIT_MAX, RATCHET, SESSION, ZIGZAG},
-    whole,
+    int,
 };
-use crate::graph::{GraphBuilder, Field, Expr};
+use crate::graph::{Expr, Field, GraphBuilder};
 
 const HL: &[Field] = &[Field::High, Field::Low];
 const HLC: &[Field] = &[Field::High, Field::Low, Field::Close];
 const BANDS: &[&str] = &["upper", "middle", "lower"];
 const BASE: Indicator = Indicator { group: Group::Bands, inputs: HLC, ..Indicator::BASE };
 /// A row that TA-Lib does not have.
-const OWN: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
+const NON_TALIB: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
 
 /// The greatest of the bar's range and its distances from the close before.
 pub(super) fn true_range(bars: GraphBuilder<'_>) -> Expr<'_> {
@@ -44,7 +44,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "bbands",
         aliases: &["BBANDS"],
         params: &[
-            whole("period", 20, 2, 100_000),
+            int("period", 20, 2, 100_000),
             real("deviations_up", 2.0, -1000.0, 1000.0),
             real("deviations_down", 2.0, -1000.0, 1000.0),
             MA_TYPE,
@@ -64,8 +64,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "kc",
         aliases: &["KC", "keltner"],
         params: &[
-            whole("period", 20, 2, 100_000),
-            whole("atr_period", 10, 1, 100_000),
+            int("period", 20, 2, 100_000),
+            int("atr_period", 10, 1, 100_000),
             real("deviations", 2.0, -1000.0, 1000.0),
         ],
         outputs: BANDS,
@@ -83,7 +83,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "donchian",
         aliases: &["DONCHIAN"],
-        params: &[whole("period", 20, 2, 100_000)],
+        params: &[int("period", 20, 2, 100_000)],
         inputs: HL,
         outputs: BANDS,
         doc: "Donchian channel: the highest high and the lowest low of the last `period` bars, this one included, and their middle.",
@@ -96,7 +96,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "accbands",
         aliases: &["ACCBANDS"],
-        params: &[whole("period", 20, 2, 100_000)],
+        params: &[int("period", 20, 2, 100_000)],
         outputs: BANDS,
         doc: "Acceleration bands (Headley): means of high (1 + w), of the close and of low (1 - w), w = 4 (high - low) / (high + low), \
               0 where high and low cancel each other.",
@@ -112,7 +112,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "midpoint",
         aliases: &["MIDPOINT"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         inputs: &[Field::Close],
         doc: "The middle between the greatest and the least of the last `period` values.",
         build: |a| vec![(a.source().highest(a.n(0)) + a.source().lowest(a.n(0))) / 2.0],
@@ -121,7 +121,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "midprice",
         aliases: &["MIDPRICE"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         inputs: HL,
         doc: "The middle between the highest high and the lowest low of the last `period` bars.",
         build: |a| vec![midprice(a.bars, a.n(0))],
@@ -131,9 +131,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "ichimoku",
         aliases: &["ICHIMOKU"],
         params: &[
-            whole("tenkan", 9, 2, 100_000),
-            whole("kijun", 26, 2, 100_000),
-            whole("senkou_b", 52, 2, 100_000),
+            int("tenkan", 9, 2, 100_000),
+            int("kijun", 26, 2, 100_000),
+            int("senkou_b", 52, 2, 100_000),
         ],
         inputs: HL,
         outputs: &["tenkan", "kijun", "senkou_a", "senkou_b"],
@@ -188,7 +188,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "supertrend",
         aliases: &["SUPERTREND"],
-        params: &[whole("period", 10, 2, 100_000), real("multiplier", 3.0, 0.0, 1000.0)],
+        params: &[int("period", 10, 2, 100_000), real("multiplier", 3.0, 0.0, 1000.0)],
         outputs: &["value", "trend"],
         doc: "SuperTrend: bands of so many average true ranges around the median price that only close in while the price is between \
               them; the line is the lower one while it rises, the upper one while it falls. It begins rising.",
@@ -202,9 +202,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "cksp",
         aliases: &["CKSP"],
         params: &[
-            whole("period", 10, 2, 100_000),
+            int("period", 10, 2, 100_000),
             real("multiplier", 1.0, 0.0, 1000.0),
-            whole("stop_period", 9, 1, 100_000),
+            int("stop_period", 9, 1, 100_000),
         ],
         outputs: &["high_stop", "low_stop"],
         doc: "Chande Kroll stop: the highest high less so many average true ranges, and of that the highest of `stop_period` bars; for \
@@ -219,7 +219,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "ce",
         aliases: &["chandelier_exit"],
-        params: &[whole("period", 22, 1, 100_000), real("multiplier", 3.0, 0.0, 1000.0)],
+        params: &[int("period", 22, 1, 100_000), real("multiplier", 3.0, 0.0, 1000.0)],
         outputs: &["long", "short"],
         doc: "Chandelier exit: the highest high of `period` bars less so many average true ranges (Wilder, beginning with their mean), \
               and the lowest low plus them (pandas-ta-classic).",
@@ -227,12 +227,12 @@ pub(super) const ROWS: &[Indicator] = &[
             let (n, width) = (a.n(0), atr(a.bars, a.n(0)) * a.x(1));
             vec![a.bars.high().highest(n) - width, a.bars.low().lowest(n) + width]
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "hilo",
         aliases: &["gann_hilo"],
-        params: &[whole("high_period", 13, 1, 100_000), whole("low_period", 21, 1, 100_000), MA_TYPE],
+        params: &[int("high_period", 13, 1, 100_000), int("low_period", 21, 1, 100_000), MA_TYPE],
         outputs: &["value", "trend"],
         doc: "Gann high-low activator: after a close above the high's average of the bar before it is the low's average, after one below \
               the low's average of the bar before it is the high's; between them it stays. It comes from the high's average, falling \
@@ -245,12 +245,12 @@ pub(super) const ROWS: &[Indicator] = &[
             let side = above.select(1.0, -1.0).adaptive_ema(crossed, a.bars.constant(-1.0));
             vec![above.select(low, high).adaptive_ema(crossed, high), side]
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "pmax",
         params: &[
-            whole("period", 10, 1, 100_000),
+            int("period", 10, 1, 100_000),
             real("multiplier", 3.0, 0.0, 1000.0),
             super::Param { default: 1.0, ..MA_TYPE },
         ],
@@ -263,11 +263,11 @@ pub(super) const ROWS: &[Indicator] = &[
             let width = atr(a.bars, a.n(0)) * a.x(1);
             a.bars.state_machine(&PROFIT_MAX, &[], &[middle + width, middle - width, a.bars.close()])
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "aberration",
-        params: &[whole("period", 5, 1, 100_000), whole("atr_period", 15, 1, 100_000)],
+        params: &[int("period", 5, 1, 100_000), int("atr_period", 15, 1, 100_000)],
         outputs: &["middle", "upper", "lower", "atr"],
         doc: "Aberration: the mean of the typical price and one average true range (Wilder, beginning with their mean) above and below \
               (pandas-ta-classic).",
@@ -275,7 +275,7 @@ pub(super) const ROWS: &[Indicator] = &[
             let (middle, width) = (price::typical(a.bars).sma(a.n(0)), atr(a.bars, a.n(1)));
             vec![middle, middle + width, middle - width, width]
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "hwc",
@@ -300,11 +300,11 @@ pub(super) const ROWS: &[Indicator] = &[
                 other => other.to_vec(),
             }
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "cpr",
-        params: &[whole("session", 86_400, 1, 31_536_000)],
+        params: &[int("session", 86_400, 1, 31_536_000)],
         inputs: &[Field::High, Field::Low, Field::Close, Field::Time],
         outputs: &["pivot", "top", "bottom", "r1", "s1", "r2", "s2", "width"],
         doc: "Central pivot range of the session before (of `session` seconds since the epoch: days of UTC by default, so that with daily \
@@ -320,12 +320,12 @@ pub(super) const ROWS: &[Indicator] = &[
             let [r1, s1, r2, s2, ..] = classic(pivot, high, low);
             vec![pivot, top, bottom, r1, s1, r2, s2, width]
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "pivot",
         aliases: &["pivot_points"],
-        params: &[whole("session", 86_400, 1, 31_536_000), whole("method", 0, 0, 3)],
+        params: &[int("session", 86_400, 1, 31_536_000), int("method", 0, 0, 3)],
         inputs: &[Field::High, Field::Low, Field::Close, Field::Time],
         outputs: &["pivot", "r1", "s1", "r2", "s2", "r3", "s3"],
         doc: "Pivot points of the session before (of `session` seconds since the epoch: days of UTC by default). Method 0 classic: p = \
@@ -344,12 +344,12 @@ pub(super) const ROWS: &[Indicator] = &[
             };
             std::iter::once(pivot).chain(levels).collect()
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "zigzag",
         aliases: &["ZIGZAG"],
-        params: &[real("percent", 5.0, 0.0, 100.0), whole("min_length", 1, 1, 100_000)],
+        params: &[real("percent", 5.0, 0.0, 100.0), int("min_length", 1, 1, 100_000)],
         inputs: HL,
         outputs: &["value", "trend", "bar"],
         doc: "Zigzag as it is known at each bar: the extreme of the swing so far, its direction, and the bar of the extreme, counted \
@@ -361,13 +361,19 @@ pub(super) const ROWS: &[Indicator] = &[
 ];
 
 /// The parabolic stop and its side.
-fn parabolic<'g>(a: &Args<'g, '_>, start: f64, offset: f64, long: [f64; 3], short: [f64; 3]) -> Vec<Expr<'g>> {
+fn parabolic<'g>(
+    a: &BuildArgs<'g, '_>,
+    start: f64,
+    offset: f64,
+    long: [f64; 3],
+    short: [f64; 3],
+) -> Vec<Expr<'g>> {
     let params: Vec<f64> = [start, offset].into_iter().chain(long).chain(short).collect();
     a.bars.state_machine(&PARABOLIC, &params, &[a.bars.high(), a.bars.low()])
 }
 
 /// High, low and close of the session before.
-fn session<'g>(a: &Args<'g, '_>, param: usize) -> (Expr<'g>, Expr<'g>, Expr<'g>) {
+fn session<'g>(a: &BuildArgs<'g, '_>, param: usize) -> (Expr<'g>, Expr<'g>, Expr<'g>) {
     let bars = a.bars;
     let inputs = [bars.high(), bars.low(), bars.close(), bars.time()];
     match bars.state_machine(&SESSION, &[a.x(param)], &inputs).as_slice() {

@@ -2,10 +2,10 @@
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI, SQRT_2, TAU};
 
-use super::{Args, Group, Indicator, Oracle, real, whole};
+use super::{BuildArgs, Group, Indicator, Oracle, real, int};
 use crate::{
     graph::Expr,
-    kernel::machine::{MachineDef, Rule, Value},
+    kernel::state_machine::{BranchlessMachine, StateMachineDef, Value},
 };
 
 pub(in crate::catalogue) mod hilbert;
@@ -23,7 +23,7 @@ struct ZeroMean {
     a: [f64; 2],
 }
 
-impl Rule<4, 1, 1> for ZeroMean {
+impl BranchlessMachine<4, 1, 1> for ZeroMean {
     fn new(params: &[f64]) -> Self {
         let at = |i: usize| params.get(i).copied().unwrap_or(0.0);
         ZeroMean { gain: at(0), b: [at(1), at(2)], a: [at(3), at(4)] }
@@ -42,9 +42,10 @@ impl Rule<4, 1, 1> for ZeroMean {
     }
 }
 
-static ZERO_MEAN: MachineDef = MachineDef::rule::<ZeroMean, 4, 1, 1>("two poles, zero mean", |_| 0);
+static ZERO_MEAN: StateMachineDef =
+    StateMachineDef::branchless::<ZeroMean, 4, 1, 1>("two poles, zero mean", |_| 0);
 
-fn filter<'g>(a: &Args<'g, '_>, gain: f64, b: [f64; 2], poles: [f64; 2]) -> Vec<Expr<'g>> {
+fn filter<'g>(a: &BuildArgs<'g, '_>, gain: f64, b: [f64; 2], poles: [f64; 2]) -> Vec<Expr<'g>> {
     a.bars.state_machine(&ZERO_MEAN, &[gain, b[0], b[1], poles[0], poles[1]], &[a.source()])
 }
 
@@ -55,7 +56,7 @@ struct EvenBetter {
     c: [f64; 3],
 }
 
-impl Rule<4, 1, 1> for EvenBetter {
+impl BranchlessMachine<4, 1, 1> for EvenBetter {
     fn new(params: &[f64]) -> Self {
         let at = |i: usize| params.get(i).copied().unwrap_or(1.0);
         let angle = TAU / at(0);
@@ -76,14 +77,15 @@ impl Rule<4, 1, 1> for EvenBetter {
         let [c1, c2, c3] = self.c;
         let f = (high_pass + before) * c1 / 2.0 + f1 * c2 + f2 * c3;
         let (wave, power) = ((f + f1 + f2) / 3.0, (f * f + f1 * f1 + f2 * f2) / 3.0);
-        let share = wave / power.root();
-        ([x, high_pass, f, f1], [V::either(power.is(0.0), 0.0, share)])
+        let share = wave / power.sqrt();
+        ([x, high_pass, f, f1], [V::select(power.cmp_eq(0.0), 0.0, share)])
     }
 }
 
-static EVEN_BETTER: MachineDef = MachineDef::rule::<EvenBetter, 4, 1, 1>("even better sine wave", |p| {
-    p.first().map_or(0, |n| *n as usize)
-});
+static EVEN_BETTER: StateMachineDef =
+    StateMachineDef::branchless::<EvenBetter, 4, 1, 1>("even better sine wave", |p| {
+        p.first().map_or(0, |n| *n as usize)
+    });
 
 /// Below this a correlation counts as 0: what is left when equal values cancel.
 const NOTHING: f64 = 1e-9;
@@ -99,12 +101,12 @@ impl Angle {
     /// In degrees; without a second correlation what it was.
     #[inline(always)]
     fn now<V: Value>(last: V, [arc, imag]: [V; 2]) -> V {
-        let angle = arc * (180.0 / PI) + 90.0 - V::either(imag.above(0.0), 180.0, 0.0);
-        V::either(imag.size().above(NOTHING), angle, last)
+        let angle = arc * (180.0 / PI) + 90.0 - V::select(imag.cmp_gt(0.0), 180.0, 0.0);
+        V::select(imag.abs().cmp_gt(NOTHING), angle, last)
     }
 }
 
-impl Rule<1, 2, 2> for Angle {
+impl BranchlessMachine<1, 2, 2> for Angle {
     fn new(params: &[f64]) -> Self {
         Angle { threshold: params.first().copied().unwrap_or(9.0) }
     }
@@ -118,20 +120,21 @@ impl Rule<1, 2, 2> for Angle {
     #[inline(always)]
     fn step<V: Value>(&self, [last]: [V; 1], x: [V; 2]) -> ([V; 1], [V; 2]) {
         let angle = Angle::now(last, x);
-        let angle = V::either((last - angle).below(270.0) & angle.below(last), last, angle);
-        let side = V::either(angle.below(0.0), -1.0, 1.0);
-        ([angle], [angle, V::either((angle - last).size().below(self.threshold), side, 0.0)])
+        let angle = V::select((last - angle).cmp_lt(270.0) & angle.cmp_lt(last), last, angle);
+        let side = V::select(angle.cmp_lt(0.0), -1.0, 1.0);
+        ([angle], [angle, V::select((angle - last).abs().cmp_lt(self.threshold), side, 0.0)])
     }
 }
 
-static ANGLE: MachineDef = MachineDef::rule::<Angle, 1, 2, 2>("angle of two correlations", |_| 0);
+static ANGLE: StateMachineDef =
+    StateMachineDef::branchless::<Angle, 1, 2, 2>("angle of two correlations", |_| 0);
 
 /// Weights over one turn in `n` steps, for the oldest value first.
 fn turn(n: usize, f: fn(f64) -> f64) -> Vec<f64> {
     (0..n).rev().map(|ago| f(TAU * ago as f64 / n as f64)).collect()
 }
 
-fn mesa_sine<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn mesa_sine<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
     let (real, imag) = (x.fir(&turn(n, f64::cos)), x.fir(&turn(n, f64::sin)));
     let nothing = real.abs().le(0.001);
@@ -141,7 +144,7 @@ fn mesa_sine<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     vec![sine(phase), sine(phase + FRAC_PI_4)]
 }
 
-fn correlation_cycle<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn correlation_cycle<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
     // A whole turn of a sine has the mean 0 and the mean square 1/2.
     let spread = (x.second_central_moment(n) * 0.5).sqrt() * n as f64;
@@ -210,7 +213,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "msw",
         aliases: &["mesa_sine_wave"],
         outputs: &["sine", "lead"],
-        params: &[whole("period", 5, 2, 100_000)],
+        params: &[int("period", 5, 2, 100_000)],
         oracle: Oracle::Reference,
         doc: "Mesa sine wave: sine of the phase of one turn of `period` bars in the last `period` prices, and 45 degrees ahead. A real part within 0.001 counts as 0 (phase 270 degrees). First value at bar `period`, as in Tulip Indicators.",
         build: mesa_sine,
@@ -219,7 +222,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "ebsw",
         aliases: &["even_better_sinewave"],
-        params: &[whole("period", 40, 5, 100_000), whole("bars", 10, 1, 10_000)],
+        params: &[int("period", 40, 5, 100_000), int("bars", 10, 1, 10_000)],
         oracle: Oracle::Reference,
         doc: "Even better sine wave (Ehlers, Cycle Analytics for Traders): a high-pass of `period` smoothed over `bars`, its mean of three over the root of their mean square; 0 where nothing moves. Filters begin at 0 with the first bar, values at bar `period`.",
         build: |a| a.bars.state_machine(&EVEN_BETTER, &[a.x(0), a.x(1)], &[a.source()]),
@@ -228,7 +231,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "dsp",
         aliases: &["detrended_synthetic_price"],
-        params: &[whole("period", 40, 4, 100_000)],
+        params: &[int("period", 40, 4, 100_000)],
         oracle: Oracle::Reference,
         doc: "Detrended synthetic price (Ehlers): exponential mean over a quarter of the cycle less that over half of it, each begun with the mean of its first values.",
         build: |a| {
@@ -240,7 +243,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "highpass",
         aliases: &["SWAK_HP"],
-        params: &[whole("period", 20, 5, 100_000)],
+        params: &[int("period", 20, 5, 100_000)],
         doc: "High-pass of one pole (Ehlers, Swiss Army Knife): what moves faster than `period` bars. Begun as if the first value had always been there.",
         build: |a| {
             let half = PI / a.x(0);
@@ -253,7 +256,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "highpass2",
         aliases: &["SWAK_2PHP", "highpass_2_pole"],
-        params: &[whole("period", 20, 2, 10_000)],
+        params: &[int("period", 20, 2, 10_000)],
         doc: "High-pass of two poles (Ehlers, Swiss Army Knife): as the one-pole filter, twice as steep.",
         build: |a| {
             let sin = (PI / a.x(0)).sin();
@@ -267,7 +270,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "bandpass",
         aliases: &["SWAK_BP"],
-        params: &[whole("period", 20, 5, 2000), real("delta", 0.1, 0.05, 0.5)],
+        params: &[int("period", 20, 5, 2000), real("delta", 0.1, 0.05, 0.5)],
         doc: "Band-pass (Ehlers, Swiss Army Knife): what swings in `period` bars, give or take the share `delta`.",
         build: |a| {
             let width = 4.0 * PI * a.x(1) / a.x(0);
@@ -281,7 +284,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "correlation_cycle",
         aliases: &["corr_cycle"],
         outputs: &["real", "imag", "angle", "state"],
-        params: &[whole("period", 20, 3, 100_000), real("threshold", 9.0, 1.0, 360.0)],
+        params: &[int("period", 20, 3, 100_000), real("threshold", 9.0, 1.0, 360.0)],
         oracle: Oracle::Reference,
         doc: "Correlation cycle (Ehlers 2020): correlation of the last `period` prices with a cosine and a negative sine of that period, the angle of both in degrees, which does not turn back, and the state: 1 or -1 (the angle's sign) where it moved less than `threshold`, else 0. Equal prices correlate with nothing; where the sine does not correlate (1e-9) the angle stays; the first state is 0.",
         build: correlation_cycle,

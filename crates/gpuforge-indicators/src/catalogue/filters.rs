@@ -4,7 +4,7 @@ use std::f64::consts::PI;
 
 use crate::{
     graph::Expr,
-    kernel::machine::{Machine, MachineDef, Rule, Value},
+    kernel::state_machine::{BranchlessMachine, StateMachine, StateMachineDef, Value},
 };
 
 fn at(params: &[f64], i: usize) -> f64 {
@@ -69,10 +69,10 @@ impl Linear {
     }
 }
 
-static LINEAR: MachineDef = MachineDef::rule::<Linear, 6, 1, 1>("linear", |_| 0);
+static LINEAR: StateMachineDef = StateMachineDef::branchless::<Linear, 6, 1, 1>("linear", |_| 0);
 
 /// State: the last three results, the last two values, and bars that were handed through.
-impl Rule<6, 1, 1> for Linear {
+impl BranchlessMachine<6, 1, 1> for Linear {
     fn new(p: &[f64]) -> Self {
         Linear {
             b: [at(p, 0), at(p, 1), at(p, 2)],
@@ -96,22 +96,22 @@ impl Rule<6, 1, 1> for Linear {
         if self.copied == 0 {
             return ([y, y1, y2, x, x1, seen], [y]);
         }
-        let early = seen.below(self.copied as f64);
-        let y = V::either(early, x, y);
-        ([y, y1, y2, x, x1, V::either(early, seen + 1.0, seen)], [y])
+        let early = seen.cmp_lt(self.copied as f64);
+        let y = V::select(early, x, y);
+        ([y, y1, y2, x, x1, V::select(early, seen + 1.0, seen)], [y])
     }
 }
 
 /// McGinley's dynamic: parameter: the period.
-pub(super) static MCGINLEY: MachineDef =
-    MachineDef::rule::<McGinley, 1, 1, 1>("mcginley", |p| (at(p, 0) as usize).saturating_sub(1));
+pub(super) static MCGINLEY: StateMachineDef =
+    StateMachineDef::branchless::<McGinley, 1, 1, 1>("mcginley", |p| (at(p, 0) as usize).saturating_sub(1));
 
 #[derive(Clone, Copy)]
 struct McGinley {
     period: f64,
 }
 
-impl Rule<1, 1, 1> for McGinley {
+impl BranchlessMachine<1, 1, 1> for McGinley {
     fn new(p: &[f64]) -> Self {
         McGinley { period: at(p, 0) }
     }
@@ -125,14 +125,15 @@ impl Rule<1, 1, 1> for McGinley {
     fn step<V: Value>(&self, [y]: [V; 1], [x]: [V; 1]) -> ([V; 1], [V; 1]) {
         let square = (x / y) * (x / y);
         let next = y + (x - y) / (square * square * self.period);
-        let y = V::either(next.size().below(f64::INFINITY), next, y);
+        let y = V::select(next.abs().cmp_lt(f64::INFINITY), next, y);
         ([y], [y])
     }
 }
 
 /// Holt and Winters: level, trend, acceleration and the spread around the forecast. Parameters: a factor for each; gives the
 /// forecast and the standard deviation as it was a bar before.
-pub(super) static HOLT_WINTERS: MachineDef = MachineDef::rule::<HoltWinters, 5, 1, 2>("holt_winters", |_| 0);
+pub(super) static HOLT_WINTERS: StateMachineDef =
+    StateMachineDef::branchless::<HoltWinters, 5, 1, 2>("holt_winters", |_| 0);
 
 /// State: level, trend, bend, variance, and the last value less its forecast.
 #[derive(Clone, Copy)]
@@ -140,7 +141,7 @@ struct HoltWinters {
     factors: [f64; 4],
 }
 
-impl Rule<5, 1, 2> for HoltWinters {
+impl BranchlessMachine<5, 1, 2> for HoltWinters {
     fn new(p: &[f64]) -> Self {
         HoltWinters { factors: [at(p, 0), at(p, 1), at(p, 2), at(p, 3)] }
     }
@@ -159,19 +160,20 @@ impl Rule<5, 1, 2> for HoltWinters {
         let bend = bend_before * (1.0 - nc) + (trend - trend_before) * nc;
         let forecast = level + trend + bend * 0.5;
         let next = variance * (1.0 - nd) + miss * nd * miss;
-        ([level, trend, bend, next, x - forecast], [forecast, variance.root()])
+        ([level, trend, bend, next, x - forecast], [forecast, variance.sqrt()])
     }
 }
 
 /// Ehlers' Laguerre filter. Parameter: the damping.
-pub(super) static LAGUERRE: MachineDef = MachineDef::rule::<Laguerre, 4, 1, 1>("laguerre_filter", |_| 0);
+pub(super) static LAGUERRE: StateMachineDef =
+    StateMachineDef::branchless::<Laguerre, 4, 1, 1>("laguerre_filter", |_| 0);
 
 #[derive(Clone, Copy)]
 struct Laguerre {
     gamma: f64,
 }
 
-impl Rule<4, 1, 1> for Laguerre {
+impl BranchlessMachine<4, 1, 1> for Laguerre {
     fn new(p: &[f64]) -> Self {
         Laguerre { gamma: at(p, 0) }
     }
@@ -193,7 +195,8 @@ impl Rule<4, 1, 1> for Laguerre {
 }
 
 /// Kalman's filter of a level that wanders. Parameters: variance of its steps, variance of the measurement.
-pub(super) static KALMAN: MachineDef = MachineDef::rule::<Kalman, 2, 1, 1>("kalman_level", |_| 0);
+pub(super) static KALMAN: StateMachineDef =
+    StateMachineDef::branchless::<Kalman, 2, 1, 1>("kalman_level", |_| 0);
 
 /// State: the level and its variance.
 #[derive(Clone, Copy)]
@@ -202,7 +205,7 @@ struct Kalman {
     measurement: f64,
 }
 
-impl Rule<2, 1, 1> for Kalman {
+impl BranchlessMachine<2, 1, 1> for Kalman {
     fn new(p: &[f64]) -> Self {
         Kalman { process: at(p, 0), measurement: at(p, 1) }
     }
@@ -222,8 +225,8 @@ impl Rule<2, 1, 1> for Kalman {
 }
 
 /// Jurik's average, as it is known from its reconstructions. Parameters: period, phase.
-pub(super) static JURIK: MachineDef =
-    MachineDef::of::<Jurik, 1, 1>("jurik", |p| (at(p, 0) as usize).saturating_sub(1));
+pub(super) static JURIK: StateMachineDef =
+    StateMachineDef::of::<Jurik, 1, 1>("jurik", |p| (at(p, 0) as usize).saturating_sub(1));
 
 /// Bars over which the volatility of a bar is averaged, and over which that average is.
 const SHORT: usize = 10;
@@ -264,7 +267,7 @@ impl Jurik {
     }
 }
 
-impl Machine<1, 1> for Jurik {
+impl StateMachine<1, 1> for Jurik {
     fn new(p: &[f64]) -> Self {
         let half = 0.5 * (at(p, 0) - 1.0);
         let length = (half.sqrt().log2() + 2.0).max(0.0);

@@ -3,11 +3,11 @@
 use super::cycle::hilbert::{DEGREES, EARLY, Hilbert, hilbert};
 use crate::{
     graph::Expr,
-    kernel::machine::{MachineDef, Rule, Value},
+    kernel::state_machine::{BranchlessMachine, StateMachineDef, Value},
 };
 
 /// A parameter that chooses the kind: TA-Lib's numbers, see [`ma`].
-pub(super) const MA_TYPE: super::Param = super::whole("ma_type", 0, 0, 15);
+pub(super) const MA_TYPE: super::Param = super::int("ma_type", 0, 0, 15);
 
 /// A moving average by TA-Lib's number of its kind: 0 SMA, 1 EMA, 2 WMA, 3 DEMA, 4 TEMA, 5 TRIMA, 6 KAMA, 7 MAMA (0.5, 0.05,
 /// whatever `n` is), 8 T3 (0.7), 9 HMA, 10 the value itself, 11 the default (SMA), 12 ZLEMA, 13 RMA, 14 VIDYA, 15 ALMA
@@ -138,7 +138,7 @@ pub(super) fn mama(x: Expr<'_>, fast: f64, slow: f64) -> Vec<Expr<'_>> {
     x.builder().state_machine(&MAMA, &[fast, slow], &[x, phase])
 }
 
-static MAMA: MachineDef = MachineDef::rule::<Mama, 3, 2, 2>("mama", |_| 32 - EARLY);
+static MAMA: StateMachineDef = StateMachineDef::branchless::<Mama, 3, 2, 2>("mama", |_| 32 - EARLY);
 
 /// The means from a value and the phase in degrees. State: the phase before, and both means.
 #[derive(Clone, Copy)]
@@ -147,7 +147,7 @@ struct Mama {
     slow: f64,
 }
 
-impl Rule<3, 2, 2> for Mama {
+impl BranchlessMachine<3, 2, 2> for Mama {
     fn new(params: &[f64]) -> Self {
         let at = |i: usize| params.get(i).copied().unwrap_or(0.5);
         Mama { fast: at(0), slow: at(1) }
@@ -162,8 +162,8 @@ impl Rule<3, 2, 2> for Mama {
     fn step<V: Value>(&self, [before, mama, fama]: [V; 3], [x, phase]: [V; 2]) -> ([V; 3], [V; 2]) {
         let turn = before - phase;
         let slowed = V::from(self.fast) / turn;
-        let slowed = V::either(slowed.above(self.slow), slowed, self.slow);
-        let alpha = V::either(turn.above(1.0), slowed, self.fast);
+        let slowed = V::select(slowed.cmp_gt(self.slow), slowed, self.slow);
+        let alpha = V::select(turn.cmp_gt(1.0), slowed, self.fast);
         let one = V::from(1.0);
         let mama = alpha * x + (one - alpha) * mama;
         let fama = alpha * 0.5 * mama + (one - alpha * 0.5) * fama;

@@ -1,12 +1,12 @@
 //! Arithmetic, functions and windows that indicators are made of.
 
-use super::{Group, Indicator, Kind, Param, whole};
-use crate::graph::{GraphBuilder, Field, Expr};
+use super::{Group, Indicator, IndicatorKind, Param, int};
+use crate::graph::{Expr, Field, GraphBuilder};
 
-const BASE: Indicator = Indicator { group: Group::Math, kind: Kind::Primitive, ..Indicator::BASE };
+const BASE: Indicator = Indicator { group: Group::Math, kind: IndicatorKind::Primitive, ..Indicator::BASE };
 /// Of two values: the close (or the source) and the high.
 const PAIR: Indicator = Indicator { inputs: &[Field::Close, Field::High], ..BASE };
-const WINDOW: &[Param] = &[whole("period", 30, 2, 100_000)];
+const WINDOW: &[Param] = &[int("period", 30, 2, 100_000)];
 
 /// The number of each bar, counted from 0.
 fn index(bars: GraphBuilder<'_>) -> Expr<'_> {

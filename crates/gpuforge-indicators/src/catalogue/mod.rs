@@ -4,7 +4,7 @@
 //! of TA-Lib is compared with it automatically (`tests/parity.rs`), any other needs a plain reference in
 //! `tests/reference/`.
 
-use crate::graph::{GraphBuilder, Field, UnaryOp, Expr};
+use crate::graph::{Expr, Field, GraphBuilder, UnaryOp};
 
 mod bands;
 mod cycle;
@@ -25,12 +25,12 @@ mod volatility;
 mod volume;
 mod vwap;
 
-pub use ranges::Range;
+pub use ranges::ValueRange;
 
 /// What a row is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Kind {
+pub enum IndicatorKind {
     /// One of the catalogue's indicators.
     Indicator,
     /// A candlestick pattern: -200 to 200.
@@ -72,25 +72,25 @@ pub struct Param {
     pub max: f64,
     /// Whole numbers only?
     #[serde(skip)]
-    pub whole: bool,
+    pub integer: bool,
     /// Even numbers only?
     #[serde(skip)]
     pub even: bool,
 }
 
 /// A whole number, such as a period.
-pub const fn whole(name: &'static str, default: u32, min: u32, max: u32) -> Param {
-    Param { name, default: default as f64, min: min as f64, max: max as f64, whole: true, even: false }
+pub const fn int(name: &'static str, default: u32, min: u32, max: u32) -> Param {
+    Param { name, default: default as f64, min: min as f64, max: max as f64, integer: true, even: false }
 }
 
 /// A real number.
 pub const fn real(name: &'static str, default: f64, min: f64, max: f64) -> Param {
-    Param { name, default, min, max, whole: false, even: false }
+    Param { name, default, min, max, integer: false, even: false }
 }
 
 /// An even number, such as a period that is halved.
-pub const fn even(name: &'static str, default: u32, min: u32, max: u32) -> Param {
-    Param { even: true, ..whole_series(name, default, min, max) }
+pub const fn even_int(name: &'static str, default: u32, min: u32, max: u32) -> Param {
+    Param { even: true, ..int(name, default, min, max) }
 }
 
 /// What the values are compared with.
@@ -115,7 +115,7 @@ pub enum Convention {
 
 /// What a builder gets: the bars, the parameters, the source.
 #[derive(Clone, Copy)]
-pub struct Args<'g, 'p> {
+pub struct BuildArgs<'g, 'p> {
     /// The bars.
     pub bars: GraphBuilder<'g>,
     params: &'p [f64],
@@ -123,10 +123,10 @@ pub struct Args<'g, 'p> {
     convention: Convention,
 }
 
-impl<'g, 'p> Args<'g, 'p> {
+impl<'g, 'p> BuildArgs<'g, 'p> {
     /// For a builder, by TA-Lib's conventions.
     pub fn new(bars: GraphBuilder<'g>, params: &'p [f64], source: Option<Expr<'g>>) -> Self {
-        Args { bars, params, source, convention: Convention::TaLib }
+        BuildArgs { bars, params, source, convention: Convention::TaLib }
     }
 
     /// Whose definitions.
@@ -136,7 +136,7 @@ impl<'g, 'p> Args<'g, 'p> {
 
     /// By another convention.
     pub fn by(self, convention: Convention) -> Self {
-        Args { convention, ..self }
+        BuildArgs { convention, ..self }
     }
 
     /// The exponential mean of the convention. That of pandas weighs all values so far and divides by their weights.
@@ -189,7 +189,7 @@ impl<'g, 'p> Args<'g, 'p> {
 }
 
 /// Builds the outputs, in the row's order.
-pub type Build = for<'g, 'p> fn(&Args<'g, 'p>) -> Vec<Expr<'g>>;
+pub type Build = for<'g, 'p> fn(&BuildArgs<'g, 'p>) -> Vec<Expr<'g>>;
 
 /// A row.
 #[derive(Clone, Copy)]
@@ -201,7 +201,7 @@ pub struct Indicator {
     /// Where it belongs.
     pub group: Group,
     /// What it is.
-    pub kind: Kind,
+    pub kind: IndicatorKind,
     /// Parameters, in order.
     pub params: &'static [Param],
     /// Columns it reads; a single `Close` (or `Volume`) can be replaced by `source=`.
@@ -224,7 +224,7 @@ impl Indicator {
         name: "",
         aliases: &[],
         group: Group::Overlap,
-        kind: Kind::Indicator,
+        kind: IndicatorKind::Indicator,
         params: &[],
         inputs: &[Field::Close],
         outputs: &["value"],
@@ -241,7 +241,7 @@ impl Indicator {
 
     /// Where the values of an output lie with the defaults, given by its place; `None` where nothing bounds them.
     /// [`crate::select::Instance::range`] knows parameters and sources.
-    pub fn range(&self, output: usize) -> Option<Range> {
+    pub fn range(&self, output: usize) -> Option<ValueRange> {
         ranges::of(self, output)
     }
 

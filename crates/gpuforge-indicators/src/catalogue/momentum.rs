@@ -3,8 +3,8 @@
 //! Where a divisor can be 0 a row says what it gives instead. A window whose values are all exactly 0 is told by its
 //! greatest value, not by a running sum: a sum that has run may hold a rest of its past.
 
-use super::{Args, Convention, Field, Group, Indicator, Param, ma::ma, whole};
-use crate::graph::{GraphBuilder, Seed, Expr};
+use super::{BuildArgs, Convention, Field, Group, Indicator, Param, ma::ma, int};
+use crate::graph::{Expr, GraphBuilder, Seed};
 
 const BASE: Indicator = Indicator { group: Group::Momentum, ..Indicator::BASE };
 const HLC: &[Field] = &[Field::High, Field::Low, Field::Close];
@@ -108,11 +108,11 @@ fn with_signal<'g>(line: Expr<'g>, signal: Expr<'g>) -> Vec<Expr<'g>> {
 
 /// A parameter that chooses the kind of a mean by TA-Lib's number.
 pub(super) const fn ma_type(name: &'static str, default: u32) -> Param {
-    whole(name, default, 0, 15)
+    int(name, default, 0, 15)
 }
 
 /// The kind that a parameter chooses; 11 is the row's own default.
-pub(super) fn kind(a: &Args<'_, '_>, at: usize, default: usize) -> usize {
+pub(super) fn kind(a: &BuildArgs<'_, '_>, at: usize, default: usize) -> usize {
     if a.n(at) == 11 { default } else { a.n(at) }
 }
 
@@ -123,29 +123,29 @@ pub(super) fn ma_from(x: Expr<'_>, n: usize, kind: usize, first: usize) -> Expr<
 }
 
 /// %K smoothed, and the smoothed %K smoothed again.
-fn slow_stoch<'g>(a: &Args<'g, '_>, default: usize) -> [Expr<'g>; 2] {
+fn slow_stoch<'g>(a: &BuildArgs<'g, '_>, default: usize) -> [Expr<'g>; 2] {
     let fast = percent_k(a.bars.high(), a.bars.low(), a.bars.close(), a.n(0), 0.0);
     let k = ma(fast, a.n(1), kind(a, 2, default));
     [k, ma(k, a.n(3), kind(a, 4, default))]
 }
 
-fn kdj<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn kdj<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let [k, d] = slow_stoch(a, 13);
     together([k, d, 3.0 * k - 2.0 * d])
 }
 
-fn stochf<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn stochf<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let k = percent_k(a.bars.high(), a.bars.low(), a.bars.close(), a.n(0), 0.0);
     together([k, ma(k, a.n(1), kind(a, 2, 0))])
 }
 
-fn stochrsi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn stochrsi<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let rsi = rsi(a.source(), a.n(0));
     let k = percent_k(rsi, rsi, rsi, a.n(1), 0.0);
     together([k, ma(k, a.n(2), kind(a, 3, 0))])
 }
 
-fn macdext<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn macdext<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let x = a.source();
     let mut means = [(a.n(0), kind(a, 1, 0)), (a.n(2), kind(a, 3, 0))];
     means.sort_by_key(|(n, _)| *n);
@@ -156,13 +156,13 @@ fn macdext<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
 }
 
 /// Two means of the same kind, the fast one first.
-fn two_means<'g>(a: &Args<'g, '_>, x: Expr<'g>) -> [Expr<'g>; 2] {
+fn two_means<'g>(a: &BuildArgs<'g, '_>, x: Expr<'g>) -> [Expr<'g>; 2] {
     let (fast, slow) = ordered(a.n(0), a.n(1));
     [fast, slow].map(|n| ma(x, n, kind(a, 2, 1)))
 }
 
 /// Distance of the fast mean from the slow one, in percent of it; 0 where it is nothing.
-fn percent_oscillator<'g>(a: &Args<'g, '_>, x: Expr<'g>) -> Vec<Expr<'g>> {
+fn percent_oscillator<'g>(a: &BuildArgs<'g, '_>, x: Expr<'g>) -> Vec<Expr<'g>> {
     let [fast, slow] = two_means(a, x);
     // Means that forget are 0 where their window is, whatever a running sum has kept.
     let forgets = [0, 2, 5, 9].contains(&kind(a, 2, 1));
@@ -172,7 +172,7 @@ fn percent_oscillator<'g>(a: &Args<'g, '_>, x: Expr<'g>) -> Vec<Expr<'g>> {
     vec![idle.select(0.0, (fast - slow) / slow * 100.0)]
 }
 
-fn macd<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn macd<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let line = match a.convention() {
         Convention::TaLib => macd_line(a.source(), a.n(0), a.n(1)),
         Convention::Pandas => a.ema(a.source(), a.n(0)) - a.ema(a.source(), a.n(1)),
@@ -180,14 +180,14 @@ fn macd<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     with_signal(line, a.ema(line, a.n(2)))
 }
 
-fn macdfix<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn macdfix<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let x = a.source();
     let fast = x.from_bar(x.start() + 14).ema_alpha(0.15, Seed::Mean(12));
     let line = fast - x.ema_alpha(0.075, Seed::Mean(26));
     with_signal(line, line.ema(a.n(0)))
 }
 
-fn cci<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn cci<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (hlc3(a.bars), a.n(0));
     let mean = x.sma(n);
     let (distance, deviation) = (x - mean, x.mean_deviation(n));
@@ -196,25 +196,25 @@ fn cci<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     vec![still.select(0.0, distance / (0.015 * deviation))]
 }
 
-fn cmo<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn cmo<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (gain, loss) = gains_losses(a.source());
     let (gain, loss) = (gain.wilder(a.n(0)), loss.wilder(a.n(0)));
     vec![100.0 * (gain - loss).div0(gain + loss)]
 }
 
-fn cmou<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn cmou<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (gain, loss) = gains_losses(a.source());
     let (gain, loss) = (sum0(gain, a.n(0)), sum0(loss, a.n(0)));
     vec![(100.0 * (gain - loss)).div0(gain + loss)]
 }
 
-fn willr<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn willr<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (high, low) = (a.bars.high().highest(a.n(0)), a.bars.low().lowest(a.n(0)));
     let r = (high - a.bars.close()) / (high - low) * -100.0;
     vec![flat(high, low).select(0.0, r.min(0.0).max(-100.0))]
 }
 
-fn ultosc<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn ultosc<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let mut periods = [a.n(0), a.n(1), a.n(2)];
     periods.sort_unstable();
     let [short, middle, long] = periods;
@@ -229,13 +229,13 @@ pub(super) fn trix(x: Expr<'_>, n: usize) -> Expr<'_> {
     roc(x.ema(n).ema(n).ema(n), 1)
 }
 
-fn tsi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn tsi<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let change = change(a.source());
     let smooth = |x: Expr<'g>| x.ema(a.n(0)).ema(a.n(1));
     vec![(100.0 * smooth(change)).div0(smooth(change.abs()))]
 }
 
-fn smi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn smi<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (high, low) = (a.bars.high().highest(a.n(0)), a.bars.low().lowest(a.n(0)));
     let smooth = |x: Expr<'g>| x.ema(a.n(2)).ema(a.n(1));
     let distance = smooth(a.bars.close() - (high + low) * 0.5);
@@ -243,17 +243,17 @@ fn smi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     together([smi, smi.ema(a.n(3))])
 }
 
-fn ao<'g>(a: &Args<'g, '_>) -> Expr<'g> {
+fn ao<'g>(a: &BuildArgs<'g, '_>) -> Expr<'g> {
     let middle = hl2(a.bars);
     middle.sma(a.n(0)) - middle.sma(a.n(1))
 }
 
-fn bop<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn bop<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let range = a.bars.high() - a.bars.low();
     vec![range.le(0.0).select(0.0, (a.bars.close() - a.bars.open()) / range)]
 }
 
-fn imi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn imi<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let body = a.bars.close() - a.bars.open();
     let gain = body.max(0.0);
     let (up, down) = (sum0(gain, a.n(0)), sum0(gain - body, a.n(0)));
@@ -261,25 +261,25 @@ fn imi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     vec![total.eq(0.0).select(50.0, 100.0 * (up / total))]
 }
 
-fn er<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn er<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
     let (way, path) = (x - x.shift(n), sum0(change(x).abs(), n));
     let straight = path.le(0.0).or(path.le(way));
     vec![straight.select(1.0, (way / path).abs().min(1.0))]
 }
 
-fn eri<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn eri<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let mean = a.bars.close().ema(a.n(0));
     vec![a.bars.high() - mean, a.bars.low() - mean]
 }
 
-fn fosc<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn fosc<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let x = a.source();
     let forecast = line(x.shift(1), a.n(0), 1.0);
     vec![(100.0 * (x - forecast)).div0(x)]
 }
 
-fn fractal<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn fractal<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (left, right) = (a.n(0), a.n(1));
     let (high, low) = (a.bars.high(), a.bars.low());
     let above = high.shift(right).gt(high.highest(right).max(high.shift(right + 1).highest(left)));
@@ -291,7 +291,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "rsi",
         aliases: &["RSI"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Relative strength index: gains as a share of gains and losses, both in Wilder's mean of `period`, from 0 to 100. The means begin with the plain mean of the first `period` changes. 50 where nothing has moved.",
         build: |a| vec![rsi_of(a.source(), |x| a.smooth(x, a.n(0)))],
         ..BASE
@@ -300,10 +300,10 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "stoch",
         aliases: &["STOCH"],
         params: &[
-            whole("fast_k", 5, 1, 100_000),
-            whole("slow_k", 3, 1, 100_000),
+            int("fast_k", 5, 1, 100_000),
+            int("slow_k", 3, 1, 100_000),
             ma_type("k_type", 0),
-            whole("slow_d", 3, 1, 100_000),
+            int("slow_d", 3, 1, 100_000),
             ma_type("d_type", 0),
         ],
         inputs: HLC,
@@ -315,7 +315,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "stochf",
         aliases: &["STOCHF"],
-        params: &[whole("fast_k", 5, 1, 100_000), whole("fast_d", 3, 1, 100_000), ma_type("d_type", 0)],
+        params: &[int("fast_k", 5, 1, 100_000), int("fast_d", 3, 1, 100_000), ma_type("d_type", 0)],
         inputs: HLC,
         outputs: &["k", "d"],
         doc: "Fast stochastic: the place of the close between the lowest low and the highest high of `fast_k` bars in percent, and that smoothed. 0 where there is no range.",
@@ -326,9 +326,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "stochrsi",
         aliases: &["STOCHRSI"],
         params: &[
-            whole("period", 14, 2, 100_000),
-            whole("fast_k", 5, 1, 100_000),
-            whole("fast_d", 3, 1, 100_000),
+            int("period", 14, 2, 100_000),
+            int("fast_k", 5, 1, 100_000),
+            int("fast_d", 3, 1, 100_000),
             ma_type("d_type", 0),
         ],
         outputs: &["k", "d"],
@@ -340,10 +340,10 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "kdj",
         aliases: &["KDJ"],
         params: &[
-            whole("fast_k", 9, 1, 100_000),
-            whole("slow_k", 3, 1, 100_000),
+            int("fast_k", 9, 1, 100_000),
+            int("slow_k", 3, 1, 100_000),
             ma_type("k_type", 13),
-            whole("slow_d", 3, 1, 100_000),
+            int("slow_d", 3, 1, 100_000),
             ma_type("d_type", 13),
         ],
         inputs: HLC,
@@ -356,9 +356,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "macd",
         aliases: &["MACD"],
         params: &[
-            whole("fast", 12, 2, 100_000),
-            whole("slow", 26, 2, 100_000),
-            whole("signal", 9, 1, 100_000),
+            int("fast", 12, 2, 100_000),
+            int("slow", 26, 2, 100_000),
+            int("signal", 9, 1, 100_000),
         ],
         outputs: &["macd", "signal", "hist"],
         doc: "Exponential mean of `fast` less that of `slow`, its own exponential mean of `signal`, and the difference of the two. Both means begin at the slow one's first bar. Periods in the wrong order are swapped.",
@@ -369,11 +369,11 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "macdext",
         aliases: &["MACDEXT"],
         params: &[
-            whole("fast", 12, 2, 100_000),
+            int("fast", 12, 2, 100_000),
             ma_type("fast_type", 0),
-            whole("slow", 26, 2, 100_000),
+            int("slow", 26, 2, 100_000),
             ma_type("slow_type", 0),
-            whole("signal", 9, 1, 100_000),
+            int("signal", 9, 1, 100_000),
             ma_type("signal_type", 0),
         ],
         outputs: &["macd", "signal", "hist"],
@@ -384,7 +384,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "apo",
         aliases: &["APO"],
-        params: &[whole("fast", 12, 2, 100_000), whole("slow", 26, 2, 100_000), ma_type("ma_type", 1)],
+        params: &[int("fast", 12, 2, 100_000), int("slow", 26, 2, 100_000), ma_type("ma_type", 1)],
         doc: "Absolute price oscillator: a fast mean less a slow one; periods in the wrong order are swapped.",
         build: |a| {
             let [fast, slow] = two_means(a, a.source());
@@ -395,7 +395,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "ppo",
         aliases: &["PPO"],
-        params: &[whole("fast", 12, 2, 100_000), whole("slow", 26, 2, 100_000), ma_type("ma_type", 1)],
+        params: &[int("fast", 12, 2, 100_000), int("slow", 26, 2, 100_000), ma_type("ma_type", 1)],
         doc: "Percentage price oscillator: distance of a fast mean from a slow one, in percent of it; 0 where it is 0. Periods in the wrong order are swapped.",
         build: |a| percent_oscillator(a, a.source()),
         ..BASE
@@ -403,7 +403,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "pvo",
         aliases: &["PVO"],
-        params: &[whole("fast", 12, 2, 100_000), whole("slow", 26, 2, 100_000), ma_type("ma_type", 1)],
+        params: &[int("fast", 12, 2, 100_000), int("slow", 26, 2, 100_000), ma_type("ma_type", 1)],
         inputs: &[Field::Volume],
         doc: "Percentage volume oscillator: distance of a fast mean of the volume from a slow one, in percent of it; 0 where it is 0. Periods in the wrong order are swapped.",
         build: |a| percent_oscillator(a, a.source_or(Field::Volume)),
@@ -412,7 +412,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "macdfix",
         aliases: &["MACDFIX"],
-        params: &[whole("signal", 9, 1, 100_000)],
+        params: &[int("signal", 9, 1, 100_000)],
         outputs: &["macd", "signal", "hist"],
         doc: "MACD with the factors 0.15 and 0.075 of its inventor in place of periods; seeded like MACD(12, 26).",
         build: macdfix,
@@ -421,7 +421,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "mom",
         aliases: &["MOM"],
-        params: &[whole("period", 10, 1, 100_000)],
+        params: &[int("period", 10, 1, 100_000)],
         doc: "Momentum: the value less the value `period` bars ago.",
         build: |a| vec![a.source() - a.source().shift(a.n(0))],
         ..BASE
@@ -429,7 +429,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "roc",
         aliases: &["ROC"],
-        params: &[whole("period", 10, 1, 100_000)],
+        params: &[int("period", 10, 1, 100_000)],
         doc: "Rate of change over `period` bars in percent: (x / before - 1) * 100; 0 where the value before is 0.",
         build: |a| vec![roc(a.source(), a.n(0))],
         ..BASE
@@ -437,7 +437,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "rocp",
         aliases: &["ROCP"],
-        params: &[whole("period", 10, 1, 100_000)],
+        params: &[int("period", 10, 1, 100_000)],
         doc: "Rate of change over `period` bars as a share: (x - before) / before; 0 where the value before is 0.",
         build: |a| vec![(a.source() - a.source().shift(a.n(0))).div0(a.source().shift(a.n(0)))],
         ..BASE
@@ -445,7 +445,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "rocr",
         aliases: &["ROCR"],
-        params: &[whole("period", 10, 1, 100_000)],
+        params: &[int("period", 10, 1, 100_000)],
         doc: "Ratio of the value to the value `period` bars ago; 0 where that is 0.",
         build: |a| vec![a.source().div0(a.source().shift(a.n(0)))],
         ..BASE
@@ -453,7 +453,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "rocr100",
         aliases: &["ROCR100"],
-        params: &[whole("period", 10, 1, 100_000)],
+        params: &[int("period", 10, 1, 100_000)],
         doc: "Ratio of the value to the value `period` bars ago, times 100; 0 where that is 0.",
         build: |a| vec![a.source().div0(a.source().shift(a.n(0))) * 100.0],
         ..BASE
@@ -461,7 +461,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "cci",
         aliases: &["CCI"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         inputs: HLC,
         doc: "Commodity channel index: distance of the typical price (h+l+c)/3 from its mean of `period`, in units of 0.015 mean deviations. 0 where there is no deviation.",
         build: cci,
@@ -470,7 +470,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "cmo",
         aliases: &["CMO"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Chande's momentum oscillator in Wilder's means: 100 * (gains - losses) / (gains + losses), seeded like the RSI. 0 where nothing has moved.",
         build: cmo,
         ..BASE
@@ -478,7 +478,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "cmou",
         aliases: &["CMOU"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Chande's momentum oscillator as he wrote it, with plain sums of the last `period` changes: 100 * (gains - losses) / (gains + losses). 0 where nothing moved.",
         build: cmou,
         ..BASE
@@ -486,7 +486,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "willr",
         aliases: &["WILLR"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         inputs: HLC,
         doc: "Williams %R: distance of the close below the highest high of `period` bars, as a share of their range, from 0 to -100. 0 where there is no range.",
         build: willr,
@@ -496,9 +496,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "ultosc",
         aliases: &["ULTOSC", "uo"],
         params: &[
-            whole("short", 7, 1, 100_000),
-            whole("middle", 14, 1, 100_000),
-            whole("long", 28, 1, 100_000),
+            int("short", 7, 1, 100_000),
+            int("middle", 14, 1, 100_000),
+            int("long", 28, 1, 100_000),
         ],
         inputs: HLC,
         doc: "Ultimate oscillator: buying pressure (close - true low) as a share of the true range over three periods, weighted 4, 2 and 1 from the shortest on, in percent. A period without any range counts 0.",
@@ -508,7 +508,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "trix",
         aliases: &["TRIX"],
-        params: &[whole("period", 30, 1, 100_000)],
+        params: &[int("period", 30, 1, 100_000)],
         doc: "Change of a triple exponential mean of `period` from bar to bar, in percent; 0 after a 0.",
         build: |a| vec![trix(a.source(), a.n(0))],
         ..BASE
@@ -516,7 +516,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "tsi",
         aliases: &["TSI"],
-        params: &[whole("first", 25, 2, 100_000), whole("second", 13, 2, 100_000)],
+        params: &[int("first", 25, 2, 100_000), int("second", 13, 2, 100_000)],
         doc: "True strength index: the change, smoothed by two exponential means in turn, in percent of the size of the change smoothed the same way. 0 where nothing has moved.",
         build: tsi,
         ..BASE
@@ -525,10 +525,10 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "smi",
         aliases: &["SMI"],
         params: &[
-            whole("period", 13, 2, 100_000),
-            whole("fast", 2, 2, 100_000),
-            whole("slow", 25, 2, 100_000),
-            whole("signal", 9, 2, 100_000),
+            int("period", 13, 2, 100_000),
+            int("fast", 2, 2, 100_000),
+            int("slow", 25, 2, 100_000),
+            int("signal", 9, 2, 100_000),
         ],
         inputs: HLC,
         outputs: &["smi", "signal"],
@@ -539,7 +539,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "ao",
         aliases: &["AO"],
-        params: &[whole("fast", 5, 2, 100_000), whole("slow", 34, 2, 100_000)],
+        params: &[int("fast", 5, 2, 100_000), int("slow", 34, 2, 100_000)],
         inputs: HL,
         doc: "Awesome oscillator: mean of (h+l)/2 over `fast` bars less that over `slow`.",
         build: |a| vec![ao(a)],
@@ -549,9 +549,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "ac",
         aliases: &["AC"],
         params: &[
-            whole("fast", 5, 2, 100_000),
-            whole("slow", 34, 2, 100_000),
-            whole("signal", 5, 2, 100_000),
+            int("fast", 5, 2, 100_000),
+            int("slow", 34, 2, 100_000),
+            int("signal", 5, 2, 100_000),
         ],
         inputs: HL,
         doc: "Accelerator: the awesome oscillator less its own mean of `signal` bars.",
@@ -569,7 +569,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "imi",
         aliases: &["IMI"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         inputs: &[Field::Open, Field::Close],
         doc: "Intraday momentum index: rising bodies (close - open) as a share of all bodies over `period` bars, in percent. 50 where no bar has a body.",
         build: imi,
@@ -579,9 +579,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "coppock",
         aliases: &["COPPOCK"],
         params: &[
-            whole("period", 10, 1, 100_000),
-            whole("short", 11, 1, 100_000),
-            whole("long", 14, 1, 100_000),
+            int("period", 10, 1, 100_000),
+            int("short", 11, 1, 100_000),
+            int("long", 14, 1, 100_000),
         ],
         doc: "Coppock curve: weighted mean of `period` of the sum of two rates of change in percent; a rate after a 0 is 0.",
         build: |a| vec![(roc(a.source(), a.n(1)) + roc(a.source(), a.n(2))).wma(a.n(0))],
@@ -590,7 +590,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "dpo",
         aliases: &["DPO"],
-        params: &[whole("period", 20, 2, 100_000)],
+        params: &[int("period", 20, 2, 100_000)],
         doc: "Detrended price: the value period/2 + 1 bars ago less the mean of the last `period`.",
         build: |a| vec![a.source().shift(a.n(0) / 2 + 1) - a.source().sma(a.n(0))],
         ..BASE
@@ -598,7 +598,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "er",
         aliases: &["ER"],
-        params: &[whole("period", 10, 2, 100_000)],
+        params: &[int("period", 10, 2, 100_000)],
         doc: "Efficiency ratio: the way from `period` bars ago as a share of the path taken bar by bar. 1 where nothing moved.",
         build: er,
         ..BASE
@@ -606,7 +606,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "eri",
         aliases: &["ERI"],
-        params: &[whole("period", 13, 1, 100_000)],
+        params: &[int("period", 13, 1, 100_000)],
         inputs: HLC,
         outputs: &["bull", "bear"],
         doc: "Elder ray: high and low less the exponential mean of `period` of the close.",
@@ -616,7 +616,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "fosc",
         aliases: &["FOSC"],
-        params: &[whole("period", 5, 2, 100_000)],
+        params: &[int("period", 5, 2, 100_000)],
         doc: "Forecast oscillator: distance of the value from what the line through the `period` values before it foresaw, in percent of the value; 0 where that is 0.",
         build: fosc,
         ..BASE
@@ -624,7 +624,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "qstick",
         aliases: &["QSTICK"],
-        params: &[whole("period", 10, 1, 100_000)],
+        params: &[int("period", 10, 1, 100_000)],
         inputs: &[Field::Open, Field::Close],
         doc: "Mean body (close - open) of the last `period` bars.",
         build: |a| vec![(a.bars.close() - a.bars.open()).sma(a.n(0))],
@@ -633,7 +633,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "fractal",
         aliases: &["FRACTAL"],
-        params: &[whole("left", 2, 1, 100_000), whole("right", 2, 1, 100_000)],
+        params: &[int("left", 2, 1, 100_000), int("right", 2, 1, 100_000)],
         inputs: HL,
         outputs: &["high", "low"],
         doc: "Williams' fractal, told at the bar that completes it: 100 where the high `right` bars ago is above those of the `left` bars before and the `right` bars after it, else 0; and the same for the low, below.",

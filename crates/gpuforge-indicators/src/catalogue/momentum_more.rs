@@ -4,24 +4,24 @@
 //! `tests/reference/momentum.rs`.
 
 use super::{
-    Args, Field, Group, Indicator, Oracle,
+    BuildArgs, Field, Group, Indicator, Oracle,
     ma::ma,
     momentum::{
         change, flat, hl2, hlc3, kind, line, ma_from, ma_type, macd_line, percent_k, roc, rsi, slope, sum0,
         together, trix, true_range,
     },
     momentum_state::{CLAMPED, HOLD, LAGUERRE, PROJECTION, QQE, RSX, RUN, SETTLED, STREAK},
-    real, whole,
+    real, int,
 };
-use crate::graph::{Seed, Expr};
+use crate::graph::{Expr, Seed};
 
 const BASE: Indicator = Indicator { group: Group::Momentum, ..Indicator::BASE };
-const OWN: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
+const NON_TALIB: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
 const HL: &[Field] = &[Field::High, Field::Low];
 const HLC: &[Field] = &[Field::High, Field::Low, Field::Close];
 const OHLC: &[Field] = &[Field::Open, Field::High, Field::Low, Field::Close];
 
-fn fisher<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn fisher<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let middle = hl2(a.bars);
     let (high, low) = (middle.highest(a.n(0)), middle.lowest(a.n(0)));
     let share = flat(high, low).select(0.5, (middle - low) / (high - low));
@@ -31,13 +31,13 @@ fn fisher<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     vec![fisher, fisher.shift(1).fill_warmup(0.0).from_bar(fisher.start())]
 }
 
-fn kst<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn kst<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let leg = |at: usize| roc(a.source(), a.n(at)).sma(a.n(at + 4));
     let kst = leg(0) + 2.0 * leg(1) + 3.0 * leg(2) + 4.0 * leg(3);
     together([kst, kst.sma(a.n(8))])
 }
 
-fn kstext<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn kstext<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let smooth = kind(a, 9, 0);
     let rate = |at: usize| roc(a.source(), a.n(at));
     let first = (0..4).map(|at| ma(rate(at), a.n(at + 4), smooth).start()).max().unwrap_or(0);
@@ -46,7 +46,7 @@ fn kstext<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     together([kst, ma(kst, a.n(8), kind(a, 10, 0))])
 }
 
-fn crsi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn crsi<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(2));
     let streak = a.bars.state_machine(&STREAK, &[], &[x, x.shift(1)]).remove(0);
     let moves = change(x).div0(x.shift(1));
@@ -69,7 +69,7 @@ fn moments(x: Expr<'_>, n: usize) -> (Expr<'_>, Expr<'_>) {
     })
 }
 
-fn cti<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn cti<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
     let size = n as f64;
     let (with_time, own) = moments(x, n);
@@ -84,7 +84,7 @@ fn held_k(x: Expr<'_>, n: usize) -> Expr<'_> {
     x.builder().state_machine(&HOLD, &[], &[(x - low) / range * 100.0, range.le(0.0)]).remove(0)
 }
 
-fn stc<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn stc<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let smooth = |x: Expr<'g>| held_k(x, a.n(2)).ema_alpha(0.5, Seed::First);
     vec![smooth(smooth(macd_line(a.source(), a.n(0), a.n(1))))]
 }
@@ -99,7 +99,7 @@ struct Squeeze<'g> {
 }
 
 impl<'g> Squeeze<'g> {
-    fn new(a: &Args<'g, '_>, bollinger: usize, deviations: f64, keltner: usize) -> Self {
+    fn new(a: &BuildArgs<'g, '_>, bollinger: usize, deviations: f64, keltner: usize) -> Self {
         let close = a.bars.close();
         let (middle, width) = (close.sma(bollinger), close.stddev(bollinger) * deviations);
         let (centre, band) = (close.sma(keltner), true_range(a.bars).sma(keltner));
@@ -117,7 +117,7 @@ impl<'g> Squeeze<'g> {
     }
 }
 
-fn sqzmom<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn sqzmom<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (close, n) = (a.bars.close(), a.n(2));
     let squeeze = Squeeze::new(a, a.n(0), a.x(1), n);
     let (wide, normal, narrow) = (a.x(3), a.x(4), a.x(5));
@@ -128,7 +128,7 @@ fn sqzmom<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     together([momentum, squeeze.inside(narrow).select(3.0, state)])
 }
 
-fn squeeze_pro<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn squeeze_pro<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let close = a.bars.close();
     let squeeze = Squeeze::new(a, a.n(0), a.x(1), a.n(2));
     let momentum = (close - close.shift(a.n(6))).sma(a.n(7));
@@ -137,7 +137,7 @@ fn squeeze_pro<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     together([momentum, wide, squeeze.inside(a.x(4)), squeeze.inside(a.x(5)), off, none])
 }
 
-fn cg<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn cg<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
     let middle = (n as f64 + 1.0) / 2.0;
     let sum = x.sum(n);
@@ -145,30 +145,30 @@ fn cg<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     vec![empty.select(-middle, x.linear_weighted_sum(n) / sum - 2.0 * middle)]
 }
 
-fn pso<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn pso<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let k = percent_k(a.bars.high(), a.bars.low(), a.bars.close(), a.n(0), 50.0);
     vec![(0.5 * (0.1 * (k - 50.0)).ema(a.n(1)).ema(a.n(1))).tanh()]
 }
 
-fn wavetrend<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn wavetrend<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let price = hlc3(a.bars);
     let distance = a.bars.state_machine(&SETTLED, &[], &[price, price.ema(a.n(0))]).remove(0);
     let wave = distance.div0(0.015 * distance.abs().ema(a.n(0))).ema(a.n(1));
     together([wave, wave.sma(a.n(2))])
 }
 
-fn dosc<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn dosc<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let smooth = rsi(a.source(), a.n(0)).ema(a.n(1)).ema(a.n(2));
     vec![smooth - smooth.sma(a.n(3))]
 }
 
-fn ibs<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn ibs<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let range = a.bars.high() - a.bars.low();
     vec![range.le(0.0).select(0.5, (a.bars.close() - a.bars.low()) / range)]
 }
 
 /// Wilder's swing of a bar after one with this open and close.
-fn swing<'g>(a: &Args<'g, '_>, open: Expr<'g>, close: Expr<'g>) -> Expr<'g> {
+fn swing<'g>(a: &BuildArgs<'g, '_>, open: Expr<'g>, close: Expr<'g>) -> Expr<'g> {
     let bars = a.bars;
     let body = close - open;
     let push = bars.close() - close + 0.5 * (bars.close() - bars.open()) + 0.25 * body;
@@ -178,19 +178,19 @@ fn swing<'g>(a: &Args<'g, '_>, open: Expr<'g>, close: Expr<'g>) -> Expr<'g> {
     50.0 * push.div0(reach) * (up.max(down) / a.x(0))
 }
 
-fn asi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn asi<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let swing = swing(a, a.bars.open().shift(1), a.bars.close().shift(1));
     // The first bar has nothing to swing from.
     vec![swing.fill_warmup(0.0).cumsum()]
 }
 
-fn trixh<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn trixh<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let trix = trix(a.source(), a.n(0));
     let signal = trix.sma(a.n(1));
     together([trix, signal, trix - signal])
 }
 
-fn qqe<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn qqe<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let smooth = rsi(a.source(), a.n(0)).ema(a.n(1));
     let n = 2 * a.n(0) - 1;
     let width = change(smooth).abs().ema(n).ema(n) * a.x(2);
@@ -200,12 +200,12 @@ fn qqe<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     outputs
 }
 
-fn rsx<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn rsx<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let x = a.source();
     a.bars.state_machine(&RSX, &[a.n(0) as f64], &[x.from_bar(x.start() + a.n(0))])
 }
 
-fn lrsi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn lrsi<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let stages = a.bars.state_machine(&LAGUERRE, &[a.x(0)], &[a.source()]);
     let steps: Vec<Expr<'g>> = stages.iter().zip(stages.iter().skip(1)).map(|(a, b)| *a - *b).collect();
     let zero = a.bars.constant(0.0);
@@ -213,11 +213,11 @@ fn lrsi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     vec![(100.0 * total(|x| x.max(0.0))).div0(total(Expr::abs))]
 }
 
-fn ift_rsi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn ift_rsi<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     vec![(0.1 * (rsi(a.source(), a.n(0)) - 50.0)).wma(a.n(1)).tanh()]
 }
 
-fn inertia<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn inertia<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(1));
     let (change, width) = (change(x), x.stddev(n));
     let (up, down) = ((change.gt(0.0) * width).ema(n), (change.lt(0.0) * width).ema(n));
@@ -225,7 +225,7 @@ fn inertia<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     vec![line(total.le(0.0).select(50.0, 100.0 * up / total), a.n(0), 0.0)]
 }
 
-fn brar<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn brar<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (open, high, low) = (a.bars.open(), a.bars.high(), a.bars.low());
     let before = a.bars.close().shift(1);
     let ratio =
@@ -233,7 +233,7 @@ fn brar<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     vec![ratio(high - open, open - low), ratio(high - before, before - low)]
 }
 
-fn rvgi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn rvgi<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let n = a.n(1);
     let weights: Vec<f64> = (0..n).map(|i| (i + 1).min(n - i) as f64).collect();
     let total: f64 = weights.iter().sum();
@@ -245,7 +245,7 @@ fn rvgi<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     together([vigor, vigor.fir(&weights)])
 }
 
-fn td_seq<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn td_seq<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, before) = (a.source(), a.source().shift(4));
     let run = |yes: Expr<'g>| a.bars.state_machine(&RUN, &[13.0], &[yes]).remove(0);
     vec![run(x.gt(before)), run(x.lt(before))]
@@ -257,7 +257,7 @@ fn vwma<'g>(x: Expr<'g>, volume: Expr<'g>, n: usize) -> Expr<'g> {
     traded.eq(0.0).select(x.sma(n), (x * volume).sum(n) / traded)
 }
 
-fn vwmacd<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn vwmacd<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (close, volume) = (a.bars.close(), a.bars.volume());
     let (fast, slow) = (a.n(0).min(a.n(1)), a.n(0).max(a.n(1)));
     let line = vwma(close, volume, fast) - vwma(close, volume, slow);
@@ -265,13 +265,13 @@ fn vwmacd<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
     together([line, signal, line - signal])
 }
 
-fn po<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn po<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let bounds = a.bars.state_machine(&PROJECTION, &[a.n(0) as f64], &[a.bars.high(), a.bars.low()]);
     let [upper, lower] = bounds.as_slice() else { return Vec::new() };
     vec![flat(*upper, *lower).select(50.0, 100.0 * (a.bars.close() - *lower) / (*upper - *lower))]
 }
 
-fn smc_sweep<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn smc_sweep<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (open, high, low, close) = (a.bars.open(), a.bars.high(), a.bars.low(), a.bars.close());
     let (floor, roof) = (low.lowest(a.n(0)).shift(1), high.highest(a.n(0)).shift(1));
     let wick = (close - open).abs() * a.x(1);
@@ -285,7 +285,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "fisher",
         aliases: &["FISHER"],
-        params: &[whole("period", 10, 2, 100_000)],
+        params: &[int("period", 10, 2, 100_000)],
         inputs: HL,
         outputs: &["fisher", "trigger"],
         doc: "Ehlers' Fisher transform: the place of (h+l)/2 in its range of `period` bars, from -1 to 1, smoothed by 0.33 and kept within 0.999, as half the logarithm of (1+x)/(1-x) plus half of the bar before; and the value of the bar before. Both memories begin with 0; a window without range counts as the middle.",
@@ -296,15 +296,15 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "kst",
         aliases: &["KST"],
         params: &[
-            whole("roc1", 10, 1, 100_000),
-            whole("roc2", 15, 1, 100_000),
-            whole("roc3", 20, 1, 100_000),
-            whole("roc4", 30, 1, 100_000),
-            whole("sma1", 10, 1, 100_000),
-            whole("sma2", 10, 1, 100_000),
-            whole("sma3", 10, 1, 100_000),
-            whole("sma4", 15, 1, 100_000),
-            whole("signal", 9, 1, 100_000),
+            int("roc1", 10, 1, 100_000),
+            int("roc2", 15, 1, 100_000),
+            int("roc3", 20, 1, 100_000),
+            int("roc4", 30, 1, 100_000),
+            int("sma1", 10, 1, 100_000),
+            int("sma2", 10, 1, 100_000),
+            int("sma3", 10, 1, 100_000),
+            int("sma4", 15, 1, 100_000),
+            int("signal", 9, 1, 100_000),
         ],
         outputs: &["kst", "signal"],
         doc: "Know sure thing: means of four rates of change in percent, weighted 1, 2, 3 and 4; and its mean of `signal`. A rate after a 0 is 0.",
@@ -315,15 +315,15 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "kstext",
         aliases: &["KSTEXT"],
         params: &[
-            whole("roc1", 10, 1, 100_000),
-            whole("roc2", 15, 1, 100_000),
-            whole("roc3", 20, 1, 100_000),
-            whole("roc4", 30, 1, 100_000),
-            whole("ma1", 10, 1, 100_000),
-            whole("ma2", 10, 1, 100_000),
-            whole("ma3", 10, 1, 100_000),
-            whole("ma4", 15, 1, 100_000),
-            whole("signal", 9, 1, 100_000),
+            int("roc1", 10, 1, 100_000),
+            int("roc2", 15, 1, 100_000),
+            int("roc3", 20, 1, 100_000),
+            int("roc4", 30, 1, 100_000),
+            int("ma1", 10, 1, 100_000),
+            int("ma2", 10, 1, 100_000),
+            int("ma3", 10, 1, 100_000),
+            int("ma4", 15, 1, 100_000),
+            int("signal", 9, 1, 100_000),
             ma_type("roc_type", 0),
             ma_type("signal_type", 0),
         ],
@@ -336,9 +336,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "crsi",
         aliases: &["CRSI"],
         params: &[
-            whole("period", 3, 2, 100_000),
-            whole("streak", 2, 2, 100_000),
-            whole("rank", 100, 2, 10_000),
+            int("period", 3, 2, 100_000),
+            int("streak", 2, 2, 100_000),
+            int("rank", 100, 2, 10_000),
         ],
         doc: "Connors RSI: mean of the RSI of the value, the RSI of how many bars in a row it rose or fell, and the share of the last `rank` relative changes that are less than this one, in percent.",
         build: crsi,
@@ -347,7 +347,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "cti",
         aliases: &["CTI"],
-        params: &[whole("period", 20, 2, 100_000)],
+        params: &[int("period", 20, 2, 100_000)],
         doc: "Correlation trend: correlation of the last `period` values with time, from -1 to 1; 0 where they are all the same.",
         build: cti,
         ..BASE
@@ -356,9 +356,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "stc",
         aliases: &["STC"],
         params: &[
-            whole("fast", 23, 2, 100_000),
-            whole("slow", 50, 2, 100_000),
-            whole("cycle", 10, 2, 100_000),
+            int("fast", 23, 2, 100_000),
+            int("slow", 50, 2, 100_000),
+            int("cycle", 10, 2, 100_000),
         ],
         doc: "Schaff trend cycle: place of the MACD line in its range of `cycle` bars in percent, smoothed by half, and the same again of that. Without a range it keeps the last place, at first 0; each smoothing begins with its first value.",
         build: stc,
@@ -369,9 +369,9 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["SQZMOM", "squeeze"],
         // TA-Lib asks for narrow <= normal <= wide; the ranges see to it.
         params: &[
-            whole("bollinger", 20, 2, 100_000),
+            int("bollinger", 20, 2, 100_000),
             real("deviations", 2.0, 0.0, 100.0),
-            whole("keltner", 20, 2, 100_000),
+            int("keltner", 20, 2, 100_000),
             real("wide", 2.0, 1.75, 100.0),
             real("normal", 1.5, 1.25, 1.75),
             real("narrow", 1.0, 0.0, 1.25),
@@ -385,7 +385,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "cg",
         aliases: &["CG"],
-        params: &[whole("period", 10, 2, 100_000)],
+        params: &[int("period", 10, 2, 100_000)],
         doc: "Center of gravity: minus the mean age of the last `period` values, the newest aged 1, weighted by the values; the middle where they sum to 0.",
         build: cg,
         ..BASE
@@ -393,7 +393,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "pso",
         aliases: &["PSO"],
-        params: &[whole("period", 8, 1, 100_000), whole("smooth", 5, 1, 100_000)],
+        params: &[int("period", 8, 1, 100_000), int("smooth", 5, 1, 100_000)],
         inputs: HLC,
         doc: "Premier stochastic: the place of the close in the range of `period` bars, brought to -5 to 5, smoothed by two exponential means of `smooth`, and bent to -1 to 1 by tanh(x/2). A window without range counts as the middle.",
         build: pso,
@@ -403,9 +403,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "wavetrend",
         aliases: &["WAVETREND"],
         params: &[
-            whole("channel", 10, 2, 100_000),
-            whole("average", 21, 1, 100_000),
-            whole("signal", 4, 1, 100_000),
+            int("channel", 10, 2, 100_000),
+            int("average", 21, 1, 100_000),
+            int("signal", 4, 1, 100_000),
         ],
         inputs: HLC,
         outputs: &["wt1", "wt2"],
@@ -417,10 +417,10 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "dosc",
         aliases: &["DOSC"],
         params: &[
-            whole("period", 14, 2, 100_000),
-            whole("first", 5, 2, 100_000),
-            whole("second", 3, 2, 100_000),
-            whole("signal", 9, 2, 100_000),
+            int("period", 14, 2, 100_000),
+            int("first", 5, 2, 100_000),
+            int("second", 3, 2, 100_000),
+            int("signal", 9, 2, 100_000),
         ],
         doc: "Derivative oscillator: the RSI, smoothed by two exponential means in turn, less its own plain mean of `signal`.",
         build: dosc,
@@ -454,80 +454,80 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "trixh",
-        params: &[whole("period", 18, 1, 100_000), whole("signal", 9, 1, 100_000)],
+        params: &[int("period", 18, 1, 100_000), int("signal", 9, 1, 100_000)],
         outputs: &["trix", "signal", "hist"],
         doc: "TRIX with its plain mean of `signal` and the difference of the two; TRIX begins as in TA-Lib.",
         build: trixh,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "cfo",
-        params: &[whole("period", 9, 2, 100_000)],
+        params: &[int("period", 9, 2, 100_000)],
         doc: "Chande's forecast oscillator: distance of the value from the next point of the line through the last `period` values (itself among them), in percent of the value; 0 where that is 0.",
         build: |a| vec![(100.0 * (a.source() - line(a.source(), a.n(0), 1.0))).div0(a.source())],
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "squeeze_pro",
         params: &[
-            whole("bollinger", 20, 2, 100_000),
+            int("bollinger", 20, 2, 100_000),
             real("deviations", 2.0, 0.0, 100.0),
-            whole("keltner", 20, 2, 100_000),
+            int("keltner", 20, 2, 100_000),
             real("wide", 2.0, 1.75, 100.0),
             real("normal", 1.5, 1.25, 1.75),
             real("narrow", 1.0, 0.0, 1.25),
-            whole("momentum", 12, 1, 100_000),
-            whole("smooth", 6, 1, 100_000),
+            int("momentum", 12, 1, 100_000),
+            int("smooth", 6, 1, 100_000),
         ],
         inputs: HLC,
         outputs: &["momentum", "wide", "normal", "narrow", "off", "none"],
         doc: "Squeeze PRO: mean of `smooth` of the change over `momentum` bars; and, as 1 or 0, whether the Bollinger bands (population deviation) lie inside the wide, normal and narrow Keltner channels (plain means of close and true range), outside the wide one on both sides, or neither inside nor outside it.",
         build: squeeze_pro,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "qqe",
         params: &[
-            whole("period", 14, 2, 100_000),
-            whole("smooth", 5, 1, 100_000),
+            int("period", 14, 2, 100_000),
+            int("smooth", 5, 1, 100_000),
             real("factor", 4.236, 0.0, 100.0),
         ],
         outputs: &["qqe", "rsi", "long", "short", "trend"],
         doc: "Quantitative qualitative estimation: an RSI smoothed by an exponential mean, bands that trail it by `factor` times its doubly smoothed (2 * period - 1) change, which only tighten while it stays on their side, the trend (1 or -1) and the band in force. The trend begins with 1 at the first bar that has bands.",
         build: qqe,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "rsx",
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         doc: "Relative strength after Jurik: three smoothers in a row over the moves, compared with the same over their sizes, from 0 to 100. Begins at bar `period` and is 50 for the next max(period - 1, 5) bars and where nothing moves.",
         build: rsx,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "lrsi",
         params: &[real("gamma", 0.5, 0.0, 0.99)],
         doc: "Laguerre RSI: rises between the four stages of Ehlers' Laguerre filter as a share of all differences between them, in percent. The stages begin with the first value; 0 where they are the same.",
         build: lrsi,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "ift_rsi",
-        params: &[whole("period", 5, 2, 100_000), whole("smooth", 9, 1, 100_000)],
+        params: &[int("period", 5, 2, 100_000), int("smooth", 9, 1, 100_000)],
         doc: "Inverse Fisher transform of the RSI: tanh of the weighted mean of `smooth` of (RSI - 50) / 10.",
         build: ift_rsi,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "inertia",
-        params: &[whole("period", 20, 2, 100_000), whole("volatility", 14, 2, 100_000)],
+        params: &[int("period", 20, 2, 100_000), int("volatility", 14, 2, 100_000)],
         doc: "Inertia: end of the line through the last `period` values of the relative volatility index, which is the standard deviation over `volatility` bars of rising bars as a share of that of rising and falling ones, both in exponential means seeded with a plain one, in percent; that is 50 where nothing moved.",
         build: inertia,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "pgo",
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         inputs: HLC,
         doc: "Pretty good oscillator: distance of the close from its mean of `period`, in units of the exponential mean of Wilder's average true range; 0 where there is no range.",
         build: |a| {
@@ -536,82 +536,82 @@ pub(super) const ROWS: &[Indicator] = &[
             let distance = close.highest(n).ne(close.lowest(n)).select(close - close.sma(n), 0.0);
             vec![distance.div0(true_range(a.bars).wilder(n).ema(n))]
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "psl",
-        params: &[whole("period", 12, 1, 100_000)],
+        params: &[int("period", 12, 1, 100_000)],
         doc: "Psychological line: share of the last `period` bars that rose above the bar before, in percent.",
         build: |a| vec![a.source().gt(a.source().shift(1)).sum(a.n(0)) * 100.0 / a.n(0) as f64],
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "bias",
-        params: &[whole("period", 26, 1, 100_000)],
+        params: &[int("period", 26, 1, 100_000)],
         doc: "Bias: distance of the value from its mean of `period` as a share of the mean; 0 where the mean is 0.",
         build: |a| vec![(a.source() - a.source().sma(a.n(0))).div0(a.source().sma(a.n(0)))],
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "brar",
-        params: &[whole("period", 26, 1, 100_000)],
+        params: &[int("period", 26, 1, 100_000)],
         inputs: OHLC,
         outputs: &["ar", "br"],
         doc: "Over `period` bars, the way from the open up to the high in percent of the way down to the low; and the same from the close before, a bar that does not reach it counting 0. 0 where nothing went down.",
         build: brar,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "rvgi",
-        params: &[whole("period", 14, 1, 100_000), whole("smooth", 4, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000), int("smooth", 4, 1, 100_000)],
         inputs: OHLC,
         outputs: &["rvgi", "signal"],
         doc: "Relative vigor: bodies (close - open) as a share of ranges (high - low), each smoothed with symmetric weights over `smooth` bars and summed over `period`; and its own smoothing by the same weights. 0 where there is no range.",
         build: rvgi,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "td_seq",
         outputs: &["up", "down"],
         doc: "DeMark's sequential count: how many bars in a row are above, and below, the value four bars before, at most 13.",
         build: td_seq,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "vwmacd",
         params: &[
-            whole("fast", 12, 1, 100_000),
-            whole("slow", 26, 1, 100_000),
-            whole("signal", 9, 1, 100_000),
+            int("fast", 12, 1, 100_000),
+            int("slow", 26, 1, 100_000),
+            int("signal", 9, 1, 100_000),
         ],
         inputs: &[Field::Close, Field::Volume],
         outputs: &["macd", "signal", "hist"],
         doc: "MACD of means weighted by volume, its exponential mean of `signal` (seeded with a plain one), and the difference. A window without volume takes its plain mean; periods in the wrong order are swapped.",
         build: vwmacd,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "po",
         aliases: &["projection_oscillator"],
-        params: &[whole("period", 14, 2, 10_000)],
+        params: &[int("period", 14, 2, 10_000)],
         inputs: HLC,
         doc: "Widner's projection oscillator: place of the close, in percent, between the least low and the greatest high of `period` bars, each carried on to today along the slope of the line through the lows or the highs; 50 where the two are the same.",
         build: po,
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "slope",
-        params: &[whole("period", 1, 1, 100_000)],
+        params: &[int("period", 1, 1, 100_000)],
         doc: "Change per bar since `period` bars ago.",
         build: |a| vec![(a.source() - a.source().shift(a.n(0))) / a.n(0) as f64],
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "smc_sweep",
-        params: &[whole("period", 15, 1, 100_000), real("wick", 1.5, 0.0, 1000.0)],
+        params: &[int("period", 15, 1, 100_000), real("wick", 1.5, 0.0, 1000.0)],
         inputs: OHLC,
         doc: "Liquidity sweep: 1 where the low went below the lowest low of the `period` bars before while a rising bar closed above it, with a lower wick of more than `wick` bodies; -1 for the same at the top; else 0.",
         build: smc_sweep,
-        ..OWN
+        ..NON_TALIB
     },
 ];

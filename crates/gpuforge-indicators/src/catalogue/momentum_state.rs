@@ -2,18 +2,21 @@
 //!
 //! Everything linear is built from means; these are the recursions that clamp, count, switch or wait.
 
-use crate::kernel::machine::{Machine, MachineDef, Rule, Value};
+use crate::kernel::state_machine::{BranchlessMachine, StateMachine, StateMachineDef, Value};
 
-pub(super) static CLAMPED: MachineDef = MachineDef::rule::<Clamped, 1, 1, 1>("clamped", |_| 0);
-pub(super) static STREAK: MachineDef = MachineDef::rule::<Streak, 1, 2, 1>("streak", |_| 0);
-pub(super) static HOLD: MachineDef = MachineDef::rule::<Hold, 1, 2, 1>("hold", |_| 0);
-pub(super) static SETTLED: MachineDef = MachineDef::rule::<Settled, 2, 2, 1>("settled", |_| 0);
-pub(super) static QQE: MachineDef = MachineDef::rule::<Qqe, 6, 2, 4>("qqe", |_| 0);
-pub(super) static RSX: MachineDef = MachineDef::rule::<Rsx, 15, 1, 1>("rsx", |_| 0);
-pub(super) static LAGUERRE: MachineDef = MachineDef::rule::<Laguerre, 4, 1, 4>("laguerre", |_| 0);
-pub(super) static RUN: MachineDef = MachineDef::rule::<Run, 1, 1, 1>("run", |_| 0);
-pub(super) static PROJECTION: MachineDef =
-    MachineDef::of::<Projection, 2, 2>("projection", |p| window(p).saturating_sub(1));
+pub(super) static CLAMPED: StateMachineDef =
+    StateMachineDef::branchless::<Clamped, 1, 1, 1>("clamped", |_| 0);
+pub(super) static STREAK: StateMachineDef = StateMachineDef::branchless::<Streak, 1, 2, 1>("streak", |_| 0);
+pub(super) static HOLD: StateMachineDef = StateMachineDef::branchless::<Hold, 1, 2, 1>("hold", |_| 0);
+pub(super) static SETTLED: StateMachineDef =
+    StateMachineDef::branchless::<Settled, 2, 2, 1>("settled", |_| 0);
+pub(super) static QQE: StateMachineDef = StateMachineDef::branchless::<Qqe, 6, 2, 4>("qqe", |_| 0);
+pub(super) static RSX: StateMachineDef = StateMachineDef::branchless::<Rsx, 15, 1, 1>("rsx", |_| 0);
+pub(super) static LAGUERRE: StateMachineDef =
+    StateMachineDef::branchless::<Laguerre, 4, 1, 4>("laguerre", |_| 0);
+pub(super) static RUN: StateMachineDef = StateMachineDef::branchless::<Run, 1, 1, 1>("run", |_| 0);
+pub(super) static PROJECTION: StateMachineDef =
+    StateMachineDef::of::<Projection, 2, 2>("projection", |p| window(p).saturating_sub(1));
 
 /// The first parameter as a number of bars.
 fn window(params: &[f64]) -> usize {
@@ -24,7 +27,7 @@ fn window(params: &[f64]) -> usize {
 #[derive(Clone, Copy)]
 struct Clamped;
 
-impl Rule<1, 1, 1> for Clamped {
+impl BranchlessMachine<1, 1, 1> for Clamped {
     fn new(_: &[f64]) -> Self {
         Clamped
     }
@@ -37,8 +40,8 @@ impl Rule<1, 1, 1> for Clamped {
     #[inline(always)]
     fn step<V: Value>(&self, [smooth]: [V; 1], [share]: [V; 1]) -> ([V; 1], [V; 1]) {
         let next = smooth * 0.67 + (share - 0.5) * 0.66;
-        let next = V::either(next.above(0.99), 0.999, next);
-        let next = V::either(next.below(-0.99), -0.999, next);
+        let next = V::select(next.cmp_gt(0.99), 0.999, next);
+        let next = V::select(next.cmp_lt(-0.99), -0.999, next);
         ([next], [next])
     }
 }
@@ -47,7 +50,7 @@ impl Rule<1, 1, 1> for Clamped {
 #[derive(Clone, Copy)]
 struct Streak;
 
-impl Rule<1, 2, 1> for Streak {
+impl BranchlessMachine<1, 2, 1> for Streak {
     fn new(_: &[f64]) -> Self {
         Streak
     }
@@ -59,10 +62,10 @@ impl Rule<1, 2, 1> for Streak {
 
     #[inline(always)]
     fn step<V: Value>(&self, [count]: [V; 1], [x, before]: [V; 2]) -> ([V; 1], [V; 1]) {
-        let up = V::either(count.above(0.0), count, 0.0) + 1.0;
-        let down = V::either(count.below(0.0), count, 0.0) - 1.0;
-        let fell = V::either(x.below(before), down, 0.0);
-        let count = V::either(x.above(before), up, fell);
+        let up = V::select(count.cmp_gt(0.0), count, 0.0) + 1.0;
+        let down = V::select(count.cmp_lt(0.0), count, 0.0) - 1.0;
+        let fell = V::select(x.cmp_lt(before), down, 0.0);
+        let count = V::select(x.cmp_gt(before), up, fell);
         ([count], [count])
     }
 }
@@ -71,7 +74,7 @@ impl Rule<1, 2, 1> for Streak {
 #[derive(Clone, Copy)]
 struct Hold;
 
-impl Rule<1, 2, 1> for Hold {
+impl BranchlessMachine<1, 2, 1> for Hold {
     fn new(_: &[f64]) -> Self {
         Hold
     }
@@ -83,7 +86,7 @@ impl Rule<1, 2, 1> for Hold {
 
     #[inline(always)]
     fn step<V: Value>(&self, [held]: [V; 1], [x, idle]: [V; 2]) -> ([V; 1], [V; 1]) {
-        let held = V::either(idle.is(0.0), x, held);
+        let held = V::select(idle.cmp_eq(0.0), x, held);
         ([held], [held])
     }
 }
@@ -93,7 +96,7 @@ impl Rule<1, 2, 1> for Hold {
 #[derive(Clone, Copy)]
 struct Settled;
 
-impl Rule<2, 2, 1> for Settled {
+impl BranchlessMachine<2, 2, 1> for Settled {
     fn new(_: &[f64]) -> Self {
         Settled
     }
@@ -105,8 +108,8 @@ impl Rule<2, 2, 1> for Settled {
 
     #[inline(always)]
     fn step<V: Value>(&self, [x_before, mean_before]: [V; 2], [x, mean]: [V; 2]) -> ([V; 2], [V; 1]) {
-        let settled = x.is(x_before) & mean.is(mean_before);
-        ([x, mean], [V::either(settled, 0.0, x - mean)])
+        let settled = x.cmp_eq(x_before) & mean.cmp_eq(mean_before);
+        ([x, mean], [V::select(settled, 0.0, x - mean)])
     }
 }
 
@@ -115,7 +118,7 @@ impl Rule<2, 2, 1> for Settled {
 #[derive(Clone, Copy)]
 struct Qqe;
 
-impl Rule<6, 2, 4> for Qqe {
+impl BranchlessMachine<6, 2, 4> for Qqe {
     fn new(_: &[f64]) -> Self {
         Qqe
     }
@@ -130,17 +133,17 @@ impl Rule<6, 2, 4> for Qqe {
     fn step<V: Value>(&self, state: [V; 6], [rsi, width]: [V; 2]) -> ([V; 6], [V; 4]) {
         let [before, long, older_long, short, older_short, trend] = state;
         let (upper, lower) = (rsi + width, rsi - width);
-        let holds = before.above(long) & rsi.above(long);
-        let next_long = V::either(holds, V::either(lower.above(long), lower, long), lower);
-        let holds = before.below(short) & rsi.below(short);
-        let next_short = V::either(holds, V::either(upper.below(short), upper, short), upper);
+        let holds = before.cmp_gt(long) & rsi.cmp_gt(long);
+        let next_long = V::select(holds, V::select(lower.cmp_gt(long), lower, long), lower);
+        let holds = before.cmp_lt(short) & rsi.cmp_lt(short);
+        let next_short = V::select(holds, V::select(upper.cmp_lt(short), upper, short), upper);
         // A crossing compares each bar with the band of the bar before it, in both directions.
         let crosses = |band: V, older: V| {
-            (rsi.above(band) & before.below(older)) | (rsi.at_most(band) & before.at_least(older))
+            (rsi.cmp_gt(band) & before.cmp_lt(older)) | (rsi.cmp_le(band) & before.cmp_ge(older))
         };
-        let trend = V::either(crosses(long, older_long), -1.0, trend);
-        let trend = V::either(crosses(short, older_short), 1.0, trend);
-        let line = V::either(trend.above(0.0), next_long, next_short);
+        let trend = V::select(crosses(long, older_long), -1.0, trend);
+        let trend = V::select(crosses(short, older_short), 1.0, trend);
+        let line = V::select(trend.cmp_gt(0.0), next_long, next_short);
         ([rsi, next_long, long, next_short, short, trend], [line, next_long, next_short, trend])
     }
 }
@@ -155,12 +158,12 @@ fn smoother<V: Value>(x: V, k: f64, a: V, b: V) -> (V, V, V) {
 
 /// Three of them, unless they `rest`: what comes out, and their state.
 #[inline(always)]
-fn smoothers<V: Value>(x: V, k: f64, rest: V::Truth, stages: [V; 6]) -> (V, [V; 6]) {
+fn smoothers<V: Value>(x: V, k: f64, rest: V::Mask, stages: [V; 6]) -> (V, [V; 6]) {
     let [a0, b0, a1, b1, a2, b2] = stages;
     let (x, next_a0, next_b0) = smoother(x, k, a0, b0);
     let (x, next_a1, next_b1) = smoother(x, k, a1, b1);
     let (x, next_a2, next_b2) = smoother(x, k, a2, b2);
-    let keep = |old: V, new: V| V::either(rest, old, new);
+    let keep = |old: V, new: V| V::select(rest, old, new);
     let first = [keep(a0, next_a0), keep(b0, next_b0)];
     let second = [keep(a1, next_a1), keep(b1, next_b1)];
     let third = [keep(a2, next_a2), keep(b2, next_b2)];
@@ -175,7 +178,7 @@ struct Rsx {
     warm: f64,
 }
 
-impl Rule<15, 1, 1> for Rsx {
+impl BranchlessMachine<15, 1, 1> for Rsx {
     fn new(params: &[f64]) -> Self {
         let n = params.first().copied().unwrap_or(14.0);
         Rsx { k: 3.0 / (n + 2.0), warm: (n.trunc() - 1.0).max(5.0) }
@@ -191,22 +194,22 @@ impl Rule<15, 1, 1> for Rsx {
         let [before, age, moved, m0, m1, m2, m3, m4, m5, s0, s1, s2, s3, s4, s5] = state;
         let x = x * 100.0;
         // Where it begins, there is no move yet, and the smoothers stay as they are.
-        let begins = age.is(0.0);
+        let begins = age.cmp_eq(0.0);
         let change = x - before;
         let (move_, m) = smoothers(change, self.k, begins, [m0, m1, m2, m3, m4, m5]);
-        let (size, s) = smoothers(change.size(), self.k, begins, [s0, s1, s2, s3, s4, s5]);
+        let (size, s) = smoothers(change.abs(), self.k, begins, [s0, s1, s2, s3, s4, s5]);
         let older = age + 1.0;
-        let age = V::either(older.below(self.warm + 1.0), older, self.warm + 1.0);
-        let moves_now = age.at_most(self.warm) & change.differs(0.0) & !begins;
-        let moved = V::either(moves_now, 1.0, V::either(begins, 0.0, moved));
-        let idle = begins | age.at_most(self.warm) | size.at_most(1e-10);
+        let age = V::select(older.cmp_lt(self.warm + 1.0), older, self.warm + 1.0);
+        let moves_now = age.cmp_le(self.warm) & change.cmp_ne(0.0) & !begins;
+        let moved = V::select(moves_now, 1.0, V::select(begins, 0.0, moved));
+        let idle = begins | age.cmp_le(self.warm) | size.cmp_le(1e-10);
         let share = (move_ / size + 1.0) * 50.0;
-        let share = V::either(share.above(100.0), 100.0, share);
-        let share = V::either(share.below(0.0), 0.0, share);
-        let anew = age.is(self.warm) & moved.is(0.0) & !begins;
-        let age = V::either(anew, 0.0, age);
+        let share = V::select(share.cmp_gt(100.0), 100.0, share);
+        let share = V::select(share.cmp_lt(0.0), 0.0, share);
+        let anew = age.cmp_eq(self.warm) & moved.cmp_eq(0.0) & !begins;
+        let age = V::select(anew, 0.0, age);
         let next = [x, age, moved, m[0], m[1], m[2], m[3], m[4], m[5], s[0], s[1], s[2], s[3], s[4], s[5]];
-        (next, [V::either(idle, 50.0, share)])
+        (next, [V::select(idle, 50.0, share)])
     }
 }
 
@@ -216,7 +219,7 @@ struct Laguerre {
     gamma: f64,
 }
 
-impl Rule<4, 1, 4> for Laguerre {
+impl BranchlessMachine<4, 1, 4> for Laguerre {
     fn new(params: &[f64]) -> Self {
         Laguerre { gamma: params.first().copied().unwrap_or(0.5) }
     }
@@ -245,7 +248,7 @@ struct Run {
     most: f64,
 }
 
-impl Rule<1, 1, 1> for Run {
+impl BranchlessMachine<1, 1, 1> for Run {
     fn new(params: &[f64]) -> Self {
         Run { most: params.first().copied().unwrap_or(f64::INFINITY) }
     }
@@ -258,8 +261,8 @@ impl Rule<1, 1, 1> for Run {
     #[inline(always)]
     fn step<V: Value>(&self, [count]: [V; 1], [yes]: [V; 1]) -> ([V; 1], [V; 1]) {
         let more = count + 1.0;
-        let more = V::either(more.below(self.most), more, self.most);
-        let count = V::either(yes.differs(0.0), more, 0.0);
+        let more = V::select(more.cmp_lt(self.most), more, self.most);
+        let count = V::select(yes.cmp_ne(0.0), more, 0.0);
         ([count], [count])
     }
 }
@@ -290,7 +293,7 @@ fn slope(ring: &[f64], at: usize) -> f64 {
     moment / (n * (n * n - 1.0) / 12.0)
 }
 
-impl Machine<2, 2> for Projection {
+impl StateMachine<2, 2> for Projection {
     fn new(params: &[f64]) -> Self {
         let n = window(params);
         Projection { high: vec![0.0; n], low: vec![0.0; n], at: 0 }

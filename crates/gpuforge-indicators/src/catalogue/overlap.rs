@@ -1,19 +1,19 @@
 //! Moving averages and filters.
 
 use super::{
-    Group, Indicator, Oracle, Param, even,
+    Group, Indicator, Oracle, Param, even_int,
     filters::{HOLT_WINTERS, JURIK, KALMAN, LAGUERRE, Linear, MCGINLEY},
     ma::{self, MA_TYPE, ma},
-    price, real, whole,
+    price, real, int,
 };
-use crate::graph::{Field, Expr};
+use crate::graph::{Expr, Field};
 
 const BASE: Indicator = Indicator { group: Group::Overlap, ..Indicator::BASE };
 /// A row that TA-Lib does not have.
-const OWN: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
+const NON_TALIB: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
 
 const fn period(default: u32, min: u32) -> Param {
-    whole("period", default, min, 100_000)
+    int("period", default, min, 100_000)
 }
 
 pub(super) const ROWS: &[Indicator] = &[
@@ -145,7 +145,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "frama",
         aliases: &["FRAMA"],
-        params: &[even("period", 16, 2, 100_000)],
+        params: &[even_int("period", 16, 2, 100_000)],
         inputs: &[Field::High, Field::Low],
         doc: "Fractal adaptive mean (Ehlers) of the median price: the ranges r1, r2 of both halves of the window and r of the whole give \
               the fractal dimension 1 + log2((r1 + r2) / r); the factor is exp(-4.6 (dimension - 1)), and 1 where a range is 0 or \
@@ -157,7 +157,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "vidya",
         aliases: &["VIDYA"],
-        params: &[period(12, 1), whole("cmo_period", 9, 2, 100_000)],
+        params: &[period(12, 1), int("cmo_period", 9, 2, 100_000)],
         doc: "Chande's variable mean: an exponential mean whose factor 2/(period+1) is scaled by |CMO| of the last `cmo_period` \
               changes (of those there are, at the beginning; 0 where nothing changes). It comes from the first value.",
         build: |a| vec![ma::vidya(a.source(), a.n(0), a.n(1))],
@@ -174,7 +174,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "mavp",
         aliases: &["MAVP"],
-        params: &[whole("min_period", 2, 1, 1000), whole("max_period", 30, 8, 1000), MA_TYPE],
+        params: &[int("min_period", 2, 1, 1000), int("max_period", 30, 8, 1000), MA_TYPE],
         inputs: &[Field::Close, Field::High],
         doc: "Moving average with a period of its own at every bar: the second column read (the high), cut to a whole number between \
               `min_period` and `max_period` (the greater of both where they are the wrong way round). Every average begins so that \
@@ -184,28 +184,28 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "swma",
-        params: &[whole("period", 10, 1, 10_000)],
+        params: &[int("period", 10, 1, 10_000)],
         doc: "Symmetrically weighted mean: weights 1, 2, 3 up to the middle of the window and down again (pandas-ta-classic).",
         build: |a| {
             let n = a.n(0);
             vec![ma::normal(a.source(), (0..n).map(|i| (i + 1).min(n - i) as f64).collect())]
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "sinwma",
-        params: &[whole("period", 14, 1, 10_000)],
+        params: &[int("period", 14, 1, 10_000)],
         doc: "Sine weighted mean: weight i of n is sin(i pi / (n+1)) (pandas-ta-classic).",
         build: |a| {
             let n = a.n(0);
             let sine = |i: usize| ((i + 1) as f64 * std::f64::consts::PI / (n + 1) as f64).sin();
             vec![ma::normal(a.source(), (0..n).map(sine).collect())]
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "pwma",
-        params: &[whole("period", 10, 1, 1000)],
+        params: &[int("period", 10, 1, 1000)],
         doc: "Pascal weighted mean: the weights are row period-1 of Pascal's triangle (pandas-ta-classic).",
         build: |a| {
             let n = a.n(0);
@@ -216,11 +216,11 @@ pub(super) const ROWS: &[Indicator] = &[
             };
             vec![ma::normal(a.source(), (0..n).scan(1.0, next).collect())]
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "fwma",
-        params: &[whole("period", 10, 1, 1000)],
+        params: &[int("period", 10, 1, 1000)],
         doc: "Fibonacci weighted mean: weights 1, 1, 2, 3, 5 and so on, the newest the heaviest (pandas-ta-classic).",
         build: |a| {
             let next = |pair: &mut (f64, f64), _| {
@@ -230,7 +230,7 @@ pub(super) const ROWS: &[Indicator] = &[
             };
             vec![ma::normal(a.source(), (0..a.n(0)).scan((1.0, 1.0), next).collect())]
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "hwma",
@@ -242,30 +242,30 @@ pub(super) const ROWS: &[Indicator] = &[
             let both = a.bars.state_machine(&HOLT_WINTERS, &[a.x(0), a.x(1), a.x(2), 0.0], &[a.source()]);
             both.into_iter().take(1).collect()
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "ssf",
         aliases: &["supersmoother"],
-        params: &[whole("period", 10, 2, 10_000), whole("poles", 2, 2, 3)],
+        params: &[int("period", 10, 2, 10_000), int("poles", 2, 2, 3)],
         doc: "Ehlers' super smoother with two or three poles. With two: e = exp(-sqrt(2) pi / period), y = b y' - e^2 y'' + \
               (1 - b + e^2) x, b = 2 e cos(sqrt(2) pi / period). The first `poles` bars are handed through (pandas-ta-classic).",
         build: |a| vec![Linear::super_smoother(a.n(0), a.n(1)).of(a.source())],
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "jma",
-        params: &[whole("period", 7, 2, 10_000), real("phase", 0.0, -100.0, 100.0)],
+        params: &[int("period", 7, 2, 10_000), real("phase", 0.0, -100.0, 100.0)],
         doc: "Jurik's mean, as reconstructed in pandas-ta-classic: an adaptive EMA by the relative volatility of the distance from \
               two bands, a correction of its error, and an adaptive filter over both. It begins with the first value; values from \
               bar `period` - 1.",
         build: |a| a.bars.state_machine(&JURIK, &[a.x(0), a.x(1)], &[a.source()]),
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "butterworth",
         aliases: &["SWAK_BUTTER"],
-        params: &[whole("period", 20, 2, 10_000)],
+        params: &[int("period", 20, 2, 10_000)],
         doc: "Ehlers' two-pole Butterworth filter of the Swiss army knife: y = 2(1-k) y' - (1-k)^2 y'' + k^2/4 (x + 2x' + x''), k from \
               the period. Everything before the first bar is the first value.",
         build: |a| {
@@ -278,7 +278,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "gaussian",
         aliases: &["SWAK_GAUSS"],
-        params: &[whole("period", 20, 2, 10_000)],
+        params: &[int("period", 20, 2, 10_000)],
         doc: "Ehlers' two-pole Gaussian filter of the Swiss army knife: y = 2(1-k) y' - (1-k)^2 y'' + k^2 x, k from the period. \
               Everything before the first bar is the first value.",
         build: |a| {
@@ -293,15 +293,15 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Ehlers' Laguerre filter (Time warp, 2000): four stages l0 = (1-g) x + g l0', l1 = l0' + g (l1' - l0) and so on; the value \
               is (l0 + 2 l1 + 2 l2 + l3) / 6. All stages begin with the first value.",
         build: |a| a.bars.state_machine(&LAGUERRE, &[a.x(0)], &[a.source()]),
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "decycler",
-        params: &[whole("period", 125, 3, 100_000)],
+        params: &[int("period", 125, 3, 100_000)],
         doc: "Ehlers' decycler: the value less its two-pole high-pass, h = (1-k/2)^2 (x - 2x' + x'') + 2(1-k) h' - (1-k)^2 h'' with \
               k = (cos w + sin w - 1) / cos w, w = 0.707 * 2 pi / period. Before the first bar x is the first value and h is 0.",
         build: |a| vec![a.source() - Linear::high_pass(a.n(0)).of(a.source())],
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "kalman",
@@ -309,27 +309,27 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Kalman filter of a level that wanders: the variance p' + process gives the gain p / (p + measurement). It begins with the \
               first value and the variance of a measurement (Durbin and Koopman, local level model).",
         build: |a| a.bars.state_machine(&KALMAN, &[a.x(0), a.x(1)], &[a.source()]),
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "mmar",
-        params: &[whole("period", 10, 1, 10_000), whole("step", 5, 1, 1000)],
+        params: &[int("period", 10, 1, 10_000), int("step", 5, 1, 1000)],
         outputs: &["ema_1", "ema_2", "ema_3", "ema_4", "ema_5", "ema_6"],
         doc: "Madrid moving average ribbon: six EMAs with periods `period`, `period` + `step` and so on (pandas-ta-classic); each begins \
               with the mean of its first window.",
         build: |a| (0..6).map(|i| a.source().ema(a.n(0) + i * a.n(1))).collect(),
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "rainbow",
-        params: &[whole("period", 2, 1, 10_000)],
+        params: &[int("period", 2, 1, 10_000)],
         outputs: &["sma_1", "sma_2", "sma_3", "sma_4", "sma_5", "sma_6", "sma_7", "sma_8", "sma_9", "sma_10"],
         doc: "Rainbow: ten means in a row, each of the last `period` values of the one before (pandas-ta-classic).",
         build: |a| {
             let first = a.source().sma(a.n(0));
             std::iter::successors(Some(first), |x| Some(x.sma(a.n(0)))).take(10).collect()
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "gmma",
@@ -340,17 +340,17 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Guppy's multiple means: EMAs of 3, 5, 8, 10, 12, 15 bars (traders) and of 30, 35, 40, 45, 50, 60 bars (investors); each \
               begins with the mean of its first window.",
         build: |a| [3, 5, 8, 10, 12, 15, 30, 35, 40, 45, 50, 60].map(|n| a.source().ema(n)).to_vec(),
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "alligator",
         params: &[
-            whole("jaw", 13, 1, 10_000),
-            whole("jaw_shift", 8, 0, 10_000),
-            whole("teeth", 8, 1, 10_000),
-            whole("teeth_shift", 5, 0, 10_000),
-            whole("lips", 5, 1, 10_000),
-            whole("lips_shift", 3, 0, 10_000),
+            int("jaw", 13, 1, 10_000),
+            int("jaw_shift", 8, 0, 10_000),
+            int("teeth", 8, 1, 10_000),
+            int("teeth_shift", 5, 0, 10_000),
+            int("lips", 5, 1, 10_000),
+            int("lips_shift", 3, 0, 10_000),
         ],
         inputs: &[Field::High, Field::Low],
         outputs: &["jaw", "teeth", "lips"],
@@ -360,19 +360,19 @@ pub(super) const ROWS: &[Indicator] = &[
             let x = price::median(a.bars);
             [0, 2, 4].map(|i| x.wilder(a.n(i)).shift(a.n(i + 1))).to_vec()
         },
-        ..OWN
+        ..NON_TALIB
     },
     Indicator {
         name: "envelopes",
         aliases: &["mae"],
-        params: &[whole("period", 20, 1, 10_000), real("percent", 2.5, 0.0, 1000.0), MA_TYPE],
+        params: &[int("period", 20, 1, 10_000), real("percent", 2.5, 0.0, 1000.0), MA_TYPE],
         outputs: &["upper", "middle", "lower"],
         doc: "Moving average envelopes: a moving average (of TA-Lib's kinds, 0 is the simple one) and lines `percent` above and below it.",
         build: |a| {
             let (middle, share) = (ma(a.source(), a.n(0), a.n(2)), a.x(1) / 100.0);
             vec![middle * (1.0 + share), middle, middle * (1.0 - share)]
         },
-        ..OWN
+        ..NON_TALIB
     },
 ];
 

@@ -10,7 +10,7 @@ mod one;
 mod three;
 mod two;
 
-use super::{Build, Group, Indicator, Kind, Param, real};
+use super::{Build, Group, Indicator, IndicatorKind, Param, real};
 use crate::graph::Field;
 
 /// Patterns by the number of their candles, then those with a memory.
@@ -22,7 +22,7 @@ pub(super) const HIKKAKE: &[Indicator] = hikkake::ROWS;
 
 const BASE: Indicator = Indicator {
     group: Group::Pattern,
-    kind: Kind::Candlestick,
+    kind: IndicatorKind::Candlestick,
     inputs: &[Field::Open, Field::High, Field::Low, Field::Close],
     outputs: &["signal"],
     ..Indicator::BASE

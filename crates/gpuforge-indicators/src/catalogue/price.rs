@@ -1,7 +1,7 @@
 //! One price from the prices of a bar.
 
 use super::{Group, Indicator};
-use crate::graph::{GraphBuilder, Field, Expr};
+use crate::graph::{Expr, Field, GraphBuilder};
 
 const BASE: Indicator = Indicator { group: Group::Price, ..Indicator::BASE };
 const OHLC: &[Field] = &[Field::Open, Field::High, Field::Low, Field::Close];

@@ -5,23 +5,23 @@
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
-use super::{Indicator, Kind, Param};
+use super::{Indicator, IndicatorKind, Param};
 
 /// Where the values of an output lie, both ends included; an end that is infinite bounds nothing.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Range {
+pub struct ValueRange {
     /// The min.
     pub min: f64,
     /// The max.
     pub max: f64,
 }
 
-const fn range(min: f64, max: f64) -> Range {
-    Range { min, max }
+const fn range(min: f64, max: f64) -> ValueRange {
+    ValueRange { min, max }
 }
 
 /// Rows (all of their outputs) and `row.output`s with this range, separated by blanks.
-const RANGES: &[(Range, &str)] = &[
+const RANGES: &[(ValueRange, &str)] = &[
     (
         range(0.0, 100.0),
         "adx adxr aroon choptr crsi dx fractal imi lrsi mfi minus_di percentrank plus_di po psl qqe.rsi rsi rsx rvi rvir stc stoch \
@@ -83,10 +83,10 @@ fn names(word: &str, row: &Indicator, output: usize) -> bool {
     }
 }
 
-pub(super) fn of(row: &Indicator, output: usize) -> Option<Range> {
+pub(super) fn of(row: &Indicator, output: usize) -> Option<ValueRange> {
     let has = |words: &&str| words.split_whitespace().any(|word| names(word, row, output));
     let found = RANGES.iter().find(|(_, words)| has(words)).map(|(range, _)| *range);
-    found.or((row.kind == Kind::Candlestick).then_some(range(-200.0, 200.0)))
+    found.or((row.kind == IndicatorKind::Candlestick).then_some(range(-200.0, 200.0)))
 }
 
 /// Does the range of a row hold for these parameters, and for a source of any sign?
@@ -100,7 +100,7 @@ pub(super) fn starts_late(row: &Indicator) -> bool {
     LATE.split_whitespace().any(|name| name == row.name)
 }
 
-impl Range {
+impl ValueRange {
     /// Does a value lie in it, with this relative slack for rounding? NaN does.
     pub fn contains(&self, x: f64, slack: f64) -> bool {
         let room = slack * self.scale();
@@ -114,7 +114,7 @@ impl Range {
     }
 }
 
-impl std::fmt::Display for Range {
+impl std::fmt::Display for ValueRange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         // Digits beyond these are of pi.
         let short = |x: f64| (x * 1e4).round() / 1e4;

@@ -3,11 +3,11 @@
 use super::{
     Group, Indicator, Oracle, real,
     volatility::{sample_variance, varies},
-    whole,
+    int,
 };
 use crate::{
-    graph::{Field, Expr},
-    kernel::machine::{Machine, MachineDef},
+    graph::{Expr, Field},
+    kernel::state_machine::{StateMachine, StateMachineDef},
 };
 use std::collections::VecDeque;
 
@@ -18,7 +18,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "stddev",
         aliases: &["STDDEV", "stdev"],
-        params: &[whole("period", 5, 2, 100_000), real("times", 1.0, 0.0, 1e6)],
+        params: &[int("period", 5, 2, 100_000), real("times", 1.0, 0.0, 1e6)],
         doc: "Population standard deviation of the last `period` values, times a factor.",
         build: |a| vec![a.source().stddev(a.n(0)) * a.x(1)],
         ..BASE
@@ -26,7 +26,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "var",
         aliases: &["VAR", "variance"],
-        params: &[whole("period", 5, 1, 100_000), real("times", 1.0, 0.0, 1e6)],
+        params: &[int("period", 5, 1, 100_000), real("times", 1.0, 0.0, 1e6)],
         doc: "Population variance of the last `period` values. The second parameter changes nothing: TA-Lib has it.",
         build: |a| vec![a.source().variance(a.n(0))],
         ..BASE
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "beta",
         aliases: &["BETA"],
-        params: &[whole("period", 5, 1, 100_000)],
+        params: &[int("period", 5, 1, 100_000)],
         inputs: PAIR,
         doc: "Slope of the line through the last `period` pairs of relative changes, those of the close across and those of the \
               high up; 0 where the changes of the close do not vary.",
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "correl",
         aliases: &["CORREL"],
-        params: &[whole("period", 30, 1, 100_000)],
+        params: &[int("period", 30, 1, 100_000)],
         inputs: PAIR,
         doc: "Pearson's correlation of close and high over the last `period` bars, from -1 to 1; 0 where one does not vary.",
         build: |a| {
@@ -60,7 +60,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "linearreg",
         aliases: &["LINEARREG", "linreg"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "The last point of the line of least squares through the last `period` values.",
         build: |a| {
             let n = a.n(0);
@@ -71,7 +71,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "linearreg_slope",
         aliases: &["LINEARREG_SLOPE", "linregslope"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Slope, per bar, of the line of least squares through the last `period` values.",
         build: |a| vec![slope(a.source(), a.n(0))],
         ..BASE
@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "linearreg_intercept",
         aliases: &["LINEARREG_INTERCEPT", "linregintercept"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "The first point of the line of least squares through the last `period` values.",
         build: |a| {
             let n = a.n(0);
@@ -90,7 +90,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "linearreg_angle",
         aliases: &["LINEARREG_ANGLE", "linregangle"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Slope of the line of least squares through the last `period` values, as an angle in degrees.",
         build: |a| vec![slope(a.source(), a.n(0)).atan() * (180.0 / std::f64::consts::PI)],
         ..BASE
@@ -98,7 +98,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "tsf",
         aliases: &["TSF"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Time series forecast: the line of least squares through the last `period` values, one bar on.",
         build: |a| {
             let n = a.n(0);
@@ -108,7 +108,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "stderr",
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         oracle: Oracle::Reference,
         doc: "Standard error of the mean: sample standard deviation of the last `period` values over the root of `period`.",
         build: |a| vec![sample_variance(a.source(), a.n(0)).sqrt() / a.x(0).sqrt()],
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "median",
         aliases: &["MEDIAN"],
-        params: &[whole("period", 30, 2, 10_000)],
+        params: &[int("period", 30, 2, 10_000)],
         doc: "Median of the last `period` values; the mean of the two in the middle where there are two.",
         build: |a| vec![a.source().median(a.n(0))],
         ..BASE
@@ -125,7 +125,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "percentile",
         aliases: &["PERCENTILE", "quantile"],
-        params: &[whole("period", 100, 2, 10_000), real("percent", 50.0, 0.0, 100.0)],
+        params: &[int("period", 100, 2, 10_000), real("percent", 50.0, 0.0, 100.0)],
         doc: "Nearest-rank percentile of the last `period` values: the ceil(percent * period / 100)-th least, at least the first.",
         build: |a| {
             let rank = (a.x(1) * a.x(0) / 100.0).ceil().max(1.0) as usize;
@@ -136,7 +136,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "percentrank",
         aliases: &["PERCENTRANK"],
-        params: &[whole("period", 100, 2, 10_000)],
+        params: &[int("period", 100, 2, 10_000)],
         doc: "How many percent of the `period` values before this one are less than it.",
         build: |a| vec![a.source().rank(a.n(0), false) / a.x(0) * 100.0],
         ..BASE
@@ -144,7 +144,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "avgdev",
         aliases: &["AVGDEV", "mad"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Mean absolute deviation: mean distance of the last `period` values from their mean.",
         build: |a| vec![a.source().mean_deviation(a.n(0))],
         ..BASE
@@ -152,7 +152,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "medium_ad",
         aliases: &["median_ad"],
-        params: &[whole("period", 5, 1, 10_000)],
+        params: &[int("period", 5, 1, 10_000)],
         oracle: Oracle::Reference,
         doc: "Median absolute deviation: median distance of the last `period` values from their median; medians of an even \
               number are the mean of the two in the middle.",
@@ -161,7 +161,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "skew",
-        params: &[whole("period", 30, 3, 10_000)],
+        params: &[int("period", 30, 3, 10_000)],
         oracle: Oracle::Reference,
         doc: "Sample skewness of the last `period` values, sqrt(n (n - 1)) / (n - 2) times the third central moment over the \
               1.5th power of the second; 0 where all are equal.",
@@ -175,7 +175,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "kurtosis",
         aliases: &["KURTOSIS"],
-        params: &[whole("period", 30, 4, 10_000)],
+        params: &[int("period", 30, 4, 10_000)],
         doc: "Sample excess kurtosis (G2) of the last `period` values; NaN where all are equal, as in TA-Lib: 0 would say that \
               they are normal.",
         build: |a| {
@@ -188,7 +188,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "zscore",
-        params: &[whole("period", 30, 2, 100_000), real("times", 1.0, 0.01, 1e3)],
+        params: &[int("period", 30, 2, 100_000), real("times", 1.0, 0.01, 1e3)],
         oracle: Oracle::Reference,
         doc: "Distance from the mean of the last `period` values in `times` sample standard deviations; 0 where all are equal.",
         build: |a| {
@@ -200,7 +200,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "entropy",
-        params: &[whole("period", 10, 1, 100_000), real("base", 2.0, 1.01, 1e3)],
+        params: &[int("period", 10, 1, 100_000), real("base", 2.0, 1.01, 1e3)],
         oracle: Oracle::Reference,
         doc: "Sum over `period` bars of -p log(p) to the base, where p is each value's share of the sum of the `period` values up \
               to it (pandas-ta).",
@@ -213,7 +213,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "spearman",
-        params: &[whole("period", 30, 2, 10_000)],
+        params: &[int("period", 30, 2, 10_000)],
         inputs: PAIR,
         oracle: Oracle::Reference,
         doc: "Spearman's rank correlation of close and high over the last `period` bars: Pearson's of their ranks, equal values \
@@ -223,7 +223,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "log_return",
-        params: &[whole("period", 1, 1, 100_000)],
+        params: &[int("period", 1, 1, 100_000)],
         oracle: Oracle::Reference,
         doc: "ln(value / value of `period` bars ago).",
         build: |a| vec![(a.source() / a.source().shift(a.n(0))).ln()],
@@ -231,7 +231,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "percent_return",
-        params: &[whole("period", 1, 1, 100_000)],
+        params: &[int("period", 1, 1, 100_000)],
         oracle: Oracle::Reference,
         doc: "Change over `period` bars as a share of the earlier value (0.01 is one percent); 0 where that is 0.",
         build: |a| {
@@ -254,7 +254,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "tos_stdevall",
-        params: &[whole("least", 2, 2, 100_000)],
+        params: &[int("least", 2, 2, 100_000)],
         outputs: &["line", "lower1", "upper1", "lower2", "upper2", "lower3", "upper3"],
         oracle: Oracle::Reference,
         doc: "Standard deviation channel of everything so far: the last point of the line of least squares through all values up \
@@ -331,10 +331,10 @@ impl Window {
 #[derive(Clone)]
 struct MedianDeviation(Window);
 
-static MEDIAN_DEVIATION: MachineDef =
-    MachineDef::of::<MedianDeviation, 1, 1>("median deviation", |p| period(p) - 1);
+static MEDIAN_DEVIATION: StateMachineDef =
+    StateMachineDef::of::<MedianDeviation, 1, 1>("median deviation", |p| period(p) - 1);
 
-impl Machine<1, 1> for MedianDeviation {
+impl StateMachine<1, 1> for MedianDeviation {
     fn new(params: &[f64]) -> Self {
         MedianDeviation(Window::new(params))
     }
@@ -353,9 +353,9 @@ impl Machine<1, 1> for MedianDeviation {
 #[derive(Clone)]
 struct Spearman(Window, Window);
 
-static SPEARMAN: MachineDef = MachineDef::of::<Spearman, 2, 1>("spearman", |p| period(p) - 1);
+static SPEARMAN: StateMachineDef = StateMachineDef::of::<Spearman, 2, 1>("spearman", |p| period(p) - 1);
 
-impl Machine<2, 1> for Spearman {
+impl StateMachine<2, 1> for Spearman {
     fn new(params: &[f64]) -> Self {
         Spearman(Window::new(params), Window::new(params))
     }
@@ -390,9 +390,10 @@ struct SoFar {
     product: f64,
 }
 
-static SO_FAR: MachineDef = MachineDef::of::<SoFar, 1, 2>("line of everything so far", |p| period(p) - 1);
+static SO_FAR: StateMachineDef =
+    StateMachineDef::of::<SoFar, 1, 2>("line of everything so far", |p| period(p) - 1);
 
-impl Machine<1, 2> for SoFar {
+impl StateMachine<1, 2> for SoFar {
     fn new(_params: &[f64]) -> Self {
         SoFar::default()
     }

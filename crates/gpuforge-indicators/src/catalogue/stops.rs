@@ -2,7 +2,7 @@
 
 use crate::kernel::{
     Row,
-    machine::{MachineDef, RowMachine, Rule, Value, lanes, select},
+    state_machine::{BranchlessMachine, RowStateMachine, StateMachineDef, Value, lanes, select},
 };
 
 fn at(params: &[f64], i: usize) -> f64 {
@@ -12,19 +12,19 @@ fn at(params: &[f64], i: usize) -> f64 {
 /// The greater; a NaN is passed over.
 #[inline(always)]
 fn max<V: Value>(a: V, b: V) -> V {
-    V::either(a.above(b) | b.is_none(), a, b)
+    V::select(a.cmp_gt(b) | b.is_nan(), a, b)
 }
 
 /// The lesser; a NaN is passed over.
 #[inline(always)]
 fn min<V: Value>(a: V, b: V) -> V {
-    V::either(a.below(b) | b.is_none(), a, b)
+    V::select(a.cmp_lt(b) | b.is_nan(), a, b)
 }
 
 /// Wilder's parabolic stop from highs and lows. Parameters: start value (0 finds its own, the sign gives the side), offset on
 /// reversal, then first factor, step and limit for rising and for falling trends. Gives the stop and the side, 1 or -1.
-pub(super) static PARABOLIC: MachineDef =
-    MachineDef::rows::<Parabolic<1>, Parabolic<8>, 2, 2>("parabolic", |_| 1);
+pub(super) static PARABOLIC: StateMachineDef =
+    StateMachineDef::rows::<Parabolic<1>, Parabolic<8>, 2, 2>("parabolic", |_| 1);
 
 /// A falling trend is a rising one of negated prices: everything with a side is kept negated while the side is -1.
 #[derive(Clone)]
@@ -66,7 +66,7 @@ impl<const L: usize> Parabolic<L> {
     }
 }
 
-impl<const L: usize> RowMachine<2, 2, L> for Parabolic<L> {
+impl<const L: usize> RowStateMachine<2, 2, L> for Parabolic<L> {
     fn new(p: &[f64]) -> Self {
         let side = |i: usize| {
             let limit = at(p, i + 2);
@@ -137,13 +137,14 @@ impl<const L: usize> RowMachine<2, 2, L> for Parabolic<L> {
 
 /// Bands that only close in while the price stays inside, and the one behind the price. Inputs: upper and lower band as they
 /// would be by themselves, close. Gives the line and the side, 1 or -1; it begins rising.
-pub(super) static RATCHET: MachineDef = MachineDef::rule::<Ratchet, 4, 3, 2>("ratchet", |_| 0);
+pub(super) static RATCHET: StateMachineDef =
+    StateMachineDef::branchless::<Ratchet, 4, 3, 2>("ratchet", |_| 0);
 
 /// State: upper band, lower band, close of the bar before, side.
 #[derive(Clone, Copy)]
 struct Ratchet;
 
-impl Rule<4, 3, 2> for Ratchet {
+impl BranchlessMachine<4, 3, 2> for Ratchet {
     fn new(_: &[f64]) -> Self {
         Ratchet
     }
@@ -156,25 +157,26 @@ impl Rule<4, 3, 2> for Ratchet {
     #[inline(always)]
     fn step<V: Value>(&self, state: [V; 4], [upper, lower, close]: [V; 3]) -> ([V; 4], [V; 2]) {
         let [upper_before, lower_before, close_before, side] = state;
-        let closes_in = upper.at_least(upper_before) & close_before.at_most(upper_before);
-        let upper = V::either(closes_in, upper_before, upper);
-        let closes_in = lower.at_most(lower_before) & close_before.at_least(lower_before);
-        let lower = V::either(closes_in, lower_before, lower);
-        let rising = side.above(0.0);
-        let rising = (rising & close.at_least(lower)) | (!rising & close.above(upper));
-        let side = V::either(rising, 1.0, -1.0);
-        ([upper, lower, close, side], [V::either(rising, lower, upper), side])
+        let closes_in = upper.cmp_ge(upper_before) & close_before.cmp_le(upper_before);
+        let upper = V::select(closes_in, upper_before, upper);
+        let closes_in = lower.cmp_le(lower_before) & close_before.cmp_ge(lower_before);
+        let lower = V::select(closes_in, lower_before, lower);
+        let rising = side.cmp_gt(0.0);
+        let rising = (rising & close.cmp_ge(lower)) | (!rising & close.cmp_gt(upper));
+        let side = V::select(rising, 1.0, -1.0);
+        ([upper, lower, close, side], [V::select(rising, lower, upper), side])
     }
 }
 
 /// As [`RATCHET`], but the close is compared with the bands of the bar before.
-pub(super) static PROFIT_MAX: MachineDef = MachineDef::rule::<ProfitMax, 4, 3, 2>("profit_max", |_| 0);
+pub(super) static PROFIT_MAX: StateMachineDef =
+    StateMachineDef::branchless::<ProfitMax, 4, 3, 2>("profit_max", |_| 0);
 
 /// State as of [`Ratchet`].
 #[derive(Clone, Copy)]
 struct ProfitMax;
 
-impl Rule<4, 3, 2> for ProfitMax {
+impl BranchlessMachine<4, 3, 2> for ProfitMax {
     fn new(_: &[f64]) -> Self {
         ProfitMax
     }
@@ -187,17 +189,18 @@ impl Rule<4, 3, 2> for ProfitMax {
     #[inline(always)]
     fn step<V: Value>(&self, state: [V; 4], [upper, lower, close]: [V; 3]) -> ([V; 4], [V; 2]) {
         let [upper_before, lower_before, close_before, side] = state;
-        let lower = V::either(close_before.above(lower_before), max(lower, lower_before), lower);
-        let upper = V::either(close_before.below(upper_before), min(upper, upper_before), upper);
-        let rising = close.above(upper_before) | (side.above(0.0) & close.at_least(lower_before));
-        let side = V::either(rising, 1.0, -1.0);
-        ([upper, lower, close, side], [V::either(rising, lower, upper), side])
+        let lower = V::select(close_before.cmp_gt(lower_before), max(lower, lower_before), lower);
+        let upper = V::select(close_before.cmp_lt(upper_before), min(upper, upper_before), upper);
+        let rising = close.cmp_gt(upper_before) | (side.cmp_gt(0.0) & close.cmp_ge(lower_before));
+        let side = V::select(rising, 1.0, -1.0);
+        ([upper, lower, close, side], [V::select(rising, lower, upper), side])
     }
 }
 
 /// Swings of at least some percent and bars, from highs and lows. Gives the extreme of the swing so far, its direction and
 /// the bar of that extreme, counted from the first.
-pub(super) static ZIGZAG: MachineDef = MachineDef::rule::<ZigZag, 4, 2, 3>("zigzag", |p| at(p, 1) as usize);
+pub(super) static ZIGZAG: StateMachineDef =
+    StateMachineDef::branchless::<ZigZag, 4, 2, 3>("zigzag", |p| at(p, 1) as usize);
 
 /// State: the pivot, its bar, the direction, this bar.
 #[derive(Clone, Copy)]
@@ -208,7 +211,7 @@ struct ZigZag {
     least: f64,
 }
 
-impl Rule<4, 2, 3> for ZigZag {
+impl BranchlessMachine<4, 2, 3> for ZigZag {
     fn new(p: &[f64]) -> Self {
         let share = at(p, 0) / 100.0;
         ZigZag { fall: 1.0 - share, rise: 1.0 + share, least: at(p, 1).trunc() }
@@ -222,22 +225,23 @@ impl Rule<4, 2, 3> for ZigZag {
     #[inline(always)]
     fn step<V: Value>(&self, state: [V; 4], [high, low]: [V; 2]) -> ([V; 4], [V; 3]) {
         let [pivot, pivot_bar, side, bar] = state;
-        let (bar, rising) = (bar + 1.0, side.above(0.0));
-        let far = (low.at_most(pivot * self.fall) & rising) | (high.at_least(pivot * self.rise) & !rising);
-        let turns = far & (bar - pivot_bar).at_least(self.least);
+        let (bar, rising) = (bar + 1.0, side.cmp_gt(0.0));
+        let far = (low.cmp_le(pivot * self.fall) & rising) | (high.cmp_ge(pivot * self.rise) & !rising);
+        let turns = far & (bar - pivot_bar).cmp_ge(self.least);
         let rising = rising ^ turns;
-        let reached = V::either(rising, high, low);
+        let reached = V::select(rising, high, low);
         // Of equal extremes the later is the pivot.
-        let moves = turns | (reached.at_least(pivot) & rising) | (reached.at_most(pivot) & !rising);
-        let (pivot, pivot_bar) = (V::either(moves, reached, pivot), V::either(moves, bar, pivot_bar));
-        let side = V::either(rising, 1.0, -1.0);
+        let moves = turns | (reached.cmp_ge(pivot) & rising) | (reached.cmp_le(pivot) & !rising);
+        let (pivot, pivot_bar) = (V::select(moves, reached, pivot), V::select(moves, bar, pivot_bar));
+        let side = V::select(rising, 1.0, -1.0);
         ([pivot, pivot_bar, side, bar], [pivot, side, pivot_bar])
     }
 }
 
 /// High, low and close of the session before, from high, low, close and time. Parameter: seconds of a session; sessions are
 /// counted from the epoch. NaN during the first session.
-pub(super) static SESSION: MachineDef = MachineDef::rule::<Session, 7, 4, 3>("session_before", |_| 0);
+pub(super) static SESSION: StateMachineDef =
+    StateMachineDef::branchless::<Session, 7, 4, 3>("session_before", |_| 0);
 
 /// State: number of the session; its high, low and close; those of the one before.
 #[derive(Clone, Copy)]
@@ -245,7 +249,7 @@ struct Session {
     seconds: f64,
 }
 
-impl Rule<7, 4, 3> for Session {
+impl BranchlessMachine<7, 4, 3> for Session {
     fn new(p: &[f64]) -> Self {
         Session { seconds: at(p, 0).max(1.0) }
     }
@@ -258,15 +262,15 @@ impl Rule<7, 4, 3> for Session {
     #[inline(always)]
     fn step<V: Value>(&self, state: [V; 7], [high, low, close, time]: [V; 4]) -> ([V; 7], [V; 3]) {
         let [number, highest, lowest, last, high_before, low_before, close_before] = state;
-        let now = (time / self.seconds).down();
-        let same = now.is(number);
+        let now = (time / self.seconds).floor();
+        let same = now.cmp_eq(number);
         let before = [
-            V::either(same, high_before, highest),
-            V::either(same, low_before, lowest),
-            V::either(same, close_before, last),
+            V::select(same, high_before, highest),
+            V::select(same, low_before, lowest),
+            V::select(same, close_before, last),
         ];
-        let highest = V::either(same, max(highest, high), high);
-        let lowest = V::either(same, min(lowest, low), low);
+        let highest = V::select(same, max(highest, high), high);
+        let lowest = V::select(same, min(lowest, low), low);
         let [h, l, c] = before;
         ([now, highest, lowest, close, h, l, c], before)
     }

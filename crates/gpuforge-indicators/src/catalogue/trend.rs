@@ -1,9 +1,9 @@
 //! Is there a trend, which way, and how strong?
 
-use super::{Group, Indicator, Oracle, volatility::true_range, whole};
+use super::{Group, Indicator, Oracle, volatility::true_range, int};
 use crate::{
-    graph::{GraphBuilder, Field, Expr},
-    kernel::machine::{MachineDef, Rule, Value},
+    graph::{Expr, Field, GraphBuilder},
+    kernel::state_machine::{BranchlessMachine, StateMachineDef, Value},
 };
 
 const BASE: Indicator = Indicator { group: Group::Trend, inputs: RANGE, ..Indicator::BASE };
@@ -14,7 +14,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "adx",
         aliases: &["ADX"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Average directional index: Wilder's mean of DX, beginning with the mean of the first `period` of them. A bar on \
               which DX is not defined counts as 0 in that first mean and changes nothing later.",
         build: |a| vec![adx(a.bars, a.n(0))],
@@ -23,7 +23,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "adxr",
         aliases: &["ADXR"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Mean of ADX and of ADX `period - 1` bars ago.",
         build: |a| {
             let adx = adx(a.bars, a.n(0));
@@ -34,7 +34,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "dx",
         aliases: &["DX"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Directional index: 100 |+DI - -DI| / (+DI + -DI). Where there is no movement at all it keeps its value; 0 at \
               first.",
         build: |a| {
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "plus_di",
         aliases: &["PLUS_DI"],
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         doc: "Upward directional indicator: 100 times Wilder's sum of +DM over that of the true range; 0 where the range is 0. \
               With a period of 1, the unsmoothed ratio itself.",
         build: |a| vec![di(a.bars, a.n(0), true)],
@@ -55,7 +55,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "minus_di",
         aliases: &["MINUS_DI"],
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         doc: "Downward directional indicator: 100 times Wilder's sum of -DM over that of the true range; 0 where the range is \
               0. With a period of 1, the unsmoothed ratio itself.",
         build: |a| vec![di(a.bars, a.n(0), false)],
@@ -64,7 +64,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "plus_dm",
         aliases: &["PLUS_DM"],
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         inputs: EXTREMES,
         doc: "Upward directional movement: how far the high rose, where it rose further than the low fell, in Wilder's running \
               sum `y = y - y/period + x` that begins with the plain sum of the first `period - 1`.",
@@ -74,7 +74,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "minus_dm",
         aliases: &["MINUS_DM"],
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         inputs: EXTREMES,
         doc: "Downward directional movement: how far the low fell, where it fell further than the high rose, in Wilder's \
               running sum `y = y - y/period + x` that begins with the plain sum of the first `period - 1`.",
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "aroon",
         aliases: &["AROON"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         inputs: EXTREMES,
         outputs: &["down", "up"],
         doc: "How recent the lowest low and the highest high of the last `period + 1` bars are: 100 for this bar, 0 for \
@@ -99,7 +99,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "aroonosc",
         aliases: &["AROONOSC"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         inputs: EXTREMES,
         doc: "Aroon up less Aroon down: 100 / `period` times the bars between the lowest low and the highest high.",
         build: |a| {
@@ -111,7 +111,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "vortex",
         aliases: &["VORTEX"],
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         outputs: &["plus", "minus"],
         doc: "Sums of |high - last low| and of |low - last high| over the sum of the true range, each of `period` bars; 0 where \
               nothing moved.",
@@ -127,7 +127,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "vhf",
         aliases: &["VHF"],
-        params: &[whole("period", 28, 2, 100_000)],
+        params: &[int("period", 28, 2, 100_000)],
         inputs: &[Field::Close],
         doc: "Vertical horizontal filter: the span of the last `period` values over the sum of the last `period` absolute \
               changes; 0 where nothing moved.",
@@ -140,7 +140,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "chop",
         aliases: &["CHOP"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Choppiness: 100 log(sum of true ranges / span of highs and lows) / log(period), over `period` bars. Low in a \
               trend, 100 where the span is 0.",
         build: |a| {
@@ -153,7 +153,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "choptr",
         aliases: &["CHOPTR"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         doc: "Choppiness over the span of true highs and lows (those that include the close before); 100 where it is 0.",
         build: |a| {
             let (n, before) = (a.n(0), a.bars.close().shift(1));
@@ -165,9 +165,9 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "amat",
         params: &[
-            whole("fast", 8, 1, 100_000),
-            whole("slow", 21, 1, 100_000),
-            whole("lookback", 2, 1, 10_000),
+            int("fast", 8, 1, 100_000),
+            int("slow", 21, 1, 100_000),
+            int("lookback", 2, 1, 10_000),
         ],
         inputs: &[Field::Close],
         outputs: &["long", "short"],
@@ -178,7 +178,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "decay",
-        params: &[whole("period", 5, 1, 100_000)],
+        params: &[int("period", 5, 1, 100_000)],
         inputs: &[Field::Close],
         oracle: Oracle::Reference,
         doc: "Linear decay: the value, or 1 / `period` less than this indicator's last value where that is greater; begins with \
@@ -188,7 +188,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "edecay",
-        params: &[whole("period", 5, 1, 100_000)],
+        params: &[int("period", 5, 1, 100_000)],
         inputs: &[Field::Close],
         oracle: Oracle::Reference,
         doc: "Exponential decay: the value, or (period - 1) / period of this indicator's last value where that is greater; \
@@ -199,7 +199,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "increasing",
         aliases: &["decreasing"],
-        params: &[whole("period", 1, 1, 100_000), whole("strict", 0, 0, 1)],
+        params: &[int("period", 1, 1, 100_000), int("strict", 0, 0, 1)],
         inputs: &[Field::Close],
         outputs: &["increasing", "decreasing"],
         oracle: Oracle::Reference,
@@ -217,9 +217,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "long_run",
         aliases: &["short_run"],
         params: &[
-            whole("fast", 5, 1, 100_000),
-            whole("slow", 20, 1, 100_000),
-            whole("lookback", 2, 1, 10_000),
+            int("fast", 5, 1, 100_000),
+            int("slow", 20, 1, 100_000),
+            int("lookback", 2, 1, 10_000),
         ],
         inputs: &[Field::Close],
         outputs: &["long", "short"],
@@ -231,7 +231,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "ttm_trend",
-        params: &[whole("period", 6, 1, 100_000)],
+        params: &[int("period", 6, 1, 100_000)],
         oracle: Oracle::Reference,
         doc: "1 where the close is above the mean of (high + low) / 2 over the last `period` bars, else -1.",
         build: |a| {
@@ -243,7 +243,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "rwi",
         aliases: &["random_walk_index"],
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         outputs: &["high", "low"],
         oracle: Oracle::Reference,
         doc: "Random walk index: (high - low of `period` bars ago) and (high of `period` bars ago - low), each over the average \
@@ -257,7 +257,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "pfe",
-        params: &[whole("period", 10, 1, 100_000), whole("smooth", 5, 1, 100_000)],
+        params: &[int("period", 10, 1, 100_000), int("smooth", 5, 1, 100_000)],
         inputs: &[Field::Close],
         oracle: Oracle::Reference,
         doc: "Polarized fractal efficiency (Hannula, 1994): 100 times the straight distance of `period` bars over the length of \
@@ -328,9 +328,9 @@ struct Decay {
     less: f64,
 }
 
-static DECAY: MachineDef = MachineDef::rule::<Decay, 1, 1, 1>("decay", |_| 0);
+static DECAY: StateMachineDef = StateMachineDef::branchless::<Decay, 1, 1, 1>("decay", |_| 0);
 
-impl Rule<1, 1, 1> for Decay {
+impl BranchlessMachine<1, 1, 1> for Decay {
     fn new(params: &[f64]) -> Self {
         let param = |at: usize| params.get(at).copied().unwrap_or(0.0);
         Decay { keep: param(0), less: param(1) }
@@ -345,7 +345,7 @@ impl Rule<1, 1, 1> for Decay {
     fn step<V: Value>(&self, [y]: [V; 1], [x]: [V; 1]) -> ([V; 1], [V; 1]) {
         let left = y * self.keep - self.less;
         // A NaN on either side stays.
-        let y = V::either(x.above(left) | x.is_none(), x, left);
+        let y = V::select(x.cmp_gt(left) | x.is_nan(), x, left);
         ([y], [y])
     }
 }

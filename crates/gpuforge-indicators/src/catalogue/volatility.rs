@@ -1,7 +1,7 @@
 //! How much do prices move?
 
-use super::{Group, Indicator, Oracle, ma::ma, real, whole};
-use crate::graph::{GraphBuilder, Field, Seed, Expr};
+use super::{Group, Indicator, Oracle, ma::ma, real, int};
+use crate::graph::{Expr, Field, GraphBuilder, Seed};
 
 const BASE: Indicator = Indicator { group: Group::Volatility, inputs: RANGE, ..Indicator::BASE };
 const RANGE: &[Field] = &[Field::High, Field::Low, Field::Close];
@@ -19,7 +19,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "atr",
         aliases: &["ATR"],
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         doc: "Average true range: Wilder's mean of the true range, beginning with the mean of the first `period`.",
         build: |a| vec![a.smooth(true_range(a.bars), a.n(0))],
         ..BASE
@@ -27,7 +27,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "natr",
         aliases: &["NATR"],
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         doc: "Average true range in percent of the close; 0 where the close is 0. With a period of 1, the true range itself, as \
               TA-Lib has it.",
         build: |a| {
@@ -39,7 +39,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "adr",
         aliases: &["ADR"],
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         inputs: EXTREMES,
         doc: "Average day range: mean of high - low over the last `period` bars.",
         build: |a| vec![(a.bars.high() - a.bars.low()).sma(a.n(0))],
@@ -48,7 +48,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "cvi",
         aliases: &["CVI"],
-        params: &[whole("period", 10, 2, 100_000), whole("roc", 10, 1, 100_000)],
+        params: &[int("period", 10, 2, 100_000), int("roc", 10, 1, 100_000)],
         inputs: EXTREMES,
         doc: "Chaikin volatility: change in percent, over `roc` bars, of the exponential mean of high - low; 0 where the earlier \
               mean is 0.",
@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "massi",
         aliases: &["MASSI", "mass"],
-        params: &[whole("fast", 9, 2, 100_000), whole("slow", 25, 2, 100_000)],
+        params: &[int("fast", 9, 2, 100_000), int("slow", 25, 2, 100_000)],
         inputs: EXTREMES,
         doc: "Mass index: sum over `slow` bars of the exponential mean of high - low over the exponential mean of that mean; a \
               ratio whose divisor is 0 counts as 1.",
@@ -76,7 +76,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "rvi",
         aliases: &["RVI"],
-        params: &[whole("period", 14, 1, 100_000), whole("deviation", 10, 2, 100_000)],
+        params: &[int("period", 14, 1, 100_000), int("deviation", 10, 2, 100_000)],
         inputs: &[Field::Close],
         doc: "Relative volatility index (Dorsey): Wilder's mean of the standard deviation on rising bars, in percent of that on \
               rising and on falling bars; 50 where both are 0.",
@@ -86,7 +86,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "rvir",
         aliases: &["RVIR"],
-        params: &[whole("period", 14, 1, 100_000), whole("deviation", 10, 2, 100_000)],
+        params: &[int("period", 14, 1, 100_000), int("deviation", 10, 2, 100_000)],
         inputs: EXTREMES,
         doc: "Relative volatility index, refined (Dorsey, 1995): mean of those of the highs and of the lows.",
         build: |a| {
@@ -125,7 +125,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "ui",
         aliases: &["ulcer_index"],
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         inputs: &[Field::Close],
         oracle: Oracle::Reference,
         doc: "Ulcer index: root of the mean, over `period` bars, of the squared fall in percent from the highest value of the \
@@ -141,7 +141,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "hvol",
         aliases: &["historical_volatility"],
-        params: &[whole("period", 20, 2, 100_000), real("annual", 252.0, 0.0, 1e9)],
+        params: &[int("period", 20, 2, 100_000), real("annual", 252.0, 0.0, 1e9)],
         inputs: &[Field::Close],
         oracle: Oracle::Reference,
         doc: "Historical volatility: sample standard deviation of the last `period` logarithmic returns, times the root of \
@@ -154,7 +154,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "parkinson",
-        params: &[whole("period", 10, 1, 100_000), real("annual", 252.0, 0.0, 1e9)],
+        params: &[int("period", 10, 1, 100_000), real("annual", 252.0, 0.0, 1e9)],
         inputs: EXTREMES,
         oracle: Oracle::Reference,
         doc: "Parkinson's volatility (1980): root of the mean of ln(high/low)^2 / (4 ln 2) over `period` bars, times the root \
@@ -168,7 +168,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "garman_klass",
-        params: &[whole("period", 10, 1, 100_000), real("annual", 252.0, 0.0, 1e9)],
+        params: &[int("period", 10, 1, 100_000), real("annual", 252.0, 0.0, 1e9)],
         inputs: PRICES,
         oracle: Oracle::Reference,
         doc: "Garman and Klass's volatility (1980): root of the mean of ln(high/low)^2 / 2 - (2 ln 2 - 1) ln(close/open)^2 over \
@@ -184,7 +184,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "rogers_satchell",
         aliases: &["ROGERSSATCHELL"],
-        params: &[whole("period", 10, 1, 100_000), real("annual", 252.0, 0.0, 1e9)],
+        params: &[int("period", 10, 1, 100_000), real("annual", 252.0, 0.0, 1e9)],
         inputs: PRICES,
         doc: "Rogers and Satchell's volatility (1991), free of drift: root of the mean of ln(H/C) ln(H/O) + ln(L/C) ln(L/O) over \
               `period` bars, times the root of `annual`; 0 where the mean is below 0. A bar with a price of 0 or less counts \
@@ -194,7 +194,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "yang_zhang",
-        params: &[whole("period", 10, 2, 100_000), real("annual", 252.0, 0.0, 1e9)],
+        params: &[int("period", 10, 2, 100_000), real("annual", 252.0, 0.0, 1e9)],
         inputs: PRICES,
         oracle: Oracle::Reference,
         doc: "Yang and Zhang's volatility (2000): root of var(ln(open / last close)) + k var(ln(close / open)) + (1 - k) times \
@@ -225,7 +225,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "thermo",
-        params: &[whole("period", 20, 1, 100_000), real("long", 2.0, 0.0, 1e3), real("short", 0.5, 0.0, 1e3)],
+        params: &[int("period", 20, 1, 100_000), real("long", 2.0, 0.0, 1e3), real("short", 0.5, 0.0, 1e3)],
         inputs: EXTREMES,
         outputs: &["thermo", "mean", "long", "short"],
         oracle: Oracle::Reference,
@@ -253,7 +253,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "donchian_width",
-        params: &[whole("period", 20, 1, 100_000)],
+        params: &[int("period", 20, 1, 100_000)],
         inputs: EXTREMES,
         oracle: Oracle::Reference,
         doc: "Highest high less lowest low of the last `period` bars.",
@@ -263,7 +263,7 @@ pub(super) const ROWS: &[Indicator] = &[
 ];
 
 const BOLLINGER: &[super::Param] = &[
-    whole("period", 20, 2, 100_000),
+    int("period", 20, 2, 100_000),
     real("up", 2.0, 0.0, 1e3),
     real("down", 2.0, 0.0, 1e3),
     super::ma::MA_TYPE,

@@ -2,10 +2,10 @@
 
 use std::collections::VecDeque;
 
-use super::{Group, Indicator, Oracle, real, trend::runs, volatility::sample_variance, whole};
+use super::{Group, Indicator, Oracle, real, trend::runs, volatility::sample_variance, int};
 use crate::{
-    graph::{GraphBuilder, Field, Seed, Expr},
-    kernel::machine::{Machine, MachineDef},
+    graph::{Expr, Field, GraphBuilder, Seed},
+    kernel::state_machine::{StateMachine, StateMachineDef},
 };
 
 const BASE: Indicator = Indicator { group: Group::Volume, inputs: TRADED, ..Indicator::BASE };
@@ -25,7 +25,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "adosc",
         aliases: &["ADOSC"],
-        params: &[whole("fast", 3, 2, 100_000), whole("slow", 10, 2, 100_000)],
+        params: &[int("fast", 3, 2, 100_000), int("slow", 10, 2, 100_000)],
         inputs: RANGE,
         doc: "Chaikin oscillator: fast less slow exponential mean of the accumulation/distribution line, both beginning with its \
               first value; valid from the longer period on.",
@@ -47,11 +47,11 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "aobv",
         params: &[
-            whole("fast", 4, 1, 100_000),
-            whole("slow", 12, 1, 100_000),
-            whole("max", 2, 1, 100_000),
-            whole("min", 2, 1, 100_000),
-            whole("run", 2, 1, 10_000),
+            int("fast", 4, 1, 100_000),
+            int("slow", 12, 1, 100_000),
+            int("max", 2, 1, 100_000),
+            int("min", 2, 1, 100_000),
+            int("run", 2, 1, 10_000),
         ],
         outputs: &["obv", "min", "max", "fast", "slow", "long", "short"],
         oracle: Oracle::Reference,
@@ -69,7 +69,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "mfi",
         aliases: &["MFI"],
-        params: &[whole("period", 14, 2, 100_000)],
+        params: &[int("period", 14, 2, 100_000)],
         inputs: RANGE,
         doc: "Money flow index: typical price times volume on rising bars, in percent of that on rising and falling bars, over \
               `period` bars. Typical prices that differ by less than 1e-14 of their sum are equal, and the bar does not count; \
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "cmf",
         aliases: &["CMF"],
-        params: &[whole("period", 20, 2, 100_000)],
+        params: &[int("period", 20, 2, 100_000)],
         inputs: RANGE,
         doc: "Chaikin money flow: the accumulation/distribution of `period` bars over their volume; 0 where there is none.",
         build: |a| vec![share(money_flow(a.bars), a.bars.volume(), a.n(0))],
@@ -89,7 +89,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "efi",
         aliases: &["EFI"],
-        params: &[whole("period", 13, 1, 100_000)],
+        params: &[int("period", 13, 1, 100_000)],
         doc: "Elder's force index: exponential mean of the change of the close times the volume.",
         build: |a| vec![(change(a.bars.close()) * a.bars.volume()).ema(a.n(0))],
         ..BASE
@@ -127,7 +127,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "rvol",
         aliases: &["RVOL"],
-        params: &[whole("period", 20, 1, 100_000)],
+        params: &[int("period", 20, 1, 100_000)],
         inputs: &[Field::Volume],
         doc: "Relative volume: the volume over the mean of the `period` bars before. Not guarded, as in TA-Lib: after bars \
               without any volume it is infinite, or NaN where there is still none.",
@@ -142,7 +142,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "emv",
         aliases: &["EMV", "eom"],
-        params: &[whole("period", 14, 1, 100_000), real("divisor", 10_000.0, 1.0, 1e12)],
+        params: &[int("period", 14, 1, 100_000), real("divisor", 10_000.0, 1.0, 1e12)],
         inputs: &[Field::High, Field::Low, Field::Volume],
         doc: "Ease of movement: change of (high + low) / 2 over (volume / divisor) / (high - low), a mean of `period` bars; a bar \
               without range or volume counts as 0.",
@@ -157,9 +157,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "kvo",
         aliases: &["KVO"],
         params: &[
-            whole("fast", 34, 2, 100_000),
-            whole("slow", 55, 2, 100_000),
-            whole("signal", 13, 2, 100_000),
+            int("fast", 34, 2, 100_000),
+            int("slow", 55, 2, 100_000),
+            int("signal", 13, 2, 100_000),
         ],
         inputs: RANGE,
         outputs: &["kvo", "signal"],
@@ -178,7 +178,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "vosc",
-        params: &[whole("fast", 14, 1, 100_000), whole("slow", 28, 1, 100_000)],
+        params: &[int("fast", 14, 1, 100_000), int("slow", 28, 1, 100_000)],
         inputs: &[Field::Volume],
         oracle: Oracle::Reference,
         doc: "Volume oscillator: fast less slow simple mean of the volume, in percent of the slow one; 0 where that is 0.",
@@ -207,10 +207,10 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "vfi",
         params: &[
-            whole("period", 130, 2, 100_000),
+            int("period", 130, 2, 100_000),
             real("coef", 0.2, 0.0, 100.0),
             real("cap", 2.5, 0.0, 100.0),
-            whole("smooth", 3, 1, 100_000),
+            int("smooth", 3, 1, 100_000),
         ],
         inputs: RANGE,
         oracle: Oracle::Reference,
@@ -243,8 +243,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "vp",
         aliases: &["volume_profile"],
         params: &[
-            whole("period", 100, 1, 10_000),
-            whole("bins", 10, 1, 1000),
+            int("period", 100, 1, 10_000),
+            int("bins", 10, 1, 1000),
             real("area", 70.0, 0.0, 100.0),
         ],
         outputs: &["poc", "low", "high"],
@@ -252,13 +252,15 @@ pub(super) const ROWS: &[Indicator] = &[
         doc: "Volume profile of the last `period` bars: the span of their closes in `bins` equal bins, each bar's volume in the \
               bin of its close. The middle of the fullest bin (the lowest of equals), and the edges of the value area: bins \
               around it, always the fuller neighbour next (the lower of equals), until they hold `area` percent of the volume.",
-        build: |a| a.bars.state_machine(&PROFILE, &[a.x(0), a.x(1), a.x(2)], &[a.bars.close(), a.bars.volume()]),
+        build: |a| {
+            a.bars.state_machine(&PROFILE, &[a.x(0), a.x(1), a.x(2)], &[a.bars.close(), a.bars.volume()])
+        },
         ..BASE
     },
     Indicator {
         name: "tmf",
         aliases: &["twiggs_money_flow"],
-        params: &[whole("period", 21, 1, 100_000)],
+        params: &[int("period", 21, 1, 100_000)],
         inputs: RANGE,
         oracle: Oracle::Reference,
         doc: "Twiggs's money flow: Wilder's mean of the volume times where the close lies between the true low (-1) and the true \
@@ -274,7 +276,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "vzo",
         aliases: &["volume_zone_oscillator"],
-        params: &[whole("period", 14, 1, 100_000)],
+        params: &[int("period", 14, 1, 100_000)],
         oracle: Oracle::Reference,
         doc: "Volume zone oscillator (Khalil and Steckler, 2009): exponential mean of the volume with the sign of the change of \
               the close, in percent of the exponential mean of the volume of the same bars; 0 where that is 0.",
@@ -364,10 +366,10 @@ struct Profile {
     volumes: Vec<f64>,
 }
 
-static PROFILE: MachineDef =
-    MachineDef::of::<Profile, 2, 3>("volume profile", |p| p.first().map_or(0, |n| *n as usize - 1));
+static PROFILE: StateMachineDef =
+    StateMachineDef::of::<Profile, 2, 3>("volume profile", |p| p.first().map_or(0, |n| *n as usize - 1));
 
-impl Machine<2, 3> for Profile {
+impl StateMachine<2, 3> for Profile {
     fn new(params: &[f64]) -> Self {
         let param = |at: usize| params.get(at).copied().unwrap_or(1.0);
         Profile {

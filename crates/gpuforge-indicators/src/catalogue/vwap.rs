@@ -1,7 +1,7 @@
 //! Prices weighted by volume, since an anchor or over some bars; and the distance to the nearer extreme.
 
-use super::{Args, Group, Indicator, Kind, Oracle, Param, real, whole};
-use crate::graph::{Field, Expr};
+use super::{BuildArgs, Group, Indicator, IndicatorKind, Oracle, Param, real, int};
+use crate::graph::{Expr, Field};
 
 mod anchor;
 mod sums;
@@ -19,7 +19,7 @@ const BASE: Indicator = Indicator {
 
 /// What anchored rows take. `at` is the number of bars (11), the bar (12) or the time (13); others do not read it.
 const ANCHORED: &[Param] = &[
-    whole("anchor", 2, 0, 13),
+    int("anchor", 2, 0, 13),
     real("offset", 0.0, -86_400.0, 86_400.0),
     real("session", 34_200.0, 0.0, 86_400.0),
     real("at", 20.0, 0.0, 1e12),
@@ -32,19 +32,19 @@ const LONGEST: f64 = 100_000.0;
 const BANDS: &[&str] = &["vwap", "upper_1", "lower_1", "upper_2", "lower_2", "upper_3", "lower_3"];
 
 /// Typical price and volume.
-fn traded<'g>(a: &Args<'g, '_>) -> (Expr<'g>, Expr<'g>) {
+fn traded<'g>(a: &BuildArgs<'g, '_>) -> (Expr<'g>, Expr<'g>) {
     let bars = a.bars;
     ((bars.high() + bars.low() + bars.close()) / 3.0, bars.volume())
 }
 
 /// Line and deviation since the bars of a flag.
-fn since<'g>(a: &Args<'g, '_>, flag: Expr<'g>) -> Vec<Expr<'g>> {
+fn since<'g>(a: &BuildArgs<'g, '_>, flag: Expr<'g>) -> Vec<Expr<'g>> {
     let (price, volume) = traded(a);
     a.bars.state_machine(&SINCE, &[1.0], &[price, volume, flag])
 }
 
 /// Line and deviation since the anchor that the parameters name.
-fn anchored<'g>(a: &Args<'g, '_>) -> Vec<Expr<'g>> {
+fn anchored<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (bars, (price, volume), at) = (a.bars, traded(a), a.x(3));
     let day = || day(bars, a.x(1));
     let so_far = |which: Record| record(bars, which, change(day()));
@@ -114,8 +114,8 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "avwap_final",
         aliases: &["anchored_vwap_final"],
-        kind: Kind::Addition,
-        params: &[whole("anchor", 0, 0, 2), real("offset", 0.0, -86_400.0, 86_400.0)],
+        kind: IndicatorKind::Addition,
+        params: &[int("anchor", 0, 0, 2), real("offset", 0.0, -86_400.0, 86_400.0)],
         outputs: BANDS,
         causal: false,
         doc: "Anchored VWAP and bands since the bar that will turn out to be the day's high (0), low (1) or largest volume (2): looks ahead to the end of the day. Before that bar the line of the day before goes on; on the first day, that since the first bar. `avwap` 5 to 10 do not look ahead.",
@@ -133,8 +133,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "support_resistance",
         aliases: &["sr_distance"],
         group: Group::Pattern,
-        kind: Kind::Addition,
-        params: &[whole("period", 50, 1, 100_000)],
+        kind: IndicatorKind::Addition,
+        params: &[int("period", 50, 1, 100_000)],
         inputs: &[Field::High, Field::Low, Field::Close],
         outputs: &["distance"],
         doc: "Distance to the nearer of the highest high (+) and the lowest low (-) of the last `period` bars, as a share of the close; to the high where both are as near. 0 where the close is 0.",

@@ -4,9 +4,9 @@
 use std::{cell::RefCell, collections::HashMap, fmt};
 
 use crate::{
-    catalogue::{self, Args, Indicator, Kind, Range},
-    graph::{GraphBuilder, Field, Graph, ValueId, Expr},
-    plan::Plan,
+    catalogue::{self, BuildArgs, Indicator, IndicatorKind, ValueRange},
+    graph::{Expr, Field, Graph, GraphBuilder, ValueId},
+    plan::ExecPlan,
 };
 
 mod arguments;
@@ -16,7 +16,7 @@ mod sets;
 
 pub use crate::catalogue::Convention;
 pub use resolve::Selector;
-pub use sets::{SETS, Set};
+pub use sets::{SETS, IndicatorSet};
 
 /// Why a selection cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -96,7 +96,7 @@ impl Instance {
 
     fn build<'g>(&self, bars: GraphBuilder<'g>) -> Vec<Expr<'g>> {
         let source = self.source.as_ref().map(|s| s.expr.build(bars));
-        (self.row.build)(&Args::new(bars, &self.params, source).by(self.convention))
+        (self.row.build)(&BuildArgs::new(bars, &self.params, source).by(self.convention))
     }
 
     /// Its columns: output and name.
@@ -106,7 +106,7 @@ impl Instance {
     }
 
     /// Where the values of an output lie with these parameters and this source; `None` where nothing bounds them.
-    pub fn range(&self, output: usize) -> Option<Range> {
+    pub fn range(&self, output: usize) -> Option<ValueRange> {
         let holds = self.row.range_holds(&self.params, self.source.is_some());
         self.row.range(output).filter(|_| holds)
     }
@@ -121,60 +121,60 @@ impl Instance {
 
 /// One thing to compute: an indicator, or an expression with a name.
 #[derive(Debug, Clone)]
-pub enum Wanted {
+pub enum SelectItem {
     /// An indicator.
     Instance(Instance),
     /// An expression.
     Expression(Source),
 }
 
-impl From<Instance> for Wanted {
+impl From<Instance> for SelectItem {
     fn from(instance: Instance) -> Self {
-        Wanted::Instance(instance)
+        SelectItem::Instance(instance)
     }
 }
 
-impl Wanted {
+impl SelectItem {
     /// Names of its columns.
     pub fn columns(&self) -> Vec<String> {
         match self {
-            Wanted::Instance(instance) => instance.columns().into_iter().map(|(_, name)| name).collect(),
-            Wanted::Expression(source) => vec![source.name.clone()],
+            SelectItem::Instance(instance) => instance.columns().into_iter().map(|(_, name)| name).collect(),
+            SelectItem::Expression(source) => vec![source.name.clone()],
         }
     }
 
-    fn facts(&self) -> Vec<Facts> {
+    fn column_meta(&self) -> Vec<ColumnMeta> {
         match self {
-            Wanted::Instance(i) => {
-                let (starts_late, pattern) = (i.row.starts_late(), i.row.kind == Kind::Candlestick);
-                let fact = |(at, column)| Facts { column, range: i.range(at), starts_late, pattern };
+            SelectItem::Instance(i) => {
+                let (starts_late, pattern) = (i.row.starts_late(), i.row.kind == IndicatorKind::Candlestick);
+                let fact = |(at, column)| ColumnMeta { column, range: i.range(at), starts_late, pattern };
                 i.columns().into_iter().map(fact).collect()
             }
-            Wanted::Expression(source) => {
-                let (range, starts_late) = source.expr.facts();
-                vec![Facts { column: source.name.clone(), range, starts_late, pattern: false }]
+            SelectItem::Expression(source) => {
+                let (range, starts_late) = source.expr.column_meta();
+                vec![ColumnMeta { column: source.name.clone(), range, starts_late, pattern: false }]
             }
         }
     }
 
     fn values(&self, bars: GraphBuilder<'_>) -> Vec<ValueId> {
         match self {
-            Wanted::Instance(instance) => {
+            SelectItem::Instance(instance) => {
                 let outputs = instance.build(bars);
                 instance.columns().iter().filter_map(|(at, _)| outputs.get(*at).map(|x| x.val())).collect()
             }
-            Wanted::Expression(source) => vec![source.expr.build(bars).val()],
+            SelectItem::Expression(source) => vec![source.expr.build(bars).val()],
         }
     }
 }
 
 /// What is known of a column without computing it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Facts {
+pub struct ColumnMeta {
     /// Its name.
     pub column: String,
     /// Where its values lie; `None` where nothing bounds them.
-    pub range: Option<Range>,
+    pub range: Option<ValueRange>,
     /// May it be NaN for longer than its warm-up? See [`Indicator::starts_late`].
     pub starts_late: bool,
     /// Is it a candlestick pattern: 0 where there is none, which may be everywhere?
@@ -182,9 +182,9 @@ pub struct Facts {
 }
 
 /// What is known of the columns of a [`plan`] of the same, in their order.
-pub fn facts(wanted: &[Wanted], columns: &[String]) -> Vec<Facts> {
-    let mut known: HashMap<String, Facts> = HashMap::new();
-    for fact in wanted.iter().flat_map(Wanted::facts) {
+pub fn column_meta(wanted: &[SelectItem], columns: &[String]) -> Vec<ColumnMeta> {
+    let mut known: HashMap<String, ColumnMeta> = HashMap::new();
+    for fact in wanted.iter().flat_map(SelectItem::column_meta) {
         let both = known.entry(fact.column.clone()).or_insert_with(|| fact.clone());
         // Of two values with one name, what holds for either.
         both.range = both.range.filter(|range| fact.range == Some(*range));
@@ -194,8 +194,8 @@ pub fn facts(wanted: &[Wanted], columns: &[String]) -> Vec<Facts> {
     let of = |column: &String| {
         let stem = || column.rsplit_once('#').and_then(|(stem, _)| known.get(stem));
         let found = known.get(column).or_else(stem).cloned();
-        let unknown = Facts { column: String::new(), range: None, starts_late: false, pattern: false };
-        Facts { column: column.clone(), ..found.unwrap_or(unknown) }
+        let unknown = ColumnMeta { column: String::new(), range: None, starts_late: false, pattern: false };
+        ColumnMeta { column: column.clone(), ..found.unwrap_or(unknown) }
     };
     columns.iter().map(of).collect()
 }
@@ -204,26 +204,26 @@ pub fn facts(wanted: &[Wanted], columns: &[String]) -> Vec<Facts> {
 #[derive(Debug)]
 pub struct Selection {
     /// What to run.
-    pub plan: Plan,
+    pub plan: ExecPlan,
     /// Names of the outputs, in order.
     pub columns: Vec<String>,
 }
 
 /// Plans instances together.
 pub fn select(instances: &[Instance]) -> Selection {
-    let wanted: Vec<Wanted> = instances.iter().cloned().map(Wanted::from).collect();
+    let wanted: Vec<SelectItem> = instances.iter().cloned().map(SelectItem::from).collect();
     plan(&wanted)
 }
 
 /// Plans everything together: what several of them need is computed once.
-pub fn plan(wanted: &[Wanted]) -> Selection {
+pub fn plan(wanted: &[SelectItem]) -> Selection {
     let (graph, values, columns) = graph(wanted);
-    let plan = Plan::new(&graph, &values);
+    let plan = ExecPlan::new(&graph, &values);
     Selection { plan, columns }
 }
 
 /// What everything rests on: one graph, the values that are wanted of it, and the names of their columns.
-pub fn graph(wanted: &[Wanted]) -> (Graph, Vec<ValueId>, Vec<String>) {
+pub fn graph(wanted: &[SelectItem]) -> (Graph, Vec<ValueId>, Vec<String>) {
     let graph = RefCell::new(Graph::default());
     let (mut values, mut columns): (Vec<ValueId>, Vec<String>) = (Vec::new(), Vec::new());
     for item in wanted {

@@ -4,16 +4,16 @@
 use std::sync::Arc;
 
 use super::{
-    Instance, SelectError, Source, Wanted,
+    Instance, SelectError, Source, SelectItem,
     arguments::{Given, Slot},
     nearest,
-    parse::{Arg, Call, Ast, Item, Parser, Value},
+    parse::{Arg, Ast, Call, Item, Parser, Value},
     price,
     sets::SETS,
 };
 use crate::{
-    catalogue::{self, Convention, Group, Indicator, Kind, Range},
-    graph::{GraphBuilder, BinaryOp, Expr},
+    catalogue::{self, Convention, Group, Indicator, IndicatorKind, ValueRange},
+    graph::{BinaryOp, Expr, GraphBuilder},
 };
 
 /// The most instances that one selection may have.
@@ -47,12 +47,12 @@ impl ResolvedExpr {
 
 impl ResolvedExpr {
     /// The range of its values, where it is an indicator under another name; and may it start late?
-    pub(crate) fn facts(&self) -> (Option<Range>, bool) {
+    pub(crate) fn column_meta(&self) -> (Option<ValueRange>, bool) {
         match self {
             ResolvedExpr::Number(_) | ResolvedExpr::Price(_) => (None, false),
             ResolvedExpr::Instance(i) => (i.range(i.output.unwrap_or(0)), i.row.starts_late()),
-            ResolvedExpr::Neg(a) => (None, a.facts().1),
-            ResolvedExpr::Binary(_, a, b) => (None, a.facts().1 || b.facts().1),
+            ResolvedExpr::Neg(a) => (None, a.column_meta().1),
+            ResolvedExpr::Binary(_, a, b) => (None, a.column_meta().1 || b.column_meta().1),
         }
     }
 }
@@ -79,8 +79,8 @@ impl Selector {
     }
 
     /// Everything that was defined, as something to compute.
-    pub fn defined(&self) -> impl Iterator<Item = Wanted> + '_ {
-        self.defined.iter().cloned().map(Wanted::Expression)
+    pub fn defined(&self) -> impl Iterator<Item = SelectItem> + '_ {
+        self.defined.iter().cloned().map(SelectItem::Expression)
     }
 
     fn of(&self, row: &'static Indicator) -> Instance {
@@ -100,13 +100,13 @@ impl Selector {
     }
 
     /// Reads a selection.
-    pub fn select(&self, text: &str) -> Result<Vec<Wanted>, SelectError> {
+    pub fn select(&self, text: &str) -> Result<Vec<SelectItem>, SelectError> {
         let mut wanted = Vec::new();
         for item in Parser::new(text)?.items()? {
             match item {
                 // Arithmetic that indicators are made of is no indicator.
                 Item::All => {
-                    let rows = catalogue::all().filter(|r| r.kind != Kind::Primitive);
+                    let rows = catalogue::all().filter(|r| r.kind != IndicatorKind::Primitive);
                     wanted.extend(rows.map(|r| self.of(r).into()));
                 }
                 Item::Group(name, at) => {
@@ -132,7 +132,7 @@ impl Selector {
                 Item::Expr(Ast::Call(call), _) => wanted.extend(self.item(text, &call)?),
                 Item::Expr(expr, written) => {
                     let expr = Arc::new(self.expression(text, &expr)?);
-                    wanted.push(Wanted::Expression(Source { name: written.clone(), text: written, expr }));
+                    wanted.push(SelectItem::Expression(Source { name: written.clone(), text: written, expr }));
                 }
             }
             if wanted.len() > MOST {
@@ -142,17 +142,17 @@ impl Selector {
         Ok(wanted)
     }
 
-    fn item(&self, text: &str, call: &Call) -> Result<Vec<Wanted>, SelectError> {
+    fn item(&self, text: &str, call: &Call) -> Result<Vec<SelectItem>, SelectError> {
         let bare = call.args.is_empty() && call.output.is_none();
         if let Some(defined) = self.defined.iter().find(|d| d.name == call.name && bare) {
-            return Ok(vec![Wanted::Expression(defined.clone())]);
+            return Ok(vec![SelectItem::Expression(defined.clone())]);
         }
         let name = call.name.to_ascii_lowercase();
         if bare && super::PRICES.contains(&name.as_str()) {
             let expr = Arc::new(ResolvedExpr::Price(name.clone()));
-            return Ok(vec![Wanted::Expression(Source { name: name.clone(), text: name, expr })]);
+            return Ok(vec![SelectItem::Expression(Source { name: name.clone(), text: name, expr })]);
         }
-        Ok(self.instances(text, call)?.into_iter().map(Wanted::from).collect())
+        Ok(self.instances(text, call)?.into_iter().map(SelectItem::from).collect())
     }
 
     fn row(&self, text: &str, call: &Call) -> Result<&'static Indicator, SelectError> {
@@ -213,7 +213,11 @@ impl Selector {
                     '*' => BinaryOp::Mul,
                     _ => BinaryOp::Div,
                 };
-                ResolvedExpr::Binary(f, Arc::new(self.expression(text, a)?), Arc::new(self.expression(text, b)?))
+                ResolvedExpr::Binary(
+                    f,
+                    Arc::new(self.expression(text, a)?),
+                    Arc::new(self.expression(text, b)?),
+                )
             }
             Ast::Call(call) => self.name(text, call)?,
         })
@@ -253,8 +257,8 @@ fn spread(
         for x in numbers {
             let Some(param) = row.params.get(at) else { continue };
             let (lo, hi) = (param.min, param.max);
-            if !(lo..=hi).contains(x) || (param.whole && x.fract() != 0.0) {
-                let kind = if param.whole { "a whole number" } else { "a number" };
+            if !(lo..=hi).contains(x) || (param.integer && x.fract() != 0.0) {
+                let kind = if param.integer { "a whole number" } else { "a number" };
                 let why =
                     format!("`{}` of `{}` must be {kind} from {lo} to {hi}, not {x}", param.name, row.name);
                 return Err(SelectError::at(text, arg.at, why));

@@ -2,7 +2,7 @@
 
 /// A named selection.
 #[derive(Debug, Clone, Copy)]
-pub struct Set {
+pub struct IndicatorSet {
     /// Its name, as in `set:NAME`.
     pub name: &'static str,
     /// What it is for.
@@ -12,13 +12,13 @@ pub struct Set {
 }
 
 /// Every set.
-pub const SETS: &[Set] = &[
-    Set {
+pub const SETS: &[IndicatorSet] = &[
+    IndicatorSet {
         name: "averages",
         doc: "Moving averages at the periods that charts show",
         selection: "sma(10|20|50|200), ema(5|10|20|50|100|150|200|300|1000)",
     },
-    Set {
+    IndicatorSet {
         name: "classic111",
         doc: "111 columns: averages, RSI, MACD lines, ATR, Bollinger widths, OBV, VWAP and ten anchored VWAPs with bands, \
               distance to support and resistance. TA-Lib's conventions; the day's extremes are those so far, so that no \

@@ -25,9 +25,8 @@ use std::{
 use crate::{
     graph::Expr,
     kernel::{
-        Row,
-        machine::{MachineDef, RowMachine, Rule, Value, lanes, select},
-        row,
+        Row, row,
+        state_machine::{BranchlessMachine, RowStateMachine, StateMachineDef, Value, lanes, select},
     },
 };
 
@@ -72,7 +71,7 @@ struct RunningRamp<const L: usize> {
     ramp: Row<L>,
 }
 
-impl<const L: usize> RowMachine<1, 1, L> for RunningRamp<L> {
+impl<const L: usize> RowStateMachine<1, 1, L> for RunningRamp<L> {
     fn new(_: &[f64]) -> Self {
         let none = [0.0; L];
         RunningRamp { seen: 0, at: 0, past: [none; SMOOTH], flat: none, ramp: none }
@@ -121,7 +120,7 @@ struct Cycle<const L: usize> {
     smooth_period: Row<L>,
 }
 
-impl<const L: usize> RowMachine<1, 3, L> for Cycle<L> {
+impl<const L: usize> RowStateMachine<1, 3, L> for Cycle<L> {
     /// The parameter is the first bar that counts.
     fn new(params: &[f64]) -> Self {
         let first = params.first().map_or(0, |x| *x as usize);
@@ -289,7 +288,7 @@ struct Phase<const L: usize> {
     phase: Row<L>,
 }
 
-impl<const L: usize> RowMachine<2, 1, L> for Phase<L> {
+impl<const L: usize> RowStateMachine<2, 1, L> for Phase<L> {
     fn new(_: &[f64]) -> Self {
         Phase { circles: &CIRCLES, past: Box::new([[0.0; 128]; L]), at: 0, phase: [0.0; L] }
     }
@@ -337,7 +336,7 @@ struct TrendLine<const L: usize> {
     means: [Row<L>; 3],
 }
 
-impl<const L: usize> RowMachine<2, 1, L> for TrendLine<L> {
+impl<const L: usize> RowStateMachine<2, 1, L> for TrendLine<L> {
     fn new(_: &[f64]) -> Self {
         TrendLine { sums: Box::new([[0.0; L]; 64]), whole: [0.0; L], at: 63, means: [[0.0; L]; 3] }
     }
@@ -374,7 +373,7 @@ impl<const L: usize> RowMachine<2, 1, L> for TrendLine<L> {
 #[derive(Clone, Copy)]
 struct Mode;
 
-impl Rule<4, 6, 1> for Mode {
+impl BranchlessMachine<4, 6, 1> for Mode {
     fn new(_: &[f64]) -> Self {
         Mode
     }
@@ -391,28 +390,28 @@ impl Rule<4, 6, 1> for Mode {
         [phase, sine, lead, line, smooth, period]: [V; 6],
     ) -> ([V; 4], [V; 1]) {
         let [phase_before, sine_before, lead_before, bars] = before;
-        let up = sine.above(lead) & sine_before.at_most(lead_before);
-        let crossed = up | (sine.below(lead) & sine_before.at_least(lead_before));
-        let bars = V::either(crossed, 1.0, bars + 1.0);
+        let up = sine.cmp_gt(lead) & sine_before.cmp_le(lead_before);
+        let crossed = up | (sine.cmp_lt(lead) & sine_before.cmp_ge(lead_before));
+        let bars = V::select(crossed, 1.0, bars + 1.0);
         let turn = phase - phase_before;
         // The phase advances as fast as the period says it should.
         let share = |of: f64| V::from(of * 360.0) / period;
-        let steady = period.differs(0.0) & turn.above(share(0.67)) & turn.below(share(1.5));
-        let cycle = crossed | bars.below(period * 0.5) | steady;
-        let away = line.differs(0.0) & ((smooth - line) / line).size().at_least(0.015);
-        ([phase, sine, lead, bars], [V::either(away | !cycle, 1.0, 0.0)])
+        let steady = period.cmp_ne(0.0) & turn.cmp_gt(share(0.67)) & turn.cmp_lt(share(1.5));
+        let cycle = crossed | bars.cmp_lt(period * 0.5) | steady;
+        let away = line.cmp_ne(0.0) & ((smooth - line) / line).abs().cmp_ge(0.015);
+        ([phase, sine, lead, bars], [V::select(away | !cycle, 1.0, 0.0)])
     }
 }
 
-static RUNNING_RAMP: MachineDef =
-    MachineDef::rows::<RunningRamp<1>, RunningRamp<8>, 1, 1>("running ramp sum", |_| SMOOTH - 1);
-static CYCLE: MachineDef = MachineDef::rows::<Cycle<1>, Cycle<8>, 1, 3>("hilbert cycle", |p| {
+static RUNNING_RAMP: StateMachineDef =
+    StateMachineDef::rows::<RunningRamp<1>, RunningRamp<8>, 1, 1>("running ramp sum", |_| SMOOTH - 1);
+static CYCLE: StateMachineDef = StateMachineDef::rows::<Cycle<1>, Cycle<8>, 1, 3>("hilbert cycle", |p| {
     p.first().map_or(0, |x| *x as usize + 1 - SMOOTH)
 });
-static PHASE: MachineDef = MachineDef::rows::<Phase<1>, Phase<8>, 2, 1>("hilbert phase", |_| 0);
-static TREND_LINE: MachineDef =
-    MachineDef::rows::<TrendLine<1>, TrendLine<8>, 2, 1>("hilbert trend line", |_| 0);
-static MODE: MachineDef = MachineDef::rule::<Mode, 4, 6, 1>("hilbert mode", |_| 0);
+static PHASE: StateMachineDef = StateMachineDef::rows::<Phase<1>, Phase<8>, 2, 1>("hilbert phase", |_| 0);
+static TREND_LINE: StateMachineDef =
+    StateMachineDef::rows::<TrendLine<1>, TrendLine<8>, 2, 1>("hilbert trend line", |_| 0);
+static MODE: StateMachineDef = StateMachineDef::branchless::<Mode, 4, 6, 1>("hilbert mode", |_| 0);
 
 /// First bar that counts for what needs the period or the phasor only; shown from bar 32 on. MAMA begins here as well.
 pub(in super::super) const EARLY: usize = 12;
@@ -447,7 +446,7 @@ impl<'g> Hilbert<'g> {
         hilbert(price, LATE)
     }
 
-    fn one(self, def: &'static MachineDef, inputs: &[Expr<'g>]) -> Expr<'g> {
+    fn one(self, def: &'static StateMachineDef, inputs: &[Expr<'g>]) -> Expr<'g> {
         self.price.builder().state_machine(def, &[], inputs).first().copied().unwrap_or(self.price)
     }
 

@@ -4,10 +4,10 @@
 //! and pattern, begun at the pattern's first bar; prices in cents tie so often that the last bit of that sum decides. So
 //! each sum here begins where TA-Lib's does, and patterns of the same reach share it.
 
-use super::super::Args;
+use super::super::BuildArgs;
 use crate::{
-    graph::{GraphBuilder, Expr},
-    kernel::machine::{Machine, MachineDef},
+    graph::{Expr, GraphBuilder},
+    kernel::state_machine::{StateMachine, StateMachineDef},
 };
 
 /// What is averaged.
@@ -62,7 +62,7 @@ pub(super) fn all<'g>(first: Expr<'g>, rest: &[Expr<'g>]) -> Expr<'g> {
 }
 
 impl<'g> Candles<'g> {
-    pub(super) fn new(a: &Args<'g, '_>, first: usize) -> Self {
+    pub(super) fn new(a: &BuildArgs<'g, '_>, first: usize) -> Self {
         Candles { bars: a.bars, first }
     }
 
@@ -246,7 +246,7 @@ struct Climb {
     share: f64,
 }
 
-impl Machine<3, 1> for Climb {
+impl StateMachine<3, 1> for Climb {
     fn new(params: &[f64]) -> Self {
         Climb { share: params.first().copied().unwrap_or(0.0) }
     }
@@ -257,4 +257,4 @@ impl Machine<3, 1> for Climb {
     }
 }
 
-static CLIMB: MachineDef = MachineDef::of::<Climb, 3, 1>("close above a share of a body", |_| 0);
+static CLIMB: StateMachineDef = StateMachineDef::of::<Climb, 3, 1>("close above a share of a body", |_| 0);

@@ -5,7 +5,7 @@ use super::{
     candle::{Candles, NEAR},
     row,
 };
-use crate::kernel::machine::{Machine, MachineDef};
+use crate::kernel::state_machine::{StateMachine, StateMachineDef};
 
 /// Bars during which a confirmation counts.
 const PATIENCE: u8 = 3;
@@ -21,7 +21,7 @@ struct Hikkake {
     left: u8,
 }
 
-impl Machine<4, 1> for Hikkake {
+impl StateMachine<4, 1> for Hikkake {
     fn new(_: &[f64]) -> Self {
         Hikkake { sign: 0.0, high: f64::NAN, low: f64::NAN, left: 0 }
     }
@@ -40,7 +40,7 @@ impl Machine<4, 1> for Hikkake {
     }
 }
 
-static PLAIN: MachineDef = MachineDef::of::<Hikkake, 4, 1>("hikkake", |_| 3);
+static PLAIN: StateMachineDef = StateMachineDef::of::<Hikkake, 4, 1>("hikkake", |_| 3);
 
 /// Bars that the machine runs before its first value is shown: as many as it can remember.
 const WARM_UP: usize = PATIENCE as usize;

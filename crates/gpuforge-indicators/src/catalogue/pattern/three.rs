@@ -6,7 +6,7 @@ use super::{
     candle::{Candles, EQUAL, FAR, NEAR, all},
     deep, row,
 };
-use crate::graph::X;
+use crate::graph::Expr;
 
 /// Three candles of rising closes, each white and from within or near the body before.
 fn advance<'g>(k: Candles<'g>) -> Expr<'g> {

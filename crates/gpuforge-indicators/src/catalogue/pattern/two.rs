@@ -6,7 +6,7 @@ use super::{
     candle::{Candles, EQUAL, all},
     deep, row,
 };
-use crate::graph::X;
+use crate::graph::Expr;
 
 /// 100 where the second body lies inside the first, 80 where an end touches; against the colour of the first.
 fn harami<'g>(k: Candles<'g>, small: Expr<'g>) -> Vec<Expr<'g>> {

@@ -4,8 +4,8 @@
 
 use super::sums::RECORD;
 use crate::{
-    graph::{GraphBuilder, Field, Expr},
-    kernel::whole::WholeDef,
+    graph::{Expr, Field, GraphBuilder},
+    kernel::whole_series::WholeSeriesDef,
 };
 
 /// Seconds of a day.
@@ -93,17 +93,17 @@ fn mark(flags: &mut [f64], best: Option<(f64, f64, usize)>) {
     }
 }
 
-static FINAL_HIGH: WholeDef = WholeDef {
+static FINAL_HIGH: WholeSeriesDef = WholeSeriesDef {
     name: "bar of the day's high",
     fields: &[Field::High, Field::Time],
     column: |columns, params| finals(columns, params, |x, best| x > best),
 };
-static FINAL_LOW: WholeDef = WholeDef {
+static FINAL_LOW: WholeSeriesDef = WholeSeriesDef {
     name: "bar of the day's low",
     fields: &[Field::Low, Field::Time],
     column: |columns, params| finals(columns, params, |x, best| x < best),
 };
-static FINAL_VOLUME: WholeDef = WholeDef {
+static FINAL_VOLUME: WholeSeriesDef = WholeSeriesDef {
     name: "bar of the day's largest volume",
     fields: &[Field::Volume, Field::Time],
     column: |columns, params| finals(columns, params, |x, best| x > best),

@@ -3,7 +3,7 @@
 //! Sums are kept as distances from the anchor's price and updated as West (1979) does, so that neither the level of a price
 //! nor a long way from the anchor costs digits. A bar whose price or volume is not finite has no weight.
 
-use crate::kernel::machine::{Machine, MachineDef, Rule, Value};
+use crate::kernel::state_machine::{BranchlessMachine, StateMachine, StateMachineDef, Value};
 
 /// Since one anchor.
 #[derive(Clone, Copy)]
@@ -20,8 +20,8 @@ struct Sums<V> {
 
 /// Has a bar weight? A volume of 0 changes nothing, and would divide by 0 at the anchor.
 #[inline(always)]
-fn counts<V: Value>(price: V, volume: V) -> V::Truth {
-    price.size().below(f64::INFINITY) & volume.below(f64::INFINITY) & volume.above(0.0)
+fn counts<V: Value>(price: V, volume: V) -> V::Mask {
+    price.abs().cmp_lt(f64::INFINITY) & volume.cmp_lt(f64::INFINITY) & volume.cmp_gt(0.0)
 }
 
 impl<V: Value> Sums<V> {
@@ -43,8 +43,8 @@ impl<V: Value> Sums<V> {
 
     /// One of two.
     #[inline(always)]
-    fn either(first: V::Truth, one: Self, other: Self) -> Self {
-        let pick = |a: V, b: V| V::either(first, a, b);
+    fn select(first: V::Mask, one: Self, other: Self) -> Self {
+        let pick = |a: V, b: V| V::select(first, a, b);
         Sums {
             base: pick(one.base, other.base),
             weight: pick(one.weight, other.weight),
@@ -57,20 +57,20 @@ impl<V: Value> Sums<V> {
     fn with(self, price: V, volume: V) -> Self {
         let counts = counts(price, volume);
         // What is not a number must not become the base; the first price with weight takes its place.
-        let base = V::either(self.weight.is(0.0), price, self.base);
+        let base = V::select(self.weight.cmp_eq(0.0), price, self.base);
         let weight = self.weight + volume;
         let distance = price - base - self.mean;
         let step = distance * volume / weight;
         let squares = self.squares + self.weight * distance * step;
-        Sums::either(counts, Sums { base, weight, mean: self.mean + step, squares }, self)
+        Sums::select(counts, Sums { base, weight, mean: self.mean + step, squares }, self)
     }
 
     /// Mean and deviation; before any volume `empty` and 0.
     #[inline(always)]
     fn line(self, empty: V) -> [V; 2] {
-        let some = self.weight.above(0.0);
-        let deviation = (self.squares / self.weight).root();
-        [V::either(some, self.base + self.mean, empty), V::either(some, deviation, 0.0)]
+        let some = self.weight.cmp_gt(0.0);
+        let deviation = (self.squares / self.weight).sqrt();
+        [V::select(some, self.base + self.mean, empty), V::select(some, deviation, 0.0)]
     }
 }
 
@@ -81,7 +81,7 @@ struct Since {
     price: bool,
 }
 
-impl Rule<4, 3, 2> for Since {
+impl BranchlessMachine<4, 3, 2> for Since {
     fn new(params: &[f64]) -> Self {
         Since { price: params.first() == Some(&1.0) }
     }
@@ -94,7 +94,7 @@ impl Rule<4, 3, 2> for Since {
 
     #[inline(always)]
     fn step<V: Value>(&self, state: [V; 4], [price, volume, anchor]: [V; 3]) -> ([V; 4], [V; 2]) {
-        let sums = Sums::either(anchor.is(0.0), Sums::of(state), Sums::from(price)).with(price, volume);
+        let sums = Sums::select(anchor.cmp_eq(0.0), Sums::of(state), Sums::from(price)).with(price, volume);
         (sums.state(), sums.line(if self.price { price } else { V::from(0.0) }))
     }
 }
@@ -104,7 +104,7 @@ impl Rule<4, 3, 2> for Since {
 #[derive(Clone, Copy)]
 struct SinceFirst;
 
-impl Rule<3, 2, 1> for SinceFirst {
+impl BranchlessMachine<3, 2, 1> for SinceFirst {
     fn new(_: &[f64]) -> Self {
         SinceFirst
     }
@@ -118,10 +118,10 @@ impl Rule<3, 2, 1> for SinceFirst {
     #[inline(always)]
     fn step<V: Value>(&self, [base, weight, total]: [V; 3], [price, volume]: [V; 2]) -> ([V; 3], [V; 1]) {
         let counts = counts(price, volume);
-        let base = V::either(counts & weight.is(0.0), price, base);
-        let weight = weight + V::either(counts, volume, 0.0);
-        let total = total + V::either(counts, volume * (price - base), 0.0);
-        ([base, weight, total], [V::either(weight.above(0.0), base + total / weight, 0.0)])
+        let base = V::select(counts & weight.cmp_eq(0.0), price, base);
+        let weight = weight + V::select(counts, volume, 0.0);
+        let total = total + V::select(counts, volume * (price - base), 0.0);
+        ([base, weight, total], [V::select(weight.cmp_gt(0.0), base + total / weight, 0.0)])
     }
 }
 
@@ -130,7 +130,7 @@ impl Rule<3, 2, 1> for SinceFirst {
 #[derive(Clone, Copy)]
 struct SinceBefore;
 
-impl Rule<8, 4, 2> for SinceBefore {
+impl BranchlessMachine<8, 4, 2> for SinceBefore {
     fn new(_: &[f64]) -> Self {
         SinceBefore
     }
@@ -138,7 +138,7 @@ impl Rule<8, 4, 2> for SinceBefore {
     #[inline(always)]
     fn first(&self, x: [f64; 4]) -> ([f64; 8], [f64; 2]) {
         let [price, volume, day, anchor] = x;
-        let next = Sums::either((day != 0.0) | (anchor != 0.0), Sums::from(price), Sums::from(0.0));
+        let next = Sums::select((day != 0.0) | (anchor != 0.0), Sums::from(price), Sums::from(0.0));
         Self::after(Sums::from(price), next, price, volume)
     }
 
@@ -146,8 +146,8 @@ impl Rule<8, 4, 2> for SinceBefore {
     fn step<V: Value>(&self, state: [V; 8], [price, volume, day, anchor]: [V; 4]) -> ([V; 8], [V; 2]) {
         let [b, w, m, s, next_b, next_w, next_m, next_s] = state;
         let (shown, next) = (Sums::of([b, w, m, s]), Sums::of([next_b, next_w, next_m, next_s]));
-        let shown = Sums::either(day.differs(0.0), next, shown);
-        let next = Sums::either(day.differs(0.0) | anchor.differs(0.0), Sums::from(price), next);
+        let shown = Sums::select(day.cmp_ne(0.0), next, shown);
+        let next = Sums::select(day.cmp_ne(0.0) | anchor.cmp_ne(0.0), Sums::from(price), next);
         Self::after(shown, next, price, volume)
     }
 }
@@ -169,7 +169,7 @@ struct Over {
     at: usize,
 }
 
-impl Machine<2, 2> for Over {
+impl StateMachine<2, 2> for Over {
     fn new(params: &[f64]) -> Self {
         let n = params.first().map_or(1, |x| *x as usize).max(1);
         Over { bars: vec![(0.0, 0.0); n], at: 0 }
@@ -192,7 +192,7 @@ impl Machine<2, 2> for Over {
 #[derive(Clone, Copy)]
 struct Record;
 
-impl Rule<1, 2, 1> for Record {
+impl BranchlessMachine<1, 2, 1> for Record {
     fn new(_: &[f64]) -> Self {
         Record
     }
@@ -204,21 +204,23 @@ impl Rule<1, 2, 1> for Record {
 
     #[inline(always)]
     fn step<V: Value>(&self, [best]: [V; 1], [x, day]: [V; 2]) -> ([V; 1], [V; 1]) {
-        let better = day.differs(0.0) | x.above(best);
-        let now = V::either(x.is_none(), f64::NEG_INFINITY, x);
-        ([V::either(better, now, best)], [V::either(better, 1.0, 0.0)])
+        let better = day.cmp_ne(0.0) | x.cmp_gt(best);
+        let now = V::select(x.is_nan(), f64::NEG_INFINITY, x);
+        ([V::select(better, now, best)], [V::select(better, 1.0, 0.0)])
     }
 }
 
 /// Price, volume, anchor; the parameter 1 shows the price before any volume.
-pub(super) static SINCE: MachineDef = MachineDef::rule::<Since, 4, 3, 2>("weighted since an anchor", |_| 0);
+pub(super) static SINCE: StateMachineDef =
+    StateMachineDef::branchless::<Since, 4, 3, 2>("weighted since an anchor", |_| 0);
 /// Price, volume.
-pub(super) static SINCE_FIRST: MachineDef =
-    MachineDef::rule::<SinceFirst, 3, 2, 1>("weighted since the first bar", |_| 0);
+pub(super) static SINCE_FIRST: StateMachineDef =
+    StateMachineDef::branchless::<SinceFirst, 3, 2, 1>("weighted since the first bar", |_| 0);
 /// Price, volume, new day, anchor.
-pub(super) static SINCE_BEFORE: MachineDef =
-    MachineDef::rule::<SinceBefore, 8, 4, 2>("weighted since an anchor of the day before", |_| 0);
+pub(super) static SINCE_BEFORE: StateMachineDef =
+    StateMachineDef::branchless::<SinceBefore, 8, 4, 2>("weighted since an anchor of the day before", |_| 0);
 /// Price, volume; the parameter is how many bars.
-pub(super) static OVER: MachineDef = MachineDef::of::<Over, 2, 2>("weighted over bars", |_| 0);
+pub(super) static OVER: StateMachineDef = StateMachineDef::of::<Over, 2, 2>("weighted over bars", |_| 0);
 /// Value, new day.
-pub(super) static RECORD: MachineDef = MachineDef::rule::<Record, 1, 2, 1>("record of the day", |_| 0);
+pub(super) static RECORD: StateMachineDef =
+    StateMachineDef::branchless::<Record, 1, 2, 1>("record of the day", |_| 0);
