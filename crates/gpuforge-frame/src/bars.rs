@@ -1,6 +1,12 @@
 //! What is a series? The bars of one symbol in time order, and what its keys were called.
 
-use arrow::datatypes::{DataType, TimeUnit};
+use arrow::{
+    array::{temporal_conversions::as_datetime_with_timezone, timezone::Tz, types::TimestampSecondType},
+    datatypes::{DataType, TimeUnit},
+};
+
+/// Times beyond this many seconds are years far beyond any market; zones have no rules for them.
+const FARTHEST: f64 = 1e12;
 
 /// Which symbol.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -118,10 +124,43 @@ impl Layout {
         self.per_second().map(f64::recip).or(date.then_some(86_400.0))
     }
 
+    /// Wall-clock seconds since the epoch in the column's time zone, UTC without one; `None` where the times are plain
+    /// integers or there is no time column.
+    pub fn wall_clock_seconds(&self, time: &[i64]) -> Option<Vec<f64>> {
+        if !matches!(self.time.as_ref()?.kind, DataType::Timestamp(..) | DataType::Date32) {
+            return None;
+        }
+        let seconds = self.seconds(time);
+        // A zone that the database does not know is shown as UTC.
+        let zone: Option<Tz> = self.time_zone().and_then(|name| name.parse().ok());
+        Some(match zone {
+            Some(zone) => seconds.into_iter().map(|s| wall_clock(s, zone)).collect(),
+            None => seconds,
+        })
+    }
+
+    /// Name of the time column's zone, e.g. `America/New_York` or `+02:00`.
+    pub fn time_zone(&self) -> Option<&str> {
+        match &self.time.as_ref()?.kind {
+            DataType::Timestamp(_, zone) => zone.as_deref(),
+            _ => None,
+        }
+    }
+
     /// A time as text, in ISO 8601; a plain integer as it is. `None` without a time column.
     pub fn show(&self, time: i64) -> Option<String> {
         self.time.as_ref().map(|column| crate::read::time::show(&column.kind, time))
     }
+}
+
+/// Seconds that a clock in the zone shows at a UTC time.
+fn wall_clock(seconds: f64, zone: Tz) -> f64 {
+    if seconds.abs() > FARTHEST {
+        return seconds;
+    }
+    let utc = seconds.floor();
+    let shown = as_datetime_with_timezone::<TimestampSecondType>(utc as i64, zone);
+    shown.map_or(seconds, |t| t.naive_local().and_utc().timestamp() as f64 + (seconds - utc))
 }
 
 /// What a reader hands over at once.

@@ -8,10 +8,9 @@
 //!     written beside, then renamed     write/
 //! ```
 //! A file larger than the memory that may be used is first divided by symbol into temporary files; a symbol larger than
-//! that comes in parts. [`sample`] makes bars without a file, [`chart`] draws them.
+//! that comes in parts. [`sample`] makes bars without a file.
 
 pub mod bars;
-pub mod chart;
 pub mod error;
 pub mod names;
 pub mod read;

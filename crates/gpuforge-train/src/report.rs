@@ -3,9 +3,9 @@
 
 use std::fmt::Write as _;
 
-use gpuforge_chart::Writer;
+use gpuforge_chart::svg::SvgWriter;
 /// Text that a page shows and never obeys.
-pub use gpuforge_chart::escape;
+pub use gpuforge_chart::svg::escape;
 
 use crate::{
     card::Card,
@@ -169,7 +169,7 @@ fn chart(lines: &[(&Vec<(f64, f64)>, &str)], even: bool) -> String {
     }
     let x = |v: f64| EDGE + (v - across.0) / (across.1 - across.0) * (WIDE - 2.0 * EDGE);
     let y = |v: f64| HIGH - EDGE / 2.0 - (v - up.0) / (up.1 - up.0) * (HIGH - EDGE);
-    let mut out = Writer::new();
+    let mut out = SvgWriter::new();
     out.start("svg").attr("viewBox", format_args!("0 0 {WIDE} {HIGH}")).attr("role", "img");
     out.attr("font-size", 11).attr("fill", "currentColor");
     for (value, at) in [(up.0, y(up.0)), (up.1, y(up.1))] {

@@ -23,13 +23,14 @@
 //! ```
 //! Nothing here touches a GPU library before work needs it, or a detection misses its cache.
 
+pub mod chart;
 pub mod choice;
+mod device_access;
 pub mod devices;
 pub mod forge;
 mod live;
 pub mod machine;
 pub mod market;
-pub mod resident;
 mod routing;
 mod runners;
 pub mod selftest;
@@ -42,6 +43,7 @@ pub use gpuforge_detect as hardware;
 pub use gpuforge_env as env;
 pub use gpuforge_frame as frame;
 pub use gpuforge_indicators as indicators;
+pub use gpuforge_indicators_gpu as indicators_gpu;
 pub use gpuforge_ops as ops;
 pub use gpuforge_profile as profile;
 pub use gpuforge_route as route;

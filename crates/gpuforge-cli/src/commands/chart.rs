@@ -7,16 +7,19 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use gpuforge::{
+    chart::{
+        CandleAggregation, Chart, ChartError, ChartSeries, Mark, PanePlacement, Panel, Theme,
+        candlestick_chart, time_axis,
+    },
     frame::{
         Bars, FrameError, Key, Layout,
-        chart::{Chart, Line, Mark, Merged, Panel, Placement, Theme},
         names::Role,
         read::{ReadOptions, ReadReport, read},
         temporary::TemporaryFile,
     },
     indicators::{
         catalogue::{self, Group, Indicator},
-        exec::{self, How},
+        exec::{self, ExecOptions},
         select::Selection,
     },
     market::{needed, series},
@@ -24,7 +27,10 @@ use gpuforge::{
 use serde_json::json;
 
 use crate::{
-    args::{self, BarFiles, ThemeName},
+    args::{
+        bars::BarFiles,
+        market::{self, ThemeName},
+    },
     bars::{Mended, explained, input, plain, read_options, request},
     context::Context,
     error::Hinted,
@@ -32,44 +38,47 @@ use crate::{
     output::DIM,
 };
 
-pub(crate) fn run(args: &args::Chart, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &market::Chart, context: &Context) -> Result<()> {
     let kind = Kind::of(&args.output)?;
-    let selected = request(&args.what)?.map(|r| r.selection);
+    let selected = request(&args.select)?.map(|r| r.selection);
     let (layout, mut all, ReadReport { skipped, reasons, duplicates, sorted_here, .. }) =
         load(&args.bars, selected.as_ref())?;
     Mended { skipped, reasons: &reasons, duplicates, sorted_here }.tell(&context.out);
     let bars = choose(&mut all, args.symbol.as_deref())?;
-    let Drawn { bytes: drawn, bars, most, merged } = draw(args, &layout, bars, selected.as_ref(), kind)?;
+    let Drawn { bytes: drawn, bars, max_candles, aggregation } =
+        draw(args, &layout, bars, selected.as_ref(), kind)?;
     let bytes = drawn.len() as u64;
     write(&args.output, &drawn)?;
-    tell_merged(&merged, (bars, most), (args, kind), context);
+    warn_aggregated(&aggregation, (bars, max_candles), (args, kind), context);
     if context.out.json {
         let columns = selected.map(|s| s.columns).unwrap_or_default();
         return context.out.json(&json!({
             "output": args.output, "bytes": bytes, "columns": columns, "bars": bars,
-            "bars_per_candle": merged.bars_per_candle, "seconds_per_candle": merged.seconds,
+            "bars_per_candle": aggregation.bars_per_candle, "seconds_per_candle": aggregation.seconds,
         }));
     }
     context.out.text(&format!("{} {DIM}({}){DIM:#}\n", args.output.display(), size(bytes)))
 }
 
-/// A candle that stands for several bars is no bar: that is said.
-fn tell_merged(
-    merged: &Merged,
-    (bars, most): (usize, usize),
-    (args, kind): (&args::Chart, Kind),
+/// Warns where a candle stands for several bars.
+fn warn_aggregated(
+    aggregation: &CandleAggregation,
+    (bars, max_candles): (usize, usize),
+    (args, kind): (&market::Chart, Kind),
     context: &Context,
 ) {
-    let Some(text) = merged.text() else { return };
+    let Some(text) = aggregation.text() else { return };
     let (width, height) = args.size;
-    let wide = bars as u64 * u64::from(width) / most.max(1) as u64;
+    let wide = bars as u64 * u64::from(width) / max_candles.max(1) as u64;
     let hint = match kind {
         Kind::Html => format!(
-            "the page says it for its window, and shows each bar when it is zoomed; --last {most} shows less"
+            "the page says it for its window, and shows each bar when it is zoomed; --last {max_candles} shows less"
         ),
-        Kind::Svg | Kind::Png => format!("each bar by itself: --last {most}, or --size {wide}x{height}"),
+        Kind::Svg | Kind::Png => {
+            format!("each bar by itself: --last {max_candles}, or --size {wide}x{height}")
+        }
     };
-    let what = format!("{text}: {width} pixels have room for {most} candles, there are {bars} bars");
+    let what = format!("{text}: {width} pixels have room for {max_candles} candles, there are {bars} bars");
     context.out.warn("chart", &what, Some(&hint));
 }
 
@@ -153,7 +162,7 @@ fn choose(all: &mut Vec<Bars>, symbol: Option<&str>) -> Result<Bars> {
 }
 
 fn draw(
-    args: &args::Chart,
+    args: &market::Chart,
     layout: &Layout,
     bars: Bars,
     selected: Option<&Selection>,
@@ -162,7 +171,9 @@ fn draw(
     let seconds = layout.seconds(&bars.time);
     // Columns are computed over everything: the last bars then have what came before them.
     let columns = match selected {
-        Some(s) => exec::run(&s.plan, &[series(&bars, &seconds)], How::default()).pop().unwrap_or_default(),
+        Some(s) => {
+            exec::run(&s.plan, &[series(&bars, &seconds)], ExecOptions::default()).pop().unwrap_or_default()
+        }
         None => Vec::new(),
     };
     let skip = args.last.map_or(0, |n| bars.len().saturating_sub(usize::try_from(n).unwrap_or(usize::MAX)));
@@ -173,7 +184,8 @@ fn draw(
         .zip(&columns)
         .map(|(name, column)| (name.as_str(), column.get(skip..).unwrap_or(&[])))
         .collect();
-    let mut chart = Chart::new(layout, &shown);
+    let time = time_axis(layout, &shown.time);
+    let mut chart = candlestick_chart(&time, &shown);
     chart.size = args.size;
     chart.theme = match args.theme {
         ThemeName::Auto => Theme::Auto,
@@ -183,22 +195,28 @@ fn draw(
     if let Some(title) = &args.title {
         chart.title = title.clone();
     }
-    place(&mut chart, &shown, &values);
+    place(&mut chart, &values);
     let bytes = match kind {
         Kind::Html => chart.html().into_bytes(),
         Kind::Svg => chart.svg().into_bytes(),
-        Kind::Png => chart.png(f64::from(args.scale)).map_err(explained)?,
+        Kind::Png => chart.png(f64::from(args.scale)).map_err(png_failed)?,
     };
-    Ok(Drawn { bytes, bars: shown.len(), most: chart.most_candles(), merged: chart.merged() })
+    let (max_candles, aggregation) = (chart.max_candles(), chart.aggregation());
+    Ok(Drawn { bytes, bars: shown.len(), max_candles, aggregation })
 }
 
-/// A file, and what is merged in it.
+/// A rendered file and its aggregation.
 struct Drawn {
     bytes: Vec<u8>,
     bars: usize,
     /// Candles that there is room for.
-    most: usize,
-    merged: Merged,
+    max_candles: usize,
+    aggregation: CandleAggregation,
+}
+
+/// A size or scale that no picture can have.
+fn png_failed(error: ChartError) -> anyhow::Error {
+    explained(FrameError::Usage(error.to_string()))
 }
 
 pub(crate) fn tail(bars: &Bars, skip: usize) -> Bars {
@@ -221,28 +239,29 @@ fn row_of(column: &str) -> Option<&'static Indicator> {
 }
 
 /// Columns over the prices, or one panel an indicator: what comes from the same belongs together.
-pub(crate) fn place<'a>(chart: &mut Chart<'a>, bars: &Bars, values: &[(&'a str, &'a [f64])]) {
+pub(crate) fn place<'a>(chart: &mut Chart<'a>, values: &[(&'a str, &'a [f64])]) {
+    let bars = chart.bars;
     for (name, column) in values {
         let row = row_of(name);
         let over = match row.map(|r| r.group) {
             Some(Group::Overlap | Group::Bands | Group::Price) => {
-                Placement::guess(column, bars) == Placement::Overlay
+                PanePlacement::guess(column, &bars) == PanePlacement::Overlay
             }
             Some(_) => false,
-            None => Placement::guess(column, bars) == Placement::Overlay,
+            None => PanePlacement::guess(column, &bars) == PanePlacement::Overlay,
         };
         if over {
-            chart.overlays.push(Line::new(*name, column));
+            chart.overlays.push(ChartSeries::new(*name, column));
             continue;
         }
         let title = row.map_or(*name, |r| r.name);
         // Differences of two lines are drawn as bars.
         let mark = if name.ends_with("_hist") { Mark::Histogram } else { Mark::Line };
-        let line = Line::new(*name, column).mark(mark);
+        let line = ChartSeries::new(*name, column).mark(mark);
         match chart.panels.iter_mut().find(|p| p.title == title) {
-            Some(panel) => panel.lines.push(line),
+            Some(panel) => panel.series.push(line),
             None => {
-                chart.panels.push(Panel { lines: vec![line], ..panel(title) });
+                chart.panels.push(Panel { series: vec![line], ..panel(title) });
             }
         }
     }
@@ -263,7 +282,7 @@ fn panel<'a>(title: &str) -> Panel<'a> {
         [low, high] if shaded => Some((*low, *high)),
         _ => None,
     };
-    Panel { title: title.to_owned(), lines: Vec::new(), levels: levels.to_vec(), band, bounds }
+    Panel { title: title.to_owned(), series: Vec::new(), levels: levels.to_vec(), band, bounds }
 }
 
 /// Written beside, then renamed: what was there survives a failure.

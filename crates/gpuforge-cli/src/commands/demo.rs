@@ -8,19 +8,19 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use gpuforge::{
+    chart::{candlestick_chart, time_axis},
     choice::{Choice, choose},
     frame::{
         Bars,
-        chart::Chart,
         read::{Input, ReadOptions, read},
         sample::{Interval, Sample},
         write::{Options, Values, Writer},
     },
     indicators::{
-        exec::{self, How},
+        exec::{self, ExecOptions},
         select::{self, Selector},
     },
-    market::{self, Job, Report, Request, series},
+    market::{self, MarketJob, MarketReport, Request, series},
 };
 use serde_json::json;
 
@@ -48,10 +48,10 @@ struct Made {
     chart: PathBuf,
     sampled: f64,
     drawn: f64,
-    report: Report,
+    report: MarketReport,
 }
 
-pub(crate) fn run(args: &args::Demo, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &args::market::Demo, context: &Context) -> Result<()> {
     let inventory = overview::inventory(context)?;
     let choice = choose(&inventory);
     if !context.out.json {
@@ -103,14 +103,14 @@ fn make(folder: &Path, context: &Context) -> Result<Made> {
     shown.say(|| format!("computing {SET}"));
     let wanted = Selector::new().select(SET).map_err(|e| wrong(&e))?;
     let request = Request::of(&wanted);
-    let job = Job {
+    let job = MarketJob {
         input: Input::new([&bars]),
         read: ReadOptions::default(),
         request: &request,
         output: features.clone(),
         write: Options::of(&features).map_err(explained)?,
         with_bars: false,
-        how: How::default(),
+        options: ExecOptions::default(),
         memory: None,
         check: true,
         progress: None,
@@ -143,8 +143,9 @@ fn draw(bars: &Path, page: &Path) -> Result<()> {
     let seconds = layout.seconds(&first.time);
     let wanted = Selector::new().select(DRAWN).map_err(|e| wrong(&e))?;
     let selection = select::plan(&wanted);
-    let columns =
-        exec::run(&selection.plan, &[series(&first, &seconds)], How::default()).pop().unwrap_or_default();
+    let columns = exec::run(&selection.plan, &[series(&first, &seconds)], ExecOptions::default())
+        .pop()
+        .unwrap_or_default();
     let skip = first.len().saturating_sub(BARS_DRAWN);
     let shown = chart::tail(&first, skip);
     let values: Vec<(&str, &[f64])> = selection
@@ -153,13 +154,14 @@ fn draw(bars: &Path, page: &Path) -> Result<()> {
         .zip(&columns)
         .map(|(name, column)| (name.as_str(), column.get(skip..).unwrap_or(&[])))
         .collect();
-    let mut drawn = Chart::new(&layout, &shown);
-    chart::place(&mut drawn, &shown, &values);
+    let time = time_axis(&layout, &shown.time);
+    let mut drawn = candlestick_chart(&time, &shown);
+    chart::place(&mut drawn, &values);
     chart::write(page, drawn.html().as_bytes())
 }
 
 fn story(made: &Made, total: f64) -> String {
-    let Report { rows, symbols, columns, bytes, seconds, findings, .. } = &made.report;
+    let MarketReport { rows, symbols, columns, bytes, seconds, findings, .. } = &made.report;
     let mut out = format!("\n{HEAD}bars to {columns} indicators{HEAD:#}\n");
     let mut line = |what: &str, time: f64, more: &str| {
         let _ = writeln!(out, "  {what:<9}{time:>6.2} s  {DIM}{more}{DIM:#}");

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use gpuforge_chart::Writer;
+use gpuforge_chart::svg::SvgWriter;
 
 use super::{side::Side, stacks::MOST_DEPTH};
 
@@ -60,17 +60,17 @@ pub(super) fn svg(root: &Frame) -> String {
     if root.both() <= 0.0 {
         return "<p class=\"soft\">No span has time of its own.</p>\n".to_owned();
     }
-    let mut body = Writer::new();
+    let mut body = SvgWriter::new();
     let deepest = draw("all", root, (0.0, WIDTH), 0, &mut body);
-    let mut out = Writer::new();
+    let mut out = SvgWriter::new();
     out.start("svg").attr("id", "flame");
     out.attr("viewBox", format_args!("0 0 {WIDTH} {}", (deepest + 1) * ROW)).attr("role", "img");
-    out.attr("aria-label", LABEL).line().written(body).end().line();
+    out.attr("aria-label", LABEL).line().append(body).end().line();
     out.finish()
 }
 
 /// Draws a frame and what is inside; says how deep that goes.
-fn draw(name: &str, frame: &Frame, (x, width): (f64, f64), depth: usize, out: &mut Writer) -> usize {
+fn draw(name: &str, frame: &Frame, (x, width): (f64, f64), depth: usize, out: &mut SvgWriter) -> usize {
     if width < NARROW {
         return 0;
     }

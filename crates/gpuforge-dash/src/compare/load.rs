@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use gpuforge_profile::Format;
+use gpuforge_profile::TraceFormat;
 
 use super::{Run, Side};
 use crate::trace::{self, TraceFileError};
@@ -75,7 +75,7 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
         let file = entry.map_err(failed)?.path();
         let json = file.extension().is_some_and(|end| end.eq_ignore_ascii_case("json"));
         // Traces for viewers lie beside ours; they say so by their name.
-        if json && file.is_file() && Format::of(&file) == Format::Raw {
+        if json && file.is_file() && TraceFormat::of(&file) == TraceFormat::Raw {
             inside.push(file);
         }
     }

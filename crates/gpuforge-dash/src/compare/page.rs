@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gpuforge_chart::Writer;
+use gpuforge_chart::svg::SvgWriter;
 
 use super::{Change, Comparison, Side, Verdict, flame};
 use crate::report::{
@@ -47,7 +47,7 @@ pub fn html(comparison: &Comparison, sides: (&Side, &Side), (a, b): (&str, &str)
         "<h2>Where time went</h2>\n<p class=\"soft key\">A frame is as wide as its time on both sides.",
     );
     for (class, words) in LEGEND {
-        let mut key = Writer::new();
+        let mut key = SvgWriter::new();
         key.start("svg").attr("viewBox", "0 0 14 12").attr("aria-hidden", true);
         key.start("rect").attr("width", 14).attr("height", 12).attr("class", class).end().end();
         let _ = write!(body, "{}{words}", key.finish());

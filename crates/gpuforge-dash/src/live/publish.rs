@@ -11,7 +11,7 @@ use std::{
     time::Duration,
 };
 
-use gpuforge_profile::{Level, Profiler};
+use gpuforge_profile::{MetricValue, Profiler};
 
 use super::{
     LiveError, feed, link,
@@ -257,7 +257,7 @@ fn operations(profiler: &Profiler) -> Vec<Operation> {
     let mut recent = profiler.recent();
     recent.sort_by_key(|r| std::cmp::Reverse(r.total_ns));
     recent.truncate(MOST_ROWS);
-    let row = |r: gpuforge_profile::Recent| Operation {
+    let row = |r: gpuforge_profile::RecentStats| Operation {
         name: r.name,
         count: r.count,
         total_ns: r.total_ns,
@@ -269,12 +269,12 @@ fn operations(profiler: &Profiler) -> Vec<Operation> {
 /// Counters and gauges. Those of decisions are left out: there is one for every reason, and decisions are told apart.
 fn levels(profiler: &Profiler) -> (Vec<Counter>, Vec<Gauge>) {
     let (mut counters, mut gauges) = (Vec::new(), Vec::new());
-    for level in profiler.levels() {
+    for level in profiler.metric_values() {
         match level {
-            Level::Counter { name, .. } if name.starts_with(ROUTE) => {}
-            Level::Counter { name, value } => counters.push(Counter { name, value }),
-            Level::Gauge { name, value, least, most } => {
-                gauges.push(Gauge { name, value, least: Some(least), most: Some(most) });
+            MetricValue::Counter { name, .. } if name.starts_with(ROUTE) => {}
+            MetricValue::Counter { name, value } => counters.push(Counter { name, value }),
+            MetricValue::Gauge { name, value, min, max } => {
+                gauges.push(Gauge { name, value, least: Some(min), most: Some(max) });
             }
         }
     }

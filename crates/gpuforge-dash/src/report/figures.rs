@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use gpuforge_profile::{Category, NameStats, Trace, TrackKind};
+use gpuforge_profile::{Category, SpanStats, Trace, TrackKind};
 use serde::Serialize;
 
 use super::suggest::{self, Suggestion};
@@ -33,7 +33,7 @@ pub struct Row {
     pub share_of_wall: Option<f64>,
     /// Its figures.
     #[serde(flatten)]
-    pub stats: NameStats,
+    pub stats: SpanStats,
 }
 
 /// One run, as figures.
@@ -162,7 +162,7 @@ fn rows(trace: &Trace) -> Vec<Row> {
         most.unwrap_or_default()
     };
     let wall = trace.wall_ns().filter(|wall| *wall > 0);
-    let row = |stats: NameStats| Row {
+    let row = |stats: SpanStats| Row {
         category: category(&stats.name),
         share_of_wall: stats.self_ns.zip(wall).map(|(own, wall)| own as f64 / wall as f64),
         stats,

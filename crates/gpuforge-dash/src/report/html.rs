@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gpuforge_chart::Writer;
+use gpuforge_chart::svg::SvgWriter;
 use gpuforge_profile::Trace;
 use serde_json::json;
 
@@ -103,7 +103,7 @@ impl Report {
 
     fn breakdown_html(&self, out: &mut String) {
         out.push_str("<section aria-labelledby=\"h-kinds\"><h2 id=\"h-kinds\">Kinds of time</h2>\n");
-        let mut bar = Writer::new();
+        let mut bar = SvgWriter::new();
         bar.start("svg").attr("class", "bar").attr("viewBox", "0 0 1000 20");
         bar.attr("preserveAspectRatio", "none").attr("aria-hidden", true);
         let mut x = 0.0;

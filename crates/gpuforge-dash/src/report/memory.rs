@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gpuforge_chart::Writer;
+use gpuforge_chart::svg::SvgWriter;
 
 use super::{
     page::escape,
@@ -26,7 +26,7 @@ pub(super) fn figure(memory: &Memory, clean_ups: &[CleanUp], from: u64, to: u64)
     let budget = memory.budget_bytes.filter(|b| memory.peak_bytes >= LEAST * b);
     let top = budget.unwrap_or(memory.peak_bytes).max(memory.peak_bytes).max(1.0) * 1.05;
     let y = |bytes: f64| HEIGHT - (bytes / top).clamp(0.0, 1.0) * HEIGHT;
-    let mut out = Writer::new();
+    let mut out = SvgWriter::new();
     out.start("svg").attr("class", "memory").attr("viewBox", format_args!("0 0 {WIDTH} {HEIGHT}"));
     out.attr("preserveAspectRatio", "none").attr("role", "img");
     out.attr("aria-label", format_args!("memory of {} over time", memory.device)).line();

@@ -1,6 +1,6 @@
 //! How does a flame graph look as one picture? Boxes with names, the whole figure on hover; no script.
 
-use gpuforge_chart::{NAMESPACE, Writer};
+use gpuforge_chart::svg::{NAMESPACE, SvgWriter};
 
 use super::{
     flame::Flame,
@@ -27,7 +27,7 @@ impl Flame {
         let placed = self.placed(WIDTH / total);
         let deepest = placed.iter().map(|p| p.depth).max().map_or(0, |d| d + 1);
         let height = TOP + ROW * deepest.max(1) as f64 + 6.0;
-        let mut out = Writer::new();
+        let mut out = SvgWriter::new();
         out.start("svg").attr("xmlns", NAMESPACE).attr("viewBox", format_args!("0 0 {WIDTH} {height}"));
         out.attr("width", WIDTH).attr("height", height).attr("role", "img").line();
         out.leaf("title", title).line().leaf("style", STYLE).line();
@@ -41,7 +41,7 @@ impl Flame {
     }
 
     /// One box: its figures on hover, its rectangle, and as much of its name as fits.
-    fn box_of(&self, place: &Placed, total: f64, out: &mut Writer) {
+    fn box_of(&self, place: &Placed, total: f64, out: &mut SvgWriter) {
         let Some(node) = self.nodes.get(place.node) else { return };
         let name = self.names.get(node.name).map_or("?", String::as_str);
         let y = TOP + ROW * place.depth as f64;

@@ -97,7 +97,7 @@ pub fn memory(trace: &Trace) -> Vec<Memory> {
     let one = |gauge: &GaugeSeries| {
         let device = named(gauge, USED)?;
         let budget_bytes = budget(&device);
-        Some(Memory { device, budget_bytes, peak_bytes: gauge.most, samples: gauge.samples.clone() })
+        Some(Memory { device, budget_bytes, peak_bytes: gauge.max, samples: gauge.samples.clone() })
     };
     trace.gauges.iter().filter_map(one).collect()
 }

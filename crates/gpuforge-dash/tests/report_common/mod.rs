@@ -66,6 +66,6 @@ pub(crate) fn gauge(trace: &mut Trace, text: &str, samples: &[(u64, f64)]) {
     let name = name(trace, text);
     let values = || samples.iter().map(|(_, value)| *value);
     let value = values().next_back().unwrap_or(0.0);
-    let (least, most) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
-    trace.gauges.push(GaugeSeries { name, value, least, most, samples: samples.to_vec() });
+    let (min, max) = (values().fold(f64::INFINITY, f64::min), values().fold(f64::NEG_INFINITY, f64::max));
+    trace.gauges.push(GaugeSeries { name, value, min, max, samples: samples.to_vec() });
 }

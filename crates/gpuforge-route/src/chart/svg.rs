@@ -1,6 +1,6 @@
 //! The same as a drawing: one file without anything from elsewhere, readable in light and dark, and without colours.
 
-use gpuforge_chart::{NAMESPACE, Writer};
+use gpuforge_chart::svg::{NAMESPACE, SvgWriter};
 
 use super::{Panel, bounds, count, place, time};
 
@@ -28,7 +28,7 @@ pub fn svg(panels: &[Panel]) -> String {
     let rows = panels.len().div_ceil(COLUMNS).max(1);
     let columns = panels.len().clamp(1, COLUMNS);
     let (width, height) = (WIDTH * columns as f64, HEAD + HEIGHT * rows as f64);
-    let mut out = Writer::new();
+    let mut out = SvgWriter::new();
     out.start("svg").attr("xmlns", NAMESPACE).attr("viewBox", format_args!("0 0 {width} {height}"));
     out.attr("width", width).attr("height", height).attr("role", "img").attr("aria-labelledby", "title desc");
     out.line();
@@ -53,7 +53,7 @@ fn describe(panels: &[Panel]) -> String {
     each.collect::<Vec<_>>().join(" ")
 }
 
-fn legend(out: &mut Writer, panels: &[Panel]) {
+fn legend(out: &mut SvgWriter, panels: &[Panel]) {
     text(out, "t", (14.0, 22.0), "", "Time by size, transfers included");
     out.line();
     let Some(widest) = panels.iter().max_by_key(|p| p.lines.len()) else { return };
@@ -68,7 +68,7 @@ fn legend(out: &mut Writer, panels: &[Panel]) {
 }
 
 /// A text at a place; class and anchor may be empty.
-fn text(out: &mut Writer, class: &str, (x, y): (f64, f64), anchor: &str, says: impl std::fmt::Display) {
+fn text(out: &mut SvgWriter, class: &str, (x, y): (f64, f64), anchor: &str, says: impl std::fmt::Display) {
     let tenth = |at: f64| (at * 10.0).round() / 10.0;
     out.start("text");
     if !class.is_empty() {
@@ -82,7 +82,7 @@ fn text(out: &mut Writer, class: &str, (x, y): (f64, f64), anchor: &str, says: i
 }
 
 /// A straight line.
-fn rule(out: &mut Writer, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
+fn rule(out: &mut SvgWriter, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64)) {
     out.start("line").attr("class", class);
     for (name, at) in [("x1", x1), ("x2", x2), ("y1", y1), ("y2", y2)] {
         out.attr(name, format_args!("{at:.1}"));
@@ -90,7 +90,7 @@ fn rule(out: &mut Writer, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, f64
     out.end();
 }
 
-fn one(out: &mut Writer, panel: &Panel) {
+fn one(out: &mut SvgWriter, panel: &Panel) {
     let (inner, tall) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
     text(out, "t", (LEFT, 16.0), "", &panel.title);
     text(out, "s", (LEFT, 31.0), "", panel.verdict());

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use gpuforge_chart::{NAMESPACE, Writer};
+use gpuforge_chart::svg::{NAMESPACE, SvgWriter};
 
 use super::{Lattice, LatticeError};
 
@@ -31,7 +31,7 @@ pub fn svg(lattice: &Lattice, path: &[u64]) -> Result<String, LatticeError> {
     let (width, height) = (columns as f64 * cell, rows as f64 * cell);
     let picture = Picture { lattice, columns, cell };
     let (w, h) = (width + 2.0 * MARGIN, height + 2.0 * MARGIN);
-    let mut out = Writer::new();
+    let mut out = SvgWriter::new();
     out.start("svg").attr("xmlns", NAMESPACE);
     out.attr("viewBox", format_args!("{a} {a} {w} {h}", a = -MARGIN))
         .attr("width", w)
@@ -63,7 +63,7 @@ impl Picture<'_> {
         ((cell % self.columns) as f64 * self.cell, (cell / self.columns) as f64 * self.cell)
     }
 
-    fn shades(&self, out: &mut Writer) {
+    fn shades(&self, out: &mut SvgWriter) {
         let Some(weights) = self.lattice.weights().filter(|w| w.values().len() as u64 <= MOST_SHADED) else {
             return;
         };
@@ -82,7 +82,7 @@ impl Picture<'_> {
     }
 
     /// Neighbouring blocked cells of a row are one rectangle.
-    fn blocked(&self, out: &mut Writer, rows: u64) {
+    fn blocked(&self, out: &mut SvgWriter, rows: u64) {
         if self.lattice.blocked().is_none() {
             return;
         }
@@ -106,7 +106,7 @@ impl Picture<'_> {
         out.end().line();
     }
 
-    fn raster(&self, out: &mut Writer, rows: u64) {
+    fn raster(&self, out: &mut SvgWriter, rows: u64) {
         if self.cell < LINED {
             return;
         }
@@ -123,7 +123,7 @@ impl Picture<'_> {
         out.attr("d", lines).end().line();
     }
 
-    fn path(&self, out: &mut Writer, path: &[u64]) {
+    fn path(&self, out: &mut SvgWriter, path: &[u64]) {
         let middle = |cell: u64| {
             let (x, y) = self.corner(cell);
             (x + self.cell / 2.0, y + self.cell / 2.0)

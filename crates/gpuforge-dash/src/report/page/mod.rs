@@ -11,7 +11,7 @@ pub const BASE_CSS: &str = include_str!("base.css");
 /// Tables that sort by their headings and filter by a search field.
 pub const TABLE_JS: &str = include_str!("table.js");
 
-pub use gpuforge_chart::{escape, visible};
+pub use gpuforge_chart::svg::{escape, visible};
 
 /// JSON as it may stand inside a `script` element: nothing in it can end one or begin a comment.
 pub fn json_in_script(json: &str) -> String {

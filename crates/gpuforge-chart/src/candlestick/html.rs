@@ -1,34 +1,34 @@
-//! A chart as a page: one file with the data, a script that draws it, and the drawing itself where scripts are off.
+//! Interactive HTML page of a chart: the data as JSON, a canvas renderer with zoom and crosshair (`chart.js`,
+//! `interaction.js`), and the SVG inside `<noscript>`.
 
 use std::fmt::Write as _;
 
-use gpuforge_chart::escape;
-
 use super::{
-    Chart, Mark,
-    axis::{Range, drawable, given_places, places},
-    clock::Clock,
+    Chart, Mark, aggregate,
     marks::dash,
-    merge,
-    pane::{Pane, Series, panes},
-    svg,
-    theme::{Theme, inks},
+    pane::{Pane, PaneSeries, panes},
+    time_axis::TimeAxis,
+    value_axis::{Range, decimals, decimals_of, drawable},
+};
+use crate::{
+    svg::escape,
+    theme::{Theme, ThemeColor},
 };
 
-const STYLE: &str = include_str!("page.css");
-/// What can run anywhere, then what needs a browser.
-const SCRIPT: [&str; 2] = [include_str!("page.js"), include_str!("view.js")];
+const STYLE: &str = include_str!("chart.css");
+/// Arithmetic that runs anywhere (tests run it in node), then the part that needs a browser.
+const SCRIPT: [&str; 2] = [include_str!("chart.js"), include_str!("interaction.js")];
 const HINT: &str = "wheel: zoom, drag: move, double click: all, names: show or hide; keys: arrows, + and -, shift with arrows: \
                     candle by candle";
-/// Columns are written to this share of their range: a thousandth of a pixel on the whole chart, a pixel at thousandfold
+/// Series are rounded to this fraction of their range: a thousandth of a pixel on the whole chart, a pixel at thousandfold
 /// zoom. Prices are written in full.
-const FINE: f64 = 1e-7;
+const PRECISION: f64 = 1e-7;
 
-pub(super) fn write(chart: &Chart<'_>) -> String {
+pub(super) fn render(chart: &Chart<'_>) -> String {
     let title = escape(&chart.title);
-    let drawing = svg::write(&chart.scene(), chart.theme);
+    let drawing = chart.svg();
     let [logic, view] = SCRIPT;
-    // The policy makes sure that nothing is fetched, whatever is in the data.
+    // The content security policy makes sure that nothing is fetched, whatever is in the data.
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">\n\
@@ -37,17 +37,18 @@ pub(super) fn write(chart: &Chart<'_>) -> String {
          <main id=\"chart\" tabindex=\"0\" aria-label=\"chart\" hidden>\n<header><h1>{title}</h1><p id=\"says\"></p></header>\n\
          <div id=\"panes\"></div>\n<footer>{HINT}</footer>\n</main>\n<noscript>\n{drawing}</noscript>\n\
          <script type=\"application/json\" id=\"data\">{}</script>\n<script>\n{logic}{view}</script>\n</html>\n",
-        colours(chart.theme),
+        css_variables(chart.theme),
         data(chart)
     )
 }
 
-/// Variables for every ink.
-fn colours(theme: Theme) -> String {
+/// CSS custom properties of the palette.
+fn css_variables(theme: Theme) -> String {
     let set = |dark: bool| {
-        let inks: String = inks().map(|ink| format!("--{}:{};", ink.name(), ink.hex(dark))).collect();
+        let colors: String =
+            ThemeColor::all().map(|color| format!("--{}:{};", color.name(), color.hex(dark))).collect();
         let scheme = if dark { "dark" } else { "light" };
-        format!(":root{{color-scheme:{scheme};{inks}}}\n")
+        format!(":root{{color-scheme:{scheme};{colors}}}\n")
     };
     match theme {
         Theme::Auto => {
@@ -61,25 +62,24 @@ fn colours(theme: Theme) -> String {
 /// The data as JSON.
 fn data(chart: &Chart<'_>) -> String {
     let bars = chart.bars;
-    let clock = Clock::of(chart.layout, &bars.time);
-    let (kind, zone, daily) = match &clock {
-        Clock::Index => ("index", None, false),
-        Clock::Count(_) => ("count", None, false),
-        Clock::Calendar { zone, daily, .. } => ("calendar", zone.as_deref().filter(|_| !daily), *daily),
+    let (kind, zone, daily) = match bars.time {
+        TimeAxis::Index => ("index", None, false),
+        TimeAxis::Integers(_) => ("count", None, false),
+        TimeAxis::Calendar { zone, daily, .. } => ("calendar", zone.as_deref().filter(|_| !daily), *daily),
     };
-    let digits = |values: &[f64]| given_places(values).unwrap_or(6).min(6);
+    let digits = |values: &[f64]| decimals_of(values).unwrap_or(6).min(6);
     let mut out = format!(
         "{{\"n\":{},\"clock\":\"{kind}\",\"daily\":{daily},\"zone\":{},\"digits\":{},\"volumeDigits\":{}",
         bars.len(),
         string(zone.unwrap_or_default()),
-        digits(&bars.close),
-        digits(&bars.volume).min(2)
+        digits(bars.close),
+        digits(bars.volume).min(2)
     );
-    let step = merge::step(&clock).map_or_else(|| "null".to_owned(), number);
+    let step = aggregate::bar_interval(bars.time).map_or_else(|| "null".to_owned(), number);
     let _ = write!(out, ",\"step\":{step}");
-    times(&mut out, &clock);
+    times(&mut out, bars.time);
     let columns =
-        [("o", &bars.open), ("h", &bars.high), ("l", &bars.low), ("c", &bars.close), ("v", &bars.volume)];
+        [("o", bars.open), ("h", bars.high), ("l", bars.low), ("c", bars.close), ("v", bars.volume)];
     for (key, values) in columns.into_iter().filter(|(_, values)| values.iter().any(|v| drawable(*v))) {
         let _ = write!(out, ",\"{key}\":");
         array(&mut out, values, None);
@@ -93,12 +93,12 @@ fn data(chart: &Chart<'_>) -> String {
     out
 }
 
-/// Times as differences of whole numbers: `per` of them are a second.
-fn times(out: &mut String, clock: &Clock) {
-    let (per, whole): (f64, Vec<i64>) = match clock {
-        Clock::Index => (1.0, Vec::new()),
-        Clock::Count(values) => (1.0, values.clone()),
-        Clock::Calendar { seconds, .. } => {
+/// Times delta-encoded as integers: `per` of them are a second.
+fn times(out: &mut String, time: &TimeAxis) {
+    let (per, whole): (f64, Vec<i64>) = match time {
+        TimeAxis::Index => (1.0, Vec::new()),
+        TimeAxis::Integers(values) => (1.0, values.clone()),
+        TimeAxis::Calendar { seconds, .. } => {
             let fits = |per: &f64| seconds.iter().all(|s| (s * per).fract() == 0.0);
             let per = [1.0, 1e3].into_iter().find(fits).unwrap_or(1e6);
             (per, seconds.iter().map(|s| (s * per).round() as i64).collect())
@@ -115,8 +115,8 @@ fn times(out: &mut String, clock: &Clock) {
 
 fn pane(out: &mut String, pane: &Pane<'_>) {
     let kind = match pane.series.first() {
-        Some(Series::Candles(_)) => "candles",
-        Some(Series::Volume(_)) => "volume",
+        Some(PaneSeries::Candles(_)) => "candles",
+        Some(PaneSeries::Volume(_)) => "volume",
         _ => "",
     };
     let pair = |ends: Option<(f64, f64)>| match ends.filter(|(a, b)| drawable(*a) && drawable(*b) && a != b) {
@@ -124,21 +124,22 @@ fn pane(out: &mut String, pane: &Pane<'_>) {
         None => "null".to_owned(),
     };
     let levels: Vec<String> = pane.levels.iter().filter(|v| drawable(**v)).map(|v| number(*v)).collect();
-    // A panel of one column that is called the same needs one name.
-    let twice = matches!(pane.series.first(), Some(Series::Column { name, .. }) if *name == pane.title);
+    // A panel with one series of the same name is named once.
+    let same_name =
+        matches!(pane.series.first(), Some(PaneSeries::Column { name, .. }) if *name == pane.title);
     let _ = write!(
         out,
         "{{\"title\":{},\"kind\":\"{kind}\",\"share\":{},\"least\":{},\"levels\":[{}],\"band\":{},\"bounds\":{},\"lines\":[",
-        string(if twice { "" } else { pane.title }),
+        string(if same_name { "" } else { pane.title }),
         pane.share,
-        pane.least,
+        pane.min_height,
         levels.join(","),
         pair(pane.band),
         pair(pane.bounds)
     );
     let mut comma = "";
     for series in &pane.series {
-        let Series::Column { name, values, mark, ink } = series else { continue };
+        let PaneSeries::Column { name, values, mark, color } = series else { continue };
         let mark = match mark {
             Mark::Line => "line",
             Mark::Dots => "dots",
@@ -146,13 +147,13 @@ fn pane(out: &mut String, pane: &Pane<'_>) {
         };
         let range = Range::of(values.iter().copied());
         let span = range.map_or(1.0, |r| r.high - r.low);
-        let digits = given_places(values).unwrap_or(8).min(places(span * 1e-4).min(10));
-        let dash: Vec<String> = dash(*ink).iter().map(|d| number(*d)).collect();
+        let digits = decimals_of(values).unwrap_or(8).min(decimals(span * 1e-4).min(10));
+        let dash: Vec<String> = dash(*color).iter().map(|d| number(*d)).collect();
         let _ = write!(
             out,
             "{comma}{{\"name\":{},\"mark\":\"{mark}\",\"ink\":\"{}\",\"dash\":[{}],\"digits\":{digits},\"v\":",
             string(name),
-            ink.name(),
+            color.name(),
             dash.join(",")
         );
         array(out, values, Some(span));
@@ -162,20 +163,20 @@ fn pane(out: &mut String, pane: &Pane<'_>) {
     out.push_str("]}");
 }
 
-/// Numbers, `null` where there is nothing to draw; rounded where a range is given.
+/// A JSON array; `null` for values that are not drawable; rounded where a range is given.
 fn array(out: &mut String, values: &[f64], span: Option<f64>) {
-    let fine = span.map(|span| places(span * FINE)).filter(|places| *places < 16);
+    let max_decimals = span.map(|span| decimals(span * PRECISION)).filter(|decimals| *decimals < 16);
     out.push('[');
     for (n, value) in values.iter().enumerate() {
         out.push_str(if n == 0 { "" } else { "," });
-        match fine {
+        match max_decimals {
             _ if !drawable(*value) => out.push_str("null"),
-            // The shorter: what is left after rounding, or the number as it was given.
-            Some(places) => {
+            // The shorter of the rounded and the exact number.
+            Some(decimals) => {
                 let exact = number(*value);
-                let rounded = format!("{value:.places$}");
+                let rounded = format!("{value:.decimals$}");
                 let rounded =
-                    if places > 0 { rounded.trim_end_matches('0').trim_end_matches('.') } else { &rounded };
+                    if decimals > 0 { rounded.trim_end_matches('0').trim_end_matches('.') } else { &rounded };
                 out.push_str(if rounded.len() < exact.len() { rounded } else { &exact });
             }
             None => out.push_str(&number(*value)),
@@ -184,13 +185,13 @@ fn array(out: &mut String, values: &[f64], span: Option<f64>) {
     out.push(']');
 }
 
-/// The shortest text that is this number.
+/// Shortest round-trip text of a number.
 fn number(value: f64) -> String {
     let size = value.abs();
     if size != 0.0 && !(1e-5..1e16).contains(&size) { format!("{value:e}") } else { value.to_string() }
 }
 
-/// A string in JSON that may stand inside a script: nothing in it can end one.
+/// A JSON string that is safe inside `<script>`: nothing in it can close the element.
 fn string(text: &str) -> String {
     let mut out = String::from("\"");
     for c in text.chars() {
@@ -220,17 +221,12 @@ mod tests {
     };
 
     use super::*;
-    use crate::{
-        bars::{Bars, Column, Layout},
-        chart::{
-            Line, Panel,
-            axis::{Format, Ticks},
-            thin,
-        },
+    use crate::candlestick::{
+        CandleAggregation, ChartSeries, OhlcView, Panel, downsample,
+        value_axis::{NumberFormat, Ticks},
     };
-    use arrow::datatypes::{DataType, TimeUnit};
 
-    /// What a program prints after the script's arithmetic; `None` where there is nothing to run it.
+    /// Output of a program that runs after `chart.js` in node; `None` without node.
     fn script(program: &str) -> Option<Vec<String>> {
         let run = Command::new("node").arg("-").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn();
         let Ok(mut child) = run else {
@@ -245,7 +241,7 @@ mod tests {
     }
 
     #[test]
-    fn the_page_writes_numbers_as_the_drawing_does() {
+    fn page_formats_numbers_like_the_svg() {
         let ranges = [
             (0.0, 1.0),
             (-0.13, 0.31),
@@ -262,15 +258,15 @@ mod tests {
         for (low, high) in ranges {
             let range = Range { low, high };
             let Ticks { step, values } = range.ticks(6);
-            let format = Format::of(range.size(), step);
+            let format = NumberFormat::of(range.magnitude(), step);
             ours.push(values.iter().map(|v| format.text(*v)).collect::<Vec<_>>().join(" "));
-            let roomy = range.roomy();
-            ours.push(format!("{:.6e} {:.6e}", roomy.low, roomy.high));
+            let padded = range.padded();
+            ours.push(format!("{:.6e} {:.6e}", padded.low, padded.high));
             let _ = write!(
                 program,
                 "{{ const t = ticks({low}, {high}, 6), f = format({}, t.step); console.log(t.values.map(f).join(' '));\
                  console.log(roomy({low}, {high}).map(v => v.toExponential(6).replace('e+', 'e')).join(' ')); }}",
-                range.size()
+                range.magnitude()
             );
         }
         let Some(theirs) = script(&program) else { return };
@@ -278,36 +274,28 @@ mod tests {
     }
 
     #[test]
-    fn the_page_labels_times_and_thins_as_the_drawing_does() {
-        let kind = DataType::Timestamp(TimeUnit::Second, None);
-        let layout = Layout { time: Some(Column { name: "time".to_owned(), kind }), ..Layout::default() };
+    fn page_labels_and_downsamples_like_the_svg() {
         for (step, width) in [(60, 700.0), (3_600, 900.0), (86_400, 1200.0), (86_400, 300.0), (1, 500.0)] {
-            let time: Vec<i64> = (0..777).map(|i| 1_704_101_405 + i * step).collect();
+            let time =
+                TimeAxis::calendar((0..777).map(|i| (1_704_101_405 + i * step) as f64).collect(), None);
             let wave = |i: i64| if i % 50 == 3 { f64::NAN } else { (i as f64 * 0.7).sin() };
             let close: Vec<f64> = (0..777).map(wave).collect();
-            let bars = Bars {
-                time,
-                open: close.clone(),
-                high: close.clone(),
-                low: close.clone(),
-                close,
-                ..Bars::default()
-            };
-            let column = bars.close.clone();
-            let panel = Panel { lines: vec![Line::new("wave", &column)], ..Panel::default() };
-            let chart = Chart { panels: vec![panel], ..Chart::new(&layout, &bars) };
-            let most = (width / 72.0) as usize;
-            let labels = Clock::of(&layout, &bars.time).labels(777, 1e9, 11.0);
+            let bars =
+                OhlcView { open: &close, high: &close, low: &close, close: &close, ..OhlcView::new(&time) };
+            let panel = Panel { series: vec![ChartSeries::new("wave", &close)], ..Panel::default() };
+            let chart = Chart { panels: vec![panel], ..Chart::new("", bars) };
+            let max = (width / 72.0) as usize;
+            let labels = time.labels(777, 1e9, 11.0);
             assert!(labels.len() > 1);
             // Room for all, so that only the choice is compared.
             let labels: Vec<String> =
-                labels.iter().take(most).map(|l| format!("{} {} {}", l.bar, l.text, l.bold)).collect();
-            let lines = thin::lines(&column, 0.31);
+                labels.iter().take(max).map(|l| format!("{} {} {}", l.bar, l.text, l.bold)).collect();
+            let lines = downsample::m4_polylines(&close, 0.31);
             let points: Vec<String> = lines
                 .iter()
                 .map(|line| line.iter().map(|p| p.0.to_string()).collect::<Vec<_>>().join(" "))
                 .collect();
-            let candles: Vec<String> = thin::candles(&bars, 7)
+            let candles: Vec<String> = downsample::candles(&bars, 7)
                 .iter()
                 .map(|c| {
                     format!("{} {} {:.6} {:.6} {:.6} {:.6}", c.from, c.to, c.open, c.high, c.low, c.close)
@@ -315,7 +303,7 @@ mod tests {
                 .collect();
             let program = format!(
                 "const d = unpack({}), all = timeLabels(d, 0, d.n, Math.floor(1e9 / 72)).sort((a, b) => a.bar - b.bar);\
-                 console.log(all.slice(0, {most}).map(l => l.bar + ' ' + l.text + ' ' + l.bold).join('; '));\
+                 console.log(all.slice(0, {max}).map(l => l.bar + ' ' + l.text + ' ' + l.bold).join('; '));\
                  const lines = []; thinLine(d.panes[1].lines[0].v, 0, d.n, 0.31, p => lines.push([p]), p => lines.at(-1).push(p));\
                  console.log(lines.map(l => l.join(' ')).join('; '));\
                  console.log(candles(d, 0, d.n, 7).map(c => [c.from, c.to, ...[c.open, c.high, c.low, c.close].map(v => \
@@ -324,11 +312,10 @@ mod tests {
                 data(&chart)
             );
             let Some(theirs) = script(&program) else { return };
-            let clock = Clock::of(&layout, &bars.time);
-            let full = format!("{} {}", clock.full(0), clock.full(776));
+            let full = format!("{} {}", time.full_label(0), time.full_label(776));
             let said = [1, 13, 1000].map(|bars_per_candle| {
                 let seconds = Some(step as f64 * bars_per_candle as f64);
-                merge::Merged { bars_per_candle, seconds }.text().unwrap_or_default()
+                CandleAggregation { bars_per_candle, seconds }.text().unwrap_or_default()
             });
             let want = [labels.join("; "), points.join("; "), candles.join("; "), full, said.join("|")];
             assert_eq!(theirs, want, "{step}");
@@ -336,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_short_and_strings_harmless() {
+    fn numbers_are_short_and_strings_cannot_close_the_script() {
         let mut out = String::new();
         array(&mut out, &[1.0, f64::NAN, 0.123_456_789_123, f64::INFINITY, 1e-9, 2e30, 2e300], Some(1.0));
         assert_eq!(out, "[1,null,0.1234568,null,0,2e30,null]");

@@ -1,5 +1,5 @@
-// What does the page show, and how does it follow the hand? The twin of axis.rs, clock.rs, thin.rs and draw.rs for a part
-// of the bars: `node` runs the arithmetic in tests, a browser all of it.
+// Axis ticks, calendar labels, candle aggregation and M4 downsampling for the visible bars: the JavaScript counterpart of
+// value_axis.rs, time_axis.rs, aggregate.rs and downsample.rs. Tests run it in node and compare.
 'use strict';
 const DAY = 86400, CANDLE = 4, LARGEST = 1e300;
 const MONTHS = 'Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec'.split(' ');
@@ -25,7 +25,7 @@ function ticks(low, high, most) {
 
 const places = step => step > 0 ? Math.min(20, Math.max(0, -Math.floor(Math.log10(step) + 1e-9))) : 0;
 
-// A function that writes numbers of this size so that those a step apart differ.
+// Number format of this magnitude in which values a step apart differ.
 function format(size, step, most = 20) {
   const digits = (v, p) => (Math.abs(v) >= 1e21 ? String(v) : v.toFixed(p)).replace(/^-(0(\.0*)?)$/, '$1');
   const plain = places(step), power = Math.floor(Math.log10(size));
@@ -61,7 +61,7 @@ function unitLabel(unit, before, time) {
   return { text, rank, bold: unit > -12 && rank >= (unit < 0 ? 3 : 2) };
 }
 
-// Bars of [from, to) at which a new stretch begins; null for more than `most`.
+// Bars of [from, to) at which a period starts; null for more than `most`.
 function starts(time, from, to, unit, most) {
   const found = [];
   for (let bar = from; bar < to;) {
@@ -78,7 +78,7 @@ function starts(time, from, to, unit, most) {
   return found;
 }
 
-// Labels of the bars [from, to), those that matter most first.
+// Labels of the bars [from, to), highest rank first.
 function timeLabels(data, from, to, most) {
   if (data.clock !== 'calendar') {
     const step = Math.max(1, Math.floor(ticks(0, to - from, most).step)), labels = [];
@@ -87,7 +87,7 @@ function timeLabels(data, from, to, most) {
   }
   let best = { unit: 1, bars: [] };
   for (const unit of UNITS) {
-    // One bar earlier, so that a stretch that begins with the first bar is seen.
+    // One bar earlier, so that a period that starts at the first bar is found.
     const bars = starts(data.t, Math.max(0, from - 1), Math.min(to, data.t.length), unit, most);
     if (!bars) break;
     if (bars.length > best.bars.length) best = { unit, bars };
@@ -122,7 +122,7 @@ function candle(data, from, to) {
   return { from, to, open, high, low, close, volume, priced: high >= low };
 }
 
-// A time span in words.
+// Formats a duration.
 function span(seconds) {
   if (seconds < 1) return Math.round(seconds * 1e6) / 1e3 + ' ms';
   const s = Math.round(Math.min(1e15, seconds)), d = Math.floor(s / DAY), h = Math.floor(s / 3600) % 24, m = Math.floor(s / 60) % 60;
@@ -131,17 +131,17 @@ function span(seconds) {
   return m ? m + ' min' + (s % 60 ? ' ' + s % 60 + ' s' : '') : s + ' s';
 }
 
-// What one candle stands for; nothing where each bar has its own.
+// How many bars a candle stands for; empty where each bar has its own.
 const merged = (data, per) => per < 2 ? '' : '1 candle = ' + per + ' bars' + (data.step ? ' (' + span(data.step * per) + ')' : '');
 
-// Every `per` bars of [from, to) as one; they begin at multiples, so that they stay the same when the chart is moved.
+// Every `per` bars of [from, to) as one candle; aligned to multiples, so that panning does not change them.
 function candles(data, from, to, per) {
   const all = [];
   for (let i = from - from % per; i < to; i += per) all.push(candle(data, i, Math.min(i + per, data.n)));
   return all;
 }
 
-// Calls move or line for what can be seen of a column on columns of pixels; x(bar) and y(value) are pixels.
+// M4 downsampling: calls move or line for first, minimum, maximum and last value of each pixel column.
 function thinLine(values, from, to, pixels, move, line) {
   let at = -1, last = -1, missed = false, any = false, low = 0, high = 0, first = 0, run = 0;
   const end = () => {
@@ -170,7 +170,7 @@ function thinLine(values, from, to, pixels, move, line) {
   if (any) end();
 }
 
-// JSON to typed columns: times are differences, missing is null.
+// JSON to typed arrays: times are delta-encoded, missing is null.
 function unpack(data) {
   let sum = 0;
   const column = a => Float64Array.from(a, v => v === null ? NaN : v);
@@ -180,7 +180,7 @@ function unpack(data) {
   return data;
 }
 
-// Lowest and highest of a pane over [from, to), or null.
+// Minimum and maximum of a pane over [from, to), or null.
 function paneRange(data, pane, from, to, bars) {
   if (pane.bounds) return pane.bounds;
   let low = Infinity, high = -Infinity, stands = pane.kind === 'volume';

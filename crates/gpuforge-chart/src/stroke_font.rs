@@ -1,26 +1,27 @@
-//! How does text look where no font may be asked? A small stroke font for printable ASCII, as data.
+//! Single-stroke vector font (Hershey style) for printable ASCII, as data: text in PNG without reading a font file, and
+//! text metrics for layout.
 //!
 //! A glyph is strokes separated by spaces, a stroke is points of two digits: x from 0 (left), y from 0 (descender) over
 //! 2 (baseline) and 6 (small letters) to 8 (capitals). `~` makes the points the corners that a smooth curve is bent
 //! around (a quadratic B-spline); it is closed when the last point is the first.
 
-/// The letter's em in these units, across and up: digits come out about as wide as those of common screen fonts.
+/// Ems per glyph unit, horizontal and vertical: digits come out about as wide as those of common screen fonts.
 const ACROSS: f64 = 0.099;
 const UP: f64 = 0.1167;
-/// Where letters stand.
+/// y of the baseline.
 const BASELINE: f64 = 2.0;
-/// Room after a glyph, in units.
+/// Side bearing after a glyph, in units.
 const GAP: f64 = 1.6;
-/// A space, in units.
+/// Width of a space, in units.
 const SPACE: f64 = 1.8;
-/// Every digit, in units.
+/// Width of every digit (tabular figures), in units.
 const DIGIT: f64 = 4.0;
-/// What a character without a glyph looks like.
+/// Glyph for characters without one (a box).
 const MISSING: &str = "0208484202";
-/// Fonts of viewers are up to so much wider.
-const WIDER: f64 = 1.15;
-/// Its width in ems where another font draws it: ideographs are square.
-const WIDE: f64 = 1.0;
+/// Viewers' fonts may be this much wider.
+const VIEWER_FONT_FACTOR: f64 = 1.15;
+/// Advance in ems of characters without a glyph: ideographs are square.
+const MISSING_ADVANCE: f64 = 1.0;
 
 /// From space to tilde.
 const GLYPHS: [&str; 95] = [
@@ -126,9 +127,9 @@ const GLYPHS: [&str; 95] = [
 
 /// One stroke of a text: points in pixels from where the text begins on its baseline, y downwards.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Stroke {
-    pub(super) points: Vec<(f64, f64)>,
-    pub(super) smooth: bool,
+pub(crate) struct Stroke {
+    pub(crate) points: Vec<(f64, f64)>,
+    pub(crate) smooth: bool,
 }
 
 /// The glyph of a character; `None` where there is none.
@@ -146,46 +147,46 @@ fn strokes(glyph: &str) -> impl Iterator<Item = (Vec<(f64, f64)>, bool)> {
     })
 }
 
-/// How far the next character is, in ems.
+/// Advance width of a character, in ems.
 fn advance(c: char) -> f64 {
     match glyph(c) {
         Some("") => (SPACE + GAP) * ACROSS,
-        // Figures stand below each other.
+        // Tabular figures: digits align in columns.
         Some(_) if c.is_ascii_digit() => (DIGIT + GAP) * ACROSS,
         Some(shape) => {
             let right = strokes(shape).flat_map(|(points, _)| points).map(|p| p.0).fold(0.0, f64::max);
             (right + GAP) * ACROSS
         }
-        None => WIDE,
+        None => MISSING_ADVANCE,
     }
 }
 
-/// How wide a text is at a size.
-pub(super) fn width(text: &str, size: f64) -> f64 {
+/// Width of a text at a font size.
+pub(crate) fn width(text: &str, size: f64) -> f64 {
     text.chars().map(advance).sum::<f64>() * size
 }
 
-/// As [`width`], with what a wider font may take.
-pub(super) fn room(text: &str, size: f64) -> f64 {
-    width(text, size) * WIDER
+/// As [`width`], with a margin for a wider font of the viewer.
+pub(crate) fn safe_width(text: &str, size: f64) -> f64 {
+    width(text, size) * VIEWER_FONT_FACTOR
 }
 
-/// The text, or as much of its beginning as fits, with two dots.
-pub(super) fn fit(text: &str, size: f64, room: f64) -> String {
-    if self::room(text, size) <= room {
+/// The text, truncated with two dots to fit a width.
+pub(crate) fn truncate(text: &str, size: f64, max_width: f64) -> String {
+    if safe_width(text, size) <= max_width {
         return text.to_owned();
     }
-    let mut used = self::room("..", size);
+    let mut used = safe_width("..", size);
     let fits = |c: &char| {
-        used += advance(*c) * size * WIDER;
-        used <= room
+        used += advance(*c) * size * VIEWER_FONT_FACTOR;
+        used <= max_width
     };
     let kept: String = text.chars().take_while(fits).collect();
     format!("{}..", kept.trim_end())
 }
 
 /// The strokes of a text at a size.
-pub(super) fn outline(text: &str, size: f64) -> Vec<Stroke> {
+pub(crate) fn outline(text: &str, size: f64) -> Vec<Stroke> {
     let mut from = 0.0;
     let mut out = Vec::new();
     for c in text.chars() {
@@ -203,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_glyph_is_whole_points_inside_the_box() {
+    fn glyphs_stay_inside_the_em_box() {
         for (c, shape) in (' '..='~').zip(GLYPHS) {
             for stroke in shape.split(' ').filter(|s| !s.is_empty()) {
                 let digits = stroke.trim_start_matches('~');
@@ -218,7 +219,7 @@ mod tests {
     }
 
     #[test]
-    fn digits_are_equally_wide_and_glyphs_differ() {
+    fn digits_are_tabular_and_glyphs_differ() {
         assert!(('0'..='9').all(|c| advance(c) == advance('0')));
         let mut shapes = GLYPHS.to_vec();
         shapes.sort_unstable();
@@ -227,11 +228,11 @@ mod tests {
     }
 
     #[test]
-    fn texts_are_cut_to_fit() {
-        assert_eq!(fit("short", 10.0, 100.0), "short");
-        let cut = fit("a very long name of a column", 10.0, 60.0);
+    fn text_is_truncated_to_fit() {
+        assert_eq!(truncate("short", 10.0, 100.0), "short");
+        let cut = truncate("a very long name of a column", 10.0, 60.0);
         assert!(cut.ends_with("..") && width(&cut, 10.0) <= 60.0, "{cut}");
-        assert_eq!(fit("anything", 10.0, 0.0), "..");
+        assert_eq!(truncate("anything", 10.0, 0.0), "..");
         assert_eq!(width("", 10.0), 0.0);
         assert_eq!(width("\u{4e2d}", 10.0), 10.0);
         assert!(!outline("\u{4e2d}", 10.0).is_empty());

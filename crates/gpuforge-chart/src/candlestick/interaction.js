@@ -1,4 +1,4 @@
-// The part that needs a browser: canvases, the crosshair, hands and keys.
+// Canvas renderer, crosshair, and pointer, wheel and keyboard input.
 function start() {
   const data = unpack(JSON.parse(document.getElementById('data').textContent));
   const $ = id => document.getElementById(id), make = (tag, into, cls) => {
@@ -83,7 +83,7 @@ function start() {
   function draw() {
     const [from, to] = shown();
     per = Math.max(1, Math.ceil(CANDLE / spacing() - 1e-9));
-    // Lines keep every extreme: only what stands for several bars is merged.
+    // Lines keep every extreme (M4): only candles, volume and histograms are aggregated.
     if (!panes.some(p => p.kind || p.lines.some(l => l.mark === 'bars'))) per = 1;
     const bars = panes.some(p => p.kind) ? candles(data, from, to, per) : [];
     let widest = 24;
@@ -169,7 +169,7 @@ function start() {
     if (pane.range) drawAxis(pane, w, tall);
   }
 
-  // Candles or volumes; what went up is hollow.
+  // Candles or volume; up candles are hollow.
   function drawBars(pane, bars, per) {
     const { g, y } = pane, room = spacing() * per;
     let body = Math.floor(Math.min(25, room * 0.75));
@@ -219,7 +219,7 @@ function start() {
       return;
     }
     g.lineWidth = spacing() < 1 ? 1 : 1.6; g.lineJoin = 'round'; g.setLineDash(line.dash); g.beginPath();
-    // A value alone is a short stroke.
+    // A single value is a short stroke.
     const move = i => { g.moveTo(x(i) - 1, y(v[i])); g.lineTo(x(i), y(v[i])); g.lineTo(x(i) + 1, y(v[i])); g.moveTo(x(i), y(v[i])); };
     thinLine(v, begin, end, spacing(), move, i => g.lineTo(x(i), y(v[i])));
     g.stroke(); g.setLineDash([]);
@@ -251,11 +251,11 @@ function start() {
   const number = (v, digits) => !drawable(v) ? '–' : v !== 0 && (Math.abs(v) < 1e-6 || Math.abs(v) >= 1e15) ? v.toPrecision(7)
     : v.toLocaleString('en-US', { minimumFractionDigits: digits, maximumFractionDigits: digits });
 
-  // The bars that are drawn as one at a bar.
+  // The candle that a bar is aggregated into.
   const group = bar => candle(data, bar - bar % per, Math.min(bar - bar % per + per, n));
 
-  // What the legends say: what is drawn at the cursor, else the last that is shown. Several bars are one candle with one
-  // range of times; columns say what they were at its end.
+  // Legend values: at the cursor, else of the last visible bar. An aggregated candle shows its time range; series show the
+  // value at its end.
   function read() {
     const all = n ? group(cursor >= 0 ? cursor : shown()[1] - 1) : { to: 0 }, bar = all.to - 1;
     for (const pane of panes) {
@@ -340,7 +340,7 @@ function start() {
   box.addEventListener('pointerleave', e => { if (!held.size) { cursor = -1; mouse = null; read(); } release(e); });
   box.addEventListener('dblclick', e => { if (!e.target.closest('button')) look(0, n); });
   box.addEventListener('wheel', e => {
-    // Beside the plot the page scrolls.
+    // Outside the plot the page scrolls.
     if (place(e).x > width()) return;
     e.preventDefault();
     const lines = e.deltaMode === 1 ? 16 : 1;

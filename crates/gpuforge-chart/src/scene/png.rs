@@ -1,42 +1,39 @@
-//! A scene as PNG: pixels, with the stroke font.
+//! PNG renderer of a scene: rasterised by tiny-skia, text by the stroke font.
 
 use tiny_skia::{
-    Color, FillRule, LineCap, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, Rect, Stroke, StrokeDash,
-    Transform,
+    Color, FillRule, LineCap, LineJoin, Mask, Paint, Path, PathBuilder, Pixmap, Rect as SkiaRect, Stroke,
+    StrokeDash, Transform,
 };
 
-use super::{
-    font,
-    scene::{Anchor, Area, Item, Scene},
-    theme::{Ink, Theme},
+use super::{Anchor, Item, Rect, Scene};
+use crate::{
+    error::ChartError,
+    stroke_font,
+    theme::{Theme, ThemeColor},
 };
-use crate::error::FrameError;
 
-/// More pixels are refused: four bytes each.
-const MOST: f64 = 1e8;
-/// Larger sides are refused.
-const LONGEST: f64 = 32_000.0;
-/// Thickness of strokes as a share of the letters' size.
-const THIN: f64 = 0.095;
-const BOLD: f64 = 0.135;
+/// Largest number of pixels: four bytes each.
+const MAX_PIXELS: f64 = 1e8;
+/// Longest side in pixels.
+const MAX_SIDE: f64 = 32_000.0;
+/// Stroke width of text as a fraction of the font size.
+const REGULAR_WEIGHT: f64 = 0.095;
+const BOLD_WEIGHT: f64 = 0.135;
 
-/// Where it is painted.
 struct Canvas {
     pixels: Pixmap,
     dark: bool,
     scale: Transform,
 }
 
-pub(super) fn write(scene: &Scene, theme: Theme, scale: f64) -> Result<Vec<u8>, FrameError> {
+pub(crate) fn render(scene: &Scene, theme: Theme, scale: f64) -> Result<Vec<u8>, ChartError> {
     let refuse = || {
-        let text = format!("a picture of {} x {} at scale {scale} cannot be made", scene.width, scene.height);
-        FrameError::Usage(format!(
-            "{text}\n  hint: the sides must be 1 to {LONGEST}, together {MOST} pixels at most"
-        ))
+        let hint = format!("the sides must be 1 to {MAX_SIDE}, together {MAX_PIXELS} pixels at most");
+        ChartError::Size { width: scene.width, height: scene.height, scale, hint }
     };
     let (width, height) = ((scene.width * scale).round(), (scene.height * scale).round());
-    let fits = |side: f64| (1.0..=LONGEST).contains(&side);
-    if !fits(width) || !fits(height) || width * height > MOST {
+    let fits = |side: f64| (1.0..=MAX_SIDE).contains(&side);
+    if !fits(width) || !fits(height) || width * height > MAX_PIXELS {
         return Err(refuse());
     }
     let pixels = Pixmap::new(width as u32, height as u32).ok_or_else(refuse)?;
@@ -45,11 +42,10 @@ pub(super) fn write(scene: &Scene, theme: Theme, scale: f64) -> Result<Vec<u8>, 
     for item in &scene.items {
         canvas.draw(item, None);
     }
-    let failed = |e| FrameError::Usage(format!("cannot encode the picture: {e}"));
-    opaque(canvas.pixels).encode_png().map_err(failed)
+    opaque(canvas.pixels).encode_png().map_err(|e| ChartError::Encode(e.to_string()))
 }
 
-/// Everything stands on a background, so that rounding leaves no pixel transparent.
+/// Sets alpha to opaque: the background covers everything, and antialiasing leaves rounding errors in alpha.
 fn opaque(mut pixels: Pixmap) -> Pixmap {
     for pixel in pixels.data_mut().as_chunks_mut::<4>().0 {
         let [_, _, _, alpha] = pixel;
@@ -59,8 +55,8 @@ fn opaque(mut pixels: Pixmap) -> Pixmap {
 }
 
 impl Canvas {
-    fn paint(&self, ink: Ink) -> Paint<'static> {
-        let [red, green, blue] = ink.rgb(self.dark);
+    fn paint(&self, color: ThemeColor) -> Paint<'static> {
+        let [red, green, blue] = color.rgb(self.dark);
         let mut paint = Paint::default();
         paint.set_color(Color::from_rgba8(red, green, blue, u8::MAX));
         paint
@@ -68,17 +64,17 @@ impl Canvas {
 
     fn draw(&mut self, item: &Item, mask: Option<&Mask>) {
         match item {
-            Item::Rects { areas, fill, edge } => {
+            Item::Rects { rects, fill, stroke } => {
                 let mut path = PathBuilder::new();
-                areas.iter().filter_map(rect).for_each(|r| path.push_rect(r));
+                rects.iter().filter_map(skia_rect).for_each(|r| path.push_rect(r));
                 let path = path.finish();
                 self.fill(path.as_ref(), *fill, mask);
-                if let Some(ink) = edge {
-                    // Flat areas have an edge too.
-                    self.stroke(edges(areas), *ink, &Stroke { width: 1.0, ..Stroke::default() }, mask);
+                if let Some(color) = stroke {
+                    // Rectangles without height have an outline too.
+                    self.stroke(outlines(rects), *color, &Stroke { width: 1.0, ..Stroke::default() }, mask);
                 }
             }
-            Item::Lines { lines, ink, width, dash } => {
+            Item::Polylines { lines, color, width, dash } => {
                 let mut path = PathBuilder::new();
                 lines.iter().for_each(|line| polyline(&mut path, line));
                 let dash = dash.iter().map(|d| *d as f32).collect();
@@ -89,53 +85,53 @@ impl Canvas {
                     dash: StrokeDash::new(dash, 0.0),
                     ..Stroke::default()
                 };
-                self.stroke(path.finish(), *ink, &pen, mask);
+                self.stroke(path.finish(), *color, &pen, mask);
             }
-            Item::Text { at, text, ink, size, anchor, bold } => {
+            Item::Text { at, text, color, size, anchor, bold } => {
                 let back = match anchor {
                     Anchor::Start => 0.0,
                     Anchor::Middle => 0.5,
                     Anchor::End => 1.0,
                 };
-                let x = at.0 - back * font::width(text, *size);
-                let width = (size * if *bold { BOLD } else { THIN }) as f32;
+                let x = at.0 - back * stroke_font::width(text, *size);
+                let width = (size * if *bold { BOLD_WEIGHT } else { REGULAR_WEIGHT }) as f32;
                 let (line_cap, line_join) = (LineCap::Round, LineJoin::Round);
                 let pen = Stroke { width, line_cap, line_join, ..Stroke::default() };
-                self.stroke(letters(text, *size, (x, at.1)), *ink, &pen, mask);
+                self.stroke(text_path(text, *size, (x, at.1)), *color, &pen, mask);
             }
-            Item::Inside { area, items } => {
-                let Some(mut inside) = Mask::new(self.pixels.width(), self.pixels.height()) else { return };
-                let Some(rect) = rect(area) else { return };
-                inside.fill_path(&PathBuilder::from_rect(rect), FillRule::Winding, true, self.scale);
-                items.iter().for_each(|item| self.draw(item, Some(&inside)));
+            Item::Clip { rect, items } => {
+                let Some(mut clip) = Mask::new(self.pixels.width(), self.pixels.height()) else { return };
+                let Some(rect) = skia_rect(rect) else { return };
+                clip.fill_path(&PathBuilder::from_rect(rect), FillRule::Winding, true, self.scale);
+                items.iter().for_each(|item| self.draw(item, Some(&clip)));
             }
         }
     }
 
-    fn fill(&mut self, path: Option<&Path>, ink: Ink, mask: Option<&Mask>) {
-        let paint = self.paint(ink);
+    fn fill(&mut self, path: Option<&Path>, color: ThemeColor, mask: Option<&Mask>) {
+        let paint = self.paint(color);
         if let Some(path) = path {
             self.pixels.fill_path(path, &paint, FillRule::Winding, self.scale, mask);
         }
     }
 
-    fn stroke(&mut self, path: Option<Path>, ink: Ink, pen: &Stroke, mask: Option<&Mask>) {
-        let paint = self.paint(ink);
+    fn stroke(&mut self, path: Option<Path>, color: ThemeColor, pen: &Stroke, mask: Option<&Mask>) {
+        let paint = self.paint(color);
         if let Some(path) = path {
             self.pixels.stroke_path(&path, &paint, pen, self.scale, mask);
         }
     }
 }
 
-fn rect(area: &Area) -> Option<Rect> {
-    Rect::from_xywh(area.x as f32, area.y as f32, area.width as f32, area.height as f32)
+fn skia_rect(rect: &Rect) -> Option<SkiaRect> {
+    SkiaRect::from_xywh(rect.x as f32, rect.y as f32, rect.width as f32, rect.height as f32)
 }
 
-/// Lines around areas; those without height are a line.
-fn edges(areas: &[Area]) -> Option<Path> {
+/// Outlines of rectangles; one without height is a single line.
+fn outlines(rects: &[Rect]) -> Option<Path> {
     let mut path = PathBuilder::new();
-    for a in areas {
-        let [left, top, right, bottom] = [a.x, a.y, a.right(), a.bottom()].map(|v| v as f32);
+    for rect in rects {
+        let [left, top, right, bottom] = [rect.x, rect.y, rect.right(), rect.bottom()].map(|v| v as f32);
         path.move_to(left, top);
         path.line_to(right, top);
         if bottom > top {
@@ -154,17 +150,17 @@ fn polyline(path: &mut PathBuilder, points: &[(f64, f64)]) {
     }
 }
 
-/// The strokes of a text.
-fn letters(text: &str, size: f64, (x, y): (f64, f64)) -> Option<Path> {
+/// The strokes of a text as one path.
+fn text_path(text: &str, size: f64, (x, y): (f64, f64)) -> Option<Path> {
     let mut path = PathBuilder::new();
-    for stroke in font::outline(text, size) {
+    for stroke in stroke_font::outline(text, size) {
         let points: Vec<(f64, f64)> = stroke.points.iter().map(|p| (p.0 + x, p.1 + y)).collect();
         if stroke.smooth { spline(&mut path, &points) } else { polyline(&mut path, &points) }
     }
     path.finish()
 }
 
-/// A curve that begins at the first point, ends at the last, and is bent around those between; closed if they are one.
+/// Quadratic B-spline from the first to the last point, the others being control points; closed if both are equal.
 fn spline(path: &mut PathBuilder, points: &[(f64, f64)]) {
     let middle = |a: &(f64, f64), b: &(f64, f64)| (((a.0 + b.0) / 2.0) as f32, ((a.1 + b.1) / 2.0) as f32);
     let [first, .., last] = points else { return };
