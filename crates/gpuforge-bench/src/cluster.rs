@@ -22,8 +22,8 @@ use gpuforge::{
         sample::{Interval, Sample as Recipe},
         write::{Options, Values, Writer},
     },
-    indicators::{exec::How, select::Selector},
-    market::{self, Job, Request},
+    indicators::{exec::ExecOptions, select::Selector},
+    market::{self, MarketJob, Request},
 };
 use gpuforge_cluster::{
     Indicators as _,
@@ -166,14 +166,14 @@ fn make(path: &Path) -> Result<()> {
 /// What `gpuforge indicators --with-bars` does.
 fn on_this_machine(bars: &Path, output: &Path) -> Result<()> {
     let request = Request::of(&Selector::new().select(SELECT)?);
-    let report = market::run(Job {
+    let report = market::run(MarketJob {
         input: Input::from(bars),
         read: ReadOptions::default(),
         request: &request,
         output: output.to_owned(),
         write: Options::of(output)?,
         with_bars: true,
-        how: How::default(),
+        options: ExecOptions::default(),
         memory: None,
         check: false,
         progress: None,

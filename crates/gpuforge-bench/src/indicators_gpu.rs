@@ -7,17 +7,21 @@
 use std::{sync::Arc, time::Duration};
 
 use anyhow::{Context as _, Result};
-use gpuforge::resident::regret;
+use gpuforge::{
+    Forge,
+    indicators_gpu::{DeviceChoice, executor::regret},
+    settings::{Places, Settings},
+};
 use gpuforge_indicators::{
     catalogue,
     exec::{Columns, Series},
-    graph::{Graph, Val},
-    select::{self, Instance, Selector, Wanted},
+    graph::{Graph, ValueId},
+    select::{self, Instance, Selector, SelectItem},
 };
 use gpuforge_indicators_gpu::{
     lower::{self, Fusion},
-    run::{Resident, Settings, Stats},
-    tune::{self, Tuned, Work},
+    autotune::{self, Tuned, Work},
+    gpu_executor::{GpuExecSettings, GpuExecStats, GpuExecutor},
 };
 use gpuforge_runtime::{
     engine::{Opener as _, gpu::GpuOpener},
@@ -89,7 +93,7 @@ pub(crate) fn run() -> Result<Vec<Row>> {
 fn variants(session: &Session) -> Result<(Tuned, Vec<Row>)> {
     let mut found = None;
     let took = ms(|| {
-        found = Some(tune::tune(|plan| time(session, plan))?);
+        found = Some(autotune::autotune(|plan| time(session, plan))?);
         Ok(())
     })?;
     let tuned = found.context("no variant ran")?;
@@ -126,7 +130,7 @@ impl Case {
         name: &str,
         work: &Work<'_>,
         series: &[Series<'_>],
-        settings: Settings,
+        settings: GpuExecSettings,
         bytes: f64,
     ) -> Result<Case> {
         let plan = |times: usize| -> Result<Arc<Plan>> {
@@ -181,7 +185,7 @@ fn copies(words: usize, width: usize, group: usize, times: usize) -> Result<Arc<
     Ok(Arc::new(plan))
 }
 
-fn chosen(names: &str) -> Result<(Graph, Vec<Val>)> {
+fn chosen(names: &str) -> Result<(Graph, Vec<ValueId>)> {
     let (graph, values, _) = select::graph(&Selector::new().select(names)?);
     Ok((graph, values))
 }
@@ -190,7 +194,7 @@ fn chosen(names: &str) -> Result<(Graph, Vec<Val>)> {
 fn kernels(session: &Session, tuned: &Tuned, (series, bars): (usize, usize)) -> Result<Vec<Row>> {
     let markets: Vec<Market> = (0..series).map(|s| Market::walk(bars, s as u64)).collect();
     let all: Vec<Series<'_>> = markets.iter().map(Market::series).collect();
-    let settings = tuned.settings(Settings::default(), &vec![bars; series]);
+    let settings = tuned.settings(GpuExecSettings::default(), &vec![bars; series]);
     let total = series * bars;
     let mut cases = Vec::new();
     for (width, group) in [1, 4].into_iter().flat_map(|w| [64, 256, 1024].map(|g| (w, g))) {
@@ -227,17 +231,17 @@ fn kernels(session: &Session, tuned: &Tuned, (series, bars): (usize, usize)) -> 
     Ok(rows.collect())
 }
 
-fn everything() -> Vec<Wanted> {
-    catalogue::all().map(|row| Wanted::from(Instance::of(row))).collect()
+fn everything() -> Vec<SelectItem> {
+    catalogue::all().map(|row| SelectItem::from(Instance::of(row))).collect()
 }
 
-fn candlesticks() -> Vec<Wanted> {
-    let rows = catalogue::all().filter(|row| row.kind == catalogue::Kind::Candlestick);
-    rows.map(|row| Wanted::from(Instance::of(row))).collect()
+fn candlesticks() -> Vec<SelectItem> {
+    let rows = catalogue::all().filter(|row| row.kind == catalogue::IndicatorKind::Candlestick);
+    rows.map(|row| SelectItem::from(Instance::of(row))).collect()
 }
 
 /// One plan, fused and with every value in a column of its own. Shifts are seen through in both.
-fn fusing(session: &Session, name: &str, wanted: &[Wanted]) -> Result<Vec<Row>> {
+fn fusing(session: &Session, name: &str, wanted: &[SelectItem]) -> Result<Vec<Row>> {
     let (series, bars) = ALL;
     let markets: Vec<Market> = (0..series).map(|s| Market::walk(bars, s as u64)).collect();
     let all: Vec<Series<'_>> = markets.iter().map(Market::series).collect();
@@ -251,7 +255,7 @@ fn fusing(session: &Session, name: &str, wanted: &[Wanted]) -> Result<Vec<Row>> 
         let calls: usize = lowered.stages.iter().map(Vec::len).sum();
         let columns = lowered.columns;
         eprintln!("{BENCH}: {name}, {how}: {calls} calls, {columns} columns, {:.1} MB moved", bytes / 1e6);
-        cases.push(Case::of(how, &work, &all, Settings::default(), bytes)?);
+        cases.push(Case::of(how, &work, &all, GpuExecSettings::default(), bytes)?);
     }
     measure(session, &mut cases);
     let [fused, unfused] = cases.as_slice() else { return Ok(Vec::new()) };
@@ -277,14 +281,14 @@ fn counts() -> Result<Vec<Row>> {
     let all: Vec<Series<'_>> = markets.iter().map(Market::series).collect();
     let (graph, values, _) = select::graph(&everything());
     let on = lower::fits(&graph, &values);
-    let resident = Resident::new(&graph, &values, &on, bars, Settings::default()).context("not lowered")?;
+    let executor = GpuExecutor::new(&graph, &values, &on, bars, GpuExecSettings::default()).context("not lowered")?;
     let memory = StackSettings::new(Budget { bytes: Bytes::gib(1), origin: BudgetOrigin::User });
     let settings = RunnerSettings { cpu_fallback: false, ..RunnerSettings::new(memory) };
     let runner = Runner::new(Box::new(GpuOpener::default()), settings);
     let mut room = vec![vec![vec![0.0; bars]; values.len()]; series];
     let mut columns: Vec<Columns<'_>> =
         room.iter_mut().map(|s| s.iter_mut().map(Vec::as_mut_slice).collect()).collect();
-    let stats: Stats = resident.run_into(&runner, &all, &mut columns)?;
+    let stats: GpuExecStats = executor.run_into(&runner, &all, &mut columns)?;
     let per_batch = |n: u64| n as f64 / stats.batches.max(1) as f64;
     Ok(vec![
         count("dispatches of a batch", per_batch(stats.dispatches), DISPATCHES),
@@ -303,8 +307,12 @@ fn count(what: &str, n: f64, most: f64) -> Row {
 
 /// What the router chooses for about twenty indicators.
 fn routing() -> Result<Vec<Row>> {
-    let found = regret::regret(&regret::SIZES)?;
-    let row = |r: &regret::Row| {
+    let env = |name: &str| std::env::var(name).ok();
+    let places = Places::of(&env).unwrap_or_else(|_| Places::nowhere());
+    let settings = Settings::load_lenient(&places, &env, &[]);
+    let access = Forge::new().device_access(&settings, &places, DeviceChoice::Gpu);
+    let found = regret::regret_on(&access, &regret::SIZES)?;
+    let row = |r: &regret::RegretRow| {
         eprintln!(
             "{BENCH}: routing {} x {}: cpu {:.1} ms (predicted {:.1}), gpu {:.1} ms (predicted {:.1}), chosen {:?}",
             r.series, r.bars, r.cpu_ms, r.predicted_cpu_ms, r.gpu_ms, r.predicted_gpu_ms, r.chosen

@@ -11,11 +11,11 @@ use arrow::{
 use datafusion::error::Result;
 use gpuforge::{
     indicators::{
-        exec::{self, Columns, How, Series, Stream},
+        exec::{self, Columns, ExecOptions, Series, Stream},
         graph::Field,
-        plan::Plan,
+        plan::ExecPlan,
     },
-    resident::{Access, Computer, Device},
+    indicators_gpu::{DeviceAccess, DeviceChoice, HybridExecutor},
 };
 
 use crate::{error::ClusterError, rows::times, spec::Bound};
@@ -25,35 +25,35 @@ pub(crate) enum Place<'b> {
     /// On the processor, into the memory of the result.
     Processor,
     /// Where a prediction or the user says.
-    Device(Box<Computer<'b>>),
+    Device(Box<HybridExecutor<'b>>),
 }
 
 impl<'b> Place<'b> {
     /// As the specification asks for.
-    pub(crate) fn of(bound: &'b Bound, how: How, access: &'b Access) -> Result<Self> {
-        if wished(&bound.spec.device)? == Device::Cpu {
+    pub(crate) fn of(bound: &'b Bound, how: ExecOptions, access: &'b DeviceAccess) -> Result<Self> {
+        if wished(&bound.spec.device)? == DeviceChoice::Cpu {
             return Ok(Place::Processor);
         }
-        let computer =
-            Computer::new(&bound.request, how, access).map_err(|e| ClusterError::Device(e.to_string()))?;
-        Ok(Place::Device(Box::new(computer)))
+        let executor =
+            HybridExecutor::new(&bound.request, how, access).map_err(|e| ClusterError::Device(e.to_string()))?;
+        Ok(Place::Device(Box::new(executor)))
     }
 
     /// Groups that a device computed.
     pub(crate) fn on_device(&self) -> u64 {
         match self {
             Place::Processor => 0,
-            Place::Device(computer) => computer.done().groups.gpu,
+            Place::Device(executor) => executor.summary().groups.gpu,
         }
     }
 }
 
 /// The device that a specification names; nothing is the processor, whose bits are the same on every machine.
-pub(crate) fn wished(text: &str) -> std::result::Result<Device, ClusterError> {
+pub(crate) fn wished(text: &str) -> std::result::Result<DeviceChoice, ClusterError> {
     match text {
-        "" | "cpu" => Ok(Device::Cpu),
-        "auto" => Ok(Device::Auto),
-        "gpu" => Ok(Device::Gpu),
+        "" | "cpu" => Ok(DeviceChoice::Cpu),
+        "auto" => Ok(DeviceChoice::Auto),
+        "gpu" => Ok(DeviceChoice::Gpu),
         other => Err(ClusterError::Arguments {
             message: format!("gpuforge.device is `{other}`; it can be cpu, auto or gpu"),
         }),
@@ -115,7 +115,7 @@ pub(crate) fn group(
     bound: &Bound,
     batch: &RecordBatch,
     lengths: &[usize],
-    how: How,
+    how: ExecOptions,
     place: &mut Place<'_>,
 ) -> Result<(RecordBatch, f64)> {
     let inputs = Inputs::of(bound, batch)?;
@@ -134,8 +134,8 @@ pub(crate) fn group(
         bound.request.selection.columns.iter().map(|_| vec![0.0; batch.num_rows()]).collect();
     match place {
         Place::Processor => exec::run_into(plan, &series, &mut apart(&mut room, lengths), how),
-        Place::Device(computer) => {
-            for (into, from) in apart(&mut room, lengths).iter_mut().zip(computer.run(&series)) {
+        Place::Device(executor) => {
+            for (into, from) in apart(&mut room, lengths).iter_mut().zip(executor.run(&series)) {
                 into.iter_mut().zip(&from).for_each(|(to, column)| copy(to, column));
             }
         }
@@ -190,12 +190,12 @@ fn joined(
 /// One symbol that is too large to be held: its bars come in parts.
 pub(crate) struct Parts<'b> {
     bound: &'b Bound,
-    stream: Stream<&'b Plan>,
+    stream: Stream<&'b ExecPlan>,
 }
 
 impl<'b> Parts<'b> {
     /// At its first bar.
-    pub(crate) fn new(bound: &'b Bound, how: How) -> Self {
+    pub(crate) fn new(bound: &'b Bound, how: ExecOptions) -> Self {
         Parts { bound, stream: Stream::new(&bound.request.selection.plan, how) }
     }
 

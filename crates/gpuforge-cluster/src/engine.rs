@@ -4,7 +4,7 @@ use std::sync::OnceLock;
 
 use gpuforge::{
     Forge,
-    resident::{Access, Device},
+    indicators_gpu::{DeviceAccess, DeviceChoice},
     settings::{Places, Settings},
 };
 
@@ -14,10 +14,10 @@ use crate::{compute::wished, error::ClusterError, spec::Spec};
 static SHARED: OnceLock<Option<(Forge, Settings, Places)>> = OnceLock::new();
 
 /// How tasks of a specification reach a device. Touches none.
-pub(crate) fn access(spec: &Spec) -> Result<Access, ClusterError> {
+pub(crate) fn access(spec: &Spec) -> Result<DeviceAccess, ClusterError> {
     let asked = wished(&spec.device)?;
-    if asked == Device::Cpu {
-        return Ok(Access::cpu());
+    if asked == DeviceChoice::Cpu {
+        return Ok(DeviceAccess::cpu());
     }
     let shared = SHARED.get_or_init(|| {
         let env = |name: &str| std::env::var(name).ok();
@@ -26,7 +26,7 @@ pub(crate) fn access(spec: &Spec) -> Result<Access, ClusterError> {
         Some((Forge::with(&settings, &places, &env), settings, places))
     });
     match shared {
-        Some((forge, settings, places)) => Ok(Access::of(forge, settings, places, asked)),
+        Some((forge, settings, places)) => Ok(forge.device_access(settings, places, asked)),
         None => Err(ClusterError::Device(
             "no device can be used: there is no home folder\n  hint: set HOME, or gpuforge.device = 'cpu'"
                 .to_owned(),

@@ -279,8 +279,8 @@ impl Ordered {
             return Ok(done);
         }
         let selection = &bound.request.selection;
-        if !selection.plan.in_parts() {
-            let column = bound.request.ahead().first().cloned().unwrap_or_default();
+        if !selection.plan.supports_streaming() {
+            let column = bound.request.whole_series_columns().first().cloned().unwrap_or_default();
             return Err(ClusterError::Memory { symbol: shown(&symbol), column }.into());
         }
         *held = Held::Parts;

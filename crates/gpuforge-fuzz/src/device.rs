@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use gpuforge::{
     indicators::{
-        catalogue::{self, Kind},
-        exec::{self, How},
+        catalogue::{self, IndicatorKind},
+        exec::{self, ExecOptions},
     },
+    indicators_gpu::{DeviceAccess, DeviceChoice, HybridExecutor},
     market::Request,
-    resident::{Access, Computer, Device},
     runtime::{
         engine::gpu::GpuOpener,
         memory::{Budget, BudgetOrigin, StackSettings},
@@ -17,7 +17,7 @@ use gpuforge::{
         units::Bytes,
     },
 };
-use gpuforge_indicators_gpu::placement::{SHARE, USUAL, WORST};
+use gpuforge_indicators_gpu::placement::{MAX_ERROR, TYPICAL_ERROR, TYPICAL_SHARE};
 
 use crate::{bars::Dataset, compare::Mismatch, cpu::Failure, selection::Selection};
 
@@ -42,14 +42,14 @@ impl Adapter {
     /// Runs a selection on it and on the CPU. How many columns were on the device.
     pub fn check(&self, selection: &Selection, data: &Dataset) -> Result<u64, Failure> {
         let request = Request::of(&selection.wanted().map_err(Failure::Refused)?);
-        let access = Access::over(self.runner.clone(), Device::Gpu);
-        let mut computer =
-            Computer::new(&request, How::on(1), &access).map_err(|e| Failure::Refused(e.to_string()))?;
+        let access = DeviceAccess::over(self.runner.clone(), DeviceChoice::Gpu);
+        let mut executor = HybridExecutor::new(&request, ExecOptions::with_threads(1), &access)
+            .map_err(|e| Failure::Refused(e.to_string()))?;
         let series = data.as_series();
-        let got = computer.run(&series);
-        let want = exec::run(&request.selection.plan, &series, How::on(1));
+        let got = executor.run(&series);
+        let want = exec::run(&request.selection.plan, &series, ExecOptions::with_threads(1));
         for (at, column) in request.selection.columns.iter().enumerate() {
-            let exact = catalogue::find(column).is_some_and(|row| row.kind == Kind::Candlestick);
+            let exact = catalogue::find(column).is_some_and(|row| row.kind == IndicatorKind::Candlestick);
             let of = |all: &'_ [Vec<Vec<f64>>]| -> Vec<Vec<f64>> {
                 all.iter().filter_map(|columns| columns.get(at).cloned()).collect()
             };
@@ -57,7 +57,7 @@ impl Adapter {
                 return Err(Failure::Wrong(Mismatch { column: column.clone(), series, bar, got, want }));
             }
         }
-        Ok(computer.done().columns.gpu)
+        Ok(executor.summary().columns.gpu)
     }
 }
 
@@ -80,9 +80,9 @@ fn beyond(got: &[Vec<f64>], want: &[Vec<f64>], exact: bool) -> Option<(usize, us
         }
     }
     let first = |limit: f64| errors.iter().find(|(error, _)| *error > limit).map(|(_, found)| *found);
-    let over = errors.iter().filter(|(error, _)| *error > USUAL).count();
-    let too_many = errors.len() >= MANY && over as f64 > (1.0 - SHARE) * errors.len() as f64;
-    first(if exact { 0.0 } else { WORST }).or_else(|| if too_many { first(USUAL) } else { None })
+    let over = errors.iter().filter(|(error, _)| *error > TYPICAL_ERROR).count();
+    let too_many = errors.len() >= MANY && over as f64 > (1.0 - TYPICAL_SHARE) * errors.len() as f64;
+    first(if exact { 0.0 } else { MAX_ERROR }).or_else(|| if too_many { first(TYPICAL_ERROR) } else { None })
 }
 
 #[cfg(test)]

@@ -10,8 +10,8 @@ use gpuforge::{
         sample::{Interval, Sample},
         write::{Options, Values, Writer},
     },
-    indicators::exec::How,
-    market::{self, Job, Request},
+    indicators::exec::ExecOptions,
+    market::{self, MarketJob, Request},
 };
 
 use crate::{
@@ -52,14 +52,14 @@ pub fn check(
     write_bars(data, &input).map_err(Failure::Refused)?;
     let request = Request::of(&selection.wanted().map_err(Failure::Refused)?);
     let write = Options::of(&output).map_err(|e| Failure::Refused(e.to_string()))?;
-    let job = Job {
+    let job = MarketJob {
         input: Input::new([input]),
         read: ReadOptions::default(),
         request: &request,
         output: output.clone(),
         write,
         with_bars: false,
-        how: How::on(1),
+        options: ExecOptions::with_threads(1),
         memory: Some(memory),
         check: false,
         progress: None,

@@ -20,23 +20,23 @@ use std::{borrow::Cow, ops::Range, sync::Arc};
 
 use gpuforge_indicators::{
     exec::Series,
-    graph::{Graph, Val},
+    graph::{Graph, ValueId},
 };
 use gpuforge_runtime::{
-    kernel::{Access, Kernel, TwinError},
+    kernel::{Access, CpuReferenceError, Kernel},
     plan::{Plan, PlanError},
-    runner::{Batch, Runner, Stopped},
-    tensor::{DType, ShapeError, Spec, Tensor},
+    runner::{DeviceRunError, Runner, SplittableBatch},
+    tensor::{DType, ShapeError, Tensor, TensorSpec},
     units::Bytes,
 };
 
 use crate::{
+    gpu_executor::{GpuExecSettings, GpuExecStats},
     kernels,
-    run::{Settings, Stats},
 };
 
+mod cpu;
 mod make;
-mod processor;
 mod window;
 
 pub use window::{Ends, Samples, Windows};
@@ -90,7 +90,7 @@ pub struct Ask<'a> {
     /// Where values come from.
     pub graph: &'a Graph,
     /// The columns.
-    pub values: &'a [Val],
+    pub values: &'a [ValueId],
     /// What is done to each of them.
     pub normalise: &'a [Normalise],
     /// Which of them a device computes (see [`crate::placement`]); the processor computes the others, and they are part of
@@ -116,7 +116,7 @@ impl Ask<'_> {
 
     /// The first bar with a row.
     fn start(&self) -> usize {
-        let ready = |(v, n): (&Val, &Normalise)| self.graph.start(*v) + n.bars() - 1;
+        let ready = |(v, n): (&ValueId, &Normalise)| self.graph.start(*v) + n.bars() - 1;
         self.values.iter().zip(self.normalise).map(ready).max().unwrap_or(0)
     }
 }
@@ -126,10 +126,10 @@ impl Ask<'_> {
 pub enum FeatureError {
     /// The device failed for good.
     #[error("the device could not make the features: {0}")]
-    Device(#[from] Stopped),
+    Device(#[from] DeviceRunError),
     /// They could not be fetched.
     #[error("the features could not be fetched: {0}")]
-    Fetch(#[source] Stopped),
+    Fetch(#[source] DeviceRunError),
     /// They are too large.
     #[error(
         "{what} needs {need} on the device, one buffer may have {largest} and a batch {memory}: select fewer columns or \
@@ -224,7 +224,7 @@ pub struct Features {
     columns: usize,
     segments: Arc<[Segment]>,
     chunks: Vec<Chunk>,
-    stats: Stats,
+    stats: GpuExecStats,
     /// The device that they are on.
     home: Option<Arc<Runner>>,
     largest: Bytes,
@@ -236,7 +236,7 @@ impl Features {
         runner: &Arc<Runner>,
         ask: &Ask<'_>,
         series: &[Series<'_>],
-        settings: Settings,
+        settings: GpuExecSettings,
     ) -> Result<Features, FeatureError> {
         ask.check()?;
         let maker = make::Maker::new(ask, series, settings)?;
@@ -280,7 +280,7 @@ impl Features {
     }
 
     /// What it took to make them.
-    pub fn stats(&self) -> &Stats {
+    pub fn stats(&self) -> &GpuExecStats {
         &self.stats
     }
 
@@ -300,14 +300,14 @@ impl Features {
         &self,
         tensor: &Tensor,
     ) -> Result<Vec<T>, FeatureError> {
-        let (Some(runner), None) = (&self.home, tensor.pieces()) else {
+        let (Some(runner), None) = (&self.home, tensor.host_chunks()) else {
             return Ok(bytemuck::pod_collect_to_vec(&tensor.host().unwrap_or_default()));
         };
         let mut plan = Plan::new("features to the host");
         let slot = plan.import(tensor);
         plan.download_first(slot, tensor.spec().size().unwrap_or_default()).map_err(mistake)?;
         let outcome = runner.run_batch_on_device(&Whole(plan)).map_err(FeatureError::Fetch)?;
-        let bytes = outcome.pieces.into_iter().flat_map(|p| p.outputs).next().unwrap_or_default();
+        let bytes = outcome.chunks.into_iter().flat_map(|p| p.outputs).next().unwrap_or_default();
         Ok(bytemuck::pod_collect_to_vec(&bytes))
     }
 }
@@ -334,7 +334,7 @@ pub fn texts() -> [(&'static str, Cow<'static, str>); 5] {
 fn kernel(of: &str, how: &str, bindings: &[Access]) -> Arc<Kernel> {
     let name = format!("{of}{how}");
     let found = TEXTS.iter().find(|(name, ..)| *name == of);
-    let refused = TwinError {
+    let refused = CpuReferenceError {
         kernel: name.clone(),
         why: "the processor makes whole features, not single calls of a device's plan".to_owned(),
     };
@@ -343,18 +343,18 @@ fn kernel(of: &str, how: &str, bindings: &[Access]) -> Arc<Kernel> {
         wgsl: found.map(|(_, arena, own)| text(*arena, own)).unwrap_or_default(),
         entry: "main",
         bindings: bindings.to_vec(),
-        twin: Arc::new(move |_| Err(refused.clone())),
+        cpu_reference: Arc::new(move |_| Err(refused.clone())),
     })
 }
 
-fn floats(shape: &[usize], tag: &'static str) -> Spec {
-    Spec { dtype: DType::F32, shape: shape.to_vec(), tag }
+fn floats(shape: &[usize], tag: &'static str) -> TensorSpec {
+    TensorSpec { dtype: DType::F32, shape: shape.to_vec(), tag }
 }
 
 /// A plan that is recorded already, as the runner wants it.
 struct Whole(Plan);
 
-impl Batch for Whole {
+impl SplittableBatch for Whole {
     fn len(&self) -> usize {
         1
     }
@@ -366,5 +366,5 @@ impl Batch for Whole {
 
 /// A plan that cannot be recorded, as what the runner would have said.
 fn mistake(error: PlanError) -> FeatureError {
-    FeatureError::Device(Stopped { error: error.into(), events: Vec::new() })
+    FeatureError::Device(DeviceRunError { error: error.into(), events: Vec::new() })
 }

@@ -1,11 +1,11 @@
-//! Shaders as kernels. Each text is what all share and its own file; their twin is the engine on the processor, which
+//! Shaders as kernels. Each text is what all share and its own file; their CPU reference kernel is the engine on the processor, which
 //! computes whole graphs and not single calls.
 
 use std::sync::Arc;
 
-use gpuforge_runtime::kernel::{Access, Kernel, TwinError};
+use gpuforge_runtime::kernel::{Access, CpuReferenceError, Kernel};
 
-use crate::{machines, windows::Shader};
+use crate::{rolling::Shader, state_machines};
 
 const COMMON: &str = include_str!("../shader/common.wgsl");
 
@@ -13,8 +13,8 @@ const COMMON: &str = include_str!("../shader/common.wgsl");
 pub const TEXTS: [(&str, &str); 8] = [
     ("resident-place", include_str!("../shader/place.wgsl")),
     ("resident-scan", include_str!("../shader/scan.wgsl")),
-    ("resident-machine", machines::SHADER),
-    ("resident-machine-window", machines::WINDOW_SHADER),
+    ("resident-machine", state_machines::SHADER),
+    ("resident-machine-window", state_machines::WINDOW_SHADER),
     ("resident-sum", concat!(include_str!("../shader/walk.wgsl"), include_str!("../shader/sum.wgsl"))),
     (
         "resident-extreme",
@@ -26,7 +26,7 @@ pub const TEXTS: [(&str, &str); 8] = [
 
 fn kernel(name: impl Into<String>, wgsl: String, last: Access) -> Arc<Kernel> {
     let name = name.into();
-    let refused = TwinError {
+    let refused = CpuReferenceError {
         kernel: name.clone(),
         why: "the processor computes whole graphs, not single calls of a device's plan".to_owned(),
     };
@@ -35,7 +35,7 @@ fn kernel(name: impl Into<String>, wgsl: String, last: Access) -> Arc<Kernel> {
         wgsl: wgsl.into(),
         entry: "main",
         bindings: vec![Access::Read, last],
-        twin: Arc::new(move |_| Err(refused.clone())),
+        cpu_reference: Arc::new(move |_| Err(refused.clone())),
     })
 }
 

@@ -5,7 +5,7 @@
 //! per run and kernels with one per series both find their neighbours' words beside their own. Only the last run of a
 //! series, and the last group of runs, is padded.
 
-use crate::weight::Scale;
+use crate::encoding::Scale;
 
 /// log2 of the runs that are interleaved.
 pub const LANES: u32 = 5;
@@ -33,7 +33,7 @@ pub struct Run {
 #[derive(Debug, Clone)]
 pub struct Layout {
     /// log2 of the steps of a run.
-    pub steps: u32,
+    pub segment_log2: u32,
     /// Bars of each series.
     pub bars: Vec<usize>,
     runs: Vec<Run>,
@@ -43,11 +43,11 @@ pub struct Layout {
 
 impl Layout {
     /// For series of these lengths, with runs of `1 << steps` bars.
-    pub fn new(bars: &[usize], steps: u32) -> Layout {
-        let long = 1usize << steps;
+    pub fn new(bars: &[usize], segment_log2: u32) -> Layout {
+        let long = 1usize << segment_log2;
         let parts = bars.iter().map(|n| n.div_ceil(long)).max().unwrap_or(0);
         let mut layout =
-            Layout { steps, bars: bars.to_vec(), runs: Vec::new(), of: vec![Vec::new(); bars.len()] };
+            Layout { segment_log2, bars: bars.to_vec(), runs: Vec::new(), of: vec![Vec::new(); bars.len()] };
         for part in 0..parts {
             for (series, n) in bars.iter().enumerate().filter(|(_, n)| **n > part * long) {
                 let at = u32::try_from(layout.runs.len()).unwrap_or(NONE);
@@ -66,7 +66,7 @@ impl Layout {
     }
 
     /// log2 of the steps of a run that gives enough runs to keep a device busy, but not more than needed.
-    pub fn steps_for(bars: &[usize]) -> u32 {
+    pub fn segment_log2_for(bars: &[usize]) -> u32 {
         let total: usize = bars.iter().sum();
         // A run's beginning costs a window; a scan's middle pass walks over the runs of a series.
         (total / 4096).next_power_of_two().ilog2().clamp(5, 12)
@@ -74,10 +74,10 @@ impl Layout {
 
     /// log2 of the steps of a run that gives about so many runs, but pads a column by a quarter at most: short series are
     /// not made long.
-    pub fn steps_among(bars: &[usize], runs: usize) -> u32 {
+    pub fn segment_log2_targeting(bars: &[usize], runs: usize) -> u32 {
         let total: usize = bars.iter().sum();
         let fitting = (total / runs.max(1)).next_power_of_two().ilog2().clamp(5, 12);
-        let padded = |steps: &u32| Layout::words_of(bars, *steps) <= total + total / 4;
+        let padded = |segment_log2: &u32| Layout::words_of(bars, *segment_log2) <= total + total / 4;
         (5..=fitting).rev().find(padded).unwrap_or(5)
     }
 
@@ -88,22 +88,22 @@ impl Layout {
 
     /// Words of a column: whole groups of runs.
     pub fn words(&self) -> usize {
-        Layout::words_for(self.runs.len(), self.steps)
+        Layout::words_for(self.runs.len(), self.segment_log2)
     }
 
-    fn words_for(runs: usize, steps: u32) -> usize {
-        runs.next_multiple_of(1 << LANES) << steps
+    fn words_for(runs: usize, segment_log2: u32) -> usize {
+        runs.next_multiple_of(1 << LANES) << segment_log2
     }
 
     /// Words of a column for series of these lengths, without laying them out.
-    pub fn words_of(bars: &[usize], steps: u32) -> usize {
-        Layout::words_for(bars.iter().map(|n| n.div_ceil(1 << steps)).sum(), steps)
+    pub fn words_of(bars: &[usize], segment_log2: u32) -> usize {
+        Layout::words_for(bars.iter().map(|n| n.div_ceil(1 << segment_log2)).sum(), segment_log2)
     }
 
     /// The word of a step of a run.
     pub fn word(&self, run: usize, step: usize) -> usize {
         let lanes = 1usize << LANES;
-        ((run >> LANES) << (self.steps + LANES)) + (step << LANES) + (run & (lanes - 1))
+        ((run >> LANES) << (self.segment_log2 + LANES)) + (step << LANES) + (run & (lanes - 1))
     }
 
     /// Runs and series as words for the device; `scales` are those of the series.
@@ -126,12 +126,14 @@ impl Layout {
 
     /// The run of each series that begins at this bar (a multiple of the steps), or [`NONE`].
     pub fn beginning_at(&self, bar: usize) -> Vec<u32> {
-        self.of.iter().map(|of| of.get(bar >> self.steps).copied().unwrap_or(NONE)).collect()
+        self.of.iter().map(|of| of.get(bar >> self.segment_log2).copied().unwrap_or(NONE)).collect()
     }
 
     /// Puts a series' values, in the form in which they are held, where they belong in a column of words.
     pub fn scatter(&self, series: usize, values: &[f64], held: impl Fn(f64) -> f64, column: &mut [u32]) {
-        for (run, part) in self.of.get(series).into_iter().flatten().zip(values.chunks(1 << self.steps)) {
+        for (run, part) in
+            self.of.get(series).into_iter().flatten().zip(values.chunks(1 << self.segment_log2))
+        {
             let first = self.word(*run as usize, 0);
             let places = column.iter_mut().skip(first).step_by(1 << LANES);
             places.zip(part).for_each(|(place, x)| *place = (held(*x) as f32).to_bits());
@@ -147,7 +149,9 @@ impl Layout {
         start: usize,
         values: &mut [f64],
     ) {
-        for (run, part) in self.of.get(series).into_iter().flatten().zip(values.chunks_mut(1 << self.steps)) {
+        for (run, part) in
+            self.of.get(series).into_iter().flatten().zip(values.chunks_mut(1 << self.segment_log2))
+        {
             let first = self.word(*run as usize, 0);
             let places = column.get(first..).unwrap_or_default().iter().step_by(1 << LANES);
             part.iter_mut().zip(places).for_each(|(x, place)| *x = value(f64::from(*place)));
@@ -164,15 +168,15 @@ mod tests {
 
     #[test]
     fn what_is_put_comes_back_and_words_are_used_once() {
-        for (bars, steps) in [(vec![100, 1, 0, 33], 4), (vec![5000], 6), (vec![64; 70], 5)] {
-            let layout = Layout::new(&bars, steps);
+        for (bars, segment_log2) in [(vec![100, 1, 0, 33], 4), (vec![5000], 6), (vec![64; 70], 5)] {
+            let layout = Layout::new(&bars, segment_log2);
             let mut column = vec![NONE; layout.words()];
             for (s, n) in bars.iter().enumerate() {
                 let values: Vec<f64> = (0..*n).map(|t| (s * 10_000 + t) as f64).collect();
                 layout.scatter(s, &values, |x| x - 7.0, &mut column);
             }
             assert_eq!(column.iter().filter(|w| **w != NONE).count(), bars.iter().sum::<usize>());
-            assert_eq!(layout.words(), Layout::words_of(&bars, steps));
+            assert_eq!(layout.words(), Layout::words_of(&bars, segment_log2));
             let floats: Vec<f32> = column.iter().map(|w| f32::from_bits(*w)).collect();
             for (s, n) in bars.iter().enumerate() {
                 let mut back = vec![0.0; *n];
@@ -185,12 +189,12 @@ mod tests {
 
     #[test]
     fn runs_are_long_where_few_are_needed_and_little_is_padded() {
-        assert_eq!(Layout::steps_among(&[100_000; 30], 4096), 10);
-        assert_eq!(Layout::steps_among(&[100_000; 30], 128), 12, "the longest");
-        assert_eq!(Layout::steps_among(&[1000; 500], 128), 10, "4096 would pad three quarters");
-        assert_eq!(Layout::steps_among(&[1000; 500], 1 << 20), 5, "the shortest");
-        assert_eq!(Layout::steps_among(&[1000], 1), 5, "32 runs lie side by side");
-        assert_eq!(Layout::steps_among(&[], 128), 5);
+        assert_eq!(Layout::segment_log2_targeting(&[100_000; 30], 4096), 10);
+        assert_eq!(Layout::segment_log2_targeting(&[100_000; 30], 128), 12, "the longest");
+        assert_eq!(Layout::segment_log2_targeting(&[1000; 500], 128), 10, "4096 would pad three quarters");
+        assert_eq!(Layout::segment_log2_targeting(&[1000; 500], 1 << 20), 5, "the shortest");
+        assert_eq!(Layout::segment_log2_targeting(&[1000], 1), 5, "32 runs lie side by side");
+        assert_eq!(Layout::segment_log2_targeting(&[], 128), 5);
     }
 
     #[test]

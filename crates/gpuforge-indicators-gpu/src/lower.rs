@@ -7,13 +7,13 @@
 
 use std::collections::HashMap;
 
-use gpuforge_indicators::graph::{Field, Graph, Prim, Seed, Val};
+use gpuforge_indicators::graph::{Field, Graph, NodeOp, Seed, ValueId};
 
 use crate::{
-    machines,
+    encoding::{self, Form, PLAIN},
     pointwise::{self, Item, Pointwise},
-    weight::{self, Form, PLAIN},
-    windows::{self, Shader},
+    rolling::{self, Shader},
+    state_machines,
 };
 
 /// A pointwise value of at most so many operations is computed again rather than held, if it is needed later or bars ago.
@@ -30,7 +30,7 @@ pub enum Given {
     /// A column of the bars.
     Field(Field),
     /// A value that the processor computes: what rests on time alone, or on a whole series.
-    Host(Val),
+    Host(ValueId),
 }
 
 /// A node as a job of a kernel that serves many.
@@ -180,7 +180,7 @@ enum Class {
 /// What is known of the graph while it is lowered.
 pub(crate) struct Lowering<'g> {
     pub(crate) graph: &'g Graph,
-    roots: Vec<Option<(Val, usize)>>,
+    roots: Vec<Option<(ValueId, usize)>>,
     class: Vec<Class>,
     needed: Vec<bool>,
     held: Vec<bool>,
@@ -188,56 +188,60 @@ pub(crate) struct Lowering<'g> {
     cost: Vec<usize>,
     /// The stage after which it is there.
     stage: Vec<usize>,
-    columns: HashMap<Val, Column>,
+    columns: HashMap<ValueId, Column>,
     /// Columns of values with their level, for kernels that need it.
-    fulls: HashMap<Val, Column>,
+    fulls: HashMap<ValueId, Column>,
     forms: Vec<Form>,
     count: Column,
     fusion: Fusion,
 }
 
 /// Which primitives have a kernel, by what they read.
-fn fit(prim: &Prim) -> Class {
+fn fit(prim: &NodeOp) -> Class {
     match prim {
-        Prim::Input(Field::Time) | Prim::Whole { .. } => Class::Host,
-        Prim::Input(_) => Class::Given,
-        Prim::Const(_)
-        | Prim::Un(..)
-        | Prim::Bin(..)
-        | Prim::Select(..)
-        | Prim::Shift(..)
-        | Prim::Preceded(..) => Class::Pointwise,
-        Prim::Ema { .. }
-        | Prim::Wilder { .. }
-        | Prim::Affine { .. }
-        | Prim::Follow { .. }
-        | Prim::CumSum(_)
-        | Prim::CumExtreme { .. } => Class::Kernel,
-        Prim::Machine { def, params, .. } => {
+        NodeOp::Input(Field::Time) | NodeOp::WholeSeries { .. } => Class::Host,
+        NodeOp::Input(_) => Class::Given,
+        NodeOp::Const(_)
+        | NodeOp::Unary(..)
+        | NodeOp::Binary(..)
+        | NodeOp::Select(..)
+        | NodeOp::Shift(..)
+        | NodeOp::FillWarmup(..) => Class::Pointwise,
+        NodeOp::Ema { .. }
+        | NodeOp::Wilder { .. }
+        | NodeOp::LinearRecurrence { .. }
+        | NodeOp::AdaptiveEma { .. }
+        | NodeOp::CumSum(_)
+        | NodeOp::CumMinMax { .. } => Class::Kernel,
+        NodeOp::StateMachine { def, params, .. } => {
             let params: Vec<f64> = params.iter().map(|p| p.get()).collect();
-            let window = windows::of(prim).is_some() || machines::window_of(def.name).is_some();
-            if window || machines::of(def.name, &params).is_some() { Class::Kernel } else { Class::Unfit }
+            let window = rolling::of(prim).is_some() || state_machines::window_of(def.name).is_some();
+            if window || state_machines::of(def.name, &params).is_some() {
+                Class::Kernel
+            } else {
+                Class::Unfit
+            }
         }
-        _ if windows::of(prim).is_some() => Class::Kernel,
+        _ if rolling::of(prim).is_some() => Class::Kernel,
         _ => Class::Unfit,
     }
 }
 
 impl<'g> Lowering<'g> {
-    fn new(graph: &'g Graph, wanted: &[Val]) -> Self {
+    fn new(graph: &'g Graph, wanted: &[ValueId]) -> Self {
         let n = graph.nodes().len();
         let roots = roots(graph, wanted);
         let mut class = Vec::with_capacity(n);
         for node in graph.nodes() {
             let inputs: Vec<Class> = node
-                .prim
-                .reads()
+                .op
+                .operands()
                 .iter()
                 .filter(|(v, _)| !constant(graph, *v))
                 .map(|(v, _)| class.get(v.node as usize).copied().unwrap_or(Class::Unfit))
                 .collect();
             let host = !inputs.is_empty() && inputs.iter().all(|c| *c == Class::Host);
-            class.push(match fit(&node.prim) {
+            class.push(match fit(&node.op) {
                 _ if inputs.contains(&Class::Unfit) => Class::Unfit,
                 _ if host => Class::Host,
                 own => own,
@@ -245,12 +249,12 @@ impl<'g> Lowering<'g> {
         }
         let mut forms: Vec<Form> = Vec::with_capacity(n);
         for node in graph.nodes() {
-            let form = |v: Val| forms.get(v.node as usize).copied().unwrap_or(PLAIN);
-            let number = |v: Val| match graph.nodes().get(v.node as usize).map(|n| &n.prim) {
-                Some(Prim::Const(x)) => Some(x.get()),
+            let form = |v: ValueId| forms.get(v.node as usize).copied().unwrap_or(PLAIN);
+            let number = |v: ValueId| match graph.nodes().get(v.node as usize).map(|n| &n.op) {
+                Some(NodeOp::Const(x)) => Some(x.get()),
                 _ => None,
             };
-            let own = weight::of(&node.prim, form, number);
+            let own = encoding::of(&node.op, form, number);
             forms.push(own);
         }
         Lowering {
@@ -270,44 +274,44 @@ impl<'g> Lowering<'g> {
     }
 
     /// What a value is, and how many bars ago.
-    pub(crate) fn root(&self, v: Val) -> (Val, usize) {
+    pub(crate) fn root(&self, v: ValueId) -> (ValueId, usize) {
         self.roots.get(v.node as usize).copied().flatten().unwrap_or((v, 0))
     }
 
-    pub(crate) fn prim(&self, v: Val) -> Option<&'g Prim> {
-        self.graph.nodes().get(v.node as usize).map(|n| &n.prim)
+    pub(crate) fn prim(&self, v: ValueId) -> Option<&'g NodeOp> {
+        self.graph.nodes().get(v.node as usize).map(|n| &n.op)
     }
 
-    fn class(&self, v: Val) -> Class {
+    fn class(&self, v: ValueId) -> Class {
         self.class.get(v.node as usize).copied().unwrap_or(Class::Unfit)
     }
 
-    fn is_held(&self, v: Val) -> bool {
+    fn is_held(&self, v: ValueId) -> bool {
         self.held.get(v.node as usize) == Some(&true)
     }
 
-    fn stage(&self, v: Val) -> usize {
+    fn stage(&self, v: ValueId) -> usize {
         self.stage.get(v.node as usize).copied().unwrap_or(0)
     }
 
     /// The column of a held value that is there before a stage.
-    pub(crate) fn before(&self, v: Val, stage: usize) -> Option<Column> {
+    pub(crate) fn before(&self, v: ValueId, stage: usize) -> Option<Column> {
         let there = self.is_held(v) && (self.class(v) != Class::Pointwise || self.stage(v) < stage);
         there.then(|| self.columns.get(&v).copied()).flatten()
     }
 
     /// The form of a value, and whether what computes it needs its inputs in full.
-    pub(crate) fn form(&self, v: Val) -> Form {
+    pub(crate) fn form(&self, v: ValueId) -> Form {
         self.forms.get(v.node as usize).copied().unwrap_or(PLAIN)
     }
 
     /// Does a node need this input in another form than it is held in?
-    fn needs_full(&self, at: usize, v: Val) -> bool {
+    fn needs_full(&self, at: usize, v: ValueId) -> bool {
         self.forms.get(at).is_some_and(|f| f.full) && !self.form(v).is_plain()
     }
 
     /// The stage after which a value is there with its level.
-    fn full_stage(&self, v: Val) -> usize {
+    fn full_stage(&self, v: ValueId) -> usize {
         self.stage(v) + usize::from(self.class(v) != Class::Pointwise)
     }
 
@@ -317,7 +321,7 @@ impl<'g> Lowering<'g> {
     }
 
     /// Marks what wanted values rest on, down to what is uploaded.
-    fn reach(&mut self, wanted: &[Val]) {
+    fn reach(&mut self, wanted: &[ValueId]) {
         for v in wanted {
             let (of, _) = self.root(*v);
             self.mark(of);
@@ -326,11 +330,11 @@ impl<'g> Lowering<'g> {
             if self.needed.get(at) != Some(&true) || matches!(self.class.get(at), Some(Class::Host)) {
                 continue;
             }
-            let reads: Vec<Val> = self
+            let reads: Vec<ValueId> = self
                 .graph
                 .nodes()
                 .get(at)
-                .map(|n| n.prim.reads())
+                .map(|n| n.op.operands())
                 .into_iter()
                 .flatten()
                 .map(|(v, _)| v)
@@ -349,11 +353,11 @@ impl<'g> Lowering<'g> {
         }
     }
 
-    fn mark(&mut self, v: Val) {
+    fn mark(&mut self, v: ValueId) {
         self.needed.iter_mut().skip(v.node as usize).take(1).for_each(|n| *n = true);
     }
 
-    fn hold(&mut self, v: Val) {
+    fn hold(&mut self, v: ValueId) {
         self.held.iter_mut().skip(v.node as usize).take(1).for_each(|n| *n = true);
     }
 
@@ -364,12 +368,12 @@ impl<'g> Lowering<'g> {
                 continue;
             }
             let class = self.class.get(at).copied().unwrap_or(Class::Unfit);
-            let Some(prim) = self.graph.nodes().get(at).map(|n| &n.prim) else { continue };
+            let Some(prim) = self.graph.nodes().get(at).map(|n| &n.op) else { continue };
             if matches!(class, Class::Host | Class::Given) {
                 self.held.iter_mut().skip(at).take(1).for_each(|h| *h = true);
                 continue;
             }
-            let inputs: Vec<(Val, usize)> = prim.reads().iter().map(|(v, _)| self.root(*v)).collect();
+            let inputs: Vec<(ValueId, usize)> = prim.operands().iter().map(|(v, _)| self.root(*v)).collect();
             let mut stage = 1;
             for (v, lag) in &inputs {
                 let there = self.stage(*v);
@@ -398,25 +402,25 @@ impl<'g> Lowering<'g> {
                 let held = self.is_held(*v) && self.stage(*v) < stage;
                 cost += if held { 0 } else { self.cost_of(*v) };
             }
-            if matches!(prim, Prim::Const(_)) {
+            if matches!(prim, NodeOp::Const(_)) {
                 cost = 0;
             }
             self.stage.iter_mut().skip(at).take(1).for_each(|s| *s = stage);
             self.cost.iter_mut().skip(at).take(1).for_each(|c| *c = cost);
-            let alone = self.fusion == Fusion::None && !matches!(prim, Prim::Const(_));
+            let alone = self.fusion == Fusion::None && !matches!(prim, NodeOp::Const(_));
             if class == Class::Kernel || alone {
                 self.held.iter_mut().skip(at).take(1).for_each(|h| *h = true);
             }
         }
     }
 
-    fn cost_of(&self, v: Val) -> usize {
+    fn cost_of(&self, v: ValueId) -> usize {
         self.cost.get(v.node as usize).copied().unwrap_or(0)
     }
 
     /// Gives every held value its column.
     fn place(&mut self) {
-        let mut fulls: Vec<Val> = self.fulls.keys().copied().collect();
+        let mut fulls: Vec<ValueId> = self.fulls.keys().copied().collect();
         fulls.sort_unstable();
         for v in fulls {
             let column = self.column();
@@ -424,8 +428,8 @@ impl<'g> Lowering<'g> {
         }
         for (at, node) in self.graph.nodes().iter().enumerate() {
             if self.needed.get(at) == Some(&true) && self.held.get(at) == Some(&true) {
-                for port in 0..node.prim.ports() {
-                    let v = Val {
+                for port in 0..node.op.ports() {
+                    let v = ValueId {
                         node: u32::try_from(at).unwrap_or(u32::MAX),
                         port: u8::try_from(port).unwrap_or(u8::MAX),
                     };
@@ -439,7 +443,7 @@ impl<'g> Lowering<'g> {
     /// The job of a node, and the kernel that runs it.
     fn job(&mut self, at: usize) -> Option<(Kind, JobSpec)> {
         let node = self.graph.nodes().get(at)?;
-        let reads: Vec<Val> = node.prim.reads().iter().map(|(v, _)| *v).collect();
+        let reads: Vec<ValueId> = node.op.operands().iter().map(|(v, _)| *v).collect();
         let begin = reads.iter().map(|v| self.graph.start(*v)).max().unwrap_or(0);
         let mut inputs = reads
             .iter()
@@ -449,15 +453,15 @@ impl<'g> Lowering<'g> {
                 columns.get(&of).map(|c| (*c, lag))
             })
             .collect::<Option<Vec<_>>>()?;
-        let own = |port: usize| Val {
+        let own = |port: usize| ValueId {
             node: u32::try_from(at).unwrap_or(u32::MAX),
             port: u8::try_from(port).unwrap_or(u8::MAX),
         };
-        let outputs = (0..node.prim.ports())
+        let outputs = (0..node.op.ports())
             .map(|port| self.columns.get(&own(port)).copied())
             .collect::<Option<Vec<_>>>()?;
-        if let Prim::Machine { def, params, .. } = &node.prim
-            && let Some(m) = machines::of(def.name, &params.iter().map(|p| p.get()).collect::<Vec<_>>())
+        if let NodeOp::StateMachine { def, params, .. } = &node.op
+            && let Some(m) = state_machines::of(def.name, &params.iter().map(|p| p.get()).collect::<Vec<_>>())
         {
             inputs = m.reads.iter().map(|i| inputs.get(*i).copied()).collect::<Option<_>>()?;
         }
@@ -475,24 +479,24 @@ impl<'g> Lowering<'g> {
             to_begin: 0,
             slice: u32::MAX,
         };
-        if let Some((mode, n, numbers)) = scan(&node.prim) {
+        if let Some((mode, n, numbers)) = scan(&node.op) {
             (job.mode, job.n, job.numbers) = (mode, n, numbers);
             job.scratch = Some(self.column());
             return Some((Kind::Scan, job));
         }
-        if let Some(w) = windows::of(&node.prim) {
+        if let Some(w) = rolling::of(&node.op) {
             (job.mode, job.n, job.numbers) = (w.mode, w.n, w.numbers);
             (job.per_step, job.to_begin, job.slice) = (w.per_step, w.to_begin, w.slice);
             return Some((Kind::Window(Loop::Plain(w.shader)), job));
         }
-        let Prim::Machine { def, params, .. } = &node.prim else { return None };
+        let NodeOp::StateMachine { def, params, .. } = &node.op else { return None };
         let params: Vec<f64> = params.iter().map(|p| p.get()).collect();
-        if let Some(w) = machines::window_of(def.name) {
+        if let Some(w) = state_machines::window_of(def.name) {
             (job.mode, job.n, job.numbers) = (w.mode, w.n, (w.numbers)(&params));
             (job.per_step, job.to_begin, job.slice) = (w.per_step, w.to_begin, w.slice);
             return Some((Kind::Window(Loop::Machines), job));
         }
-        let m = machines::of(def.name, &params)?;
+        let m = state_machines::of(def.name, &params)?;
         (job.mode, job.state, job.per_step, job.numbers) = (m.mode, m.state, m.per_bar, (m.numbers)(&params));
         job.scratch = Some(self.column());
         Some((Kind::Machine, job))
@@ -507,7 +511,7 @@ impl<'g> Lowering<'g> {
             if !there || self.held.get(at) != Some(&true) {
                 continue;
             }
-            let v = Val { node: u32::try_from(at).unwrap_or(u32::MAX), port: 0 };
+            let v = ValueId { node: u32::try_from(at).unwrap_or(u32::MAX), port: 0 };
             match self.class(v) {
                 Class::Kernel => {
                     let (kind, job) = self.job(at)?;
@@ -522,7 +526,7 @@ impl<'g> Lowering<'g> {
                 _ => {}
             }
         }
-        let full = |(v, into): (&Val, &Column)| Item { value: *v, lag: 0, full: true, into: *into };
+        let full = |(v, into): (&ValueId, &Column)| Item { value: *v, lag: 0, full: true, into: *into };
         let here = self.fulls.iter().filter(|(v, _)| self.full_stage(**v) == stage);
         let mut fulls: Vec<Item> = here.map(full).collect();
         fulls.sort_unstable_by_key(|i| i.value);
@@ -550,38 +554,38 @@ enum Kind {
 }
 
 /// Mode, window and parameters of a recurrence.
-fn scan(prim: &Prim) -> Option<(u32, u32, Vec<f32>)> {
+fn scan(prim: &NodeOp) -> Option<(u32, u32, Vec<f32>)> {
     let window = |seed: &Seed| match seed {
         Seed::First => 1,
         Seed::Mean(n) => u32::try_from(*n).unwrap_or(u32::MAX),
     };
     Some(match prim {
-        Prim::Ema { k, seed, .. } => (0, window(seed), vec![k.get() as f32]),
-        Prim::Wilder { n, seed, .. } => (1, window(seed), vec![(1.0 / *n as f64) as f32]),
-        Prim::Affine { .. } => (2, 1, vec![]),
-        Prim::Follow { .. } => (3, 1, vec![]),
-        Prim::CumSum(_) => (4, 1, vec![]),
-        Prim::CumExtreme { max, .. } => (if *max { 5 } else { 6 }, 1, vec![]),
+        NodeOp::Ema { k, seed, .. } => (0, window(seed), vec![k.get() as f32]),
+        NodeOp::Wilder { n, seed, .. } => (1, window(seed), vec![(1.0 / *n as f64) as f32]),
+        NodeOp::LinearRecurrence { .. } => (2, 1, vec![]),
+        NodeOp::AdaptiveEma { .. } => (3, 1, vec![]),
+        NodeOp::CumSum(_) => (4, 1, vec![]),
+        NodeOp::CumMinMax { max, .. } => (if *max { 5 } else { 6 }, 1, vec![]),
         _ => return None,
     })
 }
 
-fn constant(graph: &Graph, v: Val) -> bool {
-    matches!(graph.nodes().get(v.node as usize).map(|n| &n.prim), Some(Prim::Const(_)))
+fn constant(graph: &Graph, v: ValueId) -> bool {
+    matches!(graph.nodes().get(v.node as usize).map(|n| &n.op), Some(NodeOp::Const(_)))
 }
 
 /// Shifts, and choices between a value and itself, are seen through, except a shift that is wanted as it is.
-fn roots(graph: &Graph, wanted: &[Val]) -> Vec<Option<(Val, usize)>> {
-    let mut roots: Vec<Option<(Val, usize)>> = vec![None; graph.nodes().len()];
+fn roots(graph: &Graph, wanted: &[ValueId]) -> Vec<Option<(ValueId, usize)>> {
+    let mut roots: Vec<Option<(ValueId, usize)>> = vec![None; graph.nodes().len()];
     for (at, node) in graph.nodes().iter().enumerate() {
         let alone = !wanted.iter().any(|v| v.node as usize == at);
-        let find = |v: Val| roots.get(v.node as usize).copied().flatten().unwrap_or((v, 0));
-        let really = match node.prim {
-            Prim::Shift(a, n) if alone => {
+        let find = |v: ValueId| roots.get(v.node as usize).copied().flatten().unwrap_or((v, 0));
+        let really = match node.op {
+            NodeOp::Shift(a, n) if alone => {
                 let (of, before) = find(a);
                 Some((of, before + n))
             }
-            Prim::Select(_, a, b) if a == b => Some(find(a)).filter(|(_, lag)| *lag == 0 || alone),
+            NodeOp::Select(_, a, b) if a == b => Some(find(a)).filter(|(_, lag)| *lag == 0 || alone),
             _ => None,
         };
         if let Some(entry) = roots.get_mut(at) {
@@ -592,20 +596,20 @@ fn roots(graph: &Graph, wanted: &[Val]) -> Vec<Option<(Val, usize)>> {
 }
 
 /// Can each of these values be computed on the device?
-pub fn fits(graph: &Graph, wanted: &[Val]) -> Vec<bool> {
+pub fn fits(graph: &Graph, wanted: &[ValueId]) -> Vec<bool> {
     let lowering = Lowering::new(graph, wanted);
-    let fit = |v: &Val| matches!(lowering.class(*v), Class::Given | Class::Pointwise | Class::Kernel);
+    let fit = |v: &ValueId| matches!(lowering.class(*v), Class::Given | Class::Pointwise | Class::Kernel);
     wanted.iter().map(fit).collect()
 }
 
 /// Lowers the values that are asked for (`on`: which of the wanted ones).
-pub fn lower(graph: &Graph, wanted: &[Val], on: &[bool]) -> Option<Lowered> {
+pub fn lower(graph: &Graph, wanted: &[ValueId], on: &[bool]) -> Option<Lowered> {
     lower_with(graph, wanted, on, Fusion::Whole)
 }
 
 /// The same, with or without fusing.
-pub fn lower_with(graph: &Graph, wanted: &[Val], on: &[bool], fusion: Fusion) -> Option<Lowered> {
-    let chosen: Vec<Val> = wanted.iter().zip(on).filter(|(_, on)| **on).map(|(v, _)| *v).collect();
+pub fn lower_with(graph: &Graph, wanted: &[ValueId], on: &[bool], fusion: Fusion) -> Option<Lowered> {
+    let chosen: Vec<ValueId> = wanted.iter().zip(on).filter(|(_, on)| **on).map(|(v, _)| *v).collect();
     let mut lowering = Lowering::new(graph, &chosen);
     lowering.fusion = fusion;
     lowering.reach(&chosen);
@@ -673,7 +677,7 @@ fn given(lowering: &Lowering<'_>) -> Vec<(Given, Column)> {
         .columns
         .iter()
         .filter_map(|(v, column)| match (lowering.class(*v), lowering.prim(*v)) {
-            (Class::Given, Some(Prim::Input(field))) => Some((Given::Field(*field), *column)),
+            (Class::Given, Some(NodeOp::Input(field))) => Some((Given::Field(*field), *column)),
             (Class::Host, _) => Some((Given::Host(*v), *column)),
             _ => None,
         })
@@ -685,10 +689,10 @@ fn given(lowering: &Lowering<'_>) -> Vec<(Given, Column)> {
 /// Nodes that compute something.
 fn unfused(lowering: &Lowering<'_>) -> usize {
     let computes = |at: &usize| {
-        let prim = lowering.graph.nodes().get(*at).map(|n| &n.prim);
+        let prim = lowering.graph.nodes().get(*at).map(|n| &n.op);
         lowering.needed.get(*at) == Some(&true)
             && lowering.roots.get(*at).is_some_and(Option::is_none)
-            && !matches!(prim, Some(Prim::Const(_) | Prim::Input(_)) | None)
+            && !matches!(prim, Some(NodeOp::Const(_) | NodeOp::Input(_)) | None)
     };
     (0..lowering.needed.len()).filter(computes).count()
 }
@@ -707,7 +711,7 @@ fn reuse(
     let fixed = new.len();
     let mut last: HashMap<Column, usize> = HashMap::new();
     for (stage, calls) in stages.iter().enumerate() {
-        for column in calls.iter().flat_map(|c| c.reads().into_iter().chain(c.writes())) {
+        for column in calls.iter().flat_map(|c| c.operands().into_iter().chain(c.writes())) {
             last.insert(column, stage);
         }
     }

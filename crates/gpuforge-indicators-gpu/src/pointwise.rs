@@ -3,11 +3,11 @@
 
 use std::{collections::HashMap, fmt::Write as _};
 
-use gpuforge_indicators::graph::{Bin, Prim, Un, Val};
+use gpuforge_indicators::graph::{BinaryOp, NodeOp, UnaryOp, ValueId};
 
 use crate::{
+    encoding::Form,
     lower::{Column, Lowering},
-    weight::Form,
 };
 
 /// A generated kernel and what it is called with.
@@ -31,7 +31,7 @@ pub struct Pointwise {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Item {
     /// Which value.
-    pub value: Val,
+    pub value: ValueId,
     /// How many bars ago.
     pub lag: usize,
     /// With its level?
@@ -47,7 +47,7 @@ struct Writer<'a, 'g> {
     lowering: &'a Lowering<'g>,
     stage: usize,
     text: String,
-    names: HashMap<(Val, usize, bool), String>,
+    names: HashMap<(ValueId, usize, bool), String>,
     constants: Vec<u32>,
     lags: Vec<u32>,
     loads: Vec<Column>,
@@ -95,7 +95,7 @@ pub(crate) fn generate(lowering: &Lowering<'_>, stage: usize, items: &[Item]) ->
 
 impl Writer<'_, '_> {
     /// The name of a value some bars ago; writes what is needed for it.
-    fn value(&mut self, v: Val, lag: usize, full: bool, depth: usize) -> Option<String> {
+    fn value(&mut self, v: ValueId, lag: usize, full: bool, depth: usize) -> Option<String> {
         let (v, more) = self.lowering.root(v);
         let lag = lag + more;
         let form = self.lowering.form(v);
@@ -145,11 +145,11 @@ impl Writer<'_, '_> {
         place(&mut self.constants, bits)
     }
 
-    fn compute(&mut self, v: Val, lag: usize, depth: usize) -> Option<String> {
+    fn compute(&mut self, v: ValueId, lag: usize, depth: usize) -> Option<String> {
         self.operations += 1;
         let full = self.lowering.form(v).full;
         match self.lowering.prim(v)? {
-            Prim::Const(x) => {
+            NodeOp::Const(x) => {
                 self.operations -= 1;
                 if x.get() == 0.0 {
                     // Part of the formula, not a parameter.
@@ -158,34 +158,36 @@ impl Writer<'_, '_> {
                 let at = self.constant((x.get() as f32).to_bits());
                 Some(format!("constant({at}u)"))
             }
-            Prim::Un(Un::Ln, a) if self.ratio(*a).is_some() => {
+            NodeOp::Unary(UnaryOp::Ln, a) if self.ratio(*a).is_some() => {
                 let (a, b) = self.ratio(*a)?;
                 Some(format!("ln_more({})", self.excess(a, b, lag, depth)?))
             }
-            Prim::Un(f, a) => Some(un(*f, &self.value(*a, lag, full, depth)?)),
-            Prim::Bin(Bin::Sub, a, b) if self.ratio(*a).is_some() && self.number(*b) == Some(1.0) => {
+            NodeOp::Unary(f, a) => Some(un(*f, &self.value(*a, lag, full, depth)?)),
+            NodeOp::Binary(BinaryOp::Sub, a, b)
+                if self.ratio(*a).is_some() && self.number(*b) == Some(1.0) =>
+            {
                 let (a, b) = self.ratio(*a)?;
                 self.excess(a, b, lag, depth)
             }
-            Prim::Bin(Bin::Sub, a, b) if self.logarithms(*a, *b).is_some() => {
+            NodeOp::Binary(BinaryOp::Sub, a, b) if self.logarithms(*a, *b).is_some() => {
                 let (a, b) = self.logarithms(*a, *b)?;
                 Some(format!("ln_more({})", self.excess(a, b, lag, depth)?))
             }
-            Prim::Bin(f, a, b) if self.tied(*f, *a, *b) => {
+            NodeOp::Binary(f, a, b) if self.tied(*f, *a, *b) => {
                 let (a, b) = (self.value(*a, lag, false, depth)?, self.value(*b, lag, false, depth)?);
                 Some(compare(*f, &a, &b))
             }
-            Prim::Bin(f, a, b) => {
+            NodeOp::Binary(f, a, b) => {
                 let (a, b) = (self.value(*a, lag, full, depth)?, self.value(*b, lag, full, depth)?);
                 Some(bin(*f, &a, &b))
             }
-            Prim::Select(c, a, b) => {
+            NodeOp::Select(c, a, b) => {
                 let c = self.value(*c, lag, full, depth)?;
                 let (a, b) = (self.value(*a, lag, full, depth)?, self.value(*b, lag, full, depth)?);
                 Some(format!("select({b}, {a}, is({c}))"))
             }
-            Prim::Shift(a, n) => self.value(*a, lag + n, false, depth),
-            Prim::Preceded(a, b) => {
+            NodeOp::Shift(a, n) => self.value(*a, lag + n, false, depth),
+            NodeOp::FillWarmup(a, b) => {
                 let start = u32::try_from(self.lowering.graph.start(*a) + lag).unwrap_or(u32::MAX);
                 let (a, b) = (self.value(*a, lag, full, depth)?, self.value(*b, lag, full, depth)?);
                 let at = self.constant(start);
@@ -198,37 +200,37 @@ impl Writer<'_, '_> {
 
 /// What makes small differences of large numbers survive.
 impl Writer<'_, '_> {
-    fn number(&self, v: Val) -> Option<f64> {
+    fn number(&self, v: ValueId) -> Option<f64> {
         match self.lowering.prim(v)? {
-            Prim::Const(x) => Some(x.get()),
+            NodeOp::Const(x) => Some(x.get()),
             _ => None,
         }
     }
 
     /// Two values of one form whose quotient this is: near 1, it says less than their difference.
-    fn ratio(&self, v: Val) -> Option<(Val, Val)> {
+    fn ratio(&self, v: ValueId) -> Option<(ValueId, ValueId)> {
         match self.lowering.prim(v)? {
-            Prim::Bin(Bin::Div, a, b) => self.levelled(*a, *b),
+            NodeOp::Binary(BinaryOp::Div, a, b) => self.levelled(*a, *b),
             _ => None,
         }
     }
 
     /// The same of a difference of logarithms.
-    fn logarithms(&self, a: Val, b: Val) -> Option<(Val, Val)> {
+    fn logarithms(&self, a: ValueId, b: ValueId) -> Option<(ValueId, ValueId)> {
         match (self.lowering.prim(a)?, self.lowering.prim(b)?) {
-            (Prim::Un(Un::Ln, a), Prim::Un(Un::Ln, b)) => self.levelled(*a, *b),
+            (NodeOp::Unary(UnaryOp::Ln, a), NodeOp::Unary(UnaryOp::Ln, b)) => self.levelled(*a, *b),
             _ => None,
         }
     }
 
-    fn levelled(&self, a: Val, b: Val) -> Option<(Val, Val)> {
+    fn levelled(&self, a: ValueId, b: ValueId) -> Option<(ValueId, ValueId)> {
         let (fa, fb) = (self.lowering.form(a), self.lowering.form(b));
         let alike = fa.weight == fb.weight && fa.weight != 0.0 && fa.unit == fb.unit;
         alike.then_some((a, b))
     }
 
     /// `a / b - 1`.
-    fn excess(&mut self, a: Val, b: Val, lag: usize, depth: usize) -> Option<String> {
+    fn excess(&mut self, a: ValueId, b: ValueId, lag: usize, depth: usize) -> Option<String> {
         let (x, y) = (self.value(a, lag, false, depth)?, self.value(b, lag, false, depth)?);
         let whole = self.value(b, lag, true, depth)?;
         let mut rest = format!("({x} - {y})");
@@ -239,22 +241,25 @@ impl Writer<'_, '_> {
     }
 
     /// A comparison of sums of ticks: those that should be equal are, whatever was rounded on the way.
-    fn tied(&self, f: Bin, a: Val, b: Val) -> bool {
-        let compares = matches!(f, Bin::Lt | Bin::Le | Bin::Gt | Bin::Ge | Bin::Eq | Bin::Ne);
+    fn tied(&self, f: BinaryOp, a: ValueId, b: ValueId) -> bool {
+        let compares = matches!(
+            f,
+            BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge | BinaryOp::Eq | BinaryOp::Ne
+        );
         let (fa, fb) = (self.lowering.form(a), self.lowering.form(b));
-        let price = |f: Form, v: Val| f.lattice && (f.unit == 1 || self.number(v) == Some(0.0));
+        let price = |f: Form, v: ValueId| f.lattice && (f.unit == 1 || self.number(v) == Some(0.0));
         let alike = fa.weight == fb.weight || (fa.weight - fb.weight).abs() < 1e-9;
         compares && alike && price(fa, a) && price(fb, b) && fa.unit + fb.unit > 0
     }
 }
 
-fn compare(f: Bin, a: &str, b: &str) -> String {
+fn compare(f: BinaryOp, a: &str, b: &str) -> String {
     let text = match f {
-        Bin::Lt => format!("{a} - {b} < -tie(s)"),
-        Bin::Le => format!("{a} - {b} <= tie(s)"),
-        Bin::Gt => format!("{a} - {b} > tie(s)"),
-        Bin::Ge => format!("{a} - {b} >= -tie(s)"),
-        Bin::Eq => format!("abs({a} - {b}) <= tie(s)"),
+        BinaryOp::Lt => format!("{a} - {b} < -tie(s)"),
+        BinaryOp::Le => format!("{a} - {b} <= tie(s)"),
+        BinaryOp::Gt => format!("{a} - {b} > tie(s)"),
+        BinaryOp::Ge => format!("{a} - {b} >= -tie(s)"),
+        BinaryOp::Eq => format!("abs({a} - {b}) <= tie(s)"),
         _ => format!("abs({a} - {b}) > tie(s)"),
     };
     format!("flag({text})")
@@ -268,48 +273,48 @@ fn place<T: PartialEq>(list: &mut Vec<T>, x: T) -> usize {
     })
 }
 
-fn un(f: Un, a: &str) -> String {
+fn un(f: UnaryOp, a: &str) -> String {
     match f {
-        Un::Neg => format!("-{a}"),
-        Un::Abs => format!("abs({a})"),
-        Un::Sqrt => format!("root({a})"),
-        Un::Ln => format!("ln({a})"),
+        UnaryOp::Neg => format!("-{a}"),
+        UnaryOp::Abs => format!("abs({a})"),
+        UnaryOp::Sqrt => format!("root({a})"),
+        UnaryOp::Ln => format!("ln({a})"),
         // log10(e), in f32.
-        Un::Log10 => format!("ln({a}) * 0.4342944819"),
-        Un::Exp => format!("exp({a})"),
-        Un::Sin => format!("sin({a})"),
-        Un::Cos => format!("cos({a})"),
-        Un::Tan => format!("tan({a})"),
-        Un::Asin => format!("asin({a})"),
-        Un::Acos => format!("acos({a})"),
-        Un::Atan => format!("atan({a})"),
-        Un::Sinh => format!("sinh({a})"),
-        Un::Cosh => format!("cosh({a})"),
-        Un::Tanh => format!("tanh({a})"),
-        Un::Floor => format!("floor({a})"),
-        Un::Ceil => format!("ceil({a})"),
-        Un::Sign => format!("sign({a})"),
+        UnaryOp::Log10 => format!("ln({a}) * 0.4342944819"),
+        UnaryOp::Exp => format!("exp({a})"),
+        UnaryOp::Sin => format!("sin({a})"),
+        UnaryOp::Cos => format!("cos({a})"),
+        UnaryOp::Tan => format!("tan({a})"),
+        UnaryOp::Asin => format!("asin({a})"),
+        UnaryOp::Acos => format!("acos({a})"),
+        UnaryOp::Atan => format!("atan({a})"),
+        UnaryOp::Sinh => format!("sinh({a})"),
+        UnaryOp::Cosh => format!("cosh({a})"),
+        UnaryOp::Tanh => format!("tanh({a})"),
+        UnaryOp::Floor => format!("floor({a})"),
+        UnaryOp::Ceil => format!("ceil({a})"),
+        UnaryOp::Sign => format!("sign({a})"),
     }
 }
 
-fn bin(f: Bin, a: &str, b: &str) -> String {
+fn bin(f: BinaryOp, a: &str, b: &str) -> String {
     let compare = |op: &str| format!("flag({a} {op} {b})");
     match f {
-        Bin::Add => format!("{a} + {b}"),
-        Bin::Sub => format!("{a} - {b}"),
-        Bin::Mul => format!("{a} * {b}"),
-        Bin::Div => format!("over({a}, {b})"),
-        Bin::Div0 => format!("over_or_nothing({a}, {b})"),
-        Bin::Min => format!("min({a}, {b})"),
-        Bin::Max => format!("max({a}, {b})"),
-        Bin::Pow => format!("power({a}, {b})"),
-        Bin::Lt => compare("<"),
-        Bin::Le => compare("<="),
-        Bin::Gt => compare(">"),
-        Bin::Ge => compare(">="),
-        Bin::Eq => compare("=="),
-        Bin::Ne => compare("!="),
-        Bin::And => format!("flag(is({a}) & is({b}))"),
-        Bin::Or => format!("flag(is({a}) | is({b}))"),
+        BinaryOp::Add => format!("{a} + {b}"),
+        BinaryOp::Sub => format!("{a} - {b}"),
+        BinaryOp::Mul => format!("{a} * {b}"),
+        BinaryOp::Div => format!("over({a}, {b})"),
+        BinaryOp::Div0 => format!("over_or_nothing({a}, {b})"),
+        BinaryOp::Min => format!("min({a}, {b})"),
+        BinaryOp::Max => format!("max({a}, {b})"),
+        BinaryOp::Pow => format!("power({a}, {b})"),
+        BinaryOp::Lt => compare("<"),
+        BinaryOp::Le => compare("<="),
+        BinaryOp::Gt => compare(">"),
+        BinaryOp::Ge => compare(">="),
+        BinaryOp::Eq => compare("=="),
+        BinaryOp::Ne => compare("!="),
+        BinaryOp::And => format!("flag(is({a}) & is({b}))"),
+        BinaryOp::Or => format!("flag(is({a}) | is({b}))"),
     }
 }

@@ -10,10 +10,10 @@ use gpuforge_runtime::{
 };
 
 use crate::{
+    encoding::Scale,
     kernels::{self, Kernels},
     layout::{LANES, Layout},
     lower::{Call, JobSpec, Loop, Lowered},
-    weight::Scale,
 };
 
 /// Loop iterations of one invocation at most: software adapters cut longer loops silently, watchdogs end them.
@@ -151,7 +151,7 @@ impl Program {
                 add(kernel, params, groups);
             }
             Call::Windows(shader, jobs) => {
-                let steps = 1u32 << layout.steps;
+                let steps = 1u32 << layout.segment_log2;
                 let most = |j: &JobSpec| {
                     let wished = j.slice.saturating_mul(self.slices.max(1));
                     (MOST_ITERATIONS.saturating_sub(j.to_begin) / j.per_step.max(1)).min(wished)
@@ -176,8 +176,9 @@ impl Program {
             }
             Call::Machines(jobs) => {
                 let cost = jobs.iter().map(|j| j.per_step).max().unwrap_or(1).max(1);
-                let steps = 1usize << layout.steps;
-                let chunk = ((MOST_ITERATIONS / cost) as usize >> layout.steps << layout.steps).max(steps);
+                let steps = 1usize << layout.segment_log2;
+                let chunk = ((MOST_ITERATIONS / cost) as usize >> layout.segment_log2 << layout.segment_log2)
+                    .max(steps);
                 let bars = layout.bars.iter().copied().max().unwrap_or(0);
                 let params = sheet.jobs(jobs, words, series, [0; 4]);
                 for first in (0..bars).step_by(chunk) {
@@ -212,7 +213,7 @@ impl Sheet {
         let ticks = if with == scales.len() { 1 } else { 2 * u32::from(with == 0) };
         let mut sheet = Sheet { words: Vec::new(), head: Vec::new(), ticks };
         let (run_table, series_table) = (sheet.add(&runs), sheet.add(&series));
-        sheet.head = vec![word(layout.runs().len()), layout.steps, LANES, word(layout.bars.len())];
+        sheet.head = vec![word(layout.runs().len()), layout.segment_log2, LANES, word(layout.bars.len())];
         sheet.head.extend([run_table, series_table, 0, 0]);
         sheet
     }

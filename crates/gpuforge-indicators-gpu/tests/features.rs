@@ -15,13 +15,13 @@ use common::Bars;
 use gpuforge_indicators::{
     catalogue,
     exec::Series,
-    graph::{Graph, Val},
-    select::{self, Instance, Selector, Wanted},
+    graph::{Graph, ValueId},
+    select::{self, Instance, SelectItem, Selector},
 };
 use gpuforge_indicators_gpu::{
     features::{self, Ask, FeatureError, Features, HostRows, Normalise},
+    gpu_executor::GpuExecSettings,
     placement,
-    run::Settings,
 };
 use gpuforge_runtime::{
     engine::gpu::GpuOpener,
@@ -53,20 +53,20 @@ fn runner() -> Option<Arc<Runner>> {
 /// A graph, its columns, and where they are computed.
 struct Selected {
     graph: Graph,
-    values: Vec<Val>,
+    values: Vec<ValueId>,
     names: Vec<String>,
     on: Vec<bool>,
 }
 
 impl Selected {
     fn rows(names: &[&str]) -> Selected {
-        let row = |name: &&str| Wanted::from(Instance::of(catalogue::find(name).unwrap()));
+        let row = |name: &&str| SelectItem::from(Instance::of(catalogue::find(name).unwrap()));
         Selected::of(&names.iter().map(row).collect::<Vec<_>>())
     }
 
-    fn of(wanted: &[Wanted]) -> Selected {
+    fn of(wanted: &[SelectItem]) -> Selected {
         let (graph, values, names) = select::graph(wanted);
-        let placed = placement::place(wanted, &graph, &values, &names);
+        let placed = placement::place_columns(wanted, &graph, &values, &names);
         let on = placed.iter().map(|p| p.on_device).collect();
         Selected { graph, values, names, on }
     }
@@ -131,7 +131,7 @@ fn both(
     selected: &Selected,
     ways: &[Normalise],
     sets: &[Bars],
-    settings: Settings,
+    settings: GpuExecSettings,
 ) -> Features {
     let ask = selected.ask(ways);
     let device = Features::on_device(runner, &ask, &series(sets), settings).unwrap();
@@ -176,14 +176,14 @@ fn a_device_makes_what_the_processor_makes() {
     let Some(runner) = runner() else { return };
     let one = Selected::rows(&["rsi"]);
     for way in [Normalise::None, Normalise::ZScore(20), Normalise::Rank(50), Normalise::ZScore(1)] {
-        both(&runner, &one, &[way], &ragged(), Settings::default());
+        both(&runner, &one, &[way], &ragged(), GpuExecSettings::default());
     }
     let some =
         Selected::rows(&["sma", "ema", "rsi", "atr", "macd", "bbands", "obv", "roc", "stddev", "cdldoji"]);
     let ways: Vec<Normalise> = (0..some.values.len())
         .map(|at| [Normalise::None, Normalise::ZScore(60), Normalise::Rank(100)][at % 3])
         .collect();
-    let features = both(&runner, &some, &ways, &ragged(), Settings::default());
+    let features = both(&runner, &some, &ways, &ragged(), GpuExecSettings::default());
     let start = features.segments()[0].first_bar;
     let whose: Vec<(usize, usize)> = features.segments().iter().map(|s| (s.series, s.rows.len())).collect();
     assert_eq!(whose, [(0, 3000 - start), (2, 1777 - start), (4, 333 - start)]);
@@ -194,17 +194,17 @@ fn a_device_makes_what_the_processor_makes() {
         &one,
         &[Normalise::ZScore(features::MOST_BARS)],
         &[common::walk(4300, 8)],
-        Settings::default(),
+        GpuExecSettings::default(),
     );
-    both(&runner, &one, &[Normalise::Rank(2000)], &[common::walk(4300, 8)], Settings::default());
+    both(&runner, &one, &[Normalise::Rank(2000)], &[common::walk(4300, 8)], GpuExecSettings::default());
 }
 
 /// The first hundred columns of the catalogue, those of the processor among them.
 fn hundred() -> Selected {
-    let mut wanted: Vec<Wanted> = Vec::new();
+    let mut wanted: Vec<SelectItem> = Vec::new();
     let mut columns = 0;
     for row in catalogue::all() {
-        let next = Wanted::from(Instance::of(row));
+        let next = SelectItem::from(Instance::of(row));
         columns += next.columns().len();
         wanted.push(next);
         if columns >= 100 {
@@ -220,7 +220,7 @@ fn a_hundred_columns() {
     let selected = hundred();
     assert!(selected.values.len() >= 100);
     let ways = vec![Normalise::None; selected.values.len()];
-    both(&runner, &selected, &ways, &ragged(), Settings::default());
+    both(&runner, &selected, &ways, &ragged(), GpuExecSettings::default());
 }
 
 #[test]
@@ -229,10 +229,11 @@ fn columns_of_the_processor_are_part_of_the_upload() {
     let mut selected = Selected::rows(&["rsi", "sma", "roc"]);
     selected.on[1] = false;
     let ways = [Normalise::ZScore(30), Normalise::ZScore(30), Normalise::None];
-    let features = both(&runner, &selected, &ways, &ragged(), Settings::default());
+    let features = both(&runner, &selected, &ways, &ragged(), GpuExecSettings::default());
     assert_eq!(features.stats().uploads, 1);
     selected.on = vec![false; 3];
-    let none = Features::on_device(&runner, &selected.ask(&ways), &series(&ragged()), Settings::default());
+    let none =
+        Features::on_device(&runner, &selected.ask(&ways), &series(&ragged()), GpuExecSettings::default());
     assert!(matches!(none.err(), Some(FeatureError::Unfit)));
 }
 
@@ -242,20 +243,26 @@ fn flat_and_short_series() {
     let selected = Selected::rows(&["sma", "ema", "macd"]);
     let count = selected.values.len();
     for (way, value) in [(Normalise::ZScore(20), 0.0), (Normalise::Rank(20), 0.5)] {
-        let features = both(&runner, &selected, &vec![way; count], &[common::flat(200)], Settings::default());
+        let features =
+            both(&runner, &selected, &vec![way; count], &[common::flat(200)], GpuExecSettings::default());
         assert!(features.rows() > 0);
         assert!(features.to_host().unwrap().values.iter().all(|x| *x == value));
     }
     let ways = vec![Normalise::Rank(20); count];
-    let features =
-        both(&runner, &selected, &ways, &[common::walk(20, 1), common::walk(0, 1)], Settings::default());
+    let features = both(
+        &runner,
+        &selected,
+        &ways,
+        &[common::walk(20, 1), common::walk(0, 1)],
+        GpuExecSettings::default(),
+    );
     assert_eq!((features.rows(), features.chunks().len(), features.segments().len()), (0, 0, 0));
     let windows = features.windows(3).unwrap();
     assert_eq!((windows.most(), windows.places().unwrap().len()), (0, 0));
     assert!(matches!(features.gather(3, &[0]), Err(FeatureError::NoWindow { row: 0, .. })));
     // One row exactly.
     let start = selected.ask(&ways).values.iter().map(|v| selected.graph.start(*v)).max().unwrap() + 19;
-    let features = both(&runner, &selected, &ways, &[common::walk(start + 1, 1)], Settings::default());
+    let features = both(&runner, &selected, &ways, &[common::walk(start + 1, 1)], GpuExecSettings::default());
     assert_eq!(features.rows(), 1);
 }
 
@@ -265,18 +272,19 @@ fn nothing_comes_back_until_it_is_asked_for() {
     let selected = Selected::rows(&["rsi", "macd", "atr"]);
     let ways = vec![Normalise::ZScore(50); selected.values.len()];
     let features =
-        Features::on_device(&runner, &selected.ask(&ways), &series(&ragged()), Settings::default()).unwrap();
+        Features::on_device(&runner, &selected.ask(&ways), &series(&ragged()), GpuExecSettings::default())
+            .unwrap();
     let stats = features.stats();
     assert_eq!((stats.batches, stats.uploads, stats.downloads), (1, 1, 0));
     assert_eq!(stats.downloaded, Bytes::ZERO);
-    let uploaded = runner.work().uploaded;
+    let uploaded = runner.stats().uploaded;
     assert_eq!(stats.uploaded, uploaded);
     let windows = features.windows(16).unwrap();
     // First rows of the series, and the last: four words.
-    assert_eq!(runner.work().uploaded, uploaded + Bytes(16));
+    assert_eq!(runner.stats().uploaded, uploaded + Bytes(16));
     let samples = windows.gather(&[0, 5, windows.most() - 1]).unwrap();
-    assert_eq!(runner.work().uploaded, uploaded + Bytes(16 + 3 * 8));
-    assert_eq!(runner.work().downloaded, Bytes::ZERO);
+    assert_eq!(runner.stats().uploaded, uploaded + Bytes(16 + 3 * 8));
+    assert_eq!(runner.stats().downloaded, Bytes::ZERO);
     for tensor in [&features.chunks()[0].values, &features.chunks()[0].valid, &samples.values, &samples.valid]
     {
         assert_eq!(tensor.residency(), Residency::Device);
@@ -287,10 +295,10 @@ fn nothing_comes_back_until_it_is_asked_for() {
         let places = windows.places().unwrap();
         assert!(places.len() == 1 && places[0] == (0..windows.most()), "{places:?}");
     }
-    assert_eq!(runner.work().downloaded, Bytes(4));
+    assert_eq!(runner.stats().downloaded, Bytes(4));
     features.to_host().unwrap();
     let bytes = 4 * features.rows() * (1 + selected.values.len());
-    assert_eq!(runner.work().downloaded, Bytes(4 + bytes as u64));
+    assert_eq!(runner.stats().downloaded, Bytes(4 + bytes as u64));
 }
 
 /// Walks of which some bars have no volume.
@@ -310,7 +318,7 @@ fn rows_with_holes_are_marked_and_no_window_is_over_them() {
     let Some(runner) = runner() else { return };
     let selected = Selected::with_holes();
     for ways in [[Normalise::None; 2], [Normalise::ZScore(10), Normalise::Rank(10)]] {
-        let features = both(&runner, &selected, &ways, &holes(), Settings::default());
+        let features = both(&runner, &selected, &ways, &holes(), GpuExecSettings::default());
         let processor = Features::on_processor(&selected.ask(&ways), &series(&holes())).unwrap();
         let rows = features.to_host().unwrap();
         let bad = rows.valid.iter().filter(|v| **v == 0.0).count();
@@ -346,8 +354,8 @@ fn window(rows: &HostRows, end: usize, len: usize) -> &[f32] {
 }
 
 /// Small enough for several chunks.
-fn small() -> Settings {
-    Settings { memory: Bytes::kib(300), largest: Bytes::kib(128), ..Settings::default() }
+fn small() -> GpuExecSettings {
+    GpuExecSettings { memory: Bytes::kib(300), largest: Bytes::kib(128), ..GpuExecSettings::default() }
 }
 
 #[test]
@@ -357,12 +365,12 @@ fn batches_hold_their_windows_whatever_the_chunks() {
     let ways = [Normalise::None; 2];
     let mut sets = holes();
     sets.extend((0..12).map(|at| common::walk(1000 + at, 50 + at as u64)));
-    let settings = Settings { memory: Bytes::kib(200), ..Settings::default() };
+    let settings = GpuExecSettings { memory: Bytes::kib(200), ..GpuExecSettings::default() };
     let ask = selected.ask(&ways);
     let several = Features::on_device(&runner, &ask, &series(&sets), settings).unwrap();
     assert!(several.chunks().len() > 2, "{}", several.chunks().len());
     assert_eq!(several.stats().batches, several.chunks().len() as u64);
-    let one = Features::on_device(&runner, &ask, &series(&sets), Settings::default()).unwrap();
+    let one = Features::on_device(&runner, &ask, &series(&sets), GpuExecSettings::default()).unwrap();
     assert_eq!((one.chunks().len(), one.segments()), (1, several.segments()));
     assert_eq!(one.to_host().unwrap(), several.to_host().unwrap());
     for features in [several, Features::on_processor(&ask, &series(&sets)).unwrap()] {
@@ -419,7 +427,8 @@ fn an_arena_that_is_too_large_is_made_in_parts() {
     let ways: Vec<Normalise> =
         (0..selected.values.len()).map(|at| [Normalise::ZScore(40), Normalise::None][at % 2]).collect();
     let sets = [quarters(common::walk(1500, 1)), quarters(common::walk(900, 2))];
-    let settings = Settings { memory: Bytes::kib(420), largest: Bytes::kib(130), ..Settings::default() };
+    let settings =
+        GpuExecSettings { memory: Bytes::kib(420), largest: Bytes::kib(130), ..GpuExecSettings::default() };
     let features = both(&runner, &selected, &ways, &sets, settings);
     assert!(features.stats().batches > features.chunks().len() as u64, "{:?}", features.stats().batches);
     assert_eq!(features.stats().downloads, 0);
@@ -431,7 +440,8 @@ fn features_outlive_their_device() {
     let Some(runner) = runner() else { return };
     let selected = Selected::rows(&["rsi", "ema"]);
     let ways = [Normalise::ZScore(20), Normalise::Rank(20)];
-    let make = || Features::on_device(&runner, &selected.ask(&ways), &series(&ragged()), Settings::default());
+    let make =
+        || Features::on_device(&runner, &selected.ask(&ways), &series(&ragged()), GpuExecSettings::default());
     let (kept, lost) = (make().unwrap(), make().unwrap());
     let want = kept.gather(5, &[100, 200, 300]).unwrap();
     let want: Vec<f32> = kept.fetch(&want.values).unwrap();
@@ -477,7 +487,7 @@ fn numbers_by_hand() {
     assert!(third(1).iter().zip(z).all(|(a, b)| (a - b).abs() < 1e-6), "{:?}", third(1));
     assert_eq!(third(2), [1.0, 2.5 / 3.0, 0.0, 0.0]);
     if let Some(runner) = runner() {
-        both(&runner, &selected, &ways, &[bars], Settings::default());
+        both(&runner, &selected, &ways, &[bars], GpuExecSettings::default());
     }
 }
 
@@ -486,10 +496,10 @@ fn what_cannot_be_is_refused() {
     let Some(runner) = runner() else { return };
     let selected = Selected::rows(&["rsi", "ema"]);
     let sets = ragged();
-    let make = |ways: &[Normalise], settings: Settings| {
+    let make = |ways: &[Normalise], settings: GpuExecSettings| {
         Features::on_device(&runner, &selected.ask(ways), &series(&sets), settings)
     };
-    let error = |ways: &[Normalise]| make(ways, Settings::default()).err().unwrap();
+    let error = |ways: &[Normalise]| make(ways, GpuExecSettings::default()).err().unwrap();
     let none = Normalise::None;
     assert!(matches!(error(&[none]), FeatureError::Uneven { columns: 2, ways: 1, on: 2 }));
     assert!(matches!(error(&[none, Normalise::ZScore(0)]), FeatureError::Bars { bars: 0 }));
@@ -497,12 +507,12 @@ fn what_cannot_be_is_refused() {
     let empty = Ask { graph: &selected.graph, values: &[], normalise: &[], on: &[] };
     assert!(matches!(Features::on_processor(&empty, &[]).err(), Some(FeatureError::Columns { columns: 0 })));
     // Too large: the error names both sizes.
-    let tight = Settings { largest: Bytes::kib(16), ..Settings::default() };
+    let tight = GpuExecSettings { largest: Bytes::kib(16), ..GpuExecSettings::default() };
     let text = make(&[none; 2], tight).err().unwrap().to_string();
     assert!(text.contains("3000 bars with 2 columns") && text.contains("16 KiB"), "{text}");
     assert!(make(&[none; 2], small()).is_ok());
     // Windows that are not there.
-    let features = make(&[none; 2], Settings::default()).unwrap();
+    let features = make(&[none; 2], GpuExecSettings::default()).unwrap();
     for len in [0, features::MOST_BARS + 1] {
         assert!(matches!(features.windows(len).err(), Some(FeatureError::Bars { .. })));
         assert!(matches!(features.gather(len, &[5]), Err(FeatureError::Bars { .. })));
@@ -517,7 +527,7 @@ fn what_cannot_be_is_refused() {
     let nothing = windows.gather(&[]).unwrap();
     assert_eq!(nothing.values.spec().shape, [0, 5, 2]);
     // A batch is one buffer too.
-    let tight = Settings { largest: Bytes::kib(128), ..Settings::default() };
+    let tight = GpuExecSettings { largest: Bytes::kib(128), ..GpuExecSettings::default() };
     let features = make(&[none; 2], tight).unwrap();
     let rows = vec![2000; 200];
     let text = features.gather(100, &rows).err().unwrap().to_string();

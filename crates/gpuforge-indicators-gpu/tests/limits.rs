@@ -13,12 +13,12 @@ use common::Bars;
 use gpuforge_indicators::{
     catalogue,
     exec::{self, Series},
-    select::{self, Instance, Wanted},
+    select::{self, Instance, SelectItem},
 };
 use gpuforge_indicators_gpu::{
+    gpu_executor::{GpuExecError, GpuExecSettings, GpuExecStats, GpuExecutor},
     layout::Layout,
     placement,
-    run::{Resident, ResidentError, Settings, Stats},
 };
 use gpuforge_runtime::{
     engine::gpu::GpuOpener,
@@ -41,18 +41,23 @@ fn runner() -> Option<Runner> {
     there.is_ok().then_some(runner)
 }
 
-fn wanted(names: &[&str]) -> Vec<Wanted> {
-    names.iter().map(|n| Wanted::from(Instance::of(catalogue::find(n).unwrap()))).collect()
+fn wanted(names: &[&str]) -> Vec<SelectItem> {
+    names.iter().map(|n| SelectItem::from(Instance::of(catalogue::find(n).unwrap()))).collect()
 }
 
-fn resident(wanted: &[Wanted], longest: usize, settings: Settings) -> Resident {
+fn resident(wanted: &[SelectItem], longest: usize, settings: GpuExecSettings) -> GpuExecutor {
     let (graph, values, columns) = select::graph(wanted);
-    let placed = placement::place(wanted, &graph, &values, &columns);
+    let placed = placement::place_columns(wanted, &graph, &values, &columns);
     let on: Vec<bool> = placed.iter().map(|p| p.on_device).collect();
-    Resident::new(&graph, &values, &on, longest, settings).expect("it can be lowered")
+    GpuExecutor::new(&graph, &values, &on, longest, settings).expect("it can be lowered")
 }
 
-fn run(resident: &Resident, runner: &Runner, sets: &[Bars], columns: usize) -> (Vec<Vec<Vec<u64>>>, Stats) {
+fn run(
+    resident: &GpuExecutor,
+    runner: &Runner,
+    sets: &[Bars],
+    columns: usize,
+) -> (Vec<Vec<Vec<u64>>>, GpuExecStats) {
     let series: Vec<Series<'_>> = sets.iter().map(Bars::series).collect();
     let mut got: Vec<Vec<Vec<f64>>> = sets.iter().map(|b| vec![vec![f64::NAN; b.len()]; columns]).collect();
     let mut into: Vec<exec::Columns<'_>> =
@@ -71,11 +76,11 @@ fn batches_fit_the_limit_and_change_nothing() {
         [3000, 1200, 2999, 50, 3000, 1].iter().map(|n| common::walk(*n, *n as u64)).collect();
     let wanted = wanted(&SOME);
     let columns = select::graph(&wanted).2.len();
-    let large = resident(&wanted, 3000, Settings::default());
+    let large = resident(&wanted, 3000, GpuExecSettings::default());
     let (want, stats) = run(&large, &runner, &sets, columns);
     assert_eq!((stats.batches, stats.uploads, stats.downloads), (1, 1, 1));
     let memory = Bytes::mib(2);
-    let small = resident(&wanted, 3000, Settings { memory, ..Settings::default() });
+    let small = resident(&wanted, 3000, GpuExecSettings { memory, ..GpuExecSettings::default() });
     let (got, stats) = run(&small, &runner, &sets, columns);
     assert!(stats.batches > 1, "{stats:?}");
     assert_eq!((stats.uploads, stats.downloads), (stats.batches, stats.batches), "one of each a batch");
@@ -86,10 +91,10 @@ fn batches_fit_the_limit_and_change_nothing() {
 #[test]
 fn everything_of_a_long_series_is_computed_in_parts_that_fit() {
     // Planned, not run: 30 symbols of 100 000 bars under 256 MiB.
-    let all: Vec<Wanted> = catalogue::all().map(|row| Wanted::from(Instance::of(row))).collect();
-    let settings = Settings { memory: Bytes::mib(256), ..Settings::default() };
+    let all: Vec<SelectItem> = catalogue::all().map(|row| SelectItem::from(Instance::of(row))).collect();
+    let settings = GpuExecSettings { memory: Bytes::mib(256), ..GpuExecSettings::default() };
     let resident = resident(&all, 100_000, settings);
-    let words = Layout::words_of(&[100_000], Layout::steps_for(&[100_000]));
+    let words = Layout::words_of(&[100_000], Layout::segment_log2_for(&[100_000]));
     let parts: Vec<u64> = resident.programs().map(|p| p.arena(words) + p.fetched(words)).collect();
     println!("{} parts, {:?} MiB", parts.len(), parts.iter().map(|b| b >> 20).collect::<Vec<_>>());
     let most = parts.iter().max().copied().unwrap_or(0) * settings.ahead as u64;
@@ -101,11 +106,11 @@ fn what_does_not_fit_says_so() {
     let Some(runner) = runner() else { return };
     let sets = [common::walk(3000, 1)];
     let wanted = wanted(&["sma"]);
-    let settings = Settings { memory: Bytes(1 << 10), ..Settings::default() };
+    let settings = GpuExecSettings { memory: Bytes(1 << 10), ..GpuExecSettings::default() };
     let resident = resident(&wanted, 3000, settings);
     let series: Vec<Series<'_>> = sets.iter().map(Bars::series).collect();
     let mut column = vec![0.0; 3000];
     let error = resident.run_into(&runner, &series, &mut [vec![column.as_mut_slice()]]).unwrap_err();
-    assert!(matches!(error, ResidentError::Memory { bars: 3000, .. }), "{error}");
+    assert!(matches!(error, GpuExecError::Memory { bars: 3000, .. }), "{error}");
     assert!(error.to_string().contains("raise the memory limit"), "{error}");
 }

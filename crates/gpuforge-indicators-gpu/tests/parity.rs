@@ -13,14 +13,14 @@ use std::collections::BTreeMap;
 
 use common::Bars;
 use gpuforge_indicators::{
-    catalogue::{self, Kind},
-    exec::{self, How, Series},
-    plan::Plan,
-    select::{self, Instance, Wanted},
+    catalogue::{self, IndicatorKind},
+    exec::{self, ExecOptions, Series},
+    plan::ExecPlan,
+    select::{self, Instance, SelectItem},
 };
 use gpuforge_indicators_gpu::{
-    placement::{self, SHARE, USUAL, WORST},
-    run::{Resident, Settings, Stats},
+    gpu_executor::{GpuExecSettings, GpuExecStats, GpuExecutor},
+    placement::{self, MAX_ERROR, TYPICAL_ERROR, TYPICAL_SHARE},
 };
 use gpuforge_runtime::{
     engine::gpu::GpuOpener,
@@ -70,15 +70,15 @@ struct Worst {
 }
 
 /// Results of both, by column: the worst error of a series as a share of its scale, and how often it is above the usual.
-fn compare(wanted: &[Wanted], sets: &[Bars], runner: &Runner) -> (BTreeMap<String, Worst>, Stats) {
+fn compare(wanted: &[SelectItem], sets: &[Bars], runner: &Runner) -> (BTreeMap<String, Worst>, GpuExecStats) {
     let (graph, values, columns) = select::graph(wanted);
-    let placed = placement::place(wanted, &graph, &values, &columns);
+    let placed = placement::place_columns(wanted, &graph, &values, &columns);
     let on: Vec<bool> = placed.iter().map(|p| p.on_device).collect();
     let series: Vec<Series<'_>> = sets.iter().map(Bars::series).collect();
     let longest = sets.iter().map(Bars::len).max().unwrap_or(0);
-    let resident =
-        Resident::new(&graph, &values, &on, longest, Settings::default()).expect("it can be lowered");
-    let want = exec::run(&Plan::new(&graph, &values), &series, How::default());
+    let resident = GpuExecutor::new(&graph, &values, &on, longest, GpuExecSettings::default())
+        .expect("it can be lowered");
+    let want = exec::run(&ExecPlan::new(&graph, &values), &series, ExecOptions::default());
     let mut got: Vec<Vec<Vec<f64>>> =
         series.iter().map(|s| vec![vec![f64::NAN; s.close.len()]; values.len()]).collect();
     let mut into: Vec<exec::Columns<'_>> =
@@ -96,7 +96,7 @@ fn compare(wanted: &[Wanted], sets: &[Bars], runner: &Runner) -> (BTreeMap<Strin
                 let off = if equal { 0.0 } else { (g - w).abs() / scale };
                 let off = if off.is_nan() { f64::INFINITY } else { off };
                 worst.bars += 1;
-                worst.over += usize::from(off > USUAL);
+                worst.over += usize::from(off > TYPICAL_ERROR);
                 if off > worst.error {
                     (worst.error, worst.set) = (off, set);
                 }
@@ -107,8 +107,8 @@ fn compare(wanted: &[Wanted], sets: &[Bars], runner: &Runner) -> (BTreeMap<Strin
     (found, stats)
 }
 
-fn all() -> Vec<Wanted> {
-    catalogue::all().map(|row| Wanted::from(Instance::of(row))).collect()
+fn all() -> Vec<SelectItem> {
+    catalogue::all().map(|row| SelectItem::from(Instance::of(row))).collect()
 }
 
 #[test]
@@ -132,16 +132,16 @@ fn every_row_agrees_with_the_processor_or_stays_there() {
     let wanted = all();
     let (found, stats) = compare(&wanted, &sets, &runner);
     let candles: Vec<String> = catalogue::all()
-        .filter(|row| row.kind == Kind::Candlestick)
-        .flat_map(|row| Wanted::from(Instance::of(row)).columns())
+        .filter(|row| row.kind == IndicatorKind::Candlestick)
+        .flat_map(|row| SelectItem::from(Instance::of(row)).columns())
         .collect();
     let mut wrong = Vec::new();
     for (name, w) in &found {
-        let most = if candles.contains(name) { 0.0 } else { WORST };
-        let allowed = ((1.0 - SHARE) * w.bars as f64) as usize;
+        let most = if candles.contains(name) { 0.0 } else { MAX_ERROR };
+        let allowed = ((1.0 - TYPICAL_SHARE) * w.bars as f64) as usize;
         if w.error > most || w.over > allowed {
             wrong.push(format!(
-                "{name}: worst {:.1e} in set {}, {} of {} bars above {USUAL:e}",
+                "{name}: worst {:.1e} in set {}, {} of {} bars above {TYPICAL_ERROR:e}",
                 w.error, w.set, w.over, w.bars
             ));
         }
@@ -156,13 +156,15 @@ fn every_row_agrees_with_the_processor_or_stays_there() {
 
 #[test]
 fn most_rows_run_on_a_device() {
-    let counted = |row: &&catalogue::Indicator| matches!(row.kind, Kind::Indicator | Kind::Candlestick);
+    let counted = |row: &&catalogue::Indicator| {
+        matches!(row.kind, IndicatorKind::Indicator | IndicatorKind::Candlestick)
+    };
     let rows: Vec<_> = catalogue::all().filter(counted).collect();
     assert_eq!(rows.len(), 290);
     let whole = |row: &&&'static catalogue::Indicator| {
-        let wanted = [Wanted::from(Instance::of(row))];
+        let wanted = [SelectItem::from(Instance::of(row))];
         let (graph, values, columns) = select::graph(&wanted);
-        placement::place(&wanted, &graph, &values, &columns).iter().all(|p| p.on_device)
+        placement::place_columns(&wanted, &graph, &values, &columns).iter().all(|p| p.on_device)
     };
     let on = rows.iter().filter(whole).count();
     println!("{on} of {} rows run on a device", rows.len());
@@ -171,7 +173,7 @@ fn most_rows_run_on_a_device() {
 
 #[test]
 fn rows_that_stay_are_rows() {
-    for (name, why) in placement::PROCESSOR {
+    for (name, why) in placement::CPU_ONLY {
         assert!(catalogue::find(name).is_some(), "{name} ({why}) is no row");
     }
 }

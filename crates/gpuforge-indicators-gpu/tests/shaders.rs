@@ -9,7 +9,7 @@
 
 use gpuforge_indicators::{
     catalogue,
-    select::{self, Instance, Wanted},
+    select::{self, Instance, SelectItem},
 };
 use gpuforge_indicators_gpu::{
     kernels::{self, TEXTS},
@@ -36,21 +36,21 @@ fn files_are_valid() {
 
 #[test]
 fn what_is_generated_is_valid_and_does_not_depend_on_parameters() {
-    let bodies = |wanted: &[Wanted]| -> Vec<String> {
+    let bodies = |wanted: &[SelectItem]| -> Vec<String> {
         let (graph, values, _) = select::graph(wanted);
         let on = lower::fits(&graph, &values);
         let lowered = lower::lower(&graph, &values, &on).expect("it can be lowered");
         let calls = lowered.stages.into_iter().flatten();
         calls.filter_map(|c| if let Call::Pointwise(p) = c { Some(p.body) } else { None }).collect()
     };
-    let all: Vec<Wanted> = catalogue::all().map(|row| Wanted::from(Instance::of(row))).collect();
+    let all: Vec<SelectItem> = catalogue::all().map(|row| SelectItem::from(Instance::of(row))).collect();
     let found = bodies(&all);
     println!("{} generated kernels", found.len());
     for (at, body) in found.iter().enumerate() {
         validate(&format!("generated {at}"), &kernels::pointwise_text(body, 64));
     }
     let row =
-        |name: &str, params: &[f64]| Wanted::from(Instance::with(catalogue::find(name).unwrap(), params));
+        |name: &str, params: &[f64]| SelectItem::from(Instance::with(catalogue::find(name).unwrap(), params));
     let one = bodies(&[row("rsi", &[14.0]), row("bbands", &[20.0, 2.0, 2.0]), row("roc", &[10.0])]);
     let other = bodies(&[row("rsi", &[9.0]), row("bbands", &[50.0, 3.0, 3.0]), row("roc", &[3.0])]);
     assert_eq!(one, other, "parameters are data");

@@ -9,7 +9,7 @@ use arrow::{
     datatypes::{DataType, Field as ArrowField, Float64Type, Int64Type, Schema, SchemaRef, TimeUnit},
     error::ArrowError,
 };
-use gpuforge::{frame::names::Role, market, resident::Device};
+use gpuforge::{frame::names::Role, market, indicators_gpu::DeviceChoice};
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyCapsule};
 use pyo3_arrow::{
     ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule},
@@ -119,7 +119,7 @@ impl Read {
         &self,
         request: Arc<market::Request>,
         keys: &Keys<'_>,
-        device: Device,
+        device: DeviceChoice,
         threads: Option<usize>,
     ) -> PyResult<(Job, Vec<String>)> {
         let names: Vec<String> = self.schema.fields().iter().map(|f| f.name().clone()).collect();

@@ -5,8 +5,8 @@ use gpuforge::{
     frame::FrameError,
     indicators::select::SelectError as Select,
     ops::OpError,
-    resident::DeviceError as Device,
-    route::{RouteError, site::SiteError},
+    indicators_gpu::DeviceError as Device,
+    route::{RouteError, backend::BackendError},
 };
 use pyo3::{PyErr, create_exception, exceptions::*, types::PyAnyMethods as _};
 
@@ -31,27 +31,27 @@ pub(crate) fn select(error: &Select) -> PyErr {
 }
 
 pub(crate) fn device(error: &Device) -> PyErr {
-    let Device::None(why) = error;
+    let Device::Unavailable(why) = error;
     let hint = "gpuforge.doctor() says what is wrong; device=\"cpu\" computes on the processor";
     DeviceError::new_err(hinted(format!("no device can be used: {why}"), hint))
 }
 
 pub(crate) fn no_device(why: impl std::fmt::Display) -> PyErr {
-    device(&Device::None(why.to_string()))
+    device(&Device::Unavailable(why.to_string()))
 }
 
 /// An operation that is wrong.
 pub(crate) fn op(error: &OpError) -> PyErr {
     match error {
-        OpError::Kind { .. } => PyTypeError::new_err(error.to_string()),
+        OpError::DType { .. } => PyTypeError::new_err(error.to_string()),
         _ => PyValueError::new_err(error.to_string()),
     }
 }
 
-pub(crate) fn site(error: &SiteError) -> PyErr {
+pub(crate) fn backend(error: &BackendError) -> PyErr {
     match error {
-        SiteError::Op(error) => op(error),
-        SiteError::NoMemory(_) => DeviceMemoryError::new_err(hinted(
+        BackendError::Op(error) => op(error),
+        BackendError::NoMemory(_) => DeviceMemoryError::new_err(hinted(
             error,
             "work on a part of it at a time, or free what is not needed",
         )),
@@ -65,7 +65,7 @@ pub(crate) fn site(error: &SiteError) -> PyErr {
 pub(crate) fn route(error: &RouteError) -> PyErr {
     match error {
         RouteError::Op(error) => op(error),
-        RouteError::Place { error, .. } => site(error),
+        RouteError::Backend { error, .. } => backend(error),
         RouteError::Item { error, index } => {
             let inner = route(error);
             let Ok(text) = pyo3::Python::attach(|py| inner.value(py).str().map(|t| t.to_string())) else {
@@ -73,7 +73,7 @@ pub(crate) fn route(error: &RouteError) -> PyErr {
             };
             pyo3::Python::attach(|py| PyErr::from_type(inner.get_type(py), format!("item {index}: {text}")))
         }
-        RouteError::NoPlace { .. } => PyValueError::new_err(error.to_string()),
+        RouteError::NoBackend { .. } => PyValueError::new_err(error.to_string()),
         _ => ForgeError::new_err(error.to_string()),
     }
 }

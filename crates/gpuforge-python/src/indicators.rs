@@ -7,12 +7,12 @@ use gpuforge::{
     indicators::{
         catalogue::Convention,
         describe,
-        exec::{self, Columns, How, Series},
+        exec::{self, Columns, ExecOptions, Series},
         graph::Field,
         select::Selector,
     },
     market,
-    resident::{Access, Computer, Device},
+    indicators_gpu::{DeviceAccess, DeviceChoice, HybridExecutor},
 };
 use numpy::PyArray1;
 use pyo3::{
@@ -137,7 +137,7 @@ pub(crate) struct Job {
     pub(crate) fields: Vec<(Field, Column)>,
     pub(crate) codes: Option<Vec<i64>>,
     pub(crate) times: Option<Times>,
-    pub(crate) device: Device,
+    pub(crate) device: DeviceChoice,
     pub(crate) threads: Option<usize>,
 }
 
@@ -147,11 +147,11 @@ pub(crate) fn field(role: &str) -> Option<Field> {
 }
 
 /// `auto`, `cpu` or `gpu`.
-pub(crate) fn device(text: &str) -> PyResult<Device> {
+pub(crate) fn device(text: &str) -> PyResult<DeviceChoice> {
     match text {
-        "auto" => Ok(Device::Auto),
-        "cpu" => Ok(Device::Cpu),
-        "gpu" => Ok(Device::Gpu),
+        "auto" => Ok(DeviceChoice::Auto),
+        "cpu" => Ok(DeviceChoice::Cpu),
+        "gpu" => Ok(DeviceChoice::Gpu),
         other => {
             let why = format!("there is no device `{other}`\n  hint: \"auto\", \"cpu\" or \"gpu\"");
             Err(PyValueError::new_err(why))
@@ -169,10 +169,10 @@ impl Job {
     /// Computes it, here or on threads of ours.
     pub(crate) fn run(self, py: Python<'_>) -> PyResult<Computed> {
         let values = self.rows.saturating_mul(self.request.selection.columns.len());
-        let reach = self.device == Device::Gpu || (self.device == Device::Auto && values >= WORTH_A_DEVICE);
+        let reach = self.device == DeviceChoice::Gpu || (self.device == DeviceChoice::Auto && values >= WORTH_A_DEVICE);
         let machine = reach.then(|| process::machine(py));
         if values < AT_ONCE && machine.is_none() {
-            let how = How { threads: 1, ..how(1) };
+            let how = ExecOptions { threads: 1, ..how(1) };
             return py.detach(|| self.compute(how, None, &Gone::default()));
         }
         process::wait_for(py, move |gone| {
@@ -181,7 +181,7 @@ impl Job {
         })?
     }
 
-    fn compute(&self, how: How, machine: Option<&Machine>, gone: &Gone) -> PyResult<Computed> {
+    fn compute(&self, how: ExecOptions, machine: Option<&Machine>, gone: &Gone) -> PyResult<Computed> {
         let plan = &self.request.selection.plan;
         let groups =
             Groups::of(self.rows, self.codes.as_deref(), self.times.as_ref().map(|t| t.values.as_slice()));
@@ -224,7 +224,7 @@ impl Job {
         &self,
         series: &[Series<'_>],
         rooms: &mut [Columns<'_>],
-        how: How,
+        how: ExecOptions,
         machine: Option<&Machine>,
         gone: &Gone,
     ) -> PyResult<Option<String>> {
@@ -237,10 +237,10 @@ impl Job {
             }
             return Ok(None);
         };
-        let access = Access::of(forge, settings, places, self.device);
-        let mut computer = Computer::new(&self.request, how, &access).map_err(|e| errors::device(&e))?;
-        computer.run_into(series, rooms);
-        Ok(serde_json::to_string(computer.done()).ok())
+        let access = forge.device_access(settings, places, self.device);
+        let mut executor = HybridExecutor::new(&self.request, how, &access).map_err(|e| errors::device(&e))?;
+        executor.run_into(series, rooms);
+        Ok(serde_json::to_string(executor.summary()).ok())
     }
 
     /// Seconds since the epoch, if anybody asks for them.
@@ -256,8 +256,8 @@ pub(crate) fn jit_fallbacks() -> Vec<String> {
     gpuforge::indicators::exec::jit_fallbacks().reasons
 }
 
-fn how(threads: usize) -> How {
-    How::on(threads)
+fn how(threads: usize) -> ExecOptions {
+    ExecOptions::with_threads(threads)
 }
 
 /// Room for results; zeroed by the system, page by page, when they are written.

@@ -12,9 +12,9 @@ pub mod split;
 pub mod target;
 
 use gpuforge_indicators::{
-    exec::{self, How, Series},
-    graph::{Graph, Val},
-    plan::Plan,
+    exec::{self, ExecOptions, Series},
+    graph::{Graph, ValueId},
+    plan::ExecPlan,
     select,
 };
 use gpuforge_indicators_gpu::{
@@ -94,7 +94,7 @@ pub struct Dataset {
 /// What is selected, as the engines want it.
 pub(crate) struct Selected {
     pub(crate) graph: Graph,
-    pub(crate) values: Vec<Val>,
+    pub(crate) values: Vec<ValueId>,
     pub(crate) columns: Vec<String>,
     ways: Vec<Normalise>,
     on: Vec<bool>,
@@ -104,7 +104,7 @@ impl Selected {
     pub(crate) fn of(recipe: &Recipe) -> Result<Selected, TrainError> {
         let wanted = recipe.wanted()?;
         let (graph, values, columns) = select::graph(&wanted);
-        let placed = placement::place(&wanted, &graph, &values, &columns);
+        let placed = placement::place_columns(&wanted, &graph, &values, &columns);
         let ways = vec![recipe.scaling.normalise(); columns.len()];
         Ok(Selected { graph, values, columns, ways, on: placed.iter().map(|p| p.on_device).collect() })
     }
@@ -202,8 +202,8 @@ fn too_short(series: &[Series<'_>], recipe: &Recipe, before: usize) -> Option<Tr
 /// Why there is no sample although series are long enough: a column without numbers, no row with all of them, or no price
 /// that a target could rest on.
 fn why_none(selected: &Selected, series: &[Series<'_>], recipe: &Recipe, valid: &[f32]) -> TrainError {
-    let plan = Plan::new(&selected.graph, &selected.values);
-    let all = exec::run(&plan, series, How::default());
+    let plan = ExecPlan::new(&selected.graph, &selected.values);
+    let all = exec::run(&plan, series, ExecOptions::default());
     let finite = |k: usize| all.iter().filter_map(|s| s.get(k)).flatten().any(|x| x.is_finite());
     let bars = series.iter().map(|s| s.close.len()).sum();
     if let Some((_, column)) = selected.columns.iter().enumerate().find(|(k, _)| !finite(*k)) {

@@ -77,7 +77,7 @@ fn threads(inventory: &Inventory) -> (u32, String) {
 
 #[cfg(test)]
 mod tests {
-    use gpuforge_detect::model::{Best, Cpu, GpuType};
+    use gpuforge_detect::model::{Cpu, GpuType, SelectedGpu};
 
     use super::*;
 
@@ -97,7 +97,7 @@ mod tests {
             memory_limit_bytes: Some(4 << 30),
             ..Cpu::default()
         };
-        let best = best.map(|index| Best { index, name: "Card".into(), ..Best::default() });
+        let best = best.map(|index| SelectedGpu { index, name: "Card".into(), ..SelectedGpu::default() });
         Inventory {
             gpus: vec![gpu],
             cpu: Some(cpu),

@@ -42,14 +42,15 @@ impl DeviceRules {
     }
 
     fn allows(&self, index: usize, gpu: &Gpu) -> bool {
-        let named = |list: &[String]| list.iter().any(|text| text.parse() == Ok(index) || matches_device(text, gpu));
+        let named =
+            |list: &[String]| list.iter().any(|text| text.parse() == Ok(index) || matches_device(text, gpu));
         (self.allow.is_empty() || named(&self.allow)) && !named(&self.deny)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use gpuforge_detect::model::{Best, Vendor};
+    use gpuforge_detect::model::{SelectedGpu, Vendor};
 
     use super::*;
 
@@ -67,7 +68,11 @@ mod tests {
             gpu(Vendor::Nvidia, "RTX 4090", 70, Usable::Yes),
             gpu(Vendor::Other, "llvmpipe", 0, Usable::No),
         ];
-        Inventory { gpus, best: Some(Best { index: 2, ..Best::default() }), ..Inventory::default() }
+        Inventory {
+            gpus,
+            best: Some(SelectedGpu { index: 2, ..SelectedGpu::default() }),
+            ..Inventory::default()
+        }
     }
 
     fn order(allow: &[&str], deny: &[&str]) -> Vec<usize> {
@@ -103,7 +108,7 @@ mod tests {
 
     #[test]
     fn a_software_adapter_is_used_only_when_it_was_chosen() {
-        let named = Inventory { best: Some(Best { index: 3, ..Best::default() }), ..machine() };
+        let named = Inventory { best: Some(SelectedGpu { index: 3, ..SelectedGpu::default() }), ..machine() };
         assert_eq!(DeviceRules::default().order(&named).first(), Some(&3));
     }
 }

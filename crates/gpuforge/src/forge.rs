@@ -9,12 +9,12 @@ use gpuforge_detect::{
 };
 use gpuforge_route::{RouteError, Router};
 use gpuforge_runtime::{
-    engine::{Caps, Health, init::InitStats as DeviceInit},
-    lazy::{ComponentStatus, InitStats, Lazy, Listener, Registry},
+    engine::{Caps, Health, init::DeviceInitStats},
+    lazy::{ComponentStatus, Lazy, ProgressListener, Registry, StartupStats},
     memory::{MemoryStack, StackStats},
     plan::Plan,
-    runner::{Batch, Outcome, RunError, Runner, Scope},
-    session::Device,
+    runner::{RunError, RunOutcome, Runner, SplittableBatch, TensorScope},
+    session::DeviceAllocator,
     tensor::Tensor,
     units::Bytes,
 };
@@ -55,7 +55,7 @@ pub(crate) struct Inner {
     pub(crate) safe_mode: bool,
     rules: Rules,
     /// Which device the settings ask for.
-    asked: gpuforge_detect::Options,
+    asked: gpuforge_detect::DetectOptions,
     /// Runners of devices that were asked for by position, beside the chosen one.
     others: Mutex<Vec<(usize, Arc<Runner>)>>,
     /// Lets `gpuforge monitor` look, where that is asked for.
@@ -95,7 +95,7 @@ pub struct Status {
     /// Parts, whether loaded or not.
     pub components: Vec<ComponentStatus>,
     /// What starting has cost so far.
-    pub init: InitStats,
+    pub init: StartupStats,
     /// The open device.
     pub device: Option<DeviceStatus>,
     /// The user's own limit of device memory.
@@ -116,7 +116,7 @@ pub struct DeviceStatus {
     /// Can it be used?
     pub health: Health,
     /// What opening it took; `None` where that was not measured.
-    pub init: Option<DeviceInit>,
+    pub init: Option<DeviceInitStats>,
     /// Its memory.
     pub memory: StackStats,
     /// Staging memory that it may keep beside the budget of `memory`; it was taken off that.
@@ -245,11 +245,13 @@ impl Forge {
     /// device is named.
     ///
     /// # Errors
-    /// [`ForgeError::Device`] lists the devices that are there.
+    /// [`ForgeError::DeviceAllocator`] lists the devices that are there.
     pub fn check_device(&self) -> Result<(), ForgeError> {
         // Neither `auto` nor `cpu` needs a look at the hardware.
         let named = self.inner.asked.preference.as_ref().map(|(_, text)| parse_preference(text, &[]));
-        if matches!(named, None | Some(DevicePreference::Auto | DevicePreference::Cpu(_))) || self.inner.asked.cpu_only.is_some() {
+        if matches!(named, None | Some(DevicePreference::Auto | DevicePreference::Cpu(_)))
+            || self.inner.asked.cpu_only.is_some()
+        {
             return Ok(());
         }
         let inventory = self.inner.inventory.get().map_err(ForgeError::Start)?;
@@ -257,12 +259,12 @@ impl Forge {
     }
 
     /// Runs one plan on the chosen device, or on the processor. Operations are routed instead: [`Forge::run`].
-    pub fn run_plan(&self, plan: Plan) -> Result<Outcome, ForgeError> {
+    pub fn run_plan(&self, plan: Plan) -> Result<RunOutcome, ForgeError> {
         Ok(self.ready()?.run(plan)?)
     }
 
     /// Runs independent items, in as few pieces as memory allows.
-    pub fn run_batch(&self, batch: &dyn Batch) -> Result<Outcome, ForgeError> {
+    pub fn run_batch(&self, batch: &dyn SplittableBatch) -> Result<RunOutcome, ForgeError> {
         Ok(self.ready()?.run_batch(batch)?)
     }
 
@@ -272,12 +274,15 @@ impl Forge {
     }
 
     /// Runs `work`; tensors that its plans kept leave the device at its end, also on an error, unless they escape.
-    pub fn scope<T>(&self, work: impl FnOnce(&Scope<'_>) -> T) -> Result<T, ForgeError> {
+    pub fn scope<T>(&self, work: impl FnOnce(&TensorScope<'_>) -> T) -> Result<T, ForgeError> {
         Ok(self.ready()?.scope(work))
     }
 
     /// Asks about the memory of the chosen device, which is opened; `None` where there is no device to open.
-    pub fn memory<T>(&self, ask: impl FnOnce(&MemoryStack<Device>) -> T) -> Result<Option<T>, ForgeError> {
+    pub fn memory<T>(
+        &self,
+        ask: impl FnOnce(&MemoryStack<DeviceAllocator>) -> T,
+    ) -> Result<Option<T>, ForgeError> {
         Ok(self.ready()?.session().map(|session| ask(session.memory())))
     }
 
@@ -351,13 +356,13 @@ impl Forge {
     }
 
     /// Tells `listener` when parts begin and end to load.
-    pub fn on_progress(&self, listener: Listener) {
+    pub fn on_progress(&self, listener: ProgressListener) {
         self.inner.registry.listen(listener);
     }
 
     /// What starting has cost so far.
-    pub fn init_stats(&self) -> InitStats {
-        self.inner.registry.init_stats()
+    pub fn init_stats(&self) -> StartupStats {
+        self.inner.registry.startup_stats()
     }
 
     /// What is loaded, open and in use; loads nothing.
@@ -384,7 +389,7 @@ impl Forge {
     /// Figures of the moment; `None` where nothing was measured.
     pub fn metrics(&self) -> Metrics {
         let Some(runner) = self.inner.runner.peek() else { return Metrics::default() };
-        let work = runner.work();
+        let work = runner.stats();
         let session = runner.session();
         let memory = session.as_ref().map(|s| s.memory().stats());
         let utilisation =
@@ -446,7 +451,7 @@ pub enum ForgeError {
     Start(String),
     /// The settings name a device that is not there.
     #[error(transparent)]
-    Device(#[from] UnknownDevice),
+    DeviceAllocator(#[from] UnknownDevice),
     /// The work itself.
     #[error(transparent)]
     Run(#[from] RunError),

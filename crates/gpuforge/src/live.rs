@@ -14,7 +14,7 @@ use gpuforge_dash::live::{
     snapshot::{Device, Level, Memory, Routed, Snapshot},
 };
 use gpuforge_ops::Op;
-use gpuforge_route::{BatchRun, Ran, batch::PlaceCount};
+use gpuforge_route::{BatchRun, RunOutput, batch::BackendCount};
 use gpuforge_runtime::engine::Health;
 
 use crate::{forge::Inner, settings::Env};
@@ -37,7 +37,7 @@ pub(crate) fn watch(inner: &Arc<Inner>, wanted: bool, env: Env<'_>) -> Option<Pu
 fn tell(inner: &Weak<Inner>, told: &AtomicU8, snapshot: &mut Snapshot) -> bool {
     let Some(inner) = inner.upgrade() else { return false };
     let Some(runner) = inner.runner.peek() else { return true };
-    let (work, session) = (runner.work(), runner.session());
+    let (work, session) = (runner.stats(), runner.session());
     let busy =
         work.device.filter(|_| !work.wall.is_zero()).map(|d| d.as_secs_f64() / work.wall.as_secs_f64());
     let name = session.as_ref().map_or_else(|| "device".to_owned(), |s| s.caps().name.clone());
@@ -72,12 +72,12 @@ fn tell(inner: &Weak<Inner>, told: &AtomicU8, snapshot: &mut Snapshot) -> bool {
 }
 
 /// Tells where an operation ran and why, and what went wrong on the way.
-pub(crate) fn ran(op: &dyn Op, ran: &Ran) {
+pub(crate) fn ran(op: &dyn Op, ran: &RunOutput) {
     feed::routed(|| {
         let (report, ns) = (ran.report(), |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
         Routed {
             operation: op.name().to_owned(),
-            place: report.place.clone(),
+            place: report.backend.clone(),
             reason: ran.decision().reason.to_string(),
             predicted_ns: report.predicted.map(ns),
             wall_ns: ns(report.wall),
@@ -96,18 +96,18 @@ pub(crate) fn ran(op: &dyn Op, ran: &Ran) {
 pub(crate) fn batch(run: &BatchRun) {
     let done = run.results.iter().flatten().count();
     feed::batched(done as u64, || {
-        let row = |place: &PlaceCount| {
-            let there = || run.results.iter().flatten().filter(|ran| ran.report().place == place.place);
+        let row = |place: &BackendCount| {
+            let there = || run.results.iter().flatten().filter(|ran| ran.report().backend == place.backend);
             let wall: Duration = there().map(|ran| ran.report().wall).sum();
             Routed {
                 operation: format!("batch, {} of {} items", place.items, run.stats.items),
-                place: place.place.clone(),
+                place: place.backend.clone(),
                 reason: there().next().map_or_else(String::new, |ran| ran.decision().reason.to_string()),
                 wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
                 ..Routed::default()
             }
         };
-        run.stats.places.iter().map(row).collect()
+        run.stats.backends.iter().map(row).collect()
     });
     if run.stats.failed > 0 {
         let (failed, items) = (run.stats.failed, run.stats.items);

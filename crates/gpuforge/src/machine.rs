@@ -4,7 +4,8 @@ use std::path::PathBuf;
 
 pub use gpuforge_detect::overrides::UnknownDevice;
 use gpuforge_detect::{
-    CacheUse, Inventory, Options, cache::DetectionCache, overrides::is_truthy, probe::isolate::Isolation,
+    CacheUse, DetectOptions, Inventory, cache::DetectionCache, overrides::is_truthy,
+    probe::isolate::Isolation,
 };
 
 use crate::settings::{Env, Origin, Places, Settings};
@@ -36,9 +37,9 @@ pub fn pipeline_files(places: &Places) -> Vec<(PathBuf, u64)> {
 }
 
 /// Detection options by the settings; driver libraries are loaded in threads unless the caller can offer a child.
-pub fn options(settings: &Settings, places: &Places, env: Env<'_>) -> Options {
+pub fn options(settings: &Settings, places: &Places, env: Env<'_>) -> DetectOptions {
     let safe = safe_mode(env);
-    let mut options = Options::default();
+    let mut options = DetectOptions::default();
     if settings.cache_enabled() && !safe {
         options.cache = CacheUse::On(store(settings, places));
     }
@@ -58,7 +59,7 @@ pub fn options(settings: &Settings, places: &Places, env: Env<'_>) -> Options {
 }
 
 /// Is the device there that these options ask for? Pure: an inventory in, an error with what there is out.
-pub fn check_device(options: &Options, inventory: &Inventory) -> Result<(), UnknownDevice> {
+pub fn check_device(options: &DetectOptions, inventory: &Inventory) -> Result<(), UnknownDevice> {
     let wanted = options.preference.as_ref().map(|(origin, text)| (origin.as_str(), text.as_str()));
     gpuforge_detect::overrides::check_preference(&inventory.gpus, options.cpu_only.is_some(), wanted)
 }
@@ -73,7 +74,7 @@ pub fn detect(settings: &Settings, places: &Places, env: Env<'_>) -> Inventory {
 mod tests {
     use super::*;
 
-    fn options_for(vars: &[(&str, &str)]) -> Options {
+    fn options_for(vars: &[(&str, &str)]) -> DetectOptions {
         let env = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
         let places =
             Places { config_file: "absent.toml".into(), cache_dir: "cache".into(), data_dir: "data".into() };

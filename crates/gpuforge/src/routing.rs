@@ -13,11 +13,12 @@ use gpuforge_detect::{Inventory, model::Gpu};
 use gpuforge_ops::{Custom, Op};
 use gpuforge_profile::Profiler;
 use gpuforge_route::{
-    CpuSite, DeviceSite, Model, Ran, Reason, RouteError, Router, RouterSettings, Site, Wish,
+    Backend, CostModel, CpuBackend, DeviceBackend, PlacementPolicy, Reason, RouteError, Router,
+    RouterSettings, RunOutput,
     batch::{BatchOptions, BatchRun, Item},
     calibrate,
-    route::MOST_PLACES,
-    router::Options,
+    route::MAX_BACKENDS,
+    router::RunOptions,
     store,
 };
 use gpuforge_runtime::{runner::Runner, units::Bytes};
@@ -43,7 +44,7 @@ pub(crate) struct RouteRules {
     /// The user named a device.
     named: bool,
     explore: bool,
-    least: Bytes,
+    min_device_bytes: Bytes,
 }
 
 impl RouteRules {
@@ -53,7 +54,7 @@ impl RouteRules {
             cpu_only: settings.cpu_only() || device == "cpu",
             named: !matches!(device, "auto" | "cpu"),
             explore: settings.explore(),
-            least: Bytes(settings.device_min_bytes()),
+            min_device_bytes: Bytes(settings.device_min_bytes()),
         }
     }
 }
@@ -72,19 +73,24 @@ pub(crate) fn router(
 ) -> Router {
     let order = if rules.route.cpu_only { Vec::new() } else { rules.devices.routable(inventory) };
     let brand = inventory.cpu.as_ref().and_then(|c| c.brand.as_deref());
-    let mut sites: Vec<Arc<dyn Site>> = vec![Arc::new(CpuSite::named(brand))];
+    let mut backends: Vec<Arc<dyn Backend>> = vec![Arc::new(CpuBackend::named(brand))];
     let chosen = rules.devices.order(inventory).first().copied();
-    for index in order.into_iter().take(MOST_PLACES - 1) {
+    for index in order.into_iter().take(MAX_BACKENDS - 1) {
         let Some(gpu) = inventory.gpus.get(index) else { continue };
         // The chosen device is the one that plans run on: one device, opened once.
         let shared = chosen == Some(index);
         let runner = if shared { first.clone() } else { Arc::new(make_runner(inventory, &[index], rules)) };
-        sites.push(Arc::new(DeviceSite::new(gpu.display_name(), driver(gpu), runner)));
+        backends.push(Arc::new(DeviceBackend::new(gpu.display_name(), driver(gpu), runner)));
     }
-    let (models, _) = file.map(|f| store::load(f, &sites)).unwrap_or_default();
-    let RouteRules { named, explore, least, .. } = rules.route;
-    let wish = if named && sites.len() > 1 { Wish::Prefer(1) } else { Wish::Fastest };
-    Router::new(sites, models, RouterSettings { explore, cpu_fallback: rules.cpu_fallback, wish, least })
+    let (models, _) = file.map(|f| store::load(f, &backends)).unwrap_or_default();
+    let RouteRules { named, explore, min_device_bytes, .. } = rules.route;
+    let placement =
+        if named && backends.len() > 1 { PlacementPolicy::Prefer(1) } else { PlacementPolicy::Fastest };
+    Router::new(
+        backends,
+        models,
+        RouterSettings { explore, cpu_fallback: rules.cpu_fallback, placement, min_device_bytes },
+    )
 }
 
 /// What tells one driver from another.
@@ -96,25 +102,26 @@ fn driver(gpu: &Gpu) -> Option<String> {
 /// work goes elsewhere.
 pub(crate) fn measure(router: &Router, file: Option<&Path>) {
     let known = router.models();
-    if router.sites().len() < 2 || known.iter().all(Model::is_known) {
+    if router.backends().len() < 2 || known.iter().all(CostModel::is_known) {
         return;
     }
     let began = Instant::now();
     let mut models = known.as_ref().clone();
-    for (i, (site, model)) in router.sites().iter().zip(models.iter_mut()).enumerate() {
-        let left =
-            FIRST_USE.saturating_sub(began.elapsed()) / u32::try_from(router.sites().len() - i).unwrap_or(1);
+    for (i, (backend, model)) in router.backends().iter().zip(models.iter_mut()).enumerate() {
+        let left = FIRST_USE.saturating_sub(began.elapsed())
+            / u32::try_from(router.backends().len() - i).unwrap_or(1);
         if model.is_known() || left.is_zero() {
             continue;
         }
-        let options = calibrate::Options { budget: left, ..calibrate::Options::micro() };
-        if let Ok(measured) = calibrate::calibrate(site.as_ref(), &options, &mut |_| {}) {
+        let options =
+            calibrate::CalibrationOptions { budget: left, ..calibrate::CalibrationOptions::micro() };
+        if let Ok(measured) = calibrate::calibrate(backend.as_ref(), &options, &mut |_| {}) {
             *model = measured;
         }
     }
     if let Some(file) = file {
         // Where it cannot be kept, the next process measures again.
-        let measured: Vec<Model> = models.iter().filter(|m| m.is_known()).cloned().collect();
+        let measured: Vec<CostModel> = models.iter().filter(|m| m.is_known()).cloned().collect();
         let _ = store::save(file, &measured);
     }
     router.set_models(models);
@@ -122,7 +129,7 @@ pub(crate) fn measure(router: &Router, file: Option<&Path>) {
 
 /// Counts a decision in the trace: what ran where and why, what it was predicted to take and what it took. Runs that
 /// compiled something are counted without times: nobody predicts those.
-fn trace_decision(op: &dyn Op, ran: &Ran) {
+fn trace_decision(op: &dyn Op, ran: &RunOutput) {
     let profiler = Profiler::global();
     if !profiler.is_enabled() {
         return;
@@ -134,7 +141,7 @@ fn trace_decision(op: &dyn Op, ran: &Ran) {
     };
     // A slash parts the words of the name.
     let part = |text: &str| text.replace('/', "_");
-    let stem = format!("route/{}/{}/{}", part(op.name()), part(&report.place), part(&reason));
+    let stem = format!("route/{}/{}/{}", part(op.name()), part(&report.backend), part(&reason));
     profiler.counter(&format!("{stem}/runs")).add(1);
     if let (Some(predicted), false) = (report.predicted, report.cold) {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -154,28 +161,28 @@ impl Forge {
     /// let b = tensor(&[0f32, 1.0, 1.0, 0.0], &[2, 2])?;
     /// let c = forge.run(ops::matmul(&a, &b))?;
     /// assert_eq!(c.to_vec::<f32>()?, [2.0, 1.0, 4.0, 3.0]);
-    /// println!("{}: {}", c.report().place, c.decision().reason);
+    /// println!("{}: {}", c.report().backend, c.decision().reason);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn run(&self, op: impl Op) -> Result<Ran, ForgeError> {
-        self.run_with(&op, Options::default())
+    pub fn run(&self, op: impl Op) -> Result<RunOutput, ForgeError> {
+        self.run_with(&op, RunOptions::default())
     }
 
-    /// Runs an operation with a wish of its own, or with results that stay on the device.
+    /// Runs an operation with a placement of its own, or with results that stay on the device.
     ///
     /// ```
-    /// use gpuforge::{Forge, ops, route::{Options, Wish}, tensor};
+    /// use gpuforge::{Forge, ops, route::{RunOptions, PlacementPolicy}, tensor};
     ///
     /// let forge = Forge::new();
     /// let data = tensor(&[7u8; 100], &[100])?;
     /// let key = tensor(&[1u8, 2], &[2])?;
-    /// let on_cpu = Options { wish: Wish::Only(0), ..Options::default() };
+    /// let on_cpu = RunOptions { placement: PlacementPolicy::Only(0), ..RunOptions::default() };
     /// let ran = forge.run_with(&ops::xor(&data, &key), on_cpu)?;
     /// assert_eq!(ran.to_vec::<u8>()?[..2], [6, 5]);
     /// # Ok::<(), Box<dyn std::error::Error>>(())
     /// ```
-    pub fn run_with(&self, op: &dyn Op, options: Options) -> Result<Ran, ForgeError> {
-        let ran = self.routed(options.wish)?.run_with(op, options)?;
+    pub fn run_with(&self, op: &dyn Op, options: RunOptions) -> Result<RunOutput, ForgeError> {
+        let ran = self.routed(options.placement)?.run_with(op, options)?;
         trace_decision(op, &ran);
         crate::live::ran(op, &ran);
         Ok(ran)
@@ -207,7 +214,7 @@ impl Forge {
         options: BatchOptions,
     ) -> Result<BatchRun, ForgeError> {
         let items: Vec<Item> = items.into_iter().map(Into::into).collect();
-        let run = self.routed(options.wish)?.batch(items, options);
+        let run = self.routed(options.placement)?.batch(items, options);
         crate::live::batch(&run);
         Ok(run)
     }
@@ -271,14 +278,15 @@ impl Forge {
         make: impl Fn(usize) -> Custom,
         sizes: &[usize],
     ) -> Result<(), ForgeError> {
-        let router = self.routed(Wish::Fastest)?;
+        let router = self.routed(PlacementPolicy::Fastest)?;
         let Some(smallest) = sizes.first().map(|n| make(*n)) else { return Ok(()) };
-        let options = calibrate::Options { budget: CUSTOM, ..calibrate::Options::quick() };
+        let options =
+            calibrate::CalibrationOptions { budget: CUSTOM, ..calibrate::CalibrationOptions::quick() };
         let mut models = router.models().as_ref().clone();
         let op = |n: usize| Ok(Arc::new(make(n)) as Arc<dyn Op>);
-        for (site, model) in router.sites().iter().zip(models.iter_mut()) {
-            let curve = calibrate::curve(site.as_ref(), model, &op, sizes, &options);
-            let failed = |error| RouteError::Place { place: site.name(), error };
+        for (backend, model) in router.backends().iter().zip(models.iter_mut()) {
+            let curve = calibrate::measure_curve(backend.as_ref(), model, &op, sizes, &options);
+            let failed = |error| RouteError::Backend { backend: backend.name(), error };
             model.custom.retain(|(name, _)| name != smallest.name());
             model.custom.extend(curve.map_err(failed)?.map(|c| (smallest.name().to_owned(), c)));
         }
@@ -286,15 +294,15 @@ impl Forge {
             // Where it cannot be kept, it holds for this process.
             let _ = store::save(&self.calibration_file(), &models);
         }
-        router.lane(&smallest);
+        router.op_class(&smallest);
         router.set_models(models);
         Ok(())
     }
 
     /// The router, with something known about every place; a place that was asked for need not be known.
-    fn routed(&self, wish: Wish) -> Result<&Router, ForgeError> {
+    fn routed(&self, placement: PlacementPolicy) -> Result<&Router, ForgeError> {
         let router = self.router()?;
-        if !matches!(wish, Wish::Only(_)) {
+        if !matches!(placement, PlacementPolicy::Only(_)) {
             self.inner.calibration.get().map_err(ForgeError::Start)?;
         }
         Ok(router)

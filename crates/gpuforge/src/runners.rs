@@ -6,10 +6,10 @@ use gpuforge_detect::{Inventory, model::Gpu};
 use gpuforge_runtime::{
     engine::{
         Engine, EngineError, Opener,
-        chain::Chain,
+        fallback::FallbackOpener,
         gpu::{AdapterChoice, GpuOpener},
     },
-    memory::{Budget, BudgetOrigin, Measured, Source, StackSettings, budget},
+    memory::{Budget, BudgetOrigin, BudgetSource, MeasuredBudget, StackSettings, choose_budget},
     runner::{Runner, RunnerSettings},
     units::Bytes,
 };
@@ -63,12 +63,12 @@ pub(crate) fn make_runner(inventory: &Inventory, order: &[usize], rules: &Rules)
     let opener: Box<dyn Opener> = if gpus.is_empty() {
         Box::new(NoDevice { reason: inventory.best_reason.clone() })
     } else {
-        Box::new(Chain::new(gpus.iter().map(link).collect()))
+        Box::new(FallbackOpener::new(gpus.iter().map(link).collect()))
     };
     let system = inventory.cpu.as_ref().and_then(|c| c.memory_limit_bytes.or(c.memory_bytes)).map(Bytes);
     // The smallest of the chain: what fits there fits wherever the work ends up.
     let measured = gpus.iter().filter_map(|g| measured(g)).min_by_key(|m| m.bytes);
-    let budget = budget(rules.limit.as_ref().map(|l| l.bytes), measured, system)
+    let budget = choose_budget(rules.limit.as_ref().map(|l| l.bytes), measured, system)
         .unwrap_or(Budget { bytes: UNKNOWN_BUDGET, origin: BudgetOrigin::ShareOfSystem { percent: 0 } });
     let mut memory = StackSettings::new(budget);
     if !rules.pooled {
@@ -94,14 +94,14 @@ fn adapter(gpu: &Gpu) -> AdapterChoice {
 }
 
 /// What a driver says its memory is; a heap size that Vulkan states is no budget and does not count.
-fn measured(gpu: &Gpu) -> Option<Measured> {
+fn measured(gpu: &Gpu) -> Option<MeasuredBudget> {
     let says = |source: &str| gpu.sources.iter().any(|s| s == source);
     let source = if says("nvml") {
-        Source::Nvml
+        BudgetSource::Nvml
     } else if gpu.kernel_driver.as_deref() == Some("amdgpu") {
-        Source::AmdgpuSysfs
+        BudgetSource::AmdgpuSysfs
     } else {
         return None;
     };
-    gpu.memory_bytes.map(|b| Measured { bytes: Bytes(b), source })
+    gpu.memory_bytes.map(|b| MeasuredBudget { bytes: Bytes(b), source })
 }

@@ -10,14 +10,14 @@ use gpuforge_detect::cache::{CacheLookup, Detected, DetectionCache};
 use gpuforge_runtime::{
     engine::{
         EngineError, Opener as _,
-        dummy::{DummyOpener, Fault, Script},
+        dummy::{DummyFault, DummyOpener, DummyScript},
         gpu::{AdapterChoice, Gpu, GpuOpener},
-        twin,
+        reference,
     },
     kernel::{Access, Kernel, put_words, words},
     memory::{Budget, BudgetOrigin, StackSettings},
     plan::{Plan, PlanError},
-    runner::{Batch, Runner, RunnerSettings},
+    runner::{Runner, RunnerSettings, SplittableBatch},
     session::Session,
     units::Bytes,
 };
@@ -262,7 +262,7 @@ fn compare(got: &[Vec<u8>], want: &[Vec<u8>], spoil: bool) -> Result<(), String>
 
 fn processor(bench: &Bench<'_>) -> Verdict {
     let checked = chain(10_000, 16, 1).map_err(|e| e.to_string()).and_then(|(plan, want)| {
-        let done = twin::run(&plan).map_err(|e| e.to_string())?;
+        let done = reference::run(&plan).map_err(|e| e.to_string())?;
         compare(&done.outputs, &want, bench.spoil)
     });
     passed(checked, "16 kernels, bit for bit")
@@ -309,12 +309,12 @@ fn recovery(bench: &Bench<'_>) -> Verdict {
         // A device that is not there: the user's limit is for those that are.
         ..RunnerSettings::new(stack(Bytes::mib(64)))
     };
-    let checked = Fault::ALL.iter().try_for_each(|fault| {
+    let checked = DummyFault::ALL.iter().try_for_each(|fault| {
         let (plan, want) = chain(100, 8, 3).map_err(|e| e.to_string())?;
-        let opener = DummyOpener::new(Bytes::gib(1), Script::once(*fault, 2));
+        let opener = DummyOpener::new(Bytes::gib(1), DummyScript::once(*fault, 2));
         let outcome =
             Runner::new(Box::new(opener), settings).run(plan).map_err(|e| format!("{fault:?}: {e}"))?;
-        let outputs = outcome.pieces.first().map(|p| p.outputs.as_slice()).unwrap_or_default();
+        let outputs = outcome.chunks.first().map(|p| p.outputs.as_slice()).unwrap_or_default();
         compare(outputs, &want, false).map_err(|e| format!("{fault:?}: {e}"))
     });
     passed(checked, "every kind of fault was mended")
@@ -335,7 +335,7 @@ fn device_loss(bench: &Bench<'_>) -> Verdict {
         Err(error) => return Verdict::Failed(error.to_string()),
     };
     match session.run(&Arc::new(plan), DEADLINE) {
-        Err(EngineError::Lost { .. }) => {}
+        Err(EngineError::DeviceLost { .. }) => {}
         other => {
             return Verdict::Failed(format!(
                 "a destroyed device was not noticed: {:?}",
@@ -355,7 +355,7 @@ fn device_loss(bench: &Bench<'_>) -> Verdict {
 /// Items that need three times what they may use.
 struct Items;
 
-impl Batch for Items {
+impl SplittableBatch for Items {
     fn len(&self) -> usize {
         24
     }
@@ -389,10 +389,10 @@ fn memory_limit(bench: &Bench<'_>) -> Verdict {
         Ok(outcome) => outcome,
         Err(error) => return Verdict::Failed(error.to_string()),
     };
-    let items: usize = outcome.pieces.iter().map(|p| p.outputs.len()).sum();
+    let items: usize = outcome.chunks.iter().map(|p| p.outputs.len()).sum();
     let used = runner.session().map_or(Bytes::ZERO, |s| s.memory().stats().device.peak);
     if items == Items.len() && used <= limit && !bench.spoil {
-        Verdict::Passed(format!("{} pieces, peak {used} of {limit}", outcome.pieces.len()))
+        Verdict::Passed(format!("{} pieces, peak {used} of {limit}", outcome.chunks.len()))
     } else {
         Verdict::Failed(format!("{items} of {} items, peak {used} of {limit}", Items.len()))
     }
@@ -484,7 +484,7 @@ fn kernel() -> Arc<Kernel> {
         wgsl: WGSL.into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Write],
-        twin: Arc::new(|call| {
+        cpu_reference: Arc::new(|call| {
             let step = call.params.get(1).copied().unwrap_or(0);
             if let ([input], [out]) = (call.inputs.as_slice(), call.outputs.as_mut_slice()) {
                 put_words(out, words(input).zip(0u32..).map(|(value, i)| advance(value, step, i)));

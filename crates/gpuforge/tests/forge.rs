@@ -20,8 +20,8 @@ use gpuforge::{
         kernel::{Access, Kernel, put_words, words},
         memory::BudgetOrigin,
         plan::Plan,
-        runner::Place,
-        tensor::{DType, Spec},
+        runner::ExecutedOn,
+        tensor::{DType, TensorSpec},
         units::Bytes,
     },
     settings::{Places, Settings},
@@ -82,7 +82,7 @@ fn double_plan() -> Plan {
         wgsl: WGSL.into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Write],
-        twin: Arc::new(|call| {
+        cpu_reference: Arc::new(|call| {
             if let ([a], [out]) = (call.inputs.as_slice(), call.outputs.as_mut_slice()) {
                 put_words(out, words(a).map(|v| v * 2));
             }
@@ -113,8 +113,8 @@ fn work_runs_on_the_processor_when_that_is_asked_for_and_is_remembered() {
     forge.on_progress(Arc::new(move |p| sink.lock().unwrap().push(p.component)));
     let outcome = forge.run_plan(copy_plan()).unwrap();
     assert_eq!(
-        (outcome.pieces[0].place, outcome.pieces[0].outputs[0].as_slice()),
-        (Place::Cpu, &[7; 64][..])
+        (outcome.chunks[0].executed_on, outcome.chunks[0].outputs[0].as_slice()),
+        (ExecutedOn::Cpu, &[7; 64][..])
     );
     assert!(seen.lock().unwrap().contains(&"inventory"));
     let status = forge.status();
@@ -137,8 +137,8 @@ fn a_software_adapter_is_used_when_it_is_named() {
         .scope(|scope| {
             let mut plan = Plan::new("keep");
             let slot = plan.upload(vec![3; 16], "kept").unwrap();
-            plan.keep(slot, Spec { dtype: DType::U32, shape: vec![4], tag: "kept" }).unwrap();
-            scope.run(plan).unwrap().pieces[0].kept[0].clone()
+            plan.keep(slot, TensorSpec { dtype: DType::U32, shape: vec![4], tag: "kept" }).unwrap();
+            scope.run(plan).unwrap().chunks[0].kept[0].clone()
         })
         .unwrap();
     assert_eq!(forge.read(&kept).unwrap().as_ref(), [3; 16]);
@@ -149,11 +149,15 @@ fn a_software_adapter_is_used_when_it_is_named() {
     assert!(metrics.utilisation.is_none_or(|u| (0.0..=1.5).contains(&u)), "{metrics:?}");
     let index = inventory.best.as_ref().unwrap().index;
     let beside = forge.on_device(index).unwrap();
-    assert_eq!(beside.run(copy_plan()).unwrap().pieces[0].place, Place::Device, "a second device of its own");
+    assert_eq!(
+        beside.run(copy_plan()).unwrap().chunks[0].executed_on,
+        ExecutedOn::Device,
+        "a second device of its own"
+    );
     assert!(forge.on_device(99).is_err());
     forge.reset_device();
     assert!(forge.status().device.is_none());
-    assert_eq!(forge.run_plan(copy_plan()).unwrap().pieces[0].place, Place::Device);
+    assert_eq!(forge.run_plan(copy_plan()).unwrap().chunks[0].executed_on, ExecutedOn::Device);
 }
 
 #[test]
@@ -161,7 +165,7 @@ fn a_denied_device_is_not_used() {
     let world = World::new();
     std::fs::write(world.dir.path().join("c.toml"), "devices_deny = [\"llvmpipe\"]\n").unwrap();
     let forge = world.forge(&[("GPUFORGE_DEVICE", "llvmpipe")]);
-    assert_eq!(forge.run_plan(copy_plan()).unwrap().pieces[0].place, Place::Cpu);
+    assert_eq!(forge.run_plan(copy_plan()).unwrap().chunks[0].executed_on, ExecutedOn::Cpu);
     assert!(forge.status().device.is_none());
 }
 
@@ -190,8 +194,8 @@ fn compiled_pipelines_are_kept_for_the_next_run_but_not_in_safe_mode() {
         return;
     }
     let outcome = forge.run_plan(double_plan()).unwrap();
-    assert_eq!(outcome.pieces[0].outputs[0], [42u32.to_le_bytes(); 16].concat());
-    assert_eq!(outcome.pieces[0].place, Place::Device);
+    assert_eq!(outcome.chunks[0].outputs[0], [42u32.to_le_bytes(); 16].concat());
+    assert_eq!(outcome.chunks[0].executed_on, ExecutedOn::Device);
     let init = forge.status().device.unwrap().init.unwrap();
     assert!(init.warnings.is_empty() && init.cached_pipelines.is_none(), "{init:?}");
     // The device offers a pipeline cache where one was made for it.
@@ -206,7 +210,7 @@ fn compiled_pipelines_are_kept_for_the_next_run_but_not_in_safe_mode() {
 
     let other = World::new();
     let safe = other.forge(&[FIRST, ("GPUFORGE_SAFE_MODE", "1")]);
-    assert_eq!(safe.run_plan(double_plan()).unwrap().pieces[0].place, Place::Device);
+    assert_eq!(safe.run_plan(double_plan()).unwrap().chunks[0].executed_on, ExecutedOn::Device);
     let device = safe.status().device.unwrap();
     assert!(device.init.unwrap().phases.iter().all(|p| !p.name.contains("pipeline cache")));
     assert_eq!((device.memory.pool.hits, device.memory.pool.idle), (0, Bytes::ZERO), "no pool either");

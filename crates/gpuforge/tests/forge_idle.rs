@@ -9,7 +9,7 @@
 
 use gpuforge::{
     Forge,
-    runtime::lazy::State,
+    runtime::lazy::LoadState,
     settings::{Places, Settings},
 };
 
@@ -20,7 +20,7 @@ fn a_new_forge_has_loaded_nothing() {
     let places = Places { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") };
     let forge = Forge::with(&Settings::load_lenient(&places, &|_| None, &[]), &places, &|_| None);
     let status = forge.status();
-    assert!(status.components.iter().all(|c| c.state == State::Idle), "{:?}", status.components);
+    assert!(status.components.iter().all(|c| c.state == LoadState::Idle), "{:?}", status.components);
     assert!(status.device.is_none() && status.choice.is_none());
     assert_eq!(forge.metrics().live_bytes, None);
     if let Ok(maps) = std::fs::read_to_string("/proc/self/maps") {

@@ -21,7 +21,7 @@ use gpuforge::{
     Forge,
     dash::live::{feed, follow::Follower, place, publish::Publisher, view::View},
     ops,
-    route::{BatchOptions, Options, Wish},
+    route::{BatchOptions, PlacementPolicy, RunOptions},
     settings::{Places, Settings, set},
     tensor,
 };
@@ -70,7 +70,7 @@ impl World {
 
 fn work(forge: &Forge) {
     let data = tensor(&[7u8; 100], &[100]).unwrap();
-    let on_cpu = Options { wish: Wish::Only(0), ..Options::default() };
+    let on_cpu = RunOptions { placement: PlacementPolicy::Only(0), ..RunOptions::default() };
     forge.run_with(&ops::xor(&data, &tensor(&[1u8], &[1]).unwrap()), on_cpu).unwrap();
 }
 
@@ -101,13 +101,13 @@ fn items_of_batches_are_decisions() {
     let forge = world.forge(Some("1"));
     let key = tensor(&[1u8], &[1]).unwrap();
     let items = (0..40u8).map(|i| ops::xor(&tensor(&[i; 8], &[8]).unwrap(), &key));
-    let on_cpu = BatchOptions { wish: Wish::Only(0), ..BatchOptions::default() };
-    let before = forge.batch_with(items, on_cpu).unwrap().stats.places;
+    let on_cpu = BatchOptions { placement: PlacementPolicy::Only(0), ..BatchOptions::default() };
+    let before = forge.batch_with(items, on_cpu).unwrap().stats.backends;
     assert_eq!(before.len(), 1);
     let told = |v: &View| {
         v.snapshot.as_ref().is_some_and(|s| {
             let row = s.routing.iter().find(|r| r.operation == "batch, 40 of 40 items");
-            s.batched >= 40 && s.routed >= s.batched && row.is_some_and(|r| r.place == before[0].place)
+            s.batched >= 40 && s.routed >= s.batched && row.is_some_and(|r| r.place == before[0].backend)
         })
     };
     assert!(world.sees(told));

@@ -27,10 +27,10 @@ use gpuforge::{
         write::{Options, Values, Writer},
     },
     indicators::{
-        exec::{self, How},
+        exec::{self, ExecOptions},
         select::Selector,
     },
-    market::{Job, Problem, Report, Request, needed, run, series},
+    market::{MarketJob, MarketReport, Problem, Request, needed, run, series},
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
@@ -67,16 +67,16 @@ impl Desk {
         self.folder.path().join(name)
     }
 
-    fn job<'a>(&self, request: &'a Request, output: &str) -> Job<'a> {
+    fn job<'a>(&self, request: &'a Request, output: &str) -> MarketJob<'a> {
         let output = self.path(output);
-        Job {
+        MarketJob {
             input: Input::new([self.path("bars.parquet")]),
             read: ReadOptions::default(),
             request,
             write: Options::of(&output).unwrap(),
             output,
             with_bars: false,
-            how: How { threads: 1, ..How::default() },
+            options: ExecOptions { threads: 1, ..ExecOptions::default() },
             memory: None,
             check: false,
             progress: None,
@@ -89,7 +89,7 @@ impl Desk {
         let mut want = vec![Vec::new(); request.selection.columns.len()];
         for bars in &self.all {
             let seconds = self.layout.seconds(&bars.time);
-            let found = exec::run(plan, &[series(bars, &seconds)], How::default()).remove(0);
+            let found = exec::run(plan, &[series(bars, &seconds)], ExecOptions::default()).remove(0);
             for ((want, column), start) in want.iter_mut().zip(found).zip(plan.starts()) {
                 want.extend(column.iter().enumerate().map(|(t, x)| (t >= *start).then(|| x.to_bits())));
             }
@@ -157,7 +157,7 @@ fn what_is_written_is_what_is_computed() {
     for text in ["set:classic111", "all"] {
         let request = request(text);
         let report = run(desk.job(&request, "out.parquet")).unwrap();
-        let Report { rows, symbols, columns: n, bytes, spilled, .. } = report;
+        let MarketReport { rows, symbols, columns: n, bytes, spilled, .. } = report;
         assert_eq!((rows, symbols, n, spilled), (1431, 4, request.selection.columns.len(), false));
         assert_eq!(bytes, desk.path("out.parquet").metadata().unwrap().len());
         let batch = parquet(&desk.path("out.parquet"));
@@ -176,21 +176,21 @@ fn parts_are_what_the_whole_is() {
     let names =
         "rsi(14), ema(50), sma(200), macd, bbands, obv, atr(14), avwap_bands(1), support_resistance(50)";
     let steady = request(names);
-    let whole = parquet_of(Job { memory: None, ..desk.job(&steady, "whole.parquet") });
+    let whole = parquet_of(MarketJob { memory: None, ..desk.job(&steady, "whole.parquet") });
     for (memory, spilled) in [(24 << 20, false), (1 << 20, true)] {
-        let job = Job { memory: Some(memory), ..desk.job(&steady, "parts.parquet") };
+        let job = MarketJob { memory: Some(memory), ..desk.job(&steady, "parts.parquet") };
         let report = run(job).unwrap();
         assert_eq!((report.spilled, report.rows), (spilled, 100_005), "{memory}");
         assert_eq!(parquet(&desk.path("parts.parquet")), whole, "{memory}");
     }
     let ahead = request("rsi(14), avwap_final, sma(200), bbands, close - open");
     let whole = parquet_of(desk.job(&ahead, "whole.parquet"));
-    let parts = parquet_of(Job { memory: Some(24 << 20), ..desk.job(&ahead, "parts.parquet") });
+    let parts = parquet_of(MarketJob { memory: Some(24 << 20), ..desk.job(&ahead, "parts.parquet") });
     assert_eq!(parts, whole);
     same(&columns(&parts, &ahead.selection.columns), &desk.expected(&ahead), &ahead.selection.columns);
 }
 
-fn parquet_of(job: Job<'_>) -> RecordBatch {
+fn parquet_of(job: MarketJob<'_>) -> RecordBatch {
     let path = job.output.clone();
     run(job).unwrap();
     parquet(&path)
@@ -202,7 +202,7 @@ fn what_looks_ahead_needs_the_bars_at_hand() {
     let ahead = request("sma(3), avwap_final");
     std::fs::write(desk.path("out.parquet"), "old").unwrap();
     let error =
-        run(Job { memory: Some(1 << 20), ..desk.job(&ahead, "out.parquet") }).unwrap_err().to_string();
+        run(MarketJob { memory: Some(1 << 20), ..desk.job(&ahead, "out.parquet") }).unwrap_err().to_string();
     assert!(error.contains("ZAAA") && error.contains("avwap_final"), "{error}");
     assert!(error.contains("hint: raise --memory-limit"), "{error}");
     assert_eq!(std::fs::read_to_string(desk.path("out.parquet")).unwrap(), "old");
@@ -214,9 +214,9 @@ fn threads_and_lanes_change_nothing() {
     let desk = Desk::sample(&[700; 11]);
     let request = request("set:classic111");
     let one = parquet_of(desk.job(&request, "one.parquet"));
-    for (threads, side_by_side) in [(2, None), (2, Some(true)), (3, Some(false))] {
-        let how = How { threads, side_by_side, ..How::default() };
-        let mut job = Job { how, ..desk.job(&request, "other.parquet") };
+    for (threads, batched) in [(2, None), (2, Some(true)), (3, Some(false))] {
+        let how = ExecOptions { threads, batched, ..ExecOptions::default() };
+        let mut job = MarketJob { options: how, ..desk.job(&request, "other.parquet") };
         job.write.threads = threads;
         assert_eq!(parquet_of(job), one, "{how:?}");
     }
@@ -292,7 +292,7 @@ fn bars_without_keys_and_single_precision() {
 fn the_bars_come_along_if_asked() {
     let desk = Desk::sample(&[40, 3]);
     let request = request("sma(2)");
-    let batch = parquet_of(Job { with_bars: true, ..desk.job(&request, "out.parquet") });
+    let batch = parquet_of(MarketJob { with_bars: true, ..desk.job(&request, "out.parquet") });
     let schema = batch.schema();
     let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(names, ["symbol", "time", "open", "high", "low", "close", "volume", "sma_2"]);
@@ -329,7 +329,7 @@ fn columns_that_say_nothing_are_found() {
     let text = "sma(5), rsi(14), 1 / close, (close - close) / (close - close), sma(100)";
     let request = request(text);
     for memory in [None, Some(4096)] {
-        let job = Job { check: true, memory, ..desk.job(&request, "out.parquet") };
+        let job = MarketJob { check: true, memory, ..desk.job(&request, "out.parquet") };
         let found = run(job).unwrap().findings.unwrap();
         let found: Vec<(&str, Problem, usize, &str)> =
             found.iter().map(|f| (f.column.as_str(), f.problem, f.symbols, f.example.as_str())).collect();
@@ -363,7 +363,7 @@ fn findings_are_the_same_in_parts() {
     let desk = Desk::new(sample.layout(), all);
     let request = request("rsi(14), sma(20), stoch.k, pivot.r1, ema(7000)");
     let found = |memory| {
-        run(Job { check: true, memory, ..desk.job(&request, "out.parquet") }).unwrap().findings.unwrap()
+        run(MarketJob { check: true, memory, ..desk.job(&request, "out.parquet") }).unwrap().findings.unwrap()
     };
     let whole = found(None);
     let of =
@@ -392,7 +392,7 @@ fn progress_reaches_the_last_row() {
     let request = request("sma(5)");
     let told = Mutex::new(Vec::new());
     let tell = |rows: u64| told.lock().unwrap().push(rows);
-    let job = Job { progress: Some(&tell), memory: Some(1 << 16), ..desk.job(&request, "out.parquet") };
+    let job = MarketJob { progress: Some(&tell), memory: Some(1 << 16), ..desk.job(&request, "out.parquet") };
     let report = run(job).unwrap();
     let told = told.lock().unwrap();
     assert!(told.windows(2).all(|pair| pair[0] < pair[1]), "{told:?}");

@@ -11,7 +11,7 @@ use std::{collections::HashMap, time::Instant};
 
 use gpuforge::{
     Forge, ops,
-    route::{BatchOptions, CancelToken, Item, Kind, Options, Reason, RouteError, Wish},
+    route::{BatchOptions, CancelToken, Item, OpKind, PlacementPolicy, Reason, RouteError, RunOptions},
     settings::{Places, Settings},
     tensor,
 };
@@ -45,7 +45,7 @@ fn an_operation_runs_and_says_where_and_why() {
     let ran = forge.run(square(16)).unwrap();
     assert_eq!(ran.to_vec::<f32>().unwrap(), vec![16.0; 256]);
     let report = ran.report();
-    assert!(!report.place.is_empty() && report.fallback.is_none(), "{report:?}");
+    assert!(!report.backend.is_empty() && report.fallback.is_none(), "{report:?}");
     assert!(!ran.decision().reason.to_string().is_empty());
     assert!(ran.to_vec::<u32>().is_err(), "the wrong kind of number is an error");
 }
@@ -56,7 +56,7 @@ fn the_processor_alone_needs_no_measurement() {
         let world = World::new();
         let forge = world.forge(&env, &flags);
         let ran = forge.run(square(8)).unwrap();
-        assert_eq!((ran.report().place.as_str(), ran.decision().reason), ("cpu", Reason::Only));
+        assert_eq!((ran.report().backend.as_str(), ran.decision().reason), ("cpu", Reason::Only));
         assert!(!forge.calibration_file().exists(), "nothing was measured");
     }
 }
@@ -65,7 +65,7 @@ fn the_processor_alone_needs_no_measurement() {
 fn what_was_measured_at_first_use_is_kept() {
     let world = World::new();
     let first = world.forge(&[], &[]);
-    if first.router().unwrap().sites().len() < 2 {
+    if first.router().unwrap().backends().len() < 2 {
         return;
     }
     assert!(!first.router().unwrap().is_calibrated());
@@ -82,14 +82,21 @@ fn what_was_measured_at_first_use_is_kept() {
 fn an_explicit_request_wins_and_needs_no_model() {
     let world = World::new();
     let forge = world.forge(&[], &[]);
-    let places = forge.router().unwrap().sites().len();
+    let places = forge.router().unwrap().backends().len();
     for place in 0..places {
-        let ran = forge.run_with(&square(8), Options { wish: Wish::Only(place), stays: false }).unwrap();
-        assert_eq!((ran.decision().place, ran.decision().reason), (place, Reason::Asked));
+        let ran = forge
+            .run_with(
+                &square(8),
+                RunOptions { placement: PlacementPolicy::Only(place), keep_on_device: false },
+            )
+            .unwrap();
+        assert_eq!((ran.decision().backend_id, ran.decision().reason), (place, Reason::Requested));
         assert_eq!(ran.to_vec::<f32>().unwrap(), vec![8.0; 64]);
     }
     assert!(!forge.calibration_file().exists());
-    let error = forge.run_with(&square(8), Options { wish: Wish::Only(99), stays: false }).unwrap_err();
+    let error = forge
+        .run_with(&square(8), RunOptions { placement: PlacementPolicy::Only(99), keep_on_device: false })
+        .unwrap_err();
     assert!(error.to_string().contains("no place 99"), "{error}");
 }
 
@@ -97,7 +104,7 @@ fn an_explicit_request_wins_and_needs_no_model() {
 fn a_setting_keeps_small_work_at_home() {
     let forge = World::new().forge(&[], &[("device_min_bytes", "1GiB")]);
     let ran = forge.run(square(64)).unwrap();
-    assert_eq!(ran.decision().place, 0);
+    assert_eq!(ran.decision().backend_id, 0);
     assert!(matches!(ran.decision().reason, Reason::Small), "{:?}", ran.decision());
 }
 
@@ -138,9 +145,9 @@ fn a_batch_can_be_called_off() {
 fn making_a_runtime_and_asking_for_a_route_opens_nothing() {
     let forge = World::new().forge(&[], &[]);
     let router = forge.router().unwrap();
-    let op = (ops::table::row(Kind::Matmul).unwrap().example)(&[64]).unwrap();
+    let op = (ops::registry::entry(OpKind::Matmul).unwrap().example)(&[64]).unwrap();
     let work = gpuforge::route::Work::of(op.as_ref(), false).unwrap();
-    router.decide(&work, router.lane(op.as_ref()), Wish::Fastest).unwrap();
+    router.decide(&work, router.op_class(op.as_ref()), PlacementPolicy::Fastest).unwrap();
     let status = forge.status();
     assert!(status.device.is_none());
     let loaded: Vec<&str> = status.components.iter().filter(|c| c.loaded).map(|c| c.name).collect();
@@ -183,11 +190,13 @@ fn a_kernel_of_ones_own_is_routed_and_calibrated() {
     let router = forge.router().unwrap();
     let op = count(&forge, 1000, 10);
     let work = gpuforge::route::Work::of(&op, false).unwrap();
-    let decision = router.decide(&work, router.lane(&op), Wish::Fastest).unwrap();
+    let decision = router.decide(&work, router.op_class(&op), PlacementPolicy::Fastest).unwrap();
     assert!(decision.calibrated, "{decision:?}");
-    for place in 0..router.sites().len() {
-        let ran = forge.run_with(&op, Options { wish: Wish::Only(place), stays: false }).unwrap();
-        assert_eq!(ran.to_vec::<f32>().unwrap(), vec![10.5; 1000], "at {}", ran.report().place);
+    for place in 0..router.backends().len() {
+        let ran = forge
+            .run_with(&op, RunOptions { placement: PlacementPolicy::Only(place), keep_on_device: false })
+            .unwrap();
+        assert_eq!(ran.to_vec::<f32>().unwrap(), vec![10.5; 1000], "at {}", ran.report().backend);
         assert!(ran.report().fallback.is_none(), "{:?}", ran.report());
     }
 }
@@ -195,9 +204,12 @@ fn a_kernel_of_ones_own_is_routed_and_calibrated() {
 #[test]
 fn a_loop_that_a_device_would_cut_short_is_done_by_the_processor() {
     let forge = World::new().forge(&[], &[]);
-    for place in 1..forge.router().unwrap().sites().len() {
+    for place in 1..forge.router().unwrap().backends().len() {
         let ran = forge
-            .run_with(&count(&forge, 8, 70_000), Options { wish: Wish::Only(place), stays: false })
+            .run_with(
+                &count(&forge, 8, 70_000),
+                RunOptions { placement: PlacementPolicy::Only(place), keep_on_device: false },
+            )
             .unwrap();
         assert_eq!(ran.to_vec::<f32>().unwrap(), vec![70_000.5; 8]);
     }

@@ -12,7 +12,7 @@ use gpuforge::{
     dash::{report::Report, trace::known},
     ops,
     profile::Profiler,
-    route::{Options, Wish},
+    route::{PlacementPolicy, RunOptions},
     tensor,
 };
 
@@ -20,7 +20,7 @@ use gpuforge::{
 fn decisions_are_counted_by_operation_place_and_reason() {
     let forge = Forge::new();
     let (data, key) = (tensor(&[7u8; 4096], &[4096]).unwrap(), tensor(&[1u8, 2], &[2]).unwrap());
-    let on_cpu = Options { wish: Wish::Only(0), ..Options::default() };
+    let on_cpu = RunOptions { placement: PlacementPolicy::Only(0), ..RunOptions::default() };
     // Off, nothing is recorded.
     forge.run_with(&ops::xor(&data, &key), on_cpu).unwrap();
     assert_eq!(known::routed(&Profiler::global().snapshot()), []);

@@ -3,6 +3,7 @@
 mod check;
 mod explain;
 mod input_report;
+pub(crate) mod list;
 
 use std::{
     fmt::Write as _,
@@ -18,15 +19,19 @@ use anyhow::Result;
 use gpuforge::{
     Forge,
     frame::{read::Progress as Reading, write::Options},
-    indicators::exec::How,
-    market::{self, Job, Report, Request},
-    resident::{Access, Computer, Device, DeviceError, explain::Explanation},
+    indicators::exec::ExecOptions,
+    indicators_gpu::{DeviceAccess, DeviceChoice, DeviceError, HybridExecutor, explain::ExecExplanation},
+    market::{self, MarketJob, MarketReport, Request},
 };
 use serde_json::json;
 
 use super::probe;
 use crate::{
-    args::{BarFiles, Indicators, Precision, Where},
+    args::{
+        Placement,
+        bars::BarFiles,
+        indicators::{Indicators, Precision},
+    },
     bars::{Mended, explained, input, many, plain, read_options, request},
     context::{Context, env},
     error::Hinted,
@@ -50,7 +55,7 @@ pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
         // A mistyped command looks like a file that is not there.
         if let [one] = args.bars.inputs.as_slice()
             && !one.exists()
-            && args.what.select.is_empty()
+            && args.select.select.is_empty()
         {
             let what = format!("`{}` is neither a file nor a command of `indicators`", one.display());
             return Err(Hinted::usage(what, "list, show NAME, or INPUT -o OUT --select EXPR").into());
@@ -101,7 +106,7 @@ pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
 
 /// What was selected; nothing is wrong usage.
 fn selected(args: &Indicators) -> Result<Request> {
-    request(&args.what)?.ok_or_else(|| {
+    request(&args.select)?.ok_or_else(|| {
         let hint =
             "--select 'rsi(14), macd(12,26,9)', --select set:classic111; `gpuforge indicators list` has all";
         Hinted::usage("nothing is selected", hint).into()
@@ -119,9 +124,14 @@ fn explain_only(args: &Indicators, context: &Context, files: &gpuforge::frame::r
     context.out.text(&explain::text(&plan, None))
 }
 
-fn planned(args: &Indicators, request: &Request, access: &Access, bars: &[usize]) -> Result<Explanation> {
-    let failed = |DeviceError::None(why)| no_device(&why);
-    Ok(Computer::new(request, how(args), access).map_err(failed)?.explain(bars))
+fn planned(
+    args: &Indicators,
+    request: &Request,
+    access: &DeviceAccess,
+    bars: &[usize],
+) -> Result<ExecExplanation> {
+    let failed = |DeviceError::Unavailable(why)| no_device(&why);
+    Ok(HybridExecutor::new(request, how(args), access).map_err(failed)?.explain(bars))
 }
 
 fn no_device(why: &str) -> anyhow::Error {
@@ -130,22 +140,22 @@ fn no_device(why: &str) -> anyhow::Error {
 }
 
 /// How devices are reached; nothing is touched unless it could pay.
-fn access(args: &Indicators, context: &Context) -> Result<Access> {
+fn access(args: &Indicators, context: &Context) -> Result<DeviceAccess> {
     let asked = match args.device {
-        Where::Auto => Device::Auto,
-        Where::Cpu => return Ok(Access::cpu()),
-        Where::Gpu => Device::Gpu,
+        Placement::Auto => DeviceChoice::Auto,
+        Placement::Cpu => return Ok(DeviceAccess::cpu()),
+        Placement::Gpu => DeviceChoice::Gpu,
     };
     let places = context.places()?;
     let settings = context.settings(&places, &[]);
     let forge = Forge::with_isolation(settings, &places, &env, probe::isolation());
     forge.check_device()?;
-    Ok(Access::of(&forge, settings, &places, asked))
+    Ok(forge.device_access(settings, &places, asked))
 }
 
-fn how(args: &Indicators) -> How {
+fn how(args: &Indicators) -> ExecOptions {
     let threads = args.threads.and_then(|n| usize::try_from(n).ok());
-    How { threads: threads.unwrap_or(How::default().threads), ..How::default() }
+    ExecOptions { threads: threads.unwrap_or(ExecOptions::default().threads), ..ExecOptions::default() }
 }
 
 /// Bars that are replaced by their indicators are gone.
@@ -167,8 +177,8 @@ fn compute(
     request: &Request,
     files: gpuforge::frame::read::Input,
     output: &Path,
-    access: &Access,
-) -> Result<Report> {
+    access: &DeviceAccess,
+) -> Result<MarketReport> {
     let places = context.places()?;
     let memory = context.settings(&places, &[]).memory_limit();
     let threads = args.threads.and_then(|n| usize::try_from(n).ok());
@@ -180,14 +190,14 @@ fn compute(
     let reading = |p: Reading| meter.read(p);
     let writing = |rows: u64| meter.wrote(rows);
     let read = gpuforge::frame::read::ReadOptions { progress: Some(&reading), ..read_options(&args.bars)? };
-    let job = Job {
+    let job = MarketJob {
         input: files,
         read,
         request,
         output: output.to_owned(),
         write,
         with_bars: args.with_bars,
-        how: how(args),
+        options: how(args),
         memory,
         check: args.check || args.strict,
         progress: Some(&writing),
@@ -243,15 +253,15 @@ fn line(what: &str, rows: u64, share: Option<f64>, seconds: f64) -> String {
 }
 
 /// What a person should know beside the result.
-fn tell(report: &Report, context: &Context) {
-    let Report { skipped, reasons, duplicates, sorted_here, .. } = report;
+fn tell(report: &MarketReport, context: &Context) {
+    let MarketReport { skipped, reasons, duplicates, sorted_here, .. } = report;
     let (skipped, duplicates, sorted_here) = (*skipped, *duplicates, *sorted_here);
     Mended { skipped, reasons, duplicates, sorted_here }.tell(&context.out);
     if report.rows == 0 {
         context.out.warn("input", "there are no bars, and so there are no rows in the output", None);
     }
     let placed = &report.placed;
-    if placed.asked == Device::Gpu && placed.groups.gpu == 0 && report.rows > 0 {
+    if placed.asked == DeviceChoice::Gpu && placed.groups.gpu == 0 && report.rows > 0 {
         let why = placed.decision.as_ref().map(|d| format!(": {}", plain(&d.reason.to_string())));
         let what = format!("nothing was computed on a device{}", why.unwrap_or_default());
         context.out.warn("device", &what, Some("--explain says which columns suit one"));
@@ -268,8 +278,8 @@ fn tell(report: &Report, context: &Context) {
 }
 
 /// What was written and where the time went; with names, also which columns.
-fn summary(report: &Report, output: &Path, names: Option<&[String]>) -> String {
-    let Report { rows, symbols, columns, bytes, seconds, .. } = report;
+fn summary(report: &MarketReport, output: &Path, names: Option<&[String]>) -> String {
+    let MarketReport { rows, symbols, columns, bytes, seconds, .. } = report;
     let width = width();
     let (all, of, each) =
         (many(*rows, "row"), many(*symbols as u64, "symbol"), many(*columns as u64, "column"));

@@ -19,8 +19,8 @@ use gpuforge::{
         read::{Input, ReadOptions},
         write::Options,
     },
-    indicators::{exec::How, select::Selector},
-    market::{self, Job, Request},
+    indicators::{exec::ExecOptions, select::Selector},
+    market::{self, MarketJob, Request},
 };
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
 
@@ -127,14 +127,14 @@ pub(crate) fn expected(input: &Path, select: &str) -> (Rows, Vec<String>) {
     let request = Request::of(&Selector::new().select(select).unwrap());
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().join("expected.parquet");
-    let job = Job {
+    let job = MarketJob {
         input: Input::from(input),
         read: ReadOptions::default(),
         request: &request,
         write: Options::of(&output).unwrap(),
         output: output.clone(),
         with_bars: false,
-        how: How::default(),
+        options: ExecOptions::default(),
         memory: None,
         check: false,
         progress: None,

@@ -7,28 +7,26 @@ use std::{
 };
 
 use gpuforge_indicators::{
-    exec::{self, How, Series},
-    graph::Val,
-    plan::Plan as HostPlan,
+    exec::{self, ExecOptions, Series},
+    graph::ValueId,
+    plan::ExecPlan,
 };
 use gpuforge_runtime::{
     kernel::Access,
     plan::{Plan, PlanError, Slot},
-    runner::{Batch, Runner},
+    runner::{Runner, SplittableBatch},
     tensor::Tensor,
     units::Bytes,
 };
 use rayon::prelude::*;
 
-use super::{
-    Ask, FeatureError, GROUP, Normalise, Segment, WIDE_GROUP, Whole, floats, kernel, mistake, processor,
-};
+use super::{Ask, FeatureError, GROUP, Normalise, Segment, WIDE_GROUP, Whole, cpu, floats, kernel, mistake};
 use crate::{
+    encoding::{PLAIN, Scale},
+    gpu_executor::{GpuExecSettings, GpuExecStats, ProgramPart, scale, sum},
     layout::{Layout, RUN_WORDS, SERIES_WORDS},
     lower,
     record::{MOST_ITERATIONS, flat, word},
-    run::{Part, Settings, Stats, scale, sum},
-    weight::{PLAIN, Scale},
 };
 
 /// Rows of a chunk at most: kernels loop over a part of them and over the parts.
@@ -52,29 +50,29 @@ pub(super) struct Maker<'a, 's> {
     bars: Vec<usize>,
     start: usize,
     /// Programs whose arenas fit, and together compute every column of the device.
-    parts: Vec<Part>,
+    parts: Vec<ProgramPart>,
     /// What the processor computes, and which columns these are.
-    hosted: Option<HostPlan>,
+    hosted: Option<ExecPlan>,
     hosted_at: Vec<usize>,
-    settings: Settings,
+    settings: GpuExecSettings,
     /// log2 of the steps of a run: by the longest series, so that rows do not depend on chunks.
-    steps: u32,
-    stats: Mutex<Stats>,
+    segment_log2: u32,
+    stats: Mutex<GpuExecStats>,
 }
 
 impl<'a, 's> Maker<'a, 's> {
     pub(super) fn new(
         ask: &'a Ask<'a>,
         series: &[Series<'s>],
-        settings: Settings,
+        settings: GpuExecSettings,
     ) -> Result<Self, FeatureError> {
         let start = ask.start();
-        let whole = HostPlan::new(ask.graph, ask.values);
+        let whole = ExecPlan::new(ask.graph, ask.values);
         let live = series.iter().enumerate().map(|(at, s)| (at, *s, s.len(&whole)));
         let live: Vec<_> = live.filter(|(_, _, bars)| *bars > start).collect();
         let longest = live.iter().map(|(.., bars)| *bars).max().unwrap_or(0);
         let hosted_at: Vec<usize> = (0..ask.on.len()).filter(|at| ask.on.get(*at) == Some(&false)).collect();
-        let hosted: Vec<Val> = hosted_at.iter().filter_map(|at| ask.values.get(*at).copied()).collect();
+        let hosted: Vec<ValueId> = hosted_at.iter().filter_map(|at| ask.values.get(*at).copied()).collect();
         let mut maker = Maker {
             ask,
             which: live.iter().map(|(at, ..)| *at).collect(),
@@ -82,10 +80,13 @@ impl<'a, 's> Maker<'a, 's> {
             bars: live.iter().map(|(.., bars)| *bars).collect(),
             start,
             parts: Vec::new(),
-            hosted: (!hosted.is_empty()).then(|| HostPlan::new(ask.graph, &hosted)),
+            hosted: (!hosted.is_empty()).then(|| ExecPlan::new(ask.graph, &hosted)),
             hosted_at,
             settings,
-            steps: settings.steps.unwrap_or_else(|| Layout::steps_for(&[longest])).max(STEPS.ilog2()),
+            segment_log2: settings
+                .segment_log2
+                .unwrap_or_else(|| Layout::segment_log2_for(&[longest]))
+                .max(STEPS.ilog2()),
             stats: Mutex::default(),
         };
         let chosen: Vec<usize> = (0..ask.on.len()).filter(|at| ask.on.get(*at) == Some(&true)).collect();
@@ -100,9 +101,9 @@ impl<'a, 's> Maker<'a, 's> {
     fn split(&mut self, chosen: &[usize]) -> Result<(), FeatureError> {
         let on: Vec<bool> = (0..self.ask.values.len()).map(|at| chosen.binary_search(&at).is_ok()).collect();
         let lowered = lower::lower(self.ask.graph, self.ask.values, &on).ok_or(FeatureError::Unfit)?;
-        let part = Part::of(self.ask.graph, lowered, self.settings);
+        let part = ProgramPart::of(self.ask.graph, lowered, self.settings);
         let longest = [self.bars.iter().copied().max().unwrap_or(0)];
-        let words = Layout::words_of(&longest, self.steps);
+        let words = Layout::words_of(&longest, self.segment_log2);
         let most = self.settings.largest.min(Bytes(self.settings.memory.0 / 2));
         if Bytes(part.program.arena(words)) <= most || chosen.len() < 2 {
             self.parts.push(part);
@@ -134,12 +135,12 @@ impl<'a, 's> Maker<'a, 's> {
 
     /// The largest buffer of some series, and all that is there at once.
     fn need(&self, bars: &[usize]) -> (Bytes, Bytes) {
-        let words = Layout::words_of(bars, self.steps) as u64;
+        let words = Layout::words_of(bars, self.segment_log2) as u64;
         let rows = self.rows_of(bars) as u64;
         let arena = self.parts.iter().map(|p| p.program.arena(words as usize)).max().unwrap_or(0);
         let given = self.parts.iter().map(|p| p.program.lowered.given.len()).max().unwrap_or(0);
         // Runs, series and columns have tables beside them.
-        let tables = (words >> self.steps) * RUN_WORDS as u64
+        let tables = (words >> self.segment_log2) * RUN_WORDS as u64
             + (bars.len() * (SERIES_WORDS + 1) + self.ask.values.len() * COLUMN_WORDS) as u64;
         let data = 4 * (words * (given + self.hosted_at.len()) as u64 + tables);
         let values = 4 * rows * self.ask.values.len() as u64;
@@ -150,7 +151,7 @@ impl<'a, 's> Maker<'a, 's> {
 
     /// Ranges of series that fit the device together.
     pub(super) fn chunks(&self) -> Result<Vec<Range<usize>>, FeatureError> {
-        let Settings { largest, memory, .. } = self.settings;
+        let GpuExecSettings { largest, memory, .. } = self.settings;
         let mut chunks = Vec::new();
         let mut first = 0;
         while first < self.bars.len() {
@@ -184,7 +185,7 @@ impl<'a, 's> Maker<'a, 's> {
         let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
         stats.events.extend(outcome.events);
         let mut made = Vec::new();
-        for piece in outcome.pieces {
+        for piece in outcome.chunks {
             stats.device_time = sum(stats.device_time, piece.device_time);
             if let [values, valid] = piece.kept.as_slice() {
                 let items = range.start + piece.items.start..range.start + piece.items.end;
@@ -198,12 +199,12 @@ impl<'a, 's> Maker<'a, 's> {
     fn part(
         &self,
         at: usize,
-        part: &Part,
+        part: &ProgramPart,
         range: Range<usize>,
     ) -> Result<(Plan, Slot, Vec<usize>), PlanError> {
         let bars = self.bars.get(range.clone()).unwrap_or_default();
         let series = self.series.get(range).unwrap_or_default();
-        let layout = Layout::new(bars, self.steps);
+        let layout = Layout::new(bars, self.segment_log2);
         let scales: Vec<Scale> = series.iter().map(scale).collect();
         let given = part.columns(&layout, &scales, series);
         let alone = self.parts.len() == 1;
@@ -230,7 +231,7 @@ impl<'a, 's> Maker<'a, 's> {
         let groups = [
             word(layout.runs().len().div_ceil(GROUP)),
             word(into.len()).div_ceil(tile),
-            (1 << layout.steps) / STEPS,
+            (1 << layout.segment_log2) / STEPS,
         ];
         let kernel = kernel("features", "", &[Access::Read, Access::Update, Access::Write]);
         recorded.plan.dispatch(&kernel, &[recorded.data, recorded.arena, rows], &params, groups)?;
@@ -240,7 +241,14 @@ impl<'a, 's> Maker<'a, 's> {
     }
 
     /// The table of columns: those of the part, then those of the processor, which lie one after the other from `place`.
-    fn table(&self, part: &Part, hosted: &[usize], layout: &Layout, alone: bool, place: usize) -> Vec<u32> {
+    fn table(
+        &self,
+        part: &ProgramPart,
+        hosted: &[usize],
+        layout: &Layout,
+        alone: bool,
+        place: usize,
+    ) -> Vec<u32> {
         let words = layout.words();
         let forms = &part.program.lowered.forms;
         let own = part.results.iter().map(|(at, column)| {
@@ -262,14 +270,14 @@ impl<'a, 's> Maker<'a, 's> {
     fn hosted(&self, layout: &Layout, scales: &[Scale], series: &[Series<'_>]) -> Vec<u32> {
         let Some(plan) = &self.hosted else { return Vec::new() };
         let words = layout.words();
-        let columns = exec::run(plan, series, How::default());
+        let columns = exec::run(plan, series, ExecOptions::default());
         let mut all = vec![0u32; self.hosted_at.len() * words];
         for (k, (at, into)) in self.hosted_at.iter().zip(all.chunks_mut(words.max(1))).enumerate() {
             let way = self.ask.normalise.get(*at).copied().unwrap_or_default();
             let values = |((of, scale), bars): ((&Vec<Vec<f64>>, &Scale), &usize)| {
                 let column = of.get(k).map_or(&[][..], Vec::as_slice);
                 let mut values = vec![0.0; self.start];
-                values.extend(processor::along(way, column, self.start..*bars, scale.level));
+                values.extend(cpu::along(way, column, self.start..*bars, scale.level));
                 values
             };
             let all: Vec<_> = columns.par_iter().zip(scales).zip(&layout.bars).map(values).collect();
@@ -307,7 +315,7 @@ impl<'a, 's> Maker<'a, 's> {
         self.finish(&mut joined, whole, rows).map_err(mistake)?;
         let kept = self.run(runner, joined)?;
         // They are made again if the device is lost.
-        parts.iter().for_each(Tensor::leave_device);
+        parts.iter().for_each(Tensor::evict);
         match <[Tensor; 2]>::try_from(kept) {
             Ok([values, valid]) => Ok((range, values, valid)),
             Err(_) => Err(FeatureError::Unfit),
@@ -352,7 +360,7 @@ impl<'a, 's> Maker<'a, 's> {
     }
 
     /// What was done.
-    pub(super) fn into_stats(self) -> Stats {
+    pub(super) fn into_stats(self) -> GpuExecStats {
         self.stats.into_inner().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -362,7 +370,7 @@ impl<'a, 's> Maker<'a, 's> {
         let mut stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
         stats.events.extend(outcome.events);
         let mut kept = Vec::new();
-        for piece in outcome.pieces {
+        for piece in outcome.chunks {
             stats.device_time = sum(stats.device_time, piece.device_time);
             kept.extend(piece.kept);
         }
@@ -373,11 +381,11 @@ impl<'a, 's> Maker<'a, 's> {
 /// Some of the series, as the runner wants them.
 struct Items<'a, 'm, 's> {
     maker: &'a Maker<'m, 's>,
-    part: &'a Part,
+    part: &'a ProgramPart,
     range: Range<usize>,
 }
 
-impl Batch for Items<'_, '_, '_> {
+impl SplittableBatch for Items<'_, '_, '_> {
     fn len(&self) -> usize {
         self.range.len()
     }

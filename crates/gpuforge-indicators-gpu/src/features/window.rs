@@ -10,7 +10,7 @@ use std::{
 use gpuforge_runtime::{
     kernel::Access,
     plan::{Plan, PlanError, Slot},
-    tensor::{DType, Spec, Tensor},
+    tensor::{DType, Tensor, TensorSpec},
     units::Bytes,
 };
 
@@ -134,7 +134,7 @@ impl Features {
     fn keep_two(&self, plan: Plan) -> Result<(Tensor, Tensor), FeatureError> {
         let Some(runner) = &self.home else { return Err(FeatureError::Unfit) };
         let outcome = runner.run_batch_on_device(&Whole(plan))?;
-        let kept = outcome.pieces.into_iter().flat_map(|p| p.kept).collect::<Vec<_>>();
+        let kept = outcome.chunks.into_iter().flat_map(|p| p.kept).collect::<Vec<_>>();
         match <[Tensor; 2]>::try_from(kept) {
             Ok([one, two]) => Ok((one, two)),
             Err(_) => Err(FeatureError::Unfit),
@@ -317,7 +317,7 @@ fn possible(pair: &[u32], len: usize) -> usize {
 
 /// A table on the host.
 fn table(ends: &[u32], most: usize) -> Result<Ends, FeatureError> {
-    let spec = |n: usize, tag| Spec { dtype: DType::U32, shape: vec![n], tag };
+    let spec = |n: usize, tag| TensorSpec { dtype: DType::U32, shape: vec![n], tag };
     let bytes = |words: &[u32]| bytemuck::cast_slice::<u32, u8>(words).to_vec();
     let mut all = ends.to_vec();
     all.resize(most, NONE);
@@ -346,7 +346,7 @@ fn record_ends(chunk: &Chunk, firsts: &[u32], len: usize, most: usize) -> Result
         let groups = if pass == 1 { 1 } else { word(blocks.div_ceil(GROUP)) };
         plan.dispatch(&kernel, &bindings, &[params, more].concat(), [groups, 1, 1])?;
     }
-    let spec = |n: usize, tag| Spec { dtype: DType::U32, shape: vec![n], tag };
+    let spec = |n: usize, tag| TensorSpec { dtype: DType::U32, shape: vec![n], tag };
     plan.keep(table, spec(most, "ends of windows"))?;
     plan.keep(counts, spec(1, "count of windows"))?;
     Ok(plan)

@@ -11,7 +11,7 @@ mod steps;
 use std::collections::HashMap;
 
 use gpuforge_frame::{Bars, Layout, read::ReadReport, write::Values};
-use gpuforge_indicators::{catalogue::Range, select::Facts};
+use gpuforge_indicators::{catalogue::ValueRange, select::ColumnMeta};
 
 use self::{bars::BarChecks, columns::ColumnChecks};
 use super::symbol;
@@ -92,7 +92,7 @@ pub struct Finding {
     pub value: Option<f64>,
     /// The range that is left: of the catalogue, or for a gap 0 to the usual step.
     #[serde(skip)]
-    pub range: Option<Range>,
+    pub range: Option<ValueRange>,
 }
 
 /// A row of the symbol at hand, and its time.
@@ -111,7 +111,7 @@ struct Seen {
     first: Option<Spot>,
     /// Columns of the bars, one bit each.
     columns: u8,
-    range: Option<Range>,
+    range: Option<ValueRange>,
 }
 
 impl Seen {
@@ -175,7 +175,7 @@ pub(super) struct Checks {
 
 impl Checks {
     /// For columns of which this is known; the first `own` of them are the bars themselves.
-    pub(super) fn new(facts: Vec<Facts>, own: usize, layout: &Layout) -> Self {
+    pub(super) fn new(facts: Vec<ColumnMeta>, own: usize, layout: &Layout) -> Self {
         Checks {
             layout: layout.clone(),
             name: String::new(),

@@ -1,7 +1,7 @@
 //! `gpuforge indicators … --check`, `--strict`: findings as lines, most important first. What is wrong, where, how often?
 
 use anyhow::Result;
-use gpuforge::market::{Finding, JUMP_SIGMAS, Problem, Report, Scope};
+use gpuforge::market::{Finding, JUMP_SIGMAS, Problem, MarketReport, Scope};
 
 use crate::{
     bars::{many, plain},
@@ -13,7 +13,7 @@ use crate::{
 const LISTED: usize = 12;
 
 /// Lists the findings on stderr. Rows that were left out are told with the input.
-pub(super) fn tell(report: &Report, out: &Output) {
+pub(super) fn tell(report: &MarketReport, out: &Output) {
     let told = |f: &&Finding| !matches!(f.problem, Problem::Duplicate | Problem::Unreadable);
     let findings: Vec<&Finding> = report.findings.iter().flatten().filter(told).collect();
     for finding in findings.iter().take(LISTED) {
@@ -26,7 +26,7 @@ pub(super) fn tell(report: &Report, out: &Output) {
 }
 
 /// What the summary says; nothing if nothing was checked.
-pub(super) fn summary(report: &Report) -> Option<(bool, String)> {
+pub(super) fn summary(report: &MarketReport) -> Option<(bool, String)> {
     let found = report.findings.as_deref().filter(|_| report.rows > 0)?;
     if found.is_empty() {
         return Some((true, "check: no findings in bars and columns".to_owned()));
@@ -37,7 +37,7 @@ pub(super) fn summary(report: &Report) -> Option<(bool, String)> {
 }
 
 /// With `--strict` a finding is a failure, after everything was written.
-pub(super) fn strict(report: &Report) -> Result<()> {
+pub(super) fn strict(report: &MarketReport) -> Result<()> {
     let found = report.findings.as_deref().unwrap_or(&[]);
     let Some(first) = found.first() else { return Ok(()) };
     let what =
@@ -131,7 +131,7 @@ fn span(seconds: f64) -> String {
 
 #[cfg(test)]
 mod tests {
-    use gpuforge::indicators::catalogue::Range;
+    use gpuforge::indicators::catalogue::ValueRange;
 
     use super::*;
 
@@ -162,13 +162,13 @@ mod tests {
         );
         let alone = Finding { share: 0.953, first_time: None, ..nan };
         assert_eq!(line(&alone, 1), "rsi_14 is NaN in 95 % of its rows after the warm-up, from row 14 on");
-        let range = Some(Range { min: 0.0, max: 100.0 });
+        let range = Some(ValueRange { min: 0.0, max: 100.0 });
         let out = Finding { range, value: Some(104.25), count: 1, ..finding(Problem::OutOfRange, "rsi_14") };
         assert_eq!(
             line(&out, 1),
             "rsi_14 is outside of 0 to 100 (104.250000) in 1 row, first at row 14 (2024-01-02T14:44:00Z)"
         );
-        let usual = Some(Range { min: 0.0, max: 60.0 });
+        let usual = Some(ValueRange { min: 0.0, max: 60.0 });
         let gap = Finding { range: usual, value: Some(960.0), count: 3, ..finding(Problem::Gap, "time") };
         assert!(
             line(&gap, 1)

@@ -9,11 +9,11 @@ use gpuforge::{
         names::Role,
         read::{Input, ReadOptions, Reader},
     },
-    market::Report,
-    resident::{
-        Device,
-        explain::{CallOf, Explanation},
+    indicators_gpu::{
+        DeviceChoice,
+        explain::{ExecExplanation, KernelCall},
     },
+    market::MarketReport,
 };
 
 use crate::{
@@ -38,14 +38,14 @@ pub(super) fn shape(input: &Input, options: ReadOptions<'_>) -> Result<Vec<usize
 }
 
 /// As many series as were read, all of the same length.
-pub(super) fn even(report: &Report) -> Vec<usize> {
+pub(super) fn even(report: &MarketReport) -> Vec<usize> {
     let each = usize::try_from(report.rows).unwrap_or(usize::MAX) / report.symbols.max(1);
     vec![each; report.symbols]
 }
 
 /// The plan as text; after a run, also what it took.
-pub(super) fn text(plan: &Explanation, report: Option<&Report>) -> String {
-    let place = if plan.decision.place == Device::Gpu { "the device" } else { "the processor" };
+pub(super) fn text(plan: &ExecExplanation, report: Option<&MarketReport>) -> String {
+    let place = if plan.decision.place == DeviceChoice::Gpu { "the device" } else { "the processor" };
     let mut out = format!("{HEAD}on {place}{HEAD:#}: {}\n", plain(&plan.decision.reason.to_string()));
     let mut line = |text: &str| out.push_str(&wrap(text, 2, width()));
     line(&format!("{} of {} series", many(plan.bars, "bar"), plan.series));
@@ -68,7 +68,7 @@ pub(super) fn text(plan: &Explanation, report: Option<&Report>) -> String {
 }
 
 /// Columns that stay on the processor, by reason.
-fn unsuited(plan: &Explanation) -> BTreeMap<&str, Vec<&str>> {
+fn unsuited(plan: &ExecExplanation) -> BTreeMap<&str, Vec<&str>> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for column in plan.columns.iter().filter(|c| !c.on_device) {
         reasons.entry(column.reason.unwrap_or("not known")).or_default().push(&column.column);
@@ -76,7 +76,7 @@ fn unsuited(plan: &Explanation) -> BTreeMap<&str, Vec<&str>> {
     reasons
 }
 
-fn lowered(plan: &Explanation, line: &mut impl FnMut(&str)) {
+fn lowered(plan: &ExecExplanation, line: &mut impl FnMut(&str)) {
     line(&format!(
         "graph: {} nodes in {}; {} generated; {} columns written, {} if nothing were fused",
         plan.nodes,
@@ -87,23 +87,23 @@ fn lowered(plan: &Explanation, line: &mut impl FnMut(&str)) {
     ));
     for (at, calls) in plan.stages.iter().enumerate() {
         let each: Vec<String> =
-            calls.iter().map(|CallOf { kernel, values }| format!("{kernel} ×{values}")).collect();
+            calls.iter().map(|KernelCall { kernel, values }| format!("{kernel} ×{values}")).collect();
         line(&format!("stage {}: {}", at + 1, each.join(", ")));
     }
-    if let Some(load) = &plan.load {
+    if let Some(workload) = &plan.workload {
         line(&format!(
             "{} up, {} down; {}, {}, {} to compile; {} of memory on the device",
-            size(load.up),
-            size(load.down),
-            many(load.batches, "submission"),
-            many(load.dispatches, "kernel call"),
-            many(load.pipelines, "pipeline"),
-            size(load.memory),
+            size(workload.up),
+            size(workload.down),
+            many(workload.batches, "submission"),
+            many(workload.dispatches, "kernel call"),
+            many(workload.pipelines, "pipeline"),
+            size(workload.memory),
         ));
     }
 }
 
-fn times(plan: &Explanation, line: &mut impl FnMut(&str)) {
+fn times(plan: &ExecExplanation, line: &mut impl FnMut(&str)) {
     if let Some(seconds) = plan.cpu_seconds {
         line(&format!("predicted on the processor: {}", time(seconds)));
     }
@@ -126,7 +126,7 @@ fn times(plan: &Explanation, line: &mut impl FnMut(&str)) {
     line(&text);
 }
 
-fn measured(report: &Report, line: &mut impl FnMut(&str)) {
+fn measured(report: &MarketReport, line: &mut impl FnMut(&str)) {
     let done = &report.placed;
     if done.groups.cpu > 0 {
         let groups = many(done.groups.cpu, "group");

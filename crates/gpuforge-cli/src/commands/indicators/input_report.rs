@@ -7,12 +7,12 @@ use gpuforge::{
         names::Role,
         read::{Duplicates, FileReport, Input, KeySource, ReadOptions, ReadReport, Reader},
     },
-    market::Report,
+    market::MarketReport,
 };
 use serde_json::json;
 
 use crate::{
-    args::Indicators,
+    args::indicators::Indicators,
     bars::{explained, many, plain, read_options},
     context::Context,
     output::{DIM, HEAD, Output},
@@ -22,7 +22,7 @@ use crate::{
 const BARS: u64 = 768 << 20;
 
 /// What a person must see to know that the input was read as it was meant.
-pub(super) fn tell(report: &Report, out: &Output) {
+pub(super) fn tell(report: &MarketReport, out: &Output) {
     if report.duplicates > report.rows {
         let what = format!(
             "--duplicates dropped {} of {} rows: a time that most rows share is hardly their time",

@@ -2,7 +2,7 @@
 //! Is every value after the warm-up what it can be?
 
 use gpuforge_frame::write::Values;
-use gpuforge_indicators::select::Facts;
+use gpuforge_indicators::select::ColumnMeta;
 
 use super::{Found, Problem, Seen, Spot};
 
@@ -14,7 +14,7 @@ pub(super) struct ColumnChecks {
 }
 
 struct Column {
-    facts: Facts,
+    facts: ColumnMeta,
     now: State,
     /// Rows after the warm-up, and after what a late start waits for, over all symbols.
     rows: u64,
@@ -55,7 +55,7 @@ impl State {
     }
 
     /// Values of a part after the warm-up.
-    fn see(&mut self, facts: &Facts, values: &[f64], spot: impl Fn(usize) -> Spot, slack: f64) {
+    fn see(&mut self, facts: &ColumnMeta, values: &[f64], spot: impl Fn(usize) -> Spot, slack: f64) {
         let Span { nan, min, max } = Span::of(values);
         let late = match facts.starts_late && nan > 0 && !self.has_value() {
             true => values.iter().take_while(|x| x.is_nan()).count(),
@@ -88,7 +88,7 @@ impl State {
         self.max = self.max.max(max);
     }
 
-    fn problems(self, facts: &Facts) -> [(Problem, Seen); 5] {
+    fn problems(self, facts: &ColumnMeta) -> [(Problem, Seen); 5] {
         let of = self.rows - self.late;
         let values = of - self.nan.count;
         let all = Seen { count: of, of, first: self.first, ..Seen::default() };
@@ -139,7 +139,7 @@ impl Span {
 }
 
 impl ColumnChecks {
-    pub(super) fn new(facts: Vec<Facts>, own: usize) -> Self {
+    pub(super) fn new(facts: Vec<ColumnMeta>, own: usize) -> Self {
         let column = |facts| Column { facts, now: State::default(), rows: 0 };
         ColumnChecks { all: facts.into_iter().map(column).collect(), own }
     }
@@ -185,7 +185,7 @@ impl ColumnChecks {
 
 #[cfg(test)]
 mod tests {
-    use gpuforge_indicators::catalogue::Range;
+    use gpuforge_indicators::catalogue::ValueRange;
 
     use super::*;
 
@@ -204,7 +204,7 @@ mod tests {
     /// A column that waits for a session that never ends has no value anywhere.
     #[test]
     fn a_column_without_any_value_is_too_short() {
-        let late = Facts { column: "x".to_owned(), range: None, starts_late: true, pattern: false };
+        let late = ColumnMeta { column: "x".to_owned(), range: None, starts_late: true, pattern: false };
         let short = |values: &[f64]| {
             let mut checks = ColumnChecks::new(vec![late.clone()], 0);
             checks.see(&[], 0, &[Values { values, valid_from: 1 }], 0.0);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     /// Problems of one column in one symbol: count and first row.
-    fn problems(facts: Facts, parts: &[&[f64]]) -> Vec<(Problem, u64, Option<u64>)> {
+    fn problems(facts: ColumnMeta, parts: &[&[f64]]) -> Vec<(Problem, u64, Option<u64>)> {
         let mut checks = ColumnChecks::new(vec![facts], 0);
         let mut offset = 0;
         for part in parts {
@@ -237,8 +237,8 @@ mod tests {
     fn problems_have_counts_and_first_rows_in_any_parts() {
         let nan = f64::NAN;
         let facts =
-            |range, starts_late, pattern| Facts { column: "x".to_owned(), range, starts_late, pattern };
-        let percent = Some(Range { min: 0.0, max: 100.0 });
+            |range, starts_late, pattern| ColumnMeta { column: "x".to_owned(), range, starts_late, pattern };
+        let percent = Some(ValueRange { min: 0.0, max: 100.0 });
         let all = [nan, nan, 5.0, 101.0, nan, -1.0, f64::INFINITY, nan, 7.0];
         let want = vec![
             (Problem::Infinite, 1, Some(6)),

@@ -7,7 +7,7 @@
 use std::collections::HashMap;
 
 use gpuforge_frame::Layout;
-use gpuforge_indicators::catalogue::Range;
+use gpuforge_indicators::catalogue::ValueRange;
 
 use super::{Seen, Spot};
 
@@ -192,7 +192,7 @@ impl Steps {
         found.first = self.gaps.first().map(spot);
         found.of = std::mem::take(&mut self.steps);
         if let (Usual::Step(usual), Some(unit)) = (self.usual, self.unit) {
-            found.range = Some(Range { min: 0.0, max: usual as f64 * unit });
+            found.range = Some(ValueRange { min: 0.0, max: usual as f64 * unit });
         }
         self.gaps.clear();
         (self.last, self.usual, self.days, self.weekends) = (None, Usual::NotYet, 0, false);

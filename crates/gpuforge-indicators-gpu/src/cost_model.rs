@@ -5,14 +5,14 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::tune::Variants;
+use crate::autotune::Variants;
 
 /// Kinds of kernels, each with a rate of its own.
-pub const KINDS: [&str; 4] = ["pointwise", "windows", "scans", "machines"];
+pub const KERNEL_KINDS: [&str; 4] = ["pointwise", "windows", "scans", "machines"];
 
 /// What some series ask of a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Load {
+pub struct GpuWorkload {
     /// Bytes to the device.
     pub up: u64,
     /// Bytes back.
@@ -24,7 +24,7 @@ pub struct Load {
     /// Pipelines that are not compiled yet.
     pub pipelines: u64,
     /// Words that kernels read, write or loop over, by kind.
-    pub units: [f64; KINDS.len()],
+    pub units: [f64; KERNEL_KINDS.len()],
     /// Bars that follow each other in state machines, times what each takes: no number of invocations makes it shorter.
     pub chain: f64,
     /// Bytes that are in use at once on the device, at most.
@@ -33,7 +33,7 @@ pub struct Load {
 
 /// What was measured of a device, in seconds.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Rates {
+pub struct DeviceRates {
     /// Opening it.
     pub open: f64,
     /// Compiling a pipeline.
@@ -47,7 +47,7 @@ pub struct Rates {
     /// A byte down, with bringing it back.
     pub down: f64,
     /// A word, by kind of kernel.
-    pub units: [f64; KINDS.len()],
+    pub units: [f64; KERNEL_KINDS.len()],
     /// A step of a state machine after another.
     pub chain: f64,
     /// Variants that were the fastest, where they were tried.
@@ -55,7 +55,7 @@ pub struct Rates {
     pub variants: Option<Variants>,
 }
 
-impl Rates {
+impl DeviceRates {
     /// Is every figure one that a measurement can give?
     pub fn is_sound(&self) -> bool {
         let all = [self.open, self.pipeline, self.batch, self.dispatch, self.up, self.down, self.chain];
@@ -66,7 +66,7 @@ impl Rates {
 
 /// Predicted seconds on a device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
-pub struct Prediction {
+pub struct GpuPrediction {
     /// Opening it; nothing if it is open.
     pub open: f64,
     /// Compiling.
@@ -81,7 +81,7 @@ pub struct Prediction {
     pub download: f64,
 }
 
-impl Prediction {
+impl GpuPrediction {
     /// What is paid once: later series find it done.
     pub fn once(&self) -> f64 {
         self.open + self.pipelines
@@ -98,25 +98,26 @@ impl Prediction {
     }
 }
 
-/// What a load takes at these rates.
-pub fn predict(load: &Load, rates: &Rates, is_open: bool) -> Prediction {
-    let [pointwise, windows, scans, machines] =
-        std::array::from_fn(|k| load.units.get(k).zip(rates.units.get(k)).map_or(0.0, |(n, rate)| n * rate));
-    Prediction {
+/// What a workload takes at these rates.
+pub fn predict(workload: &GpuWorkload, rates: &DeviceRates, is_open: bool) -> GpuPrediction {
+    let [pointwise, windows, scans, machines] = std::array::from_fn(|k| {
+        workload.units.get(k).zip(rates.units.get(k)).map_or(0.0, |(n, rate)| n * rate)
+    });
+    GpuPrediction {
         open: if is_open { 0.0 } else { rates.open },
-        pipelines: load.pipelines as f64 * rates.pipeline,
-        upload: load.up as f64 * rates.up,
-        dispatch: load.batches as f64 * rates.batch + load.dispatches as f64 * rates.dispatch,
-        compute: pointwise + windows + scans + machines.max(load.chain * rates.chain),
-        download: load.down as f64 * rates.down,
+        pipelines: workload.pipelines as f64 * rates.pipeline,
+        upload: workload.up as f64 * rates.up,
+        dispatch: workload.batches as f64 * rates.batch + workload.dispatches as f64 * rates.dispatch,
+        compute: pointwise + windows + scans + machines.max(workload.chain * rates.chain),
+        download: workload.down as f64 * rates.down,
     }
 }
 
 /// A run that was measured.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Probe {
+pub struct RateProbe {
     /// What it asked of the device.
-    pub load: Load,
+    pub workload: GpuWorkload,
     /// Seconds of a run with everything compiled.
     pub wall: f64,
     /// Seconds that the device itself measured.
@@ -127,65 +128,66 @@ pub struct Probe {
 
 /// Runs that tell rates apart, each by what only it has much of.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Probes {
+pub struct RateProbes {
     /// Few bars, one column: a submission.
-    pub tiny: Probe,
+    pub tiny: RateProbe,
     /// Few bars, many stages: dispatches.
-    pub stages: Probe,
+    pub stages: RateProbe,
     /// Many bars, one column.
-    pub thin: Probe,
+    pub thin: RateProbe,
     /// Many bars, several columns of arithmetic.
-    pub wide: Probe,
+    pub wide: RateProbe,
     /// Many bars: windows, recurrences, state machines.
-    pub kinds: [Probe; 3],
+    pub kinds: [RateProbe; 3],
     /// One long series of state machines.
-    pub chain: Probe,
+    pub chain: RateProbe,
 }
 
-impl Probes {
-    /// Rates that explain the runs. What noise makes negative is nothing.
-    pub fn rates(&self, open: f64) -> Rates {
+impl RateProbes {
+    /// DeviceRates that explain the runs. What noise makes negative is nothing.
+    pub fn rates(&self, open: f64) -> DeviceRates {
         let rate = |seconds: f64, count: f64| if count > 0.0 { (seconds / count).max(0.0) } else { 0.0 };
         let more = |a: u64, b: u64| a.saturating_sub(b) as f64;
-        let Probes { tiny, stages, thin, wide, kinds, chain } = self;
-        let dispatch = rate(stages.wall - tiny.wall, more(stages.load.dispatches, tiny.load.dispatches));
-        let batch = (tiny.wall - dispatch * tiny.load.dispatches as f64).max(0.0);
+        let RateProbes { tiny, stages, thin, wide, kinds, chain } = self;
+        let dispatch =
+            rate(stages.wall - tiny.wall, more(stages.workload.dispatches, tiny.workload.dispatches));
+        let batch = (tiny.wall - dispatch * tiny.workload.dispatches as f64).max(0.0);
         // Where the device keeps no time, arithmetic counts as part of bringing its results back.
-        let moving = |p: &Probe| p.wall - p.device.unwrap_or(0.0);
-        let down = rate(moving(wide) - moving(thin), more(wide.load.down, thin.load.down));
-        let thin_up = moving(thin) - moving(tiny) - down * more(thin.load.down, tiny.load.down);
-        let up = rate(thin_up, more(thin.load.up, tiny.load.up));
+        let moving = |p: &RateProbe| p.wall - p.device.unwrap_or(0.0);
+        let down = rate(moving(wide) - moving(thin), more(wide.workload.down, thin.workload.down));
+        let thin_up = moving(thin) - moving(tiny) - down * more(thin.workload.down, tiny.workload.down);
+        let up = rate(thin_up, more(thin.workload.up, tiny.workload.up));
         // Where noise leaves nothing for one of the two, they share what both took.
-        let moved = more(wide.load.up, tiny.load.up) + more(wide.load.down, tiny.load.down);
+        let moved = more(wide.workload.up, tiny.workload.up) + more(wide.workload.down, tiny.workload.down);
         let shared = rate(moving(wide) - moving(tiny), moved);
         let (up, down) = if up > 0.0 && down > 0.0 { (up, down) } else { (shared, shared) };
-        let mut rates = Rates {
+        let mut rates = DeviceRates {
             open,
             pipeline: 0.0,
             batch,
             dispatch,
             up,
             down,
-            units: [0.0; KINDS.len()],
+            units: [0.0; KERNEL_KINDS.len()],
             chain: 0.0,
             variants: None,
         };
-        let set = |units: &mut [f64; KINDS.len()], kind: usize, x: f64| {
+        let set = |units: &mut [f64; KERNEL_KINDS.len()], kind: usize, x: f64| {
             units.iter_mut().skip(kind).take(1).for_each(|u| *u = x);
         };
-        let first = wide.load.units.first().copied().unwrap_or(0.0);
+        let first = wide.workload.units.first().copied().unwrap_or(0.0);
         set(&mut rates.units, 0, rate(wide.device.unwrap_or(0.0), first));
         for (kind, probe) in kinds.iter().enumerate().map(|(k, p)| (k + 1, p)) {
-            let count = probe.load.units.get(kind).copied().unwrap_or(0.0);
-            let rest = predict(&probe.load, &rates, true).each();
+            let count = probe.workload.units.get(kind).copied().unwrap_or(0.0);
+            let rest = predict(&probe.workload, &rates, true).each();
             set(&mut rates.units, kind, rate(probe.wall - rest, count));
         }
-        let others = Load { chain: 0.0, units: [0.0; KINDS.len()], ..chain.load };
-        rates.chain = rate(chain.wall - predict(&others, &rates, true).each(), chain.load.chain);
+        let others = GpuWorkload { chain: 0.0, units: [0.0; KERNEL_KINDS.len()], ..chain.workload };
+        rates.chain = rate(chain.wall - predict(&others, &rates, true).each(), chain.workload.chain);
         let all = [tiny, stages, thin, wide, chain];
-        let compiled = all.into_iter().chain(kinds).filter(|p| p.load.pipelines > 0);
+        let compiled = all.into_iter().chain(kinds).filter(|p| p.workload.pipelines > 0);
         let (seconds, pipelines) = compiled
-            .fold((0.0, 0.0), |(s, n), p| (s + (p.cold - p.wall).max(0.0), n + p.load.pipelines as f64));
+            .fold((0.0, 0.0), |(s, n), p| (s + (p.cold - p.wall).max(0.0), n + p.workload.pipelines as f64));
         rates.pipeline = rate(seconds, pipelines);
         rates
     }
@@ -218,7 +220,7 @@ impl Correction {
 /// Where something is computed, or should be.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Device {
+pub enum DeviceChoice {
     /// Where it is fastest.
     #[default]
     Auto,
@@ -230,7 +232,7 @@ pub enum Device {
 
 /// Why a side was chosen.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Reason {
+pub enum PlacementReason {
     /// The user asked for it in the command.
     Asked,
     /// The settings ask for it.
@@ -247,23 +249,25 @@ pub enum Reason {
     NoDevice(String),
 }
 
-impl fmt::Display for Reason {
+impl fmt::Display for PlacementReason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Reason::Asked => f.write_str("it was asked for"),
-            Reason::Setting => f.write_str("the settings ask for it"),
-            Reason::Faster(times) => write!(f, "it is predicted to be {times:.1} times as fast"),
-            Reason::NotYet => {
+            PlacementReason::Asked => f.write_str("it was asked for"),
+            PlacementReason::Setting => f.write_str("the settings ask for it"),
+            PlacementReason::Faster(times) => write!(f, "it is predicted to be {times:.1} times as fast"),
+            PlacementReason::NotYet => {
                 f.write_str("a device would be faster, but not by what opening it and compiling take")
             }
-            Reason::TooLittle => f.write_str("there is too little work to pay for measuring a device"),
-            Reason::NothingSuits => f.write_str("no selected column is computed on devices"),
-            Reason::NoDevice(why) => write!(f, "no device: {why}"),
+            PlacementReason::TooLittle => {
+                f.write_str("there is too little work to pay for measuring a device")
+            }
+            PlacementReason::NothingSuits => f.write_str("no selected column is computed on devices"),
+            PlacementReason::NoDevice(why) => write!(f, "no device: {why}"),
         }
     }
 }
 
-impl Serialize for Reason {
+impl Serialize for PlacementReason {
     fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)
     }
@@ -271,46 +275,46 @@ impl Serialize for Reason {
 
 /// A side, and why.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Decision {
-    /// Never [`Device::Auto`].
-    pub place: Device,
+pub struct PlacementDecision {
+    /// Never [`DeviceChoice::Auto`].
+    pub place: DeviceChoice,
     /// Why.
-    pub reason: Reason,
+    pub reason: PlacementReason,
 }
 
-impl Decision {
+impl PlacementDecision {
     /// The processor, for this reason.
-    pub fn cpu(reason: Reason) -> Self {
-        Decision { place: Device::Cpu, reason }
+    pub fn cpu(reason: PlacementReason) -> Self {
+        PlacementDecision { place: DeviceChoice::Cpu, reason }
     }
 
     /// A device, for this reason.
-    pub fn gpu(reason: Reason) -> Self {
-        Decision { place: Device::Gpu, reason }
+    pub fn gpu(reason: PlacementReason) -> Self {
+        PlacementDecision { place: DeviceChoice::Gpu, reason }
     }
 }
 
 /// What is asked for in the command comes first, then the settings; `None` leaves it to measurements.
-pub fn wish(asked: Device, setting: Device) -> Option<Decision> {
-    let of = |device: Device, reason: Reason| match device {
-        Device::Auto => None,
-        place => Some(Decision { place, reason }),
+pub fn explicit_choice(asked: DeviceChoice, setting: DeviceChoice) -> Option<PlacementDecision> {
+    let of = |device: DeviceChoice, reason: PlacementReason| match device {
+        DeviceChoice::Auto => None,
+        place => Some(PlacementDecision { place, reason }),
     };
-    of(asked, Reason::Asked).or_else(|| of(setting, Reason::Setting))
+    of(asked, PlacementReason::Asked).or_else(|| of(setting, PlacementReason::Setting))
 }
 
 /// The faster side for some series. What a device needs once is paid by these series, or by those that came before: after
 /// the processor has lost as much as that on series like these (`spent` seconds so far), it is likely to go on.
-pub fn faster(cpu: f64, gpu: &Prediction, spent: f64) -> Decision {
+pub fn choose_faster(cpu: f64, gpu: &GpuPrediction, spent: f64) -> PlacementDecision {
     let (each, once) = (gpu.each(), gpu.once());
     if each >= cpu {
-        return Decision::cpu(Reason::Faster(gpu.total() / cpu.max(1e-9)));
+        return PlacementDecision::cpu(PlacementReason::Faster(gpu.total() / cpu.max(1e-9)));
     }
     let lost = spent * (1.0 - each / cpu);
     if each + once < cpu || once < lost {
-        Decision::gpu(Reason::Faster(cpu / each.max(1e-9)))
+        PlacementDecision::gpu(PlacementReason::Faster(cpu / each.max(1e-9)))
     } else {
-        Decision::cpu(Reason::NotYet)
+        PlacementDecision::cpu(PlacementReason::NotYet)
     }
 }
 
@@ -318,7 +322,7 @@ pub fn faster(cpu: f64, gpu: &Prediction, spent: f64) -> Decision {
 mod tests {
     use super::*;
 
-    const RATES: Rates = Rates {
+    const RATES: DeviceRates = DeviceRates {
         open: 0.2,
         pipeline: 0.03,
         batch: 2e-4,
@@ -331,28 +335,28 @@ mod tests {
     };
 
     /// A run that takes exactly what the rates say.
-    fn probe(load: Load) -> Probe {
-        let p = predict(&load, &RATES, true);
+    fn probe(workload: GpuWorkload) -> RateProbe {
+        let p = predict(&workload, &RATES, true);
         let wall = p.each();
-        Probe { load, wall, device: Some(p.compute), cold: wall + p.pipelines }
+        RateProbe { workload, wall, device: Some(p.compute), cold: wall + p.pipelines }
     }
 
-    fn load(up: u64, down: u64, dispatches: u64, units: [f64; 4]) -> Load {
-        Load { up, down, dispatches, units, batches: 1, pipelines: 2, ..Load::default() }
+    fn workload(up: u64, down: u64, dispatches: u64, units: [f64; 4]) -> GpuWorkload {
+        GpuWorkload { up, down, dispatches, units, batches: 1, pipelines: 2, ..GpuWorkload::default() }
     }
 
     #[test]
     fn rates_come_back_from_what_they_explain() {
-        let chain = Load { chain: 1e6, ..load(1 << 12, 1 << 12, 3, [0.0; 4]) };
-        let probes = Probes {
-            tiny: probe(load(0, 0, 2, [0.0; 4])),
-            stages: probe(load(0, 0, 40, [0.0; 4])),
-            thin: probe(load(1 << 20, 1 << 20, 2, [5e5, 0.0, 0.0, 0.0])),
-            wide: probe(load(1 << 20, 8 << 20, 2, [4e6, 0.0, 0.0, 0.0])),
+        let chain = GpuWorkload { chain: 1e6, ..workload(1 << 12, 1 << 12, 3, [0.0; 4]) };
+        let probes = RateProbes {
+            tiny: probe(workload(0, 0, 2, [0.0; 4])),
+            stages: probe(workload(0, 0, 40, [0.0; 4])),
+            thin: probe(workload(1 << 20, 1 << 20, 2, [5e5, 0.0, 0.0, 0.0])),
+            wide: probe(workload(1 << 20, 8 << 20, 2, [4e6, 0.0, 0.0, 0.0])),
             kinds: std::array::from_fn(|k| {
                 let mut units = [0.0; 4];
                 units[k + 1] = 3e6;
-                probe(load(1 << 20, 4 << 20, 3, units))
+                probe(workload(1 << 20, 4 << 20, 3, units))
             }),
             chain: probe(chain),
         };
@@ -370,14 +374,17 @@ mod tests {
         for (got, want) in pairs.into_iter().chain(units) {
             assert!((got / want - 1.0).abs() < 1e-6, "{got} for {want}");
         }
-        assert!(!Rates { up: f64::NAN, ..RATES }.is_sound() && !Rates { open: -1.0, ..RATES }.is_sound());
+        assert!(
+            !DeviceRates { up: f64::NAN, ..RATES }.is_sound()
+                && !DeviceRates { open: -1.0, ..RATES }.is_sound()
+        );
     }
 
     #[test]
     fn a_chain_bounds_state_machines_from_below() {
-        let work = Load { units: [0.0, 0.0, 0.0, 1e6], chain: 1e5, ..Load::default() };
+        let work = GpuWorkload { units: [0.0, 0.0, 0.0, 1e6], chain: 1e5, ..GpuWorkload::default() };
         assert_eq!(predict(&work, &RATES, true).compute, 1e5 * RATES.chain);
-        let many = Load { units: [0.0, 0.0, 0.0, 1e9], ..work };
+        let many = GpuWorkload { units: [0.0, 0.0, 0.0, 1e9], ..work };
         assert_eq!(predict(&many, &RATES, true).compute, 1e9 * 8e-10);
         assert_eq!(predict(&work, &RATES, true).open, 0.0);
         assert_eq!(predict(&work, &RATES, false).open, RATES.open);
@@ -385,23 +392,23 @@ mod tests {
 
     #[test]
     fn what_is_asked_comes_before_settings_and_those_before_measurements() {
-        use Device::{Auto, Cpu, Gpu};
-        assert_eq!(wish(Gpu, Cpu), Some(Decision::gpu(Reason::Asked)));
-        assert_eq!(wish(Cpu, Gpu), Some(Decision::cpu(Reason::Asked)));
-        assert_eq!(wish(Auto, Cpu), Some(Decision::cpu(Reason::Setting)));
-        assert_eq!(wish(Auto, Gpu), Some(Decision::gpu(Reason::Setting)));
-        assert_eq!(wish(Auto, Auto), None);
+        use DeviceChoice::{Auto, Cpu, Gpu};
+        assert_eq!(explicit_choice(Gpu, Cpu), Some(PlacementDecision::gpu(PlacementReason::Asked)));
+        assert_eq!(explicit_choice(Cpu, Gpu), Some(PlacementDecision::cpu(PlacementReason::Asked)));
+        assert_eq!(explicit_choice(Auto, Cpu), Some(PlacementDecision::cpu(PlacementReason::Setting)));
+        assert_eq!(explicit_choice(Auto, Gpu), Some(PlacementDecision::gpu(PlacementReason::Setting)));
+        assert_eq!(explicit_choice(Auto, Auto), None);
     }
 
     #[test]
     fn the_faster_side_wins_and_what_is_paid_once_must_be_earned() {
-        let gpu = Prediction { open: 1.0, compute: 0.5, ..Prediction::default() };
-        assert_eq!(faster(0.4, &gpu, 100.0).place, Device::Cpu);
-        assert_eq!(faster(1.0, &gpu, 0.0), Decision::cpu(Reason::NotYet));
+        let gpu = GpuPrediction { open: 1.0, compute: 0.5, ..GpuPrediction::default() };
+        assert_eq!(choose_faster(0.4, &gpu, 100.0).place, DeviceChoice::Cpu);
+        assert_eq!(choose_faster(1.0, &gpu, 0.0), PlacementDecision::cpu(PlacementReason::NotYet));
         // Two seconds on the processor would have been one on the device: opening it has been paid.
-        assert_eq!(faster(1.0, &gpu, 1.9).place, Device::Cpu);
-        assert_eq!(faster(1.0, &gpu, 2.1), Decision::gpu(Reason::Faster(2.0)));
-        assert_eq!(faster(1.6, &gpu, 0.0).place, Device::Gpu);
+        assert_eq!(choose_faster(1.0, &gpu, 1.9).place, DeviceChoice::Cpu);
+        assert_eq!(choose_faster(1.0, &gpu, 2.1), PlacementDecision::gpu(PlacementReason::Faster(2.0)));
+        assert_eq!(choose_faster(1.6, &gpu, 0.0).place, DeviceChoice::Gpu);
     }
 
     #[test]

@@ -11,17 +11,17 @@
 use std::{sync::Arc, time::Duration};
 
 use gpuforge_indicators::{
-    catalogue::{self, Kind},
+    catalogue::{self, IndicatorKind},
     exec::Series,
     graph::Field,
-    select::{self, Instance, Selector, Wanted},
+    select::{self, Instance, SelectItem, Selector},
 };
 use gpuforge_indicators_gpu::{
+    autotune,
+    encoding::Scale,
     layout::Layout,
     lower::{self, Fusion, Given},
     record::Program,
-    tune,
-    weight::Scale,
 };
 use gpuforge_runtime::{
     engine::{Opener as _, gpu::GpuOpener},
@@ -50,19 +50,19 @@ fn session() -> Option<Session> {
 struct Variant {
     fusion: Fusion,
     width: u32,
-    steps: u32,
+    segment_log2: u32,
     slices: u32,
 }
 
-const USUAL: Variant = Variant { fusion: Fusion::Whole, width: 64, steps: 7, slices: 1 };
+const USUAL: Variant = Variant { fusion: Fusion::Whole, width: 64, segment_log2: 7, slices: 1 };
 
 /// Results as they lie on the device, series by series.
-fn results(session: &Session, wanted: &[Wanted], series: &[Series<'_>], how: &Variant) -> Vec<Vec<f64>> {
+fn results(session: &Session, wanted: &[SelectItem], series: &[Series<'_>], how: &Variant) -> Vec<Vec<f64>> {
     let (graph, values, _) = select::graph(wanted);
     let on = lower::fits(&graph, &values);
     let lowered = lower::lower_with(&graph, &values, &on, how.fusion).unwrap();
     let bars: Vec<usize> = series.iter().map(|s| s.close.len()).collect();
-    let layout = Layout::new(&bars, how.steps);
+    let layout = Layout::new(&bars, how.segment_log2);
     let words = layout.words();
     let scales: Vec<Scale> = series.iter().map(|s| Scale::of(&[s.close, s.open, s.high, s.low])).collect();
     let mut columns = vec![0u32; lowered.given.len() * words];
@@ -112,17 +112,25 @@ fn neither_fusing_nor_variants_change_results() {
     let usual = results(&session, &wanted, &series, &USUAL);
     same(&usual, &results(&session, &wanted, &series, &Variant { fusion: Fusion::None, ..USUAL }), "unfused");
     same(&usual, &results(&session, &wanted, &series, &Variant { width: 256, ..USUAL }), "wide");
-    same(&usual, &results(&session, &wanted, &series, &Variant { slices: 4, steps: 9, ..USUAL }), "slices");
-    for steps in [5, 6, 10] {
-        same(&usual, &results(&session, &wanted, &series, &Variant { steps, ..USUAL }), "steps");
+    same(
+        &usual,
+        &results(&session, &wanted, &series, &Variant { slices: 4, segment_log2: 9, ..USUAL }),
+        "slices",
+    );
+    for segment_log2 in [5, 6, 10] {
+        same(
+            &usual,
+            &results(&session, &wanted, &series, &Variant { segment_log2, ..USUAL }),
+            "segment_log2",
+        );
     }
 }
 
 #[test]
 fn a_fused_plan_moves_less_than_half_of_the_bytes() {
-    let all: Vec<Wanted> = catalogue::all().map(|row| Wanted::from(Instance::of(row))).collect();
-    let candles = catalogue::all().filter(|row| row.kind == Kind::Candlestick);
-    let candles: Vec<Wanted> = candles.map(|row| Wanted::from(Instance::of(row))).collect();
+    let all: Vec<SelectItem> = catalogue::all().map(|row| SelectItem::from(Instance::of(row))).collect();
+    let candles = catalogue::all().filter(|row| row.kind == IndicatorKind::Candlestick);
+    let candles: Vec<SelectItem> = candles.map(|row| SelectItem::from(Instance::of(row))).collect();
     for wanted in [all, candles] {
         let (graph, values, _) = select::graph(&wanted);
         let on = lower::fits(&graph, &values);
@@ -136,7 +144,7 @@ fn a_fused_plan_moves_less_than_half_of_the_bytes() {
 #[test]
 fn an_adapter_runs_every_variant() {
     let Some(session) = session() else { return };
-    let tuned = tune::tune(|plan| {
+    let tuned = autotune::autotune(|plan| {
         let done = session.run(plan, DEADLINE).ok()?;
         Some(done.device_time.unwrap_or(Duration::from_millis(1)))
     });

@@ -4,7 +4,7 @@
 //! Costs are upper bounds: iterations of all loops of an invocation, those over the runs that a window lies in included. A
 //! slice of `k` steps takes at most `to_begin + k * per_step`.
 
-use gpuforge_indicators::graph::{Num, Prim};
+use gpuforge_indicators::graph::{F64Bits, NodeOp};
 
 /// Iterations of one invocation: some devices end loops silently, others are taken for hung.
 pub const MOST_ITERATIONS: u32 = 16_384;
@@ -68,7 +68,7 @@ struct Cost {
 
 /// The kernel for a node; `None` where it has none, or where one bar alone would loop too long: the processor then computes
 /// whatever rests on it.
-pub fn of(prim: &Prim) -> Option<Window> {
+pub fn of(prim: &NodeOp) -> Option<Window> {
     let row = row(prim)?;
     let Cost { per_step, to_begin, slice } = row.cost;
     let iterations = |x: u64| u32::try_from(x).ok().filter(|x| *x <= MOST_ITERATIONS);
@@ -84,46 +84,52 @@ pub fn of(prim: &Prim) -> Option<Window> {
     })
 }
 
-fn row(prim: &Prim) -> Option<Row> {
+fn row(prim: &NodeOp) -> Option<Row> {
     use Shader::{Extreme, Moment, Order, Sum};
     let plain = |shader, mode, n: &usize, cost| Row { shader, mode, n: *n, numbers: vec![], cost };
     Some(match prim {
         // How a total was rounded on its way is not asked on a device.
-        Prim::Sum(_, n) | Prim::Total { n, .. } => plain(Sum, 0, n, blocks(*n)),
-        Prim::GrowingSum(_, n) => plain(Sum, 1, n, growing(*n)),
-        Prim::RampSum(_, n) => plain(Sum, 2, n, blocks(*n)),
-        Prim::Fir(_, weights) => {
+        NodeOp::RollingSum(_, n) | NodeOp::RollingSumFrom { n, .. } => plain(Sum, 0, n, blocks(*n)),
+        NodeOp::PartialRollingSum(_, n) => plain(Sum, 1, n, growing(*n)),
+        NodeOp::LinearWeightedSum(_, n) => plain(Sum, 2, n, blocks(*n)),
+        NodeOp::Fir(_, weights) => {
             let numbers = weights.iter().map(|w| w.get() as f32).chain([sum_of(weights)]).collect();
             Row { numbers, ..plain(Sum, 3, &weights.len(), tiles(weights.len(), TILE, 1)) }
         }
-        Prim::Extreme { n, max, .. } => plain(Extreme, u32::from(!max), n, blocks(*n)),
-        Prim::Ago { n, max, .. } => plain(Extreme, 2 + u32::from(!max), n, found_again(*n)),
-        Prim::Variance(_, n) | Prim::CentralMoment(_, n, 2) => plain(Moment, 0, n, moments(*n, 2)),
-        Prim::MeanDeviation(_, n) => plain(Moment, 1, n, moments(*n, 2)),
-        Prim::CentralMoment(_, n, power @ 3..=4) => plain(Moment, u32::from(*power), n, moments(*n, 2)),
-        Prim::CoMoment(_, _, n) => plain(Moment, 5, n, moments(*n, 3)),
-        Prim::TimeMoment(_, n) => plain(Moment, 6, n, moments(*n, 1)),
-        // Each place is found from the one before it, which has to be its neighbour.
-        Prim::Order { n, places, .. }
-            if places.len() <= MOST_OUTPUTS && places.is_sorted_by(|a, b| *a <= *b && *b <= *a + 1) =>
-        {
-            let numbers = places.iter().map(|p| *p as f32).collect();
-            Row { numbers, ..plain(Order, 0, n, places_of(*n, places.len())) }
+        NodeOp::RollingMinMax { n, max, .. } => plain(Extreme, u32::from(!max), n, blocks(*n)),
+        NodeOp::RollingArgMinMax { n, max, .. } => plain(Extreme, 2 + u32::from(!max), n, found_again(*n)),
+        NodeOp::RollingVariance(_, n) | NodeOp::RollingCentralMoment(_, n, 2) => {
+            plain(Moment, 0, n, moments(*n, 2))
         }
-        Prim::Rank { n, or_equal, .. } => plain(Order, 1 + u32::from(*or_equal), n, tiles(*n, TILE, 1)),
-        Prim::Machine { def, params, .. } => return machine(def.name, params),
+        NodeOp::RollingMeanDeviation(_, n) => plain(Moment, 1, n, moments(*n, 2)),
+        NodeOp::RollingCentralMoment(_, n, power @ 3..=4) => {
+            plain(Moment, u32::from(*power), n, moments(*n, 2))
+        }
+        NodeOp::RollingCoMoment(_, _, n) => plain(Moment, 5, n, moments(*n, 3)),
+        NodeOp::RollingTimeMoment(_, n) => plain(Moment, 6, n, moments(*n, 1)),
+        // Each place is found from the one before it, which has to be its neighbour.
+        NodeOp::RollingOrderStatistic { n, ranks, .. }
+            if ranks.len() <= MOST_OUTPUTS && ranks.is_sorted_by(|a, b| *a <= *b && *b <= *a + 1) =>
+        {
+            let numbers = ranks.iter().map(|p| *p as f32).collect();
+            Row { numbers, ..plain(Order, 0, n, places_of(*n, ranks.len())) }
+        }
+        NodeOp::RollingRank { n, or_equal, .. } => {
+            plain(Order, 1 + u32::from(*or_equal), n, tiles(*n, TILE, 1))
+        }
+        NodeOp::StateMachine { def, params, .. } => return machine(def.name, params),
         _ => return None,
     })
 }
 
 /// The sum of weights; exactly 0 where they are meant to take each other off, and only their rounding is left.
-fn sum_of(weights: &[Num]) -> f32 {
+fn sum_of(weights: &[F64Bits]) -> f32 {
     let (sum, size) = weights.iter().fold((0.0, 0.0), |(sum, size), w| (sum + w.get(), size + w.get().abs()));
     if sum.abs() <= 1e-12 * size { 0.0 } else { sum as f32 }
 }
 
 /// State machines of the processor that remember nothing but a window.
-fn machine(name: &str, params: &[Num]) -> Option<Row> {
+fn machine(name: &str, params: &[F64Bits]) -> Option<Row> {
     let param = |at: usize| params.get(at).map(|p| p.get());
     let n = param(0)?.max(1.0) as usize;
     let plain = |shader, mode, n, cost| Some(Row { shader, mode, n, numbers: vec![], cost });
@@ -202,38 +208,38 @@ mod tests {
     #![allow(clippy::unwrap_used, clippy::indexing_slicing, reason = "a test may fail")]
     use std::cell::RefCell;
 
-    use gpuforge_indicators::graph::{Bars, Graph, Val, X};
+    use gpuforge_indicators::graph::{Expr, Graph, GraphBuilder, ValueId};
 
     use super::*;
 
-    const A: Val = Val { node: 0, port: 0 };
+    const A: ValueId = ValueId { node: 0, port: 0 };
 
     /// The last node that a function adds.
-    fn built(build: impl for<'g> Fn(Bars<'g>) -> X<'g>) -> Prim {
+    fn built(build: impl for<'g> Fn(GraphBuilder<'g>) -> Expr<'g>) -> NodeOp {
         let graph = RefCell::new(Graph::default());
-        let _ = build(Bars::new(&graph));
-        graph.into_inner().nodes().last().unwrap().prim.clone()
+        let _ = build(GraphBuilder::new(&graph));
+        graph.into_inner().nodes().last().unwrap().op.clone()
     }
 
-    fn kind(prim: &Prim) -> Option<(Shader, u32, u32)> {
+    fn kind(prim: &NodeOp) -> Option<(Shader, u32, u32)> {
         of(prim).map(|w| (w.shader, w.mode, w.n))
     }
 
     #[test]
     fn every_window_has_its_function() {
-        type Build = for<'g> fn(Bars<'g>) -> X<'g>;
+        type Build = for<'g> fn(GraphBuilder<'g>) -> Expr<'g>;
         let rows: [(Build, Shader, u32, u32); 17] = [
             (|b| b.close().sum(5), Shader::Sum, 0, 5),
-            (|b| b.close().total(6, 9), Shader::Sum, 0, 6),
-            (|b| b.close().growing_sum(7), Shader::Sum, 1, 7),
-            (|b| b.close().ramp_sum(8), Shader::Sum, 2, 8),
+            (|b| b.close().sum_from(6, 9), Shader::Sum, 0, 6),
+            (|b| b.close().partial_sum(7), Shader::Sum, 1, 7),
+            (|b| b.close().linear_weighted_sum(8), Shader::Sum, 2, 8),
             (|b| b.close().fir(&[0.5, 0.25]), Shader::Sum, 3, 2),
             (|b| b.close().highest(5), Shader::Extreme, 0, 5),
             (|b| b.close().lowest(5), Shader::Extreme, 1, 5),
-            (|b| b.close().highest_ago(5), Shader::Extreme, 2, 5),
-            (|b| b.close().lowest_ago(5), Shader::Extreme, 3, 5),
+            (|b| b.close().bars_since_highest(5), Shader::Extreme, 2, 5),
+            (|b| b.close().bars_since_lowest(5), Shader::Extreme, 3, 5),
             (|b| b.close().variance(5), Shader::Moment, 0, 5),
-            (|b| b.close().mean_square(5), Shader::Moment, 0, 5),
+            (|b| b.close().second_central_moment(5), Shader::Moment, 0, 5),
             (|b| b.close().mean_deviation(5), Shader::Moment, 1, 5),
             (|b| b.close().central_moments(5, 4).1, Shader::Moment, 4, 5),
             (|b| b.close().co_moment(b.high(), 5), Shader::Moment, 5, 5),
@@ -251,17 +257,17 @@ mod tests {
     fn numbers_are_weights_and_places() {
         assert_eq!(of(&built(|b| b.close().fir(&[0.5, 0.25]))).unwrap().numbers, [0.5, 0.25, 0.75]);
         assert_eq!(of(&built(|b| b.close().fir(&[0.1, 0.2, -0.3]))).unwrap().numbers, [0.1, 0.2, -0.3, 0.0]);
-        let median = Prim::Order { a: A, n: 6, places: vec![2, 3] };
+        let median = NodeOp::RollingOrderStatistic { a: A, n: 6, ranks: vec![2, 3] };
         assert_eq!(of(&median).unwrap().numbers, [2.0, 3.0]);
-        let many = Prim::Order { a: A, n: 60, places: (0..9).collect() };
+        let many = NodeOp::RollingOrderStatistic { a: A, n: 60, ranks: (0..9).collect() };
         assert_eq!(of(&many), None);
-        let apart = Prim::Order { a: A, n: 60, places: vec![14, 44] };
+        let apart = NodeOp::RollingOrderStatistic { a: A, n: 60, ranks: vec![14, 44] };
         assert_eq!(of(&apart), None);
     }
 
     #[test]
     fn machines_that_are_windows_have_a_function_and_others_none() {
-        let params = |x: &[f64]| x.iter().map(|x| Num::of(*x)).collect::<Vec<_>>();
+        let params = |x: &[f64]| x.iter().map(|x| F64Bits::of(*x)).collect::<Vec<_>>();
         let kind =
             |name: &str, x: &[f64]| machine(name, &params(x)).map(|r| (r.shader, r.mode, r.n, r.numbers));
         assert_eq!(kind("running ramp sum", &[4.0]), Some((Shader::Sum, 2, 4, vec![])));
@@ -279,25 +285,25 @@ mod tests {
     #[test]
     fn what_loops_too_long_is_left_to_the_processor() {
         // The longest window of each that still has a kernel: one bar more and it has none.
-        let longest = |prim: &dyn Fn(usize) -> Prim| {
+        let longest = |prim: &dyn Fn(usize) -> NodeOp| {
             let longest = (1..20_000).take_while(|n| of(&prim(*n)).is_some()).last().unwrap();
             assert!((longest + 64..longest + 128).all(|n| of(&prim(n)).is_none()));
             longest
         };
-        assert!(longest(&|n| Prim::Sum(A, n)) > 7000);
-        assert!(longest(&|n| Prim::Extreme { a: A, n, max: true }) > 7000);
-        assert!(longest(&|n| Prim::Variance(A, n)) > 6000);
-        assert!(longest(&|n| Prim::CoMoment(A, A, n)) > 4000);
-        assert!(longest(&|n| Prim::Rank { a: A, n, or_equal: true }) > 10_000);
-        assert!(longest(&|n| Prim::Order { a: A, n, places: vec![n / 2] }) > 300);
+        assert!(longest(&|n| NodeOp::RollingSum(A, n)) > 7000);
+        assert!(longest(&|n| NodeOp::RollingMinMax { a: A, n, max: true }) > 7000);
+        assert!(longest(&|n| NodeOp::RollingVariance(A, n)) > 6000);
+        assert!(longest(&|n| NodeOp::RollingCoMoment(A, A, n)) > 4000);
+        assert!(longest(&|n| NodeOp::RollingRank { a: A, n, or_equal: true }) > 10_000);
+        assert!(longest(&|n| NodeOp::RollingOrderStatistic { a: A, n, ranks: vec![n / 2] }) > 300);
     }
 
     #[test]
     fn a_slice_is_worth_its_beginning_where_windows_are_short() {
         for n in 2..=100 {
-            let w = of(&Prim::Sum(A, n)).unwrap();
+            let w = of(&NodeOp::RollingSum(A, n)).unwrap();
             assert!(w.to_begin + w.slice * w.per_step <= MOST_ITERATIONS);
-            let w = of(&Prim::Variance(A, n)).unwrap();
+            let w = of(&NodeOp::RollingVariance(A, n)).unwrap();
             assert!(w.slice.is_multiple_of(8) && w.to_begin + w.slice * w.per_step <= MOST_ITERATIONS);
         }
     }

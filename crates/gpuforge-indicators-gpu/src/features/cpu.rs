@@ -3,14 +3,14 @@
 use std::{ops::Range, sync::Arc};
 
 use gpuforge_indicators::{
-    exec::{self, How, Series},
-    plan::Plan as HostPlan,
+    exec::{self, ExecOptions, Series},
+    plan::ExecPlan,
 };
 use gpuforge_runtime::{tensor::Tensor, units::Bytes};
 use rayon::prelude::*;
 
 use super::{Ask, Chunk, FeatureError, Features, NOTHING, Normalise, SAME, Segment};
-use crate::run::{Stats, scale};
+use crate::gpu_executor::{GpuExecStats, scale};
 
 /// Series whose columns are there in f64 at once.
 const TOGETHER: usize = 32;
@@ -20,10 +20,10 @@ impl Features {
     pub fn on_processor(ask: &Ask<'_>, series: &[Series<'_>]) -> Result<Features, FeatureError> {
         ask.check()?;
         let start = ask.start();
-        let plan = HostPlan::new(ask.graph, ask.values);
+        let plan = ExecPlan::new(ask.graph, ask.values);
         let (mut segments, mut values, mut valid) = (Vec::new(), Vec::new(), Vec::new());
         for (group, some) in series.chunks(TOGETHER).enumerate() {
-            let columns = exec::run(&plan, some, How::default());
+            let columns = exec::run(&plan, some, ExecOptions::default());
             let rows = |(one, columns): (&Series<'_>, &Vec<Vec<f64>>)| {
                 rows(ask.normalise, columns, start, one.len(&plan), scale(one).level)
             };
@@ -48,7 +48,7 @@ impl Features {
             columns: ask.values.len(),
             segments: Arc::from(segments),
             chunks,
-            stats: Stats::default(),
+            stats: GpuExecStats::default(),
             home: None,
             largest: Bytes(u64::MAX),
         })

@@ -4,7 +4,7 @@
 //! computed: an average of prices has weight 1 and unit 1, a difference 0 and 1, a ratio of differences 0 and 0. What
 //! cannot be computed from the rest alone (a product of prices, a logarithm) reads the value in full.
 
-use gpuforge_indicators::graph::{Bin, Field, Prim, Un, Val};
+use gpuforge_indicators::graph::{BinaryOp, Field, NodeOp, UnaryOp, ValueId};
 
 /// Weights closer than this are equal: sums of weights are rounded.
 const SAME: f64 = 1e-9;
@@ -70,24 +70,24 @@ fn alike(a: (Form, Option<f64>), b: (Form, Option<f64>)) -> Option<Form> {
 }
 
 /// The form of a primitive's values by those of its inputs; `number` is the value of a constant.
-pub fn of(prim: &Prim, form: impl Fn(Val) -> Form, number: impl Fn(Val) -> Option<f64>) -> Form {
-    let own = |v: Val| Form { full: false, ..form(v) }.counts(form(v).unit_of(v.port));
-    let both = |v: Val| (own(v), number(v));
-    let shared = |a: Val, b: Val| alike(both(a), both(b));
-    let level = |v: Val| own(v).weight != 0.0;
+pub fn of(prim: &NodeOp, form: impl Fn(ValueId) -> Form, number: impl Fn(ValueId) -> Option<f64>) -> Form {
+    let own = |v: ValueId| Form { full: false, ..form(v) }.counts(form(v).unit_of(v.port));
+    let both = |v: ValueId| (own(v), number(v));
+    let shared = |a: ValueId, b: ValueId| alike(both(a), both(b));
+    let level = |v: ValueId| own(v).weight != 0.0;
     match prim {
-        Prim::Input(Field::Open | Field::High | Field::Low | Field::Close) => FLAG.weighs(1.0).counts(1),
-        Prim::Input(_) | Prim::Whole { .. } => PLAIN,
-        Prim::Const(_) => FLAG,
-        Prim::Un(Un::Neg, a) => own(*a).weighs(-own(*a).weight),
-        Prim::Un(Un::Abs, a) if !level(*a) => own(*a),
-        Prim::Un(Un::Sqrt, a) if !level(*a) && own(*a).unit % 2 == 0 => {
+        NodeOp::Input(Field::Open | Field::High | Field::Low | Field::Close) => FLAG.weighs(1.0).counts(1),
+        NodeOp::Input(_) | NodeOp::WholeSeries { .. } => PLAIN,
+        NodeOp::Const(_) => FLAG,
+        NodeOp::Unary(UnaryOp::Neg, a) => own(*a).weighs(-own(*a).weight),
+        NodeOp::Unary(UnaryOp::Abs, a) if !level(*a) => own(*a),
+        NodeOp::Unary(UnaryOp::Sqrt, a) if !level(*a) && own(*a).unit % 2 == 0 => {
             own(*a).counts(own(*a).unit / 2).off_lattice()
         }
-        Prim::Un(Un::Sign, a) if !level(*a) => FLAG,
-        Prim::Bin(f @ (Bin::Add | Bin::Sub), a, b) => {
+        NodeOp::Unary(UnaryOp::Sign, a) if !level(*a) => FLAG,
+        NodeOp::Binary(f @ (BinaryOp::Add | BinaryOp::Sub), a, b) => {
             let ((fa, na), (fb, nb)) = (both(*a), both(*b));
-            let sign = if *f == Bin::Add { 1.0 } else { -1.0 };
+            let sign = if *f == BinaryOp::Add { 1.0 } else { -1.0 };
             if fa.unit == fb.unit || nb == Some(0.0) {
                 Form { lattice: fa.lattice && fb.lattice, ..fa }.weighs(fa.weight + sign * fb.weight)
             } else if na == Some(0.0) {
@@ -96,47 +96,58 @@ pub fn of(prim: &Prim, form: impl Fn(Val) -> Form, number: impl Fn(Val) -> Optio
                 FULL
             }
         }
-        Prim::Bin(Bin::Mul, a, b) => product(both(*a), both(*b)),
-        Prim::Bin(Bin::Div | Bin::Div0, a, b) => quotient(both(*a), both(*b)),
-        Prim::Bin(Bin::Min | Bin::Max, a, b) | Prim::Preceded(a, b) => shared(*a, *b).unwrap_or(FULL),
-        Prim::Bin(Bin::Lt | Bin::Le | Bin::Gt | Bin::Ge | Bin::Eq | Bin::Ne, a, b) => {
-            Form { full: shared(*a, *b).is_none(), ..FLAG }
+        NodeOp::Binary(BinaryOp::Mul, a, b) => product(both(*a), both(*b)),
+        NodeOp::Binary(BinaryOp::Div | BinaryOp::Div0, a, b) => quotient(both(*a), both(*b)),
+        NodeOp::Binary(BinaryOp::Min | BinaryOp::Max, a, b) | NodeOp::FillWarmup(a, b) => {
+            shared(*a, *b).unwrap_or(FULL)
         }
-        Prim::Bin(Bin::And | Bin::Or, a, b) => Form { full: level(*a) || level(*b), ..FLAG },
-        Prim::Select(c, a, b) if !level(*c) => shared(*a, *b).unwrap_or(FULL),
+        NodeOp::Binary(
+            BinaryOp::Lt | BinaryOp::Le | BinaryOp::Gt | BinaryOp::Ge | BinaryOp::Eq | BinaryOp::Ne,
+            a,
+            b,
+        ) => Form { full: shared(*a, *b).is_none(), ..FLAG },
+        NodeOp::Binary(BinaryOp::And | BinaryOp::Or, a, b) => Form { full: level(*a) || level(*b), ..FLAG },
+        NodeOp::Select(c, a, b) if !level(*c) => shared(*a, *b).unwrap_or(FULL),
         _ => loops(prim, own, shared),
     }
 }
 
 /// Of kernels with a loop.
-fn loops(prim: &Prim, own: impl Fn(Val) -> Form, shared: impl Fn(Val, Val) -> Option<Form>) -> Form {
-    let level = |v: Val| own(v).weight != 0.0;
+fn loops(
+    prim: &NodeOp,
+    own: impl Fn(ValueId) -> Form,
+    shared: impl Fn(ValueId, ValueId) -> Option<Form>,
+) -> Form {
+    let level = |v: ValueId| own(v).weight != 0.0;
     match prim {
-        Prim::Shift(a, _) | Prim::Extreme { a, .. } | Prim::Order { a, .. } | Prim::CumExtreme { a, .. } => {
-            own(*a)
+        NodeOp::Shift(a, _)
+        | NodeOp::RollingMinMax { a, .. }
+        | NodeOp::RollingOrderStatistic { a, .. }
+        | NodeOp::CumMinMax { a, .. } => own(*a),
+        NodeOp::Ema { a, .. } | NodeOp::Wilder { a, .. } => own(*a).off_lattice(),
+        NodeOp::RollingSum(a, n) | NodeOp::RollingSumFrom { a, n, .. } => {
+            own(*a).weighs(own(*a).weight * *n as f64)
         }
-        Prim::Ema { a, .. } | Prim::Wilder { a, .. } => own(*a).off_lattice(),
-        Prim::Sum(a, n) | Prim::Total { a, n, .. } => own(*a).weighs(own(*a).weight * *n as f64),
-        Prim::RampSum(a, n) => own(*a).weighs(own(*a).weight * (n * (n + 1) / 2) as f64),
-        Prim::Fir(a, weights) => {
+        NodeOp::LinearWeightedSum(a, n) => own(*a).weighs(own(*a).weight * (n * (n + 1) / 2) as f64),
+        NodeOp::Fir(a, weights) => {
             let sum: f64 = weights.iter().map(|w| w.get()).sum();
             own(*a).weighs(own(*a).weight * sum).off_lattice()
         }
-        Prim::CumSum(a) | Prim::GrowingSum(a, _) if !level(*a) => own(*a),
-        Prim::Affine { a, b } if own(*a).is_plain() && !level(*b) => own(*b).off_lattice(),
-        Prim::Follow { a, k, first } if own(*k).is_plain() => {
+        NodeOp::CumSum(a) | NodeOp::PartialRollingSum(a, _) if !level(*a) => own(*a),
+        NodeOp::LinearRecurrence { a, b } if own(*a).is_plain() && !level(*b) => own(*b).off_lattice(),
+        NodeOp::AdaptiveEma { a, k, first } if own(*k).is_plain() => {
             shared(*a, *first).map_or(FULL, Form::off_lattice)
         }
-        Prim::Ago { .. } | Prim::Rank { .. } => FLAG,
-        Prim::Variance(a, _) => PLAIN.counts(2 * own(*a).unit),
-        Prim::CentralMoment(a, _, power) => {
+        NodeOp::RollingArgMinMax { .. } | NodeOp::RollingRank { .. } => FLAG,
+        NodeOp::RollingVariance(a, _) => PLAIN.counts(2 * own(*a).unit),
+        NodeOp::RollingCentralMoment(a, _, power) => {
             let unit = own(*a).unit;
             let second = i8::try_from(*power).unwrap_or(2) * unit;
             Form { unit: 2 * unit, second, ..PLAIN }
         }
-        Prim::CoMoment(a, b, _) => PLAIN.counts(own(*a).unit + own(*b).unit),
-        Prim::MeanDeviation(a, _) | Prim::TimeMoment(a, _) => PLAIN.counts(own(*a).unit),
-        Prim::Machine { def, params, inputs } => match (def.name, inputs.as_slice()) {
+        NodeOp::RollingCoMoment(a, b, _) => PLAIN.counts(own(*a).unit + own(*b).unit),
+        NodeOp::RollingMeanDeviation(a, _) | NodeOp::RollingTimeMoment(a, _) => PLAIN.counts(own(*a).unit),
+        NodeOp::StateMachine { def, params, inputs } => match (def.name, inputs.as_slice()) {
             ("running ramp sum", [a]) => {
                 let n = params.first().map_or(0.0, |n| n.get());
                 own(*a).weighs(own(*a).weight * (n * (n + 1.0) / 2.0))

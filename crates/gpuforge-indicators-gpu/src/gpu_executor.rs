@@ -12,26 +12,26 @@ use std::{
 };
 
 use gpuforge_indicators::{
-    exec::{self, How, Series},
-    graph::{Field, Graph, Val},
-    plan::Plan as HostPlan,
+    exec::{self, ExecOptions, Series},
+    graph::{Field, Graph, ValueId},
+    plan::ExecPlan,
 };
 use gpuforge_runtime::{
     plan::{Command, Plan, PlanError},
-    runner::{Batch, Event, Place, Runner, Stopped},
+    runner::{DeviceRunError, ExecutedOn, RecoveryEvent, Runner, SplittableBatch},
     units::Bytes,
 };
 
 use crate::{
+    encoding::{PLAIN, Scale},
     layout::Layout,
     lower::{self, Given},
     record::Program,
-    weight::{PLAIN, Scale},
 };
 
 /// How a device is used.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Settings {
+pub struct GpuExecSettings {
     /// The most that one batch may hold on the device: its arena and what is fetched of it.
     pub memory: Bytes,
     /// The largest buffer that a kernel can bind.
@@ -40,26 +40,26 @@ pub struct Settings {
     pub width: u32,
     /// log2 of the steps of a run; `None` chooses by the longest series, so that results do not depend on how series are
     /// put into batches.
-    pub steps: Option<u32>,
+    pub segment_log2: Option<u32>,
     /// Slices of runs, as multiples of what the authors of kernels wish.
     pub slices: u32,
     /// Batches under way at once.
-    pub ahead: usize,
+    pub in_flight: usize,
 }
 
-impl Default for Settings {
+impl Default for GpuExecSettings {
     fn default() -> Self {
         let (memory, largest) = (Bytes(256 << 20), Bytes(128 << 20));
-        Settings { memory, largest, width: 64, steps: None, slices: 1, ahead: 2 }
+        GpuExecSettings { memory, largest, width: 64, segment_log2: None, slices: 1, in_flight: 2 }
     }
 }
 
 /// Why a device gave nothing.
 #[derive(Debug, thiserror::Error)]
-pub enum ResidentError {
+pub enum GpuExecError {
     /// The device failed for good.
     #[error("the device could not compute the indicators: {0}")]
-    Device(#[from] Stopped),
+    Device(#[from] DeviceRunError),
     /// A series does not fit.
     #[error(
         "a series of {bars} bars needs {need} on the device, {most} may be used: raise the memory limit, select fewer \
@@ -77,7 +77,7 @@ pub enum ResidentError {
 
 /// What was done.
 #[derive(Debug, Clone, Default)]
-pub struct Stats {
+pub struct GpuExecStats {
     /// Batches.
     pub batches: u64,
     /// Uploads, downloads and dispatches of all batches.
@@ -97,10 +97,10 @@ pub struct Stats {
     /// Time that the device measured.
     pub device_time: Option<Duration>,
     /// What went wrong on the way.
-    pub events: Vec<Event>,
+    pub events: Vec<RecoveryEvent>,
 }
 
-impl Stats {
+impl GpuExecStats {
     /// Counts what a plan does.
     pub(crate) fn count(&mut self, plan: &Plan) {
         let cost = plan.cost();
@@ -130,13 +130,13 @@ pub(crate) fn sum(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> 
 }
 
 /// Takes columns as they come from the device, each once, in any order.
-pub trait Sink: Send {
+pub trait ColumnSink: Send {
     /// A column of a series: `fill` writes all of its values into a room of that many bars.
     fn take(&mut self, series: usize, wanted: usize, bars: usize, fill: &mut dyn FnMut(&mut [f64]));
 }
 
 /// Columns that have their room: `[series][wanted]`.
-impl Sink for &mut [exec::Columns<'_>] {
+impl ColumnSink for &mut [exec::Columns<'_>] {
     fn take(&mut self, series: usize, wanted: usize, _: usize, fill: &mut dyn FnMut(&mut [f64])) {
         if let Some(room) = self.get_mut(series).and_then(|c| c.get_mut(wanted)) {
             fill(room);
@@ -145,45 +145,45 @@ impl Sink for &mut [exec::Columns<'_>] {
 }
 
 /// Values of a graph, ready to be computed on a device.
-pub struct Resident {
+pub struct GpuExecutor {
     /// Parts of the results, each with a program of its own: more results than fit into one arena are computed in parts.
-    parts: Vec<Part>,
+    parts: Vec<ProgramPart>,
     starts: Vec<usize>,
-    settings: Settings,
+    settings: GpuExecSettings,
     /// log2 of the steps of a run.
-    steps: u32,
+    segment_log2: u32,
 }
 
-pub(crate) struct Part {
+pub(crate) struct ProgramPart {
     pub(crate) program: Program,
     /// Which of the wanted values, and where among the part's results.
     pub(crate) results: Vec<(usize, usize)>,
     /// What the processor computes before: one output per uploaded value that is no column of the bars.
-    host: Option<HostPlan>,
+    host: Option<ExecPlan>,
 }
 
-impl Resident {
+impl GpuExecutor {
     /// For those of the wanted values that `on` names; none of them may be unfit (see [`lower::fits`]).
     pub fn new(
         graph: &Graph,
-        wanted: &[Val],
+        wanted: &[ValueId],
         on: &[bool],
         longest: usize,
-        settings: Settings,
-    ) -> Option<Resident> {
+        settings: GpuExecSettings,
+    ) -> Option<GpuExecutor> {
         let starts = wanted.iter().map(|v| graph.start(*v)).collect();
-        let steps = settings.steps.unwrap_or_else(|| Layout::steps_for(&[longest]));
-        let mut resident = Resident { parts: Vec::new(), starts, settings, steps };
+        let segment_log2 = settings.segment_log2.unwrap_or_else(|| Layout::segment_log2_for(&[longest]));
+        let mut executor = GpuExecutor { parts: Vec::new(), starts, settings, segment_log2 };
         let chosen: Vec<usize> = on.iter().enumerate().filter(|(_, on)| **on).map(|(at, _)| at).collect();
-        resident.split(graph, wanted, &chosen, longest)?;
-        Some(resident)
+        executor.split(graph, wanted, &chosen, longest)?;
+        Some(executor)
     }
 
     /// Lowers these outputs; in two halves if the longest series does not fit otherwise.
-    fn split(&mut self, graph: &Graph, wanted: &[Val], chosen: &[usize], longest: usize) -> Option<()> {
+    fn split(&mut self, graph: &Graph, wanted: &[ValueId], chosen: &[usize], longest: usize) -> Option<()> {
         let on: Vec<bool> = (0..wanted.len()).map(|at| chosen.binary_search(&at).is_ok()).collect();
-        let part = Part::of(graph, lower::lower(graph, wanted, &on)?, self.settings);
-        let words = Layout::words_of(&[longest], self.steps);
+        let part = ProgramPart::of(graph, lower::lower(graph, wanted, &on)?, self.settings);
+        let words = Layout::words_of(&[longest], self.segment_log2);
         if self.fits(&part.program, words) || chosen.len() < 2 {
             self.parts.push(part);
             return Some(());
@@ -195,14 +195,14 @@ impl Resident {
 
     fn fits(&self, program: &Program, words: usize) -> bool {
         let arena = program.arena(words);
-        let batches = self.settings.ahead.max(1) as u64;
+        let batches = self.settings.in_flight.max(1) as u64;
         arena <= self.settings.largest.0
             && batches * (arena + program.fetched(words)) <= self.settings.memory.0
     }
 
     /// log2 of the steps of a run.
-    pub fn steps(&self) -> u32 {
-        self.steps
+    pub fn segment_log2(&self) -> u32 {
+        self.segment_log2
     }
 
     /// Programs, in order.
@@ -217,7 +217,7 @@ impl Resident {
         runner: &Runner,
         series: &[Series<'_>],
         mut columns: &mut [exec::Columns<'_>],
-    ) -> Result<Stats, ResidentError> {
+    ) -> Result<GpuExecStats, GpuExecError> {
         self.run_with(runner, series, &mut columns)
     }
 
@@ -226,8 +226,8 @@ impl Resident {
         &self,
         runner: &Runner,
         series: &[Series<'_>],
-        sink: &mut dyn Sink,
-    ) -> Result<Stats, ResidentError> {
+        sink: &mut dyn ColumnSink,
+    ) -> Result<GpuExecStats, GpuExecError> {
         let bars: Vec<usize> = series.iter().map(|s| self.bars(s)).collect();
         let mut work: Vec<(usize, Range<usize>)> = Vec::new();
         for (at, part) in self.parts.iter().enumerate() {
@@ -235,26 +235,26 @@ impl Resident {
                 work.push((at, batch));
             }
         }
-        let stats = Mutex::new(Stats::default());
-        let failed: Mutex<Option<ResidentError>> = Mutex::new(None);
+        let stats = Mutex::new(GpuExecStats::default());
+        let failed: Mutex<Option<GpuExecError>> = Mutex::new(None);
         let next = AtomicUsize::new(0);
         let sink = Mutex::new(sink);
         let worker = || {
             while let Some((at, items)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let Some(part) = self.parts.get(*at) else { return };
                 let job =
-                    Items { resident: self, part, series, bars: &bars, items: items.clone(), stats: &stats };
+                    Items { executor: self, part, series, bars: &bars, items: items.clone(), stats: &stats };
                 match runner.run_batch_on_device(&job) {
                     Ok(outcome) => {
                         let mut sink = lock(&sink);
-                        for piece in &outcome.pieces {
-                            debug_assert_eq!(piece.place, Place::Device);
+                        for piece in &outcome.chunks {
+                            debug_assert_eq!(piece.executed_on, ExecutedOn::Device);
                             let range = items.start + piece.items.start..items.start + piece.items.end;
                             self.deliver(part, series, &bars, range, piece.outputs.first(), &mut **sink);
                         }
                         drop(sink);
                         let mut stats = lock(&stats);
-                        for piece in &outcome.pieces {
+                        for piece in &outcome.chunks {
                             stats.device_time = sum(stats.device_time, piece.device_time);
                         }
                         stats.events.extend(outcome.events);
@@ -268,7 +268,7 @@ impl Resident {
             }
         };
         std::thread::scope(|scope| {
-            let helpers = self.settings.ahead.min(work.len()).saturating_sub(1);
+            let helpers = self.settings.in_flight.min(work.len()).saturating_sub(1);
             (0..helpers).for_each(|_| {
                 scope.spawn(worker);
             });
@@ -289,13 +289,13 @@ impl Resident {
     }
 
     /// Ranges of series that fit the device together.
-    fn batches(&self, program: &Program, bars: &[usize]) -> Result<Vec<Range<usize>>, ResidentError> {
+    fn batches(&self, program: &Program, bars: &[usize]) -> Result<Vec<Range<usize>>, GpuExecError> {
         let mut batches = Vec::new();
         let mut first = 0;
         while first < bars.len() {
             let mut last = first;
             while let Some(these) = bars.get(first..last + 1) {
-                let words = Layout::words_of(these, self.steps);
+                let words = Layout::words_of(these, self.segment_log2);
                 if !self.fits(program, words) {
                     break;
                 }
@@ -303,10 +303,10 @@ impl Resident {
             }
             if last == first {
                 let bars = bars.get(first).copied().unwrap_or(0);
-                let words = Layout::words_of(&[bars], self.steps);
+                let words = Layout::words_of(&[bars], self.segment_log2);
                 let need = program.arena(words) + program.fetched(words);
                 let most = self.settings.memory.min(self.settings.largest);
-                return Err(ResidentError::Memory { bars, need: Bytes(need), most });
+                return Err(GpuExecError::Memory { bars, need: Bytes(need), most });
             }
             batches.push(first..last);
             first = last;
@@ -316,15 +316,15 @@ impl Resident {
 
     fn deliver(
         &self,
-        part: &Part,
+        part: &ProgramPart,
         series: &[Series<'_>],
         bars: &[usize],
         range: Range<usize>,
         bytes: Option<&Vec<u8>>,
-        sink: &mut dyn Sink,
+        sink: &mut dyn ColumnSink,
     ) {
         let (Some(bytes), Some(bars)) = (bytes, bars.get(range.clone())) else { return };
-        let layout = Layout::new(bars, self.steps);
+        let layout = Layout::new(bars, self.segment_log2);
         // Bytes of a download may lie anywhere; mostly they lie where numbers may.
         let moved: Vec<f32>;
         let floats: &[f32] = match bytemuck::try_cast_slice(bytes) {
@@ -350,9 +350,9 @@ impl Resident {
     }
 }
 
-impl Part {
-    pub(crate) fn of(graph: &Graph, lowered: lower::Lowered, settings: Settings) -> Part {
-        let hosted: Vec<Val> = lowered
+impl ProgramPart {
+    pub(crate) fn of(graph: &Graph, lowered: lower::Lowered, settings: GpuExecSettings) -> ProgramPart {
+        let hosted: Vec<ValueId> = lowered
             .given
             .iter()
             .filter_map(|g| match g {
@@ -360,12 +360,12 @@ impl Part {
                 Given::Field(_) => None,
             })
             .collect();
-        let host = (!hosted.is_empty()).then(|| HostPlan::new(graph, &hosted));
+        let host = (!hosted.is_empty()).then(|| ExecPlan::new(graph, &hosted));
         let results =
             lowered.outputs.iter().enumerate().filter_map(|(at, place)| place.map(|p| (at, p))).collect();
         let mut program = Program::new(lowered, settings.width);
         program.slices = settings.slices;
-        Part { program, results, host }
+        ProgramPart { program, results, host }
     }
 
     /// Uploaded columns of some series, one after the other, each as a column lies.
@@ -373,8 +373,10 @@ impl Part {
         let words = layout.words();
         let given = &self.program.lowered.given;
         let mut all = vec![0u32; given.len() * words];
-        let hosted =
-            self.host.as_ref().map(|plan| exec::run(plan, series, How { threads: 1, ..How::default() }));
+        let hosted = self
+            .host
+            .as_ref()
+            .map(|plan| exec::run(plan, series, ExecOptions { threads: 1, ..ExecOptions::default() }));
         let mut host = 0;
         for (given, column) in given.iter().zip(all.chunks_mut(words.max(1))) {
             for (at, one) in series.iter().enumerate() {
@@ -401,15 +403,15 @@ impl Part {
 
 /// Some of the series, as the runner wants them.
 struct Items<'a, 's> {
-    resident: &'a Resident,
-    part: &'a Part,
+    executor: &'a GpuExecutor,
+    part: &'a ProgramPart,
     series: &'a [Series<'s>],
     bars: &'a [usize],
     items: Range<usize>,
-    stats: &'a Mutex<Stats>,
+    stats: &'a Mutex<GpuExecStats>,
 }
 
-impl Batch for Items<'_, '_> {
+impl SplittableBatch for Items<'_, '_> {
     fn len(&self) -> usize {
         self.items.len()
     }
@@ -417,7 +419,7 @@ impl Batch for Items<'_, '_> {
     fn record(&self, items: Range<usize>) -> Result<Plan, PlanError> {
         let range = self.items.start + items.start..self.items.start + items.end;
         let bars = self.bars.get(range.clone()).unwrap_or_default();
-        let layout = Layout::new(bars, self.resident.steps);
+        let layout = Layout::new(bars, self.executor.segment_log2);
         let series = self.series.get(range).unwrap_or_default();
         let scales: Vec<Scale> = series.iter().map(scale).collect();
         let columns = self.part.columns(&layout, &scales, series);

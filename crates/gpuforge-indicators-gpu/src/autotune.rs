@@ -8,17 +8,17 @@ use std::{sync::Arc, time::Duration};
 
 use gpuforge_indicators::{
     exec::Series,
-    graph::{Graph, Val},
+    graph::{Graph, ValueId},
     select::{self, Selector},
 };
 use gpuforge_runtime::plan::{Command, Plan, PlanError};
 use serde::{Deserialize, Serialize};
 
 use crate::{
+    encoding::Scale,
+    gpu_executor::{GpuExecSettings, ProgramPart, scale},
     layout::Layout,
     lower::{self, Fusion, Lowered},
-    run::{Part, Settings, scale},
-    weight::Scale,
 };
 
 /// Series and bars of a trial: enough work for its time to be told, little enough for all of them in a second.
@@ -75,10 +75,10 @@ pub struct Variants {
 }
 
 impl Variants {
-    /// Settings for series of these lengths.
-    pub fn settings(&self, base: Settings, bars: &[usize]) -> Settings {
-        let steps = Some(Layout::steps_among(bars, self.runs));
-        Settings { width: self.width, slices: self.slices, steps, ..base }
+    /// GpuExecSettings for series of these lengths.
+    pub fn settings(&self, base: GpuExecSettings, bars: &[usize]) -> GpuExecSettings {
+        let segment_log2 = Some(Layout::segment_log2_targeting(bars, self.runs));
+        GpuExecSettings { width: self.width, slices: self.slices, segment_log2, ..base }
     }
 
     /// Are they ones that could have been tried?
@@ -101,8 +101,8 @@ pub struct Tuned {
 }
 
 impl Tuned {
-    /// Settings for series of these lengths.
-    pub fn settings(&self, base: Settings, bars: &[usize]) -> Settings {
+    /// GpuExecSettings for series of these lengths.
+    pub fn settings(&self, base: GpuExecSettings, bars: &[usize]) -> GpuExecSettings {
         self.variants().settings(base, bars)
     }
 
@@ -118,7 +118,7 @@ pub struct Work<'a> {
     /// The graph.
     pub graph: &'a Graph,
     /// Values.
-    pub wanted: &'a [Val],
+    pub wanted: &'a [ValueId],
     /// Which of them.
     pub on: &'a [bool],
     /// With or without fusing.
@@ -136,13 +136,14 @@ impl Work<'_> {
     pub fn plan(
         &self,
         series: &[Series<'_>],
-        settings: Settings,
+        settings: GpuExecSettings,
         times: usize,
     ) -> Result<Option<Plan>, PlanError> {
         let Some(lowered) = self.lowered() else { return Ok(None) };
-        let part = Part::of(self.graph, lowered, settings);
+        let part = ProgramPart::of(self.graph, lowered, settings);
         let bars: Vec<usize> = series.iter().map(|s| s.close.len()).collect();
-        let layout = Layout::new(&bars, settings.steps.unwrap_or_else(|| Layout::steps_for(&bars)));
+        let layout =
+            Layout::new(&bars, settings.segment_log2.unwrap_or_else(|| Layout::segment_log2_for(&bars)));
         let scales: Vec<Scale> = series.iter().map(scale).collect();
         let columns = part.columns(&layout, &scales, series);
         let (plan, _) = part.program.record(&layout, &scales, &columns)?;
@@ -176,12 +177,12 @@ fn repeated(plan: &Plan, times: usize) -> Result<Plan, PlanError> {
 }
 
 /// Measures all variants with what runs a plan and tells its time, or that it cannot.
-pub fn tune(mut run: impl FnMut(&Arc<Plan>) -> Option<Duration>) -> Result<Tuned, PlanError> {
+pub fn autotune(mut run: impl FnMut(&Arc<Plan>) -> Option<Duration>) -> Result<Tuned, PlanError> {
     let bars = trial_bars();
     let series: Vec<Series<'_>> = bars.iter().map(|b| of_close(b)).collect();
     let mut trials = Vec::new();
     let mut best = [0; 3];
-    let base = Settings::default();
+    let base = GpuExecSettings::default();
     for (best, (question, variants, names)) in best.iter_mut().zip(QUESTIONS) {
         let mut plans = Vec::new();
         for variant in variants {
@@ -200,24 +201,24 @@ pub fn tune(mut run: impl FnMut(&Arc<Plan>) -> Option<Duration>) -> Result<Tuned
         *best = choose(&found, usual(question, base));
         trials.extend(found);
     }
-    let [width, steps, slices] = best;
-    let runs = (TRIAL.0 * TRIAL.1) >> steps;
+    let [width, segment_log2, slices] = best;
+    let runs = (TRIAL.0 * TRIAL.1) >> segment_log2;
     Ok(Tuned { width, runs, slices, trials })
 }
 
-fn set(question: Question, variant: u32, base: Settings) -> Settings {
+fn set(question: Question, variant: u32, base: GpuExecSettings) -> GpuExecSettings {
     match question {
-        Question::Width => Settings { width: variant, ..base },
-        Question::Steps => Settings { steps: Some(variant), ..base },
+        Question::Width => GpuExecSettings { width: variant, ..base },
+        Question::Steps => GpuExecSettings { segment_log2: Some(variant), ..base },
         // Runs as long as the longest slice.
-        Question::Slices => Settings { slices: variant, steps: Some(8), ..base },
+        Question::Slices => GpuExecSettings { slices: variant, segment_log2: Some(8), ..base },
     }
 }
 
-fn usual(question: Question, base: Settings) -> u32 {
+fn usual(question: Question, base: GpuExecSettings) -> u32 {
     match question {
         Question::Width => base.width,
-        Question::Steps => Layout::steps_for(&[TRIAL.1; TRIAL.0]),
+        Question::Steps => Layout::segment_log2_for(&[TRIAL.1; TRIAL.0]),
         Question::Slices => base.slices,
     }
 }
@@ -233,7 +234,11 @@ fn choose(trials: &[Trial], usual: u32) -> u32 {
     }
 }
 
-fn trial(series: &[Series<'_>], names: &str, settings: Settings) -> Result<Option<Arc<Plan>>, PlanError> {
+fn trial(
+    series: &[Series<'_>],
+    names: &str,
+    settings: GpuExecSettings,
+) -> Result<Option<Arc<Plan>>, PlanError> {
     let Ok(selected) = Selector::new().select(names) else { return Ok(None) };
     let (graph, wanted, _) = select::graph(&selected);
     let on = vec![true; wanted.len()];
@@ -268,23 +273,23 @@ mod tests {
     #[test]
     fn the_fastest_variants_are_chosen_and_all_are_told() {
         // An adapter on which only the number of groups counts: wide groups, long runs, long slices.
-        let tuned = tune(|plan| Some(Duration::from_micros(u64::from(groups(plan))))).unwrap();
+        let tuned = autotune(|plan| Some(Duration::from_micros(u64::from(groups(plan))))).unwrap();
         assert_eq!((tuned.width, tuned.runs, tuned.slices), (256, 128, 4), "{tuned:?}");
         assert_eq!(tuned.trials.len(), WIDTHS.len() + STEPS.len() + SLICES.len());
-        let settings = tuned.settings(Settings::default(), &[1000; 500]);
-        assert_eq!((settings.width, settings.steps, settings.slices), (256, Some(10), 4));
+        let settings = tuned.settings(GpuExecSettings::default(), &[1000; 500]);
+        assert_eq!((settings.width, settings.segment_log2, settings.slices), (256, Some(10), 4));
     }
 
     #[test]
     fn nothing_clearly_faster_leaves_the_usual_and_refusals_are_no_candidates() {
-        let usual = Settings::default();
-        let even = tune(|_| Some(Duration::from_millis(1))).unwrap();
-        let steps = Layout::steps_for(&[TRIAL.1; TRIAL.0]);
+        let usual = GpuExecSettings::default();
+        let even = autotune(|_| Some(Duration::from_millis(1))).unwrap();
+        let segment_log2 = Layout::segment_log2_for(&[TRIAL.1; TRIAL.0]);
         assert_eq!(
             (even.width, even.slices, even.runs),
-            (usual.width, usual.slices, (TRIAL.0 * TRIAL.1) >> steps)
+            (usual.width, usual.slices, (TRIAL.0 * TRIAL.1) >> segment_log2)
         );
-        let none = tune(|_| None).unwrap();
+        let none = autotune(|_| None).unwrap();
         assert_eq!((none.width, none.slices), (usual.width, usual.slices));
         assert!(none.trials.iter().all(|t| t.time.is_none()));
         let some = [(64, None), (128, Some(9)), (256, Some(7))].map(|(variant, ms)| Trial {
@@ -302,7 +307,7 @@ mod tests {
         let (graph, wanted, _) = select::graph(&selected);
         let work = Work { graph: &graph, wanted: &wanted, on: &[true, true], fusion: Fusion::Whole };
         let count = |times: usize| {
-            let plan = work.plan(&[of_close(&close)], Settings::default(), times).unwrap().unwrap();
+            let plan = work.plan(&[of_close(&close)], GpuExecSettings::default(), times).unwrap().unwrap();
             plan.cost().dispatches
         };
         assert_eq!((count(0), count(1), count(3)), (1, 5, 13));

@@ -234,8 +234,8 @@ mod tests {
 
     use gpuforge_indicators::{
         catalogue,
-        graph::Prim,
-        select::{self, Instance, Wanted},
+        graph::NodeOp,
+        select::{self, Instance, SelectItem},
     };
 
     use super::*;
@@ -245,13 +245,14 @@ mod tests {
 
     /// Every machine of the catalogue: all rows with their defaults, and every anchor.
     fn catalogue() -> BTreeMap<&'static str, Uses> {
-        let mut wanted: Vec<Wanted> = catalogue::all().map(|row| Instance::of(row).into()).collect();
+        let mut wanted: Vec<SelectItem> = catalogue::all().map(|row| Instance::of(row).into()).collect();
         let anchored = catalogue::find("avwap_bands").unwrap();
-        wanted.extend((0..=13).map(|anchor| Wanted::from(Instance::with(anchored, &[f64::from(anchor)]))));
+        wanted
+            .extend((0..=13).map(|anchor| SelectItem::from(Instance::with(anchored, &[f64::from(anchor)]))));
         let (graph, ..) = select::graph(&wanted);
         let mut found: BTreeMap<&'static str, Uses> = BTreeMap::new();
         for node in graph.nodes() {
-            if let Prim::Machine { def, params, inputs } = &node.prim {
+            if let NodeOp::StateMachine { def, params, inputs } = &node.op {
                 let params = params.iter().map(|p| p.get()).collect();
                 found.entry(def.name).or_insert((def.outputs, vec![])).1.push((inputs.len(), params));
             }
