@@ -1,9 +1,10 @@
-//! What was found last time, and does it still hold? One small file per fingerprint of the machine.
+//! Detection cache keyed by a machine fingerprint (cache fingerprint), with TTL, checksum and LRU eviction.
 //!
-//! A fingerprint is everything that decides what a probe would find: boot id, kernel, PCI list with bound drivers,
-//! driver versions, Vulkan manifests, and this program's version. Files are written to a temporary name and renamed,
-//! carry a version and a checksum, and are ignored when anything about them is wrong: the worst that a broken cache
-//! can do is cost one detection. Several processes may read and write at once; the last writer wins with a whole file.
+//! The fingerprint covers everything that decides what a probe would find: boot id, kernel, PCI list with bound
+//! drivers, driver versions, Vulkan manifests, and this program's version. One file per fingerprint, written to a
+//! temporary name and renamed (atomic replace), with a version and a checksum. A file that is damaged or of another
+//! version is a cache miss: a broken cache costs one detection and nothing else. Concurrent writers: the last one wins
+//! with a complete file.
 
 use std::{
     fs, io,
@@ -21,16 +22,16 @@ use crate::{
 
 /// Version of the file format.
 const VERSION: u32 = 1;
-/// How many fingerprints are kept.
+/// Max entries (fingerprints) on disk; beyond it the least recently used is evicted.
 pub const MAX_ENTRIES: usize = 8;
 const PREFIX: &str = "detect-";
 
-/// What a detection found, before limits, scores and overrides of the moment are applied.
+/// Merged detection result, before process limits, scores and environment overrides are applied. This is what is cached.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Detected {
     /// Merged devices.
     pub gpus: Vec<Gpu>,
-    /// The CPU without the limits of this process.
+    /// The CPU, without the limits of this process.
     pub cpu: Cpu,
     /// Operating system, container, WSL.
     pub host: Host,
@@ -40,11 +41,11 @@ pub struct Detected {
     pub cuda_version: Option<String>,
     /// Flavour of the NVIDIA kernel module.
     pub kernel_module: Option<String>,
-    /// What the tools complained about while answering.
+    /// Warnings printed by the tools.
     pub warnings: Vec<Warning>,
 }
 
-/// Where entries live and how long they hold.
+/// On-disk cache: a directory of entries and their TTL.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DetectionCache {
     dir: PathBuf,
@@ -59,12 +60,12 @@ struct Entry {
     detected: Detected,
 }
 
-/// What a look-up brought.
+/// Result of a cache lookup.
 #[derive(Debug, Clone, PartialEq)]
 pub enum CacheLookup {
-    /// A whole entry that still holds, with its age.
+    /// A valid entry within its TTL, and its age.
     Hit(Box<Detected>, Duration),
-    /// Nothing usable; the warning says when a file was there but broken.
+    /// No valid entry; the warning names a file that exists but is damaged.
     Miss(Option<Warning>),
 }
 
@@ -79,14 +80,14 @@ pub struct CacheEntryInfo {
     pub age_s: Option<f64>,
     /// Names of its GPUs.
     pub gpus: Vec<String>,
-    /// It would be used now.
+    /// It matches the current fingerprint and is within its TTL.
     pub current: bool,
-    /// What is wrong with it.
+    /// Why it cannot be used.
     pub problem: Option<String>,
 }
 
 impl DetectionCache {
-    /// Entries in `dir` that hold for `ttl`; a zero `ttl` never hits.
+    /// A cache in `dir` with this TTL; a zero TTL never hits.
     pub fn new(dir: impl Into<PathBuf>, ttl: Duration) -> Self {
         DetectionCache { dir: dir.into(), ttl }
     }
@@ -96,7 +97,7 @@ impl DetectionCache {
         &self.dir
     }
 
-    /// The entry of this fingerprint, if it is whole and not too old at `now`.
+    /// The entry of this fingerprint, if it is valid and within its TTL at `now`.
     pub fn lookup(&self, fingerprint: &str, now: SystemTime) -> CacheLookup {
         let path = self.path(fingerprint);
         let bytes = match fs::read(&path) {
@@ -115,16 +116,16 @@ impl DetectionCache {
         }
         match age(entry.created_ms, now) {
             Some(age) if age < self.ttl => {
-                // Least recently *used* is what is dropped first; failing to note the use harms nothing.
+                // The mtime is the LRU stamp; failing to update it is harmless.
                 let _ = fs::File::options().append(true).open(&path).and_then(|f| f.set_modified(now));
                 CacheLookup::Hit(Box::new(entry.detected), age)
             }
-            // Too old, or from a future that a clock set back has made.
+            // Expired, or created in the future because the clock was set back.
             _ => CacheLookup::Miss(None),
         }
     }
 
-    /// Keeps an entry and drops the least recently used beyond [`MAX_ENTRIES`].
+    /// Writes an entry (atomic replace) and evicts the least recently used beyond [`MAX_ENTRIES`].
     pub fn store(&self, fingerprint: &str, detected: &Detected, now: SystemTime) -> io::Result<()> {
         use io::Write as _;
         let entry = Entry {
@@ -140,7 +141,7 @@ impl DetectionCache {
         Ok(())
     }
 
-    /// Every entry; `fingerprint` is the machine's own.
+    /// Every entry; `fingerprint` is that of this machine.
     pub fn entries(&self, fingerprint: &str, now: SystemTime) -> Vec<CacheEntryInfo> {
         let own = self.path(fingerprint);
         let info = |path: PathBuf| {
@@ -210,12 +211,12 @@ fn unix_ms(time: SystemTime) -> u64 {
     time.duration_since(UNIX_EPOCH).ok().and_then(|d| u64::try_from(d.as_millis()).ok()).unwrap_or(0)
 }
 
-/// Age of something created then; `None` when that lies in the future.
+/// Age of an entry; `None` when it was created in the future.
 fn age(created_ms: u64, now: SystemTime) -> Option<Duration> {
     unix_ms(now).checked_sub(created_ms).map(Duration::from_millis)
 }
 
-/// `gpuforge-cache VERSION CHECKSUM LENGTH\n` and the entry as JSON.
+/// File format: `gpuforge-cache VERSION CHECKSUM LENGTH\n`, then the entry as JSON.
 fn encode(entry: &Entry) -> io::Result<Vec<u8>> {
     let body = serde_json::to_vec(entry)?;
     let mut bytes = format!("gpuforge-cache {VERSION} {:016x} {}\n", fnv1a(&body), body.len()).into_bytes();
@@ -241,20 +242,21 @@ fn decode(bytes: &[u8]) -> Result<Entry, String> {
     serde_json::from_slice(body).map_err(|e| format!("does not parse: {e}"))
 }
 
-/// FNV-1a: every step is a bijection of the state, so no single changed byte goes unnoticed. It guards against
-/// damage, not against malice: whoever can write this directory can write anything else of the user's.
+/// FNV-1a checksum: every step is a bijection of the state, so any single changed byte is detected. It guards against
+/// corruption, not tampering: whoever can write this directory can write anything else of the user's.
 fn fnv1a(bytes: &[u8]) -> u64 {
     bytes
         .iter()
         .fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(*byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// Everything that decides what probes would find. Reads a dozen small files, wakes nothing.
+/// Machine fingerprint (cache key): everything that decides what probes would find. Reads a dozen small files and wakes
+/// no device.
 pub fn fingerprint(files: &dyn FileSystem, env: Env<'_>) -> String {
     const MODULES: [&str; 6] = ["nvidia", "amdgpu", "i915", "xe", "nouveau", "radeon"];
-    const FOLDERS: [&str; 4] =
+    const DRIVER_DIRS: [&str; 4] =
         ["/usr/share/vulkan/icd.d", "/etc/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/usr/lib/wsl/lib"];
-    const NODES: [&str; 4] = ["/dev/kfd", "/dev/nvidiactl", "/dev/dri", "/dev/dxg"];
+    const DEVICE_NODES: [&str; 4] = ["/dev/kfd", "/dev/nvidiactl", "/dev/dri", "/dev/dxg"];
     const VARIABLES: [&str; 9] = [
         "VK_ICD_FILENAMES",
         "VK_DRIVER_FILES",
@@ -267,9 +269,9 @@ pub fn fingerprint(files: &dyn FileSystem, env: Env<'_>) -> String {
         crate::probe::isolate::FAULT_VARIABLE,
     ];
     let mut lines = vec![format!("gpuforge {} schema {}", env!("CARGO_PKG_VERSION"), crate::model::SCHEMA)];
-    let mut add = |what: &str, value: Option<String>| {
+    let mut add = |key: &str, value: Option<String>| {
         if let Some(value) = value {
-            lines.push(format!("{what}={}", value.trim()));
+            lines.push(format!("{key}={}", value.trim()));
         }
     };
     for path in
@@ -278,15 +280,15 @@ pub fn fingerprint(files: &dyn FileSystem, env: Env<'_>) -> String {
         add(path, files.read(path));
     }
     add("pci", Some(files.list("/sys/bus/pci/devices").join(" ")));
-    // One file with the ids and bound drivers of all devices; reading each device's own would cost a call apiece.
+    // One file lists ids and bound drivers of all devices; per-device sysfs reads would cost a syscall each.
     add("ids", files.read("/proc/bus/pci/devices").map(|text| pci_ids_and_drivers(&text)));
     for module in MODULES {
         add(module, files.read(&format!("/sys/module/{module}/srcversion")));
     }
-    for folder in FOLDERS {
-        add(folder, files.mtime(folder).map(|s| s.to_string()));
+    for dir in DRIVER_DIRS {
+        add(dir, files.mtime(dir).map(|s| s.to_string()));
     }
-    for node in NODES {
+    for node in DEVICE_NODES {
         add(node, files.exists(node).then(String::new));
     }
     for variable in VARIABLES {
@@ -295,7 +297,7 @@ pub fn fingerprint(files: &dyn FileSystem, env: Env<'_>) -> String {
     lines.join("\n")
 }
 
-/// First two columns (address, ids) and the last (driver) of `/proc/bus/pci/devices`; the rest are resources.
+/// First two columns (address, ids) and the last (bound driver) of `/proc/bus/pci/devices`; the rest are resources.
 fn pci_ids_and_drivers(text: &str) -> String {
     let line = |line: &str| {
         let mut words = line.split('\t');

@@ -1,21 +1,21 @@
-//! How much of the machine do cgroups leave to this process? v1, v2, and both side by side.
+//! Cgroup limits (v1, v2, hybrid): CPU quota, cpuset and memory limit of this process.
 //!
-//! A limit of any group between the process and the root binds it, so the walk goes from the leaf up to the
-//! mount point and keeps the tightest. Inside a container the upper groups are out of sight; the mount point is
-//! then the highest group that can be asked.
+//! A limit of any cgroup between the process and the root binds it, so the walk goes from the leaf up to the mount point
+//! and keeps the tightest. Inside a container the ancestors are not visible; the mount point is then the topmost cgroup
+//! that can be read.
 
 use crate::{parsers::size_bytes, probe::filesystem::FileSystem};
 
-/// What the cgroups allow; `None` where none of them says anything.
+/// Effective limits; `None` where no cgroup sets one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct CgroupLimits {
-    /// CPU time per wall time, in CPUs.
+    /// CFS quota: CPU time per wall time, in CPUs.
     pub cpus: Option<f64>,
-    /// How many CPUs the cpuset holds, also when that is all of them.
+    /// CPUs in the cpuset, also when that is all of them.
     pub cpuset: Option<u32>,
-    /// Memory, in bytes; a value above the machine's memory limits nothing and is left out.
+    /// Memory limit in bytes; a value above the machine's memory is no limit and is dropped.
     pub memory_bytes: Option<u64>,
-    /// Which file said so, one line a limit.
+    /// The file behind each limit, one line each.
     pub origin: Vec<String>,
 }
 
@@ -24,11 +24,11 @@ pub struct CgroupLimits {
 pub struct CgroupMembership {
     /// Controllers of a v1 hierarchy; empty for v2.
     pub controllers: Vec<String>,
-    /// Where the process is, relative to the root of its cgroup namespace; may begin with `/..`.
+    /// The cgroup path, relative to the root of its cgroup namespace; may begin with `/..`.
     pub path: String,
 }
 
-/// One line of `/proc/self/mountinfo`, as far as anyone here asks.
+/// One line of `/proc/self/mountinfo`: the fields used here.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MountInfo {
     /// The directory of the file system that is mounted.
@@ -43,17 +43,17 @@ pub struct MountInfo {
     pub options: String,
 }
 
-/// What a file's number means.
+/// The limit that a file states.
 #[derive(Clone, Copy)]
 enum LimitKind {
     Quota,
     Cpuset,
     Memory,
-    /// `memory.high` throttles but never refuses: noted, not a limit.
+    /// `memory.high` throttles but never fails an allocation: reported, not a limit.
     High,
 }
 
-/// Files that state one limit together, and the v1 controller they belong to (empty: v2).
+/// Files that together state one limit, and the v1 controller they belong to (empty: v2).
 struct LimitFiles {
     controller: &'static str,
     files: &'static [&'static str],
@@ -65,7 +65,7 @@ const LIMIT_FILES: [LimitFiles; 8] = [
     LimitFiles { controller: "", files: &["cpuset.cpus.effective"], kind: LimitKind::Cpuset },
     LimitFiles { controller: "", files: &["memory.max"], kind: LimitKind::Memory },
     LimitFiles { controller: "", files: &["memory.high"], kind: LimitKind::High },
-    // Joined by a space the two read like cpu.max.
+    // Joined by a space, the two read like cpu.max.
     LimitFiles {
         controller: "cpu",
         files: &["cpu.cfs_quota_us", "cpu.cfs_period_us"],
@@ -76,10 +76,10 @@ const LIMIT_FILES: [LimitFiles; 8] = [
     LimitFiles { controller: "memory", files: &["memory.limit_in_bytes"], kind: LimitKind::Memory },
 ];
 
-/// Hierarchies to look at: v2, and the v1 controllers that carry a limit of interest.
+/// Hierarchies to read: v2, and the v1 controllers with a relevant limit.
 const HIERARCHIES: [&str; 4] = ["", "cpu", "cpuset", "memory"];
 
-/// No real tree is deeper; a path of a million slashes is not worth a million reads.
+/// Max depth of the walk: no real hierarchy is deeper, and a hostile path must not cost a read per slash.
 const MAX_DEPTH: usize = 64;
 
 /// v1 writes "no limit" as the largest multiple of the page size; every page size is above this.
@@ -88,7 +88,7 @@ const UNLIMITED: u64 = 1 << 62;
 /// The CPUs a Linux kernel can be built for stay well below this.
 const MAX_CPUS: u32 = 1 << 16;
 
-/// Reads the limits that hold for this process.
+/// Reads the effective limits of this process.
 pub fn limits(files: &dyn FileSystem) -> CgroupLimits {
     let memberships = files.read("/proc/self/cgroup").map(|t| memberships(&t)).unwrap_or_default();
     let mounts = files.read("/proc/self/mountinfo").map(|t| mounts(&t)).unwrap_or_default();
@@ -108,7 +108,7 @@ pub fn limits(files: &dyn FileSystem) -> CgroupLimits {
     tightest.into_limits()
 }
 
-/// The tightest value of each kind so far, and the file it is from.
+/// Min of each limit so far, and the file it came from.
 #[derive(Default)]
 struct TightestLimits {
     quota: Option<(f64, String)>,
@@ -192,7 +192,7 @@ pub fn mounts(text: &str) -> Vec<MountInfo> {
     lines.collect()
 }
 
-/// mountinfo writes spaces, tabs, newlines and backslashes as three octal digits.
+/// mountinfo escapes spaces, tabs, newlines and backslashes as three octal digits.
 fn unescape(field: &str) -> String {
     const ESCAPES: [(&str, &str); 4] = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     ESCAPES.iter().fold(field.to_owned(), |text, (from, to)| text.replace(from, to))
@@ -202,16 +202,16 @@ fn is_of(controllers: &[String], controller: &str) -> bool {
     if controller.is_empty() { controllers.is_empty() } else { controllers.iter().any(|c| c == controller) }
 }
 
-/// The directory of the group and the highest directory that may be asked.
+/// The leaf directory of the cgroup, and the topmost one that can be read.
 fn cgroup_dirs(path: &str, controller: &str, mounts: &[MountInfo]) -> Option<(String, String)> {
     let holds = |m: &&MountInfo| match controller {
         "" => m.fs == "cgroup2",
         name => m.fs == "cgroup" && m.options.split(',').any(|o| o == name),
     };
-    // Of several mounts that hold the group, the one with the shortest root shows the most of its parents.
+    // Of several mounts that contain the cgroup, the one with the shortest root shows the most ancestors.
     let seen = mounts.iter().filter(holds).filter_map(|m| Some((m, relative_to(path, &m.root)?)));
     let best = seen.min_by_key(|(m, _)| m.root.len());
-    // A path that the mount does not hold is one of another namespace: what is mounted stands for it.
+    // A path outside the mount belongs to another cgroup namespace: fall back to the mount point itself.
     let (mount, rest) = best.or_else(|| mounts.iter().find(holds).map(|m| (m, "")))?;
     let top = mount.point.trim_end_matches('/');
     Some((format!("{top}{}", rest.trim_end_matches('/')), top.to_owned()))
@@ -224,7 +224,7 @@ fn relative_to<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     (inside && !rest.split('/').any(|part| part == "..")).then_some(rest)
 }
 
-/// `leaf` and its parents up to and including `top`.
+/// `leaf` and its ancestors up to and including `top`.
 fn ancestors(leaf: String, top: &str) -> impl Iterator<Item = String> {
     let top = top.len();
     std::iter::successors(Some(leaf), move |dir| {
@@ -251,8 +251,8 @@ pub(crate) fn mem_total(text: &str) -> Option<u64> {
     text.lines().find_map(|line| size_bytes(line.strip_prefix("MemTotal:")?))
 }
 
-/// A list of CPUs as the kernel prints it (`0-3,8`), sorted; `None` when empty or not such a list, because a
-/// list of which only a part is understood would give a wrong count.
+/// Parses a kernel CPU list (`0-3,8`), sorted; `None` when empty or malformed, because a partially parsed list would
+/// give a wrong count.
 pub(crate) fn cpu_list(text: &str) -> Option<Vec<u32>> {
     let range = |part: &str| {
         let (first, last) = part.split_once('-').unwrap_or((part, part));
@@ -274,7 +274,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lists_of_cpus() {
+    fn cpu_lists_parse_or_are_rejected() {
         assert_eq!(cpu_list("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
         assert_eq!(cpu_list("4-6,5-7,0"), Some(vec![0, 4, 5, 6, 7]));
         for bad in ["", "\n", "3-1", "0-3,", "0,x", "-1", "0-65536", "0-4294967295"] {
@@ -283,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn quotas_at_their_edges() {
+    fn quotas_at_their_bounds() {
         assert_eq!(quota("200000 100000\n"), Some(2.0));
         assert_eq!(quota("1 100000"), Some(0.00001));
         for none in ["max 100000", "-1 100000", "0 100000", "5 0", "5", "", "x y"] {
@@ -293,7 +293,7 @@ mod tests {
     }
 
     #[test]
-    fn memory_that_is_no_limit() {
+    fn memory_above_the_machine_is_no_limit() {
         assert_eq!(memory("1073741824\n", Some(1 << 30)), Some(1 << 30));
         assert_eq!(memory("1073741825", Some(1 << 30)), None);
         assert_eq!(memory("4611686018427387903", None), Some(UNLIMITED - 1));
@@ -302,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn the_lines_of_the_kernel() {
+    fn cgroup_and_mountinfo_lines_parse() {
         let groups =
             memberships("12:cpu,cpuacct:/a:b\n0::/user.slice\nx::/\n1:name=systemd\n::\n3:memory:relative\n");
         let cpu = CgroupMembership { controllers: vec!["cpu".into(), "cpuacct".into()], path: "/a:b".into() };
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn the_way_up_ends_at_the_mount() {
+    fn the_walk_ends_at_the_mount_point() {
         let dirs: Vec<String> = ancestors("/cg/a/b".into(), "/cg").collect();
         assert_eq!(dirs, ["/cg/a/b", "/cg/a", "/cg"]);
         assert_eq!(ancestors(String::new(), "").count(), 1);

@@ -1,4 +1,4 @@
-//! Which family does a chip belong to, and is it integrated? Tables by gfx target, PCI id and name.
+//! GPU classification: discrete, integrated, virtual or software, by gfx target, PCI id and name.
 
 use crate::model::{GpuType, Vendor};
 
@@ -8,7 +8,7 @@ const AMD_APU_TARGETS: [&str; 16] = [
     "gfx1103", "gfx1150", "gfx1151", "gfx1152", "gfx1153", "gfx1170",
 ];
 
-/// Code names of AMD APUs, as PCI id data and drivers spell them.
+/// Code names of AMD APUs, as the PCI id database and drivers spell them.
 const AMD_APU_NAMES: [&str; 74] = [
     "raven",
     "picasso",
@@ -156,7 +156,7 @@ const NVIDIA_INTEGRATED_WORDS: [&str; 25] = [
     "igp]",
 ];
 
-/// Words that mean a slice handed in by a hypervisor.
+/// Words that mean a vGPU or virtual function passed through by a hypervisor.
 const VIRTUAL_WORDS: [&str; 10] = [
     "virtio",
     "venus",
@@ -184,7 +184,7 @@ pub fn is_software_name(name: &str) -> bool {
     has_any(&name.to_ascii_lowercase(), &SOFTWARE_WORDS)
 }
 
-/// Does this name speak of a device that a hypervisor hands in?
+/// Does this name mean a device passed through by a hypervisor?
 pub fn is_virtual_name(name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     // "NVIDIA A40-8Q", "GRID T4-16Q", "NVIDIA L40S-4C": vGPU profiles end in a size and a class letter.
@@ -195,12 +195,12 @@ pub fn is_virtual_name(name: &str) -> bool {
             && digits.bytes().all(|b| b.is_ascii_digit())
             && matches!(class, "q" | "c" | "b" | "a" | "cme")
     });
-    // The first boards of the family were sold under that name; the profiles on them are "GRID K180Q" and the like.
+    // The first GRID boards are physical cards of that name; their vGPU profiles are "GRID K180Q" and the like.
     let board = ["grid k1", "grid k2", "grid k340", "grid k520"].iter().any(|board| has_word(&lower, board));
     !board && (has_any(&lower, &VIRTUAL_WORDS) || (profile && !lower.contains("hbm")))
 }
 
-/// Discrete, integrated, virtual or software, from what is known of a chip. `None` = these facts do not tell.
+/// Device type from what is known of a chip. `None`: undecidable from these facts.
 pub fn gpu_type(
     vendor: Option<Vendor>,
     name: Option<&str>,
@@ -255,7 +255,7 @@ fn classify_intel(lower: &str, device: Option<u16>, bus: Option<&str>) -> Option
     None
 }
 
-/// The name that kernels before `gfx_target_version` gave an AMD chip, by device id.
+/// ASIC name that kernels before `gfx_target_version` reported for an AMD chip, by device id.
 pub fn old_kernel_asic(device: u16) -> Option<&'static str> {
     const ROWS: [(u16, u16, &str); 14] = [
         (0x1304, 0x131d, "kaveri"),
@@ -276,7 +276,7 @@ pub fn old_kernel_asic(device: u16) -> Option<&'static str> {
     ROWS.iter().find(|(low, high, _)| (*low..=*high).contains(&device)).map(|(.., name)| *name)
 }
 
-/// Chips before GCN, by the code names that PCI id data gives them.
+/// Chips before GCN, by their code names in the PCI id database.
 const AMD_OLD_CHIPS: [&str; 35] = [
     "rage",
     "3d rage",
@@ -341,7 +341,7 @@ const INTEL_OLD_WORDS: [&str; 22] = [
     "2nd generation core",
 ];
 
-/// Was this chip made before its maker's compute drivers of today? The name is one of the PCI id data.
+/// Is this chip too old for its vendor's current compute drivers? The name comes from the PCI id database.
 pub fn predates_compute(vendor: Vendor, name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let chip = lower.split([' ', '/', '[']).next().unwrap_or("");
@@ -371,7 +371,7 @@ pub fn predates_compute(vendor: Vendor, name: &str) -> bool {
     }
 }
 
-/// Does `word` stand in the text with neither letter nor digit beside it?
+/// Does the text contain `word` at word boundaries?
 fn has_word(text: &str, word: &str) -> bool {
     let plain = |b: Option<&u8>| b.is_none_or(|b| !b.is_ascii_alphanumeric());
     let bytes = text.as_bytes();
@@ -389,7 +389,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn types_by_name_and_id() {
+    fn device_type_by_name_and_id() {
         let check = |vendor, name: &str, want| {
             assert_eq!(gpu_type(Some(vendor), Some(name), None, None, None), want, "{name}")
         };
@@ -424,7 +424,7 @@ mod tests {
     }
 
     #[test]
-    fn chips_before_compute() {
+    fn chips_without_compute_drivers() {
         let check = |vendor, name: &str, want| assert_eq!(predates_compute(vendor, name), want, "{name}");
         check(Vendor::Nvidia, "NV34 [GeForce FX 5200]", true);
         check(Vendor::Nvidia, "G71 [GeForce 7950 GT]", true);
@@ -440,7 +440,7 @@ mod tests {
     }
 
     #[test]
-    fn old_kernels_named_the_asic() {
+    fn asic_names_of_old_kernels() {
         assert_eq!(old_kernel_asic(0x6860), Some("vega10"));
         assert_eq!(old_kernel_asic(0x744c), None);
     }

@@ -1,7 +1,7 @@
-//! Which entry is this, and how much of it may this process use?
+//! CPU topology (sockets, cores, SMT threads, P/E cores), caches, SIMD level, and the limits of this process.
 //!
-//! [`read_static`] is what stays the same while the machine is up, [`apply_limits`] what this process was given.
-//! `/proc/cpuinfo` is read once; directories per CPU are only entered for what it does not tell.
+//! [`read_static`] reads what is constant while the machine is up, [`apply_limits`] applies affinity and cgroup limits.
+//! `/proc/cpuinfo` is read once; per-CPU sysfs directories are read only for what it does not state.
 
 use crate::{
     cgroup::{self, CgroupLimits, cpu_list},
@@ -13,8 +13,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 const CPUS: &str = "/sys/devices/system/cpu";
 
-/// SIMD levels, widest first, and the flags that each needs. `avx512f` alone is not enough: Xeon Phi had it
-/// without the byte and word forms and without those for narrower vectors.
+/// SIMD levels, widest first, and the CPU flags that each requires. `avx512f` alone is not enough: Xeon Phi lacks BW,
+/// DQ and VL.
 const SIMD: [(&str, &[&str]); 9] = [
     ("avx512", &["avx512f", "avx512bw", "avx512dq", "avx512vl"]),
     ("avx2", &["avx2", "fma"]),
@@ -27,14 +27,14 @@ const SIMD: [(&str, &[&str]); 9] = [
     ("neon", &["neon"]),
 ];
 
-/// Lists of the threads of each core type on hybrid x86, and whether the type is the fast one.
+/// CPU lists of each core type on hybrid x86, and whether they are P-cores.
 const CORE_TYPES: [(&str, bool); 3] = [
     ("/sys/devices/cpu_core/cpus", true),
     ("/sys/devices/cpu_atom/cpus", false),
     ("/sys/devices/cpu_lowpower/cpus", false),
 ];
 
-/// Implementer and part of ARM cores, as the registers give them: `/proc/cpuinfo` has no names there.
+/// Implementer and part number (MIDR) of ARM cores: `/proc/cpuinfo` has no names there.
 const ARM_PARTS: [(u32, u32, &str); 38] = [
     (0x41, 0xd03, "Cortex-A53"),
     (0x41, 0xd04, "Cortex-A35"),
@@ -86,40 +86,40 @@ struct CpuinfoEntry {
     part: Option<u32>,
 }
 
-/// `/proc/cpuinfo`: what differs between entries, and the first value of everything else.
+/// Parsed `/proc/cpuinfo`: per-CPU fields, and the first value of every other key.
 #[derive(Debug, Default)]
 struct CpuInfo<'a> {
     entries: Vec<CpuinfoEntry>,
     fields: BTreeMap<&'a str, &'a str>,
 }
 
-/// A physical core and its hardware threads, lowest first.
+/// A physical core and its SMT threads, ascending.
 #[derive(Debug, PartialEq, Eq)]
 struct Core {
     package: Option<u32>,
     threads: Vec<u32>,
 }
 
-/// Threads whose cores are all alike, lowest first; a entry that is not hybrid has one class.
+/// Core class: the threads of one core type, ascending; a CPU that is not hybrid has one class.
 #[derive(Debug, PartialEq, Eq)]
 struct CoreClass {
     fast: bool,
     threads: Vec<u32>,
 }
 
-/// CpuinfoEntry and limits of this process, asked now.
+/// CPU topology with the current limits of this process.
 pub fn detect(files: &dyn FileSystem) -> Cpu {
     let mut cpu = read_static(files);
     apply_limits(&mut cpu, &cgroup::limits(files), affinity());
-    // Systems without these files still know how many threads a program should start, and what it was built for.
+    // Fallback for systems without these files.
     cpu.available =
         cpu.available.or_else(|| std::thread::available_parallelism().ok()?.get().try_into().ok());
     cpu.arch = cpu.arch.or_else(|| Some(std::env::consts::ARCH.to_owned()));
     cpu
 }
 
-/// What stays the same while the machine is up. `logical` counts threads that are online: one that is switched
-/// off (`nosmt`) is there for nobody.
+/// Reads what is constant while the machine is up. `logical` counts online threads: an offline one (`nosmt`) cannot be
+/// used by anybody.
 pub fn read_static(files: &dyn FileSystem) -> Cpu {
     let text = files.read("/proc/cpuinfo").unwrap_or_default();
     let info = cpuinfo(&text);
@@ -146,7 +146,7 @@ pub fn read_static(files: &dyn FileSystem) -> Cpu {
     }
 }
 
-/// Sets what of the entry and its memory is left to this process, and why it is not all.
+/// Applies cgroup limits and the affinity mask: CPUs and memory available to this process, and what limits them.
 pub fn apply_limits(cpu: &mut Cpu, limits: &CgroupLimits, affinity: Option<u32>) {
     let of = cpu.logical.map(|all| format!(" of {all}")).unwrap_or_default();
     let quota = limits.cpus.map(|cpus| {
@@ -163,7 +163,7 @@ pub fn apply_limits(cpu: &mut Cpu, limits: &CgroupLimits, affinity: Option<u32>)
         limits.memory_bytes.filter(|limit| cpu.memory_bytes.is_none_or(|all| *limit < all));
 }
 
-/// How many CPUs this thread may run on; `None` where the system has no such mask (or more CPUs than it holds).
+/// CPUs in the affinity mask of this thread; `None` where the system has no such mask (or more CPUs than it holds).
 pub fn affinity() -> Option<u32> {
     #[cfg(any(target_os = "linux", target_os = "android"))]
     return rustix::thread::sched_getaffinity(None).ok().map(|set| set.count()).filter(|n| *n > 0);
@@ -171,7 +171,7 @@ pub fn affinity() -> Option<u32> {
     None
 }
 
-/// Threads that can be given work, lowest first.
+/// Online hardware threads, ascending.
 fn online(files: &dyn FileSystem, info: &CpuInfo<'_>) -> Vec<u32> {
     let list = |name: &str| files.read(&format!("{CPUS}/{name}")).and_then(|t| cpu_list(&t));
     let told: BTreeSet<u32> = info.entries.iter().map(|p| p.id).collect();
@@ -179,7 +179,7 @@ fn online(files: &dyn FileSystem, info: &CpuInfo<'_>) -> Vec<u32> {
     list("online").or(told).or_else(|| list("present")).unwrap_or_default()
 }
 
-/// A count, where nothing counted means nothing known.
+/// A count, where zero means unknown.
 fn count(n: usize) -> Option<u32> {
     u32::try_from(n).ok().filter(|n| *n > 0)
 }
@@ -212,7 +212,7 @@ fn hex(text: &str) -> Option<u32> {
     u32::from_str_radix(text.strip_prefix("0x")?, 16).ok()
 }
 
-/// Which instruction set wrote this cpuinfo? By its keys: a recording may be from another machine.
+/// Instruction set, by the keys of cpuinfo: a recording may be from another machine.
 fn arch(info: &CpuInfo<'_>) -> Option<&'static str> {
     let has = |key: &str, word: &str| info.fields.get(key).is_some_and(|v| v.split(' ').any(|w| w == word));
     let begins = |key: &str, start: &str| info.fields.get(key).is_some_and(|v| v.starts_with(start));
@@ -231,9 +231,9 @@ fn arch(info: &CpuInfo<'_>) -> Option<&'static str> {
 fn brand(info: &CpuInfo<'_>) -> Option<String> {
     let field = |key: &str| info.fields.get(key).map(|v| (*v).to_owned());
     let first = |text: String| text.split(',').next().map(|t| t.trim().to_owned());
-    // 32-bit programs on ARM are shown `ARMv8 Processor rev 1 (v8l)`, which names no entry.
+    // 32-bit programs on ARM see `ARMv8 Processor rev 1 (v8l)`, which names no model.
     let model = ["model name", "Model Name"].into_iter().find_map(field).filter(|m| !m.starts_with("ARMv"));
-    // `Hardware` and `Model` name the board, at times a wrong one: the cores themselves go first.
+    // `Hardware` and `Model` name the board, at times a wrong one: the core names take precedence.
     model
         .or_else(|| arm_cores(info))
         .or_else(|| field("Hardware"))
@@ -262,22 +262,22 @@ fn simd(info: &CpuInfo<'_>) -> Option<&'static str> {
     SIMD.iter().find(|(_, needed)| needed.iter().all(|f| flags.contains(f))).map(|(name, _)| *name)
 }
 
-/// Cores as cpuinfo tells them; `None` where it leaves any out, or cannot be right.
+/// Cores from cpuinfo; `None` where it omits some or is inconsistent.
 fn cores_from_cpuinfo(info: &CpuInfo<'_>, online: &[u32]) -> Option<Vec<Core>> {
     let mut cores: BTreeMap<(u32, u32), BTreeSet<u32>> = BTreeMap::new();
     for entry in &info.entries {
         cores.entry((entry.package?, entry.core?)).or_default().insert(entry.id);
     }
-    // On packages of several dies, core ids repeat in each: more than two threads to a core are then asked for.
-    let sound = info.entries.len() == online.len() && cores.values().all(|threads| threads.len() <= 2);
+    // Core ids repeat in each die of a multi-die package; more than two threads per core then means sysfs is needed.
+    let consistent = info.entries.len() == online.len() && cores.values().all(|threads| threads.len() <= 2);
     let core = |((package, _), threads): ((u32, u32), BTreeSet<u32>)| Core {
         package: Some(package),
         threads: threads.into_iter().collect(),
     };
-    sound.then(|| cores.into_iter().map(core).collect())
+    consistent.then(|| cores.into_iter().map(core).collect())
 }
 
-/// Cores by the topology directories, one or two reads a core; `None` when one of them does not tell.
+/// Cores from the sysfs topology directories, one or two reads per core; `None` when one of them is missing.
 fn cores_from_sysfs(files: &dyn FileSystem, online: &[u32]) -> Option<Vec<Core>> {
     let mut cores: BTreeMap<(Option<u32>, u32, bool), Vec<u32>> = BTreeMap::new();
     let mut seen = BTreeSet::new();
@@ -301,7 +301,7 @@ fn cores_from_sysfs(files: &dyn FileSystem, online: &[u32]) -> Option<Vec<Core>>
     Some(cores.into_iter().map(|((package, ..), threads)| Core { package, threads }).collect())
 }
 
-/// The kinds of core, fastest first.
+/// Core classes, fastest first.
 fn classes(files: &dyn FileSystem, arch: Option<&str>, cores: &[Core], online: &[u32]) -> Vec<CoreClass> {
     let listed = CORE_TYPES.iter().filter_map(|(path, fast)| {
         let mut threads = cpu_list(&files.read(path)?)?;
@@ -315,14 +315,14 @@ fn classes(files: &dyn FileSystem, arch: Option<&str>, cores: &[Core], online: &
     if classes.len() > 1 { classes } else { vec![CoreClass { fast: true, threads: online.to_vec() }] }
 }
 
-/// ARM and RISC-V: cores by what the scheduler holds them capable of; only the least capable count as slow.
+/// ARM and RISC-V: core classes by the scheduler's `cpu_capacity`; only the lowest capacity counts as E-cores.
 fn classes_by_capacity(files: &dyn FileSystem, cores: &[Core]) -> Vec<CoreClass> {
     let mut groups: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for core in cores {
         let Some(cpu) = core.threads.first() else { continue };
         let capacity =
             files.read(&format!("{CPUS}/cpu{cpu}/cpu_capacity")).and_then(|t| t.trim().parse().ok());
-        // Either every core has one or the kernel keeps none: no need to ask the rest.
+        // Either every core has a capacity or none has: no need to read the rest.
         let Some(capacity) = capacity else { return Vec::new() };
         groups.entry(capacity).or_default().extend(&core.threads);
     }
@@ -338,7 +338,7 @@ fn count_cores(classes: &[CoreClass], cores: &[Core], fast: bool) -> Option<u32>
     count(cores.iter().filter(of).count())
 }
 
-/// Caches as the first thread of each class sees them; others of its class have the same.
+/// Caches as seen by the first thread of each core class; the others of the class have the same.
 fn caches(files: &dyn FileSystem, classes: &[CoreClass], online: &[u32]) -> Vec<CpuCache> {
     let mut found: Vec<CpuCache> = Vec::new();
     let mut shared_by_all: BTreeSet<(u8, String)> = BTreeSet::new();
@@ -349,7 +349,7 @@ fn caches(files: &dyn FileSystem, classes: &[CoreClass], online: &[u32]) -> Vec<
             let key = (cache.level, cache.kind.clone());
             let within = sharers.iter().flatten().all(|t| class.threads.binary_search(t).is_ok());
             if !within && !shared_by_all.insert(key) {
-                continue; // An outer cache that an earlier class has already shown.
+                continue; // A shared outer cache that an earlier class already listed.
             }
             let threads = if within { &class.threads } else { online };
             let instances = sharers.and_then(|s| instances(files, index, &s, threads));
@@ -368,7 +368,7 @@ fn caches(files: &dyn FileSystem, classes: &[CoreClass], online: &[u32]) -> Vec<
     found
 }
 
-/// One cache, and the threads that share it.
+/// One cache, and the threads sharing it.
 fn cache(files: &dyn FileSystem, cpu: u32, index: u32) -> Option<(CpuCache, Option<Vec<u32>>)> {
     let read = |name: &str| files.read(&format!("{CPUS}/cpu{cpu}/cache/index{index}/{name}"));
     let kind = read("type")?.trim().to_ascii_lowercase();
@@ -381,8 +381,8 @@ fn cache(files: &dyn FileSystem, cpu: u32, index: u32) -> Option<(CpuCache, Opti
     ))
 }
 
-/// How many such caches `threads` have: by division where that is exact, else by going from one to the next
-/// (a package with cores fused off, an uneven slice of a server).
+/// Number of such caches over `threads`: by division where it is exact, else by walking the sharing lists (packages with
+/// cores fused off, uneven VM slices).
 fn instances(files: &dyn FileSystem, index: u32, sharers: &[u32], threads: &[u32]) -> Option<u32> {
     if threads.len().is_multiple_of(sharers.len()) {
         return count(threads.len() / sharers.len());

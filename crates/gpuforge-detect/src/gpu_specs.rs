@@ -1,14 +1,14 @@
-//! How fast is the memory of this model, and how old is it? Makers' published figures, one row a model.
+//! GPU spec table: release year and published memory bandwidth per model, one row each.
 //!
-//! Used for the suitability score only: nothing here is reported as measured. A model that is not listed is
-//! scored by its architecture. To add one, add a row.
+//! Used for the suitability score only: nothing here is reported as measured. A model that is not listed is scored by
+//! its architecture. To add one, add a row.
 
 use crate::model::Vendor;
 
-/// What the maker publishes of a model.
+/// Published figures of a GPU model.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuSpec {
-    /// Words of the name that tell this model from others.
+    /// Words of the name that identify this model.
     pub model: &'static str,
     /// Year of release.
     pub year: u16,
@@ -16,22 +16,22 @@ pub struct GpuSpec {
     pub bandwidth: u16,
 }
 
-/// The row with the most words that all stand, in order and side by side, in the name.
+/// The row whose words form the longest consecutive match in the name.
 pub fn find(vendor: Vendor, name: &str) -> Option<GpuSpec> {
     let words: String = name.to_ascii_lowercase().replace("(r)", " ").replace("(tm)", " ");
     let words: Vec<&str> =
         words.split(|c: char| !c.is_ascii_alphanumeric()).filter(|w| !w.is_empty()).collect();
-    let stands = |model: &str| {
+    let matches = |model: &str| {
         let model: Vec<&str> = model.split(' ').collect();
         words.windows(model.len()).any(|w| w == model)
     };
-    let fitting = ROWS.iter().filter(|(model, maker, ..)| *maker == vendor && stands(model));
+    let fitting = ROWS.iter().filter(|(model, maker, ..)| *maker == vendor && matches(model));
     let best = fitting.max_by_key(|(model, ..)| (model.split(' ').count(), model.len()))?;
     let (model, _, year, bandwidth) = *best;
     Some(GpuSpec { model, year, bandwidth })
 }
 
-/// Model words, maker, year, GB/s.
+/// Model words, vendor, release year, GB/s.
 const ROWS: [(&str, Vendor, u16, u16); 191] = [
     ("b300", Vendor::Nvidia, 2025, 8000),
     ("b200", Vendor::Nvidia, 2024, 8000),
@@ -231,7 +231,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_longest_model_wins() {
+    fn the_longest_matching_model_wins() {
         let check = |vendor, name: &str, want: Option<&str>| {
             assert_eq!(find(vendor, name).map(|c| c.model), want, "{name}")
         };

@@ -1,24 +1,24 @@
-//! Which surroundings decide whether a device can be reached? Kernel, container, WSL, hypervisor.
+//! Host environment detection: kernel release, container engine, WSL, hypervisor.
 
 use crate::{cgroup, model::Host, probe::filesystem::FileSystem};
 
-/// Evidence of a container.
+/// A marker by which a container is recognised.
 enum ContainerMarker {
     /// The variable is set.
     Variable(&'static str),
     /// The variable's value names the container.
     VariableNames(&'static str),
-    /// The file is there.
+    /// The file exists.
     File(&'static str),
     /// The file's text names the container.
     FileNames(&'static str),
-    /// The groups of process 1 or the mounts that a container engine makes speak of it.
+    /// The cgroups of PID 1 or the mounts that a container engine creates contain the word.
     Mentioned(&'static str),
-    /// The kernel's release or version speaks of it.
+    /// The kernel's release or version contains the word.
     KernelSays(&'static str),
 }
 
-/// First match wins: what is said on purpose before what is left lying about, an orchestrator before its engine.
+/// First match wins: explicit markers before side effects, an orchestrator before its engine.
 const CONTAINERS: [(ContainerMarker, &str); 13] = [
     (ContainerMarker::Variable("KUBERNETES_SERVICE_HOST"), "kubernetes"),
     (ContainerMarker::File("/run/.containerenv"), "podman"),
@@ -35,11 +35,11 @@ const CONTAINERS: [(ContainerMarker, &str); 13] = [
     (ContainerMarker::KernelSays("gvisor"), "gvisor"),
 ];
 
-/// Mounts that an engine makes for a container. Others prove nothing: a host that runs containers lists all
-/// their file systems too.
+/// Mounts that an engine creates inside a container. Others prove nothing: a container host lists the file systems of
+/// all its containers too.
 const ENGINE_MOUNTS: [&str; 5] = ["/", "/etc/hostname", "/etc/hosts", "/etc/resolv.conf", "/proc/cpuinfo"];
 
-/// How the firmware's vendor and product begin (empty: anything) and whose they are; first match wins.
+/// Prefixes of the DMI vendor and product (empty: anything) and the hypervisor; first match wins.
 const HYPERVISORS: [(&str, &str, &str); 13] = [
     ("Amazon EC2", "", "amazon-ec2"),
     ("", "Google Compute Engine", "google-compute-engine"),
@@ -56,12 +56,12 @@ const HYPERVISORS: [(&str, &str, &str); 13] = [
     ("QEMU", "", "qemu"),
 ];
 
-/// Reads the surroundings; `env` looks up a variable.
+/// Reads the host environment; `env` looks up a variable.
 pub fn read(files: &dyn FileSystem, env: &dyn Fn(&str) -> Option<String>) -> Host {
     let kernel = line(files, "/proc/sys/kernel/osrelease");
     let wsl = kernel.as_deref().and_then(wsl);
     Host {
-        // Only Linux has the release file; a recording of one must not be named after where it is read.
+        // Only Linux has the release file; a recording must report its own OS, not that of the machine replaying it.
         os: Some(if kernel.is_some() { "linux" } else { std::env::consts::OS }.to_owned()),
         container: container(files, env, kernel.as_deref()),
         hypervisor: hypervisor(files, wsl),
@@ -76,7 +76,7 @@ fn line(files: &dyn FileSystem, path: &str) -> Option<String> {
     text.lines().next().map(|l| l.trim().to_owned()).filter(|l| !l.is_empty())
 }
 
-/// 1 or 2, by the kernel's release.
+/// WSL version (1 or 2), by the kernel release.
 fn wsl(release: &str) -> Option<u8> {
     let release = release.to_ascii_lowercase();
     let second = ["wsl2", "microsoft-standard"].iter().any(|word| release.contains(word));
@@ -106,7 +106,7 @@ fn container(
     })
 }
 
-/// A container's name for itself. `wsl` is answered elsewhere and hides no devices.
+/// Container name stated by a variable or file. `wsl` is reported elsewhere and hides no devices.
 fn named(value: &str) -> Option<String> {
     let value = value.trim().to_ascii_lowercase();
     let word = !value.is_empty()
@@ -115,7 +115,7 @@ fn named(value: &str) -> Option<String> {
     (word && value != "wsl").then_some(value)
 }
 
-/// All text in which an engine would leave its name.
+/// All text in which a container engine leaves its name.
 fn mentions(files: &dyn FileSystem) -> String {
     let mut text = files.read("/proc/1/cgroup").unwrap_or_default();
     let mounts = files.read("/proc/self/mountinfo").map(|t| cgroup::mounts(&t)).unwrap_or_default();
@@ -131,17 +131,17 @@ fn mentions(files: &dyn FileSystem) -> String {
 fn hypervisor(files: &dyn FileSystem, wsl: Option<u8>) -> Option<String> {
     let vendor = line(files, "/sys/class/dmi/id/sys_vendor").unwrap_or_default();
     let product = line(files, "/sys/class/dmi/id/product_name").unwrap_or_default();
-    // The whole machine, rented without a hypervisor, carries the same vendor.
+    // Bare-metal cloud instances have the same DMI vendor.
     let bare = product.ends_with(".metal") || product.contains(".metal-");
     let row = HYPERVISORS.iter().find(|(v, p, _)| begins(&vendor, v) && begins(&product, p) && !bare);
     row.map(|(.., name)| (*name).to_owned())
         .or_else(|| line(files, "/sys/hypervisor/type"))
-        // WSL 2 shows no firmware tables, but it is always a guest of Hyper-V.
+        // WSL 2 has no DMI tables, but it is always a Hyper-V guest.
         .or_else(|| (wsl == Some(2)).then(|| "hyper-v".to_owned()))
         .or_else(|| flagged(&files.read("/proc/cpuinfo")?).then(|| "unknown hypervisor".to_owned()))
 }
 
-/// Does `text` begin with `word`, and the word end there?
+/// Does `text` begin with `word`, at a word boundary?
 fn begins(text: &str, word: &str) -> bool {
     let rest = text.strip_prefix(word);
     rest.is_some_and(|r| word.is_empty() || !r.starts_with(|c: char| c.is_alphanumeric()))
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn containers_by_every_sign() {
+    fn containers_by_every_marker() {
         let in_docker = [("/.dockerenv", "")];
         check_container(&in_docker, &[], Some("docker"));
         check_container(&in_docker, &[("KUBERNETES_SERVICE_HOST", "10.96.0.1")], Some("kubernetes"));
@@ -204,7 +204,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_container() {
+    fn hosts_are_not_containers() {
         check_container(&[("/proc/1/cgroup", "0::/init.scope\n")], &[("container", " ")], None);
         check_container(&[("/run/systemd/container", "wsl\n")], &[], None);
         check_container(&[], &[("container", "two words")], None);
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn wsl_by_its_kernel() {
+    fn wsl_by_kernel_release() {
         let of = |release: &str| host(&[(RELEASE, release)], &[]);
         assert_eq!(of("5.15.153.1-microsoft-standard-WSL2\n").wsl, Some(2));
         assert_eq!(of("4.19.104-microsoft-standard").wsl, Some(2));
@@ -228,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn hypervisors_by_firmware() {
+    fn hypervisors_by_dmi() {
         check_hypervisor("QEMU\n", "Standard PC (i440FX + PIIX, 1996)\n", Some("qemu"));
         check_hypervisor("Red Hat", "KVM", Some("kvm"));
         check_hypervisor("VMware, Inc.", "VMware7,1", Some("vmware"));
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn hypervisors_without_firmware() {
+    fn hypervisors_without_dmi() {
         let of = |path, text| host(&[(path, text)], &[]).hypervisor;
         assert_eq!(of("/sys/hypervisor/type", "xen\n").as_deref(), Some("xen"));
         assert_eq!(
@@ -256,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_read_is_nothing_known() {
+    fn no_files_means_unknown_host() {
         let os = Some(std::env::consts::OS.to_owned());
         assert_eq!(host(&[], &[]), Host { os, ..Host::default() });
     }

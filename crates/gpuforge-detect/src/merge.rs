@@ -1,17 +1,17 @@
-//! Which of these reports speak of the same GPU? Pure: reports in, one list out.
+//! Device deduplication: merges probe reports into one device list, by PCI address, PCI id, name and vendor. Pure.
 //!
-//! Two mentions are one device when their PCI addresses are equal; software adapters, which have none, when their
-//! names are. A source without addresses is matched one to one, in order, against devices of the same vendor with a
-//! fitting PCI id or name. Facts are filled, never overwritten: what a driver says comes before what a list says.
+//! Two entries are one device when their PCI addresses are equal; software adapters, which have none, when their names
+//! are. A source without addresses is matched one to one, in order, against devices of the same vendor with a matching
+//! PCI id or name. Fields are filled, never overwritten; usability and names follow the stronger evidence.
 
 use crate::model::{Cpu, Evidence, Gpu, GpuType, ProbeReport, Vendor, Warning};
 
-/// What the reports say together.
+/// The merged reports.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Merged {
     /// One entry per device, in order of appearance.
     pub gpus: Vec<Gpu>,
-    /// The CPU, where a report spoke of it.
+    /// The CPU, where a report describes it.
     pub cpu: Option<Cpu>,
     /// First stated driver version.
     pub driver_version: Option<String>,
@@ -25,7 +25,7 @@ pub struct Merged {
     pub warnings: Vec<Warning>,
 }
 
-/// Merges reports; the earlier one wins where two state a different value for one field.
+/// Merges reports; the earlier one wins where two state different values for one field.
 pub fn merge(reports: Vec<ProbeReport>) -> Merged {
     let mut merged = Merged::default();
     for report in reports {
@@ -38,7 +38,7 @@ pub fn merge(reports: Vec<ProbeReport>) -> Merged {
         merge_gpus(&mut merged.gpus, report.gpus);
     }
     merged.gpus.sort_by_key(|g| g.at);
-    // A version that only the kernel module states holds for every NVIDIA device without one.
+    // A version stated only by the kernel module applies to every NVIDIA device without one.
     for gpu in &mut merged.gpus {
         if gpu.vendor == Some(Vendor::Nvidia)
             && gpu.driver_version.is_none()
@@ -50,11 +50,11 @@ pub fn merge(reports: Vec<ProbeReport>) -> Merged {
     merged
 }
 
-/// How surely two mentions are one device; the higher the surer.
+/// How strongly two entries match as one device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum MatchStrength {
     SameVendor,
-    FittingName,
+    SameName,
     SameIds,
     SameAddress,
 }
@@ -66,7 +66,7 @@ fn merge_gpus(into: &mut Vec<Gpu>, from: Vec<Gpu>) {
     for least in [
         MatchStrength::SameAddress,
         MatchStrength::SameIds,
-        MatchStrength::FittingName,
+        MatchStrength::SameName,
         MatchStrength::SameVendor,
     ] {
         if least == MatchStrength::SameVendor && !vendor_counts_agree(into, &taken, &from, &placed) {
@@ -86,13 +86,13 @@ fn merge_gpus(into: &mut Vec<Gpu>, from: Vec<Gpu>) {
     }
     for (gpu, place) in from.into_iter().zip(placed) {
         match place.and_then(|i| into.get_mut(i)) {
-            Some(known) => fill(known, gpu),
+            Some(known) => fill_missing(known, gpu),
             None => into.push(Gpu { name_from: gpu.evidence, ..gpu }),
         }
     }
 }
 
-/// The weakest match (same vendor, same kind, nothing else known) is trusted only when both sides list equally many.
+/// The weakest match (same vendor and type, nothing else known) is trusted only when both sides list equally many.
 fn vendor_counts_agree(into: &[Gpu], taken: &[bool], from: &[Gpu], placed: &[Option<usize>]) -> bool {
     let left = into.iter().zip(taken).filter(|(g, t)| !**t && g.kind != GpuType::Software);
     let right = from.iter().zip(placed).filter(|(g, p)| p.is_none() && g.kind != GpuType::Software);
@@ -128,8 +128,8 @@ fn match_strength(a: &Gpu, b: &Gpu) -> Option<MatchStrength> {
         Some(others.into_iter().flatten().any(|o| names_match(name, o)))
     };
     match (fits(&a.name, b), fits(&b.name, a)) {
-        (Some(true), _) | (_, Some(true)) => Some(MatchStrength::FittingName),
-        // Both have proper names and these differ: two devices.
+        (Some(true), _) | (_, Some(true)) => Some(MatchStrength::SameName),
+        // Both names carry a model number and differ: two devices.
         (Some(false), Some(false)) if has_model_number(a) && has_model_number(b) => None,
         _ if archs_conflict(a, b) => None,
         _ => Some(MatchStrength::SameVendor),
@@ -144,8 +144,8 @@ fn archs_conflict(a: &Gpu, b: &Gpu) -> bool {
     matches!((&a.arch, &b.arch), (Some(x), Some(y)) if x != y)
 }
 
-/// Does the name carry a model number, so that a different one means a different card? An architecture in the
-/// name's place ("gfx1030" of OpenCL) says nothing about the model.
+/// Does the name carry a model number, so that a different one means a different card? An architecture in place of a name
+/// (OpenCL's "gfx1030") does not identify the model.
 fn has_model_number(gpu: &Gpu) -> bool {
     !is_named_by_arch(gpu)
         && gpu
@@ -166,8 +166,8 @@ fn device_id(gpu: &Gpu) -> Option<String> {
     }
 }
 
-/// Do two spellings name one model? "GM107M [GeForce GTX 960M]" and "NVIDIA GeForce GTX 960M" do;
-/// a name that its tool cut short fits whatever continues it.
+/// Do two spellings name one model? "GM107M [GeForce GTX 960M]" and "NVIDIA GeForce GTX 960M" do; a truncated name
+/// matches any name it is a prefix of.
 pub fn names_match(a: &str, b: &str) -> bool {
     let (ka, kb) = (model_words(a), model_words(b));
     if ka.is_empty() || kb.is_empty() {
@@ -182,7 +182,7 @@ pub fn names_match(a: &str, b: &str) -> bool {
     ka == kb
 }
 
-/// The words that tell one model from another.
+/// The words of a name that identify the model.
 fn model_words(name: &str) -> Vec<String> {
     const NOISE: [&str; 12] = [
         "nvidia",
@@ -199,7 +199,7 @@ fn model_words(name: &str) -> Vec<String> {
         "series",
     ];
     let lower = name.trim_end_matches('.').to_ascii_lowercase();
-    // PCI id data puts the product between brackets behind the chip's code name.
+    // The PCI id database puts the product name in brackets after the code name.
     let product = match (lower.find('['), lower.rfind(']')) {
         (Some(open), Some(close)) if open + 1 < close => lower.get(open + 1..close).unwrap_or(&lower),
         _ => lower.as_str(),
@@ -212,8 +212,8 @@ fn model_words(name: &str) -> Vec<String> {
     words.map(str::to_owned).collect()
 }
 
-/// Adds to `known` what `other` knows beyond it.
-fn fill(known: &mut Gpu, other: Gpu) {
+/// Fills the fields of `known` that are unset from `other`.
+fn fill_missing(known: &mut Gpu, other: Gpu) {
     let better_name = match (&known.name, &other.name) {
         (None, _) => true,
         (Some(_), Some(_)) => {
@@ -228,7 +228,7 @@ fn fill(known: &mut Gpu, other: Gpu) {
         known.name_truncated = other.name_truncated;
         known.name_from = other.evidence;
     }
-    // A driver that opened the device states its version; a kernel module's bare name gives way to it.
+    // A driver version replaces a bare kernel module name.
     let names_module = known.driver_version.is_some() && known.driver_version == known.kernel_driver;
     if known.driver_version.is_none() || (names_module && other.driver_version.is_some()) {
         known.driver_version.clone_from(&other.driver_version);
@@ -259,7 +259,7 @@ fn fill(known: &mut Gpu, other: Gpu) {
     merge_mig_devices(known, other.mig_devices);
 }
 
-/// Slices match by index; `-L` knows profiles, the table knows memory.
+/// MIG devices match by index; `nvidia-smi -L` lists profiles, the table lists memory.
 fn merge_mig_devices(known: &mut Gpu, slices: Vec<crate::model::MigDevice>) {
     for slice in slices {
         match known.mig_devices.iter_mut().find(|s| s.index.is_some() && s.index == slice.index) {
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn equal_addresses_are_one_device_and_the_full_name_wins() {
+    fn equal_pci_addresses_merge_and_the_full_name_wins() {
         let mut cut = gpu(Vendor::Nvidia, "NVIDIA GeForce RTX 4070 ...", Some("0000:01:00.0"), "a", 5);
         cut.name_truncated = true;
         cut.memory_bytes = Some(8 << 30);
@@ -305,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn a_drivers_name_wins_over_a_lists_whatever_came_between() {
+    fn a_driver_reported_name_wins_over_a_pci_list_name() {
         let bus = Some("0000:01:00.0");
         let mut cut = gpu(Vendor::Nvidia, "NVIDIA RTX A2000 Lap...", bus, "nvidia-smi", 0);
         cut.name_truncated = true;
@@ -318,7 +318,7 @@ mod tests {
     }
 
     #[test]
-    fn two_equal_cards_stay_two_through_a_source_without_addresses() {
+    fn two_identical_cards_stay_two_with_a_source_without_addresses() {
         let listed = ["0000:01:00.0", "0000:02:00.0"]
             .map(|b| gpu(Vendor::Nvidia, "GA102 [GeForce RTX 3090]", Some(b), "lspci", 0));
         let opened = [1, 2].map(|at| gpu(Vendor::Nvidia, "NVIDIA GeForce RTX 3090", None, "vulkaninfo", at));
@@ -328,14 +328,14 @@ mod tests {
     }
 
     #[test]
-    fn different_cards_of_one_vendor_stay_apart() {
+    fn different_cards_of_one_vendor_do_not_merge() {
         let a = gpu(Vendor::Nvidia, "NVIDIA GeForce RTX 3090", None, "a", 0);
         let b = gpu(Vendor::Nvidia, "NVIDIA GeForce RTX 4090", None, "b", 1);
         assert_eq!(merge(vec![report("a", vec![a]), report("b", vec![b])]).gpus.len(), 2);
     }
 
     #[test]
-    fn an_architecture_in_the_names_place_gives_way() {
+    fn a_model_name_replaces_an_architecture_name() {
         let mut plain = gpu(Vendor::Amd, "gfx1030", None, "clinfo-l", 0);
         plain.arch = Some("gfx1030".to_owned());
         let mut named = gpu(Vendor::Amd, "AMD Radeon RX 6800", None, "rocminfo", 1);
@@ -348,7 +348,7 @@ mod tests {
     }
 
     #[test]
-    fn software_merges_by_name_only() {
+    fn software_adapters_merge_by_name_only() {
         let soft = |name: &str| Gpu { kind: GpuType::Software, ..gpu(Vendor::Other, name, None, "x", 0) };
         let merged = merge(vec![
             report("a", vec![soft("llvmpipe")]),
@@ -358,7 +358,7 @@ mod tests {
     }
 
     #[test]
-    fn the_heavier_evidence_decides() {
+    fn the_stronger_evidence_decides() {
         let mut bound = gpu(Vendor::Nvidia, "X 1", Some("0000:01:00.0"), "lspci", 0);
         bound.set_usability(Usable::No, Evidence::Bound, "nouveau");
         let mut opened = gpu(Vendor::Nvidia, "X 1", Some("0000:01:00.0"), "vulkan", 0);

@@ -1,6 +1,6 @@
-//! Which facts make up an inventory? Plain data only: no reads, no decisions.
+//! Data model of the hardware inventory: GPUs, CPU, host, probe reports. Plain data, no I/O, no decisions.
 //!
-//! Everything that a source did not tell is `None` (JSON `null`); nothing is filled with a guess.
+//! A value that no source states is `None` (JSON `null`); nothing is filled with a guess.
 //! The JSON form of [`Inventory`] is the stable schema of `gpuforge detect --json` (docs/detect-json.md).
 
 use serde::{Deserialize, Serialize};
@@ -20,28 +20,28 @@ pub enum Vendor {
     Intel,
     /// Apple silicon, also through MoltenVK or Venus.
     Apple,
-    /// Everything else: server VGA chips, virtual adapters, software rasterisers, phone GPUs.
+    /// Everything else: server VGA chips, virtual adapters, software rasterizers, phone GPUs.
     Other,
 }
 
-/// How the device relates to the machine.
+/// Device type: discrete, integrated, virtual or software.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum GpuType {
     /// A card or module with memory of its own.
     Discrete,
-    /// On the CPU's package or board, sharing its memory (also a server's VGA chip).
+    /// On the CPU's package or the mainboard, sharing system memory (also a server's BMC VGA chip).
     Integrated,
-    /// A paravirtual adapter, a virtual function or a slice handed in by a hypervisor.
+    /// A paravirtual adapter, an SR-IOV virtual function or a vGPU slice passed through by a hypervisor.
     Virtual,
-    /// A CPU pretending to be a GPU (llvmpipe, SwiftShader, WARP).
+    /// A software rasterizer that runs on the CPU (llvmpipe, SwiftShader, WARP).
     Software,
-    /// The sources do not tell.
+    /// No source states it.
     #[default]
     Unknown,
 }
 
-/// May work be sent to it?
+/// Whether compute work can be submitted to the device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Usable {
@@ -54,14 +54,14 @@ pub enum Usable {
     Unknown,
 }
 
-/// How much a verdict about usability weighs when two sources disagree; the heavier one wins.
+/// Evidence weight of a usability statement; when two sources disagree, the stronger evidence wins.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Evidence {
-    /// Nothing but the name on a list.
+    /// Only listed by name.
     #[default]
     Listed,
-    /// A kernel driver is bound, or its files are there.
+    /// A kernel driver is bound, or its files exist.
     Bound,
     /// A compute interface (NVML, Vulkan, HSA, OpenCL, Metal) opened it.
     Opened,
@@ -85,7 +85,7 @@ pub struct MigDevice {
     pub profile: Option<String>,
 }
 
-/// One GPU, or what one source says about it; merging fills the gaps.
+/// One GPU, or what one source reports about it; merging fills the gaps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
     /// Maker of the chip.
@@ -103,9 +103,9 @@ pub struct Gpu {
     /// Discrete, integrated, virtual, software or unknown.
     #[serde(rename = "type")]
     pub kind: GpuType,
-    /// Can work be sent to it?
+    /// Whether compute work can be submitted to it.
     pub usable_for_compute: Usable,
-    /// Why that verdict.
+    /// Reason for `usable_for_compute`.
     pub usable_reason: Option<String>,
     /// Suitability for compute, 0-100; `None` until scored.
     pub score: Option<u8>,
@@ -113,13 +113,13 @@ pub struct Gpu {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub score_reasons: Vec<String>,
 
-    /// Which verdict wins when sources are merged.
+    /// Evidence behind `usable_for_compute`; decides which statement wins in a merge.
     #[serde(default, skip_serializing_if = "is_default")]
     pub evidence: Evidence,
     /// The name was cut by the tool that printed it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub name_truncated: bool,
-    /// Name by PCI id data, where the source itself gave none.
+    /// Name from the PCI id database, where the source itself gave none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pci_name: Option<String>,
     /// `vvvv:dddd` in lower case.
@@ -140,7 +140,7 @@ pub struct Gpu {
     /// Interfaces that can reach it: vulkan, metal, dx12, cuda, rocm, opencl, level-zero.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub apis: Vec<String>,
-    /// The CPU and the GPU use one memory.
+    /// Unified memory: CPU and GPU share one memory.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unified_memory: Option<bool>,
     /// System memory the amdgpu driver may map for it.
@@ -179,10 +179,10 @@ pub struct Gpu {
     /// Hidden from programs by an environment variable; the value names it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hidden_by: Option<String>,
-    /// Which sources spoke of it.
+    /// Sources that list it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub sources: Vec<String>,
-    /// How sure the source of the name was; merging keeps the surest.
+    /// Evidence of the source that gave the name; a merge keeps the strongest.
     #[serde(skip)]
     pub name_from: Evidence,
     /// Byte offset of the first mention in pasted text; orders the result, never printed.
@@ -195,12 +195,12 @@ fn is_default<T: Default + PartialEq>(value: &T) -> bool {
 }
 
 impl Gpu {
-    /// A device of `vendor` that `source` speaks of.
+    /// A device of `vendor`, reported by `source`.
     pub fn of(vendor: Option<Vendor>, source: &str) -> Self {
         Gpu { vendor, sources: vec![source.to_owned()], ..Gpu::default() }
     }
 
-    /// States a verdict with its reason and weight, if it weighs at least as much as the one before.
+    /// Sets usability, evidence and reason, if the evidence is at least as strong as the current one.
     pub fn set_usability(&mut self, usable: Usable, evidence: Evidence, reason: impl Into<String>) {
         if self.usable_reason.is_none() || evidence >= self.evidence {
             self.usable_for_compute = usable;
@@ -215,7 +215,7 @@ impl Gpu {
     }
 }
 
-/// One level of CPU cache, as seen by one core.
+/// One level of CPU cache (L1d, L1i, L2, L3), as seen by one core.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CpuCache {
     /// 1, 2, 3…
@@ -224,18 +224,18 @@ pub struct CpuCache {
     pub kind: String,
     /// Size of one instance.
     pub bytes: u64,
-    /// How many such caches the machine has.
+    /// Number of such caches in the machine.
     pub instances: Option<u32>,
 }
 
-/// The CPU and what of it this process may use.
+/// CPU topology, and how much of it this process may use.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cpu {
     /// Marketing name.
     pub brand: Option<String>,
     /// Instruction set: `x86_64`, `aarch64`…
     pub arch: Option<String>,
-    /// CPU packages.
+    /// Sockets (CPU packages).
     pub sockets: Option<u32>,
     /// Physical cores.
     pub cores: Option<u32>,
@@ -245,9 +245,9 @@ pub struct Cpu {
     pub available: Option<u32>,
     /// Why `available` is below `logical`.
     pub limited_by: Option<String>,
-    /// Fast cores on a hybrid CPU.
+    /// P-cores of a hybrid CPU.
     pub performance_cores: Option<u32>,
-    /// Slow cores on a hybrid CPU.
+    /// E-cores of a hybrid CPU.
     pub efficiency_cores: Option<u32>,
     /// Widest SIMD level: `avx512`, `avx2`, `sse4.2`, `neon`, `sve`…
     pub simd: Option<String>,
@@ -262,7 +262,7 @@ pub struct Cpu {
     pub numa_nodes: Option<u32>,
 }
 
-/// The surroundings that decide whether a device can be reached.
+/// Host environment: OS, kernel, container, WSL, hypervisor.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// `linux`, `macos`, `windows`.
@@ -277,9 +277,9 @@ pub struct Host {
     pub hypervisor: Option<String>,
 }
 
-/// The device that would be used, and why.
+/// The selected device, and why.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Best {
+pub struct SelectedGpu {
     /// Position in `gpus`.
     pub index: usize,
     /// Its name.
@@ -292,7 +292,7 @@ pub struct Best {
 
 /// An environment variable that changes what may be used.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Override {
+pub struct EnvOverride {
     /// Name of the variable.
     pub variable: String,
     /// Its value.
@@ -333,17 +333,17 @@ pub struct Timing {
     pub outcome: String,
 }
 
-/// All that is known about a machine.
+/// Hardware inventory of a machine.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Inventory {
     /// Version of this schema.
     pub schema: u32,
     /// Every GPU, in order of appearance.
     pub gpus: Vec<Gpu>,
-    /// The CPU; `None` where the text did not speak of it.
+    /// The CPU; `None` where pasted text does not mention it.
     pub cpu: Option<Cpu>,
-    /// The GPU that would be chosen; `None` when no GPU should be.
-    pub best: Option<Best>,
+    /// The selected GPU; `None` to run on the CPU.
+    pub best: Option<SelectedGpu>,
     /// Why `best` is what it is, also when it is `None`.
     pub best_reason: String,
     /// Operating system, container, WSL.
@@ -361,10 +361,10 @@ pub struct Inventory {
     pub kinds: Vec<String>,
     /// Environment variables that were honoured.
     #[serde(default)]
-    pub overrides: Vec<Override>,
+    pub overrides: Vec<EnvOverride>,
     /// Cache state.
     pub cache: CacheInfo,
-    /// What went wrong on the way.
+    /// Problems that did not stop detection.
     #[serde(default)]
     pub warnings: Vec<Warning>,
     /// Time per phase; filled on `--timings`.
@@ -372,7 +372,7 @@ pub struct Inventory {
     pub timings: Vec<Timing>,
 }
 
-/// What one source (a probe or a pasted text of one format) says.
+/// Probe report: what one source (a probe, or pasted text of one format) states.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct ProbeReport {
     /// Format or probe name, such as `nvidia-smi` or `pci`.
@@ -380,7 +380,7 @@ pub struct ProbeReport {
     /// The devices it lists.
     #[serde(default)]
     pub gpus: Vec<Gpu>,
-    /// What it says of the CPU.
+    /// The CPU, where the source describes it.
     #[serde(default)]
     pub cpu: Option<Cpu>,
     /// Driver version for the whole machine.

@@ -1,11 +1,13 @@
-//! Which devices do environment variables hide or choose? Pure; the variables come in as a function.
+//! Device visibility and preference: CUDA_VISIBLE_DEVICES, ROCR_/HIP_VISIBLE_DEVICES, GPUFORGE_DEVICE, GPUFORGE_CPU_ONLY.
+//!
+//! Pure: environment variables come in as a function.
 
-use crate::model::{Best, Gpu, GpuType, Override, Usable, Vendor, Warning};
+use crate::model::{EnvOverride, Gpu, GpuType, SelectedGpu, Usable, Vendor, Warning};
 
-/// Reads an environment variable; a test or a recording can stand in.
+/// Environment variable lookup; tests and recordings pass their own.
 pub type Env<'a> = &'a dyn Fn(&str) -> Option<String>;
 
-/// Variables that change what may be used, also the ones that are only recorded.
+/// Variables that affect device selection, including those that are only recorded.
 pub const VARIABLES: [&str; 6] = [
     "CUDA_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
@@ -15,13 +17,13 @@ pub const VARIABLES: [&str; 6] = [
     "GPUFORGE_CPU_ONLY",
 ];
 
-/// A yes in the form people write one: `1`, `true`, `yes`, `on`.
+/// Is this value truthy: `1`, `true`, `yes`, `on`?
 pub fn is_truthy(value: &str) -> bool {
     matches!(value.trim().to_ascii_lowercase().as_str(), "1" | "true" | "yes" | "on")
 }
 
-/// Marks the devices that the vendors' variables hide; says what each variable does here.
-pub fn apply_visibility(gpus: &mut [Gpu], env: Env<'_>) -> Vec<Override> {
+/// Marks the devices hidden by the vendors' visibility variables; returns the effect of each variable.
+pub fn apply_visibility(gpus: &mut [Gpu], env: Env<'_>) -> Vec<EnvOverride> {
     const ROWS: [(&str, Vendor); 3] = [
         ("CUDA_VISIBLE_DEVICES", Vendor::Nvidia),
         ("ROCR_VISIBLE_DEVICES", Vendor::Amd),
@@ -31,13 +33,13 @@ pub fn apply_visibility(gpus: &mut [Gpu], env: Env<'_>) -> Vec<Override> {
     for (variable, vendor) in ROWS {
         let Some(value) = env(variable) else { continue };
         let effect = hide_all_but(gpus, vendor, variable, &value);
-        seen.push(Override { variable: variable.to_owned(), value, effect });
+        seen.push(EnvOverride { variable: variable.to_owned(), value, effect });
     }
     seen
 }
 
-/// Both runtimes read a comma-separated list of positions or identifiers, and stop at the first that names nothing.
-/// Positions count the devices of the vendor that are still visible, so HIP's list counts within ROCR's.
+/// Both runtimes read a comma-separated list of ordinals or UUIDs and stop at the first invalid entry. Ordinals count the
+/// vendor's devices that are still visible, so HIP's list indexes into ROCR's.
 fn hide_all_but(gpus: &mut [Gpu], vendor: Vendor, variable: &str, value: &str) -> String {
     let own: Vec<usize> = gpus
         .iter()
@@ -51,7 +53,7 @@ fn hide_all_but(gpus: &mut [Gpu], vendor: Vendor, variable: &str, value: &str) -
         let by_id = || own.iter().copied().find(|i| gpus.get(*i).is_some_and(|g| has_id(g, entry)));
         match by_position.or_else(by_id) {
             Some(index) if !kept.contains(&index) => kept.push(index),
-            // A repeated entry empties CUDA's list; an unknown one ends it.
+            // CUDA: a duplicate entry empties the list, an invalid one ends it.
             Some(_) => kept.clear(),
             None => break,
         }
@@ -70,7 +72,7 @@ fn hide_all_but(gpus: &mut [Gpu], vendor: Vendor, variable: &str, value: &str) -
 }
 
 fn has_id(gpu: &Gpu, entry: &str) -> bool {
-    // CUDA accepts any unambiguous start of an identifier; MIG entries name their slice's parent.
+    // CUDA accepts any unambiguous UUID prefix; MIG entries name the parent GPU.
     let wanted = entry.strip_prefix("MIG-").unwrap_or(entry);
     wanted.len() >= 8 && gpu.uuid.as_deref().is_some_and(|uuid| uuid.starts_with(wanted))
 }
@@ -85,24 +87,24 @@ fn vendor_word(vendor: Vendor) -> &'static str {
     }
 }
 
-/// What the user asked for.
+/// Parsed device preference of the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum DevicePreference {
-    /// No wish: the measured or scored choice stands.
+    /// No preference: the scored selection stands.
     Auto,
     /// The CPU only, with the variable or setting that said so.
     Cpu(String),
     /// A device by its position in the inventory.
     Gpu(usize),
-    /// It names nothing that is here.
+    /// It matches no device of this machine.
     NoMatch(String),
 }
 
-/// What may be asked for, to follow "use" and "must be".
+/// Accepted forms of a device preference, as a phrase after "use" or "must be".
 pub const PREFERENCE_SYNTAX: &str =
     "auto, cpu, gpu, a position such as 0 or gpu:0, a bus id such as 01:00.0, a vendor, or part of a name";
 
-/// Why a text can name no device of any machine; `None` where it might. Touches no hardware.
+/// Syntax check: why a text can name no device of any machine; `None` where it might. Touches no hardware.
 pub fn malformed(text: &str) -> Option<&'static str> {
     let text = text.trim();
     if text.chars().any(char::is_control) {
@@ -130,14 +132,14 @@ pub fn malformed(text: &str) -> Option<&'static str> {
     }
 }
 
-/// Reads a wish: `auto`, `cpu`, `gpu`, a position, a bus id, a vendor, or part of a name.
+/// Parses a device preference: `auto`, `cpu`, `gpu`, an index, a bus id, a vendor, or part of a name.
 pub fn parse_preference(text: &str, gpus: &[Gpu]) -> DevicePreference {
     let text = text.trim();
     let lower = text.to_ascii_lowercase();
     match lower.as_str() {
         "" | "auto" => return DevicePreference::Auto,
         "cpu" | "none" => return DevicePreference::Cpu(text.to_owned()),
-        // A software adapter is no GPU: whoever wants it says so.
+        // A software adapter is not a GPU: it must be named explicitly.
         "gpu" => return best_of(gpus, |g| g.kind != GpuType::Software, text),
         _ if malformed(text).is_some() => return DevicePreference::NoMatch(text.to_owned()),
         _ => {}
@@ -153,7 +155,7 @@ pub fn parse_preference(text: &str, gpus: &[Gpu]) -> DevicePreference {
     best_of(gpus, |g| matches_device(text, g), text)
 }
 
-/// Among several that fit, the one that would be chosen anyway.
+/// Of several matches, the one with the best rank.
 fn best_of(gpus: &[Gpu], fits: impl Fn(&Gpu) -> bool, text: &str) -> DevicePreference {
     let mut fitting: Vec<(usize, &Gpu)> = gpus.iter().enumerate().filter(|(_, g)| fits(g)).collect();
     fitting.sort_by_key(|(i, g)| {
@@ -164,7 +166,7 @@ fn best_of(gpus: &[Gpu], fits: impl Fn(&Gpu) -> bool, text: &str) -> DevicePrefe
         .map_or_else(|| DevicePreference::NoMatch(text.to_owned()), |(i, _)| DevicePreference::Gpu(*i))
 }
 
-/// Does this text name this device: by bus id, vendor or part of its name?
+/// Does this text match the device: by bus id, vendor or part of its name?
 pub fn matches_device(text: &str, gpu: &Gpu) -> bool {
     let lower = text.trim().to_ascii_lowercase();
     let address = crate::pci::bus_id(text);
@@ -173,7 +175,7 @@ pub fn matches_device(text: &str, gpu: &Gpu) -> bool {
         || (!lower.is_empty() && gpu.display_name().to_ascii_lowercase().contains(&lower))
 }
 
-/// A device was asked for that is not there.
+/// The preferred device does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{origin}: {}", self.message())]
 pub struct UnknownDevice {
@@ -181,7 +183,7 @@ pub struct UnknownDevice {
     pub origin: String,
     /// What it says.
     pub text: String,
-    /// The devices that are there: position, name, kind.
+    /// The devices of this machine: index, name, type.
     pub devices: Vec<String>,
 }
 
@@ -197,7 +199,7 @@ impl UnknownDevice {
 
     /// What is wrong, and what there is; without the origin.
     fn message(&self) -> String {
-        // Text of a user or a file: in quotes, one line, not too long.
+        // Untrusted text: quoted, one line, truncated.
         let shown: String = self.text.trim().chars().take(60).collect();
         let there = match self.devices.as_slice() {
             [] => "this machine has no GPU, only cpu".to_owned(),
@@ -218,8 +220,8 @@ impl UnknownDevice {
     }
 }
 
-/// Is the device there that was asked for? `wanted` is where that comes from and what it says. Tier1Run for the CPU asks for
-/// no device, whatever else is said.
+/// Checks that the preferred device exists. `wanted` is the origin of the preference (flag, variable, setting) and its
+/// text. CPU-only mode needs no device, so any preference passes.
 pub fn check_preference(
     gpus: &[Gpu],
     cpu_only: bool,
@@ -233,20 +235,20 @@ pub fn check_preference(
     }
 }
 
-/// The choice after `GPUFORGE_CPU_ONLY` and a wish: an explicit one always wins, an impossible one is said.
+/// Device selection after CPU-only mode and the preference: an explicit preference wins, an unknown device is a warning.
 pub fn choose_device(
     gpus: &[Gpu],
-    scored: (Option<Best>, String),
+    scored: (Option<SelectedGpu>, String),
     cpu_only: Option<&str>,
     wanted: Option<(&str, &str)>,
-) -> (Option<Best>, String, Option<Warning>) {
+) -> (Option<SelectedGpu>, String, Option<Warning>) {
     if let Some(origin) = cpu_only {
-        return (None, format!("{origin} asks for the processor"), None);
+        return (None, format!("{origin} asks for the CPU"), None);
     }
     let Some((origin, text)) = wanted else { return (scored.0, scored.1, None) };
     match parse_preference(text, gpus) {
         DevicePreference::Auto => (scored.0, scored.1, None),
-        DevicePreference::Cpu(_) => (None, format!("{origin} asks for the processor"), None),
+        DevicePreference::Cpu(_) => (None, format!("{origin} asks for the CPU"), None),
         DevicePreference::Gpu(index) => {
             let Some(gpu) = gpus.get(index) else { return (scored.0, scored.1, None) };
             let reason = format!("{origin}={text} asks for it");
@@ -259,7 +261,7 @@ pub fn choose_device(
                 ),
                 hint: Some("unset it to let gpuforge choose".to_owned()),
             });
-            let best = Best {
+            let best = SelectedGpu {
                 index,
                 name: gpu.display_name().to_owned(),
                 bus_id: gpu.bus_id.clone(),
@@ -303,7 +305,7 @@ mod tests {
     }
 
     #[test]
-    fn cuda_lists_follow_cudas_rules() {
+    fn cuda_visible_devices_follows_cuda_semantics() {
         assert_eq!(hidden("0,1"), Vec::<usize>::new());
         assert_eq!(hidden("1"), [1]);
         assert_eq!(hidden("-1"), [1, 2]);
@@ -314,7 +316,7 @@ mod tests {
     }
 
     #[test]
-    fn wishes() {
+    fn device_preferences_parse() {
         let gpus = gpus();
         let check =
             |text: &str, want: DevicePreference| assert_eq!(parse_preference(text, &gpus), want, "{text}");
@@ -342,7 +344,7 @@ mod tests {
     }
 
     #[test]
-    fn what_can_name_no_device_is_told_without_hardware() {
+    fn malformed_preferences_are_rejected_without_hardware() {
         for text in ["gpu0x", "gpu:", "gpu:x", "GPU 1a", "gpu:-1", "-1", "+2", "???", "a\u{7}b", "::"] {
             assert!(malformed(text).is_some(), "{text:?}");
         }
@@ -373,7 +375,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unknown_device_is_an_error_that_lists_what_there_is() {
+    fn an_unknown_device_error_lists_the_devices() {
         let mut gpus = gpus();
         gpus[0].kind = GpuType::Integrated;
         gpus[2].kind = GpuType::Discrete;
@@ -410,7 +412,7 @@ mod tests {
     }
 
     #[test]
-    fn an_explicit_wish_wins_and_an_impossible_one_is_said() {
+    fn an_explicit_preference_wins_and_an_unknown_device_warns() {
         let gpus = gpus();
         let scored = || crate::score::best(&gpus);
         let (best, ..) = choose_device(&gpus, scored(), None, Some(("GPUFORGE_DEVICE", "2")));

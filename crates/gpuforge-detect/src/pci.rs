@@ -1,4 +1,4 @@
-//! What do a PCI address, class and id mean? Pure look-ups; names come from the pci-ids data (build.rs).
+//! PCI addresses, classes, vendor/device ids and their names. Pure lookups over the PCI id database (build.rs).
 
 use std::{
     collections::HashMap,
@@ -51,7 +51,7 @@ pub fn split_id(id: &str) -> Option<(u16, u16)> {
     Some((id16(vendor)?, id16(device)?))
 }
 
-/// The maker behind a PCI vendor id (or Vulkan's vendor id, which is the same for PCI makers).
+/// Vendor by PCI vendor id (Vulkan's vendor id is the same for PCI vendors).
 pub fn vendor(id: u32) -> Vendor {
     match id {
         0x10de | 0x12d2 => Vendor::Nvidia,
@@ -62,7 +62,7 @@ pub fn vendor(id: u32) -> Vendor {
     }
 }
 
-/// The maker a free-form name speaks of, if it names one.
+/// Vendor named in a free-form device name.
 pub fn vendor_in_name(name: &str) -> Option<Vendor> {
     const WORDS: [(&str, Vendor); 19] = [
         ("nvidia", Vendor::Nvidia),
@@ -108,7 +108,7 @@ const NAMES: &str = include_str!(concat!(env!("OUT_DIR"), "/pci-names.txt"));
 pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
     static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
     static INDEX: LazyLock<HashMap<(u16, u16), &'static str>> = LazyLock::new(|| devices().collect());
-    // A machine has a handful of devices: reading the text for each costs less than an index. Long pasted text does not.
+    // A machine has a handful of devices: a linear scan each costs less than building an index. Long pasted text does not.
     if LOOKUPS.fetch_add(1, Ordering::Relaxed) < 32 {
         devices().find(|(id, _)| *id == (vendor, device)).map(|(_, name)| name)
     } else {
@@ -116,7 +116,7 @@ pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
     }
 }
 
-/// Every device by its ids.
+/// Every device with its ids.
 fn devices() -> impl Iterator<Item = ((u16, u16), &'static str)> {
     NAMES
         .lines()
@@ -147,14 +147,14 @@ fn starts_vendor(line: &str, vendor: u16) -> bool {
     line.get(..4).is_some_and(|id| !line.starts_with('\t') && u16::from_str_radix(id, 16) == Ok(vendor))
 }
 
-/// Is a device of this class (24 bits, `0xccssii`) one that computes or displays?
+/// Is this PCI class (24 bits, `0xccssii`) a display controller or processing accelerator?
 pub fn is_gpu_class(class: u32) -> bool {
     // 03xx display controllers, 1200 processing accelerators (AMD Instinct). 0b40 co-CPUs
     // are not listed: they are cryptography and DMA engines in practice.
     matches!(class >> 16, 0x03) || matches!(class >> 8, 0x1200)
 }
 
-/// Is a device of this class and maker a GPU? Class 1200 holds Instinct cards, but NPUs, FPGAs and codecs too.
+/// Is a device of this class and vendor a GPU? Class 1200 covers Instinct cards, but also NPUs, FPGAs and codecs.
 ///
 /// `name` decides where the listing has no numeric ids.
 pub fn is_gpu(class: u32, vendor: Option<u16>, name: &str) -> bool {
@@ -171,7 +171,7 @@ pub fn is_gpu(class: u32, vendor: Option<u16>, name: &str) -> bool {
     is_gpu_class(class) && (class >> 16 == 0x03 || accelerator_of_gpu_maker())
 }
 
-/// What makes an adapter one that shows a console and never computes; `None` for real GPUs.
+/// Display-only adapter (BMC VGA, emulated VGA) without compute; `None` for GPUs.
 ///
 /// `name` is checked too, for listings without numeric ids.
 pub fn console_only(vendor: Option<u16>, name: &str) -> Option<ConsoleChip> {
@@ -202,7 +202,7 @@ pub fn console_only(vendor: Option<u16>, name: &str) -> Option<ConsoleChip> {
         (0x5853, "xensource", true, "Xen virtual display"),
     ];
     let lower = name.to_ascii_lowercase();
-    // The id list calls the Windows host's GPU, as WSL hands it in, a render driver.
+    // The PCI id database calls WSL's paravirtual GPU a render driver.
     if is_wsl_gpu(vendor, &lower) {
         return None;
     }
@@ -214,7 +214,7 @@ pub fn console_only(vendor: Option<u16>, name: &str) -> Option<ConsoleChip> {
         .map(|(_, _, emulated, what)| ConsoleChip { emulated: *emulated, what })
 }
 
-/// Is this the adapter by which WSL reaches the GPU of its Windows host (1414:008e)?
+/// Is this WSL's paravirtual adapter for the GPU of the Windows host (1414:008e)?
 pub fn is_wsl_gpu(vendor: Option<u16>, name: &str) -> bool {
     let lower = name.to_ascii_lowercase();
     let microsoft = vendor.map_or(lower.contains("microsoft"), |id| id == 0x1414);
@@ -224,9 +224,9 @@ pub fn is_wsl_gpu(vendor: Option<u16>, name: &str) -> bool {
 /// A display adapter without compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ConsoleChip {
-    /// Made by a hypervisor rather than soldered to a board.
+    /// Emulated by a hypervisor, not physical.
     pub emulated: bool,
-    /// What it is, in words.
+    /// Description.
     pub what: &'static str,
 }
 
@@ -272,7 +272,7 @@ mod tests {
     }
 
     #[test]
-    fn the_hosts_gpu_in_wsl_is_no_console() {
+    fn the_wsl_adapter_is_not_display_only() {
         assert_eq!(console_only(Some(0x1414), "Device [1414:008e]"), None);
         assert_eq!(console_only(None, "Microsoft Corporation Basic Render Driver"), None);
         assert!(console_only(Some(0x1414), "Hyper-V virtual VGA").is_some());
@@ -280,7 +280,7 @@ mod tests {
     }
 
     #[test]
-    fn vendor_words_need_a_word_start() {
+    fn vendor_words_match_at_word_boundaries() {
         assert_eq!(vendor_in_name("NVIDIA GeForce RTX 3070"), Some(Vendor::Nvidia));
         assert_eq!(vendor_in_name("Virtio-GPU Venus (Apple M2)"), Some(Vendor::Apple));
         assert_eq!(vendor_in_name("Camd board"), None);
@@ -290,10 +290,10 @@ mod tests {
     }
 
     #[test]
-    fn names_come_from_the_id_data() {
+    fn names_come_from_the_pci_id_database() {
         assert!(device_name(0x10de, 0x2330).is_some_and(|n| n.contains("H100")));
         assert_eq!(device_name(0xffff, 0xffff), None);
-        // Past the first look-ups the index answers: the same.
+        // After the first lookups the index answers: the same result.
         for _ in 0..64 {
             assert!(device_name(0x8086, 0x56a0).is_some_and(|n| n.contains("A770")));
         }

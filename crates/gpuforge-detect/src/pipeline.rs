@@ -1,4 +1,4 @@
-//! What does this machine have, now? Cache, tier 0, tier 1, merge, limits, score, choice: in that order.
+//! Detection pipeline: cache lookup, tier 0 (kernel files), tier 1 (drivers, tools), merge, limits, score, selection.
 
 use std::time::{Duration, Instant, SystemTime};
 
@@ -6,7 +6,7 @@ use crate::{
     cache::{self, CacheLookup, Detected, DetectionCache},
     cgroup, cpu, host,
     merge::merge,
-    model::{CacheInfo, Gpu, Inventory, Override, ProbeReport, SCHEMA, Timing, Warning},
+    model::{CacheInfo, EnvOverride, Gpu, Inventory, ProbeReport, SCHEMA, Timing, Warning},
     overrides::{self, Env},
     probe::{
         Tier0Findings, Tier1, Tier1Options, Tier1Run,
@@ -18,7 +18,7 @@ use crate::{
     score,
 };
 
-/// How the cache takes part.
+/// Cache policy.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum CacheUse {
     /// Neither read nor written.
@@ -26,34 +26,34 @@ pub enum CacheUse {
     Off,
     /// Read, and written after a detection.
     On(DetectionCache),
-    /// Written only: a fresh answer.
+    /// Written only: forces a fresh detection.
     Refresh(DetectionCache),
 }
 
-/// How to detect.
+/// Detection options.
 #[derive(Debug, Clone)]
-pub struct Options {
-    /// Cache.
+pub struct DetectOptions {
+    /// Cache policy.
     pub cache: CacheUse,
-    /// Skip tier 1: kernel files only, nothing is woken.
+    /// Skip tier 1: kernel files only, no device is woken.
     pub tier0_only: bool,
     /// Deadline, parallelism and isolation of tier 1.
     pub tier1: Tier1Options,
-    /// Device the user asked for: where the wish comes from, and what it says.
+    /// Device preference of the user: its origin (flag, variable, setting) and its text.
     pub preference: Option<(String, String)>,
-    /// What asks for the CPU only.
+    /// Origin of the CPU-only setting, where it is set.
     pub cpu_only: Option<String>,
 }
 
-impl Default for Options {
+impl Default for DetectOptions {
     fn default() -> Self {
         let tier1 =
             Tier1Options { deadline: Duration::from_secs(5), parallel: true, isolation: Isolation::Thread };
-        Options { cache: CacheUse::Off, tier0_only: false, tier1, preference: None, cpu_only: None }
+        DetectOptions { cache: CacheUse::Off, tier0_only: false, tier1, preference: None, cpu_only: None }
     }
 }
 
-impl Options {
+impl DetectOptions {
     /// Takes `GPUFORGE_DEVICE` and `GPUFORGE_CPU_ONLY` from the environment.
     pub fn with_env(mut self, env: Env<'_>) -> Self {
         self.preference =
@@ -65,17 +65,17 @@ impl Options {
     }
 }
 
-/// What of the answer holds for this process only.
+/// Limits of this process; never cached.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ProcessLimits {
-    /// CgroupLimits of the cgroup.
+    /// Cgroup limits.
     pub cgroup: cgroup::CgroupLimits,
-    /// CPUs this process may run on.
+    /// CPUs in the affinity mask.
     pub affinity: Option<u32>,
 }
 
 /// The inventory of this machine.
-pub fn detect(options: &Options, env: Env<'_>) -> Inventory {
+pub fn detect(options: &DetectOptions, env: Env<'_>) -> Inventory {
     let files = RealFs;
     let mut timings = Vec::new();
     let started = Instant::now();
@@ -84,7 +84,7 @@ pub fn detect(options: &Options, env: Env<'_>) -> Inventory {
         CacheUse::On(store) => (Some(store), true),
         CacheUse::Refresh(store) => (Some(store), false),
     };
-    // A probe that starts before the fingerprint is read saves its time on a miss; on a hit it must not start at all.
+    // Probes could start before the fingerprint is read to save time on a miss, but on a hit they must not start at all.
     let fingerprint = store.map(|_| cache::fingerprint(&files, env));
     let mut warnings = Vec::new();
     if let (Some(store), Some(fingerprint), true) = (store, fingerprint.as_deref(), read) {
@@ -101,13 +101,13 @@ pub fn detect(options: &Options, env: Env<'_>) -> Inventory {
     let (mut detected, tier1) = probe(&files, options, env, &mut timings);
     let complete = tier1.warnings.is_empty() && !options.tier0_only;
     if let (Some(store), Some(fingerprint), true) = (store, fingerprint.as_deref(), complete) {
-        // A failed probe is never stored as "nothing there": the whole answer is asked for again next time.
+        // A failed probe is never cached as "no device": detection runs again next time.
         if let Err(error) = store.store(fingerprint, &detected, SystemTime::now()) {
             warnings.push(Warning {
                 source: "cache".to_owned(),
                 message: format!("{} cannot be written: {error}", store.dir().display()),
                 hint: Some(
-                    "set GPUFORGE_CACHE_DIR to a folder you can write to, or use --no-cache".to_owned(),
+                    "set GPUFORGE_CACHE_DIR to a directory you can write to, or use --no-cache".to_owned(),
                 ),
             });
         }
@@ -117,8 +117,8 @@ pub fn detect(options: &Options, env: Env<'_>) -> Inventory {
     finish(detected, &process_limits(&files), options, env, CacheInfo::default(), timings)
 }
 
-/// Asks the machine and keeps what the probes read, without names, serial numbers and identifiers.
-pub fn record(options: &Options, env: Env<'_>) -> (Inventory, Recording) {
+/// Runs a detection and records what the probes read, with names, serial numbers and identifiers redacted.
+pub fn record(options: &DetectOptions, env: Env<'_>) -> (Inventory, Recording) {
     let files = crate::probe::filesystem::RecordingFs::new(&RealFs);
     let mut timings = Vec::new();
     let (mut detected, tier1) = probe(&files, options, env, &mut timings);
@@ -128,10 +128,10 @@ pub fn record(options: &Options, env: Env<'_>) -> (Inventory, Recording) {
     (finish(detected, &limits, options, env, CacheInfo::default(), timings), recording)
 }
 
-/// The inventory that a recording's machine had. The recording's environment counts, not this one's.
+/// Replays a recording: the inventory of the recorded machine, with the recorded environment variables.
 pub fn replay(recording: &Recording) -> Inventory {
     let env = |name: &str| recording.env.get(name).cloned();
-    let options = Options::default().with_env(&env);
+    let options = DetectOptions::default().with_env(&env);
     let tier1 = Tier1 {
         reports: recording.reports.clone(),
         warnings: recording.warnings.clone(),
@@ -151,7 +151,7 @@ fn process_limits(files: &dyn FileSystem) -> ProcessLimits {
 
 fn probe(
     files: &dyn FileSystem,
-    options: &Options,
+    options: &DetectOptions,
     env: Env<'_>,
     timings: &mut Vec<Timing>,
 ) -> (Detected, Tier1) {
@@ -161,7 +161,7 @@ fn probe(
     let hint = sysfs::nvidia_hint(files);
     timing(timings, "tier 0", started, "ok");
     let found = tier0_findings(&tier0, hint);
-    // The CPU is read while the drivers start.
+    // The CPU is read while the drivers initialise.
     let started = Instant::now();
     let mut detected = assemble(files, tier0.clone(), &[], env);
     timing(timings, "cpu", started, "ok");
@@ -192,7 +192,7 @@ fn assemble(
     detected
 }
 
-/// A tool that knows the CPU (sysctl on macOS) fills what kernel files do not tell.
+/// A tool that describes the CPU (sysctl on macOS) fills in where there are no kernel files.
 fn detected_cpu(cpu: crate::model::Cpu, tier1: &[ProbeReport]) -> crate::model::Cpu {
     match tier1.iter().find_map(|r| r.cpu.clone()) {
         Some(told) if cpu.brand.is_none() => crate::model::Cpu { arch: cpu.arch, ..told },
@@ -212,7 +212,7 @@ fn merged(mut reports: Vec<ProbeReport>, tier1: &[ProbeReport]) -> Detected {
         ..Detected::default()
     };
     for gpu in &mut detected.gpus {
-        // On a live machine the PCI id data is as good a source of names as lspci, which uses the same.
+        // On a live machine the PCI id database is as good a source of names as lspci, which uses the same data.
         if gpu.name.is_none() {
             gpu.name.clone_from(&gpu.pci_name);
         }
@@ -223,11 +223,11 @@ fn merged(mut reports: Vec<ProbeReport>, tier1: &[ProbeReport]) -> Detected {
     detected
 }
 
-/// Applies what holds for this process and this moment, scores and chooses; pure.
+/// Applies process limits and environment overrides, scores and selects; pure.
 pub fn finish(
     detected: Detected,
     limits: &ProcessLimits,
-    options: &Options,
+    options: &DetectOptions,
     env: Env<'_>,
     cache: CacheInfo,
     timings: Vec<Timing>,
@@ -246,7 +246,7 @@ pub fn finish(
         options.preference.iter().cloned().chain(options.cpu_only.iter().map(|o| (o.clone(), "1".to_owned())))
     {
         if origin.starts_with("GPUFORGE_") {
-            seen.push(Override { variable: origin, value, effect: best_reason.clone() });
+            seen.push(EnvOverride { variable: origin, value, effect: best_reason.clone() });
         }
     }
     Inventory {
@@ -268,8 +268,8 @@ pub fn finish(
     }
 }
 
-/// The inventory that pasted text describes; `None` when no format was recognised in it. The environment of this
-/// machine does not count: the text is about another one.
+/// Inventory from pasted tool output; `None` when no format is recognised. The environment variables of this machine are
+/// ignored: the text describes another one.
 pub fn from_text(bytes: &[u8]) -> Option<Inventory> {
     let mut reports = crate::parsers::reports(&crate::parsers::decode(bytes));
     if reports.is_empty() {
@@ -299,7 +299,7 @@ pub fn from_text(bytes: &[u8]) -> Option<Inventory> {
     })
 }
 
-/// Merging compares devices with each other; no real machine lists this many.
+/// Max devices per report: merging is quadratic, and no real machine lists this many.
 const MAX_DEVICES: usize = 1024;
 
 fn cap(report: &mut ProbeReport) {

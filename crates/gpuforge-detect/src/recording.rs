@@ -1,7 +1,7 @@
-//! What did the probes read? A recording of it, to be replayed on another machine, with nothing personal inside.
+//! Record/replay: everything the probes read, as one JSON file to replay on another machine, with personal data redacted.
 //!
-//! One JSON file, `recording.json`, in the directory that the user names. Left out or masked: serial numbers, device
-//! UUIDs, host and user names, paths of mounts, and the names of cgroups.
+//! The file is `recording.json` in the directory that the user names. Omitted or redacted: serial numbers, device UUIDs,
+//! host and user names, mount paths and cgroup names.
 
 use std::{
     collections::BTreeMap,
@@ -33,7 +33,7 @@ const VARIABLES: [&str; 8] = [
     "APPTAINER_CONTAINER",
 ];
 
-/// Everything that an inventory is made from.
+/// Input of a detection: kernel files, tier-1 reports, environment variables.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Recording {
     /// Version of this format.
@@ -46,13 +46,13 @@ pub struct Recording {
     pub arch: String,
     /// Kernel files.
     pub files: RecordedFs,
-    /// What tier 1 answered.
+    /// Tier-1 probe reports.
     pub reports: Vec<ProbeReport>,
-    /// What went wrong in tier 1.
+    /// Tier-1 warnings.
     pub warnings: Vec<Warning>,
-    /// Variables that count.
+    /// Environment variables that affect the inventory.
     pub env: BTreeMap<String, String>,
-    /// CPUs the process could run on.
+    /// CPUs in the affinity mask of the process.
     pub affinity: Option<u32>,
 }
 
@@ -78,7 +78,7 @@ pub enum RecordError {
 }
 
 impl Recording {
-    /// Puts a recording together and masks what is personal.
+    /// Builds a recording and redacts personal data.
     pub fn new(files: RecordedFs, tier1: &Tier1, affinity: Option<u32>, env: Env<'_>) -> Self {
         let mut reports = tier1.reports.clone();
         for gpu in reports.iter_mut().flat_map(|r| r.gpus.iter_mut()) {
@@ -98,7 +98,7 @@ impl Recording {
         }
     }
 
-    /// Writes it into `dir`, which is created; an earlier recording there is replaced only by a whole new one.
+    /// Writes it into `dir`, which is created; an earlier recording is replaced atomically.
     pub fn save(&self, dir: &Path) -> Result<PathBuf, RecordError> {
         let path = dir.join(FILE);
         let io = |source| RecordError::Io { path: path.clone(), source };
@@ -125,7 +125,7 @@ impl Recording {
     }
 }
 
-/// Masks what kernel files say about people, hosts and single devices.
+/// Redacts users, hosts and device identifiers in kernel files.
 fn mask_files(files: RecordedFs) -> RecordedFs {
     let groups = group_names(files.files.get("/proc/self/cgroup").map_or("", String::as_str));
     let mut masked = RecordedFs { files: BTreeMap::new(), links: files.links };
@@ -145,7 +145,7 @@ fn mask_files(files: RecordedFs) -> RecordedFs {
     masked
 }
 
-/// Names in cgroup paths may be a user's or a container's; each gets a number.
+/// Cgroup path components may name a user or a container; each becomes an ordinal.
 fn group_names(cgroup: &str) -> BTreeMap<String, String> {
     let mut names = BTreeMap::new();
     for line in cgroup.lines() {
@@ -169,7 +169,7 @@ fn rename_parts(text: &str, names: &BTreeMap<String, String>) -> String {
     out
 }
 
-/// MountInfo points say who works where; only the cgroups' matter.
+/// Mount points reveal users and paths; only cgroup mounts are kept.
 fn only_cgroups(mountinfo: &str) -> String {
     mountinfo.lines().filter(|l| l.contains(" - cgroup")).map(|l| format!("{l}\n")).collect()
 }
@@ -182,7 +182,7 @@ fn mask_lines(text: &str, keys: &[&str]) -> String {
     text.lines().map(line).collect()
 }
 
-/// Serial numbers of AMD cards become ordinals: whether two nodes share one decides what is a partition.
+/// Serial numbers of AMD cards become ordinals: two nodes with the same serial are partitions of one card.
 fn mask_unique_ids(text: &str, serials: &mut BTreeMap<String, usize>) -> String {
     let mut line = |line: &str| match line.trim().strip_prefix("unique_id ") {
         Some("0") | None => format!("{line}\n"),
@@ -207,7 +207,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn personal_facts_are_masked_and_limits_survive() {
+    fn personal_data_is_redacted_and_limits_survive() {
         let files = RecordedFs::of(&[
             ("/proc/self/cgroup", "0::/user.slice/alice.scope\n"),
             ("/sys/fs/cgroup/user.slice/alice.scope/cpu.max", "200000 100000\n"),

@@ -1,13 +1,13 @@
-//! How suitable is this GPU for compute, and which one is best? Pure, with a reason for every point.
+//! GPU suitability score (0-100) and ranking. Pure, with a reason for every term.
 //!
-//! Four terms add up to 100: memory (35), memory bandwidth of the model (30), age of the architecture (20) and how
-//! well the frameworks support it (15). Memory and bandwidth count logarithmically, so that the scale separates a
-//! laptop chip from a card and a card from a data-centre module. What is not known counts as the lowest class, and
-//! the reason says so. A device that cannot compute scores 0.
+//! Four terms add up to 100: memory (35), memory bandwidth of the model (30), age of the architecture (20) and framework
+//! support (15). Memory and bandwidth count logarithmically, so that the scale separates a laptop chip from a card and a
+//! card from a data-centre module. Unknown counts as the lowest class, and the reason says so. A device that cannot
+//! compute scores 0.
 
 use crate::{
     gpu_specs,
-    model::{Best, Gpu, GpuType, Usable, Vendor},
+    model::{Gpu, GpuType, SelectedGpu, Usable, Vendor},
 };
 
 const MEMORY: f64 = 35.0;
@@ -15,26 +15,26 @@ const BANDWIDTH: f64 = 30.0;
 const AGE: f64 = 20.0;
 const FRAMEWORKS: f64 = 15.0;
 
-/// The largest memory in GiB and bandwidth in GB/s on the market, which fill their terms.
+/// Max memory (GiB) and bandwidth (GB/s) on the market, which score full points.
 const MAX_MEMORY: f64 = 288.0;
 const MAX_BANDWIDTH: f64 = 8000.0;
 const MIN_BANDWIDTH: f64 = 20.0;
 const FIRST_YEAR: f64 = 2010.0;
 const LAST_YEAR: f64 = 2026.0;
 
-/// A score and how it came about.
+/// A score and its terms.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Score {
     /// 0-100.
     pub points: u8,
-    /// One line a term.
+    /// One line per term.
     pub reasons: Vec<String>,
 }
 
-/// Scores one GPU. `system_memory` stands in for GPUs that share it: half of it counts.
+/// Scores one GPU. For integrated GPUs, half of `system_memory` counts as theirs.
 pub fn score(gpu: &Gpu, system_memory: Option<u64>) -> Score {
     if gpu.kind == GpuType::Software {
-        return Score { points: 0, reasons: vec!["a processor pretending to be a GPU".to_owned()] };
+        return Score { points: 0, reasons: vec!["software adapter, runs on the CPU".to_owned()] };
     }
     if gpu.usable_for_compute == Usable::No {
         let why = gpu.usable_reason.as_deref().unwrap_or("not usable for compute");
@@ -60,7 +60,7 @@ fn memory_term(gpu: &Gpu, system_memory: Option<u64>) -> (f64, String) {
     match (gpu.memory_bytes, shared) {
         (own, Some(shared)) if gpu.kind == GpuType::Integrated => {
             let bytes = shared.max(own.unwrap_or(0));
-            (points(gib(bytes)), format!("memory: {:.0} GiB shared with the processor", gib(bytes)))
+            (points(gib(bytes)), format!("memory: {:.0} GiB shared with the CPU", gib(bytes)))
         }
         (Some(own), _) => (points(gib(own)), format!("memory: {:.0} GiB of its own", gib(own))),
         (None, _) => (0.0, "memory: not known, counts as none".to_owned()),
@@ -94,7 +94,7 @@ fn age_term(year: Option<u16>) -> (f64, String) {
     }
 }
 
-/// Share of the framework term by vendor and generation.
+/// Framework support by vendor and generation.
 fn framework_term(gpu: &Gpu, year: Option<u16>) -> (f64, String) {
     let year = year.unwrap_or(0);
     let integrated = gpu.kind == GpuType::Integrated;
@@ -122,7 +122,7 @@ fn rocm_official(arch: &str) -> bool {
     TARGETS.contains(&arch)
 }
 
-/// Year in which the first chip of an architecture came out; longest prefix wins.
+/// Release year of the first chip of an architecture; longest prefix wins.
 fn arch_year(arch: &str) -> Option<u16> {
     const ROWS: [(&str, u16); 28] = [
         ("2.", 2010),
@@ -160,9 +160,9 @@ fn arch_year(arch: &str) -> Option<u16> {
         .map(|(_, year)| *year)
 }
 
-/// The best GPU and why, or why none. Only devices that are proven usable and not hidden are considered;
-/// ties go to the first.
-pub fn best(gpus: &[Gpu]) -> (Option<Best>, String) {
+/// The highest-ranked GPU and why, or why none. Only devices that are proven usable and not hidden are candidates; ties
+/// go to the first.
+pub fn best(gpus: &[Gpu]) -> (Option<SelectedGpu>, String) {
     let usable =
         |g: &Gpu| g.usable_for_compute == Usable::Yes && g.hidden_by.is_none() && g.kind != GpuType::Software;
     let mut candidates: Vec<(usize, &Gpu)> = gpus.iter().enumerate().filter(|(_, g)| usable(g)).collect();
@@ -179,7 +179,7 @@ pub fn best(gpus: &[Gpu]) -> (Option<Best>, String) {
             format!("score {points}, next {} ({})", next.display_name(), next.score.unwrap_or(0))
         }
     };
-    let best = Best {
+    let best = SelectedGpu {
         index,
         name: gpu.display_name().to_owned(),
         bus_id: gpu.bus_id.clone(),
@@ -193,7 +193,7 @@ fn no_gpu_reason(gpus: &[Gpu]) -> String {
     if gpus.is_empty() {
         "no GPU was found".to_owned()
     } else if all(|g| g.kind == GpuType::Software) {
-        "the only adapters are software, and run on the processor themselves".to_owned()
+        "the only adapters are software, and run on the CPU themselves".to_owned()
     } else if all(|g| g.hidden_by.is_some() || g.kind == GpuType::Software) {
         "every GPU is hidden by an environment variable".to_owned()
     } else if gpus.iter().any(|g| g.usable_for_compute == Usable::Unknown) {
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn modern_cards_are_separated_in_the_order_people_expect() {
+    fn current_cards_rank_as_expected() {
         let d = GpuType::Discrete;
         let row = [
             card(Vendor::Nvidia, "NVIDIA B200", 180, d),
@@ -245,7 +245,7 @@ mod tests {
     }
 
     #[test]
-    fn software_and_unusable_score_nothing_and_are_never_best() {
+    fn software_and_unusable_devices_score_zero_and_are_never_selected() {
         let soft = card(Vendor::Other, "llvmpipe", 0, GpuType::Software);
         let mut broken = card(Vendor::Nvidia, "NVIDIA H100", 80, GpuType::Discrete);
         broken.set_usability(Usable::No, Evidence::Failed, "lost");
@@ -257,7 +257,7 @@ mod tests {
     }
 
     #[test]
-    fn the_higher_score_is_best_and_ties_go_to_the_first() {
+    fn the_highest_score_is_selected_and_ties_go_to_the_first() {
         let with =
             |points: u8| Gpu { score: Some(points), ..card(Vendor::Nvidia, "x", 8, GpuType::Discrete) };
         assert_eq!(best(&[with(10), with(70), with(70)]).0.map(|b| b.index), Some(1));

@@ -1,13 +1,13 @@
-//! Several small files in one text: how `head -n1 *`, `tail -n+1 *` and our recordings join them (`==> path <==`).
+//! Concatenated files with `==> path <==` headings, as `head -n1 *`, `tail -n+1 *` and our recordings print them.
 
 /// Files by path, in order of appearance, with the byte offset at which each began.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Sections {
-    files: Vec<File>,
+    files: Vec<Section>,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct File {
+struct Section {
     path: String,
     content: String,
     at: usize,
@@ -35,7 +35,7 @@ impl Sections {
 
     /// Adds a file.
     pub fn push(&mut self, path: &str, content: &str, at: usize) {
-        self.files.push(File { path: path.to_owned(), content: content.to_owned(), at });
+        self.files.push(Section { path: path.to_owned(), content: content.to_owned(), at });
     }
 
     /// True when there is nothing in it.

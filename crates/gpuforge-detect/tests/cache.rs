@@ -1,4 +1,4 @@
-//! Can a broken, old, foreign or contested cache do more harm than cost one detection?
+//! Detection cache: damaged, expired, foreign and contended entries cost one detection and nothing else.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -44,7 +44,7 @@ fn is_hit(lookup: &CacheLookup) -> bool {
 }
 
 #[test]
-fn what_was_stored_comes_back_until_it_is_too_old() {
+fn an_entry_is_a_hit_until_its_ttl_expires() {
     let (_dir, store) = store();
     let now = SystemTime::now();
     store.store("a", &detected("x"), now).unwrap();
@@ -59,7 +59,7 @@ fn what_was_stored_comes_back_until_it_is_too_old() {
 }
 
 #[test]
-fn a_clock_set_back_makes_entries_invalid_not_eternal() {
+fn a_clock_set_back_invalidates_entries() {
     let (_dir, store) = store();
     let now = SystemTime::now();
     store.store("a", &detected("x"), now).unwrap();
@@ -76,7 +76,7 @@ fn a_ttl_of_zero_never_hits() {
 }
 
 #[test]
-fn every_flipped_bit_and_every_cut_is_noticed() {
+fn every_flipped_bit_and_every_truncation_is_detected() {
     let (_dir, store) = store();
     let now = SystemTime::now();
     store.store("a", &detected("x"), now).unwrap();
@@ -117,7 +117,7 @@ fn another_version_is_ignored_with_a_warning_that_names_both() {
 }
 
 #[test]
-fn a_folder_that_cannot_be_written_is_an_error_and_nothing_else() {
+fn an_unwritable_directory_is_an_error() {
     let dir = tempfile::tempdir().unwrap();
     // A file stands where the directory should be; permissions alone would not stop a test that runs as root.
     let blocked = dir.path().join("file");
@@ -129,7 +129,7 @@ fn a_folder_that_cannot_be_written_is_an_error_and_nothing_else() {
 }
 
 #[test]
-fn at_most_eight_fingerprints_stay_and_the_least_recently_used_goes() {
+fn beyond_max_entries_the_least_recently_used_is_evicted() {
     let (_dir, store) = store();
     let start = SystemTime::now() - Duration::from_secs(1000);
     let at = |i: u64| start + Duration::from_secs(i);
@@ -147,7 +147,7 @@ fn at_most_eight_fingerprints_stay_and_the_least_recently_used_goes() {
 }
 
 #[test]
-fn writers_at_once_leave_a_whole_file() {
+fn concurrent_writers_leave_a_complete_file() {
     let (_dir, store) = store();
     let now = SystemTime::now();
     std::thread::scope(|scope| {
@@ -178,7 +178,7 @@ fn entries_are_listed_and_cleared() {
 }
 
 #[test]
-fn the_fingerprint_follows_boot_driver_and_devices() {
+fn the_fingerprint_changes_with_boot_driver_and_devices() {
     let base = [
         ("/proc/sys/kernel/random/boot_id", "boot-1\n"),
         ("/proc/driver/nvidia/version", "NVRM version: 550.1\n"),

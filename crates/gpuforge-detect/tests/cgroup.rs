@@ -1,4 +1,4 @@
-//! Are the limits of cgroups found in every arrangement of v1, v2 and containers?
+//! Cgroup limits in every arrangement of v1, v2, hybrid and containers.
 
 use gpuforge_detect::{
     cgroup::{CgroupLimits, limits},
@@ -29,7 +29,7 @@ fn no_files_no_limits() {
 }
 
 #[test]
-fn v2_in_a_container_with_a_namespace_of_its_own() {
+fn v2_in_a_container_with_a_cgroup_namespace() {
     let found = of(&[
         (GROUPS, "0::/\n"),
         (MOUNTS, V2),
@@ -50,7 +50,7 @@ fn v2_in_a_container_with_a_namespace_of_its_own() {
 }
 
 #[test]
-fn a_parent_that_allows_less_wins() {
+fn a_tighter_ancestor_wins() {
     let found = of(&[
         (GROUPS, "0::/jobs.slice/night.slice/run-7.scope\n"),
         (MOUNTS, V2),
@@ -69,7 +69,7 @@ fn a_parent_that_allows_less_wins() {
 }
 
 #[test]
-fn v1_with_its_hierarchies_apart() {
+fn v1_with_separate_hierarchies() {
     let groups =
         "11:memory:/docker/5e\n7:cpuset:/docker/5e\n4:cpu,cpuacct:/docker/5e\n1:name=systemd:/docker/5e\n";
     let files = [
@@ -111,7 +111,7 @@ fn v1_without_limits() {
 }
 
 #[test]
-fn a_bound_subtree_is_entered_at_its_root() {
+fn a_bind_mounted_subtree_is_entered_at_its_root() {
     let mounts = "50 40 0:33 /docker/5e /sys/fs/cgroup/memory ro - cgroup cgroup rw,memory\n";
     let limit = ("/sys/fs/cgroup/memory/memory.limit_in_bytes", "1048576\n");
     for path in ["3:memory:/docker/5e\n", "3:memory:/\n", "3:memory:/../../elsewhere\n"] {
@@ -137,7 +137,7 @@ fn a_mount_above_the_namespace() {
 }
 
 #[test]
-fn of_two_mounts_the_one_that_shows_more_parents() {
+fn of_two_mounts_the_one_with_more_ancestors_is_used() {
     let mounts = format!("49 40 0:27 /a /mnt/part rw - cgroup2 none rw\n{V2}");
     let found = of(&[
         (GROUPS, "0::/a/b\n"),
@@ -150,7 +150,7 @@ fn of_two_mounts_the_one_that_shows_more_parents() {
 }
 
 #[test]
-fn both_versions_side_by_side() {
+fn hybrid_v1_and_v2() {
     let mounts = format!("{V1}44 30 0:35 / /sys/fs/cgroup/unified rw - cgroup2 cgroup2 rw\n");
     let found = of(&[
         (GROUPS, "2:cpu,cpuacct:/x\n0::/y\nnot a line\n:::\n"),

@@ -1,4 +1,4 @@
-//! Is the CPU understood on machines of every shape, and what is left of it in a container?
+//! CPU topology on recorded machines of many shapes, and the limits of a container.
 
 use gpuforge_detect::{
     cgroup::{self, CgroupLimits},
@@ -154,7 +154,7 @@ fn big_little() -> Machine {
 }
 
 #[test]
-fn desktop_with_two_kinds_of_core() {
+fn hybrid_desktop_with_p_and_e_cores() {
     let cpu = hybrid_desktop().read();
     assert_eq!(cpu.brand.as_deref(), Some("Corelight Ultra 9 985K"));
     assert_eq!((cpu.arch.as_deref(), cpu.simd.as_deref()), (Some("x86_64"), Some("avx2")));
@@ -173,7 +173,7 @@ fn desktop_with_two_kinds_of_core() {
 }
 
 #[test]
-fn the_slow_cores_switched_off_are_not_a_hybrid() {
+fn offline_e_cores_make_it_not_hybrid() {
     let core = |cpu: u32| (0, cpu / 2);
     let machine = hybrid_desktop()
         .with("/proc/cpuinfo", x86("Corelight Ultra 9 985K", "avx", 16, core))
@@ -186,7 +186,7 @@ fn the_slow_cores_switched_off_are_not_a_hybrid() {
 }
 
 #[test]
-fn server_with_two_packages() {
+fn server_with_two_sockets() {
     let cpu = dual_socket().read();
     assert_eq!((cpu.sockets, cpu.cores, cpu.logical), (Some(2), Some(64), Some(128)));
     assert_eq!((cpu.performance_cores, cpu.efficiency_cores, cpu.numa_nodes), (None, None, Some(2)));
@@ -198,7 +198,7 @@ fn server_with_two_packages() {
 }
 
 #[test]
-fn phone_with_three_kinds_of_core() {
+fn phone_with_three_core_classes() {
     let cpu = big_little().read();
     assert_eq!((cpu.arch.as_deref(), cpu.simd.as_deref()), (Some("aarch64"), Some("sve2")));
     assert_eq!(cpu.brand.as_deref(), Some("Cortex-A520 + Cortex-A720 + Cortex-X4"));
@@ -211,7 +211,7 @@ fn phone_with_three_kinds_of_core() {
 }
 
 #[test]
-fn cores_are_asked_for_where_cpuinfo_is_cut_or_doubtful() {
+fn cores_come_from_sysfs_where_cpuinfo_is_truncated_or_inconsistent() {
     let place = |m: Machine, cpu: u32, package: &str, siblings: &str| {
         let dir = format!("{CPUS}/cpu{cpu}/topology");
         m.with(&format!("{dir}/physical_package_id"), package)
@@ -232,7 +232,7 @@ fn cores_are_asked_for_where_cpuinfo_is_cut_or_doubtful() {
 }
 
 #[test]
-fn without_sibling_lists_core_ids_count() {
+fn without_sibling_lists_core_ids_are_used() {
     let mut machine = Machine::default().with(&format!("{CPUS}/present"), "0-3\n");
     for cpu in 0..4 {
         let dir = format!("{CPUS}/cpu{cpu}/topology");
@@ -247,7 +247,7 @@ fn without_sibling_lists_core_ids_count() {
 }
 
 #[test]
-fn caches_are_walked_where_they_do_not_divide() {
+fn caches_are_walked_where_division_is_not_exact() {
     let machine = Machine::default()
         .with(&format!("{CPUS}/online"), "0-5\n")
         .cache(0, 3, (3, "Unified", "16M", "0-3"))
@@ -310,7 +310,7 @@ fn the_tightest_limit_is_named() {
 }
 
 #[test]
-fn memory_is_limited_only_from_below() {
+fn a_memory_limit_above_installed_memory_is_ignored() {
     let of = |limit, total| {
         let mut cpu = Cpu { memory_bytes: total, ..Cpu::default() };
         apply_limits(&mut cpu, &CgroupLimits { memory_bytes: Some(limit), ..CgroupLimits::default() }, None);
@@ -322,7 +322,7 @@ fn memory_is_limited_only_from_below() {
 }
 
 #[test]
-fn container_with_two_of_many_cores() {
+fn container_limited_to_two_cpus() {
     let given = |machine: Machine, affinity| {
         let mut cpu = machine.read();
         apply_limits(&mut cpu, &cgroup::limits(&machine.0), affinity);

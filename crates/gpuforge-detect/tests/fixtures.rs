@@ -1,5 +1,5 @@
-//! Does every format survive its traps? One directory a format, one invented text a trap; `merged/` holds texts of several
-//! formats that speak of one machine.
+//! Parser fixtures: one directory per format, one invented text per edge case; `merged/` has texts of several formats that
+//! describe one machine.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,19 +30,19 @@ fn check(name: &str) {
 }
 
 #[test]
-fn every_format_has_fixtures_and_reads_them() {
+fn every_format_parses_its_fixtures() {
     for format in &FORMATS {
         check(format.name);
     }
 }
 
 #[test]
-fn texts_of_one_machine_become_its_devices() {
+fn several_formats_of_one_machine_merge() {
     check("merged");
 }
 
 #[test]
-fn no_folder_and_no_text_goes_unchecked() {
+fn every_fixture_directory_and_text_is_checked() {
     let known: BTreeSet<&str> = FORMATS.iter().map(|f| f.name).chain(["merged"]).collect();
     for entry in fs::read_dir(folder()).unwrap().flatten() {
         let name = entry.file_name().into_string().unwrap();
@@ -61,7 +61,7 @@ fn no_folder_and_no_text_goes_unchecked() {
 
 /// Every fixture of a format is read by the reader it is filed under, not only by a neighbour that happens to fit.
 #[test]
-fn a_fixture_is_read_by_its_own_format() {
+fn a_fixture_is_parsed_by_its_own_format() {
     for format in &FORMATS {
         for file in fs::read_dir(folder().join(format.name)).unwrap().flatten().map(|e| e.path()) {
             if file.extension().is_some_and(|e| e == "txt") {

@@ -1,4 +1,4 @@
-//! Can any text make a reader panic or hang? Arbitrary input, damaged fixtures, and a mebibyte of every hostile shape.
+//! Parser fuzzing: arbitrary input, damaged fixtures, and a mebibyte of every hostile shape never panic or hang.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,7 +18,7 @@ use std::{
 use gpuforge_detect::{from_text, parsers::FORMATS};
 use proptest::prelude::*;
 
-/// For a mebibyte in a debug build on a slow, shared machine; all readers together need a quarter of it.
+/// For a mebibyte in a debug build on a slow, shared machine; all parsers together need a quarter of it.
 const BOUND: Duration = Duration::from_secs(30);
 const MEBIBYTE: usize = 1 << 20;
 
@@ -142,7 +142,7 @@ proptest! {
 
 /// A paste may end anywhere.
 #[test]
-fn short_fixtures_cut_at_every_length() {
+fn short_fixtures_truncated_at_every_length() {
     for (_, text) in FIXTURES.iter().filter(|(_, text)| text.len() < 300) {
         for end in (0..text.len()).filter(|end| text.is_char_boundary(*end)) {
             read(&text[..end]);
@@ -188,7 +188,7 @@ fn repeated_lines_are_read_in_time() {
 
 /// Devices that all differ: the lists grow, and two of them must not be compared each with each.
 #[test]
-fn endless_lists_of_devices_are_read_in_time() {
+fn overlong_device_lists_are_read_in_time() {
     let bus = |n: u32| format!("{:04x}:{:02x}:{:02x}.{}", n >> 16, n >> 8 & 0xff, n >> 3 & 0x1f, n & 7);
     let rows: [&dyn Fn(u32) -> String; 8] = [
         &|n| {

@@ -1,4 +1,4 @@
-//! Do we read what real machines printed? Checks every recording in the directory named by `GPUFORGE_RECORDED`.
+//! Recordings of real machines: checks every one in the directory named by `GPUFORGE_RECORDED`.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,7 +13,7 @@ use std::path::Path;
 mod common;
 
 #[test]
-fn every_recording_reads_as_expected() {
+fn every_recording_parses_as_expected() {
     let Some(folder) = std::env::var_os("GPUFORGE_RECORDED") else {
         println!("skipped: GPUFORGE_RECORDED names no folder of recordings");
         return;

@@ -1,4 +1,4 @@
-//! Which OpenCL devices does `clinfo -l` list? A tree of platforms; CPUs are dropped.
+//! Parser for `clinfo -l`: the tree of OpenCL platforms and devices; CPU devices are dropped.
 
 use super::{lines_at, rocminfo, xpu_smi};
 use crate::{
@@ -96,7 +96,7 @@ fn device(printed: &str, platform: &str, at: usize) -> Option<Gpu> {
     gpu.apis = vec!["opencl".to_owned()];
     gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);
     match gpu.kind {
-        GpuType::Software => gpu.set_usability(Usable::No, Evidence::Opened, "a software rasteriser"),
+        GpuType::Software => gpu.set_usability(Usable::No, Evidence::Opened, "a software rasterizer"),
         _ => gpu.set_usability(Usable::Yes, Evidence::Opened, "OpenCL opened it"),
     }
     Some(gpu)
@@ -115,7 +115,7 @@ fn split_driver(printed: &str) -> (&str, &str) {
     }
 }
 
-/// The maker that a platform serves, for device names such as `Tahiti`. Never trusted before the name itself.
+/// Vendor by platform, for device names such as `Tahiti`. The device name takes precedence.
 fn vendor_of_platform(platform: &str) -> Option<Vendor> {
     match platform {
         "Apple" | "Clover" | "rusticl" | "Portable Computing Language" => None,
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn platforms_and_processors() {
+    fn platforms_are_read_and_cpus_dropped() {
         let text = "\
 Platform #0: NVIDIA CUDA
  +-- Device #0: NVIDIA RTX A4000

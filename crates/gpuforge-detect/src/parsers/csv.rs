@@ -1,4 +1,4 @@
-//! What does `nvidia-smi --query-gpu=… --format=csv` say? With or without header and units.
+//! Parser for `nvidia-smi --query-gpu=… --format=csv`, with or without header and units.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! Which cards does the kernel's display tree know? `/sys/class/drm/card*/device/*`, joined with headings.
+//! Parser for the sysfs DRM tree: `/sys/class/drm/card*/device/*`, concatenated with headings.
 
 use super::{driver_usability, kfd, lines_at};
 use crate::{
@@ -254,7 +254,7 @@ pub(super) fn cards(sections: &Sections) -> Vec<Card<'_>> {
     let mut folders: Vec<Card<'_>> = Vec::new();
     for (path, content, at) in sections.iter() {
         let Some((folder, file)) = path.split_once("/device/") else { continue };
-        // No machine has so many; keeps hostile text from costing more than a look.
+        // Bound for hostile input: no machine has so many.
         if minor(folder).is_none() || folders.len() >= 1024 {
             continue;
         }

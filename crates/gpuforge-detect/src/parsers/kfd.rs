@@ -1,4 +1,4 @@
-//! Which GPUs does the amdgpu compute interface list? `/sys/class/kfd/kfd/topology/nodes/*`, joined with headings.
+//! Parser for the KFD topology (amdgpu compute): `/sys/class/kfd/kfd/topology/nodes/*`, concatenated with headings.
 
 use super::{
     drm::{self, Card},
@@ -16,8 +16,8 @@ const KIND: &str = "kfd";
 /// Directories of a node that have `properties` files of their own.
 const INNER: [&str; 4] = ["caches", "io_links", "p2p_links", "mem_banks"];
 
-/// No machine has so many nodes; keeps hostile text from costing more than a look.
-const LIMIT: usize = 512;
+/// Max nodes: a bound for hostile input, no machine has so many.
+const MAX_NODES: usize = 512;
 
 pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let sections = drm::sections(text);
@@ -165,7 +165,7 @@ fn grouped<'a, 'b>(nodes: &'b [Node<'a>]) -> Vec<Vec<&'b Node<'a>>> {
 fn nodes(sections: &Sections) -> Vec<Node<'_>> {
     let mut nodes: Vec<Node<'_>> = Vec::new();
     for (path, content, at) in sections.iter() {
-        let Some((folder, file)) = split(path).filter(|_| nodes.len() < LIMIT) else { continue };
+        let Some((folder, file)) = split(path).filter(|_| nodes.len() < MAX_NODES) else { continue };
         let position = nodes.iter().rposition(|node| node.folder == folder).unwrap_or_else(|| {
             nodes.push(Node { folder, at, ..Node::default() });
             nodes.len() - 1
@@ -224,7 +224,7 @@ fn bare(text: &str) -> Vec<Node<'_>> {
     };
     let amd =
         |node: &Node<'_>| node.number("vendor_id") == Some(0x1002) && node.number("location_id").is_some();
-    starts.into_iter().zip(ends).take(LIMIT).map(node).filter(amd).collect()
+    starts.into_iter().zip(ends).take(MAX_NODES).map(node).filter(amd).collect()
 }
 
 #[cfg(test)]
@@ -263,7 +263,7 @@ mod tests {
     }
 
     #[test]
-    fn cards_and_processors() {
+    fn gpu_and_cpu_nodes() {
         let text = node(0, CPU)
             + &bank(0, 0, 64 << 30)
             + &node(1, &properties(192, 110000, 0x744c, 0x0300, 77))
@@ -303,7 +303,7 @@ mod tests {
     }
 
     #[test]
-    fn partitions_are_one_card_but_twins_are_two() {
+    fn partitions_are_one_card_but_identical_cards_are_two() {
         let nodes = |at: [(u32, u64); 3]| {
             let node = |(n, (location, unique)): (u32, (u32, u64))| {
                 node(n, &properties(76, 90402, 0x74a1, location, unique))
@@ -340,7 +340,7 @@ mod tests {
     }
 
     #[test]
-    fn a_processor_with_graphics_in_one_node() {
+    fn an_apu_in_one_node() {
         let text = "==> 0/properties <==\ncpu_cores_count 4\nsimd_count 32\nvendor_id 4098\ndevice_id 39028\nlocation_id 8\n==> 0/mem_banks/0/properties <==\nheap_type 0\nsize_in_bytes 7\n";
         let gpu = parse(text).unwrap().gpus.remove(0);
         assert_eq!((gpu.kind, gpu.system_shared_bytes), (GpuType::Integrated, None));

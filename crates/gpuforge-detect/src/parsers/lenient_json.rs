@@ -1,9 +1,9 @@
-//! Which names and values does this JSON hold, also when it is cut off or sits between other lines?
+//! Lenient JSON scanner: scalar key/value pairs of every object, from truncated JSON or JSON between other lines.
 //!
-//! serde_json refuses a text at its first flaw; pasted output has prompts before, fences after and a missing
-//! end. One linear pass collects the plain pairs of every object instead; nesting survives as the object's name.
+//! serde_json rejects a document at its first error; pasted output has prompts before, fences after and a missing end.
+//! One linear pass collects the scalar pairs of every object instead; nesting survives as the object's name.
 
-/// The plain (string, number, word) pairs of one object.
+/// The scalar (string, number, word) pairs of one object.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(crate) struct Object {
     /// The key under which it stood.
@@ -28,10 +28,10 @@ impl Object {
     }
 }
 
-/// Deeper nesting than any tool prints; bounds the memory that a text of braces can claim.
-const DEPTH: usize = 64;
+/// Max nesting, deeper than any tool prints; bounds the memory of hostile input.
+const MAX_DEPTH: usize = 64;
 
-/// Every object with at least one plain pair, in order of appearance.
+/// Every object with at least one scalar pair, in order of appearance.
 pub(crate) fn objects(text: &str) -> Vec<Object> {
     let mut reader = Reader::default();
     let mut at = 0;
@@ -61,7 +61,7 @@ struct Reader {
 impl Reader {
     fn open(&mut self, at: usize) -> usize {
         let (key_at, name) = self.key.take().map_or((at, None), |(key_at, name)| (key_at, Some(name)));
-        if self.open.len() < DEPTH {
+        if self.open.len() < MAX_DEPTH {
             self.open.push(Object { name, at: key_at, pairs: Vec::new() });
         }
         at + 1
@@ -115,8 +115,8 @@ impl Reader {
     }
 }
 
-/// Where the string that begins at `at` ends. JSON strings never span lines: the error is the end of the line,
-/// where reading goes on (going back to the quote would cost the square of a hostile text's length).
+/// Where the string that begins at `at` ends. JSON strings never span lines: the error is the end of the line, where
+/// scanning resumes (resuming at the quote would be quadratic on hostile input).
 fn closing_quote(bytes: &[u8], at: usize) -> Result<usize, usize> {
     let mut escaped = false;
     for (offset, byte) in bytes.iter().enumerate().skip(at + 1) {
@@ -135,7 +135,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn objects_are_found_in_prose_and_cut_text() {
+    fn objects_are_found_in_prose_and_truncated_text() {
         let text = "$ tool -j # \"odd\n{\"a\": {\"x\": \"1 \\\"y\\\"\", \"n\": 12, \"list\": [1, 2]}, \"b\" : {\"x\": \"2\", \"cut\": \"of";
         let got = objects(text);
         assert_eq!(got.len(), 2);

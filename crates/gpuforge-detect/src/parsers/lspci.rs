@@ -1,4 +1,4 @@
-//! Which GPUs does `lspci` list? Plain, `-n`, `-nn`, `-k`, `-v`, `-mm`, `-vmm`, with or without PCI domain.
+//! Parser for `lspci`: plain, `-n`, `-nn`, `-k`, `-v`, `-mm`, `-vmm`, with or without PCI domain.
 
 use std::{
     collections::{HashMap, HashSet},
@@ -12,7 +12,7 @@ use crate::{
     pci,
 };
 
-/// Classes that are GPUs, as lspci writes them when it prints no numbers.
+/// GPU class names, as lspci prints them without numeric ids.
 const CLASSES: [(&str, u32); 5] = [
     ("VGA compatible controller", 0x03_0000),
     ("XGA compatible controller", 0x03_0100),
@@ -21,7 +21,7 @@ const CLASSES: [(&str, u32); 5] = [
     ("Processing accelerators", 0x12_0000),
 ];
 
-/// A word of every class name: it tells a device line from prose such as "10:20.1 We saw: …".
+/// Last words of all class names: they tell a device line from prose such as "10:20.1 We saw: …".
 const CLASS_WORDS: [&str; 22] = [
     "controller",
     "bridge",
@@ -47,7 +47,7 @@ const CLASS_WORDS: [&str; 22] = [
     "class",
 ];
 
-/// Makers of more than one word, by the first: one-word makers stay in a name ("VMware SVGA II Adapter").
+/// Vendor names of several words, by the first: one-word vendors stay in the name ("VMware SVGA II Adapter").
 static MAKERS: LazyLock<HashMap<&'static str, Vec<&'static str>>> = LazyLock::new(|| {
     /// Spellings of older id lists.
     const OLDER: [&str; 10] = [
@@ -76,7 +76,7 @@ pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let mut joined;
     while let Some((at, line)) = lines.next() {
         let mut line = line;
-        // A narrow screen broke the line inside a name's bracket.
+        // A terminal wrapped the line inside a name's bracket.
         if line.contains('[')
             && line.matches('[').count() > line.matches(']').count()
             && let Some((_, next)) = lines.peek()
@@ -226,7 +226,7 @@ impl List {
         }
         let gpu = entry.gpu(at);
         let old = self.known.get(&entry.bus).and_then(|i| Some((*i, self.gpus.get_mut(*i)?)));
-        if let Some((i, old)) = old.filter(|(_, old)| may_be_one(old, &gpu)) {
+        if let Some((i, old)) = old.filter(|(_, old)| may_be_same_device(old, &gpu)) {
             if old.pci_id.is_none() {
                 *old = Gpu {
                     name: gpu.name.or(old.name.take()),
@@ -261,8 +261,8 @@ impl List {
     }
 }
 
-/// Two lines with one address speak of one device, unless they come from two machines.
-fn may_be_one(a: &Gpu, b: &Gpu) -> bool {
+/// Two lines with one address are one device, unless they come from two machines.
+fn may_be_same_device(a: &Gpu, b: &Gpu) -> bool {
     match (&a.pci_id, &b.pci_id) {
         (Some(x), Some(y)) => x == y,
         // An older id list may not know the device yet.
@@ -433,7 +433,7 @@ fn without_vendor(what: &str) -> &str {
     rests.min_by_key(|rest| rest.len()).unwrap_or(what)
 }
 
-/// What a kernel driver means for compute; one row a driver.
+/// Compute usability by bound kernel driver, one row each.
 pub(crate) fn driver_usability(driver: &str) -> Option<(Usable, &'static str)> {
     const ROWS: [(&str, Usable, &str); 27] = [
         ("nvidia", Usable::Yes, "the nvidia kernel module drives it"),
@@ -530,7 +530,7 @@ mod tests {
     }
 
     #[test]
-    fn the_bound_driver_decides() {
+    fn the_bound_driver_decides_usability() {
         let with = |driver: &str| {
             one(&format!(
                 "0a:00.0 VGA compatible controller [0300]: NVIDIA Corporation GP104 [GeForce GTX 1070] [10de:1b81] (rev a1)\n\
@@ -545,7 +545,7 @@ mod tests {
     }
 
     #[test]
-    fn chips_that_only_display() {
+    fn display_only_chips_are_not_usable() {
         let qxl =
             one("00:01.0 VGA compatible controller: Red Hat, Inc. QXL paravirtual graphic card (rev 05)");
         assert_eq!(
@@ -561,7 +561,7 @@ mod tests {
     }
 
     #[test]
-    fn bridges_audio_and_npus_are_no_gpus() {
+    fn bridges_audio_and_npus_are_not_gpus() {
         let text = "00:0b.0 Processing accelerators [1200]: Intel Corporation Meteor Lake NPU [8086:7d1d] (rev 04)\n\
                     0000:08:00.0 Bridge [0680]: NVIDIA Corporation GA100 [A100 NVSwitch] [10de:1af1] (rev a1)\n\
                     01:00.1 Audio device [0403]: NVIDIA Corporation GP104 High Definition Audio Controller [10de:10f0]\n";

@@ -1,7 +1,7 @@
-//! Which tool printed this text, and what does it say? One file per format, found by its kind.
+//! Parsers for pasted or captured tool output (`nvidia-smi`, `lspci`, `rocminfo`, …): one file per format.
 //!
-//! A parser looks for its own anchors anywhere in the text and ignores the rest, so that several outputs
-//! pasted together are all read, and prose, prompts and cut-off ends do no harm. It returns `None` when it
+//! A parser looks for the distinctive lines of its format anywhere in the text and ignores the rest, so that several
+//! outputs pasted together are all read, and prose, prompts and truncated ends do no harm. It returns `None` when it
 //! recognises nothing. Arbitrary bytes never panic (tests/fuzz.rs).
 
 use crate::model::{Evidence, Gpu, ProbeReport, Usable, Warning};
@@ -30,56 +30,56 @@ mod xpu_smi;
 pub(crate) use lspci::driver_usability;
 pub use normalise::{decode, normalise};
 
-/// A format: one row, one file, one fixture directory.
-pub struct Format {
-    /// The stem of the file that reads it.
+/// A tool output format: one row, one file, one fixture directory.
+pub struct ToolFormat {
+    /// The stem of the file that parses it.
     pub name: &'static str,
     /// What produces it, for the help text.
     pub produced_by: &'static str,
-    /// Reads it; `None` when the text holds none of it.
+    /// Parses it; `None` when the text does not contain it.
     pub parse: fn(&str) -> Option<ProbeReport>,
 }
 
-/// Every format, strongest anchors first.
-pub const FORMATS: [Format; 18] = [
-    Format { name: "nvidia_table", produced_by: "nvidia-smi", parse: nvidia_table::parse },
-    Format { name: "nvidia_list", produced_by: "nvidia-smi -L", parse: nvidia_list::parse },
-    Format { name: "nvidia_query", produced_by: "nvidia-smi -q", parse: nvidia_query::parse },
-    Format { name: "nvidia_xml", produced_by: "nvidia-smi -q -x", parse: nvidia_xml::parse },
-    Format {
+/// Every format, the most distinctive first.
+pub const FORMATS: [ToolFormat; 18] = [
+    ToolFormat { name: "nvidia_table", produced_by: "nvidia-smi", parse: nvidia_table::parse },
+    ToolFormat { name: "nvidia_list", produced_by: "nvidia-smi -L", parse: nvidia_list::parse },
+    ToolFormat { name: "nvidia_query", produced_by: "nvidia-smi -q", parse: nvidia_query::parse },
+    ToolFormat { name: "nvidia_xml", produced_by: "nvidia-smi -q -x", parse: nvidia_xml::parse },
+    ToolFormat {
         name: "nvidia_proc",
         produced_by: "/proc/driver/nvidia/{version,gpus/*/information}",
         parse: nvidia_proc::parse,
     },
-    Format {
+    ToolFormat {
         name: "lspci",
         produced_by: "lspci, lspci -nn, lspci -nnk, lspci -mm, lspci -vmm",
         parse: lspci::parse,
     },
-    Format { name: "rocm_smi", produced_by: "rocm-smi, rocm-smi -a --json", parse: rocm_smi::parse },
-    Format { name: "rocminfo", produced_by: "rocminfo, rocm_agent_enumerator", parse: rocminfo::parse },
-    Format { name: "kfd", produced_by: "/sys/class/kfd/kfd/topology/nodes/*", parse: kfd::parse },
-    Format { name: "drm", produced_by: "/sys/class/drm/card*/device/*", parse: drm::parse },
-    Format { name: "clinfo", produced_by: "clinfo -l", parse: clinfo::parse },
-    Format { name: "vulkaninfo", produced_by: "vulkaninfo --summary", parse: vulkaninfo::parse },
-    Format { name: "sycl_ls", produced_by: "sycl-ls", parse: sycl_ls::parse },
-    Format { name: "xpu_smi", produced_by: "xpu-smi discovery", parse: xpu_smi::parse },
-    Format {
+    ToolFormat { name: "rocm_smi", produced_by: "rocm-smi, rocm-smi -a --json", parse: rocm_smi::parse },
+    ToolFormat { name: "rocminfo", produced_by: "rocminfo, rocm_agent_enumerator", parse: rocminfo::parse },
+    ToolFormat { name: "kfd", produced_by: "/sys/class/kfd/kfd/topology/nodes/*", parse: kfd::parse },
+    ToolFormat { name: "drm", produced_by: "/sys/class/drm/card*/device/*", parse: drm::parse },
+    ToolFormat { name: "clinfo", produced_by: "clinfo -l", parse: clinfo::parse },
+    ToolFormat { name: "vulkaninfo", produced_by: "vulkaninfo --summary", parse: vulkaninfo::parse },
+    ToolFormat { name: "sycl_ls", produced_by: "sycl-ls", parse: sycl_ls::parse },
+    ToolFormat { name: "xpu_smi", produced_by: "xpu-smi discovery", parse: xpu_smi::parse },
+    ToolFormat {
         name: "system_profiler",
         produced_by: "system_profiler SPDisplaysDataType",
         parse: system_profiler::parse,
     },
-    Format { name: "sysctl", produced_by: "sysctl hw machdep.cpu", parse: sysctl::parse },
-    Format {
+    ToolFormat { name: "sysctl", produced_by: "sysctl hw machdep.cpu", parse: sysctl::parse },
+    ToolFormat {
         name: "win32",
         produced_by: "Get-CimInstance Win32_VideoController | ConvertTo-Json",
         parse: win32::parse,
     },
-    // Comma-separated lines without a header have the weakest anchors of all: last.
-    Format { name: "csv", produced_by: "nvidia-smi --query-gpu=… --format=csv", parse: csv::parse },
+    // Comma-separated lines without a header are the least distinctive: last.
+    ToolFormat { name: "csv", produced_by: "nvidia-smi --query-gpu=… --format=csv", parse: csv::parse },
 ];
 
-/// Every report that the text holds, one per recognised format.
+/// One report per format recognised in the text.
 pub fn reports(text: &str) -> Vec<ProbeReport> {
     let text = normalise(text);
     let mut reports: Vec<ProbeReport> =
@@ -89,19 +89,18 @@ pub fn reports(text: &str) -> Vec<ProbeReport> {
     {
         reports.push(report);
     }
-    adopt_lost(&mut reports);
+    attach_lost_gpus(&mut reports);
     for report in &mut reports {
-        shorten(report);
+        truncate_devices(report);
     }
     reports
 }
 
-/// More GPUs than any machine has. Comparing the devices of two reports takes the product of their numbers: this bounds
-/// it, whatever was pasted.
+/// Max GPUs per report, more than any machine has: merging two reports is quadratic, and this bounds it for any input.
 const MAX_GPUS: usize = 256;
 
-/// Keeps the first devices of an endless list, and says so.
-fn shorten(report: &mut ProbeReport) {
+/// Truncates an overlong device list, with a warning.
+fn truncate_devices(report: &mut ProbeReport) {
     let listed = report.gpus.len();
     if listed > MAX_GPUS {
         report.gpus.truncate(MAX_GPUS);
@@ -113,8 +112,8 @@ fn shorten(report: &mut ProbeReport) {
     }
 }
 
-/// `nvidia-smi` names lost GPUs before its list, its log or its rows too: they belong there, not in a report alone.
-fn adopt_lost(reports: &mut Vec<ProbeReport>) {
+/// Every mode of `nvidia-smi` prints lost GPUs first: they are moved into the report of that mode.
+fn attach_lost_gpus(reports: &mut Vec<ProbeReport>) {
     let lost = reports.iter().position(nvidia_table::only_lost);
     let other = reports.iter().position(|r| r.kind.starts_with("nvidia-smi-") && !r.gpus.is_empty());
     if let (Some(lost), Some(other)) = (lost, other) {
@@ -168,7 +167,7 @@ pub(crate) fn size_bytes(text: &str) -> Option<u64> {
     whole.checked_mul(multiple)?.checked_add((fraction * multiple as f64) as u64)
 }
 
-/// Is this cell one of the ways in which a tool says "no value"?
+/// Is this cell a "no value" sentinel (`N/A`, `[Not Supported]`, …)?
 pub(crate) fn is_absent(cell: &str) -> bool {
     let cell = cell.trim();
     let inner = cell.trim_start_matches('[').trim_end_matches(']');
@@ -188,7 +187,7 @@ pub(crate) fn is_absent(cell: &str) -> bool {
         || inner == "GPU requires reset"
 }
 
-/// The cell, unless it says "no value".
+/// The cell, unless it is a "no value" sentinel.
 pub(crate) fn present(cell: &str) -> Option<&str> {
     let cell = cell.trim();
     (!is_absent(cell)).then_some(cell)
@@ -199,7 +198,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_endless_list_is_cut_with_a_warning() {
+    fn an_overlong_list_is_truncated_with_a_warning() {
         let text: String = (0..300).map(|n| format!("GPU {n}: Tesla T4 (UUID: GPU-{n:08x}1)\n")).collect();
         let report = reports(&text).remove(0);
         assert_eq!((report.gpus.len(), report.warnings.len()), (MAX_GPUS, 1));

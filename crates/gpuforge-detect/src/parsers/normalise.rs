@@ -1,4 +1,4 @@
-//! What did the tool print, before it was pasted? Takes away colours, quoting and log prefixes.
+//! Normalisation of pasted text: decoding, ANSI escapes, HTML markup, quote marks and log prefixes.
 
 /// Decodes bytes as people save them: UTF-8, or UTF-16 as PowerShell's `>` writes it; never fails.
 pub fn decode(bytes: &[u8]) -> String {
@@ -14,9 +14,9 @@ pub fn decode(bytes: &[u8]) -> String {
     }
 }
 
-/// Text as the tool printed it: no escape sequences, carriage returns, markup, quote marks or log prefixes.
+/// Text as the tool printed it: strips escape sequences, carriage returns, markup, quote marks and log prefixes.
 pub fn normalise(text: &str) -> String {
-    let mut text = unmark(strip_escapes(text));
+    let mut text = strip_html(strip_escapes(text));
     // A quoted log has two prefixes, one inside the other.
     for _ in 0..3 {
         let lines: Vec<&str> = text.lines().map(str::trim_end).collect();
@@ -32,8 +32,8 @@ pub fn normalise(text: &str) -> String {
     text
 }
 
-/// Takes away what a web page adds: line and text tags, and entities. Other tags are the tool's own (XML).
-fn unmark(text: String) -> String {
+/// Strips HTML: line and text tags, and entities. Other tags are the tool's own (XML).
+fn strip_html(text: String) -> String {
     const TAGS: [&str; 14] = [
         "pre",
         "code",
@@ -98,7 +98,7 @@ fn unmark(text: String) -> String {
     out
 }
 
-/// Takes a prefix of this shape off every line, if four lines in five carry one.
+/// Strips a prefix of this shape from every line, if four lines in five have one.
 fn strip_common(lines: &[&str], shape: fn(&str) -> usize) -> Option<String> {
     let filled = lines.iter().filter(|l| !l.trim().is_empty());
     let (mut all, mut shaped) = (0usize, 0usize);
@@ -117,7 +117,7 @@ fn strip_common(lines: &[&str], shape: fn(&str) -> usize) -> Option<String> {
     Some(out)
 }
 
-/// Takes `host: ` off every line, as pdsh and clush print it, if all carry the same one.
+/// Strips `host: ` from every line, as pdsh and clush print it, if all have the same one.
 fn strip_host(lines: &[&str]) -> Option<String> {
     let host_of = |line: &str| {
         let (host, rest) = line.split_once(": ").or_else(|| line.strip_suffix(':').map(|h| (h, "")))?;
@@ -255,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn plain_text_stays() {
+    fn plain_text_is_unchanged() {
         check("a\r\n  b\n", "a\n  b\n");
         check("[opencl:gpu:0] x\n[opencl:gpu:1] y", "[opencl:gpu:0] x\n[opencl:gpu:1] y\n");
         check("00:02.0 VGA\n01:00.0 VGA", "00:02.0 VGA\n01:00.0 VGA\n");
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn prefixes_go() {
+    fn log_prefixes_are_stripped() {
         check("> a\n>\n> b", "a\n\nb\n");
         check(
             "[Mon, 02 Jan 2017 10:00:00 GMT] [root] Graphics:\n[Mon, 02 Jan 2017 10:00:01 GMT] [root]   X:\n",
@@ -279,21 +279,21 @@ mod tests {
     }
 
     #[test]
-    fn rows_that_begin_with_a_time_stay() {
+    fn rows_that_begin_with_a_time_are_unchanged() {
         let rows = "2024/05/01 10:00:00.123, NVIDIA A2\n2024/05/01 10:00:01.123, NVIDIA A2\n";
         check(rows, rows);
         check("a: 1\nb: 2\na: 3\na: 4", "a: 1\nb: 2\na: 3\na: 4\n");
     }
 
     #[test]
-    fn markup_goes_and_the_tools_own_tags_stay() {
+    fn html_is_stripped_and_xml_of_the_tool_is_kept() {
         check("<pre><code>a &lt;b&gt; &amp;amp; c<br/>d</code></pre>", "\na <b> &amp; c\nd\n");
         check("<gpu id=\"1\">x</gpu>\n1 < 2 & 3", "<gpu id=\"1\">x</gpu>\n1 < 2 & 3\n");
         check("<span class='k'>| a |</span>", "| a |\n");
     }
 
     #[test]
-    fn colours_and_encodings_go() {
+    fn ansi_colours_are_stripped_and_encodings_decoded() {
         check("\u{1b}[1;32mok\u{1b}[0m\0", "ok\n");
         assert_eq!(decode(&[0xff, 0xfe, b'h', 0, b'i', 0]), "hi");
         assert_eq!(decode(b"\xef\xbb\xbfhi"), "hi");

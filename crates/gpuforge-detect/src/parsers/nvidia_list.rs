@@ -1,4 +1,4 @@
-//! What does `nvidia-smi -L` list? GPUs, and the MIG slices below them.
+//! Parser for `nvidia-smi -L`: GPUs, and the MIG devices below them.
 
 use std::collections::HashMap;
 

@@ -1,4 +1,4 @@
-//! What does `/proc/driver/nvidia` say? The driver's version and flavour, and one block per GPU.
+//! Parser for `/proc/driver/nvidia`: driver version, kernel module flavour, and one block per GPU.
 
 use std::collections::HashSet;
 

@@ -1,4 +1,4 @@
-//! What does `nvidia-smi -q` say? Sections by indentation; MIG blocks carry their own memory totals.
+//! Parser for `nvidia-smi -q`: sections by indentation; MIG blocks have memory totals of their own.
 
 use std::collections::HashMap;
 
@@ -11,7 +11,7 @@ use crate::{
 
 const KIND: &str = "nvidia-smi-q";
 /// Deeper than any of its sections.
-const DEEPEST: usize = 12;
+const MAX_DEPTH: usize = 12;
 
 pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let mut log = Log { report: ProbeReport::of(KIND), known: HashMap::new(), current: None };
@@ -44,7 +44,7 @@ pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
                 gpu.mig_devices.push(MigDevice::default());
             }
             // nvidia-smi nests four deep; prose with growing indentation may not pile up.
-            if sections.len() < DEEPEST {
+            if sections.len() < MAX_DEPTH {
                 sections.push((indent, line));
             }
         }

@@ -1,7 +1,7 @@
-//! What does the table of `nvidia-smi` say? All generations, with MIG rows, lost GPUs and cut-off ends.
+//! Parser for the `nvidia-smi` table: all driver generations, with MIG rows, lost GPUs and truncated ends.
 //!
 //! People paste it quoted, commented out, wrapped, with all spaces or all newlines collapsed, or without its bars;
-//! [`rows`] brings all of these to cells, and what the cells mean is the same in every generation.
+//! [`rows`] normalises all of these to cells, and the cells mean the same in every generation.
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,10 +14,10 @@ use crate::{
 
 const KIND: &str = "nvidia-smi";
 
-/// More slices than any GPU has; a text with more is not one that nvidia-smi printed.
+/// Max MIG slices, more than any GPU has; a text with more was not printed by nvidia-smi.
 const MAX_MIG_SLICES: usize = 64;
 
-/// Which part of the output a line belongs to.
+/// The section of the output that a line belongs to.
 #[derive(Clone, Copy, Default, PartialEq)]
 enum Part {
     #[default]
@@ -61,7 +61,7 @@ struct Table {
     driver: Option<String>,
     /// How many headers were seen: `watch` and "before/after" pastes repeat the table.
     tables: usize,
-    /// Device that the next lines add to.
+    /// Device that the next lines belong to.
     current: Option<usize>,
     /// Device by address (or index) and name.
     known: HashMap<(String, Option<String>), (usize, usize)>,
@@ -107,7 +107,7 @@ impl Table {
         }
     }
 
-    /// A line of the GPU part: the first of a row names the device, the others add to it.
+    /// A line of the GPU section: the first of a row names the device, the others add to it.
     fn gpu_row(&mut self, at: usize, cells: &[&str]) {
         let [first, second, rest @ ..] = cells else { return };
         if let Some(mut gpu) = new_gpu(first, second, rest.is_empty(), at) {
@@ -220,7 +220,7 @@ fn new_gpu(first: &str, second: &str, second_is_last: bool, at: usize) -> Option
     Some(gpu)
 }
 
-/// Errors that speak of the device. "ERR!" in the fan or power column is a sensor that failed, no more.
+/// Errors of the device itself. "ERR!" in the fan or power column is only a failed sensor.
 fn note_errors(gpu: &mut Gpu, memory: &str, rest: &[&str]) {
     const BROKEN: [&str; 4] = ["GPU is lost", "Unknown Error", "requires reset", "ERR!"];
     if let Some(word) = BROKEN.iter().find(|word| memory.contains(*word)) {
@@ -237,7 +237,7 @@ fn note_errors(gpu: &mut Gpu, memory: &str, rest: &[&str]) {
     }
 }
 
-/// Hands every row of a table to `each` as cells: wrapped lines joined, collapsed ones split, quoting taken off.
+/// Calls `each` with the cells of every table row: wrapped lines joined, collapsed ones split, quoting stripped.
 fn rows(text: &str, mut each: impl FnMut(usize, &[&str])) {
     let mut lines = lines_at(text).peekable();
     let mut bare = false;
@@ -277,7 +277,7 @@ fn rows(text: &str, mut each: impl FnMut(usize, &[&str])) {
     }
 }
 
-/// The line without what quotes it: `> `, `# `, `// `, a string's quote mark, a backslash before the bar.
+/// The line without quoting: `> `, `# `, `// `, a string's quote mark, a backslash before the bar.
 fn unquoted(line: &str) -> &str {
     let line = line.trim();
     // A page without newlines: the table begins somewhere in the line.
@@ -302,7 +302,7 @@ fn join(into: &mut String, line: &str, next: &str) {
     into.push_str(next.trim());
 }
 
-/// A ruler or nothing.
+/// A table rule (`+---+`) or empty.
 fn is_rule(cell: &str) -> bool {
     cell.bytes().all(|b| b" -=+".contains(&b))
 }
@@ -372,7 +372,7 @@ fn lost_gpu(line: &str, at: usize) -> Option<Gpu> {
     (gpu.bus_id.is_some() || gpu.index.is_some()).then_some(gpu)
 }
 
-/// What `nvidia-smi` prints instead of a table.
+/// Error messages that `nvidia-smi` prints instead of a table.
 fn failure(line: &str) -> Option<Warning> {
     const LOAD: &str = "load the NVIDIA kernel module, or install the driver for the running kernel";
     const INSTALL: &str = "install the NVIDIA driver, or mount its tools into the container";
@@ -415,7 +415,7 @@ fn failure(line: &str) -> Option<Warning> {
     Some(Warning { source: KIND.to_owned(), message, hint: Some(hint.to_owned()) })
 }
 
-/// Is this report nothing but complaints about GPUs without a handle? Every other query mode prints them too.
+/// Does this report contain only lost GPUs? Every query mode prints them.
 pub(super) fn only_lost(report: &ProbeReport) -> bool {
     report.kind == KIND
         && report.driver_version.is_none()
@@ -423,7 +423,7 @@ pub(super) fn only_lost(report: &ProbeReport) -> bool {
         && report.gpus.iter().all(|g| g.error.is_some() && g.name.is_none())
 }
 
-/// Places lost devices by index among the listed ones, and states what holds for all.
+/// Inserts lost devices by index among the listed ones, and sets the fields common to all.
 pub(super) fn place_lost(report: &mut ProbeReport, lost: Vec<Gpu>) {
     let start = report.gpus.first().or(lost.first()).map_or(0, |g| g.at);
     let any_lost = !lost.is_empty() || report.gpus.iter().any(|g| g.error.is_some());
@@ -509,7 +509,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lost_gpu_takes_its_place_and_its_neighbours_are_doubted() {
+    fn a_lost_gpu_is_inserted_by_index_and_the_others_become_unknown() {
         let text = format!(
             "Unable to determine the device handle for GPU2: 0000:41:00.0: GPU is lost.  Reboot\n{TWO}"
         );

@@ -1,4 +1,4 @@
-//! What does `nvidia-smi -q -x` say? Elements by their path; a cut-off end loses only what it held.
+//! Parser for `nvidia-smi -q -x` (XML): elements by path; a truncated document loses only what is missing.
 
 use std::collections::HashMap;
 
@@ -15,7 +15,7 @@ use crate::{
 const KIND: &str = "nvidia-smi-xml";
 const ROOT: &str = "<nvidia_smi_log";
 /// Deeper than any of its elements; what lies below is skipped.
-const DEEPEST: usize = 12;
+const MAX_DEPTH: usize = 12;
 
 pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let start = text.find(ROOT)?;
@@ -31,7 +31,7 @@ pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
             close(&mut path, name.trim(), &mut skipped);
         } else if tag.ends_with('/') || tag.starts_with(['!', '?']) {
             // Empty elements and declarations hold nothing.
-        } else if path.len() >= DEEPEST {
+        } else if path.len() >= MAX_DEPTH {
             skipped += 1;
         } else {
             let (name, attributes) = tag.split_once(' ').unwrap_or((tag, ""));

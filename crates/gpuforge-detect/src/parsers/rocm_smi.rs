@@ -1,4 +1,4 @@
-//! What does `rocm-smi` say? Its JSON and `GPU[n] : key: value` lines of all generations, and its concise tables.
+//! Parser for `rocm-smi`: JSON and `GPU[n] : key: value` lines of all releases, and its concise tables.
 
 use super::{
     lenient_json::{Object, objects},
@@ -80,7 +80,7 @@ struct Keyed<'a> {
 fn keyed_line(line: &str) -> Option<(u32, &str, &str)> {
     let (index, rest) = line.strip_prefix("GPU[")?.split_once(']')?;
     let (key, value) = rest.trim_start().strip_prefix(':')?.split_once(':')?;
-    // No machine has so many; keeps the look-up per line cheap on hostile text.
+    // Bound for hostile input: no machine has so many.
     let index = index.trim().parse().ok().filter(|index| *index < 1024)?;
     Some((index, key.trim(), value.trim()))
 }
@@ -143,7 +143,7 @@ impl Cards {
                     known.partitions = Some(known.partitions.unwrap_or(1) + 1);
                 }
             }
-            // No machine has so many; cards are compared pairwise.
+            // Bound for hostile input: cards are compared pairwise.
             None if self.ids.len() >= 512 => {}
             None => {
                 self.report.gpus.push(gpu);

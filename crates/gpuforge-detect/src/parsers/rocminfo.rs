@@ -1,4 +1,4 @@
-//! What do `rocminfo` and `rocm_agent_enumerator` say? HSA agents that are GPUs.
+//! Parser for `rocminfo` and `rocm_agent_enumerator`: HSA agents that are GPUs.
 
 use super::{lines_at, present};
 use crate::{
@@ -163,7 +163,7 @@ fn agents(text: &str) -> Option<ProbeReport> {
 
 /// Adds a device, or counts it as one more partition of the card it belongs to.
 fn push(report: &mut ProbeReport, gpu: Option<Gpu>) {
-    // No machine has so many; agents are compared pairwise.
+    // Bound for hostile input: agents are compared pairwise.
     let Some(gpu) = gpu.filter(|_| report.gpus.len() < 512) else { return };
     let slot = |gpu: &Gpu| {
         gpu.bus_id.as_deref().and_then(|bus| bus.rsplit_once('.')).map(|(slot, _)| slot.to_owned())

@@ -1,4 +1,4 @@
-//! Which devices does `sycl-ls` list? Every GPU appears once per backend; CPUs and emulators are dropped.
+//! Parser for `sycl-ls`: every GPU appears once per backend; CPUs and emulators are dropped.
 
 use super::{lines_at, rocminfo, xpu_smi};
 use crate::{

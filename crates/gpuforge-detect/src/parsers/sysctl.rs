@@ -1,4 +1,4 @@
-//! What does `sysctl hw machdep.cpu` say of the CPU? macOS and BSD spellings; no GPUs are in it.
+//! Parser for `sysctl hw machdep.cpu`: CPU topology on macOS and BSD; contains no GPUs.
 
 use crate::model::{Cpu, CpuCache, ProbeReport};
 

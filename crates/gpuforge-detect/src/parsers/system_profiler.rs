@@ -1,4 +1,4 @@
-//! Which GPUs does macOS's `system_profiler SPDisplaysDataType` list? Its text and its JSON.
+//! Parser for macOS's `system_profiler SPDisplaysDataType`: text and JSON.
 
 use super::{
     lenient_json::{Object, objects},

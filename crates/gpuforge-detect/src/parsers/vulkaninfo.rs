@@ -1,4 +1,4 @@
-//! Which devices does `vulkaninfo` list? Summary and full output; one GPU behind two drivers is one device.
+//! Parser for `vulkaninfo`: summary and full output; one GPU behind two drivers is one device.
 
 use super::lines_at;
 use crate::{
@@ -200,7 +200,7 @@ fn blocks(text: &str) -> Vec<Block<'_>> {
     }
     blocks.push(block);
     blocks.retain(Block::is_device);
-    // No machine has so many; devices are compared pairwise.
+    // Bound for hostile input: devices are compared pairwise.
     blocks.truncate(512);
     blocks
 }
@@ -257,7 +257,7 @@ fn gpu(group: &[&Block<'_>]) -> Option<Gpu> {
     }
     match kind {
         GpuType::Software => {
-            gpu.set_usability(Usable::No, Evidence::Opened, "a software rasteriser: it runs on the processor")
+            gpu.set_usability(Usable::No, Evidence::Opened, "a software rasterizer: it runs on the CPU")
         }
         _ => gpu.set_usability(Usable::Yes, Evidence::Opened, "Vulkan opened it"),
     }

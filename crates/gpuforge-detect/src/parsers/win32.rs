@@ -1,4 +1,4 @@
-//! Which display adapters does Windows list? `Get-CimInstance Win32_VideoController`, as JSON or as a list.
+//! Parser for `Get-CimInstance Win32_VideoController` (Windows display adapters), as JSON or as a list.
 
 use super::lines_at;
 use crate::{

@@ -1,4 +1,4 @@
-//! What does `xpu-smi discovery` say? Its tables (all devices, or one with `-d`) and its JSON (`-j`).
+//! Parser for `xpu-smi discovery`: tables (all devices, or one with `-d`) and JSON (`-j`).
 
 use super::{
     lenient_json::{Object, objects},

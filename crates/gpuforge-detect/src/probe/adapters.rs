@@ -1,4 +1,4 @@
-//! Which adapters do Vulkan, Metal and DX12 offer? Enumerated through wgpu; no device is opened.
+//! wgpu adapter probe: enumerates Vulkan, Metal and DX12 adapters; no device is opened.
 
 use super::ProbeError;
 use crate::{
@@ -7,7 +7,7 @@ use crate::{
     pci,
 };
 
-/// Lists the adapters of the platform's native interfaces.
+/// Enumerates the adapters of the platform's native graphics APIs.
 pub fn read() -> Result<ProbeReport, ProbeError> {
     let backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
     let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
@@ -23,7 +23,7 @@ pub fn read() -> Result<ProbeReport, ProbeError> {
     Ok(report)
 }
 
-/// One adapter's facts; pure.
+/// Converts adapter info; pure.
 fn describe(info: &wgpu::AdapterInfo, local_bytes: Option<u64>) -> Gpu {
     let software = info.device_type == wgpu::DeviceType::Cpu || classify::is_software_name(&info.name);
     // Metal reports no vendor id; everything it lists today that is not AMD or Intel is Apple's.
@@ -62,14 +62,14 @@ fn describe(info: &wgpu::AdapterInfo, local_bytes: Option<u64>) -> Gpu {
     gpu.memory_bytes = local_bytes.filter(|_| gpu.kind == GpuType::Discrete);
     gpu.unified_memory = matches!(gpu.kind, GpuType::Integrated | GpuType::Software).then_some(true);
     if software {
-        gpu.set_usability(Usable::No, Evidence::Opened, "a software adapter: it runs on the processor");
+        gpu.set_usability(Usable::No, Evidence::Opened, "a software adapter: it runs on the CPU");
     } else {
         gpu.set_usability(Usable::Yes, Evidence::Opened, format!("{} opened it", gpu.apis.join(", ")));
     }
     gpu
 }
 
-/// One chip through two drivers or interfaces is one entry; equal cards have different addresses.
+/// Deduplicates: one GPU behind two drivers or APIs is one entry; identical cards have different addresses.
 fn add(report: &mut ProbeReport, gpu: Gpu) {
     let same = |known: &&mut Gpu| match (&known.bus_id, &gpu.bus_id) {
         (Some(a), Some(b)) => a == b,
@@ -89,7 +89,7 @@ fn add(report: &mut ProbeReport, gpu: Gpu) {
     }
 }
 
-/// Size of the largest memory heap that Vulkan calls local to the device.
+/// Size of the largest device-local Vulkan memory heap.
 #[cfg(not(target_vendor = "apple"))]
 fn device_local_bytes(adapter: &wgpu::Adapter) -> Option<u64> {
     /// `VK_MEMORY_HEAP_DEVICE_LOCAL_BIT`.

@@ -1,25 +1,25 @@
-//! Where do probes read from? The real file system, or a recording of one.
+//! Read-only file system interface of the probes: the real one, a recording of one, and a recorder.
 
 use std::{collections::BTreeMap, io, path::Path};
 
-/// Read-only access to small kernel files. Every tier-0 probe goes through it, so that a recording can stand in.
+/// Read-only access to small kernel files. Every tier-0 probe goes through it, so that a recording can be replayed.
 pub trait FileSystem: Sync {
     /// The text of a file; `None` when it cannot be read. Text that is not UTF-8 is read lossily.
     fn read(&self, path: &str) -> Option<String>;
     /// Names in a directory, sorted; empty when it cannot be read.
     fn list(&self, path: &str) -> Vec<String>;
-    /// Last component of what a link points to.
+    /// Last component of a symlink's target.
     fn link(&self, path: &str) -> Option<String>;
     /// Does the path exist?
     fn exists(&self, path: &str) -> bool;
-    /// When it was last changed, as an opaque number; only equality means anything.
+    /// Modification time as an opaque number; only equality is meaningful.
     fn mtime(&self, path: &str) -> Option<u128>;
 }
 
-/// No kernel file that a probe reads is larger; what is gets cut.
+/// Read limit: no kernel file that a probe reads is larger; longer ones are truncated.
 const LIMIT: u64 = 1 << 20;
 
-/// The machine itself.
+/// The real file system.
 #[derive(Debug, Default, Clone, Copy)]
 pub struct RealFs;
 
@@ -57,7 +57,7 @@ fn read_limited(path: &Path) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// A recording: files by absolute path, links by path. Directories are implied.
+/// A recorded file system: files and symlinks by absolute path. Directories are implied.
 #[derive(Debug, Default, Clone, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct RecordedFs {
     /// Text by path.
@@ -67,7 +67,7 @@ pub struct RecordedFs {
 }
 
 impl RecordedFs {
-    /// A recording made of `(path, text)` pairs; for tests.
+    /// A recording of `(path, text)` pairs; for tests.
     pub fn of(files: &[(&str, &str)]) -> Self {
         let files = files.iter().map(|(p, t)| ((*p).to_owned(), (*t).to_owned())).collect();
         RecordedFs { files, links: BTreeMap::new() }
@@ -108,7 +108,7 @@ impl FileSystem for RecordedFs {
     }
 }
 
-/// Reads through to another source and keeps what was read.
+/// Records everything that is read through it.
 pub struct RecordingFs<'a> {
     inner: &'a dyn FileSystem,
     kept: std::sync::Mutex<RecordedFs>,
@@ -139,7 +139,7 @@ impl FileSystem for RecordingFs<'_> {
 
     fn list(&self, path: &str) -> Vec<String> {
         let names = self.inner.list(path);
-        // An entry that is never read must still be listed: an empty file stands for it.
+        // An entry that is never read must still be listed: it is recorded as an empty file.
         self.keep(|kept| {
             for name in &names {
                 let entry = format!("{}/{name}", path.trim_end_matches('/'));
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn folders_of_a_recording_are_implied() {
+    fn directories_of_a_recording_are_implied() {
         let files = RecordedFs::of(&[("/sys/a/x", "1"), ("/sys/a/y/z", "2"), ("/sys/ab", "3")]);
         assert_eq!(files.list("/sys/a"), ["x", "y"]);
         assert!(files.exists("/sys/a/y") && !files.exists("/sys/a/q"));

@@ -1,7 +1,7 @@
-//! How can a driver library be asked without trusting it? In a child process that may hang or crash alone.
+//! Probe isolation: driver libraries are loaded in a child process (sandbox) with a deadline and an output limit.
 //!
-//! The binary re-executes itself (`gpuforge __probe NAME`); a program that uses this library without such an entry
-//! point runs probes in threads instead: a hang then costs a parked thread, and a crash of the driver the process.
+//! The binary re-executes itself (`gpuforge __probe NAME`). A program that uses this library without such an entry point
+//! runs probes in threads instead: a hang then leaks a thread, and a crash of the driver takes the process down.
 
 use std::{
     io::Read,
@@ -17,37 +17,37 @@ use crate::overrides::Env;
 /// Where driver libraries are loaded.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Isolation {
-    /// In a thread of this process: cheap, but a crashing driver takes the process with it.
+    /// In a thread of this process: cheap, but a crashing driver takes the process down.
     #[default]
     Thread,
-    /// In a child: this program, called with [`CHILD_COMMAND`] and the probe's name.
+    /// In a child process: this program, called with [`CHILD_COMMAND`] and the probe's name.
     Child(PathBuf),
 }
 
 /// First argument of the re-executed child.
 pub const CHILD_COMMAND: &str = "__probe";
 
-/// Makes a probe misbehave, for tests: `adapters=hang`, `nvml=crash`, `adapters=garbage`, `adapters=flood`.
+/// Fault injection for tests: `adapters=hang`, `nvml=crash`, `adapters=garbage`, `adapters=flood`.
 pub const FAULT_VARIABLE: &str = "GPUFORGE_PROBE_FAULT";
 
-/// No honest answer is longer.
+/// Output limit of a child: no valid answer is longer.
 const OUTPUT_LIMIT: u64 = 4 << 20;
 
-/// Why a probe brought nothing.
+/// Why a probe has no result.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ProbeFailure {
     /// Library or tool is not installed.
     #[error("not installed: {0}")]
     Absent(String),
-    /// It did not answer in time.
+    /// The deadline passed.
     #[error("no answer within {} ms, gave up", .0.as_millis())]
     TimedOut(Duration),
-    /// It crashed, failed or printed something else.
+    /// It crashed, failed or printed something unexpected.
     #[error("{0}")]
     Failed(String),
 }
 
-/// What waiting brought.
+/// How a probe task ended.
 pub enum TaskOutcome {
     /// Everything it printed.
     Output(String),
@@ -57,7 +57,7 @@ pub enum TaskOutcome {
     TimedOut,
 }
 
-/// A probe under way.
+/// A running probe.
 pub struct ProbeTask {
     output: mpsc::Receiver<Result<Vec<u8>, String>>,
     child: Option<Child>,
@@ -75,7 +75,7 @@ pub fn start(probe: &'static Probe, isolation: &Isolation, env: Env<'_>) -> Resu
             let (send, output) = mpsc::channel();
             let fault = injected_fault(probe.name, env);
             let work = move || {
-                // The receiver is gone when the deadline has passed: nobody to tell.
+                // The receiver is dropped after the deadline.
                 let _ = send.send(Ok(probe_to_json(read, fault.as_deref()).into_bytes()));
             };
             let thread = std::thread::Builder::new().name(format!("probe-{}", probe.name));
@@ -92,7 +92,7 @@ pub fn start(probe: &'static Probe, isolation: &Isolation, env: Env<'_>) -> Resu
     }
 }
 
-/// What the child prints: the probe's result as JSON. For the binary's [`CHILD_COMMAND`] entry point.
+/// Child side: runs the probe and returns its result as JSON. For the binary's [`CHILD_COMMAND`] entry point.
 pub fn run_in_child(name: &str, env: Env<'_>) -> Option<String> {
     let probe = super::find(name)?;
     let ProbeSource::Library(read) = probe.source else { return None };
@@ -121,7 +121,7 @@ fn injected_fault(name: &str, env: Env<'_>) -> Option<String> {
     value.split(',').find_map(|part| part.trim().strip_prefix(name)?.strip_prefix('=').map(str::to_owned))
 }
 
-/// A child whose parent was killed must not linger on a hung driver.
+/// A child must not outlive a killed parent while blocked in a driver.
 fn die_with_parent() {
     #[cfg(target_os = "linux")]
     {
@@ -159,7 +159,7 @@ fn spawn(mut command: Command) -> Result<ProbeTask, ProbeFailure> {
 }
 
 impl ProbeTask {
-    /// Waits until it has said everything or the time is up; a child never outlives this call by more than its killing.
+    /// Waits for the output or the deadline; a child that exceeds it is killed.
     pub fn wait(mut self, at_most: Duration) -> TaskOutcome {
         let until = Instant::now() + at_most;
         let said = match self.output.recv_timeout(at_most) {
@@ -176,13 +176,13 @@ impl ProbeTask {
                 self.kill();
                 return TaskOutcome::TimedOut;
             }
-            // The thread ended without a word: it panicked.
+            // The sender was dropped without a result: the thread panicked.
             Err(mpsc::RecvTimeoutError::Disconnected) => {
                 return TaskOutcome::Failed("the probe panicked".to_owned());
             }
         };
         let Some(child) = self.child.as_mut() else { return TaskOutcome::Output(said) };
-        // A whole answer counts, however the child then ends: drivers crash and hang in their exit handlers too.
+        // A complete JSON document counts, however the child exits: drivers also crash and hang in their exit handlers.
         if serde_json::from_str::<serde::de::IgnoredAny>(&said).is_ok() {
             self.kill();
             return TaskOutcome::Output(said);
@@ -200,7 +200,7 @@ impl ProbeTask {
         }
     }
 
-    /// Kills and reaps the child; one that cannot be killed (stuck in the kernel) is left to a thread of its own.
+    /// Kills and reaps the child; one in uninterruptible sleep is left to a reaper thread.
     fn kill(&mut self) {
         if let Some(mut child) = self.child.take() {
             let _ = child.kill();

@@ -1,7 +1,7 @@
-//! How is a live machine asked? Tier 0 reads kernel files and wakes nothing; tier 1 asks drivers, each under a
-//! deadline, none able to harm the others.
+//! Hardware probes: tier 0 reads kernel files and wakes no device; tier 1 queries drivers and tools, each isolated and
+//! under a deadline.
 //!
-//! To add a probe, add a row to [`PROBES`] and the file that reads it.
+//! To add a probe, add a row to [`PROBES`] and the file that implements it.
 
 use std::time::{Duration, Instant};
 
@@ -24,20 +24,20 @@ use isolate::{Isolation, TaskOutcome};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ProbeError {
-    /// The library or tool is not installed: nothing is wrong, there is just nothing to ask.
+    /// The library or tool is not installed: not an error.
     #[error("{0}")]
     Absent(String),
-    /// It is there and failed.
+    /// It is installed and failed.
     #[error("{0}")]
     Failed(String),
 }
 
-/// How a probe gets its answer.
+/// How a probe gets its data.
 #[derive(Clone, Copy)]
 pub enum ProbeSource {
     /// Loads a driver library into the process that calls it.
     Library(fn() -> Result<ProbeReport, ProbeError>),
-    /// Runs a vendor's tool and parses what it prints.
+    /// Runs a vendor's tool and parses its output.
     Tool {
         /// Program, looked up on `PATH` and then in the vendor's usual directory.
         program: &'static str,
@@ -54,27 +54,27 @@ pub enum ProbeSource {
 pub struct Probe {
     /// Name in warnings, timings and `--record`.
     pub name: &'static str,
-    /// What it asks, for the documentation.
+    /// What it queries, for the documentation.
     pub queries: &'static str,
-    /// Whether the findings of tier 0 make it worth run.
+    /// Whether the tier-0 findings make it worth running.
     pub relevant: fn(&Tier0Findings) -> bool,
-    /// How it asks.
+    /// How it gets its data.
     pub source: ProbeSource,
 }
 
-/// What tier 0 tells the table above.
+/// Tier-0 findings that decide which tier-1 probes run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Tier0Findings {
-    /// An NVIDIA device, its kernel module or WSL's driver directory is there.
+    /// An NVIDIA device, its kernel module or WSL's driver directory exists.
     pub nvidia: bool,
     /// The AMD compute driver lists a node.
     pub amd_compute: bool,
-    /// An Intel card is there.
+    /// There is a discrete Intel GPU.
     pub intel_card: bool,
 }
 
 impl Tier0Findings {
-    /// Reads them off the tier-0 report.
+    /// Derives them from the tier-0 report.
     pub fn of(report: &ProbeReport, nvidia_hint: bool) -> Self {
         let any = |vendor| report.gpus.iter().any(|g| g.vendor == Some(vendor));
         Tier0Findings {
@@ -118,7 +118,7 @@ pub const PROBES: &[Probe] = &[
     #[cfg(target_os = "macos")]
     Probe {
         name: "sysctl",
-        queries: "macOS for the processor's cores, caches and memory",
+        queries: "macOS for CPU cores, caches and memory",
         relevant: |_| true,
         source: ProbeSource::Tool {
             program: "sysctl",
@@ -180,36 +180,36 @@ pub fn find(name: &str) -> Option<&'static Probe> {
     PROBES.iter().find(|p| p.name == name)
 }
 
-/// How tier 1 is run.
+/// Tier-1 options.
 #[derive(Debug, Clone)]
 pub struct Tier1Options {
-    /// The most that one probe may take.
+    /// Deadline of each probe.
     pub deadline: Duration,
-    /// All at once, or one after the other.
+    /// Run probes in parallel, or one after the other.
     pub parallel: bool,
     /// Where driver libraries are loaded.
     pub isolation: Isolation,
 }
 
-/// What tier 1 found and what went wrong.
+/// Tier-1 results.
 #[derive(Debug, Clone, Default)]
 pub struct Tier1 {
     /// Reports in the order of [`PROBES`].
     pub reports: Vec<ProbeReport>,
-    /// One per probe that failed or ran out of time.
+    /// One per probe that failed or timed out.
     pub warnings: Vec<Warning>,
-    /// One per probe that was asked.
+    /// One per probe that ran.
     pub timings: Vec<Timing>,
 }
 
-/// A probe under way.
+/// A running probe.
 struct RunningProbe {
     probe: &'static Probe,
     started: Instant,
     task: isolate::ProbeTask,
 }
 
-/// Tier 1 in two steps, so that the probes that need no findings start before tier 0 is read.
+/// Tier 1 in two phases, so that probes that need no findings start before tier 0 is read.
 pub struct Tier1Run<'a> {
     options: &'a Tier1Options,
     env: Env<'a>,
@@ -218,7 +218,7 @@ pub struct Tier1Run<'a> {
 }
 
 impl<'a> Tier1Run<'a> {
-    /// Starts the probes that are wanted whatever tier 0 finds.
+    /// Starts the probes that run whatever tier 0 finds.
     pub fn start(options: &'a Tier1Options, env: Env<'a>) -> Self {
         let mut run = Tier1Run { options, env, running: Vec::new(), done: Tier1::default() };
         run.start_relevant(&Tier0Findings::default(), |_| true);
@@ -238,7 +238,7 @@ impl<'a> Tier1Run<'a> {
         }
     }
 
-    /// Starts the rest, waits for all, each no longer than its deadline.
+    /// Starts the rest and waits for all, each until its deadline.
     pub fn finish(mut self, found: &Tier0Findings) -> Tier1 {
         let early = Tier0Findings::default();
         self.start_relevant(found, |p| !(p.relevant)(&early));
@@ -262,7 +262,7 @@ impl<'a> Tier1Run<'a> {
     }
 }
 
-/// What a probe's output means: our own children speak JSON, tools speak their formats.
+/// Parses a probe's output: our own children print JSON, tools print their formats.
 fn parse_output(probe: &Probe, text: &str) -> Result<ProbeReport, isolate::ProbeFailure> {
     match probe.source {
         ProbeSource::Library(_) => match serde_json::from_str::<Result<ProbeReport, ProbeError>>(text) {
@@ -294,7 +294,7 @@ impl Tier1 {
                 report.kind = probe.name.to_owned();
                 for gpu in &mut report.gpus {
                     gpu.sources = vec![probe.name.to_owned()];
-                    // Addresses order a live machine; these devices come after the ones that tier 0 saw.
+                    // A live machine is ordered by PCI address; these devices come after those of tier 0.
                     gpu.at = usize::MAX;
                 }
                 self.reports.push(report);

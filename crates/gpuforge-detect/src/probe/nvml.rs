@@ -1,9 +1,9 @@
-//! What does NVIDIA's management library say? Loaded at run time, so that machines without it lose nothing.
+//! NVML probe: devices, driver and CUDA version, MIG slices. The library is loaded at run time (dlopen).
 
 use super::ProbeError;
 use crate::model::ProbeReport;
 
-/// Lists the devices NVML knows, MIG slices included.
+/// Lists the NVML devices, MIG slices included.
 #[cfg(any(target_os = "linux", windows))]
 pub fn read() -> Result<ProbeReport, ProbeError> {
     use nvml_wrapper::{Nvml, error::NvmlError};
@@ -49,7 +49,7 @@ mod live {
         pci,
     };
 
-    /// One device; a device that does not open is reported as such, not left out.
+    /// One device; a device that fails to open is reported as failed, not omitted.
     pub(super) fn device(nvml: &Nvml, index: u32, driver: Option<&str>) -> Gpu {
         let mut gpu = Gpu::of(Some(Vendor::Nvidia), "nvml");
         gpu.index = Some(index);
@@ -81,7 +81,7 @@ mod live {
         gpu.arch = device.cuda_compute_capability().ok().map(|c| format!("{}.{}", c.major, c.minor));
         gpu.kind = classify::gpu_type(gpu.vendor, gpu.name.as_deref(), None, None, None)
             .unwrap_or(GpuType::Discrete);
-        // Integrated modules report the system's memory here, which is not theirs alone.
+        // Integrated modules report system memory here, which is shared.
         let memory = device.memory_info().ok().map(|m| m.total).filter(|t| *t > 0);
         gpu.memory_bytes = memory.filter(|_| gpu.kind != GpuType::Integrated);
         gpu.unified_memory = (gpu.kind == GpuType::Integrated).then_some(true);

@@ -1,5 +1,6 @@
-//! What do the kernel's own files say? No device is woken: PCI ids, classes, bound drivers and the sizes that
-//! drivers keep in memory are read from `/sys` and `/proc`, never a device's configuration space.
+//! Tier-0 probe: sysfs and procfs (PCI list, bound drivers, DRM, KFD topology, `/proc/driver/nvidia`).
+//!
+//! No device is woken: ids, classes, drivers and cached sizes are read, never PCI configuration space.
 
 use super::filesystem::FileSystem;
 use crate::{
@@ -18,11 +19,11 @@ const NVIDIA: &str = "/proc/driver/nvidia";
 /// Reports of every kernel source, the PCI list first.
 pub fn read(files: &dyn FileSystem) -> Vec<ProbeReport> {
     let pci = pci_devices(files);
-    let asleep: Vec<String> = asleep(files, &pci);
-    [Some(pci), nvidia(files, &asleep), kfd_nodes(files), platform(files)].into_iter().flatten().collect()
+    let suspended: Vec<String> = suspended(files, &pci);
+    [Some(pci), nvidia(files, &suspended), kfd_nodes(files), platform(files)].into_iter().flatten().collect()
 }
 
-/// Is there a sign of an NVIDIA driver that the PCI list does not show (WSL, containers)?
+/// Is there an NVIDIA driver that the PCI list does not show (WSL, containers)?
 pub fn nvidia_hint(files: &dyn FileSystem) -> bool {
     ["/proc/driver/nvidia/version", "/dev/nvidiactl", "/dev/dxg", "/dev/nvgpu"]
         .iter()
@@ -60,7 +61,7 @@ fn parse_class(text: &str) -> Option<u32> {
 /// One PCI device as the kernel lists it; pure.
 fn pci_gpu(address: &str, vendor: u16, device: u16, driver: Option<String>, virtual_function: bool) -> Gpu {
     let name = pci::device_name(vendor, device);
-    // WSL shows the host's GPU as an adapter of Microsoft's; what it can do, the drivers inside know.
+    // WSL exposes the host's GPU as a Microsoft adapter; its capabilities are known to the drivers inside.
     let wsl = pci::is_wsl_gpu(Some(vendor), &format!("{device:04x}"));
     let console = pci::console_only(Some(vendor), "").filter(|_| !wsl);
     let mut gpu = Gpu::of(Some(pci::vendor(u32::from(vendor))), "pci");
@@ -89,19 +90,19 @@ fn pci_gpu(address: &str, vendor: u16, device: u16, driver: Option<String>, virt
     gpu
 }
 
-/// Addresses of devices that sleep: asking their driver for details would wake them.
-fn asleep(files: &dyn FileSystem, pci: &ProbeReport) -> Vec<String> {
-    let sleeps = |bus: &String| {
+/// Addresses of runtime-suspended devices: querying their driver would wake them.
+fn suspended(files: &dyn FileSystem, pci: &ProbeReport) -> Vec<String> {
+    let is_suspended = |bus: &String| {
         files.read(&format!("{PCI}/{bus}/power/runtime_status")).is_some_and(|s| s.trim() == "suspended")
     };
-    pci.gpus.iter().filter_map(|g| g.bus_id.clone()).filter(sleeps).collect()
+    pci.gpus.iter().filter_map(|g| g.bus_id.clone()).filter(is_suspended).collect()
 }
 
-/// The NVIDIA kernel module's own listing.
-fn nvidia(files: &dyn FileSystem, asleep: &[String]) -> Option<ProbeReport> {
+/// `/proc/driver/nvidia`: the kernel module's own listing.
+fn nvidia(files: &dyn FileSystem, suspended: &[String]) -> Option<ProbeReport> {
     let mut text = files.read(&format!("{NVIDIA}/version"))?;
     for name in files.list(&format!("{NVIDIA}/gpus")) {
-        if pci::bus_id(&name).is_some_and(|bus| asleep.contains(&bus)) {
+        if pci::bus_id(&name).is_some_and(|bus| suspended.contains(&bus)) {
             continue;
         }
         if let Some(block) = files.read(&format!("{NVIDIA}/gpus/{name}/information")) {
@@ -110,11 +111,11 @@ fn nvidia(files: &dyn FileSystem, asleep: &[String]) -> Option<ProbeReport> {
         }
     }
     let mut report = nvidia_proc::parse(&text)?;
-    last(&mut report, "nvidia-proc");
+    order_last(&mut report, "nvidia-proc");
     Some(report)
 }
 
-/// The AMD compute driver's topology.
+/// KFD topology: the AMD compute driver's nodes.
 fn kfd_nodes(files: &dyn FileSystem) -> Option<ProbeReport> {
     let mut sections = Sections::default();
     for node in files.list(KFD) {
@@ -130,11 +131,11 @@ fn kfd_nodes(files: &dyn FileSystem) -> Option<ProbeReport> {
         }
     }
     let mut report = kfd::read(&sections)?;
-    last(&mut report, "kfd");
+    order_last(&mut report, "kfd");
     Some(report)
 }
 
-/// GPUs that hang on no PCI bus: systems on a chip.
+/// Platform devices: SoC GPUs without a PCI bus.
 fn platform(files: &dyn FileSystem) -> Option<ProbeReport> {
     /// Kernel driver, maker, name. Display-only controllers are not listed.
     const ROWS: [(&str, Vendor, &str); 8] = [
@@ -169,12 +170,12 @@ fn platform(files: &dyn FileSystem) -> Option<ProbeReport> {
             report.gpus.push(gpu);
         }
     }
-    last(&mut report, "platform");
+    order_last(&mut report, "platform");
     (!report.gpus.is_empty()).then_some(report)
 }
 
-/// Devices of a source without positions come after the PCI list's, under the source's live name.
-fn last(report: &mut ProbeReport, source: &str) {
+/// Orders devices of a source without positions after the PCI list, and sets the probe's name as their source.
+fn order_last(report: &mut ProbeReport, source: &str) {
     source.clone_into(&mut report.kind);
     for gpu in &mut report.gpus {
         gpu.at = usize::MAX;
@@ -182,7 +183,7 @@ fn last(report: &mut ProbeReport, source: &str) {
     }
 }
 
-/// The text of `/sys/class/drm` that `drm` understands, for a machine whose PCI directory is hidden (some containers).
+/// `/sys/class/drm` cards, for a machine whose PCI directory is hidden (some containers).
 pub fn drm_cards(files: &dyn FileSystem) -> Option<ProbeReport> {
     let mut sections = Sections::default();
     for card in files.list(DRM).into_iter().filter(|n| n.starts_with("card") && !n.contains('-')) {
@@ -194,7 +195,7 @@ pub fn drm_cards(files: &dyn FileSystem) -> Option<ProbeReport> {
         }
     }
     let mut report = drm::read(&sections)?;
-    last(&mut report, "drm");
+    order_last(&mut report, "drm");
     Some(report)
 }
 
@@ -219,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn the_pci_list_names_and_judges() {
+    fn the_pci_list_gives_name_type_and_usability() {
         let report = &read(&tree(Some("nvidia"), &[]))[0];
         let [gpu] = report.gpus.as_slice() else { panic!("{report:?}") };
         assert_eq!(
@@ -232,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn an_npu_is_no_gpu_and_wsl_shows_the_hosts() {
+    fn an_npu_is_not_a_gpu_and_wsl_shows_the_host_gpu() {
         let device = |class: &str, vendor: &str, device: &str| {
             let at = "/sys/bus/pci/devices/0000:00:0b.0";
             let files = [("class", class), ("vendor", vendor), ("device", device)];
@@ -245,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sleeping_gpu_is_not_asked_for_details() {
+    fn a_suspended_gpu_is_not_queried() {
         let block = "Model: \t NVIDIA A100\nBus Location: \t 0000:01:00.0\n";
         let extra = [
             (
@@ -262,14 +263,14 @@ mod tests {
     }
 
     #[test]
-    fn systems_on_a_chip_are_found_without_pci() {
+    fn soc_gpus_are_found_without_pci() {
         let files = RecordedFs::of(&[("/sys/class/drm/card0/device/uevent", "DRIVER=asahi\nOF_NAME=gpu\n")]);
         let reports = read(&files);
         assert_eq!(reports[1].gpus[0].vendor, Some(Vendor::Apple));
     }
 
     #[test]
-    fn an_empty_machine_is_an_empty_list() {
+    fn no_files_means_no_devices() {
         let reports = read(&RecordedFs::default());
         assert!(reports.iter().all(|r| r.gpus.is_empty()));
         assert!(!nvidia_hint(&RecordedFs::default()));

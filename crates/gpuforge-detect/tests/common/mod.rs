@@ -1,4 +1,4 @@
-//! Does a text read as the file beside it says? Shared by the recordings of real machines and our own fixtures.
+//! Expectation files: compares the inventory of a text with the JSON beside it; shared by recordings and fixtures.
 //!
 //! Each `NAME.txt` has a `NAME.expected.json` beside it; `devices` in it are `gpus` of ours. A value of `unknown` for
 //! `type` or `usable_for_compute` accepts any answer, since the text alone does not decide it. `warnings` lists parts

@@ -1,9 +1,9 @@
-//! Does every reader leave the other tools' output alone? One invented sample a format, each read by its own reader only.
+//! Format exclusivity: each sample is parsed by its own parser only.
 
 use gpuforge_detect::parsers::FORMATS;
 
-/// The readers of other tools than NVIDIA's and lspci, which have samples here but anchors of their own to prove.
-const READERS: [&str; 10] = [
+/// Parsers of other tools than NVIDIA's and lspci.
+const PARSERS: [&str; 10] = [
     "rocm_smi",
     "rocminfo",
     "kfd",
@@ -16,7 +16,7 @@ const READERS: [&str; 10] = [
     "sysctl",
 ];
 
-/// Reader and sample.
+/// Parser and sample.
 const SAMPLES: [(&str, &str); 23] = [
     (
         "nvidia_table",
@@ -147,14 +147,14 @@ GPU0:
 ];
 
 #[test]
-fn each_sample_is_read_by_its_own_reader_only() {
+fn each_sample_is_parsed_by_its_own_parser_only() {
     for (owner, sample) in SAMPLES {
         for text in [
             sample.to_owned(),
             sample.replace('\n', "\r\n"),
             format!("$ command\n\n{sample}```\nmore text\n"),
         ] {
-            for format in FORMATS.iter().filter(|format| READERS.contains(&format.name)) {
+            for format in FORMATS.iter().filter(|format| PARSERS.contains(&format.name)) {
                 let report = (format.parse)(&text);
                 assert_eq!(
                     report.is_some(),
@@ -168,9 +168,9 @@ fn each_sample_is_read_by_its_own_reader_only() {
 }
 
 #[test]
-fn samples_pasted_together_are_all_read() {
+fn concatenated_samples_are_all_parsed() {
     let all: String = SAMPLES.iter().map(|(_, sample)| *sample).collect();
-    for format in FORMATS.iter().filter(|format| READERS.contains(&format.name)) {
+    for format in FORMATS.iter().filter(|format| PARSERS.contains(&format.name)) {
         assert!((format.parse)(&all).is_some(), "{} finds nothing among the others", format.name);
     }
 }
