@@ -1,12 +1,12 @@
-//! Bands, channels, stops and levels.
+//! Bands, channels, trailing stops and pivot levels: Bollinger Bands, Keltner, Donchian, SAR, SuperTrend, pivots.
 
 use super::{
     BuildArgs, Group, Indicator, Oracle,
     filters::HOLT_WINTERS,
+    int,
     ma::{MA_TYPE, ma},
     price, real,
     stops::{PARABOLIC, PROFIT_MAX, RATCHET, SESSION, ZIGZAG},
-    int,
 };
 use crate::graph::{Expr, Field, GraphBuilder};
 
@@ -17,24 +17,24 @@ const BASE: Indicator = Indicator { group: Group::Bands, inputs: HLC, ..Indicato
 /// A row that TA-Lib does not have.
 const NON_TALIB: Indicator = Indicator { oracle: Oracle::Reference, ..BASE };
 
-/// The greatest of the bar's range and its distances from the close before.
+/// True range: max of high - low and the distances from the previous close.
 pub(super) fn true_range(bars: GraphBuilder<'_>) -> Expr<'_> {
     let (high, low, before) = (bars.high(), bars.low(), bars.close().shift(1));
     (high - low).max((before - high).abs()).max((before - low).abs())
 }
 
-/// Wilder's mean of the true range.
+/// Average true range (ATR).
 pub(super) fn atr(bars: GraphBuilder<'_>, n: usize) -> Expr<'_> {
     true_range(bars).wilder(n)
 }
 
-/// A line and the same distance above and below, all from the bar on at which there is a distance.
+/// Upper, middle and lower band, all valid from the same bar.
 fn around<'g>(middle: Expr<'g>, above: Expr<'g>, below: Expr<'g>) -> Vec<Expr<'g>> {
     let start = middle.start().max(above.start());
     vec![middle + above, middle.from_bar(start), middle - below]
 }
 
-/// The middle between the highest high and the lowest low.
+/// Midpoint of the highest high and the lowest low.
 fn midprice(bars: GraphBuilder<'_>, n: usize) -> Expr<'_> {
     (bars.high().highest(n) + bars.low().lowest(n)) / 2.0
 }
@@ -51,8 +51,8 @@ pub(super) const ROWS: &[Indicator] = &[
         ],
         inputs: &[Field::Close],
         outputs: BANDS,
-        doc: "Bollinger bands: a moving average (of TA-Lib's kinds, 0 is the simple one) and so many standard deviations (of the \
-              population) of the last `period` values above and below it.",
+        doc: "Bollinger Bands: a moving average (`ma_type` as in TA-Lib, 0 is the SMA) plus and minus a number of \
+              population standard deviations of the last `period` values.",
         build: |a| {
             let (x, n) = (a.source(), a.n(0));
             let deviation = a.deviation(x, n);
@@ -69,11 +69,11 @@ pub(super) const ROWS: &[Indicator] = &[
             real("deviations", 2.0, -1000.0, 1000.0),
         ],
         outputs: BANDS,
-        doc: "Keltner channel: the EMA of the typical price and so many average true ranges above and below it; both begin so that their first \
-              values are at the same bar.",
+        doc: "Keltner channel: the EMA of the typical price plus and minus a multiple of the average true range \
+              (ATR); both are delayed to have their first values at the same bar.",
         build: |a| {
             let (n, atr) = (a.n(0), a.n(1));
-            // Both begin so late that their first values are at the same bar.
+            // Both are delayed to have their first values at the same bar.
             let start = (n - 1).max(atr);
             let width = true_range(a.bars).from_bar(start + 1 - atr).wilder(atr) * a.x(2);
             around(price::typical(a.bars).from_bar(start + 1 - n).ema(n), width, width)
@@ -86,7 +86,8 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 20, 2, 100_000)],
         inputs: HL,
         outputs: BANDS,
-        doc: "Donchian channel: the highest high and the lowest low of the last `period` bars, this one included, and their middle.",
+        doc: "Donchian channel: the highest high and the lowest low of the last `period` bars, the current one \
+              included, and their midpoint.",
         build: |a| {
             let (upper, lower) = (a.bars.high().highest(a.n(0)), a.bars.low().lowest(a.n(0)));
             vec![upper, (upper + lower) / 2.0, lower]
@@ -98,8 +99,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["ACCBANDS"],
         params: &[int("period", 20, 2, 100_000)],
         outputs: BANDS,
-        doc: "Acceleration bands (Headley): means of high (1 + w), of the close and of low (1 - w), w = 4 (high - low) / (high + low), \
-              0 where high and low cancel each other.",
+        doc: "Acceleration bands (Headley): SMAs of high (1 + w), of the close and of low (1 - w), w = 4 (high - \
+              low) / (high + low), 0 where high + low is 0 up to rounding.",
         build: |a| {
             let (high, low, n) = (a.bars.high(), a.bars.low(), a.n(0));
             let sum = high + low;
@@ -114,7 +115,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["MIDPOINT"],
         params: &[int("period", 14, 2, 100_000)],
         inputs: &[Field::Close],
-        doc: "The middle between the greatest and the least of the last `period` values.",
+        doc: "Midpoint of the highest and the lowest of the last `period` values.",
         build: |a| vec![(a.source().highest(a.n(0)) + a.source().lowest(a.n(0))) / 2.0],
         ..BASE
     },
@@ -123,7 +124,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["MIDPRICE"],
         params: &[int("period", 14, 2, 100_000)],
         inputs: HL,
-        doc: "The middle between the highest high and the lowest low of the last `period` bars.",
+        doc: "Midpoint price: midpoint of the highest high and the lowest low of the last `period` bars.",
         build: |a| vec![midprice(a.bars, a.n(0))],
         ..BASE
     },
@@ -137,8 +138,8 @@ pub(super) const ROWS: &[Indicator] = &[
         ],
         inputs: HL,
         outputs: &["tenkan", "kijun", "senkou_a", "senkou_b"],
-        doc: "Ichimoku: middles of the price range over three windows; span A is the middle of the first two. Every value stands at the \
-              bar that computed it: a chart draws the spans `kijun` bars later.",
+        doc: "Ichimoku cloud: midpoints of the price range over three windows; span A is the midpoint of the first \
+              two. Every value is at the bar that computes it: charts draw the spans `kijun` bars later.",
         build: |a| {
             let [tenkan, kijun, span_b] = [0, 1, 2].map(|i| midprice(a.bars, a.n(i)));
             let start = tenkan.start().max(kijun.start()).max(span_b.start());
@@ -151,9 +152,9 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["SAR", "psar"],
         params: &[real("acceleration", 0.02, 0.0, 100.0), real("maximum", 0.2, 0.0, 100.0)],
         inputs: HL,
-        doc: "Wilder's parabolic stop: it moves towards the extreme of the trend by a factor that grows by `acceleration` with every new \
-              extreme up to `maximum`, never into the last two bars, and turns when a bar reaches it. The second bar decides the \
-              first direction.",
+        doc: "Parabolic SAR (Wilder): moves towards the extreme point of the trend by an acceleration factor that \
+              grows by `acceleration` with every new extreme up to `maximum`, never into the range of the last two \
+              bars, and reverses when a bar reaches it. The second bar decides the first direction.",
         build: |a| {
             let one = [a.x(0), a.x(0), a.x(1)];
             parabolic(a, 0.0, 0.0, one, one).into_iter().take(1).collect()
@@ -174,8 +175,9 @@ pub(super) const ROWS: &[Indicator] = &[
             real("max_short", 0.2, 0.0, 100.0),
         ],
         inputs: HL,
-        doc: "Parabolic stop with all its parts: a first stop (positive begins long, negative short, 0 as `sar` does), an offset after \
-              every turn as a share of the price, and factors for both sides. Stops of a falling trend are negative.",
+        doc: "Parabolic SAR, extended: an initial stop (positive starts long, negative short, 0 as `sar`), an \
+              offset after every reversal as a fraction of the price, and acceleration factors per direction. \
+              Stops of a falling trend are negative.",
         build: |a| {
             let [long, short] = [2, 5].map(|i| [a.x(i), a.x(i + 1), a.x(i + 2)]);
             match parabolic(a, a.x(0), a.x(1), long, short).as_slice() {
@@ -190,8 +192,9 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["SUPERTREND"],
         params: &[int("period", 10, 2, 100_000), real("multiplier", 3.0, 0.0, 1000.0)],
         outputs: &["value", "trend"],
-        doc: "SuperTrend: bands of so many average true ranges around the median price that only close in while the price is between \
-              them; the line is the lower one while it rises, the upper one while it falls. It begins rising.",
+        doc: "SuperTrend: bands of a multiple of the average true range (ATR) around the median price that only \
+              tighten while the price stays between them; the line is the lower band in an uptrend, the upper one \
+              in a downtrend. Starts as an uptrend.",
         build: |a| {
             let (middle, width) = (price::median(a.bars), atr(a.bars, a.n(0)) * a.x(1));
             a.bars.state_machine(&RATCHET, &[], &[middle + width, middle - width, a.bars.close()])
@@ -207,8 +210,8 @@ pub(super) const ROWS: &[Indicator] = &[
             int("stop_period", 9, 1, 100_000),
         ],
         outputs: &["high_stop", "low_stop"],
-        doc: "Chande Kroll stop: the highest high less so many average true ranges, and of that the highest of `stop_period` bars; for \
-              the other side the lowest of lowest lows plus them.",
+        doc: "Chande Kroll stop: the highest high minus a multiple of the ATR, and the highest of that over \
+              `stop_period` bars; for the short side the lowest of the lowest low plus that multiple.",
         build: |a| {
             let (n, width) = (a.n(0), atr(a.bars, a.n(0)) * a.x(1));
             let high = (a.bars.high().highest(n) - width).highest(a.n(2));
@@ -221,8 +224,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["chandelier_exit"],
         params: &[int("period", 22, 1, 100_000), real("multiplier", 3.0, 0.0, 1000.0)],
         outputs: &["long", "short"],
-        doc: "Chandelier exit: the highest high of `period` bars less so many average true ranges (Wilder, beginning with their mean), \
-              and the lowest low plus them (pandas-ta-classic).",
+        doc: "Chandelier exit: the highest high of `period` bars minus a multiple of the average true range \
+              (Wilder, SMA-seeded), and the lowest low plus it (pandas-ta-classic).",
         build: |a| {
             let (n, width) = (a.n(0), atr(a.bars, a.n(0)) * a.x(1));
             vec![a.bars.high().highest(n) - width, a.bars.low().lowest(n) + width]
@@ -234,9 +237,10 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["gann_hilo"],
         params: &[int("high_period", 13, 1, 100_000), int("low_period", 21, 1, 100_000), MA_TYPE],
         outputs: &["value", "trend"],
-        doc: "Gann high-low activator: after a close above the high's average of the bar before it is the low's average, after one below \
-              the low's average of the bar before it is the high's; between them it stays. It comes from the high's average, falling \
-              (pandas-ta-classic, which leaves the bars before the first crossing empty).",
+        doc: "Gann HiLo activator: after a close above the previous average of the highs it is the average of the \
+              lows, after a close below the previous average of the lows it is the average of the highs; in \
+              between it holds. Starts at the average of the highs, in a downtrend (pandas-ta-classic, which \
+              leaves the bars before the first crossing empty).",
         build: |a| {
             let high = ma(a.bars.high(), a.n(0), a.n(2));
             let low = ma(a.bars.low(), a.n(1), a.n(2));
@@ -255,9 +259,9 @@ pub(super) const ROWS: &[Indicator] = &[
             super::Param { default: 1.0, ..MA_TYPE },
         ],
         outputs: &["value", "trend"],
-        doc: "Profit maximizer: bands of so many average true ranges around a moving average of the close (1 is the EMA) that only close \
-              in while the price keeps inside; the line turns when the close leaves the bands of the bar before. It begins rising \
-              (pandas-ta-classic).",
+        doc: "Profit maximizer (PMax): bands of a multiple of the ATR around a moving average of the close (1 is \
+              the EMA) that only tighten while the price stays inside; the line switches when the close leaves the \
+              previous bands. Starts as an uptrend (pandas-ta-classic).",
         build: |a| {
             let middle = ma(a.bars.close(), a.n(0), a.n(2));
             let width = atr(a.bars, a.n(0)) * a.x(1);
@@ -269,8 +273,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "aberration",
         params: &[int("period", 5, 1, 100_000), int("atr_period", 15, 1, 100_000)],
         outputs: &["middle", "upper", "lower", "atr"],
-        doc: "Aberration: the mean of the typical price and one average true range (Wilder, beginning with their mean) above and below \
-              (pandas-ta-classic).",
+        doc: "Aberration: the SMA of the typical price and one average true range (Wilder, SMA-seeded) above and \
+              below (pandas-ta-classic).",
         build: |a| {
             let (middle, width) = (price::typical(a.bars).sma(a.n(0)), atr(a.bars, a.n(1)));
             vec![middle, middle + width, middle - width, width]
@@ -288,8 +292,9 @@ pub(super) const ROWS: &[Indicator] = &[
         ],
         inputs: &[Field::Close],
         outputs: &["middle", "upper", "lower"],
-        doc: "Holt-Winters channel: the forecast of `hwma` and so many standard deviations of its misses, whose variance is an \
-              exponential mean with factor `nd` up to the bar before the last; it begins with 0 (pandas-ta-classic).",
+        doc: "Holt-Winters channel: the forecast of `hwma` plus and minus a multiple of the standard deviation of \
+              its errors, whose variance is an EMA with smoothing factor `nd` up to the bar before the last, \
+              seeded with 0 (pandas-ta-classic).",
         build: |a| {
             let both = a.bars.state_machine(&HOLT_WINTERS, &[a.x(0), a.x(1), a.x(2), a.x(3)], &[a.source()]);
             match both.as_slice() {
@@ -307,10 +312,10 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("session", 86_400, 1, 31_536_000)],
         inputs: &[Field::High, Field::Low, Field::Close, Field::Time],
         outputs: &["pivot", "top", "bottom", "r1", "s1", "r2", "s2", "width"],
-        doc: "Central pivot range of the session before (of `session` seconds since the epoch: days of UTC by default, so that with daily \
-              bars it is the bar before): pivot (h + l + c) / 3, bottom (h + l) / 2, top 2 pivot - bottom, the levels of the classic \
-              pivot points, and |top - bottom| in percent of the pivot, 0 where that is 0 (pandas-ta-classic). NaN during the first \
-              session.",
+        doc: "Central pivot range of the previous session (of `session` seconds since the epoch: UTC days by \
+              default, so that with daily bars it is the previous bar): pivot (h + l + c) / 3, bottom (h + l) / 2, \
+              top 2 pivot - bottom, the levels of the classic pivot points, and |top - bottom| in percent of the \
+              pivot, 0 where that is 0 (pandas-ta-classic). NaN during the first session.",
         build: |a| {
             let (high, low, close) = session(a, 0);
             let pivot = (high + low + close) / 3.0;
@@ -328,10 +333,10 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("session", 86_400, 1, 31_536_000), int("method", 0, 0, 3)],
         inputs: &[Field::High, Field::Low, Field::Close, Field::Time],
         outputs: &["pivot", "r1", "s1", "r2", "s2", "r3", "s3"],
-        doc: "Pivot points of the session before (of `session` seconds since the epoch: days of UTC by default). Method 0 classic: p = \
-              (h + l + c) / 3, r1 = 2p - l, r2 = p + (h - l), r3 = h + 2 (p - l); 1 Fibonacci: p and 0.382, 0.618, 1 of the range; 2 \
-              Camarilla: c and 1.1/12, 1.1/6, 1.1/4 of the range; 3 Woodie: as classic with p = (h + l + 2c) / 4. NaN during the \
-              first session.",
+        doc: "Pivot points of the previous session (of `session` seconds since the epoch: UTC days by default). \
+              Method 0 classic: p = (h + l + c) / 3, r1 = 2p - l, r2 = p + (h - l), r3 = h + 2 (p - l); 1 \
+              Fibonacci: p and 0.382, 0.618, 1 of the range; 2 Camarilla: c and 1.1/12, 1.1/6, 1.1/4 of the range; \
+              3 Woodie: as classic with p = (h + l + 2c) / 4. NaN during the first session.",
         build: |a| {
             let (high, low, close) = session(a, 0);
             let (third, range) = ((high + low + close) / 3.0, high - low);
@@ -352,15 +357,15 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[real("percent", 5.0, 0.0, 100.0), int("min_length", 1, 1, 100_000)],
         inputs: HL,
         outputs: &["value", "trend", "bar"],
-        doc: "Zigzag as it is known at each bar: the extreme of the swing so far, its direction, and the bar of the extreme, counted \
-              from 0. A swing turns when the price comes back by `percent` of its extreme, `min_length` bars after it at the \
-              earliest. It begins falling from the first low. Nothing is changed afterwards.",
+        doc: "Zigzag without repainting: the extreme of the current swing, its direction, and the bar index of the \
+              extreme, counted from 0. A swing reverses when the price retraces by `percent` of its extreme, at \
+              least `min_length` bars after it. Starts as a downswing from the first low.",
         build: |a| a.bars.state_machine(&ZIGZAG, &[a.x(0), a.x(1)], &[a.bars.high(), a.bars.low()]),
         ..BASE
     },
 ];
 
-/// The parabolic stop and its side.
+/// Parabolic SAR and its side, 1 or -1.
 fn parabolic<'g>(
     a: &BuildArgs<'g, '_>,
     start: f64,
@@ -372,7 +377,7 @@ fn parabolic<'g>(
     a.bars.state_machine(&PARABOLIC, &params, &[a.bars.high(), a.bars.low()])
 }
 
-/// High, low and close of the session before.
+/// High, low and close of the previous session.
 fn session<'g>(a: &BuildArgs<'g, '_>, param: usize) -> (Expr<'g>, Expr<'g>, Expr<'g>) {
     let bars = a.bars;
     let inputs = [bars.high(), bars.low(), bars.close(), bars.time()];
@@ -389,7 +394,7 @@ fn classic<'g>(pivot: Expr<'g>, high: Expr<'g>, low: Expr<'g>) -> [Expr<'g>; 6] 
     [2.0 * pivot - low, 2.0 * pivot - high, pivot + range, pivot - range, high + 2.0 * up, low - 2.0 * down]
 }
 
-/// Levels at shares of a range above and below a price.
+/// Levels at fractions of a range above and below a price.
 fn steps<'g>(from: Expr<'g>, range: Expr<'g>, shares: [f64; 3]) -> [Expr<'g>; 6] {
     let [one, two, three] = shares.map(|s| range * s);
     [from + one, from - one, from + two, from - two, from + three, from - three]

@@ -1,8 +1,8 @@
-//! Cycles: what swings, how long, and where in the swing the price is.
+//! Cycle indicators: Hilbert transform family, sine waves, Ehlers' high-pass and band-pass filters.
 
 use std::f64::consts::{FRAC_PI_2, FRAC_PI_4, PI, SQRT_2, TAU};
 
-use super::{BuildArgs, Group, Indicator, Oracle, real, int};
+use super::{BuildArgs, Group, Indicator, Oracle, int, real};
 use crate::{
     graph::Expr,
     kernel::state_machine::{BranchlessMachine, StateMachineDef, Value},
@@ -14,8 +14,8 @@ use hilbert::{EARLY, Hilbert, hilbert};
 
 const BASE: Indicator = Indicator { group: Group::Cycle, ..Indicator::BASE };
 
-/// A filter of two poles that answers 0 to a constant, begun as if the first value had always been there:
-/// `y = gain * (x + b1 * x[1] + b2 * x[2]) + a1 * y[1] + a2 * y[2]`. State: the last two results and values.
+/// Two-pole filter with zero response to a constant, in steady state at the first value:
+/// `y = gain * (x + b1 * x[1] + b2 * x[2]) + a1 * y[1] + a2 * y[2]`. State: the last two outputs and inputs.
 #[derive(Clone, Copy)]
 struct ZeroMean {
     gain: f64,
@@ -49,7 +49,7 @@ fn filter<'g>(a: &BuildArgs<'g, '_>, gain: f64, b: [f64; 2], poles: [f64; 2]) ->
     a.bars.state_machine(&ZERO_MEAN, &[gain, b[0], b[1], poles[0], poles[1]], &[a.source()])
 }
 
-/// Two-pole smoothing of a high-pass, as a share of its power. State: the last value, high-pass, and two results.
+/// Super-smoothed high-pass normalised by its RMS. State: the last input, high-pass output, and two smoothed outputs.
 #[derive(Clone, Copy)]
 struct EvenBetter {
     alpha: f64,
@@ -87,22 +87,22 @@ static EVEN_BETTER: StateMachineDef =
         p.first().map_or(0, |n| *n as usize)
     });
 
-/// Below this a correlation counts as 0: what is left when equal values cancel.
-const NOTHING: f64 = 1e-9;
+/// Correlations below this are rounding residue and count as 0.
+const ZERO_CORRELATION: f64 = 1e-9;
 
-/// The angle of two correlations, which does not turn back, and whether it stands still. Inputs: the arc of their ratio, and
-/// the second. State: the last angle.
+/// Monotone phase angle of two correlations, and whether it stalls. Inputs: arctangent of their ratio, the second
+/// correlation. State: the last angle.
 #[derive(Clone, Copy)]
 struct Angle {
     threshold: f64,
 }
 
 impl Angle {
-    /// In degrees; without a second correlation what it was.
+    /// In degrees; holds where the second correlation is 0.
     #[inline(always)]
     fn now<V: Value>(last: V, [arc, imag]: [V; 2]) -> V {
         let angle = arc * (180.0 / PI) + 90.0 - V::select(imag.cmp_gt(0.0), 180.0, 0.0);
-        V::select(imag.abs().cmp_gt(NOTHING), angle, last)
+        V::select(imag.abs().cmp_gt(ZERO_CORRELATION), angle, last)
     }
 }
 
@@ -129,27 +129,27 @@ impl BranchlessMachine<1, 2, 2> for Angle {
 static ANGLE: StateMachineDef =
     StateMachineDef::branchless::<Angle, 1, 2, 2>("angle of two correlations", |_| 0);
 
-/// Weights over one turn in `n` steps, for the oldest value first.
-fn turn(n: usize, f: fn(f64) -> f64) -> Vec<f64> {
+/// FIR weights of one period of a function over `n` bars, oldest first.
+fn one_period(n: usize, f: fn(f64) -> f64) -> Vec<f64> {
     (0..n).rev().map(|ago| f(TAU * ago as f64 / n as f64)).collect()
 }
 
 fn mesa_sine<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
-    let (real, imag) = (x.fir(&turn(n, f64::cos)), x.fir(&turn(n, f64::sin)));
-    let nothing = real.abs().le(0.001);
+    let (real, imag) = (x.fir(&one_period(n, f64::cos)), x.fir(&one_period(n, f64::sin)));
+    let no_real_part = real.abs().le(0.001);
     let half = real.lt(0.0).select(PI, 0.0);
-    let phase = nothing.select(PI + FRAC_PI_2, (imag / real).atan() + half + FRAC_PI_2);
+    let phase = no_real_part.select(PI + FRAC_PI_2, (imag / real).atan() + half + FRAC_PI_2);
     let sine = |x: Expr<'g>| x.sin().from_bar(n);
     vec![sine(phase), sine(phase + FRAC_PI_4)]
 }
 
 fn correlation_cycle<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (a.source(), a.n(0));
-    // A whole turn of a sine has the mean 0 and the mean square 1/2.
+    // A full period of a sine has mean 0 and mean square 1/2.
     let spread = (x.second_central_moment(n) * 0.5).sqrt() * n as f64;
-    let real = x.fir(&turn(n, f64::cos)).div0(spread);
-    let imag = x.fir(&turn(n, |t| -t.sin())).div0(spread);
+    let real = x.fir(&one_period(n, f64::cos)).div0(spread);
+    let imag = x.fir(&one_period(n, |t| -t.sin())).div0(spread);
     let mut outputs = vec![real, imag];
     outputs.extend(a.bars.state_machine(&ANGLE, &[a.x(1)], &[(real / imag).atan(), imag]));
     outputs
@@ -159,7 +159,8 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "ht_trendline",
         aliases: &["HT_TRENDLINE"],
-        doc: "Instantaneous trend line: mean price over one dominant cycle, weighted 4, 3, 2, 1 over the last four bars. Bars from 37 on count, values from bar 63 on.",
+        doc: "Hilbert transform, instantaneous trendline: mean price over one dominant cycle, weighted 4, 3, 2, 1 \
+              over the last four bars. Uses bars from 37 on, values from bar 63 on.",
         build: |a| vec![Hilbert::late(a.source()).trend_line().from_bar(63)],
         ..BASE
     },
@@ -167,7 +168,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "ht_dcperiod",
         aliases: &["HT_DCPERIOD"],
         outputs: &["period"],
-        doc: "Period of the dominant cycle in bars, 6 to 50, measured by a Hilbert transform and smoothed. Bars from 12 on count, values from bar 32 on.",
+        doc: "Hilbert transform, dominant cycle period in bars, 6 to 50, smoothed. Uses bars from 12 on, values \
+              from bar 32 on.",
         build: |a| vec![hilbert(a.source(), EARLY).period.from_bar(32)],
         ..BASE
     },
@@ -175,7 +177,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "ht_dcphase",
         aliases: &["HT_DCPHASE"],
         outputs: &["phase"],
-        doc: "Phase of the dominant cycle in degrees, -45 to 315, by correlating one cycle of the smoothed price with a sine and a cosine.",
+        doc: "Hilbert transform, dominant cycle phase in degrees, -45 to 315, by correlating one cycle of the \
+              smoothed price with a sine and a cosine.",
         build: |a| vec![Hilbert::late(a.source()).phase().from_bar(63)],
         ..BASE
     },
@@ -183,7 +186,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "ht_phasor",
         aliases: &["HT_PHASOR"],
         outputs: &["inphase", "quadrature"],
-        doc: "The cycle as a rotating pointer: the detrended price three bars ago and its Hilbert transform. Bars from 12 on count, values from bar 32 on.",
+        doc: "Hilbert transform, phasor components: in-phase (the detrended price three bars ago) and quadrature \
+              (its Hilbert transform). Uses bars from 12 on, values from bar 32 on.",
         build: |a| {
             let found = hilbert(a.source(), EARLY);
             vec![found.in_phase.from_bar(32), found.quadrature.from_bar(32)]
@@ -194,7 +198,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "ht_sine",
         aliases: &["HT_SINE"],
         outputs: &["sine", "leadsine"],
-        doc: "Sine of the dominant cycle's phase, and the sine 45 degrees ahead; they cross shortly before the turns.",
+        doc: "Hilbert transform, sine wave: sine of the dominant cycle's phase, and the lead sine 45 degrees \
+              ahead; they cross shortly before turning points.",
         build: |a| {
             let (sine, lead) = Hilbert::late(a.source()).sine();
             vec![sine.from_bar(63), lead.from_bar(63)]
@@ -205,7 +210,9 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "ht_trendmode",
         aliases: &["HT_TRENDMODE"],
         outputs: &["trend"],
-        doc: "1 in a trend, 0 in a cycle: a cycle from a crossing of sine and lead for half a period, or while the phase advances steadily, unless the price is 1.5 % away from the trend line.",
+        doc: "Hilbert transform, trend mode: 1 in a trend, 0 in a cycle: a cycle from a crossing of sine and lead \
+              sine for half a period, or while the phase advances steadily, unless the price is 1.5 % away from \
+              the trendline.",
         build: |a| vec![Hilbert::late(a.source()).mode().from_bar(63)],
         ..BASE
     },
@@ -215,7 +222,9 @@ pub(super) const ROWS: &[Indicator] = &[
         outputs: &["sine", "lead"],
         params: &[int("period", 5, 2, 100_000)],
         oracle: Oracle::Reference,
-        doc: "Mesa sine wave: sine of the phase of one turn of `period` bars in the last `period` prices, and 45 degrees ahead. A real part within 0.001 counts as 0 (phase 270 degrees). First value at bar `period`, as in Tulip Indicators.",
+        doc: "MESA sine wave: sine of the phase of one cycle of `period` bars in the last `period` prices, and 45 \
+              degrees ahead. A real part within 0.001 counts as 0 (phase 270 degrees). First value at bar \
+              `period`, as in Tulip Indicators.",
         build: mesa_sine,
         ..BASE
     },
@@ -224,7 +233,9 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["even_better_sinewave"],
         params: &[int("period", 40, 5, 100_000), int("bars", 10, 1, 10_000)],
         oracle: Oracle::Reference,
-        doc: "Even better sine wave (Ehlers, Cycle Analytics for Traders): a high-pass of `period` smoothed over `bars`, its mean of three over the root of their mean square; 0 where nothing moves. Filters begin at 0 with the first bar, values at bar `period`.",
+        doc: "Even better sinewave (EBSW; Ehlers, Cycle Analytics for Traders): a high-pass filter of `period` \
+              smoothed over `bars`, its mean of three over their root mean square; 0 where nothing moves. Filters \
+              are seeded with 0 at the first bar, values from bar `period`.",
         build: |a| a.bars.state_machine(&EVEN_BETTER, &[a.x(0), a.x(1)], &[a.source()]),
         ..BASE
     },
@@ -233,7 +244,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["detrended_synthetic_price"],
         params: &[int("period", 40, 4, 100_000)],
         oracle: Oracle::Reference,
-        doc: "Detrended synthetic price (Ehlers): exponential mean over a quarter of the cycle less that over half of it, each begun with the mean of its first values.",
+        doc: "Detrended synthetic price (Ehlers): EMA over a quarter of the cycle minus the EMA over half of it, \
+              each SMA-seeded.",
         build: |a| {
             let x = a.source();
             vec![x.ema(a.n(0) / 4) - x.ema(a.n(0) / 2)]
@@ -244,7 +256,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "highpass",
         aliases: &["SWAK_HP"],
         params: &[int("period", 20, 5, 100_000)],
-        doc: "High-pass of one pole (Ehlers, Swiss Army Knife): what moves faster than `period` bars. Begun as if the first value had always been there.",
+        doc: "One-pole high-pass filter (Ehlers, Swiss Army Knife): components faster than `period` bars. Values \
+              before the first bar are taken to be the first value.",
         build: |a| {
             let half = PI / a.x(0);
             let (sin, cos) = half.sin_cos();
@@ -257,7 +270,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "highpass2",
         aliases: &["SWAK_2PHP", "highpass_2_pole"],
         params: &[int("period", 20, 2, 10_000)],
-        doc: "High-pass of two poles (Ehlers, Swiss Army Knife): as the one-pole filter, twice as steep.",
+        doc: "Two-pole high-pass filter (Ehlers, Swiss Army Knife): as the one-pole filter, twice as steep.",
         build: |a| {
             let sin = (PI / a.x(0)).sin();
             let beta = 2.415 * (2.0 * sin * sin);
@@ -271,7 +284,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "bandpass",
         aliases: &["SWAK_BP"],
         params: &[int("period", 20, 5, 2000), real("delta", 0.1, 0.05, 0.5)],
-        doc: "Band-pass (Ehlers, Swiss Army Knife): what swings in `period` bars, give or take the share `delta`.",
+        doc: "Band-pass filter (Ehlers, Swiss Army Knife): components with a period of `period` bars, bandwidth \
+              `delta` as a fraction.",
         build: |a| {
             let width = 4.0 * PI * a.x(1) / a.x(0);
             let alpha = (1.0 - width.sin()) / width.cos();
@@ -286,7 +300,11 @@ pub(super) const ROWS: &[Indicator] = &[
         outputs: &["real", "imag", "angle", "state"],
         params: &[int("period", 20, 3, 100_000), real("threshold", 9.0, 1.0, 360.0)],
         oracle: Oracle::Reference,
-        doc: "Correlation cycle (Ehlers 2020): correlation of the last `period` prices with a cosine and a negative sine of that period, the angle of both in degrees, which does not turn back, and the state: 1 or -1 (the angle's sign) where it moved less than `threshold`, else 0. Equal prices correlate with nothing; where the sine does not correlate (1e-9) the angle stays; the first state is 0.",
+        doc: "Correlation cycle (Ehlers, 2020): correlation of the last `period` prices with a cosine and a \
+              negative sine of that period, their phase angle in degrees, which does not turn back, and the state: \
+              1 or -1 (the angle's sign) where it moved less than `threshold`, else 0. Equal prices have a \
+              correlation of 0; where the sine's correlation is 0 (within 1e-9) the angle holds; the first state \
+              is 0.",
         build: correlation_cycle,
         ..BASE
     },

@@ -1,4 +1,4 @@
-//! Filters with a memory of more than one number: their states and steps.
+//! Filter state machines: IIR filters, McGinley, Holt-Winters, Laguerre, Kalman, Jurik (JMA).
 
 use std::f64::consts::PI;
 
@@ -11,21 +11,21 @@ fn at(params: &[f64], i: usize) -> f64 {
     params.get(i).copied().unwrap_or(0.0)
 }
 
-/// A linear filter: `y = b0 x + b1 x' + b2 x'' + a1 y' + a2 y'' + a3 y'''`.
+/// Linear IIR filter: `y = b0 x + b1 x' + b2 x'' + a1 y' + a2 y'' + a3 y'''`.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Linear {
-    /// Weights of the value and the two before.
+    /// Feed-forward coefficients of the input and the two before.
     pub(super) b: [f64; 3],
-    /// Weights of the last three results.
+    /// Feedback coefficients of the last three outputs.
     pub(super) a: [f64; 3],
-    /// What a constant becomes: the results before the first bar are this much of the first value.
+    /// DC gain: the outputs before the first bar are this times the first value.
     pub(super) gain: f64,
-    /// The first bars are handed through.
+    /// Number of first bars that are passed through.
     pub(super) copied: usize,
 }
 
 impl Linear {
-    /// The filter of a value. Values before the first bar are the first one.
+    /// Applies the filter. Inputs before the first bar are the first value.
     pub(super) fn of(self, x: Expr<'_>) -> Expr<'_> {
         let Linear { b: [b0, b1, b2], a: [a1, a2, a3], gain, copied } = self;
         let params = [b0, b1, b2, a1, a2, a3, gain, copied as f64];
@@ -59,7 +59,7 @@ impl Linear {
         Linear { b: [1.0 - a1 - a2 - a3, 0.0, 0.0], a, gain: 1.0, copied: poles.clamp(2, 3) }
     }
 
-    /// Ehlers' high-pass of two poles: what is slower than the period is taken away.
+    /// Ehlers' two-pole high-pass filter: removes components slower than the period.
     pub(super) fn high_pass(period: usize) -> Self {
         let angle = 0.707 * 2.0 * PI / period as f64;
         let alpha = (angle.cos() + angle.sin() - 1.0) / angle.cos();
@@ -71,7 +71,7 @@ impl Linear {
 
 static LINEAR: StateMachineDef = StateMachineDef::branchless::<Linear, 6, 1, 1>("linear", |_| 0);
 
-/// State: the last three results, the last two values, and bars that were handed through.
+/// State: the last three outputs, the last two inputs, and the number of bars passed through.
 impl BranchlessMachine<6, 1, 1> for Linear {
     fn new(p: &[f64]) -> Self {
         Linear {
@@ -91,7 +91,7 @@ impl BranchlessMachine<6, 1, 1> for Linear {
     #[inline(always)]
     fn step<V: Value>(&self, [y1, y2, y3, x1, x2, seen]: [V; 6], [x]: [V; 1]) -> ([V; 6], [V; 1]) {
         let (b, a) = (self.b, self.a);
-        // What is known beforehand first: the chain from bar to bar is one product and one sum.
+        // Older terms first: the loop-carried dependency is one multiplication and one addition.
         let y = y1 * a[0] + (y2 * a[1] + (y3 * a[2] + (x * b[0] + x1 * b[1] + x2 * b[2])));
         if self.copied == 0 {
             return ([y, y1, y2, x, x1, seen], [y]);
@@ -130,12 +130,12 @@ impl BranchlessMachine<1, 1, 1> for McGinley {
     }
 }
 
-/// Holt and Winters: level, trend, acceleration and the spread around the forecast. Parameters: a factor for each; gives the
-/// forecast and the standard deviation as it was a bar before.
+/// Holt-Winters: level, trend, acceleration and error variance. Parameters: a smoothing factor for each; gives the forecast
+/// and the standard deviation of the bar before.
 pub(super) static HOLT_WINTERS: StateMachineDef =
     StateMachineDef::branchless::<HoltWinters, 5, 1, 2>("holt_winters", |_| 0);
 
-/// State: level, trend, bend, variance, and the last value less its forecast.
+/// State: level, trend, acceleration, variance, and the last forecast error.
 #[derive(Clone, Copy)]
 struct HoltWinters {
     factors: [f64; 4],
@@ -153,14 +153,14 @@ impl BranchlessMachine<5, 1, 2> for HoltWinters {
 
     #[inline(always)]
     fn step<V: Value>(&self, state: [V; 5], [x]: [V; 1]) -> ([V; 5], [V; 2]) {
-        let ([na, nb, nc, nd], [level_before, trend_before, bend_before, variance, miss]) =
+        let ([na, nb, nc, nd], [level_before, trend_before, acceleration_before, variance, miss]) =
             (self.factors, state);
-        let level = (level_before + trend_before + bend_before * 0.5) * (1.0 - na) + x * na;
-        let trend = (trend_before + bend_before) * (1.0 - nb) + (level - level_before) * nb;
-        let bend = bend_before * (1.0 - nc) + (trend - trend_before) * nc;
-        let forecast = level + trend + bend * 0.5;
+        let level = (level_before + trend_before + acceleration_before * 0.5) * (1.0 - na) + x * na;
+        let trend = (trend_before + acceleration_before) * (1.0 - nb) + (level - level_before) * nb;
+        let acceleration = acceleration_before * (1.0 - nc) + (trend - trend_before) * nc;
+        let forecast = level + trend + acceleration * 0.5;
         let next = variance * (1.0 - nd) + miss * nd * miss;
-        ([level, trend, bend, next, x - forecast], [forecast, variance.sqrt()])
+        ([level, trend, acceleration, next, x - forecast], [forecast, variance.sqrt()])
     }
 }
 
@@ -194,7 +194,7 @@ impl BranchlessMachine<4, 1, 1> for Laguerre {
     }
 }
 
-/// Kalman's filter of a level that wanders. Parameters: variance of its steps, variance of the measurement.
+/// Kalman filter of a local level model. Parameters: process variance, measurement variance.
 pub(super) static KALMAN: StateMachineDef =
     StateMachineDef::branchless::<Kalman, 2, 1, 1>("kalman_level", |_| 0);
 
@@ -224,20 +224,20 @@ impl BranchlessMachine<2, 1, 1> for Kalman {
     }
 }
 
-/// Jurik's average, as it is known from its reconstructions. Parameters: period, phase.
+/// Jurik moving average (JMA), as reconstructed in open source. Parameters: period, phase.
 pub(super) static JURIK: StateMachineDef =
     StateMachineDef::of::<Jurik, 1, 1>("jurik", |p| (at(p, 0) as usize).saturating_sub(1));
 
-/// Bars over which the volatility of a bar is averaged, and over which that average is.
+/// Bars over which the volatility is averaged, and over which that average is averaged.
 const SHORT: usize = 10;
 const LONG: usize = 66;
 
 #[derive(Clone)]
 pub(super) struct Jurik {
     beta: f64,
-    /// How fast the bands close, the greatest relative volatility, its power, the phase's share.
+    /// Decay of the bands, max relative volatility, its exponent, the phase ratio.
     band: f64,
-    most: f64,
+    max_relative: f64,
     power: f64,
     phase: f64,
     bars: usize,
@@ -253,7 +253,7 @@ pub(super) struct Jurik {
 }
 
 impl Jurik {
-    /// This bar's volatility relative to the usual, at least 1.
+    /// Volatility relative to its long average, at least 1.
     fn relative(&mut self, x: f64) -> f64 {
         let [up, down] = self.bands.map(|band| (x - band).abs());
         let now = if up == down { 0.0 } else { up.max(down) };
@@ -261,9 +261,9 @@ impl Jurik {
         self.mean += (now - gone) / SHORT as f64;
         let mean = self.mean;
         self.sum += mean - self.means.get_mut(self.bars % LONG).map_or(0.0, |m| std::mem::replace(m, mean));
-        let usual = self.sum / (self.bars + 1).min(LONG) as f64;
-        let relative = if now == 0.0 || usual == 0.0 { 0.0 } else { now / usual };
-        relative.min(self.most).max(1.0)
+        let average = self.sum / (self.bars + 1).min(LONG) as f64;
+        let relative = if now == 0.0 || average == 0.0 { 0.0 } else { now / average };
+        relative.min(self.max_relative).max(1.0)
     }
 }
 
@@ -276,7 +276,7 @@ impl StateMachine<1, 1> for Jurik {
         Jurik {
             beta: 0.9 * half / (0.9 * half + 2.0),
             band: band / (band + 1.0),
-            most: length.powf(1.0 / power),
+            max_relative: length.powf(1.0 / power),
             power,
             phase: (1.5 + 0.01 * at(p, 1)).clamp(0.5, 2.5),
             bars: 0,

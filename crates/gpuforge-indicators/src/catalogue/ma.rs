@@ -1,4 +1,4 @@
-//! Which moving average? All of TA-Lib's kinds by their number, and those among them that need more than one line.
+//! Moving averages by TA-Lib's `MAType`: SMA, EMA, WMA, DEMA, TEMA, TRIMA, KAMA, MAMA, T3, HMA, ZLEMA, RMA, VIDYA, ALMA.
 
 use super::cycle::hilbert::{DEGREES, EARLY, Hilbert, hilbert};
 use crate::{
@@ -6,10 +6,10 @@ use crate::{
     kernel::state_machine::{BranchlessMachine, StateMachineDef, Value},
 };
 
-/// A parameter that chooses the kind: TA-Lib's numbers, see [`ma`].
+/// Parameter for the moving average type: TA-Lib's `MAType` numbers, see [`ma`].
 pub(super) const MA_TYPE: super::Param = super::int("ma_type", 0, 0, 15);
 
-/// A moving average by TA-Lib's number of its kind: 0 SMA, 1 EMA, 2 WMA, 3 DEMA, 4 TEMA, 5 TRIMA, 6 KAMA, 7 MAMA (0.5, 0.05,
+/// Moving average of TA-Lib's `MAType`: 0 SMA, 1 EMA, 2 WMA, 3 DEMA, 4 TEMA, 5 TRIMA, 6 KAMA, 7 MAMA (0.5, 0.05,
 /// whatever `n` is), 8 T3 (0.7), 9 HMA, 10 the value itself, 11 the default (SMA), 12 ZLEMA, 13 RMA, 14 VIDYA, 15 ALMA
 /// (6, 0.85). A period of 1 is the value itself.
 pub(super) fn ma<'g>(x: Expr<'g>, n: usize, kind: usize) -> Expr<'g> {
@@ -35,25 +35,25 @@ pub(super) fn ma<'g>(x: Expr<'g>, n: usize, kind: usize) -> Expr<'g> {
     }
 }
 
-/// Twice an EMA less the EMA of it.
+/// DEMA: 2 EMA(x) - EMA(EMA(x)).
 pub(super) fn dema(x: Expr<'_>, n: usize) -> Expr<'_> {
     let one = x.ema(n);
     2.0 * one - one.ema(n)
 }
 
-/// Three EMAs in a row, each correcting the lag of the one before.
+/// TEMA: three nested EMAs, each correcting the lag of the one before.
 pub(super) fn tema(x: Expr<'_>, n: usize) -> Expr<'_> {
     let one = x.ema(n);
     let two = one.ema(n);
     3.0 * one - 3.0 * two + two.ema(n)
 }
 
-/// A mean of means: weights that rise to the middle and fall again.
+/// TRIMA: an SMA of an SMA, that is, triangular weights.
 pub(super) fn trima(x: Expr<'_>, n: usize) -> Expr<'_> {
     x.sma(n.div_ceil(2)).sma(n / 2 + 1)
 }
 
-/// Six EMAs in a row, weighted with the powers of the volume factor.
+/// T3: six nested EMAs, combined with powers of the volume factor.
 pub(super) fn t3(x: Expr<'_>, n: usize, v: f64) -> Expr<'_> {
     if n <= 1 {
         return x;
@@ -72,7 +72,7 @@ pub(super) fn t3(x: Expr<'_>, n: usize, v: f64) -> Expr<'_> {
     weights.0 * third + weights.1 * fourth + weights.2 * fifth + weights.3 * sixth
 }
 
-/// A WMA of twice the fast WMA less the slow one.
+/// HMA: a WMA of twice the fast WMA minus the slow one.
 pub(super) fn hma(x: Expr<'_>, n: usize) -> Expr<'_> {
     if n <= 1 {
         return x;
@@ -80,12 +80,12 @@ pub(super) fn hma(x: Expr<'_>, n: usize) -> Expr<'_> {
     (2.0 * x.wma(n / 2) - x.wma(n)).wma(n.isqrt())
 }
 
-/// An EMA of the value plus its change over the EMA's lag.
+/// ZLEMA: an EMA of the value plus its change over the EMA's lag.
 pub(super) fn zlema(x: Expr<'_>, n: usize) -> Expr<'_> {
     if n <= 1 { x } else { (2.0 * x - x.shift((n - 1) / 2)).ema(n) }
 }
 
-/// Weights of a bell around a point of the window.
+/// ALMA: Gaussian weights around a point of the window.
 pub(super) fn alma(x: Expr<'_>, n: usize, sigma: f64, offset: f64) -> Expr<'_> {
     if n <= 1 {
         return x;
@@ -93,31 +93,31 @@ pub(super) fn alma(x: Expr<'_>, n: usize, sigma: f64, offset: f64) -> Expr<'_> {
     let centre = (offset * (n - 1) as f64).floor();
     let width = n as f64 / sigma;
     let bell = |i: usize| (-(i as f64 - centre).powi(2) / (2.0 * width * width)).exp();
-    normal(x, (0..n).map(bell).collect())
+    weighted_average(x, (0..n).map(bell).collect())
 }
 
-/// A mean with these weights, the oldest first, divided by their sum.
-pub(super) fn normal(x: Expr<'_>, mut weights: Vec<f64>) -> Expr<'_> {
+/// Weighted moving average with these weights, oldest first, normalised to sum to 1.
+pub(super) fn weighted_average(x: Expr<'_>, mut weights: Vec<f64>) -> Expr<'_> {
     let sum: f64 = weights.iter().sum();
     weights.iter_mut().for_each(|w| *w /= sum);
     x.fir(&weights)
 }
 
-/// An exponential mean whose factor grows with the efficiency of the last `n` changes.
+/// KAMA: an EMA whose smoothing factor grows with the efficiency ratio of the last `n` changes.
 pub(super) fn kama(x: Expr<'_>, n: usize) -> Expr<'_> {
     if n <= 1 {
         return x;
     }
     let (slow, fast) = (2.0 / 31.0, 2.0 / 3.0);
     let change = x - x.shift(1);
-    // Counting changes is exact, while a sum of them may keep a crumb after they have stopped.
+    // Counting changes is exact; a rolling sum of them may keep a rounding residue after they have stopped.
     let still = change.ne(0.0).sum(n).eq(0.0);
     let efficiency = ((x - x.shift(n)).abs() / change.abs().sum(n)).min(1.0);
     let root = still.select(1.0, efficiency) * (fast - slow) + slow;
     x.adaptive_ema(root * root, x.shift(1))
 }
 
-/// An exponential mean whose factor is scaled by the absolute CMO of the last changes.
+/// VIDYA: an EMA whose smoothing factor is scaled by the absolute CMO of the last changes.
 pub(super) fn vidya(x: Expr<'_>, n: usize, changes: usize) -> Expr<'_> {
     if n <= 1 {
         return x;
@@ -130,8 +130,8 @@ pub(super) fn vidya(x: Expr<'_>, n: usize, changes: usize) -> Expr<'_> {
     x.adaptive_ema(k, x.shift(1)).from_bar(x.start() + changes)
 }
 
-/// MAMA and FAMA of a value (Ehlers, 2001): the faster the phase of the dominant cycle turns, the slower the mean. Values are
-/// given from the 33rd bar on.
+/// MAMA and FAMA (Ehlers, 2001): the faster the phase of the dominant cycle changes, the slower the average. Valid from the
+/// 33rd bar on.
 pub(super) fn mama(x: Expr<'_>, fast: f64, slow: f64) -> Vec<Expr<'_>> {
     let Hilbert { in_phase, quadrature, .. } = hilbert(x, EARLY);
     let phase = in_phase.eq(0.0).select(0.0, (quadrature / in_phase).atan() * DEGREES);
@@ -140,7 +140,7 @@ pub(super) fn mama(x: Expr<'_>, fast: f64, slow: f64) -> Vec<Expr<'_>> {
 
 static MAMA: StateMachineDef = StateMachineDef::branchless::<Mama, 3, 2, 2>("mama", |_| 32 - EARLY);
 
-/// The means from a value and the phase in degrees. State: the phase before, and both means.
+/// MAMA and FAMA from a value and the phase in degrees. State: the previous phase, and both averages.
 #[derive(Clone, Copy)]
 struct Mama {
     fast: f64,

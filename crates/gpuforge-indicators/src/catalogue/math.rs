@@ -1,14 +1,14 @@
-//! Arithmetic, functions and windows that indicators are made of.
+//! Math operators and transforms of TA-Lib: arithmetic, rolling min/max/sum, trigonometry, logarithms, rounding.
 
 use super::{Group, Indicator, IndicatorKind, Param, int};
 use crate::graph::{Expr, Field, GraphBuilder};
 
 const BASE: Indicator = Indicator { group: Group::Math, kind: IndicatorKind::Primitive, ..Indicator::BASE };
-/// Of two values: the close (or the source) and the high.
+/// Binary operators: the close (or the source) and the high.
 const PAIR: Indicator = Indicator { inputs: &[Field::Close, Field::High], ..BASE };
 const WINDOW: &[Param] = &[int("period", 30, 2, 100_000)];
 
-/// The number of each bar, counted from 0.
+/// Bar index, counted from 0.
 fn index(bars: GraphBuilder<'_>) -> Expr<'_> {
     bars.constant(1.0).cumsum() - 1.0
 }
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "sub",
         aliases: &["SUB"],
-        doc: "The close less the high.",
+        doc: "The close minus the high.",
         build: |a| vec![a.source() - a.bars.high()],
         ..PAIR
     },
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "max",
         aliases: &["MAX"],
         params: WINDOW,
-        doc: "The greatest of the last `period` values.",
+        doc: "Max of the last `period` values.",
         build: |a| vec![a.source().highest(a.n(0))],
         ..BASE
     },
@@ -54,7 +54,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "min",
         aliases: &["MIN"],
         params: WINDOW,
-        doc: "The least of the last `period` values.",
+        doc: "Min of the last `period` values.",
         build: |a| vec![a.source().lowest(a.n(0))],
         ..BASE
     },
@@ -62,7 +62,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "maxindex",
         aliases: &["MAXINDEX"],
         params: WINDOW,
-        doc: "The bar, counted from 0, of the greatest of the last `period` values; of equals the most recent.",
+        doc: "Bar index, counted from 0, of the max of the last `period` values; the most recent of equals.",
         build: |a| vec![index(a.bars) - a.source().bars_since_highest(a.n(0))],
         ..BASE
     },
@@ -70,7 +70,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "minindex",
         aliases: &["MININDEX"],
         params: WINDOW,
-        doc: "The bar, counted from 0, of the least of the last `period` values; of equals the most recent.",
+        doc: "Bar index, counted from 0, of the min of the last `period` values; the most recent of equals.",
         build: |a| vec![index(a.bars) - a.source().bars_since_lowest(a.n(0))],
         ..BASE
     },
@@ -79,7 +79,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["MINMAX"],
         params: WINDOW,
         outputs: &["min", "max"],
-        doc: "The least and the greatest of the last `period` values.",
+        doc: "Min and max of the last `period` values.",
         build: |a| vec![a.source().lowest(a.n(0)), a.source().highest(a.n(0))],
         ..BASE
     },
@@ -88,7 +88,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["MINMAXINDEX"],
         params: WINDOW,
         outputs: &["min", "max"],
-        doc: "The bars, counted from 0, of the least and the greatest of the last `period` values; of equals the most recent.",
+        doc: "Bar indices, counted from 0, of the min and the max of the last `period` values; the most recent of \
+              equals.",
         build: |a| {
             let (x, n, bar) = (a.source(), a.n(0), index(a.bars));
             vec![bar - x.bars_since_lowest(n), bar - x.bars_since_highest(n)]
@@ -99,14 +100,14 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "sum",
         aliases: &["SUM"],
         params: WINDOW,
-        doc: "The sum of the last `period` values.",
+        doc: "Rolling sum of the last `period` values.",
         build: |a| vec![a.source().sum(a.n(0))],
         ..BASE
     },
     Indicator {
         name: "cumsum",
         aliases: &["CUMSUM"],
-        doc: "The sum of all values so far.",
+        doc: "Cumulative sum.",
         build: |a| vec![a.source().cumsum()],
         ..BASE
     },
@@ -134,7 +135,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "ceil",
         aliases: &["CEIL"],
-        doc: "The least whole number that is not less.",
+        doc: "Ceiling: the smallest integer not less than the value.",
         build: |a| vec![a.source().ceil()],
         ..BASE
     },
@@ -148,21 +149,21 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "cosh",
         aliases: &["COSH"],
-        doc: "Hyperbolic cosine; infinite where it exceeds the range of numbers.",
+        doc: "Hyperbolic cosine; infinite on overflow.",
         build: |a| vec![a.source().cosh()],
         ..BASE
     },
     Indicator {
         name: "exp",
         aliases: &["EXP"],
-        doc: "e to the power of the value; infinite where it exceeds the range of numbers.",
+        doc: "e to the power of the value; infinite on overflow.",
         build: |a| vec![a.source().exp()],
         ..BASE
     },
     Indicator {
         name: "floor",
         aliases: &["FLOOR"],
-        doc: "The greatest whole number that is not greater.",
+        doc: "Floor: the largest integer not greater than the value.",
         build: |a| vec![a.source().floor()],
         ..BASE
     },
@@ -190,7 +191,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "sinh",
         aliases: &["SINH"],
-        doc: "Hyperbolic sine; infinite where it exceeds the range of numbers.",
+        doc: "Hyperbolic sine; infinite on overflow.",
         build: |a| vec![a.source().sinh()],
         ..BASE
     },

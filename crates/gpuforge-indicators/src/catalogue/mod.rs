@@ -1,8 +1,17 @@
-//! Which indicators are there? One row each: name, parameters, outputs, what it means, and the function that builds it.
+//! Indicator catalogue: one table row per indicator with name, parameters, outputs, documentation and graph builder.
 //!
-//! Adding one is a row and a function in the file of its group, and its case in `tests/`: a row whose first alias is a name
-//! of TA-Lib is compared with it automatically (`tests/parity.rs`), any other needs a plain reference in
-//! `tests/reference/`.
+//! To add one: a row (and a builder function) in the file of its group. A row whose first alias is a TA-Lib function is
+//! compared with it automatically (`tests/parity.rs`); any other needs a reference implementation in `tests/reference/`.
+//!
+//! | file | group |
+//! |---|---|
+//! | `overlap.rs`, `ma.rs`, `filters.rs` | moving averages; TA-Lib's `MAType`; filter state machines |
+//! | `bands.rs`, `stops.rs`, `vwap.rs` | bands, channels, pivots; trailing-stop state machines; VWAP |
+//! | `momentum/` | oscillators |
+//! | `trend.rs`, `volatility.rs`, `volume.rs`, `price.rs` | as named |
+//! | `statistics.rs`, `math.rs` | rolling statistics; math operators |
+//! | `cycle.rs`, `pattern.rs` | Hilbert transform and filters; candlestick patterns |
+//! | `ranges.rs` | value ranges of outputs |
 
 use crate::graph::{Expr, Field, GraphBuilder, UnaryOp};
 
@@ -12,8 +21,6 @@ mod filters;
 mod ma;
 mod math;
 mod momentum;
-mod momentum_more;
-mod momentum_state;
 mod overlap;
 mod pattern;
 mod price;
@@ -27,21 +34,21 @@ mod vwap;
 
 pub use ranges::ValueRange;
 
-/// What a row is.
+/// Kind of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum IndicatorKind {
-    /// One of the catalogue's indicators.
+    /// An indicator.
     Indicator,
     /// A candlestick pattern: -200 to 200.
     Candlestick,
-    /// Arithmetic that indicators are made of.
+    /// Math operator or transform.
     Primitive,
-    /// Beyond the catalogue, for sets that need it.
+    /// Extra column that a named set needs.
     Addition,
 }
 
-/// Groups, as in `group:momentum`.
+/// Group of an indicator, as in `group:momentum`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 #[allow(missing_docs, reason = "the names are the groups")]
@@ -66,11 +73,11 @@ pub struct Param {
     pub name: &'static str,
     /// Its default.
     pub default: f64,
-    /// The least.
+    /// Lower bound.
     pub min: f64,
-    /// The greatest.
+    /// Upper bound.
     pub max: f64,
-    /// Whole numbers only?
+    /// Integers only?
     #[serde(skip)]
     pub integer: bool,
     /// Even numbers only?
@@ -78,45 +85,45 @@ pub struct Param {
     pub even: bool,
 }
 
-/// A whole number, such as a period.
+/// Integer parameter, such as a period.
 pub const fn int(name: &'static str, default: u32, min: u32, max: u32) -> Param {
     Param { name, default: default as f64, min: min as f64, max: max as f64, integer: true, even: false }
 }
 
-/// A real number.
+/// Real parameter.
 pub const fn real(name: &'static str, default: f64, min: f64, max: f64) -> Param {
     Param { name, default, min, max, integer: false, even: false }
 }
 
-/// An even number, such as a period that is halved.
+/// Even integer parameter, such as a period that is halved.
 pub const fn even_int(name: &'static str, default: u32, min: u32, max: u32) -> Param {
     Param { even: true, ..int(name, default, min, max) }
 }
 
-/// What the values are compared with.
+/// Test oracle of a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Oracle {
-    /// The function of TA-Lib that the first alias names.
+    /// The TA-Lib function named by the first alias.
     TaLib,
-    /// A plain reference in the tests.
+    /// A reference implementation in the tests.
     Reference,
 }
 
-/// Whose definitions of exponential means, RSI, ATR and Bollinger width: where people disagree.
+/// Convention for EMA, RSI, ATR and Bollinger Bands, where TA-Lib and pandas code differ.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum Convention {
-    /// TA-Lib's: seeded exponential means, Wilder's means, population deviations.
+    /// TA-Lib: SMA-seeded EMA, Wilder's smoothing, population standard deviation.
     #[default]
     TaLib,
-    /// What code on pandas does: `ewm(span, adjust=True)`, rolling means, sample deviations.
+    /// pandas: `ewm(span, adjust=True)`, rolling means, sample standard deviation.
     Pandas,
 }
 
-/// What a builder gets: the bars, the parameters, the source.
+/// Arguments of a builder: graph, parameters, source, convention.
 #[derive(Clone, Copy)]
 pub struct BuildArgs<'g, 'p> {
-    /// The bars.
+    /// Graph builder with the input columns.
     pub bars: GraphBuilder<'g>,
     params: &'p [f64],
     source: Option<Expr<'g>>,
@@ -124,22 +131,23 @@ pub struct BuildArgs<'g, 'p> {
 }
 
 impl<'g, 'p> BuildArgs<'g, 'p> {
-    /// For a builder, by TA-Lib's conventions.
+    /// With TA-Lib's convention.
     pub fn new(bars: GraphBuilder<'g>, params: &'p [f64], source: Option<Expr<'g>>) -> Self {
         BuildArgs { bars, params, source, convention: Convention::TaLib }
     }
 
-    /// Whose definitions.
+    /// The convention.
     pub fn convention(&self) -> Convention {
         self.convention
     }
 
-    /// By another convention.
+    /// With another convention.
     pub fn by(self, convention: Convention) -> Self {
         BuildArgs { convention, ..self }
     }
 
-    /// The exponential mean of the convention. That of pandas weighs all values so far and divides by their weights.
+    /// EMA of the convention. That of pandas (`adjust=True`) is the weighted mean of all values so far, normalised by the sum of
+    /// the weights.
     pub fn ema(&self, x: Expr<'g>, n: usize) -> Expr<'g> {
         match self.convention {
             Convention::TaLib => x.ema(n),
@@ -151,7 +159,7 @@ impl<'g, 'p> BuildArgs<'g, 'p> {
         }
     }
 
-    /// The smoothing of RSI and ATR: Wilder's mean, or a rolling one.
+    /// Smoothing of RSI and ATR: Wilder's moving average, or an SMA.
     pub fn smooth(&self, x: Expr<'g>, n: usize) -> Expr<'g> {
         match self.convention {
             Convention::TaLib => x.wilder(n),
@@ -159,7 +167,7 @@ impl<'g, 'p> BuildArgs<'g, 'p> {
         }
     }
 
-    /// The standard deviation of Bollinger bands: of a population, or of a sample.
+    /// Standard deviation of Bollinger Bands: population, or sample.
     pub fn deviation(&self, x: Expr<'g>, n: usize) -> Expr<'g> {
         match self.convention {
             Convention::Pandas if n > 1 => (x.variance(n) * (n as f64 / (n - 1) as f64)).unary(UnaryOp::Sqrt),
@@ -167,22 +175,22 @@ impl<'g, 'p> BuildArgs<'g, 'p> {
         }
     }
 
-    /// A whole parameter, such as a period.
+    /// Integer parameter, such as a period.
     pub fn n(&self, at: usize) -> usize {
         self.params.get(at).map_or(1, |x| *x as usize)
     }
 
-    /// A real parameter.
+    /// Real parameter.
     pub fn x(&self, at: usize) -> f64 {
         self.params.get(at).copied().unwrap_or(0.0)
     }
 
-    /// What a one-input indicator reads: the source that was asked for, else the close.
+    /// Source of a one-input indicator: the selected one, else the close.
     pub fn source(&self) -> Expr<'g> {
         self.source.unwrap_or_else(|| self.bars.close())
     }
 
-    /// What a one-input indicator reads: the source that was asked for, else this column.
+    /// Source of a one-input indicator: the selected one, else this column.
     pub fn source_or(&self, field: Field) -> Expr<'g> {
         self.source.unwrap_or_else(|| self.bars.field(field))
     }
@@ -191,35 +199,35 @@ impl<'g, 'p> BuildArgs<'g, 'p> {
 /// Builds the outputs, in the row's order.
 pub type Build = for<'g, 'p> fn(&BuildArgs<'g, 'p>) -> Vec<Expr<'g>>;
 
-/// A row.
+/// A row of the catalogue.
 #[derive(Clone, Copy)]
 pub struct Indicator {
     /// Name; lower case.
     pub name: &'static str,
     /// Other names; the first is TA-Lib's where it has the function.
     pub aliases: &'static [&'static str],
-    /// Where it belongs.
+    /// Group.
     pub group: Group,
-    /// What it is.
+    /// Kind of the row.
     pub kind: IndicatorKind,
     /// Parameters, in order.
     pub params: &'static [Param],
-    /// Columns it reads; a single `Close` (or `Volume`) can be replaced by `source=`.
+    /// Input columns; a single `Close` (or `Volume`) can be replaced by `source=`.
     pub inputs: &'static [Field],
     /// Names of the outputs, in TA-Lib's order; see [`crate::select::column`] for the names of their columns.
     pub outputs: &'static [&'static str],
-    /// Does no value depend on a later bar?
+    /// Does it never look ahead?
     pub causal: bool,
-    /// What it is compared with.
+    /// Test oracle.
     pub oracle: Oracle,
-    /// What it means, in a sentence or two, with the formula.
+    /// Description with formula, in a sentence or two.
     pub doc: &'static str,
-    /// How it is built.
+    /// Adds it to a graph.
     pub build: Build,
 }
 
 impl Indicator {
-    /// What most rows are; a row states what differs.
+    /// Defaults of a row; a row states what differs.
     pub const BASE: Indicator = Indicator {
         name: "",
         aliases: &[],
@@ -234,28 +242,28 @@ impl Indicator {
         build: |_| Vec::new(),
     };
 
-    /// Can the column that it reads be replaced by `source=`?
+    /// Can its input be replaced by `source=`?
     pub fn takes_source(&self) -> bool {
         self.inputs.len() == 1
     }
 
-    /// Where the values of an output lie with the defaults, given by its place; `None` where nothing bounds them.
-    /// [`crate::select::Instance::range`] knows parameters and sources.
+    /// Value range of an output (by index) with default parameters; `None` if unbounded.
+    /// [`crate::select::Instance::range`] takes parameters and source into account.
     pub fn range(&self, output: usize) -> Option<ValueRange> {
         ranges::of(self, output)
     }
 
-    /// Does its range hold with these parameters, and with a source of its own?
+    /// Does its range hold for these parameters, and with another source?
     pub(crate) fn range_holds(&self, params: &[f64], sourced: bool) -> bool {
         ranges::holds(self, params, sourced)
     }
 
-    /// Does its first value wait for something in the bars, such as the end of a session, and not only for their number?
+    /// Does its first value depend on the data, such as the end of a session, and not only on the number of bars?
     pub fn starts_late(&self) -> bool {
         ranges::starts_late(self)
     }
 
-    /// Its parameters' defaults.
+    /// Default parameters.
     pub fn defaults(&self) -> Vec<f64> {
         self.params.iter().map(|p| p.default).collect()
     }
@@ -267,14 +275,16 @@ impl std::fmt::Debug for Indicator {
     }
 }
 
-/// Every family, in the order of the catalogue.
-const FAMILIES: &[&[Indicator]] = &[
+/// Every table, in the order of the catalogue.
+const TABLES: &[&[Indicator]] = &[
     overlap::ROWS,
     bands::ROWS,
     price::ROWS,
     math::ROWS,
-    momentum::ROWS,
-    momentum_more::ROWS,
+    momentum::CLASSIC,
+    momentum::OSCILLATORS,
+    momentum::EXTENDED,
+    momentum::COMMUNITY,
     pattern::ONE,
     pattern::TWO,
     pattern::THREE,
@@ -290,10 +300,10 @@ const FAMILIES: &[&[Indicator]] = &[
 
 /// Every row.
 pub fn all() -> impl Iterator<Item = &'static Indicator> {
-    FAMILIES.iter().flat_map(|rows| rows.iter())
+    TABLES.iter().flat_map(|rows| rows.iter())
 }
 
-/// The row of this name or alias, in any case.
+/// The row with this name or alias, case-insensitive.
 pub fn find(name: &str) -> Option<&'static Indicator> {
     let is = |known: &&str| known.eq_ignore_ascii_case(name);
     all().find(|r| is(&r.name)).or_else(|| all().find(|r| r.aliases.iter().any(is)))

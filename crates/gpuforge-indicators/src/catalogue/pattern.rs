@@ -1,7 +1,7 @@
-//! Which candlestick patterns are there? One row each, written as the conditions that its candles meet.
+//! Candlestick patterns: the 61 CDL functions of TA-Lib, each a conjunction of candle conditions.
 //!
-//! Candles are counted back from the newest, 0. What is long, short, near or equal is measured by the candles before, with
-//! TA-Lib's default settings; equal cases fall as they do there, to the last bit (`candle.rs`).
+//! Candles are counted back from the newest, 0. Long, short, near and equal are relative to averages of earlier candles, with
+//! TA-Lib's default candle settings; ties are decided as TA-Lib does, to the last bit (`candle.rs`).
 
 mod candle;
 mod five;
@@ -13,7 +13,7 @@ mod two;
 use super::{Build, Group, Indicator, IndicatorKind, Param, real};
 use crate::graph::Field;
 
-/// Patterns by the number of their candles, then those with a memory.
+/// Patterns by the number of their candles, then the stateful ones.
 pub(super) const ONE: &[Indicator] = one::ROWS;
 pub(super) const TWO: &[Indicator] = two::ROWS;
 pub(super) const THREE: &[Indicator] = three::ROWS;
@@ -38,10 +38,10 @@ const fn row(
     Indicator { name, aliases, doc, build, ..BASE }
 }
 
-/// A row whose only parameter is how deep a candle reaches into the body of an earlier one, as a share of that body.
-const fn deep(row: Indicator, penetration: &'static [Param]) -> Indicator {
+/// A row with the `penetration` parameter: how deep a candle reaches into an earlier body, as a fraction of that body.
+const fn with_penetration(row: Indicator, penetration: &'static [Param]) -> Indicator {
     Indicator { params: penetration, ..row }
 }
 
-const THIRD: &[Param] = &[real("penetration", 0.3, 0.0, 1e6)];
-const HALF: &[Param] = &[real("penetration", 0.5, 0.0, 1e6)];
+const PENETRATION_0_3: &[Param] = &[real("penetration", 0.3, 0.0, 1e6)];
+const PENETRATION_0_5: &[Param] = &[real("penetration", 0.5, 0.0, 1e6)];

@@ -1,4 +1,4 @@
-//! One price from the prices of a bar.
+//! Price transforms: average, median, typical, weighted close, Heikin-Ashi.
 
 use super::{Group, Indicator};
 use crate::graph::{Expr, Field, GraphBuilder};
@@ -6,12 +6,12 @@ use crate::graph::{Expr, Field, GraphBuilder};
 const BASE: Indicator = Indicator { group: Group::Price, ..Indicator::BASE };
 const OHLC: &[Field] = &[Field::Open, Field::High, Field::Low, Field::Close];
 
-/// High, low and close, in equal parts.
+/// Typical price (HLC3).
 pub(super) fn typical(bars: GraphBuilder<'_>) -> Expr<'_> {
     (bars.high() + bars.low() + bars.close()) / 3.0
 }
 
-/// The middle of high and low.
+/// Median price (HL2).
 pub(super) fn median(bars: GraphBuilder<'_>) -> Expr<'_> {
     (bars.high() + bars.low()) / 2.0
 }
@@ -54,13 +54,14 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["HA", "heikin_ashi"],
         inputs: OHLC,
         outputs: &["open", "high", "low", "close"],
-        doc: "Heikin-Ashi candles: the close is the bar's average price, the open the middle of the candle before (at the first bar \
-              the middle of open and close), high and low reach around both.",
+        doc: "Heikin-Ashi candles: the close is the bar's average price, the open the midpoint of the previous \
+              candle's open and close (at the first bar of its own open and close), high and low are the max and \
+              min including both.",
         build: |a| {
             let bars = a.bars;
             let close = (bars.open() + bars.high() + bars.low() + bars.close()) / 4.0;
             let first = (bars.open() + bars.close()) / 2.0;
-            // The next bar's open is half way from this one's to the close.
+            // The next bar's open is the midpoint of this one's open and close.
             let next = close.adaptive_ema(bars.constant(0.5), first);
             let open = next.shift(1).fill_warmup(first);
             vec![open, bars.high().max(open).max(close), bars.low().min(open).min(close), close]

@@ -1,18 +1,18 @@
-//! Ranges of outputs: where do values lie whatever the bars do? One table, proven by `tests/ranges.rs`.
+//! Value ranges of outputs (RSI 0 to 100, ...): one table, property-tested by `tests/ranges.rs`.
 //!
-//! A range assumes bars that hold together: prices above 0, high at least low with open and close between them, volume at
-//! least 0. A value outside of it says that the bars do not.
+//! A range assumes consistent bars: prices above 0, low <= open, close <= high, volume >= 0. A value outside its range means
+//! that the bars are not.
 
 use std::f64::consts::{FRAC_PI_2, PI};
 
 use super::{Indicator, IndicatorKind, Param};
 
-/// Where the values of an output lie, both ends included; an end that is infinite bounds nothing.
+/// Closed interval that contains the values of an output; an infinite end is unbounded.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ValueRange {
-    /// The min.
+    /// Lower bound.
     pub min: f64,
-    /// The max.
+    /// Upper bound.
     pub max: f64,
 }
 
@@ -20,7 +20,7 @@ const fn range(min: f64, max: f64) -> ValueRange {
     ValueRange { min, max }
 }
 
-/// Rows (all of their outputs) and `row.output`s with this range, separated by blanks.
+/// Rows (all of their outputs) and `row.output`s with this range, separated by spaces.
 const RANGES: &[(ValueRange, &str)] = &[
     (
         range(0.0, 100.0),
@@ -66,14 +66,14 @@ const RANGES: &[(ValueRange, &str)] = &[
     ),
 ];
 
-/// Rows whose range assumes values above 0: with another source it is not known.
-const OF_PRICES: &str = "bbw bias drawdown entropy percent_return ppo pvo roc rocp rocr rocr100 rvol ui vosc";
+/// Rows whose range assumes a positive source: unknown with another source.
+const POSITIVE_SOURCE: &str = "bbw bias drawdown entropy percent_return ppo pvo roc rocp rocr rocr100 rvol ui vosc";
 
-/// Kinds of moving averages that stay between the values they are made of: SMA, EMA, WMA, TRIMA, KAMA.
+/// Moving average types that are convex combinations of their inputs, so that they do not overshoot: SMA, EMA, WMA, TRIMA, KAMA.
 const CONVEX: [f64; 5] = [0.0, 1.0, 2.0, 5.0, 6.0];
 
-/// Rows whose first value waits for something in the bars, such as the end of a session, and not only for their number.
-const LATE: &str = "avwap avwap_bands cpr pivot";
+/// Rows whose first value depends on the data (such as the end of a session), not only on the number of bars.
+const DATA_DEPENDENT_START: &str = "avwap avwap_bands cpr pivot";
 
 /// `row`, or `row.output`.
 fn names(word: &str, row: &Indicator, output: usize) -> bool {
@@ -92,22 +92,22 @@ pub(super) fn of(row: &Indicator, output: usize) -> Option<ValueRange> {
 /// Does the range of a row hold for these parameters, and for a source of any sign?
 pub(super) fn holds(row: &Indicator, params: &[f64], sourced: bool) -> bool {
     let convex = |(p, x): (&Param, &f64)| !p.name.ends_with("_type") || CONVEX.contains(x);
-    let of_prices = OF_PRICES.split_whitespace().any(|name| name == row.name);
-    row.params.iter().zip(params).all(convex) && !(sourced && of_prices)
+    let needs_positive = POSITIVE_SOURCE.split_whitespace().any(|name| name == row.name);
+    row.params.iter().zip(params).all(convex) && !(sourced && needs_positive)
 }
 
 pub(super) fn starts_late(row: &Indicator) -> bool {
-    LATE.split_whitespace().any(|name| name == row.name)
+    DATA_DEPENDENT_START.split_whitespace().any(|name| name == row.name)
 }
 
 impl ValueRange {
-    /// Does a value lie in it, with this relative slack for rounding? NaN does.
+    /// Does it contain a value, with this relative tolerance for rounding? It contains NaN.
     pub fn contains(&self, x: f64, slack: f64) -> bool {
-        let room = slack * self.scale();
-        !(x < self.min - room || x > self.max + room)
+        let margin = slack * self.scale();
+        !(x < self.min - margin || x > self.max + margin)
     }
 
-    /// The size that slack is relative to: the larger finite end, at least 1.
+    /// Scale of the tolerance: the larger finite end, at least 1.
     fn scale(&self) -> f64 {
         let finite = |x: f64| if x.is_finite() { x.abs() } else { 0.0 };
         finite(self.min).max(finite(self.max)).max(1.0)
@@ -116,7 +116,7 @@ impl ValueRange {
 
 impl std::fmt::Display for ValueRange {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        // Digits beyond these are of pi.
+        // Rounds the bounds that are multiples of pi.
         let short = |x: f64| (x * 1e4).round() / 1e4;
         let (min, max) = (short(self.min), short(self.max));
         match (self.min.is_finite(), self.max.is_finite()) {
@@ -132,12 +132,12 @@ impl std::fmt::Display for ValueRange {
 mod tests {
     use super::*;
 
-    /// Every name of the tables is a row, every output one of its own, and none has two ranges.
+    /// Every listed name is a row or one of its outputs, and none has two ranges.
     #[test]
-    fn names_are_those_of_rows() {
+    fn every_listed_name_is_a_row_and_listed_once() {
         let listed = RANGES.iter().flat_map(|(_, words)| words.split_whitespace());
         let mut seen = std::collections::HashSet::new();
-        for word in listed.chain(OF_PRICES.split_whitespace()).chain(LATE.split_whitespace()) {
+        for word in listed.chain(POSITIVE_SOURCE.split_whitespace()).chain(DATA_DEPENDENT_START.split_whitespace()) {
             let (name, output) = word.split_once('.').map_or((word, None), |(n, o)| (n, Some(o)));
             let row = super::super::all().find(|r| r.name == name);
             assert!(row.is_some_and(|r| output.is_none_or(|o| r.outputs.contains(&o))), "{word}");
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn slack_is_for_rounding_only() {
+    fn tolerance_covers_rounding_only() {
         let percent = range(0.0, 100.0);
         assert!(
             percent.contains(-1e-8, 1e-9)

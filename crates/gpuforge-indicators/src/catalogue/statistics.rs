@@ -1,9 +1,8 @@
-//! What do the last values look like, as numbers?
+//! Rolling statistics: variance, correlation, linear regression, order statistics, moments, returns, drawdown.
 
 use super::{
-    Group, Indicator, Oracle, real,
+    Group, Indicator, Oracle, int, real,
     volatility::{sample_variance, varies},
-    int,
 };
 use crate::{
     graph::{Expr, Field},
@@ -27,7 +26,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "var",
         aliases: &["VAR", "variance"],
         params: &[int("period", 5, 1, 100_000), real("times", 1.0, 0.0, 1e6)],
-        doc: "Population variance of the last `period` values. The second parameter changes nothing: TA-Lib has it.",
+        doc: "Population variance of the last `period` values. The second parameter is ignored, as in TA-Lib.",
         build: |a| vec![a.source().variance(a.n(0))],
         ..BASE
     },
@@ -36,8 +35,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["BETA"],
         params: &[int("period", 5, 1, 100_000)],
         inputs: PAIR,
-        doc: "Slope of the line through the last `period` pairs of relative changes, those of the close across and those of the \
-              high up; 0 where the changes of the close do not vary.",
+        doc: "Beta: regression slope over the last `period` pairs of relative changes, those of the high against \
+              those of the close; 0 where the changes of the close do not vary.",
         build: |a| {
             let [x, y] = [a.bars.close(), a.bars.high()].map(|x| (x - x.shift(1)).div0(x.shift(1)));
             let n = a.n(0);
@@ -50,7 +49,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["CORREL"],
         params: &[int("period", 30, 1, 100_000)],
         inputs: PAIR,
-        doc: "Pearson's correlation of close and high over the last `period` bars, from -1 to 1; 0 where one does not vary.",
+        doc: "Pearson correlation coefficient of close and high over the last `period` bars, from -1 to 1; 0 where \
+              one does not vary.",
         build: |a| {
             let (x, y, n) = (a.bars.close(), a.bars.high(), a.n(0));
             vec![correlation(x, y, n)]
@@ -61,7 +61,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "linearreg",
         aliases: &["LINEARREG", "linreg"],
         params: &[int("period", 14, 2, 100_000)],
-        doc: "The last point of the line of least squares through the last `period` values.",
+        doc: "Linear regression: end point of the least-squares line through the last `period` values.",
         build: |a| {
             let n = a.n(0);
             vec![a.source().sma(n) + slope(a.source(), n) * ((a.x(0) - 1.0) / 2.0)]
@@ -72,7 +72,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "linearreg_slope",
         aliases: &["LINEARREG_SLOPE", "linregslope"],
         params: &[int("period", 14, 2, 100_000)],
-        doc: "Slope, per bar, of the line of least squares through the last `period` values.",
+        doc: "Linear regression slope, per bar, of the least-squares line through the last `period` values.",
         build: |a| vec![slope(a.source(), a.n(0))],
         ..BASE
     },
@@ -80,7 +80,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "linearreg_intercept",
         aliases: &["LINEARREG_INTERCEPT", "linregintercept"],
         params: &[int("period", 14, 2, 100_000)],
-        doc: "The first point of the line of least squares through the last `period` values.",
+        doc: "Linear regression intercept: first point of the least-squares line through the last `period` values.",
         build: |a| {
             let n = a.n(0);
             vec![a.source().sma(n) - slope(a.source(), n) * ((a.x(0) - 1.0) / 2.0)]
@@ -91,7 +91,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "linearreg_angle",
         aliases: &["LINEARREG_ANGLE", "linregangle"],
         params: &[int("period", 14, 2, 100_000)],
-        doc: "Slope of the line of least squares through the last `period` values, as an angle in degrees.",
+        doc: "Linear regression angle: slope of the least-squares line through the last `period` values, in degrees.",
         build: |a| vec![slope(a.source(), a.n(0)).atan() * (180.0 / std::f64::consts::PI)],
         ..BASE
     },
@@ -99,7 +99,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "tsf",
         aliases: &["TSF"],
         params: &[int("period", 14, 2, 100_000)],
-        doc: "Time series forecast: the line of least squares through the last `period` values, one bar on.",
+        doc: "Time series forecast (TSF): the least-squares line through the last `period` values, extrapolated \
+              one bar ahead.",
         build: |a| {
             let n = a.n(0);
             vec![a.source().sma(n) + slope(a.source(), n) * ((a.x(0) + 1.0) / 2.0)]
@@ -110,7 +111,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "stderr",
         params: &[int("period", 14, 2, 100_000)],
         oracle: Oracle::Reference,
-        doc: "Standard error of the mean: sample standard deviation of the last `period` values over the root of `period`.",
+        doc: "Standard error of the mean: sample standard deviation of the last `period` values over sqrt(period).",
         build: |a| vec![sample_variance(a.source(), a.n(0)).sqrt() / a.x(0).sqrt()],
         ..BASE
     },
@@ -118,7 +119,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "median",
         aliases: &["MEDIAN"],
         params: &[int("period", 30, 2, 10_000)],
-        doc: "Median of the last `period` values; the mean of the two in the middle where there are two.",
+        doc: "Median of the last `period` values; the mean of the two middle values where `period` is even.",
         build: |a| vec![a.source().median(a.n(0))],
         ..BASE
     },
@@ -126,7 +127,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "percentile",
         aliases: &["PERCENTILE", "quantile"],
         params: &[int("period", 100, 2, 10_000), real("percent", 50.0, 0.0, 100.0)],
-        doc: "Nearest-rank percentile of the last `period` values: the ceil(percent * period / 100)-th least, at least the first.",
+        doc: "Nearest-rank percentile of the last `period` values: the ceil(percent * period / 100)-th smallest, \
+              at least the first.",
         build: |a| {
             let rank = (a.x(1) * a.x(0) / 100.0).ceil().max(1.0) as usize;
             vec![a.source().order_statistic(a.n(0), rank - 1)]
@@ -137,7 +139,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "percentrank",
         aliases: &["PERCENTRANK"],
         params: &[int("period", 100, 2, 10_000)],
-        doc: "How many percent of the `period` values before this one are less than it.",
+        doc: "Percent rank: percentage of the `period` values before this one that are less than it.",
         build: |a| vec![a.source().rank(a.n(0), false) / a.x(0) * 100.0],
         ..BASE
     },
@@ -145,7 +147,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "avgdev",
         aliases: &["AVGDEV", "mad"],
         params: &[int("period", 14, 2, 100_000)],
-        doc: "Mean absolute deviation: mean distance of the last `period` values from their mean.",
+        doc: "Mean absolute deviation of the last `period` values from their mean.",
         build: |a| vec![a.source().mean_deviation(a.n(0))],
         ..BASE
     },
@@ -154,8 +156,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["median_ad"],
         params: &[int("period", 5, 1, 10_000)],
         oracle: Oracle::Reference,
-        doc: "Median absolute deviation: median distance of the last `period` values from their median; medians of an even \
-              number are the mean of the two in the middle.",
+        doc: "Median absolute deviation: median distance of the last `period` values from their median; medians of \
+              an even number are the mean of the two middle values.",
         build: |a| a.bars.state_machine(&MEDIAN_DEVIATION, &[a.x(0)], &[a.source()]),
         ..BASE
     },
@@ -163,8 +165,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "skew",
         params: &[int("period", 30, 3, 10_000)],
         oracle: Oracle::Reference,
-        doc: "Sample skewness of the last `period` values, sqrt(n (n - 1)) / (n - 2) times the third central moment over the \
-              1.5th power of the second; 0 where all are equal.",
+        doc: "Sample skewness of the last `period` values: sqrt(n (n - 1)) / (n - 2) times the third central \
+              moment over the second to the power 1.5; 0 where all are equal.",
         build: |a| {
             let (x, n) = (a.source(), a.x(0));
             let (second, third) = x.central_moments(a.n(0), 3);
@@ -176,8 +178,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "kurtosis",
         aliases: &["KURTOSIS"],
         params: &[int("period", 30, 4, 10_000)],
-        doc: "Sample excess kurtosis (G2) of the last `period` values; NaN where all are equal, as in TA-Lib: 0 would say that \
-              they are normal.",
+        doc: "Sample excess kurtosis (G2) of the last `period` values; NaN where all are equal, as in TA-Lib: 0 \
+              would mean normally distributed.",
         build: |a| {
             let (x, n) = (a.source(), a.x(0));
             let (second, fourth) = x.central_moments(a.n(0), 4);
@@ -190,7 +192,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "zscore",
         params: &[int("period", 30, 2, 100_000), real("times", 1.0, 0.01, 1e3)],
         oracle: Oracle::Reference,
-        doc: "Distance from the mean of the last `period` values in `times` sample standard deviations; 0 where all are equal.",
+        doc: "Z-score: distance from the mean of the last `period` values in `times` sample standard deviations; 0 \
+              where all are equal.",
         build: |a| {
             let (x, n) = (a.source(), a.n(0));
             let score = (x - x.sma(n)).div0(sample_variance(x, n).sqrt() * a.x(1));
@@ -202,8 +205,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "entropy",
         params: &[int("period", 10, 1, 100_000), real("base", 2.0, 1.01, 1e3)],
         oracle: Oracle::Reference,
-        doc: "Sum over `period` bars of -p log(p) to the base, where p is each value's share of the sum of the `period` values up \
-              to it (pandas-ta).",
+        doc: "Entropy: sum over `period` bars of -p log(p) to the base, where p is each value's fraction of the \
+              rolling sum of `period` values up to it (pandas-ta).",
         build: |a| {
             let (x, n) = (a.source(), a.n(0));
             let share = x / x.sum(n);
@@ -216,8 +219,8 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 30, 2, 10_000)],
         inputs: PAIR,
         oracle: Oracle::Reference,
-        doc: "Spearman's rank correlation of close and high over the last `period` bars: Pearson's of their ranks, equal values \
-              sharing the mean of theirs; 0 where one does not vary.",
+        doc: "Spearman's rank correlation of close and high over the last `period` bars: Pearson's of their ranks, \
+              ties get the mean rank; 0 where one does not vary.",
         build: |a| a.bars.state_machine(&SPEARMAN, &[a.x(0)], &[a.bars.close(), a.bars.high()]),
         ..BASE
     },
@@ -225,7 +228,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "log_return",
         params: &[int("period", 1, 1, 100_000)],
         oracle: Oracle::Reference,
-        doc: "ln(value / value of `period` bars ago).",
+        doc: "Log return: ln(value / value of `period` bars ago).",
         build: |a| vec![(a.source() / a.source().shift(a.n(0))).ln()],
         ..BASE
     },
@@ -233,7 +236,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "percent_return",
         params: &[int("period", 1, 1, 100_000)],
         oracle: Oracle::Reference,
-        doc: "Change over `period` bars as a share of the earlier value (0.01 is one percent); 0 where that is 0.",
+        doc: "Percent return: change over `period` bars as a fraction of the earlier value (0.01 is one percent); \
+              0 where that is 0.",
         build: |a| {
             let before = a.source().shift(a.n(0));
             vec![(a.source() - before).div0(before)]
@@ -244,8 +248,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "drawdown",
         outputs: &["drawdown", "share", "log"],
         oracle: Oracle::Reference,
-        doc: "Distance from the greatest value so far: as a difference, as a share of it (0 where it is 0), and as the difference \
-              of logarithms.",
+        doc: "Drawdown from the running max: as a difference, as a fraction of the max (0 where that is 0), and as \
+              a difference of logarithms.",
         build: |a| {
             let (x, top) = (a.source(), a.source().cummax());
             vec![top - x, (top - x).div0(top), top.ln() - x.ln()]
@@ -257,10 +261,10 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("least", 2, 2, 100_000)],
         outputs: &["line", "lower1", "upper1", "lower2", "upper2", "lower3", "upper3"],
         oracle: Oracle::Reference,
-        doc: "Standard deviation channel of everything so far: the last point of the line of least squares through all values up \
-              to this bar, and that point less and plus 1, 2 and 3 sample standard deviations of the values. Valid from \
-              `least` values on. Each bar sees only the past: the chart of the same name draws the line of the last bar back \
-              over all of them.",
+        doc: "Standard deviation channel over the whole history: the end point of the least-squares line through \
+              all values up to this bar, and that point minus and plus 1, 2 and 3 sample standard deviations of \
+              the values. Valid from `least` values on. Each bar uses only the past: the thinkorswim study of the \
+              same name draws the line of the last bar back over all of them.",
         build: |a| {
             let all = a.bars.state_machine(&SO_FAR, &[a.x(0)], &[a.source()]);
             let [line, deviation] = all.as_slice() else { return all };
@@ -274,8 +278,7 @@ pub(super) const ROWS: &[Indicator] = &[
     },
 ];
 
-/// Slope of the line of least squares through the last `n` values: their co-moment with the number of the bar over that
-/// number's own, n (n^2 - 1) / 12.
+/// Least-squares slope of the last `n` values: their co-moment with the bar index over that of the index, n (n^2 - 1) / 12.
 fn slope(x: Expr<'_>, n: usize) -> Expr<'_> {
     let n_f = n as f64;
     x.time_moment(n) / (n_f * (n_f * n_f - 1.0) / 12.0)
@@ -290,7 +293,7 @@ fn period(params: &[f64]) -> usize {
     params.first().map_or(1, |n| *n as usize)
 }
 
-/// The last values of a series.
+/// Ring of the last values of a series.
 #[derive(Clone)]
 struct Window {
     period: usize,
@@ -320,14 +323,14 @@ impl Window {
         if n % 2 == 1 { at(n / 2) } else { (at((n / 2).saturating_sub(1)) + at(n / 2)) / 2.0 }
     }
 
-    /// How many values are less, plus half of the others that are equal: the value's rank up to a constant.
+    /// Mid-rank up to a constant: the number of smaller values, plus half of the equal ones.
     fn rank(&self, x: f64) -> f64 {
         let count = |f: &dyn Fn(f64) -> bool| self.values.iter().filter(|y| f(**y)).count() as f64;
         count(&|y| y < x) + count(&|y| y == x) / 2.0
     }
 }
 
-/// Median distance from the median.
+/// Median absolute deviation.
 #[derive(Clone)]
 struct MedianDeviation(Window);
 
@@ -349,7 +352,7 @@ impl StateMachine<1, 1> for MedianDeviation {
     }
 }
 
-/// Rank correlation of two windows.
+/// Spearman rank correlation of two windows.
 #[derive(Clone)]
 struct Spearman(Window, Window);
 
@@ -380,13 +383,13 @@ impl StateMachine<2, 1> for Spearman {
     }
 }
 
-/// Mean, squares and slope of everything so far, by updates that lose no digits to the level (Welford).
+/// Expanding-window mean, sum of squares and regression slope by Welford updates, which do not cancel.
 #[derive(Clone, Default)]
 struct SoFar {
     count: f64,
     mean: f64,
     squares: f64,
-    /// Sum of the products of the distances of values and bar numbers from their means.
+    /// Co-moment of the values and the bar index.
     product: f64,
 }
 
@@ -400,7 +403,7 @@ impl StateMachine<1, 2> for SoFar {
 
     #[inline(always)]
     fn step(&mut self, [x]: [f64; 1]) -> [f64; 2] {
-        // The newest bar's number is count / 2 above the mean of the numbers before it, (count + 1) / 2.
+        // The newest bar index is count / 2 above the mean of the indices before it, (count + 1) / 2.
         let ahead = (self.count + 1.0) / 2.0;
         self.count += 1.0;
         let n = self.count;

@@ -1,4 +1,4 @@
-//! Stops and levels that remember on which side the price is: their states and steps.
+//! Trailing-stop state machines: parabolic SAR, SuperTrend, PMax, zigzag, previous-session levels.
 
 use crate::kernel::{
     Row,
@@ -9,41 +9,41 @@ fn at(params: &[f64], i: usize) -> f64 {
     params.get(i).copied().unwrap_or(0.0)
 }
 
-/// The greater; a NaN is passed over.
+/// Max that ignores NaN.
 #[inline(always)]
 fn max<V: Value>(a: V, b: V) -> V {
     V::select(a.cmp_gt(b) | b.is_nan(), a, b)
 }
 
-/// The lesser; a NaN is passed over.
+/// Min that ignores NaN.
 #[inline(always)]
 fn min<V: Value>(a: V, b: V) -> V {
     V::select(a.cmp_lt(b) | b.is_nan(), a, b)
 }
 
-/// Wilder's parabolic stop from highs and lows. Parameters: start value (0 finds its own, the sign gives the side), offset on
-/// reversal, then first factor, step and limit for rising and for falling trends. Gives the stop and the side, 1 or -1.
+/// Parabolic SAR from highs and lows. Parameters: initial stop (0 is automatic, the sign gives the side), offset on reversal,
+/// then initial acceleration factor, step and limit for rising and for falling trends. Gives the stop and the side, 1 or -1.
 pub(super) static PARABOLIC: StateMachineDef =
     StateMachineDef::rows::<Parabolic<1>, Parabolic<8>, 2, 2>("parabolic", |_| 1);
 
-/// A falling trend is a rising one of negated prices: everything with a side is kept negated while the side is -1.
+/// A falling trend is a rising one of negated prices: the state is kept negated while the side is -1.
 #[derive(Clone)]
 struct Parabolic<const L: usize> {
     start: f64,
     offset: f64,
-    /// First factor, step and limit: rising, falling.
+    /// Initial acceleration factor, step and limit: rising, falling.
     factors: [[f64; 3]; 2],
     /// The second bar decides the side.
     begun: bool,
-    /// High and low of the bar before.
+    /// High and low of the previous bar.
     before: [Row<L>; 2],
     /// Side, factor, extreme, stop.
     state: [Row<L>; 4],
 }
 
-/// High and low as a side sees them.
+/// High and low mirrored for a side.
 #[inline(always)]
-fn seen(rising: bool, high: f64, low: f64) -> (f64, f64) {
+fn mirrored(rising: bool, high: f64, low: f64) -> (f64, f64) {
     (select(rising, high, -low), select(rising, low, -high))
 }
 
@@ -59,7 +59,7 @@ impl<const L: usize> Parabolic<L> {
             let own = select(falls, high_before, low_before);
             let stop = select(start == 0.0, own, start.abs());
             let (side, factor) = (select(falls, -1.0, 1.0), select(falls, falling, rising));
-            [side, factor, seen(!falls, high, low).0, side * stop]
+            [side, factor, mirrored(!falls, high, low).0, side * stop]
         });
         self.before = [*high, *low];
         self.begun = true;
@@ -99,10 +99,10 @@ impl<const L: usize> RowStateMachine<2, 2, L> for Parabolic<L> {
         let [side, factor, extreme, stop, given, given_side] = lanes(inputs, |lane| {
             let [side, factor, extreme, stop, high_before, low_before, high, low] = lane;
             let rising = side > 0.0;
-            let (top, bottom) = seen(rising, high, low);
-            let (top_before, bottom_before) = seen(rising, high_before, low_before);
+            let (top, bottom) = mirrored(rising, high, low);
+            let (top_before, bottom_before) = mirrored(rising, high_before, low_before);
 
-            // The trend goes on: the stop follows the extreme, the faster the more often that was exceeded.
+            // Trend continues: the stop accelerates towards the extreme point with every new extreme.
             let goes_on = || {
                 let further = top > extreme;
                 let (step, limit) = (select(rising, rise[1], fall[1]), select(rising, rise[2], fall[2]));
@@ -112,7 +112,7 @@ impl<const L: usize> RowStateMachine<2, 2, L> for Parabolic<L> {
                 let next = min(min(stop + follow * (reached - stop), bottom_before), bottom);
                 [side, follow, reached, next, side * stop, side]
             };
-            // It turns: from the extreme on, seen from the other side.
+            // Reversal: the stop restarts at the extreme point, mirrored to the other side.
             let turns = || {
                 let turn = max(max(extreme, top_before), top);
                 let turn = turn + side * turn * offset;
@@ -122,7 +122,7 @@ impl<const L: usize> RowStateMachine<2, 2, L> for Parabolic<L> {
             };
             let stays = bottom > stop;
             if L == 1 {
-                // Most bars go on, which a processor soon knows: the next bar need not wait for both.
+                // Most bars continue the trend: a well-predicted branch is not part of the loop-carried dependency.
                 if stays { goes_on() } else { turns() }
             } else {
                 let mut next = goes_on();
@@ -135,8 +135,8 @@ impl<const L: usize> RowStateMachine<2, 2, L> for Parabolic<L> {
     }
 }
 
-/// Bands that only close in while the price stays inside, and the one behind the price. Inputs: upper and lower band as they
-/// would be by themselves, close. Gives the line and the side, 1 or -1; it begins rising.
+/// SuperTrend ratchet: bands that only tighten while the price stays inside, and the active one. Inputs: raw upper and lower
+/// band, close. Gives the line and the side, 1 or -1; starts as an uptrend.
 pub(super) static RATCHET: StateMachineDef =
     StateMachineDef::branchless::<Ratchet, 4, 3, 2>("ratchet", |_| 0);
 
@@ -168,7 +168,7 @@ impl BranchlessMachine<4, 3, 2> for Ratchet {
     }
 }
 
-/// As [`RATCHET`], but the close is compared with the bands of the bar before.
+/// PMax ratchet: as [`RATCHET`], but the close is compared with the previous bands.
 pub(super) static PROFIT_MAX: StateMachineDef =
     StateMachineDef::branchless::<ProfitMax, 4, 3, 2>("profit_max", |_| 0);
 
@@ -197,15 +197,15 @@ impl BranchlessMachine<4, 3, 2> for ProfitMax {
     }
 }
 
-/// Swings of at least some percent and bars, from highs and lows. Gives the extreme of the swing so far, its direction and
-/// the bar of that extreme, counted from the first.
+/// Zigzag swings of at least some percent and bars, from highs and lows. Gives the extreme of the current swing, its direction
+/// and the bar index of that extreme.
 pub(super) static ZIGZAG: StateMachineDef =
     StateMachineDef::branchless::<ZigZag, 4, 2, 3>("zigzag", |p| at(p, 1) as usize);
 
 /// State: the pivot, its bar, the direction, this bar.
 #[derive(Clone, Copy)]
 struct ZigZag {
-    /// What a low must be of a high pivot to turn, and a high of a low one.
+    /// Reversal thresholds as factors of the pivot: for a low after a high pivot, for a high after a low one.
     fall: f64,
     rise: f64,
     least: f64,
@@ -238,12 +238,12 @@ impl BranchlessMachine<4, 2, 3> for ZigZag {
     }
 }
 
-/// High, low and close of the session before, from high, low, close and time. Parameter: seconds of a session; sessions are
-/// counted from the epoch. NaN during the first session.
+/// High, low and close of the previous session, from high, low, close and time. Parameter: session length in seconds, aligned
+/// to the epoch. NaN during the first session.
 pub(super) static SESSION: StateMachineDef =
     StateMachineDef::branchless::<Session, 7, 4, 3>("session_before", |_| 0);
 
-/// State: number of the session; its high, low and close; those of the one before.
+/// State: session number; its high, low and close; those of the previous one.
 #[derive(Clone, Copy)]
 struct Session {
     seconds: f64,

@@ -1,6 +1,6 @@
-//! Is there a trend, which way, and how strong?
+//! Trend indicators: ADX and directional movement, Aroon, vortex, choppiness, random walk index.
 
-use super::{Group, Indicator, Oracle, volatility::true_range, int};
+use super::{Group, Indicator, Oracle, int, volatility::true_range};
 use crate::{
     graph::{Expr, Field, GraphBuilder},
     kernel::state_machine::{BranchlessMachine, StateMachineDef, Value},
@@ -15,8 +15,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "adx",
         aliases: &["ADX"],
         params: &[int("period", 14, 2, 100_000)],
-        doc: "Average directional index: Wilder's mean of DX, beginning with the mean of the first `period` of them. A bar on \
-              which DX is not defined counts as 0 in that first mean and changes nothing later.",
+        doc: "Average directional index (ADX): Wilder's moving average of DX, seeded with the mean of the first \
+              `period` of them. A bar on which DX is undefined counts as 0 in the seed and is skipped later.",
         build: |a| vec![adx(a.bars, a.n(0))],
         ..BASE
     },
@@ -24,7 +24,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "adxr",
         aliases: &["ADXR"],
         params: &[int("period", 14, 2, 100_000)],
-        doc: "Mean of ADX and of ADX `period - 1` bars ago.",
+        doc: "Average directional index rating (ADXR): mean of ADX and of ADX `period - 1` bars ago.",
         build: |a| {
             let adx = adx(a.bars, a.n(0));
             vec![(adx + adx.shift(a.n(0) - 1)) / 2.0]
@@ -35,8 +35,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "dx",
         aliases: &["DX"],
         params: &[int("period", 14, 2, 100_000)],
-        doc: "Directional index: 100 |+DI - -DI| / (+DI + -DI). Where there is no movement at all it keeps its value; 0 at \
-              first.",
+        doc: "Directional movement index (DX): 100 |+DI - -DI| / (+DI + -DI). Holds its value where there is no \
+              movement; 0 at first.",
         build: |a| {
             let (dx, idle) = dx(a.bars, a.n(0));
             vec![idle.linear_recurrence(idle.select(0.0, dx))]
@@ -47,8 +47,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "plus_di",
         aliases: &["PLUS_DI"],
         params: &[int("period", 14, 1, 100_000)],
-        doc: "Upward directional indicator: 100 times Wilder's sum of +DM over that of the true range; 0 where the range is 0. \
-              With a period of 1, the unsmoothed ratio itself.",
+        doc: "Plus directional indicator (+DI): 100 times Wilder's sum of +DM over that of the true range; 0 where \
+              the range is 0. With a period of 1, the unsmoothed ratio itself.",
         build: |a| vec![di(a.bars, a.n(0), true)],
         ..BASE
     },
@@ -56,8 +56,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "minus_di",
         aliases: &["MINUS_DI"],
         params: &[int("period", 14, 1, 100_000)],
-        doc: "Downward directional indicator: 100 times Wilder's sum of -DM over that of the true range; 0 where the range is \
-              0. With a period of 1, the unsmoothed ratio itself.",
+        doc: "Minus directional indicator (-DI): 100 times Wilder's sum of -DM over that of the true range; 0 \
+              where the range is 0. With a period of 1, the unsmoothed ratio itself.",
         build: |a| vec![di(a.bars, a.n(0), false)],
         ..BASE
     },
@@ -66,8 +66,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["PLUS_DM"],
         params: &[int("period", 14, 1, 100_000)],
         inputs: EXTREMES,
-        doc: "Upward directional movement: how far the high rose, where it rose further than the low fell, in Wilder's running \
-              sum `y = y - y/period + x` that begins with the plain sum of the first `period - 1`.",
+        doc: "Plus directional movement (+DM): the rise of the high where it exceeds the fall of the low, in \
+              Wilder's running sum `y = y - y/period + x`, seeded with the plain sum of the first `period - 1`.",
         build: |a| vec![wilder_sum(dm(a.bars, true), a.n(0))],
         ..BASE
     },
@@ -76,8 +76,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["MINUS_DM"],
         params: &[int("period", 14, 1, 100_000)],
         inputs: EXTREMES,
-        doc: "Downward directional movement: how far the low fell, where it fell further than the high rose, in Wilder's \
-              running sum `y = y - y/period + x` that begins with the plain sum of the first `period - 1`.",
+        doc: "Minus directional movement (-DM): the fall of the low where it exceeds the rise of the high, in \
+              Wilder's running sum `y = y - y/period + x`, seeded with the plain sum of the first `period - 1`.",
         build: |a| vec![wilder_sum(dm(a.bars, false), a.n(0))],
         ..BASE
     },
@@ -87,8 +87,8 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 14, 2, 100_000)],
         inputs: EXTREMES,
         outputs: &["down", "up"],
-        doc: "How recent the lowest low and the highest high of the last `period + 1` bars are: 100 for this bar, 0 for \
-              `period` bars ago; the most recent of equals.",
+        doc: "Aroon: how recent the lowest low and the highest high of the last `period + 1` bars are: 100 for \
+              this bar, 0 for `period` bars ago; the most recent of equals.",
         build: |a| {
             let n = a.n(0) + 1;
             let agos = [a.bars.low().bars_since_lowest(n), a.bars.high().bars_since_highest(n)];
@@ -101,7 +101,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["AROONOSC"],
         params: &[int("period", 14, 2, 100_000)],
         inputs: EXTREMES,
-        doc: "Aroon up less Aroon down: 100 / `period` times the bars between the lowest low and the highest high.",
+        doc: "Aroon oscillator: Aroon up minus Aroon down, that is, 100 / `period` times the bars between the \
+              lowest low and the highest high.",
         build: |a| {
             let n = a.n(0) + 1;
             vec![(a.bars.low().bars_since_lowest(n) - a.bars.high().bars_since_highest(n)) * (100.0 / a.x(0))]
@@ -113,8 +114,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["VORTEX"],
         params: &[int("period", 14, 1, 100_000)],
         outputs: &["plus", "minus"],
-        doc: "Sums of |high - last low| and of |low - last high| over the sum of the true range, each of `period` bars; 0 where \
-              nothing moved.",
+        doc: "Vortex indicator: rolling sums of |high - previous low| (VI+) and of |low - previous high| (VI-) \
+              over that of the true range, each of `period` bars; 0 where nothing moved.",
         build: |a| {
             let (n, high, low) = (a.n(0), a.bars.high(), a.bars.low());
             let range = true_range(a.bars);
@@ -129,8 +130,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["VHF"],
         params: &[int("period", 28, 2, 100_000)],
         inputs: &[Field::Close],
-        doc: "Vertical horizontal filter: the span of the last `period` values over the sum of the last `period` absolute \
-              changes; 0 where nothing moved.",
+        doc: "Vertical horizontal filter (VHF): the range of the last `period` values over the sum of the last \
+              `period` absolute changes; 0 where nothing moved.",
         build: |a| {
             let (x, n) = (a.source(), a.n(0));
             vec![(x.highest(n) - x.lowest(n)).div0((x - x.shift(1)).abs().sum(n))]
@@ -141,8 +142,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "chop",
         aliases: &["CHOP"],
         params: &[int("period", 14, 2, 100_000)],
-        doc: "Choppiness: 100 log(sum of true ranges / span of highs and lows) / log(period), over `period` bars. Low in a \
-              trend, 100 where the span is 0.",
+        doc: "Choppiness index: 100 log(sum of true ranges / (highest high - lowest low)) / log(period), over \
+              `period` bars. Low in a trend; 100 where the range is 0.",
         build: |a| {
             let n = a.n(0);
             let span = a.bars.high().highest(n) - a.bars.low().lowest(n);
@@ -154,7 +155,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "choptr",
         aliases: &["CHOPTR"],
         params: &[int("period", 14, 2, 100_000)],
-        doc: "Choppiness over the span of true highs and lows (those that include the close before); 100 where it is 0.",
+        doc: "Choppiness index over the range of true highs and true lows (which include the previous close); 100 \
+              where it is 0.",
         build: |a| {
             let (n, before) = (a.n(0), a.bars.close().shift(1));
             let span = a.bars.high().max(before).highest(n) - a.bars.low().min(before).lowest(n);
@@ -164,15 +166,11 @@ pub(super) const ROWS: &[Indicator] = &[
     },
     Indicator {
         name: "amat",
-        params: &[
-            int("fast", 8, 1, 100_000),
-            int("slow", 21, 1, 100_000),
-            int("lookback", 2, 1, 10_000),
-        ],
+        params: &[int("fast", 8, 1, 100_000), int("slow", 21, 1, 100_000), int("lookback", 2, 1, 10_000)],
         inputs: &[Field::Close],
         outputs: &["long", "short"],
         oracle: Oracle::Reference,
-        doc: "Archer moving averages trends: the long and the short run of a fast and a slow exponential mean (pandas-ta).",
+        doc: "Archer moving averages trends (AMAT): the long and the short run of a fast and a slow EMA (pandas-ta).",
         build: |a| runs(a.source().ema(a.n(0)), a.source().ema(a.n(1)), a.n(2)),
         ..BASE
     },
@@ -181,8 +179,8 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 5, 1, 100_000)],
         inputs: &[Field::Close],
         oracle: Oracle::Reference,
-        doc: "Linear decay: the value, or 1 / `period` less than this indicator's last value where that is greater; begins with \
-              the first value (tulip).",
+        doc: "Linear decay: max of the value and this indicator's last value minus 1 / `period`; seeded with the \
+              first value (tulip).",
         build: |a| a.bars.state_machine(&DECAY, &[1.0, 1.0 / a.x(0)], &[a.source()]),
         ..BASE
     },
@@ -191,8 +189,8 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 5, 1, 100_000)],
         inputs: &[Field::Close],
         oracle: Oracle::Reference,
-        doc: "Exponential decay: the value, or (period - 1) / period of this indicator's last value where that is greater; \
-              begins with the first value (tulip).",
+        doc: "Exponential decay: max of the value and (period - 1) / period of this indicator's last value; seeded \
+              with the first value (tulip).",
         build: |a| a.bars.state_machine(&DECAY, &[(a.x(0) - 1.0) / a.x(0), 0.0], &[a.source()]),
         ..BASE
     },
@@ -216,16 +214,12 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "long_run",
         aliases: &["short_run"],
-        params: &[
-            int("fast", 5, 1, 100_000),
-            int("slow", 20, 1, 100_000),
-            int("lookback", 2, 1, 10_000),
-        ],
+        params: &[int("fast", 5, 1, 100_000), int("slow", 20, 1, 100_000), int("lookback", 2, 1, 10_000)],
         inputs: &[Field::Close],
         outputs: &["long", "short"],
         oracle: Oracle::Reference,
-        doc: "Long run: 1 where the fast simple mean is above its value of `lookback` bars ago while the slow one moved, either \
-              way; short run: where it is below; else 0.",
+        doc: "Long run: 1 where the fast SMA is above its value of `lookback` bars ago while the slow one moved, \
+              either way; short run: where it is below; else 0.",
         build: |a| runs(a.source().sma(a.n(0)), a.source().sma(a.n(1)), a.n(2)),
         ..BASE
     },
@@ -233,7 +227,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "ttm_trend",
         params: &[int("period", 6, 1, 100_000)],
         oracle: Oracle::Reference,
-        doc: "1 where the close is above the mean of (high + low) / 2 over the last `period` bars, else -1.",
+        doc: "TTM trend: 1 where the close is above the SMA of (high + low) / 2 over the last `period` bars, else \
+              -1.",
         build: |a| {
             let middle = ((a.bars.high() + a.bars.low()) / 2.0).sma(a.n(0));
             vec![a.bars.close().gt(middle).select(1.0, -1.0)]
@@ -246,8 +241,8 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 14, 1, 100_000)],
         outputs: &["high", "low"],
         oracle: Oracle::Reference,
-        doc: "Random walk index: (high - low of `period` bars ago) and (high of `period` bars ago - low), each over the average \
-              true range (Wilder's) times the root of `period`; 0 where that range is 0.",
+        doc: "Random walk index (RWI): (high - low of `period` bars ago) and (high of `period` bars ago - low), \
+              each over the average true range (ATR) times sqrt(period); 0 where that is 0.",
         build: |a| {
             let (n, high, low) = (a.n(0), a.bars.high(), a.bars.low());
             let expected = true_range(a.bars).wilder(n) * a.x(0).sqrt();
@@ -260,8 +255,9 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 10, 1, 100_000), int("smooth", 5, 1, 100_000)],
         inputs: &[Field::Close],
         oracle: Oracle::Reference,
-        doc: "Polarized fractal efficiency (Hannula, 1994): 100 times the straight distance of `period` bars over the length of \
-              the path, sqrt(dx^2 + bars^2), negative where the value fell, in an exponential mean of `smooth`.",
+        doc: "Polarized fractal efficiency (PFE, Hannula, 1994): 100 times the straight-line distance of `period` \
+              bars over the length of the path, sqrt(dx^2 + bars^2), negative where the value fell, smoothed by an \
+              EMA of `smooth`.",
         build: |a| {
             let (x, n) = (a.source(), a.n(0));
             let (far, near) = (x - x.shift(n), x - x.shift(1));
@@ -281,7 +277,7 @@ fn dm(bars: GraphBuilder<'_>, up: bool) -> Expr<'_> {
     this.gt(other).select(this.max(0.0), 0.0)
 }
 
-/// `y = y - y/n + x`, beginning with the sum of the first `n - 1`: Wilder's mean of `n` after a 0, times `n`.
+/// Wilder's running sum `y = y - y/n + x`, seeded with the sum of the first `n - 1`: an RMA of `n` after a 0, times `n`.
 fn wilder_sum(x: Expr<'_>, n: usize) -> Expr<'_> {
     if n <= 1 { x } else { x.fill_warmup(0.0).wilder(n) * n as f64 }
 }
@@ -294,7 +290,7 @@ fn di(bars: GraphBuilder<'_>, n: usize, up: bool) -> Expr<'_> {
     (wilder_sum(movement, n).div0(wilder_sum(range, n)) * 100.0).from_bar(n)
 }
 
-/// DX, and 1 where it is not defined: there is no movement beyond rounding.
+/// DX, and a mask of the bars where it is undefined: no movement beyond rounding.
 fn dx(bars: GraphBuilder<'_>, n: usize) -> (Expr<'_>, Expr<'_>) {
     let (plus, minus) = (di(bars, n, true), di(bars, n, false));
     let sum = plus + minus;
@@ -314,14 +310,14 @@ fn choppiness<'g>(bars: GraphBuilder<'g>, span: Expr<'g>, n: usize) -> Expr<'g> 
     span.le(0.0).select(100.0, log / (n as f64).log10() * 100.0)
 }
 
-/// Long run and short run: the fast mean rose (fell) over some bars while the slow one moved, either way.
+/// Long run and short run: the fast average rose (fell) over some bars while the slow one moved, either way.
 pub(super) fn runs<'g>(fast: Expr<'g>, slow: Expr<'g>, lookback: usize) -> Vec<Expr<'g>> {
     let moved = slow.ne(slow.shift(lookback));
     let before = fast.shift(lookback);
     vec![fast.gt(before).and(moved), fast.lt(before).and(moved)]
 }
 
-/// The value, or what is left of the greatest before: `y = max(x, keep * y - less)`.
+/// Decaying max: `y = max(x, keep * y - less)`.
 #[derive(Clone, Copy)]
 struct Decay {
     keep: f64,
@@ -344,7 +340,7 @@ impl BranchlessMachine<1, 1, 1> for Decay {
     #[inline(always)]
     fn step<V: Value>(&self, [y]: [V; 1], [x]: [V; 1]) -> ([V; 1], [V; 1]) {
         let left = y * self.keep - self.less;
-        // A NaN on either side stays.
+        // NaN on either side propagates.
         let y = V::select(x.cmp_gt(left) | x.is_nan(), x, left);
         ([y], [y])
     }

@@ -1,6 +1,6 @@
-//! How much do prices move?
+//! Volatility indicators: true range, ATR, Bollinger width, historical, Parkinson, Garman-Klass, Yang-Zhang volatility.
 
-use super::{Group, Indicator, Oracle, ma::ma, real, int};
+use super::{Group, Indicator, Oracle, int, ma::ma, real};
 use crate::graph::{Expr, Field, GraphBuilder, Seed};
 
 const BASE: Indicator = Indicator { group: Group::Volatility, inputs: RANGE, ..Indicator::BASE };
@@ -12,7 +12,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "trange",
         aliases: &["TRANGE", "true_range"],
-        doc: "True range: the greatest of high - low, |high - last close| and |low - last close|.",
+        doc: "True range: max of high - low, |high - previous close| and |low - previous close|.",
         build: |a| vec![true_range(a.bars)],
         ..BASE
     },
@@ -20,7 +20,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "atr",
         aliases: &["ATR"],
         params: &[int("period", 14, 1, 100_000)],
-        doc: "Average true range: Wilder's mean of the true range, beginning with the mean of the first `period`.",
+        doc: "Average true range (ATR): Wilder's moving average of the true range, seeded with the mean of the \
+              first `period`.",
         build: |a| vec![a.smooth(true_range(a.bars), a.n(0))],
         ..BASE
     },
@@ -28,8 +29,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "natr",
         aliases: &["NATR"],
         params: &[int("period", 14, 1, 100_000)],
-        doc: "Average true range in percent of the close; 0 where the close is 0. With a period of 1, the true range itself, as \
-              TA-Lib has it.",
+        doc: "Normalized average true range (NATR): ATR in percent of the close; 0 where the close is 0. With a \
+              period of 1, the true range itself, as TA-Lib has it.",
         build: |a| {
             let atr = a.smooth(true_range(a.bars), a.n(0));
             vec![if a.n(0) <= 1 { atr } else { atr.div0(a.bars.close()) * 100.0 }]
@@ -41,7 +42,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["ADR"],
         params: &[int("period", 14, 1, 100_000)],
         inputs: EXTREMES,
-        doc: "Average day range: mean of high - low over the last `period` bars.",
+        doc: "Average day range (ADR): SMA of high - low over the last `period` bars.",
         build: |a| vec![(a.bars.high() - a.bars.low()).sma(a.n(0))],
         ..BASE
     },
@@ -50,8 +51,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["CVI"],
         params: &[int("period", 10, 2, 100_000), int("roc", 10, 1, 100_000)],
         inputs: EXTREMES,
-        doc: "Chaikin volatility: change in percent, over `roc` bars, of the exponential mean of high - low; 0 where the earlier \
-              mean is 0.",
+        doc: "Chaikin volatility: rate of change in percent, over `roc` bars, of the EMA of high - low; 0 where \
+              the earlier EMA is 0.",
         build: |a| {
             let mean = (a.bars.high() - a.bars.low()).ema(a.n(0));
             let before = mean.shift(a.n(1));
@@ -64,7 +65,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["MASSI", "mass"],
         params: &[int("fast", 9, 2, 100_000), int("slow", 25, 2, 100_000)],
         inputs: EXTREMES,
-        doc: "Mass index: sum over `slow` bars of the exponential mean of high - low over the exponential mean of that mean; a \
+        doc: "Mass index: sum over `slow` bars of the ratio of the EMA of high - low to the EMA of that EMA; a \
               ratio whose divisor is 0 counts as 1.",
         build: |a| {
             let once = (a.bars.high() - a.bars.low()).ema(a.n(0));
@@ -78,8 +79,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["RVI"],
         params: &[int("period", 14, 1, 100_000), int("deviation", 10, 2, 100_000)],
         inputs: &[Field::Close],
-        doc: "Relative volatility index (Dorsey): Wilder's mean of the standard deviation on rising bars, in percent of that on \
-              rising and on falling bars; 50 where both are 0.",
+        doc: "Relative volatility index (RVI, Dorsey): Wilder's moving average of the standard deviation on rising \
+              bars, in percent of that on rising and on falling bars; 50 where both are 0.",
         build: |a| vec![relative_volatility(a.source(), a.n(0), a.n(1))],
         ..BASE
     },
@@ -88,7 +89,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["RVIR"],
         params: &[int("period", 14, 1, 100_000), int("deviation", 10, 2, 100_000)],
         inputs: EXTREMES,
-        doc: "Relative volatility index, refined (Dorsey, 1995): mean of those of the highs and of the lows.",
+        doc: "Relative volatility index, refined (Dorsey, 1995): mean of the RVI of the highs and that of the lows.",
         build: |a| {
             let [highs, lows] = [a.bars.high(), a.bars.low()].map(|x| relative_volatility(x, a.n(0), a.n(1)));
             vec![(highs + lows) * 0.5]
@@ -100,7 +101,7 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["BBW"],
         params: BOLLINGER,
         inputs: &[Field::Close],
-        doc: "Bollinger width: distance of the bands in percent of the middle one; 0 where that is 0.",
+        doc: "Bollinger Band width: upper minus lower band in percent of the middle band; 0 where that is 0.",
         build: |a| {
             let (middle, deviation) = (ma(a.source(), a.n(0), a.n(3)), a.deviation(a.source(), a.n(0)));
             let (upper, lower) = (middle + deviation * a.x(1), middle - deviation * a.x(2));
@@ -113,7 +114,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["PERCENTB"],
         params: BOLLINGER,
         inputs: &[Field::Close],
-        doc: "Bollinger %B: where the value lies between the lower band (0) and the upper one (1); 0.5 where they are one.",
+        doc: "Bollinger %B: position of the value between the lower band (0) and the upper band (1); 0.5 where \
+              they coincide.",
         build: |a| {
             let (middle, deviation) = (ma(a.source(), a.n(0), a.n(3)), a.deviation(a.source(), a.n(0)));
             let (upper, lower) = (middle + deviation * a.x(1), middle - deviation * a.x(2));
@@ -128,8 +130,8 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 14, 1, 100_000)],
         inputs: &[Field::Close],
         oracle: Oracle::Reference,
-        doc: "Ulcer index: root of the mean, over `period` bars, of the squared fall in percent from the highest value of the \
-              last `period`; 0 where that is 0.",
+        doc: "Ulcer index: root mean square, over `period` bars, of the percentage drawdown from the highest value \
+              of the last `period`; 0 where that is 0.",
         build: |a| {
             let (x, n) = (a.source(), a.n(0));
             let top = x.highest(n);
@@ -144,8 +146,8 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 20, 2, 100_000), real("annual", 252.0, 0.0, 1e9)],
         inputs: &[Field::Close],
         oracle: Oracle::Reference,
-        doc: "Historical volatility: sample standard deviation of the last `period` logarithmic returns, times the root of \
-              `annual`, in percent.",
+        doc: "Historical volatility: sample standard deviation of the last `period` log returns, times \
+              sqrt(annual), in percent.",
         build: |a| {
             let returns = log_ratio(a.source(), a.source().shift(1));
             vec![sample_variance(returns, a.n(0)).sqrt() * (100.0 * a.x(1).sqrt())]
@@ -157,8 +159,8 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 10, 1, 100_000), real("annual", 252.0, 0.0, 1e9)],
         inputs: EXTREMES,
         oracle: Oracle::Reference,
-        doc: "Parkinson's volatility (1980): root of the mean of ln(high/low)^2 / (4 ln 2) over `period` bars, times the root \
-              of `annual`.",
+        doc: "Parkinson volatility (1980): root of the mean of ln(high/low)^2 / (4 ln 2) over `period` bars, times \
+              sqrt(annual).",
         build: |a| {
             let range = log_ratio(a.bars.high(), a.bars.low());
             let variance = mean0(range * range / (4.0 * std::f64::consts::LN_2), a.n(0));
@@ -171,8 +173,8 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 10, 1, 100_000), real("annual", 252.0, 0.0, 1e9)],
         inputs: PRICES,
         oracle: Oracle::Reference,
-        doc: "Garman and Klass's volatility (1980): root of the mean of ln(high/low)^2 / 2 - (2 ln 2 - 1) ln(close/open)^2 over \
-              `period` bars, times the root of `annual`; 0 where the mean is below 0.",
+        doc: "Garman-Klass volatility (1980): root of the mean of ln(high/low)^2 / 2 - (2 ln 2 - 1) \
+              ln(close/open)^2 over `period` bars, times sqrt(annual); 0 where the mean is negative.",
         build: |a| {
             let range = log_ratio(a.bars.high(), a.bars.low());
             let body = log_ratio(a.bars.close(), a.bars.open());
@@ -186,9 +188,9 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["ROGERSSATCHELL"],
         params: &[int("period", 10, 1, 100_000), real("annual", 252.0, 0.0, 1e9)],
         inputs: PRICES,
-        doc: "Rogers and Satchell's volatility (1991), free of drift: root of the mean of ln(H/C) ln(H/O) + ln(L/C) ln(L/O) over \
-              `period` bars, times the root of `annual`; 0 where the mean is below 0. A bar with a price of 0 or less counts \
-              as 0.",
+        doc: "Rogers-Satchell volatility (1991), drift-free: root of the mean of ln(H/C) ln(H/O) + ln(L/C) ln(L/O) \
+              over `period` bars, times sqrt(annual); 0 where the mean is negative. A bar with a price of 0 or \
+              less counts as 0.",
         build: |a| vec![root(mean0(rogers_satchell(a.bars), a.n(0))) * a.x(1).sqrt()],
         ..BASE
     },
@@ -197,9 +199,9 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 10, 2, 100_000), real("annual", 252.0, 0.0, 1e9)],
         inputs: PRICES,
         oracle: Oracle::Reference,
-        doc: "Yang and Zhang's volatility (2000): root of var(ln(open / last close)) + k var(ln(close / open)) + (1 - k) times \
-              the mean of Rogers and Satchell's term, with sample variances over `period` bars and \
-              k = 0.34 / (1.34 + (n + 1) / (n - 1)), times the root of `annual`.",
+        doc: "Yang-Zhang volatility (2000): root of var(ln(open / previous close)) + k var(ln(close / open)) + (1 \
+              - k) times the mean Rogers-Satchell term, with sample variances over `period` bars and k = 0.34 / \
+              (1.34 + (n + 1) / (n - 1)), times sqrt(annual).",
         build: |a| {
             let n = a.n(0);
             let k = 0.34 / (1.34 + (a.x(0) + 1.0) / (a.x(0) - 1.0));
@@ -215,8 +217,9 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[real("lambda", 0.94, 0.0, 1.0), real("annual", 252.0, 0.0, 1e9)],
         inputs: &[Field::Close],
         oracle: Oracle::Reference,
-        doc: "Root of the exponential mean of the squared logarithmic returns, `lambda` of the last mean and 1 - `lambda` of the \
-              newest, beginning with the first (RiskMetrics), times the root of `annual`.",
+        doc: "EWMA volatility (RiskMetrics): root of the exponentially weighted moving average of squared log \
+              returns, `lambda` times the last average plus 1 - `lambda` times the newest, seeded with the first, \
+              times sqrt(annual).",
         build: |a| {
             let returns = log_ratio(a.source(), a.source().shift(1));
             vec![(returns * returns).ema_alpha(1.0 - a.x(0), Seed::First).sqrt() * a.x(1).sqrt()]
@@ -229,8 +232,8 @@ pub(super) const ROWS: &[Indicator] = &[
         inputs: EXTREMES,
         outputs: &["thermo", "mean", "long", "short"],
         oracle: Oracle::Reference,
-        doc: "Elder's thermometer: the greater of |high - last high| and |low - last low|; its exponential mean; 1 where it is \
-              below `long` times the mean; 1 where it is above `short` times the mean.",
+        doc: "Elder's market thermometer: max of |high - previous high| and |low - previous low|; its EMA; 1 where \
+              it is below `long` times the EMA; 1 where it is above `short` times the EMA.",
         build: |a| {
             let [highs, lows] = [a.bars.high(), a.bars.low()].map(|x| (x - x.shift(1)).abs());
             let heat = highs.max(lows);
@@ -243,7 +246,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "pdist",
         inputs: PRICES,
         oracle: Oracle::Reference,
-        doc: "Price distance: 2 (high - low) + |open - last close| - |close - open|.",
+        doc: "Price distance: 2 (high - low) + |open - previous close| - |close - open|.",
         build: |a| {
             let (open, close) = (a.bars.open(), a.bars.close());
             let range = (a.bars.high() - a.bars.low()) * 2.0;
@@ -256,7 +259,7 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 20, 1, 100_000)],
         inputs: EXTREMES,
         oracle: Oracle::Reference,
-        doc: "Highest high less lowest low of the last `period` bars.",
+        doc: "Donchian channel width: highest high minus lowest low of the last `period` bars.",
         build: |a| vec![a.bars.high().highest(a.n(0)) - a.bars.low().lowest(a.n(0))],
         ..BASE
     },
@@ -269,7 +272,7 @@ const BOLLINGER: &[super::Param] = &[
     super::ma::MA_TYPE,
 ];
 
-/// The greatest of high - low, |high - last close| and |low - last close|.
+/// True range: max of high - low, |high - previous close| and |low - previous close|.
 pub(super) fn true_range(bars: GraphBuilder<'_>) -> Expr<'_> {
     let (high, low, before) = (bars.high(), bars.low(), bars.close().shift(1));
     (high - low).max((before - high).abs()).max((before - low).abs())
@@ -294,22 +297,22 @@ fn rogers_satchell(bars: GraphBuilder<'_>) -> Expr<'_> {
     open.min(high).min(low.min(close)).gt(0.0).select(term, 0.0)
 }
 
-/// Does any of the last `n` values differ from another?
+/// 1 where the last `n` values are not all equal.
 pub(super) fn varies(x: Expr<'_>, n: usize) -> Expr<'_> {
     x.highest(n).ne(x.lowest(n))
 }
 
-/// Variance with n - 1.
+/// Sample variance (n - 1).
 pub(super) fn sample_variance(x: Expr<'_>, n: usize) -> Expr<'_> {
     x.variance(n) * (n as f64 / (n as f64 - 1.0))
 }
 
-/// Mean of the last `n`; exactly 0 where all of them are, whatever a running sum has kept: a root would make it large.
+/// SMA that is exactly 0 where all values are 0: a square root would magnify the rounding residue of a rolling sum.
 fn mean0(x: Expr<'_>, n: usize) -> Expr<'_> {
     x.all_zero(n).select(0.0, x.sma(n))
 }
 
-/// Root of what is a mean of squares up to rounding.
+/// Square root of a mean of squares, clamped at 0 against rounding.
 fn root(x: Expr<'_>) -> Expr<'_> {
     x.max(0.0).sqrt()
 }

@@ -1,8 +1,8 @@
-//! What does the volume say?
+//! Volume indicators: OBV, accumulation/distribution, MFI, CMF, force index, NVI/PVI, Klinger, volume profile.
 
 use std::collections::VecDeque;
 
-use super::{Group, Indicator, Oracle, real, trend::runs, volatility::sample_variance, int};
+use super::{Group, Indicator, Oracle, int, real, trend::runs, volatility::sample_variance};
 use crate::{
     graph::{Expr, Field, GraphBuilder, Seed},
     kernel::state_machine::{StateMachine, StateMachineDef},
@@ -17,8 +17,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "ad",
         aliases: &["AD"],
         inputs: RANGE,
-        doc: "Accumulation/distribution line: running sum of the volume times where the close lies in its bar, from -1 (low) to \
-              1 (high); a bar without a range adds 0.",
+        doc: "Accumulation/distribution line (AD): cumulative sum of the volume times the close location value, \
+              from -1 (low) to 1 (high); a bar without a range adds 0.",
         build: |a| vec![money_flow(a.bars).cumsum()],
         ..BASE
     },
@@ -27,8 +27,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["ADOSC"],
         params: &[int("fast", 3, 2, 100_000), int("slow", 10, 2, 100_000)],
         inputs: RANGE,
-        doc: "Chaikin oscillator: fast less slow exponential mean of the accumulation/distribution line, both beginning with its \
-              first value; valid from the longer period on.",
+        doc: "Chaikin oscillator (ADOSC): fast minus slow EMA of the accumulation/distribution line, both seeded \
+              with its first value; valid from the longer period on.",
         build: |a| {
             let line = money_flow(a.bars).cumsum();
             let mean = |at: usize| line.ema_alpha(2.0 / (a.x(at) + 1.0), Seed::First);
@@ -39,8 +39,8 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "obv",
         aliases: &["OBV"],
-        doc: "On-balance volume: running sum of the volume, added on a rise and taken off on a fall; begins with the first \
-              volume.",
+        doc: "On-balance volume (OBV): cumulative sum of the volume, added on a rise and subtracted on a fall; \
+              starts with the first volume.",
         build: |a| vec![on_balance(a.bars)],
         ..BASE
     },
@@ -55,8 +55,8 @@ pub(super) const ROWS: &[Indicator] = &[
         ],
         outputs: &["obv", "min", "max", "fast", "slow", "long", "short"],
         oracle: Oracle::Reference,
-        doc: "Archer on-balance volume (pandas-ta): OBV, its least and greatest of some bars, its fast and slow exponential \
-              means, and their long and short run over `run` bars.",
+        doc: "Archer on-balance volume (pandas-ta): OBV, its rolling min and max, its fast and slow EMAs, and \
+              their long and short run over `run` bars.",
         build: |a| {
             let obv = on_balance(a.bars);
             let (fast, slow) = (obv.ema(a.n(0)), obv.ema(a.n(1)));
@@ -71,9 +71,9 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["MFI"],
         params: &[int("period", 14, 2, 100_000)],
         inputs: RANGE,
-        doc: "Money flow index: typical price times volume on rising bars, in percent of that on rising and falling bars, over \
-              `period` bars. Typical prices that differ by less than 1e-14 of their sum are equal, and the bar does not count; \
-              0 where none counts.",
+        doc: "Money flow index (MFI): typical price times volume on rising bars, in percent of that on rising and \
+              falling bars, over `period` bars. Typical prices that differ by less than 1e-14 of their sum are \
+              equal, and the bar does not count; 0 where none counts.",
         build: |a| vec![money_flow_index(a.bars, a.n(0))],
         ..BASE
     },
@@ -82,7 +82,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["CMF"],
         params: &[int("period", 20, 2, 100_000)],
         inputs: RANGE,
-        doc: "Chaikin money flow: the accumulation/distribution of `period` bars over their volume; 0 where there is none.",
+        doc: "Chaikin money flow (CMF): rolling sum of the money flow volume of `period` bars over that of the \
+              volume; 0 where there is no volume.",
         build: |a| vec![share(money_flow(a.bars), a.bars.volume(), a.n(0))],
         ..BASE
     },
@@ -90,7 +91,7 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "efi",
         aliases: &["EFI"],
         params: &[int("period", 13, 1, 100_000)],
-        doc: "Elder's force index: exponential mean of the change of the close times the volume.",
+        doc: "Elder's force index (EFI): EMA of the change of the close times the volume.",
         build: |a| vec![(change(a.bars.close()) * a.bars.volume()).ema(a.n(0))],
         ..BASE
     },
@@ -105,22 +106,24 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "nvi",
         aliases: &["NVI"],
-        doc: "Negative volume index: begins at 1000 and moves with the close on bars whose volume is below the last one's.",
+        doc: "Negative volume index (NVI): starts at 1000 and changes with the close on bars whose volume is below \
+              the previous one's.",
         build: |a| vec![volume_index(a.bars, a.bars.volume().lt(a.bars.volume().shift(1)))],
         ..BASE
     },
     Indicator {
         name: "pvi",
         aliases: &["PVI"],
-        doc: "Positive volume index: begins at 1000 and moves with the close on bars whose volume is above the last one's.",
+        doc: "Positive volume index (PVI): starts at 1000 and changes with the close on bars whose volume is above \
+              the previous one's.",
         build: |a| vec![volume_index(a.bars, a.bars.volume().gt(a.bars.volume().shift(1)))],
         ..BASE
     },
     Indicator {
         name: "pvt",
         aliases: &["PVT"],
-        doc: "Price volume trend: running sum of the relative change of the close times the volume, 0 on the first bar; a last \
-              close of 0 adds 0.",
+        doc: "Price volume trend (PVT): cumulative sum of the relative change of the close times the volume, 0 on \
+              the first bar; a previous close of 0 adds 0.",
         build: |a| vec![(relative_change(a.bars.close()) * a.bars.volume()).fill_warmup(0.0).cumsum()],
         ..BASE
     },
@@ -129,11 +132,11 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["RVOL"],
         params: &[int("period", 20, 1, 100_000)],
         inputs: &[Field::Volume],
-        doc: "Relative volume: the volume over the mean of the `period` bars before. Not guarded, as in TA-Lib: after bars \
-              without any volume it is infinite, or NaN where there is still none.",
+        doc: "Relative volume (RVOL): the volume over the SMA of the `period` bars before. Not guarded, as in \
+              TA-Lib: after bars without any volume it is infinite, or NaN where there is still none.",
         build: |a| {
             let (x, n) = (a.source_or(Field::Volume), a.n(0));
-            // A running sum of nothing but zeros may keep a rest of what left it.
+            // A rolling sum of zeros may keep a rounding residue of what left the window.
             let mean = x.all_zero(n).select(0.0, x.sma(n));
             vec![x / mean.shift(1)]
         },
@@ -144,8 +147,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["EMV", "eom"],
         params: &[int("period", 14, 1, 100_000), real("divisor", 10_000.0, 1.0, 1e12)],
         inputs: &[Field::High, Field::Low, Field::Volume],
-        doc: "Ease of movement: change of (high + low) / 2 over (volume / divisor) / (high - low), a mean of `period` bars; a bar \
-              without range or volume counts as 0.",
+        doc: "Ease of movement (EMV): change of (high + low) / 2 over (volume / divisor) / (high - low), SMA of \
+              `period` bars; a bar without range or volume counts as 0.",
         build: |a| {
             let (high, low) = (a.bars.high(), a.bars.low());
             let ratio = (a.bars.volume() / a.x(1)).div0(high - low);
@@ -156,17 +159,14 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "kvo",
         aliases: &["KVO"],
-        params: &[
-            int("fast", 34, 2, 100_000),
-            int("slow", 55, 2, 100_000),
-            int("signal", 13, 2, 100_000),
-        ],
+        params: &[int("fast", 34, 2, 100_000), int("slow", 55, 2, 100_000), int("signal", 13, 2, 100_000)],
         inputs: RANGE,
         outputs: &["kvo", "signal"],
-        doc: "Klinger's volume oscillator: fast less slow exponential mean of the volume force, and a signal mean of it; all begin \
-              with the first value and are valid from the longest period on. The force is the volume times the trend (the \
-              sign of the change of high + low + close, kept on a tie, 1 at first) times 100 |2 range / sum - 1|, where the \
-              sum is that of the ranges since one bar before the trend turned; 0 where it is 0.",
+        doc: "Klinger volume oscillator (KVO): fast minus slow EMA of the volume force, and a signal EMA of it; \
+              all are seeded with the first value and valid from the longest period on. The force is the volume \
+              times the trend (the sign of the change of high + low + close, held on a tie, 1 at first) times 100 \
+              |2 range / sum - 1|, where the sum is that of the ranges since one bar before the trend changed; 0 \
+              where it is 0.",
         build: |a| {
             let force = volume_force(a.bars);
             let [fast, slow, signal] = [0, 1, 2].map(|at| 2.0 / (a.x(at) + 1.0));
@@ -181,7 +181,7 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("fast", 14, 1, 100_000), int("slow", 28, 1, 100_000)],
         inputs: &[Field::Volume],
         oracle: Oracle::Reference,
-        doc: "Volume oscillator: fast less slow simple mean of the volume, in percent of the slow one; 0 where that is 0.",
+        doc: "Volume oscillator: fast minus slow SMA of the volume, in percent of the slow one; 0 where that is 0.",
         build: |a| {
             let x = a.source_or(Field::Volume);
             let slow = x.sma(a.n(1));
@@ -193,8 +193,8 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "wad",
         aliases: &["WAD"],
         inputs: &[Field::High, Field::Low, Field::Close],
-        doc: "Williams's accumulation/distribution: running sum of the close less the true low on a rise, less the true high on a \
-              fall, 0 on a tie and on the first bar.",
+        doc: "Williams accumulation/distribution (WAD): cumulative sum of close - true low on a rise and close - \
+              true high on a fall, 0 on a tie and on the first bar.",
         build: |a| {
             let (close, before) = (a.bars.close(), a.bars.close().shift(1));
             let rise = close - a.bars.low().min(before);
@@ -214,10 +214,11 @@ pub(super) const ROWS: &[Indicator] = &[
         ],
         inputs: RANGE,
         oracle: Oracle::Reference,
-        doc: "Volume flow indicator (Katsanos, 2004): the volume, at most `cap` times the mean of the `period` bars before, is \
-              added where the typical price rose by more than a cutoff and taken off where it fell by more; that sum of \
-              `period` bars over that mean (0 where it is 0), in an exponential mean of `smooth`. The cutoff is `coef` times \
-              the close times the sample standard deviation of the last 30 logarithmic changes.",
+        doc: "Volume flow indicator (VFI, Katsanos, 2004): the volume, capped at `cap` times the SMA of the \
+              `period` bars before, is added where the typical price rose by more than a cutoff and subtracted \
+              where it fell by more; the sum of `period` bars over that SMA (0 where it is 0), smoothed by an EMA \
+              of `smooth`. The cutoff is `coef` times the close times the sample standard deviation of the last 30 \
+              log changes.",
         build: |a| vec![volume_flow(a.bars, a.n(0), a.x(1), a.x(2)).ema(a.n(3))],
         ..BASE
     },
@@ -235,23 +236,20 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "pvol",
         oracle: Oracle::Reference,
-        doc: "Close times volume.",
+        doc: "Price-volume: close times volume.",
         build: |a| vec![a.bars.close() * a.bars.volume()],
         ..BASE
     },
     Indicator {
         name: "vp",
         aliases: &["volume_profile"],
-        params: &[
-            int("period", 100, 1, 10_000),
-            int("bins", 10, 1, 1000),
-            real("area", 70.0, 0.0, 100.0),
-        ],
+        params: &[int("period", 100, 1, 10_000), int("bins", 10, 1, 1000), real("area", 70.0, 0.0, 100.0)],
         outputs: &["poc", "low", "high"],
         oracle: Oracle::Reference,
-        doc: "Volume profile of the last `period` bars: the span of their closes in `bins` equal bins, each bar's volume in the \
-              bin of its close. The middle of the fullest bin (the lowest of equals), and the edges of the value area: bins \
-              around it, always the fuller neighbour next (the lower of equals), until they hold `area` percent of the volume.",
+        doc: "Volume profile of the last `period` bars: the range of their closes in `bins` equal bins, each bar's \
+              volume in the bin of its close. The point of control (middle of the fullest bin, the lowest of \
+              equals), and the edges of the value area: bins added around it, the fuller neighbour first (the \
+              lower of equals), until they hold `area` percent of the volume.",
         build: |a| {
             a.bars.state_machine(&PROFILE, &[a.x(0), a.x(1), a.x(2)], &[a.bars.close(), a.bars.volume()])
         },
@@ -263,8 +261,9 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 21, 1, 100_000)],
         inputs: RANGE,
         oracle: Oracle::Reference,
-        doc: "Twiggs's money flow: Wilder's mean of the volume times where the close lies between the true low (-1) and the true \
-              high (1), over Wilder's mean of the volume; 0 where there is none. A bar without a true range counts as 0.",
+        doc: "Twiggs money flow (TMF): Wilder's moving average of the volume times the position of the close \
+              between the true low (-1) and the true high (1), over Wilder's moving average of the volume; 0 where \
+              there is none. A bar without a true range counts as 0.",
         build: |a| {
             let (close, before) = (a.bars.close(), a.bars.close().shift(1));
             let (high, low) = (a.bars.high().max(before), a.bars.low().min(before));
@@ -278,8 +277,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["volume_zone_oscillator"],
         params: &[int("period", 14, 1, 100_000)],
         oracle: Oracle::Reference,
-        doc: "Volume zone oscillator (Khalil and Steckler, 2009): exponential mean of the volume with the sign of the change of \
-              the close, in percent of the exponential mean of the volume of the same bars; 0 where that is 0.",
+        doc: "Volume zone oscillator (VZO, Khalil and Steckler, 2009): EMA of the volume signed by the change of \
+              the close, in percent of the EMA of the volume of the same bars; 0 where that is 0.",
         build: |a| {
             let volume = a.bars.volume();
             let signed = change(a.bars.close()).sign() * volume;
@@ -293,19 +292,19 @@ fn change(x: Expr<'_>) -> Expr<'_> {
     x - x.shift(1)
 }
 
-/// Change as a share of the last value; 0 where that is 0.
+/// Relative change; 0 where the previous value is 0.
 fn relative_change(x: Expr<'_>) -> Expr<'_> {
     change(x).div0(x.shift(1))
 }
 
-/// Volume times where the close lies in its bar.
+/// Money flow volume: volume times the close location value.
 fn money_flow(bars: GraphBuilder<'_>) -> Expr<'_> {
     let (high, low, close) = (bars.high(), bars.low(), bars.close());
     let range = high - low;
     range.gt(0.0).select((close - low - (high - close)) / range * bars.volume(), 0.0)
 }
 
-/// Sum of `part` over the sum of `whole` of `n` bars; 0 where every `whole` is 0, whatever a running sum may have kept.
+/// Ratio of rolling sums; exactly 0 where all of `whole` is 0, despite the rounding residue of a rolling sum.
 fn share<'g>(part: Expr<'g>, whole: Expr<'g>, n: usize) -> Expr<'g> {
     let (sum, none) = (whole.sum(n), whole.all_zero(n));
     none.or(sum.le(0.0)).select(0.0, part.sum(n) / sum)
@@ -328,7 +327,7 @@ fn money_flow_index(bars: GraphBuilder<'_>, n: usize) -> Expr<'_> {
     none.select(0.0, gain.max(0.0).min(total) / total * 100.0)
 }
 
-/// 1000, moved by the relative change of the close on some bars.
+/// Volume index: 1000, compounded by the relative change of the close on the bars that count.
 fn volume_index<'g>(bars: GraphBuilder<'g>, counts: Expr<'g>) -> Expr<'g> {
     let factor = counts.select(relative_change(bars.close()), 0.0) + 1.0;
     factor.fill_warmup(0.0).linear_recurrence(bars.constant(0.0).shift(1).fill_warmup(1000.0))
@@ -356,7 +355,7 @@ fn volume_flow(bars: GraphBuilder<'_>, n: usize, coef: f64, cap: f64) -> Expr<'_
     flow.sum(n).div0(mean)
 }
 
-/// The closes and volumes of a window.
+/// Volume profile of a window of closes and volumes.
 #[derive(Clone)]
 struct Profile {
     period: usize,

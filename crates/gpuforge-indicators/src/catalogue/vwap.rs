@@ -1,6 +1,6 @@
-//! Prices weighted by volume, since an anchor or over some bars; and the distance to the nearer extreme.
+//! VWAP: since the first bar, anchored, with bands; and the distance to support or resistance.
 
-use super::{BuildArgs, Group, Indicator, IndicatorKind, Oracle, Param, real, int};
+use super::{BuildArgs, Group, Indicator, IndicatorKind, Oracle, Param, int, real};
 use crate::graph::{Expr, Field};
 
 mod anchor;
@@ -17,7 +17,7 @@ const BASE: Indicator = Indicator {
     ..Indicator::BASE
 };
 
-/// What anchored rows take. `at` is the number of bars (11), the bar (12) or the time (13); others do not read it.
+/// Parameters of anchored rows. `at` is the number of bars (11), the bar index (12) or the time (13); otherwise unused.
 const ANCHORED: &[Param] = &[
     int("anchor", 2, 0, 13),
     real("offset", 0.0, -86_400.0, 86_400.0),
@@ -25,10 +25,10 @@ const ANCHORED: &[Param] = &[
     real("at", 20.0, 0.0, 1e12),
 ];
 
-/// The most bars that a line over the last bars remembers.
-const LONGEST: f64 = 100_000.0;
+/// Max bars of a rolling VWAP.
+const MAX_ROLLING_BARS: f64 = 100_000.0;
 
-/// The line and six more.
+/// The VWAP and six bands.
 const BANDS: &[&str] = &["vwap", "upper_1", "lower_1", "upper_2", "lower_2", "upper_3", "lower_3"];
 
 /// Typical price and volume.
@@ -37,13 +37,13 @@ fn traded<'g>(a: &BuildArgs<'g, '_>) -> (Expr<'g>, Expr<'g>) {
     ((bars.high() + bars.low() + bars.close()) / 3.0, bars.volume())
 }
 
-/// Line and deviation since the bars of a flag.
+/// VWAP and deviation, restarted at the bars of a flag.
 fn since<'g>(a: &BuildArgs<'g, '_>, flag: Expr<'g>) -> Vec<Expr<'g>> {
     let (price, volume) = traded(a);
     a.bars.state_machine(&SINCE, &[1.0], &[price, volume, flag])
 }
 
-/// Line and deviation since the anchor that the parameters name.
+/// VWAP and deviation since the anchor of the parameters.
 fn anchored<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (bars, (price, volume), at) = (a.bars, traded(a), a.x(3));
     let day = || day(bars, a.x(1));
@@ -64,7 +64,7 @@ fn anchored<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
         8 => before(Record::High),
         9 => before(Record::Low),
         10 => before(Record::Volume),
-        11 => bars.state_machine(&OVER, &[at.clamp(1.0, LONGEST).floor()], &[price, volume]),
+        11 => bars.state_machine(&OVER, &[at.clamp(1.0, MAX_ROLLING_BARS).floor()], &[price, volume]),
         kind => {
             let clock = if kind == 12 { bars.constant(1.0).cumsum() - 1.0 } else { bars.time() };
             let reached = clock.ge(if kind == 12 { at.floor() } else { at });
@@ -74,7 +74,7 @@ fn anchored<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     }
 }
 
-/// The line and one, two and three deviations on both sides.
+/// The VWAP and bands of one, two and three deviations.
 fn bands<'g>(found: Vec<Expr<'g>>) -> Vec<Expr<'g>> {
     let &[line, deviation] = found.as_slice() else { return found };
     let sides = [1.0, 2.0, 3.0].into_iter().flat_map(|k| [line + deviation * k, line - deviation * k]);
@@ -87,7 +87,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["VWAP"],
         inputs: &[Field::High, Field::Low, Field::Close, Field::Volume],
         oracle: Oracle::TaLib,
-        doc: "Volume-weighted mean of the typical price (high + low + close) / 3 since the first bar; 0 before any volume.",
+        doc: "Volume-weighted average price (VWAP) of the typical price (high + low + close) / 3 since the first \
+              bar; 0 before any volume.",
         build: |a| {
             let (price, volume) = traded(a);
             a.bars.state_machine(&SINCE_FIRST, &[], &[price, volume])
@@ -98,7 +99,12 @@ pub(super) const ROWS: &[Indicator] = &[
         name: "avwap",
         aliases: &["anchored_vwap"],
         params: ANCHORED,
-        doc: "VWAP since an anchor: 0 the first bar, 1 the session (`session` seconds after midnight: 09:30), 2 the day, 3 the week (Monday), 4 the month, 5 the day's high so far, 6 its low so far, 7 its largest volume so far, 8, 9 and 10 the high, low and largest volume of the day before (on the first day: the first bar), 11 the last `at` bars (at most 100000), 12 bar number `at`, 13 time `at` (both without a value, NaN, before). Of equal extremes the first counts. Days are those of the clock `offset` seconds ahead of UTC. Before any volume since the anchor: the bar's typical price.",
+        doc: "Anchored VWAP. Anchors: 0 the first bar, 1 the session (`session` seconds after midnight: 09:30), 2 \
+              the day, 3 the week (Monday), 4 the month, 5 the day's high so far, 6 its low so far, 7 its largest \
+              volume so far, 8, 9 and 10 the high, low and largest volume of the previous day (on the first day: \
+              the first bar), 11 the last `at` bars (at most 100000), 12 bar index `at`, 13 time `at` (both NaN \
+              before). The first of equal extremes counts. Days are those of a clock `offset` seconds ahead of \
+              UTC. Before any volume since the anchor: the bar's typical price.",
         build: |a| anchored(a).into_iter().take(1).collect(),
         ..BASE
     },
@@ -107,7 +113,8 @@ pub(super) const ROWS: &[Indicator] = &[
         aliases: &["anchored_vwap_bands"],
         params: ANCHORED,
         outputs: BANDS,
-        doc: "Anchored VWAP (anchors as for `avwap`) and bands of 1, 2 and 3 deviations: the root of the volume-weighted mean of the squared distances from the line, sqrt(sum(volume * (typical - vwap)^2) / sum(volume)); 0 before any volume.",
+        doc: "Anchored VWAP (anchors as for `avwap`) and bands of 1, 2 and 3 volume-weighted standard deviations \
+              sqrt(sum(volume * (typical - vwap)^2) / sum(volume)); 0 before any volume.",
         build: |a| bands(anchored(a)),
         ..BASE
     },
@@ -118,7 +125,10 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("anchor", 0, 0, 2), real("offset", 0.0, -86_400.0, 86_400.0)],
         outputs: BANDS,
         causal: false,
-        doc: "Anchored VWAP and bands since the bar that will turn out to be the day's high (0), low (1) or largest volume (2): looks ahead to the end of the day. Before that bar the line of the day before goes on; on the first day, that since the first bar. `avwap` 5 to 10 do not look ahead.",
+        doc: "Anchored VWAP and bands since the bar that will turn out to be the day's high (0), low (1) or \
+              largest volume (2): looks ahead to the end of the day (not causal). Before that bar the line of the \
+              previous day continues; on the first day, that since the first bar. `avwap` 5 to 10 do not look \
+              ahead.",
         build: |a| {
             let which = match a.n(0) {
                 0 => Record::High,
@@ -137,7 +147,9 @@ pub(super) const ROWS: &[Indicator] = &[
         params: &[int("period", 50, 1, 100_000)],
         inputs: &[Field::High, Field::Low, Field::Close],
         outputs: &["distance"],
-        doc: "Distance to the nearer of the highest high (+) and the lowest low (-) of the last `period` bars, as a share of the close; to the high where both are as near. 0 where the close is 0.",
+        doc: "Distance to support or resistance: to the nearer of the highest high (+) and the lowest low (-) of \
+              the last `period` bars, as a fraction of the close; to the high where both are equally near. 0 where \
+              the close is 0.",
         build: |a| {
             let (close, n) = (a.bars.close(), a.n(0));
             let above = (a.bars.high().highest(n) - close).div0(close);

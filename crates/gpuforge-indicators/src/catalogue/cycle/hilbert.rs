@@ -1,14 +1,14 @@
-//! How long is the dominant cycle, and where in it are we? Ehlers' Hilbert transform, one pass for everything built on it.
+//! Hilbert transform (Ehlers): dominant cycle period, phase, trendline and trend mode, shared by MAMA and the HT_ rows.
 //!
 //! ```text
 //!   price ─ smooth ─┬─ cycle (period, in phase, quadrature) ─┬─ phase ─ sine, lead
 //!                   │                                        ├─ trend line
 //!                   └────────────────────────────────────────┴─ mode
 //! ```
-//! The transform is a fixed filter whose gain follows the period that it measured last: a feedback, hence machines.
+//! The transform is an FIR filter whose gain depends on the last measured period: a feedback loop, hence state machines.
 //!
-//! The smoother keeps its sums in TA-Lib's order of additions ([`RunningRamp`]). Prices are multiples of a tick, so that the
-//! in-phase component is often 0 but for rounding; its sign then decides between a phase of +90 and -90 degrees.
+//! The smoother keeps its sums in TA-Lib's order of additions ([`RunningWma`]). Prices are multiples of a tick, so that the
+//! in-phase component is often 0 up to rounding; its sign then decides between a phase of +90 and -90 degrees.
 
 #![allow(
     clippy::indexing_slicing,
@@ -32,12 +32,12 @@ use crate::{
 
 /// Degrees per radian.
 pub(in super::super) const DEGREES: f64 = 45.0 / FRAC_PI_4;
-/// The longest cycle.
+/// Max cycle period in bars.
 const LONGEST: usize = 50;
-/// Bars that the shared smoother needs.
+/// Window of the shared 4-bar WMA smoother.
 const SMOOTH: usize = 4;
 
-/// The last 16 rows, zero before the first; all series share the position.
+/// Ring of the last 16 rows, zero before the first; all lanes share the position.
 #[derive(Clone)]
 struct Ring<const L: usize>([Row<L>; 16]);
 
@@ -56,25 +56,25 @@ impl<const L: usize> Ring<L> {
     }
 }
 
-/// Ramp sum of the last [`SMOOTH`] prices as TA-Lib carries it from bar to bar, never summed afresh: the same roundings, to the
-/// last bit. The exact sum of a window (`ramp_sum`) differs from it by some units in the last place, which is the whole of a
-/// detrended price that should be 0.
+/// Linearly weighted sum of the last [`SMOOTH`] prices, updated incrementally as in TA-Lib and never re-summed: the same
+/// rounding, to the last bit. The graph's `linear_weighted_sum` differs by some ulps, which is all there is of a detrended
+/// price that should be 0.
 #[derive(Clone)]
-struct RunningRamp<const L: usize> {
-    /// Prices so far, up to [`SMOOTH`].
+struct RunningWma<const L: usize> {
+    /// Number of prices so far, up to [`SMOOTH`].
     seen: usize,
     /// Position in `past`.
     at: usize,
     past: [Row<L>; SMOOTH],
-    /// Sums with equal weights, and with weights that end one bar ahead.
+    /// Unweighted sum, and weighted sum one bar ahead.
     flat: Row<L>,
     ramp: Row<L>,
 }
 
-impl<const L: usize> RowStateMachine<1, 1, L> for RunningRamp<L> {
+impl<const L: usize> RowStateMachine<1, 1, L> for RunningWma<L> {
     fn new(_: &[f64]) -> Self {
         let none = [0.0; L];
-        RunningRamp { seen: 0, at: 0, past: [none; SMOOTH], flat: none, ramp: none }
+        RunningWma { seen: 0, at: 0, past: [none; SMOOTH], flat: none, ramp: none }
     }
 
     #[inline(always)]
@@ -93,16 +93,16 @@ impl<const L: usize> RowStateMachine<1, 1, L> for RunningRamp<L> {
     }
 }
 
-/// The transform of one value: a filter over every other of its last seven.
+/// Discrete Hilbert transform (90 degree phase shift): FIR filter over every other of the last seven values.
 #[inline(always)]
-fn quarter(now: f64, two: f64, four: f64, six: f64, gain: f64) -> f64 {
+fn hilbert_fir(now: f64, two: f64, four: f64, six: f64, gain: f64) -> f64 {
     (((-(0.0962 * six) + 0.0962 * now) - 0.5769 * four) + 0.5769 * two) * gain
 }
 
-/// Measures the cycle.
+/// Measures the dominant cycle: period, in-phase and quadrature components.
 #[derive(Clone)]
 struct Cycle<const L: usize> {
-    /// Bars to let pass.
+    /// Bars left to skip.
     wait: usize,
     /// Position in the rings.
     at: usize,
@@ -110,10 +110,10 @@ struct Cycle<const L: usize> {
     /// Detrended values; those of three bars ago are the in-phase component.
     detrended: Ring<L>,
     quadrature: Ring<L>,
-    /// Both components, smoothed.
+    /// Smoothed in-phase and quadrature components.
     i2: Row<L>,
     q2: Row<L>,
-    /// Their product with those of the bar before.
+    /// Real and imaginary part of the product with the previous phasor (homodyne discriminator).
     re: Row<L>,
     im: Row<L>,
     period: Row<L>,
@@ -121,7 +121,7 @@ struct Cycle<const L: usize> {
 }
 
 impl<const L: usize> RowStateMachine<1, 3, L> for Cycle<L> {
-    /// The parameter is the first bar that counts.
+    /// The parameter is the first bar that is used.
     fn new(params: &[f64]) -> Self {
         let first = params.first().map_or(0, |x| *x as usize);
         let none = [0.0; L];
@@ -153,9 +153,9 @@ impl<const L: usize> RowStateMachine<1, 3, L> for Cycle<L> {
         let history = [smooth, s(2), s(4), s(6), d(2), d(4), d(6), q(2), q(4), q(6), &self.period];
         let [detrended, q1, jq] = lanes(history, |[s0, s2, s4, s6, d2, d4, d6, q2, q4, q6, period]| {
             let gain = 0.075 * period + 0.54;
-            let detrended = quarter(s0, s2, s4, s6, gain);
-            let q1 = quarter(detrended, d2, d4, d6, gain);
-            [detrended, q1, quarter(q1, q2, q4, q6, gain)]
+            let detrended = hilbert_fir(s0, s2, s4, s6, gain);
+            let q1 = hilbert_fir(detrended, d2, d4, d6, gain);
+            [detrended, q1, hilbert_fir(q1, q2, q4, q6, gain)]
         });
         let i1 = *d(3);
         let phasor = [
@@ -174,8 +174,8 @@ impl<const L: usize> RowStateMachine<1, 3, L> for Cycle<L> {
         ];
         let [i2, q2, re, im, period, smooth_period] = lanes(phasor, |lane| {
             let [i1, d5, d7, d9, q1, jq, i2_before, q2_before, re, im, period, smooth_period] = lane;
-            // Both components a quarter of a cycle on; together with the others they make a smoother pair.
-            let ji = quarter(i1, d5, d7, d9, 0.075 * period + 0.54);
+            // Both components advanced by 90 degrees, added for averaging.
+            let ji = hilbert_fir(i1, d5, d7, d9, 0.075 * period + 0.54);
             let (i2, q2) = (0.2 * (i1 - jq) + 0.8 * i2_before, 0.2 * (q1 + ji) + 0.8 * q2_before);
             let re = 0.8 * re + 0.2 * (i2 * i2_before + q2 * q2_before);
             let im = 0.8 * im + 0.2 * (i2 * q2_before - q2 * i2_before);
@@ -191,11 +191,10 @@ impl<const L: usize> RowStateMachine<1, 3, L> for Cycle<L> {
     }
 }
 
-/// The arc whose tangent is `im / re`, good to some units of the last place, with one division: it is in the chain from bar to
-/// bar, where the arc of a quotient takes twice as long. The polynomial interpolates `(atan √z / √z - 1) / z` in Chebyshev's
-/// points up to tan² π/8.
+/// `atan(im / re)` to a few ulps with a single division: it is on the loop-carried critical path, where `atan` of a quotient
+/// has twice the latency. The polynomial interpolates `(atan √z / √z - 1) / z` at Chebyshev nodes up to tan² π/8.
 #[inline(always)]
-fn arc(im: f64, re: f64) -> f64 {
+fn atan_ratio(im: f64, re: f64) -> f64 {
     /// tan π/8 and its inverse.
     const EIGHTH: f64 = 0.414_213_562_373_095_03;
     const THREE: f64 = 2.414_213_562_373_095;
@@ -214,75 +213,75 @@ fn arc(im: f64, re: f64) -> f64 {
     (base + (t + t * z * p)).copysign(im) * 1f64.copysign(re)
 }
 
-/// The angle between two bars gives a period; it may not jump, nor leave 6 to 50 bars.
+/// Period from the phase change between two bars, rate-limited and clamped to 6..50 bars.
 #[inline(always)]
 fn next_period(last: f64, re: f64, im: f64) -> f64 {
-    let measured = 360.0 / (arc(im, re) * DEGREES);
+    let measured = 360.0 / (atan_ratio(im, re) * DEGREES);
     let measured = select((im != 0.0) & (re != 0.0), measured, last);
-    let tamed = select(measured > 1.5 * last, 1.5 * last, measured);
-    let tamed = select(tamed < 0.67 * last, 0.67 * last, tamed);
-    let tamed = select(tamed < 6.0, 6.0, tamed);
-    let tamed = select(tamed > LONGEST as f64, LONGEST as f64, tamed);
-    0.2 * tamed + 0.8 * last
+    let limited = select(measured > 1.5 * last, 1.5 * last, measured);
+    let limited = select(limited < 0.67 * last, 0.67 * last, limited);
+    let limited = select(limited < 6.0, 6.0, limited);
+    let limited = select(limited > LONGEST as f64, LONGEST as f64, limited);
+    0.2 * limited + 0.8 * last
 }
 
-/// A period in whole bars.
+/// Period rounded to bars.
 #[inline(always)]
 fn bars(smooth_period: f64) -> usize {
-    // A cast from a float saturates: nothing below 0, NaN is 0.
+    // A float cast saturates: negative values and NaN become 0.
     ((smooth_period + 0.5) as usize).min(LONGEST)
 }
 
-/// Room for the longest cycle in whole [`STEP`]s.
-const ROOM: usize = LONGEST.next_multiple_of(STEP);
-/// Bars that are added up side by side.
+/// Table length: the longest cycle, padded to whole [`STEP`]s.
+const PADDED: usize = LONGEST.next_multiple_of(STEP);
+/// Bars summed per vector step.
 const STEP: usize = 8;
 
-/// Sines and cosines of every step of a cycle but the first, which are 0 and 1; 0 beyond it.
-type Circle = [[f64; ROOM]; 2];
+/// Sine and cosine table of one cycle without its first step (0 and 1), zero-padded.
+type SineTable = [[f64; PADDED]; 2];
 
-/// Of every cycle by its length: they are the same at every bar.
-static CIRCLES: LazyLock<Box<[Circle; LONGEST + 1]>> = LazyLock::new(|| {
-    let mut circles = Box::new([[[0.0; ROOM]; 2]; LONGEST + 1]);
-    for (n, [sines, cosines]) in circles.iter_mut().enumerate() {
+/// Tables by cycle length.
+static SINE_TABLES: LazyLock<Box<[SineTable; LONGEST + 1]>> = LazyLock::new(|| {
+    let mut tables = Box::new([[[0.0; PADDED]; 2]; LONGEST + 1]);
+    for (n, [sines, cosines]) in tables.iter_mut().enumerate() {
         let steps = sines.iter_mut().zip(cosines).take(n.saturating_sub(1));
         for (i, (sine, cosine)) in (1..).zip(steps) {
             (*sine, *cosine) = (f64::from(i) * (2.0 * PI) / n as f64).sin_cos();
         }
     }
-    circles
+    tables
 });
 
-/// The products of the values before with sines and cosines, summed up over some [`STEP`]s.
+/// Dot products of earlier values with sines and cosines, over some [`STEP`]s.
 #[inline(always)]
-fn correlate(before: &[f64; ROOM], [sines, cosines]: &Circle, steps: usize) -> [f64; 2] {
+fn correlate(before: &[f64; PADDED], [sines, cosines]: &SineTable, steps: usize) -> [f64; 2] {
     let (mut real, mut imag) = ([0.0; STEP], [0.0; STEP]);
-    let circle = sines.as_chunks::<STEP>().0.iter().zip(cosines.as_chunks::<STEP>().0);
-    for (x, (sin, cos)) in before.as_chunks::<STEP>().0.iter().zip(circle).take(steps) {
+    let table = sines.as_chunks::<STEP>().0.iter().zip(cosines.as_chunks::<STEP>().0);
+    for (x, (sin, cos)) in before.as_chunks::<STEP>().0.iter().zip(table).take(steps) {
         (real, imag) = (row(|j| real[j] + sin[j] * x[j]), row(|j| imag[j] + cos[j] * x[j]));
     }
     let sum = |[a, b, c, d, e, f, g, h]: [f64; STEP]| ((a + e) + (c + g)) + ((b + f) + (d + h));
-    // Through memory: the compiler would else pair sines with cosines, and half of every vector instruction be idle.
+    // `black_box`: otherwise the compiler pairs sines with cosines and uses half of every vector.
     black_box([real, imag]).map(sum)
 }
 
-/// The same with the newest value, one product after the other.
+/// The same with the newest value, in sequential order.
 #[cold]
-fn correlate_in_order(newest: f64, before: &[f64; ROOM], [sines, cosines]: &Circle, n: usize) -> [f64; 2] {
-    let products = |circle: &[f64; ROOM], first: f64| {
-        circle.iter().zip(before).take(n.saturating_sub(1)).fold(first, |sum, (w, x)| sum + w * x)
+fn correlate_in_order(newest: f64, before: &[f64; PADDED], [sines, cosines]: &SineTable, n: usize) -> [f64; 2] {
+    let products = |table: &[f64; PADDED], first: f64| {
+        table.iter().zip(before).take(n.saturating_sub(1)).fold(first, |sum, (w, x)| sum + w * x)
     };
     [products(sines, 0.0 * newest), products(cosines, if n > 0 { newest } else { 0.0 })]
 }
 
-/// A swing below this share of the price is none: in another order the phase would differ in the ninth digit.
-const STILL: f64 = 1e-6;
+/// Amplitudes below this fraction of the price are rounding residue: another order of additions would change the phase.
+const FLAT: f64 = 1e-6;
 
-/// Where in the cycle, in degrees from -45 to 315.
+/// Phase of the dominant cycle, in degrees from -45 to 315.
 #[derive(Clone)]
 struct Phase<const L: usize> {
-    circles: &'static [Circle; LONGEST + 1],
-    /// Smoothed prices of each series, the newest first, twice: whatever the position, the last 64 follow it.
+    tables: &'static [SineTable; LONGEST + 1],
+    /// Smoothed prices of each lane, newest first, stored twice: the last 64 are contiguous at any position.
     past: Box<[[f64; 128]; L]>,
     at: usize,
     phase: Row<L>,
@@ -290,7 +289,7 @@ struct Phase<const L: usize> {
 
 impl<const L: usize> RowStateMachine<2, 1, L> for Phase<L> {
     fn new(_: &[f64]) -> Self {
-        Phase { circles: &CIRCLES, past: Box::new([[0.0; 128]; L]), at: 0, phase: [0.0; L] }
+        Phase { tables: &SINE_TABLES, past: Box::new([[0.0; 128]; L]), at: 0, phase: [0.0; L] }
     }
 
     #[inline(always)]
@@ -300,23 +299,23 @@ impl<const L: usize> RowStateMachine<2, 1, L> for Phase<L> {
         let (mut real, mut imag) = ([0.0; L], [0.0; L]);
         for l in 0..L {
             let (n, x, past) = (bars(period[l]), smooth[l], &mut self.past[l]);
-            // Without the newest: what was stored just now cannot be read as a part of more for a while.
-            let before = past[self.at + 1..].first_chunk().unwrap_or(&[0.0; ROOM]);
-            let circle = &self.circles[n];
-            // All series take as many steps as the longest cycle, which is easily foretold.
-            let [re, im] = correlate(before, circle, most.saturating_sub(1).div_ceil(STEP));
+            // Without the newest value: a wide load of a just-stored scalar would stall (no store forwarding).
+            let before = past[self.at + 1..].first_chunk().unwrap_or(&[0.0; PADDED]);
+            let table = &self.tables[n];
+            // All lanes take as many steps as the longest cycle: a well-predicted branch.
+            let [re, im] = correlate(before, table, most.saturating_sub(1).div_ceil(STEP));
             [real[l], imag[l]] = [re, im + if n > 0 { x } else { 0.0 }];
-            // Where the price stands still, what is told is the rounding of these sums: in TA-Lib's order.
-            if re.abs() + imag[l].abs() <= STILL * n as f64 * x.abs() {
-                [real[l], imag[l]] = correlate_in_order(x, before, circle, n);
+            // Flat price: the phase is decided by rounding, so the sums are in TA-Lib's order.
+            if re.abs() + imag[l].abs() <= FLAT * n as f64 * x.abs() {
+                [real[l], imag[l]] = correlate_in_order(x, before, table, n);
             }
             (past[self.at], past[self.at + 64]) = (x, x);
         }
         [self.phase] = lanes([&real, &imag, period, &self.phase], |[real, imag, period, last]| {
             let side = select(real > 0.0, last + 90.0, last);
             let side = select(real < 0.0, last - 90.0, side);
-            let phase = select(imag != 0.0, arc(real, imag) * DEGREES, side);
-            // The smoother is one bar late.
+            let phase = select(imag != 0.0, atan_ratio(real, imag) * DEGREES, side);
+            // Compensates the one-bar lag of the smoother.
             let phase = phase + 90.0 + 360.0 / period + select(imag < 0.0, 180.0, 0.0);
             [select(phase > 315.0, phase - 360.0, phase)]
         });
@@ -324,13 +323,13 @@ impl<const L: usize> RowStateMachine<2, 1, L> for Phase<L> {
     }
 }
 
-/// Mean price over one cycle, weighted over four bars: the trend that is left when the cycle is taken out.
+/// Instantaneous trendline: mean price over one cycle, WMA-smoothed over four bars.
 #[derive(Clone)]
 struct TrendLine<const L: usize> {
-    /// Sums of the prices since the last bar whose number is a multiple of 64, each at its place: what was added up between two
-    /// of them is their difference, and sums stay short.
+    /// Prefix sums of the prices since the last multiple of 64 bars: a window sum is a difference of two, and the sums stay
+    /// small.
     sums: Box<[Row<L>; 64]>,
-    /// The last of the 64 before.
+    /// Total of the previous 64 bars.
     whole: Row<L>,
     at: usize,
     means: [Row<L>; 3],
@@ -360,7 +359,7 @@ impl<const L: usize> RowStateMachine<2, 1, L> for TrendLine<L> {
         let [one, two, three] = &self.means;
         let [line, mean] = lanes([&sum, &since, &count, period, one, two, three], |lane| {
             let [sum, since, count, period, one, two, three] = lane;
-            // Without a period there is no mean.
+            // No period yet, no mean.
             let mean = select(count > 0.0, (sum + since) / count, 0.0 * period);
             [(4.0 * mean + 3.0 * one + 2.0 * two + three) / 10.0, mean]
         });
@@ -369,7 +368,7 @@ impl<const L: usize> RowStateMachine<2, 1, L> for TrendLine<L> {
     }
 }
 
-/// Trend (1) or cycle (0). State: phase, sine and lead before, bars since sine and lead crossed.
+/// Trend mode: trend (1) or cycle (0). State: previous phase, sine and lead sine, bars since they crossed.
 #[derive(Clone, Copy)]
 struct Mode;
 
@@ -394,7 +393,7 @@ impl BranchlessMachine<4, 6, 1> for Mode {
         let crossed = up | (sine.cmp_lt(lead) & sine_before.cmp_ge(lead_before));
         let bars = V::select(crossed, 1.0, bars + 1.0);
         let turn = phase - phase_before;
-        // The phase advances as fast as the period says it should.
+        // The phase advances at the rate of the measured period.
         let share = |of: f64| V::from(of * 360.0) / period;
         let steady = period.cmp_ne(0.0) & turn.cmp_gt(share(0.67)) & turn.cmp_lt(share(1.5));
         let cycle = crossed | bars.cmp_lt(period * 0.5) | steady;
@@ -403,8 +402,8 @@ impl BranchlessMachine<4, 6, 1> for Mode {
     }
 }
 
-static RUNNING_RAMP: StateMachineDef =
-    StateMachineDef::rows::<RunningRamp<1>, RunningRamp<8>, 1, 1>("running ramp sum", |_| SMOOTH - 1);
+static RUNNING_WMA: StateMachineDef =
+    StateMachineDef::rows::<RunningWma<1>, RunningWma<8>, 1, 1>("running ramp sum", |_| SMOOTH - 1);
 static CYCLE: StateMachineDef = StateMachineDef::rows::<Cycle<1>, Cycle<8>, 1, 3>("hilbert cycle", |p| {
     p.first().map_or(0, |x| *x as usize + 1 - SMOOTH)
 });
@@ -413,12 +412,12 @@ static TREND_LINE: StateMachineDef =
     StateMachineDef::rows::<TrendLine<1>, TrendLine<8>, 2, 1>("hilbert trend line", |_| 0);
 static MODE: StateMachineDef = StateMachineDef::branchless::<Mode, 4, 6, 1>("hilbert mode", |_| 0);
 
-/// First bar that counts for what needs the period or the phasor only; shown from bar 32 on. MAMA begins here as well.
+/// First bar used by what needs the period or the phasor only (valid from bar 32 on), and by MAMA.
 pub(in super::super) const EARLY: usize = 12;
-/// First bar that counts for what is built on the period; shown from bar 63 on.
+/// First bar used by what is built on the period (valid from bar 63 on).
 const LATE: usize = 37;
 
-/// What the transform finds in a price.
+/// Outputs of the transform.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Hilbert<'g> {
     price: Expr<'g>,
@@ -427,13 +426,13 @@ pub(in super::super) struct Hilbert<'g> {
     pub(in super::super) period: Expr<'g>,
     /// In-phase component.
     pub(in super::super) in_phase: Expr<'g>,
-    /// Component a quarter of a cycle later.
+    /// Quadrature component, 90 degrees behind.
     pub(in super::super) quadrature: Expr<'g>,
 }
 
-/// The transform of a price; bars before `first` do not count.
+/// Hilbert transform of a price; bars before `first` are skipped.
 pub(in super::super) fn hilbert(price: Expr<'_>, first: usize) -> Hilbert<'_> {
-    let ramp = price.builder().state_machine(&RUNNING_RAMP, &[SMOOTH as f64], &[price]);
+    let ramp = price.builder().state_machine(&RUNNING_WMA, &[SMOOTH as f64], &[price]);
     let smooth = ramp.first().copied().unwrap_or(price) * 0.1;
     let ports = price.builder().state_machine(&CYCLE, &[first as f64], &[smooth]);
     let port = |at: usize| ports.get(at).copied().unwrap_or(price);
@@ -441,7 +440,7 @@ pub(in super::super) fn hilbert(price: Expr<'_>, first: usize) -> Hilbert<'_> {
 }
 
 impl<'g> Hilbert<'g> {
-    /// Of a price, with the longer warm-up.
+    /// With the longer warm-up.
     pub(super) fn late(price: Expr<'g>) -> Self {
         hilbert(price, LATE)
     }
@@ -462,7 +461,7 @@ impl<'g> Hilbert<'g> {
     }
 
     pub(super) fn trend_line(self) -> Expr<'g> {
-        // Prices before the first bar that counts are part of the means.
+        // Prices before the first used bar are part of the averages.
         self.one(&TREND_LINE, &[self.price, self.period.fill_warmup(0.0)])
     }
 

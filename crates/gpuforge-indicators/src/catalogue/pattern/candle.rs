@@ -1,8 +1,8 @@
-//! What is a long body, a short shadow, a gap? The words that patterns are made of.
+//! Candle predicates: body, shadow and gap tests against TA-Lib's candle settings (averages of earlier candles).
 //!
-//! A threshold is a share of a mean over the candles *before* the one it judges. TA-Lib keeps one running sum per threshold
-//! and pattern, begun at the pattern's first bar; prices in cents tie so often that the last bit of that sum decides. So
-//! each sum here begins where TA-Lib's does, and patterns of the same reach share it.
+//! A threshold is a factor times an average over the candles *before* the one it tests. TA-Lib keeps one rolling sum per
+//! threshold and pattern, started at the pattern's first bar; prices in cents tie so often that the last bit of that sum
+//! decides. Each rolling sum here starts where TA-Lib's does, and patterns with the same lookback share it.
 
 use super::super::BuildArgs;
 use crate::{
@@ -10,7 +10,7 @@ use crate::{
     kernel::state_machine::{StateMachine, StateMachineDef},
 };
 
-/// What is averaged.
+/// The range type that is averaged.
 #[derive(Clone, Copy)]
 enum Extent {
     Body,
@@ -40,7 +40,7 @@ const LONG_SHADOW: Threshold = threshold(Extent::Body, 0, 1.0);
 const VERY_LONG_SHADOW: Threshold = threshold(Extent::Body, 0, 2.0);
 /// A shadow shorter than this is short: half the mean of both.
 const SHORT_SHADOW: Threshold = threshold(Extent::Shadows, 10, 1.0);
-/// A shadow shorter than this is none.
+/// A shadow shorter than this is negligible.
 const NO_SHADOW: Threshold = threshold(Extent::Range, 10, 0.1);
 /// Prices within this are near.
 pub(super) const NEAR: Threshold = threshold(Extent::Range, 5, 0.2);
@@ -49,14 +49,14 @@ pub(super) const FAR: Threshold = threshold(Extent::Range, 5, 0.6);
 /// Within this, equal.
 pub(super) const EQUAL: Threshold = threshold(Extent::Range, 5, 0.05);
 
-/// The last candles, seen from a pattern that has its first value at bar `first`. All methods take how many bars ago.
+/// The last candles, for a pattern with lookback `first`. Methods take how many bars ago.
 #[derive(Clone, Copy)]
 pub(super) struct Candles<'g> {
     bars: GraphBuilder<'g>,
     first: usize,
 }
 
-/// All of these hold.
+/// Conjunction of conditions.
 pub(super) fn all<'g>(first: Expr<'g>, rest: &[Expr<'g>]) -> Expr<'g> {
     rest.iter().fold(first, |a, b| a.and(*b))
 }
@@ -82,8 +82,8 @@ impl<'g> Candles<'g> {
     pub(super) fn c(self, k: usize) -> Expr<'g> {
         self.bars.close().shift(k)
     }
-    /// Upper end of the body. (What is simple is computed again at every distance, here and below, but for the body: that
-    /// costs less than a column of it to look back at.)
+    /// Upper end of the body. (Cheap expressions are recomputed per lag, except the body: that costs less than keeping a
+    /// column with look-back.)
     pub(super) fn top(self, k: usize) -> Expr<'g> {
         self.o(k).max(self.c(k))
     }
@@ -91,7 +91,7 @@ impl<'g> Candles<'g> {
     pub(super) fn bottom(self, k: usize) -> Expr<'g> {
         self.o(k).min(self.c(k))
     }
-    /// Length of the body: a column of it is there for its sums.
+    /// Length of the body: a column that exists anyway, for its rolling sums.
     pub(super) fn body(self, k: usize) -> Expr<'g> {
         (self.bars.close() - self.bars.open()).abs().shift(k)
     }
@@ -111,7 +111,7 @@ impl<'g> Candles<'g> {
             Extent::Range => self.h(k) - self.l(k),
             Extent::Shadows => self.upper(k) + self.lower(k),
         };
-        // Both shadows together are twice one.
+        // The threshold is for one shadow, the extent is the sum of both.
         let factor = if matches!(t.of, Extent::Shadows) { t.factor / 2.0 } else { t.factor };
         if t.n == 0 {
             return extent(k) * factor;
@@ -154,23 +154,23 @@ impl<'g> Candles<'g> {
     pub(super) fn doji_limit(self, k: usize) -> Expr<'g> {
         self.limit(DOJI, k)
     }
-    /// Hardly a body.
+    /// Doji: body within the doji threshold.
     pub(super) fn doji(self, k: usize) -> Expr<'g> {
         self.body(k).le(self.doji_limit(k))
     }
-    /// No upper shadow to speak of.
+    /// Negligible upper shadow.
     pub(super) fn no_upper(self, k: usize) -> Expr<'g> {
         self.upper(k).lt(self.limit(NO_SHADOW, k))
     }
-    /// No lower shadow to speak of.
+    /// Negligible lower shadow.
     pub(super) fn no_lower(self, k: usize) -> Expr<'g> {
         self.lower(k).lt(self.limit(NO_SHADOW, k))
     }
-    /// An upper shadow worth the name.
+    /// Non-negligible upper shadow.
     pub(super) fn some_upper(self, k: usize) -> Expr<'g> {
         self.upper(k).gt(self.limit(NO_SHADOW, k))
     }
-    /// A lower shadow worth the name.
+    /// Non-negligible lower shadow.
     pub(super) fn some_lower(self, k: usize) -> Expr<'g> {
         self.lower(k).gt(self.limit(NO_SHADOW, k))
     }
@@ -239,8 +239,8 @@ impl<'g> Candles<'g> {
     }
 }
 
-/// Is the first input above `share` times the second plus the third? Rounded once, as TA-Lib does it: the one place where a
-/// product and a sum are one operation, and `mul_add` gives the same bits on every machine.
+/// Is the first input above `share` times the second plus the third? A fused multiply-add, as in TA-Lib: the only one in the
+/// catalogue; `mul_add` gives the same bits on every machine.
 #[derive(Clone)]
 struct Climb {
     share: f64,

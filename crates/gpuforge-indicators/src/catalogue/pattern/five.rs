@@ -2,9 +2,9 @@
 
 use super::{
     super::Indicator,
-    HALF,
+    PENETRATION_0_5,
     candle::{Candles, NEAR, all},
-    deep, row,
+    with_penetration, row,
 };
 
 pub(super) const ROWS: &[Indicator] = &[
@@ -86,7 +86,7 @@ pub(super) const ROWS: &[Indicator] = &[
             k.when(100.0, ladder, &[fourth, k.white(0), k.o(0).gt(k.o(1)), k.c(0).gt(k.h(1))])
         },
     ),
-    deep(
+    with_penetration(
         row(
             "cdlmathold",
             &["CDLMATHOLD"],
@@ -101,7 +101,7 @@ pub(super) const ROWS: &[Indicator] = &[
                 k.when(100.0, k.white(4), &[k.long(4), second, holds(2), holds(1), falling, last])
             },
         ),
-        HALF,
+        PENETRATION_0_5,
     ),
     row(
         "cdlrisefall3methods",

@@ -1,4 +1,4 @@
-//! Patterns with a memory: an inside bar, a false break, and up to three bars to take it back.
+//! Hikkake and modified hikkake: stateful patterns (inside bar, false breakout, confirmation within three bars).
 
 use super::{
     super::Indicator,
@@ -7,10 +7,10 @@ use super::{
 };
 use crate::kernel::state_machine::{StateMachine, StateMachineDef};
 
-/// Bars during which a confirmation counts.
-const PATIENCE: u8 = 3;
+/// Bars within which a confirmation counts.
+const CONFIRMATION_BARS: u8 = 3;
 
-/// Waits for a close beyond the inside bar.
+/// Waits for a confirming close beyond the inside bar.
 #[derive(Clone)]
 struct Hikkake {
     /// Sign of the last pattern, and the range of its inside bar.
@@ -30,7 +30,7 @@ impl StateMachine<4, 1> for Hikkake {
     #[inline(always)]
     fn step(&mut self, [found, high, low, close]: [f64; 4]) -> [f64; 1] {
         if found != 0.0 {
-            *self = Hikkake { sign: found, high, low, left: PATIENCE };
+            *self = Hikkake { sign: found, high, low, left: CONFIRMATION_BARS };
             return [100.0 * found];
         }
         let beyond = if self.sign > 0.0 { close > self.high } else { close < self.low };
@@ -42,8 +42,8 @@ impl StateMachine<4, 1> for Hikkake {
 
 static PLAIN: StateMachineDef = StateMachineDef::of::<Hikkake, 4, 1>("hikkake", |_| 3);
 
-/// Bars that the machine runs before its first value is shown: as many as it can remember.
-const WARM_UP: usize = PATIENCE as usize;
+/// Bars that the state machine runs before its first valid value: the length of its memory.
+const WARM_UP: usize = CONFIRMATION_BARS as usize;
 
 pub(super) const ROWS: &[Indicator] = &[
     row(

@@ -2,9 +2,9 @@
 
 use super::{
     super::Indicator,
-    THIRD,
+    PENETRATION_0_3,
     candle::{Candles, EQUAL, FAR, NEAR, all},
-    deep, row,
+    with_penetration, row,
 };
 use crate::graph::Expr;
 
@@ -91,7 +91,7 @@ pub(super) const ROWS: &[Indicator] = &[
             )
         },
     ),
-    deep(
+    with_penetration(
         row(
             "cdlabandonedbaby",
             &["CDLABANDONEDBABY"],
@@ -105,7 +105,7 @@ pub(super) const ROWS: &[Indicator] = &[
                 k.either(up, all(baby, &[k.white(2), k.black(0), k.sinks_into(2, a.x(0)), top]))
             },
         ),
-        THIRD,
+        PENETRATION_0_3,
     ),
     row(
         "cdladvanceblock",
@@ -121,7 +121,7 @@ pub(super) const ROWS: &[Indicator] = &[
             k.when(-100.0, advance(k), &[k.long(2), k.short_upper(2), weak])
         },
     ),
-    deep(
+    with_penetration(
         row(
             "cdleveningdojistar",
             &["CDLEVENINGDOJISTAR"],
@@ -131,9 +131,9 @@ pub(super) const ROWS: &[Indicator] = &[
                 evening(k, k.doji(1), a.x(0))
             },
         ),
-        THIRD,
+        PENETRATION_0_3,
     ),
-    deep(
+    with_penetration(
         row(
             "cdleveningstar",
             &["CDLEVENINGSTAR"],
@@ -143,7 +143,7 @@ pub(super) const ROWS: &[Indicator] = &[
                 evening(k, k.modest(1), a.x(0))
             },
         ),
-        THIRD,
+        PENETRATION_0_3,
     ),
     row(
         "cdlgapsidesidewhite",
@@ -169,7 +169,7 @@ pub(super) const ROWS: &[Indicator] = &[
             k.when(-100.0, crow(2), &[crow(1), crow(0), falling, from(1), from(0)])
         },
     ),
-    deep(
+    with_penetration(
         row(
             "cdlmorningdojistar",
             &["CDLMORNINGDOJISTAR"],
@@ -179,9 +179,9 @@ pub(super) const ROWS: &[Indicator] = &[
                 morning(k, k.doji(1), a.x(0))
             },
         ),
-        THIRD,
+        PENETRATION_0_3,
     ),
-    deep(
+    with_penetration(
         row(
             "cdlmorningstar",
             &["CDLMORNINGSTAR"],
@@ -191,7 +191,7 @@ pub(super) const ROWS: &[Indicator] = &[
                 morning(k, k.modest(1), a.x(0))
             },
         ),
-        THIRD,
+        PENETRATION_0_3,
     ),
     row(
         "cdlstalledpattern",

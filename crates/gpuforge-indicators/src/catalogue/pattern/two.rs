@@ -2,9 +2,9 @@
 
 use super::{
     super::Indicator,
-    HALF,
+    PENETRATION_0_5,
     candle::{Candles, EQUAL, all},
-    deep, row,
+    with_penetration, row,
 };
 use crate::graph::Expr;
 
@@ -40,7 +40,7 @@ pub(super) const ROWS: &[Indicator] = &[
             k.colored(0, opposite, &[k.long(1), k.long(0), k.about(k.c(0), k.c(1), EQUAL, 1)])
         },
     ),
-    deep(
+    with_penetration(
         row(
             "cdldarkcloudcover",
             &["CDLDARKCLOUDCOVER"],
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Indicator] = &[
                 k.when(-100.0, k.white(1), &[k.long(1), k.black(0), k.o(0).gt(k.h(1)), within])
             },
         ),
-        HALF,
+        PENETRATION_0_5,
     ),
     row(
         "cdldojistar",

@@ -1,6 +1,6 @@
-//! Where does it begin? Flags at the bars where a day, a week or a month begins, or a record is set.
+//! VWAP anchors: flags at the first bar of a day, week or month, or where a daily record is set.
 //!
-//! Times are seconds since the epoch in UTC; `offset` is what the clock of the exchange is ahead of it.
+//! Times are UTC seconds since the epoch; `offset` is the UTC offset of the exchange in seconds.
 
 use super::sums::RECORD;
 use crate::{
@@ -8,21 +8,20 @@ use crate::{
     kernel::whole_series::WholeSeriesDef,
 };
 
-/// Seconds of a day.
+/// Seconds per day.
 const DAY: f64 = 86_400.0;
 
-/// Number of the day, when days begin `offset` seconds before UTC's.
+/// Day number at this UTC offset.
 pub(super) fn day(bars: GraphBuilder<'_>, offset: f64) -> Expr<'_> {
     ((bars.time() + offset) / DAY).floor()
 }
 
-/// Number of the week of a day; weeks begin on Monday. (The epoch's first day was a Thursday.)
+/// Week number of a day; weeks start on Monday. (The epoch was a Thursday.)
 pub(super) fn week(day: Expr<'_>) -> Expr<'_> {
     ((day + 3.0) / 7.0).floor()
 }
 
-/// Number of the month of a day, from the rule of the Gregorian calendar: years begin in March, so that the day that comes
-/// and goes is their last.
+/// Month number of a day in the Gregorian calendar; years start in March, so that the leap day is the last.
 pub(super) fn month(day: Expr<'_>) -> Expr<'_> {
     let since = day + 719_468.0;
     let era = (since / 146_097.0).floor();
@@ -33,12 +32,12 @@ pub(super) fn month(day: Expr<'_>) -> Expr<'_> {
     (era * 400.0 + year) * 12.0 + ((of_year * 5.0 + 2.0) / 153.0).floor()
 }
 
-/// 1 where a number differs from the bar before, and at the first bar.
+/// 1 where a value differs from the previous bar, and at the first bar.
 pub(super) fn change(x: Expr<'_>) -> Expr<'_> {
     x.ne(x.shift(1)).fill_warmup(1.0)
 }
 
-/// Which record of the day.
+/// Daily record: high, low or volume.
 #[derive(Clone, Copy)]
 pub(super) enum Record {
     High,
@@ -46,7 +45,7 @@ pub(super) enum Record {
     Volume,
 }
 
-/// 1 where the day's record so far is set; the first of equals stays.
+/// 1 where the day's running record is set; the first of equals counts.
 pub(super) fn record<'g>(bars: GraphBuilder<'g>, which: Record, new_day: Expr<'g>) -> Expr<'g> {
     let x = match which {
         Record::High => bars.high(),
@@ -56,7 +55,7 @@ pub(super) fn record<'g>(bars: GraphBuilder<'g>, which: Record, new_day: Expr<'g
     bars.state_machine(&RECORD, &[], &[x, new_day]).first().copied().unwrap_or(x)
 }
 
-/// 1 at the bar of each day's record, which only the end of the day shows; the first of equals.
+/// 1 at the bar of each day's final record (looks ahead to the end of the day); the first of equals.
 pub(super) fn final_record(bars: GraphBuilder<'_>, which: Record, offset: f64) -> Expr<'_> {
     let def = match which {
         Record::High => &FINAL_HIGH,

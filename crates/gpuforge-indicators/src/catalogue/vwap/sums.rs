@@ -1,11 +1,11 @@
-//! What was paid on average since an anchor, and how far from it? Weighted mean and deviation, begun anew at will.
+//! Volume-weighted mean and deviation since an anchor, restartable (West 1979).
 //!
-//! Sums are kept as distances from the anchor's price and updated as West (1979) does, so that neither the level of a price
-//! nor a long way from the anchor costs digits. A bar whose price or volume is not finite has no weight.
+//! Sums are kept relative to the anchor's price and updated as West (1979) does: neither the price level nor a long distance
+//! from the anchor cancels digits. A bar whose price or volume is not finite has no weight.
 
 use crate::kernel::state_machine::{BranchlessMachine, StateMachine, StateMachineDef, Value};
 
-/// Since one anchor.
+/// Weighted moments since one anchor.
 #[derive(Clone, Copy)]
 struct Sums<V> {
     /// Price at the anchor.
@@ -18,7 +18,7 @@ struct Sums<V> {
     squares: V,
 }
 
-/// Has a bar weight? A volume of 0 changes nothing, and would divide by 0 at the anchor.
+/// Mask: does the bar count? A volume of 0 changes nothing, and would divide by 0 at the anchor.
 #[inline(always)]
 fn counts<V: Value>(price: V, volume: V) -> V::Mask {
     price.abs().cmp_lt(f64::INFINITY) & volume.cmp_lt(f64::INFINITY) & volume.cmp_gt(0.0)
@@ -41,7 +41,7 @@ impl<V: Value> Sums<V> {
         [self.base, self.weight, self.mean, self.squares]
     }
 
-    /// One of two.
+    /// Lane-wise select.
     #[inline(always)]
     fn select(first: V::Mask, one: Self, other: Self) -> Self {
         let pick = |a: V, b: V| V::select(first, a, b);
@@ -56,7 +56,7 @@ impl<V: Value> Sums<V> {
     #[inline(always)]
     fn with(self, price: V, volume: V) -> Self {
         let counts = counts(price, volume);
-        // What is not a number must not become the base; the first price with weight takes its place.
+        // The base must be finite: the first price with weight becomes the base.
         let base = V::select(self.weight.cmp_eq(0.0), price, self.base);
         let weight = self.weight + volume;
         let distance = price - base - self.mean;
@@ -77,7 +77,7 @@ impl<V: Value> Sums<V> {
 /// Since the last bar whose flag is set, or the first bar.
 #[derive(Clone, Copy)]
 struct Since {
-    /// The value before any volume is the price, else 0.
+    /// The value before any volume: the price if true, else 0.
     price: bool,
 }
 
@@ -100,7 +100,7 @@ impl BranchlessMachine<4, 3, 2> for Since {
 }
 
 /// The mean since the first bar and nothing else; 0 before any volume. State: base, weight, weighted sum of the distances from
-/// `base`. The sum is divided only to be shown: no bar waits for the division of the one before.
+/// `base`. The division is only for the output: it is not part of the loop-carried dependency.
 #[derive(Clone, Copy)]
 struct SinceFirst;
 
@@ -125,8 +125,8 @@ impl BranchlessMachine<3, 2, 1> for SinceFirst {
     }
 }
 
-/// Since the last bar of the previous day whose flag is set; on the first day, since the first bar. State: the sums that are
-/// shown; those since the last flag of this day, which are tomorrow's.
+/// Since the last bar of the previous day whose flag is set; on the first day, since the first bar. State: the sums that
+/// are output; those since the last flag of this day, which become the next day's.
 #[derive(Clone, Copy)]
 struct SinceBefore;
 
@@ -161,10 +161,10 @@ impl SinceBefore {
     }
 }
 
-/// Over the last bars.
+/// Rolling VWAP over the last bars.
 #[derive(Clone)]
 struct Over {
-    /// Price and volume of each; the oldest is overwritten.
+    /// Ring of price and volume; the oldest is overwritten.
     bars: Vec<(f64, f64)>,
     at: usize,
 }
@@ -188,7 +188,7 @@ impl StateMachine<2, 2> for Over {
     }
 }
 
-/// 1 where a value exceeds all before it since the flag was set.
+/// 1 where a value exceeds all values since the flag was set.
 #[derive(Clone, Copy)]
 struct Record;
 
@@ -210,7 +210,7 @@ impl BranchlessMachine<1, 2, 1> for Record {
     }
 }
 
-/// Price, volume, anchor; the parameter 1 shows the price before any volume.
+/// Price, volume, anchor; with parameter 1 the value before any volume is the price.
 pub(super) static SINCE: StateMachineDef =
     StateMachineDef::branchless::<Since, 4, 3, 2>("weighted since an anchor", |_| 0);
 /// Price, volume.

@@ -1,6 +1,6 @@
-//! What does an oscillator remember? State machines of the momentum rows.
+//! State machines of the momentum indicators: clamp, streak, hold, QQE, RSX, Laguerre, projection bands.
 //!
-//! Everything linear is built from means; these are the recursions that clamp, count, switch or wait.
+//! Linear recurrences are graph operations; these are the recurrences that clamp, count, switch or hold.
 
 use crate::kernel::state_machine::{BranchlessMachine, StateMachine, StateMachineDef, Value};
 
@@ -23,7 +23,7 @@ fn window(params: &[f64]) -> usize {
     params.first().map_or(2, |n| *n as usize).max(2)
 }
 
-/// Ehlers' smoothed share, kept just inside 1, where the logarithm ends.
+/// Smoothed and clamped input of the Fisher transform (Ehlers), kept inside ±1, where the logarithm diverges.
 #[derive(Clone, Copy)]
 struct Clamped;
 
@@ -46,7 +46,7 @@ impl BranchlessMachine<1, 1, 1> for Clamped {
     }
 }
 
-/// How many bars in a row rose (counted up) or fell (counted down); a bar that did neither is 0.
+/// Up/down streak length: positive while rising, negative while falling, 0 on a tie.
 #[derive(Clone, Copy)]
 struct Streak;
 
@@ -70,7 +70,7 @@ impl BranchlessMachine<1, 2, 1> for Streak {
     }
 }
 
-/// The last value of a bar that was not idle; 0 before there was one.
+/// Holds the last value of a bar that was not idle; 0 before there was one.
 #[derive(Clone, Copy)]
 struct Hold;
 
@@ -91,8 +91,8 @@ impl BranchlessMachine<1, 2, 1> for Hold {
     }
 }
 
-/// The distance of two values; exactly 0 once neither moves any more, because a mean may stop an ulp away from what it
-/// follows.
+/// Difference of a value and its EMA; exactly 0 once neither moves any more, because an EMA may stall an ulp away from its
+/// input.
 #[derive(Clone, Copy)]
 struct Settled;
 
@@ -113,8 +113,8 @@ impl BranchlessMachine<2, 2, 1> for Settled {
     }
 }
 
-/// Bands that trail a smoothed RSI: the line in force, the long and the short band, and the trend (1 or -1).
-/// State: RSI, long and short bands of the bar before and of the one before that, trend.
+/// QQE: bands that trail a smoothed RSI: the active line, the long and the short band, and the trend (1 or -1).
+/// State: RSI, long and short bands of the previous two bars, trend.
 #[derive(Clone, Copy)]
 struct Qqe;
 
@@ -137,7 +137,7 @@ impl BranchlessMachine<6, 2, 4> for Qqe {
         let next_long = V::select(holds, V::select(lower.cmp_gt(long), lower, long), lower);
         let holds = before.cmp_lt(short) & rsi.cmp_lt(short);
         let next_short = V::select(holds, V::select(upper.cmp_lt(short), upper, short), upper);
-        // A crossing compares each bar with the band of the bar before it, in both directions.
+        // A crossing compares each bar with the previous band, in both directions.
         let crosses = |band: V, older: V| {
             (rsi.cmp_gt(band) & before.cmp_lt(older)) | (rsi.cmp_le(band) & before.cmp_ge(older))
         };
@@ -148,7 +148,7 @@ impl BranchlessMachine<6, 2, 4> for Qqe {
     }
 }
 
-/// One of three smoothers in a row: two exponential means, the first of them counted half more and the second half off.
+/// One of RSX's three cascaded smoothers: 1.5 EMA - 0.5 EMA(EMA).
 #[inline(always)]
 fn smoother<V: Value>(x: V, k: f64, a: V, b: V) -> (V, V, V) {
     let a = a * (1.0 - k) + x * k;
@@ -156,7 +156,7 @@ fn smoother<V: Value>(x: V, k: f64, a: V, b: V) -> (V, V, V) {
     (a * 1.5 - b * 0.5, a, b)
 }
 
-/// Three of them, unless they `rest`: what comes out, and their state.
+/// Three cascaded smoothers, frozen where `rest` is set: output and state.
 #[inline(always)]
 fn smoothers<V: Value>(x: V, k: f64, rest: V::Mask, stages: [V; 6]) -> (V, [V; 6]) {
     let [a0, b0, a1, b1, a2, b2] = stages;
@@ -170,8 +170,8 @@ fn smoothers<V: Value>(x: V, k: f64, rest: V::Mask, stages: [V; 6]) -> (V, [V; 6
     (x, [first[0], first[1], second[0], second[1], third[0], third[1]])
 }
 
-/// Smoothed moves as a share of smoothed sizes of moves; 50 until it has warmed up. State: the value before, bars since it
-/// began (it begins anew when nothing has moved while it warmed up), whether anything moved, the smoothers of both.
+/// RSX: smoothed changes over smoothed absolute changes; 50 during the warm-up. State: the previous value, bars since the start
+/// (restarts if nothing moved during the warm-up), whether anything moved, the smoothers of both.
 #[derive(Clone, Copy)]
 struct Rsx {
     k: f64,
@@ -193,7 +193,7 @@ impl BranchlessMachine<15, 1, 1> for Rsx {
     fn step<V: Value>(&self, state: [V; 15], [x]: [V; 1]) -> ([V; 15], [V; 1]) {
         let [before, age, moved, m0, m1, m2, m3, m4, m5, s0, s1, s2, s3, s4, s5] = state;
         let x = x * 100.0;
-        // Where it begins, there is no move yet, and the smoothers stay as they are.
+        // At the start there is no change yet, and the smoothers are frozen.
         let begins = age.cmp_eq(0.0);
         let change = x - before;
         let (move_, m) = smoothers(change, self.k, begins, [m0, m1, m2, m3, m4, m5]);
@@ -213,7 +213,7 @@ impl BranchlessMachine<15, 1, 1> for Rsx {
     }
 }
 
-/// Ehlers' Laguerre filter: four stages, each behind the one before; all begin with the first value.
+/// Laguerre filter (Ehlers): four cascaded stages, seeded with the first value.
 #[derive(Clone, Copy)]
 struct Laguerre {
     gamma: f64,
@@ -232,7 +232,7 @@ impl BranchlessMachine<4, 1, 4> for Laguerre {
     #[inline(always)]
     fn step<V: Value>(&self, [a, b, c, d]: [V; 4], [x]: [V; 1]) -> ([V; 4], [V; 4]) {
         let g = self.gamma;
-        // Written as distances, so that a series that stands still stays where it is to the last bit.
+        // Written as differences, so that a constant series is a fixed point to the last bit.
         let next_a = x + (a - x) * g;
         let next_b = a + (b - next_a) * g;
         let next_c = b + (c - next_b) * g;
@@ -242,7 +242,7 @@ impl BranchlessMachine<4, 1, 4> for Laguerre {
     }
 }
 
-/// How many bars in a row were a yes, at most so many.
+/// Length of the current run of true bars, capped.
 #[derive(Clone, Copy)]
 struct Run {
     most: f64,
@@ -267,24 +267,24 @@ impl BranchlessMachine<1, 1, 1> for Run {
     }
 }
 
-/// Widner's projection bands: the highs of a window carried on to today along the slope of the line through them, and the
-/// greatest of them; the lows and the least likewise.
+/// Projection bands (Widner): the highs of a window projected to the current bar along their regression slope, and the max of
+/// them; the lows and their min likewise.
 #[derive(Clone)]
 struct Projection {
     high: Vec<f64>,
     low: Vec<f64>,
-    /// Where the next bar goes, which is where the oldest is.
+    /// Write position of the ring, where the oldest bar is.
     at: usize,
 }
 
-/// The window of a ring, the oldest first, with its age today.
+/// The window of a ring, oldest first, with the age of each bar.
 fn aged(ring: &[f64], at: usize) -> impl Iterator<Item = (f64, f64)> + '_ {
     let last = ring.len().saturating_sub(1);
     let (new, old) = ring.split_at(at.min(ring.len()));
     old.iter().chain(new).enumerate().map(move |(i, x)| ((last - i.min(last)) as f64, *x))
 }
 
-/// Slope of the line through a window, per bar.
+/// Regression slope of a window, per bar.
 fn slope(ring: &[f64], at: usize) -> f64 {
     let n = ring.len() as f64;
     let middle = (n - 1.0) / 2.0;
