@@ -1,4 +1,4 @@
-//! What is there to choose from, as data? Rows of the catalogue, and what a selection would write, for programs and people.
+//! Metadata (JSON) of catalogue rows and of selections: parameters, inputs, output columns, lookback, value ranges.
 //!
 //! ```
 //! use gpuforge_indicators::{describe, select::Selector};
@@ -24,35 +24,34 @@ use crate::{
     select::{Instance, SelectItem, plan},
 };
 
-/// A row, or one thing that was selected. Field names are a contract with programs: they are added to, never changed.
+/// Metadata of a row or of a selected item. Field names are a stable contract: fields are added, never renamed.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct IndicatorInfo {
-    /// Name of the row; of an expression, its name.
+    /// Name of the row or of the expression.
     pub name: String,
     /// Other names; TA-Lib's first where it has the function.
     pub aliases: &'static [&'static str],
-    /// Where it belongs; nothing for an expression.
+    /// Group; none for an expression.
     pub group: Option<Group>,
     /// Parameters, in order.
     pub params: Vec<ParameterInfo>,
-    /// Columns of the bars that it reads.
+    /// Input columns.
     pub inputs: Vec<Field>,
-    /// Outputs, in TA-Lib's order where it has the function. Of something that was selected: exactly the columns that are
-    /// written for it.
+    /// Outputs, in TA-Lib's order where it has the function. For a selected item: exactly the columns that are written.
     pub outputs: Vec<OutputInfo>,
-    /// The first bar at which all outputs are computed: before it they are NaN.
+    /// Lookback (warm-up): first bar at which all outputs are valid; NaN before it.
     pub lookback: usize,
-    /// Does no value depend on a later bar?
+    /// Does it never look ahead?
     pub causal: bool,
-    /// What it is compared with; nothing for an expression.
+    /// Test oracle; none for an expression.
     pub oracle: Option<Oracle>,
-    /// What it is.
+    /// Kind of the item.
     pub kind: InfoKind,
-    /// What it means, with the formula; of an expression, its text.
+    /// Description with formula; for an expression, its text.
     pub doc: String,
 }
 
-/// A parameter.
+/// Metadata of a parameter.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ParameterInfo {
     /// Its name.
@@ -60,35 +59,35 @@ pub struct ParameterInfo {
     /// Its default.
     #[serde(serialize_with = "plain")]
     pub default: f64,
-    /// The least.
+    /// Lower bound.
     #[serde(serialize_with = "plain")]
     pub min: f64,
-    /// The greatest.
+    /// Upper bound.
     #[serde(serialize_with = "plain")]
     pub max: f64,
-    /// What it is in an instance that was selected; not there for a row.
+    /// Its value in a selected instance; absent for a row.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "plain_option")]
     pub value: Option<f64>,
 }
 
-/// An output.
+/// Metadata of an output.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct OutputInfo {
     /// Its name in the row.
     pub name: String,
-    /// Its column; see [`crate::select::column`].
+    /// Its column name; see [`crate::select::column`].
     pub column: String,
-    /// Where its values lie: `{"min": 0, "max": 100}`, null for an end without a bound; not there where nothing bounds them.
+    /// Value range `{"min": 0, "max": 100}`, null for an unbounded end; absent if unbounded.
     #[serde(skip_serializing_if = "Option::is_none", serialize_with = "range")]
     pub range: Option<ValueRange>,
 }
 
-/// What a thing is.
+/// Kind of an item.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum InfoKind {
-    /// A row.
+    /// A catalogue row.
     Row(IndicatorKind),
-    /// An expression of the user's.
+    /// A user expression.
     Expression,
 }
 
@@ -101,9 +100,9 @@ impl Serialize for InfoKind {
     }
 }
 
-/// A whole number is written as one: `14`, not `14.0`.
+/// Serialises integral floats as integers: `14`, not `14.0`.
 fn plain<S: Serializer>(x: &f64, to: S) -> Result<S::Ok, S::Error> {
-    // All whole numbers up to here are exact.
+    // Integers are exact up to 2^53.
     let whole = x.fract() == 0.0 && x.abs() < (1u64 << 53) as f64;
     if whole { to.serialize_i64(*x as i64) } else { to.serialize_f64(*x) }
 }
@@ -116,7 +115,7 @@ fn plain_option<S: Serializer>(x: &Option<f64>, to: S) -> Result<S::Ok, S::Error
 }
 
 fn range<S: Serializer>(range: &Option<ValueRange>, to: S) -> Result<S::Ok, S::Error> {
-    /// An end; one that is infinite is none.
+    /// JSON form of a range; an infinite bound is null.
     #[derive(Serialize)]
     struct Ends {
         #[serde(serialize_with = "plain_option")]
@@ -128,20 +127,20 @@ fn range<S: Serializer>(range: &Option<ValueRange>, to: S) -> Result<S::Ok, S::E
     range.map(|ValueRange { min, max }| Ends { min: end(min), max: end(max) }).serialize(to)
 }
 
-/// A row with its defaults.
+/// Metadata of a row with default parameters.
 pub fn row(row: &'static Indicator) -> IndicatorInfo {
     let mut described = instance(&Instance::of(row));
     described.params.iter_mut().for_each(|p| p.value = None);
     described
 }
 
-/// Every row, in the order of the catalogue.
+/// Metadata of every row, in catalogue order.
 pub fn all() -> Vec<IndicatorInfo> {
     catalogue::all().map(row).collect()
 }
 
-/// What a selection would compute. All outputs together are the columns that are written, in their order: a column that was
-/// asked for twice is listed where it was first, and what would write nothing new is not listed.
+/// Metadata of a selection. All outputs together are the columns that are written, in order: a column selected twice is listed
+/// at its first occurrence, and an item that adds no column is omitted.
 pub fn selection(wanted: &[SelectItem]) -> Vec<IndicatorInfo> {
     let mut written = HashSet::new();
     let mut described: Vec<IndicatorInfo> = wanted.iter().map(one).collect();
@@ -198,7 +197,7 @@ fn instance(instance: &Instance) -> IndicatorInfo {
         aliases: row.aliases,
         group: Some(row.group),
         params: row.params.iter().zip(&instance.params).map(parameter).collect(),
-        // A row states its inputs; with another source they are those of the source.
+        // The row's inputs, or those of the source if another one was selected.
         inputs: if instance.source.is_some() { reads.inputs } else { row.inputs.to_vec() },
         outputs: instance.columns().into_iter().map(output).collect(),
         lookback: reads.lookback,
@@ -209,7 +208,7 @@ fn instance(instance: &Instance) -> IndicatorInfo {
     }
 }
 
-/// What the plan of a thing says about it.
+/// What the plan of an item says about it.
 struct Reads {
     inputs: Vec<Field>,
     lookback: usize,
@@ -221,6 +220,6 @@ fn reads(wanted: &SelectItem) -> Reads {
     let mut inputs: Vec<Field> = plan.fields().collect();
     inputs.sort_unstable();
     let lookback = plan.starts().iter().copied().max().unwrap_or(0);
-    // A column of the whole series is the only way to look ahead.
+    // Whole-series columns are the only way to look ahead.
     Reads { inputs, lookback, causal: plan.whole_series.is_empty() }
 }

@@ -1,12 +1,12 @@
-//! How is an indicator computed, as lines that a person can follow? Written from the graph that is run, so that it cannot
-//! say anything else.
+//! Pretty-printer: formulas of an indicator in readable notation, generated from the graph that is executed.
 //!
 //! ```
 //! let row = gpuforge_indicators::catalogue::find("mom").ok_or("no such row")?;
 //! assert_eq!(gpuforge_indicators::formula::lines(row), ["value = close - close[10]"]);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//! `x[n]` is x of n bars ago; a comparison is 1 or 0; `if(c, a, b)` is a where c is not 0; `div0` is 0 where the divisor is.
+//! `x[n]` is x of n bars ago; a comparison is 1 or 0; `if(c, a, b)` is a where c is not 0; `div0` is 0 where the divisor is 0;
+//! the other functions are those of [`crate::graph::Expr`].
 
 use std::{cell::RefCell, collections::HashMap};
 
@@ -15,23 +15,25 @@ use crate::{
     graph::{BinaryOp, F64Bits, Graph, GraphBuilder, NodeOp, Seed, ValueId},
 };
 
-/// How tightly an operator binds; a looser one inside a tighter one stands in parentheses.
-type Level = u8;
-const ATOM: Level = 9;
+/// Operator precedence; lower precedence inside higher is parenthesised.
+type Precedence = u8;
+const ATOM: Precedence = 9;
 
-/// The lines of a row with its defaults: what is used more than once, then the outputs.
+/// The formula lines of a row with default parameters: shared subexpressions `v1`, `v2`, ..., then the outputs.
 pub fn lines(row: &'static Indicator) -> Vec<String> {
     let graph = RefCell::new(Graph::default());
     let params = row.defaults();
-    let outputs: Vec<ValueId> =
-        (row.build)(&BuildArgs::new(GraphBuilder::new(&graph), &params, None)).iter().map(|x| x.val()).collect();
+    let outputs: Vec<ValueId> = (row.build)(&BuildArgs::new(GraphBuilder::new(&graph), &params, None))
+        .iter()
+        .map(|x| x.val())
+        .collect();
     let graph = graph.borrow();
     let uses = uses(&graph, &outputs);
     let mut writer = Writer { graph: &graph, names: HashMap::new() };
     let mut lines = Vec::new();
     for (at, node) in graph.nodes.iter().enumerate() {
         let shared = uses.get(at).is_some_and(|n| *n > 1);
-        if !shared || writer.small(&node.op) || through(&node.op).is_some() {
+        if !shared || writer.small(&node.op) || forwarded(&node.op).is_some() {
             continue;
         }
         let name = format!("v{}", lines.len() + 1);
@@ -44,7 +46,7 @@ pub fn lines(row: &'static Indicator) -> Vec<String> {
     lines
 }
 
-/// Readers of each node that somebody needs.
+/// Use count of each live node.
 fn uses(graph: &Graph, outputs: &[ValueId]) -> Vec<usize> {
     let mut uses = vec![0; graph.nodes.len()];
     let mut count = |val: ValueId| {
@@ -53,7 +55,7 @@ fn uses(graph: &Graph, outputs: &[ValueId]) -> Vec<usize> {
         }
     };
     outputs.iter().for_each(|val| count(resolved(graph, *val)));
-    // Readers come after what they read, so that going back meets every reader first.
+    // Reverse topological order: users before operands.
     for at in (0..graph.nodes.len()).rev() {
         let Some(node) = graph.nodes.get(at).filter(|_| uses.get(at).is_some_and(|n| *n > 0)) else {
             continue;
@@ -67,8 +69,8 @@ fn uses(graph: &Graph, outputs: &[ValueId]) -> Vec<usize> {
     uses
 }
 
-/// A choice between a value and itself only says where it begins: the value.
-fn through(op: &NodeOp) -> Option<ValueId> {
+/// `select(c, a, a)` only delays validity: forwards `a`.
+fn forwarded(op: &NodeOp) -> Option<ValueId> {
     match op {
         NodeOp::Select(_, a, b) if a == b => Some(*a),
         _ => None,
@@ -76,7 +78,7 @@ fn through(op: &NodeOp) -> Option<ValueId> {
 }
 
 fn resolved(graph: &Graph, val: ValueId) -> ValueId {
-    let next = graph.nodes.get(val.node as usize).and_then(|n| through(&n.op));
+    let next = graph.nodes.get(val.node as usize).and_then(|n| forwarded(&n.op));
     next.map_or(val, |val| resolved(graph, val))
 }
 
@@ -86,13 +88,13 @@ struct Writer<'g> {
 }
 
 impl Writer<'_> {
-    /// Shorter than the name it would get, or nearly.
+    /// Too small to be worth a name: leaves, and lags of leaves.
     fn small(&self, op: &NodeOp) -> bool {
-        let given = |val: &ValueId| self.graph.nodes.get(val.node as usize).is_some_and(|n| n.op.is_leaf());
-        op.is_leaf() || matches!(op, NodeOp::Shift(a, _) if given(a))
+        let leaf = |val: &ValueId| self.graph.nodes.get(val.node as usize).is_some_and(|n| n.op.is_leaf());
+        op.is_leaf() || matches!(op, NodeOp::Shift(a, _) if leaf(a))
     }
 
-    fn val(&self, val: ValueId) -> (String, Level) {
+    fn val(&self, val: ValueId) -> (String, Precedence) {
         let val = resolved(self.graph, val);
         let Some(node) = self.graph.nodes.get(val.node as usize) else { return (String::new(), ATOM) };
         let (text, level) = match self.names.get(&(val.node as usize)) {
@@ -102,18 +104,18 @@ impl Writer<'_> {
         if node.op.ports() > 1 { (format!("{text}.{}", val.port + 1), ATOM) } else { (text, level) }
     }
 
-    fn inside(&self, val: ValueId, level: Level) -> String {
+    fn inside(&self, val: ValueId, level: Precedence) -> String {
         let (text, own) = self.val(val);
         if own < level { format!("({text})") } else { text }
     }
 
-    fn call(&self, name: &str, vals: &[ValueId], numbers: &[String]) -> (String, Level) {
+    fn call(&self, name: &str, vals: &[ValueId], numbers: &[String]) -> (String, Precedence) {
         let mut parts: Vec<String> = vals.iter().map(|v| self.val(*v).0).collect();
         parts.extend_from_slice(numbers);
         (format!("{name}({})", parts.join(", ")), ATOM)
     }
 
-    fn op(&self, op: &NodeOp) -> (String, Level) {
+    fn op(&self, op: &NodeOp) -> (String, Precedence) {
         let window = |name: &str, a: &ValueId, n: &usize| self.call(name, &[*a], &[n.to_string()]);
         let side = |max: &bool, high: &'static str, low: &'static str| if *max { high } else { low };
         match op {
@@ -124,11 +126,13 @@ impl Writer<'_> {
             NodeOp::Select(c, a, b) => self.call("if", &[*c, *a, *b], &[]),
             NodeOp::Shift(a, n) => (format!("{}[{n}]", self.inside(*a, ATOM)), ATOM),
             NodeOp::RollingSum(a, n) | NodeOp::RollingSumFrom { a, n, .. } => window("sum", a, n),
-            NodeOp::PartialRollingSum(a, n) => window("growing_sum", a, n),
-            NodeOp::LinearWeightedSum(a, n) => window("ramp_sum", a, n),
-            NodeOp::Fir(a, weights) => self.call("weighted", &[*a], &[weights_text(weights)]),
+            NodeOp::PartialRollingSum(a, n) => window("partial_sum", a, n),
+            NodeOp::LinearWeightedSum(a, n) => window("linear_weighted_sum", a, n),
+            NodeOp::Fir(a, weights) => self.call("fir", &[*a], &[weights_text(weights)]),
             NodeOp::RollingMinMax { a, n, max } => window(side(max, "highest", "lowest"), a, n),
-            NodeOp::RollingArgMinMax { a, n, max } => window(side(max, "highest_ago", "lowest_ago"), a, n),
+            NodeOp::RollingArgMinMax { a, n, max } => {
+                window(side(max, "bars_since_highest", "bars_since_lowest"), a, n)
+            }
             NodeOp::RollingVariance(a, n) => window("variance", a, n),
             NodeOp::RollingMeanDeviation(a, n) => window("mean_deviation", a, n),
             NodeOp::RollingCentralMoment(a, n, power) => {
@@ -138,29 +142,27 @@ impl Writer<'_> {
             NodeOp::RollingCoMoment(a, b, n) => self.call("co_moment", &[*a, *b], &[n.to_string()]),
             NodeOp::RollingOrderStatistic { a, n, ranks } => {
                 let numbers: Vec<String> = [n].into_iter().chain(ranks).map(usize::to_string).collect();
-                self.call("order", &[*a], &numbers)
+                self.call("order_statistic", &[*a], &numbers)
             }
             NodeOp::RollingRank { a, n, .. } => window("rank", a, n),
             NodeOp::Ema { a, k, seed } => {
-                self.call("ema", &[*a], &[format!("factor {}", number(k.get())), begins(seed)])
+                self.call("ema", &[*a], &[format!("alpha {}", number(k.get())), seed_text(seed)])
             }
-            NodeOp::Wilder { a, n, seed } => self.call("wilder", &[*a], &[n.to_string(), begins(seed)]),
+            NodeOp::Wilder { a, n, seed } => self.call("wilder", &[*a], &[n.to_string(), seed_text(seed)]),
             NodeOp::CumMinMax { a, max } => self.call(side(max, "cummax", "cummin"), &[*a], &[]),
             NodeOp::StateMachine { def, params, inputs } => {
                 let numbers: Vec<String> = params.iter().map(|p| number(p.get())).collect();
                 self.call(&def.name.replace(' ', "_"), inputs, &numbers)
             }
-            // What takes values only: the name of the primitive says it.
-            other => {
-                let debug = format!("{other:?}").to_lowercase();
-                let name = debug.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-                let vals: Vec<ValueId> = other.operands().into_iter().map(|(val, _)| val).collect();
-                self.call(name, &vals, &[])
-            }
+            NodeOp::FillWarmup(a, b) => self.call("fill_warmup", &[*a, *b], &[]),
+            NodeOp::LinearRecurrence { a, b } => self.call("linear_recurrence", &[*a, *b], &[]),
+            NodeOp::AdaptiveEma { a, k, first } => self.call("adaptive_ema", &[*a, *k, *first], &[]),
+            NodeOp::CumSum(a) => self.call("cumsum", &[*a], &[]),
+            NodeOp::WholeSeries { .. } => self.call("whole_series", &[], &[]),
         }
     }
 
-    fn binary(&self, f: BinaryOp, a: ValueId, b: ValueId) -> (String, Level) {
+    fn binary(&self, f: BinaryOp, a: ValueId, b: ValueId) -> (String, Precedence) {
         let (sign, level) = match f {
             BinaryOp::Or => ("or", 1),
             BinaryOp::And => ("and", 2),
@@ -178,15 +180,15 @@ impl Writer<'_> {
                 return self.call(&format!("{f:?}").to_lowercase(), &[a, b], &[]);
             }
         };
-        // What stands to the right of a minus or a division keeps its parentheses.
+        // The right operand of a minus or division keeps its parentheses.
         (format!("{} {sign} {}", self.inside(a, level), self.inside(b, level + 1)), level)
     }
 }
 
-fn begins(seed: &Seed) -> String {
+fn seed_text(seed: &Seed) -> String {
     match seed {
-        Seed::First => "from the first".to_owned(),
-        Seed::Mean(n) => format!("from the mean of {n}"),
+        Seed::First => "seed first value".to_owned(),
+        Seed::Mean(n) => format!("seed mean of first {n}"),
     }
 }
 
@@ -195,7 +197,7 @@ fn weights_text(weights: &[F64Bits]) -> String {
     if weights.len() <= 6 { few(weights) } else { format!("{} weights", weights.len()) }
 }
 
-/// Six digits are enough to recognise a number by.
+/// Six decimals are enough to recognise a constant.
 fn number(x: f64) -> String {
     let rounded = format!("{x:.6}").parse::<f64>().unwrap_or(x);
     if rounded == 0.0 && x != 0.0 || x.abs() >= 1e9 { format!("{x:e}") } else { rounded.to_string() }

@@ -1,4 +1,4 @@
-//! Arguments of a call: which parameter or source does each one set? One that sets nothing is an error that names the fix.
+//! Argument binding: positional and named arguments to parameters and source; errors name the fix.
 
 use super::{
     SelectError,
@@ -6,30 +6,30 @@ use super::{
 };
 use crate::catalogue::Indicator;
 
-/// What an argument sets.
-pub(super) enum Slot<'a> {
-    /// What the row reads instead of its own column.
+/// Target of an argument.
+pub(super) enum ArgTarget<'a> {
+    /// The source expression.
     Source(&'a Ast),
-    /// A parameter, by its place; one number or several to choose from.
+    /// A parameter by index, with one value or alternatives.
     Param(usize, &'a [f64]),
 }
 
-/// What the arguments so far have set.
-pub(super) struct Given {
+/// Arguments bound so far.
+pub(super) struct Binder {
     row: &'static Indicator,
-    /// The parameter that the next number without a name sets.
+    /// Next positional parameter.
     next: usize,
     set: Vec<bool>,
     source: bool,
 }
 
-impl Given {
+impl Binder {
     pub(super) fn new(row: &'static Indicator) -> Self {
-        Given { row, next: 0, set: vec![false; row.params.len()], source: false }
+        Binder { row, next: 0, set: vec![false; row.params.len()], source: false }
     }
 
-    /// What an argument sets; nothing is set twice.
-    pub(super) fn slot<'a>(&mut self, text: &str, arg: &'a Arg) -> Result<Slot<'a>, SelectError> {
+    /// Binds an argument; binding twice is an error.
+    pub(super) fn bind<'a>(&mut self, text: &str, arg: &'a Arg) -> Result<ArgTarget<'a>, SelectError> {
         let fail = |why: String| Err(SelectError::at(text, arg.at, why));
         let row = self.row;
         let named = arg.name.as_deref();
@@ -40,7 +40,7 @@ impl Given {
                     return fail(why);
                 }
                 self.source = true;
-                Ok(Slot::Source(expr))
+                Ok(ArgTarget::Source(expr))
             }
             (Value::Numbers(_), _) if is_source => fail(format!(
                 "the source of `{}` is a column or an expression, such as hlc3: {}",
@@ -66,14 +66,14 @@ impl Given {
                     Some(set) => {
                         *set = true;
                         self.next = at + 1;
-                        Ok(Slot::Param(at, numbers))
+                        Ok(ArgTarget::Param(at, numbers))
                     }
                 }
             }
         }
     }
 
-    /// Why this cannot be the source, if it cannot.
+    /// Why this cannot be the source, if so.
     fn no_source(&self, expr: &Ast) -> Option<String> {
         let row = self.row;
         if !row.takes_source() {
@@ -96,7 +96,7 @@ impl Given {
     }
 }
 
-/// `max(period, source=close)`: what a call of the row may have.
+/// Call signature of a row: `max(period, source=close)`.
 fn takes(row: &Indicator) -> String {
     let mut all: Vec<String> = row.params.iter().map(|p| p.name.to_owned()).collect();
     all.extend(row.takes_source().then(|| format!("source={}", reads(row))));
@@ -120,7 +120,7 @@ fn param(row: &Indicator, at: usize) -> &'static str {
     row.params.get(at).map_or("", |p| p.name)
 }
 
-/// Is it made of nothing but numbers?
+/// Is it a constant expression?
 fn constant(expr: &Ast) -> bool {
     match expr {
         Ast::Number(_) => true,

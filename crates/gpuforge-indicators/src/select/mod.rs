@@ -1,5 +1,12 @@
-//! Which indicators with which parameters? A selection as text, instances of rows, and the plan that computes all of them
-//! at once.
+//! Selection language: text such as `rsi(14), macd(12,26,9).signal` to indicator instances, column names and one plan.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `parse.rs` | recursive-descent parser: text to syntax tree |
+//! | `resolve.rs` | [`Selector`]: name resolution, user definitions, parameter sweeps |
+//! | `arguments.rs` | binding of arguments to parameters and source |
+//! | `sets.rs` | named sets, `set:NAME` |
+//! | `mod.rs` | [`Instance`], [`SelectItem`], column names, [`plan`] |
 
 use std::{cell::RefCell, collections::HashMap, fmt};
 
@@ -16,13 +23,13 @@ mod sets;
 
 pub use crate::catalogue::Convention;
 pub use resolve::Selector;
-pub use sets::{SETS, IndicatorSet};
+pub use sets::{IndicatorSet, SETS};
 
-/// Why a selection cannot be read.
+/// Error in a selection.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum SelectError {
-    /// Something in the text.
+    /// Syntax or name error at a position.
     #[error("{message}\n  {text}\n  {:>width$}", "^", width = at + 1)]
     At {
         /// What is wrong.
@@ -32,7 +39,7 @@ pub enum SelectError {
         /// Where in it, in characters.
         at: usize,
     },
-    /// More text than is read.
+    /// Text too long.
     #[error("a selection of {bytes} bytes; at most {most} are read")]
     Long {
         /// How long it is.
@@ -48,12 +55,12 @@ impl SelectError {
     }
 }
 
-/// Where a one-input indicator reads from, other than its own column.
+/// Source expression of a one-input indicator, or a named expression.
 #[derive(Clone)]
 pub struct Source {
-    /// Its name in columns.
+    /// Its name in column names.
     pub name: String,
-    /// What it computes, as it was written.
+    /// Its text as written.
     pub text: String,
     pub(crate) expr: std::sync::Arc<resolve::ResolvedExpr>,
 }
@@ -64,23 +71,23 @@ impl fmt::Debug for Source {
     }
 }
 
-/// A row with its parameters.
+/// A catalogue row with parameter values.
 #[derive(Debug, Clone)]
 pub struct Instance {
     /// The row.
     pub row: &'static Indicator,
-    /// Parameters, as many as the row has.
+    /// Parameter values, one per parameter of the row.
     pub params: Vec<f64>,
-    /// Which of its outputs is wanted; `None` is all.
+    /// Selected output; `None` is all.
     pub output: Option<usize>,
-    /// What it reads instead of its own column.
+    /// Source that replaces its input column.
     pub source: Option<Source>,
-    /// Whose definitions.
+    /// Convention.
     pub convention: Convention,
 }
 
 impl Instance {
-    /// A row with its defaults.
+    /// A row with default parameters.
     pub fn of(row: &'static Indicator) -> Self {
         Instance { row, params: row.defaults(), output: None, source: None, convention: Convention::TaLib }
     }
@@ -99,19 +106,19 @@ impl Instance {
         (self.row.build)(&BuildArgs::new(bars, &self.params, source).by(self.convention))
     }
 
-    /// Its columns: output and name.
+    /// Its columns: output index and column name.
     pub fn columns(&self) -> Vec<(usize, String)> {
         let wanted = |at: &usize| self.output.is_none_or(|o| o == *at);
         (0..self.row.outputs.len()).filter(wanted).map(|at| (at, column(self, at))).collect()
     }
 
-    /// Where the values of an output lie with these parameters and this source; `None` where nothing bounds them.
+    /// Value range of an output with these parameters and this source; `None` if unbounded.
     pub fn range(&self, output: usize) -> Option<ValueRange> {
         let holds = self.row.range_holds(&self.params, self.source.is_some());
         self.row.range(output).filter(|_| holds)
     }
 
-    /// The first bar at which every wanted output has a value.
+    /// Lookback: first bar at which all outputs are valid.
     pub fn lookback(&self) -> usize {
         let graph = RefCell::new(Graph::default());
         let outputs = self.build(GraphBuilder::new(&graph));
@@ -119,7 +126,7 @@ impl Instance {
     }
 }
 
-/// One thing to compute: an indicator, or an expression with a name.
+/// One item of a selection: an indicator, or a named expression.
 #[derive(Debug, Clone)]
 pub enum SelectItem {
     /// An indicator.
@@ -168,16 +175,16 @@ impl SelectItem {
     }
 }
 
-/// What is known of a column without computing it.
+/// Static metadata of a column.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ColumnMeta {
     /// Its name.
     pub column: String,
-    /// Where its values lie; `None` where nothing bounds them.
+    /// Value range; `None` if unbounded.
     pub range: Option<ValueRange>,
     /// May it be NaN for longer than its warm-up? See [`Indicator::starts_late`].
     pub starts_late: bool,
-    /// Is it a candlestick pattern: 0 where there is none, which may be everywhere?
+    /// Is it a candlestick pattern: 0 where there is none, which may be on every bar?
     pub pattern: bool,
 }
 
@@ -186,7 +193,7 @@ pub fn column_meta(wanted: &[SelectItem], columns: &[String]) -> Vec<ColumnMeta>
     let mut known: HashMap<String, ColumnMeta> = HashMap::new();
     for fact in wanted.iter().flat_map(SelectItem::column_meta) {
         let both = known.entry(fact.column.clone()).or_insert_with(|| fact.clone());
-        // Of two values with one name, what holds for either.
+        // Two values with one name: what holds for both.
         both.range = both.range.filter(|range| fact.range == Some(*range));
         both.starts_late |= fact.starts_late;
         both.pattern |= fact.pattern;
@@ -200,12 +207,12 @@ pub fn column_meta(wanted: &[SelectItem], columns: &[String]) -> Vec<ColumnMeta>
     columns.iter().map(of).collect()
 }
 
-/// Everything that was wanted, planned together, and the names of its columns.
+/// A planned selection: one plan for all items, and the column names.
 #[derive(Debug)]
 pub struct Selection {
-    /// What to run.
+    /// Execution plan.
     pub plan: ExecPlan,
-    /// Names of the outputs, in order.
+    /// Column names of the outputs, in order.
     pub columns: Vec<String>,
 }
 
@@ -215,14 +222,14 @@ pub fn select(instances: &[Instance]) -> Selection {
     plan(&wanted)
 }
 
-/// Plans everything together: what several of them need is computed once.
+/// Plans all items together: shared subexpressions are computed once.
 pub fn plan(wanted: &[SelectItem]) -> Selection {
     let (graph, values, columns) = graph(wanted);
     let plan = ExecPlan::new(&graph, &values);
     Selection { plan, columns }
 }
 
-/// What everything rests on: one graph, the values that are wanted of it, and the names of their columns.
+/// Builds one graph for all items: the graph, the output values, and their column names.
 pub fn graph(wanted: &[SelectItem]) -> (Graph, Vec<ValueId>, Vec<String>) {
     let graph = RefCell::new(Graph::default());
     let (mut values, mut columns): (Vec<ValueId>, Vec<String>) = (Vec::new(), Vec::new());
@@ -232,7 +239,7 @@ pub fn graph(wanted: &[SelectItem]) -> (Graph, Vec<ValueId>, Vec<String>) {
         for (name, val) in names.into_iter().zip(found) {
             let known: Vec<ValueId> =
                 columns.iter().zip(&values).filter(|(c, _)| stem(c, &name)).map(|(_, v)| *v).collect();
-            // The same column asked for twice is one; another value that would have the same name gets one of its own.
+            // The same column selected twice is one; a different value with the same name gets a `#n` suffix.
             if !known.contains(&val) {
                 let nth = known.len() + 1;
                 columns.push(if nth == 1 { name } else { format!("{name}#{nth}") });
@@ -243,21 +250,22 @@ pub fn graph(wanted: &[SelectItem]) -> (Graph, Vec<ValueId>, Vec<String>) {
     (graph.into_inner(), values, columns)
 }
 
-/// Is this column that name, or one of several that would have had it (`NAME#2`)?
+/// Is this column that name, or a deduplicated variant of it (`NAME#2`)?
 fn stem(column: &str, name: &str) -> bool {
     column.strip_prefix(name).is_some_and(|rest| rest.is_empty() || rest.starts_with('#'))
 }
 
-/// The column of an output: the name, the parameters, the source and the output's name, joined by `_`.
+/// Column name of an output: indicator name, parameters, source and output name, joined by `_`.
 ///
-/// The output is not named where it is the row's own: its only one, or the first if that is called like the row or `value`
-/// (`macd_12_26_9`, but `bbands_20_2_2_upper`). Kinds of means (`ma_type`) are named unless all of them are the defaults.
+/// The output name is omitted for the main output: the only one, or the first if it is named like the row or `value`
+/// (`macd_12_26_9`, but `bbands_20_2_2_upper`). Moving average types (`ma_type`) are included unless all are the defaults.
 pub fn column(instance: &Instance, output: usize) -> String {
     let row = instance.row;
     let mut name = row.name.to_owned();
-    let kind = |p: &catalogue::Param| p.name.ends_with("_type");
-    let usual = row.params.iter().zip(&instance.params).all(|(p, x)| !kind(p) || p.default == *x);
-    for (_, x) in row.params.iter().zip(&instance.params).filter(|(p, _)| !(usual && kind(p))) {
+    let is_ma_type = |p: &catalogue::Param| p.name.ends_with("_type");
+    let default_types =
+        row.params.iter().zip(&instance.params).all(|(p, x)| !is_ma_type(p) || p.default == *x);
+    for (_, x) in row.params.iter().zip(&instance.params).filter(|(p, _)| !(default_types && is_ma_type(p))) {
         name.push('_');
         name.push_str(&x.to_string());
     }
@@ -265,16 +273,16 @@ pub fn column(instance: &Instance, output: usize) -> String {
         name.push('_');
         name.push_str(&source.name);
     }
-    let own =
+    let main =
         |called: &str| row.outputs.len() == 1 || output == 0 && (called == row.name || called == "value");
-    if let Some(called) = row.outputs.get(output).filter(|called| !own(called)) {
+    if let Some(called) = row.outputs.get(output).filter(|called| !main(called)) {
         name.push('_');
         name.push_str(called);
     }
     name
 }
 
-/// Columns and simple means of them that a word names.
+/// Price source by name: an input column, or HL2, HLC3, HLCC4, OHLC4.
 pub(crate) fn price<'g>(bars: GraphBuilder<'g>, word: &str) -> Option<Expr<'g>> {
     let field = Field::ALL.into_iter().find(|f| format!("{f:?}").eq_ignore_ascii_case(word));
     if let Some(field) = field {
@@ -294,14 +302,14 @@ pub(crate) fn price<'g>(bars: GraphBuilder<'g>, word: &str) -> Option<Expr<'g>> 
 pub(crate) const PRICES: [&str; 10] =
     ["open", "high", "low", "close", "volume", "time", "hl2", "hlc3", "hlcc4", "ohlc4"];
 
-/// The row whose name or alias is nearest to one that is not known, by its name.
+/// Name of the row whose name or alias is closest (edit distance) to an unknown name.
 pub fn nearest_row(name: &str) -> Option<&'static str> {
     let known = catalogue::all().flat_map(|r| r.aliases.iter().map(|a| a.to_ascii_lowercase()));
     let found = best(name, catalogue::all().map(|r| r.name.to_owned()).chain(known))?;
     catalogue::find(&found).map(|row| row.name)
 }
 
-/// The known name that is nearest to one that is not known.
+/// The known name closest (edit distance) to an unknown one.
 pub(crate) fn nearest(name: &str, more: &[String]) -> Option<String> {
     let all = catalogue::all()
         .map(|r| r.name.to_owned())
@@ -312,7 +320,7 @@ pub(crate) fn nearest(name: &str, more: &[String]) -> Option<String> {
 
 fn best(name: &str, all: impl Iterator<Item = String>) -> Option<String> {
     let name = name.to_ascii_lowercase();
-    // Letters that changed places are the commonest mistake of all.
+    // Transposed letters are the most common typo.
     let sorted = |text: &str| {
         let mut letters: Vec<char> = text.chars().collect();
         letters.sort_unstable();

@@ -1,4 +1,4 @@
-//! How is a selection written? `rsi(14), macd(12,26,9).signal, sma(20, source=hlc3), ema(close, 5) - ema(close, 20)`.
+//! Parser of the selection language (recursive descent): `rsi(14), macd(12,26,9).signal, sma(20, source=hlc3), ema(close, 5) - ema(close, 20)`.
 //!
 //! ```text
 //! selection  := item ("," item)*
@@ -7,15 +7,15 @@
 //! call       := name [ "(" argument ("," argument)* ")" ] [ "." output ]
 //! argument   := number ("|" number)*  |  name "=" (number ("|" number)* | expression)  |  expression
 //! ```
-//! A hostile text cannot overflow the stack: depth and length are bounded.
+//! Nesting depth and text length are bounded: hostile input cannot overflow the stack.
 
 use super::SelectError;
 
-/// The longest text and the deepest nesting that are read.
-const MOST_TEXT: usize = 1 << 16;
-const MOST_DEPTH: usize = 32;
+/// Max text length in bytes, and max nesting depth.
+const MAX_TEXT: usize = 1 << 16;
+const MAX_DEPTH: usize = 32;
 
-/// An expression.
+/// Syntax tree of an expression.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Ast {
     Number(f64),
@@ -28,7 +28,7 @@ pub(super) enum Ast {
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Call {
     pub(super) name: String,
-    /// Where the name stands.
+    /// Position of the name.
     pub(super) at: usize,
     pub(super) args: Vec<Arg>,
     pub(super) output: Option<(String, usize)>,
@@ -42,21 +42,21 @@ pub(super) struct Arg {
     pub(super) value: Value,
 }
 
-/// What an argument holds.
+/// Value of an argument.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Value {
-    /// One number, or several to choose from.
+    /// One number, or alternatives (parameter sweep).
     Numbers(Vec<f64>),
     Source(Ast),
 }
 
-/// One item of a list.
+/// One item of a selection.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) enum Item {
     All,
     Group(String, usize),
     Set(String, usize),
-    /// With the text it was read from.
+    /// With its source text.
     Expr(Ast, String),
 }
 
@@ -69,8 +69,8 @@ pub(super) struct Parser<'t> {
 
 impl<'t> Parser<'t> {
     pub(super) fn new(text: &'t str) -> Result<Self, SelectError> {
-        if text.len() > MOST_TEXT {
-            return Err(SelectError::Long { bytes: text.len(), most: MOST_TEXT });
+        if text.len() > MAX_TEXT {
+            return Err(SelectError::Long { bytes: text.len(), most: MAX_TEXT });
         }
         Ok(Parser { text, chars: text.chars().collect(), at: 0, depth: 0 })
     }
@@ -117,7 +117,7 @@ impl<'t> Parser<'t> {
         while self.chars.get(end).is_some_and(|c| c.is_ascii_digit() || *c == '.') {
             end += 1;
         }
-        // An exponent belongs to it; a letter that follows makes it a name such as `3inside`.
+        // With its exponent; a following letter makes it a name such as `3inside`.
         if self.chars.get(end).is_some_and(|c| matches!(c, 'e' | 'E')) {
             let mut after = end + 1;
             after += usize::from(self.chars.get(after).is_some_and(|c| matches!(c, '+' | '-')));
@@ -134,7 +134,7 @@ impl<'t> Parser<'t> {
         Some(number)
     }
 
-    /// A whole list.
+    /// Parses a selection.
     pub(super) fn items(&mut self) -> Result<Vec<Item>, SelectError> {
         let mut items = Vec::new();
         loop {
@@ -169,13 +169,13 @@ impl<'t> Parser<'t> {
         Ok(Item::Expr(expr, self.text_from(at)))
     }
 
-    /// What was read since a place.
+    /// Text consumed since a position.
     fn text_from(&self, at: usize) -> String {
         let read: String = self.chars.get(at..self.at).unwrap_or_default().iter().collect();
         read.trim().to_owned()
     }
 
-    /// `name = expression`: the name, where it stands, the expression and its text.
+    /// Parses `name = expression`: name, position, expression and its text.
     pub(super) fn definition(&mut self) -> Result<(String, usize, Ast, String), SelectError> {
         let Some((name, at)) = self.word() else { return self.fail(self.at, "a name is missing here") };
         self.want('=')?;
@@ -191,8 +191,8 @@ impl<'t> Parser<'t> {
 
     fn expression(&mut self) -> Result<Ast, SelectError> {
         self.depth += 1;
-        if self.depth > MOST_DEPTH {
-            return self.fail(self.at, format!("nested more than {MOST_DEPTH} deep"));
+        if self.depth > MAX_DEPTH {
+            return self.fail(self.at, format!("nested more than {MAX_DEPTH} deep"));
         }
         let mut left = self.product()?;
         while let Some(op) = self.peek().filter(|c| matches!(c, '+' | '-')) {
@@ -265,7 +265,7 @@ impl<'t> Parser<'t> {
         }
         self.skip();
         let begin = self.at;
-        // Numbers, as long as nothing is computed with them.
+        // A number list, unless it is part of arithmetic.
         if let Some(numbers) = self.numbers()
             && self.peek().is_some_and(|c| matches!(c, ',' | ')'))
         {

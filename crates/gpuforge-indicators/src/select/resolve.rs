@@ -1,11 +1,10 @@
-//! What does a selection mean? Names become rows, columns or definitions; errors point at the place and offer the nearest
-//! name.
+//! Name resolution: identifiers to catalogue rows, price columns or user definitions; errors carry a position and a suggestion.
 
 use std::sync::Arc;
 
 use super::{
-    Instance, SelectError, Source, SelectItem,
-    arguments::{Given, Slot},
+    Instance, SelectError, SelectItem, Source,
+    arguments::{ArgTarget, Binder},
     nearest,
     parse::{Arg, Ast, Call, Item, Parser, Value},
     price,
@@ -16,10 +15,10 @@ use crate::{
     graph::{BinaryOp, Expr, GraphBuilder},
 };
 
-/// The most instances that one selection may have.
-const MOST: usize = 20_000;
+/// Max instances of one selection.
+const MAX_INSTANCES: usize = 20_000;
 
-/// An expression whose names are known.
+/// Expression after name resolution.
 #[derive(Debug, Clone)]
 pub(crate) enum ResolvedExpr {
     Number(f64),
@@ -46,7 +45,7 @@ impl ResolvedExpr {
 }
 
 impl ResolvedExpr {
-    /// The range of its values, where it is an indicator under another name; and may it start late?
+    /// Value range, if it is just an indicator under another name; and whether its start depends on the data.
     pub(crate) fn column_meta(&self) -> (Option<ValueRange>, bool) {
         match self {
             ResolvedExpr::Number(_) | ResolvedExpr::Price(_) => (None, false),
@@ -57,14 +56,14 @@ impl ResolvedExpr {
     }
 }
 
-/// Reads selections; knows the user's definitions.
+/// Parses and resolves selections, with user definitions.
 #[derive(Debug, Clone, Default)]
 pub struct Selector {
     defined: Vec<Source>,
     convention: Convention,
 }
 
-/// Either side of a name's resolution: several instances when an argument had alternatives.
+/// Instances of one call: several if an argument has alternatives.
 type Instances = Vec<Instance>;
 
 impl Selector {
@@ -73,12 +72,12 @@ impl Selector {
         Selector::default()
     }
 
-    /// By another convention than TA-Lib's.
+    /// With this convention.
     pub fn by(convention: Convention) -> Self {
         Selector { convention, ..Selector::default() }
     }
 
-    /// Everything that was defined, as something to compute.
+    /// All user definitions, as items.
     pub fn defined(&self) -> impl Iterator<Item = SelectItem> + '_ {
         self.defined.iter().cloned().map(SelectItem::Expression)
     }
@@ -87,7 +86,7 @@ impl Selector {
         Instance { convention: self.convention, ..Instance::of(row) }
     }
 
-    /// Adds `name = expression`; the name can be used and selected from now on.
+    /// Adds a definition `name = expression`, which can then be used and selected by name.
     pub fn define(&mut self, text: &str) -> Result<(), SelectError> {
         let (name, at, expr, written) = Parser::new(text)?.definition()?;
         let taken = catalogue::find(&name).is_some() || super::PRICES.contains(&name.as_str());
@@ -99,12 +98,12 @@ impl Selector {
         Ok(())
     }
 
-    /// Reads a selection.
+    /// Parses and resolves a selection.
     pub fn select(&self, text: &str) -> Result<Vec<SelectItem>, SelectError> {
         let mut wanted = Vec::new();
         for item in Parser::new(text)?.items()? {
             match item {
-                // Arithmetic that indicators are made of is no indicator.
+                // Math operators are not part of `all`.
                 Item::All => {
                     let rows = catalogue::all().filter(|r| r.kind != IndicatorKind::Primitive);
                     wanted.extend(rows.map(|r| self.of(r).into()));
@@ -132,11 +131,19 @@ impl Selector {
                 Item::Expr(Ast::Call(call), _) => wanted.extend(self.item(text, &call)?),
                 Item::Expr(expr, written) => {
                     let expr = Arc::new(self.expression(text, &expr)?);
-                    wanted.push(SelectItem::Expression(Source { name: written.clone(), text: written, expr }));
+                    wanted.push(SelectItem::Expression(Source {
+                        name: written.clone(),
+                        text: written,
+                        expr,
+                    }));
                 }
             }
-            if wanted.len() > MOST {
-                return Err(SelectError::at(text, 0, format!("more than {MOST} indicators at once")));
+            if wanted.len() > MAX_INSTANCES {
+                return Err(SelectError::at(
+                    text,
+                    0,
+                    format!("more than {MAX_INSTANCES} indicators at once"),
+                ));
             }
         }
         Ok(wanted)
@@ -170,18 +177,18 @@ impl Selector {
         })
     }
 
-    /// A call's instances: one per combination of its alternatives. Every argument is used, or it is an error.
+    /// Instances of a call: the Cartesian product of its alternatives. An unused argument is an error.
     fn instances(&self, text: &str, call: &Call) -> Result<Instances, SelectError> {
         let row = self.row(text, call)?;
         let mut all = vec![self.of(row)];
-        let mut given = Given::new(row);
+        let mut binder = Binder::new(row);
         for arg in &call.args {
-            match given.slot(text, arg)? {
-                Slot::Source(expr) => {
+            match binder.bind(text, arg)? {
+                ArgTarget::Source(expr) => {
                     let source = self.source(text, expr)?;
                     all.iter_mut().for_each(|i| i.source = Some(source.clone()));
                 }
-                Slot::Param(at, numbers) => all = spread(text, row, all, arg, at, numbers)?,
+                ArgTarget::Param(at, numbers) => all = sweep(text, row, all, arg, at, numbers)?,
             }
         }
         if let Some((name, at)) = &call.output {
@@ -240,8 +247,8 @@ impl Selector {
     }
 }
 
-/// One instance per alternative.
-fn spread(
+/// Parameter sweep: one instance per alternative.
+fn sweep(
     text: &str,
     row: &Indicator,
     all: Instances,
@@ -250,15 +257,15 @@ fn spread(
     numbers: &[f64],
 ) -> Result<Instances, SelectError> {
     let mut more = Vec::new();
-    if all.len().saturating_mul(numbers.len()) > MOST {
-        return Err(SelectError::at(text, arg.at, format!("more than {MOST} indicators at once")));
+    if all.len().saturating_mul(numbers.len()) > MAX_INSTANCES {
+        return Err(SelectError::at(text, arg.at, format!("more than {MAX_INSTANCES} indicators at once")));
     }
     for instance in all {
         for x in numbers {
             let Some(param) = row.params.get(at) else { continue };
             let (lo, hi) = (param.min, param.max);
             if !(lo..=hi).contains(x) || (param.integer && x.fract() != 0.0) {
-                let kind = if param.integer { "a whole number" } else { "a number" };
+                let kind = if param.integer { "an integer" } else { "a number" };
                 let why =
                     format!("`{}` of `{}` must be {kind} from {lo} to {hi}, not {x}", param.name, row.name);
                 return Err(SelectError::at(text, arg.at, why));
@@ -273,7 +280,7 @@ fn spread(
     Ok(more)
 }
 
-/// A short name for a source, for columns.
+/// Short name of a source expression, for column names.
 fn label(expr: &Ast) -> String {
     match expr {
         Ast::Number(x) => x.to_string(),
