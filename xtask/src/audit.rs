@@ -1,17 +1,17 @@
-//! May we ship what we depend on, and is a hole known in it? Licences by our own list, advisories by a tool if there is one.
+//! Dependency audit: licences against an allow list, security advisories by cargo-deny or cargo-audit if installed.
 
 use crate::{metadata, metadata::Package, sh, spdx};
 use anyhow::{Result, bail};
 use std::{collections::BTreeMap, env, time::Duration};
 
-/// Fetching the advisory database is the only wait on the network.
+/// Deadline for fetching the advisory database.
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// Checks licences (an error), lists duplicate versions (information), asks for advisories (an error if there are any).
+/// Checks licences (error), lists duplicate versions (information), checks advisories (error).
 pub(crate) fn run() -> Result<()> {
     let metadata = match metadata::load(None) {
         Ok(metadata) => metadata,
-        // Offline, the packages of other platforms cannot be fetched; those of this one are already here.
+        // Offline, packages of other platforms cannot be fetched; those of this one are already downloaded.
         Err(error) => {
             let metadata = metadata::load(Some(&sh::host()?))?;
             println!("licences: only this platform's packages ({})", first_line(&error.to_string()));
@@ -39,16 +39,18 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Packages that carry a licence as a file only, and what it was read to be.
-const READ: [(&str, &str, &str); 1] = [("cfg_block", "0.1.1", "Apache-2.0")];
+/// Packages with a licence file only, and the licence it contains.
+const LICENCE_FILES: [(&str, &str, &str); 1] = [("cfg_block", "0.1.1", "Apache-2.0")];
 
 /// The licence expression of a package: its own, or that of its file.
 fn licence(package: &Package) -> Option<&str> {
-    let read = || READ.iter().find(|(name, version, _)| package.name == *name && package.version == *version);
+    let read = || {
+        LICENCE_FILES.iter().find(|(name, version, _)| package.name == *name && package.version == *version)
+    };
     package.license.as_deref().or_else(|| read().map(|(.., licence)| *licence))
 }
 
-/// One line for each package whose licence leaves no acceptable choice.
+/// One line per package without an allowed licence.
 fn refused(packages: &[Package]) -> Vec<String> {
     packages
         .iter()
@@ -65,7 +67,7 @@ fn refused(packages: &[Package]) -> Vec<String> {
         .collect()
 }
 
-/// Packages that are here in more than one version.
+/// Packages in more than one version.
 fn duplicates(packages: &[Package]) -> BTreeMap<&str, Vec<&str>> {
     let mut versions: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for package in packages {
@@ -75,9 +77,9 @@ fn duplicates(packages: &[Package]) -> BTreeMap<&str, Vec<&str>> {
     versions
 }
 
-/// What the advisory tool said; an error when it found something, `skipped, …` when there is no tool or no database.
+/// Result of the advisory tool: an error for findings, `skipped, …` without a tool or database.
 fn advisories() -> Result<String> {
-    // Looked for by file name: asking cargo for a missing subcommand prints an error of its own.
+    // Looked up on PATH: cargo prints its own error for a missing subcommand.
     if on_path("cargo-deny") {
         if let Err(error) = sh::run_within(&mut sh::cargo(["deny", "fetch", "db"]), LIMIT) {
             return Ok(format!("skipped, cargo-deny has no database ({error})"));
@@ -86,8 +88,8 @@ fn advisories() -> Result<String> {
         return Ok("none known (cargo-deny)".to_owned());
     }
     if on_path("cargo-audit") {
-        let seen = sh::tee(&mut sh::cargo(["audit"]))?;
-        return match (seen.ok, lacks_database(&seen.text)) {
+        let output = sh::tee(&mut sh::cargo(["audit"]))?;
+        return match (output.ok, lacks_database(&output.text)) {
             (true, _) => Ok("none known (cargo-audit)".to_owned()),
             (false, true) => Ok("skipped, cargo-audit could not get its database".to_owned()),
             (false, false) => bail!("cargo-audit found some, see above"),
@@ -96,7 +98,7 @@ fn advisories() -> Result<String> {
     Ok("skipped, neither cargo-deny nor cargo-audit is installed".to_owned())
 }
 
-/// Did cargo-audit stop before it could compare anything?
+/// Did cargo-audit fail to get its database?
 fn lacks_database(text: &str) -> bool {
     let text = text.to_ascii_lowercase();
     [
@@ -111,7 +113,8 @@ fn lacks_database(text: &str) -> bool {
 
 fn on_path(program: &str) -> bool {
     let name = format!("{program}{}", env::consts::EXE_SUFFIX);
-    env::var_os("PATH").is_some_and(|path| env::split_paths(&path).any(|folder| folder.join(&name).is_file()))
+    env::var_os("PATH")
+        .is_some_and(|path| env::split_paths(&path).any(|directory| directory.join(&name).is_file()))
 }
 
 fn first_line(text: &str) -> &str {

@@ -1,4 +1,4 @@
-//! How fast are we beside our peers? Builds and runs `gpuforge-bench`, shows its rows, and writes them where documents quote them.
+//! Benchmarks: builds and runs `gpuforge-bench`, prints its rows, and writes them into the marked blocks of documents.
 
 use crate::{bench_summary, machine, markdown, rows, rows::Row, sh};
 use anyhow::{Context as _, Result, anyhow, bail};
@@ -28,14 +28,14 @@ pub(crate) struct Args {
     write: bool,
 }
 
-/// Benchmarks with dependencies that take long to build, and the feature that has them.
+/// Benchmarks whose peers take long to build, and the cargo feature of each.
 const FEATURES: [(&str, &str); 3] = [
     ("indicators", "gpuforge-bench/vector-ta"),
     ("cluster", "gpuforge-bench/cluster"),
     ("train", "gpuforge-bench/train"),
 ];
 
-/// Runs; an error when a row misses its target.
+/// Runs; an error if a row misses its target.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let (rows, whole) = match &args.rows {
         Some(path) => {
@@ -68,9 +68,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     }
 }
 
-/// Builds and runs; the rows, and whether the run came to its end. `None` where only names were asked for.
+/// Builds and runs; returns the rows and whether the run finished. `None` for `--list`.
 fn measure(args: &Args) -> Result<Option<(Vec<Row>, Result<()>)>> {
-    // Both in one build: gpuforge-bench starts the command as users do, from the same folder.
+    // Both in one build: gpuforge-bench starts the CLI as users do, from the same directory.
     let wanted = |(name, _): &&(&str, &str)| args.names.iter().any(|n| n == name);
     let peers: Vec<&str> = FEATURES.iter().filter(wanted).map(|(_, feature)| *feature).collect();
     let built = sh::build(&["gpuforge-cli", "gpuforge-bench"], &peers, true)?;

@@ -1,4 +1,4 @@
-//! Do our pages work in a real browser? Opens reports in headless Chromium, uses them by keyboard, and keeps pictures.
+//! Browser tests: opens report pages in headless Chromium, drives them by keyboard and mouse, takes screenshots.
 #![allow(
     clippy::indexing_slicing,
     reason = "indexing JSON gives null where there is nothing, and never panics on reading"
@@ -17,10 +17,10 @@ pub(crate) struct Args {
     spans: u64,
 }
 
-/// A name that would run a script if it were ever taken for markup.
+/// XSS probe: a name that would run a script if it were inserted as markup.
 const HOSTILE: &str = "</script><img src=x onerror=\"document.title='hacked'\">";
 
-/// Runs; an error when a page complains or does not do what it should.
+/// Runs; an error if a page logs an error or misbehaves.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let Some(name) = devtools::installed() else {
         eprintln!("skipped: no Chromium is installed");
@@ -28,33 +28,33 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     };
     let built = sh::build(&["gpuforge-cli"], &[], false)?;
     let gpuforge = sh::executable(&built, "gpuforge")?;
-    let folder = gpuforge.parent().and_then(Path::parent).context("no target folder")?.join("browser");
-    fs::create_dir_all(&folder)?;
-    let real = folder.join("real.json");
+    let directory = gpuforge.parent().and_then(Path::parent).context("no target directory")?.join("browser");
+    fs::create_dir_all(&directory)?;
+    let real = directory.join("real.json");
     let mut command = Command::new(&gpuforge);
     command
         .args(["profile", "run", "-q", "-o"])
         .arg(&real)
         .args(["--", "demo", "--out"])
-        .arg(folder.join("demo"));
+        .arg(directory.join("demo"));
     sh::run(command.stdout(std::process::Stdio::null()))?;
-    let large = folder.join("large.json");
+    let large = directory.join("large.json");
     fs::write(&large, synthetic(args.spans).to_string())?;
     for trace in [&real, &large] {
         let page = trace.with_extension("html");
         sh::run(Command::new(&gpuforge).arg("report").arg(trace).arg("-o").arg(&page))?;
     }
     let mut browser = devtools::Browser::start(name)?;
-    check(&mut browser, &real.with_extension("html"), &folder, false)?;
-    check(&mut browser, &large.with_extension("html"), &folder, true)?;
-    eprintln!("pictures: {}", folder.display());
+    check(&mut browser, &real.with_extension("html"), &directory, false)?;
+    check(&mut browser, &large.with_extension("html"), &directory, true)?;
+    eprintln!("screenshots: {}", directory.display());
     Ok(())
 }
 
-/// Opens one page and uses all of it.
-fn check(browser: &mut devtools::Browser, page: &Path, folder: &Path, large: bool) -> Result<()> {
+/// Opens one page and exercises all of it.
+fn check(browser: &mut devtools::Browser, page: &Path, directory: &Path, large: bool) -> Result<()> {
     let name = page.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    browser.look(1280, 900, false)?;
+    browser.emulate(1280, 900, false)?;
     let took = browser.open(&format!("file://{}", page.display()))?;
     browser.until("document.querySelector('#timeline').dataset.drawn === 'yes' && document.querySelector('#flame').dataset.drawn === 'yes'")?;
     let drawn = browser.eval("performance.now()")?.as_f64().unwrap_or(f64::INFINITY);
@@ -77,26 +77,26 @@ fn check(browser: &mut devtools::Browser, page: &Path, folder: &Path, large: boo
     for (look, width, dark) in
         [("light", 1280, false), ("dark", 1280, true), ("narrow", 400, false), ("narrow-dark", 400, true)]
     {
-        browser.look(width, 900, dark)?;
+        browser.emulate(width, 900, dark)?;
         let wide =
             browser.eval("document.documentElement.scrollWidth <= document.documentElement.clientWidth")?;
         ensure!(wide == json!(true), "{name}: the page is wider than {width} pixels");
         contrast(browser, look)?;
-        browser.picture(&folder.join(format!("{name}-{look}.png")))?;
+        browser.screenshot(&directory.join(format!("{name}-{look}.png")))?;
     }
-    if !browser.complaints.is_empty() {
-        bail!("{name}: {}", browser.complaints.join("; "));
+    if !browser.errors.is_empty() {
+        bail!("{name}: {}", browser.errors.join("; "));
     }
     Ok(())
 }
 
 fn number(browser: &mut devtools::Browser, script: &str) -> Result<f64> {
-    browser.eval(script)?.as_f64().with_context(|| format!("{script} is no number"))
+    browser.eval(script)?.as_f64().with_context(|| format!("{script} is not a number"))
 }
 
 const SPAN: &str = "Number(document.querySelector('#timeline').dataset.to) - Number(document.querySelector('#timeline').dataset.from)";
 
-/// Zooms, moves and chooses by keys and buttons.
+/// Zooms, pans and selects by keys and buttons.
 fn timeline(browser: &mut devtools::Browser) -> Result<()> {
     const FRAME: &str =
         "new Promise(done => requestAnimationFrame(() => requestAnimationFrame(() => done(true))))";
@@ -140,7 +140,7 @@ fn timeline(browser: &mut devtools::Browser) -> Result<()> {
     browser.press("0")
 }
 
-/// Looks into a box and comes back.
+/// Zooms into a flame graph frame and back.
 fn flame(browser: &mut devtools::Browser) -> Result<()> {
     browser.eval("document.querySelector('#flame').focus(); true")?;
     for key in ["ArrowDown", "Enter"] {
@@ -195,7 +195,7 @@ fn in_order(a: &Value, b: &Value, falling: bool) -> bool {
     }
 }
 
-/// Text on its ground: 4.5 to 1 at least, as WCAG 2.1 asks of small text.
+/// Contrast of text to background: at least 4.5 to 1, as WCAG 2.1 requires for small text.
 fn contrast(browser: &mut devtools::Browser, look: &str) -> Result<()> {
     let script = "(() => { const style = getComputedStyle(document.documentElement); \
         const light = (name) => { const text = style.getPropertyValue('--' + name).trim().slice(1); \
@@ -211,7 +211,7 @@ fn contrast(browser: &mut devtools::Browser, look: &str) -> Result<()> {
     Ok(())
 }
 
-/// A trace of some threads and a device, with a hostile name, memory, decisions and events.
+/// A synthetic trace of threads and a device, with an XSS probe, memory, decisions and events.
 fn synthetic(spans: u64) -> Value {
     let names = [
         "step",
@@ -296,7 +296,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_made_trace_has_what_was_asked_for() {
+    fn the_synthetic_trace_has_the_requested_size() {
         let trace = synthetic(2_000);
         let spans = trace["spans"].as_array().unwrap();
         assert!((1_900..=2_010).contains(&spans.len()), "{}", spans.len());

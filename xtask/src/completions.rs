@@ -1,4 +1,4 @@
-//! How does a shell complete our commands? One file per shell, written by the binary itself.
+//! Shell completions: one file per shell, printed by `gpuforge completions SHELL`.
 
 use crate::sh;
 use anyhow::{Context as _, Result, ensure};
@@ -20,7 +20,7 @@ const SHELLS: [(&str, &str); 5] = [
 /// Arguments of `cargo xtask completions`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Folder to write into
+    /// Directory to write into
     #[arg(default_value = "target/completions")]
     dir: PathBuf,
 }
@@ -34,9 +34,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Writes a file per shell into `dir`, which is made if need be.
+/// Writes a file per shell into `dir`, which is created.
 pub(crate) fn write(binary: &Path, dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     for (shell, name) in SHELLS {
         let script = sh::capture(Command::new(binary).args(["completions", shell]))?;
         ensure!(!script.trim().is_empty(), "`gpuforge completions {shell}` printed nothing");

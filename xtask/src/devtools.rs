@@ -1,4 +1,4 @@
-//! How is a browser driven without a driver? Chromium's DevTools protocol over a pair of pipes: JSON, ended by zero bytes.
+//! Chrome DevTools protocol client over a pair of pipes (`--remote-debugging-pipe`): JSON messages terminated by NUL.
 #![allow(
     clippy::indexing_slicing,
     reason = "indexing JSON gives null where there is nothing, and never panics on reading"
@@ -17,18 +17,18 @@ use std::{
 
 /// Names under which the browser is installed.
 const NAMES: [&str; 3] = ["chromium", "chromium-browser", "google-chrome"];
-/// Every answer comes within this time, or the run is over.
+/// Deadline of every call.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// A running browser with one tab; ended when it is dropped.
+/// A running browser with one tab; killed on drop.
 pub(crate) struct Browser {
     child: Child,
     to: ChildStdin,
     from: Receiver<Value>,
     session: String,
     next: u64,
-    /// What the page said that it should not have said.
-    pub(crate) complaints: Vec<String>,
+    /// Exceptions, console errors, policy violations and network requests of the page.
+    pub(crate) errors: Vec<String>,
     loaded: bool,
     _profile: tempfile::TempDir,
 }
@@ -39,7 +39,7 @@ pub(crate) fn installed() -> Option<&'static str> {
 }
 
 impl Browser {
-    /// Starts it without a window, without a network, and with a profile of its own.
+    /// Starts it headless, without a network, with a temporary profile.
     pub(crate) fn start(name: &str) -> Result<Browser> {
         let profile = tempfile::tempdir()?;
         // The protocol uses the descriptors 3 and 4; a shell can give them to a child without unsafe code.
@@ -53,7 +53,7 @@ impl Browser {
                 "--hide-scrollbars",
                 "--force-device-scale-factor=1",
             ])
-            // No name resolves: a page that wants anything from elsewhere fails, and says so.
+            // No host resolves: a page that loads anything external fails visibly.
             .arg("--host-resolver-rules=MAP * ~NOTFOUND, EXCLUDE 127.0.0.1")
             .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
             .arg(format!("--user-data-dir={}", profile.path().display()))
@@ -81,7 +81,7 @@ impl Browser {
             from,
             session: String::new(),
             next: 0,
-            complaints: Vec::new(),
+            errors: Vec::new(),
             loaded: false,
             _profile: profile,
         };
@@ -95,7 +95,7 @@ impl Browser {
         Ok(browser)
     }
 
-    /// Calls a method and waits for its answer; events on the way are looked at.
+    /// Calls a method and waits for its response; events meanwhile are handled.
     pub(crate) fn call(&mut self, method: &str, params: Value) -> Result<Value> {
         self.next += 1;
         let id = self.next;
@@ -105,7 +105,7 @@ impl Browser {
         }
         let mut bytes = message.to_string().into_bytes();
         bytes.push(0);
-        self.to.write_all(&bytes).and_then(|()| self.to.flush()).context("the browser has gone")?;
+        self.to.write_all(&bytes).and_then(|()| self.to.flush()).context("the browser exited")?;
         let deadline = Instant::now() + LIMIT;
         loop {
             let message = self.receive(deadline).with_context(|| format!("{method} was not answered"))?;
@@ -126,7 +126,7 @@ impl Browser {
                 Ok(message)
             }
             Err(RecvTimeoutError::Timeout) => bail!("no answer within {} s", LIMIT.as_secs()),
-            Err(RecvTimeoutError::Disconnected) => bail!("the browser ended"),
+            Err(RecvTimeoutError::Disconnected) => bail!("the browser exited"),
         }
     }
 
@@ -135,31 +135,31 @@ impl Browser {
         match message["method"].as_str().unwrap_or_default() {
             "Page.loadEventFired" => self.loaded = true,
             "Runtime.exceptionThrown" => {
-                self.complaints
+                self.errors
                     .push(format!("exception: {}", params["exceptionDetails"]["exception"]["description"]));
             }
             "Runtime.consoleAPICalled"
                 if matches!(params["type"].as_str(), Some("error" | "warning" | "assert")) =>
             {
-                self.complaints.push(format!("console: {}", params["args"]));
+                self.errors.push(format!("console: {}", params["args"]));
             }
             // Policy violations and failed requests come here.
             "Log.entryAdded" if matches!(params["entry"]["level"].as_str(), Some("error" | "warning")) => {
-                self.complaints.push(format!("log: {}", params["entry"]["text"]));
+                self.errors.push(format!("log: {}", params["entry"]["text"]));
             }
             "Network.requestWillBeSent" => {
                 let url = params["request"]["url"].as_str().unwrap_or_default();
                 let own =
                     ["file:", "data:", "about:", "http://127.0.0.1"].iter().any(|kind| url.starts_with(kind));
                 if !own {
-                    self.complaints.push(format!("asks the network for {url}"));
+                    self.errors.push(format!("asks the network for {url}"));
                 }
             }
             _ => {}
         }
     }
 
-    /// Opens an address and waits until it is loaded; returns how long that took.
+    /// Opens a URL, waits until it is loaded, and returns the load time.
     pub(crate) fn open(&mut self, url: &str) -> Result<Duration> {
         self.loaded = false;
         let began = Instant::now();
@@ -195,7 +195,7 @@ impl Browser {
         Ok(())
     }
 
-    /// Presses and lets go of a key, as a person would.
+    /// Presses and releases a key.
     pub(crate) fn press(&mut self, key: &str) -> Result<()> {
         let text = if key.chars().count() == 1 { key } else { "" };
         for kind in ["keyDown", "keyUp"] {
@@ -208,8 +208,8 @@ impl Browser {
         Ok(())
     }
 
-    /// Size of the page and colours that it is asked for.
-    pub(crate) fn look(&mut self, width: u32, height: u32, dark: bool) -> Result<()> {
+    /// Sets viewport size and `prefers-color-scheme`.
+    pub(crate) fn emulate(&mut self, width: u32, height: u32, dark: bool) -> Result<()> {
         let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
         self.call("Emulation.setDeviceMetricsOverride", size)?;
         let scheme = if dark { "dark" } else { "light" };
@@ -222,12 +222,12 @@ impl Browser {
         Ok(())
     }
 
-    /// Keeps a picture of the whole page.
-    pub(crate) fn picture(&mut self, path: &Path) -> Result<()> {
+    /// Saves a screenshot of the whole page.
+    pub(crate) fn screenshot(&mut self, path: &Path) -> Result<()> {
         use base64::{Engine as _, engine::general_purpose::STANDARD};
         let answer =
             self.call("Page.captureScreenshot", json!({"format": "png", "captureBeyondViewport": true}))?;
-        let data = answer["data"].as_str().context("no picture")?;
+        let data = answer["data"].as_str().context("no screenshot")?;
         let bytes = STANDARD.decode(data).map_err(|error| anyhow::anyhow!("{error}"))?;
         std::fs::write(path, bytes).with_context(|| format!("cannot write {}", path.display()))
     }
@@ -235,7 +235,7 @@ impl Browser {
 
 impl Drop for Browser {
     fn drop(&mut self) {
-        // It may have ended already; its profile is removed after it, and what it still writes there does not matter.
+        // It may have exited already; its profile is removed afterwards.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

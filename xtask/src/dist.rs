@@ -1,6 +1,6 @@
-//! What does a user download? `target/dist/gpuforge-VERSION-TARGET.tar.gz` and SHA256SUMS beside it.
+//! Release archive: `target/dist/gpuforge-VERSION-TARGET.tar.gz` and SHA256SUMS.
 //!
-//! The same sources and compiler give the same archive: entries are sorted, owned by nobody, and carry one fixed time.
+//! Reproducible: the same sources and compiler give the same archive; entries are sorted, owned by root, with one fixed mtime.
 //! Windows gets the same tar.gz (its `tar` unpacks it); a zip is not made.
 
 use crate::{completions, man, metadata, sh, third_party};
@@ -12,13 +12,13 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// Files of the root folder that go along.
+/// Files of the root directory in the archive.
 const FILES: [&str; 4] = ["README.md", "CHANGELOG.md", "LICENSE-MIT", "LICENSE-APACHE"];
 
 /// 2000-01-01 UTC, unless SOURCE_DATE_EPOCH says otherwise.
 const EPOCH: u64 = 946_684_800;
 
-/// Builds everything and prints the paths of the archive and the sums.
+/// Builds the archive and prints its path and that of the checksums.
 pub(crate) fn run() -> Result<()> {
     let target = sh::host()?;
     let metadata = metadata::load(Some(&target))?;
@@ -49,18 +49,18 @@ pub(crate) fn run() -> Result<()> {
     Ok(())
 }
 
-/// Packs the folder `name` of `dist` so that only the files' contents decide what comes out.
+/// Packs the directory `name` of `dist` reproducibly.
 fn pack(dist: &Path, name: &str, archive: &Path) -> Result<()> {
     let time = env::var("SOURCE_DATE_EPOCH").ok().and_then(|text| text.parse().ok()).unwrap_or(EPOCH);
     let entries = files(dist, Path::new(name))?;
     for entry in &entries {
-        settle(&dist.join(entry), time)?;
+        normalise(&dist.join(entry), time)?;
     }
     let gnu = sh::capture(Command::new("tar").arg("--version"))?.contains("GNU");
     let owner: &[&str] =
         if gnu { &["--owner=0", "--group=0", "--numeric-owner"] } else { &["--uid", "0", "--gid", "0"] };
     let mut tar = Command::new("tar");
-    // Only files are named, in our order; tar makes the folders when it unpacks.
+    // Only files are listed, sorted; tar creates the directories when it unpacks.
     tar.current_dir(dist).args(["--format=ustar"]).args(owner).args(["-cf", "-"]).args(&entries);
     let mut tar = tar.stdout(Stdio::piped()).spawn().context("cannot start tar")?;
     let from = tar.stdout.take().context("tar has no output")?;
@@ -76,12 +76,12 @@ fn pack(dist: &Path, name: &str, archive: &Path) -> Result<()> {
     Ok(())
 }
 
-/// All files below a folder, as paths from `base`, sorted.
-fn files(base: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
+/// All files below a directory, as paths from `base`, sorted.
+fn files(base: &Path, directory: &Path) -> Result<Vec<PathBuf>> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(base.join(folder))? {
+    for entry in fs::read_dir(base.join(directory))? {
         let entry = entry?;
-        let path = folder.join(entry.file_name());
+        let path = directory.join(entry.file_name());
         match entry.file_type()?.is_dir() {
             true => found.extend(files(base, &path)?),
             false => found.push(path),
@@ -91,8 +91,8 @@ fn files(base: &Path, folder: &Path) -> Result<Vec<PathBuf>> {
     Ok(found)
 }
 
-/// Sets the time and the permissions that the archive records.
-fn settle(path: &Path, time: u64) -> Result<()> {
+/// Sets the mtime and the permissions that the archive records.
+fn normalise(path: &Path, time: u64) -> Result<()> {
     let file = fs::File::options().write(true).open(path)?;
     file.set_modified(SystemTime::UNIX_EPOCH + Duration::from_secs(time))?;
     #[cfg(unix)]
@@ -104,7 +104,7 @@ fn settle(path: &Path, time: u64) -> Result<()> {
     Ok(())
 }
 
-/// By the system's tool: a hash of our own would be code to trust for one line of output.
+/// SHA-256 by the system's tool: an implementation or a dependency would be too much for one line of output.
 fn sha256(path: &Path) -> Result<String> {
     const TOOLS: [(&str, &[&str]); 2] = [("sha256sum", &[]), ("shasum", &["-a", "256"])];
     for (tool, args) in TOOLS {

@@ -1,4 +1,4 @@
-//! Do the environments really resolve? Every profile's requirements, from the package index, by `uv pip compile`.
+//! Resolves the generated environments: every profile's requirements against the package index, by `uv pip compile`.
 
 use crate::sh;
 use anyhow::{Context as _, Result, bail};
@@ -28,14 +28,14 @@ pub(crate) struct Args {
     uv: String,
 }
 
-/// Resolves; an error names every profile that does not. Packages that only build from source are no part of the files.
+/// Resolves; an error names every profile that does not resolve.
 pub(crate) fn run(args: &Args) -> Result<()> {
     if !sh::works(Command::new(&args.uv).arg("--version")) {
         println!("env-resolve: skipped, `{}` is not installed", args.uv);
         return Ok(());
     }
-    let folder = tempfile::tempdir()?;
-    let probe = folder.path().join("probe.txt");
+    let directory = tempfile::tempdir()?;
+    let probe = directory.path().join("probe.txt");
     fs::write(&probe, "six\n")?;
     if let Err(error) = resolve(&args.uv, &probe, "3.12") {
         println!(
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
                 "-",
             ];
             let text = sh::capture(Command::new(&gpuforge).args(plan).args(machine))?;
-            let file = folder.path().join(format!("{profile}-{framework}.txt"));
+            let file = directory.path().join(format!("{profile}-{framework}.txt"));
             fs::write(&file, &text)?;
             let outcome = resolve(&args.uv, &file, python(&text).unwrap_or("3.12"));
             match outcome {

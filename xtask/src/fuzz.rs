@@ -1,4 +1,4 @@
-//! Differential fuzzing: `cargo xtask fuzz-indicators`. Is any selection, on any bars, what its rows are by themselves?
+//! Differential fuzzing: `cargo xtask fuzz-indicators` compares random selections of indicators with each row computed alone.
 //!
 //! Runs `gpuforge-fuzz` in the development profile (the engine is optimised there, and debug assertions are on). `--python` and
 //! `--sql` let it write cases with what the command line computes, and compare the two other ways in.
@@ -16,7 +16,7 @@ pub(crate) struct Args {
     /// How long to run on the CPU and the adapter
     #[arg(long, value_name = "N", default_value_t = 1.0)]
     minutes: f64,
-    /// Where everything follows from; drawn from the clock unless given, and printed
+    /// Seed of the run [default: from the clock; printed]
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
     /// Selections on a GPU adapter, within the same time; a software adapter will do
@@ -36,7 +36,7 @@ pub(crate) struct Args {
     plant_fault: bool,
 }
 
-/// Runs; an error where anything differs.
+/// Runs; an error for any difference.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let out = sh::target().join("fuzz-indicators");
     let seed = args.seed.map(|seed| seed.to_string());
@@ -75,7 +75,7 @@ fn fuzzer() -> Result<Command> {
     Ok(command)
 }
 
-/// Cases with what the command line computes for them; where they are.
+/// Exports cases with the results of the command line; returns their directory.
 fn export(count: usize, seed: &str, directory: &Path) -> Result<PathBuf> {
     if directory.exists() {
         std::fs::remove_dir_all(directory)?;
@@ -89,7 +89,7 @@ fn export(count: usize, seed: &str, directory: &Path) -> Result<PathBuf> {
     Ok(directory.to_owned())
 }
 
-/// The other way in, compared column by column.
+/// Computes the same cases through Python or SQL and compares column by column.
 fn differential(arguments: &[PathBuf]) -> Result<()> {
     let script = sh::root().join("crates/gpuforge-python/tests/differential.py");
     let rest = std::iter::once(&script).chain(arguments).map(|a| a.to_string_lossy().into_owned()).collect();

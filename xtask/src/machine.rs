@@ -1,4 +1,4 @@
-//! On which machine and on which day was this measured? Read from the system, parsed by pure functions.
+//! Description of the machine (CPU, cores, memory, OS) and date, for benchmark tables.
 
 use crate::sh;
 use std::{
@@ -8,7 +8,7 @@ use std::{
     time::{Duration, SystemTime},
 };
 
-/// One line: processor, cores, memory, system. What is not known is left out.
+/// One line: CPU, cores, memory, OS. Unknown parts are left out.
 pub(crate) fn describe() -> String {
     let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
     let sysctl = |key: &str| sh::capture(Command::new("sysctl").args(["-n", key])).ok();

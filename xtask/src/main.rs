@@ -1,4 +1,17 @@
-//! Which chores does the repository have? `cargo xtask CMD`, one file per command.
+//! Repository tasks: `cargo xtask COMMAND`, one file per command.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `test.rs` | everything a change must pass; `test_counts.rs`: test counts of the runners |
+//! | `tidy/` | invariants checked by reading the tree |
+//! | `bench.rs` | runs gpuforge-bench; `rows.rs`: its rows, `bench_summary.rs`: BENCHMARKS.md, `machine.rs`: the machine |
+//! | `cli_docs.rs`, `man.rs`, `completions.rs` | docs/cli.md, man pages and shell completions from the clap command table |
+//! | `dist.rs`, `audit.rs` | release archive; licences and advisories (`metadata.rs`, `spdx.rs`, `third_party.rs`) |
+//! | `fuzz.rs`, `soak.rs` | differential fuzzing of indicators; soak test |
+//! | `python.rs`, `env_resolve.rs` | the Python package; resolution of environments |
+//! | `browser.rs`, `devtools.rs` | browser tests of the HTML pages over the DevTools protocol |
+//! | `vulkan.rs` | software Vulkan driver for tests |
+//! | `sh.rs`, `markdown.rs` | running programs; marked blocks in documents |
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a binary: printing is its job")]
 
 mod audit;
@@ -7,7 +20,6 @@ mod bench_summary;
 mod browser;
 mod cli_docs;
 mod completions;
-mod counts;
 mod devtools;
 mod dist;
 mod env_resolve;
@@ -23,6 +35,7 @@ mod sh;
 mod soak;
 mod spdx;
 mod test;
+mod test_counts;
 mod third_party;
 mod tidy;
 mod vulkan;
@@ -30,7 +43,7 @@ mod vulkan;
 use clap::{Parser, Subcommand};
 use std::process::ExitCode;
 
-/// Chores of the gpuforge repository.
+/// Tasks of the gpuforge repository.
 #[derive(Parser)]
 #[command(name = "xtask", bin_name = "cargo xtask", disable_version_flag = true)]
 struct Cli {
@@ -44,11 +57,11 @@ enum Command {
     Test(test::Args),
     /// Check the invariants that can be checked by reading
     Tidy,
-    /// Measure us beside our peers in one run
+    /// Benchmarks beside peers, in one run
     Bench(bench::Args),
-    /// Run mixed work with random faults for minutes and see whether the process grows
+    /// Soak test: mixed work with random faults for minutes; fails when memory grows
     Soak(soak::Args),
-    /// Random selections of indicators against each row alone, bar by bar; on the CPU, a GPU adapter, from Python, in SQL
+    /// Differential fuzzing: random selections of indicators against each row alone, bar by bar; on the CPU, a GPU adapter, from Python, in SQL
     FuzzIndicators(fuzz::Args),
     /// Write docs/cli.md, the reference of all commands and options
     Docs(cli_docs::Args),
@@ -63,7 +76,7 @@ enum Command {
     /// Build, test and measure the Python package
     #[command(subcommand)]
     Python(python::Args),
-    /// Use our pages in a real browser, and keep pictures of them
+    /// Test the HTML pages in a real browser, with screenshots
     Browser(browser::Args),
     /// Make the pictures of the README: a chart, and the report of a profiled run
     Pictures,

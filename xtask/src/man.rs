@@ -1,4 +1,4 @@
-//! What do the man pages say? The binary writes its own, from the table that its help comes from.
+//! Man pages: written by `gpuforge __man DIR` from the clap command table.
 
 use crate::sh;
 use anyhow::{Context as _, Result};
@@ -11,12 +11,12 @@ use std::{
 /// Arguments of `cargo xtask man`.
 #[derive(clap::Args)]
 pub(crate) struct Args {
-    /// Folder to write into
+    /// Directory to write into
     #[arg(default_value = "target/man")]
     dir: PathBuf,
 }
 
-/// Builds the binary and lets it write its pages.
+/// Builds the binary and writes its man pages.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let binary = sh::executable(&sh::build(&["gpuforge-cli"], &[], false)?, "gpuforge")?;
     let dir = sh::root().join(&args.dir);
@@ -25,9 +25,9 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// Writes the pages of `binary` into `dir`, which is made if need be.
+/// Writes the man pages of `binary` into `dir`, which is created.
 pub(crate) fn write(binary: &Path, dir: &Path) -> Result<()> {
-    fs::create_dir_all(dir).with_context(|| format!("cannot make {}", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
     sh::capture(Command::new(binary).arg("__man").arg(dir))?;
     let pages = fs::read_dir(dir)?.count();
     anyhow::ensure!(pages > 0, "`gpuforge __man` wrote nothing into {}", dir.display());

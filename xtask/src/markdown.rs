@@ -1,16 +1,16 @@
-//! Where in a document do measured numbers live? Between `<!-- bench:NAME -->` and `<!-- /bench -->`, and only there.
+//! Marked blocks in documents: benchmark tables between `<!-- bench:NAME -->` and `<!-- /bench -->`.
 
 use std::fmt;
 
-/// Ends a block.
+/// End marker of a block.
 pub(crate) const CLOSE: &str = "<!-- /bench -->";
 
-/// Begins the block of a benchmark.
+/// Start marker of a benchmark's block.
 pub(crate) fn open(name: &str) -> String {
     format!("<!-- bench:{name} -->")
 }
 
-/// The benchmark whose block this line begins.
+/// The benchmark whose block starts at this line.
 pub(crate) fn opens(line: &str) -> Option<&str> {
     line.trim().strip_prefix("<!-- bench:")?.strip_suffix("-->").map(str::trim)
 }

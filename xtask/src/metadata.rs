@@ -1,4 +1,4 @@
-//! Which packages are we made of? The part of `cargo metadata` that audit and dist read.
+//! `cargo metadata`: packages and the resolved dependency graph, for audit and dist.
 
 use crate::sh;
 use anyhow::{Context as _, Result};
@@ -8,7 +8,7 @@ use std::{
     path::PathBuf,
 };
 
-/// Packages and who needs whom.
+/// Packages and their dependency graph.
 #[derive(Debug, Deserialize)]
 pub(crate) struct Metadata {
     pub(crate) packages: Vec<Package>,
@@ -32,12 +32,12 @@ pub(crate) struct Package {
     pub(crate) source: Option<String>,
     /// As declared in the manifest: every platform, optional ones too.
     #[serde(default)]
-    pub(crate) dependencies: Vec<Declared>,
+    pub(crate) dependencies: Vec<DeclaredDependency>,
 }
 
 /// One declared dependency.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-pub(crate) struct Declared {
+pub(crate) struct DeclaredDependency {
     pub(crate) name: String,
     /// `None` = normal, else `dev` or `build`.
     pub(crate) kind: Option<String>,
@@ -69,7 +69,7 @@ pub(crate) struct DepKind {
     pub(crate) kind: Option<String>,
 }
 
-/// Asks cargo; `platform` leaves out what other platforms need.
+/// Runs `cargo metadata`; `platform` filters out the dependencies of other platforms.
 pub(crate) fn load(platform: Option<&str>) -> Result<Metadata> {
     let mut command = sh::cargo(["metadata", "--format-version", "1", "--locked"]);
     if let Some(platform) = platform {
@@ -89,7 +89,7 @@ impl Metadata {
         found.with_context(|| format!("no package `{name}` in this workspace"))
     }
 
-    /// Packages of others that end up in what `name` builds (no dev and no build dependencies), sorted by name.
+    /// Third-party packages linked into what `name` builds (no dev and no build dependencies), sorted by name.
     pub(crate) fn shipped_with(&self, name: &str) -> Result<Vec<&Package>> {
         let nodes: BTreeMap<&str, &Node> = self.resolve.nodes.iter().map(|n| (n.id.as_str(), n)).collect();
         let mut seen = BTreeSet::new();
@@ -130,7 +130,7 @@ pub(crate) mod tests {
     }
 
     #[test]
-    fn what_ships_follows_normal_edges_only() {
+    fn shipped_packages_follow_normal_edges_only() {
         let json = r#"{"target_directory":"/t","packages":[
             {"id":"cli","name":"cli","version":"1.0.0","license":"MIT","license_file":null,"repository":null,"manifest_path":"/w/Cargo.toml","source":null},
             {"id":"z","name":"z","version":"1.0.0","license":"MIT","license_file":null,"repository":null,"manifest_path":"/z/Cargo.toml","source":"r"},

@@ -58,10 +58,10 @@ fn report(gpuforge: &Path, browser: &str, work: &Path, output: &Path) -> Result<
     }
     quietly(Command::new(gpuforge).arg("report").arg(&trace).arg("-q").arg("-o").arg(&page))?;
     let mut browser = devtools::Browser::start(browser)?;
-    browser.look(PAGE.0, PAGE.1, false)?;
+    browser.emulate(PAGE.0, PAGE.1, false)?;
     browser.open(&format!("file://{}", page.display()))?;
     browser.until("document.querySelector('#timeline').dataset.drawn === 'yes'")?;
-    browser.picture(output)?;
+    browser.screenshot(output)?;
     within_limit(output)
 }
 

@@ -1,5 +1,4 @@
-//! Does the Python package work? `cargo xtask python test|bench|wheel`: built as a wheel, installed into an environment of its
-//! own, used as a user would.
+//! Python package: `cargo xtask python test|bench|wheel|run`; built as a wheel and installed into a fresh virtual environment.
 
 use crate::sh;
 use anyhow::{Result, bail, ensure};
@@ -14,19 +13,19 @@ use std::{
 #[derive(clap::Subcommand)]
 pub(crate) enum Args {
     /// Build the wheel, install it into a fresh environment, run pytest with doctests and mypy
-    Test(Wheel),
-    /// Measure it beside TA-Lib, polars_talib and pandas-ta-classic in one run
-    Bench(Wheel),
-    /// Build the wheel only, and say how large it is
-    Wheel(Wheel),
+    Test(WheelArgs),
+    /// Benchmark beside TA-Lib, polars_talib and pandas-ta-classic in one run
+    Bench(WheelArgs),
+    /// Build the wheel only, and print its size
+    Wheel(WheelArgs),
     /// Run a script with the package: `cargo xtask python run -- SCRIPT ARGUMENTS`
-    Run(Wheel),
+    Run(WheelArgs),
 }
 
-/// How the wheel is made.
+/// Build options of the wheel.
 #[derive(clap::Args)]
-pub(crate) struct Wheel {
-    /// Optimised as a release is: figures need it, tests do not
+pub(crate) struct WheelArgs {
+    /// Release profile: benchmarks need it, tests do not
     #[arg(long)]
     release: bool,
     /// Arguments for pytest or the benchmark
@@ -34,20 +33,21 @@ pub(crate) struct Wheel {
     rest: Vec<String>,
 }
 
-/// What builds it.
+/// Build requirements.
 const BUILD: [&str; 1] = ["maturin>=1.9,<2"];
-/// What tests compare with and speak to.
+/// Test requirements.
 const TEST: [&str; 9] =
     ["numpy", "pytest", "mypy", "pyright", "pandas", "polars", "pyarrow", "duckdb", "TA-Lib"];
-/// Who is measured beside us.
+/// Peers of the benchmark.
 const PEERS: [&str; 4] = ["tqdm", "TA-Lib", "polars_talib", "pandas-ta-classic"];
-/// How long packages may take to come; without a network it is known after the first try.
+/// Deadline for installing packages.
 const LIMIT: Duration = Duration::from_secs(900);
-const PATIENCE: &str = "20";
-/// The most bytes of a wheel.
-const MOST: u64 = 25 << 20;
+/// Network timeout of pip and uv in seconds: without a network, they fail at the first try.
+const NETWORK_TIMEOUT: &str = "20";
+/// Largest wheel in bytes.
+const MAX_WHEEL_BYTES: u64 = 25 << 20;
 
-/// Runs; what is missing on this machine is said, and no reason to fail.
+/// Runs; a missing Python or package index is reported, not an error.
 pub(crate) fn run(args: &Args) -> Result<()> {
     match test(args)? {
         Some(why) => println!("python: skipped, {why}"),
@@ -56,22 +56,22 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// For the step of `cargo xtask test`: why it was skipped, if it was.
+/// Step of `cargo xtask test`; `Some(reason)` if it was skipped.
 pub(crate) fn step() -> Result<Option<String>> {
-    test(&Args::Test(Wheel { release: false, rest: Vec::new() }))
+    test(&Args::Test(WheelArgs { release: false, rest: Vec::new() }))
 }
 
-/// Runs a script of ours with the package as a user has it; why not, if it could not be.
+/// Runs a script with the installed package; `Some(reason)` if it was skipped.
 pub(crate) fn script(rest: Vec<String>) -> Result<Option<String>> {
-    test(&Args::Run(Wheel { release: false, rest }))
+    test(&Args::Run(WheelArgs { release: false, rest }))
 }
 
 fn test(args: &Args) -> Result<Option<String>> {
     let Some(python) = interpreter() else {
         return Ok(Some("no Python from 3.10 on is installed".to_owned()));
     };
-    let folder = tempfile::tempdir()?;
-    // Fresh, but always in the same place: what is compiled for a Python that has moved is compiled anew.
+    let directory = tempfile::tempdir()?;
+    // Fresh, but always at the same path: PyO3 recompiles when the path of Python changes.
     let venv = Venv::new(python, &sh::target().join("python"))?;
     let mut wanted = BUILD.to_vec();
     match args {
@@ -81,16 +81,19 @@ fn test(args: &Args) -> Result<Option<String>> {
     }
     if venv.install(&wanted).is_err() {
         let names = wanted.join(", ");
-        return Ok(Some(format!("the index of packages cannot be reached, or lacks one of {names}")));
+        return Ok(Some(format!("the package index cannot be reached, or lacks one of {names}")));
     }
     let (Args::Test(how) | Args::Bench(how) | Args::Wheel(how) | Args::Run(how)) = args;
     let release = how.release || matches!(args, Args::Bench(_) | Args::Wheel(_));
-    let wheel = venv.wheel(release, folder.path())?;
+    let wheel = venv.wheel(release, directory.path())?;
     let size = fs::metadata(&wheel)?.len();
     let name = wheel.file_name().unwrap_or_default().to_string_lossy().into_owned();
     println!("{name}: {:.1} MiB", size as f64 / f64::from(1 << 20));
-    // Without optimisation it is larger than what anybody downloads.
-    ensure!(!release || size <= MOST, "the wheel has {size} bytes, at most {MOST} are allowed");
+    // A debug build is larger than what anybody downloads.
+    ensure!(
+        !release || size <= MAX_WHEEL_BYTES,
+        "the wheel has {size} bytes, at most {MAX_WHEEL_BYTES} are allowed"
+    );
     if matches!(args, Args::Wheel(_)) {
         let kept = sh::target().join("wheels").join(&name);
         fs::create_dir_all(sh::target().join("wheels"))?;
@@ -100,14 +103,14 @@ fn test(args: &Args) -> Result<Option<String>> {
     }
     venv.install(&[wheel.to_string_lossy().as_ref()])?;
     let mut command = venv.command("python");
-    // From the crate's folder the sources would be found before what was installed. Nothing is written beside them.
-    command.current_dir(folder.path()).env("PYTHONPYCACHEPREFIX", folder.path().join("pycache"));
-    // Compiled once, as with every user: some machines forbid it for what is written beside the sources.
+    // In the crate's directory Python would import the sources instead of the installed package.
+    command.current_dir(directory.path()).env("PYTHONPYCACHEPREFIX", directory.path().join("pycache"));
+    // Bytecode is written, as for users, but not beside the sources.
     command.env_remove("PYTHONDONTWRITEBYTECODE");
     command
-        .env("GPUFORGE_CACHE_DIR", folder.path().join("cache"))
-        .env("GPUFORGE_DATA_DIR", folder.path().join("data"))
-        .env("GPUFORGE_CONFIG", folder.path().join("config.toml"));
+        .env("GPUFORGE_CACHE_DIR", directory.path().join("cache"))
+        .env("GPUFORGE_DATA_DIR", directory.path().join("data"))
+        .env("GPUFORGE_CONFIG", directory.path().join("config.toml"));
     match args {
         Args::Bench(_) => command.arg(package().join("bench/beside.py")),
         Args::Run(_) => &mut command,
@@ -121,11 +124,11 @@ fn package() -> PathBuf {
     sh::root().join("crates/gpuforge-python")
 }
 
-/// What tools keep between runs goes to the target folder.
-fn kept_inside(command: &mut Command) {
+/// Caches of pip, uv and pyright go to the target directory.
+fn with_caches(command: &mut Command) {
     let kept = sh::target().join("python");
     command.env("PIP_CACHE_DIR", kept.join("pip")).env("UV_CACHE_DIR", kept.join("uv"));
-    command.env("UV_HTTP_TIMEOUT", PATIENCE).env("PYRIGHT_PYTHON_CACHE_DIR", kept.join("pyright"));
+    command.env("UV_HTTP_TIMEOUT", NETWORK_TIMEOUT).env("PYRIGHT_PYTHON_CACHE_DIR", kept.join("pyright"));
 }
 
 /// A Python that is new enough.
@@ -134,65 +137,64 @@ fn interpreter() -> Option<&'static str> {
     ["python3", "python"].into_iter().find(|python| sh::works(Command::new(python).args(["-c", new])))
 }
 
-/// An environment of its own.
+/// A virtual environment.
 struct Venv {
-    folder: PathBuf,
+    directory: PathBuf,
     uv: bool,
 }
 
 impl Venv {
     fn new(python: &str, parent: &Path) -> Result<Venv> {
-        let folder = parent.join("venv");
-        if folder.exists() {
-            fs::remove_dir_all(&folder)?;
+        let directory = parent.join("venv");
+        if directory.exists() {
+            fs::remove_dir_all(&directory)?;
         }
         fs::create_dir_all(parent)?;
         let uv = sh::works(Command::new("uv").arg("--version"));
         let mut command = if uv { Command::new("uv") } else { Command::new(python) };
         match uv {
-            true => command.args(["venv", "--python", python]).arg(&folder),
-            false => command.args(["-m", "venv"]).arg(&folder),
+            true => command.args(["venv", "--python", python]).arg(&directory),
+            false => command.args(["-m", "venv"]).arg(&directory),
         };
         sh::run_within(&mut command, LIMIT)?;
-        Ok(Venv { folder, uv })
+        Ok(Venv { directory, uv })
     }
 
     fn program(&self, name: &str) -> PathBuf {
         if cfg!(windows) {
-            self.folder.join("Scripts").join(format!("{name}.exe"))
+            self.directory.join("Scripts").join(format!("{name}.exe"))
         } else {
-            self.folder.join("bin").join(name)
+            self.directory.join("bin").join(name)
         }
     }
 
     fn command(&self, name: &str) -> Command {
         let mut command = Command::new(self.program(name));
-        command.env("VIRTUAL_ENV", &self.folder).env_remove("PYTHONPATH").env_remove("PYTHONHOME");
-        kept_inside(&mut command);
+        command.env("VIRTUAL_ENV", &self.directory).env_remove("PYTHONPATH").env_remove("PYTHONHOME");
+        with_caches(&mut command);
         command
     }
 
     fn install(&self, packages: &[&str]) -> Result<()> {
         let mut command = if self.uv { Command::new("uv") } else { self.command("python") };
-        kept_inside(&mut command);
+        with_caches(&mut command);
         match self.uv {
             true => command.args(["pip", "install", "--quiet", "--python"]).arg(self.program("python")),
             false => command.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args([
                 "--retries",
                 "1",
                 "--timeout",
-                PATIENCE,
+                NETWORK_TIMEOUT,
             ]),
         };
-        // What it says about a network that is not there is many lines; the caller says it in one.
+        // Without a network pip prints many lines; the caller prints one.
         sh::run_within(command.args(packages).stderr(Stdio::null()), LIMIT)
     }
 
-    /// Builds the wheel; the one file that comes of it.
-    fn wheel(&self, release: bool, folder: &Path) -> Result<PathBuf> {
-        let out = folder.join("wheels");
+    /// Builds the wheel and returns its path.
+    fn wheel(&self, release: bool, directory: &Path) -> Result<PathBuf> {
+        let out = directory.join("wheels");
         let mut command = self.command("maturin");
-        // The folder of the environment is not the one of the sources, where another could lie.
         command.current_dir(package()).args(["build", "--out"]).arg(&out);
         command.args(["--profile", if release { "release" } else { "dev" }]);
         sh::run(&mut command)?;

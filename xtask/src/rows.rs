@@ -1,9 +1,9 @@
-//! What did a benchmark say? One JSON row per case, and how rows are judged and shown.
+//! Benchmark rows: one JSON row per case, with median, peer, ratio, noise and target; verdict and Markdown table.
 
 use anyhow::{Context as _, Result, ensure};
 use serde::{Deserialize, Serialize};
 
-/// Relative interquartile range above which a median says little.
+/// Relative interquartile range above which a median is noisy.
 pub(crate) const NOISE_LIMIT: f64 = 0.25;
 
 /// One case, as `gpuforge-bench` prints it. Times and rates are medians of `n` runs.
@@ -16,9 +16,9 @@ pub(crate) struct Row {
     pub(crate) case: String,
     /// Our median, in `unit`.
     pub(crate) ours: f64,
-    /// The peer's median from the same run; none when the case is held against a limit.
+    /// The peer's median from the same run; `None` if the case has a limit instead.
     pub(crate) peer: Option<f64>,
-    /// Who the peer is.
+    /// Name of the peer.
     pub(crate) peer_name: Option<String>,
     /// Unit of `ours`, `peer`, and of `target` when there is no peer.
     pub(crate) unit: String,
@@ -28,12 +28,12 @@ pub(crate) struct Row {
     pub(crate) n: u64,
     /// Relative interquartile range of our runs.
     pub(crate) noise: Option<f64>,
-    /// With a peer: the least ratio that is good enough. Without: the limit, in `unit`.
+    /// With a peer: the smallest ratio that passes. Without: the limit, in `unit`.
     pub(crate) target: Option<f64>,
 }
 
 impl Row {
-    /// The ratio as printed, or against the limit: above 1 means inside it.
+    /// The ratio to the peer, or to the limit: above 1 means within it.
     pub(crate) fn ratio(&self) -> Option<f64> {
         // A rate is better when larger, everything else (time, memory, size) when smaller.
         let rate = self.unit.ends_with("/s");
@@ -118,7 +118,7 @@ pub(crate) fn benches(rows: &[Row]) -> Vec<&str> {
 
 const HEADINGS: [&str; 7] = ["case", "ours", "peer", "ratio", "target", "n", ""];
 
-/// A Markdown table; its columns line up, so that it reads in a terminal too.
+/// A Markdown table with aligned columns, readable in a terminal too.
 pub(crate) fn table<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
     let mut lines = vec![HEADINGS.map(str::to_owned)];
     lines.extend(rows.map(Row::cells));

@@ -1,4 +1,4 @@
-//! How is another program run? Echoed, with its output passed on, captured, or both; with a time-out where it could hang.
+//! Running programs: echoed, output inherited, captured or both (tee), with a timeout; cargo builds.
 
 use anyhow::{Context as _, Result, bail};
 use std::{
@@ -11,33 +11,33 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// The repository's root folder.
+/// The repository's root directory.
 pub(crate) fn root() -> PathBuf {
-    // At run time first: a binary in a shared target folder may have been built from another clone.
+    // At run time first: a binary in a shared target directory may have been built from another clone.
     let manifest = env::var_os("CARGO_MANIFEST_DIR").unwrap_or_else(|| env!("CARGO_MANIFEST_DIR").into());
     Path::new(&manifest).parent().map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }
 
-/// Where cargo builds.
+/// Cargo's target directory.
 pub(crate) fn target() -> PathBuf {
     env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from)
 }
 
-/// The cargo that started us, in the root folder.
+/// The cargo that started us, in the root directory.
 pub(crate) fn cargo<'a>(args: impl IntoIterator<Item = &'a str>) -> Command {
     let mut command = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(args).current_dir(root());
     command
 }
 
-/// The command line as a person would type it.
+/// The command line as typed in a shell.
 pub(crate) fn line(command: &Command) -> String {
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
     let args = command.get_args().map(|arg| arg.to_string_lossy());
     std::iter::once(program).chain(args).collect::<Vec<_>>().join(" ")
 }
 
-/// Echoes and runs a command; its output goes where ours goes.
+/// Echoes and runs a command with inherited output.
 pub(crate) fn run(command: &mut Command) -> Result<()> {
     eprintln!("$ {}", line(command));
     let status = command.status().with_context(|| format!("cannot start `{}`", line(command)))?;
@@ -51,28 +51,28 @@ pub(crate) fn run(command: &mut Command) -> Result<()> {
 pub(crate) fn capture(command: &mut Command) -> Result<String> {
     let output = command.output().with_context(|| format!("cannot start `{}`", line(command)))?;
     if !output.status.success() {
-        let talk = String::from_utf8_lossy(&output.stderr);
-        bail!("`{}` failed ({}): {}", line(command), output.status, talk.trim());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        bail!("`{}` failed ({}): {}", line(command), output.status, stderr.trim());
     }
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// Does the command exist and succeed? Says nothing.
+/// Does the command exist and succeed? Prints nothing.
 pub(crate) fn works(command: &mut Command) -> bool {
     let quiet = command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
     quiet.status().is_ok_and(|status| status.success())
 }
 
-/// What a command printed while it was also shown.
-pub(crate) struct Seen {
+/// Output of a command that was also shown.
+pub(crate) struct TeeOutput {
     /// Did it succeed?
     pub(crate) ok: bool,
     /// stdout and stderr, one after the other.
     pub(crate) text: String,
 }
 
-/// Echoes and runs a command, passes its output on as it comes, and returns it too.
-pub(crate) fn tee(command: &mut Command) -> Result<Seen> {
+/// Echoes and runs a command; its output is shown and returned.
+pub(crate) fn tee(command: &mut Command) -> Result<TeeOutput> {
     eprintln!("$ {}", line(command));
     if std::io::stderr().is_terminal() && env::var_os("CARGO_TERM_COLOR").is_none() {
         command.env("CARGO_TERM_COLOR", "always");
@@ -83,23 +83,23 @@ pub(crate) fn tee(command: &mut Command) -> Result<Seen> {
     let err = child.stderr.take().map(|pipe| thread::spawn(move || copy(pipe, std::io::stderr())));
     let ok = child.wait()?.success();
     let texts = [out, err].into_iter().flatten().map(|thread| thread.join().unwrap_or_default());
-    Ok(Seen { ok, text: texts.collect::<Vec<_>>().join("\n") })
+    Ok(TeeOutput { ok, text: texts.collect::<Vec<_>>().join("\n") })
 }
 
-/// Copies a pipe to its end; what was copied is returned even when our own side is closed.
+/// Copies a pipe to its end and returns the bytes, even when our own output is closed.
 fn copy(mut from: impl Read, mut to: impl Write) -> String {
     let mut all = Vec::new();
     let mut buffer = [0; 8192];
     while let Ok(n @ 1..) = from.read(&mut buffer) {
         let piece = buffer.get(..n).unwrap_or_default();
         all.extend_from_slice(piece);
-        // A reader that went away must not stop the test run: the exit code still tells.
+        // A closed pipe must not stop the test run: the exit code still counts.
         let _ = to.write_all(piece).and_then(|()| to.flush());
     }
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// Echoes and runs a command that may hang (network, package locks); ends it after `limit`.
+/// Echoes and runs a command that may hang (network, package locks); kills it after `limit`.
 pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
     eprintln!("$ {}", line(command));
     let mut child =
@@ -112,7 +112,7 @@ pub(crate) fn run_within(command: &mut Command, limit: Duration) -> Result<()> {
             None if start.elapsed() > limit => {
                 child.kill()?;
                 child.wait()?;
-                bail!("`{}` was ended after {} s", line(command), limit.as_secs());
+                bail!("`{}` was killed after {} s", line(command), limit.as_secs());
             }
             None => thread::sleep(Duration::from_millis(50)),
         }
@@ -173,7 +173,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn executables_come_from_the_messages_that_have_one() {
+    fn executables_are_parsed_from_cargo_messages() {
         let messages = concat!(
             r#"{"reason":"compiler-artifact","target":{"name":"serde"},"executable":null}"#,
             "\n",
@@ -189,10 +189,10 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_hanging_command_is_ended() {
+    fn a_hanging_command_is_killed() {
         let start = Instant::now();
         let error = run_within(Command::new("sleep").arg("30"), Duration::from_millis(100)).unwrap_err();
-        assert!(error.to_string().contains("was ended"), "{error}");
+        assert!(error.to_string().contains("was killed"), "{error}");
         assert!(start.elapsed() < Duration::from_secs(20));
         assert!(run_within(&mut Command::new("false"), Duration::from_secs(20)).is_err());
         assert!(run_within(&mut Command::new("true"), Duration::from_secs(20)).is_ok());
@@ -200,10 +200,10 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn tee_returns_both_streams_and_the_outcome() {
-        let seen = tee(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"])).unwrap();
-        assert!(!seen.ok);
-        assert!(seen.text.contains("out") && seen.text.contains("err"));
+    fn tee_returns_both_streams_and_the_status() {
+        let output = tee(Command::new("sh").args(["-c", "echo out; echo err >&2; exit 3"])).unwrap();
+        assert!(!output.ok);
+        assert!(output.text.contains("out") && output.text.contains("err"));
         assert!(!works(&mut Command::new("there-is-no-such-program")));
     }
 }

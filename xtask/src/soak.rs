@@ -1,4 +1,4 @@
-//! Does the runtime hold out? Builds `gpuforge-bench` for release and lets it run mixed work with faults for minutes.
+//! Soak test: `gpuforge-bench soak` in release runs mixed work with injected faults for minutes and checks for leaks.
 
 use crate::sh;
 use anyhow::{Result, bail};
@@ -12,7 +12,7 @@ pub(crate) struct Args {
     minutes: f64,
 }
 
-/// Runs; an error when memory, threads or handles grew, or a result was wrong.
+/// Runs; an error if memory, threads or handles grew, or a result was wrong.
 pub(crate) fn run(args: &Args) -> Result<()> {
     let minutes = minutes(args.minutes)?;
     let built = sh::build(&["gpuforge-bench"], &[], true)?;
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     )
 }
 
-/// Bounded: a soak that nobody ends must end by itself.
+/// Bounded, so that an unattended run ends.
 fn minutes(asked: f64) -> Result<String> {
     if asked > 0.0 && asked <= 24.0 * 60.0 {
         Ok(asked.to_string())

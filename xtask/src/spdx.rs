@@ -1,4 +1,4 @@
-//! Does a licence expression leave us a licence we accept? SPDX expressions: AND, OR, WITH, parentheses, and `/` as old crates write OR.
+//! SPDX licence expressions: parser (AND, OR, WITH, parentheses, `/` as old crates write OR) and check against an allow list.
 
 use std::fmt;
 

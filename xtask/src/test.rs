@@ -1,6 +1,6 @@
-//! Does a change pass? `cargo xtask test`: the steps are one table, run in order until one fails.
+//! `cargo xtask test`: everything a change must pass; a table of steps, run in order until one fails.
 
-use crate::{audit, counts, counts::Counts, python, sh, tidy, vulkan};
+use crate::{audit, python, sh, test_counts, test_counts::TestCounts, tidy, vulkan};
 use anyhow::{Result, anyhow, bail};
 use std::{process::Command, time::Instant};
 
@@ -23,22 +23,22 @@ struct Step {
     name: &'static str,
     /// Part of `--fast` too?
     fast: bool,
-    run: fn(&mut Session) -> Result<Outcome>,
+    run: fn(&mut Session) -> Result<StepOutcome>,
 }
 
 const STEPS: [Step; 8] = [
     Step { name: "system packages", fast: false, run: packages },
     Step { name: "fmt", fast: true, run: fmt },
     Step { name: "clippy", fast: false, run: clippy },
-    Step { name: "tidy", fast: true, run: |_| tidy::run().map(|()| Outcome::Ok) },
+    Step { name: "tidy", fast: true, run: |_| tidy::run().map(|()| StepOutcome::Ok) },
     Step { name: "tests", fast: true, run: tests },
     Step { name: "doc tests", fast: false, run: doc_tests },
     Step { name: "heavy crates", fast: false, run: heavy },
-    Step { name: "audit", fast: false, run: |_| audit::run().map(|()| Outcome::Ok) },
+    Step { name: "audit", fast: false, run: |_| audit::run().map(|()| StepOutcome::Ok) },
 ];
 
-/// Crates with dependencies that take longer to build than everything else: outside the default build, in a step of their
-/// own, and without a say in the features of what the others share.
+/// Crates with dependencies that take longer to build than everything else: outside the default build, and in a step of
+/// their own, so that their features are not unified with those of the other crates.
 const HEAVY: [&str; 3] = ["gpuforge-train", "gpuforge-cluster", "gpuforge-python"];
 
 /// Those that are linted only with `--all`: clippy type-checks their dependencies (Burn, DataFusion) beside building them.
@@ -57,21 +57,21 @@ fn light(arguments: &[&str]) -> Command {
     command
 }
 
-/// How a step went.
-enum Outcome {
+/// Result of a step.
+enum StepOutcome {
     Ok,
     Skipped(String),
     Failed(String),
 }
 
-/// What the steps share.
+/// State shared by the steps.
 struct Session {
     no_install: Option<&'static str>,
     all: bool,
-    /// Holds the settings and the cache that the tested programs may write.
+    /// Temporary directory for settings and cache of the tested programs.
     home: tempfile::TempDir,
-    /// Sum over the runners that got as far as running a test.
-    counts: Option<Counts>,
+    /// Sum over the runners that ran any test.
+    counts: Option<TestCounts>,
 }
 
 impl Session {
@@ -82,15 +82,15 @@ impl Session {
             .env("GPUFORGE_CONFIG", self.home.path().join("config.toml"))
     }
 
-    /// Runs one test runner and adds what it counted.
-    fn test(&mut self, mut command: Command, count: fn(&str) -> Option<Counts>) -> Result<Outcome> {
-        let seen = sh::tee(self.isolate(&mut command))?;
-        self.add(count(&seen.text));
-        if seen.ok { Ok(Outcome::Ok) } else { bail!("`{}` failed", sh::line(&command)) }
+    /// Runs one test runner and adds its counts.
+    fn test(&mut self, mut command: Command, count: fn(&str) -> Option<TestCounts>) -> Result<StepOutcome> {
+        let output = sh::tee(self.isolate(&mut command))?;
+        self.add(count(&output.text));
+        if output.ok { Ok(StepOutcome::Ok) } else { bail!("`{}` failed", sh::line(&command)) }
     }
 
-    /// A runner that counted nothing (it did not build) adds nothing.
-    fn add(&mut self, counts: Option<Counts>) {
+    /// A runner without counts (it did not build) adds nothing.
+    fn add(&mut self, counts: Option<TestCounts>) {
         if let Some(counts) = counts {
             *self.counts.get_or_insert_default() += counts;
         }
@@ -110,14 +110,14 @@ pub(crate) fn run(args: &Args) -> Result<()> {
     for step in &STEPS {
         let start = Instant::now();
         let outcome = if failed.is_some() {
-            Outcome::Skipped("an earlier step failed".to_owned())
+            StepOutcome::Skipped("an earlier step failed".to_owned())
         } else if args.fast && !step.fast {
-            Outcome::Skipped("--fast".to_owned())
+            StepOutcome::Skipped("--fast".to_owned())
         } else {
             eprintln!("\n== {}", step.name);
-            (step.run)(&mut session).unwrap_or_else(|error| Outcome::Failed(format!("{error:#}")))
+            (step.run)(&mut session).unwrap_or_else(|error| StepOutcome::Failed(format!("{error:#}")))
         };
-        if let Outcome::Failed(why) = &outcome {
+        if let StepOutcome::Failed(why) = &outcome {
             failed = Some(anyhow!("step `{}`: {why}", step.name));
         }
         rows.push((step.name, start.elapsed().as_secs_f64(), outcome));
@@ -130,73 +130,73 @@ pub(crate) fn run(args: &Args) -> Result<()> {
 }
 
 /// The table of steps: name, seconds, outcome.
-fn summary(rows: &[(&str, f64, Outcome)]) -> String {
+fn summary(rows: &[(&str, f64, StepOutcome)]) -> String {
     let mut out = String::new();
     for (name, seconds, outcome) in rows {
         let outcome = match outcome {
-            Outcome::Ok => "ok".to_owned(),
-            Outcome::Skipped(why) => format!("skipped: {why}"),
-            Outcome::Failed(_) => "FAILED".to_owned(),
+            StepOutcome::Ok => "ok".to_owned(),
+            StepOutcome::Skipped(why) => format!("skipped: {why}"),
+            StepOutcome::Failed(_) => "FAILED".to_owned(),
         };
         out.push_str(&format!("{name:<16} {seconds:>7.1} s  {outcome}\n"));
     }
     out
 }
 
-/// A software Vulkan driver, so that GPU tests have an adapter. Never a reason to fail.
-fn packages(session: &mut Session) -> Result<Outcome> {
+/// A software Vulkan driver, so that GPU tests have an adapter. Never fails the run.
+fn packages(session: &mut Session) -> Result<StepOutcome> {
     let skip = |why: String| {
         let why = format!("{why}, GPU adapter tests run against what is there");
         eprintln!("skipped: {why}");
-        Ok(Outcome::Skipped(why))
+        Ok(StepOutcome::Skipped(why))
     };
     match vulkan::plan(&vulkan::facts(session.no_install)) {
-        vulkan::Plan::Present(path) => {
+        vulkan::InstallPlan::Present(path) => {
             eprintln!("software Vulkan driver: {}", path.display());
-            Ok(Outcome::Ok)
+            Ok(StepOutcome::Ok)
         }
-        vulkan::Plan::Install { sudo } => match vulkan::install(sudo) {
-            Ok(()) => Ok(Outcome::Ok),
+        vulkan::InstallPlan::Install { sudo } => match vulkan::install(sudo) {
+            Ok(()) => Ok(StepOutcome::Ok),
             Err(error) => skip(format!("mesa-vulkan-drivers could not be installed ({error:#})")),
         },
-        vulkan::Plan::Skip(why) => skip(why),
+        vulkan::InstallPlan::Skip(why) => skip(why),
     }
 }
 
-fn fmt(_: &mut Session) -> Result<Outcome> {
+fn fmt(_: &mut Session) -> Result<StepOutcome> {
     sh::run(&mut sh::cargo(["fmt", "--all", "--check"]))
         .map_err(|e| anyhow!("{e}; `cargo fmt --all` repairs it"))?;
-    Ok(Outcome::Ok)
+    Ok(StepOutcome::Ok)
 }
 
-fn clippy(_: &mut Session) -> Result<Outcome> {
+fn clippy(_: &mut Session) -> Result<StepOutcome> {
     lint(light(&["clippy"]))
 }
 
-fn lint(mut clippy: Command) -> Result<Outcome> {
+fn lint(mut clippy: Command) -> Result<StepOutcome> {
     sh::run(clippy.args(["--all-targets", "--", "-D", "warnings"]))?;
-    Ok(Outcome::Ok)
+    Ok(StepOutcome::Ok)
 }
 
-fn tests(session: &mut Session) -> Result<Outcome> {
+fn tests(session: &mut Session) -> Result<StepOutcome> {
     test_targets(session, light)
 }
 
-/// Everything but documentation; `of` makes a command for the packages that are meant.
-fn test_targets(session: &mut Session, of: impl Fn(&[&str]) -> Command) -> Result<Outcome> {
+/// All targets but doc tests; `of` makes the cargo command for the packages.
+fn test_targets(session: &mut Session, of: impl Fn(&[&str]) -> Command) -> Result<StepOutcome> {
     if sh::works(&mut sh::cargo(["nextest", "--version"])) {
-        return session.test(of(&["nextest", "run", "--no-fail-fast"]), counts::nextest);
+        return session.test(of(&["nextest", "run", "--no-fail-fast"]), test_counts::nextest);
     }
     eprintln!("cargo-nextest is not installed: using cargo test");
-    session.test(of(&["test", "--all-targets", "--no-fail-fast"]), counts::cargo_test)
+    session.test(of(&["test", "--all-targets", "--no-fail-fast"]), test_counts::cargo_test)
 }
 
-fn doc_tests(session: &mut Session) -> Result<Outcome> {
-    session.test(light(&["test", "--doc", "--no-fail-fast"]), counts::cargo_test)
+fn doc_tests(session: &mut Session) -> Result<StepOutcome> {
+    session.test(light(&["test", "--doc", "--no-fail-fast"]), test_counts::cargo_test)
 }
 
 /// Lints and tests of each heavy crate by itself.
-fn heavy(session: &mut Session) -> Result<Outcome> {
+fn heavy(session: &mut Session) -> Result<StepOutcome> {
     for name in heavy_crates() {
         let of = |arguments: &[&str]| {
             let mut command = sh::cargo(arguments.iter().copied());
@@ -212,12 +212,12 @@ fn heavy(session: &mut Session) -> Result<Outcome> {
         if name == "gpuforge-python"
             && let Some(why) = python::step()?
         {
-            eprintln!("skipped: the package was not tried in Python, {why}");
+            eprintln!("skipped: the package was not tested in Python, {why}");
         }
     }
     match heavy_crates().next() {
-        Some(_) => Ok(Outcome::Ok),
-        None => Ok(Outcome::Skipped("there are none".to_owned())),
+        Some(_) => Ok(StepOutcome::Ok),
+        None => Ok(StepOutcome::Skipped("there are none".to_owned())),
     }
 }
 
@@ -228,9 +228,9 @@ mod tests {
     #[test]
     fn the_summary_names_every_outcome() {
         let text = summary(&[
-            ("fmt", 0.25, Outcome::Ok),
-            ("tests", 61.0, Outcome::Failed("x".to_owned())),
-            ("audit", 0.0, Outcome::Skipped("an earlier step failed".to_owned())),
+            ("fmt", 0.25, StepOutcome::Ok),
+            ("tests", 61.0, StepOutcome::Failed("x".to_owned())),
+            ("audit", 0.0, StepOutcome::Skipped("an earlier step failed".to_owned())),
         ]);
         let lines: Vec<&str> = text.lines().collect();
         assert_eq!(lines[0], "fmt                  0.2 s  ok");
@@ -243,18 +243,18 @@ mod tests {
     }
 
     #[test]
-    fn runners_are_summed_and_silence_is_not_zero() {
+    fn runner_counts_are_summed_and_missing_is_not_zero() {
         let mut session = session();
         session.add(None);
         assert_eq!(session.counts, None);
-        session.add(Some(Counts { passed: 2, failed: 1, skipped: 0 }));
-        session.add(Some(Counts { passed: 3, failed: 0, skipped: 1 }));
-        assert_eq!(session.counts, Some(Counts { passed: 5, failed: 1, skipped: 1 }));
+        session.add(Some(TestCounts { passed: 2, failed: 1, skipped: 0 }));
+        session.add(Some(TestCounts { passed: 3, failed: 0, skipped: 1 }));
+        assert_eq!(session.counts, Some(TestCounts { passed: 5, failed: 1, skipped: 1 }));
     }
 
     #[cfg(unix)]
     #[test]
-    fn a_runner_fails_the_step_and_sees_only_the_temporary_folder() {
+    fn a_runner_fails_the_step_and_uses_the_temporary_directory() {
         let mut session = session();
         let home = session.home.path().to_owned();
         let mut runner = |script: &str| {

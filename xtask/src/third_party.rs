@@ -1,13 +1,13 @@
-//! Whose work do we ship, and under which terms? The text of THIRD-PARTY-LICENSES.txt.
+//! THIRD-PARTY-LICENSES.txt: licence texts of the dependencies in a release, each distinct text once.
 
 use crate::metadata::Package;
 use anyhow::Result;
 use std::{collections::BTreeSet, fs, path::PathBuf};
 
-/// How the names of licence files begin, whatever their case.
+/// Prefixes of licence file names, case-insensitive.
 const NAMES: [&str; 7] = ["license", "licence", "copying", "copyright", "notice", "unlicense", "authors"];
 
-/// A package and the texts found beside it.
+/// A package and its licence texts.
 struct Entry<'a> {
     package: &'a Package,
     texts: Vec<(String, String)>,
@@ -21,16 +21,16 @@ pub(crate) fn text(packages: &[&Package]) -> Result<String> {
 }
 
 fn texts(package: &Package) -> Result<Vec<(String, String)>> {
-    let Some(folder) = package.manifest_path.parent() else { return Ok(Vec::new()) };
+    let Some(directory) = package.manifest_path.parent() else { return Ok(Vec::new()) };
     let mut files: BTreeSet<PathBuf> = BTreeSet::new();
-    for entry in fs::read_dir(folder)? {
+    for entry in fs::read_dir(directory)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().to_ascii_lowercase();
         if NAMES.iter().any(|start| name.starts_with(start)) {
             files.insert(entry.path());
         }
     }
-    files.extend(package.license_file.iter().map(|file| folder.join(file)));
+    files.extend(package.license_file.iter().map(|file| directory.join(file)));
     files.retain(|path| path.is_file());
     let read = |path: PathBuf| {
         let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
@@ -82,12 +82,12 @@ mod tests {
     fn equal_texts_are_printed_once() {
         let home = tempfile::tempdir().unwrap();
         let make = |name: &str, files: &[(&str, &str)]| {
-            let folder = home.path().join(name);
-            fs::create_dir(&folder).unwrap();
+            let directory = home.path().join(name);
+            fs::create_dir(&directory).unwrap();
             for (file, text) in files {
-                fs::write(folder.join(file), text).unwrap();
+                fs::write(directory.join(file), text).unwrap();
             }
-            Package { manifest_path: folder.join("Cargo.toml"), ..package(name, "1.0.0", Some("MIT")) }
+            Package { manifest_path: directory.join("Cargo.toml"), ..package(name, "1.0.0", Some("MIT")) }
         };
         let a = make("a", &[("LICENSE-MIT", "be nice\r\n"), ("README.md", "not a licence")]);
         let b = make("b", &[("license", "be nice"), ("COPYING", "take it")]);

@@ -1,4 +1,4 @@
-//! Is there a software Vulkan driver, and may we install one? Facts are read here; the decision is pure.
+//! Software Vulkan driver (lavapipe) for tests: found in the ICD directories, or installed by apt-get where allowed.
 
 use crate::sh;
 use anyhow::Result;
@@ -9,26 +9,27 @@ use std::{
     time::Duration,
 };
 
-/// Where Vulkan loaders look for drivers on Linux.
-const FOLDERS: [&str; 3] = ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
+/// ICD directories of the Vulkan loader on Linux.
+const ICD_DIRECTORIES: [&str; 3] =
+    ["/usr/share/vulkan/icd.d", "/usr/local/share/vulkan/icd.d", "/etc/vulkan/icd.d"];
 
 /// Words in a driver file's name or text that mean it computes on the CPU.
 const SOFTWARE: [&str; 3] = ["lvp", "lavapipe", "swiftshader"];
 
-/// Variables that replace the folders; the loader reads nothing else when one is set.
+/// Variables that replace the ICD directories; the loader reads nothing else when one is set.
 const OVERRIDES: [&str; 2] = ["VK_DRIVER_FILES", "VK_ICD_FILENAMES"];
 
-/// Downloads and unpacking; a mirror that does not answer must not hold up the tests.
+/// Deadline of an installation; a mirror that does not answer must not block the tests.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What the decision rests on.
+/// Inputs of the decision.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(crate) struct Facts {
-    /// Linux, where driver files are looked for in folders.
+pub(crate) struct VulkanFacts {
+    /// Linux, where the loader reads ICD directories.
     pub(crate) linux: bool,
     /// The file of a software driver that the loader will see.
     pub(crate) software: Option<PathBuf>,
-    /// The variable that replaces the folders, if one is set.
+    /// The variable that replaces the ICD directories, if one is set.
     pub(crate) overridden: Option<&'static str>,
     /// `--no-install`, `--fast` or `GPUFORGE_NO_INSTALL=1`: the name of what forbids it.
     pub(crate) forbidden: Option<&'static str>,
@@ -42,8 +43,8 @@ pub(crate) struct Facts {
 
 /// What to do, with the reason.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Plan {
-    /// Nothing: it is there.
+pub(crate) enum InstallPlan {
+    /// Nothing: it is installed.
     Present(PathBuf),
     /// Install, perhaps through `sudo -n`.
     Install { sudo: bool },
@@ -52,40 +53,42 @@ pub(crate) enum Plan {
 }
 
 /// Decides from the facts alone.
-pub(crate) fn plan(facts: &Facts) -> Plan {
-    let skip = |why: &str| Plan::Skip(why.to_owned());
+pub(crate) fn plan(facts: &VulkanFacts) -> InstallPlan {
+    let skip = |why: &str| InstallPlan::Skip(why.to_owned());
     if !facts.linux {
         return skip("not Linux, the system's own drivers are used");
     }
     if let Some(path) = &facts.software {
-        return Plan::Present(path.clone());
+        return InstallPlan::Present(path.clone());
     }
     if let Some(variable) = facts.overridden {
-        return Plan::Skip(format!("{variable} names other Vulkan drivers"));
+        return InstallPlan::Skip(format!("{variable} names other Vulkan drivers"));
     }
     if let Some(what) = facts.forbidden {
-        return Plan::Skip(format!("no software Vulkan driver, and {what} forbids installing one"));
+        return InstallPlan::Skip(format!("no software Vulkan driver, and {what} forbids installing one"));
     }
     if !facts.apt {
         return skip("no software Vulkan driver, and no apt-get to install one with");
     }
     match (facts.root, facts.sudo) {
-        (true, _) => Plan::Install { sudo: false },
-        (false, true) => Plan::Install { sudo: true },
+        (true, _) => InstallPlan::Install { sudo: false },
+        (false, true) => InstallPlan::Install { sudo: true },
         (false, false) => skip("no software Vulkan driver, and installing one needs root"),
     }
 }
 
 /// Reads the facts of this machine.
-pub(crate) fn facts(no_install: Option<&'static str>) -> Facts {
+pub(crate) fn facts(no_install: Option<&'static str>) -> VulkanFacts {
     let overridden =
         OVERRIDES.into_iter().find(|name| env::var_os(name).is_some_and(|value| !value.is_empty()));
     let files = match overridden.and_then(env::var_os) {
         Some(list) => env::split_paths(&list).collect(),
-        None => FOLDERS.iter().flat_map(|folder| json_files(Path::new(folder))).collect::<Vec<_>>(),
+        None => {
+            ICD_DIRECTORIES.iter().flat_map(|directory| json_files(Path::new(directory))).collect::<Vec<_>>()
+        }
     };
     let env_forbids = env::var("GPUFORGE_NO_INSTALL").is_ok_and(|value| value == "1");
-    Facts {
+    VulkanFacts {
         linux: cfg!(target_os = "linux"),
         software: files.into_iter().find(|file| is_software(file)),
         overridden,
@@ -113,8 +116,8 @@ pub(crate) fn install(sudo: bool) -> Result<()> {
     apt(&["install", "-y", "--no-install-recommends", "mesa-vulkan-drivers"])
 }
 
-fn json_files(folder: &Path) -> Vec<PathBuf> {
-    let Ok(entries) = fs::read_dir(folder) else { return Vec::new() };
+fn json_files(directory: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = fs::read_dir(directory) else { return Vec::new() };
     let mut files: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
     files.retain(|path| path.extension().is_some_and(|ext| ext == "json"));
     files.sort_unstable();
@@ -133,46 +136,49 @@ fn is_software(file: &Path) -> bool {
 mod tests {
     use super::*;
 
-    fn bare() -> Facts {
-        Facts { linux: true, apt: true, root: true, ..Facts::default() }
+    fn bare() -> VulkanFacts {
+        VulkanFacts { linux: true, apt: true, root: true, ..VulkanFacts::default() }
     }
 
     #[test]
     fn installs_only_where_it_may() {
-        let skipped = |facts: Facts, word: &str| match plan(&facts) {
-            Plan::Skip(why) => assert!(why.contains(word), "{why}"),
+        let skipped = |facts: VulkanFacts, word: &str| match plan(&facts) {
+            InstallPlan::Skip(why) => assert!(why.contains(word), "{why}"),
             other => panic!("{other:?} instead of a skip that mentions {word}"),
         };
-        assert_eq!(plan(&bare()), Plan::Install { sudo: false });
-        assert_eq!(plan(&Facts { root: false, sudo: true, ..bare() }), Plan::Install { sudo: true });
-        skipped(Facts { root: false, ..bare() }, "root");
-        skipped(Facts { apt: false, ..bare() }, "apt-get");
-        skipped(Facts { forbidden: Some("--no-install"), ..bare() }, "--no-install");
-        skipped(Facts { overridden: Some("VK_DRIVER_FILES"), ..bare() }, "VK_DRIVER_FILES");
-        skipped(Facts { linux: false, ..bare() }, "Linux");
+        assert_eq!(plan(&bare()), InstallPlan::Install { sudo: false });
+        assert_eq!(
+            plan(&VulkanFacts { root: false, sudo: true, ..bare() }),
+            InstallPlan::Install { sudo: true }
+        );
+        skipped(VulkanFacts { root: false, ..bare() }, "root");
+        skipped(VulkanFacts { apt: false, ..bare() }, "apt-get");
+        skipped(VulkanFacts { forbidden: Some("--no-install"), ..bare() }, "--no-install");
+        skipped(VulkanFacts { overridden: Some("VK_DRIVER_FILES"), ..bare() }, "VK_DRIVER_FILES");
+        skipped(VulkanFacts { linux: false, ..bare() }, "Linux");
     }
 
     #[test]
     fn what_is_there_is_not_installed_again() {
         let path = PathBuf::from("/x/lvp_icd.json");
-        let facts = Facts { software: Some(path.clone()), forbidden: Some("--no-install"), ..bare() };
-        assert_eq!(plan(&facts), Plan::Present(path));
+        let facts = VulkanFacts { software: Some(path.clone()), forbidden: Some("--no-install"), ..bare() };
+        assert_eq!(plan(&facts), InstallPlan::Present(path));
     }
 
     #[test]
     fn software_drivers_are_known_by_name_or_library() {
-        let folder = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
-            let path = folder.path().join(name);
+            let path = directory.path().join(name);
             fs::write(&path, text).unwrap();
             path
         };
         assert!(is_software(&file("lvp_icd.x86_64.json", "{}")));
         assert!(is_software(&file("a.json", r#"{"ICD":{"library_path":"libvk_swiftshader.so"}}"#)));
         assert!(!is_software(&file("radeon_icd.json", r#"{"ICD":{"library_path":"libvulkan_radeon.so"}}"#)));
-        assert!(!is_software(&folder.path().join("lvp_missing.json")));
+        assert!(!is_software(&directory.path().join("lvp_missing.json")));
         file("notes.txt", "lvp");
-        assert_eq!(json_files(folder.path()).len(), 3);
-        assert!(json_files(&folder.path().join("missing")).is_empty());
+        assert_eq!(json_files(directory.path()).len(), 3);
+        assert!(json_files(&directory.path().join("missing")).is_empty());
     }
 }

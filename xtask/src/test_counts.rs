@@ -1,16 +1,16 @@
-//! How many tests passed? Read from what the runners print.
+//! Test counts: passed, failed and skipped, parsed from the output of cargo-nextest and cargo test.
 
 use std::{fmt, ops::AddAssign};
 
 /// Tests by outcome; shown as `N passed, N failed, N skipped`.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Counts {
+pub(crate) struct TestCounts {
     pub(crate) passed: u64,
     pub(crate) failed: u64,
     pub(crate) skipped: u64,
 }
 
-impl AddAssign for Counts {
+impl AddAssign for TestCounts {
     fn add_assign(&mut self, other: Self) {
         self.passed += other.passed;
         self.failed += other.failed;
@@ -18,7 +18,7 @@ impl AddAssign for Counts {
     }
 }
 
-impl fmt::Display for Counts {
+impl fmt::Display for TestCounts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{} passed, {} failed, {} skipped", self.passed, self.failed, self.skipped)
     }
@@ -27,50 +27,50 @@ impl fmt::Display for Counts {
 /// The last `Summary [ 1.2s] 12 tests run: 11 passed (1 slow), 1 failed, 0 skipped` of cargo-nextest.
 ///
 /// `None` when there is none: the run ended before a test could (a build error).
-pub(crate) fn nextest(text: &str) -> Option<Counts> {
-    let text = plain(text);
+pub(crate) fn nextest(text: &str) -> Option<TestCounts> {
+    let text = strip_ansi(text);
     let summary = text.lines().rev().find(|line| line.trim_start().starts_with("Summary ["))?;
     let (_, list) = summary.split_once(" run:")?;
     // Everything that ran and did not pass is a failure: failed, timed out, exec failed.
     Some(sum(&without_parentheses(list), ',', |word| match word {
-        "passed" => Some(Outcome::Passed),
-        "skipped" => Some(Outcome::Skipped),
-        _ => Some(Outcome::Failed),
+        "passed" => Some(TestOutcome::Passed),
+        "skipped" => Some(TestOutcome::Skipped),
+        _ => Some(TestOutcome::Failed),
     }))
 }
 
 /// All `test result: ok. 3 passed; 0 failed; 1 ignored; 0 measured; 0 filtered out` of cargo test, summed.
-pub(crate) fn cargo_test(text: &str) -> Option<Counts> {
-    let text = plain(text);
+pub(crate) fn cargo_test(text: &str) -> Option<TestCounts> {
+    let text = strip_ansi(text);
     let lines = text.lines().filter_map(|line| line.trim_start().strip_prefix("test result: "));
     let mut total = None;
     for list in lines.filter_map(|line| line.split_once(". ")).map(|(_, list)| list) {
-        *total.get_or_insert_with(Counts::default) += sum(list, ';', |word| match word {
-            "passed" => Some(Outcome::Passed),
-            "failed" => Some(Outcome::Failed),
-            "ignored" | "filtered out" => Some(Outcome::Skipped),
+        *total.get_or_insert_with(TestCounts::default) += sum(list, ';', |word| match word {
+            "passed" => Some(TestOutcome::Passed),
+            "failed" => Some(TestOutcome::Failed),
+            "ignored" | "filtered out" => Some(TestOutcome::Skipped),
             _ => None,
         });
     }
     total
 }
 
-enum Outcome {
+enum TestOutcome {
     Passed,
     Failed,
     Skipped,
 }
 
-/// Sums `N word` items; items that do not begin with a number (`finished in …`) are left out.
-fn sum(list: &str, separator: char, outcome: impl Fn(&str) -> Option<Outcome>) -> Counts {
-    let mut counts = Counts::default();
+/// Sums `N word` items; items that do not begin with a number (`finished in …`) are skipped.
+fn sum(list: &str, separator: char, outcome: impl Fn(&str) -> Option<TestOutcome>) -> TestCounts {
+    let mut counts = TestCounts::default();
     for item in list.split(separator) {
         let Some((number, word)) = item.trim().split_once(' ') else { continue };
         let Ok(number) = number.parse::<u64>() else { continue };
         match outcome(word.trim()) {
-            Some(Outcome::Passed) => counts.passed += number,
-            Some(Outcome::Failed) => counts.failed += number,
-            Some(Outcome::Skipped) => counts.skipped += number,
+            Some(TestOutcome::Passed) => counts.passed += number,
+            Some(TestOutcome::Failed) => counts.failed += number,
+            Some(TestOutcome::Skipped) => counts.skipped += number,
             None => {}
         }
     }
@@ -94,7 +94,7 @@ fn without_parentheses(text: &str) -> String {
 }
 
 /// The text without terminal colours (`ESC [ … letter`).
-fn plain(text: &str) -> String {
+fn strip_ansi(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars();
     while let Some(c) = chars.next() {
@@ -115,8 +115,8 @@ fn plain(text: &str) -> String {
 mod tests {
     use super::*;
 
-    fn counts(passed: u64, failed: u64, skipped: u64) -> Option<Counts> {
-        Some(Counts { passed, failed, skipped })
+    fn counts(passed: u64, failed: u64, skipped: u64) -> Option<TestCounts> {
+        Some(TestCounts { passed, failed, skipped })
     }
 
     #[test]
@@ -145,9 +145,9 @@ mod tests {
     }
 
     #[test]
-    fn the_line_is_plain() {
-        let mut total = Counts { passed: 1, failed: 0, skipped: 2 };
-        total += Counts { passed: 2, failed: 1, skipped: 0 };
+    fn counts_are_displayed_in_one_line() {
+        let mut total = TestCounts { passed: 1, failed: 0, skipped: 2 };
+        total += TestCounts { passed: 2, failed: 1, skipped: 0 };
         assert_eq!(total.to_string(), "3 passed, 1 failed, 2 skipped");
     }
 }
