@@ -1,5 +1,5 @@
-//! NumPy arrays in and out. Which are zero-copy? Float64 in native byte order that is contiguous and aligned; the rest is copied.
-//! Results own their memory.
+//! NumPy arrays in and out: zero-copy for contiguous, aligned float64 in native byte order, a counted copy for the rest. Results
+//! own their memory.
 //!
 //! NumPy has unaligned arrays in everyday use: a field of a packed record array, `np.frombuffer` with an odd offset, a memmap
 //! behind a header. No reference to them may exist in Rust, and an element's stride in bytes need not be a multiple of 8.
@@ -25,18 +25,18 @@ pub(crate) fn count_copy(bytes: u64) {
     COPIED.fetch_add(bytes, Ordering::Relaxed);
 }
 
-/// Numbers of one column, wherever they are.
+/// Values of one column.
 pub(crate) enum Column {
-    /// In an array of Python's, which is held.
-    Held(Held),
-    /// Our own.
-    Own(Vec<f64>),
+    /// Borrowed from a NumPy array that is kept alive.
+    Borrowed(BorrowedArray),
+    /// Copied or converted.
+    Owned(Vec<f64>),
     /// In a column of Arrow.
     Arrow(ScalarBuffer<f64>),
 }
 
-/// Memory of an array that is kept alive.
-pub(crate) struct Held {
+/// Memory of a NumPy array that is kept alive.
+pub(crate) struct BorrowedArray {
     _owner: Py<PyAny>,
     at: *const f64,
     len: usize,
@@ -46,10 +46,10 @@ pub(crate) struct Held {
 // SAFETY: the array is kept alive by `_owner`, whose count may be given back from any thread; the numbers are only read. That a
 // thread of Python writes to an array while it is computed on is a race of the caller's, as it is with NumPy's own functions:
 // any bits are a valid number.
-unsafe impl Send for Held {}
+unsafe impl Send for BorrowedArray {}
 #[allow(unsafe_code, reason = "a pointer into an array that is held")]
 // SAFETY: as for `Send`: nothing is written through it.
-unsafe impl Sync for Held {}
+unsafe impl Sync for BorrowedArray {}
 
 impl Column {
     /// An array of float64; copied where it is not contiguous or not aligned.
@@ -57,21 +57,21 @@ impl Column {
         let typed = array
             .cast::<PyArray1<f64>>()
             .map_err(|_| PyTypeError::new_err("an array of float64 with one dimension is needed here"))?;
-        if !in_place(typed) {
+        if !is_zero_copy(typed) {
             count_copy(8 * typed.len() as u64);
-            return Ok(Column::Own(copied(typed)));
+            return Ok(Column::Owned(copied(typed)));
         }
-        let held = Held { _owner: array.clone().unbind(), at: typed.data(), len: typed.len() };
-        Ok(Column::Held(held))
+        let held = BorrowedArray { _owner: array.clone().unbind(), at: typed.data(), len: typed.len() };
+        Ok(Column::Borrowed(held))
     }
 
     /// The numbers.
     pub(crate) fn slice(&self) -> &[f64] {
         match self {
-            Column::Own(own) => own,
+            Column::Owned(own) => own,
             Column::Arrow(buffer) => buffer,
-            Column::Held(held) if held.len == 0 => &[],
-            Column::Held(held) => {
+            Column::Borrowed(held) if held.len == 0 => &[],
+            Column::Borrowed(held) => {
                 #[allow(unsafe_code, reason = "a pointer into an array that is held")]
                 // SAFETY: `of` took pointer and length from a contiguous, aligned array of doubles, which is kept alive.
                 unsafe {
@@ -83,7 +83,7 @@ impl Column {
 }
 
 /// May a slice be made of it? It is contiguous, and aligned by its pointer and by its flags, which a user may have set.
-pub(crate) fn in_place<T: Element>(array: &Bound<'_, PyArray1<T>>) -> bool {
+pub(crate) fn is_zero_copy<T: Element>(array: &Bound<'_, PyArray1<T>>) -> bool {
     array.is_c_contiguous() && array.is_aligned() && array.data().is_aligned()
 }
 

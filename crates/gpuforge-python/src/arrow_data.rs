@@ -9,7 +9,7 @@ use arrow::{
     datatypes::{DataType, Field as ArrowField, Float64Type, Int64Type, Schema, SchemaRef, TimeUnit},
     error::ArrowError,
 };
-use gpuforge::{frame::names::Role, market, indicators_gpu::DeviceChoice};
+use gpuforge::{frame::column_roles::Role, indicators_gpu::DeviceChoice, market};
 use pyo3::{exceptions::PyValueError, prelude::*, types::PyCapsule};
 use pyo3_arrow::{
     ffi::{ArrayIterator, to_schema_pycapsule, to_stream_pycapsule},
@@ -19,7 +19,7 @@ use pyo3_arrow::{
 use crate::{
     arrays::{Column, count_copy},
     errors::ColumnError,
-    indicators::{Job, Times, field, resolve},
+    indicators::{IndicatorJob, Times, field, resolve},
 };
 
 /// A table of results, for whoever reads Arrow's stream of it.
@@ -77,7 +77,7 @@ pub(crate) struct Keys<'a> {
 }
 
 /// A table that was read.
-pub(crate) struct Read {
+pub(crate) struct ArrowInput {
     schema: SchemaRef,
     batches: Vec<RecordBatch>,
     rows: usize,
@@ -88,18 +88,18 @@ fn failed(error: ArrowError) -> PyErr {
 }
 
 /// All batches.
-pub(crate) fn read(data: AnyRecordBatch) -> PyResult<Read> {
+pub(crate) fn read(data: AnyRecordBatch) -> PyResult<ArrowInput> {
     let (batches, schema) = data.into_table()?.into_inner();
     let rows = batches.iter().map(RecordBatch::num_rows).sum();
-    Ok(Read { schema, batches, rows })
+    Ok(ArrowInput { schema, batches, rows })
 }
 
-impl Read {
-    /// One column in one piece.
+impl ArrowInput {
+    /// One column as one contiguous array.
     fn column(&self, at: usize) -> PyResult<ArrayRef> {
-        let pieces: Vec<&ArrayRef> =
+        let chunks: Vec<&ArrayRef> =
             self.batches.iter().filter(|b| b.num_rows() > 0).filter_map(|b| b.columns().get(at)).collect();
-        match pieces.as_slice() {
+        match chunks.as_slice() {
             [one] => Ok(Arc::clone(one)),
             [] => {
                 let kind = self.schema.fields().get(at).map_or(DataType::Null, |f| f.data_type().clone());
@@ -121,7 +121,7 @@ impl Read {
         keys: &Keys<'_>,
         device: DeviceChoice,
         threads: Option<usize>,
-    ) -> PyResult<(Job, Vec<String>)> {
+    ) -> PyResult<(IndicatorJob, Vec<String>)> {
         let names: Vec<String> = self.schema.fields().iter().map(|f| f.name().clone()).collect();
         let mut columns = keys.columns.to_vec();
         let named = [(Role::Symbol, keys.by), (Role::Time, keys.time)];
@@ -149,10 +149,10 @@ impl Read {
             }
             found.push(name.to_owned());
         }
-        Ok((Job { request, rows: self.rows, fields, codes, times, device, threads }, found))
+        Ok((IndicatorJob { request, rows: self.rows, fields, codes, times, device, threads }, found))
     }
 
-    /// Kept columns and results, side by side.
+    /// Kept columns followed by the results, as one record batch.
     pub(crate) fn table(
         &self,
         keep: &[String],
@@ -204,7 +204,7 @@ fn numbers(column: &ArrayRef, name: &str) -> PyResult<Column> {
         return Ok(Column::Arrow(doubles.values().clone()));
     }
     count_copy(8 * column.len() as u64);
-    Ok(Column::Own(doubles.iter().map(|x| x.unwrap_or(f64::NAN)).collect()))
+    Ok(Column::Owned(doubles.iter().map(|x| x.unwrap_or(f64::NAN)).collect()))
 }
 
 /// What a time column counts.
@@ -253,7 +253,7 @@ fn codes(column: &ArrayRef, name: &str) -> PyResult<Vec<i64>> {
     let mut last: Option<(Option<&str>, i64)> = None;
     let mut all = Vec::with_capacity(text.len());
     for key in text.iter() {
-        // Keys come in long stretches.
+        // Keys come in long runs.
         let now = match last {
             Some((before, code)) if before == key => code,
             _ => {

@@ -1,11 +1,11 @@
-//! What does an error become in Python? An exception of the built-in kind that callers expect, with the hint in its message.
+//! Exceptions: each error maps to a subclass of the built-in exception that callers expect, with the hint in its message.
 
 use gpuforge::{
     forge::ForgeError as Forge,
     frame::FrameError,
     indicators::select::SelectError as Select,
-    ops::OpError,
     indicators_gpu::DeviceError as Device,
+    ops::OpError,
     route::{RouteError, backend::BackendError},
 };
 use pyo3::{PyErr, create_exception, exceptions::*, types::PyAnyMethods as _};
@@ -32,7 +32,7 @@ pub(crate) fn select(error: &Select) -> PyErr {
 
 pub(crate) fn device(error: &Device) -> PyErr {
     let Device::Unavailable(why) = error;
-    let hint = "gpuforge.doctor() says what is wrong; device=\"cpu\" computes on the processor";
+    let hint = "gpuforge.doctor() says what is wrong; device=\"cpu\" computes on the CPU";
     DeviceError::new_err(hinted(format!("no device can be used: {why}"), hint))
 }
 

@@ -1,9 +1,12 @@
-//! How are indicators computed for a table of bars? Planned once, rows put into series, computed in place, given back by rows.
+//! Indicator call: a request planned once, rows grouped by symbol, columns computed in place with the GIL released.
 
 use std::{path::Path, sync::Arc};
 
 use gpuforge::{
-    frame::names::{self, Mapping, Role},
+    frame::{
+        column_roles::{self, ColumnMapping, Role},
+        group_by_symbol::{gather, group_by_symbol, scatter},
+    },
     indicators::{
         catalogue::Convention,
         describe,
@@ -11,8 +14,9 @@ use gpuforge::{
         graph::Field,
         select::Selector,
     },
-    market,
     indicators_gpu::{DeviceAccess, DeviceChoice, HybridExecutor},
+    market,
+    route::batch::CancelToken,
 };
 use numpy::PyArray1;
 use pyo3::{
@@ -24,16 +28,15 @@ use crate::{
     arrays::{Arrays, Column, copied, count_copy, owned},
     arrow_data::{self, Table},
     errors,
-    groups::{Groups, gather, scatter},
-    process::{self, Gone, Machine},
+    process::{self, ProcessRuntime},
 };
 
-/// Values (rows times columns) below which a call is done before a thread would have begun.
-const AT_ONCE: usize = 1 << 17;
-/// Values below which no device is thought of; the facade asks for as many.
-const WORTH_A_DEVICE: usize = 1 << 20;
-/// Series that are computed before it is asked whether anybody still waits.
-const AT_A_TIME: usize = 64;
+/// Values (rows times columns) below which a call runs on the calling thread: it is done before a pool thread would start.
+const INLINE_VALUES: usize = 1 << 17;
+/// Values below which no device is considered; the facade has the same limit.
+const MIN_DEVICE_VALUES: usize = 1 << 20;
+/// Series computed between two checks for cancellation.
+const SERIES_PER_CHECK: usize = 64;
 
 /// A selection, planned.
 #[pyclass(frozen, module = "gpuforge._gpuforge")]
@@ -103,10 +106,10 @@ pub(crate) fn resolve(
     columns: &[(String, String)],
     needed: &[Role],
 ) -> PyResult<Vec<(&'static str, usize)>> {
-    let mut mapping = Mapping::default();
+    let mut mapping = ColumnMapping::default();
     for (role, name) in columns {
         let known = Role::of(role).ok_or_else(|| {
-            let roles: Vec<&str> = names::NAMES.iter().map(|(_, name, _)| *name).collect();
+            let roles: Vec<&str> = column_roles::NAMES.iter().map(|(_, name, _)| *name).collect();
             PyValueError::new_err(format!(
                 "`{role}` is nothing a column can be\n  hint: columns={{ROLE: NAME}}, where ROLE is one of {}",
                 roles.join(", ")
@@ -114,8 +117,8 @@ pub(crate) fn resolve(
         })?;
         mapping.set(known, name.as_str());
     }
-    let found = names::resolve(Path::new("data"), names, &mapping, needed).map_err(errors::frame)?;
-    Ok(names::NAMES.iter().filter_map(|(role, name, _)| Some((*name, found.get(*role)?))).collect())
+    let found = column_roles::resolve(Path::new("data"), names, &mapping, needed).map_err(errors::frame)?;
+    Ok(column_roles::NAMES.iter().filter_map(|(role, name, _)| Some((*name, found.get(*role)?))).collect())
 }
 
 /// Every row of the catalogue, as JSON.
@@ -124,14 +127,14 @@ pub(crate) fn catalogue() -> PyResult<String> {
     serde_json::to_string(&describe::all()).map_err(|e| PyValueError::new_err(e.to_string()))
 }
 
-/// Times of rows: what they count, and how many of it a second has.
+/// Times of rows: what they count, and options many of it a second has.
 pub(crate) struct Times {
     pub(crate) values: Vec<i64>,
     pub(crate) per_second: f64,
 }
 
-/// All that a computation needs; it owns or holds every part of it.
-pub(crate) struct Job {
+/// Input of one computation; owns or keeps alive everything it reads, so that it can move to the pool.
+pub(crate) struct IndicatorJob {
     pub(crate) request: Arc<market::Request>,
     pub(crate) rows: usize,
     pub(crate) fields: Vec<(Field, Column)>,
@@ -159,32 +162,41 @@ pub(crate) fn device(text: &str) -> PyResult<DeviceChoice> {
     }
 }
 
-/// Results, and what was done where (JSON) if a device was thought of.
+/// Results, and what was done where (JSON) if a device was considered.
 pub(crate) struct Computed {
     pub(crate) columns: Vec<Vec<f64>>,
     pub(crate) done: Option<String>,
 }
 
-impl Job {
-    /// Computes it, here or on threads of ours.
+impl IndicatorJob {
+    /// Computes it on the calling thread or on the pool.
     pub(crate) fn run(self, py: Python<'_>) -> PyResult<Computed> {
         let values = self.rows.saturating_mul(self.request.selection.columns.len());
-        let reach = self.device == DeviceChoice::Gpu || (self.device == DeviceChoice::Auto && values >= WORTH_A_DEVICE);
-        let machine = reach.then(|| process::machine(py));
-        if values < AT_ONCE && machine.is_none() {
-            let how = ExecOptions { threads: 1, ..how(1) };
-            return py.detach(|| self.compute(how, None, &Gone::default()));
+        let reach = self.device == DeviceChoice::Gpu
+            || (self.device == DeviceChoice::Auto && values >= MIN_DEVICE_VALUES);
+        let runtime = reach.then(|| process::runtime(py));
+        if values < INLINE_VALUES && runtime.is_none() {
+            let options = ExecOptions { threads: 1, ..exec_options(1) };
+            return py.detach(|| self.compute(options, None, &CancelToken::default()));
         }
-        process::wait_for(py, move |gone| {
+        process::wait_for(py, move |cancel| {
             let threads = self.threads.unwrap_or_else(rayon::current_num_threads);
-            self.compute(how(threads), machine.as_ref(), gone)
+            self.compute(exec_options(threads), runtime.as_ref(), cancel)
         })?
     }
 
-    fn compute(&self, how: ExecOptions, machine: Option<&Machine>, gone: &Gone) -> PyResult<Computed> {
+    fn compute(
+        &self,
+        options: ExecOptions,
+        runtime: Option<&ProcessRuntime>,
+        cancel: &CancelToken,
+    ) -> PyResult<Computed> {
         let plan = &self.request.selection.plan;
-        let groups =
-            Groups::of(self.rows, self.codes.as_deref(), self.times.as_ref().map(|t| t.values.as_slice()));
+        let groups = group_by_symbol(
+            self.rows,
+            self.codes.as_deref(),
+            self.times.as_ref().map(|t| t.values.as_slice()),
+        );
         let order = groups.order.as_deref();
         let seconds = self.seconds(plan.fields().any(|f| f == Field::Time));
         let moved = |values: &[f64]| {
@@ -198,70 +210,73 @@ impl Job {
         for (field, values) in given.chain(seconds.as_deref().map(|s| (Field::Time, s))) {
             inputs.push((field, moved(values).map_or(values.into(), Into::into)));
         }
-        let series: Vec<Series<'_>> = groups.parts.iter().map(|part| series(&inputs, part.clone())).collect();
-        let mut columns = room(plan.starts().len(), self.rows)?;
+        let series: Vec<Series<'_>> =
+            groups.ranges.iter().map(|part| series(&inputs, part.clone())).collect();
+        let mut columns = allocate_columns(plan.starts().len(), self.rows)?;
         let mut rest: Vec<&mut [f64]> = columns.iter_mut().map(Vec::as_mut_slice).collect();
-        let mut rooms: Vec<Columns<'_>> = Vec::with_capacity(series.len());
-        for part in &groups.parts {
-            let mut room = Columns::with_capacity(rest.len());
+        let mut outputs: Vec<Columns<'_>> = Vec::with_capacity(series.len());
+        for part in &groups.ranges {
+            let mut output = Columns::with_capacity(rest.len());
             for column in &mut rest {
                 let (now, later) = std::mem::take(column).split_at_mut(part.len());
                 *column = later;
-                room.push(now);
+                output.push(now);
             }
-            rooms.push(room);
+            outputs.push(output);
         }
-        let done = self.each(&series, &mut rooms, how, machine, gone)?;
-        drop(rooms);
+        let done = self.run_series(&series, &mut outputs, options, runtime, cancel)?;
+        drop(outputs);
         if let Some(order) = order {
             columns.iter_mut().for_each(|column| *column = scatter(column, order));
         }
         Ok(Computed { columns, done })
     }
 
-    /// Some series after the other, as long as somebody waits.
-    fn each(
+    /// Computes chunks of series until done or cancelled.
+    fn run_series(
         &self,
         series: &[Series<'_>],
-        rooms: &mut [Columns<'_>],
-        how: ExecOptions,
-        machine: Option<&Machine>,
-        gone: &Gone,
+        outputs: &mut [Columns<'_>],
+        options: ExecOptions,
+        runtime: Option<&ProcessRuntime>,
+        cancel: &CancelToken,
     ) -> PyResult<Option<String>> {
-        let Some(Machine { forge, settings, places }) = machine else {
-            for (series, rooms) in series.chunks(AT_A_TIME).zip(rooms.chunks_mut(AT_A_TIME)) {
-                if gone.is() {
+        let Some(ProcessRuntime { forge, settings, places }) = runtime else {
+            for (series, outputs) in series.chunks(SERIES_PER_CHECK).zip(outputs.chunks_mut(SERIES_PER_CHECK))
+            {
+                if cancel.is_cancelled() {
                     break;
                 }
-                exec::run_into(&self.request.selection.plan, series, rooms, how);
+                exec::run_into(&self.request.selection.plan, series, outputs, options);
             }
             return Ok(None);
         };
         let access = forge.device_access(settings, places, self.device);
-        let mut executor = HybridExecutor::new(&self.request, how, &access).map_err(|e| errors::device(&e))?;
-        executor.run_into(series, rooms);
+        let mut executor =
+            HybridExecutor::new(&self.request, options, &access).map_err(|e| errors::device(&e))?;
+        executor.run_into(series, outputs);
         Ok(serde_json::to_string(executor.summary()).ok())
     }
 
-    /// Seconds since the epoch, if anybody asks for them.
+    /// Seconds since the epoch, where the plan reads time.
     fn seconds(&self, wanted: bool) -> Option<Vec<f64>> {
         let times = self.times.as_ref().filter(|_| wanted)?;
         Some(times.values.iter().map(|t| *t as f64 / times.per_second).collect())
     }
 }
 
-/// Why JIT code was given up for the kernels in this process, if it was.
+/// Why plans of this process fell back from JIT code to the kernels, if any did.
 #[pyfunction]
 pub(crate) fn jit_fallbacks() -> Vec<String> {
     gpuforge::indicators::exec::jit_fallbacks().reasons
 }
 
-fn how(threads: usize) -> ExecOptions {
+fn exec_options(threads: usize) -> ExecOptions {
     ExecOptions::with_threads(threads)
 }
 
-/// Room for results; zeroed by the system, page by page, when they are written.
-fn room(columns: usize, rows: usize) -> PyResult<Vec<Vec<f64>>> {
+/// Result columns; `calloc` pages are zeroed by the kernel on first write.
+fn allocate_columns(columns: usize, rows: usize) -> PyResult<Vec<Vec<f64>>> {
     let mut all = Vec::with_capacity(columns);
     for _ in 0..columns {
         let mut probe: Vec<f64> = Vec::new();
@@ -277,7 +292,7 @@ fn room(columns: usize, rows: usize) -> PyResult<Vec<Vec<f64>>> {
     Ok(all)
 }
 
-/// A stretch of the columns as one series.
+/// A row range of the columns as one series.
 fn series<'a>(
     inputs: &'a [(Field, std::borrow::Cow<'a, [f64]>)],
     part: std::ops::Range<usize>,
@@ -317,7 +332,7 @@ pub(crate) fn indicators_arrays<'py>(
             fields.push((field, Column::of(array)?));
         }
     }
-    let job = Job {
+    let job = IndicatorJob {
         request: request.inner.clone(),
         rows,
         fields,

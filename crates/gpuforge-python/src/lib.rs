@@ -1,24 +1,33 @@
-//! What does Python see? The compiled half of the package `gpuforge`; `python/gpuforge` is the other half.
+//! Python bindings (PyO3): the compiled half of the package `gpuforge`; `python/gpuforge` is the other half.
 //!
 //! ```text
-//!   NumPy, pandas ──► arrays by reference ─┐                         ┌─► NumPy arrays that own the results
-//!   Arrow, Polars, DuckDB ──► capsules ────┼─► groups ──► gpuforge ──┼─► Arrow table, by capsule
+//!   NumPy, pandas ──► zero-copy arrays ────┐                         ┌─► NumPy arrays that own the results
+//!   Arrow, Polars, DuckDB ──► capsules ────┼─► symbols ─► gpuforge ──┼─► Arrow table, by capsule
 //!   talib.SMA(…) ──► planned once ─────────┘                         └─► NumPy arrays, written in place
 //! ```
-//! Long work runs on threads of our own without the interpreter's lock, while the calling thread looks for signals; nothing
-//! that belongs to threads or devices outlives a fork.
+//! Long calls run on a thread pool with the GIL released, while the calling thread polls for signals. Threads and devices
+//! belong to one process: a forked child makes its own.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `arrays.rs`, `arrow_data.rs` | NumPy and Arrow zero-copy, in and out; every byte that had to be copied is counted |
+//! | `buffer_pool.rs` | memory of long results, reused |
+//! | `indicators.rs` | a request planned once, computed into result columns on the pool or a device |
+//! | `talib/table.rs`, `talib/mod.rs` | TA-Lib's functions, one row each; the call path |
+//! | `talib/unstable.rs`, `talib/variable.rs`, `talib/stream.rs` | unstable periods; variable-period averages; bar by bar |
+//! | `process.rs` | per-process thread pool and runtime; waiting that answers Ctrl-C |
+//! | `forge.rs`, `ops.rs`, `workloads.rs`, `machine.rs`, `profiling.rs` | the facade as Python classes or JSON |
 
 mod arrays;
 mod arrow_data;
+mod buffer_pool;
 mod errors;
 mod forge;
-mod groups;
 mod indicators;
 mod machine;
 mod ops;
 mod process;
 mod profiling;
-mod rooms;
 mod talib;
 mod workloads;
 
@@ -29,6 +38,7 @@ mod _gpuforge {
     use crate::{
         arrays::{copied_bytes, count_copy},
         arrow_data::Table,
+        buffer_pool::kept_bytes,
         errors::{ColumnError, DeviceError, DeviceMemoryError, ForgeError, SelectError},
         forge::{Forge, Ran},
         indicators::{Request, catalogue, indicators_arrays, indicators_arrow, jit_fallbacks},
@@ -38,7 +48,6 @@ mod _gpuforge {
             profiler_bottlenecks, profiler_enable, profiler_html, profiler_is_enabled, profiler_json,
             profiler_reset, profiler_summary, profiler_write, span_enter, span_exit,
         },
-        rooms::kept_bytes,
         talib::{
             InsufficientHistory, TalibStream, talib_call, talib_functions, talib_lookback,
             talib_set_unstable, talib_unstable,

@@ -1,12 +1,12 @@
-//! What is here, what is wrong with it, and what fits it? The facade's answers as JSON, which Python turns into objects.
+//! detect, doctor, explain, recommend_env and status for Python: the facade's answers as JSON, which Python turns into objects.
 
 use std::sync::Arc;
 
 use gpuforge::{
     env::{
-        compat::{self, Version, machine as machines},
-        doctor::{self as checks, View},
-        explain::{Facts, Knowledge, Shown, explain_asking},
+        compat::{self, Version, host_spec},
+        doctor::{self as checks, SystemView},
+        explain::{CheckEvidence, HostEvidence, PatternDb, explain_with_checks},
         profiles,
     },
     hardware,
@@ -28,14 +28,16 @@ fn wrong(what: impl std::fmt::Display, hint: &str) -> PyErr {
 /// The devices of this machine.
 #[pyfunction]
 pub(crate) fn detect(py: Python<'_>) -> PyResult<String> {
-    let Machine { settings, places, .. } = process::machine(py);
+    let Machine { settings, places, .. } = process::runtime(py);
     process::wait_for(py, move |_| json(&gpuforge::detect(&settings, &places, &env)))?
 }
 
 /// What is wrong with this machine.
 #[pyfunction]
 pub(crate) fn doctor(py: Python<'_>, offline: bool, deep: bool) -> PyResult<String> {
-    process::wait_for(py, move |_| json(&checks::run(&Arc::new(View::here().offline(offline).deep(deep)))))?
+    process::wait_for(py, move |_| {
+        json(&checks::run(&Arc::new(SystemView::live().offline(offline).deep(deep))))
+    })?
 }
 
 /// What is known without waking a device: kernel files, and the cache where it holds.
@@ -48,16 +50,19 @@ fn tier0(machine: &Machine) -> hardware::Inventory {
 /// The root cause in a log.
 #[pyfunction]
 pub(crate) fn explain(py: Python<'_>, text: String) -> PyResult<String> {
-    let machine = process::machine(py);
+    let machine = process::runtime(py);
     process::wait_for(py, move |_| {
-        let known = Knowledge::load(Some(&machine.places.data_dir));
-        let mut facts = Facts::of(&tier0(&machine));
+        let known = PatternDb::load(Some(&machine.places.data_dir));
+        let mut facts = HostEvidence::of(&tier0(&machine));
         facts.library_path = env("LD_LIBRARY_PATH");
-        let shown = |ids: &[String]| -> Vec<Shown> {
-            let view = View::here().without_tools().offline(true);
-            ids.iter().filter_map(|id| checks::ask(&view, id)).filter_map(|c| Shown::of(&c)).collect()
+        let shown = |ids: &[String]| -> Vec<CheckEvidence> {
+            let view = SystemView::live().without_tools().offline(true);
+            ids.iter()
+                .filter_map(|id| checks::run_check(&view, id))
+                .filter_map(|c| CheckEvidence::of(&c))
+                .collect()
         };
-        let found = explain_asking(text.as_bytes(), &known, &facts, shown);
+        let found = explain_with_checks(text.as_bytes(), &known, &facts, shown);
         json(&found.map_err(|e| PyValueError::new_err(e.to_string()))?)
     })?
 }
@@ -65,16 +70,16 @@ pub(crate) fn explain(py: Python<'_>, text: String) -> PyResult<String> {
 /// What is loaded, open and in use; loads nothing.
 #[pyfunction]
 pub(crate) fn status(py: Python<'_>) -> PyResult<String> {
-    json(&process::machine(py).forge.status())
+    json(&process::runtime(py).forge.status())
 }
 
 /// Everything that was decided.
 #[derive(Serialize)]
 struct Choice<'a> {
-    machine: &'a compat::Machine,
+    machine: &'a compat::HostSpec,
     framework: &'a str,
-    plan: profiles::Plan,
-    fit: profiles::Fit,
+    plan: profiles::EnvPlan,
+    fit: profiles::ProfileFit,
     candidates: &'a [compat::Candidate],
     rejected: &'a [compat::Rejected],
 }
@@ -108,7 +113,7 @@ fn version(text: Option<&String>) -> PyResult<Option<Version>> {
 /// The build of a framework and the packages that fit a machine.
 #[pyfunction]
 pub(crate) fn recommend_env(py: Python<'_>, wanted: Wanted) -> PyResult<String> {
-    let machine = process::machine(py);
+    let machine = process::runtime(py);
     process::wait_for(py, move |_| recommend(&machine, &wanted))?
 }
 
@@ -117,8 +122,8 @@ fn recommend(here: &Machine, wanted: &Wanted) -> PyResult<String> {
     let (profiles, _) = profiles::load(Some(&here.places.data_dir));
     let profiles = profiles.value;
     let mut machine = match &wanted.gpu {
-        Some(gpu) => machines::named(&table, gpu).map_err(|e| PyValueError::new_err(e.to_string()))?,
-        None => machines::from_inventory(&table, &tier0(here)),
+        Some(gpu) => host_spec::named(&table, gpu).map_err(|e| PyValueError::new_err(e.to_string()))?,
+        None => host_spec::from_inventory(&table, &tier0(here)),
     };
     if let Some(platform) = &wanted.platform {
         machine.set_platform(platform).map_err(|e| PyValueError::new_err(e.to_string()))?;
@@ -127,20 +132,20 @@ fn recommend(here: &Machine, wanted: &Wanted) -> PyResult<String> {
         machine.driver = Some(driver);
     }
     if wanted.cpu_only {
-        machine = machine.without_gpu("cpu_only asks for the processor");
+        machine = machine.without_gpu("cpu_only asks for the CPU");
     }
     let name = wanted.framework.as_deref().unwrap_or_else(|| here.settings.default_framework());
     let framework = table.framework(name).ok_or_else(|| {
         let names: Vec<&str> = table.framework.iter().map(|f| f.name.as_str()).collect();
         wrong(format!("there is no framework {name:?}"), &format!("one of {}", names.join(", ")))
     })?;
-    let answer = compat::choose(&table, framework, &machine, version(wanted.python.as_ref())?.as_ref());
+    let answer = compat::resolve(&table, framework, &machine, version(wanted.python.as_ref())?.as_ref());
     let best = answer.candidates.first().ok_or_else(|| {
         let why = answer.rejected.first().map_or_else(String::new, |r| format!("{} {}", r.build, r.reason));
         wrong(format!("no build of {} runs on {}", framework.title, machine.platform()), &why)
     })?;
     let make = |profile: &profiles::Profile| {
-        let plan = profiles::plan(&profiles, profile, best, &framework.import, &machine);
+        let plan = profiles::plan_env(&profiles, profile, best, &framework.import, &machine);
         let fit = profiles::fit(profile, &machine, &plan);
         (plan, fit, profile.good)
     };

@@ -1,10 +1,10 @@
-//! What can be computed? Operations by name over tensors, as Python makes them; `Forge.run` runs them.
+//! Operations and tensors for Python: made by name, run by `Forge.run`.
 
 use std::sync::Arc;
 
 use gpuforge::{
     ops::{self, Expr, Op as Operation, OpError},
-    runtime::tensor::{DType, Spec, Tensor as Numbers},
+    runtime::tensor::{DType, Tensor as Numbers, TensorSpec},
 };
 use numpy::{Element, PyArray1, PyArrayDescrMethods, PyArrayMethods, PyUntypedArray, PyUntypedArrayMethods};
 use pyo3::{
@@ -14,14 +14,14 @@ use pyo3::{
 
 use crate::errors;
 
-/// Numbers on the host or on a device.
+/// Tensor on the host or on a device.
 #[pyclass(frozen, module = "gpuforge._gpuforge")]
 #[derive(Clone)]
 pub(crate) struct Tensor {
     pub(crate) inner: Numbers,
 }
 
-/// The kinds of numbers by NumPy's names.
+/// Dtypes by NumPy's names.
 const KINDS: [(&str, DType); 5] = [
     ("float32", DType::F32),
     ("float16", DType::F16),
@@ -36,7 +36,7 @@ fn name_of(dtype: DType) -> &'static str {
 
 #[pymethods]
 impl Tensor {
-    /// Bytes of an array that lies side by side, with its kind and shape. They are copied once: a tensor never changes.
+    /// Bytes of a contiguous array, with dtype and shape. They are copied once: a tensor never changes.
     #[new]
     fn new(bytes: &Bound<'_, PyAny>, dtype: &str, shape: Vec<usize>) -> PyResult<Self> {
         let kind = KINDS.iter().find(|(name, _)| *name == dtype).map(|(_, kind)| *kind);
@@ -46,24 +46,24 @@ impl Tensor {
         })?;
         let array = bytes.cast::<PyUntypedArray>()?;
         if !array.dtype().is_equiv_to(&u8::get_dtype(bytes.py())) || !array.is_c_contiguous() {
-            return Err(PyTypeError::new_err("bytes that lie side by side are needed here"));
+            return Err(PyTypeError::new_err("a contiguous buffer is needed here"));
         }
         let array = bytes.cast::<PyArray1<u8>>()?;
         #[allow(unsafe_code, reason = "the borrow checks of the numpy crate know of no other arrays")]
-        // SAFETY: the view ends with the copy, while the interpreter's lock is held.
+        // SAFETY: the view ends with the copy, while the GIL is held.
         let data: Arc<[u8]> = unsafe { array.as_slice() }.map_or_else(|_| Arc::from([]), Arc::from);
-        let spec = Spec { dtype: kind, shape, tag: "python" };
+        let spec = TensorSpec { dtype: kind, shape, tag: "python" };
         let inner = Numbers::from_bytes(data, spec).map_err(|e| PyValueError::new_err(e.to_string()))?;
         Ok(Tensor { inner })
     }
 
-    /// Sizes per dimension.
+    /// Shape.
     #[getter]
     fn shape(&self) -> Vec<usize> {
         self.inner.spec().shape.clone()
     }
 
-    /// Kind of its numbers, by NumPy's name.
+    /// Dtype, by NumPy's name.
     #[getter]
     fn dtype(&self) -> &'static str {
         name_of(self.inner.spec().dtype)
@@ -114,7 +114,7 @@ impl Extra {
     }
 }
 
-/// What an operation is made from.
+/// Constructor of an operation.
 struct Made<'a> {
     tensors: &'a [Numbers],
     extra: &'a [Extra],
@@ -186,7 +186,7 @@ impl Op {
             name => ROWS.iter().find(|(known, _)| *known == name).and_then(|(_, make)| make(&made)),
         };
         let inner = inner.ok_or_else(|| PyTypeError::new_err(format!("{name} cannot be made from these")))?;
-        // What is wrong with it is said here, not when it is run.
+        // Invalid operations fail here, not when run.
         inner.outputs().map_err(|e| errors::op(&e))?;
         Ok(Op { inner })
     }

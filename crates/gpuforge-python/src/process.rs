@@ -1,12 +1,11 @@
-//! What belongs to this process alone? Threads and devices: a child that was forked has neither, and makes its own.
+//! Per-process state: thread pool and runtime, both made anew in a forked child; waiting that answers Ctrl-C.
 //!
-//! Both are looked up while the interpreter's lock is held: a fork happens under that lock too, so that no child inherits a
-//! lock of ours that somebody else has taken.
+//! State is looked up only while the GIL is held. A fork holds the GIL too, so no child inherits a mutex that another thread
+//! had locked.
 
 use std::{
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicBool, Ordering},
         mpsc::{self, RecvTimeoutError},
     },
     time::Duration,
@@ -14,26 +13,27 @@ use std::{
 
 use gpuforge::{
     Forge,
+    route::batch::CancelToken,
     settings::{Places, Settings},
 };
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use rayon::{ThreadPool, ThreadPoolBuilder};
 
-/// How often a waiting call looks for signals: often enough that Ctrl-C is answered within a tenth of a second.
-const LOOK: Duration = Duration::from_millis(40);
+/// Signal poll interval of a waiting call: Ctrl-C is answered within a tenth of a second.
+const SIGNAL_POLL: Duration = Duration::from_millis(40);
 
-/// What one process has.
-struct Own {
+/// State of one process.
+struct ProcessState {
     process: u32,
     pool: Option<Arc<ThreadPool>>,
-    forge: Option<Machine>,
+    runtime: Option<ProcessRuntime>,
 }
 
-static OWN: Mutex<Own> = Mutex::new(Own { process: 0, pool: None, forge: None });
+static STATE: Mutex<ProcessState> = Mutex::new(ProcessState { process: 0, pool: None, runtime: None });
 
 /// The runtime with the settings it was made from.
 #[derive(Clone)]
-pub(crate) struct Machine {
+pub(crate) struct ProcessRuntime {
     pub(crate) forge: Forge,
     pub(crate) settings: Arc<Settings>,
     pub(crate) places: Places,
@@ -43,83 +43,71 @@ pub(crate) fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-impl Machine {
+impl ProcessRuntime {
     /// By the user's settings and these over them (flags, as the command line has them); opens nothing.
-    pub(crate) fn new() -> Machine {
+    pub(crate) fn new() -> ProcessRuntime {
         let places = Places::of(&env).unwrap_or_else(|_| Places::nowhere());
         let settings = Settings::load_lenient(&places, &env, &[]);
-        Machine { forge: Forge::with(&settings, &places, &env), settings: Arc::new(settings), places }
+        ProcessRuntime { forge: Forge::with(&settings, &places, &env), settings: Arc::new(settings), places }
     }
 }
 
-fn own<T>(pick: impl FnOnce(&mut Own) -> T) -> T {
-    let mut own = OWN.lock().unwrap_or_else(PoisonError::into_inner);
+fn state<T>(pick: impl FnOnce(&mut ProcessState) -> T) -> T {
+    let mut state = STATE.lock().unwrap_or_else(PoisonError::into_inner);
     let here = std::process::id();
-    if own.process != here {
-        // Threads of the parent are not here, and a device of its must not be closed from here: both are left alone.
-        std::mem::forget(std::mem::replace(&mut *own, Own { process: here, pool: None, forge: None }));
+    if state.process != here {
+        // The parent's threads do not exist here, and its device must not be closed from here: leak both.
+        std::mem::forget(std::mem::replace(
+            &mut *state,
+            ProcessState { process: here, pool: None, runtime: None },
+        ));
     }
-    pick(&mut own)
+    pick(&mut state)
 }
 
 /// The runtime of this process, made at its first use.
-pub(crate) fn machine(_: Python<'_>) -> Machine {
-    own(|own| own.forge.get_or_insert_with(Machine::new).clone())
+pub(crate) fn runtime(_: Python<'_>) -> ProcessRuntime {
+    state(|state| state.runtime.get_or_insert_with(ProcessRuntime::new).clone())
 }
 
 /// The threads of this process, made at their first use.
 pub(crate) fn pool(_: Python<'_>) -> PyResult<Arc<ThreadPool>> {
-    own(|own| match &own.pool {
+    state(|state| match &state.pool {
         Some(pool) => Ok(pool.clone()),
         None => {
             let name = |i| format!("gpuforge-{i}");
             let made = ThreadPoolBuilder::new().thread_name(name).build();
             let made =
                 made.map_err(|e| PyRuntimeError::new_err(format!("no threads can be started: {e}")))?;
-            Ok(own.pool.insert(Arc::new(made)).clone())
+            Ok(state.pool.insert(Arc::new(made)).clone())
         }
     })
 }
 
-/// Says whether the caller has gone; what has not begun yet should not be begun.
-#[derive(Debug, Clone, Default)]
-pub(crate) struct Gone(Arc<AtomicBool>);
-
-impl Gone {
-    pub(crate) fn is(&self) -> bool {
-        self.0.load(Ordering::Relaxed)
-    }
-
-    /// For code that takes a plain flag.
-    pub(crate) fn set(&self) {
-        self.0.store(true, Ordering::Relaxed);
-    }
-}
-
-/// Runs `work` on the pool, without the interpreter's lock, and waits for it. A signal that raises (Ctrl-C) ends the wait at
-/// once: `work` is told, owns all that it uses, and what it has done by then is thrown away with it.
+/// Runs `work` on the pool with the GIL released and waits for it. A signal that raises (Ctrl-C) ends the wait at once and
+/// sets the token; `work` owns everything it uses, so its result is simply dropped.
 pub(crate) fn wait_for<T: Send + 'static>(
     py: Python<'_>,
-    work: impl FnOnce(&Gone) -> T + Send + 'static,
+    work: impl FnOnce(&CancelToken) -> T + Send + 'static,
 ) -> PyResult<T> {
     let pool = pool(py)?;
-    let gone = Gone::default();
-    let theirs = gone.clone();
+    let cancel = CancelToken::default();
+    let theirs = cancel.clone();
     let (send, mut receive) = mpsc::sync_channel(1);
     pool.spawn(move || {
         let done = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| work(&theirs)));
-        // Nobody waits any more where the caller has gone.
+        // The receiver is gone if the caller was interrupted.
         let _ = send.send(done);
     });
     loop {
         let waiting = &mut receive;
-        let got = py.detach(move || waiting.recv_timeout(LOOK));
+        let got = py.detach(move || waiting.recv_timeout(SIGNAL_POLL));
         match got {
             Ok(Ok(done)) => return Ok(done),
             Ok(Err(_)) | Err(RecvTimeoutError::Disconnected) => {
                 return Err(PyRuntimeError::new_err("a thread of gpuforge failed; this is a bug of ours"));
             }
-            Err(RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| gone.set())?,
+            Err(RecvTimeoutError::Timeout) => py.check_signals().inspect_err(|_| cancel.cancel())?,
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Where did the time go? Python's spans beside ours, in one trace.
+//! Profiler for Python: spans of `gpuforge.profile` in the same trace as the library's own.
 
 use std::{cell::RefCell, path::Path};
 

@@ -94,7 +94,7 @@ impl Lattice {
     /// Steps from a cell to every other, as the bytes of whole numbers; routed.
     fn distances<'py>(&self, py: Python<'py>, source: u64) -> PyResult<Bound<'py, PyArray1<u32>>> {
         let op = lattice::Distances::new(&self.inner, source).map_err(wrong)?;
-        let forge = process::machine(py).forge;
+        let forge = process::runtime(py).forge;
         let ran = process::wait_for(py, move |_| forge.run(op).map_err(errors::forge))??;
         Ok(PyArray1::from_vec(py, ran.to_vec::<u32>().map_err(|e| errors::op(&e))?))
     }
@@ -200,7 +200,7 @@ pub(crate) fn trajectory_fly<'py>(
 ) -> PyResult<(Arrays<'py>, Vec<String>)> {
     let model = Arc::new(conditions.model()?);
     let launches: Vec<Launch> = launches.into_iter().map(Launch::of).collect();
-    let forge = process::machine(py).forge;
+    let forge = process::runtime(py).forge;
     let flown = process::wait_for(py, move |_| match model.setup().method {
         Method::Adaptive { .. } => Ok(model.fly_all(&launches, Threads::all())),
         Method::Rk4 { .. } => {

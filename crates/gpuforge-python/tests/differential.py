@@ -296,8 +296,8 @@ def run(words: list[str]) -> str:
 
 def by_sql(binary: str, cases: list[Case], directory: str) -> list[Outcome]:
     """Computes some cases with one query; where it fails, each with its own."""
-    with tempfile.TemporaryDirectory(dir=directory) as folder:
-        out = str(Path(folder) / "out.parquet")
+    with tempfile.TemporaryDirectory(dir=directory) as scratch:
+        out = str(Path(scratch) / "out.parquet")
         if cases[0].define:
             # The table function takes no definitions.
             words = [binary, "submit", str(cases[0].bars), "-o", out, "--select", cases[0].select]

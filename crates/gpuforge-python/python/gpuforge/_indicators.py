@@ -1,4 +1,4 @@
-"""Which kind of table is it, and how do its columns get in and out? One row of ``_KINDS`` for each kind."""
+"""Table adapters of ``gpuforge.indicators``: one row of ``_KINDS`` per kind of input (pandas, Polars, Arrow, DuckDB, NumPy)."""
 
 from __future__ import annotations
 

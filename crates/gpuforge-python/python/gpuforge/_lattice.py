@@ -1,4 +1,4 @@
-"""Grids: shortest paths, distances, figures."""
+"""Lattices: shortest paths, distances and graph statistics of d-dimensional grids."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Lattice:
         return np.stack(np.unravel_index(cells.astype(np.int64), self.shape), axis=1)
 
     def distances(self, source: Cell) -> NDArray[np.uint32]:
-        """Steps from a cell to every other, in the shape of the grid; the greatest number where no path leads."""
+        """Steps from a cell to every other, in the shape of the grid; the largest integer where no path leads."""
         found = self._inner.distances(_number(self._inner, source))
         return found.reshape(self.shape)
 

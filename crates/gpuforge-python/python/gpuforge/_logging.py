@@ -1,4 +1,4 @@
-"""What is said through Python's ``logging``: where work ran and why, and what went wrong on the way. Logger ``gpuforge``."""
+"""Logger ``gpuforge``: where work ran and why, and what failed on the way."""
 
 from __future__ import annotations
 

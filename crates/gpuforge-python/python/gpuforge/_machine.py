@@ -1,4 +1,4 @@
-"""What is here, what is wrong, what does this log mean, what fits? The facade's answers as records."""
+"""detect, doctor, explain, recommend_env and status: the facade's answers as records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How do answers look? As objects with attributes, ``.to_dict()`` and a readable ``repr``; unknown is ``None``."""
+"""Records: JSON answers as objects with attributes, ``.to_dict()`` and a readable ``repr``; unknown is ``None``."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How is work run? ``Forge`` runs operations of ``gpuforge.ops`` where a measurement says they are fastest."""
+"""``Forge``: runs operations of ``gpuforge.ops`` on the backend that a measurement says is fastest."""
 
 from __future__ import annotations
 
@@ -246,7 +246,7 @@ class Forge:
 
     @property
     def places(self) -> list[str]:
-        """Where work can run; the processor is the first."""
+        """Names of the backends; the CPU is the first."""
         return self._inner.places()
 
     @property
@@ -334,6 +334,6 @@ def _tell(op: Op, result: Result) -> None:
         for event in report.get("events") or ():
             logger.warning("%s: %s (%s)", op.name, event.get("error"), event.get("step"))
         if report.get("fallback"):
-            logger.warning("%s: %s; the processor did it instead", op.name, report["fallback"])
+            logger.warning("%s: %s; fell back to the CPU", op.name, report["fallback"])
         logger.debug("%s on %s: %s", op.name, report["place"], report["decision"]["reason"])
 

@@ -1,4 +1,4 @@
-"""What can be computed? Operations on arrays, for ``Forge.run`` and ``Forge.batch``; making one computes nothing.
+"""Operations on arrays, for ``Forge.run`` and ``Forge.batch``; making one computes nothing.
 
 Arrays come in by NumPy, DLPack or the buffer protocol, in float32, float16, uint32, int32 or uint8; float64 and whole numbers of
 other sizes are refused rather than rounded.
@@ -147,7 +147,7 @@ def min(data: Any, *, rows: bool = False) -> Op:
 
 
 def max(data: Any, *, rows: bool = False) -> Op:
-    """The greatest of everything, or of each row."""
+    """Maximum of all elements, or of each row."""
     return Op("max_rows" if rows else "max", [data])
 
 
@@ -162,7 +162,7 @@ def argmin(data: Any) -> Op:
 
 
 def argmax(data: Any) -> Op:
-    """Where the greatest is."""
+    """Index of the maximum."""
     return Op("argmax", [data])
 
 
@@ -172,7 +172,7 @@ def scan_sum(data: Any) -> Op:
 
 
 def scan_max(data: Any) -> Op:
-    """The greatest so far."""
+    """Cumulative maximum."""
     return Op("scan_max", [data])
 
 
@@ -192,7 +192,7 @@ def argsort(data: Any) -> Op:
 
 
 def top_k(data: Any, k: int) -> Op:
-    """The ``k`` greatest, and where they are."""
+    """The ``k`` largest values and their indices."""
     return Op("top_k", [data], k)
 
 

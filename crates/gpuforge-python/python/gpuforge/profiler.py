@@ -1,4 +1,4 @@
-"""Where did the time go? Spans of your code beside those of the runtime, in one trace.
+"""Profiler: spans of your code and of the runtime in one trace.
 
 >>> import gpuforge
 >>> from gpuforge import profiler

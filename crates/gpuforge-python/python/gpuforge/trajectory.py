@@ -1,4 +1,4 @@
-"""Where do balls fly? One launch or millions: landing points, or every step.
+"""Ball trajectories: one launch or millions; landing points, or every step.
 
 >>> from gpuforge import trajectory
 >>> flight = trajectory.fly(speed=70.0, angle=12.0, spin=2600.0)

@@ -1,5 +1,4 @@
-//! How is a function of TA-Lib called? Its row of the catalogue, planned once for every set of parameters, computed into arrays
-//! that Python owns from the start.
+//! TA-Lib call path: a catalogue row planned once per parameter set (plan cache), computed straight into NumPy result arrays.
 //!
 //! What callers of TA-Lib rely on is kept: leading bars with NaN are no history, whole numbers are `int32` with zeros before
 //! the first, and mistakes raise what TA-Lib raises.
@@ -13,7 +12,7 @@ use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
 use gpuforge::indicators::{
     catalogue::{self, Indicator, Param, whole},
-    exec::{self, Columns, How, Series},
+    exec::{self, Columns, ExecOptions, Series},
     graph::Field,
     select::{self, Instance, Selection, Selector},
 };
@@ -28,20 +27,20 @@ use table::{FLAGS, FROM_NOTHING, Function, LIMITS, ORDERED, OUTPUT_FLAGS, STREAM
 pub(crate) use unstable::{talib_set_unstable, talib_unstable};
 
 use crate::{
-    arrays::{copied, count_copy, in_place},
-    rooms,
+    arrays::{copied, count_copy, is_zero_copy},
+    buffer_pool,
 };
 
 /// TA-Lib's marks for "the default".
 const WHOLE_DEFAULT: f64 = i32::MIN as f64;
 const REAL_DEFAULT: f64 = -4e37;
-/// Plans that are kept for a function.
-const KEPT: usize = 64;
-/// Values below which it costs more to give the interpreter's lock away than to keep it.
-const WITHOUT_LOCK: usize = 4096;
+/// Capacity of a function's plan cache.
+const PLAN_CACHE: usize = 64;
+/// Rows from which on the GIL is released: below, releasing costs more than it gains.
+const RELEASE_GIL_ROWS: usize = 4096;
 
-/// A function with what computes it.
-struct Known {
+/// A TA-Lib function bound to what computes it.
+struct BoundFunction {
     function: &'static Function,
     maker: Maker,
     /// Its parameters, with the defaults of TA-Lib.
@@ -94,10 +93,11 @@ enum Output {
     Bar,
 }
 
-static KNOWN: LazyLock<Vec<Known>> = LazyLock::new(|| TABLE.iter().filter_map(Known::of).collect());
+static FUNCTIONS: LazyLock<Vec<BoundFunction>> =
+    LazyLock::new(|| TABLE.iter().filter_map(BoundFunction::of).collect());
 
-impl Known {
-    fn of(function: &'static Function) -> Option<Known> {
+impl BoundFunction {
+    fn of(function: &'static Function) -> Option<BoundFunction> {
         let row = catalogue::all().find(|r| r.aliases.first() == Some(&function.name));
         let maker = match row {
             Some(row) => Maker::Row(row),
@@ -123,17 +123,17 @@ impl Known {
         };
         let outputs = words(function.outputs).map(|(_, flags)| output(flags)).collect();
         let ordered = ORDERED.iter().find(|(name, ..)| *name == function.name).map(|(_, a, b)| (*a, *b));
-        Some(Known { function, maker, params, fields, outputs, ordered, plans: Mutex::default() })
+        Some(BoundFunction { function, maker, params, fields, outputs, ordered, plans: Mutex::default() })
     }
 
-    /// The plan for these parameters. The lock is held while the interpreter's is: no fork happens meanwhile.
+    /// The plan for these parameters. Locked only while the GIL is held, so no fork happens meanwhile.
     fn plan(&self, params: Vec<f64>) -> Arc<Selection> {
         let mut plans = self.plans.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some((_, plan)) = plans.iter().find(|(known, _)| *known == params) {
             return plan.clone();
         }
         let made = Arc::new(self.made(&params));
-        if plans.len() >= KEPT {
+        if plans.len() >= PLAN_CACHE {
             plans.remove(0);
         }
         plans.push((params, made.clone()));
@@ -166,7 +166,7 @@ impl Known {
             if x == WHOLE_DEFAULT || x == REAL_DEFAULT {
                 continue;
             }
-            let x = if param.whole { x.trunc() } else { x };
+            let x = if param.integer { x.trunc() } else { x };
             if !(param.min..=param.max).contains(&x) || (param.even && x % 2.0 != 0.0) {
                 return Err(Wrong::Parameter);
             }
@@ -221,7 +221,7 @@ impl Known {
         let later = unstable::later(self, &params)?;
         if self.is_wide(&params) {
             let mut column = py.detach(|| self.of_many(&slices, begin, &params));
-            silence(&mut column, begin + self.lookback(&params)?, later);
+            fill_nan(&mut column, begin + self.lookback(&params)?, later);
             return Ok(PyArray1::from_vec(py, column).into_any());
         }
         let selection = self.plan(params);
@@ -234,7 +234,7 @@ impl Known {
         let mut scratch: Vec<Vec<f64>> = self
             .outputs
             .iter()
-            .map(|o| if *o == Output::Real { Vec::new() } else { scratch_of(rows) })
+            .map(|o| if *o == Output::Real { Vec::new() } else { take_scratch(rows) })
             .collect();
         let mut columns = Columns::with_capacity(self.outputs.len());
         for (array, scratch) in reals.iter().zip(&mut scratch) {
@@ -247,15 +247,15 @@ impl Known {
         // Whether a pattern is one may hang on the last digit.
         let exact = self.outputs.iter().any(|output| *output != Output::Real);
         // Of other numbers twelve digits are enough: nine are promised.
-        let how = How { loose: rows >= WITHOUT_LOCK && !exact, ..how(rows) };
+        let options = ExecOptions { relaxed_fp: rows >= RELEASE_GIL_ROWS && !exact, ..exec_options(rows) };
         let mut compute = || {
-            exec::run_into(&selection.plan, &[series], &mut columns, how);
+            exec::run_into(&selection.plan, &[series], &mut columns, options);
             if later > 0 {
                 let starts = selection.plan.starts();
-                columns.iter_mut().flatten().zip(starts).for_each(|(c, start)| silence(c, *start, later));
+                columns.iter_mut().flatten().zip(starts).for_each(|(c, start)| fill_nan(c, *start, later));
             }
         };
-        if rows < WITHOUT_LOCK {
+        if rows < RELEASE_GIL_ROWS {
             compute();
         } else {
             py.detach(compute);
@@ -266,7 +266,7 @@ impl Known {
                 Some(array) => array.into_any(),
                 None => {
                     let whole = as_whole(py, &scratch).into_any();
-                    if rows <= SCRATCH_KEPT {
+                    if rows <= SCRATCH_CAPACITY {
                         SCRATCH.set(scratch);
                     }
                     whole
@@ -290,7 +290,7 @@ impl Known {
             true => extreme_bars::<true>(values, begin, n),
             false => extreme_bars::<false>(values, begin, n),
         };
-        let short = values.len() < WITHOUT_LOCK;
+        let short = values.len() < RELEASE_GIL_ROWS;
         let made = |max: bool| if short { bars(max) } else { py.detach(|| bars(max)) };
         let all = max.map(|max| PyArray1::from_vec(py, made(max)).into_any());
         given_back(py, all.collect())
@@ -301,7 +301,7 @@ impl Known {
 enum Wrong {
     /// One is out of its range.
     Parameter,
-    /// One is no number.
+    /// One does not convert to a number.
     Python(PyErr),
 }
 
@@ -312,7 +312,7 @@ impl From<PyErr> for Wrong {
 }
 
 impl Wrong {
-    fn error(self, known: &Known, call: &str) -> PyErr {
+    fn error(self, known: &BoundFunction, call: &str) -> PyErr {
         match self {
             Wrong::Parameter => known.refused(call),
             Wrong::Python(error) => error,
@@ -326,8 +326,8 @@ fn begin(slices: &[&[f64]]) -> Option<usize> {
     (0..rows).find(|at| slices.iter().all(|s| s.get(*at).is_some_and(|x| !x.is_nan())))
 }
 
-/// A column says nothing for some bars more than it needs.
-fn silence(column: &mut [f64], start: usize, bars: usize) {
+/// NaN fill of `bars` values from `start` on: the unstable period.
+fn fill_nan(column: &mut [f64], start: usize, bars: usize) {
     column.iter_mut().skip(start).take(bars).for_each(|x| *x = f64::NAN);
 }
 
@@ -384,14 +384,18 @@ fn fits(pattern: &str, name: &str) -> bool {
 }
 
 /// One series on this thread. A short one is one block: buffers are no longer than it, and nothing is cut.
-fn how(rows: usize) -> How {
-    let short = rows < WITHOUT_LOCK;
-    How { block: short.then_some(rows.clamp(64, 512)), side_by_side: short.then_some(false), ..How::on(1) }
+fn exec_options(rows: usize) -> ExecOptions {
+    let short = rows < RELEASE_GIL_ROWS;
+    ExecOptions {
+        block: short.then_some(rows.clamp(64, 512)),
+        batched: short.then_some(false),
+        ..ExecOptions::with_threads(1)
+    }
 }
 
-/// Numbers of an array that is borrowed for a call: in place where it is contiguous and aligned.
+/// An input array of a call: zero-copy where it is contiguous and aligned.
 enum Input<'py> {
-    There(Bound<'py, PyArray1<f64>>),
+    Borrowed(Bound<'py, PyArray1<f64>>),
     Copied(Vec<f64>),
 }
 
@@ -399,7 +403,7 @@ impl<'py> Input<'py> {
     /// Nothing where it is no array.
     fn of(given: Bound<'py, PyAny>) -> PyResult<Option<Self>> {
         match given.cast_into::<PyArray1<f64>>() {
-            Ok(array) if in_place(&array) => Ok(Some(Input::There(array))),
+            Ok(array) if is_zero_copy(&array) => Ok(Some(Input::Borrowed(array))),
             Ok(array) => {
                 count_copy(8 * array.len() as u64);
                 Ok(Some(Input::Copied(copied(&array))))
@@ -411,7 +415,7 @@ impl<'py> Input<'py> {
     fn slice(&self) -> &[f64] {
         match self {
             Input::Copied(numbers) => numbers,
-            Input::There(array) => {
+            Input::Borrowed(array) => {
                 #[allow(
                     unsafe_code,
                     reason = "the borrow checks of the numpy crate cost as much as a short call"
@@ -440,31 +444,31 @@ fn refused<'py>(given: &Bound<'py, PyAny>) -> PyResult<Option<Input<'py>>> {
     let swapped = given.call_method1("astype", (native,))?.cast_into::<PyArray1<f64>>()?;
     count_copy(8 * swapped.len() as u64);
     // A subclass may answer with any layout.
-    let fits = in_place(&swapped);
-    Ok(Some(if fits { Input::There(swapped) } else { Input::Copied(copied(&swapped)) }))
+    let fits = is_zero_copy(&swapped);
+    Ok(Some(if fits { Input::Borrowed(swapped) } else { Input::Copied(copied(&swapped)) }))
 }
 
 thread_local! {
-    /// Where numbers lie that are made whole; used again, since to ask for memory takes as long as to fill it.
+    /// Scratch of integer outputs before their conversion; reused, since allocating takes as long as filling.
     static SCRATCH: std::cell::Cell<Vec<f64>> = const { std::cell::Cell::new(Vec::new()) };
 }
 /// The most numbers of it that are kept.
-const SCRATCH_KEPT: usize = 1 << 17;
+const SCRATCH_CAPACITY: usize = 1 << 17;
 
-/// Room for numbers, of whatever it held.
-fn scratch_of(rows: usize) -> Vec<f64> {
-    let mut room = if rows <= SCRATCH_KEPT { SCRATCH.take() } else { Vec::new() };
-    room.resize(rows, 0.0);
-    room
+/// Scratch buffer, contents unspecified.
+fn take_scratch(rows: usize) -> Vec<f64> {
+    let mut scratch = if rows <= SCRATCH_CAPACITY { SCRATCH.take() } else { Vec::new() };
+    scratch.resize(rows, 0.0);
+    scratch
 }
 
 /// A new array of reals, of whatever memory holds.
 fn reals_of(py: Python<'_>, rows: usize) -> Bound<'_, PyArray1<f64>> {
-    rooms::long(py, rows).unwrap_or_else(|| room(py, rows))
+    buffer_pool::pooled_array(py, rows).unwrap_or_else(|| uninit_array(py, rows))
 }
 
 /// A new array, of whatever memory holds: every number of it is written before anybody sees it.
-fn room<T: Element>(py: Python<'_>, rows: usize) -> Bound<'_, PyArray1<T>> {
+fn uninit_array<T: Element>(py: Python<'_>, rows: usize) -> Bound<'_, PyArray1<T>> {
     #[allow(unsafe_code, reason = "writing zeros first takes an eighth of a call")]
     // SAFETY: only made for numbers, of which any bits are one.
     unsafe {
@@ -477,7 +481,7 @@ const WHOLE: f64 = 6_755_399_441_055_744.0;
 
 /// Whole numbers; NaN becomes 0.
 fn as_whole<'py>(py: Python<'py>, numbers: &[f64]) -> Bound<'py, PyArray1<i32>> {
-    let array = room(py, numbers.len());
+    let array = uninit_array(py, numbers.len());
     for (to, x) in written::<i32>(&array).iter_mut().zip(numbers) {
         *to = (x + WHOLE).to_bits() as u32 as i32;
     }
@@ -512,8 +516,8 @@ fn words(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str
     })
 }
 
-fn known(id: usize) -> PyResult<&'static Known> {
-    KNOWN.get(id).ok_or_else(|| PyTypeError::new_err("no such function"))
+fn known(id: usize) -> PyResult<&'static BoundFunction> {
+    FUNCTIONS.get(id).ok_or_else(|| PyTypeError::new_err("no such function"))
 }
 
 /// Calls a function by its position in [`talib_functions`], with its arrays and then its parameters.
@@ -535,12 +539,12 @@ pub(crate) fn talib_lookback(id: usize, params: &Bound<'_, PyTuple>) -> PyResult
 /// Every function, as JSON: its name, group, arrays, parameters with their defaults, outputs and flags.
 #[pyfunction]
 pub(crate) fn talib_functions() -> String {
-    let all: Vec<serde_json::Value> = KNOWN.iter().map(described).collect();
+    let all: Vec<serde_json::Value> = FUNCTIONS.iter().map(described).collect();
     serde_json::Value::from(all).to_string()
 }
 
-fn described(known: &Known) -> serde_json::Value {
-    let Known { function, maker, .. } = known;
+fn described(known: &BoundFunction) -> serde_json::Value {
+    let BoundFunction { function, maker, .. } = known;
     let doc = match maker {
         Maker::Row(row) => row.doc,
         Maker::Mean => MEAN_DOC,

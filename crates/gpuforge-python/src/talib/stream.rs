@@ -1,5 +1,4 @@
-//! How is a function carried on bar by bar? A handle that has seen some history: one more bar in, its value out, and nothing
-//! computed twice.
+//! Streaming TA-Lib functions: a handle opened on history takes one bar at a time and recomputes nothing.
 
 use std::{
     collections::VecDeque,
@@ -8,8 +7,8 @@ use std::{
 };
 
 use gpuforge::indicators::{
-    exec::{self, Columns, How, Series},
-    plan::Plan,
+    exec::{self, Columns, ExecOptions, Series},
+    plan::ExecPlan,
     select::Selection,
 };
 use pyo3::{
@@ -18,7 +17,7 @@ use pyo3::{
     types::PyTuple,
 };
 
-use super::{Input, Known, Output, how, known, place, unstable, words};
+use super::{BoundFunction, Input, Output, exec_options, known, place, unstable, words};
 
 pyo3::create_exception!(
     gpuforge,
@@ -35,9 +34,9 @@ const BLOCK: usize = 64;
 struct Shared(Arc<Selection>);
 
 impl Deref for Shared {
-    type Target = Plan;
+    type Target = ExecPlan;
 
-    fn deref(&self) -> &Plan {
+    fn deref(&self) -> &ExecPlan {
         &self.0.plan
     }
 }
@@ -68,7 +67,7 @@ impl State {
     }
 
     /// The next bars; values of the last of them are kept.
-    fn push(&mut self, known: &Known, bars: &[&[f64]]) {
+    fn push(&mut self, known: &BoundFunction, bars: &[&[f64]]) {
         let n = bars.first().map_or(0, |column| column.len());
         match &mut self.engine {
             Engine::Plan(stream) => {
@@ -76,10 +75,11 @@ impl State {
                 for (field, column) in known.fields.iter().zip(bars) {
                     *place(&mut series, *field) = column;
                 }
-                let mut room = vec![vec![f64::NAN; n]; known.outputs.len()];
-                let mut columns: Columns<'_> = room.iter_mut().map(Vec::as_mut_slice).collect();
+                let mut outputs = vec![vec![f64::NAN; n]; known.outputs.len()];
+                let mut columns: Columns<'_> = outputs.iter_mut().map(Vec::as_mut_slice).collect();
                 stream.push(&series, &mut columns);
-                self.values = room.iter().map(|column| column.last().copied().unwrap_or(f64::NAN)).collect();
+                self.values =
+                    outputs.iter().map(|column| column.last().copied().unwrap_or(f64::NAN)).collect();
             }
             Engine::Extremes(all) => {
                 let column = bars.first().copied().unwrap_or(&[]);
@@ -128,7 +128,7 @@ impl Extreme {
 /// A function that has seen some bars.
 #[pyclass(frozen, module = "gpuforge._gpuforge")]
 pub(crate) struct TalibStream {
-    known: &'static Known,
+    known: &'static BoundFunction,
     state: Mutex<State>,
 }
 
@@ -259,7 +259,7 @@ impl TalibStream {
     }
 }
 
-impl Known {
+impl BoundFunction {
     /// What computes one bar after the other.
     fn engine(&self, params: &[f64], begin: usize) -> PyResult<Engine> {
         if self.outputs.contains(&Output::Bar) {
@@ -280,12 +280,15 @@ impl Known {
             return Err(PyNotImplementedError::new_err(why));
         }
         let plan = Shared(self.plan(params.to_vec()));
-        if !plan.in_parts() {
+        if !plan.supports_streaming() {
             let why = format!(
                 "{name} bar by bar: it rests on the whole series\n  hint: talib.{name} over the whole array"
             );
             return Err(PyNotImplementedError::new_err(why));
         }
-        Ok(Engine::Plan(Box::new(exec::Stream::new(plan, How { block: Some(BLOCK), ..how(0) }))))
+        Ok(Engine::Plan(Box::new(exec::Stream::new(
+            plan,
+            ExecOptions { block: Some(BLOCK), ..exec_options(0) },
+        ))))
     }
 }

@@ -1,5 +1,4 @@
-//! Which functions does TA-Lib have, and how are they called? One row each: facts of its interface (Python package 0.8), so that
-//! ours answers to the same names.
+//! Table of TA-Lib's functions: names, inputs, parameters, outputs and flags of its interface (Python package 0.8), one row each.
 //!
 //! Defaults and limits of parameters are those of the catalogue; `tests/python/test_talib_info.py` compares all of it with
 //! the package.
@@ -19,7 +18,7 @@ pub(crate) struct Function {
     /// in the signature. `=` is a default that is not the catalogue's.
     pub(crate) params: &'static str,
     /// Names of the outputs, each with its flags (see [`OUTPUT_FLAGS`]); `i` is for whole numbers, `x` for numbers of
-    /// bars, `>` for those of the greatest.
+    /// bars, `>` for those of the maximum.
     pub(crate) outputs: &'static str,
     /// Flags; see [`FLAGS`].
     pub(crate) flags: &'static str,
@@ -48,7 +47,7 @@ pub(crate) const OUTPUT_FLAGS: [(char, &str); 6] = [
     ('o', "Output is optional (nullable)"),
 ];
 
-/// The greatest real number that TA-Lib takes for a parameter.
+/// Largest real parameter that TA-Lib accepts.
 const MOST: f64 = 3e37;
 
 /// Limits of parameters that are not the catalogue's: by the name of the parameter (its beginning, if it ends in `*`), and of the

@@ -1,5 +1,4 @@
-//! How many bars more does a function wait? TA-Lib's unstable periods: what remembers all bars before says nothing for so many
-//! bars after its first value.
+//! Unstable periods of TA-Lib: a recursive function outputs NaN for so many bars after its first value.
 //!
 //! Values do not depend on it, they only begin later, in all that is one such function. Where one is computed of another's
 //! values, TA-Lib begins the second later, with other values: that is not here and says so. Which is which was found by trying
@@ -12,7 +11,7 @@ use pyo3::{
     prelude::*,
 };
 
-use super::Known;
+use super::BoundFunction;
 
 /// Functions that have a setting of their own.
 const SETTINGS: [&str; 23] = [
@@ -41,7 +40,7 @@ const SETTINGS: [&str; 23] = [
     "RVI",
 ];
 static PERIODS: [AtomicU32; SETTINGS.len()] = [const { AtomicU32::new(0) }; SETTINGS.len()];
-/// The greatest of them: nothing is looked up where all are 0.
+/// Maximum over all functions: nothing is looked up where all are 0.
 static MOST: AtomicU32 = AtomicU32::new(0);
 
 /// What a setting does to a function that has it inside.
@@ -111,7 +110,7 @@ fn period(setting: &str) -> u32 {
 }
 
 /// Bars that a function with these parameters waits for, beyond those that it needs.
-pub(super) fn later(known: &Known, params: &[f64]) -> PyResult<usize> {
+pub(super) fn later(known: &BoundFunction, params: &[f64]) -> PyResult<usize> {
     if MOST.load(Ordering::Relaxed) == 0 {
         return Ok(0);
     }

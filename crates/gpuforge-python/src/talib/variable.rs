@@ -1,5 +1,4 @@
-//! How is a mean computed whose period changes from bar to bar, up to long ones? Of all periods only those that occur, each
-//! over the whole series.
+//! Variable-period moving average (MAVP) with long windows: only periods that occur are computed, each over the whole series.
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -8,9 +7,9 @@ use gpuforge::indicators::{
     select::Selection,
 };
 
-use super::{Known, how, mean, table::WINDOWS};
+use super::{BoundFunction, exec_options, mean, table::WINDOWS};
 
-impl Known {
+impl BoundFunction {
     /// The window that every shorter one is planned for, and how long it may be for that.
     fn window(&self, params: &[f64]) -> Option<(usize, usize)> {
         let (_, at, most) = WINDOWS.iter().find(|(name, ..)| *name == self.function.name)?;
@@ -46,15 +45,15 @@ impl Known {
         let period = |x: f64| if x >= least as f64 { (x as usize).min(most) } else { least };
         let seen: BTreeSet<usize> = periods.iter().skip(start).map(|x| period(*x)).collect();
         let mut column = vec![f64::NAN; prices.len()];
-        let mut room = vec![0.0; prices.len()];
+        let mut scratch = vec![0.0; prices.len()];
         for n in seen {
             let selection = mean(n, kind);
             let from = start - first(&selection);
-            let (Some(close), Some(to)) = (prices.get(from..), room.get_mut(from..)) else { continue };
+            let (Some(close), Some(to)) = (prices.get(from..), scratch.get_mut(from..)) else { continue };
             let series = Series { close, ..Series::default() };
             let columns: Columns<'_> = vec![to];
-            exec::run_into(&selection.plan, &[series], &mut [columns], how(close.len()));
-            for ((to, x), p) in column.iter_mut().zip(&room).zip(periods).skip(start) {
+            exec::run_into(&selection.plan, &[series], &mut [columns], exec_options(close.len()));
+            for ((to, x), p) in column.iter_mut().zip(&scratch).zip(periods).skip(start) {
                 if period(*p) == n {
                     *to = *x;
                 }

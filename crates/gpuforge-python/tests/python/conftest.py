@@ -1,4 +1,4 @@
-"""Bars to test with, and what counts as equal."""
+"""Fixtures: bars to test with, and the tolerance of comparisons."""
 
 from __future__ import annotations
 

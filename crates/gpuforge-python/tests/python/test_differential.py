@@ -50,17 +50,17 @@ else:
 
 def cases(directory: Path, n: int) -> None:
     for at in range(n):
-        folder = directory / f"case-{at:05}"
-        folder.mkdir(parents=True)
+        case_dir = directory / f"case-{at:05}"
+        case_dir.mkdir(parents=True)
         bars = walk(120, seed=at % 3)
         time = np.tile(np.arange(60), 2).astype("datetime64[D]").astype("datetime64[us]")
         table = pyarrow.table({"symbol": np.repeat(["B", "A"], 60), "time": time} | bars)
-        differential.parquet.write_table(table, folder / "bars.parquet")
+        differential.parquet.write_table(table, case_dir / "bars.parquet")
         select = SELECTIONS[at % len(SELECTIONS)]
-        (folder / "select.txt").write_text(select + "\n")
+        (case_dir / "select.txt").write_text(select + "\n")
         define = DEFINE if "spread" in select else []
         if define:
-            (folder / "define.txt").write_text("\n".join(define) + "\n")
+            (case_dir / "define.txt").write_text("\n".join(define) + "\n")
         defined = dict(map(str.strip, line.split("=", 1)) for line in define)
         out = gpuforge.indicators(table, select, define=defined, keep=["symbol", "time"])
         # As the command line writes it: by symbol, and no value is a null.
@@ -68,7 +68,7 @@ def cases(directory: Path, n: int) -> None:
         columns = {name: differential.doubles(out[name]) for name in out.column_names[2:]}
         columns = {name: pyarrow.array(column, from_pandas=True) for name, column in columns.items()}
         written = pyarrow.table({"symbol": out["symbol"], "time": out["time"]} | columns)
-        differential.parquet.write_table(written, folder / "expected.parquet")
+        differential.parquet.write_table(written, case_dir / "expected.parquet")
 
 
 def spoil(file: Path, change) -> None:

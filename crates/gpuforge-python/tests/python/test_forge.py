@@ -1,4 +1,4 @@
-"""Operations beside NumPy, batches, routes, memory, scopes, events, progress, logging; arrays by NumPy, DLPack and buffers."""
+"""Operations against NumPy; batches, routing, memory, events, progress, logging; NumPy, DLPack and buffer inputs."""
 
 from __future__ import annotations
 
@@ -200,8 +200,8 @@ def test_calibration_measures_every_place():
         kept = [name for _, _, names in os.walk(os.environ["GPUFORGE_DATA_DIR"]) for name in names]
         print(len(kept) > 0)
     """
-    with tempfile.TemporaryDirectory() as folder:
-        env = {f"GPUFORGE_{name}": os.path.join(folder, name) for name in ("DATA_DIR", "CACHE_DIR", "CONFIG")}
+    with tempfile.TemporaryDirectory() as scratch:
+        env = {f"GPUFORGE_{name}": os.path.join(scratch, name) for name in ("DATA_DIR", "CACHE_DIR", "CONFIG")}
         done = subprocess.run(
             [sys.executable, "-c", textwrap.dedent(code)], capture_output=True, text=True, env=os.environ | env, timeout=120
         )

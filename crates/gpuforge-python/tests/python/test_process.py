@@ -1,4 +1,4 @@
-"""Threads, forks, interrupts, memory, imports: what a process of Python does to us."""
+"""Threads, fork, Ctrl-C, memory, imports, the GIL: what a Python process does to us."""
 
 from __future__ import annotations
 
@@ -164,7 +164,7 @@ def test_long_results_lie_where_earlier_ones_were():
 
 
 def test_others_run_meanwhile():
-    """The interpreter's lock is given away: nothing else here would let another thread in for an hour."""
+    """The GIL is released: with this switch interval nothing else would let another thread in for an hour."""
     close = walk(1_000_000)["close"]
     go, seen = threading.Event(), []
     waiting = threading.Thread(target=lambda: (go.wait(), seen.append(1)), daemon=True)

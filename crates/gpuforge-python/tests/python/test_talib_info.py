@@ -1,4 +1,4 @@
-"""The abstract interface and the table behind it, beside TA-Lib's."""
+"""The abstract interface and its function table, against TA-Lib's."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every function beside the real TA-Lib: defaults, random parameters, leading NaN, short arrays, mistakes."""
+"""Every function against the real TA-Lib: defaults, random parameters, leading NaN, short arrays, errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Unstable periods beside TA-Lib: every setting with every function, by every kind of mean."""
+"""Unstable periods against TA-Lib: every setting with every function and moving-average type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Handles that take one bar after the other, beside TA-Lib's and beside the functions."""
+"""Streaming handles, one bar at a time, against TA-Lib's and against the functions."""
 
 from __future__ import annotations
 

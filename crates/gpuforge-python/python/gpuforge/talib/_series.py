@@ -1,4 +1,4 @@
-"""How are Series of pandas and Polars computed on? As arrays, and what comes back is a Series again."""
+"""pandas and Polars Series for ``gpuforge.talib``: computed as arrays, returned as Series."""
 
 from __future__ import annotations
 
