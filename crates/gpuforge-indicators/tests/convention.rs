@@ -1,4 +1,4 @@
-//! Is `Convention::Pandas` what code on pandas computes? Each definition again, bar by bar, from its documentation.
+//! `Convention::Pandas` against reference implementations of the pandas definitions.
 //!
 //! | column | in pandas |
 //! |---|---|
@@ -21,7 +21,7 @@ mod common;
 
 use common::{Bars, compare, flat, gaps, high, monotone, walk};
 use gpuforge_indicators::{
-    exec::{How, Stream, run},
+    exec::{ExecOptions, Stream, run},
     select::{Convention, Selection, Selector, plan},
 };
 
@@ -33,10 +33,10 @@ fn selected(convention: Convention, text: &str) -> Selection {
 
 fn pandas(text: &str, bars: &Bars) -> Vec<Vec<f64>> {
     let selection = selected(Convention::Pandas, text);
-    run(&selection.plan, &[bars.series()], How { threads: 1, ..How::default() }).remove(0)
+    run(&selection.plan, &[bars.series()], ExecOptions { threads: 1, ..ExecOptions::default() }).remove(0)
 }
 
-/// Shapes of markets, and lengths around the first values.
+/// Shapes of markets, and lengths around the lookback.
 fn markets() -> Vec<(String, Bars)> {
     let mut all: Vec<(String, Bars)> = vec![
         ("a walk".into(), walk(2000, 3)),
@@ -44,7 +44,7 @@ fn markets() -> Vec<(String, Bars)> {
         ("far above 0".into(), high(700)),
         ("up".into(), monotone(300, 0.25)),
         ("down".into(), monotone(300, -0.25)),
-        ("nothing moves".into(), flat(300)),
+        ("flat".into(), flat(300)),
     ];
     all.extend([0, 1, 2, 13, 14, 15, 21].map(|n| (format!("a walk of {n}"), walk(n, 5))));
     all
@@ -58,7 +58,7 @@ fn check(text: &str, reference: impl Fn(&Bars) -> Vec<Vec<f64>>) {
     }
 }
 
-/// `ewm(span=n, adjust=True).mean()`, as its documentation writes it; what is missing at the beginning does not count.
+/// `ewm(span=n, adjust=True).mean()`, as documented; leading NaNs are ignored.
 fn ewm(x: &[f64], n: usize) -> Vec<f64> {
     let keep = 1.0 - 2.0 / (n as f64 + 1.0);
     let first = x.iter().position(|x| !x.is_nan()).unwrap_or(x.len());
@@ -77,7 +77,7 @@ fn ewm(x: &[f64], n: usize) -> Vec<f64> {
     (0..x.len()).map(at).collect()
 }
 
-/// `rolling(n)`, where all of the window is there.
+/// `rolling(n)`: NaN unless the window is complete.
 fn rolling(x: &[f64], n: usize, of: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     let at = |t: usize| match (t + 1).checked_sub(n).map(|from| &x[from..=t]) {
         Some(window) if window.iter().all(|x| !x.is_nan()) => of(window),
@@ -90,7 +90,7 @@ fn mean(window: &[f64]) -> f64 {
     window.iter().sum::<f64>() / window.len() as f64
 }
 
-/// `std()`: of a sample.
+/// `std()`: sample standard deviation.
 fn std(window: &[f64]) -> f64 {
     let middle = mean(window);
     let squares: f64 = window.iter().map(|x| (x - middle).powi(2)).sum();
@@ -101,18 +101,18 @@ fn zip(a: &[f64], b: &[f64], of: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| of(*a, *b)).collect()
 }
 
-/// Changes from bar to bar; the first bar has none.
+/// `diff()`.
 fn changes(x: &[f64]) -> Vec<f64> {
     let nothing = x.iter().take(1).map(|_| NAN);
     nothing.chain(x.windows(2).map(|pair| pair[1] - pair[0])).collect()
 }
 
 #[test]
-fn exponential_means_divide_by_the_weights_so_far() {
+fn ema_is_ewm_adjust_true() {
     for n in [2, 5, 20, 1000] {
         check(&format!("ema({n})"), |bars| vec![ewm(&bars.close, n)]);
     }
-    // The first value is the first close, not one after `n` bars.
+    // No warm-up: the first value is the first close.
     let bars = walk(10, 1);
     assert_eq!(pandas("ema(1000)", &bars)[0][0], bars.close[0]);
     assert!(selected(Convention::TaLib, "ema(1000)").plan.starts() == [999]);
@@ -120,19 +120,19 @@ fn exponential_means_divide_by_the_weights_so_far() {
 }
 
 #[test]
-fn a_mean_of_a_column_begins_where_the_column_does() {
+fn ema_of_a_source_starts_with_the_source() {
     let mut selector = Selector::by(Convention::Pandas);
     selector.define("smooth = sma(close, 10)").unwrap();
     let selection = plan(&selector.select("ema(5, source=smooth)").unwrap());
     for (name, bars) in markets() {
-        let got = run(&selection.plan, &[bars.series()], How::default()).remove(0);
+        let got = run(&selection.plan, &[bars.series()], ExecOptions::default()).remove(0);
         let want = vec![ewm(&rolling(&bars.close, 10, mean), 5)];
         compare(&got, &want, false).unwrap_or_else(|why| panic!("{name}: {why}"));
     }
 }
 
 #[test]
-fn macd_is_made_of_such_means() {
+fn macd_is_built_from_ewm() {
     let macd = |bars: &Bars| {
         let line = zip(&ewm(&bars.close, 12), &ewm(&bars.close, 26), |a, b| a - b);
         let signal = ewm(&line, 9);
@@ -140,7 +140,7 @@ fn macd_is_made_of_such_means() {
         vec![line, signal, hist]
     };
     for (name, bars) in markets() {
-        // The scale is that of the prices: differences of what is nearly equal.
+        // Tolerance relative to the prices: differences of nearly equal values.
         let got = pandas("macd(12,26,9)", &bars);
         for (got, want) in got.iter().zip(macd(&bars)) {
             let scale = bars.close.iter().copied().fold(0.0, f64::max);
@@ -152,7 +152,7 @@ fn macd_is_made_of_such_means() {
 }
 
 #[test]
-fn rsi_and_atr_have_rolling_means() {
+fn rsi_and_atr_use_rolling_means() {
     for n in [2, 7, 14] {
         check(&format!("rsi({n})"), |bars| {
             let change = changes(&bars.close);
@@ -161,7 +161,7 @@ fn rsi_and_atr_have_rolling_means() {
                     change.iter().map(|x| if x.is_nan() { NAN } else { (sign * x).max(0.0) }).collect();
                 rolling(&part, n, mean)
             };
-            // 0 / 0 is no number in pandas; here, what has not moved is neither strong nor weak.
+            // 0 / 0 is NaN in pandas; here a flat market has an RSI of 50.
             let strength = |gain: f64, loss: f64| match gain + loss == 0.0 {
                 true => 50.0,
                 false => 100.0 - 100.0 / (1.0 + gain / loss),
@@ -183,7 +183,7 @@ fn rsi_and_atr_have_rolling_means() {
 }
 
 #[test]
-fn bollinger_width_has_the_deviation_of_a_sample() {
+fn bollinger_bands_use_the_sample_standard_deviation() {
     for n in [2, 10, 20] {
         check(&format!("bbw({n})"), |bars| {
             let (middle, deviation) = (rolling(&bars.close, n, mean), rolling(&bars.close, n, std));
@@ -199,23 +199,23 @@ fn bollinger_width_has_the_deviation_of_a_sample() {
 }
 
 #[test]
-fn what_nobody_disagrees_about_is_the_same() {
+fn other_indicators_do_not_depend_on_the_convention() {
     let bars = walk(500, 9);
     let text = "sma(20), obv, stoch, avwap_bands(1), support_resistance(50)";
     let talib = selected(Convention::TaLib, text);
-    let talib = run(&talib.plan, &[bars.series()], How::default()).remove(0);
+    let talib = run(&talib.plan, &[bars.series()], ExecOptions::default()).remove(0);
     let same = |a: &[f64], b: &[f64]| a.iter().zip(b).all(|(a, b)| a.to_bits() == b.to_bits());
     assert!(pandas(text, &bars).iter().zip(&talib).all(|(a, b)| same(a, b)));
 }
 
 #[test]
-fn the_classic_set_has_its_columns_by_either() {
+fn classic111_has_the_same_columns_in_both_conventions() {
     let [talib, pandas] = [Convention::TaLib, Convention::Pandas].map(|c| selected(c, "set:classic111"));
     assert_eq!(pandas.columns.len(), 111);
     assert_eq!(pandas.columns, talib.columns);
     let bars = walk(1200, 4);
-    let [talib, pandas] =
-        [talib, pandas].map(|s| (run(&s.plan, &[bars.series()], How::default()).remove(0), s.columns));
+    let [talib, pandas] = [talib, pandas]
+        .map(|s| (run(&s.plan, &[bars.series()], ExecOptions::default()).remove(0), s.columns));
     let differ =
         |at: usize| (0..1200).any(|t| talib.0[at][t] != pandas.0[at][t] && !pandas.0[at][t].is_nan());
     for (at, name) in pandas.1.iter().enumerate() {
@@ -225,25 +225,25 @@ fn the_classic_set_has_its_columns_by_either() {
 }
 
 #[test]
-fn results_do_not_depend_on_blocks_lanes_or_parts() {
+fn results_do_not_depend_on_blocks_lanes_or_streaming() {
     let selection = selected(Convention::Pandas, "set:classic111");
     let all: Vec<Bars> = (0..9).map(|seed| walk(700 + 13 * seed as usize, seed)).collect();
     let series: Vec<_> = all.iter().map(Bars::series).collect();
-    let plain = run(&selection.plan, &series, How { threads: 1, ..How::default() });
+    let plain = run(&selection.plan, &series, ExecOptions { threads: 1, ..ExecOptions::default() });
     let bits = |columns: &[Vec<f64>]| -> Vec<u64> { columns.iter().flatten().map(|x| x.to_bits()).collect() };
-    for side_by_side in [Some(false), Some(true)] {
-        let how = How { threads: 2, block: Some(7), side_by_side, ..How::default() };
+    for batched in [Some(false), Some(true)] {
+        let how = ExecOptions { threads: 2, block: Some(7), batched, ..ExecOptions::default() };
         let other = run(&selection.plan, &series, how);
-        assert!(plain.iter().zip(&other).all(|(a, b)| bits(a) == bits(b)), "{side_by_side:?}");
+        assert!(plain.iter().zip(&other).all(|(a, b)| bits(a) == bits(b)), "{batched:?}");
     }
     let (bars, want) = (&all[0], &plain[0]);
-    let mut stream = Stream::new(&selection.plan, How::default());
+    let mut stream = Stream::new(&selection.plan, ExecOptions::default());
     let mut got: Vec<Vec<f64>> = vec![Vec::new(); 111];
     for (from, to) in [(0, 1), (1, 300), (300, 301), (301, 700)] {
         let part = bars.between(from, to);
-        let mut room = vec![vec![0.0; to - from]; 111];
-        stream.push(&part.series(), &mut room.iter_mut().map(Vec::as_mut_slice).collect());
-        got.iter_mut().zip(room).for_each(|(all, more)| all.extend(more));
+        let mut chunk = vec![vec![0.0; to - from]; 111];
+        stream.push(&part.series(), &mut chunk.iter_mut().map(Vec::as_mut_slice).collect());
+        got.iter_mut().zip(chunk).for_each(|(all, more)| all.extend(more));
     }
     assert_eq!(bits(&got), bits(want));
 }

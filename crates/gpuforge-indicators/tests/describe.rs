@@ -1,8 +1,8 @@
-//! Is what programs read about rows and selections what is computed?
+//! JSON metadata of rows and selections: stable field names, ranges, columns, formulas.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 
 use gpuforge_indicators::{
-    catalogue::{self, Kind},
+    catalogue::{self, IndicatorKind},
     describe, formula,
     select::{Selector, plan},
 };
@@ -16,7 +16,7 @@ fn described(text: &str, defines: &[&str]) -> Vec<Value> {
 }
 
 #[test]
-fn a_row_has_the_fields_of_the_contract() {
+fn row_json_has_the_contract_fields() {
     let row = serde_json::to_value(describe::row(catalogue::find("macd").unwrap())).unwrap();
     let doc = catalogue::find("macd").unwrap().doc;
     assert_eq!(
@@ -40,14 +40,14 @@ fn a_row_has_the_fields_of_the_contract() {
 }
 
 #[test]
-fn ranges_follow_the_parameters_and_the_source() {
+fn ranges_depend_on_parameters_and_source() {
     let all = described(
         "stoch(5,3,0,3,0).k, stoch(5,3,3,3,0).k, roc(10), roc(10, source=mom(3)), r, cdldoji, sma(3)",
         &["r = willr(14)"],
     );
     let ranges: Vec<Value> = all.iter().map(|d| d["outputs"][0]["range"].clone()).collect();
     let percent = json!({"min": 0, "max": 100});
-    // A DEMA overshoots, and what may be negative has no rate of change of at least -100 %.
+    // A DEMA overshoots; the rate of change of a possibly negative source is unbounded.
     assert_eq!(ranges[..4], [percent, Value::Null, json!({"min": -100, "max": null}), Value::Null]);
     assert_eq!(ranges[4..], [json!({"min": -100, "max": 0}), json!({"min": -200, "max": 200}), Value::Null]);
 }
@@ -62,15 +62,15 @@ fn every_row_is_described() {
         assert!(formula::lines(row).len() >= row.outputs.len(), "{}", row.name);
     }
     let kinds = |kind: &str| {
-        let is = |d: &&describe::Described| serde_json::to_value(d.kind).unwrap() == kind;
+        let is = |d: &&describe::IndicatorInfo| serde_json::to_value(d.kind).unwrap() == kind;
         all.iter().filter(is).count()
     };
     assert_eq!((kinds("indicator"), kinds("candlestick")), (229, 61));
-    assert_eq!(kinds("addition"), catalogue::all().filter(|r| r.kind == Kind::Addition).count());
+    assert_eq!(kinds("addition"), catalogue::all().filter(|r| r.kind == IndicatorKind::Addition).count());
 }
 
 #[test]
-fn outputs_of_a_selection_are_the_columns_that_are_written() {
+fn selection_outputs_are_the_written_columns() {
     for text in [
         "rsi(7|9|14), macd(12,26,9).signal, macd(12,26,9), rsi(14)",
         "bbands(20,2,2).upper, bbands.lower, sma(20, source=hlc3)",
@@ -88,7 +88,7 @@ fn outputs_of_a_selection_are_the_columns_that_are_written() {
 }
 
 #[test]
-fn instances_and_expressions_say_what_they_read() {
+fn instances_and_expressions_list_their_inputs() {
     let all = described(
         "rsi(7), macd(12,26,9).signal, sma(20, source=hl2), spread, close - sma(20), ahead",
         &["spread = ema(close, 5) - ema(close, 20)", "ahead = avwap_final * 2"],
@@ -114,7 +114,7 @@ fn instances_and_expressions_say_what_they_read() {
 }
 
 #[test]
-fn a_formula_is_what_is_run() {
+fn formula_is_printed_from_the_graph() {
     let lines = |name: &str| formula::lines(catalogue::find(name).unwrap());
     assert_eq!(lines("sma"), ["value = sum(close, 30) / 30"]);
     assert_eq!(lines("medprice"), ["value = (high + low) / 2"]);

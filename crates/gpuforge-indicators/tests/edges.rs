@@ -1,4 +1,4 @@
-//! What happens at the edges of arithmetic? A bar that is no number, a divisor that is 0, and columns that say nothing.
+//! Edge cases: NaN propagation, division by zero, constant and all-NaN columns.
 //!
 //! The rules for NaN are those of `docs/nan.md`, which is checked line by line.
 #![allow(
@@ -16,18 +16,18 @@ use std::path::PathBuf;
 use common::{Bars, cases::draws, flat, market, no_volume, walk};
 use gpuforge_indicators::{
     catalogue::{self, Indicator},
-    exec::{How, run},
+    exec::{ExecOptions, run},
     kernel::Simd,
     select::{Instance, Selector, plan, select},
 };
 
-/// Bars of a series, and the one among them that is no number.
+/// Bars of a series, and the index of the NaN bar.
 const BARS: usize = 1200;
 const AT: usize = 600;
 
-/// One thread, plain instructions.
-fn one() -> How {
-    How { threads: 1, simd: Simd::SCALAR, ..How::default() }
+/// One thread, scalar.
+fn one() -> ExecOptions {
+    ExecOptions { threads: 1, simd: Simd::SCALAR, ..ExecOptions::default() }
 }
 
 fn instances() -> Vec<Instance> {
@@ -43,8 +43,8 @@ fn row(instances: &[Instance], column: &str) -> &'static Indicator {
     instances.iter().find(has).unwrap().row
 }
 
-/// The same bars with one that is no number.
-fn broken(bars: &Bars, at: usize) -> Bars {
+/// The same bars with one NaN bar.
+fn with_nan(bars: &Bars, at: usize) -> Bars {
     let mut bars = bars.clone();
     for column in [&mut bars.open, &mut bars.high, &mut bars.low, &mut bars.close, &mut bars.volume] {
         column[at] = f64::NAN;
@@ -57,17 +57,17 @@ fn same(a: f64, b: f64) -> bool {
 }
 
 #[test]
-fn a_nan_reaches_neither_back_nor_sideways() {
+fn nan_affects_neither_earlier_bars_nor_other_series() {
     let instances = instances();
     let selection = select(&instances);
     let all: Vec<Bars> = (0..9).map(|i| walk(BARS, 80 + i)).collect();
     let clean: Vec<_> = all.iter().map(|b| run(&selection.plan, &[b.series()], one()).remove(0)).collect();
-    // One in a lane among others, one in a tile of its own.
+    // In a lane of a batched tile, and in a tile of its own.
     let mut mixed = all.clone();
-    mixed[3] = broken(&all[3], AT);
+    mixed[3] = with_nan(&all[3], AT);
     let series: Vec<_> = mixed.iter().map(Bars::series).collect();
     for simd in Simd::available() {
-        let got = run(&selection.plan, &series, How { simd, ..one() });
+        let got = run(&selection.plan, &series, ExecOptions { simd, ..one() });
         for (i, (got, want)) in got.iter().zip(&clean).enumerate() {
             for (name, (got, want)) in selection.columns.iter().zip(got.iter().zip(want)) {
                 let causal = row(&instances, name).causal;
@@ -86,13 +86,13 @@ fn a_nan_reaches_neither_back_nor_sideways() {
 }
 
 #[test]
-fn a_nan_gives_no_infinite_value() {
+fn nan_never_produces_infinity() {
     let instances = instances();
     let selection = select(&instances);
     let bars = walk(BARS, 83);
     let clean = run(&selection.plan, &[bars.series()], one()).remove(0);
     for at in [0, 1, 7, AT, BARS - 1] {
-        let got = run(&selection.plan, &[broken(&bars, at).series()], one()).remove(0);
+        let got = run(&selection.plan, &[with_nan(&bars, at).series()], one()).remove(0);
         for (name, (got, clean)) in selection.columns.iter().zip(got.iter().zip(&clean)) {
             let infinite = (0..BARS).find(|t| got[*t].is_infinite() && !clean[*t].is_infinite());
             assert!(infinite.is_none(), "{name}: infinite at {infinite:?} after a NaN at {at}");
@@ -100,13 +100,13 @@ fn a_nan_gives_no_infinite_value() {
     }
 }
 
-/// Which bars are NaN after one that is no number at `AT`, in words and as a test of the distance.
+/// Which bars are NaN after a NaN bar at `AT`: as in the document, and as a predicate of the distance.
 struct Rule {
-    /// Primitives.
+    /// Operations.
     what: &'static str,
-    /// A selection whose column shows it.
+    /// Example selection.
     example: &'static str,
-    /// As in the document.
+    /// Wording of the document.
     words: &'static str,
     is_nan: fn(usize) -> bool,
 }
@@ -122,29 +122,34 @@ const RULES: &[Rule] = &[
     Rule { what: "shift", example: "mom(10)", words: "at t and t + n", is_nan: |d| d == 0 || d == 10 },
     Rule { what: "sum", example: "sma(20)", words: "from t on", is_nan: |_| true },
     Rule {
-        what: "ramp sum",
+        what: "linearly weighted sum",
         example: "wma(30)",
         words: "until the sums are renewed, every 8 n bars, after it has left the window",
         // The first value is at bar 29, and 29 + 3 * 240 the first renewal without it.
         is_nan: |d| d < 29 + 3 * 240 - AT,
     },
     Rule {
-        what: "weights, mean deviation, moments of a window",
+        what: "weighted window, mean deviation, rolling moments",
         example: "alma(9,6,0.85)",
         words: "while it is in the window",
         is_nan: |d| d < 9,
     },
     Rule {
-        what: "greatest, least",
+        what: "rolling max, min",
         example: "max(30)",
         words: "while it is in the window",
         is_nan: |d| d < 30,
     },
-    Rule { what: "order", example: "median(30)", words: "while it is in the window", is_nan: |d| d < 30 },
+    Rule {
+        what: "rolling median",
+        example: "median(30)",
+        words: "while it is in the window",
+        is_nan: |d| d < 30,
+    },
     Rule {
         what: "rank",
         example: "percentrank(100)",
-        words: "never: it is neither less nor greater than another",
+        words: "never: it compares as neither less nor greater",
         is_nan: |_| false,
     },
     Rule {
@@ -154,34 +159,29 @@ const RULES: &[Rule] = &[
         is_nan: |_| false,
     },
     Rule {
-        what: "variance, co-moment",
+        what: "rolling variance, covariance",
         example: "var(5,1)",
         words: "until the sums are renewed, every 256 bars, after it has left the window",
         is_nan: |d| d < 4 + 3 * 256 - AT,
     },
+    Rule { what: "EMA, Wilder's moving average", example: "ema(30)", words: "from t on", is_nan: |_| true },
+    Rule { what: "adaptive recurrences", example: "kama(30)", words: "from t on", is_nan: |_| true },
+    Rule { what: "cumulative sum, max, min", example: "drawdown", words: "from t on", is_nan: |_| true },
     Rule {
-        what: "exponential mean, Wilder's mean",
-        example: "ema(30)",
-        words: "from t on",
-        is_nan: |_| true,
-    },
-    Rule { what: "follow, affine", example: "kama(30)", words: "from t on", is_nan: |_| true },
-    Rule { what: "sum and extremes so far", example: "drawdown", words: "from t on", is_nan: |_| true },
-    Rule {
-        what: "weighted since an anchor",
+        what: "anchored weighted mean",
         example: "vwap",
-        words: "never: a bar that is no number has no weight",
+        words: "never: a NaN bar has no weight",
         is_nan: |_| false,
     },
 ];
 
 #[test]
-fn the_document_has_every_rule_and_the_rules_hold() {
+fn nan_rules_hold_and_match_docs_nan_md() {
     let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/nan.md");
     let text = std::fs::read_to_string(path).unwrap();
     let lines: Vec<&str> = text.lines().filter(|l| l.starts_with("| ") && l.contains('`')).collect();
     assert_eq!(lines.len(), RULES.len(), "as many rules here as in the document");
-    let bars = broken(&walk(BARS, 41), AT);
+    let bars = with_nan(&walk(BARS, 41), AT);
     for rule in RULES {
         let line = format!("| {} | `{}` | {} |", rule.what, rule.example, rule.words);
         assert!(lines.contains(&line.as_str()), "the document has no line\n{line}");
@@ -194,7 +194,7 @@ fn the_document_has_every_rule_and_the_rules_hold() {
 }
 
 #[test]
-fn nothing_moves_and_nobody_trades_without_an_infinite_value() {
+fn flat_prices_and_zero_volume_never_produce_infinity() {
     let mut still = flat(BARS);
     still.volume.fill(0.0);
     let mut zero = flat(BARS);
@@ -205,7 +205,7 @@ fn nothing_moves_and_nobody_trades_without_an_infinite_value() {
         ("a flat series", flat(BARS), true),
         ("no volume", no_volume(BARS), true),
         ("a flat series without volume", still, true),
-        // A price of 0 has no logarithm and no share of itself: NaN is an answer there, infinity is none.
+        // A price of 0 has no logarithm and no relative change: NaN is acceptable there, infinity is not.
         ("nothing but zeros", zero, false),
     ];
     let instances = instances();
@@ -227,14 +227,14 @@ fn nothing_moves_and_nobody_trades_without_an_infinite_value() {
     assert!(wrong.is_empty(), "{} columns:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// Columns that say nothing on bars like those of a market, and why that is right.
-const SILENT: &[(&str, &str)] = &[
-    ("acos: all NaN", "a price is no cosine: above 1"),
-    ("asin: all NaN", "a price is no sine: above 1"),
-    ("tanh: constant", "1 to the last digit above 19"),
+/// Columns that are constant or all NaN on market-like bars, and why that is correct.
+const DEGENERATE: &[(&str, &str)] = &[
+    ("acos: all NaN", "prices are above 1"),
+    ("asin: all NaN", "prices are above 1"),
+    ("tanh: constant", "rounds to 1 above 19"),
     (
         "squeeze_pro_20_2_20_2_1.5_1_12_6_none: constant",
-        "bands and channels of one period have one middle: either is inside the other",
+        "bands and channels of one period share the middle line: one is always inside the other",
     ),
     ("cdlkicking: constant", RARE),
     ("cdlkickingbylength: constant", RARE),
@@ -243,10 +243,10 @@ const SILENT: &[(&str, &str)] = &[
     ("cdl3blackcrows: constant", RARE),
     ("cdlmathold_0.5: constant", RARE),
 ];
-const RARE: &str = "chance does not make it in so few bars; tests/pattern.rs sees it";
+const RARE: &str = "too rare for so few random bars; covered by tests/candlestick.rs";
 
 #[test]
-fn every_column_says_something_or_there_is_a_reason() {
+fn no_unexplained_degenerate_columns() {
     let instances: Vec<Instance> = catalogue::all().map(Instance::of).collect();
     let selection = select(&instances);
     let bars = market(20_000, 2);
@@ -265,9 +265,9 @@ fn every_column_says_something_or_there_is_a_reason() {
         };
         found.push(format!("{name}: {what}"));
     }
-    let unexplained: Vec<_> = found.iter().filter(|f| !SILENT.iter().any(|(s, _)| s == f)).collect();
-    assert!(unexplained.is_empty(), "nothing is said by {unexplained:?}");
-    for (what, why) in SILENT {
+    let unexplained: Vec<_> = found.iter().filter(|f| !DEGENERATE.iter().any(|(s, _)| s == f)).collect();
+    assert!(unexplained.is_empty(), "unexplained degenerate columns: {unexplained:?}");
+    for (what, why) in DEGENERATE {
         assert!(found.iter().any(|f| f == what), "no longer so: {what} ({why})");
     }
 }

@@ -1,8 +1,8 @@
-//! MAMA and the HT_ functions beside TA-Lib on long series of prices with two decimals: how many values are beyond the bound?
+//! MAMA and the HT_ functions against TA-Lib on long series of prices in cents, where rounding decides the phase.
 //!
-//! Their phase is the arc of a quotient whose divisor is 0 but for rounding wherever prices repeat, as prices in cents do.
-//! Whoever rounds otherwise than TA-Lib there is 180 degrees off, and the means follow for some dozens of bars. Each test
-//! prints what it counted (`--no-capture`).
+//! The phase is the arctangent of a quotient whose divisor is 0 up to rounding wherever prices repeat. Rounding differently
+//! from TA-Lib there gives a phase off by 180 degrees, and the averages follow for dozens of bars. Each test prints its count
+//! (`--no-capture`).
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,10 +14,10 @@
 
 mod common;
 
-use common::{BOUND, Bars, Random, halt, market, ours, talib, walk, whole_outputs};
+use common::{BOUND, Bars, Random, halt, integer_outputs, market, ours, talib, walk};
 use gpuforge_indicators::{
     catalogue::{self, Indicator},
-    exec::{How, run},
+    exec::{ExecOptions, run},
     select::{Instance, select},
 };
 use rayon::prelude::*;
@@ -26,7 +26,7 @@ const ROWS: usize = 100_000;
 const NAMES: [&str; 7] =
     ["mama", "ht_trendline", "ht_dcperiod", "ht_dcphase", "ht_phasor", "ht_sine", "ht_trendmode"];
 
-/// A price in cents that moves by one of them up or down, each with this chance, and stands still else.
+/// A price in cents that moves one tick up or down, each with this probability.
 fn ticks(n: usize, seed: u64, chance: f64) -> Bars {
     let mut r = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1);
     let mut bars = walk(n, seed);
@@ -39,7 +39,7 @@ fn ticks(n: usize, seed: u64, chance: f64) -> Bars {
     bars
 }
 
-/// Values of all outputs that are beyond the bound; of whole numbers, that are not equal.
+/// Number of values of all outputs beyond the tolerance; integers must be equal.
 fn beyond(got: &[Vec<f64>], want: &[Vec<f64>], whole: &[bool]) -> usize {
     assert_eq!(got.len(), want.len());
     let count = |at: usize| {
@@ -53,15 +53,15 @@ fn beyond(got: &[Vec<f64>], want: &[Vec<f64>], whole: &[bool]) -> usize {
     (0..got.len()).map(count).sum()
 }
 
-/// Values of one function that are beyond the bound, with its defaults.
+/// Number of values of one function beyond the tolerance, with default parameters.
 fn check(row: &'static Indicator, bars: &Bars) -> usize {
     let want = talib(row, &row.defaults(), bars).unwrap();
     let got = ours(row, &row.defaults(), bars);
-    beyond(&got, &want, &whole_outputs(row))
+    beyond(&got, &want, &integer_outputs(row))
 }
 
-/// All functions on a kind of series, for some seeds: none is off.
-fn none_is_off(what: &str, series: impl Fn(u64) -> Bars + Sync) {
+/// All functions on a kind of series, for some seeds: no value beyond the tolerance.
+fn assert_within_tolerance(what: &str, series: impl Fn(u64) -> Bars + Sync) {
     let all: Vec<(u64, &str)> = (1..=4).flat_map(|seed| NAMES.map(|name| (seed, name))).collect();
     let off: Vec<String> = all
         .into_par_iter()
@@ -76,40 +76,40 @@ fn none_is_off(what: &str, series: impl Fn(u64) -> Bars + Sync) {
 }
 
 #[test]
-fn walks_in_cents() {
-    none_is_off("a walk in cents", |seed| walk(ROWS, seed));
+fn random_walk_in_cents_matches_talib() {
+    assert_within_tolerance("a walk in cents", |seed| walk(ROWS, seed));
 }
 
 #[test]
-fn minutes_of_a_market() {
-    none_is_off("a market", |seed| market(ROWS, seed));
+fn market_minutes_match_talib() {
+    assert_within_tolerance("a market", |seed| market(ROWS, seed));
 }
 
 #[test]
-fn prices_that_move_by_a_tick() {
-    none_is_off("ticks", |seed| ticks(ROWS, seed, 0.33));
+fn one_tick_moves_match_talib() {
+    assert_within_tolerance("ticks", |seed| ticks(ROWS, seed, 0.33));
 }
 
 #[test]
-fn prices_that_stand_still_most_of_the_time() {
-    none_is_off("few ticks", |seed| ticks(ROWS, seed, 0.1));
-    none_is_off("hardly any ticks", |seed| ticks(ROWS, seed, 0.01));
+fn mostly_flat_prices_match_talib() {
+    assert_within_tolerance("few ticks", |seed| ticks(ROWS, seed, 0.1));
+    assert_within_tolerance("hardly any ticks", |seed| ticks(ROWS, seed, 0.01));
 }
 
 #[test]
-fn a_market_that_stops() {
-    none_is_off("a halt", |seed| halt(ROWS - seed as usize));
+fn trading_halt_matches_talib() {
+    assert_within_tolerance("a halt", |seed| halt(ROWS - seed as usize));
 }
 
-/// Limits of MAMA other than the defaults, and every way to compute a long series: compiled or not, relaxed or not.
+/// MAMA with other limits, with and without JIT and relaxed floating point.
 #[test]
-fn limits_and_ways_to_compute() {
+fn mama_limits_and_exec_options_match_talib() {
     let (row, bars) = (catalogue::find("mama").unwrap(), market(ROWS, 2));
     for params in [[0.5, 0.05], [0.99, 0.01], [0.05, 0.5], [0.2, 0.2]] {
         let want = talib(row, &params, &bars).unwrap();
         let selection = select(&[Instance::with(row, &params)]);
-        for (compiled, loose) in [(false, false), (true, false), (true, true)] {
-            let how = How { compiled, loose, ..How::default() };
+        for (jit, relaxed_fp) in [(false, false), (true, false), (true, true)] {
+            let how = ExecOptions { jit, relaxed_fp, ..ExecOptions::default() };
             let got = run(&selection.plan, &[bars.series()], how).remove(0);
             assert_eq!(beyond(&got, &want, &[false, false]), 0, "{params:?} {how:?}");
         }

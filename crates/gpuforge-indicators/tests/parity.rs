@@ -1,8 +1,8 @@
-//! Every row beside TA-Lib or, where TA-Lib does not have it, beside a plain reference: defaults and random parameters;
-//! walks, flat and monotone series, gaps, halts, zero volume; lengths 0, 1 and around the first value, and 100 000 bars.
+//! Parity: every row against TA-Lib or, where TA-Lib does not have it, a reference implementation. Default and sampled
+//! parameters; walks, flat and monotone series, gaps, halts, zero volume; lengths 0, 1, around the lookback, and 100 000.
 //!
-//! `PARITY=name,name` tries some rows only; `UPDATE_PARITY=1` writes what was found to `docs/parity.md`, which is checked
-//! here: every row is in it, with its oracle of today.
+//! `PARITY=name,name` runs some rows only; `UPDATE_PARITY=1` regenerates `docs/parity.md`, which is checked here to list every
+//! row with its current oracle.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,8 +13,8 @@
     reason = "a test may fail"
 )]
 
+mod columns;
 mod common;
-mod plain;
 mod reference;
 
 use std::{fmt::Write as _, path::PathBuf};
@@ -22,54 +22,56 @@ use std::{fmt::Write as _, path::PathBuf};
 use common::{
     BOUND,
     cases::{Case, cases},
-    compare, compare_by, ours, talib, whole_outputs,
+    compare, compare_by, integer_outputs, ours, talib,
 };
-use gpuforge_indicators::catalogue::{self, Indicator, Kind, Oracle};
+use gpuforge_indicators::catalogue::{self, Indicator, IndicatorKind, Oracle};
 use rayon::prelude::*;
-use reference::loses::nearer;
+use reference::talib_precision::ours_is_closer;
 
-/// The least number of cases that counts as a comparison.
-const LEAST_CASES: usize = 60;
+/// Min number of cases per row.
+const MIN_CASES: usize = 60;
 
-/// What a row was compared with, how often, and the worst of it.
-struct Outcome {
+/// Result of a row: max error and number of cases.
+struct ParityResult {
     row: &'static Indicator,
     worst: f64,
     cases: usize,
 }
 
-/// Compares one row; says where it differs first.
-fn check(row: &'static Indicator) -> Result<Outcome, String> {
-    let whole = whole_outputs(row);
+/// Compares one row; `Err` is the first difference.
+fn check(row: &'static Indicator) -> Result<ParityResult, String> {
+    let whole = integer_outputs(row);
     let reference = reference::find(row.name);
-    let mut outcome = Outcome { row, worst: 0.0, cases: 0 };
+    let mut result = ParityResult { row, worst: 0.0, cases: 0 };
     for Case { name, bars, params } in cases(row) {
         let differs = |why: String| format!("{} {params:?} on {name}: {why}", row.name);
         let got = ours(row, &params, &bars);
         let error = match row.oracle {
             Oracle::TaLib => {
                 let want = talib(row, &params, &bars).map_err(differs)?;
-                let exact = |at: usize| row.kind == Kind::Candlestick || whole.get(at) == Some(&true);
-                compare_by(&got, &want, exact).or_else(|why| nearer(row, &params, &bars, (&got, &want), why))
+                let exact =
+                    |at: usize| row.kind == IndicatorKind::Candlestick || whole.get(at) == Some(&true);
+                compare_by(&got, &want, exact)
+                    .or_else(|why| ours_is_closer(row, &params, &bars, (&got, &want), why))
             }
             Oracle::Reference => {
                 let reference = reference.ok_or_else(|| format!("{}: no reference", row.name))?;
                 compare(&got, &reference(&bars, &params), false)
             }
         };
-        outcome.worst = outcome.worst.max(error.map_err(differs)?);
-        outcome.cases += 1;
+        result.worst = result.worst.max(error.map_err(differs)?);
+        result.cases += 1;
     }
-    Ok(outcome)
+    Ok(result)
 }
 
 #[test]
-fn every_row_agrees_with_its_oracle() {
+fn every_row_matches_its_oracle() {
     let only = std::env::var("PARITY").unwrap_or_default();
     let wanted = |row: &&Indicator| only.is_empty() || only.split(',').any(|o| o == row.name);
     let rows: Vec<&'static Indicator> = catalogue::all().filter(wanted).collect();
     assert!(!rows.is_empty(), "no row of that name");
-    let results: Vec<Result<Outcome, String>> = rows.into_par_iter().map(check).collect();
+    let results: Vec<Result<ParityResult, String>> = rows.into_par_iter().map(check).collect();
     let mut table = Vec::new();
     let mut wrong = Vec::new();
     for result in results {
@@ -80,13 +82,13 @@ fn every_row_agrees_with_its_oracle() {
     }
     assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
     if !only.is_empty() {
-        println!("{}", written(&table));
+        println!("{}", render(&table));
         return;
     }
     if std::env::var_os("UPDATE_PARITY").is_some() {
-        std::fs::write(document(), written(&table)).unwrap();
+        std::fs::write(document(), render(&table)).unwrap();
     }
-    complete(&std::fs::read_to_string(document()).unwrap());
+    check_document(&std::fs::read_to_string(document()).unwrap());
 }
 
 #[test]
@@ -98,7 +100,7 @@ fn every_reference_belongs_to_a_row() {
     }
 }
 
-/// Where the table lives.
+/// Path of the generated document.
 fn document() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/parity.md")
 }
@@ -110,18 +112,18 @@ fn oracle(row: &Indicator) -> String {
     }
 }
 
-/// The document.
-fn written(table: &[Outcome]) -> String {
+/// Renders the document.
+fn render(table: &[ParityResult]) -> String {
     let with = |oracle: Oracle| table.iter().filter(|o| o.row.oracle == oracle).count();
     let cases: usize = table.iter().map(|o| o.cases).sum();
     let mut text = format!(
         "# Parity\n\n\
          Generated by `UPDATE_PARITY=1 cargo test -p gpuforge-indicators --test parity`, which compares every row of the\n\
-         catalogue: {} with TA-Lib (crate `ta-lib`), {} with plain references (`crates/gpuforge-indicators/tests/reference`);\n\
-         {cases} cases. The error is the worst of all outputs and bars, as a share of the greater of the reference and the\n\
-         scale of its column; {BOUND:e} is the most that passes. Candlesticks and whole numbers must be equal, and there is\n\
-         no value exactly where the oracle has none.\n\n\
-         | row | oracle | worst error | cases |\n|---|---|---|---|\n",
+         catalogue: {} with TA-Lib (crate `ta-lib`), {} with reference implementations (`crates/gpuforge-indicators/tests/reference`);\n\
+         {cases} cases. The error is the max over all outputs and bars, relative to the larger of the reference value and the\n\
+         scale of its column; the tolerance is {BOUND:e}. Candlestick patterns and integers must be equal, and NaN must be\n\
+         exactly where the oracle has NaN.\n\n\
+         | row | oracle | max error | cases |\n|---|---|---|---|\n",
         with(Oracle::TaLib),
         with(Oracle::Reference),
     );
@@ -132,14 +134,14 @@ fn written(table: &[Outcome]) -> String {
     text
 }
 
-/// Is every row in the document, with its oracle of today, tried often enough, and within the bound?
-fn complete(text: &str) {
+/// Checks that the document lists every row with its current oracle, enough cases, and an error within the tolerance.
+fn check_document(text: &str) {
     let cells = |line: &str| line.split('|').map(|c| c.trim().to_owned()).collect::<Vec<_>>();
     let rows: Vec<Vec<String>> = text.lines().filter(|l| l.starts_with("| ")).skip(1).map(cells).collect();
     assert_eq!(rows.len(), catalogue::all().count(), "UPDATE_PARITY=1 writes the table anew");
     for (row, cells) in catalogue::all().zip(&rows) {
         assert_eq!((&cells[1], &cells[2]), (&row.name.to_owned(), &oracle(row)), "UPDATE_PARITY=1");
         let (worst, cases): (f64, usize) = (cells[3].parse().unwrap(), cells[4].parse().unwrap());
-        assert!(worst <= BOUND && cases >= LEAST_CASES, "{}: {worst:e} in {cases} cases", row.name);
+        assert!(worst <= BOUND && cases >= MIN_CASES, "{}: {worst:e} in {cases} cases", row.name);
     }
 }

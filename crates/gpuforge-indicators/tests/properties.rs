@@ -1,5 +1,5 @@
-//! What holds for every row, whatever it computes? No row sees a later bar unless it says so, and bits depend on nothing but
-//! the bars and the parameters: not on blocks, threads, instruction sets, neighbours, their order, or what else is asked for.
+//! Properties of every row: causality, and bit-identical results whatever the block length, threads, SIMD level, batching,
+//! order of the series, or other selected indicators.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,7 +15,7 @@ use std::collections::HashMap;
 use common::{Bars, Random, cases::draws, walk};
 use gpuforge_indicators::{
     catalogue::{self, Indicator},
-    exec::{How, Series, Stream, run},
+    exec::{ExecOptions, Series, Stream, run},
     kernel::Simd,
     select::{Instance, Selection, select},
 };
@@ -23,7 +23,7 @@ use gpuforge_indicators::{
 /// Columns of one series.
 type Columns = Vec<Vec<f64>>;
 
-/// Every row with its defaults, and with one draw of its parameters.
+/// Every row with default parameters, and with one sample.
 fn instances() -> Vec<Instance> {
     let each = |row: &'static Indicator| {
         draws(row, 1, 0).into_iter().map(|params| Instance::with(row, &params)).collect::<Vec<_>>()
@@ -36,9 +36,9 @@ fn rows(instances: &[Instance]) -> HashMap<String, &'static Indicator> {
     instances.iter().flat_map(|i| i.columns().into_iter().map(|(_, name)| (name, i.row))).collect()
 }
 
-/// One thread, plain instructions.
-fn one() -> How {
-    How { threads: 1, simd: Simd::SCALAR, ..How::default() }
+/// One thread, scalar.
+fn one() -> ExecOptions {
+    ExecOptions { threads: 1, simd: Simd::SCALAR, ..ExecOptions::default() }
 }
 
 /// The bits of a number; every NaN is the same.
@@ -46,7 +46,7 @@ fn bits(x: f64) -> u64 {
     if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() }
 }
 
-/// Where two results differ first.
+/// First difference of two results.
 fn difference(names: &[String], got: &Columns, want: &Columns) -> Option<String> {
     names.iter().zip(got.iter().zip(want)).find_map(|(name, (got, want))| {
         if got.len() != want.len() {
@@ -57,13 +57,13 @@ fn difference(names: &[String], got: &Columns, want: &Columns) -> Option<String>
     })
 }
 
-/// Series of all lengths: none, one bar, shorter than most windows, longer than a block.
+/// Series of different lengths: empty, one bar, shorter than most windows, longer than a block.
 fn ragged() -> Vec<Bars> {
     let lengths = [700, 13, 421, 1, 650, 0, 333, 700, 7, 580, 64, 65, 1100, 512, 40, 300, 259];
     lengths.into_iter().zip(60..).map(|(n, seed)| walk(n, seed)).collect()
 }
 
-/// What every way of computing must give: each series by itself, on one thread, with plain instructions.
+/// Expected results: each series by itself, on one thread, scalar.
 struct Expected {
     selection: Selection,
     bars: Vec<Bars>,
@@ -77,8 +77,8 @@ impl Expected {
         Expected { selection, bars, columns }
     }
 
-    /// Runs these series together and compares.
-    fn check(&self, what: &str, which: &[usize], how: How) {
+    /// Runs these series in one batch and compares.
+    fn check(&self, what: &str, which: &[usize], how: ExecOptions) {
         let series: Vec<Series<'_>> = which.iter().map(|i| self.bars[*i].series()).collect();
         let got = run(&self.selection.plan, &series, how);
         for (at, got) in which.iter().zip(&got) {
@@ -90,71 +90,76 @@ impl Expected {
 }
 
 #[test]
-fn bits_do_not_depend_on_how_they_are_computed() {
+fn results_do_not_depend_on_exec_options() {
     let expected = Expected::new();
     let all: Vec<usize> = (0..17).collect();
     for block in [1, 7, 64, 1000] {
-        expected.check(&format!("blocks of {block}"), &all, How { block: Some(block), ..one() });
+        expected.check(&format!("blocks of {block}"), &all, ExecOptions { block: Some(block), ..one() });
         expected.check(
             &format!("one series in blocks of {block}"),
             &[12],
-            How { block: Some(block), ..one() },
+            ExecOptions { block: Some(block), ..one() },
         );
     }
     for simd in Simd::available() {
-        expected.check(&format!("{simd:?}"), &all, How { simd, ..one() });
-        expected.check(&format!("one series, {simd:?}"), &[12], How { simd, ..one() });
+        expected.check(&format!("{simd:?}"), &all, ExecOptions { simd, ..one() });
+        expected.check(&format!("one series, {simd:?}"), &[12], ExecOptions { simd, ..one() });
     }
-    for side_by_side in [Some(true), Some(false)] {
-        let how = How { side_by_side, ..How::default() };
-        expected.check(&format!("side by side: {side_by_side:?}"), &all, how);
+    for batched in [Some(true), Some(false)] {
+        let how = ExecOptions { batched, ..ExecOptions::default() };
+        expected.check(&format!("side by side: {batched:?}"), &all, how);
         expected.check(
-            &format!("side by side: {side_by_side:?}, blocks"),
+            &format!("side by side: {batched:?}, blocks"),
             &all,
-            How { block: Some(33), ..how },
+            ExecOptions { block: Some(33), ..how },
         );
     }
-    for (side_by_side, block) in
+    for (batched, block) in
         [(true, None), (true, Some(7)), (true, Some(64)), (false, None), (false, Some(48))]
     {
-        let how = How { side_by_side: Some(side_by_side), block, past: Some(true), ..How::default() };
-        expected.check(&format!("past the caches: {side_by_side} {block:?}"), &all, how);
+        let how = ExecOptions {
+            batched: Some(batched),
+            block,
+            nontemporal_stores: Some(true),
+            ..ExecOptions::default()
+        };
+        expected.check(&format!("past the caches: {batched} {block:?}"), &all, how);
     }
     for threads in [1, 2, 4] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
-        let how = How { threads, ..How::default() };
+        let how = ExecOptions { threads, ..ExecOptions::default() };
         pool.install(|| expected.check(&format!("{threads} threads"), &all, how));
     }
     for several in [2, 8, 9, 17] {
-        expected.check(&format!("{several} series"), &all[..several], How::default());
+        expected.check(&format!("{several} series"), &all[..several], ExecOptions::default());
     }
     let mut shuffled = all.clone();
     let mut r = Random(4);
     (1..shuffled.len()).rev().for_each(|i| shuffled.swap(i, (r.next() * (i + 1) as f64) as usize));
-    expected.check("another order", &shuffled, How::default());
+    expected.check("another order", &shuffled, ExecOptions::default());
     shuffled.reverse();
-    expected.check("the order reversed", &shuffled, How::default());
+    expected.check("the order reversed", &shuffled, ExecOptions::default());
 }
 
-/// A series that comes in parts, as from a file that is too large.
+/// Streaming: a series in chunks, as from a file larger than memory.
 #[test]
-fn bits_do_not_depend_on_parts() {
-    let parts = |i: &Instance| select(std::slice::from_ref(i)).plan.in_parts();
+fn streaming_is_bit_identical() {
+    let parts = |i: &Instance| select(std::slice::from_ref(i)).plan.supports_streaming();
     let instances: Vec<Instance> = instances().into_iter().filter(parts).collect();
     assert!(instances.iter().all(|i| i.row.causal));
     let selection = select(&instances);
     let bars = walk(900, 77);
     let want = run(&selection.plan, &[bars.series()], one()).remove(0);
     for part in [1, 7, 64, 333, 2000] {
-        let mut stream = Stream::new(&selection.plan, How { block: Some(50), ..one() });
+        let mut stream = Stream::new(&selection.plan, ExecOptions { block: Some(50), ..one() });
         let mut got: Columns = vec![Vec::new(); selection.columns.len()];
         let mut from = 0;
         while from < bars.len() {
             let to = (from + part).min(bars.len());
             let some = bars.between(from, to);
-            let mut room: Columns = vec![vec![0.0; to - from]; got.len()];
-            stream.push(&some.series(), &mut room.iter_mut().map(Vec::as_mut_slice).collect());
-            got.iter_mut().zip(room).for_each(|(column, more)| column.extend(more));
+            let mut chunk: Columns = vec![vec![0.0; to - from]; got.len()];
+            stream.push(&some.series(), &mut chunk.iter_mut().map(Vec::as_mut_slice).collect());
+            got.iter_mut().zip(chunk).for_each(|(column, more)| column.extend(more));
             from = to;
         }
         if let Some(why) = difference(&selection.columns, &got, &want) {
@@ -164,7 +169,7 @@ fn bits_do_not_depend_on_parts() {
 }
 
 #[test]
-fn bits_do_not_depend_on_what_else_is_asked_for() {
+fn results_do_not_depend_on_other_selected_indicators() {
     let expected = Expected::new();
     let place: HashMap<&String, usize> = expected.selection.columns.iter().zip(0..).collect();
     for instance in instances() {
@@ -180,9 +185,9 @@ fn bits_do_not_depend_on_what_else_is_asked_for() {
     }
 }
 
-/// The flag is true both ways: what is called causal never changes, what is not does change.
+/// The flag is exact: causal rows never change when bars are appended, others do.
 #[test]
-fn only_rows_that_say_so_see_a_later_bar() {
+fn only_non_causal_rows_look_ahead() {
     let instances = instances();
     let (selection, rows) = (select(&instances), rows(&instances));
     let mut changed: HashMap<&str, bool> =
@@ -208,7 +213,7 @@ fn only_rows_that_say_so_see_a_later_bar() {
 }
 
 #[test]
-fn rows_read_what_they_say() {
+fn rows_read_only_their_declared_inputs() {
     for instance in instances() {
         let row = instance.row;
         let plan = select(&[instance]).plan;
@@ -218,9 +223,9 @@ fn rows_read_what_they_say() {
     }
 }
 
-/// A first value is where the row says, not later: `start` is the least bar that has one.
+/// `start` is exactly the first valid bar.
 #[test]
-fn columns_begin_where_they_say() {
+fn columns_are_valid_from_their_start() {
     let instances = instances();
     let (selection, rows) = (select(&instances), rows(&instances));
     let bars = walk(2500, 8);

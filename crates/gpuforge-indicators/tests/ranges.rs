@@ -1,4 +1,4 @@
-//! Do values stay in the ranges that the catalogue states? Random, trending, flat, halting and gapped bars, random parameters.
+//! Value ranges: outputs stay in the catalogue's ranges on random, trending, flat, halted and gapped bars, sampled parameters.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 
 mod common;
@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 use common::{Bars, cases::draws, flat, gaps, halt, high, market, monotone, no_volume, uneven, walk};
 use gpuforge_indicators::{
     catalogue::{self, Convention, Indicator},
-    exec::{How, run},
-    select::{Instance, Selector, Wanted, select},
+    exec::{ExecOptions, run},
+    select::{Instance, SelectItem, Selector, select},
 };
 
 const BARS: usize = 1500;
@@ -31,22 +31,23 @@ fn shapes() -> Vec<(&'static str, Bars)> {
     ]
 }
 
-/// What an output was seen to be.
+/// Observed range of an output.
 #[derive(Debug, Clone, Copy)]
-struct Seen {
+struct ObservedRange {
     min: f64,
     max: f64,
     nan: usize,
 }
 
-/// Every output of these instances over every shape: its values after the warm-up, and where they begin.
-fn seen(instances: &[Instance], mut tell: impl FnMut(&Instance, usize, &str, usize, &[f64])) {
-    // In parts: thousands of instances at once are a plan of a hundred thousand nodes.
+/// Visits every output of these instances on every shape: its values after the warm-up, and their first bar.
+fn visit_outputs(instances: &[Instance], mut tell: impl FnMut(&Instance, usize, &str, usize, &[f64])) {
+    // In chunks: thousands of instances at once would be a plan of a hundred thousand nodes.
     for some in instances.chunks(64) {
         let selection = select(some);
         for (shape, bars) in shapes() {
             let columns =
-                run(&selection.plan, &[bars.series()], How { threads: 1, ..How::default() }).remove(0);
+                run(&selection.plan, &[bars.series()], ExecOptions { threads: 1, ..ExecOptions::default() })
+                    .remove(0);
             for instance in some {
                 for (output, name) in instance.columns() {
                     let at = selection.columns.iter().position(|c| *c == name).unwrap();
@@ -58,7 +59,7 @@ fn seen(instances: &[Instance], mut tell: impl FnMut(&Instance, usize, &str, usi
     }
 }
 
-/// Every row with parameters from all of their range.
+/// Every row with sampled parameters.
 fn instances(convention: Convention) -> Vec<Instance> {
     let each = |row: &'static Indicator| {
         let with = |params: Vec<f64>| Instance { convention, ..Instance::with(row, &params) };
@@ -67,26 +68,26 @@ fn instances(convention: Convention) -> Vec<Instance> {
     catalogue::all().flat_map(each).collect()
 }
 
-/// One-input rows that read something that is negative as often as not.
+/// One-input rows with a source that is negative half of the time.
 fn sourced() -> Vec<Instance> {
     let rows = catalogue::all().filter(|r| r.takes_source());
     let each = |row: &'static Indicator| {
         let wanted = Selector::new().select(&format!("{}(source=mom(3))", row.name)).unwrap();
-        wanted.into_iter().filter_map(|w| if let Wanted::Instance(i) = w { Some(i) } else { None })
+        wanted.into_iter().filter_map(|w| if let SelectItem::Instance(i) = w { Some(i) } else { None })
     };
     rows.flat_map(each).collect()
 }
 
-/// Rounding: what a bound may be missed by, as a share of it.
-const SLACK: f64 = 1e-9;
+/// Tolerance for rounding, relative to the bound.
+const TOLERANCE: f64 = 1e-9;
 
 fn check(instances: &[Instance]) {
     let mut wrong: BTreeMap<String, String> = BTreeMap::new();
     let mut bounded = 0;
-    seen(instances, |instance, output, shape, start, values| {
+    visit_outputs(instances, |instance, output, shape, start, values| {
         let Some(range) = instance.range(output) else { return };
         bounded += values.len();
-        if let Some(t) = values.iter().position(|x| !range.contains(*x, SLACK)) {
+        if let Some(t) = values.iter().position(|x| !range.contains(*x, TOLERANCE)) {
             let name = format!("{}.{}", instance.row.name, instance.row.outputs[output]);
             let (bar, x) = (start + t, values[t]);
             let what = || format!("{:?} on {shape}, bar {bar}: {x} is not {range}", instance.params);
@@ -98,12 +99,12 @@ fn check(instances: &[Instance]) {
 }
 
 #[test]
-fn values_stay_in_their_range() {
+fn values_stay_in_their_ranges() {
     check(&instances(Convention::TaLib));
 }
 
 #[test]
-fn the_convention_of_pandas_keeps_the_ranges() {
+fn ranges_hold_in_the_pandas_convention() {
     let rows =
         ["rsi", "atr", "natr", "bbw", "percentb", "macd", "ppo", "adx", "stochrsi", "crsi", "supertrend"];
     let some = instances(Convention::Pandas).into_iter().filter(|i| rows.contains(&i.row.name));
@@ -111,15 +112,15 @@ fn the_convention_of_pandas_keeps_the_ranges() {
 }
 
 #[test]
-fn a_source_of_any_sign_keeps_the_ranges() {
+fn ranges_hold_for_sources_of_any_sign() {
     check(&sourced());
 }
 
-/// A NaN after the warm-up of bars without any is declared, or it is a mistake.
+/// NaN after the warm-up on bars without NaN must be declared (`starts_late`).
 #[test]
-fn rows_that_start_late_are_declared() {
+fn data_dependent_starts_are_declared() {
     let mut wrong = BTreeMap::new();
-    seen(&instances(Convention::TaLib), |instance, output, shape, start, values| {
+    visit_outputs(&instances(Convention::TaLib), |instance, output, shape, start, values| {
         let clean = ["a walk", "another walk", "a market"].contains(&shape);
         let domain = ["acos", "asin"].contains(&instance.row.name);
         let first = values.iter().position(|x| !x.is_nan()).unwrap_or(0);
@@ -133,13 +134,13 @@ fn rows_that_start_late_are_declared() {
 }
 
 #[test]
-#[ignore = "prints what was seen, for whoever adds a range"]
-fn print_what_is_seen() {
-    let mut table: BTreeMap<String, [Seen; 2]> = BTreeMap::new();
+#[ignore = "prints observed ranges, for adding a range"]
+fn print_observed_ranges() {
+    let mut table: BTreeMap<String, [ObservedRange; 2]> = BTreeMap::new();
     for (at, all) in [instances(Convention::TaLib), sourced()].iter().enumerate() {
-        seen(all, |instance, output, _, _, values| {
+        visit_outputs(all, |instance, output, _, _, values| {
             let name = format!("{}.{}", instance.row.name, instance.row.outputs[output]);
-            let new = Seen { min: f64::INFINITY, max: f64::NEG_INFINITY, nan: 0 };
+            let new = ObservedRange { min: f64::INFINITY, max: f64::NEG_INFINITY, nan: 0 };
             let seen = &mut table.entry(name).or_insert([new; 2])[at];
             for x in values {
                 seen.min = seen.min.min(*x);

@@ -1,13 +1,13 @@
-//! The selection language: what it means, and errors that point at the place.
+//! Selection language: column names, expressions, definitions, argument binding, error positions.
 #![allow(clippy::unwrap_used, clippy::indexing_slicing, clippy::panic, reason = "a test may fail")]
 
 mod common;
 
 use gpuforge_indicators::{
     catalogue::{self, Indicator},
-    exec::{How, Series, run},
+    exec::{ExecOptions, Series, run},
     graph::Field,
-    select::{Selector, Wanted, facts, plan},
+    select::{SelectItem, Selector, column_meta, plan},
 };
 use proptest::prelude::*;
 
@@ -20,14 +20,14 @@ fn error(text: &str) -> String {
 }
 
 #[test]
-fn a_price_can_be_selected() {
+fn price_columns_can_be_selected() {
     let wanted = Selector::new().select("Close, hlc3, rsi(14)").unwrap();
     let columns: Vec<String> = wanted.iter().flat_map(|w| w.columns()).collect();
     assert_eq!(columns, ["close", "hlc3", "rsi_14"]);
 }
 
 #[test]
-fn names_are_the_name_the_parameters_and_the_source() {
+fn column_names_are_name_parameters_source_and_output() {
     assert_eq!(columns("sma(20)"), ["sma_20"]);
     assert_eq!(columns("SMA"), ["sma_30"], "TA-Lib's name and default");
     assert_eq!(columns("sma(7|9|14), ema(period=5)"), ["sma_7", "sma_9", "sma_14", "ema_5"]);
@@ -53,9 +53,9 @@ fn names_are_the_name_the_parameters_and_the_source() {
 }
 
 #[test]
-fn the_classic_set_has_111_columns_that_do_not_look_ahead() {
+fn classic111_has_111_causal_columns() {
     let wanted = Selector::new().select("set:classic111").unwrap();
-    let rows = wanted.iter().filter_map(|w| if let Wanted::Instance(i) = w { Some(i.row) } else { None });
+    let rows = wanted.iter().filter_map(|w| if let SelectItem::Instance(i) = w { Some(i.row) } else { None });
     assert!(rows.clone().count() == wanted.len() && rows.clone().all(|r| r.causal));
     let columns = plan(&wanted).columns;
     assert_eq!(columns.len(), 111, "{columns:?}");
@@ -64,13 +64,13 @@ fn the_classic_set_has_111_columns_that_do_not_look_ahead() {
 }
 
 #[test]
-fn expressions_compute() {
+fn expressions_are_evaluated() {
     let bars = common::walk(100, 5);
     let mut selector = Selector::new();
     selector.define("spread = ema(close, 5) - 2 * ema(close, 20)").unwrap();
     let selection = plan(&selector.select("spread, ema(5), ema(20), -(close + 1) / 2").unwrap());
     assert_eq!(selection.columns[..3], ["spread", "ema_5", "ema_20"]);
-    let out = run(&selection.plan, &[bars.series()], How::default()).remove(0);
+    let out = run(&selection.plan, &[bars.series()], ExecOptions::default()).remove(0);
     for (t, close) in bars.close.iter().enumerate() {
         let want = out[1][t] - 2.0 * out[2][t];
         assert!(out[0][t] == want || (out[0][t].is_nan() && want.is_nan()), "bar {t}");
@@ -81,7 +81,7 @@ fn expressions_compute() {
 }
 
 #[test]
-fn errors_point_at_the_place() {
+fn errors_carry_a_position() {
     assert_eq!(
         error("sma(20), sam(3)"),
         "there is no indicator `sam`; did you mean `sma`?\n  sma(20), sam(3)\n           ^"
@@ -90,7 +90,7 @@ fn errors_point_at_the_place() {
         ("", "nothing is selected"),
         ("sma(20", "`,` is missing"),
         ("sma(0)", "from 1 to"),
-        ("sma(2.5)", "a whole number"),
+        ("sma(2.5)", "an integer"),
         ("sma(1,2)", "one number too many: it is sma(period, source=close)"),
         ("sma(length=3)", "has no parameter `length`: it is sma(period, source=close)"),
         ("sma(3).upper", "has no output `upper`"),
@@ -107,15 +107,15 @@ fn errors_point_at_the_place() {
     assert!(error(&"-".repeat(100_000)).contains("bytes"));
 }
 
-/// What is known of columns follows the plan's columns, also where two values would share a name.
+/// Metadata follows the plan's columns, also where names are deduplicated.
 #[test]
-fn facts_are_those_of_the_columns() {
+fn column_meta_matches_the_columns() {
     let mut selector = Selector::new();
     selector.define("strength = rsi(7)").unwrap();
     let wanted =
         selector.select("rsi(14), strength, pivot.r1, cdldoji, rsi(14), sma(3), close - pivot.r1").unwrap();
     let columns = plan(&wanted).columns;
-    let known = facts(&wanted, &columns);
+    let known = column_meta(&wanted, &columns);
     assert!(known.iter().map(|f| &f.column).eq(&columns), "{known:?}");
     let ranges: Vec<String> =
         known.iter().map(|f| f.range.map_or_else(String::new, |r| r.to_string())).collect();
@@ -126,10 +126,13 @@ fn facts_are_those_of_the_columns() {
     );
     assert!(known[3].pattern && !known[0].pattern);
     let other = vec!["rsi_14#2".to_owned(), "nothing".to_owned()];
-    assert_eq!(facts(&wanted, &other).iter().map(|f| f.range.is_some()).collect::<Vec<_>>(), [true, false]);
+    assert_eq!(
+        column_meta(&wanted, &other).iter().map(|f| f.range.is_some()).collect::<Vec<_>>(),
+        [true, false]
+    );
 }
 
-/// A row's numbers, all of them.
+/// All default parameters of a row.
 fn numbers(row: &Indicator) -> Vec<String> {
     row.params.iter().map(|p| p.default.to_string()).collect()
 }
@@ -138,9 +141,9 @@ fn call(row: &Indicator, args: &[String]) -> String {
     format!("{}({})", row.name, args.join(", "))
 }
 
-/// For every row: what is meant works, and an argument that nothing uses is an error, selected or defined.
+/// For every row: valid calls work, and an unused argument is an error, in selections and definitions.
 #[test]
-fn no_argument_is_dropped() {
+fn unused_arguments_are_errors() {
     let fails = |text: &str| {
         let selected = Selector::new().select(text).map(|w| plan(&w).columns);
         assert!(selected.is_err(), "{text} is {selected:?}");
@@ -193,7 +196,7 @@ fn no_argument_is_dropped() {
 }
 
 #[test]
-fn an_argument_that_cannot_be_meant_names_the_fix() {
+fn argument_errors_name_the_fix() {
     for (text, part) in [
         ("max(high, low)", "`max` is the max of the last `period` values of one source"),
         ("max(high, low)", "the max of two columns is (high + low + sqrt((high-low)*(high-low))) / 2\n"),
@@ -226,13 +229,13 @@ fn an_argument_that_cannot_be_meant_names_the_fix() {
     assert!(selector.define("high2 = max(high, low)").is_err());
 }
 
-/// What the error offers in place of `max(high, low)` is the max of both.
+/// The replacement that the error suggests for `max(high, low)` is correct.
 #[test]
-fn the_max_of_two_columns_can_be_written() {
+fn suggested_max_of_two_columns_is_correct() {
     let bars = common::walk(200, 6);
     let text = "(open + close + sqrt((open-close)*(open-close))) / 2, (open + close - sqrt((open-close)*(open-close))) / 2";
     let selection = plan(&Selector::new().select(text).unwrap());
-    let out = run(&selection.plan, &[bars.series()], How::default()).remove(0);
+    let out = run(&selection.plan, &[bars.series()], ExecOptions::default()).remove(0);
     for (t, (a, b)) in bars.open.iter().zip(&bars.close).enumerate() {
         let near = |x: f64, y: f64| (x - y).abs() < 1e-12 * y;
         assert!(near(out[0][t], a.max(*b)) && near(out[1][t], a.min(*b)), "bar {t}");
@@ -241,20 +244,20 @@ fn the_max_of_two_columns_can_be_written() {
 
 proptest! {
     #[test]
-    fn no_text_panics(text in ".{0,200}") {
+    fn parser_never_panics_on_arbitrary_text(text in ".{0,200}") {
         let _ = Selector::new().select(&text);
         let _ = Selector::new().define(&text);
     }
 
     #[test]
-    fn no_likely_text_panics(text in "[a-z0-9(),.|=:+*/ -]{0,80}") {
+    fn parser_never_panics_on_plausible_text(text in "[a-z0-9(),.|=:+*/ -]{0,80}") {
         let _ = Selector::new().select(&text).map(|w| plan(&w));
     }
 }
 
-/// Two values whose columns would have the same name are two columns, never the first one twice.
+/// Different values with the same column name get distinct names.
 #[test]
-fn columns_that_would_share_a_name_are_kept_apart() {
+fn colliding_column_names_are_deduplicated() {
     let mut selector = Selector::new();
     selector.define("rsi_14 = close").unwrap();
     let wanted = |text: &str| selector.select(text).unwrap();
@@ -267,6 +270,6 @@ fn columns_that_would_share_a_name_are_kept_apart() {
     let planned = plan(&wanted(text));
     let (high, low) = (vec![3.0; 9], vec![1.0; 9]);
     let series = Series { high: &high, low: &low, ..Series::default() };
-    let columns = run(&planned.plan, &[series], How::on(1)).remove(0);
+    let columns = run(&planned.plan, &[series], ExecOptions::with_threads(1)).remove(0);
     assert_eq!((columns[0][8], columns[1][8]), (8.0, 5.0));
 }

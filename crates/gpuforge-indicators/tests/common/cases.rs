@@ -1,4 +1,4 @@
-//! What is a row tried with? Shapes of series, lengths around its first value, and parameters of its range.
+//! Test cases of a row: shapes of series, lengths around its lookback, sampled parameters.
 
 use std::sync::{Arc, LazyLock};
 
@@ -16,7 +16,7 @@ pub(crate) struct Case {
     pub(crate) params: Vec<f64>,
 }
 
-/// The longest series: whatever drifts, drifts here.
+/// The longest series, for drift.
 static LONG: LazyLock<Arc<Bars>> = LazyLock::new(|| Arc::new(walk(100_000, 1)));
 
 /// A kind of series: its name, and so many bars of it.
@@ -36,15 +36,15 @@ const SHAPES: [Shape; 10] = [
     ("a halt", halt),
 ];
 
-/// What it tells in a halt is the ratio of roundings, here as in TA-Lib: nobody knows better.
-const RESTLESS: [&str; 1] = ["wavetrend"];
+/// In a trading halt its value is a quotient of rounding residues, here as in TA-Lib.
+const UNDEFINED_IN_HALT: [&str; 1] = ["wavetrend"];
 
 /// Series that a row with these parameters is tried with.
 fn shapes(row: &Indicator, params: &[f64]) -> Vec<Shape> {
-    // Kind 7 of a moving average is MAMA: the phase of a value that stands still but for its own rounding.
+    // `MAType` 7 is MAMA: the phase of a value that is constant up to rounding.
     let mama = |(p, x): (&Param, &f64)| p.name.ends_with("_type") && *x == 7.0;
-    let restless = RESTLESS.contains(&row.name) || row.params.iter().zip(params).any(mama);
-    // A straight line leaves nothing but rounding of a difference of two means of any kind; their defaults are exact on it.
+    let restless = UNDEFINED_IN_HALT.contains(&row.name) || row.params.iter().zip(params).any(mama);
+    // On a straight line a difference of two averages is pure rounding; the default types are exact on it.
     let straight = params == row.defaults();
     let fits = |name: &str| match name {
         "a halt" => !restless,
@@ -58,7 +58,7 @@ fn shapes(row: &Indicator, params: &[f64]) -> Vec<Shape> {
 const SHAPE: usize = 600;
 const DRAWN: usize = 1500;
 
-/// Parameters of a row: the defaults, some with small windows, some from all of the range.
+/// Sampled parameters of a row: the defaults, some with small windows, some from the full range.
 pub(crate) fn draws(row: &Indicator, small: usize, wide: usize) -> Vec<Vec<f64>> {
     let mut r = Random(row.name.bytes().fold(7, |h: u64, b| h.wrapping_mul(31).wrapping_add(u64::from(b))));
     let mut sets = vec![row.defaults()];
@@ -67,13 +67,13 @@ pub(crate) fn draws(row: &Indicator, small: usize, wide: usize) -> Vec<Vec<f64>>
             let x = if draw < small { near(p, r.next()) } else { far(p, r.next()) };
             let rounded = match p {
                 _ if p.even => (x / 2.0).round() * 2.0,
-                _ if p.whole => x.round(),
+                _ if p.integer => x.round(),
                 _ => (x * 100.0).round() / 100.0,
             };
             rounded.clamp(p.min, p.max)
         };
         let mut params: Vec<f64> = row.params.iter().map(pick).collect();
-        // TA-Lib refuses bounds in the wrong order.
+        // TA-Lib rejects bounds in the wrong order.
         if let ("mavp", [least, most, ..]) = (row.name, params.as_mut_slice()) {
             (*least, *most) = (least.min(*most), least.max(*most));
         }
@@ -88,9 +88,9 @@ fn near(p: &Param, at: f64) -> f64 {
     lo + at * (hi.max(lo) - lo)
 }
 
-/// Anywhere in the range, as many small as large; windows of at most 400 bars, so that there are values.
+/// Log-uniform over the range; windows of at most 400 bars, so that there are values.
 fn far(p: &Param, at: f64) -> f64 {
-    let most = p.max.min(if p.whole { 400.0_f64.max(p.min) } else { 1e6 });
+    let most = p.max.min(if p.integer { 400.0_f64.max(p.min) } else { 1e6 });
     if p.min < 0.0 {
         return p.min.max(-1e6) + at * (most - p.min.max(-1e6));
     }
@@ -98,7 +98,7 @@ fn far(p: &Param, at: f64) -> f64 {
     lo * (hi / lo).powf(at)
 }
 
-/// Everything a row is tried with.
+/// All test cases of a row.
 pub(crate) fn cases(row: &'static Indicator) -> Vec<Case> {
     let mut cases = Vec::new();
     for (draw, params) in draws(row, 4, 3).into_iter().enumerate() {

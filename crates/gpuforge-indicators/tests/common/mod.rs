@@ -1,9 +1,9 @@
-//! Bars to test with, TA-Lib by name, and what counts as equal.
+//! Test fixtures: synthetic bars, TA-Lib by function name, comparison with tolerance.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use gpuforge_indicators::{
     catalogue::Indicator,
-    exec::{How, Series, run},
+    exec::{ExecOptions, Series, run},
     select::{Instance, select},
 };
 use ta_lib::{
@@ -45,7 +45,7 @@ impl Bars {
         self.between(0, n)
     }
 
-    /// The bars from one on up to another.
+    /// Slice of bars.
     pub(crate) fn between(&self, from: usize, to: usize) -> Bars {
         let cut = |v: &Vec<f64>| v[from.min(v.len())..to.min(v.len())].to_vec();
         Bars {
@@ -59,7 +59,7 @@ impl Bars {
     }
 }
 
-/// A small generator: the same numbers everywhere.
+/// Deterministic LCG.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
@@ -135,7 +135,7 @@ pub(crate) fn monotone(n: usize, step: f64) -> Bars {
     })
 }
 
-/// Always up, or always down, by steps of several sizes: what a straight line would make nothing but rounding, this does not.
+/// Monotone with uneven steps: unlike on a straight line, differences of averages are not pure rounding.
 pub(crate) fn uneven(n: usize, step: f64) -> Bars {
     let mut r = Random(0x57e9);
     let mut c = if step < 0.0 { 100.0 - 8.0 * step * n as f64 } else { 100.0 };
@@ -145,14 +145,14 @@ pub(crate) fn uneven(n: usize, step: f64) -> Bars {
     })
 }
 
-/// Nobody trades.
+/// A walk with zero volume.
 pub(crate) fn no_volume(n: usize) -> Bars {
     let mut bars = walk(n, 99);
     bars.volume.fill(0.0);
     bars
 }
 
-/// A walk far above 0: its moves are a ten-thousandth of the price.
+/// A walk at a high price level: moves are a ten-thousandth of the price.
 pub(crate) fn high(n: usize) -> Bars {
     let mut bars = walk(n, 23);
     for column in [&mut bars.open, &mut bars.high, &mut bars.low, &mut bars.close] {
@@ -178,7 +178,7 @@ pub(crate) fn gaps(n: usize) -> Bars {
     bars
 }
 
-/// A market that moves, stops for a third of the time (the same price, no volume), and moves again.
+/// A trading halt in the middle third: constant price, no volume.
 pub(crate) fn halt(n: usize) -> Bars {
     let mut bars = walk(n, 5);
     let (from, to) = (n / 3, 2 * n / 3);
@@ -190,19 +190,19 @@ pub(crate) fn halt(n: usize) -> Bars {
     bars
 }
 
-/// Ours for one row: one vector per output.
+/// Our result for one row: one vector per output.
 pub(crate) fn ours(row: &'static Indicator, params: &[f64], bars: &Bars) -> Vec<Vec<f64>> {
     let selection = select(&[Instance::with(row, params)]);
-    run(&selection.plan, &[bars.series()], How { threads: 1, ..How::default() }).remove(0)
+    run(&selection.plan, &[bars.series()], ExecOptions { threads: 1, ..ExecOptions::default() }).remove(0)
 }
 
-/// Which outputs of a row are whole numbers in TA-Lib.
-pub(crate) fn whole_outputs(row: &Indicator) -> Vec<bool> {
+/// Which outputs of a row are integers in TA-Lib.
+pub(crate) fn integer_outputs(row: &Indicator) -> Vec<bool> {
     let found = row.aliases.first().and_then(|alias| get_func_handle(alias));
     found.map_or_else(Vec::new, |id| id.info().outputs.iter().map(|o| o.kind != OutputType::Real).collect())
 }
 
-/// A row's function of TA-Lib: one vector per output, NaN before the first.
+/// TA-Lib's result for a row: one vector per output, NaN during the warm-up.
 pub(crate) fn talib(row: &Indicator, params: &[f64], bars: &Bars) -> Result<Vec<Vec<f64>>, String> {
     let alias = row.aliases.first().ok_or("it has no alias")?;
     let id = get_func_handle(alias).ok_or_else(|| format!("it has no function {alias}"))?;
@@ -267,7 +267,7 @@ pub(crate) fn talib(row: &Indicator, params: &[f64], bars: &Bars) -> Result<Vec<
     Ok(reals.iter().enumerate().map(place).collect())
 }
 
-/// What the first real input of a function is: the column that the row reads first.
+/// The first real input of a function: the first input column of the row.
 fn source<'a>(row: &Indicator, bars: &'a Bars) -> &'a [f64] {
     use gpuforge_indicators::graph::Field;
     match row.inputs.first() {
@@ -279,10 +279,10 @@ fn source<'a>(row: &Indicator, bars: &'a Bars) -> &'a [f64] {
     }
 }
 
-/// The greatest error that counts as agreement.
+/// Relative tolerance.
 pub(crate) const BOUND: f64 = 1e-9;
 
-/// The worst error, as a share of the value or of the column's scale; an explanation when it is too large.
+/// Max error relative to the value or the column's scale; a message if it exceeds the tolerance.
 pub(crate) fn compare(got: &[Vec<f64>], want: &[Vec<f64>], exact: bool) -> Result<f64, String> {
     compare_by(got, want, |_| exact)
 }

@@ -1,9 +1,9 @@
-//! Cycle rows that TA-Lib does not have, beside their definitions written as plain loops; and what the Hilbert rows share.
+//! Reference implementations of the cycle rows that TA-Lib does not have; subexpression sharing of the Hilbert rows.
 
 use std::f64::consts::{PI, TAU};
 
+use crate::columns::{Reference, each, ema, zip};
 use crate::common::Bars;
-use crate::plain::{Reference, each, ema, zip};
 use gpuforge_indicators::{
     catalogue,
     select::{Instance, select},
@@ -58,13 +58,13 @@ fn ebsw(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     vec![wave]
 }
 
-/// Ehlers, Rocket Science for Traders (2001): means over a quarter and over half of the cycle.
+/// Ehlers, Rocket Science for Traders (2001): EMAs over a quarter and over half of the cycle.
 fn dsp(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     let n = p[0] as usize;
     vec![zip(&ema(&bars.close, n / 4), &ema(&bars.close, n / 2), |a, b| a - b)]
 }
 
-/// Pearson's correlation; 0 where one side does not move.
+/// Pearson correlation; 0 where one side is constant.
 fn correlation(x: &[f64], y: &[f64]) -> f64 {
     let n = x.len() as f64;
     let (mx, my) = (x.iter().sum::<f64>() / n, y.iter().sum::<f64>() / n);
@@ -110,7 +110,7 @@ fn correlation_cycle(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
 pub(super) const REFERENCES: &[(&str, Reference)] =
     &[("msw", msw), ("ebsw", ebsw), ("dsp", dsp), ("correlation_cycle", correlation_cycle)];
 
-/// The transform is one pass: what the second row adds are only the nodes of its own.
+/// Common-subexpression elimination: a second Hilbert row adds only its own nodes.
 #[test]
 fn hilbert_rows_share_the_transform() {
     let steps = |names: &[&str]| {
@@ -119,7 +119,7 @@ fn hilbert_rows_share_the_transform() {
     };
     let (mode, line) = (steps(&["ht_trendmode"]), steps(&["ht_trendline"]));
     let all = steps(&["ht_trendmode", "ht_trendline", "ht_sine", "ht_dcphase"]);
-    // Sine, lead, phase and trend line are inside the mode already; that they are shown from bar 63 on only is no step.
+    // Sine, lead, phase and trendline are part of the trend mode already; a later start costs no step.
     assert_eq!(all, mode, "{mode} for the mode, {line} for the line");
     assert!(steps(&["ht_dcperiod", "ht_phasor"]) < steps(&["ht_dcperiod"]) + steps(&["ht_phasor"]));
 }

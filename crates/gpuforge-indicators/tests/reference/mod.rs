@@ -1,18 +1,18 @@
-//! Which plain reference belongs to which row? Every row that TA-Lib does not have is in one of these tables.
+//! Reference implementations: one per row that TA-Lib does not have, in tables by group.
 //!
-//! A reference is loops over whole columns, written from the definition; what else a family promises is tested beside it.
+//! A reference is plain loops over whole columns, written from the published definition; group-specific tests are beside it.
 
 mod cycle;
-pub(crate) mod loses;
 mod momentum;
 mod overlap;
 mod statistics;
+pub(crate) mod talib_precision;
 mod trend;
 mod volatility;
 mod volume;
 mod vwap;
 
-use crate::plain::Reference;
+use crate::columns::Reference;
 
 /// Every table.
 const TABLES: [&[(&str, Reference)]; 8] = [
@@ -26,7 +26,7 @@ const TABLES: [&[(&str, Reference)]; 8] = [
     vwap::REFERENCES,
 ];
 
-/// Every reference with the name of its row.
+/// Every reference with its row name.
 pub(crate) fn all() -> impl Iterator<Item = (&'static str, Reference)> {
     TABLES.into_iter().flatten().copied()
 }

@@ -1,13 +1,13 @@
-//! Momentum rows that TA-Lib does not have, beside plain loops over whole columns.
+//! Reference implementations of the momentum rows that TA-Lib does not have.
 //!
 //! Written from the definitions: pandas-ta-classic for trixh, cfo, squeeze_pro, qqe, rsx, lrsi, inertia, pgo, psl, bias, brar,
 //! rvgi, td_seq, slope and smc_sweep; Ehlers (2004) for the inverse Fisher transform; Dormeier for the MACD by volume;
-//! Widner (1995) for the projection oscillator. Every window is summed anew at every bar.
+//! Widner (1995) for the projection oscillator. Every window is summed directly at every bar.
 
-use super::loses::nearer;
+use super::talib_precision::ours_is_closer;
 use crate::{
+    columns::Reference,
     common::{Bars, compare, ours, talib, walk},
-    plain::Reference,
 };
 use gpuforge_indicators::catalogue::{self, Group, Oracle};
 
@@ -35,16 +35,16 @@ pub(super) const REFERENCES: &[(&str, Reference)] = &[
     ("smc_sweep", smc_sweep),
 ];
 
-/// The parity of all rows draws a few parameters; here every kind of mean and every shortest window has its turn.
+/// `parity.rs` samples a few parameters; here all moving average types and the shortest windows.
 #[test]
-fn every_kind_of_mean_and_every_short_window_agrees_with_talib() {
+fn all_ma_types_and_shortest_windows_match_talib() {
     let mut wrong = Vec::new();
     for row in catalogue::all().filter(|r| r.group == Group::Momentum && r.oracle == Oracle::TaLib) {
         let kinds: Vec<usize> =
             (0..row.params.len()).filter(|at| row.params[*at].name.ends_with("_type")).collect();
         let mut sets: Vec<Vec<f64>> = Vec::new();
         for kind in (0..16).filter(|_| !kinds.is_empty()) {
-            // What MAMA tells where %K stands still is the phase of rounding.
+            // MAMA of a constant %K is the phase of rounding residue.
             if row.name == "stochrsi" && kind == 7 {
                 continue;
             }
@@ -53,15 +53,16 @@ fn every_kind_of_mean_and_every_short_window_agrees_with_talib() {
             sets.push(params);
         }
         for more in 0..4 {
-            let short =
-                |p: &catalogue::Param| if p.whole { (p.min + f64::from(more)).min(p.max) } else { p.default };
+            let short = |p: &catalogue::Param| {
+                if p.integer { (p.min + f64::from(more)).min(p.max) } else { p.default }
+            };
             sets.push(row.params.iter().map(short).collect());
         }
         for (params, bars) in sets.iter().flat_map(|p| [(p, walk(3000, 5)), (p, walk(70, 6))]) {
             let want = talib(row, params, &bars).unwrap();
             let got = ours(row, params, &bars);
             let agrees = compare(&got, &want, false);
-            if let Err(why) = agrees.or_else(|why| nearer(row, params, &bars, (&got, &want), why)) {
+            if let Err(why) = agrees.or_else(|why| ours_is_closer(row, params, &bars, (&got, &want), why)) {
                 wrong.push(format!("{} {params:?} on {} bars: {why}", row.name, bars.len()));
             }
         }
@@ -78,7 +79,7 @@ fn ago(t: usize, n: usize) -> Option<usize> {
     t.checked_sub(n)
 }
 
-/// A value for every bar, or NaN.
+/// A value per bar; `None` is NaN.
 fn each(bars: &Bars, f: impl Fn(usize) -> Option<f64>) -> Column {
     (0..bars.len()).map(|t| f(t).unwrap_or(f64::NAN)).collect()
 }
@@ -91,7 +92,7 @@ fn map(a: &[f64], f: impl Fn(f64) -> f64) -> Column {
     a.iter().map(|a| f(*a)).collect()
 }
 
-/// A function of the last `n` values, where all of them are there.
+/// Rolling function of the last `n` values; NaN where one is missing.
 fn windows(x: &[f64], n: usize, f: impl Fn(&[f64]) -> f64) -> Column {
     let at = |t: usize| {
         let window = &x[ago(t + 1, n)?..=t];
@@ -127,8 +128,8 @@ fn stddev(x: &[f64], n: usize) -> Column {
     })
 }
 
-/// A recursion that begins with the mean of the first `n` values.
-fn recursion(x: &[f64], n: usize, step: impl Fn(f64, f64) -> f64) -> Column {
+/// Recurrence seeded with the mean of the first `n` values.
+fn recurrence(x: &[f64], n: usize, step: impl Fn(f64, f64) -> f64) -> Column {
     let mut out = vec![f64::NAN; x.len()];
     let first = x.iter().position(|x| !x.is_nan()).unwrap_or(x.len());
     if first + n > x.len() {
@@ -145,11 +146,11 @@ fn recursion(x: &[f64], n: usize, step: impl Fn(f64, f64) -> f64) -> Column {
 
 fn ema(x: &[f64], n: usize) -> Column {
     let k = 2.0 / (n as f64 + 1.0);
-    if n == 1 { x.to_vec() } else { recursion(x, n, |y, x| y + k * (x - y)) }
+    if n == 1 { x.to_vec() } else { recurrence(x, n, |y, x| y + k * (x - y)) }
 }
 
 fn wilder(x: &[f64], n: usize) -> Column {
-    recursion(x, n, |y, x| (y * (n as f64 - 1.0) + x) / n as f64)
+    recurrence(x, n, |y, x| (y * (n as f64 - 1.0) + x) / n as f64)
 }
 
 fn change(x: &[f64]) -> Column {
@@ -163,7 +164,7 @@ fn rsi(x: &[f64], n: usize) -> Column {
     zip(&gain, &loss, |g, l| if g + l == 0.0 { 50.0 } else { 100.0 * g / (g + l) })
 }
 
-/// Least squares through each window, `ahead` bars after its end.
+/// Linear regression of each window, extrapolated `ahead` bars.
 fn line(x: &[f64], n: usize, ahead: f64) -> Column {
     windows(x, n, |w| {
         let (m, middle) = (mean(w), (w.len() as f64 - 1.0) / 2.0);
@@ -188,8 +189,8 @@ fn true_range(b: &Bars) -> Column {
     })
 }
 
-/// Everything NaN until all are there.
-fn together(mut columns: Vec<Column>) -> Vec<Column> {
+/// Aligns the columns: NaN until all are valid.
+fn align_starts(mut columns: Vec<Column>) -> Vec<Column> {
     for t in 0..columns[0].len() {
         if columns.iter().any(|c| c[t].is_nan()) {
             columns.iter_mut().for_each(|c| c[t] = f64::NAN);
@@ -203,7 +204,7 @@ fn trixh(b: &Bars, p: &[f64]) -> Vec<Column> {
     let trix = each(b, |t| Some(100.0 * (triple[t] / triple[ago(t, 1)?] - 1.0)));
     let signal = sma(&trix, n(p, 1));
     let hist = zip(&trix, &signal, |a, b| a - b);
-    together(vec![trix, signal, hist])
+    align_starts(vec![trix, signal, hist])
 }
 
 fn squeeze_pro(b: &Bars, p: &[f64]) -> Vec<Column> {
@@ -222,7 +223,7 @@ fn squeeze_pro(b: &Bars, p: &[f64]) -> Vec<Column> {
     let outside = told(&|low, high, c, r| low < c - p[3] * r && high > c + p[3] * r);
     let wide = inside(p[3]);
     let none = zip(&wide, &outside, |a, b| if (a + b).is_nan() { a + b } else { 1.0 - (a + b).min(1.0) });
-    together(vec![momentum, wide, inside(p[4]), inside(p[5]), outside, none])
+    align_starts(vec![momentum, wide, inside(p[4]), inside(p[5]), outside, none])
 }
 
 fn qqe(b: &Bars, p: &[f64]) -> Vec<Column> {
@@ -263,7 +264,7 @@ fn qqe(b: &Bars, p: &[f64]) -> Vec<Column> {
     vec![line, smooth, long, short, trend]
 }
 
-/// Three times: an exponential mean `a`, an exponential mean `b` of it, and 1.5 a - 0.5 b. All begin with 0.
+/// Three cascaded smoothers: an EMA `a`, an EMA `b` of it, and 1.5 a - 0.5 b. All seeded with 0.
 fn triple(x: &[f64], k: f64) -> Column {
     let mut x = x.to_vec();
     for _ in 0..3 {
@@ -284,7 +285,7 @@ fn rsx(x: &[f64], n: usize) -> Column {
     }
     let warm = (n - 1).max(5);
     let mut begin = n;
-    // A stretch without a move as long as the warm-up begins anew.
+    // Restarts after a flat stretch as long as the warm-up.
     while begin + warm <= x.len() && x[begin..begin + warm].iter().all(|v| *v == x[begin]) {
         begin += warm;
     }
@@ -305,7 +306,7 @@ fn lrsi(x: &[f64], g: f64) -> Column {
     let mut l = [x.first().copied().unwrap_or(0.0); 4];
     let step = |x: &f64| {
         let old = l;
-        // As distances: stages that are equal stay equal.
+        // As differences: equal stages stay equal.
         l[0] = x + g * (old[0] - x);
         for i in 1..4 {
             l[i] = old[i - 1] + g * (old[i] - l[i - 1]);
@@ -371,7 +372,7 @@ fn rvgi(b: &Bars, p: &[f64]) -> Vec<Column> {
     let range = sum(&smooth(&zip(&b.high, &b.low, |h, l| h - l)), n(p, 0));
     let vigor = zip(&body, &range, |b, r| if r == 0.0 { 0.0 } else { b / r });
     let signal = smooth(&vigor);
-    together(vec![vigor, signal])
+    align_starts(vec![vigor, signal])
 }
 
 fn td_seq(b: &Bars, _: &[f64]) -> Vec<Column> {
@@ -400,7 +401,7 @@ fn vwmacd(b: &Bars, p: &[f64]) -> Vec<Column> {
     let macd = zip(&vwma(b, fast), &vwma(b, slow), |f, s| f - s);
     let signal = ema(&macd, n(p, 2));
     let hist = zip(&macd, &signal, |m, s| m - s);
-    together(vec![macd, signal, hist])
+    align_starts(vec![macd, signal, hist])
 }
 
 fn po(b: &Bars, p: &[f64]) -> Vec<Column> {

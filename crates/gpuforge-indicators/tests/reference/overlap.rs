@@ -1,11 +1,11 @@
-//! Rows of the moving averages, bands and prices that TA-Lib does not have, beside plain loops written from their definitions; and
-//! what the whole family promises: all of TA-Lib's kinds of averages, no drift, the same bits however the bars are cut.
+//! Reference implementations of the overlap, bands and price rows that TA-Lib does not have; all `MAType`s against TA-Lib; no
+//! drift of the WMA.
 
 use std::f64::consts::PI;
 
 use crate::{
+    columns::Reference,
     common::{Bars, Random, compare, ours, talib, walk},
-    plain::Reference,
 };
 use gpuforge_indicators::catalogue::{self, Indicator};
 
@@ -50,7 +50,7 @@ pub(super) const REFERENCES: &[(&str, Reference)] = &[
     ("pivot", pivot_points),
 ];
 
-/// A value per bar from the last `n`; NaN before there are so many.
+/// Rolling function of the last `n` values; NaN during the warm-up.
 fn windows(x: &[f64], n: usize, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     (0..x.len()).map(|t| if t + 1 < n { f64::NAN } else { f(&x[t + 1 - n..=t]) }).collect()
 }
@@ -102,7 +102,7 @@ fn shift(x: &[f64], n: usize) -> Vec<f64> {
     (0..x.len()).map(|t| if t < n { f64::NAN } else { x[t - n] }).collect()
 }
 
-/// `y += k (x - y)` from the mean of the first `n` values on.
+/// `y += k (x - y)`, SMA-seeded.
 fn exponential(x: &[f64], n: usize, k: f64) -> Vec<f64> {
     let first = x.iter().take_while(|v| v.is_nan()).count();
     let mut out = vec![f64::NAN; x.len()];
@@ -138,12 +138,12 @@ fn atr(b: &Bars, n: usize) -> Vec<f64> {
     wilder(&(0..b.len()).map(range).collect::<Vec<f64>>(), n)
 }
 
-/// TA-Lib's own moving average of this kind.
+/// TA-Lib's moving average of this `MAType`.
 fn ma(x: &[f64], n: f64, kind: f64) -> Vec<f64> {
     static MA: Indicator = Indicator { name: "ma", aliases: &["MA"], ..Indicator::BASE };
     let bars = Bars { close: x.to_vec(), ..Bars::default() };
     let found = talib(&MA, &[n, kind], &bars).expect("TA-Lib has MA").remove(0);
-    // A mean of equal values is that value; its running sums may say a little more or less, and comparisons would see it.
+    // A mean of equal values is that value; TA-Lib's rolling sums may be off by an ulp, which comparisons would see.
     let same = x.iter().take_while(|y| **y == x[0]).count();
     let settled = |(t, y): (usize, f64)| if t < same && !y.is_nan() { x[0] } else { y };
     found.into_iter().enumerate().map(settled).collect()
@@ -178,7 +178,7 @@ fn holt_winters_channel(b: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     for t in 1..x.len() {
         variance[t] = (1.0 - p[3]) * variance[t - 1] + p[3] * (x[t - 1] - middle[t - 1]).powi(2);
     }
-    // The width of a bar is that of the variance a bar before.
+    // The width uses the variance of the bar before.
     let width: Vec<f64> =
         (0..x.len()).map(|t| if t == 0 { 0.0 } else { p[4] * variance[t - 1].sqrt() }).collect();
     vec![middle.clone(), zip(&middle, &width, |m, w| m + w), zip(&middle, &width, |m, w| m - w)]
@@ -257,7 +257,7 @@ fn laguerre(x: &[f64], g: f64) -> Vec<f64> {
     out
 }
 
-/// Ehlers, "Cycle analytics for traders" (2013): the two-pole high-pass taken away.
+/// Ehlers, "Cycle analytics for traders" (2013): the input minus its two-pole high-pass.
 fn decycler(x: &[f64], n: f64) -> Vec<f64> {
     let w = 0.707 * 2.0 * PI / n;
     let k = (w.cos() + w.sin() - 1.0) / w.cos();
@@ -340,7 +340,7 @@ fn pmax(b: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     vec![line, trend]
 }
 
-/// High, low and close of the session before each bar's, for sessions of so many seconds.
+/// High, low and close of the session before each bar's, for sessions of this many seconds.
 fn session_before(b: &Bars, seconds: f64) -> Vec<Option<[f64; 3]>> {
     let number = |t: usize| (b.time[t] / seconds).floor();
     let mut sessions: Vec<(f64, Vec<usize>)> = Vec::new();
@@ -402,7 +402,7 @@ fn pivot_points(b: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
 }
 
 #[test]
-fn every_method_of_the_pivots_agrees() {
+fn all_pivot_methods_match_the_reference() {
     let row = catalogue::find("pivot").unwrap();
     let bars = walk(4000, 5);
     for method in 0..4 {
@@ -412,7 +412,7 @@ fn every_method_of_the_pivots_agrees() {
 }
 
 #[test]
-fn every_kind_of_moving_average_is_that_of_talib() {
+fn all_ma_types_match_talib() {
     let row = catalogue::find("bbands").unwrap();
     for kind in (0..=15).filter(|kind| *kind != 11) {
         for n in [2, 3, 4, 7, 20, 40] {
@@ -427,8 +427,8 @@ fn every_kind_of_moving_average_is_that_of_talib() {
 }
 
 #[test]
-fn periods_of_their_own_choose_among_all_averages() {
-    // Highs that wander through all periods and beyond both ends.
+fn mavp_matches_talib_for_all_ma_types() {
+    // Highs that cover all periods and both clamps.
     let mut r = Random(77);
     let mut bars = walk(800, 9);
     bars.high.iter_mut().for_each(|h| *h = r.next() * 40.0 - 2.0);
@@ -442,7 +442,7 @@ fn periods_of_their_own_choose_among_all_averages() {
 }
 
 #[test]
-fn a_weighted_mean_does_not_drift() {
+fn wma_does_not_drift() {
     let bars = walk(200_000, 21);
     let got = ours(catalogue::find("wma").unwrap(), &[30.0], &bars).remove(0);
     let weights: Vec<f64> = (1..=30).map(f64::from).collect();

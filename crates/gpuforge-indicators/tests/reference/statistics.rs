@@ -1,7 +1,7 @@
-//! Rows of the statistics group that TA-Lib does not have, beside plain loops over whole columns.
+//! Reference implementations of the statistics rows that TA-Lib does not have.
 
+use crate::columns::{Reference, check_halt, each, lag, mean, moment, rolling, sample_deviation, sum, zip};
 use crate::common::Bars;
-use crate::plain::{Reference, check_halt, each, lag, mean, moment, rolling, sample_deviation, sum, zip};
 use gpuforge_indicators::catalogue::Group;
 
 fn median(x: &[f64]) -> f64 {
@@ -32,7 +32,7 @@ fn entropy(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     vec![rolling(&terms, n, sum)]
 }
 
-/// Ranks from 1, equal values sharing the mean of theirs.
+/// Ranks from 1; ties get the mean rank.
 fn ranks(x: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..x.len()).collect();
     order.sort_by(|a, b| x[*a].total_cmp(&x[*b]));
@@ -70,7 +70,7 @@ fn drawdown(bars: &Bars, _: &[f64]) -> Vec<Vec<f64>> {
     columns.iter().map(|f| zip(&top, x, f)).collect()
 }
 
-/// The line of least squares through everything up to each bar, by the textbook's sums over i and d = x - first x.
+/// Expanding-window linear regression by textbook sums over i and d = x - first x.
 fn tos_stdevall(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     let (mut d1, mut d2, mut id) = (0.0, 0.0, 0.0);
     let mut fits = Vec::new();
@@ -109,6 +109,6 @@ pub(super) const REFERENCES: &[(&str, Reference)] = &[
 ];
 
 #[test]
-fn no_row_keeps_a_rest_when_the_market_stops() {
+fn rolling_sums_keep_no_residue_after_a_trading_halt() {
     check_halt(Group::Statistics);
 }

@@ -1,10 +1,10 @@
-//! Rows of the trend group that TA-Lib does not have, beside plain loops over whole columns.
+//! Reference implementations of the trend rows that TA-Lib does not have.
 
-use crate::common::Bars;
-use crate::plain::{
+use crate::columns::{
     Reference, check_halt, each, ema, flag, lag, over, rolling, running_mean, runs, sum, true_range, wilder,
     zip,
 };
+use crate::common::Bars;
 use gpuforge_indicators::catalogue::Group;
 
 fn increasing(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
@@ -41,7 +41,7 @@ fn ttm_trend(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     vec![zip(&bars.close, &middle, |c, m| flag(c, m, |c, m| c > m) * 2.0 - 1.0)]
 }
 
-/// With one lookback, as TradingView and vector-ta have it; Poulos (1991) takes the greatest of several.
+/// With one lookback, as TradingView and vector-ta have it; Poulos (1991) takes the max of several.
 fn rwi(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     let n = p[0] as usize;
     let expected: Vec<f64> = wilder(&true_range(bars), n).iter().map(|a| a * p[0].sqrt()).collect();
@@ -82,6 +82,6 @@ pub(super) const REFERENCES: &[(&str, Reference)] = &[
 ];
 
 #[test]
-fn no_row_keeps_a_rest_when_the_market_stops() {
+fn rolling_sums_keep_no_residue_after_a_trading_halt() {
     check_halt(Group::Trend);
 }

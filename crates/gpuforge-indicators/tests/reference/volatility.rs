@@ -1,17 +1,16 @@
-//! Rows of the volatility group that TA-Lib does not have, beside plain loops over whole columns.
+//! Reference implementations of the volatility rows that TA-Lib does not have.
 
-use crate::common::Bars;
-use crate::plain::{
-    Reference, check_halt, each, ema, flag, greatest, lag, least, mean, moment, rolling, sample_deviation,
-    zip,
+use crate::columns::{
+    Reference, check_halt, each, ema, flag, lag, max, mean, min, moment, rolling, sample_deviation, zip,
 };
+use crate::common::Bars;
 use gpuforge_indicators::catalogue::Group;
 
 fn log_returns(x: &[f64]) -> Vec<f64> {
     zip(x, &lag(x, 1), |a, b| (a / b).ln())
 }
 
-/// Root of a windowed mean, 0 where it is below 0, annualised.
+/// Root of a rolling mean, clamped at 0, annualised.
 fn annual_root(terms: &[f64], n: f64, annual: f64) -> Vec<Vec<f64>> {
     vec![rolling(terms, n as usize, |w| mean(w).max(0.0).sqrt() * annual.sqrt())]
 }
@@ -20,7 +19,7 @@ fn annual_root(terms: &[f64], n: f64, annual: f64) -> Vec<Vec<f64>> {
 fn ui(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     let n = p[0] as usize;
     let fall = rolling(&bars.close, n, |w| {
-        let top = greatest(w);
+        let top = max(w);
         100.0 * (w[w.len() - 1] - top) / top
     });
     vec![rolling(&fall, n, |w| (w.iter().map(|x| x * x).sum::<f64>() / w.len() as f64).sqrt())]
@@ -102,11 +101,11 @@ pub(super) const REFERENCES: &[(&str, Reference)] = &[
     ("pdist", pdist),
     ("donchian_width", |b, p| {
         let n = p[0] as usize;
-        vec![zip(&rolling(&b.high, n, greatest), &rolling(&b.low, n, least), |h, l| h - l)]
+        vec![zip(&rolling(&b.high, n, max), &rolling(&b.low, n, min), |h, l| h - l)]
     }),
 ];
 
 #[test]
-fn no_row_keeps_a_rest_when_the_market_stops() {
+fn rolling_sums_keep_no_residue_after_a_trading_halt() {
     check_halt(Group::Volatility);
 }

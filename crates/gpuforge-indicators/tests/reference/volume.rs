@@ -1,10 +1,10 @@
-//! Rows of the volume group that TA-Lib does not have, beside plain loops over whole columns.
+//! Reference implementations of the volume rows that TA-Lib does not have.
 
-use crate::common::Bars;
-use crate::plain::{
-    Reference, check_halt, each, ema, greatest, lag, least, mean, over, rolling, runs, sample_deviation, sum,
+use crate::columns::{
+    Reference, check_halt, each, ema, lag, max, mean, min, over, rolling, runs, sample_deviation, sum,
     wilder, zip,
 };
+use crate::common::Bars;
 use gpuforge_indicators::catalogue::Group;
 
 fn obv(bars: &Bars) -> Vec<f64> {
@@ -28,9 +28,9 @@ fn aobv(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
     let obv = obv(bars);
     let n = |at: usize| p[at] as usize;
     let (fast, slow) = (ema(&obv, n(0)), ema(&obv, n(1)));
-    let (min, max) = (rolling(&obv, n(3), least), rolling(&obv, n(2), greatest));
+    let (lowest, highest) = (rolling(&obv, n(3), min), rolling(&obv, n(2), max));
     let runs = runs(&fast, &slow, n(4));
-    [vec![obv, min, max, fast, slow], runs].concat()
+    [vec![obv, lowest, highest, fast, slow], runs].concat()
 }
 
 fn vosc(bars: &Bars, p: &[f64]) -> Vec<Vec<f64>> {
@@ -79,7 +79,7 @@ fn pvr(bars: &Bars, _: &[f64]) -> Vec<Vec<f64>> {
 
 /// The profile of one window: point of control, lower and upper edge of the value area.
 fn profile(closes: &[f64], volumes: &[f64], bins: usize, area: f64) -> [f64; 3] {
-    let (low, high) = (least(closes), greatest(closes));
+    let (low, high) = (min(closes), max(closes));
     if low == high {
         return [low; 3];
     }
@@ -88,7 +88,7 @@ fn profile(closes: &[f64], volumes: &[f64], bins: usize, area: f64) -> [f64; 3] 
     for (c, v) in closes.iter().zip(volumes) {
         held[(((c - low) / width) as usize).min(bins - 1)] += v;
     }
-    let fullest = (0..bins).find(|b| held[*b] == greatest(&held)).unwrap();
+    let fullest = (0..bins).find(|b| held[*b] == max(&held)).unwrap();
     let (mut from, mut to) = (fullest, fullest);
     while sum(&held[from..=to]) < sum(&held) * area / 100.0 && to + 1 - from < bins {
         let below = if from > 0 { held[from - 1] } else { -1.0 };
@@ -149,6 +149,6 @@ pub(super) const REFERENCES: &[(&str, Reference)] = &[
 ];
 
 #[test]
-fn no_row_keeps_a_rest_when_the_market_stops() {
+fn rolling_sums_keep_no_residue_after_a_trading_halt() {
     check_halt(Group::Volume);
 }

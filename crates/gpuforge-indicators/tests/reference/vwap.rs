@@ -1,12 +1,12 @@
-//! Anchored VWAP, its bands and the distance to the nearer extreme, beside the definitions: find the anchor, sum from there.
+//! Reference implementations of anchored VWAP, its bands and support/resistance: find the anchor, sum from there.
 
 use crate::{
+    columns::Reference,
     common::{Bars, compare, ours, talib, walk},
-    plain::Reference,
 };
 use gpuforge_indicators::{
     catalogue::{self, Indicator},
-    exec::{How, run},
+    exec::{ExecOptions, run},
     select::{Instance, select},
 };
 
@@ -35,7 +35,7 @@ fn weighted(bars: &Bars, from: usize, t: usize) -> (f64, f64) {
     (mean, (squares / weight).sqrt())
 }
 
-/// Year and month of a day, by counting years and months one after the other.
+/// Year and month of a day, by counting years and months.
 fn month_of(day: i64) -> (i64, usize) {
     let leap = |y: i64| y % 4 == 0 && (y % 100 != 0 || y % 400 == 0);
     let (mut year, mut rest) = (1970, day);
@@ -60,12 +60,12 @@ fn day_of(bars: &Bars, t: usize, offset: f64) -> i64 {
     ((bars.time[t] + offset) / 86_400.0).floor() as i64
 }
 
-/// The first bar up to `t` that belongs to the same stretch as `t`.
+/// The first bar of the run with the same key as `t`.
 fn first_of<K: PartialEq>(t: usize, key: impl Fn(usize) -> K) -> usize {
     (0..=t).rev().take_while(|s| key(*s) == key(t)).last().unwrap()
 }
 
-/// The first bar of `from..to` with the greatest value.
+/// The first bar of `from..to` with the max value.
 fn best(from: usize, to: usize, x: impl Fn(usize) -> f64) -> usize {
     (from..to).fold(from, |best, s| if x(s) > x(best) { s } else { best })
 }
@@ -78,7 +78,7 @@ fn extreme(bars: &Bars, which: usize) -> impl Fn(usize) -> f64 + '_ {
     }
 }
 
-/// The bar that the line of bar `t` begins at.
+/// Anchor bar of bar `t`.
 fn anchor(bars: &Bars, p: &[f64], t: usize) -> Option<usize> {
     let (kind, offset, session, at) = (p[0] as usize, p[1], p[2], p[3]);
     let day = |s: usize| day_of(bars, s, offset);
@@ -110,7 +110,7 @@ fn lines(bars: &Bars, outputs: usize, anchor: impl Fn(usize) -> Option<usize>) -
     columns
 }
 
-/// The bar of the day's final record where it is past, else that of the day before, else the first.
+/// The bar of the day's final record if reached, else that of the previous day, else the first bar.
 fn final_anchor(bars: &Bars, p: &[f64], t: usize) -> Option<usize> {
     let day = |s: usize| day_of(bars, s, p[1]);
     let mut begin = first_of(t, day);
@@ -156,7 +156,7 @@ fn spaced(n: usize, seconds: f64) -> Bars {
 }
 
 #[test]
-fn every_anchor_at_several_paces_and_clocks() {
+fn all_anchors_match_the_reference_at_several_intervals_and_utc_offsets() {
     let row = catalogue::find("avwap_bands").unwrap();
     for seconds in [60.0, 3600.0, 20_000.0] {
         let bars = spaced(900, seconds);
@@ -170,7 +170,7 @@ fn every_anchor_at_several_paces_and_clocks() {
 }
 
 #[test]
-fn final_records_at_several_paces() {
+fn final_record_anchors_match_the_reference() {
     let row = catalogue::find("avwap_final").unwrap();
     assert!(!row.causal);
     for seconds in [60.0, 3600.0] {
@@ -184,12 +184,12 @@ fn final_records_at_several_paces() {
 }
 
 #[test]
-fn looking_ahead_does_not_depend_on_blocks_or_neighbours() {
+fn whole_series_columns_do_not_depend_on_blocks_or_other_series() {
     let row = catalogue::find("avwap_final").unwrap();
     let selection = select(&[Instance::of(row)]);
     let all: Vec<Bars> = (0..11).map(|i| spaced(200 + 70 * i, 3600.0)).collect();
     let series: Vec<_> = all.iter().map(Bars::series).collect();
-    let together = run(&selection.plan, &series, How { block: Some(17), ..How::default() });
+    let together = run(&selection.plan, &series, ExecOptions { block: Some(17), ..ExecOptions::default() });
     for (bars, got) in all.iter().zip(together) {
         let alone = ours(row, &row.defaults(), bars);
         let bits = |c: &[Vec<f64>]| c.iter().flatten().map(|x| x.to_bits()).collect::<Vec<_>>();
@@ -198,7 +198,7 @@ fn looking_ahead_does_not_depend_on_blocks_or_neighbours() {
 }
 
 #[test]
-fn a_slice_from_the_anchor_is_what_talib_says() {
+fn avwap_equals_talib_vwap_of_the_slice_from_the_anchor() {
     let (bars, vwap) = (spaced(900, 3600.0), catalogue::find("vwap").unwrap());
     let got = ours(catalogue::find("avwap").unwrap(), &[12.0, 0.0, 0.0, 250.0], &bars).remove(0);
     let cut = |v: &[f64]| v[250..].to_vec();
@@ -214,9 +214,9 @@ fn a_slice_from_the_anchor_is_what_talib_says() {
     assert!(got[..250].iter().all(|x| x.is_nan()));
 }
 
-/// At a price of a million and steps of a cent the deviation keeps its digits.
+/// No cancellation at a price of a million with cent steps.
 #[test]
-fn the_level_of_a_price_costs_no_digits() {
+fn deviation_does_not_lose_precision_at_high_price_levels() {
     let low = spaced(900, 60.0);
     let mut high = low.clone();
     for column in [&mut high.high, &mut high.low, &mut high.close] {
@@ -238,7 +238,7 @@ fn the_level_of_a_price_costs_no_digits() {
 }
 
 #[test]
-fn bars_that_are_no_numbers_have_no_weight() {
+fn non_finite_bars_have_no_weight() {
     let mut bars = spaced(300, 3600.0);
     bars.volume[0] = f64::NAN;
     bars.close[40] = f64::NAN;

@@ -1,4 +1,4 @@
-//! Candlesticks beside TA-Lib where it hurts: few price levels, so that ties, gaps and rare patterns come in thousands.
+//! Candlestick patterns against TA-Lib on coarse price grids, where ties, gaps and rare patterns are frequent.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,11 +11,11 @@ mod common;
 
 use common::{Bars, Random, compare, ours, talib};
 use gpuforge_indicators::{
-    catalogue::{self, Indicator, Kind},
+    catalogue::{self, Indicator, IndicatorKind},
     select::{Instance, select},
 };
 
-/// Three that chance does not make: open, high, low, close in ticks from the close before.
+/// Three patterns that random bars do not produce: open, high, low, close in ticks from the previous close.
 const RARE: [&[[i32; 4]]; 3] = [
     // Three stars in the south.
     &[[0, 0, -45, -20], [-10, -9, -30, -18], [-19, -19, -22, -22]],
@@ -68,16 +68,16 @@ fn push(bars: &mut Bars, tick: f64, candle: [i32; 4]) {
 }
 
 fn rows() -> Vec<&'static Indicator> {
-    catalogue::all().filter(|r| r.kind == Kind::Candlestick).collect()
+    catalogue::all().filter(|r| r.kind == IndicatorKind::Candlestick).collect()
 }
 
 #[test]
-fn there_are_61() {
+fn there_are_61_patterns() {
     assert_eq!(rows().len(), 61);
 }
 
 #[test]
-fn ties_fall_as_in_talib_and_every_pattern_is_seen() {
+fn ties_match_talib_and_every_pattern_occurs() {
     let mut seen = vec![(0, 0); rows().len()];
     // A hundredth and a twentieth are not binary fractions: running sums round, and the last bit decides.
     for (seed, tick, trend) in [(1, 0.01, 0.0), (2, 0.05, 0.6), (3, 0.01, 0.9), (4, 0.25, 0.3)] {
@@ -101,9 +101,9 @@ fn ties_fall_as_in_talib_and_every_pattern_is_seen() {
     assert!(never.is_empty(), "never seen: {never:?}");
 }
 
-/// Patterns of the same reach measure with the same sums.
+/// Patterns with the same lookback share rolling sums (common-subexpression elimination).
 #[test]
-fn thresholds_are_shared() {
+fn patterns_share_threshold_sums() {
     let each: usize = rows().iter().map(|r| select(&[Instance::of(r)]).plan.steps()).sum();
     let all: Vec<_> = rows().into_iter().map(Instance::of).collect();
     let together = select(&all).plan.steps();

@@ -1,17 +1,17 @@
-//! Plain arithmetic over whole columns, to compare rows with that TA-Lib does not have. NaN where there is no value yet.
+//! Column helpers for reference implementations: rolling windows, EMA, lag. NaN during the warm-up.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
-pub(crate) mod exact;
+pub(crate) mod double_double;
 
 use gpuforge_indicators::catalogue::{self, Group, Oracle};
 
 use crate::common::{Bars, compare, halt, ours, talib};
 
-/// A row's columns, from the definition.
+/// Reference implementation: the output columns of a row, from its definition.
 pub(crate) type Reference = fn(&Bars, &[f64]) -> Vec<Vec<f64>>;
 
-/// Compares the rows of a group that TA-Lib has with it on a market that moves, stops (the same price, no volume) and moves
-/// again: running sums must keep no rest of what has left them.
+/// Compares the TA-Lib rows of a group on a market with a trading halt (constant price, no volume): rolling sums must keep no
+/// rounding residue of what has left the window.
 pub(crate) fn check_halt(group: Group) {
     let bars = halt(900);
     let mut wrong = Vec::new();
@@ -26,22 +26,22 @@ pub(crate) fn check_halt(group: Group) {
     assert!(wrong.is_empty(), "{} rows differ after a halt:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// A column from a function of the bar.
+/// A column from a function of the bar index.
 pub(crate) fn each(n: usize, f: impl Fn(usize) -> f64) -> Vec<f64> {
     (0..n).map(f).collect()
 }
 
-/// A function of two columns.
+/// Element-wise function of two columns.
 pub(crate) fn zip(a: &[f64], b: &[f64], f: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     a.iter().zip(b).map(|(a, b)| f(*a, *b)).collect()
 }
 
-/// The column `n` bars ago.
+/// Lag by `n` bars.
 pub(crate) fn lag(x: &[f64], n: usize) -> Vec<f64> {
     each(x.len(), |t| if t < n { f64::NAN } else { x[t - n] })
 }
 
-/// A function of the last `n` values; NaN while one of them is.
+/// Rolling function of the last `n` values; NaN while one of them is.
 pub(crate) fn rolling(x: &[f64], n: usize, f: impl Fn(&[f64]) -> f64) -> Vec<f64> {
     each(x.len(), |t| match t.checked_sub(n - 1) {
         Some(from) if x[from..=t].iter().all(|x| !x.is_nan()) => f(&x[from..=t]),
@@ -57,7 +57,7 @@ pub(crate) fn mean(x: &[f64]) -> f64 {
     sum(x) / x.len() as f64
 }
 
-/// Mean of a power of the distance from the mean.
+/// Central moment.
 pub(crate) fn moment(x: &[f64], power: i32) -> f64 {
     if x.iter().all(|y| *y == x[0]) {
         return 0.0;
@@ -66,21 +66,21 @@ pub(crate) fn moment(x: &[f64], power: i32) -> f64 {
     x.iter().map(|x| (x - m).powi(power)).sum::<f64>() / x.len() as f64
 }
 
-/// Standard deviation with n - 1.
+/// Sample standard deviation.
 pub(crate) fn sample_deviation(x: &[f64]) -> f64 {
     (moment(x, 2) * x.len() as f64 / (x.len() as f64 - 1.0)).sqrt()
 }
 
-pub(crate) fn least(x: &[f64]) -> f64 {
+pub(crate) fn min(x: &[f64]) -> f64 {
     x.iter().copied().fold(f64::INFINITY, f64::min)
 }
 
-pub(crate) fn greatest(x: &[f64]) -> f64 {
+pub(crate) fn max(x: &[f64]) -> f64 {
     x.iter().copied().fold(f64::NEG_INFINITY, f64::max)
 }
 
-/// `y = step(y, x)` after the mean of the first `n` values.
-fn after_mean(x: &[f64], n: usize, step: impl Fn(f64, f64) -> f64) -> Vec<f64> {
+/// Recurrence `y = step(y, x)`, seeded with the mean of the first `n` values.
+fn sma_seeded(x: &[f64], n: usize, step: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     let mut out = vec![f64::NAN; x.len()];
     let begin = x.iter().position(|x| !x.is_nan()).unwrap_or(x.len());
     if begin + n > x.len() {
@@ -95,18 +95,18 @@ fn after_mean(x: &[f64], n: usize, step: impl Fn(f64, f64) -> f64) -> Vec<f64> {
     out
 }
 
-/// Exponential mean of `n`, beginning with the mean of the first `n`.
+/// EMA, SMA-seeded.
 pub(crate) fn ema(x: &[f64], n: usize) -> Vec<f64> {
     let k = 2.0 / (n as f64 + 1.0);
-    after_mean(x, n, |y, x| if n == 1 { x } else { (x - y) * k + y })
+    sma_seeded(x, n, |y, x| if n == 1 { x } else { (x - y) * k + y })
 }
 
-/// Wilder's mean of `n`, beginning with the mean of the first `n`.
+/// Wilder's moving average, SMA-seeded.
 pub(crate) fn wilder(x: &[f64], n: usize) -> Vec<f64> {
-    after_mean(x, n, |y, x| (y * (n as f64 - 1.0) + x) / n as f64)
+    sma_seeded(x, n, |y, x| (y * (n as f64 - 1.0) + x) / n as f64)
 }
 
-/// Simple mean in the order of a running sum: rows that compare means must see the same ties.
+/// SMA in the rounding order of a rolling sum: rows that compare averages must see the same ties.
 pub(crate) fn running_mean(x: &[f64], n: usize) -> Vec<f64> {
     let mut rest: f64 = x.iter().take(n - 1).sum();
     each(x.len(), |_| 0.0)
@@ -143,7 +143,7 @@ pub(crate) fn true_range(bars: &Bars) -> Vec<f64> {
     })
 }
 
-/// Long run and short run as pandas-ta defines them: fast up (down) while slow is up or down.
+/// Long run and short run (pandas-ta): fast up (down) while slow moves.
 pub(crate) fn runs(fast: &[f64], slow: &[f64], back: usize) -> Vec<Vec<f64>> {
     let (fast_before, slow_before) = (lag(fast, back), lag(slow, back));
     let run = |up: bool| {

@@ -1,28 +1,28 @@
-//! The catalogue is whole: every name once, as many rows as it promises, and every row builds what it says.
+//! Catalogue integrity: unique names, row counts, every row builds its outputs.
 #![allow(clippy::unwrap_used, clippy::panic, reason = "a test may fail")]
 
 use std::collections::BTreeSet;
 
 use gpuforge_indicators::{
-    catalogue::{self, Kind, Oracle},
+    catalogue::{self, IndicatorKind, Oracle},
     select::{Instance, select},
 };
 
-fn count(kind: Kind) -> usize {
+fn count(kind: IndicatorKind) -> usize {
     catalogue::all().filter(|r| r.kind == kind).count()
 }
 
 #[test]
-fn the_catalogue_has_what_it_promises() {
-    assert_eq!(count(Kind::Indicator), 229);
-    assert_eq!(count(Kind::Candlestick), 61);
-    assert_eq!(count(Kind::Primitive), 27);
+fn catalogue_has_the_documented_number_of_rows() {
+    assert_eq!(count(IndicatorKind::Indicator), 229);
+    assert_eq!(count(IndicatorKind::Candlestick), 61);
+    assert_eq!(count(IndicatorKind::Primitive), 27);
     let names: BTreeSet<&str> = catalogue::all().map(|r| r.name).collect();
     assert_eq!(names.len(), catalogue::all().count(), "a name twice");
 }
 
 #[test]
-fn every_row_builds_its_outputs_and_says_what_it_is() {
+fn every_row_builds_its_outputs_and_is_documented() {
     for row in catalogue::all() {
         assert!(!row.doc.is_empty() && !row.outputs.is_empty() && !row.inputs.is_empty(), "{row:?}");
         assert!(

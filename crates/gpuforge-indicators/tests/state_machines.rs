@@ -1,5 +1,4 @@
-//! Is a state machine the same whether one series runs it or eight do? All that rest on one, on every kind of data, and one
-//! machine said in all three ways.
+//! State machines: single-series and batched execution are bit-identical, and the three ways to define one are equivalent.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,15 +12,17 @@ mod common;
 use common::{Bars, Random, flat, gaps, halt, monotone, no_volume, walk};
 use gpuforge_indicators::{
     catalogue::{self, Indicator},
-    exec::{How, Series, run},
+    exec::{ExecOptions, Series, run},
     kernel::{
         Row, Simd,
-        machine::{Machine, MachineDef, RowMachine, Rule, Value, lanes, select as choose},
+        state_machine::{
+            BranchlessMachine, RowStateMachine, StateMachine, StateMachineDef, Value, lanes, select as choose,
+        },
     },
     select::{Instance, select},
 };
 
-/// Rows with a machine of their own, at least one of every machine.
+/// Rows with a state machine, at least one per machine.
 const ROWS: [&str; 43] = [
     "sar",
     "sarext",
@@ -68,8 +69,8 @@ const ROWS: [&str; 43] = [
     "avwap_final",
 ];
 
-/// Some values are no numbers: single bars, a run of them, and the first and last.
-fn holes(mut bars: Bars, seed: u64) -> Bars {
+/// With NaNs: single bars, a run of them, and the first and last.
+fn with_nans(mut bars: Bars, seed: u64) -> Bars {
     let (n, mut r) = (bars.len(), Random(seed));
     let columns = [&mut bars.open, &mut bars.high, &mut bars.low, &mut bars.close, &mut bars.volume];
     for column in columns {
@@ -80,12 +81,12 @@ fn holes(mut bars: Bars, seed: u64) -> Bars {
     bars
 }
 
-/// Nine series of every kind, some shorter than others: eight side by side and one that is left over.
+/// Nine series of different shapes and lengths: a full batch of eight and a remainder.
 fn series() -> Vec<Bars> {
     vec![
         walk(700, 1),
         flat(640),
-        holes(walk(700, 2), 5),
+        with_nans(walk(700, 2), 5),
         monotone(500, 0.25),
         gaps(600),
         walk(1, 3),
@@ -104,11 +105,12 @@ fn bits(x: f64) -> u64 {
 fn same_bits(row: &'static Indicator) {
     let (selection, bars) = (select(&[Instance::of(row)]), series());
     let all: Vec<Series<'_>> = bars.iter().map(Bars::series).collect();
-    let alone = How { threads: 1, simd: Simd::SCALAR, side_by_side: Some(false), ..How::default() };
+    let alone =
+        ExecOptions { threads: 1, simd: Simd::SCALAR, batched: Some(false), ..ExecOptions::default() };
     let want: Vec<Vec<Vec<f64>>> =
         all.iter().map(|one| run(&selection.plan, std::slice::from_ref(one), alone).remove(0)).collect();
     for (simd, block) in Simd::available().flat_map(|simd| [(simd, None), (simd, Some(37))]) {
-        let got = run(&selection.plan, &all, How { simd, block, side_by_side: Some(true), ..alone });
+        let got = run(&selection.plan, &all, ExecOptions { simd, block, batched: Some(true), ..alone });
         for (at, (got, want)) in got.iter().zip(&want).enumerate() {
             for (name, (got, want)) in selection.columns.iter().zip(got.iter().zip(want)) {
                 let differs = (0..want.len()).find(|t| bits(got[*t]) != bits(want[*t]));
@@ -119,19 +121,19 @@ fn same_bits(row: &'static Indicator) {
 }
 
 #[test]
-fn eight_series_have_the_bits_of_one() {
+fn batched_is_bit_identical_to_single_series() {
     for name in ROWS {
         same_bits(catalogue::find(name).unwrap_or_else(|| panic!("there is no row {name}")));
     }
 }
 
-/// The highest since it was last undercut by half: a bar can begin it anew.
+/// Running peak that restarts when the low falls below a fraction of it.
 #[derive(Clone, Copy)]
 struct Peak {
     share: f64,
 }
 
-impl Rule<1, 2, 2> for Peak {
+impl BranchlessMachine<1, 2, 2> for Peak {
     fn new(params: &[f64]) -> Self {
         Peak { share: params[0] }
     }
@@ -143,20 +145,20 @@ impl Rule<1, 2, 2> for Peak {
 
     #[inline(always)]
     fn step<V: Value>(&self, [peak]: [V; 1], [high, low]: [V; 2]) -> ([V; 1], [V; 2]) {
-        let anew = low.below(peak * self.share);
-        let peak = V::either(anew | high.above(peak), high, peak);
-        ([peak], [peak, V::either(anew, 1.0, 0.0)])
+        let anew = low.cmp_lt(peak * self.share);
+        let peak = V::select(anew | high.cmp_gt(peak), high, peak);
+        ([peak], [peak, V::select(anew, 1.0, 0.0)])
     }
 }
 
-/// The same, as rows.
+/// The same, as a row machine.
 #[derive(Clone)]
 struct PeakRows<const L: usize> {
     share: f64,
     peak: Row<L>,
 }
 
-impl<const L: usize> RowMachine<2, 2, L> for PeakRows<L> {
+impl<const L: usize> RowStateMachine<2, 2, L> for PeakRows<L> {
     fn new(params: &[f64]) -> Self {
         PeakRows { share: params[0], peak: [f64::NAN; L] }
     }
@@ -186,7 +188,7 @@ struct PeakBranches {
     peak: Option<f64>,
 }
 
-impl Machine<2, 2> for PeakBranches {
+impl StateMachine<2, 2> for PeakBranches {
     fn new(params: &[f64]) -> Self {
         PeakBranches { share: params[0], peak: None }
     }
@@ -203,30 +205,31 @@ impl Machine<2, 2> for PeakBranches {
     }
 }
 
-static RULE: MachineDef = MachineDef::rule::<Peak, 1, 2, 2>("test: peak, a rule", |_| 0);
-static ROW: MachineDef = MachineDef::rows::<PeakRows<1>, PeakRows<8>, 2, 2>("test: peak, rows", |_| 0);
-static BRANCHES: MachineDef = MachineDef::of::<PeakBranches, 2, 2>("test: peak, branches", |_| 0);
-/// What it gives is seen later.
-static LATE: MachineDef = MachineDef::rule::<Peak, 1, 2, 2>("test: peak, shown late", |_| 45);
+static RULE: StateMachineDef = StateMachineDef::branchless::<Peak, 1, 2, 2>("test: peak, a rule", |_| 0);
+static ROW: StateMachineDef =
+    StateMachineDef::rows::<PeakRows<1>, PeakRows<8>, 2, 2>("test: peak, rows", |_| 0);
+static BRANCHES: StateMachineDef = StateMachineDef::of::<PeakBranches, 2, 2>("test: peak, branches", |_| 0);
+/// With a warm-up.
+static LATE: StateMachineDef = StateMachineDef::branchless::<Peak, 1, 2, 2>("test: peak, shown late", |_| 45);
 
-/// All of them, for highs that are known from bar 5 on.
+/// All of them, on inputs with a start of 5.
 static PEAKS: Indicator = Indicator {
     name: "peaks",
     outputs: &["rule", "rule_anew", "rows", "rows_anew", "branches", "branches_anew", "late", "late_anew"],
     build: |a| {
         let inputs = [a.bars.high().shift(5), a.bars.low().shift(2)];
-        let machine = |def: &'static MachineDef| a.bars.state_machine(def, &[0.97], &inputs);
+        let machine = |def: &'static StateMachineDef| a.bars.state_machine(def, &[0.97], &inputs);
         [&RULE, &ROW, &BRANCHES, &LATE].into_iter().flat_map(machine).collect()
     },
     ..Indicator::BASE
 };
 
 #[test]
-fn three_ways_to_say_a_machine_are_one() {
+fn branchless_row_and_scalar_definitions_are_equivalent() {
     same_bits(&PEAKS);
     let selection = select(&[Instance::of(&PEAKS)]);
     for (at, bars) in series().iter().enumerate() {
-        let columns = run(&selection.plan, &[bars.series()], How::default()).remove(0);
+        let columns = run(&selection.plan, &[bars.series()], ExecOptions::default()).remove(0);
         for (port, rule) in columns[..2].iter().enumerate() {
             for t in 0..rule.len() {
                 assert_eq!(bits(columns[2 + port][t]), bits(rule[t]), "rows, series {at}, bar {t}");
@@ -235,7 +238,7 @@ fn three_ways_to_say_a_machine_are_one() {
                 assert_eq!(bits(columns[6 + port][t]), bits(late), "shown late, series {at}, bar {t}");
             }
         }
-        // Not in vain: peaks begin anew, and there is none before the inputs are.
+        // The test is effective: peaks restart, and nothing is valid before the inputs are.
         let anew = columns[1].iter().skip(6).filter(|x| **x == 1.0).count();
         assert!(!matches!(at, 0 | 8) || anew > 3, "series {at}: {anew}");
         assert!(columns[0].iter().take(5).all(|x| x.is_nan()));
@@ -247,7 +250,7 @@ fn three_ways_to_say_a_machine_are_one() {
 #[derive(Clone, Copy)]
 struct Juggler;
 
-impl Rule<7, 2, 5> for Juggler {
+impl BranchlessMachine<7, 2, 5> for Juggler {
     fn new(_: &[f64]) -> Self {
         Juggler
     }
@@ -259,17 +262,17 @@ impl Rule<7, 2, 5> for Juggler {
 
     #[inline(always)]
     fn step<V: Value>(&self, [a, b, c, d, e, half, last]: [V; 7], [x, y]: [V; 2]) -> ([V; 7], [V; 5]) {
-        let sum = (c - d) * half + (x - last).size().root() - (y / e).down();
-        let odd = !(x.above(y) ^ sum.at_least(c)) | a.is_none();
-        let next = [b, a, sum, c, V::either(odd, -e, e), half, x];
-        let same = V::either(x.is(last), 1.0, 0.0);
-        (next, [a, b, last, sum, V::either(odd & e.differs(0.0), same, V::either(y.at_most(x), 1.0, 0.0))])
+        let sum = (c - d) * half + (x - last).abs().sqrt() - (y / e).floor();
+        let odd = !(x.cmp_gt(y) ^ sum.cmp_ge(c)) | a.is_nan();
+        let next = [b, a, sum, c, V::select(odd, -e, e), half, x];
+        let same = V::select(x.cmp_eq(last), 1.0, 0.0);
+        (next, [a, b, last, sum, V::select(odd & e.cmp_ne(0.0), same, V::select(y.cmp_le(x), 1.0, 0.0))])
     }
 }
 
-static JUGGLER: MachineDef = MachineDef::rule::<Juggler, 7, 2, 5>("test: juggler", |_| 3);
+static JUGGLER: StateMachineDef = StateMachineDef::branchless::<Juggler, 7, 2, 5>("test: juggler", |_| 3);
 
-/// Alone, and among steps that are compiled with it.
+/// The machine's outputs, and a step that is JIT-compiled into the same loop.
 static JUGGLED: Indicator = Indicator {
     name: "juggled",
     outputs: &["a", "b", "last", "sum", "odd", "mixed"],
@@ -284,19 +287,20 @@ static JUGGLED: Indicator = Indicator {
 };
 
 #[test]
-fn states_that_change_places_are_read_before_they_are_overwritten() {
+fn swapped_states_are_read_before_they_are_overwritten() {
     same_bits(&JUGGLED);
     // Blocks so long that the loop runs for many bars, over the caches and past them.
     let selection = select(&[Instance::of(&JUGGLED)]);
     let bars: Vec<Bars> = (0..8).map(|seed| walk(3000, seed)).collect();
     let all: Vec<Series<'_>> = bars.iter().map(Bars::series).collect();
-    let kernels = How { threads: 1, side_by_side: Some(true), compiled: false, ..How::default() };
+    let kernels = ExecOptions { threads: 1, batched: Some(true), jit: false, ..ExecOptions::default() };
     let want = run(&selection.plan, &all, kernels);
-    for (side_by_side, past) in [(true, true), (true, false), (false, false)] {
-        let how = How { compiled: true, side_by_side: Some(side_by_side), past: Some(past), ..kernels };
+    for (batched, past) in [(true, true), (true, false), (false, false)] {
+        let how =
+            ExecOptions { jit: true, batched: Some(batched), nontemporal_stores: Some(past), ..kernels };
         let got = run(&selection.plan, &all, how);
         for (got, want) in got.iter().flatten().zip(want.iter().flatten()) {
-            assert!(got.iter().zip(want).all(|(g, w)| bits(*g) == bits(*w)), "{side_by_side} {past}");
+            assert!(got.iter().zip(want).all(|(g, w)| bits(*g) == bits(*w)), "{batched} {past}");
         }
     }
 }
