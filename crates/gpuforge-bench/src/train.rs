@@ -1,7 +1,7 @@
-//! How fast is a step of training on the processor? Ours beside JAX and PyTorch: the same model, the same batch size, the same
-//! cores, by turns. A step draws its batch by index, makes loss and gradient, shortens it, and steps with AdamW.
+//! Training step on the CPU beside JAX and PyTorch: the same model, batch size and cores, interleaved. A step gathers its batch
+//! by index, computes loss and gradient, clips the gradient norm, and applies AdamW.
 //!
-//! `GPUFORGE_BENCH_PYTHON` names the Python that has the peers; without one that has them, that is said and there is no row.
+//! `GPUFORGE_BENCH_PYTHON` names the Python that has the peers; without them the case is skipped.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -12,10 +12,10 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use gpuforge_indicators_gpu::features::HostRows;
 use gpuforge_train::{
     data::target::Target,
-    dice::Dice,
-    model::{Shape, Spec},
-    net::{Net, Steps},
-    table::{Order, Place, Table},
+    device_table::{DeviceTable, SampleOrder, TrainBackend},
+    rng::SeededRng,
+    model::{ModelSpec, Architecture},
+    net::{Net, OptimiserConfig},
 };
 
 use crate::{
@@ -26,35 +26,35 @@ use crate::{
 const BENCH: &str = "train";
 const FEATURES: usize = 111;
 const ROWS: usize = 32_768;
-/// The most of the peer's time that a step of the MLP may take: 0.8 of its speed.
+/// Largest acceptable fraction of the peer's time for the MLP: 0.8 of its speed.
 const SHARE: f64 = 1.0 / 0.8;
 
-/// A model, its batch, steps per turn and turns.
+/// A model, its batch, steps per round and rounds.
 struct Case {
-    shape: fn() -> Shape,
+    shape: fn() -> Architecture,
     window: usize,
     batch: usize,
     steps: usize,
     rounds: usize,
-    /// Is a share promised?
-    promised: bool,
+    /// Has it a target?
+    has_target: bool,
 }
 
 const CASES: [Case; 3] = [
-    Case { shape: mlp, window: 1, batch: 256, steps: 200, rounds: 15, promised: true },
-    Case { shape: mlp, window: 1, batch: 4096, steps: 20, rounds: 15, promised: true },
-    Case { shape: transformer, window: 32, batch: 8, steps: 1, rounds: 5, promised: false },
+    Case { shape: mlp, window: 1, batch: 256, steps: 200, rounds: 15, has_target: true },
+    Case { shape: mlp, window: 1, batch: 4096, steps: 20, rounds: 15, has_target: true },
+    Case { shape: transformer, window: 32, batch: 8, steps: 1, rounds: 5, has_target: false },
 ];
 
-fn mlp() -> Shape {
-    Shape::Mlp { hidden: vec![128, 64] }
+fn mlp() -> Architecture {
+    Architecture::Mlp { hidden: vec![128, 64] }
 }
 
-fn transformer() -> Shape {
-    Shape::Transformer { width: 256, heads: 8, layers: 6 }
+fn transformer() -> Architecture {
+    Architecture::Transformer { width: 256, heads: 8, layers: 6 }
 }
 
-/// The peers: what they are called, and their scripts.
+/// Names and scripts of the peers.
 const PEERS: [(&str, &str); 2] =
     [("JAX", include_str!("train_jax.py")), ("PyTorch", include_str!("train_torch.py"))];
 
@@ -64,12 +64,12 @@ pub(crate) fn run() -> Result<Vec<Row>> {
         let mut ours = Ours::new(case)?;
         for (name, script) in PEERS {
             match Peer::start(name, script, case) {
-                Ok(mut peer) => rows.push(beside(&mut ours, &mut peer, case)?),
+                Ok(mut peer) => rows.push(vs_framework(&mut ours, &mut peer, case)?),
                 Err(why) => eprintln!("train: {name} skipped: {why:#}"),
             }
         }
         if rows.iter().all(|row: &Row| row.case != label(case)) {
-            eprintln!("train: {}: {:.0} samples/s", label(case), 1e3 * case.batch as f64 / ours.turn(case)?);
+            eprintln!("train: {}: {:.0} samples/s", label(case), 1e3 * case.batch as f64 / ours.round(case)?);
         }
     }
     Ok(rows)
@@ -78,40 +78,40 @@ pub(crate) fn run() -> Result<Vec<Row>> {
 fn label(case: &Case) -> String {
     let shape = (case.shape)();
     let what = match shape {
-        Shape::Mlp { .. } => "MLP 111-128-64-1".to_owned(),
+        Architecture::Mlp { .. } => "MLP 111-128-64-1".to_owned(),
         other => format!("{} 256/8/6, window {}", other.name(), case.window),
     };
     format!("{what}, batch {}, a step", case.batch)
 }
 
-/// Our side: a table on the processor and a model.
+/// Our side: a table on the CPU and a model.
 struct Ours {
-    table: Table,
+    table: DeviceTable,
     net: Net,
-    order: Order,
+    order: SampleOrder,
     at: usize,
 }
 
 impl Ours {
     fn new(case: &Case) -> Result<Ours> {
-        let mut dice = Dice::new(1, 7);
-        let values = (0..ROWS * FEATURES).map(|_| dice.normal() as f32).collect();
-        let place = Place::cpu();
+        let mut rng = SeededRng::new(1, 7);
+        let values = (0..ROWS * FEATURES).map(|_| rng.normal() as f32).collect();
+        let place = TrainBackend::cpu();
         let rows = place.rows(HostRows { columns: FEATURES, values, valid: Vec::new() });
         let ends: Vec<u32> = (case.window as u32 - 1..ROWS as u32).collect();
-        let targets = ends.iter().map(|_| f32::from(dice.unit() > 0.5)).collect();
+        let targets = ends.iter().map(|_| f32::from(rng.unit() > 0.5)).collect();
         let mut samples: Vec<u32> = (0..ends.len() as u32).collect();
-        dice.shuffle(&mut samples);
+        rng.shuffle(&mut samples);
         let order = place.order(&samples);
-        let spec = Spec { shape: (case.shape)(), features: FEATURES, window: case.window, outputs: 1 };
+        let spec = ModelSpec { shape: (case.shape)(), features: FEATURES, window: case.window, outputs: 1 };
         let net = Net::begin(&spec, 1, &place);
-        let table = Table::from_parts(place, rows, &ends, targets, case.window);
+        let table = DeviceTable::from_parts(place, rows, &ends, targets, case.window);
         Ok(Ours { table, net, order, at: 0 })
     }
 
-    /// Milliseconds of a step, of a turn of some.
-    fn turn(&mut self, case: &Case) -> Result<f64> {
-        let how = Steps::default();
+    /// Milliseconds per step over one round.
+    fn round(&mut self, case: &Case) -> Result<f64> {
+        let how = OptimiserConfig::default();
         let took = ms(|| {
             for _ in 0..case.steps {
                 if self.at + case.batch > ROWS - case.window {
@@ -120,9 +120,9 @@ impl Ours {
                 let of = self.at..self.at + case.batch;
                 self.at += case.batch;
                 let gradient = self.net.gradient_of(&self.table, &self.order, of, Target::Direction);
-                let scalars = self.table.place.scalars(gradient.scalars).map_err(|why| anyhow!(why))?;
+                let scalars = self.table.backend.scalars(gradient.scalars).map_err(|why| anyhow!(why))?;
                 let norm = scalars.get(1).copied().unwrap_or(f32::NAN);
-                ensure!(norm.is_finite(), "a gradient that is no number");
+                ensure!(norm.is_finite(), "the gradient is NaN");
                 self.net.step(gradient.flat, how.shorten(norm), 1e-4, &how);
             }
             Ok(())
@@ -131,11 +131,11 @@ impl Ours {
     }
 }
 
-/// Ours and the peer's by turns; the first round compiles and wakes threads.
-fn beside(ours: &mut Ours, peer: &mut Peer, case: &Case) -> Result<Row> {
+/// Ours and the peer, interleaved; the first round is warm-up.
+fn vs_framework(ours: &mut Ours, peer: &mut Peer, case: &Case) -> Result<Row> {
     let (mut mine, mut theirs) = (Vec::new(), Vec::new());
     for round in 0..=case.rounds {
-        let (own, other) = (ours.turn(case)?, peer.turn()?);
+        let (own, other) = (ours.round(case)?, peer.round()?);
         if round > 0 {
             mine.push(own);
             theirs.push(other);
@@ -150,16 +150,16 @@ fn beside(ours: &mut Ours, peer: &mut Peer, case: &Case) -> Result<Row> {
         peer.name,
         speed(&theirs)
     );
-    // What was promised is a share of JAX's speed; others are shown.
-    let share = (case.promised && peer.name.starts_with("JAX")).then_some(SHARE);
-    Ok(Row::beside(BENCH, &label(case), &mine, &peer.name, &theirs, share))
+    // Only JAX has a target.
+    let share = (case.has_target && peer.name.starts_with("JAX")).then_some(SHARE);
+    Ok(Row::vs_peer(BENCH, &label(case), &mine, &peer.name, &theirs, share))
 }
 
-/// A Python process that makes steps when it is told to.
+/// A Python process that runs a round of steps per line of input.
 struct Peer {
     name: String,
     child: Child,
-    /// `None` once it has been told to end.
+    /// `None` once its input is closed.
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
 }
@@ -186,8 +186,8 @@ impl Peer {
         Ok(line.trim().to_owned())
     }
 
-    /// Milliseconds of a step.
-    fn turn(&mut self) -> Result<f64> {
+    /// Milliseconds per step.
+    fn round(&mut self) -> Result<f64> {
         writeln!(self.to.as_mut().context("no pipe")?)?;
         Ok(self.line()?.parse()?)
     }

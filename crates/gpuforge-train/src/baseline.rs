@@ -1,13 +1,13 @@
-//! What would somebody without a model say? Up; as before; or a weighted sum of the newest row, in closed form.
+//! Naive baselines: always up, momentum, and ridge regression on the newest row, in closed form.
 
 use burn::tensor::Tensor;
 use serde::{Deserialize, Serialize};
 
 use crate::{
     data::{Dataset, target::Target},
+    device_table::{DeviceTable, SampleOrder},
     error::TrainError,
     score::{self, Scores},
-    table::{Order, Table},
 };
 
 /// A rule and how it does.
@@ -20,14 +20,14 @@ pub struct Baseline {
 }
 
 /// Rows that are drawn at once.
-const TOGETHER: usize = 8192;
-/// Weight of the ridge, per sample.
+const INFERENCE_VALUES: usize = 8192;
+/// FeatureWeight of the ridge, per sample.
 const RIDGE: f64 = 1e-3;
 
 /// Always-up, last sign and linear, in this order.
 pub fn baselines(
     data: &Dataset,
-    table: &Table,
+    table: &DeviceTable,
     train: &[u32],
     test: &[u32],
     scale: f32,
@@ -71,10 +71,10 @@ fn bottom(target: Target) -> i8 {
 
 /// Ridge regression of the targets on the newest row. Sums of products are made where the features are; what comes down is
 /// one matrix of the features by the features.
-fn linear(table: &Table, train: &[u32], test: &[u32]) -> Result<Vec<f32>, String> {
-    let order = table.place.order(train);
+fn linear(table: &DeviceTable, train: &[u32], test: &[u32]) -> Result<Vec<f32>, String> {
+    let order = table.backend.order(train);
     let mut sums: Option<(Tensor<2>, Tensor<2>)> = None;
-    for (x, y) in pieces(table, &order, train.len()) {
+    for (x, y) in param_matrices(table, &order, train.len()) {
         let turned = x.clone().transpose();
         let (xx, xy) = (turned.clone().matmul(x), turned.matmul(y));
         sums = Some(match sums {
@@ -85,34 +85,34 @@ fn linear(table: &Table, train: &[u32], test: &[u32]) -> Result<Vec<f32>, String
     let Some((xx, xy)) = sums else { return Ok(Vec::new()) };
     let ([width, _], [_, outputs]) = (xx.dims(), xy.dims());
     let wide = |v: Vec<f32>| v.into_iter().map(f64::from).collect::<Vec<f64>>();
-    let mut xx = wide(table.place.answers(xx)?);
-    let xy = wide(table.place.answers(xy)?);
+    let mut xx = wide(table.backend.answers(xx)?);
+    let xy = wide(table.backend.answers(xy)?);
     for k in 0..width {
         if let Some(x) = xx.get_mut(k * width + k) {
             *x += RIDGE * train.len() as f64;
         }
     }
     let weights: Vec<f32> = solve(xx, xy, width, outputs).into_iter().map(|x| x as f32).collect();
-    let weights = table.place.parameters(&weights).reshape([width, outputs]);
-    let order = table.place.order(test);
+    let weights = table.backend.parameters(&weights).reshape([width, outputs]);
+    let order = table.backend.order(test);
     let mut answers = Vec::new();
-    for (x, _) in pieces(table, &order, test.len()) {
-        answers.extend(table.place.answers(x.matmul(weights.clone()))?);
+    for (x, _) in param_matrices(table, &order, test.len()) {
+        answers.extend(table.backend.answers(x.matmul(weights.clone()))?);
     }
     Ok(answers)
 }
 
 /// The newest rows with a column of ones, and their targets, some at once.
-fn pieces<'a>(
-    table: &'a Table,
-    order: &'a Order,
+fn param_matrices<'a>(
+    table: &'a DeviceTable,
+    order: &'a SampleOrder,
     count: usize,
 ) -> impl Iterator<Item = (Tensor<2>, Tensor<2>)> + 'a {
-    (0..count).step_by(TOGETHER).map(move |first| {
-        let batch = table.draw(order, first..(first + TOGETHER).min(count));
+    (0..count).step_by(INFERENCE_VALUES).map(move |first| {
+        let batch = table.draw(order, first..(first + INFERENCE_VALUES).min(count));
         let [n, window, features] = batch.x.dims();
         let newest = batch.x.slice([0..n, window - 1..window, 0..features]).reshape([n, features]);
-        let ones = Tensor::ones([n, 1], &table.place.device);
+        let ones = Tensor::ones([n, 1], &table.backend.device);
         (Tensor::cat(vec![newest, ones], 1), batch.y)
     })
 }
@@ -125,8 +125,8 @@ fn solve(mut a: Vec<f64>, mut b: Vec<f64>, n: usize, sides: usize) -> Vec<f64> {
             let known: f64 = (0..j).map(|k| at(&a, i, k) * at(&a, j, k)).sum();
             let rest = at(&a, i, j) - known;
             let value = if i == j { rest.max(f64::MIN_POSITIVE).sqrt() } else { rest / at(&a, j, j) };
-            if let Some(place) = a.get_mut(i * n + j) {
-                *place = value;
+            if let Some(backend) = a.get_mut(i * n + j) {
+                *backend = value;
             }
         }
     }

@@ -1,12 +1,12 @@
-//! What is kept between processes? Parameters, moments, how far training got and what it was: one safetensors file, written
-//! beside and renamed, so that it is whole or the one before.
+//! Checkpoints: parameters, moments, progress and configuration in one safetensors file, written to a temporary name and
+//! renamed, so that it is whole or the one before.
 
 use std::{collections::HashMap, fs, path::Path};
 
 use safetensors::{Dtype, SafeTensors, tensor::TensorView};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 
-use crate::{error::TrainError, score::Scores, setup::Setup};
+use crate::{config::TrainConfig, error::TrainError, score::Scores};
 
 /// The format that is written and read.
 pub const FORMAT: u32 = 1;
@@ -37,15 +37,15 @@ pub struct Progress {
     pub at: usize,
     /// Batches of it that are done.
     pub batch_no: usize,
-    /// Steps of all epochs.
+    /// OptimiserConfig of all epochs.
     pub step: u64,
-    /// Steps of the optimiser: those that were not skipped.
+    /// OptimiserConfig of the optimiser: those that were not skipped.
     pub updates: i32,
     /// Samples of a step; 0 before it was settled.
     pub batch: usize,
     /// What losses are multiplied by before their gradient is made (f16 only, else 1).
     pub scale: f32,
-    /// Steps since that was last changed.
+    /// OptimiserConfig since that was last changed.
     pub steady: u32,
     /// What the rate is multiplied by: halved when numbers ran away.
     pub factor: f64,
@@ -65,7 +65,7 @@ pub struct Progress {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checkpoint {
     /// What it is.
-    pub setup: Setup,
+    pub setup: TrainConfig,
     /// How far it got.
     pub progress: Progress,
     /// Parameters.
@@ -101,7 +101,7 @@ impl Checkpoint {
     pub fn read(file: &Path) -> Result<Checkpoint, TrainError> {
         let bytes = fs::read(file).map_err(|error| file_error("cannot read", file, error))?;
         let (said, tensors) = open(file, "checkpoint", &bytes)?;
-        let setup: Setup = parse(file, &said, "setup")?;
+        let setup: TrainConfig = parse(file, &said, "setup")?;
         let progress: Progress = parse(file, &said, "progress")?;
         let count = setup.spec.len();
         let take = |name: &str| {
@@ -121,13 +121,13 @@ impl Checkpoint {
             mean: take(mean)?,
             square: take(square)?,
             best: take(best)?,
-            setup,
+            config,
             progress,
         })
     }
 
     /// Reads one that must be of this training.
-    pub fn read_for(file: &Path, setup: &Setup) -> Result<Checkpoint, TrainError> {
+    pub fn read_for(file: &Path, setup: &TrainConfig) -> Result<Checkpoint, TrainError> {
         let found = Checkpoint::read(file)?;
         match found.setup.difference(setup) {
             None => Ok(found),
@@ -200,12 +200,12 @@ pub(crate) fn write_tensors(
 /// Writes beside, then renames: whoever looks finds the old file or the new one, whole.
 pub fn write_whole(file: &Path, bytes: &[u8]) -> Result<(), TrainError> {
     let failed = |error| file_error("cannot write", file, error);
-    let folder = match file.parent() {
+    let directory = match file.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    fs::create_dir_all(folder).map_err(failed)?;
-    let mut beside = tempfile::NamedTempFile::new_in(folder).map_err(failed)?;
+    fs::create_dir_all(directory).map_err(failed)?;
+    let mut beside = tempfile::NamedTempFile::new_in(directory).map_err(failed)?;
     std::io::Write::write_all(&mut beside, bytes).map_err(failed)?;
     beside.as_file().sync_all().map_err(failed)?;
     beside.persist(file).map_err(|e| failed(e.error))?;

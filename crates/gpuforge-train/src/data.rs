@@ -1,4 +1,4 @@
-//! What is learned from? Bars to features to windows with targets, each knowing only what was known at its time.
+//! Dataset: bars to features to windows with targets, each knowing only what was known at its time.
 //!
 //! ```text
 //!   bars ──► indicators ──► causal normalisation ──► rows ──► windows that end at a row ──┐
@@ -18,13 +18,13 @@ use gpuforge_indicators::{
     select,
 };
 use gpuforge_indicators_gpu::{
-    features::{Ask, Features, HostRows, Normalise, Segment},
+    features::{FeatureSpec, Features, HostRows, Normalise, SeriesRows},
     placement,
 };
 use gpuforge_runtime::runner::Runner;
 use std::{collections::BTreeMap, sync::Arc};
 
-pub use market::Market;
+pub use market::MarketData;
 pub use recipe::{Recipe, Scaling};
 
 use crate::error::TrainError;
@@ -60,7 +60,7 @@ impl Samples {
     }
 }
 
-/// Where rows of features are.
+/// DeviceArg rows of features are.
 pub enum Rows {
     /// On the host.
     Host(HostRows),
@@ -92,7 +92,7 @@ pub struct Dataset {
 }
 
 /// What is selected, as the engines want it.
-pub(crate) struct Selected {
+pub(crate) struct FeatureSelection {
     pub(crate) graph: Graph,
     pub(crate) values: Vec<ValueId>,
     pub(crate) columns: Vec<String>,
@@ -100,17 +100,23 @@ pub(crate) struct Selected {
     on: Vec<bool>,
 }
 
-impl Selected {
-    pub(crate) fn of(recipe: &Recipe) -> Result<Selected, TrainError> {
+impl FeatureSelection {
+    pub(crate) fn of(recipe: &Recipe) -> Result<FeatureSelection, TrainError> {
         let wanted = recipe.wanted()?;
         let (graph, values, columns) = select::graph(&wanted);
         let placed = placement::place_columns(&wanted, &graph, &values, &columns);
         let ways = vec![recipe.scaling.normalise(); columns.len()];
-        Ok(Selected { graph, values, columns, ways, on: placed.iter().map(|p| p.on_device).collect() })
+        Ok(FeatureSelection {
+            graph,
+            values,
+            columns,
+            ways,
+            on: placed.iter().map(|p| p.on_device).collect(),
+        })
     }
 
-    pub(crate) fn ask(&self) -> Ask<'_> {
-        Ask { graph: &self.graph, values: &self.values, normalise: &self.ways, on: &self.on }
+    pub(crate) fn ask(&self) -> TrainRequest<'_> {
+        FeatureSpec { graph: &self.graph, values: &self.values, normalise: &self.ways, on_device: &self.on }
     }
 
     /// Bars before the first row.
@@ -121,29 +127,33 @@ impl Selected {
 }
 
 impl Dataset {
-    /// On the processor, after the test that no feature looks ahead.
-    pub fn on_processor(market: &Market, recipe: &Recipe) -> Result<Dataset, TrainError> {
+    /// On the CPU, after the test that no feature looks ahead.
+    pub fn on_cpu(market: &MarketData, recipe: &Recipe) -> Result<Dataset, TrainError> {
         Dataset::make(market, recipe, None, true)
     }
 
     /// Every window, also those whose future is not known yet; targets are NaN. For answers, not for learning.
-    pub fn to_answer(market: &Market, recipe: &Recipe) -> Result<Dataset, TrainError> {
+    pub fn to_answer(market: &MarketData, recipe: &Recipe) -> Result<Dataset, TrainError> {
         Dataset::make(market, recipe, None, false)
     }
 
     /// With features that a device computes and keeps.
-    pub fn on_device(market: &Market, recipe: &Recipe, runner: &Arc<Runner>) -> Result<Dataset, TrainError> {
+    pub fn on_device(
+        market: &MarketData,
+        recipe: &Recipe,
+        runner: &Arc<Runner>,
+    ) -> Result<Dataset, TrainError> {
         Dataset::make(market, recipe, Some(runner), true)
     }
 
     fn make(
-        market: &Market,
+        market: &MarketData,
         recipe: &Recipe,
         runner: Option<&Arc<Runner>>,
         known: bool,
     ) -> Result<Dataset, TrainError> {
         recipe.check()?;
-        let selected = Selected::of(recipe)?;
+        let selected = FeatureSelection::of(recipe)?;
         let series = market.series();
         let too_short = too_short(&series, recipe, selected.before());
         if let Some(error) = too_short {
@@ -151,10 +161,10 @@ impl Dataset {
         }
         causal::check(&selected, &series)?;
         let features = match runner {
-            None => Features::on_processor(&selected.ask(), &series)?,
+            None => Features::on_cpu(&selected.ask(), &series)?,
             Some(runner) => Features::on_device(runner, &selected.ask(), &series, Default::default())?,
         };
-        let segments = features.segments().to_vec();
+        let segments = features.series_rows().to_vec();
         let (rows, valid) = match runner {
             None => {
                 let host = features.to_host()?;
@@ -201,7 +211,12 @@ fn too_short(series: &[Series<'_>], recipe: &Recipe, before: usize) -> Option<Tr
 
 /// Why there is no sample although series are long enough: a column without numbers, no row with all of them, or no price
 /// that a target could rest on.
-fn why_none(selected: &Selected, series: &[Series<'_>], recipe: &Recipe, valid: &[f32]) -> TrainError {
+fn why_none(
+    selected: &FeatureSelection,
+    series: &[Series<'_>],
+    recipe: &Recipe,
+    valid: &[f32],
+) -> TrainError {
     let plan = ExecPlan::new(&selected.graph, &selected.values);
     let all = exec::run(&plan, series, ExecOptions::default());
     let finite = |k: usize| all.iter().filter_map(|s| s.get(k)).flatten().any(|x| x.is_finite());
@@ -225,9 +240,9 @@ fn why_none(selected: &Selected, series: &[Series<'_>], recipe: &Recipe, valid: 
 
 /// Every window of valid rows whose target exists (or must not be `known`), in the order of time; and the points of time.
 fn samples(
-    market: &Market,
+    market: &MarketData,
     recipe: &Recipe,
-    segments: &[Segment],
+    segments: &[SeriesRows],
     valid: &[f32],
     known: bool,
 ) -> (Samples, Vec<f64>) {

@@ -1,4 +1,4 @@
-//! What can go wrong, and what is the next step?
+//! Errors of training, each with its next step.
 
 use std::path::PathBuf;
 
@@ -112,7 +112,7 @@ pub enum TrainError {
     },
     /// Nothing to learn.
     #[error(
-        "all {samples} targets of the training part are `{class}`: there is nothing to tell apart\n\
+        "all {samples} targets of the training part are `{class}`: there is nothing to on_event apart\n\
          hint: choose another --target or --horizon, or bars in which something happens"
     )]
     OneClass {
@@ -145,7 +145,7 @@ pub enum TrainError {
         batch: usize,
         /// Loss or gradient.
         what: &'static str,
-        /// The feature, the symbol and the time, or that none is to blame.
+        /// The feature, the symbol and the time, or that none is to nan_source.
         cause: String,
     },
     /// Skipped too often in a row.

@@ -1,12 +1,11 @@
-//! How does training go from beginning to end? Epochs of steps, each checked; checkpoints; what is done when numbers run
-//! away, memory runs out or a device is lost.
+//! Training loop: epochs of checked steps, checkpoints, and recovery from non-finite numbers, OOM and device lost.
 //!
-//! A training is a function of its [`Setup`] and its data: orders and first parameters come from the seed, so that a run that
-//! was killed and resumed ends with the weights of one that was not (processor; devices do not promise the order of sums).
+//! A training is a function of its [`TrainConfig`] and its data: orders and first parameters come from the seed, so that a run that
+//! was killed and resumed ends with the weights of one that was not (CPU; devices do not promise the order of sums).
 
-mod batch;
-mod blame;
+mod batch_size;
 mod fault;
+mod nan_source;
 
 use std::{
     path::PathBuf,
@@ -17,49 +16,49 @@ use burn::tensor::Tensor;
 
 use crate::{
     checkpoint::{Checkpoint, Epoch, Progress},
+    config::{BatchSize, OnNan, TrainConfig},
     data::{Dataset, split::Fold},
-    dice::Dice,
+    device_table::{DeviceTable, SampleOrder, TrainBackend},
     error::TrainError,
     net::{Gradient, Net, Precision},
+    rng::SeededRng,
     score,
-    setup::{BatchSize, OnNan, Setup},
-    table::{Order, Place, Table},
 };
 pub use fault::{Fault, Faults};
 
 /// Batches without a finite gradient, one after the other, that are too many.
-const TOO_MANY: usize = 10;
+const MAX_CONSECUTIVE: usize = 10;
 /// Numbers of activations of answers that are made at once.
-const TOGETHER: usize = 1 << 20;
+const INFERENCE_VALUES: usize = 1 << 20;
 /// What losses are multiplied by at first where gradients have 16 bits of a narrow range, and at most.
 const FIRST_SCALE: f32 = 4096.0;
 const MOST_SCALE: f32 = 65536.0;
-/// Steps that must go well before it is doubled.
+/// OptimiserConfig that must go well before it is doubled.
 const STEADY: u32 = 500;
 /// Purpose of the random numbers of an epoch's order.
 const ORDER: u64 = 1 << 32;
 
-/// The same table elsewhere, and what that is called: for a place that was lost, and how often that happened.
-pub type Rescue<'a> = dyn Fn(&Place, usize) -> Result<(Table, String), TrainError> + 'a;
+/// The same table elsewhere, and what that is called: for a backend that was lost, and how often that happened.
+pub type DeviceRecovery<'a> = dyn Fn(&TrainBackend, usize) -> Result<(DeviceTable, String), TrainError> + 'a;
 
 /// What is to be done.
-pub struct Job<'a> {
+pub struct FitJob<'a> {
     /// What is learned.
-    pub setup: &'a Setup,
+    pub setup: &'a TrainConfig,
     /// From what.
     pub data: &'a Dataset,
     /// From which part of it.
     pub fold: &'a Fold,
     /// What targets are divided by.
     pub scale: f32,
-    /// Where checkpoints go.
+    /// DeviceArg checkpoints go.
     pub file: Option<PathBuf>,
-    /// Steps between checkpoints; one is written after every epoch in any case.
+    /// OptimiserConfig between checkpoints; one is written after every epoch in any case.
     pub every: Option<u64>,
     /// Go on from the checkpoint that is there?
     pub resume: bool,
     /// What to go on with, should the device be lost.
-    pub rescue: Option<&'a Rescue<'a>>,
+    pub recover: Option<&'a DeviceRecovery<'a>>,
     /// Failures on purpose, for tests.
     pub faults: Faults,
 }
@@ -68,8 +67,8 @@ pub struct Job<'a> {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Event {
     /// Training begins or goes on.
-    Begin {
-        /// Steps that are done already.
+    Init {
+        /// OptimiserConfig that are done already.
         step: u64,
         /// Samples of a step.
         batch: usize,
@@ -77,7 +76,7 @@ pub enum Event {
         why: String,
     },
     /// A step was made.
-    Step(Tick),
+    Step(StepProgress),
     /// An epoch is done.
     Epoch(Epoch),
     /// A batch was left out.
@@ -86,7 +85,7 @@ pub enum Event {
         error: String,
     },
     /// Memory ran out; batches are smaller now.
-    Halved {
+    BatchHalved {
         /// Samples of a step from now on.
         batch: usize,
     },
@@ -96,7 +95,7 @@ pub enum Event {
         scale: f32,
     },
     /// The device was lost; another goes on.
-    Rescued {
+    Recovered {
         /// From which step.
         step: u64,
         /// Which one.
@@ -113,8 +112,8 @@ pub enum Event {
 
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Tick {
-    /// Steps.
+pub struct StepProgress {
+    /// OptimiserConfig.
     pub step: u64,
     /// The epoch, from 0.
     pub epoch: usize,
@@ -134,7 +133,7 @@ pub struct Tick {
 
 /// What came out.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Fitted {
+pub struct FitResult {
     /// Parameters of the best validation.
     pub weights: Vec<f32>,
     /// How it went.
@@ -146,47 +145,51 @@ pub struct Fitted {
 }
 
 /// Trains, and tells what happens. The table may be exchanged for one elsewhere.
-pub fn fit(job: &Job<'_>, table: &mut Table, tell: &mut dyn FnMut(Event)) -> Result<Fitted, TrainError> {
+pub fn fit(
+    job: &FitJob<'_>,
+    table: &mut DeviceTable,
+    on_event: &mut dyn FnMut(Event),
+) -> Result<FitResult, TrainError> {
     job.setup.check()?;
     let saved = match (&job.file, job.resume) {
         (Some(file), true) if file.exists() => Some(Checkpoint::read_for(file, job.setup)?),
         _ => None,
     };
-    let mut run = Run::begin(job, table, saved, tell)?;
+    let mut run = FitState::begin(job, table, saved, on_event)?;
     while !run.over() {
-        match run.epoch(tell) {
+        match run.epoch(on_event) {
             Ok(()) => {}
-            Err(Trouble::Error(error)) => return Err(error),
-            Err(Trouble::Lost(why)) => run.rescue(why, tell)?,
+            Err(EpochError::Error(error)) => return Err(error),
+            Err(EpochError::Lost(why)) => run.recover(why, on_event)?,
         }
     }
     let per_second = run.speed();
     // Saved after every epoch, so that a device that is lost now takes nothing with it.
-    Ok(Fitted { weights: run.saved.best, progress: run.progress, per_second, device: run.device })
+    Ok(FitResult { weights: run.saved.best, progress: run.progress, per_second, device: run.device })
 }
 
 /// Why an epoch ended before its time.
-enum Trouble {
+enum EpochError {
     Error(TrainError),
     Lost(String),
 }
 
-impl From<Fault> for Trouble {
-    fn from(fault: Fault) -> Trouble {
+impl From<Fault> for EpochError {
+    fn from(fault: Fault) -> EpochError {
         let (Fault::Memory(why) | Fault::Lost(why)) = fault;
-        Trouble::Lost(why)
+        EpochError::Lost(why)
     }
 }
 
-impl From<TrainError> for Trouble {
-    fn from(error: TrainError) -> Trouble {
-        Trouble::Error(error)
+impl From<TrainError> for EpochError {
+    fn from(error: TrainError) -> EpochError {
+        EpochError::Error(error)
     }
 }
 
-struct Run<'a, 'j> {
-    job: &'a Job<'j>,
-    table: &'a mut Table,
+struct FitState<'a, 'j> {
+    job: &'a FitJob<'j>,
+    table: &'a mut DeviceTable,
     net: Net,
     best: Tensor<1>,
     progress: Progress,
@@ -195,19 +198,19 @@ struct Run<'a, 'j> {
     began: Instant,
     /// Samples of this process.
     seen: u64,
-    in_a_row: usize,
+    consecutive_failures: usize,
     /// Times that a device was lost, and what was then gone on with.
     lost: usize,
     device: Option<String>,
     faults: Faults,
 }
 
-impl<'a, 'j> Run<'a, 'j> {
+impl<'a, 'j> FitState<'a, 'j> {
     fn begin(
-        job: &'a Job<'j>,
-        table: &'a mut Table,
+        job: &'a FitJob<'j>,
+        table: &'a mut DeviceTable,
         saved: Option<Checkpoint>,
-        tell: &mut dyn FnMut(Event),
+        on_event: &mut dyn FnMut(Event),
     ) -> Result<Self, TrainError> {
         let fresh = saved.is_none();
         let saved = saved.unwrap_or_else(|| {
@@ -218,7 +221,7 @@ impl<'a, 'j> Run<'a, 'j> {
             let (mean, square, best) = (nothing.clone(), nothing, weights.clone());
             Checkpoint { setup: job.setup.clone(), progress, weights, mean, square, best }
         });
-        let device = &table.place.device;
+        let device = &table.backend.device;
         if !job.setup.precision.is_on(device) {
             return Err(TrainError::Precision {
                 precision: job.setup.precision.name(),
@@ -226,21 +229,21 @@ impl<'a, 'j> Run<'a, 'j> {
             });
         }
         let (net, best) = raise(&saved, table);
-        let mut run = Run {
+        let mut run = FitState {
             job,
-            table,
+            device_table,
             net,
             best,
             progress: saved.progress.clone(),
             saved,
             began: Instant::now(),
             seen: 0,
-            in_a_row: 0,
+            consecutive_failures: 0,
             lost: 0,
             device: None,
             faults: job.faults.clone(),
         };
-        run.net.recompute |= batch::is_short(&run.net, run.table);
+        run.net.recompute |= batch_size::is_short(&run.net, run.table);
         let why = match (job.setup.batch, run.progress.batch) {
             (_, batch) if batch > 0 => "as before".to_owned(),
             (BatchSize::Of(batch), _) => {
@@ -248,7 +251,8 @@ impl<'a, 'j> Run<'a, 'j> {
                 "as asked".to_owned()
             }
             (BatchSize::Auto, _) => {
-                let (batch, why) = batch::choose(&run.net, run.table, &job.fold.train.samples, job.setup);
+                let (batch, why) =
+                    batch_size::choose(&run.net, run.table, &job.fold.train.samples, job.setup);
                 run.progress.batch = batch;
                 why
             }
@@ -257,7 +261,7 @@ impl<'a, 'j> Run<'a, 'j> {
             run.saved.progress = run.progress.clone();
         }
         run.began = Instant::now();
-        tell(Event::Begin { step: run.progress.step, batch: run.progress.batch, why });
+        on_event(Event::Init { step: run.progress.step, batch: run.progress.batch, why });
         Ok(run)
     }
 
@@ -272,38 +276,42 @@ impl<'a, 'j> Run<'a, 'j> {
     /// The samples of an epoch in its order.
     fn order(&self) -> Vec<u32> {
         let mut samples = self.job.fold.train.samples.clone();
-        Dice::new(self.job.setup.seed, ORDER + self.progress.epoch as u64).shuffle(&mut samples);
+        SeededRng::new(self.job.setup.seed, ORDER + self.progress.epoch as u64).shuffle(&mut samples);
         samples
     }
 
-    fn epoch(&mut self, tell: &mut dyn FnMut(Event)) -> Result<(), Trouble> {
+    fn epoch(&mut self, on_event: &mut dyn FnMut(Event)) -> Result<(), EpochError> {
         let began = Instant::now();
         let samples = self.order();
-        let order = fault::guard(|| Ok(self.table.place.order(&samples)))?;
+        let order = fault::guard(|| Ok(self.table.backend.order(&samples)))?;
         while self.progress.at < samples.len() {
             let of = self.progress.at..(self.progress.at + self.progress.batch).min(samples.len());
             match self.guarded(&order, of.clone()) {
-                Ok((gradient, scalars)) => self.advance(gradient, scalars, &samples, of, tell)?,
-                Err(Fault::Memory(why)) => self.halve(why, tell)?,
-                Err(Fault::Lost(why)) => return Err(Trouble::Lost(why)),
+                Ok((gradient, scalars)) => self.advance(gradient, scalars, &samples, of, on_event)?,
+                Err(Fault::Memory(why)) => self.halve_batch(why, on_event)?,
+                Err(Fault::Lost(why)) => return Err(EpochError::Lost(why)),
             }
             if self.job.every.is_some_and(|n| n > 0 && self.progress.step.is_multiple_of(n)) {
                 self.save()?;
             }
         }
-        self.close(began, tell)?;
+        self.close(began, on_event)?;
         Ok(())
     }
 
     /// The gradient of a batch and its two numbers; failures of the device as what can be done about them.
-    fn guarded(&mut self, order: &Order, of: std::ops::Range<usize>) -> Result<(Gradient, [f32; 2]), Fault> {
+    fn guarded(
+        &mut self,
+        order: &SampleOrder,
+        of: std::ops::Range<usize>,
+    ) -> Result<(Gradient, [f32; 2]), Fault> {
         if let Some(fault) = self.faults.due(self.progress.step, of.len()) {
             return Err(fault);
         }
         let (table, net, target) = (&*self.table, &self.net, self.job.data.recipe.target);
         fault::guard(|| {
             let gradient = net.gradient_of(table, order, of, target);
-            let scalars = table.place.scalars(gradient.scalars.clone())?;
+            let scalars = table.backend.scalars(gradient.scalars.clone())?;
             match scalars.as_slice() {
                 [loss, norm] => Ok((gradient, [*loss, *norm])),
                 _ => Err("the device gave no loss".to_owned()),
@@ -318,24 +326,22 @@ impl<'a, 'j> Run<'a, 'j> {
         [loss, norm]: [f32; 2],
         samples: &[u32],
         of: std::ops::Range<usize>,
-        tell: &mut dyn FnMut(Event),
-    ) -> Result<(), Trouble> {
+        on_event: &mut dyn FnMut(Event),
+    ) -> Result<(), EpochError> {
         let count = of.len();
         if loss.is_finite() && !norm.is_finite() && self.progress.scale > 1.0 {
             // Not the numbers of the batch, but those of its gradient in 16 bits: the same batch again.
             self.rescale(self.progress.scale / 2.0);
-            tell(Event::Rescaled { scale: self.progress.scale });
+            on_event(Event::Rescaled { scale: self.progress.scale });
             return Ok(());
         }
         if !(loss.is_finite() && norm.is_finite()) {
             let list = samples.get(of).unwrap_or_default();
-            let error = self.not_finite(
-                if loss.is_finite() { "an infinite gradient" } else { "a loss that is no number" },
-                list,
-            );
-            return Ok(self.stumble(error, count, tell)?);
+            let error =
+                self.not_finite(if loss.is_finite() { "an infinite gradient" } else { "a NaN loss" }, list);
+            return Ok(self.handle_non_finite(error, count, on_event)?);
         }
-        self.in_a_row = 0;
+        self.consecutive_failures = 0;
         let steps = &self.job.setup.steps;
         let rate = steps.rate_at(self.done()) * self.progress.factor;
         let net = &mut self.net;
@@ -358,7 +364,7 @@ impl<'a, 'j> Run<'a, 'j> {
         let left =
             Duration::try_from_secs_f64((1.0 - done).max(0.0) * total / per_second).unwrap_or_default();
         let (step, epoch) = (self.progress.step, self.progress.epoch);
-        tell(Event::Step(Tick { step, epoch, done, loss, norm, rate, per_second, left }));
+        on_event(Event::Step(StepProgress { step, epoch, done, loss, norm, rate, per_second, left }));
         Ok(())
     }
 
@@ -386,24 +392,28 @@ impl<'a, 'j> Run<'a, 'j> {
             epoch: self.progress.epoch + 1,
             batch: self.progress.batch_no + 1,
             what,
-            cause: blame::blame(self.job.data, self.table, samples),
+            cause: nan_source::nan_source(self.job.data, self.table, samples),
         }
     }
 
     /// What was settled for numbers that run away.
-    fn stumble(
+    fn handle_non_finite(
         &mut self,
         error: TrainError,
         count: usize,
-        tell: &mut dyn FnMut(Event),
+        on_event: &mut dyn FnMut(Event),
     ) -> Result<(), TrainError> {
-        self.in_a_row += 1;
+        self.consecutive_failures += 1;
         if self.job.setup.on_nan == OnNan::Stop {
             return Err(error);
         }
-        if self.in_a_row >= TOO_MANY {
+        if self.consecutive_failures >= MAX_CONSECUTIVE {
             let cause = error.to_string().lines().next().unwrap_or_default().to_owned();
-            return Err(TrainError::NeverFinite { count: self.in_a_row, step: self.progress.step, cause });
+            return Err(TrainError::NeverFinite {
+                count: self.consecutive_failures,
+                step: self.progress.step,
+                cause,
+            });
         }
         if self.job.setup.on_nan == OnNan::ReduceLr {
             self.progress.factor /= 2.0;
@@ -415,22 +425,22 @@ impl<'a, 'j> Run<'a, 'j> {
         }
         self.progress.skipped += 1;
         self.pass(count);
-        tell(Event::Skipped { error: error.to_string() });
+        on_event(Event::Skipped { error: error.to_string() });
         Ok(())
     }
 
-    fn halve(&mut self, why: String, tell: &mut dyn FnMut(Event)) -> Result<(), TrainError> {
+    fn halve_batch(&mut self, why: String, on_event: &mut dyn FnMut(Event)) -> Result<(), TrainError> {
         if self.progress.batch <= 1 {
             return Err(TrainError::Memory { batch: self.progress.batch, why });
         }
         self.progress.batch /= 2;
-        self.table.place.device.memory_cleanup();
-        tell(Event::Halved { batch: self.progress.batch });
+        self.table.backend.device.memory_cleanup();
+        on_event(Event::BatchHalved { batch: self.progress.batch });
         Ok(())
     }
 
     /// The end of an epoch: validation, the best so far, whether it is worth going on, a checkpoint.
-    fn close(&mut self, began: Instant, tell: &mut dyn FnMut(Event)) -> Result<(), Trouble> {
+    fn close(&mut self, began: Instant, on_event: &mut dyn FnMut(Event)) -> Result<(), EpochError> {
         let (data, setup) = (self.job.data, self.job.setup);
         let list = &self.job.fold.validation.samples;
         let answers = fault::guard(|| answers(&self.net, self.table, list))?;
@@ -459,16 +469,16 @@ impl<'a, 'j> Run<'a, 'j> {
         self.progress.batch_no = 0;
         self.progress.losses = (0.0, 0);
         self.save()?;
-        tell(Event::Epoch(epoch));
+        on_event(Event::Epoch(epoch));
         if self.progress.early {
-            tell(Event::Early { best: self.progress.best.map_or(0, |(_, at)| at) });
+            on_event(Event::Early { best: self.progress.best.map_or(0, |(_, at)| at) });
         }
         Ok(())
     }
 
-    fn save(&mut self) -> Result<(), Trouble> {
+    fn save(&mut self) -> Result<(), EpochError> {
         self.progress.updates = self.net.steps;
-        let fetch = |values: &Tensor<1>| self.table.place.fetch(values.clone());
+        let fetch = |values: &Tensor<1>| self.table.backend.fetch(values.clone());
         let (net, best) = (&self.net, &self.best);
         let [weights, mean, square, best] =
             fault::guard(|| Ok([fetch(&net.flat)?, fetch(&net.mean)?, fetch(&net.square)?, fetch(best)?]))?;
@@ -481,29 +491,29 @@ impl<'a, 'j> Run<'a, 'j> {
     }
 
     /// Another device goes on from the last checkpoint.
-    fn rescue(&mut self, why: String, tell: &mut dyn FnMut(Event)) -> Result<(), TrainError> {
-        let Some(rescue) = self.job.rescue else {
+    fn recover(&mut self, why: String, on_event: &mut dyn FnMut(Event)) -> Result<(), TrainError> {
+        let Some(recover) = self.job.recover else {
             return Err(TrainError::Device { step: self.progress.step, why });
         };
         self.lost += 1;
-        let (table, device) = rescue(&self.table.place, self.lost)?;
+        let (table, device) = recover(&self.table.backend, self.lost)?;
         *self.table = table;
         (self.net, self.best) = raise(&self.saved, self.table);
-        self.net.recompute |= batch::is_short(&self.net, self.table);
-        if !self.net.precision.is_on(&self.table.place.device) {
+        self.net.recompute |= batch_size::is_short(&self.net, self.table);
+        if !self.net.precision.is_on(&self.table.backend.device) {
             // Better exact than not at all.
             (self.net.precision, self.net.scale) = (Precision::F32, 1.0);
         }
         self.progress = self.saved.progress.clone();
-        tell(Event::Rescued { step: self.progress.step, device: device.clone(), why });
+        on_event(Event::Recovered { step: self.progress.step, device: device.clone(), why });
         self.device = Some(device);
         Ok(())
     }
 }
 
 /// A checkpoint on a device: the model, and the parameters of the best validation.
-fn raise(saved: &Checkpoint, table: &Table) -> (Net, Tensor<1>) {
-    let up = |values: &[f32]| table.place.parameters(values);
+fn raise(saved: &Checkpoint, table: &DeviceTable) -> (Net, Tensor<1>) {
+    let up = |values: &[f32]| table.backend.parameters(values);
     let (flat, mean, square) = (up(&saved.weights), up(&saved.mean), up(&saved.square));
     let mut net = Net::from_parts(&saved.setup.spec, flat, mean, square, saved.progress.updates);
     net.recompute = saved.setup.recompute;
@@ -513,20 +523,21 @@ fn raise(saved: &Checkpoint, table: &Table) -> (Net, Tensor<1>) {
 }
 
 /// Answers to some samples, as many at once as is sensible.
-pub fn answers(net: &Net, table: &Table, samples: &[u32]) -> Result<Vec<f32>, String> {
-    let order = table.place.order(samples);
+pub fn answers(net: &Net, table: &DeviceTable, samples: &[u32]) -> Result<Vec<f32>, String> {
+    let order = table.backend.order(samples);
     let mut all = Vec::with_capacity(samples.len() * net.spec.outputs);
-    let each = together(net);
+    let each = inference_batch(net);
     for first in (0..samples.len()).step_by(each) {
         let batch = table.draw(&order, first..(first + each).min(samples.len()));
-        all.extend(table.place.answers(net.answer(batch.x).values)?);
+        all.extend(table.backend.answers(net.answer(batch.x).values)?);
     }
     Ok(all)
 }
 
 /// Samples that are answered at once.
-pub(crate) fn together(net: &Net) -> usize {
-    let widest = net.spec.pieces().iter().map(|p| p.shape[1]).max().unwrap_or(1).max(net.spec.features);
+pub(crate) fn inference_batch(net: &Net) -> usize {
+    let widest =
+        net.spec.param_matrices().iter().map(|p| p.shape[1]).max().unwrap_or(1).max(net.spec.features);
     let tokens = if net.spec.window > 1 { net.spec.features.max(net.spec.window) } else { 1 };
-    (TOGETHER / (widest * tokens).max(1)).clamp(16, 8192)
+    (INFERENCE_VALUES / (widest * tokens).max(1)).clamp(16, 8192)
 }

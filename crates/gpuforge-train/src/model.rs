@@ -1,5 +1,5 @@
-//! Which function is learned? A shape turns `[batch, window, features]` into numbers; its parameters are one list of
-//! matrices, kept behind each other in one vector.
+//! Models: an architecture maps `[batch, window, features]` to outputs; its parameters are matrices, contiguous in one
+//! vector.
 //!
 //! One vector, because everything that is done to all parameters (the step of the optimiser, the norm of the gradient,
 //! checkpoints) is then one operation and not one per matrix.
@@ -12,15 +12,15 @@ mod transformer;
 use burn::tensor::{Device, Tensor};
 use serde::{Deserialize, Serialize};
 
-use crate::{dice::Dice, error::TrainError};
+use crate::{error::TrainError, rng::SeededRng};
 
 /// Which function.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum Shape {
+pub enum Architecture {
     /// One weighted sum: the baseline.
     Linear,
-    /// Layers with rectifiers between them, over the whole window at once.
+    /// Layers with ReLU between them, over the whole window at once.
     Mlp {
         /// Widths of the layers between input and output.
         hidden: Vec<usize>,
@@ -45,14 +45,14 @@ pub enum Shape {
     },
 }
 
-impl Shape {
+impl Architecture {
     /// Every shape with its defaults, by name.
-    pub fn named(name: &str) -> Option<Shape> {
+    pub fn named(name: &str) -> Option<Architecture> {
         match name {
-            "linear" => Some(Shape::Linear),
-            "mlp" => Some(Shape::Mlp { hidden: vec![128, 64] }),
-            "tcn" => Some(Shape::Tcn { channels: 64, kernel: 3, layers: 4 }),
-            "transformer" => Some(Shape::Transformer { width: 256, heads: 8, layers: 6 }),
+            "linear" => Some(Architecture::Linear),
+            "mlp" => Some(Architecture::Mlp { hidden: vec![128, 64] }),
+            "tcn" => Some(Architecture::Tcn { channels: 64, kernel: 3, layers: 4 }),
+            "transformer" => Some(Architecture::Transformer { width: 256, heads: 8, layers: 6 }),
             _ => None,
         }
     }
@@ -60,24 +60,24 @@ impl Shape {
     /// Its name.
     pub fn name(&self) -> &'static str {
         match self {
-            Shape::Linear => "linear",
-            Shape::Mlp { .. } => "mlp",
-            Shape::Tcn { .. } => "tcn",
-            Shape::Transformer { .. } => "transformer",
+            Architecture::Linear => "linear",
+            Architecture::Mlp { .. } => "mlp",
+            Architecture::Tcn { .. } => "tcn",
+            Architecture::Transformer { .. } => "transformer",
         }
     }
 
     /// Rows of a window where nobody said otherwise.
     pub fn usual_window(&self) -> usize {
-        if matches!(self, Shape::Linear | Shape::Mlp { .. }) { 1 } else { 32 }
+        if matches!(self, Architecture::Linear | Architecture::Mlp { .. }) { 1 } else { 32 }
     }
 }
 
 /// A function with its sizes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Spec {
+pub struct ModelSpec {
     /// Which.
-    pub shape: Shape,
+    pub shape: Architecture,
     /// Features of a row.
     pub features: usize,
     /// Rows of a window.
@@ -88,7 +88,7 @@ pub struct Spec {
 
 /// How a matrix begins.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(crate) enum Begin {
+pub(crate) enum Init {
     Zero,
     One,
     /// Evenly between minus and plus this.
@@ -97,33 +97,33 @@ pub(crate) enum Begin {
 
 /// One matrix of the parameters.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Piece {
+pub struct ParamMatrix {
     /// Its name in exported files.
     pub name: String,
     /// Rows and columns; a bias has one row.
     pub shape: [usize; 2],
-    pub(crate) begin: Begin,
+    pub(crate) begin: Init,
 }
 
-impl Piece {
-    fn new(name: impl Into<String>, shape: [usize; 2], begin: Begin) -> Piece {
-        Piece { name: name.into(), shape, begin }
+impl ParamMatrix {
+    fn new(name: impl Into<String>, shape: [usize; 2], begin: Init) -> ParamMatrix {
+        ParamMatrix { name: name.into(), shape, begin }
     }
 
-    /// Weights and bias of a layer, for rectifiers (`gain` 2) or sums (`gain` 1).
-    fn layer(name: &str, from: usize, to: usize, gain: f32) -> [Piece; 2] {
+    /// Weights and bias of a layer, for ReLU (`gain` 2) or sums (`gain` 1).
+    fn layer(name: &str, from: usize, to: usize, gain: f32) -> [ParamMatrix; 2] {
         let bound = (3.0 * gain / from.max(1) as f32).sqrt();
         [
-            Piece::new(format!("{name}.weight"), [from, to], Begin::Even(bound)),
-            Piece::new(format!("{name}.bias"), [1, to], Begin::Zero),
+            ParamMatrix::new(format!("{name}.weight"), [from, to], Init::Even(bound)),
+            ParamMatrix::new(format!("{name}.bias"), [1, to], Init::Zero),
         ]
     }
 
     /// Scale and shift of a normalisation.
-    fn norm(name: &str, width: usize) -> [Piece; 2] {
+    fn norm(name: &str, width: usize) -> [ParamMatrix; 2] {
         [
-            Piece::new(format!("{name}.scale"), [1, width], Begin::One),
-            Piece::new(format!("{name}.shift"), [1, width], Begin::Zero),
+            ParamMatrix::new(format!("{name}.scale"), [1, width], Init::One),
+            ParamMatrix::new(format!("{name}.shift"), [1, width], Init::Zero),
         ]
     }
 
@@ -143,18 +143,18 @@ impl Piece {
 pub struct Output {
     /// `[batch, outputs]`.
     pub values: Tensor<2>,
-    /// `[batch, features]`, sums of 1: how much each indicator was listened to. Only the transformer says so.
-    pub listened: Option<Tensor<2>>,
+    /// `[batch, features]`, sums of 1: attention weight of each indicator; transformer only.
+    pub attention: Option<Tensor<2>>,
 }
 
-/// Parameters in the order of their pieces, handed out one after the other.
-pub(crate) struct Hand<'a> {
+/// Parameters in the order of their param_matrices, handed out one after the other.
+pub(crate) struct ParamCursor<'a> {
     params: std::slice::Iter<'a, Tensor<2>>,
     device: Device,
 }
 
-impl Hand<'_> {
-    /// The next matrix. The list is made from the same pieces that are asked for; an empty one would show as a wrong shape.
+impl ParamCursor<'_> {
+    /// The next matrix. The list is made from the same param_matrices that are asked for; an empty one would show as a wrong shape.
     fn matrix(&mut self) -> Tensor<2> {
         self.params.next().cloned().unwrap_or_else(|| Tensor::zeros([1, 1], &self.device))
     }
@@ -179,22 +179,24 @@ impl Hand<'_> {
     }
 }
 
-impl Spec {
+impl ModelSpec {
     /// Are the sizes possible?
     pub fn check(&self) -> Result<(), TrainError> {
         let wrong = |what, value: String, rule| Err(TrainError::Setting { what, value, rule });
         match &self.shape {
-            Shape::Mlp { hidden } if hidden.contains(&0) => {
+            Architecture::Mlp { hidden } if hidden.contains(&0) => {
                 wrong("--hidden", format!("{hidden:?}"), "widths above 0")
             }
-            Shape::Tcn { channels, kernel, layers } if channels * kernel * layers == 0 || *layers > 16 => {
+            Architecture::Tcn { channels, kernel, layers }
+                if channels * kernel * layers == 0 || *layers > 16 =>
+            {
                 wrong(
                     "the convolution",
                     format!("{channels}/{kernel}/{layers}"),
                     "above 0, at most 16 layers",
                 )
             }
-            Shape::Transformer { width, heads, layers }
+            Architecture::Transformer { width, heads, layers }
                 if width * heads * layers == 0 || width % heads.max(&1) != 0 =>
             {
                 wrong(
@@ -208,18 +210,22 @@ impl Spec {
     }
 
     /// Its parameters.
-    pub fn pieces(&self) -> Vec<Piece> {
+    pub fn param_matrices(&self) -> Vec<ParamMatrix> {
         match &self.shape {
-            Shape::Linear => linear::pieces(self),
-            Shape::Mlp { hidden } => mlp::pieces(self, hidden),
-            Shape::Tcn { channels, kernel, layers } => tcn::pieces(self, *channels, *kernel, *layers),
-            Shape::Transformer { width, layers, .. } => transformer::pieces(self, *width, *layers),
+            Architecture::Linear => linear::param_matrices(self),
+            Architecture::Mlp { hidden } => mlp::param_matrices(self, hidden),
+            Architecture::Tcn { channels, kernel, layers } => {
+                tcn::param_matrices(self, *channels, *kernel, *layers)
+            }
+            Architecture::Transformer { width, layers, .. } => {
+                transformer::param_matrices(self, *width, *layers)
+            }
         }
     }
 
     /// Numbers in all of them.
     pub fn len(&self) -> usize {
-        self.pieces().iter().map(Piece::len).sum()
+        self.param_matrices().iter().map(ParamMatrix::len).sum()
     }
 
     /// Is there nothing to learn?
@@ -230,45 +236,45 @@ impl Spec {
     /// The function, over `[batch, window, features]`.
     pub fn forward(&self, params: &[Tensor<2>], x: Tensor<3>) -> Output {
         let (mut x, mut rest) = (x, params);
-        for (at, pieces) in self.stages().into_iter().enumerate() {
-            let (own, after) = rest.split_at(pieces.min(rest.len()));
+        for (at, param_matrices) in self.stages().into_iter().enumerate() {
+            let (own, after) = rest.split_at(param_matrices.min(rest.len()));
             (x, rest) = (self.stage(at, own, x), after);
         }
         self.last(rest, x)
     }
 
-    /// Stages before the last one, as the pieces of each. A stage needs nothing of another but its result, so that a
+    /// Stages before the last one, as the param_matrices of each. A stage needs nothing of another but its result, so that a
     /// gradient can be made stage by stage.
     pub fn stages(&self) -> Vec<usize> {
         let (first, each, count) = match &self.shape {
-            Shape::Linear | Shape::Mlp { .. } => return Vec::new(),
-            Shape::Tcn { layers, .. } => (tcn::FIRST, tcn::EACH, *layers),
-            Shape::Transformer { layers, .. } => (transformer::FIRST, transformer::EACH, *layers),
+            Architecture::Linear | Architecture::Mlp { .. } => return Vec::new(),
+            Architecture::Tcn { layers, .. } => (tcn::FIRST, tcn::EACH, *layers),
+            Architecture::Transformer { layers, .. } => (transformer::FIRST, transformer::EACH, *layers),
         };
         std::iter::once(first).chain(std::iter::repeat_n(each, count)).collect()
     }
 
     /// One stage with its own parameters.
     pub fn stage(&self, at: usize, params: &[Tensor<2>], x: Tensor<3>) -> Tensor<3> {
-        let mut hand = Hand { params: params.iter(), device: x.device() };
+        let mut cursor = ParamCursor { params: params.iter(), device: x.device() };
         match (&self.shape, at.checked_sub(1)) {
-            (Shape::Tcn { .. }, None) => hand.layer(x),
-            (Shape::Tcn { kernel, .. }, Some(layer)) => tcn::layer(&mut hand, x, *kernel, layer),
-            (Shape::Transformer { .. }, None) => transformer::tokens(&mut hand, x),
-            (Shape::Transformer { heads, .. }, Some(_)) => transformer::layer(&mut hand, x, *heads),
+            (Architecture::Tcn { .. }, None) => cursor.layer(x),
+            (Architecture::Tcn { kernel, .. }, Some(layer)) => tcn::layer(&mut cursor, x, *kernel, layer),
+            (Architecture::Transformer { .. }, None) => transformer::tokens(&mut cursor, x),
+            (Architecture::Transformer { heads, .. }, Some(_)) => transformer::layer(&mut cursor, x, *heads),
             _ => x,
         }
     }
 
     /// What comes after all stages.
     pub fn last(&self, params: &[Tensor<2>], x: Tensor<3>) -> Output {
-        let mut hand = Hand { params: params.iter(), device: x.device() };
-        let plain = |values| Output { values, listened: None };
+        let mut cursor = ParamCursor { params: params.iter(), device: x.device() };
+        let plain = |values| Output { values, attention: None };
         match &self.shape {
-            Shape::Linear => plain(linear::forward(&mut hand, x)),
-            Shape::Mlp { hidden } => plain(mlp::forward(&mut hand, x, hidden.len())),
-            Shape::Tcn { .. } => plain(tcn::last(&mut hand, x)),
-            Shape::Transformer { .. } => transformer::last(&mut hand, x),
+            Architecture::Linear => plain(linear::forward(&mut cursor, x)),
+            Architecture::Mlp { hidden } => plain(mlp::forward(&mut cursor, x, hidden.len())),
+            Architecture::Tcn { .. } => plain(tcn::last(&mut cursor, x)),
+            Architecture::Transformer { .. } => transformer::last(&mut cursor, x),
         }
     }
 
@@ -276,12 +282,12 @@ impl Spec {
     pub fn kept(&self) -> [usize; 2] {
         let (tokens, window) = (self.features, self.window);
         let (stage, count, around) = match &self.shape {
-            Shape::Linear => (0, 0, window * tokens),
-            Shape::Mlp { hidden } => (0, 0, window * tokens + 2 * hidden.iter().sum::<usize>()),
-            Shape::Tcn { channels, kernel, layers } => {
+            Architecture::Linear => (0, 0, window * tokens),
+            Architecture::Mlp { hidden } => (0, 0, window * tokens + 2 * hidden.iter().sum::<usize>()),
+            Architecture::Tcn { channels, kernel, layers } => {
                 (window * channels * (kernel + 3), *layers, window * (tokens + channels))
             }
-            Shape::Transformer { width, heads, layers } => (
+            Architecture::Transformer { width, heads, layers } => (
                 // Two norms, q, k and v before and after they are parted, the answer, the inner layer twice.
                 tokens * width * (2 * 2 + 2 * 3 + 3 + 2 * transformer::INNER) + 3 * heads * tokens * tokens,
                 *layers,
@@ -290,8 +296,8 @@ impl Spec {
         };
         // What goes from stage to stage is kept in any case.
         let between = match &self.shape {
-            Shape::Tcn { channels, .. } => window * channels,
-            Shape::Transformer { width, .. } => tokens * width,
+            Architecture::Tcn { channels, .. } => window * channels,
+            Architecture::Transformer { width, .. } => tokens * width,
             _ => 0,
         };
         [around + stage + between * count, around + stage * count]
@@ -299,13 +305,13 @@ impl Spec {
 
     /// Parameters to begin with: equal seeds give equal numbers on every device.
     pub fn begin(&self, seed: u64) -> Vec<f32> {
-        let mut dice = Dice::new(seed, 0);
+        let mut rng = SeededRng::new(seed, 0);
         let mut all = Vec::with_capacity(self.len());
-        for piece in self.pieces() {
+        for piece in self.param_matrices() {
             let one = |_| match piece.begin {
-                Begin::Zero => 0.0,
-                Begin::One => 1.0,
-                Begin::Even(bound) => (2.0 * dice.unit() - 1.0) * bound,
+                Init::Zero => 0.0,
+                Init::One => 1.0,
+                Init::Even(bound) => (2.0 * rng.unit() - 1.0) * bound,
             };
             all.extend((0..piece.len()).map(one));
         }
@@ -314,12 +320,12 @@ impl Spec {
 }
 
 /// Parameters of a vector, piece by piece; nothing is copied to the host.
-pub(crate) fn divide(pieces: &[Piece], flat: &Tensor<1>) -> Vec<Tensor<2>> {
+pub(crate) fn divide(param_matrices: &[ParamMatrix], flat: &Tensor<1>) -> Vec<Tensor<2>> {
     let mut first = 0;
-    let one = |piece: &Piece| {
+    let one = |piece: &ParamMatrix| {
         let range = first..first + piece.len();
         first = range.end;
         flat.clone().slice([range]).reshape(piece.shape)
     };
-    pieces.iter().map(one).collect()
+    param_matrices.iter().map(one).collect()
 }

@@ -1,20 +1,20 @@
-//! How does a model learn? Loss, gradient, and the step of the optimiser over one vector of parameters.
+//! Network: loss, gradient and optimiser step (Adam, AdamW) over one parameter vector.
 
-mod back;
-mod host;
-mod processor;
+mod adamw_host;
+mod backward;
+mod mlp_cpu;
 
 use std::{ops::Range, sync::Arc};
 
 use burn::tensor::{Device, FloatDType, Tensor, activation};
 use serde::{Deserialize, Serialize};
 
-use host::Factors;
+use adamw_host::Factors;
 
 use crate::{
     data::target::Target,
-    model::{Piece, Spec, divide},
-    table::{Batch, Order, Place, Seen, Table},
+    device_table::{DeviceBatch, DeviceTable, HostBatch, SampleOrder, TrainBackend},
+    model::{ModelSpec, ParamMatrix, divide},
 };
 
 /// Whose step.
@@ -76,7 +76,7 @@ impl Precision {
 
 /// How steps are made.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Steps {
+pub struct OptimiserConfig {
     /// Whose.
     pub optimiser: Optimiser,
     /// The highest learning rate.
@@ -89,13 +89,13 @@ pub struct Steps {
     pub clip: f64,
 }
 
-impl Default for Steps {
+impl Default for OptimiserConfig {
     fn default() -> Self {
-        Steps { optimiser: Optimiser::AdamW, rate: 1e-3, warm_up: 0.05, decay: 1e-2, clip: 1.0 }
+        OptimiserConfig { optimiser: Optimiser::AdamW, rate: 1e-3, warm_up: 0.05, decay: 1e-2, clip: 1.0 }
     }
 }
 
-impl Steps {
+impl OptimiserConfig {
     /// The rate after a share of all samples: up in a line, then down along a cosine to nothing.
     pub fn rate_at(&self, done: f64) -> f64 {
         let done = done.clamp(0.0, 1.0);
@@ -120,8 +120,8 @@ const EPSILON: f32 = 1e-8;
 #[derive(Clone)]
 pub struct Net {
     /// Which function.
-    pub spec: Spec,
-    pieces: Vec<Piece>,
+    pub spec: ModelSpec,
+    param_matrices: Vec<ParamMatrix>,
     /// Keep only what goes from stage to stage between forward and backward, and compute the rest again?
     pub recompute: bool,
     /// In what activations are computed.
@@ -134,9 +134,9 @@ pub struct Net {
     pub mean: Tensor<1>,
     /// Mean of their squares.
     pub square: Tensor<1>,
-    /// Steps made.
+    /// OptimiserConfig made.
     pub steps: i32,
-    spare: Arc<processor::Spare>,
+    scratch_pool: Arc<mlp_cpu::ScratchPool>,
 }
 
 /// The gradient of a batch.
@@ -149,15 +149,21 @@ pub struct Gradient {
 
 impl Net {
     /// With new parameters.
-    pub fn begin(spec: &Spec, seed: u64, place: &Place) -> Net {
-        let flat = place.parameters(&spec.begin(seed));
+    pub fn begin(spec: &ModelSpec, seed: u64, backend: &TrainBackend) -> Net {
+        let flat = backend.parameters(&spec.begin(seed));
         Net::from_parts(spec, flat.clone(), flat.zeros_like(), flat.zeros_like(), 0)
     }
 
     /// With parameters from elsewhere.
-    pub fn from_parts(spec: &Spec, flat: Tensor<1>, mean: Tensor<1>, square: Tensor<1>, steps: i32) -> Net {
+    pub fn from_parts(
+        spec: &ModelSpec,
+        flat: Tensor<1>,
+        mean: Tensor<1>,
+        square: Tensor<1>,
+        steps: i32,
+    ) -> Net {
         Net {
-            pieces: spec.pieces(),
+            param_matrices: spec.param_matrices(),
             spec: spec.clone(),
             recompute: false,
             precision: Precision::F32,
@@ -166,36 +172,43 @@ impl Net {
             mean,
             square,
             steps,
-            spare: Arc::default(),
+            scratch_pool: Arc::default(),
         }
     }
 
     /// Answers without anything being remembered for a gradient.
     pub fn answer(&self, x: Tensor<3>) -> crate::model::Output {
-        self.spec.forward(&divide(&self.pieces, &self.flat), x)
+        self.spec.forward(&divide(&self.param_matrices, &self.flat), x)
     }
 
     /// Loss and gradient of some samples, the shortest way there is: simple models in host memory need no tape.
-    pub fn gradient_of(&self, table: &Table, order: &Order, of: Range<usize>, target: Target) -> Gradient {
+    pub fn gradient_of(
+        &self,
+        table: &DeviceTable,
+        order: &SampleOrder,
+        of: Range<usize>,
+        target: Target,
+    ) -> Gradient {
         let simple = self.precision == Precision::F32 && self.spec.stages().is_empty();
         let made = simple.then(|| {
             host::read(&self.flat, |params| {
-                let work =
-                    |seen: &Seen<'_>| processor::gradient(&self.spec, params, seen, target, &self.spare);
+                let work = |seen: &HostBatch<'_>| {
+                    mlp_cpu::gradient(&self.spec, params, seen, target, &self.scratch_pool)
+                };
                 table.on_host(order, of.clone(), work).flatten()
             })
         });
         match made.flatten().flatten() {
             Some((flat, scalars)) => {
-                Gradient { flat: table.place.own(flat), scalars: table.place.own(scalars.to_vec()) }
+                Gradient { flat: table.backend.own(flat), scalars: table.backend.own(scalars.to_vec()) }
             }
             None => self.gradient(table.draw(order, of), target),
         }
     }
 
     /// Loss and gradient of a batch.
-    pub fn gradient(&self, batch: Batch, target: Target) -> Gradient {
-        let made = back::gradient(self, &divide(&self.pieces, &self.flat), batch, target);
+    pub fn gradient(&self, batch: DeviceBatch, target: Target) -> Gradient {
+        let made = backward::gradient(self, &divide(&self.param_matrices, &self.flat), batch, target);
         let even = |x: Tensor<1>| if self.scale == 1.0 { x } else { x.mul_scalar(1.0 / self.scale) };
         let flat = even(Tensor::cat(made.params, 0));
         let norm = flat.clone().square().sum().sqrt();
@@ -204,7 +217,7 @@ impl Net {
     }
 
     /// One step along a gradient that is multiplied by `shorten` first.
-    pub fn step(&mut self, gradient: Tensor<1>, shorten: f32, rate: f32, how: &Steps) {
+    pub fn step(&mut self, gradient: Tensor<1>, shorten: f32, rate: f32, how: &OptimiserConfig) {
         self.steps += 1;
         let decay = how.decay as f32;
         // Both means begin at 0; what they miss is made good here (Kingma and Ba, 2015).
@@ -219,7 +232,7 @@ impl Net {
         };
         let device = self.flat.device();
         let own = [&mut self.flat, &mut self.mean, &mut self.square];
-        if !host::step(&device, own, &gradient, by) {
+        if !adamw_host::step(&device, own, &gradient, by) {
             self.step_there(gradient, by);
         }
     }
@@ -259,11 +272,11 @@ pub fn loss(target: Target, answers: Tensor<2>, y: Tensor<2>) -> Tensor<1> {
 mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail")]
     use super::*;
-    use crate::model::Shape;
+    use crate::model::Architecture;
 
     #[test]
     fn rates_rise_then_fall_to_nothing() {
-        let steps = Steps { warm_up: 0.1, rate: 1.0, ..Steps::default() };
+        let steps = OptimiserConfig { warm_up: 0.1, rate: 1.0, ..OptimiserConfig::default() };
         assert!(steps.rate_at(0.0) > 0.0 && steps.rate_at(0.0) < 0.01);
         assert!((steps.rate_at(0.05) - 0.5).abs() < 1e-9);
         assert!((steps.rate_at(0.1) - 1.0).abs() < 1e-9);
@@ -273,24 +286,25 @@ mod tests {
 
     #[test]
     fn gradients_are_shortened_only_where_they_are_too_long() {
-        let steps = Steps { clip: 2.0, ..Steps::default() };
+        let steps = OptimiserConfig { clip: 2.0, ..OptimiserConfig::default() };
         assert_eq!((steps.shorten(1.9), steps.shorten(4.0)), (1.0, 0.5));
-        assert_eq!(Steps { clip: 0.0, ..steps }.shorten(1e9), 1.0);
+        assert_eq!(OptimiserConfig { clip: 0.0, ..steps }.shorten(1e9), 1.0);
     }
 
     /// Both ways of making a step, for both optimisers, with and without what they leave out.
     #[test]
     fn a_step_in_host_memory_is_that_of_operations() {
-        let place = Place::cpu();
-        let spec = Spec { shape: Shape::Mlp { hidden: vec![9] }, features: 7, window: 1, outputs: 1 };
+        let backend = TrainBackend::cpu();
+        let spec =
+            ModelSpec { shape: Architecture::Mlp { hidden: vec![9] }, features: 7, window: 1, outputs: 1 };
         for optimiser in [Optimiser::Adam, Optimiser::AdamW] {
             for (decay, shorten) in [(0.0, 1.0), (0.1, 0.3)] {
-                let how = Steps { optimiser, decay, ..Steps::default() };
-                let mut here = Net::begin(&spec, 3, &place);
+                let how = OptimiserConfig { optimiser, decay, ..OptimiserConfig::default() };
+                let mut here = Net::begin(&spec, 3, &backend);
                 let mut there = here.clone();
                 for round in 0..5 {
                     let slope: Vec<f32> = (0..spec.len()).map(|i| ((i * 7 + round) as f32).sin()).collect();
-                    here.step(place.parameters(&slope), shorten, 1e-2, &how);
+                    here.step(backend.parameters(&slope), shorten, 1e-2, &how);
                     there.steps += 1;
                     let [short, shorter] = BETA.map(|beta| 1.0 - beta.powi(there.steps));
                     let apart = optimiser == Optimiser::AdamW;
@@ -301,9 +315,9 @@ mod tests {
                         rate: 1e-2 / short,
                         size: 1.0 / shorter.sqrt(),
                     };
-                    there.step_there(place.parameters(&slope), by);
+                    there.step_there(backend.parameters(&slope), by);
                 }
-                let [a, b] = [here, there].map(|net| place.fetch(net.flat).unwrap());
+                let [a, b] = [here, there].map(|net| backend.fetch(net.flat).unwrap());
                 let worst = a.iter().zip(&b).map(|(x, y)| (x - y).abs()).fold(0.0, f32::max);
                 assert!(worst < 1e-5, "{optimiser:?} {decay}: {worst}");
             }

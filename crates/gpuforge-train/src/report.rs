@@ -1,5 +1,5 @@
-//! What happened, as a page? Curves, the test beside the baselines, calibration, periods and features; one file that fetches
-//! nothing and runs nothing.
+//! Training report as HTML: curves, test scores and baselines, calibration, periods and features; one self-contained
+//! file without scripts.
 
 use std::fmt::Write as _;
 
@@ -8,7 +8,7 @@ use gpuforge_chart::svg::SvgWriter;
 pub use gpuforge_chart::svg::escape;
 
 use crate::{
-    card::Card,
+    model_card::Card,
     score::{Bin, Scores},
 };
 
@@ -111,7 +111,7 @@ fn curves(card: &Card) -> String {
 fn calibration(bins: &[Bin]) -> String {
     let points: Vec<(f64, f64)> = bins.iter().map(|b| (b.predicted, b.observed)).collect();
     format!(
-        "<h2>Calibration</h2><p>What was foretold (across) and what came (up), in groups of equal size; the thin line is \
+        "<h2>Calibration</h2><p>What was predicted (across) and what came (up), in groups of equal size; the thin line is \
          perfect.</p>{}",
         chart(&[(&points, "#2a6fdb")], true)
     )

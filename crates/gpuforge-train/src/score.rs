@@ -1,4 +1,4 @@
-//! How good are answers? Loss, share of right ones, calibration, and both period by period. Pure functions of numbers.
+//! Scores: loss, accuracy, calibration, by period. Pure functions of numbers.
 
 use serde::{Deserialize, Serialize};
 
@@ -20,7 +20,7 @@ pub struct Scores {
 /// A group of answers that are about equally sure.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Bin {
-    /// What was foretold, on average: a probability or a number.
+    /// What was predicted, on average: a probability or a number.
     pub predicted: f64,
     /// What came.
     pub observed: f64,
@@ -28,7 +28,7 @@ pub struct Bin {
     pub samples: usize,
 }
 
-/// A stretch of time.
+/// A time range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Period {
     /// Its first decision, in seconds since the epoch.
@@ -41,7 +41,7 @@ pub struct Period {
 
 /// What one sample's answer says.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Said {
+pub struct PredictionBin {
     /// The class that is most likely, or the sign of the number.
     pub class: i8,
     /// Probability of up, or the number itself.
@@ -49,20 +49,20 @@ pub struct Said {
 }
 
 /// Reads an answer.
-pub fn say(target: Target, answer: &[f32]) -> Said {
+pub fn say(target: Target, answer: &[f32]) -> PredictionBin {
     match (target, answer) {
         (Target::Direction, [z]) => {
-            Said { class: i8::from(*z > 0.0), value: 1.0 / (1.0 + f64::from(-z).exp()) }
+            PredictionBin { class: i8::from(*z > 0.0), value: 1.0 / (1.0 + f64::from(-z).exp()) }
         }
         (Target::TripleBarrier { .. }, all) => {
             let most = all.iter().copied().fold(f32::NEG_INFINITY, f32::max);
             let class = all.iter().position(|z| *z == most).unwrap_or(0) as i8;
             let each: Vec<f64> = all.iter().map(|z| f64::from(z - most).exp()).collect();
-            Said { class, value: each.last().copied().unwrap_or(0.0) / each.iter().sum::<f64>() }
+            PredictionBin { class, value: each.last().copied().unwrap_or(0.0) / each.iter().sum::<f64>() }
         }
         (_, all) => {
             let value = all.first().map_or(0.0, |z| f64::from(*z));
-            Said { class: sign(value), value }
+            PredictionBin { class: sign(value), value }
         }
     }
 }
@@ -79,7 +79,7 @@ pub fn truth(target: Target, y: f32) -> Option<i8> {
     }
 }
 
-/// What came, as [`Said::value`] foretells it.
+/// What came, as [`PredictionBin::value`] foretells it.
 fn came(target: Target, y: f32) -> f64 {
     match target {
         Target::TripleBarrier { .. } => f64::from(y == 2.0),
@@ -147,7 +147,7 @@ pub fn calibration(target: Target, answers: &[f32], targets: &[f32], scale: f32,
     all.chunks(each).map(bin).collect()
 }
 
-/// Scores of stretches of time with about as many samples each; `times` does not fall.
+/// Scores of time_ranges of time with about as many samples each; `times` does not fall.
 pub fn periods(
     target: Target,
     answers: &[f32],

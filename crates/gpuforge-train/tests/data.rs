@@ -1,4 +1,4 @@
-//! Data sets: windows and targets are where they should be, parts do not know of each other, and leaks are found.
+//! Datasets: windows and targets are aligned, split parts do not overlap, leakage is found.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,7 +13,7 @@ use gpuforge_frame::sample::{Interval, Sample};
 use gpuforge_train::{
     TrainError,
     data::{
-        Dataset, Market, Rows,
+        Dataset, MarketData, Rows,
         split::{self, Leak},
         target::Target,
     },
@@ -24,8 +24,7 @@ mod common;
 #[test]
 fn a_sample_is_the_window_before_its_decision_and_the_move_after_it() {
     let (market, _) = planted(3, 200, 1.0, 1);
-    let data =
-        Dataset::on_processor(&market, &recipe("close * 1, rsi(14)", 4, 3, Target::Direction)).unwrap();
+    let data = Dataset::on_cpu(&market, &recipe("close * 1, rsi(14)", 4, 3, Target::Direction)).unwrap();
     assert_eq!(data.columns.len(), 2);
     let samples = &data.samples;
     for i in 0..samples.len() {
@@ -44,7 +43,7 @@ fn a_sample_is_the_window_before_its_decision_and_the_move_after_it() {
 
 #[test]
 fn parts_are_apart_by_the_embargo_and_none_knows_a_later_one() {
-    let data = Dataset::on_processor(&noise(4, 600, 2), &recipe("rsi(14)", 1, 5, Target::Direction)).unwrap();
+    let data = Dataset::on_cpu(&noise(4, 600, 2), &recipe("rsi(14)", 1, 5, Target::Direction)).unwrap();
     for folds in [1, 3] {
         let mut how = shares(5);
         (how.folds, how.embargo) = (folds, 7);
@@ -67,7 +66,7 @@ fn parts_are_apart_by_the_embargo_and_none_knows_a_later_one() {
 
 #[test]
 fn a_shuffled_split_and_a_short_embargo_are_found_to_leak() {
-    let data = Dataset::on_processor(&noise(2, 400, 2), &recipe("rsi(14)", 1, 5, Target::Direction)).unwrap();
+    let data = Dataset::on_cpu(&noise(2, 400, 2), &recipe("rsi(14)", 1, 5, Target::Direction)).unwrap();
     let mut short = shares(5);
     short.embargo = 4;
     let refused = split::walk_forward(&data.samples, short, 5).unwrap_err();
@@ -89,10 +88,10 @@ fn a_shuffled_split_and_a_short_embargo_are_found_to_leak() {
 #[test]
 fn a_feature_that_looks_ahead_is_found_and_named() {
     let bars = Sample::new(1, Interval::Minute, 1200, 5);
-    let market = Market::new(&bars.layout(), bars.series().collect());
-    let honest = Dataset::on_processor(&market, &recipe("avwap(5), rsi(14)", 1, 1, Target::Direction));
+    let market = MarketData::new(&bars.layout(), bars.series().collect());
+    let honest = Dataset::on_cpu(&market, &recipe("avwap(5), rsi(14)", 1, 1, Target::Direction));
     assert!(honest.is_ok());
-    let planted = Dataset::on_processor(&market, &recipe("rsi(14), avwap_final(0)", 1, 1, Target::Direction));
+    let planted = Dataset::on_cpu(&market, &recipe("rsi(14), avwap_final(0)", 1, 1, Target::Direction));
     match planted {
         Err(TrainError::LooksAhead { column, .. }) => assert!(column.starts_with("avwap_final"), "{column}"),
         Err(other) => panic!("{other}"),
@@ -103,15 +102,15 @@ fn a_feature_that_looks_ahead_is_found_and_named() {
 #[test]
 fn the_whole_catalogue_but_one_does_not_look_ahead() {
     let bars = Sample::new(1, Interval::Minute, 1500, 9);
-    let market = Market::new(&bars.layout(), bars.series().collect());
-    let data = Dataset::on_processor(&market, &recipe("set:classic111", 1, 1, Target::Direction)).unwrap();
+    let market = MarketData::new(&bars.layout(), bars.series().collect());
+    let data = Dataset::on_cpu(&market, &recipe("set:classic111", 1, 1, Target::Direction)).unwrap();
     assert_eq!(data.columns.len(), 111);
 }
 
 #[test]
 fn days_count_back_from_the_newest_bar() {
     let bars = Sample::new(2, Interval::Minute, 390 * 10, 5);
-    let market = Market::new(&bars.layout(), bars.series().collect());
+    let market = MarketData::new(&bars.layout(), bars.series().collect());
     let all = market.bars[0].len();
     let last = market.clone().last_days(2);
     assert!(last.bars[0].len() < all / 3 && !last.bars[0].is_empty());
@@ -124,7 +123,7 @@ fn days_count_back_from_the_newest_bar() {
 #[test]
 fn bad_input_is_named() {
     let market = noise(2, 120, 1);
-    let fails = |indicators: &str, window, horizon| match Dataset::on_processor(
+    let fails = |indicators: &str, window, horizon| match Dataset::on_cpu(
         &market,
         &recipe(indicators, window, horizon, Target::Direction),
     ) {
@@ -149,7 +148,7 @@ fn bad_input_is_named() {
     let zero = fails("rsi(14)", 0, 1);
     assert!(matches!(zero, TrainError::Setting { what: "--window", .. }), "{zero}");
     // Enough for windows, not for a split.
-    let data = Dataset::on_processor(&market, &recipe("rsi(14)", 20, 5, Target::Direction)).unwrap();
+    let data = Dataset::on_cpu(&market, &recipe("rsi(14)", 20, 5, Target::Direction)).unwrap();
     let mut many = shares(5);
     many.folds = 40;
     let small = split::walk_forward(&data.samples, many, 5).unwrap_err();

@@ -1,5 +1,5 @@
-//! The same training on a GPU: features that our kernels wrote are Burn's, nothing of them crosses, and losses are those of
-//! the processor. Skipped with a line where no device can be opened.
+//! Training on a GPU: features written by our kernels are Burn's without a transfer, and losses equal the CPU's. Skipped with
+//! a line where no device can be opened.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,20 +12,20 @@
 use common::{ask, fold, planted, recipe};
 use gpuforge_train::{
     TrainError,
-    bridge::{self, Gpu},
-    card::Card,
-    data::{Dataset, Market, Recipe, target::Target},
-    fit::{self, Event, Faults, Job},
-    model::Shape,
+    data::{Dataset, MarketData, Recipe, target::Target},
+    device_table::{DeviceTable, TrainBackend, TransferBytes},
+    fit::{self, Event, Faults, FitJob},
+    model::Architecture,
+    model_card::Card,
     net::Precision,
-    run::{self, Way},
-    table::{Crossed, Place, Table},
+    shared_device::{self, SharedGpu},
+    train::{self, FoldOptions},
 };
 
 mod common;
 
-fn gpu() -> Option<Gpu> {
-    match bridge::gpu() {
+fn gpu() -> Option<SharedGpu> {
+    match shared_device::gpu() {
         Ok(gpu) => Some(gpu),
         Err(error) => {
             println!("skipped: {error}");
@@ -34,7 +34,7 @@ fn gpu() -> Option<Gpu> {
     }
 }
 
-fn market() -> Market {
+fn market() -> MarketData {
     planted(4, 500, 2.0, 3).0
 }
 
@@ -45,30 +45,32 @@ fn rows_that_our_kernels_wrote_are_those_that_burn_reads() {
     let Some(gpu) = gpu() else { return };
     let recipe = recipe(SELECTION, 3, 1, Target::Direction);
     let there = Dataset::on_device(&market(), &recipe, &gpu.runner).unwrap();
-    let here = Dataset::on_processor(&market(), &recipe).unwrap();
+    let here = Dataset::on_cpu(&market(), &recipe).unwrap();
     assert_eq!(there.samples, here.samples);
-    let tables =
-        [Table::new(gpu.place.clone(), &there, 1.0).unwrap(), Table::new(Place::cpu(), &here, 1.0).unwrap()];
+    let tables = [
+        DeviceTable::new(gpu.backend.clone(), &there, 1.0).unwrap(),
+        DeviceTable::new(TrainBackend::cpu(), &here, 1.0).unwrap(),
+    ];
     let list: Vec<u32> = (0..here.samples.len() as u32).rev().step_by(7).collect();
     let [got, want] = tables.map(|table| {
-        let order = table.place.order(&list);
+        let order = table.backend.order(&list);
         let batch = table.draw(&order, 0..list.len());
         let [n, window, features] = batch.x.dims();
-        table.place.answers(batch.x.reshape([n, window * features])).unwrap()
+        table.backend.answers(batch.x.reshape([n, window * features])).unwrap()
     });
     assert_eq!(got.len(), want.len());
     let worst = got.iter().zip(&want).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     assert!(worst < 1e-3, "{worst}");
-    assert_eq!(gpu.place.meter.read().features, 0, "no feature crossed");
+    assert_eq!(gpu.backend.meter.read().features, 0, "no feature crossed");
 }
 
 /// Losses of the first steps, and what crossed after each.
-fn losses(data: &Dataset, place: Place, steps: usize) -> (Vec<f32>, Vec<Crossed>) {
+fn losses(data: &Dataset, backend: TrainBackend, steps: usize) -> (Vec<f32>, Vec<TransferBytes>) {
     let fold = fold(data);
     let per_epoch = fold.train.samples.len().div_ceil(64);
-    let setup = ask(Shape::Mlp { hidden: vec![32, 16] }, steps.div_ceil(per_epoch), 1).setup(data, 0);
-    let mut table = Table::new(place.clone(), data, 1.0).unwrap();
-    let job = Job {
+    let setup = ask(Architecture::Mlp { hidden: vec![32, 16] }, steps.div_ceil(per_epoch), 1).setup(data, 0);
+    let mut table = DeviceTable::new(backend.clone(), data, 1.0).unwrap();
+    let job = FitJob {
         setup: &setup,
         data,
         fold: &fold,
@@ -76,7 +78,7 @@ fn losses(data: &Dataset, place: Place, steps: usize) -> (Vec<f32>, Vec<Crossed>
         file: None,
         every: None,
         resume: false,
-        rescue: None,
+        recover: None,
         faults: Faults::default(),
     };
     let (mut losses, mut crossed) = (Vec::new(), Vec::new());
@@ -84,7 +86,7 @@ fn losses(data: &Dataset, place: Place, steps: usize) -> (Vec<f32>, Vec<Crossed>
         if let Event::Step(tick) = event {
             losses.push(tick.loss);
             if tick.epoch == 0 {
-                crossed.push(place.meter.read());
+                crossed.push(backend.meter.read());
             }
         }
     })
@@ -97,16 +99,20 @@ fn losses_of_a_hundred_steps_agree_and_no_feature_crosses() {
     let Some(gpu) = gpu() else { return };
     let recipe = recipe(SELECTION, 2, 1, Target::Direction);
     let there = Dataset::on_device(&market(), &recipe, &gpu.runner).unwrap();
-    let here = Dataset::on_processor(&market(), &recipe).unwrap();
-    let (got, crossed) = losses(&there, gpu.place.clone(), 100);
-    let (want, _) = losses(&here, Place::cpu(), 100);
+    let here = Dataset::on_cpu(&market(), &recipe).unwrap();
+    let (got, crossed) = losses(&there, gpu.backend.clone(), 100);
+    let (want, _) = losses(&here, TrainBackend::cpu(), 100);
     assert!(got.len() >= 100 && got.len() == want.len());
     let worst = got.iter().zip(&want).take(100).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
     println!("{}: losses differ by {worst:.2e} at most over 100 steps", gpu.name);
     assert!(worst < 5e-3, "{worst}");
-    assert_eq!(gpu.place.meter.read().features, 0);
+    assert_eq!(gpu.backend.meter.read().features, 0);
     for pair in crossed.windows(2) {
-        assert_eq!(pair[1], Crossed { scalars: pair[0].scalars + 8, ..pair[0] }, "two numbers per step");
+        assert_eq!(
+            pair[1],
+            TransferBytes { scalars: pair[0].scalars + 8, ..pair[0] },
+            "two numbers per step"
+        );
     }
 }
 
@@ -117,42 +123,44 @@ fn every_model_makes_steps_there() {
     let data = Dataset::on_device(&planted(1, 260, 2.0, 3).0, &recipe, &gpu.runner).unwrap();
     let fold = fold(&data);
     for shape in [
-        Shape::Linear,
-        Shape::Tcn { channels: 8, kernel: 3, layers: 2 },
-        Shape::Transformer { width: 8, heads: 2, layers: 1 },
+        Architecture::Linear,
+        Architecture::Tcn { channels: 8, kernel: 3, layers: 2 },
+        Architecture::Transformer { width: 8, heads: 2, layers: 1 },
     ] {
         let setup = ask(shape, 1, 1).setup(&data, 0);
-        let way = Way { place: gpu.place.clone(), device: &gpu.name, ..Way::cpu() };
-        let trained = run::train(&data, &fold, &setup, way, &mut |_| {}).unwrap();
+        let way = FoldOptions { backend: gpu.backend.clone(), device: &gpu.name, ..FoldOptions::cpu() };
+        let trained = train::train(&data, &fold, &setup, way, &mut |_| {}).unwrap();
         assert!(trained.weights.iter().all(|w| w.is_finite()));
         assert!(trained.card.test.loss.unwrap().is_finite());
     }
 }
 
-/// Trains on a device that is destroyed after some steps, as a driver reset would, and goes on with what `rescue` says.
-fn with_a_loss(rescue: impl Fn(&Gpu, &Place, usize, &Market, &Recipe) -> Rescued) -> Option<(Card, String)> {
+/// Trains on a device that is destroyed after some steps, as a driver reset would, and goes on with what `recover` says.
+fn with_a_loss(
+    recover: impl Fn(&SharedGpu, &TrainBackend, usize, &MarketData, &Recipe) -> Recovered,
+) -> Option<(Card, String)> {
     let gpu = gpu()?;
     let recipe = recipe("rsi(14), volume * 1", 2, 1, Target::Direction);
     let market = planted(1, 400, 2.0, 3).0;
     let data = Dataset::on_device(&market, &recipe, &gpu.runner).unwrap();
     let fold = fold(&data);
-    let setup = ask(Shape::Mlp { hidden: vec![8] }, 3, 1).setup(&data, 0);
-    let make = |lost: &Place, times: usize| rescue(&gpu, lost, times, &market, &recipe);
-    let way = Way {
-        place: gpu.place.clone(),
+    let setup = ask(Architecture::Mlp { hidden: vec![8] }, 3, 1).setup(&data, 0);
+    let make = |lost: &TrainBackend, times: usize| recover(&gpu, lost, times, &market, &recipe);
+    let way = FoldOptions {
+        backend: gpu.backend.clone(),
         device: "the first",
         every: Some(2),
-        rescue: Some(&make),
-        ..Way::cpu()
+        recover: Some(&make),
+        ..FoldOptions::cpu()
     };
-    let handles = gpu.place.shared.clone().unwrap().given;
+    let handles = gpu.backend.shared.clone().unwrap().given;
     let (mut rescued, mut lost) = (None, false);
-    let trained = run::train(&data, &fold, &setup, way, &mut |event| match event {
+    let trained = train::train(&data, &fold, &setup, way, &mut |event| match event {
         Event::Step(tick) if tick.step == 5 && !lost => {
             lost = true;
             handles.device.destroy();
         }
-        Event::Rescued { step, device, why } => {
+        Event::Recovered { step, device, why } => {
             println!("{device} goes on from {step}: {why}");
             rescued = Some((step, device));
         }
@@ -167,11 +175,12 @@ fn with_a_loss(rescue: impl Fn(&Gpu, &Place, usize, &Market, &Recipe) -> Rescued
     Some((trained.card, gpu.name))
 }
 
-type Rescued = Result<(Place, Dataset, String), TrainError>;
+type Recovered = Result<(TrainBackend, Dataset, String), TrainError>;
 
 #[test]
 fn a_device_that_is_lost_is_opened_again() {
-    let found = with_a_loss(|_, lost, times, market, recipe| bridge::replace(lost, times, market, recipe));
+    let found =
+        with_a_loss(|_, lost, times, market, recipe| shared_device::replace(lost, times, market, recipe));
     let Some((card, name)) = found else { return };
     assert_eq!(card.device, name, "the same adapter, opened again");
 }
@@ -179,7 +188,7 @@ fn a_device_that_is_lost_is_opened_again() {
 #[test]
 fn a_device_that_cannot_be_opened_again_is_replaced_by_the_processor() {
     // As after the last try.
-    let found = with_a_loss(|_, lost, _, market, recipe| bridge::replace(lost, 99, market, recipe));
+    let found = with_a_loss(|_, lost, _, market, recipe| shared_device::replace(lost, 99, market, recipe));
     let Some((card, _)) = found else { return };
     assert_eq!(card.device, "cpu");
 }
@@ -187,17 +196,18 @@ fn a_device_that_cannot_be_opened_again_is_replaced_by_the_processor() {
 #[test]
 fn half_precision_learns_where_the_device_has_it_and_is_refused_where_not() {
     let gpu = gpu();
-    let places = [Some(("cpu", Place::cpu())), gpu.as_ref().map(|g| (g.name.as_str(), g.place.clone()))];
-    for (name, place) in places.into_iter().flatten() {
+    let places =
+        [Some(("cpu", TrainBackend::cpu())), gpu.as_ref().map(|g| (g.name.as_str(), g.backend.clone()))];
+    for (name, backend) in places.into_iter().flatten() {
         for precision in [Precision::F16, Precision::Bf16] {
             let data = common::small(Target::Direction);
             let fold = fold(&data);
-            let mut setup = ask(Shape::Mlp { hidden: vec![16] }, 3, 1).setup(&data, 0);
-            let way = || Way { place: place.clone(), device: name, ..Way::cpu() };
-            let full = run::train(&data, &fold, &setup, way(), &mut |_| {}).unwrap();
+            let mut setup = ask(Architecture::Mlp { hidden: vec![16] }, 3, 1).setup(&data, 0);
+            let way = || FoldOptions { backend: backend.clone(), device: name, ..FoldOptions::cpu() };
+            let full = train::train(&data, &fold, &setup, way(), &mut |_| {}).unwrap();
             setup.precision = precision;
-            let half = run::train(&data, &fold, &setup, way(), &mut |_| {});
-            match (precision.is_on(&place.device), half) {
+            let half = train::train(&data, &fold, &setup, way(), &mut |_| {});
+            match (precision.is_on(&backend.device), half) {
                 (true, Ok(half)) => {
                     let [full, half] = [full, half].map(|t| t.card.history.last().unwrap().train_loss);
                     println!("{name}, {}: loss {half:.4}, in f32 {full:.4}", precision.name());

@@ -1,4 +1,4 @@
-//! Gradients of every model and every loss beside central differences.
+//! Gradients of every model and loss against central differences.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,9 +11,9 @@
 use common::{planted, recipe};
 use gpuforge_train::{
     data::{Dataset, target::Target},
-    model::{Shape, Spec},
+    device_table::{DeviceTable, SampleOrder, TrainBackend},
+    model::{Architecture, ModelSpec},
     net::{self, Gradient, Net},
-    table::{Order, Place, Table},
 };
 
 mod common;
@@ -21,17 +21,16 @@ mod common;
 /// The loss in f32 has about six digits: steps that are large enough to see, small enough to be straight.
 const STEP: f32 = 4e-3;
 
-fn check(shape: Shape, target: Target, window: usize) {
+fn check(shape: Architecture, target: Target, window: usize) {
     let (market, _) = planted(1, 220, 1.0, 4);
-    let data =
-        Dataset::on_processor(&market, &recipe("rsi(14), volume * 1, mom(10)", window, 1, target)).unwrap();
-    let place = Place::cpu();
-    let table = Table::new(place.clone(), &data, 0.02).unwrap();
-    let spec = Spec { shape, features: 3, window, outputs: target.outputs() };
-    let net = Net::begin(&spec, 7, &place);
+    let data = Dataset::on_cpu(&market, &recipe("rsi(14), volume * 1, mom(10)", window, 1, target)).unwrap();
+    let backend = TrainBackend::cpu();
+    let table = DeviceTable::new(backend.clone(), &data, 0.02).unwrap();
+    let spec = ModelSpec { shape, features: 3, window, outputs: target.outputs() };
+    let net = Net::begin(&spec, 7, &backend);
     let list: Vec<u32> = (0..16).collect();
-    let order = place.order(&list);
-    let flat = place.fetch(net.flat.clone()).unwrap();
+    let order = backend.order(&list);
+    let flat = backend.fetch(net.flat.clone()).unwrap();
     let ways = [
         net.gradient(table.draw(&order, 0..16), target),
         // Without a tape, where there is such a way.
@@ -43,25 +42,25 @@ fn check(shape: Shape, target: Target, window: usize) {
 }
 
 fn against_differences(
-    spec: &Spec,
+    spec: &ModelSpec,
     target: Target,
-    table: &Table,
-    order: &Order,
+    table: &DeviceTable,
+    order: &SampleOrder,
     flat: &[f32],
     gradient: Gradient,
 ) {
-    let place = &table.place;
-    let scalars = place.scalars(gradient.scalars).unwrap();
-    let got = place.fetch(gradient.flat).unwrap();
+    let backend = &table.backend;
+    let scalars = backend.scalars(gradient.scalars).unwrap();
+    let got = backend.fetch(gradient.flat).unwrap();
     assert_eq!(got.len(), flat.len());
     let norm = got.iter().map(|g| f64::from(*g).powi(2)).sum::<f64>().sqrt();
     assert!((norm - f64::from(scalars[1])).abs() < 1e-4 * norm.max(1.0), "the norm is that of the gradient");
     let loss = |values: &[f32]| {
-        let flat = place.parameters(values);
+        let flat = backend.parameters(values);
         let net = Net::from_parts(spec, flat.clone(), flat.zeros_like(), flat.zeros_like(), 0);
         let batch = table.draw(order, 0..16);
         let loss = net::loss(target, net.answer(batch.x).values, batch.y);
-        f64::from(place.scalars(loss).unwrap()[0])
+        f64::from(backend.scalars(loss).unwrap()[0])
     };
     assert!((loss(flat) - f64::from(scalars[0])).abs() < 1e-4);
     let every = (flat.len() / 60).max(1);
@@ -87,34 +86,38 @@ fn against_differences(
 #[test]
 fn of_every_loss() {
     for (_, target) in Target::ALL {
-        check(Shape::Linear, target, 1);
+        check(Architecture::Linear, target, 1);
     }
 }
 
 #[test]
 fn of_every_model() {
-    check(Shape::Mlp { hidden: vec![8, 4] }, Target::Direction, 2);
-    check(Shape::Tcn { channels: 6, kernel: 3, layers: 2 }, Target::Direction, 6);
-    check(Shape::Transformer { width: 8, heads: 2, layers: 2 }, Target::TripleBarrier { width: 1.0 }, 4);
+    check(Architecture::Mlp { hidden: vec![8, 4] }, Target::Direction, 2);
+    check(Architecture::Tcn { channels: 6, kernel: 3, layers: 2 }, Target::Direction, 6);
+    check(
+        Architecture::Transformer { width: 8, heads: 2, layers: 2 },
+        Target::TripleBarrier { width: 1.0 },
+        4,
+    );
 }
 
 #[test]
 fn of_models_that_compute_again_what_they_did_not_keep() {
     let (market, _) = planted(1, 220, 1.0, 4);
-    let data = Dataset::on_processor(&market, &recipe("rsi(14), mom(10)", 4, 1, Target::Direction)).unwrap();
-    let place = Place::cpu();
-    let table = Table::new(place.clone(), &data, 1.0).unwrap();
-    let order = place.order(&(0..32).collect::<Vec<_>>());
+    let data = Dataset::on_cpu(&market, &recipe("rsi(14), mom(10)", 4, 1, Target::Direction)).unwrap();
+    let backend = TrainBackend::cpu();
+    let table = DeviceTable::new(backend.clone(), &data, 1.0).unwrap();
+    let order = backend.order(&(0..32).collect::<Vec<_>>());
     for shape in [
-        Shape::Mlp { hidden: vec![8] },
-        Shape::Tcn { channels: 6, kernel: 3, layers: 3 },
-        Shape::Transformer { width: 8, heads: 2, layers: 3 },
+        Architecture::Mlp { hidden: vec![8] },
+        Architecture::Tcn { channels: 6, kernel: 3, layers: 3 },
+        Architecture::Transformer { width: 8, heads: 2, layers: 3 },
     ] {
-        let spec = Spec { shape, features: 2, window: 4, outputs: 1 };
-        let mut net = Net::begin(&spec, 7, &place);
+        let spec = ModelSpec { shape, features: 2, window: 4, outputs: 1 };
+        let mut net = Net::begin(&spec, 7, &backend);
         let of = |net: &Net| {
             let gradient = net.gradient(table.draw(&order, 0..32), Target::Direction);
-            (place.fetch(gradient.flat).unwrap(), place.scalars(gradient.scalars).unwrap())
+            (backend.fetch(gradient.flat).unwrap(), backend.scalars(gradient.scalars).unwrap())
         };
         let kept = of(&net);
         net.recompute = true;
@@ -129,20 +132,24 @@ fn of_models_that_compute_again_what_they_did_not_keep() {
 fn of_the_way_without_a_tape_is_that_of_the_tape() {
     let (market, _) = planted(2, 600, 1.0, 4);
     for (_, target) in Target::ALL {
-        let data = Dataset::on_processor(&market, &recipe("rsi(14), mom(10)", 3, 1, target)).unwrap();
-        let place = Place::cpu();
-        let table = Table::new(place.clone(), &data, 0.02).unwrap();
+        let data = Dataset::on_cpu(&market, &recipe("rsi(14), mom(10)", 3, 1, target)).unwrap();
+        let backend = TrainBackend::cpu();
+        let table = DeviceTable::new(backend.clone(), &data, 0.02).unwrap();
         let all: Vec<u32> = (0..data.samples.len() as u32).rev().collect();
-        let order = place.order(&all);
-        for shape in [Shape::Linear, Shape::Mlp { hidden: vec![24] }, Shape::Mlp { hidden: vec![9, 20, 5] }] {
-            let spec = Spec { shape, features: 2, window: 3, outputs: target.outputs() };
-            let net = Net::begin(&spec, 7, &place);
+        let order = backend.order(&all);
+        for shape in [
+            Architecture::Linear,
+            Architecture::Mlp { hidden: vec![24] },
+            Architecture::Mlp { hidden: vec![9, 20, 5] },
+        ] {
+            let spec = ModelSpec { shape, features: 2, window: 3, outputs: target.outputs() };
+            let net = Net::begin(&spec, 7, &backend);
             for of in [5..6, 3..400, 0..all.len()] {
                 let tape = net.gradient(table.draw(&order, of.clone()), target);
                 let short = net.gradient_of(&table, &order, of.clone(), target);
-                let [a, b] = [tape.scalars, short.scalars].map(|x| place.scalars(x).unwrap());
+                let [a, b] = [tape.scalars, short.scalars].map(|x| backend.scalars(x).unwrap());
                 assert!(a.iter().zip(&b).all(|(a, b)| (a - b).abs() < 1e-4 * (1.0 + a.abs())), "{a:?} {b:?}");
-                let [x, y] = [tape.flat, short.flat].map(|x| place.fetch(x).unwrap());
+                let [x, y] = [tape.flat, short.flat].map(|x| backend.fetch(x).unwrap());
                 let worst = x.iter().zip(&y).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
                 assert!(worst < 1e-4 * (1.0 + a[1]), "{spec:?} {of:?}: {worst} of {}", a[1]);
             }
@@ -154,16 +161,17 @@ fn of_the_way_without_a_tape_is_that_of_the_tape() {
 fn of_the_way_without_a_tape_does_not_depend_on_threads() {
     let (market, _) = planted(2, 600, 1.0, 4);
     let target = Target::Direction;
-    let data = Dataset::on_processor(&market, &recipe("rsi(14), mom(10)", 3, 1, target)).unwrap();
-    let spec = Spec { shape: Shape::Mlp { hidden: vec![24, 8] }, features: 2, window: 3, outputs: 1 };
+    let data = Dataset::on_cpu(&market, &recipe("rsi(14), mom(10)", 3, 1, target)).unwrap();
+    let spec =
+        ModelSpec { shape: Architecture::Mlp { hidden: vec![24, 8] }, features: 2, window: 3, outputs: 1 };
     let bits = |threads: usize| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         pool.install(|| {
-            let place = Place::cpu();
-            let table = Table::new(place.clone(), &data, 1.0).unwrap();
-            let order = place.order(&(0..900).collect::<Vec<_>>());
-            let net = Net::begin(&spec, 7, &place);
-            place.fetch(net.gradient_of(&table, &order, 0..900, target).flat).unwrap()
+            let backend = TrainBackend::cpu();
+            let table = DeviceTable::new(backend.clone(), &data, 1.0).unwrap();
+            let order = backend.order(&(0..900).collect::<Vec<_>>());
+            let net = Net::begin(&spec, 7, &backend);
+            backend.fetch(net.gradient_of(&table, &order, 0..900, target).flat).unwrap()
         })
     };
     let one = bits(1);

@@ -1,9 +1,9 @@
-//! Does a feature know what comes later? The newest bars are taken away, and nothing that was said before may change.
+//! Look-ahead test: the newest bars are removed, and no earlier feature value may change.
 
 use gpuforge_indicators::exec::Series;
 use gpuforge_indicators_gpu::features::{Features, HostRows};
 
-use super::Selected;
+use super::FeatureSelection;
 use crate::error::TrainError;
 
 /// Series that are tried, and shares of each that are left.
@@ -15,7 +15,7 @@ const BARS: usize = 8192;
 const SAME: f32 = 1e-5;
 
 /// Compares the features of whole series with those of series whose end is missing.
-pub(crate) fn check(selected: &Selected, series: &[Series<'_>]) -> Result<(), TrainError> {
+pub(crate) fn check(selected: &FeatureSelection, series: &[Series<'_>]) -> Result<(), TrainError> {
     let mut longest: Vec<usize> = (0..series.len()).collect();
     longest.sort_by_key(|i| std::cmp::Reverse(series.get(*i).map_or(0, |s| s.close.len())));
     for at in longest.into_iter().take(SERIES) {
@@ -24,12 +24,12 @@ pub(crate) fn check(selected: &Selected, series: &[Series<'_>]) -> Result<(), Tr
         else {
             continue;
         };
-        let full = Features::on_processor(&selected.ask(), &[whole])?;
-        let first = full.segments().first().map_or(0, |s| s.first_bar);
+        let full = Features::on_cpu(&selected.ask(), &[whole])?;
+        let first = full.series_rows().first().map_or(0, |s| s.first_bar);
         let full = full.to_host()?;
         for share in CUTS {
             let bars = (whole.close.len() as f64 * share) as usize;
-            let cut = Features::on_processor(&selected.ask(), &[stretch(&whole, 0..bars)])?.to_host()?;
+            let cut = Features::on_cpu(&selected.ask(), &[stretch(&whole, 0..bars)])?.to_host()?;
             if let Some((row, column)) = first_difference(&full, &cut) {
                 let value = |rows: &HostRows| rows.values.get(row * rows.columns + column).copied();
                 return Err(TrainError::LooksAhead {

@@ -1,8 +1,8 @@
-//! Which bars? Files read whole, the last days of them, and times that all symbols share.
+//! Market data for training: files read whole, the last days of them, and a time axis that all symbols share.
 
 use gpuforge_frame::{
-    Bars, Layout,
-    names::Role,
+    Bars, KeySchema,
+    column_roles::Role,
     read::{self, Input, ReadOptions},
 };
 use gpuforge_indicators::{exec::Series, graph::Field, select};
@@ -24,27 +24,27 @@ const DAY: f64 = 86_400.0;
 
 /// Series of bars with their times in seconds; where bars have no time, their places stand for it.
 #[derive(Debug, Clone, Default)]
-pub struct Market {
+pub struct MarketData {
     /// One per symbol.
     pub bars: Vec<Bars>,
     /// Their times.
     pub seconds: Vec<Vec<f64>>,
     /// What their keys are called.
-    pub layout: Layout,
+    pub layout: KeySchema,
 }
 
-impl Market {
+impl MarketData {
     /// Bars that are there already.
-    pub fn new(layout: &Layout, bars: Vec<Bars>) -> Market {
+    pub fn new(layout: &KeySchema, bars: Vec<Bars>) -> MarketData {
         let seconds = |b: &Bars| match b.time.is_empty() {
             true => (0..b.len()).map(|i| i as f64).collect(),
             false => layout.seconds(&b.time),
         };
-        Market { seconds: bars.iter().map(seconds).collect(), bars, layout: layout.clone() }
+        MarketData { seconds: bars.iter().map(seconds).collect(), bars, layout: layout.clone() }
     }
 
     /// Reads what a recipe needs, and keeps the last days.
-    pub fn read(input: &Input, recipe: &Recipe, days: Option<u32>) -> Result<Market, TrainError> {
+    pub fn read(input: &Input, recipe: &Recipe, days: Option<u32>) -> Result<MarketData, TrainError> {
         let selection = select::plan(&recipe.wanted()?);
         let read: Vec<Field> = selection.plan.fields().collect();
         let wanted = |(field, _): &&(Field, Role)| {
@@ -52,7 +52,7 @@ impl Market {
         };
         let needed = COLUMNS.iter().filter(wanted).map(|(_, role)| *role).collect();
         let (layout, bars, _) = read::read(input, ReadOptions { needed, ..ReadOptions::default() })?;
-        let market = Market::new(&layout, bars);
+        let market = MarketData::new(&layout, bars);
         Ok(match days {
             Some(days) => market.last_days(days),
             None => market,
@@ -60,10 +60,10 @@ impl Market {
     }
 
     /// Only the last days, counted back from the newest bar of all.
-    pub fn last_days(self, days: u32) -> Market {
+    pub fn last_days(self, days: u32) -> MarketData {
         let newest = self.seconds.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
         let from = newest - f64::from(days) * DAY;
-        let mut kept = Market { layout: self.layout, ..Market::default() };
+        let mut kept = MarketData { layout: self.layout, ..MarketData::default() };
         for (mut bars, mut seconds) in self.bars.into_iter().zip(self.seconds) {
             let first = seconds.partition_point(|t| *t <= from);
             seconds.drain(..first.min(seconds.len()));

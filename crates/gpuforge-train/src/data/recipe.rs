@@ -1,9 +1,9 @@
-//! How is a data set made? A selection of indicators, what is done to them, how long a window is, what is foretold.
+//! Dataset recipe: selected indicators, normalisation, window length, target.
 
 use std::{fmt, str::FromStr};
 
-use gpuforge_indicators::select::{self, Selector, Wanted};
-use gpuforge_indicators_gpu::features::{MOST_BARS, Normalise};
+use gpuforge_indicators::select::{self, SelectItem, Selector};
+use gpuforge_indicators_gpu::features::{MAX_BARS, Normalise};
 use serde::{Deserialize, Serialize};
 
 use super::target::Target;
@@ -17,7 +17,7 @@ pub enum Scaling {
     None,
     /// Standard deviations from the mean of the last bars.
     ZScore(usize),
-    /// Place among the last bars, 0 to 1.
+    /// TrainBackend among the last bars, 0 to 1.
     Rank(usize),
 }
 
@@ -47,14 +47,14 @@ impl FromStr for Scaling {
 
     fn from_str(text: &str) -> Result<Scaling, String> {
         let (name, bars) = text.split_once(':').unwrap_or((text, "64"));
-        let bars = bars.parse().ok().filter(|n| (2..=MOST_BARS).contains(n));
+        let bars = bars.parse().ok().filter(|n| (2..=MAX_BARS).contains(n));
         match (name, bars) {
             ("none", _) => Ok(Scaling::None),
             ("zscore", Some(bars)) => Ok(Scaling::ZScore(bars)),
             ("rank", Some(bars)) => Ok(Scaling::Rank(bars)),
-            _ => Err(format!(
-                "`{text}` is not `none`, `zscore:BARS` or `rank:BARS` with 2 to {MOST_BARS} bars"
-            )),
+            _ => {
+                Err(format!("`{text}` is not `none`, `zscore:BARS` or `rank:BARS` with 2 to {MAX_BARS} bars"))
+            }
         }
     }
 }
@@ -84,13 +84,13 @@ pub struct Recipe {
     pub window: usize,
     /// Bars from a decision to its target.
     pub horizon: usize,
-    /// What is foretold.
+    /// What is predicted.
     pub target: Target,
 }
 
 impl Recipe {
     /// What is selected.
-    pub fn wanted(&self) -> Result<Vec<Wanted>, TrainError> {
+    pub fn wanted(&self) -> Result<Vec<SelectItem>, TrainError> {
         Ok(Selector::new().select(&self.indicators)?)
     }
 
@@ -103,7 +103,7 @@ impl Recipe {
     pub fn check(&self) -> Result<(), TrainError> {
         let rule = "1 to 4096";
         for (what, value) in [("--window", self.window), ("--horizon", self.horizon)] {
-            if !(1..=MOST_BARS).contains(&value) {
+            if !(1..=MAX_BARS).contains(&value) {
                 return Err(TrainError::Setting { what, value: value.to_string(), rule });
             }
         }

@@ -1,4 +1,4 @@
-//! Who may learn from what? Walk-forward parts in time with an embargo between them, and the test that nothing leaks.
+//! Walk-forward split in time with an embargo between train, validation and test, and the leakage test.
 //!
 //! ```text
 //!   time ─────────────────────────────────────────────────────────────►
@@ -6,7 +6,7 @@
 //!   fold 2  [ train ·························]  ┆  [ validation ]  ┆  [ test ]
 //!                                  embargo ≥ horizon
 //! ```
-//! Parts are stretches of points of time that all symbols share. A sample belongs to the part in which its decision is
+//! Parts are time_ranges of points of time that all symbols share. A sample belongs to the part in which its decision is
 //! made; it is left out where its target ends in a later part (symbols with gaps).
 
 use std::ops::Range;
@@ -17,24 +17,24 @@ use super::Samples;
 use crate::error::TrainError;
 
 /// Samples that every part must have.
-pub const LEAST: usize = 8;
+pub const MIN_SAMPLES: usize = 8;
 
 /// How time is divided.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Shares {
+pub struct SplitConfig {
     /// How many tests, one after the other.
     pub folds: usize,
     /// Share of time for validation, before each test.
     pub validation: f64,
-    /// Share of time for all tests together.
+    /// Share of time for all tests inference_batch.
     pub test: f64,
     /// Points of time between parts; at least the horizon.
     pub embargo: usize,
 }
 
-/// A stretch of time and its samples.
+/// A time range and its samples.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Part {
+pub struct SplitPart {
     /// What it is for.
     pub name: &'static str,
     /// Its points of time.
@@ -49,18 +49,18 @@ pub struct Part {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fold {
     /// Learned from.
-    pub train: Part,
+    pub train: SplitPart,
     /// Decides when to stop.
-    pub validation: Part,
+    pub validation: SplitPart,
     /// Never seen before.
-    pub test: Part,
+    pub test: SplitPart,
     /// Points of time between parts.
     pub embargo: usize,
 }
 
 impl Fold {
     /// The parts in the order of time.
-    pub fn parts(&self) -> [&Part; 3] {
+    pub fn parts(&self) -> [&SplitPart; 3] {
         [&self.train, &self.validation, &self.test]
     }
 }
@@ -100,7 +100,7 @@ pub enum Leak {
 }
 
 /// Divides time.
-pub fn walk_forward(samples: &Samples, shares: Shares, horizon: usize) -> Result<Vec<Fold>, TrainError> {
+pub fn walk_forward(samples: &Samples, shares: SplitConfig, horizon: usize) -> Result<Vec<Fold>, TrainError> {
     check(shares)?;
     if shares.embargo < horizon {
         return Err(Leak::Embargo { embargo: shares.embargo, horizon }.into());
@@ -115,7 +115,7 @@ pub fn walk_forward(samples: &Samples, shares: Shares, horizon: usize) -> Result
         let decided = tested.start.saturating_sub(shares.embargo);
         let validated = decided.saturating_sub(validation)..decided;
         let learned = first..validated.start.saturating_sub(shares.embargo).max(first);
-        let part = |name, positions: Range<usize>, next: usize| Part::of(name, positions, next, samples);
+        let part = |name, positions: Range<usize>, next: usize| SplitPart::of(name, positions, next, samples);
         let fold = Fold {
             train: part("training", learned, validated.start),
             validation: part("validation", validated, tested.start),
@@ -123,11 +123,11 @@ pub fn walk_forward(samples: &Samples, shares: Shares, horizon: usize) -> Result
             embargo: shares.embargo,
         };
         for part in fold.parts() {
-            if part.samples.len() < LEAST {
+            if part.samples.len() < MIN_SAMPLES {
                 return Err(TrainError::SmallPart {
                     part: part.name,
                     samples: part.samples.len(),
-                    least: LEAST,
+                    least: MIN_SAMPLES,
                     positions,
                     folds: shares.folds,
                     embargo: shares.embargo,
@@ -140,7 +140,7 @@ pub fn walk_forward(samples: &Samples, shares: Shares, horizon: usize) -> Result
     (0..shares.folds).map(fold).collect()
 }
 
-fn check(shares: Shares) -> Result<(), TrainError> {
+fn check(shares: SplitConfig) -> Result<(), TrainError> {
     let wrong = |what, value: String, rule| Err(TrainError::Setting { what, value, rule });
     if shares.folds == 0 {
         return wrong("--folds", "0".to_owned(), "at least 1");
@@ -148,20 +148,20 @@ fn check(shares: Shares) -> Result<(), TrainError> {
     let share = |x: f64| x > 0.0 && x < 1.0;
     if !share(shares.validation) || !share(shares.test) || shares.validation + shares.test >= 1.0 {
         let value = format!("{} and {}", shares.validation, shares.test);
-        return wrong("the share of validation and test", value, "each above 0, together below 1");
+        return wrong("the share of validation and test", value, "each above 0, inference_batch below 1");
     }
     Ok(())
 }
 
-impl Part {
-    fn of(name: &'static str, positions: Range<usize>, next: usize, samples: &Samples) -> Part {
+impl SplitPart {
+    fn of(name: &'static str, positions: Range<usize>, next: usize, samples: &Samples) -> SplitPart {
         let inside =
             |i: &u32| samples.at.get(*i as usize).is_some_and(|p| positions.contains(&(*p as usize)));
         let all: Vec<u32> = (0..samples.len() as u32).filter(inside).collect();
         let ends = |i: &u32| samples.until.get(*i as usize).is_some_and(|p| (*p as usize) < next);
         let kept: Vec<u32> = all.iter().copied().filter(ends).collect();
         let purged = all.len() - kept.len();
-        Part { name, positions, samples: kept, purged }
+        SplitPart { name, positions, samples: kept, purged }
     }
 }
 

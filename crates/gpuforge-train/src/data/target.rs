@@ -1,4 +1,4 @@
-//! What is to be foretold? A number or a class from the future of a series, for every bar that has such a future.
+//! Targets (labels): direction, return, volatility-scaled return, triple barrier.
 //!
 //! Volatility is the root mean square of the last [`VOLATILITY`] one-bar log returns, so that it is known at the bar itself.
 
@@ -7,9 +7,9 @@ use serde::{Deserialize, Serialize};
 /// One-bar returns that volatility rests on.
 pub const VOLATILITY: usize = 64;
 /// Fewer of them say nothing.
-const LEAST: usize = 16;
+const MIN_SAMPLES: usize = 16;
 
-/// What is foretold.
+/// What is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Target {
@@ -104,7 +104,7 @@ fn volatility(logs: &[f64]) -> Vec<f64> {
         let first = (bar + 1).saturating_sub(VOLATILITY).max(1);
         let squares = (first..=bar).filter_map(step).map(|x| x * x);
         let (count, sum) = squares.fold((0usize, 0.0), |(n, sum), x| (n + 1, sum + x));
-        if count < LEAST { f64::NAN } else { (sum / count as f64).sqrt() }
+        if count < MIN_SAMPLES { f64::NAN } else { (sum / count as f64).sqrt() }
     };
     (0..logs.len()).map(at).collect()
 }
@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_first_barrier_counts_and_volatility_rests_on_the_past() {
-        // Steps of one per cent up and down, then a jump up and a larger one down.
+        // OptimiserConfig of one per cent up and down, then a jump up and a larger one down.
         let mut close: Vec<f64> = (0..40).map(|i| if i % 2 == 0 { 100.0 } else { 101.0 }).collect();
         close.extend([110.0, 80.0, 80.0, 80.0]);
         let target = Target::TripleBarrier { width: 2.0 };

@@ -1,4 +1,4 @@
-//! What failed, and can training go on? Devices report by errors and by panics of the library that drives them.
+//! Device faults: errors and panics of the backend classified as OOM or device lost.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
@@ -57,19 +57,19 @@ mod tests {
     /// What a device really says when there is no memory, and that it can be asked again afterwards.
     #[test]
     fn a_buffer_that_no_device_has_is_a_lack_of_memory() {
-        let gpu = match crate::bridge::gpu() {
+        let gpu = match crate::shared_device::gpu() {
             Ok(gpu) => gpu,
             Err(error) => return println!("skipped: {error}"),
         };
-        let most = gpu.place.shared.clone().unwrap().given.device.limits().max_buffer_size;
-        let ones = |count: usize| Tensor::<1>::ones([count], &gpu.place.device);
+        let most = gpu.backend.shared.clone().unwrap().given.device.limits().max_buffer_size;
+        let ones = |count: usize| Tensor::<1>::ones([count], &gpu.backend.device);
         let full = guard(|| {
             let all = ones(usize::try_from(most).unwrap() / 4 * 3);
-            gpu.place.fetch(all.narrow(0, 0, 2))
+            gpu.backend.fetch(all.narrow(0, 0, 2))
         });
         assert!(matches!(full, Err(Fault::Memory(_))), "{full:?}");
-        gpu.place.device.memory_cleanup();
-        assert_eq!(guard(|| gpu.place.fetch(ones(3))), Ok(vec![1.0; 3]));
+        gpu.backend.device.memory_cleanup();
+        assert_eq!(guard(|| gpu.backend.fetch(ones(3))), Ok(vec![1.0; 3]));
     }
 
     #[test]

@@ -1,14 +1,14 @@
-//! The baseline: one weighted sum over the whole window.
+//! Linear model: one weighted sum over the whole window.
 
 use burn::tensor::Tensor;
 
-use super::{Hand, Piece, Spec};
+use super::{ModelSpec, ParamCursor, ParamMatrix};
 
-pub(super) fn pieces(spec: &Spec) -> Vec<Piece> {
-    Piece::layer("out", spec.window * spec.features, spec.outputs, 1.0 / 3.0).to_vec()
+pub(super) fn param_matrices(spec: &ModelSpec) -> Vec<ParamMatrix> {
+    ParamMatrix::layer("out", spec.window * spec.features, spec.outputs, 1.0 / 3.0).to_vec()
 }
 
-pub(super) fn forward(hand: &mut Hand<'_>, x: Tensor<3>) -> Tensor<2> {
+pub(super) fn forward(cursor: &mut ParamCursor<'_>, x: Tensor<3>) -> Tensor<2> {
     let [batch, window, features] = x.dims();
-    hand.layer(x.reshape([batch, window * features]))
+    cursor.layer(x.reshape([batch, window * features]))
 }

@@ -1,9 +1,9 @@
-//! Attention between indicators. A token is an indicator: its window, brought to the width, and who it is. The answer rests
-//! on a weighted mean of all tokens; the weights say how much each indicator was listened to.
+//! Transformer over indicators: a token is an indicator with its window, projected to the width, plus an embedding. The
+//! output rests on a weighted mean of all tokens (attention pooling); the weights are the importance of each indicator.
 
 use burn::tensor::{Tensor, activation};
 
-use super::{Begin, Hand, Output, Piece, Spec};
+use super::{Init, ModelSpec, Output, ParamCursor, ParamMatrix};
 
 /// The layer inside is so many times as wide.
 pub(super) const INNER: usize = 4;
@@ -11,46 +11,46 @@ pub(super) const INNER: usize = 4;
 pub(super) const FIRST: usize = 3;
 pub(super) const EACH: usize = 12;
 
-pub(super) fn pieces(spec: &Spec, width: usize, layers: usize) -> Vec<Piece> {
-    let mut pieces = Piece::layer("value", spec.window, width, 1.0).to_vec();
-    pieces.push(Piece::new("who", [spec.features, width], Begin::Even(0.035)));
+pub(super) fn param_matrices(spec: &ModelSpec, width: usize, layers: usize) -> Vec<ParamMatrix> {
+    let mut param_matrices = ParamMatrix::layer("value", spec.window, width, 1.0).to_vec();
+    param_matrices.push(ParamMatrix::new("who", [spec.features, width], Init::Even(0.035)));
     for layer in 0..layers {
         let name = |part: &str| format!("layer.{layer}.{part}");
-        pieces.extend(Piece::norm(&name("before"), width));
-        pieces.extend(Piece::layer(&name("ask"), width, 3 * width, 1.0 / 3.0));
-        pieces.extend(Piece::layer(&name("answer"), width, width, 1.0 / 3.0));
-        pieces.extend(Piece::norm(&name("between"), width));
-        pieces.extend(Piece::layer(&name("wide"), width, INNER * width, 2.0 / 3.0));
-        pieces.extend(Piece::layer(&name("narrow"), INNER * width, width, 1.0 / 3.0));
+        param_matrices.extend(ParamMatrix::norm(&name("before"), width));
+        param_matrices.extend(ParamMatrix::layer(&name("ask"), width, 3 * width, 1.0 / 3.0));
+        param_matrices.extend(ParamMatrix::layer(&name("answer"), width, width, 1.0 / 3.0));
+        param_matrices.extend(ParamMatrix::norm(&name("between"), width));
+        param_matrices.extend(ParamMatrix::layer(&name("wide"), width, INNER * width, 2.0 / 3.0));
+        param_matrices.extend(ParamMatrix::layer(&name("narrow"), INNER * width, width, 1.0 / 3.0));
     }
-    pieces.extend(Piece::norm("last", width));
-    pieces.extend(Piece::layer("listen", width, 1, 1.0 / 3.0));
-    pieces.extend(Piece::layer("out", width, spec.outputs, 1.0 / 3.0));
-    pieces
+    param_matrices.extend(ParamMatrix::norm("last", width));
+    param_matrices.extend(ParamMatrix::layer("listen", width, 1, 1.0 / 3.0));
+    param_matrices.extend(ParamMatrix::layer("out", width, spec.outputs, 1.0 / 3.0));
+    param_matrices
 }
 
 /// Windows of indicators as tokens.
-pub(super) fn tokens(hand: &mut Hand<'_>, x: Tensor<3>) -> Tensor<3> {
-    let x: Tensor<3> = hand.layer(x.swap_dims(1, 2));
-    x + hand.matrix().unsqueeze::<3>()
+pub(super) fn tokens(cursor: &mut ParamCursor<'_>, x: Tensor<3>) -> Tensor<3> {
+    let x: Tensor<3> = cursor.layer(x.swap_dims(1, 2));
+    x + cursor.matrix().unsqueeze::<3>()
 }
 
 /// Attention, then the layer inside; each adds to what comes in.
-pub(super) fn layer(hand: &mut Hand<'_>, x: Tensor<3>, heads: usize) -> Tensor<3> {
-    let normed = hand.norm(x.clone());
-    let asked = hand.layer(normed);
-    let x = x + hand.layer(attend(asked, heads));
-    let normed = hand.norm(x.clone());
-    let inner = activation::gelu(hand.layer(normed));
-    x + hand.layer(inner)
+pub(super) fn layer(cursor: &mut ParamCursor<'_>, x: Tensor<3>, heads: usize) -> Tensor<3> {
+    let normed = cursor.norm(x.clone());
+    let asked = cursor.layer(normed);
+    let x = x + cursor.layer(attend(asked, heads));
+    let normed = cursor.norm(x.clone());
+    let inner = activation::gelu(cursor.layer(normed));
+    x + cursor.layer(inner)
 }
 
-pub(super) fn last(hand: &mut Hand<'_>, x: Tensor<3>) -> Output {
+pub(super) fn last(cursor: &mut ParamCursor<'_>, x: Tensor<3>) -> Output {
     let [batch, features, width] = x.dims();
-    let x = hand.norm(x);
-    let listened = activation::softmax(hand.layer(x.clone()).reshape([batch, features]), 1);
-    let mean = listened.clone().reshape([batch, 1, features]).matmul(x).reshape([batch, width]);
-    Output { values: hand.layer(mean), listened: Some(listened) }
+    let x = cursor.norm(x);
+    let attention = activation::softmax(cursor.layer(x.clone()).reshape([batch, features]), 1);
+    let mean = attention.clone().reshape([batch, 1, features]).matmul(x).reshape([batch, width]);
+    Output { values: cursor.layer(mean), attention: Some(attention) }
 }
 
 /// Softmax(q · kᵀ / √d) · v, head by head; what comes in holds q, k and v side by side.

@@ -1,18 +1,18 @@
-//! Bars with a signal that is known, and without any.
+//! Bars with a known signal, and without any.
 #![allow(dead_code, reason = "every test file uses some of it")]
 
-use gpuforge_frame::{Bars, Key, sample};
+use gpuforge_frame::{Bars, SymbolKey, sample};
 use gpuforge_train::{
+    config::{BatchSize, OnNan},
     data::{
-        Dataset, Market, Recipe, Scaling,
-        split::{self, Fold, Shares},
+        Dataset, MarketData, Recipe, Scaling,
+        split::{self, Fold, SplitConfig},
         target::Target,
     },
-    dice::Dice,
-    model::Shape,
-    net::{Precision, Steps},
-    run::Ask,
-    setup::{BatchSize, OnNan},
+    model::Architecture,
+    net::{OptimiserConfig, Precision},
+    rng::SeededRng,
+    train::TrainRequest,
 };
 
 /// A day, in seconds.
@@ -21,18 +21,18 @@ pub(crate) const DAY: i64 = 1;
 /// Bars whose next move is `strength · s · s'` deviations plus one deviation of noise, where `s` and `s'` are what volume
 /// showed at this bar and at the one before: nothing that a weighted sum can see. With the bars comes what the best
 /// possible rule says: the sign of `s · s'`.
-pub(crate) fn planted(symbols: usize, bars: usize, strength: f64, seed: u64) -> (Market, Vec<Vec<bool>>) {
+pub(crate) fn planted(symbols: usize, bars: usize, strength: f64, seed: u64) -> (MarketData, Vec<Vec<bool>>) {
     let layout = sample::Sample::new(1, sample::Interval::Day, 1, 0).layout();
     let (mut all, mut best) = (Vec::new(), Vec::new());
     for symbol in 0..symbols {
-        let mut dice = Dice::new(seed, symbol as u64);
-        let shown: Vec<f64> = (0..bars).map(|_| dice.normal()).collect();
+        let mut rng = SeededRng::new(seed, symbol as u64);
+        let shown: Vec<f64> = (0..bars).map(|_| rng.normal()).collect();
         let product = |bar: usize| if bar == 0 { 0.0 } else { shown[bar] * shown[bar - 1] };
         let mut log = 100f64.ln();
-        let mut own = Bars { symbol: Some(Key::Text(format!("S{symbol}"))), ..Bars::default() };
+        let mut own = Bars { symbol: Some(SymbolKey::Text(format!("S{symbol}"))), ..Bars::default() };
         for (bar, shows) in shown.iter().enumerate() {
             if bar > 0 {
-                log += 0.01 * (strength * product(bar - 1) + dice.normal());
+                log += 0.01 * (strength * product(bar - 1) + rng.normal());
             }
             let close = log.exp();
             own.open.push(close);
@@ -45,11 +45,11 @@ pub(crate) fn planted(symbols: usize, bars: usize, strength: f64, seed: u64) -> 
         best.push((0..bars).map(|bar| product(bar) > 0.0).collect());
         all.push(own);
     }
-    (Market::new(&layout, all), best)
+    (MarketData::new(&layout, all), best)
 }
 
 /// Moves without anything to know, in a market of one factor.
-pub(crate) fn noise(symbols: usize, bars: usize, seed: u64) -> Market {
+pub(crate) fn noise(symbols: usize, bars: usize, seed: u64) -> MarketData {
     planted(symbols, bars, 0.0, seed).0
 }
 
@@ -57,8 +57,8 @@ pub(crate) fn recipe(indicators: &str, window: usize, horizon: usize, target: Ta
     Recipe { indicators: indicators.to_owned(), scaling: Scaling::ZScore(64), window, horizon, target }
 }
 
-pub(crate) fn shares(horizon: usize) -> Shares {
-    Shares { folds: 1, validation: 0.15, test: 0.2, embargo: horizon }
+pub(crate) fn shares(horizon: usize) -> SplitConfig {
+    SplitConfig { folds: 1, validation: 0.15, test: 0.2, embargo: horizon }
 }
 
 pub(crate) fn fold(data: &Dataset) -> Fold {
@@ -66,11 +66,11 @@ pub(crate) fn fold(data: &Dataset) -> Fold {
     split::walk_forward(&data.samples, shares(horizon), horizon).unwrap().remove(0)
 }
 
-pub(crate) fn ask(shape: Shape, epochs: usize, seed: u64) -> Ask {
-    Ask {
+pub(crate) fn ask(shape: Architecture, epochs: usize, seed: u64) -> TrainRequest {
+    TrainRequest {
         shape,
         shares: shares(1),
-        steps: Steps::default(),
+        steps: OptimiserConfig::default(),
         epochs,
         batch: BatchSize::Of(64),
         patience: 0,
@@ -84,11 +84,11 @@ pub(crate) fn ask(shape: Shape, epochs: usize, seed: u64) -> Ask {
 /// A small data set for tests of the loop.
 pub(crate) fn small(target: Target) -> Dataset {
     let (market, _) = planted(2, 400, 2.0, 3);
-    Dataset::on_processor(&market, &recipe("volume * 1, rsi(14)", 2, 1, target)).unwrap()
+    Dataset::on_cpu(&market, &recipe("volume * 1, rsi(14)", 2, 1, target)).unwrap()
 }
 
 /// A file of bars that the binary can read.
-pub(crate) fn write_csv(market: &Market, file: &std::path::Path) {
+pub(crate) fn write_csv(market: &MarketData, file: &std::path::Path) {
     let mut text = "symbol,time,open,high,low,close,volume\n".to_owned();
     for bars in &market.bars {
         for i in 0..bars.len() {

@@ -1,13 +1,13 @@
-//! What can be asked for? Commands and their options.
+//! Command-line arguments of gpuforge-train.
 
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 use gpuforge_train::{
+    config::{BatchSize, OnNan},
     data::{Scaling, target::Target},
-    model::Shape,
+    model::Architecture,
     net::{Optimiser, Precision},
-    setup::{BatchSize, OnNan},
 };
 
 const EXAMPLES: &str = "Examples:
@@ -43,15 +43,15 @@ pub(crate) enum Command {
     Predict(Predict),
 }
 
-/// Where to compute.
+/// DeviceArg to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub(crate) enum Where {
-    /// A GPU where one can be opened and the model is large, else the processor.
+pub(crate) enum DeviceArg {
+    /// A GPU where one can be opened and the model is large, else the CPU.
     Auto,
-    /// The processor.
+    /// The CPU.
     Cpu,
     /// A GPU, or an error.
-    Gpu,
+    SharedGpu,
 }
 
 #[derive(Debug, clap::Args)]
@@ -74,7 +74,7 @@ pub(crate) struct Train {
     /// Bars from a decision to its target.
     #[arg(long, value_name = "BARS", default_value_t = 5)]
     pub(crate) horizon: usize,
-    /// What is foretold: direction, return, vol-return or triple-barrier.
+    /// What is predicted: direction, return, vol-return or triple-barrier.
     #[arg(long, value_name = "TARGET", default_value = "direction", value_parser = target)]
     pub(crate) target: Target,
     /// The most that a return counts; of vol-return in units of what is usual.
@@ -85,7 +85,7 @@ pub(crate) struct Train {
     pub(crate) barrier: Option<f64>,
     /// Which function: linear, mlp, tcn or transformer.
     #[arg(long, value_name = "MODEL", default_value = "mlp", value_parser = shape)]
-    pub(crate) model: Shape,
+    pub(crate) model: Architecture,
     /// Widths of mlp's layers.
     #[arg(long, value_name = "N,N,…", value_delimiter = ',')]
     pub(crate) hidden: Option<Vec<usize>>,
@@ -134,7 +134,7 @@ pub(crate) struct Train {
     /// In what activations are computed: f32, or f16 or bf16 where the device has it.
     #[arg(long, value_name = "KIND", default_value = "f32", value_parser = precision)]
     pub(crate) precision: Precision,
-    /// Threads that make features on the processor; as many as cores and memory allow where nobody says.
+    /// Threads that make features on the CPU; as many as cores and memory allow where nobody says.
     #[arg(long, value_name = "N", value_parser = workers)]
     pub(crate) workers: Option<usize>,
     /// Walk-forward tests, one after the other; each trains its own model.
@@ -149,16 +149,16 @@ pub(crate) struct Train {
     /// Points of time between parts; at least the horizon, which is also the default.
     #[arg(long, value_name = "BARS")]
     pub(crate) embargo: Option<usize>,
-    /// Where to compute.
+    /// DeviceArg to compute.
     #[arg(long, value_name = "WHERE", default_value = "auto")]
-    pub(crate) device: Where,
+    pub(crate) device: DeviceArg,
     /// Folder of checkpoint, model, card and report.
     #[arg(short, long, value_name = "FOLDER", default_value = "trained")]
     pub(crate) out: PathBuf,
-    /// Go on from the checkpoint in the folder.
+    /// Go on from the checkpoint in the directory.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// Steps between checkpoints, beside the one after every epoch.
+    /// OptimiserConfig between checkpoints, beside the one after every epoch.
     #[arg(long, value_name = "STEPS")]
     pub(crate) checkpoint_every: Option<u64>,
 }
@@ -187,7 +187,7 @@ pub(crate) struct Predict {
     /// Only the last days of them.
     #[arg(long, value_name = "N")]
     pub(crate) days: Option<u32>,
-    /// Where answers go: .parquet, .arrow, .csv or `-`.
+    /// DeviceArg answers go: .parquet, .arrow, .csv or `-`.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,
 }
@@ -200,8 +200,8 @@ fn target(text: &str) -> Result<Target, String> {
     })
 }
 
-fn shape(text: &str) -> Result<Shape, String> {
-    Shape::named(text).ok_or_else(|| "not one of linear, mlp, tcn, transformer".to_owned())
+fn shape(text: &str) -> Result<Architecture, String> {
+    Architecture::named(text).ok_or_else(|| "not one of linear, mlp, tcn, transformer".to_owned())
 }
 
 fn batch(text: &str) -> Result<BatchSize, String> {

@@ -6,21 +6,21 @@ use std::process::ExitCode;
 
 use clap::Parser as _;
 
-mod answer;
 mod args;
-mod talk;
+mod console;
+mod evaluate;
 mod train;
 
 fn main() -> ExitCode {
     let args = args::Args::parse();
-    let talk = talk::Talk::new(args.json, args.quiet);
+    let console = console::Console::new(args.json, args.quiet);
     let result = match &args.command {
-        args::Command::Train(own) => train::run(own, &talk),
-        args::Command::Evaluate(own) => answer::evaluate(own, &talk),
-        args::Command::Predict(own) => answer::predict(own, &talk),
+        args::Command::Train(own) => train::run(own, &console),
+        args::Command::Evaluate(own) => evaluate::evaluate(own, &console),
+        args::Command::Predict(own) => evaluate::predict(own, &console),
     };
     match result {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => talk.failed(&error),
+        Err(error) => console.failed(&error),
     }
 }

@@ -6,26 +6,25 @@ use anyhow::Result;
 use gpuforge_frame::read::Input;
 use gpuforge_runtime::runner::Runner;
 use gpuforge_train::{
-    bridge,
-    card::Card,
     checkpoint::{self, Checkpoint},
     data::{
-        Dataset, Market, Recipe,
-        split::{self, Fold, Shares},
+        Dataset, MarketData, Recipe,
+        split::{self, Fold, SplitConfig},
         target::Target,
     },
-    machine,
-    model::{Shape, Spec},
-    net::Steps,
+    device_table::TrainBackend,
+    model::{Architecture, ModelSpec},
+    model_card::Card,
+    net::OptimiserConfig,
     report::{self, when},
-    run::{self, Ask, CHECKPOINT, Way},
-    table::Place,
+    resources, shared_device,
+    train::{self, CHECKPOINT, FoldOptions, TrainRequest},
 };
 use serde::Serialize;
 
 use crate::{
-    args::{Train, Where},
-    talk::Talk,
+    args::{DeviceArg, Train},
+    console::Console,
 };
 
 /// Parameters from which a GPU is worth opening where nobody said which device.
@@ -37,25 +36,25 @@ struct Report<'a> {
     folds: Vec<Card>,
 }
 
-pub(crate) fn run(args: &Train, talk: &Talk) -> Result<()> {
+pub(crate) fn run(args: &Train, console: &Console) -> Result<()> {
     let recipe = recipe(args);
     recipe.check()?;
-    let market = Market::read(&Input::new(args.data.clone()), &recipe, args.days)?;
-    let spec = Spec {
+    let market = MarketData::read(&Input::new(args.data.clone()), &recipe, args.days)?;
+    let spec = ModelSpec {
         shape: shape(args),
         features: recipe.columns()?.len(),
         window: recipe.window,
         outputs: recipe.target.outputs(),
     };
     spec.check()?;
-    let seat = seat(args.device, spec.len(), talk)?;
-    let data = match &seat.runner {
+    let choose_device = choose_device(args.device, spec.len(), console)?;
+    let data = match &choose_device.runner {
         Some(runner) => Dataset::on_device(&market, &recipe, runner)?,
-        None => with_workers(args.workers, &market, spec.features, talk, || {
-            Dataset::on_processor(&market, &recipe)
+        None => with_workers(args.workers, &market, spec.features, console, || {
+            Dataset::on_cpu(&market, &recipe)
         })??,
     };
-    let shares = Shares {
+    let shares = SplitConfig {
         folds: args.folds,
         validation: args.validation,
         test: args.test,
@@ -63,34 +62,35 @@ pub(crate) fn run(args: &Train, talk: &Talk) -> Result<()> {
     };
     let folds = split::walk_forward(&data.samples, shares, recipe.horizon)?;
     let ask = ask(args, spec.shape, shares);
-    let rescue = |lost: &Place, times: usize| bridge::replace(lost, times, &market, &recipe);
+    let recover = |lost: &TrainBackend, times: usize| shared_device::replace(lost, times, &market, &recipe);
     let mut cards = Vec::new();
     for (at, fold) in folds.iter().enumerate() {
-        let folder =
+        let directory =
             if folds.len() == 1 { args.out.clone() } else { args.out.join(format!("fold-{}", at + 1)) };
-        describe(&data, fold, at, folds.len(), talk);
+        describe(&data, fold, at, folds.len(), console);
         let setup = ask.setup(&data, at);
         if args.resume {
-            known(&folder.join(CHECKPOINT))?;
+            known(&directory.join(CHECKPOINT))?;
         }
-        let way = Way {
-            place: seat.place.clone(),
-            device: &seat.name,
-            folder: Some(&folder),
+        let way = FoldOptions {
+            backend: choose_device.backend.clone(),
+            device: &choose_device.name,
+            directory: Some(&directory),
             every: args.checkpoint_every,
             resume: args.resume,
-            rescue: Some(&rescue),
+            recover: Some(&recover),
             faults: Default::default(),
         };
-        let trained = run::train(&data, fold, &setup, way, &mut |event| talk.event(&event, args.epochs))?;
-        checkpoint::write_whole(&folder.join("report.html"), report::page(&trained.card).as_bytes())?;
-        if !talk.json {
-            talk.print(&summary(&trained.card, &folder))?;
+        let trained =
+            train::train(&data, fold, &setup, way, &mut |event| console.event(&event, args.epochs))?;
+        checkpoint::write_whole(&directory.join("report.html"), report::page(&trained.card).as_bytes())?;
+        if !console.json {
+            console.print(&summary(&trained.card, &directory))?;
         }
         cards.push(trained.card);
     }
-    if talk.json {
-        talk.document(&Report { out: &args.out, folds: cards })?;
+    if console.json {
+        console.document(&Report { out: &args.out, folds: cards })?;
     }
     Ok(())
 }
@@ -98,17 +98,17 @@ pub(crate) fn run(args: &Train, talk: &Talk) -> Result<()> {
 /// Makes features with so many threads.
 fn with_workers<T: Send>(
     asked: Option<usize>,
-    market: &Market,
+    market: &MarketData,
     features: usize,
-    talk: &Talk,
+    console: &Console,
     work: impl FnOnce() -> T + Send,
 ) -> Result<T> {
     let longest = market.bars.iter().map(|b| b.close.len()).max().unwrap_or(0);
     let (count, why) = match asked {
         Some(count) => (count, "as asked".to_owned()),
-        None => machine::workers(longest, features),
+        None => resources::workers(longest, features),
     };
-    talk.say(&format!("{features} features with {count} threads ({why})"));
+    console.say(&format!("{features} features with {count} threads ({why})"));
     Ok(rayon::ThreadPoolBuilder::new().num_threads(count).build()?.install(work))
 }
 
@@ -129,16 +129,16 @@ fn recipe(args: &Train) -> Recipe {
 }
 
 /// The shape with the sizes that were given.
-fn shape(args: &Train) -> Shape {
+fn shape(args: &Train) -> Architecture {
     match args.model.clone() {
-        Shape::Linear => Shape::Linear,
-        Shape::Mlp { hidden } => Shape::Mlp { hidden: args.hidden.clone().unwrap_or(hidden) },
-        Shape::Tcn { channels, kernel, layers } => Shape::Tcn {
+        Architecture::Linear => Architecture::Linear,
+        Architecture::Mlp { hidden } => Architecture::Mlp { hidden: args.hidden.clone().unwrap_or(hidden) },
+        Architecture::Tcn { channels, kernel, layers } => Architecture::Tcn {
             channels: args.width.unwrap_or(channels),
             kernel,
             layers: args.layers.unwrap_or(layers),
         },
-        Shape::Transformer { width, heads, layers } => Shape::Transformer {
+        Architecture::Transformer { width, heads, layers } => Architecture::Transformer {
             width: args.width.unwrap_or(width),
             heads: args.heads.unwrap_or(heads),
             layers: args.layers.unwrap_or(layers),
@@ -146,11 +146,11 @@ fn shape(args: &Train) -> Shape {
     }
 }
 
-fn ask(args: &Train, shape: Shape, shares: Shares) -> Ask {
-    Ask {
+fn ask(args: &Train, shape: Architecture, shares: SplitConfig) -> TrainRequest {
+    TrainRequest {
         shape,
         shares,
-        steps: Steps {
+        steps: OptimiserConfig {
             optimiser: args.optimizer,
             rate: args.lr,
             warm_up: args.warm_up,
@@ -167,23 +167,29 @@ fn ask(args: &Train, shape: Shape, shares: Shares) -> Ask {
     }
 }
 
-/// Where a training runs: the device, and whether features are made on it.
-struct Seat {
-    place: Place,
+/// DeviceArg a training runs: the device, and whether features are made on it.
+struct ChosenDevice {
+    backend: TrainBackend,
     name: String,
     runner: Option<Arc<Runner>>,
 }
 
 /// The device that is used.
-fn seat(asked: Where, parameters: usize, talk: &Talk) -> Result<Seat> {
-    let cpu = || Seat { place: Place::cpu(), name: "cpu".to_owned(), runner: None };
-    let gpu = || bridge::gpu().map(|gpu| Seat { place: gpu.place, name: gpu.name, runner: Some(gpu.runner) });
+fn choose_device(asked: DeviceArg, parameters: usize, console: &Console) -> Result<ChosenDevice> {
+    let cpu = || ChosenDevice { backend: TrainBackend::cpu(), name: "cpu".to_owned(), runner: None };
+    let gpu = || {
+        shared_device::gpu().map(|gpu| ChosenDevice {
+            backend: gpu.backend,
+            name: gpu.name,
+            runner: Some(gpu.runner),
+        })
+    };
     match asked {
-        Where::Cpu => Ok(cpu()),
-        Where::Gpu => Ok(gpu()?),
-        Where::Auto if parameters < LARGE => Ok(cpu()),
-        Where::Auto => Ok(gpu().unwrap_or_else(|error| {
-            talk.say(&error.to_string());
+        DeviceArg::Cpu => Ok(cpu()),
+        DeviceArg::SharedGpu => Ok(gpu()?),
+        DeviceArg::Auto if parameters < LARGE => Ok(cpu()),
+        DeviceArg::Auto => Ok(gpu().unwrap_or_else(|error| {
+            console.say(&error.to_string());
             cpu()
         })),
     }
@@ -193,22 +199,22 @@ fn seat(asked: Where, parameters: usize, talk: &Talk) -> Result<Seat> {
 fn known(file: &Path) -> Result<()> {
     if file.exists() {
         let found = Checkpoint::read(file)?;
-        gpuforge_train::card::known(file, &found.setup, checkpoint::VERSION)?;
+        gpuforge_train::model_card::known(file, &found.setup, checkpoint::VERSION)?;
     }
     Ok(())
 }
 
 /// The split, before anything is learned from it.
-fn describe(data: &Dataset, fold: &Fold, at: usize, of: usize, talk: &Talk) {
+fn describe(data: &Dataset, fold: &Fold, at: usize, of: usize, console: &Console) {
     let (samples, symbols) = (data.samples.len(), data.symbols.len());
-    talk.say(&format!(
+    console.say(&format!(
         "fold {}/{of}: {samples} samples of {symbols} series, {} features, embargo {}",
         at + 1,
         data.columns.len(),
         fold.embargo
     ));
-    for part in gpuforge_train::card::stretches(data, fold) {
-        talk.say(&format!(
+    for part in gpuforge_train::model_card::time_ranges(data, fold) {
+        console.say(&format!(
             "  {:<10} {} to {}, {} samples ({} left out)",
             part.part,
             when(part.from),
@@ -219,7 +225,7 @@ fn describe(data: &Dataset, fold: &Fold, at: usize, of: usize, talk: &Talk) {
     }
 }
 
-fn summary(card: &Card, folder: &Path) -> String {
+fn summary(card: &Card, directory: &Path) -> String {
     let line = |name: &str, scores: &gpuforge_train::score::Scores| {
         let loss = scores.loss.map_or(String::new(), |x| format!("  loss {x:.4}"));
         format!("  {name:<12} {:6.2} % ± {:.2}{loss}\n", 100.0 * scores.accuracy, 100.0 * scores.deviation)
@@ -229,5 +235,5 @@ fn summary(card: &Card, folder: &Path) -> String {
     for baseline in &card.baselines {
         text += &line(&baseline.name, &baseline.scores);
     }
-    text + &format!("{:.0} samples/s on {}; {}\n", card.samples_per_second, card.device, folder.display())
+    text + &format!("{:.0} samples/s on {}; {}\n", card.samples_per_second, card.device, directory.display())
 }

@@ -1,13 +1,13 @@
-//! How is a gradient made? At once, keeping everything that backward needs; or stage by stage, keeping only what goes from
-//! one to the next and computing the rest again, which is the same sum in the same order.
+//! Backward pass: at once, keeping all activations, or with gradient checkpointing, stage by stage, recomputing activations;
+//! both add in the same order and give the same bits.
 
 use burn::tensor::Tensor;
 
 use super::{Net, loss};
-use crate::{data::target::Target, table::Batch};
+use crate::{data::target::Target, device_table::DeviceBatch};
 
 /// A number and what it changes by.
-pub(super) struct Made {
+pub(super) struct BackwardResult {
     /// The number: a loss, times the scale.
     pub(super) value: Tensor<1>,
     /// By each matrix of the parameters, flat.
@@ -17,7 +17,12 @@ pub(super) struct Made {
 }
 
 /// Loss and gradient of a batch, both times the scale.
-pub(super) fn gradient(net: &Net, params: &[Tensor<2>], batch: Batch, target: Target) -> Made {
+pub(super) fn gradient(
+    net: &Net,
+    params: &[Tensor<2>],
+    batch: DeviceBatch,
+    target: Target,
+) -> BackwardResult {
     let (x, y) = (net.precision.cast(batch.x), batch.y);
     let scaled = |answers: Tensor<2>| {
         let loss = loss(target, net.precision.raise(answers), y);
@@ -28,8 +33,8 @@ pub(super) fn gradient(net: &Net, params: &[Tensor<2>], batch: Batch, target: Ta
         return back(net, params, x, false, |params, x| scaled(net.spec.forward(params, x).values));
     }
     let (mut x, mut rest, mut given) = (x, params, Vec::with_capacity(stages.len()));
-    for (at, pieces) in stages.into_iter().enumerate() {
-        let (own, after) = rest.split_at(pieces.min(rest.len()));
+    for (at, param_matrices) in stages.into_iter().enumerate() {
+        let (own, after) = rest.split_at(param_matrices.min(rest.len()));
         given.push((at, own, x.clone()));
         // With a tape that records nothing: without one, backends take shortcuts that round differently.
         let lower: Vec<Tensor<2>> = own.iter().map(|p| net.precision.cast(p.clone().autodiff())).collect();
@@ -50,7 +55,7 @@ pub(super) fn gradient(net: &Net, params: &[Tensor<2>], batch: Batch, target: Ta
         found.push(stage.params);
         made.given = stage.given;
     }
-    Made { value: made.value, params: found.into_iter().rev().flatten().collect(), given: None }
+    BackwardResult { value: made.value, params: found.into_iter().rev().flatten().collect(), given: None }
 }
 
 /// A number that is made of parameters and of what is given, and how it changes by them.
@@ -60,7 +65,7 @@ fn back(
     x: Tensor<3>,
     by_given: bool,
     make: impl FnOnce(&[Tensor<2>], Tensor<3>) -> Tensor<1>,
-) -> Made {
+) -> BackwardResult {
     let leaves: Vec<Tensor<2>> = params.iter().map(|p| p.clone().autodiff().require_grad()).collect();
     let lower: Vec<Tensor<2>> = leaves.iter().map(|p| net.precision.cast(p.clone())).collect();
     let x = x.autodiff();
@@ -76,5 +81,5 @@ fn back(
     };
     let params = leaves.iter().map(of).collect();
     let given = if by_given { x.grad_remove(&mut found) } else { None };
-    Made { value: value.inner(), params, given }
+    BackwardResult { value: value.inner(), params, given }
 }

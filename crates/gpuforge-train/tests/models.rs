@@ -1,4 +1,4 @@
-//! Learning: what is there is found, what is not there is not; every model learns, and says what it rests on.
+//! Models: a planted signal is found, noise is not; every architecture learns, and importance names the signal.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,24 +11,24 @@
 use common::{ask, fold, noise, planted, recipe};
 use gpuforge_train::{
     TrainError,
-    data::{Dataset, Market, target::Target},
-    model::Shape,
-    run::{self, Trained, Way},
+    data::{Dataset, MarketData, target::Target},
+    model::Architecture,
     score::Scores,
+    train::{self, FoldOptions, Trained},
 };
 
 mod common;
 
-fn train(data: &Dataset, shape: Shape, epochs: usize, seed: u64) -> Trained {
+fn train(data: &Dataset, shape: Architecture, epochs: usize, seed: u64) -> Trained {
     let fold = fold(data);
     let mut ask = ask(shape, epochs, seed);
     ask.shares = common::shares(data.recipe.horizon);
     ask.steps.rate = 4e-3;
-    run::train(data, &fold, &ask.setup(data, 0), Way::cpu(), &mut |_| {}).unwrap()
+    train::train(data, &fold, &ask.setup(data, 0), FoldOptions::cpu(), &mut |_| {}).unwrap()
 }
 
-fn mlp() -> Shape {
-    Shape::Mlp { hidden: vec![32, 16] }
+fn mlp() -> Architecture {
+    Architecture::Mlp { hidden: vec![32, 16] }
 }
 
 /// How often the best possible rule is right on the test part.
@@ -46,7 +46,7 @@ fn best_possible(data: &Dataset, best: &[Vec<bool>]) -> f64 {
 #[test]
 fn a_planted_signal_is_found_to_nine_tenths_of_what_is_possible() {
     let (market, best) = planted(4, 2500, 2.0, 11);
-    let data = Dataset::on_processor(&market, &recipe("volume * 1", 2, 1, Target::Direction)).unwrap();
+    let data = Dataset::on_cpu(&market, &recipe("volume * 1", 2, 1, Target::Direction)).unwrap();
     let possible = best_possible(&data, &best);
     let trained = train(&data, mlp(), 25, 1);
     let got = trained.card.test.accuracy;
@@ -65,8 +65,7 @@ fn nothing_is_found_in_noise_beyond_chance() {
     let mut total = 0.0;
     for seed in 0..5 {
         let market = noise(2, 900, 100 + seed);
-        let data =
-            Dataset::on_processor(&market, &recipe("volume * 1, rsi(14)", 2, 1, Target::Direction)).unwrap();
+        let data = Dataset::on_cpu(&market, &recipe("volume * 1, rsi(14)", 2, 1, Target::Direction)).unwrap();
         let Scores { samples, accuracy, .. } = train(&data, mlp(), 6, seed).card.test;
         right += accuracy * samples as f64;
         total += samples as f64;
@@ -80,11 +79,10 @@ fn nothing_is_found_in_noise_beyond_chance() {
 fn the_convolution_and_the_transformer_find_it_too_and_say_whom_they_heard() {
     let (market, best) = planted(2, 1500, 3.0, 5);
     let data =
-        Dataset::on_processor(&market, &recipe("rsi(14), volume * 1, mom(10)", 4, 1, Target::Direction))
-            .unwrap();
+        Dataset::on_cpu(&market, &recipe("rsi(14), volume * 1, mom(10)", 4, 1, Target::Direction)).unwrap();
     let possible = best_possible(&data, &best);
-    let tcn = Shape::Tcn { channels: 16, kernel: 3, layers: 2 };
-    let transformer = Shape::Transformer { width: 16, heads: 2, layers: 2 };
+    let tcn = Architecture::Tcn { channels: 16, kernel: 3, layers: 2 };
+    let transformer = Architecture::Transformer { width: 16, heads: 2, layers: 2 };
     for (shape, epochs) in [(tcn, 15), (transformer, 15)] {
         let name = shape.name();
         let trained = train(&data, shape, epochs, 2);
@@ -112,10 +110,10 @@ fn every_target_is_learned_by_a_weighted_sum_of_what_shows_it() {
             log += 0.02 * (bars.volume[bar] / 1000.0).ln() + 0.002 * ((bar * 7919 % 13) as f64 - 6.0) / 4.0;
         }
     }
-    let market = Market { ..market };
+    let market = MarketData { ..market };
     for (name, target) in Target::ALL {
-        let data = Dataset::on_processor(&market, &recipe("volume * 1", 1, 1, target)).unwrap();
-        let trained = train(&data, Shape::Linear, 8, 1);
+        let data = Dataset::on_cpu(&market, &recipe("volume * 1", 1, 1, target)).unwrap();
+        let trained = train(&data, Architecture::Linear, 8, 1);
         let least = if target.outputs() == 3 { 0.6 } else { 0.85 };
         assert!(trained.card.test.accuracy > least, "{name}: {:?}", trained.card.test);
         assert_eq!(trained.card.calibration.len(), 10);
@@ -129,10 +127,10 @@ fn targets_of_one_class_are_refused_by_name() {
     for (i, close) in market.bars[0].close.iter_mut().enumerate() {
         *close = 100.0 + i as f64;
     }
-    let data = Dataset::on_processor(&market, &recipe("volume * 1", 1, 1, Target::Direction)).unwrap();
+    let data = Dataset::on_cpu(&market, &recipe("volume * 1", 1, 1, Target::Direction)).unwrap();
     let fold = fold(&data);
-    let setup = ask(Shape::Linear, 1, 0).setup(&data, 0);
-    let refused = run::train(&data, &fold, &setup, Way::cpu(), &mut |_| {});
+    let setup = ask(Architecture::Linear, 1, 0).setup(&data, 0);
+    let refused = train::train(&data, &fold, &setup, FoldOptions::cpu(), &mut |_| {});
     match refused {
         Err(error @ TrainError::OneClass { .. }) => assert!(error.to_string().contains("`up`"), "{error}"),
         Err(other) => panic!("{other}"),

@@ -1,26 +1,26 @@
-//! From bars to a model with its card: the whole way, fold by fold.
+//! One fold from dataset to model card: split, fit, test, baselines, importance.
 
 use std::path::Path;
 
 use crate::{
     baseline::baselines,
-    card::{self, Card},
     checkpoint::FORMAT,
+    config::{self, BatchSize, Fingerprint, OnNan, TrainConfig},
     data::{
         Dataset,
-        split::{Fold, Shares},
+        split::{Fold, SplitConfig},
     },
+    device_table::{DeviceTable, TrainBackend},
     error::TrainError,
-    fit::{self, Event, Faults, Fitted, Job},
+    fit::{self, Event, Faults, FitJob, FitResult},
     importance::importance,
-    model::{Shape, Spec},
-    net::{Net, Precision, Steps},
+    model::{Architecture, ModelSpec},
+    model_card::{self, Card},
+    net::{Net, OptimiserConfig, Precision},
     score,
-    setup::{self, BatchSize, Fingerprint, OnNan, Setup},
-    table::{Place, Table},
 };
 
-/// The checkpoint in a folder.
+/// The checkpoint in a directory.
 pub const CHECKPOINT: &str = "checkpoint.safetensors";
 /// Groups of the calibration, and periods of the test.
 const BINS: usize = 10;
@@ -28,13 +28,13 @@ const PERIODS: usize = 12;
 
 /// What is asked for, beside the data set.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ask {
+pub struct TrainRequest {
     /// Which function.
-    pub shape: Shape,
+    pub shape: Architecture,
     /// How time is divided.
-    pub shares: Shares,
+    pub shares: SplitConfig,
     /// How steps are made.
-    pub steps: Steps,
+    pub steps: OptimiserConfig,
     /// How often every sample is seen.
     pub epochs: usize,
     /// Samples of a step.
@@ -51,15 +51,15 @@ pub struct Ask {
     pub precision: Precision,
 }
 
-impl Ask {
+impl TrainRequest {
     /// The setup of one fold.
-    pub fn setup(&self, data: &Dataset, fold: usize) -> Setup {
-        Setup {
+    pub fn setup(&self, data: &Dataset, fold: usize) -> TrainConfig {
+        TrainConfig {
             recipe: data.recipe.clone(),
             data: Fingerprint::of(data),
             shares: self.shares,
             fold,
-            spec: Spec {
+            spec: ModelSpec {
                 shape: self.shape.clone(),
                 features: data.columns.len(),
                 window: data.recipe.window,
@@ -77,37 +77,38 @@ impl Ask {
     }
 }
 
-/// What to go on with when a device was lost: its place, and for which time. A place, the data set there, and its name.
-pub type Rescue<'a> = dyn Fn(&Place, usize) -> Result<(Place, Dataset, String), TrainError> + 'a;
+/// What to go on with when a device was lost: its backend, and for which time. A backend, the data set there, and its name.
+pub type DeviceRecovery<'a> =
+    dyn Fn(&TrainBackend, usize) -> Result<(TrainBackend, Dataset, String), TrainError> + 'a;
 
-/// Where and how one fold is trained.
-pub struct Way<'a> {
+/// DeviceArg and how one fold is trained.
+pub struct FoldOptions<'a> {
     /// The device.
-    pub place: Place,
+    pub backend: TrainBackend,
     /// What the card calls it.
     pub device: &'a str,
-    /// The folder of checkpoint, weights and card; nothing is written without one.
-    pub folder: Option<&'a Path>,
-    /// Steps between checkpoints.
+    /// The directory of checkpoint, weights and card; nothing is written without one.
+    pub directory: Option<&'a Path>,
+    /// OptimiserConfig between checkpoints.
     pub every: Option<u64>,
     /// Go on from the checkpoint that is there?
     pub resume: bool,
     /// What to go on with, should the device be lost.
-    pub rescue: Option<&'a Rescue<'a>>,
+    pub recover: Option<&'a DeviceRecovery<'a>>,
     /// Failures on purpose, for tests.
     pub faults: Faults,
 }
 
-impl<'a> Way<'a> {
-    /// On the processor, with nothing written.
-    pub fn cpu() -> Way<'a> {
-        Way {
-            place: Place::cpu(),
+impl<'a> FoldOptions<'a> {
+    /// On the CPU, with nothing written.
+    pub fn cpu() -> FoldOptions<'a> {
+        FoldOptions {
+            backend: TrainBackend::cpu(),
             device: "cpu",
-            folder: None,
+            directory: None,
             every: None,
             resume: false,
-            rescue: None,
+            recover: None,
             faults: Faults::default(),
         }
     }
@@ -120,43 +121,43 @@ pub struct Trained {
     /// Its parameters.
     pub weights: Vec<f32>,
     /// The table that it was trained on.
-    pub table: Table,
+    pub table: DeviceTable,
 }
 
 /// Trains one fold, tests it beside the baselines, and writes what there is to write.
 pub fn train(
     data: &Dataset,
     fold: &Fold,
-    setup: &Setup,
-    way: Way<'_>,
-    tell: &mut dyn FnMut(Event),
+    setup: &TrainConfig,
+    way: FoldOptions<'_>,
+    on_event: &mut dyn FnMut(Event),
 ) -> Result<Trained, TrainError> {
     setup.check()?;
-    setup::check_classes(data, &fold.train.samples)?;
-    let scale = setup::scale(data, &fold.train.samples);
-    let mut table = Table::new(way.place.clone(), data, scale)?;
-    let rescue = way.rescue.map(|make| {
-        move |lost: &Place, times: usize| {
-            let (place, data, name) = make(lost, times)?;
-            Ok((Table::new(place, &data, scale)?, name))
+    config::check_classes(data, &fold.train.samples)?;
+    let scale = config::scale(data, &fold.train.samples);
+    let mut table = DeviceTable::new(way.backend.clone(), data, scale)?;
+    let recover = way.recover.map(|make| {
+        move |lost: &TrainBackend, times: usize| {
+            let (backend, data, name) = make(lost, times)?;
+            Ok((DeviceTable::new(backend, &data, scale)?, name))
         }
     });
-    let job = Job {
-        setup,
+    let job = FitJob {
+        config,
         data,
         fold,
         scale,
-        file: way.folder.map(|f| f.join(CHECKPOINT)),
+        file: way.directory.map(|f| f.join(CHECKPOINT)),
         every: way.every,
         resume: way.resume,
-        rescue: rescue.as_ref().map(|r| r as &fit::Rescue<'_>),
+        recover: recover.as_ref().map(|r| r as &fit::DeviceRecovery<'_>),
         faults: way.faults.clone(),
     };
-    let fitted = fit::fit(&job, &mut table, tell)?;
+    let fitted = fit::fit(&job, &mut table, on_event)?;
     let device = fitted.device.as_deref().unwrap_or(way.device);
     let card = test(data, fold, setup, &fitted, &table, scale, device)?;
-    if let Some(folder) = way.folder {
-        card::export(folder, &card, &fitted.weights)?;
+    if let Some(directory) = way.directory {
+        model_card::export(directory, &card, &fitted.weights)?;
     }
     Ok(Trained { card, weights: fitted.weights, table })
 }
@@ -165,14 +166,14 @@ pub fn train(
 fn test(
     data: &Dataset,
     fold: &Fold,
-    setup: &Setup,
-    fitted: &Fitted,
-    table: &Table,
+    setup: &TrainConfig,
+    fitted: &FitResult,
+    table: &DeviceTable,
     scale: f32,
     device: &str,
 ) -> Result<Card, TrainError> {
     let failed = |why| TrainError::Device { step: fitted.progress.step, why };
-    let flat = table.place.parameters(&fitted.weights);
+    let flat = table.backend.parameters(&fitted.weights);
     let net = Net::from_parts(&setup.spec, flat.clone(), flat.zeros_like(), flat.zeros_like(), 0);
     let list = &fold.test.samples;
     let answers = fit::answers(&net, table, list).map_err(failed)?;
@@ -186,11 +187,11 @@ fn test(
         importance(data, &net, table, &fold.validation.samples, setup.seed).map_err(failed)?;
     Ok(Card {
         format: FORMAT,
-        version: card::version(),
+        version: model_card::version(),
         setup: setup.clone(),
         columns: data.columns.clone(),
         scale,
-        split: card::stretches(data, fold),
+        split: model_card::time_ranges(data, fold),
         embargo: fold.embargo,
         history: fitted.progress.history.clone(),
         best_epoch: fitted.progress.best.map_or(0, |(_, at)| at),

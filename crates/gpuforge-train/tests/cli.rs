@@ -1,4 +1,4 @@
-//! The binary: it trains, is killed, goes on, tests and answers; what is wrong is said with a next step.
+//! The binary end to end: train, kill, resume, evaluate, predict; errors carry a next step.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -16,8 +16,8 @@ use std::{
 };
 
 use common::{noise, planted, write_csv};
-use gpuforge_frame::write::{Options, Values, Writer};
-use gpuforge_train::{checkpoint::Checkpoint, data::Market};
+use gpuforge_frame::write::{ColumnValues, WriteOptions, Writer};
+use gpuforge_train::{checkpoint::Checkpoint, data::MarketData};
 
 mod common;
 
@@ -40,15 +40,15 @@ fn ok(output: Output) -> String {
 
 #[test]
 fn killed_at_any_step_it_goes_on_to_the_same_model() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("bars.csv");
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("bars.csv");
     write_csv(&planted(2, 1200, 2.0, 3).0, &data);
-    let whole = folder.path().join("whole");
+    let whole = directory.path().join("whole");
     let long = ["--epochs", "40", "--patience", "0", "--checkpoint-every", "7"];
     ok(train(&data, &whole, &long).output().unwrap());
     let want = fs::read(whole.join("model.safetensors")).unwrap();
 
-    let out = folder.path().join("killed");
+    let out = directory.path().join("killed");
     let file = out.join("checkpoint.safetensors");
     let step = || Checkpoint::read(&file).map_or(0, |c| c.progress.step);
     let mut kills = 0;
@@ -86,11 +86,11 @@ fn killed_at_any_step_it_goes_on_to_the_same_model() {
 
 #[test]
 fn it_trains_evaluates_and_predicts() {
-    let folder = tempfile::tempdir().unwrap();
-    let (data, newer) = (folder.path().join("bars.csv"), folder.path().join("newer.csv"));
+    let directory = tempfile::tempdir().unwrap();
+    let (data, newer) = (directory.path().join("bars.csv"), directory.path().join("newer.csv"));
     write_csv(&planted(2, 900, 3.0, 3).0, &data);
     write_csv(&planted(2, 400, 3.0, 4).0, &newer);
-    let out = folder.path().join("model");
+    let out = directory.path().join("model");
     let text = ok(train(&data, &out, &["--epochs", "12", "--lr", "0.004", "--json"]).output().unwrap());
     let report: serde_json::Value = serde_json::from_str(&text).unwrap();
     let card = &report["folds"][0];
@@ -102,7 +102,7 @@ fn it_trains_evaluates_and_predicts() {
     let found: serde_json::Value = serde_json::from_str(&text).unwrap();
     assert!(found["scores"]["accuracy"].as_f64().unwrap() > 0.65, "{found}");
 
-    let answers = folder.path().join("answers.csv");
+    let answers = directory.path().join("answers.csv");
     ok(program().arg("predict").arg(&out).arg(&newer).arg("-o").arg(&answers).output().unwrap());
     let text = fs::read_to_string(&answers).unwrap();
     let mut lines = text.lines();
@@ -114,30 +114,30 @@ fn it_trains_evaluates_and_predicts() {
     assert_eq!(text.lines().count(), 1 + 2 * (400 - 14 - 63 - 1));
 }
 
-/// A folder as `gpuforge cluster features` writes it: parts of some symbols each, bars beside indicators.
-fn write_dataset(market: &Market, folder: &Path) {
-    fs::create_dir(folder).unwrap();
+/// A directory as `gpuforge cluster features` writes it: parts of some symbols each, bars beside indicators.
+fn write_dataset(market: &MarketData, directory: &Path) {
+    fs::create_dir(directory).unwrap();
     let names = ["open", "high", "low", "close", "volume", "rsi_14", "macd_12_26_9_signal"];
     for (at, bars) in market.bars.iter().enumerate() {
-        let path = folder.join(format!("part-{at:05}.parquet"));
-        let options = Options::of(&path).unwrap();
+        let path = directory.join(format!("part-{at:05}.parquet"));
+        let options = WriteOptions::of(&path).unwrap();
         let mut writer = Writer::create(&path, &market.layout, &names.map(str::to_owned), &options).unwrap();
         let none = vec![f64::NAN; bars.len()];
         let columns = [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume, &none, &none];
-        writer.write(bars.symbol.as_ref(), &bars.time, &columns.map(|c| Values::all(c))).unwrap();
+        writer.write(bars.symbol.as_ref(), &bars.time, &columns.map(|c| ColumnValues::all(c))).unwrap();
         writer.finish().unwrap();
     }
 }
 
 #[test]
 fn a_dataset_in_parts_is_bars_too() {
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     let market = planted(3, 600, 3.0, 3).0;
-    let (data, parts) = (folder.path().join("bars.csv"), folder.path().join("dataset"));
+    let (data, parts) = (directory.path().join("bars.csv"), directory.path().join("dataset"));
     write_csv(&market, &data);
     write_dataset(&market, &parts);
     let model = |data: &Path, name: &str| {
-        let out = folder.path().join(name);
+        let out = directory.path().join(name);
         ok(train(data, &out, &["--epochs", "2"]).output().unwrap());
         fs::read(out.join("model.safetensors")).unwrap()
     };
@@ -146,37 +146,40 @@ fn a_dataset_in_parts_is_bars_too() {
 
 #[test]
 fn walk_forward_folds_are_trained_one_after_the_other() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("bars.csv");
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("bars.csv");
     write_csv(&noise(2, 500, 3), &data);
-    let out = folder.path().join("folds");
+    let out = directory.path().join("folds");
     let output = train(&data, &out, &["--epochs", "1", "--folds", "2"]).output().unwrap();
-    let talk = String::from_utf8_lossy(&output.stderr).into_owned();
+    let console = String::from_utf8_lossy(&output.stderr).into_owned();
     ok(output);
-    assert!(talk.contains("fold 2/2") && talk.contains("embargo 1") && talk.contains("validation"), "{talk}");
+    assert!(
+        console.contains("fold 2/2") && console.contains("embargo 1") && console.contains("validation"),
+        "{console}"
+    );
     assert!(out.join("fold-1/model.json").exists() && out.join("fold-2/report.html").exists());
 }
 
 #[test]
 fn what_is_wrong_is_said_with_a_next_step() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("bars.csv");
+    let directory = tempfile::tempdir().unwrap();
+    let data = directory.path().join("bars.csv");
     write_csv(&noise(1, 60, 3), &data);
     let fails = |mut command: Command| {
         let output = command.output().unwrap();
         assert!(!output.status.success());
         String::from_utf8_lossy(&output.stderr).into_owned()
     };
-    let short = fails(train(&data, &folder.path().join("x"), &[]));
+    let short = fails(train(&data, &directory.path().join("x"), &[]));
     assert!(short.contains("the longest of 1 series has 60 bars") && short.contains("hint:"), "{short}");
     let model = fails({
         let mut command = program();
-        command.arg("evaluate").arg(folder.path().join("nothing")).arg(&data);
+        command.arg("evaluate").arg(directory.path().join("nothing")).arg(&data);
         command
     });
     assert!(model.contains("model.json"), "{model}");
-    let target = fails(train(&data, &folder.path().join("x"), &["--target", "luck"]));
+    let target = fails(train(&data, &directory.path().join("x"), &["--target", "luck"]));
     assert!(target.contains("triple-barrier"), "{target}");
-    let batch = fails(train(&data, &folder.path().join("x"), &["--batch-size", "0"]));
+    let batch = fails(train(&data, &directory.path().join("x"), &["--batch-size", "0"]));
     assert!(batch.contains("auto"), "{batch}");
 }

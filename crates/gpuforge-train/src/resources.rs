@@ -1,4 +1,4 @@
-//! How much of this machine may training take? Memory and threads that this process may use, and what follows from them.
+//! Memory and thread budget of this process for training.
 
 use std::sync::OnceLock;
 
@@ -9,14 +9,14 @@ const SHARE: u64 = 2;
 /// Numbers of a bar that are alive while its features are made, per feature: in f64, steps between included.
 const ALIVE: u64 = 4;
 
-fn processor() -> &'static Cpu {
+fn cpu() -> &'static Cpu {
     static FOUND: OnceLock<Cpu> = OnceLock::new();
     FOUND.get_or_init(|| cpu::detect(&RealFs))
 }
 
-/// Memory that a training on the processor may plan with; `None` where nobody can tell.
+/// Memory that a training on the CPU may plan with; `None` where nobody can on_event.
 pub fn memory() -> Option<u64> {
-    share(processor())
+    share(cpu())
 }
 
 fn share(cpu: &Cpu) -> Option<u64> {
@@ -25,13 +25,13 @@ fn share(cpu: &Cpu) -> Option<u64> {
 
 /// Threads that make features, and why so many.
 pub fn workers(bars: usize, features: usize) -> (usize, String) {
-    decide(processor(), bars, features)
+    decide(cpu(), bars, features)
 }
 
 /// As many threads as there are alike, unless their memory would not fit; pure.
 fn decide(cpu: &Cpu, bars: usize, features: usize) -> (usize, String) {
     let threads = cpu.available.map_or(1, |n| n as usize).max(1);
-    // Work is divided evenly: on a hybrid processor everyone would wait for the slow cores.
+    // ThreadScratch is divided evenly: on a hybrid CPU everyone would wait for the slow cores.
     let (mut count, mut why) = match cpu.performance_cores.map(|n| n as usize) {
         Some(fast) if fast > 0 && fast < threads => (fast, "one per fast core".to_owned()),
         _ => (threads, "one per hardware thread".to_owned()),

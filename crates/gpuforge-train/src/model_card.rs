@@ -1,4 +1,4 @@
-//! What does a finished model say of itself? Weights as safetensors, and beside them a card: features, normalisation, split,
+//! Model card: weights as safetensors, and a JSON description beside them: features, normalisation, split,
 //! metrics, seed, versions.
 
 use std::{collections::HashMap, fs, path::Path};
@@ -8,12 +8,12 @@ use serde::{Deserialize, Serialize};
 use crate::{
     baseline::Baseline,
     checkpoint::{self, Epoch, FORMAT, VERSION},
+    config::TrainConfig,
     data::{Dataset, split::Fold},
+    device_table::TrainBackend,
     error::TrainError,
     net::Net,
     score::{Bin, Period, Scores},
-    setup::Setup,
-    table::Place,
 };
 
 /// The file of weights.
@@ -21,9 +21,9 @@ pub const WEIGHTS: &str = "model.safetensors";
 /// The card beside it.
 pub const CARD: &str = "model.json";
 
-/// A stretch of time.
+/// A time range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Stretch {
+pub struct TimeRange {
     /// What it was for.
     pub part: String,
     /// Its first decision, in seconds since the epoch.
@@ -37,12 +37,12 @@ pub struct Stretch {
 }
 
 /// The parts of a fold as a card has them.
-pub fn stretches(data: &Dataset, fold: &Fold) -> Vec<Stretch> {
+pub fn time_ranges(data: &Dataset, fold: &Fold) -> Vec<TimeRange> {
     let time = |i: Option<&u32>| {
         let at = i.and_then(|i| data.samples.at.get(*i as usize)).and_then(|p| data.axis.get(*p as usize));
         at.copied().unwrap_or(f64::NAN)
     };
-    let one = |part: &&crate::data::split::Part| Stretch {
+    let one = |part: &&crate::data::split::SplitPart| TimeRange {
         part: part.name.to_owned(),
         from: time(part.samples.first()),
         to: time(part.samples.last()),
@@ -54,7 +54,7 @@ pub fn stretches(data: &Dataset, fold: &Fold) -> Vec<Stretch> {
 
 /// How much a feature counts.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Weight {
+pub struct FeatureWeight {
     /// Which.
     pub feature: String,
     /// How much, by the card's measure.
@@ -69,13 +69,13 @@ pub struct Card {
     /// Who made it.
     pub version: String,
     /// Everything that it depends on: features, normalisation, split, model, steps, seed.
-    pub setup: Setup,
+    pub setup: TrainConfig,
     /// Features in the order of the model's inputs.
     pub columns: Vec<String>,
     /// What targets are divided by.
     pub scale: f32,
     /// Training, validation and test in time.
-    pub split: Vec<Stretch>,
+    pub split: Vec<TimeRange>,
     /// Points of time between them.
     pub embargo: usize,
     /// Epochs.
@@ -95,8 +95,8 @@ pub struct Card {
     /// What the weights of features mean.
     pub importance_by: String,
     /// How much each feature counts, the most first.
-    pub importance: Vec<Weight>,
-    /// Where it was trained.
+    pub importance: Vec<FeatureWeight>,
+    /// DeviceArg it was trained.
     pub device: String,
     /// Samples of a step.
     pub batch: usize,
@@ -104,25 +104,25 @@ pub struct Card {
     pub samples_per_second: f64,
 }
 
-/// Writes weights and card into a folder.
-pub fn export(folder: &Path, card: &Card, weights: &[f32]) -> Result<(), TrainError> {
-    let pieces = card.setup.spec.pieces();
+/// Writes weights and card into a directory.
+pub fn export(directory: &Path, card: &Card, weights: &[f32]) -> Result<(), TrainError> {
+    let param_matrices = card.setup.spec.param_matrices();
     let mut tensors = Vec::new();
     let mut rest = weights;
-    for piece in &pieces {
+    for piece in &param_matrices {
         let (own, after) = rest.split_at(piece.len().min(rest.len()));
         tensors.push((piece.name.as_str(), piece.shape.to_vec(), own));
         rest = after;
     }
     let said = HashMap::from([("format".to_owned(), FORMAT.to_string())]);
-    checkpoint::write_tensors(&folder.join(WEIGHTS), &tensors, said)?;
+    checkpoint::write_tensors(&directory.join(WEIGHTS), &tensors, said)?;
     let text = serde_json::to_string_pretty(card).unwrap_or_default();
-    checkpoint::write_whole(&folder.join(CARD), text.as_bytes())
+    checkpoint::write_whole(&directory.join(CARD), text.as_bytes())
 }
 
-/// Reads the card of a folder.
-pub fn read_card(folder: &Path) -> Result<Card, TrainError> {
-    let file = folder.join(CARD);
+/// Reads the card of a directory.
+pub fn read_card(directory: &Path) -> Result<Card, TrainError> {
+    let file = directory.join(CARD);
     let text = fs::read_to_string(&file).map_err(|e| checkpoint::file_error("cannot read", &file, e))?;
     let damaged = |why: String| checkpoint::damaged(&file, "card", why);
     // The format first: a card of another time need not have our fields.
@@ -140,7 +140,7 @@ pub fn read_card(folder: &Path) -> Result<Card, TrainError> {
 }
 
 /// An error where a model was made with an indicator that is not there.
-pub fn known(file: &Path, setup: &Setup, version: &str) -> Result<(), TrainError> {
+pub fn known(file: &Path, setup: &TrainConfig, version: &str) -> Result<(), TrainError> {
     match setup.recipe.wanted() {
         Err(TrainError::Select(error)) => Err(TrainError::UnknownIndicator {
             file: file.to_owned(),
@@ -152,15 +152,15 @@ pub fn known(file: &Path, setup: &Setup, version: &str) -> Result<(), TrainError
     }
 }
 
-/// Reads the model of a folder.
-pub fn load(folder: &Path, place: &Place) -> Result<(Card, Net), TrainError> {
-    let card = read_card(folder)?;
-    let file = folder.join(WEIGHTS);
+/// Reads the model of a directory.
+pub fn load(directory: &Path, backend: &TrainBackend) -> Result<(Card, Net), TrainError> {
+    let card = read_card(directory)?;
+    let file = directory.join(WEIGHTS);
     let bytes = fs::read(&file).map_err(|e| checkpoint::file_error("cannot read", &file, e))?;
     let (_, tensors) = checkpoint::open(&file, "model", &bytes)?;
     let damaged = |why: String| checkpoint::damaged(&file, "model", why);
     let mut weights: Vec<f32> = Vec::new();
-    for piece in card.setup.spec.pieces() {
+    for piece in card.setup.spec.param_matrices() {
         let view = tensors.tensor(&piece.name).map_err(|e| damaged(e.to_string()))?;
         if view.shape() != piece.shape {
             return Err(damaged(format!(
@@ -172,7 +172,7 @@ pub fn load(folder: &Path, place: &Place) -> Result<(Card, Net), TrainError> {
         }
         weights.extend(bytemuck::pod_collect_to_vec::<u8, f32>(view.data()));
     }
-    let flat = place.parameters(&weights);
+    let flat = backend.parameters(&weights);
     let net = Net::from_parts(&card.setup.spec, flat.clone(), flat.zeros_like(), flat.zeros_like(), 0);
     Ok((card, net))
 }

@@ -1,6 +1,6 @@
-//! The gradient of layers with rectifiers where everything lies in host memory: some rows of the batch go forward and back
-//! while they are in the caches, instead of each operation over the whole batch. Sums are made in an order that depends on the
-//! batch alone, so that any number of threads gives the same bits.
+//! Fused MLP gradient on the CPU: blocks of rows go forward and backward while they are in L2, instead of each
+//! operation over the whole batch. The summation order depends on the batch alone, so any number of threads gives the same
+//! bits.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -9,14 +9,14 @@ use rayon::prelude::*;
 
 use crate::{
     data::target::Target,
-    model::{Shape, Spec},
-    table::Seen,
+    device_table::HostBatch,
+    model::{Architecture, ModelSpec},
 };
 
 /// Rows that go forward and back at once: with all that they become, within a core's own cache.
 const ROWS: usize = 128;
 /// Rows of a part at least, and parts at most. Each part has a gradient of its own.
-const LEAST: usize = 64;
+const MIN_SAMPLES: usize = 64;
 const PARTS: usize = 8;
 
 /// A layer, and where the vector of parameters has its weights and its bias.
@@ -39,10 +39,10 @@ impl Layer {
     }
 }
 
-fn layers(spec: &Spec) -> Option<Vec<Layer>> {
+fn layers(spec: &ModelSpec) -> Option<Vec<Layer>> {
     let hidden: &[usize] = match &spec.shape {
-        Shape::Linear => &[],
-        Shape::Mlp { hidden } => hidden,
+        Architecture::Linear => &[],
+        Architecture::Mlp { hidden } => hidden,
         _ => return None,
     };
     let (mut from, mut first) = (spec.window * spec.features, 0);
@@ -56,7 +56,7 @@ fn layers(spec: &Spec) -> Option<Vec<Layer>> {
 
 /// What a thread works in; kept from step to step, because fresh memory costs more than a small batch.
 #[derive(Debug, Default)]
-struct Work {
+struct ThreadScratch {
     /// What each layer was given, and what the last one gave.
     given: Vec<Vec<f32>>,
     /// How the loss changes by what a layer gave, and by what it was given.
@@ -65,52 +65,52 @@ struct Work {
     loss: f64,
 }
 
-/// Work that nobody does at the moment.
+/// ThreadScratch that nobody does at the moment.
 #[derive(Debug, Default)]
-pub(super) struct Spare(Mutex<Vec<Work>>);
+pub(super) struct ScratchPool(Mutex<Vec<ThreadScratch>>);
 
-impl Spare {
-    fn take(&self) -> Work {
+impl ScratchPool {
+    fn take(&self) -> ThreadScratch {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).pop().unwrap_or_default()
     }
 
-    fn give(&self, work: Work) {
+    fn give(&self, work: ThreadScratch) {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(work);
     }
 }
 
 /// Loss, length and gradient of a batch; `None` where the model is another one.
 pub(super) fn gradient(
-    spec: &Spec,
+    spec: &ModelSpec,
     params: &[f32],
-    seen: &Seen<'_>,
+    seen: &HostBatch<'_>,
     target: Target,
-    spare: &Spare,
+    scratch_pool: &ScratchPool,
 ) -> Option<(Vec<f32>, [f32; 2])> {
     let layers = layers(spec)?;
     let count = seen.samples.len();
-    let rows = count.div_ceil(PARTS).max(LEAST);
+    let rows = count.div_ceil(PARTS).max(MIN_SAMPLES);
     let one = |samples: &[u32]| {
-        let mut work = spare.take();
+        let mut work = scratch_pool.take();
         work.begin(&layers, params.len());
         for samples in samples.chunks(ROWS) {
             work.rows(&layers, params, &seen.with(samples), target, count);
         }
         work
     };
-    let parts: Vec<Work> = seen.samples.par_chunks(rows).map(one).collect();
+    let parts: Vec<ThreadScratch> = seen.samples.par_chunks(rows).map(one).collect();
     let mut sum = vec![0.0f32; params.len()];
     let mut loss = 0.0;
     for part in parts {
         sum.iter_mut().zip(&part.gradient).for_each(|(sum, x)| *sum += x);
         loss += part.loss;
-        spare.give(part);
+        scratch_pool.give(part);
     }
     let norm = sum.iter().map(|x| f64::from(*x) * f64::from(*x)).sum::<f64>().sqrt();
     Some((sum, [loss as f32, norm as f32]))
 }
 
-impl Work {
+impl ThreadScratch {
     fn begin(&mut self, layers: &[Layer], params: usize) {
         let widths = layers.iter().map(|l| l.from).chain(layers.last().map(|l| l.to));
         let widest = widths.clone().max().unwrap_or(0);
@@ -123,7 +123,7 @@ impl Work {
     }
 
     /// Some rows forward and back; adds to gradient and loss, both of the mean over `count` samples.
-    fn rows(&mut self, layers: &[Layer], params: &[f32], seen: &Seen<'_>, target: Target, count: usize) {
+    fn rows(&mut self, layers: &[Layer], params: &[f32], seen: &HostBatch<'_>, target: Target, count: usize) {
         let rows = seen.samples.len();
         let Some((first, later)) = self.given.split_first_mut() else { return };
         seen.gather(first);
@@ -185,7 +185,7 @@ fn product(out: &mut [f32], a: &[f32], b: &[f32], [m, k, n]: [usize; 3], turned:
 }
 
 /// The loss of some rows as their share of the mean, and how it changes by the answers.
-fn lose(target: Target, answers: &[f32], seen: &Seen<'_>, slopes: &mut [f32], count: usize) -> f64 {
+fn lose(target: Target, answers: &[f32], seen: &HostBatch<'_>, slopes: &mut [f32], count: usize) -> f64 {
     let share = 1.0 / count.max(1) as f64;
     let mut sum = 0.0;
     let rows = answers.chunks_exact(seen.outputs).zip(slopes.chunks_exact_mut(seen.outputs));

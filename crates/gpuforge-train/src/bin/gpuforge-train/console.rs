@@ -1,4 +1,4 @@
-//! How does text reach the user? stdout is data, stderr is talk; progress is one line, four times a second at most.
+//! Console output: stdout is data, stderr is messages; progress is one line, four times a second at most.
 
 use std::{
     cell::Cell,
@@ -7,14 +7,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gpuforge_train::fit::{Event, Tick};
+use gpuforge_train::fit::{Event, StepProgress};
 use serde::Serialize;
 
 const OFTEN: Duration = Duration::from_millis(250);
-/// Where nobody watches, a line now and then is enough.
+/// DeviceArg nobody watches, a line now and then is enough.
 const SELDOM: Duration = Duration::from_secs(10);
 
-pub(crate) struct Talk {
+pub(crate) struct Console {
     pub(crate) json: bool,
     quiet: bool,
     terminal: bool,
@@ -22,10 +22,10 @@ pub(crate) struct Talk {
     open: Cell<bool>,
 }
 
-impl Talk {
-    pub(crate) fn new(json: bool, quiet: bool) -> Talk {
+impl Console {
+    pub(crate) fn new(json: bool, quiet: bool) -> Console {
         let terminal = io::stderr().is_terminal();
-        Talk { json, quiet: quiet || json, terminal, last: Cell::new(None), open: Cell::new(false) }
+        Console { json, quiet: quiet || json, terminal, last: Cell::new(None), open: Cell::new(false) }
     }
 
     /// A line on stderr.
@@ -64,7 +64,7 @@ impl Talk {
     /// What happens while a model is trained.
     pub(crate) fn event(&self, event: &Event, epochs: usize) {
         match event {
-            Event::Begin { step, batch, why } => {
+            Event::Init { step, batch, why } => {
                 self.say(&format!("from step {step}, {batch} samples per step ({why})"))
             }
             Event::Step(tick) => self.tick(tick, epochs),
@@ -78,13 +78,13 @@ impl Talk {
             Event::Skipped { error } => {
                 self.say(&format!("skipped: {}", error.lines().next().unwrap_or_default()))
             }
-            Event::Halved { batch } => {
+            Event::BatchHalved { batch } => {
                 self.say(&format!("memory ran out: {batch} samples per step from now on"))
             }
             Event::Rescaled { scale } => {
                 self.say(&format!("gradients did not fit 16 bits: losses times {scale} from now on"))
             }
-            Event::Rescued { step, device, why } => {
+            Event::Recovered { step, device, why } => {
                 self.say(&format!("the device was lost ({why}); {device} goes on from step {step}"))
             }
             Event::Early { best } => {
@@ -93,7 +93,7 @@ impl Talk {
         }
     }
 
-    fn tick(&self, tick: &Tick, epochs: usize) {
+    fn tick(&self, tick: &StepProgress, epochs: usize) {
         let often = if self.terminal { OFTEN } else { SELDOM };
         let due = self.last.get().is_none_or(|t| t.elapsed() >= often);
         if self.quiet || !due {

@@ -1,13 +1,13 @@
-//! Which feature spoiled a batch? The first number that is none, or else the largest.
+//! Source of a non-finite batch: the first feature that is NaN or infinite, or else the largest.
 
-use crate::{data::Dataset, table::Table};
+use crate::{data::Dataset, device_table::DeviceTable};
 
 /// Says which feature of which symbol at which time, for an error.
-pub(super) fn blame(data: &Dataset, table: &Table, samples: &[u32]) -> String {
-    let order = table.place.order(samples);
+pub(super) fn nan_source(data: &Dataset, table: &DeviceTable, samples: &[u32]) -> String {
+    let order = table.backend.order(samples);
     let batch = table.draw(&order, 0..samples.len());
     let [count, window, features] = batch.x.dims();
-    let Ok(values) = table.place.answers(batch.x.reshape([count, window * features])) else {
+    let Ok(values) = table.backend.answers(batch.x.reshape([count, window * features])) else {
         return "the batch cannot be fetched".to_owned();
     };
     let name = |at: usize| {

@@ -1,8 +1,8 @@
-//! Which device does Burn compute on, and how do our features get there? One wgpu device that Burn and our runtime share: our
-//! kernels write the features, a copy on the device hands them to Burn, and no host sees them.
+//! Shared wgpu device of Burn and our runtime: our kernels write the features, a device-side copy hands them to Burn, zero
+//! host transfers.
 //!
 //! Burn opens the device, because its compiler decides which features of the adapter it needs; our runtime takes the open
-//! device ([`GivenDevice`]). Both submit to one queue, so that work runs in the order in which it was submitted; what Burn
+//! device ([`ExternalDevice`]). Both submit to one queue, so that work runs in the order in which it was submitted; what Burn
 //! still holds back is flushed when its buffer is asked for. The callbacks about losses are Burn's: a loss shows as a failed
 //! step here ([`crate::fit::Fault`]) and as a failed job there. A lost device is opened again on its adapter and registered
 //! under a name of its own, because Burn never forgets the first.
@@ -19,30 +19,30 @@ use burn::{
 };
 use gpuforge_indicators_gpu::features::Features;
 use gpuforge_runtime::{
-    engine::gpu::{GivenDevice, GpuOpener},
+    engine::gpu::{ExternalDevice, GpuOpener},
     memory::{Budget, BudgetOrigin, SYSTEM_SHARE_PERCENT, StackSettings},
     runner::{Runner, RunnerSettings},
     units::Bytes,
 };
 
 use crate::{
-    data::{Dataset, Market, Recipe},
+    data::{Dataset, MarketData, Recipe},
+    device_table::TrainBackend,
     error::TrainError,
-    machine,
-    table::Place,
+    resources,
 };
 
 /// How long features may take to be found on the device.
 const DEADLINE: Duration = Duration::from_secs(60);
 /// What our runtime may use where neither the driver nor the system says how much there is.
 const UNKNOWN: Bytes = Bytes(1 << 30);
-/// Times that a device is opened again before the processor goes on.
+/// Times that a device is opened again before the CPU goes on.
 const REBUILDS: usize = 2;
 
 /// A GPU that Burn and our runtime share.
-pub struct Gpu {
+pub struct SharedGpu {
     /// Burn's side.
-    pub place: Place,
+    pub backend: TrainBackend,
     /// Our side.
     pub runner: Arc<Runner>,
     /// What it is called.
@@ -51,15 +51,15 @@ pub struct Gpu {
 
 /// The handles of a device that Burn and our runtime share.
 #[derive(Clone)]
-pub struct Shared {
+pub struct SharedDevice {
     /// Our side.
-    pub given: GivenDevice,
+    pub given: ExternalDevice,
     /// Burn's side.
     setup: WgpuSetup,
 }
 
 /// Opens the GPU that wgpu ranks best.
-pub fn gpu() -> Result<Gpu, TrainError> {
+pub fn gpu() -> Result<SharedGpu, TrainError> {
     // The library that drives it panics where a driver cannot be loaded.
     let opened = std::panic::catch_unwind(|| Device::wgpu_options().init_with_setup());
     let (device, setup) = opened
@@ -69,7 +69,7 @@ pub fn gpu() -> Result<Gpu, TrainError> {
 }
 
 /// Opens the adapter of a lost device again, with the features that it had.
-pub fn rebuild(lost: &Shared) -> Result<Gpu, TrainError> {
+pub fn rebuild(lost: &SharedDevice) -> Result<SharedGpu, TrainError> {
     let failed = |why: String| TrainError::NoGpu(why);
     let old = &lost.setup;
     let wanted = wgpu::DeviceDescriptor {
@@ -87,50 +87,54 @@ pub fn rebuild(lost: &Shared) -> Result<Gpu, TrainError> {
     share(device, setup)
 }
 
-fn share(device: Device, setup: WgpuSetup) -> Result<Gpu, TrainError> {
+fn share(device: Device, setup: WgpuSetup) -> Result<SharedGpu, TrainError> {
     let info = setup.adapter.get_info();
     let own = setup.clone();
-    let given = GivenDevice { adapter: own.adapter, device: own.device, queue: own.queue };
+    let given = ExternalDevice { adapter: own.adapter, device: own.device, queue: own.queue };
     // As nobody's own number it gives way to what the driver says.
     let origin = BudgetOrigin::ShareOfSystem { percent: SYSTEM_SHARE_PERCENT };
-    let budget = Budget { bytes: machine::memory().map_or(UNKNOWN, Bytes), origin };
+    let budget = Budget { bytes: resources::memory().map_or(UNKNOWN, Bytes), origin };
     let settings = RunnerSettings { cpu_fallback: false, ..RunnerSettings::new(StackSettings::new(budget)) };
-    let opener = GpuOpener { given: Some(given.clone()), ..GpuOpener::default() };
+    let opener = GpuOpener { external: Some(given.clone()), ..GpuOpener::default() };
     let runner = Arc::new(Runner::new(Box::new(opener), settings));
     runner.warm().map_err(|e| TrainError::NoGpu(e.to_string()))?;
     let memory = runner.session().map(|s| s.memory().stats().budget.bytes.0);
-    let shared = Some(Shared { given, setup });
-    let place = Place { shared, memory, ..Place::new(device) };
-    Ok(Gpu { place, runner, name: format!("{} ({:?})", info.name, info.backend) })
+    let shared = Some(SharedDevice { given, setup });
+    let backend = TrainBackend { shared, memory, ..TrainBackend::new(device) };
+    Ok(SharedGpu { backend, runner, name: format!("{} ({:?})", info.name, info.backend) })
 }
 
-/// What a training goes on with when its device was lost for the `times`th time: the device opened again, or the processor;
+/// What a training goes on with when its device was lost for the `times`th time: the device opened again, or the CPU;
 /// with the features made there anew.
 pub fn replace(
-    lost: &Place,
+    lost: &TrainBackend,
     times: usize,
-    market: &Market,
+    market: &MarketData,
     recipe: &Recipe,
-) -> Result<(Place, Dataset, String), TrainError> {
+) -> Result<(TrainBackend, Dataset, String), TrainError> {
     if let (Some(shared), true) = (&lost.shared, times <= REBUILDS)
         && let Ok(gpu) = rebuild(shared)
         && let Ok(data) = Dataset::on_device(market, recipe, &gpu.runner)
     {
-        return Ok((gpu.place, data, gpu.name));
+        return Ok((gpu.backend, data, gpu.name));
     }
-    Ok((Place::cpu(), Dataset::on_processor(market, recipe)?, "cpu".to_owned()))
+    Ok((TrainBackend::cpu(), Dataset::on_cpu(market, recipe)?, "cpu".to_owned()))
 }
 
 /// Rows that our kernels wrote, as a tensor of Burn's on the same device: a copy from buffer to buffer.
-pub(crate) fn adopt(features: &Features, runner: &Runner, place: &Place) -> Result<Tensor<2>, TrainError> {
+pub(crate) fn adopt(
+    features: &Features,
+    runner: &Runner,
+    backend: &TrainBackend,
+) -> Result<Tensor<2>, TrainError> {
     let failed = |why: String| TrainError::Device { step: 0, why };
-    let shared = place.shared.as_ref();
+    let shared = backend.shared.as_ref();
     let shared = shared.ok_or_else(|| failed("features are on a device that is not shared".to_owned()))?;
     let given = &shared.given;
     let session =
         runner.session().ok_or_else(|| failed("the device that made the features is gone".to_owned()))?;
     let (rows, columns) = (features.rows(), features.columns());
-    let tensor: Tensor<2> = Tensor::empty([rows, columns], &place.device);
+    let tensor: Tensor<2> = Tensor::empty([rows, columns], &backend.device);
     let own = tensor.clone().try_into_primitive::<Wgpu>().map_err(|e| failed(format!("{e:?}")))?;
     let there = own.client.get_resource::<WgpuServer<AutoCompiler>>(own.handle.clone());
     let there = there.map_err(|e| failed(format!("{e:?}")))?;
@@ -141,7 +145,7 @@ pub(crate) fn adopt(features: &Features, runner: &Runner, place: &Place) -> Resu
     }
     let mut encoder = given.device.create_command_encoder(&Default::default());
     for chunk in features.chunks() {
-        let buffer = session.lend(&chunk.values, DEADLINE).map_err(|e| failed(e.to_string()))?;
+        let buffer = session.raw_buffer(&chunk.values, DEADLINE).map_err(|e| failed(e.to_string()))?;
         let [from, bytes] = [chunk.rows.start, chunk.rows.len()].map(|r| 4 * (r * columns) as u64);
         encoder.copy_buffer_to_buffer(&buffer, 0, &there.buffer, there.offset + from, bytes);
     }

@@ -1,12 +1,12 @@
-//! What is one training? Everything that its result depends on, as plain data; two that are equal give equal weights.
+//! Training configuration: everything that a result depends on, as plain data; equal configurations give equal weights.
 
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    data::{Dataset, Recipe, split::Shares, target::Target},
+    data::{Dataset, Recipe, split::SplitConfig, target::Target},
     error::TrainError,
-    model::Spec,
-    net::{Precision, Steps},
+    model::ModelSpec,
+    net::{OptimiserConfig, Precision},
 };
 
 /// What is done about a step that gives no finite number.
@@ -47,7 +47,7 @@ impl Fingerprint {
     pub fn of(data: &Dataset) -> Fingerprint {
         let samples = &data.samples;
         let words = samples.target.iter().map(|y| y.to_bits()).chain(samples.at.iter().copied());
-        // FNV-1a over words: told apart are data that were changed, not data that were forged.
+        // FNV-1a over words: reported apart are data that were changed, not data that were forged.
         let hash =
             words.fold(0xcbf2_9ce4_8422_2325u64, |h, w| (h ^ u64::from(w)).wrapping_mul(0x100_0000_01b3));
         Fingerprint { rows: data.count, samples: samples.len(), hash: format!("{hash:016x}") }
@@ -56,19 +56,19 @@ impl Fingerprint {
 
 /// Everything that a result depends on.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Setup {
+pub struct TrainConfig {
     /// How the data set is made.
     pub recipe: Recipe,
     /// Which data.
     pub data: Fingerprint,
     /// How time is divided.
-    pub shares: Shares,
+    pub shares: SplitConfig,
     /// Which fold, from 0.
     pub fold: usize,
     /// Which function.
-    pub spec: Spec,
+    pub spec: ModelSpec,
     /// How steps are made.
-    pub steps: Steps,
+    pub steps: OptimiserConfig,
     /// How often every sample is seen.
     pub epochs: usize,
     /// Samples of a step.
@@ -85,7 +85,7 @@ pub struct Setup {
     pub precision: Precision,
 }
 
-impl Setup {
+impl TrainConfig {
     /// Are the numbers possible?
     pub fn check(&self) -> Result<(), TrainError> {
         self.recipe.check()?;
@@ -115,8 +115,8 @@ impl Setup {
     }
 
     /// The first thing in which two trainings differ: what it is called, there and here.
-    pub fn difference(&self, other: &Setup) -> Option<(String, String, String)> {
-        let value = |setup: &Setup| serde_json::to_value(setup).unwrap_or_default();
+    pub fn difference(&self, other: &TrainConfig) -> Option<(String, String, String)> {
+        let value = |setup: &TrainConfig| serde_json::to_value(setup).unwrap_or_default();
         differ("", &value(self), &value(other))
     }
 }

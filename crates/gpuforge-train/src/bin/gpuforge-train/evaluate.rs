@@ -5,23 +5,22 @@ use std::path::Path;
 use anyhow::Result;
 use gpuforge_frame::{
     read::Input,
-    write::{Options, Values, Writer},
+    write::{ColumnValues, WriteOptions, Writer},
 };
 use gpuforge_train::{
     TrainError,
     baseline::{Baseline, baselines},
-    card,
-    data::{Dataset, Market},
-    fit,
+    data::{Dataset, MarketData},
+    device_table::{DeviceTable, TrainBackend},
+    fit, model_card,
     net::Net,
     score::{self, Period, Scores},
-    table::{Place, Table},
 };
 use serde::Serialize;
 
 use crate::{
     args::{Evaluate, Predict},
-    talk::Talk,
+    console::Console,
 };
 
 const PERIODS: usize = 12;
@@ -34,24 +33,24 @@ struct Evaluation {
 }
 
 #[derive(Serialize)]
-struct Answered {
+struct PredictionReport {
     rows: u64,
     bytes: u64,
     output: String,
 }
 
-fn all_answers(net: &Net, table: &Table, count: usize) -> Result<Vec<f32>, TrainError> {
+fn all_answers(net: &Net, table: &DeviceTable, count: usize) -> Result<Vec<f32>, TrainError> {
     let list: Vec<u32> = (0..count as u32).collect();
     fit::answers(net, table, &list).map_err(|why| TrainError::Device { step: 0, why })
 }
 
-pub(crate) fn evaluate(args: &Evaluate, talk: &Talk) -> Result<()> {
-    let place = Place::cpu();
-    let (card, net) = card::load(&args.model, &place)?;
+pub(crate) fn evaluate(args: &Evaluate, console: &Console) -> Result<()> {
+    let backend = TrainBackend::cpu();
+    let (card, net) = model_card::load(&args.model, &backend)?;
     let recipe = &card.setup.recipe;
-    let market = Market::read(&Input::new(args.data.clone()), recipe, args.days)?;
-    let data = Dataset::on_processor(&market, recipe)?;
-    let table = Table::new(place, &data, card.scale)?;
+    let market = MarketData::read(&Input::new(args.data.clone()), recipe, args.days)?;
+    let data = Dataset::on_cpu(&market, recipe)?;
+    let table = DeviceTable::new(backend, &data, card.scale)?;
     let answers = all_answers(&net, &table, data.samples.len())?;
     let samples = &data.samples;
     let at = |p: &u32| data.axis.get(*p as usize).copied();
@@ -65,8 +64,8 @@ pub(crate) fn evaluate(args: &Evaluate, talk: &Talk) -> Result<()> {
         baselines: rules,
         periods: score::periods(recipe.target, &answers, &samples.target, card.scale, &times, PERIODS),
     };
-    if talk.json {
-        return talk.document(&found);
+    if console.json {
+        return console.document(&found);
     }
     let line = |name: &str, s: &Scores| {
         format!("{name:<12} {:6.2} % ± {:.2}\n", 100.0 * s.accuracy, 100.0 * s.deviation)
@@ -76,16 +75,16 @@ pub(crate) fn evaluate(args: &Evaluate, talk: &Talk) -> Result<()> {
     for rule in &found.baselines {
         text += &line(&rule.name, &rule.scores);
     }
-    talk.print(&text)
+    console.print(&text)
 }
 
-pub(crate) fn predict(args: &Predict, talk: &Talk) -> Result<()> {
-    let place = Place::cpu();
-    let (card, net) = card::load(&args.model, &place)?;
+pub(crate) fn predict(args: &Predict, console: &Console) -> Result<()> {
+    let backend = TrainBackend::cpu();
+    let (card, net) = model_card::load(&args.model, &backend)?;
     let recipe = &card.setup.recipe;
-    let market = Market::read(&Input::new(args.data.clone()), recipe, args.days)?;
+    let market = MarketData::read(&Input::new(args.data.clone()), recipe, args.days)?;
     let data = Dataset::to_answer(&market, recipe)?;
-    let table = Table::new(place, &data, card.scale)?;
+    let table = DeviceTable::new(backend, &data, card.scale)?;
     let answers = all_answers(&net, &table, data.samples.len())?;
     let outputs = recipe.target.outputs();
     // One column per series, NaN where there is no window.
@@ -93,27 +92,31 @@ pub(crate) fn predict(args: &Predict, talk: &Talk) -> Result<()> {
     let scale = if recipe.target.classes().is_empty() { f64::from(card.scale) } else { 1.0 };
     for ((answer, series), bar) in answers.chunks(outputs).zip(&data.samples.series).zip(&data.samples.bar) {
         let value = score::say(recipe.target, answer).value * scale;
-        if let Some(place) = columns.get_mut(*series as usize).and_then(|c| c.get_mut(*bar as usize)) {
-            *place = value;
+        if let Some(backend) = columns.get_mut(*series as usize).and_then(|c| c.get_mut(*bar as usize)) {
+            *backend = value;
         }
     }
     let written = write(&args.output, &market, &columns, recipe.target.name())?;
-    if talk.json {
-        return talk.document(&written);
+    if console.json {
+        return console.document(&written);
     }
-    talk.say(&format!("{} rows in {}", written.rows, written.output));
+    console.say(&format!("{} rows in {}", written.rows, written.output));
     Ok(())
 }
 
 /// Symbol, time and the answer, for every bar that has one.
-fn write(path: &Path, market: &Market, columns: &[Vec<f64>], target: &str) -> Result<Answered> {
+fn write(path: &Path, market: &MarketData, columns: &[Vec<f64>], target: &str) -> Result<PredictionReport> {
     let names = [format!("answer_{}", target.replace('-', "_"))];
-    let mut writer = Writer::create(path, &market.layout, &names, &Options::of(path)?)?;
+    let mut writer = Writer::create(path, &market.layout, &names, &WriteOptions::of(path)?)?;
     for (bars, column) in market.bars.iter().zip(columns) {
         let Some(first) = column.iter().position(|x| x.is_finite()) else { continue };
         let times = bars.time.get(first..).unwrap_or_default();
-        writer.write(bars.symbol.as_ref(), times, &[Values::all(column.get(first..).unwrap_or_default())])?;
+        writer.write(
+            bars.symbol.as_ref(),
+            times,
+            &[ColumnValues::all(column.get(first..).unwrap_or_default())],
+        )?;
     }
     let written = writer.finish()?;
-    Ok(Answered { rows: written.rows, bytes: written.bytes, output: path.display().to_string() })
+    Ok(PredictionReport { rows: written.rows, bytes: written.bytes, output: path.display().to_string() })
 }

@@ -1,19 +1,19 @@
-//! How many samples per step? As few as reach most of the speed, of sizes that are tried for a moment.
+//! Automatic batch size: the smallest that reaches most of the throughput, by short trials of sizes that fit memory.
 
 use std::time::{Duration, Instant};
 
 use super::fault;
-use crate::{net::Net, setup::Setup, table::Table};
+use crate::{config::TrainConfig, device_table::DeviceTable, net::Net};
 
 /// The smallest that is tried, and the largest.
 const SIZES: [usize; 2] = [32, 8192];
-/// Steps of an epoch, at least: large batches learn little from few samples.
-const LEAST_STEPS: usize = 64;
+/// OptimiserConfig of an epoch, at least: large batches learn little from few samples.
+const MIN_STEPS: usize = 64;
 /// As good as the fastest.
-const NEARLY: f64 = 0.9;
+const NEAR_BEST: f64 = 0.9;
 /// Time for all trials.
 const TIME: Duration = Duration::from_secs(2);
-/// Steps of a trial; the first one is not counted.
+/// OptimiserConfig of a trial; the first one is not counted.
 const STEPS: usize = 3;
 
 /// What backward holds beside what forward kept: the gradients of the same numbers.
@@ -27,23 +27,28 @@ fn fits(kept: [usize; 2], recompute: bool, bytes: Option<u64>) -> Option<usize> 
 }
 
 /// Is there too little memory to keep everything that backward needs of even the smallest batch that is tried?
-pub(super) fn is_short(net: &Net, table: &Table) -> bool {
-    fits(net.spec.kept(), false, table.place.memory).is_some_and(|most| most < SIZES[0])
+pub(super) fn is_short(net: &Net, table: &DeviceTable) -> bool {
+    fits(net.spec.kept(), false, table.backend.memory).is_some_and(|most| most < SIZES[0])
 }
 
 /// A size, and how it was found: what fits the memory, and of that what is fast.
-pub(super) fn choose(net: &Net, table: &Table, samples: &[u32], setup: &Setup) -> (usize, String) {
-    let wanted = (samples.len() / LEAST_STEPS).clamp(SIZES[0], SIZES[1]).min(samples.len().max(1));
-    let room = fits(net.spec.kept(), net.recompute, table.place.memory).map_or(wanted, |n| n.max(1));
+pub(super) fn choose(
+    net: &Net,
+    table: &DeviceTable,
+    samples: &[u32],
+    setup: &TrainConfig,
+) -> (usize, String) {
+    let wanted = (samples.len() / MIN_STEPS).clamp(SIZES[0], SIZES[1]).min(samples.len().max(1));
+    let room = fits(net.spec.kept(), net.recompute, table.backend.memory).map_or(wanted, |n| n.max(1));
     let most = wanted.min(room);
-    let order = table.place.order(samples);
+    let order = table.backend.order(samples);
     let began = Instant::now();
     let mut tried: Vec<(usize, f64)> = Vec::new();
     let mut size = SIZES[0].min(most);
     while size <= most && began.elapsed() < TIME {
         let step = || {
             let gradient = net.gradient_of(table, &order, 0..size, setup.recipe.target);
-            table.place.scalars(gradient.scalars)
+            table.backend.scalars(gradient.scalars)
         };
         let mut clock = Instant::now();
         for at in 0..=STEPS {
@@ -63,7 +68,7 @@ pub(super) fn choose(net: &Net, table: &Table, samples: &[u32], setup: &Setup) -
 /// The smallest size that is nearly as fast as the fastest.
 fn pick(tried: &[(usize, f64)], otherwise: usize, why: &str) -> (usize, String) {
     let fastest = tried.iter().map(|(_, speed)| *speed).fold(0.0, f64::max);
-    match tried.iter().find(|(_, speed)| *speed >= NEARLY * fastest) {
+    match tried.iter().find(|(_, speed)| *speed >= NEAR_BEST * fastest) {
         Some((size, speed)) => {
             let sizes = tried.len();
             (*size, format!("{speed:.0} samples/s, {fastest:.0} with the fastest of {sizes} sizes"))

@@ -1,4 +1,4 @@
-//! Where do random numbers come from? ChaCha with a seed and a purpose: the same on every machine, with no state to keep.
+//! Seeded random numbers: ChaCha by seed and purpose; equal on every machine, with no state to keep.
 
 use rand_chacha::{
     ChaCha8Rng,
@@ -6,16 +6,16 @@ use rand_chacha::{
 };
 
 /// Random numbers of one purpose.
-pub struct Dice(ChaCha8Rng);
+pub struct SeededRng(ChaCha8Rng);
 
-impl Dice {
+impl SeededRng {
     /// Equal seeds and purposes give equal numbers.
-    pub fn new(seed: u64, purpose: u64) -> Dice {
+    pub fn new(seed: u64, purpose: u64) -> SeededRng {
         let mut key = [0; 32];
         for (to, from) in key.iter_mut().zip(seed.to_le_bytes().into_iter().chain(purpose.to_le_bytes())) {
             *to = from;
         }
-        Dice(ChaCha8Rng::from_seed(key))
+        SeededRng(ChaCha8Rng::from_seed(key))
     }
 
     /// From 0 to below 1.
@@ -50,7 +50,7 @@ mod tests {
     fn equal_seeds_give_equal_orders_and_purposes_differ() {
         let order = |seed, purpose| {
             let mut all: Vec<u32> = (0..100).collect();
-            Dice::new(seed, purpose).shuffle(&mut all);
+            SeededRng::new(seed, purpose).shuffle(&mut all);
             all
         };
         assert_eq!(order(1, 2), order(1, 2));
@@ -63,8 +63,8 @@ mod tests {
 
     #[test]
     fn normal_numbers_are_normal() {
-        let mut dice = Dice::new(5, 0);
-        let all: Vec<f64> = (0..20_000).map(|_| dice.normal()).collect();
+        let mut rng = SeededRng::new(5, 0);
+        let all: Vec<f64> = (0..20_000).map(|_| rng.normal()).collect();
         let mean = all.iter().sum::<f64>() / 2e4;
         let square = all.iter().map(|x| x * x).sum::<f64>() / 2e4;
         assert!(mean.abs() < 0.03 && (square - 1.0).abs() < 0.05, "{mean} {square}");

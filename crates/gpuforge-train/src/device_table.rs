@@ -1,6 +1,6 @@
-//! What lies on the device, and what crosses to it? Features and targets go up once; an epoch's order goes up once per
-//! epoch; a step draws its batch by index and gives back two numbers. Every byte that crosses is counted here, and nowhere
-//! else in this crate do tensors meet host memory (a test reads the sources).
+//! Device-resident dataset: features and targets are uploaded once, an epoch's order once per epoch; a step draws its
+//! batch by index and downloads two numbers. Every transferred byte is counted here, and nowhere else in this crate do
+//! tensors meet host memory (a test reads the sources).
 
 use std::{
     ops::Range,
@@ -18,15 +18,15 @@ use gpuforge_indicators_gpu::features::HostRows;
 use serde::Serialize;
 
 use crate::{
-    bridge::Shared,
     data::{Dataset, Rows},
     error::TrainError,
-    machine,
+    resources,
+    shared_device::SharedDevice,
 };
 
 /// Bytes between host and device, by what they are.
 #[derive(Debug, Default)]
-pub struct Meter {
+pub struct TransferMeter {
     features: AtomicU64,
     targets: AtomicU64,
     orders: AtomicU64,
@@ -37,7 +37,7 @@ pub struct Meter {
 
 /// What a meter shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-pub struct Crossed {
+pub struct TransferBytes {
     /// Features, up.
     pub features: u64,
     /// Targets and places of windows, up.
@@ -52,11 +52,11 @@ pub struct Crossed {
     pub answers: u64,
 }
 
-impl Meter {
+impl TransferMeter {
     /// So far.
-    pub fn read(&self) -> Crossed {
+    pub fn read(&self) -> TransferBytes {
         let of = |counter: &AtomicU64| counter.load(Ordering::Relaxed);
-        Crossed {
+        TransferBytes {
             features: of(&self.features),
             targets: of(&self.targets),
             orders: of(&self.orders),
@@ -69,30 +69,30 @@ impl Meter {
 
 /// A device with its meter.
 #[derive(Clone)]
-pub struct Place {
+pub struct TrainBackend {
     /// Burn's device.
     pub device: Device,
     /// What crossed.
-    pub meter: Arc<Meter>,
+    pub meter: Arc<TransferMeter>,
     /// What a training may plan with of its memory, where that is known.
     pub memory: Option<u64>,
     /// The same device as our runtime uses it, where it is a GPU that both share.
-    pub shared: Option<Shared>,
+    pub shared: Option<SharedDevice>,
 }
 
 fn add(counter: &AtomicU64, numbers: usize) {
     counter.fetch_add(4 * numbers as u64, Ordering::Relaxed);
 }
 
-impl Place {
+impl TrainBackend {
     /// A device with a new meter.
-    pub fn new(device: Device) -> Place {
-        Place { device, meter: Arc::default(), memory: None, shared: None }
+    pub fn new(device: Device) -> TrainBackend {
+        TrainBackend { device, meter: Arc::default(), memory: None, shared: None }
     }
 
-    /// The processor.
-    pub fn cpu() -> Place {
-        Place { memory: machine::memory(), ..Place::new(Device::flex()) }
+    /// The CPU.
+    pub fn cpu() -> TrainBackend {
+        TrainBackend { memory: resources::memory(), ..TrainBackend::new(Device::flex()) }
     }
 
     /// A vector of parameters or moments, up.
@@ -123,9 +123,9 @@ impl Place {
     }
 
     /// A list of samples, up.
-    pub fn order(&self, samples: &[u32]) -> Order {
+    pub fn order(&self, samples: &[u32]) -> SampleOrder {
         add(&self.meter.orders, samples.len());
-        Order { there: self.whole(samples), here: self.is_host().then(|| samples.into()) }
+        SampleOrder { there: self.whole(samples), here: self.is_host().then(|| samples.into()) }
     }
 
     /// Rows of features, up.
@@ -133,7 +133,7 @@ impl Place {
         self.matrix(&self.meter.features, rows.values, rows.columns)
     }
 
-    /// What the processor made, as a tensor of its own: nothing crosses.
+    /// What the CPU made, as a tensor of its own: nothing crosses.
     pub(crate) fn own(&self, values: Vec<f32>) -> Tensor<1> {
         let count = values.len();
         Tensor::from_data(TensorData::new(values, [count]), &self.device)
@@ -157,16 +157,16 @@ impl Place {
 }
 
 /// Features and targets of a data set on a device.
-pub struct Table {
-    /// Where.
-    pub place: Place,
+pub struct DeviceTable {
+    /// DeviceArg.
+    pub backend: TrainBackend,
     /// `[rows, features]`.
     features: Tensor<2>,
     /// `[samples, outputs]`.
     targets: Tensor<2>,
     /// Last row of each sample's window.
     ends: Tensor<1, Int>,
-    /// The same where the device is the processor.
+    /// The same where the device is the CPU.
     ends_here: Option<Arc<[u32]>>,
     /// 1 - window to 0.
     back: Tensor<2, Int>,
@@ -175,15 +175,15 @@ pub struct Table {
 
 /// A list of samples on the device.
 #[derive(Clone)]
-pub struct Order {
+pub struct SampleOrder {
     there: Tensor<1, Int>,
-    /// The same where the device is the processor.
+    /// The same where the device is the CPU.
     here: Option<Arc<[u32]>>,
 }
 
 /// Some samples of a table in host memory.
 #[derive(Clone, Copy)]
-pub(crate) struct Seen<'a> {
+pub(crate) struct HostBatch<'a> {
     features: &'a [f32],
     targets: &'a [f32],
     ends: &'a [u32],
@@ -195,13 +195,13 @@ pub(crate) struct Seen<'a> {
     pub(crate) samples: &'a [u32],
 }
 
-impl<'a> Seen<'a> {
+impl<'a> HostBatch<'a> {
     /// Others of the same table.
-    pub(crate) fn with<'b>(&self, samples: &'b [u32]) -> Seen<'b>
+    pub(crate) fn with<'b>(&self, samples: &'b [u32]) -> HostBatch<'b>
     where
         'a: 'b,
     {
-        Seen { samples, ..*self }
+        HostBatch { samples, ..*self }
     }
 
     /// Copies the windows of all samples behind each other.
@@ -225,49 +225,49 @@ impl<'a> Seen<'a> {
 }
 
 /// One batch on the device.
-pub struct Batch {
+pub struct DeviceBatch {
     /// `[batch, window, features]`.
     pub x: Tensor<3>,
     /// `[batch, outputs]`.
     pub y: Tensor<2>,
 }
 
-impl Table {
+impl DeviceTable {
     /// Sends a data set up, once. Numbers of a regression are divided by `scale`; classes become columns of 0 and 1.
-    pub fn new(place: Place, data: &Dataset, scale: f32) -> Result<Table, TrainError> {
+    pub fn new(backend: TrainBackend, data: &Dataset, scale: f32) -> Result<DeviceTable, TrainError> {
         let features = match &data.rows {
-            Rows::Host(rows) => place.rows(rows.clone()),
-            Rows::Device { features, runner } => crate::bridge::adopt(features, runner, &place)?,
+            Rows::Host(rows) => backend.rows(rows.clone()),
+            Rows::Device { features, runner } => crate::shared_device::adopt(features, runner, &backend)?,
         };
-        Ok(Table::over(place, data, scale, features))
+        Ok(DeviceTable::over(backend, data, scale, features))
     }
 
     /// With features that are on the device already.
-    fn over(place: Place, data: &Dataset, scale: f32, features: Tensor<2>) -> Table {
+    fn over(backend: TrainBackend, data: &Dataset, scale: f32, features: Tensor<2>) -> DeviceTable {
         let outputs = data.recipe.target.outputs();
         let target = &data.samples.target;
         let spread: Vec<f32> = match outputs {
             1 => target.iter().map(|y| y / scale).collect(),
             _ => target.iter().flat_map(|y| (0..outputs).map(move |k| f32::from(*y == k as f32))).collect(),
         };
-        Table::from_parts(place, features, &data.samples.row, spread, data.recipe.window)
+        DeviceTable::from_parts(backend, features, &data.samples.row, spread, data.recipe.window)
     }
 
     /// From a matrix of features, last rows of windows, and their targets, all numbers of a sample side by side.
     pub fn from_parts(
-        place: Place,
+        backend: TrainBackend,
         features: Tensor<2>,
         ends: &[u32],
         targets: Vec<f32>,
         window: usize,
-    ) -> Table {
+    ) -> DeviceTable {
         let outputs = targets.len() / ends.len().max(1);
-        let targets = place.matrix(&place.meter.targets, targets, outputs);
-        add(&place.meter.targets, ends.len());
-        let ends_here = place.is_host().then(|| ends.into());
-        let ends = place.whole(ends);
-        let back = Tensor::<1, Int>::arange(1 - window as i64..1, &place.device).reshape([1, window]);
-        Table { place, features, targets, ends, ends_here, back, window }
+        let targets = backend.matrix(&backend.meter.targets, targets, outputs);
+        add(&backend.meter.targets, ends.len());
+        let ends_here = backend.is_host().then(|| ends.into());
+        let ends = backend.whole(ends);
+        let back = Tensor::<1, Int>::arange(1 - window as i64..1, &backend.device).reshape([1, window]);
+        DeviceTable { backend, features, targets, ends, ends_here, back, window }
     }
 
     /// Numbers of a window.
@@ -276,8 +276,8 @@ impl Table {
         features * self.window
     }
 
-    /// The samples of a stretch of an order; nothing but indices is touched, and they are on the device.
-    pub fn draw(&self, order: &Order, of: Range<usize>) -> Batch {
+    /// The samples of a range of an order; nothing but indices is touched, and they are on the device.
+    pub fn draw(&self, order: &SampleOrder, of: Range<usize>) -> DeviceBatch {
         let batch = of.len();
         let samples = order.there.clone().slice([of]);
         let ends = self.ends.clone().select(0, samples.clone());
@@ -287,22 +287,22 @@ impl Table {
         };
         let [_, features] = self.features.dims();
         let x = self.features.clone().select(0, rows).reshape([batch, self.window, features]);
-        Batch { x, y: self.targets.clone().select(0, samples) }
+        DeviceBatch { x, y: self.targets.clone().select(0, samples) }
     }
 
-    /// Shows samples of a stretch of an order in host memory; `None` where the device is not the processor.
+    /// Shows samples of a range of an order in host memory; `None` where the device is not the CPU.
     pub(crate) fn on_host<T>(
         &self,
-        order: &Order,
+        order: &SampleOrder,
         of: Range<usize>,
-        work: impl FnOnce(&Seen<'_>) -> T,
+        work: impl FnOnce(&HostBatch<'_>) -> T,
     ) -> Option<T> {
         let ends = self.ends_here.as_deref()?;
         let samples = order.here.as_deref()?.get(of)?;
         let features = self.features.clone().try_into_primitive::<Flex>().ok()?;
         let targets = self.targets.clone().try_into_primitive::<Flex>().ok()?;
         let ([_, columns], [_, outputs]) = (self.features.dims(), self.targets.dims());
-        Some(work(&Seen {
+        Some(work(&HostBatch {
             features: features.as_slice()?,
             targets: targets.as_slice()?,
             ends,
@@ -313,10 +313,10 @@ impl Table {
         }))
     }
 
-    /// Two features exchanged between the samples of a batch: column `feature` of `x` becomes that of `other`.
-    pub fn exchange(x: Tensor<3>, other: Tensor<3>, feature: usize) -> Tensor<3> {
+    /// Feature permuted between the samples of a batch: column `feature` of `x` becomes that of `other`.
+    pub fn permute_feature(x: Tensor<3>, other: Tensor<3>, feature: usize) -> Tensor<3> {
         let [batch, window, _] = x.dims();
-        let place = [0..batch, 0..window, feature..feature + 1];
-        x.slice_assign(place.clone(), other.slice(place))
+        let backend = [0..batch, 0..window, feature..feature + 1];
+        x.slice_assign(backend.clone(), other.slice(backend))
     }
 }

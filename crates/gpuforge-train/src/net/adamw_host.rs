@@ -1,4 +1,4 @@
-//! The optimiser's step where parameters lie in host memory: one pass over four vectors instead of a dozen.
+//! AdamW step on host memory: one fused pass over four vectors instead of a dozen.
 
 use burn::{
     backend::Flex,
