@@ -1,22 +1,21 @@
-//! Random bars: which shapes of data break an engine? Walks, ticks, constants, halts, gaps, NaN, infinities, extreme
-//! magnitudes, ragged lengths.
+//! Random datasets: walks, ticks, constants, halts, gaps, NaN, infinities, extreme magnitudes, ragged lengths.
 
 use gpuforge::indicators::exec::Series;
 
 use crate::random::Rng;
 
-/// How a series looks.
+/// Shape of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
     /// A random walk in cents.
     Walk,
-    /// A walk in whole ticks, which f32 holds exactly.
+    /// A walk in integer ticks, exact in f32.
     Ticks,
     /// Every bar the same.
     Constant,
     /// Always up by the same step.
     Monotone,
-    /// A walk that stops for a third of its bars.
+    /// A trading halt for a third of the bars.
     Halt,
     /// Jumps to three times as much and back.
     Gaps,
@@ -28,7 +27,7 @@ pub enum Shape {
     Nan,
     /// A run of bars is NaN.
     NanRun,
-    /// Nothing but NaN.
+    /// All values are NaN.
     AllNan,
     /// Some values are infinite.
     Infinite,
@@ -36,13 +35,13 @@ pub enum Shape {
     Huge,
     /// Prices around 1e-300.
     Tiny,
-    /// Prices below 0 as well.
+    /// Prices around 0, also negative.
     Negative,
     /// High below low, close outside of both.
     Inconsistent,
 }
 
-/// Shapes with the share of a hundred that each has.
+/// Shapes with their probability in percent.
 const SHAPES: [(Shape, usize); 16] = [
     (Shape::Walk, 34),
     (Shape::Ticks, 12),
@@ -62,14 +61,14 @@ const SHAPES: [(Shape, usize); 16] = [
     (Shape::Inconsistent, 2),
 ];
 
-/// What a series is made from; small enough to be shrunk and printed.
+/// Recipe of a series; small, so that it can be shrunk and printed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Spec {
-    /// How it looks.
+pub struct SeriesSpec {
+    /// Shape.
     pub shape: Shape,
-    /// How many bars.
+    /// Number of bars.
     pub bars: usize,
-    /// Which one of that kind.
+    /// Seed.
     pub seed: u64,
 }
 
@@ -83,12 +82,12 @@ pub struct Columns {
 }
 
 impl Columns {
-    /// By reference, as the engine takes them.
+    /// Borrowed, as the engine takes them.
     pub fn series(&self) -> Series<'_> {
         self.between(0, self.time.len())
     }
 
-    /// Some of the bars.
+    /// Slice of bars.
     pub fn between(&self, from: usize, to: usize) -> Series<'_> {
         fn part(column: &[f64], from: usize, to: usize) -> &[f64] {
             column.get(from.min(column.len())..to.min(column.len())).unwrap_or(&[])
@@ -97,12 +96,12 @@ impl Columns {
         Series { open, high, low, close, volume, time: part(&self.time, from, to) }
     }
 
-    /// How many bars.
+    /// Number of bars.
     pub fn len(&self) -> usize {
         self.time.len()
     }
 
-    /// Are there none?
+    /// Is it empty?
     pub fn is_empty(&self) -> bool {
         self.time.is_empty()
     }
@@ -111,15 +110,15 @@ impl Columns {
 /// Several series.
 #[derive(Debug, Clone)]
 pub struct Dataset {
-    /// What they were made from.
-    pub specs: Vec<Spec>,
+    /// Recipes of the series.
+    pub specs: Vec<SeriesSpec>,
     /// Their bars.
     pub series: Vec<Columns>,
 }
 
 impl Dataset {
     /// From what they are made of.
-    pub fn of(specs: Vec<Spec>) -> Dataset {
+    pub fn of(specs: Vec<SeriesSpec>) -> Dataset {
         let series = specs.iter().map(make).collect();
         Dataset { specs, series }
     }
@@ -134,7 +133,7 @@ impl Dataset {
         Dataset::of(random_specs(rng, most, Some(shape)))
     }
 
-    /// By reference, as the engine takes them.
+    /// Borrowed, as the engine takes them.
     pub fn as_series(&self) -> Vec<Series<'_>> {
         self.series.iter().map(Columns::series).collect()
     }
@@ -145,7 +144,7 @@ impl Dataset {
     }
 }
 
-fn random_specs(rng: &mut Rng, most: usize, only: Option<Shape>) -> Vec<Spec> {
+fn random_specs(rng: &mut Rng, most: usize, only: Option<Shape>) -> Vec<SeriesSpec> {
     let symbols = match rng.below(100) {
         0..60 => 1,
         60..86 => rng.between(2, 9),
@@ -156,7 +155,7 @@ fn random_specs(rng: &mut Rng, most: usize, only: Option<Shape>) -> Vec<Spec> {
     let one = |_| {
         let bars = if ragged { rng.between(longest / 4, longest) } else { longest };
         let shape = only.unwrap_or_else(|| shape(rng.below(100)));
-        Spec { shape, bars, seed: rng.next() }
+        SeriesSpec { shape, bars, seed: rng.next() }
     };
     (0..symbols).map(one).collect()
 }
@@ -174,7 +173,7 @@ fn shape(mut at: usize) -> Shape {
 /// One bar: open, high, low, close, volume.
 type Bar = [f64; 5];
 
-fn make(spec: &Spec) -> Columns {
+fn make(spec: &SeriesSpec) -> Columns {
     let mut rng = Rng::new(spec.seed);
     let mut columns = Columns::default();
     let step = rng.pick(&[60.0, 60.0, 300.0, 3600.0, 86_400.0]).unwrap_or(60.0);
@@ -204,8 +203,8 @@ fn walk(rng: &mut Rng, last: &mut f64, ticks: bool) -> Bar {
     [open, high, low, close, volume]
 }
 
-/// Makes a bar of a walk into one of the shape.
-fn distort(spec: &Spec, t: usize, mut bar: Bar, rng: &mut Rng, factor: &mut f64) -> Bar {
+/// Turns a bar of a random walk into one of the shape.
+fn distort(spec: &SeriesSpec, t: usize, mut bar: Bar, rng: &mut Rng, factor: &mut f64) -> Bar {
     let third = (spec.bars / 3).max(1);
     let scaled = |bar: Bar, by: f64| [bar[0] * by, bar[1] * by, bar[2] * by, bar[3] * by, bar[4]];
     match spec.shape {
@@ -254,7 +253,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn shapes_are_drawn_by_their_shares_and_datasets_stay_within_their_size() {
+    fn shape_probabilities_sum_to_100_and_datasets_stay_within_their_size() {
         assert_eq!(SHAPES.iter().map(|(_, share)| share).sum::<usize>(), 100);
         let mut rng = Rng::new(3);
         for _ in 0..200 {
@@ -265,8 +264,8 @@ mod tests {
     }
 
     #[test]
-    fn a_shape_has_what_its_name_says() {
-        let of = |shape| make(&Spec { shape, bars: 600, seed: 5 });
+    fn shapes_have_their_named_property() {
+        let of = |shape| make(&SeriesSpec { shape, bars: 600, seed: 5 });
         assert!(of(Shape::Nan).prices.iter().any(|c| c.iter().any(|x| x.is_nan())));
         assert!(of(Shape::Infinite).prices.iter().any(|c| c.iter().any(|x| x.is_infinite())));
         assert!(of(Shape::AllNan).prices[3].iter().all(|x| x.is_nan()));

@@ -1,5 +1,4 @@
-//! Campaign: how many random cases pass in so many minutes? Threads draw datasets, try some selections on each, and stop at the
-//! first failure, which is shrunk.
+//! Fuzzing campaign: worker threads generate datasets and selections until the time or case budget is used; failures are shrunk.
 
 use std::{
     path::{Path, PathBuf},
@@ -19,75 +18,75 @@ use crate::{
     files,
     oracle::Oracle,
     random::Rng,
-    relaxed, report,
+    relaxed, reproducer,
     selection::Selection,
     shrink,
 };
 
-/// How far it goes.
+/// Budget and seed of a campaign.
 #[derive(Debug, Clone)]
-pub struct Plan {
-    /// Where everything follows from.
+pub struct CampaignConfig {
+    /// Seed.
     pub seed: u64,
-    /// It ends after this time,
+    /// Time budget.
     pub time: Duration,
-    /// or after so many selections on the CPU, if that is set.
+    /// Max selections on the CPU, if set.
     pub selections: Option<u64>,
-    /// Threads.
+    /// Worker threads.
     pub threads: usize,
-    /// Selections on an adapter; the time counts for them too.
+    /// Selections on a GPU adapter, within the time budget.
     pub device_selections: u64,
-    /// Where failing cases are written.
+    /// Directory for reproducers.
     pub directory: PathBuf,
 }
 
-/// What was tried.
+/// Counters of executed cases.
 #[derive(Debug, Default)]
 pub struct Counts {
     /// Selections on the CPU.
     pub cpu: AtomicU64,
-    /// Runs of them: by several schedules, each with and without poisoned memory.
+    /// Runs of them: several schedules, each with and without poisoned buffers.
     pub runs: AtomicU64,
-    /// Terms of them.
+    /// Terms in them.
     pub terms: AtomicU64,
-    /// Rows by themselves in relaxed arithmetic.
+    /// Single rows with relaxed floating point.
     pub relaxed: AtomicU64,
-    /// Selections through files.
+    /// Selections computed from file to file.
     pub files: AtomicU64,
-    /// Selections on an adapter, and columns that it computed.
+    /// Selections on a GPU adapter.
     pub device: AtomicU64,
-    /// Columns that the adapter computed.
+    /// Columns computed on the adapter.
     pub device_columns: AtomicU64,
 }
 
-/// How a campaign ended.
+/// Result of a campaign.
 #[derive(Debug, Default)]
-pub struct Outcome {
-    /// What was tried.
+pub struct CampaignReport {
+    /// Executed cases.
     pub counts: Counts,
-    /// Why there was no adapter, if one was asked for.
+    /// Why there was no adapter, if one was requested.
     pub no_adapter: Option<String>,
-    /// The failing cases, shrunk, in words.
+    /// Reproducers of the failing cases, shrunk.
     pub failures: Vec<String>,
-    /// Terms of the smallest failing case.
+    /// Number of terms of the smallest failing case.
     pub smallest: Option<usize>,
-    /// How long it took.
+    /// Elapsed time.
     pub took: Duration,
 }
 
-/// Selections of a dataset.
+/// Selections per dataset.
 const PER_DATASET: usize = 12;
-/// Bars of most datasets, and of every twentieth.
+/// Max bars of a dataset: usual, and every twentieth.
 const BARS: (usize, usize) = (3000, 30_000);
-/// Bars times terms of a selection, at most: the oracle goes bar by bar.
-const WORK: usize = 250_000;
-/// How long a failing case is shrunk.
-const SHRINK: Duration = Duration::from_secs(40);
-/// Failures after which a campaign ends.
-const MOST_FAILURES: usize = 3;
+/// Max bars times terms of a selection: the oracle runs bar by bar.
+const MAX_ORACLE_WORK: usize = 250_000;
+/// Time budget for shrinking a failing case.
+const SHRINK_BUDGET: Duration = Duration::from_secs(40);
+/// The campaign stops after this many failures.
+const MAX_FAILURES: usize = 3;
 
 struct Shared<'p> {
-    plan: &'p Plan,
+    config: &'p CampaignConfig,
     counts: Counts,
     next: AtomicU64,
     stop: AtomicBool,
@@ -95,10 +94,10 @@ struct Shared<'p> {
     begun: Instant,
 }
 
-/// Runs it; `told` hears about it now and then.
-pub fn run(plan: &Plan, told: &(dyn Fn(&Counts, Duration) + Sync)) -> Outcome {
+/// Runs a campaign; `progress` is called after every dataset.
+pub fn run(config: &CampaignConfig, progress: &(dyn Fn(&Counts, Duration) + Sync)) -> CampaignReport {
     let shared = Shared {
-        plan,
+        config,
         counts: Counts::default(),
         next: AtomicU64::new(0),
         stop: AtomicBool::new(false),
@@ -107,24 +106,24 @@ pub fn run(plan: &Plan, told: &(dyn Fn(&Counts, Duration) + Sync)) -> Outcome {
     };
     let no_adapter: Mutex<Option<String>> = Mutex::new(None);
     std::thread::scope(|scope| {
-        for thread in 0..plan.threads.max(1) {
+        for thread in 0..config.threads.max(1) {
             let (shared, no_adapter) = (&shared, &no_adapter);
             scope.spawn(move || {
                 if thread == 0
-                    && plan.device_selections > 0
+                    && config.device_selections > 0
                     && let Err(why) = on_adapter(shared)
                 {
                     *no_adapter.lock().unwrap_or_else(PoisonError::into_inner) = Some(why);
                 }
-                while shared.goes_on() {
+                while shared.continues() {
                     dataset(shared);
-                    told(&shared.counts, shared.begun.elapsed());
+                    progress(&shared.counts, shared.begun.elapsed());
                 }
             });
         }
     });
     let failures = shared.failures.into_inner().unwrap_or_else(PoisonError::into_inner);
-    Outcome {
+    CampaignReport {
         took: shared.begun.elapsed(),
         counts: shared.counts,
         no_adapter: no_adapter.into_inner().unwrap_or_else(PoisonError::into_inner),
@@ -135,44 +134,44 @@ pub fn run(plan: &Plan, told: &(dyn Fn(&Counts, Duration) + Sync)) -> Outcome {
 
 impl Shared<'_> {
     fn in_time(&self) -> bool {
-        !self.stop.load(Ordering::Relaxed) && self.begun.elapsed() < self.plan.time
+        !self.stop.load(Ordering::Relaxed) && self.begun.elapsed() < self.config.time
     }
 
-    fn goes_on(&self) -> bool {
+    fn continues(&self) -> bool {
         let done = |most: u64| self.counts.cpu.load(Ordering::Relaxed) >= most;
-        self.in_time() && !self.plan.selections.is_some_and(done)
+        self.in_time() && !self.config.selections.is_some_and(done)
     }
 
     fn fail(&self, case: &Case, failure: &Failure, what: &str) {
         let mut all = self.failures.lock().unwrap_or_else(PoisonError::into_inner);
-        let directory = self.plan.directory.join(format!("failure-{}", all.len() + 1));
+        let directory = self.config.directory.join(format!("failure-{}", all.len() + 1));
         all.push((
-            format!("{what}: {}", report::describe(case, failure, &directory)),
+            format!("{what}: {}", reproducer::describe(case, failure, &directory)),
             case.selection.terms.len(),
         ));
-        if all.len() >= MOST_FAILURES {
+        if all.len() >= MAX_FAILURES {
             self.stop.store(true, Ordering::Relaxed);
         }
     }
 }
 
-/// A dataset and some selections of it.
+/// Generates a dataset and checks some selections on it.
 fn dataset(shared: &Shared<'_>) {
     let at = shared.next.fetch_add(1, Ordering::Relaxed);
-    let mut rng = Rng::new(shared.plan.seed ^ at.wrapping_mul(0x2545_f491_4f6c_dd1d));
+    let mut rng = Rng::new(shared.config.seed ^ at.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let (usual, long) = BARS;
     let most = if rng.percent(5) { long } else { usual };
     let data = Dataset::random(&mut rng, most);
     let mut oracle = Oracle::default();
     for nth in 0..PER_DATASET {
-        if !shared.goes_on() {
+        if !shared.continues() {
             return;
         }
-        let most = (WORK / data.bars().max(1)).clamp(3, 150);
+        let most = (MAX_ORACLE_WORK / data.bars().max(1)).clamp(3, 150);
         let selection = Selection::random(&mut rng, 2, most);
         if let Err(failed) = cpu::check_selection(&mut rng, &selection, &data, &mut oracle) {
             let (case, failure) = *failed;
-            let small = shrink::shrink(&case, shrink::fails, SHRINK);
+            let small = shrink::shrink(&case, shrink::fails, SHRINK_BUDGET);
             let failure = small.check(&mut Oracle::default()).err().unwrap_or(failure);
             shared.fail(&small, &failure, &format!("dataset {at}, selection {nth}"));
         }
@@ -185,7 +184,7 @@ fn dataset(shared: &Shared<'_>) {
             Err(failed) => {
                 let (case, failure) = *failed;
                 let again = |case: &Case| relaxed::fails(case, &mut Oracle::default());
-                let small = shrink::shrink(&case, again, SHRINK);
+                let small = shrink::shrink(&case, again, SHRINK_BUDGET);
                 shared.fail(&small, &failure, "relaxed arithmetic");
             }
         }
@@ -195,7 +194,7 @@ fn dataset(shared: &Shared<'_>) {
     }
 }
 
-/// The same selection from file to file, with little memory.
+/// The same selection from file to file, under a small memory limit.
 fn through_files(
     shared: &Shared<'_>,
     rng: &mut Rng,
@@ -205,30 +204,31 @@ fn through_files(
     let Ok(directory) = tempfile::tempdir() else { return };
     let memory = rng.log_between(64 << 10, 8 << 20) as u64;
     let odd = |shape| matches!(shape, Shape::Infinite | Shape::AllNan);
-    // A column that looks at all bars of its series at once is refused where they do not fit, and says so.
-    let looks_ahead = selection.wanted().is_ok_and(|wanted| !plan(&wanted).plan.in_parts());
+    // Look-ahead columns need the whole series in memory and are rejected under a memory limit.
+    let looks_ahead = selection.wanted().is_ok_and(|wanted| !plan(&wanted).plan.supports_streaming());
     if looks_ahead || data.specs.iter().any(|s| odd(s.shape) || s.bars == 0) {
         return;
     }
     if let Err(failure) = files::check(selection, data, memory, directory.path(), oracle) {
-        let schedule = crate::schedule::Schedule::Batch(gpuforge::indicators::exec::How::on(1));
+        let schedule =
+            crate::schedule::Schedule::Batch(gpuforge::indicators::exec::ExecOptions::with_threads(1));
         let case = Case { selection: selection.clone(), data: data.clone(), schedule };
         let again = |case: &Case| {
             let found =
                 files::check(&case.selection, &case.data, memory, directory.path(), &mut Oracle::default());
             found.is_err()
         };
-        let small = shrink::shrink(&case, again, SHRINK);
+        let small = shrink::shrink(&case, again, SHRINK_BUDGET);
         shared.fail(&small, &failure, &format!("through files with --memory-limit {memory}"));
     }
     shared.counts.files.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Selections on an adapter, until there are enough.
+/// Checks selections on a GPU adapter until the budget is used.
 fn on_adapter(shared: &Shared<'_>) -> Result<(), String> {
     let adapter = Adapter::open()?;
-    let mut rng = Rng::new(shared.plan.seed ^ 0x6770_7566_6f72_6765);
-    while shared.in_time() && shared.counts.device.load(Ordering::Relaxed) < shared.plan.device_selections {
+    let mut rng = Rng::new(shared.config.seed ^ 0x6770_7566_6f72_6765);
+    while shared.in_time() && shared.counts.device.load(Ordering::Relaxed) < shared.config.device_selections {
         let data = Dataset::random_of(&mut rng, 2000, Shape::Ticks);
         for _ in 0..PER_DATASET {
             let selection = Selection::plain(&mut rng, 2, 12);
@@ -237,10 +237,12 @@ fn on_adapter(shared: &Shared<'_>) -> Result<(), String> {
                     shared.counts.device_columns.fetch_add(columns, Ordering::Relaxed);
                 }
                 Err(failure) => {
-                    let schedule = crate::schedule::Schedule::Batch(gpuforge::indicators::exec::How::on(1));
+                    let schedule = crate::schedule::Schedule::Batch(
+                        gpuforge::indicators::exec::ExecOptions::with_threads(1),
+                    );
                     let case = Case { selection, data: data.clone(), schedule };
                     let again = |case: &Case| adapter.check(&case.selection, &case.data).is_err();
-                    let small = shrink::shrink(&case, again, SHRINK);
+                    let small = shrink::shrink(&case, again, SHRINK_BUDGET);
                     shared.fail(&small, &failure, "on the adapter");
                 }
             }
@@ -250,7 +252,7 @@ fn on_adapter(shared: &Shared<'_>) -> Result<(), String> {
     Ok(())
 }
 
-/// Where failing cases go unless somebody says otherwise.
+/// Default directory for reproducers.
 pub fn default_directory(target: &Path) -> PathBuf {
     target.join("fuzz-indicators")
 }

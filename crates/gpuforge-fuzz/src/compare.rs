@@ -1,26 +1,26 @@
-//! Comparison: are two columns the same? Bit for bit, any NaN equal to any other; or within a stated tolerance.
+//! Column comparison: bitwise (any NaN equals any other), or within a tolerance.
 
-/// How far two columns may be apart.
+/// Tolerance of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Tolerance {
-    /// The same bits; every NaN is the same.
+    /// Bitwise equality; all NaNs are equal.
     Bits,
-    /// A share of the column's largest value.
+    /// Relative to the column's max absolute value.
     OfScale(f64),
 }
 
-/// Where two results differ.
+/// First difference of two results.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Mismatch {
-    /// Which column.
+    /// Column name.
     pub column: String,
-    /// Which series.
+    /// Series index.
     pub series: usize,
-    /// Which bar.
+    /// Bar index.
     pub bar: usize,
-    /// What came out.
+    /// Actual value.
     pub got: f64,
-    /// What should have.
+    /// Expected value.
     pub want: f64,
 }
 
@@ -31,7 +31,7 @@ impl std::fmt::Display for Mismatch {
     }
 }
 
-/// The first bar at which they differ, and the two values. A bar that only one of them has is one.
+/// First bar that differs, and both values. A missing bar is a difference.
 pub fn first_difference(got: &[f64], want: &[f64], tolerance: Tolerance) -> Option<(usize, f64, f64)> {
     let scale = want.iter().filter(|x| x.is_finite()).fold(0f64, |max, x| max.max(x.abs()));
     let same = |g: f64, w: f64| {
@@ -55,7 +55,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bits_are_compared_and_nan_is_nan() {
+    fn comparison_is_bitwise_and_nan_equals_nan() {
         let differ = |a: &[f64], b: &[f64], t| first_difference(a, b, t).map(|(t, ..)| t);
         let other_nan = f64::from_bits(0xfff8_0000_0000_0001);
         assert_eq!(differ(&[1.0, f64::NAN], &[1.0, other_nan], Tolerance::Bits), None);

@@ -1,8 +1,8 @@
-//! CPU campaign: does a selection give, by any schedule, what its terms give by themselves? Every run twice, once with poisoned
-//! buffers; results are written into poisoned columns.
+//! CPU check: a selection under any schedule is bit-identical to the oracle of its terms. Every run is repeated with poisoned
+//! buffers, and output columns are poisoned.
 
 use gpuforge::indicators::{
-    exec::{self, How, Series, Stream},
+    exec::{self, ExecOptions, Series, Stream},
     select,
 };
 
@@ -15,37 +15,37 @@ use crate::{
     selection::Selection,
 };
 
-/// What a column holds before it is written: a value that nothing computes.
+/// Poison value of output columns.
 const UNWRITTEN: f64 = f64::from_bits(0x4242_dead_beef_4242);
 
 /// Columns of every series.
 type Results = Vec<Vec<Vec<f64>>>;
 
-/// One thing to try.
+/// A test case.
 #[derive(Debug, Clone)]
 pub struct Case {
-    /// What is asked for.
+    /// Selection.
     pub selection: Selection,
-    /// Of which bars.
+    /// Input data.
     pub data: Dataset,
-    /// How it is run.
+    /// Execution schedule.
     pub schedule: Schedule,
 }
 
-/// Schedules that each selection is tried with.
+/// Schedules per selection.
 pub const SCHEDULES: usize = 4;
 
 impl Case {
-    /// Runs it and compares.
+    /// Runs it and compares with the oracle.
     pub fn check(&self, oracle: &mut Oracle) -> Result<(), Failure> {
         let planned = select::plan(&self.selection.wanted().map_err(Failure::Refused)?);
         self.check_planned(oracle, &planned)
     }
 
-    /// The same for a selection that is planned already.
+    /// The same with an existing plan.
     pub fn check_planned(&self, oracle: &mut Oracle, planned: &select::Selection) -> Result<(), Failure> {
-        for poison in [true, false] {
-            let how = How { poison, ..self.schedule.how() };
+        for poison_buffers in [true, false] {
+            let how = ExecOptions { poison_buffers, ..self.schedule.how() };
             let got = results(planned, &self.data, self.schedule.with(how));
             self.compare(oracle, planned, &got)?;
         }
@@ -87,13 +87,13 @@ impl Case {
 /// Why a case fails.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Failure {
-    /// A value is not what it should be.
+    /// A wrong value.
     Wrong(Mismatch),
-    /// A column is not there, or one is that nobody asked for.
+    /// A missing or extra column.
     Missing(String),
-    /// The selection cannot be read, although its terms could.
+    /// The selection is rejected although its terms are valid.
     Refused(String),
-    /// JIT code was given up.
+    /// The JIT fell back to the kernels.
     Fallback(String),
 }
 
@@ -101,19 +101,19 @@ impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Failure::Wrong(mismatch) => mismatch.fmt(f),
-            Failure::Missing(column) => write!(f, "column {column} is missing, or too many"),
-            Failure::Refused(why) => write!(f, "refused: {why}"),
-            Failure::Fallback(why) => write!(f, "JIT code was given up: {why}"),
+            Failure::Missing(column) => write!(f, "column {column} is missing or unexpected"),
+            Failure::Refused(why) => write!(f, "rejected: {why}"),
+            Failure::Fallback(why) => write!(f, "the JIT fell back to the kernels: {why}"),
         }
     }
 }
 
-/// Runs a plan by a schedule.
+/// Runs a plan under a schedule.
 pub fn results(planned: &select::Selection, data: &Dataset, schedule: Schedule) -> Results {
     let outputs = planned.columns.len();
     let mut all: Results = data.series.iter().map(|s| vec![vec![UNWRITTEN; s.len()]; outputs]).collect();
     match schedule {
-        Schedule::Stream(how, step) if planned.plan.in_parts() => {
+        Schedule::Stream(how, step) if planned.plan.supports_streaming() => {
             for (columns, series) in all.iter_mut().zip(&data.series) {
                 let mut stream = Stream::new(&planned.plan, how);
                 let mut from = 0;
@@ -136,7 +136,7 @@ pub fn results(planned: &select::Selection, data: &Dataset, schedule: Schedule) 
     all
 }
 
-/// Several schedules for one selection, all by one plan, as a program that keeps its plan would run them.
+/// Checks a selection under several schedules with one plan, as an application that reuses its plan.
 pub fn check_selection(
     rng: &mut Rng,
     selection: &Selection,
@@ -147,7 +147,7 @@ pub fn check_selection(
     let fail = |schedule, failure| {
         Box::new((Case { selection: selection.clone(), data: data.clone(), schedule }, failure))
     };
-    let first = Schedule::Batch(How { verify: false, ..How::on(1) });
+    let first = Schedule::Batch(ExecOptions { verify_jit: false, ..ExecOptions::with_threads(1) });
     let planned = match selection.wanted() {
         Ok(wanted) => select::plan(&wanted),
         Err(why) => return Err(fail(first, Failure::Refused(why))),

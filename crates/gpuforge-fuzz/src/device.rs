@@ -1,5 +1,5 @@
-//! Device campaign: does a selection give on a GPU what the CPU gives, within the stated tolerance? On prices in whole ticks, for
-//! which that tolerance is stated (`gpuforge_indicators_gpu::placement`).
+//! GPU check: a selection on an adapter matches the CPU within the documented tolerance, on prices in integer ticks, for which
+//! it is documented (`gpuforge_indicators_gpu::placement`).
 
 use std::sync::Arc;
 
@@ -21,7 +21,7 @@ use gpuforge_indicators_gpu::placement::{MAX_ERROR, TYPICAL_ERROR, TYPICAL_SHARE
 
 use crate::{bars::Dataset, compare::Mismatch, cpu::Failure, selection::Selection};
 
-/// An open adapter.
+/// An open GPU adapter.
 pub struct Adapter {
     runner: Arc<Runner>,
     /// Its name.
@@ -29,7 +29,7 @@ pub struct Adapter {
 }
 
 impl Adapter {
-    /// The one that this machine has; why not, where there is none.
+    /// Opens the adapter of this machine, or says why there is none.
     pub fn open() -> Result<Adapter, String> {
         let budget = Budget { bytes: Bytes::mib(512), origin: BudgetOrigin::User };
         let settings =
@@ -39,7 +39,7 @@ impl Adapter {
         Ok(Adapter { runner: Arc::new(runner), name: "the adapter".to_owned() })
     }
 
-    /// Runs a selection on it and on the CPU. How many columns were on the device.
+    /// Runs a selection on the GPU and on the CPU; returns the number of columns computed on the GPU.
     pub fn check(&self, selection: &Selection, data: &Dataset) -> Result<u64, Failure> {
         let request = Request::of(&selection.wanted().map_err(Failure::Refused)?);
         let access = DeviceAccess::over(self.runner.clone(), DeviceChoice::Gpu);
@@ -61,11 +61,10 @@ impl Adapter {
     }
 }
 
-/// Rows from which on a share of them means something.
-const MANY: usize = 1000;
+/// Min number of values for the typical-error quantile to be meaningful.
+const QUANTILE_MIN: usize = 1000;
 
-/// The first value beyond the worst error, or the first beyond the usual one where more than their share are: series, bar, and both
-/// values.
+/// First value beyond the max error, or beyond the typical error if too many are: series, bar, and both values.
 fn beyond(got: &[Vec<f64>], want: &[Vec<f64>], exact: bool) -> Option<(usize, usize, f64, f64)> {
     let mut errors = Vec::new();
     for (series, (got, want)) in got.iter().zip(want).enumerate() {
@@ -81,7 +80,7 @@ fn beyond(got: &[Vec<f64>], want: &[Vec<f64>], exact: bool) -> Option<(usize, us
     }
     let first = |limit: f64| errors.iter().find(|(error, _)| *error > limit).map(|(_, found)| *found);
     let over = errors.iter().filter(|(error, _)| *error > TYPICAL_ERROR).count();
-    let too_many = errors.len() >= MANY && over as f64 > (1.0 - TYPICAL_SHARE) * errors.len() as f64;
+    let too_many = errors.len() >= QUANTILE_MIN && over as f64 > (1.0 - TYPICAL_SHARE) * errors.len() as f64;
     first(if exact { 0.0 } else { MAX_ERROR }).or_else(|| if too_many { first(TYPICAL_ERROR) } else { None })
 }
 
@@ -90,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_counts_everywhere_and_the_usual_where_there_are_many_rows() {
+    fn max_error_applies_to_all_and_typical_error_to_large_columns() {
         let want = |n: usize| vec![vec![100.0; n]];
         let off = |n: usize, every: usize, by: f64| {
             vec![(0..n).map(|t| if t % every == 0 { 100.0 + by } else { 100.0 }).collect()]

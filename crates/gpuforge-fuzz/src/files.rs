@@ -1,14 +1,13 @@
-//! File campaign: does the way through files give the same? Bars are written, read, computed under a memory limit that splits
-//! symbols, written, and read back.
+//! File check: write bars, compute file to file under a memory limit that splits symbols, read back, compare with the oracle.
 
 use std::{collections::HashMap, path::Path};
 
 use gpuforge::{
     frame::{
-        Key,
+        SymbolKey,
         read::{Input, ReadOptions},
         sample::{Interval, Sample},
-        write::{Options, Values, Writer},
+        write::{ColumnValues, WriteOptions, Writer},
     },
     indicators::exec::ExecOptions,
     market::{self, MarketJob, Request},
@@ -22,25 +21,25 @@ use crate::{
     selection::Selection,
 };
 
-/// The columns of a file of bars.
+/// Price columns of a bar file.
 const PRICES: [&str; 5] = ["open", "high", "low", "close", "volume"];
 
-/// Writes a dataset as one file; symbols are `S0`, `S1`, ….
+/// Writes a dataset as one bar file; symbols are `S0`, `S1`, ….
 pub fn write_bars(data: &Dataset, path: &Path) -> Result<(), String> {
     let layout = Sample::new(1, Interval::Minute, 1, 1).layout();
     let per_second = layout.seconds(&[1]).first().map_or(1.0, |second| 1.0 / second);
     let fail = |e: gpuforge::frame::FrameError| e.to_string();
-    let options = Options::of(path).map_err(fail)?;
+    let options = WriteOptions::of(path).map_err(fail)?;
     let mut writer = Writer::create(path, &layout, &PRICES.map(str::to_owned), &options).map_err(fail)?;
     for (at, series) in data.series.iter().enumerate() {
         let times: Vec<i64> = series.time.iter().map(|t| (*t * per_second).round() as i64).collect();
-        let values: Vec<Values<'_>> = series.prices.iter().map(|c| Values::all(c)).collect();
-        writer.write(Some(&Key::Text(format!("S{at}"))), &times, &values).map_err(fail)?;
+        let values: Vec<ColumnValues<'_>> = series.prices.iter().map(|c| ColumnValues::all(c)).collect();
+        writer.write(Some(&SymbolKey::Text(format!("S{at}"))), &times, &values).map_err(fail)?;
     }
     writer.finish().map_err(fail).map(|_| ())
 }
 
-/// Runs a selection over files in `directory`, with so many bytes of memory.
+/// Runs a selection from file to file in `directory`, with a memory limit in bytes.
 pub fn check(
     selection: &Selection,
     data: &Dataset,
@@ -51,7 +50,7 @@ pub fn check(
     let (input, output) = (directory.join("bars.parquet"), directory.join("out.csv"));
     write_bars(data, &input).map_err(Failure::Refused)?;
     let request = Request::of(&selection.wanted().map_err(Failure::Refused)?);
-    let write = Options::of(&output).map_err(|e| Failure::Refused(e.to_string()))?;
+    let write = WriteOptions::of(&output).map_err(|e| Failure::Refused(e.to_string()))?;
     let job = MarketJob {
         input: Input::new([input]),
         read: ReadOptions::default(),
@@ -83,7 +82,7 @@ pub fn check(
     Ok(())
 }
 
-/// Columns of a file that was written.
+/// An output file read back.
 struct Table {
     symbols: Vec<usize>,
     columns: HashMap<String, Vec<f64>>,

@@ -1,6 +1,6 @@
-//! SplitMix64: which numbers follow from a seed? The same ones in every version, so that a printed seed stays good.
+//! SplitMix64: deterministic random numbers, stable across versions, so that a printed seed stays reproducible.
 
-/// A generator.
+/// SplitMix64 generator.
 #[derive(Debug, Clone)]
 pub struct Rng(u64);
 
@@ -10,7 +10,7 @@ impl Rng {
         Rng(seed)
     }
 
-    /// A generator of its own for a part of a case.
+    /// Independent generator for a part of a case.
     pub fn fork(&mut self) -> Rng {
         Rng(self.next())
     }
@@ -25,33 +25,33 @@ impl Rng {
         z ^ (z >> 31)
     }
 
-    /// Below `n`; 0 where `n` is 0.
+    /// Uniform in `0..n`; 0 if `n` is 0.
     pub fn below(&mut self, n: usize) -> usize {
         (self.next() % (n.max(1) as u64)) as usize
     }
 
-    /// From `low` to `high`, both included.
+    /// Uniform in `low..=high`.
     pub fn between(&mut self, low: usize, high: usize) -> usize {
         low + self.below(high.saturating_sub(low) + 1)
     }
 
-    /// From `low` to `high`, as many small as large ones.
+    /// Log-uniform in `low..=high`.
     pub fn log_between(&mut self, low: usize, high: usize) -> usize {
         let (low, high) = (low.max(1) as f64, high.max(1) as f64);
         ((low * (high / low).powf(self.unit())).round() as usize).clamp(low as usize, high as usize)
     }
 
-    /// From 0 to below 1.
+    /// Uniform in `0.0..1.0`.
     pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 
-    /// True in so many of a hundred cases.
+    /// True with this probability in percent.
     pub fn percent(&mut self, share: usize) -> bool {
         self.below(100) < share
     }
 
-    /// One of these.
+    /// Uniform choice.
     pub fn pick<T: Copy>(&mut self, all: &[T]) -> Option<T> {
         all.get(self.below(all.len())).copied()
     }

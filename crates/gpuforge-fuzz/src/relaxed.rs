@@ -1,7 +1,7 @@
-//! Relaxed arithmetic: is one long series, scanned eight bars at a time or cut into chunks, what it is in order, to the stated
-//! digits? Rows by themselves, as `gpuforge.talib` calls them, on prices as markets have them.
+//! Relaxed floating point check: prefix-scanned and chunked recurrences match the sequential oracle within the documented
+//! tolerance. Single rows, as `gpuforge.talib` calls them, on realistic prices.
 
-use gpuforge::indicators::{exec::How, select};
+use gpuforge::indicators::{exec::ExecOptions, select};
 
 use crate::{
     bars::{Columns, Dataset, Shape},
@@ -13,13 +13,13 @@ use crate::{
     selection::Selection,
 };
 
-/// The stated tolerance, as a share of the column's scale, for prices that move by as much as they are. A difference of two means
-/// loses as many digits as the level is above the moves: see [`conditioned`].
+/// Documented tolerance relative to the column's scale, for a condition number of 1. A difference of two averages loses as many
+/// digits as the level exceeds the moves: see [`condition_number`].
 const TOLERANCE: f64 = 1e-11;
-/// Rows of a column that may hang on a last digit: which of two nearly equal values is larger.
-const HANGING: f64 = 0.02;
+/// Max fraction of values that may be decided by the last digit (comparisons of nearly equal values).
+const MAX_TIE_FRACTION: f64 = 0.02;
 
-/// Tries one term of a selection, if it is of that kind. How many were tried.
+/// Checks one term of a selection, if applicable; returns the number of checks.
 pub fn check(
     rng: &mut Rng,
     selection: &Selection,
@@ -36,7 +36,12 @@ pub fn check(
     if selection.wanted().is_err() {
         return Ok(0);
     }
-    let how = How { loose: true, compiled: rng.percent(80), verify: false, ..How::on(1) };
+    let how = ExecOptions {
+        relaxed_fp: true,
+        jit: rng.percent(80),
+        verify_jit: false,
+        ..ExecOptions::with_threads(1)
+    };
     let case = Case { selection, data: data.clone(), schedule: Schedule::Batch(how) };
     match compare(&case, oracle) {
         Ok(()) => Ok(1),
@@ -44,7 +49,7 @@ pub fn check(
     }
 }
 
-/// Does it still differ?
+/// Does the case still fail?
 pub fn fails(case: &Case, oracle: &mut Oracle) -> bool {
     compare(case, oracle).is_err()
 }
@@ -55,12 +60,12 @@ fn compare(case: &Case, oracle: &mut Oracle) -> Result<(), Failure> {
     for term in &case.selection.terms {
         let expected = oracle.expected(&case.selection, term, &case.data).map_err(Failure::Refused)?;
         for (series, (got, want)) in got.iter().zip(&expected.series).enumerate() {
-            let condition = case.data.series.get(series).map_or(1.0, conditioned);
+            let condition = case.data.series.get(series).map_or(1.0, condition_number);
             for ((got, want), name) in got.iter().zip(want).zip(&expected.names) {
                 let tolerance = TOLERANCE * condition;
                 let differ = first_difference(got, want, Tolerance::OfScale(tolerance));
                 let Some((bar, g, w)) = differ else { continue };
-                if hanging(got, want, tolerance) > HANGING * want.len() as f64 {
+                if count_beyond(got, want, tolerance) > MAX_TIE_FRACTION * want.len() as f64 {
                     return Err(Failure::Wrong(Mismatch {
                         column: name.clone(),
                         series,
@@ -75,16 +80,16 @@ fn compare(case: &Case, oracle: &mut Oracle) -> Result<(), Failure> {
     Ok(())
 }
 
-/// The level of the closes over their range, at least 1: how much a difference of two means of them cancels.
-fn conditioned(bars: &Columns) -> f64 {
+/// Condition number: level of the closes over their range, at least 1, the cancellation of a difference of two averages.
+fn condition_number(bars: &Columns) -> f64 {
     let [.., close, _] = &bars.prices;
     let (min, max) =
         close.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(lo, hi), x| (lo.min(*x), hi.max(*x)));
     (max.abs() / (max - min).max(f64::MIN_POSITIVE)).max(1.0)
 }
 
-/// Rows that are apart.
-fn hanging(got: &[f64], want: &[f64], tolerance: f64) -> f64 {
+/// Number of values beyond the tolerance.
+fn count_beyond(got: &[f64], want: &[f64], tolerance: f64) -> f64 {
     let scale = want.iter().filter(|x| x.is_finite()).fold(0f64, |max, x| max.max(x.abs()));
     let near = |g: f64, w: f64| g == w || (g.is_nan() && w.is_nan()) || (g - w).abs() <= tolerance * scale;
     got.iter().zip(want).filter(|(g, w)| !near(**g, **w)).count() as f64

@@ -1,38 +1,38 @@
-//! Random schedules: in which of its ways does the engine run a plan? Every switch of [`How`], batch or stream.
+//! Random execution schedules: every option of [`ExecOptions`], batch or streaming.
 
-use gpuforge::indicators::{exec::How, kernel::Simd};
+use gpuforge::indicators::{exec::ExecOptions, kernel::Simd};
 
 use crate::random::Rng;
 
-/// How a plan is run.
+/// Execution schedule of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Schedule {
-    /// All bars of all series at once.
-    Batch(How),
-    /// Every series by itself, so many bars at a time.
-    Stream(How, usize),
+    /// All bars of all series in one call.
+    Batch(ExecOptions),
+    /// Streaming: each series alone, in chunks of this many bars.
+    Stream(ExecOptions, usize),
 }
 
 impl Schedule {
-    /// Any of them.
+    /// Random schedule.
     pub fn random(rng: &mut Rng, longest: usize) -> Schedule {
         let how = how(rng);
         if rng.percent(25) {
             let most = if longest > 4000 { longest } else { longest.max(1) };
-            return Schedule::Stream(How { side_by_side: None, ..how }, rng.log_between(1, most));
+            return Schedule::Stream(ExecOptions { batched: None, ..how }, rng.log_between(1, most));
         }
         Schedule::Batch(how)
     }
 
-    /// Its switches.
-    pub fn how(&self) -> How {
+    /// Its options.
+    pub fn how(&self) -> ExecOptions {
         match self {
             Schedule::Batch(how) | Schedule::Stream(how, _) => *how,
         }
     }
 
-    /// The same with other switches.
-    pub fn with(&self, how: How) -> Schedule {
+    /// The same with other options.
+    pub fn with(&self, how: ExecOptions) -> Schedule {
         match self {
             Schedule::Batch(_) => Schedule::Batch(how),
             Schedule::Stream(_, bars) => Schedule::Stream(how, *bars),
@@ -40,7 +40,7 @@ impl Schedule {
     }
 }
 
-fn how(rng: &mut Rng) -> How {
+fn how(rng: &mut Rng) -> ExecOptions {
     let simd: Vec<Simd> = Simd::available().collect();
     let block = match rng.below(6) {
         0..3 => None,
@@ -48,14 +48,14 @@ fn how(rng: &mut Rng) -> How {
         4 => Some(rng.between(17, 300)),
         _ => Some(rng.between(301, 4096)),
     };
-    How {
+    ExecOptions {
         simd: if rng.percent(60) { Simd::detect() } else { rng.pick(&simd).unwrap_or(Simd::SCALAR) },
         block,
-        side_by_side: rng.pick(&[None, Some(false), Some(true)]).flatten(),
-        compiled: rng.percent(80),
-        past: rng.pick(&[None, Some(false), Some(true)]).flatten(),
-        // Off, so that faults of the JIT show; that it finds them is tested apart.
-        verify: false,
-        ..How::on(if rng.percent(20) { 2 } else { 1 })
+        batched: rng.pick(&[None, Some(false), Some(true)]).flatten(),
+        jit: rng.percent(80),
+        nontemporal_stores: rng.pick(&[None, Some(false), Some(true)]).flatten(),
+        // Off, so that JIT faults surface; that self-verification finds them is a separate test.
+        verify_jit: false,
+        ..ExecOptions::with_threads(if rng.percent(20) { 2 } else { 1 })
     }
 }

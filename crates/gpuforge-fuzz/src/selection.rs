@@ -1,26 +1,26 @@
-//! Random selections: which rows, with which parameters, sources and definitions? As text, so that a failing one is a command.
+//! Random selections: rows, parameters, sources, definitions; as text, so that a failing one is a command.
 
 use gpuforge::indicators::{
     catalogue::{self, Convention, Indicator, Param},
-    select::{Selector, Wanted},
+    select::{SelectItem, Selector},
 };
 
 use crate::random::Rng;
 
-/// What is asked for.
+/// A selection as text.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Selection {
-    /// `NAME = EXPRESSION`, each.
+    /// Definitions `NAME = EXPRESSION`.
     pub definitions: Vec<String>,
     /// One term each, such as `sma(10, source=hl2)`.
     pub terms: Vec<String>,
-    /// Whose definitions.
+    /// Convention.
     pub convention: Convention,
 }
 
-/// The longest window of most terms: there must be bars after it.
+/// Max window of most terms, so that there are bars after the warm-up.
 const WINDOW: f64 = 60.0;
-/// The longest window of the others.
+/// Max window of the others.
 const LONG_WINDOW: f64 = 400.0;
 
 impl Selection {
@@ -45,7 +45,7 @@ impl Selection {
             } else {
                 term(rng, &rows, &names)
             };
-            // Parameters whose combination a row refuses are drawn again.
+            // Rejected parameter combinations are resampled.
             if selection.wanted_of(&term).is_ok() {
                 selection.terms.push(term);
             }
@@ -53,7 +53,7 @@ impl Selection {
         selection
     }
 
-    /// A selection of rows with their defaults or drawn parameters, nothing else.
+    /// Rows with default or random parameters only: no sources, no definitions.
     pub fn plain(rng: &mut Rng, least: usize, most: usize) -> Selection {
         let rows: Vec<&'static Indicator> = catalogue::all().collect();
         let mut selection =
@@ -73,17 +73,17 @@ impl Selection {
         Ok(selector)
     }
 
-    /// What one term of it means.
-    pub fn wanted_of(&self, term: &str) -> Result<Vec<Wanted>, String> {
+    /// Resolves one term.
+    pub fn wanted_of(&self, term: &str) -> Result<Vec<SelectItem>, String> {
         self.selector()?.select(term).map_err(|e| e.to_string())
     }
 
-    /// What all of it means.
-    pub fn wanted(&self) -> Result<Vec<Wanted>, String> {
+    /// Resolves the whole selection.
+    pub fn wanted(&self) -> Result<Vec<SelectItem>, String> {
         self.selector()?.select(&self.text()).map_err(|e| e.to_string())
     }
 
-    /// As `--select` takes it.
+    /// Text for `--select`.
     pub fn text(&self) -> String {
         self.terms.join(", ")
     }
@@ -119,7 +119,7 @@ fn call(name: &str, arguments: &[String]) -> String {
     if arguments.is_empty() { name.to_owned() } else { format!("{name}({})", arguments.join(",")) }
 }
 
-/// Half of the time the defaults.
+/// Random parameters; the defaults half of the time.
 fn parameters(rng: &mut Rng, row: &Indicator) -> Vec<String> {
     if row.params.is_empty() || rng.percent(50) {
         return Vec::new();
@@ -129,17 +129,17 @@ fn parameters(rng: &mut Rng, row: &Indicator) -> Vec<String> {
 }
 
 fn parameter(rng: &mut Rng, p: &Param, longest: f64) -> f64 {
-    let high = p.max.min(if p.whole { longest.max(p.min) } else { p.default.abs().max(1.0) * 4.0 });
+    let high = p.max.min(if p.integer { longest.max(p.min) } else { p.default.abs().max(1.0) * 4.0 });
     let x = if rng.percent(30) { p.default } else { p.min + rng.unit() * (high - p.min).max(0.0) };
     let rounded = match p {
         _ if p.even => (x / 2.0).round() * 2.0,
-        _ if p.whole => x.round(),
+        _ if p.integer => x.round(),
         _ => (x * 100.0).round() / 100.0,
     };
     rounded.clamp(p.min, p.max)
 }
 
-/// An expression of some depth.
+/// Random expression of this depth.
 fn formula(rng: &mut Rng, rows: &[&'static Indicator], depth: usize) -> String {
     if depth == 0 || rng.percent(15) {
         return match rng.below(4) {
@@ -166,7 +166,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_drawn_can_be_selected() {
+    fn random_selections_are_valid() {
         let mut rng = Rng::new(11);
         let (mut sources, mut outputs, mut definitions) = (0, 0, 0);
         for _ in 0..200 {

@@ -1,18 +1,17 @@
-//! Shrinking: which part of a failing case is needed for it to fail? Fewer terms, definitions, series and bars, plainer
-//! switches, as long as it still fails.
+//! Test-case shrinking (delta debugging): fewer terms, definitions, series and bars, simpler schedule, while it still fails.
 
 use std::time::{Duration, Instant};
 
-use gpuforge::indicators::exec::How;
+use gpuforge::indicators::exec::ExecOptions;
 
 use crate::{
-    bars::{Dataset, Spec},
+    bars::{Dataset, SeriesSpec},
     cpu::Case,
     oracle::Oracle,
     schedule::Schedule,
 };
 
-/// A smaller case that still fails, as far as was found within the time.
+/// The smallest failing case found within the time budget.
 pub fn shrink(case: &Case, fails: impl Fn(&Case) -> bool, limit: Duration) -> Case {
     let end = Instant::now() + limit;
     let still = |case: &Case| Instant::now() < end && fails(case);
@@ -30,7 +29,7 @@ pub fn shrink(case: &Case, fails: impl Fn(&Case) -> bool, limit: Duration) -> Ca
     }
 }
 
-/// Does it still give something other than its terms?
+/// Does the case still fail the CPU check?
 pub fn fails(case: &Case) -> bool {
     case.check(&mut Oracle::default()).is_err()
 }
@@ -40,8 +39,8 @@ fn size(case: &Case) -> (usize, usize, usize, usize) {
     (case.selection.terms.len(), definitions, case.data.specs.len(), case.data.bars())
 }
 
-/// Leaves out halves, quarters, … of a list, then single items.
-fn thin<T: Clone>(all: &[T], try_it: impl Fn(&[T]) -> bool) -> Vec<T> {
+/// Delta debugging of a list: removes halves, quarters, …, then single items.
+fn minimise<T: Clone>(all: &[T], try_it: impl Fn(&[T]) -> bool) -> Vec<T> {
     let mut kept = all.to_vec();
     let mut chunk = kept.len().div_ceil(2);
     while chunk > 0 {
@@ -65,7 +64,7 @@ fn terms(best: &mut Case, still: &impl Fn(&Case) -> bool) {
         case.selection.terms = terms.to_vec();
         case
     };
-    let kept = thin(&best.selection.terms, |terms| !terms.is_empty() && still(&with(terms)));
+    let kept = minimise(&best.selection.terms, |terms| !terms.is_empty() && still(&with(terms)));
     best.selection.terms = kept;
 }
 
@@ -75,14 +74,14 @@ fn definitions(best: &mut Case, still: &impl Fn(&Case) -> bool) {
         case.selection.definitions = definitions.to_vec();
         case
     };
-    // A term whose definition is gone is refused, which is another failure.
+    // A term without its definition is rejected, which would be another failure.
     let can = |case: &Case| case.selection.wanted().is_ok() && still(case);
-    let kept = thin(&best.selection.definitions, |definitions| can(&with(definitions)));
+    let kept = minimise(&best.selection.definitions, |definitions| can(&with(definitions)));
     best.selection.definitions = kept;
 }
 
 fn series(best: &mut Case, still: &impl Fn(&Case) -> bool) {
-    let kept = thin(&best.data.specs, |specs| !specs.is_empty() && still(&with_specs(best, specs)));
+    let kept = minimise(&best.data.specs, |specs| !specs.is_empty() && still(&with_specs(best, specs)));
     best.data = Dataset::of(kept);
 }
 
@@ -91,7 +90,7 @@ fn bars(best: &mut Case, still: &impl Fn(&Case) -> bool) {
         let longest = best.data.specs.iter().map(|s| s.bars).max().unwrap_or(0);
         let tried = [longest / 2, longest * 3 / 4, longest * 9 / 10, longest.saturating_sub(1)];
         let shorter = tried.into_iter().filter(|n| *n < longest).find_map(|most| {
-            let cut = |s: &Spec| Spec { bars: s.bars.min(most), ..*s };
+            let cut = |s: &SeriesSpec| SeriesSpec { bars: s.bars.min(most), ..*s };
             let case = with_specs(best, &best.data.specs.iter().map(cut).collect::<Vec<_>>());
             still(&case).then_some(case)
         });
@@ -102,20 +101,20 @@ fn bars(best: &mut Case, still: &impl Fn(&Case) -> bool) {
     }
 }
 
-fn with_specs(case: &Case, specs: &[Spec]) -> Case {
+fn with_specs(case: &Case, specs: &[SeriesSpec]) -> Case {
     Case { data: Dataset::of(specs.to_vec()), ..case.clone() }
 }
 
 fn schedule(best: &mut Case, still: &impl Fn(&Case) -> bool) {
     let how = best.schedule.how();
-    let plainer = [
-        How { verify: false, ..How::on(1) },
-        How { threads: 1, ..how },
-        How { block: None, ..how },
-        How { side_by_side: None, ..how },
-        How { past: None, ..how },
+    let simpler = [
+        ExecOptions { verify_jit: false, ..ExecOptions::with_threads(1) },
+        ExecOptions { threads: 1, ..how },
+        ExecOptions { block: None, ..how },
+        ExecOptions { batched: None, ..how },
+        ExecOptions { nontemporal_stores: None, ..how },
     ];
-    for how in plainer {
+    for how in simpler {
         for schedule in [Schedule::Batch(how), best.schedule.with(how)] {
             let case = Case { schedule, ..best.clone() };
             if case.schedule != best.schedule && still(&case) {
@@ -131,11 +130,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_not_needed_is_left_out() {
+    fn unneeded_items_are_removed() {
         let all: Vec<u32> = (0..100).collect();
         let both = |kept: &[u32]| kept.contains(&17) && kept.contains(&83);
-        assert_eq!(thin(&all, both), [17, 83]);
-        assert_eq!(thin(&all, |_| true), Vec::<u32>::new());
-        assert_eq!(thin(&all, |_| false), all);
+        assert_eq!(minimise(&all, both), [17, 83]);
+        assert_eq!(minimise(&all, |_| true), Vec::<u32>::new());
+        assert_eq!(minimise(&all, |_| false), all);
     }
 }

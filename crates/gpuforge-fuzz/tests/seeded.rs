@@ -1,20 +1,20 @@
-//! The short run of the normal tests: do some hundred random cases from fixed seeds hold?
+//! Short deterministic fuzzing run: some hundred random cases from fixed seeds.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail, and says what it skipped")]
 
 use std::{sync::atomic::Ordering, time::Duration};
 
-use gpuforge::indicators::{catalogue::Convention, exec::How};
+use gpuforge::indicators::{catalogue::Convention, exec::ExecOptions};
 use gpuforge_fuzz::{
-    campaign::{self, Outcome, Plan},
+    campaign::{self, CampaignConfig, CampaignReport},
     cpu::Case,
     oracle::Oracle,
     schedule::Schedule,
     selection::Selection,
 };
 
-fn run(seed: u64, seconds: u64, selections: u64, device_selections: u64) -> Outcome {
+fn run(seed: u64, seconds: u64, selections: u64, device_selections: u64) -> CampaignReport {
     let directory = tempfile::tempdir().unwrap();
-    let plan = Plan {
+    let plan = CampaignConfig {
         seed,
         time: Duration::from_secs(seconds),
         selections: Some(selections),
@@ -26,14 +26,14 @@ fn run(seed: u64, seconds: u64, selections: u64, device_selections: u64) -> Outc
 }
 
 #[test]
-fn random_selections_are_what_their_rows_are() {
+fn random_selections_match_the_oracle() {
     let outcome = run(20_261_118, 120, 700, 0);
     assert!(outcome.failures.is_empty(), "{}", outcome.failures.join("\n"));
     assert!(outcome.counts.cpu.load(Ordering::Relaxed) >= 100, "{:?}", outcome.counts);
 }
 
 #[test]
-fn random_selections_on_an_adapter_are_within_the_tolerance() {
+fn random_selections_on_a_gpu_are_within_tolerance() {
     let outcome = run(7, 60, 1, 24);
     if let Some(why) = &outcome.no_adapter {
         println!("skipped: no adapter can be opened here ({why})");
@@ -45,9 +45,9 @@ fn random_selections_on_an_adapter_are_within_the_tolerance() {
     assert!(outcome.counts.device_columns.load(Ordering::Relaxed) > 0, "{:?}", outcome.counts);
 }
 
-/// The selections that were wrong: a load outlived a store to its buffer.
+/// Regression corpus: selections in which a hoisted load outlived a store to its buffer.
 #[test]
-fn rows_whose_first_bars_come_from_elsewhere() {
+fn regression_load_hoisted_over_a_store() {
     let terms =
         ["adx, wavetrend", "adx, qqe", "adxr, wavetrend", "adxr, qqe", "kvo, adx, wavetrend", "dx, adx, qqe"];
     let mut rng = gpuforge_fuzz::random::Rng::new(5);
@@ -55,8 +55,8 @@ fn rows_whose_first_bars_come_from_elsewhere() {
     for text in terms {
         let terms = text.split(", ").map(str::to_owned).collect();
         let selection = Selection { definitions: Vec::new(), terms, convention: Convention::TaLib };
-        for side_by_side in [None, Some(false), Some(true)] {
-            let how = How { side_by_side, verify: false, ..How::on(1) };
+        for batched in [None, Some(false), Some(true)] {
+            let how = ExecOptions { batched, verify_jit: false, ..ExecOptions::with_threads(1) };
             let case =
                 Case { selection: selection.clone(), data: data.clone(), schedule: Schedule::Batch(how) };
             let checked = case.check(&mut Oracle::default());

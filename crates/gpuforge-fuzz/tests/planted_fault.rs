@@ -1,24 +1,24 @@
-//! Planted fault: is JIT code that reads a wrong bar found, shrunk, and kept from every result? One test, since the fault is in all
-//! code of the process.
+//! Mutation test: a planted JIT fault is detected by self-verification, found and shrunk by the fuzzer. A single test, because the
+//! fault affects the whole process.
 #![allow(clippy::unwrap_used, clippy::print_stdout, reason = "a test may fail, and says what it skipped")]
 
 use std::time::Duration;
 
 use gpuforge::indicators::{
     catalogue::Convention,
-    exec::{How, jit_fallbacks, plant_jit_fault},
+    exec::{ExecOptions, jit_fallbacks, plant_jit_fault},
 };
 use gpuforge_fuzz::{
-    campaign::{self, Outcome, Plan},
+    campaign::{self, CampaignConfig, CampaignReport},
     cpu::{self, Case},
     oracle::Oracle,
     schedule::Schedule,
     selection::Selection,
 };
 
-fn run(seed: u64, seconds: u64, selections: u64) -> Outcome {
+fn run(seed: u64, seconds: u64, selections: u64) -> CampaignReport {
     let directory = tempfile::tempdir().unwrap();
-    let plan = Plan {
+    let plan = CampaignConfig {
         seed,
         time: Duration::from_secs(seconds),
         selections: Some(selections),
@@ -30,13 +30,13 @@ fn run(seed: u64, seconds: u64, selections: u64) -> Outcome {
 }
 
 #[test]
-fn a_planted_fault_is_found_shrunk_and_never_reaches_a_result() {
+fn planted_jit_fault_is_detected_shrunk_and_never_reaches_a_result() {
     plant_jit_fault(true);
     if !has_jit() {
-        println!("skipped: no code can be made on this machine");
+        println!("skipped: no JIT on this machine");
         return;
     }
-    // Self-verification finds it, and the kernels' numbers come out.
+    // Self-verification detects it and falls back to the kernels.
     let mut rng = gpuforge_fuzz::random::Rng::new(9);
     let data = gpuforge_fuzz::bars::Dataset::random_of(&mut rng, 9000, gpuforge_fuzz::bars::Shape::Walk);
     let selection = Selection {
@@ -44,14 +44,16 @@ fn a_planted_fault_is_found_shrunk_and_never_reaches_a_result() {
         terms: vec!["sma(9)".into(), "adx".into()],
         convention: Convention::TaLib,
     };
-    for schedule in [Schedule::Batch(How::on(1)), Schedule::Stream(How::on(1), 5)] {
+    for schedule in
+        [Schedule::Batch(ExecOptions::with_threads(1)), Schedule::Stream(ExecOptions::with_threads(1), 5)]
+    {
         let before = jit_fallbacks().count;
         let case = Case { selection: selection.clone(), data: data.clone(), schedule };
         let checked = case.check(&mut Oracle::default());
         assert!(checked.is_ok(), "{schedule:?}: {}", checked.unwrap_err());
-        assert!(jit_fallbacks().count > before, "{schedule:?}: it was not noticed");
+        assert!(jit_fallbacks().count > before, "{schedule:?}: it was not detected");
     }
-    // Without it the fuzzer finds it.
+    // Without self-verification the fuzzer finds it.
     let outcome = run(3, 60, 4000);
     plant_jit_fault(false);
     assert!(
@@ -67,7 +69,7 @@ fn has_jit() -> bool {
     let data = gpuforge_fuzz::bars::Dataset::random_of(&mut rng, 9000, gpuforge_fuzz::bars::Shape::Walk);
     let selection =
         Selection { definitions: Vec::new(), terms: vec!["sma(9)".into()], convention: Convention::TaLib };
-    let case = |compiled| Schedule::Batch(How { compiled, verify: false, ..How::on(1) });
+    let case = |jit| Schedule::Batch(ExecOptions { jit, verify_jit: false, ..ExecOptions::with_threads(1) });
     let planned = gpuforge::indicators::select::plan(&selection.wanted().unwrap());
     let bits = |schedule| -> Vec<u64> {
         cpu::results(&planned, &data, schedule).iter().flatten().flatten().map(|x| x.to_bits()).collect()

@@ -1,4 +1,4 @@
-//! A failing case as a command: what does somebody type to see it?
+//! Reproducer: a failing case as a shell command and its bars as a Parquet file.
 
 use std::path::Path;
 
@@ -11,7 +11,7 @@ use crate::{
     selection::Selection,
 };
 
-/// The command that computes a selection of a file.
+/// Command that computes a selection of a file.
 pub fn command(selection: &Selection, bars: &Path) -> String {
     let mut text = format!("gpuforge indicators {} -o - --select '{}'", bars.display(), selection.text());
     for definition in &selection.definitions {
@@ -23,7 +23,7 @@ pub fn command(selection: &Selection, bars: &Path) -> String {
     text
 }
 
-/// A failing case in words, its bars written into `directory`.
+/// Description of a failing case; its bars are written to `directory`.
 pub fn describe(case: &Case, failure: &Failure, directory: &Path) -> String {
     let bars = directory.join("bars.parquet");
     let written = std::fs::create_dir_all(directory).map_err(|e| e.to_string());

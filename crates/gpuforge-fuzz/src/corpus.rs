@@ -1,7 +1,7 @@
-//! Cases for other programs: which selections on which files should Python and SQL compute as well?
+//! Corpus export: cases with expected results for the Python and SQL front ends.
 //!
-//! A directory `case-00001` and so on, each with `bars.parquet`, `select.txt`, perhaps `define.txt`, and, as the command line
-//! computes it, `expected.parquet`.
+//! Directories `case-00001` and so on, each with `bars.parquet`, `select.txt`, `define.txt`, and `expected.parquet` as computed
+//! by the command line.
 
 use std::{
     fs,
@@ -19,12 +19,12 @@ use crate::{
     selection::Selection,
 };
 
-/// Bars of a case, at most.
+/// Max bars of a case.
 const BARS: usize = 1500;
 /// Selections that share a dataset.
 const SHARED: usize = 10;
 
-/// Writes so many cases and lets `gpuforge` compute what is expected of them.
+/// Writes cases and lets `gpuforge` compute the expected results.
 pub fn export(seed: u64, count: usize, directory: &Path, gpuforge: &Path) -> Result<()> {
     let mut rng = Rng::new(seed);
     let mut data = None;
@@ -34,7 +34,7 @@ pub fn export(seed: u64, count: usize, directory: &Path, gpuforge: &Path) -> Res
         }
         let Some(data) = &data else { continue };
         let mut selection = Selection::random(&mut rng, 2, 30);
-        // The convention is a setting of its own in each of the programs; here rows are compared.
+        // The convention is a separate setting of each front end; here rows are compared.
         selection.convention = Convention::TaLib;
         let case = directory.join(format!("case-{at:05}"));
         fs::create_dir_all(&case)?;
@@ -46,7 +46,7 @@ pub fn export(seed: u64, count: usize, directory: &Path, gpuforge: &Path) -> Res
     Ok(())
 }
 
-/// Bars that every program takes: no infinities, every series with rows.
+/// Data that every front end accepts: no infinities, no empty series.
 fn finite(rng: &mut Rng) -> Dataset {
     loop {
         let data = Dataset::random(rng, BARS);
