@@ -1,9 +1,9 @@
-//! How long does `gpuforge explain` read ten megabytes? Eight kinds of logs, each hard in its own way.
+//! `gpuforge explain` on 10 MB logs: eight kinds, each a different worst case of the pattern matcher.
 
 use std::{fs::File, path::Path};
 
 use anyhow::{Context as _, Result, bail};
-use gpuforge_env::explain::{Facts, Knowledge, explain};
+use gpuforge_env::explain::{HostEvidence, PatternDb, explain};
 
 use crate::{
     measure::{Sample, ms},
@@ -14,7 +14,7 @@ const BENCH: &str = "explain";
 /// Bytes of a log.
 const SIZE: usize = 10_000_000;
 const READS: usize = 15;
-/// Milliseconds that reading one may take.
+/// Limit in milliseconds.
 const LIMIT: f64 = 200.0;
 
 /// `== ID`, a log of that cause, `-- not`, a log that only resembles it.
@@ -24,8 +24,8 @@ const NOISE: &str = include_str!("../../gpuforge-env/tests/explain_noise.txt");
 /// Logs as people paste them.
 const FIELD: &str = include_str!("../../gpuforge-env/tests/explain_field.txt");
 
-/// What logs are made of.
-struct Samples {
+/// Lines that logs are composed of.
+struct LogSamples {
     failures: Vec<&'static str>,
     misses: Vec<&'static str>,
     noise: Vec<&'static str>,
@@ -33,10 +33,10 @@ struct Samples {
     field: String,
 }
 
-/// A kind of log: how its nth line is made.
-type Kind = (&'static str, fn(&Samples, usize) -> String);
+/// A kind of log: its name and its nth line.
+type LogKind = (&'static str, fn(&LogSamples, usize) -> String);
 
-const KINDS: &[Kind] = &[
+const KINDS: &[LogKind] = &[
     ("training", |_, i| {
         format!(
             "step {i} | loss 1.{:05} | lr 3.0e-04 | tokens/s {} | cuda memory 18.3 GiB\n",
@@ -79,22 +79,22 @@ pub(crate) fn run() -> Result<Vec<Row>> {
         std::fs::write(&path, log(&samples, *line))?;
         let once = || ms(|| read(&path));
         let times = (0..READS).map(|_| once()).collect::<Result<Vec<_>>>()?;
-        rows.push(Row::limit(BENCH, &format!("10 MB: {name}"), &Sample::of(&times), LIMIT));
+        rows.push(Row::vs_limit(BENCH, &format!("10 MB: {name}"), &Sample::of(&times), LIMIT));
     }
     Ok(rows)
 }
 
-/// What the command does with a file, the reading of its table included.
+/// What the command does with a file, including loading the pattern table.
 fn read(path: &Path) -> Result<()> {
-    let known = Knowledge::embedded();
-    let found = explain(File::open(path)?, &known, &Facts::default())?;
+    let known = PatternDb::embedded();
+    let found = explain(File::open(path)?, &known, &HostEvidence::default())?;
     if found.empty {
         bail!("the log was not read");
     }
     Ok(())
 }
 
-fn log(samples: &Samples, line: fn(&Samples, usize) -> String) -> Vec<u8> {
+fn log(samples: &LogSamples, line: fn(&LogSamples, usize) -> String) -> Vec<u8> {
     let mut log = Vec::with_capacity(SIZE + (1 << 20));
     for i in 0.. {
         if log.len() >= SIZE {
@@ -105,7 +105,7 @@ fn log(samples: &Samples, line: fn(&Samples, usize) -> String) -> Vec<u8> {
     log
 }
 
-fn samples() -> Result<Samples> {
+fn samples() -> Result<LogSamples> {
     let lines = |text: &'static str| text.lines().map(str::trim).filter(|line| !line.is_empty());
     let (mut failures, mut misses) = (Vec::new(), Vec::new());
     for (_, logs) in sections(CASES) {
@@ -114,18 +114,18 @@ fn samples() -> Result<Samples> {
         misses.extend(lines(miss));
     }
     let noise = sections(NOISE).flat_map(|(_, messages)| lines(messages)).collect();
-    Ok(Samples { failures, misses, noise, field: field()? })
+    Ok(LogSamples { failures, misses, noise, field: field()? })
 }
 
 fn sections(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
     text.split("\n== ").map(|s| s.trim_start_matches("== ")).filter_map(|s| s.split_once('\n'))
 }
 
-/// Our logs from the field, and those of the folder that `GPUFORGE_LOGS` names.
+/// Our logs from the field, and those in the directory of `GPUFORGE_LOGS`.
 fn field() -> Result<String> {
     let mut field = sections(FIELD).map(|(_, log)| format!("{log}\n")).collect::<String>();
-    let Some(folder) = std::env::var_os("GPUFORGE_LOGS") else { return Ok(field) };
-    for file in std::fs::read_dir(folder).context("GPUFORGE_LOGS cannot be read")? {
+    let Some(directory) = std::env::var_os("GPUFORGE_LOGS") else { return Ok(field) };
+    for file in std::fs::read_dir(directory).context("GPUFORGE_LOGS cannot be read")? {
         let path = file?.path();
         if path.extension().is_some_and(|e| e == "txt") {
             field.push_str(&String::from_utf8_lossy(&std::fs::read(path)?));
@@ -134,12 +134,12 @@ fn field() -> Result<String> {
     Ok(field)
 }
 
-/// One of some lines, in no order.
+/// A pseudo-random line.
 fn any(lines: &[&'static str], i: usize) -> &'static str {
     lines.get(scatter(i) % lines.len().max(1)).copied().unwrap_or_default()
 }
 
-/// Numbers that look random and are the same in every run.
+/// Hash: pseudo-random numbers, the same in every run.
 fn scatter(i: usize) -> usize {
     let x = (i as u64 ^ 0x9e37_79b9).wrapping_mul(0xd6e8_feb8_6659_fd93);
     ((x ^ x >> 32).wrapping_mul(0xd6e8_feb8_6659_fd93) >> 33) as usize

@@ -53,23 +53,19 @@ pub fn merge(reports: Vec<ProbeReport>) -> Merged {
 /// How strongly two entries match as one device.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum MatchStrength {
-    SameVendor,
-    SameName,
-    SameIds,
-    SameAddress,
+    Vendor,
+    Name,
+    PciId,
+    PciAddress,
 }
 
 fn merge_gpus(into: &mut Vec<Gpu>, from: Vec<Gpu>) {
     let old = into.len();
     let mut taken = vec![false; old];
     let mut placed: Vec<Option<usize>> = vec![None; from.len()];
-    for least in [
-        MatchStrength::SameAddress,
-        MatchStrength::SameIds,
-        MatchStrength::SameName,
-        MatchStrength::SameVendor,
-    ] {
-        if least == MatchStrength::SameVendor && !vendor_counts_agree(into, &taken, &from, &placed) {
+    for least in [MatchStrength::PciAddress, MatchStrength::PciId, MatchStrength::Name, MatchStrength::Vendor]
+    {
+        if least == MatchStrength::Vendor && !vendor_counts_agree(into, &taken, &from, &placed) {
             break;
         }
         for (gpu, place) in from.iter().zip(placed.iter_mut()).filter(|(_, p)| p.is_none()) {
@@ -105,22 +101,22 @@ fn vendor_counts_agree(into: &[Gpu], taken: &[bool], from: &[Gpu], placed: &[Opt
 
 fn match_strength(a: &Gpu, b: &Gpu) -> Option<MatchStrength> {
     if let (Some(x), Some(y)) = (&a.bus_id, &b.bus_id) {
-        return (x == y).then_some(MatchStrength::SameAddress);
+        return (x == y).then_some(MatchStrength::PciAddress);
     }
     if let (Some(x), Some(y)) = (&a.uuid, &b.uuid)
         && x == y
     {
-        return Some(MatchStrength::SameAddress);
+        return Some(MatchStrength::PciAddress);
     }
     let software = (a.kind == GpuType::Software, b.kind == GpuType::Software);
     if software.0 || software.1 {
-        return (software == (true, true) && a.name == b.name).then_some(MatchStrength::SameAddress);
+        return (software == (true, true) && a.name == b.name).then_some(MatchStrength::PciAddress);
     }
     if a.vendor != b.vendor || types_conflict(a.kind, b.kind) {
         return None;
     }
     if let (Some(x), Some(y)) = (device_id(a), device_id(b)) {
-        return (x == y).then_some(MatchStrength::SameIds);
+        return (x == y).then_some(MatchStrength::PciId);
     }
     let fits = |name: &Option<String>, other: &Gpu| {
         let name = name.as_deref()?;
@@ -128,11 +124,11 @@ fn match_strength(a: &Gpu, b: &Gpu) -> Option<MatchStrength> {
         Some(others.into_iter().flatten().any(|o| names_match(name, o)))
     };
     match (fits(&a.name, b), fits(&b.name, a)) {
-        (Some(true), _) | (_, Some(true)) => Some(MatchStrength::SameName),
+        (Some(true), _) | (_, Some(true)) => Some(MatchStrength::Name),
         // Both names carry a model number and differ: two devices.
         (Some(false), Some(false)) if has_model_number(a) && has_model_number(b) => None,
         _ if archs_conflict(a, b) => None,
-        _ => Some(MatchStrength::SameVendor),
+        _ => Some(MatchStrength::Vendor),
     }
 }
 

@@ -8,15 +8,15 @@
 )]
 
 use gpuforge_env::{
-    compat::{self, Accelerator, Answer, Chip, Compat, Machine, machine},
-    data::{Source, Table as _},
+    compat::{self, Accelerator, Chip, CompatTable, HostSpec, Resolution, host_spec},
+    data::{DataTable as _, TableSource},
 };
 
 /// A machine: `--for`, driver ("" = not known), platform ("" = the GPU's usual one).
-fn machine_of(table: &Compat, gpu: &str, driver: &str, platform: &str) -> Machine {
+fn machine_of(table: &CompatTable, gpu: &str, driver: &str, platform: &str) -> HostSpec {
     let mut found = match gpu {
-        "" => Machine { arch: "x86_64".to_owned(), ..Machine::default() },
-        name => machine::named(table, name).unwrap_or_else(|e| panic!("{name}: {e}")),
+        "" => HostSpec { arch: "x86_64".to_owned(), ..HostSpec::default() },
+        name => host_spec::named(table, name).unwrap_or_else(|e| panic!("{name}: {e}")),
     };
     found.driver = (!driver.is_empty()).then(|| driver.parse().unwrap());
     if !platform.is_empty() {
@@ -25,11 +25,11 @@ fn machine_of(table: &Compat, gpu: &str, driver: &str, platform: &str) -> Machin
     found
 }
 
-fn answer(gpu: &str, driver: &str, platform: &str, framework: &str, python: &str) -> Answer {
+fn answer(gpu: &str, driver: &str, platform: &str, framework: &str, python: &str) -> Resolution {
     let table = compat::embedded();
     let machine = machine_of(&table, gpu, driver, platform);
     let python = (!python.is_empty()).then(|| python.parse().unwrap());
-    compat::choose(&table, table.framework(framework).unwrap(), &machine, python.as_ref())
+    compat::resolve(&table, table.framework(framework).unwrap(), &machine, python.as_ref())
 }
 
 /// GPU, driver, platform, framework, Python asked for, and what comes out: release, build, Python, `*` = default index.
@@ -143,7 +143,7 @@ fn every_choice_and_every_rejection_has_a_reason() {
     }
 }
 
-fn reason(found: &Answer, version: &str, build: &str) -> String {
+fn reason(found: &Resolution, version: &str, build: &str) -> String {
     let named = |r: &&compat::Rejected| {
         r.version.as_ref().is_some_and(|v| v.to_string() == version) && r.build == build
     };
@@ -170,7 +170,7 @@ fn rejections_say_what_is_missing() {
 
 #[test]
 fn rules_speak_up() {
-    let said = |found: &Answer, words: &str| {
+    let said = |found: &Resolution, words: &str| {
         let best = &found.candidates[0];
         best.cautions.iter().chain(&best.notes).any(|line| line.contains(words))
     };
@@ -187,9 +187,9 @@ fn rules_speak_up() {
     assert!(said(&answer("RTX 4090", "", "", "pytorch", ""), "the driver is not known"));
     // An old macOS gets the last wheels for it.
     let table = compat::embedded();
-    let mut mac = machine::named(&table, "Apple M1").unwrap();
+    let mut mac = host_spec::named(&table, "Apple M1").unwrap();
     mac.os_version = Some("13.6".parse().unwrap());
-    let found = compat::choose(&table, table.framework("torch").unwrap(), &mac, None);
+    let found = compat::resolve(&table, table.framework("torch").unwrap(), &mac, None);
     assert_eq!(found.candidates[0].version.to_string(), "2.11.0");
 }
 
@@ -199,13 +199,13 @@ fn unknown_stays_unknown() {
     let pytorch = table.framework("pytorch").unwrap();
     let mut machine = machine_of(&table, "RTX 4090", "595.58.03", "");
     machine.gpu.as_mut().unwrap().target = None;
-    let found = compat::choose(&table, pytorch, &machine, None);
+    let found = compat::resolve(&table, pytorch, &machine, None);
     assert_eq!(found.candidates[0].build, "cu132");
     assert!(found.candidates[0].cautions.iter().any(|c| c.contains("--compute-capability")));
     // A driver that only tells which CUDA it supports.
     let mut machine = machine_of(&table, "RTX 4090", "", "");
     machine.cuda = Some("12.4".parse().unwrap());
-    assert_eq!(compat::choose(&table, pytorch, &machine, None).candidates[0].build, "cu126");
+    assert_eq!(compat::resolve(&table, pytorch, &machine, None).candidates[0].build, "cu126");
 }
 
 #[test]
@@ -217,7 +217,7 @@ fn a_second_gpu_without_code_is_named() {
         target: Some("6.1".to_owned()),
         ..machine.gpu.clone().unwrap()
     }];
-    let found = compat::choose(&table, table.framework("pytorch").unwrap(), &machine, None);
+    let found = compat::resolve(&table, table.framework("pytorch").unwrap(), &machine, None);
     assert!(found.candidates[0].cautions.iter().any(|c| c.contains("GTX 1060")));
 }
 
@@ -232,7 +232,7 @@ fn nothing_that_ended_is_ever_named() {
 fn machines_of_inventories() {
     let table = compat::embedded();
     let of =
-        |text: &str| machine::from_inventory(&table, &gpuforge_detect::from_text(text.as_bytes()).unwrap());
+        |text: &str| host_spec::from_inventory(&table, &gpuforge_detect::from_text(text.as_bytes()).unwrap());
     let smi = of(
         "name, driver_version, memory.total [MiB], compute_cap\nNVIDIA GeForce GTX 1080 Ti, 580.95.05, 11264 MiB, 6.1\n",
     );
@@ -251,13 +251,13 @@ fn machines_of_inventories() {
 fn what_cannot_be_meant_is_refused() {
     let table = compat::embedded();
     assert!(matches!(
-        machine::named(&table, "rtx 409x"),
-        Err(machine::MachineError::Gpu { nearest: Some(near), .. }) if near.starts_with("rtx 40")
+        host_spec::named(&table, "rtx 409x"),
+        Err(host_spec::HostSpecError::Gpu { nearest: Some(near), .. }) if near.starts_with("rtx 40")
     ));
     assert!(
-        matches!(machine::named(&table, "aws:zz9"), Err(machine::MachineError::Cloud { known, .. }) if !known.is_empty())
+        matches!(host_spec::named(&table, "aws:zz9"), Err(host_spec::HostSpecError::Cloud { known, .. }) if !known.is_empty())
     );
-    assert!(Machine::default().set_platform("beos").is_err());
+    assert!(HostSpec::default().set_platform("beos").is_err());
     assert_eq!(compat::nearest("pytroch", ["pytorch", "jax"]), Some("pytorch"));
 }
 
@@ -265,7 +265,7 @@ fn what_cannot_be_meant_is_refused() {
 fn the_table_holds_and_wrong_tables_do_not() {
     let loaded = compat::load(None);
     assert!(loaded.problem.is_none(), "{:?}", loaded.problem);
-    assert_eq!(loaded.source, Source::Embedded);
+    assert_eq!(loaded.source, TableSource::Embedded);
     let good = include_str!("../data/compat.toml");
     let broken = [
         ("builds = [\"cu132\", \"cu130\", \"xpu\"", "builds = [\"cu999\", \"cu130\", \"xpu\"", "cu999"),
@@ -277,20 +277,20 @@ fn the_table_holds_and_wrong_tables_do_not() {
     ];
     for (from, to, says) in broken {
         assert!(good.contains(from), "{from}");
-        let table: Compat = toml::from_str(&good.replacen(from, to, 1)).unwrap();
+        let table: CompatTable = toml::from_str(&good.replacen(from, to, 1)).unwrap();
         let error = table.check().unwrap_err();
         assert!(error.contains(says), "{says}: {error}");
     }
-    assert!(toml::from_str::<Compat>("version = 1\nsurprise = 2").is_err());
+    assert!(toml::from_str::<CompatTable>("version = 1\nsurprise = 2").is_err());
 }
 
 #[test]
 fn a_choice_that_rests_on_a_remembered_row_says_so() {
     let table = compat::embedded();
     let notes = |framework: &str, gpu: &str| {
-        let mut machine = compat::machine::named(&table, gpu).unwrap();
+        let mut machine = compat::host_spec::named(&table, gpu).unwrap();
         machine.driver = Some("595.58.03".parse().unwrap());
-        let answer = compat::choose(&table, table.framework(framework).unwrap(), &machine, None);
+        let answer = compat::resolve(&table, table.framework(framework).unwrap(), &machine, None);
         answer.candidates[0].notes.join("; ")
     };
     assert!(notes("tensorflow", "T4").contains("remembered"));

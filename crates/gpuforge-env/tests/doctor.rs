@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use gpuforge_env::doctor::Status::{Critical, Error, Healthy, Skipped, Unknown, Warning};
 
 #[allow(dead_code, reason = "each test file uses its own part of this module")]
-#[path = "doctor_machine/mod.rs"]
+#[path = "simulated_host/mod.rs"]
 mod machine;
 use machine::{NVIDIA, Sim, expect, says, with};
 
@@ -231,7 +231,7 @@ fn a_machine_without_a_gpu_is_healthy() {
     assert_eq!(report.worst, Healthy);
     let large = Sim::linux().torch("2.14.1+cu130").report();
     expect(&large, &[("framework-build", Healthy)]);
-    says(&large, "framework-build", "it will use the processor", "");
+    says(&large, "framework-build", "it will use the CPU", "");
 }
 
 #[test]
@@ -280,7 +280,7 @@ fn a_run_takes_less_than_two_seconds_and_loads_no_gpu_library() {
 #[test]
 fn nothing_to_see_is_no_error() {
     let empty = tempfile::tempdir().unwrap();
-    let view = gpuforge_env::doctor::View::at(empty.path(), std::collections::BTreeMap::new());
+    let view = gpuforge_env::doctor::SystemView::rooted_at(empty.path(), std::collections::BTreeMap::new());
     let report = gpuforge_env::doctor::run(&std::sync::Arc::new(view.offline(true)));
     assert!(report.worst <= Warning, "{report:#?}");
 }

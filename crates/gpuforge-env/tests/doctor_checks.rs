@@ -16,7 +16,7 @@ use gpuforge_env::doctor::{
 };
 
 #[allow(dead_code, reason = "each test file uses its own part of this module")]
-#[path = "doctor_machine/mod.rs"]
+#[path = "simulated_host/mod.rs"]
 mod machine;
 use machine::{NVIDIA, Sim, expect, says, with};
 
@@ -27,7 +27,7 @@ fn builds_that_do_not_fit() {
     says(
         &cpu,
         "framework-build",
-        "for processors only, not for the GPU that is here",
+        "for CPUs only, not for the GPU that is here",
         "gpuforge env recommend --framework pytorch",
     );
     let old = Sim::linux().nvidia("535.104.05").torch("2.14.1+cu130").report();
@@ -101,7 +101,7 @@ fn tensorflow_and_jax() {
     let report = sim.report();
     expect(&report, &with(&NVIDIA, &[("framework-build", Error), ("framework-driver", Healthy)]));
     says(&report, "framework-build", "tensorflow 2.21.0 is for CUDA 12.5.1", "tensorflow[and-cuda]");
-    says(&report, "framework-build", "jax 0.11.2 is for processors only", "--framework jax");
+    says(&report, "framework-build", "jax 0.11.2 is for CPUs only", "--framework jax");
     says(&report, "framework-build", "jaxlib 0.12.0.1 is newer than jax 0.11.2", "one version");
     let whole = Sim::linux()
         .nvidia("580.95.05")
@@ -374,6 +374,6 @@ fn a_bundle_says_nothing_about_its_owner() {
 
 #[test]
 fn room_of_a_folder_that_is_not_there_yet() {
-    let sim = Sim::linux().space("/big", 9_000_000_000, 1).folder("/big").var("UV_CACHE_DIR", "/big/not/yet");
+    let sim = Sim::linux().space("/big", 9_000_000_000, 1).dir("/big").var("UV_CACHE_DIR", "/big/not/yet");
     says(&sim.report(), "disk", "uv's cache: 0.0 GB free", "");
 }

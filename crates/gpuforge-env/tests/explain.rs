@@ -15,8 +15,8 @@ use std::{
 };
 
 use gpuforge_env::{
-    data::Table as _,
-    explain::{Explanation, Facts, Knowledge, Platform, Shown, explain, explain_asking},
+    data::DataTable as _,
+    explain::{CheckEvidence, Explanation, HostEvidence, PatternDb, Platform, explain, explain_with_checks},
 };
 use proptest::prelude::*;
 
@@ -30,14 +30,14 @@ const FIELD: &str = include_str!("explain_field.txt");
 /// `== ID`, messages that mean no harm.
 const NOISE: &str = include_str!("explain_noise.txt");
 
-fn read(known: &Knowledge, log: &[u8]) -> Explanation {
-    explain(log, known, &Facts::default()).unwrap()
+fn read(known: &PatternDb, log: &[u8]) -> Explanation {
+    explain(log, known, &HostEvidence::default()).unwrap()
 }
 
 /// Our table, read once for many logs.
-fn ours() -> &'static Knowledge {
-    static OURS: std::sync::OnceLock<Knowledge> = std::sync::OnceLock::new();
-    OURS.get_or_init(Knowledge::embedded)
+fn ours() -> &'static PatternDb {
+    static OURS: std::sync::OnceLock<PatternDb> = std::sync::OnceLock::new();
+    OURS.get_or_init(PatternDb::embedded)
 }
 
 fn root(found: &Explanation) -> &str {
@@ -50,7 +50,7 @@ fn sections(text: &str) -> impl Iterator<Item = (&str, &str)> {
 
 #[test]
 fn the_table_holds_and_has_a_case_for_every_pattern() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     assert!(known.problem().is_none(), "{:?}", known.problem());
     known.table().check_deep().unwrap();
     let ids: Vec<&str> = known.table().pattern.iter().map(|p| p.id.as_str()).collect();
@@ -62,7 +62,7 @@ fn the_table_holds_and_has_a_case_for_every_pattern() {
 
 #[test]
 fn every_pattern_is_the_root_of_its_log_and_not_of_a_near_miss() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let mut wrong = Vec::new();
     for (id, logs) in sections(CASES) {
         let (log, miss) = logs.split_once("\n-- not\n").unwrap();
@@ -80,7 +80,7 @@ fn every_pattern_is_the_root_of_its_log_and_not_of_a_near_miss() {
 
 #[test]
 fn the_root_is_the_same_among_other_output() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let noise = "2026-01-01 INFO step 12 loss 0.31\n\n  warming up\t the cache\n"
         .repeat(if cfg!(debug_assertions) { 60 } else { 700 });
     for (id, logs) in sections(CASES) {
@@ -96,7 +96,7 @@ fn the_root_is_the_same_among_other_output() {
 
 #[test]
 fn stories_of_several_messages() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let mut wrong = Vec::new();
     for (head, log) in sections(STORIES) {
         let parts: Vec<&str> = head.split('|').map(str::trim).collect();
@@ -129,7 +129,7 @@ fn logs_from_the_field() {
 
 #[test]
 fn noise_alone_is_nothing_wrong() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let log = "\
         E external/local_xla/xla/stream_executor/cuda/cuda_fft.cc:477] Unable to register cuFFT factory: Attempting to \
         register factory for plugin cuFFT when one has already been registered\n\
@@ -162,7 +162,7 @@ fn every_benign_message_is_known() {
 
 #[test]
 fn a_wrapped_framed_and_coloured_message_is_read() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     for log in [
         "│ RuntimeError: CUDA error: no kernel image is   │\n│ available for execution on the device │",
         "RuntimeError: CUDA \x1b[1;31merror\x1b[0m: no kernel\x1b]8;;http://x\x07 image is available\r\n   for execution on the device",
@@ -181,7 +181,7 @@ fn a_wrapped_framed_and_coloured_message_is_read() {
 
 #[test]
 fn lines_are_counted_as_in_the_file() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let mut log = "fine\n\n\n".repeat(30_000);
     log.push_str("a\rb\rc\nRuntimeError: No CUDA GPUs are available\n");
     let found = read(&known, log.as_bytes());
@@ -190,19 +190,24 @@ fn lines_are_counted_as_in_the_file() {
 
 #[test]
 fn facts_raise_or_lower_confidence_and_choose_steps() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let log = b"RuntimeError: Found no NVIDIA driver on your system.";
-    let ask = |facts: &Facts| explain(&log[..], &known, facts).unwrap().root.unwrap();
-    let blind = ask(&Facts::default());
-    let agrees = ask(&Facts { nvidia_gpus: Some(1), ..Facts::default() });
-    let denies = ask(&Facts { nvidia_gpus: Some(1), nvidia_driver: Some(580), ..Facts::default() });
+    let ask = |facts: &HostEvidence| explain(&log[..], &known, facts).unwrap().root.unwrap();
+    let blind = ask(&HostEvidence::default());
+    let agrees = ask(&HostEvidence { nvidia_gpus: Some(1), ..HostEvidence::default() });
+    let denies =
+        ask(&HostEvidence { nvidia_gpus: Some(1), nvidia_driver: Some(580), ..HostEvidence::default() });
     assert!(agrees.confidence > blind.confidence && blind.confidence > denies.confidence);
     assert!(agrees.how.iter().any(|how| how.contains("confirms")), "{:?}", agrees.how);
     assert_eq!(blind.how.len(), 1);
-    let inside = ask(&Facts { platform: Some(Platform::Container), ..Facts::default() });
+    let inside = ask(&HostEvidence { platform: Some(Platform::Container), ..HostEvidence::default() });
     assert!(inside.steps[0].contains("--gpus all"), "{:?}", inside.steps);
     let windows = b"C:\\Users\\me\\app> python x.py\nAssertionError: Torch not compiled with CUDA enabled";
-    let found = explain(&windows[..], &known, &Facts { platform: Some(Platform::Linux), ..Facts::default() });
+    let found = explain(
+        &windows[..],
+        &known,
+        &HostEvidence { platform: Some(Platform::Linux), ..HostEvidence::default() },
+    );
     assert_eq!(found.unwrap().root.unwrap().platform, Platform::Windows);
 }
 
@@ -212,26 +217,30 @@ fn checks_of_the_doctor_confirm_or_deny() {
     let ask = |shown: Option<bool>| {
         let answer = |ids: &[String]| {
             assert_eq!(ids, ["shared-memory"]);
-            let says =
-                |broken| Shown { check: ids[0].clone(), broken, evidence: "/dev/shm: 64 MiB".to_owned() };
+            let says = |broken| CheckEvidence {
+                check: ids[0].clone(),
+                broken,
+                evidence: "/dev/shm: 64 MiB".to_owned(),
+            };
             shown.map(says).into_iter().collect()
         };
-        explain_asking(&log[..], ours(), &Facts::default(), answer).unwrap().root.unwrap()
+        explain_with_checks(&log[..], ours(), &HostEvidence::default(), answer).unwrap().root.unwrap()
     };
     let (blind, agrees, denies) = (ask(None), ask(Some(true)), ask(Some(false)));
     assert!(agrees.confidence > blind.confidence && blind.confidence > denies.confidence);
     assert!(agrees.how.iter().any(|how| how.contains("/dev/shm: 64 MiB")), "{:?}", agrees.how);
     // Being in a container speaks for a small /dev/shm, but not where its size was looked at.
-    let inside = |shown: Vec<Shown>| {
-        let facts = Facts { platform: Some(Platform::Container), ..Facts::default() };
-        explain_asking(&log[..], ours(), &facts, |_| shown).unwrap().root.unwrap().confidence
+    let inside = |shown: Vec<CheckEvidence>| {
+        let facts = HostEvidence { platform: Some(Platform::Container), ..HostEvidence::default() };
+        explain_with_checks(&log[..], ours(), &facts, |_| shown).unwrap().root.unwrap().confidence
     };
-    let large = Shown { check: "shared-memory".into(), broken: false, evidence: "/dev/shm: 32 GiB".into() };
+    let large =
+        CheckEvidence { check: "shared-memory".into(), broken: false, evidence: "/dev/shm: 32 GiB".into() };
     assert!(inside(Vec::new()) > blind.confidence);
     assert!((inside(vec![large]) - denies.confidence).abs() < 1e-9 && denies.confidence < blind.confidence);
     // Nothing is asked where no check could tell.
     let other = b"RuntimeError: Cannot re-initialize CUDA in forked subprocess.";
-    explain_asking(&other[..], ours(), &Facts::default(), |_| panic!("asked")).unwrap();
+    explain_with_checks(&other[..], ours(), &HostEvidence::default(), |_| panic!("asked")).unwrap();
 }
 
 #[test]
@@ -249,7 +258,7 @@ fn a_handled_failure_counts_unless_the_end_is_good() {
 
 #[test]
 fn unknown_says_what_to_collect() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let found = read(&known, b"loading\n./server: undefined symbol: plugin_v3\nAborted (core dumped)\n");
     assert!(found.unknown && found.root.is_none());
     assert!(found.collect[0].contains("ldd") && found.collect.len() >= 3, "{:?}", found.collect);
@@ -258,7 +267,7 @@ fn unknown_says_what_to_collect() {
 
 #[test]
 fn the_json_has_the_documented_keys() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let json = serde_json::to_value(read(&known, b"CUDA out of memory. Tried to allocate 1 GiB")).unwrap();
     let keys = |value: &serde_json::Value| value.as_object().unwrap().keys().cloned().collect::<Vec<_>>();
     assert_eq!(keys(&json), ["also", "benign", "root", "unknown"]);
@@ -299,11 +308,12 @@ fn peak_kib() -> u64 {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_line_without_an_end_takes_no_memory() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     // Less in a build without optimisation: what grows shows as well.
     let size = if cfg!(debug_assertions) { 32 << 20 } else { 1 << 30 };
     let before = peak_kib();
-    let found = explain(Endless { left: size, message_at: size / 2 }, &known, &Facts::default()).unwrap();
+    let found =
+        explain(Endless { left: size, message_at: size / 2 }, &known, &HostEvidence::default()).unwrap();
     assert_eq!(root(&found), "P01");
     assert!(found.root.unwrap().evidence.len() < 1000);
     let grown = peak_kib().saturating_sub(before);
@@ -312,7 +322,7 @@ fn a_line_without_an_end_takes_no_memory() {
 
 #[test]
 fn ten_megabytes_are_read_in_time() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let lines = sections(CASES).map(|(_, logs)| logs.lines().next().unwrap()).collect::<Vec<_>>().join("\n");
     let count = if cfg!(debug_assertions) { 13_000 } else { 130_000 };
     let plain = "step 1200 | loss 1.932 | lr 3.0e-04 | tokens/s 41233 | cuda memory 18.3 GiB\n".repeat(count);
@@ -332,13 +342,14 @@ fn real_logs_are_explained() {
         println!("skipped: GPUFORGE_LOGS names no folder of logs");
         return;
     };
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let labels = std::fs::read_to_string(folder.join("labels.json")).unwrap();
     let labels: serde_json::Value = serde_json::from_str(&labels).unwrap();
     for label in labels.as_array().unwrap() {
         let file = label["file"].as_str().unwrap();
         let found =
-            explain(std::fs::File::open(folder.join(file)).unwrap(), &known, &Facts::default()).unwrap();
+            explain(std::fs::File::open(folder.join(file)).unwrap(), &known, &HostEvidence::default())
+                .unwrap();
         let acceptable = label["acceptable"].as_array().unwrap().iter().filter_map(|a| a.as_str());
         let mut right = acceptable.chain(label["root"].as_str());
         assert!(right.any(|id| id == root(&found)), "{file}: {} ({label})", root(&found));
@@ -353,7 +364,7 @@ fn a_reader_that_fails_is_an_error() {
             Err(io::Error::other("gone"))
         }
     }
-    let error = explain(Broken, &Knowledge::embedded(), &Facts::default()).unwrap_err();
+    let error = explain(Broken, &PatternDb::embedded(), &HostEvidence::default()).unwrap_err();
     assert!(error.to_string().contains("gone"));
 }
 

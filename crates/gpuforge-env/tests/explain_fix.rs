@@ -11,14 +11,14 @@
 use std::{fs, path::PathBuf};
 
 use gpuforge_env::explain::{
-    Knowledge,
-    fix::{self, Action, Environment, FixError},
+    PatternDb,
+    fix::{self, ActiveEnv, FixAction, FixError},
     table::FixClass,
 };
 
-fn environment(variable: &'static str, dir: &tempfile::TempDir) -> Environment {
+fn environment(variable: &'static str, dir: &tempfile::TempDir) -> ActiveEnv {
     let root = dir.path().to_str().unwrap().to_owned();
-    Environment::active(&move |name| (name == variable).then(|| root.clone())).unwrap()
+    ActiveEnv::active(&move |name| (name == variable).then(|| root.clone())).unwrap()
 }
 
 fn never(_: &std::path::Path, _: &[String]) -> std::io::Result<bool> {
@@ -27,12 +27,12 @@ fn never(_: &std::path::Path, _: &[String]) -> std::io::Result<bool> {
 
 #[test]
 fn only_safe_and_env_fixes_have_anything_to_run() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let dir = tempfile::tempdir().unwrap();
     let environment = environment("CONDA_PREFIX", &dir);
     let mut planned = 0;
     for pattern in &known.table().pattern {
-        match fix::plan(&known, &pattern.id, Some(&environment)) {
+        match fix::plan_fix(&known, &pattern.id, Some(&environment)) {
             Ok(plan) => {
                 planned += 1;
                 assert!(matches!(pattern.fix, FixClass::Safe | FixClass::Env), "{}", pattern.id);
@@ -42,8 +42,8 @@ fn only_safe_and_env_fixes_have_anything_to_run() {
                     assert!(!shown.contains(word), "{shown}");
                 }
                 let inside = match &plan.action {
-                    Action::Run { program, .. } => program,
-                    Action::Write { path, .. } => path,
+                    FixAction::Run { program, .. } => program,
+                    FixAction::Write { path, .. } => path,
                 };
                 assert!(inside.starts_with(dir.path()), "{shown}");
             }
@@ -52,60 +52,60 @@ fn only_safe_and_env_fixes_have_anything_to_run() {
         }
     }
     assert!(planned >= 8, "{planned}");
-    assert!(matches!(fix::plan(&known, "P23", None), Err(FixError::NoEnvironment)));
+    assert!(matches!(fix::plan_fix(&known, "P23", None), Err(FixError::NoEnvironment)));
     assert!(matches!(
-        fix::plan(&known, "P41", None),
+        fix::plan_fix(&known, "P41", None),
         Err(FixError::NotAllowed { class: FixClass::Admin, .. })
     ));
-    assert!(matches!(fix::plan(&known, "P01", None), Err(FixError::NoneKnown(_))));
-    assert!(matches!(fix::plan(&known, "P999", None), Err(FixError::NoneKnown(_))));
+    assert!(matches!(fix::plan_fix(&known, "P01", None), Err(FixError::NoneKnown(_))));
+    assert!(matches!(fix::plan_fix(&known, "P999", None), Err(FixError::NoneKnown(_))));
 }
 
 #[test]
 fn a_variable_comes_and_goes() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("bin/activate");
     fs::create_dir(dir.path().join("bin")).unwrap();
     fs::write(&script, "export PATH\n").unwrap();
     let venv = environment("VIRTUAL_ENV", &dir);
-    let plan = fix::plan(&known, "P23", Some(&venv)).unwrap();
+    let plan = fix::plan_fix(&known, "P23", Some(&venv)).unwrap();
     assert!(plan.action.show().contains("unset LD_LIBRARY_PATH"), "{}", plan.action.show());
-    fix::perform(&plan.action, &mut never).unwrap();
+    fix::apply(&plan.action, &mut never).unwrap();
     assert!(fs::read_to_string(&script).unwrap().contains("\nunset LD_LIBRARY_PATH\n"));
     // A second time the file is not as planned.
-    assert!(matches!(fix::perform(&plan.action, &mut never), Err(FixError::Changed(_))));
-    fix::perform(&plan.undo[0], &mut never).unwrap();
+    assert!(matches!(fix::apply(&plan.action, &mut never), Err(FixError::Changed(_))));
+    fix::apply(&plan.undo[0], &mut never).unwrap();
     assert_eq!(fs::read_to_string(&script).unwrap(), "export PATH\n");
 
     let conda_dir = tempfile::tempdir().unwrap();
     let conda = environment("CONDA_PREFIX", &conda_dir);
-    let plan = fix::plan(&known, "P37", Some(&conda)).unwrap();
-    fix::perform(&plan.action, &mut never).unwrap();
+    let plan = fix::plan_fix(&known, "P37", Some(&conda)).unwrap();
+    fix::apply(&plan.action, &mut never).unwrap();
     let ours: PathBuf = conda_dir.path().join("etc/conda/activate.d/gpuforge-P37.sh");
     assert!(fs::read_to_string(&ours).unwrap().contains("export PYTORCH_ENABLE_MPS_FALLBACK=1"));
     fs::write(&ours, "mine now").unwrap();
-    assert!(matches!(fix::perform(&plan.undo[0], &mut never), Err(FixError::Changed(_))));
+    assert!(matches!(fix::apply(&plan.undo[0], &mut never), Err(FixError::Changed(_))));
     assert!(matches!(
-        fix::plan(&known, "P23", Some(&environment("VIRTUAL_ENV", &conda_dir))),
+        fix::plan_fix(&known, "P23", Some(&environment("VIRTUAL_ENV", &conda_dir))),
         Err(FixError::NoScript(_))
     ));
 }
 
 #[test]
 fn packages_go_back_to_the_versions_that_were_there() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("lib/python3.12/site-packages/NumPy-2.1.0.dist-info")).unwrap();
     let venv = environment("VIRTUAL_ENV", &dir);
-    let plan = fix::plan(&known, "P35", Some(&venv)).unwrap();
+    let plan = fix::plan_fix(&known, "P35", Some(&venv)).unwrap();
     assert!(plan.action.show().ends_with("-m pip install \"numpy<2\""), "{}", plan.action.show());
     assert!(plan.undo[0].show().ends_with("-m pip install numpy==2.1.0"));
-    let new = fix::plan(&known, "P30", Some(&venv)).unwrap();
+    let new = fix::plan_fix(&known, "P30", Some(&venv)).unwrap();
     assert!(new.undo[0].show().ends_with("-m pip uninstall --yes bitsandbytes"));
 
     let mut ran = Vec::new();
-    fix::perform(&plan.action, &mut |program, args| {
+    fix::apply(&plan.action, &mut |program, args| {
         ran.push((program.to_owned(), args.to_vec()));
         Ok(true)
     })
@@ -114,23 +114,23 @@ fn packages_go_back_to_the_versions_that_were_there() {
         ran,
         [(dir.path().join("bin/python"), ["-m", "pip", "install", "numpy<2"].map(str::to_owned).to_vec())]
     );
-    assert!(matches!(fix::perform(&plan.action, &mut |_, _| Ok(false)), Err(FixError::Failed(_))));
+    assert!(matches!(fix::apply(&plan.action, &mut |_, _| Ok(false)), Err(FixError::Failed(_))));
 }
 
 #[test]
 fn records_are_kept_in_order_and_broken_ones_are_named() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let conda = environment("CONDA_PREFIX", &dir);
-    assert!(matches!(fix::last(data.path()), Err(FixError::NothingToUndo)));
+    assert!(matches!(fix::last_record(data.path()), Err(FixError::NothingToUndo)));
     for id in ["P23", "P37"] {
-        fix::remember(data.path(), &fix::plan(&known, id, Some(&conda)).unwrap()).unwrap();
+        fix::push_record(data.path(), &fix::plan_fix(&known, id, Some(&conda)).unwrap()).unwrap();
     }
-    assert_eq!(fix::last(data.path()).unwrap().id, "P37");
-    fix::forget(data.path()).unwrap();
-    assert_eq!(fix::last(data.path()).unwrap().id, "P23");
-    fix::forget(data.path()).unwrap();
-    assert!(matches!(fix::last(data.path()), Err(FixError::NothingToUndo)));
-    fs::write(data.path().join(fix::RECORDS), "{").unwrap();
-    assert!(matches!(fix::last(data.path()), Err(FixError::Io { .. })));
+    assert_eq!(fix::last_record(data.path()).unwrap().id, "P37");
+    fix::pop_record(data.path()).unwrap();
+    assert_eq!(fix::last_record(data.path()).unwrap().id, "P23");
+    fix::pop_record(data.path()).unwrap();
+    assert!(matches!(fix::last_record(data.path()), Err(FixError::NothingToUndo)));
+    fs::write(data.path().join(fix::FIX_LOG), "{").unwrap();
+    assert!(matches!(fix::last_record(data.path()), Err(FixError::Io { .. })));
 }

@@ -7,7 +7,7 @@
     reason = "a test may fail"
 )]
 
-use gpuforge_env::explain::{Explanation, Facts, Knowledge, explain};
+use gpuforge_env::explain::{Explanation, HostEvidence, PatternDb, explain};
 
 /// `== what | the roots that would be right | crlf`, then the log; `␛` is an escape.
 const LOGS: &str = include_str!("explain_variations.txt");
@@ -26,8 +26,8 @@ const WRAPPERS: &[(&str, Wrap)] = &[
     ("kubernetes", |i, line| format!("2026-04-02T10:00:{:02}.1Z stderr F {line}\n", i % 60)),
 ];
 
-fn read(known: &Knowledge, log: &str) -> Explanation {
-    explain(log.as_bytes(), known, &Facts::default()).unwrap()
+fn read(known: &PatternDb, log: &str) -> Explanation {
+    explain(log.as_bytes(), known, &HostEvidence::default()).unwrap()
 }
 
 fn root(found: &Explanation) -> &str {
@@ -46,7 +46,7 @@ fn logs() -> impl Iterator<Item = (&'static str, Vec<&'static str>, String)> {
 
 #[test]
 fn variations_have_their_cause() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let mut wrong = Vec::new();
     for (what, right, log) in logs() {
         let found = read(&known, &log);
@@ -61,7 +61,7 @@ fn variations_have_their_cause() {
 
 #[test]
 fn whoever_passes_the_lines_on() {
-    let known = Knowledge::embedded();
+    let known = PatternDb::embedded();
     let mut wrong = Vec::new();
     for (what, right, log) in logs() {
         for (wrapper, wrap) in WRAPPERS {

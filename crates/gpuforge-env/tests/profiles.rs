@@ -10,24 +10,30 @@
 use std::sync::LazyLock;
 
 use gpuforge_env::{
-    compat::{self, Compat, Machine, machine},
-    data::{DataError, Table as _},
-    profiles::{self, Fit, Plan, Profile, Profiles},
+    compat::{self, CompatTable, HostSpec, host_spec},
+    data::{DataError, DataTable as _},
+    profiles::{self, EnvPlan, Profile, ProfileFit, Profiles},
 };
 
 /// Both tables, read once.
-fn tables() -> &'static (Compat, Profiles) {
-    static TABLES: LazyLock<(Compat, Profiles)> =
+fn tables() -> &'static (CompatTable, Profiles) {
+    static TABLES: LazyLock<(CompatTable, Profiles)> =
         LazyLock::new(|| (compat::embedded(), profiles::embedded()));
     &TABLES
 }
 
 /// The environment of a profile on a machine, and its fit.
-fn made(gpu: &str, gib: Option<u64>, platform: &str, framework: &str, profile: &str) -> (Plan, Fit) {
+fn made(
+    gpu: &str,
+    gib: Option<u64>,
+    platform: &str,
+    framework: &str,
+    profile: &str,
+) -> (EnvPlan, ProfileFit) {
     let (table, all) = tables();
     let mut found = match gpu {
-        "" => Machine { arch: "x86_64".to_owned(), ..Machine::default() },
-        name => machine::named(table, name).unwrap(),
+        "" => HostSpec { arch: "x86_64".to_owned(), ..HostSpec::default() },
+        name => host_spec::named(table, name).unwrap(),
     };
     found.driver = Some("595.58.03".parse().unwrap());
     if !platform.is_empty() {
@@ -37,14 +43,14 @@ fn made(gpu: &str, gib: Option<u64>, platform: &str, framework: &str, profile: &
         gpu.memory_bytes = Some(gib << 30);
     }
     let framework = table.framework(framework).unwrap();
-    let answer = compat::choose(table, framework, &found, None);
+    let answer = compat::resolve(table, framework, &found, None);
     let profile = all.find(profile).unwrap();
-    let plan = profiles::plan(all, profile, &answer.candidates[0], &framework.import, &found);
+    let plan = profiles::plan_env(all, profile, &answer.candidates[0], &framework.import, &found);
     let fit = profiles::fit(profile, &found, &plan);
     (plan, fit)
 }
 
-fn has(plan: &Plan, name: &str) -> bool {
+fn has(plan: &EnvPlan, name: &str) -> bool {
     plan.packages.iter().any(|p| p.pip.split(['=', '[']).next() == Some(name))
 }
 
@@ -99,7 +105,7 @@ fn fit_never_falls_with_memory_and_stays_within_bounds() {
             (1..=48).map(|gib| made("RTX 3060", Some(gib), "", "pytorch", &profile.name).1.points).collect();
         assert!(fits.windows(2).all(|w| w[0] <= w[1]), "{}: {fits:?}", profile.name);
         assert!(
-            fits.iter().all(|f| *f <= 100 && *f >= profile.processor.saturating_sub(15)),
+            fits.iter().all(|f| *f <= 100 && *f >= profile.cpu_fit.saturating_sub(15)),
             "{}",
             profile.name
         );
@@ -181,7 +187,7 @@ fn profiles_of_ones_own() {
     std::fs::write(folder.join("hostile.toml"), "packages = ['numpy; rm -rf ~']\n").unwrap();
     let (loaded, problems) = profiles::load(Some(dir.path()));
     let audio = loaded.value.find("audio").unwrap();
-    assert_eq!((audio.good, audio.processor, audio.packages.len()), (8.0, 50, 2));
+    assert_eq!((audio.good, audio.cpu_fit, audio.packages.len()), (8.0, 50, 2));
     assert_eq!(loaded.value.find("learning").unwrap().packages, ["numpy"]);
     assert_eq!(loaded.value.profile.len(), 9);
     assert_eq!(problems.len(), 2);
@@ -200,7 +206,7 @@ fn wrong_profiles_are_refused() {
         Profile { name: "a b".to_owned(), ..sound.clone() },
         Profile { least: 2.0, ..sound.clone() },
         Profile { least: f64::NAN, ..sound.clone() },
-        Profile { processor: 101, ..sound.clone() },
+        Profile { cpu_fit: 101, ..sound.clone() },
         Profile { packages: Vec::new(), ..sound.clone() },
         Profile { packages: vec!["--index-url".to_owned()], ..sound.clone() },
         Profile { title: "a\nb".to_owned(), ..sound.clone() },

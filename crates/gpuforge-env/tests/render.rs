@@ -10,32 +10,32 @@
 use std::{path::Path, sync::LazyLock};
 
 use gpuforge_env::{
-    compat::{self, Compat, Machine, machine},
-    profiles::{self, Plan, Profiles},
-    render::{self, FORMATS, is_plain},
+    compat::{self, CompatTable, HostSpec, host_spec},
+    profiles::{self, EnvPlan, Profiles},
+    render::{self, FORMATS, is_safe_name},
 };
 
 /// Both tables, read once.
-fn tables() -> &'static (Compat, Profiles) {
-    static TABLES: LazyLock<(Compat, Profiles)> =
+fn tables() -> &'static (CompatTable, Profiles) {
+    static TABLES: LazyLock<(CompatTable, Profiles)> =
         LazyLock::new(|| (compat::embedded(), profiles::embedded()));
     &TABLES
 }
 
 /// The environment of a profile; `gpu` "" = none.
-fn plan(gpu: &str, driver: &str, platform: &str, framework: &str, profile: &str) -> Plan {
+fn plan(gpu: &str, driver: &str, platform: &str, framework: &str, profile: &str) -> EnvPlan {
     let (table, all) = tables();
     let mut found = match gpu {
-        "" => Machine { arch: "x86_64".to_owned(), ..Machine::default() },
-        name => machine::named(table, name).unwrap(),
+        "" => HostSpec { arch: "x86_64".to_owned(), ..HostSpec::default() },
+        name => host_spec::named(table, name).unwrap(),
     };
     found.driver = (!driver.is_empty()).then(|| driver.parse().unwrap());
     if !platform.is_empty() {
         found.set_platform(platform).unwrap();
     }
     let framework = table.framework(framework).unwrap();
-    let answer = compat::choose(table, framework, &found, None);
-    profiles::plan(all, all.find(profile).unwrap(), &answer.candidates[0], &framework.import, &found)
+    let answer = compat::resolve(table, framework, &found, None);
+    profiles::plan_env(all, all.find(profile).unwrap(), &answer.candidates[0], &framework.import, &found)
 }
 
 /// Machines that together show every way a file can look.
@@ -102,7 +102,7 @@ fn what_is_installed_by_hand_goes_into_the_environment_of_the_file() {
 }
 
 /// Every profile with every framework on several machines.
-fn every_plan() -> Vec<Plan> {
+fn every_plan() -> Vec<EnvPlan> {
     let machines = [
         ("RTX 4090", "595.58.03", ""),
         ("GTX 1080", "580.95.05", ""),
@@ -122,7 +122,7 @@ fn every_plan() -> Vec<Plan> {
     plans
 }
 
-fn rendered(name: &str, plan: &Plan) -> String {
+fn rendered(name: &str, plan: &EnvPlan) -> String {
     (render::find(name).unwrap().render)(plan)
 }
 
@@ -139,7 +139,7 @@ fn requirements_read_as_requirements() {
         for name in names {
             let label = name.contains('+');
             assert!(!label || plan.candidate.index.is_some(), "{name}");
-            assert!(is_plain(&name.replace('+', ".")), "{name}");
+            assert!(is_safe_name(&name.replace('+', ".")), "{name}");
         }
         let mut seen: Vec<&str> =
             plan.packages.iter().map(|p| p.pip.split(['=', '[']).next().unwrap()).collect();
@@ -275,10 +275,10 @@ fn scripts_compile_where_python_is() {
 #[test]
 fn names_that_may_stand_anywhere() {
     for good in ["numpy", "ray[tune]", "cuda-version=13.0", "scikit-learn", "a_b.c"] {
-        assert!(is_plain(good), "{good}");
+        assert!(is_safe_name(good), "{good}");
     }
     for bad in ["", "-r x", "a b", "a;b", "a\nb", "$(x)", "a\"b", "`x`", "a#b", "a{b}", "é"] {
-        assert!(!is_plain(bad), "{bad:?}");
+        assert!(!is_safe_name(bad), "{bad:?}");
     }
     assert!(render::find("Dockerfile").is_some() && render::find("nix").is_none());
 }

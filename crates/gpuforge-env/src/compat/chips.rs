@@ -1,41 +1,41 @@
-//! What is a GPU of this name? Compute capability, gfx target or family, and memory, when no driver can tell.
+//! GPU lookup by name: compute capability, gfx target or Intel family, and memory; for use where no driver reports them.
 
 use gpuforge_detect::{model::Vendor, pci};
 
-use super::table::{ChipRow, CloudRow, Compat};
+use super::table::{ChipRow, CloudRow, CompatTable};
 
-/// What the tables say about a name.
+/// Table entry that matches a GPU name.
 #[derive(Debug, Clone, Copy)]
-pub struct Known<'a> {
+pub struct ChipMatch<'a> {
     /// The row.
     pub row: &'a ChipRow,
-    /// GiB, where every card of that name has as much.
+    /// Memory in GiB, where all cards of that name have the same.
     pub gib: Option<u32>,
 }
 
-/// Looks a name up; `vendor` narrows the search where it is known.
-pub fn find<'a>(table: &'a Compat, vendor: Option<Vendor>, name: &str) -> Option<Known<'a>> {
+/// Looks up a GPU name; `vendor` narrows the search where it is known.
+pub fn find<'a>(table: &'a CompatTable, vendor: Option<Vendor>, name: &str) -> Option<ChipMatch<'a>> {
     let words = words(name);
     let vendor = vendor.or_else(|| pci::vendor_in_name(name));
     let rows = table.chip.iter().filter(|row| vendor.is_none_or(|v| v == row.vendor));
-    // A chip's own name is surer than a marketing name: "TU117 [GeForce MX450]".
+    // A chip code name is more reliable than a marketing name: "TU117 [GeForce MX450]".
     let best = |names: fn(&ChipRow) -> &[String]| {
-        let fits = rows.clone().filter_map(|row| Some((longest(&words, names(row))?, row)));
+        let fits = rows.clone().filter_map(|row| Some((longest_match(&words, names(row))?, row)));
         fits.max_by_key(|(length, _)| *length).map(|(_, row)| row)
     };
     let row = best(|row| &row.codes).or_else(|| best(|row| &row.models))?;
-    Some(Known { row, gib: memory(table, &words) })
+    Some(ChipMatch { row, gib: memory(table, &words) })
 }
 
-/// The row of a cloud instance types: `g5.2xlarge`, `a2-highgpu-1g`.
-pub fn cloud<'a>(table: &'a Compat, provider: &str, kind: &str) -> Option<&'a CloudRow> {
+/// The row of a cloud instance type: `g5.2xlarge`, `a2-highgpu-1g`.
+pub fn cloud<'a>(table: &'a CompatTable, provider: &str, kind: &str) -> Option<&'a CloudRow> {
     let kind = kind.to_ascii_lowercase();
     let rows = table.cloud.iter().filter(|row| row.provider == provider && kind.starts_with(&row.begins));
     rows.max_by_key(|row| row.begins.len())
 }
 
-/// Names that are near one nobody knows.
-pub fn nearest(table: &Compat, name: &str) -> Option<String> {
+/// The closest known name (Jaro-Winkler) to an unknown one.
+pub fn nearest(table: &CompatTable, name: &str) -> Option<String> {
     let name = words(name).join(" ");
     let models =
         table.memory.keys().chain(table.chip.iter().flat_map(|c| &c.models)).filter(|m| !m.contains('#'));
@@ -43,16 +43,16 @@ pub fn nearest(table: &Compat, name: &str) -> Option<String> {
     near.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(_, model)| model.clone())
 }
 
-fn memory(table: &Compat, words: &[String]) -> Option<u32> {
-    // "A100-SXM4-80GB" and "GTX 1060 6GB" say it themselves.
+fn memory(table: &CompatTable, words: &[String]) -> Option<u32> {
+    // "A100-SXM4-80GB" and "GTX 1060 6GB" state it themselves.
     let said = words.iter().find_map(|w| w.strip_suffix("gb")?.parse().ok());
     said.or_else(|| {
-        let rows = table.memory.iter().filter_map(|(model, gib)| Some((stands(words, model)?, *gib)));
+        let rows = table.memory.iter().filter_map(|(model, gib)| Some((match_len(words, model)?, *gib)));
         rows.max_by_key(|(length, _)| *length).map(|(_, gib)| gib)
     })
 }
 
-/// Lower-case words; signs of trade marks are none.
+/// Lower-case words, without trademark signs.
 fn words(name: &str) -> Vec<String> {
     let plain = name.to_ascii_lowercase().replace("(r)", " ").replace("(tm)", " ");
     plain
@@ -62,22 +62,22 @@ fn words(name: &str) -> Vec<String> {
         .collect()
 }
 
-/// Length of the longest of these names that stands in the words.
-fn longest(words: &[String], names: &[String]) -> Option<(usize, usize)> {
-    names.iter().filter_map(|name| stands(words, name)).max()
+/// Length of the longest of these names that matches.
+fn longest_match(words: &[String], names: &[String]) -> Option<(usize, usize)> {
+    names.iter().filter_map(|name| match_len(words, name)).max()
 }
 
-/// Words and letters of the model, if its words stand side by side in the name.
-fn stands(words: &[String], model: &str) -> Option<(usize, usize)> {
+/// Words and letters of the model, if its words occur consecutively in the name.
+fn match_len(words: &[String], model: &str) -> Option<(usize, usize)> {
     let model: Vec<&str> = model.split(' ').collect();
-    let side_by_side = words.windows(model.len()).any(|w| w.iter().zip(&model).all(|(w, m)| like(w, m)));
+    let found = words.windows(model.len()).any(|w| w.iter().zip(&model).all(|(w, m)| word_matches(w, m)));
     // An exact letter weighs more than a wildcard: "rtx 4000" before "rtx 40##".
     let letters = model.iter().flat_map(|w| w.chars()).filter(|c| *c != '#').count();
-    side_by_side.then_some((model.len(), letters))
+    found.then_some((model.len(), letters))
 }
 
-/// Is the word of this pattern, in which `#` is a digit? Letters behind chip names (`gm107m`, `ga102gl`) are allowed.
-fn like(word: &str, pattern: &str) -> bool {
+/// Does the word match the pattern, where `#` is a digit? Suffix letters of chip names (`gm107m`, `ga102gl`) are allowed.
+fn word_matches(word: &str, pattern: &str) -> bool {
     let fits = |w: char, p: char| if p == '#' { w.is_ascii_digit() } else { w == p };
     let (word, pattern): (Vec<char>, Vec<char>) = (word.chars().collect(), pattern.chars().collect());
     let begins = word.len() >= pattern.len() && word.iter().zip(&pattern).all(|(w, p)| fits(*w, *p));
@@ -99,7 +99,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_chips() {
+    fn gpu_names_map_to_targets() {
         let table = crate::compat::embedded();
         let check = |name: &str, target: Option<&str>, gib: Option<u32>| {
             let known = find(&table, None, name);
@@ -133,7 +133,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_for_hire() {
+    fn cloud_instance_types_map_to_gpus() {
         let table = crate::compat::embedded();
         let gpu = |provider, kind| cloud(&table, provider, kind).map(|row| row.gpu.clone());
         assert_eq!(gpu("aws", "g5.2xlarge"), Some(Some("A10G".to_owned())));

@@ -1,14 +1,14 @@
-//! What is known about builds of frameworks? The types of `data/compat.toml`, and what must hold among its rows.
+//! Compatibility table: the schema of `data/compat.toml` and its consistency checks.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use gpuforge_detect::model::Vendor;
 use serde::{Deserialize, Serialize};
 
-use super::version::{Need, Version};
-use crate::data::Table;
+use super::version::{Version, VersionReq};
+use crate::data::DataTable;
 
-/// What computes.
+/// Compute backend of a framework build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Accelerator {
@@ -25,7 +25,7 @@ pub enum Accelerator {
 }
 
 impl Accelerator {
-    /// What the frameworks use on a GPU of this maker; `None` where they use none.
+    /// The backend that frameworks use on a GPU of this vendor; `None` where they use none.
     pub fn of(vendor: Vendor) -> Option<Accelerator> {
         match vendor {
             Vendor::Nvidia => Some(Accelerator::Cuda),
@@ -36,7 +36,7 @@ impl Accelerator {
         }
     }
 
-    /// As people write it.
+    /// Display name.
     pub fn title(self) -> &'static str {
         match self {
             Accelerator::Cuda => "CUDA",
@@ -48,7 +48,7 @@ impl Accelerator {
     }
 }
 
-/// The system an environment is for. WSL runs wheels of Linux over a driver of Windows.
+/// Operating system of an environment. WSL runs Linux wheels on the Windows driver.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Os {
@@ -64,7 +64,7 @@ pub enum Os {
 }
 
 impl Os {
-    /// Whose wheels are used.
+    /// OS part of the wheel platform.
     pub fn wheels(self) -> &'static str {
         match self {
             Os::Linux | Os::Wsl => "linux",
@@ -89,11 +89,11 @@ pub struct Framework {
     pub package: String,
     /// The module that is imported.
     pub import: String,
-    /// Where builds are that the default index lacks; `{tag}` stands for the build.
+    /// Package index of builds that the default index lacks; `{tag}` is replaced by the build.
     pub index: Option<String>,
 }
 
-/// A kind of build of a framework.
+/// A build variant of a framework.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Build {
@@ -105,7 +105,7 @@ pub struct Build {
     pub accelerator: Accelerator,
     /// CUDA or ROCm version.
     pub toolkit: Option<Version>,
-    /// What stands in brackets behind the package name.
+    /// Extra of the requirement (`package[extra]`).
     pub extra: Option<String>,
     /// `linux-x86_64` and so on.
     pub platforms: Vec<String>,
@@ -134,58 +134,58 @@ pub struct Release {
     pub with: BTreeMap<String, Version>,
 }
 
-/// What builds run on.
+/// GPU targets that builds contain code for.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Targets {
+pub struct BuildTargets {
     /// Framework.
     pub framework: String,
     /// Builds.
     pub tags: Vec<String>,
     /// Releases; all where it is not given.
-    pub versions: Option<Need>,
-    /// Compute capabilities with machine code.
+    pub versions: Option<VersionReq>,
+    /// Compute capabilities with machine code (SASS).
     #[serde(default)]
     pub sass: Vec<Version>,
     /// The same for aarch64, where it differs.
     #[serde(default)]
     pub sass_aarch64: Vec<Version>,
-    /// Compute capability of the code that drivers compile for newer GPUs.
+    /// Compute capability of the PTX that drivers JIT-compile for newer GPUs.
     pub ptx: Option<Version>,
     /// Compiled on the machine, from this compute capability on.
     pub least: Option<Version>,
-    /// Targets that run nothing but their own code.
+    /// BuildTargets that run nothing but their own code.
     #[serde(default)]
     pub exact: Vec<String>,
-    /// Remembered, not read from its source.
+    /// From memory, not read from a source.
     #[serde(default)]
     pub recalled: bool,
 }
 
-impl Targets {
+impl BuildTargets {
     fn is_of(&self, release: &Release, tag: &str) -> bool {
         self.framework == release.framework
             && self.tags.iter().any(|known| known == tag)
-            && self.versions.as_ref().is_none_or(|need| need.holds(&release.version))
+            && self.versions.as_ref().is_none_or(|need| need.matches(&release.version))
     }
 }
 
-/// Driver versions by the system the driver belongs to.
+/// Min driver version of a CUDA family, by OS.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Floor {
+pub struct DriverFloor {
     /// CUDA versions it is about.
-    pub toolkit: Need,
+    pub toolkit: VersionReq,
     /// Oldest driver on Linux.
     pub linux: Version,
     /// Oldest driver on Windows.
     pub windows: Version,
 }
 
-/// The driver that came with a toolkit.
+/// The driver shipped with a toolkit.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Bundled {
+pub struct BundledDriver {
     /// CUDA version.
     pub toolkit: Version,
     /// Driver on Linux.
@@ -197,7 +197,7 @@ pub struct Bundled {
 /// What a rule does with a build.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Effect {
+pub enum RuleEffect {
     /// It is not offered.
     Reject,
     /// It is offered after the others.
@@ -208,10 +208,10 @@ pub enum Effect {
     Note,
 }
 
-/// Something that the tables cannot say. All conditions that are given must hold.
+/// A rule beyond the tables. All given conditions must hold.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Rule {
+pub struct CompatRule {
     /// Its name.
     pub id: String,
     /// Frameworks; any where none is named.
@@ -220,23 +220,23 @@ pub struct Rule {
     /// What the build computes with.
     pub accelerator: Option<Accelerator>,
     /// Releases.
-    pub versions: Option<Need>,
+    pub versions: Option<VersionReq>,
     /// CUDA or ROCm versions.
-    pub toolkit: Option<Need>,
+    pub toolkit: Option<VersionReq>,
     /// Driver versions.
-    pub driver: Option<Need>,
+    pub driver: Option<VersionReq>,
     /// Compute capabilities, as a range.
-    pub target: Option<Need>,
-    /// Targets, by name.
+    pub target: Option<VersionReq>,
+    /// BuildTargets, by name.
     #[serde(default)]
     pub targets: Vec<String>,
     /// Systems.
     #[serde(default)]
     pub os: Vec<Os>,
     /// Versions of the system.
-    pub os_version: Option<Need>,
+    pub os_version: Option<VersionReq>,
     /// What follows.
-    pub effect: Effect,
+    pub effect: RuleEffect,
     /// Why.
     pub reason: String,
 }
@@ -244,7 +244,7 @@ pub struct Rule {
 /// Why there is no build at all.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Gap {
+pub struct MissingBuild {
     /// Frameworks; any where none is named.
     #[serde(default)]
     pub frameworks: Vec<String>,
@@ -276,13 +276,13 @@ pub struct ChipRow {
     pub models: Vec<String>,
 }
 
-/// A type of cloud instance types.
+/// A cloud instance type.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct CloudRow {
     /// `aws` or `gcp`.
     pub provider: String,
-    /// How the type begins.
+    /// Prefix of the type.
     #[serde(rename = "type")]
     pub begins: String,
     /// Its GPU; `None` for types without.
@@ -296,7 +296,7 @@ pub struct CloudRow {
 /// The whole table.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Compat {
+pub struct CompatTable {
     /// Layout.
     pub version: u32,
     /// When its facts were read.
@@ -307,22 +307,22 @@ pub struct Compat {
     pub default_index: String,
     /// Frameworks.
     pub framework: Vec<Framework>,
-    /// Kinds of builds.
+    /// Build variants.
     pub build: Vec<Build>,
     /// Releases.
     pub release: Vec<Release>,
-    /// What builds run on.
-    pub targets: Vec<Targets>,
+    /// GPU targets of the builds.
+    pub targets: Vec<BuildTargets>,
     /// Oldest drivers.
-    pub floor: Vec<Floor>,
+    pub floor: Vec<DriverFloor>,
     /// Drivers of toolkits.
-    pub bundled: Vec<Bundled>,
+    pub bundled: Vec<BundledDriver>,
     /// Everything else.
     #[serde(default)]
-    pub rule: Vec<Rule>,
+    pub rule: Vec<CompatRule>,
     /// Why something is missing.
     #[serde(default)]
-    pub gap: Vec<Gap>,
+    pub gap: Vec<MissingBuild>,
     /// Chips.
     #[serde(default)]
     pub chip: Vec<ChipRow>,
@@ -334,14 +334,14 @@ pub struct Compat {
     pub cloud: Vec<CloudRow>,
 }
 
-impl Compat {
+impl CompatTable {
     /// A build of a framework.
     pub fn build(&self, framework: &str, tag: &str) -> Option<&Build> {
         self.build.iter().find(|b| b.framework == framework && b.tag == tag)
     }
 
     /// What a build of a release runs on.
-    pub fn targets(&self, release: &Release, tag: &str) -> Option<&Targets> {
+    pub fn targets(&self, release: &Release, tag: &str) -> Option<&BuildTargets> {
         self.targets.iter().find(|t| t.is_of(release, tag))
     }
 
@@ -387,14 +387,14 @@ impl Compat {
         }
         let toolkit =
             build.toolkit.as_ref().ok_or_else(|| format!("{name}: a CUDA build needs its toolkit"))?;
-        match self.floor.iter().filter(|f| f.toolkit.holds(toolkit)).count() {
+        match self.floor.iter().filter(|f| f.toolkit.matches(toolkit)).count() {
             1 => Ok(()),
             rows => Err(format!("{name}: CUDA {toolkit} has {rows} rows of floor, not 1")),
         }
     }
 }
 
-impl Table for Compat {
+impl DataTable for CompatTable {
     const VERSION: u32 = 1;
 
     fn version(&self) -> u32 {
@@ -434,14 +434,15 @@ impl Table for Compat {
     }
 }
 
-impl Compat {
-    /// Names end up in files and command lines: letters, digits and a few signs only.
+impl CompatTable {
+    /// Names end up in files and command lines: restricted to letters, digits and a few signs.
     fn check_words(&self) -> Result<(), String> {
         let packages = self.framework.iter().flat_map(|f| [&f.name, &f.package, &f.import]);
         let builds = self.build.iter().flat_map(|b| [Some(&b.tag), b.extra.as_ref()]).flatten();
         let with = self.release.iter().flat_map(|r| r.with.keys());
         let conda = self.build.iter().flat_map(|b| &b.conda);
-        match packages.chain(builds).chain(with).chain(conda).find(|word| !crate::render::is_plain(word)) {
+        match packages.chain(builds).chain(with).chain(conda).find(|word| !crate::render::is_safe_name(word))
+        {
             Some(word) => Err(format!("{word:?} is not a plain name")),
             None => Ok(()),
         }

@@ -1,11 +1,11 @@
-//! Which of two versions is newer, and does one satisfy a requirement? Numbers, never strings.
+//! Dotted version numbers and version requirements (`>=2.8,<2.11`), compared numerically.
 
 use std::{cmp::Ordering, fmt, str::FromStr};
 
 use serde::{Deserialize, Serialize, de::Error as _};
 
-/// Most numbers a version may have; no real one has more.
-const MOST: usize = 8;
+/// Max components of a version; no real one has more.
+const MAX_PARTS: usize = 8;
 
 /// Numbers with dots between them: `2.14.1`, `580.95.05`, `8.9`. `580` and `580.0` are equal.
 #[derive(Debug, Clone)]
@@ -15,10 +15,10 @@ pub struct Version {
     text: String,
 }
 
-/// Text that is no version.
+/// Not a version.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0:?} is not a version such as 580.95.05")]
-pub struct NotAVersion(String);
+pub struct ParseVersionError(String);
 
 impl Version {
     /// The first number.
@@ -40,17 +40,17 @@ impl Version {
 }
 
 impl FromStr for Version {
-    type Err = NotAVersion;
+    type Err = ParseVersionError;
 
-    fn from_str(text: &str) -> Result<Self, NotAVersion> {
-        let wrong = || NotAVersion(text.chars().take(40).collect());
+    fn from_str(text: &str) -> Result<Self, ParseVersionError> {
+        let wrong = || ParseVersionError(text.chars().take(40).collect());
         let number = |part: &str| {
             let digits = !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
             digits.then(|| part.parse().ok()).flatten()
         };
         let text = text.trim();
-        let numbers: Option<Vec<u32>> = text.split('.').take(MOST + 1).map(number).collect();
-        let numbers = numbers.filter(|n| n.len() <= MOST).ok_or_else(wrong)?;
+        let numbers: Option<Vec<u32>> = text.split('.').take(MAX_PARTS + 1).map(number).collect();
+        let numbers = numbers.filter(|n| n.len() <= MAX_PARTS).ok_or_else(wrong)?;
         Ok(Version { numbers, text: text.to_owned() })
     }
 }
@@ -95,11 +95,11 @@ impl<'de> Deserialize<'de> for Version {
     }
 }
 
-/// Does an order satisfy a sign?
-type Holds = fn(Ordering) -> bool;
+/// Predicate on the ordering of a version and its bound.
+type Comparison = fn(Ordering) -> bool;
 
-/// How a requirement compares. Longer signs first: `>` would match the beginning of `>=`.
-const SIGNS: [(&str, Holds); 5] = [
+/// Comparison operators. Longer ones first: `>` would match the beginning of `>=`.
+const OPERATORS: [(&str, Comparison); 5] = [
     (">=", Ordering::is_ge),
     ("<=", Ordering::is_le),
     ("==", Ordering::is_eq),
@@ -107,42 +107,42 @@ const SIGNS: [(&str, Holds); 5] = [
     (">", Ordering::is_gt),
 ];
 
-/// Comparisons that must all hold: `>=2.8,<2.11`.
+/// Version requirement: comparisons that must all hold (`>=2.8,<2.11`).
 #[derive(Debug, Clone, Default)]
-pub struct Need {
-    parts: Vec<(Holds, Version)>,
+pub struct VersionReq {
+    parts: Vec<(Comparison, Version)>,
     text: String,
 }
 
-impl Need {
-    /// Does this version satisfy all of it?
-    pub fn holds(&self, version: &Version) -> bool {
+impl VersionReq {
+    /// Does this version satisfy the requirement?
+    pub fn matches(&self, version: &Version) -> bool {
         self.parts.iter().all(|(sign, bound)| sign(version.cmp(bound)))
     }
 }
 
-impl fmt::Display for Need {
+impl fmt::Display for VersionReq {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
     }
 }
 
-impl FromStr for Need {
-    type Err = NotAVersion;
+impl FromStr for VersionReq {
+    type Err = ParseVersionError;
 
-    fn from_str(text: &str) -> Result<Self, NotAVersion> {
+    fn from_str(text: &str) -> Result<Self, ParseVersionError> {
         let part = |part: &str| {
             let part = part.trim();
-            let found = SIGNS.iter().find_map(|(sign, holds)| Some((*holds, part.strip_prefix(sign)?)));
-            let (holds, version) = found.ok_or_else(|| NotAVersion(part.to_owned()))?;
+            let found = OPERATORS.iter().find_map(|(sign, holds)| Some((*holds, part.strip_prefix(sign)?)));
+            let (holds, version) = found.ok_or_else(|| ParseVersionError(part.to_owned()))?;
             Ok((holds, version.parse()?))
         };
-        let parts: Result<Vec<_>, NotAVersion> = text.split(',').map(part).collect();
-        Ok(Need { parts: parts?, text: text.to_owned() })
+        let parts: Result<Vec<_>, ParseVersionError> = text.split(',').map(part).collect();
+        Ok(VersionReq { parts: parts?, text: text.to_owned() })
     }
 }
 
-impl<'de> Deserialize<'de> for Need {
+impl<'de> Deserialize<'de> for VersionReq {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         String::deserialize(from)?.parse().map_err(D::Error::custom)
     }
@@ -157,7 +157,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_are_compared_and_not_letters() {
+    fn versions_compare_numerically() {
         assert!(v("2.10.0") > v("2.9.1") && v("580.95.05") > v("580.82.07") && v("8.9") < v("12.0"));
         assert!(v("580") == v("580.0.0") && v("0.12.0.1") > v("0.12.0"));
         assert_eq!(v("580.95.05").to_string(), "580.95.05");
@@ -166,18 +166,18 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_version_is_refused() {
+    fn malformed_versions_are_rejected() {
         for wrong in ["", ".", "2.", "a", "2.x", "-1", "99999999999", "1.2.3.4.5.6.7.8.9", "+5"] {
             assert!(wrong.parse::<Version>().is_err(), "{wrong:?}");
         }
     }
 
     #[test]
-    fn needs_hold_at_their_bounds() {
-        let need: Need = ">=2.8,<2.11".parse().unwrap();
+    fn requirements_hold_at_their_bounds() {
+        let need: VersionReq = ">=2.8,<2.11".parse().unwrap();
         let holds: Vec<bool> =
-            ["2.7.1", "2.8", "2.10.9", "2.11.0"].into_iter().map(|t| need.holds(&v(t))).collect();
+            ["2.7.1", "2.8", "2.10.9", "2.11.0"].into_iter().map(|t| need.matches(&v(t))).collect();
         assert_eq!(holds, [false, true, true, false]);
-        assert!("2.8".parse::<Need>().is_err() && ">=x".parse::<Need>().is_err());
+        assert!("2.8".parse::<VersionReq>().is_err() && ">=x".parse::<VersionReq>().is_err());
     }
 }

@@ -1,14 +1,14 @@
-//! Where does what we know come from? Embedded tables, or a file of the user that replaces one.
+//! Data tables: embedded TOML, replaceable as a whole by a user's file of the same name.
 //!
-//! A table is a TOML file with a `version`. A file of the same name in the user's data directory replaces it as a whole;
-//! one that does not hold is named with line and column, and the embedded table is used.
+//! A table is a TOML file with a `version`. A file of the same name in the user's data directory replaces it as a whole; an
+//! invalid one is reported with line and column, and the embedded table is used.
 //!
 //! ```
-//! use gpuforge_env::data::{Source, Table, load};
+//! use gpuforge_env::data::{TableSource, DataTable, load};
 //!
 //! #[derive(Default, serde::Deserialize)]
 //! struct Wheels { version: u32, wheels: Vec<String> }
-//! impl Table for Wheels {
+//! impl DataTable for Wheels {
 //!     const VERSION: u32 = 1;
 //!     fn version(&self) -> u32 { self.version }
 //!     fn check(&self) -> Result<(), String> {
@@ -16,7 +16,7 @@
 //!     }
 //! }
 //! let loaded = load::<Wheels>("wheels.toml", "version = 1\nwheels = ['torch']", None);
-//! assert_eq!(loaded.source, Source::Embedded);
+//! assert_eq!(loaded.source, TableSource::Embedded);
 //! assert!(loaded.problem.is_none());
 //! ```
 
@@ -28,23 +28,23 @@ use std::{
 
 use serde::de::DeserializeOwned;
 
-/// No table of ours comes near; a wrong file is refused before it fills memory.
+/// Size limit: a wrong file is rejected before it fills memory.
 pub const LIMIT: u64 = 8 << 20;
 
-/// What a data file holds.
-pub trait Table: DeserializeOwned + Default {
+/// A data table.
+pub trait DataTable: DeserializeOwned + Default {
     /// The one version of the layout that this program reads.
     const VERSION: u32;
 
     /// The version that the file states.
     fn version(&self) -> u32;
 
-    /// What the types cannot say: unknown references, duplicates. Asked at every start: keep it cheap.
+    /// Consistency beyond the types: unknown references, duplicates. Runs at every start: keep it cheap.
     fn check(&self) -> Result<(), String> {
         Ok(())
     }
 
-    /// What costs more, such as patterns that do not compile: asked of a user's file, and of ours by a test.
+    /// Expensive checks, such as compiling all patterns: run on a user's file, and on the embedded one by a test.
     fn check_deep(&self) -> Result<(), String> {
         Ok(())
     }
@@ -52,32 +52,32 @@ pub trait Table: DeserializeOwned + Default {
 
 /// A table and where it came from.
 #[derive(Debug)]
-pub struct Loaded<T> {
+pub struct LoadedTable<T> {
     /// The table.
     pub value: T,
-    /// Who wrote it.
-    pub source: Source,
-    /// Why the user's file was not taken.
+    /// Where it came from.
+    pub source: TableSource,
+    /// Why the user's file was rejected.
     pub problem: Option<DataError>,
 }
 
-/// Who wrote a table.
+/// Where a table came from.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Source {
-    /// It came with the program.
+pub enum TableSource {
+    /// Embedded in the program.
     Embedded,
     /// The user's file.
     File(PathBuf),
 }
 
-impl Source {
-    /// Did it come with the program? Only such tables may name what is run.
-    pub fn is_ours(&self) -> bool {
-        *self == Source::Embedded
+impl TableSource {
+    /// Is it embedded in the program? Only such tables may name commands to run.
+    pub fn is_embedded(&self) -> bool {
+        *self == TableSource::Embedded
     }
 }
 
-/// Why a data file does not hold.
+/// Why a data file is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum DataError {
     /// It cannot be read.
@@ -96,7 +96,7 @@ pub enum DataError {
         /// Why.
         error: io::Error,
     },
-    /// It is no table of ours by its size alone.
+    /// It is too large.
     #[error("{} is larger than {} MiB", path.display(), LIMIT >> 20)]
     TooLarge {
         /// The file.
@@ -134,29 +134,31 @@ pub enum DataError {
     },
 }
 
-/// The table `name`: the file of that name in `override_dir` if there is one and it holds, else the embedded text.
+/// The table `name`: the file of that name in `override_dir` if it exists and is valid, else the embedded text.
 ///
-/// An embedded text that does not hold (a test forbids it) gives an empty table and says so in `problem`.
-pub fn load<T: Table>(name: &str, embedded: &str, override_dir: Option<&Path>) -> Loaded<T> {
+/// An invalid embedded text (a test forbids it) gives an empty table with a `problem`.
+pub fn load<T: DataTable>(name: &str, embedded: &str, override_dir: Option<&Path>) -> LoadedTable<T> {
     let mut problem = None;
     if let Some(path) = override_dir.map(|dir| dir.join(name)) {
         match read(&path) {
             Ok(None) => {}
             Ok(Some(text)) => match parse_deep(&text, &path) {
-                Ok(value) => return Loaded { value, source: Source::File(path), problem: None },
+                Ok(value) => return LoadedTable { value, source: TableSource::File(path), problem: None },
                 Err(error) => problem = Some(error),
             },
             Err(error) => problem = Some(error),
         }
     }
     match parse(embedded, Path::new(name)) {
-        Ok(value) => Loaded { value, source: Source::Embedded, problem },
-        Err(error) => Loaded { value: T::default(), source: Source::Embedded, problem: Some(error) },
+        Ok(value) => LoadedTable { value, source: TableSource::Embedded, problem },
+        Err(error) => {
+            LoadedTable { value: T::default(), source: TableSource::Embedded, problem: Some(error) }
+        }
     }
 }
 
 /// Reads a table from text; `path` is only for the messages.
-pub fn parse<T: Table>(text: &str, path: &Path) -> Result<T, DataError> {
+pub fn parse<T: DataTable>(text: &str, path: &Path) -> Result<T, DataError> {
     let value: T = toml::from_str(text).map_err(|error| {
         let (line, column) = error.span().map_or((1, 1), |span| position(text, span.start));
         let message = error.message().trim().replace('\n', ", ");
@@ -171,14 +173,14 @@ pub fn parse<T: Table>(text: &str, path: &Path) -> Result<T, DataError> {
 }
 
 /// Reads a table from text with every check there is.
-pub fn parse_deep<T: Table>(text: &str, path: &Path) -> Result<T, DataError> {
+pub fn parse_deep<T: DataTable>(text: &str, path: &Path) -> Result<T, DataError> {
     let value: T = parse(text, path)?;
     value.check_deep().map_err(|message| DataError::Content { path: path.to_owned(), message })?;
     Ok(value)
 }
 
-/// Checks `from` and makes it the user's table `name` in `dir`; what was there is replaced as a whole or not at all.
-pub fn install<T: Table>(name: &str, from: &Path, dir: &Path) -> Result<PathBuf, DataError> {
+/// Checks `from` and installs it as the user's table `name` in `dir`, by atomic replace.
+pub fn install<T: DataTable>(name: &str, from: &Path, dir: &Path) -> Result<PathBuf, DataError> {
     let missing = || DataError::Read { path: from.to_owned(), error: io::ErrorKind::NotFound.into() };
     let text = read(from)?.ok_or_else(missing)?;
     parse_deep::<T>(&text, from)?;
@@ -208,7 +210,7 @@ fn read(path: &Path) -> Result<Option<String>, DataError> {
         return Err(DataError::TooLarge { path: path.to_owned() });
     }
     match String::from_utf8(bytes) {
-        // Editors on Windows begin a file with a mark that TOML does not know.
+        // Editors on Windows write a byte order mark, which TOML does not allow.
         Ok(text) => Ok(Some(text.strip_prefix('\u{feff}').map(str::to_owned).unwrap_or(text))),
         Err(error) => {
             let good = error.utf8_error().valid_up_to();
@@ -220,7 +222,7 @@ fn read(path: &Path) -> Result<Option<String>, DataError> {
     }
 }
 
-/// Line and column of a byte, both from 1; columns count letters.
+/// 1-based line and column of a byte; columns count characters.
 fn position(text: &str, byte: usize) -> (usize, usize) {
     let mut end = byte.min(text.len());
     while !text.is_char_boundary(end) {

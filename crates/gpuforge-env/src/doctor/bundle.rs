@@ -1,16 +1,16 @@
-//! What does a bug report need? The checks and the facts behind them, with everything personal masked.
+//! Doctor bundle: checks and host facts for a bug report, redacted.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 use serde_json::Value;
 
-use super::{Redactor, Report, View, check};
+use super::{DoctorReport, Redactor, SystemView, check};
 
 /// Version of the document.
 const VERSION: u32 = 1;
 
-/// What a report says about a machine.
+/// The bundle document.
 #[derive(Serialize)]
 struct Bundle<'a> {
     version: u32,
@@ -23,7 +23,7 @@ struct Bundle<'a> {
     gpus: Vec<Gpu<'a>>,
     frameworks: Vec<Framework>,
     variables: BTreeMap<&'static str, &'a str>,
-    report: &'a Report,
+    report: &'a DoctorReport,
 }
 
 #[derive(Serialize)]
@@ -42,10 +42,10 @@ struct Framework {
     build: String,
 }
 
-/// A report that can be shown to anybody.
-pub fn bundle(view: &View, report: &Report) -> Result<Value, serde_json::Error> {
-    let machine = view.machine();
-    let gpus = machine.gpus.iter().map(|g| Gpu {
+/// Builds the redacted bundle.
+pub fn bundle(view: &SystemView, report: &DoctorReport) -> Result<Value, serde_json::Error> {
+    let facts = view.host_facts();
+    let gpus = facts.gpus.iter().map(|g| Gpu {
         name: g.display_name(),
         pci_id: g.pci_id.as_deref(),
         bus_id: g.bus_id.as_deref(),
@@ -60,19 +60,19 @@ pub fn bundle(view: &View, report: &Report) -> Result<Value, serde_json::Error> 
     let document = Bundle {
         version: VERSION,
         written_by: concat!("gpuforge ", env!("CARGO_PKG_VERSION")),
-        os: machine.host.os.as_deref(),
+        os: facts.platform.os.as_deref(),
         arch: std::env::consts::ARCH,
-        container: machine.host.container.as_deref(),
-        wsl: machine.host.wsl,
-        nvidia_driver: machine.nvidia.as_deref(),
+        container: facts.platform.container.as_deref(),
+        wsl: facts.platform.wsl,
+        nvidia_driver: facts.nvidia.as_deref(),
         gpus: gpus.collect(),
         frameworks: frameworks.collect(),
-        variables: check::SEEN.iter().filter_map(|name| Some((*name, view.env(name)?))).collect(),
+        variables: check::REPORTED.iter().filter_map(|name| Some((*name, view.env(name)?))).collect(),
         report,
     };
     let mut document = Redactor::of(view).value(serde_json::to_value(document)?);
-    // A kernel's release has the form of an address on WSL; it names nobody.
-    if let (Value::Object(map), Some(kernel)) = (&mut document, &machine.host.kernel) {
+    // A WSL kernel release looks like an IP address; it is not personal.
+    if let (Value::Object(map), Some(kernel)) = (&mut document, &facts.platform.kernel) {
         map.insert("kernel".to_owned(), Value::from(kernel.as_str()));
     }
     Ok(document)

@@ -1,29 +1,29 @@
-//! What did a check find? A status, what was seen, and what to do.
+//! Finding of a doctor check: status (severity), evidence, and fix steps.
 
 use serde::{Deserialize, Serialize};
 
-use super::fix::Change;
+use super::fix::EnvVarChange;
 
-/// How a check stands; later is worse.
+/// Status of a check; later is worse.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// It does not apply to this machine.
     Skipped,
-    /// In order.
+    /// No problem found.
     Healthy,
-    /// It could not be found out.
+    /// It could not be determined.
     Unknown,
-    /// Worth a look; work goes on.
+    /// Worth a look; nothing is broken.
     Warning,
-    /// Something does not work.
+    /// Something is broken.
     Error,
-    /// Nothing works on the GPU before this is put right.
+    /// The GPU is unusable until this is fixed.
     Critical,
 }
 
 impl Status {
-    /// The word that is printed.
+    /// Display name.
     pub fn word(self) -> &'static str {
         match self {
             Status::Skipped => "skipped",
@@ -36,36 +36,36 @@ impl Status {
     }
 }
 
-/// What a check found.
+/// Finding of a check.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Finding {
-    /// How it stands.
+    /// Status.
     pub status: Status,
-    /// What was seen, one fact an entry.
+    /// Evidence, one fact per entry.
     pub evidence: Vec<String>,
-    /// What to do, one step an entry.
+    /// Fix, one step per entry.
     pub steps: Vec<String>,
-    /// What can be put right in a shell.
-    pub changes: Vec<Change>,
+    /// Environment variable changes that `--fix` can make.
+    pub changes: Vec<EnvVarChange>,
 }
 
 impl Finding {
-    /// A status and what was seen.
+    /// A status with its evidence.
     pub fn new(status: Status, evidence: impl Into<String>) -> Self {
         Finding { status, evidence: vec![evidence.into()], steps: Vec::new(), changes: Vec::new() }
     }
 
-    /// Does not apply, because of this.
+    /// The check does not apply.
     pub fn skipped(why: impl Into<String>) -> Self {
         Finding::new(Status::Skipped, why)
     }
 
-    /// In order, by this.
+    /// No problem, with evidence.
     pub fn healthy(evidence: impl Into<String>) -> Self {
         Finding::new(Status::Healthy, evidence)
     }
 
-    /// With a step; one that is there already is not repeated.
+    /// Adds a step, without duplicates.
     pub fn step(mut self, step: impl Into<String>) -> Self {
         let step = step.into();
         if !self.steps.contains(&step) {
@@ -74,13 +74,13 @@ impl Finding {
         self
     }
 
-    /// With a change of a variable; `None` unsets it.
+    /// Adds an environment variable change; `None` unsets it.
     pub fn change(mut self, variable: &str, value: Option<String>) -> Self {
-        self.changes.push(Change { variable: variable.to_owned(), value });
+        self.changes.push(EnvVarChange { variable: variable.to_owned(), value });
         self
     }
 
-    /// Both findings: the worse status, everything that was seen.
+    /// Merges two findings: the worse status, all evidence.
     pub fn and(mut self, other: Finding) -> Self {
         self.status = self.status.max(other.status);
         self.evidence.extend(other.evidence);
@@ -88,7 +88,7 @@ impl Finding {
         other.steps.into_iter().fold(self, Finding::step)
     }
 
-    /// All findings as one; `none` where there are none.
+    /// Merges all findings; `none` where there are none.
     pub fn all(findings: impl IntoIterator<Item = Finding>, none: impl FnOnce() -> Finding) -> Self {
         findings.into_iter().reduce(Finding::and).unwrap_or_else(none)
     }

@@ -1,7 +1,7 @@
-//! What may be put right without asking for rights? Variables of a shell: a script to source, and one that takes it back.
+//! Fix scripts (`doctor --fix`): a shell script that changes environment variables, and one that undoes it.
 //!
-//! A program cannot change the variables of the shell that started it; so nothing is changed before the user sources the
-//! script, and the second script restores what was there. Nothing is deleted, installed or run.
+//! A program cannot change the variables of its parent shell, so nothing changes before the user sources the script; the
+//! second script restores the previous values. Nothing is deleted, installed or run.
 
 use std::{
     fs, io,
@@ -9,33 +9,33 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::view::View;
+use super::view::SystemView;
 
-/// A variable to be set or unset.
+/// An environment variable to set or unset.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Change {
+pub struct EnvVarChange {
     /// Name.
     pub variable: String,
     /// New value; `None` unsets it.
     pub value: Option<String>,
 }
 
-/// Text of the two scripts.
+/// The two scripts.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Scripts {
+pub struct FixScripts {
     /// Applies the changes.
     pub apply: String,
-    /// Restores what this view had.
+    /// Restores the previous values.
     pub undo: String,
 }
 
-impl Scripts {
-    /// Scripts for a POSIX shell; `None` where nothing is to be changed.
-    pub fn of(changes: &[Change], view: &View) -> Option<Scripts> {
+impl FixScripts {
+    /// Scripts for a POSIX shell; `None` where there is nothing to change.
+    pub fn of(changes: &[EnvVarChange], view: &SystemView) -> Option<FixScripts> {
         if changes.is_empty() {
             return None;
         }
-        let mut scripts = Scripts {
+        let mut scripts = FixScripts {
             apply: "# To be sourced: changes variables of this shell only.\n".to_owned(),
             undo: "# To be sourced: restores the variables as gpuforge doctor found them.\n".to_owned(),
         };
@@ -46,7 +46,7 @@ impl Scripts {
         Some(scripts)
     }
 
-    /// Writes `doctor-fix.sh` and `doctor-undo.sh` into `dir`, which is created; answers with the first and the second.
+    /// Writes `doctor-fix.sh` and `doctor-undo.sh` into `dir`, which is created; returns both paths.
     pub fn save(&self, dir: &Path) -> io::Result<(PathBuf, PathBuf)> {
         fs::create_dir_all(dir)?;
         let write = |name: &str, text: &str| -> io::Result<PathBuf> {
@@ -56,13 +56,13 @@ impl Scripts {
             file.persist(&path).map_err(|e| e.error)?;
             Ok(path)
         };
-        // The way back is there before the way forth.
+        // The undo script is written first.
         let undo = write("doctor-undo.sh", &self.undo)?;
         Ok((write("doctor-fix.sh", &self.apply)?, undo))
     }
 }
 
-/// `export NAME='value'`, or `unset NAME`. Names come from our tables, values from anybody.
+/// `export NAME='value'`, or `unset NAME`. Names come from our tables; values are untrusted and quoted.
 fn line(variable: &str, value: Option<&str>) -> String {
     match value {
         Some(value) => format!("export {variable}='{}'\n", value.replace('\'', r"'\''")),
@@ -76,21 +76,21 @@ mod tests {
     use std::collections::BTreeMap;
 
     #[test]
-    fn what_is_changed_can_be_taken_back() {
+    fn changes_can_be_undone() {
         let env = BTreeMap::from([
             ("CUDA_VISIBLE_DEVICES".to_owned(), "-1".to_owned()),
             ("LD_LIBRARY_PATH".to_owned(), "/a b:/it's $(here)".to_owned()),
         ]);
-        let view = View::at("/", env);
+        let view = SystemView::rooted_at("/", env);
         let changes = [
-            Change { variable: "CUDA_VISIBLE_DEVICES".to_owned(), value: None },
-            Change { variable: "LD_LIBRARY_PATH".to_owned(), value: Some("/a b".to_owned()) },
+            EnvVarChange { variable: "CUDA_VISIBLE_DEVICES".to_owned(), value: None },
+            EnvVarChange { variable: "LD_LIBRARY_PATH".to_owned(), value: Some("/a b".to_owned()) },
         ];
-        let scripts = Scripts::of(&changes, &view).unwrap();
+        let scripts = FixScripts::of(&changes, &view).unwrap();
         assert!(scripts.apply.ends_with("unset CUDA_VISIBLE_DEVICES\nexport LD_LIBRARY_PATH='/a b'\n"));
         assert!(scripts.undo.ends_with(
             "export CUDA_VISIBLE_DEVICES='-1'\nexport LD_LIBRARY_PATH='/a b:/it'\\''s $(here)'\n"
         ));
-        assert_eq!(Scripts::of(&[], &view), None);
+        assert_eq!(FixScripts::of(&[], &view), None);
     }
 }

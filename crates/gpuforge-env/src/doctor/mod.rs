@@ -1,20 +1,20 @@
-//! What is wrong with this machine? Checks over kernel files, tools and variables.
+//! Doctor checks: diagnose drivers, device nodes, containers, environment variables, Python and frameworks.
 //!
 //! ```text
-//!  root directory, variables, ┐            ┌─► check ─► Finding ─┐
-//!  clock, space, network   ┴─► View ────┼─► check ─► Finding ─┼─► Report ─► text, JSON, bundle, fix script
-//!                                       └─► …       (threads) ┘
+//!  root directory, variables, ┐               ┌─► check ─► Finding ─┐
+//!  clock, disk, network       ┴─► SystemView ─┼─► check ─► Finding ─┼─► DoctorReport ─► text, JSON, bundle, fix script
+//!                                             └─► …      (threads)  ┘
 //! ```
-//! A check is a row of [`CHECKS`]: an id, a question and a function of a [`View`]. Checks run side by side, each under a
-//! time-out; no GPU library is loaded into this process. What can be put right without rights and without loss is a
-//! [`Change`] of a variable; everything else is a step for the user.
+//! A check is a row of [`CHECKS`]: an id, a question and a function of a [`SystemView`]. Checks run in parallel under one
+//! deadline; no GPU library is loaded into this process. What can be fixed without privileges and without loss is an
+//! [`EnvVarChange`]; everything else is a step for the user.
 //!
 //! ```
 //! use std::{collections::BTreeMap, sync::Arc};
-//! use gpuforge_env::doctor::{self, Status, View};
+//! use gpuforge_env::doctor::{self, Status, SystemView};
 //!
 //! let empty = std::env::temp_dir().join("no-such-machine");
-//! let view = View::at(empty, BTreeMap::new()).without_tools().offline(true);
+//! let view = SystemView::rooted_at(empty, BTreeMap::new()).without_tools().offline(true);
 //! let report = doctor::run(&Arc::new(view));
 //! assert_eq!(report.checks.len(), doctor::CHECKS.len());
 //! assert_eq!(report.get("kernel-module").map(|c| c.status), Some(Status::Skipped));
@@ -24,32 +24,32 @@ use serde::Serialize;
 
 mod bundle;
 mod check;
-pub mod facts;
 mod finding;
 mod fix;
-pub mod machine;
+pub mod host_facts;
 mod redact;
 mod run;
+pub mod system;
 mod tool;
 mod view;
 
 pub use bundle::bundle;
 pub use check::{CHECKS, Check};
 pub use finding::{Finding, Status};
-pub use fix::{Change, Scripts};
+pub use fix::{EnvVarChange, FixScripts};
 pub use redact::Redactor;
-pub use run::{ask, run};
-pub use tool::Answer;
-pub use view::{TOOL_LIMIT, View};
+pub use run::{run, run_check};
+pub use tool::ToolOutput;
+pub use view::{SystemView, TOOL_LIMIT};
 
-/// A check that was made.
+/// Result of a check.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Checked {
-    /// Which check; stable.
+pub struct CheckResult {
+    /// Id of the check; stable.
     pub id: &'static str,
-    /// How it stands.
+    /// Status.
     pub status: Status,
-    /// What was seen.
+    /// Evidence.
     pub evidence: String,
     /// What to do about it.
     pub fix: Option<String>,
@@ -57,34 +57,34 @@ pub struct Checked {
     pub asks: &'static str,
     /// How long it took.
     pub ms: f64,
-    /// What can be put right in a shell.
+    /// Environment variable changes that `--fix` can make.
     #[serde(skip)]
-    pub changes: Vec<Change>,
+    pub changes: Vec<EnvVarChange>,
 }
 
-/// Every check, and the worst of them.
+/// Results of all checks, and the worst status.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Report {
+pub struct DoctorReport {
     /// In the order of the table.
-    pub checks: Vec<Checked>,
+    pub checks: Vec<CheckResult>,
     /// The worst status.
     pub worst: Status,
 }
 
-impl Report {
-    /// The check of this id.
-    pub fn get(&self, id: &str) -> Option<&Checked> {
+impl DoctorReport {
+    /// The result of a check by id.
+    pub fn get(&self, id: &str) -> Option<&CheckResult> {
         self.checks.iter().find(|c| c.id == id)
     }
 
-    /// Is something broken, rather than worth a look?
+    /// Is the worst status an error?
     pub fn is_broken(&self) -> bool {
         self.worst >= Status::Error
     }
 
-    /// Changes of variables that the checks propose, each variable once.
-    pub fn changes(&self) -> Vec<Change> {
-        let mut changes: Vec<Change> = Vec::new();
+    /// Environment variable changes that the checks propose, each variable once.
+    pub fn changes(&self) -> Vec<EnvVarChange> {
+        let mut changes: Vec<EnvVarChange> = Vec::new();
         for change in self.checks.iter().flat_map(|c| &c.changes) {
             if changes.iter().all(|c| c.variable != change.variable) {
                 changes.push(change.clone());

@@ -1,13 +1,13 @@
-//! What in a report says who and where? Names, homes, hosts, addresses and serial numbers, which are masked.
+//! Redaction: masks user names, home directories, hosts, IP and MAC addresses, UUIDs and serial numbers.
 //!
-//! Masking errs on the safe side: four numbers with dots between them are an address, whatever they count.
+//! It errs on the safe side: anything that parses as an IPv4 address is masked.
 
 use gpuforge_detect::probe::filesystem::FileSystem;
 use regex::{Captures, Regex};
 
-use super::view::View;
+use super::view::SystemView;
 
-/// Forms that give a thing away wherever they stand, and what stands there instead; in this order.
+/// Regexes of identifying text and their replacements, applied in this order.
 const FORMS: [(&str, &str); 6] = [
     (r"[A-Za-z0-9._%+-]+@[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+", "<mail>"),
     (r"(?i)\b(?:[0-9a-f]{2}[:-]){5}[0-9a-f]{2}\b", "<mac>"),
@@ -17,29 +17,30 @@ const FORMS: [(&str, &str); 6] = [
     (r"(/(?:home|Users)/)[^/\s:;,'<]+", "${1}<user>"),
 ];
 
-/// What stands for the home directory.
+/// Replacement of the home directory.
 const HOME: &str = "<home>";
 
-/// Masks text.
+/// Redacts text.
 pub struct Redactor {
-    /// What this machine calls itself and its user, longest first.
+    /// Host and user names of this machine, longest first.
     words: Vec<(Regex, &'static str)>,
     forms: Vec<(Regex, &'static str)>,
     address: Option<Regex>,
 }
 
 impl Redactor {
-    /// For the machine of a view: its user, home directory and host names.
-    pub fn of(view: &View) -> Self {
-        let machine = view.machine();
+    /// A redactor for the user, home directory and host names of a view.
+    pub fn of(view: &SystemView) -> Self {
+        let facts = view.host_facts();
         let mut words: Vec<(String, &'static str)> = Vec::new();
         words.extend(view.home().filter(|h| *h != "/root").map(|h| (h.to_owned(), HOME)));
-        let names = ["USER", "LOGNAME", "SUDO_USER", "USERNAME"].into_iter().filter_map(|v| view.set(v));
-        let names = names.map(str::to_owned).chain(machine.user.as_ref().and_then(|u| u.name.clone()));
-        // Everybody's administrator is called so.
+        let names =
+            ["USER", "LOGNAME", "SUDO_USER", "USERNAME"].into_iter().filter_map(|v| view.env_nonempty(v));
+        let names = names.map(str::to_owned).chain(facts.user.as_ref().and_then(|u| u.name.clone()));
+        // Not identifying.
         words.extend(names.filter(|n| n != "root").map(|n| (n, "<user>")));
         let files = ["/proc/sys/kernel/hostname", "/etc/hostname"].into_iter().filter_map(|f| view.read(f));
-        let hosts = files.chain(view.set("HOSTNAME").map(str::to_owned));
+        let hosts = files.chain(view.env_nonempty("HOSTNAME").map(str::to_owned));
         for host in hosts.map(|h| h.trim().to_owned()).filter(|h| !h.is_empty() && h != "localhost") {
             words.extend(host.split_once('.').map(|(short, _)| (short.to_owned(), "<host>")));
             words.push((host, "<host>"));
@@ -47,24 +48,24 @@ impl Redactor {
         Redactor::new(words)
     }
 
-    /// Masks these words, and every form that gives something away.
+    /// Masks these words and everything that [`FORMS`] match.
     fn new(mut words: Vec<(String, &'static str)>) -> Self {
         words.retain(|(word, _)| !word.is_empty());
         words.sort_by(|a, b| b.0.len().cmp(&a.0.len()).then_with(|| a.cmp(b)));
         words.dedup_by(|a, b| a.0 == b.0);
-        // A whole word only: a user called `a` must not take every `a`.
+        // At word boundaries only: a user called `a` must not mask every `a`.
         let whole =
             |word: &str| Regex::new(&format!(r"(?i)(^|[^A-Za-z0-9]){}($|[^A-Za-z0-9])", regex::escape(word)));
         let words = words.iter().filter_map(|(word, mask)| Some((whole(word).ok()?, *mask))).collect();
-        // Forms are constant, and a test compiles them all.
+        // The regexes are constant, and a test compiles them all.
         let forms = FORMS.iter().filter_map(|(form, mask)| Some((Regex::new(form).ok()?, *mask))).collect();
         Redactor { words, forms, address: Regex::new("[0-9A-Fa-f:.]{3,}").ok() }
     }
 
-    /// Text without what gives its owner away.
+    /// Redacted text.
     pub fn text(&self, text: &str) -> String {
         let mut text = text.to_owned();
-        // The home directory before the form that knows one by its looks; names last, they may be part of a mail address.
+        // The home directory before the generic form; names last, since they may be part of a mail address.
         let (homes, names): (Vec<_>, Vec<_>) = self.words.iter().partition(|(_, mask)| *mask == HOME);
         text = replace_words(text, &homes);
         for (form, mask) in &self.forms {
@@ -79,7 +80,7 @@ impl Redactor {
         }
     }
 
-    /// The same document with every text in it masked.
+    /// A JSON document with every string redacted.
     pub fn value(&self, value: serde_json::Value) -> serde_json::Value {
         use serde_json::Value;
         match value {
@@ -93,7 +94,7 @@ impl Redactor {
 
 fn replace_words(mut text: String, words: &[&(Regex, &'static str)]) -> String {
     for (word, mask) in words {
-        // The borders of one match may be those of the next: twice finds all.
+        // Adjacent matches share a boundary character: two passes find all.
         for _ in 0..2 {
             text = word.replace_all(&text, |c: &Captures<'_>| border(c, mask)).into_owned();
         }
@@ -106,7 +107,7 @@ fn border(captures: &Captures<'_>, mask: &str) -> String {
     format!("{}{mask}{}", part(1), part(2))
 }
 
-/// Masks what parses as an address; this machine's own and "any" are everybody's.
+/// Masks IP addresses, except loopback and unspecified ones.
 fn address(word: &str) -> String {
     let trimmed = word.trim_end_matches(['.', ':']);
     // A port may follow.
@@ -140,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn people_and_places_are_masked() {
+    fn users_paths_and_hosts_are_masked() {
         check(
             "/data/home/mika/.cache and mika, Mika; mikado stays",
             "<home>/.cache and <user>, <user>; mikado stays",
@@ -152,7 +153,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_and_numbers_are_masked() {
+    fn addresses_uuids_and_serials_are_masked() {
         check("10.1.2.3:443, 192.168.0.7. fe80::1 end", "<ip>:443, <ip>. <ip> end");
         check("127.0.0.1 and ::1 and 0.0.0.0", "127.0.0.1 and ::1 and 0.0.0.0");
         check("aa:bb:cc:dd:ee:0f", "<mac>");
@@ -162,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn what_helps_is_kept() {
+    fn technical_details_are_kept() {
         check(
             "0000:01:00.0 driver 580.95.05 at 12:34:56, CUDA 13.2",
             "0000:01:00.0 driver 580.95.05 at 12:34:56, CUDA 13.2",

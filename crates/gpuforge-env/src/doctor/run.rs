@@ -1,34 +1,34 @@
-//! How do all checks answer in time? Side by side in threads; one that does not answer is left behind, and said to be unknown.
+//! Check runner: one thread per check under a shared deadline; a check that hangs or panics is reported as unknown.
 
 use std::{
     sync::{Arc, mpsc},
     time::{Duration, Instant},
 };
 
-use super::{CHECKS, Check, Checked, Finding, Report, Status, View};
+use super::{CHECKS, Check, CheckResult, DoctorReport, Finding, Status, SystemView};
 
-/// How long the checks may take together: a whole run stays under two seconds.
+/// Deadline of all checks together.
 const LIMIT: Duration = Duration::from_millis(1800);
 
-/// How long with frameworks asked: importing one takes many seconds from a cold disk.
+/// Deadline with `--deep`: importing a framework from a cold disk takes many seconds.
 const DEEP_LIMIT: Duration = Duration::from_secs(75);
 
-/// A fact is a line, not a page.
+/// Max length of an evidence line.
 const LINE: usize = 500;
 
-/// Makes every check.
-pub fn run(view: &Arc<View>) -> Report {
+/// Runs every check.
+pub fn run(view: &Arc<SystemView>) -> DoctorReport {
     run_table(CHECKS, view, if view.is_deep() { DEEP_LIMIT } else { LIMIT })
 }
 
-/// Makes one check, in this thread; `None` where there is none of this id.
-pub fn ask(view: &View, id: &str) -> Option<Checked> {
+/// Runs one check in this thread; `None` for an unknown id.
+pub fn run_check(view: &SystemView, id: &str) -> Option<CheckResult> {
     let check = CHECKS.iter().find(|c| c.id == id)?;
     let began = Instant::now();
     Some(checked(check, (check.run)(view), began.elapsed()))
 }
 
-fn run_table(checks: &'static [Check], view: &Arc<View>, limit: Duration) -> Report {
+fn run_table(checks: &'static [Check], view: &Arc<SystemView>, limit: Duration) -> DoctorReport {
     let began = Instant::now();
     let (send, receive) = mpsc::channel();
     for (at, check) in checks.iter().enumerate() {
@@ -36,10 +36,10 @@ fn run_table(checks: &'static [Check], view: &Arc<View>, limit: Duration) -> Rep
         let work = move || {
             let began = Instant::now();
             let found = (check.run)(&view);
-            // The receiver is gone when the time is up: nobody to tell.
+            // The receiver is dropped after the deadline.
             let _ = send.send((at, found, began.elapsed()));
         };
-        // A check whose thread cannot be started stays unanswered, and is reported so.
+        // A check whose thread cannot be spawned is reported as unknown.
         let _ = std::thread::Builder::new().name(format!("check-{}", check.id)).spawn(work);
     }
     drop(send);
@@ -49,7 +49,7 @@ fn run_table(checks: &'static [Check], view: &Arc<View>, limit: Duration) -> Rep
             *slot = Some((finding, took));
         }
     }
-    let checks: Vec<Checked> = checks
+    let checks: Vec<CheckResult> = checks
         .iter()
         .zip(found)
         .map(|(check, found)| {
@@ -61,13 +61,13 @@ fn run_table(checks: &'static [Check], view: &Arc<View>, limit: Duration) -> Rep
         })
         .collect();
     let worst = checks.iter().map(|c| c.status).max().unwrap_or(Status::Skipped);
-    Report { checks, worst }
+    DoctorReport { checks, worst }
 }
 
-fn checked(check: &Check, finding: Finding, took: Duration) -> Checked {
+fn checked(check: &Check, finding: Finding, took: Duration) -> CheckResult {
     let evidence: Vec<String> = finding.evidence.iter().map(|e| plain(e)).collect();
     let steps: Vec<String> = finding.steps.iter().map(|s| plain(s)).collect();
-    Checked {
+    CheckResult {
         id: check.id,
         status: finding.status,
         evidence: evidence.join("; "),
@@ -78,13 +78,13 @@ fn checked(check: &Check, finding: Finding, took: Duration) -> Checked {
     }
 }
 
-/// One line without control characters, escapes for the terminal, and marks that turn the direction of text.
+/// Sanitised single line: no control characters, ANSI escapes or bidirectional control characters.
 fn plain(text: &str) -> String {
     let mut out = String::new();
     let mut letters = text.chars();
     while let Some(letter) = letters.next() {
         match letter {
-            // `ESC [ 3 1 m` ends with the first letter; any other escape is one letter long.
+            // A CSI sequence ends with its final byte; any other escape is one character long.
             '\u{1b}' => {
                 if letters.next() == Some('[') {
                     letters.by_ref().find(|c| ('@'..='~').contains(c));
@@ -104,16 +104,16 @@ mod tests {
     use super::*;
     use std::collections::BTreeMap;
 
-    fn slow(_: &View) -> Finding {
+    fn slow(_: &SystemView) -> Finding {
         std::thread::sleep(Duration::from_secs(30));
         Finding::healthy("too late")
     }
 
-    fn quick(_: &View) -> Finding {
+    fn quick(_: &SystemView) -> Finding {
         Finding::new(Status::Warning, "a\x1b[31m\tb").step("do").step("do")
     }
 
-    fn bad(_: &View) -> Finding {
+    fn bad(_: &SystemView) -> Finding {
         panic!("a check that panics")
     }
 
@@ -125,7 +125,7 @@ mod tests {
 
     #[test]
     fn a_check_that_hangs_or_panics_is_unknown_and_the_others_answer() {
-        let view = Arc::new(View::at("/", BTreeMap::new()));
+        let view = Arc::new(SystemView::rooted_at("/", BTreeMap::new()));
         let began = Instant::now();
         let report = run_table(TABLE, &view, Duration::from_millis(200));
         assert!(began.elapsed() < Duration::from_secs(2));

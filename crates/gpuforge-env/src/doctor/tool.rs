@@ -1,4 +1,4 @@
-//! How can a program be asked without waiting for ever? In a process group of its own that is killed as a whole.
+//! Tool runner: a child in its own process group, with a deadline and an output limit; killed as a group.
 
 use std::{
     collections::BTreeMap,
@@ -9,29 +9,34 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// No honest answer is longer.
+/// Output limit per stream.
 const OUTPUT_LIMIT: u64 = 256 << 10;
 
-/// What came of asking a program.
+/// Result of running a tool.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Answer {
-    /// It ended.
-    Said {
-        /// Did it end well?
+pub enum ToolOutput {
+    /// It exited.
+    Exited {
+        /// Exit status was success.
         ok: bool,
-        /// What it printed, errors last.
+        /// stdout, then stderr.
         text: String,
     },
-    /// It did not end in time and was killed.
+    /// It exceeded the deadline and was killed.
     TimedOut(Duration),
     /// It could not be started.
-    Broken(String),
-    /// Programs of this view are not run.
-    Refused,
+    SpawnFailed(String),
+    /// Running programs is disabled for this view.
+    Disabled,
 }
 
-/// Runs `program` with exactly these variables; after `limit` it and its children are killed.
-pub(super) fn run(program: &Path, args: &[&str], env: &BTreeMap<String, String>, limit: Duration) -> Answer {
+/// Runs `program` with exactly these environment variables; after `limit` its process group is killed.
+pub(super) fn run(
+    program: &Path,
+    args: &[&str],
+    env: &BTreeMap<String, String>,
+    limit: Duration,
+) -> ToolOutput {
     let until = Instant::now() + limit;
     let mut command = Command::new(program);
     command.args(args).env_clear().envs(env);
@@ -40,7 +45,7 @@ pub(super) fn run(program: &Path, args: &[&str], env: &BTreeMap<String, String>,
     std::os::unix::process::CommandExt::process_group(&mut command, 0);
     let mut child = match start(&mut command) {
         Ok(child) => child,
-        Err(error) => return Answer::Broken(format!("cannot be started: {}", error.kind())),
+        Err(error) => return ToolOutput::SpawnFailed(format!("cannot be started: {}", error.kind())),
     };
     let (send, receive) = mpsc::channel();
     if let Some(pipe) = child.stdout.take() {
@@ -57,25 +62,27 @@ pub(super) fn run(program: &Path, args: &[&str], env: &BTreeMap<String, String>,
             Err(mpsc::RecvTimeoutError::Disconnected) => break,
             Err(mpsc::RecvTimeoutError::Timeout) => {
                 kill(child);
-                return Answer::TimedOut(limit);
+                return ToolOutput::TimedOut(limit);
             }
         }
     }
     let [out, err] = parts;
     loop {
         match child.try_wait() {
-            Ok(Some(status)) => return Answer::Said { ok: status.success(), text: format!("{out}{err}") },
-            // It closed its output and goes on: drivers hang in exit handlers too.
+            Ok(Some(status)) => {
+                return ToolOutput::Exited { ok: status.success(), text: format!("{out}{err}") };
+            }
+            // It closed its output and keeps running: drivers also hang in exit handlers.
             Ok(None) if Instant::now() < until => std::thread::sleep(Duration::from_millis(1)),
             Ok(None) | Err(_) => {
                 kill(child);
-                return Answer::TimedOut(limit);
+                return ToolOutput::TimedOut(limit);
             }
         }
     }
 }
 
-/// A script that another thread of this process has open for writing at this moment cannot be run; a moment later it can.
+/// Spawns, retrying on ETXTBSY: a script that another thread still has open for writing cannot be executed yet.
 fn start(command: &mut Command) -> std::io::Result<Child> {
     for _ in 0..20 {
         match command.spawn() {
@@ -91,13 +98,13 @@ fn start(command: &mut Command) -> std::io::Result<Child> {
 fn drain(which: usize, pipe: impl Read + Send + 'static, send: mpsc::Sender<(usize, String)>) {
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        // Half an answer is better than none; the rest is never needed.
+        // Partial output is better than none; the rest is not needed.
         let _ = pipe.take(OUTPUT_LIMIT).read_to_end(&mut bytes);
         let _ = send.send((which, String::from_utf8_lossy(&bytes).into_owned()));
     });
 }
 
-/// Kills the group; a process that is stuck in the kernel is left to a thread of its own.
+/// Kills the process group; a process in uninterruptible sleep is left to a reaper thread.
 fn kill(mut child: Child) {
     #[cfg(unix)]
     if let Ok(Some(group)) = i32::try_from(child.id()).map(rustix::process::Pid::from_raw) {

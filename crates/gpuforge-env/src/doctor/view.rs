@@ -1,6 +1,6 @@
-//! What can a check see? A root directory, variables, a clock, and the few facts that files do not tell.
+//! System view of a doctor check: a root directory, environment variables, a clock, and system queries.
 //!
-//! Every check is a function of a [`View`], so that a simulated machine is a directory: kernel files, device nodes, libraries,
+//! Every check is a function of a [`SystemView`], so that a simulated machine is a directory: kernel files, device nodes, libraries,
 //! packages and tools are looked up under the root, the user in its `/proc/self/status`, names in its `/etc`.
 
 use std::{
@@ -13,116 +13,116 @@ use std::{
 use gpuforge_detect::probe::filesystem::FileSystem;
 
 use super::{
-    facts::{Facts, Node, Real, Space},
-    machine::Machine,
-    tool::{self, Answer},
+    host_facts::HostFacts,
+    system::{DiskSpace, NodePermissions, RealSystem, System},
+    tool::{self, ToolOutput},
 };
-use crate::compat::{self, Compat};
+use crate::compat::{self, CompatTable};
 
-/// No file that a check reads is larger; what is gets cut.
+/// Read limit: no file that a check reads is larger; longer ones are truncated.
 const LIMIT: u64 = 1 << 20;
 
-/// Links that lead on for longer than this lead in a circle.
-const LINKS: usize = 16;
+/// Max symlinks followed; a longer chain is a loop.
+const MAX_SYMLINKS: usize = 16;
 
-/// How long a tool may take before it is killed; below what a check may take, so that the check can say so.
+/// Deadline of a tool; below that of a check, so that the check can report the timeout.
 pub const TOOL_LIMIT: Duration = Duration::from_millis(1500);
 
-/// A machine, as far as a check may look at it.
-pub struct View {
+/// A machine as seen by a check.
+pub struct SystemView {
     root: PathBuf,
     env: BTreeMap<String, String>,
-    facts: Box<dyn Facts>,
+    system: Box<dyn System>,
     now: SystemTime,
     tools: bool,
-    table: OnceLock<Compat>,
+    table: OnceLock<CompatTable>,
     indexes: Option<Vec<String>>,
     offline: bool,
     deep: bool,
-    machine: OnceLock<Machine>,
+    host_facts: OnceLock<HostFacts>,
 }
 
-impl View {
-    /// This machine, as this process sees it.
-    pub fn here() -> Self {
-        // A variable that is not UTF-8 counts as unset, as everywhere in this program.
+impl SystemView {
+    /// This machine, with the environment of this process.
+    pub fn live() -> Self {
+        // A variable that is not UTF-8 counts as unset.
         let env =
             std::env::vars_os().filter_map(|(k, v)| Some((k.into_string().ok()?, v.into_string().ok()?)));
-        View::at("/", env.collect())
+        SystemView::rooted_at("/", env.collect())
     }
 
-    /// The machine whose files are under `root`, seen by a process with these variables.
-    pub fn at(root: impl Into<PathBuf>, env: BTreeMap<String, String>) -> Self {
-        View {
+    /// The machine whose files are under `root`, with these environment variables.
+    pub fn rooted_at(root: impl Into<PathBuf>, env: BTreeMap<String, String>) -> Self {
+        SystemView {
             root: root.into(),
             env,
-            facts: Box::new(Real),
+            system: Box::new(RealSystem),
             now: SystemTime::now(),
             tools: true,
             table: OnceLock::new(),
             indexes: None,
             offline: false,
             deep: false,
-            machine: OnceLock::new(),
+            host_facts: OnceLock::new(),
         }
     }
 
-    /// With other facts than the system's; for simulated machines.
-    pub fn with_facts(self, facts: impl Facts + 'static) -> Self {
-        View { facts: Box::new(facts), ..self }
+    /// With other system queries; for simulated machines.
+    pub fn with_system(self, system: impl System + 'static) -> Self {
+        SystemView { system: Box::new(system), ..self }
     }
 
-    /// At another time.
+    /// With another clock.
     pub fn with_now(self, now: SystemTime) -> Self {
-        View { now, ..self }
+        SystemView { now, ..self }
     }
 
-    /// With another table of builds than ours.
-    pub fn with_table(self, table: Compat) -> Self {
-        View { table: OnceLock::from(table), ..self }
+    /// With another compatibility table than the embedded one.
+    pub fn with_table(self, table: CompatTable) -> Self {
+        SystemView { table: OnceLock::from(table), ..self }
     }
 
-    /// With these package indexes (addresses) to be reached, instead of those of the table.
+    /// With these package index URLs instead of those of the table.
     pub fn with_indexes(self, indexes: Vec<String>) -> Self {
-        View { indexes: Some(indexes), ..self }
+        SystemView { indexes: Some(indexes), ..self }
     }
 
-    /// Without a word to the network.
+    /// Without network access.
     pub fn offline(self, offline: bool) -> Self {
-        View { offline, ..self }
+        SystemView { offline, ..self }
     }
 
-    /// With frameworks asked themselves, which takes seconds.
+    /// With frameworks imported, which takes seconds.
     pub fn deep(self, deep: bool) -> Self {
-        View { deep, ..self }
+        SystemView { deep, ..self }
     }
 
-    /// Without running a program: those under a foreign root are not to be trusted.
+    /// Without running programs: those under a foreign root are not trusted.
     pub fn without_tools(self) -> Self {
-        View { tools: false, ..self }
+        SystemView { tools: false, ..self }
     }
 
-    /// The clock.
+    /// Current time.
     pub fn now(&self) -> SystemTime {
         self.now
     }
 
-    /// May the network be used?
+    /// Is network access disabled?
     pub fn is_offline(&self) -> bool {
         self.offline
     }
 
-    /// Are frameworks asked?
+    /// Are frameworks imported?
     pub fn is_deep(&self) -> bool {
         self.deep
     }
 
-    /// What is known about builds of frameworks.
-    pub fn table(&self) -> &Compat {
+    /// The compatibility table.
+    pub fn table(&self) -> &CompatTable {
         self.table.get_or_init(compat::embedded)
     }
 
-    /// Addresses of package indexes to be reached.
+    /// URLs of the package indexes to test.
     pub fn indexes(&self) -> Vec<String> {
         let table = || {
             let named = self.table().framework.iter().filter_map(|f| f.index.clone());
@@ -131,123 +131,123 @@ impl View {
         self.indexes.clone().unwrap_or_else(table)
     }
 
-    /// A variable; one that is set to nothing is `Some("")`.
+    /// An environment variable; an empty one is `Some("")`.
     pub fn env(&self, name: &str) -> Option<&str> {
         self.env.get(name).map(String::as_str)
     }
 
-    /// A variable that is set to something.
-    pub fn set(&self, name: &str) -> Option<&str> {
+    /// An environment variable, trimmed, if it is not empty.
+    pub fn env_nonempty(&self, name: &str) -> Option<&str> {
         self.env(name).map(str::trim).filter(|v| !v.is_empty())
     }
 
     /// The home directory.
     pub fn home(&self) -> Option<&str> {
-        self.set("HOME").map(|home| home.trim_end_matches('/')).filter(|home| home.starts_with('/'))
+        self.env_nonempty("HOME").map(|home| home.trim_end_matches('/')).filter(|home| home.starts_with('/'))
     }
 
-    /// What the kernel files say about GPUs and surroundings, read once.
-    pub fn machine(&self) -> &Machine {
-        self.machine.get_or_init(|| Machine::read(self))
+    /// Facts shared by checks, read once from kernel files.
+    pub fn host_facts(&self) -> &HostFacts {
+        self.host_facts.get_or_init(|| HostFacts::read(self))
     }
 
-    /// Where a path of that machine is on this one. A link to an absolute path stays under the root.
-    pub fn real(&self, path: &str) -> PathBuf {
+    /// Maps a path of the viewed machine to this one. Absolute symlinks stay under the root.
+    pub fn resolve_path(&self, path: &str) -> PathBuf {
         let under = |path: &str| self.root.join(path.trim_start_matches('/'));
-        let mut real = under(path);
-        if self.is_here() {
-            return real;
+        let mut resolved = under(path);
+        if self.is_live() {
+            return resolved;
         }
-        for _ in 0..LINKS {
-            match std::fs::read_link(&real) {
-                Ok(to) if to.is_absolute() => real = under(&to.to_string_lossy()),
-                Ok(to) => real = real.parent().unwrap_or(&self.root).join(to),
+        for _ in 0..MAX_SYMLINKS {
+            match std::fs::read_link(&resolved) {
+                Ok(to) if to.is_absolute() => resolved = under(&to.to_string_lossy()),
+                Ok(to) => resolved = resolved.parent().unwrap_or(&self.root).join(to),
                 Err(_) => break,
             }
         }
-        real
+        resolved
     }
 
-    /// Is it the machine that this process runs on?
-    pub fn is_here(&self) -> bool {
+    /// Is it the machine this process runs on?
+    pub fn is_live(&self) -> bool {
         self.root == Path::new("/")
     }
 
-    /// Is there a file, not a directory?
+    /// Is the path a file?
     pub fn is_file(&self, path: &str) -> bool {
-        std::fs::metadata(self.real(path)).is_ok_and(|m| m.is_file())
+        std::fs::metadata(self.resolve_path(path)).is_ok_and(|m| m.is_file())
     }
 
-    /// Is there a directory?
+    /// Is the path a directory?
     pub fn is_dir(&self, path: &str) -> bool {
-        std::fs::metadata(self.real(path)).is_ok_and(|m| m.is_dir())
+        std::fs::metadata(self.resolve_path(path)).is_ok_and(|m| m.is_dir())
     }
 
-    /// The path itself, and what it and its followers link to, as paths of that machine.
-    pub fn links(&self, path: &str) -> Vec<String> {
+    /// The path and its symlink chain, as paths of the viewed machine.
+    pub fn symlink_chain(&self, path: &str) -> Vec<String> {
         let mut chain = vec![path.to_owned()];
-        for _ in 0..LINKS {
+        for _ in 0..MAX_SYMLINKS {
             let Some(last) = chain.last() else { break };
             let at = self.root.join(last.trim_start_matches('/'));
             let Ok(to) = std::fs::read_link(&at) else { break };
             let folder = Path::new(last).parent().unwrap_or(Path::new("/"));
-            chain.push(tidy(&folder.join(to)));
+            chain.push(normalize(&folder.join(to)));
         }
         chain
     }
 
-    /// When it was last changed.
+    /// Modification time.
     pub fn modified(&self, path: &str) -> Option<SystemTime> {
-        std::fs::metadata(self.real(path)).ok()?.modified().ok()
+        std::fs::metadata(self.resolve_path(path)).ok()?.modified().ok()
     }
 
     /// Owner and permissions of a device node.
-    pub fn node(&self, path: &str) -> Option<Node> {
-        let node = self.facts.node(path, &self.real(path))?;
-        // What this process may open says nothing about a user of another machine.
-        Some(if self.is_here() { node } else { Node { opens: None, ..node } })
+    pub fn node(&self, path: &str) -> Option<NodePermissions> {
+        let node = self.system.node(path, &self.resolve_path(path))?;
+        // The access rights of this process do not apply to another machine.
+        Some(if self.is_live() { node } else { NodePermissions { opens: None, ..node } })
     }
 
-    /// Space of the file system that holds the path, or its nearest directory that exists.
-    pub fn space(&self, path: &str) -> Option<Space> {
+    /// Disk space of the file system of the path, or of its nearest existing parent.
+    pub fn space(&self, path: &str) -> Option<DiskSpace> {
         let mut at = Path::new(path);
         while !self.is_dir(&at.to_string_lossy()) {
             at = at.parent()?;
         }
         let at = at.to_string_lossy();
-        self.facts.space(&at, &self.real(&at))
+        self.system.space(&at, &self.resolve_path(&at))
     }
 
-    /// How long it took to reach a host, or why it was not reached.
+    /// TCP connect time to a host, or why it failed.
     pub fn connect(&self, host: &str, port: u16, limit: Duration) -> Result<Duration, String> {
-        self.facts.connect(host, port, limit)
+        self.system.connect(host, port, limit)
     }
 
-    /// A program on `PATH`, as a path of that machine.
-    pub fn find(&self, program: &str) -> Option<String> {
+    /// A program on `PATH`, as a path of the viewed machine.
+    pub fn find_program(&self, program: &str) -> Option<String> {
         let path = self.env("PATH").unwrap_or_default();
         let folders = path.split(':').filter(|folder| folder.starts_with('/'));
         folders
             .map(|folder| format!("{}/{program}", folder.trim_end_matches('/')))
-            .find(|p| is_program(&self.real(p)))
+            .find(|p| is_executable(&self.resolve_path(p)))
     }
 
-    /// Runs a program that `find` found, with the variables of this view; it is killed when the time is up.
-    pub fn ask(&self, program: &str, args: &[&str], limit: Duration) -> Answer {
+    /// Runs a program found by [`find_program`](Self::find_program) with the variables of this view; killed at the deadline.
+    pub fn run_tool(&self, program: &str, args: &[&str], limit: Duration) -> ToolOutput {
         if !self.tools {
-            return Answer::Refused;
+            return ToolOutput::Disabled;
         }
-        tool::run(&self.real(program), args, &self.env, limit)
+        tool::run(&self.resolve_path(program), args, &self.env, limit)
     }
 
-    /// Every variable; for what is written down about the machine.
+    /// All environment variables.
     pub fn variables(&self) -> &BTreeMap<String, String> {
         &self.env
     }
 }
 
-/// Folds `.` and `..` without looking at the disk.
-fn tidy(path: &Path) -> String {
+/// Lexically normalises `.` and `..`.
+fn normalize(path: &Path) -> String {
     let mut parts: Vec<String> = Vec::new();
     for part in path.components() {
         match part {
@@ -259,7 +259,7 @@ fn tidy(path: &Path) -> String {
     format!("/{}", parts.join("/"))
 }
 
-fn is_program(path: &Path) -> bool {
+fn is_executable(path: &Path) -> bool {
     let Ok(meta) = std::fs::metadata(path) else { return false };
     #[cfg(unix)]
     let runs = std::os::unix::fs::PermissionsExt::mode(&meta.permissions()) & 0o111 != 0;
@@ -268,18 +268,19 @@ fn is_program(path: &Path) -> bool {
     meta.is_file() && runs
 }
 
-impl FileSystem for View {
+impl FileSystem for SystemView {
     fn read(&self, path: &str) -> Option<String> {
         use std::io::Read as _;
-        // A pipe that somebody put there would be waited for.
-        let real = Some(self.real(path)).filter(|r| std::fs::metadata(r).is_ok_and(|m| m.is_file()))?;
+        // Reading a FIFO would block.
+        let real =
+            Some(self.resolve_path(path)).filter(|r| std::fs::metadata(r).is_ok_and(|m| m.is_file()))?;
         let mut bytes = Vec::new();
         std::fs::File::open(real).ok()?.take(LIMIT).read_to_end(&mut bytes).ok()?;
         Some(String::from_utf8_lossy(&bytes).into_owned())
     }
 
     fn list(&self, path: &str) -> Vec<String> {
-        let Ok(entries) = std::fs::read_dir(self.real(path)) else { return Vec::new() };
+        let Ok(entries) = std::fs::read_dir(self.resolve_path(path)) else { return Vec::new() };
         let mut names: Vec<String> =
             entries.flatten().filter_map(|e| e.file_name().into_string().ok()).collect();
         names.sort_unstable();
@@ -287,13 +288,13 @@ impl FileSystem for View {
     }
 
     fn link(&self, path: &str) -> Option<String> {
-        // A link of the kernel's leads out of a copied root: only its last part means anything.
+        // A kernel symlink leads out of a copied root: only its last component is meaningful.
         let at = self.root.join(path.trim_start_matches('/'));
         std::fs::read_link(at).ok()?.file_name()?.to_str().map(str::to_owned)
     }
 
     fn exists(&self, path: &str) -> bool {
-        self.real(path).exists()
+        self.resolve_path(path).exists()
     }
 
     fn mtime(&self, path: &str) -> Option<u128> {

@@ -1,8 +1,8 @@
-//! What can be done about a cause without asking an administrator, and how is it undone?
+//! Automatic fixes (`explain --fix`) with undo: plans, applies and records changes to the active Python environment.
 //!
-//! A plan is data: what will be done, in words, and what would undo it. Plans come only from the embedded table; they
-//! install packages into the active environment or change its activation script. Nothing is ever deleted: undoing
-//! restores a text, or installs the versions that were there.
+//! A plan is data: the action and the actions that undo it. Plans come only from the embedded table; they install packages
+//! into the active environment or change its activation script. Nothing is ever deleted: undo restores the previous text
+//! or installs the previous versions.
 
 use std::{
     fs, io,
@@ -13,25 +13,25 @@ use std::{
 use serde::{Deserialize, Serialize};
 
 use super::{
-    Knowledge,
-    table::{Automatic, FixClass},
+    PatternDb,
+    table::{AutoFix, FixClass},
 };
 
-/// The file in the data directory that remembers what was done.
-pub const RECORDS: &str = "fixes.json";
+/// The fix log in the data directory.
+pub const FIX_LOG: &str = "fixes.json";
 const VERSION: u32 = 1;
 
-/// The environment that the user has activated.
+/// The active Python environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Environment {
+pub struct ActiveEnv {
     root: PathBuf,
     conda: bool,
 }
 
-/// One thing that is done.
+/// One action of a fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Action {
+pub enum FixAction {
     /// A program runs.
     Run {
         /// It.
@@ -50,41 +50,41 @@ pub enum Action {
     },
 }
 
-/// What would be done about a cause.
+/// Planned fix of a cause.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Plan {
+pub struct FixPlan {
     /// The cause.
     pub id: String,
     /// What is done.
-    pub action: Action,
+    pub action: FixAction,
     /// What would undo it, in order.
-    pub undo: Vec<Action>,
+    pub undo: Vec<FixAction>,
 }
 
-/// Something that was done.
+/// An applied fix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Record {
+pub struct FixRecord {
     /// The cause it was done for.
     pub id: String,
     /// What was done.
     pub done: String,
     /// What undoes it.
-    pub undo: Vec<Action>,
+    pub undo: Vec<FixAction>,
 }
 
 #[derive(Default, Serialize, Deserialize)]
-struct Records {
+struct FixLog {
     version: u32,
-    fixes: Vec<Record>,
+    fixes: Vec<FixRecord>,
 }
 
-/// Why nothing is done.
+/// Why a fix cannot be applied.
 #[derive(Debug, thiserror::Error)]
 pub enum FixError {
     /// The table is the user's.
     #[error("fixes are run only from the patterns that came with the program; {} replaces them", .0.display())]
     NotOurs(PathBuf),
-    /// It is not for a program to do.
+    /// It needs an administrator or a person.
     #[error("{id} needs {}", match class { FixClass::Admin => "an administrator", _ => "a person" })]
     NotAllowed {
         /// The cause.
@@ -92,7 +92,7 @@ pub enum FixError {
         /// Who may.
         class: FixClass,
     },
-    /// The right command depends on more than the log.
+    /// There is no automatic fix.
     #[error("{0} has no automatic fix: follow its steps")]
     NoneKnown(String),
     /// No environment is active.
@@ -101,7 +101,7 @@ pub enum FixError {
     /// The environment has no shell script to change.
     #[error("{} has no activation script that can be changed", .0.display())]
     NoScript(PathBuf),
-    /// The file is not as it was left.
+    /// The file was modified since.
     #[error("{} has been changed since", .0.display())]
     Changed(PathBuf),
     /// A file cannot be read or written.
@@ -136,12 +136,12 @@ impl FixError {
     }
 }
 
-impl Environment {
-    /// The one that VIRTUAL_ENV or CONDA_PREFIX names, the former first: it is activated on top.
-    pub fn active(env: &dyn Fn(&str) -> Option<String>) -> Option<Environment> {
+impl ActiveEnv {
+    /// The environment of VIRTUAL_ENV, else of CONDA_PREFIX: a venv is activated on top of conda.
+    pub fn active(env: &dyn Fn(&str) -> Option<String>) -> Option<ActiveEnv> {
         let named = |name: &str| env(name).map(PathBuf::from).filter(|p| p.is_absolute() && p.is_dir());
-        let venv = named("VIRTUAL_ENV").map(|root| Environment { root, conda: false });
-        venv.or_else(|| named("CONDA_PREFIX").map(|root| Environment { root, conda: true }))
+        let venv = named("VIRTUAL_ENV").map(|root| ActiveEnv { root, conda: false });
+        venv.or_else(|| named("CONDA_PREFIX").map(|root| ActiveEnv { root, conda: true }))
     }
 
     fn python(&self) -> PathBuf {
@@ -150,7 +150,7 @@ impl Environment {
         if cfg!(windows) { windows } else { unix }
     }
 
-    /// The script that sets variables: a file of our own for conda, the one there is for a venv.
+    /// The activation script that sets variables: a file of our own for conda, `bin/activate` for a venv.
     fn script(&self, id: &str) -> PathBuf {
         match self.conda {
             true => self.root.join("etc/conda/activate.d").join(format!("gpuforge-{id}.sh")),
@@ -172,16 +172,16 @@ impl Environment {
     }
 }
 
-/// Package names differ in case and in dashes only by habit.
+/// Normalised package name (PEP 503).
 fn normal(name: &str) -> String {
     name.to_ascii_lowercase().replace(['_', '.'], "-")
 }
 
-impl Action {
-    /// What is done, as a person would type it.
+impl FixAction {
+    /// The action as a shell command or description.
     pub fn show(&self) -> String {
         match self {
-            Action::Run { program, args } => {
+            FixAction::Run { program, args } => {
                 let quoted = |word: &str| match word.contains(['<', '>', '[', ' ', '*', '&', '|']) {
                     true => format!("\"{word}\""),
                     false => word.to_owned(),
@@ -190,7 +190,7 @@ impl Action {
                 words.extend(args.iter().map(|a| quoted(a)));
                 words.join(" ")
             }
-            Action::Write { path, before, after } => {
+            FixAction::Write { path, before, after } => {
                 let old = before.as_deref().unwrap_or_default();
                 let new = after.strip_prefix(old).unwrap_or(after).trim();
                 format!(
@@ -203,9 +203,9 @@ impl Action {
     }
 }
 
-/// What could be done about the cause `id`.
-pub fn plan(known: &Knowledge, id: &str, environment: Option<&Environment>) -> Result<Plan, FixError> {
-    if let crate::data::Source::File(path) = known.source() {
+/// Plans the fix of cause `id`.
+pub fn plan_fix(known: &PatternDb, id: &str, environment: Option<&ActiveEnv>) -> Result<FixPlan, FixError> {
+    if let crate::data::TableSource::File(path) = known.source() {
         return Err(FixError::NotOurs(path.clone()));
     }
     let none = || FixError::NoneKnown(id.to_owned());
@@ -216,19 +216,19 @@ pub fn plan(known: &Knowledge, id: &str, environment: Option<&Environment>) -> R
     let automatic = pattern.automatic.as_ref().ok_or_else(none)?;
     let environment = environment.ok_or(FixError::NoEnvironment)?;
     let (action, undo) = match automatic {
-        Automatic::Pip { packages } => install(environment, packages),
-        Automatic::Variable { name, value } => variable(environment, id, name, value.as_deref())?,
+        AutoFix::Pip { packages } => install(environment, packages),
+        AutoFix::Variable { name, value } => variable(environment, id, name, value.as_deref())?,
     };
-    Ok(Plan { id: id.to_owned(), action, undo })
+    Ok(FixPlan { id: id.to_owned(), action, undo })
 }
 
-fn pip(environment: &Environment, verb: &[&str], words: impl IntoIterator<Item = String>) -> Action {
+fn pip(environment: &ActiveEnv, verb: &[&str], words: impl IntoIterator<Item = String>) -> FixAction {
     let mut args: Vec<String> = ["-m", "pip"].iter().chain(verb).map(|w| (*w).to_owned()).collect();
     args.extend(words);
-    Action::Run { program: environment.python(), args }
+    FixAction::Run { program: environment.python(), args }
 }
 
-fn install(environment: &Environment, packages: &[String]) -> (Action, Vec<Action>) {
+fn install(environment: &ActiveEnv, packages: &[String]) -> (FixAction, Vec<FixAction>) {
     let action = pip(environment, &["install"], packages.iter().cloned());
     let names = packages
         .iter()
@@ -252,11 +252,11 @@ fn install(environment: &Environment, packages: &[String]) -> (Action, Vec<Actio
 }
 
 fn variable(
-    environment: &Environment,
+    environment: &ActiveEnv,
     id: &str,
     name: &str,
     value: Option<&str>,
-) -> Result<(Action, Vec<Action>), FixError> {
+) -> Result<(FixAction, Vec<FixAction>), FixError> {
     let path = environment.script(id);
     if cfg!(windows) {
         return Err(FixError::NoScript(environment.root.clone()));
@@ -272,8 +272,8 @@ fn variable(
     let block = format!("\n# gpuforge {id}\n{line}\n# gpuforge {id} end\n");
     let after = format!("{}{block}", before.as_deref().unwrap_or_default());
     let former = before.clone().unwrap_or_else(|| format!("# gpuforge {id}: undone\n"));
-    let undo = Action::Write { path: path.clone(), before: Some(after.clone()), after: former };
-    Ok((Action::Write { path, before, after }, vec![undo]))
+    let undo = FixAction::Write { path: path.clone(), before: Some(after.clone()), after: former };
+    Ok((FixAction::Write { path, before, after }, vec![undo]))
 }
 
 fn text(path: &Path) -> Result<Option<String>, FixError> {
@@ -284,18 +284,18 @@ fn text(path: &Path) -> Result<Option<String>, FixError> {
     }
 }
 
-/// Does one thing; `run` starts a program and says whether it ended well.
-pub fn perform(
-    action: &Action,
+/// Applies one action; `run` runs a program and returns whether it succeeded.
+pub fn apply(
+    action: &FixAction,
     run: &mut dyn FnMut(&Path, &[String]) -> io::Result<bool>,
 ) -> Result<(), FixError> {
     match action {
-        Action::Run { program, args } => match run(program, args) {
+        FixAction::Run { program, args } => match run(program, args) {
             Ok(true) => Ok(()),
             Ok(false) => Err(FixError::Failed(action.show())),
             Err(error) => Err(FixError::Io { path: program.clone(), error }),
         },
-        Action::Write { path, before, after } => {
+        FixAction::Write { path, before, after } => {
             if text(path)? != *before {
                 return Err(FixError::Changed(path.clone()));
             }
@@ -304,29 +304,29 @@ pub fn perform(
     }
 }
 
-/// Keeps what undoes a plan; call it before the plan is carried out, so that a half-done one can be undone too.
-pub fn remember(data_dir: &Path, plan: &Plan) -> Result<(), FixError> {
+/// Records how to undo a plan; call it before applying the plan, so that a partial one can be undone too.
+pub fn push_record(data_dir: &Path, plan: &FixPlan) -> Result<(), FixError> {
     let mut records = records(data_dir)?;
-    records.fixes.push(Record { id: plan.id.clone(), done: plan.action.show(), undo: plan.undo.clone() });
+    records.fixes.push(FixRecord { id: plan.id.clone(), done: plan.action.show(), undo: plan.undo.clone() });
     store(data_dir, &records)
 }
 
-/// What was done last and not undone.
-pub fn last(data_dir: &Path) -> Result<Record, FixError> {
+/// The last fix that was not undone.
+pub fn last_record(data_dir: &Path) -> Result<FixRecord, FixError> {
     records(data_dir)?.fixes.pop().ok_or(FixError::NothingToUndo)
 }
 
-/// Forgets what was done last.
-pub fn forget(data_dir: &Path) -> Result<(), FixError> {
+/// Removes the last record.
+pub fn pop_record(data_dir: &Path) -> Result<(), FixError> {
     let mut records = records(data_dir)?;
     records.fixes.pop();
     store(data_dir, &records)
 }
 
-fn records(data_dir: &Path) -> Result<Records, FixError> {
-    let path = data_dir.join(RECORDS);
-    let Some(text) = text(&path)? else { return Ok(Records::default()) };
-    let records: Records = serde_json::from_str(&text)
+fn records(data_dir: &Path) -> Result<FixLog, FixError> {
+    let path = data_dir.join(FIX_LOG);
+    let Some(text) = text(&path)? else { return Ok(FixLog::default()) };
+    let records: FixLog = serde_json::from_str(&text)
         .map_err(|error| FixError::Io { path: path.clone(), error: error.into() })?;
     match records.version {
         VERSION => Ok(records),
@@ -334,13 +334,13 @@ fn records(data_dir: &Path) -> Result<Records, FixError> {
     }
 }
 
-fn store(data_dir: &Path, records: &Records) -> Result<(), FixError> {
-    let path = data_dir.join(RECORDS);
+fn store(data_dir: &Path, records: &FixLog) -> Result<(), FixError> {
+    let path = data_dir.join(FIX_LOG);
     let records = serde_json::json!({ "version": VERSION, "fixes": records.fixes });
     write(&path, &format!("{records:#}\n")).map_err(|error| FixError::Io { path, error })
 }
 
-/// Whole or not at all, with the permissions the file had.
+/// Atomic replace, keeping the file's permissions.
 fn write(path: &Path, text: &str) -> io::Result<()> {
     let folder = path.parent().unwrap_or(Path::new("."));
     fs::create_dir_all(folder)?;

@@ -1,110 +1,121 @@
-//! What does this log mean? Patterns, ordered by cause.
+//! Log diagnosis: finds known error patterns in a log and ranks them to one root cause with a fix.
 //!
 //! ```text
-//!  bytes ─► clean (escapes, spaces, pieces) ─► scan (patterns)      ─► Hits ─► judge ─► Explanation
-//!                                                    ▲                          ▲
-//!                                          data/errors.toml              Facts of this machine
+//!  bytes ─► clean (ANSI, whitespace) ─► LogChunk ─► prefilter (literals) ─► search (regex) ─► ScanResult ─► root_cause ─► Explanation
+//!                                                            ▲                                                 ▲
+//!                                                    data/errors.toml                                    HostEvidence
 //! ```
-//! Memory does not grow with the log: pieces of some ten KiB are matched and dropped, a pattern keeps its first hits.
+//! Memory does not grow with the log: chunks are scanned and dropped, a rule keeps its first hits.
+//!
+//! | file | contents |
+//! |---|---|
+//! | `clean.rs` · `chunk.rs` | ANSI stripping and whitespace normalisation; line index, context windows, line hashes |
+//! | `literals.rs` · `prefilter.rs` | required literals of a regex; multi-literal search |
+//! | `rule.rs` · `regex_engine.rs` · `search.rs` | pattern rules; lazily compiled regexes and context DFAs; one rule in a chunk |
+//! | `scan.rs` · `workers.rs` | all rules over all chunks; in parallel |
+//! | `root_cause.rs` · `host_evidence.rs` | ranking and confidence; what this machine confirms |
+//! | `fix.rs` · `table.rs` | `--fix` and its undo; the schema of `data/errors.toml` |
 //!
 //! ```
-//! use gpuforge_env::explain::{Facts, Knowledge, explain};
+//! use gpuforge_env::explain::{HostEvidence, PatternDb, explain};
 //!
-//! let known = Knowledge::embedded();
+//! let known = PatternDb::embedded();
 //! let log = "RuntimeError: CUDA error: no kernel image is available for execution on the device";
-//! let found = explain(log.as_bytes(), &known, &Facts::default())?;
+//! let found = explain(log.as_bytes(), &known, &HostEvidence::default())?;
 //! assert_eq!(found.root.map(|r| r.id).as_deref(), Some("P01"));
 //! # Ok::<(), gpuforge_env::explain::ExplainError>(())
 //! ```
 
-mod anchor;
+pub mod chunk;
 pub mod clean;
-mod crew;
-pub mod facts;
 pub mod fix;
-mod judge;
-mod program;
+pub mod host_evidence;
+mod literals;
+mod prefilter;
+mod regex_engine;
+mod root_cause;
 mod rule;
 mod scan;
 mod search;
 pub mod table;
+mod workers;
 
 use std::{io::Read, path::Path};
 
-pub use facts::{Facts, Platform, Shown};
-pub use judge::{Benign, Explanation, Finding, Noticed};
-pub use table::{Errors, Layer, Severity};
+pub use host_evidence::{CheckEvidence, HostEvidence, Platform};
+pub use root_cause::{BenignMessage, Explanation, RootCause, SecondaryCause};
+pub use table::{ErrorTable, Layer, Severity};
 
-use crate::data::{self, DataError, Source};
+use crate::data::{self, DataError, TableSource};
 
 /// The table's file name, embedded and in the user's data directory.
 pub const FILE: &str = "errors.toml";
 const EMBEDDED: &str = include_str!("../../data/errors.toml");
 
-/// Why a log was not explained.
+/// Why a log cannot be diagnosed.
 #[derive(Debug, thiserror::Error)]
 pub enum ExplainError {
     /// The log cannot be read.
     #[error("the log cannot be read: {0}")]
     Read(#[from] std::io::Error),
-    /// A pattern of the table is none.
+    /// A pattern of the table does not compile.
     #[error("a pattern does not compile: {0}")]
     Pattern(#[from] Box<regex::Error>),
 }
 
-/// The patterns, and who wrote them.
+/// Pattern database: the error table and its source.
 #[derive(Debug)]
-pub struct Knowledge {
-    table: Errors,
-    source: Source,
+pub struct PatternDb {
+    table: ErrorTable,
+    source: TableSource,
     problem: Option<DataError>,
 }
 
-impl Knowledge {
-    /// What came with the program.
+impl PatternDb {
+    /// The embedded table.
     pub fn embedded() -> Self {
-        Knowledge::load(None)
+        PatternDb::load(None)
     }
 
-    /// The user's table in `dir` if it holds, else ours.
+    /// The user's table in `dir` if it is valid, else the embedded one.
     pub fn load(dir: Option<&Path>) -> Self {
         let loaded = data::load(FILE, EMBEDDED, dir);
-        Knowledge { table: loaded.value, source: loaded.source, problem: loaded.problem }
+        PatternDb { table: loaded.value, source: loaded.source, problem: loaded.problem }
     }
 
     /// Every pattern.
-    pub fn table(&self) -> &Errors {
+    pub fn table(&self) -> &ErrorTable {
         &self.table
     }
 
-    /// Who wrote it.
-    pub fn source(&self) -> &Source {
+    /// Where the table came from.
+    pub fn source(&self) -> &TableSource {
         &self.source
     }
 
-    /// Why the user's table was not taken.
+    /// Why the user's table was rejected.
     pub fn problem(&self) -> Option<&DataError> {
         self.problem.as_ref()
     }
 }
 
-/// Reads a log to its end and says what it means.
-pub fn explain(log: impl Read, known: &Knowledge, facts: &Facts) -> Result<Explanation, ExplainError> {
-    explain_asking(log, known, facts, |_| Vec::new())
+/// Diagnoses a log.
+pub fn explain(log: impl Read, known: &PatternDb, facts: &HostEvidence) -> Result<Explanation, ExplainError> {
+    explain_with_checks(log, known, facts, |_| Vec::new())
 }
 
-/// The same, with checks of the doctor: `ask` is given the ids of those that would show the cause that was found.
-pub fn explain_asking(
+/// As [`explain`], with doctor checks as evidence: `ask` gets the ids of the checks that would confirm the root cause.
+pub fn explain_with_checks(
     log: impl Read,
-    known: &Knowledge,
-    facts: &Facts,
-    ask: impl FnOnce(&[String]) -> Vec<Shown>,
+    known: &PatternDb,
+    facts: &HostEvidence,
+    ask: impl FnOnce(&[String]) -> Vec<CheckEvidence>,
 ) -> Result<Explanation, ExplainError> {
-    let seen = crew::scan(log, &known.table)?;
-    let found = judge::judge(&known.table, &seen, facts);
+    let seen = workers::scan(log, &known.table)?;
+    let found = root_cause::rank_causes(&known.table, &seen, facts);
     let root = found.root.as_ref().and_then(|root| known.table.find(&root.id));
     let Some(checks) = root.map(|r| &r.checks).filter(|ids| !ids.is_empty()) else { return Ok(found) };
-    // What checks show moves the confidence, never the choice: which ones are asked depends on it.
-    let facts = Facts { checks: ask(checks), ..facts.clone() };
-    Ok(judge::judge(&known.table, &seen, &facts))
+    // Checks change the confidence, never the root cause: which checks run depends on it.
+    let facts = HostEvidence { checks: ask(checks), ..facts.clone() };
+    Ok(root_cause::rank_causes(&known.table, &seen, &facts))
 }

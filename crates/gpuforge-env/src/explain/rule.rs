@@ -1,21 +1,22 @@
-//! Which patterns are there, and what is known of each before a log is read?
+//! Pattern rules: every regex of the table with its required literals, context DFAs and exclusion guards, compiled lazily.
 
 use std::sync::OnceLock;
 
 use super::{
     ExplainError,
-    anchor::{self, Anchors, Shared, Split},
-    clean::{self, Range},
-    program::{Program, Sides},
-    table::Errors,
+    chunk::{ByteRange, CONTEXT_LINES},
+    literals::{self, LiteralSplit},
+    prefilter::{GramCounts, LiteralPrefilter},
+    regex_engine::{CompiledRegex, ContextDfas},
+    table::ErrorTable,
 };
 
-/// What words that usually, not always, mean a cause take from its confidence.
+/// Confidence factor of `weak` patterns, which usually but not always mean the cause.
 const WEAK: f64 = 0.8;
 
-/// Whose words matched.
+/// The table entry that a rule belongs to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Owner {
+pub(super) enum RuleOwner {
     Pattern(usize),
     Support(usize),
     Noise(usize),
@@ -26,96 +27,98 @@ pub(super) enum Owner {
     NotFailure,
 }
 
-/// An expression that is compiled when it is first needed, by whoever needs it first.
-type Compiled = OnceLock<Result<Program, regex::Error>>;
+/// A regex compiled on first use, by whichever thread needs it first.
+type Compiled = OnceLock<Result<CompiledRegex, regex::Error>>;
 
-/// The patterns of a table, and where their fixed words are looked up; of all threads.
-pub(super) struct Rules<'t> {
-    pub(super) all: Vec<Rule<'t>>,
-    pub(super) anchors: Anchors,
-    /// Per pattern, what rules a hit out.
-    pub(super) guards: Vec<Guard<'t>>,
-    /// How many patterns, benign messages, clues and origins the table has.
+/// All rules of a table and their literal prefilter; shared by all threads.
+pub(super) struct RuleSet<'t> {
+    pub(super) all: Vec<PatternRule<'t>>,
+    pub(super) prefilter: LiteralPrefilter,
+    /// Exclusion guard of each pattern.
+    pub(super) guards: Vec<ExclusionGuard<'t>>,
+    /// Number of patterns, benign messages, clues and origins in the table.
     pub(super) counts: [usize; 4],
 }
 
-pub(super) struct Rule<'t> {
-    pub(super) owner: Owner,
-    pub(super) words: &'t str,
-    /// 1, or less for words that usually mean the cause.
+/// One regex of the table.
+pub(super) struct PatternRule<'t> {
+    pub(super) owner: RuleOwner,
+    pub(super) pattern: &'t str,
+    /// Confidence factor: 1, or less for `weak` patterns.
     pub(super) factor: f64,
-    /// Where the pattern is nothing but fixed words.
-    pub(super) plain: Option<Plain>,
-    /// Lines before and after the fixed words that a match can reach.
+    /// Set where the pattern is a plain literal and needs no regex.
+    pub(super) literal: Option<LiteralRule>,
+    /// Context window: lines before and after the literal that a match can reach.
     pub(super) margin: usize,
-    /// Does it treat all digits alike? Then steps and times do not make a line new to it.
+    /// It treats all digits alike, so that step numbers and times do not make a repeated line new.
     pub(super) any_digit: bool,
-    program: Compiled,
-    /// Its fixed words.
-    splits: Vec<Split>,
-    /// What both sides of each fixed word must be; empty where that is not known.
-    sides: OnceLock<Vec<Sides>>,
+    regex: Compiled,
+    /// Its required literals.
+    splits: Vec<LiteralSplit>,
+    /// Context DFAs of each literal; empty where a split is not possible.
+    context_dfas: OnceLock<Vec<ContextDfas>>,
 }
 
-/// Words in the lines of a hit that make it none.
-pub(super) struct Guard<'t> {
-    words: &'t [String],
-    program: Compiled,
+/// Exclusion guard: patterns that rule a hit out if they match in its lines (`unless`).
+pub(super) struct ExclusionGuard<'t> {
+    patterns: &'t [String],
+    regex: Compiled,
 }
 
-/// Fixed words, and whether they must begin and end a word.
+/// A plain literal, and whether it must begin and end at a word boundary.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub(super) struct Plain {
+pub(super) struct LiteralRule {
     pub(super) length: usize,
     begins: bool,
     ends: bool,
 }
 
-impl<'t> Rule<'t> {
-    fn new(owner: Owner, words: &'t str, factor: f64) -> Self {
-        Rule {
+impl<'t> PatternRule<'t> {
+    fn new(owner: RuleOwner, pattern: &'t str, factor: f64) -> Self {
+        PatternRule {
             owner,
-            words,
+            pattern,
             factor,
-            plain: plain(words),
-            margin: if anchor::stays_in_line(words) { 0 } else { clean::WRAPPED },
-            any_digit: !anchor::names_digits(words),
-            program: OnceLock::new(),
+            literal: literal_rule(pattern),
+            margin: if literals::is_single_line(pattern) { 0 } else { CONTEXT_LINES },
+            any_digit: !literals::mentions_digits(pattern),
+            regex: OnceLock::new(),
             splits: Vec::new(),
-            sides: OnceLock::new(),
+            context_dfas: OnceLock::new(),
         }
     }
 
-    /// What both sides of its fixed words must be; empty where that is not known.
-    pub(super) fn sides(&self) -> &[Sides] {
-        self.sides
-            .get_or_init(|| self.splits.iter().map(Sides::new).collect::<Option<_>>().unwrap_or_default())
+    /// Context DFAs of its literals; empty where a split is not possible.
+    pub(super) fn context_dfas(&self) -> &[ContextDfas] {
+        self.context_dfas.get_or_init(|| {
+            self.splits.iter().map(ContextDfas::new).collect::<Option<_>>().unwrap_or_default()
+        })
     }
 
-    /// Its expression.
-    pub(super) fn program(&self) -> Result<&Program, ExplainError> {
-        compiled(&self.program, [self.words].into_iter())
+    /// Its regex.
+    pub(super) fn regex(&self) -> Result<&CompiledRegex, ExplainError> {
+        compiled(&self.regex, [self.pattern].into_iter())
     }
 }
 
 fn compiled<'c, 'w>(
-    program: &'c Compiled,
-    words: impl Iterator<Item = &'w str>,
-) -> Result<&'c Program, ExplainError> {
-    let program = program.get_or_init(|| Program::new(words));
-    Ok(program.as_ref().map_err(|error| Box::new(error.clone()))?)
+    regex: &'c Compiled,
+    patterns: impl Iterator<Item = &'w str>,
+) -> Result<&'c CompiledRegex, ExplainError> {
+    let regex = regex.get_or_init(|| CompiledRegex::new(patterns));
+    Ok(regex.as_ref().map_err(|error| Box::new(error.clone()))?)
 }
 
-impl Guard<'_> {
-    /// The expression, if there is anything to look for.
-    pub(super) fn program(&self) -> Result<Option<&Program>, ExplainError> {
-        let words = self.words.iter().map(String::as_str);
-        if self.words.is_empty() { Ok(None) } else { compiled(&self.program, words).map(Some) }
+impl ExclusionGuard<'_> {
+    /// The regex of all its patterns; `None` where it has none.
+    pub(super) fn regex(&self) -> Result<Option<&CompiledRegex>, ExplainError> {
+        let patterns = self.patterns.iter().map(String::as_str);
+        if self.patterns.is_empty() { Ok(None) } else { compiled(&self.regex, patterns).map(Some) }
     }
 }
 
-impl Plain {
-    pub(super) fn stands(&self, text: &[u8], at: usize) -> bool {
+impl LiteralRule {
+    pub(super) fn matches_at(&self, text: &[u8], at: usize) -> bool {
         let word = |at: Option<usize>| {
             at.and_then(|at| text.get(at)).is_some_and(|b| b.is_ascii_alphanumeric() || *b == b'_')
         };
@@ -126,60 +129,61 @@ impl Plain {
     }
 }
 
-fn plain(words: &str) -> Option<Plain> {
-    let (begins, rest) = words.strip_prefix(r"\b").map_or((false, words), |rest| (true, rest));
+fn literal_rule(pattern: &str) -> Option<LiteralRule> {
+    let (begins, rest) = pattern.strip_prefix(r"\b").map_or((false, pattern), |rest| (true, rest));
     let (ends, rest) = rest.strip_suffix(r"\b").map_or((false, rest), |rest| (true, rest));
-    Some(Plain { length: anchor::literal(rest)?.len(), begins, ends })
+    Some(LiteralRule { length: literals::as_literal(rest)?.len(), begins, ends })
 }
 
-fn extend<'t>(rules: &mut Vec<Rule<'t>>, owner: Owner, words: &'t [String], factor: f64) {
-    rules.extend(words.iter().map(|words| Rule::new(owner, words, factor)));
+fn extend<'t>(rules: &mut Vec<PatternRule<'t>>, owner: RuleOwner, patterns: &'t [String], factor: f64) {
+    rules.extend(patterns.iter().map(|pattern| PatternRule::new(owner, pattern, factor)));
 }
 
-impl<'t> Rules<'t> {
-    /// Every pattern of the table; nothing is compiled yet.
-    pub(super) fn new(table: &'t Errors) -> Self {
+impl<'t> RuleSet<'t> {
+    /// Collects every pattern of the table and builds the prefilter; no regex is compiled yet.
+    pub(super) fn new(table: &'t ErrorTable) -> Self {
         let mut all = rules(table);
-        let shared = Shared::new(all.iter().map(|rule| rule.words));
+        let counts = GramCounts::new(all.iter().map(|rule| rule.pattern));
         for rule in &mut all {
-            rule.splits = anchor::splits(rule.words, &shared).unwrap_or_default();
+            rule.splits = literals::literal_splits(rule.pattern, &counts).unwrap_or_default();
         }
-        let anchors = Anchors::new(all.iter().map(|rule| rule.splits.as_slice()), &shared);
-        let guards = table.pattern.iter().map(|p| Guard { words: &p.unless, program: OnceLock::new() });
+        let prefilter = LiteralPrefilter::new(all.iter().map(|rule| rule.splits.as_slice()), &counts);
+        let guards =
+            table.pattern.iter().map(|p| ExclusionGuard { patterns: &p.unless, regex: OnceLock::new() });
         let counts = [table.pattern.len(), table.benign.len(), table.clue.len(), table.origin.len()];
-        Rules { all, anchors, guards: guards.collect(), counts }
+        RuleSet { all, prefilter, guards: guards.collect(), counts }
     }
 }
 
-fn rules(table: &Errors) -> Vec<Rule<'_>> {
+fn rules(table: &ErrorTable) -> Vec<PatternRule<'_>> {
     let mut rules = Vec::new();
     for (i, pattern) in table.pattern.iter().enumerate() {
-        extend(&mut rules, Owner::Pattern(i), &pattern.matches, 1.0);
-        extend(&mut rules, Owner::Pattern(i), &pattern.weak, WEAK);
-        extend(&mut rules, Owner::Support(i), &pattern.support, 1.0);
+        extend(&mut rules, RuleOwner::Pattern(i), &pattern.matches, 1.0);
+        extend(&mut rules, RuleOwner::Pattern(i), &pattern.weak, WEAK);
+        extend(&mut rules, RuleOwner::Support(i), &pattern.support, 1.0);
     }
     for (i, noise) in table.benign.iter().enumerate() {
-        extend(&mut rules, Owner::Noise(i), &noise.matches, 1.0);
+        extend(&mut rules, RuleOwner::Noise(i), &noise.matches, 1.0);
     }
     for (i, clue) in table.clue.iter().enumerate() {
-        extend(&mut rules, Owner::Clue(i), &clue.matches, 1.0);
+        extend(&mut rules, RuleOwner::Clue(i), &clue.matches, 1.0);
     }
     for (i, origin) in table.origin.iter().enumerate() {
-        extend(&mut rules, Owner::Origin(i), &origin.matches, 1.0);
+        extend(&mut rules, RuleOwner::Origin(i), &origin.matches, 1.0);
     }
-    extend(&mut rules, Owner::Success, &table.success, 1.0);
-    extend(&mut rules, Owner::Failure, &table.failure, 1.0);
-    extend(&mut rules, Owner::NotFailure, &table.not_failure, 1.0);
+    extend(&mut rules, RuleOwner::Success, &table.success, 1.0);
+    extend(&mut rules, RuleOwner::Failure, &table.failure, 1.0);
+    extend(&mut rules, RuleOwner::NotFailure, &table.not_failure, 1.0);
     rules
 }
 
-/// Does every pattern of the table compile, and can it be found? Names those that do not.
-pub(super) fn compile_all(table: &Errors) -> Result<(), String> {
+/// Checks that every pattern compiles and has a required literal; names those that do not.
+pub(super) fn compile_all(table: &ErrorTable) -> Result<(), String> {
     let rules = rules(table);
     let mut problems: Vec<String> = rules.iter().filter_map(|rule| problem(table, rule)).collect();
     for pattern in &table.pattern {
         problems.extend(
-            Program::new(pattern.unless.iter().map(String::as_str))
+            CompiledRegex::new(pattern.unless.iter().map(String::as_str))
                 .err()
                 .map(|e| format!("{}: {e}", pattern.id)),
         );
@@ -187,44 +191,44 @@ pub(super) fn compile_all(table: &Errors) -> Result<(), String> {
     if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
 }
 
-fn problem(table: &Errors, rule: &Rule<'_>) -> Option<String> {
+fn problem(table: &ErrorTable, rule: &PatternRule<'_>) -> Option<String> {
     let owner = match rule.owner {
-        Owner::Pattern(i) | Owner::Support(i) => &table.pattern.get(i)?.id,
-        Owner::Noise(i) => &table.benign.get(i)?.id,
-        Owner::Clue(i) => &table.clue.get(i)?.id,
-        Owner::Origin(_) => "origin",
-        Owner::Success => "success",
-        Owner::Failure => "failure",
-        Owner::NotFailure => "not_failure",
+        RuleOwner::Pattern(i) | RuleOwner::Support(i) => &table.pattern.get(i)?.id,
+        RuleOwner::Noise(i) => &table.benign.get(i)?.id,
+        RuleOwner::Clue(i) => &table.clue.get(i)?.id,
+        RuleOwner::Origin(_) => "origin",
+        RuleOwner::Success => "success",
+        RuleOwner::Failure => "failure",
+        RuleOwner::NotFailure => "not_failure",
     };
-    match rule.program() {
+    match rule.regex() {
         Err(error) => Some(format!("{owner}: {error}")),
-        Ok(program) if program.is_match(&mut program.cache(), b"") => {
-            Some(format!("{owner}: {:?} matches nothing at all", rule.words))
+        Ok(regex) if regex.is_match(&mut regex.cache(), b"") => {
+            Some(format!("{owner}: {:?} matches the empty string", rule.pattern))
         }
-        Ok(_) if anchor::fixed(rule.words).is_none() => {
-            Some(format!("{owner}: {:?} has no fixed word of four letters", rule.words))
+        Ok(_) if literals::required_literals(rule.pattern).is_none() => {
+            Some(format!("{owner}: {:?} has no literal of four bytes", rule.pattern))
         }
         Ok(_) => None,
     }
 }
 
-/// Ranges in order, those that overlap made one: is a match among them?
+/// Sorted set of byte ranges; overlapping ones are merged.
 #[derive(Debug, Default)]
-pub(super) struct Cover(Vec<Range>);
+pub(super) struct RangeSet(Vec<ByteRange>);
 
-impl Cover {
-    pub(super) fn new(mut ranges: Vec<Range>) -> Self {
+impl RangeSet {
+    pub(super) fn new(mut ranges: Vec<ByteRange>) -> Self {
         ranges.sort_unstable();
         ranges.dedup_by(|next, kept| {
             let joins = next.0 < kept.1;
             kept.1 = if joins { kept.1.max(next.1) } else { kept.1 };
             joins
         });
-        Cover(ranges)
+        RangeSet(ranges)
     }
 
-    pub(super) fn touches(&self, range: Range) -> bool {
+    pub(super) fn touches(&self, range: ByteRange) -> bool {
         let after = self.0.partition_point(|(_, end)| *end <= range.0);
         self.0.get(after).is_some_and(|(start, _)| *start < range.1)
     }
@@ -235,8 +239,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn plain_words_need_no_expression() {
-        let word = |length, begins, ends| Some(Plain { length, begins, ends });
+    fn plain_literals_need_no_regex() {
+        let word = |length, begins, ends| Some(LiteralRule { length, begins, ends });
         for (words, expected) in [
             ("out of memory", word(13, false, false)),
             (r"\benospc\b", word(6, true, true)),
@@ -248,36 +252,40 @@ mod tests {
             (r"abc\w", None),
             ("(?-i:ERROR)", None),
         ] {
-            assert_eq!(plain(words), expected, "{words}");
+            assert_eq!(literal_rule(words), expected, "{words}");
         }
     }
 
     #[test]
-    fn plain_words_stand_where_the_expression_would_match() {
+    fn a_literal_rule_matches_where_the_regex_would() {
         for words in [r"\benospc\b", "enospc", r"enospc\b", r"\b/dev\b", r"\[x\]\b"] {
-            let (plain, regex) = (
-                plain(words).unwrap_or(Plain { length: 0, begins: false, ends: false }),
-                Program::new([words].into_iter()),
+            let (literal, regex) = (
+                literal_rule(words).unwrap_or(LiteralRule { length: 0, begins: false, ends: false }),
+                CompiledRegex::new([words].into_iter()),
             );
-            let fixed =
-                anchor::literal(words.trim_start_matches(r"\b").trim_end_matches(r"\b")).unwrap_or_default();
+            let fixed = literals::as_literal(words.trim_start_matches(r"\b").trim_end_matches(r"\b"))
+                .unwrap_or_default();
             let fixed = String::from_utf8(fixed).unwrap_or_default();
             for (before, after) in [("", ""), (" ", " "), ("x", ""), ("", "x"), ("_", ":"), ("-", "9")] {
                 let text = format!("{before}{fixed}{after}");
                 let expected = regex.as_ref().is_ok_and(|r| r.is_match(&mut r.cache(), text.as_bytes()));
-                assert_eq!(plain.stands(text.as_bytes(), before.len()), expected, "{words} in {text:?}");
+                assert_eq!(
+                    literal.matches_at(text.as_bytes(), before.len()),
+                    expected,
+                    "{words} in {text:?}"
+                );
             }
         }
     }
 
     #[test]
-    fn a_cover_knows_what_it_touches() {
-        let cover = Cover::new(vec![(10, 20), (0, 4), (15, 30), (30, 31)]);
-        assert_eq!(cover.0, [(0, 4), (10, 30), (30, 31)]);
+    fn range_sets_merge_and_report_overlap() {
+        let set = RangeSet::new(vec![(10, 20), (0, 4), (15, 30), (30, 31)]);
+        assert_eq!(set.0, [(0, 4), (10, 30), (30, 31)]);
         for (range, expected) in
             [((4, 10), false), ((3, 5), true), ((9, 11), true), ((29, 40), true), ((31, 99), false)]
         {
-            assert_eq!(cover.touches(range), expected, "{range:?}");
+            assert_eq!(set.touches(range), expected, "{range:?}");
         }
     }
 }

@@ -1,8 +1,5 @@
-//! Where does one pattern match in a piece of a log? Plain words by comparison, the rest by an expression near their fixed
-//! words, first within the line, then across its ends.
-//!
-//! A log repeats itself: what was found at a place is remembered with the line that it is in, and is not looked for again
-//! where the same line returns.
+//! Rule search within a chunk: plain literals by comparison, others by regex around their literals, first within the line,
+//! then across line wraps. Results are cached by line hash (deduplication of repeated lines).
 
 use std::cell::{Cell, RefCell};
 
@@ -10,107 +7,108 @@ use regex_automata::meta::Cache;
 
 use super::{
     ExplainError,
-    clean::{Piece, Range},
-    program::{Allowed, Sides, SidesCache},
-    rule::{Cover, Guard, Rule},
+    chunk::{ByteRange, LogChunk},
+    regex_engine::{ContextDfaCache, ContextDfas, MatchPossibility},
+    rule::{ExclusionGuard, PatternRule, RangeSet},
 };
 
-/// Places that a searcher remembers.
-const REMEMBERED: usize = 256;
+/// Slots of a rule's match cache.
+const CACHE_SLOTS: usize = 256;
 
-/// A rule, and what one thread remembers of it.
-pub(super) struct Searcher<'r> {
-    pub(super) rule: &'r Rule<'r>,
-    memory: RefCell<Memory>,
+/// A rule and its match cache; one per thread.
+pub(super) struct RuleSearcher<'r> {
+    pub(super) rule: &'r PatternRule<'r>,
+    search_cache: RefCell<SearchCache>,
 }
 
 #[derive(Default)]
-struct Memory {
+struct SearchCache {
     cache: Option<Cache>,
-    sides: Vec<SidesCache>,
-    known: Vec<Known>,
+    context_dfas: Vec<ContextDfaCache>,
+    known: Vec<CachedMatch>,
 }
 
-/// What was found at a place: the bytes of the match before it and from it on, if there is one.
+/// Cached result at a position: bytes of the match before and after it, if there is one.
 #[derive(Clone, Copy, Default)]
-struct Known {
+struct CachedMatch {
     key: u64,
     found: Option<(u32, u32)>,
-    /// Can lines around not change that?
+    /// No context can change the result.
     never: bool,
 }
 
-impl Known {
-    fn range(&self, place: usize) -> Option<Range> {
+impl CachedMatch {
+    fn range(&self, place: usize) -> Option<ByteRange> {
         let (before, after) = self.found?;
         Some((place.checked_sub(before as usize)?, place + after as usize))
     }
 }
 
-impl Memory {
-    fn of(&self, key: u64) -> Option<&Known> {
+impl SearchCache {
+    fn of(&self, key: u64) -> Option<&CachedMatch> {
         self.known.get(slot(key)).filter(|known| known.key == key)
     }
 
-    fn keep(&mut self, key: u64, place: usize, range: Option<Range>, never: bool) {
+    fn keep(&mut self, key: u64, place: usize, range: Option<ByteRange>, never: bool) {
         let length = |from: usize, to: usize| u32::try_from(to.saturating_sub(from)).unwrap_or(u32::MAX);
         let found = range.map(|(start, end)| (length(start, place), length(place, end)));
-        self.known.resize(REMEMBERED, Known::default());
-        self.known.get_mut(slot(key)).into_iter().for_each(|slot| *slot = Known { key, found, never });
+        self.known.resize(CACHE_SLOTS, CachedMatch::default());
+        self.known.get_mut(slot(key)).into_iter().for_each(|slot| *slot = CachedMatch { key, found, never });
     }
 }
 
 fn slot(key: u64) -> usize {
-    (key >> 32) as usize % REMEMBERED
+    (key >> 32) as usize % CACHE_SLOTS
 }
 
-fn touching(found: &[Range], place: usize) -> Option<Range> {
+fn touching(found: &[ByteRange], place: usize) -> Option<ByteRange> {
     found.iter().find(|(start, end)| (*start..*end).contains(&place)).copied()
 }
 
-/// One search of a rule in a piece.
-struct Search<'s> {
-    rule: &'s Rule<'s>,
-    memory: &'s mut Memory,
-    piece: &'s Piece,
-    tried: &'s Cell<usize>,
-    found: Vec<Range>,
-    /// Places of the row at hand where a match is possible.
+/// One search of a rule in a chunk.
+struct ChunkSearch<'s> {
+    rule: &'s PatternRule<'s>,
+    search_cache: &'s mut SearchCache,
+    chunk: &'s LogChunk,
+    bytes_tried: &'s Cell<usize>,
+    found: Vec<ByteRange>,
+    /// Positions of the current row where a match is possible.
     possible: Vec<usize>,
-    /// Rows and places without a match in their line, and whether one that leaves it is known to be possible.
+    /// Rows and positions without a match in their line, and whether a match across lines is known to be possible.
     left: Vec<(usize, usize, bool)>,
 }
 
-impl<'r> Searcher<'r> {
-    pub(super) fn new(rule: &'r Rule<'r>) -> Self {
-        Searcher { rule, memory: RefCell::default() }
+impl<'r> RuleSearcher<'r> {
+    pub(super) fn new(rule: &'r PatternRule<'r>) -> Self {
+        RuleSearcher { rule, search_cache: RefCell::default() }
     }
 
-    /// Calls `take` with each match around `places`, in order, until it says false; `tried` counts the bytes that an
-    /// expression was run on.
+    /// Calls `take` with each match around `places`, in order, until it returns false; `bytes_tried` counts the bytes that a
+    /// regex was run on.
     pub(super) fn each(
         &self,
-        piece: &Piece,
+        chunk: &LogChunk,
         places: &[usize],
-        tried: &Cell<usize>,
-        take: impl FnMut(Range) -> bool,
+        bytes_tried: &Cell<usize>,
+        take: impl FnMut(ByteRange) -> bool,
     ) -> Result<(), ExplainError> {
-        if let Some(plain) = self.rule.plain {
-            let stands = places.iter().filter(|place| plain.stands(piece.text(), **place));
-            let _ = stands.map(|place| (*place, *place + plain.length)).all(take);
+        if let Some(literal) = self.rule.literal {
+            let stands = places.iter().filter(|place| literal.matches_at(chunk.text(), **place));
+            let _ = stands.map(|place| (*place, *place + literal.length)).all(take);
             return Ok(());
         }
         if places.is_empty() {
             return Ok(());
         }
-        let memory = &mut *self.memory.borrow_mut();
+        let search_cache = &mut *self.search_cache.borrow_mut();
         let (found, possible, left) = (Vec::new(), Vec::new(), Vec::new());
-        let mut search = Search { rule: self.rule, memory, piece, tried, found, possible, left };
-        // Most messages stand in one line: the lines around are for those that do not.
+        let mut search =
+            ChunkSearch { rule: self.rule, search_cache, chunk, bytes_tried, found, possible, left };
+        // Most messages fit in one line; the context window is for wrapped ones.
         let mut rest = places;
         while let Some(first) = rest.first() {
-            let row = piece.row(*first);
-            let next = piece.start(row + 1);
+            let row = chunk.row(*first);
+            let next = chunk.start(row + 1);
             let here = rest.iter().take_while(|place| **place < next).count().max(1);
             let (here, after) = rest.split_at_checked(here).unwrap_or((rest, &[]));
             search.in_row(row, here)?;
@@ -122,11 +120,11 @@ impl<'r> Searcher<'r> {
     }
 }
 
-impl Search<'_> {
-    /// Matches around places in one line that do not leave it.
+impl ChunkSearch<'_> {
+    /// Matches around positions of one line that stay within it.
     fn in_row(&mut self, row: usize, places: &[usize]) -> Result<(), ExplainError> {
         let (begin, left) = (self.found.len(), self.left.len());
-        if self.remembered(row, places) {
+        if self.find_cached(row, places) {
             return Ok(());
         }
         self.found.truncate(begin);
@@ -134,15 +132,15 @@ impl Search<'_> {
         let mut possible = std::mem::take(&mut self.possible);
         possible.clear();
         for place in places {
-            let allowed = self.allowed(row, *place);
-            if allowed == Allowed::Yes {
+            let possibility = self.possibility(row, *place);
+            if possibility == MatchPossibility::Yes {
                 possible.push(*place);
             } else {
-                self.keep(row, *place, None, allowed == Allowed::Never);
+                self.keep(row, *place, None, possibility == MatchPossibility::Never);
             }
         }
         self.run(&possible, 0)?;
-        // Of those that alone allow nothing, one may lie in a match of another.
+        // A rejected position may still lie within the match of another one.
         let places = if self.found.len() > begin { places } else { &[] };
         for place in places {
             if let Some(range) = touching(self.found.get(begin..).unwrap_or_default(), *place) {
@@ -161,33 +159,33 @@ impl Search<'_> {
         Ok(())
     }
 
-    fn keep(&mut self, row: usize, place: usize, range: Option<Range>, never: bool) {
-        if let Some(key) = self.piece.in_row(row, place, self.rule.any_digit) {
-            self.memory.keep(key, place, range, never);
+    fn keep(&mut self, row: usize, place: usize, range: Option<ByteRange>, never: bool) {
+        if let Some(key) = self.chunk.in_row(row, place, self.rule.any_digit) {
+            self.search_cache.keep(key, place, range, never);
         }
     }
 
-    /// Do both sides of a place allow a match, in its line or across its ends?
-    fn allowed(&mut self, row: usize, place: usize) -> Allowed {
-        let sides = self.rule.sides();
-        if self.memory.sides.len() < sides.len() {
-            self.memory.sides = sides.iter().map(Sides::cache).collect();
+    /// Do the context DFAs allow a match at a position, within its line or across line wraps?
+    fn possibility(&mut self, row: usize, place: usize) -> MatchPossibility {
+        let context_dfas = self.rule.context_dfas();
+        if self.search_cache.context_dfas.len() < context_dfas.len() {
+            self.search_cache.context_dfas = context_dfas.iter().map(ContextDfas::cache).collect();
         }
-        let (piece, text) = (self.piece, self.piece.text());
-        let (of_row, within) = ((piece.start(row), piece.start(row + 1)), piece.rows(row, self.rule.margin));
-        let both = sides.iter().zip(&mut self.memory.sides);
-        let there = both.filter(|(side, _)| sides.len() == 1 || side.is_at(text, place));
+        let (chunk, text) = (self.chunk, self.chunk.text());
+        let (of_row, within) = ((chunk.start(row), chunk.start(row + 1)), chunk.rows(row, self.rule.margin));
+        let both = context_dfas.iter().zip(&mut self.search_cache.context_dfas);
+        let there = both.filter(|(side, _)| context_dfas.len() == 1 || side.is_at(text, place));
         there
-            .map(|(side, cache)| side.allow(cache, text, place, of_row, within))
+            .map(|(side, cache)| side.possibility(cache, text, place, of_row, within))
             .max()
-            .unwrap_or(Allowed::Yes)
+            .unwrap_or(MatchPossibility::Yes)
     }
 
-    /// Is all that these places have known? Then it is found, or left to be looked for with the lines around.
-    fn remembered(&mut self, row: usize, places: &[usize]) -> bool {
+    /// Answers all positions from the cache, if possible; positions without a match are left for the search across lines.
+    fn find_cached(&mut self, row: usize, places: &[usize]) -> bool {
         places.iter().all(|place| {
-            let key = self.piece.in_row(row, *place, self.rule.any_digit);
-            let Some(known) = key.and_then(|key| self.memory.of(key)) else { return false };
+            let key = self.chunk.in_row(row, *place, self.rule.any_digit);
+            let Some(known) = key.and_then(|key| self.search_cache.of(key)) else { return false };
             match known.range(*place) {
                 Some(range) if self.found.last() != Some(&range) => self.found.push(range),
                 None if self.rule.margin > 0 && !known.never => self.left.push((row, *place, false)),
@@ -197,14 +195,14 @@ impl Search<'_> {
         })
     }
 
-    /// Matches around the places that are left, with the lines around.
+    /// Matches of the remaining positions across line wraps.
     fn across_rows(&mut self) -> Result<(), ExplainError> {
         let left = std::mem::take(&mut self.left);
         let any_digit = self.rule.any_digit;
         let mut fresh = Vec::new();
         for (row, place, possible) in left {
-            let known = self.memory.of(self.piece.surroundings(row, place, any_digit)).is_some();
-            if !known && (possible || self.allowed(row, place) == Allowed::Yes) {
+            let known = self.search_cache.of(self.chunk.surroundings(row, place, any_digit)).is_some();
+            if !known && (possible || self.possibility(row, place) == MatchPossibility::Yes) {
                 fresh.push(place);
             }
         }
@@ -212,13 +210,13 @@ impl Search<'_> {
             return Ok(());
         }
         let in_rows = std::mem::take(&mut self.found);
-        let cover = Cover::new(in_rows.clone());
+        let cover = RangeSet::new(in_rows.clone());
         self.run(&fresh, self.rule.margin)?;
         self.found.retain(|range| !cover.touches(*range));
-        let across = Cover::new(self.found.clone());
+        let across = RangeSet::new(self.found.clone());
         for place in fresh.iter().filter(|place| !across.touches((**place, **place + 1))) {
-            let key = self.piece.surroundings(self.piece.row(*place), *place, any_digit);
-            self.memory.keep(key, *place, None, false);
+            let key = self.chunk.surroundings(self.chunk.row(*place), *place, any_digit);
+            self.search_cache.keep(key, *place, None, false);
         }
         self.found.extend(in_rows);
         self.found.sort_unstable();
@@ -229,33 +227,33 @@ impl Search<'_> {
         if places.is_empty() {
             return Ok(());
         }
-        let program = self.rule.program()?;
-        let cache = self.memory.cache.get_or_insert_with(|| program.cache());
-        for (window, places) in self.piece.windows(places, margin) {
-            let looked = program.find(cache, self.piece.text(), window, places, &mut self.found);
-            self.tried.set(self.tried.get() + looked);
+        let regex = self.rule.regex()?;
+        let cache = self.search_cache.cache.get_or_insert_with(|| regex.cache());
+        for (window, places) in self.chunk.windows(places, margin) {
+            let bytes_scanned = regex.find(cache, self.chunk.text(), window, places, &mut self.found);
+            self.bytes_tried.set(self.bytes_tried.get() + bytes_scanned);
         }
         Ok(())
     }
 }
 
-/// What rules hits of a pattern out, and what one thread needs to look for it.
-pub(super) struct GuardSearcher<'r> {
-    guard: &'r Guard<'r>,
+/// Exclusion guard of a pattern with its scratch space; one per thread.
+pub(super) struct GuardMatcher<'r> {
+    guard: &'r ExclusionGuard<'r>,
     cache: Option<Cache>,
 }
 
-impl<'r> GuardSearcher<'r> {
-    pub(super) fn new(guard: &'r Guard<'r>) -> Self {
-        GuardSearcher { guard, cache: None }
+impl<'r> GuardMatcher<'r> {
+    pub(super) fn new(guard: &'r ExclusionGuard<'r>) -> Self {
+        GuardMatcher { guard, cache: None }
     }
 
-    /// Do the lines of a match say that it is none?
-    pub(super) fn rules_out(&mut self, piece: &Piece, range: Range) -> Result<bool, ExplainError> {
-        let Some(program) = self.guard.program()? else { return Ok(false) };
-        let (start, end) = piece.lines(range.0, range.1);
-        let lines = piece.text().get(start..end).unwrap_or_default();
-        Ok(program.is_match(self.cache.get_or_insert_with(|| program.cache()), lines))
+    /// Does the guard match in the lines of a match?
+    pub(super) fn rules_out(&mut self, chunk: &LogChunk, range: ByteRange) -> Result<bool, ExplainError> {
+        let Some(regex) = self.guard.regex()? else { return Ok(false) };
+        let (start, end) = chunk.lines(range.0, range.1);
+        let lines = chunk.text().get(start..end).unwrap_or_default();
+        Ok(regex.is_match(self.cache.get_or_insert_with(|| regex.cache()), lines))
     }
 }
 
@@ -264,7 +262,7 @@ mod tests {
     use regex::bytes::{Regex, RegexBuilder};
 
     use super::*;
-    use crate::explain::{Knowledge, anchor, clean::pieces, rule::Rules};
+    use crate::explain::{PatternDb, clean::chunks, prefilter, rule::RuleSet};
 
     const SAMPLES: [&str; 4] = [
         include_str!("../../tests/explain_cases.txt"),
@@ -273,7 +271,7 @@ mod tests {
         include_str!("../../tests/explain_stories.txt"),
     ];
 
-    /// Numbers that look random and are the same in every run.
+    /// Deterministic pseudo-random numbers.
     struct Dice(u64);
 
     impl Dice {
@@ -283,7 +281,7 @@ mod tests {
         }
     }
 
-    /// Lines of few samples, so that they return; among others, wrapped, behind numbers, or one after the other.
+    /// A log of few sample lines that repeat: mixed, wrapped, numbered or joined.
     fn mixture(lines: &[&str], dice: &mut Dice) -> String {
         let few: Vec<&str> = (0..12).filter_map(|_| lines.get(dice.below(lines.len())).copied()).collect();
         let mut log = String::new();
@@ -305,24 +303,29 @@ mod tests {
         RegexBuilder::new(&words).case_insensitive(true).unicode(false).build().ok()
     }
 
-    fn matches(regex: &Regex, piece: &Piece, places: &[usize], margin: usize) -> Vec<Range> {
-        let windows = piece.windows(places, margin);
-        windows.flat_map(|((start, end), _)| within(regex, piece, start, end)).collect()
+    fn matches(regex: &Regex, chunk: &LogChunk, places: &[usize], margin: usize) -> Vec<ByteRange> {
+        let windows = chunk.windows(places, margin);
+        windows.flat_map(|((start, end), _)| within(regex, chunk, start, end)).collect()
     }
 
-    fn within(regex: &Regex, piece: &Piece, start: usize, end: usize) -> Vec<Range> {
-        let text = piece.text().get(start..end).unwrap_or_default();
+    fn within(regex: &Regex, chunk: &LogChunk, start: usize, end: usize) -> Vec<ByteRange> {
+        let text = chunk.text().get(start..end).unwrap_or_default();
         regex.find_iter(text).map(|m| (m.start() + start, m.end() + start)).collect()
     }
 
-    /// What is found without memory and without a look at the sides of a place.
-    fn plainly(rule: &Rule<'_>, regex: &Regex, piece: &Piece, places: &[usize]) -> Vec<Range> {
-        let mut found = matches(regex, piece, places, 0);
-        let cover = Cover::new(found.clone());
+    /// Reference: matches without cache and without context DFAs.
+    fn reference_matches(
+        rule: &PatternRule<'_>,
+        regex: &Regex,
+        chunk: &LogChunk,
+        places: &[usize],
+    ) -> Vec<ByteRange> {
+        let mut found = matches(regex, chunk, places, 0);
+        let cover = RangeSet::new(found.clone());
         let left: Vec<usize> =
             places.iter().filter(|place| !cover.touches((**place, **place + 1))).copied().collect();
         if rule.margin > 0 {
-            let across = matches(regex, piece, &left, rule.margin);
+            let across = matches(regex, chunk, &left, rule.margin);
             found.extend(across.into_iter().filter(|range| !cover.touches(*range)));
             found.sort_unstable();
         }
@@ -330,34 +333,38 @@ mod tests {
     }
 
     #[test]
-    fn what_is_remembered_and_passed_over_changes_nothing() {
-        let known = Knowledge::embedded();
-        let rules = Rules::new(known.table());
-        let searchers: Vec<Searcher<'_>> = rules.all.iter().map(Searcher::new).collect();
-        let expressions: Vec<Option<Regex>> = rules.all.iter().map(|rule| expression(rule.words)).collect();
+    fn cache_and_context_dfas_do_not_change_the_matches() {
+        let known = PatternDb::embedded();
+        let rules = RuleSet::new(known.table());
+        let searchers: Vec<RuleSearcher<'_>> = rules.all.iter().map(RuleSearcher::new).collect();
+        let expressions: Vec<Option<Regex>> = rules.all.iter().map(|rule| expression(rule.pattern)).collect();
         let lines: Vec<&str> = SAMPLES.iter().flat_map(|text| text.lines()).collect();
-        let (tried, mut dice, mut compared) = (Cell::new(0), Dice(7), 0);
+        let (bytes_tried, mut dice, mut compared) = (Cell::new(0), Dice(7), 0);
         for _ in 0..40 {
             let log = mixture(&lines, &mut dice);
-            let read = pieces(log.as_bytes(), &mut |piece| {
+            let read = chunks(log.as_bytes(), &mut |chunk| {
                 let mut places = vec![Vec::new(); rules.all.len()];
-                let folded: Vec<u8> = piece.text().iter().map(|b| anchor::fold(*b)).collect();
-                rules.anchors.find(&folded, &rules.anchors.filter(&[]), &[], |rule, at| {
+                let folded: Vec<u8> = chunk.text().iter().map(|b| prefilter::fold(*b)).collect();
+                rules.prefilter.find(&folded, &rules.prefilter.filter(&[]), &[], |rule, at| {
                     places.get_mut(rule).into_iter().for_each(|places: &mut Vec<usize>| places.push(at));
                 });
                 for ((searcher, regex), mut places) in searchers.iter().zip(&expressions).zip(places) {
                     let Some(regex) = regex else { continue };
                     places.sort_unstable();
                     let mut found = Vec::new();
-                    searcher.each(piece, &places, &tried, |range| {
+                    searcher.each(chunk, &places, &bytes_tried, |range| {
                         found.push(range);
                         true
                     })?;
-                    let words = searcher.rule.words;
-                    assert_eq!(found, plainly(searcher.rule, regex, piece, &places), "{words}\n{log}");
-                    // No line that matches is without the fixed words.
-                    let all = within(regex, piece, 0, piece.text().len());
-                    let cover = Cover::new(found.clone());
+                    let words = searcher.rule.pattern;
+                    assert_eq!(
+                        found,
+                        reference_matches(searcher.rule, regex, chunk, &places),
+                        "{words}\n{log}"
+                    );
+                    // Every match contains a literal.
+                    let all = within(regex, chunk, 0, chunk.text().len());
+                    let cover = RangeSet::new(found.clone());
                     assert!(
                         all.iter().all(|range| cover.touches(*range)),
                         "{words}: {all:?}, {found:?}\n{log}"

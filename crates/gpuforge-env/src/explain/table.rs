@@ -1,101 +1,101 @@
-//! What is known about failures? The layout of `errors.toml`.
+//! Error pattern table: the schema of `errors.toml` (patterns, benign messages, clues) and its checks.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-use super::{facts::Probe, rule};
-use crate::{data::Table, doctor::CHECKS};
+use super::{host_evidence::HostCondition, rule};
+use crate::{data::DataTable, doctor::CHECKS};
 
-/// The whole file.
+/// The whole table.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Errors {
+pub struct ErrorTable {
     /// Layout of the file.
     pub version: u32,
     /// When its content last changed.
     #[serde(default)]
     pub revision: String,
-    /// What a program prints when all went well; it takes the weight from mere warnings before it.
+    /// Success messages; warnings before them lose their weight.
     #[serde(default)]
     pub success: Vec<String>,
-    /// What a program prints when something failed, whatever it was.
+    /// Generic failure messages.
     #[serde(default)]
     pub failure: Vec<String>,
-    /// What only looks like a failure.
+    /// False positives of `failure`.
     #[serde(default)]
     pub not_failure: Vec<String>,
-    /// Signs of the platform the log comes from.
+    /// Markers of the platform the log comes from.
     #[serde(default)]
-    pub origin: Vec<Origin>,
+    pub origin: Vec<PlatformMarker>,
     /// Causes.
     #[serde(default)]
-    pub pattern: Vec<Pattern>,
-    /// Noise.
+    pub pattern: Vec<ErrorPattern>,
+    /// Benign messages.
     #[serde(default)]
-    pub benign: Vec<Noise>,
+    pub benign: Vec<BenignPattern>,
     /// What to collect where no cause is known.
     #[serde(default)]
-    pub clue: Vec<Clue>,
+    pub clue: Vec<CollectHint>,
 }
 
-/// A cause and the words by which it is recognised.
+/// A cause and the regexes that recognise it.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Pattern {
+pub struct ErrorPattern {
     /// `P01`; never reused.
     pub id: String,
     /// The cause in one sentence.
     pub title: String,
     /// How bad it is.
     pub severity: Severity,
-    /// Where the cause sits.
+    /// Layer of the cause.
     pub layer: Layer,
-    /// How sure the cause is when only this text is seen, 0 to 1; an estimate, not a count.
+    /// Prior confidence when only this text matches, 0 to 1; an estimate, not a measured rate.
     pub confidence: f64,
-    /// Words that mean this cause.
+    /// Regexes that mean this cause.
     #[serde(rename = "match")]
     pub matches: Vec<String>,
-    /// Words that usually mean it.
+    /// Regexes that usually mean it.
     #[serde(default)]
     pub weak: Vec<String>,
-    /// Words that confirm it and say nothing alone.
+    /// Regexes that confirm it and mean nothing alone.
     #[serde(default)]
     pub support: Vec<String>,
-    /// Words in the same lines that rule it out.
+    /// Regexes that rule it out when they match in the same lines.
     #[serde(default)]
     pub unless: Vec<String>,
-    /// Causes of which this is a consequence when both are seen.
+    /// Causes of which this is a consequence when both match.
     #[serde(default)]
     pub yields_to: Vec<String>,
-    /// A warning that programs survive: any other cause comes first.
+    /// A warning that programs survive: any other cause ranks before it.
     #[serde(default)]
     pub soft: bool,
-    /// A failure that programs may deal with: it does not count where the log's last word is success.
+    /// A failure that programs may handle: it does not count where the log ends with success.
     #[serde(default)]
     pub handled: bool,
-    /// What on this machine would confirm it.
+    /// Host conditions that would confirm it.
     #[serde(default)]
-    pub probes: Vec<Probe>,
-    /// Checks of the doctor that would show it.
+    pub probes: Vec<HostCondition>,
+    /// Doctor checks that would confirm it.
     #[serde(default)]
     pub checks: Vec<String>,
     /// What to do, in order, on every platform.
     pub steps: Vec<String>,
     /// What to do first on one platform.
     #[serde(default)]
-    pub on: On,
-    /// Who may do it.
+    pub on: PlatformSteps,
+    /// Who may apply the fix.
     pub fix: FixClass,
     /// What `--fix` can do.
     #[serde(default)]
-    pub automatic: Option<Automatic>,
+    pub automatic: Option<AutoFix>,
 }
 
 /// Steps of one platform.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct On {
+pub struct PlatformSteps {
     /// Linux.
     #[serde(default)]
     pub linux: Vec<String>,
@@ -139,7 +139,7 @@ impl Severity {
     }
 }
 
-/// Where a cause sits; what comes first explains what comes later.
+/// Layer of a cause; earlier layers explain later ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Layer {
@@ -170,7 +170,7 @@ pub enum FixClass {
 /// What `--fix` can do by itself.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-pub enum Automatic {
+pub enum AutoFix {
     /// Install packages into the active environment.
     Pip {
         /// Requirements.
@@ -186,51 +186,51 @@ pub enum Automatic {
     },
 }
 
-/// A message that looks like a failure and is none.
+/// A benign message that looks like a failure.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Noise {
+pub struct BenignPattern {
     /// `N01`.
     pub id: String,
     /// Why it can be ignored.
     pub title: String,
-    /// Its words; what they cover is matched by nothing else.
+    /// Its regexes; text they cover is matched by no pattern.
     #[serde(rename = "match")]
     pub matches: Vec<String>,
 }
 
-/// What to look at where no cause is known.
+/// What to collect where no cause is known.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Clue {
+pub struct CollectHint {
     /// `C01`.
     pub id: String,
-    /// Words that make it worth looking.
+    /// Regexes that make it relevant.
     #[serde(rename = "match")]
     pub matches: Vec<String>,
     /// What to collect or try.
     pub collect: String,
 }
 
-/// Words that only one platform prints.
+/// Text that only one platform prints.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Origin {
+pub struct PlatformMarker {
     /// The platform.
     pub platform: super::Platform,
-    /// Its words.
+    /// Its regexes.
     #[serde(rename = "match")]
     pub matches: Vec<String>,
 }
 
-impl Errors {
+impl ErrorTable {
     /// The pattern of this id.
-    pub fn find(&self, id: &str) -> Option<&Pattern> {
+    pub fn find(&self, id: &str) -> Option<&ErrorPattern> {
         self.pattern.iter().find(|p| p.id == id)
     }
 }
 
-impl Table for Errors {
+impl DataTable for ErrorTable {
     const VERSION: u32 = 1;
 
     fn version(&self) -> u32 {

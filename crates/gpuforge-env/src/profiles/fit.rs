@@ -1,26 +1,26 @@
-//! How well does a machine serve a kind of work? 0 to 100, with a reason for every step; pure.
+//! Profile fit: how well a host suits a profile, 0 to 100, with a reason for every term. Pure.
 
 use serde::Serialize;
 
-use super::{plan::Plan, table::Profile};
-use crate::compat::{Accelerator, Machine};
+use super::{plan::EnvPlan, table::Profile};
+use crate::compat::{Accelerator, HostSpec};
 
-/// A fit and how it came about.
+/// A fit and its terms.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Fit {
+pub struct ProfileFit {
     /// 0-100.
     pub points: u8,
-    /// One line a step.
+    /// One line per term.
     pub reasons: Vec<String>,
 }
 
-/// What is reached at `least`; `good` reaches all of it.
+/// Points at `least` GiB; `good` GiB gives 100.
 const AT_LEAST: f64 = 60.0;
-/// Taken off for a package that has to be left out, and the most that is taken off.
+/// Deduction per package that has to be left out, and its max.
 const MISSING: f64 = 3.0;
 const MOST_MISSING: f64 = 15.0;
 
-/// How much of the frameworks runs on it, as a share.
+/// Share of the frameworks' features that run on an accelerator.
 fn maturity(accelerator: Accelerator) -> f64 {
     match accelerator {
         Accelerator::Cuda | Accelerator::Cpu => 1.0,
@@ -30,8 +30,8 @@ fn maturity(accelerator: Accelerator) -> f64 {
 }
 
 /// The fit of a profile, given the environment that would be made for it.
-pub fn fit(profile: &Profile, machine: &Machine, plan: &Plan) -> Fit {
-    let floor = f64::from(profile.processor);
+pub fn fit(profile: &Profile, machine: &HostSpec, plan: &EnvPlan) -> ProfileFit {
+    let floor = f64::from(profile.cpu_fit);
     let accelerator = plan.candidate.accelerator;
     let mut reasons = Vec::new();
     let gpu = machine.gpu.as_ref().filter(|_| accelerator != Accelerator::Cpu);
@@ -61,10 +61,10 @@ pub fn fit(profile: &Profile, machine: &Machine, plan: &Plan) -> Fit {
     }
     // A GPU that is too small does not make the CPU worse.
     if gpu.is_some() && points < floor {
-        reasons.push(format!("the processor alone reaches {floor:.0}"));
+        reasons.push(format!("the CPU alone reaches {floor:.0}"));
         points = floor;
     }
-    Fit { points: points.round().clamp(0.0, 100.0) as u8, reasons }
+    ProfileFit { points: points.round().clamp(0.0, 100.0) as u8, reasons }
 }
 
 fn memory(profile: &Profile, gib: Option<f64>) -> (f64, String) {

@@ -1,13 +1,13 @@
-//! What goes into the environment? A profile, a build and a machine in; packages with their reasons out; pure.
+//! Environment plan: the packages of a profile for one framework build and host. Pure.
 
 use serde::Serialize;
 
 use super::table::{Package, Profile, Profiles};
-use crate::compat::{Accelerator, Candidate, Chip, Machine, Version};
+use crate::compat::{Accelerator, Candidate, Chip, HostSpec, Version};
 
 /// A package of the environment.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Member {
+pub struct PlannedPackage {
     /// Requirement for pip: `numpy==2.5.4`.
     pub pip: String,
     /// Requirement for conda; `None` where conda-forge has none.
@@ -16,27 +16,27 @@ pub struct Member {
     pub from_index: bool,
 }
 
-/// A package that does not work here.
+/// A package that is skipped, and why.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct LeftOut {
+pub struct SkippedPackage {
     /// Name.
     pub name: String,
     /// Why.
     pub reason: String,
 }
 
-/// A package that is built on the machine, after everything else.
+/// A package that is built from source after everything else.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct ByHand {
+pub struct ManualInstall {
     /// Name.
     pub name: String,
     /// What to run.
     pub command: String,
 }
 
-/// An environment.
+/// A planned environment.
 #[derive(Debug, Clone, Serialize)]
-pub struct Plan {
+pub struct EnvPlan {
     /// Profile.
     pub profile: String,
     /// What it is for.
@@ -48,30 +48,30 @@ pub struct Plan {
     /// The module that is imported.
     pub import: String,
     /// Packages, the framework's own first.
-    pub packages: Vec<Member>,
+    pub packages: Vec<PlannedPackage>,
     /// Packages that do not work here.
-    pub left_out: Vec<LeftOut>,
+    pub left_out: Vec<SkippedPackage>,
     /// Packages to install afterwards.
-    pub by_hand: Vec<ByHand>,
+    pub by_hand: Vec<ManualInstall>,
     /// How to use the GPU well: precision, memory.
     pub advice: Vec<String>,
 }
 
-/// The environment of a profile with this build on this machine.
-pub fn plan(
+/// Plans the environment of a profile with this build on this host.
+pub fn plan_env(
     table: &Profiles,
     profile: &Profile,
     candidate: &Candidate,
     import: &str,
-    machine: &Machine,
-) -> Plan {
-    let mut plan = Plan {
+    machine: &HostSpec,
+) -> EnvPlan {
+    let mut plan = EnvPlan {
         profile: profile.name.clone(),
         title: profile.title.clone(),
         platform: machine.platform(),
         candidate: candidate.clone(),
         import: import.to_owned(),
-        packages: vec![Member {
+        packages: vec![PlannedPackage {
             pip: candidate.requirement.clone(),
             conda: None,
             from_index: candidate.index.is_some(),
@@ -88,13 +88,13 @@ pub fn plan(
             Some(reason) => {
                 let other = package.frameworks.iter().all(|f| *f != candidate.framework)
                     && !package.frameworks.is_empty();
-                // What belongs to another framework is not missed.
+                // Packages of another framework are not reported as missing.
                 if !other {
-                    plan.left_out.push(LeftOut { name: package.name, reason });
+                    plan.left_out.push(SkippedPackage { name: package.name, reason });
                 }
             }
             None => match package.by_hand {
-                Some(command) => plan.by_hand.push(ByHand { name: package.name, command }),
+                Some(command) => plan.by_hand.push(ManualInstall { name: package.name, command }),
                 None => plan.packages.push(member(&package, profile, candidate)),
             },
         }
@@ -102,8 +102,8 @@ pub fn plan(
     plan
 }
 
-/// Why a package does not work here.
-fn unfit(package: &Package, candidate: &Candidate, machine: &Machine) -> Option<String> {
+/// Why a package does not work on this host.
+fn unfit(package: &Package, candidate: &Candidate, machine: &HostSpec) -> Option<String> {
     let gpu = machine.gpu.as_ref();
     if !package.frameworks.is_empty() && !package.frameworks.contains(&candidate.framework) {
         return Some(format!("is for {}", package.frameworks.join(", ")));
@@ -131,18 +131,18 @@ fn unfit(package: &Package, candidate: &Candidate, machine: &Machine) -> Option<
     if !package.arch.is_empty() && !package.arch.contains(&machine.arch) {
         return Some(format!("has nothing for {}", machine.arch));
     }
-    let need = package.framework_version.as_ref().filter(|need| !need.holds(&candidate.version));
+    let need = package.framework_version.as_ref().filter(|need| !need.matches(&candidate.version));
     need.map(|need| format!("needs {} {need}; this is {}", candidate.framework, candidate.version))
 }
 
-fn member(package: &Package, profile: &Profile, candidate: &Candidate) -> Member {
+fn member(package: &Package, profile: &Profile, candidate: &Candidate) -> PlannedPackage {
     let pip = package.pip.as_deref().unwrap_or(&package.name);
     let conda = package.conda.as_deref().unwrap_or(&package.name);
     let together =
         candidate.companions.iter().find(|c| c.split("==").next() == Some(pip)).filter(|_| package.with);
     if let Some(requirement) = together {
         let conda = Some(package.name.clone());
-        return Member { pip: requirement.clone(), conda, from_index: candidate.index.is_some() };
+        return PlannedPackage { pip: requirement.clone(), conda, from_index: candidate.index.is_some() };
     }
     let inside = |(oldest, newest): &(Version, Version)| (oldest..=newest).contains(&&candidate.python);
     let pin = profile.pins.get(&package.name).filter(|_| profile.pins_python.as_ref().is_none_or(inside));
@@ -150,15 +150,19 @@ fn member(package: &Package, profile: &Profile, candidate: &Candidate) -> Member
         Some(version) => format!("{name}{sign}{version}"),
         None => name.to_owned(),
     };
-    Member { pip: with(pip, "=="), conda: (!conda.is_empty()).then(|| with(conda, "=")), from_index: false }
+    PlannedPackage {
+        pip: with(pip, "=="),
+        conda: (!conda.is_empty()).then(|| with(conda, "=")),
+        from_index: false,
+    }
 }
 
-fn is_short(profile: &Profile, machine: &Machine) -> bool {
+fn is_short(profile: &Profile, machine: &HostSpec) -> bool {
     machine.gpu.as_ref().and_then(Chip::gib).is_some_and(|gib| gib < profile.good)
 }
 
 /// How to use the GPU well.
-fn advice(profile: &Profile, candidate: &Candidate, machine: &Machine) -> Vec<String> {
+fn advice(profile: &Profile, candidate: &Candidate, machine: &HostSpec) -> Vec<String> {
     let mut advice = Vec::new();
     let Some(gpu) = machine.gpu.as_ref().filter(|_| candidate.accelerator != Accelerator::Cpu) else {
         return advice;

@@ -1,4 +1,4 @@
-//! What is a profile, and what is a package? The types of `data/profiles.toml` and of a user's own file.
+//! Profile table: the schema of `data/profiles.toml` and of a user's own profile file.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -8,9 +8,9 @@ use std::{
 use serde::Deserialize;
 
 use crate::{
-    compat::{Accelerator, Need, Os, Version},
-    data::{self, DataError, Table},
-    render::is_plain,
+    compat::{Accelerator, Os, Version, VersionReq},
+    data::{self, DataError, DataTable},
+    render::is_safe_name,
 };
 
 /// A kind of work.
@@ -29,9 +29,9 @@ pub struct Profile {
     /// GiB of GPU memory from which on nothing is in the way.
     #[serde(default)]
     pub good: f64,
-    /// Fit without a GPU.
-    #[serde(default = "half")]
-    pub processor: u8,
+    /// Fit without a GPU (0-100).
+    #[serde(rename = "processor", default = "half")]
+    pub cpu_fit: u8,
     /// Packages, by the names of the table or of the default index.
     pub packages: Vec<String>,
     /// Added when the GPU has less memory than `good`.
@@ -48,7 +48,7 @@ fn half() -> u8 {
     50
 }
 
-/// A package that is not simply a name.
+/// A package with constraints or different names.
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Package {
@@ -65,8 +65,8 @@ pub struct Package {
     #[serde(default)]
     pub frameworks: Vec<String>,
     /// Releases of the framework it works with.
-    pub framework_version: Option<Need>,
-    /// What it computes with; anything where none is named.
+    pub framework_version: Option<VersionReq>,
+    /// Accelerators it supports; any where none is named.
     #[serde(default)]
     pub accelerators: Vec<Accelerator>,
     /// Lowest compute capability.
@@ -116,7 +116,7 @@ impl Profiles {
     }
 }
 
-impl Table for Profiles {
+impl DataTable for Profiles {
     const VERSION: u32 = 1;
 
     fn version(&self) -> u32 {
@@ -137,7 +137,7 @@ impl Table for Profiles {
         let mut names = BTreeSet::new();
         for package in &self.package {
             let spelled = [Some(&package.name), package.pip.as_ref(), package.conda.as_ref()];
-            if let Some(word) = spelled.into_iter().flatten().find(|w| !w.is_empty() && !is_plain(w)) {
+            if let Some(word) = spelled.into_iter().flatten().find(|w| !w.is_empty() && !is_safe_name(w)) {
                 return Err(format!("package {word:?} is not a plain name"));
             }
             if package.by_hand.as_ref().is_some_and(|text| text.chars().any(char::is_control)) {
@@ -153,29 +153,29 @@ impl Table for Profiles {
 
 fn check(profile: &Profile) -> Result<(), String> {
     let name = &profile.name;
-    if name.is_empty() || !is_plain(name) {
+    if name.is_empty() || !is_safe_name(name) {
         return Err(format!("profile {name:?}: the name has letters, digits, - and _ only"));
     }
     if profile.title.chars().any(char::is_control) {
         return Err(format!("profile {name}: title has more than one line"));
     }
     let sound = profile.least.is_finite() && profile.least >= 0.0 && profile.good.is_finite();
-    if !sound || profile.good < profile.least || profile.processor > 100 {
+    if !sound || profile.good < profile.least || profile.cpu_fit > 100 {
         return Err(format!("profile {name}: 0 <= least <= good, processor at most 100"));
     }
     if profile.packages.is_empty() {
         return Err(format!("profile {name}: there is no package"));
     }
-    // What is written into files that tools execute must be names, and nothing else.
+    // Only plain names may be written into files that tools execute.
     let all = profile.packages.iter().chain(&profile.when_short).chain(profile.pins.keys());
-    match all.into_iter().find(|package| !is_plain(package)) {
+    match all.into_iter().find(|package| !is_safe_name(package)) {
         Some(package) => Err(format!("profile {name}: {package:?} is not a package name")),
         None => Ok(()),
     }
 }
 
-/// A file of one profile is too simple to have layouts.
-impl Table for Profile {
+/// A file of one profile has no layout version.
+impl DataTable for Profile {
     const VERSION: u32 = 1;
 
     fn version(&self) -> u32 {

@@ -1,12 +1,12 @@
-//! `environment.yml`: conda-forge, and pip where conda-forge has no such build.
+//! Renders `environment.yml`: conda-forge, and pip where conda-forge has no such build.
 //!
 //! The channel `pytorch` ended with 2.5 and is never named. conda-forge builds PyTorch itself: its version is left to
 //! the solver, which `cuda-version` tells what the machine can run.
 
 use super::{ACTIVE_PIP, comments, headline, project, remarks};
-use crate::profiles::Plan;
+use crate::profiles::EnvPlan;
 
-pub(super) fn render(plan: &Plan) -> String {
+pub(super) fn render(plan: &EnvPlan) -> String {
     let mut out = comments(&[
         headline(plan),
         format!("conda env create -f environment.yml && conda activate {}", project(plan)),
@@ -16,7 +16,7 @@ pub(super) fn render(plan: &Plan) -> String {
         project(plan)
     ));
     out.push_str(&format!("  - python={}\n  - pip\n", plan.candidate.python));
-    // Packages that need the framework would bring conda's own beside pip's: then pip installs them all.
+    // conda packages that depend on the framework would install conda's copy beside pip's: then pip installs them all.
     let ours = !plan.candidate.conda.is_empty();
     let (mut conda, mut pip) = (plan.candidate.conda.clone(), Vec::new());
     let skip = usize::from(ours);

@@ -1,9 +1,9 @@
-//! `Dockerfile`: the wheels bring their own CUDA or ROCm, so that a plain Python image is enough.
+//! Renders `Dockerfile`: wheels bundle CUDA or ROCm, so a plain Python image is enough.
 
 use super::{CHECK_FILE, comments, headline, pip_lines, project, remarks};
-use crate::{compat::Accelerator, profiles::Plan};
+use crate::{compat::Accelerator, profiles::EnvPlan};
 
-pub(super) fn render(plan: &Plan) -> String {
+pub(super) fn render(plan: &EnvPlan) -> String {
     let name = project(plan);
     let run = match plan.candidate.accelerator {
         Accelerator::Cuda => format!("docker run --rm --gpus all --shm-size 8g {name}"),

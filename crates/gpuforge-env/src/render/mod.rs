@@ -1,26 +1,26 @@
-//! How is a choice written down? One file format each.
+//! Environment file renderers: requirements.txt, pyproject.toml (uv), environment.yml (conda), pixi.toml, Dockerfile, Apptainer.
 //!
-//! Every format is a pure function from a [`Plan`] to the text of a file, and a row of [`FORMATS`]. All of them require
+//! Every format is a pure function from a [`EnvPlan`] to the text of a file, and a row of [`FORMATS`]. All of them require
 //! the same packages; they differ in who installs them.
 
 mod apptainer;
-mod check;
+mod check_script;
 mod conda;
 mod docker;
 mod pip;
 mod pixi;
 mod uv;
 
-pub use check::{CHECK_FILE, check_script};
+pub use check_script::{CHECK_FILE, check_script};
 
 use crate::{
     compat::{Accelerator, Candidate},
-    profiles::Plan,
+    profiles::EnvPlan,
 };
 
-/// A file format.
+/// An environment file format.
 #[derive(Debug, Clone, Copy)]
-pub struct Format {
+pub struct EnvFormat {
     /// Its name on the command line.
     pub name: &'static str,
     /// Other names for it.
@@ -32,12 +32,12 @@ pub struct Format {
     /// It runs in a container, whatever the machine's own system is.
     pub container: bool,
     /// The text of the file.
-    pub render: fn(&Plan) -> String,
+    pub render: fn(&EnvPlan) -> String,
 }
 
 /// Every format; the first is the usual one.
-pub const FORMATS: [Format; 6] = [
-    Format {
+pub const FORMATS: [EnvFormat; 6] = [
+    EnvFormat {
         name: "pip",
         aliases: &["requirements", "requirements.txt"],
         file: "requirements.txt",
@@ -45,7 +45,7 @@ pub const FORMATS: [Format; 6] = [
         container: false,
         render: pip::render,
     },
-    Format {
+    EnvFormat {
         name: "uv",
         aliases: &["pyproject", "pyproject.toml"],
         file: "pyproject.toml",
@@ -53,7 +53,7 @@ pub const FORMATS: [Format; 6] = [
         container: false,
         render: uv::render,
     },
-    Format {
+    EnvFormat {
         name: "conda",
         aliases: &["mamba", "environment.yml"],
         file: "environment.yml",
@@ -61,7 +61,7 @@ pub const FORMATS: [Format; 6] = [
         container: false,
         render: conda::render,
     },
-    Format {
+    EnvFormat {
         name: "pixi",
         aliases: &["pixi.toml"],
         file: "pixi.toml",
@@ -69,7 +69,7 @@ pub const FORMATS: [Format; 6] = [
         container: false,
         render: pixi::render,
     },
-    Format {
+    EnvFormat {
         name: "docker",
         aliases: &["dockerfile", "podman"],
         file: "Dockerfile",
@@ -77,7 +77,7 @@ pub const FORMATS: [Format; 6] = [
         container: true,
         render: docker::render,
     },
-    Format {
+    EnvFormat {
         name: "apptainer",
         aliases: &["singularity"],
         file: "gpuforge.def",
@@ -88,19 +88,19 @@ pub const FORMATS: [Format; 6] = [
 ];
 
 /// A format by name.
-pub fn find(name: &str) -> Option<&'static Format> {
+pub fn find(name: &str) -> Option<&'static EnvFormat> {
     let name = name.to_ascii_lowercase();
     FORMATS.iter().find(|f| f.name == name || f.aliases.contains(&name.as_str()))
 }
 
-/// Is this a name that may stand in any of the formats as it is: letters, digits, and the signs of requirements?
-pub fn is_plain(word: &str) -> bool {
+/// Is this name safe in every format without quoting: letters, digits, and the signs of requirements?
+pub fn is_safe_name(word: &str) -> bool {
     let sign = |c: char| c.is_ascii_alphanumeric() || "-_.[]=,".contains(c);
     word.len() <= 100 && word.starts_with(|c: char| c.is_ascii_alphanumeric()) && word.chars().all(sign)
 }
 
 /// The first comment of a file: what it is for.
-fn headline(plan: &Plan) -> String {
+fn headline(plan: &EnvPlan) -> String {
     let Candidate { framework, version, accelerator, toolkit, python, .. } = &plan.candidate;
     let with = toolkit
         .as_ref()
@@ -112,15 +112,15 @@ fn headline(plan: &Plan) -> String {
 }
 
 /// Name of the project or environment.
-fn project(plan: &Plan) -> String {
+fn project(plan: &EnvPlan) -> String {
     format!("gpuforge-{}", plan.profile.to_ascii_lowercase().replace('_', "-"))
 }
 
-/// How tables spell the pip of an environment that is active.
+/// pip of the active environment, as the tables spell it.
 const ACTIVE_PIP: &str = "python -m pip";
 
-/// Comments about what a file cannot require; `pip` is the environment's own.
-fn remarks(plan: &Plan, pip: &str) -> Vec<String> {
+/// Comments on what the file cannot express; `pip` is the environment's own.
+fn remarks(plan: &EnvPlan, pip: &str) -> Vec<String> {
     let mut lines = Vec::new();
     if let Some(floor) = &plan.candidate.driver_floor {
         lines.push(format!("needs NVIDIA driver {floor} or newer"));
@@ -143,25 +143,25 @@ fn comments(lines: &[String]) -> String {
     lines.iter().map(|line| format!("# {line}\n")).collect()
 }
 
-/// ROCm and XPU wheels depend on packages that only their index has: it must serve every package, not only torch.
-fn serves_all(candidate: &Candidate) -> bool {
+/// ROCm and XPU wheels depend on packages that only their index has: it must apply to every package, not only torch.
+fn index_for_all(candidate: &Candidate) -> bool {
     matches!(candidate.accelerator, Accelerator::Rocm | Accelerator::Xpu)
 }
 
 /// Options and requirements of `pip install`, one a line, for a shell.
-fn pip_lines(plan: &Plan) -> Vec<String> {
+fn pip_lines(plan: &EnvPlan) -> Vec<String> {
     let index = plan.candidate.index.iter().map(|index| format!("--extra-index-url {index}"));
     index.chain(plan.packages.iter().map(|p| format!("\"{}\"", p.pip))).collect()
 }
 
-/// `name[extra]==version` taken apart.
-struct Parts<'a> {
+/// Parsed requirement `name[extra]==version`.
+struct Requirement<'a> {
     name: &'a str,
     extras: Vec<&'a str>,
     version: Option<&'a str>,
 }
 
-fn parts(requirement: &str) -> Parts<'_> {
+fn parse_requirement(requirement: &str) -> Requirement<'_> {
     let (full, version) = match requirement.split_once("==") {
         Some((full, version)) => (full, Some(version)),
         None => (requirement, None),
@@ -170,5 +170,5 @@ fn parts(requirement: &str) -> Parts<'_> {
         Some((name, extras)) => (name, extras.trim_end_matches(']').split(',').collect()),
         None => (full, Vec::new()),
     };
-    Parts { name, extras, version }
+    Requirement { name, extras, version }
 }

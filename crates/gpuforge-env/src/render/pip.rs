@@ -1,12 +1,12 @@
-//! `requirements.txt`: what pip and uv install, and from which index.
+//! Renders `requirements.txt` for pip and uv, with index lines.
 
 use super::{comments, headline, remarks};
-use crate::profiles::Plan;
+use crate::profiles::EnvPlan;
 
-pub(super) fn render(plan: &Plan) -> String {
+pub(super) fn render(plan: &EnvPlan) -> String {
     let python = &plan.candidate.python;
     let mut out = comments(&[headline(plan)]);
-    // uv asks only the first index that knows a name, unless it is told to compare all of them.
+    // uv uses only the first index that has a package, unless the index strategy says otherwise.
     let strategy = if plan.candidate.index.is_some() { " --index-strategy unsafe-best-match" } else { "" };
     let (maker, own) = match plan.platform.starts_with("windows") {
         true => (format!("py -{python}"), ".venv\\Scripts\\python -m pip"),

@@ -1,9 +1,9 @@
-//! `pixi.toml`: a workspace for pixi; Python from conda-forge, the rest from the indexes that the choice names.
+//! Renders `pixi.toml`: Python from conda-forge, the rest from the resolved package indexes.
 
-use super::{ACTIVE_PIP, comments, headline, parts, project, remarks, serves_all};
+use super::{ACTIVE_PIP, comments, headline, index_for_all, parse_requirement, project, remarks};
 use crate::{
     compat::Accelerator,
-    profiles::{Member, Plan},
+    profiles::{EnvPlan, PlannedPackage},
 };
 
 /// Our platforms as pixi calls them.
@@ -15,7 +15,7 @@ const PLATFORMS: [(&str, &str); 5] = [
     ("macos-x86_64", "osx-64"),
 ];
 
-pub(super) fn render(plan: &Plan) -> String {
+pub(super) fn render(plan: &EnvPlan) -> String {
     let candidate = &plan.candidate;
     let platform =
         PLATFORMS.iter().find(|(ours, _)| *ours == plan.platform).map_or("linux-64", |(_, pixi)| pixi);
@@ -25,13 +25,13 @@ pub(super) fn render(plan: &Plan) -> String {
     if let (Accelerator::Cuda, Some(toolkit)) = (candidate.accelerator, &candidate.toolkit) {
         out.push_str(&format!("\n[system-requirements]\ncuda = \"{}\"\n", toolkit.major()));
     }
-    let all = candidate.index.as_ref().filter(|_| serves_all(candidate));
+    let all = candidate.index.as_ref().filter(|_| index_for_all(candidate));
     if let Some(index) = all {
         out.push_str(&format!(
             "\n[pypi-options]\nextra-index-urls = [\"{index}\"]\nindex-strategy = \"unsafe-best-match\"\n"
         ));
     }
-    // Without it the environment could not install what has no wheels.
+    // pip is needed to install packages without wheels.
     let pip = if plan.by_hand.is_empty() { "" } else { "pip = \"*\"\n" };
     out.push_str(&format!(
         "\n[dependencies]\npython = \"{}.*\"\n{pip}\n[pypi-dependencies]\n",
@@ -49,17 +49,17 @@ pub(super) fn render(plan: &Plan) -> String {
     out
 }
 
-fn dependency(package: &Member, index: Option<&str>) -> String {
-    let parts = parts(&package.pip);
-    let version = parts.version.map_or_else(|| "*".to_owned(), |v| format!("=={v}"));
-    if parts.extras.is_empty() && index.is_none() {
-        return format!("{} = \"{version}\"\n", parts.name);
+fn dependency(package: &PlannedPackage, index: Option<&str>) -> String {
+    let parse_requirement = parse_requirement(&package.pip);
+    let version = parse_requirement.version.map_or_else(|| "*".to_owned(), |v| format!("=={v}"));
+    if parse_requirement.extras.is_empty() && index.is_none() {
+        return format!("{} = \"{version}\"\n", parse_requirement.name);
     }
     let mut fields = vec![format!("version = \"{version}\"")];
-    if !parts.extras.is_empty() {
-        let extras: Vec<String> = parts.extras.iter().map(|e| format!("\"{e}\"")).collect();
+    if !parse_requirement.extras.is_empty() {
+        let extras: Vec<String> = parse_requirement.extras.iter().map(|e| format!("\"{e}\"")).collect();
         fields.push(format!("extras = [{}]", extras.join(", ")));
     }
     fields.extend(index.map(|index| format!("index = \"{index}\"")));
-    format!("{} = {{ {} }}\n", parts.name, fields.join(", "))
+    format!("{} = {{ {} }}\n", parse_requirement.name, fields.join(", "))
 }

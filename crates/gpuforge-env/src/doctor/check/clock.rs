@@ -1,25 +1,25 @@
-//! Is the clock right? A wrong one breaks certificates, and with them every download.
+//! Check `clock`: a wrong system clock breaks TLS certificates, and with them every download.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use gpuforge_detect::probe::filesystem::FileSystem;
 
 use super::python;
-use crate::doctor::{Finding, Status, View};
+use crate::doctor::{Finding, Status, SystemView};
 
-/// This program did not exist before: 2026-01-01.
+/// 2026-01-01: before this program existed.
 const EARLIEST: u64 = 1_767_225_600;
-/// No machine of today runs then: 2100-01-01.
+/// 2100-01-01: implausible.
 const LATEST: u64 = 4_102_444_800;
 
-/// Clocks of file servers and zones differ by less.
+/// Tolerance: file server clocks and time zones differ by less.
 const SLACK: Duration = Duration::from_secs(86_400);
 
-/// Lists of packages, changed whenever one is installed.
+/// Package databases, modified whenever a package is installed.
 const LISTS: [&str; 3] = ["/var/lib/dpkg/status", "/var/lib/rpm", "/lib/apk/db/installed"];
 
 /// `clock`
-pub(super) fn clock(view: &View) -> Finding {
+pub(super) fn clock(view: &SystemView) -> Finding {
     let seconds = view.now().duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
     let set =
         |found: Finding| found.step("set the clock: sudo timedatectl set-ntp true; in WSL: wsl --shutdown");
@@ -36,9 +36,9 @@ pub(super) fn clock(view: &View) -> Finding {
     }
 }
 
-/// The package that was installed last, by the times of its files.
-fn newest(view: &View) -> Option<(String, SystemTime)> {
-    let packages = python::sites(view).into_iter().flat_map(|site| {
+/// The most recently installed package, by file modification time.
+fn newest(view: &SystemView) -> Option<(String, SystemTime)> {
+    let packages = python::site_packages(view).into_iter().flat_map(|site| {
         let names = view.list(&site).into_iter().filter(|n| n.ends_with(".dist-info"));
         names.map(|n| format!("{site}/{n}")).collect::<Vec<_>>()
     });

@@ -1,10 +1,10 @@
-//! Does a container see the GPU, and can a host give it one?
+//! Checks `container` and `container-toolkit`: GPU passthrough into containers, NVIDIA container toolkit, CDI.
 
 use gpuforge_detect::{model::Vendor, probe::filesystem::FileSystem};
 
-use crate::doctor::{Finding, Status, View};
+use crate::doctor::{Finding, Status, SystemView};
 
-/// How each engine is told to pass a GPU on: NVIDIA's, AMD's or Intel's.
+/// How to pass a GPU into a container, by engine: NVIDIA, then AMD or Intel.
 const STARTS: [(&str, &str, &str); 5] = [
     ("docker", "docker run --gpus all …", "docker run --device /dev/kfd --device /dev/dri …"),
     (
@@ -26,22 +26,22 @@ const STARTS: [(&str, &str, &str); 5] = [
 ];
 
 /// `container`
-pub(super) fn inside(view: &View) -> Finding {
-    let machine = view.machine();
-    let Some(engine) = machine.host.container.as_deref() else {
+pub(super) fn container(view: &SystemView) -> Finding {
+    let facts = view.host_facts();
+    let Some(engine) = facts.platform.container.as_deref() else {
         return Finding::skipped("not in a container");
     };
     let nvidia_nodes = ["/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg"].iter().any(|p| view.exists(p));
     let render = view.list("/dev/dri").iter().any(|n| n.starts_with("renderD"));
     let rows = [
-        (Vendor::Nvidia, machine.nvidia.is_some() || machine.has(Vendor::Nvidia), nvidia_nodes, "NVIDIA"),
-        (Vendor::Amd, machine.has(Vendor::Amd), view.exists("/dev/kfd") || render, "AMD"),
-        (Vendor::Intel, machine.has(Vendor::Intel), render, "Intel"),
+        (Vendor::Nvidia, facts.nvidia.is_some() || facts.has(Vendor::Nvidia), nvidia_nodes, "NVIDIA"),
+        (Vendor::Amd, facts.has(Vendor::Amd), view.exists("/dev/kfd") || render, "AMD"),
+        (Vendor::Intel, facts.has(Vendor::Intel), render, "Intel"),
     ];
     let found = rows.into_iter().filter(|(_, host, seen, _)| *host || *seen).map(
         |(vendor, _, seen, name)| match seen {
             true => Finding::healthy(format!("{engine}: the {name} GPU is passed on")),
-            false => blind(view, engine, vendor, name),
+            false => gpu_not_passed(view, engine, vendor, name),
         },
     );
     Finding::all(found, || match view.list("/sys/bus/pci/devices").is_empty() {
@@ -53,13 +53,13 @@ pub(super) fn inside(view: &View) -> Finding {
     })
 }
 
-fn blind(view: &View, engine: &str, vendor: Vendor, name: &str) -> Finding {
+fn gpu_not_passed(view: &SystemView, engine: &str, vendor: Vendor, name: &str) -> Finding {
     let row = STARTS.iter().find(|(e, ..)| *e == engine || e.is_empty());
     let (.., nvidia, other) = row.copied().unwrap_or(("", "", ""));
     let step = if vendor == Vendor::Nvidia { nvidia } else { other };
     let evidence =
         format!("{engine}: the host has an {name} GPU, and this container has none of its device nodes");
-    // An integrated GPU that stays outside costs nobody anything.
+    // A missing integrated GPU is harmless.
     let status = if vendor == Vendor::Intel { Status::Warning } else { Status::Error };
     let found = Finding::new(status, evidence).step(step);
     match view.env("NVIDIA_VISIBLE_DEVICES").filter(|_| vendor == Vendor::Nvidia) {
@@ -70,7 +70,7 @@ fn blind(view: &View, engine: &str, vendor: Vendor, name: &str) -> Finding {
     }
 }
 
-/// Files that NVIDIA's container toolkit leaves.
+/// Files that NVIDIA's container toolkit installs.
 const TOOLKIT: [&str; 4] = [
     "/usr/bin/nvidia-ctk",
     "/usr/bin/nvidia-container-runtime",
@@ -79,21 +79,21 @@ const TOOLKIT: [&str; 4] = [
 ];
 
 /// `container-toolkit`
-pub(super) fn toolkit(view: &View) -> Finding {
-    let machine = view.machine();
-    if machine.host.container.is_some() {
+pub(super) fn container_toolkit(view: &SystemView) -> Finding {
+    let facts = view.host_facts();
+    if facts.platform.container.is_some() {
         return Finding::skipped("this is a container itself");
     }
     let engines: Vec<(&str, String)> =
-        ["docker", "podman", "apptainer"].iter().filter_map(|e| Some((*e, view.find(e)?))).collect();
+        ["docker", "podman", "apptainer"].iter().filter_map(|e| Some((*e, view.find_program(e)?))).collect();
     if engines.is_empty() {
         return Finding::skipped("no container engine is on PATH");
     }
     let names = engines.iter().map(|(name, _)| *name).collect::<Vec<_>>().join(", ");
-    if machine.nvidia.is_none() && !machine.has(Vendor::Nvidia) {
+    if facts.nvidia.is_none() && !facts.has(Vendor::Nvidia) {
         return Finding::skipped(format!("{names}: without an NVIDIA GPU no toolkit is needed"));
     }
-    let toolkit = view.find("nvidia-ctk").is_some() || TOOLKIT.iter().any(|p| view.is_file(p));
+    let toolkit = view.find_program("nvidia-ctk").is_some() || TOOLKIT.iter().any(|p| view.is_file(p));
     let cdi = ["/etc/cdi", "/var/run/cdi", "/run/cdi"].iter().any(|dir| {
         view.list(dir)
             .iter()
@@ -109,8 +109,8 @@ pub(super) fn toolkit(view: &View) -> Finding {
     Finding::all(found, || Finding::skipped("no container engine is on PATH"))
 }
 
-fn docker(view: &View, path: &str, toolkit: bool, cdi: bool) -> Finding {
-    if view.links(path).iter().any(|p| p.contains("/snap/")) {
+fn docker(view: &SystemView, path: &str, toolkit: bool, cdi: bool) -> Finding {
+    if view.symlink_chain(path).iter().any(|p| p.contains("/snap/")) {
         return Finding::new(Status::Warning, "docker is a snap, which NVIDIA's toolkit cannot set up")
             .step("install docker from its own packages");
     }

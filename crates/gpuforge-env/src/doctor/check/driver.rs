@@ -1,18 +1,18 @@
-//! Does a driver hold the GPU, in one version, and does it answer?
+//! Checks `kernel-module`, `driver-library`, `driver-answers`: bound driver, module/library version mismatch, nvidia-smi.
 
 use gpuforge_detect::{
     model::{Gpu, GpuType, Vendor},
     probe::filesystem::FileSystem,
 };
 
-use crate::doctor::{Answer, Finding, Status, TOOL_LIMIT, View, machine};
+use crate::doctor::{Finding, Status, SystemView, TOOL_LIMIT, ToolOutput, host_facts};
 
-/// Kernel modules by maker: which serve compute, and which stand in the way and why.
+/// Kernel modules by vendor: those with compute, and those that conflict and why.
 struct Module {
     vendor: Vendor,
     good: &'static [&'static str],
-    in_the_way: &'static [(&'static str, &'static str)],
-    /// How bad it is when nothing is bound.
+    conflicting: &'static [(&'static str, &'static str)],
+    /// Status when no driver is bound.
     unbound: Status,
     install: &'static str,
 }
@@ -21,7 +21,7 @@ const MODULES: [Module; 3] = [
     Module {
         vendor: Vendor::Nvidia,
         good: &["nvidia", "nvgpu"],
-        in_the_way: &[
+        conflicting: &[
             ("nouveau", "nouveau holds it, which has no CUDA"),
             ("nova", "nova holds it, which has no CUDA"),
             ("nvidiafb", "nvidiafb holds it, which is for consoles"),
@@ -32,31 +32,31 @@ const MODULES: [Module; 3] = [
     Module {
         vendor: Vendor::Amd,
         good: &["amdgpu"],
-        in_the_way: &[("radeon", "radeon holds it, which has no ROCm")],
+        conflicting: &[("radeon", "radeon holds it, which has no ROCm")],
         unbound: Status::Error,
         install: "load amdgpu: sudo modprobe amdgpu",
     },
     Module {
         vendor: Vendor::Intel,
         good: &["i915", "xe"],
-        in_the_way: &[],
+        conflicting: &[],
         unbound: Status::Warning,
         install: "load i915 or xe: a kernel that is newer than the GPU brings it",
     },
 ];
 
 /// `kernel-module`
-pub(super) fn module(view: &View) -> Finding {
-    let machine = view.machine();
-    if machine.host.wsl.is_some() {
+pub(super) fn kernel_module(view: &SystemView) -> Finding {
+    let facts = view.host_facts();
+    if facts.platform.wsl.is_some() {
         return Finding::skipped("WSL: the kernel driver is that of Windows");
     }
-    let gpus = machine.gpus.iter().filter(|g| g.kind != GpuType::Software);
+    let gpus = facts.gpus.iter().filter(|g| g.kind != GpuType::Software);
     let found = gpus.filter_map(|gpu| {
         let row = MODULES.iter().find(|m| gpu.vendor == Some(m.vendor))?;
-        Some(held(view, gpu, row))
+        Some(driver_binding(view, gpu, row))
     });
-    Finding::all(found, || match &machine.nvidia {
+    Finding::all(found, || match &facts.nvidia {
         Some(version) => {
             Finding::healthy(format!("the nvidia module {version} is loaded; no PCI list to compare"))
         }
@@ -64,8 +64,8 @@ pub(super) fn module(view: &View) -> Finding {
     })
 }
 
-/// Who holds this GPU?
-fn held(view: &View, gpu: &Gpu, row: &Module) -> Finding {
+/// Checks the kernel driver bound to a GPU.
+fn driver_binding(view: &SystemView, gpu: &Gpu, row: &Module) -> Finding {
     let name = format!("{} at {}", gpu.display_name(), gpu.bus_id.as_deref().unwrap_or("no PCI address"));
     match gpu.kernel_driver.as_deref() {
         Some(driver) if row.good.contains(&driver) => Finding::healthy(format!("{name}: {driver}")),
@@ -73,14 +73,14 @@ fn held(view: &View, gpu: &Gpu, row: &Module) -> Finding {
             Finding::new(Status::Warning, format!("{name}: {driver}, kept for a virtual machine"))
                 .step("use it inside that machine, or give it back to its own driver")
         }
-        Some(driver) => match row.in_the_way.iter().find(|(other, _)| *other == driver) {
+        Some(driver) => match row.conflicting.iter().find(|(other, _)| *other == driver) {
             Some((other, why)) => Finding::new(Status::Error, format!("{name}: {why}"))
                 .step(row.install)
                 .step(format!("keep {other} away: echo 'blacklist {other}' | sudo tee /etc/modprobe.d/no-{other}.conf, then rebuild the initramfs and restart")),
             None => Finding::new(Status::Unknown, format!("{name}: bound to {driver}, of which nothing is known here")),
         },
-        // Platforms without a PCI bus and lists of the driver itself do not say who holds it.
-        None if gpu.pci_id.is_none() && gpu.vendor == Some(Vendor::Nvidia) && view.machine().nvidia.is_some() => {
+        // Platforms without a PCI bus and the driver's own list do not state the bound driver.
+        None if gpu.pci_id.is_none() && gpu.vendor == Some(Vendor::Nvidia) && view.host_facts().nvidia.is_some() => {
             Finding::healthy(format!("{name}: nvidia"))
         }
         None if gpu.pci_id.is_none() => Finding::new(Status::Unknown, format!("{name}: its driver is not stated")),
@@ -88,10 +88,11 @@ fn held(view: &View, gpu: &Gpu, row: &Module) -> Finding {
     }
 }
 
-/// Why may nothing be bound? The usual reasons are in files.
-fn unbound(view: &View, name: &str, row: &Module) -> Finding {
+/// Why no driver is bound: Secure Boot, module not loaded, DKMS build missing.
+fn unbound(view: &SystemView, name: &str, row: &Module) -> Finding {
     let found = Finding::new(row.unbound, format!("{name}: no kernel driver is bound to it"));
-    let Some(kernel) = view.machine().host.kernel.as_deref().filter(|_| row.vendor == Vendor::Nvidia) else {
+    let Some(kernel) = view.host_facts().platform.kernel.as_deref().filter(|_| row.vendor == Vendor::Nvidia)
+    else {
         return found.step(row.install);
     };
     let built =
@@ -121,29 +122,29 @@ fn unbound(view: &View, name: &str, row: &Module) -> Finding {
     if found.steps.is_empty() { found.step(row.install) } else { found }
 }
 
-/// The last byte of the variable is the switch.
-fn secure_boot(view: &View) -> bool {
+/// Secure Boot state: the last byte of the EFI variable.
+fn secure_boot(view: &SystemView) -> bool {
     let dir = "/sys/firmware/efi/efivars";
     let name = view.list(dir).into_iter().find(|f| f.starts_with("SecureBoot-"));
     name.and_then(|f| view.read(&format!("{dir}/{f}"))).is_some_and(|text| text.ends_with('\u{1}'))
 }
 
-/// Libraries whose file name ends with the driver's version.
+/// Libraries whose file name ends with the driver version.
 const VERSIONED: [&str; 2] = ["libcuda.so.", "libnvidia-ml.so."];
 
 /// `driver-library`
-pub(super) fn library(view: &View) -> Finding {
-    let machine = view.machine();
-    if machine.host.wsl.is_some() {
+pub(super) fn driver_library(view: &SystemView) -> Finding {
+    let facts = view.host_facts();
+    if facts.platform.wsl.is_some() {
         return Finding::skipped("WSL: module and libraries come from Windows and carry different numbers");
     }
-    let Some(module) = machine.nvidia.as_deref() else {
+    let Some(module) = facts.nvidia.as_deref() else {
         return Finding::skipped("no NVIDIA kernel module is loaded");
     };
     let libraries = library_versions(view);
     let list = libraries.iter().map(|(version, _)| version.as_str()).collect::<Vec<_>>().join(", ");
     let same = libraries.iter().any(|(version, _)| version == module);
-    let container = machine.host.container.is_some();
+    let container = facts.platform.container.is_some();
     match (libraries.len(), same) {
         (0, _) if container => {
             Finding::new(Status::Error, format!("module {module}, and no libcuda in this container"))
@@ -175,10 +176,10 @@ pub(super) fn library(view: &View) -> Finding {
     }
 }
 
-/// Versions of the user-space driver and a directory for each; stand-ins for building and for newer drivers are no part of it.
-fn library_versions(view: &View) -> Vec<(String, String)> {
+/// Versions of the user-space driver and a directory for each; stubs and forward-compat libraries are skipped.
+fn library_versions(view: &SystemView) -> Vec<(String, String)> {
     let mut versions: Vec<(String, String)> = Vec::new();
-    for folder in machine::library_folders(view) {
+    for folder in host_facts::library_dirs(view) {
         if ["stubs", "compat", "i386", "/wsl/"].iter().any(|word| folder.contains(word)) {
             continue;
         }
@@ -197,8 +198,8 @@ fn library_versions(view: &View) -> Vec<(String, String)> {
     versions
 }
 
-/// What `nvidia-smi` says when it fails, and what that means; first match wins.
-const COMPLAINTS: [(&str, Status, &str); 8] = [
+/// Error messages of `nvidia-smi`, with status and fix; first match wins.
+const NVIDIA_SMI_ERRORS: [(&str, Status, &str); 8] = [
     (
         "Driver/library version mismatch",
         Status::Error,
@@ -238,56 +239,56 @@ const COMPLAINTS: [(&str, Status, &str); 8] = [
 ];
 
 /// `driver-answers`
-pub(super) fn answers(view: &View) -> Finding {
-    let machine = view.machine();
-    if !machine.has(Vendor::Nvidia) && machine.nvidia.is_none() && !view.exists("/dev/dxg") {
+pub(super) fn driver_answers(view: &SystemView) -> Finding {
+    let facts = view.host_facts();
+    if !facts.has(Vendor::Nvidia) && facts.nvidia.is_none() && !view.exists("/dev/dxg") {
         return Finding::skipped("no NVIDIA GPU");
     }
-    if asleep(view) {
+    if all_suspended(view) {
         return Finding::skipped("every NVIDIA GPU sleeps, and asking would wake it");
     }
     let wsl = Some("/usr/lib/wsl/lib/nvidia-smi".to_owned()).filter(|p| view.is_file(p));
-    let Some(tool) = view.find("nvidia-smi").or(wsl) else {
-        let module = machine.nvidia.is_some() && machine.host.container.is_none();
+    let Some(tool) = view.find_program("nvidia-smi").or(wsl) else {
+        let module = facts.nvidia.is_some() && facts.platform.container.is_none();
         let status = if module { Status::Warning } else { Status::Skipped };
         return Finding::new(status, "nvidia-smi is not on PATH");
     };
-    match view.ask(&tool, &["-L"], TOOL_LIMIT) {
-        Answer::Said { ok: true, text } => {
+    match view.run_tool(&tool, &["-L"], TOOL_LIMIT) {
+        ToolOutput::Exited { ok: true, text } => {
             let gpus = text.lines().filter(|l| l.trim_start().starts_with("GPU ")).count();
             match gpus {
                 0 => Finding::new(Status::Error, "nvidia-smi runs, and lists no GPU"),
                 n => Finding::healthy(format!("nvidia-smi lists {n} GPU{}", if n == 1 { "" } else { "s" })),
             }
         }
-        Answer::Said { ok: false, text } => complaint(&text),
-        Answer::TimedOut(limit) => Finding::new(
+        ToolOutput::Exited { ok: false, text } => diagnose_error(&text),
+        ToolOutput::TimedOut(limit) => Finding::new(
             Status::Warning,
             format!("nvidia-smi did not answer within {} ms and was killed", limit.as_millis()),
         )
         .step("run nvidia-smi by hand; if it is slow, persistence mode helps; if it hangs, restart"),
-        Answer::Broken(why) => Finding::new(Status::Unknown, format!("nvidia-smi {why}")),
-        Answer::Refused => Finding::skipped("programs of this root are not run"),
+        ToolOutput::SpawnFailed(why) => Finding::new(Status::Unknown, format!("nvidia-smi {why}")),
+        ToolOutput::Disabled => Finding::skipped("programs of this root are not run"),
     }
 }
 
-fn complaint(text: &str) -> Finding {
-    // The message may be broken over lines.
+fn diagnose_error(text: &str) -> Finding {
+    // The message may be wrapped.
     let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let line: String = flat.chars().take(200).collect();
-    match COMPLAINTS.iter().find(|(words, ..)| flat.contains(words)) {
+    match NVIDIA_SMI_ERRORS.iter().find(|(words, ..)| flat.contains(words)) {
         Some((_, status, step)) => Finding::new(*status, format!("nvidia-smi: {line}")).step(*step),
         None => Finding::new(Status::Error, format!("nvidia-smi fails: {line}"))
             .step("`gpuforge explain` reads its whole output"),
     }
 }
 
-fn asleep(view: &View) -> bool {
-    let sleeps = |gpu: &Gpu| {
+fn all_suspended(view: &SystemView) -> bool {
+    let is_suspended = |gpu: &Gpu| {
         let bus = gpu.bus_id.as_deref().unwrap_or_default();
         view.read(&format!("/sys/bus/pci/devices/{bus}/power/runtime_status"))
             .is_some_and(|s| s.trim() == "suspended")
     };
-    let machine = view.machine();
-    machine.has(Vendor::Nvidia) && machine.of(Vendor::Nvidia).all(sleeps)
+    let facts = view.host_facts();
+    facts.has(Vendor::Nvidia) && facts.of(Vendor::Nvidia).all(is_suspended)
 }

@@ -1,4 +1,4 @@
-//! Do installed frameworks fit the GPU and its driver? By the files of their packages; `--deep` asks them themselves.
+//! Checks `framework-build` and `framework-gpu`: builds of installed frameworks by package metadata; `--deep` imports them.
 
 use std::time::Duration;
 
@@ -8,44 +8,44 @@ use gpuforge_detect::{
 };
 
 use super::{numbers, python};
-use crate::doctor::{Answer, Finding, Status, View};
+use crate::doctor::{Finding, Status, SystemView, ToolOutput};
 
-/// What a package was built for.
+/// Accelerator that a package was built for.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::doctor) enum Build {
-    /// CUDA of this version.
+pub(in crate::doctor) enum BuildTarget {
+    /// CUDA version.
     Cuda(String),
-    /// ROCm of this version; empty where nothing says which.
+    /// ROCm version; empty where unknown.
     Rocm(String),
     /// Intel's GPUs.
     Xpu,
     /// CPUs only.
     Cpu,
-    /// Its files do not say.
+    /// Not stated by its files.
     Unknown,
 }
 
-impl std::fmt::Display for Build {
+impl std::fmt::Display for BuildTarget {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Build::Cuda(version) => write!(f, "for CUDA {version}"),
-            Build::Rocm(version) => f.write_str(format!("for ROCm {version}").trim_end()),
-            Build::Xpu => f.write_str("for Intel GPUs"),
-            Build::Cpu => f.write_str("for processors only"),
-            Build::Unknown => f.write_str("for what its files do not say"),
+            BuildTarget::Cuda(version) => write!(f, "for CUDA {version}"),
+            BuildTarget::Rocm(version) => f.write_str(format!("for ROCm {version}").trim_end()),
+            BuildTarget::Xpu => f.write_str("for Intel GPUs"),
+            BuildTarget::Cpu => f.write_str("for CPUs only"),
+            BuildTarget::Unknown => f.write_str("for what its files do not say"),
         }
     }
 }
 
 /// An installed framework.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::doctor) struct Installed {
+pub(in crate::doctor) struct InstalledFramework {
     /// `torch`, `tensorflow`, `jax`.
     pub(in crate::doctor) name: &'static str,
     /// Its version.
     pub(in crate::doctor) version: String,
     /// What it was built for.
-    pub(in crate::doctor) build: Build,
+    pub(in crate::doctor) build: BuildTarget,
 }
 
 /// A package by its `dist-info` directory.
@@ -57,14 +57,14 @@ struct Package {
 }
 
 impl Package {
-    fn metadata(&self, view: &View) -> String {
+    fn metadata(&self, view: &SystemView) -> String {
         view.read(&format!("{}/{}/METADATA", self.site, self.folder)).unwrap_or_default()
     }
 }
 
-fn packages(view: &View) -> Vec<Package> {
+fn packages(view: &SystemView) -> Vec<Package> {
     let mut all = Vec::new();
-    for site in python::sites(view) {
+    for site in python::site_packages(view) {
         for folder in view.list(&site) {
             let Some((name, version)) = folder.strip_suffix(".dist-info").and_then(|f| f.split_once('-'))
             else {
@@ -77,31 +77,31 @@ fn packages(view: &View) -> Vec<Package> {
     all
 }
 
-/// Frameworks of the environment in use.
-pub(in crate::doctor) fn installed(view: &View) -> Vec<Installed> {
+/// Frameworks of the active environment.
+pub(in crate::doctor) fn installed(view: &SystemView) -> Vec<InstalledFramework> {
     let all = packages(view);
     let named = |name: &str| all.iter().find(|p| p.name == name);
     let torch = named("torch").map(|p| ("torch", p, torch_build(view, p)));
     let tensorflow = named("tensorflow").map(|p| ("tensorflow", p, tensorflow_build(view, p)));
-    let cpu = || named("tensorflow_cpu").map(|p| ("tensorflow", p, Build::Cpu));
-    let rocm = || named("tensorflow_rocm").map(|p| ("tensorflow", p, Build::Rocm(String::new())));
+    let cpu = || named("tensorflow_cpu").map(|p| ("tensorflow", p, BuildTarget::Cpu));
+    let rocm = || named("tensorflow_rocm").map(|p| ("tensorflow", p, BuildTarget::Rocm(String::new())));
     let jax = named("jax").map(|p| ("jax", p, jax_build(&all)));
     [torch, tensorflow.or_else(rocm).or_else(cpu), jax]
         .into_iter()
         .flatten()
-        .map(|(name, package, build)| Installed { name, version: package.version.clone(), build })
+        .map(|(name, package, build)| InstalledFramework { name, version: package.version.clone(), build })
         .collect()
 }
 
-/// By the local part of its version, else its own `version.py`, else what it requires.
-fn torch_build(view: &View, package: &Package) -> Build {
+/// By the local version label, else its `version.py`, else its requirements.
+fn torch_build(view: &SystemView, package: &Package) -> BuildTarget {
     let local = |version: &str| {
         let local = version.split_once('+')?.1.to_owned();
         match local.as_str() {
-            l if l.starts_with("cpu") => Some(Build::Cpu),
-            l if l.starts_with("rocm") => Some(Build::Rocm(two(l.trim_start_matches("rocm")))),
-            l if l.starts_with("xpu") => Some(Build::Xpu),
-            l => cuda_tag(l).map(Build::Cuda),
+            l if l.starts_with("cpu") => Some(BuildTarget::Cpu),
+            l if l.starts_with("rocm") => Some(BuildTarget::Rocm(major_minor(l.trim_start_matches("rocm")))),
+            l if l.starts_with("xpu") => Some(BuildTarget::Xpu),
+            l => cuda_tag(l).map(BuildTarget::Cuda),
         }
     };
     if let Some(build) = local(&package.version) {
@@ -117,17 +117,17 @@ fn torch_build(view: &View, package: &Package) -> Build {
             (value != "None" && !value.is_empty()).then(|| value.to_owned())
         };
         return match (value("cuda"), value("hip"), value("xpu")) {
-            (Some(cuda), ..) => Build::Cuda(cuda),
-            (_, Some(hip), _) => Build::Rocm(two(&hip)),
-            (_, _, Some(_)) => Build::Xpu,
-            _ => Build::Cpu,
+            (Some(cuda), ..) => BuildTarget::Cuda(cuda),
+            (_, Some(hip), _) => BuildTarget::Rocm(major_minor(&hip)),
+            (_, _, Some(_)) => BuildTarget::Xpu,
+            _ => BuildTarget::Cpu,
         };
     }
-    required_cuda(&package.metadata(view)).map_or(Build::Unknown, Build::Cuda)
+    required_cuda(&package.metadata(view)).map_or(BuildTarget::Unknown, BuildTarget::Cuda)
 }
 
 /// The first two numbers of a version.
-fn two(version: &str) -> String {
+fn major_minor(version: &str) -> String {
     numbers(version).iter().take(2).map(u32::to_string).collect::<Vec<_>>().join(".")
 }
 
@@ -145,13 +145,13 @@ fn required_cuda(metadata: &str) -> Option<String> {
         l.starts_with("nvidia-cuda-runtime") || l.starts_with("cuda-toolkit")
     })?;
     let version = line.split_once("==")?.1;
-    Some(two(version.split([';', ')', ' ', ',']).next()?)).filter(|v| !v.is_empty())
+    Some(major_minor(version.split([';', ')', ' ', ',']).next()?)).filter(|v| !v.is_empty())
 }
 
-/// `('cuda_version', '12.5.1')` in its own list of how it was built.
-fn tensorflow_build(view: &View, package: &Package) -> Build {
+/// By `('cuda_version', '12.5.1')` in its `build_info.py`.
+fn tensorflow_build(view: &SystemView, package: &Package) -> BuildTarget {
     let path = format!("{}/tensorflow/python/platform/build_info.py", package.site);
-    let Some(text) = view.read(&path) else { return Build::Unknown };
+    let Some(text) = view.read(&path) else { return BuildTarget::Unknown };
     let value = |key: &str| {
         let rest = text.split_once(&format!("'{key}'")).or_else(|| text.split_once(&format!("\"{key}\"")))?.1;
         let value: String = rest
@@ -162,51 +162,54 @@ fn tensorflow_build(view: &View, package: &Package) -> Build {
         (!value.is_empty()).then_some(value)
     };
     match (value("is_cuda_build").as_deref(), value("is_rocm_build").as_deref(), value("cuda_version")) {
-        (Some("True"), _, version) => Build::Cuda(version.unwrap_or_else(|| "12".to_owned())),
-        (_, Some("True"), _) => Build::Rocm(String::new()),
-        (Some("False"), ..) => Build::Cpu,
-        (None, _, Some(version)) => Build::Cuda(version),
-        _ => Build::Unknown,
+        (Some("True"), _, version) => BuildTarget::Cuda(version.unwrap_or_else(|| "12".to_owned())),
+        (_, Some("True"), _) => BuildTarget::Rocm(String::new()),
+        (Some("False"), ..) => BuildTarget::Cpu,
+        (None, _, Some(version)) => BuildTarget::Cuda(version),
+        _ => BuildTarget::Unknown,
     }
 }
 
-/// JAX itself runs anywhere; its plugins bring GPUs.
-fn jax_build(all: &[Package]) -> Build {
+/// By the installed JAX plugin: JAX itself is CPU-only.
+fn jax_build(all: &[Package]) -> BuildTarget {
     let plugin = all.iter().find_map(|p| p.name.strip_prefix("jax_")?.strip_suffix("_plugin"));
     match plugin {
-        Some(name) if name.starts_with("cuda") => Build::Cuda(name.trim_start_matches("cuda").to_owned()),
-        Some(name) if name.starts_with("rocm") => Build::Rocm(name.trim_start_matches("rocm").to_owned()),
-        Some(_) => Build::Unknown,
-        None => Build::Cpu,
+        Some(name) if name.starts_with("cuda") => {
+            BuildTarget::Cuda(name.trim_start_matches("cuda").to_owned())
+        }
+        Some(name) if name.starts_with("rocm") => {
+            BuildTarget::Rocm(name.trim_start_matches("rocm").to_owned())
+        }
+        Some(_) => BuildTarget::Unknown,
+        None => BuildTarget::Cpu,
     }
 }
 
 /// `framework-build`
-pub(super) fn build(view: &View) -> Finding {
+pub(super) fn framework_build(view: &SystemView) -> Finding {
     let frameworks = installed(view);
-    let machine = view.machine();
-    let nvidia = machine.nvidia.is_some()
-        || machine.has(Vendor::Nvidia)
-        || view.is_file("/usr/lib/wsl/lib/libcuda.so.1");
-    // Integrated GPUs of AMD and Intel seldom run frameworks: a build for CPUs is right for them.
-    let card = |vendor| machine.of(vendor).any(|g| g.kind == GpuType::Discrete);
+    let facts = view.host_facts();
+    let nvidia =
+        facts.nvidia.is_some() || facts.has(Vendor::Nvidia) || view.is_file("/usr/lib/wsl/lib/libcuda.so.1");
+    // Frameworks rarely run on integrated AMD and Intel GPUs: a CPU build is right for them.
+    let card = |vendor| facts.of(vendor).any(|g| g.kind == GpuType::Discrete);
     let (amd, intel) = (card(Vendor::Amd), card(Vendor::Intel));
     let found = frameworks.iter().map(|f| {
         let fits = match f.build {
-            Build::Cuda(_) => nvidia,
-            Build::Rocm(_) => machine.has(Vendor::Amd),
-            Build::Xpu => machine.has(Vendor::Intel),
-            Build::Cpu => !(nvidia || amd || intel),
-            Build::Unknown => {
+            BuildTarget::Cuda(_) => nvidia,
+            BuildTarget::Rocm(_) => facts.has(Vendor::Amd),
+            BuildTarget::Xpu => facts.has(Vendor::Intel),
+            BuildTarget::Cpu => !(nvidia || amd || intel),
+            BuildTarget::Unknown => {
                 return Finding::new(Status::Unknown, format!("{} {} is {}", f.name, f.version, f.build));
             }
         };
         let said = format!("{} {} is {}", f.name, f.version, f.build);
         match (fits, nvidia || amd || intel) {
             (true, _) => Finding::healthy(said),
-            // Without a GPU any build computes on the CPU; the larger one only takes room.
+            // Without a GPU any build runs on the CPU; a GPU build only takes more disk space.
             (false, false) => {
-                Finding::healthy(format!("{said}, and there is no such GPU: it will use the processor"))
+                Finding::healthy(format!("{said}, and there is no such GPU: it will use the CPU"))
             }
             (false, true) => Finding::new(Status::Warning, format!("{said}, not for the GPU that is here"))
                 .step(format!(
@@ -221,18 +224,19 @@ pub(super) fn build(view: &View) -> Finding {
     .and(libraries(view, &frameworks, nvidia))
 }
 
-/// What other commands call it.
+/// Framework name on the command line.
 pub(super) fn setting(name: &str) -> &str {
     if name == "torch" { "pytorch" } else { name }
 }
 
-/// Things that a list of packages shows to be missing or uneven.
-fn libraries(view: &View, frameworks: &[Installed], nvidia: bool) -> Finding {
+/// Missing or mismatched companion packages.
+fn libraries(view: &SystemView, frameworks: &[InstalledFramework], nvidia: bool) -> Finding {
     let all = packages(view);
     let version = |name: &str| all.iter().find(|p| p.name == name).map(|p| p.version.as_str());
     let mut found = Vec::new();
-    let tensorflow = frameworks.iter().any(|f| f.name == "tensorflow" && matches!(f.build, Build::Cuda(_)));
-    let conda = python::used(view).is_some_and(|u| u.kind == python::Kind::Conda);
+    let tensorflow =
+        frameworks.iter().any(|f| f.name == "tensorflow" && matches!(f.build, BuildTarget::Cuda(_)));
+    let conda = python::active_env(view).is_some_and(|u| u.kind == python::PythonEnvKind::Conda);
     if tensorflow && nvidia && !conda && !all.iter().any(|p| p.name.starts_with("nvidia_cudnn")) {
         found.push(
             Finding::new(Status::Warning, "tensorflow is installed without NVIDIA's libraries")
@@ -250,10 +254,10 @@ fn libraries(view: &View, frameworks: &[Installed], nvidia: bool) -> Finding {
     Finding::all(found, || none)
 }
 
-/// Importing a framework from a cold disk takes long.
+/// Deadline of an import from a cold disk.
 const DEEP: Duration = Duration::from_secs(60);
 
-/// What each framework is asked: a line with the number of GPUs it sees.
+/// Scripts that print the number of GPUs each framework sees.
 const QUESTIONS: [(&str, &str); 3] = [
     (
         "torch",
@@ -264,7 +268,7 @@ const QUESTIONS: [(&str, &str); 3] = [
 ];
 
 /// `framework-gpu`
-pub(super) fn sees(view: &View) -> Finding {
+pub(super) fn framework_gpu(view: &SystemView) -> Finding {
     if !view.is_deep() {
         return Finding::skipped("not asked; --deep asks, which takes seconds");
     }
@@ -272,14 +276,14 @@ pub(super) fn sees(view: &View) -> Finding {
     let Some(python) = python::interpreter(view) else {
         return Finding::skipped("no Python is there to ask");
     };
-    let gpu = view.machine().has_gpu() || view.exists("/dev/dxg");
-    // Together: each import waits for the disk, and a hung one must not take the time of the next.
+    let gpu = view.host_facts().has_gpu() || view.exists("/dev/dxg");
+    // In parallel: imports wait for the disk, and a hung one must not delay the next.
     let found = std::thread::scope(|scope| {
         let asked: Vec<_> = frameworks
             .iter()
             .filter_map(|f| QUESTIONS.iter().find(|(name, _)| *name == f.name))
             .map(|(name, question)| {
-                scope.spawn(|| answer(name, view.ask(&python, &["-c", question], DEEP), gpu))
+                scope.spawn(|| answer(name, view.run_tool(&python, &["-c", question], DEEP), gpu))
             })
             .collect();
         asked.into_iter().filter_map(|thread| thread.join().ok()).collect::<Vec<_>>()
@@ -289,14 +293,14 @@ pub(super) fn sees(view: &View) -> Finding {
     })
 }
 
-fn answer(name: &str, answer: Answer, gpu: bool) -> Finding {
+fn answer(name: &str, answer: ToolOutput, gpu: bool) -> Finding {
     match answer {
-        Answer::Said { ok: true, text } => {
+        ToolOutput::Exited { ok: true, text } => {
             let count = text.lines().find_map(|l| l.trim().strip_prefix("gpus:")?.trim().parse::<u32>().ok());
             match (count, gpu) {
                 (Some(0), true) => Finding::new(Status::Error, format!("{name} starts, and sees no GPU"))
                     .step(format!("see the checks above; `gpuforge explain` reads what {name} prints")),
-                (Some(0), false) => Finding::healthy(format!("{name} starts, on the processor")),
+                (Some(0), false) => Finding::healthy(format!("{name} starts, on the CPU")),
                 (Some(n), _) => {
                     Finding::healthy(format!("{name} sees {n} GPU{}", if n == 1 { "" } else { "s" }))
                 }
@@ -305,18 +309,18 @@ fn answer(name: &str, answer: Answer, gpu: bool) -> Finding {
                 }
             }
         }
-        Answer::Said { ok: false, text } => {
+        ToolOutput::Exited { ok: false, text } => {
             let last =
                 text.lines().rev().find(|l| !l.trim().is_empty()).unwrap_or("no message").trim().to_owned();
             Finding::new(Status::Error, format!("{name} cannot be imported: {last}"))
                 .step("give the whole message to `gpuforge explain`")
         }
-        Answer::TimedOut(limit) => Finding::new(
+        ToolOutput::TimedOut(limit) => Finding::new(
             Status::Unknown,
             format!("{name} did not answer within {} s and was killed", limit.as_secs()),
         ),
-        Answer::Broken(why) => Finding::new(Status::Unknown, format!("Python {why}")),
-        Answer::Refused => Finding::skipped("programs of this root are not run"),
+        ToolOutput::SpawnFailed(why) => Finding::new(Status::Unknown, format!("Python {why}")),
+        ToolOutput::Disabled => Finding::skipped("programs of this root are not run"),
     }
 }
 

@@ -1,18 +1,18 @@
-//! Do limits leave enough memory? Cgroups, locked memory and address space.
+//! Check `memory-limit`: cgroup memory limit, RLIMIT_MEMLOCK and RLIMIT_AS.
 
 use gpuforge_detect::{cgroup, model::Vendor, probe::filesystem::FileSystem};
 
 use super::mib;
-use crate::doctor::{Finding, Status, View};
+use crate::doctor::{Finding, Status, SystemView};
 
-/// A framework alone takes about this much before it has any data.
+/// Approximate footprint of a framework without data.
 const LITTLE: u64 = 4 << 30;
 
-/// What network cards of clusters must be able to pin.
+/// Memory that InfiniBand cards must be able to pin.
 const PINNED: u64 = 64 << 20;
 
 /// `memory-limit`
-pub(super) fn memory(view: &View) -> Finding {
+pub(super) fn memory_limit(view: &SystemView) -> Finding {
     let limits = view.read("/proc/self/limits").unwrap_or_default();
     let mut found = vec![group(view)];
     found.extend(locked(view, &limits));
@@ -20,7 +20,7 @@ pub(super) fn memory(view: &View) -> Finding {
     Finding::all(found, || Finding::skipped("no limit is known"))
 }
 
-fn group(view: &View) -> Finding {
+fn group(view: &SystemView) -> Finding {
     match cgroup::limits(view).memory_bytes {
         None => Finding::healthy("no control group limits memory"),
         Some(bytes) if bytes >= LITTLE => {
@@ -33,8 +33,8 @@ fn group(view: &View) -> Finding {
     }
 }
 
-/// Locked memory matters where a network card reads it; drivers of GPUs pin theirs past this limit.
-fn locked(view: &View, limits: &str) -> Option<Finding> {
+/// RLIMIT_MEMLOCK matters for RDMA; GPU drivers pin memory regardless of it.
+fn locked(view: &SystemView, limits: &str) -> Option<Finding> {
     let soft = limit(limits, "Max locked memory")?;
     let cards = !view.list("/sys/class/infiniband").is_empty();
     let (Some(bytes), true) = (soft, cards) else { return None };
@@ -47,11 +47,11 @@ fn locked(view: &View, limits: &str) -> Option<Finding> {
     })
 }
 
-/// CUDA reserves addresses for all memory there is at its start.
-fn addresses(view: &View, limits: &str) -> Option<Finding> {
+/// RLIMIT_AS: CUDA reserves address space for all memory at startup.
+fn addresses(view: &SystemView, limits: &str) -> Option<Finding> {
     let bytes = limit(limits, "Max address space")??;
-    let machine = view.machine();
-    let nvidia = machine.nvidia.is_some() || machine.has(Vendor::Nvidia);
+    let facts = view.host_facts();
+    let nvidia = facts.nvidia.is_some() || facts.has(Vendor::Nvidia);
     nvidia.then(|| {
         Finding::new(
             Status::Error,

@@ -1,25 +1,25 @@
-//! Can package indexes be reached? A TCP connection to each, nothing is sent.
+//! Check `network`: TCP connect to the package indexes or the proxy; no data is sent.
 
 use std::time::Duration;
 
 use gpuforge_detect::probe::filesystem::FileSystem;
 
-use crate::doctor::{Finding, Status, View};
+use crate::doctor::{Finding, Status, SystemView};
 
-/// A host that takes longer is too slow to install from.
+/// Connect deadline: a slower host is too slow to install from.
 const LIMIT: Duration = Duration::from_millis(1500);
 
-/// Variables by which people name another index; the first that is set replaces the default ones.
+/// Variables that configure a package index; the first that is set replaces the defaults.
 const INDEXES: [&str; 4] = ["UV_DEFAULT_INDEX", "UV_INDEX_URL", "PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL"];
-/// Variables of a proxy.
+/// Proxy variables.
 const PROXIES: [&str; 4] = ["HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"];
 
 /// `network`
-pub(super) fn network(view: &View) -> Finding {
+pub(super) fn network(view: &SystemView) -> Finding {
     if view.is_offline() {
         return Finding::skipped("--offline");
     }
-    if let Some((host, port)) = PROXIES.iter().find_map(|name| authority(view.set(name)?)) {
+    if let Some((host, port)) = PROXIES.iter().find_map(|name| authority(view.env_nonempty(name)?)) {
         return match view.connect(&host, port, LIMIT) {
             Ok(took) => Finding::healthy(format!(
                 "the proxy answers in {} ms; what is behind it was not asked",
@@ -64,9 +64,9 @@ pub(super) fn network(view: &View) -> Finding {
     }
 }
 
-/// Hosts to ask: the user's own index, else the ones of the view; each once.
-fn hosts(view: &View) -> Vec<(String, u16)> {
-    let own = INDEXES.iter().filter_map(|name| view.set(name)).map(str::to_owned);
+/// Hosts to test: the user's configured index, else those of the view; deduplicated.
+fn hosts(view: &SystemView) -> Vec<(String, u16)> {
+    let own = INDEXES.iter().filter_map(|name| view.env_nonempty(name)).map(str::to_owned);
     let files = ["/etc/pip.conf".to_owned()]
         .into_iter()
         .chain(view.home().map(|h| format!("{h}/.config/pip/pip.conf")));
@@ -89,10 +89,10 @@ fn hosts(view: &View) -> Vec<(String, u16)> {
     hosts
 }
 
-/// Host and port of an address; user and password in it are left out.
+/// Host and port of a URL, without user and password.
 fn authority(url: &str) -> Option<(String, u16)> {
     let (scheme, rest) = url.split_once("://").unwrap_or(("https", url));
-    // uv lets an index have a name: `name=https://…`.
+    // uv allows named indexes: `name=https://…`.
     let scheme = scheme.rsplit('=').next()?;
     let place = rest.split(['/', '?', '#']).next()?;
     let place = place.rsplit('@').next()?;

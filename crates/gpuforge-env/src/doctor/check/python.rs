@@ -1,23 +1,23 @@
-//! Is the Python environment whole, and where are its packages? By files alone: no interpreter is started.
+//! Check `python-env`: the active Python environment (venv, conda, uv, system) and its site-packages. Reads files only.
 
 use gpuforge_detect::probe::filesystem::FileSystem;
 
-use crate::doctor::{Finding, Status, View};
+use crate::doctor::{Finding, Status, SystemView};
 
-/// The environment that a `python` typed now would use.
+/// The active Python environment.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Used {
-    /// What kind it is.
-    pub(super) kind: Kind,
+pub(super) struct PythonEnv {
+    /// Kind of environment.
+    pub(super) kind: PythonEnvKind,
     /// Its directory.
     pub(super) prefix: String,
-    /// `3.12`, where a name says so.
+    /// `3.12`, where the executable's name states it.
     version: Option<String>,
 }
 
 /// Kinds of environments.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum PythonEnvKind {
     /// `VIRTUAL_ENV`, made by venv, virtualenv or uv.
     Venv,
     /// `CONDA_PREFIX`.
@@ -28,51 +28,55 @@ pub(super) enum Kind {
     System,
 }
 
-/// Which environment is in use? What is activated wins over what lies about.
-pub(super) fn used(view: &View) -> Option<Used> {
-    let active = |variable: &str| view.set(variable).filter(|v| v.starts_with('/')).map(str::to_owned);
-    let made =
-        |kind, prefix: String| Used { kind, prefix: prefix.trim_end_matches('/').to_owned(), version: None };
+/// The active environment; an activated one wins over a project's `.venv`.
+pub(super) fn active_env(view: &SystemView) -> Option<PythonEnv> {
+    let active =
+        |variable: &str| view.env_nonempty(variable).filter(|v| v.starts_with('/')).map(str::to_owned);
+    let made = |kind, prefix: String| PythonEnv {
+        kind,
+        prefix: prefix.trim_end_matches('/').to_owned(),
+        version: None,
+    };
     if let Some(prefix) = active("VIRTUAL_ENV") {
-        return Some(made(Kind::Venv, prefix));
+        return Some(made(PythonEnvKind::Venv, prefix));
     }
     if let Some(prefix) = active("CONDA_PREFIX") {
-        return Some(made(Kind::Conda, prefix));
+        return Some(made(PythonEnvKind::Conda, prefix));
     }
     let project = active("PWD").map(|dir| format!("{}/.venv", dir.trim_end_matches('/')));
     if let Some(prefix) = project.filter(|p| view.is_file(&format!("{p}/pyvenv.cfg"))) {
-        return Some(made(Kind::Project, prefix));
+        return Some(made(PythonEnvKind::Project, prefix));
     }
     system(view)
 }
 
-fn system(view: &View) -> Option<Used> {
-    let found = view.find("python3").or_else(|| view.find("python"))?;
-    // pyenv's shims are scripts; the version that they start is in a file.
+fn system(view: &SystemView) -> Option<PythonEnv> {
+    let found = view.find_program("python3").or_else(|| view.find_program("python"))?;
+    // pyenv shims are scripts; the selected version is in a file.
     if let Some((root, _)) = found.split_once("/shims/") {
         let file = view.read(&format!("{root}/version"));
-        let version = view.set("PYENV_VERSION").map(str::to_owned).or(file)?;
+        let version = view.env_nonempty("PYENV_VERSION").map(str::to_owned).or(file)?;
         let version = version.split([':', '\n']).next()?.trim().to_owned();
-        return Some(Used {
-            kind: Kind::System,
+        return Some(PythonEnv {
+            kind: PythonEnvKind::System,
             prefix: format!("{root}/versions/{version}"),
             version: None,
         });
     }
-    let last = view.links(&found).pop()?;
+    let last = view.symlink_chain(&found).pop()?;
     let (folder, name) = last.rsplit_once('/')?;
     let version = name.strip_prefix("python").filter(|v| v.contains('.')).map(str::to_owned);
     let prefix = folder.strip_suffix("/bin").or_else(|| folder.strip_suffix("/sbin")).unwrap_or(folder);
-    Some(Used { kind: Kind::System, prefix: prefix.to_owned(), version })
+    Some(PythonEnv { kind: PythonEnvKind::System, prefix: prefix.to_owned(), version })
 }
 
-/// Directories with packages of the environment in use.
-pub(super) fn sites(view: &View) -> Vec<String> {
-    let Some(used) = used(view) else { return Vec::new() };
+/// site-packages directories of the active environment.
+pub(super) fn site_packages(view: &SystemView) -> Vec<String> {
+    let Some(used) = active_env(view) else { return Vec::new() };
     let mut prefixes = vec![used.prefix.clone()];
-    if used.kind == Kind::System {
+    if used.kind == PythonEnvKind::System {
         prefixes.push("/usr/local".to_owned());
-        // A user's own packages come before the system's, and are not seen by environments.
+        // User site-packages come before the system's, and are not visible in virtual environments.
         prefixes.splice(0..0, view.home().map(|h| format!("{h}/.local")));
     }
     prefixes.dedup();
@@ -91,25 +95,28 @@ pub(super) fn sites(view: &View) -> Vec<String> {
     sites
 }
 
-/// The interpreter of the environment in use.
-pub(super) fn interpreter(view: &View) -> Option<String> {
-    let used = used(view)?;
+/// The interpreter of the active environment.
+pub(super) fn interpreter(view: &SystemView) -> Option<String> {
+    let used = active_env(view)?;
     let own = ["python3", "python"].map(|name| format!("{}/bin/{name}", used.prefix));
-    own.into_iter().find(|p| view.is_file(p)).or_else(|| view.find("python3")).or_else(|| view.find("python"))
+    own.into_iter()
+        .find(|p| view.is_file(p))
+        .or_else(|| view.find_program("python3"))
+        .or_else(|| view.find_program("python"))
 }
 
 /// `python-env`
-pub(super) fn health(view: &View) -> Finding {
-    let Some(used) = used(view) else {
+pub(super) fn python_env(view: &SystemView) -> Finding {
+    let Some(used) = active_env(view) else {
         return Finding::new(Status::Warning, "no Python is on PATH and no environment is active")
             .step("install one: `uv python install`, or the system's package manager");
     };
     let found = match used.kind {
-        Kind::Venv | Kind::Project => venv(view, &used),
-        Kind::Conda => conda(view, &used),
-        Kind::System => outside(view, &used),
+        PythonEnvKind::Venv | PythonEnvKind::Project => venv(view, &used),
+        PythonEnvKind::Conda => conda(view, &used),
+        PythonEnvKind::System => outside(view, &used),
     };
-    match view.set("PYTHONHOME") {
+    match view.env_nonempty("PYTHONHOME") {
         Some(home) => found.and(
             Finding::new(Status::Warning, format!("PYTHONHOME={home} redirects every Python"))
                 .step("unset PYTHONHOME")
@@ -119,7 +126,7 @@ pub(super) fn health(view: &View) -> Finding {
     }
 }
 
-fn venv(view: &View, used: &Used) -> Finding {
+fn venv(view: &SystemView, used: &PythonEnv) -> Finding {
     let prefix = &used.prefix;
     let renew = "make it anew: `uv venv` or `python3 -m venv`, then install its packages again";
     let broken = |why: String| Finding::new(Status::Error, why).step(renew);
@@ -143,12 +150,12 @@ fn venv(view: &View, used: &Used) -> Finding {
     let version =
         value("version_info").or_else(|| value("version")).unwrap_or_else(|| "of unknown version".to_owned());
     let found = Finding::healthy(format!("{maker} {prefix}, Python {version}"));
-    if used.kind == Kind::Project {
+    if used.kind == PythonEnvKind::Project {
         return found;
     }
-    let first = view.find("python").or_else(|| view.find("python3"));
+    let first = view.find_program("python").or_else(|| view.find_program("python3"));
     let shadowed = first.filter(|p| !p.starts_with(&format!("{prefix}/")));
-    match (shadowed, view.set("CONDA_PREFIX")) {
+    match (shadowed, view.env_nonempty("CONDA_PREFIX")) {
         (Some(python), conda) => {
             let who = conda.map(|c| format!(" (conda's {c} is active too)")).unwrap_or_default();
             let said = format!("PATH finds {python} before the environment's{who}");
@@ -165,7 +172,7 @@ fn venv(view: &View, used: &Used) -> Finding {
     }
 }
 
-fn conda(view: &View, used: &Used) -> Finding {
+fn conda(view: &SystemView, used: &PythonEnv) -> Finding {
     let prefix = &used.prefix;
     if !view.is_dir(&format!("{prefix}/conda-meta")) {
         return Finding::new(
@@ -178,7 +185,7 @@ fn conda(view: &View, used: &Used) -> Finding {
         return Finding::new(Status::Warning, format!("the conda environment {prefix} has no Python"))
             .step("conda install python");
     }
-    match view.set("CONDA_DEFAULT_ENV") {
+    match view.env_nonempty("CONDA_DEFAULT_ENV") {
         Some("base") => {
             Finding::healthy(format!("conda's base {prefix}: better leave it alone and make an environment"))
         }
@@ -186,7 +193,7 @@ fn conda(view: &View, used: &Used) -> Finding {
     }
 }
 
-fn outside(view: &View, used: &Used) -> Finding {
+fn outside(view: &SystemView, used: &PythonEnv) -> Finding {
     let version = used.version.clone().unwrap_or_default();
     let managed = [format!("/usr/lib/python{version}"), "/usr/lib/python3".to_owned()];
     let managed = managed.iter().any(|d| view.is_file(&format!("{d}/EXTERNALLY-MANAGED")));

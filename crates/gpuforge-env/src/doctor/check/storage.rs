@@ -1,27 +1,27 @@
-//! Is there room? On disk for packages, and in shared memory for data loaders.
+//! Checks `disk` and `shared-memory`: free disk space for packages, size of `/dev/shm` for data loaders.
 
 use gpuforge_detect::probe::filesystem::FileSystem;
 
 use super::{framework, gb, mib};
-use crate::doctor::{Finding, Status, View};
+use crate::doctor::{Finding, Status, SystemView};
 
-/// More than this is enough for an environment with a GPU framework.
+/// Enough for an environment with a GPU framework.
 const ENOUGH: u64 = 5_000_000_000;
-/// More than this is enough to go on for now.
+/// Below this, installing will fail.
 const LITTLE: u64 = 2_000_000_000;
 
 /// `disk`
-pub(super) fn disk(view: &View) -> Finding {
-    let found = places(view).into_iter().map(|(what, path)| match view.space(&path) {
+pub(super) fn disk(view: &SystemView) -> Finding {
+    let found = package_dirs(view).into_iter().map(|(what, path)| match view.space(&path) {
         None => Finding::new(Status::Unknown, format!("{what}: its free space is not known")),
-        Some(space) => room(what, space.free),
+        Some(space) => judge_free_space(what, space.free),
     });
     Finding::all(found, || {
         Finding::new(Status::Unknown, "neither a home folder nor a temporary one is known")
     })
 }
 
-fn room(what: &str, free: u64) -> Finding {
+fn judge_free_space(what: &str, free: u64) -> Finding {
     let status = match free {
         free if free > ENOUGH => Status::Healthy,
         free if free > LITTLE => Status::Warning,
@@ -36,11 +36,11 @@ fn room(what: &str, free: u64) -> Finding {
     }
 }
 
-/// Where packages are kept, unpacked and installed; each path once.
-fn places(view: &View) -> Vec<(&'static str, String)> {
+/// Directories where packages are cached, unpacked and installed; deduplicated.
+fn package_dirs(view: &SystemView) -> Vec<(&'static str, String)> {
     let home = view.home().map(str::to_owned);
     let under = |tail: &str| home.as_ref().map(|h| format!("{h}/{tail}"));
-    let variable = |name: &str| view.set(name).filter(|v| v.starts_with('/')).map(str::to_owned);
+    let variable = |name: &str| view.env_nonempty(name).filter(|v| v.starts_with('/')).map(str::to_owned);
     let rows = [
         ("home", home.clone()),
         ("temporary files", Some(variable("TMPDIR").unwrap_or_else(|| "/tmp".to_owned()))),
@@ -59,13 +59,13 @@ fn places(view: &View) -> Vec<(&'static str, String)> {
     places
 }
 
-/// What container engines give by default, and what is too little for workers that pass batches.
+/// Default `/dev/shm` of container engines; too small for data loader workers.
 const TINY: u64 = 64 << 20;
-/// A batch of images of several workers fits.
+/// Enough for image batches of several workers.
 const ROOMY: u64 = 1 << 30;
 
 /// `shared-memory`
-pub(super) fn shm(view: &View) -> Finding {
+pub(super) fn shared_memory(view: &SystemView) -> Finding {
     if !view.is_dir("/dev/shm") {
         return match view.exists("/proc/self/status") {
             true => Finding::new(Status::Warning, "there is no /dev/shm: data loaders with workers fail")
@@ -79,12 +79,12 @@ pub(super) fn shm(view: &View) -> Finding {
     let torch = framework::installed(view).iter().any(|f| f.name == "torch");
     let status = match space.total {
         total if total >= ROOMY => Status::Healthy,
-        // Workers of torch's data loader die of a bus error; others seldom use it.
+        // torch DataLoader workers die of SIGBUS; other frameworks rarely use shared memory.
         total if total <= TINY && torch => Status::Error,
         _ => Status::Warning,
     };
     let found = Finding::new(status, format!("/dev/shm: {}", mib(space.total)));
-    match (status, view.machine().host.container.as_deref()) {
+    match (status, view.host_facts().platform.container.as_deref()) {
         (Status::Healthy, _) => found,
         (_, Some("kubernetes")) => found.step("mount an emptyDir with medium: Memory at /dev/shm"),
         (_, Some(_)) => found.step("start the container with --shm-size=8g or --ipc=host"),
@@ -97,8 +97,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn room_is_judged_at_its_limits() {
-        let status = |free| room("home", free).status;
+    fn free_space_thresholds() {
+        let status = |free| judge_free_space("home", free).status;
         assert_eq!(status(5_000_000_001), Status::Healthy);
         assert_eq!(status(5_000_000_000), Status::Warning);
         assert_eq!(status(2_000_000_001), Status::Warning);

@@ -1,10 +1,10 @@
-//! Do Vulkan's loader and drivers exist? The loader's library, and the libraries that manifests name.
+//! Check `vulkan`: the Vulkan loader, and the driver libraries named by ICD manifests.
 
 use gpuforge_detect::probe::filesystem::FileSystem;
 
-use crate::doctor::{Finding, Status, View, machine};
+use crate::doctor::{Finding, Status, SystemView, host_facts};
 
-/// Where the loader looks for manifests, besides the user's directories.
+/// ICD manifest directories, besides the user's.
 const FOLDERS: [&str; 4] = [
     "/etc/vulkan/icd.d",
     "/usr/local/etc/vulkan/icd.d",
@@ -12,15 +12,15 @@ const FOLDERS: [&str; 4] = [
     "/usr/share/vulkan/icd.d",
 ];
 
-/// Drivers that compute on the CPU.
+/// Software drivers.
 const SOFTWARE: [&str; 3] = ["lvp", "lavapipe", "swiftshader"];
 
 /// `vulkan`
-pub(super) fn vulkan(view: &View) -> Finding {
-    let machine = view.machine();
-    let gpu = machine.has_gpu() || view.exists("/dev/dxg");
-    let libraries = machine::library_folders(view);
-    let loader = machine::has_library(view, &libraries, "libvulkan.so.1");
+pub(super) fn vulkan(view: &SystemView) -> Finding {
+    let facts = view.host_facts();
+    let gpu = facts.has_gpu() || view.exists("/dev/dxg");
+    let libraries = host_facts::library_dirs(view);
+    let loader = host_facts::has_library(view, &libraries, "libvulkan.so.1");
     let manifests = manifests(view);
     if !loader {
         return match gpu {
@@ -43,9 +43,10 @@ pub(super) fn vulkan(view: &View) -> Finding {
         });
     let status = match (gpu, good.iter().find(|n| !software(n)), good.is_empty()) {
         (true, None, true) => Finding::new(Status::Warning, "the loader is there, and no driver"),
-        (true, None, false) => {
-            Finding::new(Status::Warning, format!("only drivers for the processor: {}", good.join(", ")))
-        }
+        (true, None, false) => Finding::new(
+            Status::Warning,
+            format!("only software drivers, which run on the CPU: {}", good.join(", ")),
+        ),
         (false, _, true) => Finding::healthy("the loader is there, and no driver"),
         _ => Finding::healthy(format!("the loader and {}", good.join(", "))),
     };
@@ -56,17 +57,17 @@ pub(super) fn vulkan(view: &View) -> Finding {
     bad.fold(status, Finding::and)
 }
 
-fn install(view: &View) -> &'static str {
-    match (view.machine().nvidia.is_some(), view.machine().host.container.is_some()) {
+fn install(view: &SystemView) -> &'static str {
+    match (view.host_facts().nvidia.is_some(), view.host_facts().platform.container.is_some()) {
         (true, true) => "start the container with NVIDIA_DRIVER_CAPABILITIES=all",
         (true, false) => "install the graphics part of NVIDIA's driver (package libnvidia-gl-*)",
         (false, _) => "install mesa-vulkan-drivers (or vulkan-radeon, vulkan-intel)",
     }
 }
 
-/// Every manifest of a driver; a variable that names some replaces the directories.
-fn manifests(view: &View) -> Vec<String> {
-    let named = view.set("VK_DRIVER_FILES").or_else(|| view.set("VK_ICD_FILENAMES"));
+/// ICD manifests; `VK_DRIVER_FILES` replaces the directories.
+fn manifests(view: &SystemView) -> Vec<String> {
+    let named = view.env_nonempty("VK_DRIVER_FILES").or_else(|| view.env_nonempty("VK_ICD_FILENAMES"));
     if let Some(list) = named {
         return list.split(':').filter(|f| !f.is_empty()).map(str::to_owned).collect();
     }
@@ -87,8 +88,8 @@ fn name(path: &str) -> String {
     path.rsplit('/').next().unwrap_or(path).to_owned()
 }
 
-/// What a manifest lacks.
-fn missing(view: &View, libraries: &[String], path: &str) -> Option<String> {
+/// What is wrong with a manifest.
+fn missing(view: &SystemView, libraries: &[String], path: &str) -> Option<String> {
     let Some(text) = view.read(path) else { return Some("cannot be read".to_owned()) };
     let manifest: serde_json::Value = serde_json::from_str(&text).unwrap_or_default();
     let Some(library) = manifest.get("ICD").and_then(|icd| icd.get("library_path")?.as_str()) else {
@@ -96,12 +97,12 @@ fn missing(view: &View, libraries: &[String], path: &str) -> Option<String> {
     };
     let found = match library {
         absolute if absolute.starts_with('/') => view.exists(absolute),
-        // Beside the manifest.
+        // Relative to the manifest.
         relative if relative.contains('/') => {
             let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
             view.exists(&format!("{folder}/{relative}"))
         }
-        name => machine::has_library(view, libraries, name),
+        name => host_facts::has_library(view, libraries, name),
     };
     (!found).then(|| format!("names {library}, which is not there"))
 }

@@ -1,15 +1,15 @@
-//! Does WSL pass the GPU of Windows on? Its device, its libraries, and Linux drivers that get in their way.
+//! Check `wsl`: `/dev/dxg`, the libraries of the Windows driver, and Linux drivers that shadow them.
 
 use gpuforge_detect::probe::filesystem::FileSystem;
 
-use crate::doctor::{Finding, Status, View, machine};
+use crate::doctor::{Finding, Status, SystemView, host_facts};
 
-/// Where Windows mounts its libraries.
+/// Mount point of the Windows driver libraries.
 const FOLDER: &str = "/usr/lib/wsl/lib";
 
 /// `wsl`
-pub(super) fn wsl(view: &View) -> Finding {
-    match view.machine().host.wsl {
+pub(super) fn wsl(view: &SystemView) -> Finding {
+    match view.host_facts().platform.wsl {
         None => return Finding::skipped("not WSL"),
         Some(1) => {
             return Finding::new(Status::Error, "WSL 1 has no GPU")
@@ -39,12 +39,13 @@ pub(super) fn wsl(view: &View) -> Finding {
     Finding::healthy(format!("WSL 2 with /dev/dxg and the libraries of Windows, {what}"))
 }
 
-/// A user-space driver outside the directory of Windows; links into that directory are fine.
-fn linux_driver(view: &View) -> Option<String> {
-    machine::library_folders(view).into_iter().filter(|f| !f.contains("/wsl/")).find_map(|folder| {
+/// A user-space driver outside the WSL directory; symlinks into it are fine.
+fn linux_driver(view: &SystemView) -> Option<String> {
+    host_facts::library_dirs(view).into_iter().filter(|f| !f.contains("/wsl/")).find_map(|folder| {
         ["libcuda.so.1", "libnvidia-ml.so.1"].iter().find_map(|name| {
             let path = format!("{folder}/{name}");
-            let foreign = view.exists(&path) && !view.links(&path).iter().any(|p| p.starts_with(FOLDER));
+            let foreign =
+                view.exists(&path) && !view.symlink_chain(&path).iter().any(|p| p.starts_with(FOLDER));
             foreign.then_some(path)
         })
     })

@@ -1,43 +1,43 @@
-//! Which of the causes that were seen is the root, and how sure is that? Pure: what was seen and facts in, answer out.
+//! Root cause ranking: orders the causes that matched, picks the root and computes its confidence. Pure.
 
 use std::cmp::Reverse;
 
 use serde::Serialize;
 
 use super::{
-    facts::{Facts, Platform},
-    scan::{Hit, PatternSeen, Seen},
-    table::{Errors, FixClass, Layer, Pattern, Severity},
+    host_evidence::{HostEvidence, Platform},
+    scan::{Hit, PatternHits, ScanResult},
+    table::{ErrorPattern, ErrorTable, FixClass, Layer, Severity},
 };
 
-/// Nothing read from a text alone is certain.
+/// Max confidence: nothing inferred from text is certain.
 const CEILING: f64 = 0.99;
 
-/// What a log means. Serialises to the documented JSON.
+/// Diagnosis of a log. Serialises to the documented JSON.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Explanation {
-    /// The cause of the rest; `None` when none is known.
-    pub root: Option<Finding>,
-    /// What else was recognised.
-    pub also: Vec<Noticed>,
-    /// What can be ignored.
-    pub benign: Vec<Benign>,
-    /// Something failed, and no pattern says why.
+    /// The root cause; `None` when none is known.
+    pub root: Option<RootCause>,
+    /// Other causes that matched.
+    pub also: Vec<SecondaryCause>,
+    /// Messages that can be ignored.
+    pub benign: Vec<BenignMessage>,
+    /// Something failed, and no pattern explains it.
     pub unknown: bool,
-    /// The first and last lines that speak of a failure, with their numbers.
+    /// The first and last failure lines, with their numbers.
     #[serde(skip)]
     pub failures: Vec<(u64, String)>,
-    /// What to collect next where the cause is unknown.
+    /// What to collect where the cause is unknown.
     #[serde(skip)]
     pub collect: Vec<String>,
-    /// There was nothing to read.
+    /// The log is empty.
     #[serde(skip)]
     pub empty: bool,
 }
 
 /// The root cause.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Finding {
+pub struct RootCause {
     /// Stable identifier.
     pub id: String,
     /// The cause in one sentence.
@@ -69,7 +69,7 @@ pub struct Finding {
 
 /// A cause that is not the root.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Noticed {
+pub struct SecondaryCause {
     /// Stable identifier.
     pub id: String,
     /// The cause in one sentence.
@@ -90,7 +90,7 @@ pub struct Noticed {
 
 /// A message that can be ignored.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Benign {
+pub struct BenignMessage {
     /// Stable identifier.
     pub id: String,
     /// Why.
@@ -99,23 +99,23 @@ pub struct Benign {
     pub count: usize,
 }
 
-struct Candidate<'s> {
-    pattern: &'s Pattern,
-    seen: &'s PatternSeen,
-    /// The hit with the most telling words, the earliest of those.
+struct CauseCandidate<'s> {
+    pattern: &'s ErrorPattern,
+    seen: &'s PatternHits,
+    /// The strongest hit, the earliest of equal ones.
     best: &'s Hit,
     confidence: f64,
-    /// A success was reported after it.
+    /// The program reported success after it.
     survived: bool,
 }
 
-/// Orders what was seen by cause.
-pub(super) fn judge(table: &Errors, seen: &Seen, facts: &Facts) -> Explanation {
+/// Ranks the scan result by cause.
+pub(super) fn rank_causes(table: &ErrorTable, seen: &ScanResult, facts: &HostEvidence) -> Explanation {
     let candidates = candidates(table, seen);
     let root = root(&candidates);
     let origin = origin(table, seen);
     let finding = root.map(|root| finding(root, &candidates, origin, facts));
-    let mut also: Vec<Noticed> = candidates
+    let mut also: Vec<SecondaryCause> = candidates
         .iter()
         .filter(|c| root.is_none_or(|root| root.pattern.id != c.pattern.id))
         .map(|c| noticed(c, &candidates))
@@ -127,7 +127,11 @@ pub(super) fn judge(table: &Errors, seen: &Seen, facts: &Facts) -> Explanation {
         root: finding,
         also,
         benign: benign
-            .map(|(noise, count)| Benign { id: noise.id.clone(), title: noise.title.clone(), count: *count })
+            .map(|(noise, count)| BenignMessage {
+                id: noise.id.clone(),
+                title: noise.title.clone(),
+                count: *count,
+            })
             .collect(),
         unknown,
         failures: failures(seen),
@@ -136,50 +140,54 @@ pub(super) fn judge(table: &Errors, seen: &Seen, facts: &Facts) -> Explanation {
     }
 }
 
-/// Is success the log's last word?
-fn ends_well(seen: &Seen) -> bool {
+/// Does the log end with success?
+fn ends_well(seen: &ScanResult) -> bool {
     seen.last_success.is_some_and(|success| seen.last_failure.as_ref().is_none_or(|f| f.line <= success))
 }
 
-fn candidates<'s>(table: &'s Errors, seen: &'s Seen) -> Vec<Candidate<'s>> {
+fn candidates<'s>(table: &'s ErrorTable, seen: &'s ScanResult) -> Vec<CauseCandidate<'s>> {
     let pairs = table.pattern.iter().zip(&seen.patterns);
-    let candidate = |(pattern, seen_of): (&'s Pattern, &'s PatternSeen)| {
+    let candidate = |(pattern, seen_of): (&'s ErrorPattern, &'s PatternHits)| {
         let best =
             seen_of.hits.iter().min_by(|a, b| b.factor.total_cmp(&a.factor).then(a.line.cmp(&b.line)))?;
         let last = seen_of.hits.iter().map(|h| h.line).max();
-        // Words that only usually mean a cause count as a warning.
+        // A weak match counts as a warning.
         let mild = pattern.soft || best.factor < 1.0;
         let handled = pattern.handled && ends_well(seen);
         let survived = (mild || handled) && seen.last_success > last;
         let confidence = pattern.confidence * best.factor;
-        Some(Candidate { pattern, seen: seen_of, best, confidence, survived })
+        Some(CauseCandidate { pattern, seen: seen_of, best, confidence, survived })
     };
     pairs.filter_map(candidate).collect()
 }
 
-/// The cause of which `c` is a consequence, if that was seen too.
-fn cause<'c, 's>(c: &Candidate<'s>, all: &'c [Candidate<'s>]) -> Option<&'c Candidate<'s>> {
+/// The cause of which `c` is a consequence (`yields_to`), if it matched too.
+fn cause<'c, 's>(c: &CauseCandidate<'s>, all: &'c [CauseCandidate<'s>]) -> Option<&'c CauseCandidate<'s>> {
     all.iter().find(|other| !other.survived && c.pattern.yields_to.contains(&other.pattern.id))
 }
 
-/// A cause that stops programs before a warning, driver before container before packages before program, then the
-/// surer, the graver, the earlier.
-fn root<'c, 's>(all: &'c [Candidate<'s>]) -> Option<&'c Candidate<'s>> {
-    let key = |c: &&Candidate<'_>| {
+/// Ranking: errors before warnings, then layer (driver, container, packages, program), confidence, severity, position.
+fn root<'c, 's>(all: &'c [CauseCandidate<'s>]) -> Option<&'c CauseCandidate<'s>> {
+    let key = |c: &&CauseCandidate<'_>| {
         let percent = (c.confidence * 100.0).round() as i64;
         (c.pattern.soft, c.pattern.layer, Reverse(percent), Reverse(c.pattern.severity), c.best.line)
     };
     let counting = || all.iter().filter(|c| !c.survived);
-    // Two that yield to each other would leave none.
+    // Two causes that yield to each other would leave none.
     counting().filter(|c| cause(c, all).is_none()).min_by_key(key).or_else(|| counting().min_by_key(key))
 }
 
-/// The platform that the log's own words show.
-fn origin(table: &Errors, seen: &Seen) -> Option<Platform> {
+/// The platform that the log itself indicates.
+fn origin(table: &ErrorTable, seen: &ScanResult) -> Option<Platform> {
     table.origin.iter().zip(&seen.origins).find(|(_, seen)| **seen).map(|(origin, _)| origin.platform)
 }
 
-fn finding(root: &Candidate<'_>, all: &[Candidate<'_>], origin: Option<Platform>, facts: &Facts) -> Finding {
+fn finding(
+    root: &CauseCandidate<'_>,
+    all: &[CauseCandidate<'_>],
+    origin: Option<Platform>,
+    facts: &HostEvidence,
+) -> RootCause {
     let pattern = root.pattern;
     let platform = origin.or(facts.platform).unwrap_or_default();
     let words = if root.best.factor < 1.0 { "these words usually mean it" } else { "these words mean it" };
@@ -204,13 +212,13 @@ fn finding(root: &Candidate<'_>, all: &[Candidate<'_>], origin: Option<Platform>
     for rival in rivals.take(1) {
         weigh(1.3, format!("{} is there too and may have its own cause", rival.pattern.id));
     }
-    // What this machine shows says nothing about a log from another kind of machine.
+    // Evidence from this machine does not apply to a log from another platform.
     if origin.is_none_or(|origin| facts.platform == Some(origin)) {
         let shown: Vec<_> =
             facts.checks.iter().filter(|shown| pattern.checks.contains(&shown.check)).collect();
-        // Who looked at the thing itself and found it well outweighs circumstances that would have fitted.
+        // A check that found the component healthy outweighs circumstantial conditions.
         let refuted = shown.iter().any(|shown| !shown.broken);
-        let probes = pattern.probes.iter().filter_map(|probe| probe.ask(facts));
+        let probes = pattern.probes.iter().filter_map(|probe| probe.evaluate(facts));
         let probes =
             probes.filter(|(holds, _)| !(refuted && *holds)).map(|(holds, words)| (holds, 1.2, words));
         let checks = shown.iter().map(|shown| (shown.broken, 2.0, shown.evidence.clone()));
@@ -223,7 +231,7 @@ fn finding(root: &Candidate<'_>, all: &[Candidate<'_>], origin: Option<Platform>
             }
         }
     }
-    Finding {
+    RootCause {
         id: pattern.id.clone(),
         title: pattern.title.clone(),
         severity: pattern.severity,
@@ -238,13 +246,13 @@ fn finding(root: &Candidate<'_>, all: &[Candidate<'_>], origin: Option<Platform>
     }
 }
 
-fn noticed(c: &Candidate<'_>, all: &[Candidate<'_>]) -> Noticed {
+fn noticed(c: &CauseCandidate<'_>, all: &[CauseCandidate<'_>]) -> SecondaryCause {
     let why = match (c.survived, cause(c, all)) {
         (true, _) => "the program went on and succeeded".to_owned(),
         (_, Some(cause)) => format!("a consequence of {}", cause.pattern.id),
         _ => "comes after the root in the order of causes".to_owned(),
     };
-    Noticed {
+    SecondaryCause {
         id: c.pattern.id.clone(),
         title: c.pattern.title.clone(),
         severity: c.pattern.severity,
@@ -255,8 +263,8 @@ fn noticed(c: &Candidate<'_>, all: &[Candidate<'_>]) -> Noticed {
     }
 }
 
-/// What to do on a platform: its own steps first.
-fn steps(pattern: &Pattern, platform: Platform) -> Vec<String> {
+/// Steps for a platform: its own first.
+fn steps(pattern: &ErrorPattern, platform: Platform) -> Vec<String> {
     let on = &pattern.on;
     let own = match platform {
         Platform::Linux => &on.linux,
@@ -269,7 +277,7 @@ fn steps(pattern: &Pattern, platform: Platform) -> Vec<String> {
     own.iter().chain(&pattern.steps).cloned().collect()
 }
 
-fn failures(seen: &Seen) -> Vec<(u64, String)> {
+fn failures(seen: &ScanResult) -> Vec<(u64, String)> {
     let mut lines: Vec<(u64, String)> = Vec::new();
     for hit in seen.first_failure.iter().chain(&seen.last_failure) {
         if lines.iter().all(|(line, _)| *line != hit.line) {
@@ -279,7 +287,7 @@ fn failures(seen: &Seen) -> Vec<(u64, String)> {
     lines
 }
 
-fn collect(table: &Errors, seen: &Seen) -> Vec<String> {
+fn collect(table: &ErrorTable, seen: &ScanResult) -> Vec<String> {
     let clues = table.clue.iter().zip(&seen.clues).filter(|(_, seen)| **seen).map(|(clue, _)| &clue.collect);
     let mut collect: Vec<String> = clues.cloned().collect();
     collect.push("the whole log from its first line, with the command that was run".to_owned());

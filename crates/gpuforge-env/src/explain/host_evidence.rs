@@ -1,11 +1,11 @@
-//! What is known about this machine that could confirm a cause? Plain data, filled without waking a device.
+//! Host evidence: facts about this machine that confirm or refute a cause. Plain data, collected without waking a device.
 
 use gpuforge_detect::model::{Inventory, Vendor};
 use serde::{Deserialize, Serialize};
 
-use crate::doctor::{Checked, Status};
+use crate::doctor::{CheckResult, Status};
 
-/// Which steps apply.
+/// Platform that the steps are for.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Platform {
@@ -23,7 +23,7 @@ pub enum Platform {
 }
 
 impl Platform {
-    /// Where that is, in words.
+    /// The platform in prose.
     pub fn place(self) -> &'static str {
         match self {
             Platform::Linux => "on Linux",
@@ -35,10 +35,10 @@ impl Platform {
     }
 }
 
-/// This machine; what is not known is `None`.
+/// Facts about this machine; unknown is `None`.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Facts {
-    /// Where steps are taken; `None` when nothing is known.
+pub struct HostEvidence {
+    /// Platform; `None` when unknown.
     pub platform: Option<Platform>,
     /// NVIDIA GPUs.
     pub nvidia_gpus: Option<usize>,
@@ -52,13 +52,13 @@ pub struct Facts {
     pub hidden_by: Option<String>,
     /// `LD_LIBRARY_PATH`.
     pub library_path: Option<String>,
-    /// What checks of the doctor showed.
-    pub checks: Vec<Shown>,
+    /// Results of doctor checks.
+    pub checks: Vec<CheckEvidence>,
 }
 
-/// What a check of the doctor says about this machine.
+/// Result of a doctor check, as evidence.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Shown {
+pub struct CheckEvidence {
     /// The check.
     pub check: String,
     /// Something is wrong there.
@@ -67,21 +67,21 @@ pub struct Shown {
     pub evidence: String,
 }
 
-impl Shown {
+impl CheckEvidence {
     /// `None` where the check did not apply or could not be answered.
-    pub fn of(checked: &Checked) -> Option<Shown> {
+    pub fn of(checked: &CheckResult) -> Option<CheckEvidence> {
         let broken = match checked.status {
             Status::Skipped | Status::Unknown => return None,
             Status::Healthy => false,
             Status::Warning | Status::Error | Status::Critical => true,
         };
-        Some(Shown { check: checked.id.to_owned(), broken, evidence: checked.evidence.clone() })
+        Some(CheckEvidence { check: checked.id.to_owned(), broken, evidence: checked.evidence.clone() })
     }
 }
 
-impl Facts {
-    /// What an inventory tells.
-    pub fn of(inventory: &Inventory) -> Facts {
+impl HostEvidence {
+    /// Facts from a hardware inventory.
+    pub fn of(inventory: &Inventory) -> HostEvidence {
         let host = &inventory.host;
         let platform = match (host.os.as_deref(), host.wsl.is_some(), host.container.is_some()) {
             (_, _, true) => Some(Platform::Container),
@@ -95,7 +95,7 @@ impl Facts {
         let driver =
             inventory.driver_version.clone().or_else(|| nvidia().find_map(|g| g.driver_version.clone()));
         let capabilities: Vec<u32> = nvidia().filter_map(|g| tenfold(g.arch.as_deref()?)).collect();
-        Facts {
+        HostEvidence {
             platform,
             nvidia_gpus: Some(nvidia().count()),
             gpus: Some(inventory.gpus.len()),
@@ -116,10 +116,10 @@ fn tenfold(text: &str) -> Option<u32> {
     Some(major.parse::<u32>().ok()?.checked_mul(10)? + minor.parse::<u32>().ok().filter(|m| *m < 10)?)
 }
 
-/// Something about this machine that makes a cause more, or less, likely.
+/// A host condition that makes a cause more or less likely.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Probe {
+pub enum HostCondition {
     /// A GPU older than compute capability 7.5.
     OldGpu,
     /// A GPU of compute capability 10 or newer.
@@ -142,9 +142,9 @@ pub enum Probe {
     NoGpu,
 }
 
-impl Probe {
-    /// Does this machine show it, and in which words? `None` where nothing is known.
-    pub fn ask(self, facts: &Facts) -> Option<(bool, String)> {
+impl HostCondition {
+    /// Does it hold on this machine, and its description; `None` where unknown.
+    pub fn evaluate(self, facts: &HostEvidence) -> Option<(bool, String)> {
         let capability = |test: fn(u32, u32) -> bool| {
             let (low, high) = facts.capability?;
             let said = format!("compute capability {}.{}", low / 10, low % 10);
@@ -159,24 +159,26 @@ impl Probe {
             _ => (false, format!("{variable} is not set")),
         };
         match self {
-            Probe::OldGpu => capability(|low, _| low < 75),
-            Probe::NewGpu => capability(|_, high| high >= 100),
-            Probe::BeforeAmpere => capability(|low, _| low < 80),
-            Probe::NoNvidiaDriver => match (facts.nvidia_driver, facts.nvidia_gpus) {
+            HostCondition::OldGpu => capability(|low, _| low < 75),
+            HostCondition::NewGpu => capability(|_, high| high >= 100),
+            HostCondition::BeforeAmpere => capability(|low, _| low < 80),
+            HostCondition::NoNvidiaDriver => match (facts.nvidia_driver, facts.nvidia_gpus) {
                 (Some(version), _) => Some((false, format!("NVIDIA driver {version}"))),
                 (None, Some(gpus)) => Some((true, format!("{gpus} NVIDIA GPUs and no driver that answers"))),
                 (None, None) => None,
             },
-            Probe::DriverBefore580 => driver(|version| version < 580),
-            Probe::InContainer => platform(Platform::Container),
-            Probe::InWsl => platform(Platform::Wsl),
-            Probe::DevicesHidden => {
+            HostCondition::DriverBefore580 => driver(|version| version < 580),
+            HostCondition::InContainer => platform(Platform::Container),
+            HostCondition::InWsl => platform(Platform::Wsl),
+            HostCondition::DevicesHidden => {
                 facts.gpus?;
                 let said = facts.hidden_by.as_deref().map(|v| format!("{v} hides a device"));
                 Some((said.is_some(), said.unwrap_or_else(|| "no variable hides devices".to_owned())))
             }
-            Probe::LibraryPathSet => Some(set("LD_LIBRARY_PATH", &facts.library_path)).filter(|(is, _)| *is),
-            Probe::NoGpu => facts.gpus.map(|gpus| (gpus == 0, format!("{gpus} GPUs"))),
+            HostCondition::LibraryPathSet => {
+                Some(set("LD_LIBRARY_PATH", &facts.library_path)).filter(|(is, _)| *is)
+            }
+            HostCondition::NoGpu => facts.gpus.map(|gpus| (gpus == 0, format!("{gpus} GPUs"))),
         }
     }
 }

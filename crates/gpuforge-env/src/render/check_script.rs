@@ -1,11 +1,11 @@
-//! Does the framework see the GPU? A script to run inside the environment.
+//! Renders `check_gpu.py`: a script that tests whether the framework sees the GPU.
 
-use crate::{compat::Accelerator, profiles::Plan};
+use crate::{compat::Accelerator, profiles::EnvPlan};
 
 /// The file it is written to.
 pub const CHECK_FILE: &str = "check_gpu.py";
 
-/// A script per framework; a framework of a newer table gets the plain import.
+/// Script per framework; one of a newer table gets the plain import.
 const SCRIPTS: [(&str, &str); 3] = [
     ("pytorch", include_str!("check_pytorch.py")),
     ("tensorflow", include_str!("check_tensorflow.py")),
@@ -13,11 +13,11 @@ const SCRIPTS: [(&str, &str); 3] = [
 ];
 const OTHER: &str = include_str!("check_other.py");
 
-/// A script that prints whether the framework sees what it was installed for, and ends with 0 only then.
-pub fn check_script(plan: &Plan) -> String {
+/// A script that prints whether the framework sees the expected device; exit code 0 only then.
+pub fn check_script(plan: &EnvPlan) -> String {
     let script =
         SCRIPTS.iter().find(|(name, _)| *name == plan.candidate.framework).map_or(OTHER, |(_, text)| text);
-    // ROCm builds of the frameworks answer under the names of CUDA.
+    // ROCm builds use the CUDA API names.
     let expected = match plan.candidate.accelerator {
         Accelerator::Cuda | Accelerator::Rocm => "cuda",
         Accelerator::Xpu => "xpu",

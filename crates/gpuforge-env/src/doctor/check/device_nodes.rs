@@ -1,25 +1,25 @@
-//! May this user open the GPU's device nodes? Their permissions, and the groups that have them.
+//! Check `device-nodes`: permissions of `/dev/nvidia*`, `/dev/kfd`, `/dev/dri/renderD*` for this user and its groups.
 
 use gpuforge_detect::{model::Vendor, probe::filesystem::FileSystem};
 
-use crate::doctor::{Finding, Status, View, machine};
+use crate::doctor::{Finding, Status, SystemView, host_facts};
 
 /// `device-nodes`
-pub(super) fn nodes(view: &View) -> Finding {
-    let machine = view.machine();
-    if machine.host.wsl.is_some() {
+pub(super) fn device_nodes(view: &SystemView) -> Finding {
+    let facts = view.host_facts();
+    if facts.platform.wsl.is_some() {
         return match view.exists("/dev/dxg") {
             true => usable(view, "/dev/dxg"),
             false => Finding::skipped("WSL without /dev/dxg: see wsl"),
         };
     }
     let mut found = Vec::new();
-    let nvidia = machine.nvidia.is_some();
+    let nvidia = facts.nvidia.is_some();
     if nvidia {
         found.extend(nvidia_nodes(view));
     }
     let bound = |vendor: Vendor, drivers: &[&str]| {
-        machine.of(vendor).any(|g| g.kernel_driver.as_deref().is_some_and(|d| drivers.contains(&d)))
+        facts.of(vendor).any(|g| g.kernel_driver.as_deref().is_some_and(|d| drivers.contains(&d)))
     };
     let (amd, intel) = (bound(Vendor::Amd, &["amdgpu"]), bound(Vendor::Intel, &["i915", "xe"]));
     if amd {
@@ -28,20 +28,20 @@ pub(super) fn nodes(view: &View) -> Finding {
     if amd || intel {
         found.extend(render_nodes(view));
     }
-    Finding::all(found, || match (machine.host.container.as_deref(), nvidia || amd || intel) {
+    Finding::all(found, || match (facts.platform.container.as_deref(), nvidia || amd || intel) {
         (Some(_), true) => Finding::skipped("no node is in this container: see container"),
         (_, true) => Finding::skipped("no node to look at"),
         (_, false) => Finding::skipped("no GPU with a compute driver: see kernel-module"),
     })
 }
 
-fn nvidia_nodes(view: &View) -> Vec<Finding> {
+fn nvidia_nodes(view: &SystemView) -> Vec<Finding> {
     let numbered = view.list("/dev").into_iter().filter(|n| {
         n.strip_prefix("nvidia")
             .is_some_and(|rest| !rest.is_empty() && rest.bytes().all(|b| b.is_ascii_digit()))
     });
     let mut found: Vec<Finding> = numbered.map(|n| usable(view, &format!("/dev/{n}"))).collect();
-    if found.is_empty() && view.machine().host.container.is_some() {
+    if found.is_empty() && view.host_facts().platform.container.is_some() {
         return found;
     }
     if found.is_empty() {
@@ -58,32 +58,32 @@ fn nvidia_nodes(view: &View) -> Vec<Finding> {
     found
 }
 
-fn render_nodes(view: &View) -> Vec<Finding> {
+fn render_nodes(view: &SystemView) -> Vec<Finding> {
     let names = view.list("/dev/dri").into_iter().filter(|n| n.starts_with("renderD"));
     let found: Vec<Finding> = names.map(|n| usable(view, &format!("/dev/dri/{n}"))).collect();
-    match found.is_empty() && view.machine().host.container.is_none() {
+    match found.is_empty() && view.host_facts().platform.container.is_none() {
         true => vec![Finding::new(Status::Warning, "there is no /dev/dri/renderD*")],
         false => found,
     }
 }
 
-/// A node that should be there; in a container its absence is another check's matter.
-fn wanted(view: &View, path: &str, missing: &str) -> Option<Finding> {
-    match (view.exists(path), view.machine().host.container.is_some()) {
+/// A required node; in a container its absence is reported by the `container` check.
+fn wanted(view: &SystemView, path: &str, missing: &str) -> Option<Finding> {
+    match (view.exists(path), view.host_facts().platform.container.is_some()) {
         (true, _) => Some(usable(view, path)),
         (false, true) => None,
         (false, false) => Some(Finding::new(Status::Warning, missing)),
     }
 }
 
-fn usable(view: &View, path: &str) -> Finding {
-    let (Some(node), Some(user)) = (view.node(path), view.machine().user.as_ref()) else {
+fn usable(view: &SystemView, path: &str) -> Finding {
+    let (Some(node), Some(user)) = (view.node(path), view.host_facts().user.as_ref()) else {
         return Finding::new(Status::Unknown, format!("{path}: its owner or this user is not known"));
     };
     if user.may_use(&node) {
         return Finding::healthy(format!("{path} can be opened"));
     }
-    let of = |file: &str, id: u32| machine::named(view, file, id).unwrap_or_else(|| id.to_string());
+    let of = |file: &str, id: u32| host_facts::named(view, file, id).unwrap_or_else(|| id.to_string());
     let (owner, group) = (of("/etc/passwd", node.uid), of("/etc/group", node.gid));
     let member = user.groups.contains(&node.gid);
     let who = user.name.clone().unwrap_or_else(|| format!("user {}", user.uid));
@@ -93,7 +93,7 @@ fn usable(view: &View, path: &str) -> Finding {
         if member { "in" } else { "not in" }
     );
     let found = Finding::new(Status::Error, said);
-    match (view.machine().host.container.is_some(), node.mode & 0o060 == 0o060 && node.gid != 0) {
+    match (view.host_facts().platform.container.is_some(), node.mode & 0o060 == 0o060 && node.gid != 0) {
         (true, true) => found.step(format!("start the container with --group-add {}", node.gid)),
         (false, true) if !member => {
             found.step(format!("sudo usermod -aG {group} {who}, then log out and in again"))

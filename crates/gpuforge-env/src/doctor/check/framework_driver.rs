@@ -1,58 +1,58 @@
-//! Do the driver and the GPU run what a framework holds? By the table of builds that `gpuforge env` chooses from.
+//! Check `framework-driver`: do driver and GPU support the installed framework build, by the compatibility table.
 
 use gpuforge_detect::model::{Gpu, Vendor};
 
-use super::framework::{self, Build, Installed};
+use super::framework::{self, BuildTarget, InstalledFramework};
 use crate::{
-    compat::{Accelerator, Chip, Compat, Machine, Os, Version, chips, choose, table},
-    doctor::{Finding, Status, View},
+    compat::{Accelerator, Chip, CompatTable, HostSpec, Os, Version, chips, resolve, table},
+    doctor::{Finding, Status, SystemView},
 };
 
 /// `framework-driver`
-pub(super) fn fit(view: &View) -> Finding {
-    let machine = machine(view);
+pub(super) fn framework_driver(view: &SystemView) -> Finding {
+    let host = host_spec(view);
     let found = framework::installed(view).into_iter().filter_map(|f| {
         let (accelerator, toolkit) = match &f.build {
-            Build::Cuda(version) => (Accelerator::Cuda, version),
-            Build::Rocm(version) => (Accelerator::Rocm, version),
+            BuildTarget::Cuda(version) => (Accelerator::Cuda, version),
+            BuildTarget::Rocm(version) => (Accelerator::Rocm, version),
             _ => return None,
         };
-        // A build for the GPU of another maker is the matter of another check.
-        let same = machine.accelerator() == Some(accelerator);
-        let driver = machine.driver.is_some() && accelerator == Accelerator::Cuda;
-        (same || driver).then(|| judge(view.table(), &machine, &f, accelerator, toolkit))
+        // A build for another vendor's GPU is reported by `framework-build`.
+        let same = host.accelerator() == Some(accelerator);
+        let driver = host.driver.is_some() && accelerator == Accelerator::Cuda;
+        (same || driver).then(|| judge(view.table(), &host, &f, accelerator, toolkit))
     });
     Finding::all(found, || {
         Finding::skipped("no framework for a GPU that is here is installed in the environment in use")
     })
 }
 
-/// The machine in the terms of the table: the first GPU of a maker whose builds are known.
-fn machine(view: &View) -> Machine {
-    let seen = view.machine();
+/// Host spec of this machine: the first GPU of a vendor whose builds are known.
+fn host_spec(view: &SystemView) -> HostSpec {
+    let seen = view.host_facts();
     let first =
         [Vendor::Nvidia, Vendor::Amd].iter().find_map(|vendor| Some((*vendor, seen.of(*vendor).next()?)));
-    Machine {
+    HostSpec {
         gpu: first.map(|(vendor, gpu)| chip(view.table(), vendor, gpu)),
         driver: seen.nvidia.as_deref().and_then(Version::leading),
-        os: if seen.host.wsl.is_some() { Os::Wsl } else { Os::Linux },
+        os: if seen.platform.wsl.is_some() { Os::Wsl } else { Os::Linux },
         arch: std::env::consts::ARCH.to_owned(),
-        ..Machine::default()
+        ..HostSpec::default()
     }
 }
 
-fn chip(table: &Compat, vendor: Vendor, gpu: &Gpu) -> Chip {
+fn chip(table: &CompatTable, vendor: Vendor, gpu: &Gpu) -> Chip {
     let names = [gpu.name.as_deref(), gpu.pci_name.as_deref()];
     let known = names.into_iter().flatten().find_map(|name| chips::find(table, Some(vendor), name));
     let target = gpu.arch.clone().or_else(|| known.map(|k| k.row.target.clone()));
     Chip { name: gpu.display_name().to_owned(), vendor, target, memory_bytes: gpu.memory_bytes }
 }
 
-/// One installed framework beside the machine; pure.
+/// Checks one installed framework against the host; pure.
 fn judge(
-    table: &Compat,
-    machine: &Machine,
-    f: &Installed,
+    table: &CompatTable,
+    host: &HostSpec,
+    f: &InstalledFramework,
     accelerator: Accelerator,
     toolkit: &str,
 ) -> Finding {
@@ -61,10 +61,10 @@ fn judge(
         "`gpuforge env recommend --framework {}` names a build that runs",
         framework::setting(f.name)
     );
-    let known = machine.gpu.as_ref().is_some_and(|gpu| gpu.target.is_some());
-    // A release that the table does not list, or a chip nobody knows: the driver alone can be judged.
-    match listed(table, machine, f, accelerator, toolkit).filter(|_| known) {
-        Some(Ok(cautions)) if cautions.is_empty() => Finding::healthy(match &machine.driver {
+    let known = host.gpu.as_ref().is_some_and(|gpu| gpu.target.is_some());
+    // For an unlisted release or an unknown GPU, only the driver can be checked.
+    match resolved(table, host, f, accelerator, toolkit).filter(|_| known) {
+        Some(Ok(cautions)) if cautions.is_empty() => Finding::healthy(match &host.driver {
             Some(driver) if accelerator == Accelerator::Cuda => {
                 format!("{said}, which driver {driver} and this GPU run")
             }
@@ -74,22 +74,22 @@ fn judge(
             Finding::new(Status::Warning, format!("{said}: {}", cautions.join("; "))).step(step)
         }
         Some(Err(reason)) => Finding::new(Status::Error, format!("{said}: {reason}")).step(step),
-        None => driver_only(table, machine, &said, toolkit, step),
+        None => driver_only(table, host, &said, toolkit, step),
     }
 }
 
-/// What the table says of this very build: what may go wrong, or why it does not run; `None` where it does not know it.
-fn listed(
-    table: &Compat,
-    machine: &Machine,
-    f: &Installed,
+/// Resolution of this build: its cautions, or why it is rejected; `None` where the table does not list it.
+fn resolved(
+    table: &CompatTable,
+    host: &HostSpec,
+    f: &InstalledFramework,
     accelerator: Accelerator,
     toolkit: &str,
 ) -> Option<Result<Vec<String>, String>> {
     let framework = table.framework(f.name)?;
     let version = Version::leading(&f.version)?;
     let tag = &build(table, framework, accelerator, toolkit)?.tag;
-    let answer = choose(table, framework, machine, None);
+    let answer = resolve(table, framework, host, None);
     let fits = answer
         .candidates
         .into_iter()
@@ -100,9 +100,9 @@ fn listed(
     fits.or_else(|| rejected.map(|r| Err(r.reason)))
 }
 
-/// The row of a build by its toolkit: to the second number, or the family where a package states no more.
+/// The build row by toolkit version: major.minor, or the major version where a package states no more.
 fn build<'a>(
-    table: &'a Compat,
+    table: &'a CompatTable,
     framework: &table::Framework,
     accelerator: Accelerator,
     toolkit: &str,
@@ -113,14 +113,14 @@ fn build<'a>(
     let exact = rows
         .clone()
         .find(|b| toolkit_of(b).is_some_and(|t| (t.major(), t.minor()) == (wanted.major(), wanted.minor())));
-    // Frameworks that have one build a family are named after it; PyTorch has many.
+    // Frameworks with one build per CUDA major version match by it; PyTorch has several.
     let family = || rows.clone().find(|b| toolkit_of(b).is_some_and(|t| t.major() == wanted.major()));
     exact.or_else(|| family().filter(|_| framework.name != "pytorch"))
 }
 
-fn driver_only(table: &Compat, machine: &Machine, said: &str, toolkit: &str, step: String) -> Finding {
-    let floor = Version::leading(toolkit).and_then(|t| table.floor.iter().find(|f| f.toolkit.holds(&t)));
-    match (&machine.driver, floor) {
+fn driver_only(table: &CompatTable, host: &HostSpec, said: &str, toolkit: &str, step: String) -> Finding {
+    let floor = Version::leading(toolkit).and_then(|t| table.floor.iter().find(|f| f.toolkit.matches(&t)));
+    match (&host.driver, floor) {
         (Some(driver), Some(floor)) if *driver < floor.linux => {
             let why = format!("{said}, the driver is {driver}, and must be {} at least", floor.linux);
             Finding::new(Status::Error, why).step(step).step("or update the driver")
@@ -138,17 +138,17 @@ mod tests {
     #[track_caller]
     fn check(gpu: &str, driver: &str, version: &str, cuda: &str, expected: Status) {
         let table = compat::embedded();
-        let mut machine = compat::machine::named(&table, gpu).unwrap_or_default();
-        machine.driver = Version::leading(driver);
-        machine.arch = "x86_64".to_owned();
-        let build = Build::Cuda(cuda.to_owned());
-        let installed = Installed { name: "torch", version: version.to_owned(), build };
-        let found = judge(&table, &machine, &installed, Accelerator::Cuda, cuda);
+        let mut host = compat::host_spec::named(&table, gpu).unwrap_or_default();
+        host.driver = Version::leading(driver);
+        host.arch = "x86_64".to_owned();
+        let build = BuildTarget::Cuda(cuda.to_owned());
+        let installed = InstalledFramework { name: "torch", version: version.to_owned(), build };
+        let found = judge(&table, &host, &installed, Accelerator::Cuda, cuda);
         assert_eq!(found.status, expected, "{:?}", found.evidence);
     }
 
     #[test]
-    fn builds_are_judged_by_driver_and_chip() {
+    fn builds_are_checked_against_driver_and_gpu() {
         check("RTX 4090", "580.65.06", "2.14.1+cu130", "13.0", Status::Healthy);
         check("RTX 4090", "579.99.99", "2.14.1+cu130", "13.0", Status::Error);
         check("RTX 4090", "580.126.09", "2.15.0", "13.2", Status::Warning);
@@ -160,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_the_table_does_not_list_is_judged_by_the_driver() {
+    fn unlisted_builds_are_checked_against_the_driver_only() {
         check("RTX 4090", "580.65.06", "2.99.0+cu130", "13.0", Status::Healthy);
         check("RTX 4090", "570.86.15", "2.99.0+cu130", "13.0", Status::Error);
         check("nobody's GPU", "580.65.06", "2.14.1+cu130", "13.0", Status::Healthy);

@@ -1,16 +1,16 @@
-//! Which build of a framework for this machine? Candidates in order, each with its reasons; pure.
+//! Build resolver: ranks every wheel build of a framework for a host (driver, GPU, OS, Python), with reasons. Pure.
 
 use std::cmp::Reverse;
 
 use serde::Serialize;
 
 use super::{
-    machine::{Chip, Machine},
-    table::{Accelerator, Build, Compat, Effect, Framework, Os, Release, Rule, Targets},
+    host_spec::{Chip, HostSpec},
+    table::{Accelerator, Build, BuildTargets, CompatRule, CompatTable, Framework, Os, Release, RuleEffect},
     version::Version,
 };
 
-/// A build that runs on the machine.
+/// A build that runs on the host.
 #[derive(Debug, Clone, Serialize)]
 pub struct Candidate {
     /// Framework.
@@ -50,7 +50,7 @@ pub struct Candidate {
     bundled: Option<Version>,
 }
 
-/// A build that does not run on the machine.
+/// A build that does not run on the host.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Rejected {
     /// Release; `None` = all of them.
@@ -61,18 +61,23 @@ pub struct Rejected {
     pub reason: String,
 }
 
-/// What fits and what does not.
+/// Ranked candidates and rejected builds.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Answer {
+pub struct Resolution {
     /// Best first.
     pub candidates: Vec<Candidate>,
     /// Newest first.
     pub rejected: Vec<Rejected>,
 }
 
-/// Every build of the framework, judged for the machine and, if one is asked for, a Python.
-pub fn choose(table: &Compat, framework: &Framework, machine: &Machine, python: Option<&Version>) -> Answer {
-    let mut answer = Answer::default();
+/// Resolves every build of the framework for the host and, if given, a Python version.
+pub fn resolve(
+    table: &CompatTable,
+    framework: &Framework,
+    machine: &HostSpec,
+    python: Option<&Version>,
+) -> Resolution {
+    let mut answer = Resolution::default();
     answer.rejected.extend(gap(table, framework, machine));
     for release in table.release.iter().filter(|r| r.framework == framework.name) {
         for build in release.builds.iter().filter_map(|tag| table.build(&framework.name, tag)) {
@@ -81,7 +86,7 @@ pub fn choose(table: &Compat, framework: &Framework, machine: &Machine, python: 
             if !ours || !build.platforms.contains(&machine.platform()) {
                 continue;
             }
-            let case = Case { table, framework, release, build, machine };
+            let case = BuildCase { table, framework, release, build, machine };
             match case.judge(python) {
                 Ok(candidate) => answer.candidates.push(candidate),
                 Err(reason) => answer.rejected.push(Rejected {
@@ -96,7 +101,7 @@ pub fn choose(table: &Compat, framework: &Framework, machine: &Machine, python: 
     answer
 }
 
-/// A GPU before the CPU, what no rule speaks against, newer, what the driver knows wholly, the default index.
+/// Sort key: GPU before CPU, not demoted, newer, PTX support by the driver, least demanding, default index, newer toolkit.
 type Rank = (bool, bool, Reverse<Version>, u8, Option<Version>, bool, Reverse<Option<Version>>);
 
 fn rank(candidate: &Candidate) -> Rank {
@@ -105,7 +110,7 @@ fn rank(candidate: &Candidate) -> Rank {
         None => 1,
         Some(false) => 2,
     };
-    // With an unknown driver the build that asks least of it is the safe one.
+    // With an unknown driver, the build with the lowest driver requirement is the safe one.
     let asks = candidate.bundled.clone().filter(|_| candidate.jit.is_none());
     (
         candidate.accelerator == Accelerator::Cpu,
@@ -118,8 +123,8 @@ fn rank(candidate: &Candidate) -> Rank {
     )
 }
 
-/// Why the framework has nothing at all for this GPU on this platform.
-fn gap(table: &Compat, framework: &Framework, machine: &Machine) -> Option<Rejected> {
+/// Why the framework has no build at all for this GPU on this platform.
+fn gap(table: &CompatTable, framework: &Framework, machine: &HostSpec) -> Option<Rejected> {
     let wanted = machine.accelerator()?;
     let there = |b: &Build| {
         b.framework == framework.name && b.accelerator == wanted && b.platforms.contains(&machine.platform())
@@ -140,17 +145,17 @@ fn gap(table: &Compat, framework: &Framework, machine: &Machine) -> Option<Rejec
     Some(Rejected { version: None, build: wanted.title().to_ascii_lowercase(), reason })
 }
 
-/// One build of one release beside one machine.
-struct Case<'a> {
-    table: &'a Compat,
+/// One build of one release, evaluated for one host.
+struct BuildCase<'a> {
+    table: &'a CompatTable,
     framework: &'a Framework,
     release: &'a Release,
     build: &'a Build,
-    machine: &'a Machine,
+    machine: &'a HostSpec,
 }
 
-impl Case<'_> {
-    /// The candidate, or why it is none.
+impl BuildCase<'_> {
+    /// The candidate, or why it is rejected.
     fn judge(&self, wanted: Option<&Version>) -> Result<Candidate, String> {
         let python = self.python(wanted)?;
         let index = self.index()?;
@@ -164,7 +169,7 @@ impl Case<'_> {
     fn candidate(&self, python: Version, index: Option<String>) -> Candidate {
         let (release, build) = (self.release, self.build);
         let extra = build.extra.as_ref().map_or_else(String::new, |extra| format!("[{extra}]"));
-        // The local label makes sure that no other index can answer for this build.
+        // The local version label ensures that no other index can provide this build.
         let label = if index.is_some() { format!("+{}", build.tag) } else { String::new() };
         let companions = release.with.iter().map(|(name, version)| format!("{name}=={version}")).collect();
         let place = if index.is_some() { "an index of its own" } else { "the default index" };
@@ -210,12 +215,12 @@ impl Case<'_> {
         }
     }
 
-    /// The index it comes from; an error where no index has it.
+    /// The package index of the build; an error where no index has it.
     fn index(&self) -> Result<Option<String>, String> {
         let Some(index) = &self.framework.index else { return Ok(None) };
         let default = self.release.default.get(&self.machine.platform());
         let mac = self.machine.os == Os::Macos;
-        // On a Mac one wheel serves both the CPU and the GPU, and no other index has any.
+        // On macOS one wheel supports both CPU and GPU, and no other index has any.
         match default {
             Some(tag) if *tag == self.build.tag || mac => Ok(None),
             None if mac => Err(format!("has no wheels for {}", self.machine.platform())),
@@ -223,13 +228,13 @@ impl Case<'_> {
         }
     }
 
-    /// The driver of Windows serves WSL too.
+    /// Checks the driver version; WSL uses the Windows driver.
     fn driver(&self, found: &mut Candidate) -> Result<(), String> {
         let (Accelerator::Cuda, Some(toolkit)) = (self.build.accelerator, &self.build.toolkit) else {
             return Ok(());
         };
         let windows = matches!(self.machine.os, Os::Windows | Os::Wsl);
-        let Some(row) = self.table.floor.iter().find(|f| f.toolkit.holds(toolkit)) else { return Ok(()) };
+        let Some(row) = self.table.floor.iter().find(|f| f.toolkit.matches(toolkit)) else { return Ok(()) };
         let floor = if windows { &row.windows } else { &row.linux };
         let bundled = self.table.bundled.iter().find(|b| b.toolkit == *toolkit);
         found.bundled = bundled.map(|b| if windows { b.windows.clone() } else { b.linux.clone() });
@@ -254,7 +259,7 @@ impl Case<'_> {
         Ok(())
     }
 
-    /// Does the build hold code for the GPU?
+    /// Checks that the build contains code (SASS or PTX) for the GPU.
     fn code(&self, found: &mut Candidate) -> Result<(), String> {
         let Some(gpu) = self.machine.gpu.as_ref().filter(|_| self.build.accelerator != Accelerator::Cpu)
         else {
@@ -262,14 +267,14 @@ impl Case<'_> {
         };
         let Some(targets) = self.table.targets(self.release, &self.build.tag) else { return Ok(()) };
         match covers(targets, gpu, &self.machine.arch) {
-            Cover::Code(reason) => found.reasons.push(reason),
-            Cover::Ptx(reason) => {
+            GpuCoverage::Code(reason) => found.reasons.push(reason),
+            GpuCoverage::Ptx(reason) => {
                 found.cautions.push(reason);
                 found.demoted |= found.jit == Some(false);
             }
-            Cover::Unknown(reason) => found.cautions.push(reason),
-            Cover::None(reason) if targets.recalled => return Err(format!("{reason} ({RECALLED})")),
-            Cover::None(reason) => return Err(reason),
+            GpuCoverage::Unknown(reason) => found.cautions.push(reason),
+            GpuCoverage::None(reason) if targets.recalled => return Err(format!("{reason} ({RECALLED})")),
+            GpuCoverage::None(reason) => return Err(reason),
         }
         if targets.recalled {
             found.notes.push(format!(
@@ -278,7 +283,7 @@ impl Case<'_> {
             ));
         }
         for other in &self.machine.others {
-            if let Cover::None(reason) = covers(targets, other, &self.machine.arch) {
+            if let GpuCoverage::None(reason) = covers(targets, other, &self.machine.arch) {
                 found.cautions.push(format!("not for {}: {reason}", other.name));
             }
         }
@@ -288,25 +293,25 @@ impl Case<'_> {
     fn rules(&self, found: &mut Candidate) -> Result<(), String> {
         for rule in self.table.rule.iter().filter(|rule| self.applies(rule)) {
             match rule.effect {
-                Effect::Reject => return Err(rule.reason.clone()),
-                Effect::Demote => {
+                RuleEffect::Reject => return Err(rule.reason.clone()),
+                RuleEffect::Demote => {
                     found.demoted = true;
                     found.cautions.push(rule.reason.clone());
                 }
-                Effect::Caution => found.cautions.push(rule.reason.clone()),
-                Effect::Note => found.notes.push(rule.reason.clone()),
+                RuleEffect::Caution => found.cautions.push(rule.reason.clone()),
+                RuleEffect::Note => found.notes.push(rule.reason.clone()),
             }
         }
         Ok(())
     }
 
-    /// A condition about something unknown does not hold.
-    fn applies(&self, rule: &Rule) -> bool {
+    /// Do all conditions of a rule hold? A condition on an unknown value does not.
+    fn applies(&self, rule: &CompatRule) -> bool {
         let gpu = self.machine.gpu.as_ref();
         let target = gpu.and_then(|g| g.target.as_ref());
         let capability = gpu.and_then(Chip::capability);
-        let holds = |need: &Option<super::version::Need>, version: Option<&Version>| {
-            need.as_ref().is_none_or(|need| version.is_some_and(|v| need.holds(v)))
+        let holds = |need: &Option<super::version::VersionReq>, version: Option<&Version>| {
+            need.as_ref().is_none_or(|need| version.is_some_and(|v| need.matches(v)))
         };
         (rule.frameworks.is_empty() || rule.frameworks.contains(&self.framework.name))
             && rule.accelerator.is_none_or(|a| a == self.build.accelerator)
@@ -320,39 +325,41 @@ impl Case<'_> {
     }
 }
 
-/// Said of rows without a source.
+/// Caveat for rows without a source.
 const RECALLED: &str = "remembered, not read from the build";
 
-/// How a build reaches a GPU.
-enum Cover {
+/// How a build supports a GPU: SASS, PTX JIT, unknown or not at all.
+enum GpuCoverage {
     Code(String),
     Ptx(String),
     Unknown(String),
     None(String),
 }
 
-fn covers(targets: &Targets, gpu: &Chip, arch: &str) -> Cover {
+fn covers(targets: &BuildTargets, gpu: &Chip, arch: &str) -> GpuCoverage {
     let Some(target) = &gpu.target else {
-        return Cover::Unknown(format!(
+        return GpuCoverage::Unknown(format!(
             "what {} is, is not known: name it with --compute-capability",
             gpu.name
         ));
     };
     if !targets.exact.is_empty() {
         return match targets.exact.contains(target) {
-            true => Cover::Code(format!("holds code for {target}")),
-            false => Cover::None(format!("holds no code for {target}; it has {}", targets.exact.join(", "))),
+            true => GpuCoverage::Code(format!("holds code for {target}")),
+            false => {
+                GpuCoverage::None(format!("holds no code for {target}; it has {}", targets.exact.join(", ")))
+            }
         };
     }
     let Some(capability) = gpu.capability() else {
-        return Cover::Unknown(format!("{target:?} is not a compute capability such as 8.9"));
+        return GpuCoverage::Unknown(format!("{target:?} is not a compute capability such as 8.9"));
     };
     if let Some(least) = &targets.least {
         return match capability >= *least {
-            true => Cover::Code(format!(
+            true => GpuCoverage::Code(format!(
                 "compiles for compute capability {least} and newer; this is {capability}"
             )),
-            false => Cover::None(format!("needs compute capability {least}; this is {capability}")),
+            false => GpuCoverage::None(format!("needs compute capability {least}; this is {capability}")),
         };
     }
     let sass = match arch == "aarch64" && !targets.sass_aarch64.is_empty() {
@@ -361,15 +368,17 @@ fn covers(targets: &Targets, gpu: &Chip, arch: &str) -> Cover {
     };
     let runs = |code: &&Version| code.major() == capability.major() && **code <= capability;
     if let Some(code) = sass.iter().filter(runs).max() {
-        return Cover::Code(format!("holds code for compute capability {code}, which runs on {capability}"));
+        return GpuCoverage::Code(format!(
+            "holds code for compute capability {code}, which runs on {capability}"
+        ));
     }
     match &targets.ptx {
-        Some(ptx) if capability >= *ptx => Cover::Ptx(format!(
+        Some(ptx) if capability >= *ptx => GpuCoverage::Ptx(format!(
             "holds no machine code for compute capability {capability}: the driver compiles PTX {ptx} at the first start"
         )),
         _ => {
             let list: Vec<String> = sass.iter().map(Version::to_string).collect();
-            Cover::None(format!(
+            GpuCoverage::None(format!(
                 "holds no code for compute capability {capability}; it has {}",
                 list.join(", ")
             ))

@@ -1,15 +1,15 @@
-//! Which machine is the environment for? This one, a named GPU, a type for hire, or pasted text; plain data.
+//! Host spec: the machine an environment is resolved for (this one, a named GPU, a cloud instance type, or pasted text).
 
 use gpuforge_detect::model::{Gpu, GpuType, Inventory, Usable, Vendor};
 use serde::Serialize;
 
 use super::{
     chips,
-    table::{Accelerator, Compat, Os},
+    table::{Accelerator, CompatTable, Os},
     version::Version,
 };
 
-/// A GPU, as far as a choice of builds needs it.
+/// A GPU, reduced to what build resolution needs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Chip {
     /// Name.
@@ -18,7 +18,7 @@ pub struct Chip {
     pub vendor: Vendor,
     /// Compute capability (`8.9`), gfx target (`gfx1100`) or Intel family (`xe2`).
     pub target: Option<String>,
-    /// Its memory; for integrated graphics half of what the machine has.
+    /// Its memory; for integrated GPUs half of system memory.
     pub memory_bytes: Option<u64>,
 }
 
@@ -35,10 +35,10 @@ impl Chip {
     }
 }
 
-/// A machine; what is not known is `None`.
+/// Target host; unknown is `None`.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct Machine {
-    /// The GPU to use; `None` = the CPU only.
+pub struct HostSpec {
+    /// The GPU to use; `None`: CPU only.
     pub gpu: Option<Chip>,
     /// Its other GPUs of the same maker.
     pub others: Vec<Chip>,
@@ -54,22 +54,22 @@ pub struct Machine {
     pub arch: String,
     /// The container it runs in.
     pub container: Option<String>,
-    /// What must be known about it: why no GPU is used, what stands in the way.
+    /// Notes: why no GPU is used, what prevents it.
     pub notes: Vec<String>,
 }
 
-/// What cannot be meant.
+/// Why a host cannot be resolved.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum MachineError {
-    /// A GPU nobody knows.
+pub enum HostSpecError {
+    /// Unknown GPU.
     #[error("there is no GPU {name:?} in the table")]
     Gpu {
         /// What was asked for.
         name: String,
-        /// A name that is near it.
+        /// The closest known name.
         nearest: Option<String>,
     },
-    /// A type of machine nobody knows.
+    /// Unknown cloud instance type.
     #[error("there is no machine type {provider}:{kind} in the table")]
     Cloud {
         /// Provider.
@@ -79,12 +79,12 @@ pub enum MachineError {
         /// Types of that provider.
         known: Vec<String>,
     },
-    /// A platform nobody knows.
+    /// Unknown platform.
     #[error("{0:?} is not a platform")]
     Platform(String),
 }
 
-/// Platforms that can be named.
+/// Known platforms.
 pub const PLATFORMS: [(&str, Os, &str); 7] = [
     ("linux-x86_64", Os::Linux, "x86_64"),
     ("linux-aarch64", Os::Linux, "aarch64"),
@@ -95,39 +95,39 @@ pub const PLATFORMS: [(&str, Os, &str); 7] = [
     ("macos-x86_64", Os::Macos, "x86_64"),
 ];
 
-impl Machine {
-    /// Platform of its wheels: `linux-x86_64`.
+impl HostSpec {
+    /// Wheel platform: `linux-x86_64`.
     pub fn platform(&self) -> String {
         format!("{}-{}", self.os.wheels(), self.arch)
     }
 
-    /// What its GPU computes with.
+    /// Accelerator of its GPU.
     pub fn accelerator(&self) -> Option<Accelerator> {
         self.gpu.as_ref().and_then(|gpu| Accelerator::of(gpu.vendor))
     }
 
-    /// Moves it to a platform that was named: `windows-x86_64`, `linux`.
-    pub fn set_platform(&mut self, name: &str) -> Result<(), MachineError> {
+    /// Sets the platform by name: `windows-x86_64`, `linux`.
+    pub fn set_platform(&mut self, name: &str) -> Result<(), HostSpecError> {
         let lower = name.to_ascii_lowercase();
         let found =
             PLATFORMS.iter().find(|(known, ..)| *known == lower || known.split('-').next() == Some(&lower));
-        let (_, os, arch) = found.ok_or_else(|| MachineError::Platform(name.to_owned()))?;
+        let (_, os, arch) = found.ok_or_else(|| HostSpecError::Platform(name.to_owned()))?;
         (self.os, self.arch) = (*os, (*arch).to_owned());
         Ok(())
     }
 
-    /// The machine as a container on it sees it: always Linux, and without a GPU on a Mac.
-    pub fn in_container(&self) -> Machine {
+    /// The host as seen from a container on it: always Linux, and without a GPU on macOS.
+    pub fn in_container(&self) -> HostSpec {
         match self.os {
             Os::Linux | Os::Wsl => self.clone(),
-            Os::Windows => Machine { os: Os::Wsl, ..self.clone() },
-            Os::Macos => Machine { os: Os::Linux, os_version: None, ..self.clone() }
+            Os::Windows => HostSpec { os: Os::Wsl, ..self.clone() },
+            Os::Macos => HostSpec { os: Os::Linux, os_version: None, ..self.clone() }
                 .without_gpu("containers on macOS have no GPU"),
         }
     }
 
-    /// The CPU only, because of `reason`.
-    pub fn without_gpu(mut self, reason: &str) -> Machine {
+    /// CPU only, because of `reason`.
+    pub fn without_gpu(mut self, reason: &str) -> HostSpec {
         self.gpu = None;
         self.others.clear();
         self.notes = vec![reason.to_owned()];
@@ -135,8 +135,8 @@ impl Machine {
     }
 }
 
-/// The machine that an inventory describes: of this one, or of text pasted from another.
-pub fn from_inventory(table: &Compat, inventory: &Inventory) -> Machine {
+/// Host spec from an inventory: of this machine, or of text pasted from another.
+pub fn from_inventory(table: &CompatTable, inventory: &Inventory) -> HostSpec {
     let host = &inventory.host;
     let says = |kind: &str| inventory.kinds.iter().any(|k| k.contains(kind));
     let os = match host.os.as_deref() {
@@ -151,7 +151,7 @@ pub fn from_inventory(table: &Compat, inventory: &Inventory) -> Machine {
     let apple = inventory.gpus.iter().any(|g| g.vendor == Some(Vendor::Apple));
     let arch = arch.unwrap_or_else(|| if apple { "aarch64" } else { "x86_64" }.to_owned());
     let arch = if arch == "arm64" { "aarch64".to_owned() } else { arch };
-    let mut machine = Machine { os, arch, container: host.container.clone(), ..Machine::default() };
+    let mut machine = HostSpec { os, arch, container: host.container.clone(), ..HostSpec::default() };
     let Some((at, gpu)) = pick(inventory) else {
         machine.notes.push(match inventory.gpus.is_empty() {
             true => "no GPU was found".to_owned(),
@@ -182,7 +182,7 @@ pub fn from_inventory(table: &Compat, inventory: &Inventory) -> Machine {
     machine
 }
 
-/// The GPU that detection would use; else the first one that frameworks could use once its driver works.
+/// The GPU selected by detection; else the first one that frameworks could use once its driver works.
 fn pick(inventory: &Inventory) -> Option<(usize, &Gpu)> {
     let best = inventory.best.as_ref().and_then(|best| Some((best.index, inventory.gpus.get(best.index)?)));
     let served = |gpu: &Gpu| {
@@ -192,12 +192,12 @@ fn pick(inventory: &Inventory) -> Option<(usize, &Gpu)> {
             && (gpu.kind != GpuType::Integrated || gpu.usable_for_compute != Usable::No)
     };
     let first = || inventory.gpus.iter().enumerate().find(|(_, gpu)| served(gpu));
-    // An override that asks for the CPU leaves no best GPU although there are some.
+    // CPU-only mode leaves no selected GPU although there are some.
     let asked = inventory.overrides.iter().any(|o| o.variable == "GPUFORGE_CPU_ONLY");
     if asked { None } else { best.filter(|(_, gpu)| served(gpu)).or_else(first) }
 }
 
-fn chip(table: &Compat, gpu: &Gpu, system: Option<u64>) -> Chip {
+fn chip(table: &CompatTable, gpu: &Gpu, system: Option<u64>) -> Chip {
     let vendor = gpu.vendor.unwrap_or(Vendor::Other);
     let names = [gpu.name.as_deref(), gpu.pci_name.as_deref(), gpu.arch.as_deref()];
     let known = names.into_iter().flatten().find_map(|name| chips::find(table, gpu.vendor, name));
@@ -212,13 +212,13 @@ fn chip(table: &Compat, gpu: &Gpu, system: Option<u64>) -> Chip {
     }
 }
 
-/// The machine of `--for`: `aws:TYPE`, `gcp:TYPE` or the name of a GPU. Its driver is not known.
-pub fn named(table: &Compat, wanted: &str) -> Result<Machine, MachineError> {
-    let linux = Machine { arch: "x86_64".to_owned(), ..Machine::default() };
+/// Host spec of `--for`: `aws:TYPE`, `gcp:TYPE` or the name of a GPU. Its driver is unknown.
+pub fn named(table: &CompatTable, wanted: &str) -> Result<HostSpec, HostSpecError> {
+    let linux = HostSpec { arch: "x86_64".to_owned(), ..HostSpec::default() };
     if let Some((provider, kind)) = wanted.split_once(':') {
         return hired(table, &provider.to_ascii_lowercase(), kind, linux);
     }
-    let unknown = || MachineError::Gpu {
+    let unknown = || HostSpecError::Gpu {
         name: wanted.chars().take(60).collect(),
         nearest: chips::nearest(table, wanted),
     };
@@ -231,7 +231,7 @@ pub fn named(table: &Compat, wanted: &str) -> Result<Machine, MachineError> {
         target: Some(known.row.target.clone()),
         memory_bytes: known.gib.map(|gib| u64::from(gib) << 30),
     };
-    let mut machine = Machine { gpu: Some(chip), ..linux };
+    let mut machine = HostSpec { gpu: Some(chip), ..linux };
     match vendor {
         Vendor::Apple => (machine.os, machine.arch) = (Os::Macos, "aarch64".to_owned()),
         // Jetson, DGX Spark and Grace modules have Arm CPUs.
@@ -241,10 +241,15 @@ pub fn named(table: &Compat, wanted: &str) -> Result<Machine, MachineError> {
     Ok(machine)
 }
 
-fn hired(table: &Compat, provider: &str, kind: &str, linux: Machine) -> Result<Machine, MachineError> {
+fn hired(
+    table: &CompatTable,
+    provider: &str,
+    kind: &str,
+    linux: HostSpec,
+) -> Result<HostSpec, HostSpecError> {
     let row = chips::cloud(table, provider, kind).ok_or_else(|| {
         let known = table.cloud.iter().filter(|row| row.provider == provider && row.gpu.is_some());
-        MachineError::Cloud {
+        HostSpecError::Cloud {
             provider: provider.to_owned(),
             kind: kind.to_owned(),
             known: known.map(|row| row.begins.trim_end_matches(['.', '-']).to_owned()).collect(),

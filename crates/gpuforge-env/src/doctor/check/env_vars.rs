@@ -1,14 +1,14 @@
-//! Do variables hide devices or put the wrong libraries first? One row per variable.
+//! Check `variables`: environment variables that hide devices or shadow libraries, one row per variable.
 
 use gpuforge_detect::{model::Vendor, overrides, probe::filesystem::FileSystem};
 
 use super::{framework, python};
-use crate::doctor::{Finding, Status, View};
+use crate::doctor::{Finding, Status, SystemView};
 
-/// A variable and what its value means here; `None` where it does no harm.
+/// A variable and its check; `None` where its value is harmless.
 struct Row {
     name: &'static str,
-    judge: fn(&View, &'static str, &str) -> Option<Finding>,
+    judge: fn(&SystemView, &'static str, &str) -> Option<Finding>,
 }
 
 const ROWS: [Row; 13] = [
@@ -21,14 +21,14 @@ const ROWS: [Row; 13] = [
     Row { name: "LD_LIBRARY_PATH", judge: libraries },
     Row { name: "VK_ICD_FILENAMES", judge: manifests },
     Row { name: "VK_DRIVER_FILES", judge: manifests },
-    Row { name: "CUDA_HOME", judge: folder },
-    Row { name: "CUDA_PATH", judge: folder },
+    Row { name: "CUDA_HOME", judge: toolkit_dir },
+    Row { name: "CUDA_PATH", judge: toolkit_dir },
     Row { name: "GPUFORGE_CPU_ONLY", judge: cpu_only },
     Row { name: "GPUFORGE_DEVICE", judge: |_, _, _| None },
 ];
 
-/// Variables that a report of a machine shows; no other is written down.
-pub(in crate::doctor) const SEEN: [&str; 17] = [
+/// Variables included in a bundle; no other is.
+pub(in crate::doctor) const REPORTED: [&str; 17] = [
     "CUDA_VISIBLE_DEVICES",
     "HIP_VISIBLE_DEVICES",
     "ROCR_VISIBLE_DEVICES",
@@ -49,7 +49,7 @@ pub(in crate::doctor) const SEEN: [&str; 17] = [
 ];
 
 /// `variables`
-pub(super) fn variables(view: &View) -> Finding {
+pub(super) fn env_vars(view: &SystemView) -> Finding {
     let set: Vec<(&Row, &str)> = ROWS.iter().filter_map(|row| Some((row, view.env(row.name)?))).collect();
     let found = set.iter().filter_map(|(row, value)| (row.judge)(view, row.name, value));
     Finding::all(found, || {
@@ -61,9 +61,9 @@ pub(super) fn variables(view: &View) -> Finding {
     })
 }
 
-/// A list of positions or identifiers; the runtimes stop at the first that names nothing.
-fn devices(view: &View, name: &'static str, value: &str, vendor: Vendor) -> Option<Finding> {
-    let count = view.machine().of(vendor).count();
+/// A list of ordinals or UUIDs; the runtimes stop at the first invalid entry.
+fn devices(view: &SystemView, name: &'static str, value: &str, vendor: Vendor) -> Option<Finding> {
+    let count = view.host_facts().of(vendor).count();
     if count == 0 {
         return None;
     }
@@ -72,50 +72,50 @@ fn devices(view: &View, name: &'static str, value: &str, vendor: Vendor) -> Opti
     if matches!(first.to_ascii_lowercase().as_str(), "" | "-1" | "none" | "void" | "nodevfiles") {
         return Some(unset(Finding::new(Status::Warning, format!("{name}={value} hides every GPU"))));
     }
-    // A tile of a card is `0.1`; identifiers do not begin with a digit only.
+    // `0.1` is a tile of a card; UUIDs are not numeric.
     let position = |entry: &str| entry.trim().split('.').next().and_then(|n| n.parse::<usize>().ok());
     let wrong = value.split(',').find(|e| position(e).is_some_and(|n| n >= count))?;
     let said = format!("{name}={value} names GPU {}, and there are {count} (counted from 0)", wrong.trim());
     Some(unset(Finding::new(Status::Error, said)))
 }
 
-/// `level_zero:gpu`, `opencl:cpu`, `*:0,1`, with `;` between them and `!` before what is left out.
-fn selector(view: &View, name: &'static str, value: &str) -> Option<Finding> {
-    if !view.machine().has(Vendor::Intel) {
+/// `level_zero:gpu`, `opencl:cpu`, `*:0,1`, separated by `;`, with `!` for exclusions.
+fn selector(view: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
+    if !view.host_facts().has(Vendor::Intel) {
         return None;
     }
     let mut terms =
         value.split(';').map(str::trim).filter(|t| !t.is_empty() && !t.starts_with('!')).peekable();
     terms.peek()?;
-    let processor = |term: &str| {
+    let cpu_only = |term: &str| {
         let devices = term.split_once(':').map_or("", |(_, d)| d);
         devices.split(',').all(|d| matches!(d.trim(), "cpu" | "fpga"))
     };
-    terms.all(processor).then(|| {
+    terms.all(cpu_only).then(|| {
         Finding::new(Status::Warning, format!("{name}={value} selects no GPU"))
             .step(format!("unset {name}, unless this is meant"))
             .change(name, None)
     })
 }
 
-fn gfx(view: &View, name: &'static str, value: &str) -> Option<Finding> {
-    view.machine().has(Vendor::Amd).then(|| {
+fn gfx(view: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
+    view.host_facts().has(Vendor::Amd).then(|| {
         let said =
             format!("{name}={value}: ROCm is told to take the GPU for another, which AMD does not support");
         Finding::new(Status::Warning, said).step("look here first when kernels crash or compute nonsense")
     })
 }
 
-/// Libraries of CUDA that frameworks bring themselves.
+/// CUDA libraries that frameworks bundle.
 const OWN: [&str; 4] = ["libcudart.so", "libcublas.so", "libnvJitLink.so", "libcudnn.so"];
 
-fn libraries(view: &View, name: &'static str, value: &str) -> Option<Finding> {
-    let machine = view.machine();
-    if machine.nvidia.is_none() && !machine.has(Vendor::Nvidia) {
+fn libraries(view: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
+    let facts = view.host_facts();
+    if facts.nvidia.is_none() && !facts.has(Vendor::Nvidia) {
         return None;
     }
     let frameworks = !framework::installed(view).is_empty();
-    let used = python::used(view).filter(|u| u.kind != python::Kind::System);
+    let used = python::active_env(view).filter(|u| u.kind != python::PythonEnvKind::System);
     let prefix = used.map(|u| format!("{}/", u.prefix));
     let harm = |folder: &str| -> Option<(Status, String)> {
         let has = |prefix: &str| view.list(folder).iter().any(|f| f.starts_with(prefix));
@@ -129,7 +129,7 @@ fn libraries(view: &View, name: &'static str, value: &str) -> Option<Finding> {
         if parts().any(|p| p == "compat") && has("libcuda.so") {
             return Some((Status::Warning, format!("{folder} has a libcuda for data-centre GPUs only")));
         }
-        // The libraries of the environment in use are the framework's own.
+        // Libraries of the active environment belong to the framework.
         if prefix.as_ref().is_some_and(|p| folder.starts_with(p.as_str())) {
             return None;
         }
@@ -146,13 +146,13 @@ fn libraries(view: &View, name: &'static str, value: &str) -> Option<Finding> {
     Some(found.step(format!("take it out of {name}")).change(name, rest))
 }
 
-fn manifests(view: &View, name: &'static str, value: &str) -> Option<Finding> {
+fn manifests(view: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
     let missing = value.split(':').map(str::trim).find(|f| !f.is_empty() && !view.exists(f))?;
     let said = format!("{name} names {missing}, which is not there: Vulkan finds no driver");
     Some(Finding::new(Status::Error, said).step(format!("unset {name}")).change(name, None))
 }
 
-fn folder(view: &View, name: &'static str, value: &str) -> Option<Finding> {
+fn toolkit_dir(view: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
     let gone = !value.trim().is_empty() && !view.is_dir(value.trim());
     gone.then(|| {
         Finding::new(Status::Warning, format!("{name}={value}, and there is no such folder"))
@@ -161,7 +161,7 @@ fn folder(view: &View, name: &'static str, value: &str) -> Option<Finding> {
     })
 }
 
-fn cpu_only(_: &View, name: &'static str, value: &str) -> Option<Finding> {
+fn cpu_only(_: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
     overrides::is_truthy(value).then(|| {
         Finding::new(Status::Warning, format!("{name}={value}: gpuforge itself uses no GPU"))
             .step(format!("unset {name}, unless this is meant"))

@@ -1,4 +1,4 @@
-//! How is a machine simulated? A directory with its files, tools that are shell scripts, and facts that are told.
+//! How is a machine simulated? A directory with its files, tools that are shell scripts, and facts that are system.
 
 use std::{
     collections::BTreeMap,
@@ -10,10 +10,10 @@ use std::{
 };
 
 use gpuforge_env::doctor::{
-    self, CHECKS, Report,
+    self, CHECKS, DoctorReport,
     Status::{self, Error, Healthy, Skipped},
-    View,
-    facts::{Node, Space, Told},
+    SystemView,
+    system::{DiskSpace, NodePermissions, SimulatedSystem},
 };
 
 /// Statuses that hold for every machine of [`Sim::linux`]; the rest is skipped unless a test says otherwise.
@@ -28,7 +28,7 @@ const USUAL: [(&str, Status); 6] = [
 
 /// Every check has exactly the status that is listed, that is usual, or is skipped.
 #[track_caller]
-pub(crate) fn expect(report: &Report, listed: &[(&str, Status)]) {
+pub(crate) fn expect(report: &DoctorReport, listed: &[(&str, Status)]) {
     assert!(listed.iter().all(|(id, _)| CHECKS.iter().any(|c| c.id == *id)), "a listed id is unknown");
     let of = |rows: &[(&str, Status)], id: &str| rows.iter().find(|(i, _)| *i == id).map(|(_, s)| *s);
     for check in &report.checks {
@@ -42,7 +42,7 @@ pub(crate) fn expect(report: &Report, listed: &[(&str, Status)]) {
 }
 
 #[track_caller]
-pub(crate) fn says(report: &Report, id: &str, evidence: &str, fix: &str) {
+pub(crate) fn says(report: &DoctorReport, id: &str, evidence: &str, fix: &str) {
     let check = report.get(id).unwrap();
     assert!(check.evidence.contains(evidence), "{id} says: {}", check.evidence);
     let said = check.fix.as_deref().unwrap_or_default();
@@ -67,22 +67,26 @@ pub(crate) fn with<'a>(base: &[(&'a str, Status)], change: &[(&'a str, Status)])
 pub(crate) struct Sim {
     dir: tempfile::TempDir,
     env: BTreeMap<String, String>,
-    told: Told,
+    system: SimulatedSystem,
 }
 
 impl Sim {
     /// A Linux system of the user `mika` with a Python, much room, and no GPU.
     pub(crate) fn linux() -> Self {
-        let sim = Sim { dir: tempfile::tempdir().unwrap(), env: BTreeMap::new(), told: Told::default() };
+        let sim = Sim {
+            dir: tempfile::tempdir().unwrap(),
+            env: BTreeMap::new(),
+            system: SimulatedSystem::default(),
+        };
         sim.groups(&[1000])
             .file("/etc/passwd", "root:x:0:0:root:/root:/bin/sh\nmika:x:1000:1000::/home/mika:/bin/sh\n")
             .file("/etc/group", "root:x:0:\nvideo:x:44:\nrender:x:109:\nmika:x:1000:\n")
             .file("/proc/sys/kernel/osrelease", "6.8.0-45-generic\n")
             .file("/proc/sys/kernel/hostname", "workbench\n")
-            .folder("/dev/shm")
-            .folder("/tmp")
-            .folder("/home/mika")
-            .folder("/usr/lib/x86_64-linux-gnu")
+            .dir("/dev/shm")
+            .dir("/tmp")
+            .dir("/home/mika")
+            .dir("/usr/lib/x86_64-linux-gnu")
             .link("/usr/bin/python3", "python3.12")
             .tool("python3.12", "exit 1")
             .var("HOME", "/home/mika")
@@ -95,7 +99,7 @@ impl Sim {
         self.dir.path().join(path.trim_start_matches('/'))
     }
 
-    pub(crate) fn folder(self, path: &str) -> Self {
+    pub(crate) fn dir(self, path: &str) -> Self {
         fs::create_dir_all(self.path(path)).unwrap();
         self
     }
@@ -143,18 +147,18 @@ impl Sim {
     }
 
     pub(crate) fn space(mut self, point: &str, total: u64, free: u64) -> Self {
-        self.told.space.insert(point.to_owned(), Space { total, free });
+        self.system.space.insert(point.to_owned(), DiskSpace { total, free });
         self
     }
 
     pub(crate) fn host(mut self, name: &str) -> Self {
-        self.told.hosts.insert(name.to_owned(), Duration::from_millis(20));
+        self.system.hosts.insert(name.to_owned(), Duration::from_millis(20));
         self
     }
 
     /// A device node of root and this group.
     pub(crate) fn node(mut self, path: &str, gid: u32, mode: u32) -> Self {
-        self.told.nodes.insert(path.to_owned(), Node { uid: 0, gid, mode, opens: None });
+        self.system.nodes.insert(path.to_owned(), NodePermissions { uid: 0, gid, mode, opens: None });
         self.file(path, "")
     }
 
@@ -237,33 +241,35 @@ impl Sim {
         self.package("torch", version)
     }
 
-    fn view(&self) -> View {
-        View::at(self.dir.path(), self.env.clone()).with_facts(self.told.clone()).offline(true)
+    fn view(&self) -> SystemView {
+        SystemView::rooted_at(self.dir.path(), self.env.clone())
+            .with_system(self.system.clone())
+            .offline(true)
     }
 
     /// What the doctor says, without a network.
-    pub(crate) fn report(&self) -> Report {
+    pub(crate) fn report(&self) -> DoctorReport {
         doctor::run(&Arc::new(self.view()))
     }
 
     /// With the frameworks asked.
-    pub(crate) fn deep(&self) -> Report {
+    pub(crate) fn deep(&self) -> DoctorReport {
         doctor::run(&Arc::new(self.view().deep(true)))
     }
 
     /// At another time.
-    pub(crate) fn report_at(&self, now: SystemTime) -> Report {
+    pub(crate) fn report_at(&self, now: SystemTime) -> DoctorReport {
         doctor::run(&Arc::new(self.view().with_now(now)))
     }
 
     /// With a network and these indexes.
-    pub(crate) fn online(&self, indexes: &[&str]) -> Report {
+    pub(crate) fn online(&self, indexes: &[&str]) -> DoctorReport {
         let indexes = indexes.iter().map(|i| (*i).to_owned()).collect();
         doctor::run(&Arc::new(self.view().offline(false).with_indexes(indexes)))
     }
 
     /// The report, and the bundle as text.
-    pub(crate) fn bundle(&self) -> (Report, String) {
+    pub(crate) fn bundle(&self) -> (DoctorReport, String) {
         let view = Arc::new(self.view());
         let report = doctor::run(&view);
         let text = serde_json::to_string_pretty(&doctor::bundle(&view, &report).unwrap()).unwrap();

@@ -1,4 +1,4 @@
-//! What do several checks need to know? GPUs, the NVIDIA driver, the user, and where libraries are; read once.
+//! Host facts shared by doctor checks: GPUs, NVIDIA driver version, user and groups, library directories; read once.
 
 use gpuforge_detect::{
     host,
@@ -7,63 +7,63 @@ use gpuforge_detect::{
     probe::{filesystem::FileSystem, sysfs},
 };
 
-use super::{facts::Node, view::View};
+use super::{system::NodePermissions, view::SystemView};
 
 /// Facts shared by checks.
 #[derive(Debug, Clone, Default)]
-pub struct Machine {
-    /// GPUs by the kernel's files; no driver was asked.
+pub struct HostFacts {
+    /// GPUs by kernel files (tier 0); no driver is queried.
     pub gpus: Vec<Gpu>,
-    /// Version of the NVIDIA kernel module that is loaded.
+    /// Version of the loaded NVIDIA kernel module.
     pub nvidia: Option<String>,
     /// Kernel, container, WSL.
-    pub host: Host,
-    /// Who runs this.
+    pub platform: Host,
+    /// The user of this process.
     pub user: Option<User>,
 }
 
-/// A user by the kernel's account.
+/// Effective user and groups of the process.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct User {
-    /// Number.
+    /// Effective uid.
     pub uid: u32,
     /// Name, where `/etc/passwd` has one.
     pub name: Option<String>,
-    /// Every group.
+    /// All gids.
     pub groups: Vec<u32>,
 }
 
-impl Machine {
+impl HostFacts {
     /// Reads kernel files only.
-    pub(super) fn read(view: &View) -> Self {
+    pub(super) fn read(view: &SystemView) -> Self {
         let merged = merge(sysfs::read(view));
         let version = view.read("/sys/module/nvidia/version").map(|v| v.trim().to_owned());
         let env = |name: &str| view.env(name).map(str::to_owned);
-        Machine {
+        HostFacts {
             gpus: merged.gpus,
             nvidia: version.filter(|v| !v.is_empty()).or(merged.driver_version),
-            host: host::read(view, &env),
+            platform: host::read(view, &env),
             user: user(view),
         }
     }
 
-    /// GPUs of a maker.
+    /// GPUs of a vendor.
     pub fn of(&self, vendor: Vendor) -> impl Iterator<Item = &Gpu> {
         self.gpus.iter().filter(move |g| g.vendor == Some(vendor) && g.kind != GpuType::Software)
     }
 
-    /// Is there one?
+    /// Is there a GPU of this vendor?
     pub fn has(&self, vendor: Vendor) -> bool {
         self.of(vendor).next().is_some()
     }
 
-    /// Is there a GPU that frameworks could use? The NVIDIA module without a PCI list counts; a server's VGA chip does not.
+    /// Is there a GPU that frameworks could use? The NVIDIA module without a PCI list counts; a BMC VGA chip does not.
     pub fn has_gpu(&self) -> bool {
         self.nvidia.is_some() || [Vendor::Nvidia, Vendor::Amd, Vendor::Intel].iter().any(|v| self.has(*v))
     }
 }
 
-fn user(view: &View) -> Option<User> {
+fn user(view: &SystemView) -> Option<User> {
     let status = view.read("/proc/self/status")?;
     let numbers = |key: &str| -> Vec<u32> {
         let line = status.lines().find_map(|l| l.strip_prefix(key));
@@ -75,8 +75,8 @@ fn user(view: &View) -> Option<User> {
     Some(User { uid, name: named(view, "/etc/passwd", uid), groups })
 }
 
-/// A number's name in `/etc/passwd` or `/etc/group`.
-pub(super) fn named(view: &View, file: &str, id: u32) -> Option<String> {
+/// The name of a uid or gid in `/etc/passwd` or `/etc/group`.
+pub(super) fn named(view: &SystemView, file: &str, id: u32) -> Option<String> {
     let text = view.read(file)?;
     let number = id.to_string();
     let line = text.lines().find(|l| l.split(':').nth(2) == Some(number.as_str()))?;
@@ -84,8 +84,8 @@ pub(super) fn named(view: &View, file: &str, id: u32) -> Option<String> {
 }
 
 impl User {
-    /// May this user read and write the node? The kernel's word counts before the bits.
-    pub fn may_use(&self, node: &Node) -> bool {
+    /// May this user read and write the node? `access(2)` takes precedence over the permission bits.
+    pub fn may_use(&self, node: &NodePermissions) -> bool {
         let bits = |shift: u32| node.mode >> shift & 0o6 == 0o6;
         let by_bits = match () {
             () if self.uid == 0 => true,
@@ -97,7 +97,7 @@ impl User {
     }
 }
 
-/// Where the loader looks on the systems there are.
+/// Library search directories of the dynamic loader on common distributions.
 const LIBRARIES: [&str; 15] = [
     "/lib/x86_64-linux-gnu",
     "/usr/lib/x86_64-linux-gnu",
@@ -116,30 +116,30 @@ const LIBRARIES: [&str; 15] = [
     "/usr/lib/wsl/lib",
 ];
 
-/// Where 32-bit libraries are; only manifests of 32-bit drivers need them.
+/// Directories of 32-bit libraries, for Vulkan manifests of 32-bit drivers.
 const LIBRARIES_32: [&str; 3] = ["/usr/lib/i386-linux-gnu", "/usr/lib32", "/lib/i386-linux-gnu"];
 
-/// Directories with shared libraries, each once: the usual ones and those that the loader's configuration names.
-pub(super) fn library_folders(view: &View) -> Vec<String> {
-    let mut folders: Vec<String> = LIBRARIES.iter().map(|f| (*f).to_owned()).collect();
+/// Library directories, deduplicated: the common ones and those of `/etc/ld.so.conf.d`.
+pub(super) fn library_dirs(view: &SystemView) -> Vec<String> {
+    let mut dirs: Vec<String> = LIBRARIES.iter().map(|f| (*f).to_owned()).collect();
     for file in view.list("/etc/ld.so.conf.d").iter().filter(|f| f.ends_with(".conf")) {
         let text = view.read(&format!("/etc/ld.so.conf.d/{file}")).unwrap_or_default();
-        folders.extend(text.lines().map(str::trim).filter(|l| l.starts_with('/')).map(str::to_owned));
+        dirs.extend(text.lines().map(str::trim).filter(|l| l.starts_with('/')).map(str::to_owned));
     }
     let mut seen = Vec::new();
-    folders.retain(|folder| {
-        // `/lib` is a link to `/usr/lib` on most systems: one of them is enough.
-        let Ok(real) = std::fs::canonicalize(view.real(folder)) else { return false };
+    dirs.retain(|dir| {
+        // `/lib` is a symlink to `/usr/lib` on most systems.
+        let Ok(real) = std::fs::canonicalize(view.resolve_path(dir)) else { return false };
         let new = !seen.contains(&real);
         seen.push(real);
         new
     });
-    folders
+    dirs
 }
 
-/// Is a library of this name where the loader looks, or in `LD_LIBRARY_PATH`?
-pub(super) fn has_library(view: &View, folders: &[String], name: &str) -> bool {
+/// Is a library of this name in the loader's directories or in `LD_LIBRARY_PATH`?
+pub(super) fn has_library(view: &SystemView, dirs: &[String], name: &str) -> bool {
     let added = view.env("LD_LIBRARY_PATH").unwrap_or_default().split(':').filter(|f| f.starts_with('/'));
-    let all = folders.iter().map(String::as_str).chain(added).chain(LIBRARIES_32);
-    all.into_iter().any(|folder| view.exists(&format!("{}/{name}", folder.trim_end_matches('/'))))
+    let all = dirs.iter().map(String::as_str).chain(added).chain(LIBRARIES_32);
+    all.into_iter().any(|dir| view.exists(&format!("{}/{name}", dir.trim_end_matches('/'))))
 }

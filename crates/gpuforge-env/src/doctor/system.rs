@@ -1,68 +1,68 @@
-//! What do files not tell? Free space, owners of device nodes, and whether a host can be reached.
+//! System queries beyond file contents: disk space, device node permissions, TCP connect; real and simulated.
 
 use std::{collections::BTreeMap, path::Path, time::Duration};
 
-/// Room of a file system.
+/// Disk space of a file system.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Space {
-    /// Size of the whole, in bytes.
+pub struct DiskSpace {
+    /// Total size in bytes.
     pub total: u64,
-    /// What an ordinary user may still write, in bytes.
+    /// Bytes available to unprivileged users.
     pub free: u64,
 }
 
-/// Who may use a device node.
+/// Owner and permissions of a device node.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Node {
+pub struct NodePermissions {
     /// Owner.
     pub uid: u32,
     /// Group.
     pub gid: u32,
     /// Permission bits.
     pub mode: u32,
-    /// What the kernel says of this process, which also knows access lists; `None` where it cannot be asked.
+    /// Result of `access(2)` for this process, which honours ACLs; `None` where it does not apply.
     pub opens: Option<bool>,
 }
 
-/// Source of these facts. A path is given twice: as that machine calls it, and where it is on this one.
-pub trait Facts: Send + Sync {
-    /// Room of the file system that holds a directory.
-    fn space(&self, path: &str, real: &Path) -> Option<Space>;
-    /// Who may use a node.
-    fn node(&self, path: &str, real: &Path) -> Option<Node>;
-    /// How long a TCP connection took, or why there is none.
+/// System queries. Each path is given twice: as the viewed machine names it, and where it is on this one.
+pub trait System: Send + Sync {
+    /// Disk space of the file system of a directory.
+    fn space(&self, path: &str, real: &Path) -> Option<DiskSpace>;
+    /// Permissions of a device node.
+    fn node(&self, path: &str, real: &Path) -> Option<NodePermissions>;
+    /// TCP connect time, or why it failed.
     fn connect(&self, host: &str, port: u16, limit: Duration) -> Result<Duration, String>;
 }
 
-/// What the system says.
+/// The real system.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Real;
+pub struct RealSystem;
 
-impl Facts for Real {
+impl System for RealSystem {
     #[cfg(unix)]
-    fn space(&self, _: &str, real: &Path) -> Option<Space> {
+    fn space(&self, _: &str, real: &Path) -> Option<DiskSpace> {
         let stat = rustix::fs::statvfs(real).ok()?;
         let unit = if stat.f_frsize == 0 { stat.f_bsize } else { stat.f_frsize };
         let bytes = |blocks: u64| blocks.saturating_mul(unit);
-        Some(Space { total: bytes(stat.f_blocks), free: bytes(stat.f_bavail) })
+        Some(DiskSpace { total: bytes(stat.f_blocks), free: bytes(stat.f_bavail) })
     }
 
     #[cfg(not(unix))]
-    fn space(&self, _: &str, _: &Path) -> Option<Space> {
+    fn space(&self, _: &str, _: &Path) -> Option<DiskSpace> {
         None
     }
 
     #[cfg(unix)]
-    fn node(&self, _: &str, real: &Path) -> Option<Node> {
+    fn node(&self, _: &str, real: &Path) -> Option<NodePermissions> {
         use std::os::unix::fs::MetadataExt as _;
         let meta = std::fs::metadata(real).ok()?;
         let both = rustix::fs::Access::READ_OK | rustix::fs::Access::WRITE_OK;
         let opens = Some(rustix::fs::access(real, both).is_ok());
-        Some(Node { uid: meta.uid(), gid: meta.gid(), mode: meta.mode() & 0o777, opens })
+        Some(NodePermissions { uid: meta.uid(), gid: meta.gid(), mode: meta.mode() & 0o777, opens })
     }
 
     #[cfg(not(unix))]
-    fn node(&self, _: &str, _: &Path) -> Option<Node> {
+    fn node(&self, _: &str, _: &Path) -> Option<NodePermissions> {
         None
     }
 
@@ -82,7 +82,7 @@ impl Facts for Real {
                 Err(e) if e.kind() == std::io::ErrorKind::TimedOut => {
                     why = format!("no answer within {} ms", limit.as_millis());
                 }
-                // The kernel's words, without the address in them.
+                // The error kind, without the address.
                 Err(e) => why = e.kind().to_string(),
             }
         }
@@ -90,27 +90,27 @@ impl Facts for Real {
     }
 }
 
-/// Facts of a machine that is only told of; what is not told comes from its files, or is unknown.
+/// A simulated system; what is not specified comes from its files, or is unknown.
 #[derive(Debug, Clone, Default)]
-pub struct Told {
-    /// Room by mount point.
-    pub space: BTreeMap<String, Space>,
-    /// Nodes by path.
-    pub nodes: BTreeMap<String, Node>,
-    /// Hosts that answer, and after how long.
+pub struct SimulatedSystem {
+    /// Disk space by mount point.
+    pub space: BTreeMap<String, DiskSpace>,
+    /// Device nodes by path.
+    pub nodes: BTreeMap<String, NodePermissions>,
+    /// Reachable hosts and their connect time.
     pub hosts: BTreeMap<String, Duration>,
 }
 
-impl Facts for Told {
-    fn space(&self, path: &str, _: &Path) -> Option<Space> {
+impl System for SimulatedSystem {
+    fn space(&self, path: &str, _: &Path) -> Option<DiskSpace> {
         let holds = |point: &str| Path::new(path).starts_with(point);
         let nearest =
             self.space.iter().filter(|(point, _)| holds(point)).max_by_key(|(point, _)| point.len());
         nearest.map(|(_, space)| *space)
     }
 
-    fn node(&self, path: &str, real: &Path) -> Option<Node> {
-        self.nodes.get(path).copied().or_else(|| Real.node(path, real))
+    fn node(&self, path: &str, real: &Path) -> Option<NodePermissions> {
+        self.nodes.get(path).copied().or_else(|| RealSystem.node(path, real))
     }
 
     fn connect(&self, host: &str, _: u16, limit: Duration) -> Result<Duration, String> {
