@@ -1,9 +1,9 @@
-//! Indicators of bars in a file: the local engine, DataFusion on one node, Ballista with one and two executors as processes
-//! of their own; and a moving average beside DataFusion's own window function.
+//! Scale-out of indicators: the local engine, DataFusion on one node, Ballista with one and two executor processes; and a
+//! moving average beside DataFusion's window function.
 //!
 //! All of them read the same Parquet file and write Parquet, with as many threads as there are cores: the local engine in one
-//! process, DataFusion in as many partitions, executors with the cores divided among them. The moving averages are read
-//! to the end and dropped. Sides take turns.
+//! process, DataFusion in as many partitions, executors with the cores divided among them. The moving averages are streamed
+//! and dropped. Sides are interleaved.
 
 use std::{
     io::{BufRead as _, BufReader},
@@ -20,7 +20,7 @@ use gpuforge::{
     frame::{
         read::{Input, ReadOptions},
         sample::{Interval, Sample as Recipe},
-        write::{Options, Values, Writer},
+        write::{ColumnValues, WriteOptions, Writer},
     },
     indicators::{exec::ExecOptions, select::Selector},
     market::{self, MarketJob, Request},
@@ -44,11 +44,11 @@ const SYMBOLS: usize = 500;
 const BARS: usize = 20_000;
 const SELECT: &str = "rsi(14), macd(12,26,9), bbands(20,2,2), atr(14), adx(14), obv, sma(50), ema(20), stoch(14,3,3), \
                       cci(20), mfi(14), roc(10), willr(14)";
-/// Turns of every side; the median counts.
+/// Interleaved rounds; the median counts.
 const TURNS: usize = 3;
 
-/// How often the folders of executors are looked at.
-const LOOKS: Duration = Duration::from_millis(100);
+/// Polling interval of the executors' work directories.
+const POLL: Duration = Duration::from_millis(100);
 
 const HERE: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
 
@@ -78,7 +78,7 @@ pub(crate) fn process(args: &[String]) -> ExitCode {
                     heartbeat: 5,
                 })
                 .await?),
-                other => Err(anyhow!("{other:?} is no process of a cluster")),
+                other => Err(anyhow!("{other:?} is no cluster process")),
             }
         })
     });
@@ -98,7 +98,7 @@ fn runtime() -> Result<tokio::runtime::Runtime> {
 pub(crate) fn run() -> Result<Vec<Row>> {
     let dir = tempfile::tempdir()?;
     let bars = dir.path().join("bars.parquet");
-    make(&bars)?;
+    write_bars(&bars)?;
     let cores = std::thread::available_parallelism()?.get();
     let limits = Limits { partitions: Some(cores), memory: None };
     let runtime = runtime()?;
@@ -128,10 +128,10 @@ pub(crate) fn run() -> Result<Vec<Row>> {
         unit,
         ratio: None,
         target: None,
-        ..Row::limit(BENCH, &case(what), figure, f64::NAN)
+        ..Row::vs_limit(BENCH, &case(what), figure, f64::NAN)
     };
     let beside = |what: &str, took: &[f64], share: Option<f64>| {
-        Row::beside(BENCH, &case(what), &Sample::of(took), "the local engine", &local, share)
+        Row::vs_peer(BENCH, &case(what), &Sample::of(took), "the local engine", &local, share)
     };
     Ok(vec![
         beside("DataFusion on one node", &node, Some(1.3)),
@@ -139,7 +139,7 @@ pub(crate) fn run() -> Result<Vec<Row>> {
         beside("Ballista, 2 executors", &on_two, None),
         plain("a row on one core of one node", "ns", &per_row),
         plain("shuffled with 2 executors", "MB", &Sample::of(&[shuffled as f64 / 1e6])),
-        Row::beside(
+        Row::vs_peer(
             BENCH,
             &case("one moving average in SQL"),
             &Sample::of(&ours),
@@ -150,13 +150,14 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     ])
 }
 
-/// Makes the bars.
-fn make(path: &Path) -> Result<()> {
+/// Writes the bars.
+fn write_bars(path: &Path) -> Result<()> {
     let recipe = Recipe::new(SYMBOLS, Interval::Minute, BARS, 1);
     let columns = ["open", "high", "low", "close", "volume"].map(str::to_owned);
-    let mut writer = Writer::create(path, &recipe.layout(), &columns, &Options::of(path)?)?;
+    let mut writer = Writer::create(path, &recipe.layout(), &columns, &WriteOptions::of(path)?)?;
     for bars in recipe.series() {
-        let values = [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume].map(|c| Values::all(c));
+        let values =
+            [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume].map(|c| ColumnValues::all(c));
         writer.write(bars.symbol.as_ref(), &bars.time, &values)?;
     }
     writer.finish()?;
@@ -171,7 +172,7 @@ fn on_this_machine(bars: &Path, output: &Path) -> Result<()> {
         read: ReadOptions::default(),
         request: &request,
         output: output.to_owned(),
-        write: Options::of(output)?,
+        write: WriteOptions::of(output)?,
         with_bars: true,
         options: ExecOptions::default(),
         memory: None,
@@ -282,7 +283,7 @@ impl Cluster {
                 tokio::select! {
                     rows = &mut work => break rows?,
                     // What was shuffled stays until the job is done, and is removed then.
-                    () = tokio::time::sleep(LOOKS) => most = most.max(size(self.work.path())),
+                    () = tokio::time::sleep(POLL) => most = most.max(size(self.work.path())),
                 }
             }
         };
@@ -302,7 +303,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Bytes of all files in a folder.
+/// Bytes of all files in a directory.
 fn size(dir: &Path) -> u64 {
     let Ok(entries) = std::fs::read_dir(dir) else { return 0 };
     let size = |entry: std::fs::DirEntry| match entry.metadata() {

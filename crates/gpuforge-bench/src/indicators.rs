@@ -1,14 +1,14 @@
-//! Indicators over many series and over one long one, beside TA-Lib function by function, in one process.
+//! Indicator throughput: many series and one long one, beside TA-Lib function by function, in one process.
 //!
-//! Every side writes into room that is there beforehand and runs on one thread, unless the case says otherwise. TA-Lib is
-//! called through its abstract interface, whose cost vanishes beside a hundred thousand bars.
+//! Every side writes into preallocated buffers and runs on one thread, unless the case says otherwise. TA-Lib is called
+//! through its abstract interface, whose overhead is negligible over a hundred thousand bars.
 
 use std::{hint::black_box, time::Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 use gpuforge_indicators::{
     catalogue::{self, Indicator, Oracle},
-    exec::{Columns, How, Series, run_into},
+    exec::{Columns, ExecOptions, Series, run_into},
     graph::Field,
     select::{Instance, Selection, select},
 };
@@ -26,7 +26,7 @@ const BENCH: &str = "indicators";
 const SERIES: usize = 30;
 const BARS: usize = 100_000;
 const LONG: usize = 1_000_000;
-/// Turns of both sides; the median counts.
+/// Interleaved rounds; the median counts.
 const TURNS: usize = 3;
 
 /// Bars of one series, in cents, with the gaps and quiet bars of a market.
@@ -47,9 +47,15 @@ impl Market {
             (state >> 33) as f64 / (1u64 << 31) as f64
         };
         let cents = |x: f64| (x * 100.0).round() / 100.0;
-        let room = || Vec::with_capacity(n);
-        let mut m =
-            Market { open: room(), high: room(), low: room(), close: room(), volume: room(), time: room() };
+        let column = || Vec::with_capacity(n);
+        let mut m = Market {
+            open: column(),
+            high: column(),
+            low: column(),
+            close: column(),
+            volume: column(),
+            time: column(),
+        };
         let mut last = 100.0;
         for t in 0..n {
             let gap = if random() < 0.02 { (random() - 0.5) * 4.0 } else { 0.0 };
@@ -77,12 +83,12 @@ impl Market {
     }
 }
 
-/// Room for every output of every series.
-struct Room(Vec<Vec<Vec<f64>>>);
+/// Preallocated buffers for every output of every series.
+struct OutputBuffers(Vec<Vec<Vec<f64>>>);
 
-impl Room {
-    fn new(outputs: usize, series: usize, bars: usize) -> Room {
-        Room(vec![vec![vec![0.0; bars]; outputs]; series])
+impl OutputBuffers {
+    fn new(outputs: usize, series: usize, bars: usize) -> OutputBuffers {
+        OutputBuffers(vec![vec![vec![0.0; bars]; outputs]; series])
     }
 
     fn columns(&mut self, outputs: usize) -> Vec<Columns<'_>> {
@@ -151,38 +157,38 @@ fn seconds(work: impl FnOnce() -> Result<()>) -> Result<f64> {
     Ok(began.elapsed().as_secs_f64())
 }
 
-/// Nanoseconds per bar of both sides, by turns.
-struct Pair {
+/// Nanoseconds per bar of both sides.
+struct PeerTimes {
     name: &'static str,
     ours: f64,
     peer: f64,
 }
 
-impl Pair {
+impl PeerTimes {
     fn ratio(&self) -> f64 {
         self.peer / self.ours
     }
 }
 
-fn one(how: How) -> How {
-    How { threads: 1, ..how }
+fn single_threaded(options: ExecOptions) -> ExecOptions {
+    ExecOptions { threads: 1, ..options }
 }
 
-/// Everything that both sides write into.
-struct Table {
+/// Input and output buffers of both sides.
+struct Buffers {
     markets: Vec<Market>,
-    ours: Room,
+    ours: OutputBuffers,
     real: Vec<Vec<Vec<f64>>>,
     int: Vec<Vec<Vec<i32>>>,
 }
 
 const MOST_OUTPUTS: usize = 8;
 
-impl Table {
-    fn new(series: usize, bars: usize) -> Table {
-        Table {
+impl Buffers {
+    fn new(series: usize, bars: usize) -> Buffers {
+        Buffers {
             markets: (0..series).map(|i| Market::walk(bars, i as u64 + 1)).collect(),
-            ours: Room::new(MOST_OUTPUTS, series, bars),
+            ours: OutputBuffers::new(MOST_OUTPUTS, series, bars),
             real: vec![vec![vec![0.0; bars]; MOST_OUTPUTS]; series],
             int: vec![vec![vec![0; bars]; MOST_OUTPUTS]; series],
         }
@@ -192,7 +198,7 @@ impl Table {
         self.markets.iter().map(|m| m.close.len()).sum::<usize>() as f64
     }
 
-    fn ours(&mut self, selection: &Selection, how: How) -> Result<f64> {
+    fn ours(&mut self, selection: &Selection, how: ExecOptions) -> Result<f64> {
         let series: Vec<Series<'_>> = self.markets.iter().map(Market::series).collect();
         let mut columns = self.ours.columns(selection.columns.len());
         seconds(|| {
@@ -220,8 +226,8 @@ impl Table {
             let all = self.markets.iter().zip(self.ours.0.iter_mut().zip(patterns.iter_mut()));
             sum += seconds(|| {
                 for (bars, (real, int)) in all {
-                    let real = real.get_mut(at..at + outputs).context("room for every output")?;
-                    let int = int.get_mut(which..).context("room for every pattern")?;
+                    let real = real.get_mut(at..at + outputs).context("a buffer for every output")?;
+                    let int = int.get_mut(which..).context("a buffer for every pattern")?;
                     peer.run(bars, real, int)?;
                 }
                 Ok(())
@@ -231,22 +237,22 @@ impl Table {
         Ok(sum)
     }
 
-    fn pair(&mut self, peer: &Peer) -> Result<Pair> {
+    fn pair(&mut self, peer: &Peer) -> Result<PeerTimes> {
         let selection = select(&[Instance::of(peer.row)]);
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         // Twice each, the second counts: what a side has left in the caches to be written is its own to pay for.
         for _ in 0..TURNS {
-            self.ours(&selection, one(How::default()))?;
-            ours.push(self.ours(&selection, one(How::default()))?);
+            self.ours(&selection, single_threaded(ExecOptions::default()))?;
+            ours.push(self.ours(&selection, single_threaded(ExecOptions::default()))?);
             self.peer(peer)?;
             theirs.push(self.peer(peer)?);
         }
         let per = 1e9 / self.bars();
-        Ok(Pair { name: peer.row.name, ours: median(&ours) * per, peer: median(&theirs) * per })
+        Ok(PeerTimes { name: peer.row.name, ours: median(&ours) * per, peer: median(&theirs) * per })
     }
 }
 
-fn mean(pairs: &[Pair], of: impl Fn(&Pair) -> f64) -> f64 {
+fn mean(pairs: &[PeerTimes], of: impl Fn(&PeerTimes) -> f64) -> f64 {
     (pairs.iter().map(|p| of(p).ln()).sum::<f64>() / pairs.len().max(1) as f64).exp()
 }
 
@@ -275,12 +281,12 @@ fn row(
 /// Every function alone: table on stderr, geometric mean and the worst as rows.
 fn each(
     label: &str,
-    table: &mut Table,
+    table: &mut Buffers,
     peers: &[Peer],
     mean_target: f64,
     worst: Option<f64>,
 ) -> Result<Vec<Row>> {
-    let mut pairs = peers.iter().map(|p| table.pair(p)).collect::<Result<Vec<Pair>>>()?;
+    let mut pairs = peers.iter().map(|p| table.pair(p)).collect::<Result<Vec<PeerTimes>>>()?;
     pairs.sort_by(|a, b| a.ratio().total_cmp(&b.ratio()));
     for p in &pairs {
         eprintln!(
@@ -307,18 +313,18 @@ fn each(
 }
 
 /// All functions in one call, beside TA-Lib function by function; and two threads beside one.
-fn together(table: &mut Table, peers: &[Peer]) -> Result<Vec<Row>> {
+fn together(table: &mut Buffers, peers: &[Peer]) -> Result<Vec<Row>> {
     let instances: Vec<Instance> = peers.iter().map(|p| Instance::of(p.row)).collect();
     let selection = select(&instances);
     let outputs = selection.columns.len();
     eprintln!("together: {} functions, {outputs} columns, {} steps", peers.len(), selection.plan.steps());
-    table.ours = Room::new(outputs, SERIES, BARS);
+    table.ours = OutputBuffers::new(outputs, SERIES, BARS);
     let most = peers.len() + MOST_OUTPUTS;
     let mut patterns = vec![vec![vec![0i32; BARS]; most]; SERIES];
     let (mut single, mut double, mut theirs) = (Vec::new(), Vec::new(), Vec::new());
     for _ in 0..TURNS {
-        single.push(table.ours(&selection, one(How::default()))?);
-        double.push(table.ours(&selection, How { threads: 2, ..How::default() })?);
+        single.push(table.ours(&selection, single_threaded(ExecOptions::default()))?);
+        double.push(table.ours(&selection, ExecOptions { threads: 2, ..ExecOptions::default() })?);
         theirs.push(table.peers(peers, &mut patterns)?);
     }
     let (single, double, theirs) = (Sample::of(&single), Sample::of(&double), Sample::of(&theirs));
@@ -335,7 +341,7 @@ const VERIFIED: [&str; 8] = ["sma", "ema", "rsi", "macd", "atr", "adx", "stoch",
 const VERIFY_TURNS: usize = 9;
 
 /// The first run of a plan, in which its JIT code is compared with the kernels, beside the same without that.
-fn self_verification(table: &mut Table) -> Result<Vec<Row>> {
+fn self_verification(table: &mut Buffers) -> Result<Vec<Row>> {
     let found = VERIFIED.iter().filter_map(|name| catalogue::find(name)).map(Instance::of);
     let alone: Vec<Vec<Instance>> = found.map(|one| vec![one]).collect();
     let all: Vec<Instance> = catalogue::all().take(60).map(Instance::of).collect();
@@ -344,14 +350,17 @@ fn self_verification(table: &mut Table) -> Result<Vec<Row>> {
     for (case, selections) in
         [("each of 8 rows, first run of its plan", alone), ("60 rows in one plan, first run", vec![all])]
     {
-        table.ours = Room::new(outputs, SERIES, BARS);
+        table.ours = OutputBuffers::new(outputs, SERIES, BARS);
         let (mut with, mut without) = (Vec::new(), Vec::new());
         for _ in 0..VERIFY_TURNS {
-            for (verify, times) in [(true, &mut with), (false, &mut without)] {
+            for (verify_jit, times) in [(true, &mut with), (false, &mut without)] {
                 let mut sum = 0.0;
                 for instances in &selections {
                     // A plan of its own: what is verified stays verified.
-                    sum += table.ours(&select(instances), How { verify, ..one(How::default()) })?;
+                    sum += table.ours(
+                        &select(instances),
+                        ExecOptions { verify_jit, ..one(ExecOptions::default()) },
+                    )?;
                 }
                 times.push(sum);
             }
@@ -363,18 +372,18 @@ fn self_verification(table: &mut Table) -> Result<Vec<Row>> {
 }
 
 /// Bytes in and out per second, beside a plain copy of the same columns.
-fn bandwidth(table: &mut Table) -> Result<Vec<Row>> {
+fn bandwidth(table: &mut Buffers) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for name in ["sma", "ema", "medprice"] {
         let found = catalogue::find(name).with_context(|| format!("{name} is not in the catalogue"))?;
         let selection = select(&[Instance::of(found)]);
         let (mut ours, mut copy) = (Vec::new(), Vec::new());
         for _ in 0..TURNS {
-            ours.push(table.ours(&selection, one(How::default()))?);
+            ours.push(table.ours(&selection, single_threaded(ExecOptions::default()))?);
             let all = table.markets.iter().zip(&mut table.ours.0);
             copy.push(seconds(|| {
                 for (bars, out) in all {
-                    out.first_mut().context("room")?.copy_from_slice(&bars.close);
+                    out.first_mut().context("an output buffer")?.copy_from_slice(&bars.close);
                     black_box(&out);
                 }
                 Ok(())
@@ -392,7 +401,7 @@ fn bandwidth(table: &mut Table) -> Result<Vec<Row>> {
 
 /// The functions that vector-ta has too.
 #[cfg(feature = "vector-ta")]
-fn beside_vector_ta(table: &mut Table) -> Result<Vec<Row>> {
+fn beside_vector_ta(table: &mut Buffers) -> Result<Vec<Row>> {
     let mut pairs = Vec::new();
     for (name, function) in crate::vector_ta::FUNCTIONS {
         let found = catalogue::find(name).with_context(|| format!("{name} is not in the catalogue"))?;
@@ -400,17 +409,17 @@ fn beside_vector_ta(table: &mut Table) -> Result<Vec<Row>> {
         let selection = select(&[Instance::of(found)]);
         let (mut ours, mut theirs) = (Vec::new(), Vec::new());
         for _ in 0..TURNS {
-            ours.push(table.ours(&selection, one(How::default()))?);
+            ours.push(table.ours(&selection, single_threaded(ExecOptions::default()))?);
             let all = table.markets.iter().zip(&mut table.real);
             theirs.push(seconds(|| {
                 for (bars, out) in all {
-                    function(bars, window, out.first_mut().context("room")?)?;
+                    function(bars, window, out.first_mut().context("an output buffer")?)?;
                 }
                 Ok(())
             })?);
         }
         let per = 1e9 / table.bars();
-        let pair = Pair { name, ours: median(&ours) * per, peer: median(&theirs) * per };
+        let pair = PeerTimes { name, ours: median(&ours) * per, peer: median(&theirs) * per };
         eprintln!(
             "vector-ta: {name:<20} {:>8.2} ns/bar, vector-ta {:>8.2}, ratio {:>6.2}",
             pair.ours,
@@ -425,7 +434,7 @@ fn beside_vector_ta(table: &mut Table) -> Result<Vec<Row>> {
 }
 
 #[cfg(not(feature = "vector-ta"))]
-fn beside_vector_ta(_: &mut Table) -> Result<Vec<Row>> {
+fn beside_vector_ta(_: &mut Buffers) -> Result<Vec<Row>> {
     eprintln!(
         "skipped: vector-ta (built with `--features vector-ta`, as `cargo xtask bench indicators` does)"
     );
@@ -441,7 +450,7 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     let rows = catalogue::all().filter(|row| named("ONLY", row.name));
     let peers: Vec<Peer> = rows.filter_map(Peer::of).collect();
     let part = |name: &str| named("PART", name);
-    let mut table = Table::new(SERIES, BARS);
+    let mut table = Buffers::new(SERIES, BARS);
     let mut rows = Vec::new();
     if part("bandwidth") {
         rows.extend(bandwidth(&mut table)?);
@@ -459,7 +468,7 @@ pub(crate) fn run() -> Result<Vec<Row>> {
         rows.extend(self_verification(&mut table)?);
     }
     if part("long") {
-        rows.extend(each("1×1M", &mut Table::new(1, LONG), &peers, 1.3, None)?);
+        rows.extend(each("1×1M", &mut Buffers::new(1, LONG), &peers, 1.3, None)?);
     }
     Ok(rows)
 }

@@ -1,7 +1,7 @@
-//! What does being watched cost a process? Instructions of the same work with nobody looking and with a viewer attached.
+//! Monitoring overhead: instructions (callgrind) of the same work without and with a viewer attached.
 //!
-//! Instructions rather than time: they do not depend on what else the machine does, and one percent of a time cannot be
-//! told from noise. Both sides run under callgrind, by turns; the viewer runs outside.
+//! Instructions rather than time: one percent of a time is below the noise. Both sides run under callgrind, interleaved; the
+//! viewer runs outside.
 
 use std::{
     fs,
@@ -18,11 +18,11 @@ use gpuforge::{
 };
 use gpuforge_indicators::{
     catalogue,
-    exec::{How, Series, run},
+    exec::{ExecOptions, Series, run},
     select::{Instance, select},
 };
 use gpuforge_ops::{Op, matmul, sort::sort, view::tensor, xor};
-use gpuforge_route::{BatchOptions, Item, Options, Wish};
+use gpuforge_route::{BatchOptions, Item, PlacementPolicy, RunOptions};
 
 use crate::{measure::Sample, row::Row};
 
@@ -30,10 +30,10 @@ const BENCH: &str = "monitor";
 /// The command that does the work, for this program only.
 pub(crate) const WORK: &str = "monitor-work";
 const TURNS: usize = 3;
-/// The most that a watched process may execute, as a share of an unwatched one.
-const MOST: f64 = 1.01;
-/// Fewer snapshots would say that nobody looked.
-const LEAST_SNAPSHOTS: u64 = 5;
+/// Largest acceptable ratio of instructions.
+const MAX_RATIO: f64 = 1.01;
+/// With fewer snapshots the viewer was not attached.
+const MIN_SNAPSHOTS: u64 = 5;
 
 const ROUNDS: usize = 6;
 const SERIES: usize = 4;
@@ -60,14 +60,14 @@ pub(crate) fn run_bench() -> Result<Vec<Row>> {
         watched.push(instructions);
         snapshots = snapshots.min(seen);
     }
-    ensure!(snapshots >= LEAST_SNAPSHOTS, "only {snapshots} snapshots: nobody really looked");
+    ensure!(snapshots >= MIN_SNAPSHOTS, "only {snapshots} snapshots: nobody really looked");
     let (ours, peer) = (Sample::of(&watched), Sample::of(&alone));
     eprintln!(
         "monitor: {:.2} % more instructions while watched, at least {snapshots} snapshots a run",
         (ours.median / peer.median - 1.0) * 100.0
     );
     let case = "indicators, operations and batches, watched by a viewer";
-    let row = Row::beside(BENCH, case, &ours, "unwatched", &peer, Some(MOST));
+    let row = Row::vs_peer(BENCH, case, &ours, "unwatched", &peer, Some(MAX_RATIO));
     Ok(vec![Row { unit: "instructions", ..row }])
 }
 
@@ -131,14 +131,14 @@ fn total(text: &str) -> Option<f64> {
 /// What a program of the library's users does, with the processor alone: indicators, operations, a batch.
 pub(crate) fn work_main() -> Result<()> {
     let forge = Forge::new();
-    let on_cpu = || Options { wish: Wish::Only(0), ..Options::default() };
+    let on_cpu = || RunOptions { placement: PlacementPolicy::Only(0), ..RunOptions::default() };
     let markets: Vec<[Vec<f64>; 6]> = (0..SERIES).map(|seed| market(seed as u64)).collect();
     let series: Vec<Series<'_>> = markets.iter().map(as_series).collect();
     let instances: Vec<Instance> = catalogue::all().take(INDICATORS).map(Instance::of).collect();
     let plan = select(&instances).plan;
     let numbers = |n: usize, step: usize| -> Vec<f32> { (0..n).map(|i| (i * step % 8191) as f32).collect() };
     for round in 0..ROUNDS {
-        std::hint::black_box(run(&plan, &series, How { threads: 1, ..How::default() }));
+        std::hint::black_box(run(&plan, &series, ExecOptions { threads: 1, ..ExecOptions::default() }));
         let a = tensor(&numbers(SIDE * SIDE, 7 + round), &[SIDE, SIDE], "a")?;
         let ops: [Box<dyn Op>; 2] = [
             Box::new(matmul(&a, &a)),
@@ -151,8 +151,10 @@ pub(crate) fn work_main() -> Result<()> {
         let item =
             |i: usize| Ok(Item::from(xor(&tensor(&vec![i as u8; ITEM_BYTES], &[ITEM_BYTES], "data")?, &key)));
         let items = (0..ITEMS).map(item).collect::<Result<Vec<Item>>>()?;
-        let batch =
-            forge.batch_with(items, BatchOptions { wish: Wish::Only(0), ..BatchOptions::default() })?;
+        let batch = forge.batch_with(
+            items,
+            BatchOptions { placement: PlacementPolicy::Only(0), ..BatchOptions::default() },
+        )?;
         ensure!(batch.stats.failed == 0, "{} items failed", batch.stats.failed);
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! What are the columns of these bars? Whole symbols at once on the processor or a device, or one symbol part by part.
+//! What are the columns of these bars? Whole symbols at once on the CPU or a device, or one symbol part by part.
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,36 +20,36 @@ use gpuforge::{
 
 use crate::{error::ClusterError, rows::times, spec::Bound};
 
-/// Where whole symbols are computed.
-pub(crate) enum Place<'b> {
-    /// On the processor, into the memory of the result.
-    Processor,
-    /// Where a prediction or the user says.
+/// SchedulerArg whole symbols are computed.
+pub(crate) enum Executor<'b> {
+    /// On the CPU, into the memory of the result.
+    Cpu,
+    /// SchedulerArg a prediction or the user says.
     Device(Box<HybridExecutor<'b>>),
 }
 
-impl<'b> Place<'b> {
+impl<'b> Executor<'b> {
     /// As the specification asks for.
-    pub(crate) fn of(bound: &'b Bound, how: ExecOptions, access: &'b DeviceAccess) -> Result<Self> {
-        if wished(&bound.spec.device)? == DeviceChoice::Cpu {
-            return Ok(Place::Processor);
+    pub(crate) fn of(bound: &'b Bound, exec_options: ExecOptions, access: &'b DeviceAccess) -> Result<Self> {
+        if device_choice(&bound.spec.device)? == DeviceChoice::Cpu {
+            return Ok(Executor::Cpu);
         }
-        let executor =
-            HybridExecutor::new(&bound.request, how, access).map_err(|e| ClusterError::Device(e.to_string()))?;
-        Ok(Place::Device(Box::new(executor)))
+        let executor = HybridExecutor::new(&bound.request, exec_options, access)
+            .map_err(|e| ClusterError::Device(e.to_string()))?;
+        Ok(Executor::Device(Box::new(executor)))
     }
 
     /// Groups that a device computed.
     pub(crate) fn on_device(&self) -> u64 {
         match self {
-            Place::Processor => 0,
-            Place::Device(executor) => executor.summary().groups.gpu,
+            Executor::Cpu => 0,
+            Executor::Device(executor) => executor.summary().groups.gpu,
         }
     }
 }
 
-/// The device that a specification names; nothing is the processor, whose bits are the same on every machine.
-pub(crate) fn wished(text: &str) -> std::result::Result<DeviceChoice, ClusterError> {
+/// The device that a specification names; nothing is the CPU, whose bits are the same on every machine.
+pub(crate) fn device_choice(text: &str) -> std::result::Result<DeviceChoice, ClusterError> {
     match text {
         "" | "cpu" => Ok(DeviceChoice::Cpu),
         "auto" => Ok(DeviceChoice::Auto),
@@ -115,8 +115,8 @@ pub(crate) fn group(
     bound: &Bound,
     batch: &RecordBatch,
     lengths: &[usize],
-    how: ExecOptions,
-    place: &mut Place<'_>,
+    exec_options: ExecOptions,
+    place: &mut Executor<'_>,
 ) -> Result<(RecordBatch, f64)> {
     let inputs = Inputs::of(bound, batch)?;
     let mut from = 0;
@@ -130,19 +130,24 @@ pub(crate) fn group(
     let began = Instant::now();
     let plan = &bound.request.selection.plan;
     // One by one: memory of zeros that nobody has touched costs nothing.
-    let mut room: Vec<Vec<f64>> =
+    let mut columns_buffer: Vec<Vec<f64>> =
         bound.request.selection.columns.iter().map(|_| vec![0.0; batch.num_rows()]).collect();
     match place {
-        Place::Processor => exec::run_into(plan, &series, &mut apart(&mut room, lengths), how),
-        Place::Device(executor) => {
-            for (into, from) in apart(&mut room, lengths).iter_mut().zip(executor.run(&series)) {
+        Executor::Cpu => {
+            exec::run_into(plan, &series, &mut split_columns(&mut columns_buffer, lengths), exec_options)
+        }
+        Executor::Device(executor) => {
+            for (into, from) in
+                split_columns(&mut columns_buffer, lengths).iter_mut().zip(executor.run(&series))
+            {
                 into.iter_mut().zip(&from).for_each(|(to, column)| copy(to, column));
             }
         }
     }
     let took = began.elapsed().as_secs_f64();
     let silent = |start: usize| lengths.iter().map(move |n| (start.min(*n), *n));
-    let arrays = room.into_iter().zip(plan.starts()).map(|(values, start)| array(values, silent(*start)));
+    let arrays =
+        columns_buffer.into_iter().zip(plan.starts()).map(|(values, start)| array(values, silent(*start)));
     Ok((joined(bound, batch, arrays)?, took))
 }
 
@@ -151,9 +156,10 @@ fn copy(to: &mut [f64], from: &[f64]) {
 }
 
 /// The columns, cut by symbol: one set of slices per symbol.
-fn apart<'c>(room: &'c mut [Vec<f64>], lengths: &[usize]) -> Vec<Columns<'c>> {
-    let mut all: Vec<Columns<'c>> = lengths.iter().map(|_| Vec::with_capacity(room.len())).collect();
-    for column in room {
+fn split_columns<'c>(columns_buffer: &'c mut [Vec<f64>], lengths: &[usize]) -> Vec<Columns<'c>> {
+    let mut all: Vec<Columns<'c>> =
+        lengths.iter().map(|_| Vec::with_capacity(columns_buffer.len())).collect();
+    for column in columns_buffer {
         let mut rest = column.as_mut_slice();
         for (columns, n) in all.iter_mut().zip(lengths) {
             let (now, later) = rest.split_at_mut(*n.min(&rest.len()));
@@ -164,7 +170,7 @@ fn apart<'c>(room: &'c mut [Vec<f64>], lengths: &[usize]) -> Vec<Columns<'c>> {
     all
 }
 
-/// A column of several stretches, each with so many rows without a value at its beginning.
+/// A column of several symbol_runs, each with so many rows without a value at its beginning.
 fn array(values: Vec<f64>, silent: impl Iterator<Item = (usize, usize)> + Clone) -> ArrayRef {
     let none = silent.clone().all(|(quiet, _)| quiet == 0);
     let nulls = (!none).then(|| {
@@ -188,15 +194,15 @@ fn joined(
 }
 
 /// One symbol that is too large to be held: its bars come in parts.
-pub(crate) struct Parts<'b> {
+pub(crate) struct StreamedSymbol<'b> {
     bound: &'b Bound,
     stream: Stream<&'b ExecPlan>,
 }
 
-impl<'b> Parts<'b> {
+impl<'b> StreamedSymbol<'b> {
     /// At its first bar.
-    pub(crate) fn new(bound: &'b Bound, how: ExecOptions) -> Self {
-        Parts { bound, stream: Stream::new(&bound.request.selection.plan, how) }
+    pub(crate) fn new(bound: &'b Bound, exec_options: ExecOptions) -> Self {
+        StreamedSymbol { bound, stream: Stream::new(&bound.request.selection.plan, exec_options) }
     }
 
     /// The next bars.
@@ -204,13 +210,13 @@ impl<'b> Parts<'b> {
         let inputs = Inputs::of(self.bound, batch)?;
         let n = batch.num_rows();
         let before = self.stream.bars();
-        let mut room = vec![vec![0.0; n]; self.bound.request.selection.columns.len()];
+        let mut columns_buffer = vec![vec![0.0; n]; self.bound.request.selection.columns.len()];
         let began = Instant::now();
-        let mut columns: Columns<'_> = room.iter_mut().map(Vec::as_mut_slice).collect();
+        let mut columns: Columns<'_> = columns_buffer.iter_mut().map(Vec::as_mut_slice).collect();
         self.stream.push(&inputs.series(0..n), &mut columns);
         let took = began.elapsed().as_secs_f64();
         let starts = self.bound.request.selection.plan.starts();
-        let arrays = room
+        let arrays = columns_buffer
             .into_iter()
             .zip(starts)
             .map(|(values, start)| array(values, std::iter::once((start.saturating_sub(before).min(n), n))));

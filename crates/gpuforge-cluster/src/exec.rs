@@ -1,9 +1,9 @@
-//! How do bars of a partition become columns? Rows are put together by symbol while they arrive, and computed as many
+//! How do bars of a partition become columns? SymbolRows are put together by symbol while they arrive, and computed as many
 //! symbols at once as fit, on a thread beside.
 //!
-//! A partition has all rows of its symbols ([`Distribution::KeyPartitioned`]). Where the input is sorted by symbol and
+//! A partition has all rows of its symbols ([`Distribution::KeyPartitioned`]). SchedulerArg the input is sorted by symbol and
 //! time already, nothing is held but one group; else rows are gathered in memory, and where that does not fit the pool,
-//! DataFusion's own sort takes over, which can use the disk. Rows leave in the order of symbol and time either way.
+//! DataFusion's own sort takes over, which can use the disk. SymbolRows leave in the order of symbol and time either way.
 
 use std::{
     fmt,
@@ -37,24 +37,24 @@ use datafusion::{
     },
 };
 use futures::{StreamExt as _, TryStreamExt as _};
-use gpuforge::indicators::exec::How;
+use gpuforge::indicators::exec::ExecOptions;
 use tokio::sync::mpsc::{Receiver, Sender, channel};
 
 use crate::{
-    compute::{self, Parts, Place},
+    compute::{self, Executor, StreamedSymbol},
     engine,
-    groups::{Gather, Ordered, Work},
-    rows::bytes,
+    key_columns::bytes,
     session::batch_rows,
     spec::{Bound, Spec},
+    symbol_groups::{ComputeTask, HashGrouper, SortedGrouper},
 };
 
 /// The least that is worth a group.
-const LEAST_GROUP: usize = 1 << 18;
+const MIN_GROUP: usize = 1 << 18;
 /// Bytes of a group while a sort needs the memory, at most.
 const GROUP_FROM_DISK: usize = 4 << 20;
 /// The least that a sort through the disk and its group can do with.
-const LEAST_SORT: usize = 1 << 20;
+const MIN_SORT: usize = 1 << 20;
 
 /// The node of a physical plan that computes indicators.
 #[derive(Debug)]
@@ -183,24 +183,27 @@ impl ExecutionPlan for IndicatorExec {
         let input = self.input.execute(partition, context.clone())?;
         let consumer = MemoryConsumer::new(format!("IndicatorExec[{partition}]")).with_can_spill(true);
         let reservation = Arc::new(consumer.register(context.memory_pool()));
-        let feed = Feed {
+        let feed = GroupFeeder {
             bound: self.bound.clone(),
             reservation: reservation.clone(),
             spilled: MetricBuilder::new(&self.metrics).counter("sorted_on_disk", partition),
             context: context.clone(),
         };
-        let seat = Seat {
+        let worker = ComputeWorker {
             bound: self.bound.clone(),
-            how: How { threads: threads(self.properties.partitioning.partition_count()), ..How::default() },
+            exec_options: ExecOptions {
+                threads: threads(self.properties.partitioning.partition_count()),
+                ..ExecOptions::default()
+            },
             rows: context.session_config().batch_size(),
             _held: reservation,
-            told: Told::new(&self.metrics, partition),
+            metrics_of: ExecMetrics::new(&self.metrics, partition),
         };
         let mut both = RecordBatchReceiverStream::builder(self.schema(), 2);
         let (work, waiting) = channel(1);
         let (out, sorted) = (both.tx(), self.sorted);
         both.spawn(async move { feed.run(input, sorted, work).await });
-        both.spawn_blocking(move || seat.run(waiting, &out));
+        both.spawn_blocking(move || worker.run(waiting, &out));
         Ok(both.build())
     }
 
@@ -209,66 +212,75 @@ impl ExecutionPlan for IndicatorExec {
     }
 }
 
-/// Threads of one partition: all of them together use the processor once.
+/// Threads of one partition: all of them together use the CPU once.
 fn threads(partitions: usize) -> usize {
-    (How::default().threads / partitions.max(1)).max(1)
+    (ExecOptions::default().threads / partitions.max(1)).max(1)
 }
 
 /// Puts rows together.
-struct Feed {
+struct GroupFeeder {
     bound: Arc<Bound>,
-    /// Shared with the seat: rows count until the last of them is computed.
+    /// Shared with the worker: rows count until the last of them is computed.
     reservation: Arc<MemoryReservation>,
     spilled: Count,
     context: Arc<TaskContext>,
 }
 
-impl Feed {
-    async fn run(self, input: SendableRecordBatchStream, sorted: bool, work: Sender<Work>) -> Result<()> {
+impl GroupFeeder {
+    async fn run(
+        self,
+        input: SendableRecordBatchStream,
+        sorted: bool,
+        work: Sender<ComputeTask>,
+    ) -> Result<()> {
         let group = self.room(self.bound.spec.group());
-        if sorted { self.ordered(input, group, work).await } else { self.gather(input, group, work).await }
+        if sorted {
+            self.ordered(input, group, work).await
+        } else {
+            self.group_in_memory(input, group, work).await
+        }
     }
 
     /// Bytes of a group: at most so many, or as much less as the pool has.
     fn room(&self, most: usize) -> usize {
-        let mut bytes = most.max(LEAST_GROUP);
-        while bytes > LEAST_GROUP && self.reservation.try_grow(bytes).is_err() {
-            bytes = (bytes / 2).max(LEAST_GROUP);
+        let mut bytes = most.max(MIN_GROUP);
+        while bytes > MIN_GROUP && self.reservation.try_grow(bytes).is_err() {
+            bytes = (bytes / 2).max(MIN_GROUP);
         }
-        if bytes < most && self.reservation.size() > LEAST_GROUP {
+        if bytes < most && self.reservation.size() > MIN_GROUP {
             // Little memory: most of it is for rows that are gathered.
-            let less = (bytes / 4).max(LEAST_GROUP);
+            let less = (bytes / 4).max(MIN_GROUP);
             self.reservation.shrink(bytes - less);
             bytes = less;
         }
         if self.reservation.size() == 0 {
-            // A pool that has not even this much is told nevertheless: nothing can be computed with less.
+            // A pool that has not even this much is metrics_of nevertheless: nothing can be computed with less.
             self.reservation.grow(bytes);
         }
         bytes
     }
 
     /// Everything in memory, or through the disk.
-    async fn gather(
+    async fn group_in_memory(
         self,
         mut input: SendableRecordBatchStream,
         group: usize,
-        work: Sender<Work>,
+        work: Sender<ComputeTask>,
     ) -> Result<()> {
-        let mut gather = Gather::default();
+        let mut group_in_memory = HashGrouper::default();
         let row = self.bound.row_bytes().max(1);
         while let Some(batch) = input.try_next().await? {
             let fits = self.reservation.try_grow(bytes(&batch)).is_ok();
-            gather.push(&self.bound, batch)?;
+            group_in_memory.push(&self.bound, batch)?;
             if !fits {
-                return self.on_disk(gather, input, work).await;
+                return self.on_disk(group_in_memory, input, work).await;
             }
         }
-        let largest = gather.largest().saturating_mul(row);
+        let largest = group_in_memory.largest().saturating_mul(row);
         if largest > group && self.reservation.try_grow(largest - group).is_err() {
-            return self.on_disk(gather, input, work).await;
+            return self.on_disk(group_in_memory, input, work).await;
         }
-        for group in gather.groups((group / row).max(1)) {
+        for group in group_in_memory.groups((group / row).max(1)) {
             if work.send(group).await.is_err() {
                 break;
             }
@@ -279,17 +291,18 @@ impl Feed {
     /// What was gathered does not fit: everything is sorted by symbol and time, with the disk's help.
     async fn on_disk(
         self,
-        gather: Gather,
+        group_in_memory: HashGrouper,
         rest: SendableRecordBatchStream,
-        work: Sender<Work>,
+        work: Sender<ComputeTask>,
     ) -> Result<()> {
         self.spilled.add(1);
         let (group, context) = self.apart()?;
         let schema = rest.schema();
         let rows = context.session_config().batch_size();
-        let all = futures::stream::iter(gather.give_up().into_iter().map(Ok)).chain(rest);
+        let all = futures::stream::iter(group_in_memory.into_batches().into_iter().map(Ok)).chain(rest);
         let all = all.flat_map(move |batch| futures::stream::iter(pieces(batch, rows)));
-        let once = Once::new(schema.clone(), Box::pin(RecordBatchStreamAdapter::new(schema.clone(), all)));
+        let once =
+            SingleStream::new(schema.clone(), Box::pin(RecordBatchStreamAdapter::new(schema.clone(), all)));
         let source = StreamingTableExec::try_new(schema, vec![Arc::new(once)], None, [], false, None)?;
         let keys = LexOrdering::new(order(&self.bound))
             .ok_or_else(|| DataFusionError::Internal("bars have no keys".to_owned()))?;
@@ -300,10 +313,10 @@ impl Feed {
     /// The memory that rows were gathered in, for a sort: a pool of its own, since sorts that share one take from each
     /// other what they need for merging. Also says how many bytes of it are left for a group.
     fn apart(&self) -> Result<(usize, Arc<TaskContext>)> {
-        // A pool that has not even this much is told nevertheless: nothing can be sorted with less.
-        self.reservation.grow(LEAST_SORT.saturating_sub(self.reservation.size()));
+        // A pool that has not even this much is metrics_of nevertheless: nothing can be sorted with less.
+        self.reservation.grow(MIN_SORT.saturating_sub(self.reservation.size()));
         let all = self.reservation.size();
-        let group = (all / 4).clamp(LEAST_GROUP, GROUP_FROM_DISK);
+        let group = (all / 4).clamp(MIN_GROUP, GROUP_FROM_DISK);
         let sort = all - group;
         let config = self.context.session_config().clone();
         let merging = config.options().execution.sort_spill_reservation_bytes.min(sort / 4);
@@ -317,14 +330,14 @@ impl Feed {
         Ok((group, Arc::new(context.with_runtime(runtime))))
     }
 
-    /// Rows that come by symbol and time.
+    /// SymbolRows that come by symbol and time.
     async fn ordered(
         self,
         mut input: SendableRecordBatchStream,
         group: usize,
-        work: Sender<Work>,
+        work: Sender<ComputeTask>,
     ) -> Result<()> {
-        let mut ordered = Ordered::new(group);
+        let mut ordered = SortedGrouper::new(group);
         while let Some(batch) = input.try_next().await? {
             for next in ordered.push(&self.bound, &batch)? {
                 if work.send(next).await.is_err() {
@@ -356,43 +369,43 @@ fn pieces(batch: Result<RecordBatch>, rows: usize) -> Vec<Result<RecordBatch>> {
 }
 
 /// Computes what is put together, on a thread of its own.
-struct Seat {
+struct ComputeWorker {
     bound: Arc<Bound>,
-    how: How,
-    /// Rows of a batch that leaves.
+    exec_options: ExecOptions,
+    /// SymbolRows of a batch that leaves.
     rows: usize,
     _held: Arc<MemoryReservation>,
-    told: Told,
+    metrics_of: ExecMetrics,
 }
 
-impl Seat {
-    fn run(self, mut waiting: Receiver<Work>, out: &Sender<Result<RecordBatch>>) -> Result<()> {
+impl ComputeWorker {
+    fn run(self, mut waiting: Receiver<ComputeTask>, out: &Sender<Result<RecordBatch>>) -> Result<()> {
         let access = engine::access(&self.bound.spec)?;
-        let mut place = Place::of(&self.bound, self.how, &access)?;
-        let mut parts: Option<Parts<'_>> = None;
+        let mut place = Executor::of(&self.bound, self.exec_options, &access)?;
+        let mut parts: Option<StreamedSymbol<'_>> = None;
         while let Some(work) = waiting.blocking_recv() {
             let (batch, seconds) = match work {
-                Work::Group(rows) => {
+                ComputeTask::Group(rows) => {
                     let (batch, lengths) = rows.assemble(&self.bound)?;
-                    self.told.symbols.add(lengths.len());
-                    compute::group(&self.bound, &batch, &lengths, self.how, &mut place)?
+                    self.metrics_of.symbols.add(lengths.len());
+                    compute::group(&self.bound, &batch, &lengths, self.exec_options, &mut place)?
                 }
-                Work::Part { batch, first } => {
-                    self.told.symbols.add(usize::from(first));
+                ComputeTask::SymbolChunk { batch, first } => {
+                    self.metrics_of.symbols.add(usize::from(first));
                     let parts = match (first, &mut parts) {
                         (false, Some(going)) => going,
-                        (_, slot) => slot.insert(Parts::new(&self.bound, self.how)),
+                        (_, slot) => slot.insert(StreamedSymbol::new(&self.bound, self.exec_options)),
                     };
                     parts.next(&batch)?
                 }
             };
-            self.told.groups.add(1);
-            self.told.compute.add_duration(std::time::Duration::from_secs_f64(seconds));
+            self.metrics_of.groups.add(1);
+            self.metrics_of.compute.add_duration(std::time::Duration::from_secs_f64(seconds));
             if !self.put(&batch, out) {
                 break;
             }
         }
-        self.told.on_device.add(usize::try_from(place.on_device()).unwrap_or(usize::MAX));
+        self.metrics_of.on_device.add(usize::try_from(place.on_device()).unwrap_or(usize::MAX));
         Ok(())
     }
 
@@ -401,14 +414,14 @@ impl Seat {
         let all = batch.num_rows();
         (0..all).step_by(self.rows.max(1)).all(|from| {
             let some = batch.slice(from, self.rows.max(1).min(all - from));
-            self.told.base.record_output(some.num_rows());
+            self.metrics_of.base.record_output(some.num_rows());
             out.blocking_send(Ok(some)).is_ok()
         })
     }
 }
 
 /// What `EXPLAIN ANALYZE` shows.
-struct Told {
+struct ExecMetrics {
     base: BaselineMetrics,
     symbols: Count,
     groups: Count,
@@ -416,10 +429,10 @@ struct Told {
     compute: Time,
 }
 
-impl Told {
+impl ExecMetrics {
     fn new(metrics: &ExecutionPlanMetricsSet, partition: usize) -> Self {
         let count = |name: &'static str| MetricBuilder::new(metrics).counter(name, partition);
-        Told {
+        ExecMetrics {
             base: BaselineMetrics::new(metrics, partition),
             symbols: count("symbols"),
             groups: count("groups"),
@@ -430,24 +443,24 @@ impl Told {
 }
 
 /// A stream that is there already, as the input of a node.
-struct Once {
+struct SingleStream {
     schema: SchemaRef,
     stream: Mutex<Option<SendableRecordBatchStream>>,
 }
 
-impl Once {
+impl SingleStream {
     fn new(schema: SchemaRef, stream: SendableRecordBatchStream) -> Self {
-        Once { schema, stream: Mutex::new(Some(stream)) }
+        SingleStream { schema, stream: Mutex::new(Some(stream)) }
     }
 }
 
-impl fmt::Debug for Once {
+impl fmt::Debug for SingleStream {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Once")
+        f.write_str("SingleStream")
     }
 }
 
-impl PartitionStream for Once {
+impl PartitionStream for SingleStream {
     fn schema(&self) -> &SchemaRef {
         &self.schema
     }

@@ -15,9 +15,9 @@ use gpuforge_runtime::plan::{Command, Plan, PlanError};
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    encoding::Scale,
+    encoding::OffsetScale,
     gpu_executor::{GpuExecSettings, ProgramPart, scale},
-    layout::Layout,
+    layout::SegmentLayout,
     lower::{self, Fusion, Lowered},
 };
 
@@ -67,23 +67,28 @@ pub struct Trial {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variants {
     /// Invocations of a group of the generated kernels.
-    pub width: u32,
+    pub workgroup_size: u32,
     /// Runs that keep the device busy.
-    pub runs: usize,
+    pub segments: usize,
     /// Slices, as multiples of what a kernel's author wishes.
-    pub slices: u32,
+    pub slice_factor: u32,
 }
 
 impl Variants {
     /// GpuExecSettings for series of these lengths.
     pub fn settings(&self, base: GpuExecSettings, bars: &[usize]) -> GpuExecSettings {
-        let segment_log2 = Some(Layout::segment_log2_targeting(bars, self.runs));
-        GpuExecSettings { width: self.width, slices: self.slices, segment_log2, ..base }
+        let segment_log2 = Some(SegmentLayout::segment_log2_targeting(bars, self.segments));
+        GpuExecSettings {
+            workgroup_size: self.workgroup_size,
+            slice_factor: self.slice_factor,
+            segment_log2,
+            ..base
+        }
     }
 
     /// Are they ones that could have been tried?
     pub fn is_sound(&self) -> bool {
-        (1..=256).contains(&self.width) && (1..=16).contains(&self.slices) && self.runs > 0
+        (1..=256).contains(&self.workgroup_size) && (1..=16).contains(&self.slice_factor) && self.segments > 0
     }
 }
 
@@ -91,11 +96,11 @@ impl Variants {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tuned {
     /// Invocations of a group of the generated kernels.
-    pub width: u32,
+    pub workgroup_size: u32,
     /// Runs that keep the adapter busy.
-    pub runs: usize,
+    pub segments: usize,
     /// Slices, as multiples of what a kernel's author wishes.
-    pub slices: u32,
+    pub slice_factor: u32,
     /// All that was tried.
     pub trials: Vec<Trial>,
 }
@@ -108,7 +113,11 @@ impl Tuned {
 
     /// What is kept of it.
     pub fn variants(&self) -> Variants {
-        Variants { width: self.width, runs: self.runs, slices: self.slices }
+        Variants {
+            workgroup_size: self.workgroup_size,
+            segments: self.segments,
+            slice_factor: self.slice_factor,
+        }
     }
 }
 
@@ -142,10 +151,12 @@ impl Work<'_> {
         let Some(lowered) = self.lowered() else { return Ok(None) };
         let part = ProgramPart::of(self.graph, lowered, settings);
         let bars: Vec<usize> = series.iter().map(|s| s.close.len()).collect();
-        let layout =
-            Layout::new(&bars, settings.segment_log2.unwrap_or_else(|| Layout::segment_log2_for(&bars)));
-        let scales: Vec<Scale> = series.iter().map(scale).collect();
-        let columns = part.columns(&layout, &scales, series);
+        let layout = SegmentLayout::new(
+            &bars,
+            settings.segment_log2.unwrap_or_else(|| SegmentLayout::segment_log2_for(&bars)),
+        );
+        let scales: Vec<OffsetScale> = series.iter().map(scale).collect();
+        let columns = part.encode_uploads(&layout, &scales, series);
         let (plan, _) = part.program.record(&layout, &scales, &columns)?;
         repeated(&plan, times).map(Some)
     }
@@ -201,25 +212,25 @@ pub fn autotune(mut run: impl FnMut(&Arc<Plan>) -> Option<Duration>) -> Result<T
         *best = choose(&found, usual(question, base));
         trials.extend(found);
     }
-    let [width, segment_log2, slices] = best;
-    let runs = (TRIAL.0 * TRIAL.1) >> segment_log2;
-    Ok(Tuned { width, runs, slices, trials })
+    let [workgroup_size, segment_log2, slice_factor] = best;
+    let segments = (TRIAL.0 * TRIAL.1) >> segment_log2;
+    Ok(Tuned { workgroup_size, segments, slice_factor, trials })
 }
 
 fn set(question: Question, variant: u32, base: GpuExecSettings) -> GpuExecSettings {
     match question {
-        Question::Width => GpuExecSettings { width: variant, ..base },
+        Question::Width => GpuExecSettings { workgroup_size: variant, ..base },
         Question::Steps => GpuExecSettings { segment_log2: Some(variant), ..base },
         // Runs as long as the longest slice.
-        Question::Slices => GpuExecSettings { slices: variant, segment_log2: Some(8), ..base },
+        Question::Slices => GpuExecSettings { slice_factor: variant, segment_log2: Some(8), ..base },
     }
 }
 
 fn usual(question: Question, base: GpuExecSettings) -> u32 {
     match question {
-        Question::Width => base.width,
-        Question::Steps => Layout::segment_log2_for(&[TRIAL.1; TRIAL.0]),
-        Question::Slices => base.slices,
+        Question::Width => base.workgroup_size,
+        Question::Steps => SegmentLayout::segment_log2_for(&[TRIAL.1; TRIAL.0]),
+        Question::Slices => base.slice_factor,
     }
 }
 
@@ -242,7 +253,7 @@ fn trial(
     let Ok(selected) = Selector::new().select(names) else { return Ok(None) };
     let (graph, wanted, _) = select::graph(&selected);
     let on = vec![true; wanted.len()];
-    let work = Work { graph: &graph, wanted: &wanted, on: &on, fusion: Fusion::Whole };
+    let work = Work { graph: &graph, wanted: &wanted, on: &on, fusion: Fusion::Fused };
     Ok(work.plan(series, settings, 1)?.map(Arc::new))
 }
 
@@ -274,23 +285,26 @@ mod tests {
     fn the_fastest_variants_are_chosen_and_all_are_told() {
         // An adapter on which only the number of groups counts: wide groups, long runs, long slices.
         let tuned = autotune(|plan| Some(Duration::from_micros(u64::from(groups(plan))))).unwrap();
-        assert_eq!((tuned.width, tuned.runs, tuned.slices), (256, 128, 4), "{tuned:?}");
+        assert_eq!((tuned.workgroup_size, tuned.segments, tuned.slice_factor), (256, 128, 4), "{tuned:?}");
         assert_eq!(tuned.trials.len(), WIDTHS.len() + STEPS.len() + SLICES.len());
         let settings = tuned.settings(GpuExecSettings::default(), &[1000; 500]);
-        assert_eq!((settings.width, settings.segment_log2, settings.slices), (256, Some(10), 4));
+        assert_eq!(
+            (settings.workgroup_size, settings.segment_log2, settings.slice_factor),
+            (256, Some(10), 4)
+        );
     }
 
     #[test]
     fn nothing_clearly_faster_leaves_the_usual_and_refusals_are_no_candidates() {
         let usual = GpuExecSettings::default();
         let even = autotune(|_| Some(Duration::from_millis(1))).unwrap();
-        let segment_log2 = Layout::segment_log2_for(&[TRIAL.1; TRIAL.0]);
+        let segment_log2 = SegmentLayout::segment_log2_for(&[TRIAL.1; TRIAL.0]);
         assert_eq!(
-            (even.width, even.slices, even.runs),
-            (usual.width, usual.slices, (TRIAL.0 * TRIAL.1) >> segment_log2)
+            (even.workgroup_size, even.slice_factor, even.segments),
+            (usual.workgroup_size, usual.slice_factor, (TRIAL.0 * TRIAL.1) >> segment_log2)
         );
         let none = autotune(|_| None).unwrap();
-        assert_eq!((none.width, none.slices), (usual.width, usual.slices));
+        assert_eq!((none.workgroup_size, none.slice_factor), (usual.workgroup_size, usual.slice_factor));
         assert!(none.trials.iter().all(|t| t.time.is_none()));
         let some = [(64, None), (128, Some(9)), (256, Some(7))].map(|(variant, ms)| Trial {
             question: Question::Width,
@@ -305,7 +319,7 @@ mod tests {
         let close = vec![1.0; 100];
         let selected = Selector::new().select("ema(20), typprice").unwrap();
         let (graph, wanted, _) = select::graph(&selected);
-        let work = Work { graph: &graph, wanted: &wanted, on: &[true, true], fusion: Fusion::Whole };
+        let work = Work { graph: &graph, wanted: &wanted, on: &[true, true], fusion: Fusion::Fused };
         let count = |times: usize| {
             let plan = work.plan(&[of_close(&close)], GpuExecSettings::default(), times).unwrap().unwrap();
             plan.cost().dispatches

@@ -1,20 +1,19 @@
-//! What does training read? Rows of features that stay on the device: indicators of many series, normalised by what was
-//! known at each bar, one row per series and bar, and batches of windows drawn from them by index.
+//! Device-resident feature tables for training: indicators of many series, normalised causally, one row per series and bar,
+//! and batches of sliding windows gathered by index.
 //!
 //! ```text
-//!   bars ──1 upload──► plan of the indicators ──► shader/features.wgsl        full values or z-score or rank, row by row
-//!                                                 shader/features_mask.wgsl   rows with anything missing: emptied, marked
-//!   Features ── windows(len) ──► table of ends on the device                  shader/features_ends.wgsl
-//!            └─ gather(len, ends) ──► [n, len, columns] on the device         shader/features_gather.wgsl
+//!   bars ──1 upload──► indicator plan ──► shader/features.wgsl        decoded values, z-scores or ranks, row-major
+//!                                         shader/features_mask.wgsl   rows with a NaN: zeroed, masked
+//!   Features ── windows(len) ──► table of window ends on the device   shader/features_window_ends.wgsl
+//!            └─ gather(len, ends) ──► [n, len, columns] on the device shader/features_gather.wgsl
 //! ```
 //!
-//! A row is there from the first bar at which every column has a value, and as many bars to look back on as it is
-//! normalised over. A number that is not finite marks its row as not valid; the row is then zero throughout, and windows
-//! over it are no windows. What is said of a bar rests on that bar and those before it only.
+//! Rows begin at the first bar at which every column has a value and enough bars to normalise over. A non-finite value
+//! masks its row: the row is zero, and no window contains it. No value depends on later bars.
 //!
-//! Arithmetic: a z-score is that of the population, in two passes. A rank is the share of the *other* bars that are below,
-//! ties half; both leave out what is not finite. A window is flat (z-score 0, rank 1/2) if it spans less than [`SAME`] of its
-//! largest magnitude, and equal is what is closer than that: f32 and f64 must agree on what is rounding.
+//! Arithmetic: z-scores use the population variance, in two passes. A rank is the fraction of the *other* bars below, ties
+//! half; both skip non-finite values. A window is flat (z-score 0, rank 1/2) if it spans less than [`TIE_TOLERANCE`] of its
+//! largest magnitude, and values closer than that are ties: f32 and f64 must agree on what is rounding.
 
 use std::{borrow::Cow, ops::Range, sync::Arc};
 
@@ -35,39 +34,39 @@ use crate::{
     kernels,
 };
 
+mod build;
 mod cpu;
-mod make;
-mod window;
+mod sliding_windows;
 
-pub use window::{Ends, Samples, Windows};
+pub use sliding_windows::{SlidingWindows, WindowBatch, WindowEnds};
 
-/// Differences below this share of a window's largest magnitude are rounding.
-pub const SAME: f64 = 1e-6;
-/// The same as a share of the level of a series' prices: what cancels leaves rounding of them behind.
-const NOTHING: f64 = 1e-12;
-/// Bars that a column is normalised over, and rows of a window, at most: kernels loop over them.
-pub const MOST_BARS: usize = 4096;
-/// Columns at most: a kernel loops over them.
-pub const MOST_COLUMNS: usize = 8192;
-/// Invocations of a group, as in the shaders.
+/// Differences below this fraction of a window's largest magnitude are rounding.
+pub const TIE_TOLERANCE: f64 = 1e-6;
+/// The same as a fraction of the series' price offset: cancellation leaves rounding of prices behind.
+const FLAT_TOLERANCE: f64 = 1e-12;
+/// Maximum normalisation window and sliding window: kernels loop over them.
+pub const MAX_BARS: usize = 4096;
+/// Maximum number of columns: a kernel loops over them.
+pub const MAX_COLUMNS: usize = 8192;
+/// Workgroup sizes, as in the shaders.
 const GROUP: usize = 64;
 const WIDE_GROUP: usize = 256;
 
-/// What is done to a column, by what was known at each bar.
+/// Causal normalisation of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Normalise {
-    /// Nothing: full values.
+    /// None: decoded values.
     #[default]
     None,
-    /// How many standard deviations from the mean of the last bars, itself among them.
+    /// Rolling z-score over the last bars, including the current one.
     ZScore(usize),
-    /// Where among the last bars: 0 is the lowest, 1 the highest.
+    /// Rolling rank among the last bars: 0 is the lowest, 1 the highest.
     Rank(usize),
 }
 
 impl Normalise {
-    /// Bars that it looks at; one is the bar itself.
+    /// Window length in bars, including the current one.
     pub fn bars(self) -> usize {
         match self {
             Normalise::None => 1,
@@ -84,30 +83,30 @@ impl Normalise {
     }
 }
 
-/// Which features.
+/// The columns of a feature table.
 #[derive(Debug, Clone, Copy)]
-pub struct Ask<'a> {
-    /// Where values come from.
+pub struct FeatureSpec<'a> {
+    /// The graph.
     pub graph: &'a Graph,
     /// The columns.
     pub values: &'a [ValueId],
-    /// What is done to each of them.
+    /// Normalisation of each.
     pub normalise: &'a [Normalise],
-    /// Which of them a device computes (see [`crate::placement`]); the processor computes the others, and they are part of
-    /// the one upload.
-    pub on: &'a [bool],
+    /// Which of them a device computes (see [`crate::placement`]); the CPU computes the others, and they are part of the one
+    /// upload.
+    pub on_device: &'a [bool],
 }
 
-impl Ask<'_> {
+impl FeatureSpec<'_> {
     fn check(&self) -> Result<(), FeatureError> {
-        let (columns, ways, on) = (self.values.len(), self.normalise.len(), self.on.len());
-        if columns == 0 || columns > MOST_COLUMNS {
+        let (columns, normalisations, on) = (self.values.len(), self.normalise.len(), self.on_device.len());
+        if columns == 0 || columns > MAX_COLUMNS {
             return Err(FeatureError::Columns { columns });
         }
-        if ways != columns || on != columns {
-            return Err(FeatureError::Uneven { columns, ways, on });
+        if normalisations != columns || on != columns {
+            return Err(FeatureError::Uneven { columns, normalisations, on });
         }
-        let fits = |n: &usize| (1..=MOST_BARS).contains(n);
+        let fits = |n: &usize| (1..=MAX_BARS).contains(n);
         match self.normalise.iter().map(|n| n.bars()).find(|n| !fits(n)) {
             Some(bars) => Err(FeatureError::Bars { bars }),
             None => Ok(()),
@@ -121,85 +120,85 @@ impl Ask<'_> {
     }
 }
 
-/// Why there are no features.
+/// Why features cannot be built or read.
 #[derive(Debug, thiserror::Error)]
 pub enum FeatureError {
-    /// The device failed for good.
+    /// The device failed permanently.
     #[error("the device could not make the features: {0}")]
     Device(#[from] DeviceRunError),
-    /// They could not be fetched.
+    /// The download failed.
     #[error("the features could not be fetched: {0}")]
     Fetch(#[source] DeviceRunError),
-    /// They are too large.
+    /// Out of memory.
     #[error(
         "{what} needs {need} on the device, one buffer may have {largest} and a batch {memory}: select fewer columns or \
-         shorter series, raise the memory limit, or use the processor"
+         shorter series, raise the memory limit, or use the CPU"
     )]
     Memory {
-        /// What.
+        /// What does not fit.
         what: String,
         /// Bytes that it needs.
         need: Bytes,
-        /// The largest buffer.
+        /// The largest buffer binding.
         largest: Bytes,
-        /// What a batch may hold.
+        /// Memory limit of a batch.
         memory: Bytes,
     },
-    /// None or too many.
-    #[error("{columns} columns were asked for: there must be 1 to {MOST_COLUMNS}")]
+    /// No column, or too many.
+    #[error("{columns} columns were asked for: there must be 1 to {MAX_COLUMNS}")]
     Columns {
-        /// How many.
+        /// Number of columns.
         columns: usize,
     },
     /// Lists of different lengths.
-    #[error("{columns} columns, but {ways} ways to normalise them and {on} places to compute them")]
+    #[error("{columns} columns, but {normalisations} normalisations and {on} device flags")]
     Uneven {
         /// Columns.
         columns: usize,
-        /// Ways to normalise.
-        ways: usize,
-        /// Places.
+        /// Normalisations.
+        normalisations: usize,
+        /// Device flags.
         on: usize,
     },
     /// A window that is too long, or empty.
-    #[error("a window of {bars} bars was asked for: there must be 1 to {MOST_BARS}")]
+    #[error("a window of {bars} bars was asked for: there must be 1 to {MAX_BARS}")]
     Bars {
         /// How many.
         bars: usize,
     },
-    /// Nothing of it can be computed on a device.
-    #[error("no column can be computed on a device: make the features on the processor")]
-    Unfit,
-    /// A window that is not there.
+    /// No column can be lowered.
+    #[error("no column can be computed on a device: build the features on the CPU")]
+    Unsupported,
+    /// A window that does not exist.
     #[error("no window of {len} rows ends at row {row}: {why}")]
     NoWindow {
-        /// The row, or the place in the table of ends.
+        /// The row, or the index into the table of window ends.
         row: usize,
         /// Rows of the window.
         len: usize,
         /// Why.
         why: &'static str,
     },
-    /// Numbers and shapes do not agree.
+    /// Data and shape disagree.
     #[error(transparent)]
     Shape(#[from] ShapeError),
 }
 
-/// Rows of one series.
+/// The rows of one series.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Segment {
-    /// Which.
+pub struct SeriesRows {
+    /// Index of the series.
     pub series: usize,
-    /// The bar of its first row.
+    /// Bar of the first row.
     pub first_bar: usize,
-    /// Its rows, counted over all chunks.
+    /// Row range over all chunks.
     pub rows: Range<usize>,
 }
 
-/// Rows in one piece of memory.
+/// Rows in one buffer.
 #[derive(Debug, Clone)]
-pub struct Chunk {
-    /// Which, of all.
+pub struct FeatureChunk {
+    /// Row range over all chunks.
     pub rows: Range<usize>,
     /// `[rows, columns]`, f32.
     pub values: Tensor,
@@ -207,84 +206,84 @@ pub struct Chunk {
     pub valid: Tensor,
 }
 
-/// Rows on the host.
+/// Rows in host memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct HostRows {
-    /// Numbers of a row.
+    /// Columns of a row.
     pub columns: usize,
-    /// Row after row.
+    /// Row-major values.
     pub values: Vec<f32>,
     /// 1 for valid rows, else 0.
     pub valid: Vec<f32>,
 }
 
-/// Rows of features, on a device or, where there is none, on the processor. Cloning shares the numbers.
+/// A feature table, resident on a device or in host memory. Cloning shares the buffers.
 #[derive(Clone)]
 pub struct Features {
     columns: usize,
-    segments: Arc<[Segment]>,
-    chunks: Vec<Chunk>,
+    series_rows: Arc<[SeriesRows]>,
+    chunks: Vec<FeatureChunk>,
     stats: GpuExecStats,
-    /// The device that they are on.
-    home: Option<Arc<Runner>>,
+    /// The device that holds the buffers.
+    device: Option<Arc<Runner>>,
     largest: Bytes,
 }
 
 impl Features {
-    /// On a device. Nothing comes back; series that are too short have no rows.
+    /// Builds a table on a device; nothing is downloaded. Series that are too short have no rows.
     pub fn on_device(
         runner: &Arc<Runner>,
-        ask: &Ask<'_>,
+        spec: &FeatureSpec<'_>,
         series: &[Series<'_>],
         settings: GpuExecSettings,
     ) -> Result<Features, FeatureError> {
-        ask.check()?;
-        let maker = make::Maker::new(ask, series, settings)?;
+        spec.check()?;
+        let builder = build::FeatureBuilder::new(spec, series, settings)?;
         let mut chunks = Vec::new();
         let mut first = 0;
-        for range in maker.chunks()? {
-            for (items, values, valid) in maker.make(runner, range)? {
-                let rows = first..first + maker.rows(items);
+        for range in builder.chunks()? {
+            for (items, values, valid) in builder.build(runner, range)? {
+                let rows = first..first + builder.rows(items);
                 first = rows.end;
-                chunks.push(Chunk { rows, values, valid });
+                chunks.push(FeatureChunk { rows, values, valid });
             }
         }
         Ok(Features {
-            columns: ask.values.len(),
-            segments: maker.segments(),
+            columns: spec.values.len(),
+            series_rows: builder.series_rows(),
             chunks,
-            stats: maker.into_stats(),
-            home: Some(runner.clone()),
+            stats: builder.into_stats(),
+            device: Some(runner.clone()),
             largest: settings.largest,
         })
     }
 
-    /// Numbers of a row.
+    /// Columns of a row.
     pub fn columns(&self) -> usize {
         self.columns
     }
 
-    /// Rows of all chunks.
+    /// Total rows.
     pub fn rows(&self) -> usize {
         self.chunks.last().map_or(0, |c| c.rows.end)
     }
 
-    /// Whose rows they are: row `r` of a segment is bar `first_bar + r - rows.start` of its series.
-    pub fn segments(&self) -> &[Segment] {
-        &self.segments
+    /// Which rows belong to which series: row `r` of an entry is bar `first_bar + r - rows.start` of its series.
+    pub fn series_rows(&self) -> &[SeriesRows] {
+        &self.series_rows
     }
 
-    /// Pieces of memory, in the order of their rows.
-    pub fn chunks(&self) -> &[Chunk] {
+    /// Buffers, in row order.
+    pub fn chunks(&self) -> &[FeatureChunk] {
         &self.chunks
     }
 
-    /// What it took to make them.
+    /// Counters of the device runs.
     pub fn stats(&self) -> &GpuExecStats {
         &self.stats
     }
 
-    /// All rows on the host.
+    /// Downloads all rows.
     pub fn to_host(&self) -> Result<HostRows, FeatureError> {
         let mut rows = HostRows { columns: self.columns, values: Vec::new(), valid: Vec::new() };
         for chunk in &self.chunks {
@@ -294,53 +293,57 @@ impl Features {
         Ok(rows)
     }
 
-    /// Numbers of a tensor that belongs to these features. Unlike [`Runner::read`], the host keeps nothing: features are
-    /// large, and seldom looked at twice.
+    /// Downloads a tensor of this table. Unlike [`Runner::read`], no host copy is cached: tables are large and seldom read
+    /// twice.
     pub fn fetch<T: bytemuck::AnyBitPattern + bytemuck::NoUninit>(
         &self,
         tensor: &Tensor,
     ) -> Result<Vec<T>, FeatureError> {
-        let (Some(runner), None) = (&self.home, tensor.host_chunks()) else {
+        let (Some(runner), None) = (&self.device, tensor.host_chunks()) else {
             return Ok(bytemuck::pod_collect_to_vec(&tensor.host().unwrap_or_default()));
         };
         let mut plan = Plan::new("features to the host");
         let slot = plan.import(tensor);
-        plan.download_first(slot, tensor.spec().size().unwrap_or_default()).map_err(mistake)?;
-        let outcome = runner.run_batch_on_device(&Whole(plan)).map_err(FeatureError::Fetch)?;
+        plan.download_first(slot, tensor.spec().size().unwrap_or_default()).map_err(plan_error)?;
+        let outcome = runner.run_batch_on_device(&RecordedBatch(plan)).map_err(FeatureError::Fetch)?;
         let bytes = outcome.chunks.into_iter().flat_map(|p| p.outputs).next().unwrap_or_default();
         Ok(bytemuck::pod_collect_to_vec(&bytes))
     }
 }
 
-/// Names and texts of the kernels here; those that read the arena begin with what all of its kernels share.
-const TEXTS: [(&str, bool, &str); 5] = [
-    ("features", true, concat!(include_str!("../shader/walk.wgsl"), include_str!("../shader/features.wgsl"))),
+/// Kernel names and WGSL sources; those that read the arena are prefixed with `common.wgsl`.
+const SOURCES: [(&str, bool, &str); 5] = [
+    (
+        "features",
+        true,
+        concat!(include_str!("../shader/segment_walk.wgsl"), include_str!("../shader/features.wgsl")),
+    ),
     ("features-join", false, include_str!("../shader/features_join.wgsl")),
     ("features-mask", false, include_str!("../shader/features_mask.wgsl")),
-    ("features-ends", false, include_str!("../shader/features_ends.wgsl")),
+    ("features-ends", false, include_str!("../shader/features_window_ends.wgsl")),
     ("features-gather", false, include_str!("../shader/features_gather.wgsl")),
 ];
 
-fn text(arena: bool, own: &'static str) -> Cow<'static, str> {
-    if arena { kernels::text(own).into() } else { own.into() }
+fn source(arena: bool, own: &'static str) -> Cow<'static, str> {
+    if arena { kernels::source(own).into() } else { own.into() }
 }
 
-/// Names and whole texts of the kernels here.
-pub fn texts() -> [(&'static str, Cow<'static, str>); 5] {
-    TEXTS.map(|(name, arena, own)| (name, text(arena, own)))
+/// Kernel names and complete WGSL sources.
+pub fn sources() -> [(&'static str, Cow<'static, str>); 5] {
+    SOURCES.map(|(name, arena, own)| (name, source(arena, own)))
 }
 
-/// A kernel of those; `how` tells uses of one text with different bindings apart.
-fn kernel(of: &str, how: &str, bindings: &[Access]) -> Arc<Kernel> {
-    let name = format!("{of}{how}");
-    let found = TEXTS.iter().find(|(name, ..)| *name == of);
+/// A kernel; `suffix` distinguishes uses of one source with different bindings.
+fn kernel(of: &str, suffix: &str, bindings: &[Access]) -> Arc<Kernel> {
+    let name = format!("{of}{suffix}");
+    let found = SOURCES.iter().find(|(name, ..)| *name == of);
     let refused = CpuReferenceError {
         kernel: name.clone(),
-        why: "the processor makes whole features, not single calls of a device's plan".to_owned(),
+        why: "the CPU builds whole feature tables, not single kernel calls".to_owned(),
     };
     Arc::new(Kernel {
         name: name.into(),
-        wgsl: found.map(|(_, arena, own)| text(*arena, own)).unwrap_or_default(),
+        wgsl: found.map(|(_, arena, own)| source(*arena, own)).unwrap_or_default(),
         entry: "main",
         bindings: bindings.to_vec(),
         cpu_reference: Arc::new(move |_| Err(refused.clone())),
@@ -351,10 +354,10 @@ fn floats(shape: &[usize], tag: &'static str) -> TensorSpec {
     TensorSpec { dtype: DType::F32, shape: shape.to_vec(), tag }
 }
 
-/// A plan that is recorded already, as the runner wants it.
-struct Whole(Plan);
+/// A recorded plan as an indivisible batch.
+struct RecordedBatch(Plan);
 
-impl SplittableBatch for Whole {
+impl SplittableBatch for RecordedBatch {
     fn len(&self) -> usize {
         1
     }
@@ -364,7 +367,7 @@ impl SplittableBatch for Whole {
     }
 }
 
-/// A plan that cannot be recorded, as what the runner would have said.
-fn mistake(error: PlanError) -> FeatureError {
+/// A recording error as a device error.
+fn plan_error(error: PlanError) -> FeatureError {
     FeatureError::Device(DeviceRunError { error: error.into(), events: Vec::new() })
 }

@@ -1,5 +1,5 @@
-//! Indicators of many series on a device: batches that fit its memory, the next one prepared while the current one is
-//! computed, and what does not suit a device computed by the engine of the processor.
+//! GPU executor: runs lowered graphs over many series, in batches within the memory limit, several batches in flight, and
+//! decodes the results.
 
 use std::{
     collections::BTreeSet,
@@ -23,85 +23,91 @@ use gpuforge_runtime::{
 };
 
 use crate::{
-    encoding::{PLAIN, Scale},
-    layout::Layout,
-    lower::{self, Given},
+    encoding::{OffsetScale, UNENCODED},
+    layout::SegmentLayout,
+    lower::{self, UploadSource},
     record::Program,
 };
 
-/// How a device is used.
+/// Settings of a GPU executor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct GpuExecSettings {
-    /// The most that one batch may hold on the device: its arena and what is fetched of it.
+    /// Memory limit of the batches in flight: their arenas and downloads.
     pub memory: Bytes,
-    /// The largest buffer that a kernel can bind.
+    /// The largest storage buffer binding.
     pub largest: Bytes,
-    /// Invocations of a group of the generated kernels.
-    pub width: u32,
-    /// log2 of the steps of a run; `None` chooses by the longest series, so that results do not depend on how series are
-    /// put into batches.
+    /// Workgroup size of the generated kernels.
+    pub workgroup_size: u32,
+    /// log2 of the bars of a segment; `None` chooses by the longest series, so that results do not depend on batching.
     pub segment_log2: Option<u32>,
-    /// Slices of runs, as multiples of what the authors of kernels wish.
-    pub slices: u32,
-    /// Batches under way at once.
+    /// Slice length, as a multiple of each kernel's preferred one.
+    pub slice_factor: u32,
+    /// Batches in flight: one is prepared while another runs.
     pub in_flight: usize,
 }
 
 impl Default for GpuExecSettings {
     fn default() -> Self {
         let (memory, largest) = (Bytes(256 << 20), Bytes(128 << 20));
-        GpuExecSettings { memory, largest, width: 64, segment_log2: None, slices: 1, in_flight: 2 }
+        GpuExecSettings {
+            memory,
+            largest,
+            workgroup_size: 64,
+            segment_log2: None,
+            slice_factor: 1,
+            in_flight: 2,
+        }
     }
 }
 
-/// Why a device gave nothing.
+/// Why a device run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum GpuExecError {
-    /// The device failed for good.
+    /// The device failed permanently.
     #[error("the device could not compute the indicators: {0}")]
     Device(#[from] DeviceRunError),
     /// A series does not fit.
     #[error(
         "a series of {bars} bars needs {need} on the device, {most} may be used: raise the memory limit, select fewer \
-         indicators, or compute them on the processor"
+         indicators, or compute them on the CPU"
     )]
     Memory {
         /// Bars of the series.
         bars: usize,
-        /// What it needs.
+        /// Bytes it needs.
         need: Bytes,
-        /// What there is.
+        /// Bytes available.
         most: Bytes,
     },
 }
 
-/// What was done.
+/// Counters of device runs.
 #[derive(Debug, Clone, Default)]
 pub struct GpuExecStats {
     /// Batches.
     pub batches: u64,
-    /// Uploads, downloads and dispatches of all batches.
+    /// Uploads of all batches.
     pub uploads: u64,
     /// Downloads of all batches.
     pub downloads: u64,
     /// Dispatches of all batches.
     pub dispatches: u64,
-    /// Bytes up and down.
+    /// Bytes uploaded.
     pub uploaded: Bytes,
-    /// Bytes down.
+    /// Bytes downloaded.
     pub downloaded: Bytes,
-    /// The most memory of a batch on the device, with what is fetched.
+    /// Peak device memory of a batch, with its download.
     pub peak: Bytes,
-    /// Names of the kernels that were used: each is a pipeline.
+    /// Kernels that were used: each is a pipeline.
     pub pipelines: BTreeSet<String>,
-    /// Time that the device measured.
+    /// Time by the device's timestamp queries.
     pub device_time: Option<Duration>,
-    /// What went wrong on the way.
+    /// Failures and recoveries.
     pub events: Vec<RecoveryEvent>,
 }
 
 impl GpuExecStats {
-    /// Counts what a plan does.
+    /// Adds a plan.
     pub(crate) fn count(&mut self, plan: &Plan) {
         let cost = plan.cost();
         self.batches += 1;
@@ -122,48 +128,49 @@ impl GpuExecStats {
     }
 }
 
-pub(crate) fn sum(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
+pub(crate) fn add_time(a: Option<Duration>, b: Option<Duration>) -> Option<Duration> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a + b),
         (a, b) => a.or(b),
     }
 }
 
-/// Takes columns as they come from the device, each once, in any order.
+/// Receives columns as they arrive from the device, each once, in any order.
 pub trait ColumnSink: Send {
-    /// A column of a series: `fill` writes all of its values into a room of that many bars.
+    /// A column of a series: `fill` writes its values into a slice of that many bars.
     fn take(&mut self, series: usize, wanted: usize, bars: usize, fill: &mut dyn FnMut(&mut [f64]));
 }
 
-/// Columns that have their room: `[series][wanted]`.
+/// Output slices `[series][wanted]`.
 impl ColumnSink for &mut [exec::Columns<'_>] {
     fn take(&mut self, series: usize, wanted: usize, _: usize, fill: &mut dyn FnMut(&mut [f64])) {
-        if let Some(room) = self.get_mut(series).and_then(|c| c.get_mut(wanted)) {
-            fill(room);
+        if let Some(slice) = self.get_mut(series).and_then(|c| c.get_mut(wanted)) {
+            fill(slice);
         }
     }
 }
 
-/// Values of a graph, ready to be computed on a device.
+/// A graph lowered for a device.
 pub struct GpuExecutor {
-    /// Parts of the results, each with a program of its own: more results than fit into one arena are computed in parts.
+    /// Programs for disjoint subsets of the results: one unless their arena does not fit.
     parts: Vec<ProgramPart>,
     starts: Vec<usize>,
     settings: GpuExecSettings,
-    /// log2 of the steps of a run.
+    /// log2 of the bars of a segment.
     segment_log2: u32,
 }
 
+/// A program for some of the results.
 pub(crate) struct ProgramPart {
     pub(crate) program: Program,
-    /// Which of the wanted values, and where among the part's results.
+    /// Index of the wanted value, and its position among the part's results.
     pub(crate) results: Vec<(usize, usize)>,
-    /// What the processor computes before: one output per uploaded value that is no column of the bars.
-    host: Option<ExecPlan>,
+    /// CPU plan of the uploaded values that are not columns of the bars.
+    cpu_plan: Option<ExecPlan>,
 }
 
 impl GpuExecutor {
-    /// For those of the wanted values that `on` names; none of them may be unfit (see [`lower::fits`]).
+    /// For those of the wanted values that `on` selects; each of them must be lowerable (see [`lower::fits`]).
     pub fn new(
         graph: &Graph,
         wanted: &[ValueId],
@@ -172,18 +179,19 @@ impl GpuExecutor {
         settings: GpuExecSettings,
     ) -> Option<GpuExecutor> {
         let starts = wanted.iter().map(|v| graph.start(*v)).collect();
-        let segment_log2 = settings.segment_log2.unwrap_or_else(|| Layout::segment_log2_for(&[longest]));
+        let segment_log2 =
+            settings.segment_log2.unwrap_or_else(|| SegmentLayout::segment_log2_for(&[longest]));
         let mut executor = GpuExecutor { parts: Vec::new(), starts, settings, segment_log2 };
         let chosen: Vec<usize> = on.iter().enumerate().filter(|(_, on)| **on).map(|(at, _)| at).collect();
         executor.split(graph, wanted, &chosen, longest)?;
         Some(executor)
     }
 
-    /// Lowers these outputs; in two halves if the longest series does not fit otherwise.
+    /// Lowers these outputs; bisects them while the arena of the longest series does not fit.
     fn split(&mut self, graph: &Graph, wanted: &[ValueId], chosen: &[usize], longest: usize) -> Option<()> {
         let on: Vec<bool> = (0..wanted.len()).map(|at| chosen.binary_search(&at).is_ok()).collect();
         let part = ProgramPart::of(graph, lower::lower(graph, wanted, &on)?, self.settings);
-        let words = Layout::words_of(&[longest], self.segment_log2);
+        let words = SegmentLayout::words_of(&[longest], self.segment_log2);
         if self.fits(&part.program, words) || chosen.len() < 2 {
             self.parts.push(part);
             return Some(());
@@ -197,10 +205,10 @@ impl GpuExecutor {
         let arena = program.arena(words);
         let batches = self.settings.in_flight.max(1) as u64;
         arena <= self.settings.largest.0
-            && batches * (arena + program.fetched(words)) <= self.settings.memory.0
+            && batches * (arena + program.download_bytes(words)) <= self.settings.memory.0
     }
 
-    /// log2 of the steps of a run.
+    /// log2 of the bars of a segment.
     pub fn segment_log2(&self) -> u32 {
         self.segment_log2
     }
@@ -210,8 +218,7 @@ impl GpuExecutor {
         self.parts.iter().map(|p| &p.program)
     }
 
-    /// Computes the values of some series into `columns[series][wanted]`; columns of values that are not computed here are
-    /// left as they are.
+    /// Computes series into `columns[series][wanted]`; columns of values that were not lowered are left untouched.
     pub fn run_into(
         &self,
         runner: &Runner,
@@ -221,7 +228,7 @@ impl GpuExecutor {
         self.run_with(runner, series, &mut columns)
     }
 
-    /// Computes the values of some series and hands them over batch by batch, so that not all need be held at once.
+    /// Computes series and hands columns to a sink batch by batch, so that not all are in memory at once.
     pub fn run_with(
         &self,
         runner: &Runner,
@@ -242,20 +249,26 @@ impl GpuExecutor {
         let worker = || {
             while let Some((at, items)) = work.get(next.fetch_add(1, Ordering::Relaxed)) {
                 let Some(part) = self.parts.get(*at) else { return };
-                let job =
-                    Items { executor: self, part, series, bars: &bars, items: items.clone(), stats: &stats };
+                let job = SeriesBatch {
+                    executor: self,
+                    part,
+                    series,
+                    bars: &bars,
+                    items: items.clone(),
+                    stats: &stats,
+                };
                 match runner.run_batch_on_device(&job) {
                     Ok(outcome) => {
                         let mut sink = lock(&sink);
-                        for piece in &outcome.chunks {
-                            debug_assert_eq!(piece.executed_on, ExecutedOn::Device);
-                            let range = items.start + piece.items.start..items.start + piece.items.end;
-                            self.deliver(part, series, &bars, range, piece.outputs.first(), &mut **sink);
+                        for chunk in &outcome.chunks {
+                            debug_assert_eq!(chunk.executed_on, ExecutedOn::Device);
+                            let range = items.start + chunk.items.start..items.start + chunk.items.end;
+                            self.deliver(part, series, &bars, range, chunk.outputs.first(), &mut **sink);
                         }
                         drop(sink);
                         let mut stats = lock(&stats);
-                        for piece in &outcome.chunks {
-                            stats.device_time = sum(stats.device_time, piece.device_time);
+                        for chunk in &outcome.chunks {
+                            stats.device_time = add_time(stats.device_time, chunk.device_time);
                         }
                         stats.events.extend(outcome.events);
                     }
@@ -281,21 +294,21 @@ impl GpuExecutor {
     }
 
     fn bars(&self, series: &Series<'_>) -> usize {
-        let fields = self.parts.iter().flat_map(|p| &p.program.lowered.given).filter_map(|g| match g {
-            Given::Field(field) => Some(series.field(*field).len()),
-            Given::Host(_) => None,
+        let fields = self.parts.iter().flat_map(|p| &p.program.lowered.uploads).filter_map(|g| match g {
+            UploadSource::Field(field) => Some(series.field(*field).len()),
+            UploadSource::Cpu(_) => None,
         });
         fields.min().unwrap_or(series.close.len())
     }
 
-    /// Ranges of series that fit the device together.
+    /// Ranges of series that fit into the memory limit together.
     fn batches(&self, program: &Program, bars: &[usize]) -> Result<Vec<Range<usize>>, GpuExecError> {
         let mut batches = Vec::new();
         let mut first = 0;
         while first < bars.len() {
             let mut last = first;
             while let Some(these) = bars.get(first..last + 1) {
-                let words = Layout::words_of(these, self.segment_log2);
+                let words = SegmentLayout::words_of(these, self.segment_log2);
                 if !self.fits(program, words) {
                     break;
                 }
@@ -303,8 +316,8 @@ impl GpuExecutor {
             }
             if last == first {
                 let bars = bars.get(first).copied().unwrap_or(0);
-                let words = Layout::words_of(&[bars], self.segment_log2);
-                let need = program.arena(words) + program.fetched(words);
+                let words = SegmentLayout::words_of(&[bars], self.segment_log2);
+                let need = program.arena(words) + program.download_bytes(words);
                 let most = self.settings.memory.min(self.settings.largest);
                 return Err(GpuExecError::Memory { bars, need: Bytes(need), most });
             }
@@ -324,14 +337,14 @@ impl GpuExecutor {
         sink: &mut dyn ColumnSink,
     ) {
         let (Some(bytes), Some(bars)) = (bytes, bars.get(range.clone())) else { return };
-        let layout = Layout::new(bars, self.segment_log2);
-        // Bytes of a download may lie anywhere; mostly they lie where numbers may.
-        let moved: Vec<f32>;
+        let layout = SegmentLayout::new(bars, self.segment_log2);
+        // Zero-copy unless the download is misaligned.
+        let copied: Vec<f32>;
         let floats: &[f32] = match bytemuck::try_cast_slice(bytes) {
             Ok(floats) => floats,
             Err(_) => {
-                moved = bytemuck::pod_collect_to_vec(bytes);
-                &moved
+                copied = bytemuck::pod_collect_to_vec(bytes);
+                &copied
             }
         };
         let words = layout.words();
@@ -340,8 +353,9 @@ impl GpuExecutor {
             for (wanted, at) in &part.results {
                 let from = floats.get(at * words..(at + 1) * words).unwrap_or_default();
                 let start = self.starts.get(*wanted).copied().unwrap_or(0);
-                let (form, port) = part.program.lowered.forms.get(*at).copied().unwrap_or((PLAIN, 0));
-                let value = |x| scale.value(x, form, port);
+                let (encoding, port) =
+                    part.program.lowered.encodings.get(*at).copied().unwrap_or((UNENCODED, 0));
+                let value = |x| scale.decode(x, encoding, port);
                 sink.take(range.start + series, *wanted, *bars, &mut |to| {
                     layout.gather(series, from, value, start, to);
                 });
@@ -352,57 +366,63 @@ impl GpuExecutor {
 
 impl ProgramPart {
     pub(crate) fn of(graph: &Graph, lowered: lower::Lowered, settings: GpuExecSettings) -> ProgramPart {
-        let hosted: Vec<ValueId> = lowered
-            .given
+        let on_cpu: Vec<ValueId> = lowered
+            .uploads
             .iter()
             .filter_map(|g| match g {
-                Given::Host(v) => Some(*v),
-                Given::Field(_) => None,
+                UploadSource::Cpu(v) => Some(*v),
+                UploadSource::Field(_) => None,
             })
             .collect();
-        let host = (!hosted.is_empty()).then(|| ExecPlan::new(graph, &hosted));
+        let cpu_plan = (!on_cpu.is_empty()).then(|| ExecPlan::new(graph, &on_cpu));
         let results =
             lowered.outputs.iter().enumerate().filter_map(|(at, place)| place.map(|p| (at, p))).collect();
-        let mut program = Program::new(lowered, settings.width);
-        program.slices = settings.slices;
-        ProgramPart { program, results, host }
+        let mut program = Program::new(lowered, settings.workgroup_size);
+        program.slice_factor = settings.slice_factor;
+        ProgramPart { program, results, cpu_plan }
     }
 
-    /// Uploaded columns of some series, one after the other, each as a column lies.
-    pub(crate) fn columns(&self, layout: &Layout, scales: &[Scale], series: &[Series<'_>]) -> Vec<u32> {
+    /// Uploaded columns of some series, contiguous, encoded and interleaved.
+    pub(crate) fn encode_uploads(
+        &self,
+        layout: &SegmentLayout,
+        scales: &[OffsetScale],
+        series: &[Series<'_>],
+    ) -> Vec<u32> {
         let words = layout.words();
-        let given = &self.program.lowered.given;
-        let mut all = vec![0u32; given.len() * words];
-        let hosted = self
-            .host
+        let uploads = &self.program.lowered.uploads;
+        let mut all = vec![0u32; uploads.len() * words];
+        let computed = self
+            .cpu_plan
             .as_ref()
             .map(|plan| exec::run(plan, series, ExecOptions { threads: 1, ..ExecOptions::default() }));
-        let mut host = 0;
-        for (given, column) in given.iter().zip(all.chunks_mut(words.max(1))) {
+        let mut cpu_index = 0;
+        for (source, column) in uploads.iter().zip(all.chunks_mut(words.max(1))) {
             for (at, one) in series.iter().enumerate() {
                 let bars = layout.bars.get(at).copied().unwrap_or(0);
-                let values = match given {
-                    Given::Field(field) => one.field(*field),
-                    Given::Host(_) => {
-                        hosted.as_ref().and_then(|h| h.get(at)?.get(host)).map_or(&[][..], Vec::as_slice)
-                    }
+                let values = match source {
+                    UploadSource::Field(field) => one.field(*field),
+                    UploadSource::Cpu(_) => computed
+                        .as_ref()
+                        .and_then(|h| h.get(at)?.get(cpu_index))
+                        .map_or(&[][..], Vec::as_slice),
                 };
                 let values = values.get(..bars).unwrap_or(values);
-                match (given, scales.get(at)) {
-                    (Given::Field(field), Some(scale)) if is_price(*field) => {
-                        layout.scatter(at, values, |x| scale.held(x), column);
+                match (source, scales.get(at)) {
+                    (UploadSource::Field(field), Some(scale)) if is_price(*field) => {
+                        layout.scatter(at, values, |x| scale.encode(x), column);
                     }
                     _ => layout.scatter(at, values, |x| x, column),
                 }
             }
-            host += usize::from(matches!(given, Given::Host(_)));
+            cpu_index += usize::from(matches!(source, UploadSource::Cpu(_)));
         }
         all
     }
 }
 
-/// Some of the series, as the runner wants them.
-struct Items<'a, 's> {
+/// A batch of series that the runner may split on OOM.
+struct SeriesBatch<'a, 's> {
     executor: &'a GpuExecutor,
     part: &'a ProgramPart,
     series: &'a [Series<'s>],
@@ -411,7 +431,7 @@ struct Items<'a, 's> {
     stats: &'a Mutex<GpuExecStats>,
 }
 
-impl SplittableBatch for Items<'_, '_> {
+impl SplittableBatch for SeriesBatch<'_, '_> {
     fn len(&self) -> usize {
         self.items.len()
     }
@@ -419,12 +439,12 @@ impl SplittableBatch for Items<'_, '_> {
     fn record(&self, items: Range<usize>) -> Result<Plan, PlanError> {
         let range = self.items.start + items.start..self.items.start + items.end;
         let bars = self.bars.get(range.clone()).unwrap_or_default();
-        let layout = Layout::new(bars, self.executor.segment_log2);
+        let layout = SegmentLayout::new(bars, self.executor.segment_log2);
         let series = self.series.get(range).unwrap_or_default();
-        let scales: Vec<Scale> = series.iter().map(scale).collect();
-        let columns = self.part.columns(&layout, &scales, series);
+        let scales: Vec<OffsetScale> = series.iter().map(scale).collect();
+        let columns = self.part.encode_uploads(&layout, &scales, series);
         let (mut plan, arena) = self.part.program.record(&layout, &scales, &columns)?;
-        plan.download_first(arena, Bytes(self.part.program.fetched(layout.words())))?;
+        plan.download_first(arena, Bytes(self.part.program.download_bytes(layout.words())))?;
         lock(self.stats).count(&plan);
         Ok(plan)
     }
@@ -434,9 +454,9 @@ fn is_price(field: Field) -> bool {
     matches!(field, Field::Open | Field::High | Field::Low | Field::Close)
 }
 
-/// How the prices of a series are held.
-pub(crate) fn scale(series: &Series<'_>) -> Scale {
-    Scale::of(&[series.close, series.open, series.high, series.low])
+/// Encoding parameters of a series.
+pub(crate) fn scale(series: &Series<'_>) -> OffsetScale {
+    OffsetScale::of(&[series.close, series.open, series.high, series.low])
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

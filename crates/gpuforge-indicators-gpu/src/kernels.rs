@@ -1,34 +1,43 @@
-//! Shaders as kernels. Each text is what all share and its own file; their CPU reference kernel is the engine on the processor, which
-//! computes whole graphs and not single calls.
+//! WGSL sources as runtime kernels: `common.wgsl` plus the kernel's own file. They have no CPU reference kernel: the CPU
+//! executor computes whole graphs, not single calls.
 
 use std::sync::Arc;
 
 use gpuforge_runtime::kernel::{Access, CpuReferenceError, Kernel};
 
-use crate::{rolling::Shader, state_machines};
+use crate::{rolling::RollingShader, state_machines};
 
 const COMMON: &str = include_str!("../shader/common.wgsl");
 
-/// Kernels that are not generated, by name and text.
-pub const TEXTS: [(&str, &str); 8] = [
-    ("resident-place", include_str!("../shader/place.wgsl")),
-    ("resident-scan", include_str!("../shader/scan.wgsl")),
-    ("resident-machine", state_machines::SHADER),
-    ("resident-machine-window", state_machines::WINDOW_SHADER),
-    ("resident-sum", concat!(include_str!("../shader/walk.wgsl"), include_str!("../shader/sum.wgsl"))),
+/// Fixed (not generated) kernels: name and WGSL source.
+pub const SOURCES: [(&str, &str); 8] = [
+    ("indicators-copy", include_str!("../shader/copy_uploads.wgsl")),
+    ("indicators-scan", include_str!("../shader/scan.wgsl")),
+    ("indicators-state-machine", state_machines::SHADER),
+    ("indicators-rolling-state-machine", state_machines::WINDOW_SHADER),
     (
-        "resident-extreme",
-        concat!(include_str!("../shader/walk.wgsl"), include_str!("../shader/extreme.wgsl")),
+        "indicators-rolling-sum",
+        concat!(include_str!("../shader/segment_walk.wgsl"), include_str!("../shader/rolling_sum.wgsl")),
     ),
-    ("resident-moment", concat!(include_str!("../shader/walk.wgsl"), include_str!("../shader/moment.wgsl"))),
-    ("resident-order", concat!(include_str!("../shader/walk.wgsl"), include_str!("../shader/order.wgsl"))),
+    (
+        "indicators-rolling-min-max",
+        concat!(include_str!("../shader/segment_walk.wgsl"), include_str!("../shader/rolling_min_max.wgsl")),
+    ),
+    (
+        "indicators-rolling-moment",
+        concat!(include_str!("../shader/segment_walk.wgsl"), include_str!("../shader/rolling_moment.wgsl")),
+    ),
+    (
+        "indicators-rolling-order",
+        concat!(include_str!("../shader/segment_walk.wgsl"), include_str!("../shader/rolling_order.wgsl")),
+    ),
 ];
 
 fn kernel(name: impl Into<String>, wgsl: String, last: Access) -> Arc<Kernel> {
     let name = name.into();
     let refused = CpuReferenceError {
         kernel: name.clone(),
-        why: "the processor computes whole graphs, not single calls of a device's plan".to_owned(),
+        why: "the CPU executor computes whole graphs, not single kernel calls".to_owned(),
     };
     Arc::new(Kernel {
         name: name.into(),
@@ -39,47 +48,55 @@ fn kernel(name: impl Into<String>, wgsl: String, last: Access) -> Arc<Kernel> {
     })
 }
 
-/// The text of a kernel that is not generated.
-pub fn text(own: &str) -> String {
+/// The complete source of a fixed kernel.
+pub fn source(own: &str) -> String {
     format!("{COMMON}{own}")
 }
 
-/// The text of a generated kernel.
-pub fn pointwise_text(body: &str, width: u32) -> String {
-    format!("const WIDTH: u32 = {width}u;\n{}{body}", include_str!("../shader/pointwise.wgsl"))
+/// The complete source of a generated kernel.
+pub fn pointwise_source(body: &str, workgroup_size: u32) -> String {
+    format!(
+        "const WORKGROUP_SIZE: u32 = {workgroup_size}u;\n{}{body}",
+        include_str!("../shader/pointwise.wgsl")
+    )
 }
 
-/// All kernels of a lowered graph that are not generated.
+/// The fixed kernels.
 #[derive(Debug, Clone)]
 pub struct Kernels {
-    /// Brings uploaded columns to their places.
-    pub place: Arc<Kernel>,
-    /// Recurrences.
+    /// Copies uploaded columns into the arena.
+    pub copy_uploads: Arc<Kernel>,
+    /// Recurrences (prefix scan).
     pub scan: Arc<Kernel>,
     /// State machines.
-    pub machine: Arc<Kernel>,
-    /// State machines that remember nothing but a window.
-    pub machine_windows: Arc<Kernel>,
-    windows: [Arc<Kernel>; 4],
+    pub state_machine: Arc<Kernel>,
+    /// State machines whose state is a window.
+    pub rolling_state_machines: Arc<Kernel>,
+    rolling: [Arc<Kernel>; 4],
 }
 
 impl Kernels {
-    /// As text only; devices compile them when they are first used.
+    /// Sources only; devices compile them on first use.
     pub fn new() -> Kernels {
-        let [place, scan, machine, machine_windows, windows @ ..] = TEXTS.map(|(name, own)| {
-            kernel(name, text(own), if name == "resident-place" { Access::Write } else { Access::Update })
-        });
-        Kernels { place, scan, machine, machine_windows, windows }
+        let [copy_uploads, scan, state_machine, rolling_state_machines, rolling @ ..] =
+            SOURCES.map(|(name, own)| {
+                kernel(
+                    name,
+                    source(own),
+                    if name == "indicators-copy" { Access::Write } else { Access::Update },
+                )
+            });
+        Kernels { copy_uploads, scan, state_machine, rolling_state_machines, rolling }
     }
 
-    /// The kernel of some windows.
-    pub fn window(&self, shader: Shader) -> &Arc<Kernel> {
-        let [sum, extreme, moment, order] = &self.windows;
+    /// A rolling kernel.
+    pub fn rolling(&self, shader: RollingShader) -> &Arc<Kernel> {
+        let [sum, min_max, moment, order] = &self.rolling;
         match shader {
-            Shader::Sum => sum,
-            Shader::Extreme => extreme,
-            Shader::Moment => moment,
-            Shader::Order => order,
+            RollingShader::Sum => sum,
+            RollingShader::MinMax => min_max,
+            RollingShader::Moment => moment,
+            RollingShader::Order => order,
         }
     }
 }
@@ -90,14 +107,14 @@ impl Default for Kernels {
     }
 }
 
-/// A generated kernel; its name is that of its text.
-pub fn pointwise(body: &str, width: u32) -> Arc<Kernel> {
+/// A generated kernel, named by the hash of its source.
+pub fn pointwise(body: &str, workgroup_size: u32) -> Arc<Kernel> {
     use std::hash::{DefaultHasher, Hash as _, Hasher as _};
     let mut hasher = DefaultHasher::new();
-    (body, width).hash(&mut hasher);
+    (body, workgroup_size).hash(&mut hasher);
     kernel(
-        format!("resident-pointwise-{:016x}", hasher.finish()),
-        pointwise_text(body, width),
+        format!("indicators-pointwise-{:016x}", hasher.finish()),
+        pointwise_source(body, workgroup_size),
         Access::Update,
     )
 }

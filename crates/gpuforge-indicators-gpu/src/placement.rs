@@ -1,9 +1,9 @@
-//! Which columns are computed on a device, and what may they be off by? Everything that the lowering knows, except the rows
-//! below: what f32 makes of them is not within the tolerance.
+//! Column placement by f32 precision: every column that can be lowered may run on a device, except the CPU-only indicators
+//! below, whose f32 error exceeds the tolerance.
 //!
-//! **Tolerance**, against the processor's f64 on prices in whole ticks: within [`MAX_ERROR`] of the column's scale (its largest
-//! magnitude) at every bar, within [`TYPICAL_ERROR`] at [`TYPICAL_SHARE`] of them. Candlesticks and counts are the same. `tests/parity.rs`
-//! holds every row to it.
+//! **Tolerance** against the CPU's f64, on prices in whole ticks and relative to the column's largest magnitude: within
+//! [`MAX_ERROR`] at every bar, within [`TYPICAL_ERROR`] at [`TYPICAL_SHARE`] of them. Candlestick patterns and counts are
+//! exact. `tests/parity.rs` checks every indicator.
 
 use gpuforge_indicators::{
     graph::{Graph, ValueId},
@@ -12,19 +12,19 @@ use gpuforge_indicators::{
 
 use crate::lower;
 
-/// The most that a value may be off by, as a share of its column's scale.
+/// Maximum error of a value, relative to the largest magnitude of its column.
 pub const MAX_ERROR: f64 = 1e-4;
-/// What most are within.
+/// Error bound of most values.
 pub const TYPICAL_ERROR: f64 = 1e-5;
-/// How many are.
+/// Fraction of values within [`TYPICAL_ERROR`].
 pub const TYPICAL_SHARE: f64 = 0.999;
 
 /// Where a column is computed.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ColumnPlacement {
-    /// Its name.
+    /// Name of the column.
     pub column: String,
-    /// On a device, unless something else speaks against it?
+    /// May it run on a device?
     pub on_device: bool,
     /// Why not.
     pub reason: Option<&'static str>,
@@ -37,7 +37,7 @@ const PHASE: &str = "its own phase is fed back, and what f32 rounds off grows";
 const OVERFLOW: &str = "its values are too large for f32";
 const UNKNOWN: &str = "no kernel computes what it rests on, or its window is longer than a device may loop";
 
-/// Rows that stay on the processor.
+/// Indicators that run on the CPU only, with the reason.
 pub const CPU_ONLY: &[(&str, &str)] = &[
     ("ac", DIFFERENCE),
     ("macd", DIFFERENCE),
@@ -65,13 +65,12 @@ pub const CPU_ONLY: &[(&str, &str)] = &[
     ("sinh", OVERFLOW),
 ];
 
-/// Why a row stays on the processor.
-pub fn cpu_only_reason(row: &str) -> Option<&'static str> {
-    CPU_ONLY.iter().find(|(name, _)| *name == row).map(|(_, why)| *why)
+/// Why an indicator runs on the CPU only.
+pub fn cpu_only_reason(name: &str) -> Option<&'static str> {
+    CPU_ONLY.iter().find(|(listed, _)| *listed == name).map(|(_, why)| *why)
 }
 
-/// Where every column of what is wanted belongs; in the order of [`gpuforge_indicators::select::graph`], whose results the
-/// others are.
+/// Placement of every column; `graph`, `values` and `columns` are those of [`gpuforge_indicators::select::graph`].
 pub fn place_columns(
     wanted: &[SelectItem],
     graph: &Graph,

@@ -2,16 +2,16 @@
 //! function of a window); no row where the processor has to.
 //!
 //! Costs are upper bounds: iterations of all loops of an invocation, those over the runs that a window lies in included. A
-//! slice of `k` steps takes at most `to_begin + k * per_step`.
+//! slice of `k` steps takes at most `setup_iterations + k * step_iterations`.
 
 use gpuforge_indicators::graph::{F64Bits, NodeOp};
 
 /// Iterations of one invocation: some devices end loops silently, others are taken for hung.
-pub const MOST_ITERATIONS: u32 = 16_384;
+pub const MAX_ITERATIONS: u32 = 16_384;
 /// Bins that a profile has room for in registers.
-const MOST_BINS: f64 = 64.0;
+const MAX_BINS: f64 = 64.0;
 /// Outputs of a job.
-const MOST_OUTPUTS: usize = 8;
+const MAX_OUTPUTS: usize = 8;
 /// Windows that are computed side by side.
 const TILE: u64 = 8;
 /// Bars of the shortest run, and of what is summed by itself.
@@ -19,14 +19,14 @@ const STRETCH: u64 = 32;
 
 /// Which of the window kernels.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Shader {
-    /// `shader/sum.wgsl`.
+pub enum RollingShader {
+    /// `shader/rolling_sum.wgsl`.
     Sum,
-    /// `shader/extreme.wgsl`.
-    Extreme,
-    /// `shader/moment.wgsl`.
+    /// `shader/rolling_min_max.wgsl`.
+    MinMax,
+    /// `shader/rolling_moment.wgsl`.
     Moment,
-    /// `shader/order.wgsl`.
+    /// `shader/rolling_order.wgsl`.
     Order,
 }
 
@@ -34,35 +34,35 @@ pub enum Shader {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Window {
     /// The kernel.
-    pub shader: Shader,
+    pub shader: RollingShader,
     /// Which of its functions.
     pub mode: u32,
     /// Bars of the window.
     pub n: u32,
     /// The job's numbers.
-    pub numbers: Vec<f32>,
+    pub constants: Vec<f32>,
     /// Loop iterations of a step.
-    pub per_step: u32,
+    pub step_iterations: u32,
     /// Loop iterations to begin a slice.
-    pub to_begin: u32,
+    pub setup_iterations: u32,
     /// Steps of a slice that are worth its beginning.
     pub slice: u32,
 }
 
 /// A function of a kernel before anybody asked whether it is short enough.
 struct Row {
-    shader: Shader,
+    shader: RollingShader,
     mode: u32,
     n: usize,
-    numbers: Vec<f32>,
+    constants: Vec<f32>,
     cost: Cost,
 }
 
 /// What loops take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cost {
-    per_step: u64,
-    to_begin: u64,
+    step_iterations: u64,
+    setup_iterations: u64,
     slice: u32,
 }
 
@@ -70,34 +70,34 @@ struct Cost {
 /// whatever rests on it.
 pub fn of(prim: &NodeOp) -> Option<Window> {
     let row = row(prim)?;
-    let Cost { per_step, to_begin, slice } = row.cost;
-    let iterations = |x: u64| u32::try_from(x).ok().filter(|x| *x <= MOST_ITERATIONS);
-    iterations(per_step + to_begin)?;
+    let Cost { step_iterations, setup_iterations, slice } = row.cost;
+    let iterations = |x: u64| u32::try_from(x).ok().filter(|x| *x <= MAX_ITERATIONS);
+    iterations(step_iterations + setup_iterations)?;
     Some(Window {
         shader: row.shader,
         mode: row.mode,
         n: u32::try_from(row.n).ok().filter(|n| *n > 0)?,
-        numbers: row.numbers,
-        per_step: iterations(per_step)?,
-        to_begin: iterations(to_begin)?,
+        constants: row.constants,
+        step_iterations: iterations(step_iterations)?,
+        setup_iterations: iterations(setup_iterations)?,
         slice,
     })
 }
 
 fn row(prim: &NodeOp) -> Option<Row> {
-    use Shader::{Extreme, Moment, Order, Sum};
-    let plain = |shader, mode, n: &usize, cost| Row { shader, mode, n: *n, numbers: vec![], cost };
+    use RollingShader::{MinMax, Moment, Order, Sum};
+    let plain = |shader, mode, n: &usize, cost| Row { shader, mode, n: *n, constants: vec![], cost };
     Some(match prim {
         // How a total was rounded on its way is not asked on a device.
         NodeOp::RollingSum(_, n) | NodeOp::RollingSumFrom { n, .. } => plain(Sum, 0, n, blocks(*n)),
         NodeOp::PartialRollingSum(_, n) => plain(Sum, 1, n, growing(*n)),
         NodeOp::LinearWeightedSum(_, n) => plain(Sum, 2, n, blocks(*n)),
         NodeOp::Fir(_, weights) => {
-            let numbers = weights.iter().map(|w| w.get() as f32).chain([sum_of(weights)]).collect();
-            Row { numbers, ..plain(Sum, 3, &weights.len(), tiles(weights.len(), TILE, 1)) }
+            let constants = weights.iter().map(|w| w.get() as f32).chain([sum_of(weights)]).collect();
+            Row { constants, ..plain(Sum, 3, &weights.len(), tiles(weights.len(), TILE, 1)) }
         }
-        NodeOp::RollingMinMax { n, max, .. } => plain(Extreme, u32::from(!max), n, blocks(*n)),
-        NodeOp::RollingArgMinMax { n, max, .. } => plain(Extreme, 2 + u32::from(!max), n, found_again(*n)),
+        NodeOp::RollingMinMax { n, max, .. } => plain(MinMax, u32::from(!max), n, blocks(*n)),
+        NodeOp::RollingArgMinMax { n, max, .. } => plain(MinMax, 2 + u32::from(!max), n, found_again(*n)),
         NodeOp::RollingVariance(_, n) | NodeOp::RollingCentralMoment(_, n, 2) => {
             plain(Moment, 0, n, moments(*n, 2))
         }
@@ -109,10 +109,10 @@ fn row(prim: &NodeOp) -> Option<Row> {
         NodeOp::RollingTimeMoment(_, n) => plain(Moment, 6, n, moments(*n, 1)),
         // Each place is found from the one before it, which has to be its neighbour.
         NodeOp::RollingOrderStatistic { n, ranks, .. }
-            if ranks.len() <= MOST_OUTPUTS && ranks.is_sorted_by(|a, b| *a <= *b && *b <= *a + 1) =>
+            if ranks.len() <= MAX_OUTPUTS && ranks.is_sorted_by(|a, b| *a <= *b && *b <= *a + 1) =>
         {
-            let numbers = ranks.iter().map(|p| *p as f32).collect();
-            Row { numbers, ..plain(Order, 0, n, places_of(*n, ranks.len())) }
+            let constants = ranks.iter().map(|p| *p as f32).collect();
+            Row { constants, ..plain(Order, 0, n, places_of(*n, ranks.len())) }
         }
         NodeOp::RollingRank { n, or_equal, .. } => {
             plain(Order, 1 + u32::from(*or_equal), n, tiles(*n, TILE, 1))
@@ -132,19 +132,20 @@ fn sum_of(weights: &[F64Bits]) -> f32 {
 fn machine(name: &str, params: &[F64Bits]) -> Option<Row> {
     let param = |at: usize| params.get(at).map(|p| p.get());
     let n = param(0)?.max(1.0) as usize;
-    let plain = |shader, mode, n, cost| Some(Row { shader, mode, n, numbers: vec![], cost });
+    let plain = |shader, mode, n, cost| Some(Row { shader, mode, n, constants: vec![], cost });
     match name {
         // How it was rounded on its way is not asked on a device.
-        "running ramp sum" => plain(Shader::Sum, 2, n, blocks(n)),
-        "projection" => plain(Shader::Moment, 7, n.max(2), moments(n.max(2), 4)),
-        "weighted over bars" => plain(Shader::Moment, 8, n, moments(n, 2)),
-        "median deviation" => plain(Shader::Order, 3, n, each(2 * (counts(n) + walk(n)))),
-        "spearman" => plain(Shader::Order, 4, n, each(2 * counts(n))),
+        "running ramp sum" => plain(RollingShader::Sum, 2, n, blocks(n)),
+        "projection" => plain(RollingShader::Moment, 7, n.max(2), moments(n.max(2), 4)),
+        "weighted over bars" => plain(RollingShader::Moment, 8, n, moments(n, 2)),
+        "median deviation" => plain(RollingShader::Order, 3, n, each(2 * (counts(n) + walk(n)))),
+        "spearman" => plain(RollingShader::Order, 4, n, each(2 * counts(n))),
         // More bins would need memory of their own.
-        "volume profile" if param(1)? <= MOST_BINS => {
+        "volume profile" if param(1)? <= MAX_BINS => {
             let (bins, share) = (param(1)?, param(2)? / 100.0);
-            let numbers = vec![bins as f32, share as f32];
-            plain(Shader::Order, 5, n, each(2 * walk(n) + 3 * bins as u64)).map(|row| Row { numbers, ..row })
+            let constants = vec![bins as f32, share as f32];
+            plain(RollingShader::Order, 5, n, each(2 * walk(n) + 3 * bins as u64))
+                .map(|row| Row { constants, ..row })
         }
         _ => None,
     }
@@ -160,26 +161,34 @@ fn walk(n: usize) -> u64 {
 fn blocks(n: usize) -> Cost {
     // Five walks a block, however short; short windows have more blocks.
     let per_block = 12;
-    Cost { per_step: 3 + per_block / (n as u64).max(1), to_begin: 2 * walk(n) + per_block, slice: 64 }
+    Cost {
+        step_iterations: 3 + per_block / (n as u64).max(1),
+        setup_iterations: 2 * walk(n) + per_block,
+        slice: 64,
+    }
 }
 
 /// The same after what grows.
 fn growing(n: usize) -> Cost {
     let cost = blocks(n);
-    Cost { per_step: cost.per_step + 1, to_begin: cost.to_begin + walk(n), ..cost }
+    Cost {
+        step_iterations: cost.step_iterations + 1,
+        setup_iterations: cost.setup_iterations + walk(n),
+        ..cost
+    }
 }
 
 /// The same where what was kept is a place, and the value there is looked up again.
 fn found_again(n: usize) -> Cost {
     let cost = blocks(n);
-    Cost { per_step: cost.per_step + n as u64 / STRETCH + 1, ..cost }
+    Cost { step_iterations: cost.step_iterations + n as u64 / STRETCH + 1, ..cost }
 }
 
 /// Tiles of `wide` neighbouring windows, looked through `passes` times, and written one by one.
 fn tiles(n: usize, wide: u64, passes: u64) -> Cost {
     let tile = passes * walk(n + TILE as usize) + 4 * TILE;
     // A tile that is not full costs as much as one that is.
-    Cost { per_step: tile.div_ceil(wide), to_begin: tile, slice: 32 }
+    Cost { step_iterations: tile.div_ceil(wide), setup_iterations: tile, slice: 32 }
 }
 
 /// Tiles whose windows have a bar in common.
@@ -195,12 +204,16 @@ fn counts(n: usize) -> u64 {
 /// Places found by counting, then moved by looking through the window.
 fn places_of(n: usize, places: usize) -> Cost {
     let places = places as u64;
-    Cost { per_step: places * (walk(n) + 1), to_begin: counts(n) + places * walk(n), slice: 64 }
+    Cost {
+        step_iterations: places * (walk(n) + 1),
+        setup_iterations: counts(n) + places * walk(n),
+        slice: 64,
+    }
 }
 
 /// Each window by itself.
-fn each(per_step: u64) -> Cost {
-    Cost { per_step: per_step + 4, to_begin: 8, slice: 16 }
+fn each(step_iterations: u64) -> Cost {
+    Cost { step_iterations: step_iterations + 4, setup_iterations: 8, slice: 16 }
 }
 
 #[cfg(test)]
@@ -221,31 +234,31 @@ mod tests {
         graph.into_inner().nodes().last().unwrap().op.clone()
     }
 
-    fn kind(prim: &NodeOp) -> Option<(Shader, u32, u32)> {
+    fn kind(prim: &NodeOp) -> Option<(RollingShader, u32, u32)> {
         of(prim).map(|w| (w.shader, w.mode, w.n))
     }
 
     #[test]
     fn every_window_has_its_function() {
         type Build = for<'g> fn(GraphBuilder<'g>) -> Expr<'g>;
-        let rows: [(Build, Shader, u32, u32); 17] = [
-            (|b| b.close().sum(5), Shader::Sum, 0, 5),
-            (|b| b.close().sum_from(6, 9), Shader::Sum, 0, 6),
-            (|b| b.close().partial_sum(7), Shader::Sum, 1, 7),
-            (|b| b.close().linear_weighted_sum(8), Shader::Sum, 2, 8),
-            (|b| b.close().fir(&[0.5, 0.25]), Shader::Sum, 3, 2),
-            (|b| b.close().highest(5), Shader::Extreme, 0, 5),
-            (|b| b.close().lowest(5), Shader::Extreme, 1, 5),
-            (|b| b.close().bars_since_highest(5), Shader::Extreme, 2, 5),
-            (|b| b.close().bars_since_lowest(5), Shader::Extreme, 3, 5),
-            (|b| b.close().variance(5), Shader::Moment, 0, 5),
-            (|b| b.close().second_central_moment(5), Shader::Moment, 0, 5),
-            (|b| b.close().mean_deviation(5), Shader::Moment, 1, 5),
-            (|b| b.close().central_moments(5, 4).1, Shader::Moment, 4, 5),
-            (|b| b.close().co_moment(b.high(), 5), Shader::Moment, 5, 5),
-            (|b| b.close().time_moment(5), Shader::Moment, 6, 5),
-            (|b| b.close().rank(5, false), Shader::Order, 1, 5),
-            (|b| b.close().rank(5, true), Shader::Order, 2, 5),
+        let rows: [(Build, RollingShader, u32, u32); 17] = [
+            (|b| b.close().sum(5), RollingShader::Sum, 0, 5),
+            (|b| b.close().sum_from(6, 9), RollingShader::Sum, 0, 6),
+            (|b| b.close().partial_sum(7), RollingShader::Sum, 1, 7),
+            (|b| b.close().linear_weighted_sum(8), RollingShader::Sum, 2, 8),
+            (|b| b.close().fir(&[0.5, 0.25]), RollingShader::Sum, 3, 2),
+            (|b| b.close().highest(5), RollingShader::MinMax, 0, 5),
+            (|b| b.close().lowest(5), RollingShader::MinMax, 1, 5),
+            (|b| b.close().bars_since_highest(5), RollingShader::MinMax, 2, 5),
+            (|b| b.close().bars_since_lowest(5), RollingShader::MinMax, 3, 5),
+            (|b| b.close().variance(5), RollingShader::Moment, 0, 5),
+            (|b| b.close().second_central_moment(5), RollingShader::Moment, 0, 5),
+            (|b| b.close().mean_deviation(5), RollingShader::Moment, 1, 5),
+            (|b| b.close().central_moments(5, 4).1, RollingShader::Moment, 4, 5),
+            (|b| b.close().co_moment(b.high(), 5), RollingShader::Moment, 5, 5),
+            (|b| b.close().time_moment(5), RollingShader::Moment, 6, 5),
+            (|b| b.close().rank(5, false), RollingShader::Order, 1, 5),
+            (|b| b.close().rank(5, true), RollingShader::Order, 2, 5),
         ];
         for (build, shader, mode, n) in rows {
             let prim = built(build);
@@ -255,10 +268,13 @@ mod tests {
 
     #[test]
     fn numbers_are_weights_and_places() {
-        assert_eq!(of(&built(|b| b.close().fir(&[0.5, 0.25]))).unwrap().numbers, [0.5, 0.25, 0.75]);
-        assert_eq!(of(&built(|b| b.close().fir(&[0.1, 0.2, -0.3]))).unwrap().numbers, [0.1, 0.2, -0.3, 0.0]);
+        assert_eq!(of(&built(|b| b.close().fir(&[0.5, 0.25]))).unwrap().constants, [0.5, 0.25, 0.75]);
+        assert_eq!(
+            of(&built(|b| b.close().fir(&[0.1, 0.2, -0.3]))).unwrap().constants,
+            [0.1, 0.2, -0.3, 0.0]
+        );
         let median = NodeOp::RollingOrderStatistic { a: A, n: 6, ranks: vec![2, 3] };
-        assert_eq!(of(&median).unwrap().numbers, [2.0, 3.0]);
+        assert_eq!(of(&median).unwrap().constants, [2.0, 3.0]);
         let many = NodeOp::RollingOrderStatistic { a: A, n: 60, ranks: (0..9).collect() };
         assert_eq!(of(&many), None);
         let apart = NodeOp::RollingOrderStatistic { a: A, n: 60, ranks: vec![14, 44] };
@@ -269,13 +285,13 @@ mod tests {
     fn machines_that_are_windows_have_a_function_and_others_none() {
         let params = |x: &[f64]| x.iter().map(|x| F64Bits::of(*x)).collect::<Vec<_>>();
         let kind =
-            |name: &str, x: &[f64]| machine(name, &params(x)).map(|r| (r.shader, r.mode, r.n, r.numbers));
-        assert_eq!(kind("running ramp sum", &[4.0]), Some((Shader::Sum, 2, 4, vec![])));
-        assert_eq!(kind("projection", &[1.0]), Some((Shader::Moment, 7, 2, vec![])));
-        assert_eq!(kind("weighted over bars", &[9.0]), Some((Shader::Moment, 8, 9, vec![])));
-        assert_eq!(kind("median deviation", &[5.0]), Some((Shader::Order, 3, 5, vec![])));
-        assert_eq!(kind("spearman", &[30.0]), Some((Shader::Order, 4, 30, vec![])));
-        let profile = Some((Shader::Order, 5, 100, vec![10.0, 0.5]));
+            |name: &str, x: &[f64]| machine(name, &params(x)).map(|r| (r.shader, r.mode, r.n, r.constants));
+        assert_eq!(kind("running ramp sum", &[4.0]), Some((RollingShader::Sum, 2, 4, vec![])));
+        assert_eq!(kind("projection", &[1.0]), Some((RollingShader::Moment, 7, 2, vec![])));
+        assert_eq!(kind("weighted over bars", &[9.0]), Some((RollingShader::Moment, 8, 9, vec![])));
+        assert_eq!(kind("median deviation", &[5.0]), Some((RollingShader::Order, 3, 5, vec![])));
+        assert_eq!(kind("spearman", &[30.0]), Some((RollingShader::Order, 4, 30, vec![])));
+        let profile = Some((RollingShader::Order, 5, 100, vec![10.0, 0.5]));
         assert_eq!(kind("volume profile", &[100.0, 10.0, 50.0]), profile);
         assert_eq!(kind("volume profile", &[100.0, 65.0, 50.0]), None);
         assert_eq!(kind("streak", &[3.0]), None);
@@ -302,9 +318,12 @@ mod tests {
     fn a_slice_is_worth_its_beginning_where_windows_are_short() {
         for n in 2..=100 {
             let w = of(&NodeOp::RollingSum(A, n)).unwrap();
-            assert!(w.to_begin + w.slice * w.per_step <= MOST_ITERATIONS);
+            assert!(w.setup_iterations + w.slice * w.step_iterations <= MAX_ITERATIONS);
             let w = of(&NodeOp::RollingVariance(A, n)).unwrap();
-            assert!(w.slice.is_multiple_of(8) && w.to_begin + w.slice * w.per_step <= MOST_ITERATIONS);
+            assert!(
+                w.slice.is_multiple_of(8)
+                    && w.setup_iterations + w.slice * w.step_iterations <= MAX_ITERATIONS
+            );
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Which state machine has a kernel, and with which numbers? One row per machine of the catalogue; those that stay on the
 //! processor stand below with the reason.
 //!
-//! A machine steps through a series bar by bar, an invocation per series (`shader/machine*.wgsl`, one kernel for all of
+//! A machine steps through a series bar by bar, an invocation per series (`shader/state_machine*.wgsl`, one kernel for all of
 //! them). Two are functions of at most 50 bars and are computed for all bars at once ([`window_of`]). What depends on
 //! parameters alone is computed here, in f64.
 
@@ -9,17 +9,19 @@ use std::f64::consts::{PI, SQRT_2, TAU};
 
 /// The kernel of the machines, to be put after what all kernels share.
 pub const SHADER: &str = concat!(
-    include_str!("../shader/machine.wgsl"),
-    include_str!("../shader/machine_arc.wgsl"),
-    include_str!("../shader/machine_filter.wgsl"),
-    include_str!("../shader/machine_stop.wgsl"),
-    include_str!("../shader/machine_sum.wgsl"),
-    include_str!("../shader/machine_hilbert.wgsl"),
+    include_str!("../shader/state_machine.wgsl"),
+    include_str!("../shader/state_machine_atan2.wgsl"),
+    include_str!("../shader/state_machine_filter.wgsl"),
+    include_str!("../shader/state_machine_trailing_stop.wgsl"),
+    include_str!("../shader/state_machine_sum.wgsl"),
+    include_str!("../shader/state_machine_hilbert.wgsl"),
 );
 
 /// The kernel of those that are functions of a window, likewise.
-pub const WINDOW_SHADER: &str =
-    concat!(include_str!("../shader/machine_arc.wgsl"), include_str!("../shader/machine_window.wgsl"));
+pub const WINDOW_SHADER: &str = concat!(
+    include_str!("../shader/state_machine_atan2.wgsl"),
+    include_str!("../shader/rolling_state_machine.wgsl")
+);
 
 /// A machine on a device.
 #[derive(Debug, Clone, Copy)]
@@ -37,7 +39,7 @@ pub struct Gpu {
     /// Does it have a kernel with these parameters?
     pub fits: fn(&[f64]) -> bool,
     /// The job's numbers, from the machine's parameters.
-    pub numbers: fn(&[f64]) -> Vec<f32>,
+    pub constants: fn(&[f64]) -> Vec<f32>,
 }
 
 /// A machine that is a function of a window, on a device.
@@ -50,13 +52,13 @@ pub struct Windowed {
     /// Bars of the window.
     pub n: u32,
     /// Loop iterations of a step.
-    pub per_step: u32,
+    pub step_iterations: u32,
     /// Loop iterations to begin a slice.
-    pub to_begin: u32,
+    pub setup_iterations: u32,
     /// Steps of a slice that are worth its beginning.
     pub slice: u32,
     /// The job's numbers, from the machine's parameters.
-    pub numbers: fn(&[f64]) -> Vec<f32>,
+    pub constants: fn(&[f64]) -> Vec<f32>,
 }
 
 /// The kernel's function for a machine; `None` where it has none.
@@ -88,45 +90,45 @@ const THREE: &[usize] = &[0, 1, 2];
 const FOUR: &[usize] = &[0, 1, 2, 3];
 
 const fn row(name: &'static str, mode: u32, reads: &'static [usize]) -> Gpu {
-    let numbers = |p: &[f64]| p.iter().map(|x| *x as f32).collect();
-    Gpu { name, mode, state: 32, per_bar: 1, reads, fits: |_| true, numbers }
+    let constants = |p: &[f64]| p.iter().map(|x| *x as f32).collect();
+    Gpu { name, mode, state: 32, per_bar: 1, reads, fits: |_| true, constants }
 }
 
-/// Modes are those of the `switch` in `machine.wgsl`.
+/// Modes are those of the `switch` in `state_machine.wgsl`.
 const MACHINES: &[Gpu] = &[
-    Gpu { numbers: linear, ..row("linear", 0, ONE) },
-    Gpu { numbers: zero_mean, ..row("two poles, zero mean", 0, ONE) },
+    Gpu { constants: linear, ..row("linear", 0, ONE) },
+    Gpu { constants: zero_mean, ..row("two poles, zero mean", 0, ONE) },
     row("mcginley", 1, ONE),
     row("holt_winters", 2, ONE),
     row("laguerre_filter", 3, ONE),
     row("laguerre", 4, ONE),
     row("kalman_level", 5, ONE),
-    Gpu { numbers: jurik, ..row("jurik", 6, ONE) },
+    Gpu { constants: jurik, ..row("jurik", 6, ONE) },
     row("mama", 7, TWO),
-    Gpu { numbers: even_better, ..row("even better sine wave", 8, ONE) },
-    Gpu { numbers: rsx, ..row("rsx", 9, ONE) },
+    Gpu { constants: even_better, ..row("even better sine wave", 8, ONE) },
+    Gpu { constants: rsx, ..row("rsx", 9, ONE) },
     row("decay", 10, ONE),
     row("clamped", 11, ONE),
-    Gpu { numbers: parabolic, ..row("parabolic", 12, TWO) },
+    Gpu { constants: parabolic, ..row("parabolic", 12, TWO) },
     row("ratchet", 13, THREE),
     row("profit_max", 14, THREE),
-    Gpu { numbers: zigzag, ..row("zigzag", 15, TWO) },
+    Gpu { constants: zigzag, ..row("zigzag", 15, TWO) },
     // Its last input must be the number of a session. With a parameter, the seconds of one, it is a time: no f32.
     Gpu { fits: |p| p.is_empty(), ..row("session_before", 16, FOUR) },
     row("qqe", 17, TWO),
     row("hold", 18, TWO),
     row("settled", 19, TWO),
     row("streak", 20, TWO),
-    Gpu { numbers: |p| vec![at(p, 0).min(f64::from(f32::MAX)) as f32], ..row("run", 21, ONE) },
+    Gpu { constants: |p| vec![at(p, 0).min(f64::from(f32::MAX)) as f32], ..row("run", 21, ONE) },
     row("record of the day", 22, TWO),
     row("hikkake", 23, FOUR),
-    Gpu { numbers: |p| fraction(at(p, 0)).to_vec(), ..row("close above a share of a body", 24, THREE) },
+    Gpu { constants: |p| fraction(at(p, 0)).to_vec(), ..row("close above a share of a body", 24, THREE) },
     row("angle of two correlations", 25, TWO),
-    Gpu { numbers: |p| vec![at(p, 0) as f32, 1.0], ..row("weighted since an anchor", 26, THREE) },
-    Gpu { numbers: |_| vec![0.0, 0.0], ..row("weighted since the first bar", 26, TWO) },
+    Gpu { constants: |p| vec![at(p, 0) as f32, 1.0], ..row("weighted since an anchor", 26, THREE) },
+    Gpu { constants: |_| vec![0.0, 0.0], ..row("weighted since the first bar", 26, TWO) },
     row("weighted since an anchor of the day before", 27, FOUR),
     row("line of everything so far", 28, ONE),
-    Gpu { numbers: |p| vec![(at(p, 0) - 3.0).max(0.0) as f32], ..row("hilbert cycle", 29, ONE) },
+    Gpu { constants: |p| vec![(at(p, 0) - 3.0).max(0.0) as f32], ..row("hilbert cycle", 29, ONE) },
     // Sine and lead are the phase's: what they are compared for is told from that.
     row("hilbert mode", 30, &[0, 3, 4, 5]),
 ];
@@ -134,25 +136,25 @@ const MACHINES: &[Gpu] = &[
 /// The longest cycle in bars.
 const LONGEST: u32 = 50;
 
-/// Modes are those of `machine_window.wgsl`. A step looks through one cycle, and finds its inputs in up to two runs before.
+/// Modes are those of `rolling_state_machine.wgsl`. A step looks through one cycle, and finds its inputs in up to two runs before.
 const WINDOWED: &[Windowed] = &[
     Windowed {
         name: "hilbert phase",
         mode: 0,
         n: LONGEST,
-        per_step: LONGEST + 8,
-        to_begin: 1,
+        step_iterations: LONGEST + 8,
+        setup_iterations: 1,
         slice: 32,
-        numbers: circles,
+        constants: circles,
     },
     Windowed {
         name: "hilbert trend line",
         mode: 1,
         n: LONGEST + 3,
-        per_step: LONGEST + 8,
-        to_begin: 3 * (LONGEST + 8),
+        step_iterations: LONGEST + 8,
+        setup_iterations: 3 * (LONGEST + 8),
         slice: 32,
-        numbers: |_| Vec::new(),
+        constants: |_| Vec::new(),
     },
 ];
 
@@ -160,8 +162,8 @@ fn at(params: &[f64], i: usize) -> f64 {
     params.get(i).copied().unwrap_or(0.0)
 }
 
-fn rounded<const N: usize>(numbers: [f64; N]) -> Vec<f32> {
-    numbers.iter().map(|x| *x as f32).collect()
+fn rounded<const N: usize>(constants: [f64; N]) -> Vec<f32> {
+    constants.iter().map(|x| *x as f32).collect()
 }
 
 /// From b0, b1, b2, a1, a2, a3, gain, copied bars. The gain must be what a constant becomes.
@@ -287,7 +289,7 @@ mod tests {
             for (inputs, params) in uses {
                 assert!(machine.reads.iter().all(|at| *at < inputs), "{name}");
                 assert!(machine.reads.len() == inputs || name == "hilbert mode", "{name} leaves inputs out");
-                assert!((machine.numbers)(&params).iter().all(|x| x.is_finite()), "{name} {params:?}");
+                assert!((machine.constants)(&params).iter().all(|x| x.is_finite()), "{name} {params:?}");
             }
         }
     }

@@ -12,8 +12,8 @@ mod common;
 use common::{Bars, walk};
 use gpuforge_indicators::{
     catalogue,
-    exec::{How, Series, run},
-    select::{Instance, Selection, Selector, Wanted, plan, select},
+    exec::{ExecOptions, Series, run},
+    select::{Instance, SelectItem, Selection, Selector, plan, select},
 };
 
 fn bits(x: f64) -> u64 {
@@ -34,10 +34,10 @@ fn odd(n: usize, seed: u64) -> Bars {
 }
 
 /// The first difference, in words.
-fn difference(selection: &Selection, bars: &[Bars], how: How) -> Option<String> {
+fn difference(selection: &Selection, bars: &[Bars], how: ExecOptions) -> Option<String> {
     let series: Vec<Series<'_>> = bars.iter().map(Bars::series).collect();
-    let kernels = run(&selection.plan, &series, How { compiled: false, ..how });
-    let compiled = run(&selection.plan, &series, How { compiled: true, ..how });
+    let kernels = run(&selection.plan, &series, ExecOptions { jit: false, ..how });
+    let compiled = run(&selection.plan, &series, ExecOptions { jit: true, ..how });
     for (s, (want, got)) in kernels.iter().zip(&compiled).enumerate() {
         for (name, (want, got)) in selection.columns.iter().zip(want.iter().zip(got)) {
             let at = want.iter().zip(got).position(|(w, g)| bits(*w) != bits(*g));
@@ -52,13 +52,19 @@ fn difference(selection: &Selection, bars: &[Bars], how: How) -> Option<String> 
     None
 }
 
-fn ways() -> Vec<How> {
+fn ways() -> Vec<ExecOptions> {
     let mut ways = Vec::new();
-    for side_by_side in [Some(false), Some(true)] {
+    for batched in [Some(false), Some(true)] {
         for (block, past) in
             [(None, false), (None, true), (Some(8), false), (Some(13), true), (Some(77), false)]
         {
-            ways.push(How { threads: 1, side_by_side, block, past: Some(past), ..How::default() });
+            ways.push(ExecOptions {
+                threads: 1,
+                batched,
+                block,
+                nontemporal_stores: Some(past),
+                ..ExecOptions::default()
+            });
         }
     }
     ways
@@ -100,7 +106,7 @@ fn a_long_series_is_its_own_neighbour() {
     let mut holed = walk(60_000, 6);
     holed.close[31_000] = f64::NAN;
     let (alone, along) =
-        (How { side_by_side: Some(false), ..one() }, How { side_by_side: Some(true), ..one() });
+        (ExecOptions { batched: Some(false), ..one() }, ExecOptions { batched: Some(true), ..one() });
     let mut wrong = Vec::new();
     for row in catalogue::all() {
         let selection = select(&[Instance::of(row)]);
@@ -117,8 +123,8 @@ fn a_long_series_is_its_own_neighbour() {
     assert!(wrong.is_empty(), "{wrong:?}");
 }
 
-fn one() -> How {
-    How { threads: 1, ..How::default() }
+fn one() -> ExecOptions {
+    ExecOptions { threads: 1, ..ExecOptions::default() }
 }
 
 /// A formula with many values alive at once: more than there are registers.
@@ -156,7 +162,7 @@ fn formulas_of_more_values_than_registers() {
         for k in 0..1 + turn % 4 {
             selector.define(&format!("f{k} = {}", formula(&mut random, 2 + turn % 5))).unwrap();
         }
-        let wanted: Vec<Wanted> = selector.defined().collect();
+        let wanted: Vec<SelectItem> = selector.defined().collect();
         let selection = plan(&wanted);
         for how in ways() {
             if let Some(why) = difference(&selection, &bars, how) {

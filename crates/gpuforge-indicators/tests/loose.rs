@@ -4,7 +4,7 @@
 
 use gpuforge_indicators::{
     catalogue,
-    exec::{Columns, How, Series, Stream, run, run_into},
+    exec::{Columns, ExecOptions, Series, Stream, run, run_into},
     select::{Instance, Selection, select},
 };
 
@@ -48,13 +48,13 @@ fn series([open, high, low, close, volume]: &[Vec<f64>; 5]) -> Series<'_> {
     Series { open, high, low, close, volume, time: &[] }
 }
 
-fn how(loose: bool) -> How {
-    How { threads: 1, loose, ..How::default() }
+fn how(relaxed_fp: bool) -> ExecOptions {
+    ExecOptions { threads: 1, relaxed_fp, ..ExecOptions::default() }
 }
 
 /// Every row, in one way and the other.
 #[track_caller]
-fn all_near(data: &[Vec<f64>; 5], how: [How; 2]) {
+fn all_near(data: &[Vec<f64>; 5], how: [ExecOptions; 2]) {
     let time: Vec<f64> = (0..data[0].len()).map(|t| t as f64 * 60.0).collect();
     for row in catalogue::all().filter(|row| !HANGS_ON_A_DIGIT.contains(&row.name)) {
         let plan = select(&[Instance::of(row)]).plan;
@@ -84,7 +84,7 @@ fn twelve_digits_are_the_same() {
         let data = bars(n);
         for name in NAMES {
             let plan = selection(name).plan;
-            let [got, want] = [true, false].map(|loose| run(&plan, &[series(&data)], how(loose)));
+            let [got, want] = [true, false].map(|relaxed_fp| run(&plan, &[series(&data)], how(relaxed_fp)));
             near(name, &got[0], &want[0]);
         }
     }
@@ -97,7 +97,7 @@ fn what_stays_in_a_chain_stays_in_its_pieces() {
         data.iter_mut().for_each(|column| column[at] = what);
         for name in NAMES {
             let plan = selection(name).plan;
-            let [got, want] = [true, false].map(|loose| run(&plan, &[series(&data)], how(loose)));
+            let [got, want] = [true, false].map(|relaxed_fp| run(&plan, &[series(&data)], how(relaxed_fp)));
             near(name, &got[0], &want[0]);
         }
     }
@@ -105,7 +105,7 @@ fn what_stays_in_a_chain_stays_in_its_pieces() {
 
 #[test]
 fn every_row_whatever_it_is_given() {
-    let plain = |how: How| How { compiled: false, ..how };
+    let plain = |how: ExecOptions| ExecOptions { jit: false, ..how };
     for (at, what) in
         [(0, None), (900, Some(f64::NAN)), (7_995, Some(f64::NAN)), (5_000, Some(f64::INFINITY))]
     {
@@ -124,7 +124,7 @@ fn prices_that_do_not_move_stay_as_they_are() {
     let data: [Vec<f64>; 5] = [12.5, 12.5, 12.5, 12.5, 700.0].map(|x| vec![x; 9_000]);
     for name in ["sma", "ema", "rma", "dema", "macd", "atr", "rsi", "trix"] {
         let plan = selection(name).plan;
-        let [got, want] = [true, false].map(|loose| run(&plan, &[series(&data)], how(loose)));
+        let [got, want] = [true, false].map(|relaxed_fp| run(&plan, &[series(&data)], how(relaxed_fp)));
         for (got, want) in got[0].iter().zip(&want[0]) {
             let same = |(a, b): (&f64, &f64)| a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan());
             assert!(got.iter().zip(want).all(same), "{name}");
@@ -138,7 +138,7 @@ fn a_jump_that_leaves_its_rounding_errors_behind() {
     data.iter_mut().for_each(|column| column[4_000] *= 1e12);
     for name in ["sma", "ema", "wma", "rma", "obv"] {
         let plan = selection(name).plan;
-        let [got, want] = [true, false].map(|loose| run(&plan, &[series(&data)], how(loose)));
+        let [got, want] = [true, false].map(|relaxed_fp| run(&plan, &[series(&data)], how(relaxed_fp)));
         near(name, &got[0], &want[0]);
     }
 }
@@ -181,7 +181,7 @@ fn a_fork_goes_its_own_way() {
             stream.push(&bars, &mut room.iter_mut().map(Vec::as_mut_slice).collect());
             room
         };
-        let mut stream = Stream::new(&plan, How { block: Some(64), ..how(false) });
+        let mut stream = Stream::new(&plan, ExecOptions { block: Some(64), ..how(false) });
         push(&mut stream, part(0, 400));
         let mut fork = stream.fork();
         let other = push(&mut fork, part(0, 150));

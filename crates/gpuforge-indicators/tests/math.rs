@@ -17,7 +17,7 @@ use std::f64::consts::{FRAC_1_SQRT_2, FRAC_PI_2, FRAC_PI_4, LN_2, PI, SQRT_2};
 use common::Bars;
 use gpuforge_indicators::{
     catalogue,
-    exec::{How, run},
+    exec::{ExecOptions, run},
     kernel::Simd,
     select::{Instance, select},
 };
@@ -103,7 +103,7 @@ fn columns(name: &str, series: &[Vec<f64>], simd: Simd) -> Vec<Vec<f64>> {
         })
         .collect();
     let series: Vec<_> = bars.iter().map(Bars::series).collect();
-    let how = How { threads: 1, simd, ..How::default() };
+    let how = ExecOptions { threads: 1, simd, ..ExecOptions::default() };
     run(&selection.plan, &series, how).into_iter().map(|mut columns| columns.remove(0)).collect()
 }
 

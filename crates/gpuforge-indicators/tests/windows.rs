@@ -12,7 +12,7 @@ mod common;
 
 use common::Random;
 use gpuforge_indicators::{
-    exec::{How, Series, run},
+    exec::{ExecOptions, Series, run},
     kernel::Simd,
     select::{Selection, Selector, plan},
 };
@@ -68,15 +68,16 @@ fn columns(text: &str, shapes: &[Vec<f64>]) -> Vec<Vec<f64>> {
         .iter()
         .map(|close| Series { open: close, high: close, low: close, close, volume: close, time: close })
         .collect();
-    let first = |how: How| -> Vec<Vec<f64>> {
+    let first = |how: ExecOptions| -> Vec<Vec<f64>> {
         run(&selection.plan, &series, how).into_iter().map(|mut columns| columns.remove(0)).collect()
     };
-    let plain = How { threads: 1, simd: Simd::SCALAR, side_by_side: Some(false), ..How::default() };
+    let plain =
+        ExecOptions { threads: 1, simd: Simd::SCALAR, batched: Some(false), ..ExecOptions::default() };
     let want = first(plain);
     let blocks = [None, Some(1), Some(7), Some(64), Some(300)];
     for how in blocks.iter().flat_map(|block| {
         let both = [Some(false), Some(true)];
-        both.map(|side_by_side| How { block: *block, side_by_side, simd: Simd::detect(), ..plain })
+        both.map(|batched| ExecOptions { block: *block, batched, simd: Simd::detect(), ..plain })
     }) {
         for (at, (got, want)) in first(how).iter().zip(&want).enumerate() {
             for (t, (got, want)) in got.iter().zip(want).enumerate() {

@@ -1,7 +1,7 @@
 //! Market pipeline: bars are read, indicators computed, columns written, in batches that fit into memory.
 //!
 //! ```text
-//!   Reader ──► portions ──► batches of symbols whose results fit ──► HybridExecutor ──► Writer
+//!   Reader ──► batches ──► batches of symbols whose results fit ──► HybridExecutor ──► Writer
 //!                     ├───► a symbol whose results do not fit ──► Stream, chunk by chunk ──►
 //!                     │                          or ──► device ──► SpillFile, column by column ──►
 //!                     └───► parts of a symbol whose bars do not fit ──► Stream ────►
@@ -21,10 +21,10 @@ use std::{
 };
 
 use gpuforge_frame::{
-    Bars, FrameError, Portion,
-    names::Role,
-    read::{Input, ReadOptions, Reader, Recognised},
-    write::{Options, Writer},
+    Bars, BarsBatch, FrameError,
+    column_roles::Role,
+    read::{Input, InputSummary, ReadOptions, Reader},
+    write::{WriteOptions, Writer},
 };
 use gpuforge_indicators::{
     exec::{ExecOptions, Series},
@@ -56,7 +56,7 @@ pub struct MarketJob<'a> {
     /// Output path; `-` is standard output.
     pub output: PathBuf,
     /// How columns are written.
-    pub write: Options,
+    pub write: WriteOptions,
     /// Also write the bars?
     pub with_bars: bool,
     /// Threads and SIMD level.
@@ -98,9 +98,9 @@ pub struct MarketReport {
     pub jit_fallbacks: Vec<String>,
     /// What ran on the CPU and on a device.
     pub placed: ExecSummary,
-    /// Recognised input format.
+    /// InputSummary input format.
     #[serde(skip)]
-    pub input: Recognised,
+    pub input: InputSummary,
 }
 
 /// Seconds by phase.
@@ -169,7 +169,7 @@ pub fn run_on(job: MarketJob<'_>, access: &DeviceAccess) -> Result<MarketReport,
     let create = || Writer::create(&job.output, &layout, &names, &job.write);
     // A missing directory fails before minutes of reading; a pipe is opened only after the input was read.
     let early = if job.output == Path::new("-") { None } else { Some(create()?) };
-    let mut portions = reader.portions()?;
+    let mut batches = reader.batches()?;
     drop(opening);
     let writer = early.map_or_else(create, Ok)?;
     let own = if job.with_bars { ALL_BARS.len() } else { 0 };
@@ -192,15 +192,15 @@ pub fn run_on(job: MarketJob<'_>, access: &DeviceAccess) -> Result<MarketReport,
     };
     pipeline.seconds.read = began.elapsed().as_secs_f64();
     loop {
-        let (portion, took) = timed("read bars", || portions.next());
+        let (batch, took) = timed("read bars", || batches.next());
         pipeline.seconds.read += took.as_secs_f64();
-        match portion.transpose()? {
-            Some(Portion::Whole(group)) => pipeline.run_symbols(&group)?,
-            Some(Portion::Part { bars, first, last: _ }) => pipeline.run_part(&bars, first)?,
+        match batch.transpose()? {
+            Some(BarsBatch::Complete(group)) => pipeline.run_symbols(&group)?,
+            Some(BarsBatch::Segment { bars, first, last: _ }) => pipeline.run_part(&bars, first)?,
             None => break,
         }
     }
-    drop(portions);
+    drop(batches);
     let read = reader.report().clone();
     pipeline.finish(read, began)
 }

@@ -12,10 +12,10 @@ use std::sync::Arc;
 
 use gpuforge::{
     frame::{
-        Bars, Layout,
+        Bars, KeySchema,
         read::{Input, ReadOptions},
         sample::{Interval, Sample},
-        write::{Options, Values, Writer},
+        write::{ColumnValues, WriteOptions, Writer},
     },
     indicators::{
         exec::{self, ExecOptions, Series},
@@ -43,7 +43,7 @@ const SELECT: &str =
     "rsi(14), macd, bbands, atr(14), obv, cci(14), willr(14), sma(20), stddev(20), sar, aroon(14), tan";
 
 struct Market {
-    layout: Layout,
+    layout: KeySchema,
     bars: Vec<Bars>,
 }
 
@@ -116,7 +116,7 @@ const FAST: DeviceRates = DeviceRates {
     up: 1e-15,
     down: 1e-15,
     units: [1e-15; 4],
-    chain: 1e-15,
+    sequential: 1e-15,
     variants: None,
 };
 
@@ -268,7 +268,7 @@ fn written(
         input: Input::new([folder.join("bars.parquet")]),
         read: ReadOptions::default(),
         request,
-        write: Options::of(&output).unwrap(),
+        write: WriteOptions::of(&output).unwrap(),
         output: output.clone(),
         with_bars: false,
         options: ExecOptions::default(),
@@ -288,10 +288,11 @@ fn results_larger_than_memory_spill_and_are_identical() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bars.parquet");
     let names = ["open", "high", "low", "close", "volume"].map(str::to_owned);
-    let mut writer = Writer::create(&path, &market.layout, &names, &Options::of(&path).unwrap()).unwrap();
+    let mut writer =
+        Writer::create(&path, &market.layout, &names, &WriteOptions::of(&path).unwrap()).unwrap();
     for bars in &market.bars {
         let columns = [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume];
-        writer.write(bars.symbol.as_ref(), &bars.time, &columns.map(|c| Values::all(c))).unwrap();
+        writer.write(bars.symbol.as_ref(), &bars.time, &columns.map(|c| ColumnValues::all(c))).unwrap();
     }
     writer.finish().unwrap();
     let Some(good) = device(GpuOpener::default()) else { return };

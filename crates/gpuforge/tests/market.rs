@@ -19,12 +19,12 @@ use arrow::{
 };
 use gpuforge::{
     frame::{
-        Bars, Key, Layout,
-        bars::Column,
-        names::Role,
+        Bars, KeySchema, SymbolKey,
+        bars::KeyColumn,
+        column_roles::Role,
         read::{Input, ReadOptions},
         sample::{Interval, Sample},
-        write::{Options, Values, Writer},
+        write::{ColumnValues, WriteOptions, Writer},
     },
     indicators::{
         exec::{self, ExecOptions},
@@ -37,19 +37,19 @@ use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 /// A folder with bars in a file.
 struct Desk {
     folder: tempfile::TempDir,
-    layout: Layout,
+    layout: KeySchema,
     all: Vec<Bars>,
 }
 
 impl Desk {
-    fn new(layout: Layout, all: Vec<Bars>) -> Self {
+    fn new(layout: KeySchema, all: Vec<Bars>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bars.parquet");
         let names = ["open", "high", "low", "close", "volume"].map(str::to_owned);
-        let mut writer = Writer::create(&path, &layout, &names, &Options::of(&path).unwrap()).unwrap();
+        let mut writer = Writer::create(&path, &layout, &names, &WriteOptions::of(&path).unwrap()).unwrap();
         for bars in &all {
             let columns = [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume];
-            writer.write(bars.symbol.as_ref(), &bars.time, &columns.map(|c| Values::all(c))).unwrap();
+            writer.write(bars.symbol.as_ref(), &bars.time, &columns.map(|c| ColumnValues::all(c))).unwrap();
         }
         writer.finish().unwrap();
         Desk { folder, layout, all }
@@ -73,7 +73,7 @@ impl Desk {
             input: Input::new([self.path("bars.parquet")]),
             read: ReadOptions::default(),
             request,
-            write: Options::of(&output).unwrap(),
+            write: WriteOptions::of(&output).unwrap(),
             output,
             with_bars: false,
             options: ExecOptions { threads: 1, ..ExecOptions::default() },
@@ -234,13 +234,13 @@ fn keys_keep_their_names_types_and_order() {
     ];
     let request = request("sma(2)");
     for (time_first, kind) in [false, true].into_iter().flat_map(|f| kinds.clone().map(|k| (f, k))) {
-        let layout = Layout {
-            symbol: Some(Column { name: "Ticker".into(), kind: DataType::Int64 }),
-            time: Some(Column { name: "Date".into(), kind: kind.clone() }),
+        let layout = KeySchema {
+            symbol: Some(KeyColumn { name: "Ticker".into(), data_type: DataType::Int64 }),
+            time: Some(KeyColumn { name: "Date".into(), data_type: kind.clone() }),
             time_first,
         };
         let bars = |id: i64| Bars {
-            symbol: Some(Key::Number(id)),
+            symbol: Some(SymbolKey::Number(id)),
             time: vec![100, 101, 105],
             open: vec![1.0; 3],
             high: vec![3.0; 3],
@@ -271,7 +271,7 @@ fn bars_without_keys_and_single_precision() {
     let bars = Bars { close: (0..50).map(|i| 100.0 + f64::from(i) / 3.0).collect(), ..Bars::default() };
     let empty = vec![f64::NAN; 50];
     let bars = Bars { open: empty.clone(), high: empty.clone(), low: empty.clone(), volume: empty, ..bars };
-    let desk = Desk::new(Layout::default(), vec![bars]);
+    let desk = Desk::new(KeySchema::default(), vec![bars]);
     let request = request("sma(20), ema(5)");
     let mut job = desk.job(&request, "out.parquet");
     job.write.single = true;
@@ -319,7 +319,7 @@ fn columns_that_say_nothing_are_found() {
     let bars = |name: &str, close: &dyn Fn(usize) -> f64| {
         let close: Vec<f64> = (0..60).map(close).collect();
         let [open, high, low] = [(); 3].map(|()| close.clone());
-        let symbol = Some(Key::Text(name.into()));
+        let symbol = Some(SymbolKey::Text(name.into()));
         Bars { symbol, time: (0..60).collect(), open, high, low, close, volume: vec![5.0; 60] }
     };
     let desk = Desk::new(

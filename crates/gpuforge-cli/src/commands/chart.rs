@@ -12,10 +12,9 @@ use gpuforge::{
         candlestick_chart, time_axis,
     },
     frame::{
-        Bars, FrameError, Key, Layout,
-        names::Role,
+        Bars, FrameError, KeySchema, SymbolKey,
+        column_roles::Role,
         read::{ReadOptions, ReadReport, read},
-        temporary::TemporaryFile,
     },
     indicators::{
         catalogue::{self, Group, Indicator},
@@ -31,24 +30,25 @@ use crate::{
         bars::BarFiles,
         market::{self, ThemeName},
     },
-    bars::{Mended, explained, input, plain, read_options, request},
+    atomic_file,
+    bars::{InputRepairs, frame_error, input, read_options, request},
     context::Context,
     error::Hinted,
-    format::size,
+    format::{escape_control, size},
     output::DIM,
 };
 
 pub(crate) fn run(args: &market::Chart, context: &Context) -> Result<()> {
-    let kind = Kind::of(&args.output)?;
+    let kind = ChartFormat::of(&args.output)?;
     let selected = request(&args.select)?.map(|r| r.selection);
     let (layout, mut all, ReadReport { skipped, reasons, duplicates, sorted_here, .. }) =
         load(&args.bars, selected.as_ref())?;
-    Mended { skipped, reasons: &reasons, duplicates, sorted_here }.tell(&context.out);
+    InputRepairs { skipped, reasons: &reasons, duplicates, sorted_here }.warn(&context.out);
     let bars = choose(&mut all, args.symbol.as_deref())?;
-    let Drawn { bytes: drawn, bars, max_candles, aggregation } =
+    let RenderedChart { bytes: drawn, bars, max_candles, aggregation } =
         draw(args, &layout, bars, selected.as_ref(), kind)?;
     let bytes = drawn.len() as u64;
-    write(&args.output, &drawn)?;
+    atomic_file::write(&args.output, &drawn)?;
     warn_aggregated(&aggregation, (bars, max_candles), (args, kind), context);
     if context.out.json {
         let columns = selected.map(|s| s.columns).unwrap_or_default();
@@ -64,17 +64,17 @@ pub(crate) fn run(args: &market::Chart, context: &Context) -> Result<()> {
 fn warn_aggregated(
     aggregation: &CandleAggregation,
     (bars, max_candles): (usize, usize),
-    (args, kind): (&market::Chart, Kind),
+    (args, kind): (&market::Chart, ChartFormat),
     context: &Context,
 ) {
     let Some(text) = aggregation.text() else { return };
     let (width, height) = args.size;
     let wide = bars as u64 * u64::from(width) / max_candles.max(1) as u64;
     let hint = match kind {
-        Kind::Html => format!(
+        ChartFormat::Html => format!(
             "the page says it for its window, and shows each bar when it is zoomed; --last {max_candles} shows less"
         ),
-        Kind::Svg | Kind::Png => {
+        ChartFormat::Svg | ChartFormat::Png => {
             format!("each bar by itself: --last {max_candles}, or --size {wide}x{height}")
         }
     };
@@ -90,9 +90,9 @@ const DRAWN: [&[Role]; 3] = [
 ];
 
 /// The bars, with as many of the columns that can be drawn as there are.
-fn load(files: &BarFiles, selected: Option<&Selection>) -> Result<(Layout, Vec<Bars>, ReadReport)> {
+fn load(files: &BarFiles, selected: Option<&Selection>) -> Result<(KeySchema, Vec<Bars>, ReadReport)> {
     let sources = input(files)?;
-    // Whoever looks twice must keep what a pipe gave.
+    // The input may be read several times: stdin is buffered.
     let mut piped = Vec::new();
     if files.inputs.iter().any(|path| path == Path::new("-")) {
         std::io::stdin().read_to_end(&mut piped).context("cannot read the standard input")?;
@@ -108,26 +108,26 @@ fn load(files: &BarFiles, selected: Option<&Selection>) -> Result<(Layout, Vec<B
     for drawn in most {
         match read_with(drawn)? {
             Err(FrameError::Column { .. }) => {}
-            other => return other.map_err(explained),
+            other => return other.map_err(frame_error),
         }
     }
-    read_with(least)?.map_err(explained)
+    read_with(least)?.map_err(frame_error)
 }
 
-/// What is written.
+/// Output format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum ChartFormat {
     Html,
     Svg,
     Png,
 }
 
-impl Kind {
-    fn of(path: &Path) -> Result<Kind> {
+impl ChartFormat {
+    fn of(path: &Path) -> Result<ChartFormat> {
         match path.extension().unwrap_or_default().to_string_lossy().to_lowercase().as_str() {
-            "html" | "htm" => Ok(Kind::Html),
-            "svg" => Ok(Kind::Svg),
-            "png" => Ok(Kind::Png),
+            "html" | "htm" => Ok(ChartFormat::Html),
+            "svg" => Ok(ChartFormat::Svg),
+            "png" => Ok(ChartFormat::Png),
             _ => {
                 let what = format!("{}: a chart is .html, .svg or .png", path.display());
                 Err(Hinted::usage(what, "give -o a name with such an ending").into())
@@ -137,7 +137,7 @@ impl Kind {
 }
 
 fn choose(all: &mut Vec<Bars>, symbol: Option<&str>) -> Result<Bars> {
-    let name = |bars: &Bars| bars.symbol.as_ref().map(Key::to_string).unwrap_or_default();
+    let name = |bars: &Bars| bars.symbol.as_ref().map(SymbolKey::to_string).unwrap_or_default();
     let at = match symbol {
         None => all.iter().position(|b| !b.is_empty()),
         Some(wanted) => all.iter().position(|b| name(b) == wanted),
@@ -150,11 +150,13 @@ fn choose(all: &mut Vec<Bars>, symbol: Option<&str>) -> Result<Bars> {
                 [] => "the input has no symbols: leave --symbol out".to_owned(),
                 some => {
                     let more = if known.len() > some.len() { "…" } else { "" };
-                    plain(&format!("there is {}{more}", some.join(", ")))
+                    escape_control(&format!("there is {}{more}", some.join(", ")))
                 }
             };
             match symbol {
-                Some(wanted) => Err(Hinted::new(plain(&format!("no symbol `{wanted}`")), hint).into()),
+                Some(wanted) => {
+                    Err(Hinted::new(escape_control(&format!("no symbol `{wanted}`")), hint).into())
+                }
                 None => Err(Hinted::new("there are no bars to draw", "the input is empty").into()),
             }
         }
@@ -163,13 +165,13 @@ fn choose(all: &mut Vec<Bars>, symbol: Option<&str>) -> Result<Bars> {
 
 fn draw(
     args: &market::Chart,
-    layout: &Layout,
+    layout: &KeySchema,
     bars: Bars,
     selected: Option<&Selection>,
-    kind: Kind,
-) -> Result<Drawn> {
+    kind: ChartFormat,
+) -> Result<RenderedChart> {
     let seconds = layout.seconds(&bars.time);
-    // Columns are computed over everything: the last bars then have what came before them.
+    // Indicators are computed over all bars, so that `--last` shows them past their warm-up.
     let columns = match selected {
         Some(s) => {
             exec::run(&s.plan, &[series(&bars, &seconds)], ExecOptions::default()).pop().unwrap_or_default()
@@ -197,26 +199,26 @@ fn draw(
     }
     place(&mut chart, &values);
     let bytes = match kind {
-        Kind::Html => chart.html().into_bytes(),
-        Kind::Svg => chart.svg().into_bytes(),
-        Kind::Png => chart.png(f64::from(args.scale)).map_err(png_failed)?,
+        ChartFormat::Html => chart.html().into_bytes(),
+        ChartFormat::Svg => chart.svg().into_bytes(),
+        ChartFormat::Png => chart.png(f64::from(args.scale)).map_err(png_failed)?,
     };
     let (max_candles, aggregation) = (chart.max_candles(), chart.aggregation());
-    Ok(Drawn { bytes, bars: shown.len(), max_candles, aggregation })
+    Ok(RenderedChart { bytes, bars: shown.len(), max_candles, aggregation })
 }
 
 /// A rendered file and its aggregation.
-struct Drawn {
+struct RenderedChart {
     bytes: Vec<u8>,
     bars: usize,
-    /// Candles that there is room for.
+    /// Candles that fit the width.
     max_candles: usize,
     aggregation: CandleAggregation,
 }
 
 /// A size or scale that no picture can have.
 fn png_failed(error: ChartError) -> anyhow::Error {
-    explained(FrameError::Usage(error.to_string()))
+    frame_error(FrameError::Usage(error.to_string()))
 }
 
 pub(crate) fn tail(bars: &Bars, skip: usize) -> Bars {
@@ -238,7 +240,7 @@ fn row_of(column: &str) -> Option<&'static Indicator> {
     ends.filter_map(|end| catalogue::find(column.get(..end)?)).next_back()
 }
 
-/// Columns over the prices, or one panel an indicator: what comes from the same belongs together.
+/// Overlays on the prices, or one panel per indicator.
 pub(crate) fn place<'a>(chart: &mut Chart<'a>, values: &[(&'a str, &'a [f64])]) {
     let bars = chart.bars;
     for (name, column) in values {
@@ -267,7 +269,7 @@ pub(crate) fn place<'a>(chart: &mut Chart<'a>, values: &[(&'a str, &'a [f64])]) 
     }
 }
 
-/// An empty panel with the levels that people look for.
+/// An empty panel with the customary levels (RSI 30 and 70).
 fn panel<'a>(title: &str) -> Panel<'a> {
     let (levels, shaded, bounds): (&[f64], bool, Option<(f64, f64)>) = match title {
         "rsi" | "mfi" => (&[30.0, 70.0], true, Some((0.0, 100.0))),
@@ -283,20 +285,6 @@ fn panel<'a>(title: &str) -> Panel<'a> {
         _ => None,
     };
     Panel { title: title.to_owned(), series: Vec::new(), levels: levels.to_vec(), band, bounds }
-}
-
-/// Written beside, then renamed: what was there survives a failure.
-pub(crate) fn write(path: &Path, bytes: &[u8]) -> Result<()> {
-    use std::io::Write as _;
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if !folder.is_dir() {
-        let what = format!("cannot write {}: there is no folder {}", path.display(), folder.display());
-        return Err(Hinted::new(what, "make it first, or give -o another name").into());
-    }
-    let failed = || format!("cannot write {}", path.display());
-    let mut file = TemporaryFile::beside(path).with_context(failed)?;
-    file.write_all(bytes).and_then(|()| file.flush()).with_context(failed)?;
-    file.keep().with_context(failed)
 }
 
 #[cfg(test)]

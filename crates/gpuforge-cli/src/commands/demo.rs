@@ -1,4 +1,4 @@
-//! `gpuforge demo`: what this machine has, and what that does: bars of a small market to 111 indicators, a file and a chart.
+//! `gpuforge demo`: detects this machine, then synthetic bars → 111 indicators → Parquet file and chart, with times.
 
 use std::{
     fmt::Write as _,
@@ -14,7 +14,7 @@ use gpuforge::{
         Bars,
         read::{Input, ReadOptions, read},
         sample::{Interval, Sample},
-        write::{Options, Values, Writer},
+        write::{ColumnValues, WriteOptions, Writer},
     },
     indicators::{
         exec::{self, ExecOptions},
@@ -26,8 +26,8 @@ use serde_json::json;
 
 use super::{chart, detect, overview};
 use crate::{
-    args,
-    bars::{explained, wrong},
+    args, atomic_file,
+    bars::{frame_error, selection_error},
     context::Context,
     format::{count, size, width, wrap},
     output::{DIM, GOOD, HEAD},
@@ -37,12 +37,12 @@ use crate::{
 const SYMBOLS: usize = 30;
 const DAYS: usize = 30;
 const SET: &str = "set:classic111";
-/// What the chart shows beside the prices, and how many bars.
+/// Indicators in the chart, and its number of bars.
 const DRAWN: &str = "sma(50), ema(20), bbands(20,2,2), rsi(14), macd(12,26,9)";
 const BARS_DRAWN: usize = 390 * 3;
 
-/// What was made.
-struct Made {
+/// Files written, and times.
+struct DemoRun {
     bars: PathBuf,
     features: PathBuf,
     chart: PathBuf,
@@ -72,7 +72,7 @@ pub(crate) fn run(args: &args::market::Demo, context: &Context) -> Result<()> {
             },
         }));
     }
-    context.out.text(&story(&made, total))
+    context.out.text(&summary(&made, total))
 }
 
 fn would_use(choice: &Choice) -> String {
@@ -82,7 +82,7 @@ fn would_use(choice: &Choice) -> String {
     out.push_str(&wrap(&format!("because: {}", choice.reason), 2, width));
     out.push_str(&wrap(&format!("threads: {}", choice.threads_reason), 2, width));
     if let Some(simd) = &choice.simd {
-        let _ = writeln!(out, "  vector code: {simd}");
+        let _ = writeln!(out, "  SIMD: {simd}");
     }
     match choice.memory_bytes {
         Some(bytes) => drop(writeln!(out, "  memory: {}", size(bytes))),
@@ -92,56 +92,57 @@ fn would_use(choice: &Choice) -> String {
 }
 
 /// Sample, indicators, chart.
-fn make(folder: &Path, context: &Context) -> Result<Made> {
-    std::fs::create_dir_all(folder)
-        .with_context(|| format!("cannot make the folder {}", folder.display()))?;
-    let (bars, features) = (folder.join("bars.parquet"), folder.join("features.parquet"));
-    let shown = Progress::start("making bars", context.out.talks());
+fn make(directory: &Path, context: &Context) -> Result<DemoRun> {
+    std::fs::create_dir_all(directory)
+        .with_context(|| format!("cannot create the directory {}", directory.display()))?;
+    let (bars, features) = (directory.join("bars.parquet"), directory.join("features.parquet"));
+    let shown = Progress::start("generating bars", context.out.prints_notes());
     let began = Instant::now();
     sample(&bars)?;
     let sampled = began.elapsed().as_secs_f64();
     shown.say(|| format!("computing {SET}"));
-    let wanted = Selector::new().select(SET).map_err(|e| wrong(&e))?;
+    let wanted = Selector::new().select(SET).map_err(|e| selection_error(&e))?;
     let request = Request::of(&wanted);
     let job = MarketJob {
         input: Input::new([&bars]),
         read: ReadOptions::default(),
         request: &request,
         output: features.clone(),
-        write: Options::of(&features).map_err(explained)?,
+        write: WriteOptions::of(&features).map_err(frame_error)?,
         with_bars: false,
         options: ExecOptions::default(),
         memory: None,
         check: true,
         progress: None,
     };
-    let report = market::run(job).map_err(explained)?;
+    let report = market::run(job).map_err(frame_error)?;
     shown.say(|| "drawing".to_owned());
     let began = Instant::now();
-    let page = folder.join("chart.html");
+    let page = directory.join("chart.html");
     draw(&bars, &page)?;
-    Ok(Made { bars, features, chart: page, sampled, drawn: began.elapsed().as_secs_f64(), report })
+    Ok(DemoRun { bars, features, chart: page, sampled, drawn: began.elapsed().as_secs_f64(), report })
 }
 
 fn sample(path: &Path) -> Result<()> {
     let sample = Sample::new(SYMBOLS, Interval::Minute, DAYS * Interval::Minute.per_day(), 1);
     let columns = ["open", "high", "low", "close", "volume"].map(str::to_owned);
-    let options = Options::of(path).map_err(explained)?;
-    let mut writer = Writer::create(path, &sample.layout(), &columns, &options).map_err(explained)?;
+    let options = WriteOptions::of(path).map_err(frame_error)?;
+    let mut writer = Writer::create(path, &sample.layout(), &columns, &options).map_err(frame_error)?;
     for bars in sample.series() {
-        let values = [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume].map(|c| Values::all(c));
-        writer.write(bars.symbol.as_ref(), &bars.time, &values).map_err(explained)?;
+        let values =
+            [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume].map(|c| ColumnValues::all(c));
+        writer.write(bars.symbol.as_ref(), &bars.time, &values).map_err(frame_error)?;
     }
-    writer.finish().map_err(explained)?;
+    writer.finish().map_err(frame_error)?;
     Ok(())
 }
 
 /// The first symbol's last days.
 fn draw(bars: &Path, page: &Path) -> Result<()> {
-    let (layout, all, _) = read(&Input::new([bars]), ReadOptions::default()).map_err(explained)?;
+    let (layout, all, _) = read(&Input::new([bars]), ReadOptions::default()).map_err(frame_error)?;
     let first: Bars = all.into_iter().next().context("the sample has no symbol")?;
     let seconds = layout.seconds(&first.time);
-    let wanted = Selector::new().select(DRAWN).map_err(|e| wrong(&e))?;
+    let wanted = Selector::new().select(DRAWN).map_err(|e| selection_error(&e))?;
     let selection = select::plan(&wanted);
     let columns = exec::run(&selection.plan, &[series(&first, &seconds)], ExecOptions::default())
         .pop()
@@ -157,10 +158,10 @@ fn draw(bars: &Path, page: &Path) -> Result<()> {
     let time = time_axis(&layout, &shown.time);
     let mut drawn = candlestick_chart(&time, &shown);
     chart::place(&mut drawn, &values);
-    chart::write(page, drawn.html().as_bytes())
+    atomic_file::write(page, drawn.html().as_bytes())
 }
 
-fn story(made: &Made, total: f64) -> String {
+fn summary(made: &DemoRun, total: f64) -> String {
     let MarketReport { rows, symbols, columns, bytes, seconds, findings, .. } = &made.report;
     let mut out = format!("\n{HEAD}bars to {columns} indicators{HEAD:#}\n");
     let mut line = |what: &str, time: f64, more: &str| {
@@ -172,7 +173,7 @@ fn story(made: &Made, total: f64) -> String {
     line("compute", seconds.compute, &format!("{SET}, {values} values/s"));
     line("write", seconds.write, &size(*bytes));
     line("chart", made.drawn, "");
-    line("together", total, "");
+    line("total", total, "");
     let found = findings.as_ref().map_or(0, Vec::len);
     if found > 0 {
         let _ = writeln!(out, "  {found} columns are constant, all NaN or infinite");

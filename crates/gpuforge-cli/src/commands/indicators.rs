@@ -1,4 +1,4 @@
-//! `gpuforge indicators INPUT… -o OUT --select …`: bars to columns.
+//! `gpuforge indicators INPUT… -o OUT --select …`: reads bars, computes indicators, writes columns.
 
 mod check;
 mod explain;
@@ -18,7 +18,7 @@ use std::{
 use anyhow::Result;
 use gpuforge::{
     Forge,
-    frame::{read::Progress as Reading, write::Options},
+    frame::{read::Progress as Reading, write::WriteOptions},
     indicators::exec::ExecOptions,
     indicators_gpu::{DeviceAccess, DeviceChoice, DeviceError, HybridExecutor, explain::ExecExplanation},
     market::{self, MarketJob, MarketReport, Request},
@@ -32,15 +32,15 @@ use crate::{
         bars::BarFiles,
         indicators::{Indicators, Precision},
     },
-    bars::{Mended, explained, input, many, plain, read_options, request},
+    bars::{InputRepairs, frame_error, input, read_options, request},
     context::{Context, env},
     error::Hinted,
-    format::{count, size, width, wrap},
+    format::{count, escape_control, plural, size, width, wrap},
     output::{CARE, DIM},
     progress::{Progress, bar},
 };
 
-/// Events that are listed one by one.
+/// Device events and JIT fallbacks that are listed.
 const LISTED: usize = 12;
 
 pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
@@ -52,7 +52,7 @@ pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
         if args.explain {
             return explain_only(args, context, &files);
         }
-        // A mistyped command looks like a file that is not there.
+        // A mistyped subcommand looks like a missing file.
         if let [one] = args.bars.inputs.as_slice()
             && !one.exists()
             && args.select.select.is_empty()
@@ -91,20 +91,20 @@ pub(crate) fn run(args: &Indicators, context: &Context) -> Result<()> {
         }))?;
         return ended();
     }
-    tell(&report, context);
+    print_warnings(&report, context);
     if to_stdout {
         return ended();
     }
     let names = context.out.verbose.then_some(request.selection.columns.as_slice());
-    let mut said = summary(&report, output, names);
+    let mut text = summary(&report, output, names);
     if let Some(plan) = &plan {
-        said.push_str(&explain::text(plan, Some(&report)));
+        text.push_str(&explain::text(plan, Some(&report)));
     }
-    context.out.text(&said)?;
+    context.out.text(&text)?;
     ended()
 }
 
-/// What was selected; nothing is wrong usage.
+/// The selection; an empty one is wrong usage.
 fn selected(args: &Indicators) -> Result<Request> {
     request(&args.select)?.ok_or_else(|| {
         let hint =
@@ -113,7 +113,7 @@ fn selected(args: &Indicators) -> Result<Request> {
     })
 }
 
-/// The plan by the shape of the input; nothing is computed.
+/// Prints the execution plan for the shape of the input; computes nothing.
 fn explain_only(args: &Indicators, context: &Context, files: &gpuforge::frame::read::Input) -> Result<()> {
     let request = selected(args)?;
     let access = access(args, context)?;
@@ -131,15 +131,15 @@ fn planned(
     bars: &[usize],
 ) -> Result<ExecExplanation> {
     let failed = |DeviceError::Unavailable(why)| no_device(&why);
-    Ok(HybridExecutor::new(request, how(args), access).map_err(failed)?.explain(bars))
+    Ok(HybridExecutor::new(request, exec_options(args), access).map_err(failed)?.explain(bars))
 }
 
 fn no_device(why: &str) -> anyhow::Error {
-    let hint = "`gpuforge doctor` says what is wrong; leave --device out to compute on the processor";
-    Hinted::new(format!("no device can be used: {}", plain(why)), hint).into()
+    let hint = "`gpuforge doctor` says what is wrong; leave --device out to compute on the CPU";
+    Hinted::new(format!("no device can be used: {}", escape_control(why)), hint).into()
 }
 
-/// How devices are reached; nothing is touched unless it could pay.
+/// Access to devices; none is opened unless it could be faster.
 fn access(args: &Indicators, context: &Context) -> Result<DeviceAccess> {
     let asked = match args.device {
         Placement::Auto => DeviceChoice::Auto,
@@ -153,12 +153,12 @@ fn access(args: &Indicators, context: &Context) -> Result<DeviceAccess> {
     Ok(forge.device_access(settings, &places, asked))
 }
 
-fn how(args: &Indicators) -> ExecOptions {
+fn exec_options(args: &Indicators) -> ExecOptions {
     let threads = args.threads.and_then(|n| usize::try_from(n).ok());
     ExecOptions { threads: threads.unwrap_or(ExecOptions::default().threads), ..ExecOptions::default() }
 }
 
-/// Bars that are replaced by their indicators are gone.
+/// Refuses an output that would overwrite the input.
 fn keep_input(files: &BarFiles, output: &Path) -> Result<()> {
     let Ok(target) = output.canonicalize() else { return Ok(()) };
     let same = |input: &&std::path::PathBuf| input.canonicalize().is_ok_and(|i| i == target && i.is_file());
@@ -182,10 +182,10 @@ fn compute(
     let places = context.places()?;
     let memory = context.settings(&places, &[]).memory_limit();
     let threads = args.threads.and_then(|n| usize::try_from(n).ok());
-    let mut write = Options::of(output).map_err(explained)?;
+    let mut write = WriteOptions::of(output).map_err(frame_error)?;
     write.single = args.precision == Precision::F32;
     write.threads = threads.unwrap_or(0);
-    let shown = Progress::start("reading bars", context.out.talks());
+    let shown = Progress::start("reading bars", context.out.prints_notes());
     let meter = Meter::new(&shown);
     let reading = |p: Reading| meter.read(p);
     let writing = |rows: u64| meter.wrote(rows);
@@ -197,15 +197,15 @@ fn compute(
         output: output.to_owned(),
         write,
         with_bars: args.with_bars,
-        options: how(args),
+        options: exec_options(args),
         memory,
         check: args.check || args.strict,
         progress: Some(&writing),
     };
-    market::run_on(job, access).map_err(explained)
+    market::run_on(job, access).map_err(frame_error)
 }
 
-/// Rows per second and what is left, for the line on the terminal.
+/// Throughput and remaining time, for the progress line.
 struct Meter<'a> {
     shown: &'a Progress,
     began: Instant,
@@ -237,7 +237,7 @@ impl<'a> Meter<'a> {
     }
 }
 
-/// `computing [████····] 52 %, 3.1 M rows/s, 4 s left`; pure.
+/// `computing [████····] 52 %, 3.1 M rows/s, 4 s left`.
 fn line(what: &str, rows: u64, share: Option<f64>, seconds: f64) -> String {
     let mut text = what.to_owned();
     let share = share.map(|s| s.clamp(0.0, 1.0));
@@ -252,37 +252,37 @@ fn line(what: &str, rows: u64, share: Option<f64>, seconds: f64) -> String {
     text
 }
 
-/// What a person should know beside the result.
-fn tell(report: &MarketReport, context: &Context) {
+/// Warnings about the input, the placement and the values.
+fn print_warnings(report: &MarketReport, context: &Context) {
     let MarketReport { skipped, reasons, duplicates, sorted_here, .. } = report;
     let (skipped, duplicates, sorted_here) = (*skipped, *duplicates, *sorted_here);
-    Mended { skipped, reasons, duplicates, sorted_here }.tell(&context.out);
+    InputRepairs { skipped, reasons, duplicates, sorted_here }.warn(&context.out);
     if report.rows == 0 {
-        context.out.warn("input", "there are no bars, and so there are no rows in the output", None);
+        context.out.warn("input", "there are no bars, so the output has no rows", None);
     }
     let placed = &report.placed;
     if placed.asked == DeviceChoice::Gpu && placed.groups.gpu == 0 && report.rows > 0 {
-        let why = placed.decision.as_ref().map(|d| format!(": {}", plain(&d.reason.to_string())));
+        let why = placed.decision.as_ref().map(|d| format!(": {}", escape_control(&d.reason.to_string())));
         let what = format!("nothing was computed on a device{}", why.unwrap_or_default());
-        context.out.warn("device", &what, Some("--explain says which columns suit one"));
+        context.out.warn("device", &what, Some("--explain lists the columns that a device supports"));
     }
     for reason in report.jit_fallbacks.iter().take(LISTED) {
         let hint = "the numbers are the kernels' and right; please report this line and the selection";
-        context.out.warn("jit", &plain(reason), Some(hint));
+        context.out.warn("jit", &escape_control(reason), Some(hint));
     }
     for event in report.placed.events.iter().take(LISTED) {
-        context.out.warn("device", &plain(event), None);
+        context.out.warn("device", &escape_control(event), None);
     }
-    check::tell(report, &context.out);
-    input_report::tell(report, &context.out);
+    check::print_findings(report, &context.out);
+    input_report::print_note(report, &context.out);
 }
 
-/// What was written and where the time went; with names, also which columns.
+/// Rows, columns, times and placement; with names, also the columns.
 fn summary(report: &MarketReport, output: &Path, names: Option<&[String]>) -> String {
     let MarketReport { rows, symbols, columns, bytes, seconds, .. } = report;
     let width = width();
     let (all, of, each) =
-        (many(*rows, "row"), many(*symbols as u64, "symbol"), many(*columns as u64, "column"));
+        (plural(*rows, "row"), plural(*symbols as u64, "symbol"), plural(*columns as u64, "column"));
     let (size, total) = (size(*bytes), seconds.total);
     let mut out =
         wrap(&format!("{all} of {of}, {each}, {size} in {total:.2} s: {}", output.display()), 0, width);
@@ -296,11 +296,11 @@ fn summary(report: &MarketReport, output: &Path, names: Option<&[String]>) -> St
     ));
     if let (Some(device), true) = (&report.placed.device, report.placed.groups.gpu > 0) {
         let done = &report.placed;
-        let (series, columns) = (done.series.gpu, many(done.columns.gpu, "column"));
-        note(&format!("{columns} of {series} series on {}, all else on the processor", plain(device)));
+        let (series, columns) = (done.series.gpu, plural(done.columns.gpu, "column"));
+        note(&format!("{columns} of {series} series on {}, all else on the CPU", escape_control(device)));
     }
     if report.spilled {
-        note("the bars did not fit the memory limit and waited in a temporary file");
+        note("the bars did not fit the memory limit and were spilled to a temporary file");
     }
     match check::summary(report) {
         Some((true, text)) => out.push_str(&wrap(&text, 0, width)),
@@ -320,7 +320,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_line_says_how_far_how_fast_and_how_long() {
+    fn the_progress_line_has_fraction_throughput_and_remaining_time() {
         let text = line("computing", 500_000, Some(0.5), 2.0);
         assert!(
             text.contains("50 %") && text.contains("250 k rows/s") && text.contains("2 s left"),

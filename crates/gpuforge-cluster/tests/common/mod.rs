@@ -17,7 +17,7 @@ use arrow::{
 use gpuforge::{
     frame::{
         read::{Input, ReadOptions},
-        write::Options,
+        write::WriteOptions,
     },
     indicators::{exec::ExecOptions, select::Selector},
     market::{self, MarketJob, Request},
@@ -87,12 +87,12 @@ pub(crate) fn write(path: &Path, batch: &RecordBatch) {
     writer.close().unwrap();
 }
 
-/// Rows by symbol and time, every number as its bits; `None` is a null.
-pub(crate) type Rows = BTreeMap<(String, i64), Vec<Option<u64>>>;
+/// SymbolRows by symbol and time, every number as its bits; `None` is a null.
+pub(crate) type SymbolRows = BTreeMap<(String, i64), Vec<Option<u64>>>;
 
 /// The rows of these batches: keys, and every other column that is asked for.
-pub(crate) fn rows(batches: &[RecordBatch], columns: &[String]) -> Rows {
-    let mut all = Rows::new();
+pub(crate) fn rows(batches: &[RecordBatch], columns: &[String]) -> SymbolRows {
+    let mut all = SymbolRows::new();
     for batch in batches {
         let symbols = cast(batch.column_by_name("symbol").unwrap(), &DataType::Utf8).unwrap();
         let times = cast(batch.column_by_name("ts").unwrap(), &DataType::Int64).unwrap();
@@ -123,7 +123,7 @@ pub(crate) fn read(path: &Path) -> Vec<RecordBatch> {
 }
 
 /// What `gpuforge indicators` computes from a file, and the names of the columns.
-pub(crate) fn expected(input: &Path, select: &str) -> (Rows, Vec<String>) {
+pub(crate) fn expected(input: &Path, select: &str) -> (SymbolRows, Vec<String>) {
     let request = Request::of(&Selector::new().select(select).unwrap());
     let dir = tempfile::tempdir().unwrap();
     let output = dir.path().join("expected.parquet");
@@ -131,7 +131,7 @@ pub(crate) fn expected(input: &Path, select: &str) -> (Rows, Vec<String>) {
         input: Input::from(input),
         read: ReadOptions::default(),
         request: &request,
-        write: Options::of(&output).unwrap(),
+        write: WriteOptions::of(&output).unwrap(),
         output: output.clone(),
         with_bars: false,
         options: ExecOptions::default(),
@@ -144,7 +144,7 @@ pub(crate) fn expected(input: &Path, select: &str) -> (Rows, Vec<String>) {
     (rows(&read(&output), &columns), columns)
 }
 
-/// A file of uneven bars in a folder of its own.
+/// A file of uneven bars in a directory of its own.
 pub(crate) struct Bars {
     pub(crate) dir: tempfile::TempDir,
     pub(crate) path: PathBuf,
@@ -162,12 +162,12 @@ impl Bars {
         self.path.to_str().unwrap()
     }
 
-    /// The same bars in a folder, beside a file that has columns and no rows: a symbol that has not traded yet.
+    /// The same bars in a directory, beside a file that has columns and no rows: a symbol that has not traded yet.
     pub(crate) fn with_an_empty_file(&self) -> String {
-        let folder = self.dir.path().join("several");
-        std::fs::create_dir(&folder).unwrap();
-        std::fs::copy(&self.path, folder.join("bars.parquet")).unwrap();
-        write(&folder.join("none.parquet"), &bars(&[]));
-        format!("{}/", folder.to_str().unwrap())
+        let directory = self.dir.path().join("several");
+        std::fs::create_dir(&directory).unwrap();
+        std::fs::copy(&self.path, directory.join("bars.parquet")).unwrap();
+        write(&directory.join("none.parquet"), &bars(&[]));
+        format!("{}/", directory.to_str().unwrap())
     }
 }

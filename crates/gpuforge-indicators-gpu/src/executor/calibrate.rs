@@ -83,7 +83,8 @@ pub fn calibrate(runner: &Runner) -> Result<DeviceRates, CalibrationError> {
     }
     let at = |i: usize| found.get(i).copied().unwrap_or_default();
     let kinds = [at(4), at(5), at(6)];
-    let probes = RateProbes { tiny: at(0), stages: at(1), thin: at(2), wide: at(3), kinds, chain: at(7) };
+    let probes =
+        RateProbes { tiny: at(0), stages: at(1), thin: at(2), wide: at(3), kinds, sequential: at(7) };
     Ok(DeviceRates { variants, ..probes.rates(open) })
 }
 

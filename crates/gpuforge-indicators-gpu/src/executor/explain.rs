@@ -116,7 +116,7 @@ impl HybridExecutor<'_> {
 fn call(call: &Call) -> KernelCall {
     let values = match call {
         Call::Pointwise(p) => p.stores.len(),
-        Call::Windows(_, jobs) | Call::Scan(jobs) | Call::Machines(jobs) => {
+        Call::Rolling(_, jobs) | Call::Scan(jobs) | Call::StateMachines(jobs) => {
             jobs.iter().map(|j| j.outputs.len()).sum()
         }
     };

@@ -8,9 +8,9 @@ use std::{
 use crate::{
     cost_model::GpuWorkload,
     gpu_executor::GpuExecSettings,
-    layout::{Layout, RUN_WORDS},
+    layout::{SEGMENT_WORDS, SegmentLayout},
     lower::{Call, JobSpec, Lowered},
-    record::{MOST_ITERATIONS, Program},
+    record::{MAX_ITERATIONS, Program},
 };
 
 /// Passes of a prefix scan.
@@ -44,9 +44,9 @@ fn batches<'b>(
     settings: &GpuExecSettings,
     bars: &'b [usize],
 ) -> impl Iterator<Item = &'b [usize]> {
-    let words = Layout::words_of(bars, segment_log2(settings, bars));
+    let words = SegmentLayout::words_of(bars, segment_log2(settings, bars));
     let arena = program.arena(words);
-    let held = settings.in_flight.max(1) as u64 * (arena + program.fetched(words));
+    let held = settings.in_flight.max(1) as u64 * (arena + program.download_bytes(words));
     let parts = arena.div_ceil(settings.largest.0.max(1)).max(held.div_ceil(settings.memory.0.max(1)));
     bars.chunks(bars.len().div_ceil(usize::try_from(parts).unwrap_or(usize::MAX).max(1)).max(1))
 }
@@ -54,44 +54,44 @@ fn batches<'b>(
 fn segment_log2(settings: &GpuExecSettings, bars: &[usize]) -> u32 {
     settings
         .segment_log2
-        .unwrap_or_else(|| Layout::segment_log2_for(&[bars.iter().copied().max().unwrap_or(0)]))
+        .unwrap_or_else(|| SegmentLayout::segment_log2_for(&[bars.iter().copied().max().unwrap_or(0)]))
 }
 
 fn add_batch(work: &mut GpuWorkload, program: &Program, settings: &GpuExecSettings, bars: &[usize]) {
     let segment_log2 = segment_log2(settings, bars);
-    let words = Layout::words_of(bars, segment_log2);
+    let words = SegmentLayout::words_of(bars, segment_log2);
     let longest = bars.iter().copied().max().unwrap_or(0);
     let lowered = &program.lowered;
     let jobs: usize = lowered.stages.iter().flatten().map(job_count).sum();
-    let runs: usize = bars.iter().map(|n| n.div_ceil(1 << segment_log2)).sum();
-    let tables = runs * RUN_WORDS + jobs * JOB_WORDS;
-    work.up += 4 * (lowered.given.len() * words + tables) as u64;
-    work.down += program.fetched(words);
+    let segments: usize = bars.iter().map(|n| n.div_ceil(1 << segment_log2)).sum();
+    let tables = segments * SEGMENT_WORDS + jobs * JOB_WORDS;
+    work.up += 4 * (lowered.uploads.len() * words + tables) as u64;
+    work.down += program.download_bytes(words);
     work.batches += 1;
     // The scatter of uploaded columns.
     work.dispatches += 1;
-    let memory = settings.in_flight.max(1) as u64 * (program.arena(words) + program.fetched(words));
+    let memory = settings.in_flight.max(1) as u64 * (program.arena(words) + program.download_bytes(words));
     work.memory = work.memory.max(memory.min(settings.memory.0));
     for call in lowered.stages.iter().flatten() {
-        let (dispatches, kind, units, chain) =
-            call_work(call, program.slices, segment_log2, words as f64, longest);
+        let (dispatches, kind, units, sequential) =
+            call_work(call, program.slice_factor, segment_log2, words as f64, longest);
         work.dispatches += dispatches;
         work.units.iter_mut().skip(kind).take(1).for_each(|u| *u += units);
-        work.chain += chain;
+        work.sequential += sequential;
     }
 }
 
 fn job_count(call: &Call) -> usize {
     match call {
         Call::Pointwise(_) => 0,
-        Call::Windows(_, jobs) | Call::Scan(jobs) | Call::Machines(jobs) => jobs.len(),
+        Call::Rolling(_, jobs) | Call::Scan(jobs) | Call::StateMachines(jobs) => jobs.len(),
     }
 }
 
 /// Dispatches of a call, its kernel kind, its work, and the part of it that is sequential.
 fn call_work(
     call: &Call,
-    slices: u32,
+    slice_factor: u32,
     segment_log2: u32,
     words: f64,
     longest: usize,
@@ -99,23 +99,27 @@ fn call_work(
     let long = 1u32 << segment_log2;
     match call {
         Call::Pointwise(p) => (1, 0, words * (p.loads.len() + p.stores.len()) as f64, 0.0),
-        Call::Windows(_, jobs) => {
+        Call::Rolling(_, jobs) => {
             let most = |j: &JobSpec| {
-                let wished = j.slice.saturating_mul(slices.max(1));
-                (MOST_ITERATIONS.saturating_sub(j.to_begin) / j.per_step.max(1)).min(wished).clamp(1, long)
+                let preferred = j.slice.saturating_mul(slice_factor.max(1));
+                (MAX_ITERATIONS.saturating_sub(j.setup_iterations) / j.step_iterations.max(1))
+                    .min(preferred)
+                    .clamp(1, long)
             };
             let slice = jobs.iter().map(most).min().unwrap_or(1);
-            let each = |j: &JobSpec| 1.0 + f64::from(j.per_step) + f64::from(j.to_begin) / f64::from(slice);
+            let each = |j: &JobSpec| {
+                1.0 + f64::from(j.step_iterations) + f64::from(j.setup_iterations) / f64::from(slice)
+            };
             (1, 1, words * jobs.iter().map(each).sum::<f64>(), 0.0)
         }
         Call::Scan(jobs) => {
             let each = |j: &JobSpec| (2 * j.inputs.len() + j.outputs.len() + 1) as f64;
             (SCAN_PASSES, 2, words * jobs.iter().map(each).sum::<f64>(), 0.0)
         }
-        Call::Machines(jobs) => {
-            let cost = jobs.iter().map(|j| j.per_step).max().unwrap_or(1).max(1);
-            let chunk = ((MOST_ITERATIONS / cost) >> segment_log2 << segment_log2).max(long);
-            let each = |j: &JobSpec| f64::from(j.per_step.max(1));
+        Call::StateMachines(jobs) => {
+            let cost = jobs.iter().map(|j| j.step_iterations).max().unwrap_or(1).max(1);
+            let chunk = ((MAX_ITERATIONS / cost) >> segment_log2 << segment_log2).max(long);
+            let each = |j: &JobSpec| f64::from(j.step_iterations.max(1));
             let units = words * jobs.iter().map(each).sum::<f64>();
             (longest.div_ceil(chunk as usize) as u64, 3, units, longest as f64 * f64::from(cost))
         }
@@ -140,9 +144,9 @@ pub(super) fn kernels(lowered: &Lowered) -> impl Iterator<Item = u64> + '_ {
 pub(super) fn name(call: &Call) -> String {
     match call {
         Call::Pointwise(_) => "pointwise".to_owned(),
-        Call::Windows(which, _) => format!("{which:?}").to_lowercase().replace("plain(", "").replace(')', ""),
+        Call::Rolling(kernel, _) => kernel.name().to_owned(),
         Call::Scan(_) => "scan".to_owned(),
-        Call::Machines(_) => "machine".to_owned(),
+        Call::StateMachines(_) => "machine".to_owned(),
     }
 }
 
@@ -152,7 +156,7 @@ mod tests {
     use gpuforge_indicators::select::{self, Selector};
 
     use super::*;
-    use crate::{encoding::Scale, lower};
+    use crate::{encoding::OffsetScale, lower};
 
     #[test]
     fn estimate_matches_the_recorded_plan() {
@@ -163,12 +167,12 @@ mod tests {
         let program = Program::new(lowered, 64);
         for bars in [vec![300; 5], vec![40_000, 100], vec![1]] {
             let longest = bars.iter().copied().max().unwrap();
-            let layout = Layout::new(&bars, Layout::segment_log2_for(&[longest]));
-            let columns = vec![0u32; program.lowered.given.len() * layout.words()];
-            let scales = vec![Scale { level: 0.0, tick: None }; bars.len()];
+            let layout = SegmentLayout::new(&bars, SegmentLayout::segment_log2_for(&[longest]));
+            let columns = vec![0u32; program.lowered.uploads.len() * layout.words()];
+            let scales = vec![OffsetScale { offset: 0.0, tick: None }; bars.len()];
             let (mut plan, arena) = program.record(&layout, &scales, &columns).unwrap();
-            let fetched = program.fetched(layout.words());
-            plan.download_first(arena, gpuforge_runtime::units::Bytes(fetched)).unwrap();
+            let download = program.download_bytes(layout.words());
+            plan.download_first(arena, gpuforge_runtime::units::Bytes(download)).unwrap();
             let settings = GpuExecSettings {
                 memory: gpuforge_runtime::units::Bytes(1 << 40),
                 ..GpuExecSettings::default()

@@ -4,20 +4,20 @@
 //! plain loops over a row become vector instructions. Every kernel's body is compiled for several instruction sets; which
 //! one runs is found out once. Nothing is fused or reordered, so that all of them give the same bits.
 
-pub(crate) mod extreme;
-pub mod machine;
+pub(crate) mod chunked;
 pub(crate) mod math;
+pub(crate) mod min_max;
 pub(crate) mod moment;
-pub(crate) mod order;
-pub(crate) mod pieces;
 pub(crate) mod pointwise;
-pub(crate) mod recur;
-mod stretch;
-pub(crate) mod sum;
-pub(crate) mod turn;
+pub(crate) mod rank;
+pub(crate) mod recurrence;
+pub(crate) mod rolling_sum;
+pub mod state_machine;
+pub(crate) mod transpose;
 pub mod value;
-pub mod whole;
-mod wide;
+mod van_herk;
+pub mod whole_series;
+mod window_fold;
 
 pub use gpuforge_simd::Simd;
 #[cfg(target_arch = "x86_64")]

@@ -13,8 +13,8 @@
 
 use super::{
     Block, Body, Row, Rows, row,
-    stretch::{Join, Stretches, windows},
-    wide,
+    van_herk::{Join, Stretches, windows},
+    window_fold,
 };
 
 /// Bars after which variances and co-moments are summed anew around a new anchor.
@@ -191,12 +191,12 @@ impl Centre {
 
 /// Population variance.
 #[derive(Clone)]
-pub(crate) struct Variance<const L: usize> {
+pub(crate) struct RollingVariance<const L: usize> {
     pub(crate) n: usize,
     pub(crate) state: Moments<L>,
 }
 
-impl<const L: usize> Body<L> for Variance<L> {
+impl<const L: usize> Body<L> for RollingVariance<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let share = 1.0 / self.n as f64;
@@ -207,20 +207,20 @@ impl<const L: usize> Body<L> for Variance<L> {
 
 /// Central co-moment.
 #[derive(Clone)]
-pub(crate) struct CoMoment<const L: usize> {
+pub(crate) struct RollingCoMoment<const L: usize> {
     n: usize,
     /// Is it of one value with itself?
     own: bool,
     state: Moments<L>,
 }
 
-impl<const L: usize> CoMoment<L> {
+impl<const L: usize> RollingCoMoment<L> {
     pub(crate) fn new(n: usize, own: bool) -> Self {
-        CoMoment { n, own, state: Moments::default() }
+        RollingCoMoment { n, own, state: Moments::default() }
     }
 }
 
-impl<const L: usize> Body<L> for CoMoment<L> {
+impl<const L: usize> Body<L> for RollingCoMoment<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         if self.own {
@@ -233,14 +233,14 @@ impl<const L: usize> Body<L> for CoMoment<L> {
 
 /// Central co-moment of the number of the bar and a value.
 #[derive(Clone)]
-pub(crate) struct TimeMoment<const L: usize> {
+pub(crate) struct RollingTimeMoment<const L: usize> {
     n: usize,
     state: Ramp<L>,
 }
 
-impl<const L: usize> TimeMoment<L> {
+impl<const L: usize> RollingTimeMoment<L> {
     pub(crate) fn new(n: usize) -> Self {
-        TimeMoment { n, state: Ramp::default() }
+        RollingTimeMoment { n, state: Ramp::default() }
     }
 }
 
@@ -306,7 +306,7 @@ fn ramp_afresh<const L: usize>(window: &[Row<L>], lane: usize) -> f64 {
     window.iter().enumerate().map(|(i, a)| x.distance(a) * (i as f64 - middle)).sum()
 }
 
-impl<const L: usize> Body<L> for TimeMoment<L> {
+impl<const L: usize> Body<L> for RollingTimeMoment<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let mut t = block.head();
@@ -336,14 +336,14 @@ impl<const L: usize> Body<L> for TimeMoment<L> {
 
 /// Mean distance from the mean.
 #[derive(Clone)]
-pub(crate) struct MeanDeviation<const L: usize> {
+pub(crate) struct RollingMeanDeviation<const L: usize> {
     n: usize,
     kept: Stretches<Row<L>>,
 }
 
-impl<const L: usize> MeanDeviation<L> {
+impl<const L: usize> RollingMeanDeviation<L> {
     pub(crate) fn new(n: usize) -> Self {
-        MeanDeviation { n, kept: Stretches::default() }
+        RollingMeanDeviation { n, kept: Stretches::default() }
     }
 }
 
@@ -373,7 +373,7 @@ impl<const L: usize> Join<L> for Mean {
     }
 }
 
-impl<const L: usize> Body<L> for MeanDeviation<L> {
+impl<const L: usize> Body<L> for RollingMeanDeviation<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let (n, t1) = (self.n, block.t1);
@@ -383,7 +383,7 @@ impl<const L: usize> Body<L> for MeanDeviation<L> {
             let all = block.a().range(from + 1 - n, t1);
             let step = |sum: f64, _, x: f64, mean: f64| sum + (x - mean).abs();
             let share = 1.0 / n as f64;
-            wide::fold(all, block.out(from), n, step, |sum| sum * share);
+            window_fold::fold(all, block.out(from), n, step, |sum| sum * share);
         }
     }
 }
@@ -396,7 +396,7 @@ const STRAY: f64 = 4e-3;
 
 /// Mean square of the distance from the mean, and mean of a higher power of it.
 #[derive(Clone)]
-pub(crate) struct CentralMoment<const L: usize> {
+pub(crate) struct RollingCentralMoment<const L: usize> {
     n: usize,
     power: u8,
     state: Powers<L>,
@@ -404,9 +404,9 @@ pub(crate) struct CentralMoment<const L: usize> {
     clear: [usize; L],
 }
 
-impl<const L: usize> CentralMoment<L> {
+impl<const L: usize> RollingCentralMoment<L> {
     pub(crate) fn new(n: usize, power: u8) -> Self {
-        CentralMoment { n, power, state: Powers::default(), clear: [0; L] }
+        RollingCentralMoment { n, power, state: Powers::default(), clear: [0; L] }
     }
 }
 
@@ -491,7 +491,7 @@ fn is_near(square: f64, peak: f64) -> bool {
     square >= STRAY * peak
 }
 
-impl<const L: usize> CentralMoment<L> {
+impl<const L: usize> RollingCentralMoment<L> {
     #[inline(always)]
     fn run<const P: usize>(&mut self, block: &mut Block<'_, L>) {
         let from = block.head();
@@ -558,7 +558,7 @@ fn renewed<const L: usize>(
     state
 }
 
-impl<const L: usize> Body<L> for CentralMoment<L> {
+impl<const L: usize> Body<L> for RollingCentralMoment<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         match self.power {

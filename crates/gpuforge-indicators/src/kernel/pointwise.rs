@@ -8,24 +8,24 @@
 use super::{Block, Body, Row, math};
 use crate::{
     graph::{BinaryOp, UnaryOp},
-    links::Fusion,
+    plan::Fusion,
 };
 
 /// A function of one value.
 #[derive(Clone)]
-pub(crate) struct Map1(pub(crate) UnaryOp);
+pub(crate) struct UnaryKernel(pub(crate) UnaryOp);
 
 /// A function of two values.
 #[derive(Clone)]
-pub(crate) struct Map2(pub(crate) BinaryOp);
+pub(crate) struct BinaryKernel(pub(crate) BinaryOp);
 
 /// A function of two values inside another.
 #[derive(Clone)]
-pub(crate) struct Map3(pub(crate) Fusion);
+pub(crate) struct FusedBinaryKernel(pub(crate) Fusion);
 
 /// A function of a value and a number.
 #[derive(Clone)]
-pub(crate) struct MapNumber {
+pub(crate) struct BinaryConstKernel {
     pub(crate) f: BinaryOp,
     pub(crate) k: f64,
     /// Does the number come first?
@@ -34,15 +34,15 @@ pub(crate) struct MapNumber {
 
 /// One of two values.
 #[derive(Clone)]
-pub(crate) struct Choose;
+pub(crate) struct IfThenElse;
 
 /// The value some bars ago.
 #[derive(Clone)]
-pub(crate) struct Lag(pub(crate) usize);
+pub(crate) struct Shift(pub(crate) usize);
 
 /// The second value before a bar, the first from it on.
 #[derive(Clone)]
-pub(crate) struct Preceded {
+pub(crate) struct FillWarmup {
     pub(crate) begin: usize,
 }
 
@@ -80,7 +80,7 @@ fn truth(yes: bool) -> f64 {
     if yes { 1.0 } else { 0.0 }
 }
 
-impl<const L: usize> Body<L> for Map1 {
+impl<const L: usize> Body<L> for UnaryKernel {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         match self.0 {
@@ -131,7 +131,7 @@ macro_rules! binary {
     };
 }
 
-impl<const L: usize> Body<L> for Map2 {
+impl<const L: usize> Body<L> for BinaryKernel {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         macro_rules! each {
@@ -186,7 +186,7 @@ fn each3<const L: usize>(block: &mut Block<'_, L>, f: impl Fn(f64, f64, f64) -> 
     }
 }
 
-impl<const L: usize> Body<L> for Map3 {
+impl<const L: usize> Body<L> for FusedBinaryKernel {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let Fusion { f, g, left } = self.0;
@@ -197,7 +197,7 @@ impl<const L: usize> Body<L> for Map3 {
     }
 }
 
-impl<const L: usize> Body<L> for MapNumber {
+impl<const L: usize> Body<L> for BinaryConstKernel {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let k = self.k;
@@ -219,7 +219,7 @@ impl<const L: usize> Body<L> for MapNumber {
     }
 }
 
-impl<const L: usize> Body<L> for Choose {
+impl<const L: usize> Body<L> for IfThenElse {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let from = block.head();
@@ -232,7 +232,7 @@ impl<const L: usize> Body<L> for Choose {
     }
 }
 
-impl<const L: usize> Body<L> for Lag {
+impl<const L: usize> Body<L> for Shift {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let from = block.head();
@@ -244,7 +244,7 @@ impl<const L: usize> Body<L> for Lag {
     }
 }
 
-impl<const L: usize> Body<L> for Preceded {
+impl<const L: usize> Body<L> for FillWarmup {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let from = block.head();

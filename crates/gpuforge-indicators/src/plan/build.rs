@@ -10,7 +10,7 @@ use super::{
 };
 use crate::{
     graph::{Graph, NodeOp, ValueId},
-    jit::MOST_STEPS,
+    jit::MAX_FUSED_STEPS,
 };
 
 /// Lifetime of the buffers that hold outputs.
@@ -46,7 +46,7 @@ pub(super) fn build(graph: &Graph, wanted: &[ValueId], lifetime: OutputLifetime)
         starts: wanted.iter().map(|v| graph.start(*v)).collect(),
         buffers: 0,
         nodes: graph.nodes.len(),
-        native: Default::default(),
+        jit: Default::default(),
         outputs_of_step: Vec::new(),
         leaf_outputs: Vec::new(),
         batched: None,
@@ -94,7 +94,7 @@ pub(super) fn build(graph: &Graph, wanted: &[ValueId], lifetime: OutputLifetime)
         }
         for (node, buffer) in released(graph, &history, &last, at, &slots, &rewrites) {
             if is_output.contains(&node) {
-                waiting.push_back((plan.steps.len() + MOST_STEPS, buffer));
+                waiting.push_back((plan.steps.len() + MAX_FUSED_STEPS, buffer));
             } else {
                 free.push(buffer);
             }

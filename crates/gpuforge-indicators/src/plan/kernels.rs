@@ -43,7 +43,7 @@ macro_rules! kernel_for {
                 NodeOp::LinearWeightedSum(_, n) => Box::new(LinearWeightedSum::<L> {
                     n: *n,
                     plain: [0.0; L],
-                    ramp: [0.0; L],
+                    weighted: [0.0; L],
                     leaving: [0.0; L],
                 }),
                 NodeOp::Fir(_, weights) => {
@@ -98,7 +98,7 @@ pub(crate) fn relaxed_kernel(step: &Step) -> Box<dyn Kernel<1>> {
         NodeOp::LinearWeightedSum(_, n) => Box::new(ChunkedWeightedSum(LinearWeightedSum::<1> {
             n: *n,
             plain: [0.0],
-            ramp: [0.0],
+            weighted: [0.0],
             leaving: [0.0],
         })),
         _ => single_kernel(step),

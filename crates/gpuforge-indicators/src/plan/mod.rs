@@ -15,7 +15,7 @@ use std::sync::{Arc, OnceLock};
 
 use crate::{
     graph::{Field, Graph, NodeOp, ValueId},
-    jit::{Native, scans},
+    jit::{JitProgram, is_scannable},
     kernel::whole_series::WholeSeriesDef,
 };
 
@@ -90,7 +90,7 @@ pub struct ExecPlan {
     /// Nodes of the graph before dead-code elimination.
     pub(crate) nodes: usize,
     /// JIT code, made on first use: single series, batched, relaxed; `None` inside where the kernels are as fast.
-    native: [OnceLock<Option<Arc<Native>>>; 3],
+    jit: [OnceLock<Option<Arc<JitProgram>>>; 3],
     /// Outputs that are complete after each step.
     pub(crate) outputs_of_step: Vec<Vec<usize>>,
     /// Outputs that are leaves: complete before any step.
@@ -114,19 +114,19 @@ impl ExecPlan {
     }
 
     /// Its JIT code, compiled on first use.
-    pub(crate) fn native(&self, lanes: usize, loose: bool) -> Option<Arc<Native>> {
-        let [one, several, in_pieces] = &self.native;
-        let cell = match (lanes, loose) {
-            (1, false) => one,
-            (1, true) => in_pieces,
-            _ => several,
+    pub(crate) fn jit_program(&self, lanes: usize, relaxed_fp: bool) -> Option<Arc<JitProgram>> {
+        let [single, batched, relaxed] = &self.jit;
+        let cell = match (lanes, relaxed_fp) {
+            (1, false) => single,
+            (1, true) => relaxed,
+            _ => batched,
         };
-        cell.get_or_init(|| Native::new(self, lanes, loose).map(Arc::new)).clone()
+        cell.get_or_init(|| JitProgram::compile(self, lanes, relaxed_fp).map(Arc::new)).clone()
     }
 
     /// Has it a recurrence that relaxed floating point may chunk or compute as a prefix scan?
     pub(crate) fn has_recurrences(&self) -> bool {
-        self.steps.iter().any(|step| step.is_chunkable() || scans(&step.op))
+        self.steps.iter().any(|step| step.is_chunkable() || is_scannable(&step.op))
     }
 
     /// Number of steps.

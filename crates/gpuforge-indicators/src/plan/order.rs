@@ -3,7 +3,7 @@
 use super::rewrite::Rewrites;
 use crate::{
     graph::{Graph, NodeOp},
-    jit::goes_on,
+    jit::is_recurrence,
 };
 
 /// Class of a node in the instruction schedule.
@@ -61,7 +61,7 @@ fn class_of(op: &NodeOp) -> ScheduleClass {
         | NodeOp::Select(..)
         | NodeOp::Shift(..)
         | NodeOp::FillWarmup(..) => ScheduleClass::ElementwiseAfter,
-        op if goes_on(op) => ScheduleClass::Recurrence,
+        op if is_recurrence(op) => ScheduleClass::Recurrence,
         _ => ScheduleClass::Kernel,
     }
 }

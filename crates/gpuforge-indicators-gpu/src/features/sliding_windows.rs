@@ -1,6 +1,7 @@
-//! Which windows are there, and how does a batch of them get to training? Rows of a series follow each other, so a window
-//! is known by its last row: windows are a table of rows, and a batch is a copy of stretches. Both are made where the rows
-//! are; indices are all that goes up.
+//! Sliding windows over a feature table: stream compaction of the valid window ends, and gather of batches by index.
+//!
+//! Rows of a series are contiguous, so a window is identified by its last row. Both the table of ends and the batches are
+//! made where the rows are; only indices are uploaded.
 
 use std::{
     ops::Range,
@@ -14,40 +15,43 @@ use gpuforge_runtime::{
     units::Bytes,
 };
 
-use super::{Chunk, FeatureError, Features, GROUP, MOST_BARS, WIDE_GROUP, Whole, floats, kernel, mistake};
-use crate::record::{flat, word};
+use super::{
+    FeatureChunk, FeatureError, Features, GROUP, MAX_BARS, RecordedBatch, WIDE_GROUP, floats, kernel,
+    plan_error,
+};
+use crate::record::{dispatch_grid, word};
 
-/// No row.
+/// No row: padding of a table of ends.
 const NONE: u32 = u32::MAX;
-/// Parts of a chunk's rows, at most: one invocation adds them up.
+/// Maximum blocks of a chunk's rows: one invocation scans their counts.
 const BLOCKS: usize = 8192;
-/// Rows of such a part, at least.
-const LEAST_BLOCK: usize = 64;
+/// Minimum rows of a block.
+const MIN_BLOCK: usize = 64;
 
-/// Ends of a chunk's windows.
+/// Window ends of a chunk.
 #[derive(Debug, Clone)]
-pub struct Ends {
-    /// `[most]`, u32: rows of the chunk at which a window ends, in order; unused places at the end hold `u32::MAX`.
+pub struct WindowEnds {
+    /// `[capacity]`, u32: rows of the chunk at which a window ends, ascending; padded with `u32::MAX`.
     pub table: Tensor,
-    /// `[1]`, u32: how many there are.
+    /// `[1]`, u32: number of ends.
     pub count: Tensor,
-    /// How many there would be if every row were valid: what is known without asking.
-    pub most: usize,
+    /// Number of ends if every row were valid: known without a download.
+    pub capacity: usize,
 }
 
-/// All windows of a length.
+/// All windows of one length.
 #[derive(Clone)]
-pub struct Windows {
+pub struct SlidingWindows {
     features: Features,
     len: usize,
-    ends: Vec<Ends>,
-    /// How many there are in each table, once somebody asked.
+    ends: Vec<WindowEnds>,
+    /// Ends per chunk, downloaded on first use.
     counts: Arc<OnceLock<Vec<usize>>>,
 }
 
-/// A batch of windows, where the features are.
+/// A batch of windows, resident where the features are.
 #[derive(Debug, Clone)]
-pub struct Samples {
+pub struct WindowBatch {
     /// `[n, len, columns]`, f32.
     pub values: Tensor,
     /// `[n]`, f32: 1 where every row of the window is valid, else 0.
@@ -55,54 +59,54 @@ pub struct Samples {
 }
 
 impl Features {
-    /// Windows of so many rows of one series, all of them valid.
-    pub fn windows(&self, len: usize) -> Result<Windows, FeatureError> {
+    /// Windows of `len` valid rows of one series.
+    pub fn windows(&self, len: usize) -> Result<SlidingWindows, FeatureError> {
         check(len)?;
         let mut ends = Vec::new();
         for chunk in self.chunks() {
             let firsts = self.firsts(chunk);
-            let most = firsts.windows(2).map(|w| possible(w, len)).sum();
-            ends.push(match &self.home {
-                _ if most == 0 => table(&[], 0)?,
-                None => self.ends_here(chunk, &firsts, len, most)?,
-                Some(_) => self.ends_there(chunk, &firsts, len, most)?,
+            let capacity = firsts.windows(2).map(|w| possible(w, len)).sum();
+            ends.push(match &self.device {
+                _ if capacity == 0 => table(&[], 0)?,
+                None => self.ends_on_cpu(chunk, &firsts, len, capacity)?,
+                Some(_) => self.ends_on_device(chunk, &firsts, len, capacity)?,
             });
         }
-        Ok(Windows { features: self.clone(), len, ends, counts: Arc::default() })
+        Ok(SlidingWindows { features: self.clone(), len, ends, counts: Arc::default() })
     }
 
-    /// Windows by their last rows, counted over all chunks. Rows that are not valid are zero, and their windows are marked.
-    pub fn gather(&self, len: usize, ends: &[usize]) -> Result<Samples, FeatureError> {
+    /// Gathers windows by their last rows, numbered over all chunks. Invalid rows are zero, and their windows masked.
+    pub fn gather(&self, len: usize, ends: &[usize]) -> Result<WindowBatch, FeatureError> {
         check(len)?;
         let mut picks = Vec::with_capacity(ends.len());
         for row in ends {
             let missing = |why| FeatureError::NoWindow { row: *row, len, why };
-            let segment = self.segments.partition_point(|s| s.rows.end <= *row);
-            let segment = self.segments.get(segment).ok_or_else(|| missing("there are fewer rows"))?;
-            if row - segment.rows.start + 1 < len {
+            let at = self.series_rows.partition_point(|s| s.rows.end <= *row);
+            let of = self.series_rows.get(at).ok_or_else(|| missing("there are fewer rows"))?;
+            if row - of.rows.start + 1 < len {
                 return Err(missing("its series does not begin early enough"));
             }
             picks.push(*row);
         }
         let starts: Vec<usize> = self.chunks.iter().map(|c| c.rows.start).collect();
-        self.draw(len, &picks, &starts, None)
+        self.gather_windows(len, &picks, &starts, None)
     }
 
-    /// First rows of the series of a chunk, counted from the chunk's own, and one past its last.
-    fn firsts(&self, chunk: &Chunk) -> Vec<u32> {
-        let inside = self.segments.iter().filter(|s| chunk.rows.contains(&s.rows.start));
+    /// First rows of the series of a chunk, relative to the chunk, and one past its last.
+    fn firsts(&self, chunk: &FeatureChunk) -> Vec<u32> {
+        let inside = self.series_rows.iter().filter(|s| chunk.rows.contains(&s.rows.start));
         let mut firsts: Vec<u32> = inside.map(|s| word(s.rows.start - chunk.rows.start)).collect();
         firsts.push(word(chunk.rows.len()));
         firsts
     }
 
-    fn ends_here(
+    fn ends_on_cpu(
         &self,
-        chunk: &Chunk,
+        chunk: &FeatureChunk,
         firsts: &[u32],
         len: usize,
-        most: usize,
-    ) -> Result<Ends, FeatureError> {
+        capacity: usize,
+    ) -> Result<WindowEnds, FeatureError> {
         let valid: Vec<f32> = self.fetch(&chunk.valid)?;
         let mut ends = Vec::new();
         for pair in firsts.windows(2) {
@@ -115,44 +119,44 @@ impl Features {
                 }
             }
         }
-        table(&ends, most)
+        table(&ends, capacity)
     }
 
-    fn ends_there(
+    fn ends_on_device(
         &self,
-        chunk: &Chunk,
+        chunk: &FeatureChunk,
         firsts: &[u32],
         len: usize,
-        most: usize,
-    ) -> Result<Ends, FeatureError> {
-        let plan = record_ends(chunk, firsts, len, most).map_err(mistake)?;
+        capacity: usize,
+    ) -> Result<WindowEnds, FeatureError> {
+        let plan = record_ends(chunk, firsts, len, capacity).map_err(plan_error)?;
         let (table, count) = self.keep_two(plan)?;
-        Ok(Ends { table, count, most })
+        Ok(WindowEnds { table, count, capacity })
     }
 
     /// Runs a plan that keeps two tensors.
     fn keep_two(&self, plan: Plan) -> Result<(Tensor, Tensor), FeatureError> {
-        let Some(runner) = &self.home else { return Err(FeatureError::Unfit) };
-        let outcome = runner.run_batch_on_device(&Whole(plan))?;
+        let Some(runner) = &self.device else { return Err(FeatureError::Unsupported) };
+        let outcome = runner.run_batch_on_device(&RecordedBatch(plan))?;
         let kept = outcome.chunks.into_iter().flat_map(|p| p.kept).collect::<Vec<_>>();
         match <[Tensor; 2]>::try_from(kept) {
             Ok([one, two]) => Ok((one, two)),
-            Err(_) => Err(FeatureError::Unfit),
+            Err(_) => Err(FeatureError::Unsupported),
         }
     }
 
-    /// A batch by rows, or by places in tables; `starts` is where each chunk's numbers begin.
-    fn draw(
+    /// Gathers by rows, or by indices into the tables of ends; `starts` is the first number of each chunk.
+    fn gather_windows(
         &self,
         len: usize,
         picks: &[usize],
         starts: &[usize],
-        ends: Option<&[Ends]>,
-    ) -> Result<Samples, FeatureError> {
+        ends: Option<&[WindowEnds]>,
+    ) -> Result<WindowBatch, FeatureError> {
         let shape = [picks.len(), len, self.columns()];
         if picks.is_empty() {
             let values = Tensor::from_floats(&[], &shape, "batch")?;
-            return Ok(Samples { values, valid: Tensor::from_floats(&[], &[0], "valid batch")? });
+            return Ok(WindowBatch { values, valid: Tensor::from_floats(&[], &[0], "valid batch")? });
         }
         let size = floats(&shape, "batch").size().unwrap_or(Bytes(u64::MAX));
         if size > self.largest {
@@ -162,26 +166,26 @@ impl Features {
         }
         let mut by_chunk: Vec<Vec<[u32; 2]>> = vec![Vec::new(); self.chunks.len()];
         for (at, pick) in picks.iter().enumerate() {
-            // The last that begins there: a chunk without windows begins where the next one does.
+            // The last chunk that starts there: an empty chunk starts where the next one does.
             let chunk = starts.partition_point(|s| s <= pick).saturating_sub(1);
             let start = starts.get(chunk).copied().unwrap_or(0);
             if let Some(of) = by_chunk.get_mut(chunk) {
                 of.push([word(at), word(pick - start)]);
             }
         }
-        if self.home.is_none() {
-            return self.draw_here(len, &by_chunk, ends, &shape);
+        if self.device.is_none() {
+            return self.gather_on_cpu(len, &by_chunk, ends, &shape);
         }
-        let plan = self.record_draw(len, &by_chunk, ends, &shape).map_err(mistake)?;
+        let plan = self.record_gather(len, &by_chunk, ends, &shape).map_err(plan_error)?;
         let (values, valid) = self.keep_two(plan)?;
-        Ok(Samples { values, valid })
+        Ok(WindowBatch { values, valid })
     }
 
-    fn record_draw(
+    fn record_gather(
         &self,
         len: usize,
         by_chunk: &[Vec<[u32; 2]>],
-        ends: Option<&[Ends]>,
+        ends: Option<&[WindowEnds]>,
         shape: &[usize; 3],
     ) -> Result<Plan, PlanError> {
         let window = len * self.columns();
@@ -190,39 +194,39 @@ impl Features {
         let all: Vec<[u32; 2]> = by_chunk.iter().flatten().copied().collect();
         let picks = plan.upload(bytemuck::cast_slice::<[u32; 2], u8>(&all).to_vec(), "batch of windows")?;
         let values = plan.slot(Bytes(4 * (count * window) as u64), "batch");
-        let whole = plan.slot(Bytes(4 * count as u64), "valid batch");
+        let valid_windows = plan.slot(Bytes(4 * count as u64), "valid batch");
         let mut first = 0;
         for (at, (chunk, own)) in self.chunks.iter().zip(by_chunk).enumerate() {
             if own.is_empty() {
                 continue;
             }
-            let (how, access) = if first == 0 { ("", Access::Write) } else { ("-more", Access::Update) };
+            let (suffix, access) = if first == 0 { ("", Access::Write) } else { ("-more", Access::Update) };
             let read = Access::Read;
-            let kernel = kernel("features-gather", how, &[read, read, read, read, access, access]);
+            let kernel = kernel("features-gather", suffix, &[read, read, read, read, access, access]);
             let rows = plan.import(&chunk.values);
             let valid = plan.import(&chunk.valid);
             let table = ends.and_then(|e| e.get(at)).map_or(valid, |e| plan.import(&e.table));
-            let (groups, row) = flat(own.len() * window, WIDE_GROUP);
+            let (groups, row) = dispatch_grid(own.len() * window, WIDE_GROUP);
             let params = [word(window), word(own.len()), word(first), row];
             let more = [u32::from(ends.is_some()), word(len), word(self.columns()), 0];
-            let bindings = [picks, table, rows, valid, values, whole];
+            let bindings = [picks, table, rows, valid, values, valid_windows];
             plan.dispatch(&kernel, &bindings, &[params, more].concat(), groups)?;
             first += own.len();
         }
         plan.keep(values, floats(shape, "batch"))?;
-        plan.keep(whole, floats(&[count], "valid batch"))?;
+        plan.keep(valid_windows, floats(&[count], "valid batch"))?;
         Ok(plan)
     }
 
-    fn draw_here(
+    fn gather_on_cpu(
         &self,
         len: usize,
         by_chunk: &[Vec<[u32; 2]>],
-        ends: Option<&[Ends]>,
+        ends: Option<&[WindowEnds]>,
         shape: &[usize; 3],
-    ) -> Result<Samples, FeatureError> {
+    ) -> Result<WindowBatch, FeatureError> {
         let (window, [count, ..]) = (len * self.columns(), *shape);
-        let (mut values, mut whole) = (vec![0.0f32; count * window], vec![0.0f32; count]);
+        let (mut values, mut valid_windows) = (vec![0.0f32; count * window], vec![0.0f32; count]);
         for (at, (chunk, own)) in self.chunks.iter().zip(by_chunk).enumerate() {
             let rows: Vec<f32> = self.fetch(&chunk.values)?;
             let valid: Vec<f32> = self.fetch(&chunk.valid)?;
@@ -238,36 +242,36 @@ impl Features {
                 let into = *into as usize;
                 values.iter_mut().skip(into * window).zip(from).for_each(|(to, x)| *to = *x);
                 let all = valid.get(of).is_some_and(|v| v.iter().all(|x| *x != 0.0));
-                whole.iter_mut().skip(into).take(1).for_each(|w| *w = f32::from(all));
+                valid_windows.iter_mut().skip(into).take(1).for_each(|w| *w = f32::from(all));
             }
         }
         let values = Tensor::from_floats(&values, shape, "batch")?;
-        Ok(Samples { values, valid: Tensor::from_floats(&whole, &[count], "valid batch")? })
+        Ok(WindowBatch { values, valid: Tensor::from_floats(&valid_windows, &[count], "valid batch")? })
     }
 }
 
-impl Windows {
-    /// Rows of a window.
+impl SlidingWindows {
+    /// Window length in rows.
     pub fn rows(&self) -> usize {
         self.len
     }
 
     /// Tables of ends, one per chunk.
-    pub fn ends(&self) -> &[Ends] {
+    pub fn ends(&self) -> &[WindowEnds] {
         &self.ends
     }
 
-    /// Places in all tables: as many windows as there are if every row is valid. Known without asking.
-    pub fn most(&self) -> usize {
-        self.ends.iter().map(|e| e.most).sum()
+    /// Capacity of all tables: the number of windows if every row is valid. Known without a download.
+    pub fn capacity(&self) -> usize {
+        self.ends.iter().map(|e| e.capacity).sum()
     }
 
-    /// Places that hold a window, one range per chunk: one number per chunk comes back, once.
-    pub fn places(&self) -> Result<Vec<Range<usize>>, FeatureError> {
+    /// Table indices that hold a window, one range per chunk. Downloads one count per chunk, once.
+    pub fn index_ranges(&self) -> Result<Vec<Range<usize>>, FeatureError> {
         let counts = match self.counts.get() {
             Some(counts) => counts,
             None => {
-                let count = |e: &Ends| {
+                let count = |e: &WindowEnds| {
                     let count = self.features.fetch::<u32>(&e.count)?;
                     Ok(count.first().map_or(0, |n| *n as usize))
                 };
@@ -276,18 +280,18 @@ impl Windows {
             }
         };
         let mut first = 0;
-        let place = |(ends, count): (&Ends, &usize)| {
-            first += ends.most;
-            first - ends.most..first - ends.most + count
+        let place = |(ends, count): (&WindowEnds, &usize)| {
+            first += ends.capacity;
+            first - ends.capacity..first - ends.capacity + count
         };
         Ok(self.ends.iter().zip(counts).map(place).collect())
     }
 
-    /// Windows by their places in the tables, counted over all chunks; a place that holds none gives zeros and is marked.
-    pub fn gather(&self, places: &[usize]) -> Result<Samples, FeatureError> {
-        let most = self.most();
-        if let Some(row) = places.iter().find(|p| **p >= most) {
-            let why = "the table of ends is shorter";
+    /// Gathers windows by their table indices, numbered over all chunks; a padding index gives zeros and is masked.
+    pub fn gather(&self, indices: &[usize]) -> Result<WindowBatch, FeatureError> {
+        let capacity = self.capacity();
+        if let Some(row) = indices.iter().find(|p| **p >= capacity) {
+            let why = "the table of window ends is shorter";
             return Err(FeatureError::NoWindow { row: *row, len: self.len, why });
         }
         let mut first = 0;
@@ -295,19 +299,19 @@ impl Windows {
             .ends
             .iter()
             .map(|e| {
-                first += e.most;
-                first - e.most
+                first += e.capacity;
+                first - e.capacity
             })
             .collect();
-        self.features.draw(self.len, places, &starts, Some(&self.ends))
+        self.features.gather_windows(self.len, indices, &starts, Some(&self.ends))
     }
 }
 
 fn check(len: usize) -> Result<(), FeatureError> {
-    if (1..=MOST_BARS).contains(&len) { Ok(()) } else { Err(FeatureError::Bars { bars: len }) }
+    if (1..=MAX_BARS).contains(&len) { Ok(()) } else { Err(FeatureError::Bars { bars: len }) }
 }
 
-/// Windows between two first rows, if all is valid.
+/// Windows between two first rows if all rows are valid.
 fn possible(pair: &[u32], len: usize) -> usize {
     match pair {
         [first, last] => (last.saturating_sub(*first) as usize + 1).saturating_sub(len),
@@ -315,39 +319,39 @@ fn possible(pair: &[u32], len: usize) -> usize {
     }
 }
 
-/// A table on the host.
-fn table(ends: &[u32], most: usize) -> Result<Ends, FeatureError> {
+/// A table in host memory.
+fn table(ends: &[u32], capacity: usize) -> Result<WindowEnds, FeatureError> {
     let spec = |n: usize, tag| TensorSpec { dtype: DType::U32, shape: vec![n], tag };
     let bytes = |words: &[u32]| bytemuck::cast_slice::<u32, u8>(words).to_vec();
     let mut all = ends.to_vec();
-    all.resize(most, NONE);
-    Ok(Ends {
-        table: Tensor::from_bytes(bytes(&all), spec(most, "ends of windows"))?,
+    all.resize(capacity, NONE);
+    Ok(WindowEnds {
+        table: Tensor::from_bytes(bytes(&all), spec(capacity, "ends of windows"))?,
         count: Tensor::from_bytes(bytes(&[word(ends.len())]), spec(1, "count of windows"))?,
-        most,
+        capacity,
     })
 }
 
-fn record_ends(chunk: &Chunk, firsts: &[u32], len: usize, most: usize) -> Result<Plan, PlanError> {
+fn record_ends(chunk: &FeatureChunk, firsts: &[u32], len: usize, capacity: usize) -> Result<Plan, PlanError> {
     let rows = chunk.rows.len();
-    let block = rows.div_ceil(BLOCKS).max(LEAST_BLOCK);
+    let block = rows.div_ceil(BLOCKS).max(MIN_BLOCK);
     let blocks = rows.div_ceil(block);
     let mut plan = Plan::new("ends of windows");
     let first_rows = plan.upload(bytemuck::cast_slice::<u32, u8>(firsts).to_vec(), "ends of windows")?;
     let valid = plan.import(&chunk.valid);
     let counts = plan.slot(Bytes(4 * (blocks + 1) as u64), "count of windows");
-    let table = plan.slot(Bytes(4 * most as u64), "ends of windows");
+    let table = plan.slot(Bytes(4 * capacity as u64), "ends of windows");
     let bindings: [Slot; 4] = [first_rows, valid, counts, table];
     for pass in 0..3 {
-        let (how, access) = if pass == 0 { ("", Access::Write) } else { ("-more", Access::Update) };
-        let kernel = kernel("features-ends", how, &[Access::Read, Access::Read, access, access]);
+        let (suffix, access) = if pass == 0 { ("", Access::Write) } else { ("-more", Access::Update) };
+        let kernel = kernel("features-ends", suffix, &[Access::Read, Access::Read, access, access]);
         let params = [word(rows), word(block), word(blocks), word(len)];
-        let more = [pass, word(most), word(firsts.len().saturating_sub(1)), 0];
+        let more = [pass, word(capacity), word(firsts.len().saturating_sub(1)), 0];
         let groups = if pass == 1 { 1 } else { word(blocks.div_ceil(GROUP)) };
         plan.dispatch(&kernel, &bindings, &[params, more].concat(), [groups, 1, 1])?;
     }
     let spec = |n: usize, tag| TensorSpec { dtype: DType::U32, shape: vec![n], tag };
-    plan.keep(table, spec(most, "ends of windows"))?;
+    plan.keep(table, spec(capacity, "ends of windows"))?;
     plan.keep(counts, spec(1, "count of windows"))?;
     Ok(plan)
 }

@@ -4,9 +4,9 @@
 //!
 //! | trait | state | for |
 //! |---|---|---|
-//! | [`Rule`] | some numbers, and a step that compares and selects | nearly everything: `L` series are vector code, and part of compiled loops |
-//! | [`RowMachine`] | rows, rings of rows, what all series share | steps that look back, or that begin in stages |
-//! | [`Machine`] | anything | steps that truly branch, one series after the other |
+//! | [`BranchlessMachine`] | some numbers, and a step that compares and selects | nearly everything: `L` series are vector code, and part of compiled loops |
+//! | [`RowStateMachine`] | rows, rings of rows, what all series share | steps that look back, or that begin in stages |
+//! | [`StateMachine`] | anything | steps that truly branch, one series after the other |
 //!
 //! Whichever it is, the bits of a series do not depend on its neighbours.
 #![allow(
@@ -19,11 +19,11 @@
 pub use std::hint::select_unpredictable as select;
 
 pub use super::value::Value;
-use super::{Block, Body, Kernel, Row, value::Traced};
+use super::{Block, Body, Kernel, Row, value::TracedStep};
 
 /// One series' state. `step` gets the inputs of a bar and gives the outputs of the same bar; it is called from the first bar
 /// on at which all inputs are valid, and what it gives before its own lookback is not seen.
-pub trait Machine<const I: usize, const O: usize>: Clone + Send + 'static {
+pub trait StateMachine<const I: usize, const O: usize>: Clone + Send + 'static {
     /// At the beginning of a series.
     fn new(params: &[f64]) -> Self;
 
@@ -32,9 +32,9 @@ pub trait Machine<const I: usize, const O: usize>: Clone + Send + 'static {
 }
 
 /// A machine whose state is `S` numbers. The same lines serve one series, several side by side, and loops that are compiled
-/// from them: a step says [`Value::either`] and not `if`, [`Value::below`] and not `<`. What the next bar waits for should be
+/// from them: a step says [`Value::select`] and not `if`, [`Value::cmp_lt`] and not `<`. What the next bar waits for should be
 /// the first of the states: those stay in registers. All methods must be `#[inline(always)]`.
-pub trait Rule<const S: usize, const I: usize, const O: usize>: Copy + Send + 'static {
+pub trait BranchlessMachine<const S: usize, const I: usize, const O: usize>: Copy + Send + 'static {
     /// What its parameters say.
     fn new(params: &[f64]) -> Self;
 
@@ -47,7 +47,7 @@ pub trait Rule<const S: usize, const I: usize, const O: usize>: Copy + Send + 's
 
 /// A machine that steps `L` series at once. What is large should be boxed: it is moved about between blocks.
 /// All methods but `new` must be `#[inline(always)]`.
-pub trait RowMachine<const I: usize, const O: usize, const L: usize>: Clone + Send + 'static {
+pub trait RowStateMachine<const I: usize, const O: usize, const L: usize>: Clone + Send + 'static {
     /// At the beginning of the series.
     fn new(params: &[f64]) -> Self;
 
@@ -87,7 +87,7 @@ pub fn lanes<const I: usize, const O: usize, const L: usize>(
 }
 
 /// A machine as the graph knows it.
-pub struct MachineDef {
+pub struct StateMachineDef {
     /// Unique name.
     pub name: &'static str,
     /// How many values it gives.
@@ -97,74 +97,76 @@ pub struct MachineDef {
     pub(crate) one: fn(&[f64], usize) -> Box<dyn Kernel<1>>,
     pub(crate) many: fn(&[f64], usize) -> Box<dyn Kernel<8>>,
     /// A step of it by its parameters, where it can be part of a compiled loop.
-    pub(crate) traced: Option<fn(&[f64]) -> Traced>,
+    pub(crate) traced: Option<fn(&[f64]) -> TracedStep>,
 }
 
-impl MachineDef {
-    /// Describes a machine: `MachineDef::of::<Spearman, 2, 1>("spearman", |_| 1)`.
-    pub const fn of<M: Machine<I, O>, const I: usize, const O: usize>(
+impl StateMachineDef {
+    /// Describes a machine: `StateMachineDef::of::<Spearman, 2, 1>("spearman", |_| 1)`.
+    pub const fn of<M: StateMachine<I, O>, const I: usize, const O: usize>(
         name: &'static str,
         lookback: fn(&[f64]) -> usize,
     ) -> Self {
-        MachineDef {
+        StateMachineDef {
             name,
             outputs: O,
             lookback,
-            one: |params, begin| Box::new(Lanes::<M, I, O, 1>::new(params, begin)),
-            many: |params, begin| Box::new(Lanes::<M, I, O, 8>::new(params, begin)),
+            one: |params, begin| Box::new(PerLaneKernel::<M, I, O, 1>::new(params, begin)),
+            many: |params, begin| Box::new(PerLaneKernel::<M, I, O, 8>::new(params, begin)),
             traced: None,
         }
     }
 
-    /// Describes a rule by its state, inputs and outputs: `MachineDef::rule::<Streak, 1, 2, 1>("streak", |_| 0)`.
-    pub const fn rule<R: Rule<S, I, O>, const S: usize, const I: usize, const O: usize>(
+    /// Describes a rule by its state, inputs and outputs: `StateMachineDef::branchless::<Streak, 1, 2, 1>("streak", |_| 0)`.
+    pub const fn branchless<R: BranchlessMachine<S, I, O>, const S: usize, const I: usize, const O: usize>(
         name: &'static str,
         lookback: fn(&[f64]) -> usize,
     ) -> Self {
-        MachineDef {
+        StateMachineDef {
             traced: Some(|params| {
                 let rule = R::new(params);
-                Traced::of(|state: [_; S], x: [_; I]| -> (_, [_; O]) { rule.step(state, x) })
+                TracedStep::of(|state: [_; S], x: [_; I]| -> (_, [_; O]) { rule.step(state, x) })
             }),
-            ..Self::rows::<Ruled<R, S, 1>, Ruled<R, S, 8>, I, O>(name, lookback)
+            ..Self::rows::<BranchlessRows<R, S, 1>, BranchlessRows<R, S, 8>, I, O>(name, lookback)
         }
     }
 
-    /// Describes a machine of rows: `MachineDef::rows::<Phase<1>, Phase<8>, 2, 1>("phase", |_| 0)`.
+    /// Describes a machine of rows: `StateMachineDef::rows::<Phase<1>, Phase<8>, 2, 1>("phase", |_| 0)`.
     pub const fn rows<One, Many, const I: usize, const O: usize>(
         name: &'static str,
         lookback: fn(&[f64]) -> usize,
     ) -> Self
     where
-        One: RowMachine<I, O, 1>,
-        Many: RowMachine<I, O, 8>,
+        One: RowStateMachine<I, O, 1>,
+        Many: RowStateMachine<I, O, 8>,
     {
-        MachineDef {
+        StateMachineDef {
             name,
             outputs: O,
             lookback,
-            one: |params, begin| Box::new(Abreast::<One, I, O> { machine: Some(One::new(params)), begin }),
-            many: |params, begin| Box::new(Abreast::<Many, I, O> { machine: Some(Many::new(params)), begin }),
+            one: |params, begin| Box::new(RowKernel::<One, I, O> { machine: Some(One::new(params)), begin }),
+            many: |params, begin| {
+                Box::new(RowKernel::<Many, I, O> { machine: Some(Many::new(params)), begin })
+            },
             traced: None,
         }
     }
 }
 
-impl std::fmt::Debug for MachineDef {
+impl std::fmt::Debug for StateMachineDef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl PartialEq for MachineDef {
+impl PartialEq for StateMachineDef {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
     }
 }
 
-impl Eq for MachineDef {}
+impl Eq for StateMachineDef {}
 
-impl std::hash::Hash for MachineDef {
+impl std::hash::Hash for StateMachineDef {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.name.hash(state);
     }
@@ -172,16 +174,16 @@ impl std::hash::Hash for MachineDef {
 
 /// A rule and its state in all lanes.
 #[derive(Clone)]
-struct Ruled<R, const S: usize, const L: usize> {
+struct BranchlessRows<R, const S: usize, const L: usize> {
     rule: R,
     state: [Row<L>; S],
 }
 
-impl<R: Rule<S, I, O>, const S: usize, const I: usize, const O: usize, const L: usize> RowMachine<I, O, L>
-    for Ruled<R, S, L>
+impl<R: BranchlessMachine<S, I, O>, const S: usize, const I: usize, const O: usize, const L: usize>
+    RowStateMachine<I, O, L> for BranchlessRows<R, S, L>
 {
     fn new(params: &[f64]) -> Self {
-        Ruled { rule: R::new(params), state: [[0.0; L]; S] }
+        BranchlessRows { rule: R::new(params), state: [[0.0; L]; S] }
     }
 
     #[inline(always)]
@@ -201,7 +203,7 @@ impl<R: Rule<S, I, O>, const S: usize, const I: usize, const O: usize, const L: 
     }
 }
 
-impl<R, const S: usize, const L: usize> Ruled<R, S, L> {
+impl<R, const S: usize, const L: usize> BranchlessRows<R, S, L> {
     #[inline(always)]
     fn every<const I: usize, const O: usize>(
         &mut self,
@@ -275,14 +277,16 @@ impl<'a, const I: usize, const O: usize, const L: usize> Span<'a, I, O, L> {
 
 /// A machine of rows as a kernel.
 #[derive(Clone)]
-struct Abreast<M, const I: usize, const O: usize> {
+struct RowKernel<M, const I: usize, const O: usize> {
     /// Always there, except while a block is computed.
     machine: Option<M>,
     /// First bar at which all inputs are valid.
     begin: usize,
 }
 
-impl<M: RowMachine<I, O, L>, const I: usize, const O: usize, const L: usize> Body<L> for Abreast<M, I, O> {
+impl<M: RowStateMachine<I, O, L>, const I: usize, const O: usize, const L: usize> Body<L>
+    for RowKernel<M, I, O>
+{
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let Some(mut span) = Span::<I, O, L>::of(block, self.begin) else { return };
@@ -313,20 +317,22 @@ impl<M: RowMachine<I, O, L>, const I: usize, const O: usize, const L: usize> Bod
 }
 
 #[derive(Clone)]
-struct Lanes<M, const I: usize, const O: usize, const L: usize> {
+struct PerLaneKernel<M, const I: usize, const O: usize, const L: usize> {
     lanes: [M; L],
     /// First bar at which all inputs are valid.
     begin: usize,
 }
 
-impl<M: Machine<I, O>, const I: usize, const O: usize, const L: usize> Lanes<M, I, O, L> {
+impl<M: StateMachine<I, O>, const I: usize, const O: usize, const L: usize> PerLaneKernel<M, I, O, L> {
     fn new(params: &[f64], begin: usize) -> Self {
         let one = M::new(params);
-        Lanes { lanes: std::array::from_fn(|_| one.clone()), begin }
+        PerLaneKernel { lanes: std::array::from_fn(|_| one.clone()), begin }
     }
 }
 
-impl<M: Machine<I, O>, const I: usize, const O: usize, const L: usize> Body<L> for Lanes<M, I, O, L> {
+impl<M: StateMachine<I, O>, const I: usize, const O: usize, const L: usize> Body<L>
+    for PerLaneKernel<M, I, O, L>
+{
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let Some(span) = Span::<I, O, L>::of(block, self.begin) else { return };

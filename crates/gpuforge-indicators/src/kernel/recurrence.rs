@@ -103,11 +103,11 @@ impl<const L: usize> Body<L> for Wilder<L> {
 
 /// `y = a * y + b`.
 #[derive(Clone)]
-pub(crate) struct Affine<const L: usize> {
+pub(crate) struct LinearRecurrence<const L: usize> {
     pub(crate) y: Row<L>,
 }
 
-impl<const L: usize> Body<L> for Affine<L> {
+impl<const L: usize> Body<L> for LinearRecurrence<L> {
     fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
         (at == 0).then_some(&mut self.y)
     }
@@ -136,11 +136,11 @@ impl<const L: usize> Body<L> for Affine<L> {
 
 /// `y += k * (x - y)` with a `k` of every bar.
 #[derive(Clone)]
-pub(crate) struct Follow<const L: usize> {
+pub(crate) struct AdaptiveEma<const L: usize> {
     pub(crate) y: Row<L>,
 }
 
-impl<const L: usize> Body<L> for Follow<L> {
+impl<const L: usize> Body<L> for AdaptiveEma<L> {
     fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
         (at == 0).then_some(&mut self.y)
     }
@@ -171,7 +171,7 @@ pub(crate) struct CumSum<const L: usize> {
 
 /// Greatest or least of everything so far.
 #[derive(Clone)]
-pub(crate) struct CumExtreme<const L: usize> {
+pub(crate) struct CumMinMax<const L: usize> {
     pub(crate) max: bool,
     pub(crate) y: Row<L>,
 }
@@ -187,7 +187,7 @@ impl<const L: usize> Body<L> for CumSum<L> {
     }
 }
 
-impl<const L: usize> Body<L> for CumExtreme<L> {
+impl<const L: usize> Body<L> for CumMinMax<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         if self.max {

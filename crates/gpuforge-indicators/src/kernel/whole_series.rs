@@ -5,7 +5,7 @@
 use crate::graph::Field;
 
 /// A column as the graph knows it.
-pub struct WholeDef {
+pub struct WholeSeriesDef {
     /// Unique name.
     pub name: &'static str,
     /// Columns of bars that it reads.
@@ -14,21 +14,21 @@ pub struct WholeDef {
     pub column: fn(&[&[f64]], &[f64]) -> Vec<f64>,
 }
 
-impl std::fmt::Debug for WholeDef {
+impl std::fmt::Debug for WholeSeriesDef {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(self.name)
     }
 }
 
-impl PartialEq for WholeDef {
+impl PartialEq for WholeSeriesDef {
     fn eq(&self, other: &Self) -> bool {
         self.name == other.name
     }
 }
 
-impl Eq for WholeDef {}
+impl Eq for WholeSeriesDef {}
 
-impl std::hash::Hash for WholeDef {
+impl std::hash::Hash for WholeSeriesDef {
     fn hash<H: std::hash::Hasher>(&self, state: &mut H) {
         self.name.hash(state);
     }

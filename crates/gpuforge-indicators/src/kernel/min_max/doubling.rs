@@ -14,7 +14,7 @@ use gpuforge_simd::SimdLevel;
 
 use crate::kernel::Simd;
 #[cfg(target_arch = "x86_64")]
-use crate::kernel::turn;
+use crate::kernel::transpose;
 
 /// The widest window that registers alone give.
 pub(super) const WIDEST: usize = 16;
@@ -66,8 +66,8 @@ fn by_registers<const N: usize>(
 ) {
     let ((wide, rest), (to_wide, to_rest)) = (from.as_chunks::<N>(), to.as_chunks_mut::<N>());
     for (here, to) in wide.iter().zip(to_wide) {
-        // The next block's bars, which would be waited for: nobody else asks for them.
-        turn::ask(here.as_ptr().wrapping_add(from.len()));
+        // The next block: the hardware prefetcher stops at page boundaries.
+        transpose::prefetch(here.as_ptr().wrapping_add(from.len()));
         next(here, to);
     }
     let (mut last, mut found) = ([0.0; N], [0.0; N]);

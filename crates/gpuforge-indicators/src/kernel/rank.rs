@@ -9,7 +9,7 @@
     reason = "a lane is always below the number of lanes, and a place below that of places"
 )]
 
-use super::{Block, Body, Row, row, wide};
+use super::{Block, Body, Row, row, window_fold};
 
 /// Windows up to this long are passed over as a whole; in longer ones, places are searched and what lies between is moved.
 const PASSED: usize = 384;
@@ -19,7 +19,7 @@ const CARRIED: usize = 32;
 
 /// The least, the next, and so on of the last `n`: some of them.
 #[derive(Clone)]
-pub(crate) struct Order<const L: usize> {
+pub(crate) struct RollingOrderStatistic<const L: usize> {
     n: usize,
     /// Places that are asked for, from 0.
     places: Vec<usize>,
@@ -44,14 +44,14 @@ fn standing<const L: usize>(x: &Row<L>) -> Row<L> {
     row(|l| if x[l].is_nan() { f64::INFINITY } else { x[l] + 0.0 })
 }
 
-impl<const L: usize> Order<L> {
+impl<const L: usize> RollingOrderStatistic<L> {
     pub(crate) fn new(n: usize, places: &[usize]) -> Self {
         let window = if n <= PASSED {
             Ordered::Short { rows: Vec::new(), spare: Vec::new() }
         } else {
             Ordered::Long(std::array::from_fn(|_| Vec::new()))
         };
-        Order { n, places: places.to_vec(), window, nans: [0.0; L] }
+        RollingOrderStatistic { n, places: places.to_vec(), window, nans: [0.0; L] }
     }
 }
 
@@ -160,7 +160,7 @@ fn search(sorted: &mut [f64], old: f64, new: f64) {
     }
 }
 
-impl<const L: usize> Body<L> for Order<L> {
+impl<const L: usize> Body<L> for RollingOrderStatistic<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let from = block.head();
@@ -193,12 +193,12 @@ impl<const L: usize> Body<L> for Order<L> {
 
 /// How many of the `n` values before this one are less.
 #[derive(Clone)]
-pub(crate) struct Rank {
+pub(crate) struct RollingRank {
     pub(crate) n: usize,
     pub(crate) or_equal: bool,
 }
 
-impl<const L: usize> Body<L> for Rank {
+impl<const L: usize> Body<L> for RollingRank {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let from = block.head();
@@ -210,9 +210,9 @@ impl<const L: usize> Body<L> for Rank {
         out.iter_mut().zip(a.range(from, t1)).for_each(|(out, x)| *out = *x);
         let number = |count: u64| count as f64;
         if self.or_equal {
-            wide::fold(windows, out, n, |count: u64, _, y, x| count + u64::from(y <= x), number);
+            window_fold::fold(windows, out, n, |count: u64, _, y, x| count + u64::from(y <= x), number);
         } else {
-            wide::fold(windows, out, n, |count: u64, _, y, x| count + u64::from(y < x), number);
+            window_fold::fold(windows, out, n, |count: u64, _, y, x| count + u64::from(y < x), number);
         }
     }
 }

@@ -1,23 +1,23 @@
-//! What is the sum of the last `n` bars, plain or with weights?
+//! Rolling sums: plain, partial windows, linear weights, FIR filters.
 //!
-//! Sums add the newest and take off the oldest, in the order that TA-Lib does; a NaN stays in them.
+//! Running sums add the newest value and subtract the oldest, in TA-Lib's order; a NaN stays in them.
 #![allow(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
     reason = "a lane is always below the number of lanes"
 )]
 
-use super::{Block, Body, Row, row, wide};
+use super::{Block, Body, Row, row, window_fold};
 
-/// Sum of the last `n`.
+/// Sum of the last `n`: add the newest, then subtract the oldest.
 #[derive(Clone)]
-pub(crate) struct Sum<const L: usize> {
+pub(crate) struct RollingSum<const L: usize> {
     pub(crate) n: usize,
     /// Sum of the last `n - 1`.
     pub(crate) rest: Row<L>,
 }
 
-impl<const L: usize> Body<L> for Sum<L> {
+impl<const L: usize> Body<L> for RollingSum<L> {
     fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
         (at == 0).then_some(&mut self.rest)
     }
@@ -50,13 +50,13 @@ impl<const L: usize> Body<L> for Sum<L> {
 
 /// Sum of the last `n`, or of as many as there are yet.
 #[derive(Clone)]
-pub(crate) struct GrowingSum<const L: usize> {
+pub(crate) struct PartialRollingSum<const L: usize> {
     pub(crate) n: usize,
     /// Sum of the values that are still in the next bar's window.
     pub(crate) rest: Row<L>,
 }
 
-impl<const L: usize> Body<L> for GrowingSum<L> {
+impl<const L: usize> Body<L> for PartialRollingSum<L> {
     fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
         (at == 0).then_some(&mut self.rest)
     }
@@ -80,14 +80,14 @@ impl<const L: usize> Body<L> for GrowingSum<L> {
     }
 }
 
-/// Sum of the last `n`, moved by one difference a bar.
+/// Sum of the last `n`, updated by (newest - oldest).
 #[derive(Clone)]
-pub(crate) struct Total<const L: usize> {
+pub(crate) struct RollingSumFrom<const L: usize> {
     pub(crate) n: usize,
     pub(crate) sum: Row<L>,
 }
 
-impl<const L: usize> Body<L> for Total<L> {
+impl<const L: usize> Body<L> for RollingSumFrom<L> {
     fn carried(&mut self, at: usize) -> Option<&mut Row<L>> {
         (at == 0).then_some(&mut self.sum)
     }
@@ -120,80 +120,80 @@ impl<const L: usize> Body<L> for Total<L> {
     }
 }
 
-/// Sum of the last `n` with weights 1..=n.
+/// Sum of the last `n` with linear weights 1..=n.
 #[derive(Clone)]
-pub(crate) struct RampSum<const L: usize> {
+pub(crate) struct LinearWeightedSum<const L: usize> {
     pub(crate) n: usize,
     pub(crate) plain: Row<L>,
-    pub(crate) ramp: Row<L>,
+    pub(crate) weighted: Row<L>,
     pub(crate) leaving: Row<L>,
 }
 
-impl<const L: usize> RampSum<L> {
-    /// Bars after which it begins anew, counted from its first. The error of the plain sum adds up in the weighted one: without
-    /// a fresh start now and then it grows faster than time.
+impl<const L: usize> LinearWeightedSum<L> {
+    /// Bars after which it is recomputed from its window, counted from its first. The rounding error of the plain sum
+    /// accumulates in the weighted one: without it the error grows faster than linearly.
     #[inline(always)]
-    pub(super) fn renew(&self) -> usize {
+    pub(super) fn recompute_period(&self) -> usize {
         8 * self.n
     }
 
-    /// Sums up the window before bar `t` afresh.
+    /// Recomputes the sums from the window.
     #[inline(always)]
     pub(super) fn begin(&mut self, window: &[Row<L>]) {
-        (self.plain, self.ramp, self.leaving) = ([0.0; L], [0.0; L], [0.0; L]);
+        (self.plain, self.weighted, self.leaving) = ([0.0; L], [0.0; L], [0.0; L]);
         for (weight, x) in window.iter().enumerate() {
             for l in 0..L {
                 self.plain[l] += x[l];
-                self.ramp[l] += x[l] * (weight + 1) as f64;
+                self.weighted[l] += x[l] * (weight + 1) as f64;
             }
         }
     }
 
-    /// One bar; `old` leaves with the next.
+    /// One bar; `old` leaves the window with the next.
     #[inline(always)]
     pub(super) fn step(&mut self, new: Row<L>, old: Row<L>) -> Row<L> {
-        let (plain, ramp, leaving) = (self.plain, self.ramp, self.leaving);
+        let (plain, weighted, leaving) = (self.plain, self.weighted, self.leaving);
         let plain: Row<L> = row(|l| plain[l] + new[l] - leaving[l]);
-        let sum: Row<L> = row(|l| ramp[l] + new[l] * self.n as f64);
-        (self.plain, self.ramp, self.leaving) = (plain, row(|l| sum[l] - plain[l]), old);
+        let sum: Row<L> = row(|l| weighted[l] + new[l] * self.n as f64);
+        (self.plain, self.weighted, self.leaving) = (plain, row(|l| sum[l] - plain[l]), old);
         sum
     }
 
-    /// Bars one after the other, anew where it is time.
+    /// Bars up to `t1`, recomputed at every period.
     #[inline(always)]
-    pub(super) fn stretch(&mut self, block: &mut Block<'_, L>, mut from: usize, t1: usize) {
-        let (n, a, start, renew) = (self.n, block.a(), block.start, self.renew());
+    pub(super) fn run(&mut self, block: &mut Block<'_, L>, mut from: usize, t1: usize) {
+        let (n, a, start, period) = (self.n, block.a(), block.start, self.recompute_period());
         while from < t1 {
-            let since = (from - start) % renew;
+            let since = (from - start) % period;
             if since == 0 {
                 self.begin(a.range(from + 1 - n, from));
             }
-            let to = (from + renew - since).min(t1);
+            let to = (from + period - since).min(t1);
             let (new, old) = (a.range(from, to), a.range(from + 1 - n, to + 1 - n));
-            let (mut plain, mut ramp, mut leaving) = (self.plain, self.ramp, self.leaving);
+            let (mut plain, mut weighted, mut leaving) = (self.plain, self.weighted, self.leaving);
             for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
                 let (new, old) = (*new, *old);
                 plain = row(|l| plain[l] + new[l] - leaving[l]);
-                let sum: Row<L> = row(|l| ramp[l] + new[l] * n as f64);
+                let sum: Row<L> = row(|l| weighted[l] + new[l] * n as f64);
                 leaving = old;
-                ramp = row(|l| sum[l] - plain[l]);
+                weighted = row(|l| sum[l] - plain[l]);
                 *out = sum;
             }
-            (self.plain, self.ramp, self.leaving) = (plain, ramp, leaving);
+            (self.plain, self.weighted, self.leaving) = (plain, weighted, leaving);
             from = to;
         }
     }
 }
 
-impl<const L: usize> Body<L> for RampSum<L> {
+impl<const L: usize> Body<L> for LinearWeightedSum<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let (from, t1) = (block.head(), block.t1);
-        self.stretch(block, from, t1);
+        self.run(block, from, t1);
     }
 }
 
-/// Sum of the last values with fixed weights, the oldest first.
+/// FIR filter: rolling dot product with fixed weights, the oldest first.
 #[derive(Clone)]
 pub(crate) struct Fir {
     pub(crate) weights: Vec<f64>,
@@ -210,6 +210,6 @@ impl<const L: usize> Body<L> for Fir {
         let weights = self.weights.as_slice();
         let weight = |j: usize| weights.get(j).copied().unwrap_or(0.0);
         let windows = a.range(from + 1 - n, t1);
-        wide::fold(windows, block.out(from), n, |sum: f64, j, x, _| sum + weight(j) * x, |sum| sum);
+        window_fold::fold(windows, block.out(from), n, |sum: f64, j, x, _| sum + weight(j) * x, |sum| sum);
     }
 }

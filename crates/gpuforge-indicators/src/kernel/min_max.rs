@@ -8,11 +8,11 @@
     reason = "a lane is always below the number of lanes"
 )]
 
-mod doubled;
+mod doubling;
 
 use super::{
     Block, Body, Row, row,
-    stretch::{Join, Stretches, windows},
+    van_herk::{Join, Stretches, windows},
 };
 
 /// Windows of one series up to this long are joined from ever longer ones, which vector instructions do for several bars at
@@ -56,7 +56,7 @@ fn outer<const MAX: bool, const NAN: bool>(earlier: f64, later: f64) -> f64 {
     if first | (NAN & earlier.is_nan()) { earlier } else { later }
 }
 
-/// Joins of [`Extreme`].
+/// Joins of [`RollingMinMax`].
 struct Outer<const MAX: bool, const NAN: bool>;
 
 impl<const L: usize, const MAX: bool, const NAN: bool> Join<L> for Outer<MAX, NAN> {
@@ -82,7 +82,7 @@ impl<const L: usize, const MAX: bool, const NAN: bool> Join<L> for Outer<MAX, NA
 
 /// Greatest or least of the last `n`.
 #[derive(Clone)]
-pub(crate) struct Extreme<const L: usize> {
+pub(crate) struct RollingMinMax<const L: usize> {
     n: usize,
     max: bool,
     watch: Watch,
@@ -91,9 +91,15 @@ pub(crate) struct Extreme<const L: usize> {
     steps: [Vec<f64>; 2],
 }
 
-impl<const L: usize> Extreme<L> {
+impl<const L: usize> RollingMinMax<L> {
     pub(crate) fn new(n: usize, max: bool) -> Self {
-        Extreme { n, max, watch: Watch::default(), kept: Stretches::default(), steps: Default::default() }
+        RollingMinMax {
+            n,
+            max,
+            watch: Watch::default(),
+            kept: Stretches::default(),
+            steps: Default::default(),
+        }
     }
 
     #[inline(always)]
@@ -119,10 +125,10 @@ impl<const L: usize> Extreme<L> {
         let from = block.head();
         let all = block.a().range(from + 1 - self.n, block.t1).as_flattened();
         let (simd, now) = (block.simd, &mut self.steps[0]);
-        let width = (1 << self.n.ilog2()).min(doubled::WIDEST);
+        let width = (1 << self.n.ilog2()).min(doubling::WIDEST);
         now.resize(all.len().max(now.len()), 0.0);
         if from < block.t1 {
-            if !doubled::trailing::<MAX>(all, now.get_mut(..all.len()).unwrap_or_default(), width, simd) {
+            if !doubling::trailing::<MAX>(all, now.get_mut(..all.len()).unwrap_or_default(), width, simd) {
                 return false;
             }
             // A window is at its last bar.
@@ -133,7 +139,7 @@ impl<const L: usize> Extreme<L> {
     }
 }
 
-impl<const L: usize> Body<L> for Extreme<L> {
+impl<const L: usize> Body<L> for RollingMinMax<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         if if self.max { self.doubled::<true>(block) } else { self.doubled::<false>(block) } {
@@ -214,7 +220,7 @@ fn ago<const NAN: bool>(bar: f64, t: f64, n: usize) -> f64 {
     if NAN & (bar < 0.0) { (n - 1) as f64 } else { t - bar }
 }
 
-/// Joins of [`Ago`].
+/// Joins of [`RollingArgMinMax`].
 struct Latest<const MAX: bool, const NAN: bool>;
 
 impl<const L: usize, const MAX: bool, const NAN: bool> Join<L> for Latest<MAX, NAN> {
@@ -251,7 +257,7 @@ impl<const L: usize, const MAX: bool, const NAN: bool> Join<L> for Latest<MAX, N
 
 /// Bars since the greatest or least of the last `n`.
 #[derive(Clone)]
-pub(crate) struct Ago<const L: usize> {
+pub(crate) struct RollingArgMinMax<const L: usize> {
     n: usize,
     max: bool,
     watch: Watch,
@@ -261,10 +267,10 @@ pub(crate) struct Ago<const L: usize> {
     bars: [Vec<f64>; 2],
 }
 
-impl<const L: usize> Ago<L> {
+impl<const L: usize> RollingArgMinMax<L> {
     pub(crate) fn new(n: usize, max: bool) -> Self {
         let (watch, kept) = (Watch::default(), Stretches::default());
-        Ago { n, max, watch, kept, values: Default::default(), bars: Default::default() }
+        RollingArgMinMax { n, max, watch, kept, values: Default::default(), bars: Default::default() }
     }
 
     #[inline(always)]
@@ -324,7 +330,7 @@ fn two<const MAX: bool, const NAN: bool>(from: (&[f64], &[f64]), by: usize, to: 
     }
 }
 
-impl<const L: usize> Body<L> for Ago<L> {
+impl<const L: usize> Body<L> for RollingArgMinMax<L> {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         match (self.max, self.watch.look(block, self.n)) {

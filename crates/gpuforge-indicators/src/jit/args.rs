@@ -1,0 +1,57 @@
+//! JIT argument block: the table of pointers that a fused loop is called with, loop-carried states, constants.
+//!
+//! ```text
+//!   table[ARG_CONSTS]    ──► constants, a vector each
+//!   table[ARG_STATES]    ──► states, a cache line each
+//!   table[ARG_STREAMS..] ──► this bar of every stream; then prefetch addresses, or columns
+//! ```
+
+/// Bytes of a state or a spilled value: a pair of vectors.
+pub(super) const STATE_BYTES: usize = 64;
+/// Bytes of a constant: one vector.
+pub(super) const CONST_BYTES: usize = 32;
+
+/// Positions in the table.
+pub(super) const ARG_CONSTS: usize = 0;
+pub(super) const ARG_STATES: usize = 1;
+pub(crate) const ARG_STREAMS: usize = 2;
+
+/// The argument block of fused loops; one per tile, rewritten before every call.
+#[derive(Debug, Default)]
+pub(crate) struct JitArgs {
+    pub(crate) table: Vec<*mut f64>,
+    /// Where the next block's bars are: eight lanes of every column that a loop prefetches.
+    pub(crate) prefetch: Vec<*const f64>,
+    pub(crate) states: Vec<StateSlot>,
+    /// Copies of what a scan overwrites, and where it was.
+    pub(super) saved: Vec<f64>,
+    pub(super) saved_from: Vec<*mut f64>,
+}
+
+impl JitArgs {
+    /// Restores what [`super::FusedLoop::save_overwritten`] saved of this many bars.
+    ///
+    /// # Safety
+    /// Nothing else accesses those streams.
+    #[allow(unsafe_code, reason = "passes the caller's promise on")]
+    pub(crate) unsafe fn restore_overwritten(&mut self, bars: usize) {
+        for (to, saved) in self.saved_from.iter().zip(self.saved.chunks_exact(bars.max(1))) {
+            // SAFETY: promised by the caller; they were as long when they were saved.
+            unsafe { std::slice::from_raw_parts_mut(*to, bars) }.copy_from_slice(saved);
+        }
+    }
+}
+
+#[allow(unsafe_code, reason = "the pointers are only set and used within one call")]
+// SAFETY: the pointers are written anew before every call, by the thread that makes it.
+unsafe impl Send for JitArgs {}
+
+/// A loop-carried state, in a cache line of its own: a vector load that crosses two is slower.
+#[derive(Debug, Clone, Copy, Default)]
+#[repr(C, align(64))]
+pub(crate) struct StateSlot(pub(crate) [f64; STATE_BYTES / 8]);
+
+/// A constant, broadcast to a vector, or a vector of constants.
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(32))]
+pub(super) struct ConstVector(pub(super) [f64; CONST_BYTES / 8]);

@@ -1,0 +1,151 @@
+//! Fused loops: the compiled functions of a run of steps, their streams, states and constants.
+
+use std::ops::Range;
+
+use super::{
+    args::{ARG_CONSTS, ARG_STATES, ARG_STREAMS, ConstVector, JitArgs},
+    fusable,
+    ir::{Ir, overwritten_streams},
+    target::{
+        emit::{self, MemoryHints, Width},
+        emit_columns::{self, ColumnStreams, MAX_ADVANCING},
+    },
+};
+use crate::{
+    kernel::transpose::CACHE_LINE,
+    plan::{BufferSlot, ExecPlan},
+};
+
+/// Fills the gaps between functions: `int3`.
+const PADDING: u8 = 0xcc;
+
+/// Steps that are one loop.
+#[derive(Debug)]
+pub(crate) struct FusedLoop {
+    /// The first bar from which on the loop holds: the warm-up of its steps is over.
+    pub(crate) steady_from: usize,
+    /// The buffer of each stream, how far back it is read, and whether it is written.
+    pub(crate) streams: Vec<(usize, usize, bool)>,
+    /// The steps whose kernels hold its states, and which of theirs these are.
+    pub(crate) states: Vec<(usize, usize)>,
+    /// Are its recurrences prefix scans? They do not hold where a state is not finite.
+    pub(crate) has_scans: bool,
+    /// Streams that it reads and then overwrites, where the loop may have to be undone.
+    overwrites: Vec<usize>,
+    constants: Vec<ConstVector>,
+    /// Which streams are write-only results: candidates for non-temporal stores.
+    nontemporal: Vec<bool>,
+    /// Columns of bars that it prefetches while it runs.
+    pub(super) prefetch: usize,
+    /// Entry points: eight doubles per iteration, the same with non-temporal stores and prefetches, one double per iteration.
+    pub(super) simd: Option<usize>,
+    pub(super) simd_nontemporal: Option<usize>,
+    pub(super) scalar: Option<usize>,
+}
+
+/// A plan of eight series that is one loop from columns to columns.
+#[derive(Debug)]
+pub(crate) struct ColumnLoop {
+    /// Which of the plan's fields it reads.
+    pub(crate) fields: Vec<usize>,
+    /// Entry points: through the caches, and with non-temporal stores.
+    pub(super) cached: usize,
+    pub(super) nontemporal: usize,
+}
+
+/// Appends a function, aligned to a cache line; its entry point.
+fn append(code: &mut Vec<u8>, function: Vec<u8>) -> usize {
+    code.resize(code.len().next_multiple_of(CACHE_LINE), PADDING);
+    let entry = code.len();
+    code.extend(function);
+    entry
+}
+
+impl FusedLoop {
+    pub(super) fn new(
+        plan: &ExecPlan,
+        steps: Range<usize>,
+        (ir, nontemporal, prefetch): (&Ir, Vec<bool>, usize),
+        lanes: usize,
+        code: &mut Vec<u8>,
+    ) -> FusedLoop {
+        let mut function =
+            |width: Width, hints: MemoryHints<'_>| append(code, emit::emit(ir, width, 8 * lanes, hints));
+        let sequential = ir.scans.len() < ir.states.len();
+        let along_time = lanes == 1 && !sequential && !ir.looks_back;
+        let simd = (lanes > 1 || along_time).then(|| function(Width::Eight, MemoryHints::default()));
+        // 4K aliasing: a lagged load at the same page offset as a pending non-temporal store waits for it.
+        let lagged_loads = ir.streams.iter().any(|(_, back)| *back > 0);
+        let differs = prefetch > 0 || (nontemporal.contains(&true) && !lagged_loads);
+        let hints = MemoryHints { nontemporal: &nontemporal, prefetch };
+        let simd_nontemporal = simd.filter(|_| differs).map(|_| function(Width::Eight, hints));
+        let scalar = (lanes == 1).then(|| function(Width::One, MemoryHints::default()));
+        let steady = plan.steps.iter().skip(steps.start).take(steps.len()).map(fusable::steady_from).max();
+        let written = ir.streams.iter().zip(&ir.written);
+        FusedLoop {
+            steady_from: steady.unwrap_or(0),
+            streams: written.map(|((buffer, back), written)| (*buffer, *back, *written)).collect(),
+            states: ir.states.clone(),
+            has_scans: !ir.scans.is_empty(),
+            overwrites: if ir.scans.is_empty() { Vec::new() } else { overwritten_streams(ir) },
+            constants: ir.consts.iter().map(|c| ConstVector(c.map(f64::from_bits))).collect(),
+            nontemporal,
+            prefetch,
+            simd,
+            simd_nontemporal,
+            scalar,
+        }
+    }
+
+    /// Its constants and states into the argument block.
+    pub(super) fn set_args(&self, args: &mut JitArgs) {
+        if let Some(slot) = args.table.get_mut(ARG_CONSTS) {
+            *slot = self.constants.as_ptr().cast_mut().cast();
+        }
+        if let Some(slot) = args.table.get_mut(ARG_STATES) {
+            *slot = args.states.as_mut_ptr().cast();
+        }
+    }
+
+    /// Copies what it is going to overwrite of some bars.
+    ///
+    /// # Safety
+    /// The argument block has a valid pointer for every stream, for as many bars.
+    #[allow(unsafe_code, reason = "passes the caller's promise on")]
+    pub(crate) unsafe fn save_overwritten(&self, args: &mut JitArgs, bars: usize) {
+        args.saved.clear();
+        args.saved_from.clear();
+        for from in self.overwrites.iter().filter_map(|stream| args.table.get(ARG_STREAMS + stream)) {
+            args.saved_from.push(*from);
+            // SAFETY: promised by the caller.
+            args.saved.extend_from_slice(unsafe { std::slice::from_raw_parts(*from, bars) });
+        }
+    }
+
+    /// Are the streams of non-temporal stores aligned to cache lines?
+    pub(super) fn is_aligned(&self, args: &JitArgs) -> bool {
+        let streams = args.table.iter().skip(ARG_STREAMS).zip(&self.nontemporal).filter(|(_, nt)| **nt);
+        streams.into_iter().all(|(pointer, _)| pointer.addr().is_multiple_of(CACHE_LINE))
+    }
+}
+
+impl ColumnLoop {
+    /// `None` where an output is not computed by a step, or too many streams advance.
+    pub(super) fn new(plan: &ExecPlan, ir: &Ir, code: &mut Vec<u8>) -> Option<ColumnLoop> {
+        if !plan.leaf_outputs.is_empty() || !plan.whole_series.is_empty() || plan.outputs.is_empty() {
+            return None;
+        }
+        let stream = |slot: &BufferSlot| ir.streams.iter().position(|(buffer, _)| *buffer == slot.buffer);
+        let has_history = |buffer: usize| plan.slots().any(|p| p.buffer == buffer && p.history > 0);
+        let read = plan.fields.iter().enumerate().filter_map(|(at, (_, slot))| Some((at, stream(slot)?)));
+        let (fields, inputs) = read.unzip();
+        let results = plan.outputs.iter().map(|p| stream(p).filter(|_| p.lag == 0)).collect::<Option<_>>()?;
+        let advancing: Vec<bool> = ir.streams.iter().map(|(buffer, _)| has_history(*buffer)).collect();
+        if advancing.iter().skip(MAX_ADVANCING).any(|a| *a) {
+            return None;
+        }
+        let streams = ColumnStreams { inputs, results, advancing };
+        let mut function = |nontemporal: bool| append(code, emit_columns::emit(ir, &streams, nontemporal));
+        Some(ColumnLoop { fields, cached: function(false), nontemporal: function(true) })
+    }
+}

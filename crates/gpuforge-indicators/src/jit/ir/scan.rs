@@ -1,0 +1,131 @@
+//! Recurrences as prefix scans: eight bars at once by a Sklansky network, for relaxed floating point.
+//!
+//! Of `y += k (x - y)` a bar contributes `k x`, and each later bar keeps `a = 1 - k` of what was there. Eight bars are three
+//! rounds: the second of every two adds `a` times the first; the last two of every four add the second, times `a` and `a²`;
+//! the last four add the fourth, times `a` to `a⁴`. The carry-in is added once, and only that is a loop-carried dependency.
+//! EMAs are computed of the distance to the first of the eight bars, so that a flat series stays flat to the last digit.
+//! Sums are the same with `a = 1`. Where every bar has its own `a` (linear recurrence, adaptive EMA), the products of the
+//! `a` go through the same network.
+//!
+//! Not bit-identical to the sequential recurrence: sums are reassociated, and a NaN or infinity spreads differently, so the
+//! caller checks that the states stay finite (see [`crate::exec::ExecOptions::relaxed_fp`]).
+
+use super::{Arith, Builder, Opcode, Src};
+use crate::{graph::NodeOp, plan::Step};
+
+/// A recurrence over eight bars. Fields but for `state` and `kind` are indices into the constant table.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::jit) struct Scan {
+    pub(in crate::jit) state: usize,
+    /// Factors of the first and second round: `0 a 0 a` and `0 0 a a²`. With per-bar factors: masks of the elements that are
+    /// added to.
+    pub(in crate::jit) round1: usize,
+    pub(in crate::jit) round2: usize,
+    pub(in crate::jit) kind: ScanKind,
+}
+
+/// What a scan computes.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::jit) enum ScanKind {
+    /// Cumulative sum: `y += x`.
+    Sum,
+    /// EMA: `y += k * (x - y)`.
+    Ema(EmaPowers),
+    /// First-order linear recurrence: `y = a * y + b`; `a` is the first operand.
+    LinearRecurrence { ones: usize },
+    /// `y += k * (x - y)` with a `k` per bar.
+    AdaptiveEma { ones: usize },
+}
+
+/// Constants of an EMA.
+#[derive(Debug, Clone, Copy)]
+pub(in crate::jit) struct EmaPowers {
+    pub(in crate::jit) k: usize,
+    /// `a` to the power of 1 to 4, of 5 to 8, and of 8.
+    pub(in crate::jit) powers_1_to_4: usize,
+    pub(in crate::jit) powers_5_to_8: usize,
+    pub(in crate::jit) power_8: usize,
+}
+
+/// Can this recurrence be a prefix scan?
+pub(in crate::jit) fn is_scannable(op: &NodeOp) -> bool {
+    match op {
+        NodeOp::Ema { k, .. } => (0.0..=1.0).contains(&k.get()),
+        NodeOp::RollingSum(..)
+        | NodeOp::PartialRollingSum(..)
+        | NodeOp::RollingSumFrom { .. }
+        | NodeOp::CumSum(_) => true,
+        NodeOp::Wilder { .. } | NodeOp::LinearRecurrence { .. } | NodeOp::AdaptiveEma { .. } => true,
+        _ => false,
+    }
+}
+
+impl Builder<'_> {
+    /// The value of a recurrence with this state, as a scan.
+    pub(super) fn scan_recurrence(&mut self, step: &Step, op: &NodeOp, state: usize) -> Src {
+        let (add, sub) = (Opcode::Arith(Arith::Add), Opcode::Arith(Arith::Sub));
+        let new = self.input(step, 0, 0);
+        match op {
+            NodeOp::Ema { k, .. } => self.scan_ema(new, k.get(), state),
+            NodeOp::Wilder { n, .. } => self.scan_ema(new, 1.0 / *n as f64, state),
+            NodeOp::RollingSum(_, n) | NodeOp::PartialRollingSum(_, n) => {
+                // The state is the sum without the value that leaves next.
+                let old = self.input(step, 0, n - 1);
+                let change = self.op(sub, &[new, old]);
+                let rest = self.scan_sum(change, state);
+                self.op(add, &[rest, old])
+            }
+            NodeOp::RollingSumFrom { n, .. } => {
+                let old = self.input(step, 0, *n);
+                let change = self.op(sub, &[new, old]);
+                self.scan_sum(change, state)
+            }
+            NodeOp::LinearRecurrence { .. } | NodeOp::AdaptiveEma { .. } => {
+                let second = self.input(step, 1, 0);
+                let (ones, all) = (self.constants_of([1.0; 4]), u64::MAX);
+                let adaptive = matches!(op, NodeOp::AdaptiveEma { .. });
+                let kind = if adaptive {
+                    ScanKind::AdaptiveEma { ones }
+                } else {
+                    ScanKind::LinearRecurrence { ones }
+                };
+                let (round1, round2) =
+                    (self.constant_vector([0, all, 0, all]), self.constant_vector([0, 0, all, all]));
+                self.scan(&[new, second], Scan { state, round1, round2, kind })
+            }
+            _ => self.scan_sum(new, state),
+        }
+    }
+
+    fn scan_sum(&mut self, x: Src, state: usize) -> Src {
+        self.scan_with_factor(x, state, 1.0, ScanKind::Sum)
+    }
+
+    fn scan_ema(&mut self, x: Src, k: f64, state: usize) -> Src {
+        let a = 1.0 - k;
+        let [a2, a4] = [a * a, a * a * (a * a)];
+        let powers = EmaPowers {
+            k: self.constants_of([k; 4]),
+            powers_1_to_4: self.constants_of([a, a2, a2 * a, a4]),
+            powers_5_to_8: self.constants_of([a4 * a, a4 * a2, a4 * a2 * a, a4 * a4]),
+            power_8: self.constants_of([a4 * a4; 4]),
+        };
+        self.scan_with_factor(x, state, a, ScanKind::Ema(powers))
+    }
+
+    /// A scan whose factor `a` is the same for every bar.
+    fn scan_with_factor(&mut self, x: Src, state: usize, a: f64, kind: ScanKind) -> Src {
+        let round1 = self.constants_of([0.0, a, 0.0, a]);
+        let round2 = self.constants_of([0.0, 0.0, a, a * a]);
+        self.scan(&[x], Scan { state, round1, round2, kind })
+    }
+
+    fn scan(&mut self, from: &[Src], scan: Scan) -> Src {
+        self.ir.scans.push(scan);
+        self.op(Opcode::Scan(self.ir.scans.len() - 1), from)
+    }
+
+    fn constants_of(&mut self, constants: [f64; 4]) -> usize {
+        self.constant_vector(constants.map(f64::to_bits))
+    }
+}

@@ -1,0 +1,256 @@
+//! JIT compiler: runs of simple steps become fused loops in machine code when a plan is first run.
+//!
+//! ```text
+//!   steps ──► segments: kernels, or simple steps that fuse           partition.rs, fusable.rs, liveness.rs
+//!         ──► IR: SSA values, streams, constants, states             ir.rs, ir/
+//!         ──► verified                                               verify.rs
+//!         ──► registers                                              regalloc.rs
+//!         ──► x86-64 machine code                                    x64.rs, x64/
+//!         ──► executable pages (W^X)                                 exec_memory.rs
+//!   JitProgram::run(fused loop, argument block)                      fused_loop.rs, args.rs
+//! ```
+//! Intermediate values of a loop stay in registers; only what others read is stored. The kernels remain: they compute what is
+//! not simple, the warm-up of everything, and the whole plan where the JIT is unavailable (another CPU, a system that forbids
+//! executable memory) or was rejected by a check ([`guard`]). Both do the same IEEE operations in the same order, so that
+//! results are bit-identical; tests compare them for the whole catalogue.
+
+mod args;
+mod exec_memory;
+mod fusable;
+mod fused_loop;
+pub(crate) mod guard;
+mod ir;
+mod liveness;
+mod partition;
+mod regalloc;
+mod verify;
+mod x64;
+
+use std::collections::{HashMap, HashSet};
+
+pub(crate) use args::{ARG_STREAMS, JitArgs, StateSlot};
+use exec_memory::CodePages;
+pub(crate) use fused_loop::{ColumnLoop, FusedLoop};
+use guard::SelfCheckState;
+use ir::Builder;
+use partition::RecurrenceMode;
+pub(crate) use partition::{MAX_FUSED_STEPS, Segment};
+use verify::IrError;
+/// The backend of this target.
+use x64 as target;
+pub(crate) use x64::emit_columns::MAX_ROUND_BARS;
+
+use crate::{
+    exec::LANES,
+    graph::NodeOp,
+    kernel::transpose::StoreMode,
+    plan::{BufferSlot, ExecPlan},
+};
+
+/// Steps whose loop takes about as long as the memory latency of a cache line.
+const STEPS_PER_PREFETCH: usize = 4;
+/// Bytes of a bar of eight series.
+const ROW_BYTES: usize = LANES * size_of::<f64>();
+
+/// The segments of a plan and the machine code of its fused loops.
+#[derive(Debug)]
+pub(crate) struct JitProgram {
+    pub(crate) segments: Vec<Segment>,
+    loops: Vec<FusedLoop>,
+    /// The whole plan as one loop from columns to columns.
+    column_loop: Option<ColumnLoop>,
+    code: CodePages,
+    pub(crate) self_check: SelfCheckState,
+}
+
+impl JitProgram {
+    /// `None` where there is nothing to fuse, or code cannot be made; also where the verifier rejects the IR, which is recorded.
+    pub(crate) fn compile(plan: &ExecPlan, lanes: usize, relaxed_fp: bool) -> Option<JitProgram> {
+        if !target::is_supported() {
+            return None;
+        }
+        JitProgram::build(plan, lanes, relaxed_fp).unwrap_or_else(|error| {
+            guard::record(format!("a plan of {} steps was not compiled: {error}", plan.steps.len()));
+            None
+        })
+    }
+
+    fn build(plan: &ExecPlan, lanes: usize, relaxed_fp: bool) -> Result<Option<JitProgram>, IrError> {
+        let mode = match relaxed_fp && lanes == 1 {
+            true if target::has_fma() => RecurrenceMode::Scanned,
+            true => RecurrenceMode::Chunked,
+            false => RecurrenceMode::Sequential,
+        };
+        let segments = partition::partition(&plan.steps, lanes, mode);
+        let constants: HashMap<usize, f64> = plan.constants.iter().map(|(x, p)| (p.buffer, *x)).collect();
+        let outputs: HashSet<usize> = plan.outputs.iter().map(|p| p.buffer).collect();
+        let mut predicates = HashSet::new();
+        // The longest loop prefetches bars of the next block while it runs.
+        let longest = segments.iter().filter_map(Segment::fused_len).max().unwrap_or(0);
+        let mut to_prefetch =
+            if lanes > 1 { longest.div_ceil(STEPS_PER_PREFETCH).min(plan.fields.len()) } else { 0 };
+        let (mut loops, mut code, mut column_loop) = (Vec::new(), Vec::new(), None);
+        for segment in &segments {
+            if let Segment::Fused { steps, .. } = segment {
+                let exported = liveness::exports(plan, steps.clone(), &outputs);
+                let is_exported = |at: usize, slot: BufferSlot| {
+                    (slot.history > 0 && liveness::is_read_with_lag(plan, slot.buffer))
+                        || exported.contains(&(at, slot.buffer))
+                        || outputs.contains(&slot.buffer)
+                };
+                let mut builder = Builder::new(&is_exported, &predicates, &constants, mode);
+                for (at, step) in plan.steps.iter().enumerate().skip(steps.start).take(steps.len()) {
+                    builder.step(at, step);
+                }
+                let ir = builder.finish()?;
+                let nontemporal: Vec<bool> = ir
+                    .streams
+                    .iter()
+                    .map(|(b, _)| liveness::is_write_only_result(plan, steps, *b, lanes))
+                    .collect();
+                let prefetch = if steps.len() == longest { std::mem::take(&mut to_prefetch) } else { 0 };
+                loops.push(FusedLoop::new(
+                    plan,
+                    steps.clone(),
+                    (&ir, nontemporal, prefetch),
+                    lanes,
+                    &mut code,
+                ));
+                if lanes == LANES && segments.len() == 1 {
+                    column_loop = ColumnLoop::new(plan, &ir, &mut code);
+                }
+            }
+            let (Segment::Fused { steps, .. } | Segment::Kernels(steps)) = segment;
+            for step in plan.steps.iter().skip(steps.start).take(steps.len()) {
+                for slot in &step.outputs {
+                    if fusable::is_predicate(&step.op) {
+                        predicates.insert(slot.buffer);
+                    } else {
+                        predicates.remove(&slot.buffer);
+                    }
+                }
+            }
+        }
+        if loops.is_empty() {
+            return Ok(None);
+        }
+        let self_check = SelfCheckState::default();
+        Ok(CodePages::new(&code).map(|code| JitProgram { segments, loops, column_loop, code, self_check }))
+    }
+
+    /// Columns of bars that its loops prefetch while they run, of batched series.
+    pub(crate) fn prefetched_columns(&self) -> usize {
+        self.loops.iter().map(|l| l.prefetch).sum()
+    }
+
+    /// Is the whole plan one fused loop?
+    pub(crate) fn is_single_loop(&self) -> bool {
+        matches!(self.segments.as_slice(), [Segment::Fused { .. }])
+    }
+
+    /// The bar from which on all of its loops hold: the warm-up is over.
+    pub(crate) fn steady_from(&self) -> usize {
+        self.loops.iter().map(|l| l.steady_from).max().unwrap_or(0)
+    }
+
+    pub(crate) fn fused_loop(&self, index: usize) -> Option<&FusedLoop> {
+        self.loops.get(index)
+    }
+
+    /// The whole plan as one loop from columns to columns of eight series, if it is that simple.
+    pub(crate) fn column_loop(&self) -> Option<(&ColumnLoop, &FusedLoop)> {
+        self.column_loop.as_ref().zip(self.loops.first())
+    }
+
+    /// Runs the column loop over some bars, whole rounds of them.
+    ///
+    /// # Safety
+    /// The argument block has what `run` needs, with [`MAX_ROUND_BARS`] bars of streams that do not advance, and after that
+    /// eight pointers for every field that is read and for every output, each valid for `bars` bars and, with non-temporal
+    /// stores, aligned to a cache line.
+    #[allow(unsafe_code, reason = "passes the caller's promise on")]
+    pub(crate) unsafe fn run_columns(
+        &self,
+        columns: &ColumnLoop,
+        fused: &FusedLoop,
+        args: &mut JitArgs,
+        bars: usize,
+        store: StoreMode,
+    ) {
+        fused.set_args(args);
+        let entry = if store == StoreMode::NonTemporal { columns.nontemporal } else { columns.cached };
+        // SAFETY: promised by the caller; the function was emitted for this plan.
+        unsafe { self.code.call(entry, &args.table, bars * size_of::<f64>()) };
+    }
+
+    /// Runs a fused loop over some bars.
+    ///
+    /// # Safety
+    /// The argument block has a valid pointer for every stream, from as far back as the loop reads it to `bars` bars on, and
+    /// nothing else accesses those that are written.
+    #[allow(unsafe_code, reason = "passes the caller's promise on")]
+    pub(crate) unsafe fn run(
+        &self,
+        fused: &FusedLoop,
+        args: &mut JitArgs,
+        bars: usize,
+        lanes: usize,
+        store: StoreMode,
+    ) {
+        fused.set_args(args);
+        let nontemporal = fused.simd_nontemporal.filter(|_| store == StoreMode::NonTemporal);
+        if let Some(entry) = nontemporal.filter(|_| fused.prefetch > 0) {
+            // SAFETY: promised by the caller; the function was emitted for this loop.
+            return unsafe { self.run_prefetching(entry, fused, args, bars) };
+        }
+        let simd_bars = if lanes == 1 { bars / 8 * 8 } else { bars };
+        let nontemporal = nontemporal.filter(|_| fused.is_aligned(args));
+        let done = match nontemporal.or(fused.simd) {
+            Some(entry) if simd_bars > 0 => {
+                // SAFETY: as above.
+                unsafe { self.code.call(entry, &args.table, simd_bars * lanes * 8) };
+                simd_bars
+            }
+            _ => 0,
+        };
+        if let Some(entry) = fused.scalar.filter(|_| done < bars) {
+            for pointer in args.table.iter_mut().skip(ARG_STREAMS) {
+                *pointer = pointer.wrapping_add(done);
+            }
+            // SAFETY: as above, for the bars that are left.
+            unsafe { self.code.call(entry, &args.table, (bars - done) * 8) };
+        }
+    }
+
+    /// The same for eight series, in eight calls: each prefetches one lane's next bars.
+    ///
+    /// # Safety
+    /// As for `run`.
+    #[allow(unsafe_code, reason = "passes the caller's promise on")]
+    unsafe fn run_prefetching(&self, entry: usize, fused: &FusedLoop, args: &mut JitArgs, bars: usize) {
+        let each = bars.div_ceil(LANES).max(1);
+        let streams = ARG_STREAMS + fused.streams.len();
+        for (lane, from) in (0..bars).step_by(each).enumerate() {
+            args.table.truncate(streams);
+            let lanes = args.prefetch.chunks_exact(LANES).take(fused.prefetch);
+            args.table.extend(lanes.map(|l| l.get(lane).map_or(std::ptr::null_mut(), |p| p.cast_mut())));
+            args.table.resize(streams + fused.prefetch, std::ptr::null_mut());
+            let bars = each.min(bars - from);
+            // SAFETY: promised by the caller; what is after the streams is only prefetched, which no address forbids.
+            unsafe { self.code.call(entry, &args.table, bars * ROW_BYTES) };
+            for pointer in args.table.iter_mut().take(streams).skip(ARG_STREAMS) {
+                *pointer = pointer.wrapping_add(bars * LANES);
+            }
+        }
+    }
+}
+
+/// Is it a recurrence that a fused loop can compute?
+pub(crate) fn is_recurrence(op: &NodeOp) -> bool {
+    fusable::is_recurrence(op)
+}
+
+/// Can it be a prefix scan over several bars at once, on this CPU?
+pub(crate) fn is_scannable(op: &NodeOp) -> bool {
+    ir::is_scannable(op) && target::is_supported() && target::has_fma()
+}

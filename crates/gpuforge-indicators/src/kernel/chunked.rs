@@ -1,0 +1,356 @@
+//! Chunked recurrences (relaxed floating point): one series as several chunks whose loop-carried chains run in parallel.
+//!
+//! A rolling sum restarts from its window; an EMA starts a warm-up early, until what was before is below the last digits. Where
+//! a chunk ends, its state must equal what the next one began with to twelve digits; from the first mismatch on (a NaN that
+//! stays, a sum close to zero) the bars are computed again sequentially. Values differ in their last digits from those of the
+//! sequential recurrence, so callers opt in (see [`crate::exec::ExecOptions::relaxed_fp`]).
+#![allow(
+    clippy::indexing_slicing,
+    clippy::needless_range_loop,
+    reason = "slices are cut to the length that is counted to"
+)]
+
+use crate::graph::NodeOp;
+
+use super::{
+    Block, Body, Row, Rows,
+    recurrence::{CumSum, Ema, Wilder},
+    rolling_sum::{LinearWeightedSum, RollingSum, RollingSumFrom},
+    transpose,
+};
+
+/// Time constants after which an EMA has converged to the last digits.
+const CONVERGENCE_TIME_CONSTANTS: f64 = 33.0;
+/// Relative tolerance of states where chunks meet.
+const STATE_TOLERANCE: f64 = 1e-12;
+/// Chunks of a block: many where they are long enough, else few.
+const MANY_CHUNKS: usize = 8;
+const FEW_CHUNKS: usize = 4;
+/// Bytes of a page, doubles of a cache line.
+const PAGE: usize = 4096;
+const LINE_LEN: usize = 8;
+
+/// A recurrence of one state that can be chunked.
+pub(crate) trait Recurrence: Body<1> {
+    /// The next state and the value of a bar; `old` is the value `back` bars before.
+    fn step(&self, state: f64, new: f64, old: f64) -> (f64, f64);
+
+    /// How far back the value is that leaves the window.
+    fn back(&self) -> usize {
+        0
+    }
+
+    /// Warm-up of a chunk, in bars.
+    fn warmup(&self) -> usize {
+        0
+    }
+
+    /// The state before bar `t`, from the inputs alone; `before` is the state before the first chunk plus the sum since.
+    fn begin(&self, a: Rows<'_, 1>, t: usize, before: f64) -> f64;
+
+    /// Is it cumulative: does a chunk begin with the sum of those before it?
+    const CUMULATIVE: bool = false;
+
+    fn state(&mut self) -> &mut f64;
+}
+
+/// Warm-up of a chunk of this recurrence, in bars.
+pub(crate) fn warmup(prim: &NodeOp) -> usize {
+    match prim {
+        NodeOp::Ema { k, .. } => ema_warmup(k.get()),
+        NodeOp::Wilder { n, .. } => ema_warmup(1.0 / *n as f64),
+        _ => 0,
+    }
+}
+
+fn ema_warmup(k: f64) -> usize {
+    if k > 0.0 && k <= 1.0 {
+        (CONVERGENCE_TIME_CONSTANTS / k).ceil().min(1e9) as usize
+    } else {
+        usize::MAX / 4
+    }
+}
+
+impl Recurrence for Ema<1> {
+    #[inline(always)]
+    fn step(&self, y: f64, new: f64, _: f64) -> (f64, f64) {
+        let y = (new - y) * self.k + y;
+        (y, y)
+    }
+
+    fn warmup(&self) -> usize {
+        ema_warmup(self.k)
+    }
+
+    #[inline(always)]
+    fn begin(&self, a: Rows<'_, 1>, t: usize, _: f64) -> f64 {
+        a.at(t - 1)[0]
+    }
+
+    fn state(&mut self) -> &mut f64 {
+        &mut self.y[0]
+    }
+}
+
+impl Recurrence for Wilder<1> {
+    #[inline(always)]
+    fn step(&self, y: f64, new: f64, _: f64) -> (f64, f64) {
+        let y = (new - y) * (1.0 / self.n) + y;
+        (y, y)
+    }
+
+    fn warmup(&self) -> usize {
+        ema_warmup(1.0 / self.n)
+    }
+
+    #[inline(always)]
+    fn begin(&self, a: Rows<'_, 1>, t: usize, _: f64) -> f64 {
+        a.at(t - 1)[0]
+    }
+
+    fn state(&mut self) -> &mut f64 {
+        &mut self.y[0]
+    }
+}
+
+impl Recurrence for RollingSum<1> {
+    #[inline(always)]
+    fn step(&self, rest: f64, new: f64, old: f64) -> (f64, f64) {
+        let sum = rest + new;
+        (sum - old, sum)
+    }
+
+    fn back(&self) -> usize {
+        self.n - 1
+    }
+
+    #[inline(always)]
+    fn begin(&self, a: Rows<'_, 1>, t: usize, _: f64) -> f64 {
+        reassociated_sum(a.range(t + 1 - self.n, t))
+    }
+
+    fn state(&mut self) -> &mut f64 {
+        &mut self.rest[0]
+    }
+}
+
+impl Recurrence for RollingSumFrom<1> {
+    #[inline(always)]
+    fn step(&self, sum: f64, new: f64, old: f64) -> (f64, f64) {
+        let sum = sum + (new - old);
+        (sum, sum)
+    }
+
+    fn back(&self) -> usize {
+        self.n
+    }
+
+    #[inline(always)]
+    fn begin(&self, a: Rows<'_, 1>, t: usize, _: f64) -> f64 {
+        reassociated_sum(a.range(t - self.n, t))
+    }
+
+    fn state(&mut self) -> &mut f64 {
+        &mut self.sum[0]
+    }
+}
+
+impl Recurrence for CumSum<1> {
+    const CUMULATIVE: bool = true;
+
+    #[inline(always)]
+    fn step(&self, y: f64, new: f64, _: f64) -> (f64, f64) {
+        let y = y + new;
+        (y, y)
+    }
+
+    #[inline(always)]
+    fn begin(&self, _: Rows<'_, 1>, _: usize, before: f64) -> f64 {
+        before
+    }
+
+    fn state(&mut self) -> &mut f64 {
+        &mut self.y[0]
+    }
+}
+
+/// A sum in any order: eight partial sums.
+#[inline(always)]
+fn reassociated_sum(rows: &[Row<1>]) -> f64 {
+    let (eights, rest) = rows.as_flattened().as_chunks::<8>();
+    let mut sums = [0.0; 8];
+    for eight in eights {
+        for i in 0..8 {
+            sums[i] += eight[i];
+        }
+    }
+    sums.iter().sum::<f64>() + rest.iter().sum::<f64>()
+}
+
+/// A recurrence that is computed in chunks where blocks are long enough.
+#[derive(Clone)]
+pub(crate) struct Chunked<C>(pub(crate) C);
+
+impl<C: Recurrence> Body<1> for Chunked<C> {
+    fn carried(&mut self, at: usize) -> Option<&mut Row<1>> {
+        self.0.carried(at)
+    }
+
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, 1>) {
+        let bars = block.t1 - block.t0;
+        let min = (self.0.warmup() + 1).max(64);
+        let warm = block.t0 > block.start;
+        let done = match warm {
+            true if bars / MANY_CHUNKS >= min => {
+                self.run_chunks::<MANY_CHUNKS>(block, chunk_len(bars / MANY_CHUNKS, min))
+            }
+            true if bars / FEW_CHUNKS >= min => {
+                self.run_chunks::<FEW_CHUNKS>(block, chunk_len(bars / FEW_CHUNKS, min))
+            }
+            _ => 0,
+        };
+        if done == 0 {
+            self.0.body(block);
+        } else {
+            self.run_sequential(block, block.t0 + done);
+        }
+    }
+}
+
+/// So many bars, or a cache line fewer: chunks that begin whole pages apart would conflict in the same few sets of L1.
+fn chunk_len(bars: usize, min: usize) -> usize {
+    let conflicts = (bars * size_of::<f64>()).is_multiple_of(PAGE) && bars >= min + LINE_LEN;
+    if conflicts { bars - LINE_LEN } else { bars }
+}
+
+impl<C: Recurrence> Chunked<C> {
+    /// The bars from `from` on, sequentially.
+    #[inline(always)]
+    fn run_sequential(&mut self, block: &mut Block<'_, 1>, from: usize) {
+        let back = self.0.back();
+        let (new, old) = (block.a().range(from, block.t1), block.a().range(from - back, block.t1 - back));
+        let mut state = *self.0.state();
+        for ((out, new), old) in block.out(from).iter_mut().zip(new).zip(old) {
+            let (next, y) = self.0.step(state, new[0], old[0]);
+            (state, out[0]) = (next, y);
+        }
+        *self.0.state() = state;
+    }
+
+    /// `N` chunks of `each` bars; how many bars were done.
+    #[inline(always)]
+    fn run_chunks<const N: usize>(&mut self, block: &mut Block<'_, 1>, each: usize) -> usize {
+        let (a, t0, back, warmup) = (block.a(), block.t0, self.0.back(), self.0.warmup());
+        let first = |p: usize| t0 + p * each;
+        let begun = *self.0.state();
+        let mut state = [begun; N];
+        let mut sum = begun;
+        for p in 1..N {
+            if C::CUMULATIVE {
+                sum += reassociated_sum(a.range(first(p - 1), first(p)));
+            }
+            state[p] = self.0.begin(a, first(p) - warmup, sum);
+        }
+        let new = a.range(t0, first(N)).as_flattened();
+        let old = a.range(t0 - back, first(N) - back).as_flattened();
+        let out = block.out(t0).as_flattened_mut();
+        if [new.len(), old.len(), out.len().min(N * each)] != [N * each; 3] || warmup >= each {
+            return 0;
+        }
+        // The first chunk needs no warm-up; what it computes meanwhile is discarded.
+        for i in each - warmup..each {
+            for p in 0..N {
+                state[p] = self.0.step(state[p], at(new, p.saturating_sub(1) * each + i), 0.0).0;
+            }
+        }
+        state[0] = begun;
+        let began = state;
+        for i in 0..each {
+            for p in 0..N {
+                let (next, y) = self.0.step(state[p], at(new, p * each + i), at(old, p * each + i));
+                state[p] = next;
+                put(out, p * each + i, y);
+            }
+        }
+        // Chunks up to the first whose initial state differs from the final state of the one before.
+        let good = (1..N).find(|p| !near(state[p - 1], began[*p])).unwrap_or(N);
+        *self.0.state() = state[good - 1];
+        good * each
+    }
+}
+
+/// An element, unchecked.
+#[inline(always)]
+fn at(numbers: &[f64], i: usize) -> f64 {
+    #[allow(unsafe_code, reason = "three bounds checks a bar take as long as all the rest")]
+    // SAFETY: both callers check that the slices are as long as they count to.
+    unsafe {
+        *numbers.get_unchecked(i)
+    }
+}
+
+/// Writes an element, unchecked.
+#[inline(always)]
+fn put(numbers: &mut [f64], i: usize, x: f64) {
+    #[allow(unsafe_code, reason = "as above")]
+    // SAFETY: as above.
+    unsafe {
+        *numbers.get_unchecked_mut(i) = x;
+    }
+}
+
+#[inline(always)]
+fn near(a: f64, b: f64) -> bool {
+    (a - b).abs() <= STATE_TOLERANCE * a.abs().max(b.abs())
+}
+
+/// A linearly weighted sum, which is recomputed every so many bars anyway: chunks between those are bit-identical.
+#[derive(Clone)]
+pub(crate) struct ChunkedWeightedSum(pub(crate) LinearWeightedSum<1>);
+
+impl Body<1> for ChunkedWeightedSum {
+    #[inline(always)]
+    fn body(&mut self, block: &mut Block<'_, 1>) {
+        let (n, start, t1) = (self.0.n, block.start, block.t1);
+        let period = self.0.recompute_period();
+        let mut from = block.head();
+        // Up to the next recomputation.
+        if from > start && from < t1 {
+            let to = (from + (period - (from - start) % period) % period).min(t1);
+            self.0.run(block, from, to);
+            from = to;
+        }
+        while from + FEW_CHUNKS * period <= t1 {
+            let a = block.a();
+            let first = |p: usize| from + p * period;
+            let mut sums: [LinearWeightedSum<1>; FEW_CHUNKS] = std::array::from_fn(|p| {
+                let mut one = self.0.clone();
+                one.begin(a.range(first(p) + 1 - n, first(p)));
+                one
+            });
+            let all = FEW_CHUNKS * period;
+            let new = a.range(from, from + all).as_flattened();
+            let old = a.range(from + 1 - n, from + all + 1 - n).as_flattened();
+            let out = block.out(from).as_flattened_mut();
+            if [new.len(), old.len(), out.len().min(all)] != [all; 3] {
+                break;
+            }
+            for i in 0..period {
+                if i.is_multiple_of(LINE_LEN) {
+                    // The next chunks' bars: four streams with a jump in between, which the hardware prefetcher misses.
+                    (0..FEW_CHUNKS)
+                        .for_each(|p| transpose::prefetch(new.as_ptr().wrapping_add(all + p * period + i)));
+                }
+                for p in 0..FEW_CHUNKS {
+                    let (new, old) = (at(new, p * period + i), at(old, p * period + i));
+                    put(out, p * period + i, sums[p].step([new], [old])[0]);
+                }
+            }
+            let [.., last] = sums;
+            self.0 = last;
+            from += FEW_CHUNKS * period;
+        }
+        self.0.run(block, from, t1);
+    }
+}
