@@ -178,7 +178,7 @@ fn kernel_encoding(
             UNENCODED.with_tick_power(own(*a).tick_power)
         }
         NodeOp::StateMachine { def, params, inputs } => match (def.name, inputs.as_slice()) {
-            ("running ramp sum", [a]) => {
+            ("running wma sum", [a]) => {
                 let n = params.first().map_or(0.0, |n| n.get());
                 own(*a).with_offset_weight(own(*a).offset_weight * (n * (n + 1.0) / 2.0))
             }

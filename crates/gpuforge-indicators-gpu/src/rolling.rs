@@ -135,9 +135,9 @@ fn machine(name: &str, params: &[F64Bits]) -> Option<Row> {
     let plain = |shader, mode, n, cost| Some(Row { shader, mode, n, constants: vec![], cost });
     match name {
         // How it was rounded on its way is not asked on a device.
-        "running ramp sum" => plain(RollingShader::Sum, 2, n, blocks(n)),
+        "running wma sum" => plain(RollingShader::Sum, 2, n, blocks(n)),
         "projection" => plain(RollingShader::Moment, 7, n.max(2), moments(n.max(2), 4)),
-        "weighted over bars" => plain(RollingShader::Moment, 8, n, moments(n, 2)),
+        "rolling vwap" => plain(RollingShader::Moment, 8, n, moments(n, 2)),
         "median deviation" => plain(RollingShader::Order, 3, n, each(2 * (counts(n) + walk(n)))),
         "spearman" => plain(RollingShader::Order, 4, n, each(2 * counts(n))),
         // More bins would need memory of their own.
@@ -286,9 +286,9 @@ mod tests {
         let params = |x: &[f64]| x.iter().map(|x| F64Bits::of(*x)).collect::<Vec<_>>();
         let kind =
             |name: &str, x: &[f64]| machine(name, &params(x)).map(|r| (r.shader, r.mode, r.n, r.constants));
-        assert_eq!(kind("running ramp sum", &[4.0]), Some((RollingShader::Sum, 2, 4, vec![])));
+        assert_eq!(kind("running wma sum", &[4.0]), Some((RollingShader::Sum, 2, 4, vec![])));
         assert_eq!(kind("projection", &[1.0]), Some((RollingShader::Moment, 7, 2, vec![])));
-        assert_eq!(kind("weighted over bars", &[9.0]), Some((RollingShader::Moment, 8, 9, vec![])));
+        assert_eq!(kind("rolling vwap", &[9.0]), Some((RollingShader::Moment, 8, 9, vec![])));
         assert_eq!(kind("median deviation", &[5.0]), Some((RollingShader::Order, 3, 5, vec![])));
         assert_eq!(kind("spearman", &[30.0]), Some((RollingShader::Order, 4, 30, vec![])));
         let profile = Some((RollingShader::Order, 5, 100, vec![10.0, 0.5]));

@@ -77,8 +77,8 @@ pub const WINDOWS: [&str; 6] = [
     "spearman",
     "projection",
     "volume profile",
-    "weighted over bars",
-    "running ramp sum",
+    "rolling vwap",
+    "running wma sum",
 ];
 
 /// Machines that stay on the processor, and why.
@@ -97,7 +97,7 @@ const fn row(name: &'static str, mode: u32, reads: &'static [usize]) -> Gpu {
 /// Modes are those of the `switch` in `state_machine.wgsl`.
 const MACHINES: &[Gpu] = &[
     Gpu { constants: linear, ..row("linear", 0, ONE) },
-    Gpu { constants: zero_mean, ..row("two poles, zero mean", 0, ONE) },
+    Gpu { constants: zero_mean, ..row("two-pole filter", 0, ONE) },
     row("mcginley", 1, ONE),
     row("holt_winters", 2, ONE),
     row("laguerre_filter", 3, ONE),
@@ -114,20 +114,20 @@ const MACHINES: &[Gpu] = &[
     row("profit_max", 14, THREE),
     Gpu { constants: zigzag, ..row("zigzag", 15, TWO) },
     // Its last input must be the number of a session. With a parameter, the seconds of one, it is a time: no f32.
-    Gpu { fits: |p| p.is_empty(), ..row("session_before", 16, FOUR) },
+    Gpu { fits: |p| p.is_empty(), ..row("previous_session", 16, FOUR) },
     row("qqe", 17, TWO),
     row("hold", 18, TWO),
     row("settled", 19, TWO),
     row("streak", 20, TWO),
     Gpu { constants: |p| vec![at(p, 0).min(f64::from(f32::MAX)) as f32], ..row("run", 21, ONE) },
-    row("record of the day", 22, TWO),
+    row("daily running record", 22, TWO),
     row("hikkake", 23, FOUR),
-    Gpu { constants: |p| fraction(at(p, 0)).to_vec(), ..row("close above a share of a body", 24, THREE) },
-    row("angle of two correlations", 25, TWO),
-    Gpu { constants: |p| vec![at(p, 0) as f32, 1.0], ..row("weighted since an anchor", 26, THREE) },
-    Gpu { constants: |_| vec![0.0, 0.0], ..row("weighted since the first bar", 26, TWO) },
-    row("weighted since an anchor of the day before", 27, FOUR),
-    row("line of everything so far", 28, ONE),
+    Gpu { constants: |p| fraction(at(p, 0)).to_vec(), ..row("close above body fraction", 24, THREE) },
+    row("correlation phase angle", 25, TWO),
+    Gpu { constants: |p| vec![at(p, 0) as f32, 1.0], ..row("anchored vwap", 26, THREE) },
+    Gpu { constants: |_| vec![0.0, 0.0], ..row("cumulative vwap", 26, TWO) },
+    row("previous day anchored vwap", 27, FOUR),
+    row("expanding regression", 28, ONE),
     Gpu { constants: |p| vec![(at(p, 0) - 3.0).max(0.0) as f32], ..row("hilbert cycle", 29, ONE) },
     // Sine and lead are the phase's: what they are compared for is told from that.
     row("hilbert mode", 30, &[0, 3, 4, 5]),
@@ -327,7 +327,7 @@ mod tests {
         for (_, p) in &catalogue["linear"].1 {
             assert!((sum(&p[..3]) - p[6] * (1.0 - sum(&p[3..6]))).abs() < 1e-12, "{p:?}");
         }
-        for (_, p) in &catalogue["two poles, zero mean"].1 {
+        for (_, p) in &catalogue["two-pole filter"].1 {
             assert_eq!(1.0 + p[1] + p[2], 0.0, "{p:?}");
         }
     }

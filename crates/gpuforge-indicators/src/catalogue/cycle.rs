@@ -43,7 +43,7 @@ impl BranchlessMachine<4, 1, 1> for ZeroMean {
 }
 
 static ZERO_MEAN: StateMachineDef =
-    StateMachineDef::branchless::<ZeroMean, 4, 1, 1>("two poles, zero mean", |_| 0);
+    StateMachineDef::branchless::<ZeroMean, 4, 1, 1>("two-pole filter", |_| 0);
 
 fn filter<'g>(a: &BuildArgs<'g, '_>, gain: f64, b: [f64; 2], poles: [f64; 2]) -> Vec<Expr<'g>> {
     a.bars.state_machine(&ZERO_MEAN, &[gain, b[0], b[1], poles[0], poles[1]], &[a.source()])
@@ -127,7 +127,7 @@ impl BranchlessMachine<1, 2, 2> for Angle {
 }
 
 static ANGLE: StateMachineDef =
-    StateMachineDef::branchless::<Angle, 1, 2, 2>("angle of two correlations", |_| 0);
+    StateMachineDef::branchless::<Angle, 1, 2, 2>("correlation phase angle", |_| 0);
 
 /// FIR weights of one period of a function over `n` bars, oldest first.
 fn one_period(n: usize, f: fn(f64) -> f64) -> Vec<f64> {

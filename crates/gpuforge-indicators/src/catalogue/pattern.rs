@@ -4,20 +4,20 @@
 //! TA-Lib's default candle settings; ties are decided as TA-Lib does, to the last bit (`candle.rs`).
 
 mod candle;
-mod five;
+mod five_candles;
 mod hikkake;
-mod one;
-mod three;
-mod two;
+mod one_candle;
+mod three_candles;
+mod two_candles;
 
 use super::{Build, Group, Indicator, IndicatorKind, Param, real};
 use crate::graph::Field;
 
 /// Patterns by the number of their candles, then the stateful ones.
-pub(super) const ONE: &[Indicator] = one::ROWS;
-pub(super) const TWO: &[Indicator] = two::ROWS;
-pub(super) const THREE: &[Indicator] = three::ROWS;
-pub(super) const FIVE: &[Indicator] = five::ROWS;
+pub(super) const ONE: &[Indicator] = one_candle::ROWS;
+pub(super) const TWO: &[Indicator] = two_candles::ROWS;
+pub(super) const THREE: &[Indicator] = three_candles::ROWS;
+pub(super) const FIVE: &[Indicator] = five_candles::ROWS;
 pub(super) const HIKKAKE: &[Indicator] = hikkake::ROWS;
 
 const BASE: Indicator = Indicator {

@@ -67,7 +67,8 @@ const RANGES: &[(ValueRange, &str)] = &[
 ];
 
 /// Rows whose range assumes a positive source: unknown with another source.
-const POSITIVE_SOURCE: &str = "bbw bias drawdown entropy percent_return ppo pvo roc rocp rocr rocr100 rvol ui vosc";
+const POSITIVE_SOURCE: &str =
+    "bbw bias drawdown entropy percent_return ppo pvo roc rocp rocr rocr100 rvol ui vosc";
 
 /// Moving average types that are convex combinations of their inputs, so that they do not overshoot: SMA, EMA, WMA, TRIMA, KAMA.
 const CONVEX: [f64; 5] = [0.0, 1.0, 2.0, 5.0, 6.0];
@@ -137,7 +138,9 @@ mod tests {
     fn every_listed_name_is_a_row_and_listed_once() {
         let listed = RANGES.iter().flat_map(|(_, words)| words.split_whitespace());
         let mut seen = std::collections::HashSet::new();
-        for word in listed.chain(POSITIVE_SOURCE.split_whitespace()).chain(DATA_DEPENDENT_START.split_whitespace()) {
+        for word in
+            listed.chain(POSITIVE_SOURCE.split_whitespace()).chain(DATA_DEPENDENT_START.split_whitespace())
+        {
             let (name, output) = word.split_once('.').map_or((word, None), |(n, o)| (n, Some(o)));
             let row = super::super::all().find(|r| r.name == name);
             assert!(row.is_some_and(|r| output.is_none_or(|o| r.outputs.contains(&o))), "{word}");

@@ -266,7 +266,7 @@ pub(super) const ROWS: &[Indicator] = &[
               the values. Valid from `least` values on. Each bar uses only the past: the thinkorswim study of the \
               same name draws the line of the last bar back over all of them.",
         build: |a| {
-            let all = a.bars.state_machine(&SO_FAR, &[a.x(0)], &[a.source()]);
+            let all = a.bars.state_machine(&EXPANDING_REGRESSION, &[a.x(0)], &[a.source()]);
             let [line, deviation] = all.as_slice() else { return all };
             let mut out = vec![*line];
             for times in [1.0, 2.0, 3.0] {
@@ -385,7 +385,7 @@ impl StateMachine<2, 1> for Spearman {
 
 /// Expanding-window mean, sum of squares and regression slope by Welford updates, which do not cancel.
 #[derive(Clone, Default)]
-struct SoFar {
+struct ExpandingRegression {
     count: f64,
     mean: f64,
     squares: f64,
@@ -393,12 +393,12 @@ struct SoFar {
     product: f64,
 }
 
-static SO_FAR: StateMachineDef =
-    StateMachineDef::of::<SoFar, 1, 2>("line of everything so far", |p| period(p) - 1);
+static EXPANDING_REGRESSION: StateMachineDef =
+    StateMachineDef::of::<ExpandingRegression, 1, 2>("expanding regression", |p| period(p) - 1);
 
-impl StateMachine<1, 2> for SoFar {
+impl StateMachine<1, 2> for ExpandingRegression {
     fn new(_params: &[f64]) -> Self {
-        SoFar::default()
+        ExpandingRegression::default()
     }
 
     #[inline(always)]

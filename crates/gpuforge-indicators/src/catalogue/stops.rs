@@ -241,7 +241,7 @@ impl BranchlessMachine<4, 2, 3> for ZigZag {
 /// High, low and close of the previous session, from high, low, close and time. Parameter: session length in seconds, aligned
 /// to the epoch. NaN during the first session.
 pub(super) static SESSION: StateMachineDef =
-    StateMachineDef::branchless::<Session, 7, 4, 3>("session_before", |_| 0);
+    StateMachineDef::branchless::<Session, 7, 4, 3>("previous_session", |_| 0);
 
 /// State: session number; its high, low and close; those of the previous one.
 #[derive(Clone, Copy)]

@@ -4,10 +4,10 @@ use super::{BuildArgs, Group, Indicator, IndicatorKind, Oracle, Param, int, real
 use crate::graph::{Expr, Field};
 
 mod anchor;
-mod sums;
+mod weighted_moments;
 
-use anchor::{Record, change, day, final_record, month, record, week};
-use sums::{OVER, SINCE, SINCE_BEFORE, SINCE_FIRST};
+use anchor::{DailyRecord, change, day, final_record, month, record, week};
+use weighted_moments::{ANCHORED, CUMULATIVE, PREVIOUS_DAY, ROLLING};
 
 const BASE: Indicator = Indicator {
     group: Group::Bands,
@@ -18,7 +18,7 @@ const BASE: Indicator = Indicator {
 };
 
 /// Parameters of anchored rows. `at` is the number of bars (11), the bar index (12) or the time (13); otherwise unused.
-const ANCHORED: &[Param] = &[
+const ANCHOR_PARAMS: &[Param] = &[
     int("anchor", 2, 0, 13),
     real("offset", 0.0, -86_400.0, 86_400.0),
     real("session", 34_200.0, 0.0, 86_400.0),
@@ -40,17 +40,17 @@ fn traded<'g>(a: &BuildArgs<'g, '_>) -> (Expr<'g>, Expr<'g>) {
 /// VWAP and deviation, restarted at the bars of a flag.
 fn since<'g>(a: &BuildArgs<'g, '_>, flag: Expr<'g>) -> Vec<Expr<'g>> {
     let (price, volume) = traded(a);
-    a.bars.state_machine(&SINCE, &[1.0], &[price, volume, flag])
+    a.bars.state_machine(&ANCHORED, &[1.0], &[price, volume, flag])
 }
 
 /// VWAP and deviation since the anchor of the parameters.
 fn anchored<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (bars, (price, volume), at) = (a.bars, traded(a), a.x(3));
     let day = || day(bars, a.x(1));
-    let so_far = |which: Record| record(bars, which, change(day()));
-    let before = |which: Record| {
+    let so_far = |which: DailyRecord| record(bars, which, change(day()));
+    let before = |which: DailyRecord| {
         let new_day = change(day());
-        bars.state_machine(&SINCE_BEFORE, &[], &[price, volume, new_day, record(bars, which, new_day)])
+        bars.state_machine(&PREVIOUS_DAY, &[], &[price, volume, new_day, record(bars, which, new_day)])
     };
     match a.n(0) {
         0 => since(a, bars.constant(0.0)),
@@ -58,13 +58,13 @@ fn anchored<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
         2 => since(a, change(day())),
         3 => since(a, change(week(day()))),
         4 => since(a, change(month(day()))),
-        5 => since(a, so_far(Record::High)),
-        6 => since(a, so_far(Record::Low)),
-        7 => since(a, so_far(Record::Volume)),
-        8 => before(Record::High),
-        9 => before(Record::Low),
-        10 => before(Record::Volume),
-        11 => bars.state_machine(&OVER, &[at.clamp(1.0, MAX_ROLLING_BARS).floor()], &[price, volume]),
+        5 => since(a, so_far(DailyRecord::High)),
+        6 => since(a, so_far(DailyRecord::Low)),
+        7 => since(a, so_far(DailyRecord::Volume)),
+        8 => before(DailyRecord::High),
+        9 => before(DailyRecord::Low),
+        10 => before(DailyRecord::Volume),
+        11 => bars.state_machine(&ROLLING, &[at.clamp(1.0, MAX_ROLLING_BARS).floor()], &[price, volume]),
         kind => {
             let clock = if kind == 12 { bars.constant(1.0).cumsum() - 1.0 } else { bars.time() };
             let reached = clock.ge(if kind == 12 { at.floor() } else { at });
@@ -91,14 +91,14 @@ pub(super) const ROWS: &[Indicator] = &[
               bar; 0 before any volume.",
         build: |a| {
             let (price, volume) = traded(a);
-            a.bars.state_machine(&SINCE_FIRST, &[], &[price, volume])
+            a.bars.state_machine(&CUMULATIVE, &[], &[price, volume])
         },
         ..BASE
     },
     Indicator {
         name: "avwap",
         aliases: &["anchored_vwap"],
-        params: ANCHORED,
+        params: ANCHOR_PARAMS,
         doc: "Anchored VWAP. Anchors: 0 the first bar, 1 the session (`session` seconds after midnight: 09:30), 2 \
               the day, 3 the week (Monday), 4 the month, 5 the day's high so far, 6 its low so far, 7 its largest \
               volume so far, 8, 9 and 10 the high, low and largest volume of the previous day (on the first day: \
@@ -111,7 +111,7 @@ pub(super) const ROWS: &[Indicator] = &[
     Indicator {
         name: "avwap_bands",
         aliases: &["anchored_vwap_bands"],
-        params: ANCHORED,
+        params: ANCHOR_PARAMS,
         outputs: BANDS,
         doc: "Anchored VWAP (anchors as for `avwap`) and bands of 1, 2 and 3 volume-weighted standard deviations \
               sqrt(sum(volume * (typical - vwap)^2) / sum(volume)); 0 before any volume.",
@@ -131,9 +131,9 @@ pub(super) const ROWS: &[Indicator] = &[
               ahead.",
         build: |a| {
             let which = match a.n(0) {
-                0 => Record::High,
-                1 => Record::Low,
-                _ => Record::Volume,
+                0 => DailyRecord::High,
+                1 => DailyRecord::Low,
+                _ => DailyRecord::Volume,
             };
             bands(since(a, final_record(a.bars, which, a.x(1))))
         },

@@ -267,7 +267,12 @@ fn correlate(before: &[f64; PADDED], [sines, cosines]: &SineTable, steps: usize)
 
 /// The same with the newest value, in sequential order.
 #[cold]
-fn correlate_in_order(newest: f64, before: &[f64; PADDED], [sines, cosines]: &SineTable, n: usize) -> [f64; 2] {
+fn correlate_in_order(
+    newest: f64,
+    before: &[f64; PADDED],
+    [sines, cosines]: &SineTable,
+    n: usize,
+) -> [f64; 2] {
     let products = |table: &[f64; PADDED], first: f64| {
         table.iter().zip(before).take(n.saturating_sub(1)).fold(first, |sum, (w, x)| sum + w * x)
     };
@@ -403,7 +408,7 @@ impl BranchlessMachine<4, 6, 1> for Mode {
 }
 
 static RUNNING_WMA: StateMachineDef =
-    StateMachineDef::rows::<RunningWma<1>, RunningWma<8>, 1, 1>("running ramp sum", |_| SMOOTH - 1);
+    StateMachineDef::rows::<RunningWma<1>, RunningWma<8>, 1, 1>("running wma sum", |_| SMOOTH - 1);
 static CYCLE: StateMachineDef = StateMachineDef::rows::<Cycle<1>, Cycle<8>, 1, 3>("hilbert cycle", |p| {
     p.first().map_or(0, |x| *x as usize + 1 - SMOOTH)
 });

@@ -2,7 +2,7 @@
 
 use super::{
     super::{BuildArgs, Convention, Field, Indicator, int, ma::ma},
-    BASE, HLC, ma_type_of, ma_from, ma_type, macd_line, ordered, percent_k, roc, rsi, rsi_of, align_starts,
+    BASE, HLC, align_starts, ma_from, ma_type, ma_type_of, macd_line, ordered, percent_k, roc, rsi, rsi_of,
     with_signal,
 };
 use crate::graph::{Expr, Seed};

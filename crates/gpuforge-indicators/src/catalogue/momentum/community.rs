@@ -5,9 +5,9 @@
 
 use super::{
     super::{BuildArgs, Field, Indicator, int, real},
-    HLC, NON_TALIB, OHLC, Squeeze, change, flat, line, rsi,
+    HLC, NON_TALIB, OHLC, Squeeze, align_starts, change, flat, line, rsi,
     state_machines::{LAGUERRE, PROJECTION, QQE, RSX, RUN},
-    sum0, align_starts, trix, true_range,
+    sum0, trix, true_range,
 };
 use crate::graph::Expr;
 

@@ -2,10 +2,9 @@
 
 use super::{
     super::{BuildArgs, Indicator, int, ma::ma, real},
-    BASE, HL, HLC, OHLC, Squeeze, change, flat, hl2, hlc3, ma_type_of, line, ma_from, ma_type, macd_line, percent_k, roc,
-    rsi, slope,
+    BASE, HL, HLC, OHLC, Squeeze, align_starts, change, flat, hl2, hlc3, line, ma_from, ma_type, ma_type_of,
+    macd_line, percent_k, roc, rsi, slope,
     state_machines::{CLAMPED, HOLD, SETTLED, STREAK},
-    align_starts,
 };
 use crate::graph::{Expr, Seed};
 

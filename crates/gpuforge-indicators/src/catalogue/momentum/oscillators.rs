@@ -2,7 +2,7 @@
 
 use super::{
     super::{BuildArgs, Field, Indicator, int},
-    BASE, HL, HLC, change, flat, gains_losses, hl2, hlc3, line, roc, sum0, align_starts, trix, true_range,
+    BASE, HL, HLC, align_starts, change, flat, gains_losses, hl2, hlc3, line, roc, sum0, trix, true_range,
 };
 use crate::graph::Expr;
 

@@ -257,4 +257,4 @@ impl StateMachine<3, 1> for Climb {
     }
 }
 
-static CLIMB: StateMachineDef = StateMachineDef::of::<Climb, 3, 1>("close above a share of a body", |_| 0);
+static CLIMB: StateMachineDef = StateMachineDef::of::<Climb, 3, 1>("close above body fraction", |_| 0);

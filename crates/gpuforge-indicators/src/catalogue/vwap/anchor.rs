@@ -2,7 +2,7 @@
 //!
 //! Times are UTC seconds since the epoch; `offset` is the UTC offset of the exchange in seconds.
 
-use super::sums::RECORD;
+use super::weighted_moments::RUNNING_RECORD;
 use crate::{
     graph::{Expr, Field, GraphBuilder},
     kernel::whole_series::WholeSeriesDef,
@@ -39,28 +39,28 @@ pub(super) fn change(x: Expr<'_>) -> Expr<'_> {
 
 /// Daily record: high, low or volume.
 #[derive(Clone, Copy)]
-pub(super) enum Record {
+pub(super) enum DailyRecord {
     High,
     Low,
     Volume,
 }
 
 /// 1 where the day's running record is set; the first of equals counts.
-pub(super) fn record<'g>(bars: GraphBuilder<'g>, which: Record, new_day: Expr<'g>) -> Expr<'g> {
+pub(super) fn record<'g>(bars: GraphBuilder<'g>, which: DailyRecord, new_day: Expr<'g>) -> Expr<'g> {
     let x = match which {
-        Record::High => bars.high(),
-        Record::Low => -bars.low(),
-        Record::Volume => bars.volume(),
+        DailyRecord::High => bars.high(),
+        DailyRecord::Low => -bars.low(),
+        DailyRecord::Volume => bars.volume(),
     };
-    bars.state_machine(&RECORD, &[], &[x, new_day]).first().copied().unwrap_or(x)
+    bars.state_machine(&RUNNING_RECORD, &[], &[x, new_day]).first().copied().unwrap_or(x)
 }
 
 /// 1 at the bar of each day's final record (looks ahead to the end of the day); the first of equals.
-pub(super) fn final_record(bars: GraphBuilder<'_>, which: Record, offset: f64) -> Expr<'_> {
+pub(super) fn final_record(bars: GraphBuilder<'_>, which: DailyRecord, offset: f64) -> Expr<'_> {
     let def = match which {
-        Record::High => &FINAL_HIGH,
-        Record::Low => &FINAL_LOW,
-        Record::Volume => &FINAL_VOLUME,
+        DailyRecord::High => &FINAL_HIGH,
+        DailyRecord::Low => &FINAL_LOW,
+        DailyRecord::Volume => &FINAL_VOLUME,
     };
     bars.whole_series(def, &[offset])
 }

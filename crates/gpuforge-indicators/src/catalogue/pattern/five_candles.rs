@@ -1,10 +1,10 @@
-//! Patterns of four and five candles: 0 is the last.
+//! Four- and five-candle patterns: three black crows, breakaway, mat hold, three methods and others. 0 is the last.
 
 use super::{
     super::Indicator,
     PENETRATION_0_5,
     candle::{Candles, NEAR, all},
-    with_penetration, row,
+    row, with_penetration,
 };
 
 pub(super) const ROWS: &[Indicator] = &[

@@ -1,14 +1,14 @@
-//! Patterns of two candles: 1 is the first, 0 the second.
+//! Two-candle patterns: engulfing, harami, piercing, dark cloud cover, kicking and others. Candle 1 is the first, 0 the second.
 
 use super::{
     super::Indicator,
     PENETRATION_0_5,
     candle::{Candles, EQUAL, all},
-    with_penetration, row,
+    row, with_penetration,
 };
 use crate::graph::Expr;
 
-/// 100 where the second body lies inside the first, 80 where an end touches; against the colour of the first.
+/// Harami: 100 where the second body lies inside the first, 80 where an end touches; opposite to the colour of the first.
 fn harami<'g>(k: Candles<'g>, small: Expr<'g>) -> Vec<Expr<'g>> {
     let pair = k.long(1).and(small);
     let touching = k.top(0).le(k.top(1)).and(k.bottom(0).ge(k.bottom(1)));
@@ -66,10 +66,10 @@ pub(super) const ROWS: &[Indicator] = &[
     row(
         "cdlengulfing",
         &["CDLENGULFING"],
-        "Engulfing: a body that covers the one before, of the other colour: ±100 by its colour, ±80 where one end is the same.",
+        "Engulfing: a body that engulfs the previous one of the opposite colour: ±100 by its colour, ±80 where one end is equal.",
         |a| {
             let k = Candles::new(a, 2);
-            // Covering at both ends, with one at most equal.
+            // Engulfs at both ends; at most one end may be equal.
             let white = all(k.white(0), &[k.black(1), k.c(0).ge(k.o(1)), k.o(0).le(k.c(1))]);
             let black = all(k.black(0), &[k.white(1), k.o(0).ge(k.c(1)), k.c(0).le(k.o(1))]);
             let (open_off, close_off) = (k.o(0).ne(k.c(1)), k.c(0).ne(k.o(1)));
@@ -159,7 +159,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "Piercing: a long black candle, then a long white one from below its low that closes in the upper half of its body (100).",
         |a| {
             let k = Candles::new(a, 11);
-            // Half a body is exact, so that it is the same however it is rounded.
+            // Halving is exact in floating point, so the rounding order does not matter.
             let upper_half = k.c(0).lt(k.o(1)).and(k.c(0).gt(k.c(1) + k.body(1) * 0.5));
             k.when(100.0, rebound(k), &[k.long(0), upper_half])
         },

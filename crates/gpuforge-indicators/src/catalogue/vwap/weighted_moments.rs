@@ -7,7 +7,7 @@ use crate::kernel::state_machine::{BranchlessMachine, StateMachine, StateMachine
 
 /// Weighted moments since one anchor.
 #[derive(Clone, Copy)]
-struct Sums<V> {
+struct WeightedMoments<V> {
     /// Price at the anchor.
     base: V,
     /// Volume.
@@ -24,16 +24,16 @@ fn counts<V: Value>(price: V, volume: V) -> V::Mask {
     price.abs().cmp_lt(f64::INFINITY) & volume.cmp_lt(f64::INFINITY) & volume.cmp_gt(0.0)
 }
 
-impl<V: Value> Sums<V> {
+impl<V: Value> WeightedMoments<V> {
     #[inline(always)]
     fn from(price: V) -> Self {
         let none = V::from(0.0);
-        Sums { base: price, weight: none, mean: none, squares: none }
+        WeightedMoments { base: price, weight: none, mean: none, squares: none }
     }
 
     #[inline(always)]
     fn of([base, weight, mean, squares]: [V; 4]) -> Self {
-        Sums { base, weight, mean, squares }
+        WeightedMoments { base, weight, mean, squares }
     }
 
     #[inline(always)]
@@ -45,7 +45,7 @@ impl<V: Value> Sums<V> {
     #[inline(always)]
     fn select(first: V::Mask, one: Self, other: Self) -> Self {
         let pick = |a: V, b: V| V::select(first, a, b);
-        Sums {
+        WeightedMoments {
             base: pick(one.base, other.base),
             weight: pick(one.weight, other.weight),
             mean: pick(one.mean, other.mean),
@@ -62,7 +62,11 @@ impl<V: Value> Sums<V> {
         let distance = price - base - self.mean;
         let step = distance * volume / weight;
         let squares = self.squares + self.weight * distance * step;
-        Sums::select(counts, Sums { base, weight, mean: self.mean + step, squares }, self)
+        WeightedMoments::select(
+            counts,
+            WeightedMoments { base, weight, mean: self.mean + step, squares },
+            self,
+        )
     }
 
     /// Mean and deviation; before any volume `empty` and 0.
@@ -76,25 +80,30 @@ impl<V: Value> Sums<V> {
 
 /// Since the last bar whose flag is set, or the first bar.
 #[derive(Clone, Copy)]
-struct Since {
+struct AnchoredVwap {
     /// The value before any volume: the price if true, else 0.
     price: bool,
 }
 
-impl BranchlessMachine<4, 3, 2> for Since {
+impl BranchlessMachine<4, 3, 2> for AnchoredVwap {
     fn new(params: &[f64]) -> Self {
-        Since { price: params.first() == Some(&1.0) }
+        AnchoredVwap { price: params.first() == Some(&1.0) }
     }
 
     #[inline(always)]
     fn first(&self, x: [f64; 3]) -> ([f64; 4], [f64; 2]) {
         let [price, ..] = x;
-        self.step(Sums::from(price).state(), x)
+        self.step(WeightedMoments::from(price).state(), x)
     }
 
     #[inline(always)]
     fn step<V: Value>(&self, state: [V; 4], [price, volume, anchor]: [V; 3]) -> ([V; 4], [V; 2]) {
-        let sums = Sums::select(anchor.cmp_eq(0.0), Sums::of(state), Sums::from(price)).with(price, volume);
+        let sums = WeightedMoments::select(
+            anchor.cmp_eq(0.0),
+            WeightedMoments::of(state),
+            WeightedMoments::from(price),
+        )
+        .with(price, volume);
         (sums.state(), sums.line(if self.price { price } else { V::from(0.0) }))
     }
 }
@@ -102,11 +111,11 @@ impl BranchlessMachine<4, 3, 2> for Since {
 /// The mean since the first bar and nothing else; 0 before any volume. State: base, weight, weighted sum of the distances from
 /// `base`. The division is only for the output: it is not part of the loop-carried dependency.
 #[derive(Clone, Copy)]
-struct SinceFirst;
+struct CumulativeVwap;
 
-impl BranchlessMachine<3, 2, 1> for SinceFirst {
+impl BranchlessMachine<3, 2, 1> for CumulativeVwap {
     fn new(_: &[f64]) -> Self {
-        SinceFirst
+        CumulativeVwap
     }
 
     #[inline(always)]
@@ -128,33 +137,44 @@ impl BranchlessMachine<3, 2, 1> for SinceFirst {
 /// Since the last bar of the previous day whose flag is set; on the first day, since the first bar. State: the sums that
 /// are output; those since the last flag of this day, which become the next day's.
 #[derive(Clone, Copy)]
-struct SinceBefore;
+struct PreviousDayVwap;
 
-impl BranchlessMachine<8, 4, 2> for SinceBefore {
+impl BranchlessMachine<8, 4, 2> for PreviousDayVwap {
     fn new(_: &[f64]) -> Self {
-        SinceBefore
+        PreviousDayVwap
     }
 
     #[inline(always)]
     fn first(&self, x: [f64; 4]) -> ([f64; 8], [f64; 2]) {
         let [price, volume, day, anchor] = x;
-        let next = Sums::select((day != 0.0) | (anchor != 0.0), Sums::from(price), Sums::from(0.0));
-        Self::after(Sums::from(price), next, price, volume)
+        let next = WeightedMoments::select(
+            (day != 0.0) | (anchor != 0.0),
+            WeightedMoments::from(price),
+            WeightedMoments::from(0.0),
+        );
+        Self::after(WeightedMoments::from(price), next, price, volume)
     }
 
     #[inline(always)]
     fn step<V: Value>(&self, state: [V; 8], [price, volume, day, anchor]: [V; 4]) -> ([V; 8], [V; 2]) {
         let [b, w, m, s, next_b, next_w, next_m, next_s] = state;
-        let (shown, next) = (Sums::of([b, w, m, s]), Sums::of([next_b, next_w, next_m, next_s]));
-        let shown = Sums::select(day.cmp_ne(0.0), next, shown);
-        let next = Sums::select(day.cmp_ne(0.0) | anchor.cmp_ne(0.0), Sums::from(price), next);
+        let (shown, next) =
+            (WeightedMoments::of([b, w, m, s]), WeightedMoments::of([next_b, next_w, next_m, next_s]));
+        let shown = WeightedMoments::select(day.cmp_ne(0.0), next, shown);
+        let next =
+            WeightedMoments::select(day.cmp_ne(0.0) | anchor.cmp_ne(0.0), WeightedMoments::from(price), next);
         Self::after(shown, next, price, volume)
     }
 }
 
-impl SinceBefore {
+impl PreviousDayVwap {
     #[inline(always)]
-    fn after<V: Value>(shown: Sums<V>, next: Sums<V>, price: V, volume: V) -> ([V; 8], [V; 2]) {
+    fn after<V: Value>(
+        shown: WeightedMoments<V>,
+        next: WeightedMoments<V>,
+        price: V,
+        volume: V,
+    ) -> ([V; 8], [V; 2]) {
         let (shown, next) = (shown.with(price, volume), next.with(price, volume));
         let ([a, b, c, d], [e, f, g, h]) = (shown.state(), next.state());
         ([a, b, c, d, e, f, g, h], shown.line(price))
@@ -163,16 +183,16 @@ impl SinceBefore {
 
 /// Rolling VWAP over the last bars.
 #[derive(Clone)]
-struct Over {
+struct RollingVwap {
     /// Ring of price and volume; the oldest is overwritten.
     bars: Vec<(f64, f64)>,
     at: usize,
 }
 
-impl StateMachine<2, 2> for Over {
+impl StateMachine<2, 2> for RollingVwap {
     fn new(params: &[f64]) -> Self {
         let n = params.first().map_or(1, |x| *x as usize).max(1);
-        Over { bars: vec![(0.0, 0.0); n], at: 0 }
+        RollingVwap { bars: vec![(0.0, 0.0); n], at: 0 }
     }
 
     #[inline(always)]
@@ -181,7 +201,7 @@ impl StateMachine<2, 2> for Over {
             *slot = (price, volume);
         }
         self.at = (self.at + 1) % self.bars.len();
-        let mut sums = Sums::from(price);
+        let mut sums = WeightedMoments::from(price);
         let (newer, older) = self.bars.split_at(self.at);
         older.iter().chain(newer).for_each(|(price, volume)| sums = sums.with(*price, *volume));
         sums.line(price)
@@ -190,11 +210,11 @@ impl StateMachine<2, 2> for Over {
 
 /// 1 where a value exceeds all values since the flag was set.
 #[derive(Clone, Copy)]
-struct Record;
+struct RunningRecord;
 
-impl BranchlessMachine<1, 2, 1> for Record {
+impl BranchlessMachine<1, 2, 1> for RunningRecord {
     fn new(_: &[f64]) -> Self {
-        Record
+        RunningRecord
     }
 
     #[inline(always)]
@@ -211,16 +231,19 @@ impl BranchlessMachine<1, 2, 1> for Record {
 }
 
 /// Price, volume, anchor; with parameter 1 the value before any volume is the price.
-pub(super) static SINCE: StateMachineDef =
-    StateMachineDef::branchless::<Since, 4, 3, 2>("weighted since an anchor", |_| 0);
+pub(super) static ANCHORED: StateMachineDef =
+    StateMachineDef::branchless::<AnchoredVwap, 4, 3, 2>("anchored vwap", |_| 0);
 /// Price, volume.
-pub(super) static SINCE_FIRST: StateMachineDef =
-    StateMachineDef::branchless::<SinceFirst, 3, 2, 1>("weighted since the first bar", |_| 0);
+pub(super) static CUMULATIVE: StateMachineDef =
+    StateMachineDef::branchless::<CumulativeVwap, 3, 2, 1>("cumulative vwap", |_| 0);
 /// Price, volume, new day, anchor.
-pub(super) static SINCE_BEFORE: StateMachineDef =
-    StateMachineDef::branchless::<SinceBefore, 8, 4, 2>("weighted since an anchor of the day before", |_| 0);
+pub(super) static PREVIOUS_DAY: StateMachineDef = StateMachineDef::branchless::<PreviousDayVwap, 8, 4, 2>(
+    "previous day anchored vwap",
+    |_| 0,
+);
 /// Price, volume; the parameter is how many bars.
-pub(super) static OVER: StateMachineDef = StateMachineDef::of::<Over, 2, 2>("weighted over bars", |_| 0);
+pub(super) static ROLLING: StateMachineDef =
+    StateMachineDef::of::<RollingVwap, 2, 2>("rolling vwap", |_| 0);
 /// Value, new day.
-pub(super) static RECORD: StateMachineDef =
-    StateMachineDef::branchless::<Record, 1, 2, 1>("record of the day", |_| 0);
+pub(super) static RUNNING_RECORD: StateMachineDef =
+    StateMachineDef::branchless::<RunningRecord, 1, 2, 1>("daily running record", |_| 0);

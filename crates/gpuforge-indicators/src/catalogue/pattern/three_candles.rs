@@ -1,14 +1,15 @@
-//! Patterns of three candles: 2 is the first, 0 the last.
+//! Three-candle patterns: morning and evening star, three white soldiers, abandoned baby, tristar and others. 2 is the first, 0
+//! the last.
 
 use super::{
     super::Indicator,
     PENETRATION_0_3,
     candle::{Candles, EQUAL, FAR, NEAR, all},
-    with_penetration, row,
+    row, with_penetration,
 };
 use crate::graph::Expr;
 
-/// Three candles of rising closes, each white and from within or near the body before.
+/// Three white candles of rising closes, each opening within or near the previous body.
 fn advance<'g>(k: Candles<'g>) -> Expr<'g> {
     let opens = |i: usize| k.o(i).gt(k.o(i + 1)).and(k.o(i).le(k.c(i + 1) + k.limit(NEAR, i + 1)));
     let rising = k.c(0).gt(k.c(1)).and(k.c(1).gt(k.c(2)));
@@ -53,7 +54,7 @@ pub(super) const ROWS: &[Indicator] = &[
     row(
         "cdl3outside",
         &["CDL3OUTSIDE"],
-        "Three outside: a body that covers the one before, of the other colour, and a close further in its direction (100 up, -100 down).",
+        "Three outside: an engulfing body of the opposite colour, and a close further in its direction (100 up, -100 down).",
         |a| {
             let k = Candles::new(a, 3);
             let up = all(k.white(1), &[k.black(2), k.c(1).gt(k.o(2)), k.o(1).lt(k.c(2)), k.c(0).gt(k.c(1))]);
@@ -95,7 +96,7 @@ pub(super) const ROWS: &[Indicator] = &[
         row(
             "cdlabandonedbaby",
             &["CDLABANDONEDBABY"],
-            "Abandoned baby: a long candle, a doji that even the shadows leave alone, and a candle of the other colour back into the first body, more than `penetration` of it (±100 by the third).",
+            "Abandoned baby: a long candle, a doji with a gap between all shadows, and a candle of the other colour back into the first body, more than `penetration` of it (±100 by the third).",
             |a| {
                 let k = Candles::new(a, 12);
                 let baby = all(k.long(2), &[k.doji(1), k.long(0)]);

@@ -1,4 +1,4 @@
-//! Patterns of one candle (some look at the one before for the place).
+//! One-candle patterns: doji, hammer, marubozu, shooting star, spinning top and others (some also test the previous candle).
 
 use super::{
     super::Indicator,
@@ -57,7 +57,7 @@ pub(super) const ROWS: &[Indicator] = &[
     row(
         "cdlhammer",
         &["CDLHAMMER"],
-        "Hammer: a short body over a long lower shadow, no upper shadow, and the body below or near the low before (100).",
+        "Hammer: a short body over a long lower shadow, no upper shadow, and the body below or near the previous low (100).",
         |a| {
             let k = Candles::new(a, 11);
             let low = k.bottom(0).le(k.l(1) + k.limit(NEAR, 1));
@@ -67,7 +67,7 @@ pub(super) const ROWS: &[Indicator] = &[
     row(
         "cdlhangingman",
         &["CDLHANGINGMAN"],
-        "Hanging man: a hammer whose body lies above or near the high before (-100).",
+        "Hanging man: a hammer whose body lies above or near the previous high (-100).",
         |a| {
             let k = Candles::new(a, 11);
             let high = k.bottom(0).ge(k.h(1) - k.limit(NEAR, 1));
@@ -86,7 +86,7 @@ pub(super) const ROWS: &[Indicator] = &[
     row(
         "cdlinvertedhammer",
         &["CDLINVERTEDHAMMER"],
-        "Inverted hammer: a short body under a long upper shadow, no lower shadow, below the body before (100).",
+        "Inverted hammer: a short body under a long upper shadow, no lower shadow, gapping below the previous body (100).",
         |a| {
             let k = Candles::new(a, 11);
             k.when(100.0, k.gap_down(0, 1), &[k.short(0), k.long_upper(0), k.no_lower(0)])
@@ -129,7 +129,7 @@ pub(super) const ROWS: &[Indicator] = &[
     row(
         "cdlshootingstar",
         &["CDLSHOOTINGSTAR"],
-        "Shooting star: a short body under a long upper shadow, no lower shadow, above the body before (-100).",
+        "Shooting star: a short body under a long upper shadow, no lower shadow, gapping above the previous body (-100).",
         |a| {
             let k = Candles::new(a, 11);
             k.when(-100.0, k.gap_up(0, 1), &[k.short(0), k.long_upper(0), k.no_lower(0)])
