@@ -123,14 +123,14 @@ impl Dataset {
         Dataset { specs, series }
     }
 
-    /// At most so many bars in all.
-    pub fn random(rng: &mut Rng, most: usize) -> Dataset {
-        Dataset::of(random_specs(rng, most, None))
+    /// At most `max_bars` bars in total.
+    pub fn random(rng: &mut Rng, max_bars: usize) -> Dataset {
+        Dataset::of(random_specs(rng, max_bars, None))
     }
 
     /// The same, all of one shape.
-    pub fn random_of(rng: &mut Rng, most: usize, shape: Shape) -> Dataset {
-        Dataset::of(random_specs(rng, most, Some(shape)))
+    pub fn random_of(rng: &mut Rng, max_bars: usize, shape: Shape) -> Dataset {
+        Dataset::of(random_specs(rng, max_bars, Some(shape)))
     }
 
     /// Borrowed, as the engine takes them.
@@ -144,13 +144,13 @@ impl Dataset {
     }
 }
 
-fn random_specs(rng: &mut Rng, most: usize, only: Option<Shape>) -> Vec<SeriesSpec> {
+fn random_specs(rng: &mut Rng, max_bars: usize, only: Option<Shape>) -> Vec<SeriesSpec> {
     let symbols = match rng.below(100) {
         0..60 => 1,
         60..86 => rng.between(2, 9),
         _ => rng.between(10, 40),
     };
-    let longest = rng.log_between(1, (most / symbols).max(1));
+    let longest = rng.log_between(1, (max_bars / symbols).max(1));
     let ragged = rng.percent(50);
     let one = |_| {
         let bars = if ragged { rng.between(longest / 4, longest) } else { longest };

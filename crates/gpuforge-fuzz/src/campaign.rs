@@ -138,7 +138,7 @@ impl Shared<'_> {
     }
 
     fn continues(&self) -> bool {
-        let done = |most: u64| self.counts.cpu.load(Ordering::Relaxed) >= most;
+        let done = |max: u64| self.counts.cpu.load(Ordering::Relaxed) >= max;
         self.in_time() && !self.config.selections.is_some_and(done)
     }
 
@@ -160,15 +160,15 @@ fn dataset(shared: &Shared<'_>) {
     let at = shared.next.fetch_add(1, Ordering::Relaxed);
     let mut rng = Rng::new(shared.config.seed ^ at.wrapping_mul(0x2545_f491_4f6c_dd1d));
     let (usual, long) = BARS;
-    let most = if rng.percent(5) { long } else { usual };
-    let data = Dataset::random(&mut rng, most);
+    let max_bars = if rng.percent(5) { long } else { usual };
+    let data = Dataset::random(&mut rng, max_bars);
     let mut oracle = Oracle::default();
     for nth in 0..PER_DATASET {
         if !shared.continues() {
             return;
         }
-        let most = (MAX_ORACLE_WORK / data.bars().max(1)).clamp(3, 150);
-        let selection = Selection::random(&mut rng, 2, most);
+        let max_terms = (MAX_ORACLE_WORK / data.bars().max(1)).clamp(3, 150);
+        let selection = Selection::random(&mut rng, 2, max_terms);
         if let Err(failed) = cpu::check_selection(&mut rng, &selection, &data, &mut oracle) {
             let (case, failure) = *failed;
             let small = shrink::shrink(&case, shrink::fails, SHRINK_BUDGET);

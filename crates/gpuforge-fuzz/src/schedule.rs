@@ -18,8 +18,8 @@ impl Schedule {
     pub fn random(rng: &mut Rng, longest: usize) -> Schedule {
         let how = how(rng);
         if rng.percent(25) {
-            let most = if longest > 4000 { longest } else { longest.max(1) };
-            return Schedule::Stream(ExecOptions { batched: None, ..how }, rng.log_between(1, most));
+            let max_chunk = if longest > 4000 { longest } else { longest.max(1) };
+            return Schedule::Stream(ExecOptions { batched: None, ..how }, rng.log_between(1, max_chunk));
         }
         Schedule::Batch(how)
     }

@@ -24,8 +24,8 @@ const WINDOW: f64 = 60.0;
 const LONG_WINDOW: f64 = 400.0;
 
 impl Selection {
-    /// From `least` to `most` terms.
-    pub fn random(rng: &mut Rng, least: usize, most: usize) -> Selection {
+    /// From `min` to `max` terms.
+    pub fn random(rng: &mut Rng, min: usize, max: usize) -> Selection {
         let convention = if rng.percent(10) { Convention::Pandas } else { Convention::TaLib };
         let rows: Vec<&'static Indicator> = catalogue::all().collect();
         let mut definitions: Vec<String> = Vec::new();
@@ -33,9 +33,9 @@ impl Selection {
             definitions.push(format!("d{at} = {}", formula(rng, &rows, 2)));
         }
         let count = match rng.below(100) {
-            0..60 => rng.between(least, most.min(6)),
-            60..90 => rng.between(least, most.min(30)),
-            _ => rng.between(least, most),
+            0..60 => rng.between(min, max.min(6)),
+            60..90 => rng.between(min, max.min(30)),
+            _ => rng.between(min, max),
         };
         let names: Vec<String> = (0..definitions.len()).map(|at| format!("d{at}")).collect();
         let mut selection = Selection { definitions, terms: Vec::new(), convention };
@@ -54,11 +54,11 @@ impl Selection {
     }
 
     /// Rows with default or random parameters only: no sources, no definitions.
-    pub fn plain(rng: &mut Rng, least: usize, most: usize) -> Selection {
+    pub fn plain(rng: &mut Rng, min: usize, max: usize) -> Selection {
         let rows: Vec<&'static Indicator> = catalogue::all().collect();
         let mut selection =
             Selection { definitions: Vec::new(), terms: Vec::new(), convention: Convention::TaLib };
-        for _ in 0..rng.between(least, most) {
+        for _ in 0..rng.between(min, max) {
             let term = rng.pick(&rows).map(|row| call(row.name, &parameters(rng, row)));
             selection.terms.extend(term.filter(|term| selection.wanted_of(term).is_ok()));
         }

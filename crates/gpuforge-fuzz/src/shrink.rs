@@ -89,8 +89,8 @@ fn bars(best: &mut Case, still: &impl Fn(&Case) -> bool) {
     loop {
         let longest = best.data.specs.iter().map(|s| s.bars).max().unwrap_or(0);
         let tried = [longest / 2, longest * 3 / 4, longest * 9 / 10, longest.saturating_sub(1)];
-        let shorter = tried.into_iter().filter(|n| *n < longest).find_map(|most| {
-            let cut = |s: &SeriesSpec| SeriesSpec { bars: s.bars.min(most), ..*s };
+        let shorter = tried.into_iter().filter(|n| *n < longest).find_map(|max_bars| {
+            let cut = |s: &SeriesSpec| SeriesSpec { bars: s.bars.min(max_bars), ..*s };
             let case = with_specs(best, &best.data.specs.iter().map(cut).collect::<Vec<_>>());
             still(&case).then_some(case)
         });

@@ -97,7 +97,7 @@ const fn row(name: &'static str, mode: u32, reads: &'static [usize]) -> Gpu {
 /// Modes are those of the `switch` in `state_machine.wgsl`.
 const MACHINES: &[Gpu] = &[
     Gpu { constants: linear, ..row("linear", 0, ONE) },
-    Gpu { constants: zero_mean, ..row("two-pole filter", 0, ONE) },
+    Gpu { constants: zero_mean, ..row("two pole filter", 0, ONE) },
     row("mcginley", 1, ONE),
     row("holt_winters", 2, ONE),
     row("laguerre_filter", 3, ONE),
@@ -327,7 +327,7 @@ mod tests {
         for (_, p) in &catalogue["linear"].1 {
             assert!((sum(&p[..3]) - p[6] * (1.0 - sum(&p[3..6]))).abs() < 1e-12, "{p:?}");
         }
-        for (_, p) in &catalogue["two-pole filter"].1 {
+        for (_, p) in &catalogue["two pole filter"].1 {
             assert_eq!(1.0 + p[1] + p[2], 0.0, "{p:?}");
         }
     }

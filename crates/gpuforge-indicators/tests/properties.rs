@@ -107,9 +107,9 @@ fn results_do_not_depend_on_exec_options() {
     }
     for batched in [Some(true), Some(false)] {
         let how = ExecOptions { batched, ..ExecOptions::default() };
-        expected.check(&format!("side by side: {batched:?}"), &all, how);
+        expected.check(&format!("batched: {batched:?}"), &all, how);
         expected.check(
-            &format!("side by side: {batched:?}, blocks"),
+            &format!("batched: {batched:?}, blocks"),
             &all,
             ExecOptions { block: Some(33), ..how },
         );
@@ -123,7 +123,7 @@ fn results_do_not_depend_on_exec_options() {
             nontemporal_stores: Some(true),
             ..ExecOptions::default()
         };
-        expected.check(&format!("past the caches: {batched} {block:?}"), &all, how);
+        expected.check(&format!("non-temporal stores: {batched} {block:?}"), &all, how);
     }
     for threads in [1, 2, 4] {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();

@@ -101,7 +101,7 @@ fn bits(x: f64) -> u64 {
     if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() }
 }
 
-/// Every series by itself with plain instructions, against all of them side by side with each instruction set.
+/// Each series alone and scalar, against all of them batched at every SIMD level.
 fn same_bits(row: &'static Indicator) {
     let (selection, bars) = (select(&[Instance::of(row)]), series());
     let all: Vec<Series<'_>> = bars.iter().map(Bars::series).collect();

@@ -43,7 +43,7 @@ impl BranchlessMachine<4, 1, 1> for ZeroMean {
 }
 
 static ZERO_MEAN: StateMachineDef =
-    StateMachineDef::branchless::<ZeroMean, 4, 1, 1>("two-pole filter", |_| 0);
+    StateMachineDef::branchless::<ZeroMean, 4, 1, 1>("two pole filter", |_| 0);
 
 fn filter<'g>(a: &BuildArgs<'g, '_>, gain: f64, b: [f64; 2], poles: [f64; 2]) -> Vec<Expr<'g>> {
     a.bars.state_machine(&ZERO_MEAN, &[gain, b[0], b[1], poles[0], poles[1]], &[a.source()])

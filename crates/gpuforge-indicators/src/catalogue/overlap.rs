@@ -406,12 +406,12 @@ fn frama<'g>(high: Expr<'g>, low: Expr<'g>, n: usize) -> Expr<'g> {
 }
 
 /// Moving average whose period is another value, truncated to integers and clamped.
-fn mavp<'g>(x: Expr<'g>, period: Expr<'g>, least: usize, most: usize, kind: usize) -> Expr<'g> {
-    let most = most.max(least);
-    let longest = ma(x, most, kind);
+fn mavp<'g>(x: Expr<'g>, period: Expr<'g>, min_period: usize, max_period: usize, kind: usize) -> Expr<'g> {
+    let max_period = max_period.max(min_period);
+    let longest = ma(x, max_period, kind);
     let begin = |n: usize| longest.start() - ma(x, n, kind).start();
     // Fold from the longest, so that the shortest is compared last: a NaN period selects the shortest.
-    (least..most).rev().fold(longest, |longer, n| {
+    (min_period..max_period).rev().fold(longest, |longer, n| {
         let this = ma(x.from_bar(x.start() + begin(n)), n, kind);
         period.ge((n + 1) as f64).select(longer, this)
     })

@@ -208,13 +208,13 @@ struct ZigZag {
     /// Reversal thresholds as factors of the pivot: for a low after a high pivot, for a high after a low one.
     fall: f64,
     rise: f64,
-    least: f64,
+    min_bars: f64,
 }
 
 impl BranchlessMachine<4, 2, 3> for ZigZag {
     fn new(p: &[f64]) -> Self {
         let share = at(p, 0) / 100.0;
-        ZigZag { fall: 1.0 - share, rise: 1.0 + share, least: at(p, 1).trunc() }
+        ZigZag { fall: 1.0 - share, rise: 1.0 + share, min_bars: at(p, 1).trunc() }
     }
 
     #[inline(always)]
@@ -227,7 +227,7 @@ impl BranchlessMachine<4, 2, 3> for ZigZag {
         let [pivot, pivot_bar, side, bar] = state;
         let (bar, rising) = (bar + 1.0, side.cmp_gt(0.0));
         let far = (low.cmp_le(pivot * self.fall) & rising) | (high.cmp_ge(pivot * self.rise) & !rising);
-        let turns = far & (bar - pivot_bar).cmp_ge(self.least);
+        let turns = far & (bar - pivot_bar).cmp_ge(self.min_bars);
         let rising = rising ^ turns;
         let reached = V::select(rising, high, low);
         // Of equal extremes the later is the pivot.

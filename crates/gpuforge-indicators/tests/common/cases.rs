@@ -74,8 +74,8 @@ pub(crate) fn draws(row: &Indicator, small: usize, wide: usize) -> Vec<Vec<f64>>
         };
         let mut params: Vec<f64> = row.params.iter().map(pick).collect();
         // TA-Lib rejects bounds in the wrong order.
-        if let ("mavp", [least, most, ..]) = (row.name, params.as_mut_slice()) {
-            (*least, *most) = (least.min(*most), least.max(*most));
+        if let ("mavp", [min, max, ..]) = (row.name, params.as_mut_slice()) {
+            (*min, *max) = (min.min(*max), min.max(*max));
         }
         sets.push(params);
     }

@@ -10,8 +10,8 @@ fn cci<'g>(a: &BuildArgs<'g, '_>) -> Vec<Expr<'g>> {
     let (x, n) = (hlc3(a.bars), a.n(0));
     let mean = x.sma(n);
     let (distance, deviation) = (x - mean, x.mean_deviation(n));
-    let least = mean.abs() * 1e-14;
-    let still = distance.abs().le(least).or(deviation.le(least));
+    let epsilon = mean.abs() * 1e-14;
+    let still = distance.abs().le(epsilon).or(deviation.le(epsilon));
     vec![still.select(0.0, distance / (0.015 * deviation))]
 }
 

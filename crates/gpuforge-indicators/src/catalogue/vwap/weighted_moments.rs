@@ -237,13 +237,10 @@ pub(super) static ANCHORED: StateMachineDef =
 pub(super) static CUMULATIVE: StateMachineDef =
     StateMachineDef::branchless::<CumulativeVwap, 3, 2, 1>("cumulative vwap", |_| 0);
 /// Price, volume, new day, anchor.
-pub(super) static PREVIOUS_DAY: StateMachineDef = StateMachineDef::branchless::<PreviousDayVwap, 8, 4, 2>(
-    "previous day anchored vwap",
-    |_| 0,
-);
+pub(super) static PREVIOUS_DAY: StateMachineDef =
+    StateMachineDef::branchless::<PreviousDayVwap, 8, 4, 2>("previous day anchored vwap", |_| 0);
 /// Price, volume; the parameter is how many bars.
-pub(super) static ROLLING: StateMachineDef =
-    StateMachineDef::of::<RollingVwap, 2, 2>("rolling vwap", |_| 0);
+pub(super) static ROLLING: StateMachineDef = StateMachineDef::of::<RollingVwap, 2, 2>("rolling vwap", |_| 0);
 /// Value, new day.
 pub(super) static RUNNING_RECORD: StateMachineDef =
     StateMachineDef::branchless::<RunningRecord, 1, 2, 1>("daily running record", |_| 0);
