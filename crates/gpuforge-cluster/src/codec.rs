@@ -1,5 +1,5 @@
-//! How does the node travel? As its specification, in the extension slot of DataFusion's plans; everything else is left
-//! to Ballista's codecs.
+//! Plan codec: the node travels as its specification (protobuf) in the extension slot of DataFusion's plans; everything
+//! else is left to Ballista's codecs.
 
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ use crate::{
     exec::IndicatorExec,
     node::IndicatorNode,
     spec::Spec,
-    window,
+    window_functions,
 };
 
 /// First bytes of our nodes; no protobuf message begins with them (field number 0 is not allowed).
@@ -34,28 +34,28 @@ const MARK: &[u8] = &[0, b'g', b'f', 1];
 
 /// One of our nodes without its input.
 #[derive(Clone, PartialEq, prost::Oneof)]
-enum Ours {
+enum NodeKind {
     /// Indicators.
     #[prost(message, tag = "1")]
     Indicators(Spec),
-    /// The folder of a dataset.
+    /// The directory of a dataset.
     #[prost(string, tag = "2")]
     Dataset(String),
 }
 
 #[derive(Clone, PartialEq, prost::Message)]
 struct Wire {
-    #[prost(oneof = "Ours", tags = "1, 2")]
-    node: Option<Ours>,
+    #[prost(oneof = "NodeKind", tags = "1, 2")]
+    node: Option<NodeKind>,
 }
 
-fn encode(node: Ours, buf: &mut Vec<u8>) -> Result<()> {
+fn encode(node: NodeKind, buf: &mut Vec<u8>) -> Result<()> {
     buf.extend_from_slice(MARK);
     Wire { node: Some(node) }.encode(buf).map_err(|e| ClusterError::Wire(e.to_string()).into())
 }
 
 /// The node, if the bytes are one of ours.
-fn decode(buf: &[u8]) -> Option<Result<Ours>> {
+fn decode(buf: &[u8]) -> Option<Result<NodeKind>> {
     let wrong = |why: String| ClusterError::Wire(why).into();
     let wire = Wire::decode(buf.strip_prefix(MARK)?);
     Some(
@@ -73,7 +73,7 @@ fn one_input<T: Clone>(inputs: &[T]) -> Result<T> {
 
 /// A window function of ours by its name: a process that does not know it otherwise finds it here.
 fn window(name: &str) -> Result<Arc<WindowUDF>> {
-    let found = window::functions().into_iter().find(|f| f.name() == name);
+    let found = window_functions::functions().into_iter().find(|f| f.name() == name);
     found.ok_or_else(|| DataFusionError::Plan(format!("there is no window function `{name}`")))
 }
 
@@ -87,10 +87,10 @@ impl LogicalExtensionCodec for LogicalCodec {
             None => self.0.try_decode(buf, inputs, ctx),
             Some(node) => Ok(Extension {
                 node: match node? {
-                    Ours::Indicators(spec) => {
+                    NodeKind::Indicators(spec) => {
                         Arc::new(IndicatorNode::try_new(&spec, "the input", one_input(inputs)?)?)
                     }
-                    Ours::Dataset(dir) => Arc::new(DatasetNode::try_new(dir, one_input(inputs)?)?),
+                    NodeKind::Dataset(dir) => Arc::new(DatasetNode::try_new(dir, one_input(inputs)?)?),
                 },
             }),
         }
@@ -99,10 +99,10 @@ impl LogicalExtensionCodec for LogicalCodec {
     fn try_encode(&self, node: &Extension, buf: &mut Vec<u8>) -> Result<()> {
         let any = node.node.as_any();
         if let Some(ours) = any.downcast_ref::<IndicatorNode>() {
-            return encode(Ours::Indicators(ours.spec().clone()), buf);
+            return encode(NodeKind::Indicators(ours.spec().clone()), buf);
         }
         match any.downcast_ref::<DatasetNode>() {
-            Some(ours) => encode(Ours::Dataset(ours.dir().to_owned()), buf),
+            Some(ours) => encode(NodeKind::Dataset(ours.dir().to_owned()), buf),
             None => self.0.try_encode(node, buf),
         }
     }
@@ -154,8 +154,8 @@ impl PhysicalExtensionCodec for PhysicalCodec {
         match decode(buf) {
             None => self.0.try_decode(buf, inputs, ctx, convert),
             Some(node) => Ok(match node? {
-                Ours::Indicators(spec) => Arc::new(IndicatorExec::try_new(&spec, one_input(inputs)?)?),
-                Ours::Dataset(dir) => Arc::new(DatasetExec::new(dir, one_input(inputs)?)),
+                NodeKind::Indicators(spec) => Arc::new(IndicatorExec::try_new(&spec, one_input(inputs)?)?),
+                NodeKind::Dataset(dir) => Arc::new(DatasetExec::new(dir, one_input(inputs)?)),
             }),
         }
     }
@@ -167,10 +167,10 @@ impl PhysicalExtensionCodec for PhysicalCodec {
         convert: &dyn PhysicalProtoConverterExtension,
     ) -> Result<()> {
         if let Some(ours) = node.downcast_ref::<IndicatorExec>() {
-            return encode(Ours::Indicators(ours.spec().clone()), buf);
+            return encode(NodeKind::Indicators(ours.spec().clone()), buf);
         }
         match node.downcast_ref::<DatasetExec>() {
-            Some(ours) => encode(Ours::Dataset(ours.dir().to_owned()), buf),
+            Some(ours) => encode(NodeKind::Dataset(ours.dir().to_owned()), buf),
             None => self.0.try_encode(node, buf, convert),
         }
     }
@@ -187,7 +187,7 @@ mod tests {
 
     #[test]
     fn a_specification_comes_back_and_other_bytes_are_not_ours() {
-        let node = Ours::Indicators(Spec::of("rsi(14)").with_columns("close=PX_LAST").unwrap());
+        let node = NodeKind::Indicators(Spec::of("rsi(14)").with_columns("close=PX_LAST").unwrap());
         let mut bytes = Vec::new();
         encode(node.clone(), &mut bytes).unwrap();
         assert_eq!(decode(&bytes).unwrap().unwrap(), node);

@@ -1,4 +1,4 @@
-//! What are the columns of these bars? Whole symbols at once on the CPU or a device, or one symbol part by part.
+//! Computes the columns of record batches: whole symbols on the CPU or a device, or one symbol streamed chunk by chunk.
 
 use std::{sync::Arc, time::Instant};
 
@@ -20,11 +20,11 @@ use gpuforge::{
 
 use crate::{error::ClusterError, rows::times, spec::Bound};
 
-/// SchedulerArg whole symbols are computed.
+/// Where whole symbols are computed.
 pub(crate) enum Executor<'b> {
     /// On the CPU, into the memory of the result.
     Cpu,
-    /// SchedulerArg a prediction or the user says.
+    /// Where a prediction or the user says.
     Device(Box<HybridExecutor<'b>>),
 }
 

@@ -1,6 +1,6 @@
-//! How is a table written by many at once? Every partition to a file of its own, in a folder that all of them see.
+//! Distributed dataset writer: each partition writes its own file into a shared directory.
 //!
-//! A task may run twice (its executor died, its answer was lost), so that what lies in the folder is not what counts: a
+//! A task may run twice (its executor died, its answer was lost), so that what lies in the directory is not what counts: a
 //! task names the file it has finished in the row that it returns, and only files that are named in the result of the
 //! whole query become part of the dataset ([`publish`]).
 
@@ -44,10 +44,10 @@ const STAGING: &str = ".staging-";
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum DatasetError {
-    /// The folder has files of a dataset already.
-    #[error("{} has {files} Parquet files already\n  hint: name a folder that is empty or not there yet", path.display())]
+    /// The directory has files of a dataset already.
+    #[error("{} has {files} Parquet files already\n  hint: name a directory that is empty or not there yet", path.display())]
     Taken {
-        /// The folder.
+        /// The directory.
         path: PathBuf,
         /// How many.
         files: usize,
@@ -55,7 +55,7 @@ pub enum DatasetError {
     /// A file that an executor has written is not here.
     #[error(
         "{} was written by an executor and cannot be seen here\n  hint: executors and this machine must share the \
-         folder (NFS, a mounted store); name one that they share",
+         directory (NFS, a mounted store); name one that they share",
         path.display()
     )]
     Elsewhere {
@@ -67,7 +67,7 @@ pub enum DatasetError {
     Io {
         /// What was tried.
         doing: &'static str,
-        /// The file or folder.
+        /// The file or directory.
         path: PathBuf,
         /// Why not.
         source: std::io::Error,
@@ -80,21 +80,21 @@ fn io(doing: &'static str, path: &Path) -> impl FnOnce(std::io::Error) -> Datase
 
 /// A file of a dataset.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Part {
+pub struct DatasetFile {
     /// Where it is.
     pub path: PathBuf,
     /// Its rows.
     pub rows: u64,
 }
 
-/// A folder that a dataset is written to, not yet part of it.
+/// A directory that a dataset is written to, not yet part of it.
 pub struct Staging {
     out: PathBuf,
     dir: TempDir,
 }
 
 impl Staging {
-    /// Makes the folder, and one inside for what is not finished.
+    /// Makes the directory, and one inside for what is not finished.
     pub fn new(out: &Path) -> Result<Staging, DatasetError> {
         std::fs::create_dir_all(out).map_err(io("create", out))?;
         let out = out.canonicalize().map_err(io("find", out))?;
@@ -116,8 +116,8 @@ impl Staging {
     }
 
     /// Makes what the query's rows name the dataset; everything else that was written is removed.
-    pub fn publish(self, rows: &[RecordBatch]) -> Result<Vec<Part>, DatasetError> {
-        let mut named: Vec<Part> = rows.iter().flat_map(parts).collect();
+    pub fn publish(self, rows: &[RecordBatch]) -> Result<Vec<DatasetFile>, DatasetError> {
+        let mut named: Vec<DatasetFile> = rows.iter().flat_map(parts).collect();
         named.sort_by(|a, b| a.path.cmp(&b.path));
         if let Some(lost) = named.iter().find(|p| !p.path.is_file()) {
             return Err(DatasetError::Elsewhere { path: lost.path.clone() });
@@ -126,13 +126,13 @@ impl Staging {
         for (at, part) in named.into_iter().enumerate() {
             let path = self.out.join(format!("part-{at:05}.parquet"));
             std::fs::rename(&part.path, &path).map_err(io("write", &path))?;
-            all.push(Part { path, ..part });
+            all.push(DatasetFile { path, ..part });
         }
         Ok(all)
     }
 }
 
-fn parts(batch: &RecordBatch) -> Vec<Part> {
+fn parts(batch: &RecordBatch) -> Vec<DatasetFile> {
     let (Some(paths), Some(rows)) = (
         batch.column_by_name("path").and_then(|c| c.as_string_opt::<i32>().cloned()),
         batch.column_by_name("rows").and_then(|c| c.as_primitive_opt::<UInt64Type>().cloned()),
@@ -140,7 +140,7 @@ fn parts(batch: &RecordBatch) -> Vec<Part> {
         return Vec::new();
     };
     let both = paths.iter().flatten().zip(rows.values());
-    both.map(|(path, rows)| Part { path: PathBuf::from(path), rows: *rows }).collect()
+    both.map(|(path, rows)| DatasetFile { path: PathBuf::from(path), rows: *rows }).collect()
 }
 
 fn schema() -> SchemaRef {
@@ -157,13 +157,13 @@ pub struct DatasetNode {
 }
 
 impl DatasetNode {
-    /// Into this folder.
+    /// Into this directory.
     pub fn try_new(dir: String, input: LogicalPlan) -> Result<Self> {
         let schema = Arc::new(DFSchema::try_from(schema())?);
         Ok(DatasetNode { dir, input: Arc::new(input), schema })
     }
 
-    /// The folder.
+    /// The directory.
     pub fn dir(&self) -> &str {
         &self.dir
     }
@@ -216,7 +216,7 @@ pub struct DatasetExec {
 }
 
 impl DatasetExec {
-    /// Into this folder.
+    /// Into this directory.
     pub fn new(dir: String, input: Arc<dyn ExecutionPlan>) -> Self {
         let partitions = input.output_partitioning().partition_count();
         let properties = Arc::new(PlanProperties::new(
@@ -228,7 +228,7 @@ impl DatasetExec {
         DatasetExec { dir, input, properties }
     }
 
-    /// The folder.
+    /// The directory.
     pub fn dir(&self) -> &str {
         &self.dir
     }
@@ -302,7 +302,10 @@ impl ExecutionPlan for DatasetExec {
         both.spawn_blocking(move || {
             let mut sink = None;
             while let Some(batch) = waiting.blocking_recv() {
-                sink.get_or_insert(Sink::create(&dir, &columns)).as_mut().map_err(copied)?.write(&batch)?;
+                sink.get_or_insert(RowSink::create(&dir, &columns))
+                    .as_mut()
+                    .map_err(copied)?
+                    .write(&batch)?;
             }
             if finished.blocking_recv().is_ok()
                 && let Some(sink) = sink
@@ -335,7 +338,7 @@ pub fn properties(columns: &Schema) -> Result<WriterProperties> {
 }
 
 /// A file that is removed unless it is kept, with the rights that a new file has.
-pub fn new_file(prefix: &str, suffix: &str, folder: &Path) -> std::io::Result<tempfile::NamedTempFile> {
+pub fn new_file(prefix: &str, suffix: &str, directory: &Path) -> std::io::Result<tempfile::NamedTempFile> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).suffix(suffix);
     #[cfg(unix)]
@@ -344,23 +347,23 @@ pub fn new_file(prefix: &str, suffix: &str, folder: &Path) -> std::io::Result<te
         // The process's mask is applied to it, as to any new file.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
-    builder.tempfile_in(folder)
+    builder.tempfile_in(directory)
 }
 
 /// A file that is removed unless it is finished.
-struct Sink {
+struct RowSink {
     file: tempfile::NamedTempFile,
     writer: ArrowWriter<File>,
     rows: u64,
 }
 
-impl Sink {
-    fn create(dir: &Path, columns: &SchemaRef) -> Result<Sink> {
+impl RowSink {
+    fn create(dir: &Path, columns: &SchemaRef) -> Result<RowSink> {
         let lost = |source| DataFusionError::External(Box::new(io("write to", dir)(source)));
         let file = new_file("part-", ".parquet", dir).map_err(lost)?;
         let writer =
             ArrowWriter::try_new(file.as_file().try_clone()?, columns.clone(), Some(properties(columns)?))?;
-        Ok(Sink { file, writer, rows: 0 })
+        Ok(RowSink { file, writer, rows: 0 })
     }
 
     fn write(&mut self, batch: &RecordBatch) -> Result<()> {

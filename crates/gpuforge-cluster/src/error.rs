@@ -1,4 +1,4 @@
-//! What can be wrong with a query over bars? Each error names the thing, what was found, and the next step.
+//! Errors of queries over bars: each names the thing, what was found, and the next step.
 
 use datafusion::error::DataFusionError;
 use gpuforge::{frame::FrameError, indicators::select::SelectError};
@@ -92,7 +92,7 @@ pub enum ClusterError {
         "{} has the time {time} twice\n  hint: SELECT DISTINCT ON (symbol, time) * FROM … ORDER BY symbol, time",
         .symbol.as_deref().unwrap_or("the series")
     )]
-    Twice {
+    DuplicateTime {
         /// Whose bars.
         symbol: Option<String>,
         /// The time, in the unit of its column.

@@ -1,9 +1,9 @@
-//! How do bars of a partition become columns? SymbolRows are put together by symbol while they arrive, and computed as many
-//! symbols at once as fit, on a thread beside.
+//! `IndicatorExec`, the physical node: rows are grouped by symbol as they arrive and computed in groups that fit memory, on a
+//! blocking thread.
 //!
-//! A partition has all rows of its symbols ([`Distribution::KeyPartitioned`]). SchedulerArg the input is sorted by symbol and
+//! A partition has all rows of its symbols ([`Distribution::KeyPartitioned`]). Where the input is sorted by symbol and
 //! time already, nothing is held but one group; else rows are gathered in memory, and where that does not fit the pool,
-//! DataFusion's own sort takes over, which can use the disk. SymbolRows leave in the order of symbol and time either way.
+//! DataFusion's own sort takes over, which can use the disk. Rows leave in the order of symbol and time either way.
 
 use std::{
     fmt,
@@ -254,7 +254,7 @@ impl GroupFeeder {
             bytes = less;
         }
         if self.reservation.size() == 0 {
-            // A pool that has not even this much is metrics_of nevertheless: nothing can be computed with less.
+            // A pool that has not even this much is told nevertheless: nothing can be computed with less.
             self.reservation.grow(bytes);
         }
         bytes
@@ -313,7 +313,7 @@ impl GroupFeeder {
     /// The memory that rows were gathered in, for a sort: a pool of its own, since sorts that share one take from each
     /// other what they need for merging. Also says how many bytes of it are left for a group.
     fn apart(&self) -> Result<(usize, Arc<TaskContext>)> {
-        // A pool that has not even this much is metrics_of nevertheless: nothing can be sorted with less.
+        // A pool that has not even this much is told nevertheless: nothing can be sorted with less.
         self.reservation.grow(MIN_SORT.saturating_sub(self.reservation.size()));
         let all = self.reservation.size();
         let group = (all / 4).clamp(MIN_GROUP, GROUP_FROM_DISK);
@@ -330,7 +330,7 @@ impl GroupFeeder {
         Ok((group, Arc::new(context.with_runtime(runtime))))
     }
 
-    /// SymbolRows that come by symbol and time.
+    /// Rows that come by symbol and time.
     async fn ordered(
         self,
         mut input: SendableRecordBatchStream,
@@ -372,7 +372,7 @@ fn pieces(batch: Result<RecordBatch>, rows: usize) -> Vec<Result<RecordBatch>> {
 struct ComputeWorker {
     bound: Arc<Bound>,
     exec_options: ExecOptions,
-    /// SymbolRows of a batch that leaves.
+    /// Rows of a batch that leaves.
     rows: usize,
     _held: Arc<MemoryReservation>,
     metrics_of: ExecMetrics,
@@ -380,7 +380,7 @@ struct ComputeWorker {
 
 impl ComputeWorker {
     fn run(self, mut waiting: Receiver<ComputeTask>, out: &Sender<Result<RecordBatch>>) -> Result<()> {
-        let access = engine::access(&self.bound.spec)?;
+        let access = device::access(&self.bound.spec)?;
         let mut place = Executor::of(&self.bound, self.exec_options, &access)?;
         let mut parts: Option<StreamedSymbol<'_>> = None;
         while let Some(work) = waiting.blocking_recv() {

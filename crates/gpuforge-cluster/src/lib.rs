@@ -1,17 +1,29 @@
-//! Beyond one machine: the indicator plan of this workspace as a node of DataFusion, on one machine or on a Ballista
-//! cluster.
+//! Indicators in DataFusion and Ballista: the indicator plan as a node of a query plan, on one machine or on a cluster.
 //!
 //! ```text
-//!   SELECT * FROM indicators('bars', 'rsi(14)')   bars.indicators("rsi(14)")    table.rs, frame.rs
+//!   SELECT * FROM indicators('bars', 'rsi(14)')   bars.indicators("rsi(14)")    table_function.rs, dataframe.rs
 //!                     └──────────────┬───────────────────────┘
 //!            IndicatorNode (logical: what, from which columns)                  node.rs, spec.rs
 //!                                    │ planner                                  ── codec.rs: the same on every machine
 //!            IndicatorExec (physical: by symbol, in time order)                 exec.rs
-//!                                    │ rows ──► groups of symbols               groups.rs, rows.rs
+//!                                    │ rows ──► groups of symbols               symbol_groups.rs, key_columns.rs
 //!            gpuforge-indicators, or a device ──► columns                          compute.rs
 //! ```
 //! Scheduling, shuffling, retrying and transport are DataFusion's and Ballista's; nothing of that kind is here. Results
-//! have the bits of `gpuforge indicators`, whatever the partitions.
+//! have the bits of `gpuforge indicators`, whatever the partitions. The exception is `cluster/slots.rs`: Ballista's own count of free
+//! slots loses some when an executor dies. Input must be partitioned by symbol; sorted input streams, unsorted input is grouped in
+//! memory, and what does not fit the memory pool is sorted through the disk by DataFusion. Only the specification travels
+//! (`codec.rs`): every process binds it to the columns it finds. Not chosen: window functions alone (one symbol at a time, one
+//! column a function), a scheduler of our own.
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `spec.rs`, `node.rs`, `exec.rs` | specification bound to columns; logical node and planner; execution, memory, metrics |
+//! | `key_columns.rs`, `symbol_groups.rs`, `compute.rs`, `device.rs` | symbol runs; group by symbol; columns on the CPU or the shared device |
+//! | `table_function.rs`, `dataframe.rs`, `window_functions.rs`, `options.rs` | the SQL table function, data frames, window functions, settings |
+//! | `dataset.rs` | distributed writer; only files that the finished query names count |
+//! | `codec.rs`, `session.rs`, `cluster/*` | plan nodes as protobuf; the session of every process; scheduler, executor, client |
+//! | `bin/gpuforge-cluster/*` | the program |
 //!
 //! ```
 //! # use gpuforge_cluster::{Indicators as _, session};
@@ -31,22 +43,22 @@
 pub mod cluster;
 pub mod codec;
 mod compute;
+mod dataframe;
 pub mod dataset;
-mod engine;
+mod device;
 pub mod error;
 pub mod exec;
-mod frame;
-mod groups;
+mod key_columns;
 pub mod node;
+#[cfg(feature = "s3")]
+mod object_store;
 pub mod options;
-mod rows;
 pub mod session;
 pub mod spec;
-#[cfg(feature = "s3")]
-mod stores;
-mod table;
-pub mod window;
+mod symbol_groups;
+mod table_function;
+pub mod window_functions;
 
+pub use dataframe::Indicators;
 pub use error::ClusterError;
-pub use frame::Indicators;
-pub use table::IndicatorsFunction;
+pub use table_function::IndicatorsFunction;

@@ -1,4 +1,4 @@
-//! What does a query say about indicators? The node of a logical plan, and how the planner turns it into work.
+//! Logical plan node of indicators, and the planner that turns it into `IndicatorExec`.
 
 use std::{
     cmp::Ordering,

@@ -1,4 +1,4 @@
-//! What can be set in a session? `SET gpuforge.device = 'auto'`.
+//! Session options: `SET gpuforge.device = 'auto'`.
 
 use datafusion::{
     common::{config::ConfigExtension, extensions_options},

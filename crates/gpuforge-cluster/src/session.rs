@@ -1,4 +1,4 @@
-//! What does a session know? The node, the table function, the window functions, the settings; the same in every process.
+//! Session context: node, table function, window functions and settings, the same in every process.
 
 use std::sync::Arc;
 
@@ -18,8 +18,8 @@ use crate::{
     codec::{LogicalCodec, PhysicalCodec},
     node::Planner,
     options::Options,
-    table::IndicatorsFunction,
-    window,
+    table_function::IndicatorsFunction,
+    window_functions,
 };
 
 /// How a session runs.
@@ -88,7 +88,7 @@ pub fn runtime(limits: &Limits) -> Result<Arc<RuntimeEnv>> {
 /// With the stores that this program was built for.
 pub(crate) fn stored(builder: RuntimeEnvBuilder) -> RuntimeEnvBuilder {
     #[cfg(feature = "s3")]
-    let builder = builder.with_object_store_registry(Arc::new(crate::stores::Stores::default()));
+    let builder = builder.with_object_store_registry(Arc::new(crate::object_store::Stores::default()));
     builder
 }
 
@@ -114,7 +114,7 @@ pub(crate) fn planning(config: SessionConfig) -> Result<SessionState> {
 /// Adds the functions to a state.
 fn learn(state: &mut SessionState) {
     use datafusion::execution::FunctionRegistry as _;
-    for function in window::functions() {
+    for function in window_functions::functions() {
         // Only a registry that cannot be written to refuses.
         let _ = state.register_udwf(function);
     }
@@ -123,7 +123,7 @@ fn learn(state: &mut SessionState) {
 
 /// Adds our functions to a context that lost them while it was prepared for a cluster.
 pub(crate) fn teach(context: &SessionContext) {
-    for function in window::functions() {
+    for function in window_functions::functions() {
         context.register_udwf(function.as_ref().clone());
     }
     context.register_udtf("indicators", Arc::new(IndicatorsFunction));

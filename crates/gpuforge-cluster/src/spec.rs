@@ -1,13 +1,13 @@
-//! Which columns are computed from which? What a query says, as plain data that travels, and what it means for a table.
+//! Indicator specification: what a query asks for as plain data that travels, and its binding to the columns of a table.
 
 use std::{path::Path, sync::Arc};
 
 use arrow::datatypes::{DataType, Field as ArrowField, Schema, SchemaRef, TimeUnit};
 use gpuforge::{
     frame::{
-        Layout,
-        bars::Column,
-        names::{self, Mapping, Role},
+        KeySchema,
+        bars::KeyColumn,
+        column_roles::{self, ColumnMapping, Role},
     },
     indicators::{
         graph::Field,
@@ -81,8 +81,8 @@ impl Spec {
         self.columns.push(Named { role: role.name().to_owned(), column: column.to_owned() });
     }
 
-    fn mapping(&self) -> Mapping {
-        let mut mapping = Mapping::default();
+    fn mapping(&self) -> ColumnMapping {
+        let mut mapping = ColumnMapping::default();
         for named in &self.columns {
             if let Some(role) = Role::of(&named.role) {
                 mapping.set(role, named.column.clone());
@@ -127,7 +127,7 @@ pub struct Bound {
     /// Columns of bars that the plan reads, and where they are.
     pub fields: Vec<(Field, usize)>,
     /// The keys, as the reader of files sees them.
-    pub layout: Layout,
+    pub layout: KeySchema,
     /// Columns of the input.
     pub input: SchemaRef,
     /// Columns of the output: those of the input, and the computed ones.
@@ -142,7 +142,7 @@ impl Bound {
         let mut needed = market::needed(&request.selection);
         // Rows of a table have no order of their own.
         needed.push(Role::Time);
-        let columns = names::resolve(Path::new(table), &names, &spec.mapping(), &needed)
+        let columns = column_roles::resolve(Path::new(table), &names, &spec.mapping(), &needed)
             .map_err(|e| ClusterError::column(table, e))?;
         let time = columns.get(Role::Time).unwrap_or_default();
         let symbol = columns.get(Role::Symbol);
@@ -166,9 +166,11 @@ impl Bound {
             return Err(ClusterError::Clash { column: column.clone() });
         }
         let kind = input.fields().get(time).map(|f| kept(f.data_type()));
-        let column =
-            |at: usize, kind: DataType| Column { name: names.get(at).cloned().unwrap_or_default(), kind };
-        let layout = Layout { symbol: None, time: kind.map(|kind| column(time, kind)), time_first: false };
+        let column = |at: usize, kind: DataType| KeyColumn {
+            name: names.get(at).cloned().unwrap_or_default(),
+            data_type: kind,
+        };
+        let layout = KeySchema { symbol: None, time: kind.map(|kind| column(time, kind)), time_first: false };
         let computed = request.selection.columns.iter().map(|n| ArrowField::new(n, DataType::Float64, true));
         let all: Vec<_> = input.fields().iter().cloned().chain(computed.map(Arc::new)).collect();
         let output = Arc::new(Schema::new_with_metadata(all, input.metadata().clone()));
@@ -190,7 +192,7 @@ impl Bound {
         self.input.fields().get(at).map_or("", |f| f.name())
     }
 
-    /// Bytes of a row: what comes in, what is computed, and room for both at once.
+    /// Bytes of a row: what comes in, what is computed, and buffer for both at once.
     pub fn row_bytes(&self) -> usize {
         8 * (self.input.fields().len() + self.fields.len() + self.request.selection.columns.len())
     }

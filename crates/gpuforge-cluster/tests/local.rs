@@ -1,4 +1,4 @@
-//! Does a query on one machine have the bits of `gpuforge indicators`, whatever the partitions, the order and the memory?
+//! DataFusion on one machine gives the bits of `gpuforge indicators`, whatever the partitions, the order and the memory limit.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -62,10 +62,10 @@ fn the_same_bits_with_any_partitions() {
 #[test]
 fn a_symbol_without_bars_changes_nothing() {
     let file = Bars::new(&uneven());
-    let folder = file.with_an_empty_file();
+    let directory = file.with_an_empty_file();
     let (wanted, columns) = expected(&file.path, SELECT);
     for partitions in [1, 7, 64] {
-        let sql = format!("SELECT * FROM indicators('{folder}', '{SELECT}')");
+        let sql = format!("SELECT * FROM indicators('{directory}', '{SELECT}')");
         let found = runtime().block_on(async { run(&session(partitions), &sql).await });
         assert!(rows(&found, &columns) == wanted, "{partitions} partitions differ");
     }
@@ -204,10 +204,10 @@ fn plans_read_only_what_they_need_and_say_what_they_did() {
         let (above, below) = text.split_once("IndicatorExec").unwrap();
         assert!(!above.contains("SortExec") && !above.contains("FilterExec"), "{text}");
         assert!(below.contains("FilterExec") || below.contains("predicate="), "{text}");
-        let told = run(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
-        let told = arrow::util::pretty::pretty_format_batches(&told).unwrap().to_string();
+        let metrics_of = run(&session, &format!("EXPLAIN ANALYZE {sql}")).await;
+        let metrics_of = arrow::util::pretty::pretty_format_batches(&metrics_of).unwrap().to_string();
         for name in ["symbols=1", "groups=1", "groups_on_device=0", "indicator_time=", "output_rows=20"] {
-            assert!(told.contains(name), "{name}: {told}");
+            assert!(metrics_of.contains(name), "{name}: {metrics_of}");
         }
     });
 }
@@ -245,7 +245,7 @@ fn a_dataset_has_every_symbol_in_one_file_and_reads_as_bars() {
         let batches: Vec<RecordBatch> = parts.iter().flat_map(|p| common::read(&p.path)).collect();
         assert_eq!(rows(&batches, &columns), wanted);
     });
-    // Nothing else is in the folder, and a second dataset does not go on top of it.
+    // Nothing else is in the directory, and a second dataset does not go on top of it.
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 3);
     assert!(Staging::new(&out).err().unwrap().to_string().contains("already"));
     let (again, _) = expected(&out, "rsi(14), sma(5)");
@@ -311,7 +311,7 @@ fn a_declared_order_that_does_not_hold_is_noticed() {
         let order = vec![vec![col("symbol").sort(true, false), col("ts").sort(true, false)]];
         for (name, rows, said) in [
             ("back", &[("A", 1, 1.0), ("A", 3, 1.0), ("A", 2, 2.0)][..], "2 comes after 3"),
-            ("apart", &[("A", 1, 1.0), ("B", 1, 1.0), ("A", 2, 2.0)], "not together"),
+            ("split_columns", &[("A", 1, 1.0), ("B", 1, 1.0), ("A", 2, 2.0)], "not together"),
         ] {
             let batch = table(rows);
             let table =

@@ -1,4 +1,4 @@
-//! Do real processes on loopback compute the same, and what happens when one of them dies?
+//! Scheduler, executors and client as processes on loopback: same bits; an executor that dies.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -147,12 +147,12 @@ fn said(output: &Output) -> String {
 #[test]
 fn two_executors_have_the_bits_of_one_machine() {
     let bars = Bars::new(&uneven());
-    let folder = bars.with_an_empty_file();
+    let directory = bars.with_an_empty_file();
     let (wanted, columns) = expected(&bars.path, SELECT);
     let cluster = Cluster::new(2);
     for partitions in ["1", "7", "64"] {
         let out = bars.dir.path().join("out.parquet");
-        let input = if partitions == "7" { folder.as_str() } else { bars.text() };
+        let input = if partitions == "7" { directory.as_str() } else { bars.text() };
         let select = ["submit", input, "--select", SELECT, "-o", out.to_str().unwrap()];
         let ran = cluster.run(&[&select[..], &["--partitions", partitions]].concat());
         assert!(ran.status.success(), "{}", said(&ran));
@@ -190,23 +190,23 @@ fn two_executors_have_the_bits_of_one_machine() {
 #[test]
 fn without_a_scheduler_everything_runs_in_one_process() {
     let bars = Bars::new(&uneven());
-    let folder = bars.with_an_empty_file();
+    let directory = bars.with_an_empty_file();
     let (wanted, columns) = expected(&bars.path, SELECT);
     let out = bars.dir.path().join("out.parquet");
-    for (input, partitions) in [(bars.text(), "1"), (folder.as_str(), "7"), (bars.text(), "64")] {
+    for (input, partitions) in [(bars.text(), "1"), (directory.as_str(), "7"), (bars.text(), "64")] {
         let ran = command(bars.dir.path())
             .args(["submit", input, "--select", SELECT, "-o", out.to_str().unwrap(), "--json"])
             .args(["--partitions", partitions])
             .output()
             .unwrap();
         assert!(ran.status.success(), "{}", said(&ran));
-        let told: Value = serde_json::from_slice(&ran.stdout).unwrap();
-        assert_eq!(told["rows"], wanted.len());
+        let metrics_of: Value = serde_json::from_slice(&ran.stdout).unwrap();
+        assert_eq!(metrics_of["rows"], wanted.len());
         assert!(rows(&read(&out), &columns) == wanted, "{partitions} partitions differ");
     }
 }
 
-/// Where there is a device, the processor's numbers are near, and the plan says where they were computed.
+/// Where there is a device, the CPU's numbers are near, and the plan says where they were computed.
 #[test]
 fn a_device_computes_and_says_so() {
     let bars = Bars::new(&uneven());
@@ -233,8 +233,11 @@ fn a_device_computes_and_says_so() {
     }
     let sql = format!("EXPLAIN ANALYZE SELECT * FROM indicators('{}', '{select}')", bars.text());
     let ran = command(bars.dir.path()).args(["sql", "SET gpuforge.device = 'gpu'", &sql]).output().unwrap();
-    let told = said(&ran);
-    assert!(told.contains("groups_on_device=") && !told.contains("groups_on_device=0"), "{told}");
+    let metrics_of = said(&ran);
+    assert!(
+        metrics_of.contains("groups_on_device=") && !metrics_of.contains("groups_on_device=0"),
+        "{metrics_of}"
+    );
 }
 
 /// Enough work that something can happen meanwhile.
@@ -295,15 +298,15 @@ fn an_executor_may_come_late_and_a_scheduler_may_come_back() {
 #[test]
 fn a_damaged_file_is_named() {
     let bars = Bars::new(&uneven());
-    let folder = bars.dir.path().join("folder");
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::copy(&bars.path, folder.join("good.parquet")).unwrap();
+    let directory = bars.dir.path().join("directory");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::copy(&bars.path, directory.join("good.parquet")).unwrap();
     let mut bytes = std::fs::read(&bars.path).unwrap();
     bytes[4..4000].fill(0xAA);
-    std::fs::write(folder.join("damaged.parquet"), bytes).unwrap();
+    std::fs::write(directory.join("damaged.parquet"), bytes).unwrap();
     let cluster = Cluster::new(1);
     let out = bars.dir.path().join("out.parquet");
-    let ran = cluster.submit(&folder, SELECT, &out).wait_with_output().unwrap();
+    let ran = cluster.submit(&directory, SELECT, &out).wait_with_output().unwrap();
     assert!(
         !ran.status.success() && said(&ran).contains("damaged.parquet") && !out.exists(),
         "{}",

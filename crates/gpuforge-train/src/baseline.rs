@@ -21,7 +21,7 @@ pub struct Baseline {
 
 /// Rows that are drawn at once.
 const INFERENCE_VALUES: usize = 8192;
-/// FeatureWeight of the ridge, per sample.
+/// Weight of the ridge, per sample.
 const RIDGE: f64 = 1e-3;
 
 /// Always-up, last sign and linear, in this order.

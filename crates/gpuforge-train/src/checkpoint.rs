@@ -37,15 +37,15 @@ pub struct Progress {
     pub at: usize,
     /// Batches of it that are done.
     pub batch_no: usize,
-    /// OptimiserConfig of all epochs.
+    /// Steps of all epochs.
     pub step: u64,
-    /// OptimiserConfig of the optimiser: those that were not skipped.
+    /// Steps of the optimiser: those that were not skipped.
     pub updates: i32,
     /// Samples of a step; 0 before it was settled.
     pub batch: usize,
     /// What losses are multiplied by before their gradient is made (f16 only, else 1).
     pub scale: f32,
-    /// OptimiserConfig since that was last changed.
+    /// Steps since that was last changed.
     pub steady: u32,
     /// What the rate is multiplied by: halved when numbers ran away.
     pub factor: f64,

@@ -47,7 +47,7 @@ impl Fingerprint {
     pub fn of(data: &Dataset) -> Fingerprint {
         let samples = &data.samples;
         let words = samples.target.iter().map(|y| y.to_bits()).chain(samples.at.iter().copied());
-        // FNV-1a over words: reported apart are data that were changed, not data that were forged.
+        // FNV-1a over words: told apart are data that were changed, not data that were forged.
         let hash =
             words.fold(0xcbf2_9ce4_8422_2325u64, |h, w| (h ^ u64::from(w)).wrapping_mul(0x100_0000_01b3));
         Fingerprint { rows: data.count, samples: samples.len(), hash: format!("{hash:016x}") }

@@ -60,7 +60,7 @@ impl Samples {
     }
 }
 
-/// DeviceArg rows of features are.
+/// Where rows of features are.
 pub enum Rows {
     /// On the host.
     Host(HostRows),

@@ -158,7 +158,7 @@ impl TrainBackend {
 
 /// Features and targets of a data set on a device.
 pub struct DeviceTable {
-    /// DeviceArg.
+    /// Where.
     pub backend: TrainBackend,
     /// `[rows, features]`.
     features: Tensor<2>,

@@ -33,7 +33,7 @@ const INFERENCE_VALUES: usize = 1 << 20;
 /// What losses are multiplied by at first where gradients have 16 bits of a narrow range, and at most.
 const FIRST_SCALE: f32 = 4096.0;
 const MOST_SCALE: f32 = 65536.0;
-/// OptimiserConfig that must go well before it is doubled.
+/// Steps that must go well before it is doubled.
 const STEADY: u32 = 500;
 /// Purpose of the random numbers of an epoch's order.
 const ORDER: u64 = 1 << 32;
@@ -51,9 +51,9 @@ pub struct FitJob<'a> {
     pub fold: &'a Fold,
     /// What targets are divided by.
     pub scale: f32,
-    /// DeviceArg checkpoints go.
+    /// Where checkpoints go.
     pub file: Option<PathBuf>,
-    /// OptimiserConfig between checkpoints; one is written after every epoch in any case.
+    /// Steps between checkpoints; one is written after every epoch in any case.
     pub every: Option<u64>,
     /// Go on from the checkpoint that is there?
     pub resume: bool,
@@ -68,7 +68,7 @@ pub struct FitJob<'a> {
 pub enum Event {
     /// Training begins or goes on.
     Init {
-        /// OptimiserConfig that are done already.
+        /// Steps that are done already.
         step: u64,
         /// Samples of a step.
         batch: usize,
@@ -113,7 +113,7 @@ pub enum Event {
 /// How far it is.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct StepProgress {
-    /// OptimiserConfig.
+    /// Steps.
     pub step: u64,
     /// The epoch, from 0.
     pub epoch: usize,

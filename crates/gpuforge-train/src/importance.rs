@@ -12,7 +12,7 @@ use crate::{
 
 /// Samples that are asked, at most.
 const SAMPLES: usize = 2048;
-/// Purpose of the random numbers of the permute_feature.
+/// Purpose of the random numbers of the exchange.
 const PERMUTE: u64 = 2 << 32;
 
 /// What the weights mean, and the weights, the largest first.
@@ -29,9 +29,10 @@ pub fn importance(
     let has_attention = matches!(net.spec.shape, Architecture::Transformer { .. });
     let (by, weights) = match has_attention {
         true => ("share of the attention that pools the indicators", attention(net, table, &some)?),
-        false => {
-            ("loss added by exchanging the feature between samples", permutation_loss(data, net, table, &some)?)
-        }
+        false => (
+            "loss added by exchanging the feature between samples",
+            permutation_loss(data, net, table, &some)?,
+        ),
     };
     let named = |(feature, weight): (&String, f64)| FeatureWeight { feature: feature.clone(), weight };
     let mut all: Vec<FeatureWeight> = data.columns.iter().zip(weights).map(named).collect();
@@ -55,7 +56,12 @@ fn attention(net: &Net, table: &DeviceTable, samples: &[u32]) -> Result<Vec<f64>
 }
 
 /// What the loss gains when a feature comes from another sample; the samples are in a random order, so the next one will do.
-fn permutation_loss(data: &Dataset, net: &Net, table: &DeviceTable, samples: &[u32]) -> Result<Vec<f64>, String> {
+fn permutation_loss(
+    data: &Dataset,
+    net: &Net,
+    table: &DeviceTable,
+    samples: &[u32],
+) -> Result<Vec<f64>, String> {
     let target = data.recipe.target;
     let mut others = samples.to_vec();
     let one = 1.min(others.len());

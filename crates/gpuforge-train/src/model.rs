@@ -147,14 +147,14 @@ pub struct Output {
     pub attention: Option<Tensor<2>>,
 }
 
-/// Parameters in the order of their param_matrices, handed out one after the other.
+/// Parameters in the order of their matrices, handed out one after the other.
 pub(crate) struct ParamCursor<'a> {
     params: std::slice::Iter<'a, Tensor<2>>,
     device: Device,
 }
 
 impl ParamCursor<'_> {
-    /// The next matrix. The list is made from the same param_matrices that are asked for; an empty one would show as a wrong shape.
+    /// The next matrix. The list is made from the same matrices that are asked for; an empty one would show as a wrong shape.
     fn matrix(&mut self) -> Tensor<2> {
         self.params.next().cloned().unwrap_or_else(|| Tensor::zeros([1, 1], &self.device))
     }
@@ -243,7 +243,7 @@ impl ModelSpec {
         self.last(rest, x)
     }
 
-    /// Stages before the last one, as the param_matrices of each. A stage needs nothing of another but its result, so that a
+    /// Stages before the last one, as the matrices of each. A stage needs nothing of another but its result, so that a
     /// gradient can be made stage by stage.
     pub fn stages(&self) -> Vec<usize> {
         let (first, each, count) = match &self.shape {

@@ -96,7 +96,7 @@ pub struct Card {
     pub importance_by: String,
     /// How much each feature counts, the most first.
     pub importance: Vec<FeatureWeight>,
-    /// DeviceArg it was trained.
+    /// Where it was trained.
     pub device: String,
     /// Samples of a step.
     pub batch: usize,

@@ -134,7 +134,7 @@ pub struct Net {
     pub mean: Tensor<1>,
     /// Mean of their squares.
     pub square: Tensor<1>,
-    /// OptimiserConfig made.
+    /// Steps made.
     pub steps: i32,
     scratch_pool: Arc<mlp_cpu::ScratchPool>,
 }

@@ -14,7 +14,7 @@ fn cpu() -> &'static Cpu {
     FOUND.get_or_init(|| cpu::detect(&RealFs))
 }
 
-/// Memory that a training on the CPU may plan with; `None` where nobody can on_event.
+/// Memory that a training on the CPU may plan with; `None` where nobody can tell.
 pub fn memory() -> Option<u64> {
     share(cpu())
 }
@@ -31,7 +31,7 @@ pub fn workers(bars: usize, features: usize) -> (usize, String) {
 /// As many threads as there are alike, unless their memory would not fit; pure.
 fn decide(cpu: &Cpu, bars: usize, features: usize) -> (usize, String) {
     let threads = cpu.available.map_or(1, |n| n as usize).max(1);
-    // ThreadScratch is divided evenly: on a hybrid CPU everyone would wait for the slow cores.
+    // Scratch is divided evenly: on a hybrid CPU everyone would wait for the slow cores.
     let (mut count, mut why) = match cpu.performance_cores.map(|n| n as usize) {
         Some(fast) if fast > 0 && fast < threads => (fast, "one per fast core".to_owned()),
         _ => (threads, "one per hardware thread".to_owned()),

@@ -81,7 +81,7 @@ impl TrainRequest {
 pub type DeviceRecovery<'a> =
     dyn Fn(&TrainBackend, usize) -> Result<(TrainBackend, Dataset, String), TrainError> + 'a;
 
-/// DeviceArg and how one fold is trained.
+/// Where and how one fold is trained.
 pub struct FoldOptions<'a> {
     /// The device.
     pub backend: TrainBackend,
@@ -89,7 +89,7 @@ pub struct FoldOptions<'a> {
     pub device: &'a str,
     /// The directory of checkpoint, weights and card; nothing is written without one.
     pub directory: Option<&'a Path>,
-    /// OptimiserConfig between checkpoints.
+    /// Steps between checkpoints.
     pub every: Option<u64>,
     /// Go on from the checkpoint that is there?
     pub resume: bool,

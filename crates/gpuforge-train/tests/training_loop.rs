@@ -67,7 +67,7 @@ fn a_run_that_was_stopped_goes_on_to_the_same_weights() {
             }
         })
         .unwrap();
-        // After every third step and after every epoch; the step that was reported last is not saved yet.
+        // After every third step and after every epoch; the step that was told last is not saved yet.
         let last = (0..step).rev().find(|s| s % 3 == 0 || s % per_epoch == 0);
         assert_eq!(first, last, "from the last checkpoint");
         assert_eq!(resumed.weights, whole.weights, "stopped at {step}");

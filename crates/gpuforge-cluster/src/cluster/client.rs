@@ -1,4 +1,4 @@
-//! How does a query reach a cluster, and what happens to it when nobody wants its result any more?
+//! Cluster client: submits a query, streams its result, cancels it when the result is no longer wanted.
 
 use std::sync::Arc;
 
@@ -117,7 +117,7 @@ impl Query {
 
     /// What an error of this query means: a file that is damaged is found and named.
     pub async fn explain(&self, error: DataFusionError) -> ClientError {
-        match damage::damaged(&self.session, &self.asked, &error.to_string()).await {
+        match find_corrupt_file::damaged(&self.session, &self.asked, &error.to_string()).await {
             Some((file, why)) => ClientError::Damaged { file, why },
             None => error.into(),
         }

@@ -1,4 +1,4 @@
-//! How does a cluster run inside one process? Scheduler and executor on a runtime of their own, on loopback.
+//! Embedded cluster: scheduler and executor in this process, on their own runtime, on loopback.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! How is an executor run? Ballista's, with our node, functions and one shared device.
+//! Executor process: Ballista's, with our node, functions and one shared device.
 
 use std::{
     convert::Infallible,
@@ -91,15 +91,15 @@ pub async fn executor(options: &ExecutorOptions) -> Result<(), BallistaError> {
 async fn sweep(options: &ExecutorOptions) -> Infallible {
     loop {
         tokio::time::sleep(Duration::from_secs(options.heartbeat.max(1))).await;
-        let folders = jobs(&options.work_dir);
-        if folders.is_empty() {
+        let directories = jobs(&options.work_dir);
+        if directories.is_empty() {
             continue;
         }
         let Ok(said) = status(&options.scheduler).await else { continue };
-        for (job, folder) in folders {
+        for (job, directory) in directories {
             if said.failed(&job) {
                 // What cannot be removed now is tried again.
-                let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(folder)).await;
+                let _ = tokio::task::spawn_blocking(move || std::fs::remove_dir_all(directory)).await;
             }
         }
     }
@@ -108,6 +108,6 @@ async fn sweep(options: &ExecutorOptions) -> Infallible {
 /// Folders of jobs: their names, and where they are.
 fn jobs(work_dir: &Path) -> Vec<(String, PathBuf)> {
     let Ok(entries) = std::fs::read_dir(work_dir) else { return Vec::new() };
-    let folders = entries.filter_map(Result::ok).map(|e| e.path()).filter(|path| path.is_dir());
-    folders.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path))).collect()
+    let directories = entries.filter_map(Result::ok).map(|e| e.path()).filter(|path| path.is_dir());
+    directories.filter_map(|path| Some((path.file_name()?.to_str()?.to_owned(), path))).collect()
 }

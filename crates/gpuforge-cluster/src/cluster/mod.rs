@@ -1,12 +1,12 @@
-//! Which processes make a cluster? A scheduler, executors, and clients; or all three in one process.
+//! Cluster roles: scheduler, executors and clients, or all three in one process.
 //!
 //! Ballista's own, with sessions that know our node: `scheduler` plans, executors compute and keep what is shuffled,
 //! clients send logical plans and fetch results.
 
 mod client;
-mod damage;
 mod embedded;
 mod executor;
+mod find_corrupt_file;
 mod scheduler;
 mod slots;
 mod status;
@@ -15,7 +15,7 @@ pub use client::{Client, ClientError, Query};
 pub use embedded::Embedded;
 pub use executor::{ExecutorOptions, executor};
 pub use scheduler::{Scheduler, SchedulerOptions};
-pub use status::{Status, StatusError, Worker, status};
+pub use status::{ExecutorStatus, Status, StatusError, status};
 
 use std::net::{IpAddr, TcpListener};
 

@@ -1,4 +1,4 @@
-//! How is a scheduler run? Ballista's, with sessions that know our node.
+//! Scheduler process: Ballista's, with sessions that know our node.
 
 use std::{
     net::{IpAddr, SocketAddr},

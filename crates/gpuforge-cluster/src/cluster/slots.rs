@@ -1,4 +1,4 @@
-//! How many tasks may an executor be given? As many as it has slots, less those that the jobs say it is running.
+//! Task slots: an executor gets as many tasks as it has slots, minus those that running jobs hold.
 //!
 //! Ballista's own state counts instead: a task that begins takes a slot, the message that it ended gives it back. Where
 //! an executor dies, stages that had begun on others begin again, their tasks are cancelled, and the messages that they
@@ -30,7 +30,7 @@ use tokio::sync::Mutex;
 #[derive(Default)]
 pub(super) struct Slots {
     inner: InMemoryClusterState,
-    /// Slots of every executor. Held while tasks are handed out, so that nobody else sees the jobs in between.
+    /// Slots of every executor. HandOver while tasks are handed out, so that nobody else sees the jobs in between.
     all: Mutex<HashMap<String, u32>>,
 }
 

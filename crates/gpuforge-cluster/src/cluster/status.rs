@@ -1,4 +1,4 @@
-//! What does a scheduler say about its cluster? Its own HTTP interface, asked with a deadline.
+//! Cluster status: the scheduler's REST interface, queried with a deadline.
 
 use std::time::Duration;
 
@@ -42,7 +42,7 @@ pub struct Status {
     /// Where the scheduler listens.
     pub scheduler: String,
     /// Executors that have registered.
-    pub executors: Vec<Worker>,
+    pub executors: Vec<ExecutorStatus>,
     /// Jobs that it remembers, as it describes them.
     pub jobs: Vec<serde_json::Value>,
 }
@@ -61,7 +61,7 @@ impl Status {
 
 /// An executor.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub struct Worker {
+pub struct ExecutorStatus {
     /// Its identifier.
     pub id: String,
     /// Its machine.

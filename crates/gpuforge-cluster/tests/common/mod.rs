@@ -1,4 +1,4 @@
-//! What every test needs: bars of uneven symbols in a file, and what `gpuforge indicators` makes of them.
+//! Fixtures: bars of uneven symbols in a file, and the columns that `gpuforge indicators` computes of them.
 #![allow(dead_code, reason = "every test file uses a part")]
 
 use std::{
@@ -87,7 +87,7 @@ pub(crate) fn write(path: &Path, batch: &RecordBatch) {
     writer.close().unwrap();
 }
 
-/// SymbolRows by symbol and time, every number as its bits; `None` is a null.
+/// Rows by symbol and time, every number as its bits; `None` is a null.
 pub(crate) type SymbolRows = BTreeMap<(String, i64), Vec<Option<u64>>>;
 
 /// The rows of these batches: keys, and every other column that is asked for.

@@ -131,7 +131,7 @@ mod tests {
 
     #[test]
     fn the_first_barrier_counts_and_volatility_rests_on_the_past() {
-        // OptimiserConfig of one per cent up and down, then a jump up and a larger one down.
+        // Steps of one per cent up and down, then a jump up and a larger one down.
         let mut close: Vec<f64> = (0..40).map(|i| if i % 2 == 0 { 100.0 } else { 101.0 }).collect();
         close.extend([110.0, 80.0, 80.0, 80.0]);
         let target = Target::TripleBarrier { width: 2.0 };

@@ -7,13 +7,13 @@ use crate::{config::TrainConfig, device_table::DeviceTable, net::Net};
 
 /// The smallest that is tried, and the largest.
 const SIZES: [usize; 2] = [32, 8192];
-/// OptimiserConfig of an epoch, at least: large batches learn little from few samples.
+/// Steps of an epoch, at least: large batches learn little from few samples.
 const MIN_STEPS: usize = 64;
 /// As good as the fastest.
 const NEAR_BEST: f64 = 0.9;
 /// Time for all trials.
 const TIME: Duration = Duration::from_secs(2);
-/// OptimiserConfig of a trial; the first one is not counted.
+/// Steps of a trial; the first one is not counted.
 const STEPS: usize = 3;
 
 /// What backward holds beside what forward kept: the gradients of the same numbers.

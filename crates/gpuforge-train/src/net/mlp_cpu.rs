@@ -65,7 +65,7 @@ struct ThreadScratch {
     loss: f64,
 }
 
-/// ThreadScratch that nobody does at the moment.
+/// Scratch that nobody does at the moment.
 #[derive(Debug, Default)]
 pub(super) struct ScratchPool(Mutex<Vec<ThreadScratch>>);
 

@@ -1,4 +1,4 @@
-//! What can be typed? The table of commands and flags.
+//! Command-line arguments of gpuforge-cluster.
 
 use std::{net::IpAddr, path::PathBuf};
 
@@ -31,7 +31,7 @@ pub(crate) enum Command {
     Executor(ExecutorArgs),
     /// Compute indicators of bars in files, and write them to one file.
     Submit(Job),
-    /// Compute features of bars in files, and write them as a folder of Parquet files, each symbol in one of them.
+    /// Compute features of bars in files, and write them as a directory of Parquet files, each symbol in one of them.
     Features(Job),
     /// Run SQL; indicators('bars.parquet', 'rsi(14)') is a table.
     Sql(SqlArgs),
@@ -91,7 +91,7 @@ pub(crate) struct ExecutorArgs {
 
 /// Where a query runs.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Where {
+pub(crate) struct SchedulerArg {
     /// The scheduler: HOST:PORT; without one, scheduler and executor run in this process.
     #[arg(long, value_name = "HOST:PORT", env = "GPUFORGE_SCHEDULER")]
     pub(crate) scheduler: Option<String>,
@@ -103,7 +103,7 @@ pub(crate) struct Where {
 /// Flags of `submit` and `features`.
 #[derive(Debug, ClapArgs)]
 pub(crate) struct Job {
-    /// Parquet files of bars, or folders of them; executors must see them under the same name.
+    /// Parquet files of bars, or directories of them; executors must see them under the same name.
     #[arg(required = true, value_name = "INPUT")]
     pub(crate) inputs: Vec<String>,
     /// Indicators: 'rsi(14), macd(12,26,9)', 'set:classic111'.
@@ -123,7 +123,7 @@ pub(crate) struct Job {
     pub(crate) output: PathBuf,
     /// Where it runs.
     #[command(flatten)]
-    pub(crate) place: Where,
+    pub(crate) place: SchedulerArg,
 }
 
 /// Flags of `sql`.
@@ -132,7 +132,7 @@ pub(crate) struct SqlArgs {
     /// Statements, one after the other; the result of the last is shown.
     #[arg(required = true, value_name = "SQL")]
     pub(crate) statements: Vec<String>,
-    /// A table for a Parquet file or a folder of them: bars=data/bars.parquet.
+    /// A table for a Parquet file or a directory of them: bars=data/bars.parquet.
     #[arg(long = "table", value_name = "NAME=PATH")]
     pub(crate) tables: Vec<String>,
     /// Write rows to this file (.parquet or .csv) instead of showing them.
@@ -140,5 +140,5 @@ pub(crate) struct SqlArgs {
     pub(crate) output: Option<PathBuf>,
     /// Where it runs.
     #[command(flatten)]
-    pub(crate) place: Where,
+    pub(crate) place: SchedulerArg,
 }

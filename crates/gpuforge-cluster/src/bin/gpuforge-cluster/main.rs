@@ -17,18 +17,18 @@ use gpuforge_cluster::{
 use args::{Args, Command, ExecutorArgs, SchedulerArgs};
 
 mod args;
-mod out;
+mod logger;
+mod output;
 mod query;
-mod talk;
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    talk::start(args.verbose);
+    logger::start(args.verbose);
     match run(&args) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             // Where nobody listens, there is nobody to tell.
-            let _ = writeln!(io::stderr(), "error: {}", shown(&error));
+            let _ = writeln!(io::stderr(), "error: {}", display_symbol(&error));
             ExitCode::FAILURE
         }
     }
@@ -41,7 +41,7 @@ fn run(args: &Args) -> Result<()> {
         Command::Executor(options) => return runtime()?.block_on(executor(options, memory, args.json)),
         Command::Status { scheduler } => {
             let status = runtime()?.block_on(cluster::status(scheduler))?;
-            if args.json { json(&status)? } else { out::status(&status) }
+            if args.json { json(&status)? } else { output::status(&status) }
         }
         Command::Sql(options) => query::sql(options, memory, args.json)?,
         Command::Submit(job) => query::submit(job, memory, args.json)?,
@@ -80,7 +80,7 @@ fn memory(flag: Option<&str>) -> Result<Option<u64>> {
 }
 
 /// An error without the names of layers that passed it on.
-fn shown(error: &anyhow::Error) -> String {
+fn display_symbol(error: &anyhow::Error) -> String {
     let engine = match error.downcast_ref::<ClientError>() {
         Some(ClientError::Engine(engine)) => Some(engine),
         _ => error.downcast_ref::<DataFusionError>(),

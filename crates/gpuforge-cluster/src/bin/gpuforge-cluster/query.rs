@@ -1,4 +1,4 @@
-//! How is a query run? On a scheduler, or on one in this process; interrupted, it is cancelled.
+//! Query runner: on a scheduler, or on one in this process; Ctrl-C cancels the job.
 
 use std::{path::Path, time::Duration};
 
@@ -16,22 +16,22 @@ use gpuforge_cluster::{
 use serde_json::json;
 
 use crate::{
-    args::{Job, SqlArgs, Where},
+    args::{Job, SchedulerArg, SqlArgs},
     json, out,
-    out::Sink,
+    output::RowSink,
     runtime,
 };
 
 /// A client, the runtime it lives on, and the cluster in this process if there is one.
-struct Bench {
+struct LocalCluster {
     client: Client,
     runtime: tokio::runtime::Runtime,
     /// Ends after the client.
     _embedded: Option<Embedded>,
 }
 
-impl Bench {
-    fn open(place: &Where, memory: Option<u64>) -> Result<Bench> {
+impl LocalCluster {
+    fn open(place: &SchedulerArg, memory: Option<u64>) -> Result<LocalCluster> {
         let cores = std::thread::available_parallelism()?.get();
         let embedded = match &place.scheduler {
             Some(_) => None,
@@ -47,7 +47,7 @@ impl Bench {
         };
         let runtime = runtime()?;
         let client = runtime.block_on(Client::connect(&address, &limits))?;
-        Ok(Bench { client, runtime, _embedded: embedded })
+        Ok(LocalCluster { client, runtime, _embedded: embedded })
     }
 }
 
@@ -94,7 +94,7 @@ async fn drain(query: Query, mut take: impl FnMut(RecordBatch) -> Result<()>) ->
 }
 
 pub(crate) fn sql(args: &SqlArgs, memory: Option<u64>, as_json: bool) -> Result<String> {
-    let bench = Bench::open(&args.place, memory)?;
+    let bench = LocalCluster::open(&args.place, memory)?;
     bench.runtime.block_on(async {
         let session = &bench.client.session;
         for table in &args.tables {
@@ -107,7 +107,7 @@ pub(crate) fn sql(args: &SqlArgs, memory: Option<u64>, as_json: bool) -> Result<
         for statement in &args.statements {
             let query = bench.client.query(session.sql(statement).await?).await?;
             let mut sink = match &args.output {
-                Some(path) => Some(Sink::create(path, query.schema())?),
+                Some(path) => Some(RowSink::create(path, query.schema())?),
                 None => None,
             };
             let mut rows = Vec::new();
@@ -123,8 +123,8 @@ pub(crate) fn sql(args: &SqlArgs, memory: Option<u64>, as_json: bool) -> Result<
         }
         match last {
             Some((Some(sink), _)) => written(args.output.as_deref(), sink.finish()?, as_json),
-            Some((None, rows)) if as_json => out::json_rows(&rows),
-            Some((None, rows)) => out::table(&rows),
+            Some((None, rows)) if as_json => output::json_rows(&rows),
+            Some((None, rows)) => output::table(&rows),
             None => bail!("no statement"),
         }
     })
@@ -150,21 +150,21 @@ async fn frame(client: &Client, job: &Job) -> Result<DataFrame> {
     Ok(bars.indicators_of(&spec)?)
 }
 
-/// A path as executors in other folders of this machine know it; addresses stay as they are.
+/// A path as executors in other directories of this machine know it; addresses stay as they are.
 fn absolute(path: &str) -> Result<String> {
     if path.contains("://") {
         return Ok(path.to_owned());
     }
     let found = std::fs::canonicalize(path).with_context(|| format!("cannot read {path}"))?;
-    let folder = if found.is_dir() { "/" } else { "" };
-    Ok(format!("{}{folder}", found.display()))
+    let directory = if found.is_dir() { "/" } else { "" };
+    Ok(format!("{}{directory}", found.display()))
 }
 
 pub(crate) fn submit(job: &Job, memory: Option<u64>, as_json: bool) -> Result<String> {
-    let bench = Bench::open(&job.place, memory)?;
+    let bench = LocalCluster::open(&job.place, memory)?;
     bench.runtime.block_on(async {
         let query = bench.client.query(frame(&bench.client, job).await?).await?;
-        let mut sink = Sink::create(&job.output, query.schema())?;
+        let mut sink = RowSink::create(&job.output, query.schema())?;
         drain(query, |batch| sink.write(&batch)).await?;
         written(Some(&job.output), sink.finish()?, as_json)
     })
@@ -172,7 +172,7 @@ pub(crate) fn submit(job: &Job, memory: Option<u64>, as_json: bool) -> Result<St
 
 pub(crate) fn features(job: &Job, memory: Option<u64>, as_json: bool) -> Result<String> {
     let staging = Staging::new(&job.output)?;
-    let bench = Bench::open(&job.place, memory)?;
+    let bench = LocalCluster::open(&job.place, memory)?;
     bench.runtime.block_on(async {
         let query = staging.write(frame(&bench.client, job).await?)?;
         let mut rows = Vec::new();

@@ -43,7 +43,7 @@ pub(crate) enum Command {
     Predict(Predict),
 }
 
-/// DeviceArg to compute.
+/// Where to compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum DeviceArg {
     /// A GPU where one can be opened and the model is large, else the CPU.
@@ -149,7 +149,7 @@ pub(crate) struct Train {
     /// Points of time between parts; at least the horizon, which is also the default.
     #[arg(long, value_name = "BARS")]
     pub(crate) embargo: Option<usize>,
-    /// DeviceArg to compute.
+    /// Where to compute.
     #[arg(long, value_name = "WHERE", default_value = "auto")]
     pub(crate) device: DeviceArg,
     /// Folder of checkpoint, model, card and report.
@@ -158,7 +158,7 @@ pub(crate) struct Train {
     /// Go on from the checkpoint in the directory.
     #[arg(long)]
     pub(crate) resume: bool,
-    /// OptimiserConfig between checkpoints, beside the one after every epoch.
+    /// Steps between checkpoints, beside the one after every epoch.
     #[arg(long, value_name = "STEPS")]
     pub(crate) checkpoint_every: Option<u64>,
 }
@@ -187,7 +187,7 @@ pub(crate) struct Predict {
     /// Only the last days of them.
     #[arg(long, value_name = "N")]
     pub(crate) days: Option<u32>,
-    /// DeviceArg answers go: .parquet, .arrow, .csv or `-`.
+    /// Where answers go: .parquet, .arrow, .csv or `-`.
     #[arg(short, long, value_name = "FILE", default_value = "-")]
     pub(crate) output: PathBuf,
 }

@@ -11,7 +11,7 @@ use gpuforge_train::fit::{Event, StepProgress};
 use serde::Serialize;
 
 const OFTEN: Duration = Duration::from_millis(250);
-/// DeviceArg nobody watches, a line now and then is enough.
+/// Where nobody watches, a line now and then is enough.
 const SELDOM: Duration = Duration::from_secs(10);
 
 pub(crate) struct Console {

@@ -167,7 +167,7 @@ fn ask(args: &Train, shape: Architecture, shares: SplitConfig) -> TrainRequest {
     }
 }
 
-/// DeviceArg a training runs: the device, and whether features are made on it.
+/// Where a training runs: the device, and whether features are made on it.
 struct ChosenDevice {
     backend: TrainBackend,
     name: String,

@@ -1,4 +1,4 @@
-//! How do results look? Rows as a table, JSON, Parquet or CSV; a cluster in a few lines.
+//! Output of query results: table, JSON, Parquet or CSV; cluster status in a few lines.
 
 use std::{fmt::Write as _, fs::File, path::Path};
 
@@ -39,7 +39,7 @@ pub(crate) fn json_rows(batches: &[RecordBatch]) -> Result<String> {
 }
 
 /// A file that is there when all of it is.
-pub(crate) struct Sink {
+pub(crate) struct RowSink {
     file: tempfile::NamedTempFile,
     to: std::path::PathBuf,
     writer: Format,
@@ -51,16 +51,16 @@ enum Format {
     Csv(Box<arrow::csv::Writer<File>>),
 }
 
-impl Sink {
-    pub(crate) fn create(path: &Path, schema: SchemaRef) -> Result<Sink> {
-        let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let file = new_file(".gpuforge-", ".tmp", folder);
-        let file = file.with_context(|| format!("cannot write to {}", folder.display()))?;
+impl RowSink {
+    pub(crate) fn create(path: &Path, schema: SchemaRef) -> Result<RowSink> {
+        let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let file = new_file(".gpuforge-", ".tmp", directory);
+        let file = file.with_context(|| format!("cannot write to {}", directory.display()))?;
         let to = file.as_file().try_clone()?;
         let writer = match path.extension().and_then(|e| e.to_str()) {
             Some("parquet") => {
                 let how = properties(&schema)?;
-                Format::Parquet(Box::new(ArrowWriter::try_new(to, schema, Some(how))?))
+                Format::Parquet(Box::new(ArrowWriter::try_new(to, schema, Some(exec_options))?))
             }
             Some("csv") => Format::Csv(Box::new(arrow::csv::Writer::new(to))),
             _ => bail!(
@@ -68,7 +68,7 @@ impl Sink {
                 path.display()
             ),
         };
-        Ok(Sink { file, to: path.to_owned(), writer, rows: 0 })
+        Ok(RowSink { file, to: path.to_owned(), writer, rows: 0 })
     }
 
     pub(crate) fn write(&mut self, batch: &RecordBatch) -> Result<()> {

@@ -95,7 +95,7 @@ fn listed(session: &SessionState, path: &str) -> Result<LogicalPlan> {
     let config = ListingTableConfig::new(url).with_listing_options(options);
     let config = waited(config.infer_schema(session))?;
     if config.file_schema.as_ref().is_none_or(|s| s.fields().is_empty()) {
-        let hint = "check the path; folders are searched for files that end in .parquet".to_owned();
+        let hint = "check the path; directories are searched for files that end in .parquet".to_owned();
         return Err(ClusterError::Table { name: path.to_owned(), tables: Vec::new(), hint }.into());
     }
     let table = ListingTable::try_new(config)?;

@@ -1,4 +1,4 @@
-//! Which device do the tasks of this process share? One, opened by the first that wants it.
+//! The device shared by the tasks of this process, opened by the first that wants it.
 
 use std::sync::OnceLock;
 
@@ -8,14 +8,14 @@ use gpuforge::{
     settings::{Places, Settings},
 };
 
-use crate::{compute::wished, error::ClusterError, spec::Spec};
+use crate::{compute::device_choice, error::ClusterError, spec::Spec};
 
 /// The runtime of this process; its device is opened once, whichever task asks.
 static SHARED: OnceLock<Option<(Forge, Settings, Places)>> = OnceLock::new();
 
 /// How tasks of a specification reach a device. Touches none.
 pub(crate) fn access(spec: &Spec) -> Result<DeviceAccess, ClusterError> {
-    let asked = wished(&spec.device)?;
+    let asked = device_choice(&spec.device)?;
     if asked == DeviceChoice::Cpu {
         return Ok(DeviceAccess::cpu());
     }
@@ -28,7 +28,7 @@ pub(crate) fn access(spec: &Spec) -> Result<DeviceAccess, ClusterError> {
     match shared {
         Some((forge, settings, places)) => Ok(forge.device_access(settings, places, asked)),
         None => Err(ClusterError::Device(
-            "no device can be used: there is no home folder\n  hint: set HOME, or gpuforge.device = 'cpu'"
+            "no device can be used: there is no home directory\n  hint: set HOME, or gpuforge.device = 'cpu'"
                 .to_owned(),
         )),
     }

@@ -1,5 +1,4 @@
-//! Which file was damaged? A reader that fails in the middle of a file does not say; so the files of a failed query are read
-//! once more, one by one.
+//! Finds the corrupt file of a failed query: the reader's error does not name it, so the files are read once more, one by one.
 
 use datafusion::{
     common::tree_node::TreeNodeRecursion,

@@ -1,39 +1,36 @@
-//! Which symbols are computed together? Rows by symbol, in time order, as many symbols at once as fit.
+//! Group-by-symbol of record batches: hash grouping in memory, or run detection over sorted rows; groups as large as fit.
 //!
 //! ```text
-//!   rows in any order ──► Gather: by symbol, in memory ──► groups of symbols ──┐
+//!   rows in any order ──► HashGrouper: by symbol, in memory ──► groups of symbols ──┐
 //!          │ does not fit                                                      ├──► Work
-//!          └──► sorted by symbol and time, on disk ──► Ordered ────────────────┤
-//!   rows that are sorted already ─────────────────────► Ordered ───────────────┘
+//!          └──► sorted by symbol and time, on disk ──► SortedGrouper ────────────────┤
+//!   rows that are sorted already ─────────────────────► SortedGrouper ───────────────┘
 //! ```
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-};
+use std::{collections::HashSet, sync::Arc};
 
 use arrow::{
     array::{RecordBatch, UInt64Array},
     compute::{concat_batches, interleave_record_batch, take_record_batch},
 };
 use datafusion::error::Result;
-use gpuforge::frame::Key;
+use gpuforge::frame::{SymbolKey, group_by_symbol::OrderedGroups};
 
 use crate::{
     error::ClusterError,
-    rows::{shown, stretches, times},
+    key_columns::{display_symbol, symbol_runs, times},
     spec::Bound,
 };
 
-/// Stretches that are shorter than this on average are picked row by row; longer ones are copied.
-const SHORT: usize = 16;
+/// Runs shorter than this on average are interleaved row by row; longer ones are concatenated.
+const MIN_RUN: usize = 16;
 
 /// What is to be computed next.
-pub(crate) enum Work {
+pub(crate) enum ComputeTask {
     /// Whole symbols.
-    Group(Rows),
+    Group(SymbolRows),
     /// The next bars of a symbol that is too large to be held.
-    Part {
+    SymbolChunk {
         /// The bars.
         batch: RecordBatch,
         /// Are they its first?
@@ -42,32 +39,32 @@ pub(crate) enum Work {
 }
 
 /// Rows of whole symbols.
-pub(crate) struct Rows {
-    /// Where they are.
-    pub(crate) from: Found,
+pub(crate) struct SymbolRows {
+    /// The batches they are in.
+    pub(crate) from: RowSource,
     /// Symbols, and how many bars each has.
-    pub(crate) symbols: Vec<(Option<Key>, usize)>,
+    pub(crate) symbols: Vec<(Option<SymbolKey>, usize)>,
     /// Are they known to be in time order?
     pub(crate) ordered: bool,
 }
 
 /// Where rows are.
-pub(crate) enum Found {
+pub(crate) enum RowSource {
     /// One after the other.
-    Pieces(Vec<RecordBatch>),
-    /// Here and there: batch and row of each.
-    Picked(Arc<Vec<RecordBatch>>, Vec<(usize, usize)>),
+    Chunks(Vec<RecordBatch>),
+    /// Interleaved: batch and row of each.
+    Interleaved(Arc<Vec<RecordBatch>>, Vec<(usize, usize)>),
 }
 
-impl Rows {
+impl SymbolRows {
     /// One batch, each symbol's bars together and in time order; and the number of bars of each.
     pub(crate) fn assemble(self, bound: &Bound) -> Result<(RecordBatch, Vec<usize>)> {
         let batch = match self.from {
-            Found::Pieces(pieces) => match pieces.as_slice() {
+            RowSource::Chunks(chunks) => match chunks.as_slice() {
                 [one] => one.clone(),
                 all => concat_batches(&bound.input, all)?,
             },
-            Found::Picked(batches, rows) => {
+            RowSource::Interleaved(batches, rows) => {
                 interleave_record_batch(&batches.iter().collect::<Vec<_>>(), &rows)?
             }
         };
@@ -81,7 +78,7 @@ impl Rows {
     }
 }
 
-/// Is every stretch in time order, no time twice?
+/// Is every run in time order, no time twice?
 fn ordered(times: &[i64], lengths: &[usize]) -> bool {
     let mut rest = times;
     lengths.iter().all(|n| {
@@ -92,7 +89,7 @@ fn ordered(times: &[i64], lengths: &[usize]) -> bool {
 }
 
 /// Rows of every symbol in time order; a time that a symbol has twice is an error.
-fn by_time(times: &[i64], symbols: &[(Option<Key>, usize)]) -> Result<UInt64Array> {
+fn by_time(times: &[i64], symbols: &[(Option<SymbolKey>, usize)]) -> Result<UInt64Array> {
     let mut all: Vec<u64> = Vec::with_capacity(times.len());
     for (symbol, n) in symbols {
         let from = all.len();
@@ -100,38 +97,34 @@ fn by_time(times: &[i64], symbols: &[(Option<Key>, usize)]) -> Result<UInt64Arra
             times.iter().skip(from).take(*n).zip(from as u64..).map(|(time, row)| (*time, row)).collect();
         rows.sort_unstable();
         if let Some([(time, _), _]) = rows.array_windows().find(|[a, b]| a.0 == b.0) {
-            return Err(ClusterError::Twice { symbol: shown(symbol), time: *time }.into());
+            return Err(ClusterError::DuplicateTime { symbol: display_symbol(symbol), time: *time }.into());
         }
         all.extend(rows.into_iter().map(|(_, row)| row));
     }
     Ok(all.into())
 }
 
-/// A stretch of one symbol's rows.
-struct Stretch {
+/// A run of one symbol's rows.
+struct RowRun {
     batch: usize,
     from: usize,
     rows: usize,
 }
 
-/// Rows of a partition, by symbol.
+/// Hash group-by of a partition in memory: rows of each symbol as runs of the batches they came in.
 #[derive(Default)]
-pub(crate) struct Gather {
+pub(crate) struct HashGrouper {
     batches: Vec<RecordBatch>,
-    places: HashMap<Option<Key>, usize>,
-    symbols: Vec<(Option<Key>, Vec<Stretch>)>,
+    symbols: OrderedGroups<Option<SymbolKey>, Vec<RowRun>>,
 }
 
-impl Gather {
+impl HashGrouper {
     /// Takes a batch.
     pub(crate) fn push(&mut self, bound: &Bound, batch: RecordBatch) -> Result<()> {
-        for (key, range) in stretches(bound, &batch)? {
-            let place = *self.places.entry(key.clone()).or_insert_with(|| {
-                self.symbols.push((key, Vec::new()));
-                self.symbols.len() - 1
-            });
-            if let Some((_, stretches)) = self.symbols.get_mut(place) {
-                stretches.push(Stretch { batch: self.batches.len(), from: range.start, rows: range.len() });
+        for (key, range) in symbol_runs(bound, &batch)? {
+            let id = self.symbols.id(&key);
+            if let Some(runs) = self.symbols.get_mut(id) {
+                runs.push(RowRun { batch: self.batches.len(), from: range.start, rows: range.len() });
             }
         }
         self.batches.push(batch);
@@ -139,83 +132,91 @@ impl Gather {
     }
 
     /// Gives the batches back as they came.
-    pub(crate) fn give_up(self) -> Vec<RecordBatch> {
+    pub(crate) fn into_batches(self) -> Vec<RecordBatch> {
         self.batches
     }
 
     /// Rows of the largest symbol.
     pub(crate) fn largest(&self) -> usize {
-        let rows = |stretches: &[Stretch]| stretches.iter().map(|s| s.rows).sum();
-        self.symbols.iter().map(|(_, stretches)| rows(stretches)).max().unwrap_or(0)
+        let rows = |runs: &[RowRun]| runs.iter().map(|run| run.rows).sum();
+        self.symbols.groups().iter().map(|(_, runs)| rows(runs)).max().unwrap_or(0)
     }
 
     /// Groups of symbols with at most so many rows, unless one has more by itself; symbols in order.
-    pub(crate) fn groups(mut self, most: usize) -> impl Iterator<Item = Work> {
-        self.symbols.sort_by(|a, b| a.0.cmp(&b.0));
+    pub(crate) fn groups(self, most: usize) -> impl Iterator<Item = ComputeTask> {
         let batches = Arc::new(self.batches);
-        let mut symbols = self.symbols.into_iter().peekable();
+        let mut symbols = self.symbols.into_groups();
+        symbols.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut symbols = symbols.into_iter().peekable();
         std::iter::from_fn(move || {
-            let (mut group, mut rows, mut pieces) = (Vec::new(), 0, 0);
-            while let Some((_, stretches)) = symbols.peek() {
-                let more: usize = stretches.iter().map(|s| s.rows).sum();
+            let (mut group, mut rows, mut chunks) = (Vec::new(), 0, 0);
+            while let Some((_, symbol_runs)) = symbols.peek() {
+                let more: usize = symbol_runs.iter().map(|s| s.rows).sum();
                 if !group.is_empty() && rows + more > most {
                     break;
                 }
                 rows += more;
-                pieces += stretches.len();
+                chunks += symbol_runs.len();
                 group.extend(symbols.next());
             }
             (!group.is_empty()).then(|| {
                 let symbols =
                     group.iter().map(|(key, s)| (key.clone(), s.iter().map(|s| s.rows).sum())).collect();
-                let stretches = group.iter().flat_map(|(_, s)| s);
-                let from = match pieces.saturating_mul(SHORT) > rows {
-                    true => Found::Picked(batches.clone(), picked(stretches)),
-                    false => Found::Pieces(cut(&batches, stretches)),
+                let symbol_runs = group.iter().flat_map(|(_, s)| s);
+                let from = match chunks.saturating_mul(MIN_RUN) > rows {
+                    true => RowSource::Interleaved(batches.clone(), picked(symbol_runs)),
+                    false => RowSource::Chunks(cut(&batches, symbol_runs)),
                 };
-                Work::Group(Rows { from, symbols, ordered: false })
+                ComputeTask::Group(SymbolRows { from, symbols, ordered: false })
             })
         })
     }
 }
 
-fn picked<'s>(stretches: impl Iterator<Item = &'s Stretch>) -> Vec<(usize, usize)> {
-    stretches.flat_map(|s| (s.from..s.from + s.rows).map(|row| (s.batch, row))).collect()
+fn picked<'s>(symbol_runs: impl Iterator<Item = &'s RowRun>) -> Vec<(usize, usize)> {
+    symbol_runs.flat_map(|s| (s.from..s.from + s.rows).map(|row| (s.batch, row))).collect()
 }
 
-fn cut<'s>(batches: &[RecordBatch], stretches: impl Iterator<Item = &'s Stretch>) -> Vec<RecordBatch> {
-    stretches.filter_map(|s| batches.get(s.batch).map(|b| b.slice(s.from, s.rows))).collect()
+fn cut<'s>(batches: &[RecordBatch], symbol_runs: impl Iterator<Item = &'s RowRun>) -> Vec<RecordBatch> {
+    symbol_runs.filter_map(|s| batches.get(s.batch).map(|b| b.slice(s.from, s.rows))).collect()
 }
 
 /// Rows that come by symbol, each symbol's in time order.
-pub(crate) struct Ordered {
+pub(crate) struct SortedGrouper {
     /// Bytes of bars and results of one group.
     most: usize,
     waiting: Vec<RecordBatch>,
-    symbols: Vec<(Option<Key>, usize)>,
+    symbols: Vec<(Option<SymbolKey>, usize)>,
     bytes: usize,
     /// Whose rows come now, their last time, and whether they are handed over in parts.
-    now: Option<(Option<Key>, i64, Held)>,
-    seen: HashSet<Option<Key>>,
+    now: Option<(Option<SymbolKey>, i64, HandOver)>,
+    seen: HashSet<Option<SymbolKey>>,
 }
 
 #[derive(Clone, Copy, PartialEq)]
-enum Held {
+enum HandOver {
     Whole,
-    Parts,
+    StreamedSymbol,
 }
 
-impl Ordered {
+impl SortedGrouper {
     /// Groups of at most so many bytes.
     pub(crate) fn new(most: usize) -> Self {
-        Ordered { most, waiting: Vec::new(), symbols: Vec::new(), bytes: 0, now: None, seen: HashSet::new() }
+        SortedGrouper {
+            most,
+            waiting: Vec::new(),
+            symbols: Vec::new(),
+            bytes: 0,
+            now: None,
+            seen: HashSet::new(),
+        }
     }
 
     /// Takes a batch, and hands over what is complete.
-    pub(crate) fn push(&mut self, bound: &Bound, batch: &RecordBatch) -> Result<Vec<Work>> {
+    pub(crate) fn push(&mut self, bound: &Bound, batch: &RecordBatch) -> Result<Vec<ComputeTask>> {
         let times = times(bound, batch.column(bound.time))?;
         let mut done = Vec::new();
-        for (key, range) in stretches(bound, batch)? {
+        for (key, range) in symbol_runs(bound, batch)? {
             let rows = batch.slice(range.start, range.len());
             let Some(times) = times.get(range) else { continue };
             self.check(&key, times)?;
@@ -224,8 +225,8 @@ impl Ordered {
             match &mut self.now {
                 Some((symbol, before, held)) if *symbol == key => {
                     *before = last;
-                    if *held == Held::Parts {
-                        done.push(Work::Part { batch: rows, first: false });
+                    if *held == HandOver::StreamedSymbol {
+                        done.push(ComputeTask::SymbolChunk { batch: rows, first: false });
                         continue;
                     }
                     if let Some((_, n)) = self.symbols.last_mut() {
@@ -239,7 +240,7 @@ impl Ordered {
                     }
                     self.seen.insert(key.clone());
                     self.symbols.push((key.clone(), rows.num_rows()));
-                    self.now = Some((key, last, Held::Whole));
+                    self.now = Some((key, last, HandOver::Whole));
                 }
             }
             self.bytes += cost;
@@ -252,7 +253,7 @@ impl Ordered {
     }
 
     /// More waits than may: the complete symbols go; if the one that is coming does not fit by itself, it goes in parts.
-    fn full(&mut self, bound: &Bound) -> Result<Vec<Work>> {
+    fn full(&mut self, bound: &Bound) -> Result<Vec<ComputeTask>> {
         let (Some((symbol, n)), Some((_, _, held))) = (self.symbols.pop(), &mut self.now) else {
             return Ok(Vec::new());
         };
@@ -268,9 +269,9 @@ impl Ordered {
         let cost = n * bound.row_bytes();
         let mut done = Vec::new();
         if !self.symbols.is_empty() {
-            let from = Found::Pieces(std::mem::take(&mut self.waiting));
+            let from = RowSource::Chunks(std::mem::take(&mut self.waiting));
             let symbols = std::mem::take(&mut self.symbols);
-            done.push(Work::Group(Rows { from, symbols, ordered: true }));
+            done.push(ComputeTask::Group(SymbolRows { from, symbols, ordered: true }));
         }
         self.bytes = cost;
         if cost <= self.most {
@@ -281,26 +282,30 @@ impl Ordered {
         let selection = &bound.request.selection;
         if !selection.plan.supports_streaming() {
             let column = bound.request.whole_series_columns().first().cloned().unwrap_or_default();
-            return Err(ClusterError::Memory { symbol: shown(&symbol), column }.into());
+            return Err(ClusterError::Memory { symbol: display_symbol(&symbol), column }.into());
         }
-        *held = Held::Parts;
+        *held = HandOver::StreamedSymbol;
         self.bytes = 0;
-        done.extend(mine.into_iter().enumerate().map(|(at, batch)| Work::Part { batch, first: at == 0 }));
+        done.extend(
+            mine.into_iter()
+                .enumerate()
+                .map(|(at, batch)| ComputeTask::SymbolChunk { batch, first: at == 0 }),
+        );
         Ok(done)
     }
 
     /// Everything that waits.
-    pub(crate) fn flush(&mut self) -> Option<Work> {
+    pub(crate) fn flush(&mut self) -> Option<ComputeTask> {
         self.bytes = 0;
-        let (symbols, pieces) = (std::mem::take(&mut self.symbols), std::mem::take(&mut self.waiting));
-        let rows = Rows { from: Found::Pieces(pieces), symbols, ordered: true };
-        (!rows.symbols.is_empty()).then_some(Work::Group(rows))
+        let (symbols, chunks) = (std::mem::take(&mut self.symbols), std::mem::take(&mut self.waiting));
+        let rows = SymbolRows { from: RowSource::Chunks(chunks), symbols, ordered: true };
+        (!rows.symbols.is_empty()).then_some(ComputeTask::Group(rows))
     }
 
-    /// Does this stretch continue what was declared: symbols together, times rising?
-    fn check(&self, key: &Option<Key>, times: &[i64]) -> Result<()> {
+    /// Does this run continue what was declared: symbols contiguous, times rising?
+    fn check(&self, key: &Option<SymbolKey>, times: &[i64]) -> Result<()> {
         let before = self.now.as_ref().filter(|(symbol, ..)| symbol == key).map(|(_, last, _)| *last);
-        let back = |found| ClusterError::NotSorted { symbol: shown(key), found };
+        let back = |found| ClusterError::NotSorted { symbol: display_symbol(key), found };
         if before.is_none() && self.seen.contains(key) {
             return Err(back("its rows are not together".to_owned()).into());
         }
@@ -310,7 +315,7 @@ impl Ordered {
                 && last >= *time
             {
                 return Err(match last == *time {
-                    true => ClusterError::Twice { symbol: shown(key), time: *time },
+                    true => ClusterError::DuplicateTime { symbol: display_symbol(key), time: *time },
                     false => back(format!("{time} comes after {last}")),
                 }
                 .into());

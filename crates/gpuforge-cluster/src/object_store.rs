@@ -1,4 +1,4 @@
-//! Where do `s3://` addresses lead? To a store that is made from the environment when it is first named.
+//! Object stores: `s3://` URLs resolved from the environment when first named.
 
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ use datafusion::{
 };
 use gpuforge::indicators::{
     catalogue::{self, Indicator},
-    exec::{self, How, Series},
+    exec::{self, ExecOptions, Series},
     graph::Field,
     select::{Selection, Selector, plan},
 };
@@ -179,8 +179,8 @@ impl PartitionEvaluator for Evaluator {
         };
         let plan = &self.selection.plan;
         // Partitions are computed side by side by others; this is one of them.
-        let how = How { threads: 1, ..How::default() };
-        let found = exec::run(plan, &[series], how)
+        let how = ExecOptions { threads: 1, ..ExecOptions::default() };
+        let found = exec::run(plan, &[series], exec_options)
             .pop()
             .and_then(|mut all| all.drain(..).next())
             .unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Whose rows are these? Stretches of one symbol in a batch, and times as whole numbers.
+//! Key columns of a batch: runs of one symbol, and times as i64.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use arrow::{
     datatypes::{DataType, Date32Type, Int64Type},
 };
 use datafusion::error::Result;
-use gpuforge::frame::Key;
+use gpuforge::frame::SymbolKey;
 
 use crate::{
     error::ClusterError,
@@ -16,7 +16,10 @@ use crate::{
 };
 
 /// Stretches of rows of one symbol, in the order of the batch; a table without symbols is one stretch.
-pub(crate) fn stretches(bound: &Bound, batch: &RecordBatch) -> Result<Vec<(Option<Key>, Range<usize>)>> {
+pub(crate) fn symbol_runs(
+    bound: &Bound,
+    batch: &RecordBatch,
+) -> Result<Vec<(Option<SymbolKey>, Range<usize>)>> {
     let rows = batch.num_rows();
     if rows == 0 {
         return Ok(Vec::new());
@@ -32,12 +35,13 @@ pub(crate) fn stretches(bound: &Bound, batch: &RecordBatch) -> Result<Vec<(Optio
     } else if let Some(texts) = column.as_string_view_opt() {
         let views = texts.views();
         // Equal views are equal texts; texts themselves are compared only where views differ.
-        let key =
-            |row: usize| Some(texts.value(row)).filter(|t| !t.is_empty()).map(|t| Key::Text(t.to_owned()));
+        let key = |row: usize| {
+            Some(texts.value(row)).filter(|t| !t.is_empty()).map(|t| SymbolKey::Text(t.to_owned()))
+        };
         cut(rows, |row| same(views, row), key)
     } else {
         let numbers = column.as_primitive::<Int64Type>().values();
-        cut(rows, |row| same(numbers, row), |row| numbers.get(row).map(|n| Key::Number(*n)))
+        cut(rows, |row| same(numbers, row), |row| numbers.get(row).map(|n| SymbolKey::Number(*n)))
     };
     let column = bound.name(at).to_owned();
     Ok(found.ok_or(ClusterError::Missing { what: "symbol", column, symbol: None })?)
@@ -52,9 +56,9 @@ fn same<T: PartialEq>(values: &[T], row: usize) -> bool {
 fn cut(
     rows: usize,
     same: impl Fn(usize) -> bool,
-    key: impl Fn(usize) -> Option<Key>,
-) -> Option<Vec<(Option<Key>, Range<usize>)>> {
-    let mut all: Vec<(Option<Key>, Range<usize>)> = Vec::new();
+    key: impl Fn(usize) -> Option<SymbolKey>,
+) -> Option<Vec<(Option<SymbolKey>, Range<usize>)>> {
+    let mut all: Vec<(Option<SymbolKey>, Range<usize>)> = Vec::new();
     for row in 0..rows {
         if row > 0 && same(row) {
             continue;
@@ -98,7 +102,7 @@ fn size(column: &ArrayRef) -> usize {
 }
 
 /// A symbol in an error.
-pub(crate) fn shown(key: &Option<Key>) -> Option<String> {
+pub(crate) fn display_symbol(key: &Option<SymbolKey>) -> Option<String> {
     key.as_ref().map(ToString::to_string)
 }
 
@@ -110,14 +114,15 @@ mod tests {
     #[test]
     fn rows_are_cut_where_the_key_changes() {
         let keys = [1, 1, 2, 2, 2, 1];
-        let key = |row: usize| keys.get(row).map(|k| Key::Number(*k));
-        let ranges =
-            |found: Vec<(Option<Key>, Range<usize>)>| found.into_iter().map(|(_, r)| r).collect::<Vec<_>>();
+        let key = |row: usize| keys.get(row).map(|k| SymbolKey::Number(*k));
+        let ranges = |found: Vec<(Option<SymbolKey>, Range<usize>)>| {
+            found.into_iter().map(|(_, r)| r).collect::<Vec<_>>()
+        };
         assert_eq!(ranges(cut(6, |_| false, key).unwrap()), [0..2, 2..5, 5..6]);
         assert_eq!(
             ranges(cut(6, |row| keys.get(row) == keys.get(row - 1), key).unwrap()),
             [0..2, 2..5, 5..6]
         );
-        assert_eq!(cut(2, |_| false, |row| (row == 0).then_some(Key::Number(1))), None);
+        assert_eq!(cut(2, |_| false, |row| (row == 0).then_some(SymbolKey::Number(1))), None);
     }
 }

@@ -1,4 +1,4 @@
-//! What do the engines say, and who hears it? Their log, on stderr, when it is asked for.
+//! Logger for DataFusion and Ballista: to stderr, when asked for.
 
 use std::io::{self, Write as _};
 
