@@ -1,51 +1,52 @@
-//! What several commands do with bars in files: which files, which columns, which indicators, and what went wrong.
+//! Bars from files, for several commands: input files, read options, indicator selection, and warnings about the input.
 
 use anyhow::Result;
 use gpuforge::{
     frame::{
         FrameError,
-        names::{Mapping, Role},
-        read::{By, Duplicates, Input, ReadOptions},
+        column_roles::{ColumnMapping, Role},
+        read::{Duplicates, GroupBy, Input, ReadOptions},
     },
     indicators::select::{Convention, SelectError, Selector},
     market::Request,
 };
 
 use crate::{
-    args::{BarFiles, ConventionName, Twice, What},
+    args::bars::{BarFiles, ConventionName, DuplicatePolicy, SelectArgs},
     error::Hinted,
+    format::{escape_control, plural},
     output::Output,
 };
 
-/// The files that were named.
+/// The input files.
 pub(crate) fn input(files: &BarFiles) -> Result<Input> {
     if files.inputs.is_empty() {
         return Err(Hinted::usage(
             "no input",
-            "name a file of bars, or make one: gpuforge sample -o bars.parquet",
+            "name a file of bars, or generate one: gpuforge sample -o bars.parquet",
         )
         .into());
     }
     Ok(Input::new(files.inputs.iter().cloned()))
 }
 
-/// How they are read.
+/// Column roles, series key, duplicates.
 pub(crate) fn read_options<'a>(files: &BarFiles) -> Result<ReadOptions<'a>> {
-    let mut mapping = Mapping::default();
+    let mut mapping = ColumnMapping::default();
     for text in &files.columns {
-        mapping.parse(text).map_err(|e| usage(&e))?;
+        mapping.parse(text).map_err(|e| usage_error(&e))?;
     }
     if let Some(time) = &files.time {
         mapping.set(Role::Time, time.trim());
     }
     let duplicates = match files.duplicates {
-        Twice::Error => Duplicates::Error,
-        Twice::First => Duplicates::First,
-        Twice::Last => Duplicates::Last,
+        DuplicatePolicy::Error => Duplicates::Error,
+        DuplicatePolicy::First => Duplicates::First,
+        DuplicatePolicy::Last => Duplicates::Last,
     };
     Ok(ReadOptions {
         mapping,
-        by: files.by.as_deref().map_or(By::Auto, By::parse),
+        by: files.by.as_deref().map_or(GroupBy::Auto, GroupBy::parse),
         untimed: files.no_time,
         adjusted: files.adjusted,
         skip_bad: files.skip_bad,
@@ -61,36 +62,36 @@ pub(crate) fn selector(defines: &[String], convention: ConventionName) -> Result
         ConventionName::Pandas => Convention::Pandas,
     });
     for define in defines {
-        selector.define(define).map_err(|e| wrong(&e))?;
+        selector.define(define).map_err(|e| selection_error(&e))?;
     }
     Ok(selector)
 }
 
-/// What was selected, planned together. Without a selection, what was defined; `None` if nothing was.
-pub(crate) fn request(what: &What) -> Result<Option<Request>> {
-    let selector = selector(&what.define, what.convention)?;
+/// The selected indicators as one plan; without `--select`, everything that `--define` names; `None` without either.
+pub(crate) fn request(select: &SelectArgs) -> Result<Option<Request>> {
+    let selector = selector(&select.define, select.convention)?;
     let mut wanted = Vec::new();
-    for text in &what.select {
-        wanted.extend(selector.select(text).map_err(|e| wrong(&e))?);
+    for text in &select.select {
+        wanted.extend(selector.select(text).map_err(|e| selection_error(&e))?);
     }
-    if what.select.is_empty() {
+    if select.select.is_empty() {
         wanted.extend(selector.defined());
     }
     Ok((!wanted.is_empty()).then(|| Request::of(&wanted)))
 }
 
-/// A selection that cannot be read: its message points at the place.
-pub(crate) fn wrong(error: &SelectError) -> anyhow::Error {
+/// A selection that cannot be parsed; its message has a caret under the position.
+pub(crate) fn selection_error(error: &SelectError) -> anyhow::Error {
     let hint = "`gpuforge indicators list` has the names, `gpuforge indicators show NAME` the parameters";
     Hinted::usage(error.to_string(), hint).into()
 }
 
-fn usage(error: &FrameError) -> anyhow::Error {
-    let (message, hint) = parts(error);
+fn usage_error(error: &FrameError) -> anyhow::Error {
+    let (message, hint) = message_and_hint(error);
     Hinted::usage(message, hint.unwrap_or_default()).into()
 }
 
-fn parts(error: &FrameError) -> (String, Option<String>) {
+fn message_and_hint(error: &FrameError) -> (String, Option<String>) {
     let text = error.to_string();
     match text.split_once("\n  hint: ") {
         Some((message, hint)) => (message.to_owned(), Some(hint.to_owned())),
@@ -98,64 +99,47 @@ fn parts(error: &FrameError) -> (String, Option<String>) {
     }
 }
 
-/// An error of a file, with its hint apart. The end of a pipe's reader stays recognisable.
-pub(crate) fn explained(error: FrameError) -> anyhow::Error {
+/// A file error with its hint. A broken pipe stays an I/O error, so that `error::report` recognises it.
+pub(crate) fn frame_error(error: FrameError) -> anyhow::Error {
     if let FrameError::Io { source, .. } = &error
         && source.kind() == std::io::ErrorKind::BrokenPipe
     {
         return error.into();
     }
-    match parts(&error) {
-        (message, Some(hint)) => Hinted::new(plain(&message), plain(&hint)).into(),
-        (message, None) => anyhow::Error::msg(plain(&message)),
+    match message_and_hint(&error) {
+        (message, Some(hint)) => Hinted::new(escape_control(&message), escape_control(&hint)).into(),
+        (message, None) => anyhow::Error::msg(escape_control(&message)),
     }
 }
 
-/// Text of a file for a terminal: what could move the cursor or change colours is spelled out.
-pub(crate) fn plain(text: &str) -> String {
-    let mut out = String::with_capacity(text.len());
-    for c in text.chars() {
-        match c {
-            '\n' => out.push(c),
-            c if c.is_control() => out.extend(c.escape_default()),
-            c => out.push(c),
-        }
-    }
-    out
-}
-
-/// `1 row`, `2 rows`.
-pub(crate) fn many(n: u64, what: &str) -> String {
-    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
-}
-
-/// Reasons that are told one by one.
+/// Reasons listed in the warning about skipped rows.
 const REASONS: usize = 3;
 
-/// What was not as it should be, and was put right.
-pub(crate) struct Mended<'a> {
+/// Rows that were skipped, dropped or sorted while reading.
+pub(crate) struct InputRepairs<'a> {
     pub(crate) skipped: u64,
     pub(crate) reasons: &'a [String],
     pub(crate) duplicates: u64,
     pub(crate) sorted_here: usize,
 }
 
-impl Mended<'_> {
-    /// Tells a person.
-    pub(crate) fn tell(&self, out: &Output) {
+impl InputRepairs<'_> {
+    /// Prints a warning for each kind of repair.
+    pub(crate) fn warn(&self, out: &Output) {
         if self.skipped > 0 {
-            let reasons = self.reasons.iter().take(REASONS).map(|r| plain(r)).collect::<Vec<_>>().join("; ");
+            let reasons =
+                self.reasons.iter().take(REASONS).map(|r| escape_control(r)).collect::<Vec<_>>().join("; ");
             let more = if self.skipped > REASONS as u64 { "; …" } else { "" };
-            let rows = many(self.skipped, "row");
-            out.warn("input", &format!("{rows} left out that could not be read: {reasons}{more}"), None);
+            let rows = plural(self.skipped, "row");
+            out.warn("input", &format!("{rows} skipped that could not be read: {reasons}{more}"), None);
         }
         if self.duplicates > 0 {
-            let rows = many(self.duplicates, "row");
-            out.warn("input", &format!("{rows} left out whose time came twice"), None);
+            let rows = plural(self.duplicates, "row");
+            out.warn("input", &format!("{rows} dropped with a duplicate timestamp"), None);
         }
         if self.sorted_here > 0 {
-            let symbols = many(self.sorted_here as u64, "symbol");
-            out.warn("input", &format!("{symbols} not in time order: sorted here"), None);
+            let symbols = plural(self.sorted_here as u64, "symbol");
+            out.warn("input", &format!("{symbols} not in time order: sorted"), None);
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Does `gpuforge indicators --check` tell what is wrong with bars and columns, and `--strict` end with 1?
+//! `gpuforge indicators --check` and `--strict`: data quality findings of bars and columns.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,7 +9,7 @@
 
 mod common;
 
-use common::{Ran, World, run};
+use common::{RunOutput, Sandbox, run};
 use serde_json::{Value, json};
 
 const ROWS: usize = 400;
@@ -52,15 +52,15 @@ fn with(change: impl FnOnce(&mut Vec<Row>)) -> String {
     csv(&rows)
 }
 
-fn go(text: &str, args: &[&str]) -> Ran {
-    let world = World::new();
-    std::fs::write(world.path("bars.csv"), text).unwrap();
-    checked(&world, &[&["bars.csv"], args].concat())
+fn go(text: &str, args: &[&str]) -> RunOutput {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("bars.csv"), text).unwrap();
+    checked(&sandbox, &[&["bars.csv"], args].concat())
 }
 
-fn checked(world: &World, args: &[&str]) -> Ran {
-    let mut command = world.gpuforge(&[&["indicators", "-o", "out.csv"], args].concat());
-    run(command.current_dir(world.path("")))
+fn checked(sandbox: &Sandbox, args: &[&str]) -> RunOutput {
+    let mut command = sandbox.gpuforge(&[&["indicators", "-o", "out.csv"], args].concat());
+    run(command.current_dir(sandbox.path("")))
 }
 
 fn findings(text: &str, args: &[&str]) -> Vec<Value> {
@@ -68,8 +68,8 @@ fn findings(text: &str, args: &[&str]) -> Vec<Value> {
     json["report"]["findings"].as_array().unwrap().clone()
 }
 
-/// What was warned of; the input is reported beside it.
-fn warnings(ran: &Ran) -> String {
+/// The warnings of a run.
+fn warnings(ran: &RunOutput) -> String {
     ran.stderr.lines().filter(|l| l.starts_with("warning:")).map(|l| format!("{l}\n")).collect()
 }
 
@@ -97,12 +97,12 @@ fn sample_bars_are_clean() {
     for sample in
         [&["--symbols", "5", "--days", "6"][..], &["--interval", "day", "--bars", "600", "--symbols", "5"]]
     {
-        let world = World::new();
+        let sandbox = Sandbox::new();
         let args = [&["sample", "-q", "-o", "bars.parquet"], sample].concat();
-        run(world.gpuforge(&args).current_dir(world.path(""))).ok();
+        run(sandbox.gpuforge(&args).current_dir(sandbox.path(""))).ok();
         let select =
             ["--select", "group:momentum, group:volatility, sma(20), ema(50), adx, mfi, obv, pivot, vwap"];
-        let json = checked(&world, &[&["bars.parquet", "--check", "--json"], &select[..]].concat()).json();
+        let json = checked(&sandbox, &[&["bars.parquet", "--check", "--json"], &select[..]].concat()).json();
         let found = json["report"]["findings"].as_array().unwrap();
         // A sweep of liquidity may not occur in some symbol: its column is all 0.
         let flags = ["smc_sweep", "squeeze_pro", "sqzmom"];
@@ -114,7 +114,7 @@ fn sample_bars_are_clean() {
 }
 
 #[test]
-fn a_null_row_is_told_with_what_it_does_to_columns() {
+fn a_null_row_is_reported_with_the_nan_columns_it_causes() {
     let text = with(|rows| rows[100].cells.iter_mut().for_each(String::clear));
     let found = findings(&text, &["--select", "rsi(14), max(5)"]);
     let null = only(&found, "null");
@@ -140,7 +140,7 @@ fn a_null_row_is_told_with_what_it_does_to_columns() {
 }
 
 #[test]
-fn bars_that_do_not_hold_together_are_told() {
+fn inconsistent_ohlc_bars_are_reported() {
     let text = with(|rows| {
         rows[50].cells.swap(1, 2);
         rows[60].cells[0] = "500.00".to_owned();
@@ -172,7 +172,7 @@ fn bars_that_do_not_hold_together_are_told() {
 }
 
 #[test]
-fn columns_that_the_file_does_not_have_are_not_checked() {
+fn missing_columns_are_not_checked() {
     let close: String = rows()
         .iter()
         .map(|r| format!("2024-01-01T{:02}:{:02}:00Z,{}\n", r.minute / 60, r.minute % 60, r.cells[3]))
@@ -180,18 +180,18 @@ fn columns_that_the_file_does_not_have_are_not_checked() {
     assert_eq!(findings(&format!("time,close\n{close}"), &["--select", "rsi"]), [] as [Value; 0]);
 }
 
-/// Columns that are read for the check alone never leave a row out, and never fail a run.
+/// Columns read only for the check never skip a row, and never fail a run.
 #[test]
-fn the_output_is_the_same_with_and_without_a_check() {
+fn check_does_not_change_the_output() {
     let text = with(|rows| {
         rows[10].cells[4] = "1.2M".to_owned();
         rows[20].cells[1] = "?".to_owned();
     });
-    let world = World::new();
-    std::fs::write(world.path("bars.csv"), &text).unwrap();
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("bars.csv"), &text).unwrap();
     let written = |more: &[&str]| {
-        checked(&world, &[&["bars.csv", "--select", "rsi, sma(3)"], more].concat()).ok();
-        std::fs::read_to_string(world.path("out.csv")).unwrap()
+        checked(&sandbox, &[&["bars.csv", "--select", "rsi, sma(3)"], more].concat()).ok();
+        std::fs::read_to_string(sandbox.path("out.csv")).unwrap()
     };
     let plain = written(&[]);
     for more in [&["--check"][..], &["--check", "--skip-bad"], &["--skip-bad"]] {
@@ -202,12 +202,12 @@ fn the_output_is_the_same_with_and_without_a_check() {
         (&only(&found, "null")["column"], &only(&found, "null")["count"]),
         (&json!("high, volume"), &json!(2))
     );
-    // A column that is needed has to be numbers.
-    assert_eq!(checked(&world, &["bars.csv", "--select", "obv", "--check"]).code, Some(1));
+    // A needed column must be numeric.
+    assert_eq!(checked(&sandbox, &["bars.csv", "--select", "obv", "--check"]).code, Some(1));
 }
 
 #[test]
-fn gaps_jumps_and_splits_are_told() {
+fn gaps_jumps_and_splits_are_reported() {
     let text = with(|rows| {
         rows.drain(200..216);
         rows[300..].iter_mut().for_each(|r| {
@@ -235,7 +235,7 @@ fn gaps_jumps_and_splits_are_told() {
 }
 
 #[test]
-fn values_out_of_range_are_told_with_their_range() {
+fn values_out_of_range_are_reported_with_the_range() {
     // A high below the low makes the true range negative where nothing else reaches further.
     let text = with(|rows| {
         for row in &mut rows[100..160] {
@@ -250,15 +250,15 @@ fn values_out_of_range_are_told_with_their_range() {
 }
 
 #[test]
-fn strict_ends_with_one_after_the_output_is_written() {
+fn strict_has_exit_code_1_after_writing_the_output() {
     let text = with(|rows| rows[100].cells[3].clear());
-    let world = World::new();
-    std::fs::write(world.path("bars.csv"), &text).unwrap();
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("bars.csv"), &text).unwrap();
     let strict =
-        |more: &[&str]| checked(&world, &[&["bars.csv", "--select", "rsi", "--strict"], more].concat());
+        |more: &[&str]| checked(&sandbox, &[&["bars.csv", "--select", "rsi", "--strict"], more].concat());
     let ran = strict(&[]);
     assert_eq!(ran.code, Some(1));
-    assert!(ran.stdout.contains("check: 2 findings") && world.path("out.csv").exists(), "{}", ran.stdout);
+    assert!(ran.stdout.contains("check: 2 findings") && sandbox.path("out.csv").exists(), "{}", ran.stdout);
     assert!(
         ran.stderr
             .contains("error: --strict: 2 findings; first: close null or NaN in 1 row, first at row 100 ("),
@@ -266,20 +266,20 @@ fn strict_ends_with_one_after_the_output_is_written() {
         ran.stderr
     );
     assert!(ran.stderr.contains("hint: the output is written"), "{}", ran.stderr);
-    assert_eq!(std::fs::read_to_string(world.path("out.csv")).unwrap().lines().count(), ROWS + 1);
+    assert_eq!(std::fs::read_to_string(sandbox.path("out.csv")).unwrap().lines().count(), ROWS + 1);
     let ran = strict(&["--json", "-q"]);
     assert_eq!(ran.code, Some(1));
     let json: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(json["report"]["findings"].as_array().unwrap().len(), 2);
-    let mut command = world.gpuforge(&["indicators", "bars.csv", "-o", "-", "--select", "rsi", "--strict"]);
-    let ran = run(command.current_dir(world.path("")));
+    let mut command = sandbox.gpuforge(&["indicators", "bars.csv", "-o", "-", "--select", "rsi", "--strict"]);
+    let ran = run(command.current_dir(sandbox.path("")));
     assert_eq!((ran.code, ran.stdout.lines().count()), (Some(1), ROWS + 1), "{}", ran.stderr);
     // Without it the same findings are warnings.
-    checked(&world, &["bars.csv", "--select", "rsi", "--check"]).ok();
+    checked(&sandbox, &["bars.csv", "--select", "rsi", "--check"]).ok();
 }
 
 #[test]
-fn rows_that_were_left_out_are_findings() {
+fn skipped_and_duplicate_rows_are_findings() {
     let text =
         csv(&rows()).replacen("T00:05:00Z", "T00:04:00Z", 1).replacen("T00:09:00Z,", "T00:09:00Z,x", 1);
     let found = findings(&text, &["--select", "sma(5, source=open)", "--duplicates", "first", "--skip-bad"]);
@@ -291,9 +291,9 @@ fn rows_that_were_left_out_are_findings() {
 
 #[test]
 fn show_prints_the_range() {
-    let world = World::new();
+    let sandbox = Sandbox::new();
     let shown =
-        |args: &[&str]| run(&mut world.gpuforge(&[&["indicators", "show"], args].concat())).ok().stdout;
+        |args: &[&str]| run(&mut sandbox.gpuforge(&[&["indicators", "show"], args].concat())).ok().stdout;
     assert!(shown(&["rsi"]).contains("\n  range       0 to 100\n"), "{}", shown(&["rsi"]));
     assert!(!shown(&["macd"]).contains("  range "));
     let json: Value = serde_json::from_str(&shown(&["natr", "--json"])).unwrap();
@@ -301,7 +301,7 @@ fn show_prints_the_range() {
 }
 
 #[test]
-fn a_dropped_argument_is_wrong_usage() {
+fn an_unknown_parameter_is_wrong_usage() {
     for args in [&["--select", "max(high, low)"][..], &["--define", "x = max(high, low)"]] {
         let ran = go(&csv(&rows()), args);
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);

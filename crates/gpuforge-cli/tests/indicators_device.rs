@@ -1,4 +1,4 @@
-//! Does `gpuforge indicators --device` give the same columns wherever they are computed, and say why it was there?
+//! `gpuforge indicators --device`: GPU columns equal the CPU's within tolerance; placement and its reason.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,34 +12,34 @@ mod common;
 
 use std::process::Command;
 
-use common::{Ran, World, run};
+use common::{RunOutput, Sandbox, run};
 use serde_json::Value;
 
 const SELECT: &str = "rsi(14), macd(12,26,9), bbands(20,2,2), atr(14), adx(14), obv, cci(14), willr(14), \
                       sma(20), ema(20), wma(10), stddev(20), roc(10), mom(10), sar, aroon(14), typprice, natr(14), \
                       trange, max(10), kama(10), tan";
 
-fn gpuforge(world: &World, args: &[&str]) -> Command {
-    let mut command = world.gpuforge(args);
-    command.current_dir(world.path(""));
+fn gpuforge(sandbox: &Sandbox, args: &[&str]) -> Command {
+    let mut command = sandbox.gpuforge(args);
+    command.current_dir(sandbox.path(""));
     command
 }
 
-fn indicators(world: &World, args: &[&str]) -> Ran {
-    run(&mut gpuforge(world, &[&["indicators"], args].concat()))
+fn indicators(sandbox: &Sandbox, args: &[&str]) -> RunOutput {
+    run(&mut gpuforge(sandbox, &[&["indicators"], args].concat()))
 }
 
-fn sampled(symbols: &str, bars: &str) -> World {
-    let world = World::new();
+fn sampled(symbols: &str, bars: &str) -> Sandbox {
+    let sandbox = Sandbox::new();
     let args = ["sample", "-q", "-o", "bars.csv", "--symbols", symbols, "--bars", bars];
-    run(&mut gpuforge(&world, &args)).ok();
-    world
+    run(&mut gpuforge(&sandbox, &args)).ok();
+    sandbox
 }
 
-/// Prices become whole ticks, for which the tolerance is stated: where they are decimals, rounding on the processor decides
+/// Prices become whole ticks, for which the tolerance is stated: where they are decimals, rounding on the CPU decides
 /// whether two equal differences of them are equal, and directional movements differ by that.
-fn in_ticks(world: &World) {
-    let text = std::fs::read_to_string(world.path("bars.csv")).unwrap();
+fn in_ticks(sandbox: &Sandbox) {
+    let text = std::fs::read_to_string(sandbox.path("bars.csv")).unwrap();
     let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
     let price = |at: usize| ["open", "high", "low", "close"].contains(&header[at]);
     let row = |line: &str| {
@@ -50,12 +50,12 @@ fn in_ticks(world: &World) {
         line.split(',').enumerate().map(cell).collect::<Vec<_>>().join(",") + "\n"
     };
     let rows: String = text.lines().map(row).collect();
-    std::fs::write(world.path("bars.csv"), rows).unwrap();
+    std::fs::write(sandbox.path("bars.csv"), rows).unwrap();
 }
 
 /// Rows of a CSV file as numbers, NaN where a cell is empty; keys are left out.
-fn rows(world: &World, name: &str) -> (Vec<String>, Vec<Vec<f64>>) {
-    let text = std::fs::read_to_string(world.path(name)).unwrap();
+fn rows(sandbox: &Sandbox, name: &str) -> (Vec<String>, Vec<Vec<f64>>) {
+    let text = std::fs::read_to_string(sandbox.path(name)).unwrap();
     let mut lines = text.lines();
     let header = lines.next().unwrap().split(',').skip(2).map(str::to_owned).collect();
     let number = |cell: &str| if cell.is_empty() { f64::NAN } else { cell.parse().unwrap_or(f64::NAN) };
@@ -63,8 +63,8 @@ fn rows(world: &World, name: &str) -> (Vec<String>, Vec<Vec<f64>>) {
 }
 
 /// Within 1e-4 of the column's largest magnitude, and empty at the same places.
-fn assert_alike(world: &World, one: &str, other: &str) {
-    let ((names, a), (same, b)) = (rows(world, one), rows(world, other));
+fn assert_alike(sandbox: &Sandbox, one: &str, other: &str) {
+    let ((names, a), (same, b)) = (rows(sandbox, one), rows(sandbox, other));
     assert_eq!(names, same);
     assert_eq!(a.len(), b.len());
     for (at, name) in names.iter().enumerate() {
@@ -78,9 +78,9 @@ fn assert_alike(world: &World, one: &str, other: &str) {
     }
 }
 
-/// The same on the device; `None`, with a word, where there is none.
-fn on_device(world: &World, args: &[&str]) -> Option<Value> {
-    let ran = indicators(world, &[&["bars.csv", "--device", "gpu", "--json"], args].concat());
+/// The same on the device; `None`, with a note, without one.
+fn on_device(sandbox: &Sandbox, args: &[&str]) -> Option<Value> {
+    let ran = indicators(sandbox, &[&["bars.csv", "--device", "gpu", "--json"], args].concat());
     if ran.code == Some(1) && ran.stderr.contains("no device can be used") {
         println!("skipped: no device can be opened here");
         return None;
@@ -89,14 +89,14 @@ fn on_device(world: &World, args: &[&str]) -> Option<Value> {
 }
 
 #[test]
-fn a_device_gives_the_columns_of_the_processor() {
-    let world = sampled("30", "300");
-    in_ticks(&world);
+fn device_columns_match_the_cpu() {
+    let sandbox = sampled("30", "300");
+    in_ticks(&sandbox);
     let cpu = ["bars.csv", "-o", "cpu.csv", "--select", SELECT, "--device", "cpu", "--json"];
-    let report = indicators(&world, &cpu).json();
+    let report = indicators(&sandbox, &cpu).json();
     assert_eq!(report["report"]["placed"]["groups"]["gpu"], 0);
     assert!(report["report"]["placed"]["device"].is_null());
-    let Some(report) = on_device(&world, &["-o", "gpu.csv", "--select", SELECT]) else { return };
+    let Some(report) = on_device(&sandbox, &["-o", "gpu.csv", "--select", SELECT]) else { return };
     let placed = &report["report"]["placed"];
     assert_eq!(placed["series"]["gpu"], 30, "{placed}");
     assert_eq!(placed["series"]["cpu"], 0);
@@ -106,17 +106,17 @@ fn a_device_gives_the_columns_of_the_processor() {
     assert_eq!(placed["uploads"], placed["batches"]);
     assert_eq!(placed["downloads"], placed["batches"]);
     assert!(placed["dispatches"].as_u64().unwrap() > 0 && placed["uploaded"].as_u64().unwrap() > 0);
-    // `tan` is too steep for f32, and was computed beside the device.
+    // `tan` is too steep for f32, and was computed on the CPU.
     assert!(placed["columns"]["cpu"].as_u64().unwrap() >= 1, "{placed}");
     assert!(placed["columns"]["gpu"].as_u64().unwrap() >= 15, "{placed}");
     assert!(placed["device"].is_string() && placed["events"].as_array().unwrap().is_empty());
-    assert_alike(&world, "cpu.csv", "gpu.csv");
+    assert_alike(&sandbox, "cpu.csv", "gpu.csv");
 }
 
 #[test]
-fn a_series_with_a_value_that_is_no_number_stays_on_the_processor() {
-    let world = sampled("3", "120");
-    let text = std::fs::read_to_string(world.path("bars.csv")).unwrap();
+fn a_series_with_nan_stays_on_the_cpu() {
+    let sandbox = sampled("3", "120");
+    let text = std::fs::read_to_string(sandbox.path("bars.csv")).unwrap();
     let header: Vec<&str> = text.lines().next().unwrap().split(',').collect();
     let close = header.iter().position(|h| *h == "close").unwrap();
     // One close of the first symbol is missing.
@@ -127,16 +127,16 @@ fn a_series_with_a_value_that_is_no_number_stays_on_the_processor() {
         }
         cells.join(",")
     });
-    std::fs::write(world.path("bars.csv"), damaged.collect::<Vec<_>>().join("\n") + "\n").unwrap();
+    std::fs::write(sandbox.path("bars.csv"), damaged.collect::<Vec<_>>().join("\n") + "\n").unwrap();
     let select = ["--select", "rsi(14), sma(20), obv, sar"];
-    indicators(&world, &[&["bars.csv", "-o", "cpu.csv", "--device", "cpu"], &select[..]].concat()).ok();
-    let Some(report) = on_device(&world, &[&["-o", "gpu.csv"], &select[..]].concat()) else { return };
+    indicators(&sandbox, &[&["bars.csv", "-o", "cpu.csv", "--device", "cpu"], &select[..]].concat()).ok();
+    let Some(report) = on_device(&sandbox, &[&["-o", "gpu.csv"], &select[..]].concat()) else { return };
     let series = &report["report"]["placed"]["series"];
     assert_eq!((series["gpu"].as_u64(), series["cpu"].as_u64()), (Some(2), Some(1)), "{report}");
-    assert_alike(&world, "cpu.csv", "gpu.csv");
-    // To the last bit what the processor computes.
+    assert_alike(&sandbox, "cpu.csv", "gpu.csv");
+    // Bit-identical to the CPU.
     let first = |name: &str| {
-        let text = std::fs::read_to_string(world.path(name)).unwrap();
+        let text = std::fs::read_to_string(sandbox.path(name)).unwrap();
         text.lines().take(121).map(str::to_owned).collect::<Vec<_>>()
     };
     assert_eq!(first("cpu.csv"), first("gpu.csv"));
@@ -144,10 +144,10 @@ fn a_series_with_a_value_that_is_no_number_stays_on_the_processor() {
 
 #[test]
 fn without_a_device_gpu_is_an_error_and_auto_is_not() {
-    let world = sampled("2", "100");
+    let sandbox = sampled("2", "100");
     let select = ["--select", "rsi(14), sma(20)"];
     let blind = |args: &[&str]| {
-        let mut command = gpuforge(&world, &[&["indicators", "bars.csv"], args, &select[..]].concat());
+        let mut command = gpuforge(&sandbox, &[&["indicators", "bars.csv"], args, &select[..]].concat());
         run(command.env("VK_ICD_FILENAMES", "/nonexistent").env("VK_DRIVER_FILES", "/nonexistent"))
     };
     let asked = blind(&["-o", "gpu.csv", "--device", "gpu"]);
@@ -158,13 +158,13 @@ fn without_a_device_gpu_is_an_error_and_auto_is_not() {
     assert_eq!(asked.code, Some(1), "{}", asked.stderr);
     assert!(asked.stderr.contains("no device can be used"), "{}", asked.stderr);
     assert!(asked.stderr.contains("hint: `gpuforge doctor`"), "{}", asked.stderr);
-    assert!(!world.path("gpu.csv").exists());
+    assert!(!sandbox.path("gpu.csv").exists());
     let explained = blind(&["--explain", "--device", "gpu"]);
     assert_eq!(explained.code, Some(1));
     assert!(explained.stderr.contains("no device can be used"), "{}", explained.stderr);
     blind(&["-o", "auto.csv"]).ok();
     blind(&["-o", "cpu.csv", "--device", "cpu"]).ok();
-    let text = |name: &str| std::fs::read_to_string(world.path(name)).unwrap();
+    let text = |name: &str| std::fs::read_to_string(sandbox.path(name)).unwrap();
     assert_eq!(text("auto.csv"), text("cpu.csv"));
     let plan = blind(&["--explain", "--json"]).json();
     assert_eq!(plan["plan"]["decision"]["place"], "cpu");
@@ -172,29 +172,29 @@ fn without_a_device_gpu_is_an_error_and_auto_is_not() {
 }
 
 #[test]
-fn auto_thinks_of_no_device_for_little_work() {
-    let world = sampled("2", "100");
+fn auto_opens_no_device_for_small_work() {
+    let sandbox = sampled("2", "100");
     let args = ["bars.csv", "-o", "auto.csv", "--select", "rsi(14)", "--json"];
-    let placed = indicators(&world, &args).json()["report"]["placed"].clone();
+    let placed = indicators(&sandbox, &args).json()["report"]["placed"].clone();
     assert_eq!(placed["decision"]["place"], "cpu");
     assert!(placed["decision"]["reason"].as_str().unwrap().contains("too little work"), "{placed}");
     assert!(placed["device"].is_null());
 }
 
 #[test]
-fn the_setting_counts_where_nothing_is_asked() {
-    let world = sampled("2", "100");
+fn the_device_setting_applies_without_a_flag() {
+    let sandbox = sampled("2", "100");
     let mut command =
-        gpuforge(&world, &["indicators", "bars.csv", "-o", "out.csv", "--select", "rsi(14)", "--json"]);
+        gpuforge(&sandbox, &["indicators", "bars.csv", "-o", "out.csv", "--select", "rsi(14)", "--json"]);
     let placed = run(command.env("GPUFORGE_CPU_ONLY", "1")).json()["report"]["placed"].clone();
     assert_eq!(placed["decision"]["reason"], "the settings ask for it", "{placed}");
 }
 
 #[test]
-fn the_plan_is_explained_before_and_after_a_run() {
-    let world = sampled("4", "200");
+fn explain_prints_the_plan_before_and_after_a_run() {
+    let sandbox = sampled("4", "200");
     let args = ["bars.csv", "--select", "rsi(14), sma(20), tan, sar", "--explain"];
-    let plan = indicators(&world, &[&args[..], &["--json"]].concat()).json()["plan"].clone();
+    let plan = indicators(&sandbox, &[&args[..], &["--json"]].concat()).json()["plan"].clone();
     assert_eq!((plan["series"].as_u64(), plan["bars"].as_u64()), (Some(4), Some(800)), "{plan}");
     let columns = plan["columns"].as_array().unwrap();
     let tan = columns.iter().find(|c| c["column"].as_str().unwrap().starts_with("tan")).unwrap();
@@ -218,11 +218,11 @@ fn the_plan_is_explained_before_and_after_a_run() {
     } else {
         println!("skipped: no device can be opened here, and so none is measured");
     }
-    assert!(!world.path("out.csv").exists());
-    let said = indicators(&world, &[&args[..], &["-o", "out.csv", "--device", "cpu"]].concat()).ok();
-    for part in ["on the processor: it was asked for", "stage 1: ", "measured on the processor: "] {
+    assert!(!sandbox.path("out.csv").exists());
+    let said = indicators(&sandbox, &[&args[..], &["-o", "out.csv", "--device", "cpu"]].concat()).ok();
+    for part in ["on the CPU: it was asked for", "stage 1: ", "measured on the CPU: "] {
         assert!(said.stdout.contains(part), "{part:?} in {}", said.stdout);
     }
-    let both = indicators(&world, &[&args[..], &["-o", "-"]].concat());
+    let both = indicators(&sandbox, &[&args[..], &["-o", "-"]].concat());
     assert_eq!(both.code, Some(2));
 }

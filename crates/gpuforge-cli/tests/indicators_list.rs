@@ -1,4 +1,4 @@
-//! Do `gpuforge indicators list` and `show` say what there is, to people and to programs?
+//! `gpuforge indicators list` and `show`: text and JSON.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,12 +9,12 @@
 
 mod common;
 
-use common::{World, run};
+use common::{Sandbox, run};
 use serde_json::{Value, json};
 
 fn listed(args: &[&str]) -> Vec<Value> {
     let args: Vec<&str> = ["indicators", "list", "--json"].iter().chain(args).copied().collect();
-    run(&mut World::new().gpuforge(&args)).json().as_array().unwrap().clone()
+    run(&mut Sandbox::new().gpuforge(&args)).json().as_array().unwrap().clone()
 }
 
 fn columns(rows: &[Value]) -> Vec<String> {
@@ -23,7 +23,7 @@ fn columns(rows: &[Value]) -> Vec<String> {
 }
 
 #[test]
-fn a_program_reads_every_row() {
+fn list_json_has_every_indicator() {
     let rows = listed(&[]);
     let of = |kind: &str| rows.iter().filter(|row| row["kind"] == kind).count();
     assert_eq!((of("indicator"), of("candlestick")), (229, 61));
@@ -42,7 +42,7 @@ fn a_program_reads_every_row() {
 }
 
 #[test]
-fn a_selection_lists_the_columns_that_are_written() {
+fn a_selection_lists_its_output_columns() {
     let rows = listed(&["--select", "rsi(7|9), macd(12,26,9).signal, bbands(20,2,2), rsi(9)"]);
     assert_eq!(
         columns(&rows),
@@ -63,10 +63,10 @@ fn a_selection_lists_the_columns_that_are_written() {
 }
 
 #[test]
-fn a_person_reads_lines_that_fit() {
-    let world = World::new();
+fn list_fits_the_terminal() {
+    let sandbox = Sandbox::new();
     for width in ["60", "100"] {
-        let ran = run(world.gpuforge(&["indicators", "list"]).env("COLUMNS", width)).ok();
+        let ran = run(sandbox.gpuforge(&["indicators", "list"]).env("COLUMNS", width)).ok();
         assert!(!ran.stdout.contains('\u{1b}'), "a pipe has no colour");
         for line in ran.stdout.lines() {
             assert!(line.chars().count() <= width.parse().unwrap(), "{width}: {line:?}");
@@ -75,14 +75,14 @@ fn a_person_reads_lines_that_fit() {
             assert!(ran.stdout.contains(part), "{part:?} in\n{}", ran.stdout);
         }
     }
-    let some = run(&mut world.gpuforge(&["indicators", "list", "--select", "rsi(7|9)"])).ok().stdout;
+    let some = run(&mut sandbox.gpuforge(&["indicators", "list", "--select", "rsi(7|9)"])).ok().stdout;
     assert!(some.contains("rsi · period 7 · → rsi_7") && some.contains("rsi_9"), "{some}");
 }
 
 #[test]
-fn show_has_everything_about_one() {
-    let world = World::new();
-    let text = run(world.gpuforge(&["indicators", "show", "BBANDS"]).env("COLUMNS", "80")).ok().stdout;
+fn show_has_every_section() {
+    let sandbox = Sandbox::new();
+    let text = run(sandbox.gpuforge(&["indicators", "show", "BBANDS"]).env("COLUMNS", "80")).ok().stdout;
     for part in [
         "bbands · bands · indicator",
         "Bollinger bands",
@@ -99,15 +99,15 @@ fn show_has_everything_about_one() {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
     assert!(text.lines().all(|line| line.chars().count() <= 80), "{text}");
-    let json = run(&mut world.gpuforge(&["indicators", "show", "bbands", "--json"])).json();
+    let json = run(&mut sandbox.gpuforge(&["indicators", "show", "bbands", "--json"])).json();
     assert_eq!((&json["name"], &json["lookback"]), (&json!("bbands"), &json!(19)));
-    let ahead = run(&mut world.gpuforge(&["indicators", "show", "avwap_final"])).ok().stdout;
+    let ahead = run(&mut sandbox.gpuforge(&["indicators", "show", "avwap_final"])).ok().stdout;
     assert!(ahead.contains("causal      no"), "{ahead}");
 }
 
 #[test]
-fn mistakes_end_with_two_and_the_nearest_name() {
-    let world = World::new();
+fn unknown_names_have_exit_code_2_and_a_suggestion() {
+    let sandbox = Sandbox::new();
     for (args, parts) in [
         (&["show", "bolinger_bands"][..], &["there is no indicator"][..]),
         (&["show", "macdd"], &["there is no indicator \"macdd\"", "did you mean macd?"]),
@@ -119,14 +119,14 @@ fn mistakes_end_with_two_and_the_nearest_name() {
         (&[], &["Usage"]),
     ] {
         let args: Vec<&str> = ["indicators"].iter().chain(args).copied().collect();
-        let ran = run(&mut world.gpuforge(&args));
+        let ran = run(&mut sandbox.gpuforge(&args));
         assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.stderr);
         assert!(ran.stdout.is_empty(), "{args:?}: {}", ran.stdout);
         for part in parts {
             assert!(ran.stderr.contains(part), "{args:?}: {part:?} in {}", ran.stderr);
         }
     }
-    let ran = run(&mut world.gpuforge(&["indicators", "show", "macdd", "--json"]));
+    let ran = run(&mut sandbox.gpuforge(&["indicators", "show", "macdd", "--json"]));
     let error: Value = serde_json::from_str(&ran.stderr).unwrap();
     assert_eq!((ran.code, &error["error"]["hint"]), (Some(2), &json!("did you mean macd?")));
 }

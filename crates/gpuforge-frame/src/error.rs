@@ -1,8 +1,8 @@
-//! What can be wrong with a file? Each error names the file, what was found, and the next step.
+//! [`FrameError`]: read and write errors, each with the file, what was found, and the next step.
 
 use std::path::PathBuf;
 
-/// Why data could not be read or written.
+/// Read or write error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FrameError {
@@ -13,10 +13,10 @@ pub enum FrameError {
         doing: &'static str,
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// A file is not what it seems to be, is damaged, or ends too early.
+    /// Wrong format, damaged or truncated file.
     #[error("{}: {message}", path.display())]
     Format {
         /// The file.
@@ -24,7 +24,7 @@ pub enum FrameError {
         /// What is wrong, and what to do.
         message: String,
     },
-    /// A column that is needed is not there, or is not usable.
+    /// A required column is missing or has an unusable type.
     #[error("{}: {message}\n  found: {found}\n  hint: {hint}", path.display())]
     Column {
         /// The file.
@@ -36,7 +36,7 @@ pub enum FrameError {
         /// The flag that helps.
         hint: String,
     },
-    /// A row cannot be used.
+    /// A row cannot be parsed.
     #[error("{}: row {row}, column `{column}`: {message}", path.display())]
     Row {
         /// The file.
@@ -48,7 +48,7 @@ pub enum FrameError {
         /// What is wrong, and what to do.
         message: String,
     },
-    /// More memory would be needed than may be used.
+    /// The memory limit is too low.
     #[error("{what} needs {needed} bytes and {limit} may be used\n  hint: {hint}")]
     Memory {
         /// What.
@@ -60,15 +60,15 @@ pub enum FrameError {
         /// What to do.
         hint: String,
     },
-    /// A request that makes no sense.
+    /// Invalid request.
     #[error("{0}")]
     Usage(String),
 }
 
-/// What to do about an error of the system.
+/// Next step for an operating system error.
 fn hint(source: &std::io::Error) -> &'static str {
     match source.kind() {
-        std::io::ErrorKind::NotFound => "\n  hint: check the path; folders are not created",
+        std::io::ErrorKind::NotFound => "\n  hint: check the path; directories are not created",
         std::io::ErrorKind::PermissionDenied => "\n  hint: check who owns it",
         std::io::ErrorKind::StorageFull => "\n  hint: free some space; nothing half-written was left behind",
         std::io::ErrorKind::FileTooLarge | std::io::ErrorKind::QuotaExceeded => {

@@ -1,35 +1,36 @@
-//! How do files become bars? Each is recognised and checked when it is opened, then all are read one after the other.
+//! Reader: files to bars by symbol. Schemas are inferred and checked when files are opened, then files are decoded one
+//! after the other.
 //!
-//! | what | how it is read |
+//! | input | how it is read |
 //! |---|---|
-//! | Parquet, Arrow IPC (file and stream), CSV | recognised by the first bytes, then by the name |
+//! | Parquet, Arrow IPC (file and stream), CSV | detected by magic bytes, then by the file extension |
 //! | prices, volume | any integer, decimal or float type, or text; a null or an empty cell is NaN |
 //! | time | dates, timestamps of any unit and zone, integers (kept as they are), text |
 //! | symbol | text, dictionaries, integers; in CSV always text, since `000001` is a ticker |
-//! | time in two columns | `Date` and `Time` (`<DATE>`, `<TIME>`): joined; a time of day alone is refused |
-//! | several files | one after the other; without a symbol column their paths say it: a hive key (`symbol=AAPL/`), or the file name without date and interval ([`KeySource`]) |
+//! | time in two columns | `Date` and `Time` (`<DATE>`, `<TIME>`): joined; a time of day alone is an error |
+//! | several files | concatenated; without a symbol column the symbol is taken from the path: a hive partition (`symbol=AAPL/`), or the file name without date and interval ([`SymbolSource`]) |
 //!
-//! A file whose order in time is not known is refused, unless [`ReadOptions::untimed`] says that rows are in order.
+//! A file without a time column is an error, unless [`ReadOptions::untimed`] declares that rows are in time order.
 //!
-//! Symbols come in the order of their first appearance. Rows of a symbol are put in time order if they are not. Text
-//! decides the type of a time column by its first 1000 rows: dates become `Date32`, dates with a time of day
+//! Symbols are in order of first appearance. Rows of a symbol are sorted by time if they are not. The type of a text time
+//! column is inferred from its first 1000 rows: dates become `Date32`, dates with a time of day
 //! microseconds (nanoseconds if they are that fine), in UTC if they have a zone.
 
-mod batch;
 mod chunk;
 mod csv;
-mod gather;
+mod external_group_by;
 mod input;
 mod ipc;
-mod number;
-pub mod numbers;
-mod open;
+pub mod numeric_table;
 mod parquet;
-mod path_key;
+mod parse_float;
+mod path_symbol;
+mod record_batch;
 mod report;
+mod schema;
 mod series;
 mod spill;
-mod thrift;
+mod thrift_footer;
 pub(crate) mod time;
 mod time_of_day;
 
@@ -40,100 +41,100 @@ use std::{
 };
 
 use self::{
-    chunk::{Intake, Symbols, VALUES},
-    gather::{Gather, Making, Progressed},
-    open::Table,
-    spill::Shape,
+    chunk::{ReadState, SymbolInterner, VALUE_ROLES},
+    external_group_by::{BatchContext, EmitState, ExternalGroupBy},
+    schema::InputTable,
+    spill::ColumnSet,
 };
 pub use self::{
     input::Input,
-    path_key::KeySource,
-    report::{ColumnReport, FileReport, ReadReport, Recognised, TimeReport},
+    path_symbol::SymbolSource,
+    report::{ColumnReport, FileReport, InputSummary, ReadReport, TimeReport},
     series::Duplicates,
 };
 use crate::{
-    bars::{Bars, Layout, Portion},
+    bars::{Bars, BarsBatch, KeySchema},
+    column_roles::{ColumnMapping, Role},
     error::FrameError,
-    names::{Mapping, Role},
 };
 
-/// How far reading has got.
+/// Progress of reading.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Progress {
-    /// Rows that were read.
+    /// Rows read.
     pub rows: u64,
-    /// All rows, where the files say how many there are.
+    /// Total rows, where the files state it.
     pub total_rows: Option<u64>,
-    /// Bytes of the files that were read.
+    /// Bytes read.
     pub bytes: u64,
-    /// All bytes; `None` if some come from a pipe.
+    /// Total bytes; `None` if some come from a pipe.
     pub total_bytes: Option<u64>,
 }
 
-/// What makes a series.
+/// How rows are grouped into series.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub enum By {
-    /// A symbol column; without one the path of the file.
+pub enum GroupBy {
+    /// By the symbol column; without one by the file's path.
     #[default]
     Auto,
-    /// This column.
+    /// By this column.
     Column(String),
-    /// The file: its name without the ending.
+    /// By file name without extension.
     File,
-    /// The directory that the file is in; of `symbol=AAPL` the value.
+    /// By directory; the value of a hive directory (`symbol=AAPL`).
     Directory,
-    /// Everything is one series.
-    Nothing,
+    /// One series.
+    SingleSeries,
 }
 
-impl By {
-    /// What `file`, `dir`, `none`, or the name of a column means.
-    pub fn parse(text: &str) -> By {
+impl GroupBy {
+    /// Parses `file`, `dir`, `none`, or a column name.
+    pub fn parse(text: &str) -> GroupBy {
         match text {
-            "file" => By::File,
-            "dir" => By::Directory,
-            "none" => By::Nothing,
-            column => By::Column(column.to_string()),
+            "file" => GroupBy::File,
+            "dir" => GroupBy::Directory,
+            "none" => GroupBy::SingleSeries,
+            column => GroupBy::Column(column.to_string()),
         }
     }
 }
 
-/// How files are read.
+/// Options of a [`Reader`].
 pub struct ReadOptions<'a> {
-    /// Columns that the user named.
-    pub mapping: Mapping,
-    /// What makes a series.
-    pub by: By,
-    /// Take rows in file order, the oldest first, and no time column. Without it a file that says no time is refused.
+    /// User mapping of roles to columns.
+    pub mapping: ColumnMapping,
+    /// Grouping of rows into series.
+    pub by: GroupBy,
+    /// No time column: rows are in time order, the oldest first. Otherwise a file without one is an error.
     pub untimed: bool,
-    /// Scale open, high, low and close by adjusted close / close. Volume stays as it is.
+    /// Adjust open, high, low and close by adjusted close / close. Volume is unchanged.
     pub adjusted: bool,
-    /// Drop rows that cannot be read, and count them.
+    /// Skip rows that cannot be parsed, and count them.
     pub skip_bad: bool,
-    /// What is done with a time that a symbol has twice.
+    /// Policy for duplicate times of a symbol.
     pub duplicates: Duplicates,
-    /// Columns that must be there; nothing else is decoded but the keys. A symbol may be missing unless [`Role::Symbol`] is
+    /// Projection: required columns; only these and the keys are decoded. The symbol is optional unless [`Role::Symbol`] is
     /// among them.
     pub needed: Vec<Role>,
-    /// Columns that are taken along where all files have them.
+    /// Optional columns, decoded where all files have them.
     pub optional: Vec<Role>,
-    /// Is a cell of an optional column that is no number NaN? Otherwise its row cannot be read, as for a column that is needed.
+    /// A cell of an optional column that is not a number is NaN. Otherwise its row is an error, as for required columns.
     pub optional_or_nan: bool,
-    /// Bytes that may be used for bars, sorting included; decoding takes some megabytes more. Not set: everything.
+    /// Memory budget for bars in bytes, sorting included; decoding takes some megabytes more. `None`: unlimited.
     pub memory: Option<u64>,
-    /// Told after every 65 536 rows or so.
+    /// Called after every chunk of about 65 536 rows.
     pub progress: Option<&'a (dyn Fn(Progress) + Sync)>,
-    /// Where temporary files go; not set: where the system puts them.
+    /// Directory of spill files; `None`: the system's temporary directory.
     pub temp_dir: Option<PathBuf>,
-    /// What `-` reads; not set: standard input.
+    /// What `-` reads; `None`: standard input.
     pub stdin: Option<Box<dyn Read + Send>>,
 }
 
 impl Default for ReadOptions<'_> {
     fn default() -> Self {
         ReadOptions {
-            mapping: Mapping::default(),
-            by: By::Auto,
+            mapping: ColumnMapping::default(),
+            by: GroupBy::Auto,
             untimed: false,
             adjusted: false,
             skip_bad: false,
@@ -149,64 +150,67 @@ impl Default for ReadOptions<'_> {
     }
 }
 
-/// An opened input.
+/// Opened input with an inferred schema.
 pub struct Reader<'a> {
-    tables: Vec<Table>,
-    layout: Layout,
+    tables: Vec<InputTable>,
+    layout: KeySchema,
     options: ReadOptions<'a>,
     report: ReadReport,
 }
 
 impl<'a> Reader<'a> {
-    /// Opens all files and checks that they have what is needed, and fit together.
+    /// Opens all files, infers their schemas and checks that they are compatible.
     pub fn open(input: &Input, mut options: ReadOptions<'a>) -> Result<Reader<'a>, FrameError> {
-        if let By::Column(column) = &options.by {
+        if let GroupBy::Column(column) = &options.by {
             options.mapping.set(Role::Symbol, column.clone());
         }
         let opened = input::open(input, options.stdin.take(), options.temp_dir.as_deref())?;
-        let (tables, layout) = open::tables(opened, &mut options)?;
-        let inputs = tables.iter().map(Table::report).collect();
+        let (tables, layout) = schema::tables(opened, &mut options)?;
+        let inputs = tables.iter().map(InputTable::report).collect();
         let report = ReadReport { files: tables.len(), inputs, ..ReadReport::default() };
         Ok(Reader { tables, layout, options, report })
     }
 
-    /// The keys of the input.
-    pub fn layout(&self) -> &Layout {
+    /// Key columns of the input.
+    pub fn layout(&self) -> &KeySchema {
         &self.layout
     }
 
-    /// Rows of the input, where the files say it.
+    /// Total rows, where the files state it.
     pub fn total_rows(&self) -> Option<u64> {
         self.tables.iter().map(|t| t.rows).sum()
     }
 
-    /// What was read; complete when the portions have ended.
+    /// Report; complete after the last batch.
     pub fn report(&self) -> &ReadReport {
         &self.report
     }
 
-    /// Reads everything, and hands over what fits into memory at once. An input is read once: a second call gives nothing.
-    pub fn portions(&mut self) -> Result<Portions<'_, 'a>, FrameError> {
-        let mut asked = VALUES.into_iter().map(|role| self.options.needed.contains(&role));
-        let values = [(); 5].map(|()| asked.next().unwrap_or(false));
-        let shape = Shape { timed: self.layout.time.is_some(), values };
-        let mut gather = Gather::new(shape, self.options.memory, self.options.temp_dir.clone());
-        let clock = time::Clock::of(&self.layout.time.as_ref().map_or_else(time::unseen, |c| c.kind.clone()));
-        let mut intake = Intake {
-            symbols: Symbols::default(),
-            clock,
+    /// Decodes and groups everything, then yields batches within the memory budget. An input is read once: a second call
+    /// yields nothing.
+    pub fn batches(&mut self) -> Result<BarsBatches<'_, 'a>, FrameError> {
+        let mut requested = VALUE_ROLES.into_iter().map(|role| self.options.needed.contains(&role));
+        let values = [(); 5].map(|()| requested.next().unwrap_or(false));
+        let columns = ColumnSet { timed: self.layout.time.is_some(), values };
+        let mut groups = ExternalGroupBy::new(columns, self.options.memory, self.options.temp_dir.clone());
+        let time_encoding = time::TimeEncoding::of(
+            &self.layout.time.as_ref().map_or_else(time::default_type, |c| c.data_type.clone()),
+        );
+        let mut state = ReadState {
+            symbols: SymbolInterner::default(),
+            time_encoding,
             skip_bad: self.options.skip_bad,
             skipped: 0,
             reasons: Vec::new(),
         };
         let files: Vec<PathBuf> = self.tables.iter().map(|t| t.plan.path.clone()).collect();
-        self.take(&mut intake, &mut gather)?;
-        gather.end()?;
-        let (rows, symbols) = gather.count();
-        let Intake { skipped, reasons, .. } = &intake;
-        let (skipped, reasons, spilled) = (*skipped, reasons.clone(), gather.spilled());
+        self.read_files(&mut state, &mut groups)?;
+        groups.finish_input()?;
+        let (rows, symbols) = groups.count();
+        let ReadState { skipped, reasons, .. } = &state;
+        let (skipped, reasons, spilled) = (*skipped, reasons.clone(), groups.spilled());
         if rows == 0 && skipped > 0 {
-            return Err(nothing_left(&files, skipped, &reasons));
+            return Err(all_rows_skipped(&files, skipped, &reasons));
         }
         let inputs = std::mem::take(&mut self.report.inputs);
         self.report = ReadReport {
@@ -219,19 +223,19 @@ impl<'a> Reader<'a> {
             inputs,
             ..ReadReport::default()
         };
-        Ok(Portions {
+        Ok(BarsBatches {
             reader: self,
-            gather,
-            symbols: intake.symbols,
+            groups,
+            symbols: state.symbols,
             files,
-            at: Progressed::default(),
+            at: EmitState::default(),
             failed: false,
         })
     }
 
-    /// Reads all files.
-    fn take(&mut self, intake: &mut Intake, gather: &mut Gather) -> Result<(), FrameError> {
-        let mut told = Progress {
+    /// Decodes all files into the groups.
+    fn read_files(&mut self, state: &mut ReadState, groups: &mut ExternalGroupBy) -> Result<(), FrameError> {
+        let mut progress = Progress {
             total_rows: self.total_rows(),
             total_bytes: self.tables.iter().map(|t| t.opened.size).sum(),
             ..Progress::default()
@@ -239,18 +243,18 @@ impl<'a> Reader<'a> {
         for table in std::mem::take(&mut self.tables) {
             let file = table.plan.file;
             let mut source = table.source()?;
-            let before = told.bytes;
-            let (mut in_order, mut rows, skipped) = (true, 0, intake.skipped);
-            while let Some(chunk) = source.next(intake)? {
-                in_order &= gather.push(&chunk, file)?;
+            let before = progress.bytes;
+            let (mut in_order, mut rows, skipped) = (true, 0, state.skipped);
+            while let Some(chunk) = source.next_chunk(state)? {
+                in_order &= groups.push(&chunk, file)?;
                 rows += chunk.row.len() as u64;
-                told.rows += chunk.row.len() as u64;
-                told.bytes = before + source.bytes();
-                self.options.progress.iter().for_each(|tell| tell(told));
+                progress.rows += chunk.row.len() as u64;
+                progress.bytes = before + source.bytes_read();
+                self.options.progress.iter().for_each(|report| report(progress));
             }
-            told.bytes = before + source.bytes();
+            progress.bytes = before + source.bytes_read();
             if let Some(report) = self.report.inputs.get_mut(file) {
-                (report.rows, report.skipped) = (rows, intake.skipped - skipped);
+                (report.rows, report.skipped) = (rows, state.skipped - skipped);
                 report.in_order = in_order;
             }
         }
@@ -258,30 +262,30 @@ impl<'a> Reader<'a> {
     }
 }
 
-/// The bars of an input, as much at once as fits into memory.
-pub struct Portions<'r, 'a> {
+/// Iterator over batches of bars within the memory budget.
+pub struct BarsBatches<'r, 'a> {
     reader: &'r mut Reader<'a>,
-    gather: Gather,
-    symbols: Symbols,
+    groups: ExternalGroupBy,
+    symbols: SymbolInterner,
     files: Vec<PathBuf>,
-    at: Progressed,
+    at: EmitState,
     failed: bool,
 }
 
-impl Iterator for Portions<'_, '_> {
-    type Item = Result<Portion, FrameError>;
+impl Iterator for BarsBatches<'_, '_> {
+    type Item = Result<BarsBatch, FrameError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         if self.failed {
             return None;
         }
-        let making = Making {
+        let context = BatchContext {
             layout: &self.reader.layout,
             keys: self.symbols.keys(),
             files: &self.files,
             duplicates: self.reader.options.duplicates,
         };
-        let portion = self.gather.portion(&mut self.at, &making);
+        let batch = self.groups.next_batch(&mut self.at, &context);
         self.reader.report.sorted_here = self.at.sorted_here;
         self.reader.report.duplicates = self.at.duplicates.values().sum();
         for (file, dropped) in &self.at.duplicates {
@@ -293,27 +297,30 @@ impl Iterator for Portions<'_, '_> {
                 .for_each(|report| report.duplicates = *dropped);
         }
         self.reader.report.time = self.at.span.report(&self.reader.layout);
-        self.failed = portion.is_err();
-        portion.transpose()
+        self.failed = batch.is_err();
+        batch.transpose()
     }
 }
 
-/// Reads everything at once; the memory limit of the options does not apply.
-pub fn read(input: &Input, options: ReadOptions<'_>) -> Result<(Layout, Vec<Bars>, ReadReport), FrameError> {
+/// Reads everything into memory; the memory budget does not apply.
+pub fn read(
+    input: &Input,
+    options: ReadOptions<'_>,
+) -> Result<(KeySchema, Vec<Bars>, ReadReport), FrameError> {
     let mut reader = Reader::open(input, ReadOptions { memory: None, ..options })?;
     let layout = reader.layout().clone();
     let mut all = Vec::new();
-    for portion in reader.portions()? {
-        match portion? {
-            Portion::Whole(bars) => all.extend(bars),
-            Portion::Part { bars, .. } => all.push(bars),
+    for batch in reader.batches()? {
+        match batch? {
+            BarsBatch::Complete(bars) => all.extend(bars),
+            BarsBatch::Segment { bars, .. } => all.push(bars),
         }
     }
     Ok((layout, all, reader.report().clone()))
 }
 
-/// The error for an input of which every row was dropped.
-fn nothing_left(files: &[PathBuf], skipped: u64, reasons: &[String]) -> FrameError {
+/// Error for an input of which every row was skipped.
+fn all_rows_skipped(files: &[PathBuf], skipped: u64, reasons: &[String]) -> FrameError {
     const SHOWN: usize = 3;
     let more = if skipped > SHOWN as u64 { "; …" } else { "" };
     let reasons = reasons.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join("; ");
@@ -324,8 +331,11 @@ fn nothing_left(files: &[PathBuf], skipped: u64, reasons: &[String]) -> FrameErr
     FrameError::Format { path: files.first().cloned().unwrap_or_default(), message }
 }
 
-/// Runs a decoder of others over bytes that may be hostile. Where it gives up by panicking, that is an error of the file.
-fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, FrameError>) -> Result<T, FrameError> {
+/// Runs a third-party decoder over untrusted bytes; a panic becomes an error of the file.
+fn catch_decoder_panic<T>(
+    path: &Path,
+    work: impl FnOnce() -> Result<T, FrameError>,
+) -> Result<T, FrameError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|_| {
         let message = "the file is damaged: its decoder gave up\n  hint: copy or write it again".to_string();
         Err(FrameError::Format { path: path.into(), message })

@@ -1,18 +1,18 @@
-//! How do columns become a file? Rows of one symbol after another, encoded in portions, renamed when all is well.
+//! Writer: computed columns to Parquet, Arrow IPC or CSV in record batches, into a temp file that is renamed atomically.
 //!
 //! ```text
-//!   write(symbol, times, values) ──► Batch ──► Parquet | IPC | CSV ──► Sink ──► temporary file ──► finish: rename
-//!                                    ≤ 16 MB   columns or rows on        counts bytes, keeps the
-//!                                              several threads           first error of the system
+//!   write(symbol, times, values) ──► BatchBuilder ──► Parquet | IPC | CSV ──► Sink ──► temp file ──► finish: atomic rename
+//!                                    ≤ 16 MB          columns or rows          counts bytes, keeps the
+//!                                                     on a thread pool         first I/O error
 //! ```
-//! Memory does not grow with the output: a batch holds at most [`BATCH_BYTES`], and a row group of Parquet, which must be
-//! kept until its last row is known, at most [`GROUP_BYTES`] before compression.
+//! Memory does not grow with the output: a batch holds at most [`BATCH_BYTES`], and a Parquet row group, which is buffered
+//! until its last row, at most [`GROUP_BYTES`] before compression.
 //!
-//! | format | floats | keys | cells without a value |
+//! | format | floats | keys | nulls |
 //! |---|---|---|---|
-//! | Parquet | byte streams split, zstd, no dictionary, no statistics; every page has its CRC-32 | dictionary for symbols, deltas for times, statistics per row group | null |
-//! | Arrow IPC | as they lie in memory, so that a file can be mapped; zstd on request | the same | null |
-//! | CSV | shortest text that reads back to the same bits, always with a point or an exponent | ISO 8601, symbols quoted where they must be | empty, and so is NaN |
+//! | Parquet | BYTE_STREAM_SPLIT, zstd, no dictionary, no statistics; page CRC-32 | dictionary for symbols, DELTA_BINARY_PACKED times, statistics per row group | null |
+//! | Arrow IPC | uncompressed for memory mapping; zstd on request | the same | null |
+//! | CSV | shortest round-trip text, always with a point or an exponent | ISO 8601, symbols quoted where needed | empty, as is NaN |
 
 use std::{
     io::Write,
@@ -23,61 +23,61 @@ use std::{
 use arrow::datatypes::{DataType, Field, Schema};
 
 use crate::{
-    bars::{Key, Layout},
+    bars::{KeySchema, SymbolKey},
     error::FrameError,
 };
 
-mod batch;
+mod batch_builder;
+mod cell_format;
 mod csv;
 mod ipc;
+mod output_target;
 mod page_crc;
 mod parquet;
-mod place;
-mod text;
 
-use batch::Batch;
-use place::{Place, Sink, Stopped};
+use batch_builder::BatchBuilder;
+use output_target::{EncodeError, OutputTarget, Sink};
 
-/// Values of a batch, at most: small beside the memory of any machine, large beside the cost of a hand-over to threads.
+/// Maximum bytes of values per batch: large beside the cost of dispatching to threads.
 const BATCH_BYTES: usize = 16 << 20;
-/// Values of a row group, at most.
+/// Maximum bytes of values per row group.
 const GROUP_BYTES: usize = 96 << 20;
-/// Rows of a batch, at least, however many columns there are.
+/// Minimum rows per batch, however many columns there are.
 const BATCH_ROWS: usize = 256;
 
-/// What a file is written as.
+/// File format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Format {
+pub enum FileFormat {
     /// Apache Parquet, compressed with zstd.
     Parquet,
     /// An Arrow IPC file, also known as Feather 2.
     Ipc,
-    /// Text with commas, or with tabs where the file's name ends in `.tsv`.
+    /// CSV, or tab-separated for the extension `.tsv`.
     Csv,
 }
 
-/// Endings of names, and what they mean.
-const ENDINGS: [(&str, Format); 7] = [
-    ("parquet", Format::Parquet),
-    ("pq", Format::Parquet),
-    ("arrow", Format::Ipc),
-    ("feather", Format::Ipc),
-    ("ipc", Format::Ipc),
-    ("csv", Format::Csv),
-    ("tsv", Format::Csv),
+/// File extensions.
+const EXTENSIONS: [(&str, FileFormat); 7] = [
+    ("parquet", FileFormat::Parquet),
+    ("pq", FileFormat::Parquet),
+    ("arrow", FileFormat::Ipc),
+    ("feather", FileFormat::Ipc),
+    ("ipc", FileFormat::Ipc),
+    ("csv", FileFormat::Csv),
+    ("tsv", FileFormat::Csv),
 ];
 
-impl Format {
-    /// What the ending of a name asks for; `-`, the standard output, is CSV.
-    pub fn of(path: &Path) -> Result<Format, FrameError> {
+impl FileFormat {
+    /// Format by file extension; `-`, the standard output, is CSV.
+    pub fn of(path: &Path) -> Result<FileFormat, FrameError> {
         if path == Path::new("-") {
-            return Ok(Format::Csv);
+            return Ok(FileFormat::Csv);
         }
-        let ending = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
-        let known = ENDINGS.iter().find(|(name, _)| *name == ending);
+        let extension = path.extension().unwrap_or_default().to_string_lossy().to_lowercase();
+        let known = EXTENSIONS.iter().find(|(name, _)| *name == extension);
         known.map(|(_, format)| *format).ok_or_else(|| {
-            let names: Vec<String> = ENDINGS.iter().map(|(name, _)| format!(".{name}")).collect();
-            let what = match ending.as_str() {
+            let names: Vec<String> = EXTENSIONS.iter().map(|(name, _)| format!(".{name}")).collect();
+            let what = match extension.as_str() {
                 "" => "has no ending".to_owned(),
                 other => format!("ends in .{other}"),
             };
@@ -90,69 +90,68 @@ impl Format {
     }
 }
 
-/// How a file is written.
+/// Options of a [`Writer`].
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Options {
-    /// As what.
-    pub format: Format,
-    /// Columns in single precision? Prices and indicators lose digits, the file half its size.
+pub struct WriteOptions {
+    /// File format.
+    pub format: FileFormat,
+    /// Write columns as f32: half the size, fewer digits.
     pub single: bool,
-    /// Level of zstd in Parquet, 1 to 22.
+    /// zstd level in Parquet, 1 to 22.
     pub level: i32,
-    /// Rows of a row group, at most; fewer where the columns are many.
+    /// Maximum rows per row group; fewer with many columns.
     pub row_group: usize,
-    /// Threads that encode; 0 = those of the process's own pool.
+    /// Encoder threads; 0 = the global rayon pool.
     pub threads: usize,
-    /// Compress Arrow IPC with zstd? Such a file is smaller and cannot be mapped into memory.
+    /// Compress Arrow IPC with zstd: smaller, but cannot be memory mapped.
     pub compress_ipc: bool,
 }
 
-impl Options {
-    /// The defaults of a format.
-    pub fn new(format: Format) -> Self {
-        Options { format, single: false, level: 1, row_group: 1 << 16, threads: 0, compress_ipc: false }
+impl WriteOptions {
+    /// Defaults of a format.
+    pub fn new(format: FileFormat) -> Self {
+        WriteOptions { format, single: false, level: 1, row_group: 1 << 16, threads: 0, compress_ipc: false }
     }
 
-    /// The defaults of the format that the ending of a name asks for.
+    /// Defaults of the format of a file extension.
     pub fn of(path: &Path) -> Result<Self, FrameError> {
-        Format::of(path).map(Options::new)
+        FileFormat::of(path).map(WriteOptions::new)
     }
 }
 
-/// Rows of one column.
+/// Values of one column.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Values<'a> {
-    /// One for each row.
+pub struct ColumnValues<'a> {
+    /// One per row.
     pub values: &'a [f64],
-    /// Rows before this one have no value; a NaN at or after it is a NaN.
+    /// Rows before this one are null; a NaN at or after it stays NaN.
     pub valid_from: usize,
 }
 
-impl<'a> Values<'a> {
-    /// A value in every row.
+impl<'a> ColumnValues<'a> {
+    /// No nulls.
     pub fn all(values: &'a [f64]) -> Self {
-        Values { values, valid_from: 0 }
+        ColumnValues { values, valid_from: 0 }
     }
 }
 
-/// What was written.
+/// Size of a written file.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Written {
-    /// Rows.
+pub struct WriteSummary {
+    /// Number of rows.
     pub rows: u64,
-    /// Size of the file.
+    /// File size in bytes.
     pub bytes: u64,
 }
 
-/// A file that is being written. Dropped before [`Writer::finish`], it leaves nothing behind, and what was there before
-/// stays as it was.
+/// Streaming file writer. Dropped before [`Writer::finish`], it leaves nothing behind, and an existing file stays as it was.
 pub struct Writer {
-    // Before `place`: where open files cannot be removed, the file must be closed before its name goes.
+    // Declared before `target`, so dropped first: on Windows an open file cannot be removed.
     encoder: Box<dyn Encoder>,
-    batch: Batch,
+    batch: BatchBuilder,
     batch_rows: usize,
     rows: u64,
-    place: Place,
+    target: OutputTarget,
     pool: Option<rayon::ThreadPool>,
     failed: bool,
 }
@@ -160,69 +159,69 @@ pub struct Writer {
 impl std::fmt::Debug for Writer {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Writer")
-            .field("path", &self.place.path())
+            .field("path", &self.target.path())
             .field("rows", &self.rows)
             .finish_non_exhaustive()
     }
 }
 
-/// One way to turn batches into bytes.
+/// Encoder of a file format.
 trait Encoder: Send {
-    /// Encodes the rows of a batch and empties it.
-    fn write(&mut self, batch: &mut Batch) -> Result<(), Stopped>;
+    /// Encodes the rows of a batch and clears it.
+    fn write(&mut self, batch: &mut BatchBuilder) -> Result<(), EncodeError>;
 
-    /// Writes what is still kept, and whatever ends a file.
-    fn finish(self: Box<Self>) -> Result<(), Stopped>;
+    /// Flushes buffered rows and writes the footer.
+    fn finish(self: Box<Self>) -> Result<(), EncodeError>;
 }
 
 impl Writer {
-    /// Begins a file at `path`, or on the standard output where it is `-`: the keys of `layout` in their order, then
-    /// `columns`. The folder must exist.
+    /// Creates a file at `path` (`-`: standard output) with the key columns of `layout`, then `columns`. The directory must
+    /// exist.
     pub fn create(
         path: &Path,
-        layout: &Layout,
+        layout: &KeySchema,
         columns: &[String],
-        options: &Options,
+        options: &WriteOptions,
     ) -> Result<Writer, FrameError> {
         let schema = schema(layout, columns, options.single)?;
-        let (place, out) = Place::open(path)?;
-        Writer::begin(place, out, layout, schema, options)
+        let (target, out) = OutputTarget::open(path)?;
+        Writer::start(target, out, layout, schema, options)
     }
 
-    /// Writes to `out` instead of a file; `name` is what errors call it.
+    /// Writes to `out`; `name` is for error messages.
     pub fn over(
         out: impl Write + Send + 'static,
         name: &Path,
-        layout: &Layout,
+        layout: &KeySchema,
         columns: &[String],
-        options: &Options,
+        options: &WriteOptions,
     ) -> Result<Writer, FrameError> {
         let schema = schema(layout, columns, options.single)?;
-        let (place, out) = Place::over(Box::new(out), name);
-        Writer::begin(place, out, layout, schema, options)
+        let (target, out) = OutputTarget::over(Box::new(out), name);
+        Writer::start(target, out, layout, schema, options)
     }
 
-    fn begin(
-        place: Place,
+    fn start(
+        target: OutputTarget,
         out: Sink,
-        layout: &Layout,
+        layout: &KeySchema,
         schema: Schema,
-        options: &Options,
+        options: &WriteOptions,
     ) -> Result<Writer, FrameError> {
         let keys = usize::from(layout.symbol.is_some()) + usize::from(layout.time.is_some());
         let columns = schema.fields().len() - keys;
         let schema = Arc::new(schema);
-        let (batch_rows, group_rows) = portions(columns, options.row_group);
-        let begin = || -> Result<Box<dyn Encoder>, Stopped> {
+        let (batch_rows, group_rows) = batch_and_group_rows(columns, options.row_group);
+        let begin = || -> Result<Box<dyn Encoder>, EncodeError> {
             Ok(match options.format {
-                Format::Parquet => {
+                FileFormat::Parquet => {
                     Box::new(parquet::Parquet::new(out, schema.clone(), keys, group_rows, options.level)?)
                 }
-                Format::Ipc => Box::new(ipc::Ipc::new(out, &schema, options.compress_ipc)?),
-                Format::Csv => Box::new(csv::Csv::new(out, &schema, place.separator())?),
+                FileFormat::Ipc => Box::new(ipc::Ipc::new(out, &schema, options.compress_ipc)?),
+                FileFormat::Csv => Box::new(csv::Csv::new(out, &schema, target.delimiter())?),
             })
         };
-        let encoder = begin().map_err(|error| place.explain(error))?;
+        let encoder = begin().map_err(|error| target.to_frame_error(error))?;
         let pool = match options.threads {
             0 => None,
             threads => {
@@ -230,16 +229,16 @@ impl Writer {
                 Some(built.map_err(|e| FrameError::Usage(format!("cannot start {threads} threads: {e}")))?)
             }
         };
-        let batch = Batch::new(layout.clone(), schema, columns, options.single);
-        Ok(Writer { encoder, batch, batch_rows, rows: 0, place, pool, failed: false })
+        let batch = BatchBuilder::new(layout.clone(), schema, columns, options.single);
+        Ok(Writer { encoder, batch, batch_rows, rows: 0, target, pool, failed: false })
     }
 
-    /// Appends rows of one symbol: its times (none where the layout has no time) and the values of every column.
+    /// Appends rows of one symbol: times (empty without a time column) and the values of every column.
     pub fn write(
         &mut self,
-        symbol: Option<&Key>,
+        symbol: Option<&SymbolKey>,
         times: &[i64],
-        values: &[Values<'_>],
+        values: &[ColumnValues<'_>],
     ) -> Result<(), FrameError> {
         let rows = self.batch.check(symbol, times, values)?;
         let mut from = 0;
@@ -255,60 +254,60 @@ impl Writer {
         Ok(())
     }
 
-    /// Encodes what is kept.
+    /// Encodes the current batch.
     fn flush(&mut self) -> Result<(), FrameError> {
-        self.usable()?;
+        self.check_usable()?;
         let (encoder, batch) = (&mut self.encoder, &mut self.batch);
         let encoded = match &self.pool {
             Some(pool) => pool.install(|| encoder.write(batch)),
             None => encoder.write(batch),
         };
         self.failed = encoded.is_err();
-        encoded.map_err(|error| self.place.explain(error))
+        encoded.map_err(|error| self.target.to_frame_error(error))
     }
 
-    /// A file with a hole must not come into being.
-    fn usable(&self) -> Result<(), FrameError> {
+    /// After a failed batch nothing more may be written: the file would have a hole.
+    fn check_usable(&self) -> Result<(), FrameError> {
         match self.failed {
             false => Ok(()),
             true => Err(FrameError::Usage(format!(
                 "{}: writing failed before, nothing was kept",
-                self.place.path().display()
+                self.target.path().display()
             ))),
         }
     }
 
-    /// Encodes the rest and puts the file in its place.
-    pub fn finish(mut self) -> Result<Written, FrameError> {
-        self.usable()?;
+    /// Encodes the rest and renames the temp file to its target.
+    pub fn finish(mut self) -> Result<WriteSummary, FrameError> {
+        self.check_usable()?;
         if self.batch.rows() > 0 {
             self.flush()?;
         }
-        let Writer { encoder, rows, place, pool, .. } = self;
+        let Writer { encoder, rows, target, pool, .. } = self;
         let ended = match &pool {
             Some(pool) => pool.install(|| encoder.finish()),
             None => encoder.finish(),
         };
-        ended.map_err(|error| place.explain(error))?;
-        Ok(Written { rows, bytes: place.keep()? })
+        ended.map_err(|error| target.to_frame_error(error))?;
+        Ok(WriteSummary { rows, bytes: target.persist()? })
     }
 
-    /// Where the rows will be.
+    /// Path of the target.
     pub fn path(&self) -> PathBuf {
-        self.place.path().to_owned()
+        self.target.path().to_owned()
     }
 }
 
-/// Rows of a batch and of a row group, the latter a multiple of the former.
-fn portions(columns: usize, row_group: usize) -> (usize, usize) {
+/// Rows per batch and per row group, the latter a multiple of the former.
+fn batch_and_group_rows(columns: usize, row_group: usize) -> (usize, usize) {
     let row = 8 * columns.max(1);
     let wanted = row_group.max(1).min((GROUP_BYTES / row).max(BATCH_ROWS));
     let batch = wanted.min((BATCH_BYTES / row).max(BATCH_ROWS));
     (batch, wanted / batch * batch)
 }
 
-/// Keys and columns of the file.
-fn schema(layout: &Layout, columns: &[String], single: bool) -> Result<Schema, FrameError> {
+/// Arrow schema of the file: key columns, then value columns.
+fn schema(layout: &KeySchema, columns: &[String], single: bool) -> Result<Schema, FrameError> {
     let symbol = layout.symbol.as_ref().map(|c| (c, true)).into_iter();
     let time = layout.time.as_ref().map(|c| (c, false)).into_iter();
     let keys: Vec<_> = match layout.time_first {
@@ -318,16 +317,16 @@ fn schema(layout: &Layout, columns: &[String], single: bool) -> Result<Schema, F
     let mut fields = Vec::with_capacity(keys.len() + columns.len());
     for (column, is_symbol) in keys {
         let usable = match is_symbol {
-            true => matches!(column.kind, DataType::Utf8 | DataType::Int64),
-            false => matches!(column.kind, DataType::Date32 | DataType::Int64 | DataType::Timestamp(..)),
+            true => matches!(column.data_type, DataType::Utf8 | DataType::Int64),
+            false => matches!(column.data_type, DataType::Date32 | DataType::Int64 | DataType::Timestamp(..)),
         };
         if !usable {
             return Err(FrameError::Usage(format!(
                 "key column `{}` cannot be a {}",
-                column.name, column.kind
+                column.name, column.data_type
             )));
         }
-        fields.push(Field::new(&column.name, column.kind.clone(), is_symbol));
+        fields.push(Field::new(&column.name, column.data_type.clone(), is_symbol));
     }
     let kind = if single { DataType::Float32 } else { DataType::Float64 };
     fields.extend(columns.iter().map(|name| Field::new(name, kind.clone(), true)));

@@ -1,4 +1,4 @@
-//! What is wrong with a file is said, with the place and the next step; nothing panics.
+//! Malformed input: errors name the file, the row and the next step; nothing panics.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -23,7 +23,7 @@ use arrow::{
 };
 use gpuforge_frame::{
     FrameError,
-    names::Role,
+    column_roles::Role,
     read::{Duplicates, Input, ReadOptions, ReadReport, read},
 };
 use parquet::{arrow::ArrowWriter, basic::Compression, file::properties::WriterProperties};
@@ -91,7 +91,7 @@ fn stream(compression: Option<CompressionType>) -> Vec<u8> {
 }
 
 #[test]
-fn a_cell_that_is_no_number_is_named_by_row_and_column() {
+fn unparsable_cell_is_reported_with_row_and_column() {
     let text = "symbol,time,close\nA,2024-01-01,1\nA,2024-01-02,abc\nA,2024-01-03,3\n";
     let (error, report, closes) = csv(text);
     assert_eq!(
@@ -107,7 +107,7 @@ fn a_cell_that_is_no_number_is_named_by_row_and_column() {
 }
 
 #[test]
-fn rows_with_too_few_or_too_many_cells_are_named() {
+fn ragged_rows_are_reported() {
     let (error, report, closes) = csv("time,close,x\n1,1,1\n2,2\n3,3,3,3\n4,4,4\n");
     assert!(error.contains("row 2, column `x`: the row has 2 cells, the header has 3"), "{error}");
     assert_eq!((report.skipped, closes), (2, vec![1.0, 4.0]));
@@ -115,7 +115,7 @@ fn rows_with_too_few_or_too_many_cells_are_named() {
 }
 
 #[test]
-fn keys_that_are_missing_or_unreadable_are_named() {
+fn missing_or_unreadable_keys_are_reported() {
     let cases: [(&[u8], &str); 9] = [
         (b"symbol,time,close\nA,1,1\n,2,2\n", "column `symbol`: the symbol is missing"),
         (b"symbol,time,close\nA,1,1\nA,,2\n", "column `time`: the time is missing"),
@@ -146,7 +146,7 @@ fn keys_that_are_missing_or_unreadable_are_named() {
 }
 
 #[test]
-fn bad_rows_of_typed_files_are_named_too() {
+fn bad_rows_of_typed_files_are_reported() {
     let dir = TempDir::new().unwrap();
     let columns: Vec<(&str, ArrayRef)> = vec![
         ("symbol", Arc::new(StringArray::from(vec![Some("A"), None, Some("A"), Some("A")]))),
@@ -172,7 +172,7 @@ fn bad_rows_of_typed_files_are_named_too() {
 }
 
 #[test]
-fn only_the_first_reasons_are_kept() {
+fn only_the_first_skip_reasons_are_kept() {
     let text = "time,close\n".to_string() + &"1,x\n".repeat(100) + "2,1\n";
     let (_, report, closes) = csv(text);
     assert_eq!((report.skipped, report.reasons.len(), closes), (100, 5, vec![1.0]));
@@ -181,7 +181,7 @@ fn only_the_first_reasons_are_kept() {
 }
 
 #[test]
-fn files_that_are_nothing_we_read_say_what_they_are() {
+fn unsupported_formats_are_named() {
     let dir = TempDir::new().unwrap();
     let cases: [(&str, &[u8], &str); 14] = [
         ("x.csv", b"", "the file is empty"),
@@ -206,7 +206,7 @@ fn files_that_are_nothing_we_read_say_what_they_are() {
 }
 
 #[test]
-fn a_text_without_header_is_recognised() {
+fn missing_csv_header_is_detected() {
     let dir = TempDir::new().unwrap();
     let error = wrong(&save(&dir, "x.csv", "AA,2024-01-01,1,2,3,4,5\nAA,2024-01-02,1,2,3,4,5\n"));
     assert!(error.contains("there is no header: the first line is data"), "{error}");
@@ -216,7 +216,7 @@ fn a_text_without_header_is_recognised() {
 }
 
 #[test]
-fn paths_that_lead_nowhere_say_so() {
+fn missing_paths_are_errors() {
     let dir = TempDir::new().unwrap();
     assert!(wrong(&dir.path().join("none.csv")).contains("check the path"));
     assert!(wrong(dir.path()).contains("the directory has no data files"));
@@ -230,7 +230,7 @@ fn paths_that_lead_nowhere_say_so() {
 }
 
 #[test]
-fn a_quote_that_swallows_the_file_ends_at_a_limit() {
+fn unclosed_quote_stops_at_the_row_limit() {
     let dir = TempDir::new().unwrap();
     let text = "time,close,note\n1,1,\"".to_string() + &"x\n".repeat(9 << 20);
     let error = wrong(&save(&dir, "x.csv", text));
@@ -238,7 +238,7 @@ fn a_quote_that_swallows_the_file_ends_at_a_limit() {
 }
 
 #[test]
-fn an_input_that_fails_while_it_is_read_is_an_error() {
+fn io_error_while_reading_is_reported() {
     struct Broken(u32);
     impl std::io::Read for Broken {
         fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
@@ -275,7 +275,7 @@ fn survives(dir: &TempDir, name: &str, bytes: &[u8]) -> bool {
 }
 
 #[test]
-fn files_cut_anywhere_are_errors() {
+fn truncated_files_are_errors() {
     let dir = TempDir::new().unwrap();
     let files = [
         ("x.parquet", parquet(Compression::SNAPPY)),
@@ -297,7 +297,7 @@ fn files_cut_anywhere_are_errors() {
 }
 
 #[test]
-fn files_with_a_changed_byte_do_not_panic() {
+fn corrupted_files_do_not_panic() {
     let dir = TempDir::new().unwrap();
     let files = [
         ("x.parquet", parquet(Compression::UNCOMPRESSED)),
@@ -340,7 +340,7 @@ proptest! {
     }
 
     #[test]
-    fn any_bytes_behind_a_magic_are_an_error(magic in 0_usize..3, bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+    fn any_bytes_after_magic_are_an_error(magic in 0_usize..3, bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
         let dir = TempDir::new().unwrap();
         let magics: [&[u8]; 3] = [b"PAR1", b"ARROW1\0\0", &[0xff; 4]];
         let ends: [&[u8]; 3] = [b"PAR1", b"ARROW1", b""];

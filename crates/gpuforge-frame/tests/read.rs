@@ -23,8 +23,8 @@ use arrow::{
     },
 };
 use gpuforge_frame::{
-    Bars, Key, Layout,
-    names::Role,
+    Bars, KeySchema, SymbolKey,
+    column_roles::Role,
     read::{Duplicates, Input, Progress, ReadOptions, ReadReport, Reader, read},
 };
 use parquet::arrow::ArrowWriter;
@@ -71,16 +71,16 @@ fn untimed() -> ReadOptions<'static> {
     ReadOptions { untimed: true, ..closes() }
 }
 
-fn all(path: impl AsRef<Path>, options: ReadOptions<'_>) -> (Layout, Vec<Bars>, ReadReport) {
+fn all(path: impl AsRef<Path>, options: ReadOptions<'_>) -> (KeySchema, Vec<Bars>, ReadReport) {
     read(&Input::from(path.as_ref()), options).unwrap_or_else(|e| panic!("{e}"))
 }
 
-fn kind(layout: &Layout) -> DataType {
-    layout.time.as_ref().unwrap().kind.clone()
+fn kind(layout: &KeySchema) -> DataType {
+    layout.time.as_ref().unwrap().data_type.clone()
 }
 
-fn text(key: &str) -> Option<Key> {
-    Some(Key::Text(key.to_string()))
+fn text(key: &str) -> Option<SymbolKey> {
+    Some(SymbolKey::Text(key.to_string()))
 }
 
 const CSV: &str = "symbol,time,open,high,low,close,volume\n\
@@ -110,7 +110,7 @@ fn same(a: &[Bars], b: &[Bars]) -> bool {
 }
 
 #[test]
-fn csv_becomes_bars() {
+fn csv_is_read_as_bars() {
     let dir = TempDir::new().unwrap();
     let (layout, bars, report) = all(save(&dir, "a.csv", CSV), ReadOptions::default());
     assert_eq!(bars.len(), 2);
@@ -120,13 +120,13 @@ fn csv_becomes_bars() {
     assert!(bars[0].high[2].is_nan() && bars[0].volume[1].is_nan());
     assert_eq!(bars[1].close, [15.0]);
     assert_eq!(kind(&layout), DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())));
-    assert_eq!((layout.symbol.unwrap().kind, layout.time_first), (DataType::Utf8, false));
+    assert_eq!((layout.symbol.unwrap().data_type, layout.time_first), (DataType::Utf8, false));
     let (time, inputs) = (report.time.clone(), report.inputs.clone());
     assert_eq!(report, ReadReport { rows: 4, symbols: 2, files: 1, time, inputs, ..ReadReport::default() });
 }
 
 #[test]
-fn every_format_gives_the_same_bars_whatever_it_is_called() {
+fn every_format_reads_the_same_bars_by_magic_bytes() {
     let dir = TempDir::new().unwrap();
     let (layout, bars, _) = all(save(&dir, "a.csv", CSV), ReadOptions::default());
     let typed = [typed()];
@@ -148,7 +148,7 @@ fn every_format_gives_the_same_bars_whatever_it_is_called() {
 }
 
 #[test]
-fn standard_input_is_any_format() {
+fn stdin_may_be_any_format() {
     let dir = TempDir::new().unwrap();
     let (_, bars, _) = all(save(&dir, "a.csv", CSV), ReadOptions::default());
     let typed = [typed()];
@@ -169,7 +169,7 @@ fn standard_input_is_any_format() {
 }
 
 #[test]
-fn delimiters_quotes_line_ends_and_marks_of_csv() {
+fn csv_delimiters_quotes_line_ends_and_bom() {
     let dir = TempDir::new().unwrap();
     let texts = [
         "\u{feff}symbol,time,close\r\nA,2024-01-01,1.5\r\n\"B, \"\"x\"\"\",2024-01-02,2\r\n",
@@ -187,7 +187,7 @@ fn delimiters_quotes_line_ends_and_marks_of_csv() {
 }
 
 #[test]
-fn rows_across_the_ends_of_blocks_are_whole() {
+fn rows_across_buffer_boundaries_are_whole() {
     // Several blocks of a mebibyte, with rows of odd lengths, quoted cells and a row longer than a block.
     let dir = TempDir::new().unwrap();
     let mut content = String::from("t,note,c\n");
@@ -209,7 +209,7 @@ fn rows_across_the_ends_of_blocks_are_whole() {
 }
 
 #[test]
-fn every_number_type_is_read() {
+fn every_numeric_type_is_read() {
     let dir = TempDir::new().unwrap();
     let decimal = |values: Vec<i128>| Decimal128Array::from(values).with_precision_and_scale(20, 2).unwrap();
     let wide = Decimal256Array::from(vec![i256::from(100), i256::from(200)])
@@ -240,7 +240,7 @@ fn every_number_type_is_read() {
             options.mapping.set(Role::Close, *name);
             let (layout, bars, _) = all(&file, options);
             assert_eq!(bars[0].close, [1.0, 2.0], "{name}");
-            assert_eq!((layout, bars[0].symbol.clone()), (Layout::default(), None));
+            assert_eq!((layout, bars[0].symbol.clone()), (KeySchema::default(), None));
         }
     }
 }
@@ -250,7 +250,7 @@ fn half(value: f32) -> <Float16Type as ArrowPrimitiveType>::Native {
 }
 
 #[test]
-fn every_time_type_is_read_and_kept() {
+fn every_time_type_is_read_and_preserved() {
     let dir = TempDir::new().unwrap();
     let stamp = |unit, zone: Option<&str>| DataType::Timestamp(unit, zone.map(Into::into));
     let cases: Vec<(ArrayRef, DataType, i64)> = vec![
@@ -291,33 +291,33 @@ fn every_time_type_is_read_and_kept() {
 }
 
 #[test]
-fn symbols_are_text_or_numbers() {
+fn symbols_are_text_or_integers() {
     let dir = TempDir::new().unwrap();
     let dictionary: DictionaryArray<Int8Type> = ["b", "a", "b"].into_iter().collect();
-    let cases: Vec<(ArrayRef, DataType, [Key; 2])> = vec![
+    let cases: Vec<(ArrayRef, DataType, [SymbolKey; 2])> = vec![
         (
             Arc::new(StringArray::from(vec!["b", "a", "b"])),
             DataType::Utf8,
-            ["b", "a"].map(|k| Key::Text(k.into())),
+            ["b", "a"].map(|k| SymbolKey::Text(k.into())),
         ),
         (
             Arc::new(LargeStringArray::from(vec!["b", "a", "b"])),
             DataType::Utf8,
-            ["b", "a"].map(|k| Key::Text(k.into())),
+            ["b", "a"].map(|k| SymbolKey::Text(k.into())),
         ),
         (
             Arc::new(StringViewArray::from(vec!["b", "a", "b"])),
             DataType::Utf8,
-            ["b", "a"].map(|k| Key::Text(k.into())),
+            ["b", "a"].map(|k| SymbolKey::Text(k.into())),
         ),
         (
             Arc::new(BinaryArray::from(vec![b"b".as_slice(), b"a", b"b"])),
             DataType::Utf8,
-            ["b", "a"].map(|k| Key::Text(k.into())),
+            ["b", "a"].map(|k| SymbolKey::Text(k.into())),
         ),
-        (Arc::new(dictionary), DataType::Utf8, ["b", "a"].map(|k| Key::Text(k.into()))),
-        (Arc::new(Int32Array::from(vec![7, -1, 7])), DataType::Int64, [7, -1].map(Key::Number)),
-        (Arc::new(UInt8Array::from(vec![7, 1, 7])), DataType::Int64, [7, 1].map(Key::Number)),
+        (Arc::new(dictionary), DataType::Utf8, ["b", "a"].map(|k| SymbolKey::Text(k.into()))),
+        (Arc::new(Int32Array::from(vec![7, -1, 7])), DataType::Int64, [7, -1].map(SymbolKey::Number)),
+        (Arc::new(UInt8Array::from(vec![7, 1, 7])), DataType::Int64, [7, 1].map(SymbolKey::Number)),
     ];
     for (array, wanted, keys) in cases {
         let data = batch(vec![
@@ -331,14 +331,14 @@ fn symbols_are_text_or_numbers() {
         assert_eq!(bars.iter().map(|b| b.symbol.clone().unwrap()).collect::<Vec<_>>(), keys);
         assert_eq!((bars[0].close.clone(), bars[1].close.clone()), (vec![1.0, 3.0], vec![2.0]));
         let symbol = layout.symbol.unwrap();
-        assert_eq!((symbol.name.as_str(), symbol.kind, layout.time_first), ("Ticker", wanted, true));
+        assert_eq!((symbol.name.as_str(), symbol.data_type, layout.time_first), ("Ticker", wanted, true));
     }
     let (_, bars, _) = all(save(&dir, "x.csv", "code,close\n000001,2\n1,3\n"), untimed());
     assert_eq!(bars.iter().map(|b| b.symbol.clone()).collect::<Vec<_>>(), [text("000001"), text("1")]);
 }
 
 #[test]
-fn only_needed_columns_are_decoded_and_the_rest_may_be_anything() {
+fn projection_ignores_other_columns() {
     let dir = TempDir::new().unwrap();
     let (_, bars, _) = all(save(&dir, "x.csv", "close,open\n1,abc\n2,\n"), untimed());
     assert_eq!(
@@ -387,7 +387,7 @@ fn prices_are_scaled_to_the_adjusted_close() {
 }
 
 #[test]
-fn rows_are_put_in_time_order_and_counted() {
+fn unsorted_rows_are_sorted_by_time_and_counted() {
     let dir = TempDir::new().unwrap();
     let content =
         "symbol,date,close\nA,2024-01-03,3\nB,2024-01-01,1\nA,2024-01-01,1\nB,2024-01-02,2\nA,2024-01-02,2\n";
@@ -398,7 +398,7 @@ fn rows_are_put_in_time_order_and_counted() {
 }
 
 #[test]
-fn a_time_that_comes_twice_is_an_error_or_one_row() {
+fn duplicate_times_follow_the_policy() {
     let dir = TempDir::new().unwrap();
     let content = "symbol,date,close\nA,2024-01-03,3\nA,2024-01-01,1\nB,2024-01-01,9\nA,2024-01-03,4\n";
     let path = save(&dir, "x.csv", content);
@@ -421,7 +421,7 @@ fn a_time_that_comes_twice_is_an_error_or_one_row() {
 }
 
 #[test]
-fn several_files_are_one_input() {
+fn several_files_are_concatenated() {
     let dir = TempDir::new().unwrap();
     save(&dir, "AAA.csv", "date,close\n2024-01-01,1\n2024-01-02,2\n");
     save(&dir, "BBB.csv", "close,date\n3,2024-01-01\n");
@@ -438,7 +438,10 @@ fn several_files_are_one_input() {
         );
         assert_eq!((bars[0].close.clone(), bars[1].close.clone()), (vec![1.0, 2.0], vec![3.0]));
         let symbol = layout.symbol.unwrap();
-        assert_eq!((symbol.name.as_str(), symbol.kind, layout.time_first), ("symbol", DataType::Utf8, false));
+        assert_eq!(
+            (symbol.name.as_str(), symbol.data_type, layout.time_first),
+            ("symbol", DataType::Utf8, false)
+        );
     }
     let one = all(dir.path().join("AAA.csv"), closes());
     assert_eq!(
@@ -455,7 +458,7 @@ fn several_files_are_one_input() {
 }
 
 #[test]
-fn files_of_different_types_and_formats_fit_together() {
+fn files_of_different_types_and_formats_are_unified() {
     let dir = TempDir::new().unwrap();
     let close: ArrayRef = Arc::new(Int16Array::from(vec![1, 2]));
     let seconds: ArrayRef = Arc::new(TimestampSecondArray::from(vec![86_400, 86_401]));
@@ -480,7 +483,7 @@ fn files_of_different_types_and_formats_fit_together() {
 }
 
 #[test]
-fn files_that_do_not_fit_together_are_both_named() {
+fn incompatible_files_are_both_named() {
     let dir = TempDir::new().unwrap();
     let data = |symbol: ArrayRef, time: ArrayRef, close: ArrayRef| {
         batch(vec![("symbol", symbol), ("time", time), ("close", close)])
@@ -507,7 +510,7 @@ fn files_that_do_not_fit_together_are_both_named() {
 }
 
 #[test]
-fn progress_is_told_and_ends_at_the_end() {
+fn progress_reaches_the_total() {
     let dir = TempDir::new().unwrap();
     let rows = 200_000;
     let close: ArrayRef = Arc::new(Float64Array::from_iter_values((0..rows).map(f64::from)));
@@ -525,7 +528,7 @@ fn progress_is_told_and_ends_at_the_end() {
 }
 
 #[test]
-fn the_largest_sizes_and_the_smallest() {
+fn extreme_values_and_sizes_are_read() {
     let dir = TempDir::new().unwrap();
     let (layout, bars, report) = all(save(&dir, "x.csv", "symbol,time,close\n"), closes());
     assert_eq!(
@@ -561,6 +564,6 @@ fn the_largest_sizes_and_the_smallest() {
             bars.iter()
                 .all(|b| b.time.len() == 150 && b.time.iter().zip(&b.close).all(|(t, c)| *t as f64 == *c))
         );
-        assert_eq!(bars[1].symbol, Some(Key::Number(7)), "in the order of first appearance");
+        assert_eq!(bars[1].symbol, Some(SymbolKey::Number(7)), "in the order of first appearance");
     }
 }

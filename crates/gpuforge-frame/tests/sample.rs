@@ -1,4 +1,4 @@
-//! Are sample bars what they promise: alike everywhere, consistent, with what was asked for and nothing else?
+//! Synthetic bars: bit-identical everywhere, consistent OHLC, requested anomalies only.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,7 +13,7 @@ use std::{collections::HashSet, time::Instant};
 use arrow::datatypes::{DataType, TimeUnit};
 use gpuforge_frame::{
     Bars,
-    bars::Key,
+    bars::SymbolKey,
     sample::{Interval, SESSION, Sample},
 };
 
@@ -48,7 +48,7 @@ fn print_of(bars: &[Bars]) -> u64 {
 }
 
 #[test]
-fn a_seed_gives_the_same_bits_on_every_platform() {
+fn seed_gives_identical_bits_on_every_platform() {
     let odd = Sample { splits: true, gaps: true, zero_volume: true, ..minutes(3, 2000) };
     let days = Sample::new(3, Interval::Day, 2000, 7);
     // Recorded on x86-64; no function that platforms round differently takes part.
@@ -59,7 +59,7 @@ fn a_seed_gives_the_same_bits_on_every_platform() {
 }
 
 #[test]
-fn neither_more_symbols_nor_more_bars_change_what_was_there() {
+fn more_symbols_or_bars_do_not_change_existing_ones() {
     let few = make(&minutes(2, 1000));
     let many = make(&minutes(9, 3000));
     for (few, many) in few.iter().zip(&many) {
@@ -70,7 +70,7 @@ fn neither_more_symbols_nor_more_bars_change_what_was_there() {
     }
     let names: HashSet<_> = many.iter().map(|b| b.symbol.clone()).collect();
     assert_eq!(names.len(), 9);
-    assert_eq!(many[0].symbol, Some(Key::Text("ZAAA".to_owned())));
+    assert_eq!(many[0].symbol, Some(SymbolKey::Text("ZAAA".to_owned())));
 }
 
 fn assert_consistent(bars: &Bars) {
@@ -92,7 +92,7 @@ fn assert_consistent(bars: &Bars) {
 }
 
 #[test]
-fn bars_are_consistent_on_the_grid_and_of_plausible_price() {
+fn bars_are_consistent_in_cents_and_plausible() {
     let every = |sample: Sample| Sample { splits: true, gaps: true, zero_volume: true, ..sample };
     for sample in [
         minutes(12, 5000),
@@ -118,10 +118,13 @@ fn bars_are_consistent_on_the_grid_and_of_plausible_price() {
 }
 
 #[test]
-fn sessions_are_half_past_two_to_nine_in_utc_on_weekdays() {
+fn sessions_are_1430_to_2100_utc_on_weekdays() {
     let sample = minutes(1, 12 * SESSION);
     let layout = sample.layout();
-    assert_eq!(layout.time.unwrap().kind, DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into())));
+    assert_eq!(
+        layout.time.unwrap().data_type,
+        DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
+    );
     let bars = &make(&sample)[0];
     assert_eq!(bars.time[0], 1_704_205_800_000_000, "2024-01-02T14:30Z");
     for (i, time) in bars.time.iter().enumerate() {
@@ -133,11 +136,11 @@ fn sessions_are_half_past_two_to_nine_in_utc_on_weekdays() {
     }
     let days = make(&Sample::new(1, Interval::Day, 10, 1));
     assert_eq!(days[0].time, [0, 1, 2, 3, 6, 7, 8, 9, 10, 13].map(|d| d + 19_724));
-    assert_eq!(Sample::new(1, Interval::Day, 10, 1).layout().time.unwrap().kind, DataType::Date32);
+    assert_eq!(Sample::new(1, Interval::Day, 10, 1).layout().time.unwrap().data_type, DataType::Date32);
 }
 
 #[test]
-fn what_was_not_asked_for_is_not_there() {
+fn no_anomalies_unless_requested() {
     for bars in make(&minutes(10, 10 * SESSION)) {
         assert_eq!(bars.len(), 10 * SESSION, "no gaps");
         assert!(bars.volume.iter().all(|v| *v > 0.0), "no idle bars");
@@ -147,7 +150,7 @@ fn what_was_not_asked_for_is_not_there() {
 }
 
 #[test]
-fn what_was_asked_for_is_there_and_changes_nothing_else() {
+fn requested_anomalies_change_nothing_else() {
     for bars in [2, 5, 50, 390, 800, 4000] {
         let plain = make(&minutes(8, bars));
         for (i, split) in make(&Sample { splits: true, ..minutes(8, bars) }).iter().enumerate() {
@@ -197,7 +200,7 @@ fn correlation(a: &[f64], b: &[f64]) -> f64 {
 }
 
 #[test]
-fn bars_behave_like_a_market() {
+fn volatility_clusters_and_symbols_correlate() {
     let sessions = 60;
     let made = make(&minutes(8, sessions * SESSION));
     let within =

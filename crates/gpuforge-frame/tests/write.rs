@@ -1,4 +1,4 @@
-//! Does what was written read back, and does a write that fails leave nothing behind?
+//! Writer: round trips in every format, row groups, atomic replacement, failures that leave nothing behind.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,10 +22,10 @@ use arrow::{
     datatypes::{DataType, Float32Type, Float64Type, Int64Type, TimeUnit},
 };
 use gpuforge_frame::{
-    FrameError, Key, Layout,
-    bars::Column,
+    FrameError, KeySchema, SymbolKey,
+    bars::KeyColumn,
     sample::{Interval, Sample},
-    write::{Format, Options, Values, Writer, Written},
+    write::{ColumnValues, FileFormat, WriteOptions, WriteSummary, Writer},
 };
 use parquet::{
     arrow::arrow_reader::ParquetRecordBatchReaderBuilder,
@@ -33,24 +33,24 @@ use parquet::{
     file::reader::{FileReader as _, SerializedFileReader},
 };
 
-fn column(name: &str, kind: DataType) -> Option<Column> {
-    Some(Column { name: name.to_owned(), kind })
+fn column(name: &str, kind: DataType) -> Option<KeyColumn> {
+    Some(KeyColumn { name: name.to_owned(), data_type: kind })
 }
 
 fn micros() -> DataType {
     DataType::Timestamp(TimeUnit::Microsecond, Some("UTC".into()))
 }
 
-fn layout() -> Layout {
-    Layout { symbol: column("ticker", DataType::Utf8), time: column("Time", micros()), time_first: false }
+fn layout() -> KeySchema {
+    KeySchema { symbol: column("ticker", DataType::Utf8), time: column("Time", micros()), time_first: false }
 }
 
 fn names(n: usize) -> Vec<String> {
     (0..n).map(|i| format!("c{i}")).collect()
 }
 
-fn text(symbol: &str) -> Key {
-    Key::Text(symbol.to_owned())
+fn text(symbol: &str) -> SymbolKey {
+    SymbolKey::Text(symbol.to_owned())
 }
 
 /// Numbers that look like indicators of a random walk: many digits, slowly moving.
@@ -69,16 +69,16 @@ fn walk(rows: usize, seed: u64) -> Vec<f64> {
 
 fn read(path: &Path) -> Vec<RecordBatch> {
     let file = File::open(path).unwrap();
-    match Format::of(path).unwrap() {
-        Format::Parquet => {
+    match FileFormat::of(path).unwrap() {
+        FileFormat::Parquet => {
             let reader =
                 ParquetRecordBatchReaderBuilder::try_new(file).unwrap().with_batch_size(1 << 20).build();
             reader.unwrap().map(Result::unwrap).collect()
         }
-        Format::Ipc => {
+        FileFormat::Ipc => {
             arrow::ipc::reader::FileReader::try_new(file, None).unwrap().map(Result::unwrap).collect()
         }
-        Format::Csv => panic!("text is compared as text"),
+        FileFormat::Csv => panic!("text is compared as text"),
     }
 }
 
@@ -88,23 +88,23 @@ fn whole(path: &Path) -> RecordBatch {
     arrow::compute::concat_batches(&batches[0].schema(), &batches).unwrap()
 }
 
-fn folder() -> tempfile::TempDir {
+fn directory() -> tempfile::TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn listed(folder: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).collect()
+fn listed(directory: &Path) -> Vec<PathBuf> {
+    std::fs::read_dir(directory).unwrap().map(|entry| entry.unwrap().path()).collect()
 }
 
 /// Writes `parts` of each symbol in turn; every column has its own number of rows without a value.
 fn write_all(
     path: &Path,
-    options: &Options,
+    options: &WriteOptions,
     symbols: usize,
     rows: usize,
     columns: usize,
     part: usize,
-) -> Written {
+) -> WriteSummary {
     let mut writer = Writer::create(path, &layout(), &names(columns), options).unwrap();
     for s in 0..symbols {
         let key = text(&format!("S{s}"));
@@ -112,10 +112,10 @@ fn write_all(
         let data: Vec<Vec<f64>> = (0..columns).map(|c| walk(rows, (s * 1000 + c) as u64)).collect();
         for from in (0..rows).step_by(part) {
             let to = rows.min(from + part);
-            let values: Vec<Values<'_>> = data
+            let values: Vec<ColumnValues<'_>> = data
                 .iter()
                 .enumerate()
-                .map(|(c, d)| Values { values: &d[from..to], valid_from: (c * 7).saturating_sub(from) })
+                .map(|(c, d)| ColumnValues { values: &d[from..to], valid_from: (c * 7).saturating_sub(from) })
                 .collect();
             writer.write(Some(&key), &times[from..to], &values).unwrap();
         }
@@ -150,51 +150,60 @@ fn check_all(batch: &RecordBatch, symbols: usize, rows: usize, columns: usize, s
 }
 
 #[test]
-fn what_was_written_reads_back_whatever_the_portions_and_threads() {
-    let folder = folder();
+fn written_files_read_back_for_any_batches_and_threads() {
+    let directory = directory();
     for ending in ["parquet", "arrow"] {
         for (single, threads, row_group, part) in
             [(false, 0, 1 << 16, 5000), (false, 1, 1000, 333), (true, 2, 700, 1), (false, 3, 1, 5000)]
         {
             // A row group for each row is slow; a few of them show the same.
             let rows = if row_group == 1 { 40 } else { 1500 };
-            let path = folder.path().join(format!("x.{ending}"));
-            let options = Options { single, threads, row_group, ..Options::new(Format::of(&path).unwrap()) };
+            let path = directory.path().join(format!("x.{ending}"));
+            let options = WriteOptions {
+                single,
+                threads,
+                row_group,
+                ..WriteOptions::new(FileFormat::of(&path).unwrap())
+            };
             let written = write_all(&path, &options, 3, rows, 5, part);
-            assert_eq!(written, Written { rows: 3 * rows as u64, bytes: path.metadata().unwrap().len() });
+            assert_eq!(
+                written,
+                WriteSummary { rows: 3 * rows as u64, bytes: path.metadata().unwrap().len() }
+            );
             check_all(&whole(&path), 3, rows, 5, single);
-            assert_eq!(listed(folder.path()).len(), 1, "the temporary file is gone");
+            assert_eq!(listed(directory.path()).len(), 1, "the temporary file is gone");
             std::fs::remove_file(path).unwrap();
         }
     }
 }
 
 #[test]
-fn row_groups_hold_what_was_asked_for_and_no_more_than_fits() {
-    let folder = folder();
-    let path = folder.path().join("x.parquet");
+fn row_groups_respect_size_limits() {
+    let directory = directory();
+    let path = directory.path().join("x.parquet");
     let groups = |path: &Path| -> Vec<i64> {
         let reader = SerializedFileReader::new(File::open(path).unwrap()).unwrap();
         reader.metadata().row_groups().iter().map(|g| g.num_rows()).collect()
     };
-    let options = Options { row_group: 1000, ..Options::new(Format::Parquet) };
+    let options = WriteOptions { row_group: 1000, ..WriteOptions::new(FileFormat::Parquet) };
     write_all(&path, &options, 1, 2500, 2, 300);
     assert_eq!(groups(&path), [1000, 1000, 500]);
     // 2000 columns: 96 MiB are 6291 rows; in batches of 1048 that is 6288.
     let columns = names(2000);
     let mut writer =
-        Writer::create(&path, &Layout::default(), &columns, &Options::new(Format::Parquet)).unwrap();
+        Writer::create(&path, &KeySchema::default(), &columns, &WriteOptions::new(FileFormat::Parquet))
+            .unwrap();
     let zeros = vec![0.0; 6500];
-    writer.write(None, &[], &vec![Values::all(&zeros); 2000]).unwrap();
+    writer.write(None, &[], &vec![ColumnValues::all(&zeros); 2000]).unwrap();
     writer.finish().unwrap();
     assert_eq!(groups(&path), [6288, 212]);
 }
 
 #[test]
-fn parquet_is_laid_out_for_floats_and_keys() {
-    let folder = folder();
-    let path = folder.path().join("x.parquet");
-    write_all(&path, &Options::new(Format::Parquet), 2, 1000, 2, 1000);
+fn parquet_encodings_of_floats_and_keys() {
+    let directory = directory();
+    let path = directory.path().join("x.parquet");
+    write_all(&path, &WriteOptions::new(FileFormat::Parquet), 2, 1000, 2, 1000);
     let reader = SerializedFileReader::new(File::open(&path).unwrap()).unwrap();
     let group = reader.metadata().row_group(0);
     let [symbol, time, value] = [0, 1, 3].map(|i| group.column(i).clone());
@@ -207,8 +216,8 @@ fn parquet_is_laid_out_for_floats_and_keys() {
 }
 
 #[test]
-fn keys_keep_their_names_kinds_and_order() {
-    let folder = folder();
+fn key_columns_keep_name_type_and_order() {
+    let directory = directory();
     let zone = |zone: &str| Some(Arc::<str>::from(zone));
     let kinds = [
         (DataType::Date32, 19_724),
@@ -227,16 +236,17 @@ fn keys_keep_their_names_kinds_and_order() {
         "2024-01-02T16:30:00.000000001+02:00",
     ];
     for ((kind, time), iso) in kinds.into_iter().zip(expected) {
-        let layout = Layout {
+        let layout = KeySchema {
             symbol: column("id", DataType::Int64),
             time: column("When", kind.clone()),
             time_first: true,
         };
         for ending in ["parquet", "arrow", "csv"] {
-            let path = folder.path().join(format!("k.{ending}"));
-            let mut writer = Writer::create(&path, &layout, &names(1), &Options::of(&path).unwrap()).unwrap();
-            let values = [Values::all(&[1.5, f64::NAN])];
-            writer.write(Some(&Key::Number(42)), &[time, time], &values).unwrap();
+            let path = directory.path().join(format!("k.{ending}"));
+            let mut writer =
+                Writer::create(&path, &layout, &names(1), &WriteOptions::of(&path).unwrap()).unwrap();
+            let values = [ColumnValues::all(&[1.5, f64::NAN])];
+            writer.write(Some(&SymbolKey::Number(42)), &[time, time], &values).unwrap();
             writer.finish().unwrap();
             if ending == "csv" {
                 let text = std::fs::read_to_string(&path).unwrap();
@@ -264,18 +274,21 @@ fn keys_keep_their_names_kinds_and_order() {
 }
 
 #[test]
-fn text_is_quoted_and_empty_where_there_is_no_value() {
-    let folder = folder();
+fn csv_quotes_text_and_leaves_nulls_empty() {
+    let directory = directory();
     let columns = ["a,b".to_owned(), "c\"d".to_owned()];
     let mut lines = Vec::new();
     for ending in ["csv", "tsv"] {
-        let path = folder.path().join(format!("x.{ending}"));
-        let mut writer = Writer::create(&path, &layout(), &columns, &Options::of(&path).unwrap()).unwrap();
-        let a = Values { values: &[9.0, 0.1, -0.0], valid_from: 1 };
+        let path = directory.path().join(format!("x.{ending}"));
+        let mut writer =
+            Writer::create(&path, &layout(), &columns, &WriteOptions::of(&path).unwrap()).unwrap();
+        let a = ColumnValues { values: &[9.0, 0.1, -0.0], valid_from: 1 };
         writer
-            .write(Some(&text("X,Y")), &[0, 1, 2], &[a, Values::all(&[1e300, f64::NAN, f64::INFINITY])])
+            .write(Some(&text("X,Y")), &[0, 1, 2], &[a, ColumnValues::all(&[1e300, f64::NAN, f64::INFINITY])])
             .unwrap();
-        writer.write(None, &[3], &[Values::all(&[1.0]), Values { values: &[7.0], valid_from: 5 }]).unwrap();
+        writer
+            .write(None, &[3], &[ColumnValues::all(&[1.0]), ColumnValues { values: &[7.0], valid_from: 5 }])
+            .unwrap();
         writer.finish().unwrap();
         lines.push(std::fs::read_to_string(&path).unwrap());
     }
@@ -289,12 +302,12 @@ fn text_is_quoted_and_empty_where_there_is_no_value() {
 }
 
 #[test]
-fn text_does_not_depend_on_threads_or_portions() {
-    let folder = folder();
+fn csv_does_not_depend_on_threads_or_batches() {
+    let directory = directory();
     let texts: Vec<Vec<u8>> = [(1, 10_000), (2, 17), (0, 999)]
         .map(|(threads, part)| {
-            let path = folder.path().join("x.csv");
-            let options = Options { threads, ..Options::new(Format::Csv) };
+            let path = directory.path().join("x.csv");
+            let options = WriteOptions { threads, ..WriteOptions::new(FileFormat::Csv) };
             let written = write_all(&path, &options, 2, 3000, 60, part);
             assert_eq!(written.bytes, path.metadata().unwrap().len());
             std::fs::read(path).unwrap()
@@ -305,12 +318,13 @@ fn text_does_not_depend_on_threads_or_portions() {
 }
 
 #[test]
-fn a_file_without_rows_has_its_columns() {
-    let folder = folder();
+fn empty_file_has_its_columns() {
+    let directory = directory();
     for ending in ["parquet", "arrow", "csv"] {
-        let path = folder.path().join(format!("empty.{ending}"));
-        let mut writer = Writer::create(&path, &layout(), &names(2), &Options::of(&path).unwrap()).unwrap();
-        writer.write(Some(&text("A")), &[], &[Values::all(&[]); 2]).unwrap();
+        let path = directory.path().join(format!("empty.{ending}"));
+        let mut writer =
+            Writer::create(&path, &layout(), &names(2), &WriteOptions::of(&path).unwrap()).unwrap();
+        writer.write(Some(&text("A")), &[], &[ColumnValues::all(&[]); 2]).unwrap();
         let written = writer.finish().unwrap();
         assert_eq!((written.rows, written.bytes), (0, path.metadata().unwrap().len()));
         let file = File::open(&path).unwrap();
@@ -329,24 +343,24 @@ fn a_file_without_rows_has_its_columns() {
 }
 
 #[test]
-fn names_say_the_format_or_what_would() {
+fn format_is_chosen_by_extension() {
     for (name, format) in
-        [("a.PARQUET", Format::Parquet), ("b.pq", Format::Parquet), ("c.feather", Format::Ipc)]
+        [("a.PARQUET", FileFormat::Parquet), ("b.pq", FileFormat::Parquet), ("c.feather", FileFormat::Ipc)]
     {
-        assert_eq!(Format::of(Path::new(name)).unwrap(), format);
+        assert_eq!(FileFormat::of(Path::new(name)).unwrap(), format);
     }
-    assert_eq!(Format::of(Path::new("-")).unwrap(), Format::Csv);
+    assert_eq!(FileFormat::of(Path::new("-")).unwrap(), FileFormat::Csv);
     for name in ["out.xlsx", "out"] {
-        let error = Format::of(Path::new(name)).unwrap_err().to_string();
+        let error = FileFormat::of(Path::new(name)).unwrap_err().to_string();
         assert!(error.contains(name) && error.contains(".parquet") && error.contains(".tsv"), "{error}");
     }
 }
 
 #[test]
-fn what_does_not_fit_together_is_refused_before_a_byte_is_written() {
-    let folder = folder();
-    let path = folder.path().join("x.csv");
-    let options = Options::new(Format::Csv);
+fn mismatched_columns_are_rejected_before_writing() {
+    let directory = directory();
+    let path = directory.path().join("x.csv");
+    let options = WriteOptions::new(FileFormat::Csv);
     let create = |columns: &[&str]| {
         let columns: Vec<String> = columns.iter().map(|c| (*c).to_owned()).collect();
         Writer::create(&path, &layout(), &columns, &options)
@@ -355,66 +369,74 @@ fn what_does_not_fit_together_is_refused_before_a_byte_is_written() {
         let error = create(columns).unwrap_err().to_string();
         assert!(error.contains("two columns"), "{error}");
     }
-    let odd = Layout { time: column("t", DataType::Utf8), ..Layout::default() };
+    let odd = KeySchema { time: column("t", DataType::Utf8), ..KeySchema::default() };
     assert!(Writer::create(&path, &odd, &[], &options).is_err());
-    let bad = Options { level: 99, ..Options::new(Format::Parquet) };
+    let bad = WriteOptions { level: 99, ..WriteOptions::new(FileFormat::Parquet) };
     assert!(Writer::create(&path, &layout(), &names(1), &bad).is_err());
     let mut writer = create(&["a"]).unwrap();
     let refused = [
         writer.write(None, &[1], &[]).unwrap_err(),
-        writer.write(None, &[1, 2], &[Values::all(&[1.0])]).unwrap_err(),
-        writer.write(Some(&Key::Number(1)), &[1], &[Values::all(&[1.0])]).unwrap_err(),
+        writer.write(None, &[1, 2], &[ColumnValues::all(&[1.0])]).unwrap_err(),
+        writer.write(Some(&SymbolKey::Number(1)), &[1], &[ColumnValues::all(&[1.0])]).unwrap_err(),
     ];
     for error in refused {
         assert!(matches!(error, FrameError::Usage(_)), "{error}");
     }
-    writer.write(None, &[1], &[Values::all(&[1.0])]).unwrap();
+    writer.write(None, &[1], &[ColumnValues::all(&[1.0])]).unwrap();
     assert_eq!(writer.finish().unwrap().rows, 1, "a refusal spoils nothing");
-    let dates = Layout { time: column("d", DataType::Date32), ..Layout::default() };
+    let dates = KeySchema { time: column("d", DataType::Date32), ..KeySchema::default() };
     let mut writer = Writer::create(&path, &dates, &[], &options).unwrap();
     assert!(writer.write(None, &[i64::MAX], &[]).is_err());
 }
 
 #[test]
-fn a_writer_that_is_dropped_leaves_what_was_there() {
-    let folder = folder();
+fn dropped_writer_leaves_the_existing_file() {
+    let directory = directory();
     for ending in ["parquet", "arrow", "csv"] {
-        let path = folder.path().join(format!("x.{ending}"));
-        let mut writer = Writer::create(&path, &layout(), &names(1), &Options::of(&path).unwrap()).unwrap();
-        writer.write(None, &[1], &[Values::all(&[1.0])]).unwrap();
+        let path = directory.path().join(format!("x.{ending}"));
+        let mut writer =
+            Writer::create(&path, &layout(), &names(1), &WriteOptions::of(&path).unwrap()).unwrap();
+        writer.write(None, &[1], &[ColumnValues::all(&[1.0])]).unwrap();
         drop(writer);
-        assert!(listed(folder.path()).is_empty(), "{ending}");
+        assert!(listed(directory.path()).is_empty(), "{ending}");
     }
-    let path = folder.path().join("old.csv");
+    let path = directory.path().join("old.csv");
     std::fs::write(&path, "precious").unwrap();
-    drop(Writer::create(&path, &layout(), &names(1), &Options::new(Format::Csv)).unwrap());
+    drop(Writer::create(&path, &layout(), &names(1), &WriteOptions::new(FileFormat::Csv)).unwrap());
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "precious");
-    Writer::create(&path, &layout(), &names(1), &Options::new(Format::Csv)).unwrap().finish().unwrap();
+    Writer::create(&path, &layout(), &names(1), &WriteOptions::new(FileFormat::Csv))
+        .unwrap()
+        .finish()
+        .unwrap();
     assert_eq!(std::fs::read_to_string(&path).unwrap(), "ticker,Time,c0\n", "and is replaced in the end");
 }
 
 #[test]
-fn folders_are_not_created() {
-    let folder = folder();
-    let path = folder.path().join("no/such/x.csv");
-    let error = Writer::create(&path, &layout(), &names(1), &Options::new(Format::Csv)).unwrap_err();
+fn directories_are_not_created() {
+    let directory = directory();
+    let path = directory.path().join("no/such/x.csv");
+    let error = Writer::create(&path, &layout(), &names(1), &WriteOptions::new(FileFormat::Csv)).unwrap_err();
     assert!(matches!(error, FrameError::Io { doing: "create", .. }));
     let error = error.to_string();
-    assert!(error.contains("no/such/x.csv") && error.contains("folders are not created"), "{error}");
-    let error = Writer::create(folder.path(), &layout(), &names(1), &Options::new(Format::Csv)).unwrap_err();
+    assert!(error.contains("no/such/x.csv") && error.contains("directories are not created"), "{error}");
+    let error = Writer::create(directory.path(), &layout(), &names(1), &WriteOptions::new(FileFormat::Csv))
+        .unwrap_err();
     assert!(error.to_string().contains("name a file in it"), "{error}");
 }
 
 #[cfg(unix)]
 #[test]
-fn links_stay_links_and_rights_are_those_of_a_new_file() {
+fn symlinks_are_kept_and_permissions_are_default() {
     use std::os::unix::fs::PermissionsExt as _;
-    let folder = folder();
-    let (real, link, plain) =
-        (folder.path().join("real.csv"), folder.path().join("link.csv"), folder.path().join("plain"));
+    let directory = directory();
+    let (real, link, plain) = (
+        directory.path().join("real.csv"),
+        directory.path().join("link.csv"),
+        directory.path().join("plain"),
+    );
     std::fs::write(&real, "old").unwrap();
     std::os::unix::fs::symlink(&real, &link).unwrap();
-    Writer::create(&link, &layout(), &[], &Options::new(Format::Csv)).unwrap().finish().unwrap();
+    Writer::create(&link, &layout(), &[], &WriteOptions::new(FileFormat::Csv)).unwrap().finish().unwrap();
     assert!(link.symlink_metadata().unwrap().is_symlink());
     assert_eq!(std::fs::read_to_string(&real).unwrap(), "ticker,Time\n");
     std::fs::write(&plain, "").unwrap();
@@ -442,17 +464,17 @@ impl Write for Full {
 
 #[cfg(unix)]
 #[test]
-fn a_place_that_is_full_is_reported_wherever_it_happens() {
+fn full_target_is_reported_wherever_it_happens() {
     let rows = 4000;
     let times: Vec<i64> = (0..rows as i64).collect();
     let data = walk(rows, 1);
-    for format in [Format::Parquet, Format::Ipc, Format::Csv] {
-        let options = Options { row_group: 1000, ..Options::new(format) };
-        let attempt = |room: usize| -> Result<Written, FrameError> {
+    for format in [FileFormat::Parquet, FileFormat::Ipc, FileFormat::Csv] {
+        let options = WriteOptions { row_group: 1000, ..WriteOptions::new(format) };
+        let attempt = |room: usize| -> Result<WriteSummary, FrameError> {
             let mut writer =
                 Writer::over(Full(room), Path::new("full.disk"), &layout(), &names(2), &options)?;
             for _ in 0..2 {
-                writer.write(None, &times, &[Values::all(&data), Values::all(&data)])?;
+                writer.write(None, &times, &[ColumnValues::all(&data), ColumnValues::all(&data)])?;
             }
             writer.finish()
         };
@@ -474,7 +496,7 @@ fn a_place_that_is_full_is_reported_wherever_it_happens() {
 
 #[test]
 fn after_a_failure_nothing_can_be_finished() {
-    let options = Options { row_group: 10, ..Options::new(Format::Csv) };
+    let options = WriteOptions { row_group: 10, ..WriteOptions::new(FileFormat::Csv) };
     let mut writer = Writer::over(Full(50), Path::new("full.disk"), &layout(), &[], &options).unwrap();
     assert!(writer.write(None, &[1; 100], &[]).is_err());
     assert!(writer.write(None, &[1; 100], &[]).is_err());
@@ -487,10 +509,10 @@ fn child_that_writes_a_large_file() {
     let Some(path) = std::env::var_os("FORGE_FRAME_TEST_OUTPUT").map(PathBuf::from) else { return };
     let data = walk(50_000, 1);
     let times = vec![0; data.len()];
-    let options = Options { row_group: 10_000, ..Options::of(&path).unwrap() };
-    let attempt = || -> Result<Written, FrameError> {
+    let options = WriteOptions { row_group: 10_000, ..WriteOptions::of(&path).unwrap() };
+    let attempt = || -> Result<WriteSummary, FrameError> {
         let mut writer = Writer::create(&path, &layout(), &names(4), &options)?;
-        writer.write(None, &times, &[Values::all(&data); 4])?;
+        writer.write(None, &times, &[ColumnValues::all(&data); 4])?;
         writer.finish()
     };
     println!("{}", attempt().unwrap_err());
@@ -498,10 +520,10 @@ fn child_that_writes_a_large_file() {
 
 #[cfg(unix)]
 #[test]
-fn a_disk_that_is_full_keeps_the_old_file_and_no_other() {
+fn full_disk_keeps_the_old_file() {
     for ending in ["parquet", "arrow", "csv"] {
-        let folder = folder();
-        let path = folder.path().join(format!("out.{ending}"));
+        let directory = directory();
+        let path = directory.path().join(format!("out.{ending}"));
         std::fs::write(&path, "old").unwrap();
         // With the signal ignored, a file beyond the limit is an error like a full disk; 100 blocks are 50 to 100 kB.
         let child = Command::new("sh")
@@ -518,7 +540,7 @@ fn a_disk_that_is_full_keeps_the_old_file_and_no_other() {
         assert!(said.contains("cannot write") && said.contains(&format!("out.{ending}")), "{said}");
         assert!(said.contains("hint:") && said.contains("nothing half-written"), "{said}");
         assert_eq!(std::fs::read_to_string(&path).unwrap(), "old");
-        assert_eq!(listed(folder.path()), [path]);
+        assert_eq!(listed(directory.path()), [path]);
     }
 }
 
@@ -526,25 +548,28 @@ fn a_disk_that_is_full_keeps_the_old_file_and_no_other() {
 #[test]
 fn devices_are_written_to_and_not_replaced() {
     let null = Path::new("/dev/null");
-    let mut writer = Writer::create(null, &layout(), &names(1), &Options::new(Format::Parquet)).unwrap();
-    writer.write(None, &[1], &[Values::all(&[1.0])]).unwrap();
+    let mut writer =
+        Writer::create(null, &layout(), &names(1), &WriteOptions::new(FileFormat::Parquet)).unwrap();
+    writer.write(None, &[1], &[ColumnValues::all(&[1.0])]).unwrap();
     assert!(writer.finish().unwrap().bytes > 100);
     assert!(!null.metadata().unwrap().is_file());
     let full =
-        Writer::create(Path::new("/dev/full"), &layout(), &names(1), &Options::new(Format::Csv)).unwrap();
+        Writer::create(Path::new("/dev/full"), &layout(), &names(1), &WriteOptions::new(FileFormat::Csv))
+            .unwrap();
     let error = full.finish().unwrap_err().to_string();
     assert!(error.contains("/dev/full") && error.contains("free some space"), "{error}");
 }
 
 #[test]
-fn bars_of_a_sample_survive_the_way_through_a_file() {
-    let folder = folder();
+fn sample_bars_round_trip_through_a_file() {
+    let directory = directory();
     let sample = Sample::new(3, Interval::Day, 500, 1);
-    let path = folder.path().join("bars.parquet");
+    let path = directory.path().join("bars.parquet");
     let columns = ["close".to_owned()];
-    let mut writer = Writer::create(&path, &sample.layout(), &columns, &Options::of(&path).unwrap()).unwrap();
+    let mut writer =
+        Writer::create(&path, &sample.layout(), &columns, &WriteOptions::of(&path).unwrap()).unwrap();
     for bars in sample.series() {
-        writer.write(bars.symbol.as_ref(), &bars.time, &[Values::all(&bars.close)]).unwrap();
+        writer.write(bars.symbol.as_ref(), &bars.time, &[ColumnValues::all(&bars.close)]).unwrap();
     }
     assert_eq!(writer.finish().unwrap().rows, 1500);
     let batch = whole(&path);
@@ -554,15 +579,16 @@ fn bars_of_a_sample_survive_the_way_through_a_file() {
 
 /// What the child of the next test does: 100 columns, so many times 4096 rows, and the most memory it ever had.
 #[test]
-fn child_that_tells_its_memory() {
+fn child_that_reports_peak_memory() {
     let Ok(times) = std::env::var("FORGE_FRAME_TEST_TIMES") else { return };
     let data = walk(4096, 1);
-    for format in [Format::Parquet, Format::Ipc, Format::Csv] {
-        let options = Options { row_group: 8192, threads: 2, ..Options::new(format) };
+    for format in [FileFormat::Parquet, FileFormat::Ipc, FileFormat::Csv] {
+        let options = WriteOptions { row_group: 8192, threads: 2, ..WriteOptions::new(format) };
         let mut writer =
-            Writer::over(io::sink(), Path::new("sink"), &Layout::default(), &names(100), &options).unwrap();
+            Writer::over(io::sink(), Path::new("sink"), &KeySchema::default(), &names(100), &options)
+                .unwrap();
         for _ in 0..times.parse().unwrap() {
-            writer.write(None, &[], &[Values::all(&data); 100]).unwrap();
+            writer.write(None, &[], &[ColumnValues::all(&data); 100]).unwrap();
         }
         writer.finish().unwrap();
     }
@@ -575,7 +601,7 @@ fn child_that_tells_its_memory() {
 fn memory_does_not_grow_with_the_output() {
     let peak = |times: &str| -> u64 {
         let child = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "child_that_tells_its_memory", "--nocapture"])
+            .args(["--exact", "child_that_reports_peak_memory", "--nocapture"])
             .env("FORGE_FRAME_TEST_TIMES", times)
             // Arenas of threads grow and shrink by timing; one arena for all makes the peak that of the writer.
             .env("MALLOC_ARENA_MAX", "1")
@@ -595,7 +621,7 @@ fn memory_does_not_grow_with_the_output() {
 /// Prints how fast each format is written; asserts only that it was.
 #[test]
 fn throughput() {
-    let folder = folder();
+    let directory = directory();
     let (rows, columns) = if cfg!(debug_assertions) { (4096, 20) } else { (65_536, 100) };
     let sample = Sample::new(1, Interval::Minute, rows, 1);
     let close = sample.series().next().unwrap().close;
@@ -611,13 +637,13 @@ fn throughput() {
             close.iter().map(&mut step).collect()
         })
         .collect();
-    let values: Vec<Values<'_>> =
-        data.iter().enumerate().map(|(c, d)| Values { values: d, valid_from: c }).collect();
+    let values: Vec<ColumnValues<'_>> =
+        data.iter().enumerate().map(|(c, d)| ColumnValues { values: d, valid_from: c }).collect();
     let raw = (rows * columns * 8) as f64;
     for threads in [1, 2] {
         for ending in ["parquet", "arrow", "csv"] {
-            let path = folder.path().join(format!("x.{ending}"));
-            let options = Options { threads, ..Options::of(&path).unwrap() };
+            let path = directory.path().join(format!("x.{ending}"));
+            let options = WriteOptions { threads, ..WriteOptions::of(&path).unwrap() };
             let mut rates = Vec::new();
             let mut bytes = 0;
             for _ in 0..5 {

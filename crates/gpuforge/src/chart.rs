@@ -4,10 +4,10 @@
 
 pub use gpuforge_chart::*;
 
-use gpuforge_frame::{Bars, Layout};
+use gpuforge_frame::{Bars, KeySchema};
 
 /// Time axis of a series: wall-clock time in the column's zone, or plain integers.
-pub fn time_axis(layout: &Layout, time: &[i64]) -> TimeAxis {
+pub fn time_axis(layout: &KeySchema, time: &[i64]) -> TimeAxis {
     match layout.wall_clock_seconds(time) {
         Some(seconds) => TimeAxis::calendar(seconds, layout.time_zone().map(str::to_owned)),
         None => TimeAxis::from_integers(time),
@@ -29,19 +29,22 @@ pub fn candlestick_chart<'a>(time: &'a TimeAxis, bars: &'a Bars) -> Chart<'a> {
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::{DataType, TimeUnit};
-    use gpuforge_frame::bars::Column;
+    use gpuforge_frame::bars::KeyColumn;
 
     use super::*;
 
     const NEW_YEAR_2024: i64 = 1_704_067_200;
     const DAY: i64 = 86_400;
 
-    fn layout(kind: DataType) -> Layout {
-        Layout { time: Some(Column { name: "time".to_owned(), kind }), ..Layout::default() }
+    fn layout(kind: DataType) -> KeySchema {
+        KeySchema {
+            time: Some(KeyColumn { name: "time".to_owned(), data_type: kind }),
+            ..KeySchema::default()
+        }
     }
 
     /// `first to last` as the chart's subtitle has it.
-    fn subtitle(layout: &Layout, time: &[i64]) -> String {
+    fn subtitle(layout: &KeySchema, time: &[i64]) -> String {
         let axis = time_axis(layout, time);
         let bars = Bars { time: time.to_vec(), ..Bars::default() };
         candlestick_chart(&axis, &bars).scene().description
@@ -58,6 +61,6 @@ mod tests {
         assert!(subtitle(&unknown, &[NEW_YEAR_2024 + 60]).starts_with("2024-01-01 00:01 Nowhere/At_All, 1"));
         assert!(subtitle(&layout(DataType::Int64), &[NEW_YEAR_2024 * 1000]).starts_with("2024-01-01, 1"));
         assert!(subtitle(&layout(DataType::Int64), &[20_240_105]).starts_with("20240105, 1"));
-        assert_eq!(time_axis(&Layout::default(), &[]), TimeAxis::Index);
+        assert_eq!(time_axis(&KeySchema::default(), &[]), TimeAxis::Index);
     }
 }

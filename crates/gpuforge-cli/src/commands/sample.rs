@@ -1,4 +1,4 @@
-//! `gpuforge sample`: makes bars to try things with.
+//! `gpuforge sample`: synthetic bars from a seed.
 
 use std::{path::Path, time::Instant};
 
@@ -6,31 +6,31 @@ use anyhow::Result;
 use gpuforge::frame::{
     FrameError,
     sample::{Interval, Sample},
-    write::{Options, Values, Writer, Written},
+    write::{ColumnValues, WriteOptions, WriteSummary, Writer},
 };
 use serde_json::json;
 
 use crate::{
-    args::{self, BarInterval},
-    bars::explained,
+    args::market::{self, BarInterval},
+    bars::frame_error,
     context::Context,
     error::Hinted,
-    format::{size, width, wrap},
+    format::{plural, size, width, wrap},
     output::DIM,
     progress::Progress,
 };
 
-/// What the columns after the keys are called.
+/// Names of the columns after the keys.
 const COLUMNS: [&str; 5] = ["open", "high", "low", "close", "volume"];
 
-pub(crate) fn run(args: &args::Sample, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &market::Sample, context: &Context) -> Result<()> {
     let to_stdout = args.output == Path::new("-");
     if to_stdout && context.out.json {
         return Err(Hinted::usage("the bars and --json cannot both go to stdout", "give -o a file").into());
     }
-    let sample = recipe(args);
+    let sample = parameters(args);
     let began = Instant::now();
-    let written = write(&sample, &args.output, context).map_err(explained)?;
+    let written = write(&sample, &args.output, context).map_err(frame_error)?;
     let seconds = began.elapsed().as_secs_f64();
     if context.out.json {
         return context.out.json(&json!({
@@ -41,10 +41,10 @@ pub(crate) fn run(args: &args::Sample, context: &Context) -> Result<()> {
     if to_stdout {
         return Ok(());
     }
-    context.out.text(&summary(&sample, &args.output, written, seconds, context.out.talks()))
+    context.out.text(&summary(&sample, &args.output, written, seconds, context.out.prints_notes()))
 }
 
-fn recipe(args: &args::Sample) -> Sample {
+fn parameters(args: &market::Sample) -> Sample {
     let interval = match args.interval {
         BarInterval::Minute => Interval::Minute,
         BarInterval::Day => Interval::Day,
@@ -58,23 +58,28 @@ fn recipe(args: &args::Sample) -> Sample {
     }
 }
 
-fn write(sample: &Sample, path: &Path, context: &Context) -> Result<Written, FrameError> {
+fn write(sample: &Sample, path: &Path, context: &Context) -> Result<WriteSummary, FrameError> {
     let columns = COLUMNS.map(str::to_owned);
-    let mut writer = Writer::create(path, &sample.layout(), &columns, &Options::of(path)?)?;
-    let progress = Progress::start("making bars", context.out.talks());
+    let mut writer = Writer::create(path, &sample.layout(), &columns, &WriteOptions::of(path)?)?;
+    let progress = Progress::start("generating bars", context.out.prints_notes());
     for (i, bars) in sample.series().enumerate() {
-        progress.say(|| format!("making bars: symbol {} of {}", i + 1, sample.symbols));
-        let values = [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume].map(|c| Values::all(c));
+        progress.say(|| format!("generating bars: symbol {} of {}", i + 1, sample.symbols));
+        let values =
+            [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume].map(|c| ColumnValues::all(c));
         writer.write(bars.symbol.as_ref(), &bars.time, &values)?;
     }
     writer.finish()
 }
 
-fn summary(sample: &Sample, path: &Path, written: Written, seconds: f64, talks: bool) -> String {
+fn summary(sample: &Sample, path: &Path, written: WriteSummary, seconds: f64, talks: bool) -> String {
     let path = path.display();
-    let Written { rows, bytes } = written;
-    let what =
-        format!("{rows} bars of {} symbols, {} in {seconds:.2} s: {path}", sample.symbols, size(bytes));
+    let WriteSummary { rows, bytes } = written;
+    let what = format!(
+        "{} of {}, {} in {seconds:.2} s: {path}",
+        plural(rows, "bar"),
+        plural(sample.symbols as u64, "symbol"),
+        size(bytes)
+    );
     let mut out = wrap(&what, 0, width());
     if talks {
         let next = format!("next: gpuforge indicators {path} -o out.parquet --select set:classic111");

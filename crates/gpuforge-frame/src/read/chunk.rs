@@ -1,72 +1,73 @@
-//! What does a file hand over? Some rows as columns of one type each, whatever they were in the file.
+//! Decoded chunk of rows in columns, the read plan of a file, and the symbol interner.
 
 use std::{collections::HashMap, path::PathBuf};
 
 use arrow::datatypes::DataType;
 
-use super::{path_key::KeySource, time::Clock, time_of_day};
+use super::{path_symbol::SymbolSource, time::TimeEncoding, time_of_day};
 use crate::{
-    bars::Key,
+    bars::SymbolKey,
+    column_roles::{ColumnRoles, Role},
     error::FrameError,
-    names::{Columns, Role},
+    group_by_symbol::OrderedGroups,
 };
 
-/// Rows that are decoded at once.
-pub(super) const ROWS: usize = 65_536;
+/// Rows per chunk.
+pub(super) const CHUNK_ROWS: usize = 65_536;
 
-/// The roles that are numbers, in the order of a chunk's columns. The adjusted close is gone once it was used.
-pub(super) const VALUES: [Role; 6] =
+/// Numeric roles, in the order of a chunk's columns. The adjusted close is dropped after use.
+pub(super) const VALUE_ROLES: [Role; 6] =
     [Role::Open, Role::High, Role::Low, Role::Close, Role::Volume, Role::AdjustedClose];
 
-/// What of a file is read, and as what.
+/// Read plan of a file: projection, roles and types.
 #[derive(Debug, Clone)]
-pub(super) struct Plan {
+pub(super) struct ReadPlan {
     /// The file.
     pub path: PathBuf,
-    /// Its place among the files.
+    /// Index of the file.
     pub file: usize,
-    /// Names of all its columns.
+    /// All column names.
     pub names: Vec<String>,
-    /// Which of them are read.
-    pub columns: Columns,
-    /// The symbol of all its rows, where no column says it.
-    pub symbol: Option<Key>,
-    /// Where the symbol is from.
-    pub keyed: KeySource,
-    /// How its column of times of day is written, if it has one.
-    pub of_day: time_of_day::Form,
-    /// The type of its time column: as it is in the file, or what the first texts look like.
+    /// Roles of the columns that are read.
+    pub columns: ColumnRoles,
+    /// Symbol of all rows, where there is no symbol column.
+    pub symbol: Option<SymbolKey>,
+    /// Where the symbol comes from.
+    pub symbol_source: SymbolSource,
+    /// Format of the time-of-day column, if any.
+    pub of_day: time_of_day::TimeOfDayFormat,
+    /// Type of the time column: declared, or inferred from text.
     pub time: Option<DataType>,
-    /// Which values are asked for.
+    /// Requested values.
     pub needed: Vec<Role>,
-    /// Values that are NaN where a cell is no number, instead of an error.
+    /// Values that are NaN where a cell is not a number, instead of an error.
     pub or_nan: Vec<Role>,
-    /// Are prices to be scaled to the adjusted close?
+    /// Scale prices to the adjusted close.
     pub adjusted: bool,
 }
 
-impl Plan {
+impl ReadPlan {
     /// The name of a role's column.
     pub(super) fn name(&self, role: Role) -> &str {
         self.columns.get(role).and_then(|at| self.names.get(at)).map_or(role.name(), String::as_str)
     }
 }
 
-/// Some rows.
+/// Decoded rows.
 #[derive(Debug, Default)]
 pub(super) struct Chunk {
-    /// Runs of rows of one symbol: which, and how many.
+    /// Run-length encoded symbol ids: id and number of rows.
     pub symbols: Vec<(u32, usize)>,
-    /// Times; empty if there are none.
+    /// Times; empty without a time column.
     pub time: Vec<i64>,
-    /// Numbers, by role; empty if they are not asked for.
+    /// Values by role; empty if not requested.
     pub values: [Vec<f64>; 6],
-    /// Number of each row in its file, from 1.
+    /// Row numbers in the file, from 1.
     pub row: Vec<u64>,
 }
 
 impl Chunk {
-    /// A row of this symbol.
+    /// Appends a row of this symbol.
     pub(super) fn push_symbol(&mut self, id: u32) {
         match self.symbols.last_mut() {
             Some((last, count)) if *last == id => *count += 1,
@@ -74,15 +75,15 @@ impl Chunk {
         }
     }
 
-    /// Undoes what was pushed after so many rows, symbols excepted.
+    /// Truncates to `rows`, symbols excepted.
     pub(super) fn truncate(&mut self, rows: usize) {
         self.time.truncate(rows);
         self.row.truncate(rows);
         self.values.iter_mut().for_each(|v| v.truncate(rows));
     }
 
-    /// Scales prices if that was asked for, and forgets what was only needed for it.
-    pub(super) fn finish(&mut self, plan: &Plan) {
+    /// Adjusts prices if requested, then drops columns that were not requested.
+    pub(super) fn finish(&mut self, plan: &ReadPlan) {
         let [open, high, low, close, _, adjusted] = &mut self.values;
         if plan.adjusted {
             for column in [open, high, low] {
@@ -93,7 +94,7 @@ impl Chunk {
             std::mem::swap(close, adjusted);
         }
         adjusted.clear();
-        for (role, column) in VALUES.iter().zip(&mut self.values) {
+        for (role, column) in VALUE_ROLES.iter().zip(&mut self.values) {
             if !plan.needed.contains(role) {
                 column.clear();
             }
@@ -101,20 +102,19 @@ impl Chunk {
     }
 }
 
-/// Every symbol that was met, in the order of first appearance.
+/// Symbol interner: keys to dense ids in order of first appearance, with a one-entry cache for runs of equal symbols.
 #[derive(Debug, Default)]
-pub(super) struct Symbols {
-    keys: Vec<Option<Key>>,
-    by_key: HashMap<Key, u32>,
+pub(super) struct SymbolInterner {
+    keys: OrderedGroups<Option<SymbolKey>, ()>,
     by_text: HashMap<String, u32>,
-    last: Option<(String, u32)>,
+    last_text: Option<(String, u32)>,
     last_number: Option<(i64, u32)>,
 }
 
-impl Symbols {
-    /// The number of a ticker.
+impl SymbolInterner {
+    /// Id of a text symbol.
     pub(super) fn text(&mut self, text: &str) -> u32 {
-        if let Some((last, id)) = &self.last
+        if let Some((last, id)) = &self.last_text
             && last == text
         {
             return *id;
@@ -122,76 +122,68 @@ impl Symbols {
         let id = match self.by_text.get(text) {
             Some(id) => *id,
             None => {
-                let id = self.key(Some(Key::Text(text.to_string())));
+                let id = self.key(Some(SymbolKey::Text(text.to_string())));
                 self.by_text.insert(text.to_string(), id);
                 id
             }
         };
-        match &mut self.last {
+        match &mut self.last_text {
             Some((last, known)) => {
                 last.clear();
                 last.push_str(text);
                 *known = id;
             }
-            None => self.last = Some((text.to_string(), id)),
+            None => self.last_text = Some((text.to_string(), id)),
         }
         id
     }
 
-    /// The number of an identifier.
+    /// Id of an integer symbol.
     pub(super) fn number(&mut self, number: i64) -> u32 {
         match self.last_number {
             Some((last, id)) if last == number => id,
             _ => {
-                let id = self.key(Some(Key::Number(number)));
+                let id = self.key(Some(SymbolKey::Number(number)));
                 self.last_number = Some((number, id));
                 id
             }
         }
     }
 
-    /// The number of any key. `None` is the one series of an input without symbols.
-    pub(super) fn key(&mut self, key: Option<Key>) -> u32 {
-        let next = self.keys.len() as u32;
-        let id = match &key {
-            Some(key) => *self.by_key.entry(key.clone()).or_insert(next),
-            None => self.keys.iter().position(Option::is_none).map_or(next, |at| at as u32),
-        };
-        if id == next {
-            self.keys.push(key);
-        }
-        id
+    /// Id of any key; `None` is the single series of an input without symbols.
+    pub(super) fn key(&mut self, key: Option<SymbolKey>) -> u32 {
+        self.keys.id(&key) as u32
     }
 
-    /// All of them.
-    pub(super) fn keys(&self) -> &[Option<Key>] {
-        &self.keys
+    /// All keys with their (empty) groups, by id.
+    pub(super) fn keys(&self) -> &[(Option<SymbolKey>, ())] {
+        self.keys.groups()
     }
 }
 
-/// What is kept while files are read one after the other.
+/// State shared by the files of an input.
 #[derive(Debug)]
-pub(super) struct Intake {
+pub(super) struct ReadState {
     /// Symbols met so far.
-    pub symbols: Symbols,
-    /// The type of all times.
-    pub clock: Clock,
-    /// Are bad rows dropped?
+    pub symbols: SymbolInterner,
+    /// Encoding of all times.
+    pub time_encoding: TimeEncoding,
+    /// Skip bad rows instead of failing.
     pub skip_bad: bool,
-    /// How many were.
+    /// Rows skipped.
     pub skipped: u64,
-    /// Why the first of them were.
+    /// Reasons of the first skipped rows.
     pub reasons: Vec<String>,
 }
 
-/// Reasons that are kept.
-const REASONS: usize = 5;
+/// Maximum number of reasons kept.
+const MAX_REASONS: usize = 5;
 
-impl Intake {
-    /// A row that cannot be used: an error, or counted and dropped.
+impl ReadState {
+    /// Handles a row that cannot be parsed: an error, or counted and skipped.
     pub(super) fn bad(
         &mut self,
-        plan: &Plan,
+        plan: &ReadPlan,
         row: u64,
         column: &str,
         message: &str,
@@ -206,23 +198,23 @@ impl Intake {
             return Err(error(format!("{message}\n  hint: correct it, or drop such rows with --skip-bad")));
         }
         self.skipped += 1;
-        if self.reasons.len() < REASONS {
+        if self.reasons.len() < MAX_REASONS {
             self.reasons.push(error(message.to_string()).to_string());
         }
         Ok(())
     }
 }
 
-/// A file that is being read.
-pub(super) trait Source: Send {
-    /// The next rows; `None` at the end.
-    fn next(&mut self, intake: &mut Intake) -> Result<Option<Chunk>, FrameError>;
-    /// How many bytes of the file are done.
-    fn bytes(&self) -> u64;
+/// Decoder of an open file.
+pub(super) trait ChunkSource: Send {
+    /// The next chunk; `None` at the end.
+    fn next_chunk(&mut self, state: &mut ReadState) -> Result<Option<Chunk>, FrameError>;
+    /// Bytes of the file consumed.
+    fn bytes_read(&self) -> u64;
 }
 
-/// A cell in an error message: what it says, if it is short enough.
-pub(super) fn shown(cell: &[u8]) -> String {
+/// A cell quoted and truncated for an error message.
+pub(super) fn quote_cell(cell: &[u8]) -> String {
     let text = String::from_utf8_lossy(cell);
     let short: String = text.chars().take(40).collect();
     let dots = if short.len() < text.len() { "…" } else { "" };

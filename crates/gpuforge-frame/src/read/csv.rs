@@ -1,7 +1,7 @@
-//! How is text cut into rows and cells? Delimiter from the header, quotes, either line end; one pass over the bytes.
+//! CSV reader: delimiter inference from the header, quoting, LF or CRLF; one pass over the bytes.
 //!
-//! A row is read cell by cell straight into columns; where the buffer ends inside a row, that row is taken back and read
-//! again once more bytes are there.
+//! Cells are parsed straight into columns; where the buffer ends inside a row, that row is rolled back and parsed again
+//! once more bytes are there.
 
 use std::{
     borrow::Cow,
@@ -10,51 +10,51 @@ use std::{
 };
 
 use super::{
-    chunk::{Chunk, Intake, Plan, ROWS, Source, VALUES, shown},
-    number::number,
-    time::{self, Look},
+    chunk::{CHUNK_ROWS, Chunk, ChunkSource, ReadPlan, ReadState, VALUE_ROLES, quote_cell},
+    parse_float::parse_float,
+    time::{self, TimeInference},
     time_of_day,
 };
-use crate::{error::FrameError, names::Role};
+use crate::{column_roles::Role, error::FrameError};
 
-/// Delimiters, the most usual first.
+/// Delimiters, the most common first.
 const DELIMITERS: [u8; 4] = [b',', b';', b'\t', b'|'];
-/// Bytes read at once.
-const BLOCK: usize = 1 << 20;
-/// A longer row is a quote that was never closed.
-const LONGEST: usize = 16 << 20;
-/// Cells that are looked at to tell the type of a time column.
-const LOOKS: usize = 1000;
+/// Initial buffer size in bytes.
+const BUFFER: usize = 1 << 20;
+/// Longest row in bytes: a longer one is an unclosed quote.
+const MAX_ROW: usize = 16 << 20;
+/// Cells sampled to infer the type of a time column.
+const SAMPLE_ROWS: usize = 1000;
 
-/// What the beginning of a file says.
+/// Parsed header line.
 #[derive(Debug, Clone)]
-pub(super) struct Head {
+pub(super) struct CsvHeader {
     /// Column names.
     pub names: Vec<String>,
-    /// Between cells.
+    /// Inferred delimiter.
     pub delimiter: u8,
-    /// Where the first row of data begins.
+    /// Byte offset of the first data row.
     pub data: usize,
 }
 
-/// Reads the header out of a file's first bytes.
-pub(super) fn head(path: &Path, bytes: &[u8]) -> Result<Head, FrameError> {
+/// Parses the header from a file's first bytes.
+pub(super) fn parse_header(path: &Path, bytes: &[u8]) -> Result<CsvHeader, FrameError> {
     let format = |message: &str| FrameError::Format { path: path.into(), message: message.to_string() };
     if bytes.starts_with(&[0xFF, 0xFE]) || bytes.starts_with(&[0xFE, 0xFF]) {
         return Err(format("the text is UTF-16\n  hint: convert it: iconv -f UTF-16 -t UTF-8"));
     }
-    let marked = if bytes.starts_with(&[0xEF, 0xBB, 0xBF]) { 3 } else { 0 };
-    let text = bytes.get(marked..).unwrap_or_default();
+    let bom = if bytes.starts_with(&[0xEF, 0xBB, 0xBF]) { 3 } else { 0 };
+    let text = bytes.get(bom..).unwrap_or_default();
     let blank = text.iter().take_while(|b| matches!(b, b'\r' | b'\n')).count();
     let text = text.get(blank..).unwrap_or_default();
     let line = text.split(|b| *b == b'\n').next().unwrap_or_default();
-    if text.is_empty() || line.len() >= LONGEST {
+    if text.is_empty() || line.len() >= MAX_ROW {
         return Err(format("there is no header line\n  hint: the first line must name the columns"));
     }
     if line.contains(&0) {
         return Err(format("this is neither Parquet, Arrow IPC nor text"));
     }
-    let delimiter = delimiter(line);
+    let delimiter = infer_delimiter(line);
     let mut names = Vec::new();
     let mut used = 0;
     loop {
@@ -63,22 +63,22 @@ pub(super) fn head(path: &Path, bytes: &[u8]) -> Result<Head, FrameError> {
             cell(rest, delimiter, true).ok_or_else(|| format("a quote in the header is never closed"))?;
         let name = std::str::from_utf8(&cell)
             .map_err(|_| format("the header is not UTF-8\n  hint: convert it: iconv -f LATIN1 -t UTF-8"))?;
-        names.push(bare(name.trim()).to_string());
+        names.push(strip_brackets(name.trim()).to_string());
         used += length;
         if end {
             break;
         }
     }
-    Ok(Head { names, delimiter, data: marked + blank + used })
+    Ok(CsvHeader { names, delimiter, data: bom + blank + used })
 }
 
-/// A name without the brackets that Stooq and MetaTrader put around it.
-fn bare(name: &str) -> &str {
+/// Strips the angle brackets of Stooq and MetaTrader headers.
+fn strip_brackets(name: &str) -> &str {
     name.strip_prefix('<').and_then(|rest| rest.strip_suffix('>')).map_or(name, str::trim)
 }
 
-/// The delimiter that a header has most of.
-fn delimiter(line: &[u8]) -> u8 {
+/// The most frequent delimiter of a header, outside quotes.
+fn infer_delimiter(line: &[u8]) -> u8 {
     let mut counts = [0_usize; DELIMITERS.len()];
     let mut quoted = false;
     for byte in line {
@@ -89,39 +89,41 @@ fn delimiter(line: &[u8]) -> u8 {
             *count += 1;
         }
     }
-    // The last of equals wins in `max_by_key`, so go backwards: the more usual one should.
+    // `max_by_key` returns the last of equals: reversed, so that the more common delimiter wins.
     let most = DELIMITERS.iter().zip(counts).rev().max_by_key(|(_, count)| *count);
     most.map_or(b',', |(delimiter, _)| *delimiter)
 }
 
-/// Does a header look like data? Then there is none.
-pub(super) fn no_header(names: &[String]) -> bool {
-    names.iter().any(|name| name.bytes().any(|b| b.is_ascii_digit()) && number(name.as_bytes()).is_some())
+/// Does the header line look like data?
+pub(super) fn looks_like_data(names: &[String]) -> bool {
+    names
+        .iter()
+        .any(|name| name.bytes().any(|b| b.is_ascii_digit()) && parse_float(name.as_bytes()).is_some())
 }
 
-/// What the first values of a column look like.
-pub(super) fn look(head: &Head, bytes: &[u8], whole: bool, column: usize) -> Look {
-    let mut look = Look::default();
+/// Time inference over the first values of a column.
+pub(super) fn infer_time(head: &CsvHeader, bytes: &[u8], whole: bool, column: usize) -> TimeInference {
+    let mut inference = TimeInference::default();
     let mut rest = bytes.get(head.data..).unwrap_or_default();
     let mut at = 0;
     let mut seen = 0;
-    while !rest.is_empty() && seen < LOOKS {
+    while !rest.is_empty() && seen < SAMPLE_ROWS {
         let Some((cell, length, end)) = cell(rest, head.delimiter, whole) else { break };
         if at == column {
             seen += 1;
-            look.cell(&cell);
+            inference.add_cell(&cell);
         }
         at = if end { 0 } else { at + 1 };
         rest = rest.get(length..).unwrap_or_default();
     }
-    look
+    inference
 }
 
-/// The first cell of a text: what it says, how long it and its delimiter are, and whether the row ends with it. `None`
-/// where the text ends before the cell does; the `last` text of a file ends its last cell.
+/// Splits the first cell off: content, length with delimiter, and whether the row ends. `None` where the text ends inside
+/// the cell, unless it is the `last` of the file.
 pub(super) fn cell(text: &[u8], delimiter: u8, last: bool) -> Option<(Cow<'_, [u8]>, usize, bool)> {
     if text.first() == Some(&b'"') {
-        return quoted(text, delimiter, last);
+        return quoted_cell(text, delimiter, last);
     }
     match text.iter().position(|b| *b == delimiter || *b == b'\n') {
         Some(at) => {
@@ -134,8 +136,8 @@ pub(super) fn cell(text: &[u8], delimiter: u8, last: bool) -> Option<(Cow<'_, [u
     }
 }
 
-/// A cell in quotes; two quotes inside are one. What stands behind the closing quote belongs to the cell.
-fn quoted(text: &[u8], delimiter: u8, last: bool) -> Option<(Cow<'_, [u8]>, usize, bool)> {
+/// A quoted cell; `""` is an escaped quote. Text after the closing quote belongs to the cell.
+fn quoted_cell(text: &[u8], delimiter: u8, last: bool) -> Option<(Cow<'_, [u8]>, usize, bool)> {
     let mut out = Vec::new();
     let mut at = 1;
     loop {
@@ -161,110 +163,116 @@ fn quoted(text: &[u8], delimiter: u8, last: bool) -> Option<(Cow<'_, [u8]>, usiz
     Some((Cow::Owned(out), at + length + usize::from(behind.is_some()), end))
 }
 
-/// Where a cell goes.
+/// Destination of a column's cells.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Goes {
-    Nowhere,
+enum CellTarget {
+    Skip,
     Symbol,
     Time,
-    /// The day of a time in two columns.
+    /// The date of a time in two columns.
     Day,
-    /// The time of day beside it.
+    /// Its time of day.
     TimeOfDay,
     Value(usize),
-    /// A value that is NaN where it is no number.
+    /// A value that is NaN where it is not a number.
     ValueOrNan(usize),
 }
 
-/// How rows are cut.
-struct Cutter {
-    plan: Plan,
+/// Row parser.
+struct RowParser {
+    plan: ReadPlan,
     delimiter: u8,
-    goes: Vec<Goes>,
-    /// Columns that are the copy of another: from, to.
+    targets: Vec<CellTarget>,
+    /// Roles that share a column: copied from, to.
     copies: Vec<(usize, usize)>,
-    /// Rows so far.
+    /// Rows parsed so far.
     row: u64,
 }
 
-/// How far a row got.
-enum Cut {
-    /// It is done and was so long.
-    Row(usize),
-    /// It ends behind the buffer.
-    Beyond,
+/// Result of parsing a row.
+enum RowEnd {
+    /// Complete; its length in bytes.
+    Complete(usize),
+    /// The buffer ends inside the row.
+    NeedMore,
 }
 
-impl Cutter {
-    fn new(plan: Plan, delimiter: u8) -> Cutter {
-        let mut goes = vec![Goes::Nowhere; plan.names.len()];
+impl RowParser {
+    fn new(plan: ReadPlan, delimiter: u8) -> RowParser {
+        let mut targets = vec![CellTarget::Skip; plan.names.len()];
         let mut copies = Vec::new();
-        let mut put = |at: Option<usize>, to: Goes| {
-            let Some(place) = at.and_then(|at| goes.get_mut(at)) else { return };
+        let mut put = |at: Option<usize>, to: CellTarget| {
+            let Some(place) = at.and_then(|at| targets.get_mut(at)) else { return };
             match (*place, to) {
-                (Goes::Value(from) | Goes::ValueOrNan(from), Goes::Value(to) | Goes::ValueOrNan(to)) => {
+                (
+                    CellTarget::Value(from) | CellTarget::ValueOrNan(from),
+                    CellTarget::Value(to) | CellTarget::ValueOrNan(to),
+                ) => {
                     copies.push((from, to));
                 }
                 _ => *place = to,
             }
         };
-        put(plan.columns.get(Role::Symbol), Goes::Symbol);
+        put(plan.columns.get(Role::Symbol), CellTarget::Symbol);
         let joined = plan.columns.get(Role::TimeOfDay);
-        put(plan.columns.get(Role::Time), if joined.is_some() { Goes::Day } else { Goes::Time });
-        put(joined, Goes::TimeOfDay);
-        for (at, role) in VALUES.iter().enumerate() {
+        put(plan.columns.get(Role::Time), if joined.is_some() { CellTarget::Day } else { CellTarget::Time });
+        put(joined, CellTarget::TimeOfDay);
+        for (at, role) in VALUE_ROLES.iter().enumerate() {
             let or_nan = plan.or_nan.contains(role);
-            put(plan.columns.get(*role), if or_nan { Goes::ValueOrNan(at) } else { Goes::Value(at) });
+            put(
+                plan.columns.get(*role),
+                if or_nan { CellTarget::ValueOrNan(at) } else { CellTarget::Value(at) },
+            );
         }
-        Cutter { plan, delimiter, goes, copies, row: 0 }
+        RowParser { plan, delimiter, targets, copies, row: 0 }
     }
 
-    /// Reads one row into a chunk.
-    fn row(
+    /// Parses one row into a chunk.
+    fn parse_row(
         &mut self,
         text: &[u8],
         last: bool,
         chunk: &mut Chunk,
-        intake: &mut Intake,
+        state: &mut ReadState,
         fixed: u32,
-    ) -> Result<Cut, FrameError> {
+    ) -> Result<RowEnd, FrameError> {
         let before = chunk.row.len();
         let mut rest = text;
         let mut at = 0;
         let mut symbol = fixed;
         let (mut day, mut of_day) = (None, None);
-        let mut wrong: Option<(usize, String)> = None;
+        let mut error: Option<(usize, String)> = None;
         loop {
             let Some((cell, length, end)) = cell(rest, self.delimiter, last) else {
                 chunk.truncate(before);
                 if last {
                     self.row += 1;
                     let name = self.plan.names.get(at).map_or("", String::as_str);
-                    intake.bad(&self.plan, self.row, name, "a quote is opened and never closed")?;
-                    return Ok(Cut::Row(text.len()));
+                    state.bad(&self.plan, self.row, name, "a quote is opened and never closed")?;
+                    return Ok(RowEnd::Complete(text.len()));
                 }
-                return Ok(Cut::Beyond);
+                return Ok(RowEnd::NeedMore);
             };
             if at == 0 && end && cell.trim_ascii().is_empty() {
-                return Ok(Cut::Row(length));
+                return Ok(RowEnd::Complete(length));
             }
-            let taken = match self.goes.get(at) {
-                Some(Goes::Value(to)) => number_cell(&cell, *to, chunk),
-                Some(Goes::ValueOrNan(to)) => {
+            let taken = match self.targets.get(at) {
+                Some(CellTarget::Value(to)) => number_cell(&cell, *to, chunk),
+                Some(CellTarget::ValueOrNan(to)) => {
                     number_cell(&cell, *to, chunk).or_else(|_| number_cell(b"", *to, chunk))
                 }
-                Some(Goes::Time) => time_cell(&cell, chunk, intake),
-                Some(Goes::Symbol) => symbol_cell(&cell, intake).map(|id| symbol = id),
-                Some(Goes::Day) => day_cell(&cell).map(|days| day = Some(days)),
-                Some(Goes::TimeOfDay) => {
+                Some(CellTarget::Time) => time_cell(&cell, chunk, state),
+                Some(CellTarget::Symbol) => symbol_cell(&cell, state).map(|id| symbol = id),
+                Some(CellTarget::Day) => day_cell(&cell).map(|days| day = Some(days)),
+                Some(CellTarget::TimeOfDay) => {
                     of_day_cell(&cell, self.plan.of_day).map(|nanos| of_day = Some(nanos))
                 }
-                Some(Goes::Nowhere) | None => Ok(()),
+                Some(CellTarget::Skip) | None => Ok(()),
             };
             if let Err(message) = taken
-                && wrong.is_none()
+                && error.is_none()
             {
-                wrong = Some((at, message));
+                error = Some((at, message));
             }
             at += 1;
             rest = rest.get(length..).unwrap_or_default();
@@ -273,110 +281,112 @@ impl Cutter {
             }
         }
         self.row += 1;
-        let width = self.goes.len();
+        let width = self.targets.len();
         if at != width {
-            wrong = Some((at.min(width - 1), format!("the row has {at} cells, the header has {width}")));
+            error = Some((at.min(width - 1), format!("the row has {at} cells, the header has {width}")));
         }
-        if let (Some(days), Some(nanos), None) = (day, of_day, &wrong) {
-            match intake.clock.read(time_of_day::join(days, nanos)) {
+        if let (Some(days), Some(nanos), None) = (day, of_day, &error) {
+            match state.time_encoding.encode(time_of_day::join(days, nanos)) {
                 Ok(time) => chunk.time.push(time),
                 Err(why) => {
-                    wrong = Some((self.plan.columns.get(Role::Time).unwrap_or(0), format!("the time {why}")))
+                    error = Some((self.plan.columns.get(Role::Time).unwrap_or(0), format!("the time {why}")))
                 }
             }
         }
-        match wrong {
+        match error {
             Some((at, message)) => {
                 chunk.truncate(before);
                 let name = self.plan.names.get(at).map_or("", String::as_str);
-                intake.bad(&self.plan, self.row, name, &message)?;
+                state.bad(&self.plan, self.row, name, &message)?;
             }
             None => {
                 chunk.row.push(self.row);
                 chunk.push_symbol(symbol);
             }
         }
-        Ok(Cut::Row(text.len() - rest.len()))
+        Ok(RowEnd::Complete(text.len() - rest.len()))
     }
 }
 
 fn number_cell(cell: &[u8], to: usize, chunk: &mut Chunk) -> Result<(), String> {
-    let value = number(cell).ok_or_else(|| format!("{} is not a number", shown(cell)))?;
+    let value = parse_float(cell).ok_or_else(|| format!("{} is not a number", quote_cell(cell)))?;
     if let Some(column) = chunk.values.get_mut(to) {
         column.push(value);
     }
     Ok(())
 }
 
-fn time_cell(cell: &[u8], chunk: &mut Chunk, intake: &Intake) -> Result<(), String> {
+fn time_cell(cell: &[u8], chunk: &mut Chunk, state: &ReadState) -> Result<(), String> {
     if cell.trim_ascii().is_empty() {
         return Err("the time is missing".to_string());
     }
     let written = time::parse(cell).ok_or_else(|| {
         format!(
             "{} is not a time: 2024-01-31, 20240131, 2024-01-31T09:30:00Z or a plain number is",
-            shown(cell)
+            quote_cell(cell)
         )
     })?;
-    chunk.time.push(intake.clock.read(written).map_err(|why| format!("{} {why}", shown(cell)))?);
+    chunk
+        .time
+        .push(state.time_encoding.encode(written).map_err(|why| format!("{} {why}", quote_cell(cell)))?);
     Ok(())
 }
 
 fn day_cell(cell: &[u8]) -> Result<i64, String> {
-    time_of_day::day(cell).ok_or_else(|| match cell.trim_ascii() {
+    time_of_day::parse_day(cell).ok_or_else(|| match cell.trim_ascii() {
         b"" => "the date is missing".to_string(),
-        _ => format!("{} is not a date: 2024-01-31, 2024.01.31 or 20240131 is", shown(cell)),
+        _ => format!("{} is not a date: 2024-01-31, 2024.01.31 or 20240131 is", quote_cell(cell)),
     })
 }
 
-fn of_day_cell(cell: &[u8], form: time_of_day::Form) -> Result<i64, String> {
-    time_of_day::read(cell, form).ok_or_else(|| match cell.trim_ascii() {
+fn of_day_cell(cell: &[u8], form: time_of_day::TimeOfDayFormat) -> Result<i64, String> {
+    time_of_day::parse(cell, form).ok_or_else(|| match cell.trim_ascii() {
         b"" => "the time of day is missing".to_string(),
-        _ => format!("{} is not a time of day as the first ones of the column are", shown(cell)),
+        _ => format!("{} is not a time of day as the first ones of the column are", quote_cell(cell)),
     })
 }
 
-fn symbol_cell(cell: &[u8], intake: &mut Intake) -> Result<u32, String> {
-    let text = std::str::from_utf8(cell).map_err(|_| format!("{} is not UTF-8", shown(cell)))?.trim();
+fn symbol_cell(cell: &[u8], state: &mut ReadState) -> Result<u32, String> {
+    let text = std::str::from_utf8(cell).map_err(|_| format!("{} is not UTF-8", quote_cell(cell)))?.trim();
     if text.is_empty() {
         return Err("the symbol is missing".to_string());
     }
-    Ok(intake.symbols.text(text))
+    Ok(state.symbols.text(text))
 }
 
-/// A text file that is being read.
+/// Streaming CSV decoder.
 pub(super) struct Csv {
-    cutter: Cutter,
+    parser: RowParser,
     input: Box<dyn Read + Send>,
     buffer: Vec<u8>,
-    /// The part of the buffer that is not yet used.
+    /// Unparsed range of the buffer: start and `filled`.
     start: usize,
     filled: usize,
-    /// Was the end of the file seen?
+    /// End of file reached.
     ended: bool,
-    /// Bytes that were used.
+    /// Bytes discarded from the buffer.
     used: u64,
 }
 
 impl Csv {
-    /// Reads an input from its first byte on.
-    pub(super) fn new(plan: Plan, head: &Head, input: Box<dyn Read + Send>) -> Csv {
-        let cutter = Cutter::new(plan, head.delimiter);
+    /// Starts at the first byte of an input.
+    pub(super) fn new(plan: ReadPlan, head: &CsvHeader, input: Box<dyn Read + Send>) -> Csv {
+        let parser = RowParser::new(plan, head.delimiter);
         let mut csv =
-            Csv { cutter, input, buffer: vec![0; BLOCK], start: 0, filled: 0, ended: false, used: 0 };
+            Csv { parser, input, buffer: vec![0; BUFFER], start: 0, filled: 0, ended: false, used: 0 };
         csv.skip(head.data);
         csv
     }
 
-    /// Notes that so many bytes are to be passed over; they may not have been read yet.
+    /// Skips the header; its bytes may not have been read yet.
     fn skip(&mut self, bytes: usize) {
         self.start = bytes;
     }
 
-    /// Reads more behind what is not yet used.
+    /// Compacts the buffer and reads more.
     fn fill(&mut self) -> Result<(), FrameError> {
-        let path = &self.cutter.plan.path;
-        // The header is passed over as soon as it is there.
+        let path = &self.parser.plan.path;
+        // The header is skipped once it has been read.
         if self.start <= self.filled {
             self.buffer.copy_within(self.start..self.filled, 0);
             self.used += self.start as u64;
@@ -384,11 +394,11 @@ impl Csv {
             self.start = 0;
         }
         if self.filled == self.buffer.len() {
-            if self.buffer.len() >= LONGEST {
+            if self.buffer.len() >= MAX_ROW {
                 let message = format!(
                     "row {} is longer than {} MiB\n  hint: look for a quote that is never closed",
-                    self.cutter.row + 1,
-                    LONGEST >> 20
+                    self.parser.row + 1,
+                    MAX_ROW >> 20
                 );
                 return Err(FrameError::Format { path: path.clone(), message });
             }
@@ -408,42 +418,42 @@ impl Csv {
     }
 }
 
-impl Source for Csv {
-    fn next(&mut self, intake: &mut Intake) -> Result<Option<Chunk>, FrameError> {
+impl ChunkSource for Csv {
+    fn next_chunk(&mut self, state: &mut ReadState) -> Result<Option<Chunk>, FrameError> {
         let mut chunk = Chunk::default();
-        let fixed = match self.cutter.goes.contains(&Goes::Symbol) {
+        let fixed = match self.parser.targets.contains(&CellTarget::Symbol) {
             true => 0,
-            false => intake.symbols.key(self.cutter.plan.symbol.clone()),
+            false => state.symbols.key(self.parser.plan.symbol.clone()),
         };
-        while chunk.row.len() < ROWS {
+        while chunk.row.len() < CHUNK_ROWS {
             let text = self.buffer.get(self.start..self.filled).unwrap_or_default();
             if text.is_empty() && self.ended {
                 break;
             }
-            let cut = match text.is_empty() {
-                true => Cut::Beyond,
-                false => self.cutter.row(text, self.ended, &mut chunk, intake, fixed)?,
+            let end = match text.is_empty() {
+                true => RowEnd::NeedMore,
+                false => self.parser.parse_row(text, self.ended, &mut chunk, state, fixed)?,
             };
-            match cut {
-                Cut::Row(length) => self.start += length,
-                // Rows that are ready go on their way before a slow input is waited for.
-                Cut::Beyond => self.fill()?,
+            match end {
+                RowEnd::Complete(length) => self.start += length,
+                // Read on only when no complete row is buffered.
+                RowEnd::NeedMore => self.fill()?,
             }
         }
         if chunk.row.is_empty() {
             return Ok(None);
         }
-        for (from, to) in &self.cutter.copies {
+        for (from, to) in &self.parser.copies {
             let copy = chunk.values.get(*from).cloned().unwrap_or_default();
             if let Some(column) = chunk.values.get_mut(*to) {
                 *column = copy;
             }
         }
-        chunk.finish(&self.cutter.plan);
+        chunk.finish(&self.parser.plan);
         Ok(Some(chunk))
     }
 
-    fn bytes(&self) -> u64 {
+    fn bytes_read(&self) -> u64 {
         self.used + self.start.min(self.filled) as u64
     }
 }

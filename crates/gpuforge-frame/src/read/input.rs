@@ -1,5 +1,4 @@
-//! Input files: paths, directories, hive layouts, patterns and standard input to opened files of a known
-//! format. Which files, and what is in them?
+//! Input files: expands paths, directories, hive partitions, glob patterns and standard input, and detects file formats.
 
 use std::{
     fs::File,
@@ -7,10 +6,10 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use super::path_key;
-use crate::error::FrameError;
+use super::path_symbol;
+use crate::{error::FrameError, write::FileFormat};
 
-/// What is to be read: files, directories, patterns, `-`.
+/// Input paths: files, directories, glob patterns, `-`.
 ///
 /// A directory stands for its Parquet, Arrow and CSV files in the order of their names, those of hive directories
 /// (`symbol=AAPL`) in it included; a pattern (`data/*.csv`, `**` for directories below) for the files that match it, and `-`
@@ -19,12 +18,12 @@ use crate::error::FrameError;
 pub struct Input(Vec<PathBuf>);
 
 impl Input {
-    /// These, one after the other.
+    /// These paths, in order.
     pub fn new<P: Into<PathBuf>>(items: impl IntoIterator<Item = P>) -> Input {
         Input(items.into_iter().map(Into::into).collect())
     }
 
-    /// As they were given.
+    /// The paths as given.
     pub fn items(&self) -> &[PathBuf] {
         &self.0
     }
@@ -36,33 +35,25 @@ impl<P: Into<PathBuf>> From<P> for Input {
     }
 }
 
-/// File formats.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Format {
-    Parquet,
-    Ipc,
-    Csv,
-}
-
-/// What names of files end in.
-const ENDINGS: [(&str, Format); 9] = [
-    ("parquet", Format::Parquet),
-    ("pq", Format::Parquet),
-    ("arrow", Format::Ipc),
-    ("arrows", Format::Ipc),
-    ("feather", Format::Ipc),
-    ("ipc", Format::Ipc),
-    ("csv", Format::Csv),
-    ("tsv", Format::Csv),
-    ("txt", Format::Csv),
+/// File extensions.
+const EXTENSIONS: [(&str, FileFormat); 9] = [
+    ("parquet", FileFormat::Parquet),
+    ("pq", FileFormat::Parquet),
+    ("arrow", FileFormat::Ipc),
+    ("arrows", FileFormat::Ipc),
+    ("feather", FileFormat::Ipc),
+    ("ipc", FileFormat::Ipc),
+    ("csv", FileFormat::Csv),
+    ("tsv", FileFormat::Csv),
+    ("txt", FileFormat::Csv),
 ];
 
-/// How files of a format begin.
-const MAGIC: [(&[u8], Format); 3] =
-    [(b"PAR1", Format::Parquet), (b"ARROW1", Format::Ipc), (&[0xFF; 4], Format::Ipc)];
+/// Magic bytes of the formats.
+const MAGIC: [(&[u8], FileFormat); 3] =
+    [(b"PAR1", FileFormat::Parquet), (b"ARROW1", FileFormat::Ipc), (&[0xFF; 4], FileFormat::Ipc)];
 
-/// How files begin that must be made into something else first, and by what.
-const FOREIGN: [(&[u8], &str); 8] = [
+/// Magic bytes of files that must be converted first, with the hint.
+const UNSUPPORTED: [(&[u8], &str); 8] = [
     (b"\x1f\x8b", "the file is compressed (gzip)\n  hint: zcat FILE | gpuforge … -"),
     (b"\x28\xb5\x2f\xfd", "the file is compressed (zstd)\n  hint: zstdcat FILE | gpuforge … -"),
     (b"BZh", "the file is compressed (bzip2)\n  hint: bzcat FILE | gpuforge … -"),
@@ -79,63 +70,63 @@ const FOREIGN: [(&[u8], &str); 8] = [
     (b"\x89HDF", "the file is HDF5\n  hint: write it as Parquet, Arrow IPC or CSV"),
 ];
 
-fn ending(path: &Path) -> Option<Format> {
-    let ending = path.extension()?.to_str()?.to_ascii_lowercase();
-    ENDINGS.iter().find(|(known, _)| *known == ending).map(|(_, format)| *format)
+fn extension(path: &Path) -> Option<FileFormat> {
+    let extension = path.extension()?.to_str()?.to_ascii_lowercase();
+    EXTENSIONS.iter().find(|(known, _)| *known == extension).map(|(_, format)| *format)
 }
 
-/// The format of a file: its first bytes say it; where they do not, it is text unless its name says otherwise.
-fn recognise(path: &Path, begin: &[u8]) -> Result<Format, FrameError> {
+/// Detects the format: by magic bytes, else CSV unless the extension says otherwise.
+fn detect_format(path: &Path, prefix: &[u8]) -> Result<FileFormat, FrameError> {
     let error = |message: &str| FrameError::Format { path: path.into(), message: message.to_string() };
-    if begin.is_empty() {
+    if prefix.is_empty() {
         return Err(error("the file is empty\n  hint: a CSV file has at least a header line"));
     }
-    if let Some((_, format)) = MAGIC.iter().find(|(magic, _)| begin.starts_with(magic)) {
+    if let Some((_, format)) = MAGIC.iter().find(|(magic, _)| prefix.starts_with(magic)) {
         return Ok(*format);
     }
-    if let Some((_, why)) = FOREIGN.iter().find(|(magic, _)| begin.starts_with(magic)) {
+    if let Some((_, why)) = UNSUPPORTED.iter().find(|(magic, _)| prefix.starts_with(magic)) {
         return Err(error(why));
     }
-    match ending(path) {
-        Some(Format::Parquet) => Err(error(
+    match extension(path) {
+        Some(FileFormat::Parquet) => Err(error(
             "the name says Parquet, and the first bytes are not `PAR1`\n  hint: the file is damaged, or CSV by another name",
         )),
-        Some(Format::Ipc) => Err(error(
+        Some(FileFormat::Ipc) => Err(error(
             "the name says Arrow, and the first bytes are not `ARROW1`\n  hint: the file is damaged, or CSV by another name",
         )),
-        _ => Ok(Format::Csv),
+        _ => Ok(FileFormat::Csv),
     }
 }
 
-/// A file that can be read.
-pub(super) struct Opened {
-    /// Its name; `-` for standard input.
+/// An opened input file.
+pub(super) struct InputFile {
+    /// Path; `-` for standard input.
     pub path: PathBuf,
-    /// What is in it.
-    pub format: Format,
-    /// How it is read.
+    /// Detected format.
+    pub format: FileFormat,
+    /// How its bytes are read.
     pub body: Body,
-    /// Its first bytes.
-    pub begin: Vec<u8>,
-    /// Its size; `None` if it comes from a pipe.
+    /// First bytes.
+    pub prefix: Vec<u8>,
+    /// Size in bytes; `None` for a pipe.
     pub size: Option<u64>,
 }
 
-/// How a file is read.
+/// Where the bytes of a file are.
 pub(super) enum Body {
-    /// It is opened again when its turn comes: there may be more files than can be open.
+    /// On disk; reopened when it is decoded, since there may be more files than file descriptors.
     Path,
-    /// A copy of what came from a pipe.
+    /// A temporary copy of a pipe.
     Copy(File),
-    /// A pipe; the first bytes were taken.
+    /// A pipe; the prefix was consumed.
     Pipe(Box<dyn Read + Send>),
 }
 
-/// Bytes that are looked at before reading.
-const BEGIN: u64 = 64 << 10;
+/// Bytes sampled for format detection and schema inference.
+const PREFIX: u64 = 64 << 10;
 
-impl Opened {
-    /// The file, for formats that are read in any order.
+impl InputFile {
+    /// A seekable file, for Parquet and IPC.
     pub(super) fn file(&self) -> Result<File, FrameError> {
         let io = |source| FrameError::Io { doing: "read", path: self.path.clone(), source };
         match &self.body {
@@ -144,10 +135,10 @@ impl Opened {
         }
     }
 
-    /// All bytes from the first on. A pipe gives them once.
+    /// All bytes from the start. A pipe can be read once.
     pub(super) fn bytes(&mut self) -> Result<Box<dyn Read + Send>, FrameError> {
         match std::mem::replace(&mut self.body, Body::Path) {
-            Body::Pipe(rest) => Ok(Box::new(Cursor::new(std::mem::take(&mut self.begin)).chain(rest))),
+            Body::Pipe(rest) => Ok(Box::new(Cursor::new(std::mem::take(&mut self.prefix)).chain(rest))),
             other => {
                 self.body = other;
                 let mut file = self.file()?;
@@ -161,48 +152,47 @@ impl Opened {
         }
     }
 
-    fn new(path: PathBuf, temp: Option<&Path>) -> Result<Opened, FrameError> {
+    fn new(path: PathBuf, temp: Option<&Path>) -> Result<InputFile, FrameError> {
         let io = |source| FrameError::Io { doing: "read", path: path.clone(), source };
         let mut file = File::open(&path).map_err(io)?;
-        let facts = file.metadata().map_err(io)?;
-        if !facts.is_file() {
-            return Opened::pipe(path, Box::new(file), temp);
+        let metadata = file.metadata().map_err(io)?;
+        if !metadata.is_file() {
+            return InputFile::pipe(path, Box::new(file), temp);
         }
-        let mut begin = Vec::new();
-        (&mut file).take(BEGIN).read_to_end(&mut begin).map_err(io)?;
-        let format = recognise(&path, &begin)?;
-        Ok(Opened { path, format, body: Body::Path, begin, size: Some(facts.len()) })
+        let mut prefix = Vec::new();
+        (&mut file).take(PREFIX).read_to_end(&mut prefix).map_err(io)?;
+        let format = detect_format(&path, &prefix)?;
+        Ok(InputFile { path, format, body: Body::Path, prefix, size: Some(metadata.len()) })
     }
 
-    /// What comes from a pipe: text is read as it comes, anything else is copied first, since its end must be read before
-    /// its middle.
+    /// A pipe: CSV is streamed; other formats are copied to a temporary file first, since their footer must be read first.
     fn pipe(
         path: PathBuf,
         mut pipe: Box<dyn Read + Send>,
         temp: Option<&Path>,
-    ) -> Result<Opened, FrameError> {
+    ) -> Result<InputFile, FrameError> {
         let io = |source| FrameError::Io { doing: "read", path: path.clone(), source };
-        let mut begin = Vec::new();
-        (&mut pipe).take(BEGIN).read_to_end(&mut begin).map_err(io)?;
-        let format = recognise(&path, &begin)?;
-        if format == Format::Csv {
-            return Ok(Opened { path, format, body: Body::Pipe(pipe), begin, size: None });
+        let mut prefix = Vec::new();
+        (&mut pipe).take(PREFIX).read_to_end(&mut prefix).map_err(io)?;
+        let format = detect_format(&path, &prefix)?;
+        if format == FileFormat::Csv {
+            return Ok(InputFile { path, format, body: Body::Pipe(pipe), prefix, size: None });
         }
-        let folder = temp.map_or_else(std::env::temp_dir, Path::to_path_buf);
-        let write = |source| FrameError::Io { doing: "write a copy to", path: folder.clone(), source };
-        let mut copy = tempfile::tempfile_in(&folder).map_err(write)?;
-        std::io::copy(&mut Cursor::new(&begin).chain(pipe), &mut copy).map_err(write)?;
+        let directory = temp.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        let write = |source| FrameError::Io { doing: "write a copy to", path: directory.clone(), source };
+        let mut copy = tempfile::tempfile_in(&directory).map_err(write)?;
+        std::io::copy(&mut Cursor::new(&prefix).chain(pipe), &mut copy).map_err(write)?;
         let size = copy.metadata().map_err(io)?.len();
-        Ok(Opened { path, format, body: Body::Copy(copy), begin, size: Some(size) })
+        Ok(InputFile { path, format, body: Body::Copy(copy), prefix, size: Some(size) })
     }
 }
 
-/// Opens everything.
+/// Opens all inputs.
 pub(super) fn open(
     input: &Input,
     stdin: Option<Box<dyn Read + Send>>,
     temp: Option<&Path>,
-) -> Result<Vec<Opened>, FrameError> {
+) -> Result<Vec<InputFile>, FrameError> {
     let mut stdin = Some(stdin.unwrap_or_else(|| Box::new(std::io::stdin())));
     let mut all = Vec::new();
     for item in input.items() {
@@ -212,11 +202,11 @@ pub(super) fn open(
                     "`-` was given twice, and standard input can be read once".to_string(),
                 ));
             };
-            all.push(Opened::pipe(item.clone(), pipe, temp)?);
+            all.push(InputFile::pipe(item.clone(), pipe, temp)?);
             continue;
         }
         for path in expand(item)? {
-            all.push(Opened::new(path, temp)?);
+            all.push(InputFile::new(path, temp)?);
         }
     }
     if all.is_empty() {
@@ -227,40 +217,40 @@ pub(super) fn open(
     Ok(all)
 }
 
-/// The files that an item stands for. What exists is taken as it is, whatever characters its name has.
+/// Expands an item to files. An existing path is taken literally, even with glob characters.
 fn expand(item: &Path) -> Result<Vec<PathBuf>, FrameError> {
-    let facts = std::fs::metadata(item);
+    let metadata = std::fs::metadata(item);
     let pattern = item.to_str().filter(|text| text.contains(['*', '?', '[']));
-    match (facts, pattern) {
-        (Ok(facts), _) if facts.is_dir() => directory(item),
+    match (metadata, pattern) {
+        (Ok(metadata), _) if metadata.is_dir() => list_directory(item),
         (Ok(_), _) => Ok(vec![item.into()]),
-        (Err(_), Some(pattern)) => matching(pattern),
+        (Err(_), Some(pattern)) => expand_glob(pattern),
         (Err(source), None) => Err(FrameError::Io { doing: "read", path: item.into(), source }),
     }
 }
 
-/// Hive directories inside each other, at most.
-const DEEPEST: usize = 16;
+/// Maximum nesting of hive directories.
+const MAX_DEPTH: usize = 16;
 
-/// The data files of a directory, and of hive directories in it.
-fn directory(path: &Path) -> Result<Vec<PathBuf>, FrameError> {
+/// Data files of a directory and of hive directories in it.
+fn list_directory(path: &Path) -> Result<Vec<PathBuf>, FrameError> {
     let mut files = Vec::new();
     let others = collect(path, 0, &mut files)?;
     files.sort();
     if files.is_empty() {
-        let endings: Vec<&str> = ENDINGS.iter().map(|(ending, _)| *ending).collect();
+        let extensions: Vec<&str> = EXTENSIONS.iter().map(|(extension, _)| *extension).collect();
         let below = match others {
             true => format!("; directories below are named by a pattern: '{}/**/*.parquet'", path.display()),
             false => String::new(),
         };
         let message =
-            format!("the directory has no data files\n  hint: names end in {}{below}", endings.join(", "));
+            format!("the directory has no data files\n  hint: names end in {}{below}", extensions.join(", "));
         return Err(FrameError::Format { path: path.into(), message });
     }
     Ok(files)
 }
 
-/// Collects data files; are there directories that were left alone?
+/// Collects data files; returns whether other directories were skipped.
 fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<bool, FrameError> {
     let io = |source| FrameError::Io { doing: "read", path: path.into(), source };
     let mut others = false;
@@ -268,19 +258,19 @@ fn collect(path: &Path, depth: usize, files: &mut Vec<PathBuf>) -> Result<bool, 
         let file = entry.map_err(io)?.path();
         if file.is_dir() {
             let name = file.file_name().unwrap_or_default().to_string_lossy();
-            match path_key::is_hive(&name) && depth < DEEPEST {
+            match path_symbol::is_hive(&name) && depth < MAX_DEPTH {
                 true => others |= collect(&file, depth + 1, files)?,
                 false => others = true,
             }
-        } else if ending(&file).is_some() && file.is_file() {
+        } else if extension(&file).is_some() && file.is_file() {
             files.push(file);
         }
     }
     Ok(others)
 }
 
-/// The files that match a pattern.
-fn matching(pattern: &str) -> Result<Vec<PathBuf>, FrameError> {
+/// Files that match a glob pattern.
+fn expand_glob(pattern: &str) -> Result<Vec<PathBuf>, FrameError> {
     let paths = glob::glob(pattern).map_err(|error| FrameError::Usage(format!("`{pattern}`: {error}")))?;
     let mut files = Vec::new();
     for path in paths {

@@ -1,7 +1,7 @@
-//! How is Arrow IPC read? Message by message, as a file with a footer or as a stream without.
+//! Arrow IPC reader: record batches of the file format (footer) and the stream format, message by message.
 //!
-//! Lengths in the messages are checked against the bytes that are there before anything is reserved for them: a failed
-//! allocation ends the process. A message is held whole, so that a file of one huge batch takes its size in memory.
+//! Lengths are checked against the file size before anything is allocated: a failed allocation aborts the process. A
+//! message is held whole, so a file with one huge batch takes its size in memory.
 
 use std::{
     collections::VecDeque,
@@ -22,35 +22,35 @@ use arrow::{
 };
 
 use super::{
-    batch,
-    chunk::{Chunk, Intake, Plan, ROWS, Source},
-    guarded,
+    catch_decoder_panic,
+    chunk::{CHUNK_ROWS, Chunk, ChunkSource, ReadPlan, ReadState},
+    record_batch,
 };
 use crate::error::FrameError;
 
-/// A buffer of a batch is never larger than this once it is decompressed.
-const LARGEST: i64 = 4 << 30;
+/// Maximum decompressed size of a buffer.
+const MAX_BUFFER: i64 = 4 << 30;
 
-/// Where messages come from.
+/// Message order.
 enum Messages {
-    /// The blocks that a footer lists: dictionaries first.
-    Listed(VecDeque<Block>),
-    /// One after the other.
+    /// Blocks listed in the footer: dictionaries first.
+    Footer(VecDeque<Block>),
+    /// Sequential.
     Stream,
 }
 
-/// A message: its bytes, and how many of them are its description.
+/// An encapsulated message: bytes, and the length of its metadata.
 struct Message {
     bytes: Buffer,
-    described: usize,
+    metadata: usize,
 }
 
-/// An IPC file or stream.
+/// An open IPC file or stream.
 struct Ipc {
     path: PathBuf,
     file: BufReader<File>,
     size: u64,
-    /// Bytes of the messages that were read.
+    /// Message bytes read.
     read: u64,
     messages: Messages,
     schema: SchemaRef,
@@ -71,7 +71,7 @@ impl Ipc {
         }
     }
 
-    /// Reads a file from its beginning.
+    /// Opens a file or stream.
     fn open(path: &Path, file: &File) -> Result<Ipc, FrameError> {
         let io = Ipc::io(path);
         let mut file = BufReader::with_capacity(1 << 16, file.try_clone().map_err(&io)?);
@@ -79,13 +79,17 @@ impl Ipc {
         file.rewind().map_err(&io)?;
         let mut magic = [0; 6];
         file.read_exact(&mut magic).map_err(&io)?;
-        guarded(path, || {
-            if magic == *b"ARROW1" { Ipc::listed(path, file, size) } else { Ipc::stream(path, file, size) }
+        catch_decoder_panic(path, || {
+            if magic == *b"ARROW1" {
+                Ipc::open_file(path, file, size)
+            } else {
+                Ipc::open_stream(path, file, size)
+            }
         })
     }
 
-    /// A file with a footer.
-    fn listed(path: &Path, mut file: BufReader<File>, size: u64) -> Result<Ipc, FrameError> {
+    /// File format: reads the footer.
+    fn open_file(path: &Path, mut file: BufReader<File>, size: u64) -> Result<Ipc, FrameError> {
         let io = Ipc::io(path);
         let tail = size.checked_sub(10).ok_or_else(|| Ipc::damaged(path, "it ends too early"))?;
         file.seek(SeekFrom::Start(tail)).map_err(&io)?;
@@ -115,19 +119,19 @@ impl Ipc {
             file,
             size,
             read: 0,
-            messages: Messages::Listed(blocks),
+            messages: Messages::Footer(blocks),
             schema,
             version,
         })
     }
 
-    /// A stream: the first message is the schema.
-    fn stream(path: &Path, mut file: BufReader<File>, size: u64) -> Result<Ipc, FrameError> {
+    /// Stream format: the first message is the schema.
+    fn open_stream(path: &Path, mut file: BufReader<File>, size: u64) -> Result<Ipc, FrameError> {
         file.rewind().map_err(Ipc::io(path))?;
-        let first =
-            next_in_stream(path, &mut file, size)?.ok_or_else(|| Ipc::damaged(path, "it has no schema"))?;
-        let described = first.bytes.get(8..).unwrap_or_default();
-        let message = root_as_message(described).map_err(|e| Ipc::damaged(path, e))?;
+        let first = next_stream_message(path, &mut file, size)?
+            .ok_or_else(|| Ipc::damaged(path, "it has no schema"))?;
+        let metadata = first.bytes.get(8..).unwrap_or_default();
+        let message = root_as_message(metadata).map_err(|e| Ipc::damaged(path, e))?;
         let schema = message.header_as_schema().ok_or_else(|| Ipc::damaged(path, "it has no schema"))?;
         let (schema, version) = (Arc::new(fb_to_schema(schema)), message.version());
         Ok(Ipc { path: path.into(), file, size, read: 0, messages: Messages::Stream, schema, version })
@@ -135,28 +139,32 @@ impl Ipc {
 
     /// The next message.
     fn next(&mut self) -> Result<Option<Message>, FrameError> {
-        let Messages::Listed(blocks) = &mut self.messages else {
-            return next_in_stream(&self.path, &mut self.file, self.size);
+        let Messages::Footer(blocks) = &mut self.messages else {
+            return next_stream_message(&self.path, &mut self.file, self.size);
         };
         let Some(block) = blocks.pop_front() else { return Ok(None) };
         let io = Ipc::io(&self.path);
         let wrong = || Ipc::damaged(&self.path, "its footer points behind its end");
         let offset = u64::try_from(block.offset()).map_err(|_| wrong())?;
-        let described = usize::try_from(block.metaDataLength()).map_err(|_| wrong())?;
+        let metadata = usize::try_from(block.metaDataLength()).map_err(|_| wrong())?;
         let body = u64::try_from(block.bodyLength()).map_err(|_| wrong())?;
-        let length = body.checked_add(described as u64).ok_or_else(wrong)?;
+        let length = body.checked_add(metadata as u64).ok_or_else(wrong)?;
         if offset.checked_add(length).is_none_or(|end| end > self.size) {
             return Err(wrong());
         }
         self.file.seek(SeekFrom::Start(offset)).map_err(&io)?;
         let mut bytes = Vec::with_capacity(length as usize);
         (&mut self.file).take(length).read_to_end(&mut bytes).map_err(&io)?;
-        Ok(Some(Message { bytes: Buffer::from_vec(bytes), described }))
+        Ok(Some(Message { bytes: Buffer::from_vec(bytes), metadata }))
     }
 }
 
-/// The next message of a stream: a mark, the length of the description, the description, the body.
-fn next_in_stream(path: &Path, file: &mut BufReader<File>, size: u64) -> Result<Option<Message>, FrameError> {
+/// Next message of a stream: continuation marker, metadata length, metadata, body.
+fn next_stream_message(
+    path: &Path,
+    file: &mut BufReader<File>,
+    size: u64,
+) -> Result<Option<Message>, FrameError> {
     let io = Ipc::io(path);
     let at = file.stream_position().map_err(&io)?;
     if at >= size {
@@ -168,15 +176,15 @@ fn next_in_stream(path: &Path, file: &mut BufReader<File>, size: u64) -> Result<
     if [m0, m1, m2, m3] != [0xFF; 4] {
         return Err(Ipc::damaged(path, "a message does not begin where it should"));
     }
-    let described = u32::from_le_bytes([l0, l1, l2, l3]);
-    if described == 0 {
+    let metadata = u32::from_le_bytes([l0, l1, l2, l3]);
+    if metadata == 0 {
         return Ok(None);
     }
     let mut bytes = prefix.to_vec();
-    file.take(u64::from(described)).read_to_end(&mut bytes).map_err(&io)?;
-    let described = described as usize + 8;
+    file.take(u64::from(metadata)).read_to_end(&mut bytes).map_err(&io)?;
+    let metadata = metadata as usize + 8;
     let short = || Ipc::damaged(path, "it ends too early");
-    if bytes.len() < described {
+    if bytes.len() < metadata {
         return Err(short());
     }
     let message = root_as_message(bytes.get(8..).unwrap_or_default()).map_err(|e| Ipc::damaged(path, e))?;
@@ -189,26 +197,27 @@ fn next_in_stream(path: &Path, file: &mut BufReader<File>, size: u64) -> Result<
     if (got as u64) < body {
         return Err(short());
     }
-    Ok(Some(Message { bytes: Buffer::from_vec(bytes), described }))
+    Ok(Some(Message { bytes: Buffer::from_vec(bytes), metadata }))
 }
 
-/// Are all buffers within the body, and all lengths that they claim to have once decompressed sensible?
-fn sensible(message: &Message, described: &[u8]) -> bool {
-    let Ok(header) = root_as_message(described) else { return false };
+/// Are all buffers within the body, and their declared decompressed lengths within bounds?
+fn buffers_in_bounds(message: &Message, metadata: &[u8]) -> bool {
+    let Ok(header) = root_as_message(metadata) else { return false };
     let dictionary = header.header_as_dictionary_batch();
     let batch = header.header_as_record_batch().or_else(|| dictionary.and_then(|d| d.data()));
-    let body = message.bytes.get(message.described..).unwrap_or_default();
+    let body = message.bytes.get(message.metadata..).unwrap_or_default();
     let compressed = batch.is_some_and(|b| b.compression().is_some());
     batch.and_then(|b| b.buffers()).into_iter().flatten().all(|buffer| {
         let start = usize::try_from(buffer.offset()).unwrap_or(usize::MAX);
         let length = usize::try_from(buffer.length()).unwrap_or(usize::MAX);
         let bytes = start.checked_add(length).and_then(|end| body.get(start..end));
-        let claimed = |bytes: &[u8]| bytes.first_chunk().is_some_and(|b| i64::from_le_bytes(*b) <= LARGEST);
+        let claimed =
+            |bytes: &[u8]| bytes.first_chunk().is_some_and(|b| i64::from_le_bytes(*b) <= MAX_BUFFER);
         bytes.is_some_and(|bytes| !compressed || bytes.is_empty() || claimed(bytes))
     })
 }
 
-/// Turns messages into batches.
+/// Record batch decoder.
 pub(super) struct Batches {
     ipc: Ipc,
     decoder: FileDecoder,
@@ -225,16 +234,16 @@ impl Batches {
         let path = self.ipc.path.clone();
         while let Some(message) = self.ipc.next()? {
             self.ipc.read += message.bytes.len() as u64;
-            // A message may begin without the mark, in files of old writers.
+            // Files of old writers (before 0.15) have no continuation marker.
             let marked = message.bytes.starts_with(&[0xFF; 4]);
-            let described =
-                message.bytes.get(if marked { 8 } else { 4 }..message.described).unwrap_or_default();
-            if !sensible(&message, described) {
+            let metadata =
+                message.bytes.get(if marked { 8 } else { 4 }..message.metadata).unwrap_or_default();
+            if !buffers_in_bounds(&message, metadata) {
                 return Err(Ipc::damaged(&path, "a length in it makes no sense"));
             }
-            let header = root_as_message(described).map_err(|e| Ipc::damaged(&path, e))?;
-            let body = message.bytes.len().saturating_sub(message.described);
-            let block = Block::new(0, message.described as i32, body as i64);
+            let header = root_as_message(metadata).map_err(|e| Ipc::damaged(&path, e))?;
+            let body = message.bytes.len().saturating_sub(message.metadata);
+            let block = Block::new(0, message.metadata as i32, body as i64);
             if header.header_type() == MessageHeader::DictionaryBatch {
                 self.decoder.read_dictionary(&block, &message.bytes).map_err(|e| Ipc::damaged(&path, e))?;
             } else if let Some(batch) =
@@ -247,45 +256,45 @@ impl Batches {
     }
 }
 
-/// The columns of a file.
-pub(super) fn head(path: &Path, file: &File) -> Result<SchemaRef, FrameError> {
+/// Schema of a file.
+pub(super) fn schema(path: &Path, file: &File) -> Result<SchemaRef, FrameError> {
     Ok(Ipc::open(path, file)?.schema)
 }
 
-/// The first texts of a column.
-pub(super) fn first(path: &Path, file: &File, column: usize) -> Result<Option<ArrayRef>, FrameError> {
+/// First values of a column.
+pub(super) fn first_values(path: &Path, file: &File, column: usize) -> Result<Option<ArrayRef>, FrameError> {
     let mut batches = Batches::new(path, file, vec![column])?;
-    let batch = guarded(path, || batches.next())?;
+    let batch = catch_decoder_panic(path, || batches.next())?;
     Ok(batch.and_then(|b| b.columns().first().cloned()))
 }
 
-/// An Arrow file that is being read.
+/// Streaming Arrow IPC decoder.
 pub(super) struct ArrowFile {
-    plan: Plan,
+    plan: ReadPlan,
     positions: Vec<usize>,
     batches: Batches,
-    /// A batch, and how many of its rows were handed over.
+    /// Current batch and rows consumed of it.
     current: Option<(RecordBatch, usize)>,
     done: u64,
 }
 
 impl ArrowFile {
-    /// Reads a file.
-    pub(super) fn new(plan: Plan, file: &File) -> Result<ArrowFile, FrameError> {
+    /// Starts decoding.
+    pub(super) fn new(plan: ReadPlan, file: &File) -> Result<ArrowFile, FrameError> {
         let positions = plan.columns.positions();
         let batches = Batches::new(&plan.path, file, positions.clone())?;
         Ok(ArrowFile { plan, positions, batches, current: None, done: 0 })
     }
 
-    fn step(&mut self, intake: &mut Intake) -> Result<Option<Chunk>, FrameError> {
+    fn step(&mut self, state: &mut ReadState) -> Result<Option<Chunk>, FrameError> {
         loop {
             if let Some((batch, used)) = &mut self.current
                 && *used < batch.num_rows()
             {
-                let rows = ROWS.min(batch.num_rows() - *used);
+                let rows = CHUNK_ROWS.min(batch.num_rows() - *used);
                 let part = batch.slice(*used, rows);
                 *used += rows;
-                let chunk = batch::chunk(&part, &self.positions, &self.plan, self.done + 1, intake)?;
+                let chunk = record_batch::to_chunk(&part, &self.positions, &self.plan, self.done + 1, state)?;
                 self.done += rows as u64;
                 return Ok(Some(chunk));
             }
@@ -298,13 +307,13 @@ impl ArrowFile {
     }
 }
 
-impl Source for ArrowFile {
-    fn next(&mut self, intake: &mut Intake) -> Result<Option<Chunk>, FrameError> {
+impl ChunkSource for ArrowFile {
+    fn next_chunk(&mut self, state: &mut ReadState) -> Result<Option<Chunk>, FrameError> {
         let path = self.plan.path.clone();
-        guarded(&path, || self.step(intake))
+        catch_decoder_panic(&path, || self.step(state))
     }
 
-    fn bytes(&self) -> u64 {
+    fn bytes_read(&self) -> u64 {
         self.batches.ipc.read.min(self.batches.ipc.size)
     }
 }

@@ -1,7 +1,7 @@
-//! Parquet reader: projected columns, some rows at a time. Can what it says be trusted?
+//! Parquet reader: column projection, row group by row group in record batches, page CRC verification.
 //!
-//! Page checksums (CRC-32) are verified wherever a file has them; counts of rows in footer, row groups and columns must
-//! agree with each other and with what was decoded. Anything else is an error, never fewer rows.
+//! Row counts of footer, row groups and column chunks must agree with each other and with what was decoded. Anything else
+//! is an error, never fewer rows.
 
 use std::{
     fs::File,
@@ -19,14 +19,14 @@ use parquet::{
 };
 
 use super::{
-    batch,
-    chunk::{Chunk, Intake, Plan, ROWS, Source},
-    guarded, thrift,
+    catch_decoder_panic,
+    chunk::{CHUNK_ROWS, Chunk, ChunkSource, ReadPlan, ReadState},
+    record_batch, thrift_footer,
 };
 use crate::error::FrameError;
 
-/// Rows that are looked at to tell the type of a time column of texts.
-const LOOKS: usize = 1000;
+/// Rows sampled to infer the type of a text time column.
+const SAMPLE_ROWS: usize = 1000;
 
 /// An error of the decoder.
 fn damaged(path: &Path, error: impl std::fmt::Display) -> FrameError {
@@ -35,15 +35,15 @@ fn damaged(path: &Path, error: impl std::fmt::Display) -> FrameError {
     FrameError::Format { path: path.into(), message }
 }
 
-/// The columns of a file and its number of rows.
-pub(super) fn head(path: &Path, file: &File) -> Result<(SchemaRef, u64), FrameError> {
+/// Schema and number of rows of a file.
+pub(super) fn schema(path: &Path, file: &File) -> Result<(SchemaRef, u64), FrameError> {
     let builder = builder(path, file)?;
-    let rows = counted(builder.metadata()).map_err(|why| damaged(path, why))?;
+    let rows = row_count(builder.metadata()).map_err(|why| damaged(path, why))?;
     Ok((builder.schema().clone(), rows))
 }
 
-/// The rows of a file, if all counts of its footer agree: the file's, those of its row groups, those of their columns.
-fn counted(metadata: &ParquetMetaData) -> Result<u64, String> {
+/// Number of rows, if the counts of file, row groups and column chunks agree.
+fn row_count(metadata: &ParquetMetaData) -> Result<u64, String> {
     let rows = metadata.file_metadata().num_rows();
     let all = u64::try_from(rows).map_err(|_| format!("its footer says {rows} rows"))?;
     let mut sum = 0_u64;
@@ -65,21 +65,22 @@ fn counted(metadata: &ParquetMetaData) -> Result<u64, String> {
     }
 }
 
-/// Reads the footer.
+/// Validates and parses the footer.
 fn builder(path: &Path, file: &File) -> Result<ParquetRecordBatchReaderBuilder<File>, FrameError> {
     let io = |source| FrameError::Io { doing: "read", path: path.into(), source };
     let footer = footer(file).map_err(io)?;
-    if footer.is_some_and(|footer| !thrift::plausible(&footer)) {
+    if footer.is_some_and(|footer| !thrift_footer::plausible(&footer)) {
         return Err(damaged(path, "the footer makes no sense"));
     }
     let file = file.try_clone().map_err(io)?;
-    let builder =
-        guarded(path, || ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| damaged(path, e)))?;
-    counted(builder.metadata()).map_err(|why| damaged(path, why))?;
+    let builder = catch_decoder_panic(path, || {
+        ParquetRecordBatchReaderBuilder::try_new(file).map_err(|e| damaged(path, e))
+    })?;
+    row_count(builder.metadata()).map_err(|why| damaged(path, why))?;
     Ok(builder)
 }
 
-/// The footer's bytes; `None` where the decoder will see for itself that there is none.
+/// Footer bytes; `None` where the decoder will report that there is none.
 fn footer(mut file: &File) -> std::io::Result<Option<Vec<u8>>> {
     let size = file.seek(SeekFrom::End(0))?;
     let Some(tail) = size.checked_sub(8) else { return Ok(None) };
@@ -94,15 +95,15 @@ fn footer(mut file: &File) -> std::io::Result<Option<Vec<u8>>> {
     Ok(Some(footer))
 }
 
-/// The first texts of a column.
-pub(super) fn first(path: &Path, file: &File, column: usize) -> Result<Option<ArrayRef>, FrameError> {
-    let mut rows = rows(path, file, vec![column], LOOKS)?;
-    let batch = guarded(path, || rows.next().transpose().map_err(|e| damaged(path, e)))?;
+/// First values of a column.
+pub(super) fn first_values(path: &Path, file: &File, column: usize) -> Result<Option<ArrayRef>, FrameError> {
+    let mut rows = record_batches(path, file, vec![column], SAMPLE_ROWS)?;
+    let batch = catch_decoder_panic(path, || rows.next().transpose().map_err(|e| damaged(path, e)))?;
     Ok(batch.and_then(|b| b.columns().first().cloned()))
 }
 
-/// Starts to read some columns.
-pub(super) fn rows(
+/// Starts decoding a projection.
+pub(super) fn record_batches(
     path: &Path,
     file: &File,
     columns: Vec<usize>,
@@ -110,14 +111,14 @@ pub(super) fn rows(
 ) -> Result<ParquetRecordBatchReader, FrameError> {
     let builder = builder(path, file)?;
     let mask = ProjectionMask::roots(builder.parquet_schema(), columns);
-    guarded(path, || {
+    catch_decoder_panic(path, || {
         builder.with_projection(mask).with_batch_size(size).build().map_err(|e| damaged(path, e))
     })
 }
 
-/// A Parquet file that is being read.
+/// Streaming Parquet decoder.
 pub(super) struct Parquet {
-    plan: Plan,
+    plan: ReadPlan,
     positions: Vec<usize>,
     rows: ParquetRecordBatchReader,
     done: u64,
@@ -126,18 +127,18 @@ pub(super) struct Parquet {
 }
 
 impl Parquet {
-    /// Reads a file; `total` is its number of rows, `size` its bytes.
-    pub(super) fn new(plan: Plan, file: &File, total: u64, size: u64) -> Result<Parquet, FrameError> {
+    /// Starts decoding; `total` is the number of rows, `size` the bytes of the file.
+    pub(super) fn new(plan: ReadPlan, file: &File, total: u64, size: u64) -> Result<Parquet, FrameError> {
         let positions = plan.columns.positions();
-        let rows = rows(&plan.path, file, positions.clone(), ROWS)?;
+        let rows = record_batches(&plan.path, file, positions.clone(), CHUNK_ROWS)?;
         Ok(Parquet { plan, positions, rows, done: 0, total, size })
     }
 }
 
-impl Source for Parquet {
-    fn next(&mut self, intake: &mut Intake) -> Result<Option<Chunk>, FrameError> {
+impl ChunkSource for Parquet {
+    fn next_chunk(&mut self, state: &mut ReadState) -> Result<Option<Chunk>, FrameError> {
         let Parquet { plan, positions, rows, done, total, .. } = self;
-        guarded(&plan.path, || {
+        catch_decoder_panic(&plan.path, || {
             let Some(batch) = rows.next().transpose().map_err(|e| damaged(&plan.path, e))? else {
                 return match *done == *total {
                     true => Ok(None),
@@ -147,14 +148,14 @@ impl Source for Parquet {
                     )),
                 };
             };
-            let chunk = batch::chunk(&batch, positions, plan, *done + 1, intake)?;
+            let chunk = record_batch::to_chunk(&batch, positions, plan, *done + 1, state)?;
             *done += batch.num_rows() as u64;
             Ok(Some(chunk))
         })
     }
 
-    fn bytes(&self) -> u64 {
-        // The decoder does not say where it is; rows do.
+    fn bytes_read(&self) -> u64 {
+        // The decoder has no byte position; estimated from rows.
         (self.size as f64 * (self.done as f64 / self.total.max(1) as f64).min(1.0)) as u64
     }
 }

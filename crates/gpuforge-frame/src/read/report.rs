@@ -1,94 +1,95 @@
-//! Report of an input: files, the role of every column and why, keys, times, step. What was recognised?
+//! Read report: formats, column roles with reasons, symbols, time range and step, skipped and duplicate rows.
 
 use std::{collections::HashMap, path::PathBuf};
 
 use arrow::datatypes::{DataType, TimeUnit};
 
-use super::{path_key::KeySource, time};
-use crate::{bars::Layout, names::Role};
+use super::{path_symbol::SymbolSource, time};
+use crate::{bars::KeySchema, column_roles::Role};
 
-/// Differences of times that are counted of each series.
+/// Time differences counted per series.
 const STEPS: usize = 1000;
 
-/// What was read.
+/// Report of a reader.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub struct ReadReport {
-    /// Rows that were used, duplicates included.
+    /// Rows used, duplicates included.
     pub rows: u64,
-    /// Symbols.
+    /// Number of symbols.
     pub symbols: usize,
-    /// Rows that were dropped because they could not be read.
+    /// Rows skipped because they could not be parsed.
     pub skipped: u64,
-    /// Why the first of them were.
+    /// Reasons of the first skipped rows.
     pub reasons: Vec<String>,
-    /// Symbols whose rows were put in time order here.
+    /// Symbols that had to be sorted by time.
     pub sorted_here: usize,
-    /// Rows that were left out because their time came twice.
+    /// Rows dropped as duplicate times.
     pub duplicates: u64,
-    /// Files.
+    /// Number of files.
     pub files: usize,
-    /// Did rows have to wait in a temporary file?
+    /// Rows spilled to disk.
     pub spilled: bool,
-    /// The times, if there are any; complete when all portions were handed over.
+    /// Time range, if any; complete after the last batch.
     pub time: Option<TimeReport>,
-    /// Each file.
+    /// Report of each file.
     pub inputs: Vec<FileReport>,
 }
 
-/// The times of an input.
+/// Time range of an input.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct TimeReport {
-    /// Their type, unit and zone.
+    /// Type, unit and zone.
     pub kind: String,
-    /// The first, as text.
+    /// First time, as text.
     pub first: String,
-    /// The last.
+    /// Last time.
     pub last: String,
-    /// The most frequent difference of two times of a symbol: `1m`, `1d`. Plain numbers have no unit.
+    /// Most frequent interval: `1m`, `1d`. Plain integers have no unit.
     pub step: Option<String>,
 }
 
-/// A file and what was recognised in it.
+/// A file and its inferred schema.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct FileReport {
-    /// Which.
+    /// Path.
     pub path: PathBuf,
-    /// `Parquet`, `Arrow IPC`, `CSV`, with the delimiter of a text.
+    /// `Parquet`, `Arrow IPC`, `CSV`, with the delimiter of a CSV file.
     pub format: String,
-    /// Its columns in order.
+    /// Columns in order.
     pub columns: Vec<ColumnReport>,
-    /// The symbol of all its rows, where no column says it.
+    /// Symbol of all rows, where there is no symbol column.
     pub symbol: Option<String>,
-    /// Where the symbol is from.
-    pub symbol_from: KeySource,
-    /// Rows that were used.
+    /// Where the symbol comes from.
+    pub symbol_from: SymbolSource,
+    /// Rows used.
     pub rows: u64,
-    /// Rows that could not be read.
+    /// Rows that could not be parsed.
     pub skipped: u64,
-    /// Rows that were left out because their time came twice.
+    /// Rows dropped as duplicate times.
     pub duplicates: u64,
-    /// Did no row go back in time behind one of its symbol?
+    /// Each symbol's times are nondecreasing in the file.
     pub in_order: bool,
 }
 
-/// A column and the role it got.
+/// A column and its role.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct ColumnReport {
     /// Its name.
     pub name: String,
-    /// Its type; a text has none.
+    /// Its type; `None` for CSV.
     pub kind: Option<String>,
-    /// What it is; `None` if it is not read.
+    /// Its role; `None` if it is not read.
     pub role: Option<&'static str>,
-    /// Why.
+    /// Why it has that role.
     pub why: Option<&'static str>,
 }
 
 impl ReadReport {
-    /// Roles and the names of their columns, as the first file has them: `time` is `Date+Time` where it is in two.
+    /// Roles and column names of the first file: `time` is `Date+Time` where it is two columns.
     pub fn columns(&self) -> Vec<(&'static str, String)> {
         let Some(file) = self.inputs.first() else { return Vec::new() };
-        let roles = crate::names::NAMES.iter().map(|(role, ..)| *role).filter(|role| *role != Role::Symbol);
+        let roles =
+            crate::column_roles::NAMES.iter().map(|(role, ..)| *role).filter(|role| *role != Role::Symbol);
         let of = |role: Role| {
             let with = |c: &&ColumnReport| c.role == Some(role.name());
             file.columns.iter().find(with).map(|c| match c.name.is_empty() {
@@ -106,22 +107,22 @@ impl ReadReport {
     }
 }
 
-/// What was recognised, in short: what a person must see to know that a file was read as it was meant.
+/// Summary of an input: what a user checks to see that a file was read as intended.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Recognised {
-    /// Rows that were used.
+pub struct InputSummary {
+    /// Rows used.
     pub rows: u64,
-    /// Series.
+    /// Number of series.
     pub symbols: usize,
-    /// Files.
+    /// Number of files.
     pub files: usize,
-    /// Where symbols are from.
+    /// Where symbols come from.
     pub symbol_from: &'static str,
-    /// The times; `None`: rows are in file order.
+    /// Time range; `None`: rows are in file order.
     pub time: Option<TimeReport>,
-    /// Was the time found by values alone?
+    /// The time column was detected by values alone.
     pub time_by_values: bool,
-    /// Roles and the names of their columns.
+    /// Roles and column names.
     #[serde(serialize_with = "as_map")]
     pub columns: Vec<(&'static str, String)>,
 }
@@ -131,16 +132,16 @@ fn as_map<S: serde::Serializer>(pairs: &[(&'static str, String)], to: S) -> Resu
 }
 
 impl ReadReport {
-    /// In short.
-    pub fn recognised(&self) -> Recognised {
+    /// Summary.
+    pub fn summary(&self) -> InputSummary {
         let first = self.inputs.first();
         let times = first.into_iter().flat_map(|f| &f.columns).filter(|c| c.role == Some(Role::Time.name()));
-        let by_values = crate::names::Why::Values.words();
-        Recognised {
+        let by_values = crate::column_roles::RoleReason::ValueClass.words();
+        InputSummary {
             rows: self.rows.saturating_sub(self.duplicates),
             symbols: self.symbols,
             files: self.files,
-            symbol_from: first.map_or(KeySource::Nothing, |f| f.symbol_from).words(),
+            symbol_from: first.map_or(SymbolSource::Nothing, |f| f.symbol_from).words(),
             time: self.time.clone(),
             time_by_values: times.into_iter().any(|c| c.why == Some(by_values)),
             columns: self.columns(),
@@ -148,12 +149,12 @@ impl ReadReport {
     }
 }
 
-impl std::fmt::Display for Recognised {
+impl std::fmt::Display for InputSummary {
     /// `400 rows of 2 symbols (the file name), 2024-01-01 to 2024-07-18, step 1d; time=Date close=Close`
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let many = |n: u64, what: &str| format!("{n} {what}{}", if n == 1 { "" } else { "s" });
         write!(f, "{} of {}", many(self.rows, "row"), many(self.symbols as u64, "symbol"))?;
-        if self.symbol_from != KeySource::Nothing.words() {
+        if self.symbol_from != SymbolSource::Nothing.words() {
             write!(f, " ({})", self.symbol_from)?;
         }
         match &self.time {
@@ -175,25 +176,25 @@ impl std::fmt::Display for Recognised {
     }
 }
 
-/// First, last and step of times while series are handed over.
+/// Time range and step histogram, accumulated over batches.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Span {
+pub(super) struct TimeSpanStats {
     ends: Option<(i64, i64)>,
     steps: HashMap<i64, u64>,
 }
 
-impl Span {
-    /// The span of one sorted series.
-    pub(super) fn of(times: &[i64]) -> Span {
+impl TimeSpanStats {
+    /// Statistics of one sorted series.
+    pub(super) fn of(times: &[i64]) -> TimeSpanStats {
         let mut steps = HashMap::new();
         for [a, b] in times.array_windows().take(STEPS) {
             *steps.entry(b.saturating_sub(*a)).or_insert(0) += 1;
         }
-        Span { ends: times.first().copied().zip(times.last().copied()), steps }
+        TimeSpanStats { ends: times.first().copied().zip(times.last().copied()), steps }
     }
 
-    /// Both together.
-    pub(super) fn join(&mut self, other: Span) {
+    /// Merges two statistics.
+    pub(super) fn merge(&mut self, other: TimeSpanStats) {
         self.ends = match (self.ends, other.ends) {
             (Some((a, b)), Some((c, d))) => Some((a.min(c), b.max(d))),
             (one, other) => one.or(other),
@@ -203,24 +204,24 @@ impl Span {
         }
     }
 
-    /// In words.
-    pub(super) fn report(&self, layout: &Layout) -> Option<TimeReport> {
-        let kind = &layout.time.as_ref()?.kind;
+    /// Report for users.
+    pub(super) fn report(&self, layout: &KeySchema) -> Option<TimeReport> {
+        let kind = &layout.time.as_ref()?.data_type;
         let (first, last) = self.ends?;
-        // Of equally frequent ones the smallest: the answer must not depend on the order of a map.
+        // Ties go to the smallest: the result must not depend on map order.
         let step = self.steps.iter().filter(|(step, _)| **step > 0);
         let step = step.max_by(|a, b| a.1.cmp(b.1).then(b.0.cmp(a.0))).map(|(step, _)| *step);
         Some(TimeReport {
-            kind: kind_words(kind, first),
-            first: time::show(kind, first),
-            last: time::show(kind, last),
-            step: step.map(|step| step_words(kind, step)),
+            kind: describe_type(kind, first),
+            first: time::format_time(kind, first),
+            last: time::format_time(kind, last),
+            step: step.map(|step| format_step(kind, step)),
         })
     }
 }
 
-/// `1m`, `4h`, `1d`, `250ms`; a plain number as it is.
-fn step_words(kind: &DataType, step: i64) -> String {
+/// `1m`, `4h`, `1d`, `250ms`; a plain integer as it is.
+fn format_step(kind: &DataType, step: i64) -> String {
     const UNITS: [(&str, i64); 8] = [
         ("w", 604_800_000_000_000),
         ("d", 86_400_000_000_000),
@@ -245,7 +246,7 @@ fn step_words(kind: &DataType, step: i64) -> String {
 }
 
 /// `date`, `timestamp in microseconds, UTC`, `whole numbers (as large as milliseconds since 1970)`.
-fn kind_words(kind: &DataType, first: i64) -> String {
+fn describe_type(kind: &DataType, first: i64) -> String {
     let unit = |unit: &TimeUnit| match unit {
         TimeUnit::Second => "seconds",
         TimeUnit::Millisecond => "milliseconds",
@@ -268,7 +269,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn steps_read_as_people_write_them() {
+    fn steps_are_formatted_as_intervals() {
         let micros = DataType::Timestamp(TimeUnit::Microsecond, None);
         let cases = [
             (&micros, 60_000_000, "1m"),
@@ -281,29 +282,29 @@ mod tests {
             (&DataType::Int64, 60, "60"),
         ];
         for (kind, step, wanted) in cases {
-            assert_eq!(step_words(kind, step), wanted);
+            assert_eq!(format_step(kind, step), wanted);
         }
-        assert_eq!(kind_words(&micros, 0), "timestamp in microseconds, no zone");
+        assert_eq!(describe_type(&micros, 0), "timestamp in microseconds, no zone");
         assert_eq!(
-            kind_words(&DataType::Int64, 1_704_067_200_000),
+            describe_type(&DataType::Int64, 1_704_067_200_000),
             "whole numbers (as large as milliseconds since 1970)"
         );
-        assert_eq!(kind_words(&DataType::Int64, 5), "whole numbers");
+        assert_eq!(describe_type(&DataType::Int64, 5), "whole numbers");
     }
 
     #[test]
-    fn the_most_frequent_step_counts_and_of_equals_the_smallest() {
+    fn most_frequent_step_wins_ties_go_to_the_smallest() {
         let step = |times: &[i64]| {
-            let time = crate::bars::Column { name: "t".to_string(), kind: DataType::Date32 };
-            let layout = Layout { time: Some(time), ..Layout::default() };
-            Span::of(times).report(&layout).and_then(|r| r.step)
+            let time = crate::bars::KeyColumn { name: "t".to_string(), data_type: DataType::Date32 };
+            let layout = KeySchema { time: Some(time), ..KeySchema::default() };
+            TimeSpanStats::of(times).report(&layout).and_then(|r| r.step)
         };
         assert_eq!(step(&[0, 1, 2, 5, 6]).as_deref(), Some("1d"));
         assert_eq!(step(&[0, 2, 3]).as_deref(), Some("1d"));
         assert_eq!(step(&[0]), None);
         assert_eq!(step(&[]), None);
-        let mut both = Span::of(&[5, 6]);
-        both.join(Span::of(&[1, 9]));
+        let mut both = TimeSpanStats::of(&[5, 6]);
+        both.merge(TimeSpanStats::of(&[1, 9]));
         assert_eq!(both.ends, Some((1, 9)));
     }
 }

@@ -1,57 +1,57 @@
-//! How do rows of one symbol become bars? In time order, each time once.
+//! Rows of one symbol: append, stable sort by time, deduplication of times.
 
-use super::{chunk::Chunk, spill::Shape};
-use crate::bars::{Bars, Key};
+use super::{chunk::Chunk, spill::ColumnSet};
+use crate::bars::{Bars, SymbolKey};
 
-/// What is done with a time that a symbol has twice.
+/// Policy for duplicate times of a symbol.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Duplicates {
-    /// It is an error.
+    /// Error.
     #[default]
     Error,
-    /// The first row counts.
+    /// Keep the first row.
     First,
-    /// The last row counts.
+    /// Keep the last row.
     Last,
 }
 
-/// Rows of one symbol, in the order of the input.
+/// Rows of one symbol, in input order until sorted.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(super) struct Series {
     /// Times; empty if there are none.
     pub time: Vec<i64>,
-    /// Where each row was: file and row. Empty if there are no times.
+    /// Row ids (file and row) for error messages. Empty without times.
     pub row: Vec<u64>,
-    /// Open, high, low, close, volume; empty if not asked for.
+    /// Open, high, low, close, volume; empty if not requested.
     pub values: [Vec<f64>; 5],
 }
 
-/// Bits for the row within its file; the file's number is above them.
+/// Low bits of a row id: the row within its file; the file index is above them.
 const ROW_BITS: u32 = 40;
 
-/// File and row as one number.
-pub(super) fn place(file: usize, row: u64) -> u64 {
+/// Packs file index and row into a row id.
+pub(super) fn row_id(file: usize, row: u64) -> u64 {
     (file as u64) << ROW_BITS | row
 }
 
-/// The file, and the row in it.
-pub(super) fn placed(place: u64) -> (usize, u64) {
-    ((place >> ROW_BITS) as usize, place & ((1 << ROW_BITS) - 1))
+/// Unpacks a row id.
+pub(super) fn decode_row_id(id: u64) -> (usize, u64) {
+    ((id >> ROW_BITS) as usize, id & ((1 << ROW_BITS) - 1))
 }
 
 impl Series {
-    /// Rows.
+    /// Number of rows.
     pub(super) fn len(&self) -> usize {
         self.values.iter().map(Vec::len).max().unwrap_or(0).max(self.time.len())
     }
 
-    /// Makes room for so many rows, and no more.
-    pub(super) fn reserve(&mut self, rows: usize, shape: Shape) {
-        if shape.timed {
+    /// Reserves exactly this many rows.
+    pub(super) fn reserve(&mut self, rows: usize, columns: ColumnSet) {
+        if columns.timed {
             self.time.reserve_exact(rows);
             self.row.reserve_exact(rows);
         }
-        for (column, _) in self.values.iter_mut().zip(shape.values).filter(|(_, present)| *present) {
+        for (column, _) in self.values.iter_mut().zip(columns.values).filter(|(_, present)| *present) {
             column.reserve_exact(rows);
         }
     }
@@ -59,58 +59,58 @@ impl Series {
     /// Appends some rows of a chunk.
     pub(super) fn extend(&mut self, chunk: &Chunk, rows: std::ops::Range<usize>, file: usize) {
         if let Some(times) = chunk.time.get(rows.clone()) {
-            room(&mut self.time, times.len()).extend_from_slice(times);
+            grow(&mut self.time, times.len()).extend_from_slice(times);
             let numbers = chunk.row.get(rows.clone()).unwrap_or_default();
-            room(&mut self.row, numbers.len()).extend(numbers.iter().map(|row| place(file, *row)));
+            grow(&mut self.row, numbers.len()).extend(numbers.iter().map(|row| row_id(file, *row)));
         }
         for (to, from) in self.values.iter_mut().zip(&chunk.values) {
             let from = from.get(rows.clone()).unwrap_or_default();
-            room(to, from.len()).extend_from_slice(from);
+            grow(to, from.len()).extend_from_slice(from);
         }
     }
 
     /// Appends one row of a chunk.
     pub(super) fn push(&mut self, chunk: &Chunk, at: usize, file: usize) {
         if let (Some(time), Some(row)) = (chunk.time.get(at), chunk.row.get(at)) {
-            room(&mut self.time, 1).push(*time);
-            room(&mut self.row, 1).push(place(file, *row));
+            grow(&mut self.time, 1).push(*time);
+            grow(&mut self.row, 1).push(row_id(file, *row));
         }
         for (to, from) in self.values.iter_mut().zip(&chunk.values) {
             if let Some(value) = from.get(at) {
-                room(to, 1).push(*value);
+                grow(to, 1).push(*value);
             }
         }
     }
 
-    /// Memory that is reserved.
+    /// Allocated bytes.
     pub(super) fn bytes(&self) -> usize {
         let values: usize = self.values.iter().map(Vec::capacity).sum();
         8 * (values + self.time.capacity() + self.row.capacity())
     }
 
-    /// Puts the rows in time order; rows of the same time stay as they were.
+    /// Stable sort by time.
     pub(super) fn sort(&mut self) {
         let mut order: Vec<usize> = (0..self.time.len()).collect();
         let time = &self.time;
         order.sort_by_key(|at| time.get(*at));
-        pick(&mut self.time, &order);
-        pick(&mut self.row, &order);
-        self.values.iter_mut().for_each(|column| pick(column, &order));
+        permute(&mut self.time, &order);
+        permute(&mut self.row, &order);
+        self.values.iter_mut().for_each(|column| permute(column, &order));
     }
 
-    /// The first two rows of a sorted series that have the same time.
-    pub(super) fn twice(&self) -> Option<usize> {
+    /// Position of the first duplicate time in a sorted series.
+    pub(super) fn first_duplicate_time(&self) -> Option<usize> {
         self.time.array_windows().position(|[a, b]| a == b)
     }
 
-    /// How many different times a sorted series has.
-    pub(super) fn distinct(&self) -> usize {
+    /// Number of distinct times in a sorted series.
+    pub(super) fn distinct_times(&self) -> usize {
         let changes = self.time.array_windows().filter(|[a, b]| a != b).count();
         changes + usize::from(!self.time.is_empty())
     }
 
-    /// Leaves one row of each time in a sorted series; the files of the rows that it left out, one for each.
-    pub(super) fn once(&mut self, keep: Duplicates) -> Vec<usize> {
+    /// Deduplicates the times of a sorted series; returns the file of each dropped row.
+    pub(super) fn dedup_times(&mut self, keep: Duplicates) -> Vec<usize> {
         let last = keep == Duplicates::Last;
         let (mut order, mut dropped) = (Vec::with_capacity(self.time.len()), Vec::new());
         for at in 0..self.time.len() {
@@ -118,18 +118,18 @@ impl Series {
                 if last { self.time.get(at + 1) } else { at.checked_sub(1).and_then(|b| self.time.get(b)) };
             match next != self.time.get(at) {
                 true => order.push(at),
-                false => dropped.push(self.row.get(at).map_or(0, |row| placed(*row).0)),
+                false => dropped.push(self.row.get(at).map_or(0, |row| decode_row_id(*row).0)),
             }
         }
         if !dropped.is_empty() {
-            pick(&mut self.time, &order);
-            pick(&mut self.row, &order);
-            self.values.iter_mut().for_each(|column| pick(column, &order));
+            permute(&mut self.time, &order);
+            permute(&mut self.row, &order);
+            self.values.iter_mut().for_each(|column| permute(column, &order));
         }
         dropped
     }
 
-    /// Takes the last row off.
+    /// Splits the last row off.
     pub(super) fn split_last(&mut self) -> Series {
         let at = self.time.len().saturating_sub(1);
         let mut last =
@@ -140,23 +140,23 @@ impl Series {
         last
     }
 
-    /// Done: the row numbers are no longer needed.
-    pub(super) fn bars(self, symbol: Option<Key>) -> Bars {
+    /// Converts to bars; row ids are dropped.
+    pub(super) fn bars(self, symbol: Option<SymbolKey>) -> Bars {
         let [open, high, low, close, volume] = self.values;
         Bars { symbol, time: self.time, open, high, low, close, volume }
     }
 }
 
-/// Makes room for more. A quarter at a time: what is reserved counts against the limit, and doubling would waste half.
-fn room<T>(column: &mut Vec<T>, more: usize) -> &mut Vec<T> {
+/// Grows capacity by a quarter: capacity counts against the memory limit, and doubling would waste half.
+fn grow<T>(column: &mut Vec<T>, more: usize) -> &mut Vec<T> {
     if column.capacity() - column.len() < more {
         column.reserve_exact(more.max(column.len() / 4).max(16));
     }
     column
 }
 
-/// These elements of a column, in this order; a column that is not there stays so.
-fn pick<T: Copy>(column: &mut Vec<T>, order: &[usize]) {
+/// Applies a permutation (or selection) to a column; an empty column stays empty.
+fn permute<T: Copy>(column: &mut Vec<T>, order: &[usize]) {
     if !column.is_empty() {
         *column = order.iter().filter_map(|at| column.get(*at).copied()).collect();
     }
@@ -173,27 +173,27 @@ mod tests {
     }
 
     #[test]
-    fn sorting_keeps_equal_times_in_order() {
+    fn sort_is_stable() {
         let mut some = series(&[3, 1, 3, 2, 1]);
         some.sort();
         assert_eq!(some.time, [1, 1, 2, 3, 3]);
         assert_eq!(some.row, [1, 4, 3, 0, 2]);
         assert_eq!(some.values[0], [1.0, 4.0, 3.0, 0.0, 2.0]);
-        assert_eq!(some.twice(), Some(0));
+        assert_eq!(some.first_duplicate_time(), Some(0));
     }
 
     #[test]
-    fn the_first_or_the_last_of_equals_stays() {
+    fn dedup_keeps_the_first_or_the_last() {
         for (keep, rows) in [(Duplicates::First, [0, 2, 3]), (Duplicates::Last, [1, 2, 5])] {
             let mut some = series(&[1, 1, 2, 3, 3, 3]);
-            assert_eq!((some.distinct(), some.once(keep).len()), (3, 3));
+            assert_eq!((some.distinct_times(), some.dedup_times(keep).len()), (3, 3));
             assert_eq!(some.row, rows);
-            assert_eq!(some.twice(), None);
+            assert_eq!(some.first_duplicate_time(), None);
         }
     }
 
     #[test]
-    fn places_come_back() {
-        assert_eq!(placed(place(7, 123_456)), (7, 123_456));
+    fn row_ids_round_trip() {
+        assert_eq!(decode_row_id(row_id(7, 123_456)), (7, 123_456));
     }
 }

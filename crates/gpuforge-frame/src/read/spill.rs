@@ -1,6 +1,6 @@
-//! Where do rows wait that do not fit into memory? In one temporary file without a name, in blocks of one symbol each.
+//! Spill file: rows that exceed the memory limit, in blocks of one symbol each, in an unnamed temporary file.
 //!
-//! A block is its columns one after the other, eight bytes a value. The file is gone when the process is, however it ends.
+//! A block is column-major, eight bytes per value. The file is unlinked when created, so no crash leaves it behind.
 
 use std::{
     fs::File,
@@ -12,57 +12,60 @@ use std::{
 use super::series::Series;
 use crate::error::FrameError;
 
-/// Bytes that are converted at once.
-const STEP: usize = 1 << 16;
+/// I/O buffer size in bytes.
+const BUFFER: usize = 1 << 16;
 
-/// Rows of one symbol in the file.
+/// Rows of one symbol in the spill file.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Block {
-    /// Where.
+pub(super) struct SpillBlock {
+    /// Byte offset.
     pub offset: u64,
-    /// How many.
+    /// Number of rows.
     pub rows: usize,
 }
 
-/// The temporary file.
-pub(super) struct Spill {
-    folder: PathBuf,
+/// Spill file.
+pub(super) struct SpillFile {
+    directory: PathBuf,
     file: File,
     end: u64,
     buffer: Vec<u8>,
 }
 
-impl Spill {
-    /// An empty one.
-    pub(super) fn new(folder: Option<&Path>) -> Result<Spill, FrameError> {
-        let folder = folder.map_or_else(std::env::temp_dir, Path::to_path_buf);
-        let file = tempfile::tempfile_in(&folder).map_err(|source| FrameError::Io {
+impl SpillFile {
+    /// An empty file in `directory`, or the system's temporary directory.
+    pub(super) fn new(directory: Option<&Path>) -> Result<SpillFile, FrameError> {
+        let directory = directory.map_or_else(std::env::temp_dir, Path::to_path_buf);
+        let file = tempfile::tempfile_in(&directory).map_err(|source| FrameError::Io {
             doing: "create a temporary file in",
-            path: folder.clone(),
+            path: directory.clone(),
             source,
         })?;
-        Ok(Spill { folder, file, end: 0, buffer: Vec::with_capacity(STEP) })
+        Ok(SpillFile { directory, file, end: 0, buffer: Vec::with_capacity(BUFFER) })
     }
 
-    /// Appends some rows of a series. Columns that are empty take no place.
-    pub(super) fn write(&mut self, series: &Series, rows: Range<usize>) -> Result<Block, FrameError> {
-        let block = Block { offset: self.end, rows: rows.len() };
-        let folder = self.folder.clone();
-        let io = |source| FrameError::Io { doing: "write a temporary file in", path: folder.clone(), source };
+    /// Appends rows of a series as one block. Empty columns take no space.
+    pub(super) fn write(&mut self, series: &Series, rows: Range<usize>) -> Result<SpillBlock, FrameError> {
+        let block = SpillBlock { offset: self.end, rows: rows.len() };
+        let directory = self.directory.clone();
+        let io =
+            |source| FrameError::Io { doing: "write a temporary file in", path: directory.clone(), source };
         self.file.seek(SeekFrom::Start(self.end)).map_err(io)?;
-        self.put(series.time.get(rows.clone()).into_iter().flatten().map(|t| *t as u64)).map_err(io)?;
-        self.put(series.row.get(rows.clone()).into_iter().flatten().copied()).map_err(io)?;
+        self.write_column(series.time.get(rows.clone()).into_iter().flatten().map(|t| *t as u64))
+            .map_err(io)?;
+        self.write_column(series.row.get(rows.clone()).into_iter().flatten().copied()).map_err(io)?;
         for column in &series.values {
-            self.put(column.get(rows.clone()).into_iter().flatten().map(|v| v.to_bits())).map_err(io)?;
+            self.write_column(column.get(rows.clone()).into_iter().flatten().map(|v| v.to_bits()))
+                .map_err(io)?;
         }
         Ok(block)
     }
 
-    /// Writes a column at the end.
-    fn put(&mut self, mut words: impl Iterator<Item = u64>) -> std::io::Result<()> {
+    /// Appends a column.
+    fn write_column(&mut self, mut words: impl Iterator<Item = u64>) -> std::io::Result<()> {
         loop {
             self.buffer.clear();
-            for word in words.by_ref().take(STEP / 8) {
+            for word in words.by_ref().take(BUFFER / 8) {
                 self.buffer.extend_from_slice(&word.to_le_bytes());
             }
             if self.buffer.is_empty() {
@@ -73,29 +76,40 @@ impl Spill {
         }
     }
 
-    /// Reads a block behind the rows of a series.
-    pub(super) fn read(&mut self, block: Block, shape: Shape, series: &mut Series) -> Result<(), FrameError> {
-        let folder = self.folder.clone();
-        let io = |source| FrameError::Io { doing: "read a temporary file in", path: folder.clone(), source };
+    /// Reads a block and appends it to a series.
+    pub(super) fn read(
+        &mut self,
+        block: SpillBlock,
+        columns: ColumnSet,
+        series: &mut Series,
+    ) -> Result<(), FrameError> {
+        let directory = self.directory.clone();
+        let io =
+            |source| FrameError::Io { doing: "read a temporary file in", path: directory.clone(), source };
         self.file.seek(SeekFrom::Start(block.offset)).map_err(io)?;
-        if shape.timed {
-            self.get(block.rows, &mut series.time, |word| word as i64).map_err(io)?;
-            self.get(block.rows, &mut series.row, |word| word).map_err(io)?;
+        if columns.timed {
+            self.read_column(block.rows, &mut series.time, |word| word as i64).map_err(io)?;
+            self.read_column(block.rows, &mut series.row, |word| word).map_err(io)?;
         }
-        for (column, present) in series.values.iter_mut().zip(shape.values) {
+        for (column, present) in series.values.iter_mut().zip(columns.values) {
             if present {
-                self.get(block.rows, column, f64::from_bits).map_err(io)?;
+                self.read_column(block.rows, column, f64::from_bits).map_err(io)?;
             }
         }
         Ok(())
     }
 
-    /// Reads a column from where the file is.
-    fn get<T>(&mut self, rows: usize, column: &mut Vec<T>, of: impl Fn(u64) -> T) -> std::io::Result<()> {
+    /// Reads a column at the current file position.
+    fn read_column<T>(
+        &mut self,
+        rows: usize,
+        column: &mut Vec<T>,
+        of: impl Fn(u64) -> T,
+    ) -> std::io::Result<()> {
         column.reserve(rows);
         let mut left = rows * 8;
         while left > 0 {
-            self.buffer.resize(left.min(STEP), 0);
+            self.buffer.resize(left.min(BUFFER), 0);
             self.file.read_exact(&mut self.buffer)?;
             column.extend(self.buffer.as_chunks().0.iter().map(|word| of(u64::from_le_bytes(*word))));
             left -= self.buffer.len();
@@ -104,18 +118,18 @@ impl Spill {
     }
 }
 
-/// Which columns series have.
+/// Which columns a series has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Shape {
-    /// Times and row numbers?
+pub(super) struct ColumnSet {
+    /// Times and row ids.
     pub timed: bool,
-    /// Which values?
+    /// Open, high, low, close, volume.
     pub values: [bool; 5],
 }
 
-impl Shape {
-    /// Bytes of a row.
-    pub(super) fn width(self) -> usize {
+impl ColumnSet {
+    /// Bytes per row.
+    pub(super) fn row_bytes(self) -> usize {
         8 * (2 * usize::from(self.timed) + self.values.iter().filter(|v| **v).count())
     }
 }

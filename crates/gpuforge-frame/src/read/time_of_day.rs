@@ -1,19 +1,19 @@
-//! Times of day: `09:30`, `9:30:05 PM`, `093000`, `0930`, joined with a date of another column. When on that day was it?
+//! Times of day: `09:30`, `9:30:05 PM`, `093000`, `0930`, joined with the date of another column.
 //!
-//! A column of plain digits is read in one form, which its first values decide: five or six digits anywhere make it
-//! `HHMMSS` (leading zeros may be gone), otherwise it is `HHMM`.
+//! A column of digits has one format, inferred from its first values: five or six digits anywhere make it `HHMMSS` (leading
+//! zeros may be missing), otherwise it is `HHMM`.
 
-use super::time::{self, Written};
-use crate::names::Digits;
+use super::time::{self, ParsedTime};
+use crate::column_roles::DigitTimes;
 
 const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 const NANOS: i64 = 1_000_000_000;
 
-/// How a column writes times of day.
+/// Time-of-day format of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(super) enum Form {
+pub(super) enum TimeOfDayFormat {
     /// With colons.
     #[default]
     Colons,
@@ -23,35 +23,36 @@ pub(super) enum Form {
     Hhmm,
 }
 
-/// What the first values of a column look like, taken as times of day.
+/// Format inference over the first values of a column.
 #[derive(Debug, Clone, Copy, Default)]
-pub(super) struct Look {
+pub(super) struct TimeOfDayInference {
     colons: bool,
     /// Five or six digits.
     long: bool,
     /// Three or four.
     short: bool,
-    /// One or two: an hour, or `HHMM` and `HHMMSS` whose zeros are gone.
+    /// One or two: an hour, or `HHMM` and `HHMMSS` without leading zeros.
     tiny: bool,
-    /// A zero in front: no plain number.
+    /// A leading zero: not an integer.
     padded: bool,
     other: bool,
     fine: bool,
 }
 
-impl Look {
-    /// One more value.
-    pub(super) fn see(&mut self, cell: &[u8]) {
+impl TimeOfDayInference {
+    /// Adds a value.
+    pub(super) fn add(&mut self, cell: &[u8]) {
         let cell = cell.trim_ascii();
         if cell.is_empty() {
             return;
         }
-        if let Some(nanos) = read(cell, Form::Colons) {
+        if let Some(nanos) = parse(cell, TimeOfDayFormat::Colons) {
             self.colons = true;
             self.fine |= nanos % 1000 != 0;
             return;
         }
-        let (long, short) = (read(cell, Form::Hhmmss).is_some(), read(cell, Form::Hhmm).is_some());
+        let (long, short) =
+            (parse(cell, TimeOfDayFormat::Hhmmss).is_some(), parse(cell, TimeOfDayFormat::Hhmm).is_some());
         self.padded |= cell.len() > 2 && cell.first() == Some(&b'0');
         match cell.len() {
             1 | 2 if long => self.tiny = true,
@@ -61,33 +62,37 @@ impl Look {
         }
     }
 
-    /// Are numbers among them times of day?
-    pub(super) fn digits(self) -> Digits {
+    /// Are integers times of day?
+    pub(super) fn digits(self) -> DigitTimes {
         match self {
-            Look { other: true, .. } | Look { colons: true, .. } => Digits::No,
-            Look { long: true, .. } | Look { short: true, padded: true, .. } => Digits::Likely,
-            Look { short: true, .. } => Digits::Maybe,
+            TimeOfDayInference { other: true, .. } | TimeOfDayInference { colons: true, .. } => {
+                DigitTimes::No
+            }
+            TimeOfDayInference { long: true, .. } | TimeOfDayInference { short: true, padded: true, .. } => {
+                DigitTimes::Likely
+            }
+            TimeOfDayInference { short: true, .. } => DigitTimes::Maybe,
             // 9 may be an hour or nine past midnight.
-            _ => Digits::No,
+            _ => DigitTimes::No,
         }
     }
 
-    /// Are they times with colons, and nothing else?
+    /// Are all values times with colons?
     pub(super) fn with_colons(self) -> bool {
         self.colons && !self.long && !self.short && !self.tiny && !self.other
     }
 
-    /// How they are written.
-    pub(super) fn form(self) -> Form {
+    /// The inferred format.
+    pub(super) fn format(self) -> TimeOfDayFormat {
         match self {
-            Look { colons: true, .. } => Form::Colons,
-            Look { long: true, .. } => Form::Hhmmss,
-            Look { short: true, .. } => Form::Hhmm,
-            _ => Form::Colons,
+            TimeOfDayInference { colons: true, .. } => TimeOfDayFormat::Colons,
+            TimeOfDayInference { long: true, .. } => TimeOfDayFormat::Hhmmss,
+            TimeOfDayInference { short: true, .. } => TimeOfDayFormat::Hhmm,
+            _ => TimeOfDayFormat::Colons,
         }
     }
 
-    /// Are any finer than a microsecond?
+    /// Is any value finer than a microsecond?
     pub(super) fn fine(self) -> bool {
         self.fine
     }
@@ -102,16 +107,16 @@ fn seconds(hour: i64, minute: i64, second: i64) -> Option<i64> {
     (hour < 24 && minute < 60 && second <= 60).then_some(hour * HOUR + minute * MINUTE + second)
 }
 
-/// Nanoseconds since midnight.
-pub(super) fn read(cell: &[u8], form: Form) -> Option<i64> {
+/// Parses nanoseconds since midnight.
+pub(super) fn parse(cell: &[u8], format: TimeOfDayFormat) -> Option<i64> {
     let cell = cell.trim_ascii();
-    match form {
-        Form::Colons => colons(cell),
-        Form::Hhmmss => {
+    match format {
+        TimeOfDayFormat::Colons => colons(cell),
+        TimeOfDayFormat::Hhmmss => {
             let number = digits(cell).filter(|_| cell.len() <= 6)?;
             Some(seconds(number / 10_000, number / 100 % 100, number % 100)? * NANOS)
         }
-        Form::Hhmm => {
+        TimeOfDayFormat::Hhmm => {
             let number = digits(cell).filter(|_| cell.len() <= 4)?;
             Some(seconds(number / 100, number % 100, 0)? * NANOS)
         }
@@ -146,7 +151,7 @@ fn colons(cell: &[u8]) -> Option<i64> {
     Some(seconds(hour, digits(minute)?, digits(whole)?)? * NANOS + nanos)
 }
 
-/// Without AM or PM; and whether it is the afternoon.
+/// Strips AM or PM; whether it was PM.
 fn half_day(cell: &[u8]) -> (&[u8], Option<bool>) {
     match cell {
         [clock @ .., half @ (b'A' | b'a' | b'P' | b'p'), b'M' | b'm'] => {
@@ -156,18 +161,20 @@ fn half_day(cell: &[u8]) -> (&[u8], Option<bool>) {
     }
 }
 
-/// The day that a date column names, as days since the epoch; a timestamp counts if it is at midnight.
-pub(super) fn day(cell: &[u8]) -> Option<i64> {
+/// Parses a date as days since the epoch; a timestamp must be at midnight.
+pub(super) fn parse_day(cell: &[u8]) -> Option<i64> {
     match time::parse(cell)? {
-        Written::Date(days) | Written::Compact(_, days) => Some(days),
-        Written::Moment { seconds, nanos: 0, zoned: false } if seconds % DAY == 0 => Some(seconds / DAY),
+        ParsedTime::Date(days) | ParsedTime::Compact(_, days) => Some(days),
+        ParsedTime::Timestamp { seconds, nanos: 0, zoned: false } if seconds % DAY == 0 => {
+            Some(seconds / DAY)
+        }
         _ => None,
     }
 }
 
-/// A day and a time of it.
-pub(super) fn join(days: i64, nanos: i64) -> Written {
-    Written::Moment {
+/// Timestamp of a date and a time of day.
+pub(super) fn join(days: i64, nanos: i64) -> ParsedTime {
+    ParsedTime::Timestamp {
         seconds: days.saturating_mul(DAY).saturating_add(nanos / NANOS),
         nanos: nanos % NANOS,
         zoned: false,
@@ -180,48 +187,48 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn times_of_day_are_read_in_the_forms_people_write() {
+    fn times_of_day_are_parsed_in_every_format() {
         let cases = [
-            ("09:30", Form::Colons, Some(9 * HOUR + 30 * MINUTE)),
-            ("9:30", Form::Colons, Some(9 * HOUR + 30 * MINUTE)),
-            ("09:30:05", Form::Colons, Some(9 * HOUR + 30 * MINUTE + 5)),
-            ("9:30 PM", Form::Colons, Some(21 * HOUR + 30 * MINUTE)),
-            ("12:00am", Form::Colons, Some(0)),
-            ("12:00 PM", Form::Colons, Some(12 * HOUR)),
-            ("093005", Form::Hhmmss, Some(9 * HOUR + 30 * MINUTE + 5)),
-            ("93005", Form::Hhmmss, Some(9 * HOUR + 30 * MINUTE + 5)),
-            ("0", Form::Hhmmss, Some(0)),
-            ("0930", Form::Hhmm, Some(9 * HOUR + 30 * MINUTE)),
-            ("930", Form::Hhmm, Some(9 * HOUR + 30 * MINUTE)),
-            ("24:00", Form::Colons, None),
-            ("09:60", Form::Colons, None),
-            ("13:00 PM", Form::Colons, None),
-            ("09:30:05:01", Form::Colons, None),
-            ("2024-01-01", Form::Colons, None),
-            ("096000", Form::Hhmmss, None),
-            ("1234567", Form::Hhmmss, None),
-            ("2460", Form::Hhmm, None),
-            ("93000", Form::Hhmm, None),
-            ("", Form::Colons, None),
+            ("09:30", TimeOfDayFormat::Colons, Some(9 * HOUR + 30 * MINUTE)),
+            ("9:30", TimeOfDayFormat::Colons, Some(9 * HOUR + 30 * MINUTE)),
+            ("09:30:05", TimeOfDayFormat::Colons, Some(9 * HOUR + 30 * MINUTE + 5)),
+            ("9:30 PM", TimeOfDayFormat::Colons, Some(21 * HOUR + 30 * MINUTE)),
+            ("12:00am", TimeOfDayFormat::Colons, Some(0)),
+            ("12:00 PM", TimeOfDayFormat::Colons, Some(12 * HOUR)),
+            ("093005", TimeOfDayFormat::Hhmmss, Some(9 * HOUR + 30 * MINUTE + 5)),
+            ("93005", TimeOfDayFormat::Hhmmss, Some(9 * HOUR + 30 * MINUTE + 5)),
+            ("0", TimeOfDayFormat::Hhmmss, Some(0)),
+            ("0930", TimeOfDayFormat::Hhmm, Some(9 * HOUR + 30 * MINUTE)),
+            ("930", TimeOfDayFormat::Hhmm, Some(9 * HOUR + 30 * MINUTE)),
+            ("24:00", TimeOfDayFormat::Colons, None),
+            ("09:60", TimeOfDayFormat::Colons, None),
+            ("13:00 PM", TimeOfDayFormat::Colons, None),
+            ("09:30:05:01", TimeOfDayFormat::Colons, None),
+            ("2024-01-01", TimeOfDayFormat::Colons, None),
+            ("096000", TimeOfDayFormat::Hhmmss, None),
+            ("1234567", TimeOfDayFormat::Hhmmss, None),
+            ("2460", TimeOfDayFormat::Hhmm, None),
+            ("93000", TimeOfDayFormat::Hhmm, None),
+            ("", TimeOfDayFormat::Colons, None),
         ];
         for (text, form, wanted) in cases {
-            assert_eq!(read(text.as_bytes(), form), wanted.map(|s| s * NANOS), "{text} {form:?}");
+            assert_eq!(parse(text.as_bytes(), form), wanted.map(|s| s * NANOS), "{text} {form:?}");
         }
-        assert_eq!(read(b"00:00:00.25", Form::Colons), Some(NANOS / 4));
+        assert_eq!(parse(b"00:00:00.25", TimeOfDayFormat::Colons), Some(NANOS / 4));
     }
 
     #[test]
-    fn the_first_values_decide_the_form() {
+    fn format_is_inferred_from_the_first_values() {
         let look = |cells: &[&str]| {
-            let mut look = Look::default();
-            cells.iter().for_each(|cell| look.see(cell.as_bytes()));
-            (look.with_colons(), look.digits(), look.form())
+            let mut look = TimeOfDayInference::default();
+            cells.iter().for_each(|cell| look.add(cell.as_bytes()));
+            (look.with_colons(), look.digits(), look.format())
         };
-        assert_eq!(look(&["09:30", ""]), (true, Digits::No, Form::Colons));
-        assert_eq!(look(&["000000", "093000"]), (false, Digits::Likely, Form::Hhmmss));
-        assert_eq!(look(&["0", "100", "93000"]), (false, Digits::Likely, Form::Hhmmss));
-        assert_eq!(look(&["0930", "1600"]), (false, Digits::Likely, Form::Hhmm));
-        assert_eq!(look(&["930", "1600", "0"]), (false, Digits::Maybe, Form::Hhmm));
+        assert_eq!(look(&["09:30", ""]), (true, DigitTimes::No, TimeOfDayFormat::Colons));
+        assert_eq!(look(&["000000", "093000"]), (false, DigitTimes::Likely, TimeOfDayFormat::Hhmmss));
+        assert_eq!(look(&["0", "100", "93000"]), (false, DigitTimes::Likely, TimeOfDayFormat::Hhmmss));
+        assert_eq!(look(&["0930", "1600"]), (false, DigitTimes::Likely, TimeOfDayFormat::Hhmm));
+        assert_eq!(look(&["930", "1600", "0"]), (false, DigitTimes::Maybe, TimeOfDayFormat::Hhmm));
         let none = [
             &["1704067200"][..],
             &["09:30", "0930"],
@@ -232,29 +239,32 @@ mod tests {
             &["199"],
         ];
         for cells in none {
-            assert_eq!((look(cells).0, look(cells).1), (false, Digits::No), "{cells:?}");
+            assert_eq!((look(cells).0, look(cells).1), (false, DigitTimes::No), "{cells:?}");
         }
     }
 
     #[test]
-    fn a_date_and_a_time_of_day_are_a_moment() {
+    fn date_and_time_of_day_join_to_a_timestamp() {
         for date in ["2024-01-02", "20240102", "2024.01.02", "2024-01-02 00:00:00"] {
-            assert_eq!(day(date.as_bytes()), Some(19_724), "{date}");
+            assert_eq!(parse_day(date.as_bytes()), Some(19_724), "{date}");
         }
         for none in ["17", "2024-01-02 09:30", "2024-01-02T00:00Z", "x"] {
-            assert_eq!(day(none.as_bytes()), None, "{none}");
+            assert_eq!(parse_day(none.as_bytes()), None, "{none}");
         }
         let seconds = 19_724 * DAY + 34_200;
-        assert_eq!(join(19_724, 34_200 * NANOS + 5), Written::Moment { seconds, nanos: 5, zoned: false });
+        assert_eq!(
+            join(19_724, 34_200 * NANOS + 5),
+            ParsedTime::Timestamp { seconds, nanos: 5, zoned: false }
+        );
     }
 
     proptest! {
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in proptest::collection::vec(any::<u8>(), 0..20)) {
-            let mut look = Look::default();
-            look.see(&bytes);
-            for form in [Form::Colons, Form::Hhmmss, Form::Hhmm] {
-                prop_assert!(read(&bytes, form).is_none_or(|n| (0..=DAY * NANOS).contains(&n)));
+        fn any_bytes_are_parsed_or_rejected(bytes in proptest::collection::vec(any::<u8>(), 0..20)) {
+            let mut look = TimeOfDayInference::default();
+            look.add(&bytes);
+            for form in [TimeOfDayFormat::Colons, TimeOfDayFormat::Hhmmss, TimeOfDayFormat::Hhmm] {
+                prop_assert!(parse(&bytes, form).is_none_or(|n| (0..=DAY * NANOS).contains(&n)));
             }
         }
     }

@@ -1,4 +1,4 @@
-//! How does a batch become text? Ranges of rows on several threads, put together in their order.
+//! CSV writer: row ranges formatted in parallel, concatenated in order.
 
 use std::{io::Write as _, ops::Range};
 
@@ -17,44 +17,44 @@ use rayon::prelude::*;
 
 use super::{
     Encoder,
-    batch::Batch,
-    place::{Sink, Stopped},
-    text,
+    batch_builder::BatchBuilder,
+    cell_format,
+    output_target::{EncodeError, Sink},
 };
 
-/// Cells that a thread formats before it takes the next piece of work.
-const CELLS: usize = 1 << 17;
+/// Cells per parallel task.
+const TASK_CELLS: usize = 1 << 17;
 
-/// A file of text.
+/// CSV encoder.
 pub(crate) struct Csv {
     out: Sink,
-    separator: u8,
+    delimiter: u8,
 }
 
 impl Csv {
-    pub(crate) fn new(mut out: Sink, schema: &Schema, separator: u8) -> Result<Self, Stopped> {
+    pub(crate) fn new(mut out: Sink, schema: &Schema, delimiter: u8) -> Result<Self, EncodeError> {
         let mut header = Vec::new();
         for (i, field) in schema.fields().iter().enumerate() {
             if i > 0 {
-                header.push(separator);
+                header.push(delimiter);
             }
-            text::quoted(&mut header, field.name(), separator);
+            cell_format::quote(&mut header, field.name(), delimiter);
         }
         header.push(b'\n');
         out.write_all(&header)?;
-        Ok(Csv { out, separator })
+        Ok(Csv { out, delimiter })
     }
 }
 
 impl Encoder for Csv {
-    fn write(&mut self, batch: &mut Batch) -> Result<(), Stopped> {
-        let record = batch.record()?;
-        let step = (CELLS / record.num_columns().max(1)).max(1);
+    fn write(&mut self, batch: &mut BatchBuilder) -> Result<(), EncodeError> {
+        let record = batch.record_batch()?;
+        let step = (TASK_CELLS / record.num_columns().max(1)).max(1);
         let starts: Vec<usize> = (0..record.num_rows()).step_by(step).collect();
         let range = |start: &usize| *start..record.num_rows().min(start + step);
         let texts: Vec<Vec<u8>> = starts
             .par_iter()
-            .map(|start| lines(&record, range(start), self.separator))
+            .map(|start| lines(&record, range(start), self.delimiter))
             .collect::<Result<_, _>>()?;
         for text in texts {
             self.out.write_all(&text)?;
@@ -62,36 +62,36 @@ impl Encoder for Csv {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), Stopped> {
+    fn finish(mut self: Box<Self>) -> Result<(), EncodeError> {
         Ok(self.out.flush()?)
     }
 }
 
-fn lines(record: &RecordBatch, rows: Range<usize>, separator: u8) -> Result<Vec<u8>, ArrowError> {
+fn lines(record: &RecordBatch, rows: Range<usize>, delimiter: u8) -> Result<Vec<u8>, ArrowError> {
     let columns: Vec<Column<'_>> = record.columns().iter().map(Column::of).collect::<Result<_, _>>()?;
     let mut out = Vec::with_capacity(rows.len() * columns.len() * 12);
     for row in rows {
         for (i, column) in columns.iter().enumerate() {
             if i > 0 {
-                out.push(separator);
+                out.push(delimiter);
             }
-            column.cell(&mut out, row, separator);
+            column.write_cell(&mut out, row, delimiter);
         }
         out.push(b'\n');
     }
     Ok(out)
 }
 
-/// A column and how its cells are written.
+/// A column with its cell formatter.
 enum Column<'a> {
     Text(&'a StringArray),
-    Number(&'a Int64Array),
-    Day(&'a [i32]),
-    /// Times in a unit of which a second has so many; in UTC, or without a zone.
-    Instant(&'a [i64], i64, &'static [u8]),
-    /// Anything in a zone whose offset has to be looked up.
+    Integer(&'a Int64Array),
+    Date(&'a [i32]),
+    /// Timestamps, units per second, suffix; in UTC or without a zone.
+    Timestamp(&'a [i64], i64, &'static [u8]),
+    /// Timestamps in a zone whose offset must be looked up.
     Zoned(ArrayFormatter<'a>),
-    /// Numbers, and how those are written that are not short.
+    /// Floats, with a formatter for those that are not short decimals.
     Double(&'a Float64Array, ArrayFormatter<'a>),
     Single(&'a Float32Array, ArrayFormatter<'a>),
 }
@@ -102,8 +102,8 @@ impl<'a> Column<'a> {
         let utc = |zone: &str| matches!(zone, "UTC" | "utc" | "Z" | "+00:00" | "Etc/UTC");
         Ok(match array.data_type() {
             DataType::Utf8 => Column::Text(array.as_string()),
-            DataType::Int64 => Column::Number(array.as_primitive::<Int64Type>()),
-            DataType::Date32 => Column::Day(array.as_primitive::<Date32Type>().values()),
+            DataType::Int64 => Column::Integer(array.as_primitive::<Int64Type>()),
+            DataType::Date32 => Column::Date(array.as_primitive::<Date32Type>().values()),
             DataType::Float64 => Column::Double(array.as_primitive::<Float64Type>(), formatter()?),
             DataType::Float32 => Column::Single(array.as_primitive::<Float32Type>(), formatter()?),
             DataType::Timestamp(unit, zone) if zone.as_deref().is_none_or(utc) => {
@@ -120,31 +120,34 @@ impl<'a> Column<'a> {
                         (array.as_primitive::<TimestampNanosecondType>().values(), 1_000_000_000)
                     }
                 };
-                Column::Instant(values, per_second, suffix)
+                Column::Timestamp(values, per_second, suffix)
             }
             _ => Column::Zoned(formatter()?),
         })
     }
 
-    /// Writes one cell. A null is empty, and so is NaN. Other numbers are the shortest text that reads back to the same
-    /// bits; whole ones keep `.0`, so that who guesses types from the first rows does not take a column of floats for one
-    /// of integers.
-    fn cell(&self, out: &mut Vec<u8>, row: usize, separator: u8) {
+    /// Writes one cell. Null and NaN are empty. Floats are the shortest round-trip text; whole ones keep `.0`, so that type
+    /// inference over the first rows does not take the column for integers.
+    fn write_cell(&self, out: &mut Vec<u8>, row: usize, delimiter: u8) {
         match self {
-            Column::Text(array) if array.is_valid(row) => text::quoted(out, array.value(row), separator),
-            Column::Number(array) if array.is_valid(row) => text::number(out, array.value(row)),
+            Column::Text(array) if array.is_valid(row) => {
+                cell_format::quote(out, array.value(row), delimiter)
+            }
+            Column::Integer(array) if array.is_valid(row) => cell_format::integer(out, array.value(row)),
             Column::Double(array, formatter) if array.is_valid(row) => {
                 let value = array.value(row);
-                if !value.is_nan() && !text::decimal(out, value) {
+                if !value.is_nan() && !cell_format::short_decimal(out, value) {
                     display(out, formatter, row);
                 }
             }
             Column::Single(array, formatter) if array.is_valid(row) && !array.value(row).is_nan() => {
                 display(out, formatter, row);
             }
-            Column::Day(days) => days.get(row).into_iter().for_each(|day| text::date(out, i64::from(*day))),
-            Column::Instant(times, per_second, suffix) => {
-                times.get(row).into_iter().for_each(|time| text::instant(out, *time, *per_second));
+            Column::Date(days) => {
+                days.get(row).into_iter().for_each(|day| cell_format::date(out, i64::from(*day)))
+            }
+            Column::Timestamp(times, per_second, suffix) => {
+                times.get(row).into_iter().for_each(|time| cell_format::timestamp(out, *time, *per_second));
                 out.extend_from_slice(suffix);
             }
             Column::Zoned(formatter) => display(out, formatter, row),
@@ -153,10 +156,10 @@ impl<'a> Column<'a> {
     }
 }
 
-/// What a formatter writes to.
-struct Letters<'a>(&'a mut Vec<u8>);
+/// `fmt::Write` into bytes.
+struct ByteWriter<'a>(&'a mut Vec<u8>);
 
-impl std::fmt::Write for Letters<'_> {
+impl std::fmt::Write for ByteWriter<'_> {
     fn write_str(&mut self, text: &str) -> std::fmt::Result {
         self.0.extend_from_slice(text.as_bytes());
         Ok(())
@@ -164,8 +167,8 @@ impl std::fmt::Write for Letters<'_> {
 }
 
 fn display(out: &mut Vec<u8>, formatter: &ArrayFormatter<'_>, row: usize) {
-    // Memory takes what it is given; a time beyond the calendar leaves its cell empty.
-    let _ = formatter.value(row).write(&mut Letters(out));
+    // Writing to memory cannot fail; a time beyond the calendar leaves its cell empty.
+    let _ = formatter.value(row).write(&mut ByteWriter(out));
 }
 
 #[cfg(test)]
@@ -178,7 +181,7 @@ mod tests {
 
     fn written(array: ArrayRef) -> String {
         let mut out = Vec::new();
-        Column::of(&array).map(|column| column.cell(&mut out, 0, b',')).unwrap_or_default();
+        Column::of(&array).map(|column| column.write_cell(&mut out, 0, b',')).unwrap_or_default();
         String::from_utf8(out).unwrap_or_default()
     }
 
@@ -191,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers() {
+    fn floats_are_shortest_round_trip_text() {
         for (value, expected) in [
             (1.5, "1.5"),
             (0.1 + 0.2, "0.30000000000000004"),
@@ -209,7 +212,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn every_number_reads_back(bits in any::<u64>()) {
+        fn every_float_round_trips(bits in any::<u64>()) {
             let value = f64::from_bits(bits);
             let narrow = f32::from_bits(bits as u32);
             match value.is_nan() {

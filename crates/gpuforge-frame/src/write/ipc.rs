@@ -1,4 +1,4 @@
-//! How does a batch become Arrow IPC? As it lies in memory; compressed only on request.
+//! Arrow IPC writer: record batches in memory layout, so that the file can be memory mapped; zstd on request.
 
 use arrow::{
     datatypes::Schema,
@@ -10,17 +10,17 @@ use arrow::{
 
 use super::{
     Encoder,
-    batch::Batch,
-    place::{Sink, Stopped},
+    batch_builder::BatchBuilder,
+    output_target::{EncodeError, Sink},
 };
 
-/// A file of Arrow IPC: one record batch after another, and a footer that says where they are.
+/// Arrow IPC file encoder.
 pub(crate) struct Ipc {
     file: FileWriter<Sink>,
 }
 
 impl Ipc {
-    pub(crate) fn new(out: Sink, schema: &Schema, compress: bool) -> Result<Self, Stopped> {
+    pub(crate) fn new(out: Sink, schema: &Schema, compress: bool) -> Result<Self, EncodeError> {
         let compression = compress.then_some(CompressionType::ZSTD);
         let options = IpcWriteOptions::default().try_with_compression(compression)?;
         Ok(Ipc { file: FileWriter::try_new_with_options(out, schema, options)? })
@@ -28,11 +28,11 @@ impl Ipc {
 }
 
 impl Encoder for Ipc {
-    fn write(&mut self, batch: &mut Batch) -> Result<(), Stopped> {
-        Ok(self.file.write(&batch.record()?)?)
+    fn write(&mut self, batch: &mut BatchBuilder) -> Result<(), EncodeError> {
+        Ok(self.file.write(&batch.record_batch()?)?)
     }
 
-    fn finish(mut self: Box<Self>) -> Result<(), Stopped> {
+    fn finish(mut self: Box<Self>) -> Result<(), EncodeError> {
         self.file.finish()?;
         Ok(self.file.flush()?)
     }

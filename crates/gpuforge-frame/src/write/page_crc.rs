@@ -1,12 +1,12 @@
-//! Page checksums (CRC-32) for Parquet: a page store that keeps the pages of a column chunk and splices each page's checksum
-//! into its Thrift header. Was a byte flipped after it was written?
+//! Page CRC for Parquet: a page store that buffers the pages of a column chunk and splices each page's CRC-32 into its
+//! Thrift header.
 //!
-//! The parquet crate verifies checksums and writes none. Its Arrow writer hands every page to a [`PageStore`] as two blobs,
+//! The parquet crate verifies checksums but writes none. Its Arrow writer passes every page to a [`PageStore`] as two blobs,
 //! header and data, so that is where the checksum is added: one field more in the header, and the sizes and offsets of the
 //! chunk grow by it. The alternative, a second pass over the finished file, would read and write everything again.
 //!
 //! Cost: 2.7 ms of CRC-32 for a file of 48 MB that takes 410 ms to write, and as much to verify of 65 ms to read (median of 5,
-//! dev profile, 2-core Xeon; `cost_of_checksums` in tests/checksum.rs).
+//! dev profile, 2-core Xeon; `cost_of_checksums` in tests/page_crc.rs).
 
 use std::{
     io::Read,
@@ -23,63 +23,63 @@ use parquet::{
     file::reader::{ChunkReader, Length},
 };
 
-/// The pages of one column chunk, header and data by turns.
+/// Pages of one column chunk, header and data alternating.
 #[derive(Debug, Default)]
-struct Pages {
+struct PageBuffer {
     blobs: Vec<Bytes>,
-    /// A header that waits for its data.
+    /// A header whose data has not arrived yet.
     header: Option<Bytes>,
-    /// What each page is.
-    pages: Vec<PageOf>,
+    /// Metadata of each page.
+    pages: Vec<PageInfo>,
     bytes: usize,
 }
 
 #[derive(Debug, Clone, Copy)]
-struct PageOf {
+struct PageInfo {
     dictionary: bool,
     /// Bytes of header and data, with the checksum.
-    long: usize,
-    /// Bytes of the checksum.
-    grown: usize,
+    len: usize,
+    /// Bytes added for the checksum.
+    added: usize,
 }
 
-/// The pages of a column, shared between the encoder that makes them and the file that takes them.
+/// Pages of a column chunk, shared between the encoder and the file writer.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Chunk(Arc<Mutex<Pages>>);
+pub(super) struct ColumnPages(Arc<Mutex<PageBuffer>>);
 
-/// Makes a store for each column of a row group, and keeps a hold of it.
+/// Page store factory: creates a store per column of a row group and keeps a handle to it.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Stores(Arc<Mutex<Vec<Chunk>>>);
+pub(super) struct PageStores(Arc<Mutex<Vec<ColumnPages>>>);
 
-impl Stores {
-    /// The chunks whose stores were made since the last call, in the order of the columns.
-    pub(super) fn take(&self) -> Vec<Chunk> {
+impl PageStores {
+    /// Column chunks whose stores were created since the last call, in column order.
+    pub(super) fn take(&self) -> Vec<ColumnPages> {
         std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 }
 
-impl PageStoreFactory for Stores {
+impl PageStoreFactory for PageStores {
     fn create(&self, _: &PageStoreArgs<'_>) -> Result<Box<dyn PageStore>> {
-        let chunk = Chunk::default();
+        let chunk = ColumnPages::default();
         self.0.lock().unwrap_or_else(PoisonError::into_inner).push(chunk.clone());
         Ok(Box::new(chunk))
     }
 }
 
-impl PageStore for Chunk {
+impl PageStore for ColumnPages {
     fn put(&mut self, value: Bytes) -> Result<PageKey> {
         let mut pages = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(header) = pages.header.take() else {
             pages.header = Some(value);
             return Ok(PageKey::new(0));
         };
-        let unknown = || ParquetError::General("a page header without the fields of one".to_owned());
-        let marked = with_crc(&header, crc32fast::hash(&value)).ok_or_else(unknown)?;
-        pages.pages.push(PageOf {
-            // Field 1, the type, is 2 for a dictionary, and a small number is doubled.
+        let malformed = || ParquetError::General("a page header without the fields of one".to_owned());
+        let marked = with_crc(&header, crc32fast::hash(&value)).ok_or_else(malformed)?;
+        pages.pages.push(PageInfo {
+            // Field 1, the page type, is 2 for a dictionary, zigzag encoded as 4.
             dictionary: header.get(1) == Some(&4),
-            long: marked.len() + value.len(),
-            grown: marked.len() - header.len(),
+            len: marked.len() + value.len(),
+            added: marked.len() - header.len(),
         });
         pages.bytes += marked.len() + value.len();
         pages.blobs.extend([Bytes::from(marked), value]);
@@ -95,57 +95,56 @@ impl PageStore for Chunk {
     }
 }
 
-impl Chunk {
-    /// The pages of the finished chunk, dictionary first, and its description with the places that they have now.
-    pub(super) fn finish(self, mut close: ColumnCloseResult) -> Result<(Spliced, ColumnCloseResult)> {
+impl ColumnPages {
+    /// Pages of the finished column chunk, dictionary first, and its metadata with the new sizes and offsets.
+    pub(super) fn finish(self, mut close: ColumnCloseResult) -> Result<(ConcatPages, ColumnCloseResult)> {
         let pages = std::mem::take(&mut *self.0.lock().unwrap_or_else(PoisonError::into_inner));
-        let dictionary: usize = pages.pages.iter().filter(|p| p.dictionary).map(|p| p.long).sum();
-        let grown: usize = pages.pages.iter().map(|p| p.grown).sum();
+        let dictionary: usize = pages.pages.iter().filter(|p| p.dictionary).map(|p| p.len).sum();
+        let added: usize = pages.pages.iter().map(|p| p.added).sum();
         let (compressed, plain) = (close.metadata.compressed_size(), close.metadata.uncompressed_size());
         close.metadata = close
             .metadata
             .into_builder()
-            .set_total_compressed_size(compressed + grown as i64)
-            .set_total_uncompressed_size(plain + grown as i64)
+            .set_total_compressed_size(compressed + added as i64)
+            .set_total_uncompressed_size(plain + added as i64)
             .set_dictionary_page_offset((dictionary > 0).then_some(0))
             .set_data_page_offset(dictionary as i64)
             .build()?;
-        close.bytes_written += grown as u64;
+        close.bytes_written += added as u64;
         if let Some(index) = &mut close.offset_index {
             let mut offset = dictionary as i64;
             let data = pages.pages.iter().filter(|p| !p.dictionary);
             for (location, page) in index.page_locations.iter_mut().zip(data) {
                 location.offset = offset;
-                location.compressed_page_size = i32::try_from(page.long).unwrap_or(i32::MAX);
-                offset += page.long as i64;
+                location.compressed_page_size = i32::try_from(page.len).unwrap_or(i32::MAX);
+                offset += page.len as i64;
             }
         }
-        let is_dictionary = |wanted: bool| move |(page, _): &(&PageOf, &[Bytes])| page.dictionary == wanted;
+        let is_dictionary = |wanted: bool| move |(page, _): &(&PageInfo, &[Bytes])| page.dictionary == wanted;
         let pairs = || pages.pages.iter().zip(pages.blobs.chunks(2));
         let ordered = pairs().filter(is_dictionary(true)).chain(pairs().filter(is_dictionary(false)));
         let blobs = ordered.flat_map(|(_, blobs)| blobs).cloned().collect();
-        Ok((Spliced { blobs, bytes: pages.bytes }, close))
+        Ok((ConcatPages { blobs, bytes: pages.bytes }, close))
     }
 }
 
-/// The pages of a chunk as one stretch of bytes, without a copy: a row group is as large as its pages, and twice that would
-/// be seen in the peak.
+/// Pages of a column chunk concatenated without a copy: copying would double the peak memory of a row group.
 #[derive(Debug)]
-pub(super) struct Spliced {
+pub(super) struct ConcatPages {
     blobs: Vec<Bytes>,
     bytes: usize,
 }
 
-impl Length for Spliced {
+impl Length for ConcatPages {
     fn len(&self) -> u64 {
         self.bytes as u64
     }
 }
 
-impl ChunkReader for Spliced {
-    type T = SplicedRead;
+impl ChunkReader for ConcatPages {
+    type T = ConcatPagesReader;
 
-    fn get_read(&self, start: u64) -> Result<SplicedRead> {
+    fn get_read(&self, start: u64) -> Result<ConcatPagesReader> {
         let mut left = start as usize;
         let mut blobs = std::collections::VecDeque::with_capacity(self.blobs.len());
         for blob in &self.blobs {
@@ -153,7 +152,7 @@ impl ChunkReader for Spliced {
             left -= skip;
             blobs.push_back(blob.slice(skip..));
         }
-        Ok(SplicedRead(blobs))
+        Ok(ConcatPagesReader(blobs))
     }
 
     fn get_bytes(&self, start: u64, length: usize) -> Result<Bytes> {
@@ -163,11 +162,11 @@ impl ChunkReader for Spliced {
     }
 }
 
-/// What is left of the pages.
+/// Reader over the concatenated pages.
 #[derive(Debug)]
-pub(super) struct SplicedRead(std::collections::VecDeque<Bytes>);
+pub(super) struct ConcatPagesReader(std::collections::VecDeque<Bytes>);
 
-impl Read for SplicedRead {
+impl Read for ConcatPagesReader {
     fn read(&mut self, to: &mut [u8]) -> std::io::Result<usize> {
         while let Some(blob) = self.0.front_mut() {
             if blob.is_empty() {
@@ -183,8 +182,8 @@ impl Read for SplicedRead {
     }
 }
 
-/// A page header with field 4, the checksum, behind fields 1 to 3 (type and the two sizes). Thrift's compact protocol writes
-/// a field as the distance to the one before and its type, so the next field's distance is one less.
+/// Inserts field 4, the CRC, after fields 1 to 3 (type and the two sizes) of a page header. Thrift's compact protocol encodes
+/// field ids as deltas, so the next field's delta shrinks by one.
 fn with_crc(header: &[u8], crc: u32) -> Option<Vec<u8>> {
     const I32: u8 = 0x15;
     let mut at = 0;
@@ -218,7 +217,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_header_gets_one_field_more() {
+    fn crc_field_is_inserted() {
         // Type 0, 300 bytes, 100 bytes, then a structure as field 5.
         let header = [0x15, 0x00, 0x15, 0xd8, 0x04, 0x15, 0xc8, 0x01, 0x2c, 0x15, 0x02, 0x00, 0x00];
         let marked = with_crc(&header, 1).unwrap();
@@ -229,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn other_bytes_are_no_header() {
+    fn malformed_headers_are_rejected() {
         for wrong in [
             &[][..],
             &[0x15],

@@ -10,7 +10,7 @@ mod steps;
 
 use std::collections::HashMap;
 
-use gpuforge_frame::{Bars, Layout, read::ReadReport, write::Values};
+use gpuforge_frame::{Bars, KeySchema, read::ReadReport, write::ColumnValues};
 use gpuforge_indicators::{catalogue::ValueRange, select::ColumnMeta};
 
 use self::{bars::BarChecks, columns::ColumnChecks};
@@ -164,7 +164,7 @@ impl Found {
 
 /// The checks of a run.
 pub(super) struct Checks {
-    layout: Layout,
+    layout: KeySchema,
     name: String,
     columns: ColumnChecks,
     bars: BarChecks,
@@ -175,7 +175,7 @@ pub(super) struct Checks {
 
 impl Checks {
     /// For columns of which this is known; the first `own` of them are the bars themselves.
-    pub(super) fn new(facts: Vec<ColumnMeta>, own: usize, layout: &Layout) -> Self {
+    pub(super) fn new(facts: Vec<ColumnMeta>, own: usize, layout: &KeySchema) -> Self {
         Checks {
             layout: layout.clone(),
             name: String::new(),
@@ -187,7 +187,7 @@ impl Checks {
     }
 
     /// Rows of a symbol that has had `offset` rows before, and their columns. `slack` is for rounding at the ends of a range.
-    pub(super) fn see(&mut self, bars: &Bars, offset: usize, values: &[Values<'_>], slack: f64) {
+    pub(super) fn see(&mut self, bars: &Bars, offset: usize, values: &[ColumnValues<'_>], slack: f64) {
         if offset == 0 {
             self.close();
             self.name = symbol(bars);
@@ -223,7 +223,7 @@ impl Checks {
     }
 }
 
-fn finding((problem, column): Key, tally: Tally, columns: &ColumnChecks, layout: &Layout) -> Finding {
+fn finding((problem, column): Key, tally: Tally, columns: &ColumnChecks, layout: &KeySchema) -> Finding {
     let Tally { count, of, symbols, example, worst_share, worst, .. } = tally;
     let first = worst.first;
     let named = !matches!(problem, Problem::Unreadable | Problem::Duplicate | Problem::TooShort);

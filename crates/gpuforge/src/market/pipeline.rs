@@ -3,9 +3,9 @@
 use std::time::Instant;
 
 use gpuforge_frame::{
-    Bars, FrameError, Layout,
+    Bars, FrameError, KeySchema,
     read::ReadReport,
-    write::{Values, Writer, Written},
+    write::{ColumnValues, WriteSummary, Writer},
 };
 use gpuforge_indicators::{
     exec::{self, Columns, ExecOptions, Series, Stream},
@@ -26,7 +26,7 @@ const DEVICE_SLACK: f64 = 1e-4;
 
 /// The state of a run.
 pub(super) struct Pipeline<'a> {
-    pub(super) layout: Layout,
+    pub(super) layout: KeySchema,
     pub(super) request: &'a Request,
     pub(super) with_bars: bool,
     pub(super) options: ExecOptions,
@@ -203,10 +203,10 @@ impl Pipeline<'_> {
         let computed = columns
             .iter()
             .zip(starts)
-            .map(|(values, start)| Values { values, valid_from: start.saturating_sub(offset) });
+            .map(|(values, start)| ColumnValues { values, valid_from: start.saturating_sub(offset) });
         let own = [&bars.open, &bars.high, &bars.low, &bars.close, &bars.volume];
-        let kept = own.iter().filter(|_| self.with_bars).map(|values| Values::all(values));
-        let values: Vec<Values<'_>> = kept.chain(computed).collect();
+        let kept = own.iter().filter(|_| self.with_bars).map(|values| ColumnValues::all(values));
+        let values: Vec<ColumnValues<'_>> = kept.chain(computed).collect();
         if let Some(checks) = &mut self.checks {
             let device = self.executor.summary().groups.gpu > 0;
             checks.see(bars, offset, &values, if device { DEVICE_SLACK } else { SLACK });
@@ -223,12 +223,12 @@ impl Pipeline<'_> {
 
     pub(super) fn finish(mut self, read: ReadReport, began: Instant) -> Result<MarketReport, FrameError> {
         let (written, took) = timed("write columns", || self.writer.finish());
-        let Written { rows, bytes } = written?;
+        let WriteSummary { rows, bytes } = written?;
         self.seconds.write += took.as_secs_f64();
         self.seconds.total = began.elapsed().as_secs_f64();
         let findings = self.checks.map(|checks| checks.findings(&read));
         Ok(MarketReport {
-            input: read.recognised(),
+            input: read.summary(),
             rows,
             symbols: read.symbols,
             columns: self.request.selection.columns.len(),

@@ -1,38 +1,38 @@
-//! `gpuforge indicators … --check`, `--strict`: findings as lines, most important first. What is wrong, where, how often?
+//! `gpuforge indicators … --check`, `--strict`: data quality findings of bars and columns, one line each, most important first.
 
 use anyhow::Result;
-use gpuforge::market::{Finding, JUMP_SIGMAS, Problem, MarketReport, Scope};
+use gpuforge::market::{Finding, JUMP_SIGMAS, MarketReport, Problem, Scope};
 
 use crate::{
-    bars::{many, plain},
     error::Hinted,
+    format::{escape_control, plural},
     output::Output,
 };
 
-/// Findings that are listed one by one.
+/// Findings that are listed; --json has all.
 const LISTED: usize = 12;
 
-/// Lists the findings on stderr. Rows that were left out are told with the input.
-pub(super) fn tell(report: &MarketReport, out: &Output) {
-    let told = |f: &&Finding| !matches!(f.problem, Problem::Duplicate | Problem::Unreadable);
-    let findings: Vec<&Finding> = report.findings.iter().flatten().filter(told).collect();
+/// Prints the findings to stderr. Skipped and duplicate rows are reported with the input.
+pub(super) fn print_findings(report: &MarketReport, out: &Output) {
+    let shown = |f: &&Finding| !matches!(f.problem, Problem::Duplicate | Problem::Unreadable);
+    let findings: Vec<&Finding> = report.findings.iter().flatten().filter(shown).collect();
     for finding in findings.iter().take(LISTED) {
-        out.warn("check", &plain(&line(finding, report.symbols)), None);
+        out.warn("check", &escape_control(&line(finding, report.symbols)), None);
     }
     if findings.len() > LISTED {
-        let more = many((findings.len() - LISTED) as u64, "more finding");
+        let more = plural((findings.len() - LISTED) as u64, "more finding");
         out.warn("check", &more, Some("--json has all of them"));
     }
 }
 
-/// What the summary says; nothing if nothing was checked.
+/// Line of the summary; `None` if nothing was checked.
 pub(super) fn summary(report: &MarketReport) -> Option<(bool, String)> {
     let found = report.findings.as_deref().filter(|_| report.rows > 0)?;
     if found.is_empty() {
         return Some((true, "check: no findings in bars and columns".to_owned()));
     }
     let bars = found.iter().filter(|f| f.scope == Scope::Input).count();
-    let all = many(found.len() as u64, "finding");
+    let all = plural(found.len() as u64, "finding");
     Some((false, format!("check: {all}, {bars} in bars and {} in columns", found.len() - bars)))
 }
 
@@ -40,26 +40,30 @@ pub(super) fn summary(report: &MarketReport) -> Option<(bool, String)> {
 pub(super) fn strict(report: &MarketReport) -> Result<()> {
     let found = report.findings.as_deref().unwrap_or(&[]);
     let Some(first) = found.first() else { return Ok(()) };
-    let what =
-        format!("--strict: {}; first: {}", many(found.len() as u64, "finding"), line(first, report.symbols));
-    Err(Hinted::new(plain(&what), "the output is written; without --strict findings are warnings").into())
+    let what = format!(
+        "--strict: {}; first: {}",
+        plural(found.len() as u64, "finding"),
+        line(first, report.symbols)
+    );
+    Err(Hinted::new(escape_control(&what), "the output is written; without --strict findings are warnings")
+        .into())
 }
 
-/// One finding in one line; pure.
+/// One finding in one line.
 fn line(finding: &Finding, symbols: usize) -> String {
-    format!("{}{}", what(finding), place(finding, symbols))
+    format!("{}{}", what(finding), location(finding, symbols))
 }
 
 fn what(finding: &Finding) -> String {
     let Finding { column, count, .. } = finding;
-    let rows = many(*count, "row");
+    let rows = plural(*count, "row");
     match finding.problem {
         Problem::Null => format!("{column} null or NaN in {rows}"),
         Problem::HighBelowLow => format!("high is below low in {rows}"),
         Problem::OutsideHighLow => format!("{column} outside of low to high in {rows}"),
         Problem::NotPositive => format!("{column} 0 or below in {rows}"),
-        Problem::Unreadable => format!("{rows} left out that could not be read"),
-        Problem::Duplicate => format!("{rows} left out whose time came twice"),
+        Problem::Unreadable => format!("{rows} skipped that could not be read"),
+        Problem::Duplicate => format!("{rows} dropped with a duplicate timestamp"),
         Problem::AllNan => format!("{column} has no value at all"),
         Problem::Infinite => format!("{column} is infinite in {rows}"),
         Problem::OutOfRange => {
@@ -74,20 +78,20 @@ fn what(finding: &Finding) -> String {
         Problem::TooShort => format!("{column} has no value: its warm-up is longer than every series"),
         Problem::Jump => {
             let size = finding.value.map_or(0.0, f64::exp_m1) * 100.0;
-            let times = many(*count, "jump");
+            let times = plural(*count, "jump");
             format!("{times} of the close beyond {JUMP_SIGMAS} sigma, the first by {size:+.1} %")
         }
         Problem::Gap => {
             let usual = finding.range.map_or_else(String::new, |r| format!(" (usual step {})", span(r.max)));
             let first = finding.value.map_or_else(String::new, |s| format!(", the first of {}", span(s)));
-            format!("{} in time{usual}{first}", many(*count, "gap"))
+            format!("{} in time{usual}{first}", plural(*count, "gap"))
         }
         Problem::ZeroVolume => format!("volume is 0 in {} of rows", percent(finding.share)),
     }
 }
 
-/// Which symbols, and where it starts.
-fn place(finding: &Finding, symbols: usize) -> String {
+/// Affected symbols, and the first row.
+fn location(finding: &Finding, symbols: usize) -> String {
     let Finding { symbols: n, example, worst_share, .. } = finding;
     let at = match (finding.first_row, &finding.first_time) {
         (Some(row), Some(time)) => format!("row {row} ({time})"),
@@ -153,15 +157,15 @@ mod tests {
     }
 
     #[test]
-    fn a_line_says_what_how_much_and_where() {
+    fn a_line_has_problem_share_and_location() {
         let nan = finding(Problem::Nan, "rsi_14");
         assert_eq!(
             line(&nan, 30),
             "rsi_14 is NaN in 1.2 % of its rows after the warm-up in 1 of 30 symbols: ABC, 95 %, from row 14 \
              (2024-01-02T14:44:00Z) on"
         );
-        let alone = Finding { share: 0.953, first_time: None, ..nan };
-        assert_eq!(line(&alone, 1), "rsi_14 is NaN in 95 % of its rows after the warm-up, from row 14 on");
+        let single = Finding { share: 0.953, first_time: None, ..nan };
+        assert_eq!(line(&single, 1), "rsi_14 is NaN in 95 % of its rows after the warm-up, from row 14 on");
         let range = Some(ValueRange { min: 0.0, max: 100.0 });
         let out = Finding { range, value: Some(104.25), count: 1, ..finding(Problem::OutOfRange, "rsi_14") };
         assert_eq!(
@@ -185,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn spans_and_shares_read_well() {
+    fn spans_and_shares_have_units() {
         assert_eq!(
             [60.0, 90.0, 7200.0, 259_200.0, 0.25].map(span),
             ["1 min", "90 s", "2 h", "3 d", "0.25 s"]

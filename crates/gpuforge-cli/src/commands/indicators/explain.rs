@@ -1,12 +1,13 @@
-//! `gpuforge indicators … --explain`: what is computed where and why, what moves, and what it takes.
+//! `gpuforge indicators … --explain`: execution plan as text: placement and reason, stages, transfers, predicted and measured
+//! times.
 
 use std::{collections::BTreeMap, fmt::Write as _};
 
 use anyhow::Result;
 use gpuforge::{
     frame::{
-        Portion,
-        names::Role,
+        BarsBatch,
+        column_roles::Role,
         read::{Input, ReadOptions, Reader},
     },
     indicators_gpu::{
@@ -17,47 +18,50 @@ use gpuforge::{
 };
 
 use crate::{
-    bars::{explained, many, plain},
-    format::{size, width, wrap},
+    bars::frame_error,
+    format::{escape_control, plural, size, width, wrap},
     output::HEAD,
 };
 
 /// Bars of each series of the input.
 pub(super) fn shape(input: &Input, options: ReadOptions<'_>) -> Result<Vec<usize>> {
     let options = ReadOptions { needed: vec![Role::Close], ..options };
-    let mut reader = Reader::open(input, options).map_err(explained)?;
+    let mut reader = Reader::open(input, options).map_err(frame_error)?;
     let mut lengths = Vec::new();
-    for portion in reader.portions().map_err(explained)? {
-        match portion.map_err(explained)? {
-            Portion::Whole(all) => lengths.extend(all.iter().map(gpuforge::frame::Bars::len)),
-            Portion::Part { bars, first: true, .. } => lengths.push(bars.len()),
-            Portion::Part { bars, .. } => lengths.iter_mut().rev().take(1).for_each(|n| *n += bars.len()),
+    for portion in reader.batches().map_err(frame_error)? {
+        match portion.map_err(frame_error)? {
+            BarsBatch::Complete(all) => lengths.extend(all.iter().map(gpuforge::frame::Bars::len)),
+            BarsBatch::Segment { bars, first: true, .. } => lengths.push(bars.len()),
+            BarsBatch::Segment { bars, .. } => {
+                lengths.iter_mut().rev().take(1).for_each(|n| *n += bars.len())
+            }
         }
     }
     Ok(lengths)
 }
 
-/// As many series as were read, all of the same length.
+/// The shape of a finished run: its series, taken as equally long.
 pub(super) fn even(report: &MarketReport) -> Vec<usize> {
     let each = usize::try_from(report.rows).unwrap_or(usize::MAX) / report.symbols.max(1);
     vec![each; report.symbols]
 }
 
-/// The plan as text; after a run, also what it took.
+/// The plan as text; after a run, also the measured times.
 pub(super) fn text(plan: &ExecExplanation, report: Option<&MarketReport>) -> String {
-    let place = if plan.decision.place == DeviceChoice::Gpu { "the device" } else { "the processor" };
-    let mut out = format!("{HEAD}on {place}{HEAD:#}: {}\n", plain(&plan.decision.reason.to_string()));
+    let place = if plan.decision.place == DeviceChoice::Gpu { "the device" } else { "the CPU" };
+    let mut out =
+        format!("{HEAD}on {place}{HEAD:#}: {}\n", escape_control(&plan.decision.reason.to_string()));
     let mut line = |text: &str| out.push_str(&wrap(text, 2, width()));
-    line(&format!("{} of {} series", many(plan.bars, "bar"), plan.series));
+    line(&format!("{} of {} series", plural(plan.bars, "bar"), plan.series));
     if let Some(device) = &plan.device {
-        line(&format!("device: {}", plain(device)));
+        line(&format!("device: {}", escape_control(device)));
     }
-    let suits = plan.columns.iter().filter(|c| c.on_device).count() as u64;
-    line(&format!("columns: {} of {} suit a device", suits, plan.columns.len()));
-    for (why, names) in unsuited(plan) {
-        line(&format!("on the processor: {}: {why}", names.join(", ")));
+    let supported = plan.columns.iter().filter(|c| c.on_device).count() as u64;
+    line(&format!("columns: {} of {} supported on a device", supported, plan.columns.len()));
+    for (why, names) in cpu_columns(plan) {
+        line(&format!("on the CPU: {}: {why}", names.join(", ")));
     }
-    if suits > 0 {
+    if supported > 0 {
         lowered(plan, &mut line);
     }
     times(plan, &mut line);
@@ -67,8 +71,8 @@ pub(super) fn text(plan: &ExecExplanation, report: Option<&MarketReport>) -> Str
     out
 }
 
-/// Columns that stay on the processor, by reason.
-fn unsuited(plan: &ExecExplanation) -> BTreeMap<&str, Vec<&str>> {
+/// Columns computed on the CPU, by reason.
+fn cpu_columns(plan: &ExecExplanation) -> BTreeMap<&str, Vec<&str>> {
     let mut reasons: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for column in plan.columns.iter().filter(|c| !c.on_device) {
         reasons.entry(column.reason.unwrap_or("not known")).or_default().push(&column.column);
@@ -80,8 +84,8 @@ fn lowered(plan: &ExecExplanation, line: &mut impl FnMut(&str)) {
     line(&format!(
         "graph: {} nodes in {}; {} generated; {} columns written, {} if nothing were fused",
         plan.nodes,
-        many(plan.stages.len() as u64, "stage"),
-        many(plan.fused_groups as u64, "fused group"),
+        plural(plan.stages.len() as u64, "stage"),
+        plural(plan.fused_groups as u64, "fused group"),
         plan.written,
         plan.unfused,
     ));
@@ -92,12 +96,12 @@ fn lowered(plan: &ExecExplanation, line: &mut impl FnMut(&str)) {
     }
     if let Some(workload) = &plan.workload {
         line(&format!(
-            "{} up, {} down; {}, {}, {} to compile; {} of memory on the device",
+            "{} up, {} down; {}, {}, {} to compile; {} of device memory",
             size(workload.up),
             size(workload.down),
-            many(workload.batches, "submission"),
-            many(workload.dispatches, "kernel call"),
-            many(workload.pipelines, "pipeline"),
+            plural(workload.batches, "submission"),
+            plural(workload.dispatches, "kernel call"),
+            plural(workload.pipelines, "pipeline"),
             size(workload.memory),
         ));
     }
@@ -105,7 +109,7 @@ fn lowered(plan: &ExecExplanation, line: &mut impl FnMut(&str)) {
 
 fn times(plan: &ExecExplanation, line: &mut impl FnMut(&str)) {
     if let Some(seconds) = plan.cpu_seconds {
-        line(&format!("predicted on the processor: {}", time(seconds)));
+        line(&format!("predicted on the CPU: {}", time(seconds)));
     }
     let Some(gpu) = &plan.gpu else { return };
     let p = &gpu.parts;
@@ -121,7 +125,7 @@ fn times(plan: &ExecExplanation, line: &mut impl FnMut(&str)) {
         named.iter().filter(|(_, s)| *s > 0.0).map(|(what, s)| format!("{what} {}", time(*s))).collect();
     let mut text = format!("predicted on the device: {} ({})", time(gpu.total), parts.join(", "));
     if gpu.beside > 0.0 {
-        let _ = write!(text, "; meanwhile on the processor: {}", time(gpu.beside));
+        let _ = write!(text, "; concurrently on the CPU: {}", time(gpu.beside));
     }
     line(&text);
 }
@@ -129,15 +133,15 @@ fn times(plan: &ExecExplanation, line: &mut impl FnMut(&str)) {
 fn measured(report: &MarketReport, line: &mut impl FnMut(&str)) {
     let done = &report.placed;
     if done.groups.cpu > 0 {
-        let groups = many(done.groups.cpu, "group");
-        line(&format!("measured on the processor: {} for {groups}", time(done.measured.cpu)));
+        let groups = plural(done.groups.cpu, "group");
+        line(&format!("measured on the CPU: {} for {groups}", time(done.measured.cpu)));
     }
     if done.groups.gpu > 0 {
-        let groups = many(done.groups.gpu, "group");
+        let groups = plural(done.groups.gpu, "group");
         let own = done.device_seconds.map_or(String::new(), |s| format!(", {} of it kernels", time(s)));
         line(&format!("measured on the device: {} for {groups}{own}", time(done.measured.gpu)));
         line(&format!(
-            "{} up, {} down, {} kernel calls; {} at most in a batch",
+            "{} up, {} down, {} dispatches; at most {} per batch",
             size(done.uploaded),
             size(done.downloaded),
             done.dispatches,
@@ -145,7 +149,7 @@ fn measured(report: &MarketReport, line: &mut impl FnMut(&str)) {
         ));
     }
     for event in &done.events {
-        line(&format!("event: {}", plain(event)));
+        line(&format!("event: {}", escape_control(event)));
     }
 }
 
@@ -163,7 +167,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn times_read_well() {
+    fn times_have_units() {
         assert_eq!([time(1.239), time(0.0123), time(4.2e-5)], ["1.24 s", "12.3 ms", "42 µs"]);
     }
 }

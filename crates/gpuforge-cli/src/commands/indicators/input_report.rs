@@ -1,11 +1,12 @@
-//! `gpuforge indicators … --explain-input`, and the line that every run ends with: what was recognised in the input?
+//! `gpuforge indicators … --explain-input`: recognised formats, column roles, symbols and timestamps; also the one-line note
+//! of every run.
 
 use anyhow::Result;
 use gpuforge::{
     frame::{
         FrameError,
-        names::Role,
-        read::{Duplicates, FileReport, Input, KeySource, ReadOptions, ReadReport, Reader},
+        column_roles::Role,
+        read::{Duplicates, FileReport, Input, ReadOptions, ReadReport, Reader, SymbolSource},
     },
     market::MarketReport,
 };
@@ -13,19 +14,20 @@ use serde_json::json;
 
 use crate::{
     args::indicators::Indicators,
-    bars::{explained, many, plain, read_options},
+    bars::{frame_error, read_options},
     context::Context,
+    format::{escape_control, plural},
     output::{DIM, HEAD, Output},
 };
 
-/// Bytes of bars at once where nobody set a limit.
-const BARS: u64 = 768 << 20;
+/// Bytes of bars in memory at once without a memory limit.
+const BARS_BYTES: u64 = 768 << 20;
 
-/// What a person must see to know that the input was read as it was meant.
-pub(super) fn tell(report: &MarketReport, out: &Output) {
+/// Prints how the input was interpreted.
+pub(super) fn print_note(report: &MarketReport, out: &Output) {
     if report.duplicates > report.rows {
         let what = format!(
-            "--duplicates dropped {} of {} rows: a time that most rows share is hardly their time",
+            "--duplicates dropped {} of {} rows: a value that most rows share is hardly a timestamp",
             report.duplicates,
             report.duplicates + report.rows
         );
@@ -35,13 +37,13 @@ pub(super) fn tell(report: &MarketReport, out: &Output) {
             Some("--explain-input shows what was recognised; --time NAME or 'DATE+TIME' says it"),
         );
     }
-    out.note("input", &plain(&report.input.to_string()));
+    out.note("input", &escape_control(&report.input.to_string()));
 }
 
 /// Reads everything and computes nothing. Bad rows and duplicates are counted here, whatever a run would do about them.
 pub(super) fn run(args: &Indicators, context: &Context, files: &Input) -> Result<()> {
     let places = context.places()?;
-    let memory = context.settings(&places, &[]).memory_limit().map_or(BARS, |limit| limit / 3);
+    let memory = context.settings(&places, &[]).memory_limit().map_or(BARS_BYTES, |limit| limit / 3);
     let options = read_options(&args.bars)?;
     let refused = options.duplicates == Duplicates::Error;
     let options = ReadOptions {
@@ -53,37 +55,37 @@ pub(super) fn run(args: &Indicators, context: &Context, files: &Input) -> Result
         adjusted: false,
         ..options
     };
-    let mut reader = Reader::open(files, options).map_err(explained)?;
+    let mut reader = Reader::open(files, options).map_err(frame_error)?;
     let read = all(&mut reader);
     let report = reader.report();
-    let said = match context.out.json {
-        true => context.out.json(&json!({ "input": report.recognised(), "files": report.inputs })),
+    let printed = match context.out.json {
+        true => context.out.json(&json!({ "input": report.summary(), "files": report.inputs })),
         false => context.out.text(&text(report, args.bars.skip_bad, refused)),
     };
-    read.map_err(explained)?;
-    said
+    read.map_err(frame_error)?;
+    printed
 }
 
 fn all(reader: &mut Reader<'_>) -> Result<(), FrameError> {
-    for portion in reader.portions()? {
+    for portion in reader.batches()? {
         portion?;
     }
     Ok(())
 }
 
-/// All of it, file by file; columns once where the next files have the same.
+/// The report, file by file; equal columns are listed once.
 fn text(report: &ReadReport, skip_bad: bool, refused: bool) -> String {
     let mut out = String::new();
     let mut before: Option<&FileReport> = None;
     for file in &report.inputs {
         out.push_str(&format!(
             "{HEAD}{}{HEAD:#}: {}\n",
-            plain(&file.path.display().to_string()),
+            escape_control(&file.path.display().to_string()),
             file.format
         ));
         let symbol = match &file.symbol {
-            Some(symbol) => format!("{}, from {}", plain(symbol), file.symbol_from.words()),
-            None if file.symbol_from == KeySource::Nothing => file.symbol_from.words().to_owned(),
+            Some(symbol) => format!("{}, from {}", escape_control(symbol), file.symbol_from.words()),
+            None if file.symbol_from == SymbolSource::Nothing => file.symbol_from.words().to_owned(),
             None => format!("from {}", file.symbol_from.words()),
         };
         out.push_str(&format!("  symbol: {symbol}\n"));
@@ -91,7 +93,7 @@ fn text(report: &ReadReport, skip_bad: bool, refused: bool) -> String {
         let mut rows = format!("  rows: {}, {order}", file.rows);
         if file.duplicates > 0 {
             let note = if refused { " (an error without --duplicates first|last)" } else { "" };
-            rows.push_str(&format!("; {}{note}", many(file.duplicates, "duplicate")));
+            rows.push_str(&format!("; {}{note}", plural(file.duplicates, "duplicate")));
         }
         if file.skipped > 0 {
             let note = if skip_bad { "" } else { " (an error without --skip-bad)" };
@@ -105,17 +107,17 @@ fn text(report: &ReadReport, skip_bad: bool, refused: bool) -> String {
         before = Some(file);
     }
     for reason in report.reasons.iter().take(3) {
-        out.push_str(&format!("skipped: {}\n", plain(reason)));
+        out.push_str(&format!("skipped: {}\n", escape_control(reason)));
     }
     if let Some(time) = &report.time {
         out.push_str(&format!("time: {}\n", time.kind));
     }
-    out.push_str(&format!("{}\n", plain(&report.recognised().to_string())));
+    out.push_str(&format!("{}\n", escape_control(&report.summary().to_string())));
     out
 }
 
 fn columns(file: &FileReport, out: &mut String) {
-    let shown = |name: &str| if name.is_empty() { "(unnamed)".to_owned() } else { plain(name) };
+    let shown = |name: &str| if name.is_empty() { "(unnamed)".to_owned() } else { escape_control(name) };
     let wide = file.columns.iter().map(|c| shown(&c.name).chars().count()).max().unwrap_or(0).min(40);
     for column in &file.columns {
         let kind = column.kind.as_ref().map_or_else(String::new, |kind| format!(" ({kind})"));
@@ -141,14 +143,14 @@ mod tests {
             format: "CSV, `,`".to_owned(),
             columns: vec![column("", Some("time"), Some("by its values")), column("x", None, None)],
             symbol: Some("A".to_owned()),
-            symbol_from: KeySource::FileName,
+            symbol_from: SymbolSource::FileName,
             rows: 3,
             skipped: 1,
             duplicates,
             in_order: false,
         };
         let inputs = vec![file("a.csv", 0), file("b.csv", 2)];
-        let said = text(&ReadReport { inputs, ..ReadReport::default() }, false, true);
+        let text = text(&ReadReport { inputs, ..ReadReport::default() }, false, true);
         for wanted in [
             "symbol: A, from the file name",
             "rows: 3, not in time order: sorted; 1 skipped (an error without --skip-bad)",
@@ -157,7 +159,7 @@ mod tests {
             "    x          not read",
             "columns: as above",
         ] {
-            assert!(said.contains(wanted), "{wanted}\n{said}");
+            assert!(text.contains(wanted), "{wanted}\n{text}");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `gpuforge indicators list|show`: which indicators there are, what a selection would write, and everything about one.
+//! `gpuforge indicators list|show`: the indicator catalogue, the columns of a selection, and the page of one indicator.
 
 use std::fmt::Write as _;
 
@@ -11,24 +11,24 @@ use gpuforge::indicators::{
 
 use crate::{
     args::bars::ConventionName,
-    bars::{selector, wrong},
+    bars::{selection_error, selector},
     context::Context,
     error::Hinted,
     format::{dotted, width, wrap},
     output::{DIM, HEAD},
 };
 
-/// Lines of a formula that are printed without being asked for.
+/// Longest formula, in lines, that is printed without --verbose.
 const FORMULA: usize = 16;
 
-/// Lists every row, or what a selection would write.
+/// Lists every indicator, or the output columns of a selection.
 pub(crate) fn list(select: Option<&str>, defines: &[String], context: &Context) -> Result<()> {
     let listed = match select {
         Some(text) => describe::selection(
-            &selector(defines, ConventionName::Talib)?.select(text).map_err(|e| wrong(&e))?,
+            &selector(defines, ConventionName::Talib)?.select(text).map_err(|e| selection_error(&e))?,
         ),
         None => {
-            // A definition that cannot be read is a mistake, used or not.
+            // An invalid definition is an error, used or not.
             selector(defines, ConventionName::Talib)?;
             describe::all()
         }
@@ -49,7 +49,7 @@ pub(crate) fn show(name: &str, context: &Context) -> Result<()> {
     context.out.text(&page(row, &described, context.out.verbose, width()))
 }
 
-/// There is no such row; the nearest one is offered.
+/// Unknown indicator; the hint has the nearest name.
 fn unknown(name: &str) -> anyhow::Error {
     let nearest = gpuforge::indicators::select::nearest_row(name);
     let hint = match nearest {
@@ -81,7 +81,7 @@ fn entry(item: &IndicatorInfo, selected: bool, width: usize) -> String {
     parts.extend(item.params.iter().map(|p| format!("{} {}", p.name, p.value.unwrap_or(p.default))));
     let outputs: Vec<&str> =
         item.outputs.iter().map(|o| if selected { o.column.as_str() } else { o.name.as_str() }).collect();
-    // A single output has nothing to tell apart, unless its column is what was asked about.
+    // A single output needs no name, unless the columns of a selection are listed.
     if selected || outputs.len() > 1 {
         parts.push(format!("→ {}", outputs.join(", ")));
     }
@@ -143,7 +143,7 @@ fn page(row: &'static Indicator, item: &IndicatorInfo, verbose: bool, width: usi
     fact("causal", causal.to_owned());
     let oracle = match item.oracle {
         Some(catalogue::Oracle::TaLib) => "TA-Lib",
-        _ => "a plain reference in the tests",
+        _ => "a reference implementation in the tests",
     };
     fact("tested by", oracle.to_owned());
     fact("example", format!("--select '{}'", example(item)));
@@ -175,7 +175,7 @@ fn parameter(p: &ParameterInfo, whole: bool) -> String {
     format!("{} {} ({kind}{} to {})", p.name, p.default, p.min, p.max)
 }
 
-/// How it is asked for; the last output where there are several.
+/// An example selection; of several outputs the last.
 fn example(item: &IndicatorInfo) -> String {
     let numbers: Vec<String> = item.params.iter().map(|p| p.default.to_string()).collect();
     let call = if numbers.is_empty() { String::new() } else { format!("({})", numbers.join(",")) };
@@ -183,7 +183,7 @@ fn example(item: &IndicatorInfo) -> String {
     format!("{}{call}{}", item.name, output.map_or_else(String::new, |o| format!(".{}", o.name)))
 }
 
-/// A label and its text, wrapped under itself.
+/// A label and its text with a hanging indent.
 fn hanging(label: &str, text: &str, width: usize) -> String {
     let indent = if label.is_empty() { 4 } else { 14 };
     let lines = wrap(text, indent, width);
@@ -201,21 +201,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn lines_fit_and_begin_with_the_name() {
+    fn lines_fit_the_width() {
         for width in [40, 60, 80, 120] {
             for line in table(&describe::all(), false, width).lines() {
-                let seen = plain(line).chars().count();
-                // A word that is longer than the line stands alone.
-                let alone = plain(line).split_whitespace().any(|w| w.chars().count() + 4 > width);
-                assert!(seen <= width || alone, "{width}: {line:?}");
+                let columns = without_styles(line).chars().count();
+                // A word longer than the line gets a line of its own.
+                let long_word =
+                    without_styles(line).split_whitespace().any(|w| w.chars().count() + 4 > width);
+                assert!(columns <= width || long_word, "{width}: {line:?}");
             }
         }
     }
 
     #[test]
-    fn a_page_says_everything() {
+    fn a_page_has_every_section() {
         for row in catalogue::all() {
-            let text = plain(&page(row, &describe::row(row), true, 80));
+            let text = without_styles(&page(row, &describe::row(row), true, 80));
             for part in ["inputs", "outputs", "first bar", "causal", "tested by", "example"] {
                 assert!(text.contains(part), "{}: {part}", row.name);
             }
@@ -243,7 +244,7 @@ mod tests {
         assert_eq!(hanging("causal", "a b", 80), "  causal      a b\n");
     }
 
-    fn plain(text: &str) -> String {
+    fn without_styles(text: &str) -> String {
         text.replace(&format!("{HEAD}"), "").replace(&format!("{HEAD:#}"), "").replace(&format!("{DIM}"), "")
     }
 }

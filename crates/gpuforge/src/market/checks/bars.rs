@@ -1,6 +1,6 @@
 //! Checks of bars: nulls, OHLC that does not hold together, prices that are not positive, volume that is 0. Do the bars hold?
 
-use gpuforge_frame::{Bars, Layout};
+use gpuforge_frame::{Bars, KeySchema};
 
 use super::{Problem, Seen, Spot, jumps::Jumps, steps::Steps};
 
@@ -37,7 +37,7 @@ pub(super) struct BarChecks {
 }
 
 impl BarChecks {
-    pub(super) fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &KeySchema) -> Self {
         BarChecks {
             rows: 0,
             null: Seen::default(),
@@ -133,7 +133,7 @@ mod tests {
             volume: column(4),
             ..Bars::default()
         };
-        let mut checks = BarChecks::new(&Layout::default());
+        let mut checks = BarChecks::new(&KeySchema::default());
         checks.see(&bars, 10);
         let found = checks.take().into_iter().filter(|(_, s)| s.count > 0);
         found.map(|(p, s)| (p, s.count, s.first.map(|f| f.row), names(p, s.columns))).collect()

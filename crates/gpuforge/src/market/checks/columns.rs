@@ -1,7 +1,7 @@
 //! Checks of output columns: one pass per part for NaN, min and max; places are looked up only where something is wrong.
 //! Is every value after the warm-up what it can be?
 
-use gpuforge_frame::write::Values;
+use gpuforge_frame::write::ColumnValues;
 use gpuforge_indicators::select::ColumnMeta;
 
 use super::{Found, Problem, Seen, Spot};
@@ -149,7 +149,7 @@ impl ColumnChecks {
     }
 
     /// Rows of the symbol at hand, of which it has had `offset` before.
-    pub(super) fn see(&mut self, time: &[i64], offset: u64, values: &[Values<'_>], slack: f64) {
+    pub(super) fn see(&mut self, time: &[i64], offset: u64, values: &[ColumnValues<'_>], slack: f64) {
         for (column, values) in self.all.iter_mut().zip(values) {
             let from = values.valid_from;
             let spot = |at: usize| Spot {
@@ -207,7 +207,7 @@ mod tests {
         let late = ColumnMeta { column: "x".to_owned(), range: None, starts_late: true, pattern: false };
         let short = |values: &[f64]| {
             let mut checks = ColumnChecks::new(vec![late.clone()], 0);
-            checks.see(&[], 0, &[Values { values, valid_from: 1 }], 0.0);
+            checks.see(&[], 0, &[ColumnValues { values, valid_from: 1 }], 0.0);
             let _ = checks.take();
             let mut found = Found::default();
             checks.too_short(&mut found, values.len() as u64);
@@ -224,7 +224,7 @@ mod tests {
             checks.see(
                 &[],
                 offset,
-                &[Values { values: part, valid_from: 2usize.saturating_sub(offset as usize) }],
+                &[ColumnValues { values: part, valid_from: 2usize.saturating_sub(offset as usize) }],
                 1e-9,
             );
             offset += part.len() as u64;

@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use gpuforge_frame::Layout;
+use gpuforge_frame::KeySchema;
 use gpuforge_indicators::catalogue::ValueRange;
 
 use super::{Seen, Spot};
@@ -67,7 +67,7 @@ struct Gap {
 }
 
 impl Steps {
-    pub(super) fn new(layout: &Layout) -> Self {
+    pub(super) fn new(layout: &KeySchema) -> Self {
         Steps {
             typed: layout.unit_seconds(),
             unit: None,
@@ -249,12 +249,15 @@ fn weekdays_between(from: i64, to: i64, unit: f64) -> i64 {
 #[cfg(test)]
 mod tests {
     use arrow::datatypes::{DataType, TimeUnit};
-    use gpuforge_frame::bars::Column;
+    use gpuforge_frame::bars::KeyColumn;
 
     use super::*;
 
-    fn layout(kind: DataType) -> Layout {
-        Layout { time: Some(Column { name: "time".to_owned(), kind }), ..Layout::default() }
+    fn layout(kind: DataType) -> KeySchema {
+        KeySchema {
+            time: Some(KeyColumn { name: "time".to_owned(), data_type: kind }),
+            ..KeySchema::default()
+        }
     }
 
     /// How many gaps, and the row of the first.

@@ -1,39 +1,39 @@
-//! Which column is what? By its name, in any case and spelling that people use, or by the user's word.
+//! Column role detection: which column is the symbol, time, open, high, low, close or volume, by name or user mapping.
 //!
 //! Names are compared without case, blanks and punctuation, and without the number that some services put in front
 //! (`1. open`). One table, [`NAMES`], has every name that is recognised.
 
-mod when;
+mod time_columns;
 
 use std::path::Path;
 
 use crate::error::FrameError;
-pub(crate) use when::{Digits, Header, Values, unnamed};
+pub(crate) use time_columns::{ColumnHeader, DigitTimes, ValueClass, unnamed};
 
-/// What a column is.
+/// What a column holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Role {
-    /// Which series a row belongs to.
+    /// The series that a row belongs to.
     Symbol,
-    /// When; beside a [`Role::TimeOfDay`] the date.
+    /// Timestamp; beside a [`Role::TimeOfDay`] the date.
     Time,
-    /// The time of day, where the time is in two columns.
+    /// Time of day, where date and time are two columns.
     TimeOfDay,
-    /// First price.
+    /// Opening price.
     Open,
     /// Highest price.
     High,
     /// Lowest price.
     Low,
-    /// Last price.
+    /// Closing price.
     Close,
-    /// Last price with splits and dividends taken out.
+    /// Close adjusted for splits and dividends.
     AdjustedClose,
     /// Volume.
     Volume,
 }
 
-/// A role, its own name, and the others it goes by (lower case, letters and digits only).
+/// Alias table: role, its name, other names (normalised: lower case, letters and digits only).
 pub const NAMES: [(Role, &str, &[&str]); 8] = [
     (
         Role::Symbol,
@@ -131,7 +131,7 @@ pub const NAMES: [(Role, &str, &[&str]); 8] = [
 ];
 
 impl Role {
-    /// The name that errors and flags use.
+    /// Name in errors and flags.
     pub fn name(self) -> &'static str {
         if self == Role::TimeOfDay {
             return "time of day";
@@ -139,22 +139,22 @@ impl Role {
         NAMES.iter().find(|(role, ..)| *role == self).map_or("", |(_, name, _)| name)
     }
 
-    /// The role that goes by a name.
+    /// Looks a role up by any of its names.
     pub fn of(name: &str) -> Option<Role> {
-        let plain = plain(name);
+        let wanted = normalised(name);
         NAMES
             .iter()
-            .find(|(_, own, others)| crate::names::plain(own) == plain || others.contains(&plain.as_str()))
+            .find(|(_, own, others)| normalised(own) == wanted || others.contains(&wanted.as_str()))
             .map(|(role, ..)| *role)
     }
 
-    /// How well a column's name fits: 0 is the name itself, 1 the name in another spelling, 2 another name.
-    fn fits(self, column: &str) -> Option<u8> {
+    /// Match rank of a column name: 0 exact, 1 other spelling, 2 alias.
+    fn match_rank(self, column: &str) -> Option<u8> {
         let (_, own, others) = NAMES.iter().find(|(role, ..)| *role == self)?;
-        let spelled = plain(column);
+        let spelled = normalised(column);
         if column == *own {
             Some(0)
-        } else if spelled == plain(own) {
+        } else if spelled == normalised(own) {
             Some(1)
         } else {
             others.contains(&spelled.as_str()).then_some(2)
@@ -162,25 +162,25 @@ impl Role {
     }
 }
 
-/// A name without case, blanks and punctuation, and without a leading number.
-fn plain(name: &str) -> String {
+/// Normalised name: lower case, without blanks, punctuation and a leading number.
+fn normalised(name: &str) -> String {
     let letters: String = name.chars().filter(|c| c.is_alphanumeric()).flat_map(char::to_lowercase).collect();
     let tail = letters.trim_start_matches(|c: char| c.is_ascii_digit());
     if tail.is_empty() { letters } else { tail.to_string() }
 }
 
-/// Columns that the user named.
+/// Roles that the user mapped to columns.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Mapping(Vec<(Role, String)>);
+pub struct ColumnMapping(Vec<(Role, String)>);
 
-impl Mapping {
-    /// This role is that column. A later word replaces an earlier one.
+impl ColumnMapping {
+    /// Maps a role to a column; replaces an earlier mapping.
     pub fn set(&mut self, role: Role, column: impl Into<String>) {
         self.0.retain(|(r, _)| *r != role);
         self.0.push((role, column.into()));
     }
 
-    /// Takes `close=PX_LAST`, as written after `--column`.
+    /// Parses `close=PX_LAST`, the argument of `--column`.
     pub fn parse(&mut self, text: &str) -> Result<(), FrameError> {
         let usage = |what: String| {
             let roles: Vec<&str> = NAMES.iter().map(|(_, name, _)| *name).collect();
@@ -199,7 +199,7 @@ impl Mapping {
         Ok(())
     }
 
-    /// The column that was named for a role.
+    /// The column mapped to a role.
     pub fn get(&self, role: Role) -> Option<&str> {
         self.0.iter().find(|(r, _)| *r == role).map(|(_, column)| column.as_str())
     }
@@ -207,49 +207,49 @@ impl Mapping {
 
 /// Why a column got its role.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Why {
-    /// The user named it.
+pub enum RoleReason {
+    /// Mapped by the user.
     Given,
-    /// Its name.
+    /// By name.
     Name,
-    /// Its values are times, and no other column's are.
-    Values,
-    /// A date, and the time of day beside it.
+    /// By value: the only column that holds times.
+    ValueClass,
+    /// A date column with a time-of-day column.
     DateAndTimeOfDay,
 }
 
-impl Why {
-    /// In words.
+impl RoleReason {
+    /// Description for reports.
     pub fn words(self) -> &'static str {
         match self {
-            Why::Given => "as the command says",
-            Why::Name => "by its name",
-            Why::Values => "by its values, the only ones that are times",
-            Why::DateAndTimeOfDay => "a date with a time of day beside it",
+            RoleReason::Given => "as the command says",
+            RoleReason::Name => "by its name",
+            RoleReason::ValueClass => "by its values, the only ones that are times",
+            RoleReason::DateAndTimeOfDay => "a date with a time of day beside it",
         }
     }
 }
 
-/// Where each role is.
+/// Column position of each role.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Columns(Vec<(Role, usize, Why)>);
+pub struct ColumnRoles(Vec<(Role, usize, RoleReason)>);
 
-impl Columns {
+impl ColumnRoles {
     /// The position of a role's column.
     pub fn get(&self, role: Role) -> Option<usize> {
         self.0.iter().find(|(r, ..)| *r == role).map(|(_, at, _)| *at)
     }
 
     /// Roles, positions and reasons.
-    pub fn iter(&self) -> impl Iterator<Item = (Role, usize, Why)> + '_ {
+    pub fn iter(&self) -> impl Iterator<Item = (Role, usize, RoleReason)> + '_ {
         self.0.iter().copied()
     }
 
-    fn put(&mut self, role: Role, at: usize, why: Why) {
+    fn put(&mut self, role: Role, at: usize, why: RoleReason) {
         self.0.push((role, at, why));
     }
 
-    /// Positions of all columns that are read, ascending, each once.
+    /// Projection: positions of all columns that are read, ascending, without duplicates.
     pub fn positions(&self) -> Vec<usize> {
         let mut all: Vec<usize> = self.0.iter().map(|(_, at, _)| *at).collect();
         all.sort_unstable();
@@ -258,48 +258,48 @@ impl Columns {
     }
 }
 
-/// Finds columns by their names: those that are needed, those that the user named, and the keys (symbol and time), which
-/// are taken along when they are there. Files are looked into as well ([`Header`]), which tells a time from a time of day.
+/// Resolves roles by column names: required ones, mapped ones, and the keys (symbol and time) if present. For files, values
+/// are sampled as well ([`ColumnHeader`]), which tells a timestamp from a time of day.
 pub fn resolve(
     path: &Path,
     names: &[String],
-    mapping: &Mapping,
+    mapping: &ColumnMapping,
     needed: &[Role],
-) -> Result<Columns, FrameError> {
-    let asked = Asked { mapping, needed, optional: &[Role::Symbol, Role::Time], without: &[] };
-    let found = asked.by_name(path, names)?;
-    once(path, names, &found)?;
+) -> Result<ColumnRoles, FrameError> {
+    let request = RoleRequest { mapping, needed, optional: &[Role::Symbol, Role::Time], without: &[] };
+    let found = request.by_name(path, names)?;
+    check_keys_unique(path, names, &found)?;
     Ok(found)
 }
 
-/// Which roles are wanted.
-pub(crate) struct Asked<'a> {
-    pub mapping: &'a Mapping,
-    /// Missing is an error.
+/// Which roles to resolve.
+pub(crate) struct RoleRequest<'a> {
+    pub mapping: &'a ColumnMapping,
+    /// Required: missing is an error.
     pub needed: &'a [Role],
-    /// Taken along when they are there.
+    /// Used if present.
     pub optional: &'a [Role],
-    /// Never taken.
+    /// Never resolved.
     pub without: &'a [Role],
 }
 
-impl Asked<'_> {
-    /// The columns that are found by their names, or by the user's.
-    fn by_name(&self, path: &Path, names: &[String]) -> Result<Columns, FrameError> {
-        let mut found = Columns::default();
+impl RoleRequest<'_> {
+    /// Resolves roles by name or mapping.
+    fn by_name(&self, path: &Path, names: &[String]) -> Result<ColumnRoles, FrameError> {
+        let mut found = ColumnRoles::default();
         for (role, ..) in NAMES.iter().filter(|(role, ..)| !self.without.contains(role)) {
             let given = self.mapping.get(*role).is_some();
             let wanted = self.needed.contains(role) || given;
             if !wanted && !self.optional.contains(role) {
                 continue;
             }
-            let placed = match place(path, names, self.mapping, *role) {
-                // Two that could be it are none where nobody insists; a key is always insisted on.
+            let found_at = match find_column(path, names, self.mapping, *role) {
+                // An ambiguous optional column is left out; an ambiguous key is an error.
                 Err(_) if !wanted && !matches!(role, Role::Symbol | Role::Time) => None,
                 other => other?,
             };
-            match placed {
-                Some(at) => found.put(*role, at, if given { Why::Given } else { Why::Name }),
+            match found_at {
+                Some(at) => found.put(*role, at, if given { RoleReason::Given } else { RoleReason::Name }),
                 None if wanted => return Err(missing(path, names, *role)),
                 None => {}
             }
@@ -307,20 +307,24 @@ impl Asked<'_> {
         Ok(found)
     }
 
-    /// The columns of a file; with `timed` its time, by name and by values.
-    pub(crate) fn of_file(&self, header: &mut Header<'_>, timed: bool) -> Result<Columns, FrameError> {
+    /// Resolves the columns of a file; with `timed` its time columns too, by name and by values.
+    pub(crate) fn of_file(
+        &self,
+        header: &mut ColumnHeader<'_>,
+        timed: bool,
+    ) -> Result<ColumnRoles, FrameError> {
         let without: Vec<Role> = self.without.iter().copied().chain([Role::Time]).collect();
-        let mut found = Asked { without: &without, ..*self }.by_name(header.path, header.names)?;
+        let mut found = RoleRequest { without: &without, ..*self }.by_name(header.path, header.names)?;
         if timed {
-            found.put_when(header.when(self.mapping)?);
+            found.put_time_columns(header.time_columns(self.mapping)?);
         }
-        once(header.path, header.names, &found)?;
+        check_keys_unique(header.path, header.names, &found)?;
         Ok(found)
     }
 }
 
-/// Refuses a key that is another role as well.
-fn once(path: &Path, names: &[String], found: &Columns) -> Result<(), FrameError> {
+/// Rejects a key column that has another role as well.
+fn check_keys_unique(path: &Path, names: &[String], found: &ColumnRoles) -> Result<(), FrameError> {
     for key in [Role::Symbol, Role::Time, Role::TimeOfDay] {
         let Some(at) = found.get(key) else { continue };
         let twice = found.iter().find(|(role, position, _)| *role != key && *position == at);
@@ -341,13 +345,18 @@ fn once(path: &Path, names: &[String], found: &Columns) -> Result<(), FrameError
     Ok(())
 }
 
-/// The column of one role, if there is one.
-fn place(path: &Path, names: &[String], mapping: &Mapping, role: Role) -> Result<Option<usize>, FrameError> {
+/// The column of a role, if any; an error if ambiguous.
+fn find_column(
+    path: &Path,
+    names: &[String],
+    mapping: &ColumnMapping,
+    role: Role,
+) -> Result<Option<usize>, FrameError> {
     if let Some(column) = mapping.get(role) {
         return named(path, names, role, column).map(Some);
     }
     let fits: Vec<(u8, usize)> =
-        names.iter().enumerate().filter_map(|(at, name)| Some((role.fits(name)?, at))).collect();
+        names.iter().enumerate().filter_map(|(at, name)| Some((role.match_rank(name)?, at))).collect();
     let Some(best) = fits.iter().map(|(rank, _)| *rank).min() else { return Ok(None) };
     let best: Vec<usize> = fits.iter().filter(|(rank, _)| *rank == best).map(|(_, at)| *at).collect();
     match best.as_slice() {
@@ -365,25 +374,29 @@ fn place(path: &Path, names: &[String], mapping: &Mapping, role: Role) -> Result
     }
 }
 
-/// A column that the user named: exactly, or else the only one that is spelled alike.
+/// A mapped column: exact match, else the only one with the same normalised name.
 fn find_named(names: &[String], column: &str) -> Option<usize> {
     if let Some(at) = names.iter().position(|name| name == column) {
         return Some(at);
     }
-    let alike: Vec<usize> =
-        names.iter().enumerate().filter(|(_, name)| plain(name) == plain(column)).map(|(at, _)| at).collect();
+    let alike: Vec<usize> = names
+        .iter()
+        .enumerate()
+        .filter(|(_, name)| normalised(name) == normalised(column))
+        .map(|(at, _)| at)
+        .collect();
     match alike.as_slice() {
         [one] => Some(*one),
         _ => None,
     }
 }
 
-/// The same, or the error that says what is there.
+/// As [`find_named`], or an error that lists the columns.
 fn named(path: &Path, names: &[String], role: Role, column: &str) -> Result<usize, FrameError> {
     if let Some(at) = find_named(names, column) {
         return Ok(at);
     }
-    let hint = match closest(names, &[plain(column)]) {
+    let hint = match closest(names, &[normalised(column)]) {
         Some(near) => format!("did you mean --column {}={near}?", role.name()),
         None => format!("--column {}=NAME with a name from the list", role.name()),
     };
@@ -391,12 +404,14 @@ fn named(path: &Path, names: &[String], role: Role, column: &str) -> Result<usiz
     Err(FrameError::Column { path: path.into(), message, found: list(names), hint })
 }
 
-/// The error for a role without a column.
+/// Error for a missing required column.
 fn missing(path: &Path, names: &[String], role: Role) -> FrameError {
     let known: Vec<String> = NAMES
         .iter()
         .filter(|(r, ..)| *r == role)
-        .flat_map(|(_, own, others)| std::iter::once(plain(own)).chain(others.iter().map(|o| o.to_string())))
+        .flat_map(|(_, own, others)| {
+            std::iter::once(normalised(own)).chain(others.iter().map(|o| o.to_string()))
+        })
         .collect();
     let hint = match closest(names, &known) {
         Some(near) => format!("if it is `{near}`: --column {}={near}", role.name()),
@@ -406,10 +421,10 @@ fn missing(path: &Path, names: &[String], role: Role) -> FrameError {
     FrameError::Column { path: path.into(), message, found: list(names), hint }
 }
 
-/// The column whose name is most like one of these, if any is. Names of one or two letters are like everything.
+/// The column most similar to one of these names (Jaro-Winkler), if any. Names of one or two letters match everything.
 fn closest<'a>(names: &'a [String], known: &[String]) -> Option<&'a str> {
     let likeness = |name: &str| {
-        let spelled = plain(name);
+        let spelled = normalised(name);
         let long = known.iter().filter(|k| k.chars().count() > 2);
         long.map(|k| strsim::jaro_winkler(k, &spelled)).fold(0.0, f64::max)
     };
@@ -417,7 +432,7 @@ fn closest<'a>(names: &'a [String], known: &[String]) -> Option<&'a str> {
     (best.0 > 0.8).then_some(best.1)
 }
 
-/// Columns for an error: all of them up to a length.
+/// Column list for an error message, truncated.
 pub(crate) fn list(names: &[String]) -> String {
     const SHOWN: usize = 40;
     let mut text = names.iter().take(SHOWN).map(String::as_str).collect::<Vec<_>>().join(", ");

@@ -1,4 +1,4 @@
-//! Which rows wait to be encoded? Columns that grow by pieces of symbols until they make a batch.
+//! Record batch builder: columns with null ranges, appended symbol by symbol.
 
 use std::{ops::Range, sync::Arc};
 
@@ -16,52 +16,52 @@ use arrow::{
 };
 use rayon::prelude::*;
 
-use super::Values;
+use super::ColumnValues;
 use crate::{
-    bars::{Key, Layout},
+    bars::{KeySchema, SymbolKey},
     error::FrameError,
 };
 
-/// Cells of one column.
+/// Builder of one column.
 #[derive(Debug, Default)]
-pub(crate) struct Cells {
+pub(crate) struct ColumnBuilder {
     values: Vec<f64>,
-    /// Rows without a value, in order, apart from each other.
+    /// Null ranges, ascending and disjoint.
     nulls: Vec<Range<usize>>,
 }
 
-/// Rows that wait.
-pub(crate) struct Batch {
-    layout: Layout,
+/// Builder of a batch.
+pub(crate) struct BatchBuilder {
+    layout: KeySchema,
     schema: Arc<Schema>,
     single: bool,
     rows: usize,
-    /// Symbols, and the row after their last.
-    symbols: Vec<(Option<Key>, usize)>,
+    /// Run-length encoded symbols: key and end row.
+    symbols: Vec<(Option<SymbolKey>, usize)>,
     times: Vec<i64>,
-    cells: Vec<Cells>,
+    columns: Vec<ColumnBuilder>,
 }
 
-impl Batch {
-    pub(crate) fn new(layout: Layout, schema: Arc<Schema>, columns: usize, single: bool) -> Self {
-        let cells = (0..columns).map(|_| Cells::default()).collect();
-        Batch { layout, schema, single, rows: 0, symbols: Vec::new(), times: Vec::new(), cells }
+impl BatchBuilder {
+    pub(crate) fn new(layout: KeySchema, schema: Arc<Schema>, columns: usize, single: bool) -> Self {
+        let columns = (0..columns).map(|_| ColumnBuilder::default()).collect();
+        BatchBuilder { layout, schema, single, rows: 0, symbols: Vec::new(), times: Vec::new(), columns }
     }
 
     pub(crate) fn rows(&self) -> usize {
         self.rows
     }
 
-    /// How many rows these are, if they fit this file.
+    /// Validates rows against the schema; returns their number.
     pub(crate) fn check(
         &self,
-        symbol: Option<&Key>,
+        symbol: Option<&SymbolKey>,
         times: &[i64],
-        values: &[Values<'_>],
+        values: &[ColumnValues<'_>],
     ) -> Result<usize, FrameError> {
         let wrong = |what: String| Err(FrameError::Usage(what));
-        if values.len() != self.cells.len() {
-            return wrong(format!("{} columns given, the file has {}", values.len(), self.cells.len()));
+        if values.len() != self.columns.len() {
+            return wrong(format!("{} columns given, the file has {}", values.len(), self.columns.len()));
         }
         let rows = match &self.layout.time {
             Some(_) => times.len(),
@@ -70,34 +70,34 @@ impl Batch {
         if let Some((name, odd)) = self.names().zip(values).find(|(_, v)| v.values.len() != rows) {
             return wrong(format!("column `{name}` has {} rows, others have {rows}", odd.values.len()));
         }
-        match (self.layout.symbol.as_ref().map(|c| &c.kind), symbol) {
-            (Some(DataType::Utf8), Some(Key::Number(n))) => {
+        match (self.layout.symbol.as_ref().map(|c| &c.data_type), symbol) {
+            (Some(DataType::Utf8), Some(SymbolKey::Number(n))) => {
                 return wrong(format!("symbol {n} is a number, the file's are text"));
             }
-            (Some(DataType::Int64), Some(Key::Text(t))) => {
+            (Some(DataType::Int64), Some(SymbolKey::Text(t))) => {
                 return wrong(format!("symbol `{t}` is text, the file's are numbers"));
             }
             _ => (),
         }
-        let dates = matches!(self.layout.time.as_ref().map(|c| &c.kind), Some(DataType::Date32));
+        let dates = matches!(self.layout.time.as_ref().map(|c| &c.data_type), Some(DataType::Date32));
         match times.iter().find(|t| dates && i32::try_from(**t).is_err()) {
             Some(day) => wrong(format!("day {day} does not fit the calendar of the file")),
             None => Ok(rows),
         }
     }
 
-    /// Names of the columns after the keys.
+    /// Names of the value columns.
     fn names(&self) -> impl Iterator<Item = &str> {
-        let keys = self.schema.fields().len() - self.cells.len();
+        let keys = self.schema.fields().len() - self.columns.len();
         self.schema.fields().iter().skip(keys).map(|f| f.name().as_str())
     }
 
-    /// Appends these of the rows, which [`Batch::check`] has seen.
+    /// Appends rows validated by [`BatchBuilder::check`].
     pub(crate) fn push(
         &mut self,
-        symbol: Option<&Key>,
+        symbol: Option<&SymbolKey>,
         times: &[i64],
-        values: &[Values<'_>],
+        values: &[ColumnValues<'_>],
         rows: Range<usize>,
     ) {
         let base = self.rows;
@@ -107,56 +107,59 @@ impl Batch {
             _ => self.symbols.push((symbol.cloned(), self.rows)),
         }
         self.times.extend_from_slice(times.get(rows.clone()).unwrap_or_default());
-        let fill = |(cells, values): (&mut Cells, &Values<'_>)| cells.push(values, rows.clone(), base);
-        // A hand-over to threads costs as much as copying some tens of kilobytes.
+        let fill = |(column, values): (&mut ColumnBuilder, &ColumnValues<'_>)| {
+            column.push(values, rows.clone(), base)
+        };
+        // Dispatching to threads costs as much as copying some tens of kilobytes.
         match rows.len() * values.len() > 1 << 16 {
-            true => self.cells.par_iter_mut().zip(values).for_each(fill),
-            false => self.cells.iter_mut().zip(values).for_each(fill),
+            true => self.columns.par_iter_mut().zip(values).for_each(fill),
+            false => self.columns.iter_mut().zip(values).for_each(fill),
         }
     }
 
-    /// Takes the rows out: the keys as arrays, in the layout's order, and the cells of the columns.
-    pub(crate) fn take(&mut self) -> (Vec<ArrayRef>, Vec<Cells>) {
-        let symbols = self.layout.symbol.as_ref().map(|column| symbols(&self.symbols, &column.kind));
+    /// Takes the rows out: key arrays in schema order, and the value columns.
+    pub(crate) fn take(&mut self) -> (Vec<ArrayRef>, Vec<ColumnBuilder>) {
+        let symbols =
+            self.layout.symbol.as_ref().map(|column| symbol_array(&self.symbols, &column.data_type));
         let times = std::mem::take(&mut self.times);
-        let times = self.layout.time.as_ref().map(|column| instants(times, &column.kind));
+        let times = self.layout.time.as_ref().map(|column| time_array(times, &column.data_type));
         let keys = match self.layout.time_first {
             true => times.into_iter().chain(symbols).collect(),
             false => symbols.into_iter().chain(times).collect(),
         };
         self.symbols.clear();
         self.rows = 0;
-        let empty = || Cells { values: Vec::new(), nulls: Vec::new() };
-        let cells = self.cells.iter_mut().map(|cells| std::mem::replace(cells, empty())).collect();
-        (keys, cells)
+        let empty = || ColumnBuilder { values: Vec::new(), nulls: Vec::new() };
+        let columns = self.columns.iter_mut().map(|column| std::mem::replace(column, empty())).collect();
+        (keys, columns)
     }
 
-    /// Takes the rows out as one record batch.
-    pub(crate) fn record(&mut self) -> Result<RecordBatch, ArrowError> {
+    /// Takes the rows out as a record batch.
+    pub(crate) fn record_batch(&mut self) -> Result<RecordBatch, ArrowError> {
         let single = self.single;
-        let (mut columns, cells) = self.take();
-        columns.extend(cells.into_iter().map(|cells| cells.array(single)));
-        RecordBatch::try_new(self.schema.clone(), columns)
+        let (mut arrays, columns) = self.take();
+        arrays.extend(columns.into_iter().map(|column| column.array(single)));
+        RecordBatch::try_new(self.schema.clone(), arrays)
     }
 
-    /// Are columns written in single precision?
+    /// Are columns written as f32?
     pub(crate) fn single(&self) -> bool {
         self.single
     }
 }
 
-impl Cells {
-    fn push(&mut self, from: &Values<'_>, rows: Range<usize>, base: usize) {
+impl ColumnBuilder {
+    fn push(&mut self, from: &ColumnValues<'_>, rows: Range<usize>, base: usize) {
         let null = from.valid_from.clamp(rows.start, rows.end);
         if null > rows.start {
-            // Whatever stands there is not the caller's word; zeros take no room when compressed.
+            // Null slots hold zeros, which compress to nothing.
             self.values.resize(base + null - rows.start, 0.0);
             self.nulls.push(base..base + null - rows.start);
         }
         self.values.extend_from_slice(from.values.get(null..rows.end).unwrap_or_default());
     }
 
-    /// The whole column.
+    /// The column as one array.
     pub(crate) fn array(self, single: bool) -> ArrayRef {
         let nulls = (!self.nulls.is_empty()).then(|| {
             let mut bits = BooleanBufferBuilder::new(self.values.len());
@@ -168,41 +171,41 @@ impl Cells {
             NullBuffer::new(bits.finish())
         });
         match single {
-            true => Arc::new(Float32Array::new(narrow(&self.values), nulls)),
+            true => Arc::new(Float32Array::new(to_f32(&self.values), nulls)),
             false => Arc::new(Float64Array::new(ScalarBuffer::from(self.values), nulls)),
         }
     }
 
-    /// The column in pieces that either have no nulls or nothing else: an encoder of Parquet writes each in one go, without
-    /// a level for every row.
-    pub(crate) fn pieces(self, single: bool) -> Vec<ArrayRef> {
+    /// The column split into arrays that are either all valid or all null: the Parquet encoder writes each without a
+    /// definition level per row.
+    pub(crate) fn split_at_nulls(self, single: bool) -> Vec<ArrayRef> {
         let rows = self.values.len();
-        let whole = Cells { values: self.values, nulls: Vec::new() }.array(single);
-        let (mut pieces, mut done) = (Vec::with_capacity(2 * self.nulls.len() + 1), 0);
+        let whole = ColumnBuilder { values: self.values, nulls: Vec::new() }.array(single);
+        let (mut arrays, mut done) = (Vec::with_capacity(2 * self.nulls.len() + 1), 0);
         for range in self.nulls {
             if range.start > done {
-                pieces.push(whole.slice(done, range.start - done));
+                arrays.push(whole.slice(done, range.start - done));
             }
-            pieces.push(arrow::array::new_null_array(whole.data_type(), range.len()));
+            arrays.push(arrow::array::new_null_array(whole.data_type(), range.len()));
             done = range.end;
         }
         if done < rows {
-            pieces.push(whole.slice(done, rows - done));
+            arrays.push(whole.slice(done, rows - done));
         }
-        pieces
+        arrays
     }
 }
 
-fn narrow(values: &[f64]) -> ScalarBuffer<f32> {
+fn to_f32(values: &[f64]) -> ScalarBuffer<f32> {
     values.iter().map(|v| *v as f32).collect::<Vec<f32>>().into()
 }
 
-fn symbols(runs: &[(Option<Key>, usize)], kind: &DataType) -> ArrayRef {
+fn symbol_array(runs: &[(Option<SymbolKey>, usize)], kind: &DataType) -> ArrayRef {
     let mut begin = 0;
     let lengths = runs.iter().map(|(key, end)| (key, end - std::mem::replace(&mut begin, *end)));
     if *kind == DataType::Int64 {
-        let number = |key: &Option<Key>| match key {
-            Some(Key::Number(number)) => Some(*number),
+        let number = |key: &Option<SymbolKey>| match key {
+            Some(SymbolKey::Number(number)) => Some(*number),
             _ => None,
         };
         let rows = lengths.flat_map(|(key, n)| std::iter::repeat_n(number(key), n));
@@ -211,15 +214,15 @@ fn symbols(runs: &[(Option<Key>, usize)], kind: &DataType) -> ArrayRef {
     let mut text = StringBuilder::new();
     for (key, n) in lengths {
         match key {
-            Some(Key::Text(symbol)) => (0..n).for_each(|_| text.append_value(symbol)),
+            Some(SymbolKey::Text(symbol)) => (0..n).for_each(|_| text.append_value(symbol)),
             _ => (0..n).for_each(|_| text.append_null()),
         }
     }
     Arc::new(text.finish())
 }
 
-/// Times of the layout's kind, which the schema allowed.
-fn instants(times: Vec<i64>, kind: &DataType) -> ArrayRef {
+/// Time column of the schema's type.
+fn time_array(times: Vec<i64>, kind: &DataType) -> ArrayRef {
     macro_rules! timestamps {
         ($unit:ty, $zone:expr) => {
             Arc::new(PrimitiveArray::<$unit>::new(times.into(), None).with_timezone_opt($zone.clone()))

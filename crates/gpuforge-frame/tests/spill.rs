@@ -1,4 +1,4 @@
-//! Inputs larger than the memory that may be used give the same bars, within that memory.
+//! Spill to disk: inputs larger than the memory budget give the same bars, within that budget.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,8 +20,8 @@ use std::{
 
 use arrow::{array::*, datatypes::*};
 use gpuforge_frame::{
-    Bars, FrameError, Portion,
-    names::Role,
+    Bars, BarsBatch, FrameError,
+    column_roles::Role,
     read::{Duplicates, Input, ReadOptions, ReadReport, Reader, read},
 };
 use parquet::{arrow::ArrowWriter, file::properties::WriterProperties};
@@ -81,7 +81,7 @@ fn options() -> ReadOptions<'static> {
     ReadOptions { needed: vec![Role::Open, Role::Close, Role::Volume], ..ReadOptions::default() }
 }
 
-/// What came in portions, put together, with the number of groups and of parts, and the largest portion.
+/// What came in batches, put together, with the number of groups and of parts, and the largest batch.
 struct Together {
     bars: Vec<Bars>,
     wholes: usize,
@@ -94,15 +94,15 @@ fn together(path: &Path, options: ReadOptions<'_>) -> Result<Together, FrameErro
     let mut reader = Reader::open(&Input::from(path), options)?;
     let mut all = Together { bars: vec![], wholes: 0, parts: 0, largest: 0, report: ReadReport::default() };
     let mut open = false;
-    for portion in reader.portions()? {
-        match portion? {
-            Portion::Whole(bars) => {
+    for batch in reader.batches()? {
+        match batch? {
+            BarsBatch::Complete(bars) => {
                 assert!(!open && !bars.is_empty());
                 all.wholes += 1;
                 all.largest = all.largest.max(bars.iter().map(Bars::bytes).sum());
                 all.bars.extend(bars);
             }
-            Portion::Part { bars, first, last } => {
+            BarsBatch::Segment { bars, first, last } => {
                 assert_eq!(first, !open);
                 open = !last;
                 all.parts += 1;
@@ -140,7 +140,7 @@ const BESIDE: At = |i| (i % 25, (i / 25) as i64);
 const ONE: At = |i| (0, i as i64);
 
 #[test]
-fn portions_are_the_bars_of_one_read() {
+fn batches_concatenate_to_one_read() {
     let _alone = alone();
     let dir = TempDir::new().unwrap();
     let rows = 200_000;
@@ -155,26 +155,27 @@ fn portions_are_the_bars_of_one_read() {
             assert_eq!(ReadReport { spilled: false, ..parts.report }, report);
             assert!(parts.largest as u64 <= memory, "{what}: {} of {memory}", parts.largest);
             let counts = if what == "one" { parts.parts } else { parts.wholes };
-            assert!((5..=12).contains(&counts), "{what}: {counts} portions");
+            assert!((5..=12).contains(&counts), "{what}: {counts} batches");
             assert_eq!(parts.parts.min(parts.wholes), 0);
         }
     }
 }
 
 #[test]
-fn what_fits_is_not_written_to_disk() {
+fn no_spill_within_the_budget() {
     let _alone = alone();
     let dir = TempDir::new().unwrap();
     let path = parquet(&dir, 10_000, BESIDE);
     let parts = together(&path, ReadOptions { memory: Some(1 << 20), ..options() }).unwrap();
     assert_eq!((parts.report.spilled, parts.wholes, parts.parts), (false, 1, 0));
-    let missing = ReadOptions { memory: Some(1000), temp_dir: Some("/no/such/folder".into()), ..options() };
+    let missing =
+        ReadOptions { memory: Some(1000), temp_dir: Some("/no/such/directory".into()), ..options() };
     let error = together(&path, missing).err().unwrap().to_string();
-    assert!(error.contains("cannot create a temporary file in /no/such/folder"), "{error}");
+    assert!(error.contains("cannot create a temporary file in /no/such/directory"), "{error}");
 }
 
 #[test]
-fn large_and_small_symbols_come_in_their_order() {
+fn large_and_small_symbols_keep_their_order() {
     let _alone = alone();
     let dir = TempDir::new().unwrap();
     // S1 has most of the rows and comes in parts, between symbols that come whole.
@@ -191,7 +192,7 @@ fn large_and_small_symbols_come_in_their_order() {
 }
 
 #[test]
-fn rows_out_of_order_are_sorted_if_their_symbol_fits() {
+fn unsorted_symbol_is_sorted_if_it_fits() {
     let _alone = alone();
     let dir = TempDir::new().unwrap();
     let backwards: At = |i| (i % 25, -((i / 25) as i64));
@@ -211,7 +212,7 @@ fn rows_out_of_order_are_sorted_if_their_symbol_fits() {
 }
 
 #[test]
-fn times_that_come_twice_are_found_across_parts() {
+fn duplicate_times_are_found_across_segments() {
     let _alone = alone();
     let dir = TempDir::new().unwrap();
     // Every time twice: some pairs fall on both sides of a cut.
@@ -238,7 +239,7 @@ fn times_that_come_twice_are_found_across_parts() {
 }
 
 #[test]
-fn series_without_times_come_in_parts() {
+fn untimed_series_is_segmented() {
     let _alone = alone();
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("x.csv");
@@ -250,7 +251,7 @@ fn series_without_times_come_in_parts() {
 }
 
 #[test]
-fn the_peak_stays_at_the_limit() {
+fn peak_memory_stays_within_the_budget() {
     let _alone = alone();
     let dir = TempDir::new().unwrap();
     // 40 bytes a row in the bars: five times the memory.
@@ -264,10 +265,10 @@ fn the_peak_stays_at_the_limit() {
         let mut reader =
             Reader::open(&Input::from(&path), ReadOptions { memory: Some(memory), ..options() }).unwrap();
         let mut seen = 0;
-        for portion in reader.portions().unwrap() {
-            seen += match portion.unwrap() {
-                Portion::Whole(bars) => bars.iter().map(Bars::len).sum::<usize>(),
-                Portion::Part { bars, .. } => bars.len(),
+        for batch in reader.batches().unwrap() {
+            seen += match batch.unwrap() {
+                BarsBatch::Complete(bars) => bars.iter().map(Bars::len).sum::<usize>(),
+                BarsBatch::Segment { bars, .. } => bars.len(),
             };
         }
         let peak = PEAK.load(Relaxed) - before;

@@ -1,5 +1,5 @@
-//! Which numbers are in a file that holds no bars? Named columns of one table, row by row; a row that cannot be read is
-//! named and does not stop the others.
+//! Numeric table: named float columns of one file that holds no bars; rows that cannot be parsed are reported and do not
+//! stop the others.
 
 use std::{io::Read as _, path::Path};
 
@@ -10,69 +10,69 @@ use arrow::{
 };
 
 use super::{
-    batch::{Class, class},
-    csv, guarded,
-    input::{self, Format, Input, Opened},
-    ipc,
-    number::number,
-    parquet,
+    catch_decoder_panic, csv,
+    input::{self, Input, InputFile},
+    ipc, parquet,
+    parse_float::parse_float,
+    record_batch::{TypeClass, class},
 };
-use crate::{error::FrameError, names::list};
+use crate::{column_roles::list, error::FrameError, write::FileFormat};
 
-/// Rows that are decoded at once.
-const ROWS: usize = 1 << 16;
+/// Rows per record batch.
+const BATCH_ROWS: usize = 1 << 16;
 
-/// A column that is asked for by its name; capitals do not matter.
+/// A requested column, by case-insensitive name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Wanted {
+pub struct NumericColumn {
     /// Its name.
     pub name: &'static str,
-    /// Is a file without it refused?
+    /// A file without it is an error.
     pub required: bool,
 }
 
-/// What was found.
+/// Columns of one file.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Numbers {
-    /// The columns in the order they were asked for; `None` where the file has none of that name. An empty cell is NaN.
+pub struct NumericTable {
+    /// Columns in the requested order; `None` where the file has none of that name. An empty cell is NaN.
     pub columns: Vec<Option<Vec<f64>>>,
-    /// Where each row stands: its line in a text, counted from 1 with the header; else its row, counted from 1.
+    /// Position of each row: its line in CSV, counted from 1 with the header; else its row, counted from 1.
     pub lines: Vec<u64>,
-    /// Rows that hold something else than numbers, by position, and what is wrong with the first such cell.
+    /// Rows that are not numeric, by position, with the reason.
     pub bad: Vec<(usize, String)>,
-    /// Is it a text, so that `lines` counts lines?
+    /// CSV: `lines` counts lines.
     pub is_text: bool,
 }
 
-/// Reads the columns of one file (Parquet, Arrow IPC, CSV; `-` is standard input).
+/// Reads columns of one file (Parquet, Arrow IPC, CSV; `-` is standard input).
 ///
-/// A file that is empty or damaged, and one that lacks a required column, is an error that says what was found.
-pub fn read(path: &Path, wanted: &[Wanted]) -> Result<Numbers, FrameError> {
+/// # Errors
+/// The file is empty or damaged, or lacks a required column.
+pub fn read(path: &Path, wanted: &[NumericColumn]) -> Result<NumericTable, FrameError> {
     let opened = input::open(&Input::new([path]), None, None)?;
-    let [mut opened] = <[Opened; 1]>::try_from(opened).map_err(|several| {
+    let [mut opened] = <[InputFile; 1]>::try_from(opened).map_err(|several| {
         FrameError::Usage(format!("{}: {} files, and one table is read", path.display(), several.len()))
     })?;
     match opened.format {
-        Format::Csv => text(&mut opened, wanted),
-        Format::Parquet => {
+        FileFormat::Csv => read_csv(&mut opened, wanted),
+        FileFormat::Parquet => {
             let file = opened.file()?;
-            let (schema, _) = parquet::head(&opened.path, &file)?;
-            let (places, columns) = typed(&opened.path, &schema, wanted)?;
-            let mut rows = parquet::rows(&opened.path, &file, columns, ROWS)?;
+            let (schema, _) = parquet::schema(&opened.path, &file)?;
+            let (places, columns) = projection(&opened.path, &schema, wanted)?;
+            let mut rows = parquet::record_batches(&opened.path, &file, columns, BATCH_ROWS)?;
             let next = || {
-                guarded(&opened.path, || {
+                catch_decoder_panic(&opened.path, || {
                     let next = rows.next().transpose();
                     next.map_err(|e| damaged(&opened.path, e))
                 })
             };
-            batches(&opened.path, &places, next, wanted)
+            read_batches(&opened.path, &places, next, wanted)
         }
-        Format::Ipc => {
+        FileFormat::Ipc => {
             let file = opened.file()?;
-            let schema = ipc::head(&opened.path, &file)?;
-            let (places, columns) = typed(&opened.path, &schema, wanted)?;
+            let schema = ipc::schema(&opened.path, &file)?;
+            let (places, columns) = projection(&opened.path, &schema, wanted)?;
             let mut rows = ipc::Batches::new(&opened.path, &file, columns)?;
-            batches(&opened.path, &places, || guarded(&opened.path, || rows.next()), wanted)
+            read_batches(&opened.path, &places, || catch_decoder_panic(&opened.path, || rows.next()), wanted)
         }
     }
 }
@@ -82,11 +82,15 @@ fn damaged(path: &Path, error: impl std::fmt::Display) -> FrameError {
     FrameError::Format { path: path.into(), message }
 }
 
-/// Positions of the columns; an error where a required one is missing.
-fn find(path: &Path, names: &[String], wanted: &[Wanted]) -> Result<Vec<Option<usize>>, FrameError> {
-    let place = |w: &Wanted| names.iter().position(|name| name.trim().eq_ignore_ascii_case(w.name));
+/// Column positions; an error where a required one is missing.
+fn find_columns(
+    path: &Path,
+    names: &[String],
+    wanted: &[NumericColumn],
+) -> Result<Vec<Option<usize>>, FrameError> {
+    let place = |w: &NumericColumn| names.iter().position(|name| name.trim().eq_ignore_ascii_case(w.name));
     let places: Vec<Option<usize>> = wanted.iter().map(place).collect();
-    let lacks = |(w, at): &(&Wanted, &Option<usize>)| w.required && at.is_none();
+    let lacks = |(w, at): &(&NumericColumn, &Option<usize>)| w.required && at.is_none();
     let missing: Vec<&str> = wanted.iter().zip(&places).filter(lacks).map(|(w, _)| w.name).collect();
     if missing.is_empty() {
         return Ok(places);
@@ -108,16 +112,16 @@ fn find(path: &Path, names: &[String], wanted: &[Wanted]) -> Result<Vec<Option<u
     })
 }
 
-/// Positions in the batches of a typed file, and the columns to decode; text is read as numbers too.
-fn typed(
+/// Positions in the record batches of a typed file, and its projection; text columns are parsed.
+fn projection(
     path: &Path,
     schema: &Schema,
-    wanted: &[Wanted],
+    wanted: &[NumericColumn],
 ) -> Result<(Vec<Option<usize>>, Vec<usize>), FrameError> {
     let names: Vec<String> = schema.fields().iter().map(|f| f.name().clone()).collect();
-    let places = find(path, &names, wanted)?;
+    let places = find_columns(path, &names, wanted)?;
     for field in places.iter().flatten().filter_map(|at| schema.fields().get(*at)) {
-        if !matches!(class(field.data_type()), Class::Integer | Class::Number | Class::Text) {
+        if !matches!(class(field.data_type()), TypeClass::Integer | TypeClass::Number | TypeClass::Text) {
             return Err(FrameError::Column {
                 path: path.into(),
                 message: format!("column `{}` is {}, not numbers", field.name(), field.data_type()),
@@ -133,20 +137,22 @@ fn typed(
     Ok((places.iter().map(at).collect(), columns))
 }
 
-fn batches(
+fn read_batches(
     path: &Path,
     places: &[Option<usize>],
     mut next: impl FnMut() -> Result<Option<RecordBatch>, FrameError>,
-    wanted: &[Wanted],
-) -> Result<Numbers, FrameError> {
-    let mut all =
-        Numbers { columns: places.iter().map(|at| at.map(|_| Vec::new())).collect(), ..Numbers::default() };
+    wanted: &[NumericColumn],
+) -> Result<NumericTable, FrameError> {
+    let mut all = NumericTable {
+        columns: places.iter().map(|at| at.map(|_| Vec::new())).collect(),
+        ..NumericTable::default()
+    };
     while let Some(batch) = next()? {
         let before = all.lines.len();
         for ((at, column), w) in places.iter().zip(&mut all.columns).zip(wanted) {
             let (Some(at), Some(column)) = (at, column) else { continue };
             let array = batch.columns().get(*at).ok_or_else(|| damaged(path, "a column is missing"))?;
-            numbers(path, array, column, w.name, before, &mut all.bad)?;
+            append_floats(path, array, column, w.name, before, &mut all.bad)?;
         }
         all.lines.extend((0..batch.num_rows()).map(|row| (before + row) as u64 + 1));
     }
@@ -155,8 +161,8 @@ fn batches(
     Ok(all)
 }
 
-/// Appends the numbers of one column; a null is NaN.
-fn numbers(
+/// Appends a column; null is NaN.
+fn append_floats(
     path: &Path,
     array: &ArrayRef,
     to: &mut Vec<f64>,
@@ -164,13 +170,13 @@ fn numbers(
     before: usize,
     bad: &mut Vec<(usize, String)>,
 ) -> Result<(), FrameError> {
-    if class(array.data_type()) == Class::Text {
+    if class(array.data_type()) == TypeClass::Text {
         let texts = cast(array, &DataType::LargeUtf8).map_err(|e| damaged(path, e))?;
         for (row, text) in texts.as_string_opt::<i64>().into_iter().flatten().enumerate() {
             let text = text.unwrap_or_default().as_bytes();
-            let value = number(text);
+            let value = parse_float(text);
             if value.is_none() {
-                bad.push((before + row, no_number(text, name)));
+                bad.push((before + row, not_a_number(text, name)));
             }
             to.push(value.unwrap_or(f64::NAN));
         }
@@ -185,14 +191,14 @@ fn numbers(
     Ok(())
 }
 
-fn no_number(cell: &[u8], name: &str) -> String {
+fn not_a_number(cell: &[u8], name: &str) -> String {
     let shown: String = String::from_utf8_lossy(cell).chars().take(40).collect();
     format!("column `{name}`: {shown:?} is not a number")
 }
 
-fn text(opened: &mut Opened, wanted: &[Wanted]) -> Result<Numbers, FrameError> {
-    let head = csv::head(&opened.path, &opened.begin)?;
-    let places = find(&opened.path, &head.names, wanted)?;
+fn read_csv(opened: &mut InputFile, wanted: &[NumericColumn]) -> Result<NumericTable, FrameError> {
+    let head = csv::parse_header(&opened.path, &opened.prefix)?;
+    let places = find_columns(&opened.path, &head.names, wanted)?;
     let mut bytes = Vec::new();
     let io = |path: &Path| {
         let path = path.to_owned();
@@ -202,18 +208,18 @@ fn text(opened: &mut Opened, wanted: &[Wanted]) -> Result<Numbers, FrameError> {
     let (header, mut rest) = bytes.split_at_checked(head.data).unwrap_or((&bytes, &[]));
     let count = |text: &[u8]| text.iter().filter(|b| **b == b'\n').count() as u64;
     let mut line = count(header) + 1;
-    let mut all = Numbers {
+    let mut all = NumericTable {
         columns: places.iter().map(|at| at.map(|_| Vec::new())).collect(),
         is_text: true,
-        ..Numbers::default()
+        ..NumericTable::default()
     };
     let mut cells = vec![None; head.names.len()];
     while !rest.is_empty() {
-        let (row, long) = row(rest, head.delimiter, &mut cells);
+        let (row, long) = parse_row(rest, head.delimiter, &mut cells);
         let (now, later) = rest.split_at_checked(long).unwrap_or((rest, &[]));
-        // An empty line is no row.
+        // Empty lines are skipped.
         if !now.iter().all(|b| matches!(b, b'\r' | b'\n')) {
-            all.row(line, row, &places, &cells, wanted);
+            all.push_row(line, row, &places, &cells, wanted);
         }
         line += count(now).max(1);
         rest = later;
@@ -221,19 +227,18 @@ fn text(opened: &mut Opened, wanted: &[Wanted]) -> Result<Numbers, FrameError> {
     Ok(all)
 }
 
-/// The number of cells of the next row, each read into its place; how many bytes it has. A cell is its number, or what
-/// stands there instead.
-fn row(text: &[u8], delimiter: u8, cells: &mut [Option<Result<f64, Vec<u8>>>]) -> (usize, usize) {
+/// Parses the next row: number of cells and bytes. A cell is its value, or the text that is not a number.
+fn parse_row(text: &[u8], delimiter: u8, cells: &mut [Option<Result<f64, Vec<u8>>>]) -> (usize, usize) {
     cells.fill(None);
     let (mut count, mut used) = (0, 0);
     loop {
         let rest = text.get(used..).unwrap_or_default();
         let Some((cell, length, end)) = csv::cell(rest, delimiter, true) else {
-            // A quote that is never closed takes the rest.
+            // An unclosed quote takes the rest.
             return (count + 1, text.len());
         };
         if let Some(place) = cells.get_mut(count) {
-            *place = Some(number(&cell).ok_or_else(|| cell.into_owned()));
+            *place = Some(parse_float(&cell).ok_or_else(|| cell.into_owned()));
         }
         (count, used) = (count + 1, used + length);
         if end {
@@ -242,14 +247,14 @@ fn row(text: &[u8], delimiter: u8, cells: &mut [Option<Result<f64, Vec<u8>>>]) -
     }
 }
 
-impl Numbers {
-    fn row(
+impl NumericTable {
+    fn push_row(
         &mut self,
         line: u64,
         count: usize,
         places: &[Option<usize>],
         cells: &[Option<Result<f64, Vec<u8>>>],
-        wanted: &[Wanted],
+        wanted: &[NumericColumn],
     ) {
         let mut wrong = (count != cells.len())
             .then(|| format!("{count} cells, and the header names {} columns", cells.len()));
@@ -258,7 +263,7 @@ impl Numbers {
             let value = match cells.get(*at) {
                 Some(Some(Ok(value))) => *value,
                 Some(Some(Err(cell))) => {
-                    wrong.get_or_insert_with(|| no_number(cell, w.name));
+                    wrong.get_or_insert_with(|| not_a_number(cell, w.name));
                     f64::NAN
                 }
                 _ => f64::NAN,
@@ -276,13 +281,13 @@ impl Numbers {
 mod tests {
     use super::*;
 
-    const WANTED: [Wanted; 3] = [
-        Wanted { name: "speed", required: true },
-        Wanted { name: "angle", required: true },
-        Wanted { name: "spin", required: false },
+    const WANTED: [NumericColumn; 3] = [
+        NumericColumn { name: "speed", required: true },
+        NumericColumn { name: "angle", required: true },
+        NumericColumn { name: "spin", required: false },
     ];
 
-    fn read_text(text: &str) -> Result<Numbers, FrameError> {
+    fn read_text(text: &str) -> Result<NumericTable, FrameError> {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("t.csv");
         std::fs::write(&path, text).unwrap();
@@ -290,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_a_text_keep_their_lines_and_bad_ones_stop_nothing() {
+    fn bad_rows_are_reported_with_their_lines() {
         let got = read_text("name,Speed,angle\na,70,10\n\n\"b\",fast,11\nc,71\nd,72,12,13\ne,\"73\",1e1\n")
             .unwrap();
         assert_eq!(got.lines, [2, 4, 5, 6, 7]);
@@ -309,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_missing_and_what_is_there_is_said() {
+    fn missing_required_column_is_an_error() {
         let error = read_text("velocity,angle\n1,2\n").unwrap_err().to_string();
         assert!(error.contains("there is no column `speed`"), "{error}");
         assert!(

@@ -1,4 +1,4 @@
-//! Page checksums and counts of Parquet files: is damage found, and what does looking for it cost?
+//! Page CRC and row count validation of Parquet files, and its cost.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -15,11 +15,11 @@ use arrow::{
     datatypes::{DataType, Field, Schema},
 };
 use gpuforge_frame::{
-    Key, Layout,
-    bars::Column,
-    names::Role,
+    KeySchema, SymbolKey,
+    bars::KeyColumn,
+    column_roles::Role,
     read::{Input, ReadOptions, read},
-    write::{Options, Values, Writer},
+    write::{ColumnValues, WriteOptions, Writer},
 };
 use parquet::{
     arrow::{ArrowWriter, arrow_reader::ParquetRecordBatchReaderBuilder},
@@ -36,9 +36,9 @@ use tempfile::TempDir;
 
 const ROWS: usize = 57_000;
 
-fn layout() -> Layout {
-    let column = |name: &str, kind| Some(Column { name: name.to_owned(), kind });
-    Layout {
+fn layout() -> KeySchema {
+    let column = |name: &str, kind| Some(KeyColumn { name: name.to_owned(), data_type: kind });
+    KeySchema {
         symbol: column("symbol", DataType::Utf8),
         time: column("time", DataType::Int64),
         time_first: false,
@@ -49,15 +49,15 @@ fn layout() -> Layout {
 fn written(path: &Path, rows: usize, columns: usize) {
     let names: Vec<String> =
         (0..columns).map(|c| if c == 0 { "close".to_owned() } else { format!("c{c}") }).collect();
-    let options = Options { row_group: 20_000.max(rows / 8), ..Options::of(path).unwrap() };
+    let options = WriteOptions { row_group: 20_000.max(rows / 8), ..WriteOptions::of(path).unwrap() };
     let mut writer = Writer::create(path, &layout(), &names, &options).unwrap();
     for symbol in ["A", "B"] {
         let time: Vec<i64> = (0..rows as i64 / 2).collect();
         let values: Vec<Vec<f64>> = (0..columns)
             .map(|c| time.iter().map(|t| (*t as f64 * 0.37 + c as f64).sin()).collect())
             .collect();
-        let values: Vec<Values<'_>> = values.iter().map(|v| Values::all(v)).collect();
-        writer.write(Some(&Key::Text(symbol.to_owned())), &time, &values).unwrap();
+        let values: Vec<ColumnValues<'_>> = values.iter().map(|v| ColumnValues::all(v)).collect();
+        writer.write(Some(&SymbolKey::Text(symbol.to_owned())), &time, &values).unwrap();
     }
     writer.finish().unwrap();
 }
@@ -71,7 +71,7 @@ fn refused(path: &Path) -> String {
 }
 
 #[test]
-fn every_page_that_is_written_carries_its_checksum_and_a_flipped_bit_is_found() {
+fn every_page_has_a_crc_and_a_flipped_bit_is_detected() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("x.parquet");
     written(&path, ROWS, 3);
@@ -108,7 +108,7 @@ fn every_page_that_is_written_carries_its_checksum_and_a_flipped_bit_is_found() 
 }
 
 #[test]
-fn others_read_what_is_written() {
+fn parquet_crate_reads_files_with_crc() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("x.parquet");
     written(&path, ROWS, 4);
@@ -144,7 +144,7 @@ fn with_rows(bytes: &[u8], rows: i64, claimed: i64) -> Vec<u8> {
 }
 
 #[test]
-fn counts_that_contradict_each_other_are_an_error() {
+fn inconsistent_row_counts_are_errors() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("x.parquet");
     let time: ArrayRef = Arc::new(Int64Array::from_iter_values(0..ROWS as i64));
@@ -169,7 +169,7 @@ fn counts_that_contradict_each_other_are_an_error() {
 }
 
 #[test]
-fn bytes_without_a_meaning_are_no_numbers() {
+fn binary_columns_are_not_numeric() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("x.parquet");
     let schema =

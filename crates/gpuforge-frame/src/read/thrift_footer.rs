@@ -1,21 +1,21 @@
-//! Could this Parquet footer make the decoder ask for absurd amounts of memory? The counts in it must fit its length.
+//! Parquet footer validation (Thrift compact protocol): element counts must fit the footer's length.
 //!
-//! A failed allocation ends the process and cannot be caught, and the decoder reserves space for as many row groups as the
-//! footer claims. So the footer is walked once before (Thrift compact protocol), without keeping anything.
+//! The decoder allocates for as many row groups as the footer claims, and a failed allocation aborts the process. So a
+//! hostile footer is rejected by one pass over it that allocates nothing.
 
-/// Structures inside structures; a footer has about ten.
-const DEEPEST: usize = 64;
+/// Maximum nesting depth; a footer has about ten levels.
+const MAX_DEPTH: usize = 64;
 
-/// Do all counts fit into what is there?
+/// Do all element counts fit the remaining bytes?
 pub(super) fn plausible(footer: &[u8]) -> bool {
-    let mut walk = Walk(footer);
+    let mut walk = ThriftWalker(footer);
     walk.structure(0).is_some()
 }
 
-/// What is left of a footer. `None` from any step: it ends too early, or a count is larger than the rest.
-struct Walk<'a>(&'a [u8]);
+/// Cursor over a footer. `None` from any step: truncated, or a count exceeds the remaining bytes.
+struct ThriftWalker<'a>(&'a [u8]);
 
-impl Walk<'_> {
+impl ThriftWalker<'_> {
     fn byte(&mut self) -> Option<u8> {
         let (first, rest) = self.0.split_first()?;
         self.0 = rest;
@@ -27,7 +27,7 @@ impl Walk<'_> {
         Some(())
     }
 
-    /// A number of seven bits a byte.
+    /// A varint: seven bits per byte.
     fn varint(&mut self) -> Option<u64> {
         let mut value = 0_u64;
         for shift in (0..64).step_by(7) {
@@ -40,14 +40,14 @@ impl Walk<'_> {
         None
     }
 
-    /// A count of things that take at least a byte each.
+    /// A count of elements of at least a byte each.
     fn count(&mut self) -> Option<usize> {
         let count = usize::try_from(self.varint()?).ok()?;
         (count <= self.0.len()).then_some(count)
     }
 
     fn structure(&mut self, depth: usize) -> Option<()> {
-        if depth > DEEPEST {
+        if depth > MAX_DEPTH {
             return None;
         }
         loop {
@@ -59,7 +59,7 @@ impl Walk<'_> {
                 self.varint()?;
             }
             match header & 0x0f {
-                // A field that is true or false has its value in the header.
+                // A boolean field has its value in the header.
                 1 | 2 => {}
                 kind => self.value(kind, depth)?,
             }
@@ -110,7 +110,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn a_list_longer_than_the_rest_is_refused() {
+    fn list_longer_than_the_footer_is_rejected() {
         // Field 4, a list of 2^31-1 structures.
         let claims = [0x49, 0xfc, 0xff, 0xff, 0xff, 0xff, 0x07, 0x00];
         assert!(!plausible(&claims));
@@ -122,7 +122,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_bytes_are_walked(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
+        fn any_bytes_are_accepted_or_rejected(bytes in proptest::collection::vec(any::<u8>(), 0..300)) {
             let _ = plausible(&bytes);
         }
     }

@@ -1,15 +1,14 @@
-//! Temporary files of outputs: written beside the target, renamed at the end, unlinked when the process is interrupted or
-//! was killed. What is left behind, and who removes it?
+//! Temp file with atomic rename: written beside the target, renamed at the end, unlinked after signals and crashes.
 //!
 //! ```text
 //!   .NAME.gpuforge-PID-RANDOM.tmp   locked (flock) by its writer while it lives
-//!     finished     keep(): renamed to its target
+//!     finished     persist(): renamed to its target
 //!     failed       dropped: unlinked
-//!     interrupted  remove_temporary_files(), which a program's signal handler calls: unlinked
-//!     killed       the lock ended with the process: the next writer in the same directory unlinks it
+//!     interrupted  remove_temporary_files(), called by the signal handler: unlinked
+//!     killed       the lock was released with the process: the next writer in the same directory unlinks it
 //! ```
-//! The lock and not the process id decides whether a writer lives: ids are reused, and differ between containers that share
-//! a directory. Where a file system has no locks, nothing can be locked, and nothing of others is removed.
+//! Liveness is decided by the lock, not the process id: ids are reused, and differ between containers that share a
+//! directory. On a file system without locks nothing of other processes is removed.
 
 use std::{
     fs::{File, TryLockError},
@@ -20,36 +19,35 @@ use std::{
 
 use tempfile::TempPath;
 
-/// Stands before the process id in every name of ours.
+/// Precedes the process id in our file names.
 const MARK: &str = ".gpuforge-";
 const SUFFIX: &str = ".tmp";
-/// Letters of a name that tell files of one process apart.
+/// Random characters in a name.
 const RANDOM: usize = 6;
-/// As much of the target's name goes into ours; file systems end at 255 bytes.
-const LONGEST: usize = 120;
-/// Entries of a directory that are looked at for files of dead writers.
-const MOST_ENTRIES: usize = 20_000;
-/// A sweeper may hold a new file for a moment; the next one is then tried.
+/// Bytes of the target's name used in ours; file systems allow 255.
+const MAX_NAME: usize = 120;
+/// Maximum directory entries scanned for stale files.
+const MAX_ENTRIES: usize = 20_000;
+/// Retries when a concurrent sweep locks the new file first.
 const TRIES: usize = 8;
 
-/// Files of this process that are to go when it is interrupted.
+/// Temp files of this process, unlinked on interruption.
 static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
-/// A file beside its target that takes the target's name at the end; dropped before, it is gone.
+/// A temp file beside its target; [`TemporaryFile::persist`] renames it, dropping unlinks it.
 #[derive(Debug)]
 pub struct TemporaryFile {
-    /// Holds the lock; writes go through it or through a handle of the same.
+    /// Holds the lock.
     file: File,
     path: Option<TempPath>,
     target: PathBuf,
 }
 
 impl TemporaryFile {
-    /// A new file in the directory of `target`, with the permissions that a new file has. Files of writers that died are
-    /// removed from that directory first.
+    /// Creates a temp file in the directory of `target`, with default permissions, after removing stale ones there.
     ///
     /// # Errors
-    /// What the system says where no file can be made there.
+    /// The file cannot be created.
     pub fn beside(target: &Path) -> io::Result<TemporaryFile> {
         let directory = match target.parent() {
             Some(parent) if !parent.as_os_str().is_empty() => parent,
@@ -57,11 +55,11 @@ impl TemporaryFile {
         };
         let name = target.file_name().ok_or(io::ErrorKind::InvalidFilename)?.to_string_lossy();
         sweep(directory);
-        let end = name.floor_char_boundary(LONGEST);
+        let end = name.floor_char_boundary(MAX_NAME);
         let short = name.get(..end).unwrap_or_default();
         let prefix = format!(".{short}{MARK}{}-", std::process::id());
         for _ in 1..TRIES {
-            if let Some((file, path)) = locked(&prefix, directory)? {
+            if let Some((file, path)) = create_locked(&prefix, directory)? {
                 return Ok(TemporaryFile { file, path: Some(path), target: target.to_owned() });
             }
         }
@@ -72,23 +70,23 @@ impl TemporaryFile {
     /// Another handle of the same file.
     ///
     /// # Errors
-    /// What the system says where there are no more handles.
+    /// Out of file descriptors.
     pub fn handle(&self) -> io::Result<File> {
         self.file.try_clone()
     }
 
-    /// Gives the file the name of its target, whatever is there. All handles must have been flushed.
+    /// Renames the file to its target, replacing it. All handles must have been flushed.
     ///
     /// # Errors
-    /// What the system says where it cannot be renamed; the file is then gone.
-    pub fn keep(mut self) -> io::Result<()> {
+    /// The rename failed; the file is then unlinked.
+    pub fn persist(mut self) -> io::Result<()> {
         let Some(path) = self.path.take() else { return Ok(()) };
         let before = path.to_path_buf();
-        // Windows renames no file that is locked; elsewhere the lock ends when the name is there.
+        // Windows cannot rename a locked file; elsewhere the lock is held until the rename is done.
         #[cfg(windows)]
         let _ = self.file.unlock();
         let kept = path.persist(&self.target).map_err(|e| e.error);
-        forget(&before);
+        deregister(&before);
         kept
     }
 }
@@ -108,30 +106,30 @@ impl Drop for TemporaryFile {
         if let Some(path) = self.path.take() {
             let before = path.to_path_buf();
             drop(path);
-            forget(&before);
+            deregister(&before);
         }
     }
 }
 
-/// Unlinks every temporary file of this process; says how many there were. For a signal handler's thread, just before the
-/// process ends: what still writes them fails when it renames them.
+/// Unlinks every temp file of this process; returns their number. For a signal handling thread, just before exit: writers
+/// still running fail at their rename.
 pub fn remove_temporary_files() -> usize {
     let live = std::mem::take(&mut *LIVE.lock().unwrap_or_else(PoisonError::into_inner));
     live.iter().filter(|path| std::fs::remove_file(path).is_ok()).count()
 }
 
-fn forget(path: &Path) {
+fn deregister(path: &Path) {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner).retain(|live| live != path);
 }
 
-/// A new file that is in the list before anybody can interrupt.
+/// Creates a file and registers it under one lock, so that no interruption misses it.
 fn create(prefix: &str, directory: &Path) -> io::Result<(File, TempPath)> {
     let mut builder = tempfile::Builder::new();
     builder.prefix(prefix).suffix(SUFFIX).rand_bytes(RANDOM);
     #[cfg(unix)]
     {
         use std::os::unix::fs::PermissionsExt as _;
-        // The process's mask is applied to it, as to any new file.
+        // The umask applies, as to any new file.
         builder.permissions(std::fs::Permissions::from_mode(0o666));
     }
     let mut live = LIVE.lock().unwrap_or_else(PoisonError::into_inner);
@@ -140,22 +138,22 @@ fn create(prefix: &str, directory: &Path) -> io::Result<(File, TempPath)> {
     Ok((file, path))
 }
 
-/// A new file that is locked and was not swept before it was; `None` where a sweeper was faster.
-fn locked(prefix: &str, directory: &Path) -> io::Result<Option<(File, TempPath)>> {
+/// Creates and locks a file; `None` where a concurrent sweep took it first.
+fn create_locked(prefix: &str, directory: &Path) -> io::Result<Option<(File, TempPath)>> {
     let (file, path) = create(prefix, directory)?;
     match file.try_lock() {
-        Ok(()) if same(&file, &path) => Ok(Some((file, path))),
+        Ok(()) if same_file(&file, &path) => Ok(Some((file, path))),
         Ok(()) | Err(TryLockError::WouldBlock) => {
-            forget(&path);
+            deregister(&path);
             Ok(None)
         }
-        // A file system without locks: nobody can lock it, so nobody removes it.
+        // A file system without locks: no sweep can lock it, so none removes it.
         Err(TryLockError::Error(_)) => Ok(Some((file, path))),
     }
 }
 
-/// Is the file still the one of this name?
-fn same(file: &File, path: &Path) -> bool {
+/// Does the path still name this file?
+fn same_file(file: &File, path: &Path) -> bool {
     let (Ok(open), Ok(named)) = (file.metadata(), std::fs::symlink_metadata(path)) else { return false };
     #[cfg(unix)]
     {
@@ -168,19 +166,18 @@ fn same(file: &File, path: &Path) -> bool {
     }
 }
 
-/// Unlinks files of writers that died without a chance to do so themselves. What cannot be removed stays: it is not ours to
-/// complain about before anything is written.
+/// Unlinks stale files of dead writers; failures are ignored.
 fn sweep(directory: &Path) {
     let Ok(entries) = std::fs::read_dir(directory) else { return };
-    for entry in entries.take(MOST_ENTRIES).flatten() {
+    for entry in entries.take(MAX_ENTRIES).flatten() {
         let name = entry.file_name();
         let ours = name.to_str().is_some_and(is_ours) && entry.file_type().is_ok_and(|kind| kind.is_file());
         if !ours {
             continue;
         }
         let Ok(file) = File::options().write(true).open(entry.path()) else { continue };
-        if file.try_lock().is_ok() && same(&file, &entry.path()) {
-            // Windows removes no open file that others may not share; the next writer tries again.
+        if file.try_lock().is_ok() && same_file(&file, &entry.path()) {
+            // Windows may refuse to remove an open file; the next writer retries.
             let _ = std::fs::remove_file(entry.path());
         }
     }
@@ -208,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn only_our_own_names_are_ours() {
+    fn only_our_names_match() {
         for ours in [
             ".out.csv.gpuforge-17-aB3xY9.tmp",
             "..gpuforge-1-000000.tmp",
@@ -231,11 +228,11 @@ mod tests {
     }
 
     #[test]
-    fn a_file_takes_its_name_or_goes_and_a_dead_writer_s_is_swept() {
-        let folder = tempfile::tempdir().unwrap();
-        let target = folder.path().join("out.csv");
-        let dead = folder.path().join(".out.csv.gpuforge-4000000000-abcdef.tmp");
-        let foreign = folder.path().join(".out.csv.abcdef.tmp");
+    fn persist_renames_drop_unlinks_and_stale_files_are_swept() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join("out.csv");
+        let dead = directory.path().join(".out.csv.gpuforge-4000000000-abcdef.tmp");
+        let foreign = directory.path().join(".out.csv.abcdef.tmp");
         std::fs::write(&dead, "left behind").unwrap();
         std::fs::write(&foreign, "of somebody else").unwrap();
         let mut first = TemporaryFile::beside(&target).unwrap();
@@ -243,34 +240,34 @@ mod tests {
         assert!(!dead.exists() && foreign.exists());
         // A living writer's file stays, also for a writer of the same process.
         let second = TemporaryFile::beside(&target).unwrap();
-        assert_eq!(names(folder.path()).len(), 3, "{:?}", names(folder.path()));
+        assert_eq!(names(directory.path()).len(), 3, "{:?}", names(directory.path()));
         drop(second);
-        first.keep().unwrap();
-        assert_eq!(names(folder.path()), [".out.csv.abcdef.tmp", "out.csv"]);
+        first.persist().unwrap();
+        assert_eq!(names(directory.path()), [".out.csv.abcdef.tmp", "out.csv"]);
         assert_eq!(std::fs::read(&target).unwrap(), b"one");
     }
 
     #[cfg(unix)]
     #[test]
-    fn links_and_directories_with_such_a_name_stay() {
-        let folder = tempfile::tempdir().unwrap();
-        let link = folder.path().join(".a.gpuforge-1-abcdef.tmp");
-        let directory = folder.path().join(".b.gpuforge-1-abcdef.tmp");
-        std::fs::write(folder.path().join("precious"), "kept").unwrap();
+    fn symlinks_and_directories_are_not_swept() {
+        let directory = tempfile::tempdir().unwrap();
+        let link = directory.path().join(".a.gpuforge-1-abcdef.tmp");
+        let subdirectory = directory.path().join(".b.gpuforge-1-abcdef.tmp");
+        std::fs::write(directory.path().join("precious"), "kept").unwrap();
         std::os::unix::fs::symlink("precious", &link).unwrap();
-        std::fs::create_dir(&directory).unwrap();
-        drop(TemporaryFile::beside(&folder.path().join("out")).unwrap());
+        std::fs::create_dir(&subdirectory).unwrap();
+        drop(TemporaryFile::beside(&directory.path().join("out")).unwrap());
         assert_eq!(
-            names(folder.path()),
+            names(directory.path()),
             [".a.gpuforge-1-abcdef.tmp", ".b.gpuforge-1-abcdef.tmp", "precious"]
         );
     }
 
     #[test]
-    fn a_long_name_is_shortened() {
-        let folder = tempfile::tempdir().unwrap();
-        let target = folder.path().join(format!("{}.csv", "ü".repeat(120)));
-        TemporaryFile::beside(&target).unwrap().keep().unwrap();
+    fn long_target_names_are_truncated() {
+        let directory = tempfile::tempdir().unwrap();
+        let target = directory.path().join(format!("{}.csv", "ü".repeat(120)));
+        TemporaryFile::beside(&target).unwrap().persist().unwrap();
         assert!(target.exists());
     }
 }

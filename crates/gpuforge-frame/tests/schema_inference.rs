@@ -1,5 +1,4 @@
-//! Layouts and headers that people have: each gives the bars of the same data under a proper header, or is refused with the
-//! flag that helps. Is any number silently wrong?
+//! Schema inference over real-world layouts and headers: the same bars as under a canonical header, or an error with a hint.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,8 +16,8 @@ use std::{
 use arrow::array::*;
 use gpuforge_frame::{
     Bars,
-    names::Role,
-    read::{By, Duplicates, Input, KeySource, ReadOptions, ReadReport, read},
+    column_roles::Role,
+    read::{Duplicates, GroupBy, Input, ReadOptions, ReadReport, SymbolSource, read},
 };
 use parquet::arrow::ArrowWriter;
 use tempfile::TempDir;
@@ -84,7 +83,7 @@ fn closes(n: i64) -> Vec<f64> {
 }
 
 #[test]
-fn an_unnamed_or_unknown_time_column_is_found_by_its_values() {
+fn unnamed_time_column_is_detected_by_values() {
     let dir = TempDir::new().unwrap();
     for header in [",close", "Session,close", "Unnamed: 0,close", "index,close"] {
         let path = save(&dir, "x.csv", &csv(header, DAYS, date, true));
@@ -104,7 +103,7 @@ fn an_unnamed_or_unknown_time_column_is_found_by_its_values() {
 }
 
 #[test]
-fn a_file_that_says_no_time_is_refused_and_taken_in_file_order_only_when_told() {
+fn missing_time_column_is_an_error_unless_untimed() {
     let dir = TempDir::new().unwrap();
     for (header, front) in
         [(",close", (|i| i.to_string()) as fn(i64) -> String), ("note,close", |i| format!("n{i}"))]
@@ -124,7 +123,7 @@ fn a_file_that_says_no_time_is_refused_and_taken_in_file_order_only_when_told() 
 }
 
 #[test]
-fn dates_and_times_of_day_are_one_timestamp() {
+fn date_and_time_of_day_columns_are_joined() {
     let dir = TempDir::new().unwrap();
     let minute = |i: i64| (i / 20, 9 + (i % 20) / 10, 30 + i % 10);
     let day = move |i: i64| date(minute(i).0);
@@ -170,7 +169,7 @@ fn dates_and_times_of_day_are_one_timestamp() {
 }
 
 #[test]
-fn typed_dates_and_times_of_day_are_joined_too() {
+fn typed_date_and_time_of_day_columns_are_joined() {
     let dir = TempDir::new().unwrap();
     let close: ArrayRef = Arc::new(Float64Array::from(vec![1.0, 2.0, 3.0]));
     let days: [ArrayRef; 4] = [
@@ -197,7 +196,7 @@ fn typed_dates_and_times_of_day_are_joined_too() {
 }
 
 #[test]
-fn times_of_day_alone_are_refused_and_so_are_duplicates_that_leave_nothing() {
+fn time_of_day_without_date_is_an_error() {
     let dir = TempDir::new().unwrap();
     let clock = |i: i64| format!("{:02}:{:02}:00", i / 60, i % 60);
     for header in ["Time,close", "<TIME>,<CLOSE>"] {
@@ -231,7 +230,7 @@ fn times_of_day_alone_are_refused_and_so_are_duplicates_that_leave_nothing() {
 }
 
 #[test]
-fn monthly_files_are_one_series() {
+fn monthly_files_are_concatenated_to_one_series() {
     let dir = TempDir::new().unwrap();
     let month = |range: std::ops::Range<i64>| {
         let rows: String = range.map(|i| format!("{},{}\n", date(i), close(i))).collect();
@@ -246,11 +245,11 @@ fn monthly_files_are_one_series() {
         let dir = TempDir::new().unwrap();
         save(&dir, first, &month(0..31));
         let second = save(&dir, second, &month(31..DAYS));
-        let mut folder = second.parent().unwrap();
-        if folder.ends_with("year=2024") {
-            folder = folder.parent().unwrap();
+        let mut directory = second.parent().unwrap();
+        if directory.ends_with("year=2024") {
+            directory = directory.parent().unwrap();
         }
-        let (bars, report) = got(folder, options());
+        let (bars, report) = got(directory, options());
         assert_eq!((bars.len(), report.symbols, report.files), (1, 1, 2), "{first}");
         assert_eq!(bars[0].symbol.as_ref().unwrap().to_string(), "BTCUSDT", "{first}");
         assert_eq!(bars[0].close, closes(DAYS), "{first}");
@@ -261,16 +260,16 @@ fn monthly_files_are_one_series() {
     let (bars, _) = got(dir.path().join("*.csv"), options());
     let names: Vec<String> = bars.iter().map(|b| b.symbol.as_ref().unwrap().to_string()).collect();
     assert_eq!((names, bars[0].close.clone()), (vec!["BTC".to_string(), "ETH".to_string()], closes(DAYS)));
-    let by = |by: By| got(dir.path(), ReadOptions { by, ..options() });
-    let stems = by(By::File).0;
+    let by = |by: GroupBy| got(dir.path(), ReadOptions { by, ..options() });
+    let stems = by(GroupBy::File).0;
     assert_eq!(stems[0].symbol.as_ref().unwrap().to_string(), "BTC-1d-2024-01");
     assert_eq!(stems.len(), 3);
-    let error = refused(dir.path(), ReadOptions { by: By::Nothing, ..options() });
+    let error = refused(dir.path(), ReadOptions { by: GroupBy::SingleSeries, ..options() });
     assert!(error.contains("already"), "two symbols in one series: {error}");
 }
 
 #[test]
-fn hive_keys_are_symbols_whether_by_directory_pattern_or_file() {
+fn hive_partitions_give_symbols() {
     let dir = TempDir::new().unwrap();
     let data = |from: i64| -> Vec<(&str, ArrayRef)> {
         vec![
@@ -287,38 +286,40 @@ fn hive_keys_are_symbols_whether_by_directory_pattern_or_file() {
         let names: Vec<String> = bars.iter().map(|b| b.symbol.as_ref().unwrap().to_string()).collect();
         assert_eq!(names, ["AAPL", "BRK/B", "MSFT"], "{}", input.display());
         assert_eq!(bars[1].close, [20.0, 21.0, 22.0, 23.0, 24.0]);
-        assert!(report.inputs.iter().all(|f| f.symbol_from == KeySource::HiveKey));
+        assert!(report.inputs.iter().all(|f| f.symbol_from == SymbolSource::HiveKey));
     }
     let one = root.join("symbol=MSFT/part-0.parquet");
     assert_eq!(got(&one, options()).0[0].symbol.as_ref().unwrap().to_string(), "MSFT");
-    assert_eq!(got(&one, ReadOptions { by: By::Nothing, ..options() }).0[0].symbol, None);
-    let by_dir = got(&root, ReadOptions { by: By::Directory, ..options() }).0;
+    assert_eq!(got(&one, ReadOptions { by: GroupBy::SingleSeries, ..options() }).0[0].symbol, None);
+    let by_dir = got(&root, ReadOptions { by: GroupBy::Directory, ..options() }).0;
     assert_eq!(by_dir[0].symbol.as_ref().unwrap().to_string(), "AAPL");
     // A directory of other directories says how they are named.
     let dir = TempDir::new().unwrap();
     parquet(&dir, "AAPL/bars.parquet", data(0));
     assert!(refused(dir.path(), options()).contains("/**/*.parquet"));
-    let (bars, _) = got(dir.path().join("**/*.parquet"), ReadOptions { by: By::Directory, ..options() });
+    let (bars, _) = got(dir.path().join("**/*.parquet"), ReadOptions { by: GroupBy::Directory, ..options() });
     assert_eq!(bars[0].symbol.as_ref().unwrap().to_string(), "AAPL");
 }
 
 #[test]
-fn a_column_that_is_named_makes_the_series() {
+fn group_by_column_makes_the_series() {
     let dir = TempDir::new().unwrap();
     let text = "time,venue,symbol,close\n1,X,A,1\n1,Y,A,2\n2,X,A,3\n2,Y,A,4\n";
     let path = save(&dir, "x.csv", text);
     assert!(refused(&path, options()).contains("already"));
-    let (bars, _) = got(&path, ReadOptions { by: By::parse("venue"), ..options() });
+    let (bars, _) = got(&path, ReadOptions { by: GroupBy::parse("venue"), ..options() });
     assert_eq!((bars[0].close.clone(), bars[1].close.clone()), (vec![1.0, 3.0], vec![2.0, 4.0]));
-    assert!(refused(&path, ReadOptions { by: By::parse("vanue"), ..options() }).contains("did you mean"));
+    assert!(
+        refused(&path, ReadOptions { by: GroupBy::parse("vanue"), ..options() }).contains("did you mean")
+    );
     assert_eq!(
-        [By::parse("file"), By::parse("dir"), By::parse("none")],
-        [By::File, By::Directory, By::Nothing]
+        [GroupBy::parse("file"), GroupBy::parse("dir"), GroupBy::parse("none")],
+        [GroupBy::File, GroupBy::Directory, GroupBy::SingleSeries]
     );
 }
 
 #[test]
-fn rows_that_are_all_bad_are_an_error_that_says_why() {
+fn all_rows_skipped_is_an_error_with_reasons() {
     let dir = TempDir::new().unwrap();
     let path = save(&dir, "x.csv", "time,close\n2024-01-01,a\n2024-01-02,b\n2024-01-03,c\n2024-01-04,d\n");
     let error = refused(&path, ReadOptions { skip_bad: true, ..options() });
@@ -332,7 +333,7 @@ fn rows_that_are_all_bad_are_an_error_that_says_why() {
 }
 
 #[test]
-fn optional_columns_come_along_where_all_files_have_them() {
+fn optional_columns_are_read_where_all_files_have_them() {
     let dir = TempDir::new().unwrap();
     save(&dir, "a.csv", "time,close,volume\n1,2,3\n");
     save(&dir, "b.csv", "time,open,close,volume\n1,2,3,4\n");

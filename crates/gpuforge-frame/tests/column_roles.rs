@@ -1,4 +1,4 @@
-//! Which columns are recognised, and what is said about those that are not.
+//! Column role detection by header names and user mapping.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,14 +11,14 @@ use std::path::Path;
 
 use gpuforge_frame::{
     FrameError,
-    names::{Columns, Mapping, NAMES, Role, resolve},
+    column_roles::{ColumnMapping, ColumnRoles, NAMES, Role, resolve},
 };
 
 const OHLCV: [Role; 5] = [Role::Open, Role::High, Role::Low, Role::Close, Role::Volume];
 
-fn find(names: &[&str], mapping: &[&str], needed: &[Role]) -> Result<Columns, FrameError> {
+fn find(names: &[&str], mapping: &[&str], needed: &[Role]) -> Result<ColumnRoles, FrameError> {
     let names: Vec<String> = names.iter().map(|n| n.to_string()).collect();
-    let mut given = Mapping::default();
+    let mut given = ColumnMapping::default();
     mapping.iter().for_each(|m| given.parse(m).unwrap());
     resolve(Path::new("bars.csv"), &names, &given, needed)
 }
@@ -28,7 +28,7 @@ fn wrong(names: &[&str], mapping: &[&str], needed: &[Role]) -> String {
 }
 
 #[test]
-fn headers_of_many_sources_are_recognised() {
+fn headers_of_common_vendors_are_resolved() {
     let headers: [&[&str]; 9] = [
         &["symbol", "time", "open", "high", "low", "close", "volume"],
         &["Ticker", "Date", "Open", "High", "Low", "Close", "Volume"],
@@ -49,7 +49,7 @@ fn headers_of_many_sources_are_recognised() {
 }
 
 #[test]
-fn every_known_name_means_one_role() {
+fn aliases_are_unambiguous() {
     let mut seen = std::collections::HashMap::new();
     for (role, own, others) in NAMES {
         assert_eq!(Role::of(own), Some(role));
@@ -64,7 +64,7 @@ fn every_known_name_means_one_role() {
 }
 
 #[test]
-fn only_what_is_needed_must_be_there() {
+fn only_required_columns_must_exist() {
     let found = find(&["close"], &[], &[Role::Close]).unwrap();
     assert_eq!((found.get(Role::Close), found.get(Role::Time), found.positions()), (Some(0), None, vec![0]));
     let found = find(&["date", "open", "close", "ticker"], &[], &[Role::Close]).unwrap();
@@ -82,7 +82,7 @@ fn adjusted_close_is_not_close() {
 }
 
 #[test]
-fn a_missing_column_is_named_with_what_was_found_and_the_flag() {
+fn missing_column_error_lists_columns_and_hint() {
     let error = wrong(&["time", "open", "cloze", "volume"], &[], &[Role::Close]);
     assert_eq!(
         error,
@@ -93,7 +93,7 @@ fn a_missing_column_is_named_with_what_was_found_and_the_flag() {
 }
 
 #[test]
-fn the_canonical_name_wins_and_other_ties_are_errors() {
+fn canonical_name_wins_other_ties_are_errors() {
     assert_eq!(find(&["price", "close"], &[], &[Role::Close]).unwrap().get(Role::Close), Some(1));
     assert_eq!(find(&["last", "Close"], &[], &[Role::Close]).unwrap().get(Role::Close), Some(1));
     assert_eq!(find(&["CLOSE", "close"], &[], &[Role::Close]).unwrap().get(Role::Close), Some(1));
@@ -107,7 +107,7 @@ fn the_canonical_name_wins_and_other_ties_are_errors() {
 }
 
 #[test]
-fn the_users_word_counts() {
+fn user_mapping_wins() {
     let names = ["when", "PX", "close", "Vol Shares"];
     let found = find(&names, &["close=PX", "time=when", "volume=vol_shares"], &[Role::Close]).unwrap();
     let at = [Role::Time, Role::Close, Role::Volume].map(|role| found.get(role));
@@ -124,13 +124,13 @@ fn the_users_word_counts() {
 }
 
 #[test]
-fn a_mapping_that_makes_no_sense_is_refused() {
-    let mut mapping = Mapping::default();
+fn invalid_mapping_is_an_error() {
+    let mut mapping = ColumnMapping::default();
     for text in ["close", "colour=x", "close=", "=x", ""] {
         let error = mapping.parse(text).unwrap_err().to_string();
         assert!(error.contains("--column ROLE=NAME") && error.contains("adjusted_close"), "{error}");
     }
-    assert_eq!(mapping, Mapping::default());
+    assert_eq!(mapping, ColumnMapping::default());
     mapping.parse("Adj Close = x=y ").unwrap();
     mapping.set(Role::Close, "a");
     mapping.set(Role::Close, "b");

@@ -1,42 +1,42 @@
-//! Symbol keys from paths: hive partitions (`symbol=AAPL/`), date and interval parts of file names. Whose bars are in here?
+//! Symbols from paths: hive partitions (`symbol=AAPL/`), file names without date and interval, directories.
 //!
-//! | path | key |
+//! | path | symbol |
 //! |---|---|
-//! | `symbol=AAPL/year=2024/part-0.parquet` | `AAPL`, by its hive key; other keys make no symbols |
+//! | `symbol=AAPL/year=2024/part-0.parquet` | `AAPL`, by its hive partition key; other keys are ignored |
 //! | `BTCUSDT-1m-2024-01.csv`, `BTCUSDT-1m-2024-02.csv` | `BTCUSDT`: without the date, and without an interval that all files share |
-//! | `AAPL/2024-01.csv`, `AAPL/part-0.parquet` | `AAPL`: a file name that says nothing leaves it to the directory |
+//! | `AAPL/2024-01.csv`, `AAPL/part-0.parquet` | `AAPL`: a nondescript file name falls back to the directory |
 //!
-//! Pure functions over text; nothing here touches a file.
+//! Pure functions over text, without file access.
 
 use std::path::{Component, Path};
 
-use crate::names::Role;
+use crate::column_roles::Role;
 
-/// Where a symbol came from.
+/// Where a symbol comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum KeySource {
-    /// A column of the file.
+pub enum SymbolSource {
+    /// A symbol column.
     Column,
-    /// A directory such as `symbol=AAPL`.
+    /// A hive directory such as `symbol=AAPL`.
     HiveKey,
     /// The file's name without date and interval.
     FileName,
     /// The directory that the file is in.
     Directory,
-    /// Nothing says it: one series.
+    /// No symbol: one series.
     Nothing,
 }
 
-impl KeySource {
-    /// In words.
+impl SymbolSource {
+    /// Description for reports.
     pub fn words(self) -> &'static str {
         match self {
-            KeySource::Column => "a column",
-            KeySource::HiveKey => "the hive key",
-            KeySource::FileName => "the file name",
-            KeySource::Directory => "the directory",
-            KeySource::Nothing => "no key: one series",
+            SymbolSource::Column => "a column",
+            SymbolSource::HiveKey => "the hive key",
+            SymbolSource::FileName => "the file name",
+            SymbolSource::Directory => "the directory",
+            SymbolSource::Nothing => "no key: one series",
         }
     }
 }
@@ -51,24 +51,24 @@ pub(super) fn hive(path: &Path) -> Vec<(String, String)> {
     directories.filter_map(text).filter_map(|name| pair(&name)).collect()
 }
 
-/// Is this the name of a hive directory?
+/// Is this a hive directory name?
 pub(super) fn is_hive(name: &str) -> bool {
     pair(name).is_some()
 }
 
 fn pair(name: &str) -> Option<(String, String)> {
     let (key, value) = name.split_once('=')?;
-    (!key.is_empty() && !value.is_empty()).then(|| (key.to_string(), decoded(value)))
+    (!key.is_empty() && !value.is_empty()).then(|| (key.to_string(), percent_decode(value)))
 }
 
-/// The symbol that a path's hive keys name: the innermost key that goes by a name of the symbol.
+/// Symbol of a hive path: the innermost key with a symbol name.
 pub(super) fn hive_symbol(path: &Path) -> Option<String> {
     let keys = hive(path).into_iter().rev();
     keys.filter(|(key, _)| Role::of(key) == Some(Role::Symbol)).map(|(_, value)| value).next()
 }
 
-/// `%2F` and the like, as hive writers escape what a file name cannot have.
-fn decoded(value: &str) -> String {
+/// Percent-decodes a hive value.
+fn percent_decode(value: &str) -> String {
     let mut bytes = Vec::with_capacity(value.len());
     let mut rest = value.as_bytes();
     while let Some((first, tail)) = rest.split_first() {
@@ -87,49 +87,49 @@ fn decoded(value: &str) -> String {
     String::from_utf8(bytes).unwrap_or_else(|_| value.to_string())
 }
 
-/// A file's name without its ending.
+/// File name without extension.
 pub(super) fn stem(path: &Path) -> Option<String> {
     path.file_stem().map(|stem| stem.to_string_lossy().into_owned())
 }
 
-/// The directory that a file is in; of a hive directory its value.
+/// Directory of a file; the value of a hive directory.
 pub(super) fn directory(path: &Path) -> Option<String> {
     let name = path.parent()?.file_name()?.to_string_lossy().into_owned();
     Some(pair(&name).map_or(name, |(_, value)| value))
 }
 
-/// The innermost directory that is no hive directory.
+/// Innermost directory that is not a hive directory.
 fn plain_directory(path: &Path) -> Option<String> {
     let names = path.ancestors().skip(1).filter_map(|at| at.file_name());
     names.map(|name| name.to_string_lossy().into_owned()).find(|name| !is_hive(name))
 }
 
-/// The key of each of several files that have no symbol column, and where it came from.
-pub(super) fn keys(paths: &[&Path]) -> Vec<(Option<String>, KeySource)> {
+/// Symbols of several files without a symbol column, and their sources.
+pub(super) fn symbols(paths: &[&Path]) -> Vec<(Option<String>, SymbolSource)> {
     let stems: Vec<String> = paths.iter().map(|path| stem(path).unwrap_or_default()).collect();
-    // A directory of tickers that are numbers (2330, 2002) is no directory of years, unless all of them could be.
+    // Numeric tickers (2330, 2002) are not years, unless all stems could be.
     let years = stems.iter().all(|stem| year(stem));
-    let cut: Vec<Cut> = stems.iter().map(|stem| cut(stem, years)).collect();
-    let shared = match cut.as_slice() {
+    let parts: Vec<StemParts> = stems.iter().map(|stem| split_stem(stem, years)).collect();
+    let shared = match parts.as_slice() {
         [first, others @ ..] => {
             first.interval.clone().filter(|i| others.iter().all(|o| o.interval.as_ref() == Some(i)))
         }
         [] => None,
     };
-    let named = |(path, cut): (&&Path, &Cut)| {
+    let named = |(path, parts): (&&Path, &StemParts)| {
         if let Some(symbol) = hive_symbol(path) {
-            return (Some(symbol), KeySource::HiveKey);
+            return (Some(symbol), SymbolSource::HiveKey);
         }
-        let name = if shared.is_some() { &cut.without_interval } else { &cut.name };
+        let name = if shared.is_some() { &parts.without_interval } else { &parts.name };
         match name.is_empty() || nondescript(name) {
-            false => (Some(name.clone()), KeySource::FileName),
+            false => (Some(name.clone()), SymbolSource::FileName),
             true => match plain_directory(path) {
-                Some(name) => (Some(name), KeySource::Directory),
-                None => (None, KeySource::Nothing),
+                Some(name) => (Some(name), SymbolSource::Directory),
+                None => (None, SymbolSource::Nothing),
             },
         }
     };
-    paths.iter().zip(&cut).map(named).collect()
+    paths.iter().zip(&parts).map(named).collect()
 }
 
 /// A part file of Spark, Dask or polars (`part-0`, `part-00000-1f2e…-c000`, `part.0`), or a bare number of a chunk (`0`, `00000000`).
@@ -142,9 +142,9 @@ fn nondescript(name: &str) -> bool {
     name.strip_prefix("part").is_some_and(numbered) || name.chars().all(|c| c == '0')
 }
 
-/// A file name without its dates.
+/// File stem split into name and interval, without dates.
 #[derive(Debug, Clone, PartialEq, Eq)]
-struct Cut {
+struct StemParts {
     /// Without dates.
     name: String,
     /// Without dates and intervals.
@@ -153,7 +153,7 @@ struct Cut {
     interval: Option<String>,
 }
 
-/// A stem in tokens, each with the separator in front of it.
+/// Tokens of a stem, each with its leading separator.
 fn tokens(stem: &str) -> Vec<(Option<char>, &str)> {
     let mut all = Vec::new();
     let mut between = None;
@@ -169,15 +169,15 @@ fn tokens(stem: &str) -> Vec<(Option<char>, &str)> {
     all
 }
 
-/// Takes dates out of a stem; a stem that is nothing but a year is a date only if `years`.
-fn cut(stem: &str, years: bool) -> Cut {
+/// Removes dates from a stem; a bare year is a date only if `years`.
+fn split_stem(stem: &str, years: bool) -> StemParts {
     let all = tokens(stem);
     let mut kept: Vec<(Option<char>, &str)> = Vec::new();
     let mut at = 0;
     while let Some(here) = all.get(at..) {
         let Some((between, token)) = here.first() else { break };
         let words: Vec<&str> = here.iter().take(3).map(|(_, token)| *token).collect();
-        // A year alone may be a ticker where nothing stands in front of it.
+        // A leading year may be a ticker.
         let long = match date(&words) {
             1 if year(token) && at == 0 && !(years && all.len() == 1) => 0,
             long => long,
@@ -201,7 +201,7 @@ fn cut(stem: &str, years: bool) -> Cut {
     let first = |at: usize, token: &str| at == 0 || Some(token) != interval;
     let mut plain =
         kept.iter().enumerate().filter(|(at, (_, token))| first(*at, token)).map(|(_, kept)| kept);
-    Cut {
+    StemParts {
         name: join(&mut kept.iter()),
         without_interval: join(&mut plain),
         interval: interval.map(str::to_string),
@@ -228,7 +228,7 @@ fn quarter(token: &str) -> bool {
     matches!(token.as_bytes(), [b'Q' | b'q', b'1'..=b'4'])
 }
 
-/// How many of these tokens are a date: `2024 01 05`, `2024 01`, `2024 Q1`, `2024`, `20240105`, `2024Q1`, `202401020930`.
+/// Number of leading tokens that form a date: `2024 01 05`, `2024 01`, `2024 Q1`, `2024`, `20240105`, `2024Q1`, `202401020930`.
 fn date(tokens: &[&str]) -> usize {
     match tokens {
         [y, m, d, ..] if year(y) && month(m) && day(d) => 3,
@@ -238,7 +238,7 @@ fn date(tokens: &[&str]) -> usize {
     }
 }
 
-/// `20240105`, with a time of day behind it if wanted (`202401050930`, `20240105093000`), or `2024Q1`.
+/// `20240105`, optionally with a time of day (`202401050930`, `20240105093000`), or `2024Q1`.
 fn compact(token: &str) -> bool {
     let Some((y, rest)) = token.split_at_checked(4) else { return false };
     if !year(y) || quarter(rest) {
@@ -271,7 +271,7 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn hive_keys_are_read_and_only_names_of_the_symbol_make_symbols() {
+    fn hive_symbol_uses_symbol_keys_only() {
         let cases = [
             ("d/symbol=AAPL/part-0.parquet", Some("AAPL")),
             ("d/ticker=MSFT/year=2024/month=01/part-0.parquet", Some("MSFT")),
@@ -292,7 +292,7 @@ mod tests {
     }
 
     #[test]
-    fn dates_leave_a_file_name_and_tickers_stay() {
+    fn dates_are_removed_from_file_names_and_tickers_kept() {
         let cases = [
             ("BTCUSDT-1m-2024-01", "BTCUSDT-1m", Some("1m")),
             ("BTCUSDT-1m-2024-01-05", "BTCUSDT-1m", Some("1m")),
@@ -315,20 +315,20 @@ mod tests {
             ("", "", None),
         ];
         for (stem, name, interval) in cases {
-            let cut = cut(stem, false);
-            assert_eq!((cut.name.as_str(), cut.interval.as_deref()), (name, interval), "{stem}");
+            let parts = split_stem(stem, false);
+            assert_eq!((parts.name.as_str(), parts.interval.as_deref()), (name, interval), "{stem}");
         }
     }
 
-    fn named(paths: &[&str]) -> Vec<(String, KeySource)> {
+    fn named(paths: &[&str]) -> Vec<(String, SymbolSource)> {
         let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
-        keys(&paths).into_iter().map(|(key, source)| (key.unwrap_or_default(), source)).collect()
+        symbols(&paths).into_iter().map(|(key, source)| (key.unwrap_or_default(), source)).collect()
     }
 
     #[test]
-    fn several_files_get_the_keys_a_person_would_give() {
-        use KeySource::{Directory, FileName, HiveKey, Nothing};
-        type Case<'a> = (&'a [&'a str], &'a [(&'a str, KeySource)]);
+    fn symbols_of_several_files_are_inferred_from_paths() {
+        use SymbolSource::{Directory, FileName, HiveKey, Nothing};
+        type Case<'a> = (&'a [&'a str], &'a [(&'a str, SymbolSource)]);
         let cases: [Case<'_>; 9] = [
             (
                 &["d/BTCUSDT-1m-2024-01.csv", "d/BTCUSDT-1m-2024-02.csv"],
@@ -353,14 +353,14 @@ mod tests {
             (&["part-0.parquet", "part-1.parquet"], &[("", Nothing), ("", Nothing)]),
         ];
         for (paths, wanted) in cases {
-            let wanted: Vec<(String, KeySource)> =
+            let wanted: Vec<(String, SymbolSource)> =
                 wanted.iter().map(|(key, from)| (key.to_string(), *from)).collect();
             assert_eq!(named(paths), wanted, "{paths:?}");
         }
     }
 
     #[test]
-    fn a_directory_says_its_name_or_its_value() {
+    fn directory_symbol_is_its_name_or_hive_value() {
         assert_eq!(directory(Path::new("d/AAPL/x.csv")).as_deref(), Some("AAPL"));
         assert_eq!(directory(Path::new("d/symbol=AAPL/x.csv")).as_deref(), Some("AAPL"));
         assert_eq!(directory(Path::new("x.csv")), None);
@@ -368,10 +368,10 @@ mod tests {
 
     proptest! {
         #[test]
-        fn any_name_is_cut(stem in "[A-Z0-9_. %=Q-]{0,40}", more in "\\PC{0,20}") {
+        fn any_path_gets_a_symbol_or_none(stem in "[A-Z0-9_. %=Q-]{0,40}", more in "\\PC{0,20}") {
             let paths = [format!("{stem}/{more}.csv"), format!("{more}/{stem}.csv")];
             let paths: Vec<&Path> = paths.iter().map(Path::new).collect();
-            prop_assert_eq!(keys(&paths).len(), 2);
+            prop_assert_eq!(symbols(&paths).len(), 2);
         }
     }
 }
