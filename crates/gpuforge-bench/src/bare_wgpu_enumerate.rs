@@ -1,4 +1,4 @@
-//! The peer of `bench detect`: what a hand-written program does to list adapters, and nothing else.
+//! Peer of `bench detect`: a minimal wgpu program that enumerates adapters.
 #![allow(clippy::print_stdout, reason = "a binary: printing is its job")]
 
 fn main() {

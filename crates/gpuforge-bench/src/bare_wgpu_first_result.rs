@@ -1,4 +1,4 @@
-//! The peer of `bench first-result`: what a hand-written program does to run one small kernel, and nothing else.
+//! Peer of `bench first-result`: a minimal wgpu program that runs one small kernel.
 #![allow(clippy::print_stdout, reason = "a binary: printing is its job")]
 
 use wgpu::util::DeviceExt as _;

@@ -1,4 +1,4 @@
-//! What do many at once save? Beside the same items one by one, on the device and on the processor; and is a duty limit kept?
+//! Batching: many small operations in one batch, beside one by one, on the device and on the CPU; and the duty cycle limit.
 
 use std::{
     hint::spin_loop,
@@ -9,7 +9,8 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use gpuforge_ops::{Op, matmul, view::tensor, xor};
 use gpuforge_route::{
-    BatchOptions, BatchStats, CpuSite, DeviceSite, Item, Options, Ran, Router, RouterSettings, Wish,
+    BatchOptions, BatchStats, CpuBackend, DeviceBackend, Item, PlacementPolicy, Router, RouterSettings,
+    RunOptions, RunOutput,
 };
 use gpuforge_runtime::{
     engine::gpu::GpuOpener,
@@ -28,21 +29,21 @@ const XORS: usize = 1000;
 const XOR_BYTES: usize = 100;
 const PRODUCTS: usize = 10;
 const SIDE: usize = 256;
-/// Rounds of what takes long one by one, of what takes short, and of products, whose differences are small beside them.
+/// Rounds of slow cases, of fast ones, and of products, whose difference is small relative to their time.
 const FEW: usize = 11;
 const MANY: usize = 101;
 const PRODUCT_ROUNDS: usize = 320;
-/// Submissions that are measured beside the products, and in how many parts both are.
+/// Submissions measured beside the products, and the number of interleaved parts.
 const SUBMISSIONS: usize = 400;
 const PARTS: usize = 20;
-/// One by one may take at least this many times as long on the device.
+/// Smallest speed-up of a batch on the device.
 const DEVICE_GAIN: f64 = 20.0;
-/// Of what the saved submissions cost, at least this share must be saved.
+/// Smallest fraction of the saved submissions' cost that must be saved.
 const SAVED_SHARE: f64 = 0.8;
-/// The most of the time one by one that the same kernels may take in a batch.
+/// Largest kernel time in a batch, relative to one by one.
 const KERNELS_SHARE: f64 = 1.05;
-/// On the processor a batch may not be slower, but for the noise.
-const PROCESSOR_SHARE: f64 = 1.0 / 0.95;
+/// On the CPU a batch may not be slower, except for noise.
+const CPU_SHARE: f64 = 1.0 / 0.95;
 const DUTY: f64 = 0.8;
 const DUTY_OFF: f64 = 0.05;
 const CPU: usize = 0;
@@ -51,19 +52,19 @@ const DEVICE: usize = 1;
 pub(crate) fn run() -> Result<Vec<Row>> {
     let memory = StackSettings::new(Budget { bytes: Bytes::gib(1), origin: BudgetOrigin::User });
     let runner = Arc::new(Runner::new(Box::new(GpuOpener::default()), RunnerSettings::new(memory)));
-    let site = Arc::new(DeviceSite::new("device", None, runner.clone()));
+    let backend = Arc::new(DeviceBackend::new("device", None, runner.clone()));
     let settings = RouterSettings { explore: false, cpu_fallback: false, ..RouterSettings::default() };
-    let router = Router::new(vec![Arc::new(CpuSite::default()), site], Vec::new(), settings);
+    let router = Router::new(vec![Arc::new(CpuBackend::default()), backend], Vec::new(), settings);
     let (xors, products) = (xors()?, products()?);
     let mut rows = Vec::new();
     match runner.warm() {
         Ok(caps) => {
             eprintln!("batch: on {}", caps.name);
-            let Turns { together, one_by_one, stats, .. } = by_turns(&router, &xors, DEVICE, FEW)?;
+            let BatchTimes { batched, one_by_one, stats, .. } = interleaved(&router, &xors, DEVICE, FEW)?;
             ensure!(stats.dispatches == 1 && stats.submissions == 1, "not one dispatch: {stats:?}");
             let case = format!("{XORS} XORs of {XOR_BYTES} bytes on the device, one dispatch");
-            let (ours, peer) = (Sample::of(&together), Sample::of(&one_by_one));
-            rows.push(Row::beside(BENCH, &case, &ours, "one by one", &peer, Some(1.0 / DEVICE_GAIN)));
+            let (ours, peer) = (Sample::of(&batched), Sample::of(&one_by_one));
+            rows.push(Row::vs_peer(BENCH, &case, &ours, "one by one", &peer, Some(1.0 / DEVICE_GAIN)));
             rows.extend(saved(&router, &products)?);
         }
         Err(error) => eprintln!("batch: no device: {error}"),
@@ -71,9 +72,9 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     let small = format!("{XORS} XORs of {XOR_BYTES} bytes on the processor");
     let large = format!("{PRODUCTS} products {SIDE}x{SIDE} on the processor");
     for (case, ops) in [(small, &xors), (large, &products)] {
-        let turns = by_turns(&router, ops, CPU, MANY)?;
-        let (ours, peer) = (Sample::of(&turns.together), Sample::of(&turns.one_by_one));
-        rows.push(Row::beside(BENCH, &case, &ours, "one by one", &peer, Some(PROCESSOR_SHARE)));
+        let times = interleaved(&router, ops, CPU, MANY)?;
+        let (ours, peer) = (Sample::of(&times.batched), Sample::of(&times.one_by_one));
+        rows.push(Row::vs_peer(BENCH, &case, &ours, "one by one", &peer, Some(CPU_SHARE)));
     }
     rows.push(duty(&router)?);
     Ok(rows)
@@ -102,23 +103,23 @@ fn products() -> Result<Vec<Arc<dyn Op>>> {
         .collect()
 }
 
-/// What the same items took both ways, in milliseconds.
+/// Times of the same items in a batch and one by one, in milliseconds.
 #[derive(Default)]
-struct Turns {
-    together: Vec<f64>,
+struct BatchTimes {
+    batched: Vec<f64>,
     one_by_one: Vec<f64>,
-    /// Less of it one by one, outside the time that the device's kernels ran; empty where the device cannot tell.
+    /// Saved time outside kernels; empty without device timestamps.
     outside: Vec<f64>,
-    /// Kernels of the batch, and one by one.
+    /// Kernel time in the batch, and one by one.
     batch_kernels: Vec<f64>,
     alone_kernels: Vec<f64>,
     stats: BatchStats,
 }
 
-impl Turns {
-    /// Further turns of the same items.
-    fn extend(&mut self, more: Turns) {
-        self.together.extend(more.together);
+impl BatchTimes {
+    /// Appends further rounds of the same items.
+    fn extend(&mut self, more: BatchTimes) {
+        self.batched.extend(more.batched);
         self.one_by_one.extend(more.one_by_one);
         self.outside.extend(more.outside);
         self.batch_kernels.extend(more.batch_kernels);
@@ -126,22 +127,22 @@ impl Turns {
         self.stats = more.stats;
     }
 
-    /// What the kernels took in the batch and one by one, where the device can tell.
+    /// Kernel times in the batch and one by one, with device timestamps.
     fn kernels(&self) -> Option<(Sample, Sample)> {
         let there = !self.batch_kernels.is_empty() && !self.alone_kernels.is_empty();
         there.then(|| (Sample::of(&self.batch_kernels), Sample::of(&self.alone_kernels)))
     }
 }
 
-/// By turns, so that whatever disturbs the machine disturbs both.
-fn by_turns(router: &Router, ops: &[Arc<dyn Op>], place: usize, rounds: usize) -> Result<Turns> {
-    let wish = Wish::Only(place);
-    let mut turns = Turns::default();
+/// Interleaved, so that a disturbance hits both.
+fn interleaved(router: &Router, ops: &[Arc<dyn Op>], place: usize, rounds: usize) -> Result<BatchTimes> {
+    let placement = PlacementPolicy::Only(place);
+    let mut times = BatchTimes::default();
     for round in 0..=rounds {
         let mut batch = None;
-        let mut together = || {
+        let mut run_batch = || {
             ms(|| {
-                let options = BatchOptions { wish, ..BatchOptions::default() };
+                let options = BatchOptions { placement, ..BatchOptions::default() };
                 batch = Some(router.batch(ops.iter().cloned().map(Item::shared), options));
                 Ok(())
             })
@@ -150,51 +151,55 @@ fn by_turns(router: &Router, ops: &[Arc<dyn Op>], place: usize, rounds: usize) -
         let mut one_by_one = || {
             ms(|| {
                 for op in ops {
-                    alone.push(router.run_with(op.as_ref(), Options { wish, stays: false })?);
+                    alone
+                        .push(router.run_with(op.as_ref(), RunOptions { placement, keep_on_device: false })?);
                 }
                 Ok(())
             })
         };
-        // Whoever is second finds the machine as the first left it.
+        // The order alternates: the second side finds the caches as the first left them.
         let (batched, single) = if round % 2 == 0 {
-            let batched = together()?;
+            let batched = run_batch()?;
             (batched, one_by_one()?)
         } else {
             let single = one_by_one()?;
-            (together()?, single)
+            (run_batch()?, single)
         };
         let batch = batch.context("no batch")?;
-        let results = batch.results.into_iter().collect::<Result<Vec<Ran>, _>>()?;
-        // The first round warms up, and shows that both are right.
+        let results = batch.results.into_iter().collect::<Result<Vec<RunOutput>, _>>()?;
+        // The first round is warm-up and checks the results.
         if round > 0 {
-            turns.together.push(batched);
-            turns.one_by_one.push(single);
-            let kernels = |runs: &[Ran]| -> Option<f64> {
+            times.batched.push(batched);
+            times.one_by_one.push(single);
+            let kernels = |runs: &[RunOutput]| -> Option<f64> {
                 runs.iter().map(|r| Some(r.report().device_time?.as_secs_f64() * 1e3)).sum()
             };
             let outside = kernels(&alone).zip(kernels(&results)).map(|(s, b)| (single - s) - (batched - b));
-            turns.outside.extend(outside);
-            turns.alone_kernels.extend(kernels(&alone));
-            turns.batch_kernels.extend(kernels(&results));
+            times.outside.extend(outside);
+            times.alone_kernels.extend(kernels(&alone));
+            times.batch_kernels.extend(kernels(&results));
         } else {
-            let bits = |ran: &Ran| ran.tensor().and_then(|t| t.host());
+            let bits = |ran: &RunOutput| ran.tensor().and_then(|t| t.host());
             let same = results.iter().map(bits).eq(alone.iter().map(bits));
-            ensure!(same, "the batch has other bits");
+            ensure!(same, "the batch is not bit-identical");
         }
-        turns.stats = batch.stats;
+        times.stats = batch.stats;
     }
-    Ok(turns)
+    Ok(times)
 }
 
-/// Milliseconds of submissions with hardly anything to compute: as those of the products, they upload, dispatch once and
-/// download. All of each, and what is left without its kernel, where the device can tell.
+/// Milliseconds of submissions of a trivial kernel: upload, one dispatch, download, as for the products. Wall time, and time
+/// outside the kernel with device timestamps.
 fn submissions(router: &Router, many: usize) -> Result<(Vec<f64>, Vec<f64>)> {
     let op = xor(&tensor(&[1u8; 4], &[4], "data")?, &tensor(&[2u8; 4], &[4], "key")?);
     let (mut walls, mut outside) = (Vec::new(), Vec::new());
     for round in 0..=many {
         let mut ran = None;
         let wall = ms(|| {
-            ran = Some(router.run_with(&op, Options { wish: Wish::Only(DEVICE), stays: false })?);
+            ran = Some(router.run_with(
+                &op,
+                RunOptions { placement: PlacementPolicy::Only(DEVICE), keep_on_device: false },
+            )?);
             Ok(())
         })?;
         if round > 0 {
@@ -206,36 +211,36 @@ fn submissions(router: &Router, many: usize) -> Result<(Vec<f64>, Vec<f64>)> {
     Ok((walls, outside))
 }
 
-/// The time that a batch of products saves, beside what the submissions that it saves cost.
+/// The time that a batch of products saves, beside the cost of the submissions saved.
 ///
 /// On a slow adapter the kernels take a hundred times as long as the submissions: the noise of the wall time is several times
 /// what is asked, and its standard error is printed. Where the device can tell, a second row takes the kernels off both sides
 /// and off the cost of a submission, and a third says that the kernels take no longer in a batch. The promise is about the
 /// wall time, and about the rest as well where it is known.
 fn saved(router: &Router, products: &[Arc<dyn Op>]) -> Result<Vec<Row>> {
-    let (mut turns, mut wall_costs, mut outside_costs) = (Turns::default(), Vec::new(), Vec::new());
-    // What a submission costs changes with the machine's mood as what is saved does: a few of each at a time.
+    let (mut times, mut wall_costs, mut outside_costs) = (BatchTimes::default(), Vec::new(), Vec::new());
+    // Both drift with the machine's state: measured in small interleaved parts.
     for _ in 0..PARTS {
-        turns.extend(by_turns(router, products, DEVICE, PRODUCT_ROUNDS / PARTS)?);
+        times.extend(interleaved(router, products, DEVICE, PRODUCT_ROUNDS / PARTS)?);
         let (walls, outside) = submissions(router, SUBMISSIONS / PARTS)?;
         wall_costs.extend(walls);
         outside_costs.extend(outside);
     }
-    let stats = &turns.stats;
+    let stats = &times.stats;
     ensure!(stats.submissions == 1, "not one submission: {stats:?}");
     let fewer = (products.len() - stats.submissions) as f64;
     let case = format!("{PRODUCTS} products {SIDE}x{SIDE} on the device");
-    let (ours, peer) = (Sample::of(&turns.together), Sample::of(&turns.one_by_one));
-    let mut rows = vec![Row::beside(BENCH, &case, &ours, "one by one", &peer, None)];
-    let walls: Vec<f64> = turns.one_by_one.iter().zip(&turns.together).map(|(one, all)| one - all).collect();
+    let (ours, peer) = (Sample::of(&times.batched), Sample::of(&times.one_by_one));
+    let mut rows = vec![Row::vs_peer(BENCH, &case, &ours, "one by one", &peer, None)];
+    let walls: Vec<f64> = times.one_by_one.iter().zip(&times.batched).map(|(one, all)| one - all).collect();
     let promise = Some(1.0 / SAVED_SHARE);
-    if let Some((ours, peer)) = turns.kernels() {
+    if let Some((ours, peer)) = times.kernels() {
         let case = format!("{case}: kernels alone");
-        rows.push(Row::beside(BENCH, &case, &ours, "one by one", &peer, Some(KERNELS_SHARE)));
+        rows.push(Row::vs_peer(BENCH, &case, &ours, "one by one", &peer, Some(KERNELS_SHARE)));
     }
     for (what, gains, costs, share) in [
         ("wall time", &walls, &wall_costs, promise),
-        ("time outside kernels", &turns.outside, &outside_costs, promise),
+        ("time outside kernels", &times.outside, &outside_costs, promise),
     ] {
         if gains.is_empty() || costs.is_empty() {
             continue;
@@ -250,12 +255,12 @@ fn saved(router: &Router, products: &[Arc<dyn Op>]) -> Result<Vec<Row>> {
         );
         let case = format!("{case}: cost of the {fewer} submissions saved, {what}");
         let (ours, peer) = (Sample::of(&costs), Sample::of(gains));
-        rows.push(Row::beside(BENCH, &case, &ours, "time saved", &peer, share));
+        rows.push(Row::vs_peer(BENCH, &case, &ours, "time saved", &peer, share));
     }
     Ok(rows)
 }
 
-/// How far the busy share of more than a second of work is from its limit.
+/// Deviation of the busy share from the duty limit over more than a second.
 fn duty(router: &Router) -> Result<Row> {
     let spin = || {
         Item::call(|| {
@@ -278,6 +283,6 @@ fn duty(router: &Router) -> Result<Row> {
     let sample = Sample::of(&off);
     Ok(Row {
         unit: "share",
-        ..Row::limit(BENCH, &format!("off the duty limit of {DUTY}"), &sample, DUTY_OFF)
+        ..Row::vs_limit(BENCH, &format!("off the duty limit of {DUTY}"), &sample, DUTY_OFF)
     })
 }

@@ -1,4 +1,4 @@
-//! How long does detection take? From the cache, from kernel files, and of everything beside a bare wgpu program.
+//! Detection latency: cached, from kernel files, and full detection beside a bare wgpu enumeration.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,7 +7,7 @@ use std::{
 };
 
 use anyhow::{Context as _, Result, bail};
-use gpuforge::hardware::{CacheUse, Options, cache::DetectionCache, detect, probe::isolate::Isolation};
+use gpuforge::hardware::{CacheUse, DetectOptions, cache::DetectionCache, detect, probe::isolate::Isolation};
 
 use crate::{
     measure::{Sample, ms},
@@ -20,12 +20,12 @@ const CALLS: usize = 201;
 
 pub(crate) fn run() -> Result<Vec<Row>> {
     let dir = tempfile::tempdir()?;
-    let ours = beside_me("gpuforge")?;
-    let peer = beside_me("bare-wgpu-enumerate")?;
+    let ours = sibling_executable("gpuforge")?;
+    let peer = sibling_executable("bare-wgpu-enumerate")?;
     let rows = vec![
-        Row::limit(BENCH, "cached, in process", &in_process(dir.path(), &ours)?, 1.0),
-        Row::limit(BENCH, "kernel files only (tier 0), in process", &tier0()?, 50.0),
-        Row::limit(
+        Row::vs_limit(BENCH, "cached, in process", &in_process(dir.path(), &ours)?, 1.0),
+        Row::vs_limit(BENCH, "kernel files only (tier 0), in process", &tier0()?, 50.0),
+        Row::vs_limit(
             BENCH,
             "cached, whole process: gpuforge detect --json",
             &cached_process(dir.path(), &ours)?,
@@ -36,8 +36,8 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// A program that was built beside this one.
-fn beside_me(name: &str) -> Result<PathBuf> {
+/// An executable built into the same directory as this one.
+fn sibling_executable(name: &str) -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     if !path.is_file() {
         bail!("{} is missing: build gpuforge-cli and gpuforge-bench in the same profile", path.display());
@@ -52,7 +52,7 @@ fn env(name: &str) -> Option<String> {
 /// A look-up that hits, measured around the whole call.
 fn in_process(dir: &Path, exe: &Path) -> Result<Sample> {
     let store = DetectionCache::new(dir.join("in-process"), Duration::from_secs(3600));
-    let mut options = Options { cache: CacheUse::On(store), ..Options::default() };
+    let mut options = DetectOptions { cache: CacheUse::On(store), ..DetectOptions::default() };
     options.tier1.isolation = Isolation::Child(exe.to_owned());
     let first = detect(&options, &env);
     if !first.warnings.is_empty() {
@@ -68,7 +68,7 @@ fn in_process(dir: &Path, exe: &Path) -> Result<Sample> {
 }
 
 fn tier0() -> Result<Sample> {
-    let options = Options { tier0_only: true, ..Options::default() };
+    let options = DetectOptions { tier0_only: true, ..DetectOptions::default() };
     let once = || ms(|| Ok(detect(&options, &env)));
     Ok(Sample::of(&(0..CALLS).map(|_| once()).collect::<Result<Vec<_>>>()?))
 }
@@ -93,7 +93,7 @@ fn beside_wgpu(dir: &Path, exe: &Path, peer: &Path) -> Result<Row> {
     }
     let (ours, theirs) = (Sample::of(&ours), Sample::of(&theirs));
     let case = "everything, no cache, whole process: gpuforge detect --json --no-cache";
-    Ok(Row::beside(BENCH, case, &ours, "bare wgpu enumeration", &theirs, Some(1.2)))
+    Ok(Row::vs_peer(BENCH, case, &ours, "bare wgpu enumeration", &theirs, Some(1.2)))
 }
 
 fn gpuforge(exe: &Path, dir: &Path, args: &[&str]) -> Command {

@@ -1,5 +1,5 @@
-//! How much of the memory's speed do element-wise expressions reach? On the processor beside `memcpy`, on the device beside
-//! the best of six copy kernels, by turns, on the same buffers.
+//! Memory bandwidth of element-wise expressions: on the CPU beside `memcpy`, on the device beside the best of six copy
+//! kernels, interleaved, on the same buffers.
 //!
 //! The expression is `a*2 + 1`: it reads and writes as many bytes as a copy. `a*b + c` moves twice as many, so that its peer
 //! is two copies.
@@ -25,7 +25,7 @@ use crate::{
 
 const BENCH: &str = "elementwise";
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Bytes per buffer, how often a round repeats, rounds, and the least share of memcpy's speed.
+/// Bytes per buffer, repetitions per round, rounds, and the smallest acceptable fraction of memcpy's throughput.
 const SIZES: [(&str, usize, usize, usize, f64); 3] = [
     ("128 MiB", 128 << 20, 1, 15, 0.8),
     ("4 MiB", 4 << 20, 8, 41, 0.5),
@@ -34,13 +34,13 @@ const SIZES: [(&str, usize, usize, usize, f64); 3] = [
 /// Elements on the device: 64 MiB, more than caches hold and half of what every binding may have.
 const DEVICE_ELEMENTS: usize = 1 << 24;
 const DEVICE_ROUNDS: usize = 11;
-/// The least share of the best copy kernel's speed.
+/// Smallest acceptable fraction of the best copy kernel's throughput.
 const DEVICE_SHARE: f64 = 0.7;
 
 pub(crate) fn run() -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     for (name, bytes, repeats, rounds, share) in SIZES {
-        rows.extend(on_processor(name, bytes / 4, repeats, rounds, share)?);
+        rows.extend(on_cpu(name, bytes / 4, repeats, rounds, share)?);
     }
     rows.extend(on_device()?);
     Ok(rows)
@@ -54,7 +54,7 @@ fn op(text: &str, inputs: &[&Tensor]) -> Result<Map> {
     Ok(map(&Expr::parse(text, &["a", "b", "c"])?, inputs))
 }
 
-fn on_processor(name: &str, n: usize, repeats: usize, rounds: usize, share: f64) -> Result<Vec<Row>> {
+fn on_cpu(name: &str, n: usize, repeats: usize, rounds: usize, share: f64) -> Result<Vec<Row>> {
     let tensors = (0..3)
         .map(|seed| Tensor::from_floats(&numbers(n, seed), &[n], BENCH))
         .collect::<Result<Vec<_>, _>>()?;
@@ -82,7 +82,7 @@ fn on_processor(name: &str, n: usize, repeats: usize, rounds: usize, share: f64)
             }
             Ok(())
         })?;
-        // The first round warms up.
+        // The first round is warm-up.
         if round > 0 {
             for (ours, took) in ours.iter_mut().zip(took) {
                 ours.push(took / repeats as f64);
@@ -94,7 +94,7 @@ fn on_processor(name: &str, n: usize, repeats: usize, rounds: usize, share: f64)
     let copy = Sample::of(&copies);
     let twice = Sample::of(&copies.iter().map(|c| 2.0 * c).collect::<Vec<_>>());
     Ok(vec![
-        Row::beside(
+        Row::vs_peer(
             BENCH,
             &format!("a*2 + 1, {name}, processor"),
             &simple,
@@ -102,7 +102,7 @@ fn on_processor(name: &str, n: usize, repeats: usize, rounds: usize, share: f64)
             &copy,
             Some(1.0 / share),
         ),
-        Row::beside(BENCH, &format!("a*b + c, {name}, processor"), &three, "two memcpys", &twice, None),
+        Row::vs_peer(BENCH, &format!("a*b + c, {name}, processor"), &three, "two memcpys", &twice, None),
     ])
 }
 
@@ -129,7 +129,7 @@ fn main(
         wgsl: wgsl.into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Write],
-        twin: Arc::new(|call| {
+        cpu_reference: Arc::new(|call| {
             for (to, from) in call.outputs.iter_mut().zip(&call.inputs) {
                 to.copy_from_slice(from);
             }
@@ -228,12 +228,12 @@ fn on_device() -> Result<Vec<Row>> {
     let share = Some(1.0 / DEVICE_SHARE);
     let (ours, peer) = (Sample::of(&simple.times), Sample::of(&copy.times));
     Ok(vec![
-        Row::beside(BENCH, &name("a*2 + 1", simple), &ours, &copy.name, &peer, share),
-        Row::beside(BENCH, &name("a*b + c", three), &Sample::of(&three.times), "two copies", &twice, None),
+        Row::vs_peer(BENCH, &name("a*2 + 1", simple), &ours, &copy.name, &peer, share),
+        Row::vs_peer(BENCH, &name("a*b + c", three), &Sample::of(&three.times), "two copies", &twice, None),
     ])
 }
 
-/// Is what will be timed right?
+/// Checks the result of the kernel that is timed.
 fn check(session: &Session, a: &Tensor) -> Result<()> {
     let op = op("a*2 + 1", &[a])?;
     let target = Target { caps: session.caps(), tuning: &Tuning::default() };

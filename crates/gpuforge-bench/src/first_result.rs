@@ -1,7 +1,6 @@
-//! How long until the first result of a small kernel? A whole process, beside a hand-written wgpu program that does the same.
+//! Time to first result of a small kernel: a whole process, beside a minimal wgpu program.
 //!
-//! Every process starts with an empty shader cache of the driver; peers run by turns, so that whatever disturbs the machine
-//! disturbs all.
+//! Every process starts with an empty driver shader cache; peers are interleaved, so that a disturbance hits all of them.
 
 use std::{
     path::{Path, PathBuf},
@@ -21,7 +20,7 @@ const ROUNDS: usize = 41;
 const JOBS: usize = 11;
 
 pub(crate) fn run() -> Result<Vec<Row>> {
-    let (ours, peer) = (beside_me("first-result")?, beside_me("bare-wgpu-first-result")?);
+    let (ours, peer) = (sibling_executable("first-result")?, sibling_executable("bare-wgpu-first-result")?);
     let pipelines = tempfile::tempdir()?;
     let kept = pipelines.path().join("pipelines").display().to_string();
     let jobs = JOBS.to_string();
@@ -47,20 +46,20 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     let [cold, bare, cached, reused] = [cold, bare, cached, reused].map(|times| Sample::of(&times));
     let without = "the same without it";
     Ok(vec![
-        Row::beside(BENCH, "cold process, one kernel", &cold, "bare wgpu program", &bare, Some(1.1)),
-        Row::beside(BENCH, "next job on the open device", &reused, "cold process", &cold, Some(1.0)),
-        Row::beside(BENCH, "cold process with our pipeline cache on disk", &cached, without, &cold, None),
+        Row::vs_peer(BENCH, "cold process, one kernel", &cold, "bare wgpu program", &bare, Some(1.1)),
+        Row::vs_peer(BENCH, "next job on the open device", &reused, "cold process", &cold, Some(1.0)),
+        Row::vs_peer(BENCH, "cold process with our pipeline cache on disk", &cached, without, &cold, None),
     ])
 }
 
-/// A program that was built beside this one.
-fn beside_me(name: &str) -> Result<PathBuf> {
+/// An executable built into the same directory as this one.
+fn sibling_executable(name: &str) -> Result<PathBuf> {
     let path = std::env::current_exe()?.with_file_name(name);
     ensure!(path.is_file(), "{} is missing: build gpuforge-bench with all its binaries", path.display());
     Ok(path)
 }
 
-/// What one process printed and how long it took, with nothing compiled by the driver before.
+/// Output and wall time of one process with an empty driver shader cache.
 fn once(exe: &Path, args: &[&str]) -> Result<(String, f64)> {
     let empty = tempfile::tempdir()?;
     let mut command = Command::new(exe);

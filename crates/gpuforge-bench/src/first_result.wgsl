@@ -1,3 +1,4 @@
+// Small integer kernel of the first-result benchmark: multiply, rotate, XOR.
 struct Params { v: array<vec4<u32>, 4> }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<u32>;

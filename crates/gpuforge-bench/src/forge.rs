@@ -1,4 +1,4 @@
-//! How long does it take to make a runtime that has loaded nothing?
+//! Construction time of a `Forge`, which loads no GPU library.
 
 use anyhow::{Result, bail};
 use gpuforge::{
@@ -24,5 +24,5 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     if std::fs::read_to_string("/proc/self/maps").is_ok_and(|maps| maps.contains("libvulkan")) {
         bail!("a GPU library was loaded");
     }
-    Ok(vec![Row::limit("forge", "Forge::new, no GPU library loaded", &Sample::of(&times), 0.1)])
+    Ok(vec![Row::vs_limit("forge", "Forge::new, no GPU library loaded", &Sample::of(&times), 0.1)])
 }

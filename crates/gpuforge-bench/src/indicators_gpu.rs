@@ -1,5 +1,5 @@
-//! How much of the adapter's memory speed do indicators reach, what does fusing save, and is the adapter chosen where it
-//! should be? Kernels beside the best of six copy kernels, a fused plan beside the same one unfused, by turns.
+//! Indicators on the GPU: memory bandwidth beside the best of six copy kernels, fused plan beside unfused, and regret of the
+//! placement decision.
 //!
 //! Bytes are the useful ones: every column of the bars is read once, every result written once. Times are those of the
 //! calls alone: a plan with its calls several times less one with them once, as the device measured it where it can.
@@ -16,12 +16,12 @@ use gpuforge_indicators::{
     catalogue,
     exec::{Columns, Series},
     graph::{Graph, ValueId},
-    select::{self, Instance, Selector, SelectItem},
+    select::{self, Instance, SelectItem, Selector},
 };
 use gpuforge_indicators_gpu::{
-    lower::{self, Fusion},
-    autotune::{self, Tuned, Work},
+    autotune::{self, TuneWork, Tuned},
     gpu_executor::{GpuExecSettings, GpuExecStats, GpuExecutor},
+    lower::{self, Fusion},
 };
 use gpuforge_runtime::{
     engine::{Opener as _, gpu::GpuOpener},
@@ -101,9 +101,12 @@ fn variants(session: &Session) -> Result<(Tuned, Vec<Row>)> {
         let time = trial.time.map_or("refused".to_owned(), |t| format!("{:8.3} ms", t.as_secs_f64() * 1e3));
         eprintln!("{BENCH}: {:<8} {:>4} {time}", format!("{:?}", trial.question), trial.variant);
     }
-    eprintln!("{BENCH}: chosen: width {}, {} runs, slices x {}", tuned.width, tuned.runs, tuned.slices);
+    eprintln!(
+        "{BENCH}: chosen: workgroup size {}, {} segments, slice factor {}",
+        tuned.workgroup_size, tuned.segments, tuned.slice_factor
+    );
     let once = Sample::of(&[took]);
-    Ok((tuned, vec![Row::limit(BENCH, "choosing variants, with compiling", &once, 1000.0)]))
+    Ok((tuned, vec![Row::vs_limit(BENCH, "choosing variants, with compiling", &once, 1000.0)]))
 }
 
 /// What a plan takes, as the device says, or by the clock.
@@ -128,7 +131,7 @@ struct Case {
 impl Case {
     fn of(
         name: &str,
-        work: &Work<'_>,
+        work: &TuneWork<'_>,
         series: &[Series<'_>],
         settings: GpuExecSettings,
         bytes: f64,
@@ -204,7 +207,7 @@ fn kernels(session: &Session, tuned: &Tuned, (series, bars): (usize, usize)) -> 
     for (names, _, _) in KERNELS {
         let (graph, wanted) = chosen(names)?;
         let on = vec![true; wanted.len()];
-        let work = Work { graph: &graph, wanted: &wanted, on: &on, fusion: Fusion::Whole };
+        let work = TuneWork { graph: &graph, wanted: &wanted, on: &on, fusion: Fusion::Fused };
         let lowered = work.lowered().with_context(|| names.to_owned())?;
         let bytes = 4.0 * ((lowered.given.len() + lowered.results) * total) as f64;
         cases.push(Case::of(names, &work, &all, settings, bytes)?);
@@ -226,7 +229,7 @@ fn kernels(session: &Session, tuned: &Tuned, (series, bars): (usize, usize)) -> 
         let as_many: Vec<f64> = best.times.iter().map(|t| t * case.bytes / best.bytes).collect();
         let name = format!("{what}: {names}, {series} x {bars}");
         let (ours, peer) = (Sample::of(&case.times), Sample::of(&as_many));
-        Row::beside(BENCH, &name, &ours, &best.name, &peer, share.map(|s| 1.0 / s))
+        Row::vs_peer(BENCH, &name, &ours, &best.name, &peer, share.map(|s| 1.0 / s))
     });
     Ok(rows.collect())
 }
@@ -248,8 +251,8 @@ fn fusing(session: &Session, name: &str, wanted: &[SelectItem]) -> Result<Vec<Ro
     let (graph, values, _) = select::graph(wanted);
     let on = lower::fits(&graph, &values);
     let mut cases = Vec::new();
-    for (how, fusion) in [("fused", Fusion::Whole), ("unfused", Fusion::None)] {
-        let work = Work { graph: &graph, wanted: &values, on: &on, fusion };
+    for (how, fusion) in [("fused", Fusion::Fused), ("unfused", Fusion::Unfused)] {
+        let work = TuneWork { graph: &graph, wanted: &values, on: &on, fusion };
         let lowered = work.lowered().with_context(|| name.to_owned())?;
         let bytes = 4.0 * (lowered.traffic() * series * bars) as f64;
         let calls: usize = lowered.stages.iter().map(Vec::len).sum();
@@ -261,7 +264,7 @@ fn fusing(session: &Session, name: &str, wanted: &[SelectItem]) -> Result<Vec<Ro
     let [fused, unfused] = cases.as_slice() else { return Ok(Vec::new()) };
     let case = |what: &str| format!("{name}, {series} x {bars}, fused, {what}");
     let bytes = |case: &Case| Sample { median: case.bytes / 1e6, noise: 0.0, n: 1 };
-    let mut moved = Row::beside(
+    let mut moved = Row::vs_peer(
         BENCH,
         &case("bytes moved"),
         &bytes(fused),
@@ -271,7 +274,7 @@ fn fusing(session: &Session, name: &str, wanted: &[SelectItem]) -> Result<Vec<Ro
     );
     moved.unit = "MB";
     let (ours, peer) = (Sample::of(&fused.times), Sample::of(&unfused.times));
-    Ok(vec![moved, Row::beside(BENCH, &case("calls"), &ours, "unfused", &peer, Some(1.0))])
+    Ok(vec![moved, Row::vs_peer(BENCH, &case("calls"), &ours, "unfused", &peer, Some(1.0))])
 }
 
 /// What a batch of every indicator asks of the driver.
@@ -281,7 +284,8 @@ fn counts() -> Result<Vec<Row>> {
     let all: Vec<Series<'_>> = markets.iter().map(Market::series).collect();
     let (graph, values, _) = select::graph(&everything());
     let on = lower::fits(&graph, &values);
-    let executor = GpuExecutor::new(&graph, &values, &on, bars, GpuExecSettings::default()).context("not lowered")?;
+    let executor =
+        GpuExecutor::new(&graph, &values, &on, bars, GpuExecSettings::default()).context("not lowered")?;
     let memory = StackSettings::new(Budget { bytes: Bytes::gib(1), origin: BudgetOrigin::User });
     let settings = RunnerSettings { cpu_fallback: false, ..RunnerSettings::new(memory) };
     let runner = Runner::new(Box::new(GpuOpener::default()), settings);
@@ -300,7 +304,7 @@ fn counts() -> Result<Vec<Row>> {
 
 fn count(what: &str, n: f64, most: f64) -> Row {
     let exactly = Sample { median: n, noise: 0.0, n: 1 };
-    let mut row = Row::limit(BENCH, &format!("every indicator, {what}"), &exactly, most);
+    let mut row = Row::vs_limit(BENCH, &format!("every indicator, {what}"), &exactly, most);
     row.unit = "";
     row
 }
@@ -319,7 +323,7 @@ fn routing() -> Result<Vec<Row>> {
         );
         let once = Sample { median: r.regret, noise: 0.0, n: 1 };
         let case = format!("regret of the router, {} x {} ({:?})", r.series, r.bars, r.chosen);
-        let mut row = Row::limit(BENCH, &case, &once, REGRET);
+        let mut row = Row::vs_limit(BENCH, &case, &once, REGRET);
         row.unit = "times the best";
         row
     };

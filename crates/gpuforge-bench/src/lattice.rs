@@ -1,7 +1,7 @@
-//! How fast are paths, distances and analyses of lattices? The same problems beside petgraph and python-igraph, by turns.
+//! Lattice workloads: shortest paths, distances and analyses, beside petgraph and python-igraph.
 //!
 //! The path from the first to the last of 10 000 cells (4 dimensions of 10), with a fifth of the cells blocked, with and
-//! without weights, over several lattices; graphs of the peers are built before. Whichever way of asking petgraph is
+//! without weights, over several lattices; graphs of the peers are built before. Whichever algorithm of asking petgraph is
 //! fastest is the peer. The path where nothing is blocked is a closed form and has no peer.
 
 use std::{hint::black_box, sync::Arc, time::Duration};
@@ -10,14 +10,14 @@ use anyhow::{Context as _, Result, ensure};
 use gpuforge::{
     ops::{Op, OpError, Threads, Work},
     route::{
-        BatchOptions, CpuSite, Router, RouterSettings, Site, Wish,
+        Backend, BatchOptions, CpuBackend, PlacementPolicy, Router, RouterSettings,
         calibrate::{self, calibrate},
     },
-    workloads::lattice::{Blocked, Distances, Grid, Lattice, Route, Searcher, Weights, analyse, batch},
+    workloads::lattice::{Blocked, Distances, Grid, Lattice, SearchResult, Searcher, Weights, analyse, batch},
 };
 
 use crate::{
-    lattice_peers::{Igraph, Peer, WAYS, igraph},
+    lattice_peers::{Igraph, PETGRAPH, Peer, igraph},
     measure::{Sample, median, ms},
     regret,
     row::Row,
@@ -28,26 +28,26 @@ const DIMS: usize = 4;
 const SIZE: u64 = 10;
 const LAST: u64 = 9_999;
 const CHANCE: f64 = 0.2;
-/// Lattices of one case: one lucky path says little.
+/// Lattices per case.
 const SEEDS: u64 = 9;
 const ROUNDS: usize = 21;
 /// Searches in a row, per lattice, after one that is not timed: a single one of ours is too short to be timed. Whatever the
 /// caches still hold helps both sides alike.
 const IN_A_ROW: usize = 40;
 const THEIRS_IN_A_ROW: usize = 3;
-/// What we may take of petgraph's time.
+/// Largest acceptable fraction of petgraph's time.
 const BLOCKED_SHARE: f64 = 1.0 / 3.0;
 const WEIGHTED_SHARE: f64 = 1.0 / 2.0;
 /// Lattices of the batch.
 const MANY: u64 = 100;
 
 pub(crate) fn run() -> Result<Vec<Row>> {
-    let blocked = problems(Walls::Scattered)?;
-    let weighted = problems(Walls::Weighted)?;
+    let blocked = problems(Obstacles::Scattered)?;
+    let weighted = problems(Obstacles::Weighted)?;
     let mut rows = vec![
         paths("20 % blocked, path", &blocked, Some(BLOCKED_SHARE))?,
         paths("20 % blocked, weighted path", &weighted, Some(WEIGHTED_SHARE))?,
-        paths("20 % blocked, goal enclosed: no path", &problems(Walls::Enclosed)?, None)?,
+        paths("20 % blocked, goal enclosed: no path", &problems(Obstacles::Enclosed)?, None)?,
         closed_form()?,
         distances(&blocked)?,
         many()?,
@@ -76,9 +76,9 @@ fn lattice(dims: usize, size: u64, seed: u64) -> Result<Lattice> {
     Ok(Lattice::new(grid.clone()).block(Blocked::random(&grid, CHANCE, seed, &[0, last])?)?)
 }
 
-/// What stands in the way.
+/// Blocked cells and weights of a problem.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Walls {
+enum Obstacles {
     Scattered,
     /// Scattered, and entering a cell costs something between 1 and 10.
     Weighted,
@@ -86,14 +86,14 @@ enum Walls {
     Enclosed,
 }
 
-fn problems(walls: Walls) -> Result<Vec<Problem>> {
+fn problems(obstacles: Obstacles) -> Result<Vec<Problem>> {
     let problem = |seed: u64| {
         let mut lattice = lattice(DIMS, SIZE, seed)?;
         let grid = lattice.grid().clone();
-        if walls == Walls::Weighted {
+        if obstacles == Obstacles::Weighted {
             lattice = lattice.weigh(Weights::random(&grid, 1.0, 10.0, seed)?)?;
         }
-        if walls == Walls::Enclosed {
+        if obstacles == Obstacles::Enclosed {
             let mut blocked = lattice.blocked().cloned().context("nothing is blocked")?;
             blocked.add(&grid.neighbours(LAST).collect::<Vec<_>>())?;
             lattice = lattice.block(blocked)?;
@@ -125,51 +125,51 @@ fn ours(searcher: &mut Searcher, problems: &[Problem]) -> Result<f64> {
     })
 }
 
-/// Our search beside the fastest way of petgraph's, by turns.
+/// Our search beside petgraph's fastest, interleaved.
 fn paths(what: &str, problems: &[Problem], share: Option<f64>) -> Result<Row> {
     let mut searcher = Searcher::new();
     for problem in problems {
         let route = searcher.path(&problem.lattice, 0, LAST)?;
         let cost = route.path().map(|p| p.cost);
-        for way in &WAYS {
-            let theirs = (way.cost)(&problem.peer);
+        for algorithm in &PETGRAPH {
+            let theirs = (algorithm.cost)(&problem.peer);
             let same = match (cost, theirs) {
                 (Some(a), Some(b)) => (a - b).abs() <= 1e-9 * b,
                 (a, b) => a.is_none() && b.is_none(),
             };
-            ensure!(same, "{what}: {} finds {theirs:?}, we find {cost:?}", way.name);
+            ensure!(same, "{what}: {} finds {theirs:?}, we find {cost:?}", algorithm.name);
         }
     }
     let mut mine = Vec::new();
-    let mut theirs: Vec<Vec<f64>> = WAYS.iter().map(|_| Vec::new()).collect();
+    let mut theirs: Vec<Vec<f64>> = PETGRAPH.iter().map(|_| Vec::new()).collect();
     for _ in 0..ROUNDS {
         mine.push(ours(&mut searcher, problems)?);
-        for (way, times) in WAYS.iter().zip(&mut theirs) {
+        for (algorithm, times) in PETGRAPH.iter().zip(&mut theirs) {
             times.push(each(problems, THEIRS_IN_A_ROW, |problem| {
-                black_box((way.cost)(&problem.peer));
+                black_box((algorithm.cost)(&problem.peer));
                 Ok(())
             })?);
         }
     }
-    for (way, times) in WAYS.iter().zip(&theirs) {
-        eprintln!("lattice: {what}: {} {:.4} ms", way.name, median(times));
+    for (algorithm, times) in PETGRAPH.iter().zip(&theirs) {
+        eprintln!("lattice: {what}: {} {:.4} ms", algorithm.name, median(times));
     }
     let expanded: u64 = problems
         .iter()
         .map(|p| match searcher.path(&p.lattice, 0, LAST) {
-            Ok(Route::Found(path)) => path.expanded,
-            Ok(Route::NoPath(none)) => none.expanded,
+            Ok(SearchResult::Found(path)) => path.expanded,
+            Ok(SearchResult::NoPath(none)) => none.expanded,
             Err(_) => 0,
         })
         .sum();
-    eprintln!("lattice: {what}: ours {:.4} ms, {} cells looked around from", median(&mine), expanded / SEEDS);
-    let fastest = WAYS.iter().zip(&theirs).min_by(|a, b| median(a.1).total_cmp(&median(b.1)));
-    let (way, times) = fastest.context("no peer")?;
+    eprintln!("lattice: {what}: ours {:.4} ms, {} cells expanded", median(&mine), expanded / SEEDS);
+    let fastest = PETGRAPH.iter().zip(&theirs).min_by(|a, b| median(a.1).total_cmp(&median(b.1)));
+    let (algorithm, times) = fastest.context("no peer")?;
     let case = format!("{DIMS}-D size {SIZE}, {what}");
-    Ok(Row::beside(BENCH, &case, &Sample::of(&mine), way.name, &Sample::of(times), share))
+    Ok(Row::vs_peer(BENCH, &case, &Sample::of(&mine), algorithm.name, &Sample::of(times), share))
 }
 
-/// Where nothing is blocked there is nothing to search.
+/// Without blocked cells the path is a closed form.
 fn closed_form() -> Result<Row> {
     let lattice = Lattice::new(Grid::new(DIMS, SIZE)?);
     let mut searcher = Searcher::new();
@@ -184,7 +184,7 @@ fn closed_form() -> Result<Row> {
         times.push(all / 1000.0);
     }
     let case = format!("{DIMS}-D size {SIZE}, nothing blocked: closed form, no search");
-    Ok(Row { target: None, ratio: None, ..Row::limit(BENCH, &case, &Sample::of(&times), 1.0) })
+    Ok(Row { target: None, ratio: None, ..Row::vs_limit(BENCH, &case, &Sample::of(&times), 1.0) })
 }
 
 /// Distances of all cells from the first.
@@ -212,13 +212,13 @@ fn distances(problems: &[Problem]) -> Result<Row> {
     }
     let case = format!("{DIMS}-D size {SIZE}, 20 % blocked, distances of all cells, one thread");
     let (mine, theirs) = (Sample::of(&mine), Sample::of(&theirs));
-    Ok(Row::beside(BENCH, &case, &mine, "petgraph dijkstra", &theirs, None))
+    Ok(Row::vs_peer(BENCH, &case, &mine, "petgraph dijkstra", &theirs, None))
 }
 
 /// Analyses of many lattices in one batch, beside one by one.
 fn many() -> Result<Row> {
     let lattices = (0..MANY).map(|seed| lattice(3, 12, seed)).collect::<Result<Vec<_>>>()?;
-    let router = Router::new(vec![Arc::new(CpuSite::default())], Vec::new(), RouterSettings::default());
+    let router = Router::new(vec![Arc::new(CpuBackend::default())], Vec::new(), RouterSettings::default());
     let (mut together, mut single) = (Vec::new(), Vec::new());
     for round in 0..ROUNDS {
         let (items, pending) = batch::analyses(lattices.clone());
@@ -234,12 +234,12 @@ fn many() -> Result<Row> {
         })?);
         if round == 0 {
             let batched = pending.results().into_iter().collect::<Option<Result<Vec<_>, _>>>();
-            ensure!(failed == 0 && batched.context("not run")?? == alone, "the batch finds something else");
+            ensure!(failed == 0 && batched.context("not run")?? == alone, "the batch has other results");
         }
     }
     let case = format!("analysis of {MANY} lattices of 12x12x12, 20 % blocked, in one batch");
     let (together, single) = (Sample::of(&together), Sample::of(&single));
-    Ok(Row::beside(BENCH, &case, &together, "one by one", &single, None))
+    Ok(Row::vs_peer(BENCH, &case, &together, "one by one", &single, None))
 }
 
 fn beside_igraph(peer: &Igraph, blocked: &[Problem], weighted: &[Problem]) -> Result<Vec<Row>> {
@@ -257,7 +257,7 @@ fn beside_igraph(peer: &Igraph, blocked: &[Problem], weighted: &[Problem]) -> Re
         ensure!((found - cost).abs() <= 1e-9 * cost, "{what}: {} finds {cost}, we find {found}", peer.name);
         let case = format!("{DIMS}-D size {SIZE}, {what}, one lattice");
         let (mine, theirs) = (Sample::of(&mine), Sample::of(times));
-        rows.push(Row::beside(BENCH, &case, &mine, &peer.name, &theirs, None));
+        rows.push(Row::vs_peer(BENCH, &case, &mine, &peer.name, &theirs, None));
     }
     Ok(rows)
 }
@@ -273,34 +273,44 @@ fn wave(size: usize, blocked: bool) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(made().map_err(failed)?))
 }
 
-/// Where distances are sent after a calibration, and what that costs beside the better place.
-fn routed(device: Arc<dyn Site>) -> Result<Vec<Row>> {
-    let sites: Vec<Arc<dyn Site>> = vec![Arc::new(CpuSite::default()), device];
+/// Placement of distances after a calibration, and its regret.
+fn routed(device: Arc<dyn Backend>) -> Result<Vec<Row>> {
+    let backends: Vec<Arc<dyn Backend>> = vec![Arc::new(CpuBackend::default()), device];
     let mut models = Vec::new();
-    let options = calibrate::Options { budget: Duration::from_secs(3), ..calibrate::Options::quick() };
-    for site in &sites {
-        let mut model = calibrate(site.as_ref(), &options, &mut |_| {})?;
+    let options = calibrate::CalibrationOptions {
+        budget: Duration::from_secs(3),
+        ..calibrate::CalibrationOptions::quick()
+    };
+    for backend in &backends {
+        let mut model = calibrate(backend.as_ref(), &options, &mut |_| {})?;
         for blocked in [true, false] {
             let make = |size: usize| wave(size, blocked);
-            let curve = calibrate::curve(site.as_ref(), &model, &make, &[3, 4, 6, 8, 12, 16, 22], &options)?;
+            let curve = calibrate::measure_curve(
+                backend.as_ref(),
+                &model,
+                &make,
+                &[3, 4, 6, 8, 12, 16, 22],
+                &options,
+            )?;
             let name = make(3)?.name().to_owned();
             model.custom.extend(curve.map(|c| (name, c)));
         }
         models.push(model);
     }
     let router =
-        Router::new(sites.clone(), models, RouterSettings { explore: false, ..RouterSettings::default() });
+        Router::new(backends.clone(), models, RouterSettings { explore: false, ..RouterSettings::default() });
     let mut regrets = Vec::new();
     for blocked in [true, false] {
         for size in [3, 5, 7, 10, 14, 20, 24] {
             let label = format!("distances 4-D size {size}{}", if blocked { ", 20 % blocked" } else { "" });
-            let cell = regret::cell(wave(size, blocked)?, label, &sites)?;
-            let lane = router.lane(cell.op.as_ref());
-            let decision = router.decide(&Work::of(cell.op.as_ref(), false)?, lane, Wish::Fastest)?;
-            let regret = cell.regret(decision.place);
+            let cell = regret::cell(wave(size, blocked)?, label, &backends)?;
+            let class = router.op_class(cell.op.as_ref());
+            let decision =
+                router.decide(&Work::of(cell.op.as_ref(), false)?, class, PlacementPolicy::Fastest)?;
+            let regret = cell.regret(decision.backend_id);
             eprintln!(
                 "lattice: {:<36} cpu {:>9.3} ms, device {:>9.3} ms → {} ({}), regret {regret:.2}",
-                cell.label, cell.times[0], cell.times[1], decision.place, decision.reason
+                cell.label, cell.times[0], cell.times[1], decision.backend_id, decision.reason
             );
             regrets.push(regret);
         }
@@ -309,7 +319,7 @@ fn routed(device: Arc<dyn Site>) -> Result<Vec<Row>> {
     let worst = regrets.iter().copied().fold(1.0, f64::max);
     let row = |case: &str, value: f64, target: f64| {
         let sample = Sample { median: value, noise: 0.0, n: regrets.len() as u64 };
-        Row { unit: "x", ..Row::limit(BENCH, case, &sample, target) }
+        Row { unit: "x", ..Row::vs_limit(BENCH, case, &sample, target) }
     };
     Ok(vec![
         row("router's choice for distances: regret, geometric mean", mean, 1.05),

@@ -1,4 +1,4 @@
-//! Who else finds paths? petgraph in this process, in each form that it offers; python-igraph in a child, where it is installed.
+//! Peers of the lattice benchmark: petgraph (A* and Dijkstra on Graph and CSR), python-igraph in a child process.
 
 use std::{
     hint::black_box,
@@ -16,27 +16,27 @@ use petgraph::{
     visit::EdgeRef as _,
 };
 
-/// A lattice in petgraph's forms, with what is left to the goal at least: a table, so that looking it up costs nothing.
+/// A lattice as petgraph graphs, with the A* heuristic precomputed as a table.
 pub(crate) struct Peer {
     graph: DiGraph<(), f64>,
     rows: Csr<(), f64, Directed>,
-    left: Vec<f64>,
+    heuristic: Vec<f64>,
     from: usize,
     to: usize,
 }
 
-/// A way to ask petgraph.
-pub(crate) struct Way {
+/// A search algorithm of petgraph on one of its graph types.
+pub(crate) struct PetgraphSearch {
     pub(crate) name: &'static str,
     pub(crate) cost: fn(&Peer) -> Option<f64>,
 }
 
-/// All of them; the fastest is the one that we stand beside.
-pub(crate) const WAYS: [Way; 4] = [
-    Way { name: "petgraph astar on Graph", cost: astar_on_graph },
-    Way { name: "petgraph astar on Csr", cost: astar_on_rows },
-    Way { name: "petgraph dijkstra on Graph", cost: dijkstra_on_graph },
-    Way { name: "petgraph dijkstra on Csr", cost: dijkstra_on_rows },
+/// All of them; the fastest is the peer.
+pub(crate) const PETGRAPH: [PetgraphSearch; 4] = [
+    PetgraphSearch { name: "petgraph astar on Graph", cost: astar_on_graph },
+    PetgraphSearch { name: "petgraph astar on Csr", cost: astar_on_rows },
+    PetgraphSearch { name: "petgraph dijkstra on Graph", cost: dijkstra_on_graph },
+    PetgraphSearch { name: "petgraph dijkstra on Csr", cost: dijkstra_on_rows },
 ];
 
 impl Peer {
@@ -51,19 +51,19 @@ impl Peer {
         while rows.node_count() < graph.node_count() {
             rows.add_node(());
         }
-        let least = match lattice.weights() {
+        let min_weight = match lattice.weights() {
             None => 1.0,
             Some(weights) => weights.values().iter().copied().fold(f64::INFINITY, f64::min),
         };
         let grid = lattice.grid();
-        let left = (0..grid.vertices())
-            .map(|c| Ok(grid.distance(c, to)? as f64 * least))
+        let heuristic = (0..grid.vertices())
+            .map(|c| Ok(grid.distance(c, to)? as f64 * min_weight))
             .collect::<Result<Vec<f64>>>()?;
-        Ok(Peer { graph, rows, left, from: from as usize, to: to as usize })
+        Ok(Peer { graph, rows, heuristic, from: from as usize, to: to as usize })
     }
 
-    fn left(&self, cell: usize) -> f64 {
-        self.left.get(cell).copied().unwrap_or(0.0)
+    fn heuristic(&self, cell: usize) -> f64 {
+        self.heuristic.get(cell).copied().unwrap_or(0.0)
     }
 
     /// Distances of all cells from the start.
@@ -82,13 +82,13 @@ impl Peer {
 
 fn astar_on_graph(peer: &Peer) -> Option<f64> {
     let (from, to) = (NodeIndex::new(peer.from), NodeIndex::new(peer.to));
-    let found = astar(&peer.graph, from, |n| n == to, |e| *e.weight(), |n| peer.left(n.index()));
+    let found = astar(&peer.graph, from, |n| n == to, |e| *e.weight(), |n| peer.heuristic(n.index()));
     black_box(found).map(|(cost, _)| cost)
 }
 
 fn astar_on_rows(peer: &Peer) -> Option<f64> {
     let (from, to) = (peer.from as u32, peer.to as u32);
-    let found = astar(&peer.rows, from, |n| n == to, |e| *e.weight(), |n| peer.left(n as usize));
+    let found = astar(&peer.rows, from, |n| n == to, |e| *e.weight(), |n| peer.heuristic(n as usize));
     black_box(found).map(|(cost, _)| cost)
 }
 
@@ -124,7 +124,7 @@ for given in (None, weights):
     print(cost, *times)
 ";
 
-/// What python-igraph needs, without and with weights, in milliseconds; an error where it is not installed.
+/// Times of python-igraph without and with weights, in milliseconds; an error if it is not installed.
 pub(crate) struct Igraph {
     pub(crate) name: String,
     /// Cost of the path and times, by steps and by weights.
@@ -137,7 +137,7 @@ pub(crate) fn igraph(peer: &Peer, rounds: usize) -> Result<Igraph> {
     python.args(["-c", SCRIPT]).args(numbers);
     python.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut child = python.spawn().context("there is no python3")?;
-    // A child without igraph has ended before it read anything: what it printed tells.
+    // A child without igraph exits before it reads anything; its output shows that.
     let _ = child.stdin.take().context("no pipe")?.write_all(peer.edges().as_bytes());
     let output = child.wait_with_output()?;
     let text = String::from_utf8(output.stdout)?;

@@ -1,4 +1,18 @@
-//! Peers beside us in one run: prints one JSON row per case. `cargo xtask bench` builds, calls and reads it.
+//! Benchmarks of gpuforge beside peers, interleaved in one process: prints one JSON row per case; run by `cargo xtask bench`.
+//!
+//! A benchmark is a row of `BENCHES` and a file. Sides are measured in interleaved rounds, the first of which is warm-up; a row
+//! has the medians, their ratio and the noise (relative interquartile range). Case names are ids in BENCHMARKS.md.
+//!
+//! | file | what is measured |
+//! |---|---|
+//! | `row.rs`, `measure.rs` | rows; median, noise, timer |
+//! | `detect.rs`, `forge.rs`, `first_result.rs` | detection; runtime start-up; first kernel (`bare_wgpu_*.rs`, `ours_first_result.rs`: peers) |
+//! | `transfer.rs`, `elementwise.rs`, `matmul.rs`, `pool.rs` | transfers, memory bandwidth, matrix products, buffer pool |
+//! | `batch.rs`, `regret.rs` | batching; placement decisions against the best backend |
+//! | `indicators.rs`, `vector_ta.rs`, `indicators_gpu.rs`, `cluster.rs` | indicators on CPU, GPU and cluster |
+//! | `lattice.rs`, `trajectory.rs`, `train.rs`, `explain.rs` | workloads, training, log explanation |
+//! | `span.rs`, `monitor.rs` | overhead of profiling and monitoring |
+//! | `soak.rs` | soak test |
 #![allow(clippy::print_stderr, reason = "a binary: printing is its job")]
 
 use std::{io::Write as _, process::ExitCode};
@@ -33,7 +47,7 @@ mod vector_ta;
 
 use row::Row;
 
-/// A benchmark: one row here, one file.
+/// A benchmark.
 struct Bench {
     name: &'static str,
     what: &'static str,
@@ -46,15 +60,15 @@ const BENCHES: &[Bench] = &[
         what: "cached and cold detection, beside a bare wgpu program that lists adapters",
         run: detect::run,
     },
-    Bench { name: "forge", what: "making a runtime that has loaded nothing", run: forge::run },
+    Bench { name: "forge", what: "construction of a runtime that has loaded nothing", run: forge::run },
     Bench {
         name: "first-result",
-        what: "a small kernel from nothing, beside a bare wgpu program",
+        what: "first result of a small kernel, beside a bare wgpu program",
         run: first_result::run,
     },
     Bench {
         name: "transfer",
-        what: "bytes there and back, beside memcpy and the device's copy",
+        what: "upload and download, beside memcpy and a device copy",
         run: transfer::run,
     },
     Bench {
@@ -64,12 +78,12 @@ const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "batch",
-        what: "many small operations at once, beside one by one; a duty limit",
+        what: "batches of small operations, beside one by one; duty cycle limit",
         run: batch::run,
     },
     Bench {
         name: "regret",
-        what: "decisions of the router, beside the best place of every operation and size",
+        what: "regret of placement decisions, beside the best backend of every operation and size",
         run: regret::run,
     },
     Bench {
@@ -77,7 +91,7 @@ const BENCHES: &[Bench] = &[
         what: "paths, distances and analyses of lattices, beside petgraph and python-igraph",
         run: lattice::run,
     },
-    Bench { name: "matmul", what: "matrix products on the processor, beside NumPy", run: matmul::run },
+    Bench { name: "matmul", what: "matrix products on the CPU, beside NumPy", run: matmul::run },
     Bench {
         name: "indicators",
         what: "indicators over many series and one long one, beside TA-Lib",
@@ -101,23 +115,15 @@ const BENCHES: &[Bench] = &[
     },
     Bench { name: "span", what: "profiling spans on and off, beside tracing and puffin", run: span::run },
     #[cfg(feature = "train")]
-    Bench {
-        name: "train",
-        what: "steps of training on the processor, beside JAX and PyTorch",
-        run: train::run,
-    },
+    Bench { name: "train", what: "training steps on the CPU, beside JAX and PyTorch", run: train::run },
     #[cfg(unix)]
     Bench {
         name: "monitor",
-        what: "instructions of a process that is watched, beside one that is not",
+        what: "instructions of a monitored process, beside one that is not",
         run: monitor::run_bench,
     },
-    Bench {
-        name: "explain",
-        what: "ten megabytes of logs, each kind hard in its own way",
-        run: explain::run,
-    },
-    Bench { name: "pool", what: "buffers from the pool, with reuse and waste", run: pool::run },
+    Bench { name: "explain", what: "explanation of 10 MB logs of several kinds", run: explain::run },
+    Bench { name: "pool", what: "buffer pool: hit latency, reuse, waste", run: pool::run },
 ];
 
 fn main() -> ExitCode {

@@ -1,8 +1,8 @@
-//! How fast are matrix products? On the processor beside NumPy, whose products come from OpenBLAS, in the same run; on a
-//! device every member of the family by turns, the one that needs subgroups beside the best of the others.
+//! Matrix products: on the CPU beside NumPy (OpenBLAS); on a device every kernel variant, the best with subgroups beside the
+//! best without.
 //!
-//! A Python process is started per number of threads and multiplies once for every line that it is sent, so that both sides
-//! are measured by turns. Where there is no `python3` with NumPy, that is said and there is no row.
+//! A Python process per number of threads multiplies once per line of input, so that both sides are interleaved. Without a
+//! `python3` with NumPy the case is skipped.
 
 use std::{
     io::{BufRead as _, BufReader, Write as _},
@@ -30,9 +30,9 @@ use crate::{
 const BENCH: &str = "matmul";
 const SIDE: usize = 1024;
 const ROUNDS: usize = 51;
-/// The most of NumPy's time that ours may take: 0.9 of its speed.
+/// Largest acceptable fraction of NumPy's time: 0.9 of its speed.
 const SHARE: f64 = 1.0 / 0.9;
-/// Idle threads of either side look for work for a while before they sleep; the other side must not be measured then. NumPy's
+/// Idle threads of either side spin for a while before they sleep; the other side must not be measured then. NumPy's
 /// keep a core busy for a tenth of a second after a product.
 const PAUSE: Duration = Duration::from_millis(250);
 
@@ -73,7 +73,7 @@ pub(crate) fn run() -> Result<Vec<Row>> {
             continue;
         }
         match Peer::start(threads) {
-            Ok(mut peer) => rows.push(beside(&mut peer, threads)?),
+            Ok(mut peer) => rows.push(vs_numpy(&mut peer, threads)?),
             Err(why) => {
                 eprintln!("matmul: skipped: {why:#}");
                 break;
@@ -84,24 +84,24 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// A member of the family on a device.
-struct Member {
+/// A kernel variant on a device.
+struct KernelVariant {
     variant: Variant,
     plan: Arc<Plan>,
     /// Milliseconds.
     times: Vec<f64>,
 }
 
-impl Member {
-    fn new(op: &Matmul, session: &Session, variant: Variant) -> Result<Member> {
+impl KernelVariant {
+    fn new(op: &Matmul, session: &Session, variant: Variant) -> Result<KernelVariant> {
         let mut tuning = Tuning::default();
         tuning.set(op.kind(), variant);
         let plan = record::plan(op, &Target { caps: session.caps(), tuning: &tuning }, false)?;
-        Ok(Member { variant, plan: Arc::new(plan), times: Vec::new() })
+        Ok(KernelVariant { variant, plan: Arc::new(plan), times: Vec::new() })
     }
 
-    /// Does its text share rows inside subgroups?
-    fn shares(&self) -> bool {
+    /// Does it use subgroup operations?
+    fn uses_subgroups(&self) -> bool {
         let text = |c: &plan::Command| match c {
             plan::Command::Dispatch(d) => d.kernel.wgsl.contains("quadBroadcast"),
             _ => false,
@@ -111,7 +111,10 @@ impl Member {
 
     fn name(&self) -> String {
         let Variant { group, width, items } = self.variant;
-        format!("{group} x {items}, {width} at once{}", if self.shares() { ", subgroups" } else { "" })
+        format!(
+            "{group} x {items}, {width} at once{}",
+            if self.uses_subgroups() { ", subgroups" } else { "" }
+        )
     }
 
     /// Milliseconds of one product, by the device's clock where it has one.
@@ -125,7 +128,7 @@ impl Member {
     }
 }
 
-/// Every member by turns.
+/// Every variant, interleaved.
 fn on_device() -> Result<Option<Row>> {
     let engine = match GpuOpener::default().open() {
         Ok(engine) => engine,
@@ -141,38 +144,40 @@ fn on_device() -> Result<Option<Row>> {
         (0..DEVICE_SIDE * DEVICE_SIDE).map(|i| (i * 7 % 251) as f32 / 125.0 - 1.0).collect();
     let a = tensor(&numbers, &side, BENCH)?;
     let op = matmul(&a, &a);
-    let made = op.variants().iter().map(|v| Member::new(&op, &session, *v));
-    let mut members = made.collect::<Result<Vec<_>>>()?;
+    let made = op.variants().iter().map(|v| KernelVariant::new(&op, &session, *v));
+    let mut variants = made.collect::<Result<Vec<_>>>()?;
     if session.caps().subgroup.is_none() {
-        members.retain(|m| !m.shares());
+        variants.retain(|m| !m.uses_subgroups());
     }
     // The first round compiles.
     for round in 0..=DEVICE_ROUNDS {
-        for member in &mut members {
-            let time = member.once(&session)?;
+        for variant in &mut variants {
+            let time = variant.once(&session)?;
             if round > 0 {
-                member.times.push(time);
+                variant.times.push(time);
             }
         }
     }
-    for member in &members {
-        let name = member.name();
+    for variant in &variants {
+        let name = variant.name();
         eprintln!(
             "matmul: {DEVICE_SIDE}x{DEVICE_SIDE} on a device: {name:<28} {:8.2} ms",
-            median(&member.times)
+            median(&variant.times)
         );
     }
-    let (sharing, others): (Vec<Member>, Vec<Member>) = members.into_iter().partition(Member::shares);
-    let best =
-        |all: Vec<Member>| all.into_iter().min_by(|a, b| median(&a.times).total_cmp(&median(&b.times)));
+    let (sharing, others): (Vec<KernelVariant>, Vec<KernelVariant>) =
+        variants.into_iter().partition(KernelVariant::uses_subgroups);
+    let best = |all: Vec<KernelVariant>| {
+        all.into_iter().min_by(|a, b| median(&a.times).total_cmp(&median(&b.times)))
+    };
     let (Some(ours), Some(other)) = (best(sharing), best(others)) else { return Ok(None) };
     let case = format!("{DEVICE_SIDE}x{DEVICE_SIDE} f32, device, with subgroups");
     let peer = format!("best without ({})", other.name());
-    Ok(Some(Row::beside(BENCH, &case, &Sample::of(&ours.times), &peer, &Sample::of(&other.times), None)))
+    Ok(Some(Row::vs_peer(BENCH, &case, &Sample::of(&ours.times), &peer, &Sample::of(&other.times), None)))
 }
 
-/// Ours and the peer's by turns.
-fn beside(peer: &mut Peer, threads: usize) -> Result<Row> {
+/// Ours and the peer, interleaved.
+fn vs_numpy(peer: &mut Peer, threads: usize) -> Result<Row> {
     let numbers = |step: usize, most: usize, half: f64| -> Vec<f32> {
         (0..SIDE * SIDE).map(|i| ((i * step % most) as f64 / half - 1.0) as f32).collect()
     };
@@ -192,7 +197,7 @@ fn beside(peer: &mut Peer, threads: usize) -> Result<Row> {
         let mine = median(turn.get(1..).unwrap_or(&[]));
         sleep(PAUSE);
         let (other, theirs_number) = peer.once()?;
-        // The first round wakes threads and makes room.
+        // The first round is warm-up: threads, page faults.
         if round > 0 {
             ours.push(mine);
             theirs.push(other);
@@ -202,14 +207,14 @@ fn beside(peer: &mut Peer, threads: usize) -> Result<Row> {
     let own = c.get(SIDE / 2 * SIDE + SIDE / 3).copied().unwrap_or(f32::NAN);
     ensure!((own - number).abs() < 1e-2, "not the same product: {own} and {number}");
     let case = format!("{SIDE}x{SIDE} f32, {}", if threads == 1 { "one thread" } else { "two threads" });
-    Ok(Row::beside(BENCH, &case, &Sample::of(&ours), &peer.name, &Sample::of(&theirs), Some(SHARE)))
+    Ok(Row::vs_peer(BENCH, &case, &Sample::of(&ours), &peer.name, &Sample::of(&theirs), Some(SHARE)))
 }
 
-/// A Python process that multiplies when it is told to.
+/// A Python process that multiplies once per line of input.
 struct Peer {
     name: String,
     child: Child,
-    /// `None` once it has been told to end.
+    /// `None` once its input is closed.
     to: Option<ChildStdin>,
     from: BufReader<ChildStdout>,
 }

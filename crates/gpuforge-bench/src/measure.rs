@@ -1,8 +1,8 @@
-//! How is a figure made from measurements? Medians, and how far the middle half spreads.
+//! Statistics of measurements: median, and noise as the relative interquartile range.
 
 use std::time::Instant;
 
-/// A median and how much to trust it.
+/// Median, noise and number of measurements.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Sample {
     pub(crate) median: f64,
@@ -16,15 +16,14 @@ impl Sample {
     }
 }
 
-/// The value at a share of the sorted values.
-fn quantile(values: &[f64], share: f64) -> f64 {
+/// Quantile by nearest rank.
+fn quantile(values: &[f64], fraction: f64) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_unstable_by(f64::total_cmp);
-    let at = (share * sorted.len().saturating_sub(1) as f64).round() as usize;
+    let at = (fraction * sorted.len().saturating_sub(1) as f64).round() as usize;
     sorted.get(at).copied().unwrap_or(f64::NAN)
 }
 
-/// The middle value.
 pub(crate) fn median(values: &[f64]) -> f64 {
     quantile(values, 0.5)
 }
@@ -34,7 +33,7 @@ pub(crate) fn iqr(values: &[f64]) -> f64 {
     (quantile(values, 0.75) - quantile(values, 0.25)) / median(values)
 }
 
-/// Milliseconds that `work` takes.
+/// Runs `work` and returns its milliseconds.
 pub(crate) fn ms<T>(work: impl FnOnce() -> anyhow::Result<T>) -> anyhow::Result<f64> {
     let started = Instant::now();
     work()?;

@@ -1,7 +1,7 @@
-//! Our side of `bench first-result`: the same small kernel as the bare peer, through the runtime as users call it.
+//! Our side of `bench first-result`: the same small kernel as the wgpu peer, through the runtime's public API.
 //!
 //! Prints the sum. `--jobs N` runs it N times on one open device and prints the milliseconds of each after the first;
-//! `--pipeline-cache DIR` keeps compiled pipelines there; `--phases` says on stderr where the time went.
+//! `--pipeline-cache DIR` keeps compiled pipelines there; `--phases` prints start-up phases to stderr.
 #![allow(clippy::print_stdout, clippy::print_stderr, reason = "a binary: printing is its job")]
 
 use std::{
@@ -28,7 +28,7 @@ fn kernel() -> Arc<Kernel> {
         wgsl: WGSL.into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Write],
-        twin: Arc::new(|call| {
+        cpu_reference: Arc::new(|call| {
             let (factor, salt) = match call.params {
                 [_, factor, salt, ..] => (*factor, *salt),
                 _ => (0, 0),
@@ -53,7 +53,7 @@ fn plan(kernel: &Arc<Kernel>) -> Result<Plan> {
 
 fn once(runner: &Runner, kernel: &Arc<Kernel>) -> Result<u32> {
     let outcome = runner.run(plan(kernel)?)?;
-    let output = outcome.pieces.first().and_then(|p| p.outputs.first()).context("no output")?;
+    let output = outcome.chunks.first().and_then(|p| p.outputs.first()).context("no output")?;
     Ok(words(output).fold(0u32, u32::wrapping_add))
 }
 

@@ -1,7 +1,7 @@
-//! How good are the decisions? Every kind of operation at many sizes, really run on the processor and on the adapter;
-//! regret is the time of the chosen place ÷ the time of the best.
+//! Regret of placement decisions: every kind of operation at many sizes, run on the CPU and on the adapter; regret is the time
+//! of the chosen backend ÷ the time of the best.
 //!
-//! Two set-ups: this machine as it is, and one whose processor is slowed by a known factor per kind, so that each side wins
+//! Two set-ups: this machine as it is, and one whose CPU is slowed by a known factor per kind, so that each side wins
 //! a good part of the cells. Its model is the measured one times those factors: to measure it again at a thirtieth of the
 //! speed would find the same curves. Sizes lie beside those of the calibration. Tables go to stderr, rows to stdout.
 
@@ -13,14 +13,15 @@ use std::{
 
 use anyhow::{Context as _, Result, ensure};
 use gpuforge::{
-    ops::{Kind, Op, Work, table},
+    ops::{Op, OpKind, Work, registry},
     route::{
-        CpuSite, DeviceSite, Lane, Model, Options, Reason, Router, RouterSettings, Site, Wish,
+        Backend, CostModel, CpuBackend, DeviceBackend, OpClass, PlacementPolicy, Reason, Router,
+        RouterSettings, RunOptions,
+        backend::{BackendError, BackendRun},
         calibrate::{self, calibrate},
         feedback::Corrections,
         route,
         route::Candidate,
-        site::{SiteError, SiteRun},
     },
     runtime::{
         engine::gpu::GpuOpener,
@@ -36,52 +37,52 @@ use crate::{
 };
 
 const BENCH: &str = "regret";
-/// Time that the repetitions of one cell may take on one side.
+/// Time budget of one cell on one side.
 const PER_CELL: Duration = Duration::from_millis(150);
-/// Time that calibrating one place may take: half of `gpuforge calibrate --full`.
+/// Calibration budget of one backend: half of `gpuforge calibrate --full`.
 const CALIBRATION: Duration = Duration::from_secs(45);
-const STRETCHES: usize = 3;
-const MOST_RUNS: usize = 30;
-const LEAST_RUNS: usize = 3;
+const SEGMENTS: usize = 3;
+const MAX_RUNS: usize = 30;
+const MIN_RUNS: usize = 3;
 
-/// Sizes per kind; beside those that the calibration measures.
-fn sizes(kind: Kind) -> Vec<Vec<usize>> {
+/// Sizes per kind; between those of the calibration.
+fn sizes(kind: OpKind) -> Vec<Vec<usize>> {
     let ones = |list: &[usize]| list.iter().map(|n| vec![*n]).collect();
     match kind {
-        Kind::Matmul => ones(&[12, 24, 48, 96, 200, 400, 700, 1024]),
-        Kind::BatchMatmul => [1, 3, 6, 12, 24, 48, 100, 200].iter().map(|n| vec![*n, 48]).collect(),
-        Kind::Transpose => ones(&[20, 60, 100, 200, 500, 1000, 2000, 4096]),
-        Kind::Sort | Kind::TopK | Kind::Rk4 => {
+        OpKind::Matmul => ones(&[12, 24, 48, 96, 200, 400, 700, 1024]),
+        OpKind::BatchMatmul => [1, 3, 6, 12, 24, 48, 100, 200].iter().map(|n| vec![*n, 48]).collect(),
+        OpKind::Transpose => ones(&[20, 60, 100, 200, 500, 1000, 2000, 4096]),
+        OpKind::Sort | OpKind::TopK | OpKind::Rk4 => {
             ones(&[300, 1500, 6000, 25_000, 100_000, 200_000, 400_000, 1_000_000])
         }
         _ => ones(&[300, 5000, 40_000, 100_000, 400_000, 1_500_000, 6_000_000, 1 << 24]),
     }
 }
 
-/// The processor, slower by a known whole factor per kind: it does everything so many times. To wait instead would let its
-/// threads fall asleep, and waking them would be multiplied too.
-struct Slowed {
-    inner: CpuSite,
+/// The CPU, slowed by a known integer factor per kind: it repeats the work. Sleeping instead would put its threads to sleep,
+/// and their wake-up would be multiplied too.
+struct SlowedCpu {
+    inner: CpuBackend,
     factors: Vec<f64>,
 }
 
-impl Site for Slowed {
+impl Backend for SlowedCpu {
     fn name(&self) -> String {
         "cpu, slowed".to_owned()
     }
 
-    fn run(&self, op: &dyn Op, stays: bool) -> Result<SiteRun, SiteError> {
+    fn run(&self, op: &dyn Op, keep_on_device: bool) -> Result<BackendRun, BackendError> {
         let began = Instant::now();
         let factor = self.factors.get(op.kind().index()).copied().unwrap_or(1.0);
-        let mut run = self.inner.run(op, stays)?;
+        let mut run = self.inner.run(op, keep_on_device)?;
         for _ in 1..factor as usize {
-            run = black_box(self.inner.run(op, stays)?);
+            run = black_box(self.inner.run(op, keep_on_device)?);
         }
-        Ok(SiteRun { wall: began.elapsed(), ..run })
+        Ok(BackendRun { wall: began.elapsed(), ..run })
     }
 }
 
-/// One operation at one size, in milliseconds per place.
+/// One operation at one size, with milliseconds per backend.
 pub(crate) struct Cell {
     pub(crate) op: Arc<dyn Op>,
     pub(crate) label: String,
@@ -89,12 +90,12 @@ pub(crate) struct Cell {
 }
 
 impl Cell {
-    /// What was run.
+    /// The operation.
     pub(crate) fn op(&self) -> &dyn Op {
         self.op.as_ref()
     }
 
-    /// Milliseconds per place.
+    /// Milliseconds per backend.
     pub(crate) fn times(&self) -> [f64; 2] {
         self.times
     }
@@ -103,27 +104,30 @@ impl Cell {
         self.times[0].min(self.times[1])
     }
 
-    pub(crate) fn regret(&self, place: usize) -> f64 {
-        self.times.get(place).copied().unwrap_or(f64::NAN) / self.best()
+    pub(crate) fn regret(&self, backend: usize) -> f64 {
+        self.times.get(backend).copied().unwrap_or(f64::NAN) / self.best()
     }
 }
 
-/// Both places in short stretches by turns. The first run of a stretch does not count: it finds the caches as the other
-/// place left them, which no calibration measures.
-pub(crate) fn cell(op: Arc<dyn Op>, label: String, sites: &[Arc<dyn Site>]) -> Result<Cell> {
+/// Both backends in short interleaved segments. The first run of a segment is warm-up: it finds the caches as the other
+/// backend left them, which no calibration measures.
+pub(crate) fn cell(op: Arc<dyn Op>, label: String, backends: &[Arc<dyn Backend>]) -> Result<Cell> {
     let mut all = [Vec::new(), Vec::new()];
-    let once = |site: usize| -> Result<f64> {
-        let run =
-            sites.get(site).context("two places")?.run(op.as_ref(), false).with_context(|| label.clone())?;
+    let once = |backend: usize| -> Result<f64> {
+        let run = backends
+            .get(backend)
+            .context("two places")?
+            .run(op.as_ref(), false)
+            .with_context(|| label.clone())?;
         Ok(run.wall.as_secs_f64() * 1e3)
     };
     let slowest = once(0)?.max(once(1)?);
-    let runs = ((PER_CELL.as_secs_f64() * 1e3 / slowest) as usize).clamp(LEAST_RUNS, MOST_RUNS);
-    for _ in 0..STRETCHES {
-        for (site, times) in all.iter_mut().enumerate() {
-            once(site)?;
-            for _ in 0..runs.div_ceil(STRETCHES) {
-                times.push(once(site)?);
+    let runs = ((PER_CELL.as_secs_f64() * 1e3 / slowest) as usize).clamp(MIN_RUNS, MAX_RUNS);
+    for _ in 0..SEGMENTS {
+        for (backend, times) in all.iter_mut().enumerate() {
+            once(backend)?;
+            for _ in 0..runs.div_ceil(SEGMENTS) {
+                times.push(once(backend)?);
             }
         }
     }
@@ -131,48 +135,49 @@ pub(crate) fn cell(op: Arc<dyn Op>, label: String, sites: &[Arc<dyn Site>]) -> R
     Ok(Cell { op, label, times })
 }
 
-fn cells(sites: &[Arc<dyn Site>]) -> Result<Vec<Cell>> {
+fn cells(backends: &[Arc<dyn Backend>]) -> Result<Vec<Cell>> {
     let mut cells = Vec::new();
-    for row in table::OPS {
+    for row in registry::OPS {
         for sizes in sizes(row.kind) {
             let op = (row.example)(&sizes)?;
-            cells.push(cell(op, format!("{} {sizes:?}", row.kind.name()), sites)?);
+            cells.push(cell(op, format!("{} {sizes:?}", row.kind.name()), backends)?);
         }
     }
     Ok(cells)
 }
 
-pub(crate) fn adapter() -> Result<Arc<dyn Site>> {
+pub(crate) fn adapter() -> Result<Arc<dyn Backend>> {
     let memory = StackSettings::new(Budget { bytes: Bytes::gib(4), origin: BudgetOrigin::User });
     let runner = Runner::new(Box::new(GpuOpener::default()), RunnerSettings::new(memory));
     let caps = runner.warm()?;
-    Ok(Arc::new(DeviceSite::new(caps.name, None, Arc::new(runner))))
+    Ok(Arc::new(DeviceBackend::new(caps.name, None, Arc::new(runner))))
 }
 
-fn models(sites: &[Arc<dyn Site>]) -> Result<Vec<Model>> {
-    let options = calibrate::Options { budget: CALIBRATION, ..calibrate::Options::full() };
-    let measure = |site: &Arc<dyn Site>| Ok(calibrate(site.as_ref(), &options, &mut |_| {})?);
-    sites.iter().map(measure).collect()
+fn models(backends: &[Arc<dyn Backend>]) -> Result<Vec<CostModel>> {
+    let options =
+        calibrate::CalibrationOptions { budget: CALIBRATION, ..calibrate::CalibrationOptions::full() };
+    let measure = |backend: &Arc<dyn Backend>| Ok(calibrate(backend.as_ref(), &options, &mut |_| {})?);
+    backends.iter().map(measure).collect()
 }
 
-fn still(settings: bool) -> RouterSettings {
-    RouterSettings { explore: settings, ..RouterSettings::default() }
+fn router_settings(explore: bool) -> RouterSettings {
+    RouterSettings { explore, ..RouterSettings::default() }
 }
 
-/// Geometric mean and worst of what each way of deciding costs.
-struct Verdict {
+/// Geometric mean and worst regret of the router, always-CPU and always-device.
+struct RegretSummary {
     ours: (f64, f64),
     cpu: (f64, f64),
     gpu: (f64, f64),
     device_wins: f64,
 }
 
-fn verdict(router: &Router, cells: &[Cell]) -> Result<Verdict> {
+fn summarise(router: &Router, cells: &[Cell]) -> Result<RegretSummary> {
     let mut chosen = Vec::new();
     for cell in cells {
         let work = Work::of(cell.op.as_ref(), false)?;
-        let decision = router.decide(&work, router.lane(cell.op.as_ref()), Wish::Fastest)?;
-        chosen.push(decision.place);
+        let decision = router.decide(&work, router.op_class(cell.op.as_ref()), PlacementPolicy::Fastest)?;
+        chosen.push(decision.backend_id);
         let predicted = |p| decision.predicted_ns(p).map_or(f64::NAN, |ns| f64::from(ns) / 1e6);
         eprintln!(
             "{:<28} cpu {:>10.3} ms (predicted {:>10.3})  device {:>10.3} ms (predicted {:>10.3})  → {} regret {:.2}",
@@ -181,8 +186,8 @@ fn verdict(router: &Router, cells: &[Cell]) -> Result<Verdict> {
             predicted(0),
             cell.times[1],
             predicted(1),
-            decision.place,
-            cell.regret(decision.place)
+            decision.backend_id,
+            cell.regret(decision.backend_id)
         );
     }
     let of = |place: &dyn Fn(usize) -> usize| {
@@ -192,15 +197,15 @@ fn verdict(router: &Router, cells: &[Cell]) -> Result<Verdict> {
     };
     let device_wins = cells.iter().filter(|c| c.times[1] < c.times[0]).count() as f64 / cells.len() as f64;
     let ours = of(&|i| chosen.get(i).copied().unwrap_or(0));
-    Ok(Verdict { ours, cpu: of(&|_| 0), gpu: of(&|_| 1), device_wins })
+    Ok(RegretSummary { ours, cpu: of(&|_| 0), gpu: of(&|_| 1), device_wins })
 }
 
 fn limit(case: String, value: f64, target: f64, n: usize, unit: &'static str) -> Row {
     let sample = Sample { median: value, noise: 0.0, n: n as u64 };
-    Row { unit, ..Row::limit(BENCH, &case, &sample, target) }
+    Row { unit, ..Row::vs_limit(BENCH, &case, &sample, target) }
 }
 
-fn rows_of(set_up: &str, v: &Verdict, n: usize) -> Vec<Row> {
+fn rows_of(set_up: &str, v: &RegretSummary, n: usize) -> Vec<Row> {
     let plain = |case: &str, value: f64| Row {
         target: None,
         ..limit(format!("{set_up}: {case}"), value, 1.0, n, "x")
@@ -215,29 +220,33 @@ fn rows_of(set_up: &str, v: &Verdict, n: usize) -> Vec<Row> {
 
 pub(crate) fn run() -> Result<Vec<Row>> {
     let device = adapter()?;
-    let plain: Vec<Arc<dyn Site>> = vec![Arc::new(CpuSite::default()), device.clone()];
+    let plain: Vec<Arc<dyn Backend>> = vec![Arc::new(CpuBackend::default()), device.clone()];
     let measured = models(&plain)?;
-    let router = Router::new(plain.clone(), measured.clone(), still(false));
+    let router = Router::new(plain.clone(), measured.clone(), router_settings(false));
     let here = cells(&plain)?;
     ensure!(here.len() >= 80, "only {} cells", here.len());
-    let as_is = verdict(&router, &here)?;
+    let as_is = summarise(&router, &here)?;
     let mut rows = rows_of("this machine", &as_is, here.len());
     rows.push(mixed(&router, &plain)?);
     for n in [32, 1024] {
-        let op = (table::row(Kind::Matmul).context("matmul")?.example)(&[n])?;
-        let decision =
-            router.decide(&Work::of(op.as_ref(), false)?, Lane::of(Kind::Matmul), Wish::Fastest)?;
-        eprintln!("matmul {n}x{n} → place {}: {}", decision.place, decision.reason);
+        let op = (registry::entry(OpKind::Matmul).context("matmul")?.example)(&[n])?;
+        let decision = router.decide(
+            &Work::of(op.as_ref(), false)?,
+            OpClass::of(OpKind::Matmul),
+            PlacementPolicy::Fastest,
+        )?;
+        eprintln!("matmul {n}x{n} → place {}: {}", decision.backend_id, decision.reason);
     }
     let factors = factors(&here);
-    let factor = |kind: Kind| factors.get(kind.index()).copied().unwrap_or(1.0);
+    let factor = |kind: OpKind| factors.get(kind.index()).copied().unwrap_or(1.0);
     let [cpu, model] = measured.as_slice() else { anyhow::bail!("two places") };
     let known = vec![cpu.slowed(factor), model.clone()];
-    let slow: Arc<dyn Site> = Arc::new(Slowed { inner: CpuSite::default(), factors: factors.clone() });
+    let slow: Arc<dyn Backend> =
+        Arc::new(SlowedCpu { inner: CpuBackend::default(), factors: factors.clone() });
     let slowed = vec![slow, device];
-    let router = Router::new(slowed.clone(), known.clone(), still(false));
+    let router = Router::new(slowed.clone(), known.clone(), router_settings(false));
     let there = cells(&slowed)?;
-    let v = verdict(&router, &there)?;
+    let v = summarise(&router, &there)?;
     eprintln!("slowed: the device wins {:.0} % of the cells", v.device_wins * 100.0);
     ensure!((0.3..=0.7).contains(&v.device_wins), "one side wins too rarely: the set-up says nothing");
     rows.extend(rows_of("slowed processor", &v, there.len()));
@@ -254,24 +263,24 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     Ok(rows)
 }
 
-/// Per kind the factor at which each side wins about half of its cells.
+/// Factor per kind at which each side wins about half of its cells.
 fn factors(cells: &[Cell]) -> Vec<f64> {
-    let middle = |kind: &Kind| {
+    let middle = |kind: &OpKind| {
         let ratios: Vec<f64> =
             cells.iter().filter(|c| c.op.kind() == *kind).map(|c| (c.times[1] / c.times[0]).ln()).collect();
         if ratios.is_empty() { 1.0 } else { median(&ratios).exp().round().max(1.0) }
     };
-    Kind::ALL.iter().map(middle).collect()
+    OpKind::ALL.iter().map(middle).collect()
 }
 
 /// Fifty small XORs and fifty products, one by one, beside the best placement of each.
-fn mixed(router: &Router, sites: &[Arc<dyn Site>]) -> Result<Row> {
-    let small = (table::row(Kind::Xor).context("xor")?.example)(&[4096])?;
-    let product = (table::row(Kind::Matmul).context("matmul")?.example)(&[128])?;
+fn mixed(router: &Router, backends: &[Arc<dyn Backend>]) -> Result<Row> {
+    let small = (registry::entry(OpKind::Xor).context("xor")?.example)(&[4096])?;
+    let product = (registry::entry(OpKind::Matmul).context("matmul")?.example)(&[128])?;
     let ops: Vec<Arc<dyn Op>> =
         (0..100).map(|i| if i % 2 == 0 { small.clone() } else { product.clone() }).collect();
     let best = |op: &Arc<dyn Op>, label: &str| -> Result<usize> {
-        let cell = cell(op.clone(), label.to_owned(), sites)?;
+        let cell = cell(op.clone(), label.to_owned(), backends)?;
         Ok(usize::from(cell.times[1] < cell.times[0]))
     };
     let places = [best(&small, "xor")?, best(&product, "matmul")?];
@@ -284,13 +293,13 @@ fn mixed(router: &Router, sites: &[Arc<dyn Site>]) -> Result<Row> {
         ours.push(began.elapsed().as_secs_f64() * 1e3);
         let began = Instant::now();
         for (i, op) in ops.iter().enumerate() {
-            let site = places.get(i % 2).and_then(|p| sites.get(*p)).context("a place")?;
-            black_box(site.run(op.as_ref(), false)?);
+            let backend = places.get(i % 2).and_then(|p| backends.get(*p)).context("a place")?;
+            black_box(backend.run(op.as_ref(), false)?);
         }
         ideal.push(began.elapsed().as_secs_f64() * 1e3);
     }
     let case = "50 small XORs and 50 products, one by one";
-    Ok(Row::beside(
+    Ok(Row::vs_peer(
         BENCH,
         case,
         &Sample::of(&ours),
@@ -300,24 +309,26 @@ fn mixed(router: &Router, sites: &[Arc<dyn Site>]) -> Result<Row> {
     ))
 }
 
-/// Models made wrong by ten, either way: 200 calls, and what the decisions are worth then.
-fn wrong_models(sites: &[Arc<dyn Site>], known: &[Model], cells: &[Cell]) -> Result<Vec<Row>> {
+/// Cost models wrong by a factor of ten, either way: regret after 200 calls of feedback.
+fn wrong_models(backends: &[Arc<dyn Backend>], known: &[CostModel], cells: &[Cell]) -> Result<Vec<Row>> {
     let mut rows = Vec::new();
     // Cells of a few milliseconds, so that the calls take seconds.
     let few: Vec<&Cell> = cells.iter().filter(|c| c.times[0].max(c.times[1]) < 20.0).collect();
     for (case, factor) in [("ten times too slow", 10.0), ("ten times too fast", 0.1)] {
         let [cpu, device] = known else { continue };
-        let router = Router::new(sites.to_vec(), vec![cpu.clone(), device.scaled(factor)], still(true));
+        let router =
+            Router::new(backends.to_vec(), vec![cpu.clone(), device.scaled(factor)], router_settings(true));
         let mut explored = 0;
         for i in 0..200 {
             let Some(cell) = few.get(i * 37 % few.len()) else { continue };
-            let ran = router.run_with(cell.op.as_ref(), Options::default())?;
+            let ran = router.run_with(cell.op.as_ref(), RunOptions::default())?;
             explored += usize::from(ran.decision().reason == Reason::Exploring);
         }
         let (mut spent, mut best) = (0.0, 0.0);
         for cell in &few {
             let work = Work::of(cell.op.as_ref(), false)?;
-            let place = router.decide(&work, router.lane(cell.op.as_ref()), Wish::Fastest)?.place;
+            let place =
+                router.decide(&work, router.op_class(cell.op.as_ref()), PlacementPolicy::Fastest)?.backend_id;
             spent += cell.times.get(place).copied().unwrap_or(f64::NAN);
             best += cell.best();
         }
@@ -330,8 +341,8 @@ fn wrong_models(sites: &[Arc<dyn Site>], known: &[Model], cells: &[Cell]) -> Res
     Ok(rows)
 }
 
-/// One decision between two places.
-fn decision_time(models: &[Model], cells: &[Cell]) -> Result<Vec<Row>> {
+/// Latency of one decision between two backends.
+fn decision_time(models: &[CostModel], cells: &[Cell]) -> Result<Vec<Row>> {
     let corrections = Corrections::default();
     let candidate =
         |model| Candidate { model, corrections: &corrections, usable: true, largest: None, room: None };
@@ -343,12 +354,17 @@ fn decision_time(models: &[Model], cells: &[Cell]) -> Result<Vec<Row>> {
         let mut n = 0u32;
         while n < 10_000 {
             for work in &works {
-                black_box(route(black_box(work), Lane::of(work.kind), &candidates, Wish::Fastest));
+                black_box(route(
+                    black_box(work),
+                    OpClass::of(work.kind),
+                    &candidates,
+                    PlacementPolicy::Fastest,
+                ));
                 n += 1;
             }
         }
         times.push(began.elapsed().as_nanos() as f64 / f64::from(n));
     }
-    let row = Row::limit(BENCH, "one decision between two places", &Sample::of(&times), 100.0);
+    let row = Row::vs_limit(BENCH, "one decision between two places", &Sample::of(&times), 100.0);
     Ok(vec![Row { unit: "ns", ..row }])
 }

@@ -1,4 +1,4 @@
-//! What does a benchmark say? One row a case; a ratio above 1 means that we are better.
+//! Benchmark row: median, peer, ratio, noise and target of one case; a ratio above 1 means that gpuforge is better.
 
 use serde::Serialize;
 
@@ -15,23 +15,23 @@ pub(crate) struct Row {
     pub(crate) ours: f64,
     /// The peer's median in the same run.
     pub(crate) peer: Option<f64>,
-    /// Who the peer is.
+    /// Name of the peer.
     pub(crate) peer_name: Option<String>,
     /// Unit of both; less is better.
     pub(crate) unit: &'static str,
     /// Peer ÷ ours; without a peer, target ÷ ours.
     pub(crate) ratio: Option<f64>,
-    /// Measurements of ours.
+    /// Number of our measurements.
     pub(crate) n: u64,
     /// Interquartile range ÷ median, the larger of the two sides.
     pub(crate) noise: f64,
-    /// Without a peer the most that ours may be; with one the least acceptable ratio.
+    /// Without a peer the largest acceptable value; with one the smallest acceptable ratio.
     pub(crate) target: Option<f64>,
 }
 
 impl Row {
     /// A case with a limit and no peer.
-    pub(crate) fn limit(bench: &'static str, case: &str, ours: &Sample, target: f64) -> Self {
+    pub(crate) fn vs_limit(bench: &'static str, case: &str, ours: &Sample, target: f64) -> Self {
         Row {
             bench,
             case: case.to_owned(),
@@ -46,8 +46,8 @@ impl Row {
         }
     }
 
-    /// A case beside a peer; `share` is how much of the peer's time we may take, where that is promised.
-    pub(crate) fn beside(
+    /// A case with a peer; `share` is the largest acceptable fraction of the peer's time, if there is a target.
+    pub(crate) fn vs_peer(
         bench: &'static str,
         case: &str,
         ours: &Sample,

@@ -1,4 +1,4 @@
-//! Does it hold out for minutes? Not a benchmark: mixed work with random faults, and whether the process grows.
+//! Soak test: mixed work with injected faults for minutes; fails if memory, threads or handles grow.
 
 use std::{io::Write as _, process::ExitCode, time::Duration};
 
@@ -6,23 +6,23 @@ use anyhow::{Context as _, Result, ensure};
 use gpuforge_runtime::{
     engine::{
         EngineError, Opener as _,
-        dummy::{DummyOpener, Script},
+        dummy::{DummyOpener, DummyScript},
         gpu::GpuOpener,
     },
     units::Bytes,
 };
 use gpuforge_testkit::{
-    faulty::FaultyOpener,
-    soak::{self, Report, Settings},
+    fault_injection::FaultyOpener,
+    soak::{self, SoakReport, SoakSettings},
 };
 
-/// The same faults in every soak.
+/// Seed of the injected faults.
 const SEED: u64 = 20;
 
 /// Runs for that long, on the dummy and on the adapter if there is one.
-pub(crate) fn run(minutes: f64) -> Result<Report> {
+pub(crate) fn run(minutes: f64) -> Result<SoakReport> {
     let duration = Duration::try_from_secs_f64(minutes * 60.0).context("minutes out of range")?;
-    let dummy = DummyOpener::new(Bytes::gib(1), Script::default());
+    let dummy = DummyOpener::new(Bytes::gib(1), DummyScript::default());
     let mut subjects = vec![("dummy".to_owned(), FaultyOpener::over(dummy, soak::script(SEED)))];
     match GpuOpener::default().open() {
         Ok(engine) => {
@@ -34,10 +34,10 @@ pub(crate) fn run(minutes: f64) -> Result<Report> {
     }
     let subjects: Vec<(&str, FaultyOpener)> =
         subjects.iter().map(|(name, opener)| (name.as_str(), opener.clone())).collect();
-    Ok(soak::run(&subjects, Settings { duration, every: Duration::from_secs(1), seed: SEED }))
+    Ok(soak::run(&subjects, SoakSettings { duration, every: Duration::from_secs(1), seed: SEED }))
 }
 
-/// `gpuforge-bench soak MINUTES`: the tables, and an error when something grew or was wrong.
+/// `gpuforge-bench soak MINUTES`: prints the tables; an error if something grew or was wrong.
 pub(crate) fn main(minutes: &str) -> ExitCode {
     let done = minutes.parse().context("minutes: not a number").and_then(run).and_then(|report| {
         writeln!(std::io::stdout(), "{}", report.table())?;

@@ -1,6 +1,6 @@
-//! What does a span cost? On and off, beside `tracing` and `puffin`, and with eight threads at once.
+//! Overhead of a profiling span: enabled and disabled, beside `tracing` and `puffin`, and with eight threads.
 //!
-//! Every contender runs the same loop around the same empty work, in turns, so that a slow moment of the machine hits all.
+//! Every contender runs the same loop around the same empty work, interleaved, so that a disturbance hits all.
 //! The loop itself is part of each figure. `tracing` gets a subscriber that only writes the time of enter and exit into
 //! a ring made before, with our clock; `puffin` is as it comes, with its own clock, one frame per measurement.
 
@@ -12,8 +12,8 @@ use tracing::{Metadata, Subscriber, span as tracing_span, subscriber::Interest};
 
 const BENCH: &str = "span";
 
-/// Spans per measurement, and measurements per case: three million spans, in pieces shorter than a time slice, so that
-/// the median is that of undisturbed pieces.
+/// Spans per measurement, and measurements per case: each shorter than a scheduler time slice, so that the median is of
+/// undisturbed ones.
 const SPANS: u64 = 10_000;
 const ROUNDS: usize = 300;
 
@@ -22,7 +22,7 @@ const THREADS: u64 = 8;
 const IN_ALL: u64 = 10_000_000;
 const THREAD_ROUNDS: usize = 5;
 
-/// What a span may cost, in nanoseconds.
+/// Limits in nanoseconds.
 const LIMIT_ON: f64 = 30.0;
 const LIMIT_OFF: f64 = 2.0;
 
@@ -31,14 +31,14 @@ pub(crate) fn run() -> Result<Vec<Row>> {
     let profiler = Profiler::global();
     profiler.disable();
     puffin::set_scopes_on(false);
-    let [ours_off, tracing_off, puffin_off] = in_turns([ours, with_tracing, with_puffin]);
+    let [ours_off, tracing_off, puffin_off] = interleaved([ours, with_tracing, with_puffin]);
 
     tracing::subscriber::set_global_default(EnterExit)
         .context("another subscriber is set in this process")?;
     puffin::set_scopes_on(true);
     profiler.enable();
     let [clock, ours_on, tracing_on, puffin_on] =
-        in_turns([two_clock_reads, ours, with_tracing, with_puffin]);
+        interleaved([two_clock_reads, ours, with_tracing, with_puffin]);
     puffin::set_scopes_on(false);
     profiler.disable();
 
@@ -47,10 +47,10 @@ pub(crate) fn run() -> Result<Vec<Row>> {
         row("two clock reads, the floor of a span", &clock, None),
         row("on", &ours_on, Some(LIMIT_ON)),
         row("off", &ours_off, Some(LIMIT_OFF)),
-        beside("on", &ours_on, "tracing, minimal subscriber, our clock", &tracing_on),
-        beside("on", &ours_on, "puffin", &puffin_on),
-        beside("off", &ours_off, "tracing without subscriber", &tracing_off),
-        beside("off", &ours_off, "puffin off", &puffin_off),
+        vs_peer("on", &ours_on, "tracing, minimal subscriber, our clock", &tracing_on),
+        vs_peer("on", &ours_on, "puffin", &puffin_on),
+        vs_peer("off", &ours_off, "tracing without subscriber", &tracing_off),
+        vs_peer("off", &ours_off, "puffin off", &puffin_off),
         row(
             "8 threads, 10 million spans, each recorded or counted as dropped; wall time per span",
             &threads,
@@ -74,7 +74,7 @@ fn row(case: &str, ours: &Sample, target: Option<f64>) -> Row {
     }
 }
 
-fn beside(case: &str, ours: &Sample, name: &str, peer: &Sample) -> Row {
+fn vs_peer(case: &str, ours: &Sample, name: &str, peer: &Sample) -> Row {
     Row {
         case: format!("{case}, beside {name}"),
         peer: Some(peer.median),
@@ -85,8 +85,8 @@ fn beside(case: &str, ours: &Sample, name: &str, peer: &Sample) -> Row {
     }
 }
 
-/// Nanoseconds per span of each contender, round by round; the first round only warms up.
-fn in_turns<const N: usize>(contenders: [fn(u64); N]) -> [Sample; N] {
+/// Nanoseconds per span of each contender, interleaved; the first round is warm-up.
+fn interleaved<const N: usize>(contenders: [fn(u64); N]) -> [Sample; N] {
     let mut times = [const { Vec::new() }; N];
     for round in 0..=ROUNDS {
         for (contender, times) in contenders.iter().zip(&mut times) {
@@ -160,7 +160,7 @@ thread_local! {
         Times { ring: vec![Cell::new(0); RING].into(), next: Cell::new(0), read: reader() };
 }
 
-fn note_time() {
+fn record_time() {
     TIMES.with(|times| {
         let at = times.next.get();
         if let Some(place) = times.ring.get(at % RING) {
@@ -190,11 +190,11 @@ impl Subscriber for EnterExit {
     fn event(&self, _: &tracing::Event<'_>) {}
 
     fn enter(&self, _: &tracing_span::Id) {
-        note_time();
+        record_time();
     }
 
     fn exit(&self, _: &tracing_span::Id) {
-        note_time();
+        record_time();
     }
 }
 

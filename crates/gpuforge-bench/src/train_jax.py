@@ -1,4 +1,4 @@
-# Makes steps of training per line of input and says the milliseconds of one.
+# Training step peer (JAX): runs a round of steps per line of input and prints the milliseconds per step.
 import sys, time
 import numpy as np
 import jax, jax.numpy as jnp

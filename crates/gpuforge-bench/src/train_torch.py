@@ -1,4 +1,4 @@
-# Makes steps of training per line of input and says the milliseconds of one.
+# Training step peer (PyTorch): runs a round of steps per line of input and prints the milliseconds per step.
 import sys, time
 import torch
 from torch import nn

@@ -1,12 +1,12 @@
-//! How fast do balls fly? One launch, a thousand and a million, beside a plain loop of the same model and SciPy's `solve_ivp`;
-//! and whether the router sends batches to where they are faster.
+//! Ball flight simulation: 1, 1000 and 1 000 000 launches, beside a scalar loop of the same model and SciPy's `solve_ivp`; and
+//! regret of the router's placement.
 //!
-//! All sides compute the default golf ball in a wind that is the same at every height. The plain loop is what one writes
-//! first: one launch after the other, one thread, fixed steps as ours. SciPy's method is the pair of Dormand and Prince with
+//! All sides compute the default golf ball in a wind that is the same at every height. The scalar loop computes one
+//! launch after the other on one thread, with the same fixed steps. SciPy's method is the pair of Dormand and Prince with
 //! a tolerance of a millionth; ours beside it is the same pair, and its landings must lie no farther from those of a much
 //! finer computation than SciPy's do. Both peers are timed per launch over some of the launches: they take as long for each
-//! of a million as for each of a thousand. Where there is no Python with SciPy, one is made in the build folder; where that
-//! cannot be done, it is said and there is no row.
+//! of a million as for each of a thousand. Where there is no Python with SciPy, one is created in the build directory; where that
+//! fails, the case is skipped.
 
 use std::{
     hint::black_box,
@@ -21,10 +21,10 @@ use anyhow::{Context as _, Result, ensure};
 use gpuforge::{
     ops::{Op, Threads, Work},
     route::{
-        CpuSite, Model as Known, Router, RouterSettings, Site, Wish,
+        Backend, CostModel, CpuBackend, PlacementPolicy, Router, RouterSettings,
         calibrate::{self, calibrate},
     },
-    workloads::trajectory::{Flights, Launch, Method, Model, Setup, Status, Summary, Wind},
+    workloads::trajectory::{Flights, Launch, IntegrationMethod, FlightModel, FlightSetup, FlightStatus, FlightSummary, Wind},
 };
 
 use crate::{
@@ -33,20 +33,20 @@ use crate::{
     row::Row,
 };
 
-#[allow(clippy::indexing_slicing, reason = "seven numbers of a state, as one writes it first")]
-mod plain;
+#[allow(clippy::indexing_slicing, reason = "seven numbers of a state, a scalar reference")]
+mod scalar;
 
 const BENCH: &str = "trajectory";
 /// Batches.
 const SIZES: [usize; 3] = [1, 1000, 1_000_000];
-/// Least ratio to the plain loop at a million, and to SciPy anywhere.
+/// Smallest ratio to the scalar loop at a million, and to SciPy anywhere.
 const TO_PLAIN: f64 = 3.0;
 const TO_SCIPY: f64 = 100.0;
-/// Launches of the peers per turn.
+/// Launches of the peers per round.
 const OF_PLAIN: usize = 2000;
 const OF_SCIPY: usize = 5;
-/// The most that landings of two sides may lie apart, in metres.
-const APART: f64 = 0.02;
+/// Largest distance between the landings of two sides, in metres.
+const MAX_DISTANCE: f64 = 0.02;
 /// Tolerance of our adaptive method beside SciPy's, and of what both are compared with, in metres.
 const TOLERANCE: f64 = 5e-3;
 const FINE: f64 = 1e-8;
@@ -54,12 +54,12 @@ const FINE: f64 = 1e-8;
 const MEASURED: [usize; 3] = [64, 512, 2048];
 const DECIDED: [usize; 4] = [1, 100, 1000, 4000];
 
-fn setup() -> Setup {
-    Setup { wind: Wind { speed: 4.0, from: 60.0, ..Wind::default() }, ..Setup::default() }
+fn setup() -> FlightSetup {
+    FlightSetup { wind: Wind { speed: 4.0, from: 60.0, ..Wind::default() }, ..FlightSetup::default() }
 }
 
-fn adaptive(tolerance: f64) -> Setup {
-    Setup { method: Method::Adaptive { tolerance }, ..setup() }
+fn adaptive(tolerance: f64) -> FlightSetup {
+    FlightSetup { method: IntegrationMethod::Adaptive { tolerance }, ..setup() }
 }
 
 /// Launches of every club.
@@ -110,18 +110,18 @@ fn turns(n: usize) -> usize {
 }
 
 /// Microseconds per launch of ours and of the plain loop, fixed steps, by turns.
-fn beside_plain(model: &Model, launches: &[Launch]) -> Result<Row> {
+fn beside_plain(model: &FlightModel, launches: &[Launch]) -> Result<Row> {
     let n = launches.len();
     let (mut ours, mut plain) = (Vec::new(), Vec::new());
-    let given = plain::Given::of(model.setup());
+    let given = scalar::FlightConstants::of(model.setup());
     for turn in 0..turns(n) {
         let (flown, us) = timed(model, launches);
         ours.push(us);
         let began = Instant::now();
         for at in some(turn, OF_PLAIN, n) {
-            let landed = black_box(plain::fly(&given, model.setup(), launches.get(at).context("a launch")?));
+            let landed = black_box(scalar::fly(&given, model.setup(), launches.get(at).context("a launch")?));
             let apart = apart(&flown, at, landed)?;
-            ensure!(apart < APART, "the plain loop lands {apart} m from ours");
+            ensure!(apart < MAX_DISTANCE, "the plain loop lands {apart} m from ours");
         }
         plain.push(began.elapsed().as_secs_f64() * 1e6 / OF_PLAIN as f64);
     }
@@ -129,7 +129,7 @@ fn beside_plain(model: &Model, launches: &[Launch]) -> Result<Row> {
     eprintln!("trajectory: {n} launches, fixed steps: {:.0} a second", 1e6 / ours.median);
     let target = (n == 1_000_000).then_some(1.0 / TO_PLAIN);
     let case = format!("{n} launches, fixed steps, each");
-    Ok(Row { unit: "us", ..Row::beside(BENCH, &case, &ours, "a plain loop", &plain, target) })
+    Ok(Row { unit: "us", ..Row::vs_peer(BENCH, &case, &ours, "a plain loop", &plain, target) })
 }
 
 /// Microseconds per launch of ours and of SciPy, steps that follow an error, by turns.
@@ -154,24 +154,24 @@ fn beside_scipy(launches: &[Launch], peer: &mut Peer) -> Result<Row> {
         theirs.push(total / OF_SCIPY as f64);
     }
     let [own, other] = off;
-    ensure!(own <= other && other < APART, "ours lands {own} m off, SciPy {other} m");
+    ensure!(own <= other && other < MAX_DISTANCE, "ours lands {own} m off, SciPy {other} m");
     let (ours, theirs) = (Sample::of(&ours), Sample::of(&theirs));
     eprintln!(
         "trajectory: {n} launches, adaptive: {:.0} a second; worst landing {own:.1e} m off, SciPy's {other:.1e} m",
         1e6 / ours.median
     );
     let case = format!("{n} launches, adaptive, each");
-    Ok(Row { unit: "us", ..Row::beside(BENCH, &case, &ours, &peer.name, &theirs, Some(1.0 / TO_SCIPY)) })
+    Ok(Row { unit: "us", ..Row::vs_peer(BENCH, &case, &ours, &peer.name, &theirs, Some(1.0 / TO_SCIPY)) })
 }
 
 /// Flies, and the microseconds of a launch.
-fn timed(model: &Model, launches: &[Launch]) -> (Vec<Option<Summary>>, f64) {
+fn timed(model: &FlightModel, launches: &[Launch]) -> (Vec<Option<FlightSummary>>, f64) {
     let began = Instant::now();
     let flown = black_box(fly(model, black_box(launches)));
     (flown, began.elapsed().as_secs_f64() * 1e6 / launches.len() as f64)
 }
 
-fn fly(model: &Model, launches: &[Launch]) -> Vec<Option<Summary>> {
+fn fly(model: &FlightModel, launches: &[Launch]) -> Vec<Option<FlightSummary>> {
     match launches {
         [one] => vec![model.fly(one).ok()],
         many => model.fly_all(many, Threads::all()).into_iter().map(Result::ok).collect(),
@@ -179,47 +179,47 @@ fn fly(model: &Model, launches: &[Launch]) -> Vec<Option<Summary>> {
 }
 
 /// Metres from where a launch landed to where somebody else says it does.
-fn apart(flown: &[Option<Summary>], at: usize, [x, z]: [f64; 2]) -> Result<f64> {
-    let own = flown.get(at).copied().flatten().context("a launch that cannot be flown")?;
-    ensure!(own.status == Status::Landed, "a launch that does not land: {own:?}");
+fn apart(flown: &[Option<FlightSummary>], at: usize, [x, z]: [f64; 2]) -> Result<f64> {
+    let own = flown.get(at).copied().flatten().context("an invalid launch")?;
+    ensure!(own.status == FlightStatus::Landed, "a launch that does not land: {own:?}");
     Ok((own.downrange - x).hypot(own.lateral - z))
 }
 
 /// Decisions for batches of several sizes, beside the better place of each.
-fn routed(device: Arc<dyn Site>) -> Result<Vec<Row>> {
-    let sites: Vec<Arc<dyn Site>> = vec![Arc::new(CpuSite::default()), device];
+fn routed(device: Arc<dyn Backend>) -> Result<Vec<Row>> {
+    let backends: Vec<Arc<dyn Backend>> = vec![Arc::new(CpuBackend::default()), device];
     let model = Arc::new(setup().model()?);
     let make = |n: usize| Ok(Arc::new(Flights::new(&model, &launches(n))?) as Arc<dyn Op>);
-    let options = calibrate::Options::quick();
-    let mut known: Vec<Known> = Vec::new();
-    for site in &sites {
-        let mut place = calibrate(site.as_ref(), &calibrate::Options::micro(), &mut |_| {})?;
-        let curve = calibrate::curve(site.as_ref(), &place, &make, &MEASURED, &options)?;
+    let options = calibrate::CalibrationOptions::quick();
+    let mut known: Vec<CostModel> = Vec::new();
+    for backend in &backends {
+        let mut place = calibrate(backend.as_ref(), &calibrate::CalibrationOptions::micro(), &mut |_| {})?;
+        let curve = calibrate::measure_curve(backend.as_ref(), &place, &make, &MEASURED, &options)?;
         place.custom.extend(
             curve.map(|curve| (make(1).map_or_else(|_| String::new(), |op| op.name().to_owned()), curve)),
         );
         known.push(place);
     }
     let settings = RouterSettings { explore: false, ..RouterSettings::default() };
-    let router = Router::new(sites.clone(), known, settings);
+    let router = Router::new(backends.clone(), known, settings);
     let (mut regrets, mut places) = (Vec::new(), Vec::new());
     for n in DECIDED {
-        let cell: Cell = cell(make(n)?, format!("{n} launches"), &sites)?;
+        let cell: Cell = cell(make(n)?, format!("{n} launches"), &backends)?;
         let work = Work::of(cell.op(), false)?;
-        let decision = router.decide(&work, router.lane(cell.op()), Wish::Fastest)?;
-        let (regret, [cpu, device]) = (cell.regret(decision.place), cell.times());
+        let decision = router.decide(&work, router.op_class(cell.op()), PlacementPolicy::Fastest)?;
+        let (regret, [cpu, device]) = (cell.regret(decision.backend_id), cell.times());
         eprintln!(
             "trajectory: {n} launches: cpu {cpu:.3} ms, device {device:.3} ms → place {}: {}; regret {regret:.2}",
-            decision.place, decision.reason
+            decision.backend_id, decision.reason
         );
         regrets.push(regret);
-        places.push(decision.place);
+        places.push(decision.backend_id);
     }
     let mean = (regrets.iter().map(|r| r.ln()).sum::<f64>() / regrets.len() as f64).exp();
     let worst = regrets.iter().copied().fold(1.0, f64::max);
     let row = |case: String, value: f64, target: f64| {
         let sample = Sample { median: value, noise: 0.0, n: regrets.len() as u64 };
-        Row { unit: "x", ..Row::limit(BENCH, &case, &sample, target) }
+        Row { unit: "x", ..Row::vs_limit(BENCH, &case, &sample, target) }
     };
     Ok(vec![
         row(
@@ -287,7 +287,7 @@ fn interpreter() -> Result<PathBuf> {
         ask.args(["-c", "import scipy.integrate"]).stdout(Stdio::null()).stderr(Stdio::null());
         ask.status().is_ok_and(|status| status.success())
     };
-    let beside = std::env::current_exe()?.parent().context("no folder")?.join("bench-python");
+    let beside = std::env::current_exe()?.parent().context("no directory")?.join("bench-python");
     let own = beside.join(if cfg!(windows) { "Scripts/python.exe" } else { "bin/python" });
     let named = std::env::var_os("GPUFORGE_BENCH_PYTHON").map(PathBuf::from);
     let known = named.into_iter().chain([PathBuf::from("python3"), own.clone()]);
@@ -308,7 +308,7 @@ fn interpreter() -> Result<PathBuf> {
 impl Peer {
     fn start() -> Result<Peer> {
         let mut python = Command::new(interpreter()?);
-        python.args(["-c", SCRIPT, &plain::Given::of(&setup()).json().to_string()]);
+        python.args(["-c", SCRIPT, &scalar::FlightConstants::of(&setup()).json().to_string()]);
         for name in ["OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"] {
             python.env(name, "1");
         }
@@ -329,7 +329,7 @@ impl Peer {
 
     /// Microseconds of one flight, and where it landed.
     fn once(&mut self, launch: &Launch) -> Result<(f64, [f64; 2])> {
-        let start = plain::start(launch);
+        let start = scalar::start(launch);
         writeln!(self.to.as_mut().context("no pipe")?, "{}", serde_json::to_string(&start)?)?;
         let line = self.line()?;
         let numbers = line.split_whitespace().map(str::parse).collect::<Result<Vec<f64>, _>>()?;

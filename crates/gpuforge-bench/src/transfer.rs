@@ -1,7 +1,7 @@
-//! How fast do bytes get to the device and back? Beside what one `memcpy` and one copy on the device take in the same run.
+//! Host-device transfer throughput, beside `memcpy` and a device copy in the same run.
 //!
-//! Both ways of moving them are measured on one adapter: through staging buffers (as on a card), and where the processor
-//! and the device use one memory. Ours is the whole of `Session::run`; the bound has no fixed cost of any kind.
+//! Both paths are measured on one adapter: through staging buffers (as on a discrete GPU), and in unified memory. Ours is all
+//! of `Session::run`; the bound has no fixed cost.
 
 use std::{hint::black_box, sync::Arc, time::Duration};
 
@@ -22,9 +22,9 @@ use crate::{
 const BENCH: &str = "transfer";
 const ROUNDS: usize = 101;
 const DEADLINE: Duration = Duration::from_secs(60);
-/// Copies in the longer of two plans; their difference is what the copies cost without the job around them.
+/// Copies in the longer of two plans; the difference is the cost of copies without the submission.
 const COPIES: usize = 9;
-/// The most of the bound's time that ours may take: 0.8 and 0.6 of its speed.
+/// Largest acceptable ratio to the bound's time: 0.8 and 0.6 of its speed.
 const STAGED_SHARE: f64 = 1.0 / 0.8;
 const UNIFIED_SHARE: f64 = 1.0 / 0.6;
 const MB: usize = 1_000_000;
@@ -38,12 +38,12 @@ pub(crate) fn run() -> Result<Vec<Row>> {
         let staged = measure(&data, true)?;
         let case = format!("{name} up and down, staged");
         let bound = "memcpy + device copy, each way";
-        rows.push(Row::beside(BENCH, &case, &staged.ours, bound, &staged.bound, Some(STAGED_SHARE)));
+        rows.push(Row::vs_peer(BENCH, &case, &staged.ours, bound, &staged.bound, Some(STAGED_SHARE)));
         let unified = measure(&data, false)?;
         if unified.unified {
             let case = format!("{name} up and down, one memory");
             let share = promised.then_some(UNIFIED_SHARE);
-            rows.push(Row::beside(BENCH, &case, &unified.ours, "memcpy, each way", &unified.bound, share));
+            rows.push(Row::vs_peer(BENCH, &case, &unified.ours, "memcpy, each way", &unified.bound, share));
         } else {
             eprintln!("transfer: this adapter has its own memory: nothing to measure in place");
         }
@@ -61,44 +61,44 @@ fn pattern(bytes: usize) -> Arc<[u8]> {
     (0..bytes).map(|i| (i * 31 % 251) as u8).collect()
 }
 
-/// Ours and its bound by turns, so that whatever disturbs the machine disturbs both.
+/// Ours and its bound, interleaved, so that a disturbance hits both.
 fn measure(data: &[Arc<[u8]>], staged: bool) -> Result<Measured> {
     let engine = GpuOpener { staged, ..GpuOpener::default() }.open()?;
     let unified = engine.caps().unified_memory;
     let memory = StackSettings::new(Budget { bytes: Bytes::gib(1), origin: BudgetOrigin::User });
     let session = Session::new(engine, memory);
-    let there_and_back = Arc::new(plan(data)?);
+    let round_trip = Arc::new(plan(data)?);
     let (one, many) = (Arc::new(copies(data, 1)?), Arc::new(copies(data, COPIES)?));
-    let mut room: Vec<Vec<u8>> = data.iter().map(|d| vec![1; d.len()]).collect();
+    let mut targets: Vec<Vec<u8>> = data.iter().map(|d| vec![1; d.len()]).collect();
     let timed = |plan: &Arc<Plan>| ms(|| Ok(session.run(plan, DEADLINE)?));
-    let first = session.run(&there_and_back, DEADLINE)?;
+    let first = session.run(&round_trip, DEADLINE)?;
     ensure!(first.outputs.iter().zip(data).all(|(got, want)| got == want.as_ref()), "wrong bytes came back");
     let (mut ours, mut memcpy, mut copy) = (Vec::new(), Vec::new(), Vec::new());
     for round in 0..=ROUNDS {
-        let moved = timed(&there_and_back)?;
+        let moved = timed(&round_trip)?;
         let copied = ms(|| {
-            for (to, from) in room.iter_mut().zip(data) {
+            for (to, from) in targets.iter_mut().zip(data) {
                 to.copy_from_slice(black_box(from));
             }
-            black_box(&room);
+            black_box(&targets);
             Ok(())
         })?;
         let device = if staged { (timed(&many)? - timed(&one)?) / (COPIES - 1) as f64 } else { 0.0 };
-        // The first round warms up.
+        // The first round is warm-up.
         if round > 0 {
             ours.push(moved);
             memcpy.push(copied);
             copy.push(device);
         }
     }
-    // A difference of two runs may be negative when the machine is disturbed: medians first.
+    // A difference of two noisy runs may be negative: medians first.
     let device = median(&copy).max(0.0);
     let bound: Vec<f64> = memcpy.iter().map(|copied| 2.0 * (copied + device)).collect();
     Ok(Measured { ours: Sample::of(&ours), bound: Sample::of(&bound), unified })
 }
 
 fn plan(data: &[Arc<[u8]>]) -> Result<Plan> {
-    let mut plan = Plan::new("there and back");
+    let mut plan = Plan::new("round trip");
     let slots = data.iter().map(|d| plan.upload(d.clone(), "transfer")).collect::<Result<Vec<_>, _>>()?;
     for slot in slots {
         plan.download(slot)?;

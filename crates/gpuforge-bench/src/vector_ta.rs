@@ -1,4 +1,4 @@
-//! The second peer of the indicators: vector-ta, on the functions that both have, into room that is there beforehand.
+//! vector-ta, the second peer of the indicator benchmark: functions that both have, into preallocated buffers.
 //!
 //! Its sources are tens of megabytes, so it is behind a feature: `cargo xtask bench indicators` turns it on.
 
@@ -21,7 +21,7 @@ use vector_ta::indicators::{
 
 use crate::indicators::Market;
 
-/// A function of the peer: bars, the window, room.
+/// A function of the peer: bars, window, output buffer.
 pub(crate) type Function = fn(&Market, usize, &mut [f64]) -> Result<()>;
 
 macro_rules! of_close {

@@ -1,4 +1,4 @@
-//! What holds for the whole run? Output form, settings and places, resolved once.
+//! Context of a run: output mode, settings and paths, resolved once.
 
 use std::cell::OnceCell;
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 use gpuforge::settings::{Places, Settings, SettingsError};
 
 use crate::{
-    args::{Args, When},
+    args::{Args, ColorWhen},
     output::Output,
 };
 
@@ -15,12 +15,12 @@ pub(crate) fn env(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// Is this about the device that is asked for?
+/// Is it an invalid value of the setting `device`?
 pub(crate) fn of_device(problem: &SettingsError) -> bool {
     matches!(problem, SettingsError::WrongValue { key, .. } if key.name == "device")
 }
 
-/// The run's surroundings. Settings are read when a command asks for them: `completions` needs none.
+/// Settings are read when a command first asks for them: `completions` needs none.
 pub(crate) struct Context {
     pub(crate) out: Output,
     settings: OnceCell<Settings>,
@@ -39,15 +39,14 @@ impl Context {
         Context { out, settings: OnceCell::new(), memory_limit: args.memory_limit.clone() }
     }
 
-    /// The settings `color` and `verbosity`, as far as the file is in order; what is wrong with it is reported by the
-    /// command that reads the rest.
-    fn stored_style() -> (When, String) {
-        let Ok(places) = Places::of(&env) else { return (When::Auto, String::new()) };
+    /// The settings `color` and `verbosity`. Problems in the file are reported by the command that reads the rest.
+    fn stored_style() -> (ColorWhen, String) {
+        let Ok(places) = Places::of(&env) else { return (ColorWhen::Auto, String::new()) };
         let settings = Settings::load_lenient(&places, &env, &[]);
         let color = match settings.color() {
-            "always" => When::Always,
-            "never" => When::Never,
-            _ => When::Auto,
+            "always" => ColorWhen::Always,
+            "never" => ColorWhen::Never,
+            _ => ColorWhen::Auto,
         };
         (color, settings.verbosity().to_owned())
     }
@@ -57,18 +56,18 @@ impl Context {
         self.memory_limit.as_deref()
     }
 
-    /// Where files live.
+    /// Paths of the settings file, the cache and the data directory.
     pub(crate) fn places(&self) -> Result<Places> {
         Ok(Places::of(&env)?)
     }
 
-    /// Settings of this run with `flags` and those of every command on top. Problems in the file are warnings: detection must not fail for them.
+    /// Settings with `flags` and the global flags on top. Problems in the file are warnings: detection must not fail for them.
     pub(crate) fn settings(&self, places: &Places, flags: &[(&str, &str)]) -> &Settings {
         self.settings.get_or_init(|| {
             let common = self.memory_limit.as_deref().map(|limit| ("memory_limit", limit));
             let flags: Vec<(&str, &str)> = common.into_iter().chain(flags.iter().copied()).collect();
             let settings = Settings::load_lenient(places, &env, &flags);
-            // A device that cannot be is an error where one is chosen, and concerns nobody else.
+            // An invalid device is an error in commands that choose one, and no concern of the others.
             for problem in settings.warnings().iter().filter(|p| !of_device(p)) {
                 self.out.warn("settings", &problem.to_string(), problem.hint().as_deref());
             }

@@ -1,4 +1,4 @@
-//! How does a failure end the program? Printed once, with its next step, and an exit code.
+//! Errors of the binary: a message with a hint, printed once, and the exit code.
 
 use std::process::ExitCode;
 
@@ -11,12 +11,12 @@ use gpuforge::{
 
 use crate::context::Context;
 
-/// A failure with its next step.
+/// An error with a hint: the next step for the user.
 #[derive(Debug)]
 pub(crate) struct Hinted {
     message: String,
     hint: String,
-    /// What the program ends with.
+    /// Exit code.
     code: u8,
 }
 
@@ -25,13 +25,13 @@ impl Hinted {
         Hinted { message: message.into(), hint: hint.into(), code: 1 }
     }
 
-    /// What was typed cannot be meant: exit code 2.
+    /// Wrong usage: exit code 2.
     pub(crate) fn usage(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Hinted::new(message, hint).ending_with(2)
+        Hinted::new(message, hint).with_code(2)
     }
 
-    /// Ends the program with this code.
-    pub(crate) fn ending_with(self, code: u8) -> Self {
+    /// Sets the exit code.
+    pub(crate) fn with_code(self, code: u8) -> Self {
         Hinted { code, ..self }
     }
 }
@@ -44,8 +44,8 @@ impl std::fmt::Display for Hinted {
 
 impl std::error::Error for Hinted {}
 
-/// Ends the run: 0 when all went well or the reader of a pipe has seen enough, 2 after wrong usage, 3 where `compare` could
-/// judge nothing, else 1.
+/// Prints the error and returns the exit code: 0 for success or a closed pipe (`| head`), 2 for wrong usage, 3 where `compare`
+/// could judge nothing, else 1.
 pub(crate) fn report(result: anyhow::Result<()>, context: &Context) -> ExitCode {
     match result {
         Ok(()) => ExitCode::SUCCESS,
@@ -58,7 +58,7 @@ pub(crate) fn report(result: anyhow::Result<()>, context: &Context) -> ExitCode 
 }
 
 fn code(error: &Error) -> u8 {
-    // A device that cannot be and one that is not there are the same mistake.
+    // An invalid device and one that does not exist are the same mistake.
     let device = error.downcast_ref::<SettingsError>().is_some_and(
         |e| matches!(e, SettingsError::WrongValue { place: Place::Flag(_), key, .. } if key.name == "device"),
     );
@@ -69,7 +69,7 @@ fn code(error: &Error) -> u8 {
     }
 }
 
-/// A device that is not there.
+/// The error of a device that does not exist.
 fn unknown_device(error: &Error) -> Option<&UnknownDevice> {
     match error.downcast_ref::<ForgeError>() {
         Some(ForgeError::Device(unknown)) => Some(unknown),

@@ -1,12 +1,12 @@
-//! Ctrl-C, SIGTERM and SIGHUP: temporary files go, then the process ends with 128 plus the signal's number. What happens to a
-//! half-written output? It never had its name; its temporary file is unlinked.
+//! Signal handling (SIGINT, SIGTERM, SIGHUP): temporary files are removed, then the process exits with 128 plus the signal's
+//! number. An unfinished output has no name yet: it is written to a temporary file and renamed at the end.
 //!
-//! A second signal ends the process at once, whatever the first is waiting for. A signal that was ignored when the process
-//! began stays ignored: `nohup` and background jobs of a script rely on that.
+//! A second signal exits at once, whatever the first is waiting for. A signal that was ignored at the start stays ignored:
+//! `nohup` and background jobs of a script rely on that.
 
 use std::sync::{Arc, atomic::AtomicBool};
 
-use gpuforge::frame::temporary::remove_temporary_files;
+use gpuforge::frame::temp_file::remove_temporary_files;
 #[cfg(unix)]
 use signal_hook::consts::SIGHUP;
 use signal_hook::{
@@ -14,22 +14,22 @@ use signal_hook::{
     flag, low_level,
 };
 
-/// Signals that end the process.
+/// Signals that terminate the process.
 #[cfg(unix)]
-const ENDING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
+const TERMINATING: [i32; 3] = [SIGINT, SIGTERM, SIGHUP];
 #[cfg(not(unix))]
-const ENDING: [i32; 2] = [SIGINT, SIGTERM];
+const TERMINATING: [i32; 2] = [SIGINT, SIGTERM];
 
-/// What a shell shows for a process that a signal ended.
+/// Exit code of a process that a signal terminated, as shells report it.
 const fn code(signal: i32) -> i32 {
     128 + signal
 }
 
-/// Watches for signals from now on. Where that cannot be done, they end the process as they always did.
+/// Installs the handlers. Where that fails, signals keep their default action.
 pub(crate) fn install() {
     let ignored = std::fs::read_to_string("/proc/self/status").map_or(0, |text| ignored(&text));
-    let signals: Vec<i32> = ENDING.into_iter().filter(|s| ignored & (1 << (s - 1)) == 0).collect();
-    // Elsewhere it cannot be seen whether `nohup` is at work; a hangup then does what it always did.
+    let signals: Vec<i32> = TERMINATING.into_iter().filter(|s| ignored & (1 << (s - 1)) == 0).collect();
+    // Only Linux shows whether SIGHUP is ignored (`nohup`); elsewhere it keeps its default action.
     #[cfg(all(unix, not(target_os = "linux")))]
     let signals: Vec<i32> = signals.into_iter().filter(|s| *s != SIGHUP).collect();
     let seen = Arc::new(AtomicBool::new(false));
@@ -48,32 +48,32 @@ fn watch(signals: Vec<i32>, _seen: Arc<AtomicBool>) {
     let Ok(mut arrived) = signal_hook::iterator::Signals::new(signals) else { return };
     let wait = move || {
         if let Some(signal) = arrived.forever().next() {
-            end(signal);
+            terminate(signal);
         }
     };
     // Without a thread the second signal ends the process.
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
 }
 
-/// There is no way to wait for a signal there: the flag is looked at.
+/// Without a way to wait for a signal, the flag is polled.
 #[cfg(not(unix))]
 fn watch(_signals: Vec<i32>, seen: Arc<AtomicBool>) {
     let wait = move || {
         while !seen.load(std::sync::atomic::Ordering::Relaxed) {
             std::thread::sleep(std::time::Duration::from_millis(50));
         }
-        end(SIGINT);
+        terminate(SIGINT);
     };
     let _ = std::thread::Builder::new().name("signals".to_owned()).spawn(wait);
 }
 
-/// Ends the process without running what drivers registered for its exit: they may be in the middle of work.
-fn end(signal: i32) {
+/// Exits without running the `atexit` handlers of drivers, which may be in the middle of work.
+fn terminate(signal: i32) {
     remove_temporary_files();
     low_level::exit(code(signal));
 }
 
-/// The mask of ignored signals in `/proc/self/status`; pure.
+/// Parses the mask of ignored signals from `/proc/self/status`.
 fn ignored(status: &str) -> u64 {
     let line = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     line.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)

@@ -1,10 +1,28 @@
-//! The binary `gpuforge`: reads the command line, runs one command, ends with its exit code.
+//! The binary `gpuforge`: parses the command line, runs one command, exits with its code.
+//!
+//! ```text
+//! argv ── args ──▶ commands::run ──▶ crate gpuforge ──▶ output (stdout: text or JSON)
+//!           │            │                                 │
+//!           ▼            ▼                                 ▼
+//!       reference    context (settings, paths)     error (stderr, hint, exit code)
+//! ```
+//! | file | what is in it |
+//! |---|---|
+//! | `args.rs`, `args/` | clap command table: commands, options, help, examples |
+//! | `commands/` | one file per command |
+//! | `context.rs` | output mode, settings and paths of a run |
+//! | `output.rs`, `format.rs`, `progress.rs` | printing, text formatting, progress line |
+//! | `error.rs`, `interrupt.rs` | errors with hints and exit codes; signals |
+//! | `bars.rs` | input files and selections, shared by commands |
+//! | `atomic_file.rs` | writing a file by rename |
+//! | `reference.rs` | docs/cli.md from the command table |
 
 use std::process::ExitCode;
 
 use clap::Parser as _;
 
 mod args;
+mod atomic_file;
 mod bars;
 mod commands;
 mod context;
@@ -32,7 +50,7 @@ fn main() -> ExitCode {
     }
 }
 
-/// Mesa's device-select layer complains on stderr for every instance where no display server runs.
+/// Mesa's device-select layer prints to stderr for every Vulkan instance when no display server runs.
 fn silence_device_select() {
     if std::env::var_os("NODEVICE_SELECT").is_none() {
         #[expect(unsafe_code, reason = "the layer reads its switch from the environment only")]

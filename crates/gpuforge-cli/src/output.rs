@@ -1,4 +1,4 @@
-//! How does text reach the user? stdout is data, stderr is talk.
+//! Printing: results to stdout, diagnostics (warnings, notes, errors) to stderr; colour, JSON mode, quiet mode.
 
 use std::io::{self, Write};
 
@@ -8,11 +8,11 @@ use anyhow::Result;
 use serde::Serialize;
 
 use crate::{
-    args::When,
+    args::ColorWhen,
     format::{width, wrap},
 };
 
-/// Where and how to print.
+/// Output mode of a run.
 pub(crate) struct Output {
     pub(crate) json: bool,
     pub(crate) quiet: bool,
@@ -20,29 +20,29 @@ pub(crate) struct Output {
     color: ColorChoice,
 }
 
-/// Headings.
+/// Style of headings.
 pub(crate) const HEAD: Style = Style::new().bold();
-/// Good news.
+/// Style of success.
 pub(crate) const GOOD: Style = AnsiColor::Green.on_default();
-/// Things to look at.
+/// Style of warnings.
 pub(crate) const CARE: Style = AnsiColor::Yellow.on_default();
-/// Things that failed.
+/// Style of failures.
 pub(crate) const BAD: Style = AnsiColor::Red.on_default().bold();
-/// Side notes.
+/// Style of secondary text.
 pub(crate) const DIM: Style = Style::new().dimmed();
 
 impl Output {
-    pub(crate) fn new(json: bool, quiet: bool, verbose: bool, when: When) -> Self {
+    pub(crate) fn new(json: bool, quiet: bool, verbose: bool, when: ColorWhen) -> Self {
         let color = match when {
-            When::Auto => ColorChoice::Auto,
-            When::Always => ColorChoice::Always,
-            When::Never => ColorChoice::Never,
+            ColorWhen::Auto => ColorChoice::Auto,
+            ColorWhen::Always => ColorChoice::Always,
+            ColorWhen::Never => ColorChoice::Never,
         };
         Output { json, quiet, verbose, color }
     }
 
-    /// May anything but results be said?
-    pub(crate) fn talks(&self) -> bool {
+    /// May anything but results be printed? Not with --quiet or --json.
+    pub(crate) fn prints_notes(&self) -> bool {
         !self.quiet && !self.json
     }
 
@@ -63,38 +63,39 @@ impl Output {
         Ok(())
     }
 
-    /// Prints a warning with its next step to stderr, unless quiet.
+    /// Prints a warning with its hint to stderr, unless quiet.
     pub(crate) fn warn(&self, source: &str, message: &str, hint: Option<&str>) {
         if !self.quiet {
-            self.talk(CARE, "warning", &format!("{source}: {message}"), hint);
+            self.diagnostic(CARE, "warning", &format!("{source}: {message}"), hint);
         }
     }
 
     /// Prints a line that is neither result nor warning to stderr, unless quiet or JSON.
     pub(crate) fn note(&self, label: &str, message: &str) {
-        if self.talks() {
-            self.talk(DIM, label, message, None);
+        if self.prints_notes() {
+            self.diagnostic(DIM, label, message, None);
         }
     }
 
-    /// Prints an error with its next step to stderr.
+    /// Prints an error with its hint to stderr.
     pub(crate) fn error(&self, message: &str, hint: Option<&str>) {
         if self.json {
             let error = serde_json::json!({"error": {"message": message, "hint": hint}});
-            // Nobody is left to tell when stderr is closed.
+            // Nothing can be done when stderr is closed.
             let _ = writeln!(io::stderr().lock(), "{error}");
         } else {
-            self.talk(BAD, "error", message, hint);
+            self.diagnostic(BAD, "error", message, hint);
         }
     }
 
-    fn talk(&self, style: Style, label: &str, message: &str, hint: Option<&str>) {
+    fn diagnostic(&self, style: Style, label: &str, message: &str, hint: Option<&str>) {
         let mut err =
             AutoStream::new(io::stderr().lock(), self.choice(io::IsTerminal::is_terminal(&io::stderr())));
-        // A person reads lines that fit; a program reads one line a message.
-        // Lines that were laid out, such as a text with a caret under it, stay as they are.
-        let laid = message.contains('\n');
-        let fit = |text: &str, label: &str| match io::IsTerminal::is_terminal(&io::stderr()) && !laid {
+        // On a terminal lines are wrapped; in a pipe a message is one line.
+        // Preformatted text, such as one with a caret under it, stays as it is.
+        let preformatted = message.contains('\n');
+        let fit = |text: &str, label: &str| match io::IsTerminal::is_terminal(&io::stderr()) && !preformatted
+        {
             true => wrap(&format!("{label}: {text}"), 0, width()).split_off(label.len() + 1),
             false => format!(" {text}\n"),
         };

@@ -1,4 +1,4 @@
-//! How does a person know that something is going on? A line on stderr that appears after a while and vanishes.
+//! Progress line on stderr: appears on a terminal when work takes longer than a moment, and is erased at the end.
 
 use std::{
     io::{IsTerminal as _, Write as _},
@@ -10,13 +10,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What takes less than this is not worth a line.
-const PATIENCE: Duration = Duration::from_millis(300);
+/// Work shorter than this shows no progress line.
+const DELAY: Duration = Duration::from_millis(300);
 const FRAME: Duration = Duration::from_millis(100);
 
-/// A bar of so many cells, full up to this share; pure.
-pub(crate) fn bar(share: f64, cells: usize) -> String {
-    let full = (share.clamp(0.0, 1.0) * cells as f64).round() as usize;
+/// Progress bar of so many cells, filled up to this fraction.
+pub(crate) fn bar(fraction: f64, cells: usize) -> String {
+    let full = (fraction.clamp(0.0, 1.0) * cells as f64).round() as usize;
     format!("[{}{}]", "█".repeat(full), "·".repeat(cells - full))
 }
 
@@ -28,7 +28,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// Tells that `what` is going on, on a terminal, once it takes longer than a moment.
+    /// Starts a progress line if `wanted` and stderr is a terminal.
     pub(crate) fn start(what: &'static str, wanted: bool) -> Self {
         let what = Arc::new(Mutex::new(what.to_owned()));
         if !wanted || !std::io::stderr().is_terminal() {
@@ -38,7 +38,7 @@ impl Progress {
         let (stop, stopped) = mpsc::channel::<()>();
         let show = move || {
             let began = Instant::now();
-            let mut wait = PATIENCE;
+            let mut wait = DELAY;
             let mut shown = false;
             while let Err(RecvTimeoutError::Timeout) = stopped.recv_timeout(wait) {
                 let seconds = began.elapsed().as_secs_f64();
@@ -55,7 +55,7 @@ impl Progress {
         Progress { what, stop: Some(stop), thread }
     }
 
-    /// Tells that something else is going on now.
+    /// Changes the text.
     pub(crate) fn say(&self, what: impl FnOnce() -> String) {
         if self.stop.is_some() {
             *self.what.lock().unwrap_or_else(PoisonError::into_inner) = what();

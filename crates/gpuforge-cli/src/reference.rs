@@ -218,6 +218,9 @@ mod tests {
         let text = markdown(Args::command());
         check(&root, &text);
         assert!(!text.contains("__"), "hidden commands are not documented");
+        for section in text.split("\n## `").skip(1) {
+            assert!(section.contains("\nExamples:\n\n```sh\n"), "no example: {section}");
+        }
         for (name, _) in GUIDES {
             assert!(text.contains(&format!("\n## `gpuforge {name}`\n")), "{name} is no command");
         }

@@ -1,4 +1,4 @@
-//! Do `calibrate`, `route` and `share` measure, decide and hand on, and refuse what they must?
+//! `gpuforge calibrate`, `route` and `share`: measurement, placement decisions, export and import, rejected input.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,7 +12,7 @@ mod common;
 
 use std::path::PathBuf;
 
-use common::{Ran, World, run};
+use common::{RunOutput, Sandbox, run};
 use gpuforge::route::{
     Kind, Model,
     curve::{Curve, Point},
@@ -20,12 +20,12 @@ use gpuforge::route::{
 };
 use serde_json::Value;
 
-fn file(world: &World) -> PathBuf {
-    world.path("data").join(store::FILE)
+fn file(sandbox: &Sandbox) -> PathBuf {
+    sandbox.path("data").join(store::FILE)
 }
 
-/// A processor at 1 ns a unit and a card that begins later and is ten times faster.
-fn made_up(world: &World) {
+/// A CPU at 1 ns per unit and a GPU with launch overhead that is ten times faster.
+fn write_fake_calibration(sandbox: &Sandbox) {
     let curve = |fixed: f64, each: f64| {
         let point = |octave: u32| Point { units: 1 << octave, ns: fixed + each * f64::from(1u32 << octave) };
         Curve::try_from((4..=30).map(point).collect::<Vec<_>>()).unwrap()
@@ -39,40 +39,40 @@ fn made_up(world: &World) {
     }
     (card.up, card.down, card.launch_ns) = (Some(curve(1e3, 0.01)), Some(curve(1e3, 0.01)), 1e5);
     (cpu.spread, card.spread) = (Some(0.02), Some(0.5));
-    store::save(&file(world), &[cpu, card]).unwrap();
+    store::save(&file(sandbox), &[cpu, card]).unwrap();
 }
 
-fn route(world: &World, args: &[&str]) -> Ran {
-    run(world.gpuforge(&[&["route"], args].concat()).env("LD_DEBUG", "files"))
+fn route(sandbox: &Sandbox, args: &[&str]) -> RunOutput {
+    run(sandbox.gpuforge(&[&["route"], args].concat()).env("LD_DEBUG", "files"))
 }
 
-fn decision(world: &World, args: &[&str]) -> Value {
-    let ran = route(world, &[args, &["--json"]].concat()).ok();
+fn decision(sandbox: &Sandbox, args: &[&str]) -> Value {
+    let ran = route(sandbox, &[args, &["--json"]].concat()).ok();
     assert!(!ran.stderr.contains("libvulkan") && !ran.stderr.contains("libnvidia"), "a library was loaded");
     serde_json::from_str(&ran.stdout).unwrap()
 }
 
 #[test]
-fn a_decision_is_made_from_the_file_alone() {
-    let world = World::new();
-    made_up(&world);
-    let small = decision(&world, &["matmul", "32"]);
+fn route_decides_from_the_calibration_file_without_a_device() {
+    let sandbox = Sandbox::new();
+    write_fake_calibration(&sandbox);
+    let small = decision(&sandbox, &["matmul", "32"]);
     assert_eq!((&small["device"], &small["calibrated"]), (&"cpu".into(), &true.into()));
-    let large = decision(&world, &["matmul", "1024", "512", "2048"]);
+    let large = decision(&sandbox, &["matmul", "1024", "512", "2048"]);
     assert_eq!(large["device"], "Made-up Card 9");
     assert!(large["reason"].as_str().unwrap().contains("times faster"), "{large}");
     let ms = large["predicted_ms"].as_object().unwrap();
     let of = |name: &str| ms[name].as_f64().unwrap();
     assert_eq!(ms.len(), 2);
     assert!((of("cpu") / 1073.7 - 1.0).abs() < 0.02 && of("Made-up Card 9") < 120.0, "{large}");
-    let text = route(&world, &["xor", "2^20"]).ok().stdout;
+    let text = route(&sandbox, &["xor", "2^20"]).ok().stdout;
     assert!(
         (2..=4).contains(&text.lines().count()) && text.starts_with("xor 1048576: Made-up Card 9"),
         "{text}"
     );
     assert!(text.lines().all(|l| l.chars().count() <= 80), "{text}");
-    // The fields that are promised come first, in their order.
-    let json = route(&world, &["xor", "100", "--json"]).ok().stdout;
+    // Documented fields come first, in order.
+    let json = route(&sandbox, &["xor", "100", "--json"]).ok().stdout;
     let at: Vec<usize> = ["\"device\"", "\"reason\"", "\"predicted_ms\"", "\"calibrated\""]
         .map(|field| json.find(field).unwrap())
         .to_vec();
@@ -80,39 +80,40 @@ fn a_decision_is_made_from_the_file_alone() {
 }
 
 #[test]
-fn who_is_asked_for_wins_over_settings_and_settings_over_measurement() {
-    let world = World::new();
-    made_up(&world);
+fn device_flag_overrides_settings_and_settings_override_prediction() {
+    let sandbox = Sandbox::new();
+    write_fake_calibration(&sandbox);
     for (device, want) in
         [("cpu", "cpu"), ("0", "Made-up Card 9"), ("card", "Made-up Card 9"), ("auto", "cpu")]
     {
-        let answer = decision(&world, &["xor", "64", "--device", device]);
+        let answer = decision(&sandbox, &["xor", "64", "--device", device]);
         assert_eq!(answer["device"], want, "{device}");
     }
-    assert_eq!(decision(&world, &["xor", "64", "--device", "cpu"])["reason"], "it was asked for");
-    let refused = route(&world, &["xor", "64", "--device", "7"]);
+    assert_eq!(decision(&sandbox, &["xor", "64", "--device", "cpu"])["reason"], "it was asked for");
+    let refused = route(&sandbox, &["xor", "64", "--device", "7"]);
     assert_eq!(refused.code, Some(2));
     assert!(refused.stderr.contains("0 = Made-up Card 9"), "{}", refused.stderr);
     let with = |name: &str, value: &str, args: &[&str]| {
-        run(world.gpuforge(&[&["route", "--json"], args].concat()).env(name, value)).json()["device"].clone()
+        run(sandbox.gpuforge(&[&["route", "--json"], args].concat()).env(name, value)).json()["device"]
+            .clone()
     };
     assert_eq!(with("GPUFORGE_CPU_ONLY", "1", &["xor", "2^24"]), "cpu");
     assert_eq!(with("GPUFORGE_DEVICE", "cpu", &["xor", "2^24"]), "cpu");
     assert_eq!(with("GPUFORGE_DEVICE", "0", &["xor", "64"]), "Made-up Card 9");
     assert_eq!(with("GPUFORGE_DEVICE", "0", &["xor", "64", "--device", "cpu"]), "cpu");
     for wrong in ["nonsense", "gpu0x"] {
-        let ran = run(world.gpuforge(&["route", "xor", "64"]).env("GPUFORGE_DEVICE", wrong));
+        let ran = run(sandbox.gpuforge(&["route", "xor", "64"]).env("GPUFORGE_DEVICE", wrong));
         assert_eq!((ran.code, ran.stdout.as_str()), (Some(2), ""), "{}", ran.stderr);
         assert!(ran.stderr.contains(&format!("GPUFORGE_DEVICE: {wrong:?}")), "{}", ran.stderr);
     }
 }
 
 #[test]
-fn what_cannot_be_asked_is_said() {
-    let world = World::new();
-    made_up(&world);
+fn route_rejects_unknown_operations_sizes_and_devices() {
+    let sandbox = Sandbox::new();
+    write_fake_calibration(&sandbox);
     let said = |args: &[&str], code: i32| {
-        let ran = run(&mut world.gpuforge(&[&["route"], args].concat()));
+        let ran = run(&mut sandbox.gpuforge(&[&["route"], args].concat()));
         assert_eq!(ran.code, Some(code), "{args:?}: {}{}", ran.stdout, ran.stderr);
         ran.stderr
     };
@@ -127,80 +128,86 @@ fn what_cannot_be_asked_is_said() {
     for wrong in [&["matmul"][..], &["matmul", "-3"], &["matmul", "many"], &["matmul", "2^99"], &[]] {
         said(wrong, 2);
     }
-    run(&mut world.gpuforge(&["route", "xor", "2^26"])).ok();
+    run(&mut sandbox.gpuforge(&["route", "xor", "2^26"])).ok();
 }
 
 #[test]
-fn without_a_calibration_it_says_so_and_measures_nothing() {
-    let world = World::new();
-    let answer = run(&mut world.gpuforge(&["route", "xor", "4096", "--json"])).json();
+fn route_without_a_calibration_measures_nothing() {
+    let sandbox = Sandbox::new();
+    let answer = run(&mut sandbox.gpuforge(&["route", "xor", "4096", "--json"])).json();
     assert_eq!((&answer["calibrated"], &answer["device"]), (&false.into(), &"cpu".into()));
     assert_eq!(answer["predicted_ms"], serde_json::json!({}), "{answer}");
-    assert!(!file(&world).exists());
-    let text = run(&mut world.gpuforge(&["route", "xor", "4096"])).ok().stdout;
+    assert!(!file(&sandbox).exists());
+    let text = run(&mut sandbox.gpuforge(&["route", "xor", "4096"])).ok().stdout;
     assert!(text.contains("xor 4096: cpu"), "{text}");
     for args in [&["calibrate", "--show"][..], &["share", "export", "out.json"]] {
-        let ran = run(&mut world.gpuforge(args));
+        let ran = run(&mut sandbox.gpuforge(args));
         assert_eq!(ran.code, Some(1));
         assert!(ran.stderr.contains("gpuforge calibrate"), "{}", ran.stderr);
     }
 }
 
 #[test]
-fn a_broken_calibration_is_ignored_with_a_warning() {
-    let world = World::new();
-    std::fs::create_dir_all(world.path("data")).unwrap();
+fn a_corrupt_calibration_is_ignored_with_a_warning() {
+    let sandbox = Sandbox::new();
+    std::fs::create_dir_all(sandbox.path("data")).unwrap();
     for text in ["", "{", "{\"version\":7,\"models\":[]}", "[1e999]"] {
-        std::fs::write(file(&world), text).unwrap();
-        let ran = run(&mut world.gpuforge(&["route", "xor", "4096", "--json"]));
+        std::fs::write(file(&sandbox), text).unwrap();
+        let ran = run(&mut sandbox.gpuforge(&["route", "xor", "4096", "--json"]));
         assert!(ran.stderr.contains("is ignored"), "{text}: {}", ran.stderr);
         assert_eq!(ran.json()["calibrated"], false, "{text}");
     }
 }
 
 #[test]
-fn what_was_measured_is_drawn_without_measuring() {
-    let world = World::new();
-    made_up(&world);
-    let svg = world.path("curves.svg");
-    let mut command = world.gpuforge(&["calibrate", "--show", "--svg", svg.to_str().unwrap()]);
+fn show_plots_the_stored_calibration_without_measuring() {
+    let sandbox = Sandbox::new();
+    write_fake_calibration(&sandbox);
+    let svg = sandbox.path("curves.svg");
+    let mut command = sandbox.gpuforge(&["calibrate", "--show", "--svg", svg.to_str().unwrap()]);
     let ran = run(command.env("LD_DEBUG", "files").env("COLUMNS", "70")).ok();
     assert!(!ran.stderr.contains("libvulkan"), "nothing is measured");
     assert!(ran.stdout.contains("matmul: cpu, from") && !ran.stdout.contains('\u{1b}'), "{}", ran.stdout);
     assert!(ran.stdout.lines().filter(|l| l.contains('|')).all(|l| l.chars().count() <= 70));
     assert!(ran.stderr.contains("too noisy"), "the card's spread is 50 %: {}", ran.stderr);
-    let colours = run(&mut world.gpuforge(&["calibrate", "--show", "--color", "always"])).ok().stdout;
+    let colours = run(&mut sandbox.gpuforge(&["calibrate", "--show", "--color", "always"])).ok().stdout;
     assert!(colours.contains("\u{1b}[36m"));
     let drawn = std::fs::read_to_string(&svg).unwrap();
     assert!(drawn.starts_with("<svg") && drawn.contains("Made-up Card 9"));
-    let json = run(&mut world.gpuforge(&["calibrate", "--show", "--json"])).json();
+    let json = run(&mut sandbox.gpuforge(&["calibrate", "--show", "--json"])).json();
     assert_eq!(json["places"][1]["noisy"], true);
     let crossover = json["kinds"][0]["crossover"].as_u64().unwrap();
     assert!((100_000..130_000).contains(&crossover), "{json}");
-    let nowhere = run(&mut world.gpuforge(&["calibrate", "--show", "--svg", "/no/such/folder/x.svg"]));
+    let nowhere = run(&mut sandbox.gpuforge(&["calibrate", "--show", "--svg", "/no/such/directory/x.svg"]));
     assert!(nowhere.code == Some(1) && nowhere.stderr.contains("x.svg"), "{}", nowhere.stderr);
-    assert_eq!(run(&mut world.gpuforge(&["calibrate", "--show", "--full"])).code, Some(2));
+    assert_eq!(run(&mut sandbox.gpuforge(&["calibrate", "--show", "--full"])).code, Some(2));
 }
 
 #[test]
-fn a_quick_calibration_is_kept_shared_and_taken_over() {
-    let world = World::new();
-    let report = run(&mut world.gpuforge(&["calibrate", "--quick", "--json"])).json();
+fn a_quick_calibration_is_stored_exported_and_imported() {
+    let sandbox = Sandbox::new();
+    let report = run(&mut sandbox.gpuforge(&["calibrate", "--quick", "--json"])).json();
     let seconds = report["seconds"].as_f64().unwrap();
     println!("{seconds:.1} s, places {}", report["places"]);
     assert!(seconds < 20.0, "ten seconds, and what a busy machine adds: {seconds}");
     assert_eq!(report["places"][0]["name"], "cpu");
     assert!(report["kinds"].as_array().unwrap().len() >= 10, "{report}");
-    let answer = run(&mut world.gpuforge(&["route", "matmul", "64", "--json"])).json();
+    let answer = run(&mut sandbox.gpuforge(&["route", "matmul", "64", "--json"])).json();
     assert!(answer["predicted_ms"]["cpu"].as_f64().unwrap() > 0.0, "{answer}");
 
-    let bundle = world.path("share.json");
+    let bundle = sandbox.path("share.json");
     let path = bundle.to_str().unwrap();
-    run(&mut world.gpuforge(&["share", "export", path])).ok();
+    run(&mut sandbox.gpuforge(&["share", "export", path])).ok();
     let text = std::fs::read_to_string(&bundle).unwrap();
-    for secret in
-        ["uuid", "bus_id", "boot", "hostname", "kernel\"", "usable_reason", world.path("").to_str().unwrap()]
-    {
+    for secret in [
+        "uuid",
+        "bus_id",
+        "boot",
+        "hostname",
+        "kernel\"",
+        "usable_reason",
+        sandbox.path("").to_str().unwrap(),
+    ] {
         assert!(!text.contains(secret), "{secret} left the machine");
     }
     let mut value: Value = serde_json::from_str(&text).unwrap();
@@ -208,12 +215,12 @@ fn a_quick_calibration_is_kept_shared_and_taken_over() {
         serde_json::from_value(value["inventory"].clone()).unwrap();
     assert!(inventory.cpu.unwrap().brand.is_some() || cfg!(not(target_os = "linux")));
 
-    let other = World::new();
+    let other = Sandbox::new();
     let taken = run(&mut other.gpuforge(&["share", "import", path, "--json"])).json();
     assert_eq!(taken["places"].as_array().unwrap().len(), report["places"].as_array().unwrap().len());
     assert_eq!(run(&mut other.gpuforge(&["route", "matmul", "64", "--json"])).json(), answer);
 
-    // Another driver or processor is refused with both keys, and what was there stays.
+    // A calibration of another driver or CPU is rejected with both keys; the stored one stays.
     let before = std::fs::read(file(&other)).unwrap();
     let last = value["calibration"].as_array().unwrap().len() - 1;
     value["calibration"][last]["driver"] = "0.0.0-elsewhere".into();

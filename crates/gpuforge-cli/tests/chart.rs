@@ -1,4 +1,4 @@
-//! Does `gpuforge chart` draw what was asked for, whatever the input has, and say what it cannot?
+//! `gpuforge chart`: HTML, SVG and PNG output, input columns, aggregation, errors.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,113 +14,113 @@ use std::{
     process::{Command, Stdio},
 };
 
-use common::{Ran, World, run};
+use common::{RunOutput, Sandbox, run};
 use serde_json::{Value, json};
 
-/// A command of the test's folder, so that names stay short.
-fn gpuforge(world: &World, args: &[&str]) -> Command {
-    let mut command = world.gpuforge(args);
-    command.current_dir(world.path(""));
+/// A command in the sandbox directory, so that paths are short.
+fn gpuforge(sandbox: &Sandbox, args: &[&str]) -> Command {
+    let mut command = sandbox.gpuforge(args);
+    command.current_dir(sandbox.path(""));
     command
 }
 
-fn chart(world: &World, args: &[&str]) -> Ran {
-    run(&mut gpuforge(world, &[&["chart"], args].concat()))
+fn chart(sandbox: &Sandbox, args: &[&str]) -> RunOutput {
+    run(&mut gpuforge(sandbox, &[&["chart"], args].concat()))
 }
 
 /// Two symbols of 200 days.
-fn market() -> World {
-    let world = World::new();
+fn market() -> Sandbox {
+    let sandbox = Sandbox::new();
     let args = ["sample", "-q", "-o", "bars.csv", "--symbols", "2", "--interval", "day", "--days", "200"];
-    run(&mut gpuforge(&world, &args)).ok();
-    world
+    run(&mut gpuforge(&sandbox, &args)).ok();
+    sandbox
 }
 
-fn text(world: &World, name: &str) -> String {
-    std::fs::read_to_string(world.path(name)).unwrap()
+fn text(sandbox: &Sandbox, name: &str) -> String {
+    std::fs::read_to_string(sandbox.path(name)).unwrap()
 }
 
-fn write(world: &World, name: &str, rows: &str) {
-    std::fs::write(world.path(name), rows).unwrap();
+fn write(sandbox: &Sandbox, name: &str, rows: &str) {
+    std::fs::write(sandbox.path(name), rows).unwrap();
 }
 
 const SELECT: &str = "sma(20), bbands(20,2,2), rsi(14), macd, support_resistance(50)";
 
 #[test]
-fn more_bars_than_pixels_are_merged_and_that_is_said() {
-    let world = market();
+fn more_bars_than_pixels_are_aggregated_with_a_warning() {
+    let sandbox = market();
     // 130 candles have room on 600 pixels; 200 bars do not.
     let args = ["bars.csv", "--symbol", "ZAAA", "--size", "600x400", "-o"];
     for (file, hint) in
         [("m.svg", "--last 130, or --size 923x400"), ("m.png", "--last 130"), ("m.html", "zoomed")]
     {
-        let ran = chart(&world, &[&args[..], &[file]].concat()).ok();
+        let ran = chart(&sandbox, &[&args[..], &[file]].concat()).ok();
         let said = "1 candle = 2 bars (2 days): 600 pixels have room for 130 candles, there are 200 bars";
         assert_eq!(ran.stderr.matches(said).count(), 1, "{file}: {}", ran.stderr);
         assert!(ran.stderr.contains(hint), "{file}: {}", ran.stderr);
     }
-    let svg = text(&world, "m.svg");
+    let svg = text(&sandbox, "m.svg");
     assert!(
         svg.contains("200 bars, 1 candle = 2 bars (2 days)</text>")
             && svg.contains("Price: 1 candle = 2 bars")
     );
-    assert!(text(&world, "m.html").contains("\"step\":86400"));
-    let json = chart(&world, &[&args[..], &["m.svg", "--json", "-q"]].concat()).json();
+    assert!(text(&sandbox, "m.html").contains("\"step\":86400"));
+    let json = chart(&sandbox, &[&args[..], &["m.svg", "--json", "-q"]].concat()).json();
     assert_eq!(
         (&json["bars"], &json["bars_per_candle"], &json["seconds_per_candle"]),
         (&json!(200), &json!(2), &json!(172_800.0))
     );
-    let ran = chart(&world, &[&args[..], &["m.svg", "--json", "--last", "130"]].concat());
+    let ran = chart(&sandbox, &[&args[..], &["m.svg", "--json", "--last", "130"]].concat());
     assert_eq!(ran.stderr, "");
     assert_eq!(ran.json()["bars_per_candle"], 1);
 }
 
 #[test]
-fn every_kind_of_file_is_written() {
-    let world = market();
+fn writes_html_svg_and_png() {
+    let sandbox = market();
     for (file, begins) in [
         ("c.html", &b"<!doctype html>"[..]),
         ("c.HTM", b"<!doctype html>"),
         ("c.svg", b"<svg"),
         ("c.png", b"\x89PNG\r\n"),
     ] {
-        let ran = chart(&world, &["bars.csv", "-o", file, "--select", SELECT]).ok();
+        let ran = chart(&sandbox, &["bars.csv", "-o", file, "--select", SELECT]).ok();
         assert!(ran.stdout.starts_with(file) && ran.stderr.is_empty(), "{}{}", ran.stdout, ran.stderr);
-        let bytes = std::fs::read(world.path(file)).unwrap();
+        let bytes = std::fs::read(sandbox.path(file)).unwrap();
         assert!(bytes.to_ascii_lowercase().starts_with(&begins.to_ascii_lowercase()), "{file}");
     }
-    let svg = text(&world, "c.svg");
-    // Panels are called by the indicator, lines by the column; what lies with the prices has no panel.
+    let svg = text(&sandbox, "c.svg");
+    // Panels are named by indicator, lines by column; overlays have no panel.
     for name in
         ["ZAAA", "sma_20", "bbands_20_2_2_upper", "rsi_14", "macd_12_26_9_signal", "support_resistance_50"]
     {
         assert!(svg.contains(name), "{name}");
     }
-    let html = text(&world, "c.html");
+    let html = text(&sandbox, "c.html");
     assert!(
         html.contains("rsi_14") && !html.contains("src=") && !html.contains("<link"),
         "a page needs nothing else"
     );
-    let json = chart(&world, &["bars.csv", "-o", "c.svg", "--select", "rsi(14)", "--json"]).json();
-    assert_eq!(json["bytes"], world.path("c.svg").metadata().unwrap().len());
+    let json = chart(&sandbox, &["bars.csv", "-o", "c.svg", "--select", "rsi(14)", "--json"]).json();
+    assert_eq!(json["bytes"], sandbox.path("c.svg").metadata().unwrap().len());
     assert_eq!((&json["output"], &json["columns"]), (&json!("c.svg"), &json!(["rsi_14"])));
 }
 
 /// Width and height of a PNG: its header has them at a fixed place.
-fn pixels(world: &World, name: &str) -> (u32, u32) {
-    let bytes = std::fs::read(world.path(name)).unwrap();
+fn pixels(sandbox: &Sandbox, name: &str) -> (u32, u32) {
+    let bytes = std::fs::read(sandbox.path(name)).unwrap();
     let at = |from: usize| u32::from_be_bytes(bytes[from..from + 4].try_into().unwrap());
     (at(16), at(20))
 }
 
 #[test]
-fn size_theme_and_title_are_as_asked() {
-    let world = market();
-    chart(&world, &["bars.csv", "-o", "c.png", "--size", "600x500", "--scale", "1.5"]).ok();
-    assert_eq!(pixels(&world, "c.png"), (900, 750));
+fn size_theme_and_title_flags() {
+    let sandbox = market();
+    chart(&sandbox, &["bars.csv", "-o", "c.png", "--size", "600x500", "--scale", "1.5"]).ok();
+    assert_eq!(pixels(&sandbox, "c.png"), (900, 750));
     let drawn = |theme: &str| {
-        chart(&world, &["bars.csv", "-o", "c.svg", "--theme", theme, "--title", "A & B <i>"]).ok();
-        text(&world, "c.svg")
+        chart(&sandbox, &["bars.csv", "-o", "c.svg", "--theme", theme, "--title", "A & B <i>"]).ok();
+        text(&sandbox, "c.svg")
     };
     let (light, dark) = (drawn("light"), drawn("dark"));
     assert_ne!(light, dark);
@@ -131,23 +131,23 @@ fn size_theme_and_title_are_as_asked() {
         (&["--last", "0"], &["--last"]),
         (&["--theme", "pink"], &["dark"]),
     ] {
-        let ran = chart(&world, &[&["bars.csv", "-o", "d.png"], args].concat());
+        let ran = chart(&sandbox, &[&["bars.csv", "-o", "d.png"], args].concat());
         assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.stderr);
         assert!(parts.iter().all(|part| ran.stderr.contains(part)), "{args:?}: {}", ran.stderr);
     }
     for scale in ["0", "-1", "nan", "inf", "1000"] {
-        let ran = chart(&world, &["bars.csv", "-o", "d.png", &format!("--scale={scale}")]);
+        let ran = chart(&sandbox, &["bars.csv", "-o", "d.png", &format!("--scale={scale}")]);
         assert!(ran.code == Some(1) && ran.stderr.contains("hint:"), "{scale}: {}", ran.stderr);
     }
-    assert!(!world.path("d.png").exists());
+    assert!(!sandbox.path("d.png").exists());
 }
 
 #[test]
-fn one_symbol_is_drawn_and_the_last_bars_know_those_before() {
-    let world = market();
+fn last_draws_one_symbol_with_indicators_of_all_bars() {
+    let sandbox = market();
     let drawn = |args: &[&str]| {
-        chart(&world, &[&["bars.csv", "-o", "c.svg"], args].concat()).ok();
-        text(&world, "c.svg")
+        chart(&sandbox, &[&["bars.csv", "-o", "c.svg"], args].concat()).ok();
+        text(&sandbox, "c.svg")
     };
     let first = drawn(&[]);
     assert!(first.contains("ZAAA") && !first.contains("ZAAB"));
@@ -156,103 +156,103 @@ fn one_symbol_is_drawn_and_the_last_bars_know_those_before() {
     let last = drawn(&["--last", "30"]);
     assert!(last != first && last.len() < first.len());
     assert!(drawn(&["--last", "100000"]) == first);
-    // 30 bars are too few for a mean of 100; there is one, because more are known than are drawn.
+    // 30 bars are too few for an SMA of 100; it is computed from all bars.
     let with_mean = drawn(&["--last", "30", "--select", "sma(100)"]);
     let lines = |svg: &str| svg.matches("<path").count() + svg.matches("<polyline").count();
     assert!(lines(&with_mean) > lines(&last), "{} and {}", lines(&with_mean), lines(&last));
-    let ran = chart(&world, &["bars.csv", "-o", "c.svg", "--symbol", "zaaa"]);
+    let ran = chart(&sandbox, &["bars.csv", "-o", "c.svg", "--symbol", "zaaa"]);
     assert_eq!(ran.code, Some(1));
     assert!(
         ran.stderr.contains("no symbol `zaaa`") && ran.stderr.contains("hint: there is ZAAA, ZAAB"),
         "{}",
         ran.stderr
     );
-    write(&world, "alone.csv", "time,close\n2024-01-01,1\n2024-01-02,2\n");
-    let ran = chart(&world, &["alone.csv", "-o", "c.svg", "--symbol", "A"]);
+    write(&sandbox, "alone.csv", "time,close\n2024-01-01,1\n2024-01-02,2\n");
+    let ran = chart(&sandbox, &["alone.csv", "-o", "c.svg", "--symbol", "A"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("leave --symbol out"), "{}", ran.stderr);
 }
 
 #[test]
-fn what_the_input_has_is_drawn() {
-    let world = market();
-    let rows = text(&world, "bars.csv");
+fn missing_columns_fall_back_to_fewer_marks() {
+    let sandbox = market();
+    let rows = text(&sandbox, "bars.csv");
     let cut = |columns: usize| -> String {
         rows.lines().map(|row| row.split(',').take(columns).collect::<Vec<_>>().join(",") + "\n").collect()
     };
-    write(&world, "no_volume.csv", &cut(6));
-    chart(&world, &["no_volume.csv", "-o", "c.svg", "--select", "rsi(14)"]).ok();
-    let without = text(&world, "c.svg");
+    write(&sandbox, "no_volume.csv", &cut(6));
+    chart(&sandbox, &["no_volume.csv", "-o", "c.svg", "--select", "rsi(14)"]).ok();
+    let without = text(&sandbox, "c.svg");
     assert!(without.contains("rsi_14"));
-    chart(&world, &["bars.csv", "-o", "c.svg", "--select", "rsi(14)"]).ok();
-    assert!(text(&world, "c.svg").len() > without.len(), "volumes are drawn where they are");
-    // A pipe can be read once; looking for volumes must not cost the bars.
-    let mut child = gpuforge(&world, &["chart", "-", "-o", "piped.svg", "--select", "rsi(14)"])
+    chart(&sandbox, &["bars.csv", "-o", "c.svg", "--select", "rsi(14)"]).ok();
+    assert!(text(&sandbox, "c.svg").len() > without.len(), "volumes are drawn where they are");
+    // A pipe can be read only once; probing for volumes must not consume the bars.
+    let mut child = gpuforge(&sandbox, &["chart", "-", "-o", "piped.svg", "--select", "rsi(14)"])
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .spawn()
         .unwrap();
     child.stdin.take().unwrap().write_all(cut(6).as_bytes()).unwrap();
     assert!(child.wait().unwrap().success());
-    assert!(text(&world, "piped.svg") == without);
-    write(&world, "closes.csv", "symbol,time,close\nA,2024-01-01,1\nA,2024-01-02,2\nA,2024-01-03,1.5\n");
-    chart(&world, &["closes.csv", "-o", "line.svg", "--select", "sma(2)"]).ok();
-    assert!(text(&world, "line.svg").contains("sma_2"), "closes alone are a line");
-    write(&world, "one.csv", "symbol,time,close\nA,2024-01-01,1\n");
-    chart(&world, &["one.csv", "-o", "one.png", "--select", "sma(2)"]).ok();
-    let ran = chart(&world, &["closes.csv", "-o", "d.svg", "--select", "atr(2)"]);
+    assert!(text(&sandbox, "piped.svg") == without);
+    write(&sandbox, "closes.csv", "symbol,time,close\nA,2024-01-01,1\nA,2024-01-02,2\nA,2024-01-03,1.5\n");
+    chart(&sandbox, &["closes.csv", "-o", "line.svg", "--select", "sma(2)"]).ok();
+    assert!(text(&sandbox, "line.svg").contains("sma_2"), "closes alone are a line");
+    write(&sandbox, "one.csv", "symbol,time,close\nA,2024-01-01,1\n");
+    chart(&sandbox, &["one.csv", "-o", "one.png", "--select", "sma(2)"]).ok();
+    let ran = chart(&sandbox, &["closes.csv", "-o", "d.svg", "--select", "atr(2)"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("the high column is missing"), "{}", ran.stderr);
     assert!(ran.stderr.contains("found: symbol, time, close"), "{}", ran.stderr);
-    assert!(!world.path("d.svg").exists());
+    assert!(!sandbox.path("d.svg").exists());
 }
 
 #[test]
-fn rows_that_were_mended_are_told() {
-    let world = World::new();
+fn skipped_duplicate_and_sorted_rows_are_warnings() {
+    let sandbox = Sandbox::new();
     write(
-        &world,
+        &sandbox,
         "bars.csv",
         "symbol,time,close\nA,2024-01-02,2\nA,2024-01-01,1\nA,2024-01-02,3\nA,2024-01-03,abc\n",
     );
-    let ran = chart(&world, &["bars.csv", "-o", "c.svg", "--skip-bad", "--duplicates", "last"]).ok();
+    let ran = chart(&sandbox, &["bars.csv", "-o", "c.svg", "--skip-bad", "--duplicates", "last"]).ok();
     for part in [
-        "1 row left out that could not be read",
+        "1 row skipped that could not be read",
         "row 4, column `close`",
-        "whose time came twice",
-        "sorted here",
+        "with a duplicate timestamp",
+        "not in time order: sorted",
     ] {
         assert!(ran.stderr.contains(part), "{part:?} in {}", ran.stderr);
     }
-    let ran = chart(&world, &["bars.csv", "-o", "d.svg", "--duplicates", "last"]);
+    let ran = chart(&sandbox, &["bars.csv", "-o", "d.svg", "--duplicates", "last"]);
     assert!(ran.code == Some(1) && ran.stderr.contains("`abc` is not a number"), "{}", ran.stderr);
 }
 
 #[test]
-fn hostile_names_stay_text() {
-    let world = World::new();
+fn hostile_names_are_escaped() {
+    let sandbox = Sandbox::new();
     let name = "<script>alert('1')</script>&\"\"\u{1b}[31m\u{202e}../..";
     let row = |day: u32| format!("\"{name}\",2024-01-{day:02},{day}\n");
     let rows: String = (1..20).map(row).collect();
-    write(&world, "bars.csv", &format!("symbol,time,close\n{rows}"));
+    write(&sandbox, "bars.csv", &format!("symbol,time,close\n{rows}"));
     for file in ["c.html", "c.svg", "c.png"] {
-        let ran = chart(&world, &["bars.csv", "-o", file, "--select", "sma(3)"]).ok();
+        let ran = chart(&sandbox, &["bars.csv", "-o", file, "--select", "sma(3)"]).ok();
         assert!(!ran.stdout.contains('\u{1b}'), "{}", ran.stdout);
     }
     for file in ["c.html", "c.svg"] {
-        let drawn = text(&world, file);
+        let drawn = text(&sandbox, file);
         assert!(!drawn.contains("<script>alert") && !drawn.contains('\u{1b}'), "{file}");
         assert!(drawn.contains("alert("), "{file}: the name is there, as text");
     }
-    let ran = chart(&world, &["bars.csv", "-o", "d.svg", "--symbol", "A\u{1b}[2J", "--color", "always"]);
+    let ran = chart(&sandbox, &["bars.csv", "-o", "d.svg", "--symbol", "A\u{1b}[2J", "--color", "always"]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("A\\u{1b}[2J") && !ran.stderr.contains("\u{1b}[2J"), "{:?}", ran.stderr);
     assert!(!ran.stderr.contains("\u{1b}[31m<") && ran.stderr.contains("\\u{1b}[31m"), "{:?}", ran.stderr);
 }
 
 #[test]
-fn what_cannot_be_drawn_is_an_error_with_a_next_step() {
-    let world = market();
-    write(&world, "header.csv", "symbol,time,close\n");
-    write(&world, "cut.parquet", "PAR1 and no more");
+fn invalid_charts_are_errors_with_a_hint() {
+    let sandbox = market();
+    write(&sandbox, "header.csv", "symbol,time,close\n");
+    write(&sandbox, "cut.parquet", "PAR1 and no more");
     for (args, code, parts) in [
         (&["bars.csv", "-o", "c.gif"][..], 2, &["c.gif: a chart is .html, .svg or .png", "hint:"][..]),
         (&["bars.csv", "-o", "chart"], 2, &["a chart is .html"]),
@@ -263,34 +263,38 @@ fn what_cannot_be_drawn_is_an_error_with_a_next_step() {
         (&["header.csv", "-o", "c.svg"], 1, &["there are no bars to draw"]),
         (&["cut.parquet", "-o", "c.svg"], 1, &["cut.parquet: the Parquet file is damaged"]),
         (&["missing.csv", "-o", "c.svg"], 1, &["cannot read missing.csv"]),
-        (&["bars.csv", "-o", "no/c.svg"], 1, &["no/c.svg", "there is no folder no", "hint: make it first"]),
+        (
+            &["bars.csv", "-o", "no/c.svg"],
+            1,
+            &["no/c.svg", "there is no directory no", "hint: make it first"],
+        ),
     ] {
-        let ran = chart(&world, args);
+        let ran = chart(&sandbox, args);
         assert_eq!(ran.code, Some(code), "{args:?}: {}", ran.stderr);
         assert!(ran.stdout.is_empty(), "{args:?}: {}", ran.stdout);
         for part in parts {
             assert!(ran.stderr.contains(part), "{args:?}: {part:?} in {}", ran.stderr);
         }
     }
-    assert!(!world.path("c.svg").exists());
-    let ran = chart(&world, &["bars.csv", "-o", "no/c.svg", "--json"]);
+    assert!(!sandbox.path("c.svg").exists());
+    let ran = chart(&sandbox, &["bars.csv", "-o", "no/c.svg", "--json"]);
     let error: Value = serde_json::from_str(&ran.stderr).unwrap();
     assert!(error["error"]["hint"].is_string() && ran.stdout.is_empty(), "{error}");
 }
 
 #[cfg(unix)]
 #[test]
-fn a_full_disk_leaves_the_old_file_and_the_mask_decides_who_reads() {
+fn a_full_disk_keeps_the_old_file_and_umask_sets_the_mode() {
     use std::os::unix::fs::PermissionsExt as _;
-    let world = market();
-    let folder = world.path("out");
-    std::fs::create_dir(&folder).unwrap();
-    std::fs::write(folder.join("c.html"), "old").unwrap();
+    let sandbox = market();
+    let directory = sandbox.path("out");
+    std::fs::create_dir(&directory).unwrap();
+    std::fs::write(directory.join("c.html"), "old").unwrap();
     let limited = |setup: &str| {
-        let command = gpuforge(&world, &["chart", "bars.csv", "-o", "out/c.html", "--select", SELECT]);
+        let command = gpuforge(&sandbox, &["chart", "bars.csv", "-o", "out/c.html", "--select", SELECT]);
         let mut shell = Command::new("sh");
         shell.args(["-c", &format!("{setup}; exec \"$0\" \"$@\"")]).arg(command.get_program());
-        shell.args(command.get_args()).current_dir(world.path(""));
+        shell.args(command.get_args()).current_dir(sandbox.path(""));
         for (name, value) in command.get_envs() {
             match value {
                 Some(value) => shell.env(name, value),
@@ -302,27 +306,27 @@ fn a_full_disk_leaves_the_old_file_and_the_mask_decides_who_reads() {
     // With the signal ignored, a file beyond the limit is an error like a full disk; 20 blocks are 10 to 20 kB.
     let ran = limited("trap '' XFSZ; ulimit -f 20");
     assert!(ran.code == Some(1) && ran.stderr.contains("cannot write out/c.html"), "{}", ran.stderr);
-    assert_eq!(std::fs::read_to_string(folder.join("c.html")).unwrap(), "old");
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    assert_eq!(std::fs::read_to_string(directory.join("c.html")).unwrap(), "old");
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
     for (mask, mode) in [("077", 0o600), ("022", 0o644)] {
         limited(&format!("umask {mask}")).ok();
-        let found = folder.join("c.html").metadata().unwrap().permissions().mode() & 0o777;
+        let found = directory.join("c.html").metadata().unwrap().permissions().mode() & 0o777;
         assert_eq!(found, mode, "{found:o}");
     }
 }
 
 #[test]
-fn lines_fit_and_pipes_have_no_colour() {
-    let world = market();
+fn lines_fit_the_terminal_and_pipes_have_no_colour() {
+    let sandbox = market();
     let args = ["chart", "bars.csv", "-o", "c.svg", "--select", SELECT];
-    let ran = run(gpuforge(&world, &args).env("COLUMNS", "40")).ok();
+    let ran = run(gpuforge(&sandbox, &args).env("COLUMNS", "40")).ok();
     assert!(
         !ran.stdout.contains('\u{1b}') && ran.stdout.lines().all(|line| line.chars().count() <= 40),
         "{}",
         ran.stdout
     );
-    let ran = run(&mut gpuforge(&world, &[&args[..], &["--color", "always"]].concat())).ok();
+    let ran = run(&mut gpuforge(&sandbox, &[&args[..], &["--color", "always"]].concat())).ok();
     assert!(ran.stdout.contains('\u{1b}'));
-    let help = run(gpuforge(&world, &["chart", "--help"]).env("COLUMNS", "80")).ok().stdout;
+    let help = run(gpuforge(&sandbox, &["chart", "--help"]).env("COLUMNS", "80")).ok().stdout;
     assert!(help.lines().all(|line| line.chars().count() <= 80), "{help}");
 }

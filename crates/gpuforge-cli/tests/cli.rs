@@ -1,4 +1,4 @@
-//! Does the command line read well, and does every command do what its help says?
+//! Command line conventions: help width, colour, --quiet, settings, exit codes, completions, man pages, demo.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,11 +12,11 @@ mod common;
 
 use std::{io::Write as _, process::Stdio};
 
-use common::{World, run};
+use common::{Sandbox, run};
 use serde_json::Value;
 
-fn from_stdin(world: &World, args: &[&str], text: &str) -> common::Ran {
-    let mut child = world
+fn from_stdin(sandbox: &Sandbox, args: &[&str], text: &str) -> common::RunOutput {
+    let mut child = sandbox
         .gpuforge(args)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -26,12 +26,12 @@ fn from_stdin(world: &World, args: &[&str], text: &str) -> common::Ran {
     child.stdin.take().unwrap().write_all(text.as_bytes()).unwrap();
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    common::Ran { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
+    common::RunOutput { code: output.status.code(), stdout: text(output.stdout), stderr: text(output.stderr) }
 }
 
 #[test]
 fn help_fits_eighty_columns() {
-    let world = World::new();
+    let sandbox = Sandbox::new();
     for args in [
         &["--help"][..],
         &["detect", "--help"],
@@ -39,7 +39,7 @@ fn help_fits_eighty_columns() {
         &["cache", "--help"],
         &["completions", "--help"],
     ] {
-        let ran = run(world.gpuforge(args).env("COLUMNS", "80")).ok();
+        let ran = run(sandbox.gpuforge(args).env("COLUMNS", "80")).ok();
         for line in ran.stdout.lines() {
             assert!(line.chars().count() <= 80, "{args:?}: {line}");
         }
@@ -48,25 +48,25 @@ fn help_fits_eighty_columns() {
 
 #[test]
 fn results_fit_a_narrow_terminal_and_pipes_have_no_colour() {
-    let world = World::new();
-    let out = world.path("demo");
+    let sandbox = Sandbox::new();
+    let out = sandbox.path("demo");
     let out = out.to_str().unwrap();
     for args in [&[][..], &["demo", "--out", out], &["detect"]] {
-        let ran = run(world.gpuforge(args).env("COLUMNS", "60")).ok();
+        let ran = run(sandbox.gpuforge(args).env("COLUMNS", "60")).ok();
         assert!(!ran.stdout.contains('\u{1b}'), "{args:?}");
-        // What a person copies stays in one piece.
+        // Commands to copy are not wrapped.
         for line in ran.stdout.lines().filter(|l| !l.starts_with("  gpuforge") && !l.contains(out)) {
             assert!(line.chars().count() <= 60, "{args:?}: {line:?}");
         }
     }
-    let coloured = run(&mut world.gpuforge(&["--color", "always", "detect"])).ok();
+    let coloured = run(&mut sandbox.gpuforge(&["--color", "always", "detect"])).ok();
     assert!(coloured.stdout.contains('\u{1b}'));
 }
 
 #[test]
-fn demo_says_what_and_why_and_makes_files() {
-    let world = World::new();
-    let text = run(world.gpuforge(&["demo"]).current_dir(world.path(""))).ok().stdout;
+fn demo_prints_choice_and_reason_and_writes_files() {
+    let sandbox = Sandbox::new();
+    let text = run(sandbox.gpuforge(&["demo"]).current_dir(sandbox.path(""))).ok().stdout;
     for part in [
         "gpuforge would use",
         "because: ",
@@ -80,18 +80,18 @@ fn demo_says_what_and_why_and_makes_files() {
     ] {
         assert!(text.contains(part), "{part:?} in\n{text}");
     }
-    for step in ["sample", "read", "compute", "write", "chart", "together"] {
+    for step in ["sample", "read", "compute", "write", "chart", "total"] {
         let line = text.lines().find(|line| line.trim_start().starts_with(step));
         assert!(line.is_some_and(|line| line.contains(" s")), "{step} has no time in\n{text}");
     }
-    assert!(world.path("gpuforge-demo/chart.html").exists(), "without --out, a folder where one is");
+    assert!(sandbox.path("gpuforge-demo/chart.html").exists(), "without --out, in the current directory");
 }
 
 #[test]
-fn demo_is_told_to_programs_with_its_files_and_times() {
-    let world = World::new();
-    let out = world.path("made/here");
-    let json = run(&mut world.gpuforge(&["demo", "--json", "--out", out.to_str().unwrap()])).json();
+fn demo_json_has_files_and_times() {
+    let sandbox = Sandbox::new();
+    let out = sandbox.path("made/here");
+    let json = run(&mut sandbox.gpuforge(&["demo", "--json", "--out", out.to_str().unwrap()])).json();
     for field in ["device", "name", "reason", "threads"] {
         assert!(!json["choice"][field].is_null(), "{field}");
     }
@@ -117,106 +117,107 @@ fn demo_is_told_to_programs_with_its_files_and_times() {
     }
     assert_eq!(report["bytes"], out.join("features.parquet").metadata().unwrap().len());
     assert_eq!(std::fs::read_dir(&out).unwrap().count(), 3, "nothing temporary is left");
-    let file = world.path("file");
+    let file = sandbox.path("file");
     std::fs::write(&file, "").unwrap();
-    let refused = run(&mut world.gpuforge(&["demo", "--out", file.to_str().unwrap()]));
+    let refused = run(&mut sandbox.gpuforge(&["demo", "--out", file.to_str().unwrap()]));
     assert!(
-        refused.code == Some(1) && refused.stderr.contains("cannot make the folder"),
+        refused.code == Some(1) && refused.stderr.contains("cannot create the directory"),
         "{}",
         refused.stderr
     );
 }
 
 #[test]
-fn pasted_text_is_read_from_stdin_and_refused_when_unknown() {
-    let world = World::new();
+fn detect_parses_pasted_text_from_stdin_and_rejects_unknown_text() {
+    let sandbox = Sandbox::new();
     let text = "01:00.0 VGA compatible controller: NVIDIA Corporation GA104 [GeForce RTX 3070] (rev a1)\n\
                 GPU 0: NVIDIA GeForce RTX 3070 (UUID: GPU-12345678-1234-1234-1234-123456789abc)\n";
-    let inventory = from_stdin(&world, &["detect", "--json", "--from", "-"], text).json();
+    let inventory = from_stdin(&sandbox, &["detect", "--json", "--from", "-"], text).json();
     assert_eq!(inventory["gpus"].as_array().unwrap().len(), 1, "two mentions of one card: {inventory}");
     assert_eq!(inventory["gpus"][0]["name"], "NVIDIA GeForce RTX 3070");
     assert_eq!(inventory["kinds"], serde_json::json!(["nvidia-smi-L", "lspci"]));
-    let refused = from_stdin(&world, &["detect", "--from", "-"], "hello world\n");
+    let refused = from_stdin(&sandbox, &["detect", "--from", "-"], "hello sandbox\n");
     assert_eq!(refused.code, Some(1));
     assert!(refused.stderr.contains("error:") && refused.stderr.contains("hint:"), "{}", refused.stderr);
-    let json = from_stdin(&world, &["detect", "--json", "--from", "-"], "hello world\n");
+    let json = from_stdin(&sandbox, &["detect", "--json", "--from", "-"], "hello sandbox\n");
     let error: Value = serde_json::from_str(&json.stderr).unwrap();
     assert!(error["error"]["hint"].is_string() && json.stdout.is_empty());
-    let missing = run(&mut world.gpuforge(&["detect", "--from", "/nonexistent/file"]));
+    let missing = run(&mut sandbox.gpuforge(&["detect", "--from", "/nonexistent/file"]));
     assert!(missing.code == Some(1) && missing.stderr.contains("/nonexistent/file"), "{}", missing.stderr);
 }
 
 #[test]
-fn wrong_usage_ends_with_two() {
-    let world = World::new();
+fn wrong_usage_has_exit_code_2() {
+    let sandbox = Sandbox::new();
     for args in [&["frobnicate"][..], &["detect", "--refresh", "--no-cache"], &["detect", "--from"]] {
-        assert_eq!(run(&mut world.gpuforge(args)).code, Some(2), "{args:?}");
+        assert_eq!(run(&mut sandbox.gpuforge(args)).code, Some(2), "{args:?}");
     }
-    let ran = run(&mut world.gpuforge(&["detect", "--probe-timeout", "soon"]));
+    let ran = run(&mut sandbox.gpuforge(&["detect", "--probe-timeout", "soon"]));
     assert!(ran.code == Some(1) && ran.stderr.contains("--probe-timeout"), "{}", ran.stderr);
 }
 
 #[test]
-fn settings_are_kept_with_their_origin() {
-    let world = World::new();
-    let file = world.path("config.toml");
+fn settings_are_stored_with_comments_and_listed_with_origin() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("config.toml");
     std::fs::write(&file, "# mine\nversion = 1\ncache_ttl = \"2h\" # two\n").unwrap();
-    run(&mut world.gpuforge(&["config", "set", "fallback", "error"])).ok();
+    run(&mut sandbox.gpuforge(&["config", "set", "fallback", "error"])).ok();
     let text = std::fs::read_to_string(&file).unwrap();
     assert!(text.contains("# mine") && text.contains("# two") && text.contains("fallback"), "{text}");
-    assert_eq!(run(&mut world.gpuforge(&["config", "get", "cache_ttl"])).ok().stdout, "2h\n");
-    let got = run(world.gpuforge(&["config", "get", "cache_ttl", "--json"]).env("GPUFORGE_CACHE_TTL", "30s"))
-        .json();
+    assert_eq!(run(&mut sandbox.gpuforge(&["config", "get", "cache_ttl"])).ok().stdout, "2h\n");
+    let got =
+        run(sandbox.gpuforge(&["config", "get", "cache_ttl", "--json"]).env("GPUFORGE_CACHE_TTL", "30s"))
+            .json();
     assert_eq!((&got["value"], &got["origin"]), (&Value::from(30), &Value::from("GPUFORGE_CACHE_TTL")));
-    run(&mut world.gpuforge(&["config", "unset", "fallback"])).ok();
-    let list = run(&mut world.gpuforge(&["config", "list", "--json"])).json();
+    run(&mut sandbox.gpuforge(&["config", "unset", "fallback"])).ok();
+    let list = run(&mut sandbox.gpuforge(&["config", "list", "--json"])).json();
     let row = list.as_array().unwrap().iter().find(|r| r["name"] == "fallback").unwrap();
     assert_eq!((&row["value"], &row["origin"]), (&Value::from("cpu"), &Value::from("default")));
-    let path = run(&mut world.gpuforge(&["config", "path"])).ok().stdout;
+    let path = run(&mut sandbox.gpuforge(&["config", "path"])).ok().stdout;
     assert_eq!(path.trim(), file.to_str().unwrap());
 }
 
 #[test]
-fn a_wrong_setting_is_refused_with_the_nearest_name() {
-    let world = World::new();
-    let ran = run(&mut world.gpuforge(&["config", "set", "cache_tll", "1h"]));
+fn an_unknown_setting_is_rejected_with_the_nearest_name() {
+    let sandbox = Sandbox::new();
+    let ran = run(&mut sandbox.gpuforge(&["config", "set", "cache_tll", "1h"]));
     assert!(ran.code == Some(1) && ran.stderr.contains("cache_ttl"), "{}", ran.stderr);
-    let ran = run(&mut world.gpuforge(&["config", "set", "cache_ttl", "soon"]));
+    let ran = run(&mut sandbox.gpuforge(&["config", "set", "cache_ttl", "soon"]));
     assert_eq!(ran.code, Some(1));
-    assert!(!world.path("config.toml").exists(), "nothing was written");
+    assert!(!sandbox.path("config.toml").exists(), "nothing was written");
 }
 
 #[test]
-fn a_device_that_cannot_be_is_refused_without_touching_hardware() {
-    let world = World::new();
+fn an_invalid_device_setting_is_rejected_without_touching_hardware() {
+    let sandbox = Sandbox::new();
     for wrong in ["gpu0x", "gpu:", "-1", "???"] {
-        let ran = run(&mut world.gpuforge(&["config", "set", "--", "device", wrong]));
+        let ran = run(&mut sandbox.gpuforge(&["config", "set", "--", "device", wrong]));
         assert_eq!(ran.code, Some(1), "{wrong}: {}", ran.stderr);
         assert!(ran.stderr.contains("a bus id") && ran.stderr.contains("part of a name"), "{}", ran.stderr);
-        assert!(!world.path("config.toml").exists(), "nothing was written");
+        assert!(!sandbox.path("config.toml").exists(), "nothing was written");
     }
     for fine in ["auto", "CPU", "gpu", "0", "gpu:1", "01:00.0", "nvidia", "rtx 4090"] {
-        run(&mut world.gpuforge(&["config", "set", "device", fine])).ok();
+        run(&mut sandbox.gpuforge(&["config", "set", "device", fine])).ok();
     }
-    assert_eq!(run(&mut world.gpuforge(&["config", "get", "device"])).ok().stdout, "rtx 4090\n");
-    // A file that was written by hand: the list shows it, and says what is wrong with it.
-    std::fs::write(world.path("config.toml"), "device = \"gpu0x\"\n").unwrap();
-    let ran = run(&mut world.gpuforge(&["config", "list"])).ok();
+    assert_eq!(run(&mut sandbox.gpuforge(&["config", "get", "device"])).ok().stdout, "rtx 4090\n");
+    // A file edited by hand: the list shows the value with a warning.
+    std::fs::write(sandbox.path("config.toml"), "device = \"gpu0x\"\n").unwrap();
+    let ran = run(&mut sandbox.gpuforge(&["config", "list"])).ok();
     assert!(
         ran.stdout.contains("gpu0x") && ran.stderr.contains("config.toml:1:10: device must be auto, cpu"),
         "{}",
         ran.stderr
     );
-    let ran = run(&mut world.gpuforge(&["cache", "info"]));
+    let ran = run(&mut sandbox.gpuforge(&["cache", "info"]));
     assert!(!ran.stderr.contains("gpu0x"), "who chooses no device is not bothered: {}", ran.stderr);
 }
 
 #[test]
-fn a_device_that_is_not_there_is_an_error_where_one_is_chosen() {
-    let world = World::new();
-    let bars = world.path("bars.csv");
-    run(&mut world.gpuforge(&["sample", "-o", bars.to_str().unwrap(), "--bars", "300"])).ok();
-    let (bars, out) = (bars.to_str().unwrap(), world.path("out.csv"));
+fn an_unknown_device_is_an_error_in_commands_that_choose_one() {
+    let sandbox = Sandbox::new();
+    let bars = sandbox.path("bars.csv");
+    run(&mut sandbox.gpuforge(&["sample", "-o", bars.to_str().unwrap(), "--bars", "300"])).ok();
+    let (bars, out) = (bars.to_str().unwrap(), sandbox.path("out.csv"));
     let out = out.to_str().unwrap();
     let indicators = ["indicators", bars, "-o", out, "--select", "rsi"];
     let commands: [Vec<&str>; 7] = [
@@ -230,7 +231,7 @@ fn a_device_that_is_not_there_is_an_error_where_one_is_chosen() {
     ];
     for args in &commands {
         for wrong in ["nonsense", "gpu0x"] {
-            let ran = run(world.gpuforge(args).env("GPUFORGE_DEVICE", wrong));
+            let ran = run(sandbox.gpuforge(args).env("GPUFORGE_DEVICE", wrong));
             assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.stderr);
             let said = ran.stderr.matches(&format!("GPUFORGE_DEVICE: {wrong:?}")).count();
             assert_eq!(said, 1, "{args:?}: {}", ran.stderr);
@@ -242,68 +243,68 @@ fn a_device_that_is_not_there_is_an_error_where_one_is_chosen() {
             assert!(!std::path::Path::new(out).exists());
         }
     }
-    std::fs::write(world.path("config.toml"), "device = \"nonsense\"\n").unwrap();
-    let ran = run(&mut world.gpuforge(&indicators));
+    std::fs::write(sandbox.path("config.toml"), "device = \"nonsense\"\n").unwrap();
+    let ran = run(&mut sandbox.gpuforge(&indicators));
     assert!(ran.code == Some(2) && ran.stderr.contains("setting device: \"nonsense\""), "{}", ran.stderr);
-    // The CPU asks for no device.
-    run(&mut world.gpuforge(&[&indicators[..], &["--device", "cpu"]].concat())).ok();
-    run(world.gpuforge(&indicators).env("GPUFORGE_CPU_ONLY", "1")).ok();
+    // The CPU needs no device.
+    run(&mut sandbox.gpuforge(&[&indicators[..], &["--device", "cpu"]].concat())).ok();
+    run(sandbox.gpuforge(&indicators).env("GPUFORGE_CPU_ONLY", "1")).ok();
 }
 
 #[test]
-fn a_broken_settings_file_is_a_warning_for_detection() {
-    let world = World::new();
-    std::fs::write(world.path("config.toml"), "cache_ttl = [[[\n").unwrap();
-    let ran = run(&mut world.gpuforge(&["detect", "--json"])).ok();
+fn a_corrupt_settings_file_is_a_warning_for_detection() {
+    let sandbox = Sandbox::new();
+    std::fs::write(sandbox.path("config.toml"), "cache_ttl = [[[\n").unwrap();
+    let ran = run(&mut sandbox.gpuforge(&["detect", "--json"])).ok();
     assert!(ran.stderr.contains("warning:") && serde_json::from_str::<Value>(&ran.stdout).is_ok());
-    assert_eq!(std::fs::read_to_string(world.path("config.toml")).unwrap(), "cache_ttl = [[[\n");
+    assert_eq!(std::fs::read_to_string(sandbox.path("config.toml")).unwrap(), "cache_ttl = [[[\n");
 }
 
 #[test]
-fn edit_opens_a_template_and_checks_the_result() {
-    let world = World::new();
-    let ran = run(world.gpuforge(&["config", "edit"]).env("VISUAL", "true")).ok();
+fn config_edit_opens_a_template_and_validates_the_result() {
+    let sandbox = Sandbox::new();
+    let ran = run(sandbox.gpuforge(&["config", "edit"]).env("VISUAL", "true")).ok();
     assert!(ran.stdout.contains("valid"));
-    let text = std::fs::read_to_string(world.path("config.toml")).unwrap();
+    let text = std::fs::read_to_string(sandbox.path("config.toml")).unwrap();
     assert!(text.contains("cache_ttl"), "{text}");
-    let ran = run(world.gpuforge(&["config", "edit"]).env_remove("VISUAL").env_remove("EDITOR"));
+    let ran = run(sandbox.gpuforge(&["config", "edit"]).env_remove("VISUAL").env_remove("EDITOR"));
     assert!(ran.code == Some(1) && ran.stderr.contains("VISUAL"), "{}", ran.stderr);
 }
 
 #[test]
-fn the_cache_is_shown_and_cleared() {
-    let world = World::new();
-    run(&mut world.gpuforge(&["detect"])).ok();
-    let shown = run(&mut world.gpuforge(&["cache", "show", "--json"])).json();
+fn cache_show_and_clear() {
+    let sandbox = Sandbox::new();
+    run(&mut sandbox.gpuforge(&["detect"])).ok();
+    let shown = run(&mut sandbox.gpuforge(&["cache", "show", "--json"])).json();
     assert_eq!(shown["entries"][0]["current"], true);
-    assert!(run(&mut world.gpuforge(&["cache", "show"])).ok().stdout.contains("in use"));
+    assert!(run(&mut sandbox.gpuforge(&["cache", "show"])).ok().stdout.contains("in use"));
     let pipelines = std::path::Path::new(shown["dir"].as_str().unwrap()).join("pipelines");
     std::fs::create_dir_all(&pipelines).unwrap();
     std::fs::write(pipelines.join("pipelines-1.bin"), [0; 100]).unwrap();
-    let shown = run(&mut world.gpuforge(&["cache", "show", "--json"])).json();
+    let shown = run(&mut sandbox.gpuforge(&["cache", "show", "--json"])).json();
     assert_eq!(shown["pipelines"], serde_json::json!({ "files": 1, "bytes": 100 }));
-    assert_eq!(run(&mut world.gpuforge(&["cache", "clear", "--json"])).json()["removed"], 2);
-    assert!(run(&mut world.gpuforge(&["cache", "show"])).ok().stdout.contains("empty"));
+    assert_eq!(run(&mut sandbox.gpuforge(&["cache", "clear", "--json"])).json()["removed"], 2);
+    assert!(run(&mut sandbox.gpuforge(&["cache", "show"])).ok().stdout.contains("empty"));
 }
 
 #[test]
-fn completions_and_man_pages_come_from_the_table() {
-    let world = World::new();
+fn completions_and_man_pages_cover_the_command_table() {
+    let sandbox = Sandbox::new();
     for shell in ["bash", "zsh", "fish", "powershell", "elvish"] {
-        let script = run(&mut world.gpuforge(&["completions", shell])).ok().stdout;
+        let script = run(&mut sandbox.gpuforge(&["completions", shell])).ok().stdout;
         assert!(script.contains("detect") && script.contains("gpuforge"), "{shell}");
         assert!(!script.contains("__probe"), "{shell}");
     }
-    let dir = world.path("man");
-    run(&mut world.gpuforge(&["__man", dir.to_str().unwrap()])).ok();
+    let dir = sandbox.path("man");
+    run(&mut sandbox.gpuforge(&["__man", dir.to_str().unwrap()])).ok();
     let page = std::fs::read_to_string(dir.join("gpuforge-detect.1")).unwrap();
     assert!(page.contains("refresh"), "{page}");
 }
 
 #[test]
-fn a_reader_that_stops_early_is_no_error() {
-    let world = World::new();
-    let mut child = world
+fn a_broken_pipe_is_no_error() {
+    let sandbox = Sandbox::new();
+    let mut child = sandbox
         .gpuforge(&["completions", "bash"])
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())
@@ -319,14 +320,14 @@ fn a_reader_that_stops_early_is_no_error() {
 }
 
 #[test]
-fn quiet_says_nothing_but_the_result() {
-    let world = World::new();
+fn quiet_prints_results_only() {
+    let sandbox = Sandbox::new();
     let odd = ("GPUFORGE_CACHE_TTL", "soon");
-    let ran = run(world.gpuforge(&["--quiet", "detect"]).env(odd.0, odd.1)).ok();
+    let ran = run(sandbox.gpuforge(&["--quiet", "detect"]).env(odd.0, odd.1)).ok();
     assert_eq!(ran.stderr, "");
-    std::fs::write(world.path("config.toml"), "verbosity = \"quiet\"\ncolor = \"always\"\n").unwrap();
-    let ran = run(world.gpuforge(&["detect"]).env(odd.0, odd.1)).ok();
+    std::fs::write(sandbox.path("config.toml"), "verbosity = \"quiet\"\ncolor = \"always\"\n").unwrap();
+    let ran = run(sandbox.gpuforge(&["detect"]).env(odd.0, odd.1)).ok();
     assert!(ran.stderr.is_empty() && ran.stdout.contains('\u{1b}'), "settings say the same: {}", ran.stderr);
-    let ran = run(world.gpuforge(&["--verbose", "detect"]).env(odd.0, odd.1)).ok();
+    let ran = run(sandbox.gpuforge(&["--verbose", "detect"]).env(odd.0, odd.1)).ok();
     assert!(ran.stderr.contains("soon"), "a flag wins over a setting: {}", ran.stderr);
 }

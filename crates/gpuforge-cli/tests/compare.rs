@@ -1,5 +1,4 @@
-//! Do `gpuforge compare` and `gpuforge baseline` tell slower from noise, end with the code they promise, and keep what
-//! they are given?
+//! `gpuforge compare` and `gpuforge baseline`: regressions versus noise, exit codes, stored baselines.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,7 +11,7 @@ mod common;
 
 use std::fs;
 
-use common::{Ran, World, run};
+use common::{RunOutput, Sandbox, run};
 use serde_json::{Value, json};
 
 /// A trace of a step with two operations inside, thirty times; noise of some per cent that is the same for a seed.
@@ -44,55 +43,55 @@ fn trace(seed: u64, slow: f64) -> Value {
 }
 
 /// Files `before` and `after` with a trace each.
-fn pair(world: &World, slow: f64) -> [String; 2] {
+fn pair(sandbox: &Sandbox, slow: f64) -> [String; 2] {
     [("before.json", 1, 1.0), ("after.json", 2, slow)]
-        .map(|(name, seed, slow)| write(world, name, &trace(seed, slow)))
+        .map(|(name, seed, slow)| write(sandbox, name, &trace(seed, slow)))
 }
 
-fn write(world: &World, name: &str, value: &Value) -> String {
-    let path = world.path(name);
+fn write(sandbox: &Sandbox, name: &str, value: &Value) -> String {
+    let path = sandbox.path(name);
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(&path, value.to_string()).unwrap();
     path.to_str().unwrap().to_owned()
 }
 
-fn gpuforge(world: &World, args: &[&str]) -> Ran {
-    run(&mut world.gpuforge(args))
+fn gpuforge(sandbox: &Sandbox, args: &[&str]) -> RunOutput {
+    run(&mut sandbox.gpuforge(args))
 }
 
 #[test]
 fn runs_that_did_not_change_end_with_nothing_said() {
-    let world = World::new();
-    let [a, b] = pair(&world, 1.0);
-    let ran = gpuforge(&world, &["compare", &a, &b]).ok();
+    let sandbox = Sandbox::new();
+    let [a, b] = pair(&sandbox, 1.0);
+    let ran = gpuforge(&sandbox, &["compare", &a, &b]).ok();
     assert!(ran.stdout.starts_with("no change: "), "{}", ran.stdout);
     assert!(ran.stderr.contains("one run on each side"), "{}", ran.stderr);
-    assert!(gpuforge(&world, &["compare", &a, &b, "--quiet"]).ok().stderr.is_empty());
+    assert!(gpuforge(&sandbox, &["compare", &a, &b, "--quiet"]).ok().stderr.is_empty());
 }
 
 #[test]
-fn a_regression_is_named_and_ends_with_one() {
-    let world = World::new();
-    let [a, b] = pair(&world, 1.2);
-    let ran = gpuforge(&world, &["compare", &a, &b]);
+fn a_regression_is_named_and_has_exit_code_1() {
+    let sandbox = Sandbox::new();
+    let [a, b] = pair(&sandbox, 1.2);
+    let ran = gpuforge(&sandbox, &["compare", &a, &b]);
     assert_eq!(ran.code, Some(1), "{}", ran.stderr);
     assert!(ran.stdout.starts_with("regression: "), "{}", ran.stdout);
     assert!(ran.stderr.contains("slower than before: ") && ran.stderr.contains("matmul"), "{}", ran.stderr);
-    // A name of a trace cannot colour the terminal.
+    // Names in a trace are escaped.
     assert!(!ran.stdout.contains('\u{1b}') && !ran.stderr.contains('\u{1b}'));
-    // The other way round it got faster, which is no failure.
-    let back = gpuforge(&world, &["compare", &b, &a, "--json"]).json();
+    // An improvement is no failure.
+    let back = gpuforge(&sandbox, &["compare", &b, &a, "--json"]).json();
     assert_eq!(back["verdict"], "improvement");
-    // And what does not matter is no failure either.
-    gpuforge(&world, &["compare", &a, &b, "--threshold", "50%"]).ok();
+    // Nor is a change below the threshold.
+    gpuforge(&sandbox, &["compare", &a, &b, "--threshold", "50%"]).ok();
 }
 
 #[test]
-fn json_and_page_say_the_same() {
-    let world = World::new();
-    let [a, b] = pair(&world, 1.2);
-    let page = world.path("diff.html");
-    let ran = gpuforge(&world, &["compare", &a, &b, "--json", "-o", page.to_str().unwrap()]);
+fn json_and_html_page_agree() {
+    let sandbox = Sandbox::new();
+    let [a, b] = pair(&sandbox, 1.2);
+    let page = sandbox.path("diff.html");
+    let ran = gpuforge(&sandbox, &["compare", &a, &b, "--json", "-o", page.to_str().unwrap()]);
     assert_eq!(ran.code, Some(1));
     let json: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((&json["version"], &json["verdict"]), (&json!(2), &json!("regression")));
@@ -108,23 +107,23 @@ fn json_and_page_say_the_same() {
     assert!(
         html.contains("matmul &lt;b&gt;") && html.contains("id=\"flame\"") && !html.contains("<b>\u{1b}")
     );
-    let nowhere = world.path("none/diff.html");
-    let ran = gpuforge(&world, &["compare", &a, &b, "-o", nowhere.to_str().unwrap()]);
+    let nowhere = sandbox.path("none/diff.html");
+    let ran = gpuforge(&sandbox, &["compare", &a, &b, "-o", nowhere.to_str().unwrap()]);
     assert_eq!(ran.code, Some(2), "{}", ran.stderr);
 }
 
 #[test]
-fn where_nothing_could_be_judged_it_is_said_and_ends_with_three() {
-    let world = World::new();
+fn nothing_judged_has_exit_code_3() {
+    let sandbox = Sandbox::new();
     let once = |name: &str, ns: u64| {
         let mut trace = trace(1, 1.0);
         trace["spans"] =
             json!([{"name": 0, "track": 0, "category": "cpu", "depth": 0, "start_ns": 0, "duration_ns": ns}]);
-        write(&world, name, &trace)
+        write(&sandbox, name, &trace)
     };
     let (a, b) = (once("a.json", 604_000_000), once("b.json", 147_000_000));
-    let page = world.path("diff.html");
-    let ran = gpuforge(&world, &["compare", &a, &b, "-o", page.to_str().unwrap()]);
+    let page = sandbox.path("diff.html");
+    let ran = gpuforge(&sandbox, &["compare", &a, &b, "-o", page.to_str().unwrap()]);
     assert_eq!(ran.code, Some(3), "{}", ran.stderr);
     assert!(
         ran.stdout.starts_with("not judged: ") && ran.stdout.contains("604 ms → 147 ms"),
@@ -135,7 +134,7 @@ fn where_nothing_could_be_judged_it_is_said_and_ends_with_three() {
     assert!(ran.stderr.contains("about 5 on each side are needed"), "{}", ran.stderr);
     let html = fs::read_to_string(page).unwrap();
     assert!(html.contains("not judged") && html.contains("about 5 on each side"), "{html}");
-    let ran = gpuforge(&world, &["compare", &a, &b, "--json"]);
+    let ran = gpuforge(&sandbox, &["compare", &a, &b, "--json"]);
     assert_eq!(ran.code, Some(3));
     let json: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!(
@@ -150,95 +149,95 @@ fn where_nothing_could_be_judged_it_is_said_and_ends_with_three() {
         some.join(",")
     };
     let ran =
-        gpuforge(&world, &["compare", &list("a", 604_000_000), &list("b", 147_000_000), "--json"]).json();
+        gpuforge(&sandbox, &["compare", &list("a", 604_000_000), &list("b", 147_000_000), "--json"]).json();
     assert_eq!(ran["verdict"], "improvement");
 }
 
 #[test]
-fn what_cannot_be_compared_ends_with_two() {
-    let world = World::new();
-    let [a, b] = pair(&world, 1.0);
+fn unreadable_traces_have_exit_code_2() {
+    let sandbox = Sandbox::new();
+    let [a, b] = pair(&sandbox, 1.0);
     let text = fs::read_to_string(&a).unwrap();
-    // Ours begin with their version.
-    fs::write(world.path("cut.json"), format!("{{\"version\":1,{}", &text[1..text.len() / 2])).unwrap();
-    fs::write(world.path("foreign.json"), "{\"traceEvents\":[]}").unwrap();
+    // Our format starts with its version.
+    fs::write(sandbox.path("cut.json"), format!("{{\"version\":1,{}", &text[1..text.len() / 2])).unwrap();
+    fs::write(sandbox.path("foreign.json"), "{\"traceEvents\":[]}").unwrap();
     for (name, says) in
         [("cut.json", "ends in the middle"), ("foreign.json", "Chrome"), ("none.json", "cannot read")]
     {
-        let ran = gpuforge(&world, &["compare", &a, world.path(name).to_str().unwrap()]);
+        let ran = gpuforge(&sandbox, &["compare", &a, sandbox.path(name).to_str().unwrap()]);
         assert_eq!(ran.code, Some(2), "{}", ran.stderr);
         assert!(ran.stderr.contains(says) && ran.stderr.contains("hint:"), "{}", ran.stderr);
     }
     for wrong in [["--threshold", "-1"], ["--threshold", "x"], ["--alpha", "0"], ["--alpha", "0.6"]] {
-        assert_eq!(gpuforge(&world, &["compare", &a, &b, wrong[0], wrong[1]]).code, Some(2));
+        assert_eq!(gpuforge(&sandbox, &["compare", &a, &b, wrong[0], wrong[1]]).code, Some(2));
     }
-    assert_eq!(gpuforge(&world, &["compare", &a]).code, Some(2));
+    assert_eq!(gpuforge(&sandbox, &["compare", &a]).code, Some(2));
 }
 
 #[test]
-fn folders_and_lists_are_several_runs() {
-    let world = World::new();
-    let [a, b] = pair(&world, 1.0);
+fn directories_and_comma_lists_are_several_runs() {
+    let sandbox = Sandbox::new();
+    let [a, b] = pair(&sandbox, 1.0);
     for seed in 10..15 {
-        write(&world, &format!("new/{seed}.json"), &trace(seed, 1.2));
+        write(&sandbox, &format!("new/{seed}.json"), &trace(seed, 1.2));
     }
     let list = format!("{a},{b}");
-    let ran = gpuforge(&world, &["compare", &list, world.path("new").to_str().unwrap(), "--json"]);
+    let ran = gpuforge(&sandbox, &["compare", &list, sandbox.path("new").to_str().unwrap(), "--json"]);
     let json: Value = serde_json::from_str(&ran.stdout).unwrap();
     assert_eq!((&json["runs"], &json["verdict"]), (&json!([2, 5]), &json!("regression")));
     assert!(!json["notes"].to_string().contains("one run"), "{}", json["notes"]);
 }
 
 #[test]
-fn a_baseline_is_kept_checked_and_listed() {
-    let world = World::new();
-    let [a, b] = pair(&world, 1.0);
-    let slow = write(&world, "slow.json", &trace(7, 1.3));
-    assert!(gpuforge(&world, &["baseline", "list"]).ok().stdout.contains("empty"));
-    let absent = gpuforge(&world, &["baseline", "check", "main", &a]);
+fn a_baseline_is_saved_checked_and_listed() {
+    let sandbox = Sandbox::new();
+    let [a, b] = pair(&sandbox, 1.0);
+    let slow = write(&sandbox, "slow.json", &trace(7, 1.3));
+    assert!(gpuforge(&sandbox, &["baseline", "list"]).ok().stdout.contains("empty"));
+    let absent = gpuforge(&sandbox, &["baseline", "check", "main", &a]);
     assert_eq!(absent.code, Some(2));
     assert!(absent.stderr.contains("baseline save"), "{}", absent.stderr);
-    let [c, d] = [3, 4].map(|seed| write(&world, &format!("{seed}.json"), &trace(seed, 1.0)));
-    let saved = gpuforge(&world, &["baseline", "save", "main", &a, &b, &c, &d, "--json"]).json();
+    let [c, d] = [3, 4].map(|seed| write(&sandbox, &format!("{seed}.json"), &trace(seed, 1.0)));
+    let saved = gpuforge(&sandbox, &["baseline", "save", "main", &a, &b, &c, &d, "--json"]).json();
     assert_eq!((&saved["runs"], &saved["operations"]), (&json!(4), &json!(3)));
-    let again = write(&world, "again.json", &trace(5, 1.0));
-    let same = gpuforge(&world, &["baseline", "check", "main", &again, "--json"]).json();
+    let again = write(&sandbox, "again.json", &trace(5, 1.0));
+    let same = gpuforge(&sandbox, &["baseline", "check", "main", &again, "--json"]).json();
     assert_eq!((&same["verdict"], &same["a"]), (&json!("no_change"), &json!("baseline main")));
-    assert_eq!(gpuforge(&world, &["baseline", "check", "main", &slow]).code, Some(1));
-    let listed = gpuforge(&world, &["baseline", "list", "--json"]).json();
+    assert_eq!(gpuforge(&sandbox, &["baseline", "check", "main", &slow]).code, Some(1));
+    let listed = gpuforge(&sandbox, &["baseline", "list", "--json"]).json();
     assert_eq!(
         (&listed["baselines"][0]["name"], &listed["baselines"][0]["here"]),
         (&json!("main"), &json!(true))
     );
-    let wrong = gpuforge(&world, &["baseline", "check", "other", &a]);
+    let wrong = gpuforge(&sandbox, &["baseline", "check", "other", &a]);
     assert!(wrong.code == Some(2) && wrong.stderr.contains("there are: main"), "{}", wrong.stderr);
-    assert_eq!(gpuforge(&world, &["baseline", "save", "../x", &a]).code, Some(2));
+    assert_eq!(gpuforge(&sandbox, &["baseline", "save", "../x", &a]).code, Some(2));
 }
 
 #[test]
-fn a_baseline_of_another_machine_is_not_taken_silently() {
-    let world = World::new();
-    let [a, b] = pair(&world, 1.0);
-    let saved = gpuforge(&world, &["baseline", "save", "main", &a, "--json"]).json();
-    // As if the folder had been carried over from elsewhere.
+fn a_baseline_of_another_machine_needs_any_machine() {
+    let sandbox = Sandbox::new();
+    let [a, b] = pair(&sandbox, 1.0);
+    let saved = gpuforge(&sandbox, &["baseline", "save", "main", &a, "--json"]).json();
+    // As if the directory had been copied from another machine.
     let file = saved["file"].as_str().unwrap();
     let mut kept: Value = serde_json::from_str(&fs::read_to_string(file).unwrap()).unwrap();
     kept["machine"]["cpu"] = json!("Elsewhere 3000");
     fs::remove_file(file).unwrap();
-    fs::write(world.path("data/baselines/main@0123456789abcdef.json"), kept.to_string()).unwrap();
-    let refused = gpuforge(&world, &["baseline", "check", "main", &b]);
+    fs::write(sandbox.path("data/baselines/main@0123456789abcdef.json"), kept.to_string()).unwrap();
+    let refused = gpuforge(&sandbox, &["baseline", "check", "main", &b]);
     assert_eq!(refused.code, Some(2));
     for part in ["another machine", "Elsewhere 3000", "--any-machine"] {
         assert!(refused.stderr.contains(part), "{part}: {}", refused.stderr);
     }
-    let taken = gpuforge(&world, &["baseline", "check", "main", &b, "--any-machine"]).ok();
+    let taken = gpuforge(&sandbox, &["baseline", "check", "main", &b, "--any-machine"]).ok();
     assert!(
         taken.stdout.starts_with("no change") && taken.stderr.contains("Elsewhere 3000"),
         "{}",
         taken.stderr
     );
-    assert!(gpuforge(&world, &["baseline", "list"]).ok().stdout.contains("another machine"));
-    fs::write(world.path("data/baselines/bad@0.json"), "{").unwrap();
-    let listed = gpuforge(&world, &["baseline", "list"]).ok();
+    assert!(gpuforge(&sandbox, &["baseline", "list"]).ok().stdout.contains("another machine"));
+    fs::write(sandbox.path("data/baselines/bad@0.json"), "{").unwrap();
+    let listed = gpuforge(&sandbox, &["baseline", "list"]).ok();
     assert!(listed.stderr.contains("bad@0.json") && listed.stdout.contains("main"), "{}", listed.stderr);
 }

@@ -1,4 +1,4 @@
-//! Does `gpuforge doctor` look at machines as it says: JSON, exit codes, bundle, fixes, and no harm done?
+//! `gpuforge doctor`: JSON, exit codes, bundle, fix scripts, no side effects.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,7 +20,7 @@ use serde_json::Value;
 
 #[allow(dead_code, reason = "each test file uses its own part of this module")]
 mod common;
-use common::{Ran, World, run};
+use common::{RunOutput, Sandbox, run};
 
 fn file(root: &Path, path: &str, text: &str) {
     let at = root.join(path.trim_start_matches('/'));
@@ -35,8 +35,8 @@ fn program(root: &Path, path: &str, script: &str) {
 }
 
 /// A machine whose GPU is held by `driver`, and whose tools leave a mark when they are run.
-fn machine(world: &World, driver: &str) -> std::path::PathBuf {
-    let root = world.path("root");
+fn machine(sandbox: &Sandbox, driver: &str) -> std::path::PathBuf {
+    let root = sandbox.path("root");
     let at = "/sys/bus/pci/devices/0000:01:00.0";
     for (name, text) in [("class", "0x030000\n"), ("vendor", "0x10de\n"), ("device", "0x2684\n")] {
         file(&root, &format!("{at}/{name}"), text);
@@ -50,10 +50,10 @@ fn machine(world: &World, driver: &str) -> std::path::PathBuf {
     );
     file(&root, "/etc/passwd", "mika:x:1000:1000::/home/mika:/bin/sh\n");
     file(&root, "/etc/hostname", "workbench\n");
-    for folder in ["dev/shm", "tmp", "home/mika"] {
-        fs::create_dir_all(root.join(folder)).unwrap();
+    for directory in ["dev/shm", "tmp", "home/mika"] {
+        fs::create_dir_all(root.join(directory)).unwrap();
     }
-    let mark = world.path("was-run");
+    let mark = sandbox.path("was-run");
     for tool in ["nvidia-smi", "python3", "docker"] {
         program(&root, &format!("/usr/bin/{tool}"), &format!("echo {tool} >> '{}'", mark.display()));
     }
@@ -61,8 +61,8 @@ fn machine(world: &World, driver: &str) -> std::path::PathBuf {
 }
 
 /// The command, with a small environment of its own.
-fn doctor(world: &World, args: &[&str]) -> Command {
-    let mut command = world.gpuforge(&[&["doctor", "--offline"], args].concat());
+fn doctor(sandbox: &Sandbox, args: &[&str]) -> Command {
+    let mut command = sandbox.gpuforge(&[&["doctor", "--offline"], args].concat());
     let kept: Vec<(String, String)> = command
         .get_envs()
         .filter_map(|(k, v)| Some((k.to_str()?.to_owned(), v?.to_str()?.to_owned())))
@@ -78,10 +78,10 @@ fn status<'a>(document: &'a Value, id: &str) -> &'a str {
 
 #[test]
 fn a_broken_machine_as_json() {
-    let world = World::new();
-    let root = machine(&world, "nouveau");
-    let Ran { code, stdout, stderr } =
-        run(&mut doctor(&world, &["--json", "--root", root.to_str().unwrap()]));
+    let sandbox = Sandbox::new();
+    let root = machine(&sandbox, "nouveau");
+    let RunOutput { code, stdout, stderr } =
+        run(&mut doctor(&sandbox, &["--json", "--root", root.to_str().unwrap()]));
     assert_eq!(code, Some(1), "{stderr}");
     let document: Value = serde_json::from_str(&stdout).unwrap();
     assert_eq!(status(&document, "kernel-module"), "error");
@@ -95,15 +95,15 @@ fn a_broken_machine_as_json() {
     }
     let error: Value = serde_json::from_str(&stderr).unwrap();
     assert!(error["error"]["message"].as_str().unwrap().contains("kernel-module"), "{stderr}");
-    assert!(!world.path("was-run").exists(), "a program of a foreign root was run");
+    assert!(!sandbox.path("was-run").exists(), "a program of a foreign root was run");
 }
 
 #[test]
 fn text_fits_a_narrow_terminal() {
-    let world = World::new();
-    let root = machine(&world, "nouveau");
+    let sandbox = Sandbox::new();
+    let root = machine(&sandbox, "nouveau");
     let root = root.to_str().unwrap();
-    let Ran { code, stdout, stderr } = run(doctor(&world, &["--root", root]).env("COLUMNS", "44"));
+    let RunOutput { code, stdout, stderr } = run(doctor(&sandbox, &["--root", root]).env("COLUMNS", "44"));
     assert_eq!(code, Some(1));
     assert!(stdout.contains("error    kernel-module\n"), "{stdout}");
     assert!(stdout.contains("→ install NVIDIA's driver"), "{stdout}");
@@ -113,18 +113,18 @@ fn text_fits_a_narrow_terminal() {
         let words = line.split_whitespace().count();
         assert!(line.chars().count() <= 44 || words == 1, "{line:?} is too wide");
     }
-    let verbose = run(&mut doctor(&world, &["--verbose", "--root", root]));
+    let verbose = run(&mut doctor(&sandbox, &["--verbose", "--root", root]));
     assert!(verbose.stdout.contains("Does the right kernel module hold each GPU?"), "{}", verbose.stdout);
     assert!(verbose.stdout.contains("not in a container"), "{}", verbose.stdout);
 }
 
 #[test]
-fn a_bundle_is_whole_and_names_nobody() {
-    let world = World::new();
-    let root = machine(&world, "nouveau");
-    let bundle = world.path("bundle.json");
+fn a_bundle_is_complete_without_personal_data() {
+    let sandbox = Sandbox::new();
+    let root = machine(&sandbox, "nouveau");
+    let bundle = sandbox.path("bundle.json");
     let args = ["--root", root.to_str().unwrap(), "--bundle", bundle.to_str().unwrap()];
-    let mut command = doctor(&world, &args);
+    let mut command = doctor(&sandbox, &args);
     command
         .env("VIRTUAL_ENV", "/home/mika/env")
         .env("NVIDIA_VISIBLE_DEVICES", "at 192.168.7.12 on workbench");
@@ -138,19 +138,21 @@ fn a_bundle_is_whole_and_names_nobody() {
     for secret in ["mika", "workbench", "192.168.7.12"] {
         assert!(!text.contains(secret), "{secret}:\n{text}");
     }
-    let nowhere = world.path("no/such/folder/b.json");
-    let failed =
-        run(&mut doctor(&world, &["--root", root.to_str().unwrap(), "--bundle", nowhere.to_str().unwrap()]));
+    let nowhere = sandbox.path("no/such/directory/b.json");
+    let failed = run(&mut doctor(
+        &sandbox,
+        &["--root", root.to_str().unwrap(), "--bundle", nowhere.to_str().unwrap()],
+    ));
     assert_eq!(failed.code, Some(1));
     assert!(failed.stderr.contains("cannot write"), "{}", failed.stderr);
 }
 
 #[test]
-fn fixes_are_offered_written_and_taken_back() {
-    let world = World::new();
-    let data = world.path("data");
+fn fix_scripts_are_offered_written_and_reverted() {
+    let sandbox = Sandbox::new();
+    let data = sandbox.path("data");
     let fix = |args: &[&str]| {
-        let ran = run(doctor(&world, &[&["--fix"], args].concat()).env("GPUFORGE_CPU_ONLY", "1"));
+        let ran = run(doctor(&sandbox, &[&["--fix"], args].concat()).env("GPUFORGE_CPU_ONLY", "1"));
         assert!(matches!(ran.code, Some(0 | 1)), "{}", ran.stderr);
         ran
     };
@@ -173,11 +175,11 @@ fn fixes_are_offered_written_and_taken_back() {
 }
 
 #[test]
-fn this_machine_in_time_and_without_gpu_libraries() {
-    let world = World::new();
+fn this_machine_within_the_deadline_and_without_gpu_libraries() {
+    let sandbox = Sandbox::new();
     let began = Instant::now();
     // The loader itself tells which libraries are opened.
-    let ran = run(doctor(&world, &["--json"]).env("LD_DEBUG", "files"));
+    let ran = run(doctor(&sandbox, &["--json"]).env("LD_DEBUG", "files"));
     let took = began.elapsed();
     assert!(took < Duration::from_secs(3), "{took:?}");
     assert!(matches!(ran.code, Some(0 | 1)), "{}", ran.stderr);
@@ -192,13 +194,13 @@ fn this_machine_in_time_and_without_gpu_libraries() {
 }
 
 #[test]
-fn wrong_usage() {
-    let world = World::new();
-    let missing = run(&mut doctor(&world, &["--root", "/no/such/root"]));
+fn wrong_usage_has_exit_code_2() {
+    let sandbox = Sandbox::new();
+    let missing = run(&mut doctor(&sandbox, &["--root", "/no/such/root"]));
     assert_eq!(missing.code, Some(2), "{}", missing.stderr);
-    assert!(missing.stderr.contains("is not a folder"), "{}", missing.stderr);
-    let alone = run(&mut doctor(&world, &["--yes"]));
+    assert!(missing.stderr.contains("is not a directory"), "{}", missing.stderr);
+    let alone = run(&mut doctor(&sandbox, &["--yes"]));
     assert_eq!(alone.code, Some(2), "{}", alone.stderr);
-    let both = run(&mut doctor(&world, &["--root", "/", "--fix"]));
+    let both = run(&mut doctor(&sandbox, &["--root", "/", "--fix"]));
     assert_eq!(both.code, Some(2), "{}", both.stderr);
 }

@@ -10,7 +10,7 @@ mod common;
 
 use std::{collections::BTreeSet, fs, path::Path, process::Command};
 
-use common::{World, recording, run};
+use common::{Sandbox, recording, run};
 use serde_json::Value;
 
 /// The committed list.
@@ -57,8 +57,8 @@ fn by_named_binary(command: Command) -> Command {
     other
 }
 
-fn document(world: &World, args: &[&str]) -> Value {
-    let mut command = world.gpuforge(&[args, &["--json"]].concat());
+fn document(sandbox: &Sandbox, args: &[&str]) -> Value {
+    let mut command = sandbox.gpuforge(&[args, &["--json"]].concat());
     command.env("GPUFORGE_CPU_ONLY", "1");
     let ran = run(&mut by_named_binary(command));
     serde_json::from_str(&ran.stdout)
@@ -66,8 +66,8 @@ fn document(world: &World, args: &[&str]) -> Value {
 }
 
 /// A machine with one NVIDIA card, as a directory that `doctor --root` reads.
-fn root(world: &World) -> std::path::PathBuf {
-    let root = world.path("root");
+fn root(sandbox: &Sandbox) -> std::path::PathBuf {
+    let root = sandbox.path("root");
     let file = |path: &str, text: &str| {
         let at = root.join(path);
         fs::create_dir_all(at.parent().unwrap()).unwrap();
@@ -87,34 +87,38 @@ fn root(world: &World) -> std::path::PathBuf {
 }
 
 /// Each document with the name it has in the list.
-fn documents(world: &World) -> Vec<(&'static str, Vec<Value>)> {
+fn documents(sandbox: &Sandbox) -> Vec<(&'static str, Vec<Value>)> {
     let fixtures = Path::new(env!("CARGO_MANIFEST_DIR")).join("../gpuforge-detect/tests/fixtures");
     let text = |path: &Path| path.to_str().unwrap().to_owned();
-    let pasted = PASTED.map(|name| document(world, &["detect", "--from", &text(&fixtures.join(name))]));
-    let recorded = world.path("recorded");
-    let cpu = "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Test CPU\nflags\t\t: fpu sse2 avx avx2\n";
+    let pasted = PASTED.map(|name| document(sandbox, &["detect", "--from", &text(&fixtures.join(name))]));
+    let recorded = sandbox.path("recorded");
+    let cpu =
+        "processor\t: 0\nvendor_id\t: GenuineIntel\nmodel name\t: Test CPU\nflags\t\t: fpu sse2 avx avx2\n";
     recording(&recorded, &[("/proc/cpuinfo", cpu)], &[]);
-    let log = world.path("log.txt");
+    let log = sandbox.path("log.txt");
     fs::write(&log, LOG).unwrap();
     vec![
         ("detect --from", pasted.to_vec()),
-        ("detect --replay", vec![document(world, &["detect", "--replay", &text(&recorded)])]),
+        ("detect --replay", vec![document(sandbox, &["detect", "--replay", &text(&recorded)])]),
         (
             "route",
-            vec![document(world, &["route", "xor", "2^20"]), document(world, &["route", "matmul", "64", "64", "64"])],
+            vec![
+                document(sandbox, &["route", "xor", "2^20"]),
+                document(sandbox, &["route", "matmul", "64", "64", "64"]),
+            ],
         ),
-        ("indicators list", vec![document(world, &["indicators", "list"])]),
-        ("indicators show", vec![document(world, &["indicators", "show", "rsi"])]),
-        ("explain", vec![document(world, &["explain", &text(&log)])]),
-        ("doctor --root", vec![document(world, &["doctor", "--offline", "--root", &text(&root(world))])]),
-        ("status", vec![document(world, &["status"])]),
+        ("indicators list", vec![document(sandbox, &["indicators", "list"])]),
+        ("indicators show", vec![document(sandbox, &["indicators", "show", "rsi"])]),
+        ("explain", vec![document(sandbox, &["explain", &text(&log)])]),
+        ("doctor --root", vec![document(sandbox, &["doctor", "--offline", "--root", &text(&root(sandbox))])]),
+        ("status", vec![document(sandbox, &["status"])]),
     ]
 }
 
 #[test]
 fn field_paths_of_json_documents_equal_the_committed_list() {
     let mut list = String::new();
-    for (name, documents) in documents(&World::new()) {
+    for (name, documents) in documents(&Sandbox::new()) {
         let mut found = BTreeSet::new();
         documents.iter().for_each(|document| paths(document, "", &mut found));
         assert!(found.len() > 3, "{name}: {found:?}");

@@ -1,4 +1,4 @@
-//! Does `gpuforge monitor` show a running process: as text, JSON, on a real terminal, and in a real browser?
+//! `gpuforge monitor`: a running process as text, JSON, in a real terminal and in a real browser.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -22,14 +22,14 @@ use serde_json::Value;
 
 #[allow(dead_code, reason = "each test file uses its own part of this module")]
 mod common;
-use common::{World, run};
+use common::{Sandbox, run};
 
 /// The binary with sockets of its own.
-fn gpuforge(world: &World, args: &[&str]) -> Command {
-    let runtime = world.path("run");
+fn gpuforge(sandbox: &Sandbox, args: &[&str]) -> Command {
+    let runtime = sandbox.path("run");
     fs::create_dir_all(&runtime).unwrap();
     fs::set_permissions(&runtime, fs::Permissions::from_mode(0o700)).unwrap();
-    let mut command = world.gpuforge(args);
+    let mut command = sandbox.gpuforge(args);
     command.env("XDG_RUNTIME_DIR", runtime).env("GPUFORGE_CPU_ONLY", "1");
     command
 }
@@ -44,54 +44,54 @@ impl Drop for Running {
     }
 }
 
-/// A process that tells about itself and works for some seconds.
-fn demo(world: &World, name: &str) -> Running {
-    let out = world.path(name);
-    let mut command = gpuforge(world, &["demo", "--out", out.to_str().unwrap()]);
+/// A process that publishes its state and works for some seconds.
+fn demo(sandbox: &Sandbox, name: &str) -> Running {
+    let out = sandbox.path(name);
+    let mut command = gpuforge(sandbox, &["demo", "--out", out.to_str().unwrap()]);
     command.env("GPUFORGE_MONITOR", "1").stdout(Stdio::null()).stderr(Stdio::null());
     Running(command.spawn().unwrap())
 }
 
-fn has(program: &str) -> bool {
+fn has_program(program: &str) -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
     std::env::split_paths(&path).any(|dir| dir.join(program).is_file())
 }
 
 #[test]
-fn without_a_process_it_shows_the_machine_and_says_how_to_attach() {
-    let world = World::new();
-    let text = run(&mut gpuforge(&world, &["monitor", "--once"])).ok();
+fn without_a_process_shows_the_machine_and_a_hint() {
+    let sandbox = Sandbox::new();
+    let text = run(&mut gpuforge(&sandbox, &["monitor", "--once"])).ok();
     assert!(
         text.stdout.contains("This machine") && text.stdout.contains("GPUFORGE_MONITOR=1"),
         "{}",
         text.stdout
     );
-    let json = run(&mut gpuforge(&world, &["monitor", "--json"])).json();
+    let json = run(&mut gpuforge(&sandbox, &["monitor", "--json"])).json();
     assert_eq!((&json["state"], &json["snapshot"]), (&Value::from("waiting"), &Value::Null));
     assert!(!json["machine"]["devices"].as_array().unwrap().is_empty());
-    // Nothing is made for looking only.
-    assert!(!world.path("run/gpuforge").exists());
+    // Watching creates nothing.
+    assert!(!sandbox.path("run/gpuforge").exists());
 }
 
 #[test]
-fn wrong_usage_and_unknown_processes_have_a_next_step() {
-    let world = World::new();
-    let missing = run(&mut gpuforge(&world, &["monitor", "2147483647", "--once"]));
+fn wrong_usage_and_unknown_processes_have_a_hint() {
+    let sandbox = Sandbox::new();
+    let missing = run(&mut gpuforge(&sandbox, &["monitor", "2147483647", "--once"]));
     assert_eq!(missing.code, Some(1));
     assert!(
-        missing.stderr.contains("does not tell about itself")
+        missing.stderr.contains("does not publish its state")
             && missing.stderr.contains("GPUFORGE_MONITOR=1")
     );
-    let piped = run(&mut gpuforge(&world, &["monitor"]));
+    let piped = run(&mut gpuforge(&sandbox, &["monitor"]));
     assert_eq!(piped.code, Some(2));
     assert!(piped.stderr.contains("--once"), "{}", piped.stderr);
-    assert_eq!(run(&mut gpuforge(&world, &["monitor", "--once", "--web"])).code, Some(2));
-    assert_eq!(run(&mut gpuforge(&world, &["monitor", "--port", "80"])).code, Some(2));
-    // A folder that others can enter: the work goes on, and says why it is not watched.
-    let open = world.path("run/gpuforge");
+    assert_eq!(run(&mut gpuforge(&sandbox, &["monitor", "--once", "--web"])).code, Some(2));
+    assert_eq!(run(&mut gpuforge(&sandbox, &["monitor", "--port", "80"])).code, Some(2));
+    // A directory that others can enter: the work goes on with a warning.
+    let open = sandbox.path("run/gpuforge");
     fs::create_dir_all(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).unwrap();
-    let mut watched = gpuforge(&world, &["config", "list"]);
+    let mut watched = gpuforge(&sandbox, &["config", "list"]);
     let ran = run(watched.env("GPUFORGE_MONITOR", "1")).ok();
     assert!(
         ran.stderr.contains("others can enter it") && ran.stderr.contains("XDG_RUNTIME_DIR"),
@@ -101,30 +101,30 @@ fn wrong_usage_and_unknown_processes_have_a_next_step() {
 }
 
 #[test]
-fn the_setting_switches_it_on_and_the_variable_wins() {
-    let world = World::new();
-    let list = |world: &World| run(&mut gpuforge(world, &["config", "list"])).ok().stdout;
-    assert!(list(&world).contains("monitor"), "it is listed");
-    assert!(!world.path("run/gpuforge").exists(), "off by default");
-    run(&mut gpuforge(&world, &["config", "set", "monitor", "true"])).ok();
-    let off = run(gpuforge(&world, &["config", "get", "monitor"]).env("GPUFORGE_MONITOR", "0")).ok();
+fn the_setting_enables_publishing_and_the_variable_overrides_it() {
+    let sandbox = Sandbox::new();
+    let list = |sandbox: &Sandbox| run(&mut gpuforge(sandbox, &["config", "list"])).ok().stdout;
+    assert!(list(&sandbox).contains("monitor"), "it is listed");
+    assert!(!sandbox.path("run/gpuforge").exists(), "off by default");
+    run(&mut gpuforge(&sandbox, &["config", "set", "monitor", "true"])).ok();
+    let off = run(gpuforge(&sandbox, &["config", "get", "monitor"]).env("GPUFORGE_MONITOR", "0")).ok();
     assert_eq!(off.stdout.trim(), "false");
-    assert!(!world.path("run/gpuforge").exists(), "the variable wins");
-    // What is published needs the folder; the command itself does not look at monitoring.
-    list(&world);
-    assert!(world.path("run/gpuforge").is_dir(), "the setting switches it on");
-    let wrong = run(gpuforge(&world, &["detect"]).env("GPUFORGE_MONITOR", "perhaps"));
+    assert!(!sandbox.path("run/gpuforge").exists(), "the variable wins");
+    // Publishing needs the directory; the command itself does not.
+    list(&sandbox);
+    assert!(sandbox.path("run/gpuforge").is_dir(), "the setting switches it on");
+    let wrong = run(gpuforge(&sandbox, &["detect"]).env("GPUFORGE_MONITOR", "perhaps"));
     assert!(wrong.stderr.contains("GPUFORGE_MONITOR"), "{}", wrong.stderr);
 }
 
 #[test]
-fn a_running_demo_is_seen_and_leaves_no_socket() {
-    let world = World::new();
-    let mut demo = demo(&world, "demo");
+fn a_running_demo_is_visible_and_leaves_no_socket() {
+    let sandbox = Sandbox::new();
+    let mut demo = demo(&sandbox, "demo");
     let pid = demo.0.id();
     let began = Instant::now();
     let seen = loop {
-        let json = run(&mut gpuforge(&world, &["monitor", "--once", "--json"])).json();
+        let json = run(&mut gpuforge(&sandbox, &["monitor", "--once", "--json"])).json();
         if json["state"] == "live" || began.elapsed() > Duration::from_secs(60) {
             break json;
         }
@@ -140,7 +140,7 @@ fn a_running_demo_is_seen_and_leaves_no_socket() {
     let percent = seen["cost_percent"].as_f64().unwrap();
     println!("publishing took {percent:.3} % of the time so far, unoptimised");
     assert!(demo.0.wait().unwrap().success());
-    assert_eq!(fs::read_dir(world.path("run/gpuforge")).unwrap().count(), 0, "its socket is gone");
+    assert_eq!(fs::read_dir(sandbox.path("run/gpuforge")).unwrap().count(), 0, "its socket is gone");
 }
 
 /// Runs the program on a pseudo-terminal of 80×24, presses keys when it shows certain words, and prints what it wrote.
@@ -174,12 +174,12 @@ sys.exit(os.waitstatus_to_exitcode(status) if not steps else 99)
 "#;
 
 #[test]
-fn on_a_real_terminal_keys_work_and_the_screen_is_put_back() {
-    if !has("python3") {
+fn terminal_keys_work_and_the_screen_is_restored() {
+    if !has_program("python3") {
         return println!("skipped: there is no python3 to open a pseudo-terminal");
     }
-    let world = World::new();
-    let inner = gpuforge(&world, &["monitor"]);
+    let sandbox = Sandbox::new();
+    let inner = gpuforge(&sandbox, &["monitor"]);
     let mut command = Command::new("python3");
     command.args(["-c", PTY]).arg(inner.get_program()).args(inner.get_args()).env("TERM", "xterm-256color");
     for (name, value) in inner.get_envs() {
@@ -198,8 +198,8 @@ fn on_a_real_terminal_keys_work_and_the_screen_is_put_back() {
     assert!(text.contains("GPUFORGE_MONITOR=1"));
 }
 
-/// Drives a headless browser through its debugging pipe: tells when the page waits, then collects what its title says
-/// until the process it watches has ended; console errors and a picture too.
+/// Drives a headless browser through its debugging pipe: reports when the page waits, then collects its titles until the
+/// watched process exits; console errors and a screenshot too.
 const BROWSER: &str = r#"
 import fcntl, json, os, subprocess, sys, tempfile, time, base64, select
 chromium, url, shot = sys.argv[1:4]
@@ -272,16 +272,17 @@ browser.wait()
 "#;
 
 #[test]
-fn a_browser_sees_the_page_move_and_outlive_the_process() {
-    let Some(chromium) = ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|p| has(p))
+fn the_web_page_updates_and_outlives_the_process() {
+    let Some(chromium) =
+        ["chromium", "chromium-browser", "google-chrome"].into_iter().find(|p| has_program(p))
     else {
         return println!("skipped: there is no chromium");
     };
-    if !has("python3") {
+    if !has_program("python3") {
         return println!("skipped: there is no python3 to drive the browser");
     }
-    let world = World::new();
-    let mut serve = gpuforge(&world, &["monitor", "--web", "--json"]);
+    let sandbox = Sandbox::new();
+    let mut serve = gpuforge(&sandbox, &["monitor", "--web", "--json"]);
     let mut server = Running(serve.stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap());
     let mut line = String::new();
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
@@ -293,7 +294,7 @@ fn a_browser_sees_the_page_move_and_outlive_the_process() {
     let mut driver = Running(driver.stdout(Stdio::piped()).spawn().unwrap());
     let mut lines = BufReader::new(driver.0.stdout.take().unwrap()).lines();
     assert_eq!(lines.next().unwrap().unwrap(), "ready", "the page waits for a process");
-    let mut demo = demo(&world, "demo");
+    let mut demo = demo(&sandbox, "demo");
     assert!(demo.0.wait().unwrap().success());
     let found: Value = serde_json::from_str(&lines.next().unwrap().unwrap()).unwrap();
     let titles: Vec<&str> = found["titles"].as_array().unwrap().iter().map(|t| t.as_str().unwrap()).collect();

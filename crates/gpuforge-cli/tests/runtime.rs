@@ -1,4 +1,4 @@
-//! Do `status` and `self-test` tell the truth?
+//! `gpuforge status` and `self-test`: components, switches, memory limit, injected faults.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,13 +10,13 @@
 
 mod common;
 
-use common::{World, run};
+use common::{Sandbox, run};
 use serde_json::Value;
 
 #[test]
 fn status_loads_nothing_and_lists_the_switches() {
-    let world = World::new();
-    let ran = run(world
+    let sandbox = Sandbox::new();
+    let ran = run(sandbox
         .gpuforge(&["status", "--json"])
         .env("LD_DEBUG", "files")
         .env("GPUFORGE_MEMORY_LIMIT", "1GiB"))
@@ -34,13 +34,13 @@ fn status_loads_nothing_and_lists_the_switches() {
     let limit =
         status["switches"].as_array().unwrap().iter().find(|s| s["variable"] == "GPUFORGE_MEMORY_LIMIT");
     assert_eq!(limit.unwrap()["value"], "1GiB");
-    assert!(run(&mut world.gpuforge(&["status"])).ok().stdout.contains("not loaded"));
+    assert!(run(&mut sandbox.gpuforge(&["status"])).ok().stdout.contains("not loaded"));
 }
 
 #[test]
-fn the_quick_self_test_passes_here() {
-    let world = World::new();
-    let report = run(&mut world.gpuforge(&["self-test", "--json"])).json();
+fn the_quick_self_test_passes() {
+    let sandbox = Sandbox::new();
+    let report = run(&mut sandbox.gpuforge(&["self-test", "--json"])).json();
     for field in ["cold_ms", "warm_ms", "min_ms", "max_ms", "n", "target_ms"] {
         assert!(report["init"].get(field).is_some(), "{field}");
     }
@@ -53,18 +53,18 @@ fn the_quick_self_test_passes_here() {
 }
 
 #[test]
-fn the_full_self_test_passes_here() {
-    let world = World::new();
-    let report = run(&mut world.gpuforge(&["self-test", "--full", "--json"])).json();
+fn the_full_self_test_passes() {
+    let sandbox = Sandbox::new();
+    let report = run(&mut sandbox.gpuforge(&["self-test", "--full", "--json"])).json();
     assert_eq!(report["failed"], 0, "{report}");
     assert!(report["tests"].as_array().unwrap().len() >= 10);
 }
 
 #[test]
-fn a_forced_fault_makes_it_fail() {
-    let world = World::new();
+fn an_injected_fault_fails_the_self_test() {
+    let sandbox = Sandbox::new();
     for check in ["processor", "recovery", "cache"] {
-        let ran = run(world.gpuforge(&["self-test", "--json"]).env("GPUFORGE_SELF_TEST_FAULT", check));
+        let ran = run(sandbox.gpuforge(&["self-test", "--json"]).env("GPUFORGE_SELF_TEST_FAULT", check));
         assert_eq!(ran.code, Some(1), "{check}");
         let report: Value = serde_json::from_str(&ran.stdout).unwrap();
         assert_eq!(report["failed"], 1, "{report}");
@@ -74,8 +74,8 @@ fn a_forced_fault_makes_it_fail() {
 
 #[test]
 fn without_a_driver_the_device_checks_are_skipped() {
-    let world = World::new();
-    let mut command = world.gpuforge(&["self-test", "--json"]);
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.gpuforge(&["self-test", "--json"]);
     let report =
         run(command.env("VK_ICD_FILENAMES", "/nonexistent").env("VK_DRIVER_FILES", "/nonexistent")).json();
     if report["init"]["cold_ms"].is_null() {
@@ -86,60 +86,61 @@ fn without_a_driver_the_device_checks_are_skipped() {
 }
 
 #[test]
-fn a_trace_is_written_where_the_variable_says() {
-    let world = World::new();
-    let file = world.path("run.trace.json");
-    run(world.gpuforge(&["self-test"]).env("GPUFORGE_TRACE", &file)).ok();
+fn gpuforge_trace_writes_a_trace() {
+    let sandbox = Sandbox::new();
+    let file = sandbox.path("run.trace.json");
+    run(sandbox.gpuforge(&["self-test"]).env("GPUFORGE_TRACE", &file)).ok();
     let trace: Value = serde_json::from_str(&std::fs::read_to_string(&file).unwrap()).unwrap();
     let names: Vec<&str> =
         trace["traceEvents"].as_array().unwrap().iter().filter_map(|e| e["name"].as_str()).collect();
     assert!(names.contains(&"piece"), "{names:?}");
-    let blocked = run(world.gpuforge(&["status"]).env("GPUFORGE_TRACE", world.path("no/such/folder/t.json")));
+    let blocked =
+        run(sandbox.gpuforge(&["status"]).env("GPUFORGE_TRACE", sandbox.path("no/such/directory/t.json")));
     assert_eq!(blocked.code, Some(1), "{}", blocked.stderr);
 }
 
 /// The memory limit that a status reports: bytes and origin.
-fn limit(world: &World, args: &[&str], vars: &[(&str, &str)]) -> (Option<u64>, Option<String>) {
-    let status = run(world.gpuforge(args).envs(vars.iter().copied())).json();
+fn limit(sandbox: &Sandbox, args: &[&str], vars: &[(&str, &str)]) -> (Option<u64>, Option<String>) {
+    let status = run(sandbox.gpuforge(args).envs(vars.iter().copied())).json();
     let limit = &status["memory_limit"];
     (limit["bytes"].as_u64(), limit["origin"].as_str().map(str::to_owned))
 }
 
 #[test]
-fn the_memory_limit_of_the_command_line_wins() {
-    let world = World::new();
+fn memory_limit_flag_overrides_settings() {
+    let sandbox = Sandbox::new();
     let of = |bytes: u64, origin: &str| (Some(bytes << 20), Some(origin.to_owned()));
     let variable = [("GPUFORGE_MEMORY_LIMIT", "300MiB")];
-    assert_eq!(limit(&world, &["status", "--json"], &[]), (None, None));
-    let file = world.path("config.toml");
+    assert_eq!(limit(&sandbox, &["status", "--json"], &[]), (None, None));
+    let file = sandbox.path("config.toml");
     std::fs::write(&file, "memory_limit = \"200MiB\"\n").unwrap();
-    assert_eq!(limit(&world, &["status", "--json"], &[]), of(200, file.to_str().unwrap()));
-    assert_eq!(limit(&world, &["status", "--json"], &variable), of(300, "GPUFORGE_MEMORY_LIMIT"));
+    assert_eq!(limit(&sandbox, &["status", "--json"], &[]), of(200, file.to_str().unwrap()));
+    assert_eq!(limit(&sandbox, &["status", "--json"], &variable), of(300, "GPUFORGE_MEMORY_LIMIT"));
     for args in [
         ["--memory-limit", "100MiB", "status", "--json"],
         ["status", "--json", "--memory-limit", "100MiB"],
         ["status", "--json", "--memory-limit", "100 MiB"],
     ] {
-        assert_eq!(limit(&world, &args, &variable), of(100, "flag"), "{args:?}");
+        assert_eq!(limit(&sandbox, &args, &variable), of(100, "flag"), "{args:?}");
     }
     let none = ["--memory-limit", "none", "status", "--json"];
-    assert_eq!(limit(&world, &none, &variable), (None, None), "none lifts what the others set");
-    let text = run(&mut world.gpuforge(&["status", "--memory-limit=100MiB"])).ok().stdout;
+    assert_eq!(limit(&sandbox, &none, &variable), (None, None), "none lifts what the others set");
+    let text = run(&mut sandbox.gpuforge(&["status", "--memory-limit=100MiB"])).ok().stdout;
     assert!(text.contains("memory limit 100 MiB"), "{text}");
-    let list = run(&mut world.gpuforge(&["--memory-limit", "1GiB", "config", "get", "memory_limit"])).ok();
+    let list = run(&mut sandbox.gpuforge(&["--memory-limit", "1GiB", "config", "get", "memory_limit"])).ok();
     assert_eq!(list.stdout, "1GiB\n");
 }
 
 #[test]
-fn a_memory_limit_that_is_no_size_is_wrong_usage() {
-    let world = World::new();
+fn an_invalid_memory_limit_is_wrong_usage() {
+    let sandbox = Sandbox::new();
     for (args, said) in [
         (&["--memory-limit", "lots", "status"][..], "a size such as 8GiB"),
         (&["self-test", "--memory-limit=-5"], "-5"),
         (&["status", "--memory-limit", "8parsecs"], "8parsecs"),
         (&["status", "--memory-limit"], "--memory-limit"),
     ] {
-        let ran = run(&mut world.gpuforge(args));
+        let ran = run(&mut sandbox.gpuforge(args));
         assert_eq!(ran.code, Some(2), "{args:?}: {}", ran.stderr);
         assert!(ran.stderr.contains("--memory-limit") && ran.stderr.contains(said), "{}", ran.stderr);
         assert_eq!(ran.stdout, "");
@@ -147,9 +148,9 @@ fn a_memory_limit_that_is_no_size_is_wrong_usage() {
 }
 
 #[test]
-fn a_status_that_loads_shows_the_device_and_keeps_to_the_limit() {
-    let world = World::new();
-    let mut command = world.gpuforge(&["--memory-limit", "96MiB", "status", "--load", "--json"]);
+fn status_load_shows_the_device_within_the_memory_limit() {
+    let sandbox = Sandbox::new();
+    let mut command = sandbox.gpuforge(&["--memory-limit", "96MiB", "status", "--load", "--json"]);
     let status = run(command.env("GPUFORGE_DEVICE", "0")).json();
     let device = &status["device"];
     if device.is_null() {
@@ -162,7 +163,7 @@ fn a_status_that_loads_shows_the_device_and_keeps_to_the_limit() {
     assert_eq!(device["memory"]["limit"]["limit"], budget["bytes"]);
     assert_eq!(device["init"]["start"], "cold", "the first of its process: {device}");
     assert!(device["init"]["phases"].as_array().unwrap().len() >= 3 && device["init"]["overlap"].is_f64());
-    let mut command = world.gpuforge(&["status", "--load", "--verbose"]);
+    let mut command = sandbox.gpuforge(&["status", "--load", "--verbose"]);
     let text = run(command.env("GPUFORGE_DEVICE", "0").env("COLUMNS", "60")).ok().stdout;
     assert!(
         text.contains("opened cold in ") && text.contains("overlap") && text.contains("adapter"),
@@ -172,14 +173,14 @@ fn a_status_that_loads_shows_the_device_and_keeps_to_the_limit() {
 }
 
 #[test]
-fn the_self_test_keeps_to_the_memory_limit() {
-    let world = World::new();
+fn the_self_test_stays_within_the_memory_limit() {
+    let sandbox = Sandbox::new();
     let detail = |report: &Value, name: &str| {
         let tests = report["tests"].as_array().unwrap();
         tests.iter().find(|t| t["name"] == name).unwrap()["detail"].as_str().unwrap().to_owned()
     };
     let report =
-        run(&mut world.gpuforge(&["self-test", "--full", "--json", "--memory-limit", "16MiB"])).json();
+        run(&mut sandbox.gpuforge(&["self-test", "--full", "--json", "--memory-limit", "16MiB"])).json();
     assert_eq!((&report["failed"], &report["memory_limit"]), (&0.into(), &(16 << 20).into()), "{report}");
     if report["init"]["cold_ms"].is_null() {
         println!("skipped: no device can be opened here");
@@ -187,7 +188,7 @@ fn the_self_test_keeps_to_the_memory_limit() {
     }
     assert!(detail(&report, "device").contains("within 16"), "{report}");
     assert!(detail(&report, "transfers").starts_with("4"), "a quarter of the limit: {report}");
-    let report = run(&mut world.gpuforge(&["self-test", "--json", "--memory-limit", "1MiB"])).json();
+    let report = run(&mut sandbox.gpuforge(&["self-test", "--json", "--memory-limit", "1MiB"])).json();
     assert_eq!(report["failed"], 0, "{report}");
     assert!(
         report["init"]["cold_ms"].is_null() && detail(&report, "device").contains("memory limit"),

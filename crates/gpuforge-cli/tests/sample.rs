@@ -1,4 +1,4 @@
-//! Does `gpuforge sample` write what it says, and say what to do when it cannot?
+//! `gpuforge sample`: formats, seeds, errors.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,93 +11,96 @@ mod common;
 
 use std::process::Command;
 
-use common::{Ran, World, run};
+use common::{RunOutput, Sandbox, run};
 use serde_json::Value;
 
-fn sample(world: &World, args: &[&str]) -> Ran {
-    run(&mut world.gpuforge(&[&["sample"], args].concat()))
+fn sample(sandbox: &Sandbox, args: &[&str]) -> RunOutput {
+    run(&mut sandbox.gpuforge(&[&["sample"], args].concat()))
 }
 
 #[test]
-fn a_file_is_written_and_described() {
-    let world = World::new();
+fn writes_a_file_and_a_summary() {
+    let sandbox = Sandbox::new();
     for ending in ["parquet", "arrow", "csv"] {
-        let path = world.path(&format!("bars.{ending}"));
+        let path = sandbox.path(&format!("bars.{ending}"));
         let file = path.to_str().unwrap();
-        let json = sample(&world, &["-o", file, "--symbols", "3", "--days", "2", "--json"]).json();
+        let json = sample(&sandbox, &["-o", file, "--symbols", "3", "--days", "2", "--json"]).json();
         assert_eq!((&json["rows"], &json["symbols"]), (&Value::from(3 * 2 * 390), &Value::from(3)));
         assert_eq!(json["path"], file);
         assert_eq!(json["bytes"], path.metadata().unwrap().len());
         assert!(json["seconds"].as_f64().unwrap() > 0.0);
     }
-    let file = world.path("days.csv");
+    let file = sandbox.path("days.csv");
     let text =
-        sample(&world, &["-o", file.to_str().unwrap(), "--interval", "day", "--symbols", "2"]).ok().stdout;
+        sample(&sandbox, &["-o", file.to_str().unwrap(), "--interval", "day", "--symbols", "2"]).ok().stdout;
     assert!(text.contains("60 bars of 2 symbols") && text.contains("days.csv"), "{text}");
+    let one = sample(&sandbox, &["-o", file.to_str().unwrap(), "--symbols", "1", "--bars", "1"]).ok().stdout;
+    assert!(one.starts_with("1 bar of 1 symbol, "), "{one}");
     assert!(text.contains("next: gpuforge indicators") && text.contains("--select set:classic111"), "{text}");
-    let quiet = sample(&world, &["-q", "-o", file.to_str().unwrap()]).ok();
+    let quiet = sample(&sandbox, &["-q", "-o", file.to_str().unwrap()]).ok();
     assert!(!quiet.stdout.contains("next:") && quiet.stderr.is_empty());
 }
 
 #[test]
-fn stdout_is_data_and_a_seed_is_a_seed() {
-    let world = World::new();
+fn stdout_is_csv_and_equal_seeds_give_equal_bars() {
+    let sandbox = Sandbox::new();
     let args = ["-o", "-", "--symbols", "2", "--bars", "5"];
-    let first = sample(&world, &args).ok();
+    let first = sample(&sandbox, &args).ok();
     let lines: Vec<&str> = first.stdout.lines().collect();
     assert_eq!(lines[0], "symbol,time,open,high,low,close,volume");
     assert_eq!(lines.len(), 11);
     assert!(lines[1].starts_with("ZAAA,2024-01-02T14:30:00Z,"), "{}", lines[1]);
     assert!(first.stderr.is_empty(), "{}", first.stderr);
-    assert_eq!(sample(&world, &args).ok().stdout, first.stdout);
-    assert_ne!(sample(&world, &[&args[..], &["--seed", "2"]].concat()).ok().stdout, first.stdout);
-    let days = sample(&world, &["-o", "-", "--symbols", "1", "--interval", "day", "--days", "2"]).ok().stdout;
+    assert_eq!(sample(&sandbox, &args).ok().stdout, first.stdout);
+    assert_ne!(sample(&sandbox, &[&args[..], &["--seed", "2"]].concat()).ok().stdout, first.stdout);
+    let days =
+        sample(&sandbox, &["-o", "-", "--symbols", "1", "--interval", "day", "--days", "2"]).ok().stdout;
     assert!(days.contains("\nZAAA,2024-01-03,"), "{days}");
 }
 
 #[test]
-fn oddities_come_on_request() {
-    let world = World::new();
+fn splits_gaps_and_zero_volume_on_request() {
+    let sandbox = Sandbox::new();
     let args = ["-o", "-", "--symbols", "4", "--days", "3"];
-    let plain = sample(&world, &args).ok().stdout;
+    let plain = sample(&sandbox, &args).ok().stdout;
     let idle = |text: &str| text.lines().filter(|l| l.ends_with(",0.0")).count();
     assert_eq!((plain.lines().count(), idle(&plain)), (1 + 4 * 3 * 390, 0));
-    let odd = |flag: &str| sample(&world, &[&args[..], &[flag]].concat()).ok().stdout;
+    let odd = |flag: &str| sample(&sandbox, &[&args[..], &[flag]].concat()).ok().stdout;
     assert!(odd("--gaps").lines().count() < plain.lines().count());
     assert!(idle(&odd("--zero-volume")) >= 4);
     assert_ne!(odd("--splits"), plain);
 }
 
 #[test]
-fn what_cannot_be_written_is_an_error_with_a_next_step() {
-    let world = World::new();
-    let no_folder = world.path("no/such/bars.csv");
-    let ran = sample(&world, &["-o", no_folder.to_str().unwrap()]);
+fn unwritable_outputs_are_errors_with_a_hint() {
+    let sandbox = Sandbox::new();
+    let no_folder = sandbox.path("no/such/bars.csv");
+    let ran = sample(&sandbox, &["-o", no_folder.to_str().unwrap()]);
     assert_eq!(ran.code, Some(1));
     assert!(ran.stderr.contains("no/such/bars.csv") && ran.stderr.contains("hint:"), "{}", ran.stderr);
-    assert!(ran.stderr.contains("folders are not created"), "{}", ran.stderr);
-    let unknown = world.path("bars.xlsx");
-    let ran = sample(&world, &["--json", "-o", unknown.to_str().unwrap()]);
+    assert!(ran.stderr.contains("directories are not created"), "{}", ran.stderr);
+    let unknown = sandbox.path("bars.xlsx");
+    let ran = sample(&sandbox, &["--json", "-o", unknown.to_str().unwrap()]);
     let error: Value = serde_json::from_str(&ran.stderr).unwrap();
     assert!(error["error"]["hint"].as_str().unwrap().contains(".parquet"), "{error}");
     assert!(ran.code == Some(1) && ran.stdout.is_empty() && !unknown.exists());
-    let both = sample(&world, &["-o", "-", "--json"]);
+    let both = sample(&sandbox, &["-o", "-", "--json"]);
     assert!(both.code == Some(2) && both.stderr.contains("stdout"), "{}", both.stderr);
     for args in [&[][..], &["-o", "x.csv", "--symbols", "0"], &["-o", "x.csv", "--bars", "1", "--days", "1"]]
     {
-        assert_eq!(sample(&world, args).code, Some(2), "{args:?}");
+        assert_eq!(sample(&sandbox, args).code, Some(2), "{args:?}");
     }
 }
 
 #[cfg(unix)]
 #[test]
-fn a_full_disk_leaves_the_old_file_and_nothing_else() {
-    let world = World::new();
-    let folder = world.path("out");
-    std::fs::create_dir(&folder).unwrap();
-    let file = folder.join("bars.parquet");
+fn a_full_disk_keeps_the_old_file_and_leaves_no_temporary() {
+    let sandbox = Sandbox::new();
+    let directory = sandbox.path("out");
+    std::fs::create_dir(&directory).unwrap();
+    let file = directory.join("bars.parquet");
     std::fs::write(&file, "old").unwrap();
-    let gpuforge = world.gpuforge(&["sample", "-o", file.to_str().unwrap()]);
+    let gpuforge = sandbox.gpuforge(&["sample", "-o", file.to_str().unwrap()]);
     // With the signal ignored, a file beyond the limit is an error like a full disk; 100 blocks are 50 to 100 kB.
     let mut limited = Command::new("sh");
     limited.args(["-c", "trap '' XFSZ; ulimit -f 100; exec \"$0\" \"$@\""]).arg(gpuforge.get_program());
@@ -113,20 +116,20 @@ fn a_full_disk_leaves_the_old_file_and_nothing_else() {
     assert!(ran.stderr.contains("cannot write") && ran.stderr.contains("bars.parquet"), "{}", ran.stderr);
     assert!(ran.stderr.contains("hint:") && ran.stderr.contains("nothing half-written"), "{}", ran.stderr);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "old");
-    assert_eq!(std::fs::read_dir(&folder).unwrap().count(), 1);
+    assert_eq!(std::fs::read_dir(&directory).unwrap().count(), 1);
 }
 
 #[cfg(target_os = "linux")]
 #[test]
-fn a_full_stdout_fails_and_a_closed_one_does_not() {
-    let world = World::new();
+fn a_full_stdout_fails_and_a_broken_pipe_does_not() {
+    let sandbox = Sandbox::new();
     let full = std::fs::File::options().write(true).open("/dev/full").unwrap();
-    let ran = world.gpuforge(&["sample", "-o", "-"]).stdout(full).output().unwrap();
+    let ran = sandbox.gpuforge(&["sample", "-o", "-"]).stdout(full).output().unwrap();
     let said = String::from_utf8(ran.stderr).unwrap();
     assert_eq!(ran.status.code(), Some(1), "{said}");
     assert!(said.contains("hint: free some space"), "{said}");
-    // A reader that has seen enough is not a failure.
-    let mut child = world
+    // A broken pipe is no failure.
+    let mut child = sandbox
         .gpuforge(&["sample", "-o", "-"])
         .stdout(std::process::Stdio::piped())
         .stderr(std::process::Stdio::piped())
@@ -139,8 +142,8 @@ fn a_full_stdout_fails_and_a_closed_one_does_not() {
 
 #[test]
 fn help_fits_eighty_columns() {
-    let world = World::new();
-    for line in run(world.gpuforge(&["sample", "--help"]).env("COLUMNS", "80")).ok().stdout.lines() {
+    let sandbox = Sandbox::new();
+    for line in run(sandbox.gpuforge(&["sample", "--help"]).env("COLUMNS", "80")).ok().stdout.lines() {
         assert!(line.chars().count() <= 80, "{line}");
     }
 }

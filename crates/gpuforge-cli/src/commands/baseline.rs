@@ -1,4 +1,4 @@
-//! `gpuforge baseline`: what runs took before on this machine, and whether they still do.
+//! `gpuforge baseline`: named sets of traces of this machine, and comparisons of later runs with them.
 
 use std::{fmt::Write as _, path::PathBuf, time::SystemTime};
 
@@ -11,11 +11,10 @@ use serde_json::json;
 
 use super::compare;
 use crate::{
-    args::{Baseline, Judging},
-    bars::plain,
+    args::profiling::{Baseline, CompareArgs},
     context::{Context, env},
     error::Hinted,
-    format::age,
+    format::{age, escape_control, plural},
     output::{CARE, DIM},
 };
 
@@ -23,21 +22,21 @@ pub(crate) fn run(args: &Baseline, context: &Context) -> Result<()> {
     let store = Store::new(&context.places()?.data_dir);
     match args {
         Baseline::Save { name, traces } => save(&store, name, traces, context),
-        Baseline::Check { name, traces, judging, any_machine } => {
-            check(&store, name, traces, (judging, *any_machine), context)
+        Baseline::Check { name, traces, options, any_machine } => {
+            check(&store, name, traces, (options, *any_machine), context)
         }
         Baseline::List => list(&store, context),
     }
 }
 
-/// Exit code 1 means a regression, so that whatever keeps runs from being compared is wrong usage.
+/// Exit code 1 means a regression, so whatever prevents a comparison is wrong usage (2).
 fn hinted(error: BaselineError) -> anyhow::Error {
-    Hinted::usage(plain(&error.to_string()), error.hint()).into()
+    Hinted::usage(escape_control(&error.to_string()), error.hint()).into()
 }
 
 fn save(store: &Store, name: &str, traces: &[PathBuf], context: &Context) -> Result<()> {
     let side = compare::side(traces)?;
-    let machine = here();
+    let machine = this_machine();
     let path = store.save(name, &machine, &side, SystemTime::now()).map_err(hinted)?;
     let (runs, operations) = (side.runs.len(), count(&side));
     if context.out.json {
@@ -47,9 +46,12 @@ fn save(store: &Store, name: &str, traces: &[PathBuf], context: &Context) -> Res
             "fingerprint": machine.0, "machine": machine.1,
         }));
     }
-    context
-        .out
-        .text(&format!("kept {runs} runs with {operations} operations as {name}: {}\n", path.display()))
+    context.out.text(&format!(
+        "kept {} with {} as {name}: {}\n",
+        plural(runs as u64, "run"),
+        plural(operations as u64, "operation"),
+        path.display()
+    ))
 }
 
 fn count(side: &gpuforge::dash::compare::Side) -> usize {
@@ -60,31 +62,31 @@ fn check(
     store: &Store,
     name: &str,
     traces: &[PathBuf],
-    (judging, any_machine): (&Judging, bool),
+    (options, any_machine): (&CompareArgs, bool),
     context: &Context,
 ) -> Result<()> {
-    let machine = here();
+    let machine = this_machine();
     let baseline = store.find(name, &machine, any_machine).map_err(hinted)?;
     if baseline.machine != machine {
         let what = format!("it was measured on another machine: {}", baseline.machine);
-        context.out.warn("baseline", &plain(&what), None);
+        context.out.warn("baseline", &escape_control(&what), None);
     }
     let side = compare::side(traces)?;
-    let names: Vec<String> = traces.iter().map(|path| plain(&path.display().to_string())).collect();
+    let names: Vec<String> = traces.iter().map(|path| escape_control(&path.display().to_string())).collect();
     compare::judge(
         (&baseline.side, &side),
         (&format!("baseline {name}"), &names.join(", ")),
-        judging,
+        options,
         context,
     )
 }
 
 fn list(store: &Store, context: &Context) -> Result<()> {
-    let (found, wrong) = store.list().map_err(hinted)?;
-    wrong
-        .iter()
-        .for_each(|error| context.out.warn("baseline", &plain(&error.to_string()), Some(&error.hint())));
-    let here = here();
+    let (found, errors) = store.list().map_err(hinted)?;
+    errors.iter().for_each(|error| {
+        context.out.warn("baseline", &escape_control(&error.to_string()), Some(&error.hint()))
+    });
+    let this = this_machine();
     if context.out.json {
         let rows: Vec<_> = found
             .iter()
@@ -92,7 +94,7 @@ fn list(store: &Store, context: &Context) -> Result<()> {
                 json!({
                     "name": baseline.name, "file": path, "runs": baseline.side.runs.len(),
                     "operations": count(&baseline.side), "saved_s": baseline.saved_s,
-                    "here": baseline.machine == here, "fingerprint": baseline.machine.fingerprint(),
+                    "here": baseline.machine == this, "fingerprint": baseline.machine.fingerprint(),
                     "machine": baseline.machine,
                 })
             })
@@ -107,14 +109,14 @@ fn list(store: &Store, context: &Context) -> Result<()> {
         let old = baseline
             .age(SystemTime::now())
             .map_or_else(|| "age unknown".to_owned(), |a| format!("{} old", age(a)));
-        let _ = write!(out, "  {}  {} runs, {old}", baseline.name, baseline.side.runs.len());
-        match baseline.machine == here {
+        let _ = write!(out, "  {}  {}, {old}", baseline.name, plural(baseline.side.runs.len() as u64, "run"));
+        match baseline.machine == this {
             true => out.push('\n'),
             false => {
                 let _ = writeln!(
                     out,
                     "  {CARE}another machine{CARE:#} {DIM}{}{DIM:#}",
-                    plain(&baseline.machine.to_string())
+                    escape_control(&baseline.machine.to_string())
                 );
             }
         }
@@ -122,10 +124,10 @@ fn list(store: &Store, context: &Context) -> Result<()> {
     context.out.text(&out)
 }
 
-/// This machine by kernel files: nothing is woken, and a restart changes nothing. The fingerprint of the detection cache
-/// would not do: it changes with every boot, driver and version of ours.
-fn here() -> Machine {
-    let options = hardware::Options { tier0_only: true, ..hardware::Options::default() };
+/// Identity of this machine, from kernel files only, so that no device wakes. The fingerprint of the detection cache would
+/// not do: it changes with every boot, driver and version of gpuforge.
+fn this_machine() -> Machine {
+    let options = hardware::DetectOptions { tier0_only: true, ..hardware::DetectOptions::default() };
     let inventory = hardware::detect(&options, &env);
     let cpu = inventory.cpu.unwrap_or_default();
     let mut gpus: Vec<String> = inventory

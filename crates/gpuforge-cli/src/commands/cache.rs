@@ -1,4 +1,4 @@
-//! `gpuforge cache`: what is kept between runs, and how to be rid of it.
+//! `gpuforge cache`: lists and clears the detection cache and the compiled pipelines.
 
 use std::{fmt::Write as _, time::SystemTime};
 
@@ -7,9 +7,9 @@ use gpuforge::{hardware::cache::fingerprint, machine};
 use serde_json::json;
 
 use crate::{
-    args::Cache,
+    args::upkeep::Cache,
     context::{Context, env},
-    format::{age, size},
+    format::{age, plural, size},
     output::{CARE, DIM},
 };
 
@@ -47,7 +47,12 @@ pub(crate) fn run(args: &Cache, context: &Context) -> Result<()> {
                 }
             }
             if !pipelines.is_empty() {
-                let _ = writeln!(out, "  compiled pipelines: {}, {} files", size(compiled), pipelines.len());
+                let _ = writeln!(
+                    out,
+                    "  compiled pipelines: {}, {}",
+                    size(compiled),
+                    plural(pipelines.len() as u64, "file")
+                );
             }
             context.out.text(&out)
         }

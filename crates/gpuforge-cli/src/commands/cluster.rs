@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 
-use super::sibling::{Sibling, hand_over};
-use crate::{args::Passed, context::Context};
+use super::external::{ExternalProgram, exec};
+use crate::{args::PassThrough, context::Context};
 
-const CLUSTER: Sibling = Sibling { name: "gpuforge-cluster", package: "gpuforge-cluster" };
+const CLUSTER: ExternalProgram = ExternalProgram { name: "gpuforge-cluster", package: "gpuforge-cluster" };
 
-/// Hands over, and ends as that program ends.
-pub(crate) fn run(args: &Passed, context: &Context) -> Result<()> {
+/// Runs that program with these arguments and ends with its exit code.
+pub(crate) fn run(args: &PassThrough, context: &Context) -> Result<()> {
     let mut child = CLUSTER.command("cluster")?;
     child.args(&args.args);
     if context.out.json {
@@ -17,5 +17,5 @@ pub(crate) fn run(args: &Passed, context: &Context) -> Result<()> {
     if let Some(limit) = context.memory_limit() {
         child.args(["--memory-limit", limit]);
     }
-    hand_over(child)
+    exec(child)
 }

@@ -1,4 +1,4 @@
-//! `gpuforge compare A B`: did it get slower? Fails when it did.
+//! `gpuforge compare A B`: regression test of two sets of traces; exit code 1 for a regression.
 
 use std::{
     fmt::Write as _,
@@ -13,34 +13,33 @@ use gpuforge::dash::compare::{
 };
 use serde::Serialize;
 
-use super::chart;
 use crate::{
-    args::{Compare, Judging},
-    bars::plain,
+    args::profiling::{Compare, CompareArgs},
+    atomic_file,
     context::Context,
     error::Hinted,
-    format::{width, wrap},
+    format::{escape_control, plural, width, wrap},
     output::{BAD, CARE, DIM, GOOD, HEAD},
 };
 
-/// What ends a comparison in which nothing could be judged: neither a pass nor a regression.
+/// Exit code when nothing could be judged: neither a pass nor a regression.
 const NOT_JUDGED: u8 = 3;
-/// Operations without a change that are listed, unless all are asked for.
-const SOME: usize = 5;
+/// Operations without a change that are listed without --verbose.
+const UNCHANGED_LISTED: usize = 5;
 
 pub(crate) fn run(args: &Compare, context: &Context) -> Result<()> {
     let (a, b) = (side(std::slice::from_ref(&args.before))?, side(std::slice::from_ref(&args.after))?);
-    let name = |path: &Path| plain(&path.display().to_string());
-    judge((&a, &b), (&name(&args.before), &name(&args.after)), &args.judging, context)
+    let name = |path: &Path| escape_control(&path.display().to_string());
+    judge((&a, &b), (&name(&args.before), &name(&args.after)), &args.options, context)
 }
 
-/// The runs in these files and folders. Exit code 1 means a regression, so a wrong file is wrong usage.
+/// The runs in these files and directories. Exit code 1 means a regression, so an unreadable file is wrong usage (2).
 pub(super) fn side(paths: &[PathBuf]) -> Result<Side> {
-    let failed = |error: LoadError| Hinted::usage(plain(&error.to_string()), error.hint());
+    let failed = |error: LoadError| Hinted::usage(escape_control(&error.to_string()), error.hint());
     Ok(load::files(paths).and_then(|files| load::side(&files)).map_err(failed)?)
 }
 
-/// The comparison, how its sides are called, and where its page is.
+/// JSON document: the comparison, the names of its sides, the path of its page.
 #[derive(Serialize)]
 struct Document<'a> {
     a: &'a str,
@@ -50,19 +49,19 @@ struct Document<'a> {
     page: Option<&'a Path>,
 }
 
-/// Compares, shows, and fails where something got slower.
+/// Compares, prints, and fails for a regression.
 pub(super) fn judge(
     sides: (&Side, &Side),
     (a, b): (&str, &str),
-    args: &Judging,
+    args: &CompareArgs,
     context: &Context,
 ) -> Result<()> {
     let options = Options { alpha: args.alpha, threshold: args.threshold, ..Options::default() };
     let comparison = compare(sides.0, sides.1, &options);
     if let Some(path) = &args.output {
         let unwritten =
-            |error| Hinted::usage(format!("{error:#}"), "make the folder first, or give -o another name");
-        chart::write(path, page::html(&comparison, sides, (a, b)).as_bytes()).map_err(unwritten)?;
+            |error| Hinted::usage(format!("{error:#}"), "make the directory first, or give -o another name");
+        atomic_file::write(path, page::html(&comparison, sides, (a, b)).as_bytes()).map_err(unwritten)?;
     }
     if context.out.json {
         context.out.json(&Document { a, b, comparison: &comparison, page: args.output.as_deref() })?;
@@ -71,15 +70,16 @@ pub(super) fn judge(
         if let Some(path) = &args.output {
             context.out.text(&format!("{}\n", path.display()))?;
         }
-        comparison.notes.iter().for_each(|note| context.out.warn("compare", &plain(note), None));
+        comparison.notes.iter().for_each(|note| context.out.warn("compare", &escape_control(note), None));
     }
     if comparison.verdict == Verdict::NotJudged {
         let hint =
             "record more runs and give a directory or a,b,c for each side; docs/comparing.md has a loop";
         let what = format!("nothing was judged: {}", comparison.reason);
-        return Err(Hinted::new(what, hint).ending_with(NOT_JUDGED).into());
+        return Err(Hinted::new(what, hint).with_code(NOT_JUDGED).into());
     }
-    let slower: Vec<String> = comparison.of(Verdict::Regression).map(|c| plain(&c.operation)).collect();
+    let slower: Vec<String> =
+        comparison.of(Verdict::Regression).map(|c| escape_control(&c.operation)).collect();
     if slower.is_empty() {
         return Ok(());
     }
@@ -110,26 +110,26 @@ fn render(comparison: &Comparison, (a, b): (&str, &str), all: bool) -> String {
     let mut same = 0;
     for change in &comparison.operations {
         same += usize::from(matches!(change.verdict, Verdict::NoChange | Verdict::NotJudged));
-        if all || same <= SOME {
+        if all || same <= UNCHANGED_LISTED {
             line(change, &mut out);
         }
     }
-    if !all && same > SOME {
+    if !all && same > UNCHANGED_LISTED {
         let _ = writeln!(
             out,
             "  {DIM}{} more without a change or not judged; --verbose lists them{DIM:#}",
-            same - SOME
+            same - UNCHANGED_LISTED
         );
     }
     for (what, names) in [("gone", &comparison.only_a), ("new", &comparison.only_b)] {
         if !names.is_empty() {
-            out.push_str(&wrap(&format!("{what}: {}", plain(&names.join(", "))), 2, width()));
+            out.push_str(&wrap(&format!("{what}: {}", escape_control(&names.join(", "))), 2, width()));
         }
     }
     out
 }
 
-/// Two lines an operation: what it is, and the figures.
+/// Lines of one operation: verdict and name, then medians, confidence interval and effect size.
 fn line(change: &Change, out: &mut String) {
     let style = match change.verdict {
         Verdict::Regression => BAD,
@@ -142,7 +142,7 @@ fn line(change: &Change, out: &mut String) {
         out,
         "  {style}{:<11}{style:#} {}\n              {} → {}, 95 % {}, effect {:+.2}\n              {DIM}{}{DIM:#}",
         change.verdict.as_str(),
-        plain(&change.operation),
+        escape_control(&change.operation),
         time(change.a.median_ns),
         time(change.b.median_ns),
         page::bounds(change.interval),

@@ -7,7 +7,7 @@ use gpuforge::settings::{self, Places, Settings};
 use serde_json::json;
 
 use crate::{
-    args::Config,
+    args::upkeep::Config,
     context::{Context, env, of_device},
     error::Hinted,
     format::{width, wrap},
@@ -49,7 +49,7 @@ pub(crate) fn run(args: &Config, context: &Context) -> Result<()> {
     }
 }
 
-/// What commands that choose a device would refuse: here it is a warning, the list must be seen all the same.
+/// An invalid device is an error in commands that choose one; here a warning, so that the list is still shown.
 fn warn_of_device(context: &Context, settings: &Settings) {
     for problem in settings.warnings().iter().filter(|p| of_device(p)) {
         context.out.warn("settings", &problem.to_string(), problem.hint().as_deref());
@@ -100,11 +100,11 @@ fn get(context: &Context, places: &Places, key: &str) -> Result<()> {
     context.out.text(&format!("{}\n", resolved.value))
 }
 
-/// A stored value that an environment variable overrides would surprise: say so.
+/// Warns if an environment variable overrides the stored value.
 fn shadowed(context: &Context, places: &Places, key: &str) -> Result<()> {
     let now = Settings::load_lenient(places, &env, &[]);
     if let settings::Origin::Env(variable) = now.get(key)?.origin {
-        context.out.warn("settings", &format!("{variable} is set and wins over the file"), None);
+        context.out.warn("settings", &format!("{variable} is set and overrides the file"), None);
     }
     Ok(())
 }
@@ -136,8 +136,9 @@ fn edit(context: &Context, places: &Places) -> Result<()> {
 /// A commented file with every key, for the first edit.
 fn write_template(file: &Path) -> Result<()> {
     use std::io::Write as _;
-    if let Some(folder) = file.parent() {
-        std::fs::create_dir_all(folder).with_context(|| format!("cannot create {}", folder.display()))?;
+    if let Some(directory) = file.parent() {
+        std::fs::create_dir_all(directory)
+            .with_context(|| format!("cannot create {}", directory.display()))?;
     }
     // Another process may have been first: its file stays.
     let new = std::fs::File::options().write(true).create_new(true).open(file);

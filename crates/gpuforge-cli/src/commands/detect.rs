@@ -5,7 +5,7 @@ use std::{fmt::Write as _, io::Read as _, path::Path};
 use anyhow::{Context as _, Result};
 use gpuforge::{
     hardware::{
-        self, CacheUse, Inventory, Options,
+        self, CacheUse, DetectOptions, Inventory,
         model::{Cpu, Gpu, Usable, Vendor},
         recording::Recording,
     },
@@ -14,7 +14,7 @@ use gpuforge::{
 
 use super::probe;
 use crate::{
-    args::Detect,
+    args::machine::Detect,
     context::{Context, env},
     error::Hinted,
     format::{age, dotted, size, width, wrap},
@@ -22,7 +22,7 @@ use crate::{
     progress::Progress,
 };
 
-/// No paste of tool output is larger; a wrong file is refused before it fills memory.
+/// Largest pasted text; a wrong file is rejected before it fills memory.
 const PASTE_LIMIT: u64 = 64 << 20;
 
 pub(crate) fn run(args: &Detect, context: &Context) -> Result<()> {
@@ -37,22 +37,22 @@ pub(crate) fn run(args: &Detect, context: &Context) -> Result<()> {
     if !args.timings {
         inventory.timings.clear();
     }
-    // Kernel files alone know few names: what they do not show may be there.
+    // Kernel files (tier 0) know few names: a device may exist though its name is not found.
     let checked = options.filter(|o| !o.tier0_only).map_or(Ok(()), |o| machine::check_device(&o, &inventory));
     if let Err(unknown) = &checked {
-        // Said once, as the error that ends the run; what there is is shown all the same.
+        // Reported once, as the error of the run; the inventory is still printed.
         inventory.warnings.retain(|w| w.source != unknown.origin || context.out.json);
     }
     print(&inventory, context)?;
     Ok(checked?)
 }
 
-/// The inventory of this machine; with `--record`, also kept.
-fn live(args: &Detect, context: &Context) -> Result<(Inventory, Options)> {
+/// Detects this machine; with `--record`, also saves the recording.
+fn live(args: &Detect, context: &Context) -> Result<(Inventory, DetectOptions)> {
     let places = context.places()?;
     let flags = [("probe_timeout", &args.probe_timeout), ("device", &args.device)];
     let flags: Vec<(&str, &str)> = flags.iter().filter_map(|(n, v)| v.as_deref().map(|v| (*n, v))).collect();
-    // A wrong flag is the user's, now: unlike a wrong file it ends the run.
+    // An invalid flag is an error; an invalid setting in a file only a warning.
     for (name, text) in &flags {
         if let Some(key) = gpuforge::settings::Key::find(name) {
             key.parse(text, gpuforge::settings::Place::Flag((*name).to_owned()))?;
@@ -67,7 +67,7 @@ fn live(args: &Detect, context: &Context) -> Result<(Inventory, Options)> {
         CacheUse::On(store) if args.refresh => CacheUse::Refresh(store),
         other => other,
     };
-    let _progress = Progress::start("asking the drivers", context.out.talks());
+    let _progress = Progress::start("probing drivers", context.out.prints_notes());
     let Some(dir) = &args.record else { return Ok((hardware::detect(&options, &env), options)) };
     let (inventory, recording) = hardware::record(&options, &env);
     let path = recording.save(dir)?;
@@ -96,7 +96,7 @@ fn from_paste(file: &Path) -> Result<Inventory> {
     })
 }
 
-/// Prints an inventory in the form that was asked for.
+/// Prints an inventory as text or JSON.
 pub(crate) fn print(inventory: &Inventory, context: &Context) -> Result<()> {
     if context.out.json {
         return context.out.json(inventory);
@@ -106,7 +106,7 @@ pub(crate) fn print(inventory: &Inventory, context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Tells what went wrong on the way.
+/// Prints the warnings of the detection.
 pub(crate) fn warn(inventory: &Inventory, context: &Context) {
     for warning in &inventory.warnings {
         context.out.warn(&warning.source, &warning.message, warning.hint.as_deref());
@@ -131,8 +131,8 @@ fn render(inventory: &Inventory, verbose: bool) -> String {
         let _ = writeln!(out, "{HEAD}Host{HEAD:#}");
         out.push_str(&dotted(&host, 2, width));
     }
-    for seen in &inventory.overrides {
-        out.push_str(&wrap(&format!("{}={}: {}", seen.variable, seen.value, seen.effect), 2, width));
+    for found in &inventory.overrides {
+        out.push_str(&wrap(&format!("{}={}: {}", found.variable, found.value, found.effect), 2, width));
     }
     let _ = writeln!(out, "{HEAD}Best{HEAD:#}");
     let best = match &inventory.best {
@@ -142,7 +142,7 @@ fn render(inventory: &Inventory, verbose: bool) -> String {
     out.push_str(&wrap(&best, 2, width));
     if let Some(seconds) = inventory.cache.age_s {
         let old = age(std::time::Duration::try_from_secs_f64(seconds).unwrap_or_default());
-        let _ = writeln!(out, "{DIM}  from the cache, {old} old; --refresh asks again{DIM:#}");
+        let _ = writeln!(out, "{DIM}  from the cache, {old} old; --refresh detects again{DIM:#}");
     }
     for timing in &inventory.timings {
         let _ = writeln!(out, "  {:<10} {:>9.2} ms  {}", timing.phase, timing.ms, timing.outcome);
@@ -150,7 +150,7 @@ fn render(inventory: &Inventory, verbose: bool) -> String {
     out
 }
 
-/// Two lines a GPU: name with verdict, and facts; more when verbose.
+/// Two lines per GPU: name with verdict, then properties; more with --verbose.
 pub(crate) fn gpu_lines(index: usize, gpu: &Gpu, width: usize, verbose: bool) -> String {
     let (style, verdict) = match (gpu.usable_for_compute, &gpu.hidden_by) {
         (_, Some(variable)) => (CARE, format!("hidden by {variable}")),
@@ -214,7 +214,7 @@ fn gpu_parts(gpu: &Gpu) -> Vec<String> {
 
 fn cpu_lines(cpu: &Cpu, width: usize) -> String {
     let hybrid = match (cpu.performance_cores, cpu.efficiency_cores) {
-        (Some(p), Some(e)) => Some(format!("{p} fast + {e} slow cores")),
+        (Some(p), Some(e)) => Some(format!("{p} performance + {e} efficiency cores")),
         _ => None,
     };
     let usable = match (cpu.available, cpu.logical) {

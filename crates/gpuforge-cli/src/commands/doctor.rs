@@ -1,4 +1,4 @@
-//! `gpuforge doctor`: what is wrong with this machine, what shows it, and what to do; fails when something is broken.
+//! `gpuforge doctor`: diagnostic checks with evidence and fix; fails when something is broken.
 
 use std::{
     fmt::Write as _,
@@ -10,12 +10,12 @@ use std::{
 use anyhow::{Context as _, Result};
 use gpuforge::env::{
     compat,
-    doctor::{self, Checked, Report, Scripts, Status, View},
+    doctor::{self, CheckResult, DoctorReport, FixScripts, Status, SystemView},
 };
 use serde::Serialize;
 
 use crate::{
-    args::Doctor,
+    args::machine::Doctor,
     context::Context,
     error::Hinted,
     format::{width, wrap},
@@ -23,29 +23,29 @@ use crate::{
     progress::Progress,
 };
 
-/// The report, and what `--fix` left.
+/// JSON document: the report, and the scripts of `--fix`.
 #[derive(Serialize)]
 struct Document<'a> {
     #[serde(flatten)]
-    report: &'a Report,
+    report: &'a DoctorReport,
     #[serde(skip_serializing_if = "Option::is_none")]
     fixed: Option<Fixed>,
 }
 
-/// What `--fix` proposes or wrote.
+/// Scripts that `--fix` proposes or wrote.
 #[derive(Serialize)]
 struct Fixed {
     /// Lines of the script.
     lines: Vec<String>,
-    /// The script, to be sourced; nothing was written without a yes.
+    /// The script, to be sourced; `None` if it was not confirmed.
     script: Option<PathBuf>,
-    /// The script that takes it back.
+    /// The script that reverts it.
     undo: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Doctor, context: &Context) -> Result<()> {
     let view = Arc::new(view(args, context)?);
-    let progress = Progress::start("checking", context.out.talks());
+    let progress = Progress::start("checking", context.out.prints_notes());
     let report = doctor::run(&view);
     drop(progress);
     if !context.out.json {
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &Doctor, context: &Context) -> Result<()> {
     }
     if let Some(file) = &args.bundle {
         write_bundle(file, &view, &report)?;
-        if context.out.talks() {
+        if context.out.prints_notes() {
             context.out.text(&wrap(
                 &format!("wrote {}, without names and addresses", file.display()),
                 0,
@@ -83,21 +83,21 @@ pub(crate) fn run(args: &Doctor, context: &Context) -> Result<()> {
     Ok(())
 }
 
-fn view(args: &Doctor, context: &Context) -> Result<View> {
+fn view(args: &Doctor, context: &Context) -> Result<SystemView> {
     let view = match &args.root {
-        None => View::here(),
+        None => SystemView::live(),
         Some(root) if !root.is_dir() => {
-            let what = format!("{} is not a folder", root.display());
+            let what = format!("{} is not a directory", root.display());
             return Err(
-                Hinted::usage(what, "--root takes the folder where the other system is mounted").into()
+                Hinted::usage(what, "--root takes the directory where the other system is mounted").into()
             );
         }
-        // Its programs are somebody else's: they are looked at, never run.
-        Some(root) => View::at(root, std::env::vars().collect()).without_tools(),
+        // Programs of the other system are never run.
+        Some(root) => SystemView::rooted_at(root, std::env::vars().collect()).without_tools(),
     };
     let view = view.offline(args.offline).deep(args.deep);
     let Ok(places) = context.places() else { return Ok(view) };
-    // The user's table replaces ours; one that does not hold is named, and ours is used.
+    // The user's table replaces the embedded one; an invalid one is a warning, and the embedded one is used.
     let table = compat::load(Some(&places.data_dir));
     if let Some(problem) = &table.problem {
         context.out.warn("data", &problem.to_string(), Some("`gpuforge env check-data` reads it"));
@@ -105,10 +105,10 @@ fn view(args: &Doctor, context: &Context) -> Result<View> {
     Ok(view.with_table(table.value))
 }
 
-fn render(report: &Report, verbose: bool) -> String {
+fn render(report: &DoctorReport, verbose: bool) -> String {
     let width = width();
     let mut out = String::new();
-    let shown = |c: &&Checked| verbose || c.status != Status::Skipped;
+    let shown = |c: &&CheckResult| verbose || c.status != Status::Skipped;
     for check in report.checks.iter().filter(shown) {
         let style = match check.status {
             Status::Healthy => GOOD,
@@ -137,11 +137,11 @@ fn render(report: &Report, verbose: bool) -> String {
 }
 
 /// Written beside its place and renamed: half a report is none.
-fn write_bundle(file: &Path, view: &View, report: &Report) -> Result<()> {
+fn write_bundle(file: &Path, view: &SystemView, report: &DoctorReport) -> Result<()> {
     let text = serde_json::to_string_pretty(&doctor::bundle(view, report)?)?;
-    let folder = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = file.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let write = || -> std::io::Result<()> {
-        let mut temporary = tempfile::Builder::new().prefix(".bundle-").tempfile_in(folder)?;
+        let mut temporary = tempfile::Builder::new().prefix(".bundle-").tempfile_in(directory)?;
         writeln!(temporary, "{text}")?;
         temporary.persist(file).map_err(|e| e.error)?;
         Ok(())
@@ -149,10 +149,10 @@ fn write_bundle(file: &Path, view: &View, report: &Report) -> Result<()> {
     write().with_context(|| format!("cannot write {}", file.display()))
 }
 
-/// Shows what can be put right, asks, and writes it as scripts; nothing else is changed.
-fn fix(args: &Doctor, report: &Report, view: &View, context: &Context) -> Result<Option<Fixed>> {
-    let Some(scripts) = Scripts::of(&report.changes(), view) else {
-        if context.out.talks() {
+/// Shows the fixes, asks, and writes them as scripts; changes nothing else.
+fn fix(args: &Doctor, report: &DoctorReport, view: &SystemView, context: &Context) -> Result<Option<Fixed>> {
+    let Some(scripts) = FixScripts::of(&report.changes(), view) else {
+        if context.out.prints_notes() {
             let none = "nothing here can be put right without rights or loss; the steps above are yours";
             context.out.text(&wrap(none, 0, width()))?;
         }
@@ -160,7 +160,7 @@ fn fix(args: &Doctor, report: &Report, view: &View, context: &Context) -> Result
     };
     let lines: Vec<String> =
         scripts.apply.lines().filter(|l| !l.starts_with('#')).map(str::to_owned).collect();
-    if context.out.talks() {
+    if context.out.prints_notes() {
         let mut text = format!("{HEAD}A script for this shell would do:{HEAD:#}\n");
         for line in &lines {
             let _ = writeln!(text, "    {line}");
@@ -168,21 +168,21 @@ fn fix(args: &Doctor, report: &Report, view: &View, context: &Context) -> Result
         context.out.text(&text)?;
     }
     if !(args.yes || asked(context)) {
-        if context.out.talks() {
+        if context.out.prints_notes() {
             context.out.text("nothing was written; --yes writes it without asking\n")?;
         }
         return Ok(Some(Fixed { lines, script: None, undo: None }));
     }
-    let folder = context.places()?.data_dir;
+    let directory = context.places()?.data_dir;
     let (script, undo) =
-        scripts.save(&folder).with_context(|| format!("cannot write into {}", folder.display()))?;
-    if context.out.talks() {
+        scripts.save(&directory).with_context(|| format!("cannot write into {}", directory.display()))?;
+    if context.out.prints_notes() {
         context.out.text(&format!("apply:  . '{}'\nundo:   . '{}'\n", script.display(), undo.display()))?;
     }
     Ok(Some(Fixed { lines, script: Some(script), undo: Some(undo) }))
 }
 
-/// A person who can answer is asked; nobody else has said yes.
+/// Asks on a terminal; without one the answer is no.
 fn asked(context: &Context) -> bool {
     if context.out.json || !std::io::stdin().is_terminal() {
         return false;

@@ -1,23 +1,25 @@
-//! `gpuforge env`: which builds and packages fit a machine; the choice as text, as JSON, as files.
+//! `gpuforge env`: framework builds and packages that run on a machine: recommend, list, show; files by `env/create.rs`.
+
+mod create;
+mod data;
+mod install;
+pub(crate) mod target;
 
 use std::{fmt::Write as _, path::Path};
 
 use anyhow::Result;
 use gpuforge::{
     env::{
-        compat::{self, Answer, Candidate, Compat, Framework, Machine},
+        compat::{self, Candidate, CompatTable, Framework, HostSpec, Resolution},
         data::DataError,
-        profiles::{self, Fit, Plan, Profile, Profiles},
+        profiles::{self, EnvPlan, Profile, ProfileFit, Profiles},
     },
     settings::Origin,
 };
 use serde::Serialize;
 
-use super::{
-    env_args::{Env, Target, What},
-    env_create, env_data, env_machine,
-};
 use crate::{
+    args::env::{Env, EnvArgs, FrameworkArgs, TargetArgs},
     context::Context,
     error::Hinted,
     format::{dotted, width, wrap},
@@ -26,37 +28,37 @@ use crate::{
 
 pub(crate) fn run(args: &Env, context: &Context) -> Result<()> {
     match args {
-        Env::Recommend(what) => recommend(what, context),
-        Env::Create(create) => env_create::run(create, context),
+        Env::Recommend(args) => recommend(args, context),
+        Env::Create(create) => create::run(create, context),
         Env::List(target) => list(target, context),
-        Env::Show { name, what, target } => show(name, what, target, context),
-        Env::Update { from } => env_data::update(from, context),
-        Env::CheckData => env_data::check(context),
+        Env::Show { name, framework, target } => show(name, framework, target, context),
+        Env::Update { from } => data::update(from, context),
+        Env::CheckData => data::check(context),
     }
 }
 
 /// The tables of this run.
 pub(crate) struct Tables {
-    pub(crate) compat: Compat,
+    pub(crate) compat: CompatTable,
     pub(crate) profiles: Profiles,
 }
 
 impl Tables {
-    /// The user's where they hold, else ours; what does not hold is said.
+    /// The user's tables if valid, else the embedded ones; an invalid table is a warning.
     pub(crate) fn load(context: &Context) -> Result<Tables> {
         let places = context.places()?;
         let compat = compat::load(Some(&places.data_dir));
-        let (profiles, own) = profiles::load(Some(&places.data_dir));
-        let ours = [compat.problem, profiles.problem];
-        for problem in ours.into_iter().flatten() {
+        let (profiles, own_problems) = profiles::load(Some(&places.data_dir));
+        let table_problems = [compat.problem, profiles.problem];
+        for problem in table_problems.into_iter().flatten() {
             warn(
                 context,
                 &problem,
                 "the table that came with gpuforge is used; `gpuforge env check-data` checks yours",
             );
         }
-        for problem in own {
-            warn(context, &problem, "the profile is passed over");
+        for problem in own_problems {
+            warn(context, &problem, "the profile is skipped");
         }
         Ok(Tables { compat: compat.value, profiles: profiles.value })
     }
@@ -66,34 +68,39 @@ fn warn(context: &Context, problem: &DataError, hint: &str) {
     context.out.warn("data", &problem.to_string(), Some(hint));
 }
 
-/// Everything that was decided.
+/// The chosen build, profile and packages, with the rejected candidates.
 #[derive(Serialize)]
 pub(crate) struct Choice {
-    pub(crate) machine: Machine,
+    pub(crate) machine: HostSpec,
     pub(crate) framework: String,
-    pub(crate) plan: Plan,
-    pub(crate) fit: Fit,
+    pub(crate) plan: EnvPlan,
+    pub(crate) fit: ProfileFit,
     pub(crate) candidates: Vec<Candidate>,
     pub(crate) rejected: Vec<compat::Rejected>,
 }
 
-/// Decides for a machine.
-pub(crate) fn decide(tables: &Tables, what: &What, machine: Machine, context: &Context) -> Result<Choice> {
-    let framework = framework(tables, what.framework.framework.as_deref(), context)?;
-    let answer = compat::choose(&tables.compat, framework, &machine, what.framework.python.as_ref());
+/// Chooses a build and a profile for a machine.
+pub(crate) fn decide(
+    tables: &Tables,
+    args: &EnvArgs,
+    machine: HostSpec,
+    context: &Context,
+) -> Result<Choice> {
+    let framework = framework(tables, args.framework.framework.as_deref(), context)?;
+    let answer = compat::resolve(&tables.compat, framework, &machine, args.framework.python.as_ref());
     let best = best(framework, &answer, &machine)?;
     let make = |profile: &Profile| {
-        let plan = profiles::plan(&tables.profiles, profile, best, &framework.import, &machine);
+        let plan = profiles::plan_env(&tables.profiles, profile, best, &framework.import, &machine);
         let fit = profiles::fit(profile, &machine, &plan);
         (plan, fit)
     };
     let own;
-    let (plan, fit) = match asked_profile(what.profile.as_deref(), context)? {
+    let (plan, fit) = match asked_profile(args.profile.as_deref(), context)? {
         Some(name) => {
             own = profile(tables, &name)?;
             make(&own)
         }
-        // Of equal fits the one that asks for more: it makes use of the machine.
+        // Ties go to the profile with the larger memory requirement: it makes better use of the machine.
         None => {
             let all = tables.profiles.profile.iter().map(|p| (make(p), p.good));
             let best = all.max_by(|((_, a), x), ((_, b), y)| a.points.cmp(&b.points).then(x.total_cmp(y)));
@@ -105,7 +112,7 @@ pub(crate) fn decide(tables: &Tables, what: &What, machine: Machine, context: &C
     Ok(Choice { framework, plan, fit, candidates: answer.candidates, rejected: answer.rejected, machine })
 }
 
-/// The flag, or the setting if somebody set it.
+/// `--profile`, else the setting `preferred_profile` unless it is the default.
 fn asked_profile(flag: Option<&str>, context: &Context) -> Result<Option<String>> {
     if let Some(name) = flag {
         return Ok(Some(name.to_owned()));
@@ -133,7 +140,7 @@ pub(crate) fn framework<'a>(
     })
 }
 
-/// A profile by name, or the file that is named.
+/// A profile by name, or from a TOML file.
 pub(crate) fn profile(tables: &Tables, name: &str) -> Result<Profile> {
     if name.ends_with(".toml") || name.contains(['/', '\\']) {
         return profiles::read_one(Path::new(name))
@@ -149,7 +156,7 @@ pub(crate) fn profile(tables: &Tables, name: &str) -> Result<Profile> {
     })
 }
 
-fn best<'a>(framework: &Framework, answer: &'a Answer, machine: &Machine) -> Result<&'a Candidate> {
+fn best<'a>(framework: &Framework, answer: &'a Resolution, machine: &HostSpec) -> Result<&'a Candidate> {
     answer.candidates.first().ok_or_else(|| {
         let what = format!("no build of {} runs on {}", framework.title, machine.platform());
         let why = answer.rejected.first().map_or_else(String::new, |r| format!("{} {}", r.build, r.reason));
@@ -157,19 +164,19 @@ fn best<'a>(framework: &Framework, answer: &'a Answer, machine: &Machine) -> Res
     })
 }
 
-fn recommend(what: &What, context: &Context) -> Result<()> {
+fn recommend(args: &EnvArgs, context: &Context) -> Result<()> {
     let tables = Tables::load(context)?;
-    let machine = env_machine::machine(&what.target, &tables.compat, context)?;
-    let choice = decide(&tables, what, machine, context)?;
+    let machine = target::machine(&args.target, &tables.compat, context)?;
+    let choice = decide(&tables, args, machine, context)?;
     if context.out.json {
         return context.out.json(&choice);
     }
     context.out.text(&page(&choice, context.out.verbose, width()))
 }
 
-/// The choice for people.
+/// The recommendation as text.
 fn page(choice: &Choice, verbose: bool, width: usize) -> String {
-    let Plan { candidate, .. } = &choice.plan;
+    let EnvPlan { candidate, .. } = &choice.plan;
     let mut out = machine_lines(&choice.machine, width);
     let _ = writeln!(out, "{HEAD}Use{HEAD:#}\n  {GOOD}{}{GOOD:#}", candidate.requirement);
     let place =
@@ -203,13 +210,13 @@ fn page(choice: &Choice, verbose: bool, width: usize) -> String {
     out
 }
 
-/// Builds by the reason that speaks against them, in the order in which reasons come.
+/// Rejected builds, grouped by reason.
 fn not_chosen(choice: &Choice) -> Vec<(String, Vec<String>)> {
     let behind = choice.candidates.iter().skip(1).map(|other| {
         let why = match other.cautions.first() {
-            Some(caution) => format!("ranks behind: {caution}"),
-            None if other.version < choice.plan.candidate.version => "would do; older".to_owned(),
-            None => "would do; ranks behind".to_owned(),
+            Some(caution) => format!("ranks lower: {caution}"),
+            None if other.version < choice.plan.candidate.version => "works; older".to_owned(),
+            None => "works; ranks lower".to_owned(),
         };
         (why, format!("{} {}", other.version, other.build))
     });
@@ -227,8 +234,8 @@ fn not_chosen(choice: &Choice) -> Vec<(String, Vec<String>)> {
     groups
 }
 
-/// The machine in a line or two.
-pub(crate) fn machine_lines(machine: &Machine, width: usize) -> String {
+/// The machine, one or two lines.
+pub(crate) fn machine_lines(machine: &HostSpec, width: usize) -> String {
     let mut parts = vec![machine.platform()];
     match &machine.gpu {
         Some(gpu) => {
@@ -253,9 +260,9 @@ fn lines(out: &mut String, label: &str, texts: &[String], width: usize) {
     }
 }
 
-/// A profile in a list.
+/// A row of `env list`.
 #[derive(Serialize)]
-struct Listed<'a> {
+struct ListedProfile<'a> {
     name: &'a str,
     title: &'a str,
     fit: u8,
@@ -264,20 +271,20 @@ struct Listed<'a> {
     good_gib: f64,
 }
 
-fn list(target: &Target, context: &Context) -> Result<()> {
+fn list(target_args: &TargetArgs, context: &Context) -> Result<()> {
     let tables = Tables::load(context)?;
-    let machine = env_machine::machine(target, &tables.compat, context)?;
+    let machine = target::machine(target_args, &tables.compat, context)?;
     let framework = framework(&tables, None, context)?;
-    let answer = compat::choose(&tables.compat, framework, &machine, None);
+    let answer = compat::resolve(&tables.compat, framework, &machine, None);
     let best = best(framework, &answer, &machine)?;
-    let mut listed: Vec<Listed<'_>> = tables
+    let mut listed: Vec<ListedProfile<'_>> = tables
         .profiles
         .profile
         .iter()
         .map(|profile| {
-            let plan = profiles::plan(&tables.profiles, profile, best, &framework.import, &machine);
-            let Fit { points, reasons } = profiles::fit(profile, &machine, &plan);
-            Listed {
+            let plan = profiles::plan_env(&tables.profiles, profile, best, &framework.import, &machine);
+            let ProfileFit { points, reasons } = profiles::fit(profile, &machine, &plan);
+            ListedProfile {
                 name: &profile.name,
                 title: &profile.title,
                 fit: points,
@@ -307,14 +314,14 @@ fn list(target: &Target, context: &Context) -> Result<()> {
     context.out.text(&out)
 }
 
-fn show(name: &str, what: &super::env_args::Framework, target: &Target, context: &Context) -> Result<()> {
+fn show(name: &str, wanted: &FrameworkArgs, target_args: &TargetArgs, context: &Context) -> Result<()> {
     let tables = Tables::load(context)?;
     let profile = profile(&tables, name)?;
-    let machine = env_machine::machine(target, &tables.compat, context)?;
-    let framework = framework(&tables, what.framework.as_deref(), context)?;
-    let answer = compat::choose(&tables.compat, framework, &machine, what.python.as_ref());
+    let machine = target::machine(target_args, &tables.compat, context)?;
+    let framework = framework(&tables, wanted.framework.as_deref(), context)?;
+    let answer = compat::resolve(&tables.compat, framework, &machine, wanted.python.as_ref());
     let best = best(framework, &answer, &machine)?;
-    let plan = profiles::plan(&tables.profiles, &profile, best, &framework.import, &machine);
+    let plan = profiles::plan_env(&tables.profiles, &profile, best, &framework.import, &machine);
     let fit = profiles::fit(&profile, &machine, &plan);
     if context.out.json {
         return context.out.json(&serde_json::json!({"machine": machine, "plan": plan, "fit": fit,

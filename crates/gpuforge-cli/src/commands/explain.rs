@@ -1,4 +1,4 @@
-//! `gpuforge explain`: a log in, one root cause with what to do about it out. Loads no GPU library.
+//! `gpuforge explain`: root cause of a log and its fix, by error patterns. Loads no GPU library.
 
 use std::{
     fmt::Write as _,
@@ -10,15 +10,17 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use gpuforge::{
-    env::doctor::{self, View},
-    env::explain::{Explanation, Facts, Finding, Knowledge, Severity, Shown, explain_asking, fix},
+    env::doctor::{self, SystemView},
+    env::explain::{
+        CheckEvidence, Explanation, HostEvidence, PatternDb, RootCause, Severity, explain_with_checks, fix,
+    },
     hardware, machine,
     settings::Places,
 };
 use serde_json::json;
 
 use crate::{
-    args::Explain,
+    args::upkeep::Explain,
     context::{Context, env},
     error::Hinted,
     format::{width, wrap},
@@ -30,13 +32,13 @@ pub(crate) fn run(args: &Explain, context: &Context) -> Result<()> {
     if args.undo {
         return undo(args, &places, context);
     }
-    let known = Knowledge::load(Some(&places.data_dir));
+    let known = PatternDb::load(Some(&places.data_dir));
     if let Some(problem) = known.problem() {
         let hint = "the patterns that came with the program are used";
         context.out.warn("data", &problem.to_string(), Some(hint));
     }
     let log = open(args.file.as_deref(), context)?;
-    let found = explain_asking(log, &known, &facts(&places, context), checks)?;
+    let found = explain_with_checks(log, &known, &facts(&places, context), checks)?;
     if context.out.json {
         context.out.json(&document(&found, context.out.verbose))?;
     } else {
@@ -49,7 +51,7 @@ pub(crate) fn run(args: &Explain, context: &Context) -> Result<()> {
     }
 }
 
-/// The log; whoever types at a terminal is told what is waited for.
+/// Reads the log; on a terminal, says that it waits for stdin.
 fn open(file: Option<&Path>, context: &Context) -> Result<Box<dyn Read>> {
     match file.filter(|f| *f != Path::new("-")) {
         Some(file) => {
@@ -64,7 +66,7 @@ fn open(file: Option<&Path>, context: &Context) -> Result<Box<dyn Read>> {
                 let end = if cfg!(windows) { "Ctrl-Z and Enter" } else { "Ctrl-D" };
                 let said =
                     format!("paste a log, then {end} on a line of its own; or: gpuforge explain FILE\n");
-                // Without stderr nobody could read it.
+                // A closed stderr is no error.
                 let _ = io::stderr().lock().write_all(said.as_bytes());
             }
             Ok(Box::new(io::stdin().lock()))
@@ -72,19 +74,22 @@ fn open(file: Option<&Path>, context: &Context) -> Result<Box<dyn Read>> {
     }
 }
 
-/// What is known of this machine without waking a device: kernel files, and the cache where it holds.
-fn facts(places: &Places, context: &Context) -> Facts {
+/// Facts about this machine without waking a device: kernel files, and the cache if it is valid.
+fn facts(places: &Places, context: &Context) -> HostEvidence {
     let mut options = machine::options(context.settings(places, &[]), places, &env);
     options.tier0_only = true;
-    let mut facts = Facts::of(&hardware::detect(&options, &env));
+    let mut facts = HostEvidence::of(&hardware::detect(&options, &env));
     facts.library_path = env("LD_LIBRARY_PATH");
     facts
 }
 
-/// What checks of the doctor show: files only, no program is run and no host asked.
-fn checks(ids: &[String]) -> Vec<Shown> {
-    let view = View::here().without_tools().offline(true);
-    ids.iter().filter_map(|id| doctor::ask(&view, id)).filter_map(|checked| Shown::of(&checked)).collect()
+/// Results of the doctor's checks, from files only: runs no program, uses no network.
+fn checks(ids: &[String]) -> Vec<CheckEvidence> {
+    let view = SystemView::live().without_tools().offline(true);
+    ids.iter()
+        .filter_map(|id| doctor::run_check(&view, id))
+        .filter_map(|checked| CheckEvidence::of(&checked))
+        .collect()
 }
 
 /// The documented JSON; with `--verbose`, also how it was reached.
@@ -140,7 +145,7 @@ fn render(found: &Explanation, verbose: bool) -> String {
     out
 }
 
-fn root_lines(root: &Finding, width: usize) -> String {
+fn root_lines(root: &RootCause, width: usize) -> String {
     let style = match root.severity {
         Severity::Critical | Severity::Error => BAD,
         Severity::Warn => CARE,
@@ -180,32 +185,32 @@ fn hinted(error: fix::FixError) -> anyhow::Error {
     Hinted::new(error.to_string(), hint).into()
 }
 
-/// Shows what would be done, asks, remembers how to undo it, and does it.
+/// Shows the fix, asks, records its undo, and applies it.
 fn apply(
-    root: &Finding,
-    known: &Knowledge,
+    root: &RootCause,
+    known: &PatternDb,
     args: &Explain,
     places: &Places,
     context: &Context,
 ) -> Result<()> {
-    let environment = fix::Environment::active(&env);
-    let plan = fix::plan(known, &root.id, environment.as_ref()).map_err(hinted)?;
+    let environment = fix::ActiveEnv::active(&env);
+    let plan = fix::plan_fix(known, &root.id, environment.as_ref()).map_err(hinted)?;
     let from_stdin = args.file.as_deref().is_none_or(|f| f == Path::new("-"));
     confirm(&format!("{}: {}", plan.id, plan.action.show()), args.yes, from_stdin)?;
-    fix::remember(&places.data_dir, &plan).map_err(hinted)?;
-    fix::perform(&plan.action, &mut start).map_err(hinted)?;
+    fix::push_record(&places.data_dir, &plan).map_err(hinted)?;
+    fix::apply(&plan.action, &mut start).map_err(hinted)?;
     talk(context, "done; `gpuforge explain --undo` takes it back\n");
     Ok(())
 }
 
 fn undo(args: &Explain, places: &Places, context: &Context) -> Result<()> {
-    let record = fix::last(&places.data_dir).map_err(hinted)?;
-    let shown: Vec<String> = record.undo.iter().map(fix::Action::show).collect();
+    let record = fix::last_record(&places.data_dir).map_err(hinted)?;
+    let shown: Vec<String> = record.undo.iter().map(fix::FixAction::show).collect();
     confirm(&format!("undo {} ({}): {}", record.id, record.done, shown.join("; ")), args.yes, false)?;
     for action in &record.undo {
-        fix::perform(action, &mut start).map_err(hinted)?;
+        fix::apply(action, &mut start).map_err(hinted)?;
     }
-    fix::forget(&places.data_dir).map_err(hinted)?;
+    fix::pop_record(&places.data_dir).map_err(hinted)?;
     if context.out.json {
         return context.out.json(&json!({ "undone": record.id, "commands": shown }));
     }
@@ -213,7 +218,7 @@ fn undo(args: &Explain, places: &Places, context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// Says what will be done; goes on only with `--yes` or a yes.
+/// Prints the command; true with `--yes` or after confirmation.
 fn confirm(what: &str, yes: bool, stdin_taken: bool) -> Result<()> {
     let mut err = io::stderr().lock();
     let _ = writeln!(err, "{what}");
@@ -233,7 +238,7 @@ fn confirm(what: &str, yes: bool, stdin_taken: bool) -> Result<()> {
     }
 }
 
-/// Runs a program of the active environment; what it prints is talk, so that stdout stays data.
+/// Runs a program of the active environment with its output on stderr, so that stdout stays data.
 fn start(program: &Path, args: &[String]) -> io::Result<bool> {
     Ok(Command::new(program)
         .args(args)
@@ -244,8 +249,8 @@ fn start(program: &Path, args: &[String]) -> io::Result<bool> {
 }
 
 fn talk(context: &Context, text: &str) {
-    if context.out.talks() {
-        // Nobody is left to tell when stderr is closed.
+    if context.out.prints_notes() {
+        // Nothing can be done when stderr is closed.
         let _ = io::stderr().lock().write_all(text.as_bytes());
     }
 }

@@ -1,4 +1,6 @@
-//! `gpuforge lattice`: what is in a grid, and how one gets from here to there.
+//! `gpuforge lattice`: statistics, shortest paths and XOR of d-dimensional lattices.
+
+mod analysis;
 
 use std::{
     fs,
@@ -8,17 +10,15 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use gpuforge::workloads::lattice::{
-    Analysis, Blocked, Count, Grid, Lattice as Cells, LatticeError, Path, Route, Searcher, Weights, analyse,
+    Analysis, Blocked, Grid, Lattice as Cells, LatticeError, LatticePath, PathCount, SearchResult, Searcher, Weights, analyse,
     analyse::Origin, count_paths, parse_cell, parse_cells, svg::svg, xor_transform,
 };
 use serde_json::json;
 
-use super::{
-    chart::write,
-    lattice_analyse,
-    lattice_args::{self, Lattice, Shape, Walls, Xor},
-};
+use super::probe;
 use crate::{
+    args::lattice::{BlockedArgs, Lattice, PathArgs, ShapeArgs, XorArgs},
+    atomic_file,
     context::Context,
     error::Hinted,
     format::{width, wrap},
@@ -33,17 +33,17 @@ pub(crate) fn run(args: &Lattice, context: &Context) -> Result<()> {
         Lattice::Info(shape) => info(shape, context),
         Lattice::Path(args) => path(args, context),
         Lattice::Xor(args) => xor(args, context),
-        Lattice::Analyse(args) => lattice_analyse::run(args, context),
+        Lattice::Analyse(args) => analysis::run(args, context),
     }
 }
 
-/// An error of a lattice with its next step; what was typed wrongly ends with 2.
-pub(super) fn explained(error: LatticeError) -> anyhow::Error {
+/// A lattice error with its hint; wrong usage has exit code 2.
+pub(super) fn lattice_error(error: LatticeError) -> anyhow::Error {
     use LatticeError as E;
     let (usage, hint) = match &error {
         E::Dims(_) | E::Empty { .. } | E::Overflow { .. } => (true, "for example --dims 4 --size 10"),
         E::Outside { .. } | E::Coordinates { .. } | E::Cell { .. } => {
-            (true, "cells and coordinates are counted from 0, the last axis fastest")
+            (true, "cells and coordinates are counted from 0, in row-major order")
         }
         E::Share(_) => (true, "for example --blocked 0.2"),
         E::WeightRange { .. } => (true, "for example --random-weights 1,10"),
@@ -62,7 +62,7 @@ pub(super) fn explained(error: LatticeError) -> anyhow::Error {
     if usage { Hinted::usage(text, hint).into() } else { Hinted::new(text, hint).into() }
 }
 
-/// The grid that was typed.
+/// The grid of `--dims` and `--size`.
 pub(super) fn grid(dims: Option<usize>, sizes: &[u64]) -> Result<Grid> {
     let made = match (dims, sizes) {
         (Some(dims), [size]) => Grid::new(dims, *size),
@@ -72,24 +72,24 @@ pub(super) fn grid(dims: Option<usize>, sizes: &[u64]) -> Result<Grid> {
         }
         (_, sizes) => Grid::rectangular(sizes),
     };
-    made.map_err(explained)
+    made.map_err(lattice_error)
 }
 
-/// The cells that were typed to be blocked, with those to be kept open.
-pub(super) fn blocked(grid: &Grid, walls: &Walls, seed: u64, keep: &[u64]) -> Result<Option<Blocked>> {
-    let mut blocked = match walls.blocked {
-        Some(chance) => Some(Blocked::random(grid, chance, seed, keep).map_err(explained)?),
+/// The blocked cells; those of `keep` stay open.
+pub(super) fn blocked(grid: &Grid, args: &BlockedArgs, seed: u64, keep: &[u64]) -> Result<Option<Blocked>> {
+    let mut blocked = match args.blocked {
+        Some(chance) => Some(Blocked::random(grid, chance, seed, keep).map_err(lattice_error)?),
         None => None,
     };
-    let mut texts = walls.block.clone();
-    texts.extend(walls.blocked_file.as_deref().map(read).transpose()?);
+    let mut texts = args.block.clone();
+    texts.extend(args.blocked_file.as_deref().map(read).transpose()?);
     for text in texts {
-        let cells = parse_cells(grid, &text).map_err(explained)?;
+        let cells = parse_cells(grid, &text).map_err(lattice_error)?;
         let all = match blocked.take() {
             Some(mut all) => all.add(&cells).map(|()| all),
             None => Blocked::list(grid, &cells),
         };
-        blocked = Some(all.map_err(explained)?);
+        blocked = Some(all.map_err(lattice_error)?);
     }
     Ok(blocked)
 }
@@ -98,8 +98,8 @@ fn read(path: &FilePath) -> Result<String> {
     fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))
 }
 
-/// Text and JSON of figures.
-pub(super) fn figures(analysis: &Analysis) -> String {
+/// Statistics as text.
+pub(super) fn statistics(analysis: &Analysis) -> String {
     let Analysis { sizes, vertices, edges, blocked, components, degrees, .. } = analysis;
     let sizes: Vec<String> = sizes.iter().map(u64::to_string).collect();
     let name = sizes.join(" x ");
@@ -130,16 +130,16 @@ pub(super) fn figures(analysis: &Analysis) -> String {
         analysis.density.map_or_else(|| "none".to_owned(), |d| format!("{d:.3e}"))
     ));
     let origin = match analysis.origin {
-        Origin::ClosedForm => "from formulas",
+        Origin::ClosedForm => "closed form",
         Origin::Computed => "computed",
     };
     format!("{HEAD}lattice {name}{HEAD:#} ({origin})\n  {}\n", lines.join("\n  "))
 }
 
-fn info(shape: &Shape, context: &Context) -> Result<()> {
+fn info(shape: &ShapeArgs, context: &Context) -> Result<()> {
     let grid = grid(shape.dims, &shape.size)?;
     let dims = grid.dims();
-    let analysis = analyse(&Cells::new(grid)).map_err(explained)?;
+    let analysis = analyse(&Cells::new(grid)).map_err(lattice_error)?;
     if context.out.json {
         let mut value = serde_json::to_value(&analysis)?;
         if let Some(map) = value.as_object_mut() {
@@ -147,14 +147,14 @@ fn info(shape: &Shape, context: &Context) -> Result<()> {
         }
         return context.out.json(&value);
     }
-    context.out.text(&figures(&analysis))
+    context.out.text(&statistics(&analysis))
 }
 
-/// The costs that were typed.
-fn weights(grid: &Grid, args: &lattice_args::Path) -> Result<Option<Weights>> {
+/// The costs of `--weights` or `--random-weights`.
+fn weights(grid: &Grid, args: &PathArgs) -> Result<Option<Weights>> {
     let made = match (&args.weights, args.random_weights.as_deref()) {
         (Some(file), _) => Weights::parse(grid, &read(file)?),
-        (None, Some([low, high])) => Weights::random(grid, *low, *high, args.walls.seed),
+        (None, Some([low, high])) => Weights::random(grid, *low, *high, args.blocked.seed),
         (None, Some(_)) => {
             return Err(Hinted::usage(
                 "--random-weights takes two numbers",
@@ -164,57 +164,57 @@ fn weights(grid: &Grid, args: &lattice_args::Path) -> Result<Option<Weights>> {
         }
         (None, None) => return Ok(None),
     };
-    Ok(Some(made.map_err(explained)?))
+    Ok(Some(made.map_err(lattice_error)?))
 }
 
-fn path(args: &lattice_args::Path, context: &Context) -> Result<()> {
+fn path(args: &PathArgs, context: &Context) -> Result<()> {
     let grid = grid(args.shape.dims, &args.shape.size)?;
-    let from = parse_cell(&grid, &args.from).map_err(explained)?;
+    let from = parse_cell(&grid, &args.from).map_err(lattice_error)?;
     let to = match &args.to {
-        Some(text) => parse_cell(&grid, text).map_err(explained)?,
+        Some(text) => parse_cell(&grid, text).map_err(lattice_error)?,
         None => grid.vertices() - 1,
     };
     let mut lattice = Cells::new(grid.clone());
-    if let Some(blocked) = blocked(&grid, &args.walls, args.walls.seed, &[from, to])? {
-        lattice = lattice.block(blocked).map_err(explained)?;
+    if let Some(blocked) = blocked(&grid, &args.blocked, args.blocked.seed, &[from, to])? {
+        lattice = lattice.block(blocked).map_err(lattice_error)?;
     }
     if let Some(weights) = weights(&grid, args)? {
-        lattice = lattice.weigh(weights).map_err(explained)?;
+        lattice = lattice.weigh(weights).map_err(lattice_error)?;
     }
-    let route = Searcher::new().path(&lattice, from, to).map_err(explained)?;
+    let route = Searcher::new().path(&lattice, from, to).map_err(lattice_error)?;
     let count = match args.count {
-        true => Some(count_paths(&lattice, from, to).map_err(explained)?),
+        true => Some(count_paths(&lattice, from, to).map_err(lattice_error)?),
         false => None,
     };
     if let Some(file) = &args.svg {
         let cells = route.path().map(|p| p.cells.as_slice()).unwrap_or_default();
-        write(file, svg(&lattice, cells).map_err(explained)?.as_bytes())?;
+        atomic_file::write(file, svg(&lattice, cells).map_err(lattice_error)?.as_bytes())?;
     }
-    tell(&grid, (from, to), &route, count, args.svg.as_ref(), context)?;
+    print_path(&grid, (from, to), &route, count, args.svg.as_ref(), context)?;
     match route {
-        Route::Found(_) => Ok(()),
-        Route::NoPath(_) => {
+        SearchResult::Found(_) => Ok(()),
+        SearchResult::NoPath(_) => {
             let what = format!("there is no path from cell {from} to cell {to}");
-            Err(Hinted::new(what, "`gpuforge lattice analyse` says how the lattice hangs together").into())
+            Err(Hinted::new(what, "`gpuforge lattice analyse` shows the connected components").into())
         }
     }
 }
 
-fn tell(
+fn print_path(
     grid: &Grid,
     (from, to): (u64, u64),
-    route: &Route,
-    count: Option<Count>,
+    route: &SearchResult,
+    count: Option<PathCount>,
     svg: Option<&PathBuf>,
     context: &Context,
 ) -> Result<()> {
     if context.out.json {
         let (method, expanded) = match route {
-            Route::Found(path) => (path.method, path.expanded),
-            Route::NoPath(none) => (none.method, none.expanded),
+            SearchResult::Found(path) => (path.method, path.expanded),
+            SearchResult::NoPath(none) => (none.method, none.expanded),
         };
         let path = route.path();
-        // A count may be larger than the numbers that readers of JSON know.
+        // A count may exceed the integers of JSON readers.
         let count = count.map(|c| json!({ "exact": c.exact.map(|n| n.to_string()), "ln": c.ln }));
         return context.out.json(&json!({
             "found": path.is_some(), "from": from, "to": to, "cost": path.map(|p| p.cost),
@@ -224,7 +224,7 @@ fn tell(
     }
     let Some(path) = route.path() else { return Ok(()) };
     let mut out = format!(
-        "{HEAD}{} cells, cost {}{HEAD:#} ({}, looked around from {} cells)\n",
+        "{HEAD}{} cells, cost {}{HEAD:#} ({}, {} cells expanded)\n",
         path.cells.len(),
         path.cost,
         path.method.name(),
@@ -239,19 +239,19 @@ fn tell(
         out.push_str(&format!("  shortest paths: {many}\n"));
     }
     if let Some(file) = svg {
-        out.push_str(&format!("  drawn: {}\n", file.display()));
+        out.push_str(&format!("  plotted: {}\n", file.display()));
     }
     context.out.text(&out)
 }
 
 /// The first and last cells of a path, with their coordinates.
-fn steps(grid: &Grid, path: &Path) -> Result<String> {
+fn steps(grid: &Grid, path: &LatticePath) -> Result<String> {
     let n = path.cells.len();
     let near_end = |i: usize| i < SHOWN / 2 || i + SHOWN / 2 >= n;
     let mut parts = Vec::new();
     for (i, cell) in path.cells.iter().enumerate() {
         if near_end(i) {
-            let at = grid.coordinates(*cell).map_err(explained)?;
+            let at = grid.coordinates(*cell).map_err(lattice_error)?;
             let at: Vec<String> = at.iter().map(u64::to_string).collect();
             parts.push(format!("({})", at.join(",")));
         } else if i == SHOWN / 2 {
@@ -261,7 +261,7 @@ fn steps(grid: &Grid, path: &Path) -> Result<String> {
     Ok(parts.join(" "))
 }
 
-fn xor(args: &Xor, context: &Context) -> Result<()> {
+fn xor(args: &XorArgs, context: &Context) -> Result<()> {
     let data = match (&args.text, &args.file) {
         (Some(text), _) => text.clone().into_bytes(),
         (None, Some(file)) if file != FilePath::new("-") => {
@@ -281,9 +281,9 @@ fn xor(args: &Xor, context: &Context) -> Result<()> {
         }
     }
     let key = args.key.as_deref().map(unhex).transpose()?;
-    let (out, key) = xor_transform(&data, key.as_deref()).map_err(explained)?;
+    let (out, key) = xor_transform(&data, key.as_deref()).map_err(lattice_error)?;
     if let Some(file) = &args.output {
-        write(file, &out)?;
+        atomic_file::write(file, &out)?;
     }
     if context.out.json {
         let data = args.output.is_none().then(|| hex(&out));

@@ -1,9 +1,9 @@
-//! Which command does what? One file each.
+//! Commands: one file each; this one dispatches.
 
 use anyhow::Result;
 
 use crate::{
-    args::{Command, IndicatorsCommand},
+    args::{Command, indicators::IndicatorsCommand},
     context::Context,
 };
 
@@ -19,17 +19,10 @@ mod detect;
 mod docs;
 mod doctor;
 mod env;
-pub(crate) mod env_args;
-mod env_create;
-mod env_data;
-mod env_install;
-mod env_machine;
 mod explain;
+mod external;
 mod indicators;
-mod indicators_list;
 mod lattice;
-mod lattice_analyse;
-pub(crate) mod lattice_args;
 mod monitor;
 mod overview;
 pub(crate) mod probe;
@@ -39,12 +32,9 @@ mod route;
 mod sample;
 mod self_test;
 mod share;
-mod sibling;
 mod status;
 mod train;
 mod trajectory;
-pub(crate) mod trajectory_args;
-mod trajectory_plot;
 
 /// Runs one command.
 pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
@@ -62,9 +52,9 @@ pub(crate) fn run(command: Option<Command>, context: &Context) -> Result<()> {
         Some(Command::Route(args)) => route::run(&args, context),
         Some(Command::Indicators(args)) => match &args.command {
             Some(IndicatorsCommand::List { select, define }) => {
-                indicators_list::list(select.as_deref(), define, context)
+                indicators::list::list(select.as_deref(), define, context)
             }
-            Some(IndicatorsCommand::Show { name }) => indicators_list::show(name, context),
+            Some(IndicatorsCommand::Show { name }) => indicators::list::show(name, context),
             None => indicators::run(&args, context),
         },
         Some(Command::Cluster(args)) => cluster::run(&args, context),

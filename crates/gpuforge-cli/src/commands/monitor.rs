@@ -1,4 +1,4 @@
-//! `gpuforge monitor`: what a running gpuforge process does right now, on the terminal, as a page, or as one moment.
+//! `gpuforge monitor`: live state of a running gpuforge process in the terminal, as a web page, or as one snapshot.
 
 use std::{
     io::IsTerminal as _,
@@ -33,36 +33,33 @@ use gpuforge::{
 use serde::Serialize;
 use serde_json::json;
 
-use super::{
-    env::{Tables, framework},
-    env_machine,
-};
+use super::env::{Tables, framework, target};
 use crate::{
-    args::{Command, Monitor},
+    args::{Command, machine::Monitor},
     context::{Context, env},
     error::Hinted,
     format::size,
 };
 
-/// How long `--once` waits for two snapshots: speeds are differences.
+/// How long `--once` waits for two snapshots: rates are differences.
 const ONCE: Duration = Duration::from_secs(3);
 
-/// One moment.
+/// One snapshot, as JSON.
 #[derive(Serialize)]
-struct Moment<'a> {
+struct MonitorSnapshot<'a> {
     #[serde(flatten)]
     view: &'a View,
     machine: &'a Machine,
 }
 
-/// Lets this process be watched, if the setting asks for it. That it cannot be is said and stops nothing.
+/// Publishes the state of this process, if the setting asks for it. A failure is a warning.
 pub(crate) fn publish(command: Option<&Command>, context: &Context) -> Option<Publisher> {
     if matches!(command, Some(Command::Monitor(_))) || !wanted() {
         return None;
     }
     let words: Vec<String> = std::env::args_os().skip(1).map(|a| a.to_string_lossy().into_owned()).collect();
     let name = if words.is_empty() { "gpuforge".to_owned() } else { words.join(" ") };
-    match Publisher::start(&folder(), &name) {
+    match Publisher::start(&directory(), &name) {
         Ok(publisher) => {
             feed::event(Level::Info, || format!("began: {name}"));
             Some(publisher)
@@ -74,27 +71,27 @@ pub(crate) fn publish(command: Option<&Command>, context: &Context) -> Option<Pu
     }
 }
 
-/// Not the settings of the context: a command adds its flags to those when it first asks for them.
+/// Not the settings of the context: those are fixed with the command's flags on first use.
 fn wanted() -> bool {
     let places = Places::of(&env).unwrap_or_else(|_| Places::nowhere());
     Settings::load_lenient(&places, &env, &[]).monitor()
 }
 
 pub(crate) fn run(args: &Monitor, context: &Context) -> Result<()> {
-    let folder = folder();
-    let inventory = env_machine::live(context)?;
+    let directory = directory();
+    let inventory = target::live(context)?;
     let machine = describe(&inventory);
-    let mut follower = Follower::new(&folder, args.pid);
+    let mut follower = Follower::new(&directory, args.pid);
     if args.web {
         return serve(args.port, follower, machine, &inventory, context);
     }
     if args.once || context.out.json {
-        if args.pid.is_some() || !processes(&folder).is_empty() {
+        if args.pid.is_some() || !processes(&directory).is_empty() {
             follower.wait(ONCE, |v| !v.trend.is_empty() || !matches!(v.state, State::Waiting | State::Live));
         }
-        known(args.pid, follower.view(), &folder)?;
+        known(args.pid, follower.view(), &directory)?;
         return match context.out.json {
-            true => context.out.json(&Moment { view: follower.view(), machine: &machine }),
+            true => context.out.json(&MonitorSnapshot { view: follower.view(), machine: &machine }),
             false => context.out.text(&text(follower.view(), &machine)),
         };
     }
@@ -106,18 +103,18 @@ pub(crate) fn run(args: &Monitor, context: &Context) -> Result<()> {
     Ok(screen::run(follower, &machine, plain)?)
 }
 
-fn folder() -> PathBuf {
+fn directory() -> PathBuf {
     place::folder(&env)
 }
 
-/// A process that was asked for and says nothing is an error that names the others.
-fn known(pid: Option<u32>, view: &View, folder: &std::path::Path) -> Result<()> {
+/// A requested process that publishes nothing is an error, with the others in the hint.
+fn known(pid: Option<u32>, view: &View, directory: &std::path::Path) -> Result<()> {
     let Some(pid) = pid.filter(|_| view.snapshot.is_none()) else { return Ok(()) };
     let what = match view.state {
         State::Foreign => format!("process {pid} speaks another version of the protocol"),
-        _ => format!("process {pid} does not tell about itself"),
+        _ => format!("process {pid} does not publish its state"),
     };
-    let others: Vec<String> = processes(folder).iter().map(u32::to_string).collect();
+    let others: Vec<String> = processes(directory).iter().map(u32::to_string).collect();
     let hint = match others.is_empty() {
         true => format!("start it with {VARIABLE}=1, or `gpuforge config set monitor true` for all"),
         false => format!("start it with {VARIABLE}=1; these do: {}", others.join(", ")),
@@ -125,7 +122,7 @@ fn known(pid: Option<u32>, view: &View, folder: &std::path::Path) -> Result<()> 
     Err(Hinted::new(what, hint).into())
 }
 
-/// Serves the page until the program is ended; what takes longer to find out is filled in meanwhile.
+/// Serves the page until the process exits; slow checks are filled in meanwhile.
 fn serve(
     port: u16,
     follower: Follower,
@@ -136,11 +133,11 @@ fn serve(
     let shared = Arc::new(Mutex::new(machine));
     let server = Server::start(port, follower, shared.clone()).map_err(hinted)?;
     if context.out.json {
-        // One line at once: whoever reads it cannot wait for the end.
+        // Flushed at once: a reader needs the address before the end.
         context.out.text(&format!("{}\n", json!({"url": server.url()})))?;
     } else {
         context.out.text(&format!("{}\n", server.url()))?;
-        if context.out.talks() {
+        if context.out.prints_notes() {
             let mut err = std::io::stderr();
             let what =
                 "The address holds a token: who has it can look, nobody can change anything. Ctrl-C ends it.";
@@ -162,7 +159,7 @@ fn hinted(error: LiveError) -> anyhow::Error {
     Hinted::new(error.to_string(), error.hint()).into()
 }
 
-/// Devices and the processor, from kernel files and the cache: nothing is woken to be looked at.
+/// Devices and CPU from kernel files and the cache: no device is woken.
 fn describe(inventory: &Inventory) -> Machine {
     let mut devices = Vec::new();
     for gpu in &inventory.gpus {
@@ -188,7 +185,7 @@ fn describe(inventory: &Inventory) -> Machine {
     Machine { devices, choice: Some(format!("{}: {}", choice.name, choice.reason)), ..Machine::default() }
 }
 
-/// What the doctor says without the network; what does not apply is left out.
+/// The doctor's checks without the network, without skipped ones.
 fn diagnose() -> Vec<Row> {
     let report = doctor::run(&Arc::new(doctor::View::here().offline(true)));
     let applies = report.checks.iter().filter(|c| c.status != Status::Skipped);

@@ -1,4 +1,4 @@
-//! `gpuforge` alone: a short status of this machine, and what to do next.
+//! `gpuforge` without a command: a short status of this machine, and the next steps.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,7 @@ use crate::{
     progress::Progress,
 };
 
-/// Commands worth knowing, with what they do.
+/// Suggested commands.
 const NEXT: [(&str, &str); 5] = [
     ("gpuforge detect", "every fact about this machine"),
     ("gpuforge detect --from FILE", "the same for output pasted from another machine"),
@@ -48,14 +48,14 @@ pub(crate) fn run(context: &Context) -> Result<()> {
     Ok(())
 }
 
-/// This machine, from the cache where it holds.
+/// This machine, from the cache if it is valid.
 pub(crate) fn inventory(context: &Context) -> Result<Inventory> {
     let places = context.places()?;
     let mut options = machine::options(context.settings(&places, &[]), &places, &env);
     options.tier1.isolation = probe::isolation();
-    let _progress = Progress::start("asking the drivers", context.out.talks());
+    let _progress = Progress::start("probing drivers", context.out.prints_notes());
     let mut inventory = hardware::detect(&options, &env);
-    // `detect --timings` is the place for these.
+    // Only `detect --timings` shows these.
     inventory.timings.clear();
     Ok(inventory)
 }

@@ -1,4 +1,4 @@
-//! How is a driver asked in a process of its own? `gpuforge __probe NAME` prints one probe's answer as JSON.
+//! Probe isolation: `gpuforge __probe NAME` runs one driver probe in a child process and prints its result as JSON.
 
 use std::{
     ffi::OsStr,
@@ -10,7 +10,7 @@ use gpuforge::hardware::probe::isolate::{CHILD_COMMAND, Isolation, run_in_child}
 
 use crate::context::env;
 
-/// Runs a probe if this process was started as its child.
+/// Runs the probe if this process is a probe child.
 pub(crate) fn run_as_child() -> Option<ExitCode> {
     let mut args = std::env::args_os().skip(1);
     if args.next().as_deref() != Some(OsStr::new(CHILD_COMMAND)) {
@@ -21,11 +21,11 @@ pub(crate) fn run_as_child() -> Option<ExitCode> {
         return Some(ExitCode::from(2));
     };
     let mut out = io::stdout().lock();
-    let said = out.write_all(answer.as_bytes()).and_then(|()| out.flush());
-    Some(if said.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+    let written = out.write_all(answer.as_bytes()).and_then(|()| out.flush());
+    Some(if written.is_ok() { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// Children where this program can find itself, threads where it cannot.
+/// Child processes where the path of this executable is known, else threads.
 pub(crate) fn isolation() -> Isolation {
     std::env::current_exe().map_or(Isolation::Thread, Isolation::Child)
 }

@@ -10,12 +10,16 @@ use anyhow::{Context as _, Result};
 use clap::{CommandFactory as _, Parser as _};
 use gpuforge::{
     dash::report::Report,
-    profile::{Category, Format, Name, Profiler, Span, TRACE_VARIABLE, TraceGuard},
+    profile::{Category, Name, Profiler, Span, TRACE_VARIABLE, TraceFormat, TraceGuard},
 };
 
-use super::{chart, report};
+use super::report;
 use crate::{
-    args::{Args, Command, Profile, ProfileRun, ReportFormat},
+    args::{
+        Args, Command,
+        profiling::{Profile, ProfileRun, ReportFormat},
+    },
+    atomic_file,
     context::Context,
     error::Hinted,
     output::DIM,
@@ -24,37 +28,37 @@ use crate::{
 pub(crate) fn run(args: Profile, context: &Context) -> Result<()> {
     let Profile::Run(args) = args;
     check(&args.output)?;
-    args.report.as_deref().map_or(Ok(()), folder)?;
+    args.report.as_deref().map_or(Ok(()), require_directory)?;
     let ran = match ours(&args.command) {
         true => in_process(&args, context)?,
         false => program(&args)?,
     };
-    // What was recorded is worth showing, also when the command failed: perhaps it tells why.
+    // The trace of a failed command is shown too: it may show why.
     let shown = show(&args, context);
     ran.and(shown)
 }
 
-/// The trace is read again for the summary, so it must be in our own form and in a folder that is there.
+/// The trace is read again for the summary, so it must be in our own format and in a directory that exists.
 fn check(path: &Path) -> Result<()> {
-    if Format::of(path) == Format::Chrome {
-        let what = format!("{}: such a name asks for the form of trace viewers", path.display());
+    if TraceFormat::of(path) == TraceFormat::Chrome {
+        let what = format!("{}: that extension means the format of trace viewers", path.display());
         let hint = "record a trace.json, then `gpuforge report trace.json -o trace.perfetto.json`";
         return Err(Hinted::usage(what, hint).into());
     }
-    folder(path)
+    require_directory(path)
 }
 
-/// Found before minutes of work rather than after.
-fn folder(path: &Path) -> Result<()> {
-    let folder = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    if folder.is_dir() {
+/// A missing directory is found before minutes of work rather than after.
+fn require_directory(path: &Path) -> Result<()> {
+    let directory = path.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    if directory.is_dir() {
         return Ok(());
     }
-    let what = format!("cannot write {}: there is no folder {}", path.display(), folder.display());
+    let what = format!("cannot write {}: there is no directory {}", path.display(), directory.display());
     Err(Hinted::new(what, "make it first, or give another name").into())
 }
 
-/// Is it a command of this program? Its first word is one, or a flag.
+/// Is it a gpuforge command? Its first word is one, or a flag.
 fn ours(command: &[OsString]) -> bool {
     let first = command.first().and_then(|word| word.to_str()).unwrap_or_default();
     first.starts_with('-') || Args::command().find_subcommand(first).is_some()
@@ -84,7 +88,7 @@ fn in_process(args: &ProfileRun, context: &Context) -> Result<Result<()>> {
 fn program(args: &ProfileRun) -> Result<Result<()>> {
     let (name, rest) = args.command.split_first().context("no command")?;
     let shown = Path::new(name).display();
-    // What an earlier run left must not be taken for this one's.
+    // The trace of an earlier run must not be taken for this one's.
     let before = modified(&args.output);
     let absolute = std::path::absolute(&args.output)?;
     let status = process::Command::new(name).args(rest).env(TRACE_VARIABLE, &absolute).status();
@@ -111,14 +115,14 @@ fn modified(path: &Path) -> Option<std::time::SystemTime> {
 
 /// The summary, unless only data is wanted, and the page.
 fn show(args: &ProfileRun, context: &Context) -> Result<()> {
-    let (talks, page): (bool, Option<&PathBuf>) = (context.out.talks(), args.report.as_ref());
+    let (talks, page): (bool, Option<&PathBuf>) = (context.out.prints_notes(), args.report.as_ref());
     if !talks && page.is_none() {
         return Ok(());
     }
     let trace = report::read(&args.output)?;
     if let Some(path) = page {
         let html = report::export(&trace, ReportFormat::Html, &report::title(&args.output))?;
-        chart::write(path, &html)?;
+        atomic_file::write(path, &html)?;
     }
     if !talks {
         return Ok(());

@@ -1,4 +1,4 @@
-//! `gpuforge report TRACE`: where the time of a run went, in the terminal, as a page, or for other tools.
+//! `gpuforge report TRACE`: summary of a trace in the terminal, as an HTML page, or as flame graph, CSV, JSON, trace events.
 
 use std::{fmt::Write as _, io::Write as _, path::Path};
 
@@ -12,17 +12,16 @@ use gpuforge::{
 };
 use serde_json::json;
 
-use super::chart;
 use crate::{
-    args::{self, ReportFormat},
-    bars::plain,
+    args::profiling::{self, ReportFormat},
+    atomic_file,
     context::Context,
     error::Hinted,
-    format::{dotted, size, width, wrap},
+    format::{dotted, escape_control, size, width, wrap},
     output::{CARE, DIM, HEAD},
 };
 
-pub(crate) fn run(args: &args::Report, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &profiling::Report, context: &Context) -> Result<()> {
     let format = match (args.format, &args.output) {
         (None, None) => None,
         (Some(format), _) => Some(format),
@@ -47,15 +46,15 @@ pub(crate) fn run(args: &args::Report, context: &Context) -> Result<()> {
     }
 }
 
-/// The trace in a file, or what is wrong with it.
+/// Reads a trace file.
 pub(crate) fn read(path: &Path) -> Result<Trace> {
-    let failed = |error: TraceFileError| Hinted::new(plain(&error.to_string()), error.hint());
+    let failed = |error: TraceFileError| Hinted::new(escape_control(&error.to_string()), error.hint());
     Ok(trace::read(path).map_err(failed)?)
 }
 
-/// Writes a report and says so.
+/// Writes a report and prints its path.
 fn write(path: &Path, bytes: &[u8], context: &Context) -> Result<()> {
-    chart::write(path, bytes)?;
+    atomic_file::write(path, bytes)?;
     let length = bytes.len() as u64;
     if context.out.json {
         return context.out.json(&json!({ "output": path, "bytes": length }));
@@ -63,14 +62,14 @@ fn write(path: &Path, bytes: &[u8], context: &Context) -> Result<()> {
     context.out.text(&format!("{} {DIM}({}){DIM:#}\n", path.display(), size(length)))
 }
 
-/// What a page is called: the file it is of, without where that is.
+/// Title of a page: the file name of the trace.
 pub(crate) fn title(path: &Path) -> String {
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy();
     format!("gpuforge report of {name}")
 }
 
-/// Endings that say the form.
-const ENDINGS: [(&str, ReportFormat); 8] = [
+/// File extensions and their formats.
+const EXTENSIONS: [(&str, ReportFormat); 8] = [
     (".trace.json", ReportFormat::Chrome),
     (".perfetto.json", ReportFormat::Chrome),
     (".json", ReportFormat::Json),
@@ -83,9 +82,9 @@ const ENDINGS: [(&str, ReportFormat); 8] = [
 
 fn format_of(path: &Path) -> Result<ReportFormat> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_lowercase();
-    let found = ENDINGS.iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| *format);
+    let found = EXTENSIONS.iter().find(|(end, _)| name.ends_with(end)).map(|(_, format)| *format);
     found.ok_or_else(|| {
-        let what = format!("{}: which form is that?", path.display());
+        let what = format!("{}: unknown format", path.display());
         Hinted::usage(what, "end its name in .html, .svg, .folded, .csv or .json, or give --format").into()
     })
 }
@@ -105,19 +104,19 @@ pub(crate) fn export(trace: &Trace, format: ReportFormat, title: &str) -> Result
     })
 }
 
-/// Where the time went, in lines that fit.
+/// Summary for the terminal.
 pub(crate) fn summary(report: &Report, top: usize) -> String {
     let mut out = format!("{HEAD}where the time went{HEAD:#}\n");
-    let many = |n: u64, one: &str| format!("{} {one}{}", units::count(n), if n == 1 { "" } else { "s" });
+    let counted = |n: u64, one: &str| format!("{} {one}{}", units::count(n), if n == 1 { "" } else { "s" });
     let mut facts = vec![
         format!("wall time {}", report.wall_ns.map_or_else(|| "not known".to_owned(), units::time)),
-        many(report.spans, "span"),
-        many(report.threads, "thread"),
+        counted(report.spans, "span"),
+        counted(report.threads, "thread"),
     ];
-    facts.extend(report.devices.iter().map(|name| plain(name)));
+    facts.extend(report.devices.iter().map(|name| escape_control(name)));
     out.push_str(&dotted(&facts, 2, width()));
     if report.dropped > 0 {
-        let _ = writeln!(out, "  {CARE}{} records were lost{CARE:#}", units::count(report.dropped));
+        let _ = writeln!(out, "  {CARE}{} records were dropped{CARE:#}", units::count(report.dropped));
     }
     for part in &report.breakdown {
         let kind = part.category.as_str();
@@ -140,8 +139,8 @@ pub(crate) fn summary(report: &Report, top: usize) -> String {
     if !report.suggestions.is_empty() {
         let _ = writeln!(out, "{HEAD}what to do{HEAD:#}");
         for suggestion in &report.suggestions {
-            out.push_str(&wrap(&plain(&suggestion.advice), 2, width()));
-            let _ = write!(out, "{DIM}{}{DIM:#}", wrap(&plain(&suggestion.evidence), 4, width()));
+            out.push_str(&wrap(&escape_control(&suggestion.advice), 2, width()));
+            let _ = write!(out, "{DIM}{}{DIM:#}", wrap(&escape_control(&suggestion.evidence), 4, width()));
         }
     }
     out
@@ -152,12 +151,12 @@ fn names(out: &mut String, report: &Report, top: usize) {
     if rows.is_empty() {
         return;
     }
-    let _ = writeln!(out, "{HEAD}longest{HEAD:#} {DIM}(time in itself, share of wall, calls, median){DIM:#}");
+    let _ = writeln!(out, "{HEAD}longest{HEAD:#} {DIM}(self time, share of wall, calls, median){DIM:#}");
     let room = width().saturating_sub(43).max(12);
     for row in rows {
         let s = &row.stats;
         let share = row.share_of_wall.map_or_else(String::new, units::percent);
-        let name: String = plain(&s.name);
+        let name: String = escape_control(&s.name);
         let name = match name.char_indices().nth(room) {
             Some((end, _)) => format!("{}…", name.get(..end).unwrap_or_default()),
             None => name,
@@ -172,21 +171,20 @@ fn names(out: &mut String, report: &Report, top: usize) {
     }
 }
 
-/// Memory, decisions and recovery, a line each where there was any.
+/// Memory, placement decisions and recovery events, a line each where there was any.
 fn events(out: &mut String, report: &Report) {
     for memory in &report.memory {
         let budget = memory.budget_bytes.map(|b| format!(" of {}", units::size(b))).unwrap_or_default();
         let line = format!(
-            "memory of {}: at most {}{budget}",
-            plain(&memory.device),
+            "memory of {}: peak {}{budget}",
+            escape_control(&memory.device),
             units::size(memory.peak_bytes)
         );
         out.push_str(&wrap(&line, 2, width()));
     }
     if !report.routed.is_empty() {
         let runs: u64 = report.routed.iter().map(|r| r.runs).sum();
-        let _ =
-            writeln!(out, "  {} decisions where to run; the page and --json list them", units::count(runs));
+        let _ = writeln!(out, "  {} placement decisions; the page and --json list them", units::count(runs));
     }
     if !report.recovered.is_empty() {
         let _ =
@@ -199,7 +197,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_ending_says_the_form() {
+    fn the_extension_selects_the_format() {
         for (name, want) in [
             ("a.html", Some(ReportFormat::Html)),
             ("A.HTM", Some(ReportFormat::Html)),

@@ -1,4 +1,4 @@
-//! `gpuforge self-test`: every check with its time and what it saw; fails when one fails.
+//! `gpuforge self-test`: runs the self-tests of the library and prints each with its time; fails when one fails.
 
 use std::fmt::Write as _;
 
@@ -18,7 +18,7 @@ pub(crate) fn run(full: bool, context: &Context) -> Result<()> {
     let places = context.places()?;
     let settings = context.settings(&places, &[]);
     Forge::with_isolation(settings, &places, &env, probe::isolation()).check_device()?;
-    let progress = Progress::start("checking", context.out.talks());
+    let progress = Progress::start("checking", context.out.prints_notes());
     let report = selftest::run(full, settings, &places, &env, |_| {});
     drop(progress);
     if context.out.json {
@@ -51,7 +51,7 @@ fn render(report: &selftest::Report) -> String {
         (Some(cold), Some(warm)) => {
             let _ = writeln!(
                 out,
-                "first result {cold:.1} ms after nothing, {warm:.1} ms on the open device\n({} starts, slowest {:.1} ms, allowed {:.0} ms)",
+                "first result {cold:.1} ms cold, {warm:.1} ms on the open device\n({} starts, slowest {:.1} ms, allowed {:.0} ms)",
                 init.n,
                 init.max_ms.unwrap_or(cold),
                 init.target_ms

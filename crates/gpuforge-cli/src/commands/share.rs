@@ -1,4 +1,4 @@
-//! `gpuforge share`: hands a calibration on to equal hardware, or takes one over.
+//! `gpuforge share`: exports a calibration for equal hardware, or imports one.
 
 use std::path::Path;
 
@@ -6,15 +6,15 @@ use anyhow::Result;
 use gpuforge::{
     Forge,
     route::{
-        share::{Bundle, ShareError},
-        store::{self, Key},
+        bundle::{BundleError, CalibrationBundle},
+        store::{self, CalibrationKey},
     },
 };
 use serde_json::json;
 
 use super::probe;
 use crate::{
-    args::Share,
+    args::calibration::Share,
     context::{Context, env},
     error::Hinted,
 };
@@ -35,34 +35,35 @@ fn export(file: &Path, context: &Context) -> Result<()> {
     }
     let forge = Forge::with_isolation(context.settings(&places, &[]), &places, &env, probe::isolation());
     let inventory = serde_json::to_value(forge.inventory().map_err(anyhow::Error::msg)?)?;
-    Bundle::new(&inventory, &models).save(file)?;
-    done("wrote", file, &models.iter().map(Key::of).collect::<Vec<_>>(), context)
+    CalibrationBundle::new(&inventory, &models).save(file)?;
+    done("wrote", file, &models.iter().map(CalibrationKey::of).collect::<Vec<_>>(), context)
 }
 
 fn import(file: &Path, context: &Context) -> Result<()> {
-    let bundle = Bundle::load(file).map_err(hinted)?;
+    let bundle = CalibrationBundle::load(file).map_err(hinted)?;
     let places = context.places()?;
     let forge = Forge::with_isolation(context.settings(&places, &[]), &places, &env, probe::isolation());
     let inventory = serde_json::to_value(forge.inventory().map_err(anyhow::Error::msg)?)?;
-    let here: Vec<Key> = forge.router()?.sites().iter().map(|s| Key::at(s.as_ref())).collect();
+    let here: Vec<CalibrationKey> =
+        forge.router()?.backends().iter().map(|s| CalibrationKey::of_backend(s.as_ref())).collect();
     let models = bundle.accept(file, &inventory, &here).map_err(hinted)?;
     store::save(&places.data_dir.join(store::FILE), &models)?;
-    done("took over", file, &models.iter().map(Key::of).collect::<Vec<_>>(), context)
+    done("imported", file, &models.iter().map(CalibrationKey::of).collect::<Vec<_>>(), context)
 }
 
-/// Every refusal has the same way out.
-fn hinted(error: ShareError) -> anyhow::Error {
+/// The hint of a rejected bundle.
+fn hinted(error: BundleError) -> anyhow::Error {
     let hint = match error {
-        ShareError::File { .. } => "give the file that `gpuforge share export` wrote",
+        BundleError::File { .. } => "give the file that `gpuforge share export` wrote",
         _ => "nothing was changed; `gpuforge calibrate` measures this machine itself",
     };
     Hinted::new(error.to_string(), hint).into()
 }
 
-fn done(what: &str, file: &Path, places: &[Key], context: &Context) -> Result<()> {
+fn done(what: &str, file: &Path, places: &[CalibrationKey], context: &Context) -> Result<()> {
     if context.out.json {
         return context.out.json(&json!({"file": file, "places": places}));
     }
-    let names: Vec<String> = places.iter().map(Key::to_string).collect();
+    let names: Vec<String> = places.iter().map(CalibrationKey::to_string).collect();
     context.out.text(&format!("{what} the calibration of {}: {}\n", names.join(" and "), file.display()))
 }

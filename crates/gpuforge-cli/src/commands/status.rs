@@ -1,4 +1,4 @@
-//! `gpuforge status`: parts of the runtime, whether loaded or not, the open device, and the switches that are set.
+//! `gpuforge status`: components of the runtime (loaded or not), the open device, and the switches that are set.
 
 use std::{fmt::Write as _, time::Duration};
 
@@ -6,7 +6,7 @@ use anyhow::Result;
 use gpuforge::{
     Forge,
     forge::{DeviceStatus, ForgeError},
-    runtime::engine::init::Start,
+    runtime::engine::init::DriverStart,
 };
 
 use super::probe;
@@ -20,10 +20,10 @@ use crate::{
 pub(crate) fn run(load: bool, context: &Context) -> Result<()> {
     let places = context.places()?;
     let settings = context.settings(&places, &[]);
-    // Unless it is asked to, a status loads nothing: what is not loaded is shown as such.
+    // Without --load a status loads nothing: what is not loaded is shown as such.
     let forge = Forge::with_isolation(settings, &places, &env, probe::isolation());
     if load {
-        let progress = Progress::start("loading", context.out.talks());
+        let progress = Progress::start("loading", context.out.prints_notes());
         let loaded = forge.load();
         drop(progress);
         // A machine without a device has a status too.
@@ -39,13 +39,13 @@ pub(crate) fn run(load: bool, context: &Context) -> Result<()> {
     if context.out.json {
         return context.out.json(&status);
     }
-    let mut out = format!("{HEAD}Parts{HEAD:#}\n");
-    for part in &status.components {
-        let state = if part.loaded { "loaded" } else { "not loaded" };
-        let took = part.load_ms.map(|ms| format!(", {ms:.1} ms")).unwrap_or_default();
-        let _ = writeln!(out, "  {:<10} {state}{took}  {DIM}{}{DIM:#}", part.name, part.what);
-        if !part.depends_on.is_empty() && context.out.verbose {
-            let _ = writeln!(out, "             needs {}", part.depends_on.join(", "));
+    let mut out = format!("{HEAD}Components{HEAD:#}\n");
+    for component in &status.components {
+        let state = if component.loaded { "loaded" } else { "not loaded" };
+        let took = component.load_ms.map(|ms| format!(", {ms:.1} ms")).unwrap_or_default();
+        let _ = writeln!(out, "  {:<10} {state}{took}  {DIM}{}{DIM:#}", component.name, component.what);
+        if !component.depends_on.is_empty() && context.out.verbose {
+            let _ = writeln!(out, "             needs {}", component.depends_on.join(", "));
         }
     }
     if !status.predicted.is_empty() {
@@ -73,15 +73,15 @@ pub(crate) fn run(load: bool, context: &Context) -> Result<()> {
     context.out.text(&out)
 }
 
-/// The open device: what opening it took, and what it may use.
+/// The open device: start-up time, pipeline cache, memory budget.
 fn device_lines(device: &DeviceStatus, verbose: bool) -> String {
     let mut out = format!("{HEAD}Device{HEAD:#}\n");
     out.push_str(&wrap(&device.caps.name, 2, width()));
     if let Some(init) = &device.init {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
         let start = match init.start {
-            Start::Cold => "cold",
-            Start::Warm => "warm",
+            DriverStart::Cold => "cold",
+            DriverStart::Warm => "warm",
         };
         let overlap = init.overlap().map(|o| format!(", overlap {o:.2}")).unwrap_or_default();
         let _ = writeln!(out, "  opened {start} in {:.1} ms{overlap}", ms(init.total));

@@ -2,13 +2,13 @@
 
 use anyhow::Result;
 
-use super::sibling::{Sibling, hand_over};
-use crate::{args::Passed, context::Context};
+use super::external::{ExternalProgram, exec};
+use crate::{args::PassThrough, context::Context};
 
-const TRAIN: Sibling = Sibling { name: "gpuforge-train", package: "gpuforge-train" };
+const TRAIN: ExternalProgram = ExternalProgram { name: "gpuforge-train", package: "gpuforge-train" };
 
-/// Hands over, and ends as that program ends.
-pub(crate) fn run(command: &str, args: &Passed, context: &Context) -> Result<()> {
+/// Runs that program with these arguments and ends with its exit code.
+pub(crate) fn run(command: &str, args: &PassThrough, context: &Context) -> Result<()> {
     let mut child = TRAIN.command(command)?;
     child.arg(command).args(&args.args);
     if context.out.json {
@@ -16,5 +16,5 @@ pub(crate) fn run(command: &str, args: &Passed, context: &Context) -> Result<()>
     } else if context.out.quiet {
         child.arg("--quiet");
     }
-    hand_over(child)
+    exec(child)
 }

@@ -1,4 +1,4 @@
-//! What every end-to-end test needs: the binary in a world of its own.
+//! What every end-to-end test needs: the binary in a sandbox of its own.
 
 use std::{
     path::{Path, PathBuf},
@@ -7,21 +7,21 @@ use std::{
 
 use serde_json::Value;
 
-/// Settings, cache and data of one test.
-pub(crate) struct World {
+/// Temporary directory with settings, cache and data of one test.
+pub(crate) struct Sandbox {
     dir: tempfile::TempDir,
 }
 
-impl World {
+impl Sandbox {
     pub(crate) fn new() -> Self {
-        World { dir: tempfile::tempdir().unwrap() }
+        Sandbox { dir: tempfile::tempdir().unwrap() }
     }
 
     pub(crate) fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join(name)
     }
 
-    /// The binary, with nothing of the caller's environment that could change its answer.
+    /// The binary, isolated from the caller's environment.
     pub(crate) fn gpuforge(&self, args: &[&str]) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_gpuforge"));
         command.args(args).stdin(std::process::Stdio::null());
@@ -43,20 +43,20 @@ impl World {
     }
 }
 
-/// What a run printed and how it ended.
-pub(crate) struct Ran {
+/// Output and exit code of a run.
+pub(crate) struct RunOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
     pub(crate) stderr: String,
 }
 
-pub(crate) fn run(command: &mut Command) -> Ran {
+pub(crate) fn run(command: &mut Command) -> RunOutput {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();
-    Ran { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+    RunOutput { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
 }
 
-impl Ran {
+impl RunOutput {
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);
         self
@@ -68,7 +68,7 @@ impl Ran {
     }
 }
 
-/// Kernel files of a small machine, as a recording.
+/// A recording of a small machine's kernel files.
 #[allow(dead_code, reason = "each test file uses its own part of this module")]
 pub(crate) fn recording(dir: &Path, files: &[(&str, &str)], links: &[(&str, &str)]) {
     let map = |pairs: &[(&str, &str)]| -> Value {

@@ -1,19 +1,19 @@
-//! What can be typed after `gpuforge trajectory`?
+//! Arguments of `gpuforge trajectory`: fly, batch.
 
 use std::path::PathBuf;
 
 use clap::{Args as ClapArgs, Subcommand, ValueEnum, ValueHint};
 
-use crate::args::Where;
+use super::Placement;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Trajectory {
-    /// Fly one launch, given by flags.
+    /// Simulate one launch, given by flags.
     #[command(after_help = FLY_EXAMPLES)]
-    Fly(Fly),
-    /// Fly every launch of a file.
+    Fly(FlyArgs),
+    /// Simulate every launch of a file.
     #[command(after_help = BATCH_EXAMPLES)]
-    Batch(Batch),
+    Batch(BatchArgs),
 }
 
 const FLY_EXAMPLES: &str = "\
@@ -31,38 +31,38 @@ Examples:
 
 The columns speed (m/s) and angle (degrees) are needed; azimuth, spin (rpm), tilt
 (degrees) and height (m) are 0 where they are missing. A row of the output is a
-launch: its line in the input, how the flight ended, then its figures in metres,
-seconds, degrees and rpm. A launch that makes no sense gets its error as status.";
+launch: its line in the input, how the flight ended, then its results in metres,
+seconds, degrees and rpm. An invalid launch gets its error as status.";
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Fly {
+pub(crate) struct FlyArgs {
     /// Launch speed in metres per second.
     #[arg(long, value_name = "M/S")]
     pub(crate) speed: f64,
-    /// Launch angle above the level, in degrees.
+    /// Launch angle above the horizontal, in degrees.
     #[arg(long, value_name = "DEG", allow_negative_numbers = true)]
     pub(crate) angle: f64,
     /// Launch direction to the right of the target line, in degrees.
     #[arg(long, value_name = "DEG", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) azimuth: f64,
-    /// Spin in turns per minute; positive is backspin.
+    /// Spin in revolutions per minute; positive is backspin.
     #[arg(long, value_name = "RPM", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) spin: f64,
-    /// Lean of the spin axis in degrees; positive curves to the right.
+    /// Tilt of the spin axis in degrees; positive curves to the right.
     #[arg(long, value_name = "DEG", default_value_t = 0.0, allow_negative_numbers = true)]
     pub(crate) tilt: f64,
     /// Height of the launch above the ground, in metres.
     #[arg(long, value_name = "M", default_value_t = 0.0)]
     pub(crate) height: f64,
     #[command(flatten)]
-    pub(crate) surroundings: Surroundings,
+    pub(crate) model: FlightModelArgs,
     #[command(flatten)]
-    pub(crate) drawn: Drawn,
+    pub(crate) files: ExtraFiles,
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Batch {
-    /// File of launches: .csv, .parquet, .arrow; `-` is standard input.
+pub(crate) struct BatchArgs {
+    /// File of launches: .csv, .parquet, .arrow; `-` is stdin.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) input: PathBuf,
     /// File to write: .parquet (zstd), .arrow, .csv; `-` is CSV on stdout.
@@ -70,17 +70,17 @@ pub(crate) struct Batch {
     pub(crate) output: PathBuf,
     /// Where to compute.
     #[arg(long, value_name = "WHERE", default_value = "auto")]
-    pub(crate) device: Where,
+    pub(crate) device: Placement,
     #[command(flatten)]
-    pub(crate) surroundings: Surroundings,
+    pub(crate) model: FlightModelArgs,
     #[command(flatten)]
-    pub(crate) drawn: Drawn,
+    pub(crate) files: ExtraFiles,
 }
 
-/// Files beside the figures.
+/// Files written in addition to the summary.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Drawn {
-    /// Also write every step of every flight: .parquet, .arrow or .csv.
+pub(crate) struct ExtraFiles {
+    /// Also write every time step of every flight: .parquet, .arrow or .csv.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) paths: Option<PathBuf>,
     /// Also draw the flights from the side and from above: .svg.
@@ -93,25 +93,25 @@ pub(crate) struct Drawn {
 pub(crate) enum WindProfile {
     /// The same at every height.
     Uniform,
-    /// By a power of the height.
+    /// Power law.
     Power,
-    /// With the logarithm of the height.
+    /// Logarithmic.
     Log,
 }
 
-/// Ball, air, wind and method.
+/// Ball, air, wind and integration method.
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Surroundings {
+pub(crate) struct FlightModelArgs {
     /// Mass of the ball in kilograms [default: a golf ball's].
     #[arg(long, value_name = "KG", help_heading = "Ball", allow_negative_numbers = true)]
     pub(crate) mass: Option<f64>,
     /// Radius of the ball in metres [default: a golf ball's].
     #[arg(long, value_name = "M", help_heading = "Ball", allow_negative_numbers = true)]
     pub(crate) radius: Option<f64>,
-    /// Seconds in which the spin falls to 1/e [default: a golf ball's].
+    /// Time constant of the spin decay (to 1/e) in seconds [default: a golf ball's].
     #[arg(long, value_name = "S", help_heading = "Ball")]
     pub(crate) spin_decay: Option<f64>,
-    /// Altitude of the place in metres.
+    /// Altitude above sea level in metres.
     #[arg(
         long,
         value_name = "M",
@@ -132,10 +132,10 @@ pub(crate) struct Surroundings {
     /// Relative humidity in per cent.
     #[arg(long, value_name = "PCT", default_value_t = 0.0, help_heading = "Air")]
     pub(crate) humidity: f64,
-    /// Air pressure at the place in hectopascals [default: by the altitude].
+    /// Air pressure in hectopascals [default: by the altitude].
     #[arg(long, value_name = "HPA", help_heading = "Air")]
     pub(crate) pressure: Option<f64>,
-    /// No air: nothing but gravity.
+    /// No air: gravity only.
     #[arg(long, help_heading = "Air")]
     pub(crate) vacuum: bool,
     /// Wind speed in metres per second, 10 m above the ground.
@@ -156,10 +156,10 @@ pub(crate) struct Surroundings {
     /// Exponent of the power profile.
     #[arg(long, value_name = "N", default_value_t = 0.14, help_heading = "Air")]
     pub(crate) wind_exponent: f64,
-    /// Roughness of the ground in the log profile, in metres.
+    /// Roughness length of the log profile, in metres.
     #[arg(long, value_name = "M", default_value_t = 0.03, help_heading = "Air")]
     pub(crate) roughness: f64,
-    /// Seconds of a fixed step.
+    /// Fixed time step in seconds.
     #[arg(
         long,
         value_name = "S",
@@ -168,10 +168,10 @@ pub(crate) struct Surroundings {
         conflicts_with = "tolerance"
     )]
     pub(crate) step: f64,
-    /// Steps that follow the error instead: the most that a landing point may be wrong, in metres.
+    /// Adaptive steps instead: largest error of the landing point, in metres.
     #[arg(long, value_name = "M", help_heading = "Method")]
     pub(crate) tolerance: Option<f64>,
-    /// Seconds after which a flight ends in the air.
+    /// Flight time after which the simulation stops, in seconds.
     #[arg(long, value_name = "S", default_value_t = 60.0, help_heading = "Method")]
     pub(crate) time_limit: f64,
 }

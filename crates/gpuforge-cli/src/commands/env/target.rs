@@ -1,32 +1,32 @@
-//! Which machine do the flags of `gpuforge env` mean? Kernel files and the cache only: no GPU library is loaded.
+//! Target machine of `gpuforge env`: this one (kernel files and cache, no GPU library), pasted text, or flags.
 
 use std::{io::Read as _, path::Path};
 
 use anyhow::{Context as _, Result};
 use gpuforge::{
-    env::compat::{Chip, Compat, Machine, MachineError, machine},
+    env::compat::{Chip, CompatTable, HostSpec, HostSpecError, host_spec},
     hardware::{self, Inventory, model::Vendor},
 };
 
-use super::env_args::Target;
 use crate::{
+    args::env::TargetArgs,
     context::{Context, env},
     error::Hinted,
     format::size,
 };
 
-/// No paste of tool output is larger.
+/// Largest pasted text.
 const PASTE_LIMIT: u64 = 64 << 20;
 
-/// The machine that is meant.
-pub(crate) fn machine(target: &Target, table: &Compat, context: &Context) -> Result<Machine> {
+/// The target machine.
+pub(crate) fn machine(target: &TargetArgs, table: &CompatTable, context: &Context) -> Result<HostSpec> {
     let mut found = match (&target.wanted, &target.from) {
-        (Some(wanted), _) => machine::named(table, wanted).map_err(wrong)?,
-        (None, Some(file)) => machine::from_inventory(table, &pasted(file)?),
-        (None, None) => machine::from_inventory(table, &live(context)?),
+        (Some(wanted), _) => host_spec::named(table, wanted).map_err(target_error)?,
+        (None, Some(file)) => host_spec::from_inventory(table, &pasted(file)?),
+        (None, None) => host_spec::from_inventory(table, &live(context)?),
     };
     if let Some(platform) = &target.platform {
-        found.set_platform(platform).map_err(wrong)?;
+        found.set_platform(platform).map_err(target_error)?;
     }
     if target.driver.is_some() {
         found.driver.clone_from(&target.driver);
@@ -46,12 +46,12 @@ pub(crate) fn machine(target: &Target, table: &Compat, context: &Context) -> Res
         gpu.memory_bytes = Some(u64::from(gib) << 30);
     }
     if target.cpu_only {
-        return Ok(found.without_gpu("--cpu-only asks for the processor"));
+        return Ok(found.without_gpu("--cpu-only asks for the CPU"));
     }
     Ok(found)
 }
 
-/// What kernel files and the cache tell about this machine.
+/// This machine, from kernel files and the cache.
 pub(crate) fn live(context: &Context) -> Result<Inventory> {
     let places = context.places()?;
     let settings = context.settings(&places, &[]);
@@ -77,18 +77,18 @@ fn pasted(file: &Path) -> Result<Inventory> {
     })
 }
 
-fn wrong(error: MachineError) -> anyhow::Error {
+fn target_error(error: HostSpecError) -> anyhow::Error {
     let hint = match &error {
-        MachineError::Gpu { nearest: Some(near), .. } => {
+        HostSpecError::Gpu { nearest: Some(near), .. } => {
             format!("did you mean {near:?}? Or name what it is: --compute-capability 8.9")
         }
-        MachineError::Gpu { nearest: None, .. } => "name what it is: --compute-capability 8.9".to_owned(),
-        MachineError::Cloud { known, provider, .. } if known.is_empty() => {
+        HostSpecError::Gpu { nearest: None, .. } => "name what it is: --compute-capability 8.9".to_owned(),
+        HostSpecError::Cloud { known, provider, .. } if known.is_empty() => {
             format!("{provider:?} is not known; aws: and gcp: are. Or name the GPU: --for 'RTX 4090'")
         }
-        MachineError::Cloud { known, .. } => format!("types with a GPU: {}", known.join(", ")),
-        MachineError::Platform(name) => {
-            let names = machine::PLATFORMS.map(|(name, ..)| name);
+        HostSpecError::Cloud { known, .. } => format!("types with a GPU: {}", known.join(", ")),
+        HostSpecError::Platform(name) => {
+            let names = host_spec::PLATFORMS.map(|(name, ..)| name);
             match gpuforge::env::compat::nearest(name, names) {
                 Some(near) => format!("did you mean {near}?"),
                 None => format!("one of {}", names.join(", ")),

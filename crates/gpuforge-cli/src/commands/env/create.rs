@@ -1,4 +1,4 @@
-//! `gpuforge env create`: the files of an environment; nothing that is there is replaced unless that is asked for.
+//! `gpuforge env create`: writes the files of an environment; existing files are kept without --force.
 
 use std::{
     io::Write as _,
@@ -8,17 +8,17 @@ use std::{
 use anyhow::{Context as _, Result};
 use gpuforge::env::{
     compat,
-    render::{self, CHECK_FILE, FORMATS, Format},
+    render::{self, CHECK_FILE, EnvFormat, FORMATS},
 };
 use serde::Serialize;
 
 use super::{
-    env::{Choice, Tables, decide},
-    env_args::Create,
-    env_install::{self, Installed, Tool},
-    env_machine,
+    Choice, Tables, decide,
+    install::{self, InstallReport, Installer},
+    target,
 };
 use crate::{
+    args::env::EnvCreate,
     context::Context,
     error::Hinted,
     format::{width, wrap},
@@ -26,65 +26,64 @@ use crate::{
 };
 
 /// A file to write.
-struct Page {
+struct OutputFile {
     path: PathBuf,
     text: String,
 }
 
-/// What was done.
+/// JSON document.
 #[derive(Serialize)]
-struct Done<'a> {
+struct CreateReport<'a> {
     files: Vec<PathBuf>,
     #[serde(flatten)]
     choice: &'a Choice,
     #[serde(skip_serializing_if = "Option::is_none")]
-    installed: Option<Installed>,
+    installed: Option<InstallReport>,
 }
 
-pub(crate) fn run(args: &Create, context: &Context) -> Result<()> {
+pub(crate) fn run(args: &EnvCreate, context: &Context) -> Result<()> {
     let tables = Tables::load(context)?;
-    let machine = env_machine::machine(&args.what.target, &tables.compat, context)?;
+    let machine = target::machine(&args.env.target, &tables.compat, context)?;
     let (formats, tool) = formats(args)?;
-    let choice = decide(&tables, &args.what, machine.clone(), context)?;
-    // Containers run Linux, whatever runs them.
+    let choice = decide(&tables, &args.env, machine.clone(), context)?;
+    // Containers run Linux, whatever the host is.
     let inside = formats
         .iter()
         .any(|f| f.container)
-        .then(|| decide(&tables, &args.what, machine.in_container(), context));
+        .then(|| decide(&tables, &args.env, machine.in_container(), context));
     let inside = inside.transpose()?;
-    let of = |format: &Format| inside.as_ref().filter(|_| format.container).unwrap_or(&choice);
+    let of = |format: &EnvFormat| inside.as_ref().filter(|_| format.container).unwrap_or(&choice);
     if args.output == Path::new("-") {
         return match formats.as_slice() {
             [one] => context.out.text(&(one.render)(&of(one).plan)),
             _ => Err(Hinted::usage("-o - prints one format", "name one: --format pip").into()),
         };
     }
-    let mut pages: Vec<Page> = formats
+    let mut pages: Vec<OutputFile> = formats
         .iter()
-        .map(|f| Page { path: args.output.join(f.file), text: (f.render)(&of(f).plan) })
+        .map(|f| OutputFile { path: args.output.join(f.file), text: (f.render)(&of(f).plan) })
         .collect();
     let last = formats.last().map_or(&choice, |f| of(f));
-    pages.push(Page { path: args.output.join(CHECK_FILE), text: render::check_script(&last.plan) });
+    pages.push(OutputFile { path: args.output.join(CHECK_FILE), text: render::check_script(&last.plan) });
     let files = write_all(&pages, &args.output, args.force)?;
-    for file in files.iter().filter(|_| context.out.talks()) {
+    for file in files.iter().filter(|_| context.out.prints_notes()) {
         context.out.text(&format!("wrote {}\n", file.display()))?;
     }
     for caution in choice.plan.candidate.cautions.iter().filter(|_| !context.out.json) {
         context.out.warn(&choice.plan.candidate.requirement, caution, None);
     }
-    let installed =
-        tool.map(|tool| env_install::run(tool, &args.output, &choice.plan, context)).transpose()?;
-    let failed = installed.as_ref().and_then(Installed::failure);
+    let installed = tool.map(|tool| install::run(tool, &args.output, &choice.plan, context)).transpose()?;
+    let failed = installed.as_ref().and_then(InstallReport::failure);
     if context.out.json {
-        context.out.json(&Done { files, choice: &choice, installed })?;
-    } else if !args.install && context.out.talks() {
+        context.out.json(&CreateReport { files, choice: &choice, installed })?;
+    } else if !args.install && context.out.prints_notes() {
         context.out.text(&next_steps(&formats))?;
     }
     failed.map_or(Ok(()), |error| Err(error.into()))
 }
 
-/// The formats that were asked for, and what installs one of them.
-fn formats(args: &Create) -> Result<(Vec<&'static Format>, Option<&'static Tool>)> {
+/// The requested formats, and the tool that installs one of them.
+fn formats(args: &EnvCreate) -> Result<(Vec<&'static EnvFormat>, Option<&'static Installer>)> {
     let named = |name: &String| {
         render::find(name).ok_or_else(|| {
             let names = FORMATS.map(|f| f.name);
@@ -95,7 +94,7 @@ fn formats(args: &Create) -> Result<(Vec<&'static Format>, Option<&'static Tool>
             anyhow::Error::from(Hinted::usage(format!("there is no format {name:.40?}"), hint))
         })
     };
-    let asked: Vec<&'static Format> = match args.format.as_slice() {
+    let asked: Vec<&'static EnvFormat> = match args.format.as_slice() {
         [all] if all.eq_ignore_ascii_case("all") => FORMATS.iter().collect(),
         names => names.iter().map(named).collect::<Result<_>>()?,
     };
@@ -104,19 +103,21 @@ fn formats(args: &Create) -> Result<(Vec<&'static Format>, Option<&'static Tool>
         return Ok((if asked.is_empty() { usual() } else { asked }, None));
     }
     if args.output == Path::new("-") {
-        return Err(Hinted::usage("--install needs files, -o - writes none", "name a folder: -o DIR").into());
+        return Err(
+            Hinted::usage("--install needs files, -o - writes none", "name a directory: -o DIR").into()
+        );
     }
-    let tool = env_install::tool(&asked)?;
+    let tool = install::tool(&asked)?;
     let its = render::find(tool.format).into_iter().collect();
     Ok((if asked.is_empty() { its } else { asked }, Some(tool)))
 }
 
-/// Writes all or nothing: what is in the way is found before anything is written.
-fn write_all(pages: &[Page], dir: &Path, force: bool) -> Result<Vec<PathBuf>> {
-    let same = |page: &Page| std::fs::read_to_string(&page.path).is_ok_and(|text| text == page.text);
-    let in_the_way = |page: &&Page| !force && page.path.symlink_metadata().is_ok() && !same(page);
-    if let Some(page) = pages.iter().find(in_the_way) {
-        let what = format!("{} is there already; nothing was written", page.path.display());
+/// Writes all files or none: conflicts are found before anything is written.
+fn write_all(pages: &[OutputFile], dir: &Path, force: bool) -> Result<Vec<PathBuf>> {
+    let same = |page: &OutputFile| std::fs::read_to_string(&page.path).is_ok_and(|text| text == page.text);
+    let conflicts = |page: &&OutputFile| !force && page.path.symlink_metadata().is_ok() && !same(page);
+    if let Some(page) = pages.iter().find(conflicts) {
+        let what = format!("{} exists already; nothing was written", page.path.display());
         return Err(Hinted::new(what, "--force replaces it; -o DIR writes somewhere else").into());
     }
     std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
@@ -126,22 +127,22 @@ fn write_all(pages: &[Page], dir: &Path, force: bool) -> Result<Vec<PathBuf>> {
     Ok(pages.iter().map(|page| page.path.clone()).collect())
 }
 
-fn write(page: &Page, dir: &Path, force: bool) -> std::io::Result<()> {
+fn write(page: &OutputFile, dir: &Path, force: bool) -> std::io::Result<()> {
     let mut file = tempfile::Builder::new().prefix(".gpuforge-").tempfile_in(dir)?;
     file.write_all(page.text.as_bytes())?;
     #[cfg(unix)]
     {
-        // A temporary file is its owner's alone; these are for everybody who works here.
+        // Temporary files are created with mode 0600; these are for everybody who works here.
         use std::os::unix::fs::PermissionsExt as _;
         file.as_file().set_permissions(std::fs::Permissions::from_mode(0o644))?;
     }
-    // Without --force a file that appeared meanwhile is not replaced either.
+    // Without --force a file that appeared meanwhile is not overwritten either.
     let kept = if force { file.persist(&page.path) } else { file.persist_noclobber(&page.path) };
     kept.map(drop).map_err(|e| e.error)
 }
 
-/// What to do with the files: their own second line says it.
-fn next_steps(formats: &[&Format]) -> String {
+/// Next step: the header of each file has the install command.
+fn next_steps(formats: &[&EnvFormat]) -> String {
     let files: Vec<&str> = formats.iter().map(|f| f.file).collect();
     let text = format!("the first lines of {} say how to install; then run {CHECK_FILE}", files.join(", "));
     format!("{DIM}{}{DIM:#}", wrap(&text, 0, width()))

@@ -1,4 +1,4 @@
-//! What can be typed after `gpuforge lattice`? Its commands and flags.
+//! Arguments of `gpuforge lattice`: info, path, xor, analyse.
 
 use std::path::PathBuf;
 
@@ -7,14 +7,14 @@ use clap::{Args as ClapArgs, Subcommand, ValueHint};
 #[derive(Debug, Subcommand)]
 #[command(after_help = EXAMPLES)]
 pub(crate) enum Lattice {
-    /// Say what a lattice has: cells, edges, degrees, diameter; from formulas, for any size.
-    Info(Shape),
+    /// Statistics of a lattice: cells, edges, degrees, diameter; in closed form, for any size.
+    Info(ShapeArgs),
     /// Find a shortest path between two cells, around blocked ones and by weights.
-    Path(Path),
-    /// XOR bytes with a key, which is printed; twice with the same key gives the bytes back.
-    Xor(Xor),
-    /// Say how a lattice with blocked cells hangs together: components, diameter, degrees.
-    Analyse(Analyse),
+    Path(PathArgs),
+    /// XOR bytes with a key, which is printed; the same key restores them.
+    Xor(XorArgs),
+    /// Connectivity of a lattice with blocked cells: components, diameter, degrees.
+    Analyse(AnalyseArgs),
 }
 
 const EXAMPLES: &str = "\
@@ -25,11 +25,11 @@ Examples:
   gpuforge lattice analyse --dims 3 --size 12 --blocked 0.2 --lattices 100 --json
   gpuforge lattice xor --text hello
 
-A cell is its number (17) or its coordinates (1,7); the last axis counts fastest.";
+A cell is its index (17) or its coordinates (1,7), row-major.";
 
-/// Which lattice.
+/// Dimensions of a lattice.
 #[derive(Debug, Clone, ClapArgs)]
-pub(crate) struct Shape {
+pub(crate) struct ShapeArgs {
     /// Number of dimensions [default: as many as there are sizes].
     #[arg(long, value_name = "D")]
     pub(crate) dims: Option<usize>,
@@ -41,11 +41,11 @@ pub(crate) struct Shape {
 /// Which of its cells are blocked.
 #[derive(Debug, Clone, ClapArgs)]
 #[command(next_help_heading = "Blocked cells")]
-pub(crate) struct Walls {
-    /// Block each cell with this chance, except the ends of a path (0.2).
+pub(crate) struct BlockedArgs {
+    /// Block each cell with this probability, except the ends of a path (0.2).
     #[arg(long, value_name = "CHANCE")]
     pub(crate) blocked: Option<f64>,
-    /// Equal seeds block equal cells.
+    /// Seed: equal seeds block equal cells.
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub(crate) seed: u64,
     /// Block these cells: '17 18', '1,7 1,8'.
@@ -58,36 +58,37 @@ pub(crate) struct Walls {
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = PATH_HELP)]
-pub(crate) struct Path {
+pub(crate) struct PathArgs {
     #[command(flatten)]
-    pub(crate) shape: Shape,
-    /// Where it begins.
+    pub(crate) shape: ShapeArgs,
+    /// First cell.
     #[arg(long, value_name = "CELL", default_value = "0")]
     pub(crate) from: String,
-    /// Where it ends [default: the last cell].
+    /// Last cell [default: the last of the lattice].
     #[arg(long, value_name = "CELL")]
     pub(crate) to: Option<String>,
-    /// What entering each cell costs: a file with one number per cell.
+    /// Cost of entering each cell: a file with one number per cell.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "random_weights")]
     pub(crate) weights: Option<PathBuf>,
-    /// Entering a cell costs something between these two, drawn by the seed.
+    /// Random cost of entering a cell, between these two; drawn with --seed.
     #[arg(long, value_name = "LOW,HIGH", value_delimiter = ',', num_args = 1, allow_hyphen_values = true)]
     pub(crate) random_weights: Option<Vec<f64>>,
-    /// Also count the shortest paths, by steps.
+    /// Also count the shortest paths (by steps).
     #[arg(long, conflicts_with_all = ["weights", "random_weights"])]
     pub(crate) count: bool,
     /// Draw a lattice of one or two dimensions and the path into this file, as SVG.
     #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) svg: Option<PathBuf>,
     #[command(flatten)]
-    pub(crate) walls: Walls,
+    pub(crate) blocked: BlockedArgs,
 }
 
 const PATH_HELP: &str = "\
-Exit codes: 0 a path, 1 there is none (--json says \"found\": false) or it failed, 2 wrong usage.";
+Exit codes: 0 a path, 1 there is none (\"found\": false in --json) or it failed,
+2 wrong usage.";
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Xor {
+pub(crate) struct XorArgs {
     /// Bytes to transform; nothing or `-` is stdin.
     #[arg(value_name = "FILE", value_hint = ValueHint::FilePath, conflicts_with = "text")]
     pub(crate) file: Option<PathBuf>,
@@ -100,7 +101,7 @@ pub(crate) struct Xor {
     /// Write the bytes to this file instead of printing them in hexadecimal.
     #[arg(short, long, value_name = "FILE", value_hint = ValueHint::FilePath)]
     pub(crate) output: Option<PathBuf>,
-    /// The bytes are those of a lattice, one per cell: of so many dimensions.
+    /// The bytes are the cells of a lattice with so many dimensions.
     #[arg(long, value_name = "D", requires = "size")]
     pub(crate) dims: Option<usize>,
     /// Points along every axis of that lattice, or along each of them.
@@ -109,19 +110,19 @@ pub(crate) struct Xor {
 }
 
 #[derive(Debug, ClapArgs)]
-pub(crate) struct Analyse {
+pub(crate) struct AnalyseArgs {
     #[command(flatten)]
-    pub(crate) shape: Shape,
-    /// Analyse so many lattices in one batch, of this seed and those that follow.
+    pub(crate) shape: ShapeArgs,
+    /// Analyse so many lattices in one batch, of this seed and the following ones.
     #[arg(long, value_name = "N", requires = "blocked", conflicts_with_all = ["centrality", "communities"],
           value_parser = clap::value_parser!(u64).range(1..=100_000))]
     pub(crate) lattices: Option<u64>,
-    /// Also say which cells matter most: degree, closeness, betweenness.
+    /// Also list the most central cells: degree, closeness, betweenness.
     #[arg(long)]
     pub(crate) centrality: bool,
-    /// Also say which cells belong together.
+    /// Also detect communities.
     #[arg(long)]
     pub(crate) communities: bool,
     #[command(flatten)]
-    pub(crate) walls: Walls,
+    pub(crate) blocked: BlockedArgs,
 }

@@ -1,4 +1,4 @@
-//! `gpuforge env create --install`: which program installs an environment, and what its failure means.
+//! `gpuforge env create --install`: runs uv, pip, conda or pixi, and explains a failure by its output.
 
 use std::{
     ffi::OsString,
@@ -11,46 +11,50 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use gpuforge::env::{
-    explain::{self, Facts, Knowledge},
-    profiles::Plan,
-    render::{CHECK_FILE, Format},
+    explain::{self, HostEvidence, PatternDb},
+    profiles::EnvPlan,
+    render::{CHECK_FILE, EnvFormat},
 };
 use serde::Serialize;
 
-use super::env_machine;
+use super::target;
 use crate::{context::Context, error::Hinted};
 
-/// No installation takes longer; one that hangs is ended.
-const LIMIT: Duration = Duration::from_secs(3 * 60 * 60);
-/// What of the output is kept to be explained.
+/// Deadline of an installation; one that hangs is killed.
+const DEADLINE: Duration = Duration::from_secs(3 * 60 * 60);
+/// Last bytes of the output that are kept for the explanation.
 const TAIL: usize = 256 << 10;
 
 /// A program that installs one of the formats.
 #[derive(Debug)]
-pub(crate) struct Tool {
-    /// What is looked for in the search path.
+pub(crate) struct Installer {
+    /// Name on PATH.
     program: &'static str,
     /// The format it reads.
     pub(crate) format: &'static str,
-    /// What is run, one program after the other; the last one looks whether the GPU is seen.
-    steps: fn(&Path, &Plan) -> Result<Vec<Vec<OsString>>>,
+    /// Command lines, in order; the last one checks whether the framework sees the GPU.
+    steps: fn(&Path, &EnvPlan) -> Result<Vec<Vec<OsString>>>,
 }
 
-/// In the order of preference.
-const TOOLS: [Tool; 7] = [
-    Tool { program: "uv", format: "pip", steps: uv_pip },
-    Tool { program: "uv", format: "uv", steps: uv_sync },
-    Tool { program: "python3", format: "pip", steps: pip },
-    Tool { program: "micromamba", format: "conda", steps: |dir, plan| Ok(conda("micromamba", dir, plan)) },
-    Tool { program: "mamba", format: "conda", steps: |dir, plan| Ok(conda("mamba", dir, plan)) },
-    Tool { program: "conda", format: "conda", steps: |dir, plan| Ok(conda("conda", dir, plan)) },
-    Tool { program: "pixi", format: "pixi", steps: pixi },
+/// In order of preference.
+const INSTALLERS: [Installer; 7] = [
+    Installer { program: "uv", format: "pip", steps: uv_pip },
+    Installer { program: "uv", format: "uv", steps: uv_sync },
+    Installer { program: "python3", format: "pip", steps: pip },
+    Installer {
+        program: "micromamba",
+        format: "conda",
+        steps: |dir, plan| Ok(conda("micromamba", dir, plan)),
+    },
+    Installer { program: "mamba", format: "conda", steps: |dir, plan| Ok(conda("mamba", dir, plan)) },
+    Installer { program: "conda", format: "conda", steps: |dir, plan| Ok(conda("conda", dir, plan)) },
+    Installer { program: "pixi", format: "pixi", steps: pixi },
 ];
 
-/// The first tool that is there and reads one of these formats; any format where none is named.
-pub(crate) fn tool(formats: &[&Format]) -> Result<&'static Tool> {
-    let wanted = |tool: &&Tool| formats.is_empty() || formats.iter().any(|f| f.name == tool.format);
-    let fitting: Vec<&'static Tool> = TOOLS.iter().filter(wanted).collect();
+/// The first installer on PATH that reads one of these formats; any format if none is named.
+pub(crate) fn tool(formats: &[&EnvFormat]) -> Result<&'static Installer> {
+    let wanted = |tool: &&Installer| formats.is_empty() || formats.iter().any(|f| f.name == tool.format);
+    let fitting: Vec<&'static Installer> = INSTALLERS.iter().filter(wanted).collect();
     if fitting.is_empty() {
         let names: Vec<&str> = formats.iter().map(|f| f.name).collect();
         let what = format!("--install cannot install {}", names.join(", "));
@@ -66,7 +70,7 @@ pub(crate) fn tool(formats: &[&Format]) -> Result<&'static Tool> {
     })
 }
 
-/// A program in the search path.
+/// Finds a program on PATH.
 fn find(program: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let file = format!("{program}{}", std::env::consts::EXE_SUFFIX);
@@ -93,7 +97,7 @@ fn venv_python() -> &'static str {
     if cfg!(windows) { ".venv\\Scripts\\python.exe" } else { ".venv/bin/python" }
 }
 
-fn uv_pip(dir: &Path, plan: &Plan) -> Result<Vec<Vec<OsString>>> {
+fn uv_pip(dir: &Path, plan: &EnvPlan) -> Result<Vec<Vec<OsString>>> {
     let mut steps = Vec::new();
     if !dir.join(".venv").exists() {
         steps.push(line(&["uv", "venv", "--python", &plan.candidate.python.to_string(), ".venv"]));
@@ -107,12 +111,12 @@ fn uv_pip(dir: &Path, plan: &Plan) -> Result<Vec<Vec<OsString>>> {
     Ok(steps)
 }
 
-fn uv_sync(_: &Path, _: &Plan) -> Result<Vec<Vec<OsString>>> {
+fn uv_sync(_: &Path, _: &EnvPlan) -> Result<Vec<Vec<OsString>>> {
     Ok(vec![line(&["uv", "sync"]), line(&["uv", "run", CHECK_FILE])])
 }
 
-/// A Python of the planned version must be there: pip cannot fetch one.
-fn pip(dir: &Path, plan: &Plan) -> Result<Vec<Vec<OsString>>> {
+/// A Python of the planned version must be installed: pip cannot fetch one.
+fn pip(dir: &Path, plan: &EnvPlan) -> Result<Vec<Vec<OsString>>> {
     let wanted = plan.candidate.python.to_string();
     let exact = format!("python{wanted}");
     let program = if find(&exact).is_some() { exact.as_str() } else { "python3" };
@@ -134,7 +138,7 @@ fn pip(dir: &Path, plan: &Plan) -> Result<Vec<Vec<OsString>>> {
     Ok(steps)
 }
 
-fn conda(program: &str, _: &Path, plan: &Plan) -> Vec<Vec<OsString>> {
+fn conda(program: &str, _: &Path, plan: &EnvPlan) -> Vec<Vec<OsString>> {
     let name = format!("gpuforge-{}", plan.profile.to_ascii_lowercase().replace('_', "-"));
     let create: &[&str] = if program == "micromamba" { &["create", "--yes"] } else { &["env", "create"] };
     let mut first = line(&[program]);
@@ -143,33 +147,33 @@ fn conda(program: &str, _: &Path, plan: &Plan) -> Vec<Vec<OsString>> {
     vec![first, line(&[program, "run", "-n", &name, "python", CHECK_FILE])]
 }
 
-fn pixi(_: &Path, _: &Plan) -> Result<Vec<Vec<OsString>>> {
+fn pixi(_: &Path, _: &EnvPlan) -> Result<Vec<Vec<OsString>>> {
     Ok(vec![line(&["pixi", "install"]), line(&["pixi", "run", "check"])])
 }
 
-/// How it went.
+/// Report of an installation.
 #[derive(Debug, Serialize)]
-pub(crate) struct Installed {
-    /// What was run.
+pub(crate) struct InstallReport {
+    /// Command lines that were run.
     commands: Vec<String>,
-    /// Did everything end well?
+    /// Did every command succeed?
     ok: bool,
     /// The command that failed, and how.
     failed: Option<String>,
-    /// What its output means.
-    explained: Option<Explained>,
+    /// Root cause, from its output.
+    explained: Option<FailureCause>,
 }
 
-/// What a failure means.
+/// Root cause of a failed installation.
 #[derive(Debug, Serialize)]
-struct Explained {
+struct FailureCause {
     id: String,
     title: String,
     steps: Vec<String>,
 }
 
-impl Installed {
-    /// The error that ends the run.
+impl InstallReport {
+    /// The error of the run.
     pub(crate) fn failure(&self) -> Option<Hinted> {
         let failed = self.failed.as_ref()?;
         Some(match &self.explained {
@@ -182,9 +186,9 @@ impl Installed {
     }
 }
 
-/// Runs the steps in `dir`; their output is passed on to stderr as it comes.
-pub(crate) fn run(tool: &Tool, dir: &Path, plan: &Plan, context: &Context) -> Result<Installed> {
-    let mut done = Installed { commands: Vec::new(), ok: true, failed: None, explained: None };
+/// Runs the steps in `dir`; their output is streamed to stderr.
+pub(crate) fn run(tool: &Installer, dir: &Path, plan: &EnvPlan, context: &Context) -> Result<InstallReport> {
+    let mut done = InstallReport { commands: Vec::new(), ok: true, failed: None, explained: None };
     for step in (tool.steps)(dir, plan)? {
         let shown = step.iter().map(|word| word.to_string_lossy()).collect::<Vec<_>>().join(" ");
         if !context.out.quiet {
@@ -196,17 +200,17 @@ pub(crate) fn run(tool: &Tool, dir: &Path, plan: &Plan, context: &Context) -> Re
         if let Some(how) = status {
             done.ok = false;
             done.failed = Some(format!("`{shown}` failed ({how})"));
-            done.explained = explained(&tail, context);
+            done.explained = cause(&tail, context);
             break;
         }
     }
     Ok(done)
 }
 
-/// Runs one program; `None` when it ended well, else how it ended; and the end of what it printed.
+/// Runs one program; returns `None` on success, else its exit status; and the tail of its output.
 fn follow(step: &[OsString], dir: &Path, show: bool) -> Result<(Option<String>, Vec<u8>)> {
     let (program, args) = step.split_first().context("no program")?;
-    // A relative program is meant from the folder of the environment, not from ours.
+    // A relative path is relative to the environment's directory, not to the current one.
     let beside = dir.join(program);
     let program = if Path::new(program).components().count() > 1 {
         std::path::absolute(beside)?.into()
@@ -227,7 +231,7 @@ fn follow(step: &[OsString], dir: &Path, show: bool) -> Result<(Option<String>, 
         .flatten()
         .map(|pipe| {
             let tail = tail.clone();
-            std::thread::spawn(move || pass_on(pipe, &tail, show))
+            std::thread::spawn(move || stream(pipe, &tail, show))
         })
         .collect();
     let began = Instant::now();
@@ -235,10 +239,10 @@ fn follow(step: &[OsString], dir: &Path, show: bool) -> Result<(Option<String>, 
         match child.try_wait()? {
             Some(status) if status.success() => break None,
             Some(status) => break Some(status.to_string()),
-            None if began.elapsed() > LIMIT => {
+            None if began.elapsed() > DEADLINE => {
                 child.kill()?;
                 child.wait()?;
-                break Some("it took longer than three hours and was ended".to_owned());
+                break Some("it took longer than three hours and was killed".to_owned());
             }
             None => std::thread::sleep(Duration::from_millis(20)),
         }
@@ -254,8 +258,8 @@ fn boxed(pipe: impl Read + Send + 'static) -> Box<dyn Read + Send> {
     Box::new(pipe)
 }
 
-/// Copies a pipe to stderr as it comes and keeps its end.
-fn pass_on(mut pipe: Box<dyn Read + Send>, tail: &Mutex<Vec<u8>>, show: bool) {
+/// Copies a pipe to stderr and keeps its tail.
+fn stream(mut pipe: Box<dyn Read + Send>, tail: &Mutex<Vec<u8>>, show: bool) {
     let mut buffer = [0; 8192];
     while let Ok(n @ 1..) = pipe.read(&mut buffer) {
         let piece = buffer.get(..n).unwrap_or_default();
@@ -269,11 +273,11 @@ fn pass_on(mut pipe: Box<dyn Read + Send>, tail: &Mutex<Vec<u8>>, show: bool) {
     }
 }
 
-/// The root cause that the output shows, if it shows one.
-fn explained(tail: &[u8], context: &Context) -> Option<Explained> {
+/// The root cause that the output shows, if any.
+fn cause(tail: &[u8], context: &Context) -> Option<FailureCause> {
     let dir = context.places().ok()?.data_dir;
-    let known = Knowledge::load(Some(&dir));
-    let facts = Facts::of(&env_machine::live(context).ok()?);
+    let known = PatternDb::load(Some(&dir));
+    let facts = HostEvidence::of(&target::live(context).ok()?);
     let root = explain::explain(tail, &known, &facts).ok()?.root?;
-    Some(Explained { id: root.id, title: root.title, steps: root.steps })
+    Some(FailureCause { id: root.id, title: root.title, steps: root.steps })
 }

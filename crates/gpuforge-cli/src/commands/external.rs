@@ -1,5 +1,5 @@
-//! Which program does what gpuforge leaves to another? One that lies beside it or on PATH, installed apart because its
-//! dependencies are larger than all of gpuforge.
+//! External programs (`gpuforge-train`, `gpuforge-cluster`): found beside this executable or on PATH, then `exec`ed. They are
+//! installed separately because their dependencies are larger than all of gpuforge.
 
 use std::{
     env,
@@ -12,19 +12,19 @@ use anyhow::{Context as _, Result};
 
 use crate::error::Hinted;
 
-/// Another program of ours.
-pub(super) struct Sibling {
+/// A program of this workspace with its own executable.
+pub(super) struct ExternalProgram {
     pub(super) name: &'static str,
-    /// The crate that has it.
+    /// Its package.
     pub(super) package: &'static str,
 }
 
-impl Sibling {
-    /// The program, ready to be given arguments; `asked` is the command that needs it.
+impl ExternalProgram {
+    /// The program, without arguments yet; `asked` is the command that needs it.
     pub(super) fn command(&self, asked: &str) -> Result<Command> {
         let own = env::current_exe().ok();
         let found = find(self.name, own.as_deref(), env::var_os("PATH").as_deref());
-        let Sibling { name, package } = self;
+        let ExternalProgram { name, package } = self;
         let missing = || {
             Hinted::new(
                 format!("`gpuforge {asked}` needs {name}, which is neither beside gpuforge nor on PATH"),
@@ -35,34 +35,34 @@ impl Sibling {
     }
 }
 
-/// Ends as that program ends.
-pub(super) fn hand_over(child: Command) -> Result<()> {
+/// Runs the program in place of this one; exits with its code.
+pub(super) fn exec(child: Command) -> Result<()> {
     let program = child.get_program().to_owned();
-    become_it(child).with_context(|| format!("cannot run {}", program.display()))
+    replace_process(child).with_context(|| format!("cannot run {}", program.display()))
 }
 
-/// This process becomes the other: an interruption reaches it alone, and it can put away what it has begun.
+/// `exec`: signals then reach only that program, and it can clean up.
 #[cfg(unix)]
-fn become_it(mut child: Command) -> Result<()> {
+fn replace_process(mut child: Command) -> Result<()> {
     use std::os::unix::process::CommandExt as _;
     Err(child.exec().into())
 }
 
 #[cfg(not(unix))]
-fn become_it(mut child: Command) -> Result<()> {
+fn replace_process(mut child: Command) -> Result<()> {
     match child.status()?.code() {
         Some(0) => Ok(()),
-        // It has said what was wrong.
+        // It has printed its error.
         code => std::process::exit(code.unwrap_or(1)),
     }
 }
 
-/// Beside this program first, then along PATH.
+/// Beside this executable first, then along PATH.
 fn find(name: &str, own: Option<&Path>, path: Option<&OsStr>) -> Option<PathBuf> {
     let name = format!("{name}{}", env::consts::EXE_SUFFIX);
     let beside = own.and_then(Path::parent).map(Path::to_owned);
     let along = path.map(|p| env::split_paths(p).collect::<Vec<_>>()).unwrap_or_default();
-    beside.into_iter().chain(along).map(|folder| folder.join(&name)).find(|file| file.is_file())
+    beside.into_iter().chain(along).map(|directory| directory.join(&name)).find(|file| file.is_file())
 }
 
 #[cfg(test)]
@@ -71,7 +71,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_one_beside_comes_before_those_on_the_path() {
+    fn a_program_beside_the_executable_precedes_path() {
         let (here, there) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let name = format!("gpuforge-other{}", env::consts::EXE_SUFFIX);
         let own = here.path().join("gpuforge");
@@ -86,8 +86,8 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_program_is_named_with_where_it_comes_from() {
-        let none = Sibling { name: "gpuforge-nowhere", package: "gpuforge-nowhere" };
+    fn a_missing_program_is_named_with_its_package() {
+        let none = ExternalProgram { name: "gpuforge-nowhere", package: "gpuforge-nowhere" };
         let error = format!("{:#}", none.command("fly").unwrap_err());
         assert!(error.contains("`gpuforge fly` needs gpuforge-nowhere"), "{error}");
     }

@@ -1,15 +1,15 @@
-//! How does one write a ball's flight first? One launch after the other, one step after the other, with nothing prepared but
-//! the constants: the peer of the lanes, and the source of the numbers that other peers are given.
+//! Scalar reference of the ball flight: one launch after the other with RK4 steps; the peer of the SIMD lanes, and the source
+//! of the constants of other peers.
 
 use std::f64::consts::PI;
 
-use gpuforge::workloads::trajectory::{Coefficients, Launch, Method, Setup};
+use gpuforge::workloads::trajectory::{Coefficients, Launch, IntegrationMethod, FlightSetup};
 use serde_json::{Value, json};
 
 type State = [f64; 7];
 
 /// Constants of a set-up.
-pub(super) struct Given<'a> {
+pub(super) struct FlightConstants<'a> {
     coefficients: &'a Coefficients,
     density: f64,
     viscosity: f64,
@@ -21,8 +21,8 @@ pub(super) struct Given<'a> {
     thinning: [f64; 4],
 }
 
-impl Given<'_> {
-    pub(super) fn of(setup: &Setup) -> Given<'_> {
+impl FlightConstants<'_> {
+    pub(super) fn of(setup: &FlightSetup) -> FlightConstants<'_> {
         let density = setup.air.density();
         let from = setup.wind.from.to_radians();
         // The standard atmosphere: (1 - Lh/T)^(g/RL - 1), as a series.
@@ -33,7 +33,7 @@ impl Given<'_> {
             term *= (n - i as f64) * x / (i as f64 + 1.0);
             *to = term;
         }
-        Given {
+        FlightConstants {
             coefficients: &setup.coefficients,
             density,
             viscosity: setup.air.viscosity(),
@@ -47,7 +47,7 @@ impl Given<'_> {
     }
 
     pub(super) fn json(&self) -> Value {
-        let axis = |a: gpuforge::workloads::trajectory::coefficients::Axis| json!([a.first, a.step, a.nodes]);
+        let axis = |a: gpuforge::workloads::trajectory::coefficients::TableAxis| json!([a.first, a.step, a.nodes]);
         json!({
             "drag": self.coefficients.drag, "lift": self.coefficients.lift,
             "re": axis(self.coefficients.reynolds), "spin": axis(self.coefficients.spin),
@@ -116,21 +116,21 @@ pub(super) fn start(launch: &Launch) -> [f64; 8] {
 }
 
 /// Where a launch lands.
-pub(super) fn fly(given: &Given<'_>, setup: &Setup, launch: &Launch) -> [f64; 2] {
-    let Method::Rk4 { step } = setup.method else { return [f64::NAN; 2] };
+pub(super) fn fly(constants: &FlightConstants<'_>, setup: &FlightSetup, launch: &Launch) -> [f64; 2] {
+    let IntegrationMethod::Rk4 { step } = setup.method else { return [f64::NAN; 2] };
     let [height, u, v, w, ax, ay, az, spin] = start(launch);
     let mut state = [0.0, height, 0.0, u, v, w, spin];
     let mut time = 0.0;
     while time < setup.time_limit {
-        let next = given.step(state, [ax, ay, az], step);
+        let next = constants.step(state, [ax, ay, az], step);
         if next[1] < 0.0 {
             // The height falls almost evenly within a step.
             let mut far = step * state[1] / (state[1] - next[1]);
             for _ in 0..3 {
-                let there = given.step(state, [ax, ay, az], far);
+                let there = constants.step(state, [ax, ay, az], far);
                 far -= there[1] / there[4];
             }
-            let landed = given.step(state, [ax, ay, az], far);
+            let landed = constants.step(state, [ax, ay, az], far);
             return [landed[0], landed[2]];
         }
         state = next;

@@ -1,31 +1,28 @@
-//! `gpuforge lattice analyse`: how lattices hang together; one, or many in one batch.
+//! `gpuforge lattice analyse`: connectivity, centrality and communities of one lattice, or of many in one batch.
 
 use anyhow::{Context as _, Result};
 use gpuforge::{
     Forge,
     workloads::lattice::{
         Analysis, Csr, Grid, Lattice as Cells, LatticeError, analyse, batch,
-        central::{Centrality, centrality},
+        centrality::{Centrality, centrality},
         community::{Communities, communities},
     },
 };
 use serde::Serialize;
 
-use super::{
-    lattice::{blocked, explained, figures, grid},
-    lattice_args::Analyse,
-    probe,
-};
+use super::{blocked, grid, lattice_error, probe, statistics};
 use crate::{
+    args::lattice::AnalyseArgs,
     context::{Context, env},
     format::{width, wrap},
     output::HEAD,
 };
 
-/// Cells that are named for each measure.
+/// Cells listed per centrality measure.
 const NAMED: usize = 3;
 
-/// What `--json` prints.
+/// JSON document.
 #[derive(Serialize)]
 struct Document {
     dims: usize,
@@ -37,34 +34,34 @@ struct Document {
     communities: Option<Communities>,
 }
 
-pub(super) fn run(args: &Analyse, context: &Context) -> Result<()> {
+pub(super) fn run(args: &AnalyseArgs, context: &Context) -> Result<()> {
     let grid = grid(args.shape.dims, &args.shape.size)?;
     if let Some(count) = args.lattices {
-        return many(args, &grid, count, context);
+        return run_batch(args, &grid, count, context);
     }
-    let lattice = lattice(args, &grid, args.walls.seed)?;
-    let analysis = analyse(&lattice).map_err(explained)?;
+    let lattice = lattice(args, &grid, args.blocked.seed)?;
+    let analysis = analyse(&lattice).map_err(lattice_error)?;
     let graph = match args.centrality || args.communities {
-        true => Some(Csr::build(&lattice).map_err(explained)?),
+        true => Some(Csr::build(&lattice).map_err(lattice_error)?),
         false => None,
     };
     let central = graph.as_ref().filter(|_| args.centrality).map(centrality);
-    let together = graph.as_ref().filter(|_| args.communities).map(|g| communities(g, args.walls.seed));
+    let communities = graph.as_ref().filter(|_| args.communities).map(|g| communities(g, args.blocked.seed));
     let document = Document {
         dims: grid.dims(),
         analysis,
-        centrality: central.transpose().map_err(explained)?,
-        communities: together.transpose().map_err(explained)?,
+        centrality: central.transpose().map_err(lattice_error)?,
+        communities: communities.transpose().map_err(lattice_error)?,
     };
     if context.out.json {
         return context.out.json(&document);
     }
-    let mut out = figures(&document.analysis);
+    let mut out = statistics(&document.analysis);
     if let Some(c) = &document.centrality {
         for (name, values) in
             [("degree", &c.degree), ("closeness", &c.closeness), ("betweenness", &c.betweenness)]
         {
-            out.push_str(&wrap(&format!("{name}: {}", greatest(values)), 2, width()));
+            out.push_str(&wrap(&format!("{name}: {}", largest(values)), 2, width()));
         }
     }
     if let Some(c) = &document.communities {
@@ -74,25 +71,25 @@ pub(super) fn run(args: &Analyse, context: &Context) -> Result<()> {
     context.out.text(&out)
 }
 
-fn lattice(args: &Analyse, grid: &Grid, seed: u64) -> Result<Cells> {
+fn lattice(args: &AnalyseArgs, grid: &Grid, seed: u64) -> Result<Cells> {
     let lattice = Cells::new(grid.clone());
-    match blocked(grid, &args.walls, seed, &[])? {
-        Some(blocked) => lattice.block(blocked).map_err(explained),
+    match blocked(grid, &args.blocked, seed, &[])? {
+        Some(blocked) => lattice.block(blocked).map_err(lattice_error),
         None => Ok(lattice),
     }
 }
 
-/// The cells with the greatest values; of equal ones the first.
-fn greatest(values: &[f64]) -> String {
+/// The cells with the largest values; ties by cell index.
+fn largest(values: &[f64]) -> String {
     let mut cells: Vec<(usize, f64)> = values.iter().copied().enumerate().collect();
     cells.sort_by(|a, b| b.1.total_cmp(&a.1).then(a.0.cmp(&b.0)));
     let parts: Vec<String> = cells.iter().take(NAMED).map(|(c, v)| format!("cell {c} {v:.6}")).collect();
     parts.join(", ")
 }
 
-/// Lattices of as many seeds, in one batch.
-fn many(args: &Analyse, grid: &Grid, count: u64, context: &Context) -> Result<()> {
-    let seeds = (0..count).map(|i| args.walls.seed.wrapping_add(i));
+/// Analyses lattices of consecutive seeds in one batch.
+fn run_batch(args: &AnalyseArgs, grid: &Grid, count: u64, context: &Context) -> Result<()> {
+    let seeds = (0..count).map(|i| args.blocked.seed.wrapping_add(i));
     let lattices = seeds.map(|seed| lattice(args, grid, seed)).collect::<Result<Vec<_>>>()?;
     let places = context.places()?;
     let settings = context.settings(&places, &[]);
@@ -100,7 +97,7 @@ fn many(args: &Analyse, grid: &Grid, count: u64, context: &Context) -> Result<()
     let (items, pending) = batch::analyses(lattices);
     let run = forge.batch(items)?;
     let results = pending.results().into_iter().collect::<Option<Result<Vec<Analysis>, LatticeError>>>();
-    let all = results.context("the batch did not finish")?.map_err(explained)?;
+    let all = results.context("the batch did not finish")?.map_err(lattice_error)?;
     if context.out.json {
         let seconds = run.stats.wall.as_secs_f64();
         return context
@@ -114,7 +111,7 @@ fn many(args: &Analyse, grid: &Grid, count: u64, context: &Context) -> Result<()
     let middle = widths.get(widths.len() / 2).copied().unwrap_or(0);
     let mut out = format!("{HEAD}{count} lattices of {} cells{HEAD:#}\n", grid.vertices());
     out.push_str(&format!(
-        "  connected  {connected}\n  diameter   {least} … {middle} … {most} (least, median, most)\n"
+        "  connected  {connected}\n  diameter   {least} … {middle} … {most} (min, median, max)\n"
     ));
     context.out.text(&out)
 }

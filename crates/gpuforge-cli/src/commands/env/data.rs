@@ -1,12 +1,12 @@
-//! `gpuforge env update|check-data`: tables that are newer than the program, and whether they hold.
+//! `gpuforge env update|check-data`: installs and validates newer tables of builds, profiles and error patterns.
 
 use std::{fmt::Write as _, path::Path};
 
 use anyhow::Result;
 use gpuforge::env::{
-    compat::{self, Compat},
-    data::{self, DataError, Source},
-    explain::{self, Errors},
+    compat::{self, CompatTable},
+    data::{self, DataError, TableSource},
+    explain::{self, ErrorTable},
     profiles::{self, Profiles},
 };
 use serde::Serialize;
@@ -17,23 +17,23 @@ use crate::{
     output::{BAD, GOOD},
 };
 
-/// A table: its file, the key that only it has, and how it is installed.
-struct Row {
+/// A data table: its file, the TOML key that identifies it, how it is installed and validated.
+struct DataTable {
     file: &'static str,
     key: &'static str,
     install: fn(&str, &Path, &Path) -> Result<std::path::PathBuf, DataError>,
-    state: fn(&Path) -> State,
+    state: fn(&Path) -> TableState,
 }
 
-const TABLES: [Row; 3] = [
-    Row {
+const TABLES: [DataTable; 3] = [
+    DataTable {
         file: compat::FILE,
         key: "release",
-        install: data::install::<Compat>,
+        install: data::install::<CompatTable>,
         state: |dir| {
             let loaded = compat::load(Some(dir));
             let rows = loaded.value.release.len();
-            State::new(
+            TableState::new(
                 compat::FILE,
                 &loaded.source,
                 loaded.problem.as_ref(),
@@ -41,7 +41,7 @@ const TABLES: [Row; 3] = [
             )
         },
     },
-    Row {
+    DataTable {
         file: profiles::FILE,
         key: "profile",
         install: data::install::<Profiles>,
@@ -49,23 +49,23 @@ const TABLES: [Row; 3] = [
             let (loaded, own) = profiles::load(Some(dir));
             let rows = loaded.value.profile.len();
             let problem = loaded.problem.as_ref().or(own.first());
-            State::new(profiles::FILE, &loaded.source, problem, format!("{rows} profiles"))
+            TableState::new(profiles::FILE, &loaded.source, problem, format!("{rows} profiles"))
         },
     },
-    Row {
+    DataTable {
         file: explain::FILE,
         key: "pattern",
-        install: data::install::<Errors>,
+        install: data::install::<ErrorTable>,
         state: |dir| {
-            let known = explain::Knowledge::load(Some(dir));
-            State::new(explain::FILE, known.source(), known.problem(), "patterns of errors".to_owned())
+            let known = explain::PatternDb::load(Some(dir));
+            TableState::new(explain::FILE, known.source(), known.problem(), "patterns of errors".to_owned())
         },
     },
 ];
 
-/// Whether a table holds.
+/// Result of validating a table.
 #[derive(Serialize)]
-struct State {
+struct TableState {
     table: &'static str,
     source: String,
     holds: bool,
@@ -73,13 +73,18 @@ struct State {
     holds_what: String,
 }
 
-impl State {
-    fn new(table: &'static str, source: &Source, problem: Option<&DataError>, holds_what: String) -> State {
+impl TableState {
+    fn new(
+        table: &'static str,
+        source: &TableSource,
+        problem: Option<&DataError>,
+        holds_what: String,
+    ) -> TableState {
         let source = match source {
-            Source::Embedded => "came with gpuforge".to_owned(),
-            Source::File(path) => path.display().to_string(),
+            TableSource::Embedded => "came with gpuforge".to_owned(),
+            TableSource::File(path) => path.display().to_string(),
         };
-        State {
+        TableState {
             table,
             source,
             holds: problem.is_none(),
@@ -100,8 +105,8 @@ pub(crate) fn update(from: &Path, context: &Context) -> Result<()> {
     context.out.text(&format!("installed {} as {}\n", row.file, target.display()))
 }
 
-/// Which table a file is, by a key that only that table has.
-fn recognise(from: &Path) -> Result<&'static Row> {
+/// Recognises a table by its TOML key, else by its file name.
+fn recognise(from: &Path) -> Result<&'static DataTable> {
     let text = std::fs::read_to_string(from).map_err(|e| {
         Hinted::new(format!("{} cannot be read: {e}", from.display()), "--from names a TOML file")
     })?;
@@ -117,14 +122,14 @@ fn recognise(from: &Path) -> Result<&'static Row> {
 
 pub(crate) fn check(context: &Context) -> Result<()> {
     let dir = context.places()?.data_dir;
-    let states: Vec<State> = TABLES.iter().map(|row| (row.state)(&dir)).collect();
+    let states: Vec<TableState> = TABLES.iter().map(|row| (row.state)(&dir)).collect();
     let holds = states.iter().all(|s| s.holds);
     if context.out.json {
         context.out.json(&serde_json::json!({"tables": states, "holds": holds}))?;
     } else {
         let mut out = String::new();
         for state in &states {
-            let (style, word) = if state.holds { (GOOD, "holds") } else { (BAD, "does not hold") };
+            let (style, word) = if state.holds { (GOOD, "valid") } else { (BAD, "invalid") };
             let _ = writeln!(
                 out,
                 "{style}{word}{style:#}  {} ({}): {}",
@@ -138,10 +143,8 @@ pub(crate) fn check(context: &Context) -> Result<()> {
     }
     match holds {
         true => Ok(()),
-        false => Err(Hinted::new(
-            "a table does not hold",
-            "the one that came with gpuforge is used until it is put right",
-        )
-        .into()),
+        false => {
+            Err(Hinted::new("a table is invalid", "the embedded one is used until it is corrected").into())
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! What can be typed after `gpuforge env`? Its commands and flags.
+//! Arguments of `gpuforge env`: recommend, create, list, show, update, check-data.
 
 use std::path::PathBuf;
 
@@ -6,25 +6,26 @@ use clap::{Args as ClapArgs, Subcommand, ValueHint};
 use gpuforge::env::{compat::Version, render::FORMATS};
 
 #[derive(Debug, Subcommand)]
+#[command(after_help = EXAMPLES)]
 pub(crate) enum Env {
     /// Say which build of a framework to use on a machine, and why not the others.
-    Recommend(What),
+    Recommend(EnvArgs),
     /// Write the files that install it: pip, uv, conda, pixi, Docker, Apptainer.
-    Create(Create),
+    Create(EnvCreate),
     /// List the profiles and how well each fits a machine.
-    List(Target),
+    List(TargetArgs),
     /// Show a profile: its packages on a machine, and what is left out.
     Show {
         /// Name, or a file with a profile of your own.
         name: String,
         #[command(flatten)]
-        what: Framework,
+        framework: FrameworkArgs,
         #[command(flatten)]
-        target: Target,
+        target: TargetArgs,
     },
-    /// Take over a newer table of builds, profiles or errors.
+    /// Install a newer table of builds, profiles or error patterns.
     Update {
-        /// The table; which one it is, is recognised.
+        /// The table; its kind is recognised.
         #[arg(long, value_name = "FILE", value_hint = ValueHint::FilePath)]
         from: PathBuf,
     },
@@ -32,11 +33,18 @@ pub(crate) enum Env {
     CheckData,
 }
 
-/// Which machine; this one where nothing is said.
+const EXAMPLES: &str = "\
+Examples:
+  gpuforge env recommend --for 'GTX 1080' --driver 580.95.05
+  gpuforge env create --profile nlp --format uv,docker -o nlp
+  gpuforge env list --json
+  gpuforge env show nlp --framework pytorch";
+
+/// Which machine; this one by default.
 #[derive(Debug, Default, ClapArgs)]
 #[command(next_help_heading = "Machine")]
-pub(crate) struct Target {
-    /// Plan for another GPU or a machine for hire: 'RTX 4090', aws:g5.xlarge, gcp:a2-highgpu-1g.
+pub(crate) struct TargetArgs {
+    /// Plan for another GPU or a cloud instance: 'RTX 4090', aws:g5.xlarge, gcp:a2-highgpu-1g.
     #[arg(long = "for", value_name = "GPU", conflicts_with = "from")]
     pub(crate) wanted: Option<String>,
     /// Plan for the machine that this text was printed on, as in `detect --from`; `-` is stdin.
@@ -48,7 +56,7 @@ pub(crate) struct Target {
     /// Compute capability (8.9) or gfx target (gfx1100) of its GPU.
     #[arg(long, value_name = "X.Y", value_parser = capability)]
     pub(crate) compute_capability: Option<String>,
-    /// GiB of memory of its GPU.
+    /// Memory of its GPU in GiB.
     #[arg(long, value_name = "GIB", value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub(crate) gpu_memory: Option<u32>,
     /// Its system: linux-x86_64, linux-aarch64, windows-x86_64, wsl, macos-aarch64, macos-x86_64.
@@ -57,64 +65,64 @@ pub(crate) struct Target {
     /// Version of its macOS (14.5).
     #[arg(long, value_name = "VERSION")]
     pub(crate) os_version: Option<Version>,
-    /// Use the processor only.
+    /// Use the CPU only.
     #[arg(long, conflicts_with_all = ["compute_capability", "gpu_memory"])]
     pub(crate) cpu_only: bool,
 }
 
 /// Which framework.
 #[derive(Debug, Default, ClapArgs)]
-pub(crate) struct Framework {
+pub(crate) struct FrameworkArgs {
     /// pytorch, tensorflow or jax [default: the setting default_framework].
     #[arg(long, value_name = "NAME")]
     pub(crate) framework: Option<String>,
-    /// Python of the environment (3.12).
+    /// Python version of the environment (3.12).
     #[arg(long, value_name = "VERSION", value_parser = python)]
     pub(crate) python: Option<Version>,
 }
 
-/// What kind of environment.
+/// Framework, profile and machine of an environment.
 #[derive(Debug, Default, ClapArgs)]
-pub(crate) struct What {
+pub(crate) struct EnvArgs {
     #[command(flatten)]
-    pub(crate) framework: Framework,
+    pub(crate) framework: FrameworkArgs,
     /// Profile, or a file with one of your own [default: the setting preferred_profile if set, else the best fit].
     #[arg(long, value_name = "NAME")]
     pub(crate) profile: Option<String>,
     #[command(flatten)]
-    pub(crate) target: Target,
+    pub(crate) target: TargetArgs,
 }
 
 #[derive(Debug, ClapArgs)]
 #[command(after_help = formats_help())]
-pub(crate) struct Create {
-    #[command(flatten)]
-    pub(crate) what: What,
-    /// Formats, with commas between them, or all.
+pub(crate) struct EnvCreate {
+    /// Formats, separated by commas, or all.
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub(crate) format: Vec<String>,
-    /// Folder for the files, which is created; `-` prints one format to stdout.
+    /// Directory for the files, which is created; `-` prints one format to stdout.
     #[arg(short, long, value_name = "DIR", default_value = ".", value_hint = ValueHint::DirPath)]
     pub(crate) output: PathBuf,
-    /// Replace files that are there.
+    /// Overwrite existing files.
     #[arg(long)]
     pub(crate) force: bool,
     /// Install it, with uv, pip, conda or pixi.
     #[arg(long)]
     pub(crate) install: bool,
+    #[command(flatten)]
+    pub(crate) env: EnvArgs,
 }
 
-/// The formats come from their table.
+/// The rows of the format table.
 fn formats_help() -> String {
     let mut help = "Formats:".to_owned();
     for format in FORMATS {
         help.push_str(&format!("\n  {:<10} {:<17} {}", format.name, format.file, format.about));
     }
-    help.push_str("\nA script check_gpu.py beside them says whether the framework sees the GPU.");
+    help.push_str("\nA script check_gpu.py beside them checks whether the framework sees the GPU.");
     help
 }
 
-/// `8.9`, or a gfx target.
+/// Parses `8.9`, or a gfx target.
 fn capability(text: &str) -> Result<String, String> {
     let lower = text.trim().to_ascii_lowercase();
     let gfx = lower

@@ -1,5 +1,4 @@
-//! Are `gpuforge cluster`, `train`, `evaluate` and `predict` handed to the programs that do them, and is it said where one is
-//! missing?
+//! `gpuforge cluster`, `train`, `evaluate` and `predict` run `gpuforge-cluster` and `gpuforge-train`; a missing one is an error.
 #![cfg(unix)]
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
@@ -10,21 +9,24 @@ use std::{
     process::{Command, Output},
 };
 
-/// The binary in a folder of its own: beside the built one, others may lie.
-fn run(folder: &Path, args: &[&str]) -> Output {
-    let own = folder.join("gpuforge");
+/// The binary in its own directory: the build directory may contain the external programs.
+fn run(directory: &Path, args: &[&str]) -> Output {
+    let own = directory.join("gpuforge");
     if !own.exists() {
         let built = env!("CARGO_BIN_EXE_gpuforge");
         fs::hard_link(built, &own).or_else(|_| fs::copy(built, &own).map(|_| ())).unwrap();
     }
     let mut command = Command::new(own);
-    command.args(args).env("PATH", folder.join("nothing")).env("GPUFORGE_CONFIG", folder.join("config.toml"));
+    command
+        .args(args)
+        .env("PATH", directory.join("nothing"))
+        .env("GPUFORGE_CONFIG", directory.join("config.toml"));
     command.env_remove("GPUFORGE_MEMORY_LIMIT").output().unwrap()
 }
 
 #[test]
-fn where_a_program_is_missing_the_next_step_is_said() {
-    let folder = tempfile::tempdir().unwrap();
+fn a_missing_program_is_an_error_with_an_install_hint() {
+    let directory = tempfile::tempdir().unwrap();
     let rows = [
         ("cluster", "gpuforge-cluster"),
         ("train", "gpuforge-train"),
@@ -32,7 +34,7 @@ fn where_a_program_is_missing_the_next_step_is_said() {
         ("predict", "gpuforge-train"),
     ];
     for (command, program) in rows {
-        let ran = run(folder.path(), &[command, "status"]);
+        let ran = run(directory.path(), &[command, "status"]);
         let said = String::from_utf8_lossy(&ran.stderr).into_owned();
         assert_eq!(ran.status.code(), Some(1), "{said}");
         assert!(said.contains(program) && said.contains("cargo install"), "{said}");
@@ -40,7 +42,7 @@ fn where_a_program_is_missing_the_next_step_is_said() {
 }
 
 #[test]
-fn arguments_output_and_exit_code_are_handed_on() {
+fn arguments_output_and_exit_code_are_passed_through() {
     let rows: [(&str, &[&str], &str); 3] = [
         (
             "gpuforge-cluster",
@@ -54,12 +56,12 @@ fn arguments_output_and_exit_code_are_handed_on() {
         ),
         ("gpuforge-train", &["predict", "--help"], "predict --help"),
     ];
-    let folder = tempfile::tempdir().unwrap();
+    let directory = tempfile::tempdir().unwrap();
     for (name, args, handed) in rows {
-        let program = folder.path().join(name);
+        let program = directory.path().join(name);
         fs::write(&program, "#!/bin/sh\necho \"$@\"\nexit 7\n").unwrap();
         fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-        let ran = run(folder.path(), args);
+        let ran = run(directory.path(), args);
         assert_eq!(ran.status.code(), Some(7));
         assert_eq!(String::from_utf8_lossy(&ran.stdout).trim(), handed);
     }
