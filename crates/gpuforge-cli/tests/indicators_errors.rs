@@ -231,7 +231,7 @@ fn wrong_usage_has_exit_code_2() {
                 "hint: `gpuforge indicators list`",
             ][..],
         ),
-        (&["--select", "rsi(1.5)"], &["`period` of `rsi` must be a whole number"]),
+        (&["--select", "rsi(1.5)"], &["`period` of `rsi` must be an integer"]),
         (&[], &["nothing is selected", "hint: --select"]),
         (&["--select", ""], &["nothing is selected"]),
         (&["--select", "rsi", "--device", "tpu"], &["auto, cpu, gpu"]),

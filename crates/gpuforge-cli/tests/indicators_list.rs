@@ -85,7 +85,7 @@ fn show_has_every_section() {
     let text = run(sandbox.gpuforge(&["indicators", "show", "BBANDS"]).env("COLUMNS", "80")).ok().stdout;
     for part in [
         "bbands · bands · indicator",
-        "Bollinger bands",
+        "Bollinger Bands",
         "aliases     BBANDS",
         "inputs      close",
         "period 20 (whole, 2 to 100000)",
