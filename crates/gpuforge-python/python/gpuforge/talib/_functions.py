@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 def HT_DCPERIOD(real: Any) -> Real:
     """Hilbert Transform - Dominant Cycle Period (Cycle Indicators)
 
-    Period of the dominant cycle in bars, 6 to 50, measured by a Hilbert transform and smoothed. Bars
-    from 12 on count, values from bar 32 on.
+    Hilbert transform, dominant cycle period in bars, 6 to 50, smoothed. Uses bars from 12 on, values
+    from bar 32 on.
 
     Inputs: real
     Outputs: real
@@ -29,8 +29,8 @@ def HT_DCPERIOD(real: Any) -> Real:
 def HT_DCPHASE(real: Any) -> Real:
     """Hilbert Transform - Dominant Cycle Phase (Cycle Indicators)
 
-    Phase of the dominant cycle in degrees, -45 to 315, by correlating one cycle of the smoothed price
-    with a sine and a cosine.
+    Hilbert transform, dominant cycle phase in degrees, -45 to 315, by correlating one cycle of the
+    smoothed price with a sine and a cosine.
 
     Inputs: real
     Outputs: real
@@ -41,8 +41,8 @@ def HT_DCPHASE(real: Any) -> Real:
 def HT_PHASOR(real: Any) -> tuple[Real, Real]:
     """Hilbert Transform - Phasor Components (Cycle Indicators)
 
-    The cycle as a rotating pointer: the detrended price three bars ago and its Hilbert transform. Bars
-    from 12 on count, values from bar 32 on.
+    Hilbert transform, phasor components: in-phase (the detrended price three bars ago) and quadrature
+    (its Hilbert transform). Uses bars from 12 on, values from bar 32 on.
 
     Inputs: real
     Outputs: inphase, quadrature
@@ -53,8 +53,8 @@ def HT_PHASOR(real: Any) -> tuple[Real, Real]:
 def HT_SINE(real: Any) -> tuple[Real, Real]:
     """Hilbert Transform - SineWave (Cycle Indicators)
 
-    Sine of the dominant cycle's phase, and the sine 45 degrees ahead; they cross shortly before the
-    turns.
+    Hilbert transform, sine wave: sine of the dominant cycle's phase, and the lead sine 45 degrees
+    ahead; they cross shortly before turning points.
 
     Inputs: real
     Outputs: sine, leadsine
@@ -65,8 +65,9 @@ def HT_SINE(real: Any) -> tuple[Real, Real]:
 def HT_TRENDMODE(real: Any) -> Whole:
     """Hilbert Transform - Trend vs Cycle Mode (Cycle Indicators)
 
-    1 in a trend, 0 in a cycle: a cycle from a crossing of sine and lead for half a period, or while the
-    phase advances steadily, unless the price is 1.5 % away from the trend line.
+    Hilbert transform, trend mode: 1 in a trend, 0 in a cycle: a cycle from a crossing of sine and lead
+    sine for half a period, or while the phase advances steadily, unless the price is 1.5 % away from
+    the trendline.
 
     Inputs: real
     Outputs: integer
@@ -88,7 +89,7 @@ def ADD(real0: Any, real1: Any) -> Real:
 def CUMSUM(real: Any) -> Real:
     """Cumulative Sum (Math Operators)
 
-    The sum of all values so far.
+    Cumulative sum.
 
     Inputs: real
     Outputs: real
@@ -110,7 +111,7 @@ def DIV(real0: Any, real1: Any) -> Real:
 def MAX(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Highest value over a specified period (Math Operators)
 
-    The greatest of the last `period` values.
+    Max of the last `period` values.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -122,7 +123,7 @@ def MAX(real: Any, timeperiod: int = -(2**31)) -> Real:
 def MAXINDEX(real: Any, timeperiod: int = -(2**31)) -> Whole:
     """Index of highest value over a specified period (Math Operators)
 
-    The bar, counted from 0, of the greatest of the last `period` values; of equals the most recent.
+    Bar index, counted from 0, of the max of the last `period` values; the most recent of equals.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -134,7 +135,7 @@ def MAXINDEX(real: Any, timeperiod: int = -(2**31)) -> Whole:
 def MIN(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Lowest value over a specified period (Math Operators)
 
-    The least of the last `period` values.
+    Min of the last `period` values.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -146,7 +147,7 @@ def MIN(real: Any, timeperiod: int = -(2**31)) -> Real:
 def MININDEX(real: Any, timeperiod: int = -(2**31)) -> Whole:
     """Index of lowest value over a specified period (Math Operators)
 
-    The bar, counted from 0, of the least of the last `period` values; of equals the most recent.
+    Bar index, counted from 0, of the min of the last `period` values; the most recent of equals.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -158,7 +159,7 @@ def MININDEX(real: Any, timeperiod: int = -(2**31)) -> Whole:
 def MINMAX(real: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
     """Lowest and highest values over a specified period (Math Operators)
 
-    The least and the greatest of the last `period` values.
+    Min and max of the last `period` values.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -170,8 +171,8 @@ def MINMAX(real: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
 def MINMAXINDEX(real: Any, timeperiod: int = -(2**31)) -> tuple[Whole, Whole]:
     """Indexes of lowest and highest values over a specified period (Math Operators)
 
-    The bars, counted from 0, of the least and the greatest of the last `period` values; of equals the
-    most recent.
+    Bar indices, counted from 0, of the min and the max of the last `period` values; the most recent of
+    equals.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -194,7 +195,7 @@ def MULT(real0: Any, real1: Any) -> Real:
 def SUB(real0: Any, real1: Any) -> Real:
     """Vector Arithmetic Subtraction (Math Operators)
 
-    The close less the high.
+    The close minus the high.
 
     Inputs: real0, real1
     Outputs: real
@@ -205,7 +206,7 @@ def SUB(real0: Any, real1: Any) -> Real:
 def SUM(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Summation (Math Operators)
 
-    The sum of the last `period` values.
+    Rolling sum of the last `period` values.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -250,7 +251,7 @@ def ATAN(real: Any) -> Real:
 def CEIL(real: Any) -> Real:
     """Vector Ceil (Math Transform)
 
-    The least whole number that is not less.
+    Ceiling: the smallest integer not less than the value.
 
     Inputs: real
     Outputs: real
@@ -272,7 +273,7 @@ def COS(real: Any) -> Real:
 def COSH(real: Any) -> Real:
     """Vector Trigonometric Cosh (Math Transform)
 
-    Hyperbolic cosine; infinite where it exceeds the range of numbers.
+    Hyperbolic cosine; infinite on overflow.
 
     Inputs: real
     Outputs: real
@@ -283,7 +284,7 @@ def COSH(real: Any) -> Real:
 def EXP(real: Any) -> Real:
     """Vector Arithmetic Exp (Math Transform)
 
-    e to the power of the value; infinite where it exceeds the range of numbers.
+    e to the power of the value; infinite on overflow.
 
     Inputs: real
     Outputs: real
@@ -294,7 +295,7 @@ def EXP(real: Any) -> Real:
 def FLOOR(real: Any) -> Real:
     """Vector Floor (Math Transform)
 
-    The greatest whole number that is not greater.
+    Floor: the largest integer not greater than the value.
 
     Inputs: real
     Outputs: real
@@ -338,7 +339,7 @@ def SIN(real: Any) -> Real:
 def SINH(real: Any) -> Real:
     """Vector Trigonometric Sinh (Math Transform)
 
-    Hyperbolic sine; infinite where it exceeds the range of numbers.
+    Hyperbolic sine; infinite on overflow.
 
     Inputs: real
     Outputs: real
@@ -382,7 +383,7 @@ def TANH(real: Any) -> Real:
 def AC(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31)) -> Real:
     """Accelerator/Decelerator Oscillator (Momentum Indicators)
 
-    Accelerator: the awesome oscillator less its own mean of `signal` bars.
+    Accelerator oscillator (AC): the awesome oscillator minus its own SMA of `signal` bars.
 
     Inputs: high, low
     Parameters: fastperiod (5), slowperiod (34), signalperiod (5)
@@ -394,8 +395,8 @@ def AC(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**3
 def ADX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     """Average Directional Movement Index (Momentum Indicators)
 
-    Average directional index: Wilder's mean of DX, beginning with the mean of the first `period` of
-    them. A bar on which DX is not defined counts as 0 in that first mean and changes nothing later.
+    Average directional index (ADX): Wilder's moving average of DX, seeded with the mean of the first
+    `period` of them. A bar on which DX is undefined counts as 0 in the seed and is skipped later.
 
     Inputs: high, low, close
     Parameters: timeperiod (14)
@@ -407,7 +408,7 @@ def ADX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
 def ADXR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     """Average Directional Movement Index Rating (Momentum Indicators)
 
-    Mean of ADX and of ADX `period - 1` bars ago.
+    Average directional index rating (ADXR): mean of ADX and of ADX `period - 1` bars ago.
 
     Inputs: high, low, close
     Parameters: timeperiod (14)
@@ -419,7 +420,7 @@ def ADXR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
 def AO(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31)) -> Real:
     """Awesome Oscillator (Momentum Indicators)
 
-    Awesome oscillator: mean of (h+l)/2 over `fast` bars less that over `slow`.
+    Awesome oscillator (AO): SMA of (h+l)/2 over `fast` bars minus that over `slow` bars.
 
     Inputs: high, low
     Parameters: fastperiod (5), slowperiod (34)
@@ -431,7 +432,8 @@ def AO(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**3
 def APO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1) -> Real:
     """Absolute Price Oscillator (Momentum Indicators)
 
-    Absolute price oscillator: a fast mean less a slow one; periods in the wrong order are swapped.
+    Absolute price oscillator (APO): a fast moving average minus a slow one; periods in the wrong order
+    are swapped.
 
     Inputs: real
     Parameters: fastperiod (12), slowperiod (26), matype (1)
@@ -443,8 +445,8 @@ def APO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matyp
 def AROON(high: Any, low: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
     """Aroon (Momentum Indicators)
 
-    How recent the lowest low and the highest high of the last `period + 1` bars are: 100 for this bar,
-    0 for `period` bars ago; the most recent of equals.
+    Aroon: how recent the lowest low and the highest high of the last `period + 1` bars are: 100 for
+    this bar, 0 for `period` bars ago; the most recent of equals.
 
     Inputs: high, low
     Parameters: timeperiod (14)
@@ -456,7 +458,8 @@ def AROON(high: Any, low: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
 def AROONOSC(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
     """Aroon Oscillator (Momentum Indicators)
 
-    Aroon up less Aroon down: 100 / `period` times the bars between the lowest low and the highest high.
+    Aroon oscillator: Aroon up minus Aroon down, that is, 100 / `period` times the bars between the
+    lowest low and the highest high.
 
     Inputs: high, low
     Parameters: timeperiod (14)
@@ -479,8 +482,8 @@ def BOP(open: Any, high: Any, low: Any, close: Any) -> Real:
 def CCI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     """Commodity Channel Index (Momentum Indicators)
 
-    Commodity channel index: distance of the typical price (h+l+c)/3 from its mean of `period`, in units
-    of 0.015 mean deviations. 0 where there is no deviation.
+    Commodity channel index (CCI): distance of the typical price (h+l+c)/3 from its SMA of `period`, in
+    units of 0.015 mean deviations. 0 where there is no deviation.
 
     Inputs: high, low, close
     Parameters: timeperiod (14)
@@ -492,8 +495,8 @@ def CCI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
 def CMO(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Chande Momentum Oscillator (Momentum Indicators)
 
-    Chande's momentum oscillator in Wilder's means: 100 * (gains - losses) / (gains + losses), seeded
-    like the RSI. 0 where nothing has moved.
+    Chande momentum oscillator (CMO) with Wilder's smoothing: 100 * (gains - losses) / (gains + losses),
+    seeded like the RSI. 0 where nothing has moved.
 
     Inputs: real
     Parameters: timeperiod (14)
@@ -505,8 +508,8 @@ def CMO(real: Any, timeperiod: int = -(2**31)) -> Real:
 def CMOU(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Chande Momentum Oscillator (Unsmoothed) (Momentum Indicators)
 
-    Chande's momentum oscillator as he wrote it, with plain sums of the last `period` changes: 100 *
-    (gains - losses) / (gains + losses). 0 where nothing moved.
+    Chande momentum oscillator, unsmoothed as published: rolling sums of the last `period` changes, 100
+    * (gains - losses) / (gains + losses). 0 where nothing moved.
 
     Inputs: real
     Parameters: timeperiod (14)
@@ -518,8 +521,8 @@ def CMOU(real: Any, timeperiod: int = -(2**31)) -> Real:
 def COPPOCK(real: Any, wmaperiod: int = -(2**31), roc1period: int = -(2**31), roc2period: int = -(2**31)) -> Real:
     """Coppock Curve (Momentum Indicators)
 
-    Coppock curve: weighted mean of `period` of the sum of two rates of change in percent; a rate after
-    a 0 is 0.
+    Coppock curve: WMA of `period` of the sum of two rates of change in percent; a rate of change from 0
+    counts as 0.
 
     Inputs: real
     Parameters: wmaperiod (10), roc1period (11), roc2period (14)
@@ -531,7 +534,8 @@ def COPPOCK(real: Any, wmaperiod: int = -(2**31), roc1period: int = -(2**31), ro
 def DPO(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Detrended Price Oscillator (Momentum Indicators)
 
-    Detrended price: the value period/2 + 1 bars ago less the mean of the last `period`.
+    Detrended price oscillator (DPO): the value period/2 + 1 bars ago minus the SMA of the last `period`
+    values.
 
     Inputs: real
     Parameters: timeperiod (20)
@@ -543,8 +547,8 @@ def DPO(real: Any, timeperiod: int = -(2**31)) -> Real:
 def DX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     """Directional Movement Index (Momentum Indicators)
 
-    Directional index: 100 |+DI - -DI| / (+DI + -DI). Where there is no movement at all it keeps its
-    value; 0 at first.
+    Directional movement index (DX): 100 |+DI - -DI| / (+DI + -DI). Holds its value where there is no
+    movement; 0 at first.
 
     Inputs: high, low, close
     Parameters: timeperiod (14)
@@ -556,8 +560,8 @@ def DX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
 def ER(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Kaufman Efficiency Ratio (Momentum Indicators)
 
-    Efficiency ratio: the way from `period` bars ago as a share of the path taken bar by bar. 1 where
-    nothing moved.
+    Efficiency ratio (Kaufman): absolute change over `period` bars over the sum of absolute one-bar
+    changes. 1 where nothing moved.
 
     Inputs: real
     Parameters: timeperiod (10)
@@ -569,7 +573,8 @@ def ER(real: Any, timeperiod: int = -(2**31)) -> Real:
 def ERI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
     """Elder Ray Index (Bull Power / Bear Power) (Momentum Indicators)
 
-    Elder ray: high and low less the exponential mean of `period` of the close.
+    Elder ray index: bull power (high) and bear power (low), each minus the EMA of `period` of the
+    close.
 
     Inputs: high, low, close
     Parameters: timeperiod (13)
@@ -581,8 +586,8 @@ def ERI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple[Re
 def FOSC(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Forecast Oscillator (Momentum Indicators)
 
-    Forecast oscillator: distance of the value from what the line through the `period` values before it
-    foresaw, in percent of the value; 0 where that is 0.
+    Forecast oscillator: distance of the value from the forecast of the linear regression through the
+    `period` values before it, in percent of the value; 0 where that is 0.
 
     Inputs: real
     Parameters: timeperiod (5)
@@ -594,9 +599,9 @@ def FOSC(real: Any, timeperiod: int = -(2**31)) -> Real:
 def FRACTAL(high: Any, low: Any, leftbars: int = -(2**31), rightbars: int = -(2**31)) -> tuple[Whole, Whole]:
     """Williams Fractal (Momentum Indicators)
 
-    Williams' fractal, told at the bar that completes it: 100 where the high `right` bars ago is above
-    those of the `left` bars before and the `right` bars after it, else 0; and the same for the low,
-    below.
+    Williams fractal, signalled at the bar that completes it: 100 where the high `right` bars ago
+    exceeds those of the `left` bars before and the `right` bars after it, else 0; and the same for a
+    low that is below them.
 
     Inputs: high, low
     Parameters: leftbars (2), rightbars (2)
@@ -608,8 +613,8 @@ def FRACTAL(high: Any, low: Any, leftbars: int = -(2**31), rightbars: int = -(2*
 def IMI(open: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     """Intraday Momentum Index (Momentum Indicators)
 
-    Intraday momentum index: rising bodies (close - open) as a share of all bodies over `period` bars,
-    in percent. 50 where no bar has a body.
+    Intraday momentum index (IMI): rising bodies (close - open) in percent of all bodies over `period`
+    bars. 50 where no bar has a body.
 
     Inputs: open, close
     Parameters: timeperiod (14)
@@ -621,7 +626,8 @@ def IMI(open: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
 def KDJ(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_period: int = -(2**31), slowk_matype: int = 13, slowd_period: int = -(2**31), slowd_matype: int = 13) -> tuple[Real, Real, Real]:
     """KDJ Stochastic (Momentum Indicators)
 
-    Slow stochastic in Wilder's means, and J = 3 K - 2 D. 0 where there is no range.
+    KDJ: slow stochastic oscillator smoothed by Wilder's moving average, and J = 3 K - 2 D. 0 where
+    there is no range.
 
     Inputs: high, low, close
     Parameters: fastk_period (9), slowk_period (3), slowk_matype (13), slowd_period (3), slowd_matype (13)
@@ -633,9 +639,9 @@ def KDJ(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_per
 def MACD(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
     """Moving Average Convergence/Divergence (Momentum Indicators)
 
-    Exponential mean of `fast` less that of `slow`, its own exponential mean of `signal`, and the
-    difference of the two. Both means begin at the slow one's first bar. Periods in the wrong order are
-    swapped.
+    Moving average convergence/divergence (MACD): EMA of `fast` minus EMA of `slow`; the signal line is
+    its EMA of `signal`, the histogram the difference of both. Both EMAs start at the slow one's first
+    bar. Periods in the wrong order are swapped.
 
     Inputs: real
     Parameters: fastperiod (12), slowperiod (26), signalperiod (9)
@@ -647,8 +653,8 @@ def MACD(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), sign
 def MACDEXT(real: Any, fastperiod: int = -(2**31), fastmatype: int = 0, slowperiod: int = -(2**31), slowmatype: int = 0, signalperiod: int = -(2**31), signalmatype: int = 0) -> tuple[Real, Real, Real]:
     """MACD with controllable MA type (Momentum Indicators)
 
-    MACD with means of any kind. Both begin at the bar where the longer one does; periods in the wrong
-    order are swapped, with their kinds.
+    MACD with moving averages of any type. Both start at the bar where the longer one does; periods in
+    the wrong order are swapped, with their types.
 
     Inputs: real
     Parameters: fastperiod (12), fastmatype (0), slowperiod (26), slowmatype (0), signalperiod (9), signalmatype (0)
@@ -660,7 +666,8 @@ def MACDEXT(real: Any, fastperiod: int = -(2**31), fastmatype: int = 0, slowperi
 def MACDFIX(real: Any, signalperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
     """Moving Average Convergence/Divergence Fix 12/26 (Momentum Indicators)
 
-    MACD with the factors 0.15 and 0.075 of its inventor in place of periods; seeded like MACD(12, 26).
+    MACD with the smoothing factors 0.15 and 0.075 of its inventor in place of periods; seeded like
+    MACD(12, 26).
 
     Inputs: real
     Parameters: signalperiod (9)
@@ -672,7 +679,7 @@ def MACDFIX(real: Any, signalperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
 def MFI(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
     """Money Flow Index (Momentum Indicators)
 
-    Money flow index: typical price times volume on rising bars, in percent of that on rising and
+    Money flow index (MFI): typical price times volume on rising bars, in percent of that on rising and
     falling bars, over `period` bars. Typical prices that differ by less than 1e-14 of their sum are
     equal, and the bar does not count; 0 where none counts.
 
@@ -686,8 +693,8 @@ def MFI(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31)
 def MINUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     """Minus Directional Indicator (Momentum Indicators)
 
-    Downward directional indicator: 100 times Wilder's sum of -DM over that of the true range; 0 where
-    the range is 0. With a period of 1, the unsmoothed ratio itself.
+    Minus directional indicator (-DI): 100 times Wilder's sum of -DM over that of the true range; 0
+    where the range is 0. With a period of 1, the unsmoothed ratio itself.
 
     Inputs: high, low, close
     Parameters: timeperiod (14)
@@ -699,9 +706,8 @@ def MINUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Rea
 def MINUS_DM(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
     """Minus Directional Movement (Momentum Indicators)
 
-    Downward directional movement: how far the low fell, where it fell further than the high rose, in
-    Wilder's running sum `y = y - y/period + x` that begins with the plain sum of the first `period -
-    1`.
+    Minus directional movement (-DM): the fall of the low where it exceeds the rise of the high, in
+    Wilder's running sum `y = y - y/period + x`, seeded with the plain sum of the first `period - 1`.
 
     Inputs: high, low
     Parameters: timeperiod (14)
@@ -713,7 +719,7 @@ def MINUS_DM(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
 def MOM(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Momentum (Momentum Indicators)
 
-    Momentum: the value less the value `period` bars ago.
+    Momentum: the value minus the value `period` bars ago.
 
     Inputs: real
     Parameters: timeperiod (10)
@@ -725,8 +731,8 @@ def MOM(real: Any, timeperiod: int = -(2**31)) -> Real:
 def PLUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     """Plus Directional Indicator (Momentum Indicators)
 
-    Upward directional indicator: 100 times Wilder's sum of +DM over that of the true range; 0 where the
-    range is 0. With a period of 1, the unsmoothed ratio itself.
+    Plus directional indicator (+DI): 100 times Wilder's sum of +DM over that of the true range; 0 where
+    the range is 0. With a period of 1, the unsmoothed ratio itself.
 
     Inputs: high, low, close
     Parameters: timeperiod (14)
@@ -738,9 +744,8 @@ def PLUS_DI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real
 def PLUS_DM(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
     """Plus Directional Movement (Momentum Indicators)
 
-    Upward directional movement: how far the high rose, where it rose further than the low fell, in
-    Wilder's running sum `y = y - y/period + x` that begins with the plain sum of the first `period -
-    1`.
+    Plus directional movement (+DM): the rise of the high where it exceeds the fall of the low, in
+    Wilder's running sum `y = y - y/period + x`, seeded with the plain sum of the first `period - 1`.
 
     Inputs: high, low
     Parameters: timeperiod (14)
@@ -752,8 +757,8 @@ def PLUS_DM(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
 def PPO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1) -> Real:
     """Percentage Price Oscillator (Momentum Indicators)
 
-    Percentage price oscillator: distance of a fast mean from a slow one, in percent of it; 0 where it
-    is 0. Periods in the wrong order are swapped.
+    Percentage price oscillator (PPO): a fast moving average minus a slow one, in percent of the slow
+    one; 0 where that is 0. Periods in the wrong order are swapped.
 
     Inputs: real
     Parameters: fastperiod (12), slowperiod (26), matype (1)
@@ -765,7 +770,7 @@ def PPO(real: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matyp
 def QSTICK(open: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     """Qstick (Momentum Indicators)
 
-    Mean body (close - open) of the last `period` bars.
+    Qstick: SMA of the candle bodies (close - open) of the last `period` bars.
 
     Inputs: open, close
     Parameters: timeperiod (10)
@@ -777,7 +782,8 @@ def QSTICK(open: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
 def ROC(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Rate of change : ((price/prevPrice)-1)*100 (Momentum Indicators)
 
-    Rate of change over `period` bars in percent: (x / before - 1) * 100; 0 where the value before is 0.
+    Rate of change (ROC) over `period` bars in percent: (x / x[period] - 1) * 100; 0 where the earlier
+    value is 0.
 
     Inputs: real
     Parameters: timeperiod (10)
@@ -789,7 +795,8 @@ def ROC(real: Any, timeperiod: int = -(2**31)) -> Real:
 def ROCP(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Rate of change Percentage: (price-prevPrice)/prevPrice (Momentum Indicators)
 
-    Rate of change over `period` bars as a share: (x - before) / before; 0 where the value before is 0.
+    Rate of change over `period` bars as a fraction: (x - x[period]) / x[period]; 0 where the earlier
+    value is 0.
 
     Inputs: real
     Parameters: timeperiod (10)
@@ -801,7 +808,7 @@ def ROCP(real: Any, timeperiod: int = -(2**31)) -> Real:
 def ROCR(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Rate of change ratio: (price/prevPrice) (Momentum Indicators)
 
-    Ratio of the value to the value `period` bars ago; 0 where that is 0.
+    Rate of change ratio: the value over the value `period` bars ago; 0 where that is 0.
 
     Inputs: real
     Parameters: timeperiod (10)
@@ -813,7 +820,8 @@ def ROCR(real: Any, timeperiod: int = -(2**31)) -> Real:
 def ROCR100(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Rate of change ratio 100 scale: (price/prevPrice)*100 (Momentum Indicators)
 
-    Ratio of the value to the value `period` bars ago, times 100; 0 where that is 0.
+    Rate of change ratio, scaled by 100: the value over the value `period` bars ago, times 100; 0 where
+    that is 0.
 
     Inputs: real
     Parameters: timeperiod (10)
@@ -825,9 +833,9 @@ def ROCR100(real: Any, timeperiod: int = -(2**31)) -> Real:
 def RSI(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Relative Strength Index (Momentum Indicators)
 
-    Relative strength index: gains as a share of gains and losses, both in Wilder's mean of `period`,
-    from 0 to 100. The means begin with the plain mean of the first `period` changes. 50 where nothing
-    has moved.
+    Relative strength index (RSI): gains as a fraction of gains plus losses, both smoothed by Wilder's
+    moving average of `period`, from 0 to 100. Seeded with the SMA of the first `period` changes. 50
+    where nothing has moved.
 
     Inputs: real
     Parameters: timeperiod (14)
@@ -839,9 +847,9 @@ def RSI(real: Any, timeperiod: int = -(2**31)) -> Real:
 def SMI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), fastperiod: int = -(2**31), slowperiod: int = -(2**31), signalperiod: int = -(2**31)) -> tuple[Real, Real]:
     """Stochastic Momentum Index (Momentum Indicators)
 
-    Stochastic momentum index: distance of the close from the middle of the range of `period` bars, in
-    percent of half that range, both smoothed by exponential means of `slow` and then `fast`; and its
-    exponential mean of `signal`. 0 where there is no range.
+    Stochastic momentum index (SMI): distance of the close from the midpoint of the range of `period`
+    bars, in percent of half that range, both smoothed by EMAs of `slow` and then `fast`; the signal
+    line is its EMA of `signal`. 0 where there is no range.
 
     Inputs: high, low, close
     Parameters: timeperiod (13), fastperiod (2), slowperiod (25), signalperiod (9)
@@ -853,8 +861,8 @@ def SMI(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), fastperiod:
 def STOCH(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_period: int = -(2**31), slowk_matype: int = 0, slowd_period: int = -(2**31), slowd_matype: int = 0) -> tuple[Real, Real]:
     """Stochastic (Momentum Indicators)
 
-    Slow stochastic: the place of the close between the lowest low and the highest high of `fast_k` bars
-    in percent, smoothed to %K, and that smoothed again to %D. 0 where there is no range.
+    Slow stochastic oscillator: position of the close between the lowest low and the highest high of
+    `fast_k` bars in percent, smoothed to %K, and that smoothed again to %D. 0 where there is no range.
 
     Inputs: high, low, close
     Parameters: fastk_period (5), slowk_period (3), slowk_matype (0), slowd_period (3), slowd_matype (0)
@@ -866,8 +874,8 @@ def STOCH(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), slowk_p
 def STOCHF(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), fastd_period: int = -(2**31), fastd_matype: int = 0) -> tuple[Real, Real]:
     """Stochastic Fast (Momentum Indicators)
 
-    Fast stochastic: the place of the close between the lowest low and the highest high of `fast_k` bars
-    in percent, and that smoothed. 0 where there is no range.
+    Fast stochastic oscillator: position of the close between the lowest low and the highest high of
+    `fast_k` bars in percent (%K), and its moving average (%D). 0 where there is no range.
 
     Inputs: high, low, close
     Parameters: fastk_period (5), fastd_period (3), fastd_matype (0)
@@ -879,8 +887,8 @@ def STOCHF(high: Any, low: Any, close: Any, fastk_period: int = -(2**31), fastd_
 def STOCHRSI(real: Any, timeperiod: int = -(2**31), fastk_period: int = -(2**31), fastd_period: int = -(2**31), fastd_matype: int = 0) -> tuple[Real, Real]:
     """Stochastic Relative Strength Index (Momentum Indicators)
 
-    Fast stochastic of the RSI of `period`: its place in its own range of `fast_k` bars in percent, and
-    that smoothed. 0 where there is no range.
+    Stochastic RSI: fast stochastic oscillator of the RSI of `period`: its position in its own range of
+    `fast_k` bars in percent, and the moving average of that. 0 where there is no range.
 
     Inputs: real
     Parameters: timeperiod (14), fastk_period (5), fastd_period (3), fastd_matype (0)
@@ -892,7 +900,8 @@ def STOCHRSI(real: Any, timeperiod: int = -(2**31), fastk_period: int = -(2**31)
 def TRIX(real: Any, timeperiod: int = -(2**31)) -> Real:
     """1-day Rate-Of-Change (ROC) of a Triple Smooth EMA (Momentum Indicators)
 
-    Change of a triple exponential mean of `period` from bar to bar, in percent; 0 after a 0.
+    TRIX: one-bar rate of change of a triple EMA of `period`, in percent; 0 where the earlier value is
+    0.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -904,8 +913,8 @@ def TRIX(real: Any, timeperiod: int = -(2**31)) -> Real:
 def TSI(real: Any, firstperiod: int = -(2**31), secondperiod: int = -(2**31)) -> Real:
     """True Strength Index (Momentum Indicators)
 
-    True strength index: the change, smoothed by two exponential means in turn, in percent of the size
-    of the change smoothed the same way. 0 where nothing has moved.
+    True strength index (TSI): the price change smoothed by two nested EMAs, in percent of the absolute
+    price change smoothed the same way. 0 where nothing has moved.
 
     Inputs: real
     Parameters: firstperiod (25), secondperiod (13)
@@ -917,8 +926,8 @@ def TSI(real: Any, firstperiod: int = -(2**31), secondperiod: int = -(2**31)) ->
 def ULTOSC(high: Any, low: Any, close: Any, timeperiod1: int = -(2**31), timeperiod2: int = -(2**31), timeperiod3: int = -(2**31)) -> Real:
     """Ultimate Oscillator (Momentum Indicators)
 
-    Ultimate oscillator: buying pressure (close - true low) as a share of the true range over three
-    periods, weighted 4, 2 and 1 from the shortest on, in percent. A period without any range counts 0.
+    Ultimate oscillator: buying pressure (close - true low) over the true range, over three periods,
+    weighted 4, 2 and 1 from the shortest on, in percent. A period without any range counts as 0.
 
     Inputs: high, low, close
     Parameters: timeperiod1 (7), timeperiod2 (14), timeperiod3 (28)
@@ -930,8 +939,8 @@ def ULTOSC(high: Any, low: Any, close: Any, timeperiod1: int = -(2**31), timeper
 def VHF(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Vertical Horizontal Filter (Momentum Indicators)
 
-    Vertical horizontal filter: the span of the last `period` values over the sum of the last `period`
-    absolute changes; 0 where nothing moved.
+    Vertical horizontal filter (VHF): the range of the last `period` values over the sum of the last
+    `period` absolute changes; 0 where nothing moved.
 
     Inputs: real
     Parameters: timeperiod (28)
@@ -943,8 +952,8 @@ def VHF(real: Any, timeperiod: int = -(2**31)) -> Real:
 def VORTEX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real]:
     """Vortex Indicator (Momentum Indicators)
 
-    Sums of |high - last low| and of |low - last high| over the sum of the true range, each of `period`
-    bars; 0 where nothing moved.
+    Vortex indicator: rolling sums of |high - previous low| (VI+) and of |low - previous high| (VI-)
+    over that of the true range, each of `period` bars; 0 where nothing moved.
 
     Inputs: high, low, close
     Parameters: timeperiod (14)
@@ -956,7 +965,7 @@ def VORTEX(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple
 def WAD(high: Any, low: Any, close: Any) -> Real:
     """Williams' Accumulation/Distribution (Momentum Indicators)
 
-    Williams's accumulation/distribution: running sum of the close less the true low on a rise, less the
+    Williams accumulation/distribution (WAD): cumulative sum of close - true low on a rise and close -
     true high on a fall, 0 on a tie and on the first bar.
 
     Inputs: high, low, close
@@ -968,7 +977,7 @@ def WAD(high: Any, low: Any, close: Any) -> Real:
 def WILLR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     """Williams' %R (Momentum Indicators)
 
-    Williams %R: distance of the close below the highest high of `period` bars, as a share of their
+    Williams %R: distance of the close below the highest high of `period` bars, in percent of their
     range, from 0 to -100. 0 where there is no range.
 
     Inputs: high, low, close
@@ -981,8 +990,8 @@ def WILLR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
 def ACCBANDS(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
     """Acceleration Bands (Overlap Studies)
 
-    Acceleration bands (Headley): means of high (1 + w), of the close and of low (1 - w), w = 4 (high -
-    low) / (high + low), 0 where high and low cancel each other.
+    Acceleration bands (Headley): SMAs of high (1 + w), of the close and of low (1 - w), w = 4 (high -
+    low) / (high + low), 0 where high + low is 0 up to rounding.
 
     Inputs: high, low, close
     Parameters: timeperiod (20)
@@ -994,8 +1003,8 @@ def ACCBANDS(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> tup
 def BBANDS(real: Any, timeperiod: int = -(2**31), nbdevup: float = -4e37, nbdevdn: float = -4e37, matype: int = 0) -> tuple[Real, Real, Real]:
     """Bollinger Bands (Overlap Studies)
 
-    Bollinger bands: a moving average (of TA-Lib's kinds, 0 is the simple one) and so many standard
-    deviations (of the population) of the last `period` values above and below it.
+    Bollinger Bands: a moving average (`ma_type` as in TA-Lib, 0 is the SMA) plus and minus a number of
+    population standard deviations of the last `period` values.
 
     Inputs: real
     Parameters: timeperiod (20), nbdevup (2.0), nbdevdn (2.0), matype (0)
@@ -1007,7 +1016,8 @@ def BBANDS(real: Any, timeperiod: int = -(2**31), nbdevup: float = -4e37, nbdevd
 def DEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Double Exponential Moving Average (Overlap Studies)
 
-    Double exponential mean (Mulloy): 2 EMA(x) - EMA(EMA(x)), which takes back most of the lag.
+    Double exponential moving average (DEMA, Mulloy): 2 EMA(x) - EMA(EMA(x)), which removes most of the
+    lag.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -1019,8 +1029,8 @@ def DEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
 def DONCHIAN(high: Any, low: Any, timeperiod: int = -(2**31)) -> tuple[Real, Real, Real]:
     """Donchian Channels (Overlap Studies)
 
-    Donchian channel: the highest high and the lowest low of the last `period` bars, this one included,
-    and their middle.
+    Donchian channel: the highest high and the lowest low of the last `period` bars, the current one
+    included, and their midpoint.
 
     Inputs: high, low
     Parameters: timeperiod (20)
@@ -1032,8 +1042,8 @@ def DONCHIAN(high: Any, low: Any, timeperiod: int = -(2**31)) -> tuple[Real, Rea
 def EMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Exponential Moving Average (Overlap Studies)
 
-    Exponential mean: each value moves it by 2/(period+1) of the distance; it begins with the mean of
-    the first `period` values.
+    Exponential moving average (EMA): y += 2/(period+1) (x - y), seeded with the SMA of the first
+    `period` values.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -1045,8 +1055,8 @@ def EMA(real: Any, timeperiod: int = -(2**31)) -> Real:
 def HMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Hull Moving Average (Overlap Studies)
 
-    Hull's mean: WMA over sqrt(period) of 2 WMA(period/2) - WMA(period); both roots cut to whole
-    numbers.
+    Hull moving average (HMA): WMA over sqrt(period) of 2 WMA(period/2) - WMA(period); both lengths
+    truncated to integers.
 
     Inputs: real
     Parameters: timeperiod (20)
@@ -1058,8 +1068,8 @@ def HMA(real: Any, timeperiod: int = -(2**31)) -> Real:
 def HT_TRENDLINE(real: Any) -> Real:
     """Hilbert Transform - Instantaneous Trendline (Overlap Studies)
 
-    Instantaneous trend line: mean price over one dominant cycle, weighted 4, 3, 2, 1 over the last four
-    bars. Bars from 37 on count, values from bar 63 on.
+    Hilbert transform, instantaneous trendline: mean price over one dominant cycle, weighted 4, 3, 2, 1
+    over the last four bars. Uses bars from 37 on, values from bar 63 on.
 
     Inputs: real
     Outputs: real
@@ -1070,9 +1080,9 @@ def HT_TRENDLINE(real: Any) -> Real:
 def KAMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Kaufman Adaptive Moving Average (Overlap Studies)
 
-    Kaufman's adaptive mean: an exponential mean whose factor lies between those of 30 and 2 bars,
-    squared, by the efficiency |change over `period`| / sum of |changes| (1 where nothing changes). It
-    comes from the value before its first bar.
+    Kaufman's adaptive moving average (KAMA): an EMA whose smoothing factor is interpolated between
+    those of 30 and 2 bars and squared, by the efficiency ratio |change over `period`| / sum of
+    |changes| (1 where nothing changes). Seeded with the value before its first bar.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -1084,8 +1094,8 @@ def KAMA(real: Any, timeperiod: int = -(2**31)) -> Real:
 def KC(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), atrperiod: int = -(2**31), nbdev: float = -4e37) -> tuple[Real, Real, Real]:
     """Keltner Channels (Overlap Studies)
 
-    Keltner channel: the EMA of the typical price and so many average true ranges above and below it;
-    both begin so that their first values are at the same bar.
+    Keltner channel: the EMA of the typical price plus and minus a multiple of the average true range
+    (ATR); both are delayed to have their first values at the same bar.
 
     Inputs: high, low, close
     Parameters: timeperiod (20), atrperiod (10), nbdev (2.0)
@@ -1109,9 +1119,9 @@ def MA(real: Any, timeperiod: int = -(2**31), matype: int = 0) -> Real:
 def MAMA(real: Any, fastlimit: float = -4e37, slowlimit: float = -4e37) -> tuple[Real, Real]:
     """MESA Adaptive Moving Average (Overlap Studies)
 
-    MESA adaptive mean (Ehlers): a Hilbert transform measures the phase; the factor is fast_limit /
-    degrees the phase turned, at least slow_limit. FAMA follows it with half the factor. Both come from
-    0 at bar 12; values from bar 32.
+    MESA adaptive moving average (MAMA, Ehlers): a Hilbert transform measures the phase; the smoothing
+    factor is fast_limit / (phase change in degrees), at least slow_limit. FAMA follows it with half the
+    factor. Both start from 0 at bar 12; values from bar 32.
 
     Inputs: real
     Parameters: fastlimit (0.5), slowlimit (0.05)
@@ -1123,9 +1133,9 @@ def MAMA(real: Any, fastlimit: float = -4e37, slowlimit: float = -4e37) -> tuple
 def MAVP(real: Any, periods: Any, minperiod: int = -(2**31), maxperiod: int = -(2**31), matype: int = 0) -> Real:
     """Moving average with variable period (Overlap Studies)
 
-    Moving average with a period of its own at every bar: the second column read (the high), cut to a
-    whole number between `min_period` and `max_period` (the greater of both where they are the wrong way
-    round). Every average begins so that its first value is that of the longest.
+    Moving average with variable period: the period of each bar is the second column read (the high),
+    truncated to an integer and clamped to `min_period`..`max_period` (if min exceeds max, both are the
+    larger). Every average starts so that its first value is at the bar of the longest one's.
 
     Inputs: real, periods
     Parameters: minperiod (2), maxperiod (30), matype (0)
@@ -1137,7 +1147,7 @@ def MAVP(real: Any, periods: Any, minperiod: int = -(2**31), maxperiod: int = -(
 def MIDPOINT(real: Any, timeperiod: int = -(2**31)) -> Real:
     """MidPoint over period (Overlap Studies)
 
-    The middle between the greatest and the least of the last `period` values.
+    Midpoint of the highest and the lowest of the last `period` values.
 
     Inputs: real
     Parameters: timeperiod (14)
@@ -1149,7 +1159,7 @@ def MIDPOINT(real: Any, timeperiod: int = -(2**31)) -> Real:
 def MIDPRICE(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
     """Midpoint Price over period (Overlap Studies)
 
-    The middle between the highest high and the lowest low of the last `period` bars.
+    Midpoint price: midpoint of the highest high and the lowest low of the last `period` bars.
 
     Inputs: high, low
     Parameters: timeperiod (14)
@@ -1161,7 +1171,7 @@ def MIDPRICE(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
 def RMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Wilder's Smoothed Moving Average (Overlap Studies)
 
-    Wilder's mean: each value moves it by 1/period of the distance; it begins with the mean of the first
+    Wilder's moving average (RMA, SMMA): y += (x - y) / period, seeded with the SMA of the first
     `period` values.
 
     Inputs: real
@@ -1174,9 +1184,9 @@ def RMA(real: Any, timeperiod: int = -(2**31)) -> Real:
 def SAR(high: Any, low: Any, acceleration: float = 0.02, maximum: float = 0.2) -> Real:
     """Parabolic SAR (Overlap Studies)
 
-    Wilder's parabolic stop: it moves towards the extreme of the trend by a factor that grows by
-    `acceleration` with every new extreme up to `maximum`, never into the last two bars, and turns when
-    a bar reaches it. The second bar decides the first direction.
+    Parabolic SAR (Wilder): moves towards the extreme point of the trend by an acceleration factor that
+    grows by `acceleration` with every new extreme up to `maximum`, never into the range of the last two
+    bars, and reverses when a bar reaches it. The second bar decides the first direction.
 
     Inputs: high, low
     Parameters: acceleration (0.02), maximum (0.2)
@@ -1188,9 +1198,9 @@ def SAR(high: Any, low: Any, acceleration: float = 0.02, maximum: float = 0.2) -
 def SAREXT(high: Any, low: Any, startvalue: float = -4e37, offsetonreverse: float = -4e37, accelerationinitlong: float = -4e37, accelerationlong: float = -4e37, accelerationmaxlong: float = -4e37, accelerationinitshort: float = -4e37, accelerationshort: float = -4e37, accelerationmaxshort: float = -4e37) -> Real:
     """Parabolic SAR - Extended (Overlap Studies)
 
-    Parabolic stop with all its parts: a first stop (positive begins long, negative short, 0 as `sar`
-    does), an offset after every turn as a share of the price, and factors for both sides. Stops of a
-    falling trend are negative.
+    Parabolic SAR, extended: an initial stop (positive starts long, negative short, 0 as `sar`), an
+    offset after every reversal as a fraction of the price, and acceleration factors per direction.
+    Stops of a falling trend are negative.
 
     Inputs: high, low
     Parameters: startvalue (0.0), offsetonreverse (0.0), accelerationinitlong (0.02), accelerationlong (0.02), accelerationmaxlong (0.2), accelerationinitshort (0.02), accelerationshort (0.02), accelerationmaxshort (0.2)
@@ -1202,7 +1212,7 @@ def SAREXT(high: Any, low: Any, startvalue: float = -4e37, offsetonreverse: floa
 def SMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Simple Moving Average (Overlap Studies)
 
-    Mean of the last `period` values.
+    Simple moving average (SMA): mean of the last `period` values.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -1214,9 +1224,9 @@ def SMA(real: Any, timeperiod: int = -(2**31)) -> Real:
 def SUPERTREND(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), multiplier: float = 3.0) -> tuple[Real, Whole]:
     """SuperTrend (Overlap Studies)
 
-    SuperTrend: bands of so many average true ranges around the median price that only close in while
-    the price is between them; the line is the lower one while it rises, the upper one while it falls.
-    It begins rising.
+    SuperTrend: bands of a multiple of the average true range (ATR) around the median price that only
+    tighten while the price stays between them; the line is the lower band in an uptrend, the upper one
+    in a downtrend. Starts as an uptrend.
 
     Inputs: high, low, close
     Parameters: timeperiod (10), multiplier (3.0)
@@ -1228,8 +1238,8 @@ def SUPERTREND(high: Any, low: Any, close: Any, timeperiod: int = -(2**31), mult
 def T3(real: Any, timeperiod: int = -(2**31), vfactor: float = -4e37) -> Real:
     """Triple Exponential Moving Average (T3) (Overlap Studies)
 
-    Tilson's T3: six EMAs in a row; with v the volume factor (1+v)^3 e3 - 3v(1+v)^2 e4 + 3v^2(1+v) e5 -
-    v^3 e6.
+    T3 moving average (Tilson): six nested EMAs; with v the volume factor (1+v)^3 e3 - 3v(1+v)^2 e4 +
+    3v^2(1+v) e5 - v^3 e6.
 
     Inputs: real
     Parameters: timeperiod (5), vfactor (0.7)
@@ -1241,7 +1251,7 @@ def T3(real: Any, timeperiod: int = -(2**31), vfactor: float = -4e37) -> Real:
 def TEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Triple Exponential Moving Average (Overlap Studies)
 
-    Triple exponential mean (Mulloy): 3 e1 - 3 e2 + e3, each the EMA of the one before.
+    Triple exponential moving average (TEMA, Mulloy): 3 e1 - 3 e2 + e3, each the EMA of the one before.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -1253,7 +1263,8 @@ def TEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
 def TRIMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Triangular Moving Average (Overlap Studies)
 
-    Triangular mean: weights that rise to the middle of the window and fall again, as a mean of means.
+    Triangular moving average (TRIMA): weights that rise to the middle of the window and fall again; an
+    SMA of an SMA.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -1265,7 +1276,8 @@ def TRIMA(real: Any, timeperiod: int = -(2**31)) -> Real:
 def VWMA(real: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
     """Volume Weighted Moving Average (Overlap Studies)
 
-    Mean of the last `period` values weighted with their volumes; NaN where none of them was traded.
+    Volume-weighted moving average (VWMA) of the last `period` values; NaN where all their volumes are
+    0.
 
     Inputs: real, volume
     Parameters: timeperiod (30)
@@ -1277,7 +1289,7 @@ def VWMA(real: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
 def WMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Weighted Moving Average (Overlap Studies)
 
-    Mean of the last `period` values with weights 1 to `period`, the newest the heaviest.
+    Weighted moving average (WMA): linear weights 1 to `period`, the newest value weighted most.
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -1289,7 +1301,7 @@ def WMA(real: Any, timeperiod: int = -(2**31)) -> Real:
 def ZLEMA(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Zero-Lag Exponential Moving Average (Overlap Studies)
 
-    Zero-lag exponential mean: the EMA of 2 x - x of (period-1)/2 bars ago.
+    Zero-lag exponential moving average (ZLEMA): the EMA of 2 x - x[(period-1)/2 bars ago].
 
     Inputs: real
     Parameters: timeperiod (30)
@@ -1349,8 +1361,8 @@ def CDL3LINESTRIKE(open: Any, high: Any, low: Any, close: Any) -> Whole:
 def CDL3OUTSIDE(open: Any, high: Any, low: Any, close: Any) -> Whole:
     """Three Outside Up/Down (Pattern Recognition)
 
-    Three outside: a body that covers the one before, of the other colour, and a close further in its
-    direction (100 up, -100 down).
+    Three outside: an engulfing body of the opposite colour, and a close further in its direction (100
+    up, -100 down).
 
     Inputs: open, high, low, close
     Outputs: integer
@@ -1386,7 +1398,7 @@ def CDL3WHITESOLDIERS(open: Any, high: Any, low: Any, close: Any) -> Whole:
 def CDLABANDONEDBABY(open: Any, high: Any, low: Any, close: Any, penetration: float = 0.3) -> Whole:
     """Abandoned Baby (Pattern Recognition)
 
-    Abandoned baby: a long candle, a doji that even the shadows leave alone, and a candle of the other
+    Abandoned baby: a long candle, a doji with a gap between all shadows, and a candle of the other
     colour back into the first body, more than `penetration` of it (±100 by the third).
 
     Inputs: open, high, low, close
@@ -1517,8 +1529,8 @@ def CDLDRAGONFLYDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
 def CDLENGULFING(open: Any, high: Any, low: Any, close: Any) -> Whole:
     """Engulfing Pattern (Pattern Recognition)
 
-    Engulfing: a body that covers the one before, of the other colour: ±100 by its colour, ±80 where one
-    end is the same.
+    Engulfing: a body that engulfs the previous one of the opposite colour: ±100 by its colour, ±80
+    where one end is equal.
 
     Inputs: open, high, low, close
     Outputs: integer
@@ -1578,8 +1590,8 @@ def CDLGRAVESTONEDOJI(open: Any, high: Any, low: Any, close: Any) -> Whole:
 def CDLHAMMER(open: Any, high: Any, low: Any, close: Any) -> Whole:
     """Hammer (Pattern Recognition)
 
-    Hammer: a short body over a long lower shadow, no upper shadow, and the body below or near the low
-    before (100).
+    Hammer: a short body over a long lower shadow, no upper shadow, and the body below or near the
+    previous low (100).
 
     Inputs: open, high, low, close
     Outputs: integer
@@ -1590,7 +1602,7 @@ def CDLHAMMER(open: Any, high: Any, low: Any, close: Any) -> Whole:
 def CDLHANGINGMAN(open: Any, high: Any, low: Any, close: Any) -> Whole:
     """Hanging Man (Pattern Recognition)
 
-    Hanging man: a hammer whose body lies above or near the high before (-100).
+    Hanging man: a hammer whose body lies above or near the previous high (-100).
 
     Inputs: open, high, low, close
     Outputs: integer
@@ -1696,8 +1708,8 @@ def CDLINNECK(open: Any, high: Any, low: Any, close: Any) -> Whole:
 def CDLINVERTEDHAMMER(open: Any, high: Any, low: Any, close: Any) -> Whole:
     """Inverted Hammer (Pattern Recognition)
 
-    Inverted hammer: a short body under a long upper shadow, no lower shadow, below the body before
-    (100).
+    Inverted hammer: a short body under a long upper shadow, no lower shadow, gapping below the previous
+    body (100).
 
     Inputs: open, high, low, close
     Outputs: integer
@@ -1883,8 +1895,8 @@ def CDLSEPARATINGLINES(open: Any, high: Any, low: Any, close: Any) -> Whole:
 def CDLSHOOTINGSTAR(open: Any, high: Any, low: Any, close: Any) -> Whole:
     """Shooting Star (Pattern Recognition)
 
-    Shooting star: a short body under a long upper shadow, no lower shadow, above the body before
-    (-100).
+    Shooting star: a short body under a long upper shadow, no lower shadow, gapping above the previous
+    body (-100).
 
     Inputs: open, high, low, close
     Outputs: integer
@@ -2024,7 +2036,7 @@ def CDLXSIDEGAP3METHODS(open: Any, high: Any, low: Any, close: Any) -> Whole:
 def AVGDEV(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Average Deviation (Price Transform)
 
-    Mean absolute deviation: mean distance of the last `period` values from their mean.
+    Mean absolute deviation of the last `period` values from their mean.
 
     Inputs: real
     Parameters: timeperiod (14)
@@ -2047,8 +2059,9 @@ def AVGPRICE(open: Any, high: Any, low: Any, close: Any) -> Real:
 def HA(open: Any, high: Any, low: Any, close: Any) -> tuple[Real, Real, Real, Real]:
     """Heikin-Ashi Candles (Price Transform)
 
-    Heikin-Ashi candles: the close is the bar's average price, the open the middle of the candle before
-    (at the first bar the middle of open and close), high and low reach around both.
+    Heikin-Ashi candles: the close is the bar's average price, the open the midpoint of the previous
+    candle's open and close (at the first bar of its own open and close), high and low are the max and
+    min including both.
 
     Inputs: open, high, low, close
     Outputs: haopen, hahigh, halow, haclose
@@ -2092,8 +2105,8 @@ def WCLPRICE(high: Any, low: Any, close: Any) -> Real:
 def BETA(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
     """Beta (Statistic Functions)
 
-    Slope of the line through the last `period` pairs of relative changes, those of the close across and
-    those of the high up; 0 where the changes of the close do not vary.
+    Beta: regression slope over the last `period` pairs of relative changes, those of the high against
+    those of the close; 0 where the changes of the close do not vary.
 
     Inputs: real0, real1
     Parameters: timeperiod (5)
@@ -2105,8 +2118,8 @@ def BETA(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
 def CORREL(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
     """Pearson's Correlation Coefficient (r) (Statistic Functions)
 
-    Pearson's correlation of close and high over the last `period` bars, from -1 to 1; 0 where one does
-    not vary.
+    Pearson correlation coefficient of close and high over the last `period` bars, from -1 to 1; 0 where
+    one does not vary.
 
     Inputs: real0, real1
     Parameters: timeperiod (30)
@@ -2118,7 +2131,7 @@ def CORREL(real0: Any, real1: Any, timeperiod: int = -(2**31)) -> Real:
 def LINEARREG(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Linear Regression (Statistic Functions)
 
-    The last point of the line of least squares through the last `period` values.
+    Linear regression: end point of the least-squares line through the last `period` values.
 
     Inputs: real
     Parameters: timeperiod (14)
@@ -2130,7 +2143,8 @@ def LINEARREG(real: Any, timeperiod: int = -(2**31)) -> Real:
 def LINEARREG_ANGLE(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Linear Regression Angle (Statistic Functions)
 
-    Slope of the line of least squares through the last `period` values, as an angle in degrees.
+    Linear regression angle: slope of the least-squares line through the last `period` values, in
+    degrees.
 
     Inputs: real
     Parameters: timeperiod (14)
@@ -2142,7 +2156,7 @@ def LINEARREG_ANGLE(real: Any, timeperiod: int = -(2**31)) -> Real:
 def LINEARREG_INTERCEPT(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Linear Regression Intercept (Statistic Functions)
 
-    The first point of the line of least squares through the last `period` values.
+    Linear regression intercept: first point of the least-squares line through the last `period` values.
 
     Inputs: real
     Parameters: timeperiod (14)
@@ -2154,7 +2168,7 @@ def LINEARREG_INTERCEPT(real: Any, timeperiod: int = -(2**31)) -> Real:
 def LINEARREG_SLOPE(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Linear Regression Slope (Statistic Functions)
 
-    Slope, per bar, of the line of least squares through the last `period` values.
+    Linear regression slope, per bar, of the least-squares line through the last `period` values.
 
     Inputs: real
     Parameters: timeperiod (14)
@@ -2166,8 +2180,8 @@ def LINEARREG_SLOPE(real: Any, timeperiod: int = -(2**31)) -> Real:
 def PERCENTILE(real: Any, timeperiod: int = -(2**31), percentile: float = 50.0) -> Real:
     """Percentile (nearest rank) (Statistic Functions)
 
-    Nearest-rank percentile of the last `period` values: the ceil(percent * period / 100)-th least, at
-    least the first.
+    Nearest-rank percentile of the last `period` values: the ceil(percent * period / 100)-th smallest,
+    at least the first.
 
     Inputs: real
     Parameters: timeperiod (30), percentile (50.0)
@@ -2179,7 +2193,7 @@ def PERCENTILE(real: Any, timeperiod: int = -(2**31), percentile: float = 50.0) 
 def PERCENTRANK(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Percent Rank (Statistic Functions)
 
-    How many percent of the `period` values before this one are less than it.
+    Percent rank: percentage of the `period` values before this one that are less than it.
 
     Inputs: real
     Parameters: timeperiod (100)
@@ -2203,7 +2217,8 @@ def STDDEV(real: Any, timeperiod: int = -(2**31), nbdev: float = -4e37) -> Real:
 def TSF(real: Any, timeperiod: int = -(2**31)) -> Real:
     """Time Series Forecast (Statistic Functions)
 
-    Time series forecast: the line of least squares through the last `period` values, one bar on.
+    Time series forecast (TSF): the least-squares line through the last `period` values, extrapolated
+    one bar ahead.
 
     Inputs: real
     Parameters: timeperiod (14)
@@ -2215,8 +2230,7 @@ def TSF(real: Any, timeperiod: int = -(2**31)) -> Real:
 def VAR(real: Any, timeperiod: int = -(2**31), nbdev: float = -4e37) -> Real:
     """Variance (Statistic Functions)
 
-    Population variance of the last `period` values. The second parameter changes nothing: TA-Lib has
-    it.
+    Population variance of the last `period` values. The second parameter is ignored, as in TA-Lib.
 
     Inputs: real
     Parameters: timeperiod (5), nbdev (1.0)
@@ -2228,7 +2242,7 @@ def VAR(real: Any, timeperiod: int = -(2**31), nbdev: float = -4e37) -> Real:
 def ADR(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
     """Average Day Range (Volatility Indicators)
 
-    Average day range: mean of high - low over the last `period` bars.
+    Average day range (ADR): SMA of high - low over the last `period` bars.
 
     Inputs: high, low
     Parameters: timeperiod (14)
@@ -2240,7 +2254,8 @@ def ADR(high: Any, low: Any, timeperiod: int = -(2**31)) -> Real:
 def ATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     """Average True Range (Volatility Indicators)
 
-    Average true range: Wilder's mean of the true range, beginning with the mean of the first `period`.
+    Average true range (ATR): Wilder's moving average of the true range, seeded with the mean of the
+    first `period`.
 
     Inputs: high, low, close
     Parameters: timeperiod (14)
@@ -2252,8 +2267,8 @@ def ATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
 def CVI(high: Any, low: Any, timeperiod: int = -(2**31), rocperiod: int = -(2**31)) -> Real:
     """Chaikin's Volatility (Volatility Indicators)
 
-    Chaikin volatility: change in percent, over `roc` bars, of the exponential mean of high - low; 0
-    where the earlier mean is 0.
+    Chaikin volatility: rate of change in percent, over `roc` bars, of the EMA of high - low; 0 where
+    the earlier EMA is 0.
 
     Inputs: high, low
     Parameters: timeperiod (10), rocperiod (10)
@@ -2265,8 +2280,8 @@ def CVI(high: Any, low: Any, timeperiod: int = -(2**31), rocperiod: int = -(2**3
 def MASSI(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31)) -> Real:
     """Mass Index (Volatility Indicators)
 
-    Mass index: sum over `slow` bars of the exponential mean of high - low over the exponential mean of
-    that mean; a ratio whose divisor is 0 counts as 1.
+    Mass index: sum over `slow` bars of the ratio of the EMA of high - low to the EMA of that EMA; a
+    ratio whose divisor is 0 counts as 1.
 
     Inputs: high, low
     Parameters: fastperiod (9), slowperiod (25)
@@ -2278,8 +2293,8 @@ def MASSI(high: Any, low: Any, fastperiod: int = -(2**31), slowperiod: int = -(2
 def NATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
     """Normalized Average True Range (Volatility Indicators)
 
-    Average true range in percent of the close; 0 where the close is 0. With a period of 1, the true
-    range itself, as TA-Lib has it.
+    Normalized average true range (NATR): ATR in percent of the close; 0 where the close is 0. With a
+    period of 1, the true range itself, as TA-Lib has it.
 
     Inputs: high, low, close
     Parameters: timeperiod (14)
@@ -2291,8 +2306,8 @@ def NATR(high: Any, low: Any, close: Any, timeperiod: int = -(2**31)) -> Real:
 def RVI(real: Any, timeperiod: int = -(2**31), stddevperiod: int = -(2**31)) -> Real:
     """Relative Volatility Index (Volatility Indicators)
 
-    Relative volatility index (Dorsey): Wilder's mean of the standard deviation on rising bars, in
-    percent of that on rising and on falling bars; 50 where both are 0.
+    Relative volatility index (RVI, Dorsey): Wilder's moving average of the standard deviation on rising
+    bars, in percent of that on rising and on falling bars; 50 where both are 0.
 
     Inputs: real
     Parameters: timeperiod (14), stddevperiod (10)
@@ -2304,7 +2319,7 @@ def RVI(real: Any, timeperiod: int = -(2**31), stddevperiod: int = -(2**31)) -> 
 def TRANGE(high: Any, low: Any, close: Any) -> Real:
     """True Range (Volatility Indicators)
 
-    True range: the greatest of high - low, |high - last close| and |low - last close|.
+    True range: max of high - low, |high - previous close| and |low - previous close|.
 
     Inputs: high, low, close
     Outputs: real
@@ -2315,7 +2330,7 @@ def TRANGE(high: Any, low: Any, close: Any) -> Real:
 def AD(high: Any, low: Any, close: Any, volume: Any) -> Real:
     """Chaikin A/D Line (Volume Indicators)
 
-    Accumulation/distribution line: running sum of the volume times where the close lies in its bar,
+    Accumulation/distribution line (AD): cumulative sum of the volume times the close location value,
     from -1 (low) to 1 (high); a bar without a range adds 0.
 
     Inputs: high, low, close, volume
@@ -2327,8 +2342,8 @@ def AD(high: Any, low: Any, close: Any, volume: Any) -> Real:
 def ADOSC(high: Any, low: Any, close: Any, volume: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31)) -> Real:
     """Chaikin A/D Oscillator (Volume Indicators)
 
-    Chaikin oscillator: fast less slow exponential mean of the accumulation/distribution line, both
-    beginning with its first value; valid from the longer period on.
+    Chaikin oscillator (ADOSC): fast minus slow EMA of the accumulation/distribution line, both seeded
+    with its first value; valid from the longer period on.
 
     Inputs: high, low, close, volume
     Parameters: fastperiod (3), slowperiod (10)
@@ -2340,8 +2355,8 @@ def ADOSC(high: Any, low: Any, close: Any, volume: Any, fastperiod: int = -(2**3
 def CMF(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
     """Chaikin Money Flow (Volume Indicators)
 
-    Chaikin money flow: the accumulation/distribution of `period` bars over their volume; 0 where there
-    is none.
+    Chaikin money flow (CMF): rolling sum of the money flow volume of `period` bars over that of the
+    volume; 0 where there is no volume.
 
     Inputs: high, low, close, volume
     Parameters: timeperiod (20)
@@ -2353,7 +2368,7 @@ def CMF(high: Any, low: Any, close: Any, volume: Any, timeperiod: int = -(2**31)
 def EFI(close: Any, volume: Any, timeperiod: int = -(2**31)) -> Real:
     """Elder's Force Index (Volume Indicators)
 
-    Elder's force index: exponential mean of the change of the close times the volume.
+    Elder's force index (EFI): EMA of the change of the close times the volume.
 
     Inputs: close, volume
     Parameters: timeperiod (13)
@@ -2376,8 +2391,8 @@ def MARKETFI(high: Any, low: Any, volume: Any) -> Real:
 def NVI(close: Any, volume: Any) -> Real:
     """Negative Volume Index (Volume Indicators)
 
-    Negative volume index: begins at 1000 and moves with the close on bars whose volume is below the
-    last one's.
+    Negative volume index (NVI): starts at 1000 and changes with the close on bars whose volume is below
+    the previous one's.
 
     Inputs: close, volume
     Outputs: real
@@ -2388,8 +2403,8 @@ def NVI(close: Any, volume: Any) -> Real:
 def OBV(real: Any, volume: Any) -> Real:
     """On Balance Volume (Volume Indicators)
 
-    On-balance volume: running sum of the volume, added on a rise and taken off on a fall; begins with
-    the first volume.
+    On-balance volume (OBV): cumulative sum of the volume, added on a rise and subtracted on a fall;
+    starts with the first volume.
 
     Inputs: real, volume
     Outputs: real
@@ -2400,8 +2415,8 @@ def OBV(real: Any, volume: Any) -> Real:
 def PVI(close: Any, volume: Any) -> Real:
     """Positive Volume Index (Volume Indicators)
 
-    Positive volume index: begins at 1000 and moves with the close on bars whose volume is above the
-    last one's.
+    Positive volume index (PVI): starts at 1000 and changes with the close on bars whose volume is above
+    the previous one's.
 
     Inputs: close, volume
     Outputs: real
@@ -2412,8 +2427,8 @@ def PVI(close: Any, volume: Any) -> Real:
 def PVO(volume: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), matype: int = 1) -> Real:
     """Percentage Volume Oscillator (Volume Indicators)
 
-    Percentage volume oscillator: distance of a fast mean of the volume from a slow one, in percent of
-    it; 0 where it is 0. Periods in the wrong order are swapped.
+    Percentage volume oscillator (PVO): a fast moving average of the volume minus a slow one, in percent
+    of the slow one; 0 where that is 0. Periods in the wrong order are swapped.
 
     Inputs: volume
     Parameters: fastperiod (12), slowperiod (26), matype (1)
@@ -2425,8 +2440,8 @@ def PVO(volume: Any, fastperiod: int = -(2**31), slowperiod: int = -(2**31), mat
 def PVT(close: Any, volume: Any) -> Real:
     """Price Volume Trend (Volume Indicators)
 
-    Price volume trend: running sum of the relative change of the close times the volume, 0 on the first
-    bar; a last close of 0 adds 0.
+    Price volume trend (PVT): cumulative sum of the relative change of the close times the volume, 0 on
+    the first bar; a previous close of 0 adds 0.
 
     Inputs: close, volume
     Outputs: real
@@ -2437,8 +2452,8 @@ def PVT(close: Any, volume: Any) -> Real:
 def RVOL(volume: Any, timeperiod: int = -(2**31)) -> Real:
     """Relative Volume (Volume Indicators)
 
-    Relative volume: the volume over the mean of the `period` bars before. Not guarded, as in TA-Lib:
-    after bars without any volume it is infinite, or NaN where there is still none.
+    Relative volume (RVOL): the volume over the SMA of the `period` bars before. Not guarded, as in TA-
+    Lib: after bars without any volume it is infinite, or NaN where there is still none.
 
     Inputs: volume
     Parameters: timeperiod (20)
@@ -2450,8 +2465,8 @@ def RVOL(volume: Any, timeperiod: int = -(2**31)) -> Real:
 def VWAP(high: Any, low: Any, close: Any, volume: Any) -> Real:
     """Volume Weighted Average Price (Volume Indicators)
 
-    Volume-weighted mean of the typical price (high + low + close) / 3 since the first bar; 0 before any
-    volume.
+    Volume-weighted average price (VWAP) of the typical price (high + low + close) / 3 since the first
+    bar; 0 before any volume.
 
     Inputs: high, low, close, volume
     Outputs: real
