@@ -23,19 +23,19 @@ pub(super) enum OutputLifetime {
 }
 
 /// Builds one variant of a plan.
-pub(super) fn build(graph: &Graph, wanted: &[ValueId], lifetime: OutputLifetime) -> ExecPlan {
-    let rewrites = Rewrites::new(graph, wanted);
+pub(super) fn build(graph: &Graph, outputs: &[ValueId], lifetime: OutputLifetime) -> ExecPlan {
+    let rewrites = Rewrites::new(graph, outputs);
     let history = look_back(graph, &rewrites);
     let order = match lifetime {
         OutputLifetime::Pinned => recurrences_first(graph, &rewrites),
         OutputLifetime::UntilDelivered => (0..graph.nodes.len()).filter(|at| rewrites.is_live(*at)).collect(),
     };
-    let last = last_use(graph, wanted, &rewrites, (lifetime, &order));
+    let last = last_use(graph, outputs, &rewrites, (lifetime, &order));
     let mut slots: Vec<Vec<BufferSlot>> = vec![Vec::new(); graph.nodes.len()];
     let mut free: Vec<usize> = Vec::new();
     // Outputs past their last reader, and the step after which they are certain to have been delivered.
     let mut waiting: VecDeque<(usize, usize)> = VecDeque::new();
-    let is_output: HashSet<usize> = wanted.iter().map(|v| rewrites.resolve(*v).0.node as usize).collect();
+    let is_output: HashSet<usize> = outputs.iter().map(|v| rewrites.resolve(*v).0.node as usize).collect();
     let mut step_of: HashMap<usize, usize> = HashMap::new();
     let mut plan = ExecPlan {
         steps: Vec::new(),
@@ -43,7 +43,7 @@ pub(super) fn build(graph: &Graph, wanted: &[ValueId], lifetime: OutputLifetime)
         constants: Vec::new(),
         whole_series: Vec::new(),
         outputs: Vec::new(),
-        starts: wanted.iter().map(|v| graph.start(*v)).collect(),
+        starts: outputs.iter().map(|v| graph.start(*v)).collect(),
         buffers: 0,
         nodes: graph.nodes.len(),
         jit: Default::default(),
@@ -100,9 +100,9 @@ pub(super) fn build(graph: &Graph, wanted: &[ValueId], lifetime: OutputLifetime)
             }
         }
     }
-    plan.outputs = wanted.iter().map(|v| slot_of(&slots, *v)).collect();
+    plan.outputs = outputs.iter().map(|v| slot_of(&slots, *v)).collect();
     plan.outputs_of_step = vec![Vec::new(); plan.steps.len()];
-    for (output, v) in wanted.iter().enumerate() {
+    for (output, v) in outputs.iter().enumerate() {
         let step = step_of.get(&(rewrites.resolve(*v).0.node as usize)).copied();
         let list = step.and_then(|s| plan.outputs_of_step.get_mut(s)).unwrap_or(&mut plan.leaf_outputs);
         list.push(output);

@@ -19,7 +19,7 @@ pub(super) fn look_back(graph: &Graph, rewrites: &Rewrites) -> Vec<usize> {
 /// Last reader of each node; pinned outputs live until the end.
 pub(super) fn last_use(
     graph: &Graph,
-    wanted: &[ValueId],
+    outputs: &[ValueId],
     rewrites: &Rewrites,
     (lifetime, order): (OutputLifetime, &[usize]),
 ) -> Vec<usize> {
@@ -31,7 +31,7 @@ pub(super) fn last_use(
             }
         }
     }
-    for v in wanted.iter().filter(|_| lifetime == OutputLifetime::Pinned) {
+    for v in outputs.iter().filter(|_| lifetime == OutputLifetime::Pinned) {
         if let Some(entry) = last.get_mut(rewrites.resolve(*v).0.node as usize) {
             *entry = usize::MAX;
         }

@@ -1,7 +1,7 @@
 //! Execution plan: topological order, buffer allocation by liveness, kernel choice.
 //!
 //! ```text
-//!   Graph + wanted values
+//!   Graph + output values
 //!     │ rewrite.rs      dead-code elimination, shift forwarding, fusion of binary operations
 //!     │ order.rs        order of the steps: recurrences grouped, so that element-wise steps form long vector loops
 //!     │ liveness.rs     last use, look-back history, buffers released
@@ -102,9 +102,9 @@ pub struct ExecPlan {
 
 impl ExecPlan {
     /// Plans these values of a graph.
-    pub fn new(graph: &Graph, wanted: &[ValueId]) -> ExecPlan {
-        let mut plan = build::build(graph, wanted, OutputLifetime::Pinned);
-        plan.batched = Some(Box::new(build::build(graph, wanted, OutputLifetime::UntilDelivered)));
+    pub fn new(graph: &Graph, outputs: &[ValueId]) -> ExecPlan {
+        let mut plan = build::build(graph, outputs, OutputLifetime::Pinned);
+        plan.batched = Some(Box::new(build::build(graph, outputs, OutputLifetime::UntilDelivered)));
         plan
     }
 

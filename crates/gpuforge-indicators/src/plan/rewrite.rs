@@ -32,13 +32,13 @@ pub(crate) struct Rewrites {
 }
 
 impl Rewrites {
-    pub(crate) fn new(graph: &Graph, wanted: &[ValueId]) -> Rewrites {
-        let aliases = aliases(graph, wanted);
+    pub(crate) fn new(graph: &Graph, outputs: &[ValueId]) -> Rewrites {
+        let aliases = aliases(graph, outputs);
         let operands = graph.nodes.iter().map(|n| n.op.operands()).collect();
         let fused = vec![None; graph.nodes.len()];
         let mut rewrites = Rewrites { aliases, operands, fused, live: Vec::new() };
-        rewrites.live = rewrites.mark_live(graph, wanted);
-        rewrites.fuse(graph, wanted);
+        rewrites.live = rewrites.mark_live(graph, outputs);
+        rewrites.fuse(graph, outputs);
         rewrites
     }
 
@@ -69,14 +69,14 @@ impl Rewrites {
     }
 
     /// Dead-code elimination: marks the nodes that the outputs depend on.
-    fn mark_live(&self, graph: &Graph, wanted: &[ValueId]) -> Vec<bool> {
+    fn mark_live(&self, graph: &Graph, outputs: &[ValueId]) -> Vec<bool> {
         let mut live = vec![false; graph.nodes.len()];
         let mark = |live: &mut Vec<bool>, v: ValueId| {
             if let Some(entry) = live.get_mut(v.node as usize) {
                 *entry = true;
             }
         };
-        wanted.iter().for_each(|v| mark(&mut live, self.resolve(*v).0));
+        outputs.iter().for_each(|v| mark(&mut live, self.resolve(*v).0));
         for at in (0..graph.nodes.len()).rev() {
             if live.get(at) == Some(&true) {
                 self.reads(at).for_each(|(v, _)| mark(&mut live, v));
@@ -86,14 +86,14 @@ impl Rewrites {
     }
 
     /// Fuses binary operations into their only users.
-    fn fuse(&mut self, graph: &Graph, wanted: &[ValueId]) {
+    fn fuse(&mut self, graph: &Graph, outputs: &[ValueId]) {
         let n = graph.nodes.len();
         let mut uses = vec![0u32; n];
         let read = (0..n).filter(|at| self.is_live(*at)).flat_map(|at| self.reads(at).collect::<Vec<_>>());
-        for (v, _) in read.chain(wanted.iter().map(|v| self.resolve(*v))) {
+        for (v, _) in read.chain(outputs.iter().map(|v| self.resolve(*v))) {
             uses.iter_mut().skip(v.node as usize).take(1).for_each(|u| *u += 1);
         }
-        let is_output = |v: ValueId| wanted.iter().any(|w| self.resolve(*w).0 == v);
+        let is_output = |v: ValueId| outputs.iter().any(|w| self.resolve(*w).0 == v);
         let output: Vec<bool> = (0..n)
             .map(|at| is_output(ValueId { node: u32::try_from(at).unwrap_or(u32::MAX), port: 0 }))
             .collect();
@@ -125,10 +125,10 @@ impl Rewrites {
 }
 
 /// Aliases: shifts (unless the shift itself is an output) and selects between a value and itself.
-fn aliases(graph: &Graph, wanted: &[ValueId]) -> Vec<Option<(ValueId, usize)>> {
+fn aliases(graph: &Graph, outputs: &[ValueId]) -> Vec<Option<(ValueId, usize)>> {
     let mut aliases: Vec<Option<(ValueId, usize)>> = vec![None; graph.nodes.len()];
     for (at, node) in graph.nodes.iter().enumerate() {
-        let internal = || !wanted.iter().any(|v| v.node as usize == at);
+        let internal = || !outputs.iter().any(|v| v.node as usize == at);
         let alias = match node.op {
             NodeOp::Shift(a, n) if internal() => {
                 let (of, before) = resolve(&aliases, a);

@@ -121,7 +121,7 @@ impl<'g> Candles<'g> {
     }
 
     /// `a` within a threshold of `b` on both sides.
-    pub(super) fn about(self, a: Expr<'g>, b: Expr<'g>, t: Threshold, k: usize) -> Expr<'g> {
+    pub(super) fn within(self, a: Expr<'g>, b: Expr<'g>, t: Threshold, k: usize) -> Expr<'g> {
         let limit = self.limit(t, k);
         a.le(b + limit).and(a.ge(b - limit))
     }
@@ -147,7 +147,7 @@ impl<'g> Candles<'g> {
         self.body(k).lt(self.limit(BODY, k))
     }
     /// Body of mean length at most. (Not short is the same as long: one threshold separates both.)
-    pub(super) fn modest(self, k: usize) -> Expr<'g> {
+    pub(super) fn not_long(self, k: usize) -> Expr<'g> {
         self.body(k).le(self.limit(BODY, k))
     }
     /// A body up to this is a doji.
@@ -167,11 +167,11 @@ impl<'g> Candles<'g> {
         self.lower(k).lt(self.limit(NO_SHADOW, k))
     }
     /// Non-negligible upper shadow.
-    pub(super) fn some_upper(self, k: usize) -> Expr<'g> {
+    pub(super) fn has_upper(self, k: usize) -> Expr<'g> {
         self.upper(k).gt(self.limit(NO_SHADOW, k))
     }
     /// Non-negligible lower shadow.
-    pub(super) fn some_lower(self, k: usize) -> Expr<'g> {
+    pub(super) fn has_lower(self, k: usize) -> Expr<'g> {
         self.lower(k).gt(self.limit(NO_SHADOW, k))
     }
     /// Short upper shadow.
@@ -183,7 +183,7 @@ impl<'g> Candles<'g> {
         self.lower(k).lt(self.limit(SHORT_SHADOW, k))
     }
     /// Upper shadow that is not short.
-    pub(super) fn fair_upper(self, k: usize) -> Expr<'g> {
+    pub(super) fn upper_not_short(self, k: usize) -> Expr<'g> {
         self.upper(k).gt(self.limit(SHORT_SHADOW, k))
     }
     /// Upper shadow longer than the body.
@@ -215,13 +215,13 @@ impl<'g> Candles<'g> {
         self.top(k).lt(self.top(j)).and(self.bottom(k).gt(self.bottom(j)))
     }
     /// The close of 0 lies more than `share` of the body above the close of `k`.
-    pub(super) fn climbs_into(self, k: usize, share: f64) -> Expr<'g> {
+    pub(super) fn penetrates_up(self, k: usize, share: f64) -> Expr<'g> {
         let inputs = [self.c(0), self.body(k), self.c(k)];
-        let above = self.bars.state_machine(&CLIMB, &[share], &inputs);
+        let above = self.bars.state_machine(&PENETRATES_UP, &[share], &inputs);
         above.first().copied().unwrap_or(self.c(0))
     }
     /// The close of 0 lies more than `share` of the body below the close of `k`.
-    pub(super) fn sinks_into(self, k: usize, share: f64) -> Expr<'g> {
+    pub(super) fn penetrates_down(self, k: usize, share: f64) -> Expr<'g> {
         self.c(0).lt(self.c(k) - self.body(k) * share)
     }
 
@@ -242,13 +242,13 @@ impl<'g> Candles<'g> {
 /// Is the first input above `share` times the second plus the third? A fused multiply-add, as in TA-Lib: the only one in the
 /// catalogue; `mul_add` gives the same bits on every machine.
 #[derive(Clone)]
-struct Climb {
+struct PenetratesUp {
     share: f64,
 }
 
-impl StateMachine<3, 1> for Climb {
+impl StateMachine<3, 1> for PenetratesUp {
     fn new(params: &[f64]) -> Self {
-        Climb { share: params.first().copied().unwrap_or(0.0) }
+        PenetratesUp { share: params.first().copied().unwrap_or(0.0) }
     }
 
     #[inline(always)]
@@ -257,4 +257,5 @@ impl StateMachine<3, 1> for Climb {
     }
 }
 
-static CLIMB: StateMachineDef = StateMachineDef::of::<Climb, 3, 1>("close above body fraction", |_| 0);
+static PENETRATES_UP: StateMachineDef =
+    StateMachineDef::of::<PenetratesUp, 3, 1>("close above body fraction", |_| 0);

@@ -68,7 +68,7 @@ pub(super) const ROWS: &[Indicator] = &[
         |a| {
             let k = Candles::new(a, 13);
             let bare = |i: usize| all(k.black(i), &[k.no_lower(i), k.no_upper(i)]);
-            let third = all(k.black(1), &[k.gap_down(1, 2), k.some_upper(1), k.h(1).gt(k.c(2))]);
+            let third = all(k.black(1), &[k.gap_down(1, 2), k.has_upper(1), k.h(1).gt(k.c(2))]);
             let around = k.h(0).gt(k.h(1)).and(k.l(0).lt(k.l(1)));
             k.when(100.0, bare(3), &[bare(2), third, k.black(0), around])
         },
@@ -82,7 +82,7 @@ pub(super) const ROWS: &[Indicator] = &[
             let opens = k.o(4).gt(k.o(3)).and(k.o(3).gt(k.o(2)));
             let closes = k.c(4).gt(k.c(3)).and(k.c(3).gt(k.c(2)));
             let ladder = all(k.black(4), &[k.black(3), k.black(2), opens, closes]);
-            let fourth = k.black(1).and(k.some_upper(1));
+            let fourth = k.black(1).and(k.has_upper(1));
             k.when(100.0, ladder, &[fourth, k.white(0), k.o(0).gt(k.o(1)), k.c(0).gt(k.h(1))])
         },
     ),

@@ -42,7 +42,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "Dragonfly doji: a doji at its high, with a lower shadow (100).",
         |a| {
             let k = Candles::new(a, 10);
-            k.when(100.0, k.doji(0), &[k.no_upper(0), k.some_lower(0)])
+            k.when(100.0, k.doji(0), &[k.no_upper(0), k.has_lower(0)])
         },
     ),
     row(
@@ -51,7 +51,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "Gravestone doji: a doji at its low, with an upper shadow (100).",
         |a| {
             let k = Candles::new(a, 10);
-            k.when(100.0, k.doji(0), &[k.no_lower(0), k.some_upper(0)])
+            k.when(100.0, k.doji(0), &[k.no_lower(0), k.has_upper(0)])
         },
     ),
     row(

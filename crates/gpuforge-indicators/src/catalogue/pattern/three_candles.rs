@@ -18,13 +18,13 @@ fn advance<'g>(k: Candles<'g>) -> Expr<'g> {
 
 /// A long candle, a star above it and a long black candle back into its body.
 fn evening<'g>(k: Candles<'g>, star: Expr<'g>, share: f64) -> Vec<Expr<'g>> {
-    let back = all(k.black(0), &[k.long(0), k.sinks_into(2, share)]);
+    let back = all(k.black(0), &[k.long(0), k.penetrates_down(2, share)]);
     k.when(-100.0, k.white(2), &[k.long(2), star, k.gap_up(1, 2), back])
 }
 
 /// A long candle, a star below it and a long white candle back into its body.
 fn morning<'g>(k: Candles<'g>, star: Expr<'g>, share: f64) -> Vec<Expr<'g>> {
-    let back = all(k.white(0), &[k.long(0), k.climbs_into(2, share)]);
+    let back = all(k.white(0), &[k.long(0), k.penetrates_up(2, share)]);
     k.when(100.0, k.black(2), &[k.long(2), star, k.gap_down(1, 2), back])
 }
 
@@ -46,7 +46,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "Three inside: a long candle, a short body inside it, and a candle of the other colour that closes beyond the first open (100 up, -100 down).",
         |a| {
             let k = Candles::new(a, 12);
-            let pair = all(k.inside(1, 2), &[k.long(2), k.modest(1)]);
+            let pair = all(k.inside(1, 2), &[k.long(2), k.not_long(1)]);
             let up = all(pair, &[k.black(2), k.white(0), k.c(0).gt(k.o(2))]);
             k.either(up, all(pair, &[k.white(2), k.black(0), k.c(0).lt(k.o(2))]))
         },
@@ -73,7 +73,7 @@ pub(super) const ROWS: &[Indicator] = &[
             let first = all(k.black(2), &[k.long(2), k.long_lower(2)]);
             let opens = k.o(1).gt(k.c(2)).and(k.o(1).le(k.h(2)));
             let holds = k.l(1).lt(k.c(2)).and(k.l(1).ge(k.l(2)));
-            let second = all(k.black(1), &[k.body(1).lt(k.body(2)), opens, holds, k.some_lower(1)]);
+            let second = all(k.black(1), &[k.body(1).lt(k.body(2)), opens, holds, k.has_lower(1)]);
             let within = k.l(0).gt(k.l(1)).and(k.h(0).lt(k.h(1)));
             k.when(100.0, first, &[second, k.black(0), k.short(0), k.no_lower(0), k.no_upper(0), within])
         },
@@ -102,8 +102,8 @@ pub(super) const ROWS: &[Indicator] = &[
                 let baby = all(k.long(2), &[k.doji(1), k.long(0)]);
                 let top = k.l(1).gt(k.h(2)).and(k.h(0).lt(k.l(1)));
                 let bottom = k.h(1).lt(k.l(2)).and(k.l(0).gt(k.h(1)));
-                let up = all(baby, &[k.black(2), k.white(0), k.climbs_into(2, a.x(0)), bottom]);
-                k.either(up, all(baby, &[k.white(2), k.black(0), k.sinks_into(2, a.x(0)), top]))
+                let up = all(baby, &[k.black(2), k.white(0), k.penetrates_up(2, a.x(0)), bottom]);
+                k.either(up, all(baby, &[k.white(2), k.black(0), k.penetrates_down(2, a.x(0)), top]))
             },
         ),
         PENETRATION_0_3,
@@ -117,7 +117,7 @@ pub(super) const ROWS: &[Indicator] = &[
             let far_smaller = |i: usize| k.body(i).lt(k.body(i + 1) - k.limit(FAR, i + 1));
             let smaller = |i: usize| k.body(i).lt(k.body(i + 1));
             let blocked = far_smaller(1).and(k.body(0).lt(k.body(1) + k.limit(NEAR, 1)));
-            let shaded = all(smaller(0), &[smaller(1), k.fair_upper(0).or(k.fair_upper(1))]);
+            let shaded = all(smaller(0), &[smaller(1), k.upper_not_short(0).or(k.upper_not_short(1))]);
             let weak = blocked.or(far_smaller(0)).or(shaded).or(smaller(0).and(k.long_upper(0)));
             k.when(-100.0, advance(k), &[k.long(2), k.short_upper(2), weak])
         },
@@ -141,7 +141,7 @@ pub(super) const ROWS: &[Indicator] = &[
             "Evening star: a long white candle, a short body above it, and a long black candle back into its body, more than `penetration` of it (-100).",
             |a| {
                 let k = Candles::new(a, 12);
-                evening(k, k.modest(1), a.x(0))
+                evening(k, k.not_long(1), a.x(0))
             },
         ),
         PENETRATION_0_3,
@@ -152,8 +152,8 @@ pub(super) const ROWS: &[Indicator] = &[
         "Side-by-side white lines: after a gap two white candles of like size and equal open that leave it open (100 up, -100 down).",
         |a| {
             let k = Candles::new(a, 7);
-            let size = k.about(k.body(0), k.body(1), NEAR, 1);
-            let alike = all(k.white(1), &[k.white(0), size, k.about(k.o(0), k.o(1), EQUAL, 1)]);
+            let size = k.within(k.body(0), k.body(1), NEAR, 1);
+            let alike = all(k.white(1), &[k.white(0), size, k.within(k.o(0), k.o(1), EQUAL, 1)]);
             let up = all(alike, &[k.gap_up(1, 2), k.gap_up(0, 2)]);
             k.either(up, all(alike, &[k.gap_down(1, 2), k.gap_down(0, 2)]))
         },
@@ -165,7 +165,7 @@ pub(super) const ROWS: &[Indicator] = &[
         |a| {
             let k = Candles::new(a, 12);
             let crow = |i: usize| k.black(i).and(k.no_lower(i));
-            let from = |i: usize| k.about(k.o(i), k.c(i + 1), EQUAL, i + 1);
+            let from = |i: usize| k.within(k.o(i), k.c(i + 1), EQUAL, i + 1);
             let falling = k.c(2).gt(k.c(1)).and(k.c(1).gt(k.c(0)));
             k.when(-100.0, crow(2), &[crow(1), crow(0), falling, from(1), from(0)])
         },
@@ -189,7 +189,7 @@ pub(super) const ROWS: &[Indicator] = &[
             "Morning star: a long black candle, a short body below it, and a long white candle back into its body, more than `penetration` of it (100).",
             |a| {
                 let k = Candles::new(a, 12);
-                morning(k, k.modest(1), a.x(0))
+                morning(k, k.not_long(1), a.x(0))
             },
         ),
         PENETRATION_0_3,
@@ -213,7 +213,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "Stick sandwich: a white candle that trades above the first close between two black ones of equal close (100).",
         |a| {
             let k = Candles::new(a, 7);
-            let bread = k.about(k.c(0), k.c(2), EQUAL, 2);
+            let bread = k.within(k.c(0), k.c(2), EQUAL, 2);
             k.when(100.0, k.black(2), &[k.white(1), k.black(0), k.l(1).gt(k.c(2)), bread])
         },
     ),
@@ -262,7 +262,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "Upside gap two crows: a long white candle, a short black one above it, and a black one around that body that still closes above the first (-100).",
         |a| {
             let k = Candles::new(a, 12);
-            let second = all(k.black(1), &[k.modest(1), k.gap_up(1, 2)]);
+            let second = all(k.black(1), &[k.not_long(1), k.gap_up(1, 2)]);
             let third = all(k.black(0), &[k.o(0).gt(k.o(1)), k.c(0).lt(k.c(1)), k.c(0).gt(k.c(2))]);
             k.when(-100.0, k.white(2), &[k.long(2), second, third])
         },

@@ -37,7 +37,7 @@ pub(super) const ROWS: &[Indicator] = &[
         |a| {
             let k = Candles::new(a, 11);
             let opposite = k.color(1).ne(k.color(0));
-            k.colored(0, opposite, &[k.long(1), k.long(0), k.about(k.c(0), k.c(1), EQUAL, 1)])
+            k.colored(0, opposite, &[k.long(1), k.long(0), k.within(k.c(0), k.c(1), EQUAL, 1)])
         },
     ),
     with_penetration(
@@ -47,7 +47,7 @@ pub(super) const ROWS: &[Indicator] = &[
             "Dark cloud cover: a long white candle, then a black one that opens above its high and closes in its body, more than `penetration` of it below the first close (-100).",
             |a| {
                 let k = Candles::new(a, 11);
-                let within = k.c(0).gt(k.o(1)).and(k.sinks_into(1, a.x(0)));
+                let within = k.c(0).gt(k.o(1)).and(k.penetrates_down(1, a.x(0)));
                 k.when(-100.0, k.white(1), &[k.long(1), k.black(0), k.o(0).gt(k.h(1)), within])
             },
         ),
@@ -84,7 +84,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "Harami: a long body, then a short one inside it: 100 after black, -100 after white; ±80 where an end is the same.",
         |a| {
             let k = Candles::new(a, 11);
-            harami(k, k.modest(0))
+            harami(k, k.not_long(0))
         },
     ),
     row(
@@ -103,7 +103,7 @@ pub(super) const ROWS: &[Indicator] = &[
         |a| {
             let k = Candles::new(a, 11);
             let within = k.o(0).lt(k.o(1)).and(k.c(0).gt(k.c(1)));
-            k.when(100.0, k.black(1), &[k.black(0), k.long(1), k.modest(0), within])
+            k.when(100.0, k.black(1), &[k.black(0), k.long(1), k.not_long(0), within])
         },
     ),
     row(
@@ -141,7 +141,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "Matching low: two black candles with equal closes (100).",
         |a| {
             let k = Candles::new(a, 6);
-            k.when(100.0, k.black(1), &[k.black(0), k.about(k.c(0), k.c(1), EQUAL, 1)])
+            k.when(100.0, k.black(1), &[k.black(0), k.within(k.c(0), k.c(1), EQUAL, 1)])
         },
     ),
     row(
@@ -150,7 +150,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "On neck: a long black candle, then a white one from below its low that closes at that low (-100).",
         |a| {
             let k = Candles::new(a, 11);
-            k.when(-100.0, rebound(k), &[k.about(k.c(0), k.l(1), EQUAL, 1)])
+            k.when(-100.0, rebound(k), &[k.within(k.c(0), k.l(1), EQUAL, 1)])
         },
     ),
     row(
@@ -170,7 +170,7 @@ pub(super) const ROWS: &[Indicator] = &[
         "Separating lines: two candles of opposite colour with equal opens, the second a belt hold (±100 by the second).",
         |a| {
             let k = Candles::new(a, 11);
-            let pair = all(k.color(1).ne(k.color(0)), &[k.about(k.o(0), k.o(1), EQUAL, 1), k.long(0)]);
+            let pair = all(k.color(1).ne(k.color(0)), &[k.within(k.o(0), k.o(1), EQUAL, 1), k.long(0)]);
             k.either(all(pair, &[k.white(0), k.no_lower(0)]), all(pair, &[k.black(0), k.no_upper(0)]))
         },
     ),
