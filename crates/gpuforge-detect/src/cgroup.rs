@@ -217,7 +217,7 @@ fn cgroup_dirs(path: &str, controller: &str, mounts: &[MountInfo]) -> Option<(St
     Some((format!("{top}{}", rest.trim_end_matches('/')), top.to_owned()))
 }
 
-/// What of `path` lies below `root`; `None` when it lies elsewhere.
+/// The part of `path` below `root`; `None` when it is not below it.
 fn relative_to<'a>(path: &'a str, root: &str) -> Option<&'a str> {
     let rest = path.strip_prefix(root.trim_end_matches('/'))?;
     let inside = rest.is_empty() || rest.starts_with('/');

@@ -47,9 +47,9 @@ pub enum GpuType {
 pub enum Usable {
     /// A compute driver answered for it, or its kernel driver is one that offers compute.
     Yes,
-    /// Something stands in the way; the reason says what.
+    /// It cannot be used; the reason says why.
     No,
-    /// Listed, but nothing seen that proves or excludes compute.
+    /// Listed, but no evidence for or against compute.
     #[default]
     Unknown,
 }
@@ -88,7 +88,7 @@ pub struct MigDevice {
 /// One GPU, or what one source reports about it; merging fills the gaps.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct Gpu {
-    /// Maker of the chip.
+    /// Chip vendor.
     pub vendor: Option<Vendor>,
     /// Name as the source prints it.
     pub name: Option<String>,

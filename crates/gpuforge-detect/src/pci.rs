@@ -104,7 +104,7 @@ pub fn vendor_in_name(name: &str) -> Option<Vendor> {
 /// `vvvv VENDOR` lines, each followed by its `\tdddd DEVICE` lines where it makes GPUs (build.rs).
 const NAMES: &str = include_str!(concat!(env!("OUT_DIR"), "/pci-names.txt"));
 
-/// Name of a device by the PCI id data.
+/// Name of a device by the the PCI id database.
 pub fn device_name(vendor: u16, device: u16) -> Option<&'static str> {
     static LOOKUPS: AtomicUsize = AtomicUsize::new(0);
     static INDEX: LazyLock<HashMap<(u16, u16), &'static str>> = LazyLock::new(|| devices().collect());
@@ -133,7 +133,7 @@ fn devices() -> impl Iterator<Item = ((u16, u16), &'static str)> {
         .flatten()
 }
 
-/// Name of a vendor by the PCI id data.
+/// Name of a vendor by the the PCI id database.
 pub fn vendor_name(vendor: u16) -> Option<&'static str> {
     NAMES.lines().find(|l| starts_vendor(l, vendor)).and_then(|l| l.get(5..))
 }

@@ -1,4 +1,4 @@
-//! Which build is chosen for which machine? A table of machines, and the rules that others get wrong.
+//! Build resolver: resolved builds for a table of hosts, and the compatibility rules.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -13,7 +13,7 @@ use gpuforge_env::{
 };
 
 /// A machine: `--for`, driver ("" = not known), platform ("" = the GPU's usual one).
-fn machine_of(table: &CompatTable, gpu: &str, driver: &str, platform: &str) -> HostSpec {
+fn host(table: &CompatTable, gpu: &str, driver: &str, platform: &str) -> HostSpec {
     let mut found = match gpu {
         "" => HostSpec { arch: "x86_64".to_owned(), ..HostSpec::default() },
         name => host_spec::named(table, name).unwrap_or_else(|e| panic!("{name}: {e}")),
@@ -25,9 +25,9 @@ fn machine_of(table: &CompatTable, gpu: &str, driver: &str, platform: &str) -> H
     found
 }
 
-fn answer(gpu: &str, driver: &str, platform: &str, framework: &str, python: &str) -> Resolution {
+fn resolution(gpu: &str, driver: &str, platform: &str, framework: &str, python: &str) -> Resolution {
     let table = compat::embedded();
-    let machine = machine_of(&table, gpu, driver, platform);
+    let machine = host(&table, gpu, driver, platform);
     let python = (!python.is_empty()).then(|| python.parse().unwrap());
     compat::resolve(&table, table.framework(framework).unwrap(), &machine, python.as_ref())
 }
@@ -115,10 +115,10 @@ const MACHINES: [(&str, &str, &str, &str, &str, &str); 66] = [
 ];
 
 #[test]
-fn machines() {
+fn hosts_resolve_to_the_expected_build() {
     let mut wrong = Vec::new();
     for (gpu, driver, platform, framework, python, want) in MACHINES {
-        let found = answer(gpu, driver, platform, framework, python);
+        let found = resolution(gpu, driver, platform, framework, python);
         let best = found.candidates.first().map(|c| {
             let star = if c.index.is_none() { " *" } else { "" };
             format!("{} {} {}{star}", c.version, c.build, c.python)
@@ -131,9 +131,9 @@ fn machines() {
 }
 
 #[test]
-fn every_choice_and_every_rejection_has_a_reason() {
+fn every_candidate_and_every_rejection_has_a_reason() {
     for (gpu, driver, platform, framework, python, _) in MACHINES {
-        let found = answer(gpu, driver, platform, framework, python);
+        let found = resolution(gpu, driver, platform, framework, python);
         assert!(found.candidates.iter().all(|c| !c.reasons.is_empty()), "{gpu}");
         assert!(found.rejected.iter().all(|r| r.reason.len() > 10), "{gpu}: {:?}", found.rejected);
         // A GPU that is there and not used is explained.
@@ -152,39 +152,39 @@ fn reason(found: &Resolution, version: &str, build: &str) -> String {
 
 #[test]
 fn rejections_say_what_is_missing() {
-    let pascal = answer("GTX 1080", "580.95.05", "", "pytorch", "");
+    let pascal = resolution("GTX 1080", "580.95.05", "", "pytorch", "");
     assert!(reason(&pascal, "2.15.0", "cu130").contains("no code for compute capability 6.1"));
-    let old = answer("RTX 4090", "535.54.03", "", "pytorch", "");
+    let old = resolution("RTX 4090", "535.54.03", "", "pytorch", "");
     assert_eq!(reason(&old, "2.15.0", "cu130"), "CUDA 13 needs driver 580 or newer; this one is 535.54.03");
-    let python = answer("RTX 4090", "595.58.03", "", "pytorch", "3.10");
+    let python = resolution("RTX 4090", "595.58.03", "", "pytorch", "3.10");
     assert_eq!(reason(&python, "2.15.0", "cu132"), "has wheels for Python 3.11 to 3.15, not 3.10");
-    let navi22 = answer("RX 6700 XT", "", "", "pytorch", "");
+    let navi22 = resolution("RX 6700 XT", "", "", "pytorch", "");
     assert!(reason(&navi22, "2.13.0", "rocm7.2").contains("holds no code for gfx1031"));
-    let blackwell = answer("RTX 5090", "580.95.05", "", "pytorch", "");
+    let blackwell = resolution("RTX 5090", "580.95.05", "", "pytorch", "");
     assert!(reason(&blackwell, "2.14.1", "cu126").contains("12.0"));
-    let windows = answer("RTX 4090", "596.21", "windows-x86_64", "tensorflow", "");
+    let windows = resolution("RTX 4090", "596.21", "windows-x86_64", "tensorflow", "");
     assert!(windows.rejected[0].version.is_none() && windows.rejected[0].reason.contains("WSL 2"));
-    let orin = answer("Orin", "540.4.0", "", "pytorch", "");
+    let orin = resolution("Orin", "540.4.0", "", "pytorch", "");
     assert!(!reason(&orin, "2.14.1", "cu126").is_empty());
 }
 
 #[test]
-fn rules_speak_up() {
+fn rules_add_cautions_and_notes() {
     let said = |found: &Resolution, words: &str| {
         let best = &found.candidates[0];
         best.cautions.iter().chain(&best.notes).any(|line| line.contains(words))
     };
     // CUDA 13.2 below driver 595 stays on the list, behind 13.0, and says why.
-    let r580 = answer("RTX 4090", "580.126.09", "", "pytorch", "");
+    let r580 = resolution("RTX 4090", "580.126.09", "", "pytorch", "");
     let cu132 = r580.candidates.iter().find(|c| c.build == "cu132").unwrap();
     assert!(cu132.demoted && cu132.cautions[0].contains("595"));
-    assert!(said(&answer("RTX 4090", "596.21", "windows-x86_64", "pytorch", ""), "index line"));
-    assert!(said(&answer("RTX 5090", "595.58.03", "", "tensorflow", ""), "Blackwell"));
-    assert!(said(&answer("RTX 4090", "595.58.03", "", "tensorflow", ""), "no CUDA 13 build"));
-    assert!(said(&answer("RTX 4090", "580.95.05", "", "jax", ""), "LD_LIBRARY_PATH"));
-    assert!(said(&answer("RTX 4090", "581.29", "wsl", "jax", ""), "experimental"));
-    assert!(said(&answer("GTX 1080", "590.44.01", "", "pytorch", ""), "580 is the last"));
-    assert!(said(&answer("RTX 4090", "", "", "pytorch", ""), "the driver is not known"));
+    assert!(said(&resolution("RTX 4090", "596.21", "windows-x86_64", "pytorch", ""), "index line"));
+    assert!(said(&resolution("RTX 5090", "595.58.03", "", "tensorflow", ""), "Blackwell"));
+    assert!(said(&resolution("RTX 4090", "595.58.03", "", "tensorflow", ""), "no CUDA 13 build"));
+    assert!(said(&resolution("RTX 4090", "580.95.05", "", "jax", ""), "LD_LIBRARY_PATH"));
+    assert!(said(&resolution("RTX 4090", "581.29", "wsl", "jax", ""), "experimental"));
+    assert!(said(&resolution("GTX 1080", "590.44.01", "", "pytorch", ""), "580 is the last"));
+    assert!(said(&resolution("RTX 4090", "", "", "pytorch", ""), "the driver is not known"));
     // An old macOS gets the last wheels for it.
     let table = compat::embedded();
     let mut mac = host_spec::named(&table, "Apple M1").unwrap();
@@ -194,24 +194,24 @@ fn rules_speak_up() {
 }
 
 #[test]
-fn unknown_stays_unknown() {
+fn unknown_values_reject_nothing() {
     let table = compat::embedded();
     let pytorch = table.framework("pytorch").unwrap();
-    let mut machine = machine_of(&table, "RTX 4090", "595.58.03", "");
+    let mut machine = host(&table, "RTX 4090", "595.58.03", "");
     machine.gpu.as_mut().unwrap().target = None;
     let found = compat::resolve(&table, pytorch, &machine, None);
     assert_eq!(found.candidates[0].build, "cu132");
     assert!(found.candidates[0].cautions.iter().any(|c| c.contains("--compute-capability")));
     // A driver that only tells which CUDA it supports.
-    let mut machine = machine_of(&table, "RTX 4090", "", "");
+    let mut machine = host(&table, "RTX 4090", "", "");
     machine.cuda = Some("12.4".parse().unwrap());
     assert_eq!(compat::resolve(&table, pytorch, &machine, None).candidates[0].build, "cu126");
 }
 
 #[test]
-fn a_second_gpu_without_code_is_named() {
+fn a_second_gpu_without_code_is_a_caution() {
     let table = compat::embedded();
-    let mut machine = machine_of(&table, "RTX 4090", "595.58.03", "");
+    let mut machine = host(&table, "RTX 4090", "595.58.03", "");
     machine.others = vec![Chip {
         name: "GTX 1060".to_owned(),
         target: Some("6.1".to_owned()),
@@ -222,14 +222,14 @@ fn a_second_gpu_without_code_is_named() {
 }
 
 #[test]
-fn nothing_that_ended_is_ever_named() {
+fn discontinued_channels_are_never_named() {
     let text = include_str!("../data/compat.toml").to_owned() + include_str!("../data/profiles.toml");
     assert!(!text.contains("intel-extension") && !text.contains("ipex"));
     assert!(!text.contains("pytorch-cuda") && !text.contains("\"nvidia\" ]"));
 }
 
 #[test]
-fn machines_of_inventories() {
+fn host_specs_from_inventories() {
     let table = compat::embedded();
     let of =
         |text: &str| host_spec::from_inventory(&table, &gpuforge_detect::from_text(text.as_bytes()).unwrap());
@@ -248,7 +248,7 @@ fn machines_of_inventories() {
 }
 
 #[test]
-fn what_cannot_be_meant_is_refused() {
+fn unknown_hosts_are_rejected() {
     let table = compat::embedded();
     assert!(matches!(
         host_spec::named(&table, "rtx 409x"),
@@ -262,7 +262,7 @@ fn what_cannot_be_meant_is_refused() {
 }
 
 #[test]
-fn the_table_holds_and_wrong_tables_do_not() {
+fn the_embedded_table_is_valid_and_broken_tables_are_not() {
     let loaded = compat::load(None);
     assert!(loaded.problem.is_none(), "{:?}", loaded.problem);
     assert_eq!(loaded.source, TableSource::Embedded);
@@ -285,7 +285,7 @@ fn the_table_holds_and_wrong_tables_do_not() {
 }
 
 #[test]
-fn a_choice_that_rests_on_a_remembered_row_says_so() {
+fn a_resolution_from_a_recalled_row_says_so() {
     let table = compat::embedded();
     let notes = |framework: &str, gpu: &str| {
         let mut machine = compat::host_spec::named(&table, gpu).unwrap();

@@ -1,4 +1,4 @@
-//! Does the doctor say the right thing about machines we do not have? Each is a directory, some tools and a few facts.
+//! Doctor on simulated machines: each is a directory, shell-script tools and simulated system queries.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -32,7 +32,7 @@ fn a_healthy_nvidia_machine() {
 }
 
 #[test]
-fn module_and_library_differ() {
+fn driver_library_version_mismatch() {
     let complaint = "echo 'Failed to initialize NVML: Driver/library version mismatch'; echo 'NVML library version: 580.95'; exit 18";
     let sim =
         Sim::linux().nvidia("570.86.15").libraries("580.95.05", "570.86.15").tool("nvidia-smi", complaint);
@@ -44,7 +44,7 @@ fn module_and_library_differ() {
 }
 
 #[test]
-fn two_versions_of_the_library() {
+fn two_library_versions_are_a_warning() {
     let sim = Sim::linux().nvidia("580.95.05").file("/usr/lib64/libcuda.so.570.86.15", "");
     let report = sim.report();
     expect(&report, &with(&NVIDIA, &[("driver-library", Warning)]));
@@ -52,16 +52,16 @@ fn two_versions_of_the_library() {
 }
 
 #[test]
-fn nouveau_holds_the_gpu() {
+fn gpu_bound_to_nouveau() {
     let sim = Sim::linux().gpu("0000:01:00.0", "10de", "2684", Some("nouveau")).tool("docker", "");
     let report = sim.report();
     expect(&report, &[("kernel-module", Error), ("container-toolkit", Warning), ("vulkan", Warning)]);
-    says(&report, "kernel-module", "nouveau holds it, which has no CUDA", "blacklist nouveau");
+    says(&report, "kernel-module", "bound to nouveau, which has no CUDA", "blacklist nouveau");
     says(&report, "container-toolkit", "toolkit is not installed", "nvidia-ctk runtime configure");
 }
 
 #[test]
-fn a_gpu_without_a_module_names_the_reason() {
+fn an_unbound_gpu_reports_the_reason() {
     let bare = || Sim::linux().gpu("0000:01:00.0", "10de", "2684", None);
     let report = bare().report();
     expect(&report, &[("kernel-module", Critical), ("vulkan", Warning)]);
@@ -80,14 +80,14 @@ fn a_gpu_without_a_module_names_the_reason() {
 }
 
 #[test]
-fn a_gpu_that_was_handed_on() {
+fn a_gpu_bound_to_vfio() {
     let report = Sim::linux().gpu("0000:01:00.0", "10de", "2684", Some("vfio-pci")).report();
     expect(&report, &[("kernel-module", Warning), ("vulkan", Warning)]);
-    says(&report, "kernel-module", "kept for a virtual machine", "");
+    says(&report, "kernel-module", "reserved for a virtual machine", "");
 }
 
 #[test]
-fn a_container_without_its_gpu() {
+fn a_container_without_gpu_passthrough() {
     let sim = Sim::linux()
         .gpu("0000:01:00.0", "10de", "2684", Some("nvidia"))
         .file("/sys/module/nvidia/version", "580.95.05\n")
@@ -123,7 +123,7 @@ fn containers_of_every_engine() {
 }
 
 #[test]
-fn the_toolkit_of_containers() {
+fn container_toolkit() {
     let host = || Sim::linux().nvidia("580.95.05").tool("docker", "").tool("nvidia-ctk", "");
     says(&host().report(), "container-toolkit", "docker does not know it", "runtime configure");
     let daemon = r#"{"runtimes": {"nvidia": {"path": "nvidia-container-runtime"}}}"#;
@@ -171,7 +171,7 @@ fn wsl() {
 }
 
 #[test]
-fn rocm_without_the_group() {
+fn rocm_user_not_in_render_group() {
     let sim = |groups: &[u32]| {
         Sim::linux()
             .groups(groups)
@@ -235,7 +235,7 @@ fn a_machine_without_a_gpu_is_healthy() {
 }
 
 #[test]
-fn a_hung_tool_is_killed_with_its_children() {
+fn a_hung_tool_is_killed_with_its_process_group() {
     let sim = Sim::linux().nvidia("580.95.05");
     let mark = sim.path("/tmp/alive");
     // The child of the tool would write after the tool was killed.
@@ -252,7 +252,7 @@ fn a_hung_tool_is_killed_with_its_children() {
 }
 
 #[test]
-fn a_sleeping_gpu_is_not_woken() {
+fn a_suspended_gpu_is_not_woken() {
     let sim = Sim::linux().nvidia("580.95.05");
     let mark = sim.path("/tmp/woken");
     let sim = sim
@@ -278,7 +278,7 @@ fn a_run_takes_less_than_two_seconds_and_loads_no_gpu_library() {
 }
 
 #[test]
-fn nothing_to_see_is_no_error() {
+fn an_empty_root_is_not_an_error() {
     let empty = tempfile::tempdir().unwrap();
     let view = gpuforge_env::doctor::SystemView::rooted_at(empty.path(), std::collections::BTreeMap::new());
     let report = gpuforge_env::doctor::run(&std::sync::Arc::new(view.offline(true)));

@@ -1,4 +1,4 @@
-//! Does each check find its own trouble? Packages, environments, variables, limits, and tools that misbehave.
+//! Single doctor checks: packages, environments, variables, limits, and tools that misbehave.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -21,7 +21,7 @@ mod machine;
 use machine::{NVIDIA, Sim, expect, says, with};
 
 #[test]
-fn builds_that_do_not_fit() {
+fn builds_for_another_accelerator() {
     let cpu = Sim::linux().nvidia("580.95.05").torch("2.14.1+cpu").report();
     expect(&cpu, &with(&NVIDIA, &[("framework-build", Warning)]));
     says(
@@ -48,7 +48,7 @@ fn builds_that_do_not_fit() {
 }
 
 #[test]
-fn builds_without_code_for_the_chip() {
+fn builds_without_code_for_the_gpu() {
     let pascal = Sim::linux().nvidia("580.95.05").torch("2.14.1+cu130");
     let pascal = pascal.file("/sys/bus/pci/devices/0000:01:00.0/device", "0x1b80\n").report();
     expect(&pascal, &with(&NVIDIA, &[("framework-build", Healthy), ("framework-driver", Error)]));
@@ -75,7 +75,7 @@ fn builds_without_code_for_the_chip() {
 }
 
 #[test]
-fn the_document_lists_every_check() {
+fn docs_list_every_check() {
     let document = include_str!("../../../docs/doctor.md");
     for check in CHECKS {
         assert!(
@@ -112,7 +112,7 @@ fn tensorflow_and_jax() {
 }
 
 #[test]
-fn environments_that_are_broken() {
+fn broken_python_environments() {
     let venv = |python: bool| {
         let sim = Sim::linux()
             .var("VIRTUAL_ENV", "/home/mika/p/.venv")
@@ -132,7 +132,7 @@ fn environments_that_are_broken() {
     says(
         &report,
         "python-env",
-        "leads nowhere: the Python it was made with (/opt/python/bin) is gone",
+        "is a dangling symlink: the Python it was made with (/opt/python/bin) is gone",
         "uv venv",
     );
     let whole = venv(true).report();
@@ -149,7 +149,7 @@ fn environments_that_are_broken() {
         "conda deactivate",
     );
     let gone = Sim::linux().var("VIRTUAL_ENV", "/home/mika/gone").report();
-    says(&gone, "python-env", "there is no such folder", "");
+    says(&gone, "python-env", "there is no such directory", "");
     let conda = Sim::linux().var("CONDA_PREFIX", "/opt/conda/envs/x").report();
     expect(&conda, &[("python-env", Error)]);
     let conda =
@@ -161,7 +161,7 @@ fn environments_that_are_broken() {
 }
 
 #[test]
-fn variables_that_hide() {
+fn variables_that_hide_devices() {
     let nvidia = || Sim::linux().nvidia("580.95.05");
     for value in ["", "-1", "NoDevFiles"] {
         let report = nvidia().var("CUDA_VISIBLE_DEVICES", value).report();
@@ -207,7 +207,7 @@ fn variables_that_hide() {
 }
 
 #[test]
-fn manifests_of_missing_drivers() {
+fn vulkan_manifests_of_missing_drivers() {
     let sim = Sim::linux()
         .gpu("0000:03:00.0", "1002", "744c", Some("amdgpu"))
         .groups(&[109])
@@ -222,7 +222,7 @@ fn manifests_of_missing_drivers() {
     says(
         &report,
         "vulkan",
-        "amd_icd64.json: names /opt/amdgpu/gone.so, which is not there",
+        "amd_icd64.json: names /opt/amdgpu/gone.so, which does not exist",
         "install the driver's package again",
     );
     says(&report, "vulkan", "broken.json: names no library", "");
@@ -255,7 +255,7 @@ fn clocks_and_limits() {
 }
 
 #[test]
-fn indexes_are_reached_or_not() {
+fn package_indexes_reachable_or_not() {
     let asked = |sim: Sim| sim.online(&["https://one.example/simple", "https://two.example:444/x"]);
     let none = asked(Sim::linux());
     expect(&none, &[("network", Error)]);
@@ -292,7 +292,7 @@ fn a_tool_that_floods_or_cannot_start() {
 }
 
 #[test]
-fn frameworks_are_asked_only_when_wanted() {
+fn frameworks_are_imported_only_with_deep() {
     let sim = |script: &str| {
         let script = format!("case \"$2\" in *torch*) {script};; *) exit 3;; esac");
         Sim::linux().nvidia("580.95.05").torch("2.14.1+cu130").tool("python3", &script)
@@ -319,7 +319,7 @@ fn frameworks_are_asked_only_when_wanted() {
 }
 
 #[test]
-fn a_bundle_says_nothing_about_its_owner() {
+fn a_bundle_is_redacted() {
     let sim = Sim::linux()
         .nvidia("580.95.05")
         .torch("2.14.1+cpu")
@@ -373,7 +373,7 @@ fn a_bundle_says_nothing_about_its_owner() {
 }
 
 #[test]
-fn room_of_a_folder_that_is_not_there_yet() {
+fn disk_space_of_a_directory_that_does_not_exist_yet() {
     let sim = Sim::linux().space("/big", 9_000_000_000, 1).dir("/big").var("UV_CACHE_DIR", "/big/not/yet");
     says(&sim.report(), "disk", "uv's cache: 0.0 GB free", "");
 }

@@ -1,4 +1,4 @@
-//! Does every pattern find its cause, does noise stay noise, and does no input break the reader?
+//! Log diagnosis: every pattern finds its cause, benign messages stay benign, and no input breaks it.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -49,7 +49,7 @@ fn sections(text: &str) -> impl Iterator<Item = (&str, &str)> {
 }
 
 #[test]
-fn the_table_holds_and_has_a_case_for_every_pattern() {
+fn the_table_is_valid_and_every_pattern_has_a_case() {
     let known = PatternDb::embedded();
     assert!(known.problem().is_none(), "{:?}", known.problem());
     known.table().check_deep().unwrap();
@@ -79,7 +79,7 @@ fn every_pattern_is_the_root_of_its_log_and_not_of_a_near_miss() {
 }
 
 #[test]
-fn the_root_is_the_same_among_other_output() {
+fn the_root_cause_is_found_among_other_output() {
     let known = PatternDb::embedded();
     let noise = "2026-01-01 INFO step 12 loss 0.31\n\n  warming up\t the cache\n"
         .repeat(if cfg!(debug_assertions) { 60 } else { 700 });
@@ -95,7 +95,7 @@ fn the_root_is_the_same_among_other_output() {
 }
 
 #[test]
-fn stories_of_several_messages() {
+fn logs_with_several_causes() {
     let known = PatternDb::embedded();
     let mut wrong = Vec::new();
     for (head, log) in sections(STORIES) {
@@ -111,7 +111,7 @@ fn stories_of_several_messages() {
 }
 
 #[test]
-fn logs_from_the_field() {
+fn logs_as_pasted_by_users() {
     let mut wrong = Vec::new();
     for (head, log) in sections(FIELD) {
         let (what, right) = head.rsplit_once('|').unwrap();
@@ -128,7 +128,7 @@ fn logs_from_the_field() {
 }
 
 #[test]
-fn noise_alone_is_nothing_wrong() {
+fn benign_messages_alone_are_no_failure() {
     let known = PatternDb::embedded();
     let log = "\
         E external/local_xla/xla/stream_executor/cuda/cuda_fft.cc:477] Unable to register cuFFT factory: Attempting to \
@@ -148,7 +148,7 @@ fn noise_alone_is_nothing_wrong() {
 }
 
 #[test]
-fn every_benign_message_is_known() {
+fn every_benign_pattern_has_a_case() {
     let ids: Vec<&str> = ours().table().benign.iter().map(|noise| noise.id.as_str()).collect();
     assert_eq!(sections(NOISE).map(|(id, _)| id).collect::<Vec<_>>(), ids);
     for (id, messages) in sections(NOISE) {
@@ -161,7 +161,7 @@ fn every_benign_message_is_known() {
 }
 
 #[test]
-fn a_wrapped_framed_and_coloured_message_is_read() {
+fn wrapped_framed_and_coloured_messages_match() {
     let known = PatternDb::embedded();
     for log in [
         "│ RuntimeError: CUDA error: no kernel image is   │\n│ available for execution on the device │",
@@ -180,7 +180,7 @@ fn a_wrapped_framed_and_coloured_message_is_read() {
 }
 
 #[test]
-fn lines_are_counted_as_in_the_file() {
+fn line_numbers_are_those_of_the_file() {
     let known = PatternDb::embedded();
     let mut log = "fine\n\n\n".repeat(30_000);
     log.push_str("a\rb\rc\nRuntimeError: No CUDA GPUs are available\n");
@@ -189,7 +189,7 @@ fn lines_are_counted_as_in_the_file() {
 }
 
 #[test]
-fn facts_raise_or_lower_confidence_and_choose_steps() {
+fn host_evidence_changes_confidence_and_selects_steps() {
     let known = PatternDb::embedded();
     let log = b"RuntimeError: Found no NVIDIA driver on your system.";
     let ask = |facts: &HostEvidence| explain(&log[..], &known, facts).unwrap().root.unwrap();
@@ -212,7 +212,7 @@ fn facts_raise_or_lower_confidence_and_choose_steps() {
 }
 
 #[test]
-fn checks_of_the_doctor_confirm_or_deny() {
+fn doctor_checks_confirm_or_refute() {
     let log = b"RuntimeError: DataLoader worker (pid 7) is killed by signal: Bus error.";
     let ask = |shown: Option<bool>| {
         let answer = |ids: &[String]| {
@@ -244,7 +244,7 @@ fn checks_of_the_doctor_confirm_or_deny() {
 }
 
 #[test]
-fn a_handled_failure_counts_unless_the_end_is_good() {
+fn a_handled_failure_counts_unless_the_log_ends_with_success() {
     let lack = "CUDA out of memory. Tried to allocate 2.00 GiB\n";
     let good = "Training completed.\n";
     for (log, expected) in [
@@ -257,7 +257,7 @@ fn a_handled_failure_counts_unless_the_end_is_good() {
 }
 
 #[test]
-fn unknown_says_what_to_collect() {
+fn an_unknown_cause_lists_what_to_collect() {
     let known = PatternDb::embedded();
     let found = read(&known, b"loading\n./server: undefined symbol: plugin_v3\nAborted (core dumped)\n");
     assert!(found.unknown && found.root.is_none());
@@ -307,7 +307,7 @@ fn peak_kib() -> u64 {
 
 #[test]
 #[cfg(target_os = "linux")]
-fn a_line_without_an_end_takes_no_memory() {
+fn an_endless_line_takes_bounded_memory() {
     let known = PatternDb::embedded();
     // Less in a build without optimisation: what grows shows as well.
     let size = if cfg!(debug_assertions) { 32 << 20 } else { 1 << 30 };
@@ -337,19 +337,18 @@ fn ten_megabytes_are_read_in_time() {
 }
 
 #[test]
-fn real_logs_are_explained() {
-    let Some(folder) = std::env::var_os("GPUFORGE_LOGS").map(PathBuf::from) else {
-        println!("skipped: GPUFORGE_LOGS names no folder of logs");
+fn real_logs_are_diagnosed() {
+    let Some(dir) = std::env::var_os("GPUFORGE_LOGS").map(PathBuf::from) else {
+        println!("skipped: GPUFORGE_LOGS names no directory of logs");
         return;
     };
     let known = PatternDb::embedded();
-    let labels = std::fs::read_to_string(folder.join("labels.json")).unwrap();
+    let labels = std::fs::read_to_string(dir.join("labels.json")).unwrap();
     let labels: serde_json::Value = serde_json::from_str(&labels).unwrap();
     for label in labels.as_array().unwrap() {
         let file = label["file"].as_str().unwrap();
         let found =
-            explain(std::fs::File::open(folder.join(file)).unwrap(), &known, &HostEvidence::default())
-                .unwrap();
+            explain(std::fs::File::open(dir.join(file)).unwrap(), &known, &HostEvidence::default()).unwrap();
         let acceptable = label["acceptable"].as_array().unwrap().iter().filter_map(|a| a.as_str());
         let mut right = acceptable.chain(label["root"].as_str());
         assert!(right.any(|id| id == root(&found)), "{file}: {} ({label})", root(&found));
@@ -357,7 +356,7 @@ fn real_logs_are_explained() {
 }
 
 #[test]
-fn a_reader_that_fails_is_an_error() {
+fn a_read_error_is_returned() {
     struct Broken;
     impl Read for Broken {
         fn read(&mut self, _: &mut [u8]) -> io::Result<usize> {
@@ -371,13 +370,13 @@ fn a_reader_that_fails_is_an_error() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
     #[test]
-    fn no_bytes_break_it(bytes in proptest::collection::vec(any::<u8>(), 0..4096)) {
+    fn arbitrary_bytes_do_not_panic(bytes in proptest::collection::vec(any::<u8>(), 0..4096)) {
         let found = read(ours(), &bytes);
         prop_assert!(found.root.is_none_or(|r| (0.0..=1.0).contains(&r.confidence)));
     }
 
     #[test]
-    fn no_order_of_messages_breaks_it(picks in proptest::collection::vec(0usize..82, 1..12), cut in 0usize..400) {
+    fn any_order_of_messages_is_handled(picks in proptest::collection::vec(0usize..82, 1..12), cut in 0usize..400) {
         let cases: Vec<(&str, &str)> = sections(CASES).collect();
         let log: String = picks.iter().map(|i| cases[*i].1).collect::<Vec<_>>().join("\n");
         let found = read(ours(), &log.as_bytes()[cut.min(log.len())..]);

@@ -1,4 +1,4 @@
-//! Does a fix do only what it showed, and does undoing restore what was there?
+//! Fixes: apply only what was shown, and undo restores the previous state.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -26,7 +26,7 @@ fn never(_: &std::path::Path, _: &[String]) -> std::io::Result<bool> {
 }
 
 #[test]
-fn only_safe_and_env_fixes_have_anything_to_run() {
+fn only_safe_and_env_fixes_have_a_plan() {
     let known = PatternDb::embedded();
     let dir = tempfile::tempdir().unwrap();
     let environment = environment("CONDA_PREFIX", &dir);
@@ -62,7 +62,7 @@ fn only_safe_and_env_fixes_have_anything_to_run() {
 }
 
 #[test]
-fn a_variable_comes_and_goes() {
+fn a_variable_fix_can_be_undone() {
     let known = PatternDb::embedded();
     let dir = tempfile::tempdir().unwrap();
     let script = dir.path().join("bin/activate");
@@ -93,7 +93,7 @@ fn a_variable_comes_and_goes() {
 }
 
 #[test]
-fn packages_go_back_to_the_versions_that_were_there() {
+fn undo_restores_previous_package_versions() {
     let known = PatternDb::embedded();
     let dir = tempfile::tempdir().unwrap();
     fs::create_dir_all(dir.path().join("lib/python3.12/site-packages/NumPy-2.1.0.dist-info")).unwrap();
@@ -118,7 +118,7 @@ fn packages_go_back_to_the_versions_that_were_there() {
 }
 
 #[test]
-fn records_are_kept_in_order_and_broken_ones_are_named() {
+fn the_fix_log_is_ordered_and_a_broken_one_is_an_error() {
     let known = PatternDb::embedded();
     let (dir, data) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let conda = environment("CONDA_PREFIX", &dir);

@@ -1,4 +1,4 @@
-//! Is the cause found whatever wraps it? Consoles, notebooks, schedulers, journals, other systems and wordings.
+//! Log diagnosis across wrappers: consoles, notebooks, schedulers, journals, other systems and wordings.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -45,7 +45,7 @@ fn logs() -> impl Iterator<Item = (&'static str, Vec<&'static str>, String)> {
 }
 
 #[test]
-fn variations_have_their_cause() {
+fn variations_have_the_expected_cause() {
     let known = PatternDb::embedded();
     let mut wrong = Vec::new();
     for (what, right, log) in logs() {
@@ -60,7 +60,7 @@ fn variations_have_their_cause() {
 }
 
 #[test]
-fn whoever_passes_the_lines_on() {
+fn log_prefixes_do_not_change_the_cause() {
     let known = PatternDb::embedded();
     let mut wrong = Vec::new();
     for (what, right, log) in logs() {

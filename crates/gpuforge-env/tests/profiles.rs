@@ -1,4 +1,4 @@
-//! How well does a machine serve a profile, and what goes into its environment?
+//! Profiles: fit of a host, and the packages of the planned environment.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -55,7 +55,7 @@ fn has(plan: &EnvPlan, name: &str) -> bool {
 }
 
 #[test]
-fn there_are_eight_and_all_hold() {
+fn eight_profiles_are_embedded_and_valid() {
     let loaded = profiles::load(None).0;
     assert!(loaded.problem.is_none(), "{:?}", loaded.problem);
     let names: Vec<&str> = loaded.value.profile.iter().map(|p| p.name.as_str()).collect();
@@ -85,7 +85,7 @@ fn there_are_eight_and_all_hold() {
 }
 
 #[test]
-fn memory_is_judged_at_its_bounds() {
+fn fit_at_the_memory_bounds() {
     let fit = |gib| made("RTX 3060", Some(gib), "", "pytorch", "research").1.points;
     // research: 6 at least, 12 is good; the CPU reaches 30.
     assert_eq!([fit(12), fit(24)], [100, 100]);
@@ -98,7 +98,7 @@ fn memory_is_judged_at_its_bounds() {
 }
 
 #[test]
-fn fit_never_falls_with_memory_and_stays_within_bounds() {
+fn fit_is_monotonic_in_memory_and_bounded() {
     let all = profiles::embedded();
     for profile in &all.profile {
         let fits: Vec<u8> =
@@ -116,7 +116,7 @@ fn fit_never_falls_with_memory_and_stays_within_bounds() {
 }
 
 #[test]
-fn packages_follow_the_gpu() {
+fn packages_depend_on_the_gpu() {
     let flash = |gpu| made(gpu, Some(24), "", "pytorch", "deep_learning").0;
     // flash-attn from 8.0 on, and never in a file: it has no wheels.
     let ampere = flash("RTX 3090");
@@ -136,7 +136,7 @@ fn packages_follow_the_gpu() {
 }
 
 #[test]
-fn packages_follow_the_framework_and_the_system() {
+fn packages_depend_on_framework_and_os() {
     let torch = made("RTX 4090", None, "", "pytorch", "computer_vision").0;
     assert!(torch.packages.iter().any(|p| p.pip == "torchvision==0.29.2") && has(&torch, "timm"));
     let jax = made("RTX 4090", None, "", "jax", "computer_vision").0;
@@ -154,7 +154,7 @@ fn packages_follow_the_framework_and_the_system() {
 }
 
 #[test]
-fn pins_hold_for_their_pythons() {
+fn pins_apply_to_their_python_range() {
     let pinned = made("RTX 4090", None, "", "pytorch", "production").0;
     assert!(
         pinned.packages.iter().any(|p| p.pip == "numpy==2.5.4" && p.conda.as_deref() == Some("numpy=2.5.4"))
@@ -166,7 +166,7 @@ fn pins_hold_for_their_pythons() {
 }
 
 #[test]
-fn advice_follows_the_gpu() {
+fn advice_depends_on_the_gpu() {
     let advice = |gpu, gib| made(gpu, gib, "", "pytorch", "deep_learning").0.advice.join("\n");
     assert!(advice("RTX 3090", None).contains("bfloat16: compute capability 8.6"));
     assert!(advice("T4", None).contains("float16 with loss scaling"));
@@ -176,15 +176,18 @@ fn advice_follows_the_gpu() {
 }
 
 #[test]
-fn profiles_of_ones_own() {
+fn user_profiles_are_added() {
     let dir = tempfile::tempdir().unwrap();
-    let folder = dir.path().join("profiles");
-    std::fs::create_dir_all(&folder).unwrap();
-    std::fs::write(folder.join("audio.toml"), "least = 4\ngood = 8\npackages = ['librosa', 'soundfile']\n")
-        .unwrap();
-    std::fs::write(folder.join("learning.toml"), "packages = ['numpy']\n").unwrap();
-    std::fs::write(folder.join("broken.toml"), "packages = [\n  'numpy'\nleast = \n").unwrap();
-    std::fs::write(folder.join("hostile.toml"), "packages = ['numpy; rm -rf ~']\n").unwrap();
+    let profile_dir = dir.path().join("profiles");
+    std::fs::create_dir_all(&profile_dir).unwrap();
+    std::fs::write(
+        profile_dir.join("audio.toml"),
+        "least = 4\ngood = 8\npackages = ['librosa', 'soundfile']\n",
+    )
+    .unwrap();
+    std::fs::write(profile_dir.join("learning.toml"), "packages = ['numpy']\n").unwrap();
+    std::fs::write(profile_dir.join("broken.toml"), "packages = [\n  'numpy'\nleast = \n").unwrap();
+    std::fs::write(profile_dir.join("hostile.toml"), "packages = ['numpy; rm -rf ~']\n").unwrap();
     let (loaded, problems) = profiles::load(Some(dir.path()));
     let audio = loaded.value.find("audio").unwrap();
     assert_eq!((audio.good, audio.cpu_fit, audio.packages.len()), (8.0, 50, 2));
@@ -196,7 +199,7 @@ fn profiles_of_ones_own() {
 }
 
 #[test]
-fn wrong_profiles_are_refused() {
+fn invalid_profiles_are_rejected() {
     let sound =
         Profile { name: "x".to_owned(), good: 1.0, packages: vec!["numpy".to_owned()], ..Profile::default() };
     let check =

@@ -1,4 +1,4 @@
-//! Are the files what their tools read? Real parsers, and every format beside the file it was last time.
+//! Rendered environment files: parsed by real parsers and compared with snapshots.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -64,8 +64,8 @@ fn without_hosts(text: &str) -> String {
 }
 
 #[test]
-fn files_are_what_they_were() {
-    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
+fn rendered_files_match_snapshots() {
+    let dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/snapshots");
     let update = std::env::var_os("UPDATE").is_some();
     let mut wrong = Vec::new();
     for (case, gpu, driver, platform, framework, profile) in CASES {
@@ -74,7 +74,7 @@ fn files_are_what_they_were() {
         files.push((render::CHECK_FILE, render::check_script(&plan)));
         for (file, text) in files {
             let text = without_hosts(&text);
-            let path = folder.join(case).join(format!("{file}.txt"));
+            let path = dir.join(case).join(format!("{file}.txt"));
             if update {
                 std::fs::create_dir_all(path.parent().unwrap()).unwrap();
                 std::fs::write(&path, &text).unwrap();
@@ -87,7 +87,7 @@ fn files_are_what_they_were() {
 }
 
 #[test]
-fn what_is_installed_by_hand_goes_into_the_environment_of_the_file() {
+fn manual_installs_use_the_pip_of_the_environment() {
     let plan = plan("RTX 4090", "595.58.03", "", "pytorch", "deep_learning");
     for (format, own) in [
         ("pip", ".venv/bin/python -m pip install flash-attn"),
@@ -127,7 +127,7 @@ fn rendered(name: &str, plan: &EnvPlan) -> String {
 }
 
 #[test]
-fn requirements_read_as_requirements() {
+fn requirements_txt_parses() {
     for plan in every_plan() {
         let text = rendered("pip", &plan);
         let lines: Vec<&str> = text.lines().filter(|l| !l.starts_with('#')).collect();
@@ -149,7 +149,7 @@ fn requirements_read_as_requirements() {
 }
 
 #[test]
-fn yaml_parses_and_names_no_channel_that_ended() {
+fn yaml_parses_and_names_no_discontinued_channel() {
     for plan in every_plan() {
         let text = rendered("conda", &plan);
         let yaml: serde_norway::Value =
@@ -273,7 +273,7 @@ fn scripts_compile_where_python_is() {
 }
 
 #[test]
-fn names_that_may_stand_anywhere() {
+fn safe_names() {
     for good in ["numpy", "ray[tune]", "cuda-version=13.0", "scikit-learn", "a_b.c"] {
         assert!(is_safe_name(good), "{good}");
     }

@@ -65,7 +65,7 @@ fn cells(line: &str) -> Vec<&str> {
     line.trim_matches([' ', '\t', '>', '#', '`']).split(',').map(str::trim).collect()
 }
 
-/// Do rows without a header say enough to stand beside other formats?
+/// Are rows without a header specific enough (address or UUID) to be accepted beside other formats?
 pub(crate) fn is_anchored(report: &ProbeReport) -> bool {
     !report.gpus.is_empty() && report.gpus.iter().all(|g| g.bus_id.is_some() || g.uuid.is_some())
 }
@@ -105,7 +105,7 @@ fn from_named(names: &[String], cells: &[&str]) -> Option<Gpu> {
     if gpu.name.is_none() {
         gpu.error = error.map(|e| e.trim_matches(['[', ']']).to_owned());
     }
-    // A sentence with as many commas as the header is no row: a name needs a maker's word or a figure beside it.
+    // A sentence with as many commas as the header is no row: a name needs a vendor's word or a figure beside it.
     let named = gpu.name.as_deref().is_some_and(|n| is_branded(n) || is_unbranded(n))
         || (gpu.name.is_some()
             && (gpu.memory_bytes.is_some() || gpu.index.is_some() || gpu.pci_id.is_some()));

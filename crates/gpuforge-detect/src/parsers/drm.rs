@@ -193,7 +193,7 @@ impl Card<'_> {
         let named = self.ids().and_then(|(vendor, device)| pci::device_name(vendor, device));
         let by_facts = match vendor {
             Some(Vendor::Amd) => super::rocminfo::amd_type(None, device, None),
-            // The id data's name tells integrated NVIDIA and virtual functions from cards.
+            // The PCI id database name tells integrated NVIDIA and virtual functions from cards.
             _ => classify::gpu_type(vendor, named, device, None, bus),
         };
         // A GPU that is no PCI device sits on the CPU.
@@ -226,7 +226,7 @@ impl Card<'_> {
     }
 }
 
-/// GPUs on a system-on-chip carry no PCI ids; their driver tells the maker.
+/// GPUs on a system-on-chip carry no PCI ids; their driver tells the vendor.
 fn vendor_of_driver(driver: Option<&str>) -> Option<Vendor> {
     match driver? {
         "asahi" => Some(Vendor::Apple),

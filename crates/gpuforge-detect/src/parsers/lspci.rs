@@ -113,7 +113,7 @@ fn device_lines(line: &str) -> impl Iterator<Item = &str> {
         })
         .collect();
     starts.sort_unstable();
-    // What stands before the first address (a host's name, a bullet, a quote mark) is not lspci's.
+    // Text before the first address (host name, bullet, quote mark) is not lspci output.
     if starts.is_empty() {
         starts.push(0);
     }
@@ -280,7 +280,7 @@ struct Entry {
     class_code: u32,
     what: String,
     id: Option<(u16, u16)>,
-    /// The listing was asked for numbers; without, an id stands only where a name is missing.
+    /// The listing has numeric ids (`-n`, `-nn`); without, an id appears only where a name is missing.
     numeric: bool,
 }
 
@@ -371,7 +371,7 @@ impl Entry {
         }
     }
 
-    /// What stands for a name in a listing whose id list is older than the device: `Device 2684`.
+    /// Placeholder name where the PCI id database is older than the device: `Device 2684`.
     fn unnamed(&self) -> Option<&str> {
         let name = without_vendor(&self.what);
         name.strip_prefix("Device ").or_else(|| name.strip_prefix("Unknown device "))
@@ -424,12 +424,12 @@ fn cut_tail(what: &str) -> &str {
     what.get(..end).unwrap_or(what).trim_end()
 }
 
-/// Drops the maker's name from the front.
+/// Drops the vendor's name from the front.
 fn without_vendor(what: &str) -> &str {
     let first = what.split(' ').next().unwrap_or("");
     let makers = MAKERS.get(first).map_or(&[][..], Vec::as_slice);
     let rests = makers.iter().filter_map(|name| what.strip_prefix(name)?.strip_prefix(' '));
-    // The longest maker's name leaves the shortest rest.
+    // The longest vendor's name leaves the shortest rest.
     rests.min_by_key(|rest| rest.len()).unwrap_or(what)
 }
 

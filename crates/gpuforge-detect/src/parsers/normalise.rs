@@ -173,7 +173,7 @@ fn log_prefix(line: &str) -> usize {
             None => return 0,
         }
     } else {
-        // Fraction and zone, up to the next blank; a comma there ends the first cell of a row.
+        // Fraction and zone, up to the next space; a comma there ends the first cell of a CSV row.
         match line.get(end..).map(|rest| rest.split(' ').next().unwrap_or(rest)) {
             Some(zone) if !zone.ends_with(',') => end + zone.len(),
             _ => return 0,

@@ -21,7 +21,7 @@ pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
         let line = line.trim_start_matches([' ', '\t', '>', '#', '*', '-', '`']).trim_end();
         if let Some(gpu) = gpu(line, at) {
             let new = report.gpus.len();
-            // The list comes twice when it is pasted from before and after something.
+            // People paste the list from before and after a change.
             let place = *known.entry((gpu.index, gpu.name.clone(), gpu.uuid.clone())).or_insert(new);
             match report.gpus.get_mut(place) {
                 Some(old) => {

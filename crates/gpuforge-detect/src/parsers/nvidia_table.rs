@@ -231,7 +231,7 @@ fn note_errors(gpu: &mut Gpu, memory: &str, rest: &[&str]) {
             let why = "nvidia-smi: ERR! where its ECC or MIG state should be";
             gpu.set_usability(Usable::Unknown, Evidence::Failed, why);
         }
-        // Utilisation and compute mode stand in one cell.
+        // Utilisation and compute mode share one cell.
         Some(cell) if cell.starts_with("ERR!") => gpu.error = Some("ERR!".to_owned()),
         _ => {}
     }

@@ -14,7 +14,7 @@ use crate::{
 
 const KIND: &str = "nvidia-smi-xml";
 const ROOT: &str = "<nvidia_smi_log";
-/// Deeper than any of its elements; what lies below is skipped.
+/// Max nesting, deeper than any of its elements; what is below is skipped.
 const MAX_DEPTH: usize = 12;
 
 pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
@@ -30,7 +30,7 @@ pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
         if let Some(name) = tag.strip_prefix('/') {
             close(&mut path, name.trim(), &mut skipped);
         } else if tag.ends_with('/') || tag.starts_with(['!', '?']) {
-            // Empty elements and declarations hold nothing.
+            // Empty elements and declarations have no content.
         } else if path.len() >= MAX_DEPTH {
             skipped += 1;
         } else {
@@ -54,7 +54,7 @@ pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     Some(log.report)
 }
 
-/// Leaves an element; one that was never entered (a cut-off beginning) leaves nothing.
+/// Closes an element; one that was never opened (truncated beginning) is ignored.
 fn close(path: &mut Vec<&str>, name: &str, skipped: &mut usize) {
     if *skipped > 0 {
         *skipped -= 1;

@@ -44,7 +44,7 @@ pub(super) fn amd_type(name: Option<&str>, device: Option<u16>, arch: Option<&st
     let generic = |name: &str| name.to_ascii_lowercase().replace("(tm)", "").contains("radeon graphics");
     let known = arch.is_some() || device.is_some();
     let name = name.filter(|name| !(known && generic(name)));
-    // The id data names the chip ("Cezanne"), which tells what a bare id does not.
+    // The PCI id database names the chip ("Cezanne"), which tells what a bare id does not.
     let name = name
         .or_else(|| device.filter(|_| arch.is_none()).and_then(|device| pci::device_name(0x1002, device)));
     classify::gpu_type(Some(Vendor::Amd), name, device, arch, None)
@@ -185,7 +185,7 @@ fn failures(text: &str) -> impl Iterator<Item = Warning> {
     })
 }
 
-/// `rocm_agent_enumerator`: one target a line; gfx000 stands for the CPU.
+/// `rocm_agent_enumerator`: one target per line; gfx000 is the CPU.
 fn enumerated(text: &str) -> Option<ProbeReport> {
     let mut report = ProbeReport::of("rocm-agent-enum");
     let mut seen = false;

@@ -4,7 +4,7 @@ use crate::model::{Cpu, CpuCache, ProbeReport};
 
 const KIND: &str = "sysctl";
 
-/// One of these must be there: other `hw.` lines alone say nothing of a CPU.
+/// At least one of these keys is required: other `hw.` lines do not describe a CPU.
 const ANCHORS: [&str; 9] = [
     "machdep.cpu.brand_string",
     "hw.memsize",
@@ -109,7 +109,7 @@ const CACHES: [(u8, &str, &str); 4] = [
     (3, "unified", "l3cachesize"),
 ];
 
-/// Caches per kind of core where the kernel tells them apart, else for the whole machine.
+/// Caches per core class where the kernel distinguishes them, else for the whole machine.
 fn caches(values: &Values<'_>, logical: Option<u32>) -> Vec<CpuCache> {
     let mut caches = Vec::new();
     for level in 0..4 {

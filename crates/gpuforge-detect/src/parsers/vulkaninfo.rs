@@ -102,7 +102,7 @@ impl<'a> Block<'a> {
         (maker || pci::device_name(vendor, device).is_some()).then_some((vendor, device))
     }
 
-    /// The chip's identifier; zeros and censored ones tell nothing.
+    /// The device UUID; zeros and masked ones are ignored.
     fn uuid(&self) -> Option<&'a str> {
         let uuid = self.get("deviceUUID")?;
         let digits = uuid.bytes().filter(|b| *b != b'-');

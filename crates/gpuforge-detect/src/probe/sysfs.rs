@@ -137,7 +137,7 @@ fn kfd_nodes(files: &dyn FileSystem) -> Option<ProbeReport> {
 
 /// Platform devices: SoC GPUs without a PCI bus.
 fn platform(files: &dyn FileSystem) -> Option<ProbeReport> {
-    /// Kernel driver, maker, name. Display-only controllers are not listed.
+    /// Kernel driver, vendor, name. Display-only controllers are not listed.
     const ROWS: [(&str, Vendor, &str); 8] = [
         ("asahi", Vendor::Apple, "Apple silicon GPU"),
         ("nvgpu", Vendor::Nvidia, "NVIDIA Tegra GPU"),

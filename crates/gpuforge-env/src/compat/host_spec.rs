@@ -14,7 +14,7 @@ use super::{
 pub struct Chip {
     /// Name.
     pub name: String,
-    /// Maker.
+    /// Vendor.
     pub vendor: Vendor,
     /// Compute capability (`8.9`), gfx target (`gfx1100`) or Intel family (`xe2`).
     pub target: Option<String>,
@@ -40,7 +40,7 @@ impl Chip {
 pub struct HostSpec {
     /// The GPU to use; `None`: CPU only.
     pub gpu: Option<Chip>,
-    /// Its other GPUs of the same maker.
+    /// Its other GPUs of the same vendor.
     pub others: Vec<Chip>,
     /// Driver of the GPU.
     pub driver: Option<Version>,
@@ -151,35 +151,35 @@ pub fn from_inventory(table: &CompatTable, inventory: &Inventory) -> HostSpec {
     let apple = inventory.gpus.iter().any(|g| g.vendor == Some(Vendor::Apple));
     let arch = arch.unwrap_or_else(|| if apple { "aarch64" } else { "x86_64" }.to_owned());
     let arch = if arch == "arm64" { "aarch64".to_owned() } else { arch };
-    let mut machine = HostSpec { os, arch, container: host.container.clone(), ..HostSpec::default() };
+    let mut spec = HostSpec { os, arch, container: host.container.clone(), ..HostSpec::default() };
     let Some((at, gpu)) = pick(inventory) else {
-        machine.notes.push(match inventory.gpus.is_empty() {
+        spec.notes.push(match inventory.gpus.is_empty() {
             true => "no GPU was found".to_owned(),
             false => format!("no GPU here serves the frameworks: {}", inventory.best_reason),
         });
-        return machine;
+        return spec;
     };
     let system = inventory.cpu.as_ref().and_then(|cpu| cpu.memory_bytes);
     let chosen = chip(table, gpu, system);
-    machine.driver = [gpu.driver_version.as_ref(), inventory.driver_version.as_ref()]
+    spec.driver = [gpu.driver_version.as_ref(), inventory.driver_version.as_ref()]
         .into_iter()
         .flatten()
         .find_map(|text| Version::leading(text))
         .filter(|_| chosen.vendor == Vendor::Nvidia);
-    machine.cuda = inventory.cuda_version.as_deref().and_then(Version::leading);
+    spec.cuda = inventory.cuda_version.as_deref().and_then(Version::leading);
     if gpu.usable_for_compute == Usable::No {
         let why = gpu.usable_reason.as_deref().unwrap_or("not usable for compute");
-        machine.notes.push(format!("{} cannot compute yet: {why}", chosen.name));
+        spec.notes.push(format!("{} cannot compute yet: {why}", chosen.name));
     }
     let others =
         inventory.gpus.iter().enumerate().filter(|(i, other)| *i != at && other.vendor == gpu.vendor);
-    machine.others = others
+    spec.others = others
         .filter(|(_, other)| other.kind == gpu.kind)
         .map(|(_, other)| chip(table, other, system))
         .filter(|other| other.target.is_some() && other.target != chosen.target)
         .collect();
-    machine.gpu = Some(chosen);
-    machine
+    spec.gpu = Some(chosen);
+    spec
 }
 
 /// The GPU selected by detection; else the first one that frameworks could use once its driver works.
@@ -231,14 +231,14 @@ pub fn named(table: &CompatTable, wanted: &str) -> Result<HostSpec, HostSpecErro
         target: Some(known.row.target.clone()),
         memory_bytes: known.gib.map(|gib| u64::from(gib) << 30),
     };
-    let mut machine = HostSpec { gpu: Some(chip), ..linux };
+    let mut spec = HostSpec { gpu: Some(chip), ..linux };
     match vendor {
-        Vendor::Apple => (machine.os, machine.arch) = (Os::Macos, "aarch64".to_owned()),
+        Vendor::Apple => (spec.os, spec.arch) = (Os::Macos, "aarch64".to_owned()),
         // Jetson, DGX Spark and Grace modules have Arm CPUs.
-        _ if module || wanted.to_ascii_lowercase().contains("gb200") => machine.arch = "aarch64".to_owned(),
+        _ if module || wanted.to_ascii_lowercase().contains("gb200") => spec.arch = "aarch64".to_owned(),
         _ => {}
     }
-    Ok(machine)
+    Ok(spec)
 }
 
 fn hired(
@@ -255,15 +255,15 @@ fn hired(
             known: known.map(|row| row.begins.trim_end_matches(['.', '-']).to_owned()).collect(),
         }
     })?;
-    let mut machine = match &row.gpu {
+    let mut spec = match &row.gpu {
         Some(gpu) => named(table, gpu)?,
         None => linux.without_gpu(&format!("{provider}:{kind} has no GPU")),
     };
-    if let (Some(gpu), Some(gib)) = (&mut machine.gpu, row.gib) {
+    if let (Some(gpu), Some(gib)) = (&mut spec.gpu, row.gib) {
         gpu.memory_bytes = Some(u64::from(gib) << 30);
     }
     if let Some(platform) = &row.platform {
-        machine.set_platform(platform)?;
+        spec.set_platform(platform)?;
     }
-    Ok(machine)
+    Ok(spec)
 }

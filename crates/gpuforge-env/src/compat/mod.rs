@@ -11,9 +11,9 @@
 //! use gpuforge_env::compat;
 //!
 //! let table = compat::embedded();
-//! let machine = compat::host_spec::named(&table, "GTX 1080")?;
+//! let host = compat::host_spec::named(&table, "GTX 1080")?;
 //! let pytorch = table.framework("pytorch").expect("it is in the table");
-//! let best = &compat::resolve(&table, pytorch, &machine, None).candidates[0];
+//! let best = &compat::resolve(&table, pytorch, &host, None).candidates[0];
 //! assert_eq!(best.requirement, "torch==2.14.1+cu126"); // the last one with code for Pascal
 //! # Ok::<(), compat::host_spec::HostSpecError>(())
 //! ```

@@ -74,19 +74,18 @@ pub struct Resolution {
 pub fn resolve(
     table: &CompatTable,
     framework: &Framework,
-    machine: &HostSpec,
+    host: &HostSpec,
     python: Option<&Version>,
 ) -> Resolution {
     let mut answer = Resolution::default();
-    answer.rejected.extend(gap(table, framework, machine));
+    answer.rejected.extend(gap(table, framework, host));
     for release in table.release.iter().filter(|r| r.framework == framework.name) {
         for build in release.builds.iter().filter_map(|tag| table.build(&framework.name, tag)) {
-            let ours =
-                build.accelerator == Accelerator::Cpu || Some(build.accelerator) == machine.accelerator();
-            if !ours || !build.platforms.contains(&machine.platform()) {
+            let ours = build.accelerator == Accelerator::Cpu || Some(build.accelerator) == host.accelerator();
+            if !ours || !build.platforms.contains(&host.platform()) {
                 continue;
             }
-            let case = BuildCase { table, framework, release, build, machine };
+            let case = BuildCase { table, framework, release, build, host };
             match case.judge(python) {
                 Ok(candidate) => answer.candidates.push(candidate),
                 Err(reason) => answer.rejected.push(Rejected {
@@ -124,10 +123,10 @@ fn rank(candidate: &Candidate) -> Rank {
 }
 
 /// Why the framework has no build at all for this GPU on this platform.
-fn gap(table: &CompatTable, framework: &Framework, machine: &HostSpec) -> Option<Rejected> {
-    let wanted = machine.accelerator()?;
+fn gap(table: &CompatTable, framework: &Framework, host: &HostSpec) -> Option<Rejected> {
+    let wanted = host.accelerator()?;
     let there = |b: &Build| {
-        b.framework == framework.name && b.accelerator == wanted && b.platforms.contains(&machine.platform())
+        b.framework == framework.name && b.accelerator == wanted && b.platforms.contains(&host.platform())
     };
     if table.build.iter().any(there) {
         return None;
@@ -135,11 +134,11 @@ fn gap(table: &CompatTable, framework: &Framework, machine: &HostSpec) -> Option
     let told = table.gap.iter().find(|g| {
         g.accelerator == wanted
             && (g.frameworks.is_empty() || g.frameworks.contains(&framework.name))
-            && (g.os.is_empty() || g.os.contains(&machine.os))
-            && (g.arch.is_empty() || g.arch.contains(&machine.arch))
+            && (g.os.is_empty() || g.os.contains(&host.os))
+            && (g.arch.is_empty() || g.arch.contains(&host.arch))
     });
     let reason = told.map_or_else(
-        || format!("{} has no {} build for {}", framework.title, wanted.title(), machine.platform()),
+        || format!("{} has no {} build for {}", framework.title, wanted.title(), host.platform()),
         |gap| gap.reason.clone(),
     );
     Some(Rejected { version: None, build: wanted.title().to_ascii_lowercase(), reason })
@@ -151,7 +150,7 @@ struct BuildCase<'a> {
     framework: &'a Framework,
     release: &'a Release,
     build: &'a Build,
-    machine: &'a HostSpec,
+    host: &'a HostSpec,
 }
 
 impl BuildCase<'_> {
@@ -218,12 +217,12 @@ impl BuildCase<'_> {
     /// The package index of the build; an error where no index has it.
     fn index(&self) -> Result<Option<String>, String> {
         let Some(index) = &self.framework.index else { return Ok(None) };
-        let default = self.release.default.get(&self.machine.platform());
-        let mac = self.machine.os == Os::Macos;
+        let default = self.release.default.get(&self.host.platform());
+        let mac = self.host.os == Os::Macos;
         // On macOS one wheel supports both CPU and GPU, and no other index has any.
         match default {
             Some(tag) if *tag == self.build.tag || mac => Ok(None),
-            None if mac => Err(format!("has no wheels for {}", self.machine.platform())),
+            None if mac => Err(format!("has no wheels for {}", self.host.platform())),
             _ => Ok(Some(index.replace("{tag}", &self.build.tag))),
         }
     }
@@ -233,14 +232,14 @@ impl BuildCase<'_> {
         let (Accelerator::Cuda, Some(toolkit)) = (self.build.accelerator, &self.build.toolkit) else {
             return Ok(());
         };
-        let windows = matches!(self.machine.os, Os::Windows | Os::Wsl);
+        let windows = matches!(self.host.os, Os::Windows | Os::Wsl);
         let Some(row) = self.table.floor.iter().find(|f| f.toolkit.matches(toolkit)) else { return Ok(()) };
         let floor = if windows { &row.windows } else { &row.linux };
         let bundled = self.table.bundled.iter().find(|b| b.toolkit == *toolkit);
         found.bundled = bundled.map(|b| if windows { b.windows.clone() } else { b.linux.clone() });
         found.driver_floor = Some(floor.clone());
         let family = format!("CUDA {}", toolkit.major());
-        match (&self.machine.driver, &self.machine.cuda) {
+        match (&self.host.driver, &self.host.cuda) {
             (Some(driver), _) if driver < floor => {
                 return Err(format!("{family} needs driver {floor} or newer; this one is {driver}"));
             }
@@ -261,12 +260,11 @@ impl BuildCase<'_> {
 
     /// Checks that the build contains code (SASS or PTX) for the GPU.
     fn code(&self, found: &mut Candidate) -> Result<(), String> {
-        let Some(gpu) = self.machine.gpu.as_ref().filter(|_| self.build.accelerator != Accelerator::Cpu)
-        else {
+        let Some(gpu) = self.host.gpu.as_ref().filter(|_| self.build.accelerator != Accelerator::Cpu) else {
             return Ok(());
         };
         let Some(targets) = self.table.targets(self.release, &self.build.tag) else { return Ok(()) };
-        match covers(targets, gpu, &self.machine.arch) {
+        match covers(targets, gpu, &self.host.arch) {
             GpuCoverage::Code(reason) => found.reasons.push(reason),
             GpuCoverage::Ptx(reason) => {
                 found.cautions.push(reason);
@@ -282,8 +280,8 @@ impl BuildCase<'_> {
                 self.framework.title, self.release.version
             ));
         }
-        for other in &self.machine.others {
-            if let GpuCoverage::None(reason) = covers(targets, other, &self.machine.arch) {
+        for other in &self.host.others {
+            if let GpuCoverage::None(reason) = covers(targets, other, &self.host.arch) {
                 found.cautions.push(format!("not for {}: {reason}", other.name));
             }
         }
@@ -307,7 +305,7 @@ impl BuildCase<'_> {
 
     /// Do all conditions of a rule hold? A condition on an unknown value does not.
     fn applies(&self, rule: &CompatRule) -> bool {
-        let gpu = self.machine.gpu.as_ref();
+        let gpu = self.host.gpu.as_ref();
         let target = gpu.and_then(|g| g.target.as_ref());
         let capability = gpu.and_then(Chip::capability);
         let holds = |need: &Option<super::version::VersionReq>, version: Option<&Version>| {
@@ -317,11 +315,11 @@ impl BuildCase<'_> {
             && rule.accelerator.is_none_or(|a| a == self.build.accelerator)
             && holds(&rule.versions, Some(&self.release.version))
             && holds(&rule.toolkit, self.build.toolkit.as_ref())
-            && holds(&rule.driver, self.machine.driver.as_ref())
+            && holds(&rule.driver, self.host.driver.as_ref())
             && holds(&rule.target, capability.as_ref())
             && (rule.targets.is_empty() || target.is_some_and(|t| rule.targets.contains(t)))
-            && (rule.os.is_empty() || rule.os.contains(&self.machine.os))
-            && holds(&rule.os_version, self.machine.os_version.as_ref())
+            && (rule.os.is_empty() || rule.os.contains(&self.host.os))
+            && holds(&rule.os_version, self.host.os_version.as_ref())
     }
 }
 

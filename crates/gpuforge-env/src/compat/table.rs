@@ -154,7 +154,7 @@ pub struct BuildTargets {
     pub ptx: Option<Version>,
     /// Compiled on the machine, from this compute capability on.
     pub least: Option<Version>,
-    /// BuildTargets that run nothing but their own code.
+    /// Targets that run only code built for exactly them (gfx targets, Intel families).
     #[serde(default)]
     pub exact: Vec<String>,
     /// From memory, not read from a source.
@@ -227,7 +227,7 @@ pub struct CompatRule {
     pub driver: Option<VersionReq>,
     /// Compute capabilities, as a range.
     pub target: Option<VersionReq>,
-    /// BuildTargets, by name.
+    /// GPU targets, by name.
     #[serde(default)]
     pub targets: Vec<String>,
     /// Systems.
@@ -264,7 +264,7 @@ pub struct MissingBuild {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ChipRow {
-    /// Maker.
+    /// Vendor.
     pub vendor: Vendor,
     /// Compute capability, gfx target or Intel family.
     pub target: String,
@@ -301,7 +301,7 @@ pub struct CompatTable {
     pub version: u32,
     /// When its facts were read.
     pub updated: String,
-    /// Python of an environment when nobody asks for another.
+    /// Default Python version.
     pub default_python: Option<Version>,
     /// Where packages come from when no index is named.
     pub default_index: String,
@@ -423,12 +423,12 @@ impl DataTable for CompatTable {
         let mut seen = BTreeSet::new();
         for name in self.chip.iter().flat_map(|c| c.codes.iter().chain(&c.models)) {
             if !seen.insert(name) {
-                return Err(format!("chip name {name:?} stands twice"));
+                return Err(format!("chip name {name:?} is listed twice"));
             }
         }
         let mut ids = BTreeSet::new();
         match self.rule.iter().find(|r| !ids.insert(&r.id)) {
-            Some(rule) => Err(format!("rule {:?} stands twice", rule.id)),
+            Some(rule) => Err(format!("rule {:?} is listed twice", rule.id)),
             None => self.check_words(),
         }
     }

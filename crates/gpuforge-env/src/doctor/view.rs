@@ -190,8 +190,8 @@ impl SystemView {
             let Some(last) = chain.last() else { break };
             let at = self.root.join(last.trim_start_matches('/'));
             let Ok(to) = std::fs::read_link(&at) else { break };
-            let folder = Path::new(last).parent().unwrap_or(Path::new("/"));
-            chain.push(normalize(&folder.join(to)));
+            let dir = Path::new(last).parent().unwrap_or(Path::new("/"));
+            chain.push(normalize(&dir.join(to)));
         }
         chain
     }
@@ -226,9 +226,8 @@ impl SystemView {
     /// A program on `PATH`, as a path of the viewed machine.
     pub fn find_program(&self, program: &str) -> Option<String> {
         let path = self.env("PATH").unwrap_or_default();
-        let folders = path.split(':').filter(|folder| folder.starts_with('/'));
-        folders
-            .map(|folder| format!("{}/{program}", folder.trim_end_matches('/')))
+        let dirs = path.split(':').filter(|dir| dir.starts_with('/'));
+        dirs.map(|dir| format!("{}/{program}", dir.trim_end_matches('/')))
             .find(|p| is_executable(&self.resolve_path(p)))
     }
 

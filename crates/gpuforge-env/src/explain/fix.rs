@@ -160,8 +160,8 @@ impl ActiveEnv {
 
     /// The installed version of a package, by the directory that its installer left.
     fn version(&self, package: &str) -> Option<String> {
-        let folders = fs::read_dir(self.root.join("lib")).into_iter().flatten().flatten();
-        let mut sites: Vec<PathBuf> = folders.map(|f| f.path().join("site-packages")).collect();
+        let dirs = fs::read_dir(self.root.join("lib")).into_iter().flatten().flatten();
+        let mut sites: Vec<PathBuf> = dirs.map(|f| f.path().join("site-packages")).collect();
         sites.push(self.root.join("Lib").join("site-packages"));
         let entries = sites.iter().flat_map(|site| fs::read_dir(site).into_iter().flatten().flatten());
         let mut names = entries.filter_map(|e| e.file_name().into_string().ok());
@@ -342,9 +342,9 @@ fn store(data_dir: &Path, records: &FixLog) -> Result<(), FixError> {
 
 /// Atomic replace, keeping the file's permissions.
 fn write(path: &Path, text: &str) -> io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    let mut file = tempfile::Builder::new().prefix(".gpuforge-").tempfile_in(folder)?;
+    let dir = path.parent().unwrap_or(Path::new("."));
+    fs::create_dir_all(dir)?;
+    let mut file = tempfile::Builder::new().prefix(".gpuforge-").tempfile_in(dir)?;
     file.write_all(text.as_bytes())?;
     if let Ok(there) = fs::metadata(path) {
         file.as_file().set_permissions(there.permissions())?;

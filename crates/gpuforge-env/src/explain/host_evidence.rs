@@ -42,7 +42,7 @@ pub struct HostEvidence {
     pub platform: Option<Platform>,
     /// NVIDIA GPUs.
     pub nvidia_gpus: Option<usize>,
-    /// GPUs of any maker.
+    /// GPUs of any vendor.
     pub gpus: Option<usize>,
     /// Major version of the NVIDIA driver.
     pub nvidia_driver: Option<u32>,

@@ -71,7 +71,7 @@ pub(super) fn as_literal(pattern: &str) -> Option<Vec<u8>> {
     Some(literal)
 }
 
-/// Can nothing in a pattern match a line's end? A blank can: messages are wrapped.
+/// Can no part of the pattern match a newline? A space can: messages are wrapped.
 pub(super) fn is_single_line(pattern: &str) -> bool {
     [" ", r"\W", r"\s", r"\D", r"\n", "[^", "(?s"].iter().all(|part| !pattern.contains(part))
 }

@@ -24,7 +24,7 @@ fn syntax() -> syntax::Config {
     syntax::Config::new().case_insensitive(true).unicode(false).utf8(false)
 }
 
-/// A blank in a pattern is a space or a newline: tools wrap their messages.
+/// A space in a pattern matches a space or a newline: tools wrap their messages.
 fn rewritten(pattern: &str) -> String {
     pattern.replace(' ', "[ \\n]")
 }

@@ -105,7 +105,7 @@ pub(super) struct Scanner<'r> {
     rules: Vec<RuleSearcher<'r>>,
     /// Rules that need no further search.
     retired: Vec<bool>,
-    /// Lets the words of others pass; nothing when a rule was retired since.
+    /// Gram filter of the rules that are not retired; `None` when it has to be rebuilt.
     filter: Option<GramFilter>,
     /// The current chunk, case-folded.
     folded: Vec<u8>,

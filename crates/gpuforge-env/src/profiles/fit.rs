@@ -30,11 +30,11 @@ fn maturity(accelerator: Accelerator) -> f64 {
 }
 
 /// The fit of a profile, given the environment that would be made for it.
-pub fn fit(profile: &Profile, machine: &HostSpec, plan: &EnvPlan) -> ProfileFit {
+pub fn fit(profile: &Profile, host: &HostSpec, plan: &EnvPlan) -> ProfileFit {
     let floor = f64::from(profile.cpu_fit);
     let accelerator = plan.candidate.accelerator;
     let mut reasons = Vec::new();
-    let gpu = machine.gpu.as_ref().filter(|_| accelerator != Accelerator::Cpu);
+    let gpu = host.gpu.as_ref().filter(|_| accelerator != Accelerator::Cpu);
     let mut points = match gpu {
         None => {
             reasons.push(format!("without a GPU: {floor:.0}"));

@@ -63,12 +63,12 @@ pub fn plan_env(
     profile: &Profile,
     candidate: &Candidate,
     import: &str,
-    machine: &HostSpec,
+    host: &HostSpec,
 ) -> EnvPlan {
     let mut plan = EnvPlan {
         profile: profile.name.clone(),
         title: profile.title.clone(),
-        platform: machine.platform(),
+        platform: host.platform(),
         candidate: candidate.clone(),
         import: import.to_owned(),
         packages: vec![PlannedPackage {
@@ -78,13 +78,13 @@ pub fn plan_env(
         }],
         left_out: Vec::new(),
         by_hand: Vec::new(),
-        advice: advice(profile, candidate, machine),
+        advice: advice(profile, candidate, host),
     };
-    let short = candidate.accelerator != Accelerator::Cpu && is_short(profile, machine);
+    let short = candidate.accelerator != Accelerator::Cpu && is_short(profile, host);
     let added = profile.when_short.iter().filter(|_| short);
     for name in profile.packages.iter().chain(added) {
         let package = table.package(name);
-        match unfit(&package, candidate, machine) {
+        match unfit(&package, candidate, host) {
             Some(reason) => {
                 let other = package.frameworks.iter().all(|f| *f != candidate.framework)
                     && !package.frameworks.is_empty();
@@ -103,8 +103,8 @@ pub fn plan_env(
 }
 
 /// Why a package does not work on this host.
-fn unfit(package: &Package, candidate: &Candidate, machine: &HostSpec) -> Option<String> {
-    let gpu = machine.gpu.as_ref();
+fn unfit(package: &Package, candidate: &Candidate, host: &HostSpec) -> Option<String> {
+    let gpu = host.gpu.as_ref();
     if !package.frameworks.is_empty() && !package.frameworks.contains(&candidate.framework) {
         return Some(format!("is for {}", package.frameworks.join(", ")));
     }
@@ -125,11 +125,11 @@ fn unfit(package: &Package, candidate: &Candidate, machine: &HostSpec) -> Option
             None => return Some(format!("needs compute capability {least}; this one is not known")),
         }
     }
-    if !package.os.is_empty() && !package.os.contains(&machine.os) {
-        return Some(format!("has nothing for {}", machine.os.wheels()));
+    if !package.os.is_empty() && !package.os.contains(&host.os) {
+        return Some(format!("has nothing for {}", host.os.wheels()));
     }
-    if !package.arch.is_empty() && !package.arch.contains(&machine.arch) {
-        return Some(format!("has nothing for {}", machine.arch));
+    if !package.arch.is_empty() && !package.arch.contains(&host.arch) {
+        return Some(format!("has nothing for {}", host.arch));
     }
     let need = package.framework_version.as_ref().filter(|need| !need.matches(&candidate.version));
     need.map(|need| format!("needs {} {need}; this is {}", candidate.framework, candidate.version))
@@ -157,14 +157,14 @@ fn member(package: &Package, profile: &Profile, candidate: &Candidate) -> Planne
     }
 }
 
-fn is_short(profile: &Profile, machine: &HostSpec) -> bool {
-    machine.gpu.as_ref().and_then(Chip::gib).is_some_and(|gib| gib < profile.good)
+fn is_short(profile: &Profile, host: &HostSpec) -> bool {
+    host.gpu.as_ref().and_then(Chip::gib).is_some_and(|gib| gib < profile.good)
 }
 
 /// How to use the GPU well.
-fn advice(profile: &Profile, candidate: &Candidate, machine: &HostSpec) -> Vec<String> {
+fn advice(profile: &Profile, candidate: &Candidate, host: &HostSpec) -> Vec<String> {
     let mut advice = Vec::new();
-    let Some(gpu) = machine.gpu.as_ref().filter(|_| candidate.accelerator != Accelerator::Cpu) else {
+    let Some(gpu) = host.gpu.as_ref().filter(|_| candidate.accelerator != Accelerator::Cpu) else {
         return advice;
     };
     let bf16: Option<Version> = "8.0".parse().ok();
@@ -183,7 +183,7 @@ fn advice(profile: &Profile, candidate: &Candidate, machine: &HostSpec) -> Vec<S
         }
         _ => {}
     }
-    if is_short(profile, machine) {
+    if is_short(profile, host) {
         let gib = gpu.gib().unwrap_or_default();
         advice.push(format!(
             "{gib} GiB is less than the {} that are good here: smaller batches, gradient checkpointing",

@@ -26,7 +26,7 @@ pub struct Profile {
     /// GiB of GPU memory below which it hardly works.
     #[serde(default)]
     pub least: f64,
-    /// GiB of GPU memory from which on nothing is in the way.
+    /// GiB of GPU memory from which on it is enough.
     #[serde(default)]
     pub good: f64,
     /// Fit without a GPU (0-100).
@@ -131,7 +131,7 @@ impl DataTable for Profiles {
         for profile in &self.profile {
             check(profile)?;
             if !names.insert(&profile.name) {
-                return Err(format!("profile {:?} stands twice", profile.name));
+                return Err(format!("profile {:?} is listed twice", profile.name));
             }
         }
         let mut names = BTreeSet::new();
@@ -144,7 +144,7 @@ impl DataTable for Profiles {
                 return Err(format!("package {:?}: by_hand has more than one line", package.name));
             }
             if !names.insert(&package.name) {
-                return Err(format!("package {:?} stands twice", package.name));
+                return Err(format!("package {:?} is listed twice", package.name));
             }
         }
         Ok(())

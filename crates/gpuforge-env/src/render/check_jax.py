@@ -1,10 +1,10 @@
-"""Does JAX see what it was installed for? Prints what it finds; ends with 0 if it does, else with 1."""
+"""Test whether JAX sees the expected device; exit code 0 if it does, else 1."""
 
 import os
 import sys
 
 EXPECTED = "@EXPECTED@"
-# Half of what is free is taken otherwise, only to look at it.
+# JAX would preallocate most of the GPU memory.
 os.environ.setdefault("XLA_PYTHON_CLIENT_PREALLOCATE", "false")
 
 

@@ -1,4 +1,4 @@
-"""Can the framework be imported? Prints what it finds; ends with 0 if it can, else with 1."""
+"""Test whether the framework can be imported; exit code 0 if it can, else 1."""
 
 import importlib
 import sys

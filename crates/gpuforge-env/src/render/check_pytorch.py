@@ -1,4 +1,4 @@
-"""Does PyTorch see what it was installed for? Prints what it finds; ends with 0 if it does, else with 1."""
+"""Test whether PyTorch sees the expected device; exit code 0 if it does, else 1."""
 
 import sys
 
@@ -6,7 +6,7 @@ EXPECTED = "@EXPECTED@"
 
 
 def describe(torch):
-    """The device that is expected, as text; None if PyTorch does not see it."""
+    """Description of the expected device; None if PyTorch does not see it."""
     if EXPECTED == "cuda":
         if not torch.cuda.is_available():
             return None
@@ -19,7 +19,7 @@ def describe(torch):
         return torch.xpu.get_device_name(0) if seen else None
     if EXPECTED == "mps":
         return "Apple GPU" if torch.backends.mps.is_available() else None
-    return "the processor"
+    return "the CPU"
 
 
 def main():

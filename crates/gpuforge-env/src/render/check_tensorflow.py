@@ -1,4 +1,4 @@
-"""Does TensorFlow see what it was installed for? Prints what it finds; ends with 0 if it does, else with 1."""
+"""Test whether TensorFlow sees the expected device; exit code 0 if it does, else 1."""
 
 import os
 import sys
@@ -29,7 +29,7 @@ def main():
         print(f"gpu: no (a product of ones gives {total})")
         return 1
     if EXPECTED == "cpu":
-        print("gpu: not asked for (the processor)")
+        print("gpu: not asked for (the CPU)")
     else:
         details = tf.config.experimental.get_device_details(gpus[0])
         print(f"gpu: yes ({details.get('device_name', gpus[0].name)})")

@@ -1,7 +1,7 @@
 //! Renders `environment.yml`: conda-forge, and pip where conda-forge has no such build.
 //!
 //! The channel `pytorch` ended with 2.5 and is never named. conda-forge builds PyTorch itself: its version is left to
-//! the solver, which `cuda-version` tells what the machine can run.
+//! the solver, constrained by `cuda-version`.
 
 use super::{ACTIVE_PIP, comments, headline, project, remarks};
 use crate::profiles::EnvPlan;

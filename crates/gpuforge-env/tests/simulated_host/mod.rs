@@ -1,4 +1,4 @@
-//! How is a machine simulated? A directory with its files, tools that are shell scripts, and facts that are system.
+//! Simulated host: a directory with its files, tools that are shell scripts, and simulated system queries.
 
 use std::{
     collections::BTreeMap,

@@ -40,14 +40,14 @@ pub(super) fn container(view: &SystemView) -> Finding {
     ];
     let found = rows.into_iter().filter(|(_, host, seen, _)| *host || *seen).map(
         |(vendor, _, seen, name)| match seen {
-            true => Finding::healthy(format!("{engine}: the {name} GPU is passed on")),
+            true => Finding::healthy(format!("{engine}: the {name} GPU is passed through")),
             false => gpu_not_passed(view, engine, vendor, name),
         },
     );
     Finding::all(found, || match view.list("/sys/bus/pci/devices").is_empty() {
         true => Finding::new(
             Status::Unknown,
-            format!("{engine}: no device node, and the host's devices are out of sight"),
+            format!("{engine}: no device node, and the host's devices are not visible"),
         ),
         false => Finding::healthy(format!("{engine}: the host has no GPU")),
     })

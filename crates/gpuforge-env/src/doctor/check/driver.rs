@@ -22,9 +22,9 @@ const MODULES: [Module; 3] = [
         vendor: Vendor::Nvidia,
         good: &["nvidia", "nvgpu"],
         conflicting: &[
-            ("nouveau", "nouveau holds it, which has no CUDA"),
-            ("nova", "nova holds it, which has no CUDA"),
-            ("nvidiafb", "nvidiafb holds it, which is for consoles"),
+            ("nouveau", "bound to nouveau, which has no CUDA"),
+            ("nova", "bound to nova, which has no CUDA"),
+            ("nvidiafb", "bound to nvidiafb, which is for consoles"),
         ],
         unbound: Status::Critical,
         install: "install NVIDIA's driver with the system's package manager and restart",
@@ -32,7 +32,7 @@ const MODULES: [Module; 3] = [
     Module {
         vendor: Vendor::Amd,
         good: &["amdgpu"],
-        conflicting: &[("radeon", "radeon holds it, which has no ROCm")],
+        conflicting: &[("radeon", "bound to radeon, which has no ROCm")],
         unbound: Status::Error,
         install: "load amdgpu: sudo modprobe amdgpu",
     },
@@ -70,13 +70,13 @@ fn driver_binding(view: &SystemView, gpu: &Gpu, row: &Module) -> Finding {
     match gpu.kernel_driver.as_deref() {
         Some(driver) if row.good.contains(&driver) => Finding::healthy(format!("{name}: {driver}")),
         Some(driver) if driver.starts_with("vfio") => {
-            Finding::new(Status::Warning, format!("{name}: {driver}, kept for a virtual machine"))
-                .step("use it inside that machine, or give it back to its own driver")
+            Finding::new(Status::Warning, format!("{name}: {driver}, reserved for a virtual machine"))
+                .step("use it inside that machine, or rebind it to its own driver")
         }
         Some(driver) => match row.conflicting.iter().find(|(other, _)| *other == driver) {
             Some((other, why)) => Finding::new(Status::Error, format!("{name}: {why}"))
                 .step(row.install)
-                .step(format!("keep {other} away: echo 'blacklist {other}' | sudo tee /etc/modprobe.d/no-{other}.conf, then rebuild the initramfs and restart")),
+                .step(format!("blacklist {other}: echo 'blacklist {other}' | sudo tee /etc/modprobe.d/no-{other}.conf, then rebuild the initramfs and restart")),
             None => Finding::new(Status::Unknown, format!("{name}: bound to {driver}, of which nothing is known here")),
         },
         // Platforms without a PCI bus and the driver's own list do not state the bound driver.
@@ -169,7 +169,7 @@ pub(super) fn driver_library(view: &SystemView) -> Finding {
                 format!("driver/library version mismatch: module {module}, libraries {list}"),
             );
             match container {
-                true => found.step("make the container anew: the host's driver was changed under it"),
+                true => found.step("recreate the container: the host's driver was changed"),
                 false => found.step("restart: the packages were updated, and the old module is still loaded"),
             }
         }
@@ -179,11 +179,11 @@ pub(super) fn driver_library(view: &SystemView) -> Finding {
 /// Versions of the user-space driver and a directory for each; stubs and forward-compat libraries are skipped.
 fn library_versions(view: &SystemView) -> Vec<(String, String)> {
     let mut versions: Vec<(String, String)> = Vec::new();
-    for folder in host_facts::library_dirs(view) {
-        if ["stubs", "compat", "i386", "/wsl/"].iter().any(|word| folder.contains(word)) {
+    for dir in host_facts::library_dirs(view) {
+        if ["stubs", "compat", "i386", "/wsl/"].iter().any(|word| dir.contains(word)) {
             continue;
         }
-        for name in view.list(&folder) {
+        for name in view.list(&dir) {
             let version = VERSIONED.iter().find_map(|prefix| name.strip_prefix(prefix));
             let Some(version) =
                 version.filter(|v| v.contains('.') && v.bytes().all(|b| b.is_ascii_digit() || b == b'.'))
@@ -191,7 +191,7 @@ fn library_versions(view: &SystemView) -> Vec<(String, String)> {
                 continue;
             };
             if versions.iter().all(|(v, _)| v != version) {
-                versions.push((version.to_owned(), folder.clone()));
+                versions.push((version.to_owned(), dir.clone()));
             }
         }
     }
@@ -231,11 +231,7 @@ const NVIDIA_SMI_ERRORS: [(&str, Status, &str); 8] = [
         "restart; if it comes again, check power, temperature and seating of the card",
     ),
     ("Insufficient Permissions", Status::Error, "see device-nodes: this user may not open them"),
-    (
-        "Unknown Error",
-        Status::Error,
-        "in a container: make it anew, and start it with CDI or explicit --device options",
-    ),
+    ("Unknown Error", Status::Error, "in a container: recreate it with CDI or explicit --device options"),
 ];
 
 /// `driver-answers`

@@ -101,7 +101,7 @@ fn selector(view: &SystemView, name: &'static str, value: &str) -> Option<Findin
 fn gfx(view: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
     view.host_facts().has(Vendor::Amd).then(|| {
         let said =
-            format!("{name}={value}: ROCm is told to take the GPU for another, which AMD does not support");
+            format!("{name}={value}: ROCm treats the GPU as another model, which AMD does not support");
         Finding::new(Status::Warning, said).step("look here first when kernels crash or compute nonsense")
     })
 }
@@ -117,29 +117,29 @@ fn libraries(view: &SystemView, name: &'static str, value: &str) -> Option<Findi
     let frameworks = !framework::installed(view).is_empty();
     let used = python::active_env(view).filter(|u| u.kind != python::PythonEnvKind::System);
     let prefix = used.map(|u| format!("{}/", u.prefix));
-    let harm = |folder: &str| -> Option<(Status, String)> {
-        let has = |prefix: &str| view.list(folder).iter().any(|f| f.starts_with(prefix));
-        let parts = || folder.split('/');
+    let harm = |dir: &str| -> Option<(Status, String)> {
+        let has = |prefix: &str| view.list(dir).iter().any(|f| f.starts_with(prefix));
+        let parts = || dir.split('/');
         if parts().any(|p| p == "stubs") && has("libcuda.so") {
             return Some((
                 Status::Error,
-                format!("{folder} has a libcuda for linking only, which finds no GPU"),
+                format!("{dir} has a libcuda for linking only, which finds no GPU"),
             ));
         }
         if parts().any(|p| p == "compat") && has("libcuda.so") {
-            return Some((Status::Warning, format!("{folder} has a libcuda for data-centre GPUs only")));
+            return Some((Status::Warning, format!("{dir} has a libcuda for data-centre GPUs only")));
         }
         // Libraries of the active environment belong to the framework.
-        if prefix.as_ref().is_some_and(|p| folder.starts_with(p.as_str())) {
+        if prefix.as_ref().is_some_and(|p| dir.starts_with(p.as_str())) {
             return None;
         }
         let own = OWN.iter().find(|l| frameworks && has(l))?;
-        Some((Status::Warning, format!("{folder} puts another {own} before those of installed frameworks")))
+        Some((Status::Warning, format!("{dir} puts another {own} before those of installed frameworks")))
     };
-    let folders: Vec<&str> = value.split(':').filter(|f| !f.is_empty()).collect();
+    let dirs: Vec<&str> = value.split(':').filter(|f| !f.is_empty()).collect();
     let harmful: Vec<(&str, Status, String)> =
-        folders.iter().filter_map(|f| harm(f).map(|(status, why)| (*f, status, why))).collect();
-    let rest: Vec<&str> = folders.iter().copied().filter(|f| harmful.iter().all(|(h, ..)| h != f)).collect();
+        dirs.iter().filter_map(|f| harm(f).map(|(status, why)| (*f, status, why))).collect();
+    let rest: Vec<&str> = dirs.iter().copied().filter(|f| harmful.iter().all(|(h, ..)| h != f)).collect();
     let rest = (!rest.is_empty()).then(|| rest.join(":"));
     let found = harmful.iter().map(|(_, status, why)| Finding::new(*status, format!("{name}: {why}")));
     let found = found.reduce(Finding::and)?;
@@ -148,14 +148,14 @@ fn libraries(view: &SystemView, name: &'static str, value: &str) -> Option<Findi
 
 fn manifests(view: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
     let missing = value.split(':').map(str::trim).find(|f| !f.is_empty() && !view.exists(f))?;
-    let said = format!("{name} names {missing}, which is not there: Vulkan finds no driver");
+    let said = format!("{name} names {missing}, which does not exist: Vulkan finds no driver");
     Some(Finding::new(Status::Error, said).step(format!("unset {name}")).change(name, None))
 }
 
 fn toolkit_dir(view: &SystemView, name: &'static str, value: &str) -> Option<Finding> {
     let gone = !value.trim().is_empty() && !view.is_dir(value.trim());
     gone.then(|| {
-        Finding::new(Status::Warning, format!("{name}={value}, and there is no such folder"))
+        Finding::new(Status::Warning, format!("{name}={value}, and there is no such directory"))
             .step(format!("unset {name}, or let it name a toolkit that is installed"))
             .change(name, None)
     })

@@ -51,27 +51,26 @@ pub(in crate::doctor) struct InstalledFramework {
 /// A package by its `dist-info` directory.
 struct Package {
     site: String,
-    folder: String,
+    dir: String,
     name: String,
     version: String,
 }
 
 impl Package {
     fn metadata(&self, view: &SystemView) -> String {
-        view.read(&format!("{}/{}/METADATA", self.site, self.folder)).unwrap_or_default()
+        view.read(&format!("{}/{}/METADATA", self.site, self.dir)).unwrap_or_default()
     }
 }
 
 fn packages(view: &SystemView) -> Vec<Package> {
     let mut all = Vec::new();
     for site in python::site_packages(view) {
-        for folder in view.list(&site) {
-            let Some((name, version)) = folder.strip_suffix(".dist-info").and_then(|f| f.split_once('-'))
-            else {
+        for dir in view.list(&site) {
+            let Some((name, version)) = dir.strip_suffix(".dist-info").and_then(|f| f.split_once('-')) else {
                 continue;
             };
             let (name, version) = (name.to_ascii_lowercase().replace(['-', '.'], "_"), version.to_owned());
-            all.push(Package { site: site.clone(), folder: folder.clone(), name, version });
+            all.push(Package { site: site.clone(), dir: dir.clone(), name, version });
         }
     }
     all
@@ -219,7 +218,7 @@ pub(super) fn framework_build(view: &SystemView) -> Finding {
         }
     });
     Finding::all(found, || {
-        Finding::skipped("neither PyTorch, TensorFlow nor JAX is installed in the environment in use")
+        Finding::skipped("neither PyTorch, TensorFlow nor JAX is installed in the active environment")
     })
     .and(libraries(view, &frameworks, nvidia))
 }
@@ -289,7 +288,7 @@ pub(super) fn framework_gpu(view: &SystemView) -> Finding {
         asked.into_iter().filter_map(|thread| thread.join().ok()).collect::<Vec<_>>()
     });
     Finding::all(found, || {
-        Finding::skipped("neither PyTorch, TensorFlow nor JAX is installed in the environment in use")
+        Finding::skipped("neither PyTorch, TensorFlow nor JAX is installed in the active environment")
     })
 }
 

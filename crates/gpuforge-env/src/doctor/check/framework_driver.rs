@@ -23,7 +23,7 @@ pub(super) fn framework_driver(view: &SystemView) -> Finding {
         (same || driver).then(|| judge(view.table(), &host, &f, accelerator, toolkit))
     });
     Finding::all(found, || {
-        Finding::skipped("no framework for a GPU that is here is installed in the environment in use")
+        Finding::skipped("no framework for a GPU that is here is installed in the active environment")
     })
 }
 

@@ -64,9 +64,9 @@ fn system(view: &SystemView) -> Option<PythonEnv> {
         });
     }
     let last = view.symlink_chain(&found).pop()?;
-    let (folder, name) = last.rsplit_once('/')?;
+    let (dir, name) = last.rsplit_once('/')?;
     let version = name.strip_prefix("python").filter(|v| v.contains('.')).map(str::to_owned);
-    let prefix = folder.strip_suffix("/bin").or_else(|| folder.strip_suffix("/sbin")).unwrap_or(folder);
+    let prefix = dir.strip_suffix("/bin").or_else(|| dir.strip_suffix("/sbin")).unwrap_or(dir);
     Some(PythonEnv { kind: PythonEnvKind::System, prefix: prefix.to_owned(), version })
 }
 
@@ -128,10 +128,10 @@ pub(super) fn python_env(view: &SystemView) -> Finding {
 
 fn venv(view: &SystemView, used: &PythonEnv) -> Finding {
     let prefix = &used.prefix;
-    let renew = "make it anew: `uv venv` or `python3 -m venv`, then install its packages again";
+    let renew = "recreate it: `uv venv` or `python3 -m venv`, then install its packages again";
     let broken = |why: String| Finding::new(Status::Error, why).step(renew);
     if !view.is_dir(prefix) {
-        return broken(format!("VIRTUAL_ENV={prefix}, and there is no such folder"));
+        return broken(format!("VIRTUAL_ENV={prefix}, and there is no such directory"));
     }
     let Some(settings) = view.read(&format!("{prefix}/pyvenv.cfg")) else {
         return broken(format!("{prefix} has no pyvenv.cfg: it is no virtual environment"));
@@ -143,7 +143,7 @@ fn venv(view: &SystemView, used: &PythonEnv) -> Finding {
     let home = value("home").unwrap_or_default();
     if !view.is_file(&format!("{prefix}/bin/python")) {
         return broken(format!(
-            "{prefix}/bin/python leads nowhere: the Python it was made with ({home}) is gone"
+            "{prefix}/bin/python is a dangling symlink: the Python it was made with ({home}) is gone"
         ));
     }
     let maker = if value("uv").is_some() { "uv's virtual environment" } else { "virtual environment" };

@@ -17,7 +17,7 @@ pub(super) fn disk(view: &SystemView) -> Finding {
         Some(space) => judge_free_space(what, space.free),
     });
     Finding::all(found, || {
-        Finding::new(Status::Unknown, "neither a home folder nor a temporary one is known")
+        Finding::new(Status::Unknown, "neither a home directory nor a temporary one is known")
     })
 }
 
@@ -30,7 +30,7 @@ fn judge_free_space(what: &str, free: u64) -> Finding {
     let found = Finding::new(status, format!("{what}: {} free", gb(free)));
     match (status, what) {
         (Status::Healthy, _) => found,
-        (_, "temporary files") => found.step("set TMPDIR to a folder with room while installing"),
+        (_, "temporary files") => found.step("set TMPDIR to a directory with free space while installing"),
         _ => found
             .step("make room, e.g. in package caches: `uv cache prune`, `pip cache purge`, `conda clean -a`"),
     }

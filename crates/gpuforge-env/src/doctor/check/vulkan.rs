@@ -5,7 +5,7 @@ use gpuforge_detect::probe::filesystem::FileSystem;
 use crate::doctor::{Finding, Status, SystemView, host_facts};
 
 /// ICD manifest directories, besides the user's.
-const FOLDERS: [&str; 4] = [
+const ICD_DIRS: [&str; 4] = [
     "/etc/vulkan/icd.d",
     "/usr/local/etc/vulkan/icd.d",
     "/usr/local/share/vulkan/icd.d",
@@ -74,14 +74,14 @@ fn manifests(view: &SystemView) -> Vec<String> {
     let own = view.home().map(|h| format!("{h}/.local/share/vulkan/icd.d"));
     let added = view.env("XDG_DATA_DIRS").unwrap_or_default().split(':').filter(|d| d.starts_with('/'));
     let added = added.map(|d| format!("{}/vulkan/icd.d", d.trim_end_matches('/')));
-    let mut folders: Vec<String> = own.into_iter().chain(added).chain(FOLDERS.map(str::to_owned)).collect();
-    folders.sort_unstable();
-    folders.dedup();
-    let in_folder = |folder: &String| {
-        let names = view.list(folder).into_iter().filter(|n| n.ends_with(".json"));
-        names.map(|n| format!("{folder}/{n}")).collect::<Vec<_>>()
+    let mut dirs: Vec<String> = own.into_iter().chain(added).chain(ICD_DIRS.map(str::to_owned)).collect();
+    dirs.sort_unstable();
+    dirs.dedup();
+    let in_dir = |dir: &String| {
+        let names = view.list(dir).into_iter().filter(|n| n.ends_with(".json"));
+        names.map(|n| format!("{dir}/{n}")).collect::<Vec<_>>()
     };
-    folders.iter().flat_map(in_folder).collect()
+    dirs.iter().flat_map(in_dir).collect()
 }
 
 fn name(path: &str) -> String {
@@ -99,10 +99,10 @@ fn missing(view: &SystemView, libraries: &[String], path: &str) -> Option<String
         absolute if absolute.starts_with('/') => view.exists(absolute),
         // Relative to the manifest.
         relative if relative.contains('/') => {
-            let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
-            view.exists(&format!("{folder}/{relative}"))
+            let dir = path.rsplit_once('/').map_or("", |(dir, _)| dir);
+            view.exists(&format!("{dir}/{relative}"))
         }
         name => host_facts::has_library(view, libraries, name),
     };
-    (!found).then(|| format!("names {library}, which is not there"))
+    (!found).then(|| format!("names {library}, which does not exist"))
 }

@@ -5,7 +5,7 @@ use gpuforge_detect::probe::filesystem::FileSystem;
 use crate::doctor::{Finding, Status, SystemView, host_facts};
 
 /// Mount point of the Windows driver libraries.
-const FOLDER: &str = "/usr/lib/wsl/lib";
+const WSL_LIB_DIR: &str = "/usr/lib/wsl/lib";
 
 /// `wsl`
 pub(super) fn wsl(view: &SystemView) -> Finding {
@@ -21,9 +21,9 @@ pub(super) fn wsl(view: &SystemView) -> Finding {
         return Finding::new(Status::Error, "WSL 2, and there is no /dev/dxg")
             .step("in Windows: wsl --update, then wsl --shutdown; and a GPU driver that supports WSL");
     }
-    let libraries = view.list(FOLDER);
+    let libraries = view.list(WSL_LIB_DIR);
     if libraries.is_empty() {
-        return Finding::new(Status::Error, format!("WSL 2 with /dev/dxg, and {FOLDER} is empty"))
+        return Finding::new(Status::Error, format!("WSL 2 with /dev/dxg, and {WSL_LIB_DIR} is empty"))
             .step("in Windows: install the GPU's driver, then wsl --shutdown");
     }
     let linux = linux_driver(view);
@@ -41,11 +41,11 @@ pub(super) fn wsl(view: &SystemView) -> Finding {
 
 /// A user-space driver outside the WSL directory; symlinks into it are fine.
 fn linux_driver(view: &SystemView) -> Option<String> {
-    host_facts::library_dirs(view).into_iter().filter(|f| !f.contains("/wsl/")).find_map(|folder| {
+    host_facts::library_dirs(view).into_iter().filter(|f| !f.contains("/wsl/")).find_map(|dir| {
         ["libcuda.so.1", "libnvidia-ml.so.1"].iter().find_map(|name| {
-            let path = format!("{folder}/{name}");
+            let path = format!("{dir}/{name}");
             let foreign =
-                view.exists(&path) && !view.symlink_chain(&path).iter().any(|p| p.starts_with(FOLDER));
+                view.exists(&path) && !view.symlink_chain(&path).iter().any(|p| p.starts_with(WSL_LIB_DIR));
             foreign.then_some(path)
         })
     })
