@@ -132,7 +132,7 @@ fn broken_python_environments() {
     says(
         &report,
         "python-env",
-        "is a dangling symlink: the Python it was made with (/opt/python/bin) is gone",
+        "does not resolve: the Python it was made with (/opt/python/bin) is gone",
         "uv venv",
     );
     let whole = venv(true).report();

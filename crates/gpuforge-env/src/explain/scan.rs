@@ -440,11 +440,10 @@ mod tests {
     /// Time depends on the machine; bytes searched per byte of log do not.
     #[test]
     fn a_log_of_failures_only_is_searched_few_times() {
-        let one =
-            "CUDA error: out of search_cache, cudaErrorUnknown, failed to initialize NVML, no kernel image";
+        let one = "CUDA error: out of memory, cudaErrorUnknown, failed to initialize NVML, no kernel image";
         let mut wrong = Vec::new();
         for (what, log, limit) in [
-            ("training", lines(|i| format!("step {i} | loss 0.{i:05} | cuda search_cache 18.3 GiB")), 0.1),
+            ("training", lines(|i| format!("step {i} | loss 0.{i:05} | cuda memory 18.3 GiB")), 0.1),
             (
                 "tracebacks",
                 lines(|i| format!("Traceback (most recent call last):\n  line {i}\nKeyError: {i}")),
@@ -454,7 +453,7 @@ mod tests {
             ("short", lines(|_| "cuda error".to_owned()), 0.1),
             (
                 "ruled out",
-                lines(|i| format!("killed process {i}: CUDA out of search_cache. Tried to allocate")),
+                lines(|i| format!("killed process {i}: CUDA out of memory. Tried to allocate")),
                 0.1,
             ),
             ("excused", lines(|i| format!("a.c:{i}: warning: no errors, error: none, 0 failed")), 4.0),

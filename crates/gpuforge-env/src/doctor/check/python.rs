@@ -143,7 +143,7 @@ fn venv(view: &SystemView, used: &PythonEnv) -> Finding {
     let home = value("home").unwrap_or_default();
     if !view.is_file(&format!("{prefix}/bin/python")) {
         return broken(format!(
-            "{prefix}/bin/python is a dangling symlink: the Python it was made with ({home}) is gone"
+            "{prefix}/bin/python does not resolve: the Python it was made with ({home}) is gone"
         ));
     }
     let maker = if value("uv").is_some() { "uv's virtual environment" } else { "virtual environment" };
