@@ -1,4 +1,4 @@
-// Rows by index: one lane per word of the result. An index beyond the last row takes the last row.
+// Gather: one invocation per word of the result; out-of-range indices are clamped to the last row.
 struct Params {
     // x: words of the result, y: words of a row, z: the last row
     v: array<vec4<u32>, 4>,

@@ -1,7 +1,7 @@
-// Counts per bin. `count`: a group counts a chunk of a row in group memory, LOCAL bins of all; `add`: counts of chunks.
+// Histogram. `count`: a workgroup counts a chunk of a row in workgroup memory, LOCAL bins at a time; `add`: sums the chunks.
 struct Params {
-    // v[0] x: rows, y: elements of a row, z: chunks of a row, w: elements of a chunk
-    // v[1] x: bins, y: bits of the lower end, z: bits of bins per unit, w: 1 to search
+    // v[0] x: rows, y: elements per row, z: chunks per row, w: elements per chunk
+    // v[1] x: bins, y: bits of the lower bound, z: bits of bins per unit, w: 1 for binary search
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
@@ -12,14 +12,14 @@ struct Params {
 
 var<workgroup> counts: array<atomic<u32>, LOCAL>;
 
-// An integer in the order of the floats; the zeros are equal, NaN is below all.
+// Order-preserving integer key of a float; -0 equals +0, NaN is below everything.
 fn key(bits: u32) -> u32 {
     if ((bits & 0x7fffffffu) > 0x7f800000u) { return 0u; }
     let x = select(bits, 0u, bits == 0x80000000u);
     return select(x | 0x80000000u, ~x, x >= 0x80000000u);
 }
 
-// The bin of a number that has one. A guess is at most one bin off; the edges decide.
+// Bin of a number in range. The estimate is at most one bin off; the edges decide.
 fn bin(bits: u32, k: u32) -> u32 {
     let bins = p.v[1].x;
     if (p.v[1].w == 0u) {
@@ -55,7 +55,7 @@ fn count(
             let bits = data[row * p.v[0].y + i];
             let k = key(bits);
             if (k >= edges[0] && k < edges[bins]) {
-                // Bins of other groups wrap around to numbers that are too large.
+                // Bins of other workgroups wrap around to values that are too large.
                 let b = bin(bits, k) - base;
                 if (b < LOCALu) { atomicAdd(&counts[b], 1u); }
             }

@@ -1,15 +1,15 @@
-// Products of matrices: what all members of the family share. The generator fills in types, loads and stores.
+// GEMM: common part of all kernel variants. The generator fills in types, loads and stores.
 struct Params {
-    // 0: rows of A, columns of B, length of the dot products, first step of this dispatch
-    // 1: step after the last, tiles side by side, tiles of one product, tiles in all
-    // 2: numbers from one A to the next, numbers from one B to the next (none where it is shared)
+    // 0: rows of A, columns of B, depth (k), first step of this dispatch
+    // 1: end step, tiles per row, tiles of one product, tiles in total
+    // 2: elements from one A to the next, elements from one B to the next (0 where it is shared)
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> a: array<LEFT>;
 @group(0) @binding(2) var<storage, read> b: array<RIGHT>;
 
-// Where a tile lies: first numbers of its matrices, and its upper left corner in the result.
+// Position of a tile: offsets of its matrices, and its upper left corner in the result.
 struct Place {
     a: u32,
     b: u32,

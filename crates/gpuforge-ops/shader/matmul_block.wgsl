@@ -1,5 +1,5 @@
 
-// ROWS×COLUMNS numbers of the result per invocation, in registers; loads come straight from memory, no barriers.
+// GEMM with register blocking: ROWS×COLUMNS result elements per invocation; loads straight from memory, no barriers.
 @compute @workgroup_size(GROUP)
 fn main(
     @builtin(workgroup_id) id: vec3<u32>,

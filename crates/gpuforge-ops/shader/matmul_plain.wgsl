@@ -1,5 +1,5 @@
 
-// One number of the result per invocation.
+// GEMM, naive: one result element per invocation.
 @compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) id: vec3<u32>,

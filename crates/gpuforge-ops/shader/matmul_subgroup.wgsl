@@ -1,6 +1,6 @@
 
-// ROWS×COLUMNS numbers of the result per invocation, in registers. The four invocations of a quad lie side by side and need
-// the same rows of A: each loads every fourth of them and hands it to the others.
+// GEMM with register blocking and subgroup sharing: ROWS×COLUMNS result elements per invocation. The four invocations of a quad
+// are adjacent and need the same rows of A: each loads every fourth of them and broadcasts it.
 var<workgroup> taken: atomic<u32>;
 
 @compute @workgroup_size(GROUP)
@@ -10,10 +10,10 @@ fn main(
     @builtin(subgroup_invocation_id) within: u32,
 ) {
     let t = place(id, groups, TALLu, WIDEu);
-    // The same for the whole group.
+    // Uniform over the workgroup.
     if (!t.some) { return; }
-    // Which invocations form a subgroup, and how many, is the device's choice. So subgroups take places in the tile as they
-    // come; each number of the result is the same whoever computes it.
+    // Which invocations form a subgroup, and how many, is up to the device. So subgroups claim positions in the tile as they come;
+    // each result element is the same whoever computes it.
     let before = subgroupExclusiveAdd(1u);
     let together = subgroupAdd(1u);
     var first = 0u;
@@ -25,7 +25,7 @@ fn main(
     let m = p.v[0].x;
     let n = p.v[0].y;
     let last = p.v[1].x;
-    // A subgroup leaves as a whole or not at all: whoever stays takes part in what is shared.
+    // A subgroup leaves as a whole or not at all: the quad broadcast needs all of its invocations.
     if (subgroupAll(row >= m || column >= n)) { return; }
     var i = p.v[0].w;
     var at = t.b + i * n + min(column, n - 1u);

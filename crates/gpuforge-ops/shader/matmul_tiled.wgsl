@@ -1,5 +1,5 @@
 
-// Tiles of 16×16 through workgroup memory, one number of the result per invocation.
+// GEMM with workgroup tiling: 16×16 tiles in workgroup memory, one result element per invocation.
 var<workgroup> left: array<f32, 256>;
 var<workgroup> right: array<f32, 256>;
 
@@ -21,7 +21,7 @@ fn main(
     let at = t.a + min(row, m - 1u) * p.v[0].z;
     var c = 0.0;
     for (var i = p.v[0].w; i < last; i += 16u) {
-        // Zero on both sides beyond the last step: zero times something infinite would not be zero.
+        // Zero on both sides beyond the last step: zero times infinity would not be zero.
         var l = 0.0;
         var r = 0.0;
         if (i + x < last) { l = one_a(at + i + x); }

@@ -1,5 +1,5 @@
 
-// Tiles of 64×64 through workgroup memory, 4×4 numbers of the result per invocation in registers.
+// GEMM with workgroup tiling and register blocking: 64×64 tiles in workgroup memory, 4×4 result elements per invocation.
 var<workgroup> left: array<vec4<f32>, 256>;
 var<workgroup> right: array<vec4<f32>, 256>;
 
@@ -20,7 +20,7 @@ fn main(
     let last = p.v[1].x;
 START
     for (var i = p.v[0].w; i < last; i += 16u) {
-        // Zero on both sides beyond the last step: zero times something infinite would not be zero.
+        // Zero on both sides beyond the last step: zero times infinity would not be zero.
         var l = vec4<f32>();
         var r = vec4<f32>();
         if (i + x < last) {

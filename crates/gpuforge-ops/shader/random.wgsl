@@ -1,13 +1,13 @@
 // Philox4x32-10: one invocation turns one counter into four words; bits, uniform or normal numbers.
 struct Params {
     // v[0]: elements, elements of the first counter to skip, first counter (low, high)
-    // v[1]: key (low, high), form (0 bits, 1 uniform, 2 normal), counters in all
+    // v[1]: key (low, high), distribution (0 bits, 1 uniform, 2 normal), number of counters
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read_write> out: array<u32>;
 
-// High word of a product, by halves: there is no 64-bit product here.
+// High word of a 32×32-bit product from 16-bit halves: WGSL has no 64-bit product.
 fn high(a: u32, b: u32) -> u32 {
     let low = (a & 0xffffu) * (b & 0xffffu);
     let middle = (a >> 16u) * (b & 0xffffu) + (low >> 16u);
@@ -27,7 +27,7 @@ fn philox(counter: vec4<u32>, seed: vec2<u32>) -> vec4<u32> {
     return c;
 }
 
-// sqrt(-2 ln u), u = the leading 24 bits of a word over 2^32; see the file on the host's side.
+// Box-Muller radius: sqrt(-2 ln u), u = the leading 24 bits of a word over 2^32; see src/random.rs.
 fn radius(word: u32) -> f32 {
     let lead = countLeadingZeros(word | 1u);
     let mantissa = ((word | 1u) << lead) >> 8u;
@@ -41,18 +41,18 @@ fn radius(word: u32) -> f32 {
 }
 
 fn direction(word: u32) -> vec2<f32> {
-    let quarter = word >> 30u;
+    let quadrant = word >> 30u;
     let step = i32(((word << 2u) >> 9u) * 2u + 1u) - 8388608;
     let x = f32(step) * 9.362675e-8;
     let z = x * x;
     let sine = x + x * z * (-0.1666666667 + z * (0.008333333333 + z * (-0.0001984126984 + z * 0.000002755731922)));
     let cosine = 1.0 + z * (-0.5 + z * (0.04166666667 + z * (-0.001388888889 + z * 0.0000248015873)));
-    let odd = (quarter & 1u) == 1u;
+    let odd = (quadrant & 1u) == 1u;
     let first = select(cosine, sine, odd);
     let second = select(sine, cosine, odd);
     return vec2<f32>(
-        select(first, -first, quarter == 1u || quarter == 2u),
-        select(second, -second, quarter >= 2u),
+        select(first, -first, quadrant == 1u || quadrant == 2u),
+        select(second, -second, quadrant >= 2u),
     );
 }
 

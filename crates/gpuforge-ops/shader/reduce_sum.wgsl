@@ -1,7 +1,7 @@
-// Sums of blocks of rows, in a fixed order, with flags for what is not finite (1: NaN, 2: +inf, 4: -inf).
+// Sum reduction of blocks of rows in a fixed order, with flags for non-finite values (1: NaN, 2: +inf, 4: -inf).
 // WIDE is u32 or vec4<u32>; for u32, [c] is left out.
 struct Params {
-    // v[0] x: blocks in all, y: elements of a row, z: blocks of a row, w: 1 for squares
+    // v[0] x: blocks in total, y: elements per row, z: blocks per row, w: 1 for squares
     // v[1] x: 1 for the last level, y: 1 for means, 2 for roots, z: bits of the divisor, w: 0
     v: array<vec4<u32>, 4>,
 }
@@ -20,7 +20,7 @@ fn beyond(bits: u32) -> u32 {
     return select(2u, 4u, (bits >> 31u) == 1u);
 }
 
-// What is not finite becomes a flag.
+// Non-finite values become flags.
 fn finite(x: f32) -> f32 {
     let bits = bitcast<u32>(x);
     if ((bits & 0x7f800000u) == 0x7f800000u) {
@@ -30,14 +30,14 @@ fn finite(x: f32) -> f32 {
     return x;
 }
 
-// The exclusive or with a zero that the compiler does not know keeps it from fusing the product with the sum.
+// XOR with a zero unknown to the compiler prevents contraction of product and sum to an FMA.
 fn term(x: WIDE) -> WIDEF {
     let f = bitcast<WIDEF>(x);
     let square = bitcast<WIDEF>(bitcast<WIDE>(f * f) ^ WIDE(p.v[1].w));
     return select(f, square, p.v[0].w == 1u);
 }
 
-// Once more for a block with something that is not finite in it; the square of -inf is +inf.
+// Second pass for a block with non-finite values; the square of -inf is +inf.
 fn careful(base: u32, count: u32, l: u32) -> WIDEF {
     var acc = WIDEF(0.0);
     for (var j = l; j < count; j += LANES) {
@@ -51,7 +51,7 @@ fn careful(base: u32, count: u32, l: u32) -> WIDEF {
     return acc;
 }
 
-// The 32 sums of a block, the upper half onto the lower until one is left; the result by its first lane.
+// Pairwise sum of the 32 accumulators of a block, by its first lane.
 fn close(lane: u32, block: u32) {
     workgroupBarrier();
     if (lane % LANES != 0u || block >= p.v[0].x) { return; }

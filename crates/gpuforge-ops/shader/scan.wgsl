@@ -1,11 +1,10 @@
-// Running results along rows, in three passes: totals of tiles, what comes before each tile, the elements.
-// A state (S, follow, nothing, first, item, shown, only) is put before this text, one per kind of scan. 64 invocations
-// share a tile of 1024 elements: runs of 16, eight runs in a stretch, eight stretches. STAGED goes through group memory,
-// so that neighbours read neighbouring words; otherwise each invocation reads its run. A line that begins with @16 is
-// repeated, with # for the number: loops with bounds checks are not unrolled by all compilers, which costs a factor of
-// two to three on a software adapter.
+// Prefix scan along rows, reduce-then-scan in three passes: tile totals, tile prefixes, elements.
+// A monoid (S, combine, identity, first, item, output_bits, masked) is put before this text, one per kind of scan. 64 invocations
+// share a tile of 1024 elements: runs of 16, eight runs in a segment, eight segments. STAGED goes through workgroup memory, so
+// that loads are coalesced; otherwise each invocation reads its run. A line that begins with @16 is unrolled, with # for the
+// number: loops with bounds checks are not unrolled by all compilers.
 struct Params {
-    // x: rows, y: elements of a row, z: tiles of a row, w: bits of the start
+    // x: rows, y: elements per row, z: tiles per row, w: bits of the start
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
@@ -13,10 +12,10 @@ struct Params {
 @group(0) @binding(3) var<storage, read_write> states: array<S>;
 @group(0) @binding(3) var<storage, read_write> out: array<u32>;
 
-// One element is left out after each run: neighbours then use different banks.
+// Padded by one element per run to avoid bank conflicts.
 var<workgroup> stage: array<S, STAGE>;
 var<workgroup> runs: array<S, 64>;
-var<workgroup> stretches: array<S, 8>;
+var<workgroup> segments: array<S, 8>;
 
 struct Place {
     tile: u32,
@@ -38,10 +37,10 @@ fn place(id: vec3<u32>, groups: vec3<u32>, lane: u32) -> Place {
     return Place(tile, lane, row * p.v[0].y + start, count);
 }
 
-// An element of a tile; nothing beyond its end.
+// An element of a tile; identity beyond its end.
 fn element(at: Place, i: u32) -> S {
     let there = i < at.count;
-    return only(there, item(select(0u, at.base + i, there)));
+    return masked(there, item(select(0u, at.base + i, there)));
 }
 
 fn load(at: Place) -> Run {
@@ -56,31 +55,31 @@ fn load(at: Place) -> Run {
     return run;
 }
 
-// What a run comes to.
-fn together(run: Run) -> S {
-    var total = nothing();
-    @16 total = follow(total, run.x#);
+// Reduces a run.
+fn reduce_run(run: Run) -> S {
+    var total = identity();
+    @16 total = combine(total, run.x#);
     return total;
 }
 
-// What comes before a run in its tile; afterwards `stretches` holds what each stretch comes to.
-fn before(lane: u32, total: S) -> S {
+// Exclusive prefix of a run in its tile; afterwards `segments` holds the segment totals.
+fn exclusive_prefix(lane: u32, total: S) -> S {
     runs[lane] = total;
     workgroupBarrier();
     if (lane < 8u) {
-        var inner = nothing();
+        var inner = identity();
         var one = inner;
-        @8 one = runs[lane * 8u + #u]; runs[lane * 8u + #u] = inner; inner = follow(inner, one);
-        stretches[lane] = inner;
+        @8 one = runs[lane * 8u + #u]; runs[lane * 8u + #u] = inner; inner = combine(inner, one);
+        segments[lane] = inner;
     }
     workgroupBarrier();
-    return follow(stretch(lane / 8u), runs[lane]);
+    return combine(segment_prefix(lane / 8u), runs[lane]);
 }
 
-// What the first `n` stretches come to.
-fn stretch(n: u32) -> S {
-    var all = nothing();
-    @8 all = follow(all, only(n > #u, stretches[#]));
+// Combined total of the first `n` segments.
+fn segment_prefix(n: u32) -> S {
+    var all = identity();
+    @8 all = combine(all, masked(n > #u, segments[#]));
     return all;
 }
 
@@ -88,13 +87,13 @@ fn finish(at: Place, start: S, run: Run) {
     var now = start;
     let first = at.base + at.lane * 16u;
     if (STAGED) {
-        @16 now = follow(now, run.x#); stage[at.lane * 17u + #u] = now;
+        @16 now = combine(now, run.x#); stage[at.lane * 17u + #u] = now;
         workgroupBarrier();
-        for (var i = at.lane; i < at.count; i += 64u) { out[at.base + i] = shown(stage[i + i / 16u]); }
+        for (var i = at.lane; i < at.count; i += 64u) { out[at.base + i] = output_bits(stage[i + i / 16u]); }
     } else if (at.count == 1024u) {
-        @16 now = follow(now, run.x#); out[first + #u] = shown(now);
+        @16 now = combine(now, run.x#); out[first + #u] = output_bits(now);
     } else {
-        @16 now = follow(now, run.x#); if (at.lane * 16u + #u < at.count) { out[first + #u] = shown(now); }
+        @16 now = combine(now, run.x#); if (at.lane * 16u + #u < at.count) { out[first + #u] = output_bits(now); }
     }
 }
 
@@ -105,11 +104,11 @@ fn totals(
     @builtin(local_invocation_index) lane: u32,
 ) {
     let at = place(id, groups, lane);
-    _ = before(lane, together(load(at)));
-    if (lane == 0u && at.tile < p.v[0].x * p.v[0].z) { states[at.tile] = stretch(8u); }
+    _ = exclusive_prefix(lane, reduce_run(load(at)));
+    if (lane == 0u && at.tile < p.v[0].x * p.v[0].z) { states[at.tile] = segment_prefix(8u); }
 }
 
-// One group per row; tiles are treated as elements are, 1024 at a time.
+// One workgroup per row; tile totals are scanned like elements, 1024 at a time.
 @compute @workgroup_size(64)
 fn offsets(
     @builtin(workgroup_id) id: vec3<u32>,
@@ -121,16 +120,16 @@ fn offsets(
     var carry = first();
     for (var start = 0u; start < n; start += 1024u) {
         workgroupBarrier();
-        var total = nothing();
+        var total = identity();
         for (var j = start + lane * 16u; j < min(start + lane * 16u + 16u, n); j++) {
-            total = follow(total, known[row * n + j]);
+            total = combine(total, known[row * n + j]);
         }
-        var now = follow(carry, before(lane, total));
+        var now = combine(carry, exclusive_prefix(lane, total));
         for (var j = start + lane * 16u; j < min(start + lane * 16u + 16u, n); j++) {
             states[row * n + j] = now;
-            now = follow(now, known[row * n + j]);
+            now = combine(now, known[row * n + j]);
         }
-        carry = follow(carry, stretch(8u));
+        carry = combine(carry, segment_prefix(8u));
     }
 }
 
@@ -142,11 +141,11 @@ fn elements(
 ) {
     let at = place(id, groups, lane);
     let run = load(at);
-    let here = before(lane, together(run));
-    finish(at, follow(known[min(at.tile, p.v[0].x * p.v[0].z - 1u)], here), run);
+    let here = exclusive_prefix(lane, reduce_run(run));
+    finish(at, combine(known[min(at.tile, p.v[0].x * p.v[0].z - 1u)], here), run);
 }
 
-// Rows of one tile need nothing from before.
+// Rows of one tile need no prefix.
 @compute @workgroup_size(64)
 fn short_rows(
     @builtin(workgroup_id) id: vec3<u32>,
@@ -155,10 +154,10 @@ fn short_rows(
 ) {
     let at = place(id, groups, lane);
     let run = load(at);
-    finish(at, follow(first(), before(lane, together(run))), run);
+    finish(at, combine(first(), exclusive_prefix(lane, reduce_run(run))), run);
 }
 
-// Rows of one stretch: an invocation each, in the same order.
+// Rows of one segment: one invocation each, in the same order.
 @compute @workgroup_size(64)
 fn tiny_rows(
     @builtin(workgroup_id) id: vec3<u32>,
@@ -167,18 +166,18 @@ fn tiny_rows(
 ) {
     let row = (id.y * groups.x + id.x) * 64u + lane;
     if (row >= p.v[0].x) { return; }
-    var all = nothing();
-    var run = nothing();
-    var now = follow(first(), all);
+    var all = identity();
+    var run = identity();
+    var now = combine(first(), all);
     for (var i = 0u; i < p.v[0].y; i++) {
         if (i > 0u && i % 16u == 0u) {
-            all = follow(all, run);
-            run = nothing();
-            now = follow(first(), follow(nothing(), all));
+            all = combine(all, run);
+            run = identity();
+            now = combine(first(), combine(identity(), all));
         }
         let x = item(row * p.v[0].y + i);
-        now = follow(now, x);
-        run = follow(run, x);
-        out[row * p.v[0].y + i] = shown(now);
+        now = combine(now, x);
+        run = combine(run, x);
+        out[row * p.v[0].y + i] = output_bits(now);
     }
 }

@@ -1,6 +1,6 @@
-// How many keys of a tile have each digit? One group per tile of a row.
+// Radix sort, histogram pass: counts of each 4-bit digit in a tile; one workgroup per tile.
 struct Params {
-    // v[0]: elements of a row, tiles of a row, tiles in all, shift of the digit; v[1].x: flags, 8: the data are not yet keys
+    // v[0]: elements per row, tiles per row, tiles in total, shift of the digit; v[1].x: flags, 8: input holds values, not keys
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;

@@ -1,5 +1,5 @@
-// In which order numbers stand: as unsigned keys. Flags: bits 0-1 kind (unsigned, signed, float), bit 2 descending.
-fn turn(k: u32) -> u32 {
+// Order-preserving sort keys. Flags: bits 0-1 dtype (unsigned, signed, float), bit 2 descending.
+fn reverse(k: u32) -> u32 {
     return select(k, 0xff000001u - k, k <= 0xff000001u);
 }
 
@@ -7,7 +7,7 @@ fn key_of(bits: u32, flags: u32) -> u32 {
     let down = (flags & 4u) != 0u;
     if ((flags & 3u) == 2u) {
         let k = select(bits ^ 0x80000000u, ~bits, bits >= 0x80000000u) - 0x007fffffu;
-        return select(k, turn(k), down);
+        return select(k, reverse(k), down);
     }
     let k = bits ^ ((flags & 1u) << 31u);
     return select(k, ~k, down);
@@ -16,7 +16,7 @@ fn key_of(bits: u32, flags: u32) -> u32 {
 fn bits_of(key: u32, flags: u32) -> u32 {
     let down = (flags & 4u) != 0u;
     if ((flags & 3u) == 2u) {
-        let k = select(key, turn(key), down) + 0x007fffffu;
+        let k = select(key, reverse(key), down) + 0x007fffffu;
         return select(~k, k ^ 0x80000000u, k >= 0x80000000u);
     }
     return select(key, ~key, down) ^ ((flags & 1u) << 31u);

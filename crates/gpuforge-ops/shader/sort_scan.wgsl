@@ -1,6 +1,6 @@
-// What lies before each word: the sum of all earlier ones, in blocks of 1024 that begin with what lies before them.
+// Exclusive scan of words, in blocks of 1024 that start with the prefix of their block.
 struct Params {
-    // x: words, y: blocks, z: 1 if there is a sum before each block
+    // x: words, y: blocks, z: 1 if blocks have a prefix
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;

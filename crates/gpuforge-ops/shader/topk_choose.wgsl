@@ -1,6 +1,6 @@
-// Which digit has the last key taken? One group per row, one lane per digit.
+// Radix select, choose pass: the digit of the k-th key; one workgroup per row, one invocation per digit.
 struct Params {
-    // v[0]: elements of a row, tiles of a row, tiles in all, shift of the digit; v[1]: flags of the order, k, first place
+    // v[0]: elements per row, tiles per row, tiles in total, shift of the digit; v[1]: order flags, k, first index
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;

@@ -1,11 +1,11 @@
-// How many keys of a tile begin with what is known of the last key taken, and go on with each digit of eight bits?
+// Radix select, count pass: histogram of the next 8-bit digit over keys that match the known prefix of the k-th key.
 struct Params {
-    // v[0]: elements of a row, tiles of a row, tiles in all, shift of the digit; v[1]: flags of the order, k, first place
+    // v[0]: elements per row, tiles per row, tiles in total, shift of the digit; v[1]: order flags, k, first index
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> data: array<u32>;
-// Per row: leading digits of the last key taken, how many are still to be taken among keys that begin so.
+// Per row: known prefix of the k-th key, and how many keys with it are still to be taken.
 @group(0) @binding(2) var<storage, read> state: array<u32>;
 @group(0) @binding(3) var<storage, read_write> counts: array<u32>;
 
@@ -27,7 +27,7 @@ fn main(
         let column = place * TILEu + item * GROUPu + lane;
         if (column < p.v[0].x) {
             let key = key_of(data[row * p.v[0].x + column], p.v[1].x);
-            // In two steps: a shift by 32 bits is none.
+            // In two steps: WGSL has no shift by 32.
             if (((key >> shift) >> 8u) == known) { atomicAdd(&bins[(key >> shift) & 255u], 1u); }
         }
     }

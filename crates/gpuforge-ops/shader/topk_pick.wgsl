@@ -1,6 +1,6 @@
-// Takes the keys below the last key taken, then those equal to it while there is room, both in the order of their places.
+// Radix select, compaction pass: takes the keys below the k-th key, then equal ones while there is space, both in index order.
 struct Params {
-    // v[0]: elements of a row, tiles of a row, tiles in all, shift of the digit; v[1]: flags of the order, k, first place
+    // v[0]: elements per row, tiles per row, tiles in total, shift of the digit; v[1]: order flags, k, first index
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
@@ -10,7 +10,7 @@ struct Params {
 @group(0) @binding(4) var<storage, read_write> keys: array<u32>;
 @group(0) @binding(5) var<storage, read_write> places: array<u32>;
 
-// Of each lane's run: how many are below (low half) and equal (high half).
+// Per invocation: keys below (low half) and equal (high half) in its run.
 var<workgroup> parts: array<u32, GROUP>;
 
 @compute @workgroup_size(GROUP)

@@ -1,6 +1,6 @@
-// Puts the few keys that were taken into order: each lane counts the keys that stand before its own.
+// Rank sort of the selected keys: each invocation counts the keys before its own.
 struct Params {
-    // v[0]: keys in all, keys of a row; v[1].x: flags of the order
+    // v[0]: keys in total, keys per row; v[1].x: order flags
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;

@@ -1,6 +1,6 @@
-// How many keys of a tile are below the last key taken, and how many equal to it?
+// Radix select, tally pass: keys of a tile below the k-th key, and equal to it.
 struct Params {
-    // v[0]: elements of a row, tiles of a row, tiles in all, shift of the digit; v[1]: flags of the order, k, first place
+    // v[0]: elements per row, tiles per row, tiles in total, shift of the digit; v[1]: order flags, k, first index
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;

@@ -1,14 +1,14 @@
-// Rows to columns, for many matrices of equal shape: words, whatever they mean.
+// Batched matrix transpose: common part of the variants; words, whatever they mean.
 struct Params {
-    // 0: rows, columns, tiles side by side, tiles of one matrix
-    // 1: tiles in all
+    // 0: rows, columns, tiles per row, tiles of one matrix
+    // 1: tiles in total
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> data: array<WORDS>;
 @group(0) @binding(2) var<storage, read_write> out: array<WORDS>;
 
-// First word of the matrix and upper left corner of the tile; beyond the last tile, a corner beyond the last row.
+// Offset of the matrix and upper left corner of the tile; beyond the last tile, a corner beyond the last row.
 fn place(id: vec3<u32>, groups: vec3<u32>, rows: u32, columns: u32) -> vec3<u32> {
     let tile = id.y * groups.x + id.x;
     let item = tile / p.v[0].w;

@@ -1,5 +1,5 @@
 
-// 4×4 words per invocation in registers; rows and columns are multiples of four.
+// Transpose of 4×4 register blocks; rows and columns are multiples of four.
 @compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) id: vec3<u32>,

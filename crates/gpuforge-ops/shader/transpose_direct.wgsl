@@ -1,5 +1,5 @@
 
-// One word per invocation; neighbours write neighbours.
+// Naive transpose: one word per invocation, coalesced writes.
 @compute @workgroup_size(64)
 fn main(
     @builtin(workgroup_id) id: vec3<u32>,

@@ -1,5 +1,5 @@
 
-// Tiles of 32×32 through workgroup memory, four words per invocation; rows of 33 keep columns in different banks.
+// Tiled transpose: 32×32 tiles in workgroup memory, four words per invocation; a pitch of 33 avoids bank conflicts.
 var<workgroup> tile: array<u32, 1056>;
 
 @compute @workgroup_size(256)

@@ -1,4 +1,4 @@
-// Words XOR a key that repeats; many items of equal length, each with a key of its own.
+// XOR with a repeating key; many items of equal length, each with its own key.
 struct Params {
     // x: words in all, y: words of one item, z: words of one key
     v: array<vec4<u32>, 4>,

@@ -1,36 +1,36 @@
-//! What can be wrong with an operation? Each error names the operation and shows both sides.
+//! Operation errors: each names the operation and shows both sides.
 
 use gpuforge_runtime::{
     plan::PlanError,
     tensor::{DType, ShapeError},
 };
 
-/// Why an operation cannot be done.
+/// Why an operation failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpError {
-    /// Two shapes do not fit each other.
+    /// Incompatible shapes.
     #[error("{op}: {rule}: {left:?} and {right:?}")]
     Shapes {
         /// The operation.
         op: &'static str,
-        /// What has to hold.
+        /// The rule that was violated.
         rule: &'static str,
-        /// One side.
+        /// Left shape.
         left: Vec<usize>,
-        /// The other side.
+        /// Right shape.
         right: Vec<usize>,
     },
-    /// A tensor holds another kind of number.
+    /// Wrong dtype.
     #[error("{op}: {what} must be {want:?}, it is {have:?}")]
-    Kind {
+    DType {
         /// The operation.
         op: &'static str,
         /// Which tensor.
         what: &'static str,
-        /// What it must hold.
+        /// Expected dtype.
         want: DType,
-        /// What it holds.
+        /// Actual dtype.
         have: DType,
     },
     /// A value is out of range.
@@ -52,42 +52,42 @@ pub enum OpError {
         op: &'static str,
         /// How many.
         elements: u64,
-        /// How many there may be.
+        /// The limit.
         most: u64,
     },
-    /// An expression cannot be read.
+    /// An expression does not parse.
     #[error("{message}\n  {text}\n  {:>width$}", "^", width = at + 1)]
     Expression {
         /// What is wrong.
         message: String,
         /// The whole expression.
         text: String,
-        /// Where, in characters.
+        /// Position, in characters.
         at: usize,
     },
-    /// A kernel of the user's does not compile or may not run here.
+    /// A custom kernel does not compile or may not run here.
     #[error("kernel {name}: {message}")]
     Kernel {
         /// Its name.
         name: String,
-        /// What the compiler says, with line and caret.
+        /// The compiler's message, with line and caret.
         message: String,
     },
-    /// A function of the user's failed.
+    /// A user function failed.
     #[error("{op}: {message}")]
     User {
         /// The operation.
         op: String,
-        /// Its own words.
+        /// Its message.
         message: String,
     },
-    /// Numbers and a shape do not agree.
+    /// Data and shape do not match.
     #[error(transparent)]
     Tensor(#[from] ShapeError),
-    /// It cannot be recorded: a mistake of the operation.
+    /// The recorded plan is invalid: a bug of the operation.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// It was called with buffers that do not belong to it: a mistake of the caller.
+    /// Called with the wrong buffers: a bug of the caller.
     #[error("{op}: called with {have} {what}, it has {want}")]
     Call {
         /// The operation.

@@ -1,8 +1,8 @@
-//! What is computed for every element? An expression as plain data: a list of steps, each on the results of earlier ones.
+//! Element-wise expressions as a DAG in topological order, with common subexpression elimination and constant folding.
 //!
-//! Equal steps are kept once, so that `x*x + x*x` multiplies once, and steps on constants are done when they are written.
-//! A list needs no recursion to be walked: neither long text nor a deep tree can overflow the stack. Comparisons give 1 or
-//! 0, and [`Expr::select`] takes anything but 0 for true, so that there is only one type: `f32`.
+//! Equal nodes are kept once (CSE), so that `x*x + x*x` multiplies once; nodes on constants are folded when they are built. A flat
+//! list needs no recursion: neither long text nor a deep tree can overflow the stack. Comparisons give 1 or 0, and
+//! [`Expr::select`] takes anything but 0 as true, so that there is only one type: `f32`.
 //!
 //! ```
 //! use gpuforge_ops::expr::Expr;
@@ -17,20 +17,20 @@ use crate::OpError;
 
 pub(crate) mod eval;
 mod math;
-mod parse;
+mod parser;
 pub(crate) mod simd;
 pub(crate) mod wgsl;
 
-/// The most steps of an expression, inputs and constants among them.
-pub const MOST_NODES: usize = 256;
-/// The deepest nesting that text may have.
-pub const MOST_DEPTH: usize = 64;
-/// The most inputs; with the result as many buffers as every WebGPU device can bind.
-pub const MOST_INPUTS: usize = 7;
+/// Most nodes of an expression, inputs and constants included.
+pub const MAX_NODES: usize = 256;
+/// Deepest nesting of parsed text.
+pub const MAX_DEPTH: usize = 64;
+/// Most inputs; with the result as many buffers as every WebGPU device can bind.
+pub const MAX_INPUTS: usize = 7;
 
 macro_rules! functions {
     ($($(#[doc = $doc:literal])* $f:ident = $name:literal, $arity:literal, $weight:literal;)*) => {
-        /// What a step computes.
+        /// Function of a node.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
         pub enum Function { $($(#[doc = $doc])* $f,)* }
 
@@ -38,17 +38,17 @@ macro_rules! functions {
             /// Every function.
             pub const ALL: &'static [Function] = &[$(Function::$f),*];
 
-            /// Its name in text; operators have their sign.
+            /// Name in text; operators have their symbol.
             pub const fn name(self) -> &'static str {
                 match self { $(Function::$f => $name),* }
             }
 
-            /// How many values it takes.
+            /// Number of operands.
             pub const fn arity(self) -> usize {
                 match self { $(Function::$f => $arity),* }
             }
 
-            /// What it costs, in additions; from [`HEAVY`] on it decides the time of an expression.
+            /// Cost in additions; from [`HEAVY`] on an expression is compute-bound.
             pub const fn weight(self) -> u64 {
                 match self { $(Function::$f => $weight),* }
             }
@@ -56,7 +56,7 @@ macro_rules! functions {
     };
 }
 
-/// Weight from which a function is not cheap any more.
+/// Cost from which a function counts as heavy.
 pub const HEAVY: u64 = 8;
 
 functions! {
@@ -68,19 +68,19 @@ functions! {
     Mul = "*", 2, 1;
     /// Quotient.
     Div = "/", 2, 2;
-    /// The other sign.
+    /// Negation.
     Neg = "neg", 1, 1;
-    /// The smaller.
+    /// Minimum.
     Min = "min", 2, 1;
-    /// The greater.
+    /// Maximum.
     Max = "max", 2, 1;
-    /// Without its sign.
+    /// Absolute value.
     Abs = "abs", 1, 1;
     /// Square root.
     Sqrt = "sqrt", 1, 2;
-    /// The greatest whole number that is not above.
+    /// Floor.
     Floor = "floor", 1, 1;
-    /// e to the power.
+    /// Exponential.
     Exp = "exp", 1, 8;
     /// Natural logarithm.
     Ln = "ln", 1, 10;
@@ -90,7 +90,7 @@ functions! {
     Cos = "cos", 1, 12;
     /// Hyperbolic tangent.
     Tanh = "tanh", 1, 12;
-    /// Power of a base that is not negative.
+    /// Power with a non-negative base.
     Pow = "pow", 2, 20;
     /// 1 where the first is below the second, else 0.
     Less = "<", 2, 1;
@@ -106,22 +106,22 @@ functions! {
     Select = "select", 3, 1;
 }
 
-/// One step. Numbers of other steps are positions before its own.
+/// A node. Operands are indices of earlier nodes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Node {
     /// An input.
     Input(u8),
-    /// A constant, by its bits.
+    /// A constant, as bits.
     Constant(u32),
-    /// A function of earlier steps; as many of them count as the function takes.
+    /// A function of earlier nodes; as many operands count as its arity.
     Call(Function, [u16; 3]),
 }
 
-/// See the module's documentation. The last step is the result.
+/// An expression; see the module documentation. The last node is the result.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub struct Expr {
     nodes: Vec<Node>,
-    /// It would have had more steps than [`MOST_NODES`]; it cannot be used.
+    /// It exceeded [`MAX_NODES`] and cannot be used.
     too_long: bool,
 }
 
@@ -131,20 +131,20 @@ impl Expr {
         Expr { nodes: vec![Node::Input(at)], too_long: false }
     }
 
-    /// The same value for every element.
+    /// A constant.
     pub fn constant(value: f32) -> Expr {
         Expr { nodes: vec![Node::Constant(value.to_bits())], too_long: false }
     }
 
-    /// Reads text such as `a*b + 2*sin(c)`; inputs are named in their order.
+    /// Parses text such as `a*b + 2*sin(c)`; inputs are named in their order.
     ///
-    /// Signs: `+ - * /`, comparisons `< <= > >= ==`, parentheses, and functions as in [`Function`]: `min`, `max`, `abs`,
+    /// Operators: `+ - * /`, comparisons `< <= > >= ==`, parentheses, and the functions of [`Function`]: `min`, `max`, `abs`,
     /// `sqrt`, `exp`, `ln`, `sin`, `cos`, `tanh`, `pow`, `floor`, `select(condition, then, else)`.
     pub fn parse(text: &str, names: &[&str]) -> Result<Expr, OpError> {
-        parse::parse(text, names)
+        parser::parse(text, names)
     }
 
-    /// A function of other expressions; missing ones count as zero, further ones are left out.
+    /// Applies a function to other expressions; missing operands are zero, extra ones are ignored.
     pub fn call(function: Function, of: &[Expr]) -> Expr {
         let mut all = Expr { nodes: Vec::new(), too_long: false };
         let mut at = [0u16; 3];
@@ -156,7 +156,7 @@ impl Expr {
         all.compact(root)
     }
 
-    /// Takes another's steps over; returns where its result is.
+    /// Copies the nodes of another expression; returns the index of its result.
     fn absorb(&mut self, other: &Expr) -> u16 {
         self.too_long |= other.too_long;
         let mut moved = Vec::with_capacity(other.nodes.len());
@@ -172,13 +172,13 @@ impl Expr {
         moved.last().copied().unwrap_or(0)
     }
 
-    /// Adds a step, or finds an equal one.
+    /// Adds a node, or finds an equal one (CSE).
     fn push(&mut self, node: Node) -> u16 {
-        let node = self.fold(node);
+        let node = self.fold_constants(node);
         if let Some(at) = self.nodes.iter().position(|n| *n == node) {
             return at as u16;
         }
-        if self.nodes.len() >= MOST_NODES {
+        if self.nodes.len() >= MAX_NODES {
             self.too_long = true;
             return 0;
         }
@@ -186,26 +186,25 @@ impl Expr {
         (self.nodes.len() - 1) as u16
     }
 
-    /// A function of constants is a constant.
-    fn fold(&self, node: Node) -> Node {
+    /// Constant folding.
+    fn fold_constants(&self, node: Node) -> Node {
         let Node::Call(f, at) = node else { return node };
         let mut values = [0f32; 3];
         for (value, place) in values.iter_mut().zip(at).take(f.arity()) {
             match self.nodes.get(usize::from(place)) {
                 Some(Node::Constant(bits)) => *value = f32::from_bits(*bits),
-                _ => return normal(f, at),
+                _ => return normalized(f, at),
             }
         }
         let [a, b, c] = values;
         let value = eval::apply(f, a, b, c);
-        if value.is_finite() { Node::Constant(value.to_bits()) } else { normal(f, at) }
+        if value.is_finite() { Node::Constant(value.to_bits()) } else { normalized(f, at) }
     }
 
-    /// Leaves out what the result does not need, in the order in which a depth-first walk meets it: equal expressions
-    /// have equal steps however they were built.
+    /// Dead-node elimination, in depth-first order: equal expressions have equal nodes however they were built.
     fn compact(self, root: u16) -> Expr {
         if self.too_long {
-            // What is beyond the bound is not kept either, so that it cannot grow.
+            // Dropped, so that it cannot grow.
             return Expr { nodes: vec![Node::Constant(0)], too_long: true };
         }
         let mut kept: Vec<Node> = Vec::with_capacity(self.nodes.len());
@@ -239,29 +238,29 @@ impl Expr {
         Expr { nodes: kept, too_long: false }
     }
 
-    /// Its steps; the last is the result.
+    /// The nodes; the last is the result.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// How many inputs it needs: one more than the last that it reads.
+    /// Number of inputs: one more than the highest input index.
     pub fn inputs(&self) -> usize {
         let input = |n: &Node| if let Node::Input(at) = n { usize::from(*at) + 1 } else { 0 };
         self.nodes.iter().map(input).max().unwrap_or(0)
     }
 
-    /// What it costs for one element, in additions; at least 1.
+    /// Cost per element, in additions; at least 1.
     pub fn weight(&self) -> u64 {
         let weight = |n: &Node| if let Node::Call(f, _) = n { f.weight() } else { 0 };
         self.nodes.iter().map(weight).sum::<u64>().max(1)
     }
 
-    /// Does it have a function that is not cheap?
+    /// Does it have a heavy function?
     pub fn is_heavy(&self) -> bool {
         self.nodes.iter().any(|n| matches!(n, Node::Call(f, _) if f.weight() >= HEAVY))
     }
 
-    /// Its constants, in the order of their steps.
+    /// Its constants, in node order.
     pub fn constants(&self) -> impl Iterator<Item = f32> + '_ {
         self.nodes
             .iter()
@@ -271,7 +270,7 @@ impl Expr {
     /// Can it be used?
     pub(crate) fn check(&self, op: &'static str) -> Result<(), OpError> {
         if self.too_long {
-            let have = format!("more than {MOST_NODES} steps");
+            let have = format!("more than {MAX_NODES} steps");
             return Err(OpError::Value {
                 op,
                 what: "the expression",
@@ -286,7 +285,7 @@ impl Expr {
         Ok(())
     }
 
-    /// The other sign's absence.
+    /// Absolute value.
     #[must_use]
     pub fn abs(self) -> Expr {
         Expr::call(Function::Abs, &[self])
@@ -298,7 +297,7 @@ impl Expr {
         Expr::call(Function::Sqrt, &[self])
     }
 
-    /// e to the power of it.
+    /// Exponential.
     #[must_use]
     pub fn exp(self) -> Expr {
         Expr::call(Function::Exp, &[self])
@@ -328,25 +327,25 @@ impl Expr {
         Expr::call(Function::Tanh, &[self])
     }
 
-    /// The greatest whole number that is not above it.
+    /// Floor.
     #[must_use]
     pub fn floor(self) -> Expr {
         Expr::call(Function::Floor, &[self])
     }
 
-    /// It to a power; it must not be negative.
+    /// Power; the base must not be negative.
     #[must_use]
     pub fn pow(self, power: impl Into<Expr>) -> Expr {
         Expr::call(Function::Pow, &[self, power.into()])
     }
 
-    /// The smaller of two.
+    /// Minimum.
     #[must_use]
     pub fn min(self, other: impl Into<Expr>) -> Expr {
         Expr::call(Function::Min, &[self, other.into()])
     }
 
-    /// The greater of two.
+    /// Maximum.
     #[must_use]
     pub fn max(self, other: impl Into<Expr>) -> Expr {
         Expr::call(Function::Max, &[self, other.into()])
@@ -382,15 +381,15 @@ impl Expr {
         Expr::call(Function::Equal, &[self, other.into()])
     }
 
-    /// One of two: `then` where it is not 0.
+    /// `then` where it is not 0, else `otherwise`.
     #[must_use]
     pub fn select(self, then: impl Into<Expr>, otherwise: impl Into<Expr>) -> Expr {
         Expr::call(Function::Select, &[self, then.into(), otherwise.into()])
     }
 }
 
-/// A step whose unused places are zero, so that equal steps are equal.
-fn normal(f: Function, at: [u16; 3]) -> Node {
+/// A node with unused operands zeroed, so that equal nodes compare equal.
+fn normalized(f: Function, at: [u16; 3]) -> Node {
     let mut places = [0u16; 3];
     for (place, at) in places.iter_mut().zip(at).take(f.arity()) {
         *place = at;
@@ -434,7 +433,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_steps_are_kept_once() {
+    fn equal_nodes_are_kept_once() {
         let x = || Expr::input(0);
         let e = (x() * x()) + (x() * x());
         assert_eq!(e.nodes().len(), 3);
@@ -449,12 +448,12 @@ mod tests {
         let e = Expr::parse("x * (2 + 3) * sqrt(4)", &["x"]).unwrap();
         assert_eq!(e.constants().collect::<Vec<_>>(), [5.0, 2.0]);
         assert_eq!(Expr::parse("1/2", &[]).unwrap().nodes(), [Node::Constant(0.5f32.to_bits())]);
-        // A result that is not a number is left to be computed.
+        // A non-finite result is not folded.
         assert_eq!(Expr::parse("1/0", &[]).unwrap().nodes().len(), 3);
     }
 
     #[test]
-    fn the_result_is_the_last_step_even_if_it_was_met_before() {
+    fn the_result_is_always_the_last_node() {
         let e = Expr::call(Function::Select, &[1.0.into(), Expr::input(1), Expr::input(0)]);
         assert!(matches!(e.nodes().last(), Some(Node::Call(Function::Select, _))));
         let same = Expr::call(Function::Min, &[Expr::input(0), Expr::input(0)]);
@@ -462,12 +461,12 @@ mod tests {
     }
 
     #[test]
-    fn long_ones_stop_growing_and_are_refused() {
+    fn too_many_nodes_are_refused() {
         let mut e = Expr::input(0);
         for i in 0..1000u16 {
             e = e * f32::from(i).mul_add(0.1, 2.0);
         }
-        assert!(e.nodes().len() <= MOST_NODES);
+        assert!(e.nodes().len() <= MAX_NODES);
         let error = e.check("map").unwrap_err().to_string();
         assert_eq!(error, "map: the expression is more than 256 steps, it may have at most 256");
         assert!(Expr::constant(f32::NAN).check("map").is_err());

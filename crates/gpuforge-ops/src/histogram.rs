@@ -1,51 +1,51 @@
-//! Histograms: how many elements lie in each of `bins` equal bins between `lo` and `hi`, as u32. All elements, or each row
-//! of a matrix with [`Histogram::rows`].
+//! Histogram: counts of elements in `bins` equal bins between `lo` and `hi`, as u32. Of all elements, or of each row of a matrix
+//! with [`Histogram::rows`].
 //!
-//! **Which bin.** Bin `i` holds `edge[i] ≤ x < edge[i+1]`, the last one also `x = hi`, as NumPy has it. Edges are
-//! `lo + (hi − lo) · i / bins` in f64, raised to the next f32: that changes no comparison with an f32. A bin is guessed
-//! by a product, which is at most one off, and then settled by comparing with both of its edges: as floats on the
-//! processor, as integers in the same order on devices. Where a guess could be further off (ranges near the ends of
-//! what floats can hold) it is searched for. So counts are the same everywhere, whatever a device makes of the product.
+//! **Bin edges.** Bin `i` holds `edge[i] ≤ x < edge[i+1]`, the last one also `x = hi`, as in NumPy. Edges are
+//! `lo + (hi − lo) · i / bins` in f64, rounded up to f32: that changes no comparison with an f32. The bin is estimated by a
+//! multiplication, which is at most one off, and then corrected by comparing with both edges: as floats on the CPU, as
+//! order-preserving integers on devices. Where the estimate could be further off (ranges near the limits of f32) a binary search
+//! is used. So counts are the same on every backend.
 //!
-//! **Not finite, outside.** Not counted; nor is NaN. −0 is 0. Denormals are compared exactly.
+//! **Non-finite, out of range.** Not counted; nor is NaN. −0 is 0. Denormals are compared exactly.
 
 use std::{any::Any, hash::Hasher as _, ops::Range, sync::Arc};
 
 use gpuforge_runtime::{
-    kernel::{Access, Call, Kernel, TwinError, put_words, words},
+    kernel::{Access, CpuReferenceError, Kernel, KernelCall, put_words, words},
     plan::{Plan, Slot},
-    tensor::{DType, Spec, Tensor},
+    tensor::{DType, Tensor, TensorSpec},
     units::Bytes,
 };
 use rayon::prelude::*;
 
 use crate::{
-    Effort, Fused, Kind, Op, OpError, Target, Threads, Variant,
+    Fused, Op, OpCost, OpError, OpKind, Target, Threads, Variant,
+    cost::elements,
     op::{Items, stack},
     record::{groups, size, word},
-    reduce::extreme,
-    view::{exactly, exactly_mut, expect, numbers, numbers_mut, slice, tensor},
-    work::elements,
+    reduce::min_max,
+    view::{cast_slice, cast_slice_mut, exactly, exactly_mut, expect_dtype, slice_rows, tensor},
 };
 
 const OP: &str = "histogram";
 const VARIANTS: &[Variant] = &[Variant::new(256, 1, 64), Variant::new(64, 1, 64)];
-/// The most bins.
-pub const MOST_BINS: usize = 1 << 16;
-/// Elements that are worth a thread.
+/// Largest number of bins.
+pub const MAX_BINS: usize = 1 << 16;
+/// Fewest elements per thread.
 const PER_THREAD: usize = 1 << 16;
-/// Elements of a chunk on a device, unless that makes too many chunks or their counts too large.
+/// Elements per device chunk, unless that makes too many chunks or partial histograms.
 const CHUNK: u64 = 1 << 14;
-const MOST_CHUNKS: u64 = 1 << 12;
-const MOST_COUNTS: u64 = 1 << 22;
-/// Elements whose bins the processor finds before it counts them.
+const MAX_CHUNKS: u64 = 1 << 12;
+const MAX_COUNTS: u64 = 1 << 22;
+/// Elements whose bins are computed (vectorised) before they are counted.
 const STEP: usize = 32;
-/// Floats around this are whole numbers, which their low 22 bits count from here.
+/// Magic number for float-to-int conversion: adding it rounds, the low 22 bits hold the integer.
 const WHOLE: f32 = 12_582_912.0;
-/// Bins that are few enough for several tables in the nearest cache.
+/// Most bins for which several private tables fit into L1.
 const SMALL: usize = 2048;
 
-/// See the module's documentation.
+/// The histogram operation; see the module documentation.
 #[derive(Debug, Clone)]
 pub struct Histogram {
     data: Tensor,
@@ -61,7 +61,7 @@ pub fn histogram(data: &Tensor, bins: usize, lo: f32, hi: f32) -> Histogram {
 }
 
 impl Histogram {
-    /// Of each row of a matrix instead: the result is `[rows, bins]`.
+    /// Per row of a matrix: the result is `[rows, bins]`.
     #[must_use]
     pub fn rows(self) -> Histogram {
         Histogram { by_rows: true, ..self }
@@ -77,25 +77,25 @@ impl Histogram {
 
     /// Chunks of a row on a device.
     fn chunks(&self) -> u64 {
-        let most = MOST_CHUNKS.min(MOST_COUNTS / (self.bins as u64).max(1)).max(1);
+        let most = MAX_CHUNKS.min(MAX_COUNTS / (self.bins as u64).max(1)).max(1);
         (self.shape().1 as u64).div_ceil(CHUNK).clamp(1, most)
     }
 }
 
 impl Op for Histogram {
-    fn kind(&self) -> Kind {
-        Kind::Histogram
+    fn kind(&self) -> OpKind {
+        OpKind::Histogram
     }
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.data]
     }
 
-    fn outputs(&self) -> Result<Vec<Spec>, OpError> {
-        expect(OP, "the data", &self.data, DType::F32)?;
+    fn outputs(&self) -> Result<Vec<TensorSpec>, OpError> {
+        expect_dtype(OP, "the data", &self.data, DType::F32)?;
         let value = |what, have, limit| Err(OpError::Value { op: OP, what, have, limit });
         let (bins, lo, hi, shape) = (self.bins, self.lo, self.hi, &self.data.spec().shape);
-        if !(1..=MOST_BINS).contains(&bins) {
+        if !(1..=MAX_BINS).contains(&bins) {
             return value("the number of bins", bins.to_string(), "it must lie between 1 and 65536");
         }
         if !(lo.is_finite() && hi.is_finite() && lo < hi) {
@@ -108,20 +108,20 @@ impl Op for Histogram {
         let (rows, _) = self.shape();
         word(OP, (rows as u64).saturating_mul(bins as u64))?;
         let shape = if self.by_rows { vec![rows, bins] } else { vec![bins] };
-        Ok(vec![Spec { dtype: DType::U32, shape, tag: OP }])
+        Ok(vec![TensorSpec { dtype: DType::U32, shape, tag: OP }])
     }
 
-    fn effort(&self) -> Effort {
+    fn cost(&self) -> OpCost {
         let (n, (rows, _)) = (elements(&self.data), self.shape());
         let written = Bytes(4 * (rows as u64).saturating_mul(self.bins as u64));
         let passes = if self.chunks() == 1 { 1 } else { 2 };
-        Effort { units: n, flops: n, read: size(&self.data), written, launches: passes, depth: passes }
+        OpCost { units: n, flops: n, read: size(&self.data), written, launches: passes, depth: passes }
     }
 
     fn cpu(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], threads: Threads) -> Result<(), OpError> {
         let [data] = exactly(OP, "inputs", inputs)?;
         let [out] = exactly_mut(OP, "outputs", outputs)?;
-        let (data, out) = (numbers::<f32>(OP, data)?, numbers_mut::<u32>(OP, out)?);
+        let (data, out) = (cast_slice::<f32>(OP, data)?, cast_slice_mut::<u32>(OP, out)?);
         let bins = Bins::new(self.bins, self.lo, self.hi);
         let (rows, n) = self.shape();
         let of_rows = |data: &[f32], out: &mut [u32], threads| {
@@ -143,7 +143,7 @@ impl Op for Histogram {
     fn record(&self, plan: &mut Plan, inputs: &[Slot], target: &Target<'_>) -> Result<Vec<Slot>, OpError> {
         let [data] = exactly(OP, "inputs", inputs)?;
         let bins = Bins::new(self.bins, self.lo, self.hi);
-        let keys: Vec<u32> = bins.edges.iter().map(|e| extreme::key(e.to_bits(), false)).collect();
+        let keys: Vec<u32> = bins.edges.iter().map(|e| min_max::key(e.to_bits(), false)).collect();
         let edges = plan.upload(bytemuck::cast_slice::<u32, u8>(&keys), "histogram edges")?;
         let ((rows, n), chunks) = (self.shape(), self.chunks());
         let scale = bins.scale.unwrap_or(0.0).to_bits();
@@ -157,8 +157,8 @@ impl Op for Histogram {
             scale,
             u32::from(bins.scale.is_none()),
         ];
-        let group = target.variant(Kind::Histogram, VARIANTS).group;
-        // Group memory of 16 KiB is what every device has.
+        let group = target.variant(OpKind::Histogram, VARIANTS).group;
+        // Every device has 16 KiB of workgroup memory.
         let local = if self.bins <= 1024 { 1024 } else { 4096 };
         let all = (rows as u64).saturating_mul(chunks);
         let counts = plan.slot(Bytes(4 * all.saturating_mul(self.bins as u64)), OP);
@@ -188,7 +188,7 @@ impl Op for Histogram {
     fn part(&self, items: Range<usize>) -> Result<Arc<dyn Op>, OpError> {
         let (_, n) = self.shape();
         let (row, shape) = if self.by_rows { (n, vec![items.len(), n]) } else { (1, vec![items.len()]) };
-        Ok(Arc::new(Histogram { data: slice(OP, &self.data, items, row, shape)?, ..*self }))
+        Ok(Arc::new(Histogram { data: slice_rows(OP, &self.data, items, row, shape)?, ..*self }))
     }
 
     fn join(&self, parts: &[Vec<Vec<u8>>], outputs: &mut [&mut [u8]]) -> Result<(), OpError> {
@@ -197,10 +197,10 @@ impl Op for Histogram {
             return Ok(());
         }
         let [out] = exactly_mut(OP, "outputs", outputs)?;
-        let out = numbers_mut::<u32>(OP, out)?;
+        let out = cast_slice_mut::<u32>(OP, out)?;
         out.fill(0);
         for bytes in parts.iter().filter_map(|p| p.first()) {
-            add(out, numbers(OP, bytes)?);
+            add(out, cast_slice(OP, bytes)?);
         }
         Ok(())
     }
@@ -223,7 +223,7 @@ impl Op for Histogram {
             let Some(one) = one else { return Ok(None) };
             all.push(&one.data);
         }
-        let spec = Spec { dtype: DType::F32, shape: vec![rows * group.len(), n], tag: OP };
+        let spec = TensorSpec { dtype: DType::F32, shape: vec![rows * group.len(), n], tag: OP };
         let Some(data) = stack(all, spec)? else { return Ok(None) };
         let fused = Histogram { data, by_rows: true, ..*self };
         Ok(Some(Fused::in_rows(Arc::new(fused), group.len(), rows * self.bins * 4)))
@@ -234,13 +234,13 @@ impl Op for Histogram {
     }
 }
 
-/// Where the bins are.
+/// Bin edges.
 struct Bins {
     /// Lower edges, and the first number above the last bin.
     edges: Vec<f32>,
     /// Both edges of each bin.
     pairs: Vec<[f32; 2]>,
-    /// Bins per unit; `None` when a guess by it could be more than one bin off.
+    /// Bins per unit; `None` when the estimate could be more than one bin off.
     scale: Option<f32>,
 }
 
@@ -250,7 +250,7 @@ impl Bins {
         let edge = |i: usize| match i {
             0 => lo,
             i if i == bins => hi.next_up(),
-            i => up(from + width * (i as f64 / bins as f64)),
+            i => round_up(from + width * (i as f64 / bins as f64)),
         };
         let edges = (0..=bins).map(edge).collect();
         Bins::of(edges, scale(bins, width))
@@ -261,9 +261,9 @@ impl Bins {
         Bins { edges, pairs, scale }
     }
 
-    /// Adds to counts, with threads if that is worth it.
+    /// Adds to counts, in parallel if that pays.
     fn count_with(&self, x: &[f32], counts: &mut [u32], threads: Threads) {
-        // Each thread has counts of its own: they must not cost more than they save.
+        // Each thread has a private histogram, which must not cost more than it saves.
         if threads.0 < 2 || x.len() < 2 * PER_THREAD.max(counts.len()) {
             return self.count(x, counts);
         }
@@ -277,7 +277,8 @@ impl Bins {
     }
 
     fn count(&self, x: &[f32], counts: &mut [u32]) {
-        // The first counts what has no bin. Few bins have four tables: equal neighbours need not wait for each other.
+        // Entry 0 counts elements without a bin. Few bins get four private tables: equal neighbours then have no loop-carried
+        // dependency through one counter.
         let stride = self.pairs.len() + 2;
         let tables = if stride <= SMALL { 4 } else { 1 };
         let mut table = vec![0u32; tables * stride];
@@ -287,12 +288,12 @@ impl Bins {
             }
         };
         let (chunks, rest) = x.as_chunks::<STEP>();
-        rest.iter().for_each(|x| bump(&mut table, self.place(*x)));
+        rest.iter().for_each(|x| bump(&mut table, self.search(*x)));
         let mut places = [0u32; STEP];
         for x in chunks {
             match self.scale {
-                Some(scale) => self.guess(x, scale, &mut places),
-                None => places.iter_mut().zip(x).for_each(|(place, x)| *place = self.place(*x)),
+                Some(scale) => self.estimate(x, scale, &mut places),
+                None => places.iter_mut().zip(x).for_each(|(place, x)| *place = self.search(*x)),
             }
             let (a, more) = table.split_at_mut(stride);
             let (b, more) = more.split_at_mut(stride.min(more.len()));
@@ -311,20 +312,20 @@ impl Bins {
         table.chunks_exact(stride).for_each(|table| add(counts, table.get(1..).unwrap_or_default()));
     }
 
-    /// One more than the bin; 0 for NaN and what is below, one more than the last for what is above.
-    fn place(&self, x: f32) -> u32 {
+    /// Bin number plus one; 0 for NaN and values below, bins + 1 for values above. By binary search.
+    fn search(&self, x: f32) -> u32 {
         self.edges.partition_point(|e| *e <= x) as u32
     }
 
-    /// [`Bins::place`] by a product, which is right unless it is nearly whole; what is outside is 0.
+    /// [`Bins::search`] by multiplication, exact unless the product is nearly an integer; 0 outside. Vectorised.
     #[inline(always)]
-    fn guess(&self, x: &[f32; STEP], scale: f32, places: &mut [u32; STEP]) {
+    fn estimate(&self, x: &[f32; STEP], scale: f32, places: &mut [u32; STEP]) {
         let (Some([lo, _]), Some([_, end])) = (self.pairs.first(), self.pairs.last()) else { return };
         let (lo, end, near) = (*lo, *end, self.pairs.len() as f32 / (1 << 20) as f32);
         let mut doubts = [0u32; STEP];
         for ((place, doubt), x) in places.iter_mut().zip(&mut doubts).zip(x) {
             let at = (*x - lo) * scale;
-            // Rounded to a whole number, found in the low bits: a conversion would not be vectorised.
+            // Rounds to an integer in the low bits: a float-to-int conversion would not be vectorised.
             let raised = (at - 0.5) + WHOLE;
             let part = at - (raised - WHOLE);
             let inside = u32::from(*x >= lo) & u32::from(*x < end);
@@ -332,13 +333,13 @@ impl Bins {
             *place = ((raised.to_bits() & 0x3f_ffff) + 1) & inside.wrapping_neg();
         }
         if doubts.iter().fold(0, |all, doubt| all | doubt) != 0 {
-            self.settle(x, places);
+            self.correct(x, places);
         }
     }
 
-    /// Compares with both edges of the bins that were guessed.
+    /// Corrects the estimated bins by comparing with both edges.
     #[inline(never)]
-    fn settle(&self, x: &[f32; STEP], places: &mut [u32; STEP]) {
+    fn correct(&self, x: &[f32; STEP], places: &mut [u32; STEP]) {
         for (place, x) in places.iter_mut().zip(x).filter(|(place, _)| **place > 0) {
             let at = (*place).min(self.pairs.len() as u32) - 1;
             let [low, high] = self.pairs.get(at as usize).copied().unwrap_or_default();
@@ -347,15 +348,15 @@ impl Bins {
     }
 }
 
-/// The least f32 that is not below.
-fn up(x: f64) -> f32 {
+/// Rounds up to f32.
+fn round_up(x: f64) -> f32 {
     let near = x as f32;
-    // Adding zero takes the sign from -0.
+    // Adding zero turns -0 into +0.
     (if f64::from(near) < x { near.next_up() } else { near }) + 0.0
 }
 
-/// Bins per unit, where `(x - lo) * scale` in f32 is at most one bin off: a product of 65 536 has an error of 2^-6, unless
-/// something in it is too large or too small.
+/// Bins per unit, if `(x - lo) * scale` in f32 is at most one bin off: the error of a product of 65 536 is 2^-6, unless a factor
+/// overflows or underflows.
 fn scale(bins: usize, width: f64) -> Option<f32> {
     let scale = bins as f64 / width;
     ((1e-30..1e37).contains(&width) && (1e-30..1e37).contains(&scale)).then_some(scale as f32)
@@ -374,21 +375,21 @@ fn kernel(group: u32, local: u64, entry: &'static str) -> Arc<Kernel> {
         wgsl: wgsl.into(),
         entry,
         bindings: vec![Access::Read, Access::Read, Access::Write],
-        twin: Arc::new(if entry == "count" { twin_count } else { twin_add }),
+        cpu_reference: Arc::new(if entry == "count" { twin_count } else { twin_add }),
     })
 }
 
-fn refused() -> TwinError {
-    TwinError { kernel: OP.into(), why: "needs 8 parameters, 2 inputs, 1 output".into() }
+fn refused() -> CpuReferenceError {
+    CpuReferenceError { kernel: OP.into(), why: "needs 8 parameters, 2 inputs, 1 output".into() }
 }
 
-fn twin_count(call: &mut Call<'_>) -> Result<(), TwinError> {
+fn twin_count(call: &mut KernelCall<'_>) -> Result<(), CpuReferenceError> {
     let ([rows, n, chunks, chunk, _, _, scale, search, ..], [data, edges], [out]) =
         (call.params, call.inputs.as_slice(), call.outputs.as_mut_slice())
     else {
         return Err(refused());
     };
-    let edges = words(edges).map(|k| f32::from_bits(extreme::value([k, 0], false))).collect();
+    let edges = words(edges).map(|k| f32::from_bits(min_max::value([k, 0], false))).collect();
     let bins = Bins::of(edges, (*search == 0).then_some(f32::from_bits(*scale)));
     let data: Vec<f32> = words(data).map(f32::from_bits).collect();
     let (n, chunk) = (*n as usize, *chunk as usize);
@@ -403,7 +404,7 @@ fn twin_count(call: &mut Call<'_>) -> Result<(), TwinError> {
     Ok(())
 }
 
-fn twin_add(call: &mut Call<'_>) -> Result<(), TwinError> {
+fn twin_add(call: &mut KernelCall<'_>) -> Result<(), CpuReferenceError> {
     let ([rows, _, chunks, _, bins, ..], [counts, _], [out]) =
         (call.params, call.inputs.as_slice(), call.outputs.as_mut_slice())
     else {
@@ -420,10 +421,10 @@ fn twin_add(call: &mut Call<'_>) -> Result<(), TwinError> {
     Ok(())
 }
 
-/// For calibrations: `[elements, bins]`.
+/// Calibration example: `[elements, bins]`.
 pub(crate) fn example(sizes: &[usize]) -> Result<Arc<dyn Op>, OpError> {
     let n = sizes.first().copied().unwrap_or(1024);
-    let bins = sizes.get(1).copied().unwrap_or(256).clamp(1, MOST_BINS);
+    let bins = sizes.get(1).copied().unwrap_or(256).clamp(1, MAX_BINS);
     let x: Vec<f32> = (0..n).map(|i| (i * 7919 % 40_009) as f32 / 40_009.0).collect();
     Ok(Arc::new(histogram(&tensor(&x, &[n], OP)?, bins, 0.0, 1.0)))
 }

@@ -1,84 +1,82 @@
-//! Products of matrices: `[m, k] × [k, n] → [m, n]`, one or a batch of them; a batch may share its right side.
+//! Matrix multiplication (GEMM): `[m, k] × [k, n] → [m, n]`, single or batched; a batch may share its right-hand side.
 //!
-//! Inputs are 32-bit floats, or 16-bit ones on both sides; sums and results are 32-bit floats. No steps (`k = 0`) give zeros.
+//! Inputs are f32, or f16 on both sides; accumulation and results are f32. `k = 0` gives zeros.
 //!
-//! **How exact.** Sums are rounded in each step, in an order that depends on the place but on nothing else: neither on the
-//! number of threads nor on how the work was cut. Against the exact product, `|error| ≤ c · k · ε · (|A|·|B|)` in each
-//! number, with `ε = 2⁻²⁴` and `c = 2` (the first-order bound is `k · ε`, Higham, "Accuracy and Stability of Numerical
-//! Algorithms", §3.5), plus the smallest normal number per step where a device flushes denormal ones.
+//! **Accuracy.** The summation order depends on the backend and on nothing else: neither on the number of threads nor on
+//! partitioning. Against the exact product, `|error| ≤ c · k · ε · (|A|·|B|)` in each element, with `ε = 2⁻²⁴` and `c = 2` (the
+//! first-order bound is `k · ε`, Higham, "Accuracy and Stability of Numerical Algorithms", §3.5), plus the smallest normal number
+//! per step where a device flushes denormals.
 //!
-//! **Numbers that are not finite.** On the processor as in IEEE 754. On a device, a number of the result whose row of A and
-//! column of B are finite is unaffected by what is elsewhere; the others are unspecified.
+//! **Non-finite numbers.** IEEE 754 on the CPU. On a device, an element of the result whose row of A and column of B are finite is
+//! unaffected by the others; the rest is unspecified.
 
 use std::{any::Any, hash::Hasher as _, ops::Range, sync::Arc};
 
 use faer::{Accum, MatMut, MatRef, Par, linalg::matmul::matmul as multiply};
 use gpuforge_runtime::{
     plan::{Plan, Slot},
-    tensor::{DType, Spec, Tensor},
+    tensor::{DType, Tensor, TensorSpec},
     units::Bytes,
 };
 use half::{f16, slice::HalfFloatSliceExt as _};
 
 use crate::{
-    Effort, Fused, Kind, Op, OpError, Target, Threads, Variant,
+    Fused, Op, OpCost, OpError, OpKind, Target, Threads, Variant,
+    cost::count,
     op::{Items, stack},
     record::{groups, size},
-    view::{exactly, exactly_mut, expect, numbers, numbers_mut, slice, tensor},
-    work::count,
+    view::{cast_slice, cast_slice_mut, exactly, exactly_mut, expect_dtype, slice_rows, tensor},
 };
 
 mod kernel;
 
 const OP: &str = "matmul";
-/// Rows and columns of the result that one thread computes as one. Fixed, and parts begin at multiples of the rows, so that
-/// neither threads nor parts change the order of any sum. The columns are whole registers of the inner kernels (24 or 96);
-/// of ten shapes tried on 1024² this was best on two threads, 7 % ahead of the library's own way of sharing out; on one
-/// thread it is 2 % behind the product as a whole (2-core EPYC, best of 25, others at work).
+/// Rows and columns of the result tile that one thread computes. Fixed, and partitions begin at multiples of the rows, so that
+/// neither threads nor partitioning change the order of any sum. The columns are whole registers of faer's microkernels (24 or 96).
 const TILE: (usize, usize) = (512, 96);
-/// Rows of A of which 16-bit numbers are widened at once.
+/// Rows of A whose f16 elements are widened at once.
 const STRIPE: usize = 8 * TILE.0;
-/// Steps of the dot products for which 16-bit inputs are widened at once, and steps of one dispatch.
+/// Depth (k) for which f16 inputs are widened at once, and depth of one dispatch.
 const STEPS: usize = 512;
 const DISPATCH_STEPS: usize = 16_384;
-/// Multiply-adds that are worth a thread.
+/// Fewest multiply-adds per thread.
 const PER_THREAD: u64 = 1 << 17;
 
-/// See the module's documentation.
+/// The matmul operation; see the module documentation.
 #[derive(Debug, Clone)]
 pub struct Matmul {
     a: Tensor,
     b: Tensor,
 }
 
-/// `a` times `b`: matrices, or batches of them with the batch as the first dimension. `b` may be one matrix for all.
+/// `a` times `b`: matrices, or batches with the batch as the first dimension. `b` may be one matrix for all.
 pub fn matmul(a: &Tensor, b: &Tensor) -> Matmul {
     Matmul { a: a.clone(), b: b.clone() }
 }
 
-/// Sizes of a product.
+/// Dimensions of a product.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Dims {
     batch: usize,
     m: usize,
     k: usize,
     n: usize,
-    /// One right side for all.
+    /// One right-hand side for the whole batch.
     shared: bool,
 }
 
 impl Dims {
-    /// Numbers of one A.
+    /// Elements of one A.
     fn left(&self) -> u64 {
         count(&[self.m, self.k])
     }
 
-    /// Numbers of one B.
+    /// Elements of one B.
     fn right(&self) -> u64 {
         count(&[self.k, self.n])
     }
 
-    /// Numbers of one result.
+    /// Elements of one result.
     fn result(&self) -> u64 {
         count(&[self.m, self.n])
     }
@@ -89,7 +87,7 @@ impl Dims {
 }
 
 impl Matmul {
-    /// Sizes; what does not fit is an error that shows both shapes.
+    /// The dimensions; a mismatch is an error that shows both shapes.
     fn dims(&self) -> Result<Dims, OpError> {
         let (left, right) = (&self.a.spec().shape, &self.b.spec().shape);
         let fail = |rule| OpError::Shapes { op: OP, rule, left: left.clone(), right: right.clone() };
@@ -107,7 +105,7 @@ impl Matmul {
         Ok(Dims { batch, m: *m, k: *k, n: *n, shared })
     }
 
-    /// For where [`Op::outputs`] has been asked before.
+    /// The dimensions, after [`Op::outputs`] has checked them.
     fn known(&self) -> Dims {
         self.dims().unwrap_or(Dims { batch: 0, m: 0, k: 0, n: 0, shared: false })
     }
@@ -122,23 +120,23 @@ impl Matmul {
 }
 
 impl Op for Matmul {
-    fn kind(&self) -> Kind {
-        if self.batched() { Kind::BatchMatmul } else { Kind::Matmul }
+    fn kind(&self) -> OpKind {
+        if self.batched() { OpKind::BatchMatmul } else { OpKind::Matmul }
     }
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.a, &self.b]
     }
 
-    fn outputs(&self) -> Result<Vec<Spec>, OpError> {
+    fn outputs(&self) -> Result<Vec<TensorSpec>, OpError> {
         let want = if self.half() { DType::F16 } else { DType::F32 };
-        expect(OP, "the left side", &self.a, want)?;
-        expect(OP, "the right side, as the left one,", &self.b, want)?;
+        expect_dtype(OP, "the left side", &self.a, want)?;
+        expect_dtype(OP, "the right side, as the left one,", &self.b, want)?;
         let Dims { batch, m, n, .. } = self.dims()?;
         let shape = if self.batched() { vec![batch, m, n] } else { vec![m, n] };
         let elements = count(&shape);
-        let spec = Spec { dtype: DType::F32, shape, tag: OP };
-        // Two sides of nothing can have a result beyond all memory.
+        let spec = TensorSpec { dtype: DType::F32, shape, tag: OP };
+        // Two empty sides can have a result beyond all memory.
         let most = isize::MAX as u64 / DType::F32.bytes();
         if elements > most {
             return Err(OpError::TooMany { op: OP, elements, most });
@@ -146,10 +144,10 @@ impl Op for Matmul {
         Ok(vec![spec])
     }
 
-    fn effort(&self) -> Effort {
+    fn cost(&self) -> OpCost {
         let dims = self.known();
         let launches = u32::try_from(dispatches(dims.k).len()).unwrap_or(u32::MAX);
-        Effort {
+        OpCost {
             units: dims.units(),
             flops: dims.units().saturating_mul(2),
             read: size(&self.a) + size(&self.b),
@@ -162,11 +160,11 @@ impl Op for Matmul {
     fn cpu(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], threads: Threads) -> Result<(), OpError> {
         let [a, b] = exactly(OP, "inputs", inputs)?;
         let [out] = exactly_mut(OP, "outputs", outputs)?;
-        let (dims, out) = (self.known(), numbers_mut(OP, out)?);
+        let (dims, out) = (self.known(), cast_slice_mut(OP, out)?);
         if self.half() {
-            run::<f16>(&dims, numbers(OP, a)?, numbers(OP, b)?, out, threads)
+            run::<f16>(&dims, cast_slice(OP, a)?, cast_slice(OP, b)?, out, threads)
         } else {
-            run::<f32>(&dims, numbers(OP, a)?, numbers(OP, b)?, out, threads)
+            run::<f32>(&dims, cast_slice(OP, a)?, cast_slice(OP, b)?, out, threads)
         }
     }
 
@@ -174,18 +172,19 @@ impl Op for Matmul {
         let [a, b] = exactly(OP, "inputs", inputs)?;
         let mut dims = self.known();
         if dims.shared {
-            // One tall product: fewer tiles are ragged. The order of the sums does not depend on it.
+            // One tall product: fewer edge tiles. The summation order does not depend on it.
             dims = Dims { batch: 1, m: dims.m.saturating_mul(dims.batch), shared: false, ..dims };
         }
-        let member = kernel::member(target.variant(self.kind(), kernel::offered(target.caps.subgroup)));
-        let groups = groups(OP, member.groups(&dims))?;
+        let config =
+            kernel::config(target.variant(self.kind(), kernel::available_variants(target.caps.subgroup)));
+        let groups = groups(OP, config.groups(&dims))?;
         let bytes = Bytes(count(&[dims.batch, dims.m, dims.n]).saturating_mul(4));
         let mut before: Option<Slot> = None;
         for steps in dispatches(dims.k) {
             let out = plan.slot(bytes, OP);
             let slots: Vec<Slot> = [*a, *b].into_iter().chain(before).chain([out]).collect();
-            let kernel = member.kernel(&dims, self.half(), before.is_some());
-            plan.dispatch(&kernel, &slots, &member.params(&dims, steps)?, groups)?;
+            let kernel = config.kernel(&dims, self.half(), before.is_some());
+            plan.dispatch(&kernel, &slots, &config.params(&dims, steps)?, groups)?;
             if let Some(old) = before.replace(out) {
                 plan.free(old)?;
             }
@@ -209,14 +208,14 @@ impl Op for Matmul {
         let (Dims { m, k, n, shared, .. }, len) = (self.known(), items.len());
         if !self.batched() {
             return Ok(Arc::new(Matmul {
-                a: slice(OP, &self.a, items, k, vec![len, k])?,
+                a: slice_rows(OP, &self.a, items, k, vec![len, k])?,
                 b: self.b.clone(),
             }));
         }
-        let a = slice(OP, &self.a, items.clone(), m.saturating_mul(k), vec![len, m, k])?;
+        let a = slice_rows(OP, &self.a, items.clone(), m.saturating_mul(k), vec![len, m, k])?;
         let b = match shared {
             true => self.b.clone(),
-            false => slice(OP, &self.b, items, k.saturating_mul(n), vec![len, k, n])?,
+            false => slice_rows(OP, &self.b, items, k.saturating_mul(n), vec![len, k, n])?,
         };
         Ok(Arc::new(Matmul { a, b }))
     }
@@ -239,9 +238,10 @@ impl Op for Matmul {
                 _ => return Ok(None),
             }
         }
-        let spec = |shape: [usize; 3]| Spec { dtype: self.a.spec().dtype, shape: shape.to_vec(), tag: OP };
+        let spec =
+            |shape: [usize; 3]| TensorSpec { dtype: self.a.spec().dtype, shape: shape.to_vec(), tag: OP };
         let Some(a) = stack(all.iter().map(|op| &op.a), spec([all.len(), m, k]))? else { return Ok(None) };
-        let shared = all.iter().all(|op| op.b.is(&self.b));
+        let shared = all.iter().all(|op| op.b.ptr_eq(&self.b));
         let b = match shared {
             true => Some(self.b.clone()),
             false => stack(all.iter().map(|op| &op.b), spec([all.len(), k, n]))?,
@@ -256,26 +256,26 @@ impl Op for Matmul {
     }
 }
 
-/// Steps of each dispatch; one without steps where there are none, because zeros must be written, too.
+/// Depth range of each dispatch (split-k); one empty range for `k = 0`, because zeros must be written.
 fn dispatches(k: usize) -> Vec<Range<usize>> {
     let starts = (0..k.max(1)).step_by(DISPATCH_STEPS);
     starts.map(|start| start..(start + DISPATCH_STEPS).min(k)).collect()
 }
 
-/// Numbers that are multiplied: rows of a matrix are used as they are, or widened into a buffer first.
-trait Factor: Sync + Sized {
-    /// How many steps are taken at once.
+/// GEMM input element: used in place, or widened into a buffer first.
+trait GemmInput: Sync + Sized {
+    /// Depth taken at once.
     fn steps(k: usize) -> usize;
-    /// A view of rows and columns of a matrix with `stride` numbers per row; `room` may be used to hold them.
+    /// A view of rows and columns of a matrix with `stride` elements per row; `buffer` may be used to hold them.
     fn view<'a>(
         all: &'a [Self],
         stride: usize,
         columns: Range<usize>,
-        room: &'a mut Vec<f32>,
+        buffer: &'a mut Vec<f32>,
     ) -> MatRef<'a, f32>;
 }
 
-impl Factor for f32 {
+impl GemmInput for f32 {
     fn steps(k: usize) -> usize {
         k
     }
@@ -291,7 +291,7 @@ impl Factor for f32 {
     }
 }
 
-impl Factor for f16 {
+impl GemmInput for f16 {
     fn steps(k: usize) -> usize {
         k.min(STEPS)
     }
@@ -300,19 +300,26 @@ impl Factor for f16 {
         all: &'a [f16],
         stride: usize,
         columns: Range<usize>,
-        room: &'a mut Vec<f32>,
+        buffer: &'a mut Vec<f32>,
     ) -> MatRef<'a, f32> {
         let rows = all.len().checked_div(stride).unwrap_or(0);
-        room.resize(rows * columns.len(), 0.0);
-        for (row, into) in all.chunks_exact(stride.max(1)).zip(room.chunks_exact_mut(columns.len().max(1))) {
+        buffer.resize(rows * columns.len(), 0.0);
+        for (row, into) in all.chunks_exact(stride.max(1)).zip(buffer.chunks_exact_mut(columns.len().max(1)))
+        {
             row.get(columns.clone()).unwrap_or_default().convert_to_f32_slice(into);
         }
-        MatRef::from_row_major_slice(room, rows, columns.len())
+        MatRef::from_row_major_slice(buffer, rows, columns.len())
     }
 }
 
-/// All products of a batch. Small ones are shared out between the threads, large ones use all of them.
-fn run<T: Factor>(dims: &Dims, a: &[T], b: &[T], out: &mut [f32], threads: Threads) -> Result<(), OpError> {
+/// All products of a batch: small ones one per thread, large ones in parallel tiles.
+fn run<T: GemmInput>(
+    dims: &Dims,
+    a: &[T],
+    b: &[T],
+    out: &mut [f32],
+    threads: Threads,
+) -> Result<(), OpError> {
     let Dims { batch, m, k, n, shared } = *dims;
     let (left, right, result) = (m * k, k * n, m * n);
     let rights = if shared { right } else { right * batch };
@@ -336,30 +343,30 @@ fn run<T: Factor>(dims: &Dims, a: &[T], b: &[T], out: &mut [f32], threads: Threa
         product(a, b, out, (k, n), threads);
     };
     if threads > 1 && batch >= threads {
-        Threads(threads).each(out.chunks_mut(result).enumerate(), |item| one(item, 1));
+        Threads(threads).par_for_each(out.chunks_mut(result).enumerate(), |item| one(item, 1));
     } else {
         out.chunks_mut(result).enumerate().for_each(|(i, out)| one((i, out), threads));
     }
     Ok(())
 }
 
-/// One product. None of its sizes is zero.
-fn product<T: Factor>(a: &[T], b: &[T], out: &mut [f32], (k, n): (usize, usize), threads: usize) {
-    let (mut room_a, mut room_b) = (Vec::new(), Vec::new());
+/// One product with non-zero dimensions.
+fn product<T: GemmInput>(a: &[T], b: &[T], out: &mut [f32], (k, n): (usize, usize), threads: usize) {
+    let (mut buffer_a, mut buffer_b) = (Vec::new(), Vec::new());
     let steps = T::steps(k);
     for (a, out) in a.chunks(STRIPE * k).zip(out.chunks_mut(STRIPE * n)) {
         for first in (0..k).step_by(steps) {
             let last = (first + steps).min(k);
             let how = if first == 0 { Accum::Replace } else { Accum::Add };
-            let left = T::view(a, k, first..last, &mut room_a);
-            let right = T::view(b.get(first * n..last * n).unwrap_or_default(), n, 0..n, &mut room_b);
+            let left = T::view(a, k, first..last, &mut buffer_a);
+            let right = T::view(b.get(first * n..last * n).unwrap_or_default(), n, 0..n, &mut buffer_b);
             let out = MatMut::from_row_major_slice_mut(out, left.nrows(), n);
             tiles(out, left, right, how, threads);
         }
     }
 }
 
-/// The result in tiles, each computed by one thread.
+/// The result in tiles, one thread each.
 fn tiles(
     mut out: MatMut<'_, f32>,
     left: MatRef<'_, f32>,
@@ -382,14 +389,14 @@ fn tiles(
             all.push((row, column, tile));
         }
     }
-    Threads(threads).each(all, one);
+    Threads(threads).par_for_each(all, one);
 }
 
 fn ramp(n: usize, step: usize) -> Vec<f32> {
     (0..n).map(|i| (i * step % 251) as f32 / 125.0 - 1.0).collect()
 }
 
-/// For calibrations: `[m, k, n]`.
+/// Calibration example: `[m, k, n]`.
 pub(crate) fn example(sizes: &[usize]) -> Result<Arc<dyn Op>, OpError> {
     let m = sizes.first().copied().unwrap_or(64);
     let (k, n) = (sizes.get(1).copied().unwrap_or(m), sizes.get(2).copied().unwrap_or(m));
@@ -398,7 +405,7 @@ pub(crate) fn example(sizes: &[usize]) -> Result<Arc<dyn Op>, OpError> {
     Ok(Arc::new(matmul(&a, &b)))
 }
 
-/// For calibrations: `[products, m]`, all square.
+/// Calibration example: `[products, m]`, all square.
 pub(crate) fn batch_example(sizes: &[usize]) -> Result<Arc<dyn Op>, OpError> {
     let batch = sizes.first().copied().unwrap_or(16);
     let m = sizes.get(1).copied().unwrap_or(64);

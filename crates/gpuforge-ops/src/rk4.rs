@@ -1,51 +1,49 @@
-//! Fixed steps of the classical Runge-Kutta method, for every element on its own: `y' = f(y, t)` with `f` given as
-//! expressions.
+//! Classical Runge-Kutta (RK4) with fixed steps, element-wise: `y' = f(y, t)` with `f` given as expressions.
 //!
-//! Inputs of each expression: the state variables `y0 … yn`, then the time `t`, then parameters, which are tensors of the
-//! same shape that do not change (or of shape `[1]`). The time of a step is `t0 + step*dt`, so that it does not drift.
+//! Inputs of each expression: the state variables `y0 … yn`, then the time `t`, then parameters: constant tensors of the same
+//! shape, or of shape `[1]` (broadcast). The time of a step is `t0 + step*dt`, so that it does not drift.
 //!
-//! **Numbers.** On the processor as in [`map`](crate::map): IEEE throughout. A device may round `a*b + c` once; what that
-//! does over many steps depends on the system: for one that does not amplify errors, results agree within
-//! `(steps + 8) * 2^-23` of the largest value met (plus what WGSL grants for functions that the system uses). Elements that
-//! do not stay finite and normal are unspecified on a device, each for itself.
+//! **Accuracy.** IEEE throughout on the CPU, as in [`map`](crate::map). A device may contract `a*b + c` to an FMA; what that does
+//! over many steps depends on the system: for one that does not amplify errors, results agree within `(steps + 8) * 2^-23` of the
+//! largest value met (plus what WGSL grants for functions that the system uses). Elements that do not stay finite and normal are
+//! unspecified on a device, each for itself.
 
 use std::{any::Any, fmt::Write as _, ops::Range, sync::Arc};
 
 use gpuforge_runtime::{
-    kernel::{Access, Call, Kernel, TwinError, floats, put_floats},
+    kernel::{Access, CpuReferenceError, Kernel, KernelCall, floats, put_floats},
     plan::{Plan, Slot},
-    tensor::{DType, Spec, Tensor},
+    tensor::{DType, Tensor, TensorSpec},
 };
 
 use crate::{
-    Effort, Expr, Kind, Op, OpError, Target, Threads, Variant,
+    Expr, Op, OpCost, OpError, OpKind, Target, Threads, Variant, cost,
     expr::{
         eval::{Program, Scratch},
         wgsl::{self, Params},
     },
-    map::{check_inputs, numbers_for_example},
+    map::{check_inputs, example_data},
     op::Items,
     record::{groups, size, word},
-    view::{numbers, numbers_mut, slice, tensor},
-    work,
+    view::{cast_slice, cast_slice_mut, slice_rows, tensor},
 };
 
 const OP: &str = "rk4";
 const VARIANTS: &[Variant] = &[Variant::new(64, 1, 1), Variant::new(256, 1, 1), Variant::new(64, 4, 1)];
-/// The most state variables.
-pub const MOST_STATE: usize = 8;
-/// The most parameters.
-pub const MOST_PARAMETERS: usize = 6;
-/// The most steps; a 32-bit float counts no further.
-pub const MOST_STEPS: u32 = 1 << 24;
-/// Steps of one dispatch: software adapters cut long loops, and watchdogs end long kernels.
+/// Most state variables.
+pub const MAX_STATE: usize = 8;
+/// Most parameters.
+pub const MAX_PARAMETERS: usize = 6;
+/// Most steps; an f32 counts no further.
+pub const MAX_STEPS: u32 = 1 << 24;
+/// Steps per dispatch: software adapters cut long loops, and watchdogs kill long kernels.
 const PER_DISPATCH: u32 = 16_384;
-/// Elements of a block on the processor: a system's rows then stay in the first cache.
+/// Elements of a CPU block: the rows of a system then stay in L1.
 const BLOCK: usize = 256;
-/// Parts begin at multiples of this many elements.
+/// Partitions begin at multiples of this many elements.
 const GRAIN: usize = 64;
 
-/// See the module's documentation.
+/// The RK4 operation; see the module documentation.
 #[derive(Debug, Clone)]
 pub struct Rk4 {
     system: Vec<Expr>,
@@ -63,7 +61,7 @@ pub fn rk4(system: &[Expr], state: &[&Tensor], t0: f32, dt: f32, steps: u32) -> 
 }
 
 impl Rk4 {
-    /// With parameters: inputs of the expressions after the time.
+    /// Adds parameters: inputs of the expressions after the time.
     #[must_use]
     pub fn with(mut self, parameters: &[&Tensor]) -> Rk4 {
         self.parameters = parameters.iter().map(|t| (*t).clone()).collect();
@@ -71,16 +69,16 @@ impl Rk4 {
     }
 
     fn elements(&self) -> u64 {
-        self.state.first().map_or(0, work::elements)
+        self.state.first().map_or(0, cost::elements)
     }
 
-    /// Is this parameter one value for all elements?
-    fn is_one(&self, parameter: &Tensor) -> bool {
+    /// Is this parameter broadcast?
+    fn is_scalar(&self, parameter: &Tensor) -> bool {
         parameter.spec().shape == [1] && self.state.first().is_some_and(|s| s.spec().shape != [1])
     }
 
-    fn ones(&self) -> Vec<bool> {
-        self.parameters.iter().map(|p| self.is_one(p)).collect()
+    fn broadcast(&self) -> Vec<bool> {
+        self.parameters.iter().map(|p| self.is_scalar(p)).collect()
     }
 
     fn weight(&self) -> u64 {
@@ -90,7 +88,7 @@ impl Rk4 {
 
     fn check_counts(&self) -> Result<(), OpError> {
         let value = |what, have: String, limit| Err(OpError::Value { op: OP, what, have, limit });
-        if !(1..=MOST_STATE).contains(&self.state.len()) {
+        if !(1..=MAX_STATE).contains(&self.state.len()) {
             let have = self.state.len().to_string();
             return value("the number of state variables", have, "it must be between 1 and 8");
         }
@@ -98,7 +96,7 @@ impl Rk4 {
             let (have, limit) = (self.system.len().to_string(), "there must be one per state variable");
             return value("the number of expressions", have, limit);
         }
-        if self.steps > MOST_STEPS {
+        if self.steps > MAX_STEPS {
             return value("the number of steps", self.steps.to_string(), "at most 2^24");
         }
         match [self.t0, self.dt].into_iter().find(|v| !v.is_finite()) {
@@ -109,45 +107,46 @@ impl Rk4 {
 }
 
 impl Op for Rk4 {
-    fn kind(&self) -> Kind {
-        Kind::Rk4
+    fn kind(&self) -> OpKind {
+        OpKind::Rk4
     }
 
     fn inputs(&self) -> Vec<&Tensor> {
         self.state.iter().chain(&self.parameters).collect()
     }
 
-    fn outputs(&self) -> Result<Vec<Spec>, OpError> {
+    fn outputs(&self) -> Result<Vec<TensorSpec>, OpError> {
         self.check_counts()?;
         let needed = self.system.iter().map(Expr::inputs).max().unwrap_or(0);
-        // The time is an input of the expressions and no tensor.
+        // The time is an input of the expressions but not a tensor.
         let known = self.state.len() + 1;
-        check_inputs(OP, 0, &self.state, MOST_STATE)?;
-        check_inputs(OP, needed.saturating_sub(known), &self.parameters, MOST_PARAMETERS)?;
+        check_inputs(OP, 0, &self.state, MAX_STATE)?;
+        check_inputs(OP, needed.saturating_sub(known), &self.parameters, MAX_PARAMETERS)?;
         self.system.iter().try_for_each(|e| e.check(OP))?;
         let shape = self.state.first().map_or_else(Vec::new, |t| t.spec().shape.clone());
-        let others = self.state.iter().chain(self.parameters.iter().filter(|p| !self.is_one(p)));
+        let others = self.state.iter().chain(self.parameters.iter().filter(|p| !self.is_scalar(p)));
         for other in others.map(|t| &t.spec().shape) {
             if *other != shape {
                 let rule = "state and parameters must have one shape";
                 return Err(OpError::Shapes { op: OP, rule, left: shape, right: other.clone() });
             }
         }
-        Ok(vec![Spec { dtype: DType::F32, shape, tag: OP }; self.state.len()])
+        Ok(vec![TensorSpec { dtype: DType::F32, shape, tag: OP }; self.state.len()])
     }
 
-    fn effort(&self) -> Effort {
+    fn cost(&self) -> OpCost {
         let steps = self.elements().saturating_mul(u64::from(self.steps));
         let units = steps.saturating_mul(self.weight());
         let launches = self.steps.div_ceil(PER_DISPATCH).max(1);
         let state = self.state.iter().map(size).sum();
         let read = self.parameters.iter().map(size).fold(state, |sum, b| sum + b);
-        Effort { units, flops: units, read, written: state, launches, depth: launches }
+        OpCost { units, flops: units, read, written: state, launches, depth: launches }
     }
 
     fn cpu(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], threads: Threads) -> Result<(), OpError> {
-        let inputs = inputs.iter().map(|b| numbers::<f32>(OP, b)).collect::<Result<Vec<_>, _>>()?;
-        let outputs = outputs.iter_mut().map(|b| numbers_mut::<f32>(OP, b)).collect::<Result<Vec<_>, _>>()?;
+        let inputs = inputs.iter().map(|b| cast_slice::<f32>(OP, b)).collect::<Result<Vec<_>, _>>()?;
+        let outputs =
+            outputs.iter_mut().map(|b| cast_slice_mut::<f32>(OP, b)).collect::<Result<Vec<_>, _>>()?;
         let system = self.system();
         let mut blocks: Vec<Vec<&mut [f32]>> = Vec::new();
         for output in outputs {
@@ -161,18 +160,18 @@ impl Op for Rk4 {
         let block = |rows: &mut Rows, (i, outputs): (usize, &mut Vec<&mut [f32]>)| {
             system.block(&inputs, i * BLOCK, outputs, 0..self.steps, rows);
         };
-        // A few shares a thread: a share has room of its own, and who wakes up late takes fewer.
-        let share = if threads.0 < 2 { blocks.len() } else { blocks.len().div_ceil(4 * threads.0) }.max(1);
-        threads.each(blocks.chunks_mut(share).enumerate(), |(i, some)| {
+        // A few chunks per thread: each has its own scratch, and threads that wake up late take fewer.
+        let chunk = if threads.0 < 2 { blocks.len() } else { blocks.len().div_ceil(4 * threads.0) }.max(1);
+        threads.par_for_each(blocks.chunks_mut(chunk).enumerate(), |(i, some)| {
             let mut rows = system.rows();
-            some.iter_mut().enumerate().for_each(|(j, b)| block(&mut rows, (i * share + j, b)));
+            some.iter_mut().enumerate().for_each(|(j, b)| block(&mut rows, (i * chunk + j, b)));
         });
         Ok(())
     }
 
     fn record(&self, plan: &mut Plan, inputs: &[Slot], target: &Target<'_>) -> Result<Vec<Slot>, OpError> {
         let n = self.elements();
-        let tuned = target.variant(Kind::Rk4, VARIANTS);
+        let tuned = target.variant(OpKind::Rk4, VARIANTS);
         let width = if n.is_multiple_of(4) && n > 0 { tuned.width } else { 1 };
         let variant = Variant { width, ..tuned };
         let calls = n / u64::from(width);
@@ -207,9 +206,9 @@ impl Op for Rk4 {
     }
 
     fn part(&self, items: Range<usize>) -> Result<Arc<dyn Op>, OpError> {
-        let part = |tensor: &Tensor| slice(OP, tensor, items.clone(), 1, vec![items.len()]);
+        let part = |tensor: &Tensor| slice_rows(OP, tensor, items.clone(), 1, vec![items.len()]);
         let state = self.state.iter().map(part).collect::<Result<_, _>>()?;
-        let parameter = |p: &Tensor| if self.is_one(p) { Ok(p.clone()) } else { part(p) };
+        let parameter = |p: &Tensor| if self.is_scalar(p) { Ok(p.clone()) } else { part(p) };
         let parameters = self.parameters.iter().map(parameter).collect::<Result<_, _>>()?;
         Ok(Arc::new(Rk4 { state, parameters, ..self.clone() }))
     }
@@ -219,16 +218,15 @@ impl Op for Rk4 {
     }
 }
 
-/// A system made ready for the processor.
+/// A compiled system for the CPU path.
 struct System {
     programs: Vec<Program>,
-    ones: Vec<bool>,
+    broadcast: Vec<bool>,
     t0: f32,
     dt: f32,
 }
 
-/// Rows of one thread: the state, the point at which derivatives are taken, the sum of derivatives, derivatives, the time
-/// and parameters.
+/// Scratch rows of one thread: state, evaluation point, sum of slopes, slopes, time and parameters.
 struct Rows {
     y: Vec<Vec<f32>>,
     point: Vec<Vec<f32>>,
@@ -249,12 +247,12 @@ impl System {
             sum: rows(n),
             slope: rows(n),
             time: vec![0.0; BLOCK],
-            parameters: rows(self.ones.len()),
+            parameters: rows(self.broadcast.len()),
             scratch: self.programs.iter().map(|p| p.scratch(BLOCK)).collect(),
         }
     }
 
-    /// Some steps for the elements from `at` on, as many as the outputs have.
+    /// Integrates the elements from `at` on, as many as the outputs have, over `steps`.
     fn block(
         &self,
         inputs: &[&[f32]],
@@ -270,7 +268,7 @@ impl System {
         };
         let (state, parameters) = inputs.split_at_checked(self.programs.len()).unwrap_or((inputs, &[]));
         rows.y.iter_mut().zip(state).for_each(|(row, input)| here(row, input));
-        for ((row, one), input) in rows.parameters.iter_mut().zip(&self.ones).zip(parameters) {
+        for ((row, one), input) in rows.parameters.iter_mut().zip(&self.broadcast).zip(parameters) {
             match input.first().filter(|_| *one) {
                 Some(value) => row.fill(*value),
                 None => here(row, input),
@@ -284,7 +282,7 @@ impl System {
         }
     }
 
-    /// One step: four slopes, and their sum in the order k1 + 2*k2 + 2*k3 + k4, as the shader has it.
+    /// One RK4 step: four slopes, summed in the order k1 + 2*k2 + 2*k3 + k4, as in the shader.
     fn step(&self, t: f32, n: usize, rows: &mut Rows) {
         let (half, sixth) = (self.dt * 0.5, self.dt / 6.0);
         let times = [t, t + half, t + half, t + self.dt];
@@ -304,11 +302,11 @@ impl System {
         }
     }
 
-    /// Derivatives at the state (`first`) or at the point.
+    /// Derivatives at the state (`first`) or at the evaluation point.
     fn slopes(&self, first: bool, time: f32, n: usize, rows: &mut Rows) {
         rows.time.fill(time);
         let Rows { y, point, slope, time, parameters, scratch, .. } = rows;
-        let mut inputs: [&[f32]; MOST_STATE + 1 + MOST_PARAMETERS] = [&[]; _];
+        let mut inputs: [&[f32]; MAX_STATE + 1 + MAX_PARAMETERS] = [&[]; _];
         let all = if first { &*y } else { &*point }.iter().chain([&*time]).chain(&*parameters);
         inputs.iter_mut().zip(all).for_each(|(to, row)| *to = row);
         for ((program, out), scratch) in self.programs.iter().zip(slope).zip(scratch) {
@@ -320,19 +318,19 @@ impl System {
 impl Rk4 {
     fn system(&self) -> System {
         let programs = self.system.iter().map(Program::new).collect();
-        System { programs, ones: self.ones(), t0: self.t0, dt: self.dt }
+        System { programs, broadcast: self.broadcast(), t0: self.t0, dt: self.dt }
     }
 
     fn kernel(&self, variant: Variant, params: &mut Params) -> Arc<Kernel> {
-        let ones = self.ones();
-        let (state, count) = (self.state.len(), ones.len());
+        let broadcast = self.broadcast();
+        let (state, count) = (self.state.len(), broadcast.len());
         let mut bindings = vec![Access::Read; state + count];
         bindings.extend(vec![Access::Write; state]);
         let system = Arc::new(self.system());
         let width = variant.width as usize;
-        let twin = move |call: &mut Call<'_>| -> Result<(), TwinError> {
+        let cpu_reference = move |call: &mut KernelCall<'_>| -> Result<(), CpuReferenceError> {
             let [n, from, to, ..] = call.params else {
-                return Err(TwinError { kernel: OP.into(), why: "needs 3 parameters".into() });
+                return Err(CpuReferenceError { kernel: OP.into(), why: "needs 3 parameters".into() });
             };
             let n = *n as usize * width;
             let inputs: Vec<Vec<f32>> = call.inputs.iter().map(|b| floats(b).collect()).collect();
@@ -348,22 +346,33 @@ impl Rk4 {
             }
             Ok(())
         };
-        let wgsl = self.shader(variant, &ones, params).into();
-        Arc::new(Kernel { name: OP.into(), wgsl, entry: "main", bindings, twin: Arc::new(twin) })
+        let wgsl = self.shader(variant, &broadcast, params).into();
+        Arc::new(Kernel {
+            name: OP.into(),
+            wgsl,
+            entry: "main",
+            bindings,
+            cpu_reference: Arc::new(cpu_reference),
+        })
     }
 
-    /// Words of the parameter block: calls, first and last step, t0, dt, constants.
-    fn shader(&self, Variant { group, width, .. }: Variant, ones: &[bool], params: &mut Params) -> String {
+    /// Parameter words: invocations, first and last step, t0, dt, constants.
+    fn shader(
+        &self,
+        Variant { group, width, .. }: Variant,
+        broadcast: &[bool],
+        params: &mut Params,
+    ) -> String {
         let n = self.state.len();
         let mut text = wgsl::head(width, "f32");
         for i in 0..n {
             text += &wgsl::binding(i + 1, "read", &format!("y{i}_in"), "V");
-            text += &wgsl::binding(n + ones.len() + i + 1, "read_write", &format!("y{i}_out"), "V");
+            text += &wgsl::binding(n + broadcast.len() + i + 1, "read_write", &format!("y{i}_out"), "V");
         }
-        for (i, one) in ones.iter().enumerate() {
+        for (i, one) in broadcast.iter().enumerate() {
             text += &wgsl::binding(n + i + 1, "read", &format!("q{i}_in"), if *one { "f32" } else { "V" });
         }
-        let inputs = n + 1 + ones.len();
+        let inputs = n + 1 + broadcast.len();
         let list = |write: &dyn Fn(usize) -> String| (0..inputs).map(write).collect::<Vec<_>>().join(", ");
         let arguments = list(&|i| format!("x{i}: V"));
         for (i, expr) in self.system.iter().enumerate() {
@@ -375,7 +384,7 @@ impl Rk4 {
         for i in 0..n {
             let _ = writeln!(text, "    var y{i} = y{i}_in[i];");
         }
-        for (i, one) in ones.iter().enumerate() {
+        for (i, one) in broadcast.iter().enumerate() {
             let place = if *one { "0" } else { "i" };
             let _ = writeln!(text, "    let q{i} = V(q{i}_in[{place}]);");
         }
@@ -411,13 +420,12 @@ impl Rk4 {
     }
 }
 
-/// For calibrations: `[elements, steps]`, a damped oscillator.
+/// Calibration example: `[elements, steps]`, a damped oscillator.
 pub(crate) fn example(sizes: &[usize]) -> Result<Arc<dyn Op>, OpError> {
     let n = sizes.first().copied().unwrap_or(1024);
-    let steps = sizes.get(1).copied().unwrap_or(16).min(MOST_STEPS as usize) as u32;
+    let steps = sizes.get(1).copied().unwrap_or(16).min(MAX_STEPS as usize) as u32;
     let names = ["x", "v", "t"];
     let system = [Expr::parse("v", &names)?, Expr::parse("-4*x - 0.1*v", &names)?];
-    let state =
-        [tensor(&numbers_for_example(n, 1), &[n], OP)?, tensor(&numbers_for_example(n, 2), &[n], OP)?];
+    let state = [tensor(&example_data(n, 1), &[n], OP)?, tensor(&example_data(n, 2), &[n], OP)?];
     Ok(Arc::new(rk4(&system, &[&state[0], &state[1]], 0.0, 0.01, steps)))
 }

@@ -1,111 +1,111 @@
-//! Scans: every element with all before it. [`scan_sum`], [`scan_max`] (inclusive), and [`scan_affine`]:
+//! Prefix scans: [`scan_sum`] (prefix sum), [`scan_max`] (prefix max), both inclusive, and [`scan_affine`], the linear recurrence
 //! `y[t] = a[t] · y[t−1] + b[t]` from a start. Of a series `[n]`, or of every row of `[rows, n]`.
 //!
-//! **Order.** A tile is 1024 elements: runs of 16, eight runs in a stretch, eight stretches. Each is summed up from its
-//! beginning; what comes before a run is `tile + (stretches + runs)`, and its elements follow one by one. What comes
-//! before a tile is found from the totals of tiles in the same way, 1024 tiles at a time. Devices do that in three
-//! passes, none of which waits for another group, so that they need not promise progress. The order is part of the
-//! result of sums: threads and devices change nothing.
+//! **Blocked order.** A tile is 1024 elements: runs of 16, eight runs in a segment, eight segments. Each is reduced from its start;
+//! the exclusive prefix of a run is `tile + (segments + runs)`, and its elements follow one by one. The prefix of a tile is found
+//! from the tile totals in the same way, 1024 tiles at a time. Devices use reduce-then-scan in three passes instead of decoupled
+//! look-back, which needs a forward-progress guarantee between workgroups. The order is part of the result of sums: threads and
+//! devices change nothing.
 //!
-//! | | same bits everywhere | bound (ε = 2⁻²⁴) |
+//! | | bit-identical | bound (ε = 2⁻²⁴) |
 //! |---|---|---|
-//! | max | always: integers made of the bits | exact |
-//! | sum | where a device adds as IEEE says and keeps the order | ε (100 + n/2²⁰) Σ\|x\| |
-//! | affine | no: the processor goes element by element, which is faster there; a device may fuse and cuts into tiles | processor: `E[t] = \|a\| E[t−1] + 2ε M[t]`; device: that and 2ε (100 + n/2²⁰) `M[t]`, where `M` is the recurrence of the magnitudes and no product of consecutive `a`s or sum is too large for a float |
+//! | max | always: order-preserving integer keys | exact |
+//! | sum | where a device adds as IEEE and keeps the order | ε (100 + n/2²⁰) Σ\|x\| |
+//! | affine | no: the CPU goes element by element, which is faster there; a device may use FMA and splits into tiles | CPU: `E[t] = \|a\| E[t−1] + 2ε M[t]`; device: that and 2ε (100 + n/2²⁰) `M[t]`, where `M` is the recurrence of the magnitudes and no product of consecutive `a`s or sum overflows |
 //!
-//! **Not finite.** Max: from a NaN on, all are NaN (`0x7fc00000`); −0 is below +0. Sum: from a NaN on, or from the second
-//! of two different infinities on, all are NaN; from an infinity on (or a partial sum beyond the largest float), all are
-//! infinite. Affine: from the first `a`, `b` or result on that is not finite, all are NaN. **Denormals.** A device may
-//! take them for zero in sums and affine scans. A running sum is never −0.
+//! **Non-finite.** Max: from a NaN on, all are NaN (`0x7fc00000`); −0 is below +0. Sum: from a NaN on, or from the second of two
+//! different infinities on, all are NaN; from an infinity on (or an overflowing partial sum), all are infinite. Affine: from the
+//! first non-finite `a`, `b` or result on, all are NaN. **Denormals.** A device may flush them in sums and affine scans. A prefix
+//! sum is never −0.
 
 use std::{any::Any, hash::Hasher as _, ops::Range, sync::Arc};
 
 use gpuforge_runtime::{
     plan::{Plan, Slot},
-    tensor::{DType, Spec, Tensor},
+    tensor::{DType, Tensor, TensorSpec},
     units::Bytes,
 };
 
 use crate::{
-    Effort, Fused, Kind, Op, OpError, Target, Threads, Variant,
+    Fused, Op, OpCost, OpError, OpKind, Target, Threads, Variant,
+    cost::elements,
     op::{Items, stack},
     record::{groups, size, word},
-    view::{exactly, exactly_mut, expect, numbers, numbers_mut, slice, tensor},
-    work::elements,
+    view::{cast_slice, cast_slice_mut, exactly, exactly_mut, expect_dtype, slice_rows, tensor},
 };
 
 mod cpu;
 mod kernel;
-mod walk;
+mod state;
 
 use kernel::Pass;
 
-/// Elements of a run, runs of a stretch, stretches of a tile.
+/// Elements of a run, of a segment (8 runs) and of a tile (8 segments).
 const RUN: usize = 16;
-const STRETCH: usize = 8 * RUN;
-const TILE: usize = 8 * STRETCH;
+const SEGMENT: usize = 8 * RUN;
+const TILE: usize = 8 * SEGMENT;
 
-/// A width of 4: each invocation reads its run; 1: through group memory.
+/// Width 4: each invocation reads its own run; width 1: staged through workgroup memory.
 const VARIANTS: &[Variant] = &[Variant::new(64, 4, 16), Variant::new(64, 1, 16)];
 
 /// Which scan.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum What {
-    /// Sum of this and all before.
+pub enum ScanKind {
+    /// Inclusive prefix sum.
     Sum,
-    /// Greatest of this and all before.
+    /// Inclusive prefix max.
     Max,
-    /// `a · (the one before) + b`.
+    /// Affine recurrence `a · y + b`.
     Affine {
-        /// What comes before the first.
+        /// Initial value.
         start: f32,
     },
 }
 
-impl What {
+impl ScanKind {
     fn name(self) -> &'static str {
         match self {
-            What::Sum => "scan-sum",
-            What::Max => "scan-max",
-            What::Affine { .. } => "scan-affine",
+            ScanKind::Sum => "scan-sum",
+            ScanKind::Max => "scan-max",
+            ScanKind::Affine { .. } => "scan-affine",
         }
     }
 
-    /// Words of what is known of some elements.
+    /// Words of a partial state.
     fn words(self) -> u64 {
         match self {
-            What::Sum => 2,
-            What::Max => 1,
-            What::Affine { .. } => 3,
+            ScanKind::Sum => 2,
+            ScanKind::Max => 1,
+            ScanKind::Affine { .. } => 3,
         }
     }
 
     fn start(self) -> f32 {
-        if let What::Affine { start } = self { start } else { 0.0 }
+        if let ScanKind::Affine { start } = self { start } else { 0.0 }
     }
 }
 
-/// See the module's documentation.
+/// A prefix scan; see the module documentation.
 #[derive(Debug, Clone)]
 pub struct Scan {
     /// One tensor, or `a` and `b`.
     data: Vec<Tensor>,
-    what: What,
+    kind: ScanKind,
 }
 
-/// Running sums of a series or of each row.
+/// Prefix sums of a series or of each row.
 pub fn scan_sum(data: &Tensor) -> Scan {
-    Scan { data: vec![data.clone()], what: What::Sum }
+    Scan { data: vec![data.clone()], kind: ScanKind::Sum }
 }
 
-/// Running maxima of a series or of each row.
+/// Prefix maxima of a series or of each row.
 pub fn scan_max(data: &Tensor) -> Scan {
-    Scan { data: vec![data.clone()], what: What::Max }
+    Scan { data: vec![data.clone()], kind: ScanKind::Max }
 }
 
 /// `y[t] = a[t] · y[t−1] + b[t]` with `y[−1] = start`, of a series or of each row.
 pub fn scan_affine(a: &Tensor, b: &Tensor, start: f32) -> Scan {
-    Scan { data: vec![a.clone(), b.clone()], what: What::Affine { start } }
+    Scan { data: vec![a.clone(), b.clone()], kind: ScanKind::Affine { start } }
 }
 
 impl Scan {
@@ -132,19 +132,19 @@ impl Scan {
 }
 
 impl Op for Scan {
-    fn kind(&self) -> Kind {
-        Kind::Scan
+    fn kind(&self) -> OpKind {
+        OpKind::Scan
     }
 
     fn inputs(&self) -> Vec<&Tensor> {
         self.data.iter().collect()
     }
 
-    fn outputs(&self) -> Result<Vec<Spec>, OpError> {
-        let op = self.what.name();
+    fn outputs(&self) -> Result<Vec<TensorSpec>, OpError> {
+        let op = self.kind.name();
         let names = if self.data.len() == 1 { ["the data", ""] } else { ["a", "b"] };
         for (tensor, name) in self.data.iter().zip(names) {
-            expect(op, name, tensor, DType::F32)?;
+            expect_dtype(op, name, tensor, DType::F32)?;
         }
         if let [a, b] = self.data.as_slice()
             && a.spec().shape != b.spec().shape
@@ -163,38 +163,38 @@ impl Op for Scan {
             });
         }
         word(op, self.elements())?;
-        Ok(vec![Spec { dtype: DType::F32, shape, tag: op }])
+        Ok(vec![TensorSpec { dtype: DType::F32, shape, tag: op }])
     }
 
-    fn effort(&self) -> Effort {
+    fn cost(&self) -> OpCost {
         let n = self.elements();
         let read = self.data.iter().map(size).sum();
         let passes = if self.tiles() == 1 { 1 } else { 3 };
         let flops = n * self.data.len() as u64;
-        Effort { units: n, flops, read, written: Bytes(4 * n), launches: passes, depth: passes }
+        OpCost { units: n, flops, read, written: Bytes(4 * n), launches: passes, depth: passes }
     }
 
     fn cpu(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], threads: Threads) -> Result<(), OpError> {
-        let op = self.what.name();
+        let op = self.kind.name();
         let [out] = exactly_mut(op, "outputs", outputs)?;
-        let out = numbers_mut::<f32>(op, out)?;
+        let out = cast_slice_mut::<f32>(op, out)?;
         let (_, n) = self.shape();
         if n == 0 {
             return Ok(());
         }
-        match self.what {
-            What::Affine { start } => {
+        match self.kind {
+            ScanKind::Affine { start } => {
                 let [a, b] = exactly(op, "inputs", inputs)?;
-                cpu::affine((numbers(op, a)?, numbers(op, b)?), start, n, out, threads);
+                cpu::affine((cast_slice(op, a)?, cast_slice(op, b)?), start, n, out, threads);
             }
-            What::Sum => cpu::rows::<cpu::Sums>(numbers(op, one(op, inputs)?)?, n, out, threads),
-            What::Max => cpu::rows::<cpu::Maxima>(numbers(op, one(op, inputs)?)?, n, out, threads),
+            ScanKind::Sum => cpu::rows::<cpu::PrefixSum>(cast_slice(op, one(op, inputs)?)?, n, out, threads),
+            ScanKind::Max => cpu::rows::<cpu::PrefixMax>(cast_slice(op, one(op, inputs)?)?, n, out, threads),
         }
         Ok(())
     }
 
     fn record(&self, plan: &mut Plan, inputs: &[Slot], target: &Target<'_>) -> Result<Vec<Slot>, OpError> {
-        let op = self.what.name();
+        let op = self.kind.name();
         let Some(data) = inputs.first().copied() else {
             return Err(OpError::Call { op, what: "inputs", want: self.data.len(), have: 0 });
         };
@@ -205,17 +205,17 @@ impl Op for Scan {
             word(op, rows as u64)?,
             word(op, n as u64)?,
             word(op, tiles as u64)?,
-            self.what.start().to_bits(),
+            self.kind.start().to_bits(),
         ];
-        let staged = target.variant(Kind::Scan, VARIANTS).width == 1;
+        let staged = target.variant(OpKind::Scan, VARIANTS).width == 1;
         let pass = |plan: &mut Plan, pass, known, to, n| {
-            let kernel = kernel::kernel(self.what, pass, staged);
+            let kernel = kernel::kernel(self.kind, pass, staged);
             let bindings: Vec<Slot> = [data, known, to].into_iter().chain(inputs.get(1).copied()).collect();
             plan.dispatch(&kernel, &bindings, &params, groups(op, n)?).map_err(OpError::from)
         };
         let out = plan.slot(Bytes(4 * self.elements()), op);
-        // Nothing comes before rows of one tile; the data stand in for the binding.
-        if n <= STRETCH {
+        // Rows of one tile need no prefix; the data stand in for the binding.
+        if n <= SEGMENT {
             pass(plan, Pass::TinyRows, data, out, (rows as u64).div_ceil(64))?;
             return Ok(vec![out]);
         }
@@ -223,7 +223,7 @@ impl Op for Scan {
             pass(plan, Pass::ShortRows, data, out, all)?;
             return Ok(vec![out]);
         }
-        let state = Bytes(all.saturating_mul(4 * self.what.words()));
+        let state = Bytes(all.saturating_mul(4 * self.kind.words()));
         let (totals, offsets) = (plan.slot(state, op), plan.slot(state, op));
         pass(plan, Pass::Totals, data, totals, all)?;
         pass(plan, Pass::Offsets, totals, offsets, rows as u64)?;
@@ -239,47 +239,47 @@ impl Op for Scan {
 
     fn items(&self) -> Option<Items> {
         let (rows, _) = self.shape();
-        // A single series is not cut: a later part would have to wait for an earlier one.
+        // A single series cannot be partitioned: a later part depends on an earlier one.
         (rows > 1).then_some(Items { count: rows, grain: 1 })
     }
 
     fn part(&self, items: Range<usize>) -> Result<Arc<dyn Op>, OpError> {
         let (_, n) = self.shape();
-        let cut = |t: &Tensor| slice(self.what.name(), t, items.clone(), n, vec![items.len(), n]);
+        let cut = |t: &Tensor| slice_rows(self.kind.name(), t, items.clone(), n, vec![items.len(), n]);
         let data = self.data.iter().map(cut).collect::<Result<_, _>>()?;
-        Ok(Arc::new(Scan { data, what: self.what }))
+        Ok(Arc::new(Scan { data, kind: self.kind }))
     }
 
     fn fuse_key(&self) -> Option<u64> {
         let mut hash = std::hash::DefaultHasher::new();
         let (rows, n) = self.shape();
-        hash.write(self.what.name().as_bytes());
-        hash.write_u32(self.what.start().to_bits());
+        hash.write(self.kind.name().as_bytes());
+        hash.write_u32(self.kind.start().to_bits());
         hash.write_usize(rows);
         hash.write_usize(n);
         self.data.iter().all(|t| t.on_host()).then(|| hash.finish())
     }
 
     fn fuse(&self, group: &[&dyn Op]) -> Result<Option<Fused>, OpError> {
-        let (op, (rows, n)) = (self.what.name(), self.shape());
+        let (op, (rows, n)) = (self.kind.name(), self.shape());
         let mut all: Vec<Vec<&Tensor>> = vec![Vec::new(); self.data.len()];
         for one in group {
             let Some(one) = one.as_any().downcast_ref::<Scan>() else { return Ok(None) };
-            if (one.what, one.shape()) != (self.what, (rows, n)) {
+            if (one.kind, one.shape()) != (self.kind, (rows, n)) {
                 return Ok(None);
             }
             for (all, tensor) in all.iter_mut().zip(&one.data) {
                 all.push(tensor);
             }
         }
-        let spec = Spec { dtype: DType::F32, shape: vec![rows * group.len(), n], tag: op };
+        let spec = TensorSpec { dtype: DType::F32, shape: vec![rows * group.len(), n], tag: op };
         let data: Option<Vec<Tensor>> = all
             .into_iter()
             .map(|t| stack(t, spec.clone()).transpose())
             .collect::<Option<Result<_, _>>>()
             .transpose()?;
         let Some(data) = data else { return Ok(None) };
-        Ok(Some(Fused::in_rows(Arc::new(Scan { data, what: self.what }), group.len(), rows * n * 4)))
+        Ok(Some(Fused::in_rows(Arc::new(Scan { data, kind: self.kind }), group.len(), rows * n * 4)))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -292,7 +292,7 @@ fn one<'a>(op: &'static str, inputs: &[&'a [u8]]) -> Result<&'a [u8], OpError> {
     Ok(data)
 }
 
-/// For calibrations: `[elements]` as one series, `[elements, rows]` as rows of equal length; running sums.
+/// Calibration example: `[elements]` as one series, `[elements, rows]` as rows of equal length; prefix sums.
 pub(crate) fn example(sizes: &[usize]) -> Result<Arc<dyn Op>, OpError> {
     let n = sizes.first().copied().unwrap_or(1024);
     let rows = sizes.get(1).copied().unwrap_or(1).max(1);

@@ -1,51 +1,51 @@
-//! Rows to columns: `out[j][i] = in[i][j]` over the last two dimensions of two or three. Words are moved, never read as
-//! numbers: the same bits everywhere, no rule about numbers is needed.
+//! Matrix transpose: `out[j][i] = in[i][j]` over the last two dimensions of two or three. Cache-blocked; a bit-exact copy of
+//! words.
 
 use std::{any::Any, hash::Hasher as _, ops::Range, sync::Arc};
 
 use gpuforge_runtime::{
-    kernel::{Access, Call, Kernel, TwinError, put_words, words},
+    kernel::{Access, CpuReferenceError, Kernel, KernelCall, put_words, words},
     plan::{Plan, Slot},
-    tensor::{DType, Spec, Tensor},
+    tensor::{DType, Tensor, TensorSpec},
 };
 
 use crate::{
-    Effort, Fused, Kind, Op, OpError, Target, Threads, Variant,
+    Fused, Op, OpCost, OpError, OpKind, Target, Threads, Variant,
+    cost::{count, elements},
     op::{Items, stack},
     record::{groups, size, word},
-    view::{exactly, exactly_mut, numbers, numbers_mut, slice, tensor},
-    work::{count, elements},
+    view::{cast_slice, cast_slice_mut, exactly, exactly_mut, slice_rows, tensor},
 };
 
 const OP: &str = "transpose";
-/// Side of a block that is turned at once: a cache line of words.
+/// Side of a cache block: one cache line of words.
 const SIDE: usize = 16;
-/// Rows of the result that are walked together, so that a page of the input serves several cache lines.
+/// Rows of the result processed together, so that a page of the input serves several cache lines (TLB).
 const STRIPE: usize = 64;
-/// Words that are worth a thread.
+/// Fewest words per thread.
 const PER_THREAD: usize = 1 << 16;
 
-/// A member of the family: its variant, its text, rows and columns of a tile, and whether it moves four words at once.
-struct Member {
+/// A kernel configuration: variant, shader text, tile rows and columns, and whether it moves vectors of four words.
+struct KernelConfig {
     variant: Variant,
     body: &'static str,
     tile: (usize, usize),
     four: bool,
 }
 
-const DIRECT: Member = Member {
+const DIRECT: KernelConfig = KernelConfig {
     variant: Variant::PLAIN,
     body: include_str!("../shader/transpose_direct.wgsl"),
     tile: (16, 4),
     four: false,
 };
-const TILED: Member = Member {
+const TILED: KernelConfig = KernelConfig {
     variant: Variant::new(256, 1, 4),
     body: include_str!("../shader/transpose_tiled.wgsl"),
     tile: (32, 32),
     four: false,
 };
-const BLOCK: Member = Member {
+const BLOCK: KernelConfig = KernelConfig {
     variant: Variant::new(64, 4, 16),
     body: include_str!("../shader/transpose_block.wgsl"),
     tile: (32, 32),
@@ -53,7 +53,7 @@ const BLOCK: Member = Member {
 };
 const VARIANTS: &[Variant] = &[TILED.variant, BLOCK.variant, DIRECT.variant];
 
-/// See the module's documentation.
+/// The transpose operation; see the module documentation.
 #[derive(Debug, Clone)]
 pub struct Transpose {
     data: Tensor,
@@ -64,7 +64,7 @@ pub fn transpose(data: &Tensor) -> Transpose {
     Transpose { data: data.clone() }
 }
 
-/// Sizes of the input.
+/// Dimensions of the input.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Dims {
     batch: usize,
@@ -81,7 +81,7 @@ impl Transpose {
         }
     }
 
-    /// For where [`Op::outputs`] has been asked before.
+    /// The dimensions, after [`Op::outputs`] has checked them.
     fn known(&self) -> Dims {
         self.dims().unwrap_or(Dims { batch: 0, rows: 0, columns: 0 })
     }
@@ -92,36 +92,36 @@ impl Transpose {
 }
 
 impl Op for Transpose {
-    fn kind(&self) -> Kind {
-        Kind::Transpose
+    fn kind(&self) -> OpKind {
+        OpKind::Transpose
     }
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.data]
     }
 
-    fn outputs(&self) -> Result<Vec<Spec>, OpError> {
-        let Spec { dtype, shape, .. } = self.data.spec().clone();
+    fn outputs(&self) -> Result<Vec<TensorSpec>, OpError> {
+        let TensorSpec { dtype, shape, .. } = self.data.spec().clone();
         if dtype.bytes() != 4 {
-            return Err(OpError::Kind { op: OP, what: "the data", want: DType::F32, have: dtype });
+            return Err(OpError::DType { op: OP, what: "the data", want: DType::F32, have: dtype });
         }
         let Some(Dims { batch, rows, columns }) = self.dims() else {
             let limit = "it must be a matrix, or a batch of them with the batch first";
             return Err(OpError::Value { op: OP, what: "the shape", have: format!("{shape:?}"), limit });
         };
         let shape = if self.batched() { vec![batch, columns, rows] } else { vec![columns, rows] };
-        Ok(vec![Spec { dtype, shape, tag: OP }])
+        Ok(vec![TensorSpec { dtype, shape, tag: OP }])
     }
 
-    fn effort(&self) -> Effort {
+    fn cost(&self) -> OpCost {
         let bytes = size(&self.data);
-        Effort { units: elements(&self.data), flops: 0, read: bytes, written: bytes, launches: 1, depth: 1 }
+        OpCost { units: elements(&self.data), flops: 0, read: bytes, written: bytes, launches: 1, depth: 1 }
     }
 
     fn cpu(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], threads: Threads) -> Result<(), OpError> {
         let [data] = exactly(OP, "inputs", inputs)?;
         let [out] = exactly_mut(OP, "outputs", outputs)?;
-        let (data, out): (&[u32], &mut [u32]) = (numbers(OP, data)?, numbers_mut(OP, out)?);
+        let (data, out): (&[u32], &mut [u32]) = (cast_slice(OP, data)?, cast_slice_mut(OP, out)?);
         let Dims { batch, rows, columns } = self.known();
         let all = batch * rows * columns;
         for have in [data.len(), out.len()] {
@@ -130,15 +130,16 @@ impl Op for Transpose {
             }
         }
         let item = (rows * columns).max(1);
-        let turn = |i: usize, out: &mut [u32], threads: usize| {
+        let transpose_item = |i: usize, out: &mut [u32], threads: usize| {
             let data = data.get(i * item..(i + 1) * item).unwrap_or_default();
-            turn(data, out, (rows, columns), threads);
+            transpose_matrix(data, out, (rows, columns), threads);
         };
         let threads = threads.0.min(all / PER_THREAD);
         if threads > 1 && batch >= threads {
-            Threads(threads).each(out.chunks_mut(item).enumerate(), |(i, out)| turn(i, out, 1));
+            Threads(threads)
+                .par_for_each(out.chunks_mut(item).enumerate(), |(i, out)| transpose_item(i, out, 1));
         } else {
-            out.chunks_mut(item).enumerate().for_each(|(i, out)| turn(i, out, threads));
+            out.chunks_mut(item).enumerate().for_each(|(i, out)| transpose_item(i, out, threads));
         }
         Ok(())
     }
@@ -146,21 +147,21 @@ impl Op for Transpose {
     fn record(&self, plan: &mut Plan, inputs: &[Slot], target: &Target<'_>) -> Result<Vec<Slot>, OpError> {
         let [data] = exactly(OP, "inputs", inputs)?;
         let Dims { batch, rows, columns } = self.known();
-        let variant = target.variant(Kind::Transpose, VARIANTS);
+        let variant = target.variant(OpKind::Transpose, VARIANTS);
         let four = rows.is_multiple_of(4) && columns.is_multiple_of(4) && rows * columns > 0;
-        let member = match VARIANTS.iter().position(|v| *v == variant) {
+        let config = match VARIANTS.iter().position(|v| *v == variant) {
             Some(1) if four => BLOCK,
             Some(1 | 2) => DIRECT,
             _ => TILED,
         };
-        let (down, across) = (rows.div_ceil(member.tile.0) as u64, columns.div_ceil(member.tile.1) as u64);
+        let (down, across) = (rows.div_ceil(config.tile.0) as u64, columns.div_ceil(config.tile.1) as u64);
         let tiles = down.saturating_mul(across);
         let all = tiles.saturating_mul(batch as u64);
         word(OP, elements(&self.data))?;
         let params = [rows as u64, columns as u64, across.max(1), tiles.max(1), all, batch as u64];
         let params = params.into_iter().map(|n| word(OP, n)).collect::<Result<Vec<_>, _>>()?;
         let out = plan.slot(size(&self.data), OP);
-        plan.dispatch(&kernel(&member), &[*data, out], &params, groups(OP, all)?)?;
+        plan.dispatch(&kernel(&config), &[*data, out], &params, groups(OP, all)?)?;
         Ok(vec![out])
     }
 
@@ -177,7 +178,8 @@ impl Op for Transpose {
     fn part(&self, items: Range<usize>) -> Result<Arc<dyn Op>, OpError> {
         let (Dims { rows, columns, .. }, len) = (self.known(), items.len());
         if self.batched() {
-            let data = slice(OP, &self.data, items, rows.saturating_mul(columns), vec![len, rows, columns])?;
+            let data =
+                slice_rows(OP, &self.data, items, rows.saturating_mul(columns), vec![len, rows, columns])?;
             return Ok(Arc::new(Transpose { data }));
         }
         // Rows of the result are columns of the input.
@@ -186,7 +188,7 @@ impl Op for Transpose {
         let bytes = items.start.saturating_mul(4)..items.end.saturating_mul(4);
         let some = host.chunks_exact(columns.max(1).saturating_mul(4)).map(|row| row.get(bytes.clone()));
         let some: Vec<u8> = some.flatten().flatten().copied().collect();
-        let spec = Spec { shape: vec![rows, len], ..self.data.spec().clone() };
+        let spec = TensorSpec { shape: vec![rows, len], ..self.data.spec().clone() };
         Ok(Arc::new(Transpose { data: Tensor::from_bytes(some, spec)? }))
     }
 
@@ -198,7 +200,7 @@ impl Op for Transpose {
     }
 
     fn fuse(&self, group: &[&dyn Op]) -> Result<Option<Fused>, OpError> {
-        let Spec { dtype, shape, .. } = self.data.spec().clone();
+        let TensorSpec { dtype, shape, .. } = self.data.spec().clone();
         let mut all = Vec::with_capacity(group.len());
         for op in group {
             match op.as_any().downcast_ref() {
@@ -209,7 +211,7 @@ impl Op for Transpose {
             }
         }
         let Dims { rows, columns, .. } = self.known();
-        let spec = Spec { dtype, shape: vec![group.len(), rows, columns], tag: OP };
+        let spec = TensorSpec { dtype, shape: vec![group.len(), rows, columns], tag: OP };
         let one = usize::try_from(count(&shape)).unwrap_or(0).saturating_mul(4);
         let Some(data) = stack(all, spec)? else { return Ok(None) };
         Ok(Some(Fused::in_rows(Arc::new(Transpose { data }), group.len(), one)))
@@ -220,14 +222,14 @@ impl Op for Transpose {
     }
 }
 
-/// Turns one matrix.
-fn turn(data: &[u32], out: &mut [u32], (rows, columns): (usize, usize), threads: usize) {
+/// Transposes one matrix.
+fn transpose_matrix(data: &[u32], out: &mut [u32], (rows, columns): (usize, usize), threads: usize) {
     let stripe = |(at, out): (usize, &mut [u32])| stripe(data, out, (rows, columns), at * STRIPE);
     let chunk = (STRIPE * rows).max(1);
-    Threads(threads).each(out.chunks_mut(chunk).enumerate(), stripe);
+    Threads(threads).par_for_each(out.chunks_mut(chunk).enumerate(), stripe);
 }
 
-/// Some rows of the result, from `column` of the input on.
+/// Rows of the result from `column` of the input on.
 fn stripe(data: &[u32], out: &mut [u32], (rows, columns): (usize, usize), column: usize) {
     let some = out.len() / rows.max(1);
     for row in (0..rows).step_by(SIDE) {
@@ -236,36 +238,35 @@ fn stripe(data: &[u32], out: &mut [u32], (rows, columns): (usize, usize), column
             let (from, to) = (row * columns + column + at, at * rows + row);
             let (Some(data), Some(out)) = (data.get(from..), out.get_mut(to..)) else { return };
             if (high, wide) == (SIDE, SIDE) {
-                whole(data, out, (columns, rows));
+                transpose_block(data, out, (columns, rows));
             } else {
-                ragged(data, out, (columns, rows), (high, wide));
+                transpose_edge(data, out, (columns, rows), (high, wide));
             }
         }
     }
 }
 
-/// A block of full size, turned on its way into an array that stays in the first cache: each line is read once and written
-/// once. Turning on the way out instead was slower by a fifth to a third at 1024², 2048² and 4096², and as fast at 2064²
-/// (one thread, 2-core EPYC, best of 9, others at work).
-fn whole(data: &[u32], out: &mut [u32], (from, to): (usize, usize)) {
-    let mut turned = [[0u32; SIDE]; SIDE];
+/// A full block, transposed while it is loaded into an array that stays in L1: each cache line is read once and written once.
+/// Transposing on the way out instead was slower for power-of-two sizes.
+fn transpose_block(data: &[u32], out: &mut [u32], (from, to): (usize, usize)) {
+    let mut block = [[0u32; SIDE]; SIDE];
     for (i, row) in data.chunks(from).take(SIDE).enumerate() {
         if let Some(words) = row.first_chunk::<SIDE>() {
-            for (line, word) in turned.iter_mut().zip(words) {
+            for (line, word) in block.iter_mut().zip(words) {
                 if let Some(place) = line.get_mut(i) {
                     *place = *word;
                 }
             }
         }
     }
-    for (line, row) in turned.iter().zip(out.chunks_mut(to)) {
+    for (line, row) in block.iter().zip(out.chunks_mut(to)) {
         if let Some(words) = row.first_chunk_mut::<SIDE>() {
             *words = *line;
         }
     }
 }
 
-fn ragged(data: &[u32], out: &mut [u32], (from, to): (usize, usize), (high, wide): (usize, usize)) {
+fn transpose_edge(data: &[u32], out: &mut [u32], (from, to): (usize, usize), (high, wide): (usize, usize)) {
     for (j, row) in out.chunks_mut(to).take(wide).enumerate() {
         for (i, word) in row.iter_mut().take(high).enumerate() {
             *word = data.get(i * from + j).copied().unwrap_or(0);
@@ -273,20 +274,21 @@ fn ragged(data: &[u32], out: &mut [u32], (from, to): (usize, usize), (high, wide
     }
 }
 
-fn kernel(member: &Member) -> Arc<Kernel> {
+fn kernel(config: &KernelConfig) -> Arc<Kernel> {
     let head = include_str!("../shader/transpose.wgsl");
-    let head = head.replace("WORDS", if member.four { "vec4<u32>" } else { "u32" });
+    let head = head.replace("WORDS", if config.four { "vec4<u32>" } else { "u32" });
     Arc::new(Kernel {
         name: OP.into(),
-        wgsl: [head.as_str(), member.body].concat().into(),
+        wgsl: [head.as_str(), config.body].concat().into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Write],
-        twin: Arc::new(twin),
+        cpu_reference: Arc::new(cpu_reference),
     })
 }
 
-fn twin(call: &mut Call<'_>) -> Result<(), TwinError> {
-    let refuse = || TwinError { kernel: OP.into(), why: "needs 6 parameters, 1 input, 1 output".into() };
+fn cpu_reference(call: &mut KernelCall<'_>) -> Result<(), CpuReferenceError> {
+    let refuse =
+        || CpuReferenceError { kernel: OP.into(), why: "needs 6 parameters, 1 input, 1 output".into() };
     let [rows, columns, _, _, _, batch] = call.params else { return Err(refuse()) };
     let [rows, columns, batch] = [rows, columns, batch].map(|v| *v as usize);
     let ([data], [out]) = (call.inputs.as_slice(), call.outputs.as_mut_slice()) else { return Err(refuse()) };
@@ -301,7 +303,7 @@ fn twin(call: &mut Call<'_>) -> Result<(), TwinError> {
     Ok(())
 }
 
-/// For calibrations: `[rows, columns]`.
+/// Calibration example: `[rows, columns]`.
 pub(crate) fn example(sizes: &[usize]) -> Result<Arc<dyn Op>, OpError> {
     let rows = sizes.first().copied().unwrap_or(64);
     let columns = sizes.get(1).copied().unwrap_or(rows);

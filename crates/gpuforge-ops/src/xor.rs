@@ -1,36 +1,36 @@
-//! XOR with a repeating key: `out[i] = data[i] ^ key[i mod length of the key]`. Bits: no rule about numbers is needed.
+//! XOR cipher with a repeating key: `out[i] = data[i] ^ key[i mod length of the key]`.
 //!
-//! On a device, a key of `k` bytes becomes a pattern of whole words: word `j` of the data meets bytes `4j..4j+4` of the
+//! On a device, a key of `k` bytes is expanded to whole words: word `j` of the data is combined with bytes `4j..4j+4` of the
 //! repeated key, which repeats after `k` words (or `k / 4` where that is whole).
 
 use std::{any::Any, hash::Hasher as _, ops::Range, sync::Arc};
 
 use gpuforge_runtime::{
-    kernel::{Access, Kernel, TwinError, put_words, words},
+    kernel::{Access, CpuReferenceError, Kernel, put_words, words},
     plan::{Plan, Slot},
-    tensor::{DType, Spec, Tensor},
+    tensor::{DType, Tensor, TensorSpec},
 };
 
 use crate::{
-    Effort, Fused, Kind, Op, OpError, Target, Threads, Variant,
+    Fused, Op, OpCost, OpError, OpKind, Target, Threads, Variant,
     op::Items,
     record::{groups, size, word},
-    view::{exactly, exactly_mut, expect, slice, tensor},
+    view::{exactly, exactly_mut, expect_dtype, slice_rows, tensor},
 };
 
 const OP: &str = "xor";
 const VARIANTS: &[Variant] = &[Variant::new(64, 1, 1), Variant::new(256, 1, 1)];
-/// The most bytes that a key may have.
-pub const MOST_KEY: usize = 1 << 20;
-/// Bytes that are worth a thread.
+/// Largest key in bytes.
+pub const MAX_KEY: usize = 1 << 20;
+/// Fewest bytes per thread.
 const PER_THREAD: usize = 1 << 18;
 
-/// See the module's documentation.
+/// The XOR operation; see the module documentation.
 #[derive(Debug, Clone)]
 pub struct Xor {
     data: Tensor,
     key: Tensor,
-    /// Bytes of one item and of its key; more than one when operations were fused, each item padded to whole words.
+    /// Bytes of one item and of its key; several items when operations were fused, each padded to whole words.
     item: (usize, usize),
 }
 
@@ -41,19 +41,19 @@ pub fn xor(data: &Tensor, key: &Tensor) -> Xor {
 }
 
 impl Op for Xor {
-    fn kind(&self) -> Kind {
-        Kind::Xor
+    fn kind(&self) -> OpKind {
+        OpKind::Xor
     }
 
     fn inputs(&self) -> Vec<&Tensor> {
         vec![&self.data, &self.key]
     }
 
-    fn outputs(&self) -> Result<Vec<Spec>, OpError> {
-        expect(OP, "the data", &self.data, DType::U8)?;
-        expect(OP, "the key", &self.key, DType::U8)?;
+    fn outputs(&self) -> Result<Vec<TensorSpec>, OpError> {
+        expect_dtype(OP, "the data", &self.data, DType::U8)?;
+        expect_dtype(OP, "the key", &self.key, DType::U8)?;
         let (_, key) = self.item;
-        if !(1..=MOST_KEY).contains(&key) {
+        if !(1..=MAX_KEY).contains(&key) {
             let limit = "it must have between 1 byte and 1 MiB";
             return Err(OpError::Value {
                 op: OP,
@@ -62,12 +62,12 @@ impl Op for Xor {
                 limit,
             });
         }
-        Ok(vec![Spec { tag: "xor", ..self.data.spec().clone() }])
+        Ok(vec![TensorSpec { tag: "xor", ..self.data.spec().clone() }])
     }
 
-    fn effort(&self) -> Effort {
+    fn cost(&self) -> OpCost {
         let n = size(&self.data);
-        Effort { units: n.0, flops: 0, read: n, written: n, launches: 1, depth: 1 }
+        OpCost { units: n.0, flops: 0, read: n, written: n, launches: 1, depth: 1 }
     }
 
     fn cpu(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], threads: Threads) -> Result<(), OpError> {
@@ -95,7 +95,7 @@ impl Op for Xor {
         let out = plan.slot(size(&self.data), "xor");
         let n = size(&self.data).0.div_ceil(4);
         let stride = (self.stride() as u64).div_ceil(4);
-        let variant = target.variant(Kind::Xor, VARIANTS);
+        let variant = target.variant(OpKind::Xor, VARIANTS);
         let params = [word(OP, n)?, word(OP, stride.max(1))?, word(OP, period as u64)?];
         let groups = groups(OP, n.div_ceil(u64::from(variant.group)))?;
         plan.dispatch(&kernel(variant), &[*data, keys, out], &params, groups)?;
@@ -109,7 +109,7 @@ impl Op for Xor {
     fn items(&self) -> Option<Items> {
         let (item, key) = self.item;
         let one = self.count() == 1;
-        // A part begins where the key begins, on a whole word.
+        // A partition begins where the key begins, word-aligned.
         let grain = if key.is_multiple_of(4) { key } else { key.saturating_mul(4) };
         Some(if one { Items { count: item, grain } } else { Items { count: self.count(), grain: 1 } })
     }
@@ -117,12 +117,12 @@ impl Op for Xor {
     fn part(&self, items: Range<usize>) -> Result<Arc<dyn Op>, OpError> {
         if self.count() == 1 {
             let len = items.len();
-            let data = slice(OP, &self.data, items, 1, vec![len])?;
+            let data = slice_rows(OP, &self.data, items, 1, vec![len])?;
             return Ok(Arc::new(xor(&data, &self.key)));
         }
         let (stride, (_, key), n) = (self.stride(), self.item, items.len());
-        let data = slice(OP, &self.data, items.clone(), stride, vec![n * stride])?;
-        let keys = slice(OP, &self.key, items, key, vec![n * key])?;
+        let data = slice_rows(OP, &self.data, items.clone(), stride, vec![n * stride])?;
+        let keys = slice_rows(OP, &self.key, items, key, vec![n * key])?;
         Ok(Arc::new(Xor { data, key: keys, item: self.item }))
     }
 
@@ -136,21 +136,21 @@ impl Op for Xor {
     fn fuse(&self, group: &[&dyn Op]) -> Result<Option<Fused>, OpError> {
         let stride = self.item.0.next_multiple_of(4);
         let (mut data, mut keys) = (vec![0u8; stride * group.len()], Vec::new());
-        for (op, room) in group.iter().zip(data.chunks_exact_mut(stride.max(1))) {
+        for (op, slot) in group.iter().zip(data.chunks_exact_mut(stride.max(1))) {
             let Some(Xor { data, key, .. }) = op.as_any().downcast_ref() else { return Ok(None) };
             let (Some(data), Some(key)) = (data.host(), key.host()) else { return Ok(None) };
             if (data.len(), key.len()) != self.item {
                 return Ok(None);
             }
-            room.get_mut(..data.len()).unwrap_or_default().copy_from_slice(&data);
+            slot.get_mut(..data.len()).unwrap_or_default().copy_from_slice(&data);
             keys.extend_from_slice(&key);
         }
         let (n, k) = (data.len(), keys.len());
         let op =
             Xor { data: tensor(&data, &[n], "xor")?, key: tensor(&keys, &[k], "xor key")?, item: self.item };
-        let place = |i: usize| i * stride..i * stride + self.item.0;
-        let places = (0..group.len()).map(|i| std::iter::once(place(i)).collect()).collect();
-        Ok(Some(Fused { op: Arc::new(op), places }))
+        let range = |i: usize| i * stride..i * stride + self.item.0;
+        let output_ranges = (0..group.len()).map(|i| std::iter::once(range(i)).collect()).collect();
+        Ok(Some(Fused { op: Arc::new(op), output_ranges }))
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -159,22 +159,22 @@ impl Op for Xor {
 }
 
 impl Xor {
-    /// Operations in one.
+    /// Number of fused operations.
     fn count(&self) -> usize {
         let keys = usize::try_from(size(&self.key).0).unwrap_or(0);
         keys.checked_div(self.item.1).unwrap_or(1).max(1)
     }
 
-    /// Bytes from one item to the next.
+    /// Stride between items in bytes.
     fn stride(&self) -> usize {
         let item = self.item.0.max(1);
         if self.count() == 1 { item } else { item.next_multiple_of(4) }
     }
 }
 
-/// Applies a key that begins at the beginning of the data.
+/// XORs a key that starts at the beginning of the data.
 fn apply(data: &[u8], key: &[u8], out: &mut [u8], threads: Threads) {
-    // A key as long as a cache line or longer, so that the inner loop has a fixed partner of many bytes.
+    // The key is repeated to at least 256 bytes, so that the inner loop vectorises.
     let pattern: Vec<u8> =
         key.iter().cycle().take(key.len() * 256usize.div_ceil(key.len().max(1))).copied().collect();
     let line = |(out, data): (&mut [u8], &[u8])| {
@@ -188,7 +188,7 @@ fn apply(data: &[u8], key: &[u8], out: &mut [u8], threads: Threads) {
         return line((out, data));
     }
     let share = data.len().div_ceil(threads.0).next_multiple_of(pattern.len());
-    threads.each(out.chunks_mut(share).zip(data.chunks(share)), line);
+    threads.par_for_each(out.chunks_mut(share).zip(data.chunks(share)), line);
 }
 
 fn kernel(variant: Variant) -> Arc<Kernel> {
@@ -198,11 +198,11 @@ fn kernel(variant: Variant) -> Arc<Kernel> {
         wgsl: wgsl.into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Read, Access::Write],
-        twin: Arc::new(|call| {
+        cpu_reference: Arc::new(|call| {
             let ([n, stride, period, ..], [data, keys], [out]) =
                 (call.params, call.inputs.as_slice(), call.outputs.as_mut_slice())
             else {
-                return Err(TwinError {
+                return Err(CpuReferenceError {
                     kernel: OP.into(),
                     why: "needs 3 parameters, 2 inputs, 1 output".into(),
                 });
@@ -218,10 +218,10 @@ fn kernel(variant: Variant) -> Arc<Kernel> {
     })
 }
 
-/// For calibrations: `[bytes, bytes of the key]`.
+/// Calibration example: `[bytes, bytes of the key]`.
 pub(crate) fn example(sizes: &[usize]) -> Result<Arc<dyn Op>, OpError> {
     let n = sizes.first().copied().unwrap_or(1024);
-    let k = sizes.get(1).copied().unwrap_or(16).clamp(1, MOST_KEY);
+    let k = sizes.get(1).copied().unwrap_or(16).clamp(1, MAX_KEY);
     let data: Vec<u8> = (0..n).map(|i| (i * 7 % 251) as u8).collect();
     let key: Vec<u8> = (0..k).map(|i| (i * 13 % 241) as u8).collect();
     Ok(Arc::new(xor(&tensor(&data, &[n], OP)?, &tensor(&key, &[k], "xor key")?)))

@@ -13,7 +13,7 @@ mod common;
 use std::{sync::Arc, time::Duration};
 
 use common::words;
-use gpuforge_ops::{Custom, Op, OpError, Target, Tuning, op::trusted, record, view::tensor};
+use gpuforge_ops::{Custom, Op, OpError, Target, Tuning, op::guard_passed, record, view::tensor};
 use gpuforge_runtime::{engine::Caps, session::Session, tensor::Tensor};
 
 const HEAD: &str = "struct Params { v: array<vec4<u32>, 4> }
@@ -44,7 +44,7 @@ fn each(name: &str, body: &str, n: usize, params: &[u32], cpu: fn(u32, &[u32]) -
         .reads(&[&numbers(n)])
         .writes_like_input()
         .params(params)
-        .processor(move |inputs, outputs, params| {
+        .cpu_fn(move |inputs, outputs, params| {
             let values: Vec<u8> =
                 words(inputs[0]).iter().flat_map(|a| cpu(*a, params).to_le_bytes()).collect();
             outputs[0].copy_from_slice(&values);
@@ -72,11 +72,11 @@ fn run(session: &Session, op: &Custom, iterations: Option<u32>) -> (Vec<Vec<u8>>
 /// Is the guard clear on the adapter? Where it is, the results must be those of the processor.
 fn is_trusted_with(op: &Custom, iterations: Option<u32>) -> Option<bool> {
     let (outputs, guard) = run(common::adapter()?, op, iterations);
-    let trusted = trusted(&guard.expect("it has loops"));
-    if trusted {
-        assert!(outputs == common::on_cpu(op, 1), "{op:?}: trusted and wrong");
+    let guard_passed = guard_passed(&guard.expect("it has loops"));
+    if guard_passed {
+        assert!(outputs == common::on_cpu(op, 1), "{op:?}: guard_passed and wrong");
     }
-    Some(trusted)
+    Some(guard_passed)
 }
 
 fn is_trusted(op: &Custom) -> Option<bool> {
@@ -84,9 +84,16 @@ fn is_trusted(op: &Custom) -> Option<bool> {
 }
 
 fn check(op: &Custom, want: bool) {
-    assert!(is_trusted(op).is_none_or(|trusted| trusted == want), "{op:?}: trusted is {}", !want);
+    assert!(
+        is_trusted(op).is_none_or(|guard_passed| guard_passed == want),
+        "{op:?}: guard_passed is {}",
+        !want
+    );
     let (outputs, guard) = run(common::dummy(), op, None);
-    assert!(outputs == common::on_cpu(op, 1) && guard.is_none_or(|g| trusted(&g)), "{op:?} on the dummy");
+    assert!(
+        outputs == common::on_cpu(op, 1) && guard.is_none_or(|g| guard_passed(&g)),
+        "{op:?} on the dummy"
+    );
 }
 
 fn fails(op: &Custom) -> String {
@@ -99,7 +106,7 @@ fn fails(op: &Custom) -> String {
 fn a_kernel_without_loops_runs_everywhere_at_every_size() {
     for n in common::SIZES {
         let op = each("triple", "b[i] = a[i] * p.v[0].y;", n, &[0, 3], |a, p| a * p[1]);
-        assert_eq!((op.guard(), op.name(), op.effort().units), (None, "triple", n as u64));
+        assert_eq!((op.guard(), op.name(), op.cost().units), (None, "triple", n as u64));
         let results = common::same_bits(&op);
         assert!(words(&results[0]).iter().enumerate().all(|(i, b)| *b as usize == i * 3), "{n}");
     }
@@ -168,7 +175,7 @@ fn lanes_that_loop_one_after_the_other_are_not_trusted() {
     b[i] = s;";
     let op = |times: u32| each("turns", body, 64, &[times], |a, p| (0..p[0]).fold(a, |s, _| step(s)));
     check(&op(100), true);
-    // A device that does not run lanes in step may well be right: where a result is trusted, it was compared.
+    // A device that does not run lanes in step may well be right: where a result is guard_passed, it was compared.
     let proven = common::adapter().and_then(Session::loop_iterations);
     for times in [5000, 12_000, 16_000] {
         is_trusted(&op(times));
@@ -213,13 +220,13 @@ fn main(@builtin(local_invocation_index) lane: u32, @builtin(workgroup_id) group
             spec.shape = vec![spec.shape[0] / 64];
             Ok(vec![spec])
         })
-        .processor(|inputs, outputs, _| {
+        .cpu_fn(|inputs, outputs, _| {
             let sums: Vec<u8> =
                 words(inputs[0]).chunks(64).flat_map(|c| c.iter().sum::<u32>().to_le_bytes()).collect();
             outputs[0].copy_from_slice(&sums);
             Ok(())
         });
-    assert_eq!((sums.effort().units, sums.guard()), (640, Some(1)));
+    assert_eq!((sums.cost().units, sums.guard()), (640, Some(1)));
     check(&sums, true);
 }
 
@@ -248,7 +255,7 @@ fn main() {{ gpuforge_own += 1u; }}
             .writes_like_input()
             .params(&[times])
             .groups([85, 10, 1])
-            .processor(|inputs, outputs, p| {
+            .cpu_fn(|inputs, outputs, p| {
                 let all = words(inputs[0]);
                 let all = all.iter().flat_map(|a| (0..p[0]).fold(*a, |s, _| step(s)).to_le_bytes());
                 outputs[0].copy_from_slice(&all.collect::<Vec<u8>>());
@@ -278,7 +285,7 @@ fn a_kernel_that_does_not_compile_is_shown() {
 #[test]
 fn wrong_bindings_and_entries_are_named() {
     let op = |wgsl: &str| {
-        Custom::new("k").wgsl(wgsl).reads(&[&numbers(4)]).writes_like_input().processor(|_, _, _| Ok(()))
+        Custom::new("k").wgsl(wgsl).reads(&[&numbers(4)]).writes_like_input().cpu_fn(|_, _, _| Ok(()))
     };
     let main = "@compute @workgroup_size(1) fn main() { }";
     let a = "@group(0) @binding(1) var<storage, read> a: array<u32>;\n";
@@ -321,14 +328,14 @@ fn what_is_missing_is_named() {
     assert_eq!(fails(&op().writes(&[])), "kernel k: it has no outputs");
     assert_eq!(fails(&op().writes_like_input()), "kernel k: it has no function for the processor");
     assert!(
-        fails(&op().writes_like_input().params(&[0; 17]).processor(|_, _, _| Ok(())))
+        fails(&op().writes_like_input().params(&[0; 17]).cpu_fn(|_, _, _| Ok(())))
             .contains("17 parameter words")
     );
     let empty = each("k", "b[i] = a[i];", 4, &[], |a, _| a).groups([1, 0, 1]);
     assert_eq!(fails(&empty), "kernel k: [1, 0, 1] groups: between 1 and 65535 in each dimension");
-    let refused = op().writes_from(|_| Err("needs an even length".into())).processor(|_, _, _| Ok(()));
+    let refused = op().writes_from(|_| Err("needs an even length".into())).cpu_fn(|_, _, _| Ok(()));
     assert_eq!(fails(&refused), "kernel k: needs an even length");
-    let failing = each("sad", "b[i] = a[i];", 4, &[], |a, _| a).processor(|_, _, _| Err("no luck".into()));
+    let failing = each("sad", "b[i] = a[i];", 4, &[], |a, _| a).cpu_fn(|_, _, _| Err("no luck".into()));
     let mut out = vec![0u8; 16];
     let error = Op::cpu(&failing, &[&[0; 16]], &mut [&mut out], gpuforge_ops::Threads::ONE).unwrap_err();
     assert_eq!(error.to_string(), "sad: no luck");

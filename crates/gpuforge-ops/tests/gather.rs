@@ -16,7 +16,7 @@ use gpuforge_ops::{Gather, Op, OpError, Target, Tuning, gather, record, view::te
 use gpuforge_runtime::{
     plan::Plan,
     session::Session,
-    tensor::{DType, Spec, Tensor},
+    tensor::{DType, Tensor, TensorSpec},
 };
 
 fn index(m: usize, rows: usize, seed: u64) -> Vec<u32> {
@@ -78,7 +78,7 @@ fn parts_and_fused_ones_give_the_same_bits() {
         (0..4).map(|s| gather(&data, &tensor(&index(10, 3, s), &[10], "index").unwrap())).collect();
     let all: Vec<&dyn Op> = same.iter().map(|op| op as &dyn Op).collect();
     common::fused_is_same(&all);
-    assert!(same[0].fuse(&all).unwrap().unwrap().op.inputs()[0].is(&data), "the data was copied");
+    assert!(same[0].fuse(&all).unwrap().unwrap().op.inputs()[0].ptr_eq(&data), "the data was copied");
     let bad = gather(&data, &tensor(&[3u32], &[1], "index").unwrap());
     assert!(same[0].fuse(&[&same[0], &bad]).unwrap().is_none(), "a bad one spoils its neighbours");
 }
@@ -98,7 +98,7 @@ fn bad_input_is_named() {
     assert_eq!(error.to_string(), "gather: the index must be U32, it is F32");
     let bytes = tensor(&[1u8], &[1], "bytes").unwrap();
     let index = tensor(&[0u32], &[1], "index").unwrap();
-    assert!(matches!(gather(&bytes, &index).outputs(), Err(OpError::Kind { what: "the data", .. })));
+    assert!(matches!(gather(&bytes, &index).outputs(), Err(OpError::DType { what: "the data", .. })));
     let none = tensor::<f32>(&[], &[0], "none").unwrap();
     assert!(matches!(gather(&none, &index).outputs(), Err(OpError::Shapes { .. })));
     let scalar = tensor(&[1f32], &[], "scalar").unwrap();
@@ -115,7 +115,7 @@ fn only_there(session: &Session, words: &[u32]) -> Tensor {
         same.inputs().into_iter().map(|t| plan.upload(t.host().unwrap(), "in").unwrap()).collect();
     let target = Target { caps: session.caps(), tuning: &Tuning::default() };
     let slot = same.record(&mut plan, &slots, &target).unwrap()[0];
-    plan.keep(slot, Spec { dtype: DType::U32, shape: vec![words.len()], tag: "index" }).unwrap();
+    plan.keep(slot, TensorSpec { dtype: DType::U32, shape: vec![words.len()], tag: "index" }).unwrap();
     session.run_keeping(&Arc::new(plan), Duration::from_secs(60)).unwrap().1.remove(0)
 }
 

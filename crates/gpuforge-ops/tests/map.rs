@@ -11,7 +11,7 @@
 mod common;
 
 use common::{everywhere, floats, same_bits};
-use gpuforge_ops::{Expr, Kind, Map, Op, OpError, map, view::tensor};
+use gpuforge_ops::{Expr, Map, Op, OpError, OpKind, map, view::tensor};
 use gpuforge_runtime::tensor::Tensor;
 
 const NAMES: [&str; 3] = ["a", "b", "c"];
@@ -89,9 +89,9 @@ fn functions_stay_within_what_wgsl_grants() {
 #[test]
 fn kinds_and_efforts_follow_the_steps() {
     let (cheap, heavy) = (op("a*b + c", 10), op("exp(sin(a))*b", 10));
-    assert_eq!((cheap.kind(), cheap.effort().units), (Kind::Map, 10));
-    assert_eq!((heavy.kind(), heavy.effort().units), (Kind::MapHeavy, 210));
-    assert_eq!(cheap.effort().read.0, 120);
+    assert_eq!((cheap.kind(), cheap.cost().units), (OpKind::Map, 10));
+    assert_eq!((heavy.kind(), heavy.cost().units), (OpKind::MapHeavy, 210));
+    assert_eq!(cheap.cost().read.0, 120);
 }
 
 #[test]
@@ -214,7 +214,7 @@ fn bad_input_is_named() {
     assert!(matches!(op_on("a", &many).outputs(), Err(OpError::Value { .. })));
     assert!(matches!(op_on("1", &[]).outputs(), Err(OpError::Value { .. })));
     let bytes = tensor(&[1u8], &[1], "x").unwrap();
-    assert!(matches!(map(&Expr::input(0), &[&bytes]).outputs(), Err(OpError::Kind { .. })));
+    assert!(matches!(map(&Expr::input(0), &[&bytes]).outputs(), Err(OpError::DType { .. })));
     assert!(op_on("a/0*0 + 1", &[&[1.0]]).outputs().is_ok());
     let odd = map(&(Expr::input(0) * f32::INFINITY), &[&tensor(&[1f32], &[1], "x").unwrap()]);
     assert!(matches!(odd.outputs(), Err(OpError::Value { what: "a constant", .. })));

@@ -10,7 +10,9 @@
 
 mod common;
 
-use gpuforge_ops::{Matmul, Op, OpError, Target, Threads, Tuning, matmul, op::cut, record, view::tensor};
+use gpuforge_ops::{
+    Matmul, Op, OpError, Target, Threads, Tuning, matmul, op::split_ranges, record, view::tensor,
+};
 use gpuforge_runtime::tensor::Tensor;
 use half::f16;
 
@@ -140,7 +142,7 @@ fn many_rows_columns_and_steps() {
     agree(&most, all);
     check(&matmul(&halves(&[3, 16_390], 1), &halves(&[16_390, 2], 2)));
     let long = matmul(&full(&[1, 40_000], 1), &full(&[40_000, 1], 2));
-    assert_eq!((long.effort().launches, long.effort().units, long.effort().flops), (3, 40_000, 80_000));
+    assert_eq!((long.cost().launches, long.cost().units, long.cost().flops), (3, 40_000, 80_000));
 }
 
 #[test]
@@ -165,7 +167,7 @@ fn parts_give_the_same_bits() {
     common::parts_join(&shared, 4);
     let small = matmul(&full(&[1030, 9], 1), &full(&[9, 5], 2));
     for op in [&small, &shared] {
-        for range in cut(op.items().unwrap(), 4) {
+        for range in split_ranges(op.items().unwrap(), 4) {
             let part = op.part(range).unwrap();
             check(part.as_any().downcast_ref().unwrap());
         }
@@ -179,7 +181,7 @@ fn fused_is_same(ops: &[Matmul]) {
     assert!(ops.iter().all(|op| op.fuse_key() == Some(key)));
     let fused = ops[0].fuse(&all).unwrap().unwrap();
     let together = common::everywhere(fused.op.as_ref());
-    for (op, places) in ops.iter().zip(&fused.places) {
+    for (op, places) in ops.iter().zip(&fused.output_ranges) {
         for ((place, alone), (_, together)) in common::everywhere(op).iter().zip(&together) {
             assert!(together[0][places[0].clone()] == alone[0][..], "{op:?}: other bits on {place}");
         }
@@ -208,7 +210,7 @@ fn ten_products_are_one_dispatch() {
     let target = Target { caps: common::dummy().caps(), tuning: &Tuning::default() };
     let plan = record::plan(fused.op.as_ref(), &target, false).unwrap();
     assert_eq!(plan.cost().dispatches, 1, "{plan}");
-    assert_eq!(fused.op.effort().launches, 1);
+    assert_eq!(fused.op.cost().launches, 1);
 }
 
 #[test]

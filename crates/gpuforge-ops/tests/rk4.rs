@@ -94,7 +94,7 @@ fn time_and_parameters_are_inputs() {
 fn many_steps_are_cut_into_dispatches() {
     let (n, steps) = (16, 40_000);
     let op = decay(n, 1e-5, steps);
-    assert_eq!(op.effort().launches, 3);
+    assert_eq!(op.cost().launches, 3);
     let start = values(n, 1);
     for (place, results) in everywhere(&op) {
         for (y, start) in floats(&results[0]).iter().zip(&start) {
@@ -163,5 +163,5 @@ fn bad_input_is_named() {
         "rk4: state and parameters must have one shape: [4] and [5]",
     );
     let bytes = tensor(&[1u8], &[1], "x").unwrap();
-    assert!(matches!(rk4(&[e("y")], &[&bytes], 0.0, 0.1, 1).outputs(), Err(OpError::Kind { .. })));
+    assert!(matches!(rk4(&[e("y")], &[&bytes], 0.0, 0.1, 1).outputs(), Err(OpError::DType { .. })));
 }

@@ -112,5 +112,5 @@ fn bad_input_is_named() {
         "top-k: k is 4 of 3, there must be as many numbers along the last dimension"
     );
     let bytes = tensor(&[1u8], &[1], "x").unwrap();
-    assert!(matches!(bottom_k(&bytes, 1).outputs(), Err(OpError::Kind { .. })));
+    assert!(matches!(bottom_k(&bytes, 1).outputs(), Err(OpError::DType { .. })));
 }

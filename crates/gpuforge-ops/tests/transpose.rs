@@ -86,7 +86,7 @@ fn bad_input_is_named() {
         "transpose: the shape is [1], it must be a matrix, or a batch of them with the batch first"
     );
     let bytes = transpose(&tensor(&[1u8], &[1, 1], "x").unwrap()).outputs();
-    assert!(matches!(bytes, Err(OpError::Kind { what: "the data", .. })));
+    assert!(matches!(bytes, Err(OpError::DType { what: "the data", .. })));
     let op = op(&[2, 2], 0);
     let short = op.cpu(&[&[0; 4]], &mut [&mut [0; 16]], gpuforge_ops::Threads::ONE);
     assert!(matches!(short, Err(OpError::Call { what: "words", want: 4, have: 1, .. })));

@@ -1,12 +1,12 @@
-//! Many at once: what is equal becomes one, what is not shares a submission where it can, and each item has its own result.
+//! Batched execution: equal operations are grouped and fused into one dispatch, the others share a submission where they can;
+//! every item has its own result.
 //!
 //! ```text
-//!   items ─► check each ─► lots of equal work ─► per lot: place and size of the next chunk ─► chunk (see `chunk.rs`)
-//!                 │                                   ▲  decided and sized from what was measured   │
-//!                 └── what is wrong fails alone       └─────────────────────────────────────────────┘
+//!   items ─► check each ─► groups of equal cost ─► per group: backend and size of the next chunk ─► run (see `chunk.rs`)
+//!                 │                                    ▲  decided and sized from measured times       │
+//!                 └── invalid items fail alone         └──────────────────────────────────────────────┘
 //! ```
-//! On the processor nothing is fused: putting items beside each other would only copy them. They run as they are, small ones
-//! on all threads at once.
+//! On the CPU nothing is fused: gathering inputs would only copy them. Items run as they are, small ones on all threads.
 
 use std::{
     collections::HashMap,
@@ -17,36 +17,36 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gpuforge_ops::{Kind, Op, Work};
+use gpuforge_ops::{Op, OpKind, Work};
 use gpuforge_runtime::{tensor::Tensor, units::Bytes};
 use serde::Serialize;
 
 use crate::{
-    chunk::{Chunk, Lot, Member},
-    duty::Pace,
-    model::Lane,
-    route::{Decision, Reason, Wish},
-    router::{Ran, RouteError, Router},
-    share_out::HandedOn,
-    sizing::Sizer,
+    chunk::{ChunkResult, GroupMember, OpGroup},
+    chunk_size::ChunkSizer,
+    duty_cycle::DutyThrottle,
+    model::OpClass,
+    partition::Failover,
+    route::{Decision, PlacementPolicy, Reason},
+    router::{RouteError, Router, RunOutput},
 };
 
-/// Calls a batch off: what has not begun yet is not begun. Clones are the same token.
+/// Cancellation token of a batch: chunks that have not begun are skipped. Clones share the state.
 #[derive(Debug, Clone, Default)]
 pub struct CancelToken(Arc<AtomicBool>);
 
 impl CancelToken {
-    /// Not called off yet.
+    /// A token that is not cancelled.
     pub fn new() -> Self {
         Self::default()
     }
 
-    /// Calls it off.
+    /// Cancels the batch.
     pub fn cancel(&self) {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Was it called off?
+    /// Was it cancelled?
     pub fn is_cancelled(&self) -> bool {
         self.0.load(Ordering::Acquire)
     }
@@ -54,7 +54,7 @@ impl CancelToken {
 
 pub(crate) type Call = Box<dyn FnOnce() -> Result<Vec<Tensor>, String> + Send>;
 
-/// One of many: an operation, or a function of the user's.
+/// An item of a batch: an operation, or a user function.
 pub struct Item(Task);
 
 enum Task {
@@ -63,12 +63,12 @@ enum Task {
 }
 
 impl Item {
-    /// An operation that is held elsewhere, too.
+    /// An operation that is shared with the caller.
     pub fn shared(op: Arc<dyn Op>) -> Self {
         Item(Task::Op(op))
     }
 
-    /// A function that runs on the processor's threads. A panic is its item's error.
+    /// A function that runs on the CPU's threads. A panic becomes the error of its item.
     pub fn call(function: impl FnOnce() -> Result<Vec<Tensor>, String> + Send + 'static) -> Self {
         Item(Task::Call(Box::new(function)))
     }
@@ -89,117 +89,119 @@ impl std::fmt::Debug for Item {
     }
 }
 
-/// Called with how many are done and how many there are.
-pub type Progress = Box<dyn FnMut(usize, usize) + Send>;
+/// ProgressFn callback: items done and items in total.
+pub type ProgressFn = Box<dyn FnMut(usize, usize) + Send>;
 
-/// How a batch is run.
+/// Options of a batch.
 #[derive(Default)]
 pub struct BatchOptions {
-    /// Which place; [`Wish::Only`] wins over `spread`.
-    pub wish: Wish,
-    /// The most of the time that work may run, between 0.01 and 1.
-    pub duty: Option<f64>,
-    /// Asked between chunks.
+    /// Placement policy; [`PlacementPolicy::Only`] overrides `multi_device`.
+    pub placement: PlacementPolicy,
+    /// Duty cycle: largest share of the time that work may run, between 0.01 and 1.
+    pub duty_cycle: Option<f64>,
+    /// Checked between chunks.
     pub cancel: Option<CancelToken>,
     /// Called after each chunk.
-    pub progress: Option<Progress>,
-    /// The fewest items of a chunk, as long as there are so many.
-    pub least: Option<usize>,
-    /// The most items of a chunk; memory may set a lower limit.
-    pub most: Option<usize>,
-    /// Results stay on the device where they were made. Then nothing is fused, only recorded together.
-    pub stays: bool,
-    /// All places at once, each with a share by its speed.
-    pub spread: bool,
+    pub progress: Option<ProgressFn>,
+    /// Smallest chunk, as long as there are so many items.
+    pub min_chunk: Option<usize>,
+    /// Largest chunk; memory may set a lower limit.
+    pub max_chunk: Option<usize>,
+    /// Keep results resident on the device that computed them. Then nothing is fused, only submitted together.
+    pub keep_on_device: bool,
+    /// Use all backends at once, each with a share by its throughput.
+    pub multi_device: bool,
 }
 
-/// Items that a place did.
+/// Items done by a backend.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct PlaceCount {
-    /// Its name.
-    pub place: String,
-    /// How many.
+pub struct BackendCount {
+    /// Name of the backend.
+    #[serde(rename = "place")]
+    pub backend: String,
+    /// Number of items.
     pub items: usize,
 }
 
-/// What a batch took.
+/// Statistics of a batch.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct BatchStats {
-    /// All of them.
+    /// Number of items.
     pub items: usize,
     /// Items without a result.
     pub failed: usize,
-    /// Chunks that were run.
+    /// Chunks run.
     pub chunks: usize,
-    /// Items that became part of a larger operation.
+    /// Items that were fused into a larger operation.
     pub fused: usize,
-    /// Pieces of work that devices were given.
+    /// Device submissions.
     pub submissions: usize,
-    /// Dispatches in them, as the operations count them.
+    /// Dispatches in them, as counted by the operations.
     pub dispatches: usize,
-    /// From the first item to the last.
+    /// Wall-clock time of the batch.
     pub wall: Duration,
-    /// Time in which work ran, summed over places.
+    /// Busy time, summed over backends.
     pub busy: Duration,
-    /// Time that places had, summed over those that took part at once.
+    /// Available time, summed over the backends that took part at once.
     pub available: Duration,
-    /// Who did how many.
-    pub places: Vec<PlaceCount>,
+    /// Items per backend.
+    #[serde(rename = "places")]
+    pub backends: Vec<BackendCount>,
 }
 
 impl BatchStats {
-    /// Share of the time in which work ran; `None` when there was no time at all.
+    /// Busy share of the available time; `None` when there was none.
     pub fn busy_share(&self) -> Option<f64> {
         let available = self.available.as_secs_f64();
         (available > 0.0).then(|| self.busy.as_secs_f64() / available)
     }
 }
 
-/// Results of a batch, in the order of its items. Times in the reports of items that shared a run are their shares of it.
+/// Results of a batch in item order. Times in the reports of items that shared a run are their shares of it.
 #[derive(Debug)]
 pub struct BatchRun {
-    /// One per item.
-    pub results: Vec<Result<Ran, RouteError>>,
-    /// What it took.
+    /// One result per item.
+    pub results: Vec<Result<RunOutput, RouteError>>,
+    /// Statistics.
     pub stats: BatchStats,
 }
 
-/// Results so far.
-pub(crate) struct Tally {
-    results: Vec<Option<Result<Ran, RouteError>>>,
+/// Results and statistics so far.
+pub(crate) struct BatchState {
+    results: Vec<Option<Result<RunOutput, RouteError>>>,
     done: usize,
-    counts: Vec<usize>,
+    items_per_backend: Vec<usize>,
     pub(crate) stats: BatchStats,
-    progress: Option<Progress>,
+    progress: Option<ProgressFn>,
 }
 
-impl Tally {
-    fn new(items: usize, places: usize, progress: Option<Progress>) -> Self {
+impl BatchState {
+    fn new(items: usize, backends: usize, progress: Option<ProgressFn>) -> Self {
         let results = std::iter::repeat_with(|| None).take(items).collect();
         let stats = BatchStats { items, ..BatchStats::default() };
-        Tally { results, done: 0, counts: vec![0; places], stats, progress }
+        BatchState { results, done: 0, items_per_backend: vec![0; backends], stats, progress }
     }
 
-    /// Notes what became of an item.
-    fn set(&mut self, index: usize, result: Result<Ran, RouteError>) {
+    /// Sets the result of an item.
+    fn set(&mut self, index: usize, result: Result<RunOutput, RouteError>) {
         let result = result.map_err(|error| match error {
             RouteError::Cancelled => error,
             error => RouteError::Item { index, error: Box::new(error) },
         });
         self.stats.failed += usize::from(result.is_err());
-        if let Some(room) = self.results.get_mut(index) {
-            *room = Some(result);
+        if let Some(slot) = self.results.get_mut(index) {
+            *slot = Some(result);
             self.done += 1;
         }
     }
 
-    pub(crate) fn add(&mut self, chunk: Chunk) {
+    pub(crate) fn add(&mut self, chunk: ChunkResult) {
         self.stats.chunks += 1;
         self.stats.fused += chunk.fused;
         self.stats.submissions += chunk.submissions;
         self.stats.dispatches += chunk.dispatches;
         self.stats.busy += chunk.busy;
-        if let Some(count) = self.counts.get_mut(chunk.place) {
+        if let Some(count) = self.items_per_backend.get_mut(chunk.backend_id) {
             *count += chunk.results.len();
         }
         for (index, result) in chunk.results {
@@ -213,9 +215,9 @@ impl Tally {
 
     fn finish(mut self, router: &Router, wall: Duration) -> BatchRun {
         self.stats.wall = wall;
-        let counted = router.sites().iter().zip(&self.counts).filter(|(_, items)| **items > 0);
-        self.stats.places = counted.map(|(s, n)| PlaceCount { place: s.name(), items: *n }).collect();
-        // What has no result by now was not begun.
+        let counted = router.backends().iter().zip(&self.items_per_backend).filter(|(_, items)| **items > 0);
+        self.stats.backends = counted.map(|(s, n)| BackendCount { backend: s.name(), items: *n }).collect();
+        // Items without a result were never started.
         let cancelled = || Err(RouteError::Cancelled);
         self.stats.failed += self.results.iter().filter(|r| r.is_none()).count();
         let results = self.results.into_iter().map(|r| r.unwrap_or_else(cancelled)).collect();
@@ -223,49 +225,65 @@ impl Tally {
     }
 }
 
-/// The longest that a chunk should take: whoever calls it off waits for it; and with a duty limit, rest comes after it.
-const LONGEST: Duration = Duration::from_millis(100);
-const LONGEST_WITH_DUTY: Duration = Duration::from_millis(20);
-/// What a first chunk holds, inputs and results: on the processor about what its caches hold, on a device enough that the
-/// submission counts for little.
-const START_PROCESSOR: u64 = 8 << 20;
+/// Longest chunk: cancellation waits for it, and with a duty-cycle limit the sleep comes after it.
+const MAX_CHUNK_TIME: Duration = Duration::from_millis(100);
+const MAX_CHUNK_TIME_WITH_DUTY: Duration = Duration::from_millis(20);
+/// Bytes of the first chunk, inputs and results: on the CPU about a cache, on a device enough to amortise the submission.
+const START_CPU: u64 = 8 << 20;
 const START_DEVICE: u64 = 16 << 20;
-/// Share of a device's memory that a chunk may take; intermediates and what else lives there need room, too.
-const SHARE_OF_ROOM: u64 = 4;
+/// Fraction of a device's memory budget that a chunk may take; the rest is for intermediates.
+const BUDGET_DIVISOR: u64 = 4;
 
-/// What all parts of a batch need.
-pub(crate) struct Rules {
-    pub(crate) wish: Wish,
-    pub(crate) duty: Option<f64>,
+/// Options of a batch, checked.
+pub(crate) struct BatchRules {
+    pub(crate) placement: PlacementPolicy,
+    pub(crate) duty_cycle: Option<f64>,
     pub(crate) cancel: Option<CancelToken>,
-    pub(crate) least: usize,
-    pub(crate) most: usize,
-    pub(crate) stays: bool,
-    spread: bool,
+    pub(crate) min_chunk: usize,
+    pub(crate) max_chunk: usize,
+    pub(crate) keep_on_device: bool,
+    multi_device: bool,
 }
 
-impl Rules {
+impl BatchRules {
     pub(crate) fn cancelled(&self) -> bool {
         self.cancel.as_ref().is_some_and(CancelToken::is_cancelled)
     }
 
-    fn longest(&self) -> Duration {
-        if self.duty.is_some() { LONGEST_WITH_DUTY } else { LONGEST }
+    fn max_chunk_time(&self) -> Duration {
+        if self.duty_cycle.is_some() { MAX_CHUNK_TIME_WITH_DUTY } else { MAX_CHUNK_TIME }
     }
 }
 
 impl Router {
-    /// Runs many operations and functions. Results are in their order; one that fails, fails alone, and its error says which
-    /// one it was ([`RouteError::Item`]).
+    /// Runs many operations and functions. Results are in item order; an item that fails, fails alone, and its error names it
+    /// ([`RouteError::Item`]).
     pub fn batch<I>(&self, items: I, options: BatchOptions) -> BatchRun
     where
         I: IntoIterator,
         I::Item: Into<Item>,
     {
         let began = Instant::now();
-        let BatchOptions { wish, duty, cancel, progress, least, most, stays, spread } = options;
-        let (least, most) = (least.unwrap_or(1).max(1), most.unwrap_or(usize::MAX).max(1));
-        let rules = Rules { wish, duty, cancel, least: least.min(most), most, stays, spread };
+        let BatchOptions {
+            placement,
+            duty_cycle,
+            cancel,
+            progress,
+            min_chunk,
+            max_chunk,
+            keep_on_device,
+            multi_device,
+        } = options;
+        let (min_chunk, max_chunk) = (min_chunk.unwrap_or(1).max(1), max_chunk.unwrap_or(usize::MAX).max(1));
+        let rules = BatchRules {
+            placement,
+            duty_cycle,
+            cancel,
+            min_chunk: min_chunk.min(max_chunk),
+            max_chunk,
+            keep_on_device,
+            multi_device,
+        };
         let (mut ops, mut calls) = (Vec::new(), Vec::new());
         for (index, item) in items.into_iter().enumerate() {
             match item.into().0 {
@@ -273,240 +291,266 @@ impl Router {
                 Task::Call(call) => calls.push((index, call)),
             }
         }
-        let mut tally = Tally::new(ops.len() + calls.len(), self.sites().len(), progress);
-        let mut pace = Pace::new(rules.duty);
-        for lot in self.lots(&ops, &rules, &mut tally) {
-            let places = if rules.spread { self.sharers(&rules) } else { Vec::new() };
+        let mut state = BatchState::new(ops.len() + calls.len(), self.backends().len(), progress);
+        let mut throttle = DutyThrottle::new(rules.duty_cycle);
+        for group in self.group_ops(&ops, &rules, &mut state) {
+            let backends = if rules.multi_device { self.sharing_backends(&rules) } else { Vec::new() };
             let before = Instant::now();
-            let at_once = if places.len() > 1 && lot.members.len() > 1 {
-                self.spread(&lot, &places, &rules, &mut tally);
-                places.len()
+            let concurrent = if backends.len() > 1 && group.members.len() > 1 {
+                self.run_group_multi_device(&group, &backends, &rules, &mut state);
+                backends.len()
             } else {
-                self.one_after_the_other(&lot, &rules, &mut tally, &mut pace);
+                self.run_group(&group, &rules, &mut state, &mut throttle);
                 1
             };
-            tally.stats.available += before.elapsed() * u32::try_from(at_once).unwrap_or(1);
+            state.stats.available += before.elapsed() * u32::try_from(concurrent).unwrap_or(1);
         }
         let before = Instant::now();
-        self.calls(calls, &rules, &mut tally, &mut pace);
-        tally.stats.available += before.elapsed();
-        tally.finish(self, began.elapsed())
+        self.run_user_calls(calls, &rules, &mut state, &mut throttle);
+        state.stats.available += before.elapsed();
+        state.finish(self, began.elapsed())
     }
 
-    /// Checks every operation and sorts them by equal work; what is wrong has its result now.
-    fn lots<'a>(&self, ops: &'a [(usize, Arc<dyn Op>)], rules: &Rules, tally: &mut Tally) -> Vec<Lot<'a>> {
-        let mut lots: Vec<Lot<'a>> = Vec::new();
-        let mut known: HashMap<(Lane, bool, u64, Bytes, Bytes), usize> = HashMap::new();
+    /// Checks every operation and groups those of equal cost; invalid ones get their result now.
+    fn group_ops<'a>(
+        &self,
+        ops: &'a [(usize, Arc<dyn Op>)],
+        rules: &BatchRules,
+        state: &mut BatchState,
+    ) -> Vec<OpGroup<'a>> {
+        let mut groups: Vec<OpGroup<'a>> = Vec::new();
+        let mut known: HashMap<(OpClass, bool, u64, Bytes, Bytes), usize> = HashMap::new();
         for (index, op) in ops {
-            let work = match Work::of(op.as_ref(), rules.stays) {
+            let work = match Work::of(op.as_ref(), rules.keep_on_device) {
                 Ok(work) => work,
                 Err(error) => {
-                    tally.set(*index, Err(error.into()));
+                    state.set(*index, Err(error.into()));
                     continue;
                 }
             };
-            let lane = self.lane(op.as_ref());
+            let class = self.op_class(op.as_ref());
             let fuse = op.fuse_key();
-            let key = (lane, fuse.is_some(), fuse.unwrap_or(work.effort.units), work.up, work.home);
-            let member = Member { index: *index, op };
-            match known.get(&key).and_then(|at| lots.get_mut(*at)) {
-                Some(lot) => lot.members.push(member),
+            let key =
+                (class, fuse.is_some(), fuse.unwrap_or(work.cost.units), work.upload, work.input_readback);
+            let member = GroupMember { index: *index, op };
+            match known.get(&key).and_then(|at| groups.get_mut(*at)) {
+                Some(group) => group.members.push(member),
                 None => {
-                    known.insert(key, lots.len());
-                    lots.push(Lot::new(member, work, lane, fuse.is_some()));
+                    known.insert(key, groups.len());
+                    groups.push(OpGroup::new(member, work, class, fuse.is_some()));
                 }
             }
         }
-        let devices = self.sites().iter().skip(1).any(|s| s.usable()) && rules.wish != Wish::Only(0);
+        let devices =
+            self.backends().iter().skip(1).any(|s| s.usable()) && rules.placement != PlacementPolicy::Only(0);
         if devices {
-            lots.iter_mut().for_each(|lot| lot.probe(self, rules.stays));
+            groups.iter_mut().for_each(|group| group.probe(self, rules.keep_on_device));
         }
-        lots
+        groups
     }
 
-    /// One place at a time, whichever is best for the next chunk.
-    fn one_after_the_other(&self, lot: &Lot<'_>, rules: &Rules, tally: &mut Tally, pace: &mut Pace) {
-        let mut sizers: Vec<Sizer> = (0..self.sites().len()).map(|p| self.sizer(lot, p, rules)).collect();
-        let mut here: Option<f32> = None;
-        let mut rest = lot.members.as_slice();
+    /// Runs a group chunk by chunk, each on the backend that is best for it.
+    fn run_group(
+        &self,
+        group: &OpGroup<'_>,
+        rules: &BatchRules,
+        state: &mut BatchState,
+        throttle: &mut DutyThrottle,
+    ) {
+        let mut sizers: Vec<ChunkSizer> =
+            (0..self.backends().len()).map(|id| self.sizer(group, id, rules)).collect();
+        let mut cpu_item_ns: Option<f32> = None;
+        let mut rest = group.members.as_slice();
         while !rest.is_empty() && !rules.cancelled() {
-            let (one, decision, n) = match self.next_chunk(lot, rest.len(), &mut sizers, here, rules) {
-                Ok(choice) => choice,
-                Err(error) => {
-                    let again = || match &error {
-                        RouteError::NoPlace { asked, there } => {
-                            RouteError::NoPlace { asked: *asked, there: *there }
-                        }
-                        other => RouteError::User(other.to_string()),
-                    };
-                    return rest.iter().for_each(|m| tally.set(m.index, Err(again())));
-                }
-            };
+            let (item, decision, n) =
+                match self.next_chunk(group, rest.len(), &mut sizers, cpu_item_ns, rules) {
+                    Ok(choice) => choice,
+                    Err(error) => {
+                        let repeat = || match &error {
+                            RouteError::NoBackend { asked, there } => {
+                                RouteError::NoBackend { asked: *asked, there: *there }
+                            }
+                            other => RouteError::User(other.to_string()),
+                        };
+                        return rest.iter().for_each(|m| state.set(m.index, Err(repeat())));
+                    }
+                };
             let (now, later) = rest.split_at_checked(n).unwrap_or((rest, &[]));
-            let place = decision.place;
-            let chunk = if place == 0 {
-                self.on_processor(lot, now, &one, decision.reason, None)
+            let backend_id = decision.backend_id;
+            let chunk = if backend_id == 0 {
+                self.run_on_cpu(group, now, &item, decision.reason, None)
             } else {
-                let (done, failed) = self.on_device(lot, now, &decision, rules.stays);
+                let (done, failed) = self.run_on_device(group, now, &decision, rules.keep_on_device);
                 match failed {
                     None => done,
                     Some((error, from)) => {
                         let (tried, left) = now.split_at_checked(from).unwrap_or((now, &[]));
                         if !tried.is_empty() {
-                            tally.add(done);
+                            state.add(done);
                         }
-                        self.instead(lot, left, &one, &decision, error)
+                        self.fall_back_chunk(group, left, &item, &decision, error)
                     }
                 }
             };
             let busy = chunk.busy;
-            // A fused run on a device has been learned from.
-            if place == 0 || lot.fused.is_none() {
-                self.spent(&decision, busy);
+            // A fused device run was accounted for already.
+            if backend_id == 0 || group.fused.is_none() {
+                self.account(&decision, busy);
             }
-            if place == 0 && decision.reason != Reason::Exploring {
-                here = Some(busy.as_nanos() as f32 / n.max(1) as f32);
+            if backend_id == 0 && decision.reason != Reason::Exploring {
+                cpu_item_ns = Some(busy.as_nanos() as f32 / n.max(1) as f32);
             }
-            if let Some(sizer) = sizers.get_mut(place) {
-                sizer.took(n, busy);
+            if let Some(sizer) = sizers.get_mut(backend_id) {
+                sizer.observe(n, busy);
             }
-            tally.add(chunk);
-            pace.after(busy, rules.cancel.as_ref());
+            state.add(chunk);
+            throttle.throttle(busy, rules.cancel.as_ref());
             rest = later;
         }
     }
 
-    /// After a device has failed: the processor, if it may; else each by itself, so that what failed alone fails alone.
-    fn instead(
+    /// Fallback after a device failure: the CPU if allowed, else one by one, so that only what fails alone fails.
+    fn fall_back_chunk(
         &self,
-        lot: &Lot<'_>,
-        left: &[Member<'_>],
-        one: &Decision,
+        group: &OpGroup<'_>,
+        left: &[GroupMember<'_>],
+        item: &Decision,
         decision: &Decision,
-        error: crate::site::SiteError,
-    ) -> Chunk {
+        error: crate::backend::BackendError,
+    ) -> ChunkResult {
         if self.settings().cpu_fallback {
-            let why = HandedOn { place: decision.place, error };
-            self.on_processor(lot, left, one, Reason::Fallback, Some(&why))
+            let failover = Failover { backend_id: decision.backend_id, error };
+            self.run_on_cpu(group, left, item, Reason::Fallback, Some(&failover))
         } else {
-            self.each_on_device(left, decision)
+            self.run_each_to_end(left, decision)
         }
     }
 
-    pub(crate) fn sizer(&self, lot: &Lot<'_>, place: usize, rules: &Rules) -> Sizer {
-        let item = lot.bytes().max(1);
-        let most = match self.sites().get(place) {
-            Some(site) if place > 0 => {
-                let room = site.room().map_or(u64::MAX, |r| r.0 / SHARE_OF_ROOM / item);
-                let block = site.largest().map_or(u64::MAX, |l| l.0 / lot.one.largest.0.max(1));
-                room.min(block)
+    pub(crate) fn sizer(&self, group: &OpGroup<'_>, backend_id: usize, rules: &BatchRules) -> ChunkSizer {
+        let item_bytes = group.bytes().max(1);
+        let max = match self.backends().get(backend_id) {
+            Some(backend) if backend_id > 0 => {
+                let by_budget =
+                    backend.memory_budget().map_or(u64::MAX, |b| b.0 / BUDGET_DIVISOR / item_bytes);
+                let by_buffer =
+                    backend.max_buffer().map_or(u64::MAX, |b| b.0 / group.item.largest_buffer.0.max(1));
+                by_budget.min(by_buffer)
             }
             _ => u64::MAX,
         };
-        let start = (if place == 0 { START_PROCESSOR } else { START_DEVICE } / item).max(1);
+        let start = (if backend_id == 0 { START_CPU } else { START_DEVICE } / item_bytes).max(1);
         let count = |n: u64| usize::try_from(n).unwrap_or(usize::MAX);
-        let most = count(most).min(rules.most).min(lot.most_at_once(place));
-        Sizer::new(count(start), rules.least, most, rules.longest())
+        let max = count(max).min(rules.max_chunk).min(group.max_chunk(backend_id));
+        ChunkSizer::new(count(start), rules.min_chunk, max, rules.max_chunk_time())
     }
 
-    /// The decision about one item, the one about the next chunk, and how many that has.
+    /// The decision for one item, the decision for the next chunk, and the size of that chunk.
     fn next_chunk(
         &self,
-        lot: &Lot<'_>,
+        group: &OpGroup<'_>,
         left: usize,
-        sizers: &mut [Sizer],
-        here: Option<f32>,
-        rules: &Rules,
+        sizers: &mut [ChunkSizer],
+        cpu_item_ns: Option<f32>,
+        rules: &BatchRules,
     ) -> Result<(Decision, Decision, usize), RouteError> {
-        let one = self.decide(&lot.one, lot.lane, rules.wish)?;
-        let usual = sizers.iter().map(Sizer::size).max().unwrap_or(1).min(left);
-        let decision = self.for_chunk(lot, usual, &one, here, rules.wish)?;
-        let place = decision.place;
-        let Some(sizer) = sizers.get_mut(place) else { return Ok((one, decision, usual)) };
-        if let Some(ns) = decision.predicted_ns(place) {
+        let item = self.decide(&group.item, group.class, rules.placement)?;
+        let usual = sizers.iter().map(ChunkSizer::size).max().unwrap_or(1).min(left);
+        let decision = self.decide_chunk(group, usual, &item, cpu_item_ns, rules.placement)?;
+        let backend_id = decision.backend_id;
+        let Some(sizer) = sizers.get_mut(backend_id) else { return Ok((item, decision, usual)) };
+        if let Some(ns) = decision.predicted_ns(backend_id) {
             sizer.expect(Duration::from_nanos((ns / usual.max(1) as f32) as u64));
         }
         let n = sizer.size().min(left).max(1);
         if n == usual {
-            return Ok((one, decision, n));
+            return Ok((item, decision, n));
         }
-        let exact = self.for_chunk(lot, n, &one, here, rules.wish)?;
-        Ok((one, exact.instead(place, decision.reason), n))
+        let exact = self.decide_chunk(group, n, &item, cpu_item_ns, rules.placement)?;
+        Ok((item, exact.with_backend(backend_id, decision.reason), n))
     }
 
-    /// The best place for `n` items of a lot. The processor does them one by one, a device all at once: its price is that of
-    /// the fused work, where it can be fused.
-    pub(crate) fn for_chunk(
+    /// Decision for a chunk of `n` items. The CPU runs them one by one, a device all at once: its prediction is that of the fused
+    /// work, where they can be fused.
+    pub(crate) fn decide_chunk(
         &self,
-        lot: &Lot<'_>,
+        group: &OpGroup<'_>,
         n: usize,
-        one: &Decision,
-        here: Option<f32>,
-        wish: Wish,
+        item: &Decision,
+        cpu_item_ns: Option<f32>,
+        placement: PlacementPolicy,
     ) -> Result<Decision, RouteError> {
-        let (work, lane) = lot.work(n);
-        let mut decision = self.decide(&work, lane, wish)?;
-        let each = |place: usize, saved: f32| {
-            let price = |ns: Option<f32>| ns.map_or(f32::INFINITY, |ns| ns * n as f32 - saved);
-            (price(one.predicted_ns(place)), price(one.model_ns(place)))
+        let (work, class) = group.work(n);
+        let mut decision = self.decide(&work, class, placement)?;
+        let sequential = |id: usize, saved: f32| {
+            let total = |ns: Option<f32>| ns.map_or(f32::INFINITY, |ns| ns * n as f32 - saved);
+            (total(item.predicted_ns(id)), total(item.model_ns(id)))
         };
-        let (predicted, model) = each(0, 0.0);
-        decision = decision.priced(0, here.map_or(predicted, |ns| ns * n as f32), model);
-        if lot.fused.is_none() {
+        let (predicted, model) = sequential(0, 0.0);
+        decision = decision.with_prediction(0, cpu_item_ns.map_or(predicted, |ns| ns * n as f32), model);
+        if group.fused.is_none() {
             let models = self.models();
-            for (place, known) in models.iter().enumerate().skip(1) {
-                let submissions = if lot.together { n.saturating_sub(1) } else { 0 };
-                let (predicted, model) = each(place, known.launch_ns as f32 * submissions as f32);
-                decision = decision.priced(place, predicted, model);
+            for (id, device) in models.iter().enumerate().skip(1) {
+                let saved_submissions = if group.batchable { n.saturating_sub(1) } else { 0 };
+                let (predicted, model) = sequential(id, device.launch_ns as f32 * saved_submissions as f32);
+                decision = decision.with_prediction(id, predicted, model);
             }
         }
         if !matches!(decision.reason, Reason::Faster { .. } | Reason::NotMeasured) {
             return Ok(decision);
         }
-        let usable = |p: &usize| self.sites().get(*p).is_some_and(|s| s.usable());
-        let mut prices: Vec<(usize, f32)> = (0..decision.places())
+        let usable = |id: &usize| self.backends().get(*id).is_some_and(|s| s.usable());
+        let mut times: Vec<(usize, f32)> = (0..decision.backend_count())
             .filter(usable)
-            .filter_map(|p| Some((p, decision.predicted_ns(p)?)))
+            .filter_map(|id| Some((id, decision.predicted_ns(id)?)))
             .collect();
-        prices.sort_by(|a, b| a.1.total_cmp(&b.1));
-        let decision = match prices.as_slice() {
-            [(place, best), (_, next), ..] => {
-                decision.instead(*place, Reason::Faster { factor: next / best.max(f32::MIN_POSITIVE) })
+        times.sort_by(|a, b| a.1.total_cmp(&b.1));
+        let decision = match times.as_slice() {
+            [(id, best), (_, next), ..] => {
+                decision.with_backend(*id, Reason::Faster { factor: next / best.max(f32::MIN_POSITIVE) })
             }
             _ => decision,
         };
-        Ok(if lot.fused.is_some() { self.maybe_explore(&work, lane, decision) } else { decision })
+        Ok(if group.fused.is_some() { self.maybe_explore(&work, class, decision) } else { decision })
     }
 
-    /// Functions of the user's, on the processor's threads.
-    fn calls(&self, calls: Vec<(usize, Call)>, rules: &Rules, tally: &mut Tally, pace: &mut Pace) {
+    /// Runs user functions on the CPU's threads.
+    fn run_user_calls(
+        &self,
+        calls: Vec<(usize, Call)>,
+        rules: &BatchRules,
+        state: &mut BatchState,
+        throttle: &mut DutyThrottle,
+    ) {
         if calls.is_empty() {
             return;
         }
         let work = Work {
-            kind: Kind::Custom,
-            effort: gpuforge_ops::Effort::default(),
-            up: Bytes::ZERO,
-            down: Bytes::ZERO,
-            home: Bytes::ZERO,
-            largest: Bytes::ZERO,
+            kind: OpKind::Custom,
+            cost: gpuforge_ops::OpCost::default(),
+            upload: Bytes::ZERO,
+            download: Bytes::ZERO,
+            input_readback: Bytes::ZERO,
+            largest_buffer: Bytes::ZERO,
             splittable: false,
         };
-        let Ok(decision) = self.decide(&work, Lane::of(Kind::Custom), Wish::Only(0)) else { return };
-        let decision = decision.priced(0, f32::INFINITY, f32::INFINITY).instead(0, Reason::Only);
+        let Ok(decision) = self.decide(&work, OpClass::of(OpKind::Custom), PlacementPolicy::Only(0)) else {
+            return;
+        };
+        let decision =
+            decision.with_prediction(0, f32::INFINITY, f32::INFINITY).with_backend(0, Reason::Only);
         let start = rayon::current_num_threads();
-        // Fewer than there are threads are never faster, whatever a disturbed machine seems to say.
-        let least = rules.least.max(start).min(rules.most);
-        let mut sizer = Sizer::new(start, least, rules.most, rules.longest());
+        // Fewer items than threads are never faster, whatever a noisy measurement says.
+        let min = rules.min_chunk.max(start).min(rules.max_chunk);
+        let mut sizer = ChunkSizer::new(start, min, rules.max_chunk, rules.max_chunk_time());
         let mut rest = calls.into_iter();
         while rest.len() > 0 && !rules.cancelled() {
             let now: Vec<_> = rest.by_ref().take(sizer.size()).collect();
             let n = now.len();
-            let chunk = self.call_each(now, decision);
+            let chunk = self.run_calls(now, decision);
             let busy = chunk.busy;
-            sizer.took(n, busy);
-            tally.add(chunk);
-            pace.after(busy, rules.cancel.as_ref());
+            sizer.observe(n, busy);
+            state.add(chunk);
+            throttle.throttle(busy, rules.cancel.as_ref());
         }
     }
 }

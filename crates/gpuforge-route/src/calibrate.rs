@@ -1,8 +1,7 @@
-//! How fast is a place? Launches, transfers, and every kind of operation at several sizes, within a budget of time.
+//! Calibration: benchmarks launch overhead, transfers and every op kind over sizes, within a time budget; yields a cost model.
 //!
-//! Every figure is a median of runs with everything compiled; cold runs never count. What a run moves is predicted from
-//! the transfers that were measured before and taken off: a model's curves are of the computation alone. No run is started
-//! that is predicted to end after the budget, so that a slow place gets fewer sizes, not more time.
+//! Every time is a median of warm runs. Transfers are predicted from the transfer curves and subtracted, so that cost curves hold
+//! computation only. No run is started that is predicted to miss the deadline: a slow backend gets fewer sizes, not more time.
 
 use std::{
     sync::Arc,
@@ -10,269 +9,278 @@ use std::{
 };
 
 use gpuforge_ops::{
-    Effort, Kind, Op, OpError, Tuning, Variant, Work,
-    table::{self, OPS, Row},
+    Op, OpCost, OpError, OpKind, Tuning, Variant, Work,
+    registry::{self, OPS, OpEntry},
 };
 
 use crate::{
+    backend::{Backend, BackendError, BackendRun},
     curve::{Curve, Point},
-    model::Model,
-    site::{Site, SiteError, SiteRun},
+    model::CostModel,
 };
 
 mod measure;
-pub mod plan;
+pub mod sampling;
 
-use measure::{Bench, Measured};
+use measure::{Bench, Sample};
 
-/// A model whose repetitions lie further apart than this (see [`Model::spread`]) was measured on a machine too busy to be
-/// trusted.
+/// Measurement noise ([`CostModel::spread`]) above which a calibration should not be guard_passed.
 pub const TOO_NOISY: f64 = 0.3;
 
-/// How much is measured.
+/// What and how much is measured.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Options {
-    /// The most that calibrating may take. Opening a device does not count: it happens before the clock starts.
+pub struct CalibrationOptions {
+    /// Time budget. Opening a device does not count: it happens before the clock starts.
     pub budget: Duration,
-    /// Only these kinds; `None` is all that have an example.
-    pub kinds: Option<Vec<Kind>>,
-    /// Which part of a kind's sizes is tried: from and to, as shares of their list.
-    pub part: (f32, f32),
-    /// The most sizes per kind.
-    pub points: usize,
-    /// Also sizes halfway between those of the list.
-    pub between: bool,
-    /// Try the variants of kernels on devices and keep the fastest?
+    /// Kinds to measure; `None` is all registered ones.
+    pub kinds: Option<Vec<OpKind>>,
+    /// Range of a kind's size list, as shares of its length.
+    pub size_range: (f32, f32),
+    /// Most sizes per kind.
+    pub max_sizes: usize,
+    /// Add geometric midpoints between the listed sizes?
+    pub midpoints: bool,
+    /// Auto-tune kernel variants on devices?
     pub tune: bool,
-    /// Bytes of the transfers that are measured, ascending.
-    pub transfers: Vec<usize>,
-    /// Repetitions of a measurement: at least (fewer where one takes long) and at most.
-    pub repeat: (usize, usize),
-    /// How often everything is visited. The faster visit counts: what disturbed a machine for a few seconds has gone by the
-    /// next.
-    pub visits: usize,
+    /// Transfer sizes in bytes, ascending.
+    pub transfer_sizes: Vec<usize>,
+    /// Minimum (fewer where a run takes long) and maximum repetitions per point.
+    pub repeats: (usize, usize),
+    /// Passes over everything. The faster pass counts: a disturbance of a few seconds is gone by the next.
+    pub passes: usize,
 }
 
-impl Options {
-    /// Enough for a first decision: one kind that memory decides, one that arithmetic decides.
+impl CalibrationOptions {
+    /// Enough for a first decision: one memory-bound kind, one compute-bound kind.
     pub fn micro() -> Self {
-        let memory = [Kind::Map, Kind::Xor].into_iter().find(|k| table::row(*k).is_some());
-        Options {
+        let memory = [OpKind::Map, OpKind::Xor].into_iter().find(|k| registry::entry(*k).is_some());
+        CalibrationOptions {
             budget: Duration::from_millis(150),
-            kinds: Some(memory.into_iter().chain([Kind::Matmul]).collect()),
-            part: (0.15, 0.6),
-            points: 2,
-            between: false,
+            kinds: Some(memory.into_iter().chain([OpKind::Matmul]).collect()),
+            size_range: (0.15, 0.6),
+            max_sizes: 2,
+            midpoints: false,
             tune: false,
-            transfers: vec![64 << 10, 1 << 20],
-            repeat: (3, 5),
-            visits: 1,
+            transfer_sizes: vec![64 << 10, 1 << 20],
+            repeats: (3, 5),
+            passes: 1,
         }
     }
 
-    /// Every kind, in ten seconds for all places together.
+    /// Every kind, in ten seconds for all backends together.
     pub fn quick() -> Self {
-        Options {
-            // A second is for opening devices, which no budget counts, and for the last run.
+        CalibrationOptions {
+            // One second is reserved for opening devices, which no budget counts, and for the last run.
             budget: Duration::from_millis(9_000),
             kinds: None,
-            part: (0.0, 1.0),
-            points: usize::MAX,
-            between: false,
+            size_range: (0.0, 1.0),
+            max_sizes: usize::MAX,
+            midpoints: false,
             tune: true,
-            transfers: vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20],
-            repeat: (3, 15),
-            visits: 1,
+            transfer_sizes: vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 32 << 20],
+            repeats: (3, 15),
+            passes: 1,
         }
     }
 
-    /// Every kind at twice the sizes, with more repetitions, in a minute and a half for all places together.
+    /// Every kind at twice the sizes, with more repetitions, in 90 seconds for all backends together.
     pub fn full() -> Self {
-        Options {
+        CalibrationOptions {
             budget: Duration::from_secs(90),
-            between: true,
-            transfers: vec![4 << 10, 16 << 10, 64 << 10, 256 << 10, 1 << 20, 4 << 20, 16 << 20, 64 << 20],
-            repeat: (5, 50),
-            visits: 2,
-            ..Options::quick()
+            midpoints: true,
+            transfer_sizes: vec![
+                4 << 10,
+                16 << 10,
+                64 << 10,
+                256 << 10,
+                1 << 20,
+                4 << 20,
+                16 << 20,
+                64 << 20,
+            ],
+            repeats: (5, 50),
+            passes: 2,
+            ..CalibrationOptions::quick()
         }
     }
 
-    /// Rows of the operations that it measures.
-    fn rows(&self) -> Vec<&'static Row> {
-        let wanted = |row: &&Row| self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&row.kind));
+    /// Registry entries it measures.
+    fn entries(&self) -> Vec<&'static OpEntry> {
+        let wanted = |entry: &&OpEntry| self.kinds.as_ref().is_none_or(|kinds| kinds.contains(&entry.kind));
         OPS.iter().filter(wanted).collect()
     }
 }
 
-/// How far it is.
+/// CalibrationProgress of a calibration.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress<'a> {
-    /// Which place.
-    pub place: &'a str,
-    /// What is measured now.
-    pub step: Step<'a>,
-    /// Share of this place's kinds that is done.
+pub struct CalibrationProgress<'a> {
+    /// Name of the backend.
+    pub backend: &'a str,
+    /// What is being measured.
+    pub step: CalibrationStep<'a>,
+    /// Completed share of this backend's kinds.
     pub done: f32,
 }
 
-/// What is measured.
+/// CalibrationStep of a calibration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step<'a> {
-    /// The device is opened.
+pub enum CalibrationStep<'a> {
+    /// Opening the device.
     Opening,
-    /// A submission with nothing to do.
+    /// Launch overhead.
     Launch,
-    /// This many bytes there and back.
+    /// Upload and download of this many bytes.
     Transfer(usize),
-    /// Variants of a kind's kernels.
-    Tuning(Kind),
+    /// Auto-tuning of a kind's kernel variants.
+    Tuning(OpKind),
     /// A kind at this size.
-    Kind(Kind, usize),
-    /// A kind ends here, before this size: it would not fit into the time, or cannot be done.
-    Ends(Kind, usize, &'a str),
+    Measuring(OpKind, usize),
+    /// A kind stops before this size: it would not fit into the budget, or cannot run.
+    Stopped(OpKind, usize, &'a str),
 }
 
-/// Measures a place. The error of a device that fails ends its calibration; nothing half-measured is returned.
+/// Calibrates a backend. A device failure ends its calibration; no partial model is returned.
 pub fn calibrate(
-    site: &dyn Site,
-    options: &Options,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Model, SiteError> {
+    backend: &dyn Backend,
+    options: &CalibrationOptions,
+    progress: &mut dyn FnMut(CalibrationProgress<'_>),
+) -> Result<CostModel, BackendError> {
     let began = Instant::now();
-    calibrate_by(site, options, &|| began.elapsed(), progress)
+    calibrate_with_clock(backend, options, &|| began.elapsed(), progress)
 }
 
-/// Measures several places one after the other; the budget is for all of them, and what one leaves the next may use. A
-/// place that fails does so alone.
+/// Calibrates several backends in turn within one budget; what one leaves the next may use. A failure affects only its backend.
 pub fn calibrate_all(
-    sites: &[Arc<dyn Site>],
-    options: &Options,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Vec<Result<Model, SiteError>> {
+    backends: &[Arc<dyn Backend>],
+    options: &CalibrationOptions,
+    progress: &mut dyn FnMut(CalibrationProgress<'_>),
+) -> Vec<Result<CostModel, BackendError>> {
     let mut left = options.budget;
     let mut models = Vec::new();
-    for (i, site) in sites.iter().enumerate() {
-        let share = left / u32::try_from(sites.len() - i).unwrap_or(1);
-        // Opening a device comes first and counts here: who waits for all places waits for that too.
+    for (i, backend) in backends.iter().enumerate() {
+        let share = left / u32::try_from(backends.len() - i).unwrap_or(1);
+        // Opening a device counts here: the caller waits for it too.
         let began = Instant::now();
-        let options = Options { budget: share, ..options.clone() };
-        models.push(calibrate(site.as_ref(), &options, progress));
+        let options = CalibrationOptions { budget: share, ..options.clone() };
+        models.push(calibrate(backend.as_ref(), &options, progress));
         left = left.saturating_sub(began.elapsed());
     }
     models
 }
 
-/// As [`calibrate`], by another clock.
-pub fn calibrate_by(
-    site: &dyn Site,
-    options: &Options,
+/// As [`calibrate`], with a given clock.
+pub fn calibrate_with_clock(
+    backend: &dyn Backend,
+    options: &CalibrationOptions,
     clock: &dyn Fn() -> Duration,
-    progress: &mut dyn FnMut(Progress<'_>),
-) -> Result<Model, SiteError> {
-    let name = site.name();
-    progress(Progress { place: &name, step: Step::Opening, done: 0.0 });
-    site.launch()?;
-    let mut bench = Bench::new(site, options, clock);
-    let mut model = Model::named(name.clone());
-    model.driver = site.driver();
-    progress(Progress { place: &name, step: Step::Launch, done: 0.0 });
+    progress: &mut dyn FnMut(CalibrationProgress<'_>),
+) -> Result<CostModel, BackendError> {
+    let name = backend.name();
+    progress(CalibrationProgress { backend: &name, step: CalibrationStep::Opening, done: 0.0 });
+    backend.launch()?;
+    let mut bench = Bench::new(backend, options, clock);
+    let mut model = CostModel::named(name.clone());
+    model.driver = backend.driver();
+    progress(CalibrationProgress { backend: &name, step: CalibrationStep::Launch, done: 0.0 });
     model.launch_ns = bench.launch()?;
-    let mut told = |step: Step<'_>| progress(Progress { place: &name, step, done: 0.0 });
-    (model.up, model.down) = bench.transfers(&mut told)?;
+    let mut on_step =
+        |step: CalibrationStep<'_>| progress(CalibrationProgress { backend: &name, step, done: 0.0 });
+    (model.upload, model.download) = bench.transfers(&mut on_step)?;
     if options.tune {
-        site.tune(Tuning::default());
+        backend.tune(Tuning::default());
     }
-    let rows = options.rows();
-    let all = rows.len() * options.visits.max(1);
-    let mut known: Vec<Vec<Measured>> = vec![Vec::new(); rows.len()];
-    for (i, (at, row)) in rows.iter().enumerate().cycle().take(all).enumerate() {
+    let entries = options.entries();
+    let all = entries.len() * options.passes.max(1);
+    let mut known: Vec<Vec<Sample>> = vec![Vec::new(); entries.len()];
+    for (i, (at, entry)) in entries.iter().enumerate().cycle().take(all).enumerate() {
         let done = i as f32 / all as f32;
-        let mut told = |step: Step<'_>| progress(Progress { place: &name, step, done });
-        let end = bench.share(all - i);
-        let make = |size: usize| (row.example)(&[size]);
-        let sizes = plan::sizes(row.calibrate, options.part, options.between, options.points);
+        let mut on_step =
+            |step: CalibrationStep<'_>| progress(CalibrationProgress { backend: &name, step, done });
+        let deadline = bench.part_deadline(all - i);
+        let make = |size: usize| (entry.example)(&[size]);
+        let sizes =
+            sampling::sample_sizes(entry.calibrate, options.size_range, options.midpoints, options.max_sizes);
         let is_device = model.launch_ns > 0.0;
-        if options.tune && is_device && i < rows.len() {
-            let variant = bench.tune(row.kind, &make, &sizes, &model, end, &mut told)?;
-            variant.into_iter().for_each(|v| model.tune(row.kind, v));
-            site.tune(model.tuning.clone());
+        if options.tune && is_device && i < entries.len() {
+            let variant = bench.tune(entry.kind, &make, &sizes, &model, deadline, &mut on_step)?;
+            variant.into_iter().for_each(|v| model.tune(entry.kind, v));
+            backend.tune(model.tuning.clone());
         }
-        let measured = bench.kind(row.kind, &make, &sizes, &model, end, &mut told)?;
-        known.get_mut(at).into_iter().for_each(|known| faster(known, &measured));
+        let measured = bench.measure_kind(entry.kind, &make, &sizes, &model, deadline, &mut on_step)?;
+        known.get_mut(at).into_iter().for_each(|known| merge_min(known, &measured));
     }
-    let mut roof = Roof::default();
-    for (row, measured) in rows.iter().zip(&known) {
-        roof.see(row.kind, measured, model.launch_ns);
+    let mut roofline = Roofline::default();
+    for (entry, measured) in entries.iter().zip(&known) {
+        roofline.add(entry.kind, measured, model.launch_ns);
         if let Ok(curve) = Curve::try_from(points(measured)) {
-            model.set(row.kind, curve);
+            model.set(entry.kind, curve);
         }
     }
-    (model.byte_ns, model.flop_ns) = (roof.byte_ns(), roof.flop_ns);
-    // A submission without a dispatch may never reach the device: the smallest real operation tells more.
+    (model.byte_ns, model.flop_ns) = (roofline.byte_ns(), roofline.flop_ns);
+    // An empty submission may never reach the device: the smallest real operation is a better launch estimate.
     if let Some(first) =
-        model.curve(Kind::Xor).and_then(|c| c.points().first()).filter(|_| model.launch_ns > 0.0)
+        model.curve(OpKind::Xor).and_then(|c| c.points().first()).filter(|_| model.launch_ns > 0.0)
     {
         model.launch_ns = model.launch_ns.max(first.ns);
     }
-    model.spread = plan::median(&mut bench.spreads);
+    model.spread = sampling::median(&mut bench.spreads);
     Ok(model)
 }
 
-/// Measures one operation of the caller's at several sizes, ascending, against a model that has the place's transfers.
+/// Measures the cost curve of a user operation at several sizes, ascending, against a model that has the backend's transfers.
 /// `None` when not even the first size fits into the budget.
-pub fn curve(
-    site: &dyn Site,
-    model: &Model,
+pub fn measure_curve(
+    backend: &dyn Backend,
+    model: &CostModel,
     make: &dyn Fn(usize) -> Result<Arc<dyn Op>, OpError>,
     sizes: &[usize],
-    options: &Options,
-) -> Result<Option<Curve>, SiteError> {
+    options: &CalibrationOptions,
+) -> Result<Option<Curve>, BackendError> {
     let began = Instant::now();
     let clock = || began.elapsed();
-    let mut bench = Bench::new(site, options, &clock);
-    let end = bench.share(1);
-    let measured = bench.kind(Kind::Custom, make, sizes, model, end, &mut |_| {})?;
+    let mut bench = Bench::new(backend, options, &clock);
+    let deadline = bench.part_deadline(1);
+    let measured = bench.measure_kind(OpKind::Custom, make, sizes, model, deadline, &mut |_| {})?;
     Ok(Curve::try_from(points(&measured)).ok())
 }
 
-/// Of two visits to a size the faster counts.
-fn faster(known: &mut Vec<Measured>, again: &[Measured]) {
+/// Keeps the faster of two passes per size.
+fn merge_min(known: &mut Vec<Sample>, again: &[Sample]) {
     for new in again {
-        match known.iter_mut().find(|k| k.effort.units == new.effort.units) {
+        match known.iter_mut().find(|k| k.cost.units == new.cost.units) {
             Some(old) => old.ns = old.ns.min(new.ns),
             None => known.push(*new),
         }
     }
-    known.sort_by_key(|k| k.effort.units);
+    known.sort_by_key(|k| k.cost.units);
 }
 
-/// Points of a curve: sizes that count as equally much are one.
-fn points(measured: &[Measured]) -> Vec<Point> {
-    let mut points: Vec<Point> = measured.iter().map(|m| Point { units: m.effort.units, ns: m.ns }).collect();
+/// Points of a curve; duplicate sizes are merged.
+fn points(measured: &[Sample]) -> Vec<Point> {
+    let mut points: Vec<Point> = measured.iter().map(|m| Point { units: m.cost.units, ns: m.ns }).collect();
     points.retain(|p| p.units > 0 && p.ns > 0.0);
     points.sort_by_key(|p| p.units);
     points.dedup_by_key(|p| p.units);
     points
 }
 
-/// Speed of memory and arithmetic, from the kinds that each of them decides.
+/// Roofline parameters: memory and compute speed, from the kinds bound by each.
 #[derive(Debug, Default)]
-struct Roof {
-    /// By the preference of the kind: a plain pass over memory first.
+struct Roofline {
+    /// Ranked by kind: a streaming pass first.
     bytes: Vec<(usize, f64)>,
     flop_ns: Option<f64>,
 }
 
-impl Roof {
-    fn see(&mut self, kind: Kind, measured: &[Measured], launch_ns: f64) {
-        let Some(Measured { effort, ns, .. }) = measured.last() else { return };
-        let (Effort { flops, .. }, bytes) = (effort, effort.read.0 + effort.written.0);
-        let ns = plan::without(*ns, launch_ns);
-        if kind == Kind::Matmul && *flops > 0 {
+impl Roofline {
+    fn add(&mut self, kind: OpKind, measured: &[Sample], launch_ns: f64) {
+        let Some(Sample { cost, ns, .. }) = measured.last() else { return };
+        let (OpCost { flops, .. }, bytes) = (cost, cost.read.0 + cost.written.0);
+        let ns = sampling::subtract_transfers(*ns, launch_ns);
+        if kind == OpKind::Matmul && *flops > 0 {
             self.flop_ns = Some(ns / *flops as f64);
         }
-        let rank = [Kind::Map, Kind::Xor, Kind::Sum].iter().position(|k| *k == kind);
+        let rank = [OpKind::Map, OpKind::Xor, OpKind::Sum].iter().position(|k| *k == kind);
         if let Some(rank) = rank.filter(|_| bytes > 0) {
             self.bytes.push((rank, ns / bytes as f64));
         }
@@ -283,41 +291,44 @@ impl Roof {
     }
 }
 
-/// Does a variant beat the default by more than both of them vary?
+/// Does a variant beat the default by more than the noise of both?
 fn beats(default: &mut [f64], other: &mut [f64]) -> bool {
-    let noise = plan::spread(default).unwrap_or(0.0).max(plan::spread(other).unwrap_or(0.0)).max(LEAST_GAIN);
-    match (plan::median(default), plan::median(other)) {
+    let noise = sampling::relative_iqr(default)
+        .unwrap_or(0.0)
+        .max(sampling::relative_iqr(other).unwrap_or(0.0))
+        .max(MIN_GAIN);
+    match (sampling::median(default), sampling::median(other)) {
         (Some(before), Some(after)) => after < before * (1.0 - noise.min(0.5)),
         _ => false,
     }
 }
 
-/// A variant that is faster by less than this is not worth leaving the default.
-const LEAST_GAIN: f64 = 0.03;
+/// Smallest gain worth leaving the default variant for.
+const MIN_GAIN: f64 = 0.03;
 
-/// The variant that is the fastest, if it beats the first by more than noise.
+/// The fastest variant, if it beats the first (default) by more than noise.
 fn fastest(mut times: Vec<(Variant, Vec<f64>)>) -> Option<Variant> {
     if times.is_empty() {
         return None;
     }
     let (_, mut default) = times.remove(0);
-    let best = times.iter_mut().filter_map(|(v, t)| Some((*v, plan::median(t)?, t)));
+    let best = times.iter_mut().filter_map(|(v, t)| Some((*v, sampling::median(t)?, t)));
     let (variant, _, times) = best.min_by(|a, b| a.1.total_cmp(&b.1))?;
     beats(&mut default, times).then_some(variant)
 }
 
-/// A run that counts: nothing was compiled, nothing had to be repeated.
-fn plain(run: &SiteRun) -> bool {
+/// A warm run: nothing was compiled, nothing retried.
+fn is_warm(run: &BackendRun) -> bool {
     !run.cold && run.events.is_empty()
 }
 
-/// What a piece of work moves at a place, by its measured transfers.
-fn moved_ns(model: &Model, work: &Work) -> f64 {
+/// Predicted transfer time of `work` on a backend.
+fn transfer_ns(model: &CostModel, work: &Work) -> f64 {
     let ns = |curve: &Option<Curve>, bytes: u64| match curve {
         Some(curve) if bytes > 0 => f64::from(curve.at(bytes)),
         _ => 0.0,
     };
-    ns(&model.up, work.up.0) + ns(&model.down, work.down.0)
+    ns(&model.upload, work.upload.0) + ns(&model.download, work.download.0)
 }
 
 #[cfg(test)]
@@ -338,27 +349,27 @@ mod tests {
     }
 
     #[test]
-    fn presets_are_within_their_budgets_and_have_rows() {
-        assert!(Options::micro().budget <= Duration::from_millis(150));
-        assert_eq!(Options::micro().rows().len(), 2, "memory and arithmetic");
-        assert_eq!(Options::quick().rows().len(), OPS.len());
-        assert!(Options::quick().budget < Duration::from_secs(10));
-        assert!(Options::full().budget <= Duration::from_secs(90));
+    fn presets_keep_their_budgets_and_have_entries() {
+        assert!(CalibrationOptions::micro().budget <= Duration::from_millis(150));
+        assert_eq!(CalibrationOptions::micro().entries().len(), 2, "memory and arithmetic");
+        assert_eq!(CalibrationOptions::quick().entries().len(), OPS.len());
+        assert!(CalibrationOptions::quick().budget < Duration::from_secs(10));
+        assert!(CalibrationOptions::full().budget <= Duration::from_secs(90));
     }
 
     #[test]
-    fn the_faster_visit_counts() {
-        let at = |units, ns| Measured { effort: Effort { units, ..Effort::default() }, ns };
+    fn the_faster_pass_counts() {
+        let at = |units, ns| Sample { cost: OpCost { units, ..OpCost::default() }, ns };
         let mut known = Vec::new();
-        faster(&mut known, &[at(5, 2.0), at(9, 8.0)]);
-        faster(&mut known, &[at(7, 3.0), at(9, 4.0), at(5, 6.0)]);
-        let found: Vec<(u64, f64)> = known.iter().map(|k| (k.effort.units, k.ns)).collect();
+        merge_min(&mut known, &[at(5, 2.0), at(9, 8.0)]);
+        merge_min(&mut known, &[at(7, 3.0), at(9, 4.0), at(5, 6.0)]);
+        let found: Vec<(u64, f64)> = known.iter().map(|k| (k.cost.units, k.ns)).collect();
         assert_eq!(found, [(5, 2.0), (7, 3.0), (9, 4.0)]);
     }
 
     #[test]
-    fn equal_sizes_are_one_point() {
-        let at = |units, ns| Measured { effort: Effort { units, ..Effort::default() }, ns };
+    fn duplicate_sizes_are_merged() {
+        let at = |units, ns| Sample { cost: OpCost { units, ..OpCost::default() }, ns };
         let points = points(&[at(5, 2.0), at(5, 3.0), at(9, 4.0), at(0, 1.0)]);
         assert_eq!(points, [Point { units: 5, ns: 2.0 }, Point { units: 9, ns: 4.0 }]);
     }

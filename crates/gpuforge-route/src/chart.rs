@@ -1,11 +1,12 @@
-//! How do two places compare? Time over size as a picture, for a terminal and as SVG, and where one overtakes the other.
+//! Crossover chart: predicted time over size per backend, as terminal text and as SVG, with the sizes at which one overtakes the
+//! other.
 
 use gpuforge_ops::{
-    Kind, Work,
-    table::{self, Row},
+    OpKind, Work,
+    registry::{self, OpEntry},
 };
 
-use crate::{curve::Curve, model::Model};
+use crate::{curve::Curve, model::CostModel};
 
 mod svg;
 mod terminal;
@@ -13,43 +14,43 @@ mod terminal;
 pub use svg::svg;
 pub use terminal::terminal;
 
-/// Samples per octave when looking for a crossing.
+/// Samples per octave when searching for crossovers.
 const PER_OCTAVE: u32 = 4;
-/// Examples up to this size are made to see what a kind moves; what larger ones move follows from them.
-const SMALL: usize = 1 << 12;
+/// Examples up to this size are built to see what a kind transfers; larger ones are extrapolated.
+const MAX_EXAMPLE: usize = 1 << 12;
 
-/// Crossings that are told in words.
-const MOST_SAID: usize = 3;
+/// Crossovers named in the summary text.
+const MAX_NAMED: usize = 3;
 
-/// What one kind takes at every place.
+/// Chart of one op kind.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Panel {
-    /// The kind's name.
+    /// Name of the kind.
     pub title: String,
-    /// What its sizes count.
+    /// Unit of the sizes.
     pub unit: String,
-    /// A line per place, the processor's first.
-    pub lines: Vec<Line>,
-    /// Sizes at which the second place overtakes the first, or falls behind it, ascending.
+    /// One line per backend, the CPU first.
+    pub lines: Vec<CurveLine>,
+    /// Crossover points: sizes at which the second backend overtakes the first or falls behind it, ascending.
     pub crossings: Vec<u64>,
-    /// Which line is the faster below the first crossing; the other is above it, and so on.
+    /// Index of the faster line below the first crossover; they alternate above.
     pub first: usize,
 }
 
-/// One place.
+/// The curve of one backend.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Line {
-    /// Its name.
+pub struct CurveLine {
+    /// Name of the backend.
     pub name: String,
-    /// Size and nanoseconds, transfers of host inputs and results included.
+    /// Size and nanoseconds, including transfers of host inputs and results.
     pub points: Vec<(u64, f64)>,
-    /// The most units per second at any measured size, without transfers.
+    /// Peak throughput in units per second, without transfers.
     pub peak: f64,
 }
 
 impl Panel {
-    /// What the picture says, in words, with these for the first two places.
-    pub fn says(&self, names: [&str; 2]) -> String {
+    /// The crossovers in words, with these names for the first two backends.
+    pub fn describe(&self, names: [&str; 2]) -> String {
         let faster = |n: usize| names.get((self.first + n) % 2).copied().unwrap_or_default();
         match self.crossings.as_slice() {
             [] if self.lines.len() < 2 => format!("only {}", faster(0)),
@@ -57,22 +58,21 @@ impl Panel {
             all => {
                 // More than a few are noise between equals.
                 let step = |(i, at): (usize, &u64)| format!(", from {} on {}", count(*at), faster(i + 1));
-                let rest: String = all.iter().enumerate().take(MOST_SAID).map(step).collect();
-                let more = if all.len() > MOST_SAID { ", then by turns" } else { "" };
+                let rest: String = all.iter().enumerate().take(MAX_NAMED).map(step).collect();
+                let more = if all.len() > MAX_NAMED { ", then by turns" } else { "" };
                 format!("{}{rest}{more}", faster(0))
             }
         }
     }
 
-    /// As [`says`](Self::says), with the places' own names.
-    pub fn verdict(&self) -> String {
+    /// As [`describe`](Self::describe), with the names of the backends.
+    pub fn summary(&self) -> String {
         let name = |i: usize| self.lines.get(i).map_or("", |l| l.name.as_str());
-        self.says([name(0), name(1)])
+        self.describe([name(0), name(1)])
     }
 }
 
-/// Sizes at which `b`, with what has to be moved for it, begins to be faster than `a`, or stops to be, ascending; from the
-/// smallest to the largest size of either.
+/// Crossover points: sizes at which `b` plus transfers becomes faster than `a`, or stops being so, ascending.
 pub fn crossings(a: &Curve, b: &Curve, transfers: &dyn Fn(u64) -> f64) -> Vec<u64> {
     let faster = |units: u64| f64::from(b.at(units)) + transfers(units) < f64::from(a.at(units));
     let meet = |pair: &[u64]| {
@@ -90,7 +90,7 @@ pub fn crossings(a: &Curve, b: &Curve, transfers: &dyn Fn(u64) -> f64) -> Vec<u6
     grid(&[a, b]).windows(2).filter_map(meet).collect()
 }
 
-/// The last of the [`crossings`]: from there on one place is faster for good. `None` when one is faster everywhere.
+/// The last of the [`crossings`]: beyond it one backend stays faster. `None` when one is faster everywhere.
 pub fn crossover(a: &Curve, b: &Curve, transfers: &dyn Fn(u64) -> f64) -> Option<u64> {
     crossings(a, b, transfers).pop()
 }
@@ -110,21 +110,21 @@ fn grid(curves: &[&Curve]) -> Vec<u64> {
     sizes
 }
 
-/// Bytes that a kind moves per size: a power of its units, through two examples.
+/// Power law of the bytes transferred over the size, fitted through two examples.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Law {
+struct PowerLaw {
     units: f64,
     bytes: f64,
     exponent: f64,
 }
 
-impl Law {
-    fn through(small: (u64, u64), large: (u64, u64)) -> Law {
+impl PowerLaw {
+    fn through(small: (u64, u64), large: (u64, u64)) -> PowerLaw {
         let (u, b) = (large.0.max(1) as f64, large.1 as f64);
         let (steps, grown) = (u / small.0.max(1) as f64, b / small.1.max(1) as f64);
         let exponent =
             if steps > 1.0 && grown > 0.0 { (grown.ln() / steps.ln()).clamp(0.0, 2.0) } else { 0.0 };
-        Law { units: u, bytes: b, exponent }
+        PowerLaw { units: u, bytes: b, exponent }
     }
 
     fn at(&self, units: u64) -> u64 {
@@ -132,55 +132,56 @@ impl Law {
     }
 }
 
-/// What a kind moves up and down, by its examples.
-fn moves(row: &Row) -> Option<(Law, Law)> {
+/// Upload and download laws of a kind, from its examples.
+fn transfer_laws(row: &OpEntry) -> Option<(PowerLaw, PowerLaw)> {
     let work = |size: usize| Work::of((row.example)(&[size]).ok()?.as_ref(), false).ok();
-    let sizes = || row.calibrate.iter().copied().filter(|s| *s <= SMALL);
+    let sizes = || row.calibrate.iter().copied().filter(|s| *s <= MAX_EXAMPLE);
     let (small, large) = (work(sizes().min()?)?, work(sizes().max()?)?);
     let law = |bytes: fn(&Work) -> u64| {
-        Law::through((small.effort.units, bytes(&small)), (large.effort.units, bytes(&large)))
+        PowerLaw::through((small.cost.units, bytes(&small)), (large.cost.units, bytes(&large)))
     };
-    Some((law(|w| w.up.0), law(|w| w.down.0)))
+    Some((law(|w| w.upload.0), law(|w| w.download.0)))
 }
 
-/// The time of moving what a kind needs, at a place.
-fn transfers(model: &Model, laws: Option<(Law, Law)>, units: u64) -> f64 {
+/// Predicted transfer time of a kind on a backend.
+fn transfers(model: &CostModel, laws: Option<(PowerLaw, PowerLaw)>, units: u64) -> f64 {
     let ns = |curve: &Option<Curve>, bytes: u64| match curve {
         Some(curve) if bytes > 0 => f64::from(curve.at(bytes)),
         _ => 0.0,
     };
-    laws.map_or(0.0, |(up, down)| ns(&model.up, up.at(units)) + ns(&model.down, down.at(units)))
+    laws.map_or(0.0, |(up, down)| ns(&model.upload, up.at(units)) + ns(&model.download, down.at(units)))
 }
 
-/// A panel for every kind that the first place has a curve of, in the order of the kinds.
-pub fn panels(models: &[Model]) -> Vec<Panel> {
-    let of = |kind: Kind| models.first()?.curve(kind).map(|_| kind);
-    Kind::ALL.iter().filter_map(|kind| panel(of(*kind)?, models)).collect()
+/// One panel for every kind that the first backend has a curve of.
+pub fn panels(models: &[CostModel]) -> Vec<Panel> {
+    let of = |kind: OpKind| models.first()?.curve(kind).map(|_| kind);
+    OpKind::ALL.iter().filter_map(|kind| panel(of(*kind)?, models)).collect()
 }
 
-/// A panel of one kind.
-pub fn panel(kind: Kind, models: &[Model]) -> Option<Panel> {
-    let laws = table::row(kind).and_then(moves);
-    let places: Vec<(&Model, &Curve)> = models.iter().filter_map(|m| Some((m, m.curve(kind)?))).collect();
-    let sizes = grid(&places.iter().map(|(_, c)| *c).collect::<Vec<_>>());
-    let line = |(model, curve): &(&Model, &Curve)| Line {
+/// The panel of one kind.
+pub fn panel(kind: OpKind, models: &[CostModel]) -> Option<Panel> {
+    let laws = registry::entry(kind).and_then(transfer_laws);
+    let backends: Vec<(&CostModel, &Curve)> =
+        models.iter().filter_map(|m| Some((m, m.curve(kind)?))).collect();
+    let sizes = grid(&backends.iter().map(|(_, c)| *c).collect::<Vec<_>>());
+    let line = |(model, curve): &(&CostModel, &Curve)| CurveLine {
         name: model.name.clone(),
         points: sizes.iter().map(|u| (*u, f64::from(curve.at(*u)) + transfers(model, laws, *u))).collect(),
         peak: peak(curve),
     };
-    let lines: Vec<Line> = places.iter().map(line).collect();
-    let crossings = match places.as_slice() {
+    let lines: Vec<CurveLine> = backends.iter().map(line).collect();
+    let crossings = match backends.as_slice() {
         [(_, a), (model, b), ..] => crossings(a, b, &|units| transfers(model, laws, units)),
         _ => Vec::new(),
     };
-    let start = |l: &Line| l.points.first().map_or(f64::MAX, |p| p.1);
+    let start = |l: &CurveLine| l.points.first().map_or(f64::MAX, |p| p.1);
     let ends = lines.iter().take(2).map(start).enumerate();
     let first = ends.min_by(|a, b| a.1.total_cmp(&b.1)).map_or(0, |(i, _)| i);
     let (title, unit) = (kind.name().to_owned(), kind.unit().to_owned());
     (!lines.is_empty()).then_some(Panel { title, unit, lines, crossings, first })
 }
 
-/// The most units per second at any measured size.
+/// Peak throughput in units per second.
 fn peak(curve: &Curve) -> f64 {
     curve.points().iter().map(|p| p.units as f64 / p.ns * 1e9).fold(0.0, f64::max)
 }
@@ -210,8 +211,8 @@ fn scaled(value: f64, units: &[(f64, &str)]) -> String {
     }
 }
 
-/// Both ends of all lines: sizes, and times.
-fn bounds(lines: &[Line]) -> Option<((f64, f64), (f64, f64))> {
+/// Ranges of all lines: sizes and times.
+fn bounds(lines: &[CurveLine]) -> Option<((f64, f64), (f64, f64))> {
     let all = || lines.iter().flat_map(|l| &l.points);
     let range = |values: &mut dyn Iterator<Item = f64>| {
         values.filter(|v| v.is_finite() && *v > 0.0).fold(None, |range: Option<(f64, f64)>, v| {
@@ -221,8 +222,8 @@ fn bounds(lines: &[Line]) -> Option<((f64, f64), (f64, f64))> {
     Some((range(&mut all().map(|p| p.0 as f64))?, range(&mut all().map(|p| p.1))?))
 }
 
-/// Where a value lies between two others, in their logarithms: 0 to 1.
-fn place((low, high): (f64, f64), value: f64) -> f64 {
+/// Position of a value on a logarithmic axis: 0 to 1.
+fn log_position((low, high): (f64, f64), value: f64) -> f64 {
     if high <= low { 0.5 } else { ((value / low).ln() / (high / low).ln()).clamp(0.0, 1.0) }
 }
 
@@ -231,7 +232,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_read_well() {
+    fn values_are_formatted_with_units() {
         assert_eq!(
             [count(512), count(65_536), count(1 << 24), count(999_900)],
             ["512", "65.5k", "16.8M", "1.0M"]
@@ -241,12 +242,12 @@ mod tests {
     }
 
     #[test]
-    fn what_larger_examples_move_follows_from_small_ones() {
-        let products = Law::through((16u64.pow(3), 16 * 16 * 8), (64u64.pow(3), 64 * 64 * 8));
+    fn transfers_of_large_sizes_are_extrapolated() {
+        let products = PowerLaw::through((16u64.pow(3), 16 * 16 * 8), (64u64.pow(3), 64 * 64 * 8));
         assert_eq!(products.at(1024u64.pow(3)), 1024 * 1024 * 8);
-        let constant = Law::through((256, 4), (4096, 4));
+        let constant = PowerLaw::through((256, 4), (4096, 4));
         assert_eq!(constant.at(1 << 30), 4);
-        let nothing = Law::through((256, 0), (4096, 0));
+        let nothing = PowerLaw::through((256, 0), (4096, 0));
         assert_eq!(nothing.at(1 << 30), 0);
     }
 }

@@ -1,48 +1,48 @@
-//! How long does so much take? Measured points, and between them a straight line in the logarithms of both.
+//! Cost curve: measured points, interpolated piecewise linearly in log-log space.
 //!
-//! A look-up reads a table with one entry per octave.
+//! A lookup reads a table with one entry per octave: no search, no logarithm.
 
 use serde::{Deserialize, Serialize};
 
 /// Sizes up to 2^OCTAVES units.
 const OCTAVES: usize = 48;
 
-/// How much faster than its size a time may grow beyond the last point: two points tell little about the slope, and what is
-/// counted as size grows with the work.
-const STEEPEST: f64 = 1.1;
+/// Upper bound of the extrapolation slope beyond the last point: two points say little about the slope, and the size is counted
+/// so that it grows with the work.
+const MAX_SLOPE: f64 = 1.1;
 
-/// One measurement.
+/// One measured point.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Point {
-    /// How much.
+    /// Size in units of the operation kind.
     pub units: u64,
-    /// How long, in nanoseconds.
+    /// Time in nanoseconds.
     pub ns: f64,
 }
 
-/// Time over size. Below the first point the time is that of the first (fixed cost decides there); beyond the last it
-/// grows as between the last two, at least in proportion.
+/// Time over size. Constant below the first point (fixed cost dominates there); extrapolated beyond the last with the slope of
+/// the last segment, at least linear.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(try_from = "Vec<Point>", into = "Vec<Point>")]
 pub struct Curve {
     points: Vec<Point>,
-    /// Nanoseconds at 2^i units, so that a look-up needs neither a search nor a logarithm.
+    /// Nanoseconds at 2^i units.
     table: Box<[f32; OCTAVES + 1]>,
 }
 
-/// Points that are no curve.
+/// Points that do not form a curve.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("a curve needs points with a size and a positive time, in ascending order of size; there are {0}")]
-pub struct NoCurve(pub usize);
+pub struct InvalidCurve(pub usize);
 
 impl TryFrom<Vec<Point>> for Curve {
-    type Error = NoCurve;
+    type Error = InvalidCurve;
 
-    fn try_from(points: Vec<Point>) -> Result<Self, NoCurve> {
+    fn try_from(points: Vec<Point>) -> Result<Self, InvalidCurve> {
         let good = |p: &Point| p.units > 0 && p.ns.is_finite() && p.ns > 0.0;
         let ascending = points.windows(2).all(|w| matches!(w, [a, b] if a.units < b.units));
         if points.is_empty() || !ascending || !points.iter().all(good) {
-            return Err(NoCurve(points.len()));
+            return Err(InvalidCurve(points.len()));
         }
         let mut table = Box::new([0f32; OCTAVES + 1]);
         for (octave, entry) in table.iter_mut().enumerate() {
@@ -58,7 +58,7 @@ impl From<Curve> for Vec<Point> {
     }
 }
 
-/// The logarithm of the time at this logarithm of the size.
+/// log2 of the time at a log2 of the size.
 fn log_at(points: &[Point], x: f64) -> f64 {
     let log = |p: &Point| ((p.units as f64).log2(), p.ns.log2());
     let (Some(first), Some(last)) = (points.first().map(log), points.last().map(log)) else { return 0.0 };
@@ -76,7 +76,7 @@ fn log_at(points: &[Point], x: f64) -> f64 {
     let slope = match points {
         [.., a, b] => {
             let (a, b) = (log(a), log(b));
-            ((b.1 - a.1) / (b.0 - a.0)).clamp(1.0, STEEPEST)
+            ((b.1 - a.1) / (b.0 - a.0)).clamp(1.0, MAX_SLOPE)
         }
         _ => 1.0,
     };
@@ -84,12 +84,12 @@ fn log_at(points: &[Point], x: f64) -> f64 {
 }
 
 impl Curve {
-    /// A curve that is the same everywhere.
+    /// A constant curve.
     pub fn flat(ns: f64) -> Option<Curve> {
         Curve::try_from(vec![Point { units: 1, ns }]).ok()
     }
 
-    /// What was measured.
+    /// The measured points.
     pub fn points(&self) -> &[Point] {
         &self.points
     }
@@ -98,7 +98,7 @@ impl Curve {
     #[inline]
     pub fn at(&self, units: u64) -> f32 {
         let octave = (units.max(1).ilog2() as usize).min(OCTAVES - 1);
-        // Within an octave the time is a straight line: exact where it is flat or in proportion, within a percent else.
+        // Linear within an octave: exact where the curve is flat or proportional, close to the log-log line elsewhere.
         let part = (units.max(1) as f32) / ((1u64 << octave) as f32) - 1.0;
         match (self.table.get(octave), self.table.get(octave + 1)) {
             (Some(low), Some(high)) => low + part * (high - low),
@@ -106,7 +106,7 @@ impl Curve {
         }
     }
 
-    /// The same curve with every time multiplied; for experiments with wrong models.
+    /// The curve with every time multiplied; for experiments with wrong models.
     pub fn scaled(&self, factor: f64) -> Option<Curve> {
         let points =
             self.points.iter().map(|p| Point { units: p.units, ns: p.ns * factor }).collect::<Vec<_>>();
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn it_goes_through_its_points_and_straight_between_them() {
+    fn interpolates_log_log_through_its_points() {
         let c = curve(&[(1 << 8, 1e3), (1 << 12, 16e3), (1 << 20, 4096e3)]);
         near(c.at(1 << 8), 1e3);
         near(c.at(1 << 12), 16e3);
@@ -138,7 +138,7 @@ mod tests {
     }
 
     #[test]
-    fn outside_it_is_flat_below_and_proportional_above() {
+    fn flat_below_the_first_point_and_proportional_above_the_last() {
         let c = curve(&[(1 << 8, 1e3), (1 << 12, 2e3)]);
         near(c.at(0), 1e3);
         near(c.at(1), 1e3);
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_curve_is_refused() {
+    fn invalid_points_are_refused() {
         let point = |units, ns| Point { units, ns };
         for bad in [
             vec![],

@@ -1,170 +1,171 @@
-//! What is known about a place? Curves per lane, transfers, and a roofline for what was never measured; all of it measured.
+//! Cost model of a backend: measured curves per op class, transfer curves, and a roofline fallback for what was never measured.
 
-use gpuforge_ops::{Kind, Tuning, Variant, Work};
+use gpuforge_ops::{OpKind, Tuning, Variant, Work};
 use gpuforge_runtime::units::Bytes;
 use serde::{Deserialize, Serialize};
 
 use crate::curve::Curve;
 
-/// Whose curve: a kind of operation, or one custom kernel.
+/// Op class: the unit of cost modelling. An operation kind, or one custom kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Lane(u16);
+pub struct OpClass(u16);
 
-/// Custom kernels with a lane of their own; any more share one.
-pub const MOST_CUSTOM: usize = 47;
-/// Lanes in all.
-pub const LANES: usize = Kind::COUNT + MOST_CUSTOM;
+/// Custom kernels with an op class of their own; any more share one.
+pub const MAX_CUSTOM: usize = 47;
+/// Number of op classes.
+pub const OP_CLASSES: usize = OpKind::COUNT + MAX_CUSTOM;
 
-impl Lane {
-    /// The lane of a kind.
-    pub const fn of(kind: Kind) -> Lane {
-        Lane(kind.index() as u16)
+impl OpClass {
+    /// The op class of a kind.
+    pub const fn of(kind: OpKind) -> OpClass {
+        OpClass(kind.index() as u16)
     }
 
-    /// The lane of the n-th custom kernel.
-    pub fn custom(n: usize) -> Lane {
-        if n < MOST_CUSTOM { Lane((Kind::COUNT + n) as u16) } else { Lane::of(Kind::Custom) }
+    /// The op class of the n-th custom kernel.
+    pub fn custom(n: usize) -> OpClass {
+        if n < MAX_CUSTOM { OpClass((OpKind::COUNT + n) as u16) } else { OpClass::of(OpKind::Custom) }
     }
 
-    /// Position in tables.
+    /// Index into per-class tables.
     pub const fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What was measured on a place. Times are those of `Site::run` without transfers, with everything compiled.
+/// Measurements of one backend. Times are those of `Backend::run` without transfers and with every kernel compiled.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Model {
-    /// The place's name.
+pub struct CostModel {
+    /// Name of the backend.
     pub name: String,
-    /// Driver and version where it is a device; another driver is another model.
+    /// Driver and version of a device; another driver invalidates the model.
     pub driver: Option<String>,
-    /// A submission with nothing to do, in nanoseconds; 0 for the processor.
+    /// Launch overhead: an empty submission, in nanoseconds; 0 for the CPU.
     pub launch_ns: f64,
-    /// Bytes to the device; none for the processor, which reads where the bytes are.
-    pub up: Option<Curve>,
-    /// Bytes back.
-    pub down: Option<Curve>,
-    /// Nanoseconds per byte of a plain pass over memory, for lanes without a curve.
+    /// Host-to-device transfer time by bytes; `None` for the CPU, which reads in place.
+    #[serde(rename = "up")]
+    pub upload: Option<Curve>,
+    /// Device-to-host transfer time by bytes.
+    #[serde(rename = "down")]
+    pub download: Option<Curve>,
+    /// Memory roof: nanoseconds per byte of a streaming pass, for op classes without a curve.
     pub byte_ns: Option<f64>,
-    /// Nanoseconds per multiply-add of a large product, for lanes without a curve.
+    /// Compute roof: nanoseconds per multiply-add of a large matmul, for op classes without a curve.
     pub flop_ns: Option<f64>,
-    /// Curves by kind.
-    curves: Vec<(Kind, Curve)>,
-    /// Curves of custom kernels by name.
+    /// Cost curves by kind.
+    curves: Vec<(OpKind, Curve)>,
+    /// Cost curves of custom kernels by name.
     pub custom: Vec<(String, Curve)>,
-    /// Kernel variants that were fastest.
+    /// Auto-tuned kernel variants.
     pub tuning: Tuning,
-    /// How far repetitions of one measurement lay apart, as a share of the median; the median of all.
+    /// Measurement noise: interquartile range over median of repeated runs, median over all points.
     pub spread: Option<f64>,
-    /// Where each lane's curve is, rebuilt when read from a file.
+    /// Curves by op class, rebuilt after deserialisation.
     #[serde(skip)]
-    lanes: Lanes,
+    by_class: CurvesByClass,
 }
 
-/// Curves by lane; `u16::MAX` is none.
+/// Cost curves indexed by op class.
 #[derive(Debug, Clone, PartialEq)]
-struct Lanes(Vec<Option<Curve>>);
+struct CurvesByClass(Vec<Option<Curve>>);
 
-impl Default for Lanes {
+impl Default for CurvesByClass {
     fn default() -> Self {
-        Lanes(vec![None; LANES])
+        CurvesByClass(vec![None; OP_CLASSES])
     }
 }
 
-/// What a prediction rests on.
+/// What a prediction is based on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Basis {
-    /// The lane's curve.
+    /// The cost curve of the op class.
     Measured,
-    /// Memory and arithmetic speed of other lanes.
+    /// The roofline: memory and compute speed of other op classes.
     Roofline,
-    /// Nothing is known about this place.
+    /// Nothing was measured on this backend.
     Unknown,
 }
 
-impl Model {
-    /// Nothing known yet.
+impl CostModel {
+    /// An empty model.
     pub fn named(name: impl Into<String>) -> Self {
-        Model { name: name.into(), ..Model::default() }
+        CostModel { name: name.into(), ..CostModel::default() }
     }
 
     /// Sets the curve of a kind.
-    pub fn set(&mut self, kind: Kind, curve: Curve) {
+    pub fn set(&mut self, kind: OpKind, curve: Curve) {
         self.curves.retain(|(k, _)| *k != kind);
-        self.set_lane(Lane::of(kind), curve.clone());
+        self.set_class(OpClass::of(kind), curve.clone());
         self.curves.push((kind, curve));
     }
 
     /// The curve of a kind.
-    pub fn curve(&self, kind: Kind) -> Option<&Curve> {
+    pub fn curve(&self, kind: OpKind) -> Option<&Curve> {
         self.curves.iter().find(|(k, _)| *k == kind).map(|(_, c)| c)
     }
 
-    /// Kinds with a curve.
-    pub fn kinds(&self) -> impl Iterator<Item = Kind> + '_ {
+    /// Kinds with a cost curve.
+    pub fn kinds(&self) -> impl Iterator<Item = OpKind> + '_ {
         self.curves.iter().map(|(k, _)| *k)
     }
 
-    /// Notes the fastest variant of a kind.
-    pub fn tune(&mut self, kind: Kind, variant: Variant) {
+    /// Sets the tuned variant of a kind.
+    pub fn tune(&mut self, kind: OpKind, variant: Variant) {
         self.tuning.set(kind, variant);
     }
 
-    /// Sets the curve of a lane; for custom kernels, whose numbers are given when they are first seen.
-    pub fn set_lane(&mut self, lane: Lane, curve: Curve) {
-        self.lanes.0.resize(LANES, None);
-        if let Some(entry) = self.lanes.0.get_mut(lane.index()) {
+    /// Sets the curve of an op class; for custom kernels, which are numbered when first seen.
+    pub fn set_class(&mut self, class: OpClass, curve: Curve) {
+        self.by_class.0.resize(OP_CLASSES, None);
+        if let Some(entry) = self.by_class.0.get_mut(class.index()) {
             *entry = Some(curve);
         }
     }
 
-    /// After reading from a file: makes look-ups fast again.
-    pub fn index(&mut self) {
+    /// Rebuilds the lookup table after deserialisation.
+    pub fn rebuild_index(&mut self) {
         for (kind, curve) in self.curves.clone() {
-            self.set_lane(Lane::of(kind), curve);
+            self.set_class(OpClass::of(kind), curve);
         }
     }
 
-    /// Anything measured at all?
+    /// Was anything measured?
     pub fn is_known(&self) -> bool {
         !self.curves.is_empty() || self.byte_ns.is_some()
     }
 
-    /// Nanoseconds of a piece of work here, transfers included, before corrections; and what that rests on.
+    /// Predicted nanoseconds of `work` on this backend, transfers included, before online corrections; and the basis of it.
     #[inline]
-    pub fn predict(&self, lane: Lane, work: &Work) -> (f32, Basis) {
-        let (compute, basis) = match self.lanes.0.get(lane.index()) {
-            Some(Some(curve)) => (curve.at(work.effort.units), Basis::Measured),
+    pub fn predict(&self, class: OpClass, work: &Work) -> (f32, Basis) {
+        let (compute, basis) = match self.by_class.0.get(class.index()) {
+            Some(Some(curve)) => (curve.at(work.cost.units), Basis::Measured),
             _ => self.roofline(work),
         };
         (compute + self.transfers(work), basis)
     }
 
-    /// What moving costs: to a device and back, or home from one.
+    /// Transfer time: upload of inputs plus download of results.
     #[inline]
     fn transfers(&self, work: &Work) -> f32 {
         let moved = |curve: &Option<Curve>, bytes: Bytes| match curve {
             Some(curve) if bytes.0 > 0 => curve.at(bytes.0),
             _ => 0.0,
         };
-        moved(&self.up, work.up) + moved(&self.down, work.down)
+        moved(&self.upload, work.upload) + moved(&self.download, work.download)
     }
 
     fn roofline(&self, work: &Work) -> (f32, Basis) {
         let (Some(byte), flop) = (self.byte_ns, self.flop_ns.unwrap_or(0.0)) else {
             return (f32::MAX, Basis::Unknown);
         };
-        let memory = (work.effort.read.0 + work.effort.written.0) as f64 * byte;
-        let arithmetic = work.effort.flops as f64 * flop;
-        let launches = f64::from(work.effort.launches.max(1)) * self.launch_ns;
+        let memory = (work.cost.read.0 + work.cost.written.0) as f64 * byte;
+        let arithmetic = work.cost.flops as f64 * flop;
+        let launches = f64::from(work.cost.launches.max(1)) * self.launch_ns;
         ((launches + memory.max(arithmetic)) as f32, Basis::Roofline)
     }
 
-    /// The times of each kind multiplied by a factor of its own; for experiments with a place that is slower by known
-    /// factors.
-    pub fn slowed(&self, factor: impl Fn(Kind) -> f64) -> Model {
+    /// The model with the times of each kind multiplied by its own factor; for experiments with a slowed backend.
+    pub fn slowed(&self, factor: impl Fn(OpKind) -> f64) -> CostModel {
         let mut slower = self.clone();
         for (kind, curve) in &self.curves {
             if let Some(curve) = curve.scaled(factor(*kind)) {
@@ -174,17 +175,17 @@ impl Model {
         slower
     }
 
-    /// Every time of it multiplied; for experiments with wrong models.
-    pub fn scaled(&self, factor: f64) -> Model {
+    /// The model with every time multiplied; for experiments with wrong models.
+    pub fn scaled(&self, factor: f64) -> CostModel {
         let mut wrong = self.clone();
         let scaled = |c: &Curve| c.scaled(factor);
         wrong.curves = self.curves.iter().filter_map(|(k, c)| Some((*k, scaled(c)?))).collect();
-        wrong.up = self.up.as_ref().and_then(scaled);
-        wrong.down = self.down.as_ref().and_then(scaled);
+        wrong.upload = self.upload.as_ref().and_then(scaled);
+        wrong.download = self.download.as_ref().and_then(scaled);
         wrong.launch_ns *= factor;
         wrong.byte_ns = self.byte_ns.map(|b| b * factor);
         wrong.flop_ns = self.flop_ns.map(|b| b * factor);
-        wrong.index();
+        wrong.rebuild_index();
         wrong
     }
 }

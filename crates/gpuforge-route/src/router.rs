@@ -1,4 +1,4 @@
-//! Who decides and learns? Routes an operation, runs it there, falls back when a place fails, and remembers what it took.
+//! Router: decides, runs on the chosen backend, falls back to the CPU on failure, and feeds measured times back.
 
 use std::{
     sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock},
@@ -6,35 +6,40 @@ use std::{
 };
 
 use gpuforge_ops::{
-    Kind, Op, OpError, Work,
-    view::{Number, expect, numbers},
+    Op, OpError, OpKind, Work,
+    view::{Number, cast_slice, expect_dtype},
 };
-use gpuforge_runtime::{runner::Event, tensor::Tensor, units::Bytes};
+use gpuforge_runtime::{runner::RecoveryEvent, tensor::Tensor, units::Bytes};
 use serde::Serialize;
 
 use crate::{
-    feedback::{Corrections, ENOUGH, Exploration},
-    model::{Lane, MOST_CUSTOM, Model},
-    route::{Candidate, Decision, MOST_PLACES, Reason, Wish, route},
-    site::{Site, SiteError, SiteRun},
+    backend::{Backend, BackendError, BackendRun},
+    correction::{Corrections, ENOUGH_SAMPLES, ExplorationBudget},
+    model::{CostModel, MAX_CUSTOM, OpClass},
+    route::{Candidate, Decision, MAX_BACKENDS, PlacementPolicy, Reason, route},
 };
 
-/// How a router behaves.
+/// Settings of a router.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RouterSettings {
-    /// May it try places that the model does not prefer, for at most a hundredth of the time?
+    /// May it explore backends the model does not prefer, within the exploration budget?
     pub explore: bool,
-    /// May the processor take over when a device fails?
+    /// May the CPU take over when a device fails?
     pub cpu_fallback: bool,
-    /// What the user prefers in general.
-    pub wish: Wish,
-    /// Work that reads and writes less than this stays on the processor, whatever the model says.
-    pub least: Bytes,
+    /// Default placement policy.
+    pub placement: PlacementPolicy,
+    /// Work that reads and writes fewer bytes than this runs on the CPU, whatever the model says.
+    pub min_device_bytes: Bytes,
 }
 
 impl Default for RouterSettings {
     fn default() -> Self {
-        RouterSettings { explore: true, cpu_fallback: true, wish: Wish::Fastest, least: Bytes::ZERO }
+        RouterSettings {
+            explore: true,
+            cpu_fallback: true,
+            placement: PlacementPolicy::Fastest,
+            min_device_bytes: Bytes::ZERO,
+        }
     }
 }
 
@@ -42,29 +47,29 @@ impl Default for RouterSettings {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RouteError {
-    /// The operation is wrong.
+    /// The operation is invalid.
     #[error(transparent)]
     Op(#[from] OpError),
-    /// Where it was sent it could not be done, and nowhere else was allowed.
-    #[error("{place} could not do it: {error}")]
-    Place {
-        /// Name of the place.
-        place: String,
+    /// The chosen backend failed and no fallback was allowed.
+    #[error("{backend} failed: {error}")]
+    Backend {
+        /// Name of the backend.
+        backend: String,
         /// Why.
-        error: SiteError,
+        error: BackendError,
     },
-    /// There is no such place.
-    #[error("there is no place {asked}: there are {there} (0 is the processor)")]
-    NoPlace {
+    /// There is no such backend.
+    #[error("there is no backend {asked}: there are {there} (0 is the CPU)")]
+    NoBackend {
         /// Asked for.
         asked: usize,
         /// How many there are.
         there: usize,
     },
-    /// It was called off.
-    #[error("called off")]
+    /// Cancelled before it began.
+    #[error("cancelled")]
     Cancelled,
-    /// One of many failed.
+    /// An item of a batch failed.
     #[error("item {index}: {error}")]
     Item {
         /// Which one, counted from 0.
@@ -73,48 +78,49 @@ pub enum RouteError {
         #[source]
         error: Box<RouteError>,
     },
-    /// A function of the user's failed.
+    /// A user function failed.
     #[error("{0}")]
     User(String),
 }
 
-/// What a run took, beside what was expected.
+/// Measured and predicted times of a run.
 #[derive(Debug, Clone, Serialize)]
-pub struct Report {
-    /// Where it ran in the end.
-    pub place: String,
+pub struct RunReport {
+    /// Name of the backend it ran on in the end.
+    #[serde(rename = "place")]
+    pub backend: String,
     /// Wall time.
     pub wall: Duration,
-    /// Predicted time of the place it ran at.
+    /// Predicted time on that backend.
     pub predicted: Option<Duration>,
-    /// Time that the device itself measured; `None` on the processor and where it cannot tell.
+    /// GPU time by the device's own timestamps; `None` on the CPU and where not supported.
     pub device_time: Option<Duration>,
-    /// Something was compiled on the way.
+    /// Cold run: a kernel was compiled.
     pub cold: bool,
-    /// Parts it was cut into.
+    /// Chunks it was split into.
     pub pieces: usize,
-    /// What went wrong on the way, and what was done about it.
-    pub events: Vec<Event>,
-    /// Why it did not run where it was sent.
+    /// Failures on the way and how each was handled.
+    pub events: Vec<RecoveryEvent>,
+    /// Why it did not run on the chosen backend.
     pub fallback: Option<String>,
 }
 
-/// Results of an operation, with where they came from and why.
+/// Output of a routed operation: results, decision and report.
 #[derive(Debug, Clone)]
-pub struct Ran {
+pub struct RunOutput {
     outputs: Vec<Tensor>,
     decision: Decision,
-    report: Report,
+    report: RunReport,
 }
 
-impl Ran {
+impl RunOutput {
     /// For batches, whose items share a run.
-    pub(crate) fn new(outputs: Vec<Tensor>, decision: Decision, report: Report) -> Self {
-        Ran { outputs, decision, report }
+    pub(crate) fn new(outputs: Vec<Tensor>, decision: Decision, report: RunReport) -> Self {
+        RunOutput { outputs, decision, report }
     }
 
-    /// For runs whose report is put together from several.
-    pub(crate) fn report_mut(&mut self) -> &mut Report {
+    /// For multi-device runs, whose report is merged from several.
+    pub(crate) fn report_mut(&mut self) -> &mut RunReport {
         &mut self.report
     }
 
@@ -128,22 +134,22 @@ impl Ran {
         self.outputs.first()
     }
 
-    /// The numbers of the first result; an error if they are of another kind, or on a device only.
+    /// The first result as a vector; an error if it has another dtype or is on a device only.
     pub fn to_vec<T: Number>(&self) -> Result<Vec<T>, OpError> {
         let missing = OpError::Call { op: "to_vec", what: "results on the host", want: 1, have: 0 };
         let tensor = self.tensor().ok_or_else(|| missing.clone())?;
-        expect("to_vec", "the result", tensor, T::DTYPE)?;
+        expect_dtype("to_vec", "the result", tensor, T::DTYPE)?;
         let bytes = tensor.host().ok_or(missing)?;
-        Ok(numbers::<T>("to_vec", &bytes)?.to_vec())
+        Ok(cast_slice::<T>("to_vec", &bytes)?.to_vec())
     }
 
-    /// Where it was sent and why.
+    /// The routing decision.
     pub fn decision(&self) -> &Decision {
         &self.decision
     }
 
-    /// What it took.
-    pub fn report(&self) -> &Report {
+    /// The report.
+    pub fn report(&self) -> &RunReport {
         &self.report
     }
 
@@ -153,21 +159,21 @@ impl Ran {
     }
 }
 
-/// How one operation is to be run.
+/// RunOptions of one run.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Options {
-    /// Which place; a wish other than [`Wish::Fastest`] wins over the settings.
-    pub wish: Wish,
-    /// Results stay on the device if it runs on one, instead of coming back at once.
-    pub stays: bool,
+pub struct RunOptions {
+    /// Placement policy; anything but [`PlacementPolicy::Fastest`] overrides the settings.
+    pub placement: PlacementPolicy,
+    /// Keep results resident on the device instead of downloading them.
+    pub keep_on_device: bool,
 }
 
-/// Decides, runs and learns.
+/// Routes operations to backends.
 pub struct Router {
-    sites: Vec<Arc<dyn Site>>,
-    models: RwLock<Arc<Vec<Model>>>,
+    backends: Vec<Arc<dyn Backend>>,
+    models: RwLock<Arc<Vec<CostModel>>>,
     corrections: Vec<Corrections>,
-    exploration: Exploration,
+    exploration: ExplorationBudget,
     custom: Mutex<Vec<String>>,
     settings: RouterSettings,
 }
@@ -177,77 +183,81 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Router {
-    /// Over these places, the processor first; at most [`MOST_PLACES`] are used. Models of the same length, or empty ones
-    /// where nothing is known.
-    pub fn new(mut sites: Vec<Arc<dyn Site>>, models: Vec<Model>, settings: RouterSettings) -> Self {
-        sites.truncate(MOST_PLACES);
-        let corrections = sites.iter().map(|_| Corrections::default()).collect();
-        let (custom, exploration) = (Mutex::default(), Exploration::default());
-        let router = Router { sites, models: RwLock::default(), corrections, exploration, custom, settings };
+    /// A router over these backends, the CPU first; at most [`MAX_BACKENDS`] are used. Missing models are empty.
+    pub fn new(
+        mut backends: Vec<Arc<dyn Backend>>,
+        models: Vec<CostModel>,
+        settings: RouterSettings,
+    ) -> Self {
+        backends.truncate(MAX_BACKENDS);
+        let corrections = backends.iter().map(|_| Corrections::default()).collect();
+        let (custom, exploration) = (Mutex::default(), ExplorationBudget::default());
+        let router =
+            Router { backends, models: RwLock::default(), corrections, exploration, custom, settings };
         router.set_models(models);
         router
     }
 
-    /// The places.
-    pub fn sites(&self) -> &[Arc<dyn Site>] {
-        &self.sites
+    /// The backends.
+    pub fn backends(&self) -> &[Arc<dyn Backend>] {
+        &self.backends
     }
 
-    /// How it behaves.
+    /// The settings.
     pub fn settings(&self) -> RouterSettings {
         self.settings
     }
 
-    /// What is known about each place.
-    pub fn models(&self) -> Arc<Vec<Model>> {
+    /// The cost model of each backend.
+    pub fn models(&self) -> Arc<Vec<CostModel>> {
         self.models.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Replaces what is known, after a calibration or from a file; places take over their tuning.
-    pub fn set_models(&self, mut models: Vec<Model>) {
-        for (i, site) in self.sites.iter().enumerate() {
+    /// Replaces the cost models, after a calibration or from a file; backends take over their tuning.
+    pub fn set_models(&self, mut models: Vec<CostModel>) {
+        for (i, backend) in self.backends.iter().enumerate() {
             match models.get_mut(i) {
                 Some(model) => {
-                    model.index();
-                    site.tune(model.tuning.clone());
+                    model.rebuild_index();
+                    backend.tune(model.tuning.clone());
                 }
-                None => models.push(Model::named(site.name())),
+                None => models.push(CostModel::named(backend.name())),
             }
         }
-        models.truncate(self.sites.len());
+        models.truncate(self.backends.len());
         let names = lock(&self.custom).clone();
         for (n, name) in names.iter().enumerate() {
-            models.iter_mut().for_each(|m| adopt(m, name, n));
+            models.iter_mut().for_each(|m| assign_custom_curve(m, name, n));
         }
         *self.models.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(models);
     }
 
-    /// Is something known about every place?
+    /// Is every backend calibrated?
     pub fn is_calibrated(&self) -> bool {
-        self.models().iter().all(Model::is_known)
+        self.models().iter().all(CostModel::is_known)
     }
 
-    /// Share of all time that trying out has cost.
+    /// Share of all time spent on exploration.
     pub fn explored(&self) -> Option<f64> {
         self.exploration.share()
     }
 
-    /// What runs taught about each place.
+    /// Online corrections of each backend.
     pub fn corrections(&self) -> &[Corrections] {
         &self.corrections
     }
 
-    /// The lane of an operation; a custom kernel gets one when it is first seen.
-    pub fn lane(&self, op: &dyn Op) -> Lane {
-        if op.kind() != Kind::Custom {
-            return Lane::of(op.kind());
+    /// The op class of an operation; a custom kernel gets one when first seen.
+    pub fn op_class(&self, op: &dyn Op) -> OpClass {
+        if op.kind() != OpKind::Custom {
+            return OpClass::of(op.kind());
         }
         let name = op.name();
         let (n, new) = {
             let mut names = lock(&self.custom);
             match names.iter().position(|known| known == name) {
                 Some(n) => (n, false),
-                None if names.len() >= MOST_CUSTOM => (MOST_CUSTOM, false),
+                None if names.len() >= MAX_CUSTOM => (MAX_CUSTOM, false),
                 None => {
                     names.push(name.to_owned());
                     (names.len() - 1, true)
@@ -256,154 +266,176 @@ impl Router {
         };
         if new && self.models().iter().any(|m| m.custom.iter().any(|(known, _)| known == name)) {
             let mut models = self.models.write().unwrap_or_else(PoisonError::into_inner);
-            Arc::make_mut(&mut models).iter_mut().for_each(|m| adopt(m, name, n));
+            Arc::make_mut(&mut models).iter_mut().for_each(|m| assign_custom_curve(m, name, n));
         }
-        Lane::custom(n)
+        OpClass::custom(n)
     }
 
-    /// Where this work would go, and why. Runs nothing.
-    pub fn decide(&self, work: &Work, lane: Lane, wish: Wish) -> Result<Decision, RouteError> {
-        let wish = if wish == Wish::Fastest { self.settings.wish } else { wish };
-        let there = self.sites.len();
-        if let Wish::Only(asked) | Wish::Prefer(asked) = wish
+    /// The decision for this work, without running it.
+    pub fn decide(
+        &self,
+        work: &Work,
+        class: OpClass,
+        placement: PlacementPolicy,
+    ) -> Result<Decision, RouteError> {
+        let placement =
+            if placement == PlacementPolicy::Fastest { self.settings.placement } else { placement };
+        let there = self.backends.len();
+        if let PlacementPolicy::Only(asked) | PlacementPolicy::Prefer(asked) = placement
             && asked >= there
         {
-            return Err(RouteError::NoPlace { asked, there });
+            return Err(RouteError::NoBackend { asked, there });
         }
         let models = self.models();
         let candidates: Vec<Candidate<'_>> = self
-            .sites
+            .backends
             .iter()
             .zip(models.iter())
             .zip(&self.corrections)
-            .map(|((site, model), corrections)| Candidate {
+            .map(|((backend, model), corrections)| Candidate {
                 model,
                 corrections,
-                usable: site.usable(),
-                largest: site.largest(),
-                room: site.room(),
+                usable: backend.usable(),
+                max_buffer: backend.max_buffer(),
+                memory_budget: backend.memory_budget(),
             })
             .collect();
-        let decision = route(work, lane, &candidates, wish);
-        let small = work.effort.read.0.saturating_add(work.effort.written.0) < self.settings.least.0;
-        let decided = matches!(decision.reason, Reason::Asked | Reason::Preferred);
-        Ok(if small && !decided { decision.instead(0, Reason::Small) } else { decision })
+        let decision = route(work, class, &candidates, placement);
+        let small = work.cost.read.0.saturating_add(work.cost.written.0) < self.settings.min_device_bytes.0;
+        let explicit = matches!(decision.reason, Reason::Requested | Reason::Preferred);
+        Ok(if small && !explicit { decision.with_backend(0, Reason::Small) } else { decision })
     }
 
-    /// Runs an operation where it is predicted to be fastest.
-    pub fn run(&self, op: &dyn Op) -> Result<Ran, RouteError> {
-        self.run_with(op, Options::default())
+    /// Runs an operation on the backend that is predicted to be fastest.
+    pub fn run(&self, op: &dyn Op) -> Result<RunOutput, RouteError> {
+        self.run_with(op, RunOptions::default())
     }
 
     /// Runs an operation.
-    pub fn run_with(&self, op: &dyn Op, options: Options) -> Result<Ran, RouteError> {
-        let work = Work::of(op, options.stays)?;
-        let lane = self.lane(op);
-        let decision = self.decide(&work, lane, options.wish)?;
-        let decision = self.maybe_explore(&work, lane, decision);
-        match self.at(op, decision.place, options.stays) {
+    pub fn run_with(&self, op: &dyn Op, options: RunOptions) -> Result<RunOutput, RouteError> {
+        let work = Work::of(op, options.keep_on_device)?;
+        let class = self.op_class(op);
+        let decision = self.decide(&work, class, options.placement)?;
+        let decision = self.maybe_explore(&work, class, decision);
+        match self.run_on(op, decision.backend_id, options.keep_on_device) {
             Ok(run) => {
-                self.learn(&work, lane, &decision, &run);
-                Ok(self.ran(run, decision, decision.place, None))
+                self.learn(&work, class, &decision, &run);
+                Ok(self.output(run, decision, decision.backend_id, None))
             }
-            Err(SiteError::Op(error)) => Err(error.into()),
+            Err(BackendError::Op(error)) => Err(error.into()),
             Err(error) => self.fall_back(op, decision, error),
         }
     }
 
-    fn fall_back(&self, op: &dyn Op, decision: Decision, error: SiteError) -> Result<Ran, RouteError> {
-        let place = self.sites.get(decision.place).map_or_else(String::new, |s| s.name());
-        let allowed = decision.place != 0 && self.settings.cpu_fallback;
+    fn fall_back(
+        &self,
+        op: &dyn Op,
+        decision: Decision,
+        error: BackendError,
+    ) -> Result<RunOutput, RouteError> {
+        let backend = self.backends.get(decision.backend_id).map_or_else(String::new, |s| s.name());
+        let allowed = decision.backend_id != 0 && self.settings.cpu_fallback;
         if !allowed {
-            return Err(RouteError::Place { place, error });
+            return Err(RouteError::Backend { backend, error });
         }
         let why = error.to_string();
         let before = match error {
-            SiteError::Device { events, .. } => events,
+            BackendError::Device { events, .. } => events,
             _ => Vec::new(),
         };
-        let mut run = self.at(op, 0, false).map_err(|error| match error {
-            SiteError::Op(error) => RouteError::Op(error),
-            error => RouteError::Place { place: "cpu".to_owned(), error },
+        let mut run = self.run_on(op, 0, false).map_err(|error| match error {
+            BackendError::Op(error) => RouteError::Op(error),
+            error => RouteError::Backend { backend: "cpu".to_owned(), error },
         })?;
         run.events = before;
-        Ok(self.ran(run, decision.instead(0, Reason::Fallback), 0, Some(why)))
+        Ok(self.output(run, decision.with_backend(0, Reason::Fallback), 0, Some(why)))
     }
 
-    /// Runs at a place, with the inputs brought to where it can read them.
-    pub(crate) fn at(&self, op: &dyn Op, place: usize, stays: bool) -> Result<SiteRun, SiteError> {
-        let site = self.sites.get(place).ok_or(SiteError::NoMemory(Bytes::ZERO))?;
-        if place == 0 {
+    /// Runs on a backend; for the CPU, device-resident inputs are downloaded first.
+    pub(crate) fn run_on(
+        &self,
+        op: &dyn Op,
+        backend_id: usize,
+        keep_on_device: bool,
+    ) -> Result<BackendRun, BackendError> {
+        let backend = self.backends.get(backend_id).ok_or(BackendError::NoMemory(Bytes::ZERO))?;
+        if backend_id == 0 {
             for tensor in op.inputs().into_iter().filter(|t| !t.on_host()) {
-                self.bring(tensor)?;
+                self.download(tensor)?;
             }
         }
-        site.run(op, stays)
+        backend.run(op, keep_on_device)
     }
 
-    /// Brings a tensor to the host from whichever device has it.
-    pub fn bring(&self, tensor: &Tensor) -> Result<(), SiteError> {
+    /// Downloads a tensor from whichever device holds it.
+    pub fn download(&self, tensor: &Tensor) -> Result<(), BackendError> {
         let mut last = None;
-        for site in self.sites.iter().skip(1) {
-            match site.read(tensor) {
+        for backend in self.backends.iter().skip(1) {
+            match backend.download(tensor) {
                 Ok(()) if tensor.on_host() => return Ok(()),
                 Ok(()) => {}
                 Err(error) => last = Some(error),
             }
         }
-        let lost = || SiteError::Device { error: format!("{tensor:?} is on no device"), events: Vec::new() };
+        let lost =
+            || BackendError::Device { error: format!("{tensor:?} is on no device"), events: Vec::new() };
         Err(last.unwrap_or_else(lost))
     }
 
-    /// Another place than the best, if it is not known well and trying it is paid for.
-    pub(crate) fn maybe_explore(&self, work: &Work, lane: Lane, decision: Decision) -> Decision {
+    /// Exploration: another backend than the best, if it is under-sampled and the budget allows it.
+    pub(crate) fn maybe_explore(&self, work: &Work, class: OpClass, decision: Decision) -> Decision {
         let free = matches!(decision.reason, Reason::Faster { .. } | Reason::NotMeasured);
-        let Some(best) = decision.predicted_ns(decision.place).filter(|_| free && self.settings.explore)
+        let Some(best) = decision.predicted_ns(decision.backend_id).filter(|_| free && self.settings.explore)
         else {
             return decision;
         };
-        let units = work.effort.units;
-        let unknown = |place: &usize| {
-            let seen = self.corrections.get(*place).map_or(ENOUGH, |c| c.seen(lane, units));
-            seen < ENOUGH && *place != decision.place && self.sites.get(*place).is_some_and(|s| s.usable())
+        let units = work.cost.units;
+        let undersampled = |id: &usize| {
+            let seen = self.corrections.get(*id).map_or(ENOUGH_SAMPLES, |c| c.samples(class, units));
+            seen < ENOUGH_SAMPLES
+                && *id != decision.backend_id
+                && self.backends.get(*id).is_some_and(|s| s.usable())
         };
-        let affordable = |place: &usize| {
-            decision.predicted_ns(*place).is_some_and(|ns| self.exploration.allows((ns - best).max(0.0)))
+        let affordable = |id: &usize| {
+            decision.predicted_ns(*id).is_some_and(|ns| self.exploration.allows((ns - best).max(0.0)))
         };
-        let trial = (0..decision.places()).filter(unknown).find(affordable);
-        trial.map_or(decision, |place| decision.instead(place, Reason::Exploring))
+        let trial = (0..decision.backend_count()).filter(undersampled).find(affordable);
+        trial.map_or(decision, |id| decision.with_backend(id, Reason::Exploring))
     }
 
-    /// Notes the time of a run, and what it cost if it was a trial.
-    pub(crate) fn spent(&self, decision: &Decision, wall: Duration) {
-        self.exploration.ran(wall);
-        let best =
-            (0..decision.places()).filter_map(|p| decision.predicted_ns(p)).fold(f32::INFINITY, f32::min);
+    /// Adds the time of a run, and its regret if it was a trial.
+    pub(crate) fn account(&self, decision: &Decision, wall: Duration) {
+        self.exploration.add_run(wall);
+        let best = (0..decision.backend_count())
+            .filter_map(|p| decision.predicted_ns(p))
+            .fold(f32::INFINITY, f32::min);
         if decision.reason == Reason::Exploring && best.is_finite() {
-            self.exploration.tried(wall, best);
+            self.exploration.add_trial(wall, best);
         }
     }
 
-    pub(crate) fn learn(&self, work: &Work, lane: Lane, decision: &Decision, run: &SiteRun) {
-        self.spent(decision, run.wall);
-        // A run that compiled, was cut or had to be repeated says nothing about the next one.
-        let plain = !run.cold && run.events.is_empty();
-        let model = decision.model_ns(decision.place);
-        if let (true, Some(model), Some(corrections)) = (plain, model, self.corrections.get(decision.place)) {
-            corrections.learn(lane, work.effort.units, model, run.wall);
+    pub(crate) fn learn(&self, work: &Work, class: OpClass, decision: &Decision, run: &BackendRun) {
+        self.account(decision, run.wall);
+        // Cold and retried runs are not representative.
+        let warm = !run.cold && run.events.is_empty();
+        let model = decision.model_ns(decision.backend_id);
+        if let (true, Some(model), Some(corrections)) =
+            (warm, model, self.corrections.get(decision.backend_id))
+        {
+            corrections.observe(class, work.cost.units, model, run.wall);
         }
     }
 
-    pub(crate) fn ran(
+    pub(crate) fn output(
         &self,
-        run: SiteRun,
+        run: BackendRun,
         decision: Decision,
-        place: usize,
+        backend_id: usize,
         fallback: Option<String>,
-    ) -> Ran {
-        let predicted = decision.predicted_ns(place).map(|ns| Duration::from_nanos(ns as u64));
-        let report = Report {
-            place: self.sites.get(place).map_or_else(String::new, |s| s.name()),
+    ) -> RunOutput {
+        let predicted = decision.predicted_ns(backend_id).map(|ns| Duration::from_nanos(ns as u64));
+        let report = RunReport {
+            backend: self.backends.get(backend_id).map_or_else(String::new, |s| s.name()),
             wall: run.wall,
             predicted,
             device_time: run.device_time,
@@ -412,14 +444,14 @@ impl Router {
             events: run.events,
             fallback,
         };
-        Ran { outputs: run.outputs, decision, report }
+        RunOutput { outputs: run.outputs, decision, report }
     }
 }
 
-/// Gives a custom kernel's curve its lane.
-fn adopt(model: &mut Model, name: &str, n: usize) {
+/// Assigns the stored curve of a custom kernel to its op class.
+fn assign_custom_curve(model: &mut CostModel, name: &str, n: usize) {
     let found = model.custom.iter().find(|(known, _)| known == name).map(|(_, c)| c.clone());
     if let Some(curve) = found {
-        model.set_lane(Lane::custom(n), curve);
+        model.set_class(OpClass::custom(n), curve);
     }
 }

@@ -13,39 +13,39 @@ use std::{
 };
 
 use gpuforge_ops::{
-    Effort, Fused, Kind, Op, OpError, Target, Threads, normal,
+    Fused, Op, OpCost, OpError, OpKind, Target, Threads, normal,
     view::{exactly, exactly_mut, tensor},
     xor,
 };
 use gpuforge_route::{
-    BatchOptions, CancelToken, CpuSite, DeviceSite, Item, Model, Reason, RouteError, Router, RouterSettings,
-    Wish,
+    BatchOptions, CancelToken, CostModel, CpuBackend, DeviceBackend, Item, PlacementPolicy, Reason,
+    RouteError, Router, RouterSettings,
     curve::{Curve, Point},
 };
 use gpuforge_runtime::{
-    engine::dummy::{DummyOpener, Fault, Script},
+    engine::dummy::{DummyFault, DummyOpener, DummyScript},
     plan::{Plan, Slot},
     runner::{Runner, RunnerSettings},
-    tensor::{Spec, Tensor},
+    tensor::{Tensor, TensorSpec},
     units::Bytes,
 };
 use gpuforge_testkit::conformance;
 
-fn device(script: Script) -> (Arc<DeviceSite>, Arc<Runner>) {
+fn device(script: DummyScript) -> (Arc<DeviceBackend>, Arc<Runner>) {
     let opener = DummyOpener::new(Bytes::gib(1), script);
     let settings = RunnerSettings::new(conformance::settings(Bytes::gib(1)));
     let runner = Arc::new(Runner::new(Box::new(opener), settings));
-    (Arc::new(DeviceSite::new("dummy", None, runner.clone())), runner)
+    (Arc::new(DeviceBackend::new("dummy", None, runner.clone())), runner)
 }
 
 /// The processor and a device that fails as the script says.
-fn router(script: Script, settings: RouterSettings) -> (Router, Arc<Runner>) {
-    let (site, runner) = device(script);
-    (Router::new(vec![Arc::new(CpuSite::default()), site], Vec::new(), settings), runner)
+fn router(script: DummyScript, settings: RouterSettings) -> (Router, Arc<Runner>) {
+    let (backend, runner) = device(script);
+    (Router::new(vec![Arc::new(CpuBackend::default()), backend], Vec::new(), settings), runner)
 }
 
 fn sound() -> (Router, Arc<Runner>) {
-    router(Script::default(), RouterSettings { explore: false, ..RouterSettings::default() })
+    router(DummyScript::default(), RouterSettings { explore: false, ..RouterSettings::default() })
 }
 
 fn bytes(n: usize, seed: usize) -> Vec<u8> {
@@ -62,12 +62,12 @@ fn plain(n: usize, k: usize, seed: usize) -> Vec<u8> {
     bytes(n, seed).iter().zip(key.iter().cycle()).map(|(a, b)| a ^ b).collect()
 }
 
-fn host(ran: &gpuforge_route::Ran) -> Vec<u8> {
+fn host(ran: &gpuforge_route::RunOutput) -> Vec<u8> {
     ran.tensor().unwrap().host().unwrap().to_vec()
 }
 
 fn only(place: usize) -> BatchOptions {
-    BatchOptions { wish: Wish::Only(place), ..BatchOptions::default() }
+    BatchOptions { placement: PlacementPolicy::Only(place), ..BatchOptions::default() }
 }
 
 #[test]
@@ -89,7 +89,13 @@ fn mixed_items_come_back_in_their_order_from_every_place() {
                     let op = normal(33, i as u64, 0);
                     want.push(host(
                         &router
-                            .run_with(&op, gpuforge_route::Options { wish: Wish::Only(place), stays: false })
+                            .run_with(
+                                &op,
+                                gpuforge_route::RunOptions {
+                                    placement: PlacementPolicy::Only(place),
+                                    keep_on_device: false,
+                                },
+                            )
                             .unwrap(),
                     ));
                     items.push(op.into());
@@ -107,7 +113,7 @@ fn mixed_items_come_back_in_their_order_from_every_place() {
         }
         let stats = run.stats;
         assert_eq!((stats.items, stats.failed), (120, 0));
-        assert_eq!(stats.places.iter().map(|p| p.items).sum::<usize>(), 120);
+        assert_eq!(stats.backends.iter().map(|p| p.items).sum::<usize>(), 120);
         assert_eq!(stats.fused > 0, place == 1, "only devices are given fused work");
         assert!(stats.busy <= stats.wall && stats.busy_share().is_some_and(|s| s <= 1.0));
     }
@@ -120,11 +126,11 @@ fn a_thousand_small_ones_are_one_dispatch() {
     for (i, result) in run.results.iter().enumerate() {
         let ran = result.as_ref().unwrap();
         assert_eq!(host(ran), plain(100, 16, i), "item {i}");
-        assert_eq!(ran.decision().place, 1);
+        assert_eq!(ran.decision().backend_id, 1);
         assert_eq!(ran.tensor().unwrap().spec().shape, [100]);
     }
     assert_eq!((run.stats.chunks, run.stats.submissions, run.stats.dispatches), (1, 1, 1));
-    assert_eq!((run.stats.fused, runner.work().on_device), (1000, 1));
+    assert_eq!((run.stats.fused, runner.stats().on_device), (1000, 1));
 }
 
 #[test]
@@ -177,8 +183,8 @@ impl Touchy {
 }
 
 impl Op for Touchy {
-    fn kind(&self) -> Kind {
-        Kind::Custom
+    fn kind(&self) -> OpKind {
+        OpKind::Custom
     }
     fn name(&self) -> &str {
         "touchy"
@@ -186,11 +192,11 @@ impl Op for Touchy {
     fn inputs(&self) -> Vec<&Tensor> {
         self.inner.inputs()
     }
-    fn outputs(&self) -> Result<Vec<Spec>, OpError> {
+    fn outputs(&self) -> Result<Vec<TensorSpec>, OpError> {
         self.inner.outputs()
     }
-    fn effort(&self) -> Effort {
-        self.inner.effort()
+    fn cost(&self) -> OpCost {
+        self.inner.cost()
     }
     fn cpu(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], threads: Threads) -> Result<(), OpError> {
         self.fail()?;
@@ -209,7 +215,10 @@ impl Op for Touchy {
         let Some(fused) = self.inner.fuse(&ops)? else { return Ok(None) };
         let inner = fused.op.as_any().downcast_ref::<gpuforge_ops::Xor>().unwrap().clone();
         let bad = all.iter().any(|t| t.bad);
-        Ok(Some(Fused { op: Arc::new(Touchy { inner, bad, fuses: true }), places: fused.places }))
+        Ok(Some(Fused {
+            op: Arc::new(Touchy { inner, bad, fuses: true }),
+            output_ranges: fused.output_ranges,
+        }))
     }
     fn as_any(&self) -> &dyn Any {
         self
@@ -238,17 +247,17 @@ fn a_failing_one_does_not_take_those_it_was_put_together_with_along() {
 struct Panics(gpuforge_ops::Xor);
 
 impl Op for Panics {
-    fn kind(&self) -> Kind {
-        Kind::Custom
+    fn kind(&self) -> OpKind {
+        OpKind::Custom
     }
     fn inputs(&self) -> Vec<&Tensor> {
         self.0.inputs()
     }
-    fn outputs(&self) -> Result<Vec<Spec>, OpError> {
+    fn outputs(&self) -> Result<Vec<TensorSpec>, OpError> {
         self.0.outputs()
     }
-    fn effort(&self) -> Effort {
-        self.0.effort()
+    fn cost(&self) -> OpCost {
+        self.0.cost()
     }
     fn cpu(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], _: Threads) -> Result<(), OpError> {
         let [data, _] = exactly("panics", "inputs", inputs)?;
@@ -280,13 +289,14 @@ fn what_cannot_be_fused_shares_a_submission() {
     let run = router.batch((0..40).map(|i| Touchy::new(i, false, false)), only(1));
     assert!(run.results.iter().enumerate().all(|(i, r)| host(r.as_ref().unwrap()) == plain(64, 4, i)));
     assert_eq!((run.stats.submissions, run.stats.dispatches, run.stats.fused), (1, 40, 0));
-    assert_eq!(runner.work().on_device, 1);
+    assert_eq!(runner.stats().on_device, 1);
 }
 
 #[test]
 fn results_can_stay_on_the_device() {
     let (router, runner) = sound();
-    let run = router.batch((0..20).map(|i| cipher(100, 4, i)), BatchOptions { stays: true, ..only(1) });
+    let run =
+        router.batch((0..20).map(|i| cipher(100, 4, i)), BatchOptions { keep_on_device: true, ..only(1) });
     assert_eq!((run.stats.submissions, run.stats.fused), (1, 0), "recorded together, not fused");
     for (i, result) in run.results.iter().enumerate() {
         let tensor = result.as_ref().unwrap().tensor().unwrap();
@@ -309,7 +319,7 @@ fn calling_off_leaves_nothing_half_done() {
             }
         };
         let options = BatchOptions {
-            most: Some(10),
+            max_chunk: Some(10),
             cancel: Some(token),
             progress: Some(Box::new(progress)),
             ..only(place)
@@ -334,13 +344,13 @@ fn calling_off_leaves_nothing_half_done() {
 
 #[test]
 fn a_device_that_fails_is_replaced_by_the_processor_if_it_may_be() {
-    let forever = || Script::always(Fault::Loss);
+    let forever = || DummyScript::always(DummyFault::Loss);
     let (lenient, _) = router(forever(), RouterSettings::default());
     let run = lenient.batch((0..50).map(|i| cipher(100, 4, i)), only(1));
     for (i, result) in run.results.iter().enumerate() {
         let ran = result.as_ref().unwrap();
         assert_eq!(host(ran), plain(100, 4, i));
-        assert_eq!((ran.decision().place, ran.decision().reason), (0, Reason::Fallback));
+        assert_eq!((ran.decision().backend_id, ran.decision().reason), (0, Reason::Fallback));
         assert!(ran.report().fallback.as_ref().is_some_and(|f| f.contains("lost") || f.contains("fault")));
         assert!(!ran.report().events.is_empty());
     }
@@ -350,7 +360,7 @@ fn a_device_that_fails_is_replaced_by_the_processor_if_it_may_be() {
         match result {
             Err(RouteError::Item { index, error }) => {
                 assert_eq!(*index, i);
-                assert!(matches!(**error, RouteError::Place { .. }), "{error}");
+                assert!(matches!(**error, RouteError::Backend { .. }), "{error}");
             }
             other => panic!("{other:?}"),
         }
@@ -359,12 +369,14 @@ fn a_device_that_fails_is_replaced_by_the_processor_if_it_may_be() {
 
 #[test]
 fn a_fault_that_can_be_mended_is_mended() {
-    let (router, _) = router(Script::once(Fault::Loss, 2), RouterSettings::default());
-    let run = router.batch((0..30).map(|i| cipher(100, 4, i)), BatchOptions { most: Some(10), ..only(1) });
+    let (router, _) = router(DummyScript::once(DummyFault::Loss, 2), RouterSettings::default());
+    let run =
+        router.batch((0..30).map(|i| cipher(100, 4, i)), BatchOptions { max_chunk: Some(10), ..only(1) });
     assert!(run.results.iter().enumerate().all(|(i, r)| host(r.as_ref().unwrap()) == plain(100, 4, i)));
-    let events = |r: &Result<gpuforge_route::Ran, RouteError>| r.as_ref().unwrap().report().events.len();
+    let events =
+        |r: &Result<gpuforge_route::RunOutput, RouteError>| r.as_ref().unwrap().report().events.len();
     assert!(run.results.iter().map(events).sum::<usize>() > 0);
-    assert_eq!(run.stats.places[0].place, "dummy");
+    assert_eq!(run.stats.backends[0].backend, "dummy");
 }
 
 fn curve(points: &[(u64, f64)]) -> Curve {
@@ -374,25 +386,25 @@ fn curve(points: &[(u64, f64)]) -> Curve {
 
 #[test]
 fn many_together_may_go_where_one_would_not() {
-    let (site, _) = device(Script::default());
-    let mut cpu = Model::named("cpu");
-    cpu.set(Kind::Xor, curve(&[(64, 100_000.0), (1 << 20, 1e9)]));
-    let mut dummy = Model::named("dummy");
+    let (backend, _) = device(DummyScript::default());
+    let mut cpu = CostModel::named("cpu");
+    cpu.set(OpKind::Xor, curve(&[(64, 100_000.0), (1 << 20, 1e9)]));
+    let mut dummy = CostModel::named("dummy");
     // A hundred times the price of one on the processor, and hardly more for many.
-    dummy.set(Kind::Xor, curve(&[(64, 1e7), (1 << 20, 1.1e7)]));
+    dummy.set(OpKind::Xor, curve(&[(64, 1e7), (1 << 20, 1.1e7)]));
     let settings = RouterSettings { explore: false, ..RouterSettings::default() };
     let make = || {
         Router::new(
-            vec![Arc::new(CpuSite::default()), site.clone()],
+            vec![Arc::new(CpuBackend::default()), backend.clone()],
             vec![cpu.clone(), dummy.clone()],
             settings,
         )
     };
     let one = make().batch([cipher(100, 4, 0)], BatchOptions::default());
-    assert_eq!(one.results[0].as_ref().unwrap().decision().place, 0);
+    assert_eq!(one.results[0].as_ref().unwrap().decision().backend_id, 0);
     let many = make().batch((0..2000).map(|i| cipher(100, 4, i)), BatchOptions::default());
     let first = many.results[0].as_ref().unwrap();
-    assert_eq!(first.decision().place, 1, "{:?}", first.decision());
+    assert_eq!(first.decision().backend_id, 1, "{:?}", first.decision());
     assert!(matches!(first.decision().reason, Reason::Faster { factor } if factor > 5.0));
 }
 
@@ -404,6 +416,6 @@ fn nothing_and_nowhere() {
     let nowhere = router.batch((0..3).map(|i| cipher(4, 4, i)), only(7));
     for result in &nowhere.results {
         let error = result.as_ref().unwrap_err().to_string();
-        assert!(error.contains("there is no place 7: there are 2"), "{error}");
+        assert!(error.contains("there is no backend 7: there are 2"), "{error}");
     }
 }

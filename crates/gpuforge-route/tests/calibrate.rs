@@ -17,11 +17,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use gpuforge_ops::{Kind, Op, Tuning, Variant, Work, table};
+use gpuforge_ops::{Op, OpKind, Tuning, Variant, Work, registry};
 use gpuforge_route::{
-    CpuSite, DeviceSite, Lane, Model, Site,
-    calibrate::{Options, Step, TOO_NOISY, calibrate, calibrate_all, calibrate_by},
-    site::{SiteError, SiteRun, Transfer},
+    Backend, CostModel, CpuBackend, DeviceBackend, OpClass,
+    backend::{BackendError, BackendRun, Transfer},
+    calibrate::{
+        CalibrationOptions, CalibrationStep, TOO_NOISY, calibrate, calibrate_all, calibrate_with_clock,
+    },
 };
 use gpuforge_runtime::{
     engine::gpu::GpuOpener,
@@ -44,11 +46,11 @@ struct Lawful {
     noise: f64,
     /// The first run of a kind takes this much longer.
     compile: u64,
-    seen: Mutex<Vec<(Kind, Option<Variant>)>>,
+    seen: Mutex<Vec<(OpKind, Option<Variant>)>>,
     /// Fails from the run of this number on.
     fails_at: Option<usize>,
     /// Variants of this kind other than the default are faster by this factor, the last one most.
-    gain: Option<(Kind, f64)>,
+    gain: Option<(OpKind, f64)>,
     tuning: Mutex<Tuning>,
 }
 
@@ -67,10 +69,10 @@ impl Lawful {
     }
 
     /// The computation alone.
-    fn law(&self, kind: Kind, units: u64) -> f64 {
+    fn law(&self, kind: OpKind, units: u64) -> f64 {
         let slope = match kind {
-            Kind::Matmul | Kind::BatchMatmul => 0.02,
-            Kind::Sort => 9.0,
+            OpKind::Matmul | OpKind::BatchMatmul => 0.02,
+            OpKind::Sort => 9.0,
             _ => 0.3,
         };
         let slow = if self.slow == 0.0 { 1.0 } else { self.slow };
@@ -82,11 +84,11 @@ impl Lawful {
             Some((per_byte, fixed)) if bytes > 0 => fixed + per_byte * bytes as f64,
             _ => 0.0,
         };
-        one(work.up.0) + one(work.down.0)
+        one(work.upload.0) + one(work.download.0)
     }
 }
 
-impl Site for Lawful {
+impl Backend for Lawful {
     fn name(&self) -> String {
         "lawful".to_owned()
     }
@@ -95,30 +97,30 @@ impl Site for Lawful {
         Some("laws 1.0".to_owned())
     }
 
-    fn launch(&self) -> Result<Duration, SiteError> {
+    fn launch(&self) -> Result<Duration, BackendError> {
         Ok(self.pass(self.launch as f64))
     }
 
-    fn transfer(&self, bytes: usize) -> Result<Option<Transfer>, SiteError> {
+    fn transfer(&self, bytes: usize) -> Result<Option<Transfer>, BackendError> {
         let Some((per_byte, fixed)) = self.transfer else { return Ok(None) };
         let one = fixed + per_byte * bytes as f64;
         self.pass(2.0 * one + 3.0 * self.launch as f64);
         let one = Duration::from_nanos(one as u64);
-        Ok(Some(Transfer { up: one, down: one }))
+        Ok(Some(Transfer { upload: one, download: one }))
     }
 
     fn tune(&self, tuning: Tuning) {
         *self.tuning.lock().unwrap() = tuning;
     }
 
-    fn run(&self, op: &dyn Op, _stays: bool) -> Result<SiteRun, SiteError> {
+    fn run(&self, op: &dyn Op, _keep_on_device: bool) -> Result<BackendRun, BackendError> {
         let n = self.runs.fetch_add(1, Ordering::Relaxed);
         if self.fails_at.is_some_and(|at| n >= at) {
-            return Err(SiteError::Device { error: "the device is lost".to_owned(), events: Vec::new() });
+            return Err(BackendError::Device { error: "the device is lost".to_owned(), events: Vec::new() });
         }
         let work = Work::of(op, false)?;
         let variant = self.tuning.lock().unwrap().get(op.kind());
-        let mut compute = self.law(op.kind(), work.effort.units);
+        let mut compute = self.law(op.kind(), work.cost.units);
         if let (Some((kind, gain)), Some(variant)) = (self.gain, variant)
             && kind == op.kind()
         {
@@ -134,50 +136,54 @@ impl Site for Lawful {
         }
         let wobble = 1.0 + self.noise * (n as f64 * 0.618).fract();
         let wall = self.pass((compute + self.moving(&work)) * wobble);
-        Ok(SiteRun { outputs: Vec::new(), wall, device_time: None, cold, pieces: 1, events: Vec::new() })
+        Ok(BackendRun { outputs: Vec::new(), wall, device_time: None, cold, pieces: 1, events: Vec::new() })
     }
 }
 
 /// Cheap to make at every size.
-const KINDS: [Kind; 3] = [Kind::Xor, Kind::Uniform, Kind::Matmul];
+const KINDS: [OpKind; 3] = [OpKind::Xor, OpKind::Uniform, OpKind::Matmul];
 
-fn measure(site: &Lawful, options: &Options) -> (Result<Model, SiteError>, Duration) {
-    let began = site.now();
-    let model = calibrate_by(site, options, &|| site.now(), &mut |_| {});
-    (model, site.now() - began)
+fn measure(backend: &Lawful, options: &CalibrationOptions) -> (Result<CostModel, BackendError>, Duration) {
+    let began = backend.now();
+    let model = calibrate_with_clock(backend, options, &|| backend.now(), &mut |_| {});
+    (model, backend.now() - began)
 }
 
-fn quick(kinds: &[Kind]) -> Options {
-    Options { budget: Duration::from_secs(5), kinds: Some(kinds.to_vec()), ..Options::quick() }
+fn quick(kinds: &[OpKind]) -> CalibrationOptions {
+    CalibrationOptions {
+        budget: Duration::from_secs(5),
+        kinds: Some(kinds.to_vec()),
+        ..CalibrationOptions::quick()
+    }
 }
 
 /// The worst relative error of predictions at sizes that were and were not measured.
-fn worst(site: &Lawful, model: &Model, kind: Kind, sizes: &[usize]) -> f64 {
+fn worst(backend: &Lawful, model: &CostModel, kind: OpKind, sizes: &[usize]) -> f64 {
     let error = |size: &usize| {
-        let op = (table::row(kind).unwrap().example)(&[*size]).unwrap();
+        let op = (registry::entry(kind).unwrap().example)(&[*size]).unwrap();
         let work = Work::of(op.as_ref(), false).unwrap();
-        let law = site.law(kind, work.effort.units) + site.moving(&work);
-        (f64::from(model.predict(Lane::of(kind), &work).0) / law - 1.0).abs()
+        let law = backend.law(kind, work.cost.units) + backend.moving(&work);
+        (f64::from(model.predict(OpClass::of(kind), &work).0) / law - 1.0).abs()
     };
     sizes.iter().map(error).fold(0.0, f64::max)
 }
 
 #[test]
 fn the_law_of_a_processor_is_found() {
-    let site = Lawful::default();
-    let model = measure(&site, &quick(&KINDS)).0.unwrap();
-    assert_eq!((model.launch_ns, &model.up, &model.down), (0.0, &None, &None));
+    let backend = Lawful::default();
+    let model = measure(&backend, &quick(&KINDS)).0.unwrap();
+    assert_eq!((model.launch_ns, &model.upload, &model.download), (0.0, &None, &None));
     assert_eq!((model.name.as_str(), model.driver.as_deref()), ("lawful", Some("laws 1.0")));
-    for kind in [Kind::Xor, Kind::Uniform] {
-        let error = worst(&site, &model, kind, &[300, 700, 5_000, 48_000, 300_000, 1_000_000, 3 << 20]);
+    for kind in [OpKind::Xor, OpKind::Uniform] {
+        let error = worst(&backend, &model, kind, &[300, 700, 5_000, 48_000, 300_000, 1_000_000, 3 << 20]);
         assert!(error < 0.08, "{kind:?}: {error}");
     }
     // Sizes of matrices that double lie a factor of eight apart.
-    let error = worst(&site, &model, Kind::Matmul, &[40, 96, 200, 300, 600]);
+    let error = worst(&backend, &model, OpKind::Matmul, &[40, 96, 200, 300, 600]);
     assert!(error < 0.12, "{error}");
-    let dense = Options { kinds: Some(KINDS.to_vec()), ..Options::full() };
-    let dense = measure(&site, &dense).0.unwrap();
-    let error = worst(&site, &dense, Kind::Matmul, &[40, 100, 200, 300, 600]);
+    let dense = CalibrationOptions { kinds: Some(KINDS.to_vec()), ..CalibrationOptions::full() };
+    let dense = measure(&backend, &dense).0.unwrap();
+    let error = worst(&backend, &dense, OpKind::Matmul, &[40, 100, 200, 300, 600]);
     assert!(error < 0.04, "{error}");
     assert_eq!(model.spread, Some(0.0));
     let (byte, flop) = (model.byte_ns.unwrap(), model.flop_ns.unwrap());
@@ -187,65 +193,65 @@ fn the_law_of_a_processor_is_found() {
 
 #[test]
 fn the_law_of_a_device_is_found_with_its_transfers() {
-    let site = Lawful::device();
-    let model = measure(&site, &quick(&KINDS)).0.unwrap();
+    let backend = Lawful::device();
+    let model = measure(&backend, &quick(&KINDS)).0.unwrap();
     assert!((model.launch_ns / 80_000.0 - 1.0).abs() < 0.01);
     for bytes in [10_000u64, 300_000, 20_000_000] {
-        let ns = f64::from(model.up.as_ref().unwrap().at(bytes));
+        let ns = f64::from(model.upload.as_ref().unwrap().at(bytes));
         let law = 5_000.0 + 0.1 * bytes as f64;
         assert!((ns / law - 1.0).abs() < 0.06, "{bytes} bytes: {ns} is not {law}");
     }
-    for kind in [Kind::Xor, Kind::Uniform] {
-        let error = worst(&site, &model, kind, &[300, 5_000, 48_000, 300_000, 1_000_000, 3 << 20]);
+    for kind in [OpKind::Xor, OpKind::Uniform] {
+        let error = worst(&backend, &model, kind, &[300, 5_000, 48_000, 300_000, 1_000_000, 3 << 20]);
         assert!(error < 0.08, "{kind:?}: {error}");
     }
-    assert!(worst(&site, &model, Kind::Matmul, &[40, 200, 600]) < 0.12);
+    assert!(worst(&backend, &model, OpKind::Matmul, &[40, 200, 600]) < 0.12);
 }
 
 #[test]
 fn compiling_never_counts() {
-    let site = Lawful::device();
-    let model = measure(&site, &quick(&[Kind::Xor])).0.unwrap();
-    let smallest = model.curve(Kind::Xor).unwrap().points()[0];
+    let backend = Lawful::device();
+    let model = measure(&backend, &quick(&[OpKind::Xor])).0.unwrap();
+    let smallest = model.curve(OpKind::Xor).unwrap().points()[0];
     assert!(smallest.ns < 100_000.0, "{smallest:?}");
 }
 
 #[test]
 fn no_kind_takes_more_than_its_share() {
     for slow in [1.0, 100.0, 10_000.0] {
-        let site = Lawful { slow, ..Lawful::device() };
-        let (model, took) = measure(&site, &quick(&KINDS));
+        let backend = Lawful { slow, ..Lawful::device() };
+        let (model, took) = measure(&backend, &quick(&KINDS));
         assert!(took <= Duration::from_secs(5), "{slow}: {took:?}");
         let points = |kind| model.as_ref().unwrap().curve(kind).map_or(0, |c| c.points().len());
-        assert!(points(Kind::Xor) > 1 && points(Kind::Matmul) > 1, "{slow}");
+        assert!(points(OpKind::Xor) > 1 && points(OpKind::Matmul) > 1, "{slow}");
     }
     let fast = measure(&Lawful::device(), &quick(&KINDS)).0.unwrap();
     let slow = measure(&Lawful { slow: 10_000.0, ..Lawful::device() }, &quick(&KINDS)).0.unwrap();
-    let points = |model: &Model| model.curve(Kind::Xor).unwrap().points().len();
+    let points = |model: &CostModel| model.curve(OpKind::Xor).unwrap().points().len();
     assert!(points(&slow) < points(&fast), "a slow place gets fewer sizes");
 }
 
 #[test]
 fn a_micro_calibration_keeps_to_its_budget_on_any_place() {
     for (slow, compile) in [(1.0, 0), (1.0, 30_000_000), (1_000.0, 20_000_000), (1e6, 1_000)] {
-        let site = Lawful { slow, compile, ..Lawful::device() };
-        let (model, took) = measure(&site, &Options::micro());
+        let backend = Lawful { slow, compile, ..Lawful::device() };
+        let (model, took) = measure(&backend, &CalibrationOptions::micro());
         // Opening is the one launch before the clock starts; the first run of a kernel is the only one of unknown length.
         let unknown = if slow > 1e5 { Duration::from_secs(3600) } else { Duration::ZERO };
         assert!(took <= Duration::from_millis(151) + unknown, "slow {slow}, compile {compile}: {took:?}");
         model.unwrap();
     }
-    let model = measure(&Lawful::device(), &Options::micro()).0.unwrap();
-    assert!(model.is_known() && model.flop_ns.is_some() && model.up.is_some());
+    let model = measure(&Lawful::device(), &CalibrationOptions::micro()).0.unwrap();
+    assert!(model.is_known() && model.flop_ns.is_some() && model.upload.is_some());
     assert_eq!(model.kinds().count(), 2);
 }
 
 #[test]
 fn the_processor_here_is_calibrated_within_a_micro_budget() {
-    let site = CpuSite::default();
-    calibrate(&site, &Options::micro(), &mut |_| {}).unwrap();
+    let backend = CpuBackend::default();
+    calibrate(&backend, &CalibrationOptions::micro(), &mut |_| {}).unwrap();
     let began = Instant::now();
-    let model = calibrate(&site, &Options::micro(), &mut |_| {}).unwrap();
+    let model = calibrate(&backend, &CalibrationOptions::micro(), &mut |_| {}).unwrap();
     // A busy machine may keep us waiting once, in the middle of a run.
     assert!(began.elapsed() < Duration::from_millis(150 + 250), "{:?}", began.elapsed());
     assert!(model.is_known(), "{model:?}");
@@ -255,61 +261,61 @@ fn the_processor_here_is_calibrated_within_a_micro_budget() {
 #[test]
 fn the_fastest_variant_is_kept_if_it_is_faster() {
     let variants = {
-        let op = (table::row(Kind::Xor).unwrap().example)(&[64]).unwrap();
+        let op = (registry::entry(OpKind::Xor).unwrap().example)(&[64]).unwrap();
         op.variants()
     };
     assert!(variants.len() > 1);
-    let site = Lawful { gain: Some((Kind::Xor, 2.0)), launch: 100, ..Lawful::device() };
-    let model = measure(&site, &quick(&[Kind::Xor])).0.unwrap();
-    assert_eq!(model.tuning.get(Kind::Xor), variants.last().copied());
-    assert_eq!(*site.tuning.lock().unwrap(), model.tuning, "the place goes on with it");
-    let same = Lawful { gain: Some((Kind::Xor, 1.01)), noise: 0.1, ..Lawful::device() };
-    let model = measure(&same, &quick(&[Kind::Xor])).0.unwrap();
-    assert_eq!(model.tuning.get(Kind::Xor), None, "within noise nothing is better than the default");
-    let untuned = Options { tune: false, ..quick(&[Kind::Xor]) };
-    let site = Lawful { gain: Some((Kind::Xor, 2.0)), launch: 100, ..Lawful::device() };
-    assert_eq!(measure(&site, &untuned).0.unwrap().tuning, Tuning::default());
+    let backend = Lawful { gain: Some((OpKind::Xor, 2.0)), launch: 100, ..Lawful::device() };
+    let model = measure(&backend, &quick(&[OpKind::Xor])).0.unwrap();
+    assert_eq!(model.tuning.get(OpKind::Xor), variants.last().copied());
+    assert_eq!(*backend.tuning.lock().unwrap(), model.tuning, "the place goes on with it");
+    let same = Lawful { gain: Some((OpKind::Xor, 1.01)), noise: 0.1, ..Lawful::device() };
+    let model = measure(&same, &quick(&[OpKind::Xor])).0.unwrap();
+    assert_eq!(model.tuning.get(OpKind::Xor), None, "within noise nothing is better than the default");
+    let untuned = CalibrationOptions { tune: false, ..quick(&[OpKind::Xor]) };
+    let backend = Lawful { gain: Some((OpKind::Xor, 2.0)), launch: 100, ..Lawful::device() };
+    assert_eq!(measure(&backend, &untuned).0.unwrap().tuning, Tuning::default());
 }
 
 #[test]
 fn a_device_that_fails_ends_its_own_calibration_only() {
     for at in [0, 1, 17, 60] {
-        let site = Lawful { fails_at: Some(at), ..Lawful::device() };
-        let error = measure(&site, &quick(&KINDS)).0.unwrap_err();
+        let backend = Lawful { fails_at: Some(at), ..Lawful::device() };
+        let error = measure(&backend, &quick(&KINDS)).0.unwrap_err();
         assert_eq!(error.to_string(), "the device is lost", "at run {at}");
     }
-    let sites: Vec<Arc<dyn Site>> = vec![
-        Arc::new(CpuSite::default()),
+    let backends: Vec<Arc<dyn Backend>> = vec![
+        Arc::new(CpuBackend::default()),
         Arc::new(Lawful { fails_at: Some(0), ..Lawful::device() }),
         Arc::new(Lawful::device()),
     ];
-    let options = Options { budget: Duration::from_millis(300), ..Options::micro() };
-    let models = calibrate_all(&sites, &options, &mut |_| {});
+    let options = CalibrationOptions { budget: Duration::from_millis(300), ..CalibrationOptions::micro() };
+    let models = calibrate_all(&backends, &options, &mut |_| {});
     assert!(matches!(models.as_slice(), [Ok(_), Err(_), Ok(_)]), "{models:?}");
 }
 
 #[test]
 fn noise_is_noted() {
-    let calm = measure(&Lawful { noise: 0.02, ..Lawful::device() }, &quick(&[Kind::Xor])).0.unwrap();
+    let calm = measure(&Lawful { noise: 0.02, ..Lawful::device() }, &quick(&[OpKind::Xor])).0.unwrap();
     assert!(calm.spread.unwrap() < 0.03, "{:?}", calm.spread);
-    let wild = measure(&Lawful { noise: 2.0, ..Lawful::device() }, &quick(&[Kind::Xor])).0.unwrap();
+    let wild = measure(&Lawful { noise: 2.0, ..Lawful::device() }, &quick(&[OpKind::Xor])).0.unwrap();
     assert!(wild.spread.unwrap() > TOO_NOISY, "{:?}", wild.spread);
 }
 
 #[test]
 fn progress_names_every_step() {
-    let site = Lawful { slow: 1e5, ..Lawful::device() };
+    let backend = Lawful { slow: 1e5, ..Lawful::device() };
     let mut steps = Vec::new();
-    let clock = || site.now();
-    calibrate_by(&site, &quick(&[Kind::Xor]), &clock, &mut |p| {
-        assert!(p.place == "lawful" && (0.0..=1.0).contains(&p.done));
+    let clock = || backend.now();
+    calibrate_with_clock(&backend, &quick(&[OpKind::Xor]), &clock, &mut |p| {
+        assert!(p.backend == "lawful" && (0.0..=1.0).contains(&p.done));
         steps.push(match p.step {
-            Step::Opening => "opening",
-            Step::Launch => "launch",
-            Step::Transfer(_) => "transfer",
-            Step::Tuning(_) => "tuning",
-            Step::Kind(..) => "kind",
-            Step::Ends(..) => "ends",
+            CalibrationStep::Opening => "opening",
+            CalibrationStep::Launch => "launch",
+            CalibrationStep::Transfer(_) => "transfer",
+            CalibrationStep::Tuning(_) => "tuning",
+            CalibrationStep::Measuring(..) => "kind",
+            CalibrationStep::Stopped(..) => "ends",
         });
     })
     .unwrap();
@@ -319,12 +325,12 @@ fn progress_names_every_step() {
 }
 
 /// The machine's adapter; `None`, and said, where there is none.
-fn adapter() -> Option<DeviceSite> {
+fn adapter() -> Option<DeviceBackend> {
     let budget = Budget { bytes: Bytes::mib(512), origin: BudgetOrigin::User };
     let settings = RunnerSettings::new(StackSettings::new(budget));
     let runner = Arc::new(Runner::new(Box::new(GpuOpener::default()), settings));
     match runner.warm() {
-        Ok(caps) => Some(DeviceSite::new(caps.name, None, runner)),
+        Ok(caps) => Some(DeviceBackend::new(caps.name, None, runner)),
         Err(error) => {
             println!("skipped: no device can be opened here: {error}");
             None
@@ -334,38 +340,38 @@ fn adapter() -> Option<DeviceSite> {
 
 #[test]
 fn the_device_here_is_calibrated_within_a_micro_budget() {
-    let Some(site) = adapter() else { return };
+    let Some(backend) = adapter() else { return };
     let began = Instant::now();
-    let model = calibrate(&site, &Options::micro(), &mut |_| {}).unwrap();
+    let model = calibrate(&backend, &CalibrationOptions::micro(), &mut |_| {}).unwrap();
     let took = began.elapsed();
     println!("{took:?}: {} kinds, spread {:?}", model.kinds().count(), model.spread);
     // Half of that is the budget; the rest is what a first kernel may take to compile on a busy machine.
     assert!(took < Duration::from_millis(150 + 500), "{took:?}");
-    assert!(model.launch_ns > 0.0 && model.up.is_some() && model.down.is_some(), "{model:?}");
+    assert!(model.launch_ns > 0.0 && model.upload.is_some() && model.download.is_some(), "{model:?}");
 }
 
 #[test]
 fn every_kind_that_is_asked_for_gets_a_curve_on_the_device_here() {
-    let Some(site) = adapter() else { return };
-    let options = Options {
+    let Some(backend) = adapter() else { return };
+    let options = CalibrationOptions {
         budget: Duration::from_secs(4),
-        kinds: Some(vec![Kind::Xor, Kind::Uniform, Kind::Matmul]),
-        points: 3,
-        part: (0.0, 0.5),
-        ..Options::quick()
+        kinds: Some(vec![OpKind::Xor, OpKind::Uniform, OpKind::Matmul]),
+        max_sizes: 3,
+        size_range: (0.0, 0.5),
+        ..CalibrationOptions::quick()
     };
-    let model = calibrate(&site, &options, &mut |_| {}).unwrap();
-    for kind in [Kind::Xor, Kind::Uniform, Kind::Matmul] {
+    let model = calibrate(&backend, &options, &mut |_| {}).unwrap();
+    for kind in [OpKind::Xor, OpKind::Uniform, OpKind::Matmul] {
         let curve = model.curve(kind).unwrap_or_else(|| panic!("{kind:?} has no curve"));
         assert!(curve.points().len() >= 2, "{kind:?}: {:?}", curve.points());
     }
-    let op = (table::row(Kind::Xor).unwrap().example)(&[10_000]).unwrap();
+    let op = (registry::entry(OpKind::Xor).unwrap().example)(&[10_000]).unwrap();
     let work = Work::of(op.as_ref(), false).unwrap();
-    site.run(op.as_ref(), false).unwrap();
+    backend.run(op.as_ref(), false).unwrap();
     let mut times: Vec<f64> =
-        (0..15).map(|_| site.run(op.as_ref(), false).unwrap().wall.as_nanos() as f64).collect();
+        (0..15).map(|_| backend.run(op.as_ref(), false).unwrap().wall.as_nanos() as f64).collect();
     times.sort_by(f64::total_cmp);
-    let factor = f64::from(model.predict(Lane::of(Kind::Xor), &work).0) / times[7];
+    let factor = f64::from(model.predict(OpClass::of(OpKind::Xor), &work).0) / times[7];
     println!("predicted {factor:.2} times of what it took");
     assert!((0.1..10.0).contains(&factor), "{factor}");
 }

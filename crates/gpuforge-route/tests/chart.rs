@@ -7,10 +7,10 @@
     reason = "a test may fail"
 )]
 
-use gpuforge_ops::Kind;
+use gpuforge_ops::OpKind;
 use gpuforge_route::{
-    Model,
-    chart::{Line, Panel, crossings, crossover, panel, panels, svg, terminal},
+    CostModel,
+    chart::{CurveLine, Panel, crossings, crossover, panel, panels, svg, terminal},
     curve::{Curve, Point},
 };
 
@@ -29,14 +29,14 @@ fn gpu() -> Curve {
     curve(&points)
 }
 
-fn models() -> Vec<Model> {
-    let mut here = Model::named("cpu");
-    here.set(Kind::Xor, cpu());
-    here.set(Kind::Matmul, cpu());
-    let mut there = Model::named("card <&\"> 9");
-    there.set(Kind::Xor, gpu());
-    there.set(Kind::Matmul, gpu().scaled(1e6).unwrap());
-    (there.up, there.down) =
+fn models() -> Vec<CostModel> {
+    let mut here = CostModel::named("cpu");
+    here.set(OpKind::Xor, cpu());
+    here.set(OpKind::Matmul, cpu());
+    let mut there = CostModel::named("card <&\"> 9");
+    there.set(OpKind::Xor, gpu());
+    there.set(OpKind::Matmul, gpu().scaled(1e6).unwrap());
+    (there.upload, there.download) =
         (Some(curve(&[(1, 0.0931), (1 << 30, 1e8)])), Some(curve(&[(1, 0.0931), (1 << 30, 1e8)])));
     vec![here, there]
 }
@@ -64,10 +64,10 @@ fn places_that_overtake_each_other_twice_are_told_so() {
     let all = crossings(&one, &two, &|_| 0.0);
     assert!(all.len() == 2 && all[0] < 1 << 16 && all[1] > 1 << 16, "{all:?}");
     assert_eq!(crossover(&one, &two, &|_| 0.0), Some(all[1]));
-    let (mut a, mut b) = (Model::named("a"), Model::named("b"));
-    a.set(Kind::Xor, one);
-    b.set(Kind::Xor, two);
-    let said = panel(Kind::Xor, &[a, b]).unwrap().says(["this", "that"]);
+    let (mut a, mut b) = (CostModel::named("a"), CostModel::named("b"));
+    a.set(OpKind::Xor, one);
+    b.set(OpKind::Xor, two);
+    let said = panel(OpKind::Xor, &[a, b]).unwrap().describe(["this", "that"]);
     assert!(
         said.starts_with("this, from ") && said.contains(" on that, from ") && said.ends_with(" on this"),
         "{said}"
@@ -89,17 +89,17 @@ fn a_panel_has_a_line_per_place_with_its_transfers() {
     let at = xor.crossings[0];
     assert!((110_000..180_000).contains(&at), "{at}");
     assert_eq!((xor.first, xor.crossings.len()), (0, 1));
-    assert!(xor.verdict().starts_with("cpu, from 1") && xor.verdict().contains("card"), "{}", xor.verdict());
-    assert_eq!((all[1].crossings.len(), all[1].verdict().as_str()), (0, "cpu at every size"));
+    assert!(xor.summary().starts_with("cpu, from 1") && xor.summary().contains("card"), "{}", xor.summary());
+    assert_eq!((all[1].crossings.len(), all[1].summary().as_str()), (0, "cpu at every size"));
     assert!((xor.lines[0].peak / 1e9 - 1.0).abs() < 0.01);
-    assert!(panel(Kind::Sort, &models()).is_none());
-    assert_eq!(panel(Kind::Xor, &models()[..1]).unwrap().verdict(), "only cpu");
+    assert!(panel(OpKind::Sort, &models()).is_none());
+    assert_eq!(panel(OpKind::Xor, &models()[..1]).unwrap().summary(), "only cpu");
     assert!(panels(&[]).is_empty());
 }
 
 #[test]
 fn the_terminal_shows_both_lines_and_the_crossing() {
-    let xor = panel(Kind::Xor, &models()).unwrap();
+    let xor = panel(OpKind::Xor, &models()).unwrap();
     for width in [40, 60, 80, 120, 500] {
         let text = terminal(&xor, width, false);
         assert!(
@@ -120,14 +120,14 @@ fn the_terminal_shows_both_lines_and_the_crossing() {
 
 #[test]
 fn a_narrow_terminal_gets_a_table() {
-    let text = terminal(&panel(Kind::Xor, &models()).unwrap(), 39, false);
+    let text = terminal(&panel(OpKind::Xor, &models()).unwrap(), 39, false);
     assert!(text.contains("size") && text.contains("256 ns") && !text.contains('|'), "{text}");
     assert!(text.lines().skip(1).all(|l| l.chars().count() <= 39), "{text}");
 }
 
 #[test]
 fn odd_panels_do_not_break_a_chart() {
-    let line = |points: Vec<(u64, f64)>| Line { name: "x".into(), points, peak: 0.0 };
+    let line = |points: Vec<(u64, f64)>| CurveLine { name: "x".into(), points, peak: 0.0 };
     for lines in [
         vec![],
         vec![line(vec![])],
@@ -146,7 +146,7 @@ fn odd_panels_do_not_break_a_chart() {
 #[test]
 fn any_name_gives_well_formed_xml() {
     let hostile = "<a>&\"'\u{0}\u{1b}\u{202e}]]>";
-    let line = Line { name: hostile.into(), points: vec![(1, 3.0), (1 << 20, 9e9)], peak: 0.0 };
+    let line = CurveLine { name: hostile.into(), points: vec![(1, 3.0), (1 << 20, 9e9)], peak: 0.0 };
     let panel = Panel {
         title: hostile.into(),
         unit: hostile.into(),

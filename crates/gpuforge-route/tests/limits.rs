@@ -18,7 +18,9 @@ use std::{
 };
 
 use gpuforge_ops::{Custom, view::tensor, xor};
-use gpuforge_route::{CpuSite, DeviceSite, Options, Reason, Router, RouterSettings, Site, Wish};
+use gpuforge_route::{
+    Backend, CpuBackend, DeviceBackend, PlacementPolicy, Reason, Router, RouterSettings, RunOptions,
+};
 use gpuforge_runtime::{
     engine::gpu::GpuOpener,
     memory::{Budget, BudgetOrigin, StackSettings},
@@ -38,12 +40,12 @@ fn router(deadline: Duration) -> Option<(Router, Bytes)> {
             return None;
         }
     };
-    let device: Arc<dyn Site> = Arc::new(DeviceSite::new("adapter", None, Arc::new(runner)));
-    let sites: Vec<Arc<dyn Site>> = vec![Arc::new(CpuSite::default()), device];
-    Some((Router::new(sites, vec![], RouterSettings::default()), largest))
+    let device: Arc<dyn Backend> = Arc::new(DeviceBackend::new("adapter", None, Arc::new(runner)));
+    let backends: Vec<Arc<dyn Backend>> = vec![Arc::new(CpuBackend::default()), device];
+    Some((Router::new(backends, vec![], RouterSettings::default()), largest))
 }
 
-const ON_DEVICE: Options = Options { wish: Wish::Only(1), stays: false };
+const ON_DEVICE: RunOptions = RunOptions { placement: PlacementPolicy::Only(1), keep_on_device: false };
 
 #[test]
 fn a_buffer_beyond_the_devices_limit_is_cut() {
@@ -111,15 +113,13 @@ fn a_dispatch_that_outlasts_its_deadline_is_given_up_and_done_by_the_processor()
 fn child() {
     let Some((router, _)) = router(Duration::from_millis(300)) else { return println!("VERDICT no adapter") };
     let a = tensor(&[5u32], &[1], "a").unwrap();
-    let op = Custom::new("endless")
-        .wgsl(ENDLESS)
-        .reads(&[&a])
-        .writes_like_input()
-        .groups([65_535, 1, 1])
-        .processor(|_, outputs, _| {
-            outputs[0].copy_from_slice(&42u32.to_le_bytes());
-            Ok(())
-        });
+    let op =
+        Custom::new("endless").wgsl(ENDLESS).reads(&[&a]).writes_like_input().groups([65_535, 1, 1]).cpu_fn(
+            |_, outputs, _| {
+                outputs[0].copy_from_slice(&42u32.to_le_bytes());
+                Ok(())
+            },
+        );
     let ran = router.run_with(&op, ON_DEVICE).unwrap();
     let answer = ran.to_vec::<u32>().unwrap();
     let given_up = ran.report().events.iter().any(|e| e.error.contains("did not answer"));

@@ -17,14 +17,15 @@ use std::{
 
 use gpuforge_ops::{Op, OpError, view::tensor, xor};
 use gpuforge_route::{
-    CpuSite, DeviceSite, Kind, Model, Reason, RouteError, Router, RouterSettings, Site, Wish,
+    Backend, CostModel, CpuBackend, DeviceBackend, OpKind, PlacementPolicy, Reason, RouteError, Router,
+    RouterSettings,
+    backend::{BackendError, BackendRun},
     curve::{Curve, Point},
-    router::Options,
-    site::{SiteError, SiteRun},
+    router::RunOptions,
 };
 use gpuforge_runtime::{
     engine::{
-        dummy::{DummyOpener, Fault, Script},
+        dummy::{DummyFault, DummyOpener, DummyScript},
         gpu::GpuOpener,
     },
     memory::{Budget, BudgetOrigin, StackSettings},
@@ -45,53 +46,70 @@ fn memory(budget: Bytes) -> StackSettings {
     StackSettings::new(Budget { bytes: budget, origin: BudgetOrigin::User })
 }
 
-fn dummy(script: Script, budget: Bytes) -> Arc<dyn Site> {
+fn dummy(script: DummyScript, budget: Bytes) -> Arc<dyn Backend> {
     let opener = DummyOpener::new(Bytes::gib(1), script);
     let runner = Runner::new(Box::new(opener), RunnerSettings::new(memory(budget)));
-    Arc::new(DeviceSite::new("dummy", None, Arc::new(runner)))
+    Arc::new(DeviceBackend::new("dummy", None, Arc::new(runner)))
 }
 
-fn cpu() -> Arc<dyn Site> {
-    Arc::new(CpuSite::default())
+fn cpu() -> Arc<dyn Backend> {
+    Arc::new(CpuBackend::default())
 }
 
-fn bytes(ran: &gpuforge_route::Ran) -> Vec<u8> {
+fn bytes(ran: &gpuforge_route::RunOutput) -> Vec<u8> {
     ran.tensor().unwrap().host().unwrap().to_vec()
 }
 
 #[test]
 fn every_place_gives_the_same_and_says_so() {
-    let router =
-        Router::new(vec![cpu(), dummy(Script::default(), Bytes::gib(1))], vec![], RouterSettings::default());
+    let router = Router::new(
+        vec![cpu(), dummy(DummyScript::default(), Bytes::gib(1))],
+        vec![],
+        RouterSettings::default(),
+    );
     for (place, name) in [(0, "cpu"), (1, "dummy")] {
-        let options = Options { wish: Wish::Only(place), stays: false };
+        let options = RunOptions { placement: PlacementPolicy::Only(place), keep_on_device: false };
         let ran = router.run_with(op(1000).as_ref(), options).unwrap();
         assert_eq!(bytes(&ran), want(1000));
-        assert_eq!((ran.report().place.as_str(), ran.decision().reason), (name, Reason::Asked));
+        assert_eq!((ran.report().backend.as_str(), ran.decision().reason), (name, Reason::Requested));
     }
-    let error = router.run_with(op(1).as_ref(), Options { wish: Wish::Only(7), stays: false }).unwrap_err();
-    assert_eq!(error.to_string(), "there is no place 7: there are 2 (0 is the processor)");
+    let error = router
+        .run_with(op(1).as_ref(), RunOptions { placement: PlacementPolicy::Only(7), keep_on_device: false })
+        .unwrap_err();
+    assert_eq!(error.to_string(), "there is no backend 7: there are 2 (0 is the CPU)");
 }
 
 #[test]
 fn results_may_stay_and_come_home_when_the_processor_needs_them() {
-    let router =
-        Router::new(vec![cpu(), dummy(Script::default(), Bytes::gib(1))], vec![], RouterSettings::default());
-    let ran = router.run_with(op(1000).as_ref(), Options { wish: Wish::Only(1), stays: true }).unwrap();
+    let router = Router::new(
+        vec![cpu(), dummy(DummyScript::default(), Bytes::gib(1))],
+        vec![],
+        RouterSettings::default(),
+    );
+    let ran = router
+        .run_with(op(1000).as_ref(), RunOptions { placement: PlacementPolicy::Only(1), keep_on_device: true })
+        .unwrap();
     let there = ran.tensor().unwrap().clone();
     assert!(there.host().is_none() && there.on_device());
     let again = xor(&there, &tensor(&[1u8, 2, 3], &[3], "key").unwrap());
-    let back = router.run_with(&again, Options { wish: Wish::Only(0), stays: false }).unwrap();
+    let back = router
+        .run_with(&again, RunOptions { placement: PlacementPolicy::Only(0), keep_on_device: false })
+        .unwrap();
     assert_eq!(bytes(&back), (0..1000).map(|i| (i % 251) as u8).collect::<Vec<_>>());
 }
 
 #[test]
 fn a_device_that_fails_is_replaced_by_the_processor_and_the_report_tells() {
-    let broken = || dummy(Script::always(Fault::Loss), Bytes::gib(1));
+    let broken = || dummy(DummyScript::always(DummyFault::Loss), Bytes::gib(1));
     let router = Router::new(vec![cpu(), broken()], vec![], RouterSettings::default());
-    let ran = router.run_with(op(1000).as_ref(), Options { wish: Wish::Only(1), stays: false }).unwrap();
+    let ran = router
+        .run_with(
+            op(1000).as_ref(),
+            RunOptions { placement: PlacementPolicy::Only(1), keep_on_device: false },
+        )
+        .unwrap();
     assert_eq!(bytes(&ran), want(1000));
-    assert_eq!((ran.decision().place, ran.decision().reason), (0, Reason::Fallback));
+    assert_eq!((ran.decision().backend_id, ran.decision().reason), (0, Reason::Fallback));
     assert!(ran.report().fallback.as_ref().unwrap().contains("lost"), "{:?}", ran.report());
     assert!(ran.report().events.len() > 1, "every step is there");
     let strict = Router::new(
@@ -99,15 +117,25 @@ fn a_device_that_fails_is_replaced_by_the_processor_and_the_report_tells() {
         vec![],
         RouterSettings { cpu_fallback: false, ..RouterSettings::default() },
     );
-    let error = strict.run_with(op(10).as_ref(), Options { wish: Wish::Only(1), stays: false }).unwrap_err();
-    assert!(matches!(error, RouteError::Place { ref place, .. } if place == "dummy"), "{error}");
+    let error = strict
+        .run_with(op(10).as_ref(), RunOptions { placement: PlacementPolicy::Only(1), keep_on_device: false })
+        .unwrap_err();
+    assert!(matches!(error, RouteError::Backend { ref backend, .. } if backend == "dummy"), "{error}");
 }
 
 #[test]
 fn what_is_too_large_is_cut() {
-    let router =
-        Router::new(vec![cpu(), dummy(Script::default(), Bytes::kib(64))], vec![], RouterSettings::default());
-    let ran = router.run_with(op(300_001).as_ref(), Options { wish: Wish::Only(1), stays: false }).unwrap();
+    let router = Router::new(
+        vec![cpu(), dummy(DummyScript::default(), Bytes::kib(64))],
+        vec![],
+        RouterSettings::default(),
+    );
+    let ran = router
+        .run_with(
+            op(300_001).as_ref(),
+            RunOptions { placement: PlacementPolicy::Only(1), keep_on_device: false },
+        )
+        .unwrap();
     assert_eq!(bytes(&ran), want(300_001));
     assert!(ran.report().pieces > 5 && ran.report().fallback.is_none(), "{:?}", ran.report());
 }
@@ -118,10 +146,15 @@ fn an_adapter_gives_the_same() {
     if runner.warm().is_err() {
         return;
     }
-    let site: Arc<dyn Site> = Arc::new(DeviceSite::new("adapter", None, Arc::new(runner)));
-    let router = Router::new(vec![cpu(), site], vec![], RouterSettings::default());
+    let backend: Arc<dyn Backend> = Arc::new(DeviceBackend::new("adapter", None, Arc::new(runner)));
+    let router = Router::new(vec![cpu(), backend], vec![], RouterSettings::default());
     for (n, cold) in [(70_001, true), (70_001, false)] {
-        let ran = router.run_with(op(n).as_ref(), Options { wish: Wish::Only(1), stays: false }).unwrap();
+        let ran = router
+            .run_with(
+                op(n).as_ref(),
+                RunOptions { placement: PlacementPolicy::Only(1), keep_on_device: false },
+            )
+            .unwrap();
         assert_eq!(bytes(&ran), want(n));
         assert_eq!(ran.report().cold, cold);
     }
@@ -129,10 +162,13 @@ fn an_adapter_gives_the_same() {
 
 #[test]
 fn mistakes_are_not_retried_elsewhere() {
-    let router =
-        Router::new(vec![cpu(), dummy(Script::default(), Bytes::gib(1))], vec![], RouterSettings::default());
+    let router = Router::new(
+        vec![cpu(), dummy(DummyScript::default(), Bytes::gib(1))],
+        vec![],
+        RouterSettings::default(),
+    );
     let floats = tensor(&[1f32], &[1], "x").unwrap();
-    assert!(matches!(router.run(&xor(&floats, &floats)), Err(RouteError::Op(OpError::Kind { .. }))));
+    assert!(matches!(router.run(&xor(&floats, &floats)), Err(RouteError::Op(OpError::DType { .. }))));
 }
 
 /// A place that takes as long as a law says, without waiting.
@@ -155,24 +191,24 @@ impl Fake {
         self.fixed_ns + self.ns_per_unit * units as f64
     }
 
-    fn model(&self) -> Model {
-        let mut model = Model::named(self.name);
+    fn model(&self) -> CostModel {
+        let mut model = CostModel::named(self.name);
         let points = (8..=24).step_by(2).map(|i| Point { units: 1 << i, ns: self.law(1 << i) });
-        model.set(Kind::Xor, Curve::try_from(points.collect::<Vec<_>>()).unwrap());
+        model.set(OpKind::Xor, Curve::try_from(points.collect::<Vec<_>>()).unwrap());
         model
     }
 }
 
-impl Site for Fake {
+impl Backend for Fake {
     fn name(&self) -> String {
         self.name.to_owned()
     }
 
-    fn run(&self, op: &dyn Op, _stays: bool) -> Result<SiteRun, SiteError> {
+    fn run(&self, op: &dyn Op, _keep_on_device: bool) -> Result<BackendRun, BackendError> {
         self.runs.fetch_add(1, Ordering::Relaxed);
-        let wall = Duration::from_nanos(self.law(op.effort().units) as u64);
+        let wall = Duration::from_nanos(self.law(op.cost().units) as u64);
         *self.spent.lock().unwrap() += wall;
-        Ok(SiteRun { outputs: vec![], wall, device_time: None, cold: false, pieces: 1, events: vec![] })
+        Ok(BackendRun { outputs: vec![], wall, device_time: None, cold: false, pieces: 1, events: vec![] })
     }
 
     fn usable(&self) -> bool {
@@ -198,8 +234,8 @@ fn a_model_wrong_by_ten_either_way_is_put_right_within_200_calls() {
         // The device wins above about 2000 bytes.
         let (cpu, gpu) = (Fake::new("cpu", 1.0, 50.0), Fake::new("gpu", 0.2, 1_600.0));
         let models = vec![cpu.model().scaled(wrong_cpu), gpu.model().scaled(wrong_gpu)];
-        let sites: Vec<Arc<dyn Site>> = vec![cpu.clone(), gpu.clone()];
-        let router = Router::new(sites, models, RouterSettings::default());
+        let backends: Vec<Arc<dyn Backend>> = vec![cpu.clone(), gpu.clone()];
+        let router = Router::new(backends, models, RouterSettings::default());
         let at_first = regret(&router, &cpu, &gpu, 14);
         regret(&router, &cpu, &gpu, 186);
         let after = regret(&router, &cpu, &gpu, 140);
@@ -216,8 +252,9 @@ fn a_model_wrong_by_ten_either_way_is_put_right_within_200_calls() {
 fn without_exploration_a_pessimistic_model_never_recovers() {
     let (cpu, gpu) = (Fake::new("cpu", 1.0, 50.0), Fake::new("gpu", 0.2, 1_600.0));
     let models = vec![cpu.model(), gpu.model().scaled(100.0)];
-    let sites: Vec<Arc<dyn Site>> = vec![cpu.clone(), gpu.clone()];
-    let router = Router::new(sites, models, RouterSettings { explore: false, ..RouterSettings::default() });
+    let backends: Vec<Arc<dyn Backend>> = vec![cpu.clone(), gpu.clone()];
+    let router =
+        Router::new(backends, models, RouterSettings { explore: false, ..RouterSettings::default() });
     assert!(regret(&router, &cpu, &gpu, 300) > 2.0, "the test above proves something");
     assert_eq!(gpu.runs.load(Ordering::Relaxed), 0);
 }
@@ -226,8 +263,8 @@ fn without_exploration_a_pessimistic_model_never_recovers() {
 fn a_place_that_cannot_be_used_is_not_explored() {
     let (cpu, gpu) = (Fake::new("cpu", 1.0, 50.0), Fake::new("gpu", 0.2, 1_600.0));
     gpu.usable.store(false, Ordering::Relaxed);
-    let sites: Vec<Arc<dyn Site>> = vec![cpu.clone(), gpu.clone()];
-    let router = Router::new(sites, vec![cpu.model(), gpu.model()], RouterSettings::default());
+    let backends: Vec<Arc<dyn Backend>> = vec![cpu.clone(), gpu.clone()];
+    let router = Router::new(backends, vec![cpu.model(), gpu.model()], RouterSettings::default());
     regret(&router, &cpu, &gpu, 300);
     assert_eq!(gpu.runs.load(Ordering::Relaxed), 0);
 }

@@ -1,4 +1,4 @@
-//! Is a calibration kept whole, and is a file that cannot be trusted ignored with a reason?
+//! Is a calibration kept whole, and is a file that cannot be guard_passed ignored with a reason?
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -9,19 +9,19 @@
 
 use std::{path::PathBuf, sync::Arc};
 
-use gpuforge_ops::{Kind, Op, Variant, Work, table};
+use gpuforge_ops::{Op, OpKind, Variant, Work, registry};
 use gpuforge_route::{
-    CpuSite, Lane, Model, Site,
+    Backend, CostModel, CpuBackend, OpClass,
+    backend::{BackendError, BackendRun},
+    bundle::{BundleError, CalibrationBundle},
     curve::{Curve, Point},
-    share::{Bundle, ShareError},
-    site::{SiteError, SiteRun},
-    store::{self, Key},
+    store::{self, CalibrationKey},
 };
 use serde_json::{Value, json};
 
 struct Named(&'static str, Option<&'static str>);
 
-impl Site for Named {
+impl Backend for Named {
     fn name(&self) -> String {
         self.0.to_owned()
     }
@@ -30,33 +30,33 @@ impl Site for Named {
         self.1.map(str::to_owned)
     }
 
-    fn run(&self, _op: &dyn Op, _stays: bool) -> Result<SiteRun, SiteError> {
-        Err(SiteError::Device { error: "not here".to_owned(), events: Vec::new() })
+    fn run(&self, _op: &dyn Op, _keep_on_device: bool) -> Result<BackendRun, BackendError> {
+        Err(BackendError::Device { error: "not here".to_owned(), events: Vec::new() })
     }
 }
 
-fn sites(driver: &'static str) -> Vec<Arc<dyn Site>> {
-    vec![Arc::new(CpuSite::default()), Arc::new(Named("card", Some(driver)))]
+fn backends(driver: &'static str) -> Vec<Arc<dyn Backend>> {
+    vec![Arc::new(CpuBackend::default()), Arc::new(Named("card", Some(driver)))]
 }
 
 fn curve(ns: f64) -> Curve {
     Curve::try_from(vec![Point { units: 256, ns }, Point { units: 1 << 20, ns: ns * 1e3 }]).unwrap()
 }
 
-fn model(name: &str, driver: Option<&str>, ns: f64) -> Model {
-    let mut model = Model::named(name);
+fn model(name: &str, driver: Option<&str>, ns: f64) -> CostModel {
+    let mut model = CostModel::named(name);
     model.driver = driver.map(str::to_owned);
-    model.set(Kind::Xor, curve(ns));
-    model.set(Kind::Matmul, curve(ns * 2.0));
+    model.set(OpKind::Xor, curve(ns));
+    model.set(OpKind::Matmul, curve(ns * 2.0));
     if driver.is_some() {
-        (model.up, model.down, model.launch_ns) = (Some(curve(1e4)), Some(curve(2e4)), 5e4);
-        model.tune(Kind::Xor, Variant::new(256, 1, 1));
+        (model.upload, model.download, model.launch_ns) = (Some(curve(1e4)), Some(curve(2e4)), 5e4);
+        model.tune(OpKind::Xor, Variant::new(256, 1, 1));
     }
     (model.byte_ns, model.flop_ns, model.spread) = (Some(0.2), Some(0.01), Some(0.04));
     model
 }
 
-fn two() -> Vec<Model> {
+fn two() -> Vec<CostModel> {
     vec![model("cpu", None, 100.0), model("card", Some("1.0"), 70.0)]
 }
 
@@ -86,14 +86,14 @@ fn what_was_kept_comes_back_and_predicts_the_same() {
     let place = Place::new();
     assert_eq!(store::read(&place.file()), (vec![], vec![]), "nothing is there, and that is no news");
     store::save(&place.file(), &two()).unwrap();
-    let (models, notes) = store::load(&place.file(), &sites("1.0"));
+    let (models, notes) = store::load(&place.file(), &backends("1.0"));
     assert_eq!(notes, Vec::<String>::new());
     assert_eq!(models, two());
     assert_eq!(store::read(&place.file()).0, two());
-    let op = (table::row(Kind::Xor).unwrap().example)(&[5000]).unwrap();
+    let op = (registry::entry(OpKind::Xor).unwrap().example)(&[5000]).unwrap();
     let work = Work::of(op.as_ref(), false).unwrap();
-    let lane = Lane::of(Kind::Xor);
-    assert_eq!(models[1].predict(lane, &work), two()[1].predict(lane, &work), "look-ups work at once");
+    let class = OpClass::of(OpKind::Xor);
+    assert_eq!(models[1].predict(class, &work), two()[1].predict(class, &work), "look-ups work at once");
     let text = std::fs::read_to_string(place.file()).unwrap();
     let value: Value = serde_json::from_str(&text).unwrap();
     assert_eq!((&value["version"], &value["gpuforge"]), (&json!(1), &json!(env!("CARGO_PKG_VERSION"))));
@@ -103,9 +103,12 @@ fn what_was_kept_comes_back_and_predicts_the_same() {
 fn another_driver_is_another_model_and_both_are_named() {
     let place = Place::new();
     store::save(&place.file(), &two()).unwrap();
-    let (models, notes) = store::load(&place.file(), &sites("2.0"));
+    let (models, notes) = store::load(&place.file(), &backends("2.0"));
     assert!(models[0].is_known() && !models[1].is_known());
-    assert_eq!(Key::of(&models[1]), Key { name: "card".into(), driver: Some("2.0".into()) });
+    assert_eq!(
+        CalibrationKey::of(&models[1]),
+        CalibrationKey { name: "card".into(), driver: Some("2.0".into()) }
+    );
     assert!(
         notes.len() == 1 && notes[0].contains("card (1.0)") && notes[0].contains("card (2.0)"),
         "{notes:?}"
@@ -113,8 +116,8 @@ fn another_driver_is_another_model_and_both_are_named() {
     // Both are kept from now on; the machine's places come first.
     let newer = vec![model("cpu", None, 50.0), model("card", Some("2.0"), 7.0)];
     store::save(&place.file(), &newer).unwrap();
-    assert_eq!(store::load(&place.file(), &sites("1.0")).0[1], two()[1]);
-    assert_eq!(store::load(&place.file(), &sites("2.0")).0, newer);
+    assert_eq!(store::load(&place.file(), &backends("1.0")).0[1], two()[1]);
+    assert_eq!(store::load(&place.file(), &backends("2.0")).0, newer);
     assert_eq!(store::read(&place.file()).0, newer);
 }
 
@@ -124,7 +127,7 @@ fn two_cards_of_one_kind_have_a_model_each() {
     let models =
         vec![model("cpu", None, 100.0), model("card", Some("1.0"), 7.0), model("card", Some("1.0"), 9.0)];
     store::save(&place.file(), &models).unwrap();
-    let mut three = sites("1.0");
+    let mut three = backends("1.0");
     three.push(Arc::new(Named("card", Some("1.0"))));
     assert_eq!(store::load(&place.file(), &three).0, models);
     three.push(Arc::new(Named("card", Some("1.0"))));
@@ -144,7 +147,7 @@ fn curves_of_custom_kernels_outlive_a_calibration() {
 /// The note about a file with this text; no model may come from it.
 fn refused(text: &str) -> String {
     let place = Place::with(text);
-    let (models, notes) = store::load(&place.file(), &sites("1.0"));
+    let (models, notes) = store::load(&place.file(), &backends("1.0"));
     assert!(models.iter().all(|m| !m.is_known()), "{text:.80}");
     assert!(store::read(&place.file()).0.is_empty());
     assert!(!notes.is_empty(), "{text:.80}");
@@ -209,7 +212,7 @@ fn absurd_figures_are_refused() {
     models[1]["launch_ns"] = json!(-1.0);
     let text = json!({"version": 1, "gpuforge": env!("CARGO_PKG_VERSION"), "here": 2, "models": models});
     let place = Place::with(&text.to_string());
-    let (models, notes) = store::load(&place.file(), &sites("1.0"));
+    let (models, notes) = store::load(&place.file(), &backends("1.0"));
     assert!(models[0].is_known() && !models[1].is_known() && notes.len() == 1, "{notes:?}");
 }
 
@@ -229,7 +232,7 @@ fn a_damaged_file_never_panics_and_never_gives_nonsense() {
             _ => bytes[at] = b"0123456789eE+-.,[]{}\" "[random as usize % 22],
         }
         std::fs::write(place.file(), &bytes).unwrap();
-        let (models, _) = store::load(&place.file(), &sites("1.0"));
+        let (models, _) = store::load(&place.file(), &backends("1.0"));
         assert_eq!(models.len(), 2);
         for model in &models {
             store::check(model).unwrap();
@@ -256,12 +259,12 @@ fn writers_at_once_leave_a_whole_file() {
         for _ in 0..200 {
             let (models, notes) = store::read(&file);
             assert_eq!((models.len(), notes), (2, vec![]));
-            let of = |m: &Model| m.curve(Kind::Xor).unwrap().points()[0].ns;
+            let of = |m: &CostModel| m.curve(OpKind::Xor).unwrap().points()[0].ns;
             assert!(of(&models[0]) == of(&models[1]) || models == two(), "both are of one writer");
         }
     });
     let left: Vec<_> = std::fs::read_dir(file.parent().unwrap()).unwrap().collect();
-    assert_eq!(left.len(), 1, "no temporary file stays: {left:?}");
+    assert_eq!(left.len(), 1, "no temporary file keep_on_device: {left:?}");
 }
 
 #[test]
@@ -293,25 +296,25 @@ fn inventory() -> Value {
 fn what_is_handed_on_names_hardware_and_nothing_else() {
     let mut models = two();
     models[1].custom.push(("secret".to_owned(), curve(1.0)));
-    let bundle = Bundle::new(&inventory(), &models);
+    let bundle = CalibrationBundle::new(&inventory(), &models);
     let text = serde_json::to_string(&bundle).unwrap();
     assert!(!text.contains("secret") && !text.contains("0000:01"), "{text}");
     assert_eq!(bundle.inventory["gpus"][0]["driver_version"], "1.0");
     assert_eq!(bundle.inventory["cpu"]["brand"], "Fast 3000");
     let place = Place::new();
     bundle.save(&place.file()).unwrap();
-    let back = Bundle::load(&place.file()).unwrap();
-    let keys: Vec<Key> = two().iter().map(Key::of).collect();
+    let back = CalibrationBundle::load(&place.file()).unwrap();
+    let keys: Vec<CalibrationKey> = two().iter().map(CalibrationKey::of).collect();
     assert_eq!(back.accept(&place.file(), &inventory(), &keys).unwrap(), two());
 }
 
 #[test]
 fn other_hardware_is_refused_with_both_keys() {
-    let bundle = Bundle::new(&inventory(), &two());
+    let bundle = CalibrationBundle::new(&inventory(), &two());
     let path = PathBuf::from("bundle.json");
-    let ours: Vec<Key> = two().iter().map(Key::of).collect();
-    let refused = |inventory: &Value, keys: &[Key]| match bundle.accept(&path, inventory, keys) {
-        Err(error @ ShareError::OtherHardware { .. }) => error.to_string(),
+    let ours: Vec<CalibrationKey> = two().iter().map(CalibrationKey::of).collect();
+    let refused = |inventory: &Value, keys: &[CalibrationKey]| match bundle.accept(&path, inventory, keys) {
+        Err(error @ BundleError::OtherHardware { .. }) => error.to_string(),
         other => panic!("{other:?}"),
     };
     let mut other_driver = ours.clone();
@@ -332,18 +335,18 @@ fn other_hardware_is_refused_with_both_keys() {
 #[test]
 fn bad_bundles_are_errors_that_say_why() {
     let place = Place::new();
-    assert!(matches!(Bundle::load(&place.file()), Err(ShareError::File { .. })));
+    assert!(matches!(CalibrationBundle::load(&place.file()), Err(BundleError::File { .. })));
     let said = |text: &str| {
         let place = Place::with(text);
-        Bundle::load(&place.file()).unwrap_err().to_string()
+        CalibrationBundle::load(&place.file()).unwrap_err().to_string()
     };
     assert!(said("").contains("no shared calibration"));
     assert!(said("{}").contains("missing field"));
     assert!(said("{\"version\":9,\"gpuforge\":\"0.1.0\"}").contains("file version 9"));
     assert!(said("{\"version\":1,\"gpuforge\":\"8.0\\u001b[2J\"}").contains("gpuforge 8.0[2J"));
     assert!(said(&" ".repeat(5 << 20)).contains("larger than"));
-    let mut bundle = Bundle::new(&inventory(), &two());
-    let keys: Vec<Key> = two().iter().map(Key::of).collect();
+    let mut bundle = CalibrationBundle::new(&inventory(), &two());
+    let keys: Vec<CalibrationKey> = two().iter().map(CalibrationKey::of).collect();
     bundle.calibration[1]["launch_ns"] = json!(-5.0);
     let error = bundle.accept(&place.file(), &inventory(), &keys).unwrap_err().to_string();
     assert!(error.contains("launch_ns"), "{error}");

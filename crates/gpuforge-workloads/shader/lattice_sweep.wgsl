@@ -1,7 +1,7 @@
-// Distances along all lines of one axis: forwards, then backwards, each cell at most one more than its neighbour.
-// One invocation has a line (or a piece of it) to itself, so that nothing is shared but the word that says "not finished".
+// Fast sweeping: distances along all lines of one axis, forwards then backwards, each cell at most one more than its neighbour.
+// One invocation owns a line (or a segment of it); the only shared word says "not converged".
 struct Params {
-    // x: lines, y: stride of the axis, z: its size, w: first place of the piece; then x: end of the piece, y: note changes
+    // x: lines, y: stride of the axis, z: its size, w: start of the segment; then x: end of the segment, y: record changes
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
@@ -10,7 +10,7 @@ struct Params {
 
 const BLOCKED = 0xfffffffeu;
 
-// What a cell's neighbour may be at most; of one that leads nowhere, nothing (blocked and not reached have no neighbour).
+// Upper bound for a neighbour; none for blocked and unreached cells.
 fn beside(distance: u32) -> u32 {
     return select(distance + 1u, 0xffffffffu, distance >= BLOCKED);
 }

@@ -1,5 +1,5 @@
-// Where is each ball some steps later? One launch an invocation; the operations of trajectory/{model,step,event}.rs in f32.
-// Parameters: launches, first and last step. Which word means what is written in trajectory/op.rs.
+// Trajectory integration: RK4 steps with event detection (ground, apex), one launch per invocation; trajectory/*.rs in f32.
+// Parameters: launches, first and last step. The layout of the words is documented in trajectory/op.rs.
 struct Params { v: array<vec4<u32>, 4> }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> given: array<f32>;
@@ -23,7 +23,7 @@ fn share_of_wind(height: f32) -> f32 {
     return line;
 }
 
-// A cell and the share in it of one axis: first, steps per unit, last node, last cell.
+// Table cell and fraction within it along one axis: first node, steps per unit, last node, last cell.
 fn cell(value: f32, axis: u32) -> vec2<f32> {
     let at = clamp((value - given[axis]) * given[axis + 1u], 0.0, given[axis + 2u]);
     let whole = min(floor(at), given[axis + 3u]);
@@ -61,7 +61,7 @@ fn step(s: State, k1: State, axis: vec3<f32>, far: f32) -> State {
     return plus(s, far / 6.0, sum);
 }
 
-// The cubic through both ends of a step: value, slope, value, slope.
+// Cubic Hermite interpolation over a step: value, slope, value, slope.
 fn cubic(c: vec4<f32>, share: f32) -> f32 {
     let second = 3.0 * (c.z - c.x) - 2.0 * c.y - c.w;
     let third = 2.0 * (c.x - c.z) + c.y + c.w;
@@ -78,7 +78,7 @@ fn root(c: vec4<f32>, from_share: f32) -> f32 {
     return 0.5 * (low + high);
 }
 
-// A share at which the cubic is above zero; -1 if it only falls.
+// A fraction at which the cubic is above zero; -1 if it only falls.
 fn above(c: vec4<f32>) -> f32 {
     var share = 1.0;
     for (var n = 0; n < 22; n++) {

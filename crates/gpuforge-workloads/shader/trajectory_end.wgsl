@@ -1,4 +1,4 @@
-// How does a state become a result? Numbers of 32 bits as numbers of 64, two words each; see trajectory/op.rs.
+// Trajectory results: widens f32 states to f64 (two words each); see trajectory/op.rs.
 struct Params { v: array<vec4<u32>, 4> }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> states: array<u32>;
@@ -29,7 +29,7 @@ fn main(@builtin(workgroup_id) group: vec3<u32>, @builtin(num_workgroups) groups
     for (var n = 0u; n < 7u; n++) { put(to + 1u + n, states[start + n]); }
     put(to + 8u, states[start + 8u]);
     put(to + 9u, states[start + 9u]);
-    // A flight that is over says how, counted from 1.
+    // The status is stored plus one.
     put(to + 10u, bitcast<u32>(bitcast<f32>(states[start + 10u]) - 1.0));
     put(to + 11u, states[start + 7u]);
 }

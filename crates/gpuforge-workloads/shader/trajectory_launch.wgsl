@@ -1,10 +1,10 @@
-// How does a launch become a state? Numbers of 64 bits, two words each, rounded to 32; see trajectory/op.rs for the words.
+// Trajectory launches: rounds f64 launches (two words each) to f32 states; see trajectory/op.rs for the layout.
 struct Params { v: array<vec4<u32>, 4> }
 @group(0) @binding(0) var<uniform> p: Params;
 @group(0) @binding(1) var<storage, read> starts: array<u32>;
 @group(0) @binding(2) var<storage, read_write> states: array<f32>;
 
-// Launches are checked: there is no infinity and nothing too large; what is too small is zero.
+// Launches are checked: no infinities, no overflow; denormals become zero.
 fn narrow(at: u32) -> f32 {
     let bits = vec2<u32>(starts[2u * at], starts[2u * at + 1u]);
     let exponent = (bits.y >> 20u) & 0x7ffu;

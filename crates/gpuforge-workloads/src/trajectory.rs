@@ -1,28 +1,28 @@
-//! Where does a ball fly? Launches in, landing points or whole paths out: one, or millions at once.
+//! Ball trajectories: projectile ODE with drag, lift, spin and wind, integrated with RK4 or Dormand-Prince; one launch or millions.
 //!
 //! ```text
-//!   Setup (ball, air, wind, coefficients, method) ── checked once ──► Model
-//!   Launch ── checked, each on its own ──► Start ──┬─ Model::fly, fly_all: lanes of eight launches, threads, f64
-//!                                                  ├─ Model::path: every step
+//!   FlightSetup (ball, air, wind, coefficients, method) ── checked once ──► FlightModel
+//!   Launch ── checked, each on its own ──► Start ──┬─ FlightModel::fly, fly_all: lanes of eight launches, threads, f64
+//!                                                  ├─ FlightModel::path: every step
 //!                                                  └─ Flights (an operation): routed; on a device one launch each, f32
-//!                                                        └──► Summary: carry, lateral, apex, time, landing
+//!                                                        └──► FlightSummary: carry, lateral, apex, time, landing
 //! ```
 //! **Axes.** `x` along the target line, `y` up, `z` to the right; metres, seconds, kilograms. The ground is `y = 0`.
 //!
-//! **Forces.** Gravity; drag and lift `½ρAv²·C` with coefficients from a [`Coefficients`] table over the Reynolds number and
-//! the spin parameter `rω/v`; the lift stands on the spin axis and the air that comes towards the ball. The axis keeps its
-//! direction, the rate decays exponentially. The air moves with a [`Wind`] profile and thins out with height.
+//! **Forces.** Gravity; drag and lift `½ρAv²·C` with coefficients from a [`Coefficients`] table over the Reynolds number and the
+//! spin parameter `rω/v`; the lift is perpendicular to the spin axis and to the relative wind. The spin axis keeps its direction,
+//! the spin rate decays exponentially. The wind follows a [`Wind`] shear profile; air density falls with height.
 //!
-//! **Methods.** Fixed steps of the classical Runge-Kutta method, or the embedded pair of Dormand and Prince, whose step is
-//! halved (a bounded number of times) and doubled. A step that crosses an event is taken again up to the event: first to
-//! the root of the step's cubic, then the rest by a series of second order. Events are the ground and every apex.
+//! **Integration.** Classical Runge-Kutta (RK4) with fixed steps, or the embedded Dormand-Prince pair with adaptive steps (halved a
+//! bounded number of times, and doubled). Event detection: a step that crosses an event is repeated up to it, first to the root of
+//! its cubic Hermite interpolant, then the rest by a second-order series. Events are the ground and every apex.
 //!
-//! **The same bits.** A launch gives the same result alone, at any place of any batch, on any number of threads and with any
-//! instruction set: lanes never mix, and no product is fused with a sum. A device computes in f32; see [`op`].
+//! **Reproducibility.** A launch gives the same bits alone, at any position of any batch, on any number of threads and at any SIMD
+//! level: lanes never mix, and no product is contracted to an FMA. A device computes in f32; see [`op`].
 //!
 //! ```
-//! use gpuforge_workloads::trajectory::{Launch, Setup};
-//! let model = Setup::default().model()?;
+//! use gpuforge_workloads::trajectory::{Launch, FlightSetup};
+//! let model = FlightSetup::default().model()?;
 //! let flight = model.fly(&Launch { speed: 70.0, angle: 12.0, spin: 2600.0, ..Launch::default() })?;
 //! assert!(flight.carry > 180.0 && flight.apex > 15.0 && flight.lateral.abs() < 1e-9);
 //! # Ok::<(), gpuforge_workloads::trajectory::TrajectoryError>(())
@@ -33,20 +33,20 @@ pub mod ball;
 pub mod coefficients;
 pub mod error;
 mod event;
-mod lanes;
+mod flight_model;
+mod integrator;
 pub mod launch;
 mod math;
-mod model;
 pub mod op;
-mod step;
+mod simd_batch;
 pub mod wind;
 
 pub use air::Air;
 pub use ball::Ball;
 pub use coefficients::Coefficients;
 pub use error::TrajectoryError;
+pub use flight_model::{FlightModel, FlightPoint, FlightSetup, IntegrationMethod};
 pub use gpuforge_simd::Simd;
-pub use launch::{Launch, Status, Summary};
-pub use model::{Method, Model, Point, Setup};
+pub use launch::{FlightStatus, FlightSummary, Launch};
 pub use op::Flights;
-pub use wind::{Profile, Wind};
+pub use wind::{ShearProfile, Wind};

@@ -11,8 +11,8 @@
 use std::collections::VecDeque;
 
 use gpuforge_workloads::lattice::{
-    Blocked, Csr, Grid, KEY_BYTES, Lattice, LatticeError, Route, Searcher, Weights, analyse, count_paths,
-    csr, parse_cell, parse_cells, search::is_path, svg::svg, xor_transform,
+    Blocked, Csr, Grid, KEY_BYTES, Lattice, LatticeError, SearchResult, Searcher, Weights, analyse,
+    count_paths, csr, parse_cell, parse_cells, search::is_path, svg::svg, xor_transform,
 };
 
 #[test]
@@ -51,7 +51,9 @@ fn the_known_lattice_of_ten_thousand_cells() {
     let grid = Grid::new(4, 10).unwrap();
     assert_eq!((grid.vertices(), grid.edges(), grid.diameter()), (10_000, 36_000, 36));
     assert_eq!(grid.mean_degree(), 7.2);
-    let Route::Found(path) = Searcher::new().path(&Lattice::new(grid), 0, 9_999).unwrap() else { panic!() };
+    let SearchResult::Found(path) = Searcher::new().path(&Lattice::new(grid), 0, 9_999).unwrap() else {
+        panic!()
+    };
     assert_eq!((path.cells.len(), path.cost, path.expanded), (37, 36.0, 0));
     assert_eq!((path.cells[0], path.cells[36]), (0, 9_999));
 }
@@ -124,7 +126,7 @@ fn memory_has_limits_that_are_said() {
     too_large(csr::petgraph(&lattice).unwrap_err());
     too_large(csr::petgraph_weighted(&lattice).unwrap_err());
     too_large(gpuforge_workloads::lattice::Distances::new(&lattice, 0).unwrap_err());
-    let search = Searcher::new().path_by(&lattice, 0, 1, gpuforge_workloads::lattice::Strategy::Detours);
+    let search = Searcher::new().path_by(&lattice, 0, 1, gpuforge_workloads::lattice::SearchStrategy::AStar);
     too_large(search.unwrap_err());
 }
 

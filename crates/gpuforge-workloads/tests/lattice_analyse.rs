@@ -11,14 +11,14 @@
 use std::{collections::VecDeque, sync::Arc};
 
 use gpuforge_route::{
-    CpuSite, Router, RouterSettings,
+    CpuBackend, Router, RouterSettings,
     batch::{BatchOptions, CancelToken},
 };
 use gpuforge_workloads::lattice::{
     Blocked, Csr, Grid, Lattice, analyse,
     analyse::{ALWAYS_EXACT, Origin},
     batch,
-    central::centrality,
+    centrality::centrality,
     community::communities,
 };
 
@@ -185,7 +185,7 @@ fn rooms_with_a_door_are_communities() {
 
 #[test]
 fn a_batch_gives_each_its_own() {
-    let router = Router::new(vec![Arc::new(CpuSite::default())], Vec::new(), RouterSettings::default());
+    let router = Router::new(vec![Arc::new(CpuBackend::default())], Vec::new(), RouterSettings::default());
     let mut lattices: Vec<Lattice> = (0..100).map(|s| lattice(&[6, 6, 6], 0.2, s)).collect();
     // One that is too large fails alone.
     let large = Grid::new(2, 40_000).unwrap();

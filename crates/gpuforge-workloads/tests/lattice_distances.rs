@@ -13,12 +13,15 @@ use std::{
     time::Duration,
 };
 
-use gpuforge_ops::{Op, Target, Threads, Tuning, op::trusted, record};
-use gpuforge_route::{CpuSite, DeviceSite, Options, Router, RouterSettings, Site, Wish, batch::BatchOptions};
+use gpuforge_ops::{Op, Target, Threads, Tuning, op::guard_passed, record};
+use gpuforge_route::{
+    Backend, CpuBackend, DeviceBackend, PlacementPolicy, Router, RouterSettings, RunOptions,
+    batch::BatchOptions,
+};
 use gpuforge_runtime::{
     engine::{
         Engine, Opener as _,
-        dummy::{DummyOpener, Script},
+        dummy::{DummyOpener, DummyScript},
         gpu::GpuOpener,
     },
     memory::{Budget, BudgetOrigin, StackSettings},
@@ -27,8 +30,8 @@ use gpuforge_runtime::{
     units::Bytes,
 };
 use gpuforge_workloads::lattice::{
-    Blocked, Distances, Grid, Lattice, LatticeError, Searcher, Strategy,
-    distances::{BLOCKED, PIECE, UNREACHED},
+    Blocked, Distances, Grid, Lattice, LatticeError, SearchStrategy, Searcher,
+    distances::{BLOCKED, SEGMENT, UNREACHED},
 };
 
 fn memory() -> StackSettings {
@@ -40,7 +43,7 @@ fn session(engine: Arc<dyn Engine>) -> Session {
 }
 
 fn dummy() -> Session {
-    session(DummyOpener::new(Bytes::gib(2), Script::default()).open().unwrap())
+    session(DummyOpener::new(Bytes::gib(2), DummyScript::default()).open().unwrap())
 }
 
 /// The machine's adapter; `None`, said once, where there is none.
@@ -70,7 +73,7 @@ fn on_device(session: &Session, op: &dyn Op) -> (Vec<u32>, bool) {
     let plan = record::plan(op, &target, false).unwrap();
     let done = session.run(&Arc::new(plan), Duration::from_secs(60)).unwrap();
     let words = done.outputs[0].as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b)).collect();
-    (words, op.guard().is_none_or(|at| trusted(&done.outputs[at])))
+    (words, op.guard().is_none_or(|at| guard_passed(&done.outputs[at])))
 }
 
 /// The same bits everywhere where a device is believed; returns them.
@@ -122,7 +125,7 @@ fn lattices_of_many_dimensions_agree_with_searches() {
                 assert_eq!(word, BLOCKED);
                 continue;
             }
-            let route = searcher.path_by(&lattice, 0, cell, Strategy::Bidirectional).unwrap();
+            let route = searcher.path_by(&lattice, 0, cell, SearchStrategy::Bidirectional).unwrap();
             assert_eq!(word, route.path().map_or(UNREACHED, |p| p.cost as u32), "{sizes:?}, cell {cell}");
         }
     }
@@ -139,7 +142,7 @@ fn usual_rounds_are_enough_for_scattered_cells() {
 
 #[test]
 fn long_lines_are_cut_into_pieces() {
-    for n in [u64::from(PIECE) - 1, u64::from(PIECE), u64::from(PIECE) + 1, 20_000] {
+    for n in [u64::from(SEGMENT) - 1, u64::from(SEGMENT), u64::from(SEGMENT) + 1, 20_000] {
         let open = Lattice::new(Grid::rectangular(&[n, 2]).unwrap());
         let got = same_bits(&Distances::new(&open, n).unwrap());
         assert_eq!(got[n as usize], 0);
@@ -180,13 +183,13 @@ fn too_few_rounds_are_noticed_and_the_processor_takes_over() {
         assert!(!on_device(adapter, &op).1);
     }
     let runner = Runner::new(
-        Box::new(DummyOpener::new(Bytes::gib(2), Script::default())),
+        Box::new(DummyOpener::new(Bytes::gib(2), DummyScript::default())),
         RunnerSettings::new(memory()),
     );
-    let device: Arc<dyn Site> = Arc::new(DeviceSite::new("dummy", None, Arc::new(runner)));
+    let device: Arc<dyn Backend> = Arc::new(DeviceBackend::new("dummy", None, Arc::new(runner)));
     let router =
-        Router::new(vec![Arc::new(CpuSite::default()), device], Vec::new(), RouterSettings::default());
-    let asked = Options { wish: Wish::Only(1), stays: false };
+        Router::new(vec![Arc::new(CpuBackend::default()), device], Vec::new(), RouterSettings::default());
+    let asked = RunOptions { placement: PlacementPolicy::Only(1), keep_on_device: false };
     let ran = router.run_with(&op, asked).unwrap();
     assert_eq!(ran.to_vec::<u32>().unwrap(), want);
     assert!(ran.report().fallback.is_some());
@@ -204,13 +207,13 @@ fn parts_and_fused_ones_give_the_same_bits() {
     assert!(ops.iter().all(|op| op.fuse_key() == Some(key)));
     let fused = ops[0].fuse(&all).unwrap().unwrap();
     let whole = same_bits(fused.op.as_ref());
-    for (op, place) in ops.iter().zip(&fused.places) {
+    for (op, place) in ops.iter().zip(&fused.output_ranges) {
         assert_eq!(whole[place[0].start / 4..place[0].end / 4], on_cpu(op, 1));
     }
     assert_eq!(fused.op.items().unwrap().count, 6);
     let part = fused.op.part(2..5).unwrap();
     assert_eq!(on_cpu(part.as_ref(), 2), whole[2 * 210..5 * 210]);
-    let router = Router::new(vec![Arc::new(CpuSite::default())], Vec::new(), RouterSettings::default());
+    let router = Router::new(vec![Arc::new(CpuBackend::default())], Vec::new(), RouterSettings::default());
     let run = router.batch(ops.clone(), BatchOptions::default());
     for (result, op) in run.results.into_iter().zip(&ops) {
         assert_eq!(result.unwrap().to_vec::<u32>().unwrap(), on_cpu(op, 1));

@@ -9,8 +9,8 @@
 )]
 
 use gpuforge_workloads::lattice::{
-    Blocked, Grid, Lattice, LatticeError, Method, Path, Route, Searcher, Strategy, Weights, csr,
-    search::is_path,
+    Blocked, Grid, Lattice, LatticeError, LatticePath, SearchMethod, SearchResult, SearchStrategy, Searcher,
+    Weights, csr, search::is_path,
 };
 use petgraph::{
     algo::{astar, dijkstra},
@@ -39,7 +39,7 @@ fn case(number: u64) -> (Lattice, u64, u64) {
     (Lattice::new(grid).block(blocked).unwrap(), from, to)
 }
 
-fn check(lattice: &Lattice, path: &Path, from: u64, to: u64) {
+fn check(lattice: &Lattice, path: &LatticePath, from: u64, to: u64) {
     assert_eq!((path.cells.first(), path.cells.last()), (Some(&from), Some(&to)));
     assert!(is_path(lattice, &path.cells), "{:?}", path.cells);
     let weight = |c: &u64| lattice.weights().map_or(1.0, |w| w.values()[*c as usize]);
@@ -55,15 +55,15 @@ fn a_thousand_blocked_lattices_agree_with_petgraph() {
         let graph = csr::petgraph(&lattice).unwrap();
         let end = NodeIndex::new(to as usize);
         let want = dijkstra(&graph, NodeIndex::new(from as usize), Some(end), |_| 1u64).get(&end).copied();
-        for strategy in [Strategy::Auto, Strategy::Detours, Strategy::Bidirectional] {
+        for strategy in [SearchStrategy::Auto, SearchStrategy::AStar, SearchStrategy::Bidirectional] {
             let route = searcher.path_by(&lattice, from, to, strategy).unwrap();
             match &route {
-                Route::Found(path) => {
+                SearchResult::Found(path) => {
                     check(&lattice, path, from, to);
                     assert_eq!(Some(path.cost as u64), want, "case {number}, {strategy:?}");
                     by[path.method as usize] += 1;
                 }
-                Route::NoPath(_) => {
+                SearchResult::NoPath(_) => {
                     assert_eq!(want, None, "case {number}, {strategy:?}");
                     none += 1;
                 }
@@ -87,12 +87,12 @@ fn a_thousand_weighted_lattices_agree_with_petgraph() {
         let goal = NodeIndex::new(to as usize);
         let want = astar(&graph, NodeIndex::new(from as usize), |n| n == goal, |e| *e.weight(), |_| 0.0);
         match (searcher.path(&lattice, from, to).unwrap(), want) {
-            (Route::Found(path), Some((cost, _))) => {
+            (SearchResult::Found(path), Some((cost, _))) => {
                 check(&lattice, &path, from, to);
                 assert!((path.cost - cost).abs() <= 1e-12 * cost, "case {number}: {} {cost}", path.cost);
-                assert_eq!(path.method, Method::Weighted);
+                assert_eq!(path.method, SearchMethod::WeightedAStar);
             }
-            (Route::NoPath(_), None) => none += 1,
+            (SearchResult::NoPath(_), None) => none += 1,
             (ours, theirs) => panic!("case {number}: {ours:?} {theirs:?}"),
         }
     }
@@ -120,21 +120,23 @@ fn hard_lattices_are_handed_over_and_an_enclosed_goal_is_noticed() {
     let comb = Lattice::new(grid.clone()).block(Blocked::list(&grid, &walls).unwrap()).unwrap();
     let mut searcher = Searcher::new();
     let (from, to) = (0, grid.vertices() - side);
-    let lengths: Vec<usize> = [Strategy::Auto, Strategy::Detours, Strategy::Bidirectional]
+    let lengths: Vec<usize> = [SearchStrategy::Auto, SearchStrategy::AStar, SearchStrategy::Bidirectional]
         .map(|s| searcher.path_by(&comb, from, to, s).unwrap().path().unwrap().cells.len())
         .to_vec();
     assert!(lengths[0] > 20_000 && lengths.iter().all(|l| *l == lengths[0]), "{lengths:?}");
-    assert_eq!(searcher.path(&comb, from, to).unwrap().path().unwrap().method, Method::Bidirectional);
+    assert_eq!(searcher.path(&comb, from, to).unwrap().path().unwrap().method, SearchMethod::Bidirectional);
 
     let grid = Grid::new(3, 60).unwrap();
     let goal = grid.cell(&[30, 30, 30]).unwrap();
     let around: Vec<u64> = grid.neighbours(goal).collect();
     let lattice = Lattice::new(grid.clone()).block(Blocked::list(&grid, &around).unwrap()).unwrap();
-    let Route::NoPath(none) = searcher.path_by(&lattice, 0, goal, Strategy::Bidirectional).unwrap() else {
+    let SearchResult::NoPath(none) =
+        searcher.path_by(&lattice, 0, goal, SearchStrategy::Bidirectional).unwrap()
+    else {
         panic!("there is a path into a closed box")
     };
     assert!(none.expanded < 10, "{none:?}");
-    let Route::NoPath(none) = searcher.path(&lattice, 0, goal).unwrap() else { panic!() };
+    let SearchResult::NoPath(none) = searcher.path(&lattice, 0, goal).unwrap() else { panic!() };
     assert!(none.expanded < grid.vertices() / 4 + 10, "{none:?}");
 }
 

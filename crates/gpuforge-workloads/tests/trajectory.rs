@@ -3,22 +3,22 @@
 
 use gpuforge_ops::Threads;
 use gpuforge_workloads::trajectory::{
-    Air, Ball, Coefficients, Launch, Method, Model, Point, Profile, Setup, Simd, Status, Summary,
-    TrajectoryError, Wind,
-    coefficients::{Axis, MOST_NODES},
+    Air, Ball, Coefficients, FlightModel, FlightPoint, FlightSetup, FlightStatus, FlightSummary,
+    IntegrationMethod, Launch, ShearProfile, Simd, TrajectoryError, Wind,
+    coefficients::{MAX_NODES, TableAxis},
 };
 
 const G: f64 = 9.80665;
 
-fn rk4(step: f64) -> Method {
-    Method::Rk4 { step }
+fn rk4(step: f64) -> IntegrationMethod {
+    IntegrationMethod::Rk4 { step }
 }
 
-fn adaptive(tolerance: f64) -> Method {
-    Method::Adaptive { tolerance }
+fn adaptive(tolerance: f64) -> IntegrationMethod {
+    IntegrationMethod::Adaptive { tolerance }
 }
 
-fn model(setup: Setup) -> Model {
+fn model(setup: FlightSetup) -> FlightModel {
     setup.model().unwrap()
 }
 
@@ -44,21 +44,21 @@ fn launches(n: usize) -> Vec<Launch> {
 /// Coefficients without a kink: one cell that changes evenly over every speed and spin of a flight.
 fn smooth() -> Coefficients {
     Coefficients {
-        reynolds: Axis { first: 0.0, step: 1e6, nodes: 2 },
-        spin: Axis { first: 0.0, step: 10.0, nodes: 2 },
+        reynolds: TableAxis { first: 0.0, step: 1e6, nodes: 2 },
+        spin: TableAxis { first: 0.0, step: 10.0, nodes: 2 },
         drag: vec![0.22, 0.9, 0.6, 1.4],
         lift: vec![0.05, 3.0, 0.1, 4.0],
     }
 }
 
 fn log_wind() -> Wind {
-    Wind { speed: 6.0, from: 60.0, reference: 10.0, profile: Profile::Log { roughness: 0.01 } }
+    Wind { speed: 6.0, from: 60.0, reference: 10.0, profile: ShearProfile::Log { roughness: 0.01 } }
 }
 
 #[test]
 fn without_air_every_method_meets_the_closed_form() {
     for method in [rk4(0.01), rk4(0.1), adaptive(1e-3), adaptive(1e-9)] {
-        let model = model(Setup { air: Air::vacuum(), method, ..Setup::default() });
+        let model = model(FlightSetup { air: Air::vacuum(), method, ..FlightSetup::default() });
         for launch in launches(200).into_iter().filter(|l| l.speed < 60.0) {
             let got = model.fly(&launch).unwrap();
             let (up, aside) = (launch.angle.to_radians(), launch.azimuth.to_radians());
@@ -67,7 +67,7 @@ fn without_air_every_method_meets_the_closed_form() {
             let near = |got: f64, want: f64, what: &str| {
                 assert!((got - want).abs() <= 1e-9, "{method:?} {launch:?}: {what} {got}, not {want}");
             };
-            assert_eq!(got.status, Status::Landed);
+            assert_eq!(got.status, FlightStatus::Landed);
             near(got.time, time, "time");
             near(got.carry, level * time, "carry");
             near(got.downrange, level * time * aside.cos(), "downrange");
@@ -89,16 +89,21 @@ fn order(steps: &[f64], errors: &[f64]) -> f64 {
     above / points.iter().map(|p| (p.0 - x) * (p.0 - x)).sum::<f64>()
 }
 
-fn distance(a: &Point, b: &Point) -> f64 {
+fn distance(a: &FlightPoint, b: &FlightPoint) -> f64 {
     a.place.iter().zip(b.place).map(|(a, b)| (a - b) * (a - b)).sum::<f64>().sqrt()
 }
 
 /// Where the ball is after two seconds.
-fn after_two_seconds(step: f64, wind: Wind) -> Point {
-    let setup =
-        Setup { coefficients: smooth(), method: rk4(step), wind, time_limit: 2.0, ..Setup::default() };
+fn after_two_seconds(step: f64, wind: Wind) -> FlightPoint {
+    let setup = FlightSetup {
+        coefficients: smooth(),
+        method: rk4(step),
+        wind,
+        time_limit: 2.0,
+        ..FlightSetup::default()
+    };
     let (summary, path) = model(setup).path(&Launch { height: 40.0, ..driver() }).unwrap();
-    assert_eq!(summary.status, Status::TimedOut);
+    assert_eq!(summary.status, FlightStatus::TimedOut);
     *path.last().unwrap()
 }
 
@@ -118,7 +123,9 @@ fn fixed_steps_converge_with_the_fourth_order() {
 fn the_landing_converges_with_the_fourth_order_too() {
     let steps = [0.1, 0.05, 0.025];
     let land = |step| {
-        model(Setup { coefficients: smooth(), method: rk4(step), ..Setup::default() }).fly(&driver()).unwrap()
+        model(FlightSetup { coefficients: smooth(), method: rk4(step), ..FlightSetup::default() })
+            .fly(&driver())
+            .unwrap()
     };
     let exact = land(1.0 / 1024.0);
     let errors = steps.map(|step| {
@@ -130,19 +137,19 @@ fn the_landing_converges_with_the_fourth_order_too() {
 }
 
 /// The greatest distance of landings and apexes from those of a much finer computation.
-fn worst(setup: &Setup, finest: &[Summary], launches: &[Launch]) -> f64 {
+fn worst(setup: &FlightSetup, finest: &[FlightSummary], launches: &[Launch]) -> f64 {
     let got = model(setup.clone()).fly_all(launches, Threads::all());
-    let off = |(got, want): (&Result<Summary, TrajectoryError>, &Summary)| {
+    let off = |(got, want): (&Result<FlightSummary, TrajectoryError>, &FlightSummary)| {
         let got = got.as_ref().unwrap();
-        assert_eq!(got.status, Status::Landed);
+        assert_eq!(got.status, FlightStatus::Landed);
         let landing = (got.downrange - want.downrange).hypot(got.lateral - want.lateral);
         landing.max((got.apex - want.apex).abs())
     };
     got.iter().zip(finest).map(off).fold(0.0, f64::max)
 }
 
-fn flown(setup: &Setup, method: Method, launches: &[Launch]) -> Vec<Summary> {
-    let model = model(Setup { method, ..setup.clone() });
+fn flown(setup: &FlightSetup, method: IntegrationMethod, launches: &[Launch]) -> Vec<FlightSummary> {
+    let model = model(FlightSetup { method, ..setup.clone() });
     model.fly_all(launches, Threads::all()).into_iter().map(Result::unwrap).collect()
 }
 
@@ -151,14 +158,14 @@ fn adaptive_errors_stay_within_the_tolerance() {
     let launches = launches(24);
     for (name, coefficients) in [("smooth", smooth()), ("golf", Coefficients::default())] {
         for wind in [Wind::default(), Wind { speed: 8.0, from: 135.0, ..log_wind() }] {
-            let setup = Setup { coefficients: coefficients.clone(), wind, ..Setup::default() };
+            let setup = FlightSetup { coefficients: coefficients.clone(), wind, ..FlightSetup::default() };
             let mut finest = vec![flown(&setup, adaptive(1e-7), &launches)];
             if wind.speed == 0.0 && name == "smooth" {
                 // Fixed steps are a second opinion where neither corners nor the slow air at the ground ask for finer ones.
                 finest.push(flown(&setup, rk4(1.0 / 1024.0), &launches));
             }
             for tolerance in [1e-1, 1e-2, 1e-3, 1e-4, 1e-5] {
-                let setup = Setup { method: adaptive(tolerance), ..setup.clone() };
+                let setup = FlightSetup { method: adaptive(tolerance), ..setup.clone() };
                 let off = finest.iter().map(|f| worst(&setup, f, &launches)).fold(0.0, f64::max);
                 println!("{name}, wind {}: tolerance {tolerance:e} m, worst error {off:e} m", wind.speed);
                 assert!(off <= tolerance, "{name}: {off} m at a tolerance of {tolerance} m");
@@ -170,27 +177,28 @@ fn adaptive_errors_stay_within_the_tolerance() {
 #[test]
 fn a_tolerance_that_cannot_be_met_ends_the_flight_with_a_status() {
     // A wall in the drag: the speed crosses a cell of a thousandth of a Reynolds number.
-    let mut drag = vec![0.0; 2 * MOST_NODES];
-    drag[MOST_NODES..].fill(9.0);
+    let mut drag = vec![0.0; 2 * MAX_NODES];
+    drag[MAX_NODES..].fill(9.0);
     let coefficients = Coefficients {
-        reynolds: Axis { first: 1.5e5, step: 1e-9, nodes: 2 },
-        spin: Axis { first: 0.0, step: 0.1, nodes: MOST_NODES },
+        reynolds: TableAxis { first: 1.5e5, step: 1e-9, nodes: 2 },
+        spin: TableAxis { first: 0.0, step: 0.1, nodes: MAX_NODES },
         lift: vec![0.0; drag.len()],
         drag,
     };
-    let model = model(Setup { coefficients, method: adaptive(1e-9), ..Setup::default() });
+    let model = model(FlightSetup { coefficients, method: adaptive(1e-9), ..FlightSetup::default() });
     let got = model.fly(&driver()).unwrap();
-    assert_eq!(got.status, Status::StepTooSmall, "{got:?}");
+    assert_eq!(got.status, FlightStatus::StepTooSmall, "{got:?}");
     assert!(got.time > 0.0 && got.carry.is_finite());
 }
 
 #[test]
 fn energy_never_grows_in_still_air() {
     for method in [rk4(0.01), adaptive(1e-4)] {
-        let model = model(Setup { method, ..Setup::default() });
+        let model = model(FlightSetup { method, ..FlightSetup::default() });
         for launch in launches(60) {
             let (_, path) = model.path(&launch).unwrap();
-            let energy = |p: &Point| G * p.place[1] + 0.5 * p.velocity.iter().map(|v| v * v).sum::<f64>();
+            let energy =
+                |p: &FlightPoint| G * p.place[1] + 0.5 * p.velocity.iter().map(|v| v * v).sum::<f64>();
             let grown = path.windows(2).find(|two| energy(&two[1]) > energy(&two[0]));
             assert!(grown.is_none(), "{method:?} {launch:?}: {grown:?}");
         }
@@ -199,7 +207,7 @@ fn energy_never_grows_in_still_air() {
 
 #[test]
 fn spin_decays_exponentially_and_bends_the_flight_as_it_should() {
-    let model = model(Setup::default());
+    let model = model(FlightSetup::default());
     let got = model.fly(&driver()).unwrap();
     assert!((got.landing_spin - 2700.0 * (-got.time / 23.8).exp()).abs() < 1e-6, "{got:?}");
     let straight = Launch { azimuth: 0.0, tilt: 0.0, ..driver() };
@@ -213,31 +221,34 @@ fn spin_decays_exponentially_and_bends_the_flight_as_it_should() {
 
 #[test]
 fn a_golf_ball_flies_as_far_as_golf_balls_do() {
-    let got = model(Setup::default()).fly(&Launch { azimuth: 0.0, tilt: 0.0, ..driver() }).unwrap();
+    let got = model(FlightSetup::default()).fly(&Launch { azimuth: 0.0, tilt: 0.0, ..driver() }).unwrap();
     assert!((180.0..240.0).contains(&got.carry), "{got:?}");
     assert!((15.0..45.0).contains(&got.apex) && (4.5..8.0).contains(&got.time), "{got:?}");
     assert!((25.0..55.0).contains(&got.landing_angle), "{got:?}");
     let high = Air { altitude: 2000.0, ..Air::default() };
-    let farther = model(Setup { air: high, ..Setup::default() }).fly(&driver()).unwrap();
+    let farther = model(FlightSetup { air: high, ..FlightSetup::default() }).fly(&driver()).unwrap();
     assert!(farther.carry > got.carry + 5.0, "thin air carries");
 }
 
 #[test]
 fn wind_moves_the_ball_where_it_blows() {
     let straight = Launch { azimuth: 0.0, tilt: 0.0, ..driver() };
-    let fly = |from: f64, profile: Profile| {
+    let fly = |from: f64, profile: ShearProfile| {
         let wind = Wind { speed: 8.0, from, reference: 10.0, profile };
-        model(Setup { wind, ..Setup::default() }).fly(&straight).unwrap()
+        model(FlightSetup { wind, ..FlightSetup::default() }).fly(&straight).unwrap()
     };
-    let still = model(Setup::default()).fly(&straight).unwrap();
-    for profile in [Profile::Uniform, Profile::Power { exponent: 0.14 }, Profile::Log { roughness: 0.03 }] {
+    let still = model(FlightSetup::default()).fly(&straight).unwrap();
+    for profile in
+        [ShearProfile::Uniform, ShearProfile::Power { exponent: 0.14 }, ShearProfile::Log { roughness: 0.03 }]
+    {
         let (against, behind) = (fly(0.0, profile), fly(180.0, profile));
         assert!(against.carry < still.carry - 5.0 && behind.carry > still.carry + 3.0, "{profile:?}");
         let (from_right, from_left) = (fly(90.0, profile), fly(-90.0, profile));
         assert!(from_right.lateral < -8.0 && (from_right.lateral + from_left.lateral).abs() < 1e-6);
     }
     // A profile without growth is the uniform one.
-    let (flat, uniform) = (fly(30.0, Profile::Power { exponent: 0.0 }), fly(30.0, Profile::Uniform));
+    let (flat, uniform) =
+        (fly(30.0, ShearProfile::Power { exponent: 0.0 }), fly(30.0, ShearProfile::Uniform));
     assert!((flat.carry - uniform.carry).abs() < 1e-9 && (flat.lateral - uniform.lateral).abs() < 1e-9);
 }
 
@@ -245,12 +256,12 @@ fn wind_moves_the_ball_where_it_blows() {
 fn bits_depend_on_neither_threads_nor_place_nor_instructions() {
     let launches = launches(1500);
     let setups = [
-        Setup::default(),
-        Setup { wind: log_wind(), method: adaptive(1e-4), ..Setup::default() },
-        Setup {
-            wind: Wind { profile: Profile::Power { exponent: 0.2 }, ..log_wind() },
+        FlightSetup::default(),
+        FlightSetup { wind: log_wind(), method: adaptive(1e-4), ..FlightSetup::default() },
+        FlightSetup {
+            wind: Wind { profile: ShearProfile::Power { exponent: 0.2 }, ..log_wind() },
             method: rk4(0.03),
-            ..Setup::default()
+            ..FlightSetup::default()
         },
     ];
     for setup in setups {
@@ -272,21 +283,21 @@ fn bits_depend_on_neither_threads_nor_place_nor_instructions() {
 
 #[test]
 fn the_time_limit_and_flights_that_hardly_begin() {
-    let model_of = |limit| model(Setup { time_limit: limit, ..Setup::default() });
+    let model_of = |limit| model(FlightSetup { time_limit: limit, ..FlightSetup::default() });
     let got = model_of(1.5).fly(&driver()).unwrap();
-    assert_eq!((got.status, got.time), (Status::TimedOut, 1.5));
+    assert_eq!((got.status, got.time), (FlightStatus::TimedOut, 1.5));
     // Up for 51 s and down again: more than a minute.
     let up = Launch { speed: 500.0, angle: 90.0, ..Launch::default() };
     let air = Air::vacuum();
-    let got = model(Setup { air, ..Setup::default() }).fly(&up).unwrap();
-    assert_eq!((got.status, got.time), (Status::TimedOut, 60.0));
+    let got = model(FlightSetup { air, ..FlightSetup::default() }).fly(&up).unwrap();
+    assert_eq!((got.status, got.time), (FlightStatus::TimedOut, 60.0));
     let model = model_of(60.0);
     let none = model.fly(&Launch::default()).unwrap();
-    assert_eq!((none.status, none.carry, none.time), (Status::Landed, 0.0, 0.0));
+    assert_eq!((none.status, none.carry, none.time), (FlightStatus::Landed, 0.0, 0.0));
     let topped = model.fly(&Launch { speed: 30.0, angle: -5.0, ..Launch::default() }).unwrap();
-    assert_eq!((topped.status, topped.carry, topped.apex), (Status::Landed, 0.0, 0.0));
+    assert_eq!((topped.status, topped.carry, topped.apex), (FlightStatus::Landed, 0.0, 0.0));
     let hop = model.fly(&Launch { speed: 1.0, angle: 0.5, ..Launch::default() }).unwrap();
-    assert!(hop.status == Status::Landed && hop.carry > 1e-3 && hop.time < 0.01, "{hop:?}");
+    assert!(hop.status == FlightStatus::Landed && hop.carry > 1e-3 && hop.time < 0.01, "{hop:?}");
     let dropped = model.fly(&Launch { height: 2.0, ..Launch::default() }).unwrap();
     assert!((dropped.time - 0.64).abs() < 0.02 && dropped.apex == 2.0, "{dropped:?}");
 }
@@ -294,12 +305,12 @@ fn the_time_limit_and_flights_that_hardly_begin() {
 #[test]
 fn a_step_that_is_too_large_for_the_ball_is_said() {
     let ball = Ball { mass: 1e-4, radius: 0.5, ..Ball::default() };
-    let setup = Setup { ball, method: rk4(0.1), ..Setup::default() };
+    let setup = FlightSetup { ball, method: rk4(0.1), ..FlightSetup::default() };
     let got = model(setup.clone()).fly(&Launch { speed: 100.0, height: 100.0, ..driver() }).unwrap();
-    assert_eq!(got.status, Status::Diverged, "{got:?}");
-    let followed = Setup { method: adaptive(1e-3), ..setup };
+    assert_eq!(got.status, FlightStatus::Diverged, "{got:?}");
+    let followed = FlightSetup { method: adaptive(1e-3), ..setup };
     let got = model(followed).fly(&Launch { speed: 100.0, height: 100.0, ..driver() }).unwrap();
-    assert_ne!(got.status, Status::Diverged, "{got:?}");
+    assert_ne!(got.status, FlightStatus::Diverged, "{got:?}");
 }
 
 #[test]
@@ -308,7 +319,7 @@ fn a_bad_row_is_an_error_of_its_own() {
     launches[5].speed = f64::NAN;
     launches[513].spin = f64::INFINITY;
     launches[699].height = -1.0;
-    let all = model(Setup::default()).fly_all(&launches, Threads(2));
+    let all = model(FlightSetup::default()).fly_all(&launches, Threads(2));
     let bad: Vec<usize> = (0..700).filter(|i| all[*i].is_err()).collect();
     assert_eq!(bad, [5, 513, 699]);
     let error = all[5].as_ref().unwrap_err().to_string();
@@ -318,22 +329,30 @@ fn a_bad_row_is_an_error_of_its_own() {
 
 #[test]
 fn setups_that_make_no_sense_are_refused() {
-    let ball =
-        |mass, radius, spin_decay| Setup { ball: Ball { mass, radius, spin_decay }, ..Setup::default() };
-    let wind = |speed, profile| Setup { wind: Wind { speed, profile, ..log_wind() }, ..Setup::default() };
+    let ball = |mass, radius, spin_decay| FlightSetup {
+        ball: Ball { mass, radius, spin_decay },
+        ..FlightSetup::default()
+    };
+    let wind = |speed, profile| FlightSetup {
+        wind: Wind { speed, profile, ..log_wind() },
+        ..FlightSetup::default()
+    };
     let cases = [
         (ball(-0.05, 0.02, 20.0), "mass"),
         (ball(0.05, 0.0, 20.0), "radius"),
         (ball(0.05, 0.02, f64::NAN), "spin decay"),
-        (wind(-1.0, Profile::Uniform), "wind speed"),
-        (wind(5.0, Profile::Power { exponent: 2.0 }), "exponent"),
-        (wind(5.0, Profile::Log { roughness: 9.0 }), "roughness"),
-        (Setup { method: rk4(0.0), ..Setup::default() }, "step"),
-        (Setup { method: adaptive(f64::NAN), ..Setup::default() }, "tolerance"),
-        (Setup { gravity: 0.0, ..Setup::default() }, "gravity"),
-        (Setup { time_limit: 1e9, ..Setup::default() }, "time limit"),
-        (Setup { air: Air { humidity: 200.0, ..Air::default() }, ..Setup::default() }, "humidity"),
-        (Setup { coefficients: Coefficients::constant(-1.0, 0.0), ..Setup::default() }, "drag"),
+        (wind(-1.0, ShearProfile::Uniform), "wind speed"),
+        (wind(5.0, ShearProfile::Power { exponent: 2.0 }), "exponent"),
+        (wind(5.0, ShearProfile::Log { roughness: 9.0 }), "roughness"),
+        (FlightSetup { method: rk4(0.0), ..FlightSetup::default() }, "step"),
+        (FlightSetup { method: adaptive(f64::NAN), ..FlightSetup::default() }, "tolerance"),
+        (FlightSetup { gravity: 0.0, ..FlightSetup::default() }, "gravity"),
+        (FlightSetup { time_limit: 1e9, ..FlightSetup::default() }, "time limit"),
+        (
+            FlightSetup { air: Air { humidity: 200.0, ..Air::default() }, ..FlightSetup::default() },
+            "humidity",
+        ),
+        (FlightSetup { coefficients: Coefficients::constant(-1.0, 0.0), ..FlightSetup::default() }, "drag"),
     ];
     for (setup, what) in cases {
         let error = setup.model().unwrap_err().to_string();

@@ -11,12 +11,13 @@ use std::{sync::Arc, time::Duration};
 
 use gpuforge_ops::{Op as _, OpError, Target, Threads, Tuning, Work, record};
 use gpuforge_route::{
-    CpuSite, DeviceSite, Model as Known, Options, Reason, Router, RouterSettings, Site, Wish,
+    Backend, CostModel, CpuBackend, DeviceBackend, PlacementPolicy, Reason, Router, RouterSettings,
+    RunOptions,
 };
 use gpuforge_runtime::{
     engine::{
         Engine, EngineError, Opener,
-        dummy::{DummyOpener, Script},
+        dummy::{DummyOpener, DummyScript},
         gpu::GpuOpener,
     },
     memory::{Budget, BudgetOrigin, StackSettings},
@@ -25,10 +26,11 @@ use gpuforge_runtime::{
     units::Bytes,
 };
 use gpuforge_workloads::trajectory::{
-    Air, Flights, Launch, Method, Model, Profile, Setup, Status, Summary, TrajectoryError, Wind,
+    Air, FlightModel, FlightSetup, FlightStatus, FlightSummary, Flights, IntegrationMethod, Launch,
+    ShearProfile, TrajectoryError, Wind,
 };
 
-type Flown = Vec<Result<Summary, TrajectoryError>>;
+type Flown = Vec<Result<FlightSummary, TrajectoryError>>;
 
 fn launches(n: usize) -> Vec<Launch> {
     let part = |i: usize, by: usize, of: usize| ((i * by) % of) as f64 / of as f64;
@@ -60,7 +62,7 @@ fn adapter() -> Option<Session> {
 }
 
 fn dummy() -> Session {
-    Session::new(DummyOpener::new(Bytes::gib(1), Script::default()).open().unwrap(), settings())
+    Session::new(DummyOpener::new(Bytes::gib(1), DummyScript::default()).open().unwrap(), settings())
 }
 
 fn on_device(session: &Session, op: &Flights) -> Flown {
@@ -72,7 +74,7 @@ fn on_device(session: &Session, op: &Flights) -> Flown {
 }
 
 /// What the documentation of `op` promises.
-fn close(got: &Summary, want: &Summary) -> Result<(), String> {
+fn close(got: &FlightSummary, want: &FlightSummary) -> Result<(), String> {
     let within = [
         ("downrange", got.downrange - want.downrange, 5e-3),
         ("lateral", got.lateral - want.lateral, 5e-3),
@@ -88,7 +90,7 @@ fn close(got: &Summary, want: &Summary) -> Result<(), String> {
     off.map_or(Ok(()), |(what, off, most)| Err(format!("{what} off by {off}, at most {most}")))
 }
 
-fn compare(where_: &str, model: &Model, launches: &[Launch], got: &Flown) {
+fn compare(where_: &str, model: &FlightModel, launches: &[Launch], got: &Flown) {
     assert_eq!(got.len(), launches.len());
     let mut worst = 0f64;
     for (launch, got) in launches.iter().zip(got) {
@@ -106,13 +108,18 @@ fn compare(where_: &str, model: &Model, launches: &[Launch], got: &Flown) {
     println!("{where_}: {} flights, landings at most {worst:.2e} m apart", got.len());
 }
 
-fn setups() -> [Setup; 4] {
+fn setups() -> [FlightSetup; 4] {
     let wind = |profile| Wind { speed: 7.0, from: 50.0, reference: 10.0, profile };
     [
-        Setup::default(),
-        Setup { wind: wind(Profile::Power { exponent: 0.14 }), ..Setup::default() },
-        Setup { wind: wind(Profile::Log { roughness: 0.03 }), ..Setup::default() },
-        Setup { air: Air::vacuum(), method: Method::Rk4 { step: 0.02 }, time_limit: 5.0, ..Setup::default() },
+        FlightSetup::default(),
+        FlightSetup { wind: wind(ShearProfile::Power { exponent: 0.14 }), ..FlightSetup::default() },
+        FlightSetup { wind: wind(ShearProfile::Log { roughness: 0.03 }), ..FlightSetup::default() },
+        FlightSetup {
+            air: Air::vacuum(),
+            method: IntegrationMethod::Rk4 { step: 0.02 },
+            time_limit: 5.0,
+            ..FlightSetup::default()
+        },
     ]
 }
 
@@ -133,7 +140,7 @@ fn twins_agree_at_every_size() {
 
 #[test]
 fn bad_rows_keep_their_places_and_the_others_fly() {
-    let model = Arc::new(Setup::default().model().unwrap());
+    let model = Arc::new(FlightSetup::default().model().unwrap());
     let mut launches = launches(200);
     launches[0].speed = f64::NAN;
     launches[77].angle = 200.0;
@@ -148,7 +155,7 @@ fn bad_rows_keep_their_places_and_the_others_fly() {
 
 #[test]
 fn flights_that_hardly_begin_end_the_same() {
-    let model = Arc::new(Setup::default().model().unwrap());
+    let model = Arc::new(FlightSetup::default().model().unwrap());
     let down = Launch { speed: 30.0, angle: -5.0, ..Launch::default() };
     let hop = Launch { speed: 2.0, angle: 20.0, ..Launch::default() };
     let drop = Launch { height: 3.0, ..Launch::default() };
@@ -161,33 +168,40 @@ fn flights_that_hardly_begin_end_the_same() {
 
 #[test]
 fn a_plan_of_fine_steps_is_cut_in_time() {
-    let model = Arc::new(Setup { method: Method::Rk4 { step: 0.001 }, ..Setup::default() }.model().unwrap());
+    let model = Arc::new(
+        FlightSetup { method: IntegrationMethod::Rk4 { step: 0.001 }, ..FlightSetup::default() }
+            .model()
+            .unwrap(),
+    );
     let launches = launches(20);
     let op = Flights::new(&model, &launches).unwrap();
-    assert_eq!(op.effort().launches, 2 + 59, "60 s in steps of a millisecond, 1024 a dispatch");
+    assert_eq!(op.cost().launches, 2 + 59, "60 s in steps of a millisecond, 1024 a dispatch");
     if let Some(session) = adapter() {
         // Ten times the steps, ten times the rounding of f32.
         for (got, launch) in on_device(&session, &op).iter().zip(&launches) {
             let (got, want) = (got.as_ref().unwrap(), model.fly(launch).unwrap());
-            assert!((got.carry - want.carry).abs() < 0.2 && got.status == Status::Landed, "{got:?} {want:?}");
+            assert!(
+                (got.carry - want.carry).abs() < 0.2 && got.status == FlightStatus::Landed,
+                "{got:?} {want:?}"
+            );
         }
     }
 }
 
 #[test]
 fn the_processor_gives_the_same_bits_as_flying_directly_whole_or_in_parts() {
-    let model = Arc::new(Setup::default().model().unwrap());
+    let model = Arc::new(FlightSetup::default().model().unwrap());
     let launches = launches(700);
     let op = Flights::new(&model, &launches).unwrap();
-    let run = CpuSite { threads: Threads(2), hardware: None }.run(&op, false).unwrap();
+    let run = CpuBackend { threads: Threads(2), hardware: None }.run(&op, false).unwrap();
     let flown = op.summaries(&run.outputs[0].host().unwrap()).unwrap();
     assert!(flown == model.fly_all(&launches, Threads::ONE));
-    let parts = gpuforge_ops::op::cut(op.items().unwrap(), 256);
+    let parts = gpuforge_ops::op::split_ranges(op.items().unwrap(), 256);
     let mut whole = Vec::new();
     for range in parts {
         let part = op.part(range).unwrap();
         whole.extend_from_slice(
-            &CpuSite::default().run(part.as_ref(), false).unwrap().outputs[0].host().unwrap(),
+            &CpuBackend::default().run(part.as_ref(), false).unwrap().outputs[0].host().unwrap(),
         );
     }
     assert!(op.summaries(&whole).unwrap() == flown);
@@ -195,8 +209,8 @@ fn the_processor_gives_the_same_bits_as_flying_directly_whole_or_in_parts() {
 
 #[test]
 fn an_adaptive_model_cannot_be_recorded() {
-    let method = Method::Adaptive { tolerance: 1e-3 };
-    let model = Arc::new(Setup { method, ..Setup::default() }.model().unwrap());
+    let method = IntegrationMethod::Adaptive { tolerance: 1e-3 };
+    let model = Arc::new(FlightSetup { method, ..FlightSetup::default() }.model().unwrap());
     let error = Flights::new(&model, &launches(3)).unwrap_err().to_string();
     assert!(error.contains("adaptive") && error.contains("fixed steps"), "{error}");
 }
@@ -213,14 +227,19 @@ impl Opener for Gone {
 #[test]
 fn a_lost_device_leaves_the_flights_to_the_processor() {
     let runner = Runner::new(Box::new(Gone), RunnerSettings::new(settings()));
-    let device: Arc<dyn Site> = Arc::new(DeviceSite::new("gone", None, Arc::new(runner)));
-    let sites: Vec<Arc<dyn Site>> = vec![Arc::new(CpuSite::default()), device];
-    let router =
-        Router::new(sites, vec![Known::named("cpu"), Known::named("gone")], RouterSettings::default());
-    let model = Arc::new(Setup::default().model().unwrap());
+    let device: Arc<dyn Backend> = Arc::new(DeviceBackend::new("gone", None, Arc::new(runner)));
+    let backends: Vec<Arc<dyn Backend>> = vec![Arc::new(CpuBackend::default()), device];
+    let router = Router::new(
+        backends,
+        vec![CostModel::named("cpu"), CostModel::named("gone")],
+        RouterSettings::default(),
+    );
+    let model = Arc::new(FlightSetup::default().model().unwrap());
     let launches = launches(100);
     let op = Flights::new(&model, &launches).unwrap();
-    let ran = router.run_with(&op, Options { wish: Wish::Prefer(1), stays: false }).unwrap();
+    let ran = router
+        .run_with(&op, RunOptions { placement: PlacementPolicy::Prefer(1), keep_on_device: false })
+        .unwrap();
     assert_eq!(ran.decision().reason, Reason::Fallback);
     assert!(ran.report().fallback.as_deref().is_some_and(|why| why.contains("gone")), "{:?}", ran.report());
     let flown = op.summaries(&ran.tensor().unwrap().host().unwrap()).unwrap();

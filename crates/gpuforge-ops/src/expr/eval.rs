@@ -1,7 +1,7 @@
-//! How is an expression computed on the processor? Step by step over blocks that stay in the first cache.
+//! CPU evaluation of expressions: a vectorised block interpreter. Every instruction runs over a block that stays in L1.
 //!
-//! A step reads inputs where they lie and rows of intermediate values; the last step writes the result where it belongs. An
-//! expression of one step (or of `a*b + c`) is thus one pass over memory. Constants are rows that are filled once.
+//! An instruction reads inputs in place and intermediate rows; the last one writes the result in place. An expression of one
+//! instruction (or of `a*b + c`) is thus one pass over memory. Constants are rows that are filled once.
 
 use std::mem;
 
@@ -9,7 +9,7 @@ use rayon::prelude::*;
 
 use super::{
     Expr, Function, Node,
-    simd::{self, Code, LINE},
+    simd::{self, LINE, OpCode},
 };
 use crate::Threads;
 
@@ -17,106 +17,107 @@ pub(crate) use super::simd::apply;
 
 /// Elements of a block: rows of 4 KiB.
 pub(crate) const BLOCK: usize = 1024;
-/// Rows up to which whole blocks fit the first cache; with more of them blocks are a quarter as long.
+/// Rows up to which full blocks fit L1; with more of them blocks are a quarter as long.
 const FEW_ROWS: usize = 6;
-/// Elements that are worth a thread.
+/// Fewest elements per thread.
 const PER_THREAD: usize = 1 << 16;
 
-/// Where a value is.
+/// Operand of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum From {
+enum Operand {
     Input(usize),
     Row(usize),
 }
 
 #[derive(Debug, Clone)]
-struct Step {
-    code: Code,
-    from: [From; 3],
-    /// A row; `None` is the result.
+struct Instr {
+    code: OpCode,
+    from: [Operand; 3],
+    /// Destination row; `None` is the result.
     to: Option<usize>,
 }
 
-/// An expression made ready.
+/// A compiled expression: instructions over allocated rows.
 #[derive(Debug, Clone)]
 pub(crate) struct Program {
-    steps: Vec<Step>,
+    steps: Vec<Instr>,
     rows: usize,
     constants: Vec<(usize, f32)>,
 }
 
-/// Rows of a program; one per thread.
+/// Scratch rows of a program; one set per thread.
 pub(crate) struct Scratch(Vec<Vec<f32>>);
 
-/// An input of a whole evaluation.
+/// An input of an evaluation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) enum Input<'a> {
-    /// A value per element.
+    /// One value per element.
     Each(&'a [f32]),
-    /// One value for all.
+    /// Broadcast value.
     One(f32),
 }
 
 impl Program {
     pub(crate) fn new(expr: &Expr) -> Program {
         let nodes = expr.nodes();
-        let fused = fused(nodes);
+        let fused = fused_products(nodes);
         let calls = calls(nodes, &fused);
-        // When is a node's value read for the last time? Positions in `calls`.
-        let mut until = vec![0usize; nodes.len()];
+        // Liveness: last use of each node, as positions in `calls`.
+        let mut last_use = vec![0usize; nodes.len()];
         for (when, (_, _, of)) in calls.iter().enumerate() {
             for at in of {
-                if let Some(until) = until.get_mut(*at) {
-                    *until = when;
+                if let Some(last) = last_use.get_mut(*at) {
+                    *last = when;
                 }
             }
         }
-        let mut rows = Rows::default();
-        let mut places: Vec<From> = vec![From::Row(0); nodes.len()];
+        let mut rows = RowAllocator::default();
+        let mut places: Vec<Operand> = vec![Operand::Row(0); nodes.len()];
         let mut constants = Vec::new();
         for (node, place) in nodes.iter().zip(&mut places) {
             match *node {
-                Node::Input(input) => *place = From::Input(usize::from(input)),
-                // The row of a constant is never given back: it is filled once.
+                Node::Input(input) => *place = Operand::Input(usize::from(input)),
+                // The row of a constant is never freed: it is filled once.
                 Node::Constant(bits) => {
-                    let row = rows.take();
+                    let row = rows.alloc();
                     constants.push((row, f32::from_bits(bits)));
-                    *place = From::Row(row);
+                    *place = Operand::Row(row);
                 }
                 Node::Call(..) => {}
             }
         }
         let mut steps = Vec::new();
         for (when, (at, code, of)) in calls.iter().enumerate() {
-            let place = |i: usize| of.get(i).and_then(|at| places.get(*at)).copied().unwrap_or(From::Row(0));
+            let place =
+                |i: usize| of.get(i).and_then(|at| places.get(*at)).copied().unwrap_or(Operand::Row(0));
             let from = [place(0), place(1), place(2)];
-            // Taken before the operands' rows are given back: a step never writes what it reads.
-            let to = (when + 1 < calls.len()).then(|| rows.take());
+            // Allocated before the operands' rows are freed: an instruction never writes what it reads.
+            let to = (when + 1 < calls.len()).then(|| rows.alloc());
             for at in of {
-                let done = until.get(*at) == Some(&when);
+                let done = last_use.get(*at) == Some(&when);
                 let is_call = matches!(nodes.get(*at), Some(Node::Call(..)));
-                if let (true, true, Some(From::Row(row))) = (done, is_call, places.get(*at)) {
-                    rows.give(*row);
+                if let (true, true, Some(Operand::Row(row))) = (done, is_call, places.get(*at)) {
+                    rows.free(*row);
                 }
             }
             if let (Some(to), Some(place)) = (to, places.get_mut(*at)) {
-                *place = From::Row(to);
+                *place = Operand::Row(to);
             }
-            steps.push(Step { code: *code, from, to });
+            steps.push(Instr { code: *code, from, to });
         }
         if steps.is_empty() {
-            let from = places.last().copied().unwrap_or(From::Row(0));
-            steps.push(Step { code: Code::Copy, from: [from; 3], to: None });
+            let from = places.last().copied().unwrap_or(Operand::Row(0));
+            steps.push(Instr { code: OpCode::Copy, from: [from; 3], to: None });
         }
-        Program { steps, rows: rows.made, constants }
+        Program { steps, rows: rows.count, constants }
     }
 
-    /// Elements of its blocks.
+    /// Block length in elements.
     pub(crate) fn block(&self) -> usize {
         if self.rows > FEW_ROWS { BLOCK / 4 } else { BLOCK }
     }
 
-    /// Rows for blocks of at most `block` elements.
+    /// Scratch for blocks of at most `block` elements.
     pub(crate) fn scratch(&self, block: usize) -> Scratch {
         let mut rows = vec![vec![0.0; block]; self.rows];
         for (row, value) in &self.constants {
@@ -127,14 +128,15 @@ impl Program {
         Scratch(rows)
     }
 
-    /// Evaluates one block: `out` is at most as long as the scratch's rows, and inputs are at least as long as it.
+    /// Evaluates one block; `stream` uses non-temporal stores for the result. `out` is at most as long as the scratch rows, inputs
+    /// are at least as long as `out`.
     pub(crate) fn run(&self, inputs: &[&[f32]], out: &mut [f32], scratch: &mut Scratch, stream: bool) {
         let n = out.len();
         for step in &self.steps {
             let mut row = step.to.and_then(|r| scratch.0.get_mut(r)).map(mem::take);
-            let get = |from: From| match from {
-                From::Input(at) => inputs.get(at).and_then(|i| i.get(..n)).unwrap_or_default(),
-                From::Row(at) => scratch.0.get(at).and_then(|r| r.get(..n)).unwrap_or_default(),
+            let get = |from: Operand| match from {
+                Operand::Input(at) => inputs.get(at).and_then(|i| i.get(..n)).unwrap_or_default(),
+                Operand::Row(at) => scratch.0.get(at).and_then(|r| r.get(..n)).unwrap_or_default(),
             };
             let from = step.from.map(get);
             match &mut row {
@@ -149,9 +151,9 @@ impl Program {
         }
     }
 
-    /// Evaluates all elements. Each depends on its own inputs only, so that threads do not change any bit.
+    /// Evaluates all elements, in parallel. Elements are independent, so threads do not change any bit.
     pub(crate) fn all(&self, inputs: &[Input<'_>], out: &mut [f32], threads: Threads) {
-        let stream = size_of_val(out) > beyond_caches();
+        let stream = size_of_val(out) > streaming_threshold();
         let part = |start: usize, out: &mut [f32]| {
             self.part(inputs, start, out, stream);
             if stream {
@@ -172,7 +174,7 @@ impl Program {
             .iter()
             .map(|i| if let Input::One(value) = i { vec![*value; block] } else { Vec::new() })
             .collect();
-        // Blocks begin on lines of the result, so that it can be streamed; before them is a short one.
+        // Blocks begin on cache lines of the result, as non-temporal stores need; a short block comes first.
         let head = match (out.as_ptr() as usize) % (4 * LINE) {
             over if stream && over != 0 && over % 4 == 0 => (LINE - over / 4).min(out.len()),
             _ => 0,
@@ -193,8 +195,8 @@ impl Program {
     }
 }
 
-/// Products that are only read by the sum that takes them as `a*b + c`.
-fn fused(nodes: &[Node]) -> Vec<bool> {
+/// Multiplications whose only use is an addition: fused to `a*b + c`.
+fn fused_products(nodes: &[Node]) -> Vec<bool> {
     let mut reads = vec![0u32; nodes.len()];
     for node in nodes {
         if let Node::Call(f, of) = node {
@@ -220,9 +222,9 @@ fn fused(nodes: &[Node]) -> Vec<bool> {
     fused
 }
 
-type Calls = Vec<(usize, Code, Vec<usize>)>;
+type Calls = Vec<(usize, OpCode, Vec<usize>)>;
 
-/// What is done, in order: node, code, operands.
+/// Instruction list: node, opcode, operands.
 fn calls(nodes: &[Node], fused: &[bool]) -> Calls {
     let is_fused = |at: u16| fused.get(usize::from(at)).copied().unwrap_or(false);
     let factors = |at: u16| match nodes.get(usize::from(at)) {
@@ -238,11 +240,11 @@ fn calls(nodes: &[Node], fused: &[bool]) -> Calls {
             Function::Add if is_fused(a) || is_fused(b) => {
                 let (product, other) = if is_fused(a) { (a, b) } else { (b, a) };
                 let [x, y] = factors(product);
-                calls.push((at, Code::MulAdd, vec![x, y, usize::from(other)]));
+                calls.push((at, OpCode::MulAdd, vec![x, y, usize::from(other)]));
             }
             f => calls.push((
                 at,
-                Code::Call(*f),
+                OpCode::Call(*f),
                 of.iter().take(f.arity()).map(|at| usize::from(*at)).collect(),
             )),
         }
@@ -250,40 +252,40 @@ fn calls(nodes: &[Node], fused: &[bool]) -> Calls {
     calls
 }
 
-/// Rows that are in use and that can be used again.
+/// Row (register) allocation with a free list.
 #[derive(Default)]
-struct Rows {
+struct RowAllocator {
     free: Vec<usize>,
-    made: usize,
+    count: usize,
 }
 
-impl Rows {
-    fn take(&mut self) -> usize {
+impl RowAllocator {
+    fn alloc(&mut self) -> usize {
         self.free.pop().unwrap_or_else(|| {
-            self.made += 1;
-            self.made - 1
+            self.count += 1;
+            self.count - 1
         })
     }
 
-    fn give(&mut self, row: usize) {
+    fn free(&mut self, row: usize) {
         if !self.free.contains(&row) {
             self.free.push(row);
         }
     }
 }
 
-/// Results from this size on are written past the caches: what was written first would be gone before anybody reads it.
-pub(crate) fn beyond_caches() -> usize {
+/// Result size from which non-temporal stores are used: the first lines would be evicted before anybody reads them.
+pub(crate) fn streaming_threshold() -> usize {
     static SIZE: std::sync::LazyLock<usize> =
         std::sync::LazyLock::new(|| last_level_cache().unwrap_or(16 << 20));
     *SIZE / 2
 }
 
-/// The largest cache that this processor describes, in bytes.
+/// Size of the last-level cache in bytes, by CPUID.
 #[cfg(target_arch = "x86_64")]
 fn last_level_cache() -> Option<usize> {
     use std::arch::x86_64::{__cpuid, __cpuid_count};
-    // Intel describes caches in leaf 4, AMD in leaf 0x8000_001d, both in the same form (their manuals, volumes 2A and 3).
+    // Intel: CPUID leaf 4, AMD: leaf 0x8000_001d, same format (vendor manuals, volumes 2A and 3).
     let (basic, extended) = (__cpuid(0).eax, __cpuid(0x8000_0000).eax);
     let leaves = [(4, basic), (0x8000_001d, extended)];
     let described = leaves.into_iter().filter(|(leaf, most)| leaf <= most).flat_map(|(leaf, _)| {
@@ -304,8 +306,8 @@ fn last_level_cache() -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// One element, one node after the other.
-    fn plainly(expr: &Expr, inputs: &[f32]) -> f32 {
+    /// Scalar reference: one element, node by node.
+    fn reference(expr: &Expr, inputs: &[f32]) -> f32 {
         let mut values: Vec<f32> = Vec::new();
         for node in expr.nodes() {
             values.push(match *node {
@@ -321,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn programs_give_what_nodes_say() {
+    fn programs_match_the_scalar_reference() {
         let texts = [
             "a",
             "3",
@@ -351,7 +353,7 @@ mod tests {
                 program.part(&each, 0, &mut out[1..], stream);
                 simd::fence();
                 for (i, got) in out[1..].iter().enumerate() {
-                    let want = plainly(&expr, &[inputs[0][i], inputs[1][i], inputs[2][i], inputs[3][i]]);
+                    let want = reference(&expr, &[inputs[0][i], inputs[1][i], inputs[2][i], inputs[3][i]]);
                     assert_eq!(got.to_bits(), want.to_bits(), "{text} at {i}: {got} {want} {program:?}");
                 }
             }
@@ -359,14 +361,14 @@ mod tests {
     }
 
     #[test]
-    fn simple_expressions_are_one_pass() {
+    fn simple_expressions_are_one_instruction() {
         let steps = |text: &str| Program::new(&Expr::parse(text, &["a", "b", "c"]).unwrap()).steps.len();
         assert_eq!([steps("a"), steps("a*b + c"), steps("2*a + 1"), steps("-a"), steps("1")], [1; 5]);
         assert_eq!((steps("a*b + c*c"), steps("a*b + a*b")), (2, 2));
     }
 
     #[test]
-    fn the_cache_has_a_plausible_size() {
-        assert!((1 << 17..=1 << 34).contains(&beyond_caches()), "{}", beyond_caches());
+    fn streaming_threshold_is_plausible() {
+        assert!((1 << 17..=1 << 34).contains(&streaming_threshold()), "{}", streaming_threshold());
     }
 }

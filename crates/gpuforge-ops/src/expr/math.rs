@@ -1,10 +1,10 @@
-//! How are `exp`, `ln`, `sin`, `cos` and `tanh` computed on the processor? Without branches, so that loops over them become
-//! vector instructions; the same bits whichever width they have, because nothing is contracted.
+//! Vectorisable `exp`, `ln`, `sin`, `cos`, `tanh` for the CPU: branch-free polynomials, bit-identical at every SIMD width because
+//! nothing is contracted to FMA.
 //!
-//! Polynomials and reductions as in the Cephes library (S. L. Moshier, netlib.org/cephes, single precision). Error against
-//! f64, found by trying (tests below): at most 2 units in the last place, and as IEEE for NaN, infinities and zeros.
+//! Polynomials and range reduction as in the Cephes library (S. L. Moshier, netlib.org/cephes, single precision). Error against
+//! f64, checked by the tests below: at most 2 ulp; NaN, infinities and zeros follow IEEE.
 
-/// Adding it rounds to a whole number, which then stands in the low bits.
+/// Magic number: adding it rounds to an integer in the low bits.
 const ROUND: f32 = 12_582_912.0;
 const ROUND64: f64 = 6_755_399_441_055_744.0;
 /// The first 9 bits of ln 2, so that its products with exponents are exact, and the rest.
@@ -13,8 +13,8 @@ const LN_2_REST: f32 = -2.121_944_4e-4;
 /// The first 33 bits of pi/2, so that its products with whole numbers below 2^20 are exact, and the rest (as in fdlibm).
 const HALF_PI: f64 = 1.570_796_326_734_125_6;
 const HALF_PI_REST: f64 = 6.077_100_506_506_192e-11;
-/// Beyond this, reducing an angle needs more digits of pi than two doubles hold.
-pub(super) const MOST_ANGLE: f32 = 1e6;
+/// Largest angle: beyond it, range reduction needs more digits of pi than two doubles hold.
+pub(super) const MAX_ANGLE: f32 = 1e6;
 
 /// A power of two, from -126 to 127.
 #[inline(always)]
@@ -24,7 +24,7 @@ fn power_of_two(n: i32) -> f32 {
 
 #[inline(always)]
 pub(super) fn exp(x: f32) -> f32 {
-    // Written so that NaN stays.
+    // Written so that NaN propagates.
     let x = if x > 89.0 { 89.0 } else { x };
     let x = if x < -105.0 { -105.0 } else { x };
     let rounded = x * std::f32::consts::LOG2_E + ROUND;
@@ -38,7 +38,7 @@ pub(super) fn exp(x: f32) -> f32 {
     let p = p * r + 1.666_666_5e-1;
     let p = p * r + 0.5;
     let y = p * (r * r) + r + 1.0;
-    // In two halves: the whole power may be out of range where the result is not.
+    // In two factors: the full power of two may overflow where the result does not.
     let half = n >> 1;
     y * power_of_two(half) * power_of_two(n.wrapping_sub(half))
 }
@@ -68,10 +68,10 @@ pub(super) fn ln(x: f32) -> f32 {
     if x >= 0.0 { y } else { f32::NAN }
 }
 
-/// Sine of an angle up to [`MOST_ANGLE`], `quarters` of a turn further.
+/// Sine of an angle up to [`MAX_ANGLE`], shifted by `quarters` of a turn.
 #[inline(always)]
-fn turned(x: f32, quarters: u32) -> f32 {
-    // Reduced in f64: two parts of pi/2 are enough for any angle in range.
+fn sin_shifted(x: f32, quarters: u32) -> f32 {
+    // Cody-Waite range reduction in f64: two parts of pi/2 are enough.
     let wide = f64::from(x);
     let rounded = wide * std::f64::consts::FRAC_2_PI + ROUND64;
     let quarter = (rounded.to_bits() as u32).wrapping_add(quarters);
@@ -84,16 +84,16 @@ fn turned(x: f32, quarters: u32) -> f32 {
     f32::from_bits(y.to_bits() ^ ((quarter & 2) << 30))
 }
 
-/// Sine of an angle up to [`MOST_ANGLE`].
+/// Sine of an angle up to [`MAX_ANGLE`].
 #[inline(always)]
 pub(super) fn sin(x: f32) -> f32 {
-    turned(x, 0)
+    sin_shifted(x, 0)
 }
 
-/// Cosine of an angle up to [`MOST_ANGLE`].
+/// Cosine of an angle up to [`MAX_ANGLE`].
 #[inline(always)]
 pub(super) fn cos(x: f32) -> f32 {
-    turned(x, 1)
+    sin_shifted(x, 1)
 }
 
 #[inline(always)]
@@ -114,7 +114,7 @@ pub(super) fn tanh(x: f32) -> f32 {
 mod tests {
     use super::*;
 
-    /// The greatest error in units in the last place, over many arguments; results that are denormal count as zero.
+    /// Largest error in ulp over many arguments; denormal results count as zero.
     fn worst(f: fn(f32) -> f32, exact: fn(f64) -> f64, arguments: impl Iterator<Item = f32>) -> f64 {
         let error = |x: f32| {
             let want = exact(f64::from(x));
@@ -130,19 +130,19 @@ mod tests {
     }
 
     #[test]
-    fn errors_are_bounded() {
+    fn errors_are_at_most_2_ulp() {
         let positive = || (1..0x7f80_0000u32).step_by(4099).map(f32::from_bits);
         let check = |name: &str, error: f64| assert!(error <= 2.0, "{name}: {error} units");
         check("exp", worst(exp, f64::exp, between(-87.0, 88.7)));
         check("ln", worst(ln, f64::ln, positive()));
         check("ln near 1", worst(ln, f64::ln, between(0.5, 2.0)));
         check("tanh", worst(tanh, f64::tanh, between(-12.0, 12.0)));
-        check("sin", worst(sin, f64::sin, between(-8.0, 8.0).chain(between(-MOST_ANGLE, MOST_ANGLE))));
-        check("cos", worst(cos, f64::cos, between(-8.0, 8.0).chain(between(-MOST_ANGLE, MOST_ANGLE))));
+        check("sin", worst(sin, f64::sin, between(-8.0, 8.0).chain(between(-MAX_ANGLE, MAX_ANGLE))));
+        check("cos", worst(cos, f64::cos, between(-8.0, 8.0).chain(between(-MAX_ANGLE, MAX_ANGLE))));
     }
 
     #[test]
-    fn special_values_are_as_ieee_says() {
+    fn special_values_follow_ieee() {
         let inf = f32::INFINITY;
         assert_eq!((exp(inf), exp(-inf), exp(0.0), exp(1000.0), exp(-1000.0)), (inf, 0.0, 1.0, inf, 0.0));
         assert_eq!((ln(inf), ln(0.0), ln(-0.0), ln(1.0)), (inf, -inf, -inf, 0.0));

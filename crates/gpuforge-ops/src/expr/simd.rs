@@ -1,28 +1,28 @@
-//! How is one step done for a block of elements? One loop a function, compiled for the widths that processors have.
+//! SIMD kernels of the expression interpreter: one loop per function, with run-time dispatch (AVX-512, AVX2, baseline).
 //!
-//! The widest that the processor offers is found when it runs. Results do not depend on it: every function is the same
-//! sequence of IEEE operations for each element, and Rust never contracts them.
+//! The SIMD level is detected at run time. Results do not depend on it: every function is the same sequence of IEEE operations per
+//! element, and Rust never contracts them to FMA.
 
 use super::{
     Function,
-    math::{self, MOST_ANGLE},
+    math::{self, MAX_ANGLE},
 };
 
-/// Elements that are handled at once; 64 bytes, so that a streamed line is written whole.
+/// Elements per iteration; 64 bytes, so that a non-temporal store writes a whole cache line.
 pub(crate) const LINE: usize = 16;
 
-/// What a step of a program does.
+/// Opcode of an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Code {
+pub(crate) enum OpCode {
     /// A function of the expression.
     Call(Function),
-    /// `a*b + c` in one pass, rounded twice as the two steps it stands for.
+    /// `a*b + c` in one pass, rounded twice like the two nodes it stands for.
     MulAdd,
-    /// The value itself.
+    /// Copy.
     Copy,
 }
 
-/// One element; what all loops below compute.
+/// Scalar semantics of a function; what all loops below compute.
 #[inline(always)]
 pub(crate) fn apply(f: Function, a: f32, b: f32, c: f32) -> f32 {
     let one = |is: bool| if is { 1.0 } else { 0.0 };
@@ -72,17 +72,17 @@ pub(crate) fn apply(f: Function, a: f32, b: f32, c: f32) -> f32 {
 
 #[inline(always)]
 fn in_range(angle: f32) -> bool {
-    angle.abs() <= MOST_ANGLE
+    angle.abs() <= MAX_ANGLE
 }
 
-/// Does a step for a whole block; operands that the step does not have are ignored, the others are as long as `out`.
-/// With `stream` results go past the caches, where the processor can do that and `out` lies on a line.
-pub(crate) fn step(code: Code, from: [&[f32]; 3], out: &mut [f32], stream: bool) {
+/// Runs an instruction over a block; unused operands are ignored, the others are as long as `out`. With `stream`, results are
+/// written with non-temporal stores where supported and `out` is aligned to a cache line.
+pub(crate) fn step(code: OpCode, from: [&[f32]; 3], out: &mut [f32], stream: bool) {
     let stream = stream && cfg!(target_arch = "x86_64") && (out.as_ptr() as usize).is_multiple_of(4 * LINE);
-    if stream { widest::<true>(code, from, out) } else { widest::<false>(code, from, out) }
+    if stream { dispatch::<true>(code, from, out) } else { dispatch::<false>(code, from, out) }
 }
 
-/// Streamed results are seen by other threads only after this.
+/// Store fence: makes non-temporal stores visible to other threads.
 pub(crate) fn fence() {
     #[cfg(target_arch = "x86_64")]
     #[allow(unsafe_code, reason = "an instruction that every x86-64 has")]
@@ -93,52 +93,49 @@ pub(crate) fn fence() {
 }
 
 #[cfg(target_arch = "x86_64")]
-#[allow(
-    unsafe_code,
-    reason = "calls code compiled for what the processor was found to have; 2-4 times faster"
-)]
-fn widest<const STREAM: bool>(code: Code, from: [&[f32]; 3], out: &mut [f32]) {
+#[allow(unsafe_code, reason = "calls code compiled for detected CPU features")]
+fn dispatch<const STREAM: bool>(code: OpCode, from: [&[f32]; 3], out: &mut [f32]) {
     #[target_feature(enable = "avx512f,avx512dq,avx512vl")]
-    fn wide16<const STREAM: bool>(code: Code, from: [&[f32]; 3], out: &mut [f32]) {
+    fn avx512<const STREAM: bool>(code: OpCode, from: [&[f32]; 3], out: &mut [f32]) {
         body::<STREAM>(code, from, out);
     }
     #[target_feature(enable = "avx2")]
-    fn wide8<const STREAM: bool>(code: Code, from: [&[f32]; 3], out: &mut [f32]) {
+    fn avx2<const STREAM: bool>(code: OpCode, from: [&[f32]; 3], out: &mut [f32]) {
         body::<STREAM>(code, from, out);
     }
     if is_x86_feature_detected!("avx512f")
         && is_x86_feature_detected!("avx512dq")
         && is_x86_feature_detected!("avx512vl")
     {
-        // SAFETY: the processor has what it was compiled for.
-        unsafe { wide16::<STREAM>(code, from, out) }
+        // SAFETY: the required CPU features were detected.
+        unsafe { avx512::<STREAM>(code, from, out) }
     } else if is_x86_feature_detected!("avx2") {
-        // SAFETY: the processor has what it was compiled for.
-        unsafe { wide8::<STREAM>(code, from, out) }
+        // SAFETY: the required CPU features were detected.
+        unsafe { avx2::<STREAM>(code, from, out) }
     } else {
         body::<STREAM>(code, from, out);
     }
 }
 
 #[cfg(not(target_arch = "x86_64"))]
-fn widest<const STREAM: bool>(code: Code, from: [&[f32]; 3], out: &mut [f32]) {
+fn dispatch<const STREAM: bool>(code: OpCode, from: [&[f32]; 3], out: &mut [f32]) {
     body::<STREAM>(code, from, out);
 }
 
 #[inline(always)]
-fn body<const STREAM: bool>(code: Code, [a, b, c]: [&[f32]; 3], out: &mut [f32]) {
-    // One arm for each function: its loop is then compiled for it alone.
+fn body<const STREAM: bool>(code: OpCode, [a, b, c]: [&[f32]; 3], out: &mut [f32]) {
+    // One arm per function, so that each loop is compiled and vectorised for it alone.
     macro_rules! arms {
         ($($arity:ident: $($f:ident)*;)*) => {
             match code {
-                Code::Copy => one::<STREAM>(a, out, |a| a),
-                Code::MulAdd => three::<STREAM>(a, b, c, out, |a, b, c| a * b + c),
-                Code::Call(Function::Sin) => angles::<STREAM>(a, out, math::sin, f32::sin),
-                Code::Call(Function::Cos) => angles::<STREAM>(a, out, math::cos, f32::cos),
-                Code::Call(Function::Select) => {
+                OpCode::Copy => one::<STREAM>(a, out, |a| a),
+                OpCode::MulAdd => three::<STREAM>(a, b, c, out, |a, b, c| a * b + c),
+                OpCode::Call(Function::Sin) => angles::<STREAM>(a, out, math::sin, f32::sin),
+                OpCode::Call(Function::Cos) => angles::<STREAM>(a, out, math::cos, f32::cos),
+                OpCode::Call(Function::Select) => {
                     three::<STREAM>(a, b, c, out, |a, b, c| apply(Function::Select, a, b, c));
                 }
-                $($(Code::Call(Function::$f) => arms!(@ $arity $f),)*)*
+                $($(OpCode::Call(Function::$f) => arms!(@ $arity $f),)*)*
             }
         };
         (@ one $f:ident) => { one::<STREAM>(a, out, |a| apply(Function::$f, a, 0.0, 0.0)) };
@@ -150,15 +147,15 @@ fn body<const STREAM: bool>(code: Code, [a, b, c]: [&[f32]; 3], out: &mut [f32])
     }
 }
 
-/// Writes a line.
+/// Stores a cache line.
 #[inline(always)]
-fn put<const STREAM: bool>(out: &mut [f32; LINE], line: [f32; LINE]) {
+fn store_line<const STREAM: bool>(out: &mut [f32; LINE], line: [f32; LINE]) {
     #[cfg(target_arch = "x86_64")]
     if STREAM {
         use std::arch::x86_64::{_mm_setr_ps, _mm_stream_ps};
         let (quads, _) = line.as_chunks::<4>();
         for (to, [a, b, c, d]) in out.as_chunks_mut::<4>().0.iter_mut().zip(quads) {
-            #[allow(unsafe_code, reason = "there is no safe way to write past the caches; 1.6 times faster")]
+            #[allow(unsafe_code, reason = "no safe intrinsic for non-temporal stores")]
             // SAFETY: `to` is 16 bytes of ours; `step` streams only where lines begin at multiples of 64.
             unsafe {
                 _mm_stream_ps(to.as_mut_ptr(), _mm_setr_ps(*a, *b, *c, *d));
@@ -173,14 +170,14 @@ fn put<const STREAM: bool>(out: &mut [f32; LINE], line: [f32; LINE]) {
 fn one<const STREAM: bool>(a: &[f32], out: &mut [f32], f: impl Fn(f32) -> f32) {
     let ((lines, rest), (a, a_rest)) = (out.as_chunks_mut::<LINE>(), a.as_chunks::<LINE>());
     for (out, a) in lines.iter_mut().zip(a) {
-        put::<STREAM>(out, a.map(&f));
+        store_line::<STREAM>(out, a.map(&f));
     }
     for (out, a) in rest.iter_mut().zip(a_rest) {
         *out = f(*a);
     }
 }
 
-/// As `one`, with another function for angles that are out of range; which one is used depends on the element alone.
+/// As `one`, with a fallback for angles out of range; which one is used depends on the element alone.
 #[inline(always)]
 fn angles<const STREAM: bool>(
     a: &[f32],
@@ -196,7 +193,7 @@ fn angles<const STREAM: bool>(
                 *y = far(*a);
             }
         }
-        put::<STREAM>(out, line);
+        store_line::<STREAM>(out, line);
     }
     for (out, a) in rest.iter_mut().zip(a_rest) {
         *out = if in_range(*a) { near(*a) } else { far(*a) };
@@ -212,7 +209,7 @@ fn two<const STREAM: bool>(a: &[f32], b: &[f32], out: &mut [f32], f: impl Fn(f32
         for ((y, a), b) in line.iter_mut().zip(a).zip(b) {
             *y = f(*a, *b);
         }
-        put::<STREAM>(out, line);
+        store_line::<STREAM>(out, line);
     }
     for ((out, a), b) in rest.iter_mut().zip(a_rest).zip(b_rest) {
         *out = f(*a, *b);
@@ -235,7 +232,7 @@ fn three<const STREAM: bool>(
         for (((y, a), b), c) in line.iter_mut().zip(a).zip(b).zip(c) {
             *y = f(*a, *b, *c);
         }
-        put::<STREAM>(out, line);
+        store_line::<STREAM>(out, line);
     }
     for (((out, a), b), c) in rest.iter_mut().zip(a_rest).zip(b_rest).zip(c_rest) {
         *out = f(*a, *b, *c);

@@ -1,4 +1,4 @@
-//! How is an expression written in WGSL? One `let` per step, on numbers or on vectors of four, which are called `V`.
+//! WGSL code generation for expressions: one `let` per node, on scalars or vec4 (alias `V`).
 
 use std::fmt::Write as _;
 
@@ -6,15 +6,15 @@ use gpuforge_runtime::plan::MAX_PARAMS;
 
 use super::{Expr, Function, Node};
 
-/// Constants as words of the parameter block, so that expressions that differ only in them share a pipeline; those for which
-/// there is no room become text.
+/// Constants as parameter words, so that expressions that differ only in constants share a pipeline; those that do not fit become
+/// literals.
 #[derive(Debug, Clone)]
 pub(crate) struct Params {
     words: Vec<u32>,
 }
 
 impl Params {
-    /// Behind these words.
+    /// Starts after these words.
     pub(crate) fn after(words: &[u32]) -> Params {
         Params { words: words.to_vec() }
     }
@@ -24,7 +24,7 @@ impl Params {
         &self.words
     }
 
-    fn place(&mut self, bits: u32) -> String {
+    fn constant(&mut self, bits: u32) -> String {
         if self.words.len() >= MAX_PARAMS {
             return format!("V({:?}f)", f32::from_bits(bits));
         }
@@ -33,12 +33,12 @@ impl Params {
     }
 }
 
-/// A word of the parameter block, in WGSL.
+/// WGSL access to a parameter word.
 pub(crate) fn word(at: usize) -> String {
     format!("p.v[{}].{}", at / 4, ["x", "y", "z", "w"].get(at % 4).unwrap_or(&"x"))
 }
 
-/// What every kernel begins with; `V` is a vector of `width` numbers of this type.
+/// Kernel prologue; `V` is a vector of `width` elements of this type.
 pub(crate) fn head(width: u32, number: &str) -> String {
     let v = if width == 4 { format!("vec4<{number}>") } else { number.to_owned() };
     format!(
@@ -46,12 +46,12 @@ pub(crate) fn head(width: u32, number: &str) -> String {
     )
 }
 
-/// A binding of numbers.
+/// A storage buffer binding.
 pub(crate) fn binding(at: usize, access: &str, name: &str, number: &str) -> String {
     format!("@group(0) @binding({at}) var<storage, {access}> {name}: array<{number}>;\n")
 }
 
-/// The head of an entry point in which `i` is the number of the invocation.
+/// Head of an entry point; `i` is the global invocation index.
 pub(crate) fn entry(group: u32) -> String {
     format!(
         "@compute @workgroup_size({group})
@@ -66,14 +66,14 @@ fn main(
     )
 }
 
-/// Appends the steps of an expression; inputs are called `x0`, `x1`… Returns the name of the result.
+/// Appends the nodes of an expression; inputs are called `x0`, `x1`… Returns the name of the result.
 pub(crate) fn steps(expr: &Expr, params: &mut Params, text: &mut String) -> String {
     let mut names: Vec<String> = Vec::new();
     for (at, node) in expr.nodes().iter().enumerate() {
         let name = match *node {
             Node::Input(input) => format!("x{input}"),
             Node::Constant(bits) => {
-                let _ = writeln!(text, "    let s{at} = {};", params.place(bits));
+                let _ = writeln!(text, "    let s{at} = {};", params.constant(bits));
                 format!("s{at}")
             }
             Node::Call(f, [a, b, c]) => {
@@ -98,7 +98,7 @@ fn call(f: Function, a: &str, b: &str, c: &str) -> String {
         Function::Select => format!("select({c}, {b}, {a} != V(0.0))"),
         Function::Neg => format!("-{a}"),
         Function::Ln => format!("log({a})"),
-        // Beyond 20 it is 1; some drivers divide one infinity by another there.
+        // Clamped: beyond 20 it is 1, and some drivers compute inf/inf there.
         Function::Tanh => format!("tanh(clamp({a}, V(-20.0), V(20.0)))"),
         Function::Min | Function::Max | Function::Pow => format!("{}({a}, {b})", f.name()),
         Function::Abs | Function::Sqrt | Function::Floor | Function::Exp | Function::Sin | Function::Cos => {

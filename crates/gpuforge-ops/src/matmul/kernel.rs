@@ -1,15 +1,13 @@
-//! Which kernels multiply matrices on a device? A family of generated shaders, all with one twin.
+//! GEMM kernels for devices: generated WGSL variants (register blocking, workgroup tiles, subgroups), all with one CPU reference.
 //!
-//! The shader text depends on the member, on the kind of number, on whether rows begin at multiples of four numbers, and
-//! on whether an earlier dispatch's sums are added; sizes are parameters. Half-precision numbers are unpacked from words
-//! (`unpack2x16float`), which every adapter can do: the optional `f16` of shaders would only help arithmetic that is done
-//! in 32 bits here anyway.
+//! The shader text depends on the variant, the dtype, whether rows are aligned to four elements, and whether the sums of an
+//! earlier dispatch are added; dimensions are parameters. Half-precision elements are unpacked from words (`unpack2x16float`),
+//! which every adapter can do: the optional `f16` of shaders would only help arithmetic that is done in 32 bits here anyway.
 //!
-//! One member shares rows of A inside subgroups: four neighbours need the same rows, so each loads a quarter of them and
-//! hands it to the others in registers. It is offered only where the device has subgroups ([`offered`]), and a calibration
-//! keeps it only where it is the fastest. On the software adapter it is (`cargo xtask bench matmul` times every member by
-//! turns), and not for its larger groups: the same blocks in groups of 128 without sharing take as long as in groups of 64.
-//! No card has been measured. naga knows subgroups without the directive `enable subgroups;` and refuses the directive.
+//! One variant shares rows of A inside subgroups: the four invocations of a quad need the same rows, so each loads a quarter and
+//! broadcasts it in registers. It is offered only where the device has subgroups ([`available_variants`]), and auto-tuning keeps it
+//! only where it is the fastest (`cargo xtask bench matmul` compares all variants). naga supports subgroups without the directive
+//! `enable subgroups;` and rejects the directive.
 
 use std::{
     borrow::Cow,
@@ -18,126 +16,127 @@ use std::{
     sync::{Arc, LazyLock, Mutex, PoisonError},
 };
 
-use gpuforge_runtime::kernel::{Access, Call, Kernel, TwinError, floats, put_floats};
+use gpuforge_runtime::kernel::{Access, CpuReferenceError, Kernel, KernelCall, floats, put_floats};
 use half::{f16, slice::HalfFloatSliceExt as _};
 
 use crate::{OpError, Variant, record::word};
 
 use super::{Dims, OP};
 
-/// A member of the family.
+/// A kernel configuration.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Member {
+pub(super) struct KernelConfig {
     variant: Variant,
     body: &'static str,
-    /// Numbers of the result per invocation: rows, columns.
+    /// Register block: result elements per invocation, rows and columns.
     block: (usize, usize),
-    /// Numbers of the result per group: rows, columns.
+    /// Workgroup tile: result elements per workgroup, rows and columns.
     tile: (usize, usize),
-    /// Does it load four neighbours of A at once where it can? All but the plain ones do so with B.
+    /// Vector loads of A and of B, where rows are aligned?
     wide: (bool, bool),
     /// Do the invocations of a quad share their rows of A? Needs subgroups.
-    shares: bool,
+    subgroups: bool,
 }
 
 const BLOCK: &str = include_str!("../../shader/matmul_block.wgsl");
 
-/// Invocations that share rows: a quad, the largest part that subgroups of every size consist of.
+/// Quad size: the largest group that subgroups of every size consist of.
 const QUAD: usize = 4;
 
-const fn block(group: u32, rows: usize, columns: usize) -> Member {
-    Member {
+const fn block(group: u32, rows: usize, columns: usize) -> KernelConfig {
+    KernelConfig {
         variant: Variant::new(group, 4, (rows * columns) as u32),
         body: BLOCK,
         block: (rows, columns),
         tile: (group as usize / 8 * rows, 8 * columns),
         wide: (true, true),
-        shares: false,
+        subgroups: false,
     }
 }
 
-/// Groups of 128: no subgroup is larger, so that all of them are full.
-const SHARED: Member =
-    Member { body: include_str!("../../shader/matmul_subgroup.wgsl"), shares: true, ..block(128, 8, 8) };
+/// Workgroups of 128: no subgroup is larger, so all of them are full.
+const SUBGROUP: KernelConfig = KernelConfig {
+    body: include_str!("../../shader/matmul_subgroup.wgsl"),
+    subgroups: true,
+    ..block(128, 8, 8)
+};
 
-const TILED_BLOCK: Member = Member {
+const TILED_BLOCK: KernelConfig = KernelConfig {
     variant: Variant::new(256, 4, 16),
     body: include_str!("../../shader/matmul_tiled_block.wgsl"),
     block: (4, 4),
     tile: (64, 64),
     wide: (false, true),
-    shares: false,
+    subgroups: false,
 };
 
-const TILED: Member = Member {
+const TILED: KernelConfig = KernelConfig {
     variant: Variant::new(256, 1, 1),
     body: include_str!("../../shader/matmul_tiled.wgsl"),
     block: (1, 1),
     tile: (16, 16),
     wide: (false, false),
-    shares: false,
+    subgroups: false,
 };
 
-const ONE: Member = Member {
+const SCALAR: KernelConfig = KernelConfig {
     variant: Variant::PLAIN,
     body: include_str!("../../shader/matmul_plain.wgsl"),
     block: (1, 1),
     tile: (8, 8),
     wide: (false, false),
-    shares: false,
+    subgroups: false,
 };
 
-/// On the software adapter (2-core EPYC, 255² to 260², best of 7, others at work) in GFLOP/s: blocks of 4×4 0.8, of 8×8
-/// 1.6; through workgroup memory 0.5 with blocks and 0.1 without; one by one 0.2: there every load costs more than the
-/// arithmetic. Not chosen: blocks of 16×16, which reach 2.2 there but take seconds to compile and more registers than a
-/// card has.
-const MEMBERS: [Member; 6] = [block(64, 8, 8), block(64, 4, 4), TILED_BLOCK, TILED, ONE, SHARED];
+/// Not chosen: register blocks of 16×16, which are faster on a software adapter but take seconds to compile and more registers
+/// than a card has. On a software adapter every load costs more than the arithmetic, so large register blocks win there.
+const CONFIGS: [KernelConfig; 6] = [block(64, 8, 8), block(64, 4, 4), TILED_BLOCK, TILED, SCALAR, SUBGROUP];
 
-/// The variants of all members; those that need subgroups come last.
+/// All variants; those that need subgroups come last.
 pub(super) const VARIANTS: &[Variant] = &{
-    let [a, b, c, d, e, f] = MEMBERS;
+    let [a, b, c, d, e, f] = CONFIGS;
     [a.variant, b.variant, c.variant, d.variant, e.variant, f.variant]
 };
 
-/// Variants for a device whose subgroups are of these sizes, the smallest and the largest; the driver chooses among them.
-pub(super) fn offered(subgroup: Option<(u32, u32)>) -> &'static [Variant] {
-    let whole = |n: u32| n.is_power_of_two() && n as usize >= QUAD && n <= SHARED.variant.group;
+/// Variants for a device with these subgroup sizes (min, max); the driver chooses among them.
+pub(super) fn available_variants(subgroup: Option<(u32, u32)>) -> &'static [Variant] {
+    let whole = |n: u32| n.is_power_of_two() && n as usize >= QUAD && n <= SUBGROUP.variant.group;
     match subgroup {
         Some((least, most)) if whole(least) && whole(most) => VARIANTS,
         _ => VARIANTS.split_last().map_or(VARIANTS, |(_, others)| others),
     }
 }
 
-/// What a shader's text depends on.
+/// Cache key of a generated shader.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
+struct ShaderKey {
     variant: Variant,
     half: bool,
-    /// Rows of A and B begin at multiples of four numbers.
-    four: bool,
-    /// Adds what an earlier dispatch summed.
+    /// Rows of A and B are aligned to four elements.
+    aligned: bool,
+    /// Adds the sums of an earlier dispatch (split-k).
     adds: bool,
 }
 
-/// The member of a variant.
-pub(super) fn member(variant: Variant) -> Member {
-    let found = MEMBERS.iter().find(|m| m.variant == variant);
-    found.copied().unwrap_or(ONE)
+/// The configuration of a variant.
+pub(super) fn config(variant: Variant) -> KernelConfig {
+    let found = CONFIGS.iter().find(|m| m.variant == variant);
+    found.copied().unwrap_or(SCALAR)
 }
 
-impl Member {
-    /// Tiles of one product: side by side, and in all.
+impl KernelConfig {
+    /// Tiles of one product: per row, and in total.
     fn tiles(&self, dims: &Dims) -> (u64, u64) {
         let (across, down) = (dims.n.div_ceil(self.tile.1) as u64, dims.m.div_ceil(self.tile.0) as u64);
         (across, across.saturating_mul(down))
     }
 
-    /// Groups of a dispatch, before they are laid out.
+    /// Number of workgroups of a dispatch.
     pub(super) fn groups(&self, dims: &Dims) -> u64 {
         self.tiles(dims).1.saturating_mul(dims.batch as u64)
     }
 
-    /// Words for a dispatch over some steps of the dot products.
+    /// Parameter words of a dispatch over a depth range.
     pub(super) fn params(&self, dims: &Dims, steps: std::ops::Range<usize>) -> Result<Vec<u32>, OpError> {
         let (across, tiles) = self.tiles(dims);
         let right = if dims.shared { 0 } else { dims.right() };
@@ -154,24 +153,24 @@ impl Member {
             right,
             dims.batch as u64,
         ];
-        // Positions of single numbers must be words, too.
+        // Element indices must fit u32, too.
         for count in [dims.left(), dims.right(), dims.result()] {
             word(OP, count.saturating_mul(dims.batch as u64))?;
         }
         all.into_iter().map(|n| word(OP, n)).collect()
     }
 
-    /// The kernel; made once.
+    /// The kernel; generated once.
     pub(super) fn kernel(&self, dims: &Dims, half: bool, adds: bool) -> Arc<Kernel> {
-        static MADE: LazyLock<Mutex<HashMap<Key, Arc<Kernel>>>> = LazyLock::new(Mutex::default);
+        static CACHE: LazyLock<Mutex<HashMap<ShaderKey, Arc<Kernel>>>> = LazyLock::new(Mutex::default);
         let some = dims.m > 0 && dims.k > 0 && dims.n > 0;
-        let four = self.wide.1 && some && dims.k.is_multiple_of(4) && dims.n.is_multiple_of(4);
-        let key = Key { variant: self.variant, half, four, adds };
-        let mut made = MADE.lock().unwrap_or_else(PoisonError::into_inner);
+        let aligned = self.wide.1 && some && dims.k.is_multiple_of(4) && dims.n.is_multiple_of(4);
+        let key = ShaderKey { variant: self.variant, half, aligned, adds };
+        let mut made = CACHE.lock().unwrap_or_else(PoisonError::into_inner);
         made.entry(key).or_insert_with(|| self.make(key)).clone()
     }
 
-    fn make(&self, key: Key) -> Arc<Kernel> {
+    fn make(&self, key: ShaderKey) -> Arc<Kernel> {
         let mut bindings = vec![Access::Read; if key.adds { 3 } else { 2 }];
         bindings.push(Access::Write);
         Arc::new(Kernel {
@@ -179,22 +178,24 @@ impl Member {
             wgsl: self.text(key).into(),
             entry: "main",
             bindings,
-            twin: Arc::new(move |call| twin(call, key.half)),
+            cpu_reference: Arc::new(move |call| cpu_reference(call, key.half)),
         })
     }
 
-    fn text(&self, key: Key) -> String {
-        let (left, right) = (key.four && self.wide.0, key.four);
+    fn text(&self, key: ShaderKey) -> String {
+        let (left, right) = (key.aligned && self.wide.0, key.aligned);
         let head = include_str!("../../shader/matmul.wgsl");
-        let head = head.replace("LEFT", numbers(key.half, left)).replace("RIGHT", numbers(key.half, right));
+        let head = head
+            .replace("LEFT", element_type(key.half, left))
+            .replace("RIGHT", element_type(key.half, right));
         let loads = [loads("a", key.half, left), loads("b", key.half, right)].concat();
         let (rows, columns) = self.block;
         let body = self.body.replace("GROUP", &self.variant.group.to_string());
         let body = body.replace("ROWS", &rows.to_string()).replace("COLUMNS", &columns.to_string());
         let body = body.replace("TALL", &self.tile.0.to_string()).replace("WIDE", &self.tile.1.to_string());
         let (start, ends) = (self.start(), ends(self.block));
-        let (steps, rest) = match (self.shares || self.body == BLOCK, self.block.0) {
-            (true, _) => (self.block_steps(), if key.four { String::new() } else { self.block_rest() }),
+        let (steps, rest) = match (self.subgroups || self.body == BLOCK, self.block.0) {
+            (true, _) => (self.block_steps(), if key.aligned { String::new() } else { self.block_rest() }),
             (false, 1) => (tiled_steps(), String::new()),
             (false, _) => (tiled_block_steps(), String::new()),
         };
@@ -206,11 +207,11 @@ impl Member {
         [head, stores(key), loads, body].concat()
     }
 
-    /// Sums of a block, and where the rows of A begin that this invocation loads; rows below the last repeat it and are
+    /// Accumulators of a register block, and the offsets of the rows of A this invocation loads; rows below the last repeat it and are
     /// never stored.
     fn start(&self) -> String {
         let (rows, columns) = self.block;
-        let (step, own) = if self.shares { (QUAD, " + mine") } else { (1, "") };
+        let (step, own) = if self.subgroups { (QUAD, " + mine") } else { (1, "") };
         let mut text = String::new();
         for r in (0..rows).step_by(step) {
             let _ = writeln!(text, "    let r{r} = t.a + min(row + {r}u{own}, m - 1u) * p.v[0].z;");
@@ -221,15 +222,15 @@ impl Member {
         text
     }
 
-    /// What a block needs of A: `a0` and so on, one number or four of each row.
+    /// Loads of A for a register block: `a0` and so on, one element or four of each row.
     fn rows(&self, load: &str) -> String {
         let mut text = String::new();
         for r in 0..self.block.0 {
             let (from, lane) = (r / QUAD * QUAD, r % QUAD);
-            if self.shares && lane == 0 {
+            if self.subgroups && lane == 0 {
                 let _ = writeln!(text, "        let own{from} = {load}(r{from} + i);");
             }
-            let _ = match self.shares {
+            let _ = match self.subgroups {
                 true => writeln!(text, "        let a{r} = quadBroadcast(own{from}, {lane}u);"),
                 false => writeln!(text, "        let a{r} = {load}(r{r} + i);"),
             };
@@ -237,7 +238,7 @@ impl Member {
         text
     }
 
-    /// Four steps of the dot products of a block.
+    /// Four unrolled steps of the dot products of a register block.
     fn block_steps(&self) -> String {
         let (rows, columns) = self.block;
         let mut text = self.rows("four_a");
@@ -253,7 +254,7 @@ impl Member {
         text
     }
 
-    /// The last steps where there are not four of them.
+    /// Remainder steps (depth not a multiple of four).
     fn block_rest(&self) -> String {
         let (rows, columns) = self.block;
         let mut text = String::from("    for (; i < last; i += 1u) {\n");
@@ -269,8 +270,8 @@ impl Member {
     }
 }
 
-/// What a binding holds.
-fn numbers(half: bool, four: bool) -> &'static str {
+/// WGSL element type of a binding.
+fn element_type(half: bool, four: bool) -> &'static str {
     match (half, four) {
         (false, false) => "f32",
         (false, true) => "vec4<f32>",
@@ -279,7 +280,7 @@ fn numbers(half: bool, four: bool) -> &'static str {
     }
 }
 
-/// Functions that load one number, and four neighbours. Neighbours beyond the end of a row belong to columns that are
+/// WGSL load functions for one element and for four neighbours. Neighbours beyond the end of a row belong to columns that are
 /// never stored.
 fn loads(name: &str, half: bool, four: bool) -> String {
     let one = match (half, four) {
@@ -297,9 +298,9 @@ fn loads(name: &str, half: bool, four: bool) -> String {
     text.replace("ONE", one).replace("FOUR", some).replace("NAME", name)
 }
 
-/// Bindings of the result, and functions that store into it.
-fn stores(key: Key) -> String {
-    let output = if key.four { "vec4<f32>" } else { "f32" };
+/// Bindings of the result, and WGSL store functions.
+fn stores(key: ShaderKey) -> String {
+    let output = if key.aligned { "vec4<f32>" } else { "f32" };
     let (at, before) = if key.adds { (4, "before[at] + ") } else { (3, "") };
     let mut text = String::new();
     if key.adds {
@@ -307,8 +308,8 @@ fn stores(key: Key) -> String {
     }
     let _ = writeln!(text, "@group(0) @binding({at}) var<storage, read_write> out: array<{output}>;");
     let _ = writeln!(text, "fn put_one(at: u32, c: {output}) {{ out[at] = {before}c; }}");
-    // Rows of the result begin at multiples of four where those of B do.
-    text.push_str(if key.four {
+    // Rows of the result are aligned to four where those of B are.
+    text.push_str(if key.aligned {
         "fn put_four(at: u32, column: u32, c: vec4<f32>) { if (column < p.v[0].y) { put_one(at / 4u, c); } }\n"
     } else {
         "fn put_four(at: u32, column: u32, c: vec4<f32>) {
@@ -355,9 +356,10 @@ fn tiled_block_steps() -> String {
     (0..16).map(step).collect()
 }
 
-/// What every member computes: sums over some steps, in the order of the steps, added to what was there before.
-fn twin(call: &mut Call<'_>, half: bool) -> Result<(), TwinError> {
-    let refuse = || TwinError { kernel: OP.into(), why: "needs 11 parameters and 2 or 3 inputs".into() };
+/// CPU reference of all variants: sums over a depth range in order, added to the previous sums.
+fn cpu_reference(call: &mut KernelCall<'_>, half: bool) -> Result<(), CpuReferenceError> {
+    let refuse =
+        || CpuReferenceError { kernel: OP.into(), why: "needs 11 parameters and 2 or 3 inputs".into() };
     let [m, n, k, first, last, _, _, _, left, right, batch] = call.params else { return Err(refuse()) };
     let [m, n, k, first, last] = [m, n, k, first, last].map(|v| *v as usize);
     let [left, right, batch] = [left, right, batch].map(|v| *v as usize);
@@ -382,7 +384,7 @@ fn twin(call: &mut Call<'_>, half: bool) -> Result<(), TwinError> {
     Ok(())
 }
 
-/// Numbers of a buffer in 32 bits.
+/// Elements of a buffer as f32.
 fn widened(bytes: &[u8], half: bool) -> Cow<'_, [f32]> {
     if !half {
         return match bytemuck::try_cast_slice(bytes) {

@@ -1,17 +1,17 @@
-//! How does a device reduce? One dispatch per level: blocks of elements, then blocks of what is known of blocks.
+//! Tree reduction on a device: one dispatch per level; blocks of elements first, then blocks of partial results.
 
 use std::sync::Arc;
 
-use gpuforge_runtime::kernel::{Access, Call, Kernel, TwinError, floats, put_words, words};
+use gpuforge_runtime::kernel::{Access, CpuReferenceError, Kernel, KernelCall, floats, put_words, words};
 
-use super::{BLOCK, LANES, Pair, What};
+use super::{BLOCK, LANES, Partial, Reduction};
 use crate::{OpError, Variant, record::word};
 
-/// One dispatch.
+/// One level (dispatch) of the tree.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Level {
-    pub(super) what: What,
-    /// Reads elements, not pairs.
+    pub(super) reduction: Reduction,
+    /// Reads elements, not partial results.
     pub(super) first: bool,
     pub(super) variant: Variant,
 }
@@ -21,31 +21,31 @@ impl Level {
         u64::from(self.variant.group * self.variant.width) / LANES as u64
     }
 
-    /// `[blocks in all, elements or pairs of a row, blocks of a row, elements of a row at the beginning]`.
+    /// `[blocks in total, elements or partials per row, blocks per row, elements per row at the start]`.
     pub(super) fn params(
         self,
         op: &'static str,
         [all, left, blocks, n]: [u64; 4],
         last: bool,
     ) -> Result<[u32; 8], OpError> {
-        let squares = self.first && self.what == What::Norm;
-        let finish = match self.what {
-            What::Mean => 1,
-            What::Norm => 2,
+        let squares = self.first && self.reduction == Reduction::Norm;
+        let finish = match self.reduction {
+            Reduction::Mean => 1,
+            Reduction::Norm => 2,
             _ => 0,
         };
-        let flip = if self.what.least() { u32::MAX } else { 0 };
+        let flip = if self.reduction.is_min() { u32::MAX } else { 0 };
         let count = (n as f32).to_bits();
-        let choice = if self.what.adds() { u32::from(squares) } else { flip };
-        // The last word is a zero that no compiler knows of; see the shader.
+        let choice = if self.reduction.adds() { u32::from(squares) } else { flip };
+        // The last word is a zero unknown to the compiler; see the shader.
         Ok([word(op, all)?, word(op, left)?, word(op, blocks)?, choice, u32::from(last), finish, count, 0])
     }
 
     pub(super) fn kernel(self) -> Arc<Kernel> {
-        let (name, text) = match (self.what.adds(), self.what.is_index()) {
+        let (name, text) = match (self.reduction.adds(), self.reduction.is_index()) {
             (true, _) => ("sum", include_str!("../../shader/reduce_sum.wgsl")),
-            (_, false) => ("extreme", include_str!("../../shader/reduce_extreme.wgsl")),
-            (_, true) => ("arg-extreme", include_str!("../../shader/reduce_extreme.wgsl")),
+            (_, false) => ("extreme", include_str!("../../shader/reduce_min_max.wgsl")),
+            (_, true) => ("arg-extreme", include_str!("../../shader/reduce_min_max.wgsl")),
         };
         let Variant { group, width, .. } = self.variant;
         let wide = |scalar: &str| if width == 4 { format!("vec4<{scalar}>") } else { scalar.to_owned() };
@@ -56,29 +56,35 @@ impl Level {
             .replace("WIDEF", &wide("f32"))
             .replace("WIDE", &wide("u32"))
             .replace("[c]", if width == 4 { "[c]" } else { "" })
-            .replace("INDEX", if self.what.is_index() { "true" } else { "false" });
-        let what = self.what;
+            .replace("INDEX", if self.reduction.is_index() { "true" } else { "false" });
+        let reduction = self.reduction;
         let first = self.first;
         Arc::new(Kernel {
             name: name.into(),
             wgsl: wgsl.into(),
             entry: if first { "elements" } else { "pairs" },
             bindings: vec![Access::Read, Access::Write],
-            twin: Arc::new(move |call| twin(what, first, call)),
+            cpu_reference: Arc::new(move |call| cpu_reference(reduction, first, call)),
         })
     }
 }
 
-fn twin(what: What, first: bool, call: &mut Call<'_>) -> Result<(), TwinError> {
-    let refuse =
-        || TwinError { kernel: what.name().into(), why: "needs 7 parameters, 1 input, 1 output".into() };
+fn cpu_reference(
+    reduction: Reduction,
+    first: bool,
+    call: &mut KernelCall<'_>,
+) -> Result<(), CpuReferenceError> {
+    let refuse = || CpuReferenceError {
+        kernel: reduction.name().into(),
+        why: "needs 7 parameters, 1 input, 1 output".into(),
+    };
     let ([all, left, blocks, _, last, _, count, ..], [input], [out]) =
         (call.params, call.inputs.as_slice(), call.outputs.as_mut_slice())
     else {
         return Err(refuse());
     };
     let (left, blocks) = (*left as usize, (*blocks).max(1) as usize);
-    let (elements, pairs): (Vec<f32>, Vec<Pair>) = if first {
+    let (elements, pairs): (Vec<f32>, Vec<Partial>) = if first {
         (floats(input).collect(), Vec::new())
     } else {
         let all: Vec<u32> = words(input).collect();
@@ -90,12 +96,12 @@ fn twin(what: What, first: bool, call: &mut Call<'_>) -> Result<(), TwinError> {
         let range = row * left + start..row * left + (start + BLOCK).min(left);
         let pair = if first {
             let x = elements.get(range).unwrap_or_default();
-            let [known, at] = what.exact(what.rough(x, 0), x);
-            [known, if what.is_index() { at + start as u32 } else { at }]
+            let [known, at] = reduction.resolve_index(reduction.reduce_block(x, 0), x);
+            [known, if reduction.is_index() { at + start as u32 } else { at }]
         } else {
-            what.merge(pairs.get(range).unwrap_or_default())
+            reduction.merge(pairs.get(range).unwrap_or_default())
         };
-        if *last == 1 { vec![what.finish(pair, n)] } else { pair.to_vec() }
+        if *last == 1 { vec![reduction.finish(pair, n)] } else { pair.to_vec() }
     });
     put_words(out, done);
     Ok(())

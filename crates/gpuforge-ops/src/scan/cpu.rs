@@ -1,37 +1,37 @@
-//! How does the processor scan? A tile at a time while it is in the cache; with threads, totals first.
+//! CPU prefix scan: tile by tile within the cache; multi-threaded as reduce-then-scan.
 
 use rayon::prelude::*;
 
 use super::{
-    RUN, STRETCH, TILE,
-    walk::{State, Top, Walk, total},
+    RUN, SEGMENT, TILE,
+    state::{BlockedScan, MaxKey, ScanState, total},
 };
 use crate::{
     Threads,
     reduce::{
-        extreme::{self, NAN},
-        sum::Part,
+        min_max::{self, NAN},
+        sum::FlaggedSum,
     },
 };
 
-/// Elements that are worth a thread.
+/// Fewest elements per thread.
 const PER_THREAD: usize = 1 << 16;
-/// Series whose recurrences are computed side by side: each alone waits for its own last result.
-const ABREAST: usize = 8;
+/// Rows whose recurrences are interleaved: a single one is bound by its loop-carried dependency.
+const INTERLEAVED: usize = 8;
 
-/// A scan that goes tile by tile.
-pub(super) trait Tiles {
-    type State: State + Send + Sync;
+/// A scan that works tile by tile.
+pub(super) trait TileScan {
+    type State: ScanState + Send + Sync;
 
-    /// What a tile comes to.
+    /// Reduces a tile.
     fn total(x: &[f32]) -> Self::State;
 
-    /// The results of a tile, and what it comes to.
+    /// Scans a tile; returns its total.
     fn tile(x: &[f32], carry: Self::State, out: &mut [f32]) -> Self::State;
 }
 
 /// Every row of `n` elements.
-pub(super) fn rows<T: Tiles>(data: &[f32], n: usize, out: &mut [f32], threads: Threads) {
+pub(super) fn rows<T: TileScan>(data: &[f32], n: usize, out: &mut [f32], threads: Threads) {
     let rows = data.len() / n.max(1);
     if threads.0 < 2 || data.len() < 2 * PER_THREAD {
         data.chunks(n).zip(out.chunks_mut(n)).for_each(|(x, out)| series::<T>(x, out));
@@ -45,24 +45,24 @@ pub(super) fn rows<T: Tiles>(data: &[f32], n: usize, out: &mut [f32], threads: T
     }
 }
 
-fn series<T: Tiles>(x: &[f32], out: &mut [f32]) {
-    let mut walk = Walk::new(T::State::NOTHING);
+fn series<T: TileScan>(x: &[f32], out: &mut [f32]) {
+    let mut scan = BlockedScan::new(T::State::IDENTITY);
     for (x, out) in x.chunks(TILE).zip(out.chunks_mut(TILE)) {
-        let total = T::tile(x, walk.now(), out);
-        walk.push(total);
+        let total = T::tile(x, scan.now(), out);
+        scan.push(total);
     }
 }
 
-/// As [`series`], with threads: reads twice, because what comes before a tile is found first.
-fn long_series<T: Tiles>(x: &[f32], out: &mut [f32], threads: Threads) {
+/// Multi-threaded [`series`]: reads twice, because tile totals come first.
+fn long_series<T: TileScan>(x: &[f32], out: &mut [f32], threads: Threads) {
     let share = x.len().div_ceil(TILE).div_ceil(threads.0);
     let totals: Vec<T::State> = x.par_chunks(TILE).with_min_len(share).map(T::total).collect();
-    let mut walk = Walk::new(T::State::NOTHING);
+    let mut scan = BlockedScan::new(T::State::IDENTITY);
     let before: Vec<T::State> = totals
         .into_iter()
         .map(|total| {
-            let now = walk.now();
-            walk.push(total);
+            let now = scan.now();
+            scan.push(total);
             now
         })
         .collect();
@@ -72,39 +72,39 @@ fn long_series<T: Tiles>(x: &[f32], out: &mut [f32], threads: Threads) {
     });
 }
 
-/// Running sums.
-pub(super) struct Sums;
+/// Prefix sum.
+pub(super) struct PrefixSum;
 
-impl Tiles for Sums {
-    type State = Part;
+impl TileScan for PrefixSum {
+    type State = FlaggedSum;
 
-    fn total(x: &[f32]) -> Part {
-        let quick = before_runs(x, 0.0).1;
-        if quick.is_finite() { Part::of(quick) } else { total(x.iter().map(|x| Part::of(*x))) }
+    fn total(x: &[f32]) -> FlaggedSum {
+        let quick = run_prefixes(x, 0.0).1;
+        if quick.is_finite() { FlaggedSum::of(quick) } else { total(x.iter().map(|x| FlaggedSum::of(*x))) }
     }
 
-    fn tile(x: &[f32], carry: Part, out: &mut [f32]) -> Part {
-        let (before, sum) = before_runs(x, carry.value);
+    fn tile(x: &[f32], carry: FlaggedSum, out: &mut [f32]) -> FlaggedSum {
+        let (before, sum) = run_prefixes(x, carry.value);
         for ((x, out), before) in x.chunks(RUN).zip(out.chunks_mut(RUN)).zip(before) {
-            run(x, before, out);
+            scan_run(x, before, out);
         }
-        // A sum that met a NaN or an infinity is never finite again; results can be too large where the total is not.
+        // NaN and infinity are sticky in the total; prefixes can overflow where the total does not.
         if carry.flags == 0 && sum.is_finite() && all_finite(out) {
-            return Part::of(sum);
+            return FlaggedSum::of(sum);
         }
-        let mut walk = Walk::new(carry);
+        let mut scan = BlockedScan::new(carry);
         for (out, x) in out.iter_mut().zip(x) {
-            *out = f32::from_bits(walk.push(Part::of(*x)).shown());
+            *out = f32::from_bits(scan.push(FlaggedSum::of(*x)).output_bits());
         }
-        total(x.iter().map(|x| Part::of(*x)))
+        total(x.iter().map(|x| FlaggedSum::of(*x)))
     }
 }
 
-/// What comes before each run of a tile, and what the tile comes to.
+/// Exclusive prefix of each run of a tile, and the tile total.
 #[inline(always)]
-fn before_runs(x: &[f32], carry: f32) -> ([f32; TILE / RUN], f32) {
+fn run_prefixes(x: &[f32], carry: f32) -> ([f32; TILE / RUN], f32) {
     let mut runs = [0f32; TILE / RUN];
-    // A whole tile has a loop of its own, of fixed length: runs do not wait for each other.
+    // A full tile has its own loop of fixed length: runs are independent.
     if let Ok(x) = <&[f32; TILE]>::try_from(x) {
         for (sum, run) in runs.iter_mut().zip(x.as_chunks::<RUN>().0) {
             *sum = run.iter().fold(0.0, |sum, x| sum + x);
@@ -114,21 +114,21 @@ fn before_runs(x: &[f32], carry: f32) -> ([f32; TILE / RUN], f32) {
             *sum = run.iter().fold(0.0, |sum, x| sum + x);
         }
     }
-    let mut stretches = 0.0;
-    for stretch in runs.as_chunks_mut::<{ STRETCH / RUN }>().0 {
+    let mut segments = 0.0;
+    for segment in runs.as_chunks_mut::<{ SEGMENT / RUN }>().0 {
         let mut inner = 0.0;
-        for run in stretch {
+        for run in segment {
             let sum = *run;
-            *run = carry + (stretches + inner);
+            *run = carry + (segments + inner);
             inner += sum;
         }
-        stretches += inner;
+        segments += inner;
     }
-    (runs, stretches)
+    (runs, segments)
 }
 
 #[inline(always)]
-fn run(x: &[f32], before: f32, out: &mut [f32]) {
+fn scan_run(x: &[f32], before: f32, out: &mut [f32]) {
     let mut now = before;
     if let (Ok(x), Ok(out)) = (<&[f32; RUN]>::try_from(x), <&mut [f32; RUN]>::try_from(&mut *out)) {
         for (out, x) in out.iter_mut().zip(x) {
@@ -147,33 +147,33 @@ fn all_finite(x: &[f32]) -> bool {
     x.iter().fold(0, |most, x| most.max(x.to_bits() & 0x7fff_ffff)) < 0x7f80_0000
 }
 
-/// Running maxima.
-pub(super) struct Maxima;
+/// Prefix max.
+pub(super) struct PrefixMax;
 
-impl Tiles for Maxima {
-    type State = Top;
+impl TileScan for PrefixMax {
+    type State = MaxKey;
 
-    fn total(x: &[f32]) -> Top {
-        Top(extreme::value_key(x, false))
+    fn total(x: &[f32]) -> MaxKey {
+        MaxKey(min_max::value_key(x, false))
     }
 
-    fn tile(x: &[f32], carry: Top, out: &mut [f32]) -> Top {
+    fn tile(x: &[f32], carry: MaxKey, out: &mut [f32]) -> MaxKey {
         let mut top = carry.0;
         let one = |x: &f32, out: &mut f32, top: &mut u32| {
-            *top = extreme::key(x.to_bits(), false).max(*top);
-            *out = f32::from_bits(Top(*top).shown());
+            *top = min_max::key(x.to_bits(), false).max(*top);
+            *out = f32::from_bits(MaxKey(*top).output_bits());
         };
         let ((runs, rest), (outs, last)) = (x.as_chunks::<RUN>(), out.as_chunks_mut::<RUN>());
         for (x, out) in runs.iter().zip(outs) {
-            // Most runs hold nothing greater than what came before: three times faster for noise.
-            if extreme::run_key(x) <= top {
-                *out = [f32::from_bits(Top(top).shown()); RUN];
+            // Fast path: most runs of noisy data contain no new maximum.
+            if min_max::run_key(x) <= top {
+                *out = [f32::from_bits(MaxKey(top).output_bits()); RUN];
             } else {
                 out.iter_mut().zip(x).for_each(|(out, x)| one(x, out, &mut top));
             }
         }
         last.iter_mut().zip(rest).for_each(|(out, x)| one(x, out, &mut top));
-        Top(top)
+        MaxKey(top)
     }
 }
 
@@ -181,17 +181,17 @@ impl Tiles for Maxima {
 pub(super) fn affine((a, b): (&[f32], &[f32]), start: f32, n: usize, out: &mut [f32], threads: Threads) {
     let rows = out.len() / n.max(1);
     if threads.0 < 2 || out.len() < 2 * PER_THREAD || rows < 2 {
-        return abreast((a, b), start, n, out);
+        return interleaved((a, b), start, n, out);
     }
     let share = rows.div_ceil(threads.0) * n;
     let rows = out.par_chunks_mut(share).zip(a.par_chunks(share)).zip(b.par_chunks(share));
-    rows.for_each(|((out, a), b)| abreast((a, b), start, n, out));
+    rows.for_each(|((out, a), b)| interleaved((a, b), start, n, out));
 }
 
-fn abreast((a, b): (&[f32], &[f32]), start: f32, n: usize, out: &mut [f32]) {
-    let some = n * ABREAST;
+fn interleaved((a, b): (&[f32], &[f32]), start: f32, n: usize, out: &mut [f32]) {
+    let some = n * INTERLEAVED;
     for ((out, a), b) in out.chunks_mut(some).zip(a.chunks(some)).zip(b.chunks(some)) {
-        let mut last = [start; ABREAST];
+        let mut last = [start; INTERLEAVED];
         for t in (0..n).step_by(RUN) {
             let range = t..(t + RUN).min(n);
             let rows = out.chunks_mut(n).zip(a.chunks(n)).zip(b.chunks(n));
@@ -204,7 +204,7 @@ fn abreast((a, b): (&[f32], &[f32]), start: f32, n: usize, out: &mut [f32]) {
                 }
             }
         }
-        // A recurrence that met something that is not finite is never finite again.
+        // Non-finite values are sticky in a recurrence.
         for (out, _) in out.chunks_mut(n).zip(last).filter(|(_, y)| !y.is_finite()) {
             let from = out.iter().position(|y| !y.is_finite()).unwrap_or(n);
             out.get_mut(from..).unwrap_or_default().fill(f32::from_bits(NAN));

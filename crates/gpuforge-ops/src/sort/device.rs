@@ -1,59 +1,59 @@
-//! How does a device sort? By digits of four bits from the last to the first: count per tile, sum, move; rows side by side.
+//! LSD radix sort on a device: 4-bit digits; histogram per tile, exclusive scan, stable scatter; all rows in the same dispatches.
 //!
-//! Counts stand in the order row, digit, tile, so that one running sum over all of them gives every tile its places.
+//! Counters are ordered row, digit, tile, so that one exclusive scan over all of them gives every tile its offsets.
 
 use std::sync::Arc;
 
 use gpuforge_runtime::{
-    kernel::{Access, Call, Kernel, TwinError, put_words, words},
+    kernel::{Access, CpuReferenceError, Kernel, KernelCall, put_words, words},
     plan::{Plan, Slot},
     units::Bytes,
 };
 
-use super::order::Order;
+use super::key::SortOrder;
 use crate::{
     OpError, Variant,
     record::{groups, word},
 };
 
-/// What moves along with each key.
+/// Payload that moves with each key.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Along {
-    /// Nothing.
+pub(crate) enum Payload {
+    /// Keys only.
     Nothing,
-    /// The column it comes from.
+    /// The column index (argsort).
     Column,
     /// Words of a slot.
     Words(Slot),
 }
 
-/// What is sorted: `rows` of `columns` words.
+/// Shape of the sort: `rows` of `columns` words.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Rows {
+pub(crate) struct RowShape {
     pub(crate) op: &'static str,
     pub(crate) rows: u64,
     pub(crate) columns: u64,
 }
 
-/// The data are numbers, not yet keys.
+/// Flag: the input holds values, not yet keys.
 const TO_KEYS: u32 = 8;
-/// Numbers are written, not keys.
-const TO_NUMBERS: u32 = 16;
-/// What moves along is the column.
+/// Flag: write values, not keys.
+const TO_VALUES: u32 = 16;
+/// Flag: the payload is the column index.
 const COLUMN: u32 = 32;
-/// Words that a group sums up.
+/// Words per workgroup of the scan.
 const BLOCK: u64 = 1024;
 
-/// Sorts each row. `keys` says that the data are keys already. Returns the numbers, and what moved along.
+/// Sorts each row. `keys`: the data are keys already. Returns the values and the payload.
 pub(crate) fn sort(
     plan: &mut Plan,
     data: Slot,
-    rows: Rows,
-    (order, keys): (Order, bool),
-    along: Along,
+    rows: RowShape,
+    (order, keys): (SortOrder, bool),
+    along: Payload,
     variant: Variant,
 ) -> Result<(Slot, Option<Slot>), OpError> {
-    let Rows { op, rows, columns } = rows;
+    let RowShape { op, rows, columns } = rows;
     let tile = u64::from(variant.group * variant.items);
     let tiles_of_row = columns.div_ceil(tile).max(1);
     let tiles = if columns == 0 { 0 } else { rows.saturating_mul(tiles_of_row) };
@@ -61,24 +61,25 @@ pub(crate) fn sort(
     let (bytes, counters) = (Bytes(u64::from(word(op, n)?) * 4), tiles.saturating_mul(16));
     word(op, counters)?;
     let grid = groups(op, tiles)?;
-    let (count, moves) = (counting(variant), moving(variant, !matches!(along, Along::Nothing)));
+    let (count, moves) =
+        (histogram_kernel(variant), scatter_kernel(variant, !matches!(along, Payload::Nothing)));
     let (mut from, mut along_from) = (data, along);
     for pass in 0..8 {
         let first = if pass == 0 && !keys { TO_KEYS } else { 0 };
-        let last = if pass == 7 { TO_NUMBERS } else { 0 };
-        let column = if matches!(along_from, Along::Column) { COLUMN } else { 0 };
+        let last = if pass == 7 { TO_VALUES } else { 0 };
+        let column = if matches!(along_from, Payload::Column) { COLUMN } else { 0 };
         let flags = order.flags() | first | last | column;
         let params = [word(op, columns)?, word(op, tiles_of_row)?, word(op, tiles)?, pass * 4, flags];
         let counts = plan.slot(Bytes(counters * 4), "sort counts");
         plan.dispatch(&count, &[from, counts], &params, grid)?;
-        let starts = sums_before(plan, op, counts, counters)?;
+        let starts = exclusive_scan(plan, op, counts, counters)?;
         let to = plan.slot(bytes, "sort");
         let mut bindings = vec![from, starts, to];
         let carried = match along_from {
-            Along::Nothing => None,
-            // Nothing is read there, but something must be bound.
-            Along::Column => Some(from),
-            Along::Words(slot) => Some(slot),
+            Payload::Nothing => None,
+            // Not read, but something must be bound.
+            Payload::Column => Some(from),
+            Payload::Words(slot) => Some(slot),
         };
         let along_to = carried.map(|carried| {
             let along_to = plan.slot(bytes, "sort");
@@ -89,31 +90,31 @@ pub(crate) fn sort(
         plan.free(starts)?;
         if pass > 0 {
             plan.free(from)?;
-            if let Along::Words(slot) = along_from {
+            if let Payload::Words(slot) = along_from {
                 plan.free(slot)?;
             }
         }
         from = to;
-        along_from = along_to.map_or(Along::Nothing, Along::Words);
+        along_from = along_to.map_or(Payload::Nothing, Payload::Words);
     }
-    let also = if let Along::Words(slot) = along_from { Some(slot) } else { None };
+    let also = if let Payload::Words(slot) = along_from { Some(slot) } else { None };
     Ok((from, also))
 }
 
-/// The sum of all words before each; the slot it is given is freed.
-pub(crate) fn sums_before(plan: &mut Plan, op: &'static str, data: Slot, n: u64) -> Result<Slot, OpError> {
+/// Exclusive scan (multi-level); frees the slot it is given.
+pub(crate) fn exclusive_scan(plan: &mut Plan, op: &'static str, data: Slot, n: u64) -> Result<Slot, OpError> {
     let blocks = n.div_ceil(BLOCK);
     let params = [word(op, n)?, word(op, blocks)?, u32::from(blocks > 1)];
     let grid = groups(op, blocks)?;
     let before = if blocks > 1 {
         let sums = plan.slot(Bytes(blocks * 4), "sort sums");
-        plan.dispatch(&summing(), &[data, sums], &params, grid)?;
-        Some(sums_before(plan, op, sums, blocks)?)
+        plan.dispatch(&block_sum_kernel(), &[data, sums], &params, grid)?;
+        Some(exclusive_scan(plan, op, sums, blocks)?)
     } else {
         None
     };
     let out = plan.slot(Bytes(n * 4), "sort starts");
-    plan.dispatch(&scanning(), &[data, before.unwrap_or(data), out], &params, grid)?;
+    plan.dispatch(&scan_kernel(), &[data, before.unwrap_or(data), out], &params, grid)?;
     plan.free(data)?;
     if let Some(before) = before {
         plan.free(before)?;
@@ -121,7 +122,7 @@ pub(crate) fn sums_before(plan: &mut Plan, op: &'static str, data: Slot, n: u64)
     Ok(out)
 }
 
-/// Shader text with the functions of keys and a variant's figures.
+/// Shader text with the key functions and the variant's constants.
 pub(crate) fn text(body: &str, variant: Variant) -> String {
     let (group, items) = (variant.group, variant.items);
     format!("{}\n{body}", include_str!("../../shader/sort_key.wgsl"))
@@ -131,29 +132,29 @@ pub(crate) fn text(body: &str, variant: Variant) -> String {
         .replace("ITEMS", &items.to_string())
 }
 
-pub(crate) fn refused(kernel: &'static str) -> TwinError {
-    TwinError { kernel: kernel.into(), why: "other parameters, inputs or outputs than it has".into() }
+pub(crate) fn refused(kernel: &'static str) -> CpuReferenceError {
+    CpuReferenceError { kernel: kernel.into(), why: "other parameters, inputs or outputs than it has".into() }
 }
 
-fn counting(variant: Variant) -> Arc<Kernel> {
+fn histogram_kernel(variant: Variant) -> Arc<Kernel> {
     Arc::new(Kernel {
         name: "sort_count".into(),
         wgsl: text(include_str!("../../shader/sort_count.wgsl"), variant).into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Write],
-        twin: Arc::new(move |call| {
+        cpu_reference: Arc::new(move |call| {
             let tile = (variant.group * variant.items) as usize;
             count_twin(call, tile).ok_or_else(|| refused("sort_count"))
         }),
     })
 }
 
-/// A key of the data, as both kernels see it.
-fn seen(word: u32, flags: u32) -> u32 {
-    if flags & TO_KEYS != 0 { Order::from_flags(flags).key(word) } else { word }
+/// The sort key of an input word.
+fn key_of(word: u32, flags: u32) -> u32 {
+    if flags & TO_KEYS != 0 { SortOrder::from_flags(flags).key(word) } else { word }
 }
 
-/// Tiles of a call: its row, its place in the row, and its elements.
+/// Tiles of a dispatch: row, position in the row, and elements.
 fn tiles(
     columns: u32,
     of_row: u32,
@@ -168,14 +169,14 @@ fn tiles(
     })
 }
 
-fn count_twin(call: &mut Call<'_>, tile: usize) -> Option<()> {
+fn count_twin(call: &mut KernelCall<'_>, tile: usize) -> Option<()> {
     let [columns, of_row, all, shift, flags, ..] = call.params else { return None };
     let ([data], [counts]) = (call.inputs.as_slice(), call.outputs.as_mut_slice()) else { return None };
     let data: Vec<u32> = words(data).collect();
     let mut bins = vec![0u32; counts.len() / 4];
     for (row, place, range) in tiles(*columns, *of_row, *all, tile) {
         for word in data.get(range)? {
-            let digit = (seen(*word, *flags) >> shift & 15) as usize;
+            let digit = (key_of(*word, *flags) >> shift & 15) as usize;
             *bins.get_mut((row * 16 + digit) * *of_row as usize + place)? += 1;
         }
     }
@@ -183,17 +184,17 @@ fn count_twin(call: &mut Call<'_>, tile: usize) -> Option<()> {
     Some(())
 }
 
-fn summing() -> Arc<Kernel> {
+fn block_sum_kernel() -> Arc<Kernel> {
     Arc::new(Kernel {
-        name: "sort_sum".into(),
-        wgsl: include_str!("../../shader/sort_sum.wgsl").into(),
+        name: "sort_block_sum".into(),
+        wgsl: include_str!("../../shader/sort_block_sum.wgsl").into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Write],
-        twin: Arc::new(|call| {
+        cpu_reference: Arc::new(|call| {
             let ([n, ..], [data], [sums]) =
                 (call.params, call.inputs.as_slice(), call.outputs.as_mut_slice())
             else {
-                return Err(refused("sort_sum"));
+                return Err(refused("sort_block_sum"));
             };
             let data: Vec<u32> = words(data).take(*n as usize).collect();
             put_words(sums, data.chunks(BLOCK as usize).map(|b| b.iter().sum()));
@@ -202,13 +203,13 @@ fn summing() -> Arc<Kernel> {
     })
 }
 
-fn scanning() -> Arc<Kernel> {
+fn scan_kernel() -> Arc<Kernel> {
     Arc::new(Kernel {
         name: "sort_scan".into(),
         wgsl: include_str!("../../shader/sort_scan.wgsl").into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Read, Access::Write],
-        twin: Arc::new(|call| {
+        cpu_reference: Arc::new(|call| {
             let ([n, _, has, ..], [data, before], [out]) =
                 (call.params, call.inputs.as_slice(), call.outputs.as_mut_slice())
             else {
@@ -229,27 +230,27 @@ fn scanning() -> Arc<Kernel> {
     })
 }
 
-fn moving(variant: Variant, along: bool) -> Arc<Kernel> {
-    let body = include_str!("../../shader/sort_move.wgsl");
+fn scatter_kernel(variant: Variant, along: bool) -> Arc<Kernel> {
+    let body = include_str!("../../shader/sort_scatter.wgsl");
     let body = if along { body.replace("//+", "") } else { body.to_owned() };
     let mut bindings = vec![Access::Read, Access::Read, Access::Write];
     if along {
         bindings.extend([Access::Read, Access::Write]);
     }
-    let name = if along { "sort_move_along" } else { "sort_move" };
+    let name = if along { "sort_scatter_payload" } else { "sort_scatter" };
     Arc::new(Kernel {
         name: name.into(),
         wgsl: text(&body, variant).into(),
         entry: "main",
         bindings,
-        twin: Arc::new(move |call| {
+        cpu_reference: Arc::new(move |call| {
             let tile = (variant.group * variant.items) as usize;
-            move_twin(call, tile).ok_or_else(|| refused(name))
+            scatter_twin(call, tile).ok_or_else(|| refused(name))
         }),
     })
 }
 
-fn move_twin(call: &mut Call<'_>, tile: usize) -> Option<()> {
+fn scatter_twin(call: &mut KernelCall<'_>, tile: usize) -> Option<()> {
     let [columns, of_row, all, shift, flags, ..] = call.params else { return None };
     let (data, starts) = (call.inputs.first()?, call.inputs.get(1)?);
     let also: Option<Vec<u32>> = call.inputs.get(2).map(|a| words(a).collect());
@@ -261,10 +262,10 @@ fn move_twin(call: &mut Call<'_>, tile: usize) -> Option<()> {
             *next = *starts.get((row * 16 + digit) * *of_row as usize + place)? as usize;
         }
         for at in range {
-            let key = seen(*data.get(at)?, *flags);
+            let key = key_of(*data.get(at)?, *flags);
             let place = next.get_mut((key >> shift & 15) as usize)?;
             *out.get_mut(*place)? =
-                if flags & TO_NUMBERS != 0 { Order::from_flags(*flags).bits(key) } else { key };
+                if flags & TO_VALUES != 0 { SortOrder::from_flags(*flags).bits(key) } else { key };
             let column = (at % (*columns).max(1) as usize) as u32;
             let carried = also.as_ref().and_then(|a| a.get(at)).copied().unwrap_or(0);
             *out_also.get_mut(*place)? = if flags & COLUMN != 0 { column } else { carried };

@@ -1,31 +1,31 @@
-//! How does the processor sort? By digits: from the first until what is equal so far fits into the cache, there from the last.
+//! CPU radix sort: MSD passes until a bucket fits the cache, then LSD passes within it.
 //!
-//! From the first alone, small rooms would be counted in vain; from the last alone, every digit would pass through memory.
+//! MSD alone would waste passes on small buckets; LSD alone would stream every digit through memory.
 
 use rayon::prelude::*;
 
-/// Below this many, comparing is faster than counting.
-const SMALL: usize = 1 << 10;
-/// Up to this many, all digits are moved within the cache.
+/// Below this, comparison sort is faster.
+const COMPARISON_SORT: usize = 1 << 10;
+/// Largest bucket whose LSD passes stay in cache.
 const CACHED: usize = 1 << 18;
-/// Elements that are worth a thread.
+/// Fewest elements per thread.
 const PER_THREAD: usize = 1 << 16;
 
-/// What can be sorted: a key, or a key with something below it that makes every element different.
-pub(crate) trait Item: Copy + Ord + Default + Send + Sync {
-    /// Digit `pass` of four of the key, from the last.
+/// Sortable element: a key, optionally with a unique payload below it.
+pub(crate) trait RadixItem: Copy + Ord + Default + Send + Sync {
+    /// Digit `pass` of four of the key, least significant first.
     fn digit(self, pass: u32) -> u8;
 }
 
-impl Item for u32 {
+impl RadixItem for u32 {
     #[inline(always)]
     fn digit(self, pass: u32) -> u8 {
         (self >> (8 * pass)) as u8
     }
 }
 
-/// A key above the place it came from.
-impl Item for u64 {
+/// Key in the high half, index in the low half.
+impl RadixItem for u64 {
     #[inline(always)]
     fn digit(self, pass: u32) -> u8 {
         (self >> (32 + 8 * pass)) as u8
@@ -34,21 +34,20 @@ impl Item for u64 {
 
 type Counts = [usize; 256];
 
-/// Sorts ascending. Elements with equal keys must stand in ascending order before.
-pub(crate) fn radix<T: Item>(data: &mut [T], threads: usize) {
-    if data.len() < SMALL {
+/// Sorts ascending. Elements with equal keys must be in ascending order before.
+pub(crate) fn radix<T: RadixItem>(data: &mut [T], threads: usize) {
+    if data.len() < COMPARISON_SORT {
         data.sort_unstable();
         return;
     }
     let mut scratch = vec![T::default(); data.len()];
-    by_first(data, &mut scratch, 3, false, threads.max(1));
+    msd(data, &mut scratch, 3, false, threads.max(1));
 }
 
-/// Sorts by digits `pass` to 0, from the first: until what has equal first digits fits into the cache. The result is wanted
-/// in `other`, or in `data`.
-fn by_first<T: Item>(data: &mut [T], other: &mut [T], pass: u32, in_other: bool, threads: usize) {
+/// MSD radix sort by digits `pass` to 0, until buckets fit the cache. The result is wanted in `other`, or in `data`.
+fn msd<T: RadixItem>(data: &mut [T], other: &mut [T], pass: u32, in_other: bool, threads: usize) {
     if data.len() <= CACHED {
-        return by_last(data, other, pass, in_other);
+        return lsd(data, other, pass, in_other);
     }
     let share = data.len().div_ceil((data.len() / PER_THREAD).clamp(1, threads));
     let counts: Vec<Counts> = if share == data.len() {
@@ -57,37 +56,37 @@ fn by_first<T: Item>(data: &mut [T], other: &mut [T], pass: u32, in_other: bool,
         data.par_chunks(share).map(|block| count(block, pass)).collect()
     };
     let total = |digit: usize| counts.iter().filter_map(|c| c.get(digit)).sum::<usize>();
-    // A digit that is the same in all of them decides nothing.
+    // A digit that is equal in all elements is skipped.
     if data.first().is_some_and(|x| total(usize::from(x.digit(pass))) == data.len()) {
         return match pass {
             0 if in_other => other.copy_from_slice(data),
             0 => {}
-            _ => by_first(data, other, pass - 1, in_other, threads),
+            _ => msd(data, other, pass - 1, in_other, threads),
         };
     }
-    spread(data, other, &counts, share, pass);
+    scatter(data, other, &counts, share, pass);
     if pass == 0 {
         if !in_other {
             data.copy_from_slice(other);
         }
         return;
     }
-    let mut rooms = Vec::with_capacity(256);
+    let mut buckets = Vec::with_capacity(256);
     let (mut from, mut to) = (other, data);
     for digit in 0..256 {
         let n = total(digit).min(from.len());
-        let ((room, rest), (other, other_rest)) =
+        let ((bucket, rest), (other, other_rest)) =
             (std::mem::take(&mut from).split_at_mut(n), std::mem::take(&mut to).split_at_mut(n));
-        rooms.push((room, other));
+        buckets.push((bucket, other));
         (from, to) = (rest, other_rest);
     }
-    let each = |(room, other): (&mut [T], &mut [T])| by_first(room, other, pass - 1, !in_other, threads);
-    if threads > 1 { rooms.into_par_iter().for_each(each) } else { rooms.into_iter().for_each(each) }
+    let each = |(bucket, other): (&mut [T], &mut [T])| msd(bucket, other, pass - 1, !in_other, threads);
+    if threads > 1 { buckets.into_par_iter().for_each(each) } else { buckets.into_iter().for_each(each) }
 }
 
-/// Sorts by digits 0 to `pass`, from the last.
-fn by_last<T: Item>(data: &mut [T], other: &mut [T], pass: u32, in_other: bool) {
-    if data.len() < SMALL {
+/// LSD radix sort by digits 0 to `pass`.
+fn lsd<T: RadixItem>(data: &mut [T], other: &mut [T], pass: u32, in_other: bool) {
+    if data.len() < COMPARISON_SORT {
         data.sort_unstable();
         if in_other {
             other.copy_from_slice(data);
@@ -99,7 +98,7 @@ fn by_last<T: Item>(data: &mut [T], other: &mut [T], pass: u32, in_other: bool) 
         let counts = count(from, pass);
         let first = from.first().and_then(|x| counts.get(usize::from(x.digit(pass))));
         if first.is_some_and(|n| *n < from.len()) {
-            spread(from, to, &[counts], from.len(), pass);
+            scatter(from, to, &[counts], from.len(), pass);
             (from, to, moved) = (to, from, !moved);
         }
     }
@@ -109,8 +108,8 @@ fn by_last<T: Item>(data: &mut [T], other: &mut [T], pass: u32, in_other: bool) 
 }
 
 #[allow(clippy::indexing_slicing, reason = "a byte is below 256")]
-fn count<T: Item>(block: &[T], pass: u32) -> Counts {
-    // Four tables: equal neighbours would wait for each other's sum.
+fn count<T: RadixItem>(block: &[T], pass: u32) -> Counts {
+    // Four tables break the dependency between equal neighbours.
     let mut tables = [[0u32; 256]; 4];
     let (fours, rest) = block.as_chunks::<4>();
     for four in fours {
@@ -125,41 +124,41 @@ fn count<T: Item>(block: &[T], pass: u32) -> Counts {
     counts
 }
 
-/// Moves every element to its digit's room: the rooms of a digit lie in the order of the blocks.
-fn spread<T: Item>(from: &[T], to: &mut [T], counts: &[Counts], share: usize, pass: u32) {
-    let mut rooms: Vec<Vec<std::slice::IterMut<'_, T>>> =
+/// Scatters every element to the bucket of its digit; within a bucket, blocks keep their order (stable).
+fn scatter<T: RadixItem>(from: &[T], to: &mut [T], counts: &[Counts], share: usize, pass: u32) {
+    let mut buckets: Vec<Vec<std::slice::IterMut<'_, T>>> =
         counts.iter().map(|_| Vec::with_capacity(256)).collect();
     let mut rest = to;
     for digit in 0..256 {
-        for (rooms, counts) in rooms.iter_mut().zip(counts) {
-            let (room, later) =
+        for (buckets, counts) in buckets.iter_mut().zip(counts) {
+            let (bucket, later) =
                 std::mem::take(&mut rest).split_at_mut(counts.get(digit).copied().unwrap_or(0));
-            rooms.push(room.iter_mut());
+            buckets.push(bucket.iter_mut());
             rest = later;
         }
     }
-    let fill = |(block, rooms): (&[T], Vec<std::slice::IterMut<'_, T>>)| {
-        let Ok(mut rooms) = <[_; 256]>::try_from(rooms) else { return };
-        move_block(block, &mut rooms, pass);
+    let fill = |(block, buckets): (&[T], Vec<std::slice::IterMut<'_, T>>)| {
+        let Ok(mut buckets) = <[_; 256]>::try_from(buckets) else { return };
+        scatter_block(block, &mut buckets, pass);
     };
     if counts.len() == 1 {
-        from.chunks(share).zip(rooms).for_each(fill);
+        from.chunks(share).zip(buckets).for_each(fill);
     } else {
-        from.par_chunks(share).zip(rooms).for_each(fill);
+        from.par_chunks(share).zip(buckets).for_each(fill);
     }
 }
 
 #[allow(clippy::indexing_slicing, reason = "a byte is below 256")]
-fn move_block<T: Item>(block: &[T], rooms: &mut [std::slice::IterMut<'_, T>; 256], pass: u32) {
+fn scatter_block<T: RadixItem>(block: &[T], buckets: &mut [std::slice::IterMut<'_, T>; 256], pass: u32) {
     for x in block {
-        if let Some(place) = rooms[usize::from(x.digit(pass))].next() {
+        if let Some(place) = buckets[usize::from(x.digit(pass))].next() {
             *place = *x;
         }
     }
 }
 
-/// Merges sorted runs that lie one after the other, by twos.
-pub(crate) fn merge<T: Item>(mut data: Vec<T>, mut runs: Vec<usize>) -> Vec<T> {
+/// Merges adjacent sorted runs pairwise.
+pub(crate) fn merge<T: RadixItem>(mut data: Vec<T>, mut runs: Vec<usize>) -> Vec<T> {
     let mut other = vec![T::default(); data.len()];
     while runs.len() > 1 {
         let (mut from, mut to) = (data.as_slice(), other.as_mut_slice());
@@ -178,7 +177,7 @@ pub(crate) fn merge<T: Item>(mut data: Vec<T>, mut runs: Vec<usize>) -> Vec<T> {
     data
 }
 
-fn merge_two<T: Item>(both: &[T], left: usize, out: &mut [T]) {
+fn merge_two<T: RadixItem>(both: &[T], left: usize, out: &mut [T]) {
     let (left, right) = both.split_at(left);
     let (mut left, mut right) = (left.iter().copied().peekable(), right.iter().copied().peekable());
     for place in out {
@@ -202,8 +201,8 @@ mod tests {
     }
 
     #[test]
-    fn digits_and_comparisons_agree() {
-        for n in [0, 1, SMALL - 1, SMALL, 5000, 4 * PER_THREAD + 7] {
+    fn radix_sort_matches_comparison_sort() {
+        for n in [0, 1, COMPARISON_SORT - 1, COMPARISON_SORT, 5000, 4 * PER_THREAD + 7] {
             for mask in [u32::MAX, 0xff, 0xff00, 0x00ff_0000, 0] {
                 let mut data: Vec<u32> = noise(n).iter().map(|x| x & mask).collect();
                 let mut want = data.clone();

@@ -1,10 +1,9 @@
-//! How does a device take the first k? Digit by digit it finds the last key to be taken, takes what is not above it, and
-//! sorts only that.
+//! Radix select on a device: finds the k-th key digit by digit, compacts everything up to it, and sorts only that.
 
 use std::{ops::Range, sync::Arc};
 
 use gpuforge_runtime::{
-    kernel::{Access, Call, Kernel, put_words, words},
+    kernel::{Access, Kernel, KernelCall, put_words, words},
     plan::{Plan, Slot},
     units::Bytes,
 };
@@ -13,52 +12,52 @@ use crate::{
     OpError, Variant,
     record::{groups, word},
     sort::{
-        device::{Along, Rows, refused, sort, sums_before, text},
-        order::Order,
+        device::{Payload, RowShape, exclusive_scan, refused, sort, text},
+        key::SortOrder,
     },
 };
 
-/// Up to this many, each lane compares its key with all others.
-const FEW: u64 = 4096;
-/// The most tiles of a row: one lane of the choosing kernel reads one count of each.
-const MOST_TILES: u64 = 16_384;
+/// Largest k sorted by rank counting (each invocation compares its key with all others).
+const RANK_SORT: u64 = 4096;
+/// Most tiles per row: one invocation of the choose pass reads one count of each.
+const MAX_TILES: u64 = 16_384;
 
-/// Records the first `k` of each row, at least one; places count from `first`.
+/// Records top-k of each row, k at least one; indices count from `first`.
 pub(crate) fn take(
     plan: &mut Plan,
     data: Slot,
-    rows: Rows,
-    (order, k, first): (Order, u64, u32),
+    rows: RowShape,
+    (order, k, first): (SortOrder, u64, u32),
     variant: Variant,
 ) -> Result<Vec<Slot>, OpError> {
-    let Rows { op, rows: lines, columns } = rows;
+    let RowShape { op, rows: lines, columns } = rows;
     word(op, lines.saturating_mul(columns))?;
     let flags = [order.flags(), word(op, k)?, first];
-    // Counts are 256 words per tile, so that these tiles are larger.
+    // Counts take 256 words per tile, so these tiles are larger.
     let wide = Variant { items: variant.items * 4, ..variant };
-    let state = find(plan, data, rows, flags, wide)?;
+    let state = find_kth_key(plan, data, rows, flags, wide)?;
     let (params, tiles) = params(rows, variant, 0, flags)?;
     let of_row = columns.div_ceil(tile(variant));
     let (grid, counters) = (groups(op, tiles)?, lines.saturating_mul(of_row * 2));
     word(op, counters)?;
     let counts = plan.slot(Bytes(counters * 4), "top-k counts");
     plan.dispatch(&tally(variant), &[data, state, counts], &params, grid)?;
-    let starts = sums_before(plan, op, counts, counters)?;
+    let starts = exclusive_scan(plan, op, counts, counters)?;
     let bytes = Bytes(u64::from(word(op, lines.saturating_mul(k))?) * 4);
     let (keys, places) = (plan.slot(bytes, "top-k keys"), plan.slot(bytes, "top-k"));
     plan.dispatch(&pick(variant), &[data, state, starts, keys, places], &params, grid)?;
     plan.free(starts)?;
     plan.free(state)?;
-    let sorted = if k <= FEW {
+    let sorted = if k <= RANK_SORT {
         let (out, out_places) = (plan.slot(bytes, "top-k"), plan.slot(bytes, "top-k"));
         let all = lines * k;
         let params = [word(op, all)?, word(op, k)?, 0, 0, order.flags()];
         plan.dispatch(&rank(), &[keys, places, out, out_places], &params, groups(op, all.div_ceil(64))?)?;
         vec![out, out_places]
     } else {
-        let taken = Rows { columns: k, ..rows };
+        let taken = RowShape { columns: k, ..rows };
         let (out, along) =
-            sort(plan, keys, taken, (order, true), Along::Words(places), Variant::new(64, 1, 16))?;
+            sort(plan, keys, taken, (order, true), Payload::Words(places), Variant::new(64, 1, 16))?;
         [Some(out), along].into_iter().flatten().collect()
     };
     plan.free(keys)?;
@@ -66,11 +65,17 @@ pub(crate) fn take(
     Ok(sorted)
 }
 
-/// The last key to be taken of each row, and how many equal to it.
-fn find(plan: &mut Plan, data: Slot, rows: Rows, flags: [u32; 3], variant: Variant) -> Result<Slot, OpError> {
-    let Rows { op, rows: lines, columns } = rows;
-    if columns > MOST_TILES * tile(variant) {
-        return Err(OpError::TooMany { op, elements: columns, most: MOST_TILES * tile(variant) });
+/// The k-th key of each row, and how many equal keys to take.
+fn find_kth_key(
+    plan: &mut Plan,
+    data: Slot,
+    rows: RowShape,
+    flags: [u32; 3],
+    variant: Variant,
+) -> Result<Slot, OpError> {
+    let RowShape { op, rows: lines, columns } = rows;
+    if columns > MAX_TILES * tile(variant) {
+        return Err(OpError::TooMany { op, elements: columns, most: MAX_TILES * tile(variant) });
     }
     let [_, k, _] = flags;
     let start: Vec<u8> = (0..lines).flat_map(|_| [0, k]).flat_map(u32::to_le_bytes).collect();
@@ -93,9 +98,9 @@ fn tile(variant: Variant) -> u64 {
     u64::from(variant.group * variant.items)
 }
 
-/// Parameters of all kernels over tiles, and how many tiles there are.
+/// Parameters of all tiled kernels, and the number of tiles.
 fn params(
-    rows: Rows,
+    rows: RowShape,
     variant: Variant,
     shift: u32,
     [order, k, first]: [u32; 3],
@@ -107,15 +112,15 @@ fn params(
     Ok(([columns, of_row, all, shift, order, k, first], tiles))
 }
 
-type Twin = fn(&mut Call<'_>, &Tiles) -> Option<()>;
+type Twin = fn(&mut KernelCall<'_>, &Tiles) -> Option<()>;
 
-/// What the parameters of a call say.
+/// Decoded parameters of a dispatch.
 struct Tiles {
     columns: usize,
     of_row: usize,
     all: usize,
     shift: u32,
-    order: Order,
+    order: SortOrder,
     k: usize,
     first: u32,
     tile: usize,
@@ -129,14 +134,14 @@ impl Tiles {
             of_row: *of_row as usize,
             all: *all as usize,
             shift: *shift,
-            order: Order::from_flags(*order),
+            order: SortOrder::from_flags(*order),
             k: *k as usize,
             first: *first,
             tile: tile as usize,
         })
     }
 
-    /// Row, place in the row and columns of each tile.
+    /// Row, position in the row and columns of each tile.
     fn each(&self) -> impl Iterator<Item = (usize, usize, Range<usize>)> {
         let (of_row, tile, columns) = (self.of_row.max(1), self.tile, self.columns);
         (0..self.all).map(move |t| {
@@ -146,22 +151,28 @@ impl Tiles {
     }
 }
 
-fn kernel(name: &'static str, wgsl: String, bindings: Vec<Access>, tile: u64, twin: Twin) -> Arc<Kernel> {
+fn kernel(
+    name: &'static str,
+    wgsl: String,
+    bindings: Vec<Access>,
+    tile: u64,
+    cpu_reference: Twin,
+) -> Arc<Kernel> {
     Arc::new(Kernel {
         name: name.into(),
         wgsl: wgsl.into(),
         entry: "main",
         bindings,
-        twin: Arc::new(move |call| {
+        cpu_reference: Arc::new(move |call| {
             let tiles = Tiles::of(call.params, tile);
-            tiles.and_then(|tiles| twin(call, &tiles)).ok_or_else(|| refused(name))
+            tiles.and_then(|tiles| cpu_reference(call, &tiles)).ok_or_else(|| refused(name))
         }),
     })
 }
 
 fn count(variant: Variant) -> Arc<Kernel> {
     let wgsl = text(include_str!("../../shader/topk_count.wgsl"), variant);
-    let twin: Twin = |call, tiles| {
+    let cpu_reference: Twin = |call, tiles| {
         let (data, state) = two(call)?;
         let [counts] = call.outputs.as_mut_slice() else { return None };
         let mut bins = vec![0u32; counts.len() / 4];
@@ -177,17 +188,17 @@ fn count(variant: Variant) -> Arc<Kernel> {
         put_words(counts, bins.into_iter());
         Some(())
     };
-    kernel("topk_count", wgsl, vec![Access::Read, Access::Read, Access::Write], tile(variant), twin)
+    kernel("topk_count", wgsl, vec![Access::Read, Access::Read, Access::Write], tile(variant), cpu_reference)
 }
 
 /// The first two inputs.
-fn two(call: &Call<'_>) -> Option<(Vec<u32>, Vec<u32>)> {
+fn two(call: &KernelCall<'_>) -> Option<(Vec<u32>, Vec<u32>)> {
     Some((words(call.inputs.first()?).collect(), words(call.inputs.get(1)?).collect()))
 }
 
 fn choose() -> Arc<Kernel> {
     let wgsl = include_str!("../../shader/topk_choose.wgsl").to_owned();
-    let twin: Twin = |call, tiles| {
+    let cpu_reference: Twin = |call, tiles| {
         let (counts, state) = two(call)?;
         let [out] = call.outputs.as_mut_slice() else { return None };
         let rows = tiles.all.checked_div(tiles.of_row)?;
@@ -207,12 +218,12 @@ fn choose() -> Arc<Kernel> {
         put_words(out, next.into_iter());
         Some(())
     };
-    kernel("topk_choose", wgsl, vec![Access::Read, Access::Read, Access::Write], 1, twin)
+    kernel("topk_choose", wgsl, vec![Access::Read, Access::Read, Access::Write], 1, cpu_reference)
 }
 
 fn tally(variant: Variant) -> Arc<Kernel> {
     let wgsl = text(include_str!("../../shader/topk_tally.wgsl"), variant);
-    let twin: Twin = |call, tiles| {
+    let cpu_reference: Twin = |call, tiles| {
         let (data, state) = two(call)?;
         let [counts] = call.outputs.as_mut_slice() else { return None };
         let mut bins = vec![0u32; counts.len() / 4];
@@ -228,13 +239,13 @@ fn tally(variant: Variant) -> Arc<Kernel> {
         put_words(counts, bins.into_iter());
         Some(())
     };
-    kernel("topk_tally", wgsl, vec![Access::Read, Access::Read, Access::Write], tile(variant), twin)
+    kernel("topk_tally", wgsl, vec![Access::Read, Access::Read, Access::Write], tile(variant), cpu_reference)
 }
 
 fn pick(variant: Variant) -> Arc<Kernel> {
     let wgsl = text(include_str!("../../shader/topk_pick.wgsl"), variant);
     let bindings = vec![Access::Read, Access::Read, Access::Read, Access::Write, Access::Write];
-    let twin: Twin = |call, tiles| {
+    let cpu_reference: Twin = |call, tiles| {
         let (data, state) = two(call)?;
         let starts: Vec<u32> = words(call.inputs.get(2)?).collect();
         let [keys, places] = call.outputs.as_mut_slice() else { return None };
@@ -262,7 +273,7 @@ fn pick(variant: Variant) -> Arc<Kernel> {
         put_words(places, from.into_iter());
         Some(())
     };
-    kernel("topk_pick", wgsl, bindings, tile(variant), twin)
+    kernel("topk_pick", wgsl, bindings, tile(variant), cpu_reference)
 }
 
 fn rank() -> Arc<Kernel> {
@@ -272,7 +283,7 @@ fn rank() -> Arc<Kernel> {
         wgsl: wgsl.into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Read, Access::Write, Access::Write],
-        twin: Arc::new(|call| {
+        cpu_reference: Arc::new(|call| {
             let ([all, k, _, _, flags, ..], Some((keys, places)), [out, out_places]) =
                 (call.params, two(call), call.outputs.as_mut_slice())
             else {
@@ -280,7 +291,7 @@ fn rank() -> Arc<Kernel> {
             };
             let mut pairs: Vec<(u32, u32)> = keys.into_iter().zip(places).take(*all as usize).collect();
             pairs.chunks_mut((*k).max(1) as usize).for_each(|row| row.sort_by_key(|(key, _)| *key));
-            let order = Order::from_flags(*flags);
+            let order = SortOrder::from_flags(*flags);
             put_words(out, pairs.iter().map(|(key, _)| order.bits(*key)));
             put_words(out_places, pairs.iter().map(|(_, place)| *place));
             Ok(())

@@ -11,7 +11,7 @@ use gpuforge_ops::{Op, Target, Threads, Tuning, record};
 use gpuforge_runtime::{
     engine::{
         Engine, Opener as _,
-        dummy::{DummyOpener, Script},
+        dummy::{DummyOpener, DummyScript},
         gpu::GpuOpener,
     },
     memory::{Budget, BudgetOrigin, StackSettings},
@@ -44,7 +44,7 @@ fn session(engine: Arc<dyn Engine>) -> Session {
 /// The device without hardware.
 pub(crate) fn dummy() -> &'static Session {
     static DUMMY: OnceLock<Session> = OnceLock::new();
-    DUMMY.get_or_init(|| session(DummyOpener::new(Bytes::gib(4), Script::default()).open().unwrap()))
+    DUMMY.get_or_init(|| session(DummyOpener::new(Bytes::gib(4), DummyScript::default()).open().unwrap()))
 }
 
 /// The machine's adapter; `None`, said once, where there is none.
@@ -110,7 +110,7 @@ pub(crate) fn words(bytes: &[u8]) -> Vec<u32> {
 pub(crate) fn parts_join(op: &dyn Op, most: usize) {
     let whole = on_cpu(op, 1);
     let items = op.items().unwrap();
-    let ranges = gpuforge_ops::op::cut(items, most);
+    let ranges = gpuforge_ops::op::split_ranges(items, most);
     assert!(ranges.len() > 1, "{op:?} was not cut");
     let parts: Vec<Results> = ranges.into_iter().map(|r| on_cpu(op.part(r).unwrap().as_ref(), 1)).collect();
     let mut joined: Results = whole.iter().map(|b| vec![0x5a; b.len()]).collect();
@@ -125,7 +125,7 @@ pub(crate) fn fused_is_same(ops: &[&dyn Op]) {
     assert!(ops.iter().all(|op| op.fuse_key() == Some(key)), "keys differ");
     let fused = ops[0].fuse(ops).unwrap().expect("it is fused");
     let all = everywhere(fused.op.as_ref());
-    for (op, places) in ops.iter().zip(&fused.places) {
+    for (op, places) in ops.iter().zip(&fused.output_ranges) {
         let alone = on_cpu(*op, 1);
         for (place, results) in &all {
             for ((whole, range), want) in results.iter().zip(places).zip(&alone) {

@@ -1,18 +1,18 @@
-//! The same as a drawing: one file without anything from elsewhere, readable in light and dark, and without colours.
+//! Crossover chart as SVG: self-contained, light and dark, distinguishable without colour.
 
 use gpuforge_chart::svg::{NAMESPACE, SvgWriter};
 
-use super::{Panel, bounds, count, place, time};
+use super::{Panel, bounds, count, log_position, time};
 
 const COLUMNS: usize = 3;
-/// A panel, and inside it the room around the lines.
+/// Size of a panel, and the margins of its plot.
 const WIDTH: f64 = 360.0;
 const HEIGHT: f64 = 240.0;
 const LEFT: f64 = 58.0;
 const RIGHT: f64 = 14.0;
 const TOP: f64 = 40.0;
 const BOTTOM: f64 = 34.0;
-/// Room for the legend.
+/// Height of the legend.
 const HEAD: f64 = 56.0;
 
 const STYLE: &str = "\
@@ -32,7 +32,7 @@ pub fn svg(panels: &[Panel]) -> String {
     out.start("svg").attr("xmlns", NAMESPACE).attr("viewBox", format_args!("0 0 {width} {height}"));
     out.attr("width", width).attr("height", height).attr("role", "img").attr("aria-labelledby", "title desc");
     out.line();
-    out.start("title").attr("id", "title").text("Time of operations by size and place").end().line();
+    out.start("title").attr("id", "title").text("Time of operations by size and backend").end().line();
     out.start("desc").attr("id", "desc").text(describe(panels)).end().line();
     out.leaf("style", STYLE).line();
     out.start("rect").attr("width", "100%").attr("height", "100%").attr("fill", "var(--back)").end().line();
@@ -40,16 +40,16 @@ pub fn svg(panels: &[Panel]) -> String {
     for (i, panel) in panels.iter().enumerate() {
         let (x, y) = ((i % COLUMNS) as f64 * WIDTH, HEAD + (i / COLUMNS) as f64 * HEIGHT);
         out.start("g").attr("transform", format_args!("translate({x} {y})")).line();
-        one(&mut out, panel);
+        draw_panel(&mut out, panel);
         out.end().line();
     }
     out.end().line();
     out.finish()
 }
 
-/// What the drawing says, for those who do not see it.
+/// Accessible description.
 fn describe(panels: &[Panel]) -> String {
-    let each = panels.iter().map(|p| format!("{}: {}.", p.title, p.verdict()));
+    let each = panels.iter().map(|p| format!("{}: {}.", p.title, p.summary()));
     each.collect::<Vec<_>>().join(" ")
 }
 
@@ -67,8 +67,8 @@ fn legend(out: &mut SvgWriter, panels: &[Panel]) {
     }
 }
 
-/// A text at a place; class and anchor may be empty.
-fn text(out: &mut SvgWriter, class: &str, (x, y): (f64, f64), anchor: &str, says: impl std::fmt::Display) {
+/// A text element; class and anchor may be empty.
+fn text(out: &mut SvgWriter, class: &str, (x, y): (f64, f64), anchor: &str, content: impl std::fmt::Display) {
     let tenth = |at: f64| (at * 10.0).round() / 10.0;
     out.start("text");
     if !class.is_empty() {
@@ -78,7 +78,7 @@ fn text(out: &mut SvgWriter, class: &str, (x, y): (f64, f64), anchor: &str, says
     if !anchor.is_empty() {
         out.attr("text-anchor", anchor);
     }
-    out.text(says).end();
+    out.text(content).end();
 }
 
 /// A straight line.
@@ -90,15 +90,15 @@ fn rule(out: &mut SvgWriter, class: &str, (x1, y1): (f64, f64), (x2, y2): (f64, 
     out.end();
 }
 
-fn one(out: &mut SvgWriter, panel: &Panel) {
+fn draw_panel(out: &mut SvgWriter, panel: &Panel) {
     let (inner, tall) = (WIDTH - LEFT - RIGHT, HEIGHT - TOP - BOTTOM);
     text(out, "t", (LEFT, 16.0), "", &panel.title);
-    text(out, "s", (LEFT, 31.0), "", panel.verdict());
+    text(out, "s", (LEFT, 31.0), "", panel.summary());
     out.start("rect").attr("class", "f").attr("x", LEFT).attr("y", TOP).attr("width", inner);
     out.attr("height", tall).end().line();
     let Some((sizes, times)) = bounds(&panel.lines) else { return };
-    let x = |units: f64| LEFT + place(sizes, units) * inner;
-    let y = |ns: f64| TOP + (1.0 - place(times, ns)) * tall;
+    let x = |units: f64| LEFT + log_position(sizes, units) * inner;
+    let y = |ns: f64| TOP + (1.0 - log_position(times, ns)) * tall;
     for ns in decades(times) {
         rule(out, "f", (LEFT, y(ns)), (LEFT + inner, y(ns)));
         text(out, "s", (LEFT - 5.0, y(ns) + 4.0), "end", time(ns));

@@ -1,53 +1,54 @@
-//! A chart of letters: both axes logarithmic, a table where there is no room.
+//! Crossover chart as terminal text: log-log axes, a table where the terminal is too narrow.
 
 use std::fmt::Write as _;
 
-use super::{Panel, bounds, count, place, time};
+use super::{Panel, bounds, count, log_position, time};
 
-/// Narrower than this is a table.
-const LEAST_WIDTH: usize = 40;
-const MOST_WIDTH: usize = 100;
+/// Narrower terminals get a table.
+const MIN_WIDTH: usize = 40;
+const MAX_WIDTH: usize = 100;
 const HEIGHT: usize = 12;
-/// Columns of the times on the left.
+/// Width of the time axis labels.
 const MARGIN: usize = 9;
-/// A sign and a colour per place.
-const SIGNS: [(char, &str); 4] = [('o', "\x1b[36m"), ('+', "\x1b[33m"), ('x', "\x1b[35m"), ('#', "\x1b[32m")];
+/// Marker and colour per backend.
+const MARKERS: [(char, &str); 4] =
+    [('o', "\x1b[36m"), ('+', "\x1b[33m"), ('x', "\x1b[35m"), ('#', "\x1b[32m")];
 const RESET: &str = "\x1b[0m";
 
-/// Draws one kind in `width` columns.
+/// Draws one panel in `width` columns.
 pub fn terminal(panel: &Panel, width: usize, colour: bool) -> String {
-    let mut out = format!("{}: {}\n", panel.title, panel.verdict());
+    let mut out = format!("{}: {}\n", panel.title, panel.summary());
     match bounds(&panel.lines) {
-        Some(ends) if width >= LEAST_WIDTH => draw(&mut out, panel, ends, width.min(MOST_WIDTH), colour),
+        Some(ends) if width >= MIN_WIDTH => draw(&mut out, panel, ends, width.min(MAX_WIDTH), colour),
         _ => table(&mut out, panel),
     }
     out
 }
 
 fn paint(text: &str, line: usize, colour: bool) -> String {
-    match SIGNS.get(line % SIGNS.len()) {
+    match MARKERS.get(line % MARKERS.len()) {
         Some((_, on)) if colour => format!("{on}{text}{RESET}"),
         _ => text.to_owned(),
     }
 }
 
-fn sign(line: usize) -> char {
-    SIGNS.get(line % SIGNS.len()).map_or('o', |s| s.0)
+fn marker(line: usize) -> char {
+    MARKERS.get(line % MARKERS.len()).map_or('o', |s| s.0)
 }
 
 type Ends = ((f64, f64), (f64, f64));
 
 fn draw(out: &mut String, panel: &Panel, (sizes, times): Ends, width: usize, colour: bool) {
     let columns = width - MARGIN - 2;
-    let column = |units: f64| (place(sizes, units) * (columns - 1) as f64).round() as usize;
-    let row = |ns: f64| ((1.0 - place(times, ns)) * (HEIGHT - 1) as f64).round() as usize;
+    let column = |units: f64| (log_position(sizes, units) * (columns - 1) as f64).round() as usize;
+    let row = |ns: f64| ((1.0 - log_position(times, ns)) * (HEIGHT - 1) as f64).round() as usize;
     let mut cells = vec![vec![None; columns]; HEIGHT];
     let crossings: Vec<usize> = panel.crossings.iter().map(|at| column(*at as f64)).collect();
     for (i, line) in panel.lines.iter().enumerate() {
         for x in 0..columns {
             let share = x as f64 / (columns - 1).max(1) as f64;
             let units = sizes.0 * (sizes.1 / sizes.0).powf(share);
-            let Some(ns) = between(&line.points, units) else { continue };
+            let Some(ns) = interpolate(&line.points, units) else { continue };
             if let Some(cell) = cells.get_mut(row(ns)).and_then(|r| r.get_mut(x)) {
                 *cell = Some(i);
             }
@@ -62,7 +63,7 @@ fn draw(out: &mut String, panel: &Panel, (sizes, times): Ends, width: usize, col
         let _ = write!(out, "{label:>MARGIN$} |");
         for (x, cell) in cells.iter().enumerate() {
             match cell {
-                Some(line) => out.push_str(&paint(&sign(*line).to_string(), *line, colour)),
+                Some(line) => out.push_str(&paint(&marker(*line).to_string(), *line, colour)),
                 None if crossings.contains(&x) => out.push(':'),
                 None => out.push(' '),
             }
@@ -77,19 +78,19 @@ fn draw(out: &mut String, panel: &Panel, (sizes, times): Ends, width: usize, col
     trim(out);
     let _ = write!(out, "{:>MARGIN$}  ", "");
     for (i, line) in panel.lines.iter().enumerate() {
-        let _ = write!(out, "{}  ", paint(&format!("{} {}", sign(i), line.name), i, colour));
+        let _ = write!(out, "{}  ", paint(&format!("{} {}", marker(i), line.name), i, colour));
     }
     let _ = write!(out, "({})", panel.unit);
     trim(out);
 }
 
-/// Ends a line without blanks at its end.
+/// Ends a line without trailing blanks.
 fn trim(out: &mut String) {
     out.truncate(out.trim_end_matches(' ').len());
     out.push('\n');
 }
 
-/// Sizes below the axis: both ends, and the crossings where they have room.
+/// Labels of the size axis: both ends, and the crossovers where they fit.
 fn axis(columns: usize, first: &str, last: &str, crossings: &[(usize, String)]) -> String {
     let mut text: Vec<char> = vec![' '; columns];
     let mut put = |at: usize, label: &str| {
@@ -108,11 +109,11 @@ fn axis(columns: usize, first: &str, last: &str, crossings: &[(usize, String)]) 
     text.into_iter().collect()
 }
 
-/// A line's time at a size, straight in the logarithms.
-fn between(points: &[(u64, f64)], units: f64) -> Option<f64> {
+/// Log-log interpolation of a line at a size.
+fn interpolate(points: &[(u64, f64)], units: f64) -> Option<f64> {
     let right = points.iter().position(|p| p.0 as f64 >= units * (1.0 - 1e-9))?;
     let (b, a) = (points.get(right)?, points.get(right.saturating_sub(1))?);
-    let share = place((a.0 as f64, b.0 as f64), units);
+    let share = log_position((a.0 as f64, b.0 as f64), units);
     Some(if a.0 == b.0 { b.1 } else { a.1 * (b.1 / a.1).powf(share) })
 }
 

@@ -1,44 +1,43 @@
-//! What does a lattice look like? Counts, degrees, components and the diameter: in closed form where nothing is blocked, else
-//! computed.
+//! Lattice analysis: counts, degrees, connected components and diameter; closed form where nothing is blocked, else computed.
 //!
-//! **The diameter** of the largest component is enclosed between bounds: a breadth-first pass from a cell `u` with eccentricity
-//! `e` says that every cell `v` has one between `max(d(u,v), e − d(u,v))` and `e + d(u,v)` (Takes and Kosters 2011). Passes
-//! start by turns where the upper bound is highest and where the lower one is lowest, until the bounds meet or [`VISITS`] are
-//! spent; a component of up to [`ALWAYS_EXACT`] cells always gets its exact diameter.
+//! **The diameter** of the largest component is bounded by eccentricities (Takes and Kosters 2011): a BFS from a cell `u` with
+//! eccentricity `e` bounds that of every cell `v` between `max(d(u,v), e − d(u,v))` and `e + d(u,v)`. BFS sources alternate between
+//! the highest upper bound and the lowest lower bound, until the bounds meet or [`VISITS`] are spent; a component of up to
+//! [`ALWAYS_EXACT`] cells always gets its exact diameter.
 
 use serde::Serialize;
 
 use super::{
     Lattice, LatticeError,
-    flood::{BLOCKED, Line, UNREACHED, field, flood, lines},
+    bfs::{AxisStride, BLOCKED, UNREACHED, axis_strides, bfs, distance_field},
     grid::Axis,
 };
 
-/// The most cells that are looked at one by one: 20 bytes each.
-pub const MOST_ANALYSED: u64 = 1 << 27;
-/// Cells that passes may visit in all for the diameter.
+/// Most cells of an analysis with blocked cells: 20 bytes each.
+pub const MAX_ANALYSED: u64 = 1 << 27;
+/// Total cell visits of all BFS passes for the diameter.
 pub const VISITS: u64 = 1 << 26;
 /// A pass from every cell fits into [`VISITS`].
 pub const ALWAYS_EXACT: u64 = 1 << 13;
 
-/// How figures were found.
+/// How the figures were obtained.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Origin {
-    /// From formulas, without looking at any cell.
+    /// From closed forms.
     ClosedForm,
-    /// By looking at every cell.
+    /// Computed over all cells.
     Computed,
 }
 
-/// The largest distance of two cells, or what it lies between.
+/// Diameter, or bounds of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct Diameter {
-    /// It is at least this: two cells so far apart were found.
+    /// Lower bound: two cells this far apart were found.
     pub least: u64,
-    /// It is at most this.
+    /// Upper bound.
     pub most: u64,
-    /// Both are the same.
+    /// Both bounds are equal.
     pub exact: bool,
 }
 
@@ -48,7 +47,7 @@ impl Diameter {
     }
 }
 
-/// Figures of a lattice; blocked cells are no part of it.
+/// Analysis of a lattice; blocked cells are excluded.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Analysis {
     /// How they were found.
@@ -59,39 +58,39 @@ pub struct Analysis {
     pub vertices: u64,
     /// Blocked cells.
     pub blocked: u64,
-    /// Pairs of open neighbours.
+    /// Edges between open cells.
     pub edges: u128,
-    /// Can every open cell be reached from every other? Not where there is none.
+    /// Is it connected? `false` when there is no open cell.
     pub connected: bool,
-    /// Components.
+    /// Number of connected components.
     pub components: u64,
-    /// Cells of the largest one.
+    /// Cells of the largest component.
     pub largest_component: u64,
     /// Diameter of the largest component; `None` when there is none.
     pub diameter: Option<Diameter>,
-    /// Neighbours on average; `None` when there are no cells.
+    /// Mean degree; `None` when there are no cells.
     pub mean_degree: Option<f64>,
-    /// How many cells have 0, 1, 2, … neighbours.
+    /// Degree histogram: cells with 0, 1, 2, … neighbours.
     pub degrees: Vec<u64>,
-    /// Share of closed triangles: 0, because a grid has none.
+    /// Clustering coefficient: 0, because a grid has no triangles.
     pub clustering: f64,
-    /// Pairs of neighbours among all pairs; `None` for fewer than two cells.
+    /// Edge density; `None` for fewer than two cells.
     pub density: Option<f64>,
-    /// Breadth-first passes for the diameter.
+    /// BFS passes for the diameter.
     pub passes: u64,
 }
 
-/// Figures of a lattice.
+/// Analyses a lattice.
 pub fn analyse(lattice: &Lattice) -> Result<Analysis, LatticeError> {
     if lattice.blocked().is_none() {
         return Ok(closed_form(lattice));
     }
     let cells = lattice.grid().vertices();
-    if cells > MOST_ANALYSED {
+    if cells > MAX_ANALYSED {
         return Err(LatticeError::TooLarge {
             what: "an analysis with blocked cells",
             cells,
-            most: MOST_ANALYSED,
+            most: MAX_ANALYSED,
         });
     }
     Ok(computed(lattice))
@@ -119,11 +118,11 @@ fn closed_form(lattice: &Lattice) -> Analysis {
 
 fn computed(lattice: &Lattice) -> Analysis {
     let grid = lattice.grid();
-    let map = field(lattice);
+    let map = distance_field(lattice);
     let vertices = lattice.open_cells();
     let degrees = degrees(&map, grid.axes());
     let edges = degrees.iter().zip(0u128..).map(|(n, degree)| u128::from(*n) * degree).sum::<u128>() / 2;
-    let lines = lines(grid.axes());
+    let lines = axis_strides(grid.axes());
     let (components, largest) = components(&map, &lines);
     let (diameter, passes) = diameter(&map, &lines, &largest);
     let v = vertices as f64;
@@ -145,7 +144,7 @@ fn computed(lattice: &Lattice) -> Analysis {
     }
 }
 
-/// How many open cells have 0, 1, 2, … open neighbours. Axis after axis, a whole layer beside the next one.
+/// Degree histogram of open cells, axis by axis, vectorised over layers.
 fn degrees(map: &[u32], axes: &[Axis]) -> Vec<u64> {
     let open: Vec<u8> = map.iter().map(|w| u8::from(*w != BLOCKED)).collect();
     let mut degree = vec![0u8; map.len()];
@@ -168,8 +167,8 @@ fn degrees(map: &[u32], axes: &[Axis]) -> Vec<u64> {
     counts
 }
 
-/// How many components, and the cells of the largest one; of several the first.
-fn components(map: &[u32], lines: &[Line]) -> (u64, Vec<u32>) {
+/// Number of connected components, and the cells of the largest one (the first of equals).
+fn components(map: &[u32], lines: &[AxisStride]) -> (u64, Vec<u32>) {
     let mut field = map.to_vec();
     let (mut count, mut largest, mut queue) = (0, Vec::new(), Vec::new());
     for cell in 0..field.len() {
@@ -177,7 +176,7 @@ fn components(map: &[u32], lines: &[Line]) -> (u64, Vec<u32>) {
         *word = 0;
         queue.clear();
         queue.push(cell as u32);
-        flood(lines, &mut field, &mut queue);
+        bfs(lines, &mut field, &mut queue);
         count += 1;
         if queue.len() > largest.len() {
             std::mem::swap(&mut queue, &mut largest);
@@ -186,7 +185,7 @@ fn components(map: &[u32], lines: &[Line]) -> (u64, Vec<u32>) {
     (count, largest)
 }
 
-/// What is known about the eccentricity of a cell.
+/// Eccentricity bounds of a cell.
 #[derive(Debug, Clone, Copy)]
 struct Bounds {
     cell: u32,
@@ -194,7 +193,7 @@ struct Bounds {
     most: u32,
 }
 
-fn diameter(map: &[u32], lines: &[Line], component: &[u32]) -> (Option<Diameter>, u64) {
+fn diameter(map: &[u32], lines: &[AxisStride], component: &[u32]) -> (Option<Diameter>, u64) {
     let mut bounds: Vec<Bounds> =
         component.iter().map(|cell| Bounds { cell: *cell, least: 0, most: UNREACHED }).collect();
     let mut field = map.to_vec();
@@ -203,7 +202,7 @@ fn diameter(map: &[u32], lines: &[Line], component: &[u32]) -> (Option<Diameter>
     let mut known = (0u32, UNREACHED);
     loop {
         let open = bounds.iter().filter(|b| b.least < b.most);
-        // By turns the most remote and the most central of those that are not settled.
+        // Alternates between the most remote and the most central unsettled cell.
         let next = match passes % 2 {
             0 => open.max_by_key(|b| (b.most, b.least)),
             _ => open.min_by_key(|b| (b.least, b.most)),
@@ -213,12 +212,12 @@ fn diameter(map: &[u32], lines: &[Line], component: &[u32]) -> (Option<Diameter>
         if passes >= 2 && (known.0 >= known.1 || visits >= VISITS) {
             break;
         }
-        // Only this component was touched.
+        // Only this component needs a reset.
         component.iter().for_each(|c| set(&mut field, *c, UNREACHED));
         set(&mut field, source, 0);
         queue.clear();
         queue.push(source);
-        flood(lines, &mut field, &mut queue);
+        bfs(lines, &mut field, &mut queue);
         let at = |cell: u32| field.get(cell as usize).copied().unwrap_or(0);
         let far = queue.last().map_or(0, |cell| at(*cell));
         for bound in &mut bounds {

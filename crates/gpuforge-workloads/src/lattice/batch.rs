@@ -1,9 +1,9 @@
-//! How are many lattices analysed at once? As items of a batch: small ones on all threads, each with a result of its own.
+//! Batched lattice analysis: one batch item per lattice; small ones run on all threads.
 //!
 //! ```
-//! use gpuforge_route::{CpuSite, Router, RouterSettings, batch::BatchOptions};
+//! use gpuforge_route::{CpuBackend, Router, RouterSettings, batch::BatchOptions};
 //! use gpuforge_workloads::lattice::{Grid, Lattice, batch};
-//! let router = Router::new(vec![std::sync::Arc::new(CpuSite::default())], Vec::new(), RouterSettings::default());
+//! let router = Router::new(vec![std::sync::Arc::new(CpuBackend::default())], Vec::new(), RouterSettings::default());
 //! let lattices = (1..=6).map(|d| Grid::new(d, 3).map(Lattice::new)).collect::<Result<Vec<_>, _>>()?;
 //! let (items, pending) = batch::analyses(lattices);
 //! let run = router.batch(items, BatchOptions::default()); // or `forge.batch(items)`
@@ -18,32 +18,32 @@ use gpuforge_route::batch::Item;
 
 use super::{Analysis, Lattice, LatticeError, analyse};
 
-type Room = Arc<OnceLock<Result<Analysis, LatticeError>>>;
+type ResultCell = Arc<OnceLock<Result<Analysis, LatticeError>>>;
 
-/// Analyses that a batch computes.
+/// Pending results of a batch of analyses.
 #[derive(Debug)]
-pub struct Pending(Vec<Room>);
+pub struct Pending(Vec<ResultCell>);
 
 impl Pending {
-    /// What was found, in the order of the lattices; `None` where an item was called off or has not run.
+    /// Results in the order of the lattices; `None` where an item was cancelled or has not run.
     pub fn results(&self) -> Vec<Option<Result<Analysis, LatticeError>>> {
-        self.0.iter().map(|room| room.get().cloned()).collect()
+        self.0.iter().map(|cell| cell.get().cloned()).collect()
     }
 }
 
-/// One item per lattice, and where their results will be. A lattice that cannot be analysed fails alone.
+/// One item per lattice, and handles to their results. A lattice that cannot be analysed fails alone.
 pub fn analyses(lattices: impl IntoIterator<Item = Lattice>) -> (Vec<Item>, Pending) {
-    let (mut items, mut rooms) = (Vec::new(), Vec::new());
+    let (mut items, mut cells) = (Vec::new(), Vec::new());
     for lattice in lattices {
-        let room = Room::default();
-        rooms.push(room.clone());
+        let cell = ResultCell::default();
+        cells.push(cell.clone());
         items.push(Item::call(move || {
             let result = analyse(&lattice);
             let failed = result.as_ref().err().map(ToString::to_string);
-            // Each item runs once: the room is empty.
-            let _ = room.set(result);
+            // Each item runs once: the cell is empty.
+            let _ = cell.set(result);
             failed.map_or(Ok(Vec::new()), Err)
         }));
     }
-    (items, Pending(rooms))
+    (items, Pending(cells))
 }

@@ -1,27 +1,30 @@
-//! Where do two fronts meet? Breadth-first from both ends, the smaller front first.
+//! Bidirectional breadth-first search: the smaller front is expanded first.
 //!
-//! Fronts grow by whole levels. If one meets a cell of the other, the sum of their depths is the distance: a cell from deeper
-//! inside the other's region would have been met a level earlier.
+//! Fronts grow by whole levels. If one meets a cell of the other, the sum of their depths is the distance: a shorter connection
+//! would have been met a level earlier.
 
-use super::search::{Marks, Method, NoPath, Path, Route, START, Searcher, Space, walk, walk_back};
+use super::search::{
+    LatticePath, NoPath, START, SearchGrid, SearchMethod, SearchResult, Searcher, VisitedMarks, backtrack,
+    path_to,
+};
 
 impl Searcher {
-    /// `None` when they have looked around from about so many cells without an answer.
+    /// `None` when about `most` cells were expanded without a result.
     pub(super) fn bidirectional(
         &mut self,
-        space: &Space<'_>,
+        space: &SearchGrid<'_>,
         from: u32,
         to: u32,
         most: u64,
-    ) -> Option<Route> {
-        let method = Method::Bidirectional;
+    ) -> Option<SearchResult> {
+        let method = SearchMethod::Bidirectional;
         self.marks.begin(space.cells);
         self.other.begin(space.cells);
         self.marks.set(from, START);
         self.other.set(to, START);
         if from == to {
             let cells = vec![u64::from(from)];
-            return Some(Route::Found(Path { cells, cost: 0.0, method, expanded: 0 }));
+            return Some(SearchResult::Found(LatticePath { cells, cost: 0.0, method, expanded: 0 }));
         }
         let (mut ahead, mut behind) = (std::mem::take(&mut self.now), std::mem::take(&mut self.front));
         ahead.clear();
@@ -49,26 +52,26 @@ impl Searcher {
         };
         (self.now, self.front) = (ahead, behind);
         let Some((cell, neighbour)) = met else {
-            return (expanded <= most).then_some(Route::NoPath(NoPath { method, expanded }));
+            return (expanded <= most).then_some(SearchResult::NoPath(NoPath { method, expanded }));
         };
-        let mut cells = walk_back(&self.marks, space, cell);
-        cells.extend(walk(&self.other, space, neighbour));
+        let mut cells = path_to(&self.marks, space, cell);
+        cells.extend(backtrack(&self.other, space, neighbour));
         let cost = (cells.len() - 1) as f64;
-        Some(Route::Found(Path { cells, cost, method, expanded }))
+        Some(SearchResult::Found(LatticePath { cells, cost, method, expanded }))
     }
 }
 
-/// One level of a front; a cell of it with a neighbour that the other front has, if there is one.
+/// Expands one level of a front; returns a cell with a neighbour that belongs to the other front, if there is one.
 fn level(
-    space: &Space<'_>,
+    space: &SearchGrid<'_>,
     front: &[u32],
-    mine: &mut Marks,
-    theirs: &Marks,
+    mine: &mut VisitedMarks,
+    theirs: &VisitedMarks,
     next: &mut Vec<u32>,
 ) -> Option<(u32, u32)> {
     for cell in front.iter().copied() {
         let mut met = None;
-        space.near(cell, |neighbour, way| {
+        space.for_each_neighbour(cell, |neighbour, way| {
             if theirs.has(neighbour) {
                 met = Some(neighbour);
             } else if !mine.has(neighbour) && space.open(neighbour) {

@@ -1,54 +1,54 @@
-//! Which cells belong together? Communities by modularity, level after level (Blondel, Guillaume, Lambiotte, Lefebvre 2008).
+//! Community detection: Louvain modularity optimisation (Blondel, Guillaume, Lambiotte, Lefebvre 2008).
 //!
-//! Cells are visited in an order drawn from a seed, and ties go to the smaller label: the same communities for a seed.
+//! Nodes are visited in a seeded random order, and ties go to the smaller label: deterministic per seed.
 
 use serde::Serialize;
 
 use super::{Csr, LatticeError, mix};
 
 /// The most cells.
-pub const MOST_COMMUNITIES: u64 = 1 << 22;
-/// Visits to all nodes of one level; gains are tiny long before.
-const MOST_VISITS: usize = 64;
-/// A move has to be worth more than rounding.
-const LEAST_GAIN: f64 = 1e-12;
+pub const MAX_COMMUNITIES: u64 = 1 << 22;
+/// Sweeps over all nodes per level; gains are tiny long before.
+const MAX_SWEEPS: usize = 64;
+/// Smallest gain of a move, above rounding.
+const MIN_GAIN: f64 = 1e-12;
 
-/// Who belongs to whom.
+/// Communities of a graph.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Communities {
-    /// Number of a cell's community, counted from 0 in the order of cells; `None` for a blocked cell.
+    /// Community of each cell, numbered from 0 in cell order; `None` for a blocked cell.
     pub labels: Vec<Option<u32>>,
-    /// How many there are.
+    /// Number of communities.
     pub count: usize,
-    /// How much better than by chance neighbours are together; `None` where there are none.
+    /// Modularity; `None` without edges.
     pub modularity: Option<f64>,
 }
 
-/// A graph of communities of the level before.
+/// Graph of one level: nodes are the communities of the level before.
 struct Level {
     offsets: Vec<usize>,
     edges: Vec<(u32, f64)>,
-    /// Weight of edges within a node, counted from both ends.
+    /// Self-loop weight of a node, counted from both ends.
     inner: Vec<f64>,
 }
 
 /// Communities of a graph.
 pub fn communities(graph: &Csr, seed: u64) -> Result<Communities, LatticeError> {
     let n = graph.cells();
-    if n as u64 > MOST_COMMUNITIES {
-        return Err(LatticeError::TooLarge { what: "communities", cells: n as u64, most: MOST_COMMUNITIES });
+    if n as u64 > MAX_COMMUNITIES {
+        return Err(LatticeError::TooLarge { what: "communities", cells: n as u64, most: MAX_COMMUNITIES });
     }
     let mut level = Level::of(graph);
     let mut labels: Vec<u32> = (0..n as u32).collect();
     let mut round = 0;
     loop {
-        let (moved, found) = level.settle(mix(seed, round));
-        let found = numbered(&found);
+        let (moved, found) = level.local_moving(mix(seed, round));
+        let found = renumbered(&found);
         labels.iter_mut().for_each(|l| *l = found.get(*l as usize).copied().unwrap_or(*l));
         if !moved {
             break;
         }
-        level = level.merged(&found);
+        level = level.aggregate(&found);
         round += 1;
     }
     let modularity = modularity(graph, &labels);
@@ -61,8 +61,8 @@ pub fn communities(graph: &Csr, seed: u64) -> Result<Communities, LatticeError> 
     Ok(Communities { labels, count: names.len(), modularity })
 }
 
-/// Labels counted from 0, in the order in which they appear.
-fn numbered(labels: &[u32]) -> Vec<u32> {
+/// Labels renumbered from 0 in order of appearance.
+fn renumbered(labels: &[u32]) -> Vec<u32> {
     let mut names = vec![u32::MAX; labels.len()];
     let mut next = 0;
     let mut name = |label: &u32| match names.get_mut(*label as usize) {
@@ -94,7 +94,7 @@ impl Level {
         self.inner.len()
     }
 
-    fn around(&self, node: usize) -> &[(u32, f64)] {
+    fn neighbours(&self, node: usize) -> &[(u32, f64)] {
         let range = self.offsets.get(node).zip(self.offsets.get(node + 1));
         range.and_then(|(a, b)| self.edges.get(*a..*b)).unwrap_or_default()
     }
@@ -103,11 +103,11 @@ impl Level {
         self.inner.get(node).copied().unwrap_or(0.0)
     }
 
-    /// Moves nodes to the neighbouring community that gains most, until none wants to move. Did any move, and where are they?
-    fn settle(&self, seed: u64) -> (bool, Vec<u32>) {
+    /// Local moving: moves nodes to the neighbouring community with the largest gain until none moves. Did any move, and the labels.
+    fn local_moving(&self, seed: u64) -> (bool, Vec<u32>) {
         let n = self.nodes();
         let strength: Vec<f64> =
-            (0..n).map(|v| self.inner(v) + self.around(v).iter().map(|(_, w)| w).sum::<f64>()).collect();
+            (0..n).map(|v| self.inner(v) + self.neighbours(v).iter().map(|(_, w)| w).sum::<f64>()).collect();
         let all: f64 = strength.iter().sum();
         let mut labels: Vec<u32> = (0..n as u32).collect();
         let mut total = strength.clone();
@@ -115,12 +115,12 @@ impl Level {
         order.sort_by_key(|v| mix(seed, u64::from(*v)));
         let mut links = Links { weight: vec![0.0; n], touched: Vec::new() };
         let mut ever = false;
-        for _ in 0..MOST_VISITS {
+        for _ in 0..MAX_SWEEPS {
             let mut moved = false;
             for v in order.iter().map(|v| *v as usize) {
                 let (own, mine) =
                     (labels.get(v).copied().unwrap_or(0), strength.get(v).copied().unwrap_or(0.0));
-                links.gather(self.around(v), &labels, v, own);
+                links.gather(self.neighbours(v), &labels, v, own);
                 total.get_mut(own as usize).into_iter().for_each(|t| *t -= mine);
                 let best = links.best(&total, own, mine / all);
                 total.get_mut(best as usize).into_iter().for_each(|t| *t += mine);
@@ -137,14 +137,14 @@ impl Level {
         (ever, labels)
     }
 
-    /// The graph whose nodes are these communities.
-    fn merged(&self, labels: &[u32]) -> Level {
+    /// Aggregation: the graph whose nodes are these communities.
+    fn aggregate(&self, labels: &[u32]) -> Level {
         let count = labels.iter().max().map_or(0, |m| *m as usize + 1);
         let mut inner = vec![0.0; count];
         let mut all: Vec<(u32, u32, f64)> = Vec::with_capacity(self.edges.len());
         for (v, own) in labels.iter().enumerate() {
             let mut within = self.inner(v);
-            for (to, weight) in self.around(v) {
+            for (to, weight) in self.neighbours(v) {
                 match labels.get(*to as usize) {
                     Some(other) if other != own => all.push((*own, *other, *weight)),
                     _ => within += weight,
@@ -166,19 +166,19 @@ impl Level {
     }
 }
 
-/// How strongly a node is tied to each community beside it.
+/// Edge weight from a node to each neighbouring community.
 struct Links {
     weight: Vec<f64>,
     touched: Vec<u32>,
 }
 
 impl Links {
-    fn gather(&mut self, around: &[(u32, f64)], labels: &[u32], v: usize, own: u32) {
+    fn gather(&mut self, neighbours: &[(u32, f64)], labels: &[u32], v: usize, own: u32) {
         for label in self.touched.drain(..) {
             self.weight.get_mut(label as usize).into_iter().for_each(|w| *w = 0.0);
         }
         self.touched.push(own);
-        for (to, weight) in around.iter().filter(|(to, _)| *to as usize != v) {
+        for (to, weight) in neighbours.iter().filter(|(to, _)| *to as usize != v) {
             let Some(label) = labels.get(*to as usize) else { continue };
             if let Some(sum) = self.weight.get_mut(*label as usize) {
                 if *sum == 0.0 && *label != own {
@@ -189,13 +189,13 @@ impl Links {
         }
     }
 
-    /// The community with the greatest gain; its own unless another is better.
+    /// The community with the largest gain; its own unless another is better.
     fn best(&self, total: &[f64], own: u32, share: f64) -> u32 {
         let gain = |label: u32| {
             let of = |values: &[f64]| values.get(label as usize).copied().unwrap_or(0.0);
             of(&self.weight) - of(total) * share
         };
-        let mut best = (gain(own) + LEAST_GAIN, own);
+        let mut best = (gain(own) + MIN_GAIN, own);
         for label in self.touched.iter().copied().filter(|l| *l != own) {
             let gain = gain(label);
             if gain > best.0 || (gain == best.0 && best.1 != own && label < best.1) {
@@ -212,9 +212,9 @@ fn modularity(graph: &Csr, labels: &[u32]) -> Option<f64> {
     let mut strength = vec![0.0; labels.len()];
     let mut inside = 0.0;
     for (cell, label) in labels.iter().enumerate() {
-        let around = graph.neighbours(cell);
-        strength.get_mut(*label as usize).into_iter().for_each(|s| *s += around.len() as f64);
-        inside += around.iter().filter(|t| labels.get(**t as usize) == Some(label)).count() as f64;
+        let neighbours = graph.neighbours(cell);
+        strength.get_mut(*label as usize).into_iter().for_each(|s| *s += neighbours.len() as f64);
+        inside += neighbours.iter().filter(|t| labels.get(**t as usize) == Some(label)).count() as f64;
     }
     let chance: f64 = strength.iter().map(|s: &f64| (s / all).powi(2)).sum();
     (all > 0.0).then(|| inside / all - chance)

@@ -1,17 +1,17 @@
-//! What does a lattice look like as a graph? Neighbour lists in one array, or a graph of petgraph.
+//! Graph export: CSR adjacency, or a petgraph graph.
 //!
-//! Cells keep their numbers; blocked ones are there and have no neighbours.
+//! Cells keep their numbers; blocked ones are isolated nodes.
 
 use petgraph::graph::{DiGraph, NodeIndex, UnGraph};
 
 use super::{Lattice, LatticeError};
 
-/// The most cells that are written out: neighbour lists of 4-dimensional cells take 36 bytes each.
-pub const MOST_BUILT: u64 = 1 << 26;
-/// The most cells of a graph of petgraph, which takes several times as much.
-pub const MOST_PETGRAPH: u64 = 1 << 23;
+/// Most cells of a CSR graph: 36 bytes each in four dimensions.
+pub const MAX_BUILT: u64 = 1 << 26;
+/// Most cells of a petgraph graph, which takes several times as much.
+pub const MAX_PETGRAPH: u64 = 1 << 23;
 
-/// Neighbour lists one after the other.
+/// CSR adjacency.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Csr {
     offsets: Vec<u64>,
@@ -20,9 +20,9 @@ pub struct Csr {
 }
 
 impl Csr {
-    /// Neighbour lists of a lattice; weights are no part of them.
+    /// Builds the adjacency of a lattice, without weights.
     pub fn build(lattice: &Lattice) -> Result<Self, LatticeError> {
-        let cells = check(lattice, "neighbour lists", MOST_BUILT)?;
+        let cells = check(lattice, "neighbour lists", MAX_BUILT)?;
         let mut csr =
             Csr { offsets: Vec::with_capacity(cells as usize + 1), targets: Vec::new(), open: Vec::new() };
         csr.offsets.push(0);
@@ -39,12 +39,12 @@ impl Csr {
         Ok(csr)
     }
 
-    /// How many cells, blocked ones among them.
+    /// Number of cells, including blocked ones.
     pub fn cells(&self) -> usize {
         self.open.len()
     }
 
-    /// How many cells are open.
+    /// Number of open cells.
     pub fn open_cells(&self) -> usize {
         self.open.iter().filter(|open| **open).count()
     }
@@ -54,12 +54,12 @@ impl Csr {
         self.open.get(cell).copied().unwrap_or(false)
     }
 
-    /// How many pairs of neighbours.
+    /// Number of edges.
     pub fn edges(&self) -> usize {
         self.targets.len() / 2
     }
 
-    /// Neighbours of a cell; none of one that is not there.
+    /// Neighbours of a cell; empty for a cell out of range.
     #[inline]
     pub fn neighbours(&self, cell: usize) -> &[u32] {
         let range = self.offsets.get(cell).zip(self.offsets.get(cell + 1));
@@ -72,9 +72,9 @@ fn check(lattice: &Lattice, what: &'static str, most: u64) -> Result<u64, Lattic
     if cells > most { Err(LatticeError::TooLarge { what, cells, most }) } else { Ok(cells) }
 }
 
-/// The lattice as an undirected graph of petgraph, without weights. A node's index is its cell's number.
+/// The lattice as an undirected petgraph graph, without weights. A node's index is its cell number.
 pub fn petgraph(lattice: &Lattice) -> Result<UnGraph<(), ()>, LatticeError> {
-    let cells = check(lattice, "a graph of petgraph", MOST_PETGRAPH)?;
+    let cells = check(lattice, "a graph of petgraph", MAX_PETGRAPH)?;
     let mut graph = UnGraph::with_capacity(cells as usize, lattice.grid().edges() as usize);
     for _ in 0..cells {
         graph.add_node(());
@@ -85,9 +85,9 @@ pub fn petgraph(lattice: &Lattice) -> Result<UnGraph<(), ()>, LatticeError> {
     Ok(graph)
 }
 
-/// The lattice as a directed graph of petgraph: an edge costs what entering its target costs, 1 where there are no weights.
+/// The lattice as a directed petgraph graph: an edge costs what entering its target costs, 1 without weights.
 pub fn petgraph_weighted(lattice: &Lattice) -> Result<DiGraph<(), f64>, LatticeError> {
-    let cells = check(lattice, "a graph of petgraph", MOST_PETGRAPH)?;
+    let cells = check(lattice, "a graph of petgraph", MAX_PETGRAPH)?;
     let weights = lattice.weights().map(|w| w.values()).unwrap_or_default();
     let mut graph = DiGraph::with_capacity(cells as usize, 2 * lattice.grid().edges() as usize);
     for _ in 0..cells {

@@ -1,15 +1,15 @@
-//! What can be wrong with a lattice, or with what is asked of it? Each error names the thing and its limit.
+//! Lattice errors: each names the thing and its limit.
 
 use gpuforge_ops::OpError;
 
-use super::grid::MOST_DIMS;
+use super::grid::MAX_DIMS;
 
-/// Why there is no answer.
+/// Why a lattice operation failed.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum LatticeError {
     /// Too few or too many axes.
-    #[error("a lattice of {0} dimensions: there must be between 1 and {MOST_DIMS}")]
+    #[error("a lattice of {0} dimensions: there must be between 1 and {MAX_DIMS}")]
     Dims(usize),
     /// An axis without points.
     #[error("axis {axis} has size 0: at least 1 point is needed")]

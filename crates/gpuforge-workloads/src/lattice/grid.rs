@@ -1,12 +1,12 @@
-//! Where is a cell, who are its neighbours, and what is known about a grid without looking at it?
+//! Grid geometry: cell numbering, neighbours, and closed forms (edges, degrees, diameter, distances).
 //!
 //! Closed forms for sizes `s_1 … s_d` (a cube has all equal to `s`): `V = Π s_i`, `E = Σ (s_i − 1)·V/s_i`, mean degree `2E/V`,
 //! diameter `Σ (s_i − 1)`, distance = L1, density `2E / (V(V−1))`; a grid has no triangles, so that clustering is 0.
 
 use super::LatticeError;
 
-/// The most axes; with two points each, more cells could not be numbered anyway.
-pub(super) const MOST_DIMS: usize = 63;
+/// Most axes; with two points each, more cells could not be numbered anyway.
+pub(super) const MAX_DIMS: usize = 63;
 
 /// The shape of a lattice. Holds two numbers per axis and nothing per cell.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
@@ -20,14 +20,14 @@ pub struct Grid {
 pub(crate) struct Axis {
     /// Points along it.
     pub(crate) size: u64,
-    /// How far the numbers of neighbours along it are apart.
+    /// Difference of cell numbers between neighbours along it.
     pub(crate) stride: u64,
 }
 
 impl Grid {
     /// `dims` axes of `size` points each.
     pub fn new(dims: usize, size: u64) -> Result<Self, LatticeError> {
-        if !(1..=MOST_DIMS).contains(&dims) {
+        if !(1..=MAX_DIMS).contains(&dims) {
             return Err(LatticeError::Dims(dims));
         }
         Grid::rectangular(&vec![size; dims])
@@ -35,7 +35,7 @@ impl Grid {
 
     /// Axes of different sizes.
     pub fn rectangular(sizes: &[u64]) -> Result<Self, LatticeError> {
-        if !(1..=MOST_DIMS).contains(&sizes.len()) {
+        if !(1..=MAX_DIMS).contains(&sizes.len()) {
             return Err(LatticeError::Dims(sizes.len()));
         }
         if let Some(axis) = sizes.iter().position(|s| *s == 0) {
@@ -52,7 +52,7 @@ impl Grid {
         Ok(Grid { axes, vertices: stride })
     }
 
-    /// How many axes.
+    /// Number of axes.
     pub fn dims(&self) -> usize {
         self.axes.len()
     }
@@ -66,35 +66,35 @@ impl Grid {
         &self.axes
     }
 
-    /// How many cells.
+    /// Number of cells.
     pub fn vertices(&self) -> u64 {
         self.vertices
     }
 
-    /// How many pairs of neighbours.
+    /// Number of edges.
     pub fn edges(&self) -> u128 {
         self.axes.iter().map(|a| u128::from(a.size - 1) * u128::from(self.vertices / a.size)).sum()
     }
 
-    /// Neighbours of a cell on average.
+    /// Mean degree.
     pub fn mean_degree(&self) -> f64 {
         2.0 * self.edges() as f64 / self.vertices as f64
     }
 
-    /// The largest distance of two cells, saturating.
+    /// Diameter, saturating.
     pub fn diameter(&self) -> u64 {
         self.axes.iter().fold(0, |sum, a| sum.saturating_add(a.size - 1))
     }
 
-    /// Pairs of neighbours among all pairs; `None` for a single cell, which has no pair.
+    /// Edge density; `None` for a single cell.
     pub fn density(&self) -> Option<f64> {
         let v = self.vertices as f64;
         (self.vertices > 1).then(|| 2.0 * self.edges() as f64 / (v * (v - 1.0)))
     }
 
-    /// How many cells have 0, 1, 2, … neighbours.
+    /// Degree histogram: cells with 0, 1, 2, … neighbours.
     pub fn degrees(&self) -> Vec<u64> {
-        // The number of neighbours is a sum over axes: 0 for an axis of one point, else 1 at both its ends and 2 between.
+        // The degree is a sum over axes: 0 for an axis of one point, else 1 at both ends and 2 between. Convolved axis by axis.
         let mut counts = vec![1u64];
         for axis in &self.axes {
             let (ends, inner) = if axis.size == 1 { (0, 0) } else { (2, axis.size - 2) };
@@ -133,7 +133,7 @@ impl Grid {
         Ok(coordinates.iter().zip(&self.axes).map(|(c, a)| c * a.stride).sum())
     }
 
-    /// Neighbours of a cell: along each axis the one before, then the one behind. None of a cell that is not there.
+    /// Neighbours of a cell: per axis the previous, then the next. Empty for a cell out of range.
     pub fn neighbours(&self, cell: u64) -> impl Iterator<Item = u64> + '_ {
         let axes = if cell < self.vertices { self.axes.as_slice() } else { &[] };
         axes.iter().flat_map(move |a| {
@@ -144,23 +144,23 @@ impl Grid {
         })
     }
 
-    /// Steps between two cells where nothing is blocked.
+    /// L1 distance of two cells.
     pub fn distance(&self, from: u64, to: u64) -> Result<u64, LatticeError> {
         let (from, to) = (self.coordinates(from)?, self.coordinates(to)?);
         Ok(from.iter().zip(&to).map(|(a, b)| a.abs_diff(*b)).sum())
     }
 
-    /// The largest distance of any cell from this one.
+    /// Eccentricity of a cell.
     pub fn eccentricity(&self, cell: u64) -> Result<u64, LatticeError> {
         let at = self.coordinates(cell)?;
         Ok(at.iter().zip(&self.axes).map(|(c, a)| (*c).max(a.size - 1 - c)).sum())
     }
 
-    /// A shortest path where nothing is blocked: axis after axis, the last one first. Both ends are part of it.
+    /// A shortest path without blocked cells: axis by axis, the last one first. Both ends included.
     pub fn straight_path(&self, from: u64, to: u64) -> Result<Vec<u64>, LatticeError> {
         let (at, goal) = (self.coordinates(from)?, self.coordinates(to)?);
         let steps: u64 = at.iter().zip(&goal).map(|(a, b)| a.abs_diff(*b)).sum();
-        let most = MOST_STEPS;
+        let most = MAX_STEPS;
         if steps > most {
             return Err(LatticeError::TooLarge { what: "a path", cells: steps.saturating_add(1), most });
         }
@@ -177,11 +177,11 @@ impl Grid {
     }
 }
 
-/// The most steps of a path that is written down: 2 GiB of numbers.
-const MOST_STEPS: u64 = 1 << 28;
+/// Longest path that is materialised: 2 GiB.
+const MAX_STEPS: u64 = 1 << 28;
 
 impl Axis {
-    /// A cell's place along it.
+    /// Coordinate of a cell.
     pub(crate) fn at(self, cell: u64) -> u64 {
         cell / self.stride % self.size
     }

@@ -1,77 +1,80 @@
-//! How does one get from here to there? Shortest paths, by whichever search suits the lattice.
+//! Shortest-path search on a lattice: closed form, A*, bidirectional BFS or weighted A*, whichever suits.
 //!
 //! | lattice | method | why |
 //! |---|---|---|
 //! | nothing blocked, no weights | closed form | every monotone path is shortest |
-//! | blocked cells | A* by detours, then bidirectional | see below |
-//! | weights | A* (`weighted.rs`) | the least weight of each layer bounds what is left to pay |
+//! | blocked cells | A* (L1 heuristic), then bidirectional BFS | see below |
+//! | weights | weighted A* (`weighted_astar.rs`) | the minimum weight of each layer is an admissible heuristic |
 //!
-//! **Detours.** On a grid, a step goes either towards the goal or away from it, and a path of `k` steps away is `L1 + 2k` long.
-//! So the queue of A* is two stacks: cells that are reached without a further detour, and cells that cost one more. Within a
-//! stack the newest cell comes first, so that an easy path is followed to its end instead of widening a front. Where detours
-//! pile up this search has no advantage. Two fronts that meet (`bidirectional.rs`) are better in a maze, and notice soon when
-//! one of them cannot grow. So both get a short attempt, then A* gets a share of the cells, then the fronts go to the end.
+//! **A\* with two buckets.** On a grid, a step goes either towards the goal or away from it, and a path with `k` steps away is
+//! `L1 + 2k` long. So the priority queue of A* is two stacks: cells at the current f-value, and cells one detour (f + 2) later.
+//! Within a stack the newest cell comes first (depth first among ties), so that an easy path is followed to its end instead of
+//! widening a front. In a maze that has no advantage; bidirectional BFS (`bidirectional.rs`) is better there, and notices soon
+//! when one front is enclosed. So both get a short attempt, then A* gets a share of the cells, then bidirectional BFS runs to the
+//! end.
 
 use serde::Serialize;
 
 use super::{Blocked, Grid, Lattice, LatticeError};
 
-/// The most cells that a search can mark: 4 bytes each, twice that with two fronts, 12 with weights.
-pub const MOST_SEARCHED: u64 = 1 << 30;
-/// A first attempt may look around from so many cells, and so many more per step of the shortest path that there could be.
+/// Most cells of a search: 4 bytes each, twice that for bidirectional, 12 with weights.
+pub const MAX_SEARCHED: u64 = 1 << 30;
+/// Expansion limit of a first attempt: a constant, plus this many per step of the L1 distance.
 const EARLY: u64 = 1024;
 const EARLY_PER_STEP: u64 = 8;
-/// A* gives up after one cell in so many.
+/// A* gives up after expanding one cell in so many.
 const TRIED_SHARE: u64 = 4;
 
 /// How a path was found.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// Written down without a search.
+pub enum SearchMethod {
+    /// Computed without a search.
     ClosedForm,
-    /// A* by detours.
-    Detours,
-    /// Two fronts that met.
+    /// A* with the L1 heuristic.
+    #[serde(rename = "detours")]
+    AStar,
+    /// Bidirectional breadth-first search.
     Bidirectional,
-    /// A* over weights.
-    Weighted,
+    /// A* (or Dijkstra) over cell weights.
+    #[serde(rename = "weighted")]
+    WeightedAStar,
 }
 
-impl Method {
+impl SearchMethod {
     /// Its name, as in JSON.
     pub const fn name(self) -> &'static str {
         match self {
-            Method::ClosedForm => "closed-form",
-            Method::Detours => "detours",
-            Method::Bidirectional => "bidirectional",
-            Method::Weighted => "weighted",
+            SearchMethod::ClosedForm => "closed-form",
+            SearchMethod::AStar => "detours",
+            SearchMethod::Bidirectional => "bidirectional",
+            SearchMethod::WeightedAStar => "weighted",
         }
     }
 }
 
-/// Which search to use where there is a choice.
+/// Search algorithm to use where there is a choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Strategy {
-    /// As the table of the module says.
+pub enum SearchStrategy {
+    /// As in the table of the module documentation.
     #[default]
     Auto,
-    /// A* by detours, to its end.
-    Detours,
-    /// Two fronts from the start.
+    /// A*, to its end.
+    AStar,
+    /// Bidirectional search from the start.
     Bidirectional,
 }
 
 /// A shortest path.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Path {
+pub struct LatticePath {
     /// Cells from start to goal, both included.
     pub cells: Vec<u64>,
-    /// Sum of the weights of all cells but the first; steps where there are no weights.
+    /// Sum of the weights of all cells but the first; number of steps without weights.
     pub cost: f64,
     /// How it was found.
-    pub method: Method,
-    /// Cells that the search looked around from; 0 for a closed form.
+    pub method: SearchMethod,
+    /// Expanded cells; 0 for a closed form.
     pub expanded: u64,
 }
 
@@ -79,133 +82,150 @@ pub struct Path {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 pub struct NoPath {
     /// How that was found.
-    pub method: Method,
-    /// Cells that the search looked around from.
+    pub method: SearchMethod,
+    /// Expanded cells.
     pub expanded: u64,
 }
 
-/// An answer.
+/// Result of a search.
 #[derive(Debug, Clone, PartialEq)]
-pub enum Route {
+pub enum SearchResult {
     /// A shortest path.
-    Found(Path),
+    Found(LatticePath),
     /// There is none.
     NoPath(NoPath),
 }
 
-impl Route {
+impl SearchResult {
     /// The path, if there is one.
-    pub fn path(&self) -> Option<&Path> {
+    pub fn path(&self) -> Option<&LatticePath> {
         match self {
-            Route::Found(path) => Some(path),
-            Route::NoPath(_) => None,
+            SearchResult::Found(path) => Some(path),
+            SearchResult::NoPath(_) => None,
         }
     }
 }
 
-/// Finds paths; keeps its memory between searches, so that the next one begins at once. A search touches only cells that it
-/// visits, however large the lattice is.
+/// Path finder; keeps its memory between searches, so that the next one starts without clearing. A search touches only cells
+/// that it visits, however large the lattice is.
 #[derive(Debug, Default)]
 pub struct Searcher {
-    pub(super) marks: Marks,
-    pub(super) other: Marks,
+    pub(super) marks: VisitedMarks,
+    pub(super) other: VisitedMarks,
     pub(super) now: Vec<u32>,
     pub(super) later: Vec<(u32, u8)>,
     pub(super) front: Vec<u32>,
-    pub(super) weighted: super::weighted::Room,
+    pub(super) weighted: super::weighted_astar::WeightedState,
 }
 
 impl Searcher {
-    /// Without memory yet.
+    /// A searcher without memory yet.
     pub fn new() -> Self {
         Searcher::default()
     }
 
     /// A shortest path between two open cells.
-    pub fn path(&mut self, lattice: &Lattice, from: u64, to: u64) -> Result<Route, LatticeError> {
-        self.path_by(lattice, from, to, Strategy::Auto)
+    pub fn path(&mut self, lattice: &Lattice, from: u64, to: u64) -> Result<SearchResult, LatticeError> {
+        self.path_by(lattice, from, to, SearchStrategy::Auto)
     }
 
-    /// As [`Searcher::path`], by a certain search. Weighted lattices know only one.
+    /// As [`Searcher::path`], with a given algorithm. Weighted lattices have only one.
     pub fn path_by(
         &mut self,
         lattice: &Lattice,
         from: u64,
         to: u64,
-        strategy: Strategy,
-    ) -> Result<Route, LatticeError> {
-        lattice.end("start", from)?;
-        lattice.end("goal", to)?;
+        strategy: SearchStrategy,
+    ) -> Result<SearchResult, LatticeError> {
+        lattice.check_end("start", from)?;
+        lattice.check_end("goal", to)?;
         let grid = lattice.grid();
-        if lattice.blocked().is_none() && lattice.weights().is_none() && strategy == Strategy::Auto {
+        if lattice.blocked().is_none() && lattice.weights().is_none() && strategy == SearchStrategy::Auto {
             let cells = grid.straight_path(from, to)?;
             let cost = (cells.len() - 1) as f64;
-            return Ok(Route::Found(Path { cells, cost, method: Method::ClosedForm, expanded: 0 }));
+            return Ok(SearchResult::Found(LatticePath {
+                cells,
+                cost,
+                method: SearchMethod::ClosedForm,
+                expanded: 0,
+            }));
         }
-        let space = Space::of(lattice, to)?;
+        let space = SearchGrid::of(lattice, to)?;
         let (from, to) = (from as u32, to as u32);
         if let Some(costs) = lattice.weights() {
             return self.weighted(grid, costs, &space, from, to);
         }
         let early = EARLY + EARLY_PER_STEP * grid.distance(u64::from(from), u64::from(to))?;
         let share = (grid.vertices() / TRIED_SHARE).max(early);
-        let stages: &[(Method, u64)] = match strategy {
-            Strategy::Auto => &[
-                (Method::Detours, early),
-                (Method::Bidirectional, early),
-                (Method::Detours, share),
-                (Method::Bidirectional, u64::MAX),
+        let stages: &[(SearchMethod, u64)] = match strategy {
+            SearchStrategy::Auto => &[
+                (SearchMethod::AStar, early),
+                (SearchMethod::Bidirectional, early),
+                (SearchMethod::AStar, share),
+                (SearchMethod::Bidirectional, u64::MAX),
             ],
-            Strategy::Detours => &[(Method::Detours, u64::MAX)],
-            Strategy::Bidirectional => &[(Method::Bidirectional, u64::MAX)],
+            SearchStrategy::AStar => &[(SearchMethod::AStar, u64::MAX)],
+            SearchStrategy::Bidirectional => &[(SearchMethod::Bidirectional, u64::MAX)],
         };
         Ok(self.stages(&space, from, to, stages))
     }
 
-    /// One search after the other until one has an answer; without a limit each has one.
-    fn stages(&mut self, space: &Space<'_>, from: u32, to: u32, stages: &[(Method, u64)]) -> Route {
-        let mut before = NoPath { method: Method::Detours, expanded: 0 };
+    /// Runs one search after the other until one has a result; a search without a limit always has one.
+    fn stages(
+        &mut self,
+        space: &SearchGrid<'_>,
+        from: u32,
+        to: u32,
+        stages: &[(SearchMethod, u64)],
+    ) -> SearchResult {
+        let mut before = NoPath { method: SearchMethod::AStar, expanded: 0 };
         for (method, most) in stages {
             let answer = match method {
-                Method::Bidirectional => self.bidirectional(space, from, to, *most),
-                _ => self.detours(space, from, to, *most),
+                SearchMethod::Bidirectional => self.bidirectional(space, from, to, *most),
+                _ => self.astar(space, from, to, *most),
             };
             match answer {
-                Some(Route::Found(path)) => {
-                    return Route::Found(Path { expanded: path.expanded + before.expanded, ..path });
+                Some(SearchResult::Found(path)) => {
+                    return SearchResult::Found(LatticePath {
+                        expanded: path.expanded + before.expanded,
+                        ..path
+                    });
                 }
-                Some(Route::NoPath(none)) => {
-                    return Route::NoPath(NoPath { expanded: none.expanded + before.expanded, ..none });
+                Some(SearchResult::NoPath(none)) => {
+                    return SearchResult::NoPath(NoPath {
+                        expanded: none.expanded + before.expanded,
+                        ..none
+                    });
                 }
                 None => before = NoPath { method: *method, expanded: before.expanded + most },
             }
         }
-        Route::NoPath(before)
+        SearchResult::NoPath(before)
     }
 
-    /// A* by detours; `None` when it has looked around from so many cells without an answer.
-    fn detours(&mut self, space: &Space<'_>, from: u32, to: u32, most: u64) -> Option<Route> {
+    /// A*; `None` when it has expanded `most` cells without a result.
+    fn astar(&mut self, space: &SearchGrid<'_>, from: u32, to: u32, most: u64) -> Option<SearchResult> {
         self.marks.begin(space.cells);
         self.later.clear();
         self.now.clear();
         self.now.push(from);
         self.marks.set(from, START);
-        let method = Method::Detours;
+        let method = SearchMethod::AStar;
         let mut expanded = 0;
         loop {
             while let Some(cell) = self.now.pop() {
                 if cell == to {
-                    let cells = walk_back(&self.marks, space, to);
+                    let cells = path_to(&self.marks, space, to);
                     let cost = (cells.len() - 1) as f64;
-                    return Some(Route::Found(Path { cells, cost, method, expanded }));
+                    return Some(SearchResult::Found(LatticePath { cells, cost, method, expanded }));
                 }
                 expanded += 1;
                 if expanded > most {
                     return None;
                 }
-                self.look_around(space, cell);
+                self.expand(space, cell);
             }
-            // Whoever was reached without the detour meanwhile is not reached by it.
+            // Cells that were reached at the current f-value meanwhile are skipped.
             let Searcher { marks, now, later, .. } = self;
             for (cell, way) in later.drain(..) {
                 if !marks.has(cell) {
@@ -214,19 +234,19 @@ impl Searcher {
                 }
             }
             if self.now.is_empty() {
-                return Some(Route::NoPath(NoPath { method, expanded }));
+                return Some(SearchResult::NoPath(NoPath { method, expanded }));
             }
         }
     }
 
     #[inline]
-    fn look_around(&mut self, space: &Space<'_>, cell: u32) {
+    fn expand(&mut self, space: &SearchGrid<'_>, cell: u32) {
         let mut rest = cell;
         for (i, axis) in space.axes.iter().enumerate() {
             let at = rest / axis.stride;
             rest -= at * axis.stride;
             let (down, up) = (2 * i as u8, 2 * i as u8 + 1);
-            // Steps away are noted first and are settled a detour later; a step towards the goal is settled at once.
+            // Steps away go to the next bucket; a step towards the goal is settled at once.
             if at > 0
                 && at <= axis.goal
                 && !self.marks.has(cell - axis.stride)
@@ -254,36 +274,36 @@ impl Searcher {
     }
 }
 
-/// A lattice as searches see it: 32-bit numbers, which cells are open, where the goal is.
-pub(super) struct Space<'a> {
-    pub(super) axes: Vec<Line>,
+/// A lattice as seen by searches: u32 cell numbers, open cells, goal.
+pub(super) struct SearchGrid<'a> {
+    pub(super) axes: Vec<SearchAxis>,
     pub(super) cells: u64,
     blocked: Option<&'a Blocked>,
 }
 
-/// One axis.
+/// One axis of the search.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Line {
+pub(super) struct SearchAxis {
     pub(super) stride: u32,
     pub(super) size: u32,
-    /// The goal's place along it.
+    /// Coordinate of the goal.
     pub(super) goal: u32,
 }
 
-impl<'a> Space<'a> {
+impl<'a> SearchGrid<'a> {
     pub(super) fn of(lattice: &'a Lattice, goal: u64) -> Result<Self, LatticeError> {
         let cells = lattice.grid().vertices();
-        if cells > MOST_SEARCHED {
-            return Err(LatticeError::TooLarge { what: "a search", cells, most: MOST_SEARCHED });
+        if cells > MAX_SEARCHED {
+            return Err(LatticeError::TooLarge { what: "a search", cells, most: MAX_SEARCHED });
         }
-        let line = |a: &super::grid::Axis| Line {
+        let line = |a: &super::grid::Axis| SearchAxis {
             stride: a.stride as u32,
             size: a.size as u32,
             goal: a.at(goal) as u32,
         };
-        // An axis of one point leads nowhere.
+        // An axis of one point has no neighbours.
         let axes = lattice.grid().axes().iter().map(line).collect();
-        Ok(Space { axes, cells, blocked: lattice.blocked() })
+        Ok(SearchGrid { axes, cells, blocked: lattice.blocked() })
     }
 
     #[inline]
@@ -291,9 +311,9 @@ impl<'a> Space<'a> {
         self.blocked.is_none_or(|b| !b.contains(u64::from(cell)))
     }
 
-    /// Calls `each` with every neighbour, open or not, and the way there.
+    /// Calls `each` with every neighbour, open or not, and the direction.
     #[inline]
-    pub(super) fn near(&self, cell: u32, mut each: impl FnMut(u32, u8)) {
+    pub(super) fn for_each_neighbour(&self, cell: u32, mut each: impl FnMut(u32, u8)) {
         let mut rest = cell;
         for (way, axis) in (0u8..).step_by(2).zip(&self.axes) {
             let at = rest / axis.stride;
@@ -307,15 +327,20 @@ impl<'a> Space<'a> {
         }
     }
 
-    /// Open neighbours without a mark, and the ways there; how many. Whether a neighbour is one of them is not to be guessed in
-    /// searches that jump about, so that nothing branches on it: it is written down, and counted if it is.
+    /// Open, unvisited neighbours and their directions; returns how many. Branch-free: whether a neighbour qualifies is unpredictable
+    /// in Dijkstra order, so it is always written and only counted if it does.
     #[inline]
-    pub(super) fn fresh(&self, cell: u32, marks: &Marks, into: &mut [(u32, u8)]) -> usize {
+    pub(super) fn unvisited_neighbours(
+        &self,
+        cell: u32,
+        marks: &VisitedMarks,
+        into: &mut [(u32, u8)],
+    ) -> usize {
         let (mut rest, mut many) = (cell, 0);
         for (way, axis) in (0u8..).step_by(2).zip(&self.axes) {
             let at = rest / axis.stride;
             rest -= at * axis.stride;
-            // Beyond an end is the cell itself, which has a mark.
+            // Beyond the border: the cell itself, which is visited.
             let before = cell - if at > 0 { axis.stride } else { 0 };
             let behind = cell + if at + 1 < axis.size { axis.stride } else { 0 };
             for (next, way) in [(before, way), (behind, way + 1)] {
@@ -328,33 +353,33 @@ impl<'a> Space<'a> {
         many
     }
 
-    /// Where a step came from: way `2i` leads down axis `i`, way `2i + 1` up.
+    /// Predecessor of a step: direction `2i` leads down axis `i`, `2i + 1` up.
     pub(super) fn before(&self, cell: u32, way: u8) -> Option<u32> {
         let axis = self.axes.get(usize::from(way / 2))?;
         if way.is_multiple_of(2) { cell.checked_add(axis.stride) } else { cell.checked_sub(axis.stride) }
     }
 }
 
-/// The way of a cell that no step led to.
+/// Direction of the start cell.
 pub(super) const START: u8 = 127;
-/// Bits of a mark that hold the way.
+/// Bits of a mark that hold the direction.
 const WAY: u32 = 0x7f;
-/// The bit of a mark that says that a cell is done with.
+/// Bit of a mark for closed cells.
 const DONE: u32 = 0x80;
 const GENERATION: u32 = 8;
 
-/// Which cells were met in this search, and by which way. Marks of earlier searches count for nothing, so that nothing has
-/// to be cleared but once in sixteen million searches.
+/// Visited marks with directions, stamped with a generation: marks of earlier searches are stale, so clearing is needed only when
+/// the generation counter overflows.
 #[derive(Debug, Default)]
-pub(super) struct Marks {
+pub(super) struct VisitedMarks {
     marks: Vec<u32>,
     generation: u32,
 }
 
-impl Marks {
+impl VisitedMarks {
     pub(super) fn begin(&mut self, cells: u64) {
         if self.marks.len() < cells as usize {
-            // Fresh pages of the system are zero already; growing would copy.
+            // Fresh zeroed pages; growing would copy.
             self.marks = vec![0; cells as usize];
             self.generation = 0;
         }
@@ -377,7 +402,7 @@ impl Marks {
         }
     }
 
-    /// Notes that a cell is done with; `true` if it was already.
+    /// Closes a cell; `true` if it was closed already.
     #[inline]
     pub(super) fn done(&mut self, cell: u32) -> bool {
         self.marks.get_mut(cell as usize).is_none_or(|mark| {
@@ -387,21 +412,21 @@ impl Marks {
         })
     }
 
-    /// The way to a cell that was met.
+    /// Direction from which a visited cell was reached.
     pub(super) fn way(&self, cell: u32) -> u8 {
         self.marks.get(cell as usize).map_or(START, |m| (m & WAY) as u8)
     }
 }
 
-/// Cells from where the search began to this one.
-pub(super) fn walk_back(marks: &Marks, space: &Space<'_>, to: u32) -> Vec<u64> {
-    let mut cells = walk(marks, space, to);
+/// Path from the start to this cell.
+pub(super) fn path_to(marks: &VisitedMarks, space: &SearchGrid<'_>, to: u32) -> Vec<u64> {
+    let mut cells = backtrack(marks, space, to);
     cells.reverse();
     cells
 }
 
-/// Cells from this one back to where the search began.
-pub(super) fn walk(marks: &Marks, space: &Space<'_>, to: u32) -> Vec<u64> {
+/// Backtracks from this cell to the start.
+pub(super) fn backtrack(marks: &VisitedMarks, space: &SearchGrid<'_>, to: u32) -> Vec<u64> {
     let mut cells = vec![u64::from(to)];
     let mut cell = to;
     while let Some(before) = space.before(cell, marks.way(cell)) {
@@ -411,7 +436,7 @@ pub(super) fn walk(marks: &Marks, space: &Space<'_>, to: u32) -> Vec<u64> {
     cells
 }
 
-/// Is this a path of the lattice, from its first cell to its last?
+/// Is this a valid path of the lattice?
 pub fn is_path(lattice: &Lattice, cells: &[u64]) -> bool {
     let grid: &Grid = lattice.grid();
     let steps = cells.iter().zip(cells.iter().skip(1));

@@ -1,4 +1,4 @@
-//! What does a flat lattice with a path look like? An SVG picture: blocked cells, weights as shades, the path, its ends.
+//! SVG drawing of a 1-D or 2-D lattice: blocked cells, weights as shades, a path and its ends.
 
 use std::fmt::Write as _;
 
@@ -6,15 +6,15 @@ use gpuforge_chart::svg::{NAMESPACE, SvgWriter};
 
 use super::{Lattice, LatticeError};
 
-/// The most cells of a picture.
-pub const MOST_DRAWN: u64 = 1 << 20;
+/// Most cells of a drawing.
+pub const MAX_DRAWN: u64 = 1 << 20;
 /// The longer side, in units of the picture.
 const SIDE: f64 = 960.0;
 const MARGIN: f64 = 12.0;
-/// Cells as large as this are worth lines between them.
+/// Smallest cell size with grid lines.
 const LINED: f64 = 8.0;
-/// Weights are shaded up to so many cells: each is a rectangle.
-const MOST_SHADED: u64 = 1 << 14;
+/// Most cells with shaded weights: each is a rectangle.
+const MAX_SHADED: u64 = 1 << 14;
 
 /// Draws a lattice of one or two axes; the first axis goes down, the last to the right.
 pub fn svg(lattice: &Lattice, path: &[u64]) -> Result<String, LatticeError> {
@@ -22,10 +22,10 @@ pub fn svg(lattice: &Lattice, path: &[u64]) -> Result<String, LatticeError> {
     let (rows, columns) = match *grid.sizes().as_slice() {
         [columns] => (1, columns),
         [rows, columns] => (rows, columns),
-        _ => return Err(LatticeError::NotFlat { dims: grid.dims(), most: MOST_DRAWN }),
+        _ => return Err(LatticeError::NotFlat { dims: grid.dims(), most: MAX_DRAWN }),
     };
-    if grid.vertices() > MOST_DRAWN {
-        return Err(LatticeError::NotFlat { dims: grid.dims(), most: MOST_DRAWN });
+    if grid.vertices() > MAX_DRAWN {
+        return Err(LatticeError::NotFlat { dims: grid.dims(), most: MAX_DRAWN });
     }
     let cell = SIDE / rows.max(columns) as f64;
     let (width, height) = (columns as f64 * cell, rows as f64 * cell);
@@ -64,7 +64,7 @@ impl Picture<'_> {
     }
 
     fn shades(&self, out: &mut SvgWriter) {
-        let Some(weights) = self.lattice.weights().filter(|w| w.values().len() as u64 <= MOST_SHADED) else {
+        let Some(weights) = self.lattice.weights().filter(|w| w.values().len() as u64 <= MAX_SHADED) else {
             return;
         };
         let most = weights.values().iter().copied().fold(0.0, f64::max);

@@ -1,23 +1,23 @@
-//! What does it cost to enter a cell? One number per cell, never negative; the start of a path costs nothing.
+//! Cell weights: cost of entering each cell, never negative; the start of a path costs nothing.
 
-use super::{Grid, LatticeError, share};
+use super::{Grid, LatticeError, unit_random};
 
-/// The most cells with weights of their own: 2 GiB.
-pub(super) const MOST_WEIGHTS: u64 = 1 << 28;
+/// Most cells with weights: 2 GiB.
+pub(super) const MAX_WEIGHTS: u64 = 1 << 28;
 
 /// Costs of entering cells.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Weights {
     values: Vec<f64>,
-    /// Per axis, per layer across it: the least weight in the layer. Whoever gets from one layer to another has to enter every
-    /// layer between, each by a step of its own; this bounds what is left to pay more tightly than the least weight of all.
+    /// Per axis and layer: the minimum weight in the layer. A path between two layers enters every layer between them, each by a step of
+    /// its own; this bounds the remaining cost more tightly than the global minimum.
     layers: Vec<Vec<f64>>,
     mean: f64,
-    most: f64,
+    max: f64,
 }
 
 impl Weights {
-    /// These, in the order of cells.
+    /// From values in cell order.
     pub fn new(grid: &Grid, values: Vec<f64>) -> Result<Self, LatticeError> {
         let (have, want) = (values.len() as u64, grid.vertices());
         if have != want {
@@ -26,13 +26,13 @@ impl Weights {
         if let Some((cell, weight)) = (0u64..).zip(&values).find(|(_, w)| !(w.is_finite() && **w >= 0.0)) {
             return Err(LatticeError::Weight { cell, weight: *weight });
         }
-        let layers = grid.axes().iter().map(|a| least_per_layer(&values, a.size, a.stride)).collect();
+        let layers = grid.axes().iter().map(|a| min_per_layer(&values, a.size, a.stride)).collect();
         let mean = values.iter().sum::<f64>() / have as f64;
-        let most = values.iter().copied().fold(0.0, f64::max);
-        Ok(Weights { values, layers, mean, most })
+        let max = values.iter().copied().fold(0.0, f64::max);
+        Ok(Weights { values, layers, mean, max })
     }
 
-    /// A function of a cell's coordinates.
+    /// From a function of the coordinates.
     pub fn from_fn(grid: &Grid, mut weight: impl FnMut(&[u64]) -> f64) -> Result<Self, LatticeError> {
         limit(grid)?;
         let mut at = vec![0u64; grid.dims()];
@@ -51,17 +51,17 @@ impl Weights {
         Weights::new(grid, values)
     }
 
-    /// Evenly between two bounds; the same for a seed.
+    /// Uniform random between two bounds; deterministic per seed.
     pub fn random(grid: &Grid, low: f64, high: f64, seed: u64) -> Result<Self, LatticeError> {
         if !(low >= 0.0 && low <= high && high.is_finite()) {
             return Err(LatticeError::WeightRange { low, high });
         }
         limit(grid)?;
-        let values = (0..grid.vertices()).map(|i| low + (high - low) * share(seed ^ 0x77, i)).collect();
+        let values = (0..grid.vertices()).map(|i| low + (high - low) * unit_random(seed ^ 0x77, i)).collect();
         Weights::new(grid, values)
     }
 
-    /// Numbers separated by blanks, commas or lines, in the order of cells; what follows a `#` is a remark.
+    /// Parses numbers separated by blanks, commas or lines, in cell order; `#` starts a comment.
     pub fn parse(grid: &Grid, text: &str) -> Result<Self, LatticeError> {
         let mut values = Vec::new();
         for (i, line) in text.lines().enumerate() {
@@ -75,25 +75,25 @@ impl Weights {
         Weights::new(grid, values)
     }
 
-    /// In the order of cells.
+    /// Values in cell order.
     pub fn values(&self) -> &[f64] {
         &self.values
     }
 
     /// The largest weight.
-    pub(crate) fn most(&self) -> f64 {
-        self.most
+    pub(crate) fn max(&self) -> f64 {
+        self.max
     }
 
-    /// Do the least weights of layers say much about what a path costs? Near 1 they say all, near 0 nothing.
-    pub(crate) fn guidance(&self) -> f64 {
+    /// Mean layer minimum over mean weight: near 1 the heuristic is tight, near 0 useless.
+    pub(crate) fn heuristic_quality(&self) -> f64 {
         let (sum, many) =
             self.layers.iter().flatten().fold((0.0, 0.0), |(sum, n), least| (sum + least, n + 1.0));
         if self.mean > 0.0 { sum / many / self.mean } else { 1.0 }
     }
 
-    /// For each axis and each place along it: the least that entering all layers from there to the goal's costs.
-    pub(crate) fn still_to_pay(&self, goal: &[u64]) -> Vec<Vec<f64>> {
+    /// Heuristic table: for each axis and coordinate, the minimum cost of entering all layers up to the goal's.
+    pub(crate) fn heuristic_table(&self, goal: &[u64]) -> Vec<Vec<f64>> {
         let axis = |(layers, goal): (&Vec<f64>, &u64)| {
             let mut pay = vec![0.0; layers.len()];
             let goal = *goal as usize;
@@ -115,13 +115,13 @@ impl Weights {
 
 fn limit(grid: &Grid) -> Result<(), LatticeError> {
     let cells = grid.vertices();
-    if cells <= MOST_WEIGHTS {
+    if cells <= MAX_WEIGHTS {
         return Ok(());
     }
-    Err(LatticeError::TooLarge { what: "weights", cells, most: MOST_WEIGHTS })
+    Err(LatticeError::TooLarge { what: "weights", cells, most: MAX_WEIGHTS })
 }
 
-fn least_per_layer(values: &[f64], size: u64, stride: u64) -> Vec<f64> {
+fn min_per_layer(values: &[f64], size: u64, stride: u64) -> Vec<f64> {
     let mut least = vec![f64::INFINITY; size as usize];
     for block in values.chunks((size * stride) as usize) {
         for (least, layer) in least.iter_mut().zip(block.chunks(stride as usize)) {

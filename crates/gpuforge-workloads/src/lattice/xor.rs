@@ -1,14 +1,14 @@
-//! How are bytes hidden and found again? XOR with a repeating key, which is always handed back: without it nothing is found.
+//! XOR transform with a repeating key, which is always returned.
 
 use gpuforge_ops::{Op as _, Threads, view::tensor, xor};
 
 use super::LatticeError;
 
-/// Bytes of a key that is made here.
+/// Length of a generated key.
 pub const KEY_BYTES: usize = 32;
 
-/// The bytes XOR the repeated key, and the key; without one, a random one of [`KEY_BYTES`] from the system. Applied twice with
-/// the same key, it gives the bytes back. A key that is shorter than the data hides nothing from whoever tries.
+/// XORs bytes with a repeated key and returns both; without a key, a random one of [`KEY_BYTES`] is generated. Applied twice with
+/// the same key, it restores the bytes. A key shorter than the data is no encryption.
 pub fn xor_transform(data: &[u8], key: Option<&[u8]>) -> Result<(Vec<u8>, Vec<u8>), LatticeError> {
     let key = match key {
         Some(key) => key.to_vec(),
@@ -21,7 +21,7 @@ pub fn xor_transform(data: &[u8], key: Option<&[u8]>) -> Result<(Vec<u8>, Vec<u8
     Ok((out, key))
 }
 
-/// A key from the system's source of randomness.
+/// A key from the operating system's random source.
 fn random_key() -> Result<Vec<u8>, LatticeError> {
     let mut key = vec![0; KEY_BYTES];
     getrandom::fill(&mut key).map_err(|e| LatticeError::NoKey(e.to_string()))?;

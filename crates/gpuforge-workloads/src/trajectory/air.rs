@@ -1,31 +1,31 @@
-//! How dense and how thick is the air?
+//! Air density and viscosity at the launch site, and density by height.
 //!
-//! Pressure by height as in the standard atmosphere unless it is given; the share of water vapour from Buck's formula for
-//! the saturation pressure; viscosity from Sutherland's.
+//! Pressure by altitude as in the standard atmosphere unless given; water vapour from Buck's saturation formula; viscosity from
+//! Sutherland's.
 
 use super::error::{TrajectoryError, check, row};
 
-/// Joules per kilogram and kelvin: dry air, water vapour.
+/// Specific gas constants in J/(kg K): dry air, water vapour.
 const GAS: (f64, f64) = (287.058, 461.495);
 /// Kelvin at 0 °C.
 const ZERO: f64 = 273.15;
-/// Kelvin per metre of height in the standard atmosphere.
+/// Lapse rate of the standard atmosphere in K/m.
 const LAPSE: f64 = 0.0065;
-/// The standard atmosphere's gravity, in its exponents.
+/// Standard gravity, in the exponents of the standard atmosphere.
 const STANDARD_G: f64 = 9.80665;
 
-/// Air at the place of the launch.
+/// Air at the launch site.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Air {
-    /// Metres above the sea.
+    /// Metres above sea level.
     pub altitude: f64,
     /// Degrees Celsius.
     pub temperature: f64,
-    /// Percent of what the air can hold.
+    /// Relative humidity in percent.
     pub humidity: f64,
-    /// Hectopascals at the place itself; `None` is that of the standard atmosphere at the altitude.
+    /// Station pressure in hPa; `None` is that of the standard atmosphere at the altitude.
     pub pressure: Option<f64>,
-    /// No air at all: nothing but gravity.
+    /// Vacuum: gravity only.
     pub vacuum: bool,
 }
 
@@ -36,7 +36,7 @@ impl Default for Air {
 }
 
 impl Air {
-    /// No air.
+    /// Vacuum.
     pub fn vacuum() -> Air {
         Air { vacuum: true, ..Air::default() }
     }
@@ -51,13 +51,13 @@ impl Air {
         Ok(())
     }
 
-    /// Pascals at the place.
+    /// Station pressure in Pa.
     fn pascals(&self) -> f64 {
         let standard = || 1013.25 * (1.0 - LAPSE * self.altitude / 288.15).powf(STANDARD_G / (GAS.0 * LAPSE));
         100.0 * self.pressure.unwrap_or_else(standard)
     }
 
-    /// Kilograms per cubic metre at the place.
+    /// Density in kg/m³.
     pub fn density(&self) -> f64 {
         if self.vacuum {
             return 0.0;
@@ -68,15 +68,15 @@ impl Air {
         (self.pascals() - vapour) / (GAS.0 * kelvin) + vapour / (GAS.1 * kelvin)
     }
 
-    /// Pascal seconds.
+    /// Dynamic viscosity in Pa s.
     pub fn viscosity(&self) -> f64 {
         let kelvin = self.temperature + ZERO;
         1.716e-5 * (kelvin / ZERO).powf(1.5) * (ZERO + 110.4) / (kelvin + 110.4)
     }
 
-    /// Factors of `h, h², h³, h⁴` after 1 in the density above the place, relative to that at it: the series of the standard
-    /// atmosphere's `(1 - Lh/T)^(g/RL - 1)`, right to a millionth up to two kilometres.
-    pub(crate) fn thinning(&self) -> [f64; 4] {
+    /// Coefficients of `h, h², h³, h⁴` of the relative density above the site: the series of the standard atmosphere's
+    /// `(1 - Lh/T)^(g/RL - 1)`, accurate to 1e-6 up to two kilometres.
+    pub(crate) fn density_series(&self) -> [f64; 4] {
         let (x, n) = (-LAPSE / (self.temperature + ZERO), STANDARD_G / (GAS.0 * LAPSE) - 1.0);
         let first = n * x;
         let second = first * (n - 1.0) * x / 2.0;
@@ -93,9 +93,9 @@ mod tests {
         assert!((got - want).abs() <= within, "{got} is not {want}");
     }
 
-    /// The standard atmosphere's own table, and the CRC Handbook's for damp air.
+    /// Tables of the standard atmosphere, and of the CRC Handbook for humid air.
     #[test]
-    fn published_densities_are_met() {
+    fn densities_match_published_tables() {
         near(Air::default().density(), 1.225, 2e-4);
         let at = |altitude, temperature| Air { altitude, temperature, ..Air::default() }.density();
         near(at(1000.0, 8.5), 1.1117, 3e-4);
@@ -107,8 +107,8 @@ mod tests {
     }
 
     #[test]
-    fn air_thins_out_as_in_the_standard_atmosphere() {
-        let [a, b, c, d] = Air::default().thinning();
+    fn density_by_height_matches_the_standard_atmosphere() {
+        let [a, b, c, d] = Air::default().density_series();
         for (h, want) in [(500.0, 1.1673), (1000.0, 1.1116), (2000.0, 1.0065), (5000.0, 0.7361)] {
             let series = 1.225 * (1.0 + h * (a + h * (b + h * (c + h * d))));
             near(series, want, 3e-4);
@@ -116,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn what_no_air_is_like_is_refused() {
+    fn implausible_air_is_refused() {
         let odd = [
             Air { humidity: 101.0, ..Air::default() },
             Air { temperature: f64::NAN, ..Air::default() },

@@ -1,28 +1,28 @@
-//! How much do drag and lift weigh? Tables over the Reynolds number and the spin parameter, linear between their nodes.
+//! Drag and lift coefficients: tables over Reynolds number and spin parameter, bilinear between nodes.
 //!
-//! **Where the default's numbers come from.** A. J. Smits and D. R. Smith, "A new aerodynamic model of a golf ball in
-//! flight", Science and Golf II (1994): drag `0.24 + 0.18 S + 0.06 sin(π (Re - 9e4) / 2e5)`, lift `0.54 S^0.4`, fitted to
-//! wind-tunnel measurements for Reynolds numbers `Re` of 70 000 to 210 000 and spin parameters `S` of 0.08 to 0.2. The
-//! nodes below are its values; `S` is continued to 0.75, where irons fly. Beyond the table, the value at its edge holds.
+//! **Source of the default.** A. J. Smits and D. R. Smith, "A new aerodynamic model of a golf ball in flight", Science and Golf II
+//! (1994): drag `0.24 + 0.18 S + 0.06 sin(π (Re - 9e4) / 2e5)`, lift `0.54 S^0.4`, fitted to wind-tunnel measurements for Reynolds
+//! numbers `Re` of 70 000 to 210 000 and spin parameters `S` of 0.08 to 0.2. The nodes below are its values; `S` is extended to
+//! 0.75, where irons fly. Beyond the table, the edge value holds.
 
 use super::{
     error::TrajectoryError,
-    model::{Cells, ROOM},
+    flight_model::{Cells, PADDED_NODES},
 };
 
-/// Nodes per axis, at most.
-pub const MOST_NODES: usize = 32;
-/// Room for all nodes, one row of [`MOST_NODES`] after the other.
-pub(super) const NODES: usize = MOST_NODES * MOST_NODES;
+/// Most nodes per axis.
+pub const MAX_NODES: usize = 32;
+/// Size of the node table, in rows of [`MAX_NODES`].
+pub(super) const NODES: usize = MAX_NODES * MAX_NODES;
 
-/// Evenly spaced nodes.
+/// Evenly spaced nodes of one axis.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Axis {
+pub struct TableAxis {
     /// The first.
     pub first: f64,
     /// From one to the next.
     pub step: f64,
-    /// How many, 2 to [`MOST_NODES`].
+    /// How many, 2 to [`MAX_NODES`].
     pub nodes: usize,
 }
 
@@ -30,17 +30,17 @@ pub struct Axis {
 #[derive(Debug, Clone, PartialEq)]
 pub struct Coefficients {
     /// Reynolds numbers, over the diameter.
-    pub reynolds: Axis,
+    pub reynolds: TableAxis,
     /// Spin parameters `rω/v`.
-    pub spin: Axis,
-    /// All spin parameters of the first Reynolds number, then those of the next.
+    pub spin: TableAxis,
+    /// Row-major: all spin parameters of the first Reynolds number, then those of the next.
     pub drag: Vec<f64>,
-    /// The same of the lift.
+    /// Likewise for the lift.
     pub lift: Vec<f64>,
 }
 
-const REYNOLDS: Axis = Axis { first: 70_000.0, step: 20_000.0, nodes: 8 };
-const SPIN: Axis = Axis { first: 0.0, step: 0.05, nodes: 16 };
+const REYNOLDS: TableAxis = TableAxis { first: 70_000.0, step: 20_000.0, nodes: 8 };
+const SPIN: TableAxis = TableAxis { first: 0.0, step: 0.05, nodes: 16 };
 
 /// Drag of a ball without spin, at every Reynolds number.
 const DRAG: [f64; 8] = [0.2215, 0.2400, 0.2585, 0.2753, 0.2885, 0.2971, 0.3000, 0.2971];
@@ -65,17 +65,17 @@ impl Default for Coefficients {
 }
 
 impl Coefficients {
-    /// The same drag and lift at every speed and spin; without spin there is no axis and so no lift.
+    /// Constant drag and lift; without spin there is no lift.
     pub fn constant(drag: f64, lift: f64) -> Coefficients {
-        let axis = Axis { first: 0.0, step: 1.0, nodes: 2 };
+        let axis = TableAxis { first: 0.0, step: 1.0, nodes: 2 };
         Coefficients { reynolds: axis, spin: axis, drag: vec![drag; 4], lift: vec![lift; 4] }
     }
 
     pub(super) fn check(&self) -> Result<(), TrajectoryError> {
         let wrong = |what: String| Err(TrajectoryError::Coefficients(what));
         for (name, axis) in [("Reynolds numbers", self.reynolds), ("spin parameters", self.spin)] {
-            if !(2..=MOST_NODES).contains(&axis.nodes) {
-                return wrong(format!("{} {name}, between 2 and {MOST_NODES}", axis.nodes));
+            if !(2..=MAX_NODES).contains(&axis.nodes) {
+                return wrong(format!("{} {name}, between 2 and {MAX_NODES}", axis.nodes));
             }
             if !(axis.first.is_finite() && axis.step.is_finite() && axis.step > 0.0) {
                 return wrong(format!("{name} from {} in steps of {}", axis.first, axis.step));
@@ -93,36 +93,36 @@ impl Coefficients {
         Ok(())
     }
 
-    /// Values with rows of [`MOST_NODES`].
-    pub(super) fn spread(&self, values: &[f64]) -> [f64; NODES] {
-        let mut spread = [0.0; NODES];
+    /// Values padded to rows of [`MAX_NODES`].
+    pub(super) fn padded(&self, values: &[f64]) -> [f64; NODES] {
+        let mut padded = [0.0; NODES];
         let rows = values.chunks(self.spin.nodes.max(1));
-        for (to, row) in spread.chunks_exact_mut(MOST_NODES).zip(rows) {
+        for (to, row) in padded.chunks_exact_mut(MAX_NODES).zip(rows) {
             to.iter_mut().zip(row).for_each(|(to, value)| *to = *value);
         }
-        spread
+        padded
     }
 
-    /// What lies between the nodes.
+    /// Bilinear coefficients of every cell.
     pub(super) fn cells(&self) -> Cells {
-        let mut cells = [[0.0; ROOM]; 8];
+        let mut cells = [[0.0; PADDED_NODES]; 8];
         let (drags, lifts) = cells.split_at_mut(4);
         for (numbers, values) in [(drags, &self.drag), (lifts, &self.lift)] {
-            let nodes = self.spread(values);
+            let nodes = self.padded(values);
             for at in 0..NODES {
                 let four = numbers.iter_mut().filter_map(|cells| cells.get_mut(at));
-                four.zip(between(&nodes, at)).for_each(|(to, number)| *to = number);
+                four.zip(bilinear(&nodes, at)).for_each(|(to, number)| *to = number);
             }
         }
         cells
     }
 }
 
-/// The four numbers of a plane with a twist through the nodes around a cell.
-fn between(nodes: &[f64; NODES], at: usize) -> [f64; 4] {
+/// Bilinear coefficients of a cell: value, slopes along both axes, and the mixed term.
+fn bilinear(nodes: &[f64; NODES], at: usize) -> [f64; 4] {
     let node = |further: usize| nodes.get(at + further).copied().unwrap_or(0.0);
-    let (here, along, across) = (node(0), node(1), node(MOST_NODES));
-    [here, across - here, along - here, node(MOST_NODES + 1) - across - (along - here)]
+    let (here, along, across) = (node(0), node(1), node(MAX_NODES));
+    [here, across - here, along - here, node(MAX_NODES + 1) - across - (along - here)]
 }
 
 #[cfg(test)]
@@ -130,7 +130,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_nodes_are_those_of_the_published_fit() {
+    fn nodes_match_the_published_fit() {
         let table = Coefficients::default();
         table.check().unwrap();
         for i in 0..8 {
@@ -144,9 +144,9 @@ mod tests {
     }
 
     #[test]
-    fn tables_that_do_not_fit_together_are_refused() {
+    fn inconsistent_tables_are_refused() {
         let good = Coefficients::default();
-        let axis = |first, step, nodes| Axis { first, step, nodes };
+        let axis = |first, step, nodes| TableAxis { first, step, nodes };
         let odd = [
             Coefficients { spin: axis(0.0, 0.05, 15), ..good.clone() },
             Coefficients { spin: axis(0.0, 0.0, 16), ..good.clone() },

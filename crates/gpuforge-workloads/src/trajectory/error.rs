@@ -1,4 +1,4 @@
-//! What can be wrong with a flight? Each error names the value and what it may be.
+//! Trajectory errors: each names the value and its range.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use std::fmt;
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrajectoryError {
-    /// A value is not a number or out of its range.
+    /// A value is NaN or out of range.
     #[error("the {what} is {have}: it must be {limit}")]
     Value {
         /// Which.
@@ -14,43 +14,43 @@ pub enum TrajectoryError {
         /// What it is.
         have: f64,
         /// What it may be.
-        limit: Range,
+        limit: ValueRange,
     },
-    /// A table of coefficients does not fit together.
+    /// The coefficient table is inconsistent.
     #[error("the table of coefficients: {0}")]
     Coefficients(String),
 }
 
-/// What a value may be, with its unit.
+/// Valid range of a value, with its unit.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Range {
-    /// The least.
+pub struct ValueRange {
+    /// Minimum.
     pub least: f64,
-    /// The most.
+    /// Maximum.
     pub most: f64,
-    /// Of what.
+    /// Unit.
     pub unit: &'static str,
 }
 
-impl fmt::Display for Range {
+impl fmt::Display for ValueRange {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let space = if self.unit.is_empty() { "" } else { " " };
         write!(f, "from {} to {}{space}{}", self.least, self.most, self.unit)
     }
 }
 
-/// One row of a table of ranges: which value, and what it may be.
+/// An entry of a range table: name and range.
 pub(crate) const fn row(
     what: &'static str,
     least: f64,
     most: f64,
     unit: &'static str,
-) -> (&'static str, Range) {
-    (what, Range { least, most, unit })
+) -> (&'static str, ValueRange) {
+    (what, ValueRange { least, most, unit })
 }
 
-/// Refuses a value that is not in its row's range; NaN is in none.
-pub(crate) fn check((what, limit): (&'static str, Range), have: f64) -> Result<f64, TrajectoryError> {
+/// Checks a value against its range; NaN is never in range.
+pub(crate) fn check((what, limit): (&'static str, ValueRange), have: f64) -> Result<f64, TrajectoryError> {
     if have >= limit.least && have <= limit.most {
         Ok(have)
     } else {

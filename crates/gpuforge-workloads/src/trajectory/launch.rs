@@ -1,30 +1,30 @@
-//! How does a ball leave, and what is said about its flight?
+//! Launch parameters, and the summary of a flight.
 
 use std::f64::consts::PI;
 
 use serde::Serialize;
 
-use super::error::{Range, TrajectoryError, check, row};
+use super::error::{TrajectoryError, ValueRange, check, row};
 
-/// A launch. The default stands still on the ground.
+/// A launch. The default is at rest on the ground.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct Launch {
     /// Metres per second.
     pub speed: f64,
-    /// Degrees above the level.
+    /// Degrees above horizontal.
     pub angle: f64,
     /// Degrees to the right of the target line.
     pub azimuth: f64,
-    /// Turns per minute; positive is backspin.
+    /// Revolutions per minute; positive is backspin.
     pub spin: f64,
-    /// Degrees by which the spin axis leans so that the ball curves to the right.
+    /// Tilt of the spin axis in degrees; positive curves to the right.
     pub tilt: f64,
     /// Metres above the ground.
     pub height: f64,
 }
 
-/// What a launch may be: name, range and how it is read. Files have columns of these names.
-pub const FIELDS: [(&str, Range); 6] = [
+/// Fields of a launch with their ranges. Files have columns of these names.
+pub const FIELDS: [(&str, ValueRange); 6] = [
     row("speed", 0.0, 500.0, "m/s"),
     row("angle", -90.0, 90.0, "degrees"),
     row("azimuth", -180.0, 180.0, "degrees"),
@@ -33,9 +33,9 @@ pub const FIELDS: [(&str, Range); 6] = [
     row("height", 0.0, 5000.0, "m"),
 ];
 
-/// Numbers of a [`Start`].
+/// Length of a [`Start`].
 pub(super) const START: usize = 8;
-/// A launch as flights begin: height, velocity, spin axis, radians per second.
+/// Initial state: height, velocity, spin axis, rad/s.
 pub(super) type Start = [f64; START];
 
 impl Launch {
@@ -49,7 +49,7 @@ impl Launch {
         [self.speed, self.angle, self.azimuth, self.spin, self.tilt, self.height]
     }
 
-    /// Is it one? The first value that is not a number or out of its range is the error.
+    /// Checks the ranges; the first value that is NaN or out of range is the error.
     pub fn check(&self) -> Result<(), TrajectoryError> {
         FIELDS.iter().zip(self.values()).try_for_each(|(field, value)| check(*field, value).map(drop))
     }
@@ -59,7 +59,7 @@ impl Launch {
         let (up, aside) = (self.angle.to_radians(), self.azimuth.to_radians());
         let ahead = [up.cos() * aside.cos(), up.sin(), up.cos() * aside.sin()];
         let right = [-aside.sin(), 0.0, aside.cos()];
-        // Where backspin lifts to: across the flight, upwards.
+        // Direction of backspin lift: perpendicular to the flight, upwards.
         let lift = cross(right, ahead);
         let (sin, cos) = self.tilt.to_radians().sin_cos();
         let sign = if self.spin < 0.0 { -1.0 } else { 1.0 };
@@ -81,27 +81,28 @@ fn cross([a, b, c]: [f64; 3], [x, y, z]: [f64; 3]) -> [f64; 3] {
 /// How a flight ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Status {
+pub enum FlightStatus {
     /// On the ground.
     Landed,
     /// The time limit was reached in the air; the figures are those of that moment.
     TimedOut,
-    /// The step was halved as often as it may be; the figures are those of that moment.
+    /// The adaptive step reached its minimum; the figures are those of that moment.
     StepTooSmall,
-    /// The numbers grew without bound: the step is too large for this ball and air.
+    /// The integration diverged: the step is too large for this ball and air.
     Diverged,
 }
 
-impl Status {
-    const ALL: [Status; 4] = [Status::Landed, Status::TimedOut, Status::StepTooSmall, Status::Diverged];
+impl FlightStatus {
+    const ALL: [FlightStatus; 4] =
+        [FlightStatus::Landed, FlightStatus::TimedOut, FlightStatus::StepTooSmall, FlightStatus::Diverged];
 
     /// Its name, as in files and JSON.
     pub fn name(self) -> &'static str {
         match self {
-            Status::Landed => "landed",
-            Status::TimedOut => "timed-out",
-            Status::StepTooSmall => "step-too-small",
-            Status::Diverged => "diverged",
+            FlightStatus::Landed => "landed",
+            FlightStatus::TimedOut => "timed-out",
+            FlightStatus::StepTooSmall => "step-too-small",
+            FlightStatus::Diverged => "diverged",
         }
     }
 
@@ -109,45 +110,45 @@ impl Status {
         f64::from(self as u8)
     }
 
-    fn of(number: f64) -> Status {
-        Status::ALL.into_iter().find(|s| s.number() == number).unwrap_or(Status::Diverged)
+    fn of(number: f64) -> FlightStatus {
+        FlightStatus::ALL.into_iter().find(|s| s.number() == number).unwrap_or(FlightStatus::Diverged)
     }
 }
 
-/// Numbers of an [`End`].
+/// Length of an [`End`].
 pub(super) const END: usize = 12;
-/// How a flight ended, in numbers: time, place, velocity, spin, apex and its time, status, steps.
+/// Final state: time, position, velocity, spin, apex and its time, status, steps.
 pub(super) type End = [f64; END];
 
-/// What is said about a flight.
+/// Summary of a flight.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Summary {
+pub struct FlightSummary {
     /// How it ended.
-    pub status: Status,
-    /// Metres over the ground from the launch to the landing, straight.
+    pub status: FlightStatus,
+    /// Carry: straight distance from launch to landing in metres.
     pub carry: f64,
     /// Metres along the target line.
     pub downrange: f64,
     /// Metres to the right of the target line.
     pub lateral: f64,
-    /// The greatest height in metres.
+    /// Maximum height in metres.
     pub apex: f64,
-    /// Seconds from the launch to there.
+    /// Time of the apex in seconds.
     pub apex_time: f64,
-    /// Seconds in the air.
+    /// Flight time in seconds.
     pub time: f64,
     /// Metres per second at the landing.
     pub landing_speed: f64,
-    /// Degrees below the level at the landing.
+    /// Descent angle in degrees.
     pub landing_angle: f64,
-    /// Turns per minute at the landing.
+    /// Spin at the landing in rpm.
     pub landing_spin: f64,
-    /// Steps that were taken.
+    /// Number of integration steps.
     pub steps: f64,
 }
 
-impl Summary {
-    /// Names of the figures, as in files.
+impl FlightSummary {
+    /// Column names of the figures.
     pub const FIGURES: [&'static str; 10] = [
         "carry",
         "downrange",
@@ -177,12 +178,12 @@ impl Summary {
         ]
     }
 
-    pub(super) fn of(end: End) -> Summary {
+    pub(super) fn of(end: End) -> FlightSummary {
         let [time, x, _, z, u, v, w, spin, apex, apex_time, status, steps] = end;
         let level = (u * u + w * w).sqrt();
         let finite = end.iter().all(|n| n.is_finite());
-        Summary {
-            status: if finite { Status::of(status) } else { Status::Diverged },
+        FlightSummary {
+            status: if finite { FlightStatus::of(status) } else { FlightStatus::Diverged },
             carry: (x * x + z * z).sqrt(),
             downrange: x,
             lateral: z,
@@ -202,7 +203,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_axis_lies_across_the_flight() {
+    fn the_spin_axis_is_perpendicular_to_the_velocity() {
         let base = Launch { speed: 60.0, angle: 20.0, spin: 3000.0, ..Launch::default() };
         for tilt in [-30.0, 0.0, 15.0, 90.0, 180.0] {
             for azimuth in [-90.0, 0.0, 45.0] {
@@ -218,11 +219,11 @@ mod tests {
     }
 
     #[test]
-    fn a_status_survives_as_a_number() {
-        for status in Status::ALL {
-            assert_eq!(Status::of(status.number()), status);
+    fn status_round_trips_as_a_number() {
+        for status in FlightStatus::ALL {
+            assert_eq!(FlightStatus::of(status.number()), status);
         }
-        assert_eq!(Status::of(f64::NAN), Status::Diverged);
+        assert_eq!(FlightStatus::of(f64::NAN), FlightStatus::Diverged);
     }
 
     #[test]

@@ -1,12 +1,11 @@
-//! Logarithm and power of e without a branch or a call, so that eight launches take them side by side.
+//! Vectorisable `ln` and `exp` in f64: branch-free, bit-identical at every SIMD level.
 //!
-//! Sums and products in a fixed order: the same bits with every instruction set. Good to some units of the last place for
-//! what flights need: `ln` of 1e-6 to 1e6, `exp` of -40 to 40.
+//! Accurate to a few ulp over the range flights need: `ln` of 1e-6 to 1e6, `exp` of -40 to 40.
 
-/// 2^52: added to a small whole number, its bits end in that number.
+/// 2^52, magic number for float-to-int conversion.
 const WHOLE: f64 = 4_503_599_627_370_496.0;
 
-/// A whole number from 0 to 2^31 as an integer.
+/// Converts an integral float from 0 to 2^31.
 #[inline(always)]
 pub(super) fn integer(whole: f64) -> u64 {
     (whole + WHOLE).to_bits() & 0xffff_ffff
@@ -50,7 +49,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn as_good_as_the_libraries() {
+    fn ln_and_exp_match_std() {
         for i in 0..20_000 {
             let x = 1e-6 * 1.001_4f64.powi(i);
             assert!((ln(x) - x.ln()).abs() <= 4e-16 * x.ln().abs() + 4e-16, "ln {x}: {}", ln(x));

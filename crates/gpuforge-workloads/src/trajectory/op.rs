@@ -1,65 +1,64 @@
-//! How do flights run where it is fastest? As an operation: lanes on the processor, one launch an invocation on a device.
+//! Flights as a routed operation: SIMD batches on the CPU, one launch per invocation on a device.
 //!
-//! **Numbers.** Launches and results are f64 wherever it runs (two words each, low word first). A device computes in f32:
-//! for launches of a golf ball with steps of 0.01 s, places agree with the processor's within 5 mm, times within 0.5 ms,
-//! speeds within 5 mm/s (`tests/trajectory_device.rs`). Which launch lands at once because it starts downwards from the
-//! ground is the same everywhere. Only fixed steps can be recorded.
+//! **Accuracy.** Launches and results are f64 on every backend (two words each, low word first). A device computes in f32: for
+//! golf ball launches with steps of 0.01 s, positions agree with the CPU within 5 mm, times within 0.5 ms, speeds within 5 mm/s
+//! (`tests/trajectory_device.rs`). Only fixed steps can be recorded.
 //!
-//! **A plan.** `launch` rounds every start to a state of 16 words (place, velocity, spin, steps, apex, its time, 1 + status,
-//! time, axis), `advance` takes at most [`CHUNK`] steps of it in place, as often as the time limit needs, `end` widens it.
-//! Constants are data: the words of `given` are written in [`Flights::given`].
+//! **Plan.** `launch` rounds every start to a state of 16 words (position, velocity, spin, steps, apex, its time, 1 + status,
+//! time, axis), `advance` takes at most [`CHUNK`] steps in place, as often as the time limit needs, `end` widens it. Constants are
+//! data: the layout of `given` is in [`Flights::given`].
 
 use std::{any::Any, ops::Range, sync::Arc};
 
 use gpuforge_ops::{
-    Effort, Kind, Op, OpError, Target, Threads,
+    Op, OpCost, OpError, OpKind, Target, Threads,
     op::Items,
     record::{groups, word},
     view,
 };
 use gpuforge_runtime::{
-    kernel::{Access, Call, Kernel, TwinError, bytes_of_floats, floats, put_floats},
+    kernel::{Access, CpuReferenceError, Kernel, KernelCall, bytes_of_floats, floats, put_floats},
     plan::{Plan, Slot},
-    tensor::{DType, Spec, Tensor},
+    tensor::{DType, Tensor, TensorSpec},
     units::Bytes,
 };
 use gpuforge_simd::Simd;
 
 use super::{
-    Launch, Method, Model, Profile, Summary, TrajectoryError,
-    lanes,
+    FlightModel, FlightSummary, IntegrationMethod, Launch, ShearProfile, TrajectoryError,
+    flight_model::{AxisScale, MAX_HEIGHT, MIN_AIR_SPEED},
     launch::{END, End, START, Start},
-    model::{HIGHEST, SLOWEST, Scale},
+    simd_batch,
 };
 
 const OP: &str = "trajectory";
-/// Words of a launch's state on a device.
+/// Words per state on a device.
 const STATE: usize = 16;
-/// Steps of one dispatch: software adapters cut long loops, and watchdogs end long kernels.
+/// Steps per dispatch: software adapters cut long loops, and watchdogs kill long kernels.
 pub const CHUNK: u32 = 1024;
-/// Invocations of a group.
+/// Workgroup size.
 const GROUP: u64 = 64;
-/// Seconds that a flight is taken to last, where only its price is asked for.
+/// Assumed flight time in seconds, for cost estimates.
 const USUAL: f64 = 6.0;
-/// Arithmetic steps of one Runge-Kutta step.
+/// FLOPs of one RK4 step.
 const PER_STEP: u64 = 480;
 
-/// Many flights as an operation. Results are read with [`Flights::summaries`].
+/// A batch of flights as an operation. Results are read with [`Flights::summaries`].
 #[derive(Debug, Clone)]
 pub struct Flights {
-    model: Arc<Model>,
+    model: Arc<FlightModel>,
     step: f64,
     starts: Tensor,
     count: usize,
-    /// Launches that are none, by their place in the batch; the others fly.
+    /// Invalid launches by row; the others fly.
     bad: Arc<Vec<(usize, TrajectoryError)>>,
 }
 
 impl Flights {
-    /// Flights of these launches; one that is none gets its error in the results. Refused for an adaptive model, whose
-    /// flights are computed by [`Model::fly_all`].
-    pub fn new(model: &Arc<Model>, launches: &[Launch]) -> Result<Flights, OpError> {
-        let Method::Rk4 { step } = model.setup().method else {
+    /// Flights of these launches; an invalid one gets its error in the results. Refused for an adaptive model, whose flights are computed
+    /// by [`FlightModel::fly_all`].
+    pub fn new(model: &Arc<FlightModel>, launches: &[Launch]) -> Result<Flights, OpError> {
+        let IntegrationMethod::Rk4 { step } = model.setup().method else {
             let (have, limit) = ("adaptive".to_owned(), "only fixed steps can be recorded for a device");
             return Err(OpError::Value { op: OP, what: "the method", have, limit });
         };
@@ -71,18 +70,18 @@ impl Flights {
             }
         }
         let count = launches.len() - bad.len();
-        let spec = Spec { dtype: DType::U32, shape: vec![count, 2 * START], tag: OP };
+        let spec = TensorSpec { dtype: DType::U32, shape: vec![count, 2 * START], tag: OP };
         let starts = Tensor::from_bytes(bytes, spec)?;
         Ok(Flights { model: model.clone(), step, starts, count, bad: Arc::new(bad) })
     }
 
-    /// What flew, in the order of the launches, from the bytes of the operation's result.
-    pub fn summaries(&self, result: &[u8]) -> Result<Vec<Result<Summary, TrajectoryError>>, OpError> {
+    /// Summaries in launch order, from the bytes of the operation's result.
+    pub fn summaries(&self, result: &[u8]) -> Result<Vec<Result<FlightSummary, TrajectoryError>>, OpError> {
         let want = self.count * END * 8;
         if result.len() != want {
             return Err(OpError::Call { op: OP, what: "bytes of results", want, have: result.len() });
         }
-        let mut flown = chunks::<END>(result).map(|end| Ok(Summary::of(end)));
+        let mut flown = chunks::<END>(result).map(|end| Ok(FlightSummary::of(end)));
         let mut all = Vec::with_capacity(self.count + self.bad.len());
         for (row, error) in self.bad.iter() {
             all.extend(flown.by_ref().take(row - all.len()));
@@ -92,30 +91,30 @@ impl Flights {
         Ok(all)
     }
 
-    /// Constants as a device reads them: 27 figures, then from word 32 the nodes of the drag and of the lift.
+    /// Device constants: 27 values, then from word 32 the nodes of drag and lift.
     fn given(&self) -> Vec<f32> {
         let m = &*self.model;
-        let [t1, t2, t3, t4] = m.thinning;
+        let [t1, t2, t3, t4] = m.density_series;
         let [wind_x, wind_z] = m.wind;
         let kind = match m.setup().wind.profile {
-            Profile::Uniform => 0.0,
-            Profile::Power { .. } => 1.0,
-            Profile::Log { .. } => 2.0,
+            ShearProfile::Uniform => 0.0,
+            ShearProfile::Power { .. } => 1.0,
+            ShearProfile::Log { .. } => 2.0,
         };
-        let scale = |s: Scale| [s.first, s.per_step, s.last, s.cell];
+        let scale = |s: AxisScale| [s.first, s.per_step, s.last, s.cell];
         let mut given = vec![m.gravity, m.push, m.reynolds, m.radius, t1, t2, t3, t4, wind_x, wind_z];
-        given.extend([m.shear.above, m.shear.factor, m.shear.offset, HIGHEST, SLOWEST, kind]);
+        given.extend([m.shear.above, m.shear.factor, m.shear.offset, MAX_HEIGHT, MIN_AIR_SPEED, kind]);
         given.extend(scale(m.across));
         given.extend(scale(m.along));
         given.extend([m.decay, self.step, m.setup().time_limit]);
         given.resize(32, 0.0);
         let table = &m.setup().coefficients;
-        given.extend(table.spread(&table.drag));
-        given.extend(table.spread(&table.lift));
+        given.extend(table.padded(&table.drag));
+        given.extend(table.padded(&table.lift));
         given.into_iter().map(|n| n as f32).collect()
     }
 
-    /// Steps that reach the time limit.
+    /// Steps until the time limit.
     fn steps(&self) -> u32 {
         (self.model.setup().time_limit / self.step).ceil() as u32 + 1
     }
@@ -130,8 +129,8 @@ fn chunks<const N: usize>(bytes: &[u8]) -> impl Iterator<Item = [f64; N]> + '_ {
 }
 
 impl Op for Flights {
-    fn kind(&self) -> Kind {
-        Kind::Custom
+    fn kind(&self) -> OpKind {
+        OpKind::Custom
     }
 
     fn name(&self) -> &str {
@@ -142,16 +141,16 @@ impl Op for Flights {
         vec![&self.starts]
     }
 
-    fn outputs(&self) -> Result<Vec<Spec>, OpError> {
+    fn outputs(&self) -> Result<Vec<TensorSpec>, OpError> {
         word(OP, (self.count as u64).saturating_mul(2 * END as u64))?;
-        Ok(vec![Spec { dtype: DType::U32, shape: vec![self.count, 2 * END], tag: OP }])
+        Ok(vec![TensorSpec { dtype: DType::U32, shape: vec![self.count, 2 * END], tag: OP }])
     }
 
-    fn effort(&self) -> Effort {
+    fn cost(&self) -> OpCost {
         let usual = (USUAL.min(self.model.setup().time_limit) / self.step) as u64;
         let units = (self.count as u64).saturating_mul(usual.max(1));
         let launches = 2 + self.steps().div_ceil(CHUNK);
-        Effort {
+        OpCost {
             units,
             flops: units.saturating_mul(PER_STEP),
             read: Bytes((self.count * START * 8) as u64),
@@ -164,13 +163,13 @@ impl Op for Flights {
     fn cpu(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], threads: Threads) -> Result<(), OpError> {
         let [starts] = view::exactly::<_, 1>(OP, "inputs", inputs)?;
         let [ends] = view::exactly_mut::<_, 1>(OP, "outputs", outputs)?;
-        let tile = lanes::tile(self.count, threads.0);
+        let tile = simd_batch::tile(self.count, threads.0);
         let tiles = starts.chunks(tile * START * 8).zip(ends.chunks_mut(tile * END * 8));
         let simd = Simd::detect();
-        threads.each(tiles, |(from, to)| {
+        threads.par_for_each(tiles, |(from, to)| {
             let starts: Vec<Start> = chunks::<START>(from).collect();
             let mut ends: Vec<End> = vec![[0.0; END]; starts.len()];
-            lanes::fly(&self.model, &starts, &mut ends, simd);
+            simd_batch::fly(&self.model, &starts, &mut ends, simd);
             let numbers = ends.iter().flatten();
             to.as_chunks_mut::<8>().0.iter_mut().zip(numbers).for_each(|(to, n)| *to = n.to_le_bytes());
         });
@@ -200,7 +199,7 @@ impl Op for Flights {
 
     fn part(&self, items: Range<usize>) -> Result<Arc<dyn Op>, OpError> {
         let count = items.len();
-        let starts = view::slice(OP, &self.starts, items, 2 * START, vec![count, 2 * START])?;
+        let starts = view::slice_rows(OP, &self.starts, items, 2 * START, vec![count, 2 * START])?;
         Ok(Arc::new(Flights { starts, count, bad: Arc::default(), ..self.clone() }))
     }
 
@@ -209,12 +208,12 @@ impl Op for Flights {
     }
 }
 
-fn refuse(why: &str) -> TwinError {
-    TwinError { kernel: OP.to_owned(), why: why.to_owned() }
+fn refuse(why: &str) -> CpuReferenceError {
+    CpuReferenceError { kernel: OP.to_owned(), why: why.to_owned() }
 }
 
 /// The one input and the one output of a call.
-fn both<'c>(call: &'c mut Call<'_>) -> Result<(&'c [u8], &'c mut [u8]), TwinError> {
+fn both<'c>(call: &'c mut KernelCall<'_>) -> Result<(&'c [u8], &'c mut [u8]), CpuReferenceError> {
     match (call.inputs.as_slice(), call.outputs.as_mut_slice()) {
         ([from], [to]) => Ok((from, to)),
         _ => Err(refuse("needs 1 input, 1 output")),
@@ -222,7 +221,7 @@ fn both<'c>(call: &'c mut Call<'_>) -> Result<(&'c [u8], &'c mut [u8]), TwinErro
 }
 
 fn launch_kernel() -> Arc<Kernel> {
-    let twin = |call: &mut Call<'_>| {
+    let cpu_reference = |call: &mut KernelCall<'_>| {
         let (from, to) = both(call)?;
         let state = |[height, u, v, w, a, b, c, spin]: Start| {
             [0.0, height, 0.0, u, v, w, spin, 0.0, height, 0.0, 0.0, 0.0, a, b, c, 0.0]
@@ -235,12 +234,12 @@ fn launch_kernel() -> Arc<Kernel> {
         wgsl: include_str!("../../shader/trajectory_launch.wgsl").into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Write],
-        twin: Arc::new(twin),
+        cpu_reference: Arc::new(cpu_reference),
     })
 }
 
 fn end_kernel() -> Arc<Kernel> {
-    let twin = |call: &mut Call<'_>| {
+    let cpu_reference = |call: &mut KernelCall<'_>| {
         let (from, to) = both(call)?;
         let states: Vec<f64> = floats(from).map(f64::from).collect();
         let ends = states.as_chunks::<STATE>().0.iter().flat_map(|state| {
@@ -255,15 +254,15 @@ fn end_kernel() -> Arc<Kernel> {
         wgsl: include_str!("../../shader/trajectory_end.wgsl").into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Write],
-        twin: Arc::new(twin),
+        cpu_reference: Arc::new(cpu_reference),
     })
 }
 
 impl Flights {
-    /// The twin of the first chunk flies to the end: nobody sees a state between chunks, and later ones find it over.
+    /// The CPU reference kernel of the first chunk flies to the end: nobody sees a state between chunks, and later ones find it over.
     fn advance_kernel(&self) -> Arc<Kernel> {
         let model = self.model.clone();
-        let twin = move |call: &mut Call<'_>| {
+        let cpu_reference = move |call: &mut KernelCall<'_>| {
             let n = call.params.first().copied().unwrap_or(0) as usize;
             let to = call.outputs.first_mut().ok_or_else(|| refuse("needs 1 output"))?;
             let mut states: Vec<[f32; STATE]> = Vec::with_capacity(n);
@@ -273,7 +272,7 @@ impl Flights {
                 return Ok(());
             }
             let mut ends: Vec<End> = vec![[0.0; END]; starts.len()];
-            lanes::fly(&model, &starts, &mut ends, Simd::detect());
+            simd_batch::fly(&model, &starts, &mut ends, Simd::detect());
             let over = states.iter().zip(ends).flat_map(|(state, end)| state_of(state, end));
             put_floats(to, over);
             Ok(())
@@ -283,7 +282,7 @@ impl Flights {
             wgsl: include_str!("../../shader/trajectory_advance.wgsl").into(),
             entry: "main",
             bindings: vec![Access::Read, Access::Update],
-            twin: Arc::new(twin),
+            cpu_reference: Arc::new(cpu_reference),
         })
     }
 }

@@ -1,11 +1,11 @@
-//! How fast does the air move at which height?
+//! Wind: speed, direction and shear profile (uniform, power law, logarithmic).
 
 use super::error::{TrajectoryError, check, row};
 
-/// How wind grows with height.
+/// Wind shear profile.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub enum Profile {
-    /// The same everywhere.
+pub enum ShearProfile {
+    /// Uniform.
     Uniform,
     /// `((h + 0.1 m) / (reference + 0.1 m))^exponent`; about 0.14 over open grass. The 10 cm keep it smooth at the ground.
     Power {
@@ -19,22 +19,22 @@ pub enum Profile {
     },
 }
 
-/// Wind, level everywhere.
+/// Horizontal wind.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Wind {
     /// Metres per second at the reference height.
     pub speed: f64,
-    /// Degrees from the target line from which it comes, clockwise: 0 is against the ball, 90 from the right.
+    /// Direction it comes from, in degrees clockwise from the target line: 0 is a headwind, 90 from the right.
     pub from: f64,
-    /// Metres above the ground at which it was measured.
+    /// Reference height in metres.
     pub reference: f64,
-    /// How it grows with height.
-    pub profile: Profile,
+    /// Shear profile.
+    pub profile: ShearProfile,
 }
 
 impl Default for Wind {
     fn default() -> Self {
-        Wind { speed: 0.0, from: 0.0, reference: 10.0, profile: Profile::Uniform }
+        Wind { speed: 0.0, from: 0.0, reference: 10.0, profile: ShearProfile::Uniform }
     }
 }
 
@@ -44,18 +44,18 @@ impl Wind {
         check(row("wind direction", -360.0, 360.0, "degrees"), self.from)?;
         check(row("reference height of the wind", 0.5, 1000.0, "m"), self.reference)?;
         match self.profile {
-            Profile::Uniform => {}
-            Profile::Power { exponent } => {
+            ShearProfile::Uniform => {}
+            ShearProfile::Power { exponent } => {
                 check(row("exponent of the wind profile", 0.0, 1.0, ""), exponent)?;
             }
-            Profile::Log { roughness } => {
+            ShearProfile::Log { roughness } => {
                 check(row("roughness of the ground", 1e-3, self.reference / 2.0, "m"), roughness)?;
             }
         }
         Ok(())
     }
 
-    /// Its velocity along `x` and `z` at the reference height.
+    /// Velocity along `x` and `z` at the reference height.
     pub(crate) fn velocity(&self) -> [f64; 2] {
         let from = self.from.to_radians();
         [-self.speed * from.cos(), -self.speed * from.sin()]
