@@ -112,7 +112,7 @@ fn test(args: &Args) -> Result<Option<String>> {
         .env("GPUFORGE_DATA_DIR", directory.path().join("data"))
         .env("GPUFORGE_CONFIG", directory.path().join("config.toml"));
     match args {
-        Args::Bench(_) => command.arg(package().join("bench/beside.py")),
+        Args::Bench(_) => command.arg(package().join("bench/peers.py")),
         Args::Run(_) => &mut command,
         _ => command.args(["-m", "pytest", "-p", "no:cacheprovider"]).arg(package().join("tests/python")),
     };

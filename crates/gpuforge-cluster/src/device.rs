@@ -5,13 +5,13 @@ use std::sync::OnceLock;
 use gpuforge::{
     Forge,
     indicators_gpu::{DeviceAccess, DeviceChoice},
-    settings::{Places, Settings},
+    settings::{UserPaths, Settings},
 };
 
 use crate::{compute::device_choice, error::ClusterError, spec::Spec};
 
 /// The runtime of this process; its device is opened once, whichever task asks.
-static SHARED: OnceLock<Option<(Forge, Settings, Places)>> = OnceLock::new();
+static SHARED: OnceLock<Option<(Forge, Settings, UserPaths)>> = OnceLock::new();
 
 /// How tasks of a specification reach a device. Touches none.
 pub(crate) fn access(spec: &Spec) -> Result<DeviceAccess, ClusterError> {
@@ -21,7 +21,7 @@ pub(crate) fn access(spec: &Spec) -> Result<DeviceAccess, ClusterError> {
     }
     let shared = SHARED.get_or_init(|| {
         let env = |name: &str| std::env::var(name).ok();
-        let places = Places::of(&env).ok()?;
+        let places = UserPaths::resolve(&env).ok()?;
         let settings = Settings::load_lenient(&places, &env, &[]);
         Some((Forge::with(&settings, &places, &env), settings, places))
     });

@@ -178,7 +178,7 @@ impl PartitionEvaluator for Evaluator {
             time: &[],
         };
         let plan = &self.selection.plan;
-        // Partitions are computed side by side by others; this is one of them.
+        // Other partitions are computed in parallel; this is one of them.
         let how = ExecOptions { threads: 1, ..ExecOptions::default() };
         let found = exec::run(plan, &[series], exec_options)
             .pop()

@@ -1,4 +1,4 @@
-//! How do Arrow tables get in and out? Through the PyCapsule interface: pyarrow, Polars, DuckDB and everybody else who speaks it.
+//! Arrow tables in and out, zero-copy through the PyCapsule interface: pyarrow, Polars, DuckDB and others.
 
 use std::sync::Arc;
 

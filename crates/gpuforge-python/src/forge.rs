@@ -15,7 +15,7 @@ use gpuforge::{
         session::DeviceAllocator,
         units::Bytes,
     },
-    settings::{Key, Place, Places, Settings},
+    settings::{SettingKey, SettingLocation, UserPaths, Settings},
 };
 use pyo3::{exceptions::PyValueError, prelude::*};
 use serde_json::json;
@@ -35,15 +35,15 @@ pub(crate) struct Forge {
 }
 
 fn open_runtime(flags: &[(String, String)]) -> PyResult<ProcessRuntime> {
-    let places = Places::of(&env).unwrap_or_else(|_| Places::nowhere());
+    let places = UserPaths::resolve(&env).unwrap_or_else(|_| UserPaths::unavailable());
     let flags: Vec<(&str, &str)> = flags.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
     for (name, text) in &flags {
-        let key = Key::find(name).ok_or_else(|| {
+        let key = SettingKey::find(name).ok_or_else(|| {
             PyValueError::new_err(format!(
                 "there is no setting `{name}`\n  hint: `gpuforge config list` has them"
             ))
         })?;
-        let read = key.parse(text, Place::Flag((*name).to_owned()));
+        let read = key.parse(text, SettingLocation::Flag((*name).to_owned()));
         read.map_err(|e| PyValueError::new_err(e.to_string()))?;
     }
     let settings = Settings::load_lenient(&places, &env, &flags);

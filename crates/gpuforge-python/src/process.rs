@@ -14,7 +14,7 @@ use std::{
 use gpuforge::{
     Forge,
     route::batch::CancelToken,
-    settings::{Places, Settings},
+    settings::{UserPaths, Settings},
 };
 use pyo3::{exceptions::PyRuntimeError, prelude::*};
 use rayon::{ThreadPool, ThreadPoolBuilder};
@@ -36,7 +36,7 @@ static STATE: Mutex<ProcessState> = Mutex::new(ProcessState { process: 0, pool: 
 pub(crate) struct ProcessRuntime {
     pub(crate) forge: Forge,
     pub(crate) settings: Arc<Settings>,
-    pub(crate) places: Places,
+    pub(crate) places: UserPaths,
 }
 
 pub(crate) fn env(name: &str) -> Option<String> {
@@ -46,7 +46,7 @@ pub(crate) fn env(name: &str) -> Option<String> {
 impl ProcessRuntime {
     /// By the user's settings and these over them (flags, as the command line has them); opens nothing.
     pub(crate) fn new() -> ProcessRuntime {
-        let places = Places::of(&env).unwrap_or_else(|_| Places::nowhere());
+        let places = UserPaths::resolve(&env).unwrap_or_else(|_| UserPaths::unavailable());
         let settings = Settings::load_lenient(&places, &env, &[]);
         ProcessRuntime { forge: Forge::with(&settings, &places, &env), settings: Arc::new(settings), places }
     }

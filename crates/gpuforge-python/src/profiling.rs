@@ -3,7 +3,7 @@
 use std::{cell::RefCell, path::Path};
 
 use gpuforge::{
-    dash::report::Report,
+    dash::report::TraceReport,
     profile::{Category, Name, OwnedSpan, Profiler, Trace},
 };
 use pyo3::{
@@ -105,5 +105,5 @@ pub(crate) fn profiler_write(py: Python<'_>, path: &str) -> PyResult<()> {
 #[pyfunction]
 pub(crate) fn profiler_html(py: Python<'_>, title: &str) -> String {
     let trace = trace(py);
-    py.detach(|| Report::of(&trace).html(&trace, title))
+    py.detach(|| TraceReport::of(&trace).html(&trace, title))
 }

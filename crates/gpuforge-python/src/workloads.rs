@@ -5,9 +5,9 @@ use std::sync::Arc;
 use gpuforge::{
     ops::Threads,
     workloads::{
-        lattice::{self, Blocked, Grid, LatticeError, Route, Searcher, Weights, xor_transform},
+        lattice::{self, Blocked, Grid, LatticeError, SearchResult, Searcher, Weights, xor_transform},
         trajectory::{
-            Air, Ball, Flights, Launch, Method, Model, Profile, Setup, Summary, TrajectoryError, Wind,
+            Air, Ball, Flights, Launch, IntegrationMethod, FlightModel, ShearProfile, FlightSetup, FlightSummary, TrajectoryError, Wind,
         },
     },
 };
@@ -83,11 +83,11 @@ impl Lattice {
         let lattice = self.inner.clone();
         let route = process::wait_for(py, move |_| Searcher::new().path(&lattice, start, goal))?;
         Ok(match route.map_err(wrong)? {
-            Route::Found(path) => {
+            SearchResult::Found(path) => {
                 let said = json!({ "cost": path.cost, "method": path.method, "expanded": path.expanded });
                 (Some(PyArray1::from_vec(py, path.cells)), said.to_string())
             }
-            Route::NoPath(none) => (None, as_json(&none)?),
+            SearchResult::NoPath(none) => (None, as_json(&none)?),
         })
     }
 
@@ -148,19 +148,19 @@ pub(crate) struct Conditions {
 }
 
 impl Conditions {
-    fn model(&self) -> PyResult<Model> {
-        let (ball, air, wind, usual) = (Ball::default(), Air::default(), Wind::default(), Setup::default());
+    fn model(&self) -> PyResult<FlightModel> {
+        let (ball, air, wind, usual) = (Ball::default(), Air::default(), Wind::default(), FlightSetup::default());
         let profile = match self.wind_profile.as_deref() {
-            None | Some("uniform") => Profile::Uniform,
-            Some("power") => Profile::Power { exponent: 0.14 },
-            Some("log") => Profile::Log { roughness: 0.03 },
+            None | Some("uniform") => ShearProfile::Uniform,
+            Some("power") => ShearProfile::Power { exponent: 0.14 },
+            Some("log") => ShearProfile::Log { roughness: 0.03 },
             Some(other) => {
                 let why =
                     format!("there is no wind profile {other:?}\n  hint: \"uniform\", \"power\" or \"log\"");
                 return Err(PyValueError::new_err(why));
             }
         };
-        let setup = Setup {
+        let setup = FlightSetup {
             ball: Ball {
                 mass: self.mass.unwrap_or(ball.mass),
                 radius: self.radius.unwrap_or(ball.radius),
@@ -180,8 +180,8 @@ impl Conditions {
                 ..wind
             },
             method: match (self.step, self.tolerance) {
-                (Some(step), _) => Method::Rk4 { step },
-                (None, Some(tolerance)) => Method::Adaptive { tolerance },
+                (Some(step), _) => IntegrationMethod::Rk4 { step },
+                (None, Some(tolerance)) => IntegrationMethod::Adaptive { tolerance },
                 (None, None) => usual.method,
             },
             ..usual
@@ -202,15 +202,15 @@ pub(crate) fn trajectory_fly<'py>(
     let launches: Vec<Launch> = launches.into_iter().map(Launch::of).collect();
     let forge = process::runtime(py).forge;
     let flown = process::wait_for(py, move |_| match model.setup().method {
-        Method::Adaptive { .. } => Ok(model.fly_all(&launches, Threads::all())),
-        Method::Rk4 { .. } => {
+        IntegrationMethod::Adaptive { .. } => Ok(model.fly_all(&launches, Threads::all())),
+        IntegrationMethod::Rk4 { .. } => {
             let op = Flights::new(&model, &launches).map_err(|e| errors::op(&e))?;
             let ran = forge.run(op.clone()).map_err(errors::forge)?;
             let bytes = ran.tensor().and_then(|t| t.host()).unwrap_or_else(|| Arc::from([]));
             op.summaries(&bytes).map_err(|e| errors::op(&e))
         }
     })??;
-    let mut figures: Vec<Vec<f64>> = vec![Vec::with_capacity(flown.len()); Summary::FIGURES.len()];
+    let mut figures: Vec<Vec<f64>> = vec![Vec::with_capacity(flown.len()); FlightSummary::FIGURES.len()];
     let mut ended = Vec::with_capacity(flown.len());
     for flight in &flown {
         let (numbers, how) = match flight {
@@ -231,7 +231,7 @@ pub(crate) fn trajectory_path<'py>(
     conditions: Conditions,
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let (_, path) = conditions.model()?.path(&Launch::of(launch)).map_err(refused)?;
-    let point = |p: &gpuforge::workloads::trajectory::Point| {
+    let point = |p: &gpuforge::workloads::trajectory::FlightPoint| {
         let ([x, y, z], [u, v, w]) = (p.place, p.velocity);
         [p.time, x, y, z, u, v, w, p.spin]
     };

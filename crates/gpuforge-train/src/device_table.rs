@@ -253,7 +253,7 @@ impl DeviceTable {
         DeviceTable::from_parts(backend, features, &data.samples.row, spread, data.recipe.window)
     }
 
-    /// From a matrix of features, last rows of windows, and their targets, all numbers of a sample side by side.
+    /// From a matrix of features, last rows of windows, and their targets, the values of a sample contiguous.
     pub fn from_parts(
         backend: TrainBackend,
         features: Tensor<2>,

@@ -131,7 +131,7 @@ pub enum TrainError {
         /// What it may be.
         rule: &'static str,
     },
-    /// A step whose loss or gradient is no number.
+    /// A step whose loss or gradient is NaN or infinite.
     #[error(
         "step {step} (epoch {epoch}, batch {batch}) gave {what}: {cause}\n\
          hint: lower --lr, leave the feature out, or go on with --on-nan skip or reduce-lr"

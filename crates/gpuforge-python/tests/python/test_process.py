@@ -94,7 +94,7 @@ INTERRUPTED = """
 
 
 def test_an_interrupt_stops_a_long_call():
-    # How soon is measured by bench/beside.py: a machine that is busy with other things answers late.
+    # How soon is measured by bench/peers.py: a machine that is busy with other things answers late.
     assert python(INTERRUPTED) == "stopped True True"
 
 

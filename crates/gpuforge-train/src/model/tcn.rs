@@ -19,7 +19,7 @@ pub(super) fn param_matrices(
 ) -> Vec<ParamMatrix> {
     let mut param_matrices = ParamMatrix::layer("in", spec.features, channels, 1.0).to_vec();
     for layer in 0..layers {
-        // All taps side by side: their sum has the variance of one product over all of them.
+        // All taps concatenated: their sum has the variance of one product over all of them.
         param_matrices.extend(ParamMatrix::layer(&format!("conv.{layer}"), kernel * channels, channels, 2.0));
     }
     param_matrices.extend(ParamMatrix::layer("out", channels, spec.outputs, 1.0 / 3.0));

@@ -53,7 +53,7 @@ pub(super) fn last(cursor: &mut ParamCursor<'_>, x: Tensor<3>) -> Output {
     Output { values: cursor.layer(mean), attention: Some(attention) }
 }
 
-/// Softmax(q · kᵀ / √d) · v, head by head; what comes in holds q, k and v side by side.
+/// Softmax(q · kᵀ / √d) · v, head by head; the input holds q, k and v concatenated.
 fn attend(asked: Tensor<3>, heads: usize) -> Tensor<3> {
     let [batch, tokens, three] = asked.dims();
     let width = three / 3;

@@ -141,7 +141,7 @@ impl ThreadScratch {
                 Accum::Add,
             );
             if at + 1 < layers.len() {
-                // Written so that what is no number stays none.
+                // Written so that NaN stays NaN.
                 z.iter_mut().for_each(|z| *z = if *z < 0.0 { 0.0 } else { *z });
             }
             x = next;

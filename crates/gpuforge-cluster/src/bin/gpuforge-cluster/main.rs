@@ -8,7 +8,7 @@ use std::{
 use anyhow::{Context as _, Result, anyhow};
 use clap::Parser as _;
 use datafusion::error::DataFusionError;
-use gpuforge::settings::{Places, Settings};
+use gpuforge::settings::{UserPaths, Settings};
 use gpuforge_cluster::{
     cluster::{self, ClientError, ExecutorOptions, Scheduler, SchedulerOptions},
     error,
@@ -71,7 +71,7 @@ pub(crate) fn json(value: &impl serde::Serialize) -> Result<String> {
 fn memory(flag: Option<&str>) -> Result<Option<u64>> {
     let env = |name: &str| std::env::var(name).ok();
     let flags: Vec<(&str, &str)> = flag.map(|limit| ("memory_limit", limit)).into_iter().collect();
-    let places = Places::of(&env).unwrap_or_else(|_| Places::nowhere());
+    let places = UserPaths::resolve(&env).unwrap_or_else(|_| UserPaths::unavailable());
     let settings = Settings::load_lenient(&places, &env, &flags);
     if let (Some(text), Some(problem)) = (flag, settings.warnings().first()) {
         return Err(anyhow!("--memory-limit {text}: {problem}"));

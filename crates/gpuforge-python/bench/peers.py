@@ -72,8 +72,8 @@ def once(call: Callable[[], object], times: int) -> float:
     return (time.perf_counter() - began) / times
 
 
-#: Ways of calling: bars, and how many symbols' bars a function is called with in turn. The same bars again and again are in a
-#: cache and known to the processor by heart; 16 times 100 000 bars are in no cache.
+#: Ways of calling: bars, and how many symbols' bars a function is called with in turn. The same bars again and again are in
+#: L2 and memorised by the branch predictor; 16 times 100 000 bars are in no cache.
 WAYS = ((10_000, 1), (10_000, 16), (100_000, 1), (100_000, 16))
 
 
