@@ -19,7 +19,7 @@ const MAX_MIG_SLICES: usize = 64;
 
 /// The section of the output that a line belongs to.
 #[derive(Clone, Copy, Default, PartialEq)]
-enum Part {
+enum TableSection {
     #[default]
     Before,
     Gpus,
@@ -55,7 +55,7 @@ pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
 #[derive(Default)]
 struct Table {
     report: ProbeReport,
-    part: Part,
+    section: TableSection,
     recognised: bool,
     /// Version in the header above the current row; two machines' tables may be pasted together.
     driver: Option<String>,
@@ -77,7 +77,7 @@ impl Table {
         let Some(first) = cells.first() else { return };
         if first.contains("NVIDIA-SMI") {
             self.recognised = true;
-            self.part = Part::Gpus;
+            self.section = TableSection::Gpus;
             self.tables += 1;
             self.current = None;
             self.by_index.clear();
@@ -88,21 +88,21 @@ impl Table {
             report.driver_version = report.driver_version.take().or_else(|| self.driver.clone());
             report.cuda_version = report.cuda_version.take().or(cuda);
         } else if first.contains("MIG devices:") {
-            self.part = Part::Mig;
+            self.section = TableSection::Mig;
         } else if first.contains("rocesses:") {
-            self.part = Part::Processes;
+            self.section = TableSection::Processes;
         } else {
-            match self.part {
-                Part::Gpus => self.gpu_row(at, cells),
-                Part::Mig => self.mig_row(cells),
+            match self.section {
+                TableSection::Gpus => self.gpu_row(at, cells),
+                TableSection::Mig => self.mig_row(cells),
                 // Somebody pasted the rows only: a full address and a name say enough.
-                Part::Before if cells.get(1).is_some_and(|c| c.trim().matches(':').count() == 2) => {
+                TableSection::Before if cells.get(1).is_some_and(|c| c.trim().matches(':').count() == 2) => {
                     self.gpu_row(at, cells);
                     if self.current.is_some() {
-                        (self.recognised, self.part) = (true, Part::Gpus);
+                        (self.recognised, self.section) = (true, TableSection::Gpus);
                     }
                 }
-                Part::Before | Part::Processes => {}
+                TableSection::Before | TableSection::Processes => {}
             }
         }
     }

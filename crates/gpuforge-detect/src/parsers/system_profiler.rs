@@ -15,14 +15,14 @@ const KIND: &str = "system_profiler";
 pub(crate) fn parse(text: &str) -> Option<ProbeReport> {
     let mut gpus = plain(text);
     if gpus.is_empty() {
-        gpus = objects(text).iter().filter_map(json_facts).map(Facts::gpu).collect();
+        gpus = objects(text).iter().filter_map(json_entry).map(DisplayEntry::gpu).collect();
     }
     (!gpus.is_empty()).then(|| ProbeReport { gpus, ..ProbeReport::of(KIND) })
 }
 
 /// What is said about one GPU, before it is judged.
 #[derive(Default)]
-struct Facts<'a> {
+struct DisplayEntry<'a> {
     at: usize,
     name: &'a str,
     vendor: Option<&'a str>,
@@ -36,7 +36,7 @@ struct Facts<'a> {
 
 /// `Chipset Model:` begins a GPU; the lines below it, up to the next one, belong to it.
 fn plain(text: &str) -> Vec<Gpu> {
-    let mut found: Vec<Facts<'_>> = Vec::new();
+    let mut found: Vec<DisplayEntry<'_>> = Vec::new();
     for (at, line) in lines_at(text) {
         // Prefixes of a log that holds other lines too survive the normaliser.
         let line =
@@ -44,29 +44,29 @@ fn plain(text: &str) -> Vec<Gpu> {
         let Some((key, value)) = line.split_once(':') else { continue };
         let (key, value) = (key.trim(), value.trim());
         if key == "Chipset Model" && !value.is_empty() {
-            found.push(Facts { at, name: value, ..Facts::default() });
+            found.push(DisplayEntry { at, name: value, ..DisplayEntry::default() });
         }
-        let Some(facts) = found.last_mut() else { continue };
+        let Some(entry) = found.last_mut() else { continue };
         let slot = match key {
-            "Vendor" => &mut facts.vendor,
-            "Device ID" => &mut facts.device,
-            "Bus" => &mut facts.bus,
-            "Total Number of Cores" => &mut facts.cores,
-            "Metal" | "Metal Family" | "Metal Support" => &mut facts.metal,
-            _ if key.starts_with("VRAM") && key.contains("Max") => &mut facts.shared,
-            _ if key.starts_with("VRAM") => &mut facts.vram,
+            "Vendor" => &mut entry.vendor,
+            "Device ID" => &mut entry.device,
+            "Bus" => &mut entry.bus,
+            "Total Number of Cores" => &mut entry.cores,
+            "Metal" | "Metal Family" | "Metal Support" => &mut entry.metal,
+            _ if key.starts_with("VRAM") && key.contains("Max") => &mut entry.shared,
+            _ if key.starts_with("VRAM") => &mut entry.vram,
             _ => continue,
         };
         *slot = slot.or(Some(value));
     }
-    found.into_iter().map(Facts::gpu).collect()
+    found.into_iter().map(DisplayEntry::gpu).collect()
 }
 
 /// An entry of the `SPDisplaysDataType` array; displays, which are nested in it, have no model.
-fn json_facts(object: &Object) -> Option<Facts<'_>> {
+fn json_entry(object: &Object) -> Option<DisplayEntry<'_>> {
     let first = |keys: &[&str]| keys.iter().find_map(|key| object.get(key));
     let metal = object.pairs().find(|(key, _)| key.contains("mtlgpufamily") || key.contains("metal"));
-    Some(Facts {
+    Some(DisplayEntry {
         at: object.at,
         name: object.get("sppci_model")?,
         vendor: object.get("spdisplays_vendor"),
@@ -79,7 +79,7 @@ fn json_facts(object: &Object) -> Option<Facts<'_>> {
     })
 }
 
-impl Facts<'_> {
+impl DisplayEntry<'_> {
     fn gpu(self) -> Gpu {
         let vendor_id = self
             .vendor

@@ -20,14 +20,14 @@ struct Bundle<'a> {
     container: Option<&'a str>,
     wsl: Option<u8>,
     nvidia_driver: Option<&'a str>,
-    gpus: Vec<Gpu<'a>>,
-    frameworks: Vec<Framework>,
+    gpus: Vec<BundleGpu<'a>>,
+    frameworks: Vec<BundleFramework>,
     variables: BTreeMap<&'static str, &'a str>,
     report: &'a DoctorReport,
 }
 
 #[derive(Serialize)]
-struct Gpu<'a> {
+struct BundleGpu<'a> {
     name: &'a str,
     pci_id: Option<&'a str>,
     bus_id: Option<&'a str>,
@@ -36,7 +36,7 @@ struct Gpu<'a> {
 }
 
 #[derive(Serialize)]
-struct Framework {
+struct BundleFramework {
     name: &'static str,
     version: String,
     build: String,
@@ -45,14 +45,14 @@ struct Framework {
 /// Builds the redacted bundle.
 pub fn bundle(view: &SystemView, report: &DoctorReport) -> Result<Value, serde_json::Error> {
     let facts = view.host_facts();
-    let gpus = facts.gpus.iter().map(|g| Gpu {
+    let gpus = facts.gpus.iter().map(|g| BundleGpu {
         name: g.display_name(),
         pci_id: g.pci_id.as_deref(),
         bus_id: g.bus_id.as_deref(),
         kernel_driver: g.kernel_driver.as_deref(),
         memory_bytes: g.memory_bytes,
     });
-    let frameworks = check::installed(view).into_iter().map(|f| Framework {
+    let frameworks = check::installed(view).into_iter().map(|f| BundleFramework {
         name: f.name,
         version: f.version,
         build: f.build.to_string(),

@@ -67,13 +67,13 @@ impl LogChunk {
         (first == last).then_some(first)
     }
 
-    /// The lines that a range touches, clamped to [`OVERLAP`] bytes around it.
+    /// The lines that a range touches, clamped to `OVERLAP` bytes around it.
     pub fn lines(&self, start: usize, end: usize) -> ByteRange {
         (self.around(start, 0).0.min(start), self.around(end, 0).1.max(end))
     }
 
     /// Context window of a position: its line and `margin` lines before and after, without the last newline, clamped to
-    /// [`OVERLAP`] bytes.
+    /// `OVERLAP` bytes.
     pub fn around(&self, at: usize, margin: usize) -> ByteRange {
         self.around_in(self.row(at), at, margin)
     }
