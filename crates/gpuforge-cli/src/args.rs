@@ -16,7 +16,7 @@
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
-use gpuforge::settings::{Key, Place, SettingsError};
+use gpuforge::settings::{SettingKey, SettingLocation, SettingsError};
 
 pub(crate) mod bars;
 pub(crate) mod calibration;
@@ -73,8 +73,8 @@ pub(crate) enum ColorWhen {
 
 /// Accepts what the setting of this name accepts, so that a mistake is wrong usage (exit code 2) for every command.
 fn memory_limit(text: &str) -> Result<String, SettingsError> {
-    if let Some(key) = Key::find("memory_limit") {
-        key.parse(text, Place::Argument)?;
+    if let Some(key) = SettingKey::find("memory_limit") {
+        key.parse(text, SettingLocation::Argument)?;
     }
     Ok(text.to_owned())
 }

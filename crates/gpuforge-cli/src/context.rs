@@ -3,7 +3,7 @@
 use std::cell::OnceCell;
 
 use anyhow::Result;
-use gpuforge::settings::{Places, Settings, SettingsError};
+use gpuforge::settings::{Settings, SettingsError, UserPaths};
 
 use crate::{
     args::{Args, ColorWhen},
@@ -41,7 +41,7 @@ impl Context {
 
     /// The settings `color` and `verbosity`. Problems in the file are reported by the command that reads the rest.
     fn stored_style() -> (ColorWhen, String) {
-        let Ok(places) = Places::of(&env) else { return (ColorWhen::Auto, String::new()) };
+        let Ok(places) = UserPaths::resolve(&env) else { return (ColorWhen::Auto, String::new()) };
         let settings = Settings::load_lenient(&places, &env, &[]);
         let color = match settings.color() {
             "always" => ColorWhen::Always,
@@ -57,12 +57,12 @@ impl Context {
     }
 
     /// Paths of the settings file, the cache and the data directory.
-    pub(crate) fn places(&self) -> Result<Places> {
-        Ok(Places::of(&env)?)
+    pub(crate) fn places(&self) -> Result<UserPaths> {
+        Ok(UserPaths::resolve(&env)?)
     }
 
     /// Settings with `flags` and the global flags on top. Problems in the file are warnings: detection must not fail for them.
-    pub(crate) fn settings(&self, places: &Places, flags: &[(&str, &str)]) -> &Settings {
+    pub(crate) fn settings(&self, places: &UserPaths, flags: &[(&str, &str)]) -> &Settings {
         self.settings.get_or_init(|| {
             let common = self.memory_limit.as_deref().map(|limit| ("memory_limit", limit));
             let flags: Vec<(&str, &str)> = common.into_iter().chain(flags.iter().copied()).collect();

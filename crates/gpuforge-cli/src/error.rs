@@ -6,7 +6,7 @@ use anyhow::Error;
 use gpuforge::{
     forge::ForgeError,
     machine::UnknownDevice,
-    settings::{Place, SettingsError},
+    settings::{SettingLocation, SettingsError},
 };
 
 use crate::context::Context;
@@ -60,7 +60,7 @@ pub(crate) fn report(result: anyhow::Result<()>, context: &Context) -> ExitCode 
 fn code(error: &Error) -> u8 {
     // An invalid device and one that does not exist are the same mistake.
     let device = error.downcast_ref::<SettingsError>().is_some_and(
-        |e| matches!(e, SettingsError::WrongValue { place: Place::Flag(_), key, .. } if key.name == "device"),
+        |e| matches!(e, SettingsError::WrongValue { location: SettingLocation::Flag(_), key, .. } if key.name == "device"),
     );
     match error.downcast_ref::<Hinted>() {
         Some(hinted) => hinted.code,
@@ -72,7 +72,7 @@ fn code(error: &Error) -> u8 {
 /// The error of a device that does not exist.
 fn unknown_device(error: &Error) -> Option<&UnknownDevice> {
     match error.downcast_ref::<ForgeError>() {
-        Some(ForgeError::Device(unknown)) => Some(unknown),
+        Some(ForgeError::UnknownDevice(unknown)) => Some(unknown),
         _ => error.downcast_ref(),
     }
 }

@@ -51,7 +51,11 @@ pub(crate) struct Indicators {
 const EXAMPLES: &str = "\
 Examples:
   gpuforge indicators bars.parquet -o out.parquet --select 'rsi(14), macd'
+  gpuforge indicators bars.parquet -o out.parquet \\
+      --select 'rsi(7|14), macd(12,26,9).signal, group:volatility'
   gpuforge indicators 'data/*.csv' -o out.parquet --select set:classic111 --check
+  gpuforge indicators bars.parquet -o out.parquet --select set:classic111 \\
+      --convention pandas
   gpuforge indicators bars.csv -o - \\
       --define 'spread = ema(close,5) - ema(close,20)' \\
       --select 'spread, sma(20, source=spread)'

@@ -4,7 +4,7 @@ use std::{fmt::Write as _, path::PathBuf, time::SystemTime};
 
 use anyhow::Result;
 use gpuforge::{
-    dash::compare::baseline::{BaselineError, Machine, Store},
+    dash::compare::baseline::{BaselineError, BaselineStore, MachineFingerprint},
     hardware,
 };
 use serde_json::json;
@@ -19,7 +19,7 @@ use crate::{
 };
 
 pub(crate) fn run(args: &Baseline, context: &Context) -> Result<()> {
-    let store = Store::new(&context.places()?.data_dir);
+    let store = BaselineStore::new(&context.places()?.data_dir);
     match args {
         Baseline::Save { name, traces } => save(&store, name, traces, context),
         Baseline::Check { name, traces, options, any_machine } => {
@@ -34,7 +34,7 @@ fn hinted(error: BaselineError) -> anyhow::Error {
     Hinted::usage(escape_control(&error.to_string()), error.hint()).into()
 }
 
-fn save(store: &Store, name: &str, traces: &[PathBuf], context: &Context) -> Result<()> {
+fn save(store: &BaselineStore, name: &str, traces: &[PathBuf], context: &Context) -> Result<()> {
     let side = compare::side(traces)?;
     let machine = this_machine();
     let path = store.save(name, &machine, &side, SystemTime::now()).map_err(hinted)?;
@@ -54,12 +54,12 @@ fn save(store: &Store, name: &str, traces: &[PathBuf], context: &Context) -> Res
     ))
 }
 
-fn count(side: &gpuforge::dash::compare::Side) -> usize {
+fn count(side: &gpuforge::dash::compare::RunSet) -> usize {
     side.operations().collect::<std::collections::BTreeSet<_>>().len()
 }
 
 fn check(
-    store: &Store,
+    store: &BaselineStore,
     name: &str,
     traces: &[PathBuf],
     (options, any_machine): (&CompareArgs, bool),
@@ -81,7 +81,7 @@ fn check(
     )
 }
 
-fn list(store: &Store, context: &Context) -> Result<()> {
+fn list(store: &BaselineStore, context: &Context) -> Result<()> {
     let (found, errors) = store.list().map_err(hinted)?;
     errors.iter().for_each(|error| {
         context.out.warn("baseline", &escape_control(&error.to_string()), Some(&error.hint()))
@@ -126,7 +126,7 @@ fn list(store: &Store, context: &Context) -> Result<()> {
 
 /// Identity of this machine, from kernel files only, so that no device wakes. The fingerprint of the detection cache would
 /// not do: it changes with every boot, driver and version of gpuforge.
-fn this_machine() -> Machine {
+fn this_machine() -> MachineFingerprint {
     let options = hardware::DetectOptions { tier0_only: true, ..hardware::DetectOptions::default() };
     let inventory = hardware::detect(&options, &env);
     let cpu = inventory.cpu.unwrap_or_default();
@@ -136,7 +136,7 @@ fn this_machine() -> Machine {
         .map(|gpu| gpu.pci_id.clone().unwrap_or_else(|| gpu.display_name().to_owned()))
         .collect();
     gpus.sort();
-    Machine {
+    MachineFingerprint {
         os: std::env::consts::OS.to_owned(),
         arch: std::env::consts::ARCH.to_owned(),
         cpu: cpu.brand,

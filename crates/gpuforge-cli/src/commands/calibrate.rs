@@ -11,7 +11,7 @@ use gpuforge::{
         chart::{self, Panel, panels, rate, time},
         store,
     },
-    settings::{Key, Place},
+    settings::{SettingKey, SettingLocation},
 };
 use serde_json::{Value, json};
 
@@ -76,8 +76,8 @@ fn measure(args: &Calibrate, context: &Context, file: &Path) -> Result<Calibrati
     let places = context.places()?;
     let flags: Vec<(&str, &str)> = args.device.iter().map(|d| ("device", d.as_str())).collect();
     for (name, text) in &flags {
-        if let Some(key) = Key::find(name) {
-            key.parse(text, Place::Flag((*name).to_owned()))?;
+        if let Some(key) = SettingKey::find(name) {
+            key.parse(text, SettingLocation::Flag((*name).to_owned()))?;
         }
     }
     let settings = context.settings(&places, &flags);

@@ -7,9 +7,8 @@ use std::{
 
 use anyhow::Result;
 use gpuforge::dash::compare::{
-    Change, Comparison, Options, Side, Verdict, compare,
+    ChangeVerdict, CompareOptions, Comparison, OperationChange, RunSet, compare, html,
     load::{self, LoadError},
-    page,
 };
 use serde::Serialize;
 
@@ -34,7 +33,7 @@ pub(crate) fn run(args: &Compare, context: &Context) -> Result<()> {
 }
 
 /// The runs in these files and directories. Exit code 1 means a regression, so an unreadable file is wrong usage (2).
-pub(super) fn side(paths: &[PathBuf]) -> Result<Side> {
+pub(super) fn side(paths: &[PathBuf]) -> Result<RunSet> {
     let failed = |error: LoadError| Hinted::usage(escape_control(&error.to_string()), error.hint());
     Ok(load::files(paths).and_then(|files| load::side(&files)).map_err(failed)?)
 }
@@ -51,17 +50,18 @@ struct Document<'a> {
 
 /// Compares, prints, and fails for a regression.
 pub(super) fn judge(
-    sides: (&Side, &Side),
+    sides: (&RunSet, &RunSet),
     (a, b): (&str, &str),
     args: &CompareArgs,
     context: &Context,
 ) -> Result<()> {
-    let options = Options { alpha: args.alpha, threshold: args.threshold, ..Options::default() };
+    let options =
+        CompareOptions { alpha: args.alpha, threshold: args.threshold, ..CompareOptions::default() };
     let comparison = compare(sides.0, sides.1, &options);
     if let Some(path) = &args.output {
         let unwritten =
             |error| Hinted::usage(format!("{error:#}"), "make the directory first, or give -o another name");
-        atomic_file::write(path, page::html(&comparison, sides, (a, b)).as_bytes()).map_err(unwritten)?;
+        atomic_file::write(path, html::render(&comparison, sides, (a, b)).as_bytes()).map_err(unwritten)?;
     }
     if context.out.json {
         context.out.json(&Document { a, b, comparison: &comparison, page: args.output.as_deref() })?;
@@ -72,14 +72,14 @@ pub(super) fn judge(
         }
         comparison.notes.iter().for_each(|note| context.out.warn("compare", &escape_control(note), None));
     }
-    if comparison.verdict == Verdict::NotJudged {
+    if comparison.verdict == ChangeVerdict::NotJudged {
         let hint =
             "record more runs and give a directory or a,b,c for each side; docs/comparing.md has a loop";
         let what = format!("nothing was judged: {}", comparison.reason);
         return Err(Hinted::new(what, hint).with_code(NOT_JUDGED).into());
     }
     let slower: Vec<String> =
-        comparison.of(Verdict::Regression).map(|c| escape_control(&c.operation)).collect();
+        comparison.of(ChangeVerdict::Regression).map(|c| escape_control(&c.operation)).collect();
     if slower.is_empty() {
         return Ok(());
     }
@@ -90,18 +90,18 @@ pub(super) fn judge(
 
 fn render(comparison: &Comparison, (a, b): (&str, &str), all: bool) -> String {
     let style = match comparison.verdict {
-        Verdict::Regression => BAD,
-        Verdict::Improvement => GOOD,
-        Verdict::NoChange => HEAD,
-        Verdict::NotJudged => CARE,
+        ChangeVerdict::Regression => BAD,
+        ChangeVerdict::Improvement => GOOD,
+        ChangeVerdict::NoChange => HEAD,
+        ChangeVerdict::NotJudged => CARE,
     };
     let mut out = format!("{style}{}{style:#}: {b} against {a}\n", comparison.verdict.as_str());
     let options = &comparison.options;
     let how = format!(
-        "{} and {} runs, {} operations; changes up to {:.1} % do not matter, {:.1} % chance of a false alarm at most",
+        "{} and {} runs, {}; changes up to {:.1} % do not matter, {:.1} % chance of a false alarm at most",
         comparison.runs.0,
         comparison.runs.1,
-        comparison.operations.len(),
+        plural(comparison.operations.len() as u64, "operation"),
         100.0 * options.threshold,
         100.0 * options.alpha,
     );
@@ -109,7 +109,7 @@ fn render(comparison: &Comparison, (a, b): (&str, &str), all: bool) -> String {
     let _ = write!(out, "{DIM}{}{DIM:#}", wrap(&how, 0, width()));
     let mut same = 0;
     for change in &comparison.operations {
-        same += usize::from(matches!(change.verdict, Verdict::NoChange | Verdict::NotJudged));
+        same += usize::from(matches!(change.verdict, ChangeVerdict::NoChange | ChangeVerdict::NotJudged));
         if all || same <= UNCHANGED_LISTED {
             line(change, &mut out);
         }
@@ -130,14 +130,14 @@ fn render(comparison: &Comparison, (a, b): (&str, &str), all: bool) -> String {
 }
 
 /// Lines of one operation: verdict and name, then medians, confidence interval and effect size.
-fn line(change: &Change, out: &mut String) {
+fn line(change: &OperationChange, out: &mut String) {
     let style = match change.verdict {
-        Verdict::Regression => BAD,
-        Verdict::Improvement => GOOD,
-        Verdict::NotJudged => CARE,
-        Verdict::NoChange => DIM,
+        ChangeVerdict::Regression => BAD,
+        ChangeVerdict::Improvement => GOOD,
+        ChangeVerdict::NotJudged => CARE,
+        ChangeVerdict::NoChange => DIM,
     };
-    let time = |ns: Option<f64>| ns.map_or_else(|| "–".to_owned(), page::time);
+    let time = |ns: Option<f64>| ns.map_or_else(|| "–".to_owned(), html::time);
     let _ = writeln!(
         out,
         "  {style}{:<11}{style:#} {}\n              {} → {}, 95 % {}, effect {:+.2}\n              {DIM}{}{DIM:#}",
@@ -145,7 +145,7 @@ fn line(change: &Change, out: &mut String) {
         escape_control(&change.operation),
         time(change.a.median_ns),
         time(change.b.median_ns),
-        page::bounds(change.interval),
+        html::bounds(change.interval),
         change.effect,
         change.reason,
     );

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, path::Path, process::Command};
 
 use anyhow::{Context as _, Result};
-use gpuforge::settings::{self, Places, Settings};
+use gpuforge::settings::{self, Settings, UserPaths};
 use serde_json::json;
 
 use crate::{
@@ -56,7 +56,7 @@ fn warn_of_device(context: &Context, settings: &Settings) {
     }
 }
 
-fn list(context: &Context, places: &Places) -> Result<()> {
+fn list(context: &Context, places: &UserPaths) -> Result<()> {
     let settings = context.settings(places, &[]);
     warn_of_device(context, settings);
     if context.out.json {
@@ -87,7 +87,7 @@ fn list(context: &Context, places: &Places) -> Result<()> {
     context.out.text(&out)
 }
 
-fn get(context: &Context, places: &Places, key: &str) -> Result<()> {
+fn get(context: &Context, places: &UserPaths, key: &str) -> Result<()> {
     let settings = context.settings(places, &[]);
     let resolved = settings.get(key)?;
     if key == "device" {
@@ -101,7 +101,7 @@ fn get(context: &Context, places: &Places, key: &str) -> Result<()> {
 }
 
 /// Warns if an environment variable overrides the stored value.
-fn shadowed(context: &Context, places: &Places, key: &str) -> Result<()> {
+fn shadowed(context: &Context, places: &UserPaths, key: &str) -> Result<()> {
     let now = Settings::load_lenient(places, &env, &[]);
     if let settings::Origin::Env(variable) = now.get(key)?.origin {
         context.out.warn("settings", &format!("{variable} is set and overrides the file"), None);
@@ -109,7 +109,7 @@ fn shadowed(context: &Context, places: &Places, key: &str) -> Result<()> {
     Ok(())
 }
 
-fn edit(context: &Context, places: &Places) -> Result<()> {
+fn edit(context: &Context, places: &UserPaths) -> Result<()> {
     let file = &places.config_file;
     if !file.exists() {
         write_template(file)?;

@@ -54,8 +54,8 @@ fn live(args: &Detect, context: &Context) -> Result<(Inventory, DetectOptions)> 
     let flags: Vec<(&str, &str)> = flags.iter().filter_map(|(n, v)| v.as_deref().map(|v| (*n, v))).collect();
     // An invalid flag is an error; an invalid setting in a file only a warning.
     for (name, text) in &flags {
-        if let Some(key) = gpuforge::settings::Key::find(name) {
-            key.parse(text, gpuforge::settings::Place::Flag((*name).to_owned()))?;
+        if let Some(key) = gpuforge::settings::SettingKey::find(name) {
+            key.parse(text, gpuforge::settings::SettingLocation::Flag((*name).to_owned()))?;
         }
     }
     let settings = context.settings(&places, &flags);

@@ -15,7 +15,7 @@ use gpuforge::{
         CheckEvidence, Explanation, HostEvidence, PatternDb, RootCause, Severity, explain_with_checks, fix,
     },
     hardware, machine,
-    settings::Places,
+    settings::UserPaths,
 };
 use serde_json::json;
 
@@ -75,7 +75,7 @@ fn open(file: Option<&Path>, context: &Context) -> Result<Box<dyn Read>> {
 }
 
 /// Facts about this machine without waking a device: kernel files, and the cache if it is valid.
-fn facts(places: &Places, context: &Context) -> HostEvidence {
+fn facts(places: &UserPaths, context: &Context) -> HostEvidence {
     let mut options = machine::options(context.settings(places, &[]), places, &env);
     options.tier0_only = true;
     let mut facts = HostEvidence::of(&hardware::detect(&options, &env));
@@ -190,7 +190,7 @@ fn apply(
     root: &RootCause,
     known: &PatternDb,
     args: &Explain,
-    places: &Places,
+    places: &UserPaths,
     context: &Context,
 ) -> Result<()> {
     let environment = fix::ActiveEnv::active(&env);
@@ -203,7 +203,7 @@ fn apply(
     Ok(())
 }
 
-fn undo(args: &Explain, places: &Places, context: &Context) -> Result<()> {
+fn undo(args: &Explain, places: &UserPaths, context: &Context) -> Result<()> {
     let record = fix::last_record(&places.data_dir).map_err(hinted)?;
     let shown: Vec<String> = record.undo.iter().map(fix::FixAction::show).collect();
     confirm(&format!("undo {} ({}): {}", record.id, record.done, shown.join("; ")), args.yes, false)?;

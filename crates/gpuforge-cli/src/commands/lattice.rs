@@ -10,12 +10,11 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use gpuforge::workloads::lattice::{
-    Analysis, Blocked, Grid, Lattice as Cells, LatticeError, LatticePath, PathCount, SearchResult, Searcher, Weights, analyse,
-    analyse::Origin, count_paths, parse_cell, parse_cells, svg::svg, xor_transform,
+    Analysis, Blocked, Grid, Lattice as Cells, LatticeError, LatticePath, PathCount, SearchResult, Searcher,
+    Weights, analyse, analyse::Origin, count_paths, parse_cell, parse_cells, svg::svg, xor_transform,
 };
 use serde_json::json;
 
-use super::probe;
 use crate::{
     args::lattice::{BlockedArgs, Lattice, PathArgs, ShapeArgs, XorArgs},
     atomic_file,

@@ -12,23 +12,23 @@ use gpuforge::{
     choice::choose,
     dash::live::{
         LiveError, feed,
-        follow::Follower,
-        machine::{Machine, Row},
-        place::{self, processes},
-        publish::{Publisher, VARIABLE},
-        screen,
-        snapshot::Level,
-        text::text,
-        view::{State, View},
-        web::Server,
+        follower::Follower,
+        machine_info::{InfoRow, MachineInfo},
+        plain_text::text,
+        publisher::{Publisher, VARIABLE},
+        snapshot::EventLevel,
+        socket_dir::{self, processes},
+        tui,
+        view::{LiveView, State},
+        web::LiveServer,
     },
     env::{
         compat, doctor,
         doctor::Status,
-        profiles::{self, Fit},
+        profiles::{self, ProfileFit},
     },
     hardware::{Inventory, model::Usable},
-    settings::{Places, Settings},
+    settings::{Settings, UserPaths},
 };
 use serde::Serialize;
 use serde_json::json;
@@ -48,8 +48,8 @@ const ONCE: Duration = Duration::from_secs(3);
 #[derive(Serialize)]
 struct MonitorSnapshot<'a> {
     #[serde(flatten)]
-    view: &'a View,
-    machine: &'a Machine,
+    view: &'a LiveView,
+    machine: &'a MachineInfo,
 }
 
 /// Publishes the state of this process, if the setting asks for it. A failure is a warning.
@@ -61,7 +61,7 @@ pub(crate) fn publish(command: Option<&Command>, context: &Context) -> Option<Pu
     let name = if words.is_empty() { "gpuforge".to_owned() } else { words.join(" ") };
     match Publisher::start(&directory(), &name) {
         Ok(publisher) => {
-            feed::event(Level::Info, || format!("began: {name}"));
+            feed::event(EventLevel::Info, || format!("began: {name}"));
             Some(publisher)
         }
         Err(error) => {
@@ -73,7 +73,7 @@ pub(crate) fn publish(command: Option<&Command>, context: &Context) -> Option<Pu
 
 /// Not the settings of the context: those are fixed with the command's flags on first use.
 fn wanted() -> bool {
-    let places = Places::of(&env).unwrap_or_else(|_| Places::nowhere());
+    let places = UserPaths::resolve(&env).unwrap_or_else(|_| UserPaths::unavailable());
     Settings::load_lenient(&places, &env, &[]).monitor()
 }
 
@@ -100,15 +100,15 @@ pub(crate) fn run(args: &Monitor, context: &Context) -> Result<()> {
         return Err(Hinted::usage("stdout is not a terminal", hint).into());
     }
     let plain = std::env::var_os("NO_COLOR").is_some_and(|v| !v.is_empty());
-    Ok(screen::run(follower, &machine, plain)?)
+    Ok(tui::run(follower, &machine, plain)?)
 }
 
 fn directory() -> PathBuf {
-    place::folder(&env)
+    socket_dir::resolve(&env)
 }
 
 /// A requested process that publishes nothing is an error, with the others in the hint.
-fn known(pid: Option<u32>, view: &View, directory: &std::path::Path) -> Result<()> {
+fn known(pid: Option<u32>, view: &LiveView, directory: &std::path::Path) -> Result<()> {
     let Some(pid) = pid.filter(|_| view.snapshot.is_none()) else { return Ok(()) };
     let what = match view.state {
         State::Foreign => format!("process {pid} speaks another version of the protocol"),
@@ -126,12 +126,12 @@ fn known(pid: Option<u32>, view: &View, directory: &std::path::Path) -> Result<(
 fn serve(
     port: u16,
     follower: Follower,
-    machine: Machine,
+    machine: MachineInfo,
     inventory: &Inventory,
     context: &Context,
 ) -> Result<()> {
     let shared = Arc::new(Mutex::new(machine));
-    let server = Server::start(port, follower, shared.clone()).map_err(hinted)?;
+    let server = LiveServer::start(port, follower, shared.clone()).map_err(hinted)?;
     if context.out.json {
         // Flushed at once: a reader needs the address before the end.
         context.out.text(&format!("{}\n", json!({"url": server.url()})))?;
@@ -144,7 +144,7 @@ fn serve(
             let _ = std::io::Write::write_all(&mut err, format!("{what}\n").as_bytes());
         }
     }
-    let put = |change: &mut dyn FnMut(&mut Machine)| {
+    let put = |change: &mut dyn FnMut(&mut MachineInfo)| {
         change(&mut shared.lock().unwrap_or_else(PoisonError::into_inner));
     };
     let mut fit = Some(fit(inventory, context).unwrap_or_default());
@@ -160,7 +160,7 @@ fn hinted(error: LiveError) -> anyhow::Error {
 }
 
 /// Devices and CPU from kernel files and the cache: no device is woken.
-fn describe(inventory: &Inventory) -> Machine {
+fn describe(inventory: &Inventory) -> MachineInfo {
     let mut devices = Vec::new();
     for gpu in &inventory.gpus {
         let state = match (gpu.usable_for_compute, &gpu.hidden_by) {
@@ -172,43 +172,47 @@ fn describe(inventory: &Inventory) -> Machine {
         let driver = gpu.driver_version.as_ref().map(|d| format!("driver {d}"));
         let parts = [Some(state.clone()), gpu.memory_bytes.map(size), driver, gpu.bus_id.clone()];
         let detail: Vec<String> = parts.into_iter().flatten().collect();
-        devices.push(Row::new(gpu.display_name(), state, detail.join(" · ")));
+        devices.push(InfoRow::new(gpu.display_name(), state, detail.join(" · ")));
     }
     if let Some(cpu) = &inventory.cpu {
         let threads = cpu.available.or(cpu.logical).map(|n| format!("{n} threads"));
         let parts = [threads, cpu.simd.clone(), cpu.memory_limit_bytes.or(cpu.memory_bytes).map(size)];
         let detail: Vec<String> = parts.into_iter().flatten().collect();
         let name = cpu.brand.clone().unwrap_or_else(|| "processor".to_owned());
-        devices.push(Row::new(name, "usable", detail.join(" · ")));
+        devices.push(InfoRow::new(name, "usable", detail.join(" · ")));
     }
     let choice = choose(inventory);
-    Machine { devices, choice: Some(format!("{}: {}", choice.name, choice.reason)), ..Machine::default() }
+    MachineInfo {
+        devices,
+        choice: Some(format!("{}: {}", choice.name, choice.reason)),
+        ..MachineInfo::default()
+    }
 }
 
 /// The doctor's checks without the network, without skipped ones.
-fn diagnose() -> Vec<Row> {
-    let report = doctor::run(&Arc::new(doctor::View::here().offline(true)));
+fn diagnose() -> Vec<InfoRow> {
+    let report = doctor::run(&Arc::new(doctor::SystemView::live().offline(true)));
     let applies = report.checks.iter().filter(|c| c.status != Status::Skipped);
-    let row = |c: &doctor::Checked| {
+    let row = |c: &doctor::CheckResult| {
         let step = c.fix.as_ref().map(|f| format!(" → {f}")).unwrap_or_default();
-        Row::new(c.id, c.status.word(), format!("{}{step}", c.evidence))
+        InfoRow::new(c.id, c.status.word(), format!("{}{step}", c.evidence))
     };
     applies.map(row).collect()
 }
 
 /// How well the profiles fit this machine, best first.
-fn fit(inventory: &Inventory, context: &Context) -> Result<Vec<Row>> {
+fn fit(inventory: &Inventory, context: &Context) -> Result<Vec<InfoRow>> {
     let tables = Tables::load(context)?;
-    let machine = compat::machine::from_inventory(&tables.compat, inventory);
+    let machine = compat::host_spec::from_inventory(&tables.compat, inventory);
     let framework = framework(&tables, None, context)?;
-    let answer = compat::choose(&tables.compat, framework, &machine, None);
+    let answer = compat::resolve(&tables.compat, framework, &machine, None);
     let Some(best) = answer.candidates.first() else { return Ok(Vec::new()) };
-    let mut rows: Vec<(u8, Row)> = Vec::new();
+    let mut rows: Vec<(u8, InfoRow)> = Vec::new();
     for profile in &tables.profiles.profile {
-        let plan = profiles::plan(&tables.profiles, profile, best, &framework.import, &machine);
-        let Fit { points, reasons } = profiles::fit(profile, &machine, &plan);
+        let plan = profiles::plan_env(&tables.profiles, profile, best, &framework.import, &machine);
+        let ProfileFit { points, reasons } = profiles::fit(profile, &machine, &plan);
         let detail = format!("{} ({})", profile.title, reasons.join("; "));
-        rows.push((points, Row::new(profile.name.as_str(), points.to_string(), detail)));
+        rows.push((points, InfoRow::new(profile.name.as_str(), points.to_string(), detail)));
     }
     rows.sort_by_key(|(points, _)| std::cmp::Reverse(*points));
     Ok(rows.into_iter().map(|(_, row)| row).collect())

@@ -9,7 +9,7 @@ use std::{
 use anyhow::{Context as _, Result};
 use clap::{CommandFactory as _, Parser as _};
 use gpuforge::{
-    dash::report::Report,
+    dash::report::TraceReport,
     profile::{Category, Name, Profiler, Span, TRACE_VARIABLE, TraceFormat, TraceGuard},
 };
 
@@ -127,7 +127,7 @@ fn show(args: &ProfileRun, context: &Context) -> Result<()> {
     if !talks {
         return Ok(());
     }
-    let mut text = format!("\n{}", report::summary(&Report::of(&trace), args.top));
+    let mut text = format!("\n{}", report::summary(&TraceReport::of(&trace), args.top));
     let next = match page {
         Some(path) => format!("{}, {}", args.output.display(), path.display()),
         None => format!("{0}; as a page: gpuforge report {0} -o report.html", args.output.display()),

@@ -5,7 +5,7 @@ use std::{fmt::Write as _, io::Write as _, path::Path};
 use anyhow::Result;
 use gpuforge::{
     dash::{
-        report::{Flame, Report, Row, units},
+        report::{FlameGraph, SpanRow, TraceReport, units},
         trace::{self, TraceFileError},
     },
     profile::Trace,
@@ -29,7 +29,7 @@ pub(crate) fn run(args: &profiling::Report, context: &Context) -> Result<()> {
     };
     let trace = read(&args.trace)?;
     let Some(format) = format else {
-        let report = Report::of(&trace);
+        let report = TraceReport::of(&trace);
         return match context.out.json {
             true => context.out.json(&report),
             false => context.out.text(&summary(&report, args.top)),
@@ -91,21 +91,21 @@ fn format_of(path: &Path) -> Result<ReportFormat> {
 
 pub(crate) fn export(trace: &Trace, format: ReportFormat, title: &str) -> Result<Vec<u8>> {
     Ok(match format {
-        ReportFormat::Html => Report::of(trace).html(trace, title).into_bytes(),
+        ReportFormat::Html => TraceReport::of(trace).html(trace, title).into_bytes(),
         ReportFormat::Json => {
-            let mut text = serde_json::to_vec_pretty(&Report::of(trace))?;
+            let mut text = serde_json::to_vec_pretty(&TraceReport::of(trace))?;
             text.push(b'\n');
             text
         }
         ReportFormat::Chrome => trace.to_chrome()?.into_bytes(),
-        ReportFormat::Folded => Flame::of(trace).folded().into_bytes(),
-        ReportFormat::Svg => Flame::of(trace).svg(title).into_bytes(),
-        ReportFormat::Csv => Report::of(trace).csv().into_bytes(),
+        ReportFormat::Folded => FlameGraph::of(trace).folded().into_bytes(),
+        ReportFormat::Svg => FlameGraph::of(trace).svg(title).into_bytes(),
+        ReportFormat::Csv => TraceReport::of(trace).csv().into_bytes(),
     })
 }
 
 /// Summary for the terminal.
-pub(crate) fn summary(report: &Report, top: usize) -> String {
+pub(crate) fn summary(report: &TraceReport, top: usize) -> String {
     let mut out = format!("{HEAD}where the time went{HEAD:#}\n");
     let counted = |n: u64, one: &str| format!("{} {one}{}", units::count(n), if n == 1 { "" } else { "s" });
     let mut facts = vec![
@@ -146,8 +146,9 @@ pub(crate) fn summary(report: &Report, top: usize) -> String {
     out
 }
 
-fn names(out: &mut String, report: &Report, top: usize) {
-    let rows: Vec<&Row> = report.rows.iter().filter(|row| row.stats.self_ns.is_some()).take(top).collect();
+fn names(out: &mut String, report: &TraceReport, top: usize) {
+    let rows: Vec<&SpanRow> =
+        report.rows.iter().filter(|row| row.stats.self_ns.is_some()).take(top).collect();
     if rows.is_empty() {
         return;
     }
@@ -172,7 +173,7 @@ fn names(out: &mut String, report: &Report, top: usize) {
 }
 
 /// Memory, placement decisions and recovery events, a line each where there was any.
-fn events(out: &mut String, report: &Report) {
+fn events(out: &mut String, report: &TraceReport) {
     for memory in &report.memory {
         let budget = memory.budget_bytes.map(|b| format!(" of {}", units::size(b))).unwrap_or_default();
         let line = format!(

@@ -35,7 +35,7 @@ pub(crate) fn run(full: bool, context: &Context) -> Result<()> {
     Ok(())
 }
 
-fn render(report: &selftest::Report) -> String {
+fn render(report: &selftest::SelfTestReport) -> String {
     let mut out = String::new();
     for test in &report.tests {
         let (style, word) = match (test.ok, test.skipped) {

@@ -29,7 +29,7 @@ pub(crate) fn run(load: bool, context: &Context) -> Result<()> {
         // A machine without a device has a status too.
         if let Err(error) = loaded {
             let hint = match &error {
-                ForgeError::Device(unknown) => Some(unknown.hint()),
+                ForgeError::UnknownDevice(unknown) => Some(unknown.hint()),
                 _ => None,
             };
             context.out.warn("load", &error.to_string(), hint.as_deref());

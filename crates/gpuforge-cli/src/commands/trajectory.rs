@@ -16,8 +16,8 @@ use gpuforge::{
     ops::Threads,
     route::{PlacementPolicy, RunOptions},
     workloads::trajectory::{
-        Air, Ball, Flights, Launch, IntegrationMethod, FlightModel, FlightPoint, ShearProfile, FlightSetup, FlightSummary, TrajectoryError, Wind,
-        launch::FIELDS,
+        Air, Ball, FlightModel, FlightPoint, FlightSetup, FlightSummary, Flights, IntegrationMethod, Launch,
+        ShearProfile, TrajectoryError, Wind, launch::FIELDS,
     },
 };
 use serde::Serialize;
@@ -286,7 +286,12 @@ fn warn_invalid(rows: &LaunchRows, errors: &[(u64, String)], args: &BatchArgs, c
 }
 
 /// Writes a row per launch: its line, its status or error, its results.
-fn write(path: &Path, rows: &LaunchRows, flown: &[Option<FlightSummary>], errors: &[(u64, String)]) -> Result<()> {
+fn write(
+    path: &Path,
+    rows: &LaunchRows,
+    flown: &[Option<FlightSummary>],
+    errors: &[(u64, String)],
+) -> Result<()> {
     let columns = FlightSummary::FIGURES.map(str::to_owned);
     let layout = KeySchema::of_rows(rows.word, Some("status"));
     let options = WriteOptions::of(path).map_err(frame_error)?;

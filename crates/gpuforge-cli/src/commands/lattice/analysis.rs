@@ -11,9 +11,10 @@ use gpuforge::{
 };
 use serde::Serialize;
 
-use super::{blocked, grid, lattice_error, probe, statistics};
+use super::{blocked, grid, lattice_error, statistics};
 use crate::{
     args::lattice::AnalyseArgs,
+    commands::probe,
     context::{Context, env},
     format::{width, wrap},
     output::HEAD,

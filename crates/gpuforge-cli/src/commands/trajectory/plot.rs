@@ -150,8 +150,12 @@ mod tests {
 
     #[test]
     fn nothing_and_one_flight_can_be_drawn() {
-        let point =
-            |x: f64, y: f64| FlightPoint { time: 0.0, place: [x, y, x / 20.0], velocity: [0.0; 3], spin: 0.0 };
+        let point = |x: f64, y: f64| FlightPoint {
+            time: 0.0,
+            place: [x, y, x / 20.0],
+            velocity: [0.0; 3],
+            spin: 0.0,
+        };
         let path = vec![point(0.0, 0.0), point(100.0, 25.0), point(200.0, 0.0)];
         for paths in [vec![], vec![path]] {
             let text = svg(&paths);
