@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use gpuforge::{
     Forge,
-    settings::{Places, Settings},
+    settings::{UserPaths, Settings},
 };
 
 use crate::{
@@ -16,7 +16,7 @@ const CALLS: usize = 1001;
 pub(crate) fn run() -> Result<Vec<Row>> {
     let dir = tempfile::tempdir()?;
     let path = |name: &str| dir.path().join(name);
-    let places = Places { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") };
+    let places = UserPaths { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") };
     let env = |_: &str| None;
     let settings = Settings::load_lenient(&places, &env, &[]);
     let once = || ms(|| Ok(Forge::with(&settings, &places, &env)));

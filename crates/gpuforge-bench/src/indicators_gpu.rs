@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use gpuforge::{
     Forge,
     indicators_gpu::{DeviceChoice, executor::regret},
-    settings::{Places, Settings},
+    settings::{UserPaths, Settings},
 };
 use gpuforge_indicators::{
     catalogue,
@@ -312,7 +312,7 @@ fn count(what: &str, n: f64, most: f64) -> Row {
 /// What the router chooses for about twenty indicators.
 fn routing() -> Result<Vec<Row>> {
     let env = |name: &str| std::env::var(name).ok();
-    let places = Places::of(&env).unwrap_or_else(|_| Places::nowhere());
+    let places = UserPaths::resolve(&env).unwrap_or_else(|_| UserPaths::unavailable());
     let settings = Settings::load_lenient(&places, &env, &[]);
     let access = Forge::new().device_access(&settings, &places, DeviceChoice::Gpu);
     let found = regret::regret_on(&access, &regret::SIZES)?;

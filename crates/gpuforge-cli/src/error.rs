@@ -5,7 +5,7 @@ use std::process::ExitCode;
 use anyhow::Error;
 use gpuforge::{
     forge::ForgeError,
-    machine::UnknownDevice,
+    detection::UnknownDevice,
     settings::{SettingLocation, SettingsError},
 };
 

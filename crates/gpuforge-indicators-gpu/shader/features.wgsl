@@ -1,24 +1,24 @@
-// Results as rows of features: an invocation per run, eight steps and tile of columns. Neighbouring invocations read
-// neighbouring words of a column and write stretches of rows. A result is `held * tick^unit + weight * level`; what a window
-// says of it (z-score, rank) is the same for what is held, which has more digits. Eight windows are read side by side, a bar
-// once for all of them: first sums and extremes, then what rests on them.
+// Feature rows: decodes and normalises results into row-major rows; an invocation per segment, eight steps and tile of columns.
+// Loads are coalesced over segments, stores are contiguous within a row. A result is `stored * tick^power + weight * offset`; its
+// z-score and rank are those of the stored value, which has more digits. Eight windows are computed together, a bar loaded once
+// for all of them: first sums and extremes, then z-scores or ranks.
 //   [1] z: column table, w: columns of this call
 //   [2] x: first bar with a row, y: columns of a tile, z: words of a row
-//   [3] x: first rows of the series, y: where columns lie that the processor computed
+//   [3] x: first rows of the series, y: offset of the columns computed on the CPU
 @group(0) @binding(3) var<storage, read_write> rows: array<u32>;
 
 const MISSING: u32 = 0x7fc00000u;
 const ZSCORE: u32 = 1u;
 const RANK: u32 = 2u;
-// Differences below this share of a window's largest magnitude are rounding.
+// Differences below this fraction of a window's largest magnitude are rounding.
 const SAME: f32 = 1e-6;
-// The same as a share of the level of prices: what cancels leaves rounding of them behind.
+// The same as a fraction of the price offset: cancellation leaves rounding of prices behind.
 const NOTHING: f32 = 1e-12;
 
 // A column: 8 words.
 struct Column {
     place: u32,
-    // by the processor, or in the arena?
+    // computed on the CPU (in `data`), or in the arena?
     given: bool,
     into: u32,
     unit: i32,
@@ -42,14 +42,14 @@ fn column_at(k: u32) -> Column {
     );
 }
 
-fn bits_at(c: Column, bar: Bar) -> u32 {
+fn bits_of(c: Column, bar: Bar) -> u32 {
     if (c.given) {
         return data[c.place + word_of(bar)];
     }
     return bitcast<u32>(arena[c.place + word_of(bar)]);
 }
 
-// Devices may assume that numbers are finite: only bits tell.
+// Tested on the bits: WGSL may assume that floats are finite.
 fn finite(bits: u32) -> bool {
     return (bits & 0x7f800000u) != 0x7f800000u;
 }
@@ -62,13 +62,13 @@ fn tick_power(tick: f32, unit: i32) -> f32 {
     return select(product, 1.0 / product, unit < 0);
 }
 
-// A number of each of eight windows.
+// A value per window, for eight windows.
 struct Eight {
     low: vec4<f32>,
     high: vec4<f32>,
 }
 
-fn eight(x: f32) -> Eight {
+fn windows8(x: f32) -> Eight {
     return Eight(vec4<f32>(x), vec4<f32>(x));
 }
 
@@ -96,13 +96,13 @@ struct Seen {
     highest: Eight,
 }
 
-// Of what is finite, as distances from c.
+// Count, sum, min and max of the finite values, as distances from c.
 fn seen(c: Column, w: Walk, centre: f32) -> Seen {
-    var s = Seen(eight(0.0), eight(0.0), eight(3e38), eight(-3e38));
+    var s = Seen(windows8(0.0), windows8(0.0), windows8(3e38), windows8(-3e38));
     var bar = w.bar;
     var j = w.skip;
     while (j < w.n + 7u) {
-        let stop = j + within(bar, w.n + 7u - j);
+        let stop = j + bars_in_segment(bar, w.n + 7u - j);
         var at = c.place + word_of(bar);
         while (j < stop) {
             let bits = bitcast<u32>(arena[at]);
@@ -122,18 +122,18 @@ fn seen(c: Column, w: Walk, centre: f32) -> Seen {
             at += 1u << p.v[0].z;
             j += 1u;
         }
-        bar = after(bar.run);
+        bar = first_of_next(bar.segment);
     }
     return s;
 }
 
 // Sums of squared distances from the means.
 fn squares(c: Column, w: Walk, centre: f32, mean: Eight) -> Eight {
-    var sum = eight(0.0);
+    var sum = windows8(0.0);
     var bar = w.bar;
     var j = w.skip;
     while (j < w.n + 7u) {
-        let stop = j + within(bar, w.n + 7u - j);
+        let stop = j + bars_in_segment(bar, w.n + 7u - j);
         var at = c.place + word_of(bar);
         while (j < stop) {
             let bits = bitcast<u32>(arena[at]);
@@ -147,20 +147,20 @@ fn squares(c: Column, w: Walk, centre: f32, mean: Eight) -> Eight {
             at += 1u << p.v[0].z;
             j += 1u;
         }
-        bar = after(bar.run);
+        bar = first_of_next(bar.segment);
     }
     return sum;
 }
 
-// How many are below the windows' own last values, equal ones half.
+// How many values are below each window's last one, ties half.
 fn below(c: Column, w: Walk, centre: f32, own: Eight, tie: Eight) -> Eight {
-    var sum = eight(0.0);
+    var sum = windows8(0.0);
     var bar = w.bar;
     var j = w.skip;
     let none = vec4<f32>(0.0);
     let half = vec4<f32>(0.5);
     while (j < w.n + 7u) {
-        let stop = j + within(bar, w.n + 7u - j);
+        let stop = j + bars_in_segment(bar, w.n + 7u - j);
         var at = c.place + word_of(bar);
         while (j < stop) {
             let bits = bitcast<u32>(arena[at]);
@@ -176,20 +176,20 @@ fn below(c: Column, w: Walk, centre: f32, own: Eight, tie: Eight) -> Eight {
             at += 1u << p.v[0].z;
             j += 1u;
         }
-        bar = after(bar.run);
+        bar = first_of_next(bar.segment);
     }
     return sum;
 }
 
-// Magnitude of the larger end of what the windows span.
-fn most(lowest: vec4<f32>, highest: vec4<f32>, centre: f32, unit: f32, lift: f32) -> vec4<f32> {
+// Largest magnitude of each window.
+fn max_magnitude(lowest: vec4<f32>, highest: vec4<f32>, centre: f32, unit: f32, lift: f32) -> vec4<f32> {
     return max(abs((lowest + centre) * unit + lift), abs((highest + centre) * unit + lift));
 }
 
-// What windows of n say of their last bars, whose bits are `own`.
+// Normalised last bars of windows of n, whose bits are `own`.
 fn normalised(c: Column, bar: Bar, first: u32, own: array<u32, 8>, unit: f32, level: f32) -> array<f32, 8> {
     var bits = own;
-    // One of the values themselves is the centre: windows of equal values are flat exactly.
+    // Centred on one of the values: windows of equal values are exactly flat.
     var centre = 0.0;
     for (var i = 0u; i < 8u; i++) {
         if (finite(bits[i])) {
@@ -200,8 +200,8 @@ fn normalised(c: Column, bar: Bar, first: u32, own: array<u32, 8>, unit: f32, le
     let w = Walk(earlier(bar, c.n - 1u - skip), skip, c.n);
     let s = seen(c, w, centre);
     let lift = c.weight * level;
-    let most_low = most(s.lowest.low, s.highest.low, centre, unit, lift);
-    let most_high = most(s.lowest.high, s.highest.high, centre, unit, lift);
+    let most_low = max_magnitude(s.lowest.low, s.highest.low, centre, unit, lift);
+    let most_high = max_magnitude(s.lowest.high, s.highest.high, centre, unit, lift);
     let flat_low = (s.highest.low - s.lowest.low) * unit <= max(SAME * most_low, vec4<f32>(NOTHING * abs(level)));
     let flat_high = (s.highest.high - s.lowest.high) * unit <= max(SAME * most_high, vec4<f32>(NOTHING * abs(level)));
     var own_d = Eight(
@@ -213,7 +213,7 @@ fn normalised(c: Column, bar: Bar, first: u32, own: array<u32, 8>, unit: f32, le
     if (c.mode == RANK) {
         let tie = Eight(SAME * most_low / unit, SAME * most_high / unit);
         let found = below(c, w, centre, own_d, tie);
-        // Each is its own equal.
+        // Each ties with itself.
         low = select((found.low - 0.5) / max(s.count.low - 1.0, vec4<f32>(1.0)), vec4<f32>(0.5), flat_low);
         high = select((found.high - 0.5) / max(s.count.high - 1.0, vec4<f32>(1.0)), vec4<f32>(0.5), flat_high);
     } else {
@@ -234,25 +234,25 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     if (id.x >= p.v[0].x) {
         return;
     }
-    let run = run_at(id.x);
+    let segment = segment_at(id.x);
     let bar = Bar(id.x, id.z * 8u);
-    let first = run.first + bar.step;
+    let first = segment.first + bar.step;
     // Steps of these eight that have a row.
     let begin = max(p.v[2].x, first) - first;
-    let end = min(max(run.count, bar.step) - bar.step, 8u);
+    let end = min(max(segment.count, bar.step) - bar.step, 8u);
     if (begin >= end) {
         return;
     }
     let level = bitcast<f32>(data[p.v[1].x + id.x * 8u + 6u]);
     let tick = abs(bitcast<f32>(data[p.v[1].x + id.x * 8u + 7u]));
-    let row = data[p.v[3].x + run.series] + first - p.v[2].x;
+    let row = data[p.v[3].x + segment.series] + first - p.v[2].x;
     let tile = id.y * p.v[2].y;
     for (var k = tile; k < min(tile + p.v[2].y, p.v[1].w); k++) {
         let c = column_at(k);
         let unit = tick_power(tick, c.unit);
         var own: array<u32, 8>;
         for (var i = 0u; i < 8u; i++) {
-            own[i] = bits_at(c, Bar(bar.run, bar.step + i));
+            own[i] = bits_of(c, Bar(bar.segment, bar.step + i));
         }
         var x: array<f32, 8>;
         if (c.mode == ZSCORE || c.mode == RANK) {

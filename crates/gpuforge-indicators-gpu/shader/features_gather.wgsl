@@ -1,11 +1,11 @@
-// Windows of rows into a batch: rows follow each other, so that a window is one stretch of words. An invocation per number.
-//   [0] x: words of a window, y: picks of this call, z: the first of them, w: invocations of a row of groups
-//   [1] x: are picks places in the table of ends? y: rows of a window, z: columns
+// Gathers windows of rows into a batch: rows are contiguous, so a window is one range of words. An invocation per value.
+//   [0] x: words of a window, y: picks of this call, z: the first of them, w: invocations of a row of workgroups
+//   [1] x: are picks indices into the table of window ends? y: rows of a window, z: columns
 struct Params {
     v: array<vec4<u32>, 4>,
 }
 @group(0) @binding(0) var<uniform> p: Params;
-// place in the batch; last row, or its place in the table
+// index in the batch; last row, or its index in the table
 @group(0) @binding(1) var<storage, read> picks: array<vec2<u32>>;
 @group(0) @binding(2) var<storage, read> ends: array<u32>;
 @group(0) @binding(3) var<storage, read> rows: array<u32>;

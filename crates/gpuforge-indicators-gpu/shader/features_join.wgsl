@@ -1,5 +1,5 @@
-// Columns that were computed by themselves, into their places in whole rows: an invocation per number.
-//   [0] x: numbers, y: columns of the part, z: columns of a row, w: invocations of a row of groups
+// Scatters the columns of a part into whole rows: an invocation per value.
+//   [0] x: values, y: columns of the part, z: columns of a row, w: invocations of a row of workgroups
 struct Params {
     v: array<vec4<u32>, 4>,
 }

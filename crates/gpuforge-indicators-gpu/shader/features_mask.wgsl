@@ -1,5 +1,5 @@
-// Is every number of a row finite? 1 if so; else 0, and the row is emptied: an invocation per row.
-//   [0] x: rows, y: columns, w: invocations of a row of groups
+// Validity mask: 1 if every value of a row is finite; else 0, and the row is zeroed. An invocation per row.
+//   [0] x: rows, y: columns, w: invocations of a row of workgroups
 struct Params {
     v: array<vec4<u32>, 4>,
 }

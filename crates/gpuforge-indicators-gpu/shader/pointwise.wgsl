@@ -1,8 +1,9 @@
-// Before every generated kernel: four neighbouring runs at once, at one step. Columns, lags and constants are data.
-//   [0] z: log2 of the lanes, and above eight bits whether all series have ticks (1) or none (2); w: words of a column / 4
-//   [1] y: invocations of a row of groups; places in `data`: z: constants, w: lags
-//   [2], [3] numbers of the columns, two in a word; where there are more than 16 (COLUMNS), x: their place in `data`.
-//   Parameters are the same for all invocations and cost nothing to read; a word of `data` costs as much as one of a column.
+// Prelude of generated pointwise kernels: loads, stores and IEEE-conforming functions over four neighbouring segments (vec4).
+//   [0] z: log2 of the interleaved segments, and from bit 8 on whether all series have a tick size (1) or none (2);
+//       w: words of a column / 4
+//   [1] y: invocations of a row of workgroups; offsets in `data`: z: constants, w: lags
+//   [2], [3] column indices, two per word; for more than 16 (COLUMNS), x: their offset in `data`
+//   Uniform parameters are free to read; a word of `data` costs as much as one of a column.
 struct Params {
     v: array<vec4<u32>, 4>,
 }
@@ -12,31 +13,31 @@ struct Params {
 
 const NAN: u32 = 0x7fc00000u;
 
-// Where this invocation is: its word, run and step.
-struct Spot {
+// Position of this invocation: its word, segment and step.
+struct Position {
     word: u32,
-    run: u32,
+    segment: u32,
     step: u32,
 }
 
-// Words of four bars, some bars ago. Side by side?
-struct Ago {
+// Words of four lagged bars; contiguous unless the lag crosses a segment.
+struct LaggedWords {
     words: vec4<u32>,
-    together: bool,
+    contiguous: bool,
 }
 
-fn spot(i: u32) -> Spot {
+fn position_of(i: u32) -> Position {
     let lanes = p.v[0].z & 255u;
     let steps = p.v[0].y;
     let word = i << 2u;
-    let run = ((word >> (steps + lanes)) << lanes) + (word & ((1u << lanes) - 1u));
-    return Spot(word, run, (word >> lanes) & ((1u << steps) - 1u));
+    let segment = ((word >> (steps + lanes)) << lanes) + (word & ((1u << lanes) - 1u));
+    return Position(word, segment, (word >> lanes) & ((1u << steps) - 1u));
 }
 
-// The word of a run some bars before a step; the first bar where there are not as many.
-fn back(run: u32, step: u32, n: u32) -> u32 {
+// The word `n` bars before a step of a segment, clamped to the first bar.
+fn word_back(segment: u32, step: u32, n: u32) -> u32 {
     let lanes = p.v[0].z & 255u;
-    var r = min(run, p.v[0].x - 1u);
+    var r = min(segment, p.v[0].x - 1u);
     var left = n;
     var at = step;
     while (left > at) {
@@ -53,24 +54,24 @@ fn back(run: u32, step: u32, n: u32) -> u32 {
     return ((r >> lanes) << (p.v[0].y + lanes)) + ((at - left) << lanes) + (r & ((1u << lanes) - 1u));
 }
 
-fn ago(s: Spot, which: u32) -> Ago {
+fn lagged(s: Position, which: u32) -> LaggedWords {
     let n = data[p.v[1].w + which];
     if (n <= s.step) {
         let word = s.word - (n << (p.v[0].z & 255u));
-        return Ago(vec4<u32>(word), true);
+        return LaggedWords(vec4<u32>(word), true);
     }
-    return Ago(
+    return LaggedWords(
         vec4<u32>(
-            back(s.run, s.step, n),
-            back(s.run + 1u, s.step, n),
-            back(s.run + 2u, s.step, n),
-            back(s.run + 3u, s.step, n)
+            word_back(s.segment, s.step, n),
+            word_back(s.segment + 1u, s.step, n),
+            word_back(s.segment + 2u, s.step, n),
+            word_back(s.segment + 3u, s.step, n)
         ),
         false
     );
 }
 
-// The first word / 4 of a column.
+// The first vec4 of a column.
 fn column(which: u32) -> u32 {
     var number = 0u;
     if (COLUMNS <= 16u) {
@@ -82,9 +83,9 @@ fn column(which: u32) -> u32 {
     return number * p.v[0].w;
 }
 
-fn load(which: u32, a: Ago) -> vec4<f32> {
+fn load(which: u32, a: LaggedWords) -> vec4<f32> {
     let first = column(which);
-    if (a.together) {
+    if (a.contiguous) {
         return arena[first + (a.words.x >> 2u)];
     }
     return vec4<f32>(
@@ -95,11 +96,11 @@ fn load(which: u32, a: Ago) -> vec4<f32> {
     );
 }
 
-fn here(which: u32, s: Spot) -> vec4<f32> {
+fn load_current(which: u32, s: Position) -> vec4<f32> {
     return arena[column(which) + (s.word >> 2u)];
 }
 
-fn store(which: u32, s: Spot, x: vec4<f32>) {
+fn store(which: u32, s: Position, x: vec4<f32>) {
     arena[column(which) + (s.word >> 2u)] = x;
 }
 
@@ -107,103 +108,103 @@ fn constant(which: u32) -> vec4<f32> {
     return vec4<f32>(bitcast<f32>(data[p.v[1].z + which]));
 }
 
-// What was taken off the prices of the four series.
-fn level(s: Spot) -> vec4<f32> {
+// Price offsets of the four series.
+fn price_offset(s: Position) -> vec4<f32> {
     let last = p.v[0].x - 1u;
     return vec4<f32>(
-        bitcast<f32>(data[p.v[1].x + min(s.run, last) * 8u + 6u]),
-        bitcast<f32>(data[p.v[1].x + min(s.run + 1u, last) * 8u + 6u]),
-        bitcast<f32>(data[p.v[1].x + min(s.run + 2u, last) * 8u + 6u]),
-        bitcast<f32>(data[p.v[1].x + min(s.run + 3u, last) * 8u + 6u])
+        bitcast<f32>(data[p.v[1].x + min(s.segment, last) * 8u + 6u]),
+        bitcast<f32>(data[p.v[1].x + min(s.segment + 1u, last) * 8u + 6u]),
+        bitcast<f32>(data[p.v[1].x + min(s.segment + 2u, last) * 8u + 6u]),
+        bitcast<f32>(data[p.v[1].x + min(s.segment + 3u, last) * 8u + 6u])
     );
 }
 
-fn ticks(s: Spot) -> vec4<f32> {
+fn signed_tick_sizes(s: Position) -> vec4<f32> {
     let last = p.v[0].x - 1u;
     return vec4<f32>(
-        bitcast<f32>(data[p.v[1].x + min(s.run, last) * 8u + 7u]),
-        bitcast<f32>(data[p.v[1].x + min(s.run + 1u, last) * 8u + 7u]),
-        bitcast<f32>(data[p.v[1].x + min(s.run + 2u, last) * 8u + 7u]),
-        bitcast<f32>(data[p.v[1].x + min(s.run + 3u, last) * 8u + 7u])
+        bitcast<f32>(data[p.v[1].x + min(s.segment, last) * 8u + 7u]),
+        bitcast<f32>(data[p.v[1].x + min(s.segment + 1u, last) * 8u + 7u]),
+        bitcast<f32>(data[p.v[1].x + min(s.segment + 2u, last) * 8u + 7u]),
+        bitcast<f32>(data[p.v[1].x + min(s.segment + 3u, last) * 8u + 7u])
     );
 }
 
-// What prices are counted in.
-fn size(s: Spot) -> vec4<f32> {
-    return abs(ticks(s));
+// Tick sizes; 1 for series without one.
+fn tick_size(s: Position) -> vec4<f32> {
+    return abs(signed_tick_sizes(s));
 }
 
-// Sums of ticks that are closer than this are equal: less than any fraction of a tick that patterns ask for, more than
-// rounding. 0 for series without ticks.
-fn tie(s: Spot) -> vec4<f32> {
+// Sums of ticks closer than this are equal: less than any fraction of a tick in the patterns, more than rounding. 0 for
+// series without a tick size.
+fn tie_tolerance(s: Position) -> vec4<f32> {
     let known = p.v[0].z >> 8u;
     if (known != 0u) {
         return vec4<f32>(select(0.0, 0.0009765625, known == 1u));
     }
-    return select(vec4<f32>(0.0), vec4<f32>(0.0009765625), ticks(s) > vec4<f32>(0.0));
+    return select(vec4<f32>(0.0), vec4<f32>(0.0009765625), signed_tick_sizes(s) > vec4<f32>(0.0));
 }
 
-// ln(1 + x), also where x is small.
-fn ln_more(x: vec4<f32>) -> vec4<f32> {
+// ln(1 + x), accurate for small x.
+fn ln_1p(x: vec4<f32>) -> vec4<f32> {
     let small = x * (1.0 - x * (0.5 - x * (0.33333334 - x * (0.25 - x * (0.2 - x * 0.16666667)))));
-    return select(ln(1.0 + x), small, abs(x) < vec4<f32>(0.03));
+    return select(ln_ieee(1.0 + x), small, abs(x) < vec4<f32>(0.03));
 }
 
-// Has bar `start` come, some bars ago?
-fn begun(s: Spot, which: u32) -> vec4<bool> {
+// Is the bar at or after `start`? (`which` is the constant that holds it.)
+fn warmed_up(s: Position, which: u32) -> vec4<bool> {
     let start = data[p.v[1].z + which];
     let last = p.v[0].x - 1u;
     let firsts = vec4<u32>(
-        data[p.v[1].x + min(s.run, last) * 8u + 1u],
-        data[p.v[1].x + min(s.run + 1u, last) * 8u + 1u],
-        data[p.v[1].x + min(s.run + 2u, last) * 8u + 1u],
-        data[p.v[1].x + min(s.run + 3u, last) * 8u + 1u]
+        data[p.v[1].x + min(s.segment, last) * 8u + 1u],
+        data[p.v[1].x + min(s.segment + 1u, last) * 8u + 1u],
+        data[p.v[1].x + min(s.segment + 2u, last) * 8u + 1u],
+        data[p.v[1].x + min(s.segment + 3u, last) * 8u + 1u]
     );
     return firsts + s.step >= vec4<u32>(start);
 }
 
-fn flag(x: vec4<bool>) -> vec4<f32> {
+fn to_mask(x: vec4<bool>) -> vec4<f32> {
     return select(vec4<f32>(0.0), vec4<f32>(1.0), x);
 }
 
-fn is(x: vec4<f32>) -> vec4<bool> {
+fn is_true(x: vec4<f32>) -> vec4<bool> {
     return x != vec4<f32>(0.0);
 }
 
-// What the processor gives where a device may assume that it does not happen.
-fn special(bits: vec4<u32>) -> vec4<f32> {
+// IEEE special values: WGSL leaves NaN and infinities undefined.
+fn from_bits(bits: vec4<u32>) -> vec4<f32> {
     return bitcast<vec4<f32>>(bits);
 }
 
-fn over(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+fn div_ieee(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
     let none = b == vec4<f32>(0.0);
     let signed = select(vec4<u32>(0xff800000u), vec4<u32>(0x7f800000u), a > vec4<f32>(0.0));
-    let instead = special(select(signed, vec4<u32>(NAN), a == vec4<f32>(0.0)));
+    let instead = from_bits(select(signed, vec4<u32>(NAN), a == vec4<f32>(0.0)));
     return select(a / select(b, vec4<f32>(1.0), none), instead, none);
 }
 
-fn over_or_nothing(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+fn div_or_zero(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
     let none = b == vec4<f32>(0.0);
     return select(a / select(b, vec4<f32>(1.0), none), vec4<f32>(0.0), none);
 }
 
-fn root(a: vec4<f32>) -> vec4<f32> {
+fn sqrt_ieee(a: vec4<f32>) -> vec4<f32> {
     let none = a < vec4<f32>(0.0);
-    return select(sqrt(max(a, vec4<f32>(0.0))), special(vec4<u32>(NAN)), none);
+    return select(sqrt(max(a, vec4<f32>(0.0))), from_bits(vec4<u32>(NAN)), none);
 }
 
-fn ln(a: vec4<f32>) -> vec4<f32> {
+fn ln_ieee(a: vec4<f32>) -> vec4<f32> {
     let none = a <= vec4<f32>(0.0);
-    let instead = special(select(vec4<u32>(NAN), vec4<u32>(0xff800000u), a == vec4<f32>(0.0)));
+    let instead = from_bits(select(vec4<u32>(NAN), vec4<u32>(0xff800000u), a == vec4<f32>(0.0)));
     return select(log(select(a, vec4<f32>(1.0), none)), instead, none);
 }
 
-// Powers of negative numbers are there for whole exponents.
-fn power(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
+// Negative bases are defined for integer exponents.
+fn pow_ieee(a: vec4<f32>, b: vec4<f32>) -> vec4<f32> {
     let size = pow(abs(a), b);
     let whole = floor(b) == b;
     let odd = floor(b * 0.5) * 2.0 != b;
     let signed = select(size, -size, (a < vec4<f32>(0.0)) & whole & odd);
     let there = (a >= vec4<f32>(0.0)) | whole;
-    return select(select(special(vec4<u32>(NAN)), signed, there), vec4<f32>(1.0), b == vec4<f32>(0.0));
+    return select(select(from_bits(vec4<u32>(NAN)), signed, there), vec4<f32>(1.0), b == vec4<f32>(0.0));
 }

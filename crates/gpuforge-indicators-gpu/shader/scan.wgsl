@@ -1,89 +1,87 @@
-// Recurrences y = A y + B along a series, in three calls that wait for nothing: what each run comes to (call 0), what
-// comes before each run (call 1, an invocation per series), the values (call 2). Running extremes go the same way.
-//   [3] x: which call
-// Modes: 0 y += k (x - y), 1 the same by 1/n, 2 y = a y + b, 3 y += k (a - y) with a k of every bar, 4 running sum,
-// 5 running greatest, 6 running least.
-// Averages (0, 1, 3) are followed as their distance from the run's first input: it is small where the input is large, and
-// exactly 0 where nothing moves. The scratch column (`state`) has four words for each run: A, B, that first input, and
-// what comes before the run.
+// Linear recurrences y = A y + B as a segmented prefix scan in three passes: fold each segment (pass 0), carry across the
+// segments of a series (pass 1, an invocation per series), apply (pass 2). Cumulative min and max use the same passes.
+//   [3] x: pass
+// Modes: 0 EMA y += k (x - y), 1 the same with k = 1/n (Wilder), 2 y = a y + b, 3 y += k (a - y) with k per bar (adaptive EMA),
+// 4 cumulative sum, 5 cumulative max, 6 cumulative min.
+// Averages (0, 1, 3) are kept as the distance from the segment's first input: small where the input is large, and exactly 0
+// where it is constant. The scratch column (`state`) has four words per segment: A, B, that first input, and the carry-in.
 const LOW: f32 = -3.4028235e38;
 
-fn averages(mode: u32) -> bool {
+fn is_average(mode: u32) -> bool {
     return mode == 0u || mode == 1u || mode == 3u;
 }
 
-fn nothing(mode: u32) -> f32 {
+fn identity(mode: u32) -> f32 {
     return select(select(0.0, LOW, mode == 5u), -LOW, mode == 6u);
 }
 
-fn scratch(job: Job, which: u32, run: u32) -> u32 {
-    return job.state + which * p.v[0].x + run;
+fn scratch(job: Job, which: u32, segment: u32) -> u32 {
+    return job.state + which * p.v[0].x + segment;
 }
 
-// A column walked through bar by bar: the word, and how many steps are left in its run.
-struct Walk {
+// A cursor over a column: the word, and how many steps are left in its segment.
+struct Cursor {
     word: u32,
     left: u32,
-    run: u32,
+    segment: u32,
 }
 
-fn walk(column: u32, bar: Bar) -> Walk {
-    return Walk(column + word_of(bar), (1u << p.v[0].y) - 1u - bar.step, bar.run);
+fn cursor_at(column: u32, bar: Bar) -> Cursor {
+    return Cursor(column + word_of(bar), (1u << p.v[0].y) - 1u - bar.step, bar.segment);
 }
 
-fn onward(column: u32, w: Walk) -> Walk {
+fn next_bar(column: u32, w: Cursor) -> Cursor {
     if (w.left > 0u) {
-        return Walk(w.word + (1u << p.v[0].z), w.left - 1u, w.run);
+        return Cursor(w.word + (1u << p.v[0].z), w.left - 1u, w.segment);
     }
-    let after = data[p.v[1].x + w.run * 8u + 4u];
+    let after = data[p.v[1].x + w.segment * 8u + 4u];
     if (after == NONE) {
         return w;
     }
-    return Walk(column + word_of(Bar(after, 0u)), (1u << p.v[0].y) - 1u, after);
+    return Cursor(column + word_of(Bar(after, 0u)), (1u << p.v[0].y) - 1u, after);
 }
 
-// `n` bars further, which is in the same run or the first of the next.
-fn passed(column: u32, w: Walk, n: u32) -> Walk {
+// `n` bars further, which is in the same segment or the first of the next.
+fn advance(column: u32, w: Cursor, n: u32) -> Cursor {
     if (n <= w.left) {
-        return Walk(w.word + (n << p.v[0].z), w.left - n, w.run);
+        return Cursor(w.word + (n << p.v[0].z), w.left - n, w.segment);
     }
-    return onward(column, Walk(w.word, 0u, w.run));
+    return next_bar(column, Cursor(w.word, 0u, w.segment));
 }
 
-// The mean of the first values, around the first of them: a mean of large numbers that differ little keeps their
-// difference.
+// The seed: mean of the first values, as the distance from the first of them: no cancellation.
 fn mean(job: Job, bar: Bar) -> f32 {
     let column = input(job, 0u);
-    var at = walk(column, earlier(bar, job.n - 1u + lag(job, 0u)));
+    var at = cursor_at(column, earlier(bar, job.window - 1u + lag(job, 0u)));
     let base = arena[at.word];
     var sum = 0.0;
-    for (var i = 1u; i < job.n; i++) {
-        at = onward(column, at);
+    for (var i = 1u; i < job.window; i++) {
+        at = next_bar(column, at);
         sum += arena[at.word] - base;
     }
-    return base + sum / f32(job.n);
+    return base + sum / f32(job.window);
 }
 
-// What is known of a run: y = base + a (y before - base) + b.
-struct Known {
+// The affine map of a segment: y = base + a (y_in - base) + b.
+struct Affine {
     a: f32,
     b: f32,
     base: f32,
 }
 
-// What is known after another bar.
-fn one(mode: u32, x: Known, value: f32, k: f32, keep: f32) -> Known {
+// Composes the map with one more bar.
+fn compose_one(mode: u32, x: Affine, value: f32, k: f32, keep: f32) -> Affine {
     if (mode < 2u) {
-        return Known(x.a * keep, x.b + k * ((value - x.base) - x.b), x.base);
+        return Affine(x.a * keep, x.b + k * ((value - x.base) - x.b), x.base);
     }
     if (mode == 4u) {
-        return Known(x.a, x.b + value, x.base);
+        return Affine(x.a, x.b + value, x.base);
     }
-    return Known(x.a, select(min(x.b, value), max(x.b, value), mode == 5u), x.base);
+    return Affine(x.a, select(min(x.b, value), max(x.b, value), mode == 5u), x.base);
 }
 
-// After four.
-fn quad(mode: u32, x: Known, v: vec4<f32>, k: f32, keep: f32, apply: bool, out: u32, stride: u32) -> vec2<f32> {
+// Composes it with four bars.
+fn compose_four(mode: u32, x: Affine, v: vec4<f32>, k: f32, keep: f32, apply: bool, out: u32, stride: u32) -> vec2<f32> {
     var y = vec4<f32>(0.0);
     var a = x.a;
     if (mode < 2u) {
@@ -118,26 +116,26 @@ fn quad(mode: u32, x: Known, v: vec4<f32>, k: f32, keep: f32, apply: bool, out: 
     return vec2<f32>(a, y.w);
 }
 
-// One input: 0, 1, 4, 5, 6.
-fn single(job: Job, r: u32, run: Run, apply: bool, before: f32) -> Known {
-    let begin = select(job.start - run.first, 0u, job.start <= run.first);
-    var x = Known(1.0, nothing(job.mode), 0.0);
-    if (begin >= run.count) {
+// Modes with one input: 0, 1, 4, 5, 6.
+fn scan_one_input(job: Job, r: u32, segment: Segment, apply: bool, before: f32) -> Affine {
+    let begin = select(job.start - segment.first, 0u, job.start <= segment.first);
+    var x = Affine(1.0, identity(job.mode), 0.0);
+    if (begin >= segment.count) {
         return x;
     }
     let here = Bar(r, begin);
     let column = input(job, 0u);
-    var at = walk(column, earlier(here, lag(job, 0u)));
+    var at = cursor_at(column, earlier(here, lag(job, 0u)));
     var out = output(job, 0u) + word_of(here);
     let stride = 1u << p.v[0].z;
     var step = begin;
-    let k = number(job, 0u);
+    let k = constant(job, 0u);
     let average = job.mode < 2u;
     x.base = select(0.0, arena[at.word], average);
     if (apply) {
         x.b = select(before, before - x.base, average);
     }
-    if (job.start >= run.first) {
+    if (job.start >= segment.first) {
         x.a = 0.0;
         x.b = arena[at.word];
         if (average) {
@@ -148,26 +146,26 @@ fn single(job: Job, r: u32, run: Run, apply: bool, before: f32) -> Known {
         }
         step += 1u;
         out += stride;
-        at = onward(column, at);
+        at = next_bar(column, at);
     }
     let keep = 1.0 - k;
-    var left = run.count - step;
+    var left = segment.count - step;
     while (left > 0u) {
-        // As long as the input stays in its run, four at a time: a loop's own cost is that of a load.
+        // Unrolled by four while the input stays in its segment: loop overhead costs as much as a load.
         let here = min(left, at.left + 1u);
         var i = here;
         var from_word = at.word;
         for (; i > 3u; i -= 4u) {
             let two = vec2<f32>(arena[from_word], arena[from_word + stride]);
             let four = vec4<f32>(two, arena[from_word + 2u * stride], arena[from_word + 3u * stride]);
-            let known = quad(job.mode, x, four, k, keep, apply, out, stride);
+            let known = compose_four(job.mode, x, four, k, keep, apply, out, stride);
             x.a = known.x;
             x.b = known.y;
             from_word += 4u * stride;
             out += 4u * stride;
         }
         for (; i > 0u; i--) {
-            x = one(job.mode, x, arena[from_word], k, keep);
+            x = compose_one(job.mode, x, arena[from_word], k, keep);
             if (apply) {
                 arena[out] = x.base + x.b;
             }
@@ -175,24 +173,24 @@ fn single(job: Job, r: u32, run: Run, apply: bool, before: f32) -> Known {
             out += stride;
         }
         left -= here;
-        at = passed(column, at, here);
+        at = advance(column, at, here);
     }
     return x;
 }
 
 // Two or three inputs: 2, 3.
-fn several(job: Job, r: u32, run: Run, apply: bool, before: f32) -> Known {
-    let begin = select(job.start - run.first, 0u, job.start <= run.first);
-    var x = Known(1.0, 0.0, 0.0);
-    if (begin >= run.count) {
+fn scan_two_inputs(job: Job, r: u32, segment: Segment, apply: bool, before: f32) -> Affine {
+    let begin = select(job.start - segment.first, 0u, job.start <= segment.first);
+    var x = Affine(1.0, 0.0, 0.0);
+    if (begin >= segment.count) {
         return x;
     }
     let here = Bar(r, begin);
     let follows = job.mode == 3u;
     let first = input(job, 0u);
     let second = input(job, 1u);
-    var a = walk(first, earlier(here, lag(job, 0u)));
-    var b = walk(second, earlier(here, lag(job, 1u)));
+    var a = cursor_at(first, earlier(here, lag(job, 0u)));
+    var b = cursor_at(second, earlier(here, lag(job, 1u)));
     var out = output(job, 0u) + word_of(here);
     let stride = 1u << p.v[0].z;
     var step = begin;
@@ -200,7 +198,7 @@ fn several(job: Job, r: u32, run: Run, apply: bool, before: f32) -> Known {
     if (apply) {
         x.b = before - x.base;
     }
-    if (job.start >= run.first) {
+    if (job.start >= segment.first) {
         x.a = 0.0;
         x.b = arena[b.word];
         if (follows) {
@@ -213,12 +211,12 @@ fn several(job: Job, r: u32, run: Run, apply: bool, before: f32) -> Known {
         }
         step += 1u;
         out += stride;
-        a = onward(first, a);
-        b = onward(second, b);
+        a = next_bar(first, a);
+        b = next_bar(second, b);
     }
-    var left = run.count - step;
+    var left = segment.count - step;
     while (left > 0u) {
-        // As long as both stay in their runs.
+        // While both inputs stay in their segments.
         let here = min(left, min(a.left, b.left) + 1u);
         var a_word = a.word;
         var b_word = b.word;
@@ -240,8 +238,8 @@ fn several(job: Job, r: u32, run: Run, apply: bool, before: f32) -> Known {
             out += stride;
         }
         left -= here;
-        a = passed(first, a, here);
-        b = passed(second, b, here);
+        a = advance(first, a, here);
+        b = advance(second, b, here);
     }
     return x;
 }
@@ -250,20 +248,20 @@ fn several(job: Job, r: u32, run: Run, apply: bool, before: f32) -> Known {
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     let job = job_at(id.y);
     if (p.v[3].x == 1u) {
-        carry(job, id.x);
+        scan_carries(job, id.x);
         return;
     }
     if (id.x >= p.v[0].x) {
         return;
     }
-    let run = run_at(id.x);
+    let segment = segment_at(id.x);
     let apply = p.v[3].x == 2u;
     let before = arena[scratch(job, 3u, id.x)];
-    var x: Known;
+    var x: Affine;
     if (job.mode == 2u || job.mode == 3u) {
-        x = several(job, id.x, run, apply, before);
+        x = scan_two_inputs(job, id.x, segment, apply, before);
     } else {
-        x = single(job, id.x, run, apply, before);
+        x = scan_one_input(job, id.x, segment, apply, before);
     }
     if (!apply) {
         arena[scratch(job, 0u, id.x)] = x.a;
@@ -272,24 +270,24 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     }
 }
 
-// What comes before each run of a series.
-fn carry(job: Job, series: u32) {
+// Pass 1: the carry-in of each segment of a series.
+fn scan_carries(job: Job, series: u32) {
     if (series >= p.v[0].w) {
         return;
     }
-    var run = data[p.v[1].y + series * 4u];
-    var y = nothing(job.mode);
-    while (run != NONE) {
-        arena[scratch(job, 3u, run)] = y;
-        let b = arena[scratch(job, 1u, run)];
+    var segment = data[p.v[1].y + series * 4u];
+    var y = identity(job.mode);
+    while (segment != NONE) {
+        arena[scratch(job, 3u, segment)] = y;
+        let b = arena[scratch(job, 1u, segment)];
         if (job.mode == 5u) {
             y = max(y, b);
         } else if (job.mode == 6u) {
             y = min(y, b);
         } else {
-            let base = arena[scratch(job, 2u, run)];
-            y = base + (arena[scratch(job, 0u, run)] * (y - base) + b);
+            let base = arena[scratch(job, 2u, segment)];
+            y = base + (arena[scratch(job, 0u, segment)] * (y - base) + b);
         }
-        run = data[p.v[1].x + run * 8u + 4u];
+        segment = data[p.v[1].x + segment * 8u + 4u];
     }
 }

@@ -1,8 +1,8 @@
-//! Which variants suit an adapter? Small graphs with each of them, by turns, timed; the fastest ones are the settings.
+//! Autotuning: times kernel variants on an adapter with small graphs, interleaved, and keeps the fastest.
 //!
-//! Three questions, each asked of the kernels that it matters to: how wide a group of a generated kernel is, into how many
-//! runs series are cut (enough to keep the adapter busy, not more: every run begins with a window), and how long the slices
-//! of runs are that one invocation computes. What runs a plan is the caller's: a device, or a clock of a test.
+//! Three parameters, each measured with the kernels that depend on it: the workgroup size of generated kernels, the number of
+//! segments that series are cut into (enough to occupy the adapter, not more: each segment sets up its windows), and the slice
+//! length, the part of a segment that one invocation computes. The caller runs the plans: a device, or a fake clock in tests.
 
 use std::{sync::Arc, time::Duration};
 
@@ -21,56 +21,59 @@ use crate::{
     lower::{self, Fusion, Lowered},
 };
 
-/// Series and bars of a trial: enough work for its time to be told, little enough for all of them in a second.
+/// Series and bars of a trial: enough work to be measurable, little enough for all trials in a second.
 const TRIAL: (usize, usize) = (64, 2048);
-/// Turns of all variants after one that compiles and warms; the least counts, since what others do only ever adds.
-const TURNS: usize = 3;
-/// Invocations of a group of generated kernels.
-const WIDTHS: [u32; 3] = [64, 128, 256];
-/// log2 of the bars of a run.
-const STEPS: [u32; 6] = [5, 6, 7, 8, 9, 10];
-/// Slices, as multiples of what a kernel's author wishes.
-const SLICES: [u32; 3] = [1, 2, 4];
-/// A variant that is not this much faster than the usual one is not worth leaving it.
-const CLEAR: f64 = 0.97;
+/// Rounds over all variants after a warm-up round; the minimum counts, since interference only adds time.
+const ROUNDS: usize = 3;
+/// Workgroup sizes of generated kernels.
+const WORKGROUP_SIZES: [u32; 3] = [64, 128, 256];
+/// log2 of the bars of a segment.
+const SEGMENT_LOG2S: [u32; 6] = [5, 6, 7, 8, 9, 10];
+/// Slice lengths, as multiples of a kernel's preferred one.
+const SLICE_FACTORS: [u32; 3] = [1, 2, 4];
+/// A variant must take less than this fraction of the default's time to replace it.
+const MIN_GAIN: f64 = 0.97;
 
-/// What is asked, with which variants, of which indicators.
-const QUESTIONS: [(Question, &[u32], &str); 3] = [
-    (Question::Width, &WIDTHS, "avgprice, medprice, typprice, wclprice"),
-    (Question::Steps, &STEPS, "ema(20), sum(20)"),
-    (Question::Slices, &SLICES, "sum(20), var(20)"),
+/// Tuned parameters, their variants, and the indicators to measure with.
+const PARAMETERS: [(TunedParameter, &[u32], &str); 3] = [
+    (TunedParameter::WorkgroupSize, &WORKGROUP_SIZES, "avgprice, medprice, typprice, wclprice"),
+    (TunedParameter::SegmentLog2, &SEGMENT_LOG2S, "ema(20), sum(20)"),
+    (TunedParameter::SliceFactor, &SLICE_FACTORS, "sum(20), var(20)"),
 ];
 
-/// What is varied.
+/// A tuned parameter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Question {
-    /// Invocations of a group of the generated kernels.
-    Width,
-    /// log2 of the bars of a run.
-    Steps,
-    /// Slices, as multiples of what a kernel's author wishes.
-    Slices,
+pub enum TunedParameter {
+    /// Workgroup size of the generated kernels.
+    WorkgroupSize,
+    /// log2 of the bars of a segment.
+    SegmentLog2,
+    /// Slice length, as a multiple of a kernel's preferred one.
+    SliceFactor,
 }
 
-/// A variant and its time.
+/// A measured variant.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
-    /// What was varied.
-    pub question: Question,
-    /// How.
+    /// The parameter.
+    pub parameter: TunedParameter,
+    /// Its value.
     pub variant: u32,
-    /// The least of its times; `None` where the adapter refused it.
+    /// Minimum time; `None` where the adapter rejected it.
     pub time: Option<Duration>,
 }
 
-/// Variants that were the fastest on a device.
+/// The fastest variants on a device, as stored with its rates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Variants {
-    /// Invocations of a group of the generated kernels.
+    /// Workgroup size of the generated kernels.
+    #[serde(rename = "width")]
     pub workgroup_size: u32,
-    /// Runs that keep the device busy.
+    /// Segments that occupy the device.
+    #[serde(rename = "runs")]
     pub segments: usize,
-    /// Slices, as multiples of what a kernel's author wishes.
+    /// Slice length, as a multiple of a kernel's preferred one.
+    #[serde(rename = "slices")]
     pub slice_factor: u32,
 }
 
@@ -86,22 +89,22 @@ impl Variants {
         }
     }
 
-    /// Are they ones that could have been tried?
+    /// Are the values in range?
     pub fn is_sound(&self) -> bool {
         (1..=256).contains(&self.workgroup_size) && (1..=16).contains(&self.slice_factor) && self.segments > 0
     }
 }
 
-/// What was found.
+/// The result of autotuning.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Tuned {
-    /// Invocations of a group of the generated kernels.
+    /// Workgroup size of the generated kernels.
     pub workgroup_size: u32,
-    /// Runs that keep the adapter busy.
+    /// Segments that occupy the adapter.
     pub segments: usize,
-    /// Slices, as multiples of what a kernel's author wishes.
+    /// Slice length, as a multiple of a kernel's preferred one.
     pub slice_factor: u32,
-    /// All that was tried.
+    /// All measurements.
     pub trials: Vec<Trial>,
 }
 
@@ -111,7 +114,7 @@ impl Tuned {
         self.variants().settings(base, bars)
     }
 
-    /// What is kept of it.
+    /// The part that is stored.
     pub fn variants(&self) -> Variants {
         Variants {
             workgroup_size: self.workgroup_size,
@@ -121,27 +124,27 @@ impl Tuned {
     }
 }
 
-/// A graph and what is wanted of it.
+/// A graph to measure.
 #[derive(Debug, Clone, Copy)]
-pub struct Work<'a> {
+pub struct TuneWork<'a> {
     /// The graph.
     pub graph: &'a Graph,
-    /// Values.
+    /// Wanted values.
     pub wanted: &'a [ValueId],
-    /// Which of them.
+    /// Which of them to lower.
     pub on: &'a [bool],
-    /// With or without fusing.
+    /// With or without fusion.
     pub fusion: Fusion,
 }
 
-impl Work<'_> {
-    /// Lowered as it will be recorded.
+impl TuneWork<'_> {
+    /// The lowered graph.
     pub fn lowered(&self) -> Option<Lowered> {
         lower::lower_with(self.graph, self.wanted, self.on, self.fusion)
     }
 
-    /// The plan of one batch, with all calls `times` times one after the other and nothing fetched: the difference of two
-    /// such plans is the time of the calls alone. `None`: there is something among it that no device computes.
+    /// The plan of one batch, with all calls repeated `times` times and no download: the difference of two such plans is the
+    /// time of the calls alone. `None` where a value cannot be lowered.
     pub fn plan(
         &self,
         series: &[Series<'_>],
@@ -162,7 +165,7 @@ impl Work<'_> {
     }
 }
 
-/// A recorded plan with everything after its first call, which brings the columns to their places, several times.
+/// A recorded plan with all calls after the first (the copy of the uploads) repeated.
 fn repeated(plan: &Plan, times: usize) -> Result<Plan, PlanError> {
     let mut again = Plan::new(plan.label());
     let mut calls = Vec::new();
@@ -187,19 +190,19 @@ fn repeated(plan: &Plan, times: usize) -> Result<Plan, PlanError> {
     Ok(again)
 }
 
-/// Measures all variants with what runs a plan and tells its time, or that it cannot.
+/// Measures all variants; `run` executes a plan and returns its time, or `None` if it fails.
 pub fn autotune(mut run: impl FnMut(&Arc<Plan>) -> Option<Duration>) -> Result<Tuned, PlanError> {
     let bars = trial_bars();
     let series: Vec<Series<'_>> = bars.iter().map(|b| of_close(b)).collect();
     let mut trials = Vec::new();
     let mut best = [0; 3];
     let base = GpuExecSettings::default();
-    for (best, (question, variants, names)) in best.iter_mut().zip(QUESTIONS) {
+    for (best, (parameter, variants, names)) in best.iter_mut().zip(PARAMETERS) {
         let mut plans = Vec::new();
         for variant in variants {
-            plans.push((*variant, trial(&series, names, set(question, *variant, base))?, None));
+            plans.push((*variant, trial(&series, names, set(parameter, *variant, base))?, None));
         }
-        for turn in 0..=TURNS {
+        for turn in 0..=ROUNDS {
             for (_, plan, least) in &mut plans {
                 let time = plan.as_ref().and_then(&mut run);
                 if turn > 0 {
@@ -207,9 +210,9 @@ pub fn autotune(mut run: impl FnMut(&Arc<Plan>) -> Option<Duration>) -> Result<T
                 }
             }
         }
-        let found = plans.into_iter().map(|(variant, _, time)| Trial { question, variant, time });
+        let found = plans.into_iter().map(|(variant, _, time)| Trial { parameter, variant, time });
         let found: Vec<Trial> = found.collect();
-        *best = choose(&found, usual(question, base));
+        *best = choose(&found, default_value(parameter, base));
         trials.extend(found);
     }
     let [workgroup_size, segment_log2, slice_factor] = best;
@@ -217,29 +220,33 @@ pub fn autotune(mut run: impl FnMut(&Arc<Plan>) -> Option<Duration>) -> Result<T
     Ok(Tuned { workgroup_size, segments, slice_factor, trials })
 }
 
-fn set(question: Question, variant: u32, base: GpuExecSettings) -> GpuExecSettings {
-    match question {
-        Question::Width => GpuExecSettings { workgroup_size: variant, ..base },
-        Question::Steps => GpuExecSettings { segment_log2: Some(variant), ..base },
-        // Runs as long as the longest slice.
-        Question::Slices => GpuExecSettings { slice_factor: variant, segment_log2: Some(8), ..base },
+fn set(parameter: TunedParameter, variant: u32, base: GpuExecSettings) -> GpuExecSettings {
+    match parameter {
+        TunedParameter::WorkgroupSize => GpuExecSettings { workgroup_size: variant, ..base },
+        TunedParameter::SegmentLog2 => GpuExecSettings { segment_log2: Some(variant), ..base },
+        // Segments as long as the longest slice.
+        TunedParameter::SliceFactor => {
+            GpuExecSettings { slice_factor: variant, segment_log2: Some(8), ..base }
+        }
     }
 }
 
-fn usual(question: Question, base: GpuExecSettings) -> u32 {
-    match question {
-        Question::Width => base.workgroup_size,
-        Question::Steps => SegmentLayout::segment_log2_for(&[TRIAL.1; TRIAL.0]),
-        Question::Slices => base.slice_factor,
+fn default_value(parameter: TunedParameter, base: GpuExecSettings) -> u32 {
+    match parameter {
+        TunedParameter::WorkgroupSize => base.workgroup_size,
+        TunedParameter::SegmentLog2 => SegmentLayout::segment_log2_for(&[TRIAL.1; TRIAL.0]),
+        TunedParameter::SliceFactor => base.slice_factor,
     }
 }
 
-/// The fastest variant, if it is clearly faster than the usual one.
+/// The fastest variant if it is clearly faster than the default, else the default.
 fn choose(trials: &[Trial], usual: u32) -> u32 {
     let fastest = trials.iter().filter_map(|t| Some((t.time?, t.variant))).min();
     let known = trials.iter().find(|t| t.variant == usual).and_then(|t| t.time);
     match (fastest, known) {
-        (Some((time, variant)), Some(known)) if time.as_secs_f64() < CLEAR * known.as_secs_f64() => variant,
+        (Some((time, variant)), Some(known)) if time.as_secs_f64() < MIN_GAIN * known.as_secs_f64() => {
+            variant
+        }
         (Some((_, variant)), None) => variant,
         _ => usual,
     }
@@ -253,11 +260,11 @@ fn trial(
     let Ok(selected) = Selector::new().select(names) else { return Ok(None) };
     let (graph, wanted, _) = select::graph(&selected);
     let on = vec![true; wanted.len()];
-    let work = Work { graph: &graph, wanted: &wanted, on: &on, fusion: Fusion::Fused };
+    let work = TuneWork { graph: &graph, wanted: &wanted, on: &on, fusion: Fusion::Fused };
     Ok(work.plan(series, settings, 1)?.map(Arc::new))
 }
 
-/// Prices that move a little.
+/// Synthetic closes.
 fn trial_bars() -> Vec<Vec<f64>> {
     let price = |s: usize, t: usize| 100.0 + ((s * 31 + t * 17) % 97) as f64 / 16.0;
     (0..TRIAL.0).map(|s| (0..TRIAL.1).map(|t| price(s, t)).collect()).collect()
@@ -272,7 +279,7 @@ mod tests {
     #![allow(clippy::unwrap_used, reason = "a test may fail")]
     use super::*;
 
-    /// Groups of all calls but the first, which only brings columns to their places.
+    /// Workgroups of all calls but the first, which copies the uploads.
     fn groups(plan: &Plan) -> u32 {
         let calls = plan.commands().iter().filter_map(|c| match c {
             Command::Dispatch(d) => Some(d.groups.iter().product::<u32>()),
@@ -282,11 +289,11 @@ mod tests {
     }
 
     #[test]
-    fn the_fastest_variants_are_chosen_and_all_are_told() {
-        // An adapter on which only the number of groups counts: wide groups, long runs, long slices.
+    fn fastest_variants_are_chosen_and_all_trials_reported() {
+        // An adapter on which only the number of workgroups counts.
         let tuned = autotune(|plan| Some(Duration::from_micros(u64::from(groups(plan))))).unwrap();
         assert_eq!((tuned.workgroup_size, tuned.segments, tuned.slice_factor), (256, 128, 4), "{tuned:?}");
-        assert_eq!(tuned.trials.len(), WIDTHS.len() + STEPS.len() + SLICES.len());
+        assert_eq!(tuned.trials.len(), WORKGROUP_SIZES.len() + SEGMENT_LOG2S.len() + SLICE_FACTORS.len());
         let settings = tuned.settings(GpuExecSettings::default(), &[1000; 500]);
         assert_eq!(
             (settings.workgroup_size, settings.segment_log2, settings.slice_factor),
@@ -295,7 +302,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_clearly_faster_leaves_the_usual_and_refusals_are_no_candidates() {
+    fn defaults_win_without_a_clear_gain_and_rejected_variants_are_skipped() {
         let usual = GpuExecSettings::default();
         let even = autotune(|_| Some(Duration::from_millis(1))).unwrap();
         let segment_log2 = SegmentLayout::segment_log2_for(&[TRIAL.1; TRIAL.0]);
@@ -307,19 +314,19 @@ mod tests {
         assert_eq!((none.workgroup_size, none.slice_factor), (usual.workgroup_size, usual.slice_factor));
         assert!(none.trials.iter().all(|t| t.time.is_none()));
         let some = [(64, None), (128, Some(9)), (256, Some(7))].map(|(variant, ms)| Trial {
-            question: Question::Width,
+            parameter: TunedParameter::WorkgroupSize,
             variant,
             time: ms.map(Duration::from_millis),
         });
-        assert_eq!(choose(&some, 64), 256, "the usual one was refused");
+        assert_eq!(choose(&some, 64), 256, "the default was rejected");
     }
 
     #[test]
-    fn calls_are_repeated_and_columns_are_placed_once() {
+    fn calls_are_repeated_and_uploads_copied_once() {
         let close = vec![1.0; 100];
         let selected = Selector::new().select("ema(20), typprice").unwrap();
         let (graph, wanted, _) = select::graph(&selected);
-        let work = Work { graph: &graph, wanted: &wanted, on: &[true, true], fusion: Fusion::Fused };
+        let work = TuneWork { graph: &graph, wanted: &wanted, on: &[true, true], fusion: Fusion::Fused };
         let count = |times: usize| {
             let plan = work.plan(&[of_close(&close)], GpuExecSettings::default(), times).unwrap().unwrap();
             plan.cost().dispatches

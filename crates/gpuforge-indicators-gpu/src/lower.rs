@@ -81,6 +81,19 @@ pub enum RollingKernel {
     StateMachines,
 }
 
+impl RollingKernel {
+    /// Name in explanations.
+    pub fn name(self) -> &'static str {
+        match self {
+            RollingKernel::Primitive(RollingShader::Sum) => "sum",
+            RollingKernel::Primitive(RollingShader::MinMax) => "extreme",
+            RollingKernel::Primitive(RollingShader::Moment) => "moment",
+            RollingKernel::Primitive(RollingShader::Order) => "order",
+            RollingKernel::StateMachines => "machines",
+        }
+    }
+}
+
 /// A kernel call for many jobs; scans and state machines take several dispatches.
 #[derive(Debug, Clone)]
 pub enum Call {

@@ -1,23 +1,23 @@
-//! Which kernel computes a window, and how long does it loop? One row per primitive (and per state machine that is really a
-//! function of a window); no row where the processor has to.
+//! Rolling-window kernels: which shader computes a graph node, with which constants and loop bounds. One row per op, and per state
+//! machine whose state is a window; no row means CPU only.
 //!
-//! Costs are upper bounds: iterations of all loops of an invocation, those over the runs that a window lies in included. A
-//! slice of `k` steps takes at most `setup_iterations + k * step_iterations`.
+//! Costs are upper bounds on the iterations of all loops of an invocation, including those over the segments of a window. A slice
+//! of `k` bars takes at most `setup_iterations + k * step_iterations`.
 
 use gpuforge_indicators::graph::{F64Bits, NodeOp};
 
-/// Iterations of one invocation: some devices end loops silently, others are taken for hung.
+/// Maximum loop iterations of one invocation: software adapters truncate longer loops silently, watchdogs reset the device.
 pub const MAX_ITERATIONS: u32 = 16_384;
-/// Bins that a profile has room for in registers.
+/// Bins of a volume profile that fit into registers.
 const MAX_BINS: f64 = 64.0;
-/// Outputs of a job.
+/// Maximum outputs of a job.
 const MAX_OUTPUTS: usize = 8;
-/// Windows that are computed side by side.
+/// Windows that one invocation computes together.
 const TILE: u64 = 8;
-/// Bars of the shortest run, and of what is summed by itself.
-const STRETCH: u64 = 32;
+/// Bars of the shortest segment, and of a partial sum.
+const MIN_SEGMENT: u64 = 32;
 
-/// Which of the window kernels.
+/// The rolling shaders.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum RollingShader {
     /// `shader/rolling_sum.wgsl`.
@@ -30,26 +30,26 @@ pub enum RollingShader {
     Order,
 }
 
-/// How a window is computed on a device.
+/// A node as a job of a rolling kernel.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Window {
+pub struct RollingJob {
     /// The kernel.
     pub shader: RollingShader,
-    /// Which of its functions.
+    /// Function of the kernel.
     pub mode: u32,
-    /// Bars of the window.
+    /// Window length in bars.
     pub n: u32,
     /// The job's numbers.
     pub constants: Vec<f32>,
-    /// Loop iterations of a step.
+    /// Loop iterations per bar.
     pub step_iterations: u32,
-    /// Loop iterations to begin a slice.
+    /// Loop iterations to set up a slice.
     pub setup_iterations: u32,
-    /// Steps of a slice that are worth its beginning.
+    /// Preferred bars per slice, which amortise its setup.
     pub slice: u32,
 }
 
-/// A function of a kernel before anybody asked whether it is short enough.
+/// A row before the iteration limit is applied.
 struct Row {
     shader: RollingShader,
     mode: u32,
@@ -58,7 +58,7 @@ struct Row {
     cost: Cost,
 }
 
-/// What loops take.
+/// Loop iterations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Cost {
     step_iterations: u64,
@@ -66,14 +66,14 @@ struct Cost {
     slice: u32,
 }
 
-/// The kernel for a node; `None` where it has none, or where one bar alone would loop too long: the processor then computes
-/// whatever rests on it.
-pub fn of(prim: &NodeOp) -> Option<Window> {
-    let row = row(prim)?;
+/// The job of a node; `None` where no kernel computes it, or where one bar exceeds the iteration limit: the CPU then computes
+/// everything that depends on it.
+pub fn of(op: &NodeOp) -> Option<RollingJob> {
+    let row = row(op)?;
     let Cost { step_iterations, setup_iterations, slice } = row.cost;
     let iterations = |x: u64| u32::try_from(x).ok().filter(|x| *x <= MAX_ITERATIONS);
     iterations(step_iterations + setup_iterations)?;
-    Some(Window {
+    Some(RollingJob {
         shader: row.shader,
         mode: row.mode,
         n: u32::try_from(row.n).ok().filter(|n| *n > 0)?,
@@ -84,20 +84,20 @@ pub fn of(prim: &NodeOp) -> Option<Window> {
     })
 }
 
-fn row(prim: &NodeOp) -> Option<Row> {
+fn row(op: &NodeOp) -> Option<Row> {
     use RollingShader::{MinMax, Moment, Order, Sum};
     let plain = |shader, mode, n: &usize, cost| Row { shader, mode, n: *n, constants: vec![], cost };
-    Some(match prim {
-        // How a total was rounded on its way is not asked on a device.
+    Some(match op {
+        // The rounding order of the CPU's running total is not reproduced.
         NodeOp::RollingSum(_, n) | NodeOp::RollingSumFrom { n, .. } => plain(Sum, 0, n, blocks(*n)),
-        NodeOp::PartialRollingSum(_, n) => plain(Sum, 1, n, growing(*n)),
+        NodeOp::PartialRollingSum(_, n) => plain(Sum, 1, n, expanding(*n)),
         NodeOp::LinearWeightedSum(_, n) => plain(Sum, 2, n, blocks(*n)),
         NodeOp::Fir(_, weights) => {
             let constants = weights.iter().map(|w| w.get() as f32).chain([sum_of(weights)]).collect();
             Row { constants, ..plain(Sum, 3, &weights.len(), tiles(weights.len(), TILE, 1)) }
         }
         NodeOp::RollingMinMax { n, max, .. } => plain(MinMax, u32::from(!max), n, blocks(*n)),
-        NodeOp::RollingArgMinMax { n, max, .. } => plain(MinMax, 2 + u32::from(!max), n, found_again(*n)),
+        NodeOp::RollingArgMinMax { n, max, .. } => plain(MinMax, 2 + u32::from(!max), n, arg_blocks(*n)),
         NodeOp::RollingVariance(_, n) | NodeOp::RollingCentralMoment(_, n, 2) => {
             plain(Moment, 0, n, moments(*n, 2))
         }
@@ -107,12 +107,12 @@ fn row(prim: &NodeOp) -> Option<Row> {
         }
         NodeOp::RollingCoMoment(_, _, n) => plain(Moment, 5, n, moments(*n, 3)),
         NodeOp::RollingTimeMoment(_, n) => plain(Moment, 6, n, moments(*n, 1)),
-        // Each place is found from the one before it, which has to be its neighbour.
+        // Each rank is found from the previous one, which has to be adjacent.
         NodeOp::RollingOrderStatistic { n, ranks, .. }
             if ranks.len() <= MAX_OUTPUTS && ranks.is_sorted_by(|a, b| *a <= *b && *b <= *a + 1) =>
         {
             let constants = ranks.iter().map(|p| *p as f32).collect();
-            Row { constants, ..plain(Order, 0, n, places_of(*n, ranks.len())) }
+            Row { constants, ..plain(Order, 0, n, ranks_of(*n, ranks.len())) }
         }
         NodeOp::RollingRank { n, or_equal, .. } => {
             plain(Order, 1 + u32::from(*or_equal), n, tiles(*n, TILE, 1))
@@ -122,25 +122,25 @@ fn row(prim: &NodeOp) -> Option<Row> {
     })
 }
 
-/// The sum of weights; exactly 0 where they are meant to take each other off, and only their rounding is left.
+/// The sum of weights; exactly 0 where they cancel but for rounding.
 fn sum_of(weights: &[F64Bits]) -> f32 {
     let (sum, size) = weights.iter().fold((0.0, 0.0), |(sum, size), w| (sum + w.get(), size + w.get().abs()));
     if sum.abs() <= 1e-12 * size { 0.0 } else { sum as f32 }
 }
 
-/// State machines of the processor that remember nothing but a window.
+/// CPU state machines whose state is a window.
 fn machine(name: &str, params: &[F64Bits]) -> Option<Row> {
     let param = |at: usize| params.get(at).map(|p| p.get());
     let n = param(0)?.max(1.0) as usize;
     let plain = |shader, mode, n, cost| Some(Row { shader, mode, n, constants: vec![], cost });
     match name {
-        // How it was rounded on its way is not asked on a device.
+        // The rounding order of the CPU's running sum is not reproduced.
         "running wma sum" => plain(RollingShader::Sum, 2, n, blocks(n)),
         "projection" => plain(RollingShader::Moment, 7, n.max(2), moments(n.max(2), 4)),
         "rolling vwap" => plain(RollingShader::Moment, 8, n, moments(n, 2)),
         "median deviation" => plain(RollingShader::Order, 3, n, each(2 * (counts(n) + walk(n)))),
         "spearman" => plain(RollingShader::Order, 4, n, each(2 * counts(n))),
-        // More bins would need memory of their own.
+        // More bins do not fit into registers.
         "volume profile" if param(1)? <= MAX_BINS => {
             let (bins, share) = (param(1)?, param(2)? / 100.0);
             let constants = vec![bins as f32, share as f32];
@@ -151,15 +151,15 @@ fn machine(name: &str, params: &[F64Bits]) -> Option<Row> {
     }
 }
 
-/// Iterations to walk over `n` bars: their own, and those of the runs and stretches they lie in, to find the first and to pass.
+/// Iterations over `n` bars: their own, and those over segments and partial sums.
 fn walk(n: usize) -> u64 {
     let n = n as u64;
-    n + 3 * (n / STRETCH + 1)
+    n + 3 * (n / MIN_SEGMENT + 1)
 }
 
-/// Blocks of at most a window: every bar is read forwards and backwards, and what windows share once a block.
+/// van Herk blocks of at most a window: every bar is read forwards and backwards, the common bars once per block.
 fn blocks(n: usize) -> Cost {
-    // Five walks a block, however short; short windows have more blocks.
+    // Five loops per block, however short; short windows have more blocks.
     let per_block = 12;
     Cost {
         step_iterations: 3 + per_block / (n as u64).max(1),
@@ -168,8 +168,8 @@ fn blocks(n: usize) -> Cost {
     }
 }
 
-/// The same after what grows.
-fn growing(n: usize) -> Cost {
+/// The same after an expanding prefix.
+fn expanding(n: usize) -> Cost {
     let cost = blocks(n);
     Cost {
         step_iterations: cost.step_iterations + 1,
@@ -178,31 +178,31 @@ fn growing(n: usize) -> Cost {
     }
 }
 
-/// The same where what was kept is a place, and the value there is looked up again.
-fn found_again(n: usize) -> Cost {
+/// The same where an index is kept, and the value is reloaded.
+fn arg_blocks(n: usize) -> Cost {
     let cost = blocks(n);
-    Cost { step_iterations: cost.step_iterations + n as u64 / STRETCH + 1, ..cost }
+    Cost { step_iterations: cost.step_iterations + n as u64 / MIN_SEGMENT + 1, ..cost }
 }
 
-/// Tiles of `wide` neighbouring windows, looked through `passes` times, and written one by one.
+/// Tiles of `wide` neighbouring windows, read `passes` times, and stored one by one.
 fn tiles(n: usize, wide: u64, passes: u64) -> Cost {
     let tile = passes * walk(n + TILE as usize) + 4 * TILE;
-    // A tile that is not full costs as much as one that is.
+    // A partial tile costs as much as a full one.
     Cost { step_iterations: tile.div_ceil(wide), setup_iterations: tile, slice: 32 }
 }
 
-/// Tiles whose windows have a bar in common.
+/// Tiles whose windows share a bar.
 fn moments(n: usize, passes: u64) -> Cost {
     tiles(n, TILE.min(n as u64).max(1), passes)
 }
 
-/// Every value of a window counted against eight others at a time.
+/// Every value of a window compared with eight others at a time.
 fn counts(n: usize) -> u64 {
     (n as u64).div_ceil(TILE) * (walk(n) + 2 * TILE)
 }
 
-/// Places found by counting, then moved by looking through the window.
-fn places_of(n: usize, places: usize) -> Cost {
+/// Ranks found by counting, then updated by one pass over the window.
+fn ranks_of(n: usize, places: usize) -> Cost {
     let places = places as u64;
     Cost {
         step_iterations: places * (walk(n) + 1),
@@ -234,12 +234,12 @@ mod tests {
         graph.into_inner().nodes().last().unwrap().op.clone()
     }
 
-    fn kind(prim: &NodeOp) -> Option<(RollingShader, u32, u32)> {
-        of(prim).map(|w| (w.shader, w.mode, w.n))
+    fn kind(op: &NodeOp) -> Option<(RollingShader, u32, u32)> {
+        of(op).map(|w| (w.shader, w.mode, w.n))
     }
 
     #[test]
-    fn every_window_has_its_function() {
+    fn every_rolling_op_has_a_kernel_function() {
         type Build = for<'g> fn(GraphBuilder<'g>) -> Expr<'g>;
         let rows: [(Build, RollingShader, u32, u32); 17] = [
             (|b| b.close().sum(5), RollingShader::Sum, 0, 5),
@@ -261,13 +261,13 @@ mod tests {
             (|b| b.close().rank(5, true), RollingShader::Order, 2, 5),
         ];
         for (build, shader, mode, n) in rows {
-            let prim = built(build);
-            assert_eq!(kind(&prim), Some((shader, mode, n)), "{prim:?}");
+            let op = built(build);
+            assert_eq!(kind(&op), Some((shader, mode, n)), "{op:?}");
         }
     }
 
     #[test]
-    fn numbers_are_weights_and_places() {
+    fn constants_are_weights_and_ranks() {
         assert_eq!(of(&built(|b| b.close().fir(&[0.5, 0.25]))).unwrap().constants, [0.5, 0.25, 0.75]);
         assert_eq!(
             of(&built(|b| b.close().fir(&[0.1, 0.2, -0.3]))).unwrap().constants,
@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn machines_that_are_windows_have_a_function_and_others_none() {
+    fn windowed_state_machines_have_a_function_and_others_none() {
         let params = |x: &[f64]| x.iter().map(|x| F64Bits::of(*x)).collect::<Vec<_>>();
         let kind =
             |name: &str, x: &[f64]| machine(name, &params(x)).map(|r| (r.shader, r.mode, r.n, r.constants));
@@ -299,11 +299,11 @@ mod tests {
     }
 
     #[test]
-    fn what_loops_too_long_is_left_to_the_processor() {
-        // The longest window of each that still has a kernel: one bar more and it has none.
-        let longest = |prim: &dyn Fn(usize) -> NodeOp| {
-            let longest = (1..20_000).take_while(|n| of(&prim(*n)).is_some()).last().unwrap();
-            assert!((longest + 64..longest + 128).all(|n| of(&prim(n)).is_none()));
+    fn windows_over_the_iteration_limit_are_cpu_only() {
+        // The longest window of each op that still has a kernel.
+        let longest = |op: &dyn Fn(usize) -> NodeOp| {
+            let longest = (1..20_000).take_while(|n| of(&op(*n)).is_some()).last().unwrap();
+            assert!((longest + 64..longest + 128).all(|n| of(&op(n)).is_none()));
             longest
         };
         assert!(longest(&|n| NodeOp::RollingSum(A, n)) > 7000);
@@ -315,7 +315,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slice_is_worth_its_beginning_where_windows_are_short() {
+    fn slices_of_short_windows_stay_within_the_iteration_limit() {
         for n in 2..=100 {
             let w = of(&NodeOp::RollingSum(A, n)).unwrap();
             assert!(w.setup_iterations + w.slice * w.step_iterations <= MAX_ITERATIONS);

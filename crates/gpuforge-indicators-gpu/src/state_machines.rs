@@ -1,13 +1,12 @@
-//! Which state machine has a kernel, and with which numbers? One row per machine of the catalogue; those that stay on the
-//! processor stand below with the reason.
+//! State machine kernels: sequential indicators on a device, one row per machine of the catalogue with its mode and constants.
 //!
 //! A machine steps through a series bar by bar, an invocation per series (`shader/state_machine*.wgsl`, one kernel for all of
-//! them). Two are functions of at most 50 bars and are computed for all bars at once ([`window_of`]). What depends on
-//! parameters alone is computed here, in f64.
+//! them). Two depend on at most 50 bars and are computed as rolling windows ([`window_of`]). What depends on parameters alone
+//! is precomputed here, in f64.
 
 use std::f64::consts::{PI, SQRT_2, TAU};
 
-/// The kernel of the machines, to be put after what all kernels share.
+/// WGSL of the state machine kernel, to follow `common.wgsl`.
 pub const SHADER: &str = concat!(
     include_str!("../shader/state_machine.wgsl"),
     include_str!("../shader/state_machine_atan2.wgsl"),
@@ -17,137 +16,137 @@ pub const SHADER: &str = concat!(
     include_str!("../shader/state_machine_hilbert.wgsl"),
 );
 
-/// The kernel of those that are functions of a window, likewise.
+/// WGSL of the windowed state machines, likewise.
 pub const WINDOW_SHADER: &str = concat!(
     include_str!("../shader/state_machine_atan2.wgsl"),
     include_str!("../shader/rolling_state_machine.wgsl")
 );
 
-/// A machine on a device.
+/// A state machine on a device.
 #[derive(Debug, Clone, Copy)]
-pub struct Gpu {
-    /// The name of the machine.
+pub struct GpuStateMachine {
+    /// Name of the machine.
     pub name: &'static str,
-    /// Which function of the kernel.
+    /// Function of the kernel.
     pub mode: u32,
-    /// Words of state per series, in a column that is the job's alone.
+    /// Words of state per series, in the job's scratch column.
     pub state: u32,
-    /// Loop iterations of a bar.
+    /// Loop iterations per bar.
     pub per_bar: u32,
-    /// Which of the machine's inputs the job reads, in this order: at most four.
+    /// Inputs of the machine that the job reads, in this order: at most four.
     pub reads: &'static [usize],
-    /// Does it have a kernel with these parameters?
+    /// Is it supported with these parameters?
     pub fits: fn(&[f64]) -> bool,
     /// The job's numbers, from the machine's parameters.
     pub constants: fn(&[f64]) -> Vec<f32>,
 }
 
-/// A machine that is a function of a window, on a device.
+/// A state machine that is computed as a rolling window.
 #[derive(Debug, Clone, Copy)]
-pub struct Windowed {
-    /// The name of the machine.
+pub struct WindowedStateMachine {
+    /// Name of the machine.
     pub name: &'static str,
-    /// Which function of the kernel.
+    /// Function of the kernel.
     pub mode: u32,
-    /// Bars of the window.
+    /// Window length in bars.
     pub n: u32,
-    /// Loop iterations of a step.
+    /// Loop iterations per bar.
     pub step_iterations: u32,
-    /// Loop iterations to begin a slice.
+    /// Loop iterations to set up a slice.
     pub setup_iterations: u32,
-    /// Steps of a slice that are worth its beginning.
+    /// Preferred bars per slice.
     pub slice: u32,
     /// The job's numbers, from the machine's parameters.
     pub constants: fn(&[f64]) -> Vec<f32>,
 }
 
-/// The kernel's function for a machine; `None` where it has none.
-pub fn of(name: &str, params: &[f64]) -> Option<&'static Gpu> {
+/// The row of a machine; `None` where it is unsupported.
+pub fn of(name: &str, params: &[f64]) -> Option<&'static GpuStateMachine> {
     MACHINES.iter().find(|m| m.name == name && (m.fits)(params))
 }
 
-/// The same for a machine that is a function of a window.
-pub fn window_of(name: &str) -> Option<&'static Windowed> {
+/// The same for a machine computed as a rolling window.
+pub fn window_of(name: &str) -> Option<&'static WindowedStateMachine> {
     WINDOWED.iter().find(|m| m.name == name)
 }
 
-/// Machines that remember nothing but a window, and are jobs of the kernels for windows.
-pub const WINDOWS: [&str; 6] = [
-    "median deviation",
-    "spearman",
-    "projection",
-    "volume profile",
-    "rolling vwap",
-    "running wma sum",
-];
+/// Machines whose state is a window: jobs of the rolling kernels ([`crate::rolling`]).
+pub const ROLLING: [&str; 6] =
+    ["median deviation", "spearman", "projection", "volume profile", "rolling vwap", "running wma sum"];
 
-/// Machines that stay on the processor, and why.
-pub const PROCESSOR: [(&str, &str); 0] = [];
+/// CPU-only machines, with the reason.
+pub const CPU_ONLY: [(&str, &str); 0] = [];
 
 const ONE: &[usize] = &[0];
 const TWO: &[usize] = &[0, 1];
 const THREE: &[usize] = &[0, 1, 2];
 const FOUR: &[usize] = &[0, 1, 2, 3];
 
-const fn row(name: &'static str, mode: u32, reads: &'static [usize]) -> Gpu {
+const fn row(name: &'static str, mode: u32, reads: &'static [usize]) -> GpuStateMachine {
     let constants = |p: &[f64]| p.iter().map(|x| *x as f32).collect();
-    Gpu { name, mode, state: 32, per_bar: 1, reads, fits: |_| true, constants }
+    GpuStateMachine { name, mode, state: 32, per_bar: 1, reads, fits: |_| true, constants }
 }
 
 /// Modes are those of the `switch` in `state_machine.wgsl`.
-const MACHINES: &[Gpu] = &[
-    Gpu { constants: linear, ..row("linear", 0, ONE) },
-    Gpu { constants: zero_mean, ..row("two pole filter", 0, ONE) },
+const MACHINES: &[GpuStateMachine] = &[
+    GpuStateMachine { constants: linear, ..row("linear", 0, ONE) },
+    GpuStateMachine { constants: zero_mean, ..row("two pole filter", 0, ONE) },
     row("mcginley", 1, ONE),
     row("holt_winters", 2, ONE),
     row("laguerre_filter", 3, ONE),
     row("laguerre", 4, ONE),
     row("kalman_level", 5, ONE),
-    Gpu { constants: jurik, ..row("jurik", 6, ONE) },
+    GpuStateMachine { constants: jurik, ..row("jurik", 6, ONE) },
     row("mama", 7, TWO),
-    Gpu { constants: even_better, ..row("even better sine wave", 8, ONE) },
-    Gpu { constants: rsx, ..row("rsx", 9, ONE) },
+    GpuStateMachine { constants: even_better, ..row("even better sine wave", 8, ONE) },
+    GpuStateMachine { constants: rsx, ..row("rsx", 9, ONE) },
     row("decay", 10, ONE),
     row("clamped", 11, ONE),
-    Gpu { constants: parabolic, ..row("parabolic", 12, TWO) },
+    GpuStateMachine { constants: parabolic, ..row("parabolic", 12, TWO) },
     row("ratchet", 13, THREE),
     row("profit_max", 14, THREE),
-    Gpu { constants: zigzag, ..row("zigzag", 15, TWO) },
-    // Its last input must be the number of a session. With a parameter, the seconds of one, it is a time: no f32.
-    Gpu { fits: |p| p.is_empty(), ..row("previous_session", 16, FOUR) },
+    GpuStateMachine { constants: zigzag, ..row("zigzag", 15, TWO) },
+    // Its last input must be a session number. With a parameter (seconds of a session) it is a time, which f32 cannot hold.
+    GpuStateMachine { fits: |p| p.is_empty(), ..row("previous_session", 16, FOUR) },
     row("qqe", 17, TWO),
     row("hold", 18, TWO),
     row("settled", 19, TWO),
     row("streak", 20, TWO),
-    Gpu { constants: |p| vec![at(p, 0).min(f64::from(f32::MAX)) as f32], ..row("run", 21, ONE) },
+    GpuStateMachine { constants: |p| vec![at(p, 0).min(f64::from(f32::MAX)) as f32], ..row("run", 21, ONE) },
     row("daily running record", 22, TWO),
     row("hikkake", 23, FOUR),
-    Gpu { constants: |p| fraction(at(p, 0)).to_vec(), ..row("close above body fraction", 24, THREE) },
+    GpuStateMachine {
+        constants: |p| fraction(at(p, 0)).to_vec(),
+        ..row("close above body fraction", 24, THREE)
+    },
     row("correlation phase angle", 25, TWO),
-    Gpu { constants: |p| vec![at(p, 0) as f32, 1.0], ..row("anchored vwap", 26, THREE) },
-    Gpu { constants: |_| vec![0.0, 0.0], ..row("cumulative vwap", 26, TWO) },
+    GpuStateMachine { constants: |p| vec![at(p, 0) as f32, 1.0], ..row("anchored vwap", 26, THREE) },
+    GpuStateMachine { constants: |_| vec![0.0, 0.0], ..row("cumulative vwap", 26, TWO) },
     row("previous day anchored vwap", 27, FOUR),
     row("expanding regression", 28, ONE),
-    Gpu { constants: |p| vec![(at(p, 0) - 3.0).max(0.0) as f32], ..row("hilbert cycle", 29, ONE) },
-    // Sine and lead are the phase's: what they are compared for is told from that.
+    GpuStateMachine {
+        constants: |p| vec![(at(p, 0) - 3.0).max(0.0) as f32],
+        ..row("hilbert cycle", 29, ONE)
+    },
+    // Sine and lead are functions of the phase, which is read instead.
     row("hilbert mode", 30, &[0, 3, 4, 5]),
 ];
 
 /// The longest cycle in bars.
 const LONGEST: u32 = 50;
 
-/// Modes are those of `rolling_state_machine.wgsl`. A step looks through one cycle, and finds its inputs in up to two runs before.
-const WINDOWED: &[Windowed] = &[
-    Windowed {
+/// Modes are those of `rolling_state_machine.wgsl`. A step reads one cycle, in up to three segments.
+const WINDOWED: &[WindowedStateMachine] = &[
+    WindowedStateMachine {
         name: "hilbert phase",
         mode: 0,
         n: LONGEST,
         step_iterations: LONGEST + 8,
         setup_iterations: 1,
         slice: 32,
-        constants: circles,
+        constants: twiddles,
     },
-    Windowed {
+    WindowedStateMachine {
         name: "hilbert trend line",
         mode: 1,
         n: LONGEST + 3,
@@ -166,26 +165,26 @@ fn rounded<const N: usize>(constants: [f64; N]) -> Vec<f32> {
     constants.iter().map(|x| *x as f32).collect()
 }
 
-/// From b0, b1, b2, a1, a2, a3, gain, copied bars. The gain must be what a constant becomes.
+/// From b0, b1, b2, a1, a2, a3, gain, copied bars. `gain` must be the DC gain.
 fn linear(p: &[f64]) -> Vec<f32> {
     let (b1, b2, a1, a2, a3) = (at(p, 1), at(p, 2), at(p, 3), at(p, 4), at(p, 5));
     rounded([at(p, 6), 1.0 - a1 - a2 - a3, -(a2 + a3), -a3, -(b1 + b2), -b2, at(p, 7)])
 }
 
-/// From gain, b1, b2 (as shares of it), a1, a2: a linear filter that answers 0 to a constant.
+/// From gain, b1, b2 (relative to it), a1, a2: a linear filter with DC gain 0.
 fn zero_mean(p: &[f64]) -> Vec<f32> {
     let gain = at(p, 0);
     linear(&[gain, gain * at(p, 1), gain * at(p, 2), at(p, 3), at(p, 4), 0.0, 0.0, 0.0])
 }
 
-/// From period and phase; logarithms instead of what is raised to a power at every bar.
+/// From period and phase; logarithms of the bases that are raised to a power at every bar.
 fn jurik(p: &[f64]) -> Vec<f32> {
     let half = 0.5 * (at(p, 0) - 1.0);
     let length = (half.sqrt().log2() + 2.0).max(0.0);
     let power = (length - 2.0).max(0.5);
     let band = length * half.sqrt();
     let beta = 0.9 * half / (0.9 * half + 2.0);
-    // Nothing that f32 could tell from 0 is kept anyway.
+    // Clamped: f32 cannot tell smaller ones from 0.
     let log = |x: f64| x.log2().max(-1000.0);
     let phase = (1.5 + 0.01 * at(p, 1)).clamp(0.5, 2.5);
     rounded([beta, 1.0 - beta, log(beta), log(band / (band + 1.0)), length.powf(1.0 / power), power, phase])
@@ -216,14 +215,14 @@ fn zigzag(p: &[f64]) -> Vec<f32> {
     vec![a, b, at(p, 1).trunc() as f32]
 }
 
-/// A share as a fraction with a small denominator, so that integers are compared with integers; if there is none, over 1.
+/// A ratio as a fraction with a small denominator, so that integers are compared with integers; else over 1.
 fn fraction(share: f64) -> [f32; 2] {
     let found = (1..=1000).map(f64::from).find(|b| (share * b - (share * b).round()).abs() < 1e-9);
     found.map_or([share as f32, 1.0], |b| [(share * b).round() as f32, b as f32])
 }
 
-/// Sine and cosine of the steps 1 to n - 1 of a cycle of n bars, for every n.
-fn circles(_: &[f64]) -> Vec<f32> {
+/// Twiddle factors: sine and cosine of the steps 1 to n - 1 of a cycle of n bars, for every n.
+fn twiddles(_: &[f64]) -> Vec<f32> {
     let step = |n: u32, i: u32| (f64::from(i) * TAU / f64::from(n)).sin_cos();
     let steps = (1..=LONGEST).flat_map(|n| (1..n).map(move |i| step(n, i)));
     steps.flat_map(|(sin, cos)| [sin as f32, cos as f32]).collect()
@@ -263,26 +262,26 @@ mod tests {
     }
 
     #[test]
-    fn every_machine_of_the_catalogue_has_exactly_one_place() {
+    fn every_machine_of_the_catalogue_is_in_exactly_one_table() {
         let catalogue = catalogue();
         assert!(catalogue.len() >= 36);
         for name in catalogue.keys() {
             let places = [
                 MACHINES.iter().filter(|m| m.name == *name).count(),
                 WINDOWED.iter().filter(|m| m.name == *name).count(),
-                WINDOWS.iter().filter(|n| *n == name).count(),
-                PROCESSOR.iter().filter(|(n, _)| n == name).count(),
+                ROLLING.iter().filter(|n| *n == name).count(),
+                CPU_ONLY.iter().filter(|(n, _)| n == name).count(),
             ];
             assert_eq!(places.iter().sum::<usize>(), 1, "{name}: {places:?}");
         }
-        let rows = MACHINES.iter().map(|m| m.name).chain(WINDOWED.iter().map(|m| m.name)).chain(WINDOWS);
-        for name in rows.chain(PROCESSOR.map(|(name, _)| name)) {
-            assert!(catalogue.contains_key(name), "nobody asks for {name}");
+        let rows = MACHINES.iter().map(|m| m.name).chain(WINDOWED.iter().map(|m| m.name)).chain(ROLLING);
+        for name in rows.chain(CPU_ONLY.map(|(name, _)| name)) {
+            assert!(catalogue.contains_key(name), "{name} is not in the catalogue");
         }
     }
 
     #[test]
-    fn jobs_have_room_for_inputs_and_outputs_and_their_numbers_are_finite() {
+    fn jobs_fit_the_job_table_and_constants_are_finite() {
         for (name, (outputs, uses)) in catalogue() {
             let Some(machine) = of(name, &[]) else { continue };
             assert!(machine.reads.len() <= 4 && outputs <= 4 && machine.state <= 32, "{name}");
@@ -320,8 +319,8 @@ mod tests {
     }
 
     #[test]
-    fn a_filter_keeps_what_a_constant_becomes() {
-        // b0 + b1 + b2 = gain * (1 - a1 - a2 - a3): what the kernel's form rests on.
+    fn filter_rows_state_their_dc_gain() {
+        // b0 + b1 + b2 = gain * (1 - a1 - a2 - a3): the kernel relies on it.
         let catalogue = catalogue();
         let sum = |x: &[f64]| x.iter().sum::<f64>();
         for (_, p) in &catalogue["linear"].1 {
@@ -333,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn shares_become_fractions() {
+    fn ratios_become_fractions() {
         assert_eq!(fraction(0.3), [3.0, 10.0]);
         assert_eq!(fraction(0.05), [1.0, 20.0]);
         assert_eq!(fraction(0.0), [0.0, 1.0]);
@@ -343,8 +342,8 @@ mod tests {
     }
 
     #[test]
-    fn a_circle_closes() {
-        let all = circles(&[]);
+    fn twiddles_of_a_cycle_sum_to_zero() {
+        let all = twiddles(&[]);
         assert_eq!(all.len() as u32, LONGEST * (LONGEST - 1));
         for n in 2..=LONGEST as usize {
             let of = &all[(n - 1) * (n - 2)..n * (n - 1)];

@@ -18,9 +18,9 @@ use gpuforge_indicators::{
 };
 use gpuforge_indicators_gpu::{
     autotune,
-    encoding::Scale,
-    layout::Layout,
-    lower::{self, Fusion, Given},
+    encoding::OffsetScale,
+    layout::SegmentLayout,
+    lower::{self, Fusion, UploadSource},
     record::Program,
 };
 use gpuforge_runtime::{
@@ -49,12 +49,13 @@ fn session() -> Option<Session> {
 /// A variant of a program.
 struct Variant {
     fusion: Fusion,
-    width: u32,
+    workgroup_size: u32,
     segment_log2: u32,
-    slices: u32,
+    slice_factor: u32,
 }
 
-const USUAL: Variant = Variant { fusion: Fusion::Whole, width: 64, segment_log2: 7, slices: 1 };
+const USUAL: Variant =
+    Variant { fusion: Fusion::Fused, workgroup_size: 64, segment_log2: 7, slice_factor: 1 };
 
 /// Results as they lie on the device, series by series.
 fn results(session: &Session, wanted: &[SelectItem], series: &[Series<'_>], how: &Variant) -> Vec<Vec<f64>> {
@@ -62,23 +63,24 @@ fn results(session: &Session, wanted: &[SelectItem], series: &[Series<'_>], how:
     let on = lower::fits(&graph, &values);
     let lowered = lower::lower_with(&graph, &values, &on, how.fusion).unwrap();
     let bars: Vec<usize> = series.iter().map(|s| s.close.len()).collect();
-    let layout = Layout::new(&bars, how.segment_log2);
+    let layout = SegmentLayout::new(&bars, how.segment_log2);
     let words = layout.words();
-    let scales: Vec<Scale> = series.iter().map(|s| Scale::of(&[s.close, s.open, s.high, s.low])).collect();
-    let mut columns = vec![0u32; lowered.given.len() * words];
-    for (given, column) in lowered.given.iter().zip(columns.chunks_mut(words)) {
-        let Given::Field(field) = given else { panic!("{given:?}") };
+    let scales: Vec<OffsetScale> =
+        series.iter().map(|s| OffsetScale::of(&[s.close, s.open, s.high, s.low])).collect();
+    let mut columns = vec![0u32; lowered.uploads.len() * words];
+    for (given, column) in lowered.uploads.iter().zip(columns.chunks_mut(words)) {
+        let UploadSource::Field(field) = given else { panic!("{given:?}") };
         for (at, one) in series.iter().enumerate() {
             let price = !matches!(field, Field::Volume | Field::Time);
             let scale = scales[at];
-            layout.scatter(at, one.field(*field), |x| if price { scale.held(x) } else { x }, column);
+            layout.scatter(at, one.field(*field), |x| if price { scale.encode(x) } else { x }, column);
         }
     }
     let outputs = lowered.results;
-    let mut program = Program::new(lowered, how.width);
-    program.slices = how.slices;
+    let mut program = Program::new(lowered, how.workgroup_size);
+    program.slice_factor = how.slice_factor;
     let (mut plan, arena) = program.record(&layout, &scales, &columns).unwrap();
-    plan.download_first(arena, Bytes(program.fetched(words))).unwrap();
+    plan.download_first(arena, Bytes(program.download_bytes(words))).unwrap();
     let bytes = session.run(&Arc::new(plan), DEADLINE).unwrap().outputs.remove(0);
     let floats: Vec<f32> = bytemuck::pod_collect_to_vec(&bytes);
     let mut found = Vec::new();
@@ -110,11 +112,15 @@ fn neither_fusing_nor_variants_change_results() {
     let sets = [common::walk(1500, 1), common::market(700, 2), common::walk(1203, 3)];
     let series: Vec<Series<'_>> = sets.iter().map(|b| b.series()).collect();
     let usual = results(&session, &wanted, &series, &USUAL);
-    same(&usual, &results(&session, &wanted, &series, &Variant { fusion: Fusion::None, ..USUAL }), "unfused");
-    same(&usual, &results(&session, &wanted, &series, &Variant { width: 256, ..USUAL }), "wide");
     same(
         &usual,
-        &results(&session, &wanted, &series, &Variant { slices: 4, segment_log2: 9, ..USUAL }),
+        &results(&session, &wanted, &series, &Variant { fusion: Fusion::Unfused, ..USUAL }),
+        "unfused",
+    );
+    same(&usual, &results(&session, &wanted, &series, &Variant { workgroup_size: 256, ..USUAL }), "wide");
+    same(
+        &usual,
+        &results(&session, &wanted, &series, &Variant { slice_factor: 4, segment_log2: 9, ..USUAL }),
         "slices",
     );
     for segment_log2 in [5, 6, 10] {
@@ -135,7 +141,7 @@ fn a_fused_plan_moves_less_than_half_of_the_bytes() {
         let (graph, values, _) = select::graph(&wanted);
         let on = lower::fits(&graph, &values);
         let traffic = |fusion| lower::lower_with(&graph, &values, &on, fusion).unwrap().traffic();
-        let (fused, unfused) = (traffic(Fusion::Whole), traffic(Fusion::None));
+        let (fused, unfused) = (traffic(Fusion::Fused), traffic(Fusion::Unfused));
         println!("columns read and written: {fused} fused, {unfused} unfused");
         assert!(2 * fused <= unfused, "{fused} of {unfused}");
     }

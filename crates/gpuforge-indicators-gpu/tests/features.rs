@@ -19,7 +19,7 @@ use gpuforge_indicators::{
     select::{self, Instance, SelectItem, Selector},
 };
 use gpuforge_indicators_gpu::{
-    features::{self, Ask, FeatureError, Features, HostRows, Normalise},
+    features::{self, FeatureError, FeatureSpec, Features, HostRows, Normalise},
     gpu_executor::GpuExecSettings,
     placement,
 };
@@ -83,8 +83,8 @@ impl Selected {
         Selected::expressions(&["price = close", "ratio = volume / volume"])
     }
 
-    fn ask<'a>(&'a self, normalise: &'a [Normalise]) -> Ask<'a> {
-        Ask { graph: &self.graph, values: &self.values, normalise, on: &self.on }
+    fn spec<'a>(&'a self, normalise: &'a [Normalise]) -> FeatureSpec<'a> {
+        FeatureSpec { graph: &self.graph, values: &self.values, normalise, on_device: &self.on }
     }
 }
 
@@ -133,10 +133,10 @@ fn both(
     sets: &[Bars],
     settings: GpuExecSettings,
 ) -> Features {
-    let ask = selected.ask(ways);
-    let device = Features::on_device(runner, &ask, &series(sets), settings).unwrap();
-    let processor = Features::on_processor(&ask, &series(sets)).unwrap();
-    assert_eq!(device.segments(), processor.segments());
+    let spec = selected.spec(ways);
+    let device = Features::on_device(runner, &spec, &series(sets), settings).unwrap();
+    let processor = Features::on_cpu(&spec, &series(sets)).unwrap();
+    assert_eq!(device.series_rows(), processor.series_rows());
     assert_eq!((device.rows(), device.columns()), (processor.rows(), processor.columns()));
     compare(selected, ways, &device.to_host().unwrap(), &processor.to_host().unwrap());
     device
@@ -164,7 +164,7 @@ fn ragged() -> Vec<Bars> {
 #[test]
 fn shaders_are_valid() {
     use naga::valid::{Capabilities, ValidationFlags, Validator};
-    for (name, text) in features::texts() {
+    for (name, text) in features::sources() {
         let module = naga::front::wgsl::parse_str(&text).unwrap_or_else(|e| panic!("{name}: {e}"));
         let mut validator = Validator::new(ValidationFlags::all(), Capabilities::empty());
         validator.validate(&module).unwrap_or_else(|e| panic!("{name}: {e}"));
@@ -184,15 +184,16 @@ fn a_device_makes_what_the_processor_makes() {
         .map(|at| [Normalise::None, Normalise::ZScore(60), Normalise::Rank(100)][at % 3])
         .collect();
     let features = both(&runner, &some, &ways, &ragged(), GpuExecSettings::default());
-    let start = features.segments()[0].first_bar;
-    let whose: Vec<(usize, usize)> = features.segments().iter().map(|s| (s.series, s.rows.len())).collect();
+    let start = features.series_rows()[0].first_bar;
+    let whose: Vec<(usize, usize)> =
+        features.series_rows().iter().map(|s| (s.series, s.rows.len())).collect();
     assert_eq!(whose, [(0, 3000 - start), (2, 1777 - start), (4, 333 - start)]);
     assert_eq!(features.chunks().len(), 1);
     // Long windows: an invocation has time for one column only.
     both(
         &runner,
         &one,
-        &[Normalise::ZScore(features::MOST_BARS)],
+        &[Normalise::ZScore(features::MAX_BARS)],
         &[common::walk(4300, 8)],
         GpuExecSettings::default(),
     );
@@ -233,8 +234,8 @@ fn columns_of_the_processor_are_part_of_the_upload() {
     assert_eq!(features.stats().uploads, 1);
     selected.on = vec![false; 3];
     let none =
-        Features::on_device(&runner, &selected.ask(&ways), &series(&ragged()), GpuExecSettings::default());
-    assert!(matches!(none.err(), Some(FeatureError::Unfit)));
+        Features::on_device(&runner, &selected.spec(&ways), &series(&ragged()), GpuExecSettings::default());
+    assert!(matches!(none.err(), Some(FeatureError::Unsupported)));
 }
 
 #[test]
@@ -256,12 +257,12 @@ fn flat_and_short_series() {
         &[common::walk(20, 1), common::walk(0, 1)],
         GpuExecSettings::default(),
     );
-    assert_eq!((features.rows(), features.chunks().len(), features.segments().len()), (0, 0, 0));
+    assert_eq!((features.rows(), features.chunks().len(), features.series_rows().len()), (0, 0, 0));
     let windows = features.windows(3).unwrap();
-    assert_eq!((windows.most(), windows.places().unwrap().len()), (0, 0));
+    assert_eq!((windows.capacity(), windows.index_ranges().unwrap().len()), (0, 0));
     assert!(matches!(features.gather(3, &[0]), Err(FeatureError::NoWindow { row: 0, .. })));
     // One row exactly.
-    let start = selected.ask(&ways).values.iter().map(|v| selected.graph.start(*v)).max().unwrap() + 19;
+    let start = selected.spec(&ways).values.iter().map(|v| selected.graph.start(*v)).max().unwrap() + 19;
     let features = both(&runner, &selected, &ways, &[common::walk(start + 1, 1)], GpuExecSettings::default());
     assert_eq!(features.rows(), 1);
 }
@@ -272,7 +273,7 @@ fn nothing_comes_back_until_it_is_asked_for() {
     let selected = Selected::rows(&["rsi", "macd", "atr"]);
     let ways = vec![Normalise::ZScore(50); selected.values.len()];
     let features =
-        Features::on_device(&runner, &selected.ask(&ways), &series(&ragged()), GpuExecSettings::default())
+        Features::on_device(&runner, &selected.spec(&ways), &series(&ragged()), GpuExecSettings::default())
             .unwrap();
     let stats = features.stats();
     assert_eq!((stats.batches, stats.uploads, stats.downloads), (1, 1, 0));
@@ -282,7 +283,7 @@ fn nothing_comes_back_until_it_is_asked_for() {
     let windows = features.windows(16).unwrap();
     // First rows of the series, and the last: four words.
     assert_eq!(runner.stats().uploaded, uploaded + Bytes(16));
-    let samples = windows.gather(&[0, 5, windows.most() - 1]).unwrap();
+    let samples = windows.gather(&[0, 5, windows.capacity() - 1]).unwrap();
     assert_eq!(runner.stats().uploaded, uploaded + Bytes(16 + 3 * 8));
     assert_eq!(runner.stats().downloaded, Bytes::ZERO);
     for tensor in [&features.chunks()[0].values, &features.chunks()[0].valid, &samples.values, &samples.valid]
@@ -292,8 +293,8 @@ fn nothing_comes_back_until_it_is_asked_for() {
     assert_eq!(samples.values.spec().shape, [3, 16, selected.values.len()]);
     // One number tells how many windows there are, and only once.
     for _ in 0..2 {
-        let places = windows.places().unwrap();
-        assert!(places.len() == 1 && places[0] == (0..windows.most()), "{places:?}");
+        let places = windows.index_ranges().unwrap();
+        assert!(places.len() == 1 && places[0] == (0..windows.capacity()), "{places:?}");
     }
     assert_eq!(runner.stats().downloaded, Bytes(4));
     features.to_host().unwrap();
@@ -319,7 +320,7 @@ fn rows_with_holes_are_marked_and_no_window_is_over_them() {
     let selected = Selected::with_holes();
     for ways in [[Normalise::None; 2], [Normalise::ZScore(10), Normalise::Rank(10)]] {
         let features = both(&runner, &selected, &ways, &holes(), GpuExecSettings::default());
-        let processor = Features::on_processor(&selected.ask(&ways), &series(&holes())).unwrap();
+        let processor = Features::on_cpu(&selected.spec(&ways), &series(&holes())).unwrap();
         let rows = features.to_host().unwrap();
         let bad = rows.valid.iter().filter(|v| **v == 0.0).count();
         assert!(bad > 10 && bad < rows.valid.len() / 20, "{bad}");
@@ -328,14 +329,14 @@ fn rows_with_holes_are_marked_and_no_window_is_over_them() {
         }
         for len in [1, 2, 7, 60, 61, 400] {
             let (there, here) = (features.windows(len).unwrap(), processor.windows(len).unwrap());
-            assert_eq!(there.places().unwrap(), here.places().unwrap());
+            assert_eq!(there.index_ranges().unwrap(), here.index_ranges().unwrap());
             let tables: Vec<Vec<u8>> = [(&features, &there), (&processor, &here)]
                 .map(|(f, w)| bytemuck::cast_slice(&f.fetch::<u32>(&w.ends()[0].table).unwrap()).to_vec())
                 .to_vec();
             assert_eq!(tables[0], tables[1], "{len}");
             // By hand.
             let ends: Vec<usize> = features
-                .segments()
+                .series_rows()
                 .iter()
                 .flat_map(|s| s.rows.clone().skip(len - 1))
                 .filter(|end| rows.valid[end + 1 - len..=*end].iter().all(|v| *v == 1.0))
@@ -343,7 +344,7 @@ fn rows_with_holes_are_marked_and_no_window_is_over_them() {
             let table: Vec<u32> = bytemuck::pod_collect_to_vec(&tables[0]);
             assert!(ends.iter().map(|e| *e as u32).eq(table[..ends.len()].iter().copied()), "{len}");
             assert!(table[ends.len()..].iter().all(|e| *e == u32::MAX));
-            assert_eq!(table.len(), there.most());
+            assert_eq!(table.len(), there.capacity());
         }
     }
 }
@@ -366,20 +367,20 @@ fn batches_hold_their_windows_whatever_the_chunks() {
     let mut sets = holes();
     sets.extend((0..12).map(|at| common::walk(1000 + at, 50 + at as u64)));
     let settings = GpuExecSettings { memory: Bytes::kib(200), ..GpuExecSettings::default() };
-    let ask = selected.ask(&ways);
-    let several = Features::on_device(&runner, &ask, &series(&sets), settings).unwrap();
+    let spec = selected.spec(&ways);
+    let several = Features::on_device(&runner, &spec, &series(&sets), settings).unwrap();
     assert!(several.chunks().len() > 2, "{}", several.chunks().len());
     assert_eq!(several.stats().batches, several.chunks().len() as u64);
-    let one = Features::on_device(&runner, &ask, &series(&sets), GpuExecSettings::default()).unwrap();
-    assert_eq!((one.chunks().len(), one.segments()), (1, several.segments()));
+    let one = Features::on_device(&runner, &spec, &series(&sets), GpuExecSettings::default()).unwrap();
+    assert_eq!((one.chunks().len(), one.series_rows()), (1, several.series_rows()));
     assert_eq!(one.to_host().unwrap(), several.to_host().unwrap());
-    for features in [several, Features::on_processor(&ask, &series(&sets)).unwrap()] {
+    for features in [several, Features::on_cpu(&spec, &series(&sets)).unwrap()] {
         let floats = |tensor: &Tensor| features.fetch::<f32>(tensor).unwrap();
         let rows = features.to_host().unwrap();
         let len = 9;
         // By rows: the first and last window of each series, and over a hole.
         let ends: Vec<usize> = features
-            .segments()
+            .series_rows()
             .iter()
             .filter(|s| s.rows.len() >= len)
             .flat_map(|s| [s.rows.end - 1, s.rows.start + len - 1, (s.rows.start + s.rows.end) / 2])
@@ -396,10 +397,10 @@ fn batches_hold_their_windows_whatever_the_chunks() {
         assert!(valid.contains(&0.0) && valid.contains(&1.0));
         // By places: every one, and past the last of a chunk.
         let windows = features.windows(len).unwrap();
-        let all: Vec<usize> = (0..windows.most()).collect();
+        let all: Vec<usize> = (0..windows.capacity()).collect();
         let samples = windows.gather(&all).unwrap();
         let (values, valid) = (floats(&samples.values), floats(&samples.valid));
-        let good = windows.places().unwrap();
+        let good = windows.index_ranges().unwrap();
         let mut ends = windows.ends().iter().zip(features.chunks()).flat_map(|(e, c)| {
             let table: Vec<u32> = features.fetch(&e.table).unwrap();
             let start = c.rows.start;
@@ -414,7 +415,7 @@ fn batches_hold_their_windows_whatever_the_chunks() {
             }
         }
         assert!(ends.next().is_none());
-        assert!(good.iter().map(|r| r.len()).sum::<usize>() < windows.most());
+        assert!(good.iter().map(|r| r.len()).sum::<usize>() < windows.capacity());
     }
 }
 
@@ -440,8 +441,9 @@ fn features_outlive_their_device() {
     let Some(runner) = runner() else { return };
     let selected = Selected::rows(&["rsi", "ema"]);
     let ways = [Normalise::ZScore(20), Normalise::Rank(20)];
-    let make =
-        || Features::on_device(&runner, &selected.ask(&ways), &series(&ragged()), GpuExecSettings::default());
+    let make = || {
+        Features::on_device(&runner, &selected.spec(&ways), &series(&ragged()), GpuExecSettings::default())
+    };
     let (kept, lost) = (make().unwrap(), make().unwrap());
     let want = kept.gather(5, &[100, 200, 300]).unwrap();
     let want: Vec<f32> = kept.fetch(&want.values).unwrap();
@@ -457,11 +459,10 @@ fn a_row_knows_nothing_of_later_bars() {
     let selected = Selected::rows(&["rsi", "ema", "bbands"]);
     let ways = vec![Normalise::ZScore(30); selected.values.len()];
     let bars = common::walk(800, 9);
-    let all = Features::on_processor(&selected.ask(&ways), &[bars.series()]).unwrap().to_host().unwrap();
+    let all = Features::on_cpu(&selected.spec(&ways), &[bars.series()]).unwrap().to_host().unwrap();
     for n in [200, 431, 799] {
         let first = bars.first(n);
-        let some =
-            Features::on_processor(&selected.ask(&ways), &[first.series()]).unwrap().to_host().unwrap();
+        let some = Features::on_cpu(&selected.spec(&ways), &[first.series()]).unwrap().to_host().unwrap();
         assert!(!some.values.is_empty());
         assert_eq!(some.values, all.values[..some.values.len()]);
     }
@@ -476,8 +477,8 @@ fn numbers_by_hand() {
     for column in [&mut bars.open, &mut bars.high, &mut bars.low] {
         column.clone_from(&bars.close);
     }
-    let rows = Features::on_processor(&selected.ask(&ways), &[bars.series()]).unwrap();
-    assert_eq!(rows.segments()[0].first_bar, 3);
+    let rows = Features::on_cpu(&selected.spec(&ways), &[bars.series()]).unwrap();
+    assert_eq!(rows.series_rows()[0].first_bar, 3);
     let rows = rows.to_host().unwrap();
     assert_eq!(rows.valid, [1.0, 1.0, 1.0, 0.0]);
     let third = |k: usize| rows.values.iter().skip(k).step_by(3).copied().collect::<Vec<f32>>();
@@ -497,15 +498,15 @@ fn what_cannot_be_is_refused() {
     let selected = Selected::rows(&["rsi", "ema"]);
     let sets = ragged();
     let make = |ways: &[Normalise], settings: GpuExecSettings| {
-        Features::on_device(&runner, &selected.ask(ways), &series(&sets), settings)
+        Features::on_device(&runner, &selected.spec(ways), &series(&sets), settings)
     };
     let error = |ways: &[Normalise]| make(ways, GpuExecSettings::default()).err().unwrap();
     let none = Normalise::None;
-    assert!(matches!(error(&[none]), FeatureError::Uneven { columns: 2, ways: 1, on: 2 }));
+    assert!(matches!(error(&[none]), FeatureError::Uneven { columns: 2, normalisations: 1, on: 2 }));
     assert!(matches!(error(&[none, Normalise::ZScore(0)]), FeatureError::Bars { bars: 0 }));
     assert!(matches!(error(&[none, Normalise::Rank(4097)]), FeatureError::Bars { bars: 4097 }));
-    let empty = Ask { graph: &selected.graph, values: &[], normalise: &[], on: &[] };
-    assert!(matches!(Features::on_processor(&empty, &[]).err(), Some(FeatureError::Columns { columns: 0 })));
+    let empty = FeatureSpec { graph: &selected.graph, values: &[], normalise: &[], on_device: &[] };
+    assert!(matches!(Features::on_cpu(&empty, &[]).err(), Some(FeatureError::Columns { columns: 0 })));
     // Too large: the error names both sizes.
     let tight = GpuExecSettings { largest: Bytes::kib(16), ..GpuExecSettings::default() };
     let text = make(&[none; 2], tight).err().unwrap().to_string();
@@ -513,17 +514,17 @@ fn what_cannot_be_is_refused() {
     assert!(make(&[none; 2], small()).is_ok());
     // Windows that are not there.
     let features = make(&[none; 2], GpuExecSettings::default()).unwrap();
-    for len in [0, features::MOST_BARS + 1] {
+    for len in [0, features::MAX_BARS + 1] {
         assert!(matches!(features.windows(len).err(), Some(FeatureError::Bars { .. })));
         assert!(matches!(features.gather(len, &[5]), Err(FeatureError::Bars { .. })));
     }
-    let second = features.segments()[1].rows.start;
+    let second = features.series_rows()[1].rows.start;
     for row in [3, second + 3, features.rows()] {
         assert!(matches!(features.gather(5, &[4, row]), Err(FeatureError::NoWindow { .. })), "{row}");
     }
     assert!(features.gather(5, &[4, second + 4, features.rows() - 1]).is_ok());
     let windows = features.windows(5).unwrap();
-    assert!(matches!(windows.gather(&[windows.most()]), Err(FeatureError::NoWindow { .. })));
+    assert!(matches!(windows.gather(&[windows.capacity()]), Err(FeatureError::NoWindow { .. })));
     let nothing = windows.gather(&[]).unwrap();
     assert_eq!(nothing.values.spec().shape, [0, 5, 2]);
     // A batch is one buffer too.

@@ -17,7 +17,7 @@ use gpuforge_indicators::{
 };
 use gpuforge_indicators_gpu::{
     gpu_executor::{GpuExecError, GpuExecSettings, GpuExecStats, GpuExecutor},
-    layout::Layout,
+    layout::SegmentLayout,
     placement,
 };
 use gpuforge_runtime::{
@@ -94,10 +94,10 @@ fn everything_of_a_long_series_is_computed_in_parts_that_fit() {
     let all: Vec<SelectItem> = catalogue::all().map(|row| SelectItem::from(Instance::of(row))).collect();
     let settings = GpuExecSettings { memory: Bytes::mib(256), ..GpuExecSettings::default() };
     let resident = resident(&all, 100_000, settings);
-    let words = Layout::words_of(&[100_000], Layout::segment_log2_for(&[100_000]));
-    let parts: Vec<u64> = resident.programs().map(|p| p.arena(words) + p.fetched(words)).collect();
+    let words = SegmentLayout::words_of(&[100_000], SegmentLayout::segment_log2_for(&[100_000]));
+    let parts: Vec<u64> = resident.programs().map(|p| p.arena(words) + p.download_bytes(words)).collect();
     println!("{} parts, {:?} MiB", parts.len(), parts.iter().map(|b| b >> 20).collect::<Vec<_>>());
-    let most = parts.iter().max().copied().unwrap_or(0) * settings.ahead as u64;
+    let most = parts.iter().max().copied().unwrap_or(0) * settings.in_flight as u64;
     assert!(most <= settings.memory.0, "{} of {}", Bytes(most), settings.memory);
 }
 

@@ -12,7 +12,7 @@ use gpuforge_indicators::{
     select::{self, Instance, SelectItem},
 };
 use gpuforge_indicators_gpu::{
-    kernels::{self, TEXTS},
+    kernels::{self, SOURCES},
     lower::{self, Call},
 };
 
@@ -29,8 +29,8 @@ fn validate(name: &str, text: &str) {
 
 #[test]
 fn files_are_valid() {
-    for (name, own) in TEXTS {
-        validate(name, &kernels::text(own));
+    for (name, own) in SOURCES {
+        validate(name, &kernels::source(own));
     }
 }
 
@@ -47,7 +47,7 @@ fn what_is_generated_is_valid_and_does_not_depend_on_parameters() {
     let found = bodies(&all);
     println!("{} generated kernels", found.len());
     for (at, body) in found.iter().enumerate() {
-        validate(&format!("generated {at}"), &kernels::pointwise_text(body, 64));
+        validate(&format!("generated {at}"), &kernels::pointwise_source(body, 64));
     }
     let row =
         |name: &str, params: &[f64]| SelectItem::from(Instance::with(catalogue::find(name).unwrap(), params));

@@ -42,7 +42,7 @@ pub(crate) fn doctor(py: Python<'_>, offline: bool, deep: bool) -> PyResult<Stri
 
 /// What is known without waking a device: kernel files, and the cache where it holds.
 fn tier0(machine: &Machine) -> hardware::Inventory {
-    let mut options = gpuforge::machine::options(&machine.settings, &machine.places, &env);
+    let mut options = gpuforge::detection::options(&machine.settings, &machine.places, &env);
     options.tier0_only = true;
     hardware::detect(&options, &env)
 }

@@ -232,7 +232,7 @@ pub(crate) fn trajectory_path<'py>(
 ) -> PyResult<Bound<'py, PyArray1<f64>>> {
     let (_, path) = conditions.model()?.path(&Launch::of(launch)).map_err(refused)?;
     let point = |p: &gpuforge::workloads::trajectory::FlightPoint| {
-        let ([x, y, z], [u, v, w]) = (p.place, p.velocity);
+        let ([x, y, z], [u, v, w]) = (p.position, p.velocity);
         [p.time, x, y, z, u, v, w, p.spin]
     };
     Ok(PyArray1::from_vec(py, path.iter().flat_map(point).collect()))

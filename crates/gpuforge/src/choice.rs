@@ -1,9 +1,9 @@
-//! What would gpuforge use on this machine, and why? Pure: an inventory in, a choice with its reason out.
+//! Default device choice from the inventory, with its reason; pure. Measurements may override it later.
 
 use gpuforge_detect::{Inventory, model::Gpu};
 use serde::Serialize;
 
-/// Where work would go before anything has been measured.
+/// The device that work would use before anything was measured.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Choice {
     /// `cpu`, or `gpu` with its position.
@@ -12,17 +12,17 @@ pub struct Choice {
     pub name: String,
     /// Why.
     pub reason: String,
-    /// Worker threads for the processor's part.
+    /// CPU worker threads.
     pub threads: u32,
     /// Why that many.
     pub threads_reason: String,
-    /// SIMD level of the processor's code.
+    /// SIMD level of the CPU code.
     pub simd: Option<String>,
-    /// Memory that work on the chosen device may count on, where it is known.
+    /// Usable memory of the device, where it is known.
     pub memory_bytes: Option<u64>,
 }
 
-/// Chooses by the inventory alone; a measurement may say otherwise later.
+/// Chooses by the inventory alone.
 pub fn choose(inventory: &Inventory) -> Choice {
     let (threads, threads_reason) = threads(inventory);
     let cpu = inventory.cpu.as_ref();
@@ -52,7 +52,7 @@ pub fn choose(inventory: &Inventory) -> Choice {
     }
 }
 
-/// Memory of its own, else what it shares with the system.
+/// Dedicated memory, else memory shared with the system.
 fn usable_memory(gpu: &Gpu, system: Option<u64>) -> Option<u64> {
     gpu.memory_bytes.or(gpu.gtt_bytes).or(gpu.system_shared_bytes).or(match gpu.unified_memory {
         Some(true) => system,
@@ -60,10 +60,9 @@ fn usable_memory(gpu: &Gpu, system: Option<u64>) -> Option<u64> {
     })
 }
 
-/// One thread per hardware thread this process may use; on hybrid processors all of them, since work is stolen
-/// in small pieces and a slow core that helps is better than one that idles.
+/// One thread per hardware thread this process may use; on hybrid CPUs all of them, since work stealing balances slow cores.
 fn threads(inventory: &Inventory) -> (u32, String) {
-    let Some(cpu) = &inventory.cpu else { return (1, "the processor is not known".to_owned()) };
+    let Some(cpu) = &inventory.cpu else { return (1, "the CPU is not known".to_owned()) };
     match (cpu.available, cpu.logical) {
         (Some(available), Some(logical)) if available < logical => {
             let why = cpu.limited_by.clone().unwrap_or_else(|| "fewer are available".to_owned());
@@ -108,7 +107,7 @@ mod tests {
     }
 
     #[test]
-    fn a_gpu_brings_its_memory_and_a_container_its_limits() {
+    fn gpu_memory_and_container_limits_are_used() {
         let gpu = choose(&machine(Some(0)));
         assert_eq!((gpu.device.as_str(), gpu.memory_bytes), ("gpu:0", Some(8 << 30)));
         let cpu = choose(&machine(None));
@@ -117,7 +116,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_is_one_thread() {
+    fn unknown_cpu_means_one_thread() {
         assert_eq!(choose(&Inventory::default()).threads, 1);
     }
 }

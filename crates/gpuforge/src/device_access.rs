@@ -7,14 +7,14 @@ use gpuforge_runtime::runner::Runner;
 
 use crate::{
     Forge,
-    devices::DeviceRules,
-    settings::{Places, Settings},
+    devices::DeviceFilter,
+    settings::{Settings, UserPaths},
 };
 
 /// The machine's devices by the user's settings; detection runs on first use.
 struct ForgeDevices {
     forge: Forge,
-    rules: DeviceRules,
+    rules: DeviceFilter,
 }
 
 impl DeviceProvider for ForgeDevices {
@@ -43,9 +43,9 @@ impl DeviceProvider for ForgeDevices {
 impl Forge {
     /// How indicators reach a device of this machine, by the user's settings. Nothing is detected or opened before it could
     /// pay.
-    pub fn device_access(&self, settings: &Settings, places: &Places, asked: DeviceChoice) -> DeviceAccess {
+    pub fn device_access(&self, settings: &Settings, paths: &UserPaths, asked: DeviceChoice) -> DeviceAccess {
         let rules =
-            DeviceRules { allow: settings.devices_allow().to_vec(), deny: settings.devices_deny().to_vec() };
+            DeviceFilter { allow: settings.devices_allow().to_vec(), deny: settings.devices_deny().to_vec() };
         let setting = match settings.device() {
             _ if settings.cpu_only() => DeviceChoice::Cpu,
             "cpu" => DeviceChoice::Cpu,
@@ -55,7 +55,7 @@ impl Forge {
         let provider = ForgeDevices { forge: self.clone(), rules };
         let mut access = DeviceAccess::provided(Box::new(provider), asked, setting);
         if !self.inner.safe_mode {
-            access = access.with_rates_in(&places.data_dir);
+            access = access.with_rates_in(&paths.data_dir);
         }
         match settings.memory_limit() {
             Some(bytes) => access.with_memory_limit(bytes),

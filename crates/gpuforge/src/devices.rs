@@ -1,4 +1,4 @@
-//! Which GPUs may be used, and in which order? Pure: an inventory and the user's lists in, positions out.
+//! Device filter: allow and deny lists over the inventory, ordered by preference; pure.
 
 use gpuforge_detect::{
     Inventory,
@@ -6,18 +6,18 @@ use gpuforge_detect::{
     overrides::matches_device,
 };
 
-/// The user's lists: positions, bus ids, vendors or parts of names.
+/// Allow and deny lists: positions, bus ids, vendors or parts of names.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct DeviceRules {
+pub struct DeviceFilter {
     /// Only these; empty allows all.
     pub allow: Vec<String>,
     /// Never these.
     pub deny: Vec<String>,
 }
 
-impl DeviceRules {
-    /// Positions of the GPUs that may be used: the chosen one first, then the other usable ones by score. Empty when the
-    /// choice is the processor: a fallback chain never brings in a GPU that nobody chose.
+impl DeviceFilter {
+    /// Indices of the allowed GPUs: the chosen one first, then the other usable ones by score. Empty if the CPU was chosen: a
+    /// fallback chain never adds a GPU that nobody chose.
     pub fn order(&self, inventory: &Inventory) -> Vec<usize> {
         let Some(best) = &inventory.best else { return Vec::new() };
         let usable = |i: usize, g: &Gpu| {
@@ -29,8 +29,7 @@ impl DeviceRules {
         order.into_iter().map(|(i, _)| i).collect()
     }
 
-    /// As [`order`](Self::order), and behind them the software adapters that may be used: nobody chose one, but where a
-    /// measurement finds it faster, work may go there.
+    /// As [`order`](Self::order), followed by the allowed software adapters: used only where a measurement finds them faster.
     pub fn routable(&self, inventory: &Inventory) -> Vec<usize> {
         let mut all = self.order(inventory);
         let software = |(i, g): &(usize, &Gpu)| {
@@ -77,7 +76,7 @@ mod tests {
 
     fn order(allow: &[&str], deny: &[&str]) -> Vec<usize> {
         let list = |items: &[&str]| items.iter().map(|i| (*i).to_owned()).collect();
-        DeviceRules { allow: list(allow), deny: list(deny) }.order(&machine())
+        DeviceFilter { allow: list(allow), deny: list(deny) }.order(&machine())
     }
 
     #[test]
@@ -93,22 +92,22 @@ mod tests {
     fn a_software_adapter_comes_last_where_measurements_decide() {
         let mut here = machine();
         here.gpus[3].kind = GpuType::Software;
-        assert_eq!(DeviceRules::default().routable(&here), [2, 1, 0, 3]);
+        assert_eq!(DeviceFilter::default().routable(&here), [2, 1, 0, 3]);
         here.best = None;
-        assert_eq!(DeviceRules::default().routable(&here), [3]);
-        let never = DeviceRules { deny: vec!["llvmpipe".to_owned()], ..DeviceRules::default() };
+        assert_eq!(DeviceFilter::default().routable(&here), [3]);
+        let never = DeviceFilter { deny: vec!["llvmpipe".to_owned()], ..DeviceFilter::default() };
         assert_eq!(never.routable(&here), Vec::<usize>::new());
     }
 
     #[test]
     fn nobody_chose_a_gpu_so_none_is_in_the_chain() {
         let nothing = Inventory { best: None, ..machine() };
-        assert_eq!(DeviceRules::default().order(&nothing), Vec::<usize>::new());
+        assert_eq!(DeviceFilter::default().order(&nothing), Vec::<usize>::new());
     }
 
     #[test]
     fn a_software_adapter_is_used_only_when_it_was_chosen() {
         let named = Inventory { best: Some(SelectedGpu { index: 3, ..SelectedGpu::default() }), ..machine() };
-        assert_eq!(DeviceRules::default().order(&named).first(), Some(&3));
+        assert_eq!(DeviceFilter::default().order(&named).first(), Some(&3));
     }
 }

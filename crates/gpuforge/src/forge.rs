@@ -1,4 +1,5 @@
-//! The runtime as users hold it: nothing is touched until work needs it, and every part says what it cost.
+//! `Forge`: the runtime handle. Lazily loaded components (inventory, runner, device, router, calibration), each with its startup
+//! cost.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -23,15 +24,15 @@ use serde::Serialize;
 pub use crate::runners::LimitStatus;
 use crate::{
     choice::{Choice, choose},
-    devices::DeviceRules,
-    machine::{self, UnknownDevice},
+    detection::{self, UnknownDevice},
+    devices::DeviceFilter,
     routing,
-    runners::{Rules, limit, make_runner},
-    settings::{Env, Places, Settings},
+    runners::{RunnerRules, limit, make_runner},
+    settings::{Env, Settings, UserPaths},
     usage,
 };
 
-/// The runtime. Making one costs microseconds and loads no GPU library; cloning shares it.
+/// The runtime handle. Creating one loads no GPU library; clones share it.
 #[derive(Clone)]
 pub struct Forge {
     pub(crate) inner: Arc<Inner>,
@@ -44,27 +45,27 @@ impl Default for Forge {
 }
 
 pub(crate) struct Inner {
-    pub(crate) places: Places,
+    pub(crate) paths: UserPaths,
     registry: Registry,
     inventory: Arc<Lazy<Inventory>>,
     pub(crate) runner: Arc<Lazy<Arc<Runner>>>,
     device: Lazy<Caps>,
     pub(crate) router: Arc<Lazy<Router>>,
     pub(crate) calibration: Lazy<()>,
-    switches: Vec<Switch>,
+    switches: Vec<EnvSwitch>,
     pub(crate) safe_mode: bool,
-    rules: Rules,
-    /// Which device the settings ask for.
+    rules: RunnerRules,
+    /// Detection options with the requested device.
     asked: gpuforge_detect::DetectOptions,
-    /// Runners of devices that were asked for by position, beside the chosen one.
+    /// Runners of devices requested by index, besides the chosen one.
     others: Mutex<Vec<(usize, Arc<Runner>)>>,
-    /// Lets `gpuforge monitor` look, where that is asked for.
-    watched: OnceLock<gpuforge_dash::live::publish::Publisher>,
+    /// Publishes to `gpuforge monitor`, if enabled.
+    publisher: OnceLock<gpuforge_dash::live::publisher::Publisher>,
 }
 
 /// An environment variable that changes how gpuforge runs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Switch {
+pub struct EnvSwitch {
     /// Name.
     pub variable: &'static str,
     /// What it does.
@@ -78,8 +79,8 @@ pub const SWITCHES: [(&str, &str); 9] = [
     ("GPUFORGE_CPU_ONLY", "never use a GPU"),
     ("GPUFORGE_DEVICE", "use this device: auto, cpu, gpu, a position, a bus id, a vendor or part of a name"),
     ("GPUFORGE_WARM", "1: load in the background, at the start, what earlier runs have used"),
-    ("GPUFORGE_CACHE_TTL", "how long a kept detection counts as fresh"),
-    ("GPUFORGE_MEMORY_LIMIT", "most device memory that may be in use at once"),
+    ("GPUFORGE_CACHE_TTL", "TTL of the detection cache"),
+    ("GPUFORGE_MEMORY_LIMIT", "device memory limit"),
     ("GPUFORGE_TRACE", "write a profile of the run to this file"),
     ("GPUFORGE_MONITOR", "1: let `gpuforge monitor` watch this process"),
     ("GPUFORGE_LOG", "how much is said on standard error: quiet, normal, verbose"),
@@ -92,56 +93,61 @@ pub const SWITCHES: [(&str, &str); 9] = [
 /// What is loaded, open and in use.
 #[derive(Debug, Clone, Serialize)]
 pub struct Status {
-    /// Parts, whether loaded or not.
+    /// Components, loaded or not.
     pub components: Vec<ComponentStatus>,
-    /// What starting has cost so far.
+    /// Startup cost so far.
     pub init: StartupStats,
     /// The open device.
     pub device: Option<DeviceStatus>,
-    /// The user's own limit of device memory.
+    /// The user's device memory limit.
     pub memory_limit: Option<LimitStatus>,
-    /// What would be used, once the machine is known.
+    /// The default device choice, once the inventory is loaded.
     pub choice: Option<Choice>,
     /// Environment switches.
-    pub switches: Vec<Switch>,
-    /// Parts that the next warm-up would load, most used first.
+    pub switches: Vec<EnvSwitch>,
+    /// Components that the next warm-up would load, most used first.
     pub predicted: Vec<String>,
 }
 
 /// An open device.
 #[derive(Debug, Clone, Serialize)]
 pub struct DeviceStatus {
-    /// What it can do.
+    /// Capabilities.
     pub caps: Caps,
     /// Can it be used?
     pub health: Health,
-    /// What opening it took; `None` where that was not measured.
+    /// Startup times; `None` where not measured.
     pub init: Option<DeviceInitStats>,
     /// Its memory.
     pub memory: StackStats,
-    /// Staging memory that it may keep beside the budget of `memory`; it was taken off that.
+    /// Staging memory, already subtracted from the budget of `memory`.
     pub reserved: Bytes,
 }
 
 impl Forge {
-    /// A runtime with the user's settings, as the `gpuforge` command has them. Reads the settings file, if there is one,
-    /// and touches no device and no driver. A setting that cannot be read counts as not set.
+    /// A runtime with the user's settings, like the `gpuforge` command. Reads the settings file and touches no device or driver.
+    /// Invalid settings are ignored.
     pub fn new() -> Self {
         let env = |name: &str| std::env::var(name).ok();
-        // Without a home folder nothing is kept between runs.
-        let places = Places::of(&env).unwrap_or_else(|_| Places::nowhere());
-        Forge::with(&Settings::load_lenient(&places, &env, &[]), &places, &env)
+        // Without a home directory nothing is stored between runs.
+        let paths = UserPaths::resolve(&env).unwrap_or_else(|_| UserPaths::unavailable());
+        Forge::with(&Settings::load_lenient(&paths, &env, &[]), &paths, &env)
     }
 
-    /// A runtime with these settings. Touches no device, no driver and no file beyond what `settings` has read already.
-    pub fn with(settings: &Settings, places: &Places, env: Env<'_>) -> Self {
-        Forge::with_isolation(settings, places, env, Isolation::Thread)
+    /// A runtime with these settings. Touches no device, driver or file.
+    pub fn with(settings: &Settings, paths: &UserPaths, env: Env<'_>) -> Self {
+        Forge::with_isolation(settings, paths, env, Isolation::Thread)
     }
 
-    /// As [`Forge::with`], with probes in children of a program that offers the entry point.
-    pub fn with_isolation(settings: &Settings, places: &Places, env: Env<'_>, isolation: Isolation) -> Self {
+    /// As [`Forge::with`], with the given isolation of detection probes (threads or child processes).
+    pub fn with_isolation(
+        settings: &Settings,
+        paths: &UserPaths,
+        env: Env<'_>,
+        isolation: Isolation,
+    ) -> Self {
         let registry = Registry::new();
-        let mut options = machine::options(settings, places, env);
+        let mut options = detection::options(settings, paths, env);
         options.tier1.isolation = isolation;
         let asked = options.clone();
         let variables: Vec<(String, String)> = gpuforge_detect::overrides::VARIABLES
@@ -156,15 +162,15 @@ impl Forge {
                 };
                 Ok(gpuforge_detect::detect(&options, &kept))
             }));
-        let safe_mode = machine::safe_mode(env);
+        let safe_mode = detection::safe_mode(env);
         let devices =
-            DeviceRules { allow: settings.devices_allow().to_vec(), deny: settings.devices_deny().to_vec() };
-        let rules = Rules {
+            DeviceFilter { allow: settings.devices_allow().to_vec(), deny: settings.devices_deny().to_vec() };
+        let rules = RunnerRules {
             limit: limit(settings),
             cpu_fallback: settings.fallback() == "cpu",
             pooled: !safe_mode,
-            // Only where files have owners: elsewhere none would be trusted, and every start would say so.
-            pipelines: (cfg!(unix) && !safe_mode).then(|| machine::pipelines(places)),
+            // Unix only: elsewhere file ownership cannot be verified, and the cache would be rejected at every start.
+            pipelines: (cfg!(unix) && !safe_mode).then(|| detection::pipeline_cache_dir(paths)),
             devices,
             route: routing::RouteRules::of(settings),
         };
@@ -174,7 +180,7 @@ impl Forge {
                 let inventory = source.load()?;
                 Ok(Arc::new(make_runner(inventory, &theirs.devices.order(inventory), &theirs)))
             }));
-        let (opened, data) = (runner.clone(), places.clone());
+        let (opened, data) = (runner.clone(), paths.clone());
         let device =
             registry.lazy("device", "instance, adapter and device of the GPU", &["runner"], move || {
                 let runner = opened.load()?;
@@ -185,29 +191,32 @@ impl Forge {
                 Ok(caps)
             });
         let (machine, first, theirs, file) =
-            (inventory.clone(), runner.clone(), rules.clone(), routing::file(places, safe_mode));
+            (inventory.clone(), runner.clone(), rules.clone(), routing::calibration_file(paths, safe_mode));
         let router = Arc::new(registry.lazy(
             "router",
             "places, and what is known about them",
             &["inventory", "runner"],
             move || Ok(routing::router(machine.load()?, first.load()?, &theirs, file.as_deref())),
         ));
-        let (known, file) = (router.clone(), routing::file(places, safe_mode));
+        let (known, file) = (router.clone(), routing::calibration_file(paths, safe_mode));
         let calibration = registry.lazy(
             "calibration",
             "a short measurement of places nothing is known about",
             &["router"],
             move || {
-                routing::measure(known.load()?, file.as_deref());
+                routing::calibrate_unknown(known.load()?, file.as_deref());
                 Ok(())
             },
         );
-        let value =
-            |(variable, what): (&'static str, &'static str)| Switch { variable, what, value: env(variable) };
+        let value = |(variable, what): (&'static str, &'static str)| EnvSwitch {
+            variable,
+            what,
+            value: env(variable),
+        };
         let switches = SWITCHES.map(value).to_vec();
-        let (places, others) = (places.clone(), Mutex::default());
+        let (paths, others) = (paths.clone(), Mutex::default());
         let inner = Inner {
-            places,
+            paths,
             registry,
             inventory,
             runner,
@@ -219,11 +228,11 @@ impl Forge {
             rules,
             asked,
             others,
-            watched: OnceLock::new(),
+            publisher: OnceLock::new(),
         };
         let forge = Forge { inner: Arc::new(inner) };
         if let Some(publisher) = crate::live::watch(&forge.inner, settings.monitor(), env) {
-            let _ = forge.inner.watched.set(publisher);
+            let _ = forge.inner.publisher.set(publisher);
         }
         if env("GPUFORGE_WARM").is_some_and(|v| is_truthy(&v)) && !safe_mode {
             forge.warm();
@@ -231,23 +240,22 @@ impl Forge {
         forge
     }
 
-    /// What is here.
+    /// The hardware inventory.
     pub fn inventory(&self) -> Result<&Inventory, String> {
         self.inner.inventory.get()
     }
 
-    /// What would be used, and why.
+    /// The default device choice, with its reason.
     pub fn choice(&self) -> Result<Choice, String> {
         Ok(choose(self.inventory()?))
     }
 
-    /// Is the device there that the settings name? Work asks this before a device is chosen; nothing is detected where no
-    /// device is named.
+    /// Checks that the device named in the settings exists; detects nothing where none is named.
     ///
     /// # Errors
-    /// [`ForgeError::DeviceAllocator`] lists the devices that are there.
+    /// [`ForgeError::UnknownDevice`] lists the devices that are there.
     pub fn check_device(&self) -> Result<(), ForgeError> {
-        // Neither `auto` nor `cpu` needs a look at the hardware.
+        // `auto` and `cpu` need no detection.
         let named = self.inner.asked.preference.as_ref().map(|(_, text)| parse_preference(text, &[]));
         if matches!(named, None | Some(DevicePreference::Auto | DevicePreference::Cpu(_)))
             || self.inner.asked.cpu_only.is_some()
@@ -255,30 +263,30 @@ impl Forge {
             return Ok(());
         }
         let inventory = self.inner.inventory.get().map_err(ForgeError::Start)?;
-        Ok(machine::check_device(&self.inner.asked, inventory)?)
+        Ok(detection::check_device(&self.inner.asked, inventory)?)
     }
 
-    /// Runs one plan on the chosen device, or on the processor. Operations are routed instead: [`Forge::run`].
+    /// Runs one plan on the chosen device, or on the CPU. Operations are routed instead: [`Forge::run`].
     pub fn run_plan(&self, plan: Plan) -> Result<RunOutcome, ForgeError> {
         Ok(self.ready()?.run(plan)?)
     }
 
-    /// Runs independent items, in as few pieces as memory allows.
+    /// Runs independent items, in as few chunks as memory allows.
     pub fn run_batch(&self, batch: &dyn SplittableBatch) -> Result<RunOutcome, ForgeError> {
         Ok(self.ready()?.run_batch(batch)?)
     }
 
-    /// A tensor's numbers on the host.
+    /// Downloads a tensor.
     pub fn read(&self, tensor: &Tensor) -> Result<Arc<[u8]>, ForgeError> {
         Ok(self.ready()?.read(tensor)?)
     }
 
-    /// Runs `work`; tensors that its plans kept leave the device at its end, also on an error, unless they escape.
+    /// Runs `work`; tensors that its plans kept are freed at its end, also on an error, unless they escape.
     pub fn scope<T>(&self, work: impl FnOnce(&TensorScope<'_>) -> T) -> Result<T, ForgeError> {
         Ok(self.ready()?.scope(work))
     }
 
-    /// Asks about the memory of the chosen device, which is opened; `None` where there is no device to open.
+    /// Accesses the memory stack of the chosen device, which is opened; `None` without a device.
     pub fn memory<T>(
         &self,
         ask: impl FnOnce(&MemoryStack<DeviceAllocator>) -> T,
@@ -286,9 +294,9 @@ impl Forge {
         Ok(self.ready()?.session().map(|session| ask(session.memory())))
     }
 
-    /// The runner, with the device open if one can be opened; that it cannot is the runner's to answer.
+    /// The runner, with the device open if possible; the runner reports failures.
     fn ready(&self) -> Result<&Runner, ForgeError> {
-        // Each part is asked for by name: what one loads for another is no use of its own.
+        // Each component is accessed explicitly: loading one as a dependency is not recorded as use.
         self.inner.inventory.get().map_err(ForgeError::Start)?;
         self.check_device()?;
         let runner = self.inner.runner.get().map_err(ForgeError::Start)?;
@@ -296,7 +304,7 @@ impl Forge {
         Ok(runner)
     }
 
-    /// A runner for the GPU at this position of the inventory, beside the chosen one: several devices may be open at once.
+    /// A runner for the GPU at this index of the inventory; several devices may be open at once.
     pub fn on_device(&self, index: usize) -> Result<Arc<Runner>, ForgeError> {
         let inventory = self.inner.inventory.get().map_err(ForgeError::Start)?;
         if inventory.gpus.get(index).is_none() {
@@ -307,27 +315,27 @@ impl Forge {
         if let Some((_, runner)) = others.iter().find(|(i, _)| *i == index) {
             return Ok(runner.clone());
         }
-        // Making a runner touches no device: nothing is called out while the lock is held.
+        // Creating a runner touches no device, so the lock is held briefly.
         let runner = Arc::new(make_runner(inventory, &[index], &self.inner.rules));
         others.push((index, runner.clone()));
         Ok(runner)
     }
 
-    /// Gives the device up; the next work opens it anew.
+    /// Closes the device; the next work reopens it.
     pub fn reset_device(&self) {
         if let Some(runner) = self.inner.runner.peek() {
             runner.reset();
         }
     }
 
-    /// Loads in the background what earlier runs have used, most used first; returns at once.
+    /// Loads in the background what earlier runs used, most used first; returns immediately.
     pub fn warm(&self) {
         if self.inner.safe_mode {
             return;
         }
         let forge = self.clone();
         let load = move || {
-            for name in usage::predict(&usage::load(&forge.inner.places)) {
+            for name in usage::predict(&usage::load(&forge.inner.paths)) {
                 let _ = match name.as_str() {
                     "inventory" => forge.inner.inventory.load().map(drop),
                     "runner" => forge.inner.runner.load().map(drop),
@@ -338,29 +346,28 @@ impl Forge {
                 };
             }
         };
-        // Without a thread the parts load when they are needed, as always.
+        // Without a thread, components load lazily as always.
         let _ = std::thread::Builder::new().name("gpuforge-warm".to_owned()).spawn(load);
     }
 
-    /// Loads every part now and opens the device; work that follows waits for nothing. Like a warm-up it is no use: it
-    /// teaches the next one nothing. The first part that cannot be loaded is the error; without a device there is none
-    /// to open.
+    /// Loads every component now and opens the device, so that following work does not wait. Not recorded in the usage history.
+    /// The first component that fails is the error.
     pub fn load(&self) -> Result<(), ForgeError> {
         let inner = &self.inner;
         let known = inner.inventory.load().map_err(ForgeError::Start)?;
-        machine::check_device(&inner.asked, known)?;
+        detection::check_device(&inner.asked, known)?;
         let parts = inner.inventory.load().map(drop).and_then(|()| inner.runner.load().map(drop));
         let parts = parts.and_then(|()| inner.device.load().map(drop));
         let parts = parts.and_then(|()| inner.router.load().map(drop));
         parts.and_then(|()| inner.calibration.load().map(drop)).map_err(ForgeError::Start)
     }
 
-    /// Tells `listener` when parts begin and end to load.
+    /// Registers a listener for component loading.
     pub fn on_progress(&self, listener: ProgressListener) {
         self.inner.registry.listen(listener);
     }
 
-    /// What starting has cost so far.
+    /// Startup cost so far.
     pub fn init_stats(&self) -> StartupStats {
         self.inner.registry.startup_stats()
     }
@@ -382,11 +389,11 @@ impl Forge {
             memory_limit: self.inner.rules.limit.clone(),
             choice: self.inner.inventory.peek().map(choose),
             switches: self.inner.switches.clone(),
-            predicted: usage::predict(&usage::load(&self.inner.places)),
+            predicted: usage::predict(&usage::load(&self.inner.paths)),
         }
     }
 
-    /// Figures of the moment; `None` where nothing was measured.
+    /// Current metrics; `None` where nothing was measured.
     pub fn metrics(&self) -> Metrics {
         let Some(runner) = self.inner.runner.peek() else { return Metrics::default() };
         let work = runner.stats();
@@ -408,50 +415,50 @@ impl Forge {
 }
 
 impl Drop for Inner {
-    /// Remembers which parts this run used, for the next one's warm-up.
+    /// Records the used components in the usage history.
     fn drop(&mut self) {
         let status = self.registry.status();
         let used: Vec<String> =
             status.iter().filter(|c| c.access_count > 0).map(|c| c.name.to_owned()).collect();
         if !used.is_empty() && !self.safe_mode {
-            usage::remember(&self.places, used);
+            usage::remember(&self.paths, used);
             if let Some(session) = self.runner.peek().and_then(|runner| runner.session()) {
-                usage::remember_memory(&self.places, &session.memory().peaks());
+                usage::remember_memory(&self.paths, &session.memory().peaks());
             }
         }
     }
 }
 
-/// Figures of the moment.
+/// Current metrics.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Metrics {
-    /// Blocks that tensors and running work hold.
+    /// Live device buffers of tensors and running work.
     pub live_tensors: Option<u64>,
     /// Their bytes.
     pub live_bytes: Option<Bytes>,
-    /// The most there ever were.
+    /// Peak bytes.
     pub peak_bytes: Option<Bytes>,
-    /// Buffers that were reused, in percent.
+    /// Pool hit rate in percent.
     pub reuse_percent: Option<f64>,
-    /// The device is well and did all the work itself: the figures describe it.
+    /// The device is healthy and did all the work: the metrics describe it.
     pub reliable: bool,
-    /// Time inside the device's passes; `None` where it cannot tell.
+    /// Time in compute passes by timestamp queries; `None` without them.
     pub compute_ms: Option<f64>,
-    /// Bytes moved to and from the device.
+    /// Bytes uploaded and downloaded.
     pub transfer_bytes: Option<Bytes>,
-    /// Share of the wall time of its work that the device computed; `None` where it cannot tell.
+    /// Compute time over wall time; `None` without timestamp queries.
     pub utilisation: Option<f64>,
 }
 
-/// Why there is no result.
+/// Why a run failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ForgeError {
-    /// A part could not be loaded.
+    /// A component could not be loaded.
     #[error("gpuforge cannot start: {0}")]
     Start(String),
-    /// The settings name a device that is not there.
+    /// The settings name a device that does not exist.
     #[error(transparent)]
-    DeviceAllocator(#[from] UnknownDevice),
+    UnknownDevice(#[from] UnknownDevice),
     /// The work itself.
     #[error(transparent)]
     Run(#[from] RunError),

@@ -14,9 +14,9 @@
 //! What the machine has:
 //! ```no_run
 //! let env = |name: &str| std::env::var(name).ok();
-//! let places = gpuforge::settings::Places::of(&env)?;
-//! let settings = gpuforge::settings::Settings::load_lenient(&places, &env, &[]);
-//! let inventory = gpuforge::detect(&settings, &places, &env);
+//! let paths = gpuforge::settings::UserPaths::resolve(&env)?;
+//! let settings = gpuforge::settings::Settings::load_lenient(&paths, &env, &[]);
+//! let inventory = gpuforge::detect(&settings, &paths, &env);
 //! let choice = gpuforge::choice::choose(&inventory);
 //! println!("{}: {}", choice.device, choice.reason);
 //! # Ok::<(), gpuforge::settings::SettingsError>(())
@@ -25,11 +25,11 @@
 
 pub mod chart;
 pub mod choice;
+pub mod detection;
 mod device_access;
 pub mod devices;
 pub mod forge;
 mod live;
-pub mod machine;
 pub mod market;
 mod routing;
 mod runners;
@@ -37,6 +37,7 @@ pub mod selftest;
 pub mod settings;
 pub mod usage;
 
+pub use detection::detect;
 pub use forge::Forge;
 pub use gpuforge_dash as dash;
 pub use gpuforge_detect as hardware;
@@ -49,7 +50,6 @@ pub use gpuforge_profile as profile;
 pub use gpuforge_route as route;
 pub use gpuforge_runtime as runtime;
 pub use gpuforge_workloads as workloads;
-pub use machine::detect;
 
 /// A tensor of these numbers in this shape.
 pub fn tensor<T: ops::view::Number>(

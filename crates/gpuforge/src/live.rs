@@ -9,9 +9,10 @@ use std::{
 };
 
 use gpuforge_dash::live::{
-    feed, place,
-    publish::{self, Publisher},
-    snapshot::{Device, Level, Memory, Routed, Snapshot},
+    feed,
+    publisher::{self, Publisher},
+    snapshot::{DeviceStatus, EventLevel, MemoryStatus, RoutingDecision, Snapshot},
+    socket_dir,
 };
 use gpuforge_ops::Op;
 use gpuforge_route::{BatchRun, RunOutput, batch::BackendCount};
@@ -28,9 +29,10 @@ pub(crate) fn watch(inner: &Arc<Inner>, wanted: bool, env: Env<'_>) -> Option<Pu
     }
     let program = std::env::args_os().next().map(std::path::PathBuf::from);
     let name = program.as_ref().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
-    let publisher = Publisher::start(&place::folder(env), name.as_deref().unwrap_or("gpuforge")).ok()?;
+    let publisher =
+        Publisher::start(&socket_dir::resolve(env), name.as_deref().unwrap_or("gpuforge")).ok()?;
     let (weak, told) = (Arc::downgrade(inner), AtomicU8::new(0));
-    publish::add_source(Box::new(move |snapshot| tell(&weak, &told, snapshot)));
+    publisher::add_source(Box::new(move |snapshot| tell(&weak, &told, snapshot)));
     Some(publisher)
 }
 
@@ -46,7 +48,7 @@ fn tell(inner: &Weak<Inner>, told: &AtomicU8, snapshot: &mut Snapshot) -> bool {
         Some(Health::Good) => "open",
         Some(_) => "lost",
     };
-    snapshot.devices.push(Device {
+    snapshot.devices.push(DeviceStatus {
         name: name.clone(),
         state: state.to_owned(),
         done: Some(work.on_device),
@@ -57,16 +59,16 @@ fn tell(inner: &Weak<Inner>, told: &AtomicU8, snapshot: &mut Snapshot) -> bool {
     let stats = session.memory().stats();
     let level = stats.monitor.pressure;
     if told.swap(level as u8, Ordering::Relaxed) != level as u8 {
-        feed::event(Level::Warning, || format!("memory of {name}: pressure is {level} now"));
+        feed::event(EventLevel::Warning, || format!("memory of {name}: pressure is {level} now"));
     }
-    snapshot.memory.push(Memory {
+    snapshot.memory.push(MemoryStatus {
         name,
         used: stats.limit.used.0,
         idle: Some(stats.limit.used.0.saturating_sub(stats.users.live.0)),
         budget: Some(stats.budget.bytes.0),
         peak: Some(stats.device.peak.0),
         pressure: Some(level.to_string()),
-        cleanups: Some(stats.monitor.cleanups),
+        cleanups: Some(stats.monitor.evictions),
     });
     true
 }
@@ -75,20 +77,20 @@ fn tell(inner: &Weak<Inner>, told: &AtomicU8, snapshot: &mut Snapshot) -> bool {
 pub(crate) fn ran(op: &dyn Op, ran: &RunOutput) {
     feed::routed(|| {
         let (report, ns) = (ran.report(), |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
-        Routed {
+        RoutingDecision {
             operation: op.name().to_owned(),
             place: report.backend.clone(),
             reason: ran.decision().reason.to_string(),
             predicted_ns: report.predicted.map(ns),
             wall_ns: ns(report.wall),
-            ..Routed::default()
+            ..RoutingDecision::default()
         }
     });
     for event in &ran.report().events {
-        feed::event(Level::Warning, || format!("{}: {}; {}", op.name(), event.error, event.reason));
+        feed::event(EventLevel::Warning, || format!("{}: {}; {}", op.name(), event.error, event.reason));
     }
     if let Some(why) = &ran.report().fallback {
-        feed::event(Level::Error, || format!("{} fell back to the processor: {why}", op.name()));
+        feed::event(EventLevel::Error, || format!("{} fell back to the processor: {why}", op.name()));
     }
 }
 
@@ -99,18 +101,18 @@ pub(crate) fn batch(run: &BatchRun) {
         let row = |place: &BackendCount| {
             let there = || run.results.iter().flatten().filter(|ran| ran.report().backend == place.backend);
             let wall: Duration = there().map(|ran| ran.report().wall).sum();
-            Routed {
+            RoutingDecision {
                 operation: format!("batch, {} of {} items", place.items, run.stats.items),
                 place: place.backend.clone(),
                 reason: there().next().map_or_else(String::new, |ran| ran.decision().reason.to_string()),
                 wall_ns: u64::try_from(wall.as_nanos()).unwrap_or(u64::MAX),
-                ..Routed::default()
+                ..RoutingDecision::default()
             }
         };
         run.stats.backends.iter().map(row).collect()
     });
     if run.stats.failed > 0 {
         let (failed, items) = (run.stats.failed, run.stats.items);
-        feed::event(Level::Warning, || format!("{failed} of {items} items of a batch have no result"));
+        feed::event(EventLevel::Warning, || format!("{failed} of {items} items of a batch have no result"));
     }
 }

@@ -1,5 +1,5 @@
-//! Where does an operation run? The facade over the router: places from the inventory, models from the calibration file,
-//! a short measurement where nothing is known.
+//! Operation routing: builds the router (backends from the inventory, cost models from the calibration file), calibrates unknown
+//! backends, and runs operations and batches through it.
 
 use std::{
     error::Error,
@@ -26,20 +26,20 @@ use gpuforge_runtime::{runner::Runner, units::Bytes};
 use crate::{
     Forge,
     forge::ForgeError,
-    runners::{Rules, make_runner},
-    settings::{Places, Settings},
+    runners::{RunnerRules, make_runner},
+    settings::{Settings, UserPaths},
 };
 
-/// The most that measuring unknown places may take at the first use, all of them together.
-const FIRST_USE: Duration = Duration::from_millis(150);
+/// Time budget of the first-use calibration, over all unknown backends.
+const FIRST_USE_BUDGET: Duration = Duration::from_millis(150);
 
-/// The most that measuring a custom operation may take on one place.
-const CUSTOM: Duration = Duration::from_secs(2);
+/// Time budget of calibrating a custom operation on one backend.
+const CUSTOM_BUDGET: Duration = Duration::from_secs(2);
 
-/// What the settings say about routing.
+/// Routing rules from the settings.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct RouteRules {
-    /// No device, whatever a measurement says.
+    /// Devices are disabled.
     cpu_only: bool,
     /// The user named a device.
     named: bool,
@@ -59,16 +59,16 @@ impl RouteRules {
     }
 }
 
-/// The calibration file; none where nothing may be kept.
-pub(crate) fn file(places: &Places, safe_mode: bool) -> Option<PathBuf> {
-    (!safe_mode).then(|| places.data_dir.join("calibration.json"))
+/// The calibration file; none in safe mode.
+pub(crate) fn calibration_file(paths: &UserPaths, safe_mode: bool) -> Option<PathBuf> {
+    (!safe_mode).then(|| paths.data_dir.join("calibration.json"))
 }
 
-/// Places and models; nothing is opened and nothing is measured.
+/// UserPaths and models; nothing is opened and nothing is measured.
 pub(crate) fn router(
     inventory: &Inventory,
     first: &Arc<Runner>,
-    rules: &Rules,
+    rules: &RunnerRules,
     file: Option<&Path>,
 ) -> Router {
     let order = if rules.route.cpu_only { Vec::new() } else { rules.devices.routable(inventory) };
@@ -77,7 +77,7 @@ pub(crate) fn router(
     let chosen = rules.devices.order(inventory).first().copied();
     for index in order.into_iter().take(MAX_BACKENDS - 1) {
         let Some(gpu) = inventory.gpus.get(index) else { continue };
-        // The chosen device is the one that plans run on: one device, opened once.
+        // The chosen device shares the runner of plans, so that it is opened once.
         let shared = chosen == Some(index);
         let runner = if shared { first.clone() } else { Arc::new(make_runner(inventory, &[index], rules)) };
         backends.push(Arc::new(DeviceBackend::new(gpu.display_name(), driver(gpu), runner)));
@@ -93,14 +93,13 @@ pub(crate) fn router(
     )
 }
 
-/// What tells one driver from another.
+/// Driver version, else driver name: part of the calibration key.
 fn driver(gpu: &Gpu) -> Option<String> {
     gpu.driver_version.clone().or_else(|| gpu.drivers.first().cloned())
 }
 
-/// Measures briefly what nothing is known about, and keeps it for the next process. A place that fails stays unknown, and
-/// work goes elsewhere.
-pub(crate) fn measure(router: &Router, file: Option<&Path>) {
+/// Briefly calibrates unknown backends and stores the result. A backend that fails stays unknown and is not used.
+pub(crate) fn calibrate_unknown(router: &Router, file: Option<&Path>) {
     let known = router.models();
     if router.backends().len() < 2 || known.iter().all(CostModel::is_known) {
         return;
@@ -108,7 +107,7 @@ pub(crate) fn measure(router: &Router, file: Option<&Path>) {
     let began = Instant::now();
     let mut models = known.as_ref().clone();
     for (i, (backend, model)) in router.backends().iter().zip(models.iter_mut()).enumerate() {
-        let left = FIRST_USE.saturating_sub(began.elapsed())
+        let left = FIRST_USE_BUDGET.saturating_sub(began.elapsed())
             / u32::try_from(router.backends().len() - i).unwrap_or(1);
         if model.is_known() || left.is_zero() {
             continue;
@@ -120,15 +119,15 @@ pub(crate) fn measure(router: &Router, file: Option<&Path>) {
         }
     }
     if let Some(file) = file {
-        // Where it cannot be kept, the next process measures again.
+        // If it cannot be stored, the next process calibrates again.
         let measured: Vec<CostModel> = models.iter().filter(|m| m.is_known()).cloned().collect();
         let _ = store::save(file, &measured);
     }
     router.set_models(models);
 }
 
-/// Counts a decision in the trace: what ran where and why, what it was predicted to take and what it took. Runs that
-/// compiled something are counted without times: nobody predicts those.
+/// Counts a decision in the trace: backend, reason, predicted and measured time. Cold runs (that compiled) are counted without
+/// times: they are not predicted.
 fn trace_decision(op: &dyn Op, ran: &RunOutput) {
     let profiler = Profiler::global();
     if !profiler.is_enabled() {
@@ -139,7 +138,7 @@ fn trace_decision(op: &dyn Op, ran: &RunOutput) {
         Reason::Faster { .. } => "predicted to be faster".to_owned(),
         other => other.to_string(),
     };
-    // A slash parts the words of the name.
+    // Slashes separate the parts of the counter name.
     let part = |text: &str| text.replace('/', "_");
     let stem = format!("route/{}/{}/{}", part(op.name()), part(&report.backend), part(&reason));
     profiler.counter(&format!("{stem}/runs")).add(1);
@@ -151,7 +150,7 @@ fn trace_decision(op: &dyn Op, ran: &RunOutput) {
 }
 
 impl Forge {
-    /// Runs an operation where it is predicted to be fastest, and learns from what it took.
+    /// Runs an operation on the backend predicted to be fastest, and corrects the cost model by the measured time.
     ///
     /// ```
     /// use gpuforge::{Forge, ops, tensor};
@@ -188,8 +187,7 @@ impl Forge {
         Ok(ran)
     }
 
-    /// Runs many operations, or closures: equal shapes become one, results come in the order of the items, and an item
-    /// that fails does so alone.
+    /// Runs many operations or closures: equal shapes are batched, results are in item order, and items fail independently.
     ///
     /// ```
     /// use gpuforge::{Forge, ops, tensor};
@@ -219,20 +217,20 @@ impl Forge {
         Ok(run)
     }
 
-    /// The router: places, models, decisions. Opens and measures nothing.
+    /// The router. Opens and measures nothing.
     pub fn router(&self) -> Result<&Router, ForgeError> {
         self.inventory().map_err(ForgeError::Start)?;
         self.check_device()?;
         self.inner.router.get().map_err(ForgeError::Start)
     }
 
-    /// Where calibrations are kept.
+    /// The calibration file.
     pub fn calibration_file(&self) -> PathBuf {
-        self.inner.places.data_dir.join("calibration.json")
+        self.inner.paths.data_dir.join("calibration.json")
     }
 
-    /// An operation of your own: a function for the processor over bytes, and a kernel that computes the same. It is routed
-    /// like any other; [`Forge::calibrate_custom`] gives it curves of its own. See [`Custom`] for bindings and names.
+    /// A custom operation: a CPU reference function over bytes, and a WGSL kernel that computes the same. It is routed like any
+    /// other; [`Forge::calibrate_custom`] measures its own cost curves. See [`Custom`] for bindings and names.
     ///
     /// ```
     /// use gpuforge::{Forge, tensor};
@@ -268,11 +266,11 @@ impl Forge {
     ) -> Custom {
         let mut hash = DefaultHasher::new();
         wgsl.hash(&mut hash);
-        Custom::new(&format!("custom-{:016x}", hash.finish())).wgsl(wgsl).processor(cpu)
+        Custom::new(&format!("custom-{:016x}", hash.finish())).wgsl(wgsl).cpu_fn(cpu)
     }
 
-    /// Measures an operation of your own at some sizes (ascending) on every place, so that it is routed by its own curves
-    /// from now on; they are kept with the calibration.
+    /// Calibrates a custom operation at some sizes (ascending) on every backend, so that it is routed by its own cost curves;
+    /// they are stored with the calibration.
     pub fn calibrate_custom(
         &self,
         make: impl Fn(usize) -> Custom,
@@ -281,7 +279,7 @@ impl Forge {
         let router = self.routed(PlacementPolicy::Fastest)?;
         let Some(smallest) = sizes.first().map(|n| make(*n)) else { return Ok(()) };
         let options =
-            calibrate::CalibrationOptions { budget: CUSTOM, ..calibrate::CalibrationOptions::quick() };
+            calibrate::CalibrationOptions { budget: CUSTOM_BUDGET, ..calibrate::CalibrationOptions::quick() };
         let mut models = router.models().as_ref().clone();
         let op = |n: usize| Ok(Arc::new(make(n)) as Arc<dyn Op>);
         for (backend, model) in router.backends().iter().zip(models.iter_mut()) {
@@ -291,7 +289,7 @@ impl Forge {
             model.custom.extend(curve.map_err(failed)?.map(|c| (smallest.name().to_owned(), c)));
         }
         if !self.inner.safe_mode {
-            // Where it cannot be kept, it holds for this process.
+            // If it cannot be stored, it holds for this process.
             let _ = store::save(&self.calibration_file(), &models);
         }
         router.op_class(&smallest);
@@ -299,7 +297,7 @@ impl Forge {
         Ok(())
     }
 
-    /// The router, with something known about every place; a place that was asked for need not be known.
+    /// The router with calibrated backends; an explicitly requested backend need not be calibrated.
     fn routed(&self, placement: PlacementPolicy) -> Result<&Router, ForgeError> {
         let router = self.router()?;
         if !matches!(placement, PlacementPolicy::Only(_)) {

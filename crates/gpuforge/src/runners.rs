@@ -1,4 +1,4 @@
-//! How is a device's runner made? From the inventory and the user's rules; making one touches no device.
+//! Runner construction from the inventory and the settings: fallback chain, memory budget. Opens no device.
 
 use std::{path::PathBuf, sync::Arc};
 
@@ -15,33 +15,33 @@ use gpuforge_runtime::{
 };
 use serde::Serialize;
 
-use crate::{devices::DeviceRules, routing::RouteRules, settings::Settings};
+use crate::{devices::DeviceFilter, routing::RouteRules, settings::Settings};
 
-/// Memory that is assumed where neither the device nor the system tells.
+/// Budget where neither the device nor the system reports its memory.
 const UNKNOWN_BUDGET: Bytes = Bytes::mib(512);
 
-/// A limit that the user has set.
+/// The user's memory limit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LimitStatus {
-    /// That much.
+    /// Bytes.
     pub bytes: Bytes,
-    /// Flag, variable or file it comes from.
+    /// Flag, variable or file that sets it.
     pub origin: String,
 }
 
-/// What the settings say about how work runs.
+/// Execution rules from the settings.
 #[derive(Debug, Clone)]
-pub(crate) struct Rules {
+pub(crate) struct RunnerRules {
     pub(crate) limit: Option<LimitStatus>,
     pub(crate) cpu_fallback: bool,
     pub(crate) pooled: bool,
-    /// Where compiled pipelines are kept.
+    /// Pipeline cache directory.
     pub(crate) pipelines: Option<PathBuf>,
-    pub(crate) devices: DeviceRules,
+    pub(crate) devices: DeviceFilter,
     pub(crate) route: RouteRules,
 }
 
-/// No device: every piece of work goes to the processor.
+/// No device: all work runs on the CPU.
 struct NoDevice {
     reason: String,
 }
@@ -52,8 +52,8 @@ impl Opener for NoDevice {
     }
 }
 
-/// A runner over the GPUs at these positions, the preferred one first; none means the processor.
-pub(crate) fn make_runner(inventory: &Inventory, order: &[usize], rules: &Rules) -> Runner {
+/// A runner over the GPUs at these indices, the preferred one first; none means the CPU.
+pub(crate) fn make_runner(inventory: &Inventory, order: &[usize], rules: &RunnerRules) -> Runner {
     let gpus: Vec<&Gpu> = order.iter().filter_map(|i| inventory.gpus.get(*i)).collect();
     let link = |gpu: &&Gpu| {
         let pipeline_cache_dir = rules.pipelines.clone();
@@ -66,7 +66,7 @@ pub(crate) fn make_runner(inventory: &Inventory, order: &[usize], rules: &Rules)
         Box::new(FallbackOpener::new(gpus.iter().map(link).collect()))
     };
     let system = inventory.cpu.as_ref().and_then(|c| c.memory_limit_bytes.or(c.memory_bytes)).map(Bytes);
-    // The smallest of the chain: what fits there fits wherever the work ends up.
+    // The smallest of the fallback chain: what fits there fits everywhere.
     let measured = gpus.iter().filter_map(|g| measured(g)).min_by_key(|m| m.bytes);
     let budget = choose_budget(rules.limit.as_ref().map(|l| l.bytes), measured, system)
         .unwrap_or(Budget { bytes: UNKNOWN_BUDGET, origin: BudgetOrigin::ShareOfSystem { percent: 0 } });
@@ -74,12 +74,12 @@ pub(crate) fn make_runner(inventory: &Inventory, order: &[usize], rules: &Rules)
     if !rules.pooled {
         memory.pool.max_idle = Bytes::ZERO;
     }
-    // Without a device the processor is not a fallback but the choice.
+    // Without a device the CPU is the choice, not a fallback.
     let cpu_fallback = rules.cpu_fallback || gpus.is_empty();
     Runner::new(opener, RunnerSettings { cpu_fallback, ..RunnerSettings::new(memory) })
 }
 
-/// The user's limit, and where it was set.
+/// The user's memory limit and its origin.
 pub(crate) fn limit(settings: &Settings) -> Option<LimitStatus> {
     let origin = settings.get("memory_limit").map(|r| r.origin.to_string()).unwrap_or_default();
     settings.memory_limit().map(|bytes| LimitStatus { bytes: Bytes(bytes), origin })
@@ -93,7 +93,7 @@ fn adapter(gpu: &Gpu) -> AdapterChoice {
     }
 }
 
-/// What a driver says its memory is; a heap size that Vulkan states is no budget and does not count.
+/// Memory reported by the driver; a Vulkan heap size is not a budget and is ignored.
 fn measured(gpu: &Gpu) -> Option<MeasuredBudget> {
     let says = |source: &str| gpu.sources.iter().any(|s| s == source);
     let source = if says("nvml") {

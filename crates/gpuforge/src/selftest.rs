@@ -1,4 +1,4 @@
-//! Does gpuforge work on this machine? Checks by name, each with its time and what it saw; quick or full.
+//! Self-test: named checks of settings, detection, CPU, device, fault recovery and transfers; quick or full.
 
 use std::{
     ops::Range,
@@ -23,27 +23,27 @@ use gpuforge_runtime::{
 };
 use serde::Serialize;
 
-use crate::settings::{Env, Places, Settings};
+use crate::settings::{Env, Settings, UserPaths};
 
-/// Starting a device must not take longer than this (MISSION A3 of the systems we go beyond: one second).
+/// Target of a cold start.
 const TARGET_MS: f64 = 1000.0;
 const DEADLINE: Duration = Duration::from_secs(60);
-/// The checks of a device need this much of its memory, and are skipped below it.
-const LEAST: Bytes = Bytes::mib(8);
-/// What is sent there and back, where the limit has room for it.
+/// Device checks need this much memory, and are skipped below it.
+const MIN_MEMORY: Bytes = Bytes::mib(8);
+/// Size of the transfer check, if the memory limit allows.
 const TRANSFER: Bytes = Bytes::mib(64);
-/// Names a check whose result is spoilt on purpose, to show that a failure is noticed.
+/// Fault injection: names a check whose result is corrupted, to show that a failure is detected.
 pub const FAULT_VARIABLE: &str = "GPUFORGE_SELF_TEST_FAULT";
 
-/// The report.
+/// The outcome of a self-test.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Report {
-    /// Times from nothing to a first result, and to a second one.
-    pub init: Init,
-    /// The user's limit of device memory, which the checks of a device keep to.
+pub struct SelfTestReport {
+    /// Cold and warm start times.
+    pub init: ColdStart,
+    /// The user's device memory limit, which the device checks respect.
     pub memory_limit: Option<Bytes>,
     /// Every check.
-    pub tests: Vec<Test>,
+    pub tests: Vec<SelfTestResult>,
     /// Checks that passed.
     pub passed: usize,
     /// Checks that failed.
@@ -52,10 +52,10 @@ pub struct Report {
     pub skipped: usize,
 }
 
-/// Times of starting a device.
+/// Start times of a device.
 #[derive(Debug, Clone, Default, Serialize)]
-pub struct Init {
-    /// Median from nothing to a first result; `None` without a device.
+pub struct ColdStart {
+    /// Median time from no device to a first result; `None` without a device.
     pub cold_ms: Option<f64>,
     /// Median of a second result on the open device.
     pub warm_ms: Option<f64>,
@@ -63,65 +63,65 @@ pub struct Init {
     pub min_ms: Option<f64>,
     /// The slowest cold start.
     pub max_ms: Option<f64>,
-    /// Cold starts.
+    /// Number of cold starts.
     pub n: usize,
-    /// What a cold start may take.
+    /// Target of a cold start.
     pub target_ms: f64,
 }
 
-/// One check.
+/// The result of one check.
 #[derive(Debug, Clone, Serialize)]
-pub struct Test {
+pub struct SelfTestResult {
     /// Name.
     pub name: &'static str,
     /// Passed; a skipped check is `true` and its detail says why it was skipped.
     pub ok: bool,
-    /// It could not be run here.
+    /// It cannot run on this machine.
     pub skipped: bool,
-    /// How long it took.
+    /// Milliseconds.
     pub ms: f64,
-    /// What it saw.
+    /// Details.
     pub detail: String,
 }
 
-/// How a check ends.
-enum Verdict {
+/// The outcome of a check.
+enum CheckOutcome {
     Passed(String),
     Skipped(String),
     Failed(String),
 }
 
-/// What checks work with.
-struct Bench<'a> {
-    places: &'a Places,
+/// The environment of a check.
+struct CheckContext<'a> {
+    paths: &'a UserPaths,
     env: Env<'a>,
-    /// Spoil the result of this check.
-    spoil: bool,
-    /// Or why no device can be checked.
+    /// Corrupt the result of this check.
+    inject_fault: bool,
+    /// Why no device can be checked, if none can.
     adapter: &'a Result<(), String>,
-    /// The user's limit of device memory.
+    /// The user's device memory limit.
     limit: Option<Bytes>,
 }
 
-impl Bench<'_> {
-    /// Memory for a check that would like this much.
-    fn stack(&self, wish: Bytes) -> StackSettings {
-        stack(within(wish, self.limit))
+impl CheckContext<'_> {
+    /// Memory settings for a check that needs this much, within the limit.
+    fn stack(&self, size: Bytes) -> StackSettings {
+        stack(within(size, self.limit))
     }
 }
 
-fn within(wish: Bytes, limit: Option<Bytes>) -> Bytes {
-    limit.map_or(wish, |limit| wish.min(limit))
+fn within(size: Bytes, limit: Option<Bytes>) -> Bytes {
+    limit.map_or(size, |limit| size.min(limit))
 }
 
-type Check = fn(&Bench<'_>) -> Verdict;
+type Check = fn(&CheckContext<'_>) -> CheckOutcome;
 
 /// Name, part of the quick test, check.
 const CHECKS: [(&str, bool, Check); 10] = [
     ("settings", true, settings),
     ("detection", true, detection),
     ("cache", true, cache),
-    ("processor", true, processor),
+    ("processor", true, cpu),
     ("device", true, device),
     ("recovery", true, recovery),
     ("device loss", false, device_loss),
@@ -130,46 +130,46 @@ const CHECKS: [(&str, bool, Check); 10] = [
     ("threads", false, threads),
 ];
 
-/// Runs the checks under these settings; a failure never stops the ones behind it.
+/// Runs the checks; a failure does not stop the others.
 pub fn run(
     full: bool,
     settings: &Settings,
-    places: &Places,
+    paths: &UserPaths,
     env: Env<'_>,
-    mut told: impl FnMut(&Test),
-) -> Report {
+    mut progress: impl FnMut(&SelfTestResult),
+) -> SelfTestReport {
     let limit = settings.memory_limit().map(Bytes);
     let (init, adapter) = measure_init(if full { 10 } else { 3 }, limit);
     let fault = env(FAULT_VARIABLE);
-    let mut report = Report { init, memory_limit: limit, ..Report::default() };
+    let mut report = SelfTestReport { init, memory_limit: limit, ..SelfTestReport::default() };
     for (name, _, check) in CHECKS.iter().filter(|(_, quick, _)| full || *quick) {
-        let spoil = fault.as_deref() == Some(*name);
+        let inject_fault = fault.as_deref() == Some(*name);
         let began = Instant::now();
-        let verdict = check(&Bench { places, env, spoil, adapter: &adapter, limit });
+        let outcome = check(&CheckContext { paths, env, inject_fault, adapter: &adapter, limit });
         let ms = began.elapsed().as_secs_f64() * 1e3;
-        let (ok, skipped, detail) = match verdict {
-            Verdict::Passed(detail) => (true, false, detail),
-            Verdict::Skipped(why) => (true, true, why),
-            Verdict::Failed(why) => (false, false, why),
+        let (ok, skipped, detail) = match outcome {
+            CheckOutcome::Passed(detail) => (true, false, detail),
+            CheckOutcome::Skipped(why) => (true, true, why),
+            CheckOutcome::Failed(why) => (false, false, why),
         };
         match (ok, skipped) {
             (_, true) => report.skipped += 1,
             (true, false) => report.passed += 1,
             (false, false) => report.failed += 1,
         }
-        let test = Test { name, ok, skipped, ms, detail };
-        told(&test);
+        let test = SelfTestResult { name, ok, skipped, ms, detail };
+        progress(&test);
         report.tests.push(test);
     }
     report
 }
 
-/// Opens a device from nothing several times; an error says why none can be checked.
-fn measure_init(n: usize, limit: Option<Bytes>) -> (Init, Result<(), String>) {
+/// Times several cold starts; an error says why no device can be checked.
+fn measure_init(n: usize, limit: Option<Bytes>) -> (ColdStart, Result<(), String>) {
     let (mut cold, mut warm) = (Vec::new(), Vec::new());
-    let none = |why| (Init { target_ms: TARGET_MS, ..Init::default() }, Err(why));
-    if let Some(limit) = limit.filter(|l| *l < LEAST) {
-        return none(format!("the memory limit is {limit}; the checks of a device need {LEAST}"));
+    let none = |why| (ColdStart { target_ms: TARGET_MS, ..ColdStart::default() }, Err(why));
+    if let Some(limit) = limit.filter(|l| *l < MIN_MEMORY) {
+        return none(format!("the memory limit is {limit}; the checks of a device need {MIN_MEMORY}"));
     }
     for _ in 0..n {
         let began = Instant::now();
@@ -198,7 +198,7 @@ fn measure_init(n: usize, limit: Option<Bytes>) -> (Init, Result<(), String>) {
         values.get(values.len() / 2).copied()
     };
     let (cold_ms, warm_ms) = (median(&mut cold), median(&mut warm));
-    let init = Init {
+    let init = ColdStart {
         cold_ms,
         warm_ms,
         min_ms: cold.first().copied(),
@@ -213,100 +213,100 @@ fn stack(limit: Bytes) -> StackSettings {
     StackSettings::new(Budget { bytes: limit, origin: BudgetOrigin::User })
 }
 
-fn settings(bench: &Bench<'_>) -> Verdict {
-    if bench.spoil {
-        return Verdict::Failed("spoilt on purpose".to_owned());
+fn settings(context: &CheckContext<'_>) -> CheckOutcome {
+    if context.inject_fault {
+        return CheckOutcome::Failed("injected fault".to_owned());
     }
-    match Settings::load(bench.places, bench.env, &[]) {
-        Ok(settings) => Verdict::Passed(format!("{} settings are in order", settings.all().count())),
-        Err(error) => Verdict::Failed(error.to_string()),
+    match Settings::load(context.paths, context.env, &[]) {
+        Ok(settings) => CheckOutcome::Passed(format!("{} settings are in order", settings.all().count())),
+        Err(error) => CheckOutcome::Failed(error.to_string()),
     }
 }
 
-fn detection(bench: &Bench<'_>) -> Verdict {
-    let settings = Settings::load_lenient(bench.places, bench.env, &[]);
-    let mut options = crate::machine::options(&settings, bench.places, bench.env);
+fn detection(context: &CheckContext<'_>) -> CheckOutcome {
+    let settings = Settings::load_lenient(context.paths, context.env, &[]);
+    let mut options = crate::detection::options(&settings, context.paths, context.env);
     options.tier0_only = true;
     options.cache = gpuforge_detect::CacheUse::Off;
-    let inventory = gpuforge_detect::detect(&options, bench.env);
-    let threads = inventory.cpu.as_ref().and_then(|c| c.available).filter(|_| !bench.spoil);
+    let inventory = gpuforge_detect::detect(&options, context.env);
+    let threads = inventory.cpu.as_ref().and_then(|c| c.available).filter(|_| !context.inject_fault);
     match threads {
         Some(threads) => {
-            Verdict::Passed(format!("{threads} threads, {} GPUs by kernel files", inventory.gpus.len()))
+            CheckOutcome::Passed(format!("{threads} threads, {} GPUs by kernel files", inventory.gpus.len()))
         }
-        None => Verdict::Failed("the processor was not recognised".to_owned()),
+        None => CheckOutcome::Failed("the CPU was not recognised".to_owned()),
     }
 }
 
-fn cache(bench: &Bench<'_>) -> Verdict {
-    let folder = match tempfile::tempdir() {
-        Ok(folder) => folder,
-        Err(error) => return Verdict::Failed(format!("no temporary folder: {error}")),
+fn cache(context: &CheckContext<'_>) -> CheckOutcome {
+    let directory = match tempfile::tempdir() {
+        Ok(directory) => directory,
+        Err(error) => return CheckOutcome::Failed(format!("no temporary directory: {error}")),
     };
-    let store = DetectionCache::new(folder.path(), Duration::from_secs(60));
+    let store = DetectionCache::new(directory.path(), Duration::from_secs(60));
     let now = std::time::SystemTime::now();
     let wrote = store.store("self-test", &Detected::default(), now);
-    let asked = if bench.spoil { "another" } else { "self-test" };
+    let asked = if context.inject_fault { "another" } else { "self-test" };
     match (wrote, store.lookup(asked, now)) {
-        (Ok(()), CacheLookup::Hit(..)) => Verdict::Passed("written and read back".to_owned()),
-        (Err(error), _) => Verdict::Failed(error.to_string()),
-        (Ok(()), CacheLookup::Miss(why)) => Verdict::Failed(format!("written but not found: {why:?}")),
+        (Ok(()), CacheLookup::Hit(..)) => CheckOutcome::Passed("written and read back".to_owned()),
+        (Err(error), _) => CheckOutcome::Failed(error.to_string()),
+        (Ok(()), CacheLookup::Miss(why)) => CheckOutcome::Failed(format!("written but not found: {why:?}")),
     }
 }
 
-/// Compares results with the known answer.
-fn compare(got: &[Vec<u8>], want: &[Vec<u8>], spoil: bool) -> Result<(), String> {
-    let equal = got == want && !spoil;
+/// Compares results with the expected ones.
+fn compare(got: &[Vec<u8>], want: &[Vec<u8>], inject_fault: bool) -> Result<(), String> {
+    let equal = got == want && !inject_fault;
     if equal { Ok(()) } else { Err("the result differs from the known answer".to_owned()) }
 }
 
-fn processor(bench: &Bench<'_>) -> Verdict {
+fn cpu(context: &CheckContext<'_>) -> CheckOutcome {
     let checked = chain(10_000, 16, 1).map_err(|e| e.to_string()).and_then(|(plan, want)| {
         let done = reference::run(&plan).map_err(|e| e.to_string())?;
-        compare(&done.outputs, &want, bench.spoil)
+        compare(&done.outputs, &want, context.inject_fault)
     });
     passed(checked, "16 kernels, bit for bit")
 }
 
-fn passed(result: Result<(), String>, detail: &str) -> Verdict {
+fn passed(result: Result<(), String>, detail: &str) -> CheckOutcome {
     match result {
-        Ok(()) => Verdict::Passed(detail.to_owned()),
-        Err(why) => Verdict::Failed(why),
+        Ok(()) => CheckOutcome::Passed(detail.to_owned()),
+        Err(why) => CheckOutcome::Failed(why),
     }
 }
 
 /// An open device, or why this check cannot run.
-fn open(bench: &Bench<'_>) -> Result<Arc<Gpu>, Verdict> {
-    if let Err(why) = bench.adapter {
-        return Err(Verdict::Skipped(why.clone()));
+fn open(context: &CheckContext<'_>) -> Result<Arc<Gpu>, CheckOutcome> {
+    if let Err(why) = context.adapter {
+        return Err(CheckOutcome::Skipped(why.clone()));
     }
-    Gpu::open(AdapterChoice::Best).map(Arc::new).map_err(|e| Verdict::Failed(e.to_string()))
+    Gpu::open(AdapterChoice::Best).map(Arc::new).map_err(|e| CheckOutcome::Failed(e.to_string()))
 }
 
-fn run_on(session: &Session, n: u32, steps: u32, seed: u32, spoil: bool) -> Result<(), String> {
+fn run_on(session: &Session, n: u32, steps: u32, seed: u32, inject_fault: bool) -> Result<(), String> {
     let (plan, want) = chain(n, steps, seed).map_err(|e| e.to_string())?;
     let done = session.run(&Arc::new(plan), DEADLINE).map_err(|e| e.to_string())?;
-    compare(&done.outputs, &want, spoil)
+    compare(&done.outputs, &want, inject_fault)
 }
 
-fn device(bench: &Bench<'_>) -> Verdict {
-    let gpu = match open(bench) {
+fn device(context: &CheckContext<'_>) -> CheckOutcome {
+    let gpu = match open(context) {
         Ok(gpu) => gpu,
-        Err(verdict) => return verdict,
+        Err(outcome) => return outcome,
     };
-    let session = Session::new(gpu, bench.stack(Bytes::mib(256)));
+    let session = Session::new(gpu, context.stack(Bytes::mib(256)));
     let name = session.caps().name.clone();
     let sizes = [1, 63, 64, 65, 10_000];
-    let checked = sizes.iter().try_for_each(|n| run_on(&session, *n, 16, *n, bench.spoil));
-    let allowed = bench.limit.map(|limit| format!(" within {limit}")).unwrap_or_default();
+    let checked = sizes.iter().try_for_each(|n| run_on(&session, *n, 16, *n, context.inject_fault));
+    let allowed = context.limit.map(|limit| format!(" within {limit}")).unwrap_or_default();
     passed(checked, &format!("{name}: bit for bit{allowed}"))
 }
 
-fn recovery(bench: &Bench<'_>) -> Verdict {
+fn recovery(context: &CheckContext<'_>) -> CheckOutcome {
     let settings = RunnerSettings {
         deadline: DEADLINE,
-        replay: !bench.spoil,
-        // A device that is not there: the user's limit is for those that are.
+        replay: !context.inject_fault,
+        // A dummy device: the user's limit applies to real ones.
         ..RunnerSettings::new(stack(Bytes::mib(64)))
     };
     let checked = DummyFault::ALL.iter().try_for_each(|fault| {
@@ -317,45 +317,48 @@ fn recovery(bench: &Bench<'_>) -> Verdict {
         let outputs = outcome.chunks.first().map(|p| p.outputs.as_slice()).unwrap_or_default();
         compare(outputs, &want, false).map_err(|e| format!("{fault:?}: {e}"))
     });
-    passed(checked, "every kind of fault was mended")
+    passed(checked, "recovered from every kind of fault")
 }
 
-fn device_loss(bench: &Bench<'_>) -> Verdict {
-    let gpu = match open(bench) {
+fn device_loss(context: &CheckContext<'_>) -> CheckOutcome {
+    let gpu = match open(context) {
         Ok(gpu) => gpu,
-        Err(verdict) => return verdict,
+        Err(outcome) => return outcome,
     };
-    let session = Session::new(gpu.clone(), bench.stack(Bytes::mib(256)));
+    let session = Session::new(gpu.clone(), context.stack(Bytes::mib(256)));
     if let Err(why) = run_on(&session, 1000, 4, 5, false) {
-        return Verdict::Failed(why);
+        return CheckOutcome::Failed(why);
     }
     gpu.lose();
     let (plan, _) = match chain(1000, 4, 5) {
         Ok(made) => made,
-        Err(error) => return Verdict::Failed(error.to_string()),
+        Err(error) => return CheckOutcome::Failed(error.to_string()),
     };
     match session.run(&Arc::new(plan), DEADLINE) {
         Err(EngineError::DeviceLost { .. }) => {}
         other => {
-            return Verdict::Failed(format!(
+            return CheckOutcome::Failed(format!(
                 "a destroyed device was not noticed: {:?}",
                 other.map(|d| d.outputs.len())
             ));
         }
     }
-    match open(bench) {
+    match open(context) {
         Ok(gpu) => {
-            let fresh = Session::new(gpu, bench.stack(Bytes::mib(256)));
-            passed(run_on(&fresh, 1000, 4, 5, bench.spoil), "noticed, and a new device gave the known answer")
+            let fresh = Session::new(gpu, context.stack(Bytes::mib(256)));
+            passed(
+                run_on(&fresh, 1000, 4, 5, context.inject_fault),
+                "noticed, and a new device gave the known answer",
+            )
         }
-        Err(verdict) => verdict,
+        Err(outcome) => outcome,
     }
 }
 
-/// Items that need three times what they may use.
-struct Items;
+/// Items that need three times the memory limit.
+struct SplitItems;
 
-impl SplittableBatch for Items {
+impl SplittableBatch for SplitItems {
     fn len(&self) -> usize {
         24
     }
@@ -373,39 +376,39 @@ impl SplittableBatch for Items {
     }
 }
 
-fn memory_limit(bench: &Bench<'_>) -> Verdict {
-    if let Err(why) = bench.adapter {
-        return Verdict::Skipped(why.clone());
+fn memory_limit(context: &CheckContext<'_>) -> CheckOutcome {
+    if let Err(why) = context.adapter {
+        return CheckOutcome::Skipped(why.clone());
     }
-    let peak = match Items.record(0..Items.len()) {
+    let peak = match SplitItems.record(0..SplitItems.len()) {
         Ok(plan) => plan.cost().peak,
-        Err(error) => return Verdict::Failed(error.to_string()),
+        Err(error) => return CheckOutcome::Failed(error.to_string()),
     };
-    let limit = within(Bytes(peak.0 / 3), bench.limit);
+    let limit = within(Bytes(peak.0 / 3), context.limit);
     let settings =
         RunnerSettings { deadline: DEADLINE, cpu_fallback: false, ..RunnerSettings::new(stack(limit)) };
     let runner = Runner::new(Box::new(GpuOpener::default()), settings);
-    let outcome = match runner.run_batch(&Items) {
+    let outcome = match runner.run_batch(&SplitItems) {
         Ok(outcome) => outcome,
-        Err(error) => return Verdict::Failed(error.to_string()),
+        Err(error) => return CheckOutcome::Failed(error.to_string()),
     };
     let items: usize = outcome.chunks.iter().map(|p| p.outputs.len()).sum();
     let used = runner.session().map_or(Bytes::ZERO, |s| s.memory().stats().device.peak);
-    if items == Items.len() && used <= limit && !bench.spoil {
-        Verdict::Passed(format!("{} pieces, peak {used} of {limit}", outcome.chunks.len()))
+    if items == SplitItems.len() && used <= limit && !context.inject_fault {
+        CheckOutcome::Passed(format!("{} pieces, peak {used} of {limit}", outcome.chunks.len()))
     } else {
-        Verdict::Failed(format!("{items} of {} items, peak {used} of {limit}", Items.len()))
+        CheckOutcome::Failed(format!("{items} of {} items, peak {used} of {limit}", SplitItems.len()))
     }
 }
 
-fn transfers(bench: &Bench<'_>) -> Verdict {
-    let gpu = match open(bench) {
+fn transfers(context: &CheckContext<'_>) -> CheckOutcome {
+    let gpu = match open(context) {
         Ok(gpu) => gpu,
-        Err(verdict) => return verdict,
+        Err(outcome) => return outcome,
     };
-    let session = Session::new(gpu, bench.stack(Bytes::gib(1)));
-    // A quarter of the limit: at least half of it is for blocks.
-    let size = within(TRANSFER, bench.limit.map(|limit| Bytes(limit.0 / 4)));
+    let session = Session::new(gpu, context.stack(Bytes::gib(1)));
+    // A quarter of the limit: at least half of it is available to buffers.
+    let size = within(TRANSFER, context.limit.map(|limit| Bytes(limit.0 / 4)));
     let words = (0..u32::try_from(size.0).unwrap_or(0)).map(|i| i.wrapping_mul(2_654_435_761));
     let data: Vec<u8> = words.map(|i| (i >> 24) as u8).collect();
     let mut plan = Plan::new("self-test transfer");
@@ -414,22 +417,22 @@ fn transfers(bench: &Bench<'_>) -> Verdict {
         plan.download(there)
     };
     if let Err(error) = record(&mut plan) {
-        return Verdict::Failed(error.to_string());
+        return CheckOutcome::Failed(error.to_string());
     }
     let began = Instant::now();
     let done = session.run(&Arc::new(plan), DEADLINE).map_err(|e| e.to_string());
     let seconds = began.elapsed().as_secs_f64();
-    let checked = done.and_then(|d| compare(&d.outputs, &[data], bench.spoil));
+    let checked = done.and_then(|d| compare(&d.outputs, &[data], context.inject_fault));
     let speed = 2.0 * size.0 as f64 / 1e9 / seconds;
     passed(checked, &format!("{size} there and back, {speed:.1} GB/s"))
 }
 
-fn threads(bench: &Bench<'_>) -> Verdict {
-    let gpu = match open(bench) {
+fn threads(context: &CheckContext<'_>) -> CheckOutcome {
+    let gpu = match open(context) {
         Ok(gpu) => gpu,
-        Err(verdict) => return verdict,
+        Err(outcome) => return outcome,
     };
-    let session = Session::new(gpu, bench.stack(Bytes::mib(256)));
+    let session = Session::new(gpu, context.stack(Bytes::mib(256)));
     let checked = std::thread::scope(|scope| {
         let work = |seed: u32| {
             let session = &session;
@@ -438,11 +441,11 @@ fn threads(bench: &Bench<'_>) -> Verdict {
         let handles: Vec<_> = (0..4).map(|t| work(t * 100)).collect();
         handles.into_iter().try_for_each(|h| h.join().unwrap_or_else(|_| Err("a thread panicked".to_owned())))
     });
-    let checked = if bench.spoil { Err("spoilt on purpose".to_owned()) } else { checked };
+    let checked = if context.inject_fault { Err("injected fault".to_owned()) } else { checked };
     passed(checked, "4 threads on one device, bit for bit")
 }
 
-/// A chain of kernels over integers, and its answer by plain Rust.
+/// A sequence of integer kernels, and its result in plain Rust.
 fn chain(n: u32, steps: u32, seed: u32) -> Result<(Plan, Vec<Vec<u8>>), PlanError> {
     let mut plan = Plan::new("self-test");
     let out = extend(&mut plan, n, steps, seed)?;

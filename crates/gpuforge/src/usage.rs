@@ -1,20 +1,20 @@
-//! Which parts did earlier runs use? A short history that decides what is worth warming up.
+//! Usage history: components and buffer peaks of earlier runs, for warm-up prediction.
 
 use std::{collections::VecDeque, fs, io::Write as _};
 
 use gpuforge_runtime::memory;
 use serde::{Deserialize, Serialize};
 
-use crate::settings::Places;
+use crate::settings::UserPaths;
 
 /// Version of the file.
 const VERSION: u32 = 1;
-/// Runs that are remembered.
+/// Length of the history.
 const RUNS: usize = 20;
 const FILE: &str = "usage.json";
 const MEMORY_FILE: &str = "memory.json";
 
-/// Parts used by each of the last runs, the newest last.
+/// Components used by each of the last runs, the newest last.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct History {
     version: u32,
@@ -33,7 +33,7 @@ impl History {
     }
 }
 
-/// Parts that at least half of the remembered runs used, most used first; pure.
+/// Components that at least half of the runs used, most used first; pure.
 pub fn predict(history: &History) -> Vec<String> {
     let mut counts: Vec<(usize, String)> = Vec::new();
     for name in history.runs.iter().flatten() {
@@ -47,29 +47,28 @@ pub fn predict(history: &History) -> Vec<String> {
     counts.into_iter().map(|(_, name)| name).collect()
 }
 
-/// What is remembered; nothing when there is no file or it does not parse. It only speeds things up, so that nobody
-/// needs to be told.
-pub fn load(places: &Places) -> History {
-    let text = fs::read_to_string(places.data_dir.join(FILE)).unwrap_or_default();
+/// Loads the history; empty if there is no file or it does not parse. It is only an optimisation, so errors are ignored.
+pub fn load(paths: &UserPaths) -> History {
+    let text = fs::read_to_string(paths.data_dir.join(FILE)).unwrap_or_default();
     serde_json::from_str::<History>(&text).ok().filter(|h| h.version == VERSION).unwrap_or_default()
 }
 
-/// Adds a run. Two at once may lose one of them: a history needs no more.
-pub fn remember(places: &Places, used: Vec<String>) {
-    write(places, FILE, &load(places).with(used));
+/// Appends a run. Concurrent writers may lose one: acceptable for a history.
+pub fn remember(paths: &UserPaths, used: Vec<String>) {
+    write(paths, FILE, &load(paths).with(used));
 }
 
-/// Buffers that earlier runs needed at once, for making them ahead.
-pub fn load_memory(places: &Places) -> memory::History {
-    let text = fs::read_to_string(places.data_dir.join(MEMORY_FILE)).unwrap_or_default();
+/// Buffer peaks of earlier runs, for preallocation.
+pub fn load_memory(paths: &UserPaths) -> memory::History {
+    let text = fs::read_to_string(paths.data_dir.join(MEMORY_FILE)).unwrap_or_default();
     let kept = serde_json::from_str::<Versioned<memory::History>>(&text).ok();
     kept.filter(|k| k.version == VERSION).map(|k| k.data).unwrap_or_default()
 }
 
-/// Adds what a run needed at once.
-pub fn remember_memory(places: &Places, peaks: &[memory::ClassPeak]) {
-    let data = load_memory(places).learn(peaks);
-    write(places, MEMORY_FILE, &Versioned { version: VERSION, data });
+/// Adds the buffer peaks of a run.
+pub fn remember_memory(paths: &UserPaths, peaks: &[memory::ClassPeak]) {
+    let data = load_memory(paths).learn(peaks);
+    write(paths, MEMORY_FILE, &Versioned { version: VERSION, data });
 }
 
 #[derive(Serialize, Deserialize)]
@@ -78,13 +77,13 @@ struct Versioned<T> {
     data: T,
 }
 
-/// Writes whole files only. A folder that cannot be written costs the prediction, nothing else.
-fn write(places: &Places, name: &str, value: &impl Serialize) {
+/// Atomic write (temporary file and rename). An unwritable directory only costs the prediction.
+fn write(paths: &UserPaths, name: &str, value: &impl Serialize) {
     let written = || -> std::io::Result<()> {
-        fs::create_dir_all(&places.data_dir)?;
-        let mut file = tempfile::NamedTempFile::new_in(&places.data_dir)?;
+        fs::create_dir_all(&paths.data_dir)?;
+        let mut file = tempfile::NamedTempFile::new_in(&paths.data_dir)?;
         file.write_all(&serde_json::to_vec(value)?)?;
-        file.persist(places.data_dir.join(name)).map_err(|e| e.error)?;
+        file.persist(paths.data_dir.join(name)).map_err(|e| e.error)?;
         Ok(())
     };
     let _ = written();
@@ -95,7 +94,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_half_of_the_runs_used_is_predicted() {
+    fn components_of_half_of_the_runs_are_predicted() {
         let used = |names: &[&str]| names.iter().map(|n| (*n).to_owned()).collect::<Vec<_>>();
         let history = History::default()
             .with(used(&["a"]))
@@ -109,25 +108,25 @@ mod tests {
     }
 
     #[test]
-    fn it_is_kept_and_a_broken_file_is_an_empty_history() {
+    fn history_persists_and_a_corrupt_file_is_empty() {
         let dir = tempfile::tempdir().unwrap();
-        let places = Places {
+        let paths = UserPaths {
             config_file: dir.path().join("c"),
             cache_dir: dir.path().join("cache"),
             data_dir: dir.path().join("data"),
         };
-        remember(&places, vec!["device".into()]);
-        assert_eq!(predict(&load(&places)), ["device"]);
-        fs::write(places.data_dir.join(FILE), "{").unwrap();
-        assert_eq!(load(&places), History::default());
+        remember(&paths, vec!["device".into()]);
+        assert_eq!(predict(&load(&paths)), ["device"]);
+        fs::write(paths.data_dir.join(FILE), "{").unwrap();
+        assert_eq!(load(&paths), History::default());
         let peak = memory::ClassPeak {
             class: memory::BlockClass::Storage,
             size: gpuforge_runtime::units::Bytes::kib(4),
             peak: 3,
         };
-        remember_memory(&places, &[peak]);
-        assert_eq!(load_memory(&places).peaks, [peak]);
-        fs::write(places.data_dir.join(MEMORY_FILE), [0xff; 9]).unwrap();
-        assert_eq!(load_memory(&places), memory::History::default());
+        remember_memory(&paths, &[peak]);
+        assert_eq!(load_memory(&paths).peaks, [peak]);
+        fs::write(paths.data_dir.join(MEMORY_FILE), [0xff; 9]).unwrap();
+        assert_eq!(load_memory(&paths), memory::History::default());
     }
 }

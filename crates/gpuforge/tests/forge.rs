@@ -24,7 +24,7 @@ use gpuforge::{
         tensor::{DType, TensorSpec},
         units::Bytes,
     },
-    settings::{Places, Settings},
+    settings::{Settings, UserPaths},
 };
 
 struct World {
@@ -42,9 +42,10 @@ impl World {
 
     fn with_flags(&self, vars: &[(&str, &str)], flags: &[(&str, &str)]) -> Forge {
         let path = |name: &str| self.dir.path().join(name);
-        let places = Places { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") };
+        let paths =
+            UserPaths { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") };
         let env = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
-        Forge::with(&Settings::load_lenient(&places, &env, flags), &places, &env)
+        Forge::with(&Settings::load_lenient(&paths, &env, flags), &paths, &env)
     }
 
     /// Files of compiled pipelines; none where there is no folder.

@@ -10,15 +10,15 @@
 use gpuforge::{
     Forge,
     runtime::lazy::LoadState,
-    settings::{Places, Settings},
+    settings::{Settings, UserPaths},
 };
 
 #[test]
 fn a_new_forge_has_loaded_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
-    let places = Places { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") };
-    let forge = Forge::with(&Settings::load_lenient(&places, &|_| None, &[]), &places, &|_| None);
+    let paths = UserPaths { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") };
+    let forge = Forge::with(&Settings::load_lenient(&paths, &|_| None, &[]), &paths, &|_| None);
     let status = forge.status();
     assert!(status.components.iter().all(|c| c.state == LoadState::Idle), "{:?}", status.components);
     assert!(status.device.is_none() && status.choice.is_none());
@@ -27,5 +27,5 @@ fn a_new_forge_has_loaded_nothing() {
         assert!(!maps.contains("libvulkan") && !maps.contains("libcuda"));
     }
     drop(forge);
-    assert!(!places.data_dir.exists() && !places.cache_dir.exists(), "nothing used, nothing remembered");
+    assert!(!paths.data_dir.exists() && !paths.cache_dir.exists(), "nothing used, nothing remembered");
 }

@@ -19,10 +19,10 @@ use std::{
 
 use gpuforge::{
     Forge,
-    dash::live::{feed, follow::Follower, place, publish::Publisher, view::View},
+    dash::live::{feed, follower::Follower, publisher::Publisher, socket_dir, view::LiveView},
     ops,
     route::{BatchOptions, PlacementPolicy, RunOptions},
-    settings::{Places, Settings, set},
+    settings::{Settings, UserPaths, set},
     tensor,
 };
 
@@ -42,9 +42,9 @@ impl World {
         World { dir, _turn }
     }
 
-    fn places(&self) -> Places {
+    fn paths(&self) -> UserPaths {
         let path = |name: &str| self.dir.path().join(name);
-        Places { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") }
+        UserPaths { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") }
     }
 
     fn env(&self, monitor: Option<&'static str>) -> impl Fn(&str) -> Option<String> + use<> {
@@ -58,12 +58,12 @@ impl World {
     }
 
     fn forge(&self, monitor: Option<&'static str>) -> Forge {
-        let (places, env) = (self.places(), self.env(monitor));
-        Forge::with(&Settings::load(&places, &env, &[]).unwrap(), &places, &env)
+        let (paths, env) = (self.paths(), self.env(monitor));
+        Forge::with(&Settings::load(&paths, &env, &[]).unwrap(), &paths, &env)
     }
 
-    fn sees(&self, enough: impl Fn(&View) -> bool) -> bool {
-        let sockets = place::folder(&self.env(None));
+    fn sees(&self, enough: impl Fn(&LiveView) -> bool) -> bool {
+        let sockets = socket_dir::resolve(&self.env(None));
         Follower::new(&sockets, Some(std::process::id())).wait(LONG, enough)
     }
 }
@@ -79,13 +79,13 @@ fn the_setting_lets_a_forge_be_watched_and_the_variable_wins() {
     let world = World::new();
     drop(world.forge(None));
     assert!(!feed::is_on() && !world.dir.path().join("gpuforge").exists(), "off by default");
-    set(&world.places().config_file, "monitor", "true").unwrap();
+    set(&world.paths().config_file, "monitor", "true").unwrap();
     drop(world.forge(Some("0")));
     assert!(!world.dir.path().join("gpuforge").exists(), "the variable wins");
     let forge = world.forge(None);
     assert!(feed::is_on());
     work(&forge);
-    let decided = |v: &View| {
+    let decided = |v: &LiveView| {
         let routing = v.snapshot.iter().flat_map(|s| &s.routing);
         routing.into_iter().any(|r| r.operation == "xor" && !r.reason.is_empty())
     };
@@ -104,7 +104,7 @@ fn items_of_batches_are_decisions() {
     let on_cpu = BatchOptions { placement: PlacementPolicy::Only(0), ..BatchOptions::default() };
     let before = forge.batch_with(items, on_cpu).unwrap().stats.backends;
     assert_eq!(before.len(), 1);
-    let told = |v: &View| {
+    let told = |v: &LiveView| {
         v.snapshot.as_ref().is_some_and(|s| {
             let row = s.routing.iter().find(|r| r.operation == "batch, 40 of 40 items");
             s.batched >= 40 && s.routed >= s.batched && row.is_some_and(|r| r.place == before[0].backend)
@@ -116,9 +116,9 @@ fn items_of_batches_are_decisions() {
 #[test]
 fn a_flag_of_the_program_counts_too() {
     let world = World::new();
-    let (places, env) = (world.places(), world.env(None));
-    let settings = Settings::load(&places, &env, &[("monitor", "true")]).unwrap();
-    let forge = Forge::with(&settings, &places, &env);
+    let (paths, env) = (world.paths(), world.env(None));
+    let settings = Settings::load(&paths, &env, &[("monitor", "true")]).unwrap();
+    let forge = Forge::with(&settings, &paths, &env);
     assert!(feed::is_on());
     drop(forge);
     assert!(!feed::is_on());
@@ -127,7 +127,7 @@ fn a_flag_of_the_program_counts_too() {
 #[test]
 fn a_forge_speaks_where_its_process_is_published_already() {
     let world = World::new();
-    let sockets = place::folder(&world.env(None));
+    let sockets = socket_dir::resolve(&world.env(None));
     let publisher = Publisher::start(&sockets, "the program's own").unwrap();
     let forge = world.forge(None);
     work(&forge);

@@ -12,7 +12,7 @@ use std::{collections::HashMap, time::Instant};
 use gpuforge::{
     Forge, ops,
     route::{BatchOptions, CancelToken, Item, OpKind, PlacementPolicy, Reason, RouteError, RunOptions},
-    settings::{Places, Settings},
+    settings::{Settings, UserPaths},
     tensor,
 };
 
@@ -29,8 +29,9 @@ impl World {
         let env: HashMap<&str, String> = env.iter().map(|(k, v)| (*k, (*v).to_owned())).collect();
         let env = |name: &str| env.get(name).cloned();
         let at = |name: &str| self.dir.path().join(name);
-        let places = Places { config_file: at("config.toml"), cache_dir: at("cache"), data_dir: at("data") };
-        Forge::with(&Settings::load_lenient(&places, &env, flags), &places, &env)
+        let paths =
+            UserPaths { config_file: at("config.toml"), cache_dir: at("cache"), data_dir: at("data") };
+        Forge::with(&Settings::load_lenient(&paths, &env, flags), &paths, &env)
     }
 }
 
@@ -82,8 +83,8 @@ fn what_was_measured_at_first_use_is_kept() {
 fn an_explicit_request_wins_and_needs_no_model() {
     let world = World::new();
     let forge = world.forge(&[], &[]);
-    let places = forge.router().unwrap().backends().len();
-    for place in 0..places {
+    let paths = forge.router().unwrap().backends().len();
+    for place in 0..paths {
         let ran = forge
             .run_with(
                 &square(8),

@@ -9,7 +9,7 @@
 
 use gpuforge::{
     Forge,
-    dash::{report::Report, trace::known},
+    dash::{report::TraceReport, trace::conventions},
     ops,
     profile::Profiler,
     route::{PlacementPolicy, RunOptions},
@@ -23,7 +23,7 @@ fn decisions_are_counted_by_operation_place_and_reason() {
     let on_cpu = RunOptions { placement: PlacementPolicy::Only(0), ..RunOptions::default() };
     // Off, nothing is recorded.
     forge.run_with(&ops::xor(&data, &key), on_cpu).unwrap();
-    assert_eq!(known::routed(&Profiler::global().snapshot()), []);
+    assert_eq!(conventions::routed(&Profiler::global().snapshot()), []);
     Profiler::global().enable();
     let times = 5;
     for _ in 0..times {
@@ -32,11 +32,11 @@ fn decisions_are_counted_by_operation_place_and_reason() {
     forge.run(ops::xor(&data, &key)).unwrap();
     Profiler::global().disable();
     let trace = Profiler::global().snapshot();
-    let routed = known::routed(&trace);
+    let routed = conventions::routed(&trace);
     assert_eq!(routed.iter().map(|r| r.runs).sum::<u64>(), times + 1, "{routed:?}");
     let asked = routed.iter().find(|r| r.reason == "it was asked for").unwrap();
     assert_eq!((asked.operation.as_str(), asked.place.as_str(), asked.runs), ("xor", "cpu", times));
     assert_eq!(asked.predicted_ns.is_some(), asked.measured_ns.is_some(), "{asked:?}");
-    let page = Report::of(&trace).html(&trace, "decisions");
+    let page = TraceReport::of(&trace).html(&trace, "decisions");
     assert!(page.contains("it was asked for"));
 }

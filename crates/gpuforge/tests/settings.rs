@@ -5,8 +5,8 @@
 use std::{collections::BTreeMap, fs, path::Path, time::Duration};
 
 use gpuforge::settings::{
-    KEYS, Key, Origin, Place, Places, Resolved, Settings, SettingsError, Value, markdown, nearest, set,
-    template, unset,
+    KEYS, Origin, Resolved, SettingKey, SettingLocation, SettingValue, Settings, SettingsError, UserPaths,
+    markdown, nearest, set, template, unset,
 };
 use proptest::prelude::*;
 use tempfile::TempDir;
@@ -15,19 +15,19 @@ fn folder() -> TempDir {
     tempfile::tempdir().unwrap()
 }
 
-fn places(folder: &TempDir) -> Places {
+fn paths(folder: &TempDir) -> UserPaths {
     let at = |name: &str| folder.path().join(name);
-    Places { config_file: at("config.toml"), cache_dir: at("cache"), data_dir: at("data") }
+    UserPaths { config_file: at("config.toml"), cache_dir: at("cache"), data_dir: at("data") }
 }
 
 /// Settings of a file with this text, with the folder's path cut from the messages.
 fn load(text: impl AsRef<[u8]>) -> (Result<Settings, String>, Settings, Vec<String>) {
     let folder = folder();
-    let places = places(&folder);
-    fs::write(&places.config_file, text).unwrap();
+    let paths = paths(&folder);
+    fs::write(&paths.config_file, text).unwrap();
     let cut = |error: &SettingsError| error.to_string().replace(&format!("{}/", folder.path().display()), "");
-    let strict = Settings::load(&places, &no_env, &[]).map_err(|error| cut(&error));
-    let lenient = Settings::load_lenient(&places, &no_env, &[]);
+    let strict = Settings::load(&paths, &no_env, &[]).map_err(|error| cut(&error));
+    let lenient = Settings::load_lenient(&paths, &no_env, &[]);
     let warnings = lenient.warnings().iter().map(cut).collect();
     (strict, lenient, warnings)
 }
@@ -62,31 +62,34 @@ fn every_accessor_reads_its_own_row() {
         ("auto_install", settings.auto_install().to_string()),
         ("verbosity", settings.verbosity().to_owned()),
         ("cache_enabled", settings.cache_enabled().to_string()),
-        ("cache_ttl", Value::Duration(settings.cache_ttl()).to_string()),
+        ("cache_ttl", SettingValue::Duration(settings.cache_ttl()).to_string()),
         ("parallel_probes", settings.parallel_probes().to_string()),
-        ("probe_timeout", Value::Duration(settings.probe_timeout()).to_string()),
+        ("probe_timeout", SettingValue::Duration(settings.probe_timeout()).to_string()),
         ("fallback", settings.fallback().to_owned()),
         ("device", settings.device().to_owned()),
         ("devices_allow", settings.devices_allow().join(",")),
         ("devices_deny", settings.devices_deny().join(",")),
         ("cpu_only", settings.cpu_only().to_string()),
-        ("memory_limit", Value::Size(settings.memory_limit()).to_string()),
+        ("memory_limit", SettingValue::Size(settings.memory_limit()).to_string()),
         ("explore", settings.explore().to_string()),
-        ("device_min_bytes", Value::Size(Some(settings.device_min_bytes()).filter(|b| *b > 0)).to_string()),
+        (
+            "device_min_bytes",
+            SettingValue::Size(Some(settings.device_min_bytes()).filter(|b| *b > 0)).to_string(),
+        ),
         ("monitor", settings.monitor().to_string()),
         ("color", settings.color().to_owned()),
     ]);
     let table: BTreeMap<&str, String> = KEYS.iter().map(|key| (key.name, key.default.to_owned())).collect();
     assert_eq!(read, table);
     let set =
-        Settings::load(&places(&folder()), &no_env, &[("memory_limit", "2G"), ("cpu_only", "yes")]).unwrap();
+        Settings::load(&paths(&folder()), &no_env, &[("memory_limit", "2G"), ("cpu_only", "yes")]).unwrap();
     assert_eq!((set.memory_limit(), set.cpu_only()), (Some(2 << 30), true));
 }
 
 #[test]
 fn flag_beats_environment_beats_file_beats_default() {
     let folder = folder();
-    let places = places(&folder);
+    let paths = paths(&folder);
     let env = |name: &str| (name == "GPUFORGE_CACHE_TTL").then(|| "3m".to_owned());
     let empty = |name: &str| (name == "GPUFORGE_CACHE_TTL").then(|| " ".to_owned());
     let ttl = |settings: Settings| {
@@ -94,15 +97,15 @@ fn flag_beats_environment_beats_file_beats_default() {
     };
     let flags = [("cache_ttl", "1s"), ("cache_ttl", "4m")];
 
-    assert_eq!(ttl(Settings::load(&places, &no_env, &[]).unwrap()), (3600, Origin::Default));
-    set(&places.config_file, "cache_ttl", "2m").unwrap();
-    let file = Origin::File(places.config_file.clone());
-    assert_eq!(ttl(Settings::load(&places, &no_env, &[]).unwrap()), (120, file.clone()));
-    assert_eq!(ttl(Settings::load(&places, &empty, &[]).unwrap()), (120, file));
-    assert_eq!(ttl(Settings::load(&places, &env, &[]).unwrap()), (180, Origin::Env("GPUFORGE_CACHE_TTL")));
-    assert_eq!(ttl(Settings::load(&places, &env, &flags).unwrap()), (240, Origin::Flag));
+    assert_eq!(ttl(Settings::load(&paths, &no_env, &[]).unwrap()), (3600, Origin::Default));
+    set(&paths.config_file, "cache_ttl", "2m").unwrap();
+    let file = Origin::File(paths.config_file.clone());
+    assert_eq!(ttl(Settings::load(&paths, &no_env, &[]).unwrap()), (120, file.clone()));
+    assert_eq!(ttl(Settings::load(&paths, &empty, &[]).unwrap()), (120, file));
+    assert_eq!(ttl(Settings::load(&paths, &env, &[]).unwrap()), (180, Origin::Env("GPUFORGE_CACHE_TTL")));
+    assert_eq!(ttl(Settings::load(&paths, &env, &flags).unwrap()), (240, Origin::Flag));
     // The others stay where they were.
-    let settings = Settings::load(&places, &env, &flags).unwrap();
+    let settings = Settings::load(&paths, &env, &flags).unwrap();
     assert_eq!(
         settings.all().filter(|(_, resolved)| resolved.origin == Origin::Default).count(),
         KEYS.len() - 1
@@ -114,7 +117,7 @@ fn every_variable_of_the_table_counts() {
     for (key, env) in KEYS.iter().filter_map(|key| Some((key, key.env?))) {
         let text = key.example().to_string();
         let read = |name: &str| (name == env).then(|| text.clone());
-        let settings = Settings::load(&places(&folder()), &read, &[]).unwrap();
+        let settings = Settings::load(&paths(&folder()), &read, &[]).unwrap();
         let want = Resolved { value: key.example(), origin: Origin::Env(env) };
         assert_eq!(settings.get(key.name).unwrap(), &want);
     }
@@ -123,15 +126,15 @@ fn every_variable_of_the_table_counts() {
 #[test]
 fn a_wrong_variable_is_an_error_or_a_warning_and_the_file_counts() {
     let folder = folder();
-    let places = places(&folder);
-    set(&places.config_file, "memory_limit", "3GiB").unwrap();
+    let paths = paths(&folder);
+    set(&paths.config_file, "memory_limit", "3GiB").unwrap();
     let env = |name: &str| (name == "GPUFORGE_MEMORY_LIMIT").then(|| "lots".to_owned());
-    let error = Settings::load(&places, &env, &[]).unwrap_err();
+    let error = Settings::load(&paths, &env, &[]).unwrap_err();
     let text = "GPUFORGE_MEMORY_LIMIT: memory_limit must be a size such as 8GiB, or none, not `lots`: \
                 it does not begin with a number";
     assert_eq!(error.to_string(), text);
     assert_eq!(error.hint().unwrap(), "for example: GPUFORGE_MEMORY_LIMIT=8GiB");
-    let lenient = Settings::load_lenient(&places, &env, &[]);
+    let lenient = Settings::load_lenient(&paths, &env, &[]);
     assert_eq!(lenient.memory_limit(), Some(3 << 30));
     assert_eq!(lenient.warnings(), [error]);
 }
@@ -139,16 +142,16 @@ fn a_wrong_variable_is_an_error_or_a_warning_and_the_file_counts() {
 #[test]
 fn a_wrong_flag_comes_first() {
     let folder = folder();
-    let places = places(&folder);
-    fs::write(&places.config_file, "colour = 1").unwrap();
+    let paths = paths(&folder);
+    fs::write(&paths.config_file, "colour = 1").unwrap();
     let env = |name: &str| (name == "GPUFORGE_CPU_ONLY").then(|| "maybe".to_owned());
-    let error = Settings::load(&places, &env, &[("cache_ttl", "400d")]).unwrap_err();
+    let error = Settings::load(&paths, &env, &[("cache_ttl", "400d")]).unwrap_err();
     assert_eq!(
         error.to_string(),
         "--cache-ttl: cache_ttl must be a duration from 0 to 365d, not `400d`: it is out of range"
     );
     assert_eq!(error.hint().unwrap(), "for example: --cache-ttl 1h");
-    let lenient = Settings::load_lenient(&places, &env, &[("cache_ttl", "400d"), ("nope", "1")]);
+    let lenient = Settings::load_lenient(&paths, &env, &[("cache_ttl", "400d"), ("nope", "1")]);
     let kinds: Vec<bool> =
         lenient.warnings().iter().map(|w| matches!(w, SettingsError::UnknownKey { .. })).collect();
     assert_eq!(kinds, [false, true, false, true], "flag, flag, environment, file");
@@ -227,8 +230,8 @@ fn what_is_no_settings_file_is_refused() {
     let folder = folder();
     let path = folder.path().join("d");
     fs::create_dir(&path).unwrap();
-    let places = Places { config_file: path.clone(), ..places(&folder) };
-    let error = Settings::load(&places, &no_env, &[]).unwrap_err();
+    let paths = UserPaths { config_file: path.clone(), ..paths(&folder) };
+    let error = Settings::load(&paths, &no_env, &[]).unwrap_err();
     assert_eq!(
         error.to_string(),
         format!("cannot read settings {}: it is not a regular file", path.display())
@@ -246,8 +249,8 @@ fn what_is_no_settings_file_is_refused() {
 #[test]
 fn the_null_device_means_no_settings_and_survives_a_set() {
     use std::os::unix::fs::FileTypeExt as _;
-    let places = Places { config_file: "/dev/null".into(), ..places(&folder()) };
-    assert_eq!(Settings::load(&places, &no_env, &[]).unwrap(), Settings::default());
+    let paths = UserPaths { config_file: "/dev/null".into(), ..paths(&folder()) };
+    assert_eq!(Settings::load(&paths, &no_env, &[]).unwrap(), Settings::default());
     let null = Path::new("/dev/null");
     let error = set(null, "device", "cpu").unwrap_err();
     assert_eq!(error.to_string(), "cannot write settings /dev/null: it is not a regular file");
@@ -258,22 +261,22 @@ fn the_null_device_means_no_settings_and_survives_a_set() {
 #[test]
 fn a_later_version_is_read_with_a_warning_and_never_written() {
     let folder = folder();
-    let places = places(&folder);
+    let paths = paths(&folder);
     let text = "version = 7\ndevice = \"cpu\"\nwarp = 9\n";
-    fs::write(&places.config_file, text).unwrap();
-    let settings = Settings::load(&places, &no_env, &[]).unwrap();
+    fs::write(&paths.config_file, text).unwrap();
+    let settings = Settings::load(&paths, &no_env, &[]).unwrap();
     assert_eq!(settings.device(), "cpu");
     assert_eq!(settings.warnings().len(), 2, "the version and the unknown key");
     let newer = &settings.warnings()[0];
-    let path = places.config_file.display();
+    let path = paths.config_file.display();
     assert_eq!(newer.to_string(), format!("settings {path} have version 7; this gpuforge knows up to 1"));
     assert_eq!(
         newer.hint().unwrap(),
         "use the gpuforge that wrote them, or set GPUFORGE_CONFIG to another file"
     );
-    assert_eq!(&set(&places.config_file, "device", "gpu").unwrap_err(), newer);
-    assert_eq!(&unset(&places.config_file, "device").unwrap_err(), newer);
-    assert_eq!(fs::read_to_string(&places.config_file).unwrap(), text);
+    assert_eq!(&set(&paths.config_file, "device", "gpu").unwrap_err(), newer);
+    assert_eq!(&unset(&paths.config_file, "device").unwrap_err(), newer);
+    assert_eq!(fs::read_to_string(&paths.config_file).unwrap(), text);
     let (strict, lenient, _) = load("version = 'x'\ncolor = 'never'\n");
     assert_eq!(strict.unwrap_err(), "config.toml:1:1: version must be a whole number from 1, not `'x'`");
     assert_eq!(lenient.warnings()[0].hint().unwrap(), "for example: version = 1");
@@ -286,7 +289,7 @@ fn set_and_unset_keep_every_other_byte() {
     let file = folder.path().join("config.toml");
     let text = "# mine, since May\r\nversion   =   1\r\n\r\n  color='never'\t# for the log\r\n# tail";
     fs::write(&file, text).unwrap();
-    assert_eq!(set(&file, "color", "always").unwrap(), Value::Text("always".into()));
+    assert_eq!(set(&file, "color", "always").unwrap(), SettingValue::Text("always".into()));
     assert_eq!(fs::read_to_string(&file).unwrap(), text.replace("'never'", "\"always\""));
     set(&file, "auto_install", "on").unwrap();
     assert_eq!(
@@ -415,20 +418,20 @@ fn a_lock_that_is_not_released_is_an_error_after_two_seconds() {
 #[test]
 fn two_writers_of_different_keys_lose_nothing() {
     let folder = folder();
-    let places = places(&folder);
+    let paths = paths(&folder);
     let write = |name: &'static str| {
         for n in 1..=50u64 {
-            set(&places.config_file, name, &format!("{n}s")).unwrap();
+            set(&paths.config_file, name, &format!("{n}s")).unwrap();
             // The other writer may have been here since, but never with an old value of ours.
-            let settings = Settings::load(&places, &no_env, &[]).unwrap();
-            assert_eq!(settings.get(name).unwrap().value, Value::Duration(Duration::from_secs(n)));
+            let settings = Settings::load(&paths, &no_env, &[]).unwrap();
+            assert_eq!(settings.get(name).unwrap().value, SettingValue::Duration(Duration::from_secs(n)));
         }
     };
     std::thread::scope(|scope| {
         scope.spawn(|| write("cache_ttl"));
         scope.spawn(|| write("probe_timeout"));
     });
-    let settings = Settings::load(&places, &no_env, &[]).unwrap();
+    let settings = Settings::load(&paths, &no_env, &[]).unwrap();
     assert_eq!(settings.cache_ttl(), settings.probe_timeout());
     assert_eq!(settings.cache_ttl().as_secs(), 50);
 }
@@ -478,7 +481,10 @@ fn a_wrong_argument_says_what_would_be_right() {
     let text = format!("color must be one of auto, always, never, not `{}…`", "x".repeat(80));
     check("color", &long, &text, "for example: gpuforge config set color auto");
     let error = Settings::default().get("version").unwrap_err();
-    assert_eq!(error, SettingsError::UnknownKey { place: Place::Argument, name: "version".into() });
+    assert_eq!(
+        error,
+        SettingsError::UnknownKey { location: SettingLocation::Argument, name: "version".into() }
+    );
 }
 
 #[test]
@@ -503,7 +509,7 @@ fn the_nearest_name_is_near() {
 #[test]
 fn json_says_where_a_value_comes_from() {
     let origin =
-        |origin| serde_json::to_string(&Resolved { value: Value::Text("x".into()), origin }).unwrap();
+        |origin| serde_json::to_string(&Resolved { value: SettingValue::Text("x".into()), origin }).unwrap();
     assert_eq!(origin(Origin::Flag), r#"{"value":"x","origin":"flag"}"#);
     assert_eq!(origin(Origin::Env("A")), r#"{"value":"x","origin":{"env":"A"}}"#);
     assert_eq!(origin(Origin::File("/f".into())), r#"{"value":"x","origin":{"file":"/f"}}"#);
@@ -547,19 +553,19 @@ const TOML_LIKE: &str =
 #[test]
 fn a_device_that_cannot_be_is_kept_to_be_refused_where_one_is_chosen() {
     let folder = folder();
-    let places = places(&folder);
-    fs::write(&places.config_file, "device = 'gpu0x'\n").unwrap();
-    assert!(Settings::load(&places, &no_env, &[]).is_err(), "who asks strictly is told at once");
-    let lenient = Settings::load_lenient(&places, &no_env, &[]);
+    let paths = paths(&folder);
+    fs::write(&paths.config_file, "device = 'gpu0x'\n").unwrap();
+    assert!(Settings::load(&paths, &no_env, &[]).is_err(), "who asks strictly is told at once");
+    let lenient = Settings::load_lenient(&paths, &no_env, &[]);
     assert_eq!((lenient.device(), lenient.warnings().len()), ("gpu0x", 1), "and never becomes auto");
     let env = |name: &str| (name == "GPUFORGE_DEVICE").then(|| "gpu:x".to_owned());
-    assert_eq!(Settings::load_lenient(&places, &env, &[]).device(), "gpu:x");
-    assert_eq!(Settings::load_lenient(&places, &env, &[("device", "-1")]).device(), "-1");
+    assert_eq!(Settings::load_lenient(&paths, &env, &[]).device(), "gpu:x");
+    assert_eq!(Settings::load_lenient(&paths, &env, &[("device", "-1")]).device(), "-1");
     // Words have one form.
     for (given, kept) in
         [("CPU", "cpu"), ("none", "cpu"), ("Auto", "auto"), ("GPU", "gpu"), ("RTX 4090", "RTX 4090")]
     {
-        assert_eq!(Settings::load_lenient(&places, &env, &[("device", given)]).device(), kept);
+        assert_eq!(Settings::load_lenient(&paths, &env, &[("device", given)]).device(), kept);
     }
 }
 
@@ -569,11 +575,11 @@ proptest! {
     #[test]
     fn what_is_set_is_loaded_back(text in "[^\\p{Cc}\\s]{1,8}( [^\\p{Cc}\\s]{1,8})?", bytes in 1..u64::MAX) {
         let folder = folder();
-        let places = places(&folder);
-        let size = Value::Size(Some(bytes));
-        set(&places.config_file, "preferred_profile", &text).unwrap();
-        set(&places.config_file, "memory_limit", &size.to_string()).unwrap();
-        let settings = Settings::load(&places, &no_env, &[]).unwrap();
+        let paths = paths(&folder);
+        let size = SettingValue::Size(Some(bytes));
+        set(&paths.config_file, "preferred_profile", &text).unwrap();
+        set(&paths.config_file, "memory_limit", &size.to_string()).unwrap();
+        let settings = Settings::load(&paths, &no_env, &[]).unwrap();
         prop_assert_eq!(settings.preferred_profile(), text);
         prop_assert_eq!(settings.memory_limit(), Some(bytes));
     }
@@ -581,7 +587,7 @@ proptest! {
     #[test]
     fn any_text_is_a_value_or_a_reason(text in "\\PC*|[0-9.]{0,40}[a-zA-Z]{0,4}") {
         for key in KEYS {
-            if let Err(error) = key.parse(&text, Place::Argument) {
+            if let Err(error) = key.parse(&text, SettingLocation::Argument) {
                 prop_assert!(!error.to_string().contains('\n') && error.hint().is_some());
             }
         }
@@ -595,29 +601,29 @@ proptest! {
         ],
     ) {
         let folder = folder();
-        let places = places(&folder);
-        fs::write(&places.config_file, &bytes).unwrap();
-        let strict = Settings::load(&places, &no_env, &[]);
-        let lenient = Settings::load_lenient(&places, &no_env, &[]);
+        let paths = paths(&folder);
+        fs::write(&paths.config_file, &bytes).unwrap();
+        let strict = Settings::load(&paths, &no_env, &[]);
+        let lenient = Settings::load_lenient(&paths, &no_env, &[]);
         prop_assert_eq!(strict.is_ok(), strict.as_ref().is_ok_and(|s| s == &lenient));
         for warning in lenient.warnings() {
             prop_assert!(!warning.to_string().contains('\n') && warning.hint().is_some());
         }
         // A change succeeds and is seen, or leaves every byte.
-        match set(&places.config_file, "color", "never") {
+        match set(&paths.config_file, "color", "never") {
             Ok(_) => {
-                let after = Settings::load_lenient(&places, &no_env, &[]);
+                let after = Settings::load_lenient(&paths, &no_env, &[]);
                 prop_assert_eq!(after.color(), "never");
             }
-            Err(_) => prop_assert_eq!(fs::read(&places.config_file).unwrap(), bytes),
+            Err(_) => prop_assert_eq!(fs::read(&paths.config_file).unwrap(), bytes),
         }
-        let _ = unset(&places.config_file, "color");
+        let _ = unset(&paths.config_file, "color");
     }
 }
 
 #[test]
 fn a_key_is_found_by_its_exact_name_only() {
-    assert_eq!(Key::find("color").unwrap().name, "color");
-    assert_eq!(Key::find("Color"), None);
-    assert_eq!(Key::find(""), None);
+    assert_eq!(SettingKey::find("color").unwrap().name, "color");
+    assert_eq!(SettingKey::find("Color"), None);
+    assert_eq!(SettingKey::find(""), None);
 }

@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, time::SystemTime};
 
 use anyhow::{Context as _, Result};
-use gpuforge::{hardware::cache::fingerprint, machine};
+use gpuforge::{hardware::cache::fingerprint, detection};
 use serde_json::json;
 
 use crate::{
@@ -16,12 +16,12 @@ use crate::{
 pub(crate) fn run(args: &Cache, context: &Context) -> Result<()> {
     let places = context.places()?;
     let settings = context.settings(&places, &[]);
-    let store = machine::store(settings, &places);
+    let store = detection::detection_cache(settings, &places);
     match args {
         Cache::Show => {
             let own = fingerprint(&gpuforge::hardware::probe::filesystem::RealFs, &env);
             let entries = store.entries(&own, SystemTime::now());
-            let pipelines = machine::pipeline_files(&places);
+            let pipelines = detection::pipeline_files(&places);
             let compiled: u64 = pipelines.iter().map(|(_, bytes)| bytes).sum();
             if context.out.json {
                 return context.out.json(&json!({
@@ -59,7 +59,7 @@ pub(crate) fn run(args: &Cache, context: &Context) -> Result<()> {
         Cache::Clear => {
             let mut removed =
                 store.clear().with_context(|| format!("cannot clear {}", store.dir().display()))?;
-            for (file, _) in machine::pipeline_files(&places) {
+            for (file, _) in detection::pipeline_files(&places) {
                 std::fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
                 removed += 1;
             }

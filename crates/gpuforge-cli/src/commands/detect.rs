@@ -9,7 +9,7 @@ use gpuforge::{
         model::{Cpu, Gpu, Usable, Vendor},
         recording::Recording,
     },
-    machine,
+    detection,
 };
 
 use super::probe;
@@ -38,7 +38,7 @@ pub(crate) fn run(args: &Detect, context: &Context) -> Result<()> {
         inventory.timings.clear();
     }
     // Kernel files (tier 0) know few names: a device may exist though its name is not found.
-    let checked = options.filter(|o| !o.tier0_only).map_or(Ok(()), |o| machine::check_device(&o, &inventory));
+    let checked = options.filter(|o| !o.tier0_only).map_or(Ok(()), |o| detection::check_device(&o, &inventory));
     if let Err(unknown) = &checked {
         // Reported once, as the error of the run; the inventory is still printed.
         inventory.warnings.retain(|w| w.source != unknown.origin || context.out.json);
@@ -59,7 +59,7 @@ fn live(args: &Detect, context: &Context) -> Result<(Inventory, DetectOptions)> 
         }
     }
     let settings = context.settings(&places, &flags);
-    let mut options = machine::options(settings, &places, &env);
+    let mut options = detection::options(settings, &places, &env);
     options.tier1.isolation = probe::isolation();
     options.tier0_only = args.no_wake;
     options.cache = match options.cache {

@@ -14,7 +14,7 @@ use gpuforge::{
     env::explain::{
         CheckEvidence, Explanation, HostEvidence, PatternDb, RootCause, Severity, explain_with_checks, fix,
     },
-    hardware, machine,
+    detection, hardware,
     settings::UserPaths,
 };
 use serde_json::json;
@@ -76,7 +76,7 @@ fn open(file: Option<&Path>, context: &Context) -> Result<Box<dyn Read>> {
 
 /// Facts about this machine without waking a device: kernel files, and the cache if it is valid.
 fn facts(places: &UserPaths, context: &Context) -> HostEvidence {
-    let mut options = machine::options(context.settings(places, &[]), places, &env);
+    let mut options = detection::options(context.settings(places, &[]), places, &env);
     options.tier0_only = true;
     let mut facts = HostEvidence::of(&hardware::detect(&options, &env));
     facts.library_path = env("LD_LIBRARY_PATH");

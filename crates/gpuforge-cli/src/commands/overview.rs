@@ -6,7 +6,7 @@ use anyhow::Result;
 use gpuforge::{
     choice::choose,
     hardware::{self, Inventory},
-    machine,
+    detection,
 };
 
 use super::{detect, probe};
@@ -51,7 +51,7 @@ pub(crate) fn run(context: &Context) -> Result<()> {
 /// This machine, from the cache if it is valid.
 pub(crate) fn inventory(context: &Context) -> Result<Inventory> {
     let places = context.places()?;
-    let mut options = machine::options(context.settings(&places, &[]), &places, &env);
+    let mut options = detection::options(context.settings(&places, &[]), &places, &env);
     options.tier1.isolation = probe::isolation();
     let _progress = Progress::start("probing drivers", context.out.prints_notes());
     let mut inventory = hardware::detect(&options, &env);

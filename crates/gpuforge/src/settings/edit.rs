@@ -1,21 +1,26 @@
-//! How does a settings text change when one key is set or removed? Every other byte stays as it is.
+//! Minimal text edits of a settings file: setting or removing a key changes no other byte.
 //!
-//! toml_edit says where things stand, and only that range of the text is exchanged. Its own writer is not used:
-//! it turns CRLF into LF and drops the comments in front of a removed key.
+//! toml_edit gives the spans, and only that range of the text is replaced. Its own writer is not used: it turns CRLF into LF and
+//! drops the comments in front of a removed key.
 
 use std::{ops::Range, path::Path};
 
 use super::{
     error::SettingsError,
-    file::{document, key_start, place, version},
-    table::{Key, VERSION, header},
-    value::Value,
+    file::{document, key_start, location, version},
+    table::{SettingKey, VERSION, header},
+    value::SettingValue,
 };
 
 const BOM: char = '\u{feff}';
 
 /// The text with `key` set. The version line is added where it is missing.
-pub(super) fn set(path: &Path, text: &str, key: &Key, value: &Value) -> Result<String, SettingsError> {
+pub(super) fn set(
+    path: &Path,
+    text: &str,
+    key: &SettingKey,
+    value: &SettingValue,
+) -> Result<String, SettingsError> {
     if text.trim_start_matches(BOM).trim().is_empty() {
         return insert(path, &header(), key.name, &value.to_toml());
     }
@@ -47,7 +52,7 @@ pub(super) fn unset(path: &Path, text: &str, name: &str) -> Result<Option<String
     Ok(Some(new))
 }
 
-/// A later version may mean something else by the same words: such a file is only read.
+/// Files of a later version are read-only: their keys may have another meaning.
 fn check_version(path: &Path, text: &str) -> Result<(), SettingsError> {
     match version(path, text, &document(path, text)?)? {
         found if found > VERSION => Err(SettingsError::Newer { path: path.to_owned(), found }),
@@ -55,32 +60,32 @@ fn check_version(path: &Path, text: &str) -> Result<(), SettingsError> {
     }
 }
 
-/// Where the value of a key stands; `None` when the key is not set.
+/// Span of a key's value; `None` if it is not set.
 fn value_range(path: &Path, text: &str, name: &str) -> Result<Option<Range<usize>>, SettingsError> {
     let document = document(path, text)?;
     let Some(item) = document.as_table().get(name) else { return Ok(None) };
     match item.as_value().and_then(|value| value.span()) {
         Some(range) => Ok(Some(range)),
         None => {
-            let place = place(path, text, key_start(&document, name));
-            Err(SettingsError::NotPlain { place, name: name.to_owned() })
+            let location = location(path, text, key_start(&document, name));
+            Err(SettingsError::NotPlain { location, name: name.to_owned() })
         }
     }
 }
 
-/// Adds a line: below the commented-out line of the same key (as in the template), else behind the last
-/// setting, else at the end, else at the start. The first place at which TOML sees it as a setting wins: a
-/// comment can stand below a table's heading, and what looks like one can be part of a text of many lines.
+/// Inserts a line: below the commented-out line of the same key (as in the template), else after the last setting, else at the
+/// end, else at the start. The first position at which TOML parses it as a root setting wins: a comment can be inside a table,
+/// and what looks like one can be part of a multi-line string.
 fn insert(path: &Path, text: &str, name: &str, value: &str) -> Result<String, SettingsError> {
     let before = document(path, text)?;
     let settings = before.as_table().get_values();
     let last = settings.iter().filter_map(|(_, value)| value.span()).map(|span| span.end).max();
     let start = if text.starts_with(BOM) { BOM.len_utf8() } else { 0 };
-    let places =
+    let positions =
         [commented(text, name), last.map(|end| end_of_line(text, end)), Some(text.len()), Some(start)];
     let newline = if text.contains("\r\n") { "\r\n" } else { "\n" };
     let mut tried = None;
-    for at in places.into_iter().flatten() {
+    for at in positions.into_iter().flatten() {
         let needs_break = at > start && !text.get(..at).is_some_and(|head| head.ends_with('\n'));
         let gap = if needs_break { newline } else { "" };
         let new = splice(text, at..at, &format!("{gap}{name} = {value}{newline}"));
@@ -94,7 +99,7 @@ fn insert(path: &Path, text: &str, name: &str, value: &str) -> Result<String, Se
             Err(error) => tried = Some(error),
         }
     }
-    // Out of reach for text that parses: a line at the very start is always a setting of the root.
+    // Unreachable for text that parses: a line at the very start is always a root setting.
     Err(tried.unwrap_or_else(|| SettingsError::Unwritable {
         path: path.to_owned(),
         why: format!("no place for {name}"),
@@ -138,7 +143,7 @@ mod tests {
     const PATH: &str = "config.toml";
 
     fn set_ttl(text: &str) -> Result<String, SettingsError> {
-        let key = Key::find("cache_ttl").unwrap();
+        let key = SettingKey::find("cache_ttl").unwrap();
         set(Path::new(PATH), text, key, &key.kind.parse("2h").unwrap())
     }
 
@@ -153,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn a_new_line_goes_where_toml_sees_a_setting() {
+    fn new_key_is_inserted_as_a_root_setting() {
         check_set("", "# gpuforge settings\nversion = 1\ncache_ttl = \"2h\"\n");
         check_set("\u{feff}\n", "# gpuforge settings\nversion = 1\ncache_ttl = \"2h\"\n");
         check_set("version = 1", "version = 1\ncache_ttl = \"2h\"\n");
@@ -180,7 +185,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_value_changes() {
+    fn set_changes_only_the_value() {
         check_set(
             "# a\r\nversion=1\r\n  cache_ttl=\t'1h' \t# why\r\n\r\n# b",
             "# a\r\nversion=1\r\n  cache_ttl=\t\"2h\" \t# why\r\n\r\n# b",
@@ -190,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_line_goes_and_its_comments_stay() {
+    fn unset_removes_only_the_line_and_keeps_comments() {
         check_unset("# a\n\n# b\ncache_ttl = \"1h\"\n# c\n", Some("# a\n\n# b\n# c\n"));
         check_unset("x = 1\n  cache_ttl = '1h'   # why\ny = 2\n", Some("x = 1\n# why\ny = 2\n"));
         check_unset("\u{feff}cache_ttl = 0", Some("\u{feff}"));
@@ -200,7 +205,7 @@ mod tests {
     }
 
     #[test]
-    fn tables_and_later_versions_are_refused() {
+    fn tables_and_later_versions_are_rejected() {
         for text in [
             "version = 1\n[cache_ttl]\nx = 1\n",
             "version = 1\ncache_ttl.x = 1\n",
@@ -242,7 +247,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(4000) })]
         #[test]
-        fn a_set_is_seen_and_an_unset_takes_it_back(text in lines()) {
+        fn set_is_visible_and_unset_reverts_it(text in lines()) {
             let Ok(new) = set_ttl(&text) else { return Ok(()) };
             let path = Path::new(PATH);
             let root = document(path, &new).unwrap().into_table();

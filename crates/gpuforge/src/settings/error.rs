@@ -1,18 +1,18 @@
-//! What can go wrong with settings, and what is the next step?
+//! Settings errors, with location and hint.
 
 use std::{fmt, path::PathBuf, time::Duration};
 
 use super::{
-    table::{self, Key, VERSION},
-    value::Reject,
+    table::{self, SettingKey, VERSION},
+    value::ValueError,
 };
 
-/// Where a setting's text came from.
+/// The location of a setting's text.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
+pub enum SettingLocation {
     /// An argument of `config get`, `config set` or `config unset`.
     Argument,
-    /// A flag that stands for the setting of this name.
+    /// The flag of the setting of this name.
     Flag(String),
     /// An environment variable.
     Env(&'static str),
@@ -28,26 +28,26 @@ pub enum Place {
 }
 
 /// Printed in front of a message: nothing for an argument, `FILE:LINE:COLUMN: ` for a file.
-impl fmt::Display for Place {
+impl fmt::Display for SettingLocation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Argument => Ok(()),
-            Place::Flag(name) => write!(f, "--{}: ", name.replace('_', "-")),
-            Place::Env(name) => write!(f, "{name}: "),
-            Place::File { path, line, column } => write!(f, "{}:{line}:{column}: ", path.display()),
+            SettingLocation::Argument => Ok(()),
+            SettingLocation::Flag(name) => write!(f, "--{}: ", name.replace('_', "-")),
+            SettingLocation::Env(name) => write!(f, "{name}: "),
+            SettingLocation::File { path, line, column } => write!(f, "{}:{line}:{column}: ", path.display()),
         }
     }
 }
 
-/// A problem with settings. `Display` names the thing and the limit, [`SettingsError::hint`] the next step.
+/// A settings error; [`SettingsError::hint`] is the next step.
 ///
-/// Causes of the operating system are kept as text, so that a problem can be cloned, compared and collected.
+/// OS errors are stored as text, so that errors can be cloned, compared and collected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum SettingsError {
-    /// The platform's folders cannot be told.
-    #[error("there is no home folder, so the place of {what} is not known")]
+    /// The platform's directories are unknown.
+    #[error("there is no home directory, so the path of {what} is not known")]
     NoHome {
-        /// Which place was asked for.
+        /// Which path was needed.
         what: &'static str,
         /// Variable that names it directly.
         env: &'static str,
@@ -57,10 +57,10 @@ pub enum SettingsError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The OS error.
         why: String,
     },
-    /// The file is larger than any settings file.
+    /// The file exceeds the size limit.
     #[error("settings {} are larger than {limit} bytes", path.display())]
     TooLarge {
         /// The file.
@@ -69,46 +69,46 @@ pub enum SettingsError {
         limit: u64,
     },
     /// The file is not TOML.
-    #[error("{place}not valid TOML: {what}")]
+    #[error("{location}not valid TOML: {what}")]
     Syntax {
         /// Where parsing stopped.
-        place: Place,
-        /// What stands in the way.
+        location: SettingLocation,
+        /// The parser's message.
         what: String,
     },
     /// No setting has this name.
-    #[error("{place}there is no setting `{}`", shown(name))]
+    #[error("{location}there is no setting `{}`", shown(name))]
     UnknownKey {
-        /// Where the name stands.
-        place: Place,
+        /// Location of the name.
+        location: SettingLocation,
         /// The name.
         name: String,
     },
-    /// The value does not fit its setting.
-    #[error("{place}{} must be {}, not `{}`{}", key.name, key.kind, shown(given), because(reason))]
+    /// The value is invalid for its setting.
+    #[error("{location}{} must be {}, not `{}`{}", key.name, key.kind, shown(given), because(reason))]
     WrongValue {
-        /// Where the value stands.
-        place: Place,
+        /// Location of the value.
+        location: SettingLocation,
         /// The setting.
-        key: &'static Key,
+        key: &'static SettingKey,
         /// What was given.
         given: String,
-        /// Why that does not fit.
-        reason: Reject,
+        /// Why it is invalid.
+        reason: ValueError,
     },
     /// A setting's name heads a table.
-    #[error("{place}`{}` is a table; settings are lines of the form name = value", shown(name))]
+    #[error("{location}`{}` is a table; settings are lines of the form name = value", shown(name))]
     NotPlain {
-        /// Where the table stands.
-        place: Place,
+        /// Location of the table.
+        location: SettingLocation,
         /// Its name.
         name: String,
     },
-    /// The file's version is no whole number from 1.
-    #[error("{place}version must be a whole number from 1, not `{}`", shown(given))]
+    /// The file's version is not a positive integer.
+    #[error("{location}version must be a whole number from 1, not `{}`", shown(given))]
     BadVersion {
-        /// Where it stands.
-        place: Place,
+        /// Location of the version.
+        location: SettingLocation,
         /// What was given.
         given: String,
     },
@@ -120,15 +120,15 @@ pub enum SettingsError {
         /// Its version.
         found: i64,
     },
-    /// The file cannot be written. The old content is untouched.
+    /// The file cannot be written; it is unchanged.
     #[error("cannot write settings {}: {why}", path.display())]
     Unwritable {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The OS error.
         why: String,
     },
-    /// Another process did not finish writing in time.
+    /// Timed out waiting for another process's lock.
     #[error("settings are locked by another process: waited {} ms for {}", waited.as_millis(), lock.display())]
     Locked {
         /// The lock file.
@@ -142,7 +142,7 @@ impl SettingsError {
     /// The next step, for a `hint:` line.
     pub fn hint(&self) -> Option<String> {
         let hint = match self {
-            SettingsError::NoHome { env, .. } => format!("set HOME, or {env} to the place itself"),
+            SettingsError::NoHome { env, .. } => format!("set HOME, or {env} to the path itself"),
             SettingsError::Unreadable { path, .. } => {
                 format!("make {} readable, or set GPUFORGE_CONFIG to another file", path.display())
             }
@@ -157,7 +157,7 @@ impl SettingsError {
                 Some(near) => format!("did you mean {near}? There are: {}", table::all_names()),
                 None => format!("there are: {}", table::all_names()),
             },
-            SettingsError::WrongValue { place, key, .. } => example(place, key),
+            SettingsError::WrongValue { location, key, .. } => example(location, key),
             SettingsError::NotPlain { .. } => "remove the table (gpuforge config edit)".to_owned(),
             SettingsError::BadVersion { .. } => format!("for example: version = {VERSION}"),
             SettingsError::Newer { .. } => {
@@ -174,25 +174,25 @@ impl SettingsError {
     }
 }
 
-/// An accepted value, written the way the rejected one was.
-fn example(place: &Place, key: &Key) -> String {
+/// A valid value, in the syntax of the rejected one's location.
+fn example(location: &SettingLocation, key: &SettingKey) -> String {
     let value = key.example();
-    match place {
-        Place::Argument => format!("for example: gpuforge config set {} {value}", key.name),
-        Place::Flag(name) => format!("for example: --{} {value}", name.replace('_', "-")),
-        Place::Env(name) => format!("for example: {name}={value}"),
-        Place::File { .. } => format!("for example: {} = {}", key.name, value.to_toml()),
+    match location {
+        SettingLocation::Argument => format!("for example: gpuforge config set {} {value}", key.name),
+        SettingLocation::Flag(name) => format!("for example: --{} {value}", name.replace('_', "-")),
+        SettingLocation::Env(name) => format!("for example: {name}={value}"),
+        SettingLocation::File { .. } => format!("for example: {} = {}", key.name, value.to_toml()),
     }
 }
 
-fn because(reason: &Reject) -> String {
+fn because(reason: &ValueError) -> String {
     match reason {
-        Reject::Kind => String::new(),
+        ValueError::WrongKind => String::new(),
         reason => format!(": {reason}"),
     }
 }
 
-/// Hostile text made fit for one line of a terminal: control characters escaped, long texts cut.
+/// Sanitises text for one terminal line: control characters escaped, long texts truncated.
 fn shown(text: &str) -> String {
     const LIMIT: usize = 80;
     let mut short: String = text.chars().take(LIMIT).flat_map(escaped).collect();

@@ -1,4 +1,4 @@
-//! What does a settings file say? A thin read, then a pure parse that collects every problem with its line.
+//! Settings file parser: a thin read, then a pure parse that collects every problem with its line.
 
 use std::{
     fs,
@@ -9,29 +9,29 @@ use std::{
 use toml_edit::{Document, Item};
 
 use super::{
-    error::{Place, SettingsError},
-    table::{Key, VERSION},
-    value::{Reject, Value},
+    error::{SettingLocation, SettingsError},
+    table::{SettingKey, VERSION},
+    value::{SettingValue, ValueError},
 };
 
-/// No settings file is larger; comments included, the template is below 3 kB.
+/// Size limit of a settings file.
 pub(super) const LIMIT: u64 = 256 << 10;
 
-/// What a file that is TOML says.
+/// The contents of a TOML settings file.
 #[derive(Debug, Default)]
 pub(super) struct Contents {
     /// Settings with a valid value.
-    pub(super) values: Vec<(&'static str, Value)>,
-    /// Everything else in it, in the order of the file.
+    pub(super) values: Vec<(&'static str, SettingValue)>,
+    /// Problems, in file order.
     pub(super) problems: Vec<SettingsError>,
-    /// Written by a later version than ours; the problems say so too.
+    /// Written by a later version; also among the problems.
     pub(super) newer: bool,
 }
 
 /// The text of a file; `None` when there is none.
 pub(super) fn read(path: &Path) -> Result<Option<String>, SettingsError> {
     let unreadable = |why: String| SettingsError::Unreadable { path: path.to_owned(), why };
-    // The usual way to say "no settings at all".
+    // The conventional "no settings".
     if path == Path::new("/dev/null") {
         return Ok(None);
     }
@@ -39,7 +39,7 @@ pub(super) fn read(path: &Path) -> Result<Option<String>, SettingsError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         found => found.map_err(|error| unreadable(error.to_string()))?,
     };
-    // Opening a pipe would wait for a writer without end.
+    // Opening a pipe would block until there is a writer.
     if !found.is_file() {
         return Err(unreadable("it is not a regular file".to_owned()));
     }
@@ -56,17 +56,17 @@ fn decode(path: &Path, bytes: Vec<u8>) -> Result<String, SettingsError> {
     String::from_utf8(bytes).map_err(|error| {
         let valid = error.utf8_error().valid_up_to();
         let before = String::from_utf8_lossy(error.as_bytes().get(..valid).unwrap_or_default()).into_owned();
-        let place = place(path, &before, before.len());
-        SettingsError::Syntax { place, what: "the text is not UTF-8".to_owned() }
+        let location = location(path, &before, before.len());
+        SettingsError::Syntax { location, what: "the text is not UTF-8".to_owned() }
     })
 }
 
-/// The TOML tree, with the place of everything in it.
+/// The TOML tree with spans.
 pub(super) fn document<'t>(path: &Path, text: &'t str) -> Result<Document<&'t str>, SettingsError> {
     Document::parse(text).map_err(|error| {
         let at = error.span().map_or(0, |span| span.start);
         let what = error.message().lines().collect::<Vec<_>>().join(", ");
-        SettingsError::Syntax { place: place(path, text, at), what }
+        SettingsError::Syntax { location: location(path, text, at), what }
     })
 }
 
@@ -97,28 +97,32 @@ fn value(
     document: &Document<&str>,
     name: &str,
     item: &Item,
-) -> Result<(&'static str, Value), SettingsError> {
-    let at_key = || place(path, text, key_start(document, name));
-    let key = Key::find(name)
-        .ok_or_else(|| SettingsError::UnknownKey { place: at_key(), name: name.to_owned() })?;
-    let plain =
-        item.as_value().ok_or_else(|| SettingsError::NotPlain { place: at_key(), name: name.to_owned() })?;
-    let wrong = |reason: Reject| {
+) -> Result<(&'static str, SettingValue), SettingsError> {
+    let at_key = || location(path, text, key_start(document, name));
+    let key = SettingKey::find(name)
+        .ok_or_else(|| SettingsError::UnknownKey { location: at_key(), name: name.to_owned() })?;
+    let plain = item
+        .as_value()
+        .ok_or_else(|| SettingsError::NotPlain { location: at_key(), name: name.to_owned() })?;
+    let wrong = |reason: ValueError| {
         let span = plain.span().unwrap_or_default();
         let given = text.get(span.clone()).unwrap_or_default().to_owned();
-        SettingsError::WrongValue { place: place(path, text, span.start), key, given, reason }
+        SettingsError::WrongValue { location: location(path, text, span.start), key, given, reason }
     };
     key.kind.read_toml(plain).map(|value| (key.name, value)).map_err(wrong)
 }
 
-/// The file's version; one without is of version 1, written by hand.
+/// The file's version; 1 if it has none (written by hand).
 pub(super) fn version(path: &Path, text: &str, document: &Document<&str>) -> Result<i64, SettingsError> {
     let Some(item) = document.as_table().get("version") else { return Ok(1) };
     match item.as_integer() {
         Some(found) if found >= 1 => Ok(found),
         _ => {
             let given = item.span().and_then(|span| text.get(span)).unwrap_or("a table").to_owned();
-            Err(SettingsError::BadVersion { place: place(path, text, key_start(document, "version")), given })
+            Err(SettingsError::BadVersion {
+                location: location(path, text, key_start(document, "version")),
+                given,
+            })
         }
     }
 }
@@ -129,11 +133,11 @@ pub(super) fn key_start(document: &Document<&str>, name: &str) -> usize {
 }
 
 /// Line and column of a byte.
-pub(super) fn place(path: &Path, text: &str, at: usize) -> Place {
+pub(super) fn location(path: &Path, text: &str, at: usize) -> SettingLocation {
     let before = text.get(..at).unwrap_or(text);
     let line_start = before.rfind('\n').map_or(0, |end| end + 1);
     let line = before.matches('\n').count() + 1;
     let column =
         before.get(line_start..).unwrap_or_default().chars().filter(|c| *c != '\u{feff}').count() + 1;
-    Place::File { path: path.to_owned(), line, column }
+    SettingLocation::File { path: path.to_owned(), line, column }
 }

@@ -1,15 +1,14 @@
-//! What did the user settle, and where? Flag, then environment, then file, then default.
+//! Settings: resolved from flag, environment, file, default, in this order of precedence, each value with its origin.
 //!
-//! [`KEYS`] is the one table of settings. [`Settings::load`] answers once, at the start of a command, and reads
-//! nothing but the one file; [`set`] and [`unset`] change that file. `GPUFORGE_SAFE_MODE` and `NO_COLOR` are no
-//! settings: they describe one run and are never stored.
+//! [`KEYS`] is the table of settings. [`Settings::load`] runs once, at the start of a command, and reads one file; [`set`] and
+//! [`unset`] edit that file. `GPUFORGE_SAFE_MODE` and `NO_COLOR` are not settings: they apply to one run and are never stored.
 //!
 //! ```
-//! use gpuforge::settings::{Origin, Places, Settings};
+//! use gpuforge::settings::{Origin, UserPaths, Settings};
 //!
-//! let places = Places { config_file: "absent.toml".into(), cache_dir: "c".into(), data_dir: "d".into() };
+//! let paths = UserPaths { config_file: "absent.toml".into(), cache_dir: "c".into(), data_dir: "d".into() };
 //! let env = |name: &str| (name == "GPUFORGE_CACHE_TTL").then(|| "90s".to_owned());
-//! let settings = Settings::load(&places, &env, &[("cpu_only", "true")])?;
+//! let settings = Settings::load(&paths, &env, &[("cpu_only", "true")])?;
 //! assert_eq!(settings.cache_ttl().as_secs(), 90);
 //! assert_eq!(settings.get("cache_ttl")?.origin, Origin::Env("GPUFORGE_CACHE_TTL"));
 //! assert!(settings.cpu_only());
@@ -23,18 +22,18 @@ use serde::{Serialize, Serializer};
 mod edit;
 mod error;
 mod file;
-mod places;
+mod paths;
 mod store;
 mod table;
 mod value;
 
-pub use error::{Place, SettingsError};
-pub use places::{Env, Places};
+pub use error::{SettingLocation, SettingsError};
+pub use paths::{Env, UserPaths};
 pub use store::{set, unset};
-pub use table::{KEYS, Key, VERSION, markdown, nearest, template};
-pub use value::{Kind, Reject, Value};
+pub use table::{KEYS, SettingKey, VERSION, markdown, nearest, template};
+pub use value::{SettingKind, SettingValue, ValueError};
 
-/// Where a value came from.
+/// The origin of a value.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Origin {
@@ -45,7 +44,7 @@ pub enum Origin {
     /// This settings file.
     #[serde(serialize_with = "lossy")]
     File(PathBuf),
-    /// Nobody said anything.
+    /// The built-in default.
     Default,
 }
 
@@ -68,9 +67,9 @@ fn lossy<S: Serializer>(path: &std::path::Path, out: S) -> Result<S::Ok, S::Erro
 /// A value and where it came from.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Resolved {
-    /// The value that counts.
-    pub value: Value,
-    /// Who said so.
+    /// The effective value.
+    pub value: SettingValue,
+    /// Where it was set.
     pub origin: Origin,
 }
 
@@ -83,30 +82,30 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// Reads the settings of a run: flag before environment before file before default.
+    /// Loads the settings of a run: flag before environment before file before default.
     ///
-    /// `flags` are `(name, text)` pairs; of two with one name the last counts. A missing file means defaults.
-    /// The first problem is the error, but for a file of a later version: what is wrong in it is a warning.
-    pub fn load(places: &Places, env: Env<'_>, flags: &[(&str, &str)]) -> Result<Settings, SettingsError> {
-        let (settings, problems) = Settings::collect(places, env, flags);
+    /// `flags` are `(name, text)` pairs; the last of duplicates wins. A missing file means defaults. The first problem is the
+    /// error, except in a file of a later version, where problems are warnings.
+    pub fn load(paths: &UserPaths, env: Env<'_>, flags: &[(&str, &str)]) -> Result<Settings, SettingsError> {
+        let (settings, problems) = Settings::collect(paths, env, flags);
         match problems.into_iter().next() {
             Some(problem) => Err(problem),
             None => Ok(settings),
         }
     }
 
-    /// As [`Settings::load`], but every problem becomes a warning and what it concerns is left out. For
-    /// commands that must answer whatever the user's file looks like.
-    pub fn load_lenient(places: &Places, env: Env<'_>, flags: &[(&str, &str)]) -> Settings {
-        let (mut settings, mut problems) = Settings::collect(places, env, flags);
+    /// As [`Settings::load`], but every problem becomes a warning and the affected setting is skipped. For commands that must
+    /// work with a broken settings file.
+    pub fn load_lenient(paths: &UserPaths, env: Env<'_>, flags: &[(&str, &str)]) -> Settings {
+        let (mut settings, mut problems) = Settings::collect(paths, env, flags);
         settings.warnings.append(&mut problems);
         settings
     }
 
-    /// Settings with what is wrong left out, and what is wrong, beginning with what is closest to the user.
-    fn collect(places: &Places, env: Env<'_>, flags: &[(&str, &str)]) -> (Settings, Vec<SettingsError>) {
+    /// Settings without the invalid ones, and the problems: flags first, then environment, then file.
+    fn collect(paths: &UserPaths, env: Env<'_>, flags: &[(&str, &str)]) -> (Settings, Vec<SettingsError>) {
         let mut settings = Settings::default();
-        let mut from_file = settings.take_file(places);
+        let mut from_file = settings.take_file(paths);
         let mut problems = settings.take_flags_over(env, flags);
         if settings.warnings.is_empty() {
             problems.append(&mut from_file);
@@ -117,8 +116,8 @@ impl Settings {
     }
 
     /// Applies the file; a later version is noted as a warning.
-    fn take_file(&mut self, places: &Places) -> Vec<SettingsError> {
-        let path = &places.config_file;
+    fn take_file(&mut self, paths: &UserPaths) -> Vec<SettingsError> {
+        let path = &paths.config_file;
         let contents = match file::read(path).and_then(|text| file::parse(path, &text.unwrap_or_default())) {
             Ok(contents) => contents,
             Err(problem) => return vec![problem],
@@ -143,8 +142,8 @@ impl Settings {
     fn take_flags_over(&mut self, env: Env<'_>, flags: &[(&str, &str)]) -> Vec<SettingsError> {
         let mut of_env = Vec::new();
         for (key, name) in KEYS.iter().filter_map(|key| Some((key, key.env?))) {
-            let Some(text) = places::variable(env, name) else { continue };
-            match key.parse(&text, Place::Env(name)) {
+            let Some(text) = paths::variable(env, name) else { continue };
+            match key.parse(&text, SettingLocation::Env(name)) {
                 Ok(value) => self.put(key.name, value, Origin::Env(name)),
                 Err(problem) => {
                     self.keep_device(key, &text, Origin::Env(name));
@@ -154,15 +153,15 @@ impl Settings {
         }
         let mut problems = Vec::new();
         for (name, text) in flags {
-            let place = Place::Flag((*name).to_owned());
-            let parsed = match Key::find(name) {
-                Some(key) => key.parse(text, place),
-                None => Err(SettingsError::UnknownKey { place, name: (*name).to_owned() }),
+            let location = SettingLocation::Flag((*name).to_owned());
+            let parsed = match SettingKey::find(name) {
+                Some(key) => key.parse(text, location),
+                None => Err(SettingsError::UnknownKey { location, name: (*name).to_owned() }),
             };
             match parsed {
                 Ok(value) => self.put(name, value, Origin::Flag),
                 Err(problem) => {
-                    Key::find(name).iter().for_each(|key| self.keep_device(key, text, Origin::Flag));
+                    SettingKey::find(name).iter().for_each(|key| self.keep_device(key, text, Origin::Flag));
                     problems.push(problem);
                 }
             }
@@ -171,70 +170,70 @@ impl Settings {
         problems
     }
 
-    /// A device that cannot be is not left out as other settings are: `auto` in its place would be a choice that nobody made.
-    /// It is refused where devices are chosen.
-    fn keep_device(&mut self, key: &Key, text: &str, origin: Origin) {
-        if key.kind == Kind::Device {
-            self.put(key.name, Value::Text(text.trim().to_owned()), origin);
+    /// An invalid device is kept, unlike other settings: falling back to `auto` would be a choice that nobody made. It is
+    /// rejected when a device is chosen.
+    fn keep_device(&mut self, key: &SettingKey, text: &str, origin: Origin) {
+        if key.kind == SettingKind::Device {
+            self.put(key.name, SettingValue::Text(text.trim().to_owned()), origin);
         }
     }
 
-    fn put(&mut self, name: &str, value: Value, origin: Origin) {
+    fn put(&mut self, name: &str, value: SettingValue, origin: Origin) {
         let row = KEYS.iter().zip(&mut self.resolved).find(|(key, _)| key.name == name);
         if let Some((_, resolved)) = row {
             *resolved = Resolved { value, origin };
         }
     }
 
-    /// What was ignored, in words for the user; empty after a strict load of a file of a known version.
+    /// Ignored problems; empty after a strict load of a file of a known version.
     pub fn warnings(&self) -> &[SettingsError] {
         &self.warnings
     }
 
     /// One setting by name.
     pub fn get(&self, name: &str) -> Result<&Resolved, SettingsError> {
-        let unknown = || SettingsError::UnknownKey { place: Place::Argument, name: name.to_owned() };
+        let unknown =
+            || SettingsError::UnknownKey { location: SettingLocation::Argument, name: name.to_owned() };
         self.all().find(|(key, _)| key.name == name).map(|(_, resolved)| resolved).ok_or_else(unknown)
     }
 
     /// Every setting in the order of [`KEYS`].
-    pub fn all(&self) -> impl Iterator<Item = (&'static Key, &Resolved)> {
+    pub fn all(&self) -> impl Iterator<Item = (&'static SettingKey, &Resolved)> {
         KEYS.iter().zip(&self.resolved)
     }
 }
 
-/// Nothing but defaults.
+/// All defaults.
 impl Default for Settings {
     fn default() -> Self {
-        let default = |key: &Key| Resolved { value: key.default_value(), origin: Origin::Default };
+        let default = |key: &SettingKey| Resolved { value: key.default_value(), origin: Origin::Default };
         Settings { resolved: KEYS.iter().map(default).collect(), warnings: Vec::new() }
     }
 }
 
-/// Typed access. The names and kinds below are in the table, which a test compares with every method here;
-/// the fall-back of each helper is therefore never seen.
+/// Typed accessors. A test compares every one with the table, so the fallbacks of the helpers are unreachable.
 impl Settings {
-    fn value(&self, name: &str) -> Option<&Value> {
+    fn value(&self, name: &str) -> Option<&SettingValue> {
         self.get(name).ok().map(|resolved| &resolved.value)
     }
 
     fn yes(&self, name: &str) -> bool {
-        matches!(self.value(name), Some(Value::Bool(true)))
+        matches!(self.value(name), Some(SettingValue::Bool(true)))
     }
 
     fn list(&self, name: &str) -> &[String] {
         match self.get(name).map(|r| &r.value) {
-            Ok(Value::List(items)) => items,
+            Ok(SettingValue::List(items)) => items,
             _ => &[],
         }
     }
 
     fn text(&self, name: &str) -> &str {
-        if let Some(Value::Text(text)) = self.value(name) { text } else { "" }
+        if let Some(SettingValue::Text(text)) = self.value(name) { text } else { "" }
     }
 
     fn span(&self, name: &str) -> Duration {
-        if let Some(Value::Duration(span)) = self.value(name) { *span } else { Duration::ZERO }
+        if let Some(SettingValue::Duration(span)) = self.value(name) { *span } else { Duration::ZERO }
     }
 
     /// Framework that an environment gets when none is named.
@@ -257,22 +256,22 @@ impl Settings {
         self.text("verbosity")
     }
 
-    /// Is what detection found kept?
+    /// Is the detection cache enabled?
     pub fn cache_enabled(&self) -> bool {
         self.yes("cache_enabled")
     }
 
-    /// How long a kept detection is fresh; zero means never.
+    /// TTL of the detection cache; zero disables it.
     pub fn cache_ttl(&self) -> Duration {
         self.span("cache_ttl")
     }
 
-    /// Do probes run side by side?
+    /// Do probes run in parallel?
     pub fn parallel_probes(&self) -> bool {
         self.yes("parallel_probes")
     }
 
-    /// How long one probe may take; never zero.
+    /// Timeout of one probe; never zero.
     pub fn probe_timeout(&self) -> Duration {
         self.span("probe_timeout")
     }
@@ -282,7 +281,7 @@ impl Settings {
         self.text("fallback")
     }
 
-    /// The device asked for; `auto` when measurement decides.
+    /// Requested device; `auto` leaves it to measurement.
     pub fn device(&self) -> &str {
         self.text("device")
     }
@@ -297,27 +296,27 @@ impl Settings {
         self.list("devices_deny")
     }
 
-    /// Must no GPU be used?
+    /// Are GPUs disabled?
     pub fn cpu_only(&self) -> bool {
         self.yes("cpu_only")
     }
 
-    /// Most device memory in use at once, in bytes; `None` leaves it to the device's budget.
+    /// Device memory limit in bytes; `None` leaves it to the device's budget.
     pub fn memory_limit(&self) -> Option<u64> {
-        if let Some(Value::Size(bytes)) = self.value("memory_limit") { *bytes } else { None }
+        if let Some(SettingValue::Size(bytes)) = self.value("memory_limit") { *bytes } else { None }
     }
 
-    /// May the router try what its model does not prefer?
+    /// May the router explore backends that its model does not prefer?
     pub fn explore(&self) -> bool {
         self.yes("explore")
     }
 
-    /// Less work than this, in bytes read and written, never leaves the processor; 0 leaves it to measurement.
+    /// Work below this many bytes read and written always runs on the CPU; 0 leaves it to measurement.
     pub fn device_min_bytes(&self) -> u64 {
-        if let Some(Value::Size(Some(bytes))) = self.value("device_min_bytes") { *bytes } else { 0 }
+        if let Some(SettingValue::Size(Some(bytes))) = self.value("device_min_bytes") { *bytes } else { 0 }
     }
 
-    /// May `gpuforge monitor` watch?
+    /// May `gpuforge monitor` watch this process?
     pub fn monitor(&self) -> bool {
         self.yes("monitor")
     }

@@ -1,4 +1,4 @@
-//! How is a changed setting stored? Under a lock, to a temporary name, renamed over the old file.
+//! Atomic update of the settings file: file lock, temporary file, fsync, rename.
 
 use std::{
     fs::{self, File, TryLockError},
@@ -10,26 +10,26 @@ use std::{
 
 use super::{
     edit,
-    error::{Place, SettingsError},
+    error::{SettingLocation, SettingsError},
     file,
-    table::Key,
-    value::Value,
+    table::SettingKey,
+    value::SettingValue,
 };
 
-/// Longest wait for another process; one change takes a few milliseconds.
-const PATIENCE: Duration = Duration::from_secs(2);
-const BETWEEN_TRIES: Duration = Duration::from_millis(2);
-/// As many links in a row as Linux follows.
-const LINKS: usize = 40;
+/// Lock timeout; one change takes a few milliseconds.
+const LOCK_TIMEOUT: Duration = Duration::from_secs(2);
+const RETRY_INTERVAL: Duration = Duration::from_millis(2);
+/// Maximum symlink chain, as on Linux.
+const MAX_LINKS: usize = 40;
 
-/// Sets one key in a settings file, which is created with its folder when missing. Comments, order and line
-/// ends stay, and so do the permissions of the file and a link in its place. Returns the value as understood.
+/// Sets one key in a settings file, which is created with its directory if missing. Preserves comments, order, line endings,
+/// permissions and symlinks. Returns the parsed value.
 ///
-/// On an error the file is as it was.
-pub fn set(file: &Path, name: &str, value: &str) -> Result<Value, SettingsError> {
-    let unknown = || SettingsError::UnknownKey { place: Place::Argument, name: name.to_owned() };
-    let key = Key::find(name).ok_or_else(unknown)?;
-    let value = key.parse(value, Place::Argument)?;
+/// On an error the file is unchanged.
+pub fn set(file: &Path, name: &str, value: &str) -> Result<SettingValue, SettingsError> {
+    let unknown = || SettingsError::UnknownKey { location: SettingLocation::Argument, name: name.to_owned() };
+    let key = SettingKey::find(name).ok_or_else(unknown)?;
+    let value = key.parse(value, SettingLocation::Argument)?;
     change(file, |text| edit::set(file, text, key, &value).map(Some))?;
     Ok(value)
 }
@@ -39,13 +39,13 @@ pub fn set(file: &Path, name: &str, value: &str) -> Result<Value, SettingsError>
 /// A name that is no setting is accepted when the file has it: that is how a mistyped line is removed.
 pub fn unset(file: &Path, name: &str) -> Result<bool, SettingsError> {
     let text = file::read(file)?;
-    let known = Key::find(name).is_some();
+    let known = SettingKey::find(name).is_some();
     let present = |text: &str| Ok(file::document(file, text)?.as_table().contains_key(name));
     if !known && !text.as_deref().map_or(Ok(false), present)? {
-        return Err(SettingsError::UnknownKey { place: Place::Argument, name: name.to_owned() });
+        return Err(SettingsError::UnknownKey { location: SettingLocation::Argument, name: name.to_owned() });
     }
     match text {
-        // Nothing to remove: neither folder nor lock is made.
+        // Nothing to remove: neither directory nor lock is created.
         None => Ok(false),
         Some(_) => change(file, |text| edit::unset(file, text, name)),
     }
@@ -61,33 +61,33 @@ fn change(
     let target = follow(file).map_err(unwritable)?;
     // Before the lock is made beside it, since that might be in /dev.
     replaceable(&target).map_err(unwritable)?;
-    let folder = target.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(unwritable)?;
+    let directory = target.parent().filter(|path| !path.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(directory).map_err(unwritable)?;
     let _lock = lock(&target, file)?;
     let old = file::read(&target)?;
     let Some(new) = edit(old.as_deref().unwrap_or_default())? else { return Ok(false) };
     if old.as_ref() != Some(&new) {
-        write(&target, folder, &new).map_err(unwritable)?;
+        write(&target, directory, &new).map_err(unwritable)?;
     }
     Ok(true)
 }
 
-/// What a chain of links ends at, whether that exists or not (`fs::canonicalize` wants it to).
+/// Resolves a symlink chain; the target need not exist (unlike `fs::canonicalize`).
 fn follow(file: &Path) -> io::Result<PathBuf> {
     let mut path = file.to_owned();
-    for _ in 0..LINKS {
+    for _ in 0..MAX_LINKS {
         if !fs::symlink_metadata(&path).is_ok_and(|found| found.is_symlink()) {
             return Ok(path);
         }
         let next = fs::read_link(&path)?;
-        path = path.parent().map_or_else(|| next.clone(), |folder| folder.join(&next));
+        path = path.parent().map_or_else(|| next.clone(), |directory| directory.join(&next));
     }
-    Err(io::Error::other(format!("more than {LINKS} links in a row")))
+    Err(io::Error::other(format!("more than {MAX_LINKS} links in a row")))
 }
 
-/// Waits for the lock beside the file; it ends when the handle is dropped, also by a crash.
+/// Waits for the lock file beside the file; the lock ends when the handle is dropped, also by a crash.
 ///
-/// The lock file stays behind, empty: deleting it would let two processes hold locks on two files of one name.
+/// The empty lock file is not deleted: two processes could then lock two files of one name.
 fn lock(target: &Path, file: &Path) -> Result<File, SettingsError> {
     let name = target.file_name().unwrap_or_default().to_string_lossy();
     let path = target.with_file_name(format!(".{name}.lock"));
@@ -101,16 +101,16 @@ fn lock(target: &Path, file: &Path) -> Result<File, SettingsError> {
         match handle.try_lock() {
             Ok(()) => return Ok(handle),
             Err(TryLockError::Error(error)) => return Err(unwritable(error)),
-            Err(TryLockError::WouldBlock) if start.elapsed() >= PATIENCE => {
-                return Err(SettingsError::Locked { lock: path, waited: PATIENCE });
+            Err(TryLockError::WouldBlock) if start.elapsed() >= LOCK_TIMEOUT => {
+                return Err(SettingsError::Locked { lock: path, waited: LOCK_TIMEOUT });
             }
-            Err(TryLockError::WouldBlock) => thread::sleep(BETWEEN_TRIES),
+            Err(TryLockError::WouldBlock) => thread::sleep(RETRY_INTERVAL),
         }
     }
 }
 
-/// The file to replace; `None` when there is none. A rename would not ask before it replaces a device such as
-/// `/dev/null`, or a file that its owner protects.
+/// Metadata of the file to replace; `None` if there is none. A rename would silently replace a device such as `/dev/null`, or a
+/// read-only file.
 fn replaceable(target: &Path) -> io::Result<Option<fs::Metadata>> {
     let old = match fs::metadata(target) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
@@ -123,15 +123,15 @@ fn replaceable(target: &Path) -> io::Result<Option<fs::Metadata>> {
     }
 }
 
-fn write(target: &Path, folder: &Path, text: &str) -> io::Result<()> {
+fn write(target: &Path, directory: &Path, text: &str) -> io::Result<()> {
     let old = replaceable(target)?;
 
     let mut builder = tempfile::Builder::new();
     builder.prefix(".gpuforge-");
-    // Private is the default of temporary files; a new settings file gets what the umask leaves.
+    // Temporary files are private by default; a new settings file follows the umask.
     #[cfg(unix)]
     builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o666));
-    let mut temporary = builder.tempfile_in(folder)?;
+    let mut temporary = builder.tempfile_in(directory)?;
     temporary.write_all(text.as_bytes())?;
     if let Some(old) = old {
         temporary.as_file().set_permissions(old.permissions())?;

@@ -1,10 +1,10 @@
-//! Which settings exist? The one place to add one: help, listing, docs, validation and template read it.
+//! The table of settings: the one place to add one; help, listing, docs, validation and template read it.
 
 use std::{fmt::Write as _, time::Duration};
 
 use super::{
-    error::{Place, SettingsError},
-    value::{Kind, Value},
+    error::{SettingLocation, SettingsError},
+    value::{SettingKind, SettingValue},
 };
 
 /// Version of the settings file; raised when a key changes its meaning or goes away.
@@ -12,12 +12,12 @@ pub const VERSION: i64 = 1;
 
 /// One setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Key {
+pub struct SettingKey {
     /// Name in the file and for `config get`; flat snake_case.
     pub name: &'static str,
-    /// What it may hold.
-    pub kind: Kind,
-    /// Value when nobody says otherwise, as text of its kind.
+    /// Its kind.
+    pub kind: SettingKind,
+    /// Default, as text of its kind.
     pub default: &'static str,
     /// Environment variable that sets it, if one does.
     pub env: Option<&'static str>,
@@ -31,149 +31,149 @@ const MINUTE: u64 = 60;
 const DAY: u64 = 24 * 60 * MINUTE;
 
 /// Every setting, in the order of the listing.
-pub const KEYS: &[Key] = &[
-    Key {
+pub const KEYS: &[SettingKey] = &[
+    SettingKey {
         name: "default_framework",
-        kind: Kind::OneOf(&["pytorch", "tensorflow", "jax"]),
+        kind: SettingKind::OneOf(&["pytorch", "tensorflow", "jax"]),
         default: "pytorch",
         env: None,
         doc: "Framework that an environment gets when none is named",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "preferred_profile",
         // Not OneOf: a profile may be the user's own.
-        kind: Kind::Text,
+        kind: SettingKind::Text,
         default: "learning",
         env: None,
         doc: "Profile used when none is named: learning, research, computer_vision, nlp, deep_learning, \
               production, lightweight, reinforcement_learning, or one of your own",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "auto_install",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "false",
         env: None,
         doc: "Install missing packages without asking",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "verbosity",
-        kind: Kind::OneOf(&["quiet", "normal", "verbose"]),
+        kind: SettingKind::OneOf(&["quiet", "normal", "verbose"]),
         default: "normal",
         env: Some("GPUFORGE_LOG"),
         doc: "How much is said on standard error",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "cache_enabled",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "true",
         env: None,
-        doc: "Keep what detection found for the next run",
+        doc: "Cache what detection found for the next run",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "cache_ttl",
-        kind: Kind::Duration { min: Duration::ZERO, max: Duration::from_secs(365 * DAY) },
+        kind: SettingKind::Duration { min: Duration::ZERO, max: Duration::from_secs(365 * DAY) },
         default: "1h",
         env: Some("GPUFORGE_CACHE_TTL"),
-        doc: "How long a kept detection counts as fresh; 0 detects anew every time",
+        doc: "TTL of the detection cache; 0 detects every time",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "parallel_probes",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "true",
         env: None,
-        doc: "Run the probes of a detection side by side",
+        doc: "Run the probes of a detection in parallel",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "probe_timeout",
         // Never zero and never endless: every wait has a time-out, and one of zero would find nothing.
-        kind: Kind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(10 * MINUTE) },
+        kind: SettingKind::Duration { min: Duration::from_millis(1), max: Duration::from_secs(10 * MINUTE) },
         default: "5s",
         env: Some("GPUFORGE_PROBE_TIMEOUT"),
-        doc: "How long one probe may take before it is given up",
+        doc: "Timeout of one detection probe",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "fallback",
-        kind: Kind::OneOf(&["cpu", "error"]),
+        kind: SettingKind::OneOf(&["cpu", "error"]),
         default: "cpu",
         env: None,
-        doc: "What happens when the chosen device fails: go on on the CPU, or stop with an error",
+        doc: "What happens when the chosen device fails: fall back to the CPU, or stop with an error",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "device",
-        kind: Kind::Device,
+        kind: SettingKind::Device,
         default: "auto",
         env: Some("GPUFORGE_DEVICE"),
-        doc: "Device that work is sent to; auto lets measurement decide, gpu takes the best GPU. One that is not there is an error where a device is chosen",
+        doc: "Device that work is sent to; auto lets measurement decide, gpu takes the best GPU. A device that does not exist is an error",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "devices_allow",
-        kind: Kind::List,
+        kind: SettingKind::List,
         default: "",
         env: None,
         doc: "Only these devices may be used: positions, bus ids, vendors or parts of names; empty allows all",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "devices_deny",
-        kind: Kind::List,
+        kind: SettingKind::List,
         default: "",
         env: None,
         doc: "These devices are never used, however good they are",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "cpu_only",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "false",
         env: Some("GPUFORGE_CPU_ONLY"),
         doc: "Never use a GPU",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "memory_limit",
-        kind: Kind::Size,
+        kind: SettingKind::Size,
         default: "none",
         env: Some("GPUFORGE_MEMORY_LIMIT"),
-        doc: "Most device memory that may be in use at once; none leaves it to the device's budget",
+        doc: "Device memory limit; none leaves it to the device's budget",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "explore",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "true",
         env: None,
-        doc: "Spend up to a hundredth of the time on places that the model does not prefer, to learn whether it is right",
+        doc: "Spend up to a hundredth of the time on backends that the cost model does not prefer, to correct it",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "device_min_bytes",
-        kind: Kind::Size,
+        kind: SettingKind::Size,
         default: "none",
         env: None,
-        doc: "Work that reads and writes less than this never leaves the processor; none leaves it to measurement",
+        doc: "Work that reads and writes less than this runs on the CPU; none leaves it to measurement",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "monitor",
-        kind: Kind::Bool,
+        kind: SettingKind::Bool,
         default: "false",
         env: Some("GPUFORGE_MONITOR"),
         doc: "Let `gpuforge monitor` watch every process that uses gpuforge; only their owner can",
         since: "0.1.0",
     },
-    Key {
+    SettingKey {
         name: "color",
-        kind: Kind::OneOf(&["auto", "always", "never"]),
+        kind: SettingKind::OneOf(&["auto", "always", "never"]),
         default: "auto",
         // No variable of its own: NO_COLOR is the convention, and the terminal layer reads it.
         env: None,
@@ -182,28 +182,33 @@ pub const KEYS: &[Key] = &[
     },
 ];
 
-impl Key {
+impl SettingKey {
     /// The row of that name.
-    pub fn find(name: &str) -> Option<&'static Key> {
+    pub fn find(name: &str) -> Option<&'static SettingKey> {
         KEYS.iter().find(|key| key.name == name)
     }
 
-    /// Reads a text for this key; the error says where the text came from.
-    pub fn parse(&'static self, text: &str, place: Place) -> Result<Value, SettingsError> {
-        let wrong = |reason| SettingsError::WrongValue { place, key: self, given: text.to_owned(), reason };
+    /// Parses a text for this key; the error carries its location.
+    pub fn parse(
+        &'static self,
+        text: &str,
+        location: SettingLocation,
+    ) -> Result<SettingValue, SettingsError> {
+        let wrong =
+            |reason| SettingsError::WrongValue { location, key: self, given: text.to_owned(), reason };
         self.kind.parse(text).map_err(wrong)
     }
 
     /// The default as a value.
-    pub fn default_value(&self) -> Value {
-        // The test `every_default_parses` keeps the second arm out of reach.
-        self.kind.parse(self.default).unwrap_or_else(|_| Value::Text(self.default.to_owned()))
+    pub fn default_value(&self) -> SettingValue {
+        // The test `every_default_parses` makes the second arm unreachable.
+        self.kind.parse(self.default).unwrap_or_else(|_| SettingValue::Text(self.default.to_owned()))
     }
 
-    /// A value that would be accepted, for error messages.
-    pub fn example(&self) -> Value {
+    /// A valid value, for error messages.
+    pub fn example(&self) -> SettingValue {
         match self.kind {
-            Kind::Size => Value::Size(Some(8 << 30)),
+            SettingKind::Size => SettingValue::Size(Some(8 << 30)),
             _ => self.default_value(),
         }
     }
@@ -211,12 +216,12 @@ impl Key {
 
 /// The setting whose name is closest to a mistyped one, if any is close.
 pub fn nearest(name: &str) -> Option<&'static str> {
-    // Longer names are no typing mistakes, and comparing them would cost more than it tells.
+    // Longer names are not typos, and comparing them is slow.
     if name.len() > 64 {
         return None;
     }
     let plain = name.to_ascii_lowercase().replace('-', "_");
-    let score = |key: &Key| strsim::jaro_winkler(&plain, key.name);
+    let score = |key: &SettingKey| strsim::jaro_winkler(&plain, key.name);
     let best = KEYS.iter().max_by(|a, b| score(a).total_cmp(&score(b)))?;
     (score(best) >= 0.8).then_some(best.name)
 }
@@ -252,7 +257,8 @@ pub fn markdown() -> String {
     for key in KEYS {
         let env = key.env.map_or_else(String::new, |env| format!("`{env}`"));
         // A default in seconds is set, not measured: the documentation's check for figures wants that said.
-        let set = if matches!(key.kind, Kind::Duration { .. }) { " <!-- figure: a default -->" } else { "" };
+        let set =
+            if matches!(key.kind, SettingKind::Duration { .. }) { " <!-- figure: a default -->" } else { "" };
         let _ = writeln!(
             text,
             "| `{}` | `{}` | {} | {env} | {}{set} |",

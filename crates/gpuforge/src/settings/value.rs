@@ -1,12 +1,12 @@
-//! What may a setting hold, and how is it written? What is printed is read back as the same value.
+//! Setting values: kinds, parsing, printing. Parsing the printed form gives the same value.
 
 use std::{fmt, time::Duration};
 
 use serde::{Serialize, Serializer, ser::SerializeSeq as _};
 
-/// The kind of a setting: what its text must look like.
+/// The kind of a setting.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
+pub enum SettingKind {
     /// `true` or `false`; the command line and the environment may also say on/off, yes/no, 1/0.
     Bool,
     /// A whole number, both ends included.
@@ -27,11 +27,11 @@ pub enum Kind {
     },
     /// Any one-line text that is not empty.
     Text,
-    /// A device: see [`gpuforge_detect::overrides::PREFERENCE_SYNTAX`]. Whether it is there is asked where devices are chosen.
+    /// A device: see [`gpuforge_detect::overrides::PREFERENCE_SYNTAX`]. Existence is checked when a device is chosen.
     Device,
     /// One of these words.
     OneOf(&'static [&'static str]),
-    /// Texts with commas between them; an array of strings in the file.
+    /// Comma-separated texts; an array of strings in the file.
     List,
 }
 
@@ -40,7 +40,7 @@ pub enum Kind {
 /// `Display` prints the form that `config set` accepts. JSON is natural: a duration is a number of *seconds*,
 /// a size a number of *bytes* or `null` for none.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Value {
+pub enum SettingValue {
     /// Yes or no.
     Bool(bool),
     /// A whole number.
@@ -49,18 +49,18 @@ pub enum Value {
     Size(Option<u64>),
     /// A time span.
     Duration(Duration),
-    /// A text, or one of the words of [`Kind::OneOf`].
+    /// A text, or one of the words of [`SettingKind::OneOf`].
     Text(String),
     /// Texts in the user's order.
     List(Vec<String>),
 }
 
-/// Why a text is no value of its kind.
+/// Why a text is not a value of its kind.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum Reject {
-    /// The kind itself says it all; there is no closer reason.
+pub enum ValueError {
+    /// Of another kind; no closer reason.
     #[error("it is of another kind")]
-    Kind,
+    WrongKind,
     /// Nothing but white space.
     #[error("it is empty")]
     Empty,
@@ -81,7 +81,7 @@ pub enum Reject {
         /// What could stand there.
         units: String,
     },
-    /// More than the machine type can hold.
+    /// Integer overflow.
     #[error("it is too large")]
     TooLarge,
     /// Outside the limits of the setting.
@@ -96,12 +96,12 @@ pub enum Reject {
     /// A text that names no device of any machine.
     #[error("{0}")]
     NoDevice(&'static str),
-    /// A comma inside an item of a list, which the command line could not tell from two items.
+    /// A comma inside a list item, which the command line could not distinguish from two items.
     #[error("an item of a list can be neither empty nor contain a comma")]
     Item,
 }
 
-/// Units by name with what each is worth in the smallest, which comes first.
+/// Units with their factor in the smallest, which comes first.
 type Units = &'static [(&'static str, u128)];
 
 /// Sizes as they are printed and as errors name them.
@@ -129,116 +129,130 @@ const SPANS: Units = &[
     ("d", 86_400_000_000_000),
 ];
 
-impl Kind {
-    /// Reads a text of this kind, from the command line, the environment or a string in the file.
-    pub fn parse(&self, text: &str) -> Result<Value, Reject> {
+impl SettingKind {
+    /// Parses a text from the command line, the environment or a string in the file.
+    pub fn parse(&self, text: &str) -> Result<SettingValue, ValueError> {
         let text = text.trim();
         if text.chars().any(char::is_control) {
-            return Err(Reject::Control);
+            return Err(ValueError::Control);
         }
-        if text.is_empty() && *self != Kind::List {
-            return Err(Reject::Empty);
+        if text.is_empty() && *self != SettingKind::List {
+            return Err(ValueError::Empty);
         }
         match *self {
-            Kind::Bool => boolean(text).map(Value::Bool).ok_or(Reject::Kind),
-            Kind::Int { min, max } => {
-                let number: i64 = text.parse().map_err(|_| Reject::Kind)?;
-                in_range(number, min, max).map(Value::Int)
+            SettingKind::Bool => boolean(text).map(SettingValue::Bool).ok_or(ValueError::WrongKind),
+            SettingKind::Int { min, max } => {
+                let number: i64 = text.parse().map_err(|_| ValueError::WrongKind)?;
+                in_range(number, min, max).map(SettingValue::Int)
             }
-            Kind::Size => size(text).map(Value::Size),
-            Kind::Duration { min, max } => in_range(duration(text)?, min, max).map(Value::Duration),
-            Kind::Text => Ok(Value::Text(text.to_owned())),
-            Kind::Device => match gpuforge_detect::overrides::malformed(text) {
-                Some(why) => Err(Reject::NoDevice(why)),
-                None => Ok(Value::Text(device(text))),
+            SettingKind::Size => size(text).map(SettingValue::Size),
+            SettingKind::Duration { min, max } => {
+                in_range(duration(text)?, min, max).map(SettingValue::Duration)
+            }
+            SettingKind::Text => Ok(SettingValue::Text(text.to_owned())),
+            SettingKind::Device => match gpuforge_detect::overrides::malformed(text) {
+                Some(why) => Err(ValueError::NoDevice(why)),
+                None => Ok(SettingValue::Text(device(text))),
             },
-            Kind::OneOf(words) => match words.contains(&text) {
-                true => Ok(Value::Text(text.to_owned())),
-                false => Err(Reject::Kind),
+            SettingKind::OneOf(words) => match words.contains(&text) {
+                true => Ok(SettingValue::Text(text.to_owned())),
+                false => Err(ValueError::WrongKind),
             },
-            Kind::List if text.is_empty() => Ok(Value::List(Vec::new())),
-            Kind::List => text.split(',').map(item).collect::<Result<_, _>>().map(Value::List),
+            SettingKind::List if text.is_empty() => Ok(SettingValue::List(Vec::new())),
+            SettingKind::List => text.split(',').map(item).collect::<Result<_, _>>().map(SettingValue::List),
         }
     }
 
-    /// Reads a value of the settings file, where types are strict: `true` is no text and `"true"` no bool.
-    pub(super) fn read_toml(&self, toml: &toml_edit::Value) -> Result<Value, Reject> {
+    /// Reads a TOML value, where types are strict: `true` is not a text and `"true"` not a bool.
+    pub(super) fn read_toml(&self, toml: &toml_edit::Value) -> Result<SettingValue, ValueError> {
         match (*self, toml) {
-            (Kind::Bool, toml_edit::Value::Boolean(b)) => Ok(Value::Bool(*b.value())),
-            (Kind::Int { min, max }, toml_edit::Value::Integer(n)) => {
-                in_range(*n.value(), min, max).map(Value::Int)
+            (SettingKind::Bool, toml_edit::Value::Boolean(b)) => Ok(SettingValue::Bool(*b.value())),
+            (SettingKind::Int { min, max }, toml_edit::Value::Integer(n)) => {
+                in_range(*n.value(), min, max).map(SettingValue::Int)
             }
             // `cache_ttl = 0` needs no unit.
-            (Kind::Duration { .. }, toml_edit::Value::Integer(n)) if *n.value() == 0 => self.parse("0"),
-            (Kind::Duration { .. }, toml_edit::Value::Integer(_)) => Err(Reject::NoUnit(names(SPANS))),
-            (Kind::Size, toml_edit::Value::Integer(_)) => Err(Reject::NoUnit(names(SIZES))),
-            (Kind::Bool | Kind::Int { .. } | Kind::List, toml_edit::Value::String(_)) => Err(Reject::Kind),
-            (_, toml_edit::Value::String(s)) => self.parse(s.value()),
-            (Kind::List, toml_edit::Value::Array(array)) => {
-                let items = array.iter().map(|v| v.as_str().ok_or(Reject::Kind).and_then(item));
-                items.collect::<Result<_, _>>().map(Value::List)
+            (SettingKind::Duration { .. }, toml_edit::Value::Integer(n)) if *n.value() == 0 => {
+                self.parse("0")
             }
-            _ => Err(Reject::Kind),
+            (SettingKind::Duration { .. }, toml_edit::Value::Integer(_)) => {
+                Err(ValueError::NoUnit(names(SPANS)))
+            }
+            (SettingKind::Size, toml_edit::Value::Integer(_)) => Err(ValueError::NoUnit(names(SIZES))),
+            (
+                SettingKind::Bool | SettingKind::Int { .. } | SettingKind::List,
+                toml_edit::Value::String(_),
+            ) => Err(ValueError::WrongKind),
+            (_, toml_edit::Value::String(s)) => self.parse(s.value()),
+            (SettingKind::List, toml_edit::Value::Array(array)) => {
+                let items = array.iter().map(|v| v.as_str().ok_or(ValueError::WrongKind).and_then(item));
+                items.collect::<Result<_, _>>().map(SettingValue::List)
+            }
+            _ => Err(ValueError::WrongKind),
         }
     }
 }
 
 /// What is accepted, to follow "must be": `a duration from 0 to 365d`.
-impl fmt::Display for Kind {
+impl fmt::Display for SettingKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Kind::Bool => f.write_str("true or false"),
-            Kind::Int { min, max } => write!(f, "a whole number from {min} to {max}"),
-            Kind::Size => f.write_str("a size such as 8GiB, or none"),
-            Kind::Duration { min, max } => {
-                write!(f, "a duration from {} to {}", Value::Duration(*min), Value::Duration(*max))
+            SettingKind::Bool => f.write_str("true or false"),
+            SettingKind::Int { min, max } => write!(f, "a whole number from {min} to {max}"),
+            SettingKind::Size => f.write_str("a size such as 8GiB, or none"),
+            SettingKind::Duration { min, max } => {
+                write!(
+                    f,
+                    "a duration from {} to {}",
+                    SettingValue::Duration(*min),
+                    SettingValue::Duration(*max)
+                )
             }
-            Kind::Text => f.write_str("a text"),
-            Kind::Device => f.write_str(gpuforge_detect::overrides::PREFERENCE_SYNTAX),
-            Kind::OneOf(words) => write!(f, "one of {}", words.join(", ")),
-            Kind::List => f.write_str("a list such as a,b"),
+            SettingKind::Text => f.write_str("a text"),
+            SettingKind::Device => f.write_str(gpuforge_detect::overrides::PREFERENCE_SYNTAX),
+            SettingKind::OneOf(words) => write!(f, "one of {}", words.join(", ")),
+            SettingKind::List => f.write_str("a list such as a,b"),
         }
     }
 }
 
-impl Value {
+impl SettingValue {
     /// The value as it stands behind `=` in the settings file.
     pub fn to_toml(&self) -> String {
         match self {
-            Value::Bool(_) | Value::Int(_) => self.to_string(),
-            Value::Size(_) | Value::Duration(_) | Value::Text(_) => {
+            SettingValue::Bool(_) | SettingValue::Int(_) => self.to_string(),
+            SettingValue::Size(_) | SettingValue::Duration(_) | SettingValue::Text(_) => {
                 toml_edit::Value::from(self.to_string()).to_string()
             }
-            Value::List(items) => toml_edit::Array::from_iter(items).to_string(),
+            SettingValue::List(items) => toml_edit::Array::from_iter(items).to_string(),
         }
     }
 }
 
-impl fmt::Display for Value {
+impl fmt::Display for SettingValue {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Value::Bool(b) => write!(f, "{b}"),
-            Value::Int(n) => write!(f, "{n}"),
-            Value::Size(None) => f.write_str("none"),
-            Value::Size(Some(bytes)) => whole_units(f, u128::from(*bytes), SIZES),
-            Value::Duration(Duration::ZERO) => f.write_str("0"),
-            Value::Duration(span) => whole_units(f, span.as_nanos(), SPANS),
-            Value::Text(text) => f.write_str(text),
-            Value::List(items) => f.write_str(&items.join(",")),
+            SettingValue::Bool(b) => write!(f, "{b}"),
+            SettingValue::Int(n) => write!(f, "{n}"),
+            SettingValue::Size(None) => f.write_str("none"),
+            SettingValue::Size(Some(bytes)) => whole_units(f, u128::from(*bytes), SIZES),
+            SettingValue::Duration(Duration::ZERO) => f.write_str("0"),
+            SettingValue::Duration(span) => whole_units(f, span.as_nanos(), SPANS),
+            SettingValue::Text(text) => f.write_str(text),
+            SettingValue::List(items) => f.write_str(&items.join(",")),
         }
     }
 }
 
-impl Serialize for Value {
+impl Serialize for SettingValue {
     fn serialize<S: Serializer>(&self, out: S) -> Result<S::Ok, S::Error> {
         match self {
-            Value::Bool(b) => out.serialize_bool(*b),
-            Value::Int(n) => out.serialize_i64(*n),
-            Value::Size(bytes) => bytes.serialize(out),
-            Value::Duration(span) if span.subsec_nanos() == 0 => out.serialize_u64(span.as_secs()),
-            Value::Duration(span) => out.serialize_f64(span.as_secs_f64()),
-            Value::Text(text) => out.serialize_str(text),
-            Value::List(items) => {
+            SettingValue::Bool(b) => out.serialize_bool(*b),
+            SettingValue::Int(n) => out.serialize_i64(*n),
+            SettingValue::Size(bytes) => bytes.serialize(out),
+            SettingValue::Duration(span) if span.subsec_nanos() == 0 => out.serialize_u64(span.as_secs()),
+            SettingValue::Duration(span) => out.serialize_f64(span.as_secs_f64()),
+            SettingValue::Text(text) => out.serialize_str(text),
+            SettingValue::List(items) => {
                 let mut seq = out.serialize_seq(Some(items.len()))?;
                 items.iter().try_for_each(|item| seq.serialize_element(item))?;
                 seq.end()
@@ -247,8 +261,8 @@ impl Serialize for Value {
     }
 }
 
-fn in_range<T: PartialOrd>(value: T, min: T, max: T) -> Result<T, Reject> {
-    if value < min || value > max { Err(Reject::OutOfRange) } else { Ok(value) }
+fn in_range<T: PartialOrd>(value: T, min: T, max: T) -> Result<T, ValueError> {
+    if value < min || value > max { Err(ValueError::OutOfRange) } else { Ok(value) }
 }
 
 fn boolean(text: &str) -> Option<bool> {
@@ -259,7 +273,7 @@ fn boolean(text: &str) -> Option<bool> {
     }
 }
 
-/// Words in one form, so that whoever compares them need not know about letters.
+/// Normalises the case of keywords.
 fn device(text: &str) -> String {
     match text.to_ascii_lowercase().as_str() {
         "cpu" | "none" => "cpu".to_owned(),
@@ -268,64 +282,64 @@ fn device(text: &str) -> String {
     }
 }
 
-fn item(text: &str) -> Result<String, Reject> {
+fn item(text: &str) -> Result<String, ValueError> {
     let text = text.trim();
     match () {
-        () if text.is_empty() || text.contains(',') => Err(Reject::Item),
-        () if text.chars().any(char::is_control) => Err(Reject::Control),
+        () if text.is_empty() || text.contains(',') => Err(ValueError::Item),
+        () if text.chars().any(char::is_control) => Err(ValueError::Control),
         () => Ok(text.to_owned()),
     }
 }
 
-fn size(text: &str) -> Result<Option<u64>, Reject> {
+fn size(text: &str) -> Result<Option<u64>, ValueError> {
     if text.eq_ignore_ascii_case("none") {
         return Ok(None);
     }
     let bytes = quantity(text, SIZES, MORE_SIZES)?;
     match u64::try_from(bytes) {
-        Ok(0) => Err(Reject::Zero),
+        Ok(0) => Err(ValueError::Zero),
         Ok(bytes) => Ok(Some(bytes)),
-        Err(_) => Err(Reject::TooLarge),
+        Err(_) => Err(ValueError::TooLarge),
     }
 }
 
-fn duration(text: &str) -> Result<Duration, Reject> {
+fn duration(text: &str) -> Result<Duration, ValueError> {
     if text == "0" {
         return Ok(Duration::ZERO);
     }
     const SECOND: u128 = 1_000_000_000;
     let nanos = quantity(text, SPANS, &[])?;
-    let seconds = u64::try_from(nanos / SECOND).map_err(|_| Reject::TooLarge)?;
-    let rest = u32::try_from(nanos % SECOND).map_err(|_| Reject::TooLarge)?;
+    let seconds = u64::try_from(nanos / SECOND).map_err(|_| ValueError::TooLarge)?;
+    let rest = u32::try_from(nanos % SECOND).map_err(|_| ValueError::TooLarge)?;
     Ok(Duration::new(seconds, rest))
 }
 
 /// `1.5GiB` in the smallest unit; what is below the smallest unit is cut off. Integers all the way, since f64
 /// loses bytes above 8 PiB.
-fn quantity(text: &str, units: Units, more: Units) -> Result<u128, Reject> {
+fn quantity(text: &str, units: Units, more: Units) -> Result<u128, ValueError> {
     if text.starts_with(['-', '\u{2212}']) {
-        return Err(Reject::Negative);
+        return Err(ValueError::Negative);
     }
     let end = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
-    let (number, unit) = text.split_at_checked(end).ok_or(Reject::NoNumber)?;
+    let (number, unit) = text.split_at_checked(end).ok_or(ValueError::NoNumber)?;
     let (whole, part) = number.split_once('.').unwrap_or((number, "0"));
     if whole.is_empty() || part.is_empty() || part.contains('.') {
-        return Err(Reject::NoNumber);
+        return Err(ValueError::NoNumber);
     }
     let unit = unit.trim();
     if unit.is_empty() {
-        return Err(Reject::NoUnit(names(units)));
+        return Err(ValueError::NoUnit(names(units)));
     }
-    let unknown = || Reject::UnknownUnit { unit: unit.chars().take(16).collect(), units: names(units) };
+    let unknown = || ValueError::UnknownUnit { unit: unit.chars().take(16).collect(), units: names(units) };
     let factor =
         units.iter().chain(more).find(|(name, _)| name.eq_ignore_ascii_case(unit)).ok_or_else(unknown)?.1;
     // Eighteen digits behind the point are finer than any unit here and fit u128 times a factor.
     let part = part.get(..18).unwrap_or(part);
-    let scale = 10u128.checked_pow(part.len() as u32).ok_or(Reject::TooLarge)?;
-    let parse = |digits: &str| digits.parse::<u128>().map_err(|_| Reject::TooLarge);
-    let below = parse(part)?.checked_mul(factor).ok_or(Reject::TooLarge)? / scale;
-    let above = parse(whole)?.checked_mul(factor).ok_or(Reject::TooLarge)?;
-    above.checked_add(below).ok_or(Reject::TooLarge)
+    let scale = 10u128.checked_pow(part.len() as u32).ok_or(ValueError::TooLarge)?;
+    let parse = |digits: &str| digits.parse::<u128>().map_err(|_| ValueError::TooLarge);
+    let below = parse(part)?.checked_mul(factor).ok_or(ValueError::TooLarge)? / scale;
+    let above = parse(whole)?.checked_mul(factor).ok_or(ValueError::TooLarge)?;
+    above.checked_add(below).ok_or(ValueError::TooLarge)
 }
 
 /// Prints the largest unit that divides the amount, so that nothing is rounded: 5400 s are `90m`, not `1.5h`.
@@ -349,9 +363,9 @@ mod tests {
 
     #[test]
     fn durations_and_sizes_are_read_exactly() {
-        const ANY: Kind = Kind::Duration { min: Duration::ZERO, max: Duration::MAX };
+        const ANY: SettingKind = SettingKind::Duration { min: Duration::ZERO, max: Duration::MAX };
         let span = |text: &str| ANY.parse(text);
-        let ok = |nanos: u64| Ok(Value::Duration(Duration::from_nanos(nanos)));
+        let ok = |nanos: u64| Ok(SettingValue::Duration(Duration::from_nanos(nanos)));
         for (text, want) in [
             ("0", ok(0)),
             ("0s", ok(0)),
@@ -362,32 +376,32 @@ mod tests {
             ("1.5H", ok(5_400_000_000_000)),
             ("0.0000000019s", ok(1)),
             ("2d", ok(172_800_000_000_000)),
-            ("18446744073709551615s", Ok(Value::Duration(Duration::from_secs(u64::MAX)))),
-            ("18446744073709551616s", Err(Reject::TooLarge)),
-            ("340282366920938463463374607431768211456ns", Err(Reject::TooLarge)),
-            ("99999999999999999999999999999999999999d", Err(Reject::TooLarge)),
-            ("", Err(Reject::Empty)),
-            ("-1s", Err(Reject::Negative)),
-            ("−1s", Err(Reject::Negative)),
-            ("+1s", Err(Reject::NoNumber)),
-            ("s", Err(Reject::NoNumber)),
-            (".5s", Err(Reject::NoNumber)),
-            ("5.s", Err(Reject::NoNumber)),
-            ("1.2.3s", Err(Reject::NoNumber)),
-            ("１s", Err(Reject::NoNumber)),
-            ("٣h", Err(Reject::NoNumber)),
-            ("1\0s", Err(Reject::Control)),
+            ("18446744073709551615s", Ok(SettingValue::Duration(Duration::from_secs(u64::MAX)))),
+            ("18446744073709551616s", Err(ValueError::TooLarge)),
+            ("340282366920938463463374607431768211456ns", Err(ValueError::TooLarge)),
+            ("99999999999999999999999999999999999999d", Err(ValueError::TooLarge)),
+            ("", Err(ValueError::Empty)),
+            ("-1s", Err(ValueError::Negative)),
+            ("−1s", Err(ValueError::Negative)),
+            ("+1s", Err(ValueError::NoNumber)),
+            ("s", Err(ValueError::NoNumber)),
+            (".5s", Err(ValueError::NoNumber)),
+            ("5.s", Err(ValueError::NoNumber)),
+            ("1.2.3s", Err(ValueError::NoNumber)),
+            ("１s", Err(ValueError::NoNumber)),
+            ("٣h", Err(ValueError::NoNumber)),
+            ("1\0s", Err(ValueError::Control)),
         ] {
             assert_eq!(span(text), want, "{text}");
         }
-        assert!(matches!(span("60"), Err(Reject::NoUnit(_))));
-        assert!(matches!(span("1h30m"), Err(Reject::UnknownUnit { unit, .. }) if unit == "h30m"));
+        assert!(matches!(span("60"), Err(ValueError::NoUnit(_))));
+        assert!(matches!(span("1h30m"), Err(ValueError::UnknownUnit { unit, .. }) if unit == "h30m"));
 
-        let size = |text: &str| Kind::Size.parse(text);
-        let ok = |bytes: u64| Ok(Value::Size(Some(bytes)));
+        let size = |text: &str| SettingKind::Size.parse(text);
+        let ok = |bytes: u64| Ok(SettingValue::Size(Some(bytes)));
         for (text, want) in [
-            ("none", Ok(Value::Size(None))),
-            ("NONE", Ok(Value::Size(None))),
+            ("none", Ok(SettingValue::Size(None))),
+            ("NONE", Ok(SettingValue::Size(None))),
             ("1B", ok(1)),
             ("8GiB", ok(8 << 30)),
             ("8 gib", ok(8 << 30)),
@@ -396,69 +410,77 @@ mod tests {
             ("1.5KiB", ok(1536)),
             ("16777215TiB", ok(16_777_215 << 40)),
             ("18446744073709551615B", ok(u64::MAX)),
-            ("16777216TiB", Err(Reject::TooLarge)),
-            ("99999999999999GiB", Err(Reject::TooLarge)),
-            ("0", Err(Reject::NoUnit("B, KiB, MiB, GiB, TiB".into()))),
-            ("0GiB", Err(Reject::Zero)),
-            ("0.1B", Err(Reject::Zero)),
-            ("-8GiB", Err(Reject::Negative)),
-            ("", Err(Reject::Empty)),
-            ("∞", Err(Reject::NoNumber)),
+            ("16777216TiB", Err(ValueError::TooLarge)),
+            ("99999999999999GiB", Err(ValueError::TooLarge)),
+            ("0", Err(ValueError::NoUnit("B, KiB, MiB, GiB, TiB".into()))),
+            ("0GiB", Err(ValueError::Zero)),
+            ("0.1B", Err(ValueError::Zero)),
+            ("-8GiB", Err(ValueError::Negative)),
+            ("", Err(ValueError::Empty)),
+            ("∞", Err(ValueError::NoNumber)),
         ] {
             assert_eq!(size(text), want, "{text}");
         }
-        assert!(matches!(size("8ГБ"), Err(Reject::UnknownUnit { unit, .. }) if unit == "ГБ"));
+        assert!(matches!(size("8ГБ"), Err(ValueError::UnknownUnit { unit, .. }) if unit == "ГБ"));
     }
 
     #[test]
     fn numbers_words_and_lists_are_checked() {
-        let int = Kind::Int { min: -5, max: 5 };
-        assert_eq!((int.parse("-5"), int.parse("5")), (Ok(Value::Int(-5)), Ok(Value::Int(5))));
-        assert_eq!((int.parse("6"), int.parse("-6")), (Err(Reject::OutOfRange), Err(Reject::OutOfRange)));
+        let int = SettingKind::Int { min: -5, max: 5 };
+        assert_eq!((int.parse("-5"), int.parse("5")), (Ok(SettingValue::Int(-5)), Ok(SettingValue::Int(5))));
+        assert_eq!(
+            (int.parse("6"), int.parse("-6")),
+            (Err(ValueError::OutOfRange), Err(ValueError::OutOfRange))
+        );
         assert_eq!(
             (int.parse("9223372036854775808"), int.parse("1.0")),
-            (Err(Reject::Kind), Err(Reject::Kind))
+            (Err(ValueError::WrongKind), Err(ValueError::WrongKind))
         );
         assert_eq!(int.to_string(), "a whole number from -5 to 5");
-        assert_eq!(Kind::List.parse(" a , b c"), Ok(Value::List(vec!["a".into(), "b c".into()])));
-        assert_eq!(Kind::List.parse(""), Ok(Value::List(vec![])));
-        assert_eq!(Kind::List.parse("a,,b"), Err(Reject::Item));
-        assert_eq!(Value::List(vec!["a".into(), "b".into()]).to_toml(), "[\"a\", \"b\"]");
-        assert_eq!(Kind::Text.parse("a\nb"), Err(Reject::Control));
-        assert_eq!(Kind::OneOf(&["a"]).parse("A"), Err(Reject::Kind));
+        assert_eq!(
+            SettingKind::List.parse(" a , b c"),
+            Ok(SettingValue::List(vec!["a".into(), "b c".into()]))
+        );
+        assert_eq!(SettingKind::List.parse(""), Ok(SettingValue::List(vec![])));
+        assert_eq!(SettingKind::List.parse("a,,b"), Err(ValueError::Item));
+        assert_eq!(SettingValue::List(vec!["a".into(), "b".into()]).to_toml(), "[\"a\", \"b\"]");
+        assert_eq!(SettingKind::Text.parse("a\nb"), Err(ValueError::Control));
+        assert_eq!(SettingKind::OneOf(&["a"]).parse("A"), Err(ValueError::WrongKind));
     }
 
     #[test]
-    fn json_is_natural() {
-        let json = |value: Value| serde_json::to_string(&value).unwrap();
-        assert_eq!(json(Value::Duration(Duration::from_secs(3600))), "3600");
-        assert_eq!(json(Value::Duration(Duration::from_millis(1500))), "1.5");
-        assert_eq!(json(Value::Size(Some(1 << 33))), "8589934592");
-        assert_eq!(json(Value::Size(None)), "null");
-        assert_eq!(json(Value::Bool(true)), "true");
-        assert_eq!(json(Value::Int(-3)), "-3");
-        assert_eq!(json(Value::List(vec!["a".into()])), "[\"a\"]");
+    fn json_uses_natural_types() {
+        let json = |value: SettingValue| serde_json::to_string(&value).unwrap();
+        assert_eq!(json(SettingValue::Duration(Duration::from_secs(3600))), "3600");
+        assert_eq!(json(SettingValue::Duration(Duration::from_millis(1500))), "1.5");
+        assert_eq!(json(SettingValue::Size(Some(1 << 33))), "8589934592");
+        assert_eq!(json(SettingValue::Size(None)), "null");
+        assert_eq!(json(SettingValue::Bool(true)), "true");
+        assert_eq!(json(SettingValue::Int(-3)), "-3");
+        assert_eq!(json(SettingValue::List(vec!["a".into()])), "[\"a\"]");
     }
 
     /// Any value of any kind, with the kind that reads it.
-    fn kind_and_value() -> impl Strategy<Value = (Kind, Value)> {
+    fn kind_and_value() -> impl Strategy<Value = (SettingKind, SettingValue)> {
         let word = "[^\\p{Cc}\\s,]{1,8}( [^\\p{Cc}\\s,]{1,8})?";
-        let any_int = Kind::Int { min: i64::MIN, max: i64::MAX };
-        let any_span = Kind::Duration { min: Duration::ZERO, max: Duration::MAX };
-        let words = Kind::OneOf(&["auto", "always", "never"]);
+        let any_int = SettingKind::Int { min: i64::MIN, max: i64::MAX };
+        let any_span = SettingKind::Duration { min: Duration::ZERO, max: Duration::MAX };
+        let words = SettingKind::OneOf(&["auto", "always", "never"]);
         prop_oneof![
-            any::<bool>().prop_map(|b| (Kind::Bool, Value::Bool(b))),
-            any::<i64>().prop_map(move |n| (any_int, Value::Int(n))),
+            any::<bool>().prop_map(|b| (SettingKind::Bool, SettingValue::Bool(b))),
+            any::<i64>().prop_map(move |n| (any_int, SettingValue::Int(n))),
             (1..=u64::MAX, 0..64u32)
-                .prop_map(|(n, zeros)| (Kind::Size, Value::Size(Some((n << zeros).max(1))))),
-            Just((Kind::Size, Value::Size(None))),
+                .prop_map(|(n, zeros)| (SettingKind::Size, SettingValue::Size(Some((n << zeros).max(1))))),
+            Just((SettingKind::Size, SettingValue::Size(None))),
             (any::<u64>(), 0..1_000_000_000u32)
-                .prop_map(move |(s, n)| (any_span, Value::Duration(Duration::new(s, n)))),
-            (0..10_000_000u64).prop_map(move |s| (any_span, Value::Duration(Duration::from_millis(s * 500)))),
-            word.prop_map(|text| (Kind::Text, Value::Text(text))),
+                .prop_map(move |(s, n)| (any_span, SettingValue::Duration(Duration::new(s, n)))),
+            (0..10_000_000u64)
+                .prop_map(move |s| (any_span, SettingValue::Duration(Duration::from_millis(s * 500)))),
+            word.prop_map(|text| (SettingKind::Text, SettingValue::Text(text))),
             prop::sample::select(vec!["auto", "always", "never"])
-                .prop_map(move |w| (words, Value::Text(w.into()))),
-            prop::collection::vec(word, 0..4).prop_map(|items| (Kind::List, Value::List(items))),
+                .prop_map(move |w| (words, SettingValue::Text(w.into()))),
+            prop::collection::vec(word, 0..4)
+                .prop_map(|items| (SettingKind::List, SettingValue::List(items))),
         ]
     }
 
@@ -466,7 +488,7 @@ mod tests {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::with_cases(2000) })]
 
     #[test]
-    fn what_is_printed_is_read_back((kind, value) in kind_and_value()) {
+    fn printed_values_parse_back((kind, value) in kind_and_value()) {
             prop_assert_eq!(kind.parse(&value.to_string()), Ok(value.clone()));
             let toml: toml_edit::Value = value.to_toml().parse().unwrap();
             prop_assert_eq!(kind.read_toml(&toml), Ok(value));

@@ -55,7 +55,7 @@ pub(crate) fn machine(target: &TargetArgs, table: &CompatTable, context: &Contex
 pub(crate) fn live(context: &Context) -> Result<Inventory> {
     let places = context.places()?;
     let settings = context.settings(&places, &[]);
-    let mut options = gpuforge::machine::options(settings, &places, &env);
+    let mut options = gpuforge::detection::options(settings, &places, &env);
     options.tier0_only = true;
     Ok(hardware::detect(&options, &env))
 }

@@ -76,7 +76,7 @@ pub(crate) fn svg(paths: &[Vec<FlightPoint>]) -> String {
 
 /// Min and max of an axis over all paths, including zero.
 fn range(paths: &[Vec<FlightPoint>], axis: usize) -> (f64, f64) {
-    let values = paths.iter().flatten().filter_map(|p| p.place.get(axis)).filter(|v| v.is_finite());
+    let values = paths.iter().flatten().filter_map(|p| p.position.get(axis)).filter(|v| v.is_finite());
     values.fold((0.0, 0.0), |(low, high), v| (f64::min(low, *v), f64::max(high, *v)))
 }
 
@@ -125,7 +125,7 @@ impl ViewPanel {
         }
         items.push(Item::Polylines { lines: rules, color: ThemeColor::Grid, width: 1.0, dash: &[] });
         let lines = paths.iter().enumerate().map(|(n, path)| {
-            let at = |p: &FlightPoint| Some((x(*p.place.first()?), self.y(*p.place.get(self.axis)?)));
+            let at = |p: &FlightPoint| Some((x(*p.position.first()?), self.y(*p.position.get(self.axis)?)));
             let line = path.iter().filter_map(at).filter(|(x, y)| x.is_finite() && y.is_finite()).collect();
             Item::Polylines { lines: vec![line], color: ThemeColor::Line(n % 8), width: 1.5, dash: &[] }
         });

@@ -1,7 +1,7 @@
-// Which rows end a window of valid rows of one series? Blocks of rows count theirs (0), one invocation adds the counts up
-// (1), blocks write theirs where those before them end (2). Places that are not used hold NONE.
+// Window ends by stream compaction: blocks of rows count theirs (pass 0), one invocation scans the counts (pass 1), blocks write
+// theirs at their offsets (pass 2). Unused entries hold NONE.
 //   [0] x: rows, y: rows of a block, z: blocks, w: rows of a window
-//   [1] x: pass, y: places in the table, z: series
+//   [1] x: pass, y: entries of the table, z: series
 struct Params {
     v: array<vec4<u32>, 4>,
 }
@@ -9,7 +9,7 @@ struct Params {
 // first rows of the series, and one past the last row
 @group(0) @binding(1) var<storage, read> firsts: array<u32>;
 @group(0) @binding(2) var<storage, read> valid: array<f32>;
-// how many there are, and then of each block: how many, later where they begin
+// total, then per block: count, later offset
 @group(0) @binding(3) var<storage, read_write> counts: array<u32>;
 @group(0) @binding(4) var<storage, read_write> ends: array<u32>;
 
@@ -30,7 +30,7 @@ fn series_of(row: u32) -> u32 {
     return low;
 }
 
-// Valid rows of the series that end right before this row, no more than matter.
+// Consecutive valid rows of the series before this row, capped at the window length.
 fn behind(row: u32, series: u32) -> u32 {
     let most = min(row - firsts[series], p.v[0].w);
     var length = 0u;

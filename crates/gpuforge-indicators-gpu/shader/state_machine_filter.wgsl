@@ -1,11 +1,11 @@
-// Filters and means with a memory. Results follow the price closely, so what is kept is their distance from the newest
-// price: small numbers, which f32 holds to more digits of the price than it could hold the price itself.
+// IIR filters and adaptive averages. Outputs follow the price closely, so the state is their distance from the newest price:
+// small numbers, with more significant digits in f32 than the price itself.
 
 // y = b0 x + b1 x' + b2 x'' + a1 y' + a2 y'' + a3 y''', as y's distance e from `gain` times x and its change v:
 //   v = r1 v' + r2 v'' - k (e' - gain d) + c1 d + c2 d',  d = x - x',  k = 1 - a1 - a2 - a3 = (b0 + b1 + b2) / gain
-// Poles near 1 are differences of nearly equal coefficients otherwise, and would move when these are rounded.
-// Numbers: gain, k, r1, r2, c1, c2, how many of the first bars are handed through. State: x', d', e', v'; v''.
-fn linear(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+// Otherwise poles near 1 are differences of nearly equal coefficients, and move when these are rounded.
+// Constants: gain, k, r1, r2, c1, c2, bars passed through at the start. State: x', d', e', v'; v''.
+fn linear(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     let old = (*s).a;
     let gain = n.a.x;
     let d = select(x.x - old.x, 0.0, age == 0u);
@@ -20,8 +20,8 @@ fn linear(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f
     return vec4<f32>(gain * x.x + e);
 }
 
-// y += (x - y) / (n (x/y)^4); a step that is not finite is left out. Number: n.
-fn mcginley(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+// y += (x - y) / (n (x/y)^4); a non-finite step is skipped. Constant: n.
+fn mcginley(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     let y = select((*s).a.x, x.x, age == 0u);
     let none = x.x == 0.0 || y == 0.0;
     let share = select(x.x, 1.0, none) / select(y, 1.0, none);
@@ -32,9 +32,9 @@ fn mcginley(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4
     return (*s).a;
 }
 
-// Level, trend and bend, and the spread of what they miss. Numbers: their four factors. State: level, trend, bend, variance;
-// what was missed last.
-fn holt_winters(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+// Holt-Winters: level, trend, acceleration, and the variance of the residuals. Constants: their four factors. State: level,
+// trend, acceleration, variance; the last residual.
+fn holt_winters(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     let old = (*s).a;
     let level = select(old.x, x.x, age == 0u);
     let ahead = old.y + 0.5 * old.z;
@@ -49,28 +49,28 @@ fn holt_winters(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> 
     return vec4<f32>((*s).a.x + further, sqrt(old.w), 0.0, 0.0);
 }
 
-// Four stages, each behind the one before, as distances from the price. Only differences of stages are ever asked for, so
-// they are shown as they are. Number: the damping. State: the stages; the price.
-fn laguerre(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+// Laguerre filter: four cascaded stages, as distances from the price. Only differences of stages are used, so they are output
+// as they are. Constant: the damping. State: the stages; the price.
+fn laguerre(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     let g = n.a.x;
     let old = (*s).a - vec4<f32>(select(x.x - (*s).b.x, 0.0, age == 0u));
     let a = g * old.x;
     let b = old.x + g * (old.y - a);
     let c = old.y + g * (old.z - b);
     let stages = vec4<f32>(a, b, c, old.z + g * (old.w - c));
-    // A price that stands still is reached in the end: what f64 could not tell from it is nothing.
+    // Converged to a constant price: distances below f64 resolution become 0.
     (*s).a = select(stages, vec4<f32>(0.0), abs(stages) < vec4<f32>(1.2e-16 * abs(x.x)));
     (*s).b.x = x.x;
     return (*s).a;
 }
 
 // Their weighted mean.
-fn laguerre_mean(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+fn laguerre_mean(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     return vec4<f32>(x.x + dot(laguerre(s, n, x, age), vec4<f32>(1.0, 2.0, 2.0, 1.0)) / 6.0);
 }
 
-// A level that wanders. Numbers: variance of its steps, variance of the measurement. State: the level and its variance.
-fn kalman(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+// Kalman filter of a random walk. Constants: process variance, measurement variance. State: the level and its variance.
+fn kalman(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     let before = (*s).a.y + n.a.x;
     let gain = before / (before + n.a.y);
     let level = (*s).a.x + gain * (x.x - (*s).a.x);
@@ -79,11 +79,11 @@ fn kalman(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f
     return (*s).a;
 }
 
-// Jurik's mean. Numbers: beta, 1 - beta, log2 of beta, log2 of what the bands keep, greatest relative volatility, its power,
-// the phase's share. State: upper and lower band, first mean and result, as distances from the price; error, speed, mean
-// volatility, the sum of that; the price; the volatility of the last ten bars. The second input is the mean volatility LONG
-// bars ago, the second output that of this bar.
-fn jurik(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+// Jurik moving average. Constants: beta, 1 - beta, log2 of beta, log2 of the bands' decay, max relative volatility, its power,
+// the phase ratio. State: upper and lower band, first mean and result, as distances from the price; error, speed, mean
+// volatility, the sum of that; the price; the volatility of the last ten bars. The second input is the mean volatility
+// JURIK_HISTORY bars ago, the second output that of this bar.
+fn jurik(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     if (age == 0u) {
         (*s).c.x = x.x;
         return vec4<f32>(x.x, 0.0, 0.0, 0.0);
@@ -101,8 +101,8 @@ fn jurik(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f3
     (*s).d = vec4<f32>((*s).c.y, (*s).d.xyz);
     (*s).c = vec4<f32>(x.x, now, 0.0, 0.0);
     // The first bar has no volatility.
-    let sum = (*s).b.w + (mean - select(0.0, x.y, age > LONG));
-    let usual = sum / f32(min(age + 1u, LONG));
+    let sum = (*s).b.w + (mean - select(0.0, x.y, age > JURIK_HISTORY));
+    let usual = sum / f32(min(age + 1u, JURIK_HISTORY));
     let none = now == 0.0 || usual == 0.0;
     let relative = max(min(select(now / select(usual, 1.0, none), 0.0, none), n.b.x), 1.0);
     let strength = select(exp2(n.b.y * log2(relative)), 1.0, relative == 1.0);
@@ -114,7 +114,7 @@ fn jurik(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f3
     let speed = missing * (1.0 - alpha) * (1.0 - alpha) + alpha * alpha * (*s).b.y;
     let upper = select(held * old.x, 0.0, old.x < 0.0);
     let lower = select(held * old.y, 0.0, old.y > 0.0);
-    // Where the price stands still, f64 rounds a band to the price; distances in f32 would go on shrinking.
+    // On a constant price, f64 rounds a band to the price; f32 distances would go on shrinking.
     let rounded = abs(x.x) * 1.1102230e-16;
     let bands = vec2<f32>(select(upper, 0.0, abs(upper) < rounded), select(lower, 0.0, abs(lower) < rounded));
     (*s).a = vec4<f32>(bands, mild, old.w + speed);
@@ -122,8 +122,9 @@ fn jurik(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f3
     return vec4<f32>(x.x + (*s).a.w, mean, 0.0, 0.0);
 }
 
-// Means that are the slower the faster the phase turns. Numbers: fast and slow factor. State: both means, the last phase.
-fn mama(s: ptr<function, State>, n: Numbers, x: vec4<f32>) -> vec4<f32> {
+// MAMA/FAMA: EMAs adapted to the rate of change of the phase. Constants: fast and slow factor. State: both EMAs, the last
+// phase.
+fn mama(s: ptr<function, State>, n: Constants, x: vec4<f32>) -> vec4<f32> {
     let turn = (*s).a.z - x.y;
     let alpha = select(n.a.x, max(n.a.x / max(turn, 1.0), n.a.y), turn > 1.0);
     let first = (*s).a.x + alpha * (x.x - (*s).a.x);
@@ -132,14 +133,15 @@ fn mama(s: ptr<function, State>, n: Numbers, x: vec4<f32>) -> vec4<f32> {
     return (*s).a;
 }
 
-// A smoothed high-pass as a share of its power. Numbers: alpha, (1 + alpha) / 2, what feeds the smoother, what its change keeps.
+// Even better sine wave: a smoothed high-pass relative to its power. Constants: alpha, (1 + alpha) / 2, gain of the smoother,
+// decay of its change.
 // State: the price, the high-pass, the last two results; the last change.
-fn even_better(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+fn even_better(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     let old = (*s).a;
     let high_pass = n.a.y * select(x.x - old.x, 0.0, age == 0u) + n.a.x * old.y;
     let v = n.a.w * (*s).b.x + n.a.z * (0.5 * (high_pass + old.y) - old.z);
     let f = old.z + v;
-    // In units of the largest: squares of small numbers are 0.
+    // Scaled by the largest: squares of small numbers underflow.
     let most = max(abs(f), max(abs(old.z), abs(old.w)));
     let unit = vec3<f32>(f, old.z, old.w) / select(most, 1.0, most == 0.0);
     let power = dot(unit, unit) / 3.0;
@@ -149,10 +151,10 @@ fn even_better(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> v
     return vec4<f32>(share);
 }
 
-// Smoothed moves (x) as a share of smoothed sizes of moves (y); 50 until it has warmed up. Numbers: factor, bars to warm up.
+// RSX: smoothed moves (x) relative to smoothed absolute moves (y); 50 during the warm-up. Constants: factor, warm-up bars.
 // State: the value, bars since it began (it begins anew when nothing moved while it warmed up), did anything move; the two
 // means of each of three smoothers.
-fn rsx(s: ptr<function, State>, n: Numbers, x: vec4<f32>) -> vec4<f32> {
+fn rsx(s: ptr<function, State>, n: Constants, x: vec4<f32>) -> vec4<f32> {
     // Where it begins, there is no move yet, and the smoothers stay as they are.
     let begins = (*s).a.y == 0.0;
     let k = select(n.a.x, 0.0, begins);
@@ -178,9 +180,9 @@ fn rsx(s: ptr<function, State>, n: Numbers, x: vec4<f32>) -> vec4<f32> {
     return vec4<f32>(select(share, 50.0, idle));
 }
 
-// The value, or what is left of the greatest before. Numbers: what a bar keeps of it, what a bar takes off. State: what is
-// kept of the greatest, what was taken off, bars since: where all is kept, taking off little by little would round as often.
-fn decay(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+// The value, or the decayed max before. Constants: decay factor per bar, decrement per bar. State: the decayed max, the total
+// decrement, bars since: without decay, repeated decrements would round each time.
+fn decay(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     let old = (*s).a;
     let kept = old.x * n.a.x;
     let bars = old.z + 1.0;
@@ -190,7 +192,7 @@ fn decay(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f3
     return vec4<f32>((*s).a.x - (*s).a.y);
 }
 
-// A smoothed share, kept just inside 1.
+// A smoothed ratio, clamped just inside 1.
 fn clamped(s: ptr<function, State>, x: vec4<f32>) -> vec4<f32> {
     let y = 0.67 * (*s).a.x + 0.66 * (x.x - 0.5);
     (*s).a.x = select(select(y, 0.999, y > 0.99), -0.999, y < -0.99);

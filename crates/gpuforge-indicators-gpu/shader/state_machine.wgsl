@@ -1,10 +1,10 @@
-// State machines: an invocation per series and job takes one step a bar, in chunks of time. The texts `machine_*.wgsl` have
-// the steps; `src/machines.rs` says which mode each has, and what its numbers are.
-//   [3] x, y: first bar of this chunk and the first after it, z: place in `data` of each series' run at x (or NONE)
-// Columns are read and written at one place for all machines: what compilers take long for is access to memory, and there are
-// more machines than patience. Prices enter as differences wherever that is possible: these are exact for integers, and small.
+// State machines: sequential indicators, an invocation per series and job, one step per bar, in chunks of bars. The files
+// `state_machine_*.wgsl` have the steps; `src/state_machines.rs` maps names to modes and constants.
+//   [3] x, y: first bar of this chunk and the first after it, z: offset in `data` of each series' segment at x (or NONE)
+// Columns are loaded and stored in one place for all machines: compile time grows with the number of memory accesses. Prices
+// enter as differences where possible: exact for integers, and small.
 
-// What a machine remembers: 32 words, 0 before its first bar.
+// State of a machine: 32 words, 0 before its first bar.
 struct State {
     a: vec4<f32>,
     b: vec4<f32>,
@@ -16,37 +16,37 @@ struct State {
     h: vec4<f32>,
 }
 
-// A job's numbers.
-struct Numbers {
+// A job's constants.
+struct Constants {
     a: vec4<f32>,
     b: vec4<f32>,
 }
 
-// The mode that remembers a number of each of its last bars.
+// The mode that keeps a value per bar.
 const JURIK: u32 = 6u;
-// State lies in the scratch column, at 32 steps of a run that begin so many bars before the end of a chunk: no series writes
-// where another one reads, nor what JURIK remembers of the last LONG bars.
-const HOME: u32 = 128u;
-const LONG: u32 = 66u;
-// The first modes of each kind but the filters.
+// State is saved in the scratch column, in 32 steps that begin STATE_OFFSET bars before the end of a chunk: no series writes
+// where another one reads, nor where JURIK keeps its last JURIK_HISTORY bars.
+const STATE_OFFSET: u32 = 128u;
+const JURIK_HISTORY: u32 = 66u;
+// First mode of each family after the filters.
 const FIRST_STOP: u32 = 12u;
 const FIRST_SUM: u32 = 26u;
 const FIRST_HILBERT: u32 = 29u;
 
 // `n` bars later; there must be as many.
 fn later(bar: Bar, n: u32) -> Bar {
-    var run = bar.run;
+    var segment = bar.segment;
     var step = bar.step + n;
     while (step >= (1u << p.v[0].y)) {
         step -= 1u << p.v[0].y;
-        run = data[p.v[1].x + run * 8u + 4u];
+        segment = data[p.v[1].x + segment * 8u + 4u];
     }
-    return Bar(run, step);
+    return Bar(segment, step);
 }
 
-// Words are read one by one and handed on: compilers keep them in registers, as none has a number that varies.
-fn recalled(job: Job, end: Bar) -> State {
-    var at = job.state + word_of(earlier(end, HOME));
+// Words are rotated through the struct: without dynamic indexing, compilers keep them in registers.
+fn load_state(job: Job, end: Bar) -> State {
+    var at = job.state + word_of(earlier(end, STATE_OFFSET));
     let stride = 1u << p.v[0].z;
     var s: State;
     for (var i = 0u; i < 8u; i++) {
@@ -57,8 +57,8 @@ fn recalled(job: Job, end: Bar) -> State {
     return s;
 }
 
-fn keep(job: Job, end: Bar, state: State) {
-    var at = job.state + word_of(earlier(end, HOME));
+fn save_state(job: Job, end: Bar, state: State) {
+    var at = job.state + word_of(earlier(end, STATE_OFFSET));
     let stride = 1u << p.v[0].z;
     var s = state;
     for (var i = 0u; i < 8u; i++) {
@@ -71,11 +71,11 @@ fn keep(job: Job, end: Bar, state: State) {
     }
 }
 
-fn numbers_of(job: Job) -> Numbers {
-    var n: Numbers;
+fn constants_of(job: Job) -> Constants {
+    var n: Constants;
     for (var i = 0u; i < 2u; i++) {
         let at = 4u * i;
-        n = Numbers(n.b, vec4<f32>(number(job, at), number(job, at + 1u), number(job, at + 2u), number(job, at + 3u)));
+        n = Constants(n.b, vec4<f32>(constant(job, at), constant(job, at + 1u), constant(job, at + 2u), constant(job, at + 3u)));
     }
     return n;
 }
@@ -84,9 +84,9 @@ fn sign_of(up: bool) -> f32 {
     return select(-1.0, 1.0, up);
 }
 
-// One bar, `age` bars after the machine's first: its outputs. In kinds, each with a loop of its own: a device that runs all
-// branches runs those of one kind only.
-fn follow(mode: u32, s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+// One bar, `age` bars after the machine's first: its outputs. In families, each with its own loop: a device that executes all
+// branches executes those of one family only.
+fn step_filter(mode: u32, s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     switch (mode) {
         case 0u: { return linear(s, n, x, age); }
         case 1u: { return mcginley(s, n, x, age); }
@@ -104,7 +104,7 @@ fn follow(mode: u32, s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32
     }
 }
 
-fn level(mode: u32, s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+fn step_stop(mode: u32, s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     switch (mode) {
         case 12u: { return parabolic(s, n, x, age); }
         case 13u: { return ratchet(s, x, age); }
@@ -124,7 +124,7 @@ fn level(mode: u32, s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32)
     }
 }
 
-fn sum(mode: u32, s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+fn step_sum(mode: u32, s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     switch (mode) {
         case 26u: { return since(s, n, x, age); }
         case 27u: { return since_before(s, x, age); }
@@ -133,7 +133,7 @@ fn sum(mode: u32, s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -
     }
 }
 
-fn hilbert(mode: u32, s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+fn step_hilbert(mode: u32, s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     switch (mode) {
         case 29u: { return cycle(s, n, x, age); }
         case 30u: { return trend_mode(s, x); }
@@ -145,8 +145,8 @@ fn values(words: vec4<u32>) -> vec4<f32> {
     return vec4<f32>(arena[words.x], arena[words.y], arena[words.z], arena[words.w]);
 }
 
-// Writes the outputs of a bar, if that is shown.
-fn give(outputs: vec4<u32>, count: u32, shown: bool, x: vec4<f32>) {
+// Stores the outputs of a bar, after the warm-up.
+fn store_outputs(outputs: vec4<u32>, count: u32, shown: bool, x: vec4<f32>) {
     if (shown) {
         arena[outputs.x] = x.x;
     }
@@ -168,31 +168,31 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     }
     let job = job_at(id.y);
     let chunk = p.v[3];
-    let run = data[chunk.z + id.x];
-    var bar = max(chunk.x, job.begin);
+    let segment = data[chunk.z + id.x];
+    var bar = max(chunk.x, job.inputs_start);
     let bars = data[p.v[1].y + id.x * 4u + 1u];
     let end = min(chunk.y, bars);
-    if (run == NONE || bar >= end) {
+    if (segment == NONE || bar >= end) {
         return;
     }
-    var here = later(Bar(run, 0u), bar - chunk.x);
+    var here = later(Bar(segment, 0u), bar - chunk.x);
     var state: State;
-    if (job.begin < chunk.x) {
-        state = recalled(job, here);
+    if (job.inputs_start < chunk.x) {
+        state = load_state(job, here);
     }
-    let numbers = numbers_of(job);
+    let constants = constants_of(job);
     var columns = vec4<u32>(input(job, 0u), input(job, 1u), input(job, 2u), input(job, 3u));
     var lags = vec4<u32>(lag(job, 0u), lag(job, 1u), lag(job, 2u), lag(job, 3u));
     let shown = vec4<u32>(output(job, 0u), output(job, 1u), output(job, 2u), output(job, 3u));
     let count = data[job.at + 7u];
     if (job.mode == JURIK) {
         columns.y = job.state;
-        lags.y = LONG;
+        lags.y = JURIK_HISTORY;
     }
     let steps = 1u << p.v[0].y;
     let step = vec4<u32>(1u << p.v[0].z);
     while (bar < end) {
-        // As many bars as lie in one run, here and where inputs are read.
+        // As many bars as are in one segment, here and at all lagged inputs.
         let x = earlier(here, lags.x);
         let y = earlier(here, lags.y);
         let z = earlier(here, lags.z);
@@ -201,12 +201,12 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
         var outputs = shown + vec4<u32>(word_of(here));
         let latest = max(max(max(x.step, y.step), max(z.step, w.step)), here.step);
         var stop = min(end, bar + (steps - latest));
-        // What lies before the first bar is read from there on, and not looked at.
+        // Lags before the first bar read clamped words, which are not used.
         stop = min(stop, select(stop, lags.y, bar < lags.y));
         here = later(here, stop - bar);
         while (bar < stop && job.mode < FIRST_STOP) {
-            let x = follow(job.mode, &state, numbers, values(words), bar - job.begin);
-            give(outputs, count, bar >= job.start, x);
+            let x = step_filter(job.mode, &state, constants, values(words), bar - job.inputs_start);
+            store_outputs(outputs, count, bar >= job.start, x);
             if (job.mode == JURIK) {
                 arena[job.state + (outputs.x - shown.x)] = x.y;
             }
@@ -215,29 +215,29 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
             bar += 1u;
         }
         while (bar < stop && job.mode < FIRST_SUM) {
-            let x = level(job.mode, &state, numbers, values(words), bar - job.begin);
-            give(outputs, count, bar >= job.start, x);
+            let x = step_stop(job.mode, &state, constants, values(words), bar - job.inputs_start);
+            store_outputs(outputs, count, bar >= job.start, x);
             words += step;
             outputs += step;
             bar += 1u;
         }
         while (bar < stop && job.mode < FIRST_HILBERT) {
-            let x = sum(job.mode, &state, numbers, values(words), bar - job.begin);
-            give(outputs, count, bar >= job.start, x);
+            let x = step_sum(job.mode, &state, constants, values(words), bar - job.inputs_start);
+            store_outputs(outputs, count, bar >= job.start, x);
             words += step;
             outputs += step;
             bar += 1u;
         }
         while (bar < stop) {
-            let x = hilbert(job.mode, &state, numbers, values(words), bar - job.begin);
-            give(outputs, count, bar >= job.start, x);
+            let x = step_hilbert(job.mode, &state, constants, values(words), bar - job.inputs_start);
+            store_outputs(outputs, count, bar >= job.start, x);
             words += step;
             outputs += step;
             bar += 1u;
         }
     }
-    // Chunks end with a run unless the series does.
+    // Chunks end with a segment unless the series does.
     if (end < bars) {
-        keep(job, here, state);
+        save_state(job, here, state);
     }
 }

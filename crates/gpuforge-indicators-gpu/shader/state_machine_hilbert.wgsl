@@ -1,26 +1,26 @@
-// The dominant cycle (Ehlers' Hilbert transform), and whether there is one.
+// Hilbert transform (Ehlers): dominant cycle period, and trend or cycle mode.
 
-// The transform of one value: a filter over every other of its last seven.
+// The Hilbert FIR: every other of the last seven values.
 fn quarter(now: f32, two: f32, four: f32, six: f32, gain: f32) -> f32 {
     return (0.0962 * (now - six) + 0.5769 * (two - four)) * gain;
 }
 
-// The angle between two bars gives a period; it may not jump, nor leave 6 to 50 bars.
+// The phase angle between two bars gives a period, limited in its change and to 6 to 50 bars.
 fn next_period(last: f32, re: f32, im: f32) -> f32 {
     let told = im != 0.0 && re != 0.0;
-    let measured = select(last, 4.0 * HALF_PI / arc(select(1.0, im, told), select(1.0, re, told)), told);
+    let measured = select(last, 4.0 * HALF_PI / atan2_ratio(select(1.0, im, told), select(1.0, re, told)), told);
     let tamed = max(min(measured, 1.5 * last), 0.67 * last);
     return 0.2 * clamp(tamed, 6.0, 50.0) + 0.8 * last;
 }
 
-// Period of the cycle, and its two components. Number: bars to let pass. State, newest first: six smoothed prices in tenths
+// Period of the cycle, and its two components. Constant: bars to skip. State, newest first: six smoothed prices in tenths
 // (a, b.xy), nine detrended ones (c, d, e.x), six of the quadrature (f, g.xy); both components smoothed (b.zw), their product
 // with those before (g.zw), the period and that smoothed (e.yz).
-fn cycle(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+fn cycle(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     if (f32(age) < n.a.x) {
         return vec4<f32>(0.0);
     }
-    let price = tenths(x.x);
+    let price = round_to_tenths(x.x);
     let a = (*s).a;
     let b = (*s).b;
     let c = (*s).c;

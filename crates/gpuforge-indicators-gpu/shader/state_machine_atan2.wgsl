@@ -1,9 +1,9 @@
-// The arc whose tangent is a / b, without a division where b is 0: none of this is asked for there.
+// atan(a / b) in radians by a Chebyshev polynomial; b must not be 0.
 const DEGREES: f32 = 57.29577951308232;
 const HALF_PI: f32 = 1.5707963267948966;
 
-// The polynomial interpolates (atan √z / √z - 1) / z in Chebyshev's points up to tan² π/8; good to 3e-9, before rounding.
-fn arc(a: f32, b: f32) -> f32 {
+// The polynomial interpolates (atan √z / √z - 1) / z at Chebyshev nodes up to tan² π/8; error 3e-9 before rounding.
+fn atan2_ratio(a: f32, b: f32) -> f32 {
     let y = abs(a);
     let x = abs(b);
     let low = y < 0.41421356237 * x;
@@ -17,9 +17,9 @@ fn arc(a: f32, b: f32) -> f32 {
     return select(size, -size, (a < 0.0) != (b < 0.0));
 }
 
-// A smoothed price in whole tenths where it is as good as that: ten times the mean of integers with weights 1 to 4 is an
-// integer, and differences of integers are exact. Anything else is moved by less than it was rounded.
-fn tenths(eased: f32) -> f32 {
+// Rounds a smoothed price to tenths where that is exact: ten times the mean of integers with weights 1 to 4 is an integer,
+// and differences of integers are exact. Anything else moves by less than its rounding error.
+fn round_to_tenths(eased: f32) -> f32 {
     let x = eased * 10.0;
     let whole = round(x);
     return select(x, whole, abs(x - whole) <= abs(x) * 2.4e-7);

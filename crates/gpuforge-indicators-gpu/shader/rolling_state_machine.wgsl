@@ -1,35 +1,34 @@
-// What is built on the dominant cycle and needs nothing but a window of its length, at most 50 bars: 0 the phase in degrees
-// from -45 to 315, 1 the trend line. (On the processor these are state machines.) Values before the first bar that counts
-// are 0.
+// Hilbert phase and trend line as rolling windows of one dominant cycle, at most 50 bars: 0 the phase in degrees from -45 to
+// 315, 1 the trend line. (State machines on the CPU.) Values before the first bar are 0.
 
-// A period in whole bars.
+// A period rounded to bars.
 fn bars_of(period: f32) -> u32 {
     return u32(clamp(period + 0.5, 0.0, 50.0));
 }
 
-fn before(bar: Bar) -> Bar {
+fn previous_bar(bar: Bar) -> Bar {
     if (bar.step > 0u) {
-        return Bar(bar.run, bar.step - 1u);
+        return Bar(bar.segment, bar.step - 1u);
     }
-    return Bar(data[p.v[1].x + bar.run * 8u + 3u], (1u << p.v[0].y) - 1u);
+    return Bar(data[p.v[1].x + bar.segment * 8u + 3u], (1u << p.v[0].y) - 1u);
 }
 
-// One cycle of the smoothed price beside a sine and a cosine, as distances from the newest price: those of a whole cycle
-// add up to 0. Numbers: for every length n up to 50, sine and cosine of the steps 1 to n - 1.
+// DFT bin of one cycle of the smoothed price, as distances from the newest price: sine and cosine sum to 0 over a cycle.
+// Constants: for every length n up to 50, sine and cosine of the steps 1 to n - 1.
 fn phase_at(job: Job, bar: Bar, count: u32) -> f32 {
-    let period = value(input(job, 1u), earlier(bar, lag(job, 1u)));
+    let period = load_value(input(job, 1u), earlier(bar, lag(job, 1u)));
     let n = bars_of(period);
     var at = earlier(bar, lag(job, 0u));
-    let newest = tenths(value(input(job, 0u), at));
+    let newest = round_to_tenths(load_value(input(job, 0u), at));
     var real = 0.0;
     var imag = select(0.0, newest, n == 1u);
-    // As unsigned numbers: below n = 2 there are no steps.
-    var word = job.numbers + (n - 1u) * (n - 2u);
+    // Unsigned: below n = 2 there are no steps.
+    var word = job.constants + (n - 1u) * (n - 2u);
     for (var i = 1u; i < n; i++) {
         var x = 0.0;
         if (i < count) {
-            at = before(at);
-            x = tenths(value(input(job, 0u), at));
+            at = previous_bar(at);
+            x = round_to_tenths(load_value(input(job, 0u), at));
         }
         real += bitcast<f32>(data[word]) * (x - newest);
         imag += bitcast<f32>(data[word + 1u]) * (x - newest);
@@ -38,7 +37,7 @@ fn phase_at(job: Job, bar: Bar, count: u32) -> f32 {
     // Without a cosine there is no arc, and what the phase was cannot be told here: a price that stands still has none.
     var phase = select(0.0, sign(real) * 90.0, imag == 0.0);
     if (imag != 0.0) {
-        phase = arc(real, imag) * DEGREES;
+        phase = atan2_ratio(real, imag) * DEGREES;
     }
     // The smoother is one bar late.
     phase += 90.0 + 360.0 / max(period, 1e-3) + select(0.0, 180.0, imag < 0.0);
@@ -47,18 +46,18 @@ fn phase_at(job: Job, bar: Bar, count: u32) -> f32 {
 
 // Mean price of one cycle, around the newest; 0 without a cycle.
 fn mean_at(job: Job, bar: Bar, count: u32) -> f32 {
-    let n = bars_of(value(input(job, 1u), earlier(bar, lag(job, 1u))));
+    let n = bars_of(load_value(input(job, 1u), earlier(bar, lag(job, 1u))));
     if (n == 0u) {
         return 0.0;
     }
     var at = earlier(bar, lag(job, 0u));
-    let newest = value(input(job, 0u), at);
+    let newest = load_value(input(job, 0u), at);
     var sum = 0.0;
     for (var i = 1u; i < n; i++) {
         var x = 0.0;
         if (i < count) {
-            at = before(at);
-            x = value(input(job, 0u), at);
+            at = previous_bar(at);
+            x = load_value(input(job, 0u), at);
         }
         sum += x - newest;
     }
@@ -70,20 +69,20 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     if (id.x >= p.v[0].x) {
         return;
     }
-    let run = run_at(id.x);
+    let segment = segment_at(id.x);
     let job = job_at(id.y);
-    let end = min((id.z + 1u) * p.v[2].y, run.count);
-    let begin = max(id.z * p.v[2].y, max(job.start, run.first) - run.first);
+    let end = min((id.z + 1u) * p.v[2].y, segment.count);
+    let begin = max(id.z * p.v[2].y, max(job.start, segment.first) - segment.first);
     if (begin >= end) {
         return;
     }
-    // Bars that count, with the one at `begin`.
-    let known = run.first + begin - job.begin + 1u;
+    // Bars since the inputs started, including the one at `begin`.
+    let known = segment.first + begin - job.inputs_start + 1u;
     let out = output(job, 0u);
     if (job.mode == 0u) {
         for (var step = begin; step < end; step++) {
             let bar = Bar(id.x, step);
-            put(out, bar, phase_at(job, bar, known + (step - begin)));
+            store_value(out, bar, phase_at(job, bar, known + (step - begin)));
         }
         return;
     }
@@ -99,7 +98,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     for (var step = begin; step < end; step++) {
         let bar = Bar(id.x, step);
         let mean = mean_at(job, bar, known + (step - begin));
-        put(out, bar, (4.0 * mean + dot(vec3<f32>(3.0, 2.0, 1.0), means)) / 10.0);
+        store_value(out, bar, (4.0 * mean + dot(vec3<f32>(3.0, 2.0, 1.0), means)) / 10.0);
         means = vec3<f32>(mean, means.xy);
     }
 }

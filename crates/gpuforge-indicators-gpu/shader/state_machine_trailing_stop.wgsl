@@ -1,10 +1,10 @@
-// Stops, levels, counts and flags: machines that compare. On integer prices comparisons are exact, because both sides are
-// integers or small differences of such.
+// Trailing stops, sessions, streaks and patterns: machines that compare. Comparisons are exact on integer prices: both sides are
+// integers or small differences of integers.
 
-// Wilder's parabolic stop. A falling trend is a rising one of negated prices; the stop is kept as its distance below the
-// extreme. Numbers: start value, offset on reversal, then first factor, step and limit, rising and falling. State: side,
+// Parabolic SAR. A falling trend is a rising one of negated prices; the stop is kept as its distance below the extreme.
+// Constants: start value, offset on reversal, then first factor, step and limit, rising and falling. State: side,
 // factor, extreme, distance; high and low of the bar before.
-fn parabolic(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+fn parabolic(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     let start = n.a.x;
     let rise = vec3<f32>(n.a.zw, n.b.x);
     let fall = n.b.yzw;
@@ -44,7 +44,7 @@ fn parabolic(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec
     return vec4<f32>(old.x * select(turn, old.z - old.w, stays), (*s).a.x, 0.0, 0.0);
 }
 
-// Bands that only close in while the price stays inside, and the one behind the price. State: both bands, the close, the side.
+// Ratchet bands (supertrend): they only tighten while the price stays inside; outputs the one behind the price. State: both bands, the close, the side.
 fn ratchet(s: ptr<function, State>, x: vec4<f32>, age: u32) -> vec4<f32> {
     let old = (*s).a;
     let later = age > 0u;
@@ -68,8 +68,8 @@ fn profit_max(s: ptr<function, State>, x: vec4<f32>, age: u32) -> vec4<f32> {
     return vec4<f32>(select(upper, lower, rising), (*s).a.w, 0.0, 0.0);
 }
 
-// Swings of at least a share a / b of their extreme and some bars. Numbers: a, b, bars. State: extreme, side, its bar.
-fn zigzag(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+// Swings of at least a share a / b of their extreme and some bars. Constants: a, b, bars. State: extreme, side, its bar.
+fn zigzag(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     let old = (*s).a;
     let now = f32(age);
     var rising = old.y > 0.0;
@@ -77,7 +77,7 @@ fn zigzag(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f
     let turns = back * n.a.y >= old.x * n.a.x && now - old.z >= n.a.z;
     rising = rising != turns;
     let reached = select(x.y, x.x, rising);
-    // Of equal extremes the later is the pivot.
+    // Of equal extremes the later one is the pivot.
     let further = (reached - old.x) * sign_of(rising) >= 0.0;
     let next_state = select(vec4<f32>(old.x, old.y, old.z, 0.0), vec4<f32>(reached, sign_of(rising), now, 0.0), turns || further);
     // It begins falling from the first low.
@@ -90,7 +90,7 @@ fn zigzag(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f
 fn session(s: ptr<function, State>, x: vec4<f32>, age: u32) -> vec4<f32> {
     let old = (*s).a;
     let same = age > 0u && x.w == old.w;
-    // Not a constant: compilers refuse what is not a number.
+    // Computed at run time: compilers reject a constant NaN.
     let none = vec4<f32>(bitcast<f32>(0x7fc00000u | (age & 0u)));
     (*s).b = select(select(old, none, age == 0u), (*s).b, same);
     let highest = select(x.x, max(old.x, x.x), same);
@@ -121,20 +121,20 @@ fn qqe(s: ptr<function, State>, x: vec4<f32>, age: u32) -> vec4<f32> {
     return vec4<f32>(select(short, long, trend > 0.0), long, short, trend);
 }
 
-// The last value of a bar that was not idle; 0 before there was one.
+// The last value of a bar that was not idle; 0 before the first.
 fn hold(s: ptr<function, State>, x: vec4<f32>) -> vec4<f32> {
     (*s).a.x = select((*s).a.x, x.x, x.y == 0.0);
     return (*s).a;
 }
 
-// The distance of two values; exactly 0 once neither moves any more.
+// The distance of two values; exactly 0 once both are constant.
 fn settled(s: ptr<function, State>, x: vec4<f32>, age: u32) -> vec4<f32> {
     let still = age > 0u && x.x == (*s).a.x && x.y == (*s).a.y;
     (*s).a = x;
     return vec4<f32>(select(x.x - x.y, 0.0, still));
 }
 
-// How many bars in a row rose (counted up) or fell (counted down).
+// Streak: consecutive rising (positive) or falling (negative) bars.
 fn streak(s: ptr<function, State>, x: vec4<f32>) -> vec4<f32> {
     let up = max((*s).a.x, 0.0) + 1.0;
     let down = min((*s).a.x, 0.0) - 1.0;
@@ -142,8 +142,8 @@ fn streak(s: ptr<function, State>, x: vec4<f32>) -> vec4<f32> {
     return (*s).a;
 }
 
-// How many bars in a row were a yes. Number: at most so many.
-fn yes_run(s: ptr<function, State>, n: Numbers, x: vec4<f32>) -> vec4<f32> {
+// Consecutive true bars. Constant: the cap.
+fn yes_run(s: ptr<function, State>, n: Constants, x: vec4<f32>) -> vec4<f32> {
     (*s).a.x = select(0.0, min((*s).a.x + 1.0, n.a.x), x.x != 0.0);
     return (*s).a;
 }
@@ -167,14 +167,14 @@ fn hikkake(s: ptr<function, State>, x: vec4<f32>) -> vec4<f32> {
     return vec4<f32>(select(select(0.0, 200.0 * old.x, confirmed), 100.0 * x.x, found));
 }
 
-// Does a close lie more than a share a / b of a body above a base? Numbers: a, b.
-fn climb(n: Numbers, x: vec4<f32>) -> vec4<f32> {
+// Is a close more than a fraction a / b of a body above a base? Constants: a, b.
+fn climb(n: Constants, x: vec4<f32>) -> vec4<f32> {
     return vec4<f32>(select(0.0, 1.0, (x.x - x.z) * n.a.y > x.y * n.a.x));
 }
 
-// The angle of two correlations, which does not turn back, and whether it stands still. Number: the threshold. State: the
+// The monotone angle of two correlations, and whether it is stationary. Constant: the threshold. State: the
 // last angle.
-fn angle(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+fn angle(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     let last = (*s).a.x;
     var now = 90.0 + x.x * DEGREES - select(0.0, 180.0, x.y > 0.0);
     now = select(last, now, abs(x.y) > 1e-9);

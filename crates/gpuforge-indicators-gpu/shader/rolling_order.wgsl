@@ -1,14 +1,14 @@
-// What stands where among the values of windows: 0 those at the job's numbers as places in ascending order, each place the
-// one before or the next; 1 and 2 how many of the n values before are less than this one, or not greater; 3 median distance
-// from the median; 4 rank correlation of two values; 5 the second value (volume) by the first (price) in bins: the middle of
-// the fullest bin, the edges of the bins around it that hold a share of all (numbers: bins, share).
-// A place is found by counting once a slice, and then moves by at most one neighbour a bar.
+// Rolling order statistics: 0 the values at the job's constants as ranks in ascending order, each rank equal or adjacent to the
+// previous one; 1 and 2 rank: how many of the n values before are less than this one, or not greater; 3 median absolute
+// deviation; 4 Spearman rank correlation; 5 volume profile: the second value (volume) by the first (price) in bins: centre of
+// the fullest bin, edges of the value area (constants: bins, share).
+// A rank is found by counting once per slice, and then moves by at most one neighbour per bar.
 
 const BINS: u32 = 64u;
-const MOST: f32 = 3.0e38;
+const MAX_VALUE: f32 = 3.0e38;
 
-// The values of a window, or their distances from a middle: from a value and half of the way to the next, because their sum
-// may have a digit more than there is room for.
+// The values of a window, or their distances from a median: a value and half of the distance to the next one, because their
+// sum may need one digit more than f32 has.
 struct Window {
     column: u32,
     oldest: Bar,
@@ -18,10 +18,10 @@ struct Window {
 }
 
 fn window(column: u32, oldest: Bar, n: u32) -> Window { return Window(column, oldest, n, false, vec2<f32>(0.0)); }
-fn seen(w: Window, x: f32) -> f32 { return select(x, abs(x - w.middle.x - w.middle.y), w.distances); }
+fn transformed(w: Window, x: f32) -> f32 { return select(x, abs(x - w.middle.x - w.middle.y), w.distances); }
 
-// A value, how many are less, and how many are not greater.
-struct Found {
+// A value, how many values are less, and how many are not greater.
+struct Ranked {
     value: f32,
     less: u32,
     upto: u32,
@@ -32,20 +32,20 @@ struct Eight {
     high: vec4<f32>,
 }
 
-// The next eight values; those there are not are the first again.
+// The next eight values, padded with the first.
 fn eight(w: Window, first: Bar, n: u32) -> Eight {
-    let x = vec4<f32>(seen(w, value(w.column, first)));
+    let x = vec4<f32>(transformed(w, load_value(w.column, first)));
     var all = Eight(x, x);
     var bar = first;
     for (var i = 0u; i < n; i++) {
-        let y = seen(w, value(w.column, bar));
+        let y = transformed(w, load_value(w.column, bar));
         all = Eight(vec4<f32>(all.low.yzw, all.high.x), vec4<f32>(all.high.yzw, y));
         bar = next(bar);
     }
     return all;
 }
 
-fn ones(x: vec4<bool>) -> vec4<u32> { return select(vec4<u32>(0u), vec4<u32>(1u), x); }
+fn to_counts(x: vec4<bool>) -> vec4<u32> { return select(vec4<u32>(0u), vec4<u32>(1u), x); }
 
 struct Counts {
     less: vec4<u32>,
@@ -55,53 +55,53 @@ struct Counts {
 }
 
 // How many values of a window are less than each of eight, and how many are not greater.
-fn count(w: Window, than: Eight) -> Counts {
+fn count_less(w: Window, than: Eight) -> Counts {
     let none = vec4<u32>(0u);
     var c = Counts(none, none, none, none);
     var bar = w.oldest;
     var left = w.n;
     while (left > 0u) {
-        let here = within(bar, left);
+        let here = bars_in_segment(bar, left);
         var at = w.column + word_of(bar);
         for (var i = 0u; i < here; i++) {
-            let x = vec4<f32>(seen(w, arena[at]));
-            c.less += ones(x < than.low);
-            c.upto += ones(x <= than.low);
-            c.less_high += ones(x < than.high);
-            c.upto_high += ones(x <= than.high);
+            let x = vec4<f32>(transformed(w, arena[at]));
+            c.less += to_counts(x < than.low);
+            c.upto += to_counts(x <= than.low);
+            c.less_high += to_counts(x < than.high);
+            c.upto_high += to_counts(x <= than.high);
             at += stride();
         }
         left -= here;
-        bar = after(bar.run);
+        bar = first_of_next(bar.segment);
     }
     return c;
 }
 
-// What was found, or another if it stands at the place.
-fn choose(found: Found, place: u32, x: f32, less: u32, upto: u32) -> Found {
+// The current candidate, or another one if it has the rank.
+fn pick_rank(found: Ranked, place: u32, x: f32, less: u32, upto: u32) -> Ranked {
     if (less <= place && place < upto) {
-        return Found(x, less, upto);
+        return Ranked(x, less, upto);
     }
     return found;
 }
 
-fn choose_four(found: Found, place: u32, x: vec4<f32>, less: vec4<u32>, upto: vec4<u32>) -> Found {
-    let a = choose(found, place, x.x, less.x, upto.x);
-    let b = choose(a, place, x.y, less.y, upto.y);
-    let c = choose(b, place, x.z, less.z, upto.z);
-    return choose(c, place, x.w, less.w, upto.w);
+fn pick_rank_four(found: Ranked, place: u32, x: vec4<f32>, less: vec4<u32>, upto: vec4<u32>) -> Ranked {
+    let a = pick_rank(found, place, x.x, less.x, upto.x);
+    let b = pick_rank(a, place, x.y, less.y, upto.y);
+    let c = pick_rank(b, place, x.z, less.z, upto.z);
+    return pick_rank(c, place, x.w, less.w, upto.w);
 }
 
-// The value at a place, eight candidates at a time.
-fn nth(w: Window, place: u32) -> Found {
-    var found = Found(0.0, 0u, 0u);
+// The value at a rank, eight candidates at a time.
+fn select_nth(w: Window, place: u32) -> Ranked {
+    var found = Ranked(0.0, 0u, 0u);
     var bar = w.oldest;
     for (var i = 0u; i < w.n; i += 8u) {
         let some = min(8u, w.n - i);
         let candidates = eight(w, bar, some);
-        let c = count(w, candidates);
-        found = choose_four(found, place, candidates.low, c.less, c.upto);
-        found = choose_four(found, place, candidates.high, c.less_high, c.upto_high);
+        let c = count_less(w, candidates);
+        found = pick_rank_four(found, place, candidates.low, c.less, c.upto);
+        found = pick_rank_four(found, place, candidates.high, c.less_high, c.upto_high);
         for (var k = 0u; k < some; k++) {
             bar = next(bar);
         }
@@ -109,56 +109,55 @@ fn nth(w: Window, place: u32) -> Found {
     return found;
 }
 
-// From a value that stood at the place before one value left and another came to the one that stands there now: itself, or
-// the nearest less or greater.
-fn moved(w: Window, was: Found, place: u32) -> Found {
+// Updates the value at a rank after one value left and another entered: itself, or the nearest less or greater one.
+fn shift_rank(w: Window, was: Ranked, place: u32) -> Ranked {
     let down = place < was.less;
     let up = place >= was.upto;
     let sign = select(1.0, -1.0, down);
     let limit = sign * was.value;
-    var best = MOST;
+    var best = MAX_VALUE;
     var equals = 0u;
     var bar = w.oldest;
     var left = select(0u, w.n, down || up);
     while (left > 0u) {
-        let here = within(bar, left);
+        let here = bars_in_segment(bar, left);
         var at = w.column + word_of(bar);
         for (var i = 0u; i < here; i++) {
-            let x = sign * seen(w, arena[at]);
+            let x = sign * transformed(w, arena[at]);
             let beyond = x > limit;
             equals = select(equals + select(0u, 1u, beyond && x == best), 1u, beyond && x < best);
             best = select(best, x, beyond && x < best);
             at += stride();
         }
         left -= here;
-        bar = after(bar.run);
+        bar = first_of_next(bar.segment);
     }
     if (down) {
-        return Found(sign * best, was.less - equals, was.less);
+        return Ranked(sign * best, was.less - equals, was.less);
     }
     if (up) {
-        return Found(sign * best, was.upto, was.upto + equals);
+        return Ranked(sign * best, was.upto, was.upto + equals);
     }
     return was;
 }
 
-fn one(x: bool) -> u32 { return select(0u, 1u, x); }
+fn to_count(x: bool) -> u32 { return select(0u, 1u, x); }
 
-// Values at one place of the windows that end at `steps` bars from `newest` on, given the one of the first window.
-fn places(first: Window, at_first: Found, newest: Bar, place: u32, to: u32, steps: u32) {
+// Values at one rank of the windows that end at `steps` bars from `newest` on, given that of the first window.
+fn order_statistics(first: Window, at_first: Ranked, newest: Bar, place: u32, to: u32, steps: u32) {
     let column = first.column;
     var w = first;
     var found = at_first;
     arena[to] = found.value;
     var come = newest;
     for (var k = 1u; k < steps; k++) {
-        let old = value(column, w.oldest);
+        let old = load_value(column, w.oldest);
         w.oldest = next(w.oldest);
         come = next(come);
-        let x = value(column, come);
-        found.less += one(x < found.value) - one(old < found.value);
-        found.upto += one(x <= found.value) - one(old <= found.value);
-        found = moved(w, found, place);
+        let x = load_value(column, come);
+        found.less += to_count(x < found.value) - to_count(old < found.value);
+        found.upto += to_count(x <= found.value) - to_count(old <= found.value);
+        found = shift_rank(w, found, place);
         arena[to + k * stride()] = found.value;
     }
 }
@@ -166,7 +165,7 @@ fn places(first: Window, at_first: Found, newest: Bar, place: u32, to: u32, step
 // Ranks of up to eight neighbouring bars among the n values before each.
 fn ranks(column: u32, newest: Bar, n: u32, or_equal: bool, to: u32, steps: u32) {
     var own = eight(window(column, newest, n), newest, steps);
-    // They were put in from the end on: the first has to be the first.
+    // They were filled from the end: rotate the first to the front.
     for (var k = steps; k < 8u; k++) {
         own = Eight(vec4<f32>(own.low.yzw, own.high.x), vec4<f32>(own.high.yzw, 0.0));
     }
@@ -176,18 +175,18 @@ fn ranks(column: u32, newest: Bar, n: u32, or_equal: bool, to: u32, steps: u32) 
     let all = n + steps - 1u;
     var j = 0u;
     while (j < all) {
-        let stop = j + within(bar, all - j);
+        let stop = j + bars_in_segment(bar, all - j);
         var at = column + word_of(bar);
         while (j < stop) {
             let x = vec4<f32>(arena[at]);
             let inside = vec4<u32>(j) - vec4<u32>(0u, 1u, 2u, 3u) < vec4<u32>(n);
             let inside_high = vec4<u32>(j) - vec4<u32>(4u, 5u, 6u, 7u) < vec4<u32>(n);
-            low += ones(inside & select(x < own.low, x <= own.low, vec4<bool>(or_equal)));
-            high += ones(inside_high & select(x < own.high, x <= own.high, vec4<bool>(or_equal)));
+            low += to_counts(inside & select(x < own.low, x <= own.low, vec4<bool>(or_equal)));
+            high += to_counts(inside_high & select(x < own.high, x <= own.high, vec4<bool>(or_equal)));
             at += stride();
             j += 1u;
         }
-        bar = after(bar.run);
+        bar = first_of_next(bar.segment);
     }
     for (var k = 0u; k < steps; k++) {
         arena[to + k * stride()] = f32(low.x);
@@ -196,10 +195,10 @@ fn ranks(column: u32, newest: Bar, n: u32, or_equal: bool, to: u32, steps: u32) 
     }
 }
 
-// The value in the middle, of an even number the lower one, and how far the middle is from it.
+// The lower median, and the distance of the median from it.
 fn median(w: Window) -> vec2<f32> {
-    let lower = nth(w, (w.n - 1u) / 2u);
-    return vec2<f32>(lower.value, 0.5 * (moved(w, lower, w.n / 2u).value - lower.value));
+    let lower = select_nth(w, (w.n - 1u) / 2u);
+    return vec2<f32>(lower.value, 0.5 * (shift_rank(w, lower, w.n / 2u).value - lower.value));
 }
 
 // Rank correlation. Ranks are multiples of one half, all sums are exact.
@@ -214,9 +213,9 @@ fn correlation(a: u32, b: u32, oldest: Bar, oldest_b: Bar, n: u32) -> f32 {
     var xy = 0.0;
     for (var i = 0u; i < n; i += 8u) {
         let some = min(8u, n - i);
-        let cx = count(x, eight(x, bar, some));
-        let cy = count(y, eight(y, bar_b, some));
-        // Those there are were put in from the end on.
+        let cx = count_less(x, eight(x, bar, some));
+        let cy = count_less(y, eight(y, bar_b, some));
+        // The valid ones were filled from the end.
         let low = vec4<u32>(0u, 1u, 2u, 3u) >= vec4<u32>(8u - some);
         let high = vec4<u32>(4u, 5u, 6u, 7u) >= vec4<u32>(8u - some);
         let none = vec4<f32>(0.0);
@@ -238,13 +237,13 @@ fn correlation(a: u32, b: u32, oldest: Bar, oldest_b: Bar, n: u32) -> f32 {
     return 0.0;
 }
 
-// Least and greatest of a window.
-fn limits(w: Window) -> vec2<f32> {
+// Min and max of a window.
+fn min_max(w: Window) -> vec2<f32> {
     var bar = w.oldest;
     var left = w.n;
-    var found = vec2<f32>(value(w.column, bar));
+    var found = vec2<f32>(load_value(w.column, bar));
     while (left > 0u) {
-        let here = within(bar, left);
+        let here = bars_in_segment(bar, left);
         var at = w.column + word_of(bar);
         for (var i = 0u; i < here; i++) {
             let x = arena[at];
@@ -252,21 +251,21 @@ fn limits(w: Window) -> vec2<f32> {
             at += stride();
         }
         left -= here;
-        bar = after(bar.run);
+        bar = first_of_next(bar.segment);
     }
     return found;
 }
 
-// The greatest whole number of spans in x, right for integers wherever a division rounds.
-fn whole(x: f32, span: f32) -> f32 {
+// floor(x / span), exact for integers where division rounds.
+fn floor_div(x: f32, span: f32) -> f32 {
     let q = floor(x / span);
     let less = select(q, q - 1.0, q * span > x);
     return select(less, less + 1.0, (less + 1.0) * span <= x);
 }
 
-// The fullest bin, and the edges of its area.
-fn profile(w: Window, volume: u32, oldest_b: Bar, bins: u32, share: f32) -> vec3<f32> {
-    let found = limits(w);
+// Centre of the fullest bin (point of control), and edges of the value area.
+fn volume_profile(w: Window, volume: u32, oldest_b: Bar, bins: u32, share: f32) -> vec3<f32> {
+    let found = min_max(w);
     let span = found.y - found.x;
     if (span <= 0.0) {
         return vec3<f32>(found.x);
@@ -279,8 +278,8 @@ fn profile(w: Window, volume: u32, oldest_b: Bar, bins: u32, share: f32) -> vec3
     var bar_b = oldest_b;
     var all = 0.0;
     for (var i = 0u; i < w.n; i++) {
-        let bin = u32(whole((value(w.column, bar) - found.x) * f32(bins), span));
-        let v = value(volume, bar_b);
+        let bin = u32(floor_div((load_value(w.column, bar) - found.x) * f32(bins), span));
+        let v = load_value(volume, bar_b);
         volumes[min(bin, bins - 1u)] += v;
         all += v;
         bar = next(bar);
@@ -306,22 +305,22 @@ fn profile(w: Window, volume: u32, oldest_b: Bar, bins: u32, share: f32) -> vec3
     return found.x + width * vec3<f32>(f32(top) + 0.5, f32(first), f32(end));
 }
 
-// Functions of one window after the other.
-fn each(job: Job, w: Window, here: Bar) {
+// Modes that process one window after the other.
+fn per_window(job: Job, w: Window, here: Bar) {
     if (job.mode == 3u) {
         let found = median(Window(w.column, w.oldest, w.n, true, median(w)));
-        put(output(job, 0u), here, found.x + found.y);
+        store_value(output(job, 0u), here, found.x + found.y);
         return;
     }
-    let oldest_b = earlier(here, lag(job, 1u) + job.n - 1u);
+    let oldest_b = earlier(here, lag(job, 1u) + job.window - 1u);
     if (job.mode == 4u) {
-        put(output(job, 0u), here, correlation(w.column, input(job, 1u), w.oldest, oldest_b, job.n));
+        store_value(output(job, 0u), here, correlation(w.column, input(job, 1u), w.oldest, oldest_b, job.window));
         return;
     }
-    let found = profile(w, input(job, 1u), oldest_b, min(u32(number(job, 0u)), BINS), number(job, 1u));
-    put(output(job, 0u), here, found.x);
-    put(output(job, 1u), here, found.y);
-    put(output(job, 2u), here, found.z);
+    let found = volume_profile(w, input(job, 1u), oldest_b, min(u32(constant(job, 0u)), BINS), constant(job, 1u));
+    store_value(output(job, 0u), here, found.x);
+    store_value(output(job, 1u), here, found.y);
+    store_value(output(job, 2u), here, found.z);
 }
 
 @compute @workgroup_size(64)
@@ -329,22 +328,22 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     if (id.x >= p.v[0].x) {
         return;
     }
-    let run = run_at(id.x);
+    let segment = segment_at(id.x);
     let job = job_at(id.y);
     let column = input(job, 0u);
     let behind = lag(job, 0u);
-    let end = min((id.z + 1u) * p.v[2].y, run.count);
-    // Steps before the first value stay as they are.
-    var step = max(id.z * p.v[2].y, max(job.start, run.first) - run.first);
+    let end = min((id.z + 1u) * p.v[2].y, segment.count);
+    // Steps before the first value are left untouched.
+    var step = max(id.z * p.v[2].y, max(job.start, segment.first) - segment.first);
     if (job.mode == 0u && step < end) {
         let here = Bar(id.x, step);
         let newest = earlier(here, behind);
-        let w = window(column, earlier(newest, job.n - 1u), job.n);
-        var found = nth(w, u32(number(job, 0u)));
+        let w = window(column, earlier(newest, job.window - 1u), job.window);
+        var found = select_nth(w, u32(constant(job, 0u)));
         for (var o = 0u; o < data[job.at + 7u]; o++) {
-            // Each place is the one before or the next.
-            found = moved(w, found, u32(number(job, o)));
-            places(w, found, newest, u32(number(job, o)), output(job, o) + word_of(here), end - step);
+            // Each rank equals the previous one or is adjacent.
+            found = shift_rank(w, found, u32(constant(job, o)));
+            order_statistics(w, found, newest, u32(constant(job, o)), output(job, o) + word_of(here), end - step);
         }
         return;
     }
@@ -353,10 +352,10 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
         if (job.mode <= 2u) {
             let steps = min(8u, end - step);
             let to = output(job, 0u) + word_of(here);
-            ranks(column, earlier(here, behind), job.n, job.mode == 2u, to, steps);
+            ranks(column, earlier(here, behind), job.window, job.mode == 2u, to, steps);
             step += steps;
         } else {
-            each(job, window(column, earlier(here, behind + job.n - 1u), job.n), here);
+            per_window(job, window(column, earlier(here, behind + job.window - 1u), job.window), here);
             step += 1u;
         }
     }

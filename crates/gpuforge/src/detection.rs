@@ -1,4 +1,4 @@
-//! How do the user's settings shape a detection? Settings in, detection options out; pure.
+//! Detection options from the settings: cache, probe timeout, device preference, safe mode.
 
 use std::path::PathBuf;
 
@@ -8,9 +8,9 @@ use gpuforge_detect::{
     probe::isolate::Isolation,
 };
 
-use crate::settings::{Env, Origin, Places, Settings};
+use crate::settings::{Env, Origin, Settings, UserPaths};
 
-/// Variable that switches every optimisation off, to find out whether one is to blame.
+/// Disables every optimisation, for debugging.
 pub const SAFE_MODE: &str = "GPUFORGE_SAFE_MODE";
 
 /// Is safe mode on?
@@ -18,30 +18,30 @@ pub fn safe_mode(env: Env<'_>) -> bool {
     env(SAFE_MODE).is_some_and(|value| is_truthy(&value))
 }
 
-/// The cache that the settings name.
-pub fn store(settings: &Settings, places: &Places) -> DetectionCache {
-    DetectionCache::new(places.cache_dir.clone(), settings.cache_ttl())
+/// The detection cache.
+pub fn detection_cache(settings: &Settings, paths: &UserPaths) -> DetectionCache {
+    DetectionCache::new(paths.cache_dir.clone(), settings.cache_ttl())
 }
 
-/// Folder of compiled pipelines.
-pub fn pipelines(places: &Places) -> PathBuf {
-    places.cache_dir.join("pipelines")
+/// Directory of the pipeline cache.
+pub fn pipeline_cache_dir(paths: &UserPaths) -> PathBuf {
+    paths.cache_dir.join("pipelines")
 }
 
-/// Files of compiled pipelines and their sizes.
-pub fn pipeline_files(places: &Places) -> Vec<(PathBuf, u64)> {
-    let Ok(dir) = std::fs::read_dir(pipelines(places)) else { return Vec::new() };
+/// Files of the pipeline cache and their sizes.
+pub fn pipeline_files(paths: &UserPaths) -> Vec<(PathBuf, u64)> {
+    let Ok(dir) = std::fs::read_dir(pipeline_cache_dir(paths)) else { return Vec::new() };
     let files =
         dir.flatten().filter_map(|e| Some((e.path(), e.metadata().ok().filter(|m| m.is_file())?.len())));
     files.collect()
 }
 
-/// Detection options by the settings; driver libraries are loaded in threads unless the caller can offer a child.
-pub fn options(settings: &Settings, places: &Places, env: Env<'_>) -> DetectOptions {
+/// Detection options; probes run in threads unless the caller sets process isolation.
+pub fn options(settings: &Settings, paths: &UserPaths, env: Env<'_>) -> DetectOptions {
     let safe = safe_mode(env);
     let mut options = DetectOptions::default();
     if settings.cache_enabled() && !safe {
-        options.cache = CacheUse::On(store(settings, places));
+        options.cache = CacheUse::On(detection_cache(settings, paths));
     }
     options.tier1.deadline = settings.probe_timeout();
     options.tier1.parallel = settings.parallel_probes() && !safe;
@@ -58,7 +58,7 @@ pub fn options(settings: &Settings, places: &Places, env: Env<'_>) -> DetectOpti
     options
 }
 
-/// Is the device there that these options ask for? Pure: an inventory in, an error with what there is out.
+/// Checks that the preferred device exists; pure. The error lists the existing ones.
 pub fn check_device(options: &DetectOptions, inventory: &Inventory) -> Result<(), UnknownDevice> {
     let wanted = options.preference.as_ref().map(|(origin, text)| (origin.as_str(), text.as_str()));
     gpuforge_detect::overrides::check_preference(&inventory.gpus, options.cpu_only.is_some(), wanted)
@@ -66,8 +66,8 @@ pub fn check_device(options: &DetectOptions, inventory: &Inventory) -> Result<()
 
 /// The inventory of this machine under these settings. Probes run in threads of this process: see
 /// [`gpuforge_detect::probe::isolate`] for what that means when a driver crashes, and how to isolate it.
-pub fn detect(settings: &Settings, places: &Places, env: Env<'_>) -> Inventory {
-    gpuforge_detect::detect(&options(settings, places, env), env)
+pub fn detect(settings: &Settings, paths: &UserPaths, env: Env<'_>) -> Inventory {
+    gpuforge_detect::detect(&options(settings, paths, env), env)
 }
 
 #[cfg(test)]
@@ -76,9 +76,12 @@ mod tests {
 
     fn options_for(vars: &[(&str, &str)]) -> DetectOptions {
         let env = |name: &str| vars.iter().find(|(n, _)| *n == name).map(|(_, v)| (*v).to_owned());
-        let places =
-            Places { config_file: "absent.toml".into(), cache_dir: "cache".into(), data_dir: "data".into() };
-        options(&Settings::load_lenient(&places, &env, &[]), &places, &env)
+        let paths = UserPaths {
+            config_file: "absent.toml".into(),
+            cache_dir: "cache".into(),
+            data_dir: "data".into(),
+        };
+        options(&Settings::load_lenient(&paths, &env, &[]), &paths, &env)
     }
 
     #[test]
@@ -91,7 +94,7 @@ mod tests {
     }
 
     #[test]
-    fn a_device_that_is_not_there_is_an_error_wherever_it_was_named() {
+    fn missing_preferred_device_is_an_error_naming_its_origin() {
         use gpuforge_detect::model::Gpu;
         let card = Gpu { name: Some("Card 9".into()), ..Gpu::default() };
         let here = Inventory { gpus: vec![card], ..Inventory::default() };
@@ -109,7 +112,7 @@ mod tests {
     }
 
     #[test]
-    fn safe_mode_switches_cache_and_overlap_off() {
+    fn safe_mode_disables_cache_and_parallel_probes() {
         let safe = options_for(&[(SAFE_MODE, "1")]);
         assert_eq!(safe.cache, CacheUse::Off);
         assert!(!safe.tier1.parallel);

@@ -1,5 +1,5 @@
-// Brings the uploaded columns to their places: they lie one after the other in `data` as in the arena.
-//   [2] x: first word in `data`, y: first word in the arena, z: words, w: words of a row of groups
+// Copies the uploaded columns into the arena; they are contiguous in both.
+//   [2] x: first word in `data`, y: first word in the arena, z: words, w: words of a row of workgroups
 @compute @workgroup_size(256)
 fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     let i = id.y * p.v[2].w + id.x;

@@ -1,7 +1,7 @@
-// Sums of everything since a bar. A sum of many small numbers in f32 stops growing; here they are added up 32 at a time,
-// those sums again 32 at a time, and only the sums of 1024 go into the whole.
+// Cumulative sums since an anchor bar (VWAP, regression). Hierarchical summation: 32 at a time, those sums again 32 at a time,
+// since an f32 sum of many small numbers stops growing.
 
-// Three sums side by side: of up to 32 bars, of up to 1024, of everything; and what distances are measured from.
+// Three sums together: of up to 32 bars, of up to 1024, of all; and the base of the distances.
 struct Sums {
     few: vec4<f32>,
     some: vec3<f32>,
@@ -50,9 +50,9 @@ fn line(sums: Sums, empty: f32) -> vec4<f32> {
     return vec4<f32>(select(empty, sums.few.w + mean.x, any), select(0.0, deviation, any), 0.0, 0.0);
 }
 
-// Weighted mean and deviation since the last bar whose flag is set, or the first. Numbers: 1 if the price is shown before any
+// Weighted mean and deviation since the last bar whose flag is set, or the first. Constants: 1 if the price is output before any
 // volume, 1 if there is a flag.
-fn since(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f32> {
+fn since(s: ptr<function, State>, n: Constants, x: vec4<f32>, age: u32) -> vec4<f32> {
     let anew = n.a.y == 1.0 && x.z != 0.0;
     let old = Sums((*s).a, (*s).b.xyz, (*s).c.xyz);
     let sums = with_bar(either_sums(anew, Sums(), old), age, x.x, x.y);
@@ -62,7 +62,7 @@ fn since(s: ptr<function, State>, n: Numbers, x: vec4<f32>, age: u32) -> vec4<f3
     return line(sums, select(0.0, x.x, n.a.x == 1.0));
 }
 
-// The same since the last flag of the day before: what is shown, and what will be from the next day on.
+// The same since the last flag of the previous day: the current output, and that of the next day.
 fn since_before(s: ptr<function, State>, x: vec4<f32>, age: u32) -> vec4<f32> {
     let day = x.z != 0.0;
     let tomorrow = Sums((*s).d, (*s).e.xyz, (*s).f.xyz);
@@ -77,7 +77,7 @@ fn since_before(s: ptr<function, State>, x: vec4<f32>, age: u32) -> vec4<f32> {
     return line(sums, x.x);
 }
 
-// Last point of the line of least squares through all values so far, and their sample deviation. Sums of the distances from
+// Last point of the least-squares line through all values so far, and their sample deviation. Sums of the distances from
 // the first value, of those times the number of the bar, and of their squares.
 fn so_far(s: ptr<function, State>, x: vec4<f32>, age: u32) -> vec4<f32> {
     let old = Sums((*s).a, (*s).b.xyz, (*s).c.xyz);
