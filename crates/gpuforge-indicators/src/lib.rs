@@ -1,20 +1,35 @@
-//! Catalogue to graph to columns: indicators defined once, computed for many series at once.
+//! Technical indicators for many series at once: a catalogue of definitions, compiled to SIMD kernels and JIT-fused loops.
 //!
 //! ```text
-//!   catalogue (a row: name, parameters, outputs, build)
-//!        │ select "rsi(14), macd(12,26,9).signal"          select.rs
+//!   "rsi(14), macd(12,26,9).signal"
+//!        │ select       selectors, parameters and formulas into catalogue entries
+//!        │ catalogue    each entry builds expressions
 //!        ▼
-//!   graph: about 25 primitives; equal values are one node   graph.rs
+//!   graph::Graph        expression graph: about 30 operations, common subexpressions merged
 //!        ▼
-//!   plan: nodes that are needed, buffers, history           plan.rs
+//!   plan::ExecPlan      order of the steps, buffers by liveness, kernel of each step
+//!        │ jit          runs of simple steps as fused loops in machine code, verified
+//!        │ kernel       every other step, and the reference that the JIT is compared with
 //!        ▼
-//!   kernels and compiled loops: eight series side by side,
-//!   or one where it is, block after block                   exec.rs, kernel/, native/
+//!   exec::run_into      batched (SIMD across series), fused, time-parallel, single series, or exec::Stream
 //!        ▼
-//!   columns: one per output and series, NaN before the first valid bar
+//!   columns             one per output and series, NaN during the warm-up
 //! ```
-//! Evaluation order is fixed per node and nothing is contracted, so that results do not depend on threads, instruction set,
-//! block length or the order of the series.
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`catalogue`] | the indicators: name, parameters, outputs, expressions |
+//! | [`describe`] | metadata of indicators for help, documentation and bindings |
+//! | [`formula`] | user formulas |
+//! | [`select`] | selector syntax: parsing, arguments, resolution |
+//! | [`graph`] | expression graph and its builder |
+//! | [`plan`] | execution plan: rewrites, order, liveness, cost model |
+//! | [`kernel`] | kernels, SIMD dispatch, transpose, state machines |
+//! | `jit` | IR, verifier, register allocation, x86-64 encoder, executable memory |
+//! | [`exec`] | execution: options, tiles, streaming, JIT self-check |
+//!
+//! Evaluation order is fixed per node and nothing is contracted (no FMA), so that results do not depend on threads, SIMD level,
+//! block length or the order of the series; only [`exec::ExecOptions::relaxed_fp`] trades the last digits for speed.
 
 pub mod catalogue;
 pub mod describe;

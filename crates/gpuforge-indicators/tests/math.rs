@@ -1,7 +1,8 @@
-//! How far are our sine, logarithm and the like from the truth, and do all instruction sets give the same bits?
+//! Elementary functions: error bounds against a high-precision reference, special values, monotonicity, bit-identity of all
+//! SIMD levels.
 //!
-//! `math/reference.txt`: per function its name, then an argument, its nearest value and how much more the truth is (in 256ths
-//! of a unit in the last place of the value); 1300 bits (mpmath), a third of them the worst of 6000 arguments.
+//! `math/reference.txt`: per function its name, then an argument, the nearest double of the exact value and the remainder (in
+//! 1/256 ulp); 1300 bits (mpmath), a third of them the worst of 6000 arguments.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -24,50 +25,50 @@ use gpuforge_indicators::{
 
 const INF: f64 = f64::INFINITY;
 const NAN: f64 = f64::NAN;
-/// The least number.
+/// The smallest positive double.
 const TINY: f64 = f64::from_bits(1);
 
-/// Up to here the hyperbolic sine and tangent are the argument: 2^-28.
-const SELF: f64 = 1.0 / 268_435_456.0;
+/// Up to here sinh x and tanh x are x: 2^-28.
+const LINEAR_BELOW: f64 = 1.0 / 268_435_456.0;
 
-/// A function and what is promised of it.
-struct Promise {
+/// A function and its guarantees.
+struct Guarantee {
     name: &'static str,
     platform: fn(f64) -> f64,
-    /// Most that it is away from the truth, in units in the last place.
+    /// Max error in ulp.
     error: f64,
-    /// Most that it is away from the platform's function, which is not exact either.
-    apart: u64,
-    /// Where the function rises (or falls, throughout), with the places where our computation changes.
-    steady: &'static [f64],
+    /// Max distance to the platform's libm, which is not exact either, in ulp.
+    libm_distance: u64,
+    /// Points of monotonicity, among them those where our algorithm switches.
+    monotone: &'static [f64],
 }
 
-const fn promise(
+const fn guarantee(
     name: &'static str,
     platform: fn(f64) -> f64,
     error: f64,
-    apart: u64,
-    steady: &'static [f64],
-) -> Promise {
-    Promise { name, platform, error, apart, steady }
+    libm_distance: u64,
+    monotone: &'static [f64],
+) -> Guarantee {
+    Guarantee { name, platform, error, libm_distance, monotone }
 }
 
-const PROMISES: [Promise; 12] = [
-    promise("ln", f64::ln, 0.8, 2, &[1e-310, 0.5, FRAC_1_SQRT_2, 1.0, SQRT_2, 2.0]),
-    promise("log10", f64::log10, 0.7, 3, &[1e-310, 0.5, FRAC_1_SQRT_2, 1.0, SQRT_2, 2.0]),
-    promise("exp", f64::exp, 0.75, 2, &[-708.0, -0.5 * LN_2, 0.5 * LN_2, 1.5 * LN_2, 13.5 * LN_2, 708.0]),
-    promise("sinh", f64::sinh, 1.0, 4, &[-18.5, SELF, 0.5 * LN_2, 1.5 * LN_2, 26.0, 700.0]),
-    promise("cosh", f64::cosh, 1.1, 4, &[0.5 * LN_2, 1.5 * LN_2, 18.5, 26.0, 700.0]),
-    promise("tanh", f64::tanh, 1.5, 4, &[-0.55, SELF, 0.5 * LN_2, 0.55, 1.0]),
-    promise("sin", f64::sin, 0.8, 2, &[-1.3, -FRAC_PI_4, FRAC_PI_4, 1.3]),
-    promise("cos", f64::cos, 0.8, 2, &[0.3, FRAC_PI_4, 3.0 * FRAC_PI_4, 2.8]),
-    promise("tan", f64::tan, 2.0, 3, &[-1.4, -FRAC_PI_4, FRAC_PI_4, 1.4]),
-    promise("asin", f64::asin, 1.1, 2, &[-0.9, -0.5, 0.5, 0.9]),
-    promise("acos", f64::acos, 1.1, 2, &[-0.9, -0.5, 0.5, 0.9]),
-    promise("atan", f64::atan, 0.8, 2, &[-2.0, -0.5, 0.5, 1.0, 2.0]),
+const GUARANTEES: [Guarantee; 12] = [
+    guarantee("ln", f64::ln, 0.8, 2, &[1e-310, 0.5, FRAC_1_SQRT_2, 1.0, SQRT_2, 2.0]),
+    guarantee("log10", f64::log10, 0.7, 3, &[1e-310, 0.5, FRAC_1_SQRT_2, 1.0, SQRT_2, 2.0]),
+    guarantee("exp", f64::exp, 0.75, 2, &[-708.0, -0.5 * LN_2, 0.5 * LN_2, 1.5 * LN_2, 13.5 * LN_2, 708.0]),
+    guarantee("sinh", f64::sinh, 1.0, 4, &[-18.5, LINEAR_BELOW, 0.5 * LN_2, 1.5 * LN_2, 26.0, 700.0]),
+    guarantee("cosh", f64::cosh, 1.1, 4, &[0.5 * LN_2, 1.5 * LN_2, 18.5, 26.0, 700.0]),
+    guarantee("tanh", f64::tanh, 1.5, 4, &[-0.55, LINEAR_BELOW, 0.5 * LN_2, 0.55, 1.0]),
+    guarantee("sin", f64::sin, 0.8, 2, &[-1.3, -FRAC_PI_4, FRAC_PI_4, 1.3]),
+    guarantee("cos", f64::cos, 0.8, 2, &[0.3, FRAC_PI_4, 3.0 * FRAC_PI_4, 2.8]),
+    guarantee("tan", f64::tan, 2.0, 3, &[-1.4, -FRAC_PI_4, FRAC_PI_4, 1.4]),
+    guarantee("asin", f64::asin, 1.1, 2, &[-0.9, -0.5, 0.5, 0.9]),
+    guarantee("acos", f64::acos, 1.1, 2, &[-0.9, -0.5, 0.5, 0.9]),
+    guarantee("atan", f64::atan, 0.8, 2, &[-2.0, -0.5, 0.5, 1.0, 2.0]),
 ];
 
-/// Bits that look random, the same ones every time.
+/// Seeded pseudo-random bits.
 struct Bits(u64);
 
 impl Bits {
@@ -103,16 +104,16 @@ fn columns(name: &str, series: &[Vec<f64>], simd: Simd) -> Vec<Vec<f64>> {
         })
         .collect();
     let series: Vec<_> = bars.iter().map(Bars::series).collect();
-    let how = ExecOptions { threads: 1, simd, ..ExecOptions::default() };
-    run(&selection.plan, &series, how).into_iter().map(|mut columns| columns.remove(0)).collect()
+    let options = ExecOptions { threads: 1, simd, ..ExecOptions::default() };
+    run(&selection.plan, &series, options).into_iter().map(|mut columns| columns.remove(0)).collect()
 }
 
 fn of(name: &str, x: &[f64]) -> Vec<f64> {
     columns(name, &[x.to_vec()], Simd::detect()).remove(0)
 }
 
-/// A number's place among all: neighbours differ by one.
-fn place(x: f64) -> i64 {
+/// Index of a double in the order of all doubles: neighbours differ by one.
+fn ordinal(x: f64) -> i64 {
     let bits = x.to_bits().cast_signed();
     if bits < 0 { i64::MIN.wrapping_sub(bits) } else { bits }
 }
@@ -139,7 +140,7 @@ fn arguments(name: &str, count: usize) -> Vec<f64> {
     (0..count).map(&mut one).collect()
 }
 
-/// The reference of a function: argument, nearest value, and the rest in units in the last place.
+/// The reference of a function: argument, nearest double, and the remainder in ulp.
 fn reference(name: &str) -> Vec<(f64, f64, f64)> {
     let bits = |text: &str| f64::from_bits(u64::from_str_radix(text, 16).unwrap());
     let point = |line: &str| {
@@ -152,8 +153,8 @@ fn reference(name: &str) -> Vec<(f64, f64, f64)> {
 }
 
 #[test]
-fn errors_are_as_promised() {
-    for Promise { name, error, .. } in PROMISES {
+fn errors_are_within_the_stated_ulp() {
+    for Guarantee { name, error, .. } in GUARANTEES {
         let reference = reference(name);
         assert!(reference.len() >= 195, "{name}: {} points", reference.len());
         let arguments: Vec<f64> = reference.iter().map(|point| point.0).collect();
@@ -162,23 +163,23 @@ fn errors_are_as_promised() {
                 got.is_sign_negative() == nearest.is_sign_negative(),
                 "{name}({x:e}) is {got:e}, not {nearest:e}"
             );
-            let steps = (place(got.abs()) - place(nearest.abs())) as f64;
+            let steps = (ordinal(got.abs()) - ordinal(nearest.abs())) as f64;
             let off = (steps - rest).abs();
-            assert!(
-                off <= error,
-                "{name}({x:e}) is {got:e}, {off} units from the truth {nearest:e} + {rest}"
-            );
+            assert!(off <= error, "{name}({x:e}) is {got:e}, {off} ulp from {nearest:e} + {rest}");
         }
     }
 }
 
 #[test]
-fn results_are_those_of_the_platform() {
-    for Promise { name, platform, apart, .. } in PROMISES {
+fn results_are_close_to_the_platform_libm() {
+    for Guarantee { name, platform, libm_distance, .. } in GUARANTEES {
         let arguments = arguments(name, 30_000);
         for (x, got) in arguments.iter().zip(of(name, &arguments)) {
             let want = platform(*x);
-            assert!(place(got).abs_diff(place(want)) <= apart, "{name}({x:e}) is {got:e}, there {want:e}");
+            assert!(
+                ordinal(got).abs_diff(ordinal(want)) <= libm_distance,
+                "{name}({x:e}) is {got:e}, libm {want:e}"
+            );
         }
     }
 }
@@ -240,10 +241,10 @@ fn special_values_are_those_of_c() {
 }
 
 #[test]
-fn nothing_falls_where_it_must_rise() {
-    for Promise { name, steady, .. } in PROMISES {
-        for at in steady {
-            // Steps of some units in the last place, across the change; results take steps too unless the function is flat.
+fn functions_are_monotone_across_algorithm_switches() {
+    for Guarantee { name, monotone, .. } in GUARANTEES {
+        for at in monotone {
+            // Steps of some ulp, across the switch.
             let arguments: Vec<f64> =
                 (-4000..4000).map(|i| f64::from_bits(at.to_bits().wrapping_add_signed(i * 64))).collect();
             let mut results = of(name, &arguments);
@@ -260,8 +261,9 @@ fn nothing_falls_where_it_must_rise() {
 }
 
 #[test]
-fn even_and_odd_functions_mirror() {
-    for Promise { name, .. } in PROMISES.iter().filter(|p| !["ln", "log10", "exp", "acos"].contains(&p.name))
+fn even_and_odd_functions_are_symmetric() {
+    for Guarantee { name, .. } in
+        GUARANTEES.iter().filter(|p| !["ln", "log10", "exp", "acos"].contains(&p.name))
     {
         let right = arguments(name, 6000);
         let left: Vec<f64> = right.iter().map(|x| -x).collect();
@@ -273,10 +275,10 @@ fn even_and_odd_functions_mirror() {
 }
 
 #[test]
-fn bits_are_the_same_with_every_instruction_set() {
+fn every_simd_level_is_bit_identical() {
     let mut random = Bits(5);
-    for Promise { name, .. } in PROMISES {
-        // Numbers that occur, and any bits at all: every kind of NaN, subnormal and huge numbers.
+    for Guarantee { name, .. } in GUARANTEES {
+        // Typical arguments, and random bits: every kind of NaN, subnormal and huge numbers.
         let mut all = arguments(name, 3000);
         all.extend((0..3000).map(|_| f64::from_bits(random.next())));
         let series: Vec<Vec<f64>> = all.chunks(397).map(<[f64]>::to_vec).collect();

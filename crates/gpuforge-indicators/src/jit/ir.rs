@@ -21,7 +21,7 @@ pub(super) use passes::overwritten_streams;
 pub(super) use scan::{EmaPowers, Scan, ScanKind, is_scannable};
 
 use super::partition::RecurrenceMode;
-pub(super) use crate::kernel::value::Compare;
+pub(super) use crate::kernel::trace::Compare;
 
 /// A source operand.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

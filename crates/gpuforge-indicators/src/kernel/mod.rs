@@ -1,8 +1,21 @@
-//! How is a node computed? A kernel per node that takes one block of bars after the other, for `L` series at once.
+//! Kernels: one per node operation, block by block, for `L` series at once; SIMD dispatch.
 //!
-//! Rows are `[f64; L]`: the same bar of `L` series side by side. A recursion over time is then `L` independent ones, and
-//! plain loops over a row become vector instructions. Every kernel's body is compiled for several instruction sets; which
-//! one runs is found out once. Nothing is fused or reordered, so that all of them give the same bits.
+//! | file | kernels |
+//! |---|---|
+//! | `pointwise.rs`, `math/` | element-wise: arithmetic, comparison, if-then-else, shift; exp, log, trigonometry |
+//! | `rolling_sum.rs` | rolling sums, linear weights, FIR |
+//! | `min_max.rs` | rolling min, max, arg-min, arg-max |
+//! | `moment.rs` | rolling variance, co-moments, mean deviation, central moments |
+//! | `rank.rs` | rolling order statistics and rank |
+//! | `recurrence.rs`, `chunked.rs` | EMA, Wilder, linear recurrence, cumulative sum; the same in chunks (relaxed) |
+//! | `state_machine.rs`, `value.rs`, `trace.rs` | state machines, and the traces of their steps for the JIT |
+//! | `whole_series.rs` | look-ahead columns |
+//! | `van_herk.rs`, `window_fold.rs` | rolling aggregation, shared by the above |
+//! | `transpose.rs` | interleave, deinterleave, prefetch, non-temporal stores |
+//!
+//! Rows are `[f64; L]`: the same bar of `L` series (AoSoA). A recurrence over time is then `L` independent ones, and plain loops
+//! over a row autovectorise. Every kernel's body is compiled for each SIMD level and dispatched once per block. Nothing is
+//! contracted (no FMA) or reordered, so that all levels are bit-identical.
 
 pub(crate) mod chunked;
 pub(crate) mod math;
@@ -13,6 +26,7 @@ pub(crate) mod rank;
 pub(crate) mod recurrence;
 pub(crate) mod rolling_sum;
 pub mod state_machine;
+pub mod trace;
 pub(crate) mod transpose;
 pub mod value;
 mod van_herk;
@@ -26,8 +40,8 @@ use gpuforge_simd::SimdLevel;
 /// The same bar of `L` series.
 pub type Row<const L: usize> = [f64; L];
 
-/// A row, lane by lane. Kernels read rows into values before they write one: the compiler makes vector instructions of it
-/// only where a store cannot change what is still to be read.
+/// A row, lane by lane. Kernels copy rows into locals before they write one: loops vectorise only where a store cannot alias
+/// what is still to be read.
 #[inline(always)]
 pub(crate) fn row<const L: usize>(f: impl Fn(usize) -> f64) -> Row<L> {
     let mut out = [0.0; L];
@@ -39,7 +53,7 @@ pub(crate) fn row<const L: usize>(f: impl Fn(usize) -> f64) -> Row<L> {
     out
 }
 
-/// A column's rows from some bar on.
+/// Rows of a column from some bar on.
 #[derive(Clone, Copy)]
 pub struct Rows<'a, const L: usize> {
     rows: &'a [Row<L>],
@@ -50,7 +64,7 @@ impl<'a, const L: usize> Rows<'a, L> {
     /// No rows.
     pub(crate) const NONE: Self = Rows { rows: &[], first: 0 };
 
-    /// `rows[0]` is bar `t0 - before`; bars before the first of all are never asked for.
+    /// `rows[0]` is bar `t0 - before`; bars before the first one are never read.
     pub(crate) fn new(rows: &'a [Row<L>], t0: usize, before: usize) -> Self {
         Rows { rows, first: t0.wrapping_sub(before) }
     }
@@ -74,7 +88,7 @@ impl<'a, const L: usize> Rows<'a, L> {
 
 /// One block: bars `t0..t1` of inputs and outputs. Outputs begin at `t0`.
 pub struct Block<'a, const L: usize> {
-    /// Inputs, in the node's order; with as much history as it asked for.
+    /// Inputs, in the node's order, with their look-back history.
     pub inputs: &'a [Rows<'a, L>],
     /// Outputs.
     pub outputs: &'a mut [&'a mut [Row<L>]],
@@ -84,12 +98,12 @@ pub struct Block<'a, const L: usize> {
     pub t1: usize,
     /// The node's first valid bar.
     pub start: usize,
-    /// What the body is compiled for.
+    /// SIMD level to run at.
     pub simd: Simd,
 }
 
 impl<'a, const L: usize> Block<'a, L> {
-    /// Writes NaN before the first valid bar and returns the first bar to compute.
+    /// NaN fill of the warm-up; returns the first bar to compute.
     #[inline(always)]
     pub fn head(&mut self) -> usize {
         let from = self.start.clamp(self.t0, self.t1);
@@ -121,26 +135,26 @@ impl<'a, const L: usize> Block<'a, L> {
     }
 }
 
-/// What a kernel computes; `body` must be `#[inline(always)]`, so that it is compiled for every instruction set.
+/// The body of a kernel; `body` must be `#[inline(always)]`, so that it is compiled for every SIMD level.
 pub trait Body<const L: usize>: Clone + Send + 'static {
-    /// Computes a block and remembers what the next one needs.
+    /// Computes a block and keeps the state for the next.
     fn body(&mut self, block: &mut Block<'_, L>);
 
-    /// What the next bar needs, where that is some rows: compiled loops go on with them.
+    /// Loop-carried state, where that is rows: fused JIT loops continue from it.
     fn carried(&mut self, _at: usize) -> Option<&mut Row<L>> {
         None
     }
 }
 
-/// A kernel behind a pointer.
+/// A kernel as a trait object, with SIMD dispatch.
 pub trait Kernel<const L: usize>: Send {
-    /// Computes a block with an instruction set that the machine has.
+    /// Computes a block at the block's SIMD level.
     fn run(&mut self, block: &mut Block<'_, L>);
 
-    /// What the next bar needs, where that is some rows.
+    /// Loop-carried state, where that is rows.
     fn state(&mut self, at: usize) -> Option<&mut Row<L>>;
 
-    /// Another one that remembers the same.
+    /// A copy with the same state.
     fn fork(&self) -> Box<dyn Kernel<L>>;
 }
 
@@ -156,10 +170,7 @@ impl<const L: usize, K: Body<L>> Kernel<L> for K {
     fn run(&mut self, block: &mut Block<'_, L>) {
         #[cfg(target_arch = "x86_64")]
         match block.simd.level() {
-            #[allow(
-                unsafe_code,
-                reason = "the compiler may use an instruction set only where we promise that it is there"
-            )]
+            #[allow(unsafe_code, reason = "calls a #[target_feature] function")]
             SimdLevel::Avx512 => {
                 // SAFETY: a `Simd` of this level was detected on this CPU.
                 return unsafe { avx512(self, block) };

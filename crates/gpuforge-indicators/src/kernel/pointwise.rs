@@ -1,4 +1,4 @@
-//! Functions of the same bar, and of a bar some time ago.
+//! Element-wise kernels: unary, binary, fused binary, if-then-else, shift, warm-up fill.
 #![allow(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
@@ -11,36 +11,36 @@ use crate::{
     plan::Fusion,
 };
 
-/// A function of one value.
+/// A unary operation.
 #[derive(Clone)]
 pub(crate) struct UnaryKernel(pub(crate) UnaryOp);
 
-/// A function of two values.
+/// A binary operation.
 #[derive(Clone)]
 pub(crate) struct BinaryKernel(pub(crate) BinaryOp);
 
-/// A function of two values inside another.
+/// A binary operation fused into another.
 #[derive(Clone)]
 pub(crate) struct FusedBinaryKernel(pub(crate) Fusion);
 
-/// A function of a value and a number.
+/// A binary operation with a constant.
 #[derive(Clone)]
 pub(crate) struct BinaryConstKernel {
     pub(crate) f: BinaryOp,
     pub(crate) k: f64,
-    /// Does the number come first?
+    /// Is the constant the first operand?
     pub(crate) first: bool,
 }
 
-/// One of two values.
+/// If-then-else: one of two values by a condition.
 #[derive(Clone)]
 pub(crate) struct IfThenElse;
 
-/// The value some bars ago.
+/// Lag: the value some bars ago.
 #[derive(Clone)]
 pub(crate) struct Shift(pub(crate) usize);
 
-/// The second value before a bar, the first from it on.
+/// The second operand during the warm-up of the first, then the first.
 #[derive(Clone)]
 pub(crate) struct FillWarmup {
     pub(crate) begin: usize,
@@ -50,14 +50,14 @@ pub(crate) struct FillWarmup {
 fn each1<const L: usize>(block: &mut Block<'_, L>, f: impl Fn(f64) -> f64) {
     let from = block.head();
     let a = block.a().range(from, block.t1);
-    // Lanes do not matter here: one long column.
+    // Lanes do not matter here: one flat loop.
     for (out, a) in block.out(from).as_flattened_mut().iter_mut().zip(a.as_flattened()) {
         *out = f(*a);
     }
 }
 
 #[inline(always)]
-fn each_number<const L: usize>(block: &mut Block<'_, L>, input: usize, f: impl Fn(f64) -> f64) {
+fn each_const<const L: usize>(block: &mut Block<'_, L>, input: usize, f: impl Fn(f64) -> f64) {
     let from = block.head();
     let a = block.inputs.get(input).map_or(&[] as &[Row<L>], |r| r.range(from, block.t1));
     for (out, a) in block.out(from).as_flattened_mut().iter_mut().zip(a.as_flattened()) {
@@ -75,9 +75,10 @@ fn each2<const L: usize>(block: &mut Block<'_, L>, f: impl Fn(f64, f64) -> f64) 
     }
 }
 
+/// A predicate as 1 or 0.
 #[inline(always)]
-fn truth(yes: bool) -> f64 {
-    if yes { 1.0 } else { 0.0 }
+fn predicate(holds: bool) -> f64 {
+    if holds { 1.0 } else { 0.0 }
 }
 
 impl<const L: usize> Body<L> for UnaryKernel {
@@ -87,26 +88,26 @@ impl<const L: usize> Body<L> for UnaryKernel {
             UnaryOp::Neg => each1(block, |x| -x),
             UnaryOp::Abs => each1(block, f64::abs),
             UnaryOp::Sqrt => each1(block, f64::sqrt),
-            UnaryOp::Ln => math::each(block, math::Ln),
-            UnaryOp::Log10 => math::each(block, math::Log10),
-            UnaryOp::Exp => math::each(block, math::Exp),
-            UnaryOp::Sin => math::each(block, math::Sin),
-            UnaryOp::Cos => math::each(block, math::Cos),
-            UnaryOp::Tan => math::each(block, math::Tan),
-            UnaryOp::Asin => math::each(block, math::Asin),
-            UnaryOp::Acos => math::each(block, math::Acos),
-            UnaryOp::Atan => math::each(block, math::Atan),
-            UnaryOp::Sinh => math::each(block, math::Sinh),
-            UnaryOp::Cosh => math::each(block, math::Cosh),
-            UnaryOp::Tanh => math::each(block, math::Tanh),
+            UnaryOp::Ln => math::map_block(block, math::Ln),
+            UnaryOp::Log10 => math::map_block(block, math::Log10),
+            UnaryOp::Exp => math::map_block(block, math::Exp),
+            UnaryOp::Sin => math::map_block(block, math::Sin),
+            UnaryOp::Cos => math::map_block(block, math::Cos),
+            UnaryOp::Tan => math::map_block(block, math::Tan),
+            UnaryOp::Asin => math::map_block(block, math::Asin),
+            UnaryOp::Acos => math::map_block(block, math::Acos),
+            UnaryOp::Atan => math::map_block(block, math::Atan),
+            UnaryOp::Sinh => math::map_block(block, math::Sinh),
+            UnaryOp::Cosh => math::map_block(block, math::Cosh),
+            UnaryOp::Tanh => math::map_block(block, math::Tanh),
             UnaryOp::Floor => each1(block, f64::floor),
             UnaryOp::Ceil => each1(block, f64::ceil),
-            UnaryOp::Sign => each1(block, |x| truth(x > 0.0) - truth(x < 0.0)),
+            UnaryOp::Sign => each1(block, |x| predicate(x > 0.0) - predicate(x < 0.0)),
         }
     }
 }
 
-/// Calls `$each` with the function of two values.
+/// Calls `$each` with the function of a [`BinaryOp`].
 macro_rules! binary {
     ($f:expr, $each:ident) => {
         match $f {
@@ -115,18 +116,18 @@ macro_rules! binary {
             BinaryOp::Mul => $each!(|a: f64, b: f64| a * b),
             BinaryOp::Div => $each!(|a: f64, b: f64| a / b),
             BinaryOp::Div0 => $each!(|a: f64, b: f64| if b == 0.0 { 0.0 } else { a / b }),
-            // A NaN on either side is a NaN.
+            // NaN where either operand is.
             BinaryOp::Min => $each!(|a: f64, b: f64| if a.is_nan() | (a < b) { a } else { b }),
             BinaryOp::Max => $each!(|a: f64, b: f64| if a.is_nan() | (a > b) { a } else { b }),
             BinaryOp::Pow => $each!(f64::powf),
-            BinaryOp::Lt => $each!(|a: f64, b: f64| truth(a < b)),
-            BinaryOp::Le => $each!(|a: f64, b: f64| truth(a <= b)),
-            BinaryOp::Gt => $each!(|a: f64, b: f64| truth(a > b)),
-            BinaryOp::Ge => $each!(|a: f64, b: f64| truth(a >= b)),
-            BinaryOp::Eq => $each!(|a: f64, b: f64| truth(a == b)),
-            BinaryOp::Ne => $each!(|a: f64, b: f64| truth(a != b)),
-            BinaryOp::And => $each!(|a: f64, b: f64| truth((a != 0.0) & (b != 0.0))),
-            BinaryOp::Or => $each!(|a: f64, b: f64| truth((a != 0.0) | (b != 0.0))),
+            BinaryOp::Lt => $each!(|a: f64, b: f64| predicate(a < b)),
+            BinaryOp::Le => $each!(|a: f64, b: f64| predicate(a <= b)),
+            BinaryOp::Gt => $each!(|a: f64, b: f64| predicate(a > b)),
+            BinaryOp::Ge => $each!(|a: f64, b: f64| predicate(a >= b)),
+            BinaryOp::Eq => $each!(|a: f64, b: f64| predicate(a == b)),
+            BinaryOp::Ne => $each!(|a: f64, b: f64| predicate(a != b)),
+            BinaryOp::And => $each!(|a: f64, b: f64| predicate((a != 0.0) & (b != 0.0))),
+            BinaryOp::Or => $each!(|a: f64, b: f64| predicate((a != 0.0) | (b != 0.0))),
         }
     };
 }
@@ -143,7 +144,7 @@ impl<const L: usize> Body<L> for BinaryKernel {
     }
 }
 
-/// `$body` with the function that is fused as `$name`; the rest of [`BinaryOp`] never is.
+/// `$body` with the function of a fusible [`BinaryOp`] as `$name`; the others are never fused.
 macro_rules! fused {
     ($f:expr, $name:ident => $body:expr) => {
         match $f {
@@ -204,14 +205,14 @@ impl<const L: usize> Body<L> for BinaryConstKernel {
         if self.first {
             macro_rules! each {
                 ($g:expr) => {
-                    each_number(block, 1, |x| $g(k, x))
+                    each_const(block, 1, |x| $g(k, x))
                 };
             }
             binary!(self.f, each)
         } else {
             macro_rules! each {
                 ($g:expr) => {
-                    each_number(block, 0, |x| $g(x, k))
+                    each_const(block, 0, |x| $g(x, k))
                 };
             }
             binary!(self.f, each)
@@ -248,8 +249,8 @@ impl<const L: usize> Body<L> for FillWarmup {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
         let from = block.head();
-        let turn = self.begin.clamp(from, block.t1);
-        let (before, after) = (block.b().range(from, turn), block.a().range(turn, block.t1));
+        let valid = self.begin.clamp(from, block.t1);
+        let (before, after) = (block.b().range(from, valid), block.a().range(valid, block.t1));
         for (out, x) in block.out(from).iter_mut().zip(before.iter().chain(after)) {
             *out = *x;
         }

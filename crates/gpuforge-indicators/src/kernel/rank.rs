@@ -1,8 +1,7 @@
-//! Which value stands at which place among the last `n`, and where would this one stand?
+//! Rolling order statistics (median, quantiles) and rolling rank, on sorted windows.
 //!
-//! Windows are kept in order. A bar takes one value out and puts another in: in one pass over all places, without a decision,
-//! so that it is done for several series (or places) at once. While there is a NaN in a window no place is known; a rank never
-//! counts one.
+//! A bar removes one value from the sorted window and inserts another: in one branch-free pass over all ranks, so that it
+//! vectorises over series (or over ranks). While a window contains a NaN its order statistics are NaN; a rank never counts one.
 #![allow(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
@@ -11,113 +10,117 @@
 
 use super::{Block, Body, Row, row, window_fold};
 
-/// Windows up to this long are passed over as a whole; in longer ones, places are searched and what lies between is moved.
-const PASSED: usize = 384;
+/// Windows up to this long are updated in one pass; in longer ones both ranks are found by binary search.
+const MAX_SINGLE_PASS: usize = 384;
 
-/// Places of one series up to which nothing is gained side by side: what was just written is read again too soon.
-const CARRIED: usize = 32;
+/// Single series: windows up to this long gain nothing from SIMD over ranks (store-to-load forwarding).
+const MAX_SCALAR_PASS: usize = 32;
 
-/// The least, the next, and so on of the last `n`: some of them.
+/// Values at some ranks of the sorted window.
 #[derive(Clone)]
 pub(crate) struct RollingOrderStatistic<const L: usize> {
     n: usize,
-    /// Places that are asked for, from 0.
-    places: Vec<usize>,
-    window: Ordered<L>,
-    /// How many values of the window are NaN; each stands as the greatest.
+    /// Ranks, from 0.
+    ranks: Vec<usize>,
+    window: SortedWindow<L>,
+    /// Number of NaNs in the window; each sorts as infinity.
     nans: Row<L>,
 }
 
 /// A window in ascending order.
 #[derive(Clone)]
-enum Ordered<const L: usize> {
-    /// Places of all series side by side, between two that nothing is less and nothing greater than.
-    Short { rows: Vec<Row<L>>, spare: Vec<Row<L>> },
-    /// Each series by itself.
+enum SortedWindow<const L: usize> {
+    /// Rows of all lanes, between the sentinels -∞ and ∞.
+    Short { rows: Vec<Row<L>>, scratch: Vec<Row<L>> },
+    /// One vector per lane.
     Long([Vec<f64>; L]),
 }
 
-/// What stands in the order: a NaN as the greatest, and both zeros as the same.
+/// Sort key: NaN sorts as infinity, both zeros are equal.
 #[inline(always)]
-fn standing<const L: usize>(x: &Row<L>) -> Row<L> {
+fn sort_key<const L: usize>(x: &Row<L>) -> Row<L> {
     let x = *x;
     row(|l| if x[l].is_nan() { f64::INFINITY } else { x[l] + 0.0 })
 }
 
 impl<const L: usize> RollingOrderStatistic<L> {
-    pub(crate) fn new(n: usize, places: &[usize]) -> Self {
-        let window = if n <= PASSED {
-            Ordered::Short { rows: Vec::new(), spare: Vec::new() }
+    pub(crate) fn new(n: usize, ranks: &[usize]) -> Self {
+        let window = if n <= MAX_SINGLE_PASS {
+            SortedWindow::Short { rows: Vec::new(), scratch: Vec::new() }
         } else {
-            Ordered::Long(std::array::from_fn(|_| Vec::new()))
+            SortedWindow::Long(std::array::from_fn(|_| Vec::new()))
         };
-        RollingOrderStatistic { n, places: places.to_vec(), window, nans: [0.0; L] }
+        RollingOrderStatistic { n, ranks: ranks.to_vec(), window, nans: [0.0; L] }
     }
 }
 
-impl<const L: usize> Ordered<L> {
-    /// Puts the first window in order.
-    fn begin(&mut self, window: &[Row<L>]) {
+impl<const L: usize> SortedWindow<L> {
+    /// Sorts the first window.
+    fn init(&mut self, window: &[Row<L>]) {
         let mut lanes: [Vec<f64>; L] =
-            std::array::from_fn(|l| window.iter().map(|x| standing(x)[l]).collect());
+            std::array::from_fn(|l| window.iter().map(|x| sort_key(x)[l]).collect());
         lanes.iter_mut().for_each(|lane| lane.sort_by(f64::total_cmp));
         match self {
-            Ordered::Long(sorted) => *sorted = lanes,
-            Ordered::Short { rows, spare } => {
+            SortedWindow::Long(sorted) => *sorted = lanes,
+            SortedWindow::Short { rows, scratch } => {
                 *rows = vec![[f64::NEG_INFINITY; L]];
                 rows.extend((0..window.len()).map(|i| std::array::from_fn(|l| lanes[l][i])));
                 rows.push([f64::INFINITY; L]);
-                spare.clone_from(rows);
+                scratch.clone_from(rows);
             }
         }
     }
 
-    /// One value leaves, another comes.
+    /// One value leaves, another enters.
     #[inline(always)]
-    fn exchange(&mut self, old: &Row<L>, new: &Row<L>) {
+    fn slide(&mut self, old: &Row<L>, new: &Row<L>) {
         match self {
-            Ordered::Long(lanes) => {
+            SortedWindow::Long(lanes) => {
                 for l in 0..L {
-                    search(&mut lanes[l], old[l], new[l]);
+                    slide_by_search(&mut lanes[l], old[l], new[l]);
                 }
             }
-            Ordered::Short { rows, .. } if L > 1 || rows.len() <= CARRIED => pass(rows, old, new),
-            Ordered::Short { rows, spare } => {
-                across(rows, spare, old, new);
-                std::mem::swap(rows, spare);
+            SortedWindow::Short { rows, .. } if L > 1 || rows.len() <= MAX_SCALAR_PASS => {
+                slide_in_place(rows, old, new)
+            }
+            SortedWindow::Short { rows, scratch } => {
+                slide_single(rows, scratch, old, new);
+                std::mem::swap(rows, scratch);
             }
         }
     }
 
     #[inline(always)]
-    fn at(&self, place: usize) -> Row<L> {
+    fn at(&self, rank: usize) -> Row<L> {
         match self {
-            Ordered::Long(lanes) => row(|l| lanes[l].get(place).copied().unwrap_or(f64::NAN)),
-            Ordered::Short { rows, .. } => rows.get(place + 1).copied().unwrap_or([f64::NAN; L]),
+            SortedWindow::Long(lanes) => row(|l| lanes[l].get(rank).copied().unwrap_or(f64::NAN)),
+            SortedWindow::Short { rows, .. } => rows.get(rank + 1).copied().unwrap_or([f64::NAN; L]),
         }
     }
 }
 
-/// Takes the first of what is not less than `old` out: what stands at a place then, given what stood there and after it.
+/// The value at a rank after `old` (the first value not less than it) is removed, given the values at this rank and the next.
 #[inline(always)]
 fn without(here: f64, next: f64, old: f64) -> f64 {
     if here < old { here } else { next }
 }
 
+/// Min without NaN handling.
 #[inline(always)]
-fn lesser(a: f64, b: f64) -> f64 {
+fn min(a: f64, b: f64) -> f64 {
     if a < b { a } else { b }
 }
 
+/// Max without NaN handling.
 #[inline(always)]
-fn greater(a: f64, b: f64) -> f64 {
+fn max(a: f64, b: f64) -> f64 {
     if a > b { a } else { b }
 }
 
-/// The exchange, series side by side: what comes is carried along until something greater stands there, which is then carried
-/// along. (Asking whether it has its place yet would cost more than carrying it to the end.)
+/// Removes and inserts in one pass, SIMD across series: the new value is carried up to its rank, then the value it displaces,
+/// and so on. (Testing whether it has its rank yet would cost more than carrying on to the end.)
 #[inline(always)]
-fn pass<const L: usize>(rows: &mut [Row<L>], old: &Row<L>, new: &Row<L>) {
+fn slide_in_place<const L: usize>(rows: &mut [Row<L>], old: &Row<L>, new: &Row<L>) {
     let (old, mut carried) = (*old, *new);
     let Some((_, [first, rest @ ..])) = rows.split_first_mut() else { return };
     let mut here = *first;
@@ -125,28 +128,28 @@ fn pass<const L: usize>(rows: &mut [Row<L>], old: &Row<L>, new: &Row<L>) {
     for next_slot in rest {
         let next = *next_slot;
         let left: Row<L> = row(|l| without(here[l], next[l], old[l]));
-        *slot = row(|l| lesser(carried[l], left[l]));
-        carried = row(|l| greater(carried[l], left[l]));
+        *slot = row(|l| min(carried[l], left[l]));
+        carried = row(|l| max(carried[l], left[l]));
         (slot, here) = (next_slot, next);
     }
 }
 
-/// The exchange of one series, places side by side: what is read must not be what is written.
+/// The same of one series, SIMD across ranks: from one buffer into another.
 #[inline(always)]
-fn across<const L: usize>(rows: &[Row<L>], to: &mut [Row<L>], old: &Row<L>, new: &Row<L>) {
+fn slide_single<const L: usize>(rows: &[Row<L>], to: &mut [Row<L>], old: &Row<L>, new: &Row<L>) {
     let (Some(old), Some(new)) = (old.first().copied(), new.first().copied()) else { return };
     let n = rows.len().saturating_sub(2);
     let (rows, to) = (rows.as_flattened(), to.as_flattened_mut());
     let part = |i: usize| rows.get(i..i + n).unwrap_or(&[]);
     let to = to.get_mut(1..n + 1).unwrap_or_default();
     for (((to, before), here), next) in to.iter_mut().zip(part(0)).zip(part(1)).zip(part(2)) {
-        *to = lesser(greater(without(*before, *here, old), new), without(*here, *next, old));
+        *to = min(max(without(*before, *here, old), new), without(*here, *next, old));
     }
 }
 
-/// The exchange in a long window: what lies between the two places moves by one.
+/// The same in a long window: binary search of both ranks, then a move of what lies between.
 #[inline(always)]
-fn search(sorted: &mut [f64], old: f64, new: f64) {
+fn slide_by_search(sorted: &mut [f64], old: f64, new: f64) {
     let (from, to) = (sorted.partition_point(|x| *x < old), sorted.partition_point(|x| *x < new));
     let to = if to > from {
         sorted.copy_within(from + 1..to, from);
@@ -172,18 +175,18 @@ impl<const L: usize> Body<L> for RollingOrderStatistic<L> {
         for t in from..t1 {
             if t == block.start {
                 let window = a.range(t + 1 - n, t + 1);
-                self.window.begin(window);
+                self.window.init(window);
                 self.nans = window.iter().fold([0.0; L], |count, x| row(|l| count[l] + nan(x)[l]));
             } else {
                 let (old, new) = (a.at(t - n), a.at(t));
-                self.window.exchange(&standing(old), &standing(new));
+                self.window.slide(&sort_key(old), &sort_key(new));
                 let (count, come, gone) = (self.nans, nan(new), nan(old));
                 self.nans = row(|l| count[l] + come[l] - gone[l]);
             }
             let nans = self.nans;
-            for (out, place) in block.outputs.iter_mut().zip(&self.places) {
+            for (out, rank) in block.outputs.iter_mut().zip(&self.ranks) {
                 if let Some(out) = out.get_mut(t - t0) {
-                    let found = self.window.at(*place);
+                    let found = self.window.at(*rank);
                     *out = row(|l| if nans[l] > 0.0 { f64::NAN } else { found[l] });
                 }
             }
@@ -191,7 +194,7 @@ impl<const L: usize> Body<L> for RollingOrderStatistic<L> {
     }
 }
 
-/// How many of the `n` values before this one are less.
+/// How many of the `n` values before this one are less (or equal).
 #[derive(Clone)]
 pub(crate) struct RollingRank {
     pub(crate) n: usize,

@@ -1,4 +1,4 @@
-//! Values that depend on the bar before: means with memory, sums and extremes of everything so far.
+//! Recurrences: EMA, Wilder's smoothing, first-order linear recurrence, cumulative sum, min and max.
 //!
 //! A NaN among the inputs stays in the state: everything after it is NaN.
 #![allow(
@@ -10,7 +10,7 @@
 use super::{Block, Body, Row};
 use crate::graph::Seed;
 
-/// Exponential mean: `y += k * (x - y)`.
+/// EMA: `y += k * (x - y)`.
 #[derive(Clone)]
 pub(crate) struct Ema<const L: usize> {
     pub(crate) k: f64,
@@ -40,17 +40,17 @@ fn seed<const L: usize>(block: &Block<'_, L>, seed: Seed) -> Row<L> {
     }
 }
 
-/// Runs `step` over the block after the seed was put in place.
+/// Seeds the state at the first valid bar, then runs `step` over the block.
 #[inline(always)]
 fn seeded<const L: usize>(
     block: &mut Block<'_, L>,
-    how: Seed,
+    kind: Seed,
     y: &mut Row<L>,
     step: impl Fn(f64, f64) -> f64,
 ) {
     let mut from = block.head();
     if from == block.start && from < block.t1 {
-        *y = seed(block, how);
+        *y = seed(block, kind);
         if let Some(out) = block.out(from).first_mut() {
             *out = *y;
         }
@@ -80,7 +80,7 @@ impl<const L: usize> Body<L> for Ema<L> {
     }
 }
 
-/// Wilder's mean: `y += (x - y) / n`.
+/// Wilder's smoothing: `y += (x - y) / n`.
 #[derive(Clone)]
 pub(crate) struct Wilder<const L: usize> {
     pub(crate) n: f64,
@@ -95,13 +95,13 @@ impl<const L: usize> Body<L> for Wilder<L> {
 
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
-        // No division in the chain from bar to bar, and a flat series stays flat.
+        // No division on the loop-carried path, and a flat series stays flat.
         let k = 1.0 / self.n;
         seeded(block, self.seed, &mut self.y, |y, x| (x - y) * k + y);
     }
 }
 
-/// `y = a * y + b`.
+/// First-order linear recurrence: `y = a * y + b`.
 #[derive(Clone)]
 pub(crate) struct LinearRecurrence<const L: usize> {
     pub(crate) y: Row<L>,
@@ -134,7 +134,7 @@ impl<const L: usize> Body<L> for LinearRecurrence<L> {
     }
 }
 
-/// `y += k * (x - y)` with a `k` of every bar.
+/// EMA with a per-bar smoothing factor: `y += k * (x - y)`.
 #[derive(Clone)]
 pub(crate) struct AdaptiveEma<const L: usize> {
     pub(crate) y: Row<L>,
@@ -163,13 +163,13 @@ impl<const L: usize> Body<L> for AdaptiveEma<L> {
     }
 }
 
-/// Sum of everything so far.
+/// Cumulative sum.
 #[derive(Clone)]
 pub(crate) struct CumSum<const L: usize> {
     pub(crate) y: Row<L>,
 }
 
-/// Greatest or least of everything so far.
+/// Cumulative max or min.
 #[derive(Clone)]
 pub(crate) struct CumMinMax<const L: usize> {
     pub(crate) max: bool,

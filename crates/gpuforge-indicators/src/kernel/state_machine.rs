@@ -1,28 +1,28 @@
-//! State machines: what needs a memory of its own and takes one step a bar.
+//! State machines: kernels with state of their own that take one step per bar.
 //!
-//! Three ways to say what a step does, from the plainest to the most general:
+//! Three traits, from the most constrained to the most general:
 //!
 //! | trait | state | for |
 //! |---|---|---|
-//! | [`BranchlessMachine`] | some numbers, and a step that compares and selects | nearly everything: `L` series are vector code, and part of compiled loops |
-//! | [`RowStateMachine`] | rows, rings of rows, what all series share | steps that look back, or that begin in stages |
-//! | [`StateMachine`] | anything | steps that truly branch, one series after the other |
+//! | [`BranchlessMachine`] | some numbers, and a step of arithmetic, comparisons and selects | nearly everything: vectorises over series, and fuses into JIT loops |
+//! | [`RowStateMachine`] | rows, ring buffers of rows, state shared by all lanes | steps that look back, or that start in stages |
+//! | [`StateMachine`] | anything | steps that branch; one series after the other |
 //!
-//! Whichever it is, the bits of a series do not depend on its neighbours.
+//! With any of them, the bits of a series do not depend on its neighbours.
 #![allow(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
     reason = "a lane is always below the number of lanes"
 )]
 
-/// One of two values, both of them computed: lanes say it with this and not with `if`, which may become a branch.
+/// Select: one of two computed values, where an `if` might become a branch.
 pub use std::hint::select_unpredictable as select;
 
 pub use super::value::Value;
-use super::{Block, Body, Kernel, Row, value::TracedStep};
+use super::{Block, Body, Kernel, Row, trace::TracedStep};
 
-/// One series' state. `step` gets the inputs of a bar and gives the outputs of the same bar; it is called from the first bar
-/// on at which all inputs are valid, and what it gives before its own lookback is not seen.
+/// A machine of one series. `step` maps the inputs of a bar to its outputs; it is called from the first bar on at which all
+/// inputs are valid, and its outputs are discarded during its own lookback.
 pub trait StateMachine<const I: usize, const O: usize>: Clone + Send + 'static {
     /// At the beginning of a series.
     fn new(params: &[f64]) -> Self;
@@ -31,11 +31,11 @@ pub trait StateMachine<const I: usize, const O: usize>: Clone + Send + 'static {
     fn step(&mut self, x: [f64; I]) -> [f64; O];
 }
 
-/// A machine whose state is `S` numbers. The same lines serve one series, several side by side, and loops that are compiled
-/// from them: a step says [`Value::select`] and not `if`, [`Value::cmp_lt`] and not `<`. What the next bar waits for should be
-/// the first of the states: those stay in registers. All methods must be `#[inline(always)]`.
+/// A machine with `S` numbers of state and a branch-free step, generic over [`Value`]: the same code serves one series, SIMD
+/// across series and the JIT. A step uses [`Value::select`] instead of `if` and [`Value::cmp_lt`] instead of `<`. States on the
+/// loop-carried path should come first: those are pinned to registers. All methods must be `#[inline(always)]`.
 pub trait BranchlessMachine<const S: usize, const I: usize, const O: usize>: Copy + Send + 'static {
-    /// What its parameters say.
+    /// From its parameters.
     fn new(params: &[f64]) -> Self;
 
     /// The first bar: state after it, and its outputs.
@@ -45,13 +45,13 @@ pub trait BranchlessMachine<const S: usize, const I: usize, const O: usize>: Cop
     fn step<V: Value>(&self, state: [V; S], x: [V; I]) -> ([V; S], [V; O]);
 }
 
-/// A machine that steps `L` series at once. What is large should be boxed: it is moved about between blocks.
+/// A machine that steps `L` series at once. Large state should be boxed: the machine is moved at every block.
 /// All methods but `new` must be `#[inline(always)]`.
 pub trait RowStateMachine<const I: usize, const O: usize, const L: usize>: Clone + Send + 'static {
     /// At the beginning of the series.
     fn new(params: &[f64]) -> Self;
 
-    /// The first bar, where it is not as the others.
+    /// The first bar, where it differs from the others.
     #[inline(always)]
     fn first(&mut self, x: [&Row<L>; I]) -> [Row<L>; O] {
         self.step(x)
@@ -60,13 +60,13 @@ pub trait RowStateMachine<const I: usize, const O: usize, const L: usize>: Clone
     /// One bar.
     fn step(&mut self, x: [&Row<L>; I]) -> [Row<L>; O];
 
-    /// What the next bar needs, where that is rows which a compiled loop goes on with.
+    /// Loop-carried state, where that is rows that a fused loop continues from.
     fn state(&mut self, _at: usize) -> Option<&mut Row<L>> {
         None
     }
 }
 
-/// Some values of one lane from others, for every lane. A body that does not branch becomes vector instructions.
+/// Maps the values of every lane; a branch-free `f` vectorises.
 #[inline(always)]
 pub fn lanes<const I: usize, const O: usize, const L: usize>(
     x: [&Row<L>; I],
@@ -86,22 +86,22 @@ pub fn lanes<const I: usize, const O: usize, const L: usize>(
     out
 }
 
-/// A machine as the graph knows it.
+/// Definition of a state machine.
 pub struct StateMachineDef {
     /// Unique name.
     pub name: &'static str,
-    /// How many values it gives.
+    /// Number of outputs.
     pub outputs: usize,
-    /// Bars after its inputs' first until its own first, by its parameters.
+    /// Lookback in bars after the first valid input, by its parameters.
     pub lookback: fn(&[f64]) -> usize,
     pub(crate) one: fn(&[f64], usize) -> Box<dyn Kernel<1>>,
     pub(crate) many: fn(&[f64], usize) -> Box<dyn Kernel<8>>,
-    /// A step of it by its parameters, where it can be part of a compiled loop.
+    /// The trace of its step by its parameters, where it can be part of a fused loop.
     pub(crate) traced: Option<fn(&[f64]) -> TracedStep>,
 }
 
 impl StateMachineDef {
-    /// Describes a machine: `StateMachineDef::of::<Spearman, 2, 1>("spearman", |_| 1)`.
+    /// Defines a branching machine: `StateMachineDef::of::<Spearman, 2, 1>("spearman", |_| 1)`.
     pub const fn of<M: StateMachine<I, O>, const I: usize, const O: usize>(
         name: &'static str,
         lookback: fn(&[f64]) -> usize,
@@ -116,21 +116,21 @@ impl StateMachineDef {
         }
     }
 
-    /// Describes a rule by its state, inputs and outputs: `StateMachineDef::branchless::<Streak, 1, 2, 1>("streak", |_| 0)`.
+    /// Defines a branch-free machine by its state, inputs and outputs: `StateMachineDef::branchless::<Streak, 1, 2, 1>("streak", |_| 0)`.
     pub const fn branchless<R: BranchlessMachine<S, I, O>, const S: usize, const I: usize, const O: usize>(
         name: &'static str,
         lookback: fn(&[f64]) -> usize,
     ) -> Self {
         StateMachineDef {
             traced: Some(|params| {
-                let rule = R::new(params);
-                TracedStep::of(|state: [_; S], x: [_; I]| -> (_, [_; O]) { rule.step(state, x) })
+                let machine = R::new(params);
+                TracedStep::of(|state: [_; S], x: [_; I]| -> (_, [_; O]) { machine.step(state, x) })
             }),
             ..Self::rows::<BranchlessRows<R, S, 1>, BranchlessRows<R, S, 8>, I, O>(name, lookback)
         }
     }
 
-    /// Describes a machine of rows: `StateMachineDef::rows::<Phase<1>, Phase<8>, 2, 1>("phase", |_| 0)`.
+    /// Defines a row machine: `StateMachineDef::rows::<Phase<1>, Phase<8>, 2, 1>("phase", |_| 0)`.
     pub const fn rows<One, Many, const I: usize, const O: usize>(
         name: &'static str,
         lookback: fn(&[f64]) -> usize,
@@ -172,10 +172,10 @@ impl std::hash::Hash for StateMachineDef {
     }
 }
 
-/// A rule and its state in all lanes.
+/// A branch-free machine and its state in all lanes.
 #[derive(Clone)]
 struct BranchlessRows<R, const S: usize, const L: usize> {
-    rule: R,
+    machine: R,
     state: [Row<L>; S],
 }
 
@@ -183,19 +183,19 @@ impl<R: BranchlessMachine<S, I, O>, const S: usize, const I: usize, const O: usi
     RowStateMachine<I, O, L> for BranchlessRows<R, S, L>
 {
     fn new(params: &[f64]) -> Self {
-        BranchlessRows { rule: R::new(params), state: [[0.0; L]; S] }
+        BranchlessRows { machine: R::new(params), state: [[0.0; L]; S] }
     }
 
     #[inline(always)]
     fn first(&mut self, x: [&Row<L>; I]) -> [Row<L>; O] {
-        let rule = self.rule;
-        self.every(x, |_, x| rule.first(x))
+        let machine = self.machine;
+        self.map_lanes(x, |_, x| machine.first(x))
     }
 
     #[inline(always)]
     fn step(&mut self, x: [&Row<L>; I]) -> [Row<L>; O] {
-        let rule = self.rule;
-        self.every(x, |state, x| rule.step(state, x))
+        let machine = self.machine;
+        self.map_lanes(x, |state, x| machine.step(state, x))
     }
 
     fn state(&mut self, at: usize) -> Option<&mut Row<L>> {
@@ -205,12 +205,12 @@ impl<R: BranchlessMachine<S, I, O>, const S: usize, const I: usize, const O: usi
 
 impl<R, const S: usize, const L: usize> BranchlessRows<R, S, L> {
     #[inline(always)]
-    fn every<const I: usize, const O: usize>(
+    fn map_lanes<const I: usize, const O: usize>(
         &mut self,
         x: [&Row<L>; I],
         f: impl Fn([f64; S], [f64; I]) -> ([f64; S], [f64; O]),
     ) -> [Row<L>; O] {
-        // New rows beside the old: a store must not change what a later lane reads.
+        // Into new rows: stores must not alias what a later lane reads.
         let (mut next, mut out) = ([[0.0; L]; S], [[0.0; L]; O]);
         for l in 0..L {
             let (mut state, mut lane) = ([0.0; S], [0.0; I]);
@@ -233,18 +233,18 @@ impl<R, const S: usize, const L: usize> BranchlessRows<R, S, L> {
     }
 }
 
-/// Rows of a block for a machine: inputs from its first bar on, outputs from the first bar that is shown.
-struct Span<'a, const I: usize, const O: usize, const L: usize> {
+/// Rows of a block for a machine: inputs from its first bar on, outputs from its first valid bar.
+struct MachineRows<'a, const I: usize, const O: usize, const L: usize> {
     inputs: [&'a [Row<L>]; I],
     outputs: [&'a mut [Row<L>]; O],
-    /// Bars before the first that is shown.
+    /// Bars whose outputs are discarded (lookback).
     hidden: usize,
-    /// Is the first of these bars the machine's first?
+    /// Does the machine start in this block?
     first: bool,
 }
 
-impl<'a, const I: usize, const O: usize, const L: usize> Span<'a, I, O, L> {
-    /// Nothing where a column is missing.
+impl<'a, const I: usize, const O: usize, const L: usize> MachineRows<'a, I, O, L> {
+    /// `None` where a column is missing.
     #[inline(always)]
     fn of<'b: 'a>(block: &'a mut Block<'b, L>, begin: usize) -> Option<Self> {
         let shown = block.head();
@@ -259,7 +259,12 @@ impl<'a, const I: usize, const O: usize, const L: usize> Span<'a, I, O, L> {
         });
         let whole = inputs.iter().all(|rows| rows.len() == t1 - from)
             && outputs.iter().all(|rows| rows.len() == t1 - shown);
-        whole.then_some(Span { inputs, outputs, hidden: shown - from, first: from == begin && from < t1 })
+        whole.then_some(MachineRows {
+            inputs,
+            outputs,
+            hidden: shown - from,
+            first: from == begin && from < t1,
+        })
     }
 
     #[inline(always)]
@@ -275,10 +280,10 @@ impl<'a, const I: usize, const O: usize, const L: usize> Span<'a, I, O, L> {
     }
 }
 
-/// A machine of rows as a kernel.
+/// A row machine as a kernel.
 #[derive(Clone)]
 struct RowKernel<M, const I: usize, const O: usize> {
-    /// Always there, except while a block is computed.
+    /// Moved out while a block is computed.
     machine: Option<M>,
     /// First bar at which all inputs are valid.
     begin: usize,
@@ -289,8 +294,8 @@ impl<M: RowStateMachine<I, O, L>, const I: usize, const O: usize, const L: usize
 {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
-        let Some(mut span) = Span::<I, O, L>::of(block, self.begin) else { return };
-        // Taken out for the block: what nobody else can see stays in registers.
+        let Some(mut span) = MachineRows::<I, O, L>::of(block, self.begin) else { return };
+        // Moved to the stack for the block: a local stays in registers.
         let Some(mut machine) = self.machine.take() else { return };
         let mut k = 0;
         if span.first {
@@ -316,6 +321,7 @@ impl<M: RowStateMachine<I, O, L>, const I: usize, const O: usize, const L: usize
     }
 }
 
+/// A machine per lane as a kernel.
 #[derive(Clone)]
 struct PerLaneKernel<M, const I: usize, const O: usize, const L: usize> {
     lanes: [M; L],
@@ -335,7 +341,7 @@ impl<M: StateMachine<I, O>, const I: usize, const O: usize, const L: usize> Body
 {
     #[inline(always)]
     fn body(&mut self, block: &mut Block<'_, L>) {
-        let Some(span) = Span::<I, O, L>::of(block, self.begin) else { return };
+        let Some(span) = MachineRows::<I, O, L>::of(block, self.begin) else { return };
         let (hidden, bars) = (span.hidden, span.inputs.first().map_or(0, |rows| rows.len()));
         for k in 0..hidden {
             for l in 0..L {

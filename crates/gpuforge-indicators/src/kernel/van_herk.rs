@@ -1,81 +1,82 @@
-//! How is a window joined from parts? A window is the end of one stretch of `n` bars and the beginning of the next (van Herk,
-//! Gil and Werman): three joins a bar whatever `n` is, and nothing is remembered for longer than it is in the window.
+//! Rolling aggregation by van Herk, Gil and Werman: a window is a suffix of one segment of `n` bars and a prefix of the next.
+//!
+//! Three combinations a bar whatever `n` is, for any associative operation, and no value outlives its window.
 
 use super::{Block, Row};
 
-/// What is joined: associative, the earlier first.
-pub(super) trait Join<const L: usize> {
-    /// Some bars, joined.
-    type Part: Copy + Send;
+/// The operation: an associative combination with an identity, the earlier operand first.
+pub(super) trait WindowMonoid<const L: usize> {
+    /// Some bars, combined.
+    type Aggregate: Copy + Send;
     /// No bars.
-    const NONE: Self::Part;
+    const IDENTITY: Self::Aggregate;
     /// One bar.
-    fn one(x: &Row<L>, t: usize) -> Self::Part;
+    fn lift(x: &Row<L>, t: usize) -> Self::Aggregate;
     /// Bars and those after them.
-    fn join(earlier: &Self::Part, later: &Self::Part) -> Self::Part;
-    /// What bar `t` says of its window of `n`.
-    fn result(part: &Self::Part, t: usize, n: usize) -> Row<L>;
+    fn combine(earlier: &Self::Aggregate, later: &Self::Aggregate) -> Self::Aggregate;
+    /// The result at bar `t` of its window of `n`.
+    fn result(aggregate: &Self::Aggregate, t: usize, n: usize) -> Row<L>;
 }
 
-/// What is kept between blocks.
+/// State between blocks.
 #[derive(Clone)]
-pub(crate) struct Stretches<T> {
-    /// Of the stretch before, from each of its bars to its end, and then nothing.
-    ends: Vec<T>,
-    /// Of this stretch so far.
-    beginning: Option<T>,
+pub(crate) struct SegmentState<T> {
+    /// Suffixes of the segment before, from each of its bars to its end; then the identity.
+    suffixes: Vec<T>,
+    /// Prefix of this segment so far.
+    prefix: Option<T>,
 }
 
-impl<T> Default for Stretches<T> {
+impl<T> Default for SegmentState<T> {
     fn default() -> Self {
-        Stretches { ends: Vec::new(), beginning: None }
+        SegmentState { suffixes: Vec::new(), prefix: None }
     }
 }
 
-/// Joins the last `n` of every bar of a block.
+/// Aggregates the last `n` bars of every bar of a block.
 #[inline(always)]
-pub(super) fn windows<const L: usize, J: Join<L>>(
+pub(super) fn rolling<const L: usize, J: WindowMonoid<L>>(
     block: &mut Block<'_, L>,
     n: usize,
-    kept: &mut Stretches<J::Part>,
+    state: &mut SegmentState<J::Aggregate>,
 ) {
     let from = block.head();
     let (a, t1) = (block.a(), block.t1);
     // The node's input begins n - 1 bars before the node.
     let origin = block.start + 1 - n;
     if from == block.start && from < t1 {
-        let mut beginning = J::NONE;
+        let mut prefix = J::IDENTITY;
         for (t, x) in (origin..from).zip(a.range(origin, from)) {
-            beginning = J::join(&beginning, &J::one(x, t));
+            prefix = J::combine(&prefix, &J::lift(x, t));
         }
-        kept.beginning = Some(beginning);
-        kept.ends.clear();
-        kept.ends.resize(n + 1, J::NONE);
+        state.prefix = Some(prefix);
+        state.suffixes.clear();
+        state.suffixes.resize(n + 1, J::IDENTITY);
     }
     let mut t = from;
     while t < t1 {
         let at = (t - origin) % n;
         if at == 0 && t > origin {
-            // The stretch that ended becomes the one before. No window begins with its first bar any more.
-            let stretch = kept.ends.iter_mut().zip(a.range(t - n, t)).skip(1);
-            let mut bars = stretch.rev().zip((t - n..t).rev());
+            // The finished segment: its suffixes, but for the whole of it, which no window begins with any more.
+            let segment = state.suffixes.iter_mut().zip(a.range(t - n, t)).skip(1);
+            let mut bars = segment.rev().zip((t - n..t).rev());
             if let Some(((slot, x), t)) = bars.next() {
-                let mut end = J::one(x, t);
-                *slot = end;
+                let mut suffix = J::lift(x, t);
+                *slot = suffix;
                 for ((slot, x), t) in bars {
-                    end = J::join(&J::one(x, t), &end);
-                    *slot = end;
+                    suffix = J::combine(&J::lift(x, t), &suffix);
+                    *slot = suffix;
                 }
             }
         }
         let to = (t + n - at).min(t1);
-        let mut beginning = if at == 0 { J::NONE } else { kept.beginning.unwrap_or(J::NONE) };
-        let ends = kept.ends.get(at + 1..).unwrap_or(&[]);
-        for (((x, end), out), t) in a.range(t, to).iter().zip(ends).zip(block.out(t)).zip(t..) {
-            beginning = J::join(&beginning, &J::one(x, t));
-            *out = J::result(&J::join(end, &beginning), t, n);
+        let mut prefix = if at == 0 { J::IDENTITY } else { state.prefix.unwrap_or(J::IDENTITY) };
+        let suffixes = state.suffixes.get(at + 1..).unwrap_or(&[]);
+        for (((x, suffix), out), t) in a.range(t, to).iter().zip(suffixes).zip(block.out(t)).zip(t..) {
+            prefix = J::combine(&prefix, &J::lift(x, t));
+            *out = J::result(&J::combine(suffix, &prefix), t, n);
         }
-        kept.beginning = Some(beginning);
+        state.prefix = Some(prefix);
         t = to;
     }
 }

@@ -1,16 +1,16 @@
-//! Columns that are computed from a whole series before anything else: the only way to look ahead.
+//! Whole-series columns: computed from the complete series before any block, the only operation that looks ahead.
 //!
-//! A row that rests on one is not causal. Everything else sees bars in their order and knows none that comes later.
+//! An indicator that uses one is not causal and cannot be streamed. Everything else sees bars in order.
 
 use crate::graph::Field;
 
-/// A column as the graph knows it.
+/// Definition of a whole-series column.
 pub struct WholeSeriesDef {
     /// Unique name.
     pub name: &'static str,
-    /// Columns of bars that it reads.
+    /// Input columns.
     pub fields: &'static [Field],
-    /// From these columns, cut to one length, and parameters: as many values.
+    /// The column, from the input columns (all of one length) and the parameters.
     pub column: fn(&[&[f64]], &[f64]) -> Vec<f64>,
 }
 

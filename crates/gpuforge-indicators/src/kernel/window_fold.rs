@@ -1,9 +1,11 @@
-//! How is every value of a window looked at, bar by bar? For many neighbouring bars at once: what each of them adds up comes in
-//! the order of its own window, and no sum waits for another.
+//! Window fold: every value of every window, for many neighbouring bars at once in SIMD.
+//!
+//! Each bar's fold runs over its own window in order (bit-identical to a scalar loop), and the folds of neighbouring bars are
+//! independent, which hides the latency of the additions.
 
 use super::{Row, row};
 
-/// Values that are folded at once: as many sums as hide what an addition takes.
+/// Folds at once: enough independent chains to hide the latency of an addition.
 const WIDE: usize = 16;
 
 /// Folds the `n` values of each bar's window, the oldest first, into `out`. `input` begins with the first bar's window;
@@ -20,22 +22,22 @@ pub(super) fn fold<const L: usize, T: Copy + Default>(
     let (wide, rest) = out.as_chunks_mut::<WIDE>();
     let done = wide.len() * WIDE;
     for (at, out) in wide.iter_mut().enumerate() {
-        some::<L, WIDE, T>(input.get(at * WIDE..).unwrap_or(&[]), out, n, &step, &finish);
+        fold_chunk::<L, WIDE, T>(input.get(at * WIDE..).unwrap_or(&[]), out, n, &step, &finish);
     }
     let input = input.get(done..).unwrap_or(&[]);
     let (half, rest) = rest.as_chunks_mut::<8>();
     let done = half.len() * 8;
     for out in half {
-        some::<L, 8, T>(input, out, n, &step, &finish);
+        fold_chunk::<L, 8, T>(input, out, n, &step, &finish);
     }
     for (at, out) in rest.as_chunks_mut::<1>().0.iter_mut().enumerate() {
-        some::<L, 1, T>(input.get(done + at..).unwrap_or(&[]), out, n, &step, &finish);
+        fold_chunk::<L, 1, T>(input.get(done + at..).unwrap_or(&[]), out, n, &step, &finish);
     }
 }
 
-/// `W` values at once.
+/// `W` folds at once.
 #[inline(always)]
-fn some<const L: usize, const W: usize, T: Copy + Default>(
+fn fold_chunk<const L: usize, const W: usize, T: Copy + Default>(
     input: &[f64],
     out: &mut [f64; W],
     n: usize,
@@ -44,7 +46,7 @@ fn some<const L: usize, const W: usize, T: Copy + Default>(
 ) {
     let own = *out;
     let mut sums = [T::default(); W];
-    // Four at a time: that all of them are there is asked once.
+    // Four at a time: one bounds check for all of them.
     let fours = n / 4 * 4;
     for j in (0..fours).step_by(4) {
         if let Some(x) = input.get(j * L..j * L + 3 * L + W) {

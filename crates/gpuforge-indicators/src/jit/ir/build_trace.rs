@@ -3,7 +3,7 @@
 use super::{Arith, Bitwise, Builder, Inst, NONE, Opcode, Src};
 use crate::{
     graph::UnaryOp,
-    kernel::value::{TraceNode, TraceOp, TracedStep},
+    kernel::trace::{TraceNode, TraceOp, TracedStep},
     plan::Step,
 };
 

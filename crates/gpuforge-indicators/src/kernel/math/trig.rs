@@ -1,24 +1,24 @@
-//! Sine, cosine, tangent and their inverses.
+//! sin, cos, tan (Cody-Waite and Payne-Hanek reduction) and asin, acos, atan.
 
 use std::f64::consts::{FRAC_2_PI, FRAC_PI_2, FRAC_PI_4, PI};
 
-use super::{Function, Middle, ROUND, beyond, halves, poly, select, sum};
+use super::{Function, ROUND_TO_INT, Reduced, fast_two_sum, outside, poly, select, split_high_low};
 
-/// Up to here the parts of π/2 times a quarter turn's number are exact.
-const FAR: f64 = 1_048_576.0; // 2^20
+/// Up to here Cody-Waite reduction is exact.
+const MAX_CODY_WAITE: f64 = 1_048_576.0; // 2^20
 
 /// π/2 in three parts of 33 bits and the rest.
-const TURN: [f64; 4] = [
+const PI_2_PARTS: [f64; 4] = [
     f64::from_bits(0x3ff9_21fb_5440_0000),
     f64::from_bits(0x3dd0_b461_1a60_0000),
     f64::from_bits(0x3ba3_198a_2e00_0000),
     f64::from_bits(0x397b_839a_2520_49c1),
 ];
 
-/// What π/2 is more than its nearest value.
+/// π/2 minus its nearest double.
 const FRAC_PI_2_LOW: f64 = 6.123_233_995_736_766e-17;
 
-/// 2/π after the point, to 1280 bits, and 64 zeros before it.
+/// The first 1280 fractional bits of 2/π, after 64 zeros.
 const TWO_OVER_PI: [u64; 21] = [
     0,
     0xa2f9_836e_4e44_1529,
@@ -43,25 +43,25 @@ const TWO_OVER_PI: [u64; 21] = [
     0xf0cf_bc20_9af4_361d,
 ];
 
-/// An angle: which quarter turn it is nearest to (in the low two bits), and what is left as a value and its lost bits.
-type Angle = Middle;
+/// A reduced angle: the quadrant (in the low two bits), and the remainder with its rounding error.
+type Angle = Reduced;
 
-/// The angle of a value up to [`FAR`]. The remainder keeps 53 bits even next to a multiple of π/2: of all multiples up to
-/// there none is nearer to a value than 2^-60.5.
+/// Cody-Waite reduction, up to [`MAX_CODY_WAITE`]. The remainder keeps 53 bits even next to a multiple of π/2: up to there none
+/// is nearer to a double than 2^-60.5.
 #[inline(always)]
-fn near_angle(x: f64) -> Angle {
-    let [t1, t2, t3, t4] = TURN;
-    let shifted = x * FRAC_2_PI + ROUND;
-    let n = shifted - ROUND;
-    let (r, lost) = sum(x - n * t1, -(n * t2));
-    let (r, more) = sum(r, -(n * t3));
+fn cody_waite(x: f64) -> Angle {
+    let [t1, t2, t3, t4] = PI_2_PARTS;
+    let shifted = x * FRAC_2_PI + ROUND_TO_INT;
+    let n = shifted - ROUND_TO_INT;
+    let (r, lost) = fast_two_sum(x - n * t1, -(n * t2));
+    let (r, more) = fast_two_sum(r, -(n * t3));
     [shifted, r, (lost + more) - n * t4]
 }
 
-/// The angle of any finite value: its integer times that part of 2/π of which the product is below four.
+/// Payne-Hanek reduction of any finite value: its significand times those bits of 2/π that make the product less than four.
 #[cold]
 #[inline(never)]
-fn far_angle(x: f64) -> Angle {
+fn payne_hanek(x: f64) -> Angle {
     let bits = x.to_bits();
     let exponent = ((bits >> 52) & 0x7ff) as usize;
     let integer = u128::from((bits & ((1 << 52) - 1)) | (1 << 52));
@@ -74,45 +74,45 @@ fn far_angle(x: f64) -> Angle {
         ((u128::from(pair(word + i)) << 64 | u128::from(pair(word + i + 1))) << shift >> 64)
             & u128::from(u64::MAX)
     };
-    // The product modulo 2^192, then without its last word: two bits of quarter turns, 126 bits of remainder.
+    // The product modulo 2^192 without its last word: two bits of quadrant, 126 bits of remainder.
     let low = integer * at(2);
     let middle = integer * at(1) + (low >> 64);
     let high = (integer * at(0) + (middle >> 64)) & u128::from(u64::MAX);
     let turns = high << 64 | (middle & u128::from(u64::MAX));
-    let quarter = (turns.wrapping_add(1 << 125)) >> 126;
+    let quadrant = (turns.wrapping_add(1 << 125)) >> 126;
     let rest = (turns << 2).cast_signed() >> 2;
-    // Half a quarter turn or more belongs to the next one; shifting the sign back made what is left negative.
+    // A remainder of π/4 or more belongs to the next quadrant; the arithmetic shift made it negative.
     let value = rest as f64;
     let lost = (rest - value as i128) as f64;
     let scale = f64::from_bits((1023 - 126) << 52);
     let (value, lost) = (value * scale, lost * scale);
-    let (r, more) = product(value, FRAC_PI_2);
-    let (r, lost) = sum(r, more + (value * FRAC_PI_2_LOW + lost * FRAC_PI_2));
+    let (r, more) = two_product(value, FRAC_PI_2);
+    let (r, lost) = fast_two_sum(r, more + (value * FRAC_PI_2_LOW + lost * FRAC_PI_2));
     match x < 0.0 {
-        true => [f64::from_bits((4 - quarter as u64) & 3), -r, -lost],
-        false => [f64::from_bits(quarter as u64), r, lost],
+        true => [f64::from_bits((4 - quadrant as u64) & 3), -r, -lost],
+        false => [f64::from_bits(quadrant as u64), r, lost],
     }
 }
 
-/// A product as a value and what it lost.
-fn product(a: f64, b: f64) -> (f64, f64) {
+/// Two-product: the product and its rounding error.
+fn two_product(a: f64, b: f64) -> (f64, f64) {
     let p = a * b;
-    let ((a1, a2), (b1, b2)) = (halves(a), halves(b));
+    let ((a1, a2), (b1, b2)) = (split_high_low(a), split_high_low(b));
     (p, ((a1 * b1 - p) + a1 * b2 + a2 * b1) + a2 * b2)
 }
 
-/// Sine of up to an eighth of a turn.
+/// sin on [-π/4, π/4].
 #[inline(always)]
-fn sine(r: f64, low: f64) -> f64 {
+fn sin_kernel(r: f64, low: f64) -> f64 {
     let z = r * r;
     let p = poly!(z; -0.166_666_666_666_666_32, 0.008_333_333_333_322_49, -0.000_198_412_698_298_575_97,
         2.755_731_370_685_193_6e-6, -2.505_076_020_545_524_6e-8, 1.589_690_646_085_03e-10);
     r + (r * z * p + low * (1.0 - 0.5 * z))
 }
 
-/// Cosine of up to an eighth of a turn.
+/// cos on [-π/4, π/4].
 #[inline(always)]
-fn cosine(r: f64, low: f64) -> f64 {
+fn cos_kernel(r: f64, low: f64) -> f64 {
     let z = r * r;
     let p = poly!(z; 0.041_666_666_666_666_6, -0.001_388_888_888_887_447_2, 2.480_158_728_966_915_5e-5,
         -2.755_731_440_009_542e-7, 2.087_572_912_504_107_7e-9, -1.135_992_482_134_256_2e-11);
@@ -121,17 +121,17 @@ fn cosine(r: f64, low: f64) -> f64 {
     w + (((1.0 - w) - half) - r * low + z * z * p)
 }
 
-/// The sine of an angle some quarter turns on.
+/// sin of a reduced angle, `on` quadrants later.
 #[inline(always)]
-fn wave([quarter, r, low]: Angle, on: u64) -> f64 {
-    let quarter = quarter.to_bits().wrapping_add(on);
-    let y = select(quarter & 1 == 0, sine(r, low), cosine(r, low));
-    f64::from_bits(y.to_bits() ^ ((quarter & 2) << 62))
+fn sin_in_quadrant([quadrant, r, low]: Angle, on: u64) -> f64 {
+    let quadrant = quadrant.to_bits().wrapping_add(on);
+    let y = select(quadrant & 1 == 0, sin_kernel(r, low), cos_kernel(r, low));
+    f64::from_bits(y.to_bits() ^ ((quadrant & 2) << 62))
 }
 
-/// The tangent of an angle: `t = r + r³ P / Q`, and `-1 / t = -Q / (r Q + r³ P)` in odd quarter turns.
+/// tan of a reduced angle: `t = r + r³ P / Q`, and `-1 / t = -Q / (r Q + r³ P)` in odd quadrants.
 #[inline(always)]
-fn slope([quarter, r, low]: Angle) -> f64 {
+fn tan_in_quadrant([quadrant, r, low]: Angle) -> f64 {
     let z = r * r;
     let p = poly!(z; 0.333_333_333_333_333_3, -0.021_442_905_522_647_927, 0.000_244_895_987_554_915_25,
         -1.789_853_459_468_497_8e-8);
@@ -139,38 +139,38 @@ fn slope([quarter, r, low]: Angle) -> f64 {
     let q = poly!(z; -0.464_328_716_567_943_44, 0.024_561_412_685_076_11, -0.000_256_054_076_597_969_04);
     let (cube, whole) = (r * z, 1.0 + z * q);
     let low = low * (1.0 + z);
-    let even = quarter.to_bits() & 1 == 0;
+    let even = quadrant.to_bits() & 1 == 0;
     let y = select(even, cube * p, -whole) / select(even, whole, r + (cube * (p + q) + low));
     select(even, r + (low + y), y)
 }
 
-/// Sine; 0.8 units in the last place.
+/// Sine; 0.8 ulp.
 pub(crate) struct Sin;
 
 impl Sin {
     #[inline(always)]
     fn at(x: f64, angle: Angle) -> f64 {
-        select(x == 0.0, x, wave(angle, 0))
+        select(x == 0.0, x, sin_in_quadrant(angle, 0))
     }
 }
 
-/// Cosine; 0.8 units in the last place.
+/// Cosine; 0.8 ulp.
 pub(crate) struct Cos;
 
 impl Cos {
     #[inline(always)]
     fn at(_: f64, angle: Angle) -> f64 {
-        wave(angle, 1)
+        sin_in_quadrant(angle, 1)
     }
 }
 
-/// Tangent; 2 units in the last place.
+/// Tangent; 2 ulp.
 pub(crate) struct Tan;
 
 impl Tan {
     #[inline(always)]
     fn at(x: f64, angle: Angle) -> f64 {
-        select(x == 0.0, x, slope(angle))
+        select(x == 0.0, x, tan_in_quadrant(angle))
     }
 }
 
@@ -179,26 +179,26 @@ macro_rules! periodic {
         $(
             impl Function for $name {
                 #[inline(always)]
-                fn far(x: f64) -> bool {
-                    beyond(x, FAR)
+                fn is_special(x: f64) -> bool {
+                    outside(x, MAX_CODY_WAITE)
                 }
 
                 #[inline(always)]
-                fn first(x: f64) -> Middle {
-                    near_angle(x)
+                fn reduce(x: f64) -> Reduced {
+                    cody_waite(x)
                 }
 
                 #[inline(always)]
-                fn second(x: f64, angle: Middle) -> f64 {
+                fn evaluate(x: f64, angle: Reduced) -> f64 {
                     $name::at(x, angle)
                 }
 
                 #[inline]
-                fn edge(x: f64) -> f64 {
+                fn special(x: f64) -> f64 {
                     match x {
                         x if x.is_nan() => x,
                         x if x.is_infinite() => f64::NAN,
-                        x => $name::at(x, far_angle(x)),
+                        x => $name::at(x, payne_hanek(x)),
                     }
                 }
             }
@@ -210,97 +210,97 @@ periodic!(Sin Cos Tan);
 
 /// One of three: up to a half, up to two, above.
 #[inline(always)]
-fn third(a: f64, low: f64, middle: f64, high: f64) -> f64 {
+fn by_range(a: f64, low: f64, middle: f64, high: f64) -> f64 {
     select(a < 0.5, low, select(a > 2.0, high, middle))
 }
 
-/// Arc tangent, 0.8 units in the last place: of the value up to a half, of `(x - 1) / (x + 1)` up to two, of `-1 / x` above.
+/// Arc tangent, 0.8 ulp: of the value up to a half, of `(x - 1) / (x + 1)` up to two, of `-1 / x` above.
 pub(crate) struct Atan;
 
 impl Function for Atan {
     #[inline(always)]
-    fn far(_: f64) -> bool {
+    fn is_special(_: f64) -> bool {
         false
     }
 
     #[inline(always)]
-    fn first(x: f64) -> Middle {
-        // From here on nothing changes, and an infinity would multiply with zero.
+    fn reduce(x: f64) -> Reduced {
+        // From here on the result does not change, and an infinity would be multiplied by zero.
         const LAST: f64 = 1e18;
         let a = select(x.abs() > LAST, LAST, x.abs());
         let more = a + 1.0;
-        let n = third(a, a, a - 1.0, -1.0);
-        let d = third(a, 1.0, more, a);
-        let d_low = third(a, 0.0, (1.0 - more) + a, 0.0);
-        // The upper bits of the quotient, and by multiplying back what it is more than they.
+        let n = by_range(a, a, a - 1.0, -1.0);
+        let d = by_range(a, 1.0, more, a);
+        let d_low = by_range(a, 0.0, (1.0 - more) + a, 0.0);
+        // The upper bits of the quotient, and its remainder by multiplying back.
         let inverse = 1.0 / d;
         let t = n * inverse;
-        let ((upper, _), (d1, d2)) = (halves(t), halves(d));
+        let ((upper, _), (d1, d2)) = (split_high_low(t), split_high_low(d));
         [t, (((n - upper * d1) - upper * d2) - t * d_low) * inverse, 0.0]
     }
 
     #[inline(always)]
-    fn second(x: f64, [t, lower, _]: Middle) -> f64 {
-        let (a, (upper, _)) = (x.abs(), halves(t));
+    fn evaluate(x: f64, [t, lower, _]: Reduced) -> f64 {
+        let (a, (upper, _)) = (x.abs(), split_high_low(t));
         let z = t * t;
         let p = poly!(z; -0.333_333_333_333_329_93, 0.199_999_999_999_056_6, -0.142_857_142_765_901_53, 0.111_111_106_678_087_3, -0.090_908_964_348_751_59, 0.076_920_766_959_690_36, -0.066_638_373_217_468_11, 0.058_584_693_553_677_24, -0.051_227_229_302_895_66, 0.041_884_152_961_108_596, -0.027_464_173_944_456_802, 0.010_136_386_265_881_38);
-        let (h, lost) = sum(third(a, 0.0, FRAC_PI_4, FRAC_PI_2), upper);
-        let base_low = third(a, 0.0, 0.5 * FRAC_PI_2_LOW, FRAC_PI_2_LOW);
+        let (h, lost) = fast_two_sum(by_range(a, 0.0, FRAC_PI_4, FRAC_PI_2), upper);
+        let base_low = by_range(a, 0.0, 0.5 * FRAC_PI_2_LOW, FRAC_PI_2_LOW);
         let y = h + (((lost + base_low) + lower) + t * z * p);
         select(x.is_nan(), x, y.copysign(x))
     }
 
     #[inline]
-    fn edge(x: f64) -> f64 {
+    fn special(x: f64) -> f64 {
         x
     }
 }
 
-/// `(asin s - s) / s` for `z = s²` up to a quarter.
+/// `(asin s - s) / s` for `z = s²` up to a quadrant.
 #[inline(always)]
-fn arc(z: f64) -> f64 {
+fn asin_poly(z: f64) -> f64 {
     z * poly!(z; 0.166_666_666_666_667_63, 0.074_999_999_999_701_17, 0.044_642_857_175_273_894, 0.030_381_942_675_705_59,
         0.022_372_215_897_029_83, 0.017_351_595_617_469_476, 0.013_981_017_523_790_268, 0.011_397_298_686_873_275,
         0.010_789_302_027_516_507, 0.003_672_216_569_795_888_7, 0.021_790_657_785_688_85, -0.021_116_844_443_291_587,
         0.032_702_302_296_606_006)
 }
 
-/// `s` and `z = s²`: the value up to a half, beyond `√((1 - |x|) / 2)`.
+/// `s` and `z = s²`: the value up to a half, outside `√((1 - |x|) / 2)`.
 #[inline(always)]
-fn reduced(x: f64) -> (f64, f64) {
+fn asin_reduce(x: f64) -> (f64, f64) {
     let a = x.abs();
     let big = a > 0.5;
     let z = select(big, 0.5 * (1.0 - a), a * a);
     (select(big, z.sqrt(), x), z)
 }
 
-/// Arc sine, 1.1 units in the last place; above a half `π/2 - 2 asin s`.
+/// Arc sine, 1.1 ulp; above a half `π/2 - 2 asin s`.
 pub(crate) struct Asin;
 
 impl Asin {
     #[inline(always)]
-    fn whole(x: f64) -> f64 {
+    fn value(x: f64) -> f64 {
         let a = x.abs();
-        let (s, z) = reduced(x);
-        let t = s * arc(z);
-        let (h, lost) = sum(FRAC_PI_2, -2.0 * s);
+        let (s, z) = asin_reduce(x);
+        let t = s * asin_poly(z);
+        let (h, lost) = fast_two_sum(FRAC_PI_2, -2.0 * s);
         let y = select(a > 0.5, h + (lost + (FRAC_PI_2_LOW - 2.0 * t)), s + t);
         select(x.is_nan(), x, select(a > 1.0, f64::NAN, y.copysign(x)))
     }
 }
 
-/// Arc cosine, 1.1 units in the last place: `π/2 - asin x`, above a half `2 asin s`, below minus that `π - 2 asin s`.
+/// Arc cosine, 1.1 ulp: `π/2 - asin x`, above a half `2 asin s`, below minus that `π - 2 asin s`.
 pub(crate) struct Acos;
 
 impl Acos {
     #[inline(always)]
-    fn whole(x: f64) -> f64 {
+    fn value(x: f64) -> f64 {
         let a = x.abs();
-        let (s, z) = reduced(x);
+        let (s, z) = asin_reduce(x);
         let of = |inner: f64, right: f64, left: f64| select(a > 0.5, select(x > 0.0, right, left), inner);
         let factor = of(-1.0, 2.0, -2.0);
-        let t = s * arc(z);
-        let (h, lost) = sum(of(FRAC_PI_2, 0.0, PI), factor * s);
+        let t = s * asin_poly(z);
+        let (h, lost) = fast_two_sum(of(FRAC_PI_2, 0.0, PI), factor * s);
         let y = h + (lost + (of(FRAC_PI_2_LOW, 0.0, 2.0 * FRAC_PI_2_LOW) + factor * t));
         select(x.is_nan(), x, select(a > 1.0, f64::NAN, y))
     }
@@ -311,22 +311,22 @@ macro_rules! arcs {
         $(
             impl Function for $name {
                 #[inline(always)]
-                fn far(_: f64) -> bool {
+                fn is_special(_: f64) -> bool {
                     false
                 }
 
                 #[inline(always)]
-                fn first(_: f64) -> Middle {
+                fn reduce(_: f64) -> Reduced {
                     [0.0; 3]
                 }
 
                 #[inline(always)]
-                fn second(x: f64, _: Middle) -> f64 {
-                    $name::whole(x)
+                fn evaluate(x: f64, _: Reduced) -> f64 {
+                    $name::value(x)
                 }
 
                 #[inline]
-                fn edge(x: f64) -> f64 {
+                fn special(x: f64) -> f64 {
                     x
                 }
             }

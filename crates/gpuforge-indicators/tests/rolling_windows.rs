@@ -1,5 +1,5 @@
-//! Do the window kernels say what a plain loop over the window says? For every shape of series, long and short windows, one
-//! series and several, all instruction sets, and blocks that end anywhere.
+//! Rolling kernels against a naive loop over each window: every shape of series, short and long windows, single series and
+//! batched, scalar and SIMD, every block length.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -18,10 +18,10 @@ use gpuforge_indicators::{
 };
 
 const BARS: usize = 700;
-/// Around every length at which a kernel goes another way: whole fours, doublings, 256 and 384.
+/// Around every length at which a kernel changes its algorithm: multiples of four, powers of two, 256 and 384.
 const LENGTHS: [usize; 20] = [2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 30, 31, 64, 100, 255, 256, 257, 384, 385, 500];
 
-/// Series of all shapes; where `holes`, with NaN and infinite values too.
+/// Series of all shapes; with `holes`, also with NaN and infinity.
 fn shapes(holes: bool) -> Vec<Vec<f64>> {
     let mut r = Random(7);
     let mut walk = 100.0;
@@ -61,27 +61,30 @@ fn selection(text: &str) -> Selection {
     plan(&Selector::new().select(text).unwrap())
 }
 
-/// The first column of each series, in every way that there is to compute it; they must not differ.
+/// The first column of each series; computed with every combination of options, which must be bit-identical.
 fn columns(text: &str, shapes: &[Vec<f64>]) -> Vec<Vec<f64>> {
     let selection = selection(text);
     let series: Vec<Series<'_>> = shapes
         .iter()
         .map(|close| Series { open: close, high: close, low: close, close, volume: close, time: close })
         .collect();
-    let first = |how: ExecOptions| -> Vec<Vec<f64>> {
-        run(&selection.plan, &series, how).into_iter().map(|mut columns| columns.remove(0)).collect()
+    let first = |options: ExecOptions| -> Vec<Vec<f64>> {
+        run(&selection.plan, &series, options).into_iter().map(|mut columns| columns.remove(0)).collect()
     };
-    let plain =
+    let scalar =
         ExecOptions { threads: 1, simd: Simd::SCALAR, batched: Some(false), ..ExecOptions::default() };
-    let want = first(plain);
+    let want = first(scalar);
     let blocks = [None, Some(1), Some(7), Some(64), Some(300)];
-    for how in blocks.iter().flat_map(|block| {
+    for options in blocks.iter().flat_map(|block| {
         let both = [Some(false), Some(true)];
-        both.map(|batched| ExecOptions { block: *block, batched, simd: Simd::detect(), ..plain })
+        both.map(|batched| ExecOptions { block: *block, batched, simd: Simd::detect(), ..scalar })
     }) {
-        for (at, (got, want)) in first(how).iter().zip(&want).enumerate() {
+        for (at, (got, want)) in first(options).iter().zip(&want).enumerate() {
             for (t, (got, want)) in got.iter().zip(want).enumerate() {
-                assert!(same(*got, *want), "{text}, shape {at}, bar {t}: {got:e} and {want:e} with {how:?}");
+                assert!(
+                    same(*got, *want),
+                    "{text}, shape {at}, bar {t}: {got:e} and {want:e} with {options:?}"
+                );
             }
         }
     }
@@ -93,7 +96,7 @@ fn same(a: f64, b: f64) -> bool {
     a.to_bits() == b.to_bits() || (a.is_nan() && b.is_nan())
 }
 
-/// Every window of `n`, and what `f` says of it: its values, the oldest first, and the bar of the last.
+/// `f` of every window of `n`: its values, the oldest first, and the bar of the last.
 fn windows(x: &[f64], n: usize, f: impl Fn(&[f64], usize) -> f64) -> Vec<f64> {
     let first = |t: usize| (t + 1).checked_sub(n);
     (0..x.len()).map(|t| first(t).map_or(f64::NAN, |from| f(&x[from..=t], t))).collect()
@@ -107,15 +110,15 @@ fn check_exact(text: &str, shapes: &[Vec<f64>], n: usize, f: impl Fn(&[f64], usi
     }
 }
 
-/// The latest of the greatest (or least), a NaN if there is one.
-fn outer(window: &[f64], max: bool) -> f64 {
+/// Max or min, of equals the latest; NaN if there is one.
+fn min_max(window: &[f64], max: bool) -> f64 {
     let better = |a: f64, b: f64| if max { b >= a } else { b <= a };
     let join = |a: f64, b: &f64| if a.is_nan() || !(b.is_nan() || better(a, *b)) { a } else { *b };
     window[1..].iter().fold(window[0], join)
 }
 
-/// Where it is: a NaN is no candidate, and of none the oldest is named.
-fn place(window: &[f64], max: bool) -> usize {
+/// Arg-max or arg-min: NaN is skipped; the oldest where all are NaN.
+fn arg_min_max(window: &[f64], max: bool) -> usize {
     let mut best: Option<usize> = None;
     for (i, x) in window.iter().enumerate().filter(|(_, x)| !x.is_nan()) {
         let better = |b: f64| if max { *x >= b } else { *x <= b };
@@ -124,7 +127,7 @@ fn place(window: &[f64], max: bool) -> usize {
     best.unwrap_or(0)
 }
 
-/// In ascending order, zeros without a sign; none where there is a NaN.
+/// Sorted, zeros without a sign; `None` where there is a NaN.
 fn sorted(window: &[f64]) -> Option<Vec<f64>> {
     let mut all: Vec<f64> = window.iter().map(|x| x + 0.0).collect();
     all.sort_by(f64::total_cmp);
@@ -132,19 +135,19 @@ fn sorted(window: &[f64]) -> Option<Vec<f64>> {
 }
 
 #[test]
-fn extremes_and_their_bars_are_those_of_the_window() {
+fn rolling_min_max_and_arg_match_the_naive_loop() {
     let shapes = shapes(true);
     for n in LENGTHS {
         for (name, max) in [("max", true), ("min", false)] {
-            check_exact(&format!("{name}({n})"), &shapes, n, |w, _| outer(w, max));
-            let bar = |w: &[f64], t: usize| (t + 1 - n + place(w, max)) as f64;
+            check_exact(&format!("{name}({n})"), &shapes, n, |w, _| min_max(w, max));
+            let bar = |w: &[f64], t: usize| (t + 1 - n + arg_min_max(w, max)) as f64;
             check_exact(&format!("{name}index({n})"), &shapes, n, bar);
         }
     }
 }
 
 #[test]
-fn orders_and_ranks_are_those_of_the_window() {
+fn rolling_order_statistics_and_ranks_match_the_naive_loop() {
     let shapes = shapes(true);
     for n in LENGTHS {
         check_exact(&format!("median({n})"), &shapes, n, |w, _| {
@@ -160,21 +163,21 @@ fn orders_and_ranks_are_those_of_the_window() {
             let text = format!("percentile({n},{percent})");
             check_exact(&text, &shapes, n, |w, _| sorted(w).map_or(f64::NAN, |s| s[at]));
         }
-        // One more bar than is ranked among.
+        // The window and the bar that is ranked.
         check_exact(&format!("percentrank({n})"), &shapes, n + 1, |w, _| {
             w[..n].iter().filter(|x| **x < w[n]).count() as f64 / n as f64 * 100.0
         });
     }
 }
 
-/// Mean of a power of the distance from the mean, in two passes.
+/// Central moment in two passes.
 fn moment(window: &[f64], power: i32) -> f64 {
     let (n, newest) = (window.len() as f64, window[window.len() - 1]);
     let mean = window.iter().map(|x| x - newest).sum::<f64>() / n;
     window.iter().map(|x| (x - newest - mean).powi(power)).sum::<f64>() / n
 }
 
-/// What moments must get right: levels far above the distances, jumps that leave the window, flat stretches.
+/// Hard cases of moments: large offsets, jumps that leave the window, flat segments.
 fn levels() -> Vec<Vec<f64>> {
     let mut all = shapes(false);
     let far: Vec<f64> = all[1].iter().map(|x| 1e6 + x).collect();
@@ -198,7 +201,7 @@ fn check_close(text: &str, n: usize, f: impl Fn(&[f64]) -> f64) {
 }
 
 #[test]
-fn moments_are_those_of_the_window() {
+fn rolling_moments_match_two_passes() {
     for n in [4, 5, 14, 30, 64, 100, 300] {
         let size = n as f64;
         check_close(&format!("var({n},1)"), n, |w| moment(w, 2));
@@ -224,7 +227,7 @@ fn moments_are_those_of_the_window() {
 }
 
 #[test]
-fn moments_of_a_window_forget_a_nan_that_has_left() {
+fn rolling_moments_recover_after_a_nan_leaves_the_window() {
     let mut x = shapes(false).remove(1);
     let clean = x.clone();
     x[333] = f64::NAN;

@@ -1,4 +1,4 @@
-//! Do compiled loops compute what the kernels compute? To the last bit, for every row, alone and side by side.
+//! JIT against kernels: bit-identical for every indicator, single series and batched, and for random formulas.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -20,8 +20,8 @@ fn bits(x: f64) -> u64 {
     if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() }
 }
 
-/// Bars of which some are NaN, flat, without volume.
-fn odd(n: usize, seed: u64) -> Bars {
+/// Bars with NaN, flat stretches and zero volume.
+fn irregular(n: usize, seed: u64) -> Bars {
     let mut bars = walk(n, seed);
     for at in (37..n).step_by(211) {
         bars.close[at] = f64::NAN;
@@ -33,12 +33,12 @@ fn odd(n: usize, seed: u64) -> Bars {
     bars
 }
 
-/// The first difference, in words.
-fn difference(selection: &Selection, bars: &[Bars], how: ExecOptions) -> Option<String> {
+/// The first mismatch, in words.
+fn mismatch(selection: &Selection, bars: &[Bars], options: ExecOptions) -> Option<String> {
     let series: Vec<Series<'_>> = bars.iter().map(Bars::series).collect();
-    let kernels = run(&selection.plan, &series, ExecOptions { jit: false, ..how });
-    let compiled = run(&selection.plan, &series, ExecOptions { jit: true, ..how });
-    for (s, (want, got)) in kernels.iter().zip(&compiled).enumerate() {
+    let kernels = run(&selection.plan, &series, ExecOptions { jit: false, ..options });
+    let jit = run(&selection.plan, &series, ExecOptions { jit: true, ..options });
+    for (s, (want, got)) in kernels.iter().zip(&jit).enumerate() {
         for (name, (want, got)) in selection.columns.iter().zip(want.iter().zip(got)) {
             let at = want.iter().zip(got).position(|(w, g)| bits(*w) != bits(*g));
             if let Some(at) = at {
@@ -52,67 +52,69 @@ fn difference(selection: &Selection, bars: &[Bars], how: ExecOptions) -> Option<
     None
 }
 
-fn ways() -> Vec<ExecOptions> {
-    let mut ways = Vec::new();
+/// Every combination of batching, block length and store mode.
+fn exec_options() -> Vec<ExecOptions> {
+    let mut all = Vec::new();
     for batched in [Some(false), Some(true)] {
-        for (block, past) in
+        for (block, nontemporal) in
             [(None, false), (None, true), (Some(8), false), (Some(13), true), (Some(77), false)]
         {
-            ways.push(ExecOptions {
+            all.push(ExecOptions {
                 threads: 1,
                 batched,
                 block,
-                nontemporal_stores: Some(past),
+                nontemporal_stores: Some(nontemporal),
                 ..ExecOptions::default()
             });
         }
     }
-    ways
+    all
 }
 
 #[test]
-fn every_row_by_itself() {
+fn every_indicator_by_itself_is_bit_identical() {
     let bars: Vec<Bars> =
-        (0..8).map(|i| if i % 3 == 2 { odd(900, i) } else { walk(900 - 7 * i as usize, i) }).collect();
+        (0..8).map(|i| if i % 3 == 2 { irregular(900, i) } else { walk(900 - 7 * i as usize, i) }).collect();
     let mut wrong = Vec::new();
     for row in catalogue::all() {
         let selection = select(&[Instance::of(row)]);
-        for how in ways() {
-            if let Some(why) = difference(&selection, &bars, how) {
-                wrong.push(format!("{} ({how:?}): {why}", row.name));
+        for options in exec_options() {
+            if let Some(why) = mismatch(&selection, &bars, options) {
+                wrong.push(format!("{} ({options:?}): {why}", row.name));
                 break;
             }
         }
     }
-    assert!(wrong.is_empty(), "{} rows differ:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{} indicators differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
 #[test]
-fn all_rows_together() {
-    let bars: Vec<Bars> = (0..9).map(|i| if i % 3 == 2 { odd(1500, i) } else { walk(1500, i) }).collect();
+fn all_indicators_in_one_plan_are_bit_identical() {
+    let bars: Vec<Bars> =
+        (0..9).map(|i| if i % 3 == 2 { irregular(1500, i) } else { walk(1500, i) }).collect();
     let instances: Vec<Instance> = catalogue::all().map(Instance::of).collect();
     let selection = select(&instances);
-    for how in ways() {
-        if let Some(why) = difference(&selection, &bars, how) {
-            panic!("{how:?}: {why}");
+    for options in exec_options() {
+        if let Some(why) = mismatch(&selection, &bars, options) {
+            panic!("{options:?}: {why}");
         }
     }
 }
 
-/// The bars of one series, long enough to be cut, with and without what never leaves a mean.
+/// One series, long enough for time-parallel chunks, with and without a NaN that stays in recurrences.
 #[test]
-fn a_long_series_is_its_own_neighbour() {
-    let plain = walk(60_000, 5);
-    let mut holed = walk(60_000, 6);
-    holed.close[31_000] = f64::NAN;
-    let (alone, along) =
+fn time_parallel_chunks_are_bit_identical_to_one_series() {
+    let clean = walk(60_000, 5);
+    let mut with_nan = walk(60_000, 6);
+    with_nan.close[31_000] = f64::NAN;
+    let (single, parallel) =
         (ExecOptions { batched: Some(false), ..one() }, ExecOptions { batched: Some(true), ..one() });
     let mut wrong = Vec::new();
     for row in catalogue::all() {
         let selection = select(&[Instance::of(row)]);
-        for bars in [&plain, &holed] {
-            let want = run(&selection.plan, &[bars.series()], alone).remove(0);
-            let got = run(&selection.plan, &[bars.series()], along).remove(0);
+        for bars in [&clean, &with_nan] {
+            let want = run(&selection.plan, &[bars.series()], single).remove(0);
+            let got = run(&selection.plan, &[bars.series()], parallel).remove(0);
             let differ =
                 want.iter().zip(&got).any(|(w, g)| w.iter().zip(g).any(|(w, g)| bits(*w) != bits(*g)));
             if differ {
@@ -127,9 +129,9 @@ fn one() -> ExecOptions {
     ExecOptions { threads: 1, ..ExecOptions::default() }
 }
 
-/// A formula with many values alive at once: more than there are registers.
+/// A random formula with more live values than registers.
 fn formula(random: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
-    // Arithmetic of numbers alone is no source.
+    // Constants alone are no source.
     let leaf = ["close", "open", "high", "low", "volume", "(close * 3)", "(open + 0.5)", "(low - 7)"];
     if depth == 0 {
         return leaf[random(leaf.len())].to_owned();
@@ -150,23 +152,23 @@ fn formula(random: &mut impl FnMut(usize) -> usize, depth: usize) -> String {
 }
 
 #[test]
-fn formulas_of_more_values_than_registers() {
-    let bars: Vec<Bars> = (0..8).map(|i| odd(700, 40 + i)).collect();
+fn formulas_that_spill_registers_are_bit_identical() {
+    let bars: Vec<Bars> = (0..8).map(|i| irregular(700, 40 + i)).collect();
     let mut state = 7u64;
     let mut random = move |n: usize| {
         state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (state >> 33) as usize % n
     };
-    for turn in 0..60 {
+    for round in 0..60 {
         let mut selector = Selector::new();
-        for k in 0..1 + turn % 4 {
-            selector.define(&format!("f{k} = {}", formula(&mut random, 2 + turn % 5))).unwrap();
+        for k in 0..1 + round % 4 {
+            selector.define(&format!("f{k} = {}", formula(&mut random, 2 + round % 5))).unwrap();
         }
         let wanted: Vec<SelectItem> = selector.defined().collect();
         let selection = plan(&wanted);
-        for how in ways() {
-            if let Some(why) = difference(&selection, &bars, how) {
-                panic!("{how:?}: {why}\n{wanted:?}");
+        for options in exec_options() {
+            if let Some(why) = mismatch(&selection, &bars, options) {
+                panic!("{options:?}: {why}\n{wanted:?}");
             }
         }
     }
