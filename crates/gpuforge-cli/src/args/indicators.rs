@@ -53,7 +53,7 @@ Examples:
   gpuforge indicators bars.parquet -o out.parquet --select 'rsi(14), macd'
   gpuforge indicators bars.parquet -o out.parquet \\
       --select 'rsi(7|14), macd(12,26,9).signal, group:volatility'
-  gpuforge indicators 'data/*.csv' -o out.parquet --select set:classic111 --check
+  gpuforge indicators 'data/*.csv' -o out.csv --select set:classic111 --check
   gpuforge indicators bars.parquet -o out.parquet --select set:classic111 \\
       --convention pandas
   gpuforge indicators bars.csv -o - \\
