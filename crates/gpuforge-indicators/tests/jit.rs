@@ -20,7 +20,7 @@ fn bits(x: f64) -> u64 {
     if x.is_nan() { f64::NAN.to_bits() } else { x.to_bits() }
 }
 
-/// Bars with NaN, flat stretches and zero volume.
+/// Bars with NaN, flat segments and zero volume.
 fn irregular(n: usize, seed: u64) -> Bars {
     let mut bars = walk(n, seed);
     for at in (37..n).step_by(211) {

@@ -153,12 +153,15 @@ fn values_do_not_depend_on_the_alignment_of_columns() {
         let outputs = selection.columns.len();
         let mut seen: Option<Vec<Vec<u64>>> = None;
         for offset in 0..9 {
-            let mut room = vec![vec![-1.0; 15_000 + 9]; outputs];
-            let columns: Columns<'_> = room.iter_mut().map(|c| &mut c[offset..offset + 15_000]).collect();
+            let mut targets = vec![vec![-1.0; 15_000 + 9]; outputs];
+            let columns: Columns<'_> = targets.iter_mut().map(|c| &mut c[offset..offset + 15_000]).collect();
             run_into(&selection.plan, &[series(&data)], &mut [columns], options(true));
-            let bits = room.iter().map(|c| c[offset..offset + 15_000].iter().map(|x| x.to_bits()).collect());
+            let bits =
+                targets.iter().map(|c| c[offset..offset + 15_000].iter().map(|x| x.to_bits()).collect());
             let bits: Vec<Vec<u64>> = bits.collect();
-            assert!(room.iter().all(|c| c[..offset].iter().chain(&c[offset + 15_000..]).all(|x| *x == -1.0)));
+            assert!(
+                targets.iter().all(|c| c[..offset].iter().chain(&c[offset + 15_000..]).all(|x| *x == -1.0))
+            );
             assert_eq!(seen.get_or_insert_with(|| bits.clone()), &bits, "{name}, {offset} doubles of offset");
         }
     }
@@ -175,9 +178,9 @@ fn a_forked_stream_is_independent() {
             Series { open, high, low, close, volume, time: &[] }
         };
         let push = |stream: &mut Stream<&_>, bars: Series<'_>| {
-            let mut room = vec![vec![0.0; bars.close.len()]; outputs];
-            stream.push(&bars, &mut room.iter_mut().map(Vec::as_mut_slice).collect());
-            room
+            let mut targets = vec![vec![0.0; bars.close.len()]; outputs];
+            stream.push(&bars, &mut targets.iter_mut().map(Vec::as_mut_slice).collect());
+            targets
         };
         let mut stream = Stream::new(&plan, ExecOptions { block: Some(64), ..options(false) });
         push(&mut stream, part(0, 400));

@@ -10,7 +10,7 @@
 //! private and every constructor asks the CPU, so that safe code cannot name a level that is missing. A dispatcher takes
 //! a `Simd`, never a [`SimdLevel`], and enables no feature beyond [`SimdLevel`]'s lists.
 //!
-//! Not chosen: a public enumeration (any caller could ask a CPU for AVX-512 that it does not have), and detection inside
+//! Not chosen: a public enumeration (any caller could name AVX-512 on a CPU without it), and detection inside
 //! every kernel (tests could not compare the levels with each other).
 //!
 //! | file | what is in it |
@@ -29,7 +29,7 @@ pub enum SimdLevel {
 }
 
 impl SimdLevel {
-    /// Every level, the least first; each one includes those before it.
+    /// Every level in ascending order; each one includes those before it.
     const ALL: [SimdLevel; 3] = [SimdLevel::Scalar, SimdLevel::Avx2, SimdLevel::Avx512];
 
     /// Does this CPU have every feature of the level? The answer is cached by the standard library.
@@ -76,7 +76,7 @@ impl Simd {
         Simd::available().last().unwrap_or(Simd::SCALAR)
     }
 
-    /// Every level of this CPU, the least first.
+    /// Every level of this CPU, in ascending order.
     pub fn available() -> impl DoubleEndedIterator<Item = Simd> + Clone {
         SimdLevel::ALL.into_iter().filter(|level| level.is_available()).map(Simd)
     }

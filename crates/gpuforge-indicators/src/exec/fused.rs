@@ -61,10 +61,10 @@ impl Tile<LANES> {
 
     /// How many of the bars that are left one call can compute: whole rounds, and no more than advancing streams have room for.
     fn run_length(&mut self, fused: &FusedLoop, left: usize) -> Option<usize> {
-        let room = self.buffers.blocks * self.block - self.buffers.shift;
+        let capacity = self.buffers.blocks * self.block - self.buffers.shift;
         let has_history = |at: usize| self.buffers.history.get(at).is_some_and(|h| *h > 0);
         let advances = fused.streams.iter().any(|(buffer, ..)| has_history(*buffer));
-        let max = if advances { room } else { MAX_RUN_BARS };
+        let max = if advances { capacity } else { MAX_RUN_BARS };
         let bars = left.min(MAX_RUN_BARS).min(max) / MAX_ROUND_BARS * MAX_ROUND_BARS;
         // Other streams reuse the rows of one round, which have to fit a block.
         (bars > 0 && MAX_ROUND_BARS <= self.block).then_some(bars)
@@ -97,22 +97,22 @@ mod tests {
     struct MisalignedColumns(Vec<Vec<Vec<f64>>>, Vec<usize>);
 
     impl MisalignedColumns {
-        fn new(lengths: &[usize], outputs: usize, beyond: &[usize]) -> MisalignedColumns {
+        fn new(lengths: &[usize], outputs: usize, misaligned: &[usize]) -> MisalignedColumns {
             MisalignedColumns(
                 lengths.iter().map(|n| vec![vec![-1.0; n + 16]; outputs]).collect(),
-                beyond.to_vec(),
+                misaligned.to_vec(),
             )
         }
 
         fn columns(&mut self, lengths: &[usize]) -> Vec<Columns<'_>> {
             let series = self.0.iter_mut().zip(lengths).zip(&self.1);
-            let column = |c: &'_ mut Vec<f64>, n: usize, beyond: usize| {
-                let first = c.as_ptr().align_offset(CACHE_LINE).min(8) + beyond;
+            let column = |c: &'_ mut Vec<f64>, n: usize, misaligned: usize| {
+                let first = c.as_ptr().align_offset(CACHE_LINE).min(8) + misaligned;
                 first..first + n
             };
-            let slice = move |c, n: usize, beyond: usize| {
+            let slice = move |c, n: usize, misaligned: usize| {
                 let c: &mut Vec<f64> = c;
-                let range = column(c, n, beyond);
+                let range = column(c, n, misaligned);
                 &mut c[range]
             };
             series.map(|((s, n), b)| s.iter_mut().map(|c| slice(c, *n, *b)).collect()).collect()
@@ -121,7 +121,7 @@ mod tests {
 
     const NAMES: [&str; 8] = ["ema", "eri", "atr", "macd", "cdldoji", "mom", "adosc", "sma"];
 
-    fn check_bit_identical(name: &str, lengths: &[usize], beyond: &[usize], nontemporal: bool) {
+    fn check_bit_identical(name: &str, lengths: &[usize], misaligned: &[usize], nontemporal: bool) {
         let selection = selection(name);
         let data: Vec<Vec<f64>> = lengths.iter().enumerate().map(|(l, n)| bars(*n, l)).collect();
         let wider: Vec<Vec<f64>> = data.iter().map(|c| c.iter().map(|x| x + 1.5).collect()).collect();
@@ -130,16 +130,16 @@ mod tests {
             .zip(&wider)
             .map(|(c, h)| Series { open: c, high: h, low: c, close: c, volume: h, time: c })
             .collect();
-        let how = ExecOptions {
+        let options = ExecOptions {
             threads: 1,
             batched: Some(true),
             nontemporal_stores: Some(nontemporal),
             ..ExecOptions::default()
         };
-        let want = run(&selection.plan, &series, ExecOptions { jit: false, ..how });
-        let mut room = MisalignedColumns::new(lengths, selection.columns.len(), beyond);
-        run_into(&selection.plan, &series, &mut room.columns(lengths), how);
-        for (s, (want, got)) in want.iter().zip(room.columns(lengths)).enumerate() {
+        let want = run(&selection.plan, &series, ExecOptions { jit: false, ..options });
+        let mut targets = MisalignedColumns::new(lengths, selection.columns.len(), misaligned);
+        run_into(&selection.plan, &series, &mut targets.columns(lengths), options);
+        for (s, (want, got)) in want.iter().zip(targets.columns(lengths)).enumerate() {
             for (want, got) in want.iter().zip(got) {
                 let at = want
                     .iter()
@@ -147,15 +147,15 @@ mod tests {
                     .position(|(w, g)| w.to_bits() != g.to_bits() && !(w.is_nan() && g.is_nan()));
                 assert_eq!(
                     at, None,
-                    "{name}, series {s} of {lengths:?}, {beyond:?}, non-temporal {nontemporal}"
+                    "{name}, series {s} of {lengths:?}, {misaligned:?}, non-temporal {nontemporal}"
                 );
             }
         }
         // Nothing outside the columns is written.
         let outputs = selection.columns.len();
         let touched = |c: &Vec<f64>| c.iter().filter(|x| x.to_bits() != (-1.0f64).to_bits()).count();
-        for (s, n) in room.0.iter().zip(lengths) {
-            assert!(s.iter().take(outputs).all(|c| touched(c) <= *n), "{name} {lengths:?} {beyond:?}");
+        for (s, n) in targets.0.iter().zip(lengths) {
+            assert!(s.iter().take(outputs).all(|c| touched(c) <= *n), "{name} {lengths:?} {misaligned:?}");
         }
     }
 
@@ -173,7 +173,7 @@ mod tests {
     }
 
     /// After one block: does the next run as a fused column loop?
-    fn is_fused(name: &str, beyond: usize, short: bool, store_mode: StoreMode) -> Option<bool> {
+    fn is_fused(name: &str, misaligned: usize, short: bool, store_mode: StoreMode) -> Option<bool> {
         let selection = selection(name);
         let plan = selection.plan.for_lanes(LANES);
         plan.jit_program(LANES, false)?;
@@ -182,14 +182,14 @@ mod tests {
             (0..LANES).map(|l| bars(if short && l == 3 { 300 } else { 2048 }, l)).collect();
         let series: Vec<Series<'_>> =
             data.iter().map(|c| Series { open: c, high: c, low: c, close: c, volume: c, time: c }).collect();
-        let mut room = MisalignedColumns::new(&lengths, selection.columns.len(), &[beyond; LANES]);
-        let mut columns = room.columns(&lengths);
+        let mut targets = MisalignedColumns::new(&lengths, selection.columns.len(), &[misaligned; LANES]);
+        let mut columns = targets.columns(&lengths);
         let mut tile: Vec<Job<'_, '_, '_>> = series.iter().zip(columns.iter_mut()).collect();
-        let how = ExecOptions {
+        let options = ExecOptions {
             nontemporal_stores: Some(store_mode == StoreMode::NonTemporal),
             ..ExecOptions::default()
         };
-        let mut state = Tile::<LANES>::new(plan, batched_kernel, how, false);
+        let mut state = Tile::<LANES>::new(plan, batched_kernel, options, false);
         let block = state.block;
         state.next_block(0);
         state.run_steps(plan, 0, block, &[], &mut [], |_, _| {});

@@ -5,7 +5,7 @@
 #![allow(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
-    reason = "a lane is always below the number of lanes, and a place below that of places"
+    reason = "a lane is always below the number of lanes, and a rank below that of ranks"
 )]
 
 use super::{Block, Body, Row, row, window_fold};

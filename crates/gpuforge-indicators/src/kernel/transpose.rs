@@ -6,7 +6,7 @@
 #![allow(
     clippy::indexing_slicing,
     clippy::needless_range_loop,
-    reason = "a lane is always below the number of lanes, and every slice is as long as asked for"
+    reason = "a lane is always below the number of lanes, and slices are cut to one length"
 )]
 
 #[cfg(not(target_arch = "x86_64"))]

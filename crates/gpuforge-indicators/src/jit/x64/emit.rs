@@ -77,7 +77,7 @@ struct HalfOperands {
 }
 
 impl HalfOperands {
-    /// The second operand as a register: it was asked for as one.
+    /// The second operand as a register: for `SecondOperand::Reg`.
     fn y_reg(&self) -> Reg {
         if let RegMem::Reg(reg) = self.y { reg } else { self.x }
     }

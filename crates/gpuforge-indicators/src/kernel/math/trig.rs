@@ -78,9 +78,9 @@ fn payne_hanek(x: f64) -> Angle {
     let low = integer * at(2);
     let middle = integer * at(1) + (low >> 64);
     let high = (integer * at(0) + (middle >> 64)) & u128::from(u64::MAX);
-    let turns = high << 64 | (middle & u128::from(u64::MAX));
-    let quadrant = (turns.wrapping_add(1 << 125)) >> 126;
-    let rest = (turns << 2).cast_signed() >> 2;
+    let quadrants = high << 64 | (middle & u128::from(u64::MAX));
+    let quadrant = (quadrants.wrapping_add(1 << 125)) >> 126;
+    let rest = (quadrants << 2).cast_signed() >> 2;
     // A remainder of π/4 or more belongs to the next quadrant; the arithmetic shift made it negative.
     let value = rest as f64;
     let lost = (rest - value as i128) as f64;

@@ -1,5 +1,5 @@
 //! Transpose in AVX2: 4x4 blocks in registers, software prefetch, non-temporal stores.
-#![allow(clippy::indexing_slicing, reason = "every slice is as long as asked for")]
+#![allow(clippy::indexing_slicing, reason = "slices are cut to one length")]
 
 use std::arch::x86_64::{
     __m256d, _MM_HINT_ET0, _MM_HINT_T1, _mm_prefetch, _mm_sfence, _mm256_loadu_pd, _mm256_permute2f128_pd,
