@@ -282,27 +282,27 @@ impl Bins {
         let stride = self.pairs.len() + 2;
         let tables = if stride <= SMALL { 4 } else { 1 };
         let mut table = vec![0u32; tables * stride];
-        let bump = |table: &mut [u32], place: u32| {
-            if let Some(count) = table.get_mut(place as usize) {
+        let bump = |table: &mut [u32], bin: u32| {
+            if let Some(count) = table.get_mut(bin as usize) {
                 *count += 1;
             }
         };
         let (chunks, rest) = x.as_chunks::<STEP>();
         rest.iter().for_each(|x| bump(&mut table, self.search(*x)));
-        let mut places = [0u32; STEP];
+        let mut bin_of = [0u32; STEP];
         for x in chunks {
             match self.scale {
-                Some(scale) => self.estimate(x, scale, &mut places),
-                None => places.iter_mut().zip(x).for_each(|(place, x)| *place = self.search(*x)),
+                Some(scale) => self.estimate(x, scale, &mut bin_of),
+                None => bin_of.iter_mut().zip(x).for_each(|(bin, x)| *bin = self.search(*x)),
             }
             let (a, more) = table.split_at_mut(stride);
             let (b, more) = more.split_at_mut(stride.min(more.len()));
             let (c, d) = more.split_at_mut(stride.min(more.len()));
             if d.is_empty() {
-                places.iter().for_each(|place| bump(a, *place));
+                bin_of.iter().for_each(|bin| bump(a, *bin));
                 continue;
             }
-            for [i, j, k, l] in places.as_chunks().0 {
+            for [i, j, k, l] in bin_of.as_chunks().0 {
                 bump(a, *i);
                 bump(b, *j);
                 bump(c, *k);
@@ -319,31 +319,31 @@ impl Bins {
 
     /// [`Bins::search`] by multiplication, exact unless the product is nearly an integer; 0 outside. Vectorised.
     #[inline(always)]
-    fn estimate(&self, x: &[f32; STEP], scale: f32, places: &mut [u32; STEP]) {
+    fn estimate(&self, x: &[f32; STEP], scale: f32, bin_of: &mut [u32; STEP]) {
         let (Some([lo, _]), Some([_, end])) = (self.pairs.first(), self.pairs.last()) else { return };
         let (lo, end, near) = (*lo, *end, self.pairs.len() as f32 / (1 << 20) as f32);
         let mut doubts = [0u32; STEP];
-        for ((place, doubt), x) in places.iter_mut().zip(&mut doubts).zip(x) {
+        for ((bin, doubt), x) in bin_of.iter_mut().zip(&mut doubts).zip(x) {
             let at = (*x - lo) * scale;
             // Rounds to an integer in the low bits: a float-to-int conversion would not be vectorised.
             let raised = (at - 0.5) + WHOLE;
             let part = at - (raised - WHOLE);
             let inside = u32::from(*x >= lo) & u32::from(*x < end);
             *doubt = inside & (u32::from(part < near) | u32::from(part > 1.0 - near));
-            *place = ((raised.to_bits() & 0x3f_ffff) + 1) & inside.wrapping_neg();
+            *bin = ((raised.to_bits() & 0x3f_ffff) + 1) & inside.wrapping_neg();
         }
         if doubts.iter().fold(0, |all, doubt| all | doubt) != 0 {
-            self.correct(x, places);
+            self.correct(x, bin_of);
         }
     }
 
     /// Corrects the estimated bins by comparing with both edges.
     #[inline(never)]
-    fn correct(&self, x: &[f32; STEP], places: &mut [u32; STEP]) {
-        for (place, x) in places.iter_mut().zip(x).filter(|(place, _)| **place > 0) {
-            let at = (*place).min(self.pairs.len() as u32) - 1;
+    fn correct(&self, x: &[f32; STEP], bin_of: &mut [u32; STEP]) {
+        for (bin, x) in bin_of.iter_mut().zip(x).filter(|(bin, _)| **bin > 0) {
+            let at = (*bin).min(self.pairs.len() as u32) - 1;
             let [low, high] = self.pairs.get(at as usize).copied().unwrap_or_default();
-            *place = at + u32::from(*x >= high) + u32::from(*x >= low);
+            *bin = at + u32::from(*x >= high) + u32::from(*x >= low);
         }
     }
 }

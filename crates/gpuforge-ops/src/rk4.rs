@@ -385,8 +385,8 @@ impl Rk4 {
             let _ = writeln!(text, "    var y{i} = y{i}_in[i];");
         }
         for (i, one) in broadcast.iter().enumerate() {
-            let place = if *one { "0" } else { "i" };
-            let _ = writeln!(text, "    let q{i} = V(q{i}_in[{place}]);");
+            let index = if *one { "0" } else { "i" };
+            let _ = writeln!(text, "    let q{i} = V(q{i}_in[{index}]);");
         }
         text += "    let t0 = bitcast<f32>(p.v[0].w);\n    let dt = bitcast<f32>(p.v[1].x);\n";
         text += "    let half = dt * 0.5;\n    let sixth = dt / 6.0;\n";

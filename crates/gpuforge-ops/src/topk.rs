@@ -56,7 +56,7 @@ impl TopK {
     }
 
     /// Top-k of one row.
-    fn row(&self, order: SortOrder, data: &[u32], (out, places): (&mut [u32], &mut [u32]), threads: usize) {
+    fn row(&self, order: SortOrder, data: &[u32], (out, indices): (&mut [u32], &mut [u32]), threads: usize) {
         let blocks = (data.len() / PER_THREAD).clamp(1, threads.max(1));
         let best = if blocks == 1 {
             first(order, data, self.first.into(), self.k)
@@ -69,24 +69,24 @@ impl TopK {
             all.sort_unstable();
             all
         };
-        put(order, &best, out, places);
+        put(order, &best, out, indices);
     }
 }
 
 /// Splits pairs into values and indices.
-fn put(order: SortOrder, best: &[u64], out: &mut [u32], places: &mut [u32]) {
-    for ((out, place), pair) in out.iter_mut().zip(places).zip(best) {
-        (*out, *place) = (order.bits((pair >> 32) as u32), *pair as u32);
+fn put(order: SortOrder, best: &[u64], out: &mut [u32], indices: &mut [u32]) {
+    for ((out, index), pair) in out.iter_mut().zip(indices).zip(best) {
+        (*out, *index) = (order.bits((pair >> 32) as u32), *pair as u32);
     }
 }
 
 /// The first k pairs of key and index, in order; all, where there are fewer.
-fn first(order: SortOrder, data: &[u32], place: u64, k: usize) -> Vec<u64> {
+fn first(order: SortOrder, data: &[u32], index: u64, k: usize) -> Vec<u64> {
     if k == 0 {
         return Vec::new();
     }
     if data.len() / 8 < k {
-        let mut all: Vec<u64> = sort::pairs(order, data, place);
+        let mut all: Vec<u64> = sort::pairs(order, data, index);
         radix::radix(&mut all, 1);
         all.truncate(k);
         return all;
@@ -101,9 +101,9 @@ fn first(order: SortOrder, data: &[u32], place: u64, k: usize) -> Vec<u64> {
         held.truncate(k);
         last
     };
-    for (line, start) in data.chunks(64).zip((place..).step_by(64)) {
-        let least = line.iter().fold(u32::MAX, |least, bits| least.min(order.key(*bits)));
-        if u64::from(least) >= limit {
+    for (line, start) in data.chunks(64).zip((index..).step_by(64)) {
+        let min = line.iter().fold(u32::MAX, |min, bits| min.min(order.key(*bits)));
+        if u64::from(min) >= limit {
             continue;
         }
         let pairs = line.iter().zip(start..).map(|(bits, i)| u64::from(order.key(*bits)) << 32 | i);
@@ -137,8 +137,8 @@ impl Op for TopK {
         if let Some(last) = shape.last_mut() {
             *last = self.k;
         }
-        let places = TensorSpec { dtype: DType::U32, shape: shape.clone(), tag: "top-k places" };
-        Ok(vec![TensorSpec { dtype, shape, tag: OP }, places])
+        let indices = TensorSpec { dtype: DType::U32, shape: shape.clone(), tag: "top-k indices" };
+        Ok(vec![TensorSpec { dtype, shape, tag: OP }, indices])
     }
 
     fn cost(&self) -> OpCost {
@@ -158,17 +158,18 @@ impl Op for TopK {
 
     fn cpu(&self, inputs: &[&[u8]], outputs: &mut [&mut [u8]], threads: Threads) -> Result<(), OpError> {
         let [data] = exactly(OP, "inputs", inputs)?;
-        let [out, places] = exactly_mut(OP, "outputs", outputs)?;
+        let [out, indices] = exactly_mut(OP, "outputs", outputs)?;
         let data: &[u32] = cast_slice(OP, data)?;
-        let (out, places): (&mut [u32], &mut [u32]) = (cast_slice_mut(OP, out)?, cast_slice_mut(OP, places)?);
+        let (out, indices): (&mut [u32], &mut [u32]) =
+            (cast_slice_mut(OP, out)?, cast_slice_mut(OP, indices)?);
         let (order, (rows, columns), k) = (self.order()?, shape_of(OP, &self.data)?, self.k.max(1));
         if rows >= threads.0.max(2) && threads.0 > 1 {
-            let results = out.par_chunks_mut(k).zip(places.par_chunks_mut(k));
+            let results = out.par_chunks_mut(k).zip(indices.par_chunks_mut(k));
             data.par_chunks(columns.max(1))
                 .zip(results)
                 .for_each(|(data, out)| self.row(order, data, out, 1));
         } else {
-            let results = out.chunks_mut(k).zip(places.chunks_mut(k));
+            let results = out.chunks_mut(k).zip(indices.chunks_mut(k));
             let rows = data.chunks(columns.max(1)).zip(results);
             rows.for_each(|(data, out)| self.row(order, data, out, threads.0));
         }
@@ -217,13 +218,13 @@ impl Op for TopK {
         let order = self.order()?;
         let mut all = Vec::new();
         for part in parts {
-            let [bits, places] = exactly(OP, "results of a part", part)?;
-            let (bits, places): (&[u32], &[u32]) = (cast_slice(OP, bits)?, cast_slice(OP, places)?);
-            all.extend(bits.iter().zip(places).map(|(b, i)| u64::from(order.key(*b)) << 32 | u64::from(*i)));
+            let [bits, indices] = exactly(OP, "results of a part", part)?;
+            let (bits, indices): (&[u32], &[u32]) = (cast_slice(OP, bits)?, cast_slice(OP, indices)?);
+            all.extend(bits.iter().zip(indices).map(|(b, i)| u64::from(order.key(*b)) << 32 | u64::from(*i)));
         }
         all.sort_unstable();
-        let [out, places] = exactly_mut(OP, "outputs", outputs)?;
-        put(order, &all, cast_slice_mut(OP, out)?, cast_slice_mut(OP, places)?);
+        let [out, indices] = exactly_mut(OP, "outputs", outputs)?;
+        put(order, &all, cast_slice_mut(OP, out)?, cast_slice_mut(OP, indices)?);
         Ok(())
     }
 
@@ -240,7 +241,7 @@ impl Op for TopK {
     /// Stacks the rows into one matrix.
     fn fuse(&self, group: &[&dyn Op]) -> Result<Option<Fused>, OpError> {
         let (_, columns) = shape_of(OP, &self.data)?;
-        let (mut all, mut places, mut taken) = (Vec::<u32>::new(), Vec::new(), 0);
+        let (mut all, mut ranges, mut taken) = (Vec::<u32>::new(), Vec::new(), 0);
         for op in group {
             let Some(TopK { data, k, .. }) = op.as_any().downcast_ref() else { return Ok(None) };
             let (rows, own) = shape_of(OP, data)?;
@@ -250,12 +251,12 @@ impl Op for TopK {
             all.extend_from_slice(cast_slice(OP, &host)?);
             let range = taken..taken + rows * k * 4;
             taken = range.end;
-            places.push(vec![range.clone(), range]);
+            ranges.push(vec![range.clone(), range]);
         }
         let rows = all.len().checked_div(columns).unwrap_or(0);
         let spec = TensorSpec { shape: vec![rows, columns], ..self.data.spec().clone() };
         let data = Tensor::from_bytes(bytemuck::cast_slice::<u32, u8>(&all), spec)?;
-        Ok(Some(Fused { op: Arc::new(TopK { data, ..self.clone() }), output_ranges: places }))
+        Ok(Some(Fused { op: Arc::new(TopK { data, ..self.clone() }), output_ranges: ranges }))
     }
 
     fn as_any(&self) -> &dyn Any {

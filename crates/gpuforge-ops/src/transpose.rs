@@ -253,8 +253,8 @@ fn transpose_block(data: &[u32], out: &mut [u32], (from, to): (usize, usize)) {
     for (i, row) in data.chunks(from).take(SIDE).enumerate() {
         if let Some(words) = row.first_chunk::<SIDE>() {
             for (line, word) in block.iter_mut().zip(words) {
-                if let Some(place) = line.get_mut(i) {
-                    *place = *word;
+                if let Some(slot) = line.get_mut(i) {
+                    *slot = *word;
                 }
             }
         }

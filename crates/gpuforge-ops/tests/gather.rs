@@ -32,7 +32,7 @@ fn op(rows: usize, width: usize, m: usize, seed: u64) -> Gather {
 }
 
 #[test]
-fn twins_agree() {
+fn cpu_and_device_agree_at_every_size() {
     for m in common::SIZES {
         for (rows, width) in [(1, 1), (1000, 1), (70_001, 1), (77, 3), (1, 64)] {
             if m * width > 4_000_000 {
@@ -68,7 +68,7 @@ fn shapes_follow_the_index_and_the_row() {
 }
 
 #[test]
-fn parts_and_fused_ones_give_the_same_bits() {
+fn partitioned_and_fused_ops_are_bit_identical() {
     common::parts_join(&op(100, 1, 1000, 3), 77);
     common::parts_join(&op(100, 5, 1000, 3), 77);
     let ops: Vec<Gather> = (0..9).map(|seed| op(50, 3, 20 + seed as usize, seed)).collect();
@@ -84,7 +84,7 @@ fn parts_and_fused_ones_give_the_same_bits() {
 }
 
 #[test]
-fn bad_input_is_named() {
+fn invalid_input_is_named() {
     let data = tensor(&[1f32; 10], &[10], "data").unwrap();
     let bad = gather(&data, &tensor(&[0u32, 9, 10, 4_000_000_000], &[4], "index").unwrap());
     for _ in 0..2 {
@@ -130,7 +130,7 @@ fn an_index_that_is_only_on_the_device_is_clamped() {
         let plan = record::plan(&op, &target, false).unwrap();
         let done = session.run(&Arc::new(plan), Duration::from_secs(60)).unwrap();
         assert_eq!(common::floats(&done.outputs[0])[..4], [11.0, 12.0, 12.0, 10.0]);
-        // The processor, given the same bytes.
+        // The CPU, given the same bytes.
         let there: Vec<u8> = [1u32, 3, u32::MAX, 0].iter().flat_map(|w| w.to_le_bytes()).collect();
         let mut out = vec![0u8; 16];
         op.cpu(&[&data.host().unwrap(), &there], &mut [&mut out], gpuforge_ops::Threads(1)).unwrap();

@@ -1,9 +1,18 @@
-//! What does `#[profiled]` put into a function? One guard, as the first statement of its body.
+//! Attribute macro `#[profiled]`: inserts a span guard as the first statement of a function.
 //!
 //! Re-exported by `gpuforge-profile`, which has the documentation for users. A guard that is declared first is dropped
-//! last, so it covers the body and the clean-up of its locals, and it closes on return, `?` and panic alike.
-//! The body of an `async fn` begins to run at the first poll, so the same first statement measures from there to
-//! completion (or to the drop of a future that is not completed); only the type of the guard differs.
+//! last, so it covers the body and the destructors of its locals, and it closes on return, `?` and panic alike. The body of
+//! an `async fn` starts at the first poll, so the same first statement measures from there to completion (or to the drop
+//! of the future); only the type of the guard differs.
+//!
+//! ```text
+//! #[profiled(name, category, crate)] ─► options.rs: Options::parse ─► lib.rs: expand ─► fn with `span!` / `async_span!`
+//! ```
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `lib.rs` | the attribute and its expansion |
+//! | `options.rs` | arguments of the attribute |
 
 mod options;
 
@@ -13,14 +22,14 @@ use proc_macro2::TokenStream as Tokens;
 use quote::{quote, quote_spanned};
 use syn::{ItemFn, ext::IdentExt as _, parse_quote_spanned, spanned::Spanned as _};
 
-/// Measures each call of a function; see `gpuforge_profile::profiled`.
+/// Records each call of a function as a span; see `gpuforge_profile::profiled`.
 #[proc_macro_attribute]
 pub fn profiled(options: TokenStream, item: TokenStream) -> TokenStream {
     let made = Options::parse(options.into()).and_then(|options| expand(&options, item.into()));
     made.unwrap_or_else(|error| error.to_compile_error()).into()
 }
 
-/// The function with the guard in front of its body.
+/// The function with the guard inserted at the start of its body.
 fn expand(options: &Options, item: Tokens) -> syn::Result<Tokens> {
     let mut function: ItemFn = syn::parse2(item)?;
     let signature = &function.sig;
@@ -30,7 +39,7 @@ fn expand(options: &Options, item: Tokens) -> syn::Result<Tokens> {
             "a `const fn` has no clock: #[profiled] needs a plain function",
         ));
     }
-    let home = &options.home;
+    let crate_path = &options.crate_path;
     let at = signature.ident.span();
     let name = match &options.name {
         Some(name) => quote!(#name),
@@ -45,7 +54,7 @@ fn expand(options: &Options, item: Tokens) -> syn::Result<Tokens> {
         None => quote!(span),
     };
     let statement = parse_quote_spanned! {at=>
-        let __profiled = #home::#guard!(#name, #home::Category::#category);
+        let __profiled = #crate_path::#guard!(#name, #crate_path::Category::#category);
     };
     function.block.stmts.insert(0, statement);
     Ok(quote!(#function))
@@ -62,7 +71,7 @@ mod tests {
     }
 
     #[test]
-    fn a_plain_function_gets_a_span_named_after_its_path() {
+    fn function_gets_a_span_named_after_its_path() {
         let text = check("", "pub fn load<T: Copy>(&self, x: T) -> T { x }");
         assert!(text.contains("let__profiled=::gpuforge_profile::span!("), "{text}");
         assert!(text.contains(r#"::core::concat!(::core::module_path!(),"::","load")"#), "{text}");
@@ -72,20 +81,20 @@ mod tests {
     }
 
     #[test]
-    fn an_async_function_gets_the_guard_that_may_change_threads() {
+    fn async_function_gets_an_async_span() {
         let text = check(r#"name = "step", category = "wait""#, "async fn step() {}");
         let guard = r#"::gpuforge_profile::async_span!("step",::gpuforge_profile::Category::Wait)"#;
         assert!(text.contains(guard), "{text}");
     }
 
     #[test]
-    fn another_home_is_used_throughout() {
+    fn crate_path_is_used_throughout() {
         let text = check(r#"crate = "gpuforge::profile""#, "fn a() {}");
         assert!(text.contains("gpuforge::profile::span!(") && !text.contains("::gpuforge_profile"), "{text}");
     }
 
     #[test]
-    fn what_cannot_be_measured_is_refused_with_a_reason() {
+    fn invalid_items_and_options_are_compile_errors() {
         for (options, item, reason) in [
             ("", "const fn a() {}", "has no clock"),
             ("", "struct A;", "error:"),

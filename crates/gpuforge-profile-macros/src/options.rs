@@ -1,4 +1,4 @@
-//! What may stand in `#[profiled(…)]`? A name, a category, and where gpuforge-profile is reached.
+//! Arguments of `#[profiled(…)]`: name, category, crate path.
 
 use proc_macro2::{Ident, Span, TokenStream};
 use syn::{LitStr, Path, meta::ParseNestedMeta, parse::Parser as _, parse_quote};
@@ -12,21 +12,21 @@ pub(crate) struct Options {
     /// Name of the span; the function's path without one.
     pub(crate) name: Option<LitStr>,
     /// Path of the crate that has `span!` and `Category`.
-    pub(crate) home: Path,
+    pub(crate) crate_path: Path,
     variant: &'static str,
 }
 
 impl Options {
     /// Reads the tokens between the parentheses.
     pub(crate) fn parse(tokens: TokenStream) -> syn::Result<Self> {
-        let (mut name, mut category, mut home) = (None, None, None);
+        let (mut name, mut category, mut crate_path) = (None, None, None);
         let parser = syn::meta::parser(|meta| {
             if meta.path.is_ident("name") {
                 once(&mut name, &meta)
             } else if meta.path.is_ident("category") {
                 once(&mut category, &meta)
             } else if meta.path.is_ident("crate") {
-                once(&mut home, &meta)
+                once(&mut crate_path, &meta)
             } else {
                 Err(meta.error("not an option of #[profiled]; there are: name, category, crate"))
             }
@@ -35,7 +35,7 @@ impl Options {
         Ok(Options {
             name,
             variant: category.as_ref().map_or(Ok("Cpu"), variant)?,
-            home: match home {
+            crate_path: match crate_path {
                 Some(path) => path.parse()?,
                 None => parse_quote!(::gpuforge_profile),
             },
@@ -48,12 +48,12 @@ impl Options {
     }
 }
 
-/// Reads `= "text"` into its place, unless something is there.
-fn once(place: &mut Option<LitStr>, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
-    if place.is_some() {
+/// Parses `= "text"` into `option`; an error if it is already set.
+fn once(option: &mut Option<LitStr>, meta: &ParseNestedMeta<'_>) -> syn::Result<()> {
+    if option.is_some() {
         return Err(meta.error("given twice"));
     }
-    *place = Some(meta.value()?.parse()?);
+    *option = Some(meta.value()?.parse()?);
     Ok(())
 }
 

@@ -1,22 +1,22 @@
-//! What kind of time is it? Five kinds, so that a breakdown adds up to something that can be acted on.
+//! Span categories: CPU, GPU, transfer, wait, overhead; few, so that a breakdown is actionable.
 
 use serde::{Deserialize, Serialize};
 
-/// What a span's time went into.
+/// What a span spent its time on.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 #[repr(u8)]
 pub enum Category {
-    /// Computing on the processor.
+    /// Computing on the CPU.
     #[default]
     Cpu = 0,
-    /// Computing on a device, by its own time stamps.
+    /// Computing on a device, from its own timestamps.
     Gpu = 1,
     /// Moving data between memories.
     Transfer = 2,
     /// Waiting for a device, a lock, a file or another thread.
     Wait = 3,
-    /// Recording, launching, compiling: what the runtime itself costs.
+    /// Runtime overhead: recording, launching, compiling.
     Overhead = 4,
 }
 
@@ -25,7 +25,7 @@ impl Category {
     pub const ALL: [Category; 5] =
         [Category::Cpu, Category::Gpu, Category::Transfer, Category::Wait, Category::Overhead];
 
-    /// The word used in JSON and in `#[profiled(category = "…")]`.
+    /// The name in JSON and in `#[profiled(category = "…")]`.
     pub const fn as_str(self) -> &'static str {
         match self {
             Category::Cpu => "cpu",
@@ -36,7 +36,7 @@ impl Category {
         }
     }
 
-    /// Position in [`Category::ALL`].
+    /// Index in [`Category::ALL`].
     pub const fn index(self) -> usize {
         self as usize
     }
@@ -53,7 +53,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn words_and_positions_agree_with_json() {
+    fn names_and_indices_agree_with_json() {
         for (index, category) in Category::ALL.into_iter().enumerate() {
             assert_eq!(category.index(), index);
             assert_eq!(serde_json::to_value(category).unwrap(), category.to_string());

@@ -1,6 +1,6 @@
-//! What time is it, cheaply? The processor's time-stamp counter where it can be trusted, else [`Instant`].
+//! Profiler clock: the CPU's time-stamp counter (TSC) if invariant and trusted by the kernel, else [`Instant`].
 //!
-//! Ticks are turned into nanoseconds only when a trace is taken, with the rate seen since the clock was started: the
+//! Ticks are converted to nanoseconds only when a trace is taken, with the rate measured since the clock was started: the
 //! longer the run, the better the rate, and the hot path has no multiplication.
 
 use serde::{Deserialize, Serialize};
@@ -16,13 +16,13 @@ pub(crate) const TSC: u8 = 1;
 /// On, nanoseconds of [`Instant`].
 pub(crate) const INSTANT: u8 = 2;
 
-/// A rate over less than this is not worth having: both clocks are read to within tens of nanoseconds.
+/// Minimum baseline of the rate measurement: both clocks are read to within tens of nanoseconds.
 const BASELINE: Duration = Duration::from_micros(200);
 
 /// Which clock to use.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum ClockChoice {
-    /// The time-stamp counter where it runs at one rate on all cores, else [`Instant`].
+    /// The time-stamp counter if it runs at one rate on all cores, else [`Instant`].
     #[default]
     Auto,
     /// Always [`Instant`].
@@ -30,8 +30,8 @@ pub enum ClockChoice {
 }
 
 impl ClockChoice {
-    /// The clock that spans would use, as a function: for benchmarks, and for others who need time this cheaply.
-    /// What it counts in is for nobody to know; differences of it are proportional to time.
+    /// The clock that spans would use, as a function: for benchmarks and other uses that need a cheap clock. The unit is
+    /// unspecified; differences are proportional to time.
     pub fn reader(self) -> fn() -> u64 {
         match Clock::start(self).mode {
             TSC => tsc,
@@ -45,13 +45,13 @@ impl ClockChoice {
 pub struct ClockInfo {
     /// `tsc` or `instant`; `none` when nothing was ever recorded.
     pub source: String,
-    /// Ticks in a second as measured over the run.
+    /// Ticks per second, measured over the run.
     pub ticks_per_second: Option<f64>,
     /// Why this source.
     pub reason: String,
 }
 
-/// Everything before this is time 0 of [`INSTANT`] ticks.
+/// Time 0 of [`INSTANT`] ticks.
 fn base() -> Instant {
     static BASE: OnceLock<Instant> = OnceLock::new();
     *BASE.get_or_init(Instant::now)
@@ -76,7 +76,7 @@ fn instant_ticks() -> u64 {
 #[inline(always)]
 fn tsc() -> u64 {
     #[expect(unsafe_code, reason = "the intrinsic is declared unsafe")]
-    // SAFETY: RDTSC exists on every x86-64 processor, reads a register and touches no memory.
+    // SAFETY: RDTSC exists on every x86-64 CPU, reads a register and touches no memory.
     unsafe {
         core::arch::x86_64::_rdtsc()
     }
@@ -88,7 +88,7 @@ fn tsc() -> u64 {
     instant_ticks()
 }
 
-/// Does the processor promise one constant rate, also while it sleeps?
+/// Does the CPU have an invariant TSC (constant rate, also in sleep states)?
 #[cfg(target_arch = "x86_64")]
 fn invariant() -> bool {
     const ADVANCED_POWER: u32 = 0x8000_0007;
@@ -101,22 +101,22 @@ fn invariant() -> bool {
     false
 }
 
-/// The clock the Linux kernel settled on; it watches the counter and leaves it when cores disagree.
-fn kernel_choice() -> Option<String> {
+/// The clock source of the Linux kernel; it monitors the TSC and abandons it when cores disagree.
+fn kernel_clocksource() -> Option<String> {
     if !cfg!(target_os = "linux") {
         return None;
     }
     std::fs::read_to_string("/sys/devices/system/clocksource/clocksource0/current_clocksource").ok()
 }
 
-/// Which mode, and why.
-fn judge(choice: ClockChoice, x86: bool, invariant: bool, kernel: Option<&str>) -> (u8, String) {
-    /// Kernel clocks that are themselves computed from the counter.
+/// The clock mode, and the reason; pure.
+fn choose_clock(choice: ClockChoice, x86: bool, invariant: bool, kernel: Option<&str>) -> (u8, String) {
+    /// Kernel clock sources that are derived from the TSC.
     const FROM_TSC: [&str; 3] = ["tsc", "kvm-clock", "hyperv_clocksource_tsc_page"];
     let kernel = kernel.map(str::trim);
     match kernel {
-        _ if choice == ClockChoice::Instant => (INSTANT, "asked for".to_owned()),
-        _ if !x86 => (INSTANT, "no time-stamp counter on this processor".to_owned()),
+        _ if choice == ClockChoice::Instant => (INSTANT, "requested".to_owned()),
+        _ if !x86 => (INSTANT, "no time-stamp counter on this CPU".to_owned()),
         _ if !invariant => (INSTANT, "the time-stamp counter may change its rate".to_owned()),
         Some(name) if !FROM_TSC.contains(&name) => {
             (INSTANT, format!("the kernel does not trust the time-stamp counter, it uses {name}"))
@@ -126,7 +126,7 @@ fn judge(choice: ClockChoice, x86: bool, invariant: bool, kernel: Option<&str>) 
     }
 }
 
-/// A running clock: where it began, and how to read it.
+/// A running clock: its origin, and how to read it.
 #[derive(Debug)]
 pub(crate) struct Clock {
     /// [`TSC`] or [`INSTANT`].
@@ -140,18 +140,18 @@ impl Clock {
     /// Starts a clock; its time 0 is now.
     pub(crate) fn start(choice: ClockChoice) -> Self {
         let (mode, reason) =
-            judge(choice, cfg!(target_arch = "x86_64"), invariant(), kernel_choice().as_deref());
+            choose_clock(choice, cfg!(target_arch = "x86_64"), invariant(), kernel_clocksource().as_deref());
         base();
-        let (ticks, instant) = pair(mode);
+        let (ticks, instant) = read_pair(mode);
         Clock { mode, reason, ticks, instant }
     }
 
-    /// How to read ticks, by what happened since the start. Spins for up to 200 µs right after the start.
+    /// Tick-to-nanosecond scale, measured since the start. Spins for up to 200 µs right after the start.
     pub(crate) fn scale(&self) -> Scale {
         while self.mode == TSC && self.instant.elapsed() < BASELINE {
             std::hint::spin_loop();
         }
-        let (ticks, instant) = pair(self.mode);
+        let (ticks, instant) = read_pair(self.mode);
         let ran = nanos(instant.saturating_duration_since(self.instant));
         match self.mode {
             TSC => Scale { zero: self.ticks, ns: ran, ticks: ticks.saturating_sub(self.ticks) },
@@ -159,12 +159,12 @@ impl Clock {
         }
     }
 
-    /// Nanoseconds from time 0 to `instant`; 0 for what lies before.
+    /// Nanoseconds from time 0 to `instant`; 0 for earlier instants.
     pub(crate) fn ns_of(&self, instant: Instant) -> u64 {
         nanos(instant.saturating_duration_since(self.instant))
     }
 
-    /// What a trace says of its clock.
+    /// Clock description for a trace.
     pub(crate) fn info(&self, scale: Scale) -> ClockInfo {
         let source = if self.mode == TSC { "tsc" } else { "instant" };
         let rate = (scale.ns > 0).then(|| scale.ticks as f64 / scale.ns as f64 * 1e9);
@@ -172,8 +172,8 @@ impl Clock {
     }
 }
 
-/// Both clocks at one moment: the closest of a few tries, because a thread may be interrupted between the reads.
-fn pair(mode: u8) -> (u64, Instant) {
+/// Reads both clocks at once: the closest of a few tries, because a thread may be preempted between the reads.
+fn read_pair(mode: u8) -> (u64, Instant) {
     let read = || {
         let before = ticks(mode);
         let instant = Instant::now();
@@ -196,13 +196,13 @@ impl Scale {
     /// Ticks that are nanoseconds already.
     pub(crate) const NANOSECONDS: Scale = Scale { zero: 0, ns: 1, ticks: 1 };
 
-    /// Nanoseconds from time 0; a reading from before it counts as 0. Never decreases where ticks increase.
+    /// Nanoseconds since time 0; earlier readings are 0. Monotonic in `ticks`.
     pub(crate) fn at(self, ticks: u64) -> u64 {
-        self.long(ticks.saturating_sub(self.zero))
+        self.duration(ticks.saturating_sub(self.zero))
     }
 
     /// Nanoseconds of a number of ticks.
-    pub(crate) fn long(self, ticks: u64) -> u64 {
+    pub(crate) fn duration(self, ticks: u64) -> u64 {
         let ns = u128::from(ticks) * u128::from(self.ns) / u128::from(self.ticks.max(1));
         u64::try_from(ns).unwrap_or(u64::MAX)
     }
@@ -213,8 +213,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_counter_is_used_only_where_processor_and_kernel_vouch_for_it() {
-        let check = |x86, invariant, kernel| judge(ClockChoice::Auto, x86, invariant, kernel).0;
+    fn tsc_is_used_only_if_invariant_and_trusted_by_the_kernel() {
+        let check = |x86, invariant, kernel| choose_clock(ClockChoice::Auto, x86, invariant, kernel).0;
         assert_eq!(check(true, true, Some("tsc\n")), TSC);
         assert_eq!(check(true, true, Some("kvm-clock")), TSC);
         assert_eq!(check(true, true, None), TSC);
@@ -222,8 +222,11 @@ mod tests {
         assert_eq!(check(true, true, Some("acpi_pm")), INSTANT);
         assert_eq!(check(true, false, Some("tsc")), INSTANT);
         assert_eq!(check(false, true, Some("arch_sys_counter")), INSTANT);
-        assert_eq!(judge(ClockChoice::Instant, true, true, Some("tsc")), (INSTANT, "asked for".to_owned()));
-        assert!(judge(ClockChoice::Auto, true, true, Some("hpet")).1.contains("hpet"));
+        assert_eq!(
+            choose_clock(ClockChoice::Instant, true, true, Some("tsc")),
+            (INSTANT, "requested".to_owned())
+        );
+        assert!(choose_clock(ClockChoice::Auto, true, true, Some("hpet")).1.contains("hpet"));
     }
 
     #[test]
@@ -243,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn a_reader_never_runs_backwards() {
+    fn reader_is_monotonic() {
         for choice in [ClockChoice::Auto, ClockChoice::Instant] {
             let read = choice.reader();
             let times: Vec<u64> = (0..1000).map(|_| read()).collect();
@@ -252,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_scale_saturates_instead_of_wrapping() {
+    fn scale_saturates_instead_of_wrapping() {
         let scale = Scale { zero: 1000, ns: 10, ticks: 26 };
         assert_eq!(scale.at(999), 0);
         assert_eq!(scale.at(1026), 10);

@@ -1,16 +1,16 @@
-//! How much, and how full? Counters that only grow and gauges that hold their last value.
+//! Counters (monotonic) and gauges (last value, min, max), sampled into the trace at most once per millisecond.
 //!
-//! A value is one atomic. Changes are sampled into the log of the thread that makes them, at most one about every
-//! millisecond per name, so that a counter in a hot loop cannot push the spans out of the ring.
+//! A value is one atomic. Changes are sampled into the log of the thread that makes them, rate-limited per name, so that
+//! a counter in a hot loop cannot evict the spans from the ring.
 
 use crate::{
     clock::{OFF, TSC, ticks},
-    local,
-    log::ThreadLog,
-    name::{Site, text_of},
+    name::{SpanSite, text_of},
     profiler::Profiler,
-    record::{Key, Kind},
-    shared::{GLOBAL, Shared},
+    record::{Key, RecordKind},
+    state::{GLOBAL, ProfilerState},
+    thread_log::ThreadLog,
+    tls,
 };
 use std::sync::{
     Arc, OnceLock,
@@ -19,80 +19,80 @@ use std::sync::{
 
 /// A counter or a gauge of one profiler.
 #[derive(Debug)]
-pub(crate) struct Cell {
+pub(crate) struct Metric {
     pub(crate) name: u32,
-    pub(crate) kind: Kind,
+    pub(crate) kind: RecordKind,
     /// A count, or the bits of a float.
     value: AtomicU64,
-    least: AtomicU64,
-    most: AtomicU64,
+    min: AtomicU64,
+    max: AtomicU64,
     /// Time of the last sample, 0 before the first.
     sampled: AtomicU64,
 }
 
-/// What a counter or a gauge holds now, from [`Profiler::levels`].
+/// Current value of a counter or gauge, from [`Profiler::metric_values`].
 #[derive(Debug, Clone, PartialEq)]
-pub enum Level {
-    /// It only grows.
+pub enum MetricValue {
+    /// A monotonic counter.
     Counter {
         /// Its name.
         name: String,
-        /// How much there was so far.
+        /// The total so far.
         value: u64,
     },
-    /// It holds its last value.
+    /// A gauge.
     Gauge {
         /// Its name.
         name: String,
         /// The last value.
         value: f64,
-        /// The least it was ever set to.
-        least: f64,
-        /// The most it was ever set to.
-        most: f64,
+        /// Smallest value it was ever set to.
+        min: f64,
+        /// Largest value it was ever set to.
+        max: f64,
     },
 }
 
-impl Level {
+impl MetricValue {
     /// Its name.
     pub fn name(&self) -> &str {
         match self {
-            Level::Counter { name, .. } | Level::Gauge { name, .. } => name,
+            MetricValue::Counter { name, .. } | MetricValue::Gauge { name, .. } => name,
         }
     }
 }
 
-/// Every counter and gauge that came to life, by name; reads no ring.
-pub(crate) fn levels(shared: &Shared) -> Vec<Level> {
-    let one = |cell: &Arc<Cell>| {
-        let name = text_of(cell.name)?.to_string();
-        Some(match cell.kind {
-            Kind::Gauge => {
-                let (least, most) = cell.range()?;
-                Level::Gauge { name, value: f64::from_bits(cell.value()), least, most }
+/// All counters and gauges in use, sorted by name; reads no ring.
+pub(crate) fn metric_values(state: &ProfilerState) -> Vec<MetricValue> {
+    let one = |metric: &Arc<Metric>| {
+        let name = text_of(metric.name)?.to_string();
+        Some(match metric.kind {
+            RecordKind::Gauge => {
+                let (min, max) = metric.range()?;
+                MetricValue::Gauge { name, value: f64::from_bits(metric.value()), min, max }
             }
-            _ => Level::Counter { name, value: cell.value() },
+            _ => MetricValue::Counter { name, value: metric.value() },
         })
     };
-    let mut all: Vec<Level> = shared.cells().iter().filter_map(one).collect();
+    let mut all: Vec<MetricValue> = state.metrics().iter().filter_map(one).collect();
     all.sort_by(|a, b| a.name().cmp(b.name()));
     all
 }
 
-/// Ticks between two samples: about a millisecond at 2 to 3 GHz, a millisecond exactly in nanoseconds.
+/// Sampling period in ticks: about a millisecond at 2 to 3 GHz, exactly one in nanoseconds.
 const fn period(mode: u8) -> u64 {
     if mode == TSC { 1 << 21 } else { 1_000_000 }
 }
 
-impl Cell {
-    pub(crate) fn new(name: u32, kind: Kind) -> Self {
+impl Metric {
+    pub(crate) fn new(name: u32, kind: RecordKind) -> Self {
         let bits = |value: f64| AtomicU64::new(value.to_bits());
-        Cell {
+        Metric {
             name,
             kind,
             value: AtomicU64::new(0),
-            least: bits(f64::INFINITY),
-            most: bits(f64::NEG_INFINITY),
+            min: bits(f64::INFINITY),
+            max: bits(f64::NEG_INFINITY),
             sampled: AtomicU64::new(0),
         }
     }
@@ -102,11 +102,11 @@ impl Cell {
         self.value.load(Ordering::Relaxed)
     }
 
-    /// Least and greatest value a gauge was ever set to; `None` before the first.
+    /// Min and max a gauge was ever set to; `None` before the first.
     pub(crate) fn range(&self) -> Option<(f64, f64)> {
-        let least = f64::from_bits(self.least.load(Ordering::Relaxed));
-        let most = f64::from_bits(self.most.load(Ordering::Relaxed));
-        (least <= most).then_some((least, most))
+        let min = f64::from_bits(self.min.load(Ordering::Relaxed));
+        let max = f64::from_bits(self.max.load(Ordering::Relaxed));
+        (min <= max).then_some((min, max))
     }
 
     fn add(&self, n: u64, mode: u8, log: impl FnOnce([u64; 4])) {
@@ -119,16 +119,16 @@ impl Cell {
             return;
         }
         self.value.store(value.to_bits(), Ordering::Relaxed);
-        let keep = |place: &AtomicU64, better: fn(f64, f64) -> bool| {
-            let old = place.load(Ordering::Relaxed);
+        let keep = |extreme: &AtomicU64, better: fn(f64, f64) -> bool| {
+            let old = extreme.load(Ordering::Relaxed);
             if better(value, f64::from_bits(old)) {
                 let swap = |bits| better(value, f64::from_bits(bits)).then(|| value.to_bits());
-                // An error means that another thread set something better still.
-                place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, swap).ok();
+                // An error means that another thread already set a more extreme value.
+                extreme.fetch_update(Ordering::Relaxed, Ordering::Relaxed, swap).ok();
             }
         };
-        keep(&self.least, |new, old| new < old);
-        keep(&self.most, |new, old| new > old);
+        keep(&self.min, |new, old| new < old);
+        keep(&self.max, |new, old| new > old);
         self.sample(value.to_bits(), mode, log);
     }
 
@@ -144,29 +144,29 @@ impl Cell {
     }
 }
 
-fn push(log: Option<&ThreadLog>, home: &Shared, record: [u64; 4]) {
+fn push(log: Option<&ThreadLog>, state: &ProfilerState, record: [u64; 4]) {
     match log {
         Some(log) => log.push(record),
-        None => home.lose(1),
+        None => state.count_dropped(1),
     }
 }
 
 /// A counter by name, from [`Profiler::counter`]. Looked up at each call; [`counter!`](crate::counter!) does it once.
 #[derive(Debug, Clone, Copy)]
 pub struct Counter<'a> {
-    pub(crate) home: &'a Profiler,
+    pub(crate) profiler: &'a Profiler,
     pub(crate) name: &'a str,
 }
 
 impl Counter<'_> {
     /// Adds `n`. Does nothing while the profiler is off.
     pub fn add(self, n: u64) {
-        let shared = self.home.shared();
-        match shared.mode() {
+        let state = self.profiler.state();
+        match state.mode() {
             OFF => {}
-            mode => shared
-                .cell(self.name, Kind::Counter)
-                .add(n, mode, |record| push(self.home.log().as_deref(), shared, record)),
+            mode => state
+                .metric(self.name, RecordKind::Counter)
+                .add(n, mode, |record| push(self.profiler.log().as_deref(), state, record)),
         }
     }
 }
@@ -174,47 +174,47 @@ impl Counter<'_> {
 /// A gauge by name, from [`Profiler::gauge`]. Looked up at each call; [`gauge!`](crate::gauge!) does it once.
 #[derive(Debug, Clone, Copy)]
 pub struct Gauge<'a> {
-    pub(crate) home: &'a Profiler,
+    pub(crate) profiler: &'a Profiler,
     pub(crate) name: &'a str,
 }
 
 impl Gauge<'_> {
     /// Sets the value. Does nothing while the profiler is off, or when the value is not finite.
     pub fn set(self, value: f64) {
-        let shared = self.home.shared();
-        match shared.mode() {
+        let state = self.profiler.state();
+        match state.mode() {
             OFF => {}
-            mode => shared
-                .cell(self.name, Kind::Gauge)
-                .set(value, mode, |record| push(self.home.log().as_deref(), shared, record)),
+            mode => state
+                .metric(self.name, RecordKind::Gauge)
+                .set(value, mode, |record| push(self.profiler.log().as_deref(), state, record)),
         }
     }
 }
 
-/// A call site of [`counter!`](crate::counter!): finds its counter of the global profiler once.
+/// A call site of [`counter!`](crate::counter!): resolves its counter of the global profiler once.
 #[derive(Debug)]
 pub struct CounterSite {
-    site: Site,
-    cell: OnceLock<Arc<Cell>>,
+    site: SpanSite,
+    metric: OnceLock<Arc<Metric>>,
 }
 
-/// A call site of [`gauge!`](crate::gauge!): finds its gauge of the global profiler once.
+/// A call site of [`gauge!`](crate::gauge!): resolves its gauge of the global profiler once.
 #[derive(Debug)]
 pub struct GaugeSite {
-    site: Site,
-    cell: OnceLock<Arc<Cell>>,
+    site: SpanSite,
+    metric: OnceLock<Arc<Metric>>,
 }
 
-fn to_global(record: [u64; 4]) {
-    if local::with_global(|log| log.push(record)).is_none() {
-        GLOBAL.lose(1);
+fn push_global(record: [u64; 4]) {
+    if tls::with_global(|log| log.push(record)).is_none() {
+        GLOBAL.count_dropped(1);
     }
 }
 
 impl CounterSite {
-    /// A site that has not been passed yet.
+    /// An unresolved call site.
     pub const fn new(name: &'static str) -> Self {
-        CounterSite { site: Site::new(name), cell: OnceLock::new() }
+        CounterSite { site: SpanSite::new(name), metric: OnceLock::new() }
     }
 
     /// Adds `n`. Does nothing while the profiler is off.
@@ -222,18 +222,19 @@ impl CounterSite {
     pub fn add(&self, n: u64) {
         match GLOBAL.mode() {
             OFF => {}
-            mode => self
-                .cell
-                .get_or_init(|| GLOBAL.cell_of(self.site.name(), Kind::Counter))
-                .add(n, mode, to_global),
+            mode => self.metric.get_or_init(|| GLOBAL.metric_of(self.site.name(), RecordKind::Counter)).add(
+                n,
+                mode,
+                push_global,
+            ),
         }
     }
 }
 
 impl GaugeSite {
-    /// A site that has not been passed yet.
+    /// An unresolved call site.
     pub const fn new(name: &'static str) -> Self {
-        GaugeSite { site: Site::new(name), cell: OnceLock::new() }
+        GaugeSite { site: SpanSite::new(name), metric: OnceLock::new() }
     }
 
     /// Sets the value. Does nothing while the profiler is off, or when the value is not finite.
@@ -241,10 +242,11 @@ impl GaugeSite {
     pub fn set(&self, value: f64) {
         match GLOBAL.mode() {
             OFF => {}
-            mode => self
-                .cell
-                .get_or_init(|| GLOBAL.cell_of(self.site.name(), Kind::Gauge))
-                .set(value, mode, to_global),
+            mode => self.metric.get_or_init(|| GLOBAL.metric_of(self.site.name(), RecordKind::Gauge)).set(
+                value,
+                mode,
+                push_global,
+            ),
         }
     }
 }
@@ -254,18 +256,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_are_read_by_name_and_only_once_they_live() {
+    fn metric_values_are_sorted_and_only_those_in_use() {
         let profiler = Profiler::new();
         profiler.counter("level/off").add(1);
-        assert_eq!(profiler.levels(), []);
+        assert_eq!(profiler.metric_values(), []);
         profiler.enable();
         profiler.gauge("level/b").set(2.0);
         profiler.gauge("level/b").set(-1.0);
         profiler.gauge("level/never").set(f64::NAN);
         profiler.counter("level/a").add(3);
         profiler.counter("level/a").add(4);
-        let a = Level::Counter { name: "level/a".to_owned(), value: 7 };
-        let b = Level::Gauge { name: "level/b".to_owned(), value: -1.0, least: -1.0, most: 2.0 };
-        assert_eq!(profiler.levels(), [a, b]);
+        let a = MetricValue::Counter { name: "level/a".to_owned(), value: 7 };
+        let b = MetricValue::Gauge { name: "level/b".to_owned(), value: -1.0, min: -1.0, max: 2.0 };
+        assert_eq!(profiler.metric_values(), [a, b]);
     }
 }

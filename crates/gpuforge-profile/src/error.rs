@@ -1,4 +1,4 @@
-//! What can go wrong with a trace? Reading one, and writing one.
+//! Errors of reading and writing traces.
 
 use std::path::PathBuf;
 
@@ -8,20 +8,20 @@ pub enum TraceError {
     /// The text is not a trace.
     #[error("not a trace: {0}")]
     Json(#[from] serde_json::Error),
-    /// The trace has a form this program does not know.
+    /// The trace has an unsupported version.
     #[error("the trace has version {found}, this program reads version {known}")]
     Version {
-        /// What the trace says.
+        /// Version of the trace.
         found: u64,
         /// [`VERSION`](crate::VERSION).
         known: u32,
     },
-    /// A span, counter or gauge refers to a name or track that is not there.
+    /// A span, counter or gauge refers to a name or track that does not exist.
     #[error("the trace refers to {what} {position}, but has only {length}")]
     Position {
         /// `name` or `track`.
         what: &'static str,
-        /// The position it gives.
+        /// The index.
         position: u32,
         /// How many there are.
         length: usize,
@@ -31,7 +31,7 @@ pub enum TraceError {
     Io {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The I/O error.
         source: std::io::Error,
     },
 }

@@ -1,21 +1,34 @@
-//! Where did time and memory go? Spans, counters and gauges, recorded for nanoseconds and read as plain data.
+//! Low-overhead profiler: spans, counters and gauges in per-thread ring buffers; statistics, percentiles and
+//! Chrome trace/Perfetto export.
 //!
 //! # Design
 //! ```text
-//! span! ─► Site (name → id, once) ─► Span guard ─┐                          ┌─► Trace::summary, bottlenecks,
-//! #[profiled], scope ────────────────────────────┤ 4 words per record        │   breakdown, series     (stats, series)
-//! record (device time) ── nanoseconds, track ────┼─► ThreadLog ─► Trace ─────┼─► JSON, version 1       (export/raw)
-//! counter!, gauge! ── one sample a millisecond ──┘   │            (plain data) ├─► Chrome/Perfetto JSON  (export/chrome)
-//!                                                    └─► Windows: last 1000 durations per name ─► Recent
+//! span! ─► SpanSite (interned name, once) ─► Span guard ─┐                        ┌─► Trace::summary, bottlenecks,
+//! #[profiled], scope ────────────────────────────────────┤ 4 words per record      │   breakdown, timeline (stats, timeline)
+//! record (device time) ── nanoseconds, track ────────────┼─► ThreadLog ─► Trace ───┼─► JSON, version 1       (export/raw)
+//! counter!, gauge! ── one sample per millisecond ────────┘   │            (data)    └─► Chrome/Perfetto JSON  (export/chrome)
+//!                                                            └─► Windows: last 1000 durations per name ─► RecentStats
 //! ```
 //! * A **record** is four words: start, end, key (name id, category, depth, track), bytes. Ticks, not nanoseconds.
-//! * A **ring** per thread, one writer, no lock, no unsafe code: the oldest record is overwritten, and counted.
-//! * **Windows** per thread and name keep the last 1000 durations, so averages survive the ring.
+//! * A **ring buffer** per thread, single writer, lock-free, no unsafe code: the oldest record is overwritten, and counted.
+//! * **Rolling windows** per thread and name keep the last 1000 durations, so averages survive the ring.
 //! * A thread that ends hands its records to its profiler, which keeps them, within bounds, until they are collected.
-//! * `snapshot` and `drain` turn ticks into nanoseconds with the rate seen over the whole run, and sort each track.
-//! * Off, a span is one relaxed load and a branch. Nothing is allocated before the first span of a thread while on.
-//! * Post-order and depth tell the nesting, so that no parent id is stored. Not chosen: a queue to a collector thread
-//!   (it costs a core and loses the end of a crash), `Instant` (two calls cost more than all the rest).
+//! * `snapshot` and `drain` convert ticks to nanoseconds with the rate measured over the whole run, and sort each track.
+//! * Disabled, a span is one relaxed load and a branch. Nothing is allocated before the first span of a thread while enabled.
+//! * Depth tells the nesting, so no parent id is stored. Not chosen: a queue to a collector thread (it costs a core and
+//!   loses the end of a crash), `Instant` (two calls cost more than all the rest).
+//!
+//! | file | what is in it |
+//! |---|---|
+//! | `span.rs` · `name.rs` · `category.rs` | span guards; string interning and call sites; categories |
+//! | `counter.rs` | counters and gauges |
+//! | `clock.rs` | time-stamp counter or `Instant`; ticks to nanoseconds |
+//! | `thread_log.rs` · `ring.rs` · `record.rs` · `zeroed.rs` | log of one thread; seqlock ring buffer; packed record; zeroed slots |
+//! | `window.rs` · `recent.rs` | rolling window of durations; averages over the last calls |
+//! | `profiler.rs` · `state.rs` · `tls.rs` | public handle; shared state of a profiler; thread-local logs |
+//! | `collect.rs` · `trace.rs` | records to trace; the trace as plain data |
+//! | `stats.rs` · `self_time.rs` · `timeline.rs` | percentiles, bottlenecks, breakdown; self times; busy time over time |
+//! | `export/*` · `env.rs` · `error.rs` | JSON, Chrome trace events, files; `GPUFORGE_TRACE`; errors |
 //!
 //! # Use
 //! ```
@@ -45,8 +58,6 @@ mod counter;
 mod env;
 mod error;
 mod export;
-mod local;
-mod log;
 mod name;
 mod profiler;
 mod recent;
@@ -54,40 +65,42 @@ mod record;
 mod ring;
 #[cfg(test)]
 mod ring_tests;
-#[cfg(test)]
-mod sample;
-mod series;
-mod shared;
+mod self_time;
 mod span;
+mod state;
 mod stats;
-mod sweep;
 mod sync;
+#[cfg(test)]
+mod test_trace;
+mod thread_log;
+mod timeline;
+mod tls;
 mod trace;
 mod window;
 mod zeroed;
 
 pub use category::Category;
 pub use clock::{ClockChoice, ClockInfo};
-pub use counter::{Counter, CounterSite, Gauge, GaugeSite, Level};
+pub use counter::{Counter, CounterSite, Gauge, GaugeSite, MetricValue};
 pub use env::{TRACE_VARIABLE, TraceGuard, trace_from_env};
 pub use error::TraceError;
-pub use export::Format;
-pub use name::{MAX_NAME_BYTES, MAX_NAMES, Name, Site, SpanName};
-pub use profiler::{Config, Profiler, Track};
-pub use recent::Recent;
-pub use series::{Bucket, MAX_BUCKETS};
-pub use shared::{FINISHED_RECORDS, RING_RECORDS};
+pub use export::TraceFormat;
+pub use name::{MAX_NAME_BYTES, MAX_NAMES, Name, SpanName, SpanSite};
+pub use profiler::{Profiler, ProfilerConfig, Track};
+pub use recent::RecentStats;
 pub use span::{AsyncSpan, OwnedSpan, Span};
-pub use stats::{Bottleneck, Breakdown, NameStats, PERCENTILE_DIGITS};
+pub use state::{FINISHED_RECORDS, RING_RECORDS};
+pub use stats::{Bottleneck, Breakdown, PERCENTILE_DIGITS, SpanStats};
+pub use timeline::{MAX_BUCKETS, TimelineBucket};
 pub use trace::{CounterSeries, GaugeSeries, ProcessInfo, SpanRecord, Trace, TrackInfo, TrackKind, VERSION};
-pub use window::RECENT;
+pub use window::RECENT_CALLS;
 
-/// Measures each call of a function as a span.
+/// Records each call of a function as a span.
 ///
-/// `#[profiled]` names the span after the function's path and counts it as `cpu`;
-/// `#[profiled(name = "…", category = "cpu|gpu|transfer|wait|overhead")]` says otherwise, and
-/// `crate = "path"` tells where gpuforge-profile is reached when it is re-exported. Works on functions, methods and
-/// generics; not on `const fn`.
+/// `#[profiled]` names the span after the function's path, with category `cpu`;
+/// `#[profiled(name = "…", category = "cpu|gpu|transfer|wait|overhead")]` overrides both, and
+/// `crate = "path"` is the path of gpuforge-profile when it is re-exported. Works on functions, methods and generics; not
+/// on `const fn`.
 ///
 /// An `async fn` is measured from its first poll to its completion, or to the drop of a future that was polled and not
 /// completed: elapsed time, waiting included. A function that merely returns a future is measured until it returns it.
@@ -115,14 +128,14 @@ pub use gpuforge_profile_macros::profiled;
 
 /// Opens a [`Span`] of the global profiler: `let _span = span!("name");` or `span!("name", Category::Wait)`.
 ///
-/// The name is a constant; it is looked up once per call site. For names made at run time see [`Span::named`].
+/// The name is a constant; it is interned once per call site. For names made at run time see [`Span::named`].
 #[macro_export]
 macro_rules! span {
     ($name:expr $(,)?) => {
         $crate::span!($name, $crate::Category::Cpu)
     };
     ($name:expr, $category:expr $(,)?) => {{
-        static SITE: $crate::Site = $crate::Site::new($name);
+        static SITE: $crate::SpanSite = $crate::SpanSite::new($name);
         $crate::Span::enter(&SITE, $category)
     }};
 }
@@ -134,7 +147,7 @@ macro_rules! async_span {
         $crate::async_span!($name, $crate::Category::Cpu)
     };
     ($name:expr, $category:expr $(,)?) => {{
-        static SITE: $crate::Site = $crate::Site::new($name);
+        static SITE: $crate::SpanSite = $crate::SpanSite::new($name);
         $crate::AsyncSpan::enter(&SITE, $category)
     }};
 }
@@ -157,7 +170,7 @@ macro_rules! gauge {
     }};
 }
 
-/// Measures a closure as a span of the global profiler, as `cpu`; [`Span::named`] takes another category.
+/// Records a closure as a span of the global profiler, category `cpu`; [`Span::named`] takes another category.
 #[inline]
 pub fn scope<R>(name: impl SpanName, f: impl FnOnce() -> R) -> R {
     let _span = Span::named(name, Category::Cpu);

@@ -1,4 +1,4 @@
-//! How does a name become a small number? Once per call site, in one table for the whole process.
+//! String interning: span names to small ids, once per call site, in one process-wide table.
 
 use crate::record::NAME_BITS;
 use std::{
@@ -10,17 +10,17 @@ use std::{
     },
 };
 
-/// Longer names are cut: a name is an identifier, not a message.
+/// Longer names are truncated: a name is an identifier, not a message.
 pub const MAX_NAME_BYTES: usize = 256;
 
-/// More distinct names than this share the last one: a program that puts numbers into names must not fill memory.
+/// Further distinct names share the last one: a program that puts numbers into names must not exhaust memory.
 pub const MAX_NAMES: usize = 1 << 16;
 
 const OVERFLOW: &str = "(too many names)";
 
 const _: () = assert!(MAX_NAMES < 1 << NAME_BITS);
 
-/// A name in the table. Made by [`Name::new`], or by [`span!`](crate::span!) at its call site.
+/// An interned name. Made by [`Name::new`], or by [`span!`](crate::span!) at its call site.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Name(u32);
 
@@ -35,8 +35,8 @@ fn names() -> MutexGuard<'static, Names> {
     NAMES.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// At most [`MAX_NAME_BYTES`] of a text, cut between characters and marked.
-fn shorten(text: &str) -> std::borrow::Cow<'_, str> {
+/// Truncates a text to [`MAX_NAME_BYTES`] at a character boundary, with an ellipsis.
+fn truncate(text: &str) -> std::borrow::Cow<'_, str> {
     const MARK: &str = "…";
     if text.len() <= MAX_NAME_BYTES {
         return text.into();
@@ -46,9 +46,9 @@ fn shorten(text: &str) -> std::borrow::Cow<'_, str> {
 }
 
 impl Name {
-    /// The name of `text`, cut to [`MAX_NAME_BYTES`]. Takes a lock: make it once and keep it.
+    /// Interns `text`, truncated to [`MAX_NAME_BYTES`]. Takes a lock: intern once and keep the name.
     pub fn new(text: &str) -> Name {
-        let text = shorten(text);
+        let text = truncate(text);
         let mut names = names();
         if let Some(id) = names.ids.get(&*text) {
             return Name(*id);
@@ -59,7 +59,7 @@ impl Name {
             return Name(*id);
         }
         names.texts.push(text.clone());
-        // Ids begin at 1: a call site that holds 0 has not asked yet.
+        // Ids start at 1: 0 marks an unresolved call site.
         let id = u32::try_from(names.texts.len()).unwrap_or(u32::MAX);
         names.ids.insert(text, id);
         Name(id)
@@ -70,14 +70,14 @@ impl Name {
     }
 }
 
-/// The text of an id; `None` for one that was never given out.
+/// The text of an id; `None` for an unknown id.
 pub(crate) fn text_of(id: u32) -> Option<Arc<str>> {
     names().texts.get((id as usize).checked_sub(1)?).cloned()
 }
 
-/// What can name a span: a literal, or a [`Name`] made before. Looked up only while the profiler is on.
+/// What can name a span: a literal, or an interned [`Name`]. Resolved only while the profiler is enabled.
 pub trait SpanName: sealed::Sealed {
-    /// Its place in the table.
+    /// Interns it.
     fn resolve(self) -> Name;
 }
 
@@ -93,18 +93,18 @@ impl SpanName for Name {
     }
 }
 
-/// Literals seen by this thread: address, length, id. A literal never changes, so its address identifies it.
+/// Per-thread cache of literals: address, length, id. A literal never changes, so its address identifies it.
 const CACHE: usize = 64;
 
 thread_local! {
-    static SEEN: [Cell<(usize, usize, u32)>; CACHE] = const { [const { Cell::new((0, 0, 0)) }; CACHE] };
+    static LITERALS: [Cell<(usize, usize, u32)>; CACHE] = const { [const { Cell::new((0, 0, 0)) }; CACHE] };
 }
 
 impl SpanName for &'static str {
     fn resolve(self) -> Name {
         let (address, length) = (self.as_ptr() as usize, self.len());
         let place = (address ^ address >> 6 ^ length << 2) % CACHE;
-        let cached = SEEN.try_with(|seen| seen.get(place).map(Cell::get)).ok().flatten();
+        let cached = LITERALS.try_with(|seen| seen.get(place).map(Cell::get)).ok().flatten();
         match cached {
             Some((a, l, id)) if (a, l) == (address, length) && id != 0 => Name(id),
             _ => {
@@ -112,38 +112,38 @@ impl SpanName for &'static str {
                 let keep = |seen: &[Cell<_>; CACHE]| {
                     seen.get(place).map(|cell| cell.set((address, length, name.id())))
                 };
-                // Without the cache the name is only looked up again.
-                SEEN.try_with(keep).ok();
+                // Without the cache the name is only interned again.
+                LITERALS.try_with(keep).ok();
                 name
             }
         }
     }
 }
 
-/// A call site of [`span!`](crate::span!): remembers the id of its name.
+/// A call site of [`span!`](crate::span!): caches the id of its name.
 #[derive(Debug)]
-pub struct Site {
+pub struct SpanSite {
     text: &'static str,
     id: AtomicU32,
 }
 
-impl Site {
-    /// A site that has not been passed yet.
-    pub const fn new(text: &'static str) -> Site {
-        Site { text, id: AtomicU32::new(0) }
+impl SpanSite {
+    /// An unresolved call site.
+    pub const fn new(text: &'static str) -> SpanSite {
+        SpanSite { text, id: AtomicU32::new(0) }
     }
 
-    /// The name, looked up at the first call.
+    /// The name, interned at the first call.
     #[inline]
     pub fn name(&self) -> Name {
         match self.id.load(Ordering::Relaxed) {
-            0 => self.look_up(),
+            0 => self.resolve_slow(),
             id => Name(id),
         }
     }
 
     #[cold]
-    fn look_up(&self) -> Name {
+    fn resolve_slow(&self) -> Name {
         let name = Name::new(self.text);
         self.id.store(name.id(), Ordering::Relaxed);
         name
@@ -155,8 +155,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn equal_texts_share_an_id_however_they_come() {
-        static SITE: Site = Site::new("name::tests::a");
+    fn equal_texts_share_an_id() {
+        static SITE: SpanSite = SpanSite::new("name::tests::a");
         let a = Name::new("name::tests::a");
         assert_eq!(SITE.name(), a);
         assert_eq!(SITE.name(), a);
@@ -170,7 +170,7 @@ mod tests {
     }
 
     #[test]
-    fn long_names_are_cut_between_characters() {
+    fn long_names_are_truncated_at_character_boundaries() {
         let text = "ü".repeat(4000);
         let kept = text_of(Name::new(&text).id()).unwrap();
         assert!(kept.len() <= MAX_NAME_BYTES && kept.ends_with("ü…"), "{}", kept.len());

@@ -1,16 +1,16 @@
-//! How is profiling used? The global profiler behind the macros, or one of your own.
+//! Profiler handle: the global profiler behind the macros, or a private one.
 
 use crate::{
     category::Category,
     clock::{ClockChoice, OFF},
     collect,
-    counter::{self, Counter, Gauge, Level},
-    local,
-    log::ThreadLog,
+    counter::{self, Counter, Gauge, MetricValue},
     name::SpanName,
-    recent::{self, Recent},
-    shared::{FINISHED_RECORDS, GLOBAL, RING_RECORDS, Shared},
+    recent::{self, RecentStats},
     span::OwnedSpan,
+    state::{FINISHED_RECORDS, GLOBAL, ProfilerState, RING_RECORDS},
+    thread_log::ThreadLog,
+    tls,
     trace::Trace,
 };
 use std::{
@@ -18,37 +18,37 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// Bounds of a profiler.
+/// Settings of a profiler.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Config {
-    /// Records kept per running thread, rounded up to a power of two less one; then the oldest are dropped.
+pub struct ProfilerConfig {
+    /// Ring capacity per live thread in records, rounded up to a power of two minus one; then the oldest are dropped.
     pub ring_records: usize,
-    /// Records kept of threads that ended, all together; then the oldest are dropped.
+    /// Records kept of all ended threads; then the oldest are dropped.
     pub finished_records: usize,
     /// Which clock.
     pub clock: ClockChoice,
 }
 
-impl Default for Config {
+impl Default for ProfilerConfig {
     fn default() -> Self {
         let (ring_records, finished_records) = (RING_RECORDS, FINISHED_RECORDS);
-        Config { ring_records, finished_records, clock: ClockChoice::Auto }
+        ProfilerConfig { ring_records, finished_records, clock: ClockChoice::Auto }
     }
 }
 
-/// Where spans are recorded. Clones share everything.
+/// Records spans, counters and gauges. Clones share everything.
 #[derive(Debug, Clone)]
 pub struct Profiler {
-    home: Home,
+    state: StateRef,
 }
 
 #[derive(Debug, Clone)]
-enum Home {
+enum StateRef {
     Global,
-    Own(Arc<Shared>),
+    Own(Arc<ProfilerState>),
 }
 
-/// A device or another timeline that is no thread, from [`Profiler::track`].
+/// A device queue or another timeline that is not a thread, from [`Profiler::track`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Track(u16);
 
@@ -59,86 +59,86 @@ impl Default for Profiler {
 }
 
 impl Profiler {
-    /// The one the macros write to.
+    /// The global profiler, used by the macros.
     pub fn global() -> &'static Profiler {
-        static PROFILER: Profiler = Profiler { home: Home::Global };
+        static PROFILER: Profiler = Profiler { state: StateRef::Global };
         &PROFILER
     }
 
-    /// A profiler of its own, switched off.
+    /// A private profiler, disabled.
     pub fn new() -> Self {
-        Profiler::with_config(Config::default())
+        Profiler::with_config(ProfilerConfig::default())
     }
 
-    /// A profiler of its own with other bounds, switched off.
-    pub fn with_config(config: Config) -> Self {
-        let shared = Shared::new(config.ring_records, config.finished_records, config.clock);
-        Profiler { home: Home::Own(Arc::new(shared)) }
+    /// A private profiler with other settings, disabled.
+    pub fn with_config(config: ProfilerConfig) -> Self {
+        let state = ProfilerState::new(config.ring_records, config.finished_records, config.clock);
+        Profiler { state: StateRef::Own(Arc::new(state)) }
     }
 
-    pub(crate) fn shared(&self) -> &Shared {
-        match &self.home {
-            Home::Global => &GLOBAL,
-            Home::Own(shared) => shared,
+    pub(crate) fn state(&self) -> &ProfilerState {
+        match &self.state {
+            StateRef::Global => &GLOBAL,
+            StateRef::Own(state) => state,
         }
     }
 
-    /// This thread's log; `None` when the thread is past its end.
+    /// This thread's log; `None` when its thread-locals are already destroyed.
     pub(crate) fn log(&self) -> Option<Arc<ThreadLog>> {
-        match &self.home {
-            Home::Global => local::global(),
-            Home::Own(shared) => local::of(shared),
+        match &self.state {
+            StateRef::Global => tls::global(),
+            StateRef::Own(state) => tls::of(state),
         }
     }
 
-    /// Switches it on. Spans that are open already stay unrecorded.
+    /// Enables it. Spans that are already open stay unrecorded.
     pub fn enable(&self) {
-        self.shared().enable();
+        self.state().enable();
     }
 
-    /// Switches it off. Spans that are open are still recorded when they close.
+    /// Disables it. Spans that are open are still recorded when they close.
     pub fn disable(&self) {
-        self.shared().disable();
+        self.state().disable();
     }
 
-    /// Is it on?
+    /// Is it enabled?
     pub fn is_enabled(&self) -> bool {
-        self.shared().mode() != OFF
+        self.state().mode() != OFF
     }
 
-    /// Changes [`Config::ring_records`] for threads that have not recorded anything yet.
+    /// Changes [`ProfilerConfig::ring_records`] for threads without a log yet.
     pub fn set_ring_records(&self, records: usize) {
-        self.shared().set_ring_records(records);
+        self.state().set_ring_records(records);
     }
 
     /// Opens a span that closes when the guard is dropped.
     pub fn span(&self, name: impl SpanName, category: Category) -> OwnedSpan {
-        match self.shared().mode() {
+        match self.state().mode() {
             OFF => OwnedSpan::OFF,
             mode => match self.log() {
                 Some(log) => OwnedSpan::open(self, log, name.resolve(), category, mode),
                 None => {
-                    self.shared().lose(1);
+                    self.state().count_dropped(1);
                     OwnedSpan::OFF
                 }
             },
         }
     }
 
-    /// Measures a closure as a span.
+    /// Records a closure as a span.
     pub fn scope<R>(&self, name: impl SpanName, category: Category, f: impl FnOnce() -> R) -> R {
         let _span = self.span(name, category);
         f()
     }
 
-    /// A timeline that is no thread: a device queue, say. The same name gives the same track.
+    /// A timeline that is not a thread, such as a device queue. The same name gives the same track.
     pub fn track(&self, name: &str) -> Track {
-        Track(self.shared().track(name))
+        Track(self.state().track(name))
     }
 
-    /// Records a span whose time was taken elsewhere, such as by a device's time stamps.
+    /// Records a span measured elsewhere, such as by device timestamps.
     ///
-    /// What began before the profiler was first switched on is moved to that moment. Does nothing while it is off.
+    /// A start before the profiler was first enabled is clamped to that time. Does nothing while disabled.
     pub fn record(
         &self,
         name: impl SpanName,
@@ -174,40 +174,40 @@ impl Profiler {
     ) {
         if self.is_enabled() {
             let log = self.log();
-            self.shared().record(log.as_deref(), name.resolve(), category, start, duration, track.0, bytes);
+            self.state().record(log.as_deref(), name.resolve(), category, start, duration, track.0, bytes);
         }
     }
 
-    /// A counter by name; it comes to life at its first [`Counter::add`] while the profiler is on.
+    /// A counter by name; created at its first [`Counter::add`] while the profiler is enabled.
     pub fn counter<'a>(&'a self, name: &'a str) -> Counter<'a> {
-        Counter { home: self, name }
+        Counter { profiler: self, name }
     }
 
-    /// A gauge by name; it comes to life at its first [`Gauge::set`] while the profiler is on.
+    /// A gauge by name; created at its first [`Gauge::set`] while the profiler is enabled.
     pub fn gauge<'a>(&'a self, name: &'a str) -> Gauge<'a> {
-        Gauge { home: self, name }
+        Gauge { profiler: self, name }
     }
 
-    /// What every counter and gauge holds now, by name. Costs as much as there are of them, whatever was recorded.
-    pub fn levels(&self) -> Vec<Level> {
-        counter::levels(self.shared())
+    /// Current values of all counters and gauges, sorted by name. The cost depends on their number only.
+    pub fn metric_values(&self) -> Vec<MetricValue> {
+        counter::metric_values(self.state())
     }
 
-    /// What was recorded since the last [`Profiler::drain`], left in place.
+    /// A trace of what was recorded since the last [`Profiler::drain`]; consumes nothing.
     pub fn snapshot(&self) -> Trace {
-        collect::trace(self.shared(), false)
+        collect::trace(self.state(), false)
     }
 
-    /// What was recorded since the last call, taken out. Over all drains, spans and samples recorded plus
+    /// A trace of what was recorded since the last call; consumes it. Over all drains, spans and samples plus
     /// [`Trace::dropped`] is exactly what was ever recorded.
     pub fn drain(&self) -> Trace {
-        collect::trace(self.shared(), true)
+        collect::trace(self.state(), true)
     }
 
-    /// Averages over the last [`RECENT`](crate::RECENT) calls of each name, whatever the rings have dropped.
-    pub fn recent(&self) -> Vec<Recent> {
-        match self.shared().clock() {
-            Some(clock) => recent::recent(self.shared(), clock.scale()).0,
+    /// Averages over the last [`RECENT_CALLS`](crate::RECENT_CALLS) calls of each name, whatever the rings have dropped.
+    pub fn recent(&self) -> Vec<RecentStats> {
+        match self.state().clock() {
+            Some(clock) => recent::recent(self.state(), clock.scale()).0,
             None => Vec::new(),
         }
     }

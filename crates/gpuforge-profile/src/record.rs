@@ -1,7 +1,7 @@
-//! What is in the four words of a record? Times, a packed key, and an optional number.
+//! Record layout: four words - start, end, packed key, bytes.
 //!
 //! Word 0: start, word 1: end (clock ticks on a thread, nanoseconds on a track), word 2: the key, word 3: bytes moved
-//! plus one, 0 where nobody said. A sample of a counter or gauge has its time in word 0 and its value in word 1.
+//! plus one, 0 if not stated. A sample of a counter or gauge has its time in word 0 and its value in word 1.
 
 use crate::category::Category;
 
@@ -14,20 +14,20 @@ pub(crate) const NAME_BITS: u32 = 24;
 const KIND_COUNTER: u8 = 8;
 const KIND_GAUGE: u8 = 9;
 
-/// What a record speaks of.
+/// Record type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Kind {
+pub(crate) enum RecordKind {
     Span(Category),
     Counter,
     Gauge,
 }
 
-/// Everything of a record that is not a number of its own.
+/// Word 2 of a record: name, kind, depth and track.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Key {
     pub(crate) name: u32,
-    pub(crate) kind: Kind,
-    /// Open spans of the thread around this one.
+    pub(crate) kind: RecordKind,
+    /// Nesting depth: open spans of the thread around this one.
     pub(crate) depth: u16,
     /// 0: the thread that recorded it; else a track, and times are nanoseconds.
     pub(crate) track: u16,
@@ -38,9 +38,9 @@ impl Key {
     #[inline]
     pub(crate) const fn pack(self) -> u64 {
         let kind = match self.kind {
-            Kind::Span(category) => category as u8,
-            Kind::Counter => KIND_COUNTER,
-            Kind::Gauge => KIND_GAUGE,
+            RecordKind::Span(category) => category as u8,
+            RecordKind::Counter => KIND_COUNTER,
+            RecordKind::Gauge => KIND_GAUGE,
         };
         (self.name as u64 & ((1 << NAME_BITS) - 1))
             | (kind as u64) << NAME_BITS
@@ -48,12 +48,12 @@ impl Key {
             | (self.track as u64) << 48
     }
 
-    /// `None` for a kind that nobody writes.
+    /// `None` for an unknown kind.
     pub(crate) fn unpack(word: u64) -> Option<Key> {
         let kind = match (word >> NAME_BITS) as u8 {
-            KIND_COUNTER => Kind::Counter,
-            KIND_GAUGE => Kind::Gauge,
-            category => Kind::Span(*Category::ALL.get(usize::from(category))?),
+            KIND_COUNTER => RecordKind::Counter,
+            KIND_GAUGE => RecordKind::Gauge,
+            category => RecordKind::Span(*Category::ALL.get(usize::from(category))?),
         };
         let name = (word & ((1 << NAME_BITS) - 1)) as u32;
         Some(Key { name, kind, depth: (word >> 32) as u16, track: (word >> 48) as u16 })
@@ -76,8 +76,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_survives_packing_at_its_limits() {
-        let kinds = Category::ALL.map(Kind::Span).into_iter().chain([Kind::Counter, Kind::Gauge]);
+    fn key_round_trips_at_its_limits() {
+        let kinds =
+            Category::ALL.map(RecordKind::Span).into_iter().chain([RecordKind::Counter, RecordKind::Gauge]);
         for kind in kinds {
             for (name, depth, track) in [(0, 0, 0), (1, 2, 3), ((1 << NAME_BITS) - 1, u16::MAX, u16::MAX)] {
                 let key = Key { name, kind, depth, track };
@@ -88,7 +89,7 @@ mod tests {
     }
 
     #[test]
-    fn no_bytes_differ_from_zero_bytes() {
+    fn unstated_bytes_differ_from_zero_bytes() {
         assert_eq!(unpack_bytes(0), None);
         assert_eq!(unpack_bytes(pack_bytes(0)), Some(0));
         assert_eq!(unpack_bytes(pack_bytes(u64::MAX)), Some(u64::MAX - 1));

@@ -1,7 +1,7 @@
-//! Does the ring keep the newest, lose nothing uncounted and never tear? Beside `ring.rs`, which `tests/loom.rs` includes whole.
+//! Tests of the ring buffer: keeps the newest, counts every loss, never returns a torn record. Separate from `ring.rs`, which `tests/loom.rs` includes.
 
 use crate::{
-    ring::{Read, Ring},
+    ring::{Ring, RingRead},
     sync::{AtomicU64, Ordering},
 };
 use std::sync::atomic::AtomicBool;
@@ -11,12 +11,12 @@ fn ring<const W: usize>(slots: usize) -> Ring<W> {
 }
 
 #[test]
-fn an_empty_ring_has_nothing() {
-    assert_eq!(ring::<2>(4).read(0), Read { first: 0, records: vec![], next: 0 });
+fn empty_ring_reads_nothing() {
+    assert_eq!(ring::<2>(4).read(0), RingRead { first: 0, records: vec![], next: 0 });
 }
 
 #[test]
-fn all_is_kept_up_to_one_less_than_the_slots_and_then_the_oldest_goes() {
+fn capacity_is_slots_minus_one_then_the_oldest_is_overwritten() {
     let ring = ring::<1>(4);
     for count in 1..=20_u64 {
         assert_eq!(ring.push([count - 1]), count);
@@ -27,12 +27,12 @@ fn all_is_kept_up_to_one_less_than_the_slots_and_then_the_oldest_goes() {
     }
     assert_eq!(ring.read(19).records, [[19]]);
     assert_eq!(ring.read(20).records, Vec::<[u64; 1]>::new());
-    // An index from the future asks for nothing.
-    assert_eq!(ring.read(99), Read { first: 20, records: vec![], next: 20 });
+    // A future index reads nothing.
+    assert_eq!(ring.read(99), RingRead { first: 20, records: vec![], next: 20 });
 }
 
 #[test]
-fn a_reader_beside_a_writer_never_sees_a_torn_record_and_accounts_for_all() {
+fn concurrent_reader_never_sees_a_torn_record_and_counts_every_loss() {
     const TOTAL: u64 = if cfg!(debug_assertions) { 400_000 } else { 4_000_000 };
     let ring = ring::<4>(64);
     let done = AtomicBool::new(false);
@@ -64,7 +64,7 @@ fn a_reader_beside_a_writer_never_sees_a_torn_record_and_accounts_for_all() {
 
 proptest::proptest! {
     #[test]
-    fn like_a_list_of_which_only_the_end_is_kept(bits in 1_u32..7, steps in proptest::collection::vec(0_u64..40, 1..30)) {
+    fn ring_agrees_with_a_bounded_list(bits in 1_u32..7, steps in proptest::collection::vec(0_u64..40, 1..30)) {
         let ring = ring::<1>(1 << bits);
         let (mut all, mut tail) = (Vec::new(), 0_u64);
         for pushes in steps {

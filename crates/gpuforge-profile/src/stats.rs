@@ -1,31 +1,31 @@
-//! Where did the time go? Figures per name, the largest self times, and the split by category.
+//! Trace statistics: per-name totals and percentiles (HDR histogram), bottlenecks by self time, breakdown by category.
 
-use crate::{category::Category, sweep, trace::Trace};
+use crate::{category::Category, self_time, trace::Trace};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Percentiles are right to this many decimal digits.
+/// Precision of percentiles in significant decimal digits.
 pub const PERCENTILE_DIGITS: u8 = 3;
 
-/// All spans of one name.
+/// Statistics of all spans of one name.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct NameStats {
+pub struct SpanStats {
     /// Name of the spans.
     pub name: String,
-    /// How many are in the trace.
+    /// Number of spans in the trace.
     pub count: u64,
-    /// Their durations added up; nested spans of the same name count twice.
+    /// Sum of durations; nested spans of the same name count twice.
     pub total_ns: u64,
-    /// What of it was spent in no span inside; `None` for async spans, whose own part cannot be told.
+    /// Self time: excluding nested spans; `None` for async spans, which have none.
     pub self_ns: Option<u64>,
     /// Mean duration.
     pub mean_ns: f64,
-    /// Standard deviation of the sample; `None` for a single span.
+    /// Sample standard deviation; `None` for a single span.
     pub std_ns: Option<f64>,
-    /// Shortest.
+    /// Minimum.
     pub min_ns: u64,
-    /// Longest.
+    /// Maximum.
     pub max_ns: u64,
     /// Median, to [`PERCENTILE_DIGITS`].
     pub p50_ns: u64,
@@ -33,37 +33,37 @@ pub struct NameStats {
     pub p95_ns: u64,
     /// 99th percentile, to [`PERCENTILE_DIGITS`].
     pub p99_ns: u64,
-    /// Bytes of the spans that stated them; `None` where none did.
+    /// Sum of bytes of the spans that stated them; `None` if none did.
     pub bytes: Option<u64>,
 }
 
-/// A name that much time was spent in.
+/// A name with a large self time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Bottleneck {
     /// Name of the spans.
     pub name: String,
-    /// How many.
+    /// Number of spans.
     pub count: u64,
-    /// Time spent in them and in no span inside.
+    /// Self time.
     pub self_ns: u64,
-    /// Self time by the trace's wall time; above 1 where several threads were at it.
+    /// Self time ÷ wall time of the trace; above 1 with several threads.
     pub share_of_wall: Option<f64>,
 }
 
-/// Self times by category, over all threads and devices.
+/// Self time by category, over all threads and devices.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Breakdown {
     /// From the first start to the last end; `None` without spans.
     pub wall_ns: Option<u64>,
-    /// Each `None` where nothing of the kind was measured.
+    /// CPU time; each `None` if nothing of the category was measured.
     pub cpu_ns: Option<u64>,
-    /// Device time, by its own time stamps.
+    /// Device time, from its own timestamps.
     pub gpu_ns: Option<u64>,
-    /// Moving data.
+    /// Transfers.
     pub transfer_ns: Option<u64>,
     /// Waiting.
     pub wait_ns: Option<u64>,
-    /// The runtime's own cost.
+    /// Runtime overhead.
     pub overhead_ns: Option<u64>,
 }
 
@@ -92,15 +92,15 @@ impl Breakdown {
 
 /// Durations of one name.
 #[derive(Default)]
-struct Group {
+struct NameGroup {
     durations: Vec<u64>,
     self_ns: Option<u64>,
     bytes: Option<u64>,
 }
 
-fn groups(trace: &Trace) -> BTreeMap<u32, Group> {
-    let mut groups: BTreeMap<u32, Group> = BTreeMap::new();
-    for (span, own) in trace.spans.iter().zip(sweep::self_times(trace)) {
+fn groups(trace: &Trace) -> BTreeMap<u32, NameGroup> {
+    let mut groups: BTreeMap<u32, NameGroup> = BTreeMap::new();
+    for (span, own) in trace.spans.iter().zip(self_time::self_times(trace)) {
         let group = groups.entry(span.name).or_default();
         group.durations.push(span.duration_ns);
         add(&mut group.self_ns, own);
@@ -116,9 +116,9 @@ fn add(sum: &mut Option<u64>, more: Option<u64>) {
 }
 
 impl Trace {
-    /// Figures per name, by falling total.
-    pub fn summary(&self) -> Vec<NameStats> {
-        let mut rows: Vec<NameStats> =
+    /// Statistics per name, sorted by descending total.
+    pub fn summary(&self) -> Vec<SpanStats> {
+        let mut rows: Vec<SpanStats> =
             groups(self).into_iter().map(|(name, group)| group.stats(self.name(name))).collect();
         rows.sort_by(|a, b| b.total_ns.cmp(&a.total_ns).then_with(|| a.name.cmp(&b.name)));
         rows
@@ -144,25 +144,25 @@ impl Trace {
         rows
     }
 
-    /// Self times by category. They add up to the busy time of all tracks, not to the wall time.
+    /// Self time by category. The sum is the busy time of all tracks, not the wall time.
     pub fn breakdown(&self) -> Breakdown {
         let mut breakdown = Breakdown { wall_ns: self.wall_ns(), ..Breakdown::default() };
-        for (span, own) in self.spans.iter().zip(sweep::self_times(self)) {
+        for (span, own) in self.spans.iter().zip(self_time::self_times(self)) {
             add(breakdown.of_mut(span.category), own);
         }
         breakdown
     }
 }
 
-impl Group {
-    fn stats(&self, name: &str) -> NameStats {
+impl NameGroup {
+    fn stats(&self, name: &str) -> SpanStats {
         let count = self.durations.len() as u64;
         let total = self.durations.iter().fold(0_u64, |sum, ns| sum.saturating_add(*ns));
         let mean = self.durations.iter().map(|ns| *ns as f64).sum::<f64>() / count.max(1) as f64;
-        // Two passes: the difference of sums of squares loses the spread of long spans.
+        // Two passes: the difference of sums of squares cancels catastrophically for long spans.
         let squares: f64 = self.durations.iter().map(|ns| (*ns as f64 - mean).powi(2)).sum();
         let [p50_ns, p95_ns, p99_ns] = percentiles(&self.durations, [0.50, 0.95, 0.99]);
-        NameStats {
+        SpanStats {
             name: name.to_owned(),
             count,
             total_ns: total,
@@ -179,28 +179,28 @@ impl Group {
     }
 }
 
-/// Percentiles from a histogram, so that a merge of traces needs no sorted copy; never outside what was recorded.
+/// Percentiles from an HDR histogram, so that no sorted copy is needed; clamped to the recorded range.
 fn percentiles<const N: usize>(durations: &[u64], quantiles: [f64; N]) -> [u64; N] {
-    let most = durations.iter().copied().max().unwrap_or(0);
-    // The bounds are valid for any duration up to 2^62; what lies above is recorded at the bound.
-    let bound = most.clamp(2, 1 << 62);
+    let max = durations.iter().copied().max().unwrap_or(0);
+    // The bounds are valid for any duration up to 2^62; longer ones are recorded at the bound.
+    let bound = max.clamp(2, 1 << 62);
     let Ok(mut histogram) = Histogram::<u64>::new_with_bounds(1, bound, PERCENTILE_DIGITS) else {
-        return [most; N];
+        return [max; N];
     };
     for ns in durations {
         histogram.saturating_record(*ns);
     }
-    let least = durations.iter().copied().min().unwrap_or(0);
-    quantiles.map(|quantile| histogram.value_at_quantile(quantile).clamp(least, most))
+    let min = durations.iter().copied().min().unwrap_or(0);
+    quantiles.map(|quantile| histogram.value_at_quantile(quantile).clamp(min, max))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample::{span, trace};
+    use crate::test_trace::{span, trace};
 
     #[test]
-    fn figures_of_a_small_trace() {
+    fn statistics_of_a_small_trace() {
         let trace = trace(&[
             span("step", 0, 0, 0, 100),
             span("load", 0, 1, 10, 40),
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_category_nobody_measured_is_none() {
+    fn unmeasured_category_is_none() {
         let mut spans = [span("a", 0, 0, 0, 100), span("b", 0, 1, 20, 50), span("k", 1, 0, 30, 45)];
         spans[1].5 = Category::Wait;
         spans[2].5 = Category::Gpu;
@@ -237,12 +237,12 @@ mod tests {
     }
 
     #[test]
-    fn an_empty_trace_has_no_figures() {
+    fn empty_trace_has_no_statistics() {
         let empty = trace(&[]);
         assert_eq!(empty.summary(), []);
         assert_eq!(empty.bottlenecks(5), []);
         assert_eq!(empty.breakdown(), Breakdown::default());
-        // A trace of no length has no shares, rather than a division by zero.
+        // Zero wall time: no share, rather than a division by zero.
         assert_eq!(trace(&[span("a", 0, 0, 5, 5)]).bottlenecks(1)[0].share_of_wall, None);
     }
 
@@ -253,7 +253,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn percentiles_agree_with_a_sorted_list(mut values in proptest::collection::vec(0_u64..10_000_000_000, 1..400)) {
+        fn percentiles_agree_with_sorting(mut values in proptest::collection::vec(0_u64..10_000_000_000, 1..400)) {
             let quantiles = [0.5, 0.95, 0.99];
             let ours = percentiles(&values, quantiles);
             values.sort_unstable();
@@ -265,7 +265,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_of_extreme_durations_stay_within_them() {
+    fn percentiles_are_clamped_to_extreme_durations() {
         assert_eq!(percentiles(&[0, 0, 0], [0.5, 0.99]), [0, 0]);
         assert_eq!(percentiles(&[], [0.5]), [0]);
         assert_eq!(percentiles(&[7], [0.0, 0.5, 1.0]), [7, 7, 7]);

@@ -1,3 +1,3 @@
-//! Which atomics does the ring use? One place, so that `tests/loom.rs` can put loom's under the same source file.
+//! Atomics of the ring buffer in one place, so that `tests/loom.rs` can substitute loom's.
 
 pub(crate) use std::sync::atomic::{AtomicU64, Ordering, fence};

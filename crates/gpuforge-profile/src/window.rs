@@ -1,6 +1,6 @@
-//! What were the last thousand durations of a name? A small ring per name that outlives the big one of the thread.
+//! Rolling windows: the last 1000 durations per name and thread, in small rings that outlive the thread's log.
 //!
-//! An average over the last 1000 calls stays right when the log itself has long overwritten them.
+//! An average over the last 1000 calls stays right after the log has overwritten the records.
 
 use crate::{
     ring::Ring,
@@ -9,24 +9,24 @@ use crate::{
 };
 use std::sync::OnceLock;
 
-/// How many durations an average covers.
-pub const RECENT: usize = 1000;
+/// Number of calls in a rolling average.
+pub const RECENT_CALLS: usize = 1000;
 
-/// Power of two above [`RECENT`]; the ring of a window holds one less.
+/// Power of two above [`RECENT_CALLS`]; the ring capacity is one less.
 const SLOTS: usize = 1024;
 
-/// Names a thread keeps windows for, and how far a name may lie from its place in the table.
+/// Capacity of the open-addressing table of windows, and its maximum probe length.
 const WINDOWS: usize = 256;
 const PROBES: usize = 16;
 
-/// Tells a name's nanosecond records (tracks) from its tick records (threads): the two are never added up raw.
+/// Separates a name's nanosecond records (tracks) from its tick records (threads): raw values are never summed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct WindowKey {
     pub(crate) name: u32,
     pub(crate) in_ns: bool,
 }
 
-/// The last durations of one name on one thread.
+/// Rolling window of one name on one thread.
 #[derive(Debug)]
 pub(crate) struct Window {
     pub(crate) key: WindowKey,
@@ -57,33 +57,33 @@ impl Window {
 #[derive(Debug)]
 pub(crate) struct Windows {
     table: Box<[OnceLock<Box<Window>>]>,
-    /// Durations of names for which there was no place.
-    homeless: AtomicU64,
+    /// Durations of names for which the table had no slot.
+    untracked: AtomicU64,
 }
 
 impl Windows {
     pub(crate) fn new() -> Self {
-        Windows { table: (0..WINDOWS).map(|_| OnceLock::new()).collect(), homeless: AtomicU64::new(0) }
+        Windows { table: (0..WINDOWS).map(|_| OnceLock::new()).collect(), untracked: AtomicU64::new(0) }
     }
 
-    /// The places a name may have, nearest first.
+    /// The probe sequence of a name (linear probing).
     #[inline]
-    fn places(&self, key: WindowKey) -> impl Iterator<Item = &OnceLock<Box<Window>>> {
-        let place = (key.name as usize).wrapping_mul(2) + usize::from(key.in_ns);
-        (0..PROBES).filter_map(move |step| self.table.get((place + step) % WINDOWS))
+    fn probe(&self, key: WindowKey) -> impl Iterator<Item = &OnceLock<Box<Window>>> {
+        let home = (key.name as usize).wrapping_mul(2) + usize::from(key.in_ns);
+        (0..PROBES).filter_map(move |step| self.table.get((home + step) % WINDOWS))
     }
 
     /// Adds a duration. Only the owner thread calls this.
     #[inline]
     pub(crate) fn push(&self, key: WindowKey, end: u64, duration: u64) {
-        let mine = self.places(key).find_map(|cell| {
+        let mine = self.probe(key).find_map(|cell| {
             let window = cell.get_or_init(|| Box::new(Window::new(key)));
             (window.key == key).then_some(window)
         });
         match mine {
             Some(window) => window.push(end, duration),
             None => {
-                self.homeless.fetch_add(1, Ordering::Relaxed);
+                self.untracked.fetch_add(1, Ordering::Relaxed);
             }
         }
     }
@@ -93,9 +93,9 @@ impl Windows {
         self.table.iter().filter_map(|cell| cell.get().map(|window| &**window))
     }
 
-    /// Durations that no window took.
-    pub(crate) fn homeless(&self) -> u64 {
-        self.homeless.load(Ordering::Relaxed)
+    /// Durations without a window.
+    pub(crate) fn untracked(&self) -> u64 {
+        self.untracked.load(Ordering::Relaxed)
     }
 }
 
@@ -104,7 +104,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_and_units_are_kept_apart_and_the_table_is_bounded() {
+    fn names_and_units_are_separate_and_the_table_is_bounded() {
         let windows = Windows::new();
         let key = |name, in_ns| WindowKey { name, in_ns };
         for _ in 0..3 {
@@ -118,6 +118,6 @@ mod tests {
         }
         let kept: u64 = windows.iter().map(|w| w.ring.read(0).next).sum();
         assert_eq!(windows.iter().count(), WINDOWS);
-        assert_eq!(kept + windows.homeless(), 10_006);
+        assert_eq!(kept + windows.untracked(), 10_006);
     }
 }

@@ -1,7 +1,7 @@
-//! Where do the slots of a ring come from? Zeroed pages of the allocator, touched only when they are written.
+//! Zeroed ring slots: lazily committed pages from the allocator (`calloc`), touched only when they are written.
 //!
-//! A ring is megabytes and most threads record little; building the slots one by one would fault in every page at
-//! the first span of each thread.
+//! A ring is megabytes and most threads record little; initialising the slots one by one would fault in every page at the
+//! first span of each thread.
 
 use crate::sync::AtomicU64;
 

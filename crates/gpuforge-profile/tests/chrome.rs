@@ -1,4 +1,4 @@
-//! Does the export follow the trace-event format? Every event is checked against what the format asks of its phase.
+//! Chrome trace export: every event is checked against the fields that the trace-event format requires of its phase.
 
 #![expect(
     clippy::unwrap_used,
@@ -71,7 +71,7 @@ fn check(event: &Value) -> &str {
 }
 
 #[test]
-fn every_event_has_what_its_phase_asks() {
+fn every_event_has_the_fields_of_its_phase() {
     let trace = sample();
     let events = events(&trace);
     let mut phases: BTreeMap<&str, usize> = BTreeMap::new();
@@ -118,7 +118,7 @@ fn complete_events_of_a_track_nest() {
 }
 
 #[test]
-fn async_spans_are_pairs_with_an_id_of_their_own() {
+fn async_spans_are_pairs_with_unique_ids() {
     let profiler = Profiler::global();
     profiler.enable();
     let (a, b) = (gpuforge_profile::async_span!("a"), gpuforge_profile::async_span!("b"));
@@ -139,7 +139,7 @@ fn async_spans_are_pairs_with_an_id_of_their_own() {
 }
 
 #[test]
-fn an_empty_trace_is_still_a_valid_file() {
+fn empty_trace_is_a_valid_file() {
     let events = events(&Profiler::new().drain());
     assert_eq!(events.len(), 1);
     assert_eq!(check(&events[0]), "M");

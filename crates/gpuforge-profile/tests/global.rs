@@ -1,4 +1,4 @@
-//! Do the macros, the attribute and the guards record what happened? On the global profiler, one test at a time.
+//! Global profiler: macros, attribute and guards record what happened; one test at a time.
 
 use gpuforge_profile::{
     Category, Name, Profiler, Span, Trace, TrackKind, async_span, counter, gauge, profiled, scope, span,
@@ -90,7 +90,7 @@ fn fails(fail: bool) -> Result<u8, String> {
 }
 
 #[test]
-fn the_attribute_works_on_methods_generics_traits_and_early_returns() {
+fn attribute_works_on_methods_generics_traits_and_early_returns() {
     let trace = record(|| {
         assert_eq!(Thing(3).twice(), (3, 3));
         assert_eq!(Thing("x").consume("y").next(), Some("y"));
@@ -111,7 +111,7 @@ async fn step(n: u32) -> u32 {
 }
 
 #[test]
-fn an_async_function_is_measured_from_its_first_poll_to_its_end() {
+fn async_function_is_measured_from_first_poll_to_completion() {
     fn must_be_send<T: Send>(value: T) -> T {
         value
     }
@@ -120,22 +120,22 @@ fn an_async_function_is_measured_from_its_first_poll_to_its_end() {
         let later = must_be_send(step(2));
         std::thread::sleep(std::time::Duration::from_millis(20));
         assert_eq!(pollster::block_on(later), 2);
-        // Begun here, ended on another thread.
+        // Opened here, dropped on another thread.
         let moving = async_span!("moving");
         std::thread::spawn(move || drop(moving)).join().unwrap();
     });
     let names: Vec<&str> = trace.spans.iter().map(|s| trace.name(s.name)).collect();
     assert_eq!(names, ["step", "moving"]);
     assert!(trace.spans.iter().all(|s| trace.kind_of(s) == Some(TrackKind::Async)));
-    assert!(trace.spans[0].duration_ns < 15_000_000, "the wait before the first poll is not part of it");
+    assert!(trace.spans[0].duration_ns < 15_000_000, "the wait before the first poll is excluded");
     assert_eq!(trace.spans[0].category, Category::Wait);
-    // Elapsed time is nobody's own: it is in no breakdown.
+    // Async spans have no self time: they are in no breakdown.
     assert_eq!(trace.breakdown().wait_ns, None);
     assert_eq!(trace.summary()[0].self_ns, None);
 }
 
 #[test]
-fn a_panic_closes_the_spans_it_unwinds_through() {
+fn panic_closes_the_spans_it_unwinds_through() {
     let trace = record(|| {
         let _outer = span!("outer");
         let caught = catch_unwind(AssertUnwindSafe(|| {
@@ -149,7 +149,7 @@ fn a_panic_closes_the_spans_it_unwinds_through() {
 }
 
 #[test]
-fn what_was_opened_on_is_recorded_and_what_was_opened_off_is_not() {
+fn spans_opened_while_enabled_are_recorded_others_are_not() {
     let profiler = Profiler::global();
     let trace = record(|| {
         let on = span!("opened on");
@@ -188,13 +188,13 @@ fn counters_and_gauges_are_sampled_and_keep_their_last_value() {
     assert!(series.is_sorted_by(|a, b| a.0 <= b.0 && a.1 <= b.1), "{series:?}");
     assert_eq!(at(&trace, "global::looked up").map(|c| c.0), Some(1000));
     let gauge = trace.gauge("global::level").unwrap();
-    assert_eq!((gauge.value, gauge.least, gauge.most), (499.0, -500.0, 499.0));
+    assert_eq!((gauge.value, gauge.min, gauge.max), (499.0, -500.0, 499.0));
     assert_eq!(trace.gauge("global::looked up").unwrap().value, 2.5);
     assert_eq!(trace.gauge("global::count"), None);
 }
 
 #[test]
-fn names_made_at_run_time_and_bytes() {
+fn runtime_names_and_bytes() {
     let trace = record(|| {
         for i in 0..3 {
             let mut span = Span::named(Name::new(&format!("layer {i}")), Category::Transfer);
@@ -207,9 +207,9 @@ fn names_made_at_run_time_and_bytes() {
 }
 
 #[test]
-fn the_environment_asks_for_a_trace() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("run.json");
+fn environment_variable_enables_a_trace() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("run.json");
     record(|| {
         Profiler::global().disable();
         let asked = path.clone();
@@ -222,7 +222,7 @@ fn the_environment_asks_for_a_trace() {
 }
 
 #[test]
-fn spans_of_a_thread_past_its_end_are_counted() {
+fn spans_after_thread_local_destruction_are_counted() {
     struct Late;
     impl Drop for Late {
         fn drop(&mut self) {
@@ -240,6 +240,6 @@ fn spans_of_a_thread_past_its_end_are_counted() {
         });
         ended.join().unwrap();
     });
-    // Whether a destructor runs before or after the log's own is the platform's choice; nothing vanishes either way.
+    // The order of thread-local destructors is platform-specific; every span is counted either way.
     assert_eq!(trace.spans.len() as u64 + trace.dropped, 3);
 }

@@ -1,9 +1,9 @@
-//! Does the ring hold in every interleaving? The same source file, under loom's atomics.
+//! Model checking of the ring buffer with loom: every interleaving, on the same source file.
 //!
 //! loom runs each schedule, and lets relaxed loads see every value the memory model allows. A ring this small is
 //! overwritten at once, so a reader that trusted a torn record would be caught.
 
-/// What `src/sync.rs` is to the library.
+/// Replaces `src/sync.rs`.
 mod sync {
     pub(crate) use loom::sync::atomic::{AtomicU64, Ordering, fence};
 }
@@ -20,7 +20,7 @@ fn ring(slots: usize) -> Arc<Ring<2>> {
     Arc::new(Ring::new((0..slots).map(slot).collect()))
 }
 
-/// A writer of `pushes` records beside a reader that reads twice.
+/// A writer of `pushes` records, and a concurrent reader that reads twice.
 fn check(slots: usize, pushes: u64) {
     loom::model(move || {
         let ring = ring(slots);
@@ -51,16 +51,16 @@ fn check(slots: usize, pushes: u64) {
 }
 
 #[test]
-fn a_ring_that_wraps_under_the_reader() {
+fn ring_wraps_under_the_reader() {
     check(2, 3);
 }
 
 #[test]
-fn a_ring_that_just_fills() {
+fn ring_just_fills() {
     check(4, 3);
 }
 
 #[test]
-fn a_ring_that_wraps_once() {
+fn ring_wraps_once() {
     check(4, 5);
 }

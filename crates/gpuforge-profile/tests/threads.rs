@@ -1,13 +1,13 @@
-//! Is every span of every thread recorded or counted? With threads that run, end, and outpace the reader.
+//! Multi-threaded recording: every span is recorded or counted, with threads that run, end and outpace the reader.
 
-use gpuforge_profile::{Category, ClockChoice, Config, Profiler, RECENT, TrackKind};
+use gpuforge_profile::{Category, ClockChoice, Profiler, ProfilerConfig, RECENT_CALLS, TrackKind};
 use std::{
     sync::atomic::{AtomicBool, Ordering},
     time::{Duration, Instant},
 };
 
 const THREADS: u64 = 8;
-/// Ten million in all where the compiler optimises.
+/// Ten million in total in release builds.
 const EACH: u64 = if cfg!(debug_assertions) { 125_000 } else { 1_250_000 };
 
 fn hammer(profiler: &Profiler, spans: u64) {
@@ -17,7 +17,7 @@ fn hammer(profiler: &Profiler, spans: u64) {
 }
 
 #[test]
-fn eight_threads_lose_nothing_that_is_not_counted() {
+fn eight_threads_count_every_dropped_span() {
     let profiler = Profiler::new();
     profiler.enable();
     std::thread::scope(|scope| {
@@ -28,18 +28,18 @@ fn eight_threads_lose_nothing_that_is_not_counted() {
     let trace = profiler.drain();
     assert_eq!(trace.spans.len() as u64 + trace.dropped, THREADS * EACH);
     assert!(trace.dropped > 0, "more was recorded than is kept");
-    assert!(trace.spans.len() >= 1 << 18, "as much is kept as was promised");
-    // The averages know of all of them.
+    assert!(trace.spans.len() >= 1 << 18, "the configured number is kept");
+    // The averages cover all of them.
     let [recent] = &trace.recent[..] else { panic!("{:?}", trace.recent) };
-    assert_eq!((recent.count, recent.last), (THREADS * EACH, RECENT as u64));
+    assert_eq!((recent.count, recent.last), (THREADS * EACH, RECENT_CALLS as u64));
     assert!(recent.mean_ns > 0.0 && recent.total_ns > 0);
     let second = profiler.drain();
     assert_eq!((second.spans.len(), second.dropped), (0, 0));
 }
 
 #[test]
-fn a_reader_beside_the_writers_accounts_for_all() {
-    let config = Config { ring_records: 1000, ..Config::default() };
+fn concurrent_reader_accounts_for_every_span() {
+    let config = ProfilerConfig { ring_records: 1000, ..ProfilerConfig::default() };
     let profiler = Profiler::with_config(config);
     profiler.enable();
     let running = AtomicBool::new(true);
@@ -52,7 +52,7 @@ fn a_reader_beside_the_writers_accounts_for_all() {
             running.store(false, Ordering::Release);
         });
         while running.load(Ordering::Acquire) {
-            profiler.snapshot(); // A snapshot takes nothing away.
+            profiler.snapshot(); // A snapshot consumes nothing.
             let trace = profiler.drain();
             assert!(trace.spans.iter().all(|s| trace.name(s.name) == "hammer" && s.depth == 0));
             got += trace.spans.len() as u64;
@@ -64,15 +64,15 @@ fn a_reader_beside_the_writers_accounts_for_all() {
 }
 
 #[test]
-fn a_ring_that_wraps_keeps_the_newest_and_counts_the_rest() {
-    let profiler = Profiler::with_config(Config { ring_records: 63, ..Config::default() });
+fn wrapped_ring_keeps_the_newest_and_counts_the_rest() {
+    let profiler = Profiler::with_config(ProfilerConfig { ring_records: 63, ..ProfilerConfig::default() });
     profiler.enable();
     for count in [0, 1, 62, 63, 64, 65, 127, 1000_u64] {
         for i in 0..count {
             profiler.span("wrap", Category::Cpu).bytes(i);
         }
         let (snapshot, trace) = (profiler.snapshot(), profiler.drain());
-        // The same spans, though the rate of the clock is known a little better the second time.
+        // The same spans; only the clock rate is measured again.
         assert_eq!((snapshot.spans.len(), snapshot.dropped), (trace.spans.len(), trace.dropped));
         assert_eq!(trace.spans.len() as u64, count.min(63), "{count}");
         assert_eq!(trace.dropped, count.saturating_sub(63), "{count}");
@@ -82,8 +82,8 @@ fn a_ring_that_wraps_keeps_the_newest_and_counts_the_rest() {
 }
 
 #[test]
-fn threads_that_ended_are_kept_by_name_within_bounds() {
-    let config = Config { ring_records: 100, finished_records: 250, ..Config::default() };
+fn ended_threads_are_kept_by_name_within_bounds() {
+    let config = ProfilerConfig { ring_records: 100, finished_records: 250, ..ProfilerConfig::default() };
     let profiler = Profiler::with_config(config);
     profiler.enable();
     for index in 0..10 {
@@ -102,9 +102,9 @@ fn threads_that_ended_are_kept_by_name_within_bounds() {
 }
 
 #[test]
-fn device_spans_and_the_plain_clock() {
+fn device_spans_with_both_clocks() {
     for clock in [ClockChoice::Auto, ClockChoice::Instant] {
-        let profiler = Profiler::with_config(Config { clock, ..Config::default() });
+        let profiler = Profiler::with_config(ProfilerConfig { clock, ..ProfilerConfig::default() });
         let track = profiler.track("gpu 0");
         let start = Instant::now();
         profiler.record("before", Category::Gpu, start, Duration::from_nanos(10), track);
@@ -120,13 +120,13 @@ fn device_spans_and_the_plain_clock() {
         profiler.record("old", Category::Gpu, start, Duration::MAX, track);
         let trace = profiler.snapshot();
         let find = |name: &str| trace.spans.iter().find(|s| trace.name(s.name) == name);
-        assert_eq!(find("before"), None, "the profiler was off");
+        assert_eq!(find("before"), None, "the profiler was disabled");
         let (kernel, copy, host) = (find("kernel").unwrap(), find("copy").unwrap(), find("host").unwrap());
         assert_eq!((kernel.duration_ns, copy.duration_ns, copy.bytes), (700, 700, Some(4096)));
         assert_eq!(copy.start_ns, kernel.end_ns());
         assert_eq!(trace.kind_of(kernel), Some(TrackKind::Device));
         assert_eq!(trace.kind_of(host), Some(TrackKind::Thread));
-        // Both clocks share one zero: the kernel "began" just before the host span.
+        // Both clocks share one origin: the kernel "started" just before the host span.
         assert!(host.start_ns.abs_diff(kernel.start_ns) < 1_000_000, "{host:?} {kernel:?}");
         assert!(host.duration_ns >= 1_900_000, "{host:?}");
         assert_eq!(find("old").map(|s| (s.start_ns, s.end_ns())), Some((0, u64::MAX)));
@@ -136,7 +136,7 @@ fn device_spans_and_the_plain_clock() {
 }
 
 #[test]
-fn a_profiler_that_was_never_on_has_an_empty_trace() {
+fn never_enabled_profiler_has_an_empty_trace() {
     let profiler = Profiler::new();
     profiler.counter("c").add(1);
     drop(profiler.span("s", Category::Cpu));
@@ -147,7 +147,7 @@ fn a_profiler_that_was_never_on_has_an_empty_trace() {
 }
 
 #[test]
-fn guards_that_outlive_their_order_keep_depths_sane() {
+fn guards_dropped_out_of_order_keep_depths_consistent() {
     let profiler = Profiler::new();
     profiler.enable();
     let a = profiler.span("a", Category::Cpu);
@@ -161,8 +161,8 @@ fn guards_that_outlive_their_order_keep_depths_sane() {
 }
 
 #[test]
-fn averages_cover_the_last_thousand_and_follow_a_change() {
-    let profiler = Profiler::with_config(Config { ring_records: 20, ..Config::default() });
+fn recent_averages_cover_the_last_thousand_calls() {
+    let profiler = Profiler::with_config(ProfilerConfig { ring_records: 20, ..ProfilerConfig::default() });
     let track = profiler.track("gpu");
     profiler.enable();
     let now = Instant::now();

@@ -1,4 +1,4 @@
-//! Do many at once give what each would give alone? In order, with every failure its own, and in as few submissions as can be.
+//! Batched execution: item order, isolated failures, fusion and shared submissions.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -38,13 +38,13 @@ fn device(script: DummyScript) -> (Arc<DeviceBackend>, Arc<Runner>) {
     (Arc::new(DeviceBackend::new("dummy", None, runner.clone())), runner)
 }
 
-/// The processor and a device that fails as the script says.
+/// The CPU and a device that fails as scripted.
 fn router(script: DummyScript, settings: RouterSettings) -> (Router, Arc<Runner>) {
     let (backend, runner) = device(script);
     (Router::new(vec![Arc::new(CpuBackend::default()), backend], Vec::new(), settings), runner)
 }
 
-fn sound() -> (Router, Arc<Runner>) {
+fn healthy() -> (Router, Arc<Runner>) {
     router(DummyScript::default(), RouterSettings { explore: false, ..RouterSettings::default() })
 }
 
@@ -52,12 +52,12 @@ fn bytes(n: usize, seed: usize) -> Vec<u8> {
     (0..n).map(|i| ((i + seed) * 31 % 251) as u8).collect()
 }
 
-fn cipher(n: usize, k: usize, seed: usize) -> gpuforge_ops::Xor {
+fn xor_op(n: usize, k: usize, seed: usize) -> gpuforge_ops::Xor {
     let data = tensor(&bytes(n, seed), &[n], "data").unwrap();
     xor(&data, &tensor(&bytes(k, seed + 7), &[k], "key").unwrap())
 }
 
-fn plain(n: usize, k: usize, seed: usize) -> Vec<u8> {
+fn expected(n: usize, k: usize, seed: usize) -> Vec<u8> {
     let key = bytes(k, seed + 7);
     bytes(n, seed).iter().zip(key.iter().cycle()).map(|(a, b)| a ^ b).collect()
 }
@@ -66,14 +66,14 @@ fn host(ran: &gpuforge_route::RunOutput) -> Vec<u8> {
     ran.tensor().unwrap().host().unwrap().to_vec()
 }
 
-fn only(place: usize) -> BatchOptions {
-    BatchOptions { placement: PlacementPolicy::Only(place), ..BatchOptions::default() }
+fn only(backend: usize) -> BatchOptions {
+    BatchOptions { placement: PlacementPolicy::Only(backend), ..BatchOptions::default() }
 }
 
 #[test]
-fn mixed_items_come_back_in_their_order_from_every_place() {
-    let (router, _) = sound();
-    for place in [0, 1] {
+fn mixed_items_keep_their_order_on_every_backend() {
+    let (router, _) = healthy();
+    for backend in [0, 1] {
         let mut items: Vec<Item> = Vec::new();
         let mut want: Vec<Vec<u8>> = Vec::new();
         for i in 0..120usize {
@@ -92,7 +92,7 @@ fn mixed_items_come_back_in_their_order_from_every_place() {
                             .run_with(
                                 &op,
                                 gpuforge_route::RunOptions {
-                                    placement: PlacementPolicy::Only(place),
+                                    placement: PlacementPolicy::Only(backend),
                                     keep_on_device: false,
                                 },
                             )
@@ -101,31 +101,31 @@ fn mixed_items_come_back_in_their_order_from_every_place() {
                     items.push(op.into());
                 }
                 _ => {
-                    items.push(cipher(n, k, i).into());
-                    want.push(plain(n, k, i));
+                    items.push(xor_op(n, k, i).into());
+                    want.push(expected(n, k, i));
                 }
             }
         }
-        let run = router.batch(items, only(place));
+        let run = router.batch(items, only(backend));
         assert_eq!(run.results.len(), want.len());
         for (i, (got, want)) in run.results.iter().zip(&want).enumerate() {
-            assert_eq!(&host(got.as_ref().unwrap()), want, "item {i} at {place}");
+            assert_eq!(&host(got.as_ref().unwrap()), want, "item {i} on backend {backend}");
         }
         let stats = run.stats;
         assert_eq!((stats.items, stats.failed), (120, 0));
         assert_eq!(stats.backends.iter().map(|p| p.items).sum::<usize>(), 120);
-        assert_eq!(stats.fused > 0, place == 1, "only devices are given fused work");
+        assert_eq!(stats.fused > 0, backend == 1, "only devices get fused work");
         assert!(stats.busy <= stats.wall && stats.busy_share().is_some_and(|s| s <= 1.0));
     }
 }
 
 #[test]
-fn a_thousand_small_ones_are_one_dispatch() {
-    let (router, runner) = sound();
-    let run = router.batch((0..1000).map(|i| cipher(100, 16, i)), only(1));
+fn a_thousand_small_ops_fuse_into_one_dispatch() {
+    let (router, runner) = healthy();
+    let run = router.batch((0..1000).map(|i| xor_op(100, 16, i)), only(1));
     for (i, result) in run.results.iter().enumerate() {
         let ran = result.as_ref().unwrap();
-        assert_eq!(host(ran), plain(100, 16, i), "item {i}");
+        assert_eq!(host(ran), expected(100, 16, i), "item {i}");
         assert_eq!(ran.decision().backend_id, 1);
         assert_eq!(ran.tensor().unwrap().spec().shape, [100]);
     }
@@ -134,20 +134,20 @@ fn a_thousand_small_ones_are_one_dispatch() {
 }
 
 #[test]
-fn what_is_wrong_fails_alone_and_says_which_it_was() {
-    let (router, _) = sound();
+fn an_invalid_item_fails_alone_and_names_its_index() {
+    let (router, _) = healthy();
     let empty_key =
         || xor(&tensor(&[1u8, 2], &[2], "data").unwrap(), &tensor::<u8>(&[], &[0], "key").unwrap());
-    for place in [0, 1] {
+    for backend in [0, 1] {
         let items: Vec<Item> = vec![
-            cipher(8, 4, 0).into(),
+            xor_op(8, 4, 0).into(),
             empty_key().into(),
             Item::call(|| Err("no luck".to_owned())),
             Item::call(|| panic!("really bad")),
             Item::call(|| Ok(Vec::new())),
-            cipher(8, 4, 5).into(),
+            xor_op(8, 4, 5).into(),
         ];
-        let run = router.batch(items, only(place));
+        let run = router.batch(items, only(backend));
         let said: Vec<String> = run
             .results
             .iter()
@@ -159,21 +159,21 @@ fn what_is_wrong_fails_alone_and_says_which_it_was() {
         assert_eq!((&said[0], &said[4], &said[5]), (&String::new(), &String::new(), &String::new()));
         assert!(matches!(run.results[1], Err(RouteError::Item { index: 1, .. })));
         assert_eq!((run.stats.failed, run.stats.items), (3, 6));
-        assert_eq!(host(run.results[5].as_ref().unwrap()), plain(8, 4, 5));
+        assert_eq!(host(run.results[5].as_ref().unwrap()), expected(8, 4, 5));
     }
 }
 
-/// Copies its input; one of them cannot be recorded or computed, which shows only when it runs.
+/// An XOR that may fail when it is recorded or computed.
 #[derive(Debug, Clone)]
-struct Touchy {
+struct FailingOp {
     inner: gpuforge_ops::Xor,
     bad: bool,
     fuses: bool,
 }
 
-impl Touchy {
+impl FailingOp {
     fn new(seed: usize, bad: bool, fuses: bool) -> Self {
-        Touchy { inner: cipher(64, 4, seed), bad, fuses }
+        FailingOp { inner: xor_op(64, 4, seed), bad, fuses }
     }
 
     fn fail(&self) -> Result<(), OpError> {
@@ -182,7 +182,7 @@ impl Touchy {
     }
 }
 
-impl Op for Touchy {
+impl Op for FailingOp {
     fn kind(&self) -> OpKind {
         OpKind::Custom
     }
@@ -210,13 +210,13 @@ impl Op for Touchy {
         self.fuses.then_some(1)
     }
     fn fuse(&self, group: &[&dyn Op]) -> Result<Option<Fused>, OpError> {
-        let all: Vec<&Touchy> = group.iter().filter_map(|op| op.as_any().downcast_ref()).collect();
+        let all: Vec<&FailingOp> = group.iter().filter_map(|op| op.as_any().downcast_ref()).collect();
         let ops: Vec<&dyn Op> = all.iter().map(|t| &t.inner as &dyn Op).collect();
         let Some(fused) = self.inner.fuse(&ops)? else { return Ok(None) };
         let inner = fused.op.as_any().downcast_ref::<gpuforge_ops::Xor>().unwrap().clone();
         let bad = all.iter().any(|t| t.bad);
         Ok(Some(Fused {
-            op: Arc::new(Touchy { inner, bad, fuses: true }),
+            op: Arc::new(FailingOp { inner, bad, fuses: true }),
             output_ranges: fused.output_ranges,
         }))
     }
@@ -226,23 +226,23 @@ impl Op for Touchy {
 }
 
 #[test]
-fn a_failing_one_does_not_take_those_it_was_put_together_with_along() {
-    let (router, _) = sound();
-    for (place, fuses) in [(0, true), (1, true), (1, false)] {
-        let run = router.batch((0..40).map(|i| Touchy::new(i, i == 17, fuses)), only(place));
+fn a_failing_op_does_not_fail_its_fused_group() {
+    let (router, _) = healthy();
+    for (backend, fuses) in [(0, true), (1, true), (1, false)] {
+        let run = router.batch((0..40).map(|i| FailingOp::new(i, i == 17, fuses)), only(backend));
         for (i, result) in run.results.iter().enumerate() {
             match result {
                 Err(error) => {
                     assert_eq!((i, error.to_string().as_str()), (17, "item 17: touchy: does not like it"));
                 }
-                Ok(ran) => assert_eq!(host(ran), plain(64, 4, i)),
+                Ok(ran) => assert_eq!(host(ran), expected(64, 4, i)),
             }
         }
-        assert_eq!(run.stats.failed, 1, "at {place}");
+        assert_eq!(run.stats.failed, 1, "backend {backend}");
     }
 }
 
-/// As an operation whose author has made a mistake.
+/// An operation with a bug: panics for one input.
 #[derive(Debug)]
 struct Panics(gpuforge_ops::Xor);
 
@@ -275,40 +275,40 @@ impl Op for Panics {
 }
 
 #[test]
-fn an_operation_that_panics_on_the_processor_fails_alone() {
-    let (router, _) = sound();
-    let run = router.batch((0..6).map(|i| Panics(cipher(8, 4, i))), only(0));
+fn an_op_that_panics_on_the_cpu_fails_alone() {
+    let (router, _) = healthy();
+    let run = router.batch((0..6).map(|i| Panics(xor_op(8, 4, i))), only(0));
     let failed: Vec<usize> = (0..6).filter(|i| run.results[*i].is_err()).collect();
     assert_eq!(failed, [3]);
     assert!(run.results[3].as_ref().unwrap_err().to_string().contains("out of luck"));
 }
 
 #[test]
-fn what_cannot_be_fused_shares_a_submission() {
-    let (router, runner) = sound();
-    let run = router.batch((0..40).map(|i| Touchy::new(i, false, false)), only(1));
-    assert!(run.results.iter().enumerate().all(|(i, r)| host(r.as_ref().unwrap()) == plain(64, 4, i)));
+fn unfusable_ops_share_a_submission() {
+    let (router, runner) = healthy();
+    let run = router.batch((0..40).map(|i| FailingOp::new(i, false, false)), only(1));
+    assert!(run.results.iter().enumerate().all(|(i, r)| host(r.as_ref().unwrap()) == expected(64, 4, i)));
     assert_eq!((run.stats.submissions, run.stats.dispatches, run.stats.fused), (1, 40, 0));
     assert_eq!(runner.stats().on_device, 1);
 }
 
 #[test]
-fn results_can_stay_on_the_device() {
-    let (router, runner) = sound();
+fn results_can_be_kept_on_the_device() {
+    let (router, runner) = healthy();
     let run =
-        router.batch((0..20).map(|i| cipher(100, 4, i)), BatchOptions { keep_on_device: true, ..only(1) });
+        router.batch((0..20).map(|i| xor_op(100, 4, i)), BatchOptions { keep_on_device: true, ..only(1) });
     assert_eq!((run.stats.submissions, run.stats.fused), (1, 0), "recorded together, not fused");
     for (i, result) in run.results.iter().enumerate() {
         let tensor = result.as_ref().unwrap().tensor().unwrap();
         assert!(tensor.on_device() && tensor.host().is_none());
-        assert_eq!(runner.read(tensor).unwrap().as_ref(), plain(100, 4, i));
+        assert_eq!(runner.read(tensor).unwrap().as_ref(), expected(100, 4, i));
     }
 }
 
 #[test]
-fn calling_off_leaves_nothing_half_done() {
-    let (router, _) = sound();
-    for place in [0, 1] {
+fn cancellation_completes_started_chunks() {
+    let (router, _) = healthy();
+    for backend in [0, 1] {
         let token = CancelToken::new();
         let seen = Arc::new(Mutex::new(Vec::new()));
         let (see, stop) = (seen.clone(), token.clone());
@@ -322,12 +322,15 @@ fn calling_off_leaves_nothing_half_done() {
             max_chunk: Some(10),
             cancel: Some(token),
             progress: Some(Box::new(progress)),
-            ..only(place)
+            ..only(backend)
         };
-        let run = router.batch((0..55).map(|i| cipher(100, 4, i)), options);
+        let run = router.batch((0..55).map(|i| xor_op(100, 4, i)), options);
         assert_eq!(*seen.lock().unwrap(), [(10, 55), (20, 55)]);
         assert!(
-            run.results[..20].iter().enumerate().all(|(i, r)| host(r.as_ref().unwrap()) == plain(100, 4, i))
+            run.results[..20]
+                .iter()
+                .enumerate()
+                .all(|(i, r)| host(r.as_ref().unwrap()) == expected(100, 4, i))
         );
         assert!(run.results[20..].iter().all(|r| matches!(r, Err(RouteError::Cancelled))));
         assert_eq!((run.stats.failed, run.stats.chunks), (35, 2));
@@ -336,26 +339,26 @@ fn calling_off_leaves_nothing_half_done() {
     let token = CancelToken::new();
     token.cancel();
     let run = router.batch(
-        vec![Item::call(|| Ok(Vec::new())), cipher(4, 4, 0).into()],
+        vec![Item::call(|| Ok(Vec::new())), xor_op(4, 4, 0).into()],
         BatchOptions { cancel: Some(token), ..BatchOptions::default() },
     );
     assert!(run.results.iter().all(|r| matches!(r, Err(RouteError::Cancelled))));
 }
 
 #[test]
-fn a_device_that_fails_is_replaced_by_the_processor_if_it_may_be() {
+fn device_failure_falls_back_to_the_cpu_if_allowed() {
     let forever = || DummyScript::always(DummyFault::Loss);
     let (lenient, _) = router(forever(), RouterSettings::default());
-    let run = lenient.batch((0..50).map(|i| cipher(100, 4, i)), only(1));
+    let run = lenient.batch((0..50).map(|i| xor_op(100, 4, i)), only(1));
     for (i, result) in run.results.iter().enumerate() {
         let ran = result.as_ref().unwrap();
-        assert_eq!(host(ran), plain(100, 4, i));
+        assert_eq!(host(ran), expected(100, 4, i));
         assert_eq!((ran.decision().backend_id, ran.decision().reason), (0, Reason::Fallback));
         assert!(ran.report().fallback.as_ref().is_some_and(|f| f.contains("lost") || f.contains("fault")));
         assert!(!ran.report().events.is_empty());
     }
     let (strict, _) = router(forever(), RouterSettings { cpu_fallback: false, ..RouterSettings::default() });
-    let run = strict.batch((0..5).map(|i| cipher(100, 4, i)), only(1));
+    let run = strict.batch((0..5).map(|i| xor_op(100, 4, i)), only(1));
     for (i, result) in run.results.iter().enumerate() {
         match result {
             Err(RouteError::Item { index, error }) => {
@@ -368,11 +371,11 @@ fn a_device_that_fails_is_replaced_by_the_processor_if_it_may_be() {
 }
 
 #[test]
-fn a_fault_that_can_be_mended_is_mended() {
+fn a_transient_fault_is_recovered() {
     let (router, _) = router(DummyScript::once(DummyFault::Loss, 2), RouterSettings::default());
     let run =
-        router.batch((0..30).map(|i| cipher(100, 4, i)), BatchOptions { max_chunk: Some(10), ..only(1) });
-    assert!(run.results.iter().enumerate().all(|(i, r)| host(r.as_ref().unwrap()) == plain(100, 4, i)));
+        router.batch((0..30).map(|i| xor_op(100, 4, i)), BatchOptions { max_chunk: Some(10), ..only(1) });
+    assert!(run.results.iter().enumerate().all(|(i, r)| host(r.as_ref().unwrap()) == expected(100, 4, i)));
     let events =
         |r: &Result<gpuforge_route::RunOutput, RouteError>| r.as_ref().unwrap().report().events.len();
     assert!(run.results.iter().map(events).sum::<usize>() > 0);
@@ -385,12 +388,12 @@ fn curve(points: &[(u64, f64)]) -> Curve {
 }
 
 #[test]
-fn many_together_may_go_where_one_would_not() {
+fn a_batch_may_run_on_a_device_where_one_item_would_not() {
     let (backend, _) = device(DummyScript::default());
     let mut cpu = CostModel::named("cpu");
     cpu.set(OpKind::Xor, curve(&[(64, 100_000.0), (1 << 20, 1e9)]));
     let mut dummy = CostModel::named("dummy");
-    // A hundred times the price of one on the processor, and hardly more for many.
+    // A hundred times the CPU time of one item, and hardly more for many.
     dummy.set(OpKind::Xor, curve(&[(64, 1e7), (1 << 20, 1.1e7)]));
     let settings = RouterSettings { explore: false, ..RouterSettings::default() };
     let make = || {
@@ -400,20 +403,20 @@ fn many_together_may_go_where_one_would_not() {
             settings,
         )
     };
-    let one = make().batch([cipher(100, 4, 0)], BatchOptions::default());
+    let one = make().batch([xor_op(100, 4, 0)], BatchOptions::default());
     assert_eq!(one.results[0].as_ref().unwrap().decision().backend_id, 0);
-    let many = make().batch((0..2000).map(|i| cipher(100, 4, i)), BatchOptions::default());
+    let many = make().batch((0..2000).map(|i| xor_op(100, 4, i)), BatchOptions::default());
     let first = many.results[0].as_ref().unwrap();
     assert_eq!(first.decision().backend_id, 1, "{:?}", first.decision());
     assert!(matches!(first.decision().reason, Reason::Faster { factor } if factor > 5.0));
 }
 
 #[test]
-fn nothing_and_nowhere() {
-    let (router, _) = sound();
+fn empty_batch_and_unknown_backend() {
+    let (router, _) = healthy();
     let none = router.batch(Vec::<Item>::new(), BatchOptions::default());
     assert!(none.results.is_empty() && none.stats.chunks == 0);
-    let nowhere = router.batch((0..3).map(|i| cipher(4, 4, i)), only(7));
+    let nowhere = router.batch((0..3).map(|i| xor_op(4, 4, i)), only(7));
     for result in &nowhere.results {
         let error = result.as_ref().unwrap_err().to_string();
         assert!(error.contains("there is no backend 7: there are 2"), "{error}");

@@ -1,4 +1,4 @@
-//! Do several places at once give what one gives, each its share by its speed, also when one of them fails half-way?
+//! Multi-device execution: partitioning by throughput, failover, bit-identical results.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -37,24 +37,29 @@ use gpuforge_testkit::{conformance, fault_injection::FaultyOpener, fault_script}
 const ITEM: usize = 64;
 const N: usize = 560;
 
-/// Computes as another place does, and sleeps so long per byte that is computed.
-struct Slow {
+/// Wraps a backend and sleeps per byte computed.
+struct Throttled {
     inner: Arc<dyn Backend>,
     name: &'static str,
     per_byte: Duration,
     bytes: AtomicUsize,
-    /// From so many bytes on it fails for ever.
-    dies: usize,
+    /// Fails permanently after so many bytes.
+    fails_after: usize,
 }
 
-impl Slow {
-    fn new(inner: Arc<dyn Backend>, name: &'static str, per_item: Duration) -> Arc<Slow> {
-        Self::dying(inner, name, per_item, usize::MAX)
+impl Throttled {
+    fn new(inner: Arc<dyn Backend>, name: &'static str, per_item: Duration) -> Arc<Throttled> {
+        Self::failing_after(inner, name, per_item, usize::MAX)
     }
 
-    fn dying(inner: Arc<dyn Backend>, name: &'static str, per_item: Duration, dies: usize) -> Arc<Slow> {
+    fn failing_after(
+        inner: Arc<dyn Backend>,
+        name: &'static str,
+        per_item: Duration,
+        fails_after: usize,
+    ) -> Arc<Throttled> {
         let per_byte = per_item / ITEM as u32;
-        Arc::new(Slow { inner, name, per_byte, bytes: AtomicUsize::new(0), dies })
+        Arc::new(Throttled { inner, name, per_byte, bytes: AtomicUsize::new(0), fails_after })
     }
 
     fn items(&self) -> usize {
@@ -62,7 +67,7 @@ impl Slow {
     }
 }
 
-impl Backend for Slow {
+impl Backend for Throttled {
     fn name(&self) -> String {
         self.name.to_owned()
     }
@@ -70,7 +75,7 @@ impl Backend for Slow {
     fn run(&self, op: &dyn Op, keep_on_device: bool) -> Result<BackendRun, BackendError> {
         let bytes = op.cost().units as usize;
         std::thread::sleep(self.per_byte * bytes as u32);
-        if self.bytes.load(Ordering::Relaxed) + bytes > self.dies {
+        if self.bytes.load(Ordering::Relaxed) + bytes > self.fails_after {
             return Err(BackendError::Device { error: format!("{} broke", self.name), events: Vec::new() });
         }
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
@@ -92,23 +97,23 @@ fn bytes(n: usize, seed: usize) -> Vec<u8> {
     (0..n).map(|i| ((i + seed) * 31 % 251) as u8).collect()
 }
 
-fn cipher(n: usize, seed: usize) -> gpuforge_ops::Xor {
+fn xor_op(n: usize, seed: usize) -> gpuforge_ops::Xor {
     let key = tensor(&bytes(8, seed + 7), &[8], "key").unwrap();
     xor(&tensor(&bytes(n, seed), &[n], "data").unwrap(), &key)
 }
 
-fn plain(n: usize, seed: usize) -> Vec<u8> {
+fn expected(n: usize, seed: usize) -> Vec<u8> {
     bytes(n, seed).iter().zip(bytes(8, seed + 7).iter().cycle()).map(|(a, b)| a ^ b).collect()
 }
 
 fn check(run: &BatchRun) {
     for (i, result) in run.results.iter().enumerate() {
         let ran = result.as_ref().unwrap_or_else(|e| panic!("item {i}: {e}"));
-        assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), plain(ITEM, i), "item {i}");
+        assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), expected(ITEM, i), "item {i}");
     }
 }
 
-/// A model that says so long per item.
+/// A cost model with this time per item.
 fn model(name: &str, per_item: Duration) -> CostModel {
     let ns = per_item.as_nanos() as f64;
     let point = |items: u64| Point { units: items * ITEM as u64, ns: ns * items as f64 };
@@ -126,33 +131,33 @@ fn settings() -> RouterSettings {
     RouterSettings { explore: false, ..RouterSettings::default() }
 }
 
-/// A processor that is no help, and three devices of speeds 1 : 2 : 4.
-fn three(models: bool) -> (Router, Vec<Arc<Slow>>) {
-    let backends: Vec<Arc<Slow>> = ["one", "two", "four"]
+/// A CPU that is far too slow, and three devices of speeds 1 : 2 : 4.
+fn three(models: bool) -> (Router, Vec<Arc<Throttled>>) {
+    let backends: Vec<Arc<Throttled>> = ["one", "two", "four"]
         .iter()
         .zip(SPEEDS)
-        .map(|(name, per_item)| Slow::new(dummy(DummyScript::default()), name, per_item))
+        .map(|(name, per_item)| Throttled::new(dummy(DummyScript::default()), name, per_item))
         .collect();
-    let cpu = Slow::new(Arc::new(CpuBackend::default()), "cpu", MS * 4000);
+    let cpu = Throttled::new(Arc::new(CpuBackend::default()), "cpu", MS * 4000);
     let mut all: Vec<Arc<dyn Backend>> = vec![cpu];
     all.extend(backends.iter().map(|s| s.clone() as Arc<dyn Backend>));
     let mut known = vec![model("cpu", MS * 4000)];
-    // Where nothing better is said, that the processor is no help.
+    // Without device models, only the slow CPU is known.
     known.extend(SPEEDS.iter().filter(|_| models).map(|s| model("device", *s)));
     (Router::new(all, known, settings()), backends)
 }
 
-fn spread() -> BatchOptions {
+fn multi_device() -> BatchOptions {
     BatchOptions { multi_device: true, ..BatchOptions::default() }
 }
 
 #[test]
-fn a_batch_is_shared_by_speed() {
+fn a_batch_is_partitioned_by_throughput() {
     let (router, backends) = three(true);
-    let run = router.batch((0..N).map(|i| cipher(ITEM, i)), spread());
+    let run = router.batch((0..N).map(|i| xor_op(ITEM, i)), multi_device());
     check(&run);
     let done: Vec<usize> = backends.iter().map(|s| s.items()).collect();
-    assert_eq!(done.iter().sum::<usize>(), N, "the processor had nothing to do");
+    assert_eq!(done.iter().sum::<usize>(), N, "the CPU had nothing to do");
     for (items, want) in done.iter().zip([N / 7, 2 * N / 7, 4 * N / 7]) {
         let off = (*items as f64 / want as f64 - 1.0).abs();
         assert!(off <= 0.15, "{done:?}");
@@ -160,13 +165,13 @@ fn a_batch_is_shared_by_speed() {
     assert!(run.stats.wall < IDEAL.mul_f64(1.25), "{:?} beside {IDEAL:?}", run.stats.wall);
     assert!(run.results.iter().all(|r| r.as_ref().unwrap().decision().reason == Reason::MultiDevice));
     assert_eq!(run.stats.backends.iter().map(|p| p.items).collect::<Vec<_>>(), done);
-    assert!(run.stats.busy_share().is_some_and(|s| s > 0.5 && s <= 1.0), "three of four places worked");
+    assert!(run.stats.busy_share().is_some_and(|s| s > 0.5 && s <= 1.0), "three of four backends worked");
 }
 
 #[test]
-fn a_wrong_or_missing_prediction_costs_little() {
+fn wrong_or_missing_predictions_cost_little() {
     let (router, backends) = three(false);
-    let run = router.batch((0..N).map(|i| cipher(ITEM, i)), spread());
+    let run = router.batch((0..N).map(|i| xor_op(ITEM, i)), multi_device());
     check(&run);
     let done: Vec<usize> = backends.iter().map(|s| s.items()).collect();
     assert!(run.stats.wall < IDEAL.mul_f64(1.6), "{:?} beside {IDEAL:?}, {done:?}", run.stats.wall);
@@ -174,7 +179,7 @@ fn a_wrong_or_missing_prediction_costs_little() {
     // Four times too good about the slowest, four times too bad about the fastest.
     let wrong = [MS * 4000, MS, MS * 2, MS * 4];
     router.set_models(wrong.iter().map(|s| model("wrong", *s)).collect());
-    let run = router.batch((0..N).map(|i| cipher(ITEM, i)), spread());
+    let run = router.batch((0..N).map(|i| xor_op(ITEM, i)), multi_device());
     check(&run);
     let done: Vec<usize> = backends.iter().map(|s| s.items()).collect();
     assert!(run.stats.wall < IDEAL.mul_f64(1.6), "{:?} beside {IDEAL:?}, {done:?}", run.stats.wall);
@@ -182,13 +187,13 @@ fn a_wrong_or_missing_prediction_costs_little() {
 }
 
 #[test]
-fn one_large_operation_is_shared_by_speed() {
+fn one_large_op_is_partitioned_by_throughput() {
     let (router, backends) = three(true);
-    let op = cipher(N * ITEM, 3);
+    let op = xor_op(N * ITEM, 3);
     let began = Instant::now();
     let ran = router.run_multi_device(&op).unwrap();
     let wall = began.elapsed();
-    assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), plain(N * ITEM, 3));
+    assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), expected(N * ITEM, 3));
     let done: Vec<usize> = backends.iter().map(|s| s.items()).collect();
     for (items, want) in done.iter().zip([N / 7, 2 * N / 7, 4 * N / 7]) {
         assert!((*items as f64 / want as f64 - 1.0).abs() <= 0.15, "{done:?}");
@@ -200,26 +205,26 @@ fn one_large_operation_is_shared_by_speed() {
 }
 
 #[test]
-fn a_place_that_fails_half_way_hands_its_items_on() {
-    let cpu = Slow::new(Arc::new(CpuBackend::default()), "cpu", MS);
-    let broken = Slow::dying(dummy(DummyScript::default()), "broken", MS / 2, 100 * ITEM);
+fn items_of_a_failing_backend_fail_over() {
+    let cpu = Throttled::new(Arc::new(CpuBackend::default()), "cpu", MS);
+    let broken = Throttled::failing_after(dummy(DummyScript::default()), "broken", MS / 2, 100 * ITEM);
     let models = vec![model("cpu", MS), model("broken", MS / 2)];
     let router = Router::new(vec![cpu.clone(), broken.clone()], models.clone(), settings());
-    let run = router.batch((0..N).map(|i| cipher(ITEM, i)), spread());
+    let run = router.batch((0..N).map(|i| xor_op(ITEM, i)), multi_device());
     check(&run);
     assert!(broken.items() > 0 && broken.items() <= 100 && cpu.items() + broken.items() == N);
     let told = run.results.iter().flatten().filter(|r| r.report().fallback.is_some()).count();
-    assert!(told > 0, "those that were handed on say so");
+    assert!(told > 0, "failed-over items report it");
     // The same for one operation.
-    let broken = Slow::dying(dummy(DummyScript::default()), "broken", MS / 2, 100 * ITEM);
+    let broken = Throttled::failing_after(dummy(DummyScript::default()), "broken", MS / 2, 100 * ITEM);
     let router = Router::new(vec![cpu, broken], models, settings());
-    let ran = router.run_multi_device(&cipher(N * ITEM, 1)).unwrap();
-    assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), plain(N * ITEM, 1));
+    let ran = router.run_multi_device(&xor_op(N * ITEM, 1)).unwrap();
+    assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), expected(N * ITEM, 1));
     assert_eq!(ran.report().fallback.as_deref(), Some("broken broke"));
 }
 
 #[test]
-fn faults_of_engines_lose_nothing() {
+fn engine_faults_lose_no_items() {
     use fault_script::{Fault as InjectedFault, InjectionPoint};
     let cases: Vec<(&str, Arc<dyn Backend>)> = vec![
         ("lost for ever", dummy(DummyScript { once: Vec::new(), from: Some((DummyFault::Loss, 12)) })),
@@ -247,21 +252,21 @@ fn faults_of_engines_lose_nothing() {
         ),
     ];
     for (name, backend) in cases {
-        let cpu = Slow::new(Arc::new(CpuBackend::default()), "cpu", MS / 2);
-        let other = Slow::new(dummy(DummyScript::default()), "other", MS / 4);
-        let backend = Slow::new(backend, "faulty", MS / 4);
+        let cpu = Throttled::new(Arc::new(CpuBackend::default()), "cpu", MS / 2);
+        let other = Throttled::new(dummy(DummyScript::default()), "other", MS / 4);
+        let backend = Throttled::new(backend, "faulty", MS / 4);
         let models = vec![model("cpu", MS / 2), model("other", MS / 4), model("faulty", MS / 4)];
         let router = Router::new(vec![cpu, other, backend], models, settings());
-        let run = router.batch((0..N).map(|i| cipher(ITEM, i)), spread());
+        let run = router.batch((0..N).map(|i| xor_op(ITEM, i)), multi_device());
         check(&run);
         assert_eq!(run.stats.failed, 0, "{name}");
-        let ran = router.run_multi_device(&cipher(N * ITEM, 9)).unwrap();
-        assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), plain(N * ITEM, 9), "{name}");
+        let ran = router.run_multi_device(&xor_op(N * ITEM, 9)).unwrap();
+        assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), expected(N * ITEM, 9), "{name}");
     }
 }
 
 #[test]
-fn a_shared_operation_that_is_wrong_is_wrong() {
+fn an_invalid_op_is_an_error_on_multi_device() {
     let (router, _) = three(true);
     let key = tensor::<u8>(&[], &[0], "key").unwrap();
     let error = router.run_multi_device(&xor(&tensor(&[1u8; 64], &[64], "data").unwrap(), &key)).unwrap_err();
@@ -269,28 +274,29 @@ fn a_shared_operation_that_is_wrong_is_wrong() {
 }
 
 #[test]
-fn what_is_not_shared() {
+fn explicit_requests_and_small_ops_are_not_partitioned() {
     let (router, backends) = three(true);
-    // One place was asked for.
+    // One backend was requested.
     let run = router.batch(
-        (0..8).map(|i| cipher(ITEM, i)),
-        BatchOptions { placement: PlacementPolicy::Only(1), ..spread() },
+        (0..8).map(|i| xor_op(ITEM, i)),
+        BatchOptions { placement: PlacementPolicy::Only(1), ..multi_device() },
     );
     check(&run);
     assert_eq!((backends[0].items(), backends[1].items(), backends[2].items()), (8, 0, 0));
-    // Called off before it began.
+    // Cancelled before it began.
     let token = CancelToken::new();
     token.cancel();
-    let run = router.batch((0..8).map(|i| cipher(ITEM, i)), BatchOptions { cancel: Some(token), ..spread() });
+    let run =
+        router.batch((0..8).map(|i| xor_op(ITEM, i)), BatchOptions { cancel: Some(token), ..multi_device() });
     assert!(run.results.iter().all(|r| matches!(r, Err(RouteError::Cancelled))));
-    // Too small to be cut.
-    let ran = router.run_multi_device(&cipher(8, 0)).unwrap();
-    assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), plain(8, 0));
+    // Too small to be split.
+    let ran = router.run_multi_device(&xor_op(8, 0)).unwrap();
+    assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), expected(8, 0));
     assert_ne!(ran.decision().reason, Reason::MultiDevice);
 }
 
 #[test]
-fn calling_off_and_resting_work_with_several_places() {
+fn cancellation_and_duty_cycle_work_on_multi_device() {
     let (router, _) = three(true);
     let token = CancelToken::new();
     let stop = token.clone();
@@ -301,33 +307,33 @@ fn calling_off_and_resting_work_with_several_places() {
                 stop.cancel();
             }
         })),
-        ..spread()
+        ..multi_device()
     };
-    let run = router.batch((0..N).map(|i| cipher(ITEM, i)), options);
+    let run = router.batch((0..N).map(|i| xor_op(ITEM, i)), options);
     let done = run.results.iter().filter(|r| r.is_ok()).count();
     assert!(done > 100 && done < N, "{done}");
     for (i, result) in run.results.iter().enumerate() {
         match result {
-            Ok(ran) => assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), plain(ITEM, i)),
+            Ok(ran) => assert_eq!(ran.tensor().unwrap().host().unwrap().as_ref(), expected(ITEM, i)),
             Err(error) => assert!(matches!(error, RouteError::Cancelled), "{error}"),
         }
     }
-    let full = router.batch((0..N).map(|i| cipher(ITEM, i)), spread());
-    let rested =
-        router.batch((0..N).map(|i| cipher(ITEM, i)), BatchOptions { duty_cycle: Some(0.5), ..spread() });
+    let full = router.batch((0..N).map(|i| xor_op(ITEM, i)), multi_device());
+    let rested = router
+        .batch((0..N).map(|i| xor_op(ITEM, i)), BatchOptions { duty_cycle: Some(0.5), ..multi_device() });
     check(&rested);
     assert!(rested.stats.wall > full.stats.wall.mul_f64(1.5), "{:?}", rested.stats.wall);
 }
 
 #[test]
-fn logical_devices_of_one_adapter_give_the_bits_of_one() {
+fn logical_devices_of_one_adapter_are_bit_identical() {
     if let Err(error) = Gpu::open_with(&GpuOpener::default()) {
         println!("skipped: {error}");
         return;
     }
     let gpu = |name| device(name, Box::new(GpuOpener::default()));
-    // A processor that is far too slow to take part, so that all bits are those of the adapter.
-    let cpu = || Slow::new(Arc::new(CpuBackend::default()), "cpu", MS * 4000) as Arc<dyn Backend>;
+    // A CPU that is far too slow to take part, so that all bits are those of the adapter.
+    let cpu = || Throttled::new(Arc::new(CpuBackend::default()), "cpu", MS * 4000) as Arc<dyn Backend>;
     let alone = Router::new(vec![cpu(), gpu("a")], Vec::new(), settings());
     let pair = Router::new(vec![cpu(), gpu("a"), gpu("b")], Vec::new(), settings());
     let roofline = |name: &str, byte: f64, flop: f64| {
@@ -353,7 +359,7 @@ fn logical_devices_of_one_adapter_give_the_bits_of_one() {
         (0..60).map(product),
         BatchOptions { placement: PlacementPolicy::Only(1), ..BatchOptions::default() },
     );
-    let two = pair.batch((0..60).map(product), spread());
+    let two = pair.batch((0..60).map(product), multi_device());
     let places: Vec<String> = two.stats.backends.iter().map(|p| p.backend.clone()).collect();
     // On a busy machine one of them may be done with everything before the other has begun: what is left over is taken by
     // whoever is free. That both take part is asserted above, with devices of known speed.

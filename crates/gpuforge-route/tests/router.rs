@@ -1,4 +1,4 @@
-//! Runs, fallbacks and learning, with places of known speed.
+//! Router: runs, fallback and online correction, with simulated backends.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -61,14 +61,14 @@ fn bytes(ran: &gpuforge_route::RunOutput) -> Vec<u8> {
 }
 
 #[test]
-fn every_place_gives_the_same_and_says_so() {
+fn every_backend_gives_the_same_result() {
     let router = Router::new(
         vec![cpu(), dummy(DummyScript::default(), Bytes::gib(1))],
         vec![],
         RouterSettings::default(),
     );
-    for (place, name) in [(0, "cpu"), (1, "dummy")] {
-        let options = RunOptions { placement: PlacementPolicy::Only(place), keep_on_device: false };
+    for (backend, name) in [(0, "cpu"), (1, "dummy")] {
+        let options = RunOptions { placement: PlacementPolicy::Only(backend), keep_on_device: false };
         let ran = router.run_with(op(1000).as_ref(), options).unwrap();
         assert_eq!(bytes(&ran), want(1000));
         assert_eq!((ran.report().backend.as_str(), ran.decision().reason), (name, Reason::Requested));
@@ -80,7 +80,7 @@ fn every_place_gives_the_same_and_says_so() {
 }
 
 #[test]
-fn results_may_stay_and_come_home_when_the_processor_needs_them() {
+fn device_resident_results_are_downloaded_for_the_cpu() {
     let router = Router::new(
         vec![cpu(), dummy(DummyScript::default(), Bytes::gib(1))],
         vec![],
@@ -99,7 +99,7 @@ fn results_may_stay_and_come_home_when_the_processor_needs_them() {
 }
 
 #[test]
-fn a_device_that_fails_is_replaced_by_the_processor_and_the_report_tells() {
+fn device_failure_falls_back_to_the_cpu_and_is_reported() {
     let broken = || dummy(DummyScript::always(DummyFault::Loss), Bytes::gib(1));
     let router = Router::new(vec![cpu(), broken()], vec![], RouterSettings::default());
     let ran = router
@@ -124,7 +124,7 @@ fn a_device_that_fails_is_replaced_by_the_processor_and_the_report_tells() {
 }
 
 #[test]
-fn what_is_too_large_is_cut() {
+fn oversized_work_is_split() {
     let router = Router::new(
         vec![cpu(), dummy(DummyScript::default(), Bytes::kib(64))],
         vec![],
@@ -141,7 +141,7 @@ fn what_is_too_large_is_cut() {
 }
 
 #[test]
-fn an_adapter_gives_the_same() {
+fn an_adapter_gives_the_same_result() {
     let runner = Runner::new(Box::new(GpuOpener::default()), RunnerSettings::new(memory(Bytes::gib(1))));
     if runner.warm().is_err() {
         return;
@@ -161,7 +161,7 @@ fn an_adapter_gives_the_same() {
 }
 
 #[test]
-fn mistakes_are_not_retried_elsewhere() {
+fn invalid_ops_are_not_retried_elsewhere() {
     let router = Router::new(
         vec![cpu(), dummy(DummyScript::default(), Bytes::gib(1))],
         vec![],
@@ -171,7 +171,7 @@ fn mistakes_are_not_retried_elsewhere() {
     assert!(matches!(router.run(&xor(&floats, &floats)), Err(RouteError::Op(OpError::DType { .. }))));
 }
 
-/// A place that takes as long as a law says, without waiting.
+/// Simulated backend: reports times by a law, without waiting.
 struct Fake {
     name: &'static str,
     ns_per_unit: f64,
@@ -216,7 +216,7 @@ impl Backend for Fake {
     }
 }
 
-/// Time spent ÷ time of the best place, over the calls of one stretch.
+/// Regret: time spent over the time of the best backend.
 fn regret(router: &Router, cpu: &Fake, gpu: &Fake, calls: usize) -> f64 {
     let (mut took, mut best) = (0.0, 0.0);
     for i in 0..calls {
@@ -229,7 +229,7 @@ fn regret(router: &Router, cpu: &Fake, gpu: &Fake, calls: usize) -> f64 {
 }
 
 #[test]
-fn a_model_wrong_by_ten_either_way_is_put_right_within_200_calls() {
+fn a_model_wrong_by_10x_is_corrected_within_200_calls() {
     for (wrong_cpu, wrong_gpu) in [(1.0, 10.0), (1.0, 0.1), (10.0, 1.0), (0.1, 1.0)] {
         // The device wins above about 2000 bytes.
         let (cpu, gpu) = (Fake::new("cpu", 1.0, 50.0), Fake::new("gpu", 0.2, 1_600.0));
@@ -260,7 +260,7 @@ fn without_exploration_a_pessimistic_model_never_recovers() {
 }
 
 #[test]
-fn a_place_that_cannot_be_used_is_not_explored() {
+fn an_unusable_backend_is_not_explored() {
     let (cpu, gpu) = (Fake::new("cpu", 1.0, 50.0), Fake::new("gpu", 0.2, 1_600.0));
     gpu.usable.store(false, Ordering::Relaxed);
     let backends: Vec<Arc<dyn Backend>> = vec![cpu.clone(), gpu.clone()];

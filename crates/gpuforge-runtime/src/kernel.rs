@@ -1,23 +1,23 @@
-//! What is a kernel? A shader and its twin on the processor, under one name.
+//! Kernel: a WGSL compute shader and its CPU reference kernel, under one name.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
-/// What a kernel may do with a binding.
+/// How a kernel accesses a binding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Access {
-    /// Reads it; written by an earlier command.
+    /// Read-only; written by an earlier command.
     Read,
-    /// Writes it, and is the first command that does.
+    /// Write; the first command that writes it.
     Write,
-    /// Reads and writes what an earlier command of the same plan wrote.
+    /// Read-write of what an earlier command of the same plan wrote.
     Update,
 }
 
-/// One call as the processor twin sees it: what the shader would find in its bindings.
-pub struct Call<'a> {
-    /// Words of the parameter block.
+/// A dispatch as the CPU reference sees it: what the shader would find in its bindings.
+pub struct KernelCall<'a> {
+    /// Words of the uniform parameter block.
     pub params: &'a [u32],
-    /// Work groups per dimension.
+    /// Workgroups per dimension.
     pub groups: [u32; 3],
     /// Buffers with [`Access::Read`], in binding order.
     pub inputs: Vec<&'a [u8]>,
@@ -25,20 +25,21 @@ pub struct Call<'a> {
     pub outputs: Vec<&'a mut [u8]>,
 }
 
-/// Why a twin refused a call: a recording error, not a device's.
+/// Why a CPU reference kernel refused a call: a bug in the plan, not a device failure.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("kernel {kernel}: {why}")]
-pub struct TwinError {
+pub struct CpuReferenceError {
     /// Which kernel.
     pub kernel: String,
     /// What is wrong with the call.
     pub why: String,
 }
 
-/// The processor twin.
-pub type Twin = Arc<dyn Fn(&mut Call<'_>) -> Result<(), TwinError> + Send + Sync>;
+/// CPU reference of a kernel.
+pub type CpuReference = Arc<dyn Fn(&mut KernelCall<'_>) -> Result<(), CpuReferenceError> + Send + Sync>;
 
-/// A shader, its bindings and its twin. Parameters are data (`params`), not shader text, so that few pipelines serve many calls.
+/// A shader, its bindings and its CPU reference. Parameters are data (`params`), not shader text, so that few pipelines
+/// serve many calls.
 #[derive(Clone)]
 pub struct Kernel {
     /// Unique name; also the shader's label.
@@ -48,10 +49,10 @@ pub struct Kernel {
     pub wgsl: Cow<'static, str>,
     /// Entry point.
     pub entry: &'static str,
-    /// What each binding is for.
+    /// Access of each binding.
     pub bindings: Vec<Access>,
-    /// The same computation on the processor.
-    pub twin: Twin,
+    /// The same computation on the CPU.
+    pub cpu_reference: CpuReference,
 }
 
 impl fmt::Debug for Kernel {
@@ -63,7 +64,7 @@ impl fmt::Debug for Kernel {
     }
 }
 
-/// Words in a buffer, little-endian as every GPU of ours.
+/// Words in a buffer, little-endian.
 pub fn words(bytes: &[u8]) -> impl Iterator<Item = u32> + '_ {
     bytes.as_chunks::<4>().0.iter().map(|b| u32::from_le_bytes(*b))
 }

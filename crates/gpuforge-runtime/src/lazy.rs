@@ -1,7 +1,7 @@
-//! What is loaded, since when, and at what cost? Parts that are made at their first use, and the list of them.
+//! Lazy initialisation: components that are created at first use, and a registry of their state and startup cost.
 //!
-//! Making a [`Lazy`] costs nothing; its first [`Lazy::get`] runs its maker on the caller's thread while others that
-//! ask for the same part wait for it. No lock of the registry is held meanwhile.
+//! Creating a [`Lazy`] costs nothing; the first [`Lazy::get`] runs its constructor on the caller's thread while others
+//! that need the same component block on it. No lock of the registry is held meanwhile.
 
 use std::{
     sync::{
@@ -13,66 +13,66 @@ use std::{
 
 use serde::Serialize;
 
-/// How far a part is.
+/// Initialisation state of a component.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
-    /// Nobody needed it yet.
+pub enum LoadState {
+    /// Not used yet.
     Idle,
-    /// Being made.
+    /// Being created.
     Loading,
-    /// There.
+    /// Ready.
     Loaded,
-    /// Could not be made.
+    /// Initialisation failed.
     Failed,
 }
 
-/// A part as `gpuforge status` lists it.
+/// A component as `gpuforge status` lists it.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct ComponentStatus {
     /// Name.
     pub name: &'static str,
-    /// What it is.
+    /// Description.
     pub what: &'static str,
-    /// Parts it needs.
+    /// Components it depends on.
     pub depends_on: &'static [&'static str],
     /// Idle, loading, loaded, failed.
-    pub state: State,
-    /// Is it there?
+    pub state: LoadState,
+    /// Is it ready?
     pub loaded: bool,
-    /// How long making it took, once it was made.
+    /// Initialisation time, once it was created.
     pub load_ms: Option<f64>,
-    /// How often it was asked for.
+    /// Number of accesses.
     pub access_count: u64,
 }
 
-/// One event of a part's life, for progress displays.
+/// Start or end of an initialisation, for progress displays.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Progress {
-    /// Which part.
+pub struct LoadProgress {
+    /// The component.
     pub component: &'static str,
-    /// It begins, or it is done after this long.
+    /// `None` at the start; the initialisation time at the end.
     pub finished: Option<Duration>,
-    /// It failed.
+    /// Did it fail?
     pub failed: bool,
 }
 
-/// Receives progress on the thread that loads; must not block.
-pub type Listener = Arc<dyn Fn(&Progress) + Send + Sync>;
+/// Called with progress on the initialising thread; must not block.
+pub type ProgressListener = Arc<dyn Fn(&LoadProgress) + Send + Sync>;
 
 #[derive(Debug)]
-struct Record {
+struct Component {
     name: &'static str,
     what: &'static str,
     depends_on: &'static [&'static str],
     state: AtomicU8,
     load_ns: AtomicU64,
     accesses: AtomicU64,
-    /// Start and end of loading since the registry was made, for the overlap.
+    /// Start and end of loading since the registry was created, for the overlap.
     span: Mutex<Option<(Duration, Duration)>>,
 }
 
-/// All parts of one program.
+/// All components of one program.
 #[derive(Clone)]
 pub struct Registry {
     inner: Arc<Inner>,
@@ -80,8 +80,8 @@ pub struct Registry {
 
 struct Inner {
     began: Instant,
-    records: Mutex<Vec<Arc<Record>>>,
-    listeners: Mutex<Vec<Listener>>,
+    components: Mutex<Vec<Arc<Component>>>,
+    listeners: Mutex<Vec<ProgressListener>>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
@@ -95,13 +95,14 @@ impl Default for Registry {
 }
 
 impl Registry {
-    /// An empty list.
+    /// An empty registry.
     pub fn new() -> Self {
-        let inner = Inner { began: Instant::now(), records: Mutex::default(), listeners: Mutex::default() };
+        let inner =
+            Inner { began: Instant::now(), components: Mutex::default(), listeners: Mutex::default() };
         Registry { inner: Arc::new(inner) }
     }
 
-    /// A part that `make` makes when it is first needed.
+    /// Registers a component that `make` creates at first use.
     pub fn lazy<T>(
         &self,
         name: &'static str,
@@ -109,7 +110,7 @@ impl Registry {
         depends_on: &'static [&'static str],
         make: impl Fn() -> Result<T, String> + Send + Sync + 'static,
     ) -> Lazy<T> {
-        let record = Arc::new(Record {
+        let component = Arc::new(Component {
             name,
             what,
             depends_on,
@@ -118,30 +119,30 @@ impl Registry {
             accesses: AtomicU64::new(0),
             span: Mutex::default(),
         });
-        lock(&self.inner.records).push(record.clone());
-        Lazy { cell: OnceLock::new(), make: Box::new(make), record, registry: self.clone() }
+        lock(&self.inner.components).push(component.clone());
+        Lazy { cell: OnceLock::new(), make: Box::new(make), component, registry: self.clone() }
     }
 
-    /// Tells progress to `listener` from now on.
-    pub fn listen(&self, listener: Listener) {
+    /// Calls `listener` with progress from now on.
+    pub fn listen(&self, listener: ProgressListener) {
         lock(&self.inner.listeners).push(listener);
     }
 
-    /// Every part.
+    /// Status of every component.
     pub fn status(&self) -> Vec<ComponentStatus> {
-        lock(&self.inner.records).iter().map(|r| r.status()).collect()
+        lock(&self.inner.components).iter().map(|r| r.status()).collect()
     }
 
-    /// What starting has cost so far.
-    pub fn init_stats(&self) -> InitStats {
-        let records = lock(&self.inner.records).clone();
+    /// Startup cost so far.
+    pub fn startup_stats(&self) -> StartupStats {
+        let components = lock(&self.inner.components).clone();
         let spans: Vec<(&'static str, Duration, Duration)> =
-            records.iter().filter_map(|r| lock(&r.span).map(|(from, to)| (r.name, from, to))).collect();
-        init_stats(&spans)
+            components.iter().filter_map(|r| lock(&r.span).map(|(from, to)| (r.name, from, to))).collect();
+        startup_stats(&spans)
     }
 
-    fn tell(&self, progress: &Progress) {
-        // Listeners are called without the lock: one may ask for the status.
+    fn notify(&self, progress: &LoadProgress) {
+        // Listeners are called without the lock: one may read the status.
         let listeners = lock(&self.inner.listeners).clone();
         for listener in listeners {
             listener(progress);
@@ -149,28 +150,28 @@ impl Registry {
     }
 }
 
-/// What starting cost.
+/// Startup cost.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct InitStats {
-    /// From the beginning of the first load to the end of the last, without the gaps in which nothing loaded.
+pub struct StartupStats {
+    /// Union of all load intervals: gaps in which nothing was loading do not count.
     pub total_ms: f64,
-    /// Per part.
-    pub phases: Vec<Phase>,
-    /// Time of all parts ÷ total: 1 is one after the other, 2 is two at a time.
+    /// Per component.
+    pub phases: Vec<StartupPhase>,
+    /// Sum of all load times ÷ total: 1 is sequential, 2 is two at a time.
     pub overlap: Option<f64>,
 }
 
-/// One part's share.
+/// Load time of one component.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Phase {
-    /// Which part.
+pub struct StartupPhase {
+    /// The component.
     pub name: &'static str,
-    /// How long.
+    /// Milliseconds.
     pub ms: f64,
 }
 
-/// Union and sum of time spans; pure.
-fn init_stats(spans: &[(&'static str, Duration, Duration)]) -> InitStats {
+/// Union and sum of time intervals; pure.
+fn startup_stats(spans: &[(&'static str, Duration, Duration)]) -> StartupStats {
     let mut sorted = spans.to_vec();
     sorted.sort_by_key(|(_, from, _)| *from);
     let (mut union, mut reached) = (Duration::ZERO, Duration::ZERO);
@@ -181,71 +182,73 @@ fn init_stats(spans: &[(&'static str, Duration, Duration)]) -> InitStats {
         reached = reached.max(*to);
     }
     let ms = |d: Duration| d.as_secs_f64() * 1e3;
-    let phases =
-        sorted.iter().map(|(name, from, to)| Phase { name, ms: ms(to.saturating_sub(*from)) }).collect();
+    let phases = sorted
+        .iter()
+        .map(|(name, from, to)| StartupPhase { name, ms: ms(to.saturating_sub(*from)) })
+        .collect();
     let overlap = (!union.is_zero()).then(|| sum.as_secs_f64() / union.as_secs_f64());
-    InitStats { total_ms: ms(union), phases, overlap }
+    StartupStats { total_ms: ms(union), phases, overlap }
 }
 
-impl Record {
+impl Component {
     fn status(&self) -> ComponentStatus {
         let state = match self.state.load(Ordering::Acquire) {
-            0 => State::Idle,
-            1 => State::Loading,
-            2 => State::Loaded,
-            _ => State::Failed,
+            0 => LoadState::Idle,
+            1 => LoadState::Loading,
+            2 => LoadState::Loaded,
+            _ => LoadState::Failed,
         };
-        let made = matches!(state, State::Loaded | State::Failed);
+        let made = matches!(state, LoadState::Loaded | LoadState::Failed);
         ComponentStatus {
             name: self.name,
             what: self.what,
             depends_on: self.depends_on,
             state,
-            loaded: state == State::Loaded,
+            loaded: state == LoadState::Loaded,
             load_ms: made.then(|| self.load_ns.load(Ordering::Relaxed) as f64 * 1e-6),
             access_count: self.accesses.load(Ordering::Relaxed),
         }
     }
 }
 
-/// A part that is made at its first use.
+/// A component that is created at first use.
 pub struct Lazy<T> {
     cell: OnceLock<Result<T, String>>,
     make: Box<dyn Fn() -> Result<T, String> + Send + Sync>,
-    record: Arc<Record>,
+    component: Arc<Component>,
     registry: Registry,
 }
 
 impl<T> Lazy<T> {
-    /// The part, made now if it is not there yet; the same error every time when it cannot be made.
+    /// The component, created now if necessary; the same error every time when its initialisation failed.
     pub fn get(&self) -> Result<&T, String> {
-        self.record.accesses.fetch_add(1, Ordering::Relaxed);
+        self.component.accesses.fetch_add(1, Ordering::Relaxed);
         self.load()
     }
 
-    /// As [`Lazy::get`], but does not count as a use: for warming up.
+    /// As [`Lazy::get`], but does not count as an access: for warm-up.
     pub fn load(&self) -> Result<&T, String> {
         self.cell.get_or_init(|| self.make_now()).as_ref().map_err(Clone::clone)
     }
 
-    /// The part, if it is there already.
+    /// The component, if it is ready.
     pub fn peek(&self) -> Option<&T> {
         self.cell.get().and_then(|r| r.as_ref().ok())
     }
 
     fn make_now(&self) -> Result<T, String> {
-        let record = &self.record;
-        record.state.store(1, Ordering::Release);
-        self.registry.tell(&Progress { component: record.name, finished: None, failed: false });
+        let component = &self.component;
+        component.state.store(1, Ordering::Release);
+        self.registry.notify(&LoadProgress { component: component.name, finished: None, failed: false });
         let began = self.registry.inner.began.elapsed();
         let result = (self.make)();
         let ended = self.registry.inner.began.elapsed();
         let took = ended.saturating_sub(began);
-        record.load_ns.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-        *lock(&record.span) = Some((began, ended));
-        record.state.store(if result.is_ok() { 2 } else { 3 }, Ordering::Release);
-        self.registry.tell(&Progress {
-            component: record.name,
+        component.load_ns.store(u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
+        *lock(&component.span) = Some((began, ended));
+        component.state.store(if result.is_ok() { 2 } else { 3 }, Ordering::Release);
+        self.registry.notify(&LoadProgress {
+            component: component.name,
             finished: Some(took),
             failed: result.is_err(),
         });
@@ -260,12 +263,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_part_is_made_once_and_only_when_needed() {
+    fn component_is_created_once_at_first_use() {
         let registry = Registry::new();
         let made = Arc::new(AtomicUsize::new(0));
         let count = made.clone();
         let part = registry.lazy("part", "a part", &[], move || Ok(count.fetch_add(1, Ordering::SeqCst)));
-        assert_eq!((registry.status()[0].state, registry.status()[0].load_ms), (State::Idle, None));
+        assert_eq!((registry.status()[0].state, registry.status()[0].load_ms), (LoadState::Idle, None));
         assert!(part.peek().is_none());
         std::thread::scope(|scope| {
             for _ in 0..8 {
@@ -277,9 +280,9 @@ mod tests {
     }
 
     #[test]
-    fn a_failure_is_kept_and_told() {
+    fn failure_is_cached_and_reported() {
         let registry = Registry::new();
-        let seen: Arc<Mutex<Vec<Progress>>> = Arc::default();
+        let seen: Arc<Mutex<Vec<LoadProgress>>> = Arc::default();
         let (sink, asking) = (seen.clone(), registry.clone());
         registry.listen(Arc::new(move |p| {
             let _ = asking.status();
@@ -287,19 +290,19 @@ mod tests {
         }));
         let part = registry.lazy::<()>("bad", "fails", &["other"], || Err("no".to_owned()));
         assert_eq!((part.get(), part.get()), (Err("no".to_owned()), Err("no".to_owned())));
-        assert_eq!(registry.status()[0].state, State::Failed);
+        assert_eq!(registry.status()[0].state, LoadState::Failed);
         let seen = lock(&seen);
         assert!(seen.len() == 2 && seen[0].finished.is_none() && seen[1].failed, "{seen:?}");
     }
 
     #[test]
-    fn overlap_is_the_sum_over_the_union() {
+    fn overlap_is_sum_over_union_of_load_times() {
         let at = Duration::from_millis;
-        let stats = init_stats(&[("a", at(0), at(10)), ("b", at(0), at(10)), ("c", at(50), at(60))]);
+        let stats = startup_stats(&[("a", at(0), at(10)), ("b", at(0), at(10)), ("c", at(50), at(60))]);
         assert!(
             (stats.total_ms - 20.0).abs() < 1e-9 && (stats.overlap.unwrap() - 1.5).abs() < 1e-9,
             "{stats:?}"
         );
-        assert_eq!(init_stats(&[]).overlap, None);
+        assert_eq!(startup_stats(&[]).overlap, None);
     }
 }

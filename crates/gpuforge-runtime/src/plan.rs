@@ -1,19 +1,20 @@
-//! What is to be done on a device? Recorded as plain data, so that it can be printed, counted, costed and replayed.
+//! Plan: a recorded command list (upload, dispatch, copy, download, free) over slots in single-assignment form. Plain
+//! data, so that it can be printed, costed and replayed.
 //!
-//! A slot is written by one command before anything reads it, changed only by kernels that say so ([`Access::Update`]),
-//! and what a plan uploads is immutable and held. Running a plan again from its beginning therefore gives the same result, bit for
-//! bit, whatever happened in between; recovery rests on that.
+//! A slot is written by one command before anything reads it, modified only by kernels that declare it
+//! ([`Access::Update`]), and uploaded data is immutable and held. Replaying a plan from its beginning is therefore
+//! deterministic, bit for bit; recovery rests on that.
 
 use std::{fmt, sync::Arc};
 
 use crate::{
     host::HostBytes,
     kernel::{Access, Kernel},
-    tensor::{Spec, Tensor},
+    tensor::{Tensor, TensorSpec},
     units::Bytes,
 };
 
-/// A buffer of a plan.
+/// A virtual buffer of a plan.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Slot(u32);
 
@@ -29,68 +30,68 @@ impl Slot {
 pub struct SlotSpec {
     /// Bytes, a multiple of four.
     pub size: Bytes,
-    /// Whose memory it is, for the tracker.
+    /// What its memory is for.
     pub tag: &'static str,
 }
 
-/// One step.
+/// One command.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// Host bytes into a slot.
+    /// Host to device.
     Upload {
         /// Destination.
         to: Slot,
         /// Immutable and held until the plan is dropped.
         data: HostBytes,
     },
-    /// A kernel over some groups.
+    /// A kernel dispatch.
     Dispatch(Dispatch),
-    /// One slot into another of the same size.
+    /// Device to device, between slots of the same size.
     Copy {
         /// Source.
         from: Slot,
         /// Destination.
         to: Slot,
     },
-    /// A slot back to the host.
+    /// Device to host.
     Download {
         /// Source.
         from: Slot,
         /// Position in the outputs.
         output: usize,
-        /// How much of it, from its beginning.
+        /// Bytes, from the beginning of the slot.
         size: Bytes,
     },
-    /// The slot is not needed any more; its memory may be reused by later commands.
+    /// End of the slot's lifetime; its memory may be reused by later commands.
     Free {
-        /// Which.
+        /// The slot.
         slot: Slot,
     },
 }
 
-/// A kernel call.
+/// A kernel dispatch.
 #[derive(Debug, Clone)]
 pub struct Dispatch {
-    /// What to run.
+    /// The kernel.
     pub kernel: Arc<Kernel>,
     /// Its buffers, in binding order.
     pub bindings: Vec<Slot>,
     /// Its parameters, at most [`MAX_PARAMS`] words.
     pub params: Vec<u32>,
-    /// Work groups per dimension.
+    /// Workgroups per dimension.
     pub groups: [u32; 3],
 }
 
 /// Words in a parameter block.
 pub const MAX_PARAMS: usize = 16;
-/// The most groups per dimension that every adapter allows.
+/// Maximum workgroups per dimension that every adapter allows.
 pub const MAX_GROUPS: u32 = 65_535;
 
-/// Why a plan cannot be recorded. Always the recorder's mistake: nothing is retried.
+/// Why a plan cannot be recorded. Always a bug of the recorder: never retried.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PlanError {
     /// A slot is read before anything was written to it, or after it was freed.
-    #[error("command {at}: slot {slot} is read but holds nothing")]
+    #[error("command {at}: slot {slot} is read but not written")]
     NotWritten {
         /// Command.
         at: usize,
@@ -105,7 +106,7 @@ pub enum PlanError {
         /// Slot.
         slot: usize,
     },
-    /// Sizes do not agree.
+    /// Sizes do not match.
     #[error("command {at}: slot {slot} holds {have}, {what} needs {need}")]
     Size {
         /// Command.
@@ -119,15 +120,15 @@ pub enum PlanError {
         /// Size that is needed.
         need: Bytes,
     },
-    /// A slot that outlives the plan is freed or changed in it.
-    #[error("command {at}: slot {slot} belongs to a tensor and cannot be freed or changed here")]
+    /// A slot that outlives the plan is freed or modified in it.
+    #[error("command {at}: slot {slot} belongs to a tensor and cannot be freed or modified here")]
     NotOwned {
         /// Command.
         at: usize,
         /// Slot.
         slot: usize,
     },
-    /// A call does not fit its kernel.
+    /// A dispatch does not match its kernel.
     #[error("command {at}: kernel {kernel}: {why}")]
     Call {
         /// Command.
@@ -139,7 +140,7 @@ pub enum PlanError {
     },
 }
 
-/// A recorded piece of work.
+/// A recorded command list.
 #[derive(Debug, Clone, Default)]
 pub struct Plan {
     label: String,
@@ -147,7 +148,7 @@ pub struct Plan {
     commands: Vec<Command>,
     outputs: Vec<Bytes>,
     imports: Vec<(Slot, Tensor)>,
-    keeps: Vec<(Slot, Spec)>,
+    keeps: Vec<(Slot, TensorSpec)>,
     state: Vec<State>,
 }
 
@@ -168,7 +169,7 @@ impl Plan {
         Plan { label: label.into(), ..Plan::default() }
     }
 
-    /// A slot that a later command writes. Sizes are rounded up to whole words.
+    /// A slot that a later command writes. Sizes are rounded up to a multiple of four bytes.
     pub fn slot(&mut self, size: Bytes, tag: &'static str) -> Slot {
         let slot = Slot(u32::try_from(self.slots.len()).unwrap_or(u32::MAX));
         self.slots.push(SlotSpec { size: Bytes(size.0.max(4).next_multiple_of(4)), tag });
@@ -176,7 +177,7 @@ impl Plan {
         slot
     }
 
-    /// A slot that holds a tensor; where that is, and whether it must be moved, is found out when the plan runs.
+    /// A slot that holds a tensor; whether it must be uploaded is decided when the plan runs.
     pub fn import(&mut self, tensor: &Tensor) -> Slot {
         let slot = self.slot(tensor.spec().size().unwrap_or(Bytes::ZERO), tensor.spec().tag);
         if let Some(state) = self.state.get_mut(slot.index()) {
@@ -186,8 +187,8 @@ impl Plan {
         slot
     }
 
-    /// Leaves a slot on the device as a tensor; returns its position among the kept ones.
-    pub fn keep(&mut self, slot: Slot, spec: Spec) -> Result<usize, PlanError> {
+    /// Keeps a slot on the device as a tensor; returns its index among the kept ones.
+    pub fn keep(&mut self, slot: Slot, spec: TensorSpec) -> Result<usize, PlanError> {
         let at = self.commands.len();
         let (have, need) = (self.slots.get(slot.index()).map_or(Bytes::ZERO, |s| s.size), spec.size());
         if need.is_none_or(|n| n > have) {
@@ -202,7 +203,7 @@ impl Plan {
         Ok(self.keeps.len() - 1)
     }
 
-    /// A slot filled from the host.
+    /// Uploads host data into a new slot.
     pub fn upload(&mut self, data: impl Into<HostBytes>, tag: &'static str) -> Result<Slot, PlanError> {
         let data = data.into();
         let to = self.slot(Bytes(data.len() as u64), tag);
@@ -211,7 +212,7 @@ impl Plan {
         Ok(to)
     }
 
-    /// A kernel call; slots with [`Access::Write`] must be fresh.
+    /// A kernel dispatch; slots with [`Access::Write`] must not have been written.
     pub fn dispatch(
         &mut self,
         kernel: &Arc<Kernel>,
@@ -249,7 +250,7 @@ impl Plan {
         Ok(())
     }
 
-    /// A copy on the device into a fresh slot.
+    /// A device-to-device copy into a new slot.
     pub fn copy(&mut self, from: Slot, tag: &'static str) -> Result<Slot, PlanError> {
         self.read(from)?;
         let size = self.slots.get(from.index()).map_or(Bytes::ZERO, |s| s.size);
@@ -259,12 +260,12 @@ impl Plan {
         Ok(to)
     }
 
-    /// Brings a slot back; returns its position in the outputs.
+    /// Downloads a slot; returns its index in the outputs.
     pub fn download(&mut self, from: Slot) -> Result<usize, PlanError> {
         self.download_first(from, Bytes(u64::MAX))
     }
 
-    /// Brings the first bytes of a slot back (all of it if it is smaller); returns their position in the outputs.
+    /// Downloads the first bytes of a slot (all of it if it is smaller); returns their index in the outputs.
     pub fn download_first(&mut self, from: Slot, size: Bytes) -> Result<usize, PlanError> {
         self.read(from)?;
         let whole = self.slots.get(from.index()).map_or(Bytes::ZERO, |s| s.size);
@@ -275,7 +276,7 @@ impl Plan {
         Ok(output)
     }
 
-    /// Gives a slot's memory back before the plan ends.
+    /// Frees a slot before the plan ends.
     pub fn free(&mut self, slot: Slot) -> Result<(), PlanError> {
         self.read(slot)?;
         let at = self.commands.len();
@@ -305,40 +306,40 @@ impl Plan {
         }
     }
 
-    /// Its name.
+    /// Its label.
     pub fn label(&self) -> &str {
         &self.label
     }
 
-    /// Its buffers.
+    /// Its slots.
     pub fn slots(&self) -> &[SlotSpec] {
         &self.slots
     }
 
-    /// Its steps.
+    /// Its commands.
     pub fn commands(&self) -> &[Command] {
         &self.commands
     }
 
-    /// Tensors that it reads.
+    /// Tensors that it imports.
     pub fn imports(&self) -> &[(Slot, Tensor)] {
         &self.imports
     }
 
-    /// Slots that outlive it.
-    pub fn keeps(&self) -> &[(Slot, Spec)] {
+    /// Slots that it keeps on the device.
+    pub fn keeps(&self) -> &[(Slot, TensorSpec)] {
         &self.keeps
     }
 
-    /// How many downloads it has, and of which sizes.
+    /// Sizes of its downloads.
     pub fn output_sizes(&self) -> impl Iterator<Item = Bytes> + '_ {
         self.outputs.iter().copied()
     }
 
-    /// What it costs in memory and steps; pure.
-    pub fn cost(&self) -> Cost {
+    /// Its dispatches, transfers and peak memory; pure.
+    pub fn cost(&self) -> PlanCost {
         let size = |slot: Slot| self.slots.get(slot.index()).map_or(Bytes::ZERO, |s| s.size);
-        let mut cost = Cost::default();
+        let mut cost = PlanCost::default();
         let mut live = Bytes::ZERO;
         for command in &self.commands {
             match command {
@@ -361,16 +362,16 @@ impl Plan {
     }
 }
 
-/// Figures of a plan.
+/// Dispatches, transfers and peak memory of a plan.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
-pub struct Cost {
-    /// Kernel calls.
+pub struct PlanCost {
+    /// Kernel dispatches.
     pub dispatches: u64,
     /// Bytes to the device.
     pub uploaded: Bytes,
     /// Bytes from the device.
     pub downloaded: Bytes,
-    /// The most memory that is live at once.
+    /// Peak of live memory.
     pub peak: Bytes,
 }
 
@@ -407,12 +408,12 @@ mod tests {
             wgsl: "".into(),
             entry: "main",
             bindings: vec![Access::Read, Access::Write],
-            twin: Arc::new(|_| Ok(())),
+            cpu_reference: Arc::new(|_| Ok(())),
         })
     }
 
     #[test]
-    fn a_plan_is_counted_and_printed() {
+    fn plan_is_costed_and_printed() {
         let mut plan = Plan::new("test");
         let a = plan.upload(vec![0; 16], "in").unwrap();
         let b = plan.slot(Bytes(16), "out");
@@ -437,7 +438,7 @@ mod tests {
     }
 
     #[test]
-    fn a_slot_can_be_changed_by_kernels_that_say_so_and_fetched_in_part() {
+    fn update_access_modifies_a_slot_and_download_may_be_partial() {
         let change = Arc::new(Kernel { bindings: vec![Access::Read, Access::Update], ..(*double()).clone() });
         let mut plan = Plan::new("test");
         let a = plan.upload(vec![0; 16], "in").unwrap();
@@ -454,7 +455,7 @@ mod tests {
     }
 
     #[test]
-    fn calls_are_checked_against_their_kernel() {
+    fn dispatches_are_validated_against_their_kernel() {
         let mut plan = Plan::new("test");
         let a = plan.upload(vec![0; 4], "in").unwrap();
         let b = plan.slot(Bytes(4), "out");

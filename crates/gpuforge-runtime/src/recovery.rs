@@ -1,4 +1,14 @@
-//! What is the next step after a failure? A pure table: what happened and what was tried, to a step with its reason.
+//! OOM recovery and device-lost recovery: a pure table from failure and attempts to the next step, with its reason.
+//!
+//! | failure | steps, in this order |
+//! |---|---|
+//! | OOM | evict idle buffers and retry, split the batch, fall back to the CPU |
+//! | transfer failed | retry, reopen the device, fall back to the CPU |
+//! | device lost, device hung | reopen the device and replay the plan (with backoff), fall back to the CPU |
+//! | device unavailable | fall back to the CPU |
+//! | invalid plan | give up: a retry would only repeat it |
+//!
+//! A [`CircuitBreaker`] keeps a device that fails repeatedly from being tried for every chunk.
 
 use std::time::Duration;
 
@@ -6,163 +16,182 @@ use serde::Serialize;
 
 use crate::engine::EngineError;
 
-/// Failures by what can be done about them.
+/// Failures, classified by how to recover from them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
-    /// No room: trim, then less at a time.
+pub enum FailureKind {
+    /// OOM: evict and retry, then split.
     OutOfMemory,
-    /// The device is gone: another one, everything again.
-    Lost,
-    /// The device does not answer: as lost, and nothing of it may be touched.
-    Hung,
-    /// A transfer went wrong; the device says it is well.
+    /// Device lost: reopen it and replay the plan.
+    #[serde(rename = "lost")]
+    DeviceLost,
+    /// Device hung (deadline exceeded): as lost, and none of its objects may be touched.
+    #[serde(rename = "hung")]
+    DeviceHung,
+    /// A transfer failed, but the device reports good health.
     Transfer,
     /// The device cannot be opened.
     Unavailable,
-    /// A mistake in the plan or a kernel: never repeated.
-    Bug,
+    /// A bug in the plan or a kernel (validation error): never retried.
+    #[serde(rename = "bug")]
+    InvalidPlan,
 }
 
-impl Kind {
-    /// In words, for people and traces.
-    pub const fn word(self) -> &'static str {
+impl FailureKind {
+    /// For messages and traces.
+    pub const fn as_str(self) -> &'static str {
         match self {
-            Kind::OutOfMemory => "out of memory",
-            Kind::Lost => "device lost",
-            Kind::Hung => "device hung",
-            Kind::Transfer => "transfer failed",
-            Kind::Unavailable => "device unavailable",
-            Kind::Bug => "mistake in the plan",
+            FailureKind::OutOfMemory => "out of memory",
+            FailureKind::DeviceLost => "device lost",
+            FailureKind::DeviceHung => "device hung",
+            FailureKind::Transfer => "transfer failed",
+            FailureKind::Unavailable => "device unavailable",
+            FailureKind::InvalidPlan => "invalid plan",
         }
     }
 }
 
-/// Which kind an error is.
-pub fn classify(error: &EngineError) -> Kind {
+/// Classifies an error.
+pub fn classify(error: &EngineError) -> FailureKind {
     match error {
-        EngineError::Memory(e) if e.is_shortage() => Kind::OutOfMemory,
-        // A block that can never be had is also answered by less at a time.
-        EngineError::Memory(crate::memory::AllocError::TooLarge { .. }) => Kind::OutOfMemory,
-        EngineError::Memory(_) | EngineError::Lost { .. } => Kind::Lost,
-        EngineError::Hung { .. } => Kind::Hung,
-        EngineError::ShortRead { .. } => Kind::Transfer,
-        EngineError::Unavailable { .. } => Kind::Unavailable,
-        EngineError::Validation { .. } => Kind::Bug,
+        EngineError::Memory(e) if e.is_out_of_memory() => FailureKind::OutOfMemory,
+        // A block that is too large for the device is also solved by splitting.
+        EngineError::Memory(crate::memory::AllocError::TooLarge { .. }) => FailureKind::OutOfMemory,
+        EngineError::Memory(_) | EngineError::DeviceLost { .. } => FailureKind::DeviceLost,
+        EngineError::DeviceHung { .. } => FailureKind::DeviceHung,
+        EngineError::ShortRead { .. } => FailureKind::Transfer,
+        EngineError::Unavailable { .. } => FailureKind::Unavailable,
+        EngineError::Validation { .. } => FailureKind::InvalidPlan,
     }
 }
 
-/// What was tried already for this piece of work.
+/// What was already tried for this chunk.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Tried {
-    /// Trim and retry.
+pub struct RecoveryAttempts {
+    /// Evictions with a retry.
     pub trims: u32,
-    /// Plain repetitions.
+    /// Plain retries.
     pub retries: u32,
-    /// Devices opened anew.
+    /// Devices reopened.
     pub rebuilds: u32,
-    /// The work can still be split.
+    /// The chunk can still be split.
     pub splittable: bool,
 }
 
-/// The next step.
+/// The next recovery step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "step")]
-pub enum Step {
-    /// Let go of idle memory and try once more.
+pub enum RecoveryStep {
+    /// Evict idle buffers and retry.
     TrimAndRetry,
-    /// The same again.
+    /// Retry unchanged.
     Retry,
-    /// Two halves, one after the other.
+    /// Split into two halves, run one after the other.
     Split,
-    /// Open the device anew after a pause, and replay from the beginning.
+    /// Reopen the device after a backoff and replay the plan from its beginning.
     Rebuild {
         /// How long to wait first.
         backoff: Duration,
     },
-    /// Run the kernels' twins on the processor.
-    Cpu,
-    /// Report it.
+    /// Fall back to the CPU: run the kernels' CPU references.
+    #[serde(rename = "cpu")]
+    CpuFallback,
+    /// Return the error.
     GiveUp,
 }
 
-impl Step {
-    /// In words, for people and traces.
-    pub const fn word(self) -> &'static str {
+impl RecoveryStep {
+    /// For messages and traces.
+    pub const fn as_str(self) -> &'static str {
         match self {
-            Step::TrimAndRetry => "trimmed and repeated",
-            Step::Retry => "repeated",
-            Step::Split => "split",
-            Step::Rebuild { .. } => "device opened anew",
-            Step::Cpu => "moved to the processor",
-            Step::GiveUp => "given up",
+            RecoveryStep::TrimAndRetry => "evicted idle buffers and retried",
+            RecoveryStep::Retry => "retried",
+            RecoveryStep::Split => "split the batch",
+            RecoveryStep::Rebuild { .. } => "reopened the device",
+            RecoveryStep::CpuFallback => "fell back to the CPU",
+            RecoveryStep::GiveUp => "gave up",
         }
     }
 }
 
-/// The most devices that are opened for one piece of work.
-pub const MOST_REBUILDS: u32 = 3;
-/// Pause before the first rebuild; it doubles.
-pub const FIRST_BACKOFF: Duration = Duration::from_millis(10);
+/// Maximum number of times the device is reopened for one chunk.
+pub const MAX_REBUILDS: u32 = 3;
+/// Backoff before the first reopening; it doubles each time.
+pub const INITIAL_BACKOFF: Duration = Duration::from_millis(10);
 
-/// What to do next, and why.
-pub fn next(kind: Kind, tried: Tried, cpu_allowed: bool) -> (Step, &'static str) {
+/// The next step, and the reason for it.
+pub fn next_step(
+    kind: FailureKind,
+    tried: RecoveryAttempts,
+    cpu_allowed: bool,
+) -> (RecoveryStep, &'static str) {
     let last = if cpu_allowed {
-        (Step::Cpu, "the device cannot do it: the processor can")
+        (RecoveryStep::CpuFallback, "the device cannot run it: the CPU can")
     } else {
-        (Step::GiveUp, "no other way is allowed")
+        (RecoveryStep::GiveUp, "no further step is allowed")
     };
     match kind {
-        Kind::OutOfMemory if tried.trims == 0 => (Step::TrimAndRetry, "idle buffers may be in the way"),
-        Kind::OutOfMemory if tried.splittable => (Step::Split, "less at a time needs less memory"),
-        Kind::OutOfMemory => last,
-        Kind::Transfer if tried.retries == 0 => (Step::Retry, "a transfer may fail once"),
-        Kind::Transfer | Kind::Lost | Kind::Hung if tried.rebuilds < MOST_REBUILDS => {
-            let backoff = FIRST_BACKOFF.saturating_mul(1 << tried.rebuilds);
-            (Step::Rebuild { backoff }, "a fresh device can replay the plan")
+        FailureKind::OutOfMemory if tried.trims == 0 => {
+            (RecoveryStep::TrimAndRetry, "idle buffers may occupy the memory")
         }
-        Kind::Transfer | Kind::Lost | Kind::Hung | Kind::Unavailable => last,
-        Kind::Bug => (Step::GiveUp, "a mistake in the plan would only repeat"),
+        FailureKind::OutOfMemory if tried.splittable => {
+            (RecoveryStep::Split, "a smaller chunk needs less memory")
+        }
+        FailureKind::OutOfMemory => last,
+        FailureKind::Transfer if tried.retries == 0 => {
+            (RecoveryStep::Retry, "a transfer failure may be transient")
+        }
+        FailureKind::Transfer | FailureKind::DeviceLost | FailureKind::DeviceHung
+            if tried.rebuilds < MAX_REBUILDS =>
+        {
+            let backoff = INITIAL_BACKOFF.saturating_mul(1 << tried.rebuilds);
+            (RecoveryStep::Rebuild { backoff }, "a reopened device can replay the plan")
+        }
+        FailureKind::Transfer
+        | FailureKind::DeviceLost
+        | FailureKind::DeviceHung
+        | FailureKind::Unavailable => last,
+        FailureKind::InvalidPlan => (RecoveryStep::GiveUp, "an invalid plan would only fail again"),
     }
 }
 
-/// Stops asking a device that keeps failing.
+/// Circuit breaker: stops using a device that fails repeatedly, for a cool-down.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Breaker {
+pub struct CircuitBreaker {
     failures: u32,
     open_until: Option<Duration>,
     pause: Duration,
 }
 
-/// Failed pieces of work in a row that open the breaker.
+/// Consecutive failed chunks that open the breaker.
 pub const BREAKER_FAILURES: u32 = 3;
-/// How long it stays open, unless the runner is told otherwise.
+/// Default cool-down while it is open.
 pub const BREAKER_PAUSE: Duration = Duration::from_secs(60);
 
-impl Default for Breaker {
+impl Default for CircuitBreaker {
     fn default() -> Self {
-        Breaker::new(BREAKER_PAUSE)
+        CircuitBreaker::new(BREAKER_PAUSE)
     }
 }
 
-impl Breaker {
-    /// Closed; once open, it stays so for `pause`.
+impl CircuitBreaker {
+    /// Closed; once open, it stays open for `pause`.
     pub fn new(pause: Duration) -> Self {
-        Breaker { failures: 0, open_until: None, pause }
+        CircuitBreaker { failures: 0, open_until: None, pause }
     }
 
-    /// May the device be asked at this time (since any fixed moment)?
+    /// May the device be used at this time (since any fixed origin)?
     pub fn allows(&self, now: Duration) -> bool {
         self.open_until.is_none_or(|until| now >= until)
     }
 
-    /// The device did its work.
+    /// A chunk succeeded on the device: closes the breaker.
     pub fn succeeded(&mut self) {
-        *self = Breaker::new(self.pause);
+        *self = CircuitBreaker::new(self.pause);
     }
 
-    /// A piece of work had to go elsewhere. Work that the open breaker itself sent away says nothing about the device:
-    /// it must not make the pause longer, or steady work would keep the breaker open for ever.
+    /// A chunk failed on the device. Chunks that the open breaker itself rejected say nothing about the device: they must
+    /// not extend the cool-down, or steady load would keep the breaker open for ever.
     pub fn failed(&mut self, now: Duration) {
         if !self.allows(now) {
             return;
@@ -170,7 +199,7 @@ impl Breaker {
         self.failures += 1;
         if self.failures >= BREAKER_FAILURES {
             self.open_until = Some(now.saturating_add(self.pause));
-            // One more failure after the pause opens it again at once.
+            // Half-open after the cool-down: one more failure opens it again at once.
             self.failures = BREAKER_FAILURES - 1;
         }
     }
@@ -185,34 +214,51 @@ mod tests {
     };
 
     #[test]
-    fn the_table() {
-        let fresh = Tried { splittable: true, ..Tried::default() };
-        let trimmed = Tried { trims: 1, ..fresh };
-        let check = |kind, tried, want| assert_eq!(next(kind, tried, true).0, want, "{kind:?} {tried:?}");
-        check(Kind::OutOfMemory, fresh, Step::TrimAndRetry);
-        check(Kind::OutOfMemory, trimmed, Step::Split);
-        check(Kind::OutOfMemory, Tried { splittable: false, ..trimmed }, Step::Cpu);
-        check(Kind::Lost, fresh, Step::Rebuild { backoff: FIRST_BACKOFF });
-        check(Kind::Hung, Tried { rebuilds: 2, ..fresh }, Step::Rebuild { backoff: FIRST_BACKOFF * 4 });
-        check(Kind::Lost, Tried { rebuilds: MOST_REBUILDS, ..fresh }, Step::Cpu);
-        check(Kind::Transfer, fresh, Step::Retry);
-        check(Kind::Transfer, Tried { retries: 1, ..fresh }, Step::Rebuild { backoff: FIRST_BACKOFF });
-        check(Kind::Bug, fresh, Step::GiveUp);
-        assert_eq!(next(Kind::Unavailable, fresh, false).0, Step::GiveUp);
+    fn recovery_table() {
+        let fresh = RecoveryAttempts { splittable: true, ..RecoveryAttempts::default() };
+        let trimmed = RecoveryAttempts { trims: 1, ..fresh };
+        let check =
+            |kind, tried, want| assert_eq!(next_step(kind, tried, true).0, want, "{kind:?} {tried:?}");
+        check(FailureKind::OutOfMemory, fresh, RecoveryStep::TrimAndRetry);
+        check(FailureKind::OutOfMemory, trimmed, RecoveryStep::Split);
+        check(
+            FailureKind::OutOfMemory,
+            RecoveryAttempts { splittable: false, ..trimmed },
+            RecoveryStep::CpuFallback,
+        );
+        check(FailureKind::DeviceLost, fresh, RecoveryStep::Rebuild { backoff: INITIAL_BACKOFF });
+        check(
+            FailureKind::DeviceHung,
+            RecoveryAttempts { rebuilds: 2, ..fresh },
+            RecoveryStep::Rebuild { backoff: INITIAL_BACKOFF * 4 },
+        );
+        check(
+            FailureKind::DeviceLost,
+            RecoveryAttempts { rebuilds: MAX_REBUILDS, ..fresh },
+            RecoveryStep::CpuFallback,
+        );
+        check(FailureKind::Transfer, fresh, RecoveryStep::Retry);
+        check(
+            FailureKind::Transfer,
+            RecoveryAttempts { retries: 1, ..fresh },
+            RecoveryStep::Rebuild { backoff: INITIAL_BACKOFF },
+        );
+        check(FailureKind::InvalidPlan, fresh, RecoveryStep::GiveUp);
+        assert_eq!(next_step(FailureKind::Unavailable, fresh, false).0, RecoveryStep::GiveUp);
     }
 
     #[test]
     fn errors_are_classified() {
         let short = AllocError::OutOfMemory { asked: Bytes(1), tag: Tag("x") };
-        assert_eq!(classify(&short.into()), Kind::OutOfMemory);
+        assert_eq!(classify(&short.into()), FailureKind::OutOfMemory);
         let broken = AllocError::Device { reason: String::new() };
-        assert_eq!(classify(&broken.into()), Kind::Lost);
-        assert_eq!(classify(&EngineError::Validation { reason: String::new() }), Kind::Bug);
+        assert_eq!(classify(&broken.into()), FailureKind::DeviceLost);
+        assert_eq!(classify(&EngineError::Validation { reason: String::new() }), FailureKind::InvalidPlan);
     }
 
     #[test]
-    fn the_breaker_opens_after_three_and_closes_after_a_pause() {
-        let mut breaker = Breaker::default();
+    fn breaker_opens_after_three_failures_and_allows_after_the_cool_down() {
+        let mut breaker = CircuitBreaker::default();
         let now = Duration::from_secs(100);
         breaker.failed(now);
         breaker.failed(now);
@@ -220,26 +266,23 @@ mod tests {
         breaker.failed(now);
         assert!(!breaker.allows(now) && breaker.allows(now + BREAKER_PAUSE));
         breaker.failed(now + BREAKER_PAUSE / 2);
-        assert!(
-            breaker.allows(now + BREAKER_PAUSE),
-            "work that was sent away does not make the pause longer"
-        );
+        assert!(breaker.allows(now + BREAKER_PAUSE), "rejected work does not extend the cool-down");
         breaker.failed(now + BREAKER_PAUSE);
-        assert!(!breaker.allows(now + BREAKER_PAUSE), "still bad: open again at once");
+        assert!(!breaker.allows(now + BREAKER_PAUSE), "half-open: one failure opens it again");
         breaker.succeeded();
         assert!(breaker.allows(now));
     }
 
     #[test]
-    fn a_pause_of_ones_own_outlives_a_success() {
+    fn configured_cool_down_survives_a_success() {
         let pause = Duration::from_millis(20);
-        let mut breaker = Breaker::new(pause);
+        let mut breaker = CircuitBreaker::new(pause);
         for _ in 0..2 {
             (0..BREAKER_FAILURES).for_each(|_| breaker.failed(Duration::ZERO));
             assert!(!breaker.allows(pause - Duration::from_nanos(1)) && breaker.allows(pause));
             breaker.succeeded();
         }
-        let mut endless = Breaker::new(Duration::MAX);
+        let mut endless = CircuitBreaker::new(Duration::MAX);
         (0..BREAKER_FAILURES).for_each(|_| endless.failed(Duration::from_secs(1)));
         assert!(!endless.allows(Duration::from_secs(1 << 40)), "no overflow");
     }

@@ -1,5 +1,7 @@
-//! How does work get done although devices fail? Open when needed, run, and after a failure take the next step of the
-//! table in [`crate::recovery`] until there is a result. Every step is an event in the outcome.
+//! Fault-tolerant runner: opens the device lazily, runs plans, and follows the recovery table in [`crate::recovery`]
+//! (OOM: evict, retry, split; device lost: reopen and replay; else fall back to the CPU) until there is a result.
+//!
+//! Every recovery step is an event in the outcome.
 
 use std::{
     collections::VecDeque,
@@ -15,112 +17,112 @@ use gpuforge_profile::{Category, Name, Profiler, span};
 use serde::Serialize;
 
 use crate::{
-    engine::{EngineError, Health, Opener, twin},
+    engine::{EngineError, Health, Opener, reference},
     memory::StackSettings,
     plan::{Plan, PlanError},
-    recovery::{self, Breaker, Kind, Step, Tried},
+    recovery::{self, CircuitBreaker, FailureKind, RecoveryAttempts, RecoveryStep},
     session::Session,
-    tensor::{Origin, Tensor},
+    tensor::{Lineage, Tensor},
     units::Bytes,
 };
 
-/// How a runner behaves.
+/// Settings of a runner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RunnerSettings {
-    /// Memory of the device.
+    /// Device memory.
     pub memory: StackSettings,
-    /// The most that one piece of work may take on the device.
+    /// Deadline of one chunk on the device.
     pub deadline: Duration,
-    /// May the processor take over?
+    /// May work fall back to the CPU?
     pub cpu_fallback: bool,
-    /// May a lost device be opened anew and the plan replayed? Off only to show that it matters.
+    /// May a lost device be reopened and the plan replayed? Off only in tests that show that it matters.
     pub replay: bool,
-    /// How long a device that failed several times in a row is not asked.
+    /// Cool-down of the circuit breaker after repeated failures.
     pub breaker_pause: Duration,
 }
 
-/// How long one piece of work may take on a device before it counts as hung, unless it is said otherwise.
+/// Default deadline of one chunk on a device, after which the device counts as hung.
 pub const DEADLINE: Duration = Duration::from_secs(120);
 
 impl RunnerSettings {
-    /// The defaults on this memory: every way to a result is allowed.
+    /// The defaults with this memory: every recovery step is allowed.
     pub fn new(memory: StackSettings) -> Self {
         let breaker_pause = recovery::BREAKER_PAUSE;
         RunnerSettings { memory, deadline: DEADLINE, cpu_fallback: true, replay: true, breaker_pause }
     }
 }
 
-/// Where a piece was done.
+/// Where a chunk was executed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Place {
+pub enum ExecutedOn {
     /// On the device.
     Device,
-    /// By the kernels' twins.
+    /// On the CPU, by the kernels' CPU references.
     Cpu,
 }
 
-/// Something that went wrong and what was done about it.
+/// A failure and the recovery step taken.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Event {
-    /// What happened.
-    pub kind: Kind,
-    /// The error's own words.
+pub struct RecoveryEvent {
+    /// The class of the failure.
+    pub kind: FailureKind,
+    /// The error message.
     pub error: String,
-    /// What was done next.
-    pub step: Step,
-    /// Why that.
+    /// The step taken.
+    pub step: RecoveryStep,
+    /// Why this step.
     pub reason: &'static str,
 }
 
-/// The result of one piece of a batch.
+/// The result of one chunk of a batch.
 #[derive(Debug, Clone)]
-pub struct Piece {
+pub struct ChunkResult {
     /// Items it covers.
     pub items: Range<usize>,
     /// Its downloads.
     pub outputs: Vec<Vec<u8>>,
-    /// What it kept on the device, or made on the host when the device could not.
+    /// Tensors it kept on the device, or on the host after a fallback to the CPU.
     pub kept: Vec<Tensor>,
-    /// Where it ran.
-    pub place: Place,
-    /// Time that the device measured.
+    /// Where it was executed.
+    pub executed_on: ExecutedOn,
+    /// Device time from timestamp queries.
     pub device_time: Option<Duration>,
 }
 
-/// What a run brought.
+/// The outcome of a run.
 #[derive(Debug, Clone, Default)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// Results, in the order of their items.
-    pub pieces: Vec<Piece>,
-    /// What went wrong on the way.
-    pub events: Vec<Event>,
+    pub chunks: Vec<ChunkResult>,
+    /// Recovery steps on the way.
+    pub events: Vec<RecoveryEvent>,
 }
 
-/// Why there is no result.
+/// Why a run failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum RunError {
-    /// A piece of work cannot be recorded.
+    /// A chunk cannot be recorded as a plan.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// No allowed step was left.
+    /// No recovery step was left.
     #[error("{error} (after {tried} attempts)")]
     Failed {
         /// The last failure.
         error: EngineError,
-        /// How many attempts there were.
+        /// Number of attempts.
         tried: u32,
     },
 }
 
-/// A failed attempt, and the device it failed on if one was open.
+/// A failed attempt, and the session it failed on if one was open.
 struct Failure {
     error: EngineError,
     session: Option<Arc<Session>>,
 }
 
-/// Work made of independent items, which can be recorded in pieces.
-pub trait Batch {
+/// A batch of independent items that can be split into chunks on OOM.
+pub trait SplittableBatch {
     /// How many items.
     fn len(&self) -> usize;
 
@@ -129,57 +131,57 @@ pub trait Batch {
         self.len() == 0
     }
 
-    /// The most items that one piece may have; what is known to be too large need not be tried.
-    fn most(&self) -> usize {
+    /// Maximum number of items per chunk; what is known to be too large need not be tried.
+    fn max_chunk(&self) -> usize {
         self.len()
     }
 
-    /// The plan of some of them.
+    /// Records the plan of some items.
     fn record(&self, items: Range<usize>) -> Result<Plan, PlanError>;
 }
 
-/// Work that the device could not do, and what was tried.
+/// A batch that failed on the device, with the recovery steps that were tried.
 #[derive(Debug, Clone, thiserror::Error)]
 #[error("{error}")]
-pub struct Stopped {
+pub struct DeviceRunError {
     /// The last failure.
     #[source]
     pub error: RunError,
-    /// All of them.
-    pub events: Vec<Event>,
+    /// All recovery steps.
+    pub events: Vec<RecoveryEvent>,
 }
 
-/// Runs plans on a device that is opened when it is first needed.
+/// Runs plans on a device that is opened at first use.
 pub struct Runner {
     opener: Box<dyn Opener>,
     settings: RunnerSettings,
     session: Mutex<Option<Arc<Session>>>,
-    breaker: Mutex<Breaker>,
+    breaker: Mutex<CircuitBreaker>,
     started: Instant,
-    work: Mutex<WorkStats>,
-    /// When the memory was last looked after, in milliseconds since the start.
+    stats: Mutex<RunnerStats>,
+    /// When memory maintenance last ran, in milliseconds since the start.
     ticked: AtomicU64,
 }
 
-/// How often idle memory and leaks are looked after while work runs.
+/// Interval of memory maintenance (expiry of idle blocks, leak samples) while work runs.
 const TICK: Duration = Duration::from_secs(5);
 
-/// What a runner has done so far.
+/// Statistics of a runner.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct WorkStats {
-    /// Pieces done on the device.
+pub struct RunnerStats {
+    /// Chunks executed on the device.
     pub on_device: u64,
-    /// Pieces done by the processor instead.
+    /// Chunks that fell back to the CPU.
     pub on_cpu: u64,
-    /// Bytes sent to the device.
+    /// Bytes uploaded.
     pub uploaded: Bytes,
-    /// Bytes brought back.
+    /// Bytes downloaded.
     pub downloaded: Bytes,
-    /// Wall time of the pieces done on the device.
+    /// Wall time of the chunks on the device.
     pub wall: Duration,
-    /// Time that the device itself measured; `None` as soon as one piece came without.
+    /// Device time from timestamp queries; `None` as soon as one chunk has none.
     pub device: Option<Duration>,
-    /// Failures that were met, whatever was done about them.
+    /// Recovery steps.
     pub events: u64,
 }
 
@@ -188,27 +190,27 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Runner {
-    /// Touches nothing yet.
+    /// A runner; opens no device yet.
     pub fn new(opener: Box<dyn Opener>, settings: RunnerSettings) -> Self {
         Runner {
             opener,
             settings,
             session: Mutex::new(None),
-            breaker: Mutex::new(Breaker::new(settings.breaker_pause)),
+            breaker: Mutex::new(CircuitBreaker::new(settings.breaker_pause)),
             started: Instant::now(),
-            work: Mutex::default(),
+            stats: Mutex::default(),
             ticked: AtomicU64::new(0),
         }
     }
 
-    /// Would the device be asked now? Not while it is left alone after failing several times in a row.
+    /// Would the device be used now? Not while the circuit breaker is open.
     pub fn available(&self) -> bool {
         lock(&self.breaker).allows(self.started.elapsed())
     }
 
-    /// What was done so far.
-    pub fn work(&self) -> WorkStats {
-        lock(&self.work).clone()
+    /// Statistics so far.
+    pub fn stats(&self) -> RunnerStats {
+        lock(&self.stats).clone()
     }
 
     /// The open device, if there is one.
@@ -216,46 +218,46 @@ impl Runner {
         lock(&self.session).clone()
     }
 
-    /// Forgets the device; the next work opens it anew. What runs on it still ends.
+    /// Closes the device; the next run reopens it. What runs on it still ends.
     pub fn reset(&self) {
-        let gone = lock(&self.session).take();
+        let closed = lock(&self.session).take();
         // After the lock: closing a device calls its driver.
-        drop(gone);
+        drop(closed);
     }
 
-    /// Forgets this device, unless another thread has opened a new one since: that one is good.
-    fn forget(&self, failed: &Arc<Session>) {
-        let gone = lock(&self.session).take_if(|current| Arc::ptr_eq(current, failed));
-        drop(gone);
+    /// Closes this device, unless another thread has reopened it since: the new one is good.
+    fn discard(&self, failed: &Arc<Session>) {
+        let closed = lock(&self.session).take_if(|current| Arc::ptr_eq(current, failed));
+        drop(closed);
     }
 
-    /// Opens the device now, so that later work does not wait for it.
+    /// Opens the device now (warm-up), so that later work does not wait for it.
     pub fn warm(&self) -> Result<crate::engine::Caps, EngineError> {
         Ok(self.open()?.caps().clone())
     }
 
     /// Runs one plan.
-    pub fn run(&self, plan: Plan) -> Result<Outcome, RunError> {
-        let mut outcome = Outcome::default();
+    pub fn run(&self, plan: Plan) -> Result<RunOutcome, RunError> {
+        let mut outcome = RunOutcome::default();
         let plan = Arc::new(plan);
         let cpu = self.settings.cpu_fallback;
-        if let Some(piece) = self.piece(&plan, 0..1, cpu, &mut outcome.events)? {
-            outcome.pieces.push(piece);
+        if let Some(chunk) = self.run_chunk(&plan, 0..1, cpu, &mut outcome.events)? {
+            outcome.chunks.push(chunk);
         }
         Ok(outcome)
     }
 
-    /// A tensor's numbers on the host; read once, kept there.
+    /// Reads a tensor back to the host; the host copy is kept.
     pub fn read(&self, tensor: &Tensor) -> Result<Arc<[u8]>, RunError> {
         self.fetch(tensor, true)
     }
 
-    /// As [`Runner::read`], and lets go of the plan that made it: from now on the host copy is what survives a loss.
+    /// As [`Runner::read`], and drops the lineage: from now on the host copy is what survives a device loss.
     pub fn checkpoint(&self, tensor: &Tensor) -> Result<Arc<[u8]>, RunError> {
         self.fetch(tensor, false)
     }
 
-    fn fetch(&self, tensor: &Tensor, keep_origin: bool) -> Result<Arc<[u8]>, RunError> {
+    fn fetch(&self, tensor: &Tensor, keep_lineage: bool) -> Result<Arc<[u8]>, RunError> {
         let bytes = match tensor.host() {
             Some(bytes) => bytes,
             None => {
@@ -264,65 +266,65 @@ impl Runner {
                 plan.download(slot)?;
                 let outcome = self.run(plan)?;
                 let len = tensor.spec().size().map_or(0, |b| usize::try_from(b.0).unwrap_or(0));
-                let mut bytes = outcome.pieces.into_iter().flat_map(|p| p.outputs).next().unwrap_or_default();
+                let mut bytes = outcome.chunks.into_iter().flat_map(|p| p.outputs).next().unwrap_or_default();
                 bytes.truncate(len);
                 bytes.into()
             }
         };
-        tensor.set_host(bytes.clone(), keep_origin);
+        tensor.set_host(bytes.clone(), keep_lineage);
         Ok(bytes)
     }
 
-    /// Runs `work`; every tensor that its plans kept leaves the device at the end, also on an error or a panic, unless
-    /// [`Scope::escape`] named it.
-    pub fn scope<T>(&self, work: impl FnOnce(&Scope<'_>) -> T) -> T {
-        let scope = Scope { runner: self, made: Mutex::default() };
+    /// Runs `work`; every tensor that its plans kept on the device is evicted at the end, also on an error or a panic,
+    /// unless [`TensorScope::escape`] named it.
+    pub fn scope<T>(&self, work: impl FnOnce(&TensorScope<'_>) -> T) -> T {
+        let scope = TensorScope { runner: self, tensors: Mutex::default() };
         work(&scope)
     }
 
-    /// Runs a batch, in as few pieces as memory allows.
-    pub fn run_batch(&self, batch: &dyn Batch) -> Result<Outcome, RunError> {
-        self.batch(batch, self.settings.cpu_fallback).map_err(|stopped| stopped.error)
+    /// Runs a batch, in as few chunks as memory allows.
+    pub fn run_batch(&self, batch: &dyn SplittableBatch) -> Result<RunOutcome, RunError> {
+        self.run_chunks(batch, self.settings.cpu_fallback).map_err(|failed| failed.error)
     }
 
-    /// As [`Runner::run_batch`], without the twins: for callers that have a faster way on the processor.
-    pub fn run_batch_on_device(&self, batch: &dyn Batch) -> Result<Outcome, Stopped> {
-        self.batch(batch, false)
+    /// As [`Runner::run_batch`], without the CPU references: for callers that have a faster CPU path.
+    pub fn run_batch_on_device(&self, batch: &dyn SplittableBatch) -> Result<RunOutcome, DeviceRunError> {
+        self.run_chunks(batch, false)
     }
 
-    fn batch(&self, batch: &dyn Batch, cpu: bool) -> Result<Outcome, Stopped> {
-        let mut outcome = Outcome::default();
-        let most = batch.most().max(1);
-        let cut = |start: usize| start..start.saturating_add(most).min(batch.len());
-        let mut left: VecDeque<Range<usize>> = (0..batch.len()).step_by(most).map(cut).collect();
-        while let Some(items) = left.pop_front() {
+    fn run_chunks(&self, batch: &dyn SplittableBatch, cpu: bool) -> Result<RunOutcome, DeviceRunError> {
+        let mut outcome = RunOutcome::default();
+        let max_chunk = batch.max_chunk().max(1);
+        let chunk = |start: usize| start..start.saturating_add(max_chunk).min(batch.len());
+        let mut pending: VecDeque<Range<usize>> = (0..batch.len()).step_by(max_chunk).map(chunk).collect();
+        while let Some(items) = pending.pop_front() {
             let done = match batch.record(items.clone()) {
-                Ok(plan) => self.piece(&Arc::new(plan), items.clone(), cpu, &mut outcome.events),
+                Ok(plan) => self.run_chunk(&Arc::new(plan), items.clone(), cpu, &mut outcome.events),
                 Err(error) => Err(error.into()),
             };
             match done {
-                Ok(Some(piece)) => outcome.pieces.push(piece),
+                Ok(Some(chunk)) => outcome.chunks.push(chunk),
                 Ok(None) => {
                     let middle = items.start + items.len() / 2;
-                    left.push_front(middle..items.end);
-                    left.push_front(items.start..middle);
+                    pending.push_front(middle..items.end);
+                    pending.push_front(items.start..middle);
                 }
-                Err(error) => return Err(Stopped { error, events: outcome.events }),
+                Err(error) => return Err(DeviceRunError { error, events: outcome.events }),
             }
         }
         Ok(outcome)
     }
 
-    /// One piece, whatever it takes; `None` asks for it to be split.
-    fn piece(
+    /// Runs one chunk with recovery; `None` asks the caller to split it.
+    fn run_chunk(
         &self,
         plan: &Arc<Plan>,
         items: Range<usize>,
         cpu: bool,
-        events: &mut Vec<Event>,
-    ) -> Result<Option<Piece>, RunError> {
+        events: &mut Vec<RecoveryEvent>,
+    ) -> Result<Option<ChunkResult>, RunError> {
         let _span = span!("piece", Category::Cpu);
-        let mut tried = Tried { splittable: items.len() > 1, ..Tried::default() };
+        let mut tried = RecoveryAttempts { splittable: items.len() > 1, ..RecoveryAttempts::default() };
         let mut attempts = 0;
         loop {
             attempts += 1;
@@ -332,47 +334,54 @@ impl Runner {
                     lock(&self.breaker).succeeded();
                     self.account(plan, began.elapsed(), done.device_time);
                     let (outputs, device_time) = (done.outputs, done.device_time);
-                    return Ok(Some(Piece { items, outputs, kept, place: Place::Device, device_time }));
+                    return Ok(Some(ChunkResult {
+                        items,
+                        outputs,
+                        kept,
+                        executed_on: ExecutedOn::Device,
+                        device_time,
+                    }));
                 }
                 Err(failure) => failure,
             };
             let kind = recovery::classify(&error);
-            let (step, reason) = match recovery::next(kind, tried, cpu) {
-                (Step::Rebuild { .. }, _) if !self.settings.replay => {
-                    (Step::GiveUp, "replay is switched off")
+            let (step, reason) = match recovery::next_step(kind, tried, cpu) {
+                (RecoveryStep::Rebuild { .. }, _) if !self.settings.replay => {
+                    (RecoveryStep::GiveUp, "replay is switched off")
                 }
                 next => next,
             };
-            lock(&self.work).events += 1;
+            lock(&self.stats).events += 1;
             trace_event(kind, step, reason);
-            events.push(Event { kind, error: error.to_string(), step, reason });
+            events.push(RecoveryEvent { kind, error: error.to_string(), step, reason });
             match step {
-                Step::TrimAndRetry => {
+                RecoveryStep::TrimAndRetry => {
                     tried.trims += 1;
                     if let Some(session) = session {
                         let mut span = span!("memory clean-up", Category::Overhead);
                         span.bytes(session.memory().trim(Bytes::ZERO).0);
                     }
                 }
-                Step::Retry => tried.retries += 1,
-                Step::Split => return Ok(None),
-                Step::Rebuild { backoff } => {
+                RecoveryStep::Retry => tried.retries += 1,
+                RecoveryStep::Split => return Ok(None),
+                RecoveryStep::Rebuild { backoff } => {
                     tried.rebuilds += 1;
                     if let Some(failed) = session {
-                        self.forget(&failed);
+                        self.discard(&failed);
                     }
                     std::thread::sleep(backoff);
                 }
-                Step::Cpu => {
+                RecoveryStep::CpuFallback => {
                     lock(&self.breaker).failed(self.started.elapsed());
-                    lock(&self.work).on_cpu += 1;
+                    lock(&self.stats).on_cpu += 1;
                     let _span = span!("twins", Category::Cpu);
-                    let ran = twin::run(plan).map_err(|error| RunError::Failed { error, tried: attempts })?;
-                    return Ok(Some(on_cpu(plan, items, ran)));
+                    let output =
+                        reference::run(plan).map_err(|error| RunError::Failed { error, tried: attempts })?;
+                    return Ok(Some(cpu_chunk(plan, items, output)));
                 }
-                Step::GiveUp => {
-                    // A mistake in the work says nothing about the device.
-                    if kind != Kind::Bug {
+                RecoveryStep::GiveUp => {
+                    // An invalid plan says nothing about the device.
+                    if kind != FailureKind::InvalidPlan {
                         lock(&self.breaker).failed(self.started.elapsed());
                     }
                     return Err(RunError::Failed { error, tried: attempts });
@@ -381,17 +390,17 @@ impl Runner {
         }
     }
 
-    /// Counts a piece that the device has done, and looks after its memory now and then.
+    /// Counts a chunk executed on the device, and runs memory maintenance periodically.
     fn account(&self, plan: &Plan, wall: Duration, device: Option<Duration>) {
         let cost = plan.cost();
         {
-            let mut work = lock(&self.work);
-            let before = if work.on_device == 0 { Some(Duration::ZERO) } else { work.device };
-            work.device = before.zip(device).map(|(sum, time)| sum + time);
-            work.on_device += 1;
-            work.wall += wall;
-            work.uploaded += cost.uploaded;
-            work.downloaded += cost.downloaded;
+            let mut stats = lock(&self.stats);
+            let before = if stats.on_device == 0 { Some(Duration::ZERO) } else { stats.device };
+            stats.device = before.zip(device).map(|(sum, time)| sum + time);
+            stats.on_device += 1;
+            stats.wall += wall;
+            stats.uploaded += cost.uploaded;
+            stats.downloaded += cost.downloaded;
         }
         let now = u64::try_from(self.started.elapsed().as_millis()).unwrap_or(u64::MAX);
         let last = self.ticked.load(Ordering::Relaxed);
@@ -404,10 +413,11 @@ impl Runner {
         }
     }
 
-    fn attempt(&self, plan: &Arc<Plan>) -> Result<(crate::engine::Done, Vec<Tensor>), Failure> {
+    fn attempt(&self, plan: &Arc<Plan>) -> Result<(crate::engine::JobOutput, Vec<Tensor>), Failure> {
         if !lock(&self.breaker).allows(self.started.elapsed()) {
             let pause = self.settings.breaker_pause;
-            let reason = format!("it failed several times in a row; it is left alone for {pause:?}");
+            let reason =
+                format!("it failed several times in a row; the circuit breaker is open for {pause:?}");
             return Err(Failure { error: EngineError::Unavailable { reason }, session: None });
         }
         let session = self.open().map_err(|error| Failure { error, session: None })?;
@@ -416,15 +426,15 @@ impl Runner {
             .map_err(|error| Failure { error, session: Some(session) })
     }
 
-    /// The open device, or a new one. No lock is held while a driver is called: of two threads that open at once, one
-    /// device is kept and the other closed.
+    /// The open device, or a new one. No lock is held while a driver is called: of two threads that open concurrently,
+    /// one device is kept and the other closed.
     fn open(&self) -> Result<Arc<Session>, EngineError> {
         if let Some(session) = self.session().filter(|s| s.health() == Health::Good) {
             return Ok(session);
         }
         let _span = span!("open the device", Category::Overhead);
         let fresh = Arc::new(Session::new(self.opener.open()?, self.settings.memory));
-        let (kept, gone) = {
+        let (kept, closed) = {
             let mut current = lock(&self.session);
             match current.as_ref().filter(|s| s.health() == Health::Good) {
                 Some(other) => (other.clone(), Some(fresh)),
@@ -432,57 +442,57 @@ impl Runner {
             }
         };
         // After the lock, as in `reset`.
-        drop(gone);
+        drop(closed);
         Ok(kept)
     }
 }
 
-/// Puts an event into the trace, as a span of no length on a track of its own. The error's own words are left out: names
-/// are few, and errors have numbers in them.
-fn trace_event(kind: Kind, step: Step, reason: &str) {
+/// Records a recovery event in the trace, as a zero-length span on its own track. The error message is left out: span
+/// names are interned, and errors contain numbers.
+fn trace_event(kind: FailureKind, step: RecoveryStep, reason: &str) {
     let profiler = Profiler::global();
     if profiler.is_enabled() {
-        let name = Name::new(&format!("{}: {} ({reason})", kind.word(), step.word()));
+        let name = Name::new(&format!("{}: {} ({reason})", kind.as_str(), step.as_str()));
         let track = profiler.track("recovery");
         profiler.record(name, Category::Overhead, Instant::now(), Duration::ZERO, track);
     }
 }
 
-/// What the processor made in the device's place: its tensors live on the host.
-fn on_cpu(plan: &Arc<Plan>, items: Range<usize>, ran: twin::Ran) -> Piece {
+/// The result of a CPU fallback: its tensors live on the host.
+fn cpu_chunk(plan: &Arc<Plan>, items: Range<usize>, output: reference::PlanOutput) -> ChunkResult {
     let tensor =
-        |(keep, (bytes, (_, spec))): (usize, (Vec<u8>, &(crate::plan::Slot, crate::tensor::Spec)))| {
-            Tensor::kept(spec.clone(), Origin { plan: plan.clone(), keep }, None, Some(bytes.into()))
+        |(keep, (bytes, (_, spec))): (usize, (Vec<u8>, &(crate::plan::Slot, crate::tensor::TensorSpec)))| {
+            Tensor::kept(spec.clone(), Lineage { plan: plan.clone(), keep }, None, Some(bytes.into()))
         };
-    let kept = ran.kept.into_iter().zip(plan.keeps()).enumerate().map(tensor).collect();
-    Piece { items, outputs: ran.outputs, kept, place: Place::Cpu, device_time: None }
+    let kept = output.kept.into_iter().zip(plan.keeps()).enumerate().map(tensor).collect();
+    ChunkResult { items, outputs: output.outputs, kept, executed_on: ExecutedOn::Cpu, device_time: None }
 }
 
-/// A stretch of work whose intermediates are given back at its end.
-pub struct Scope<'a> {
+/// A scope whose intermediate tensors are evicted from the device at its end.
+pub struct TensorScope<'a> {
     runner: &'a Runner,
-    made: Mutex<Vec<Tensor>>,
+    tensors: Mutex<Vec<Tensor>>,
 }
 
-impl Scope<'_> {
+impl TensorScope<'_> {
     /// Runs a plan; what it keeps belongs to the scope.
-    pub fn run(&self, plan: Plan) -> Result<Outcome, RunError> {
+    pub fn run(&self, plan: Plan) -> Result<RunOutcome, RunError> {
         let outcome = self.runner.run(plan)?;
-        lock(&self.made).extend(outcome.pieces.iter().flat_map(|p| p.kept.iter().cloned()));
+        lock(&self.tensors).extend(outcome.chunks.iter().flat_map(|p| p.kept.iter().cloned()));
         Ok(outcome)
     }
 
     /// Lets a tensor outlive the scope.
     pub fn escape(&self, tensor: &Tensor) {
-        lock(&self.made).retain(|made| !made.is(tensor));
+        lock(&self.tensors).retain(|kept| !kept.ptr_eq(tensor));
     }
 }
 
-impl Drop for Scope<'_> {
+impl Drop for TensorScope<'_> {
     fn drop(&mut self) {
-        let made = std::mem::take(&mut *lock(&self.made));
-        for tensor in made {
-            tensor.leave_device();
+        let tensors = std::mem::take(&mut *lock(&self.tensors));
+        for tensor in tensors {
+            tensor.evict();
         }
     }
 }

@@ -1,4 +1,5 @@
-//! How does one plan run on one open device? Blocks for its slots, submit, wait, and trust nothing.
+//! Session: runs one plan on one open device - assigns buffers to slots (memory planning), submits, waits with a
+//! deadline, and checks device health and output sizes afterwards.
 
 use std::{
     sync::{
@@ -11,25 +12,25 @@ use std::{
 use gpuforge_profile::{Category, Profiler, counter, gauge, span};
 
 use crate::{
-    engine::{BlockId, Caps, Done, Engine, EngineError, Health, Job, init::InitStats},
+    engine::{BlockId, Caps, Engine, EngineError, Health, Job, JobOutput, init::DeviceInitStats},
     host::HostBytes,
     kernel::Access,
     memory::{
-        AllocError, Allocation, Allocator, BlockClass, Grant, Limits, MemoryStack, Request, StackSettings,
-        Tag, refine, without,
+        AllocError, AllocLimits, AllocRequest, Allocation, Allocator, BlockClass, MemoryStack,
+        StackAllocation, StackSettings, Tag, refine_budget, subtract_reserved,
     },
     plan::{Command, Plan, Slot},
-    tensor::{Origin, Resident, Tensor},
+    tensor::{Lineage, ResidentBlock, Tensor},
     units::Bytes,
 };
 
-/// The engine as the lowest layer of a memory stack.
-pub struct Device(Arc<dyn Engine>);
+/// The device as the bottom layer of a memory stack.
+pub struct DeviceAllocator(Arc<dyn Engine>);
 
-impl Allocator for Device {
+impl Allocator for DeviceAllocator {
     type Block = BlockId;
 
-    fn allocate(&self, request: Request) -> Result<Allocation<BlockId>, AllocError> {
+    fn allocate(&self, request: AllocRequest) -> Result<Allocation<BlockId>, AllocError> {
         match self.0.create(request.size, request.class) {
             Ok(block) => Ok(Allocation::new(block, request)),
             Err(EngineError::Memory(AllocError::OutOfMemory { asked, .. })) => {
@@ -44,82 +45,86 @@ impl Allocator for Device {
         self.0.destroy(allocation.into_block());
     }
 
-    fn limits(&self) -> Limits {
-        Limits { total: None, single: Some(self.0.caps().largest_block) }
+    fn limits(&self) -> AllocLimits {
+        AllocLimits { total: None, single: Some(self.0.caps().largest_block) }
     }
 }
 
-/// An open device with its memory.
+/// An open device with its memory stack.
 pub struct Session {
     engine: Arc<dyn Engine>,
-    memory: Arc<MemoryStack<Device>>,
-    /// Bytes that clean-ups had freed when a trace last heard of them.
+    memory: Arc<MemoryStack<DeviceAllocator>>,
+    /// Bytes that evictions had freed when they were last recorded in a trace.
     freed: AtomicU64,
 }
 
 impl Session {
-    /// Puts memory on top of a device. The budget is the driver's own where nobody else gave one, and what the engine
-    /// keeps for itself is taken off it: the limit holds for both together.
+    /// Builds a memory stack over a device. The budget is the driver's own unless another source gave one, minus what the
+    /// engine reserves for itself: the limit holds for both together.
     pub fn new(engine: Arc<dyn Engine>, mut settings: StackSettings) -> Self {
-        settings.budget = without(refine(settings.budget, engine.memory_budget()), engine.reserved());
-        let memory = Arc::new(MemoryStack::new(Device(engine.clone()), settings));
+        settings.budget =
+            subtract_reserved(refine_budget(settings.budget, engine.memory_budget()), engine.reserved());
+        let memory = Arc::new(MemoryStack::new(DeviceAllocator(engine.clone()), settings));
         Session { memory, engine, freed: AtomicU64::new(0) }
     }
 
-    /// What the device can do.
+    /// Capabilities of the device.
     pub fn caps(&self) -> &Caps {
         self.engine.caps()
     }
 
-    /// What opening the device took, where that was measured.
-    pub fn init(&self) -> Option<&InitStats> {
+    /// Initialisation times of the device, if measured.
+    pub fn init(&self) -> Option<&DeviceInitStats> {
         self.engine.init()
     }
 
-    /// Iterations of one invocation's loops that were proven to run; the first question may run a tiny kernel.
+    /// Loop iterations per invocation that are verified to run; the first call may run a tiny probe kernel.
     pub fn loop_iterations(&self) -> Option<u32> {
         self.engine.loop_iterations()
     }
 
-    /// The most memory that the engine keeps for itself; it is not part of the budget that [`Session::memory`] shows.
+    /// Maximum memory that the engine reserves for itself (staging); not part of the budget of [`Session::memory`].
     pub fn reserved(&self) -> Bytes {
         self.engine.reserved()
     }
 
-    /// Its memory.
-    pub fn memory(&self) -> &MemoryStack<Device> {
+    /// Its memory stack.
+    pub fn memory(&self) -> &MemoryStack<DeviceAllocator> {
         &self.memory
     }
 
-    /// Can it still be used?
+    /// Device health.
     pub fn health(&self) -> Health {
         self.engine.health()
     }
 
-    /// Runs a plan from its beginning; what it keeps is dropped. Whatever happens, every block is given back.
-    pub fn run(&self, plan: &Arc<Plan>, deadline: Duration) -> Result<Done, EngineError> {
+    /// Runs a plan from its beginning; kept slots are dropped. Every block is freed, also on errors.
+    pub fn run(&self, plan: &Arc<Plan>, deadline: Duration) -> Result<JobOutput, EngineError> {
         self.run_keeping(plan, deadline).map(|(done, _)| done)
     }
 
-    /// Runs a plan from its beginning; what it keeps stays on the device as tensors.
+    /// Runs a plan from its beginning; kept slots stay resident on the device as tensors.
     pub fn run_keeping(
         &self,
         plan: &Arc<Plan>,
         deadline: Duration,
-    ) -> Result<(Done, Vec<Tensor>), EngineError> {
-        let mut grants = Vec::new();
-        let result = self.attempt(plan, deadline, &mut grants);
+    ) -> Result<(JobOutput, Vec<Tensor>), EngineError> {
+        let mut allocations = Vec::new();
+        let result = self.attempt(plan, deadline, &mut allocations);
         let mut kept = Vec::new();
-        if let Ok((_, places)) = &result {
+        if let Ok((_, assignment)) = &result {
             for (keep, (slot, spec)) in plan.keeps().iter().enumerate() {
-                let grant =
-                    places.get(slot.index()).copied().flatten().and_then(|i| grants.get_mut(i)?.take());
-                let resident = grant.map(|g| Resident::new(self.memory.clone(), g));
-                kept.push(Tensor::kept(spec.clone(), Origin { plan: plan.clone(), keep }, resident, None));
+                let allocation = assignment
+                    .get(slot.index())
+                    .copied()
+                    .flatten()
+                    .and_then(|i| allocations.get_mut(i)?.take());
+                let resident = allocation.map(|g| ResidentBlock::new(self.memory.clone(), g));
+                kept.push(Tensor::kept(spec.clone(), Lineage { plan: plan.clone(), keep }, resident, None));
             }
         }
-        for grant in grants.into_iter().flatten() {
-            self.memory.release(grant);
+        for allocation in allocations.into_iter().flatten() {
+            self.memory.release(allocation);
         }
         self.trace_memory();
         result.map(|(done, _)| (done, kept))
@@ -129,32 +134,33 @@ impl Session {
         &self,
         plan: &Arc<Plan>,
         deadline: Duration,
-        grants: &mut Grants,
-    ) -> Result<(Done, Places), EngineError> {
-        let mut given = Vec::new();
+        allocations: &mut Allocations,
+    ) -> Result<(JobOutput, BufferAssignment), EngineError> {
+        let mut imported = Vec::new();
         for (slot, tensor) in plan.imports() {
-            given.push((*slot, self.bring(tensor, deadline)?));
+            imported.push((*slot, self.materialize(tensor, deadline)?));
         }
-        let places = self.place(plan, grants).map_err(|error| self.truth(error.into()))?;
+        let assignment =
+            self.assign_buffers(plan, allocations).map_err(|error| self.root_cause(error.into()))?;
         self.trace_memory();
-        let blocks = blocks(&places, grants, &given);
+        let blocks = slot_blocks(&assignment, allocations, &imported);
         let done = self.execute(Job { plan: plan.clone(), blocks }, deadline)?;
-        Ok((done, places))
+        Ok((done, assignment))
     }
 
-    /// Submits, waits, and believes only a device that is well afterwards and whole outputs.
-    fn execute(&self, job: Job, deadline: Duration) -> Result<Done, EngineError> {
+    /// Submits and waits; accepts the result only if the device is healthy afterwards and all outputs are complete.
+    fn execute(&self, job: Job, deadline: Duration) -> Result<JobOutput, EngineError> {
         let plan = job.plan.clone();
         let started = Instant::now();
         let ticket = {
             let _span = span!("submit", Category::Overhead);
-            self.engine.submit(job).map_err(|e| self.truth(e))?
+            self.engine.submit(job).map_err(|e| self.root_cause(e))?
         };
         let done = {
             let _span = span!("wait for the device", Category::Wait);
-            self.engine.wait(ticket, deadline).map_err(|e| self.truth(e))?
+            self.engine.wait(ticket, deadline).map_err(|e| self.root_cause(e))?
         };
-        // The device says how long, not when: its time is placed at the start of the wait.
+        // Timestamp queries give a duration, not a start: it is recorded at the start of the wait.
         if let (Some(time), true) = (done.device_time, Profiler::global().is_enabled()) {
             let track = Profiler::global().track(&self.engine.caps().name);
             Profiler::global().record("passes", Category::Gpu, started, time, track);
@@ -164,7 +170,7 @@ impl Session {
             counter!("bytes uploaded").add(cost.uploaded.0);
             counter!("bytes downloaded").add(cost.downloaded.0);
         }
-        if let Some(error) = self.failing() {
+        if let Some(error) = self.device_failure() {
             return Err(error);
         }
         for (output, want) in plan.output_sizes().enumerate() {
@@ -176,23 +182,24 @@ impl Session {
         Ok(done)
     }
 
-    /// The tensor's block on this device: it is there, or comes from the host, or is made again by the plan that made it.
-    fn bring(&self, tensor: &Tensor, deadline: Duration) -> Result<BlockId, EngineError> {
+    /// The tensor's block on this device: resident already, uploaded from the host copy, or recomputed from its lineage.
+    fn materialize(&self, tensor: &Tensor, deadline: Duration) -> Result<BlockId, EngineError> {
         if let Some(block) = tensor.block_on(&self.memory) {
             return Ok(block);
         }
-        let lost = || EngineError::Lost { reason: format!("{tensor:?} is nowhere and cannot be made again") };
-        let resident = match (tensor.pieces(), tensor.origin()) {
-            (Some(bytes), origin) => {
-                // It was made by a plan and read back: it could have stayed.
-                if origin.is_some() {
+        let lost =
+            || EngineError::DeviceLost { reason: format!("{tensor:?} is evicted and cannot be recomputed") };
+        let resident = match (tensor.host_chunks(), tensor.lineage()) {
+            (Some(bytes), lineage) => {
+                // A plan produced it and it was read back: it could have stayed resident.
+                if lineage.is_some() {
                     counter!("bytes uploaded again").add(bytes.len() as u64);
                 }
-                self.send(tensor, &bytes, deadline)?
+                self.upload(tensor, &bytes, deadline)?
             }
-            (None, Some(origin)) => {
-                let (_, made) = self.run_keeping(&origin.plan, deadline)?;
-                made.get(origin.keep).and_then(Tensor::take_device).ok_or_else(lost)?
+            (None, Some(lineage)) => {
+                let (_, made) = self.run_keeping(&lineage.plan, deadline)?;
+                made.get(lineage.keep).and_then(Tensor::take_device).ok_or_else(lost)?
             }
             (None, None) => return Err(lost()),
         };
@@ -200,14 +207,19 @@ impl Session {
         tensor.block_on(&self.memory).ok_or_else(lost)
     }
 
-    /// The buffer of a tensor on this device, for another library that uses the same device. The tensor must be held as long
-    /// as that library's work reads it.
-    pub fn lend(&self, tensor: &Tensor, deadline: Duration) -> Result<wgpu::Buffer, EngineError> {
-        self.engine.lend(self.bring(tensor, deadline)?)
+    /// The wgpu buffer of a tensor on this device (zero-copy), for another library that shares the device. The tensor
+    /// must be held as long as that library's work reads it.
+    pub fn raw_buffer(&self, tensor: &Tensor, deadline: Duration) -> Result<wgpu::Buffer, EngineError> {
+        self.engine.raw_buffer(self.materialize(tensor, deadline)?)
     }
 
-    /// Uploads a host tensor into a block of its own.
-    fn send(&self, tensor: &Tensor, bytes: &HostBytes, deadline: Duration) -> Result<Resident, EngineError> {
+    /// Uploads a host tensor into its own block.
+    fn upload(
+        &self,
+        tensor: &Tensor,
+        bytes: &HostBytes,
+        deadline: Duration,
+    ) -> Result<ResidentBlock, EngineError> {
         let mut plan = Plan::new("send");
         let record = |plan: &mut Plan| {
             let slot = plan.upload(bytes.clone(), tensor.spec().tag)?;
@@ -215,11 +227,11 @@ impl Session {
         };
         record(&mut plan).map_err(|e| EngineError::Validation { reason: e.to_string() })?;
         let (_, made) = self.run_keeping(&Arc::new(plan), deadline)?;
-        let lost = || EngineError::Lost { reason: format!("{tensor:?} did not arrive") };
+        let lost = || EngineError::DeviceLost { reason: format!("{tensor:?} did not arrive") };
         made.first().and_then(Tensor::take_device).ok_or_else(lost)
     }
 
-    /// Tells a trace how much memory is held, and that idle memory was given back. Nothing while the profiler is off.
+    /// Records memory usage and evictions in the trace. Does nothing while the profiler is off.
     fn trace_memory(&self) {
         if !Profiler::global().is_enabled() {
             return;
@@ -235,41 +247,47 @@ impl Session {
         }
     }
 
-    /// A device that is gone explains every other error.
-    fn truth(&self, error: EngineError) -> EngineError {
+    /// A lost or hung device is the root cause of every other error.
+    fn root_cause(&self, error: EngineError) -> EngineError {
         match error {
-            EngineError::Lost { .. } | EngineError::Hung { .. } => error,
-            other => self.failing().unwrap_or(other),
+            EngineError::DeviceLost { .. } | EngineError::DeviceHung { .. } => error,
+            other => self.device_failure().unwrap_or(other),
         }
     }
 
-    fn failing(&self) -> Option<EngineError> {
+    fn device_failure(&self) -> Option<EngineError> {
         match self.engine.health() {
             Health::Good => None,
-            Health::Lost => {
-                Some(EngineError::Lost { reason: "the device says so after the fact".to_owned() })
-            }
+            Health::Lost => Some(EngineError::DeviceLost { reason: "reported after the job".to_owned() }),
             Health::Hung => {
-                Some(EngineError::Hung { waited: Duration::ZERO, what: "a call before this one" })
+                Some(EngineError::DeviceHung { waited: Duration::ZERO, what: "a call before this one" })
             }
         }
     }
 
-    /// A block for every slot; slots whose lives do not overlap share one.
-    fn place(&self, plan: &Plan, grants: &mut Grants) -> Result<Places, AllocError> {
+    /// Memory planning: a block for every slot; slots with disjoint lifetimes share one (buffer aliasing, best fit).
+    fn assign_buffers(
+        &self,
+        plan: &Plan,
+        allocations: &mut Allocations,
+    ) -> Result<BufferAssignment, AllocError> {
         let _span = span!("place buffers", Category::Overhead);
-        let mut places: Vec<Option<usize>> = vec![None; plan.slots().len()];
+        let mut assignment: BufferAssignment = vec![None; plan.slots().len()];
         let mut free: Vec<usize> = Vec::new();
         for command in plan.commands() {
             if let Command::Free { slot } = command {
-                free.extend(places.get(slot.index()).copied().flatten());
+                free.extend(assignment.get(slot.index()).copied().flatten());
                 continue;
             }
             for slot in written(command) {
                 let Some(spec) = plan.slots().get(slot.index()) else { continue };
-                let capacity =
-                    |i: &usize| grants.get(*i).and_then(Option::as_ref).map_or(Bytes::ZERO, Grant::capacity);
-                // The smallest that fits; one much larger is kept for a slot that needs it.
+                let capacity = |i: &usize| {
+                    allocations
+                        .get(*i)
+                        .and_then(Option::as_ref)
+                        .map_or(Bytes::ZERO, StackAllocation::capacity)
+                };
+                // Best fit; a much larger block is kept for a slot that needs it.
                 let fits =
                     |i: &usize| (spec.size..=Bytes(spec.size.0.saturating_mul(2))).contains(&capacity(i));
                 let best = free
@@ -278,38 +296,42 @@ impl Session {
                     .filter(|(_, i)| fits(i))
                     .min_by_key(|(_, i)| capacity(i))
                     .map(|(at, _)| at);
-                let place = match best {
+                let index = match best {
                     Some(at) => free.swap_remove(at),
                     None => {
                         let request =
-                            Request { size: spec.size, tag: Tag(spec.tag), class: BlockClass::Storage };
-                        grants.push(Some(self.memory.allocate(request)?));
-                        grants.len() - 1
+                            AllocRequest { size: spec.size, tag: Tag(spec.tag), class: BlockClass::Storage };
+                        allocations.push(Some(self.memory.allocate(request)?));
+                        allocations.len() - 1
                     }
                 };
-                if let Some(entry) = places.get_mut(slot.index()) {
-                    *entry = Some(place);
+                if let Some(entry) = assignment.get_mut(slot.index()) {
+                    *entry = Some(index);
                 }
             }
         }
-        Ok(places)
+        Ok(assignment)
     }
 }
 
-/// Memory of one run; a kept block is taken out of it.
-type Grants = Vec<Option<Grant<BlockId>>>;
-/// For every slot, which of the grants it lies in.
-type Places = Vec<Option<usize>>;
+/// Allocations of one run; a kept block is taken out of it.
+type Allocations = Vec<Option<StackAllocation<BlockId>>>;
+/// For every slot, the index of its allocation.
+type BufferAssignment = Vec<Option<usize>>;
 
 /// The block of every slot: its own, its tensor's, or any for a slot that nothing writes and so nothing reads.
-fn blocks(places: &Places, grants: &Grants, given: &[(Slot, BlockId)]) -> Vec<BlockId> {
-    let own = |place: Option<usize>| place.and_then(|i| grants.get(i)?.as_ref()).map(|g| *g.block());
-    let tensors = |slot: usize| given.iter().find(|(s, _)| s.index() == slot).map(|(_, block)| *block);
-    let any = grants.iter().flatten().map(|g| *g.block()).next().or(given.first().map(|(_, b)| *b));
-    let block = |(slot, place): (usize, &Option<usize>)| {
-        tensors(slot).or_else(|| own(*place)).or(any).unwrap_or(BlockId(0))
+fn slot_blocks(
+    assignment: &BufferAssignment,
+    allocations: &Allocations,
+    imported: &[(Slot, BlockId)],
+) -> Vec<BlockId> {
+    let own = |index: Option<usize>| index.and_then(|i| allocations.get(i)?.as_ref()).map(|g| *g.block());
+    let tensors = |slot: usize| imported.iter().find(|(s, _)| s.index() == slot).map(|(_, block)| *block);
+    let any = allocations.iter().flatten().map(|g| *g.block()).next().or(imported.first().map(|(_, b)| *b));
+    let block = |(slot, index): (usize, &Option<usize>)| {
+        tensors(slot).or_else(|| own(*index)).or(any).unwrap_or(BlockId(0))
     };
-    places.iter().enumerate().map(block).collect()
+    assignment.iter().enumerate().map(block).collect()
 }
 
 /// The slots that a command writes.

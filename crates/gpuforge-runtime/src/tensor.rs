@@ -1,7 +1,9 @@
-//! Where do numbers live between plans? On the host, on a device, or on both; moved when a plan needs them.
+//! Device-resident tensors: kept on host, device or both between plans, transferred on demand, re-materialised after
+//! device loss by replaying their lineage.
 //!
-//! A tensor that a plan kept on the device has no host copy until it is read. It holds the plan that made it, so that after
-//! a loss it can be made again; [`Runner::checkpoint`](crate::runner::Runner::checkpoint) trades that for a host copy.
+//! A tensor that a plan kept on the device has no host copy until it is read. It holds the plan that produced it (its
+//! lineage, as Spark's RDDs do), so that it can be recomputed after a device loss or an eviction;
+//! [`Runner::checkpoint`](crate::runner::Runner::checkpoint) replaces the lineage by a host copy.
 
 use std::{
     fmt,
@@ -13,13 +15,13 @@ use serde::Serialize;
 use crate::{
     engine::BlockId,
     host::HostBytes,
-    memory::{Grant, MemoryStack},
+    memory::{MemoryStack, StackAllocation},
     plan::Plan,
-    session::Device,
+    session::DeviceAllocator,
     units::Bytes,
 };
 
-/// Kind of a number.
+/// Element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum DType {
@@ -31,12 +33,12 @@ pub enum DType {
     U32,
     /// 32-bit signed integer.
     I32,
-    /// A byte.
+    /// 8-bit unsigned integer.
     U8,
 }
 
 impl DType {
-    /// Bytes of one.
+    /// Size of one element in bytes.
     pub fn bytes(self) -> u64 {
         match self {
             DType::F32 | DType::U32 | DType::I32 => 4,
@@ -46,7 +48,7 @@ impl DType {
     }
 }
 
-/// Where a tensor's numbers are now.
+/// Where a tensor's data is now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Residency {
@@ -56,103 +58,107 @@ pub enum Residency {
     Device,
     /// On both.
     Both,
-    /// On neither: it is made again when it is needed.
-    Nowhere,
+    /// On neither: it is re-materialised from its lineage when it is needed.
+    #[serde(rename = "nowhere")]
+    Evicted,
 }
 
-/// What a tensor is, apart from its numbers.
+/// Element type, shape and tag of a tensor.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Spec {
-    /// Kind of its numbers.
+pub struct TensorSpec {
+    /// Element type.
     pub dtype: DType,
-    /// Sizes per dimension.
+    /// Size per dimension.
     pub shape: Vec<usize>,
-    /// Whose memory it is.
+    /// What its memory is for.
     pub tag: &'static str,
 }
 
-impl Spec {
-    /// Bytes of all its numbers; `None` when that does not fit.
+impl TensorSpec {
+    /// Size in bytes; `None` on overflow.
     pub fn size(&self) -> Option<Bytes> {
         let n = self.shape.iter().try_fold(1u64, |n, d| n.checked_mul(u64::try_from(*d).ok()?))?;
         n.checked_mul(self.dtype.bytes()).map(Bytes)
     }
 }
 
-/// Numbers and a shape do not agree.
+/// Data and shape do not match.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("shape {shape:?} of {dtype:?} needs {need:?} bytes, there are {have}")]
 pub struct ShapeError {
     /// The shape.
     pub shape: Vec<usize>,
-    /// The kind of number.
+    /// The element type.
     pub dtype: DType,
-    /// Bytes it needs; `None` when more than can be counted.
+    /// Bytes it needs; `None` on overflow.
     pub need: Option<u64>,
-    /// Bytes there are.
+    /// Bytes given.
     pub have: u64,
 }
 
-/// A handle; cloning shares the numbers.
+/// A handle to a tensor; cloning shares the data.
 #[derive(Clone)]
 pub struct Tensor {
     inner: Arc<Inner>,
 }
 
 struct Inner {
-    spec: Spec,
-    /// Plans that would have to run one after the other to make it again.
+    spec: TensorSpec,
+    /// Length of the lineage: plans that a replay would have to run one after the other.
     depth: u32,
     state: Mutex<State>,
 }
 
-/// The longest chain of plans that is replayed after a loss; beyond it a tensor must have been checkpointed.
-pub const MOST_REPLAYED: u32 = 256;
+/// The longest lineage that is replayed after a device loss; beyond it a tensor must have been checkpointed.
+pub const MAX_REPLAY_DEPTH: u32 = 256;
 
 #[derive(Default)]
 struct State {
     host: Option<HostBytes>,
-    device: Option<Resident>,
-    origin: Option<Origin>,
+    device: Option<ResidentBlock>,
+    lineage: Option<Lineage>,
 }
 
-/// The plan that made it, and which of its kept slots it is.
+/// The plan that produced a tensor, and which of its kept slots it is.
 #[derive(Clone)]
-pub(crate) struct Origin {
+pub(crate) struct Lineage {
     pub(crate) plan: Arc<Plan>,
     pub(crate) keep: usize,
 }
 
-/// A block on a device, given back when it is dropped.
-pub(crate) struct Resident {
-    memory: Arc<MemoryStack<Device>>,
-    grant: Option<Grant<BlockId>>,
+/// A block on a device, freed on drop.
+pub(crate) struct ResidentBlock {
+    memory: Arc<MemoryStack<DeviceAllocator>>,
+    allocation: Option<StackAllocation<BlockId>>,
 }
 
-impl Resident {
-    pub(crate) fn new(memory: Arc<MemoryStack<Device>>, grant: Grant<BlockId>) -> Self {
-        Resident { memory, grant: Some(grant) }
+impl ResidentBlock {
+    pub(crate) fn new(
+        memory: Arc<MemoryStack<DeviceAllocator>>,
+        allocation: StackAllocation<BlockId>,
+    ) -> Self {
+        ResidentBlock { memory, allocation: Some(allocation) }
     }
 }
 
-impl Drop for Resident {
+impl Drop for ResidentBlock {
     fn drop(&mut self) {
-        if let Some(grant) = self.grant.take() {
-            self.memory.release(grant);
+        if let Some(allocation) = self.allocation.take() {
+            self.memory.release(allocation);
         }
     }
 }
 
 impl fmt::Debug for Tensor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Spec { dtype, shape, tag } = &self.inner.spec;
+        let TensorSpec { dtype, shape, tag } = &self.inner.spec;
         write!(f, "Tensor({tag}: {dtype:?} {shape:?}, {:?})", self.residency())
     }
 }
 
 impl Tensor {
-    /// Numbers of the host.
-    pub fn from_bytes(data: impl Into<HostBytes>, spec: Spec) -> Result<Self, ShapeError> {
+    /// A tensor from host bytes.
+    pub fn from_bytes(data: impl Into<HostBytes>, spec: TensorSpec) -> Result<Self, ShapeError> {
         let data = data.into();
         let need = spec.size().map(|b| b.0);
         if need != Some(data.len() as u64) {
@@ -162,29 +168,29 @@ impl Tensor {
         Ok(Tensor::new(spec, State { host: Some(data), ..State::default() }))
     }
 
-    /// Floats of the host.
+    /// A tensor from host floats.
     pub fn from_floats(values: &[f32], shape: &[usize], tag: &'static str) -> Result<Self, ShapeError> {
-        let spec = Spec { dtype: DType::F32, shape: shape.to_vec(), tag };
+        let spec = TensorSpec { dtype: DType::F32, shape: shape.to_vec(), tag };
         Tensor::from_bytes(crate::kernel::bytes_of_floats(values), spec)
     }
 
     pub(crate) fn kept(
-        spec: Spec,
-        origin: Origin,
-        resident: Option<Resident>,
+        spec: TensorSpec,
+        lineage: Lineage,
+        resident: Option<ResidentBlock>,
         host: Option<Arc<[u8]>>,
     ) -> Self {
-        let before = origin.plan.imports().iter().map(|(_, t)| t.replays()).max().unwrap_or(0);
-        let state = State { host: host.map(HostBytes::from), device: resident, origin: Some(origin) };
+        let before = lineage.plan.imports().iter().map(|(_, t)| t.replay_depth()).max().unwrap_or(0);
+        let state = State { host: host.map(HostBytes::from), device: resident, lineage: Some(lineage) };
         Tensor { inner: Arc::new(Inner { spec, depth: before + 1, state: Mutex::new(state) }) }
     }
 
-    fn new(spec: Spec, state: State) -> Self {
+    fn new(spec: TensorSpec, state: State) -> Self {
         Tensor { inner: Arc::new(Inner { spec, depth: 0, state: Mutex::new(state) }) }
     }
 
-    /// Plans that a loss now would make us replay for it; none when it has a host copy.
-    fn replays(&self) -> u32 {
+    /// Plans that a device loss now would make us replay; 0 when it has a host copy.
+    fn replay_depth(&self) -> u32 {
         if self.state().host.is_some() { 0 } else { self.inner.depth }
     }
 
@@ -192,87 +198,87 @@ impl Tensor {
         self.inner.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Are these handles of one tensor?
-    pub fn is(&self, other: &Tensor) -> bool {
+    /// Are these handles of the same tensor?
+    pub fn ptr_eq(&self, other: &Tensor) -> bool {
         Arc::ptr_eq(&self.inner, &other.inner)
     }
 
-    /// What it is.
-    pub fn spec(&self) -> &Spec {
+    /// Element type, shape and tag.
+    pub fn spec(&self) -> &TensorSpec {
         &self.inner.spec
     }
 
-    /// Where it is now.
+    /// Where its data is now.
     pub fn residency(&self) -> Residency {
         let state = self.state();
         match (state.host.is_some(), state.device.is_some()) {
             (true, true) => Residency::Both,
             (true, false) => Residency::Host,
             (false, true) => Residency::Device,
-            (false, false) => Residency::Nowhere,
+            (false, false) => Residency::Evicted,
         }
     }
 
-    /// Does it live on some device now?
+    /// Is it resident on a device?
     pub fn on_device(&self) -> bool {
         self.state().device.is_some()
     }
 
-    /// Gives its device memory back. What has no host copy is made again when it is needed.
-    pub fn leave_device(&self) {
-        // Taken out first: giving memory back calls into the stack, which must not happen under this lock.
-        let gone = self.state().device.take();
-        drop(gone);
+    /// Frees its device memory. Without a host copy it is re-materialised when it is needed.
+    pub fn evict(&self) {
+        // Taken out first: freeing calls into the memory stack, which must not happen under this lock.
+        let evicted = self.state().device.take();
+        drop(evicted);
     }
 
-    /// The numbers on the host, if they are there.
+    /// The host copy in one contiguous chunk, if there is one.
     pub fn host(&self) -> Option<Arc<[u8]>> {
-        let bytes = self.pieces()?;
-        let whole = bytes.whole();
-        if !bytes.is_whole() {
-            // Put together once, not at every look.
-            self.state().host = Some(whole.clone().into());
+        let bytes = self.host_chunks()?;
+        let contiguous = bytes.contiguous();
+        if !bytes.is_contiguous() {
+            // Concatenated once, not at every call.
+            self.state().host = Some(contiguous.clone().into());
         }
-        Some(whole)
+        Some(contiguous)
     }
 
-    /// The numbers on the host as they came, possibly in several pieces.
-    pub fn pieces(&self) -> Option<HostBytes> {
+    /// The host copy without concatenation, possibly in several chunks.
+    pub fn host_chunks(&self) -> Option<HostBytes> {
         self.state().host.clone()
     }
 
-    /// Are the numbers on the host?
+    /// Is there a host copy?
     pub fn on_host(&self) -> bool {
         self.state().host.is_some()
     }
 
-    pub(crate) fn set_host(&self, bytes: Arc<[u8]>, keep_origin: bool) {
+    pub(crate) fn set_host(&self, bytes: Arc<[u8]>, keep_lineage: bool) {
         let mut state = self.state();
         state.host = Some(bytes.into());
-        if !keep_origin {
-            state.origin = None;
+        if !keep_lineage {
+            state.lineage = None;
         }
     }
 
-    /// The plan that makes it again, unless the chain behind it is too long to replay.
-    pub(crate) fn origin(&self) -> Option<Origin> {
-        self.state().origin.clone().filter(|_| self.inner.depth <= MOST_REPLAYED)
+    /// The plan that recomputes it, unless its lineage is too long to replay.
+    pub(crate) fn lineage(&self) -> Option<Lineage> {
+        self.state().lineage.clone().filter(|_| self.inner.depth <= MAX_REPLAY_DEPTH)
     }
 
     /// Its block on this device.
-    pub(crate) fn block_on(&self, memory: &Arc<MemoryStack<Device>>) -> Option<BlockId> {
+    pub(crate) fn block_on(&self, memory: &Arc<MemoryStack<DeviceAllocator>>) -> Option<BlockId> {
         let state = self.state();
         let resident = state.device.as_ref().filter(|r| Arc::ptr_eq(&r.memory, memory))?;
-        resident.grant.as_ref().map(|g| *g.block())
+        resident.allocation.as_ref().map(|g| *g.block())
     }
 
-    /// Now it is there; an earlier device's block is given back.
-    pub(crate) fn set_device(&self, resident: Resident) {
-        let gone = self.state().device.replace(resident);
-        drop(gone);
+    /// Makes it resident; a block of an earlier device is freed.
+    pub(crate) fn set_device(&self, resident: ResidentBlock) {
+        let replaced = self.state().device.replace(resident);
+        drop(replaced);
     }
 
-    pub(crate) fn take_device(&self) -> Option<Resident> {
+    pub(crate) fn take_device(&self) -> Option<ResidentBlock> {
         self.state().device.take()
     }
 }

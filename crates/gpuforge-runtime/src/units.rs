@@ -1,4 +1,4 @@
-//! Which unit is this number in? Types for the quantities that are easily confused.
+//! Units as types: `Bytes`, with saturating arithmetic and binary prefixes.
 
 use std::{
     fmt,
@@ -14,30 +14,30 @@ use serde::{Deserialize, Serialize};
 pub struct Bytes(pub u64);
 
 impl Bytes {
-    /// Nothing.
+    /// Zero.
     pub const ZERO: Bytes = Bytes(0);
 
-    /// That many KiB.
+    /// `n` KiB.
     pub const fn kib(n: u64) -> Self {
         Bytes(n << 10)
     }
 
-    /// That many MiB.
+    /// `n` MiB.
     pub const fn mib(n: u64) -> Self {
         Bytes(n << 20)
     }
 
-    /// That many GiB.
+    /// `n` GiB.
     pub const fn gib(n: u64) -> Self {
         Bytes(n << 30)
     }
 
-    /// The difference, or nothing when `other` is larger.
+    /// The difference, 0 when `other` is larger.
     pub const fn saturating_sub(self, other: Bytes) -> Bytes {
         Bytes(self.0.saturating_sub(other.0))
     }
 
-    /// The sum, unless it does not fit.
+    /// The sum; `None` on overflow.
     pub fn checked_add(self, other: Bytes) -> Option<Bytes> {
         self.0.checked_add(other.0).map(Bytes)
     }
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn bytes_read_well_and_never_wrap() {
+    fn bytes_are_formatted_and_saturate() {
         assert_eq!(
             [Bytes(7), Bytes::mib(64), Bytes(1536 << 20)].map(|b| b.to_string()),
             ["7 B", "64 MiB", "1.5 GiB"]

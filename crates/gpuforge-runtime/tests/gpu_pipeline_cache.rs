@@ -1,4 +1,4 @@
-//! Is a pipeline cache on disk taken only when it is ours, and never in the way?
+//! Pipeline cache on disk: written once, reused, ignored with a warning if it is corrupt or not ours.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -19,19 +19,19 @@ use std::{
 use gpuforge_runtime::engine::{
     Engine as _,
     gpu::{Gpu, GpuOpener},
-    init::InitStats,
+    init::DeviceInitStats,
 };
 use gpuforge_testkit::plans;
 
 mod gpu_common;
-use gpu_common::{assert_ended_well, check, child, is_child, open, session};
+use gpu_common::{assert_success, check, child, is_child, open, session};
 
 fn options(dir: &Path) -> GpuOpener {
     GpuOpener { pipeline_cache_dir: Some(dir.to_owned()), ..GpuOpener::default() }
 }
 
-/// Opens, computes, closes; says what opening found.
-fn work(dir: &Path) -> Option<InitStats> {
+/// Opens, computes, closes; returns the initialisation stats.
+fn work(dir: &Path) -> Option<DeviceInitStats> {
     let gpu: Arc<Gpu> = open(&options(dir))?;
     let (plan, expected) = plans::chain(1000, 4).unwrap();
     check(&session(&gpu), plan, &expected, "with a pipeline cache");
@@ -44,7 +44,7 @@ fn files(dir: &Path) -> Vec<PathBuf> {
     all
 }
 
-/// A folder with the cache of this adapter in it; `None` where there is no adapter or it keeps none.
+/// A directory with the cache of this adapter; `None` without an adapter or if it supports no cache.
 fn filled() -> Option<(tempfile::TempDir, PathBuf)> {
     let home = tempfile::tempdir().unwrap();
     let dir = home.path().join("pipelines");
@@ -52,7 +52,7 @@ fn filled() -> Option<(tempfile::TempDir, PathBuf)> {
     assert!(first.warnings.is_empty() && first.cached_pipelines.is_none(), "{first:?}");
     match files(&dir).as_slice() {
         [] => {
-            println!("skipped: this adapter keeps no pipelines");
+            println!("skipped: this adapter has no pipeline cache");
             None
         }
         [file] => {
@@ -64,7 +64,7 @@ fn filled() -> Option<(tempfile::TempDir, PathBuf)> {
 }
 
 #[test]
-fn pipelines_are_written_once_and_found_again() {
+fn pipelines_are_cached_and_reused() {
     let Some((home, file)) = filled() else { return };
     let dir = home.path().join("pipelines");
     let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
@@ -75,11 +75,11 @@ fn pipelines_are_written_once_and_found_again() {
     assert!(second.cached_pipelines.is_some_and(|n| n > 0 && n < bytes.len() as u64), "{second:?}");
     let names: Vec<&str> = second.phases.iter().map(|p| p.name).collect();
     assert!(names.contains(&"pipeline cache, read") && names.contains(&"pipeline cache, load"), "{names:?}");
-    assert_eq!(files(&dir), [file], "and nothing else is left there");
+    assert_eq!(files(&dir), [file], "and no other file is left");
 }
 
 #[test]
-fn a_cache_that_is_not_ours_is_ignored_and_said() {
+fn untrusted_cache_is_ignored_with_a_warning() {
     let Some((home, file)) = filled() else { return };
     let dir = home.path().join("pipelines");
     let good = fs::read(&file).unwrap();
@@ -92,7 +92,7 @@ fn a_cache_that_is_not_ours_is_ignored_and_said() {
         assert_eq!((init.cached_pipelines, init.warnings.len()), (None, 1), "{what}: {init:?}");
         println!("{what}: {}", init.warnings[0]);
     };
-    // Every byte is tried by the unit tests; here one of each kind goes through the driver.
+    // Unit tests corrupt every byte; here one of each field goes through the driver.
     for at in [0, 9, 13, 17, 25, 33, good.len() - 1] {
         let mut bad = good.clone();
         bad[at] ^= 0x40;
@@ -101,28 +101,28 @@ fn a_cache_that_is_not_ours_is_ignored_and_said() {
         restore();
     }
     fs::write(&file, &good[..good.len() / 2]).unwrap();
-    ignored("cut in half");
-    assert_eq!(work(&dir).unwrap().warnings, Vec::<String>::new(), "a damaged file is replaced at closing");
+    ignored("truncated");
+    assert_eq!(work(&dir).unwrap().warnings, Vec::<String>::new(), "a corrupt file is replaced on close");
     restore();
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).unwrap();
     ignored("writable by all");
     restore();
     fs::rename(&file, home.path().join("moved")).unwrap();
     std::os::unix::fs::symlink(home.path().join("moved"), &file).unwrap();
-    ignored("a link");
+    ignored("a symbolic link");
     fs::remove_file(&file).unwrap();
     restore();
     fs::set_permissions(&dir, fs::Permissions::from_mode(0o755)).unwrap();
-    ignored("an open folder");
+    ignored("a directory open to others");
     assert_eq!(fs::read(&file).unwrap(), good, "and nothing is written into it");
     let nowhere = work(Path::new("/proc/no-such-place/pipelines")).unwrap();
     assert_eq!(nowhere.warnings.len(), 1, "{nowhere:?}");
 }
 
-const TOGETHER: &str = "processes_and_threads_at_once_leave_a_whole_file";
+const TOGETHER: &str = "concurrent_processes_and_threads_leave_a_complete_file";
 
 #[test]
-fn processes_and_threads_at_once_leave_a_whole_file() {
+fn concurrent_processes_and_threads_leave_a_complete_file() {
     if is_child(TOGETHER) {
         let dir = PathBuf::from(std::env::var_os("GPUFORGE_TEST_DIR").unwrap());
         let init = work(&dir).unwrap();
@@ -135,7 +135,7 @@ fn processes_and_threads_at_once_leave_a_whole_file() {
     let said = dir.display().to_string();
     std::thread::scope(|scope| {
         for _ in 0..3 {
-            scope.spawn(|| assert_ended_well(&child(TOGETHER, &[("GPUFORGE_TEST_DIR", &said)])));
+            scope.spawn(|| assert_success(&child(TOGETHER, &[("GPUFORGE_TEST_DIR", &said)])));
             scope.spawn(|| assert!(work(&dir).unwrap().warnings.is_empty()));
         }
     });

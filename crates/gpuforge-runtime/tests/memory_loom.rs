@@ -1,8 +1,8 @@
-//! Is every interleaving right? The very source files of the pool, the limit and the gates, with loom's locks and atomics.
+//! Model checking with loom: every interleaving of the pool, the limiting adaptor and the single-flight gates.
 //!
-//! The files are compiled a second time below, under a `sync` module of loom's types; all other types are the crate's own.
-//! So no `--cfg loom` and no second build of the dependencies is needed. (What is not chosen: cores that are generic
-//! over their atomics, which would put the test into the types of the program.)
+//! The source files are compiled a second time below, with loom's locks and atomics as `sync`; all other types are the
+//! crate's own. So no `--cfg loom` and no second build of the dependencies is needed. (Not chosen: types generic over their
+//! atomics, which would put the test into the types of the program.)
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code fails loudly")]
 
 use std::sync::Arc as StdArc;
@@ -23,8 +23,8 @@ use loom::{
 #[path = "../src/memory"]
 mod memory {
     pub(crate) use gpuforge_runtime::memory::{
-        AllocError, Allocation, Allocator, BlockClass, ClassPeak, Clock, Limits, ManualClock, Reclaim,
-        Request, SizeClass, Tag,
+        AllocError, AllocLimits, AllocRequest, Allocation, Allocator, BlockClass, ClassPeak, Clock,
+        ManualClock, Reclaim, SizeClass, Tag,
     };
 
     /// In place of `src/memory/sync.rs`.
@@ -39,22 +39,22 @@ mod memory {
         }
     }
 
-    pub(crate) mod gate;
-    pub(crate) mod idle;
-    pub(crate) mod limit;
+    pub(crate) mod free_list;
+    pub(crate) mod limiting_adaptor;
     pub(crate) mod pool;
+    pub(crate) mod single_flight;
 }
 
-/// Where the source files expect it.
+/// Path expected by the source files.
 mod units {
     pub(crate) use gpuforge_runtime::units::Bytes;
 }
 
 use memory::{
-    AllocError, Allocation, Allocator, BlockClass, ManualClock, Reclaim, Request, Tag,
-    gate::{Changes, OneAtATime},
-    limit::Limit,
+    AllocError, AllocRequest, Allocation, Allocator, BlockClass, ManualClock, Reclaim, Tag,
+    limiting_adaptor::LimitingAdaptor,
     pool::{Pool, PoolSettings},
+    single_flight::{ChangeNotifier, SingleFlight},
 };
 use units::Bytes;
 
@@ -73,7 +73,7 @@ impl Device {
 impl Allocator for Device {
     type Block = ();
 
-    fn allocate(&self, request: Request) -> Result<Allocation<()>, AllocError> {
+    fn allocate(&self, request: AllocRequest) -> Result<Allocation<()>, AllocError> {
         let live = self.live.fetch_add(request.size.0, SeqCst) + request.size.0;
         assert!(live <= self.capacity, "{live} of {}", self.capacity);
         Ok(Allocation::new((), request))
@@ -84,12 +84,12 @@ impl Allocator for Device {
     }
 }
 
-fn storage(size: u64) -> Request {
-    Request { size: Bytes(size), tag: Tag("loom"), class: BlockClass::Storage }
+fn storage(size: u64) -> AllocRequest {
+    AllocRequest { size: Bytes(size), tag: Tag("loom"), class: BlockClass::Storage }
 }
 
-/// Every interleaving with up to three forced switches of thread, for models of three threads: all of them would take
-/// minutes, and loom's documentation calls two or three switches enough for most defects.
+/// Every interleaving with up to three preemptions, for models of three threads: all of them would take
+/// minutes, and loom's documentation calls two or three preemptions enough for most bugs.
 fn model_bounded(work: impl Fn() + Send + Sync + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.preemption_bound = Some(3);
@@ -97,15 +97,15 @@ fn model_bounded(work: impl Fn() + Send + Sync + 'static) {
 }
 
 #[test]
-fn the_limit_holds_at_every_moment() {
+fn limit_holds_at_every_point_in_time() {
     model_bounded(|| {
-        let limit = Arc::new(Limit::new(Device::new(512), Bytes(512)));
+        let limit = Arc::new(LimitingAdaptor::new(Device::new(512), Bytes(512)));
         let threads: Vec<_> = (0..2)
             .map(|_| {
                 let limit = limit.clone();
                 thread::spawn(move || match limit.allocate(storage(256)) {
                     Ok(allocation) => limit.release(allocation),
-                    Err(error) => assert!(error.is_shortage()),
+                    Err(error) => assert!(error.is_out_of_memory()),
                 })
             })
             .collect();
@@ -124,9 +124,9 @@ fn the_limit_holds_at_every_moment() {
 }
 
 #[test]
-fn what_fits_is_refused_neither_by_what_fits_nor_by_what_does_not() {
+fn fitting_request_is_never_refused_by_concurrent_requests() {
     model_bounded(|| {
-        let limit = Arc::new(Limit::new(Device::new(512), Bytes(512)));
+        let limit = Arc::new(LimitingAdaptor::new(Device::new(512), Bytes(512)));
         let try_in_thread = |size| {
             let limit = limit.clone();
             thread::spawn(move || limit.allocate(storage(size)).map(drop).is_ok())
@@ -138,21 +138,21 @@ fn what_fits_is_refused_neither_by_what_fits_nor_by_what_does_not() {
     });
 }
 
-fn pool(capacity: u64) -> Arc<Pool<Limit<Device>>> {
-    let limit = Limit::new(Device::new(capacity), Bytes(capacity));
+fn pool(capacity: u64) -> Arc<Pool<LimitingAdaptor<Device>>> {
+    let limit = LimitingAdaptor::new(Device::new(capacity), Bytes(capacity));
     Arc::new(Pool::new(limit, PoolSettings::default(), StdArc::new(ManualClock::default())))
 }
 
-fn assert_exact(pool: &Pool<Limit<Device>>, in_use: u64) {
+fn assert_exact(pool: &Pool<LimitingAdaptor<Device>>, in_use: u64) {
     let stats = pool.stats();
     assert_eq!(stats.in_use, Bytes(in_use));
     assert_eq!(stats.in_use + stats.idle, pool.held());
-    assert_eq!(pool.held(), pool.below().used());
-    assert_eq!(pool.held().0, pool.below().below().live.load(SeqCst));
+    assert_eq!(pool.held(), pool.upstream().used());
+    assert_eq!(pool.held().0, pool.upstream().upstream().live.load(SeqCst));
 }
 
 #[test]
-fn the_pool_hands_a_block_to_one_thread_only_and_trims_no_block_in_use() {
+fn pool_block_has_one_owner_and_blocks_in_use_are_not_evicted() {
     model(|| {
         let pool = pool(1024);
         let first = pool.allocate(storage(256)).unwrap();
@@ -174,7 +174,7 @@ fn the_pool_hands_a_block_to_one_thread_only_and_trims_no_block_in_use() {
 }
 
 #[test]
-fn two_misses_are_both_counted() {
+fn concurrent_misses_are_both_counted() {
     model(|| {
         let pool = pool(1024);
         let other = pool.clone();
@@ -187,7 +187,7 @@ fn two_misses_are_both_counted() {
 }
 
 #[test]
-fn two_trims_free_each_block_once() {
+fn concurrent_trims_free_each_block_once() {
     model(|| {
         let pool = pool(1024);
         for block in [256, 512].map(|size| pool.allocate(storage(size)).unwrap()) {
@@ -202,20 +202,20 @@ fn two_trims_free_each_block_once() {
 }
 
 #[test]
-fn at_the_limit_a_miss_and_a_release_leave_exact_books() {
+fn accounting_is_exact_for_a_miss_and_a_release_at_the_limit() {
     model(|| {
         let pool = pool(512);
         let theirs = pool.allocate(storage(512)).unwrap();
         let other = pool.clone();
         let thread = thread::spawn(move || other.release(theirs));
-        // Either the block is back and is trimmed for this one, or there is no room: both are right.
+        // Either the block is released and evicted for this one, or memory is exhausted: both are right.
         let in_use = match pool.allocate(storage(256)) {
             Ok(block) => {
                 drop(block);
                 256
             }
             Err(error) => {
-                assert!(error.is_shortage());
+                assert!(error.is_out_of_memory());
                 0
             }
         };
@@ -225,85 +225,85 @@ fn at_the_limit_a_miss_and_a_release_leave_exact_books() {
 }
 
 #[test]
-fn no_change_of_level_goes_untold() {
+fn no_level_change_goes_unreported() {
     model_bounded(|| {
         let level = Arc::new(AtomicU64::new(0));
-        let changes = Arc::new(Changes::new(0));
-        let told = Arc::new(AtomicU64::new(0));
-        let settle = |level: &AtomicU64, changes: &Changes, told: &AtomicU64| {
-            // Relaxed on purpose: the gate itself must make the level visible.
-            changes.settle(
+        let changes = Arc::new(ChangeNotifier::new(0));
+        let reported = Arc::new(AtomicU64::new(0));
+        let notify = |level: &AtomicU64, changes: &ChangeNotifier, reported: &AtomicU64| {
+            // Relaxed on purpose: the notifier itself must make the level visible.
+            changes.notify(
                 || level.load(Relaxed) as u8,
                 |from, to| {
-                    let before = told.swap(to.into(), SeqCst);
+                    let before = reported.swap(to.into(), SeqCst);
                     assert_eq!(before, u64::from(from), "in order, one at a time");
                 },
             );
         };
         let threads: Vec<_> = (0..2)
             .map(|_| {
-                let (level, changes, told) = (level.clone(), changes.clone(), told.clone());
+                let (level, changes, reported) = (level.clone(), changes.clone(), reported.clone());
                 thread::spawn(move || {
                     level.fetch_add(1, Relaxed);
-                    settle(&level, &changes, &told);
+                    notify(&level, &changes, &reported);
                 })
             })
             .collect();
         for thread in threads {
             thread.join().unwrap();
         }
-        assert_eq!(told.load(SeqCst), 2);
+        assert_eq!(reported.load(SeqCst), 2);
     });
 }
 
 #[test]
-fn a_level_that_rises_and_falls_ends_told_as_it_is() {
-    // One thread raises it, one lowers it: the one who finds it as it was told may not leave the other with an old look.
+fn final_level_is_reported_after_rise_and_fall() {
+    // One thread raises it, one lowers it: the one that finds the reported level must not leave the other with a stale read.
     model(|| {
         let level = Arc::new(AtomicU64::new(5));
-        let changes = Arc::new(Changes::new(5));
-        let told = Arc::new(AtomicU64::new(5));
-        let settle = |level: &AtomicU64, changes: &Changes, told: &AtomicU64| {
+        let changes = Arc::new(ChangeNotifier::new(5));
+        let reported = Arc::new(AtomicU64::new(5));
+        let notify = |level: &AtomicU64, changes: &ChangeNotifier, reported: &AtomicU64| {
             let read = || level.load(Relaxed) as u8;
-            changes.settle(read, |_, to| told.store(to.into(), SeqCst));
+            changes.notify(read, |_, to| reported.store(to.into(), SeqCst));
         };
-        let (l, c, t) = (level.clone(), changes.clone(), told.clone());
+        let (l, c, t) = (level.clone(), changes.clone(), reported.clone());
         let thread = thread::spawn(move || {
             l.fetch_add(1, Relaxed);
-            settle(&l, &c, &t);
+            notify(&l, &c, &t);
         });
         level.fetch_sub(1, Relaxed);
-        settle(&level, &changes, &told);
+        notify(&level, &changes, &reported);
         thread.join().unwrap();
-        assert_eq!(told.load(SeqCst), 5);
+        assert_eq!(reported.load(SeqCst), 5);
     });
 }
 
 #[test]
-fn a_clean_up_never_waits_and_misses_nothing() {
+fn single_flight_never_blocks_and_misses_nothing() {
     model(|| {
-        let dirt = Arc::new(AtomicU64::new(0));
-        let gate = Arc::new(OneAtATime::new());
-        // As the monitor does: clean while there is something and nobody else is cleaning.
-        let clean = |dirt: &AtomicU64, gate: &OneAtATime| {
-            while dirt.load(Relaxed) > 0 {
-                let cleaned = gate.run(|| {
-                    assert!(gate.run(|| ()).is_none(), "not even inside itself");
-                    dirt.store(0, Relaxed);
+        let idle = Arc::new(AtomicU64::new(0));
+        let gate = Arc::new(SingleFlight::new());
+        // As the monitor does: evict while there is something to evict and no other thread is evicting.
+        let evict = |idle: &AtomicU64, gate: &SingleFlight| {
+            while idle.load(Relaxed) > 0 {
+                let evicted = gate.try_run(|| {
+                    assert!(gate.try_run(|| ()).is_none(), "not even re-entrantly");
+                    idle.store(0, Relaxed);
                 });
-                if cleaned.is_none() {
+                if evicted.is_none() {
                     break;
                 }
             }
         };
-        let (d, g) = (dirt.clone(), gate.clone());
+        let (d, g) = (idle.clone(), gate.clone());
         let thread = thread::spawn(move || {
             d.fetch_add(1, Relaxed);
-            clean(&d, &g);
+            evict(&d, &g);
         });
-        dirt.fetch_add(1, Relaxed);
-        clean(&dirt, &gate);
+        idle.fetch_add(1, Relaxed);
+        evict(&idle, &gate);
         thread.join().unwrap();
-        assert_eq!(dirt.load(SeqCst), 0);
+        assert_eq!(idle.load(SeqCst), 0);
     });
 }

@@ -1,11 +1,12 @@
-//! Does any sequence of requests, releases and trims agree with a simple model of the stack?
+//! Property test: any sequence of allocations, releases and trims agrees with a simple model of the memory stack.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "test code fails loudly")]
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use gpuforge_runtime::{
     memory::{
-        BlockClass, Grant, ManualClock, MemoryStack, Request, SizeClass, StackSettings, Tag, should_clean,
+        AllocRequest, BlockClass, ManualClock, MemoryStack, SizeClass, StackAllocation, StackSettings, Tag,
+        should_evict,
     },
     units::Bytes,
 };
@@ -35,25 +36,29 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
 }
 
 /// What must hold after every step, whatever it was.
-fn check(stack: &MemoryStack<Dummy>, live: &[Grant<Id>], limit: Bytes) -> Result<(), TestCaseError> {
+fn check(
+    stack: &MemoryStack<Dummy>,
+    live: &[StackAllocation<Id>],
+    limit: Bytes,
+) -> Result<(), TestCaseError> {
     let stats = stack.stats();
     let device = stack.device().live();
     prop_assert!(device <= limit && stats.limit.peak <= limit);
     prop_assert_eq!(stats.pool.in_use + stats.pool.idle, device);
     prop_assert_eq!(stats.limit.used, device);
     prop_assert_eq!(stats.device.live, device);
-    prop_assert_eq!(stats.pool.in_use, live.iter().map(Grant::capacity).sum::<Bytes>());
+    prop_assert_eq!(stats.pool.in_use, live.iter().map(StackAllocation::capacity).sum::<Bytes>());
     prop_assert_eq!(stats.pool.asked_in_use, live.iter().map(|g| g.request().size).sum::<Bytes>());
     prop_assert_eq!(stats.users.live, stats.pool.asked_in_use);
     prop_assert_eq!(stats.users.live_blocks, live.len() as u64);
-    // At 85 % nothing idle is left that a clean-up could still free.
-    prop_assert!(!should_clean(device, limit) || stats.pool.idle == Bytes::ZERO);
+    // At 85 % no idle block is left to evict.
+    prop_assert!(!should_evict(device, limit) || stats.pool.idle == Bytes::ZERO);
     for grant in live {
         let (asked, given) = (grant.request().size, grant.capacity());
         prop_assert!(given >= asked);
         prop_assert!(asked < Bytes(256) || (given.0 - asked.0) * 8 <= asked.0, "{} for {}", given, asked);
     }
-    // No block is in two hands.
+    // No block is allocated twice.
     let ids: BTreeMap<_, _> = live.iter().map(|g| (g.block().0, ())).collect();
     prop_assert_eq!(ids.len(), live.len());
     Ok(())
@@ -63,7 +68,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 400, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_stack_agrees_with_the_model(
+    fn memory_stack_agrees_with_the_model(
         steps in steps(),
         limit in 1_000u64..200_000,
         faults in proptest::collection::btree_set(1u64..60, 0..6),
@@ -73,12 +78,12 @@ proptest! {
         let stack =
             MemoryStack::with_clock(Dummy::default(), StackSettings::new(exactly(limit.0)), clock.clone());
         stack.device().fail(faults.iter().copied(), Fault::OutOfMemory);
-        let mut live: Vec<Grant<Id>> = Vec::new();
+        let mut live: Vec<StackAllocation<Id>> = Vec::new();
         for step in steps {
             match step {
                 Step::Allocate { size, class } => {
-                    let request = Request { size: Bytes(size), tag: Tag("model"), class: BlockClass::ALL[class] };
-                    let in_use: Bytes = live.iter().map(Grant::capacity).sum();
+                    let request = AllocRequest { size: Bytes(size), tag: Tag("model"), class: BlockClass::ALL[class] };
+                    let in_use: Bytes = live.iter().map(StackAllocation::capacity).sum();
                     let rounded = SizeClass::of(Bytes(size)).unwrap().size().min(limit);
                     let room = Bytes(size) <= limit && in_use + rounded <= limit;
                     prop_assert_eq!(stack.can_allocate(Bytes(size)).is_ok(), room);
@@ -89,7 +94,7 @@ proptest! {
                             prop_assert_eq!(grant.capacity(), rounded);
                             live.push(grant);
                         }
-                        // With room, one refusal is made good by the retry and two are not; a limit that refuses
+                        // With enough memory, one failure is recovered by the retry and two are not; a limit that refuses
                         // because of idle blocks counts as one, but not both times.
                         Err(_) => {
                             let after = stack.stats();

@@ -1,4 +1,4 @@
-//! Do sixteen threads at once leave exact books, stay under the limit, and never wait for each other for ever?
+//! Stress test: sixteen threads on one memory stack; exact accounting, limit respected, no deadlock.
 #![allow(clippy::unwrap_used, clippy::panic, clippy::indexing_slicing, reason = "test code fails loudly")]
 
 use std::{
@@ -11,44 +11,44 @@ use std::{
 };
 
 use gpuforge_runtime::{
-    memory::{BlockClass, Grant, MemoryStack, Request, StackSettings, Tag},
+    memory::{AllocRequest, BlockClass, MemoryStack, StackAllocation, StackSettings, Tag},
     units::Bytes,
 };
 
 mod memory_dummy;
-use memory_dummy::{Dice, Dummy, Fault, Id, exactly, storage, within};
+use memory_dummy::{Dummy, Fault, Id, Rng, exactly, storage, within};
 
 type Stack = MemoryStack<Dummy>;
 const THREADS: u64 = 16;
 const OPERATIONS: u64 = 10_000;
-const PATIENCE: Duration = Duration::from_secs(120);
+const DEADLOCK_TIMEOUT: Duration = Duration::from_secs(120);
 const TAGS: [&str; 4] = ["a", "b", "c", "d"];
 
-/// Random requests and releases; ends with everything given back. Returns how many requests were refused.
+/// Random allocations and releases; frees everything at the end. Returns the number of refused requests.
 fn hammer(stack: &Stack, seed: u64, operations: u64) -> u64 {
-    let mut dice = Dice::new(seed + 1);
-    let mut live: Vec<Grant<Id>> = Vec::new();
+    let mut rng = Rng::new(seed + 1);
+    let mut live: Vec<StackAllocation<Id>> = Vec::new();
     let mut refused = 0;
     for _ in 0..operations {
-        if live.len() < 12 && dice.below(2) == 0 {
-            let octave = 256 << dice.below(8);
-            let size = Bytes(octave + dice.below(octave));
-            let (tag, class) = (Tag(TAGS[dice.below(4) as usize]), BlockClass::ALL[dice.below(4) as usize]);
-            match stack.allocate(Request { size, tag, class }) {
+        if live.len() < 12 && rng.below(2) == 0 {
+            let octave = 256 << rng.below(8);
+            let size = Bytes(octave + rng.below(octave));
+            let (tag, class) = (Tag(TAGS[rng.below(4) as usize]), BlockClass::ALL[rng.below(4) as usize]);
+            match stack.allocate(AllocRequest { size, tag, class }) {
                 Ok(grant) => {
                     assert!(grant.capacity() >= size && grant.request().class == class);
                     live.push(grant);
                 }
                 Err(error) => {
-                    assert!(error.is_shortage(), "{error}");
+                    assert!(error.is_out_of_memory(), "{error}");
                     refused += 1;
                 }
             }
         } else if !live.is_empty() {
-            stack.release(live.swap_remove(dice.below(live.len() as u64) as usize));
+            stack.release(live.swap_remove(rng.below(live.len() as u64) as usize));
         }
-        if dice.below(500) == 0 {
-            stack.trim(Bytes(dice.below(100_000)));
+        if rng.below(500) == 0 {
+            stack.trim(Bytes(rng.below(100_000)));
             stack.tick();
             let _ = (stack.can_allocate(Bytes(1000)), stack.leaks(), stack.peaks());
         }
@@ -72,7 +72,7 @@ fn all_at_once(stack: &Arc<Stack>, work: impl Fn(&Stack, u64) -> u64 + Send + Sy
     threads.into_iter().map(|t| t.join().unwrap()).sum()
 }
 
-/// Everything is back, and every layer knows.
+/// Everything is freed, in the accounting of every layer.
 fn assert_empty(stack: &Stack) {
     let stats = stack.stats();
     assert_eq!((stats.users.live, stats.users.live_blocks), (Bytes::ZERO, 0));
@@ -93,7 +93,7 @@ fn assert_empty(stack: &Stack) {
 
 #[test]
 fn sixteen_threads_with_room() {
-    within(PATIENCE, || {
+    within(DEADLOCK_TIMEOUT, || {
         let stack = Arc::new(MemoryStack::new(Dummy::default(), StackSettings::new(exactly(1 << 40))));
         let refused = all_at_once(&stack, |stack, seed| hammer(stack, seed, OPERATIONS));
         assert_eq!(refused, 0);
@@ -106,7 +106,7 @@ fn sixteen_threads_with_room() {
 
 #[test]
 fn sixteen_threads_at_the_limit() {
-    within(PATIENCE, || {
+    within(DEADLOCK_TIMEOUT, || {
         // Sixteen threads want about 3 MiB at the peak; there is one.
         let limit = Bytes::mib(1);
         let stack = Arc::new(MemoryStack::new(Dummy::default(), StackSettings::new(exactly(limit.0))));
@@ -114,14 +114,14 @@ fn sixteen_threads_at_the_limit() {
         assert!(refused > 0, "the limit was never reached: the test is too easy");
         assert!(stack.device().peak() <= limit, "the device saw {}", stack.device().peak());
         assert!(stack.stats().limit.peak <= limit);
-        assert!(stack.stats().monitor.cleanups > 0);
+        assert!(stack.stats().monitor.evictions > 0);
         assert_empty(&stack);
     });
 }
 
 #[test]
 fn sixteen_threads_with_a_device_that_fails() {
-    within(PATIENCE, || {
+    within(DEADLOCK_TIMEOUT, || {
         let device = Dummy::default();
         device.fail((0..20_000).filter(|n| n % 7 == 0 || n % 11 < 2), Fault::OutOfMemory);
         let stack = Arc::new(MemoryStack::new(device, StackSettings::new(exactly(Bytes::mib(2).0))));
@@ -132,8 +132,8 @@ fn sixteen_threads_with_a_device_that_fails() {
 }
 
 #[test]
-fn clean_up_while_others_allocate_and_a_subscriber_allocates() {
-    within(PATIENCE, || {
+fn eviction_with_concurrent_allocations_and_an_allocating_subscriber() {
+    within(DEADLOCK_TIMEOUT, || {
         let stack =
             Arc::new(MemoryStack::new(Dummy::default(), StackSettings::new(exactly(Bytes::mib(1).0))));
         let (weak, calls, inside) =
@@ -142,7 +142,7 @@ fn clean_up_while_others_allocate_and_a_subscriber_allocates() {
         let chain = Arc::new(Mutex::new(Vec::new()));
         let links = chain.clone();
         let subscriber = stack.subscribe(move |event| {
-            assert!(!busy.swap(true, SeqCst), "events are told one at a time");
+            assert!(!busy.swap(true, SeqCst), "events are delivered one at a time");
             let Some(stack) = weak.upgrade() else { return };
             links.lock().unwrap().push((event.from, event.to));
             count.fetch_add(1, SeqCst);
@@ -154,14 +154,14 @@ fn clean_up_while_others_allocate_and_a_subscriber_allocates() {
         });
         all_at_once(&stack, |stack, seed| hammer(stack, seed, OPERATIONS));
         let stats = stack.stats();
-        assert!(calls.load(SeqCst) > 0 && stats.monitor.cleanups > 0, "{stats:?}");
+        assert!(calls.load(SeqCst) > 0 && stats.monitor.evictions > 0, "{stats:?}");
         assert_eq!(stats.monitor.subscriber_panics, 0);
         assert!(stats.limit.peak <= Bytes::mib(1));
         stack.tick();
         assert!(stack.unsubscribe(subscriber));
         let chain = chain.lock().unwrap();
-        assert!(chain.windows(2).all(|two| two[0].1 == two[1].0), "each event begins where the last ended");
-        assert_eq!(chain.last().unwrap().1, stack.pressure(), "the last event tells the level that is");
+        assert!(chain.windows(2).all(|two| two[0].1 == two[1].0), "each event starts at the previous level");
+        assert_eq!(chain.last().unwrap().1, stack.pressure(), "the last event reports the current level");
         assert_empty(&stack);
     });
 }

@@ -1,4 +1,4 @@
-//! Does a session hand on what the engine says of itself, and keep what it reserves out of the budget?
+//! Session: engine properties are passed through, and memory reserved by the engine is subtracted from the budget.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,11 +12,14 @@ use std::{sync::Arc, time::Duration};
 
 use gpuforge_runtime::{
     engine::{
-        BlockId, Caps, Done, Engine, EngineError, Health, Job, Opener as _, Ticket,
-        dummy::{DummyOpener, Script},
+        BlockId, Caps, Engine, EngineError, Health, Job, JobOutput, Opener as _, Ticket,
+        dummy::{DummyOpener, DummyScript},
         gpu::{Gpu, GpuOpener},
     },
-    memory::{AllocError, BlockClass, Budget, BudgetOrigin, Measured, Request, Source, StackSettings, Tag},
+    memory::{
+        AllocError, AllocRequest, BlockClass, Budget, BudgetOrigin, BudgetSource, MeasuredBudget,
+        StackSettings, Tag,
+    },
     session::Session,
     units::Bytes,
 };
@@ -24,14 +27,14 @@ use gpuforge_runtime::{
 mod gpu_common;
 use gpu_common::open;
 
-/// The dummy, with things to say of its memory.
-struct Talkative {
+/// The dummy with reserved memory and a driver budget.
+struct WithBudget {
     inner: Arc<dyn Engine>,
     reserved: Bytes,
-    budget: Option<Measured>,
+    budget: Option<MeasuredBudget>,
 }
 
-impl Engine for Talkative {
+impl Engine for WithBudget {
     fn caps(&self) -> &Caps {
         self.inner.caps()
     }
@@ -40,7 +43,7 @@ impl Engine for Talkative {
         self.reserved
     }
 
-    fn memory_budget(&self) -> Option<Measured> {
+    fn memory_budget(&self) -> Option<MeasuredBudget> {
         self.budget
     }
 
@@ -56,7 +59,7 @@ impl Engine for Talkative {
         self.inner.submit(job)
     }
 
-    fn wait(&self, ticket: Ticket, deadline: Duration) -> Result<Done, EngineError> {
+    fn wait(&self, ticket: Ticket, deadline: Duration) -> Result<JobOutput, EngineError> {
         self.inner.wait(ticket, deadline)
     }
 
@@ -66,11 +69,11 @@ impl Engine for Talkative {
 }
 
 fn dummy() -> Arc<dyn Engine> {
-    DummyOpener::new(Bytes::gib(1), Script::default()).open().unwrap()
+    DummyOpener::new(Bytes::gib(1), DummyScript::default()).open().unwrap()
 }
 
-fn session(reserved: Bytes, budget: Option<Measured>, given: Budget) -> Session {
-    let engine = Talkative { inner: dummy(), reserved, budget };
+fn session(reserved: Bytes, budget: Option<MeasuredBudget>, given: Budget) -> Session {
+    let engine = WithBudget { inner: dummy(), reserved, budget };
     Session::new(Arc::new(engine), StackSettings::new(given))
 }
 
@@ -79,13 +82,13 @@ fn user(bytes: Bytes) -> Budget {
 }
 
 #[test]
-fn staging_and_blocks_share_the_users_limit() {
+fn staging_and_blocks_share_the_user_limit() {
     let session = session(Bytes::mib(16), None, user(Bytes::mib(64)));
     let stats = session.memory().stats();
     assert_eq!((stats.limit.limit, session.reserved()), (Bytes::mib(48), Bytes::mib(16)));
-    assert_eq!(stats.budget, user(Bytes::mib(48)), "pressure counts from the same number");
+    assert_eq!(stats.budget, user(Bytes::mib(48)), "pressure is relative to the same number");
     let ask = |mib| {
-        let request = Request { size: Bytes::mib(mib), tag: Tag("test"), class: BlockClass::Storage };
+        let request = AllocRequest { size: Bytes::mib(mib), tag: Tag("test"), class: BlockClass::Storage };
         session.memory().allocate(request)
     };
     let all = ask(48).unwrap();
@@ -94,51 +97,55 @@ fn staging_and_blocks_share_the_users_limit() {
 }
 
 #[test]
-fn a_small_limit_keeps_half_for_blocks() {
+fn small_limit_leaves_half_for_blocks() {
     let session = session(Bytes::mib(16), None, user(Bytes::mib(4)));
     assert_eq!(session.memory().stats().limit.limit, Bytes::mib(2));
 }
 
 #[test]
-fn the_drivers_budget_replaces_a_guess_and_nothing_else() {
-    let source = Source::VulkanMemoryBudget;
-    let driver = Some(Measured { bytes: Bytes::mib(600), source });
-    let guess = Budget { bytes: Bytes::gib(15), origin: BudgetOrigin::ShareOfSystem { percent: 50 } };
-    let stats = session(Bytes::mib(100), driver, guess).memory().stats();
+fn driver_budget_replaces_only_a_share_of_system_memory() {
+    let source = BudgetSource::VulkanMemoryBudget;
+    let driver = Some(MeasuredBudget { bytes: Bytes::mib(600), source });
+    let share = Budget { bytes: Bytes::gib(15), origin: BudgetOrigin::ShareOfSystem { percent: 50 } };
+    let stats = session(Bytes::mib(100), driver, share).memory().stats();
     assert_eq!(stats.budget, Budget { bytes: Bytes::mib(500), origin: BudgetOrigin::Measured(source) });
     assert_eq!(stats.limit.limit, Bytes::mib(475), "95 %, as of every measured budget");
     let stats = session(Bytes::ZERO, driver, user(Bytes::mib(700))).memory().stats();
     assert_eq!(stats.budget, user(Bytes::mib(700)));
-    assert_eq!(session(Bytes::ZERO, None, guess).memory().stats().budget, guess);
+    assert_eq!(session(Bytes::ZERO, None, share).memory().stats().budget, share);
 }
 
 #[test]
-fn the_dummy_reserves_nothing_and_proves_no_loops() {
+fn dummy_reserves_nothing_and_has_no_loop_limit() {
     let session = Session::new(dummy(), StackSettings::new(user(Bytes::mib(4))));
     assert_eq!((session.loop_iterations(), session.reserved()), (None, Bytes::ZERO));
     assert_eq!(session.memory().stats().limit.limit, Bytes::mib(4));
 }
 
 #[test]
-fn an_adapter_is_asked_for_its_loops_once_and_for_its_memory() {
+fn adapter_loop_limit_is_cached_and_budget_is_queried() {
     let Some(gpu): Option<Arc<Gpu>> = open(&GpuOpener::default()) else { return };
-    let guess = Budget { bytes: Bytes::gib(1), origin: BudgetOrigin::ShareOfSystem { percent: 50 } };
-    let session = Session::new(gpu.clone(), StackSettings::new(guess));
+    let share = Budget { bytes: Bytes::gib(1), origin: BudgetOrigin::ShareOfSystem { percent: 50 } };
+    let session = Session::new(gpu.clone(), StackSettings::new(share));
     assert!(gpu.reserved() > Bytes::ZERO && gpu.reserved() <= Bytes::mib(64), "{}", gpu.reserved());
     let budget = session.memory().stats().budget;
     match gpu.memory_budget() {
         Some(driver) => assert_eq!(budget.origin, BudgetOrigin::Measured(driver.source)),
-        None => assert_eq!(budget, Budget { bytes: Bytes(guess.bytes.0 - gpu.reserved().0), ..guess }),
+        None => assert_eq!(budget, Budget { bytes: Bytes(share.bytes.0 - gpu.reserved().0), ..share }),
     }
     let more = Session::new(gpu.clone(), StackSettings::new(user(Bytes::mib(16) + gpu.reserved())));
-    assert_eq!(more.memory().stats().limit.limit, Bytes::mib(16), "whoever adds it gets all of the rest");
+    assert_eq!(
+        more.memory().stats().limit.limit,
+        Bytes::mib(16),
+        "adding the reserved bytes gives the full limit"
+    );
     println!("{}: {:?}, budget {:?}", gpu.caps().name, session.loop_iterations(), gpu.memory_budget());
     let proven = session.loop_iterations().unwrap();
     assert!(proven >= 1 << 14, "{proven}: our kernels rely on that many");
     gpu.lose();
-    assert_eq!(session.loop_iterations(), Some(proven), "remembered: a lost device cannot be asked");
+    assert_eq!(session.loop_iterations(), Some(proven), "cached: a lost device cannot be probed");
     let other = open(&GpuOpener::default()).unwrap();
     other.lose();
-    let never_asked = Session::new(other, StackSettings::new(guess));
-    assert_eq!(never_asked.loop_iterations(), None, "a failed trial proves nothing");
+    let never_asked = Session::new(other, StackSettings::new(share));
+    assert_eq!(never_asked.loop_iterations(), None, "a failed probe gives no limit");
 }

@@ -1,4 +1,4 @@
-//! Do tensors stay where they were made, and survive what happens to the device?
+//! Device-resident tensors: residency, re-materialisation after device loss, checkpoints, scopes.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -10,23 +10,23 @@
 
 use gpuforge_runtime::{
     engine::{
-        dummy::{DummyOpener, Fault, Script},
+        dummy::{DummyFault, DummyOpener, DummyScript},
         gpu::GpuOpener,
     },
     plan::{Plan, PlanError},
-    runner::{Place, Runner},
-    tensor::{DType, Residency, Spec, Tensor},
+    runner::{ExecutedOn, Runner},
+    tensor::{DType, Residency, Tensor, TensorSpec},
     units::Bytes,
 };
-use gpuforge_testkit::{kernels, matrix::runner_settings, plans};
+use gpuforge_testkit::{fault_matrix::runner_settings, kernels, plans};
 
 const N: u32 = 500;
 
-fn spec() -> Spec {
-    Spec { dtype: DType::U32, shape: vec![N as usize], tag: "test" }
+fn spec() -> TensorSpec {
+    TensorSpec { dtype: DType::U32, shape: vec![N as usize], tag: "test" }
 }
 
-fn dummy(script: Script) -> (DummyOpener, Runner) {
+fn dummy(script: DummyScript) -> (DummyOpener, Runner) {
     let opener = DummyOpener::new(Bytes::gib(1), script);
     (opener.clone(), Runner::new(Box::new(opener), runner_settings(true)))
 }
@@ -38,7 +38,7 @@ fn mix(runner: &Runner, a: &Tensor, b: &Tensor, salt: u32) -> Tensor {
     let out = plan.slot(Bytes(u64::from(N) * 4), "out");
     plan.dispatch(&kernels::mix(), &[a, b, out], &[N, 3, salt], kernels::groups(N)).unwrap();
     plan.keep(out, spec()).unwrap();
-    runner.run(plan).unwrap().pieces[0].kept[0].clone()
+    runner.run(plan).unwrap().chunks[0].kept[0].clone()
 }
 
 fn inputs() -> (Tensor, Tensor) {
@@ -46,7 +46,7 @@ fn inputs() -> (Tensor, Tensor) {
     (make(1), make(2))
 }
 
-/// Four steps that never leave the device, and their answer by a runner that never fails.
+/// Four steps that stay on the device.
 fn steps(runner: &Runner) -> Tensor {
     let (mut a, mut b) = inputs();
     for salt in 0..4 {
@@ -56,14 +56,14 @@ fn steps(runner: &Runner) -> Tensor {
     b
 }
 
-fn answer() -> Vec<u8> {
-    let (_, calm) = dummy(Script::default());
-    calm.read(&steps(&calm)).unwrap().to_vec()
+fn expected() -> Vec<u8> {
+    let (_, fault_free) = dummy(DummyScript::default());
+    fault_free.read(&steps(&fault_free)).unwrap().to_vec()
 }
 
 #[test]
-fn results_stay_on_the_device_until_they_are_read() {
-    let (_, runner) = dummy(Script::default());
+fn results_stay_resident_until_they_are_read() {
+    let (_, runner) = dummy(DummyScript::default());
     let (a, b) = inputs();
     assert_eq!(a.residency(), Residency::Host);
     let out = mix(&runner, &a, &b, 0);
@@ -72,19 +72,25 @@ fn results_stay_on_the_device_until_they_are_read() {
     assert_eq!(out.residency(), Residency::Both);
     let live = |r: &Runner| r.session().unwrap().memory().stats().users.live_blocks;
     assert_eq!(live(&runner), 3);
-    a.leave_device();
+    a.evict();
     drop((b, out));
     assert_eq!(live(&runner), 0);
 }
 
 #[test]
-fn a_chain_of_tensors_survives_every_fault_at_every_command() {
-    let want = answer();
-    let (calm, runner) = dummy(Script::default());
+fn tensor_lineage_survives_every_fault_at_every_command() {
+    let want = expected();
+    let (fault_free, runner) = dummy(DummyScript::default());
     runner.read(&steps(&runner)).unwrap();
-    for fault in [Fault::Loss, Fault::Hang, Fault::SilentLoss, Fault::OutOfMemory, Fault::ShortRead] {
-        for at in 0..calm.commands() {
-            let (_, runner) = dummy(Script::once(fault, at));
+    for fault in [
+        DummyFault::Loss,
+        DummyFault::Hang,
+        DummyFault::SilentLoss,
+        DummyFault::OutOfMemory,
+        DummyFault::ShortRead,
+    ] {
+        for at in 0..fault_free.commands() {
+            let (_, runner) = dummy(DummyScript::once(fault, at));
             let last = steps(&runner);
             assert_eq!(runner.read(&last).unwrap().as_ref(), want, "{fault:?} at {at}");
             drop(last);
@@ -95,31 +101,31 @@ fn a_chain_of_tensors_survives_every_fault_at_every_command() {
 }
 
 #[test]
-fn a_device_that_is_always_lost_leaves_tensors_on_the_host() {
-    let (_, runner) = dummy(Script::always(Fault::Loss));
+fn cpu_fallback_leaves_tensors_on_the_host() {
+    let (_, runner) = dummy(DummyScript::always(DummyFault::Loss));
     let last = steps(&runner);
     assert_eq!(last.residency(), Residency::Host);
-    assert_eq!(runner.read(&last).unwrap().as_ref(), answer());
+    assert_eq!(runner.read(&last).unwrap().as_ref(), expected());
 }
 
 #[test]
-fn what_is_nowhere_is_made_again_and_a_checkpoint_does_not_need_to_be() {
-    let (opener, runner) = dummy(Script::default());
+fn evicted_tensor_is_rematerialised_unless_checkpointed() {
+    let (opener, runner) = dummy(DummyScript::default());
     let last = steps(&runner);
     runner.reset();
-    last.leave_device();
-    assert_eq!(last.residency(), Residency::Nowhere);
-    assert_eq!(runner.checkpoint(&last).unwrap().as_ref(), answer());
+    last.evict();
+    assert_eq!(last.residency(), Residency::Evicted);
+    assert_eq!(runner.checkpoint(&last).unwrap().as_ref(), expected());
     runner.reset();
     let before = opener.commands();
-    assert_eq!(runner.read(&last).unwrap().as_ref(), answer());
-    assert_eq!(opener.commands(), before, "the host copy is there: nothing ran");
+    assert_eq!(runner.read(&last).unwrap().as_ref(), expected());
+    assert_eq!(opener.commands(), before, "the host copy is used: nothing ran");
 }
 
 #[test]
-fn a_chain_too_long_to_replay_is_a_typed_loss_unless_it_was_checkpointed() {
+fn too_long_lineage_is_device_lost_unless_checkpointed() {
     let run = |checkpoints: bool| {
-        let (_, runner) = dummy(Script::default());
+        let (_, runner) = dummy(DummyScript::default());
         let (mut a, mut b) = inputs();
         for salt in 0..300 {
             let next = mix(&runner, &a, &b, salt);
@@ -130,24 +136,24 @@ fn a_chain_too_long_to_replay_is_a_typed_loss_unless_it_was_checkpointed() {
         }
         runner.reset();
         for tensor in [&a, &b] {
-            tensor.leave_device();
+            tensor.evict();
         }
         let fresh = mix(&runner, &b, &b, 1);
         runner.read(&fresh).map(|bytes| bytes.to_vec())
     };
     let failed = std::panic::catch_unwind(|| run(false));
-    assert!(failed.is_err(), "299 plans deep: said, not replayed");
+    assert!(failed.is_err(), "lineage of 299 plans: an error, not a replay");
     assert!(run(true).is_ok());
 }
 
 #[test]
-fn a_scope_gives_everything_back_also_on_error_and_panic() {
-    let (_, runner) = dummy(Script::default());
-    let keep = |scope: &gpuforge_runtime::runner::Scope<'_>| {
+fn scope_evicts_its_tensors_also_on_error_and_panic() {
+    let (_, runner) = dummy(DummyScript::default());
+    let keep = |scope: &gpuforge_runtime::runner::TensorScope<'_>| {
         let mut plan = Plan::new("kept");
         let slot = plan.upload(vec![1; 4 * N as usize], "kept").unwrap();
         plan.keep(slot, spec()).unwrap();
-        scope.run(plan).unwrap().pieces[0].kept[0].clone()
+        scope.run(plan).unwrap().chunks[0].kept[0].clone()
     };
     let live = |r: &Runner| r.session().unwrap().memory().stats().users.live_blocks;
     let (gone, escaped) = runner.scope(|scope| {
@@ -158,7 +164,7 @@ fn a_scope_gives_everything_back_also_on_error_and_panic() {
     });
     assert_eq!(
         (gone.residency(), escaped.residency(), live(&runner)),
-        (Residency::Nowhere, Residency::Device, 1)
+        (Residency::Evicted, Residency::Device, 1)
     );
     let failed: Result<(), &str> = runner.scope(|scope| {
         keep(scope);
@@ -175,7 +181,7 @@ fn a_scope_gives_everything_back_also_on_error_and_panic() {
 }
 
 #[test]
-fn mistakes_are_refused_when_they_are_made() {
+fn invalid_plans_are_rejected_when_recorded() {
     let wrong = Tensor::from_bytes(vec![0; 7], spec()).unwrap_err();
     assert!(wrong.to_string().contains("500") && wrong.to_string().contains('7'), "{wrong}");
     let (a, _) = inputs();
@@ -186,11 +192,11 @@ fn mistakes_are_refused_when_they_are_made() {
     assert!(matches!(plan.keep(small, spec()), Err(PlanError::Size { .. })));
     let empty = plan.slot(Bytes(4 * u64::from(N)), "empty");
     assert!(matches!(plan.keep(empty, spec()), Err(PlanError::NotWritten { .. })));
-    assert_eq!(Spec { dtype: DType::F32, shape: vec![usize::MAX, 2], tag: "x" }.size(), None);
+    assert_eq!(TensorSpec { dtype: DType::F32, shape: vec![usize::MAX, 2], tag: "x" }.size(), None);
 }
 
 #[test]
-fn an_adapter_keeps_tensors_too() {
+fn adapter_keeps_tensors_resident() {
     let runner = Runner::new(Box::new(GpuOpener::default()), runner_settings(true));
     if let Err(why) = runner.warm() {
         println!("skipped: {why}");
@@ -198,15 +204,15 @@ fn an_adapter_keeps_tensors_too() {
     }
     let last = steps(&runner);
     assert_eq!(last.residency(), Residency::Device);
-    assert_eq!(runner.read(&last).unwrap().as_ref(), answer());
+    assert_eq!(runner.read(&last).unwrap().as_ref(), expected());
     runner.reset();
     let (a, b) = inputs();
     let again = mix(&runner, &last, &a, 9);
-    let calm = dummy(Script::default()).1;
-    assert_eq!(runner.read(&again).unwrap(), calm.read(&mix(&calm, &last, &a, 9)).unwrap());
+    let fault_free = dummy(DummyScript::default()).1;
+    assert_eq!(runner.read(&again).unwrap(), fault_free.read(&mix(&fault_free, &last, &a, 9)).unwrap());
     drop(b);
     let mut plan = Plan::new("place");
     let slot = plan.import(&again);
     plan.download(slot).unwrap();
-    assert_eq!(runner.run(plan).unwrap().pieces[0].place, Place::Device);
+    assert_eq!(runner.run(plan).unwrap().chunks[0].executed_on, ExecutedOn::Device);
 }

@@ -1,10 +1,10 @@
-//! Kernels for tests: integer arithmetic only, so that every device must give the same bits.
+//! Test kernels: integer arithmetic only, so that every device must give the same bits.
 
 use std::sync::Arc;
 
 use gpuforge_runtime::kernel::{Access, Kernel, put_words, words};
 
-/// Invocations per group of every kernel here.
+/// Workgroup size of every kernel here.
 pub const GROUP: u32 = 64;
 
 /// `out[i] = rotl(a[i] * p.y + b[i], 7) ^ (p.z + i)` for `i < p.x`: any skipped or repeated step changes the result.
@@ -28,7 +28,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
         wgsl: WGSL.into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Read, Access::Write],
-        twin: Arc::new(|call| {
+        cpu_reference: Arc::new(|call| {
             let (n, factor, salt) = match call.params {
                 [n, factor, salt, ..] => (*n, *factor, *salt),
                 _ => (0, 0, 0),
@@ -44,7 +44,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>, @builtin(num_workgroups) g
     })
 }
 
-/// `p.y` steps of a recurrence per item: work that takes as long as one likes.
+/// `p.y` steps of a recurrence (LCG) per item: a kernel of adjustable duration.
 pub fn spin() -> Arc<Kernel> {
     const WGSL: &str = "
 struct Params { v: array<vec4<u32>, 4> }
@@ -65,7 +65,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
         wgsl: WGSL.into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Write],
-        twin: Arc::new(|call| {
+        cpu_reference: Arc::new(|call| {
             let rounds = call.params.get(1).copied().unwrap_or(0);
             if let ([a], [out]) = (call.inputs.as_slice(), call.outputs.as_mut_slice()) {
                 let step = |s: u32, _| s.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
@@ -76,7 +76,7 @@ fn main(@builtin(global_invocation_id) id: vec3<u32>) {
     })
 }
 
-/// Groups that cover `n` items, in two dimensions where one is not enough.
+/// Workgroups that cover `n` items, in two dimensions if one is not enough.
 pub fn groups(n: u32) -> [u32; 3] {
     let all = n.div_ceil(GROUP);
     let y = all.div_ceil(65_535).max(1);

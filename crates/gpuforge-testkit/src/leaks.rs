@@ -1,4 +1,4 @@
-//! Does anything stay behind? Opens, runs and closes a device again and again, and counts what was not given back.
+//! Leak check: opens, uses and closes a device repeatedly, and reports memory and handles that were not freed.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use gpuforge_runtime::{engine::Opener, session::Session, units::Bytes};
 
 use crate::{conformance, plans};
 
-/// `rounds` times: open, run twice, give everything back, close. `Err` says what stayed.
+/// `rounds` times: open, run twice, free everything, close. `Err` names the leak.
 pub fn check(opener: &dyn Opener, rounds: u32) -> Result<(), String> {
     for round in 0..rounds {
         once(opener).map_err(|why| format!("round {round}: {why}"))?;
@@ -25,7 +25,7 @@ fn once(opener: &dyn Opener) -> Result<(), String> {
             return Err("wrong result".to_owned());
         }
     }
-    nothing_left(&session)?;
+    no_memory_held(&session)?;
     drop(session);
     match closed.strong_count() {
         0 => Ok(()),
@@ -33,8 +33,8 @@ fn once(opener: &dyn Opener) -> Result<(), String> {
     }
 }
 
-/// Users hold nothing, and after a trim neither does the pool: in bytes and in blocks, above and below it.
-pub fn nothing_left(session: &Session) -> Result<(), String> {
+/// No memory is in use, and after a trim the pool holds none either: in bytes and in blocks, above and below the pool.
+pub fn no_memory_held(session: &Session) -> Result<(), String> {
     session.memory().trim(Bytes::ZERO);
     let stats = session.memory().stats();
     let views = [("users hold", &stats.users), ("the device holds", &stats.device)];

@@ -1,16 +1,16 @@
-//! Plans for tests, with their answers computed by plain Rust that knows nothing of engines.
+//! Test plans with expected outputs, computed by plain Rust that is independent of engines.
 
 use std::ops::Range;
 
 use gpuforge_runtime::{
     plan::{Plan, PlanError},
-    runner::Batch,
+    runner::SplittableBatch,
     units::Bytes,
 };
 
 use crate::kernels::{groups, mix};
 
-/// The same numbers everywhere.
+/// Deterministic pseudo-random numbers (xorshift32).
 pub fn numbers(n: u32, seed: u32) -> Vec<u32> {
     let mut state = seed | 1;
     (0..n)
@@ -35,7 +35,7 @@ fn step(a: &[u32], b: &[u32], factor: u32, salt: u32) -> Vec<u32> {
     (0..).zip(a.iter().zip(b)).map(mixed).collect()
 }
 
-/// A chain of uploads, kernels, copies, frees and downloads, and what it must bring.
+/// A chain of uploads, dispatches, copies, frees and downloads, and its expected outputs.
 pub fn chain(n: u32, rounds: u32) -> Result<(Plan, Vec<Vec<u8>>), PlanError> {
     let mut plan = Plan::new("chain");
     let kernel = mix();
@@ -69,23 +69,23 @@ pub fn chain(n: u32, rounds: u32) -> Result<(Plan, Vec<Vec<u8>>), PlanError> {
     Ok((plan, expected))
 }
 
-/// Independent items of `n` words each; a piece needs memory in proportion to its items.
-pub struct Items {
-    /// How many.
+/// A splittable batch of independent items of `words` words; a chunk needs memory in proportion to its items.
+pub struct ItemBatch {
+    /// Number of items.
     pub items: usize,
-    /// Words each.
+    /// Words per item.
     pub words: u32,
 }
 
-impl Items {
-    /// What item `i` must bring.
+impl ItemBatch {
+    /// Expected output of item `i`.
     pub fn expected(&self, i: usize) -> Vec<u8> {
         let seed = u32::try_from(i).unwrap_or(0);
         bytes(&step(&numbers(self.words, seed * 2 + 1), &numbers(self.words, seed * 2 + 5), 3, seed))
     }
 }
 
-impl Batch for Items {
+impl SplittableBatch for ItemBatch {
     fn len(&self) -> usize {
         self.items
     }

@@ -1,5 +1,5 @@
-//! Does it hold out? Mixed work on several engines at once with faults at random, for as long as one likes, while the
-//! process is watched: memory, threads and handles must not grow.
+//! Soak test: mixed work on several engines with random faults for a given duration, while the process is monitored:
+//! memory, threads and file descriptors must not grow.
 
 use std::{
     fmt::Write as _,
@@ -12,114 +12,114 @@ use std::{
 };
 
 use gpuforge_runtime::{
-    runner::{Place, Runner, RunnerSettings},
+    runner::{ExecutedOn, Runner, RunnerSettings},
     units::Bytes,
 };
 
 use crate::{
     conformance,
-    faulty::FaultyOpener,
+    fault_injection::FaultyOpener,
+    fault_script::{FaultScript, RandomFaults, splitmix64},
     plans,
-    script::{Random, Script, scramble},
-    trend::{Trend, Verdict},
-    usage::{self, Usage},
+    trend::{Trend, TrendVerdict},
+    usage::{self, ProcessUsage},
 };
 
 /// Threads that share the runner of one engine.
 const THREADS: u64 = 2;
 
-/// Something that must not grow.
-struct Figure {
+/// A process metric that must not grow.
+struct WatchedMetric {
     name: &'static str,
     /// Growth per minute that still counts as flat.
     limit: f64,
-    of: fn(&Usage) -> Option<f64>,
+    of: fn(&ProcessUsage) -> Option<f64>,
 }
 
-const FIGURES: [Figure; 3] = [
-    Figure {
+const WATCHED_METRICS: [WatchedMetric; 3] = [
+    WatchedMetric {
         name: "resident memory, MiB",
         limit: 1.0,
         of: |usage| usage.resident.map(|bytes| bytes.0 as f64 / f64::from(1 << 20)),
     },
-    // Threads and handles are whole: half a one is noise.
-    Figure { name: "threads", limit: 0.5, of: |usage| usage.threads.map(|n| n as f64) },
-    Figure { name: "open handles", limit: 0.5, of: |usage| usage.handles.map(|n| n as f64) },
+    // Threads and file descriptors are integers: half a one is noise.
+    WatchedMetric { name: "threads", limit: 0.5, of: |usage| usage.threads.map(|n| n as f64) },
+    WatchedMetric { name: "open handles", limit: 0.5, of: |usage| usage.handles.map(|n| n as f64) },
 ];
 
-/// How long, and how bad.
+/// Settings of a soak.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Settings {
-    /// All together.
+pub struct SoakSettings {
+    /// Total duration.
     pub duration: Duration,
-    /// Between two looks at the process.
+    /// Sampling interval.
     pub every: Duration,
-    /// Where the random numbers come from.
+    /// Seed.
     pub seed: u64,
 }
 
 /// The faults of a soak: about one attempt in five fails, so that four in a row are rare and most work stays on the
 /// device.
-pub fn script(seed: u64) -> Script {
-    Script {
-        random: Some(Random { seed, one_in: 30, one_creation_in: 1000, only: &[] }),
+pub fn script(seed: u64) -> FaultScript {
+    FaultScript {
+        random: Some(RandomFaults { seed, one_in: 30, one_creation_in: 1000, only: &[] }),
         patience: Duration::from_millis(20),
         slow: Duration::from_millis(5),
-        ..Script::default()
+        ..FaultScript::default()
     }
 }
 
-/// What happened on one engine.
+/// Counters of one engine.
 #[derive(Debug, Default)]
-struct Counts {
+struct EngineCounters {
     runs: AtomicU64,
     device: AtomicU64,
     cpu: AtomicU64,
     wrong: Mutex<Vec<String>>,
 }
 
-/// The same, said.
+/// Results of one engine.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EngineReport {
-    /// Which engine.
+    /// Engine name.
     pub name: String,
-    /// Pieces of work.
+    /// Plans and batches run.
     pub runs: u64,
-    /// Of those, done on the device.
+    /// Chunks executed on the device.
     pub device: u64,
-    /// And by the twins.
+    /// Chunks that fell back to the CPU.
     pub cpu: u64,
-    /// Faults that happened.
+    /// Faults injected.
     pub faults: u64,
     /// Devices opened.
     pub opened: u64,
-    /// Wrong results and errors, at most 1000 of them.
+    /// Wrong results and errors, at most 1000.
     pub wrong: Vec<String>,
 }
 
-/// What a soak found.
+/// Results of a soak.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Report {
+pub struct SoakReport {
     /// Per engine.
     pub engines: Vec<EngineReport>,
-    /// Seconds since the start, and the process at that moment.
-    pub samples: Vec<(f64, Usage)>,
+    /// Seconds since the start, and resource usage at that time.
+    pub samples: Vec<(f64, ProcessUsage)>,
     /// Before anything was opened, and after everything was closed.
-    pub ends: (Usage, Usage),
+    pub ends: (ProcessUsage, ProcessUsage),
 }
 
-/// Runs until the time is over.
-pub fn run(subjects: &[(&str, FaultyOpener)], settings: Settings) -> Report {
+/// Runs for the given duration.
+pub fn run(subjects: &[(&str, FaultyOpener)], settings: SoakSettings) -> SoakReport {
     let before = usage::now();
     let (started, over) = (Instant::now(), AtomicBool::new(false));
-    let counts: Vec<Counts> = subjects.iter().map(|_| Counts::default()).collect();
+    let counts: Vec<EngineCounters> = subjects.iter().map(|_| EngineCounters::default()).collect();
     let mut samples = Vec::with_capacity(4096);
     thread::scope(|scope| {
-        for (lane, ((_, opener), counts)) in (0..).zip(subjects.iter().zip(&counts)) {
+        for (index, ((_, opener), counts)) in (0..).zip(subjects.iter().zip(&counts)) {
             let runner = Arc::new(Runner::new(Box::new(opener.clone()), runner_settings()));
             for worker in 0..THREADS {
                 let (runner, over) = (runner.clone(), &over);
-                let seed = scramble(settings.seed ^ (lane * THREADS + worker));
+                let seed = splitmix64(settings.seed ^ (index * THREADS + worker));
                 scope.spawn(move || work(&runner, counts, seed, over));
             }
         }
@@ -131,10 +131,10 @@ pub fn run(subjects: &[(&str, FaultyOpener)], settings: Settings) -> Report {
         }
         over.store(true, Ordering::Relaxed);
     });
-    // A device's thread ends a moment after its last caller.
+    // A device thread ends shortly after its last caller.
     thread::sleep(Duration::from_millis(500));
     let engines = subjects.iter().zip(&counts).map(|((name, opener), counts)| report(name, opener, counts));
-    Report { engines: engines.collect(), samples, ends: (before, usage::now()) }
+    SoakReport { engines: engines.collect(), samples, ends: (before, usage::now()) }
 }
 
 fn runner_settings() -> RunnerSettings {
@@ -142,7 +142,7 @@ fn runner_settings() -> RunnerSettings {
     RunnerSettings { deadline: conformance::DEADLINE, ..RunnerSettings::new(memory) }
 }
 
-fn report(name: &str, opener: &FaultyOpener, counts: &Counts) -> EngineReport {
+fn report(name: &str, opener: &FaultyOpener, counts: &EngineCounters) -> EngineReport {
     let read = |n: &AtomicU64| n.load(Ordering::Relaxed);
     EngineReport {
         name: name.to_owned(),
@@ -155,16 +155,16 @@ fn report(name: &str, opener: &FaultyOpener, counts: &Counts) -> EngineReport {
     }
 }
 
-/// Sizes around every edge there is, and one above the others.
+/// Sizes around workgroup and chunk boundaries, and a large one.
 const SIZES: [u32; 10] = [1, 63, 64, 65, 257, 1000, 4096, 10_000, 65_537, 200_000];
 
-/// One thread's share: a chain or a batch of random size, again and again; now and then the device is reset.
-fn work(runner: &Runner, counts: &Counts, seed: u64, over: &AtomicBool) {
+/// Loop of one thread: plans or batches of random size; occasionally the device is reset.
+fn work(runner: &Runner, counts: &EngineCounters, seed: u64, over: &AtomicBool) {
     for turn in 0.. {
         if over.load(Ordering::Relaxed) {
             return;
         }
-        let bits = scramble(seed ^ scramble(turn));
+        let bits = splitmix64(seed ^ splitmix64(turn));
         if bits.is_multiple_of(500) {
             runner.reset();
         }
@@ -178,7 +178,7 @@ fn work(runner: &Runner, counts: &Counts, seed: u64, over: &AtomicBool) {
     }
 }
 
-fn one(runner: &Runner, counts: &Counts, bits: u64) -> Result<(), String> {
+fn one(runner: &Runner, counts: &EngineCounters, bits: u64) -> Result<(), String> {
     let pick = |shift: u32, n: u64| usize::try_from((bits >> shift) % n).unwrap_or(0);
     let words = SIZES.get(pick(8, SIZES.len() as u64)).copied().unwrap_or(1);
     let (outcome, expected) = if bits & 1 == 0 {
@@ -186,28 +186,28 @@ fn one(runner: &Runner, counts: &Counts, bits: u64) -> Result<(), String> {
         let (plan, expected) = plans::chain(words, rounds).map_err(|e| e.to_string())?;
         (runner.run(plan).map_err(|e| e.to_string())?, expected)
     } else {
-        // The largest do not fit beside the other thread's work, and are split.
-        let items = plans::Items { items: 1 + pick(16, 48), words: words.min(20_000) };
+        // The largest do not fit next to the other thread's work, and are split.
+        let items = plans::ItemBatch { items: 1 + pick(16, 48), words: words.min(20_000) };
         let expected = (0..items.items).map(|i| items.expected(i)).collect();
         (runner.run_batch(&items).map_err(|e| e.to_string())?, expected)
     };
     let mut outputs = Vec::new();
-    for piece in outcome.pieces {
-        let count = if piece.place == Place::Device { &counts.device } else { &counts.cpu };
+    for chunk in outcome.chunks {
+        let count = if chunk.executed_on == ExecutedOn::Device { &counts.device } else { &counts.cpu };
         count.fetch_add(1, Ordering::Relaxed);
-        outputs.extend(piece.outputs);
+        outputs.extend(chunk.outputs);
     }
     if outputs == expected { Ok(()) } else { Err(format!("wrong result for {words} words")) }
 }
 
-impl Report {
-    /// Name and trend of each figure.
+impl SoakReport {
+    /// Name and trend of each metric.
     pub fn trends(&self) -> Vec<(&'static str, Trend)> {
-        let trend = |figure: &Figure| {
-            let series = self.samples.iter().filter_map(|(t, usage)| Some((*t, (figure.of)(usage)?)));
-            (figure.name, Trend::of(&series.collect::<Vec<_>>(), figure.limit))
+        let trend = |metric: &WatchedMetric| {
+            let series = self.samples.iter().filter_map(|(t, usage)| Some((*t, (metric.of)(usage)?)));
+            (metric.name, Trend::of(&series.collect::<Vec<_>>(), metric.limit))
         };
-        FIGURES.iter().map(trend).collect()
+        WATCHED_METRICS.iter().map(trend).collect()
     }
 
     /// Wrong results of all engines.
@@ -219,9 +219,9 @@ impl Report {
         self.engines.iter().flat_map(said).collect()
     }
 
-    /// Nothing grew, as far as can be told.
+    /// No metric is growing.
     pub fn is_flat(&self) -> bool {
-        self.trends().iter().all(|(_, trend)| trend.verdict() != Verdict::Growing)
+        self.trends().iter().all(|(_, trend)| trend.verdict() != TrendVerdict::Growing)
     }
 
     /// Both tables.
@@ -239,11 +239,11 @@ impl Report {
         let _ = writeln!(
             out,
             "\n{:<22} {:>9} {:>9} {:>9} {:>8} {:>10} {:>8} {:>6}  verdict",
-            "figure", "first", "last", "most", "samples", "slope/min", "noise", "limit"
+            "metric", "first", "last", "max", "samples", "slope/min", "noise", "limit"
         );
         for (name, trend) in self.trends() {
             let number = |v: Option<f64>| v.map_or("-".to_owned(), |v| format!("{v:.1}"));
-            let (first, last, most) =
+            let (first, last, max) =
                 (trend.range.map(|r| r.0), trend.range.map(|r| r.1), trend.range.map(|r| r.2));
             let slope = trend.slope.map_or("-".to_owned(), |s| format!("{s:+.3}"));
             let noise = trend.noise.map_or("-".to_owned(), |n| format!("±{n:.3}"));
@@ -252,7 +252,7 @@ impl Report {
                 "{name:<22} {:>9} {:>9} {:>9} {:>8} {slope:>10} {noise:>8} {:>6.1}  {:?}",
                 number(first),
                 number(last),
-                number(most),
+                number(max),
                 trend.samples,
                 trend.limit,
                 trend.verdict()
@@ -267,14 +267,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_leak_of_each_kind_is_seen() {
+    fn leak_of_each_metric_is_detected() {
         let sample = |t: u64, memory: u64, threads: u64, handles: u64| {
             let resident = Some(Bytes::mib(100) + Bytes::kib(memory * t));
-            let usage =
-                Usage { resident, threads: Some(9 + threads * t / 60), handles: Some(20 + handles * t / 60) };
+            let usage = ProcessUsage {
+                resident,
+                threads: Some(9 + threads * t / 60),
+                handles: Some(20 + handles * t / 60),
+            };
             (t as f64, usage)
         };
-        let report = |memory, threads, handles| Report {
+        let report = |memory, threads, handles| SoakReport {
             engines: Vec::new(),
             samples: (0..600).map(|t| sample(t, memory, threads, handles)).collect(),
             ends: Default::default(),
@@ -287,10 +290,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_measured_is_not_called_flat_or_growing() {
-        let samples = (0..20).map(|t| (f64::from(t), Usage::default())).collect();
-        let report = Report { engines: Vec::new(), samples, ends: Default::default() };
-        assert!(report.trends().iter().all(|(_, t)| t.verdict() == Verdict::Unknown));
+    fn missing_metrics_are_unknown() {
+        let samples = (0..20).map(|t| (f64::from(t), ProcessUsage::default())).collect();
+        let report = SoakReport { engines: Vec::new(), samples, ends: Default::default() };
+        assert!(report.trends().iter().all(|(_, t)| t.verdict() == TrendVerdict::Unknown));
         assert!(report.table().contains("Unknown"));
     }
 }

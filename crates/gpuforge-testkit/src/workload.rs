@@ -1,48 +1,51 @@
-//! What is run while things fail? Several plans and a batch that must be split, with all answers known.
+//! Workload for fault tests: several plans and a batch that must be split, with known answers.
 
 use gpuforge_runtime::{
-    runner::{Batch as _, Place, RunError, Runner, RunnerSettings},
+    runner::{ExecutedOn, RunError, Runner, RunnerSettings, SplittableBatch as _},
     units::Bytes,
 };
 
 use crate::{conformance, plans};
 
-/// Plans one after the other, then a batch that does not fit and is done in pieces.
+/// Sequential plans, then a batch that does not fit and is split into chunks.
 pub struct Workload {
     /// Words and rounds of each chain.
     pub chains: Vec<(u32, u32)>,
     /// The batch.
-    pub items: plans::Items,
+    pub items: plans::ItemBatch,
 }
 
-/// What a run of the workload brought.
+/// Result of one run of the workload.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Ran {
-    /// Everything downloaded, in order.
+pub struct WorkloadResult {
+    /// All downloads, in order.
     pub outputs: Vec<Vec<u8>>,
-    /// Pieces made on the device.
+    /// Chunks executed on the device.
     pub device: u64,
-    /// Pieces made by the twins.
+    /// Chunks that fell back to the CPU.
     pub cpu: u64,
-    /// Steps of recovery, with the splits that happen without any fault.
+    /// Recovery steps, including the splits that happen without any fault.
     pub events: usize,
 }
 
 impl Workload {
-    /// More than 200 commands in four plans and more.
+    /// More than 200 commands in at least four plans.
     pub fn standard() -> Self {
         Workload {
             chains: vec![(33, 40), (257, 30), (1000, 12)],
-            items: plans::Items { items: 16, words: 1024 },
+            items: plans::ItemBatch { items: 16, words: 1024 },
         }
     }
 
-    /// As many commands on less data, for every event of an engine that computes on the processor.
+    /// As many commands on less data, for exhaustive runs on engines that compute on the CPU.
     pub fn small() -> Self {
-        Workload { chains: vec![(8, 40), (65, 30), (33, 12)], items: plans::Items { items: 16, words: 256 } }
+        Workload {
+            chains: vec![(8, 40), (65, 30), (33, 12)],
+            items: plans::ItemBatch { items: 16, words: 256 },
+        }
     }
 
-    /// Commands of all plans together, when nothing is split.
+    /// Total number of commands, when nothing is split.
     pub fn commands(&self) -> Result<usize, String> {
         let chain =
             |(n, rounds): &(u32, u32)| plans::chain(*n, *rounds).map(|(plan, _)| plan.commands().len());
@@ -51,12 +54,12 @@ impl Workload {
         Ok(chains.map_err(|e| e.to_string())? + batch.map_err(|e| e.to_string())?)
     }
 
-    /// Room for a third of the batch.
+    /// Memory limit: a third of the batch.
     pub fn limit(&self) -> Bytes {
         Bytes(u64::from(self.items.words) * 4 * 3 * self.items.items as u64 / 3)
     }
 
-    /// How a runner is set up for it.
+    /// Runner settings for it.
     pub fn settings(&self) -> RunnerSettings {
         RunnerSettings {
             deadline: conformance::DEADLINE,
@@ -64,7 +67,7 @@ impl Workload {
         }
     }
 
-    /// What it must bring, by plain Rust.
+    /// Expected outputs, by plain Rust.
     pub fn expected(&self) -> Result<Vec<Vec<u8>>, String> {
         let mut all = Vec::new();
         for (n, rounds) in &self.chains {
@@ -75,23 +78,23 @@ impl Workload {
     }
 
     /// Runs it.
-    pub fn run(&self, runner: &Runner) -> Result<Ran, RunError> {
-        let mut ran = Ran::default();
+    pub fn run(&self, runner: &Runner) -> Result<WorkloadResult, RunError> {
+        let mut result = WorkloadResult::default();
         let mut outcomes = Vec::new();
         for (n, rounds) in &self.chains {
             outcomes.push(runner.run(plans::chain(*n, *rounds)?.0)?);
         }
         outcomes.push(runner.run_batch(&self.items)?);
         for outcome in outcomes {
-            ran.events += outcome.events.len();
-            for piece in outcome.pieces {
-                match piece.place {
-                    Place::Device => ran.device += 1,
-                    Place::Cpu => ran.cpu += 1,
+            result.events += outcome.events.len();
+            for chunk in outcome.chunks {
+                match chunk.executed_on {
+                    ExecutedOn::Device => result.device += 1,
+                    ExecutedOn::Cpu => result.cpu += 1,
                 }
-                ran.outputs.extend(piece.outputs);
+                result.outputs.extend(chunk.outputs);
             }
         }
-        Ok(ran)
+        Ok(result)
     }
 }

@@ -1,4 +1,4 @@
-//! Are distances the same bits on the processor, on the dummy and on a real adapter, alone, in parts and fused?
+//! Lattice distances: bit-identical on CPU, dummy device and adapter; whole, partitioned and fused.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -96,7 +96,7 @@ fn lattice(sizes: &[u64], chance: f64, seed: u64) -> Lattice {
 }
 
 #[test]
-fn twins_agree_at_every_size() {
+fn cpu_and_device_agree_at_every_size() {
     for n in [1, 2, 63, 64, 65, 4095, 4097] {
         for sizes in [vec![n], vec![1, n, 1], vec![3, n], vec![n, 2]] {
             let open = Lattice::new(Grid::rectangular(&sizes).unwrap());
@@ -141,7 +141,7 @@ fn usual_rounds_are_enough_for_scattered_cells() {
 }
 
 #[test]
-fn long_lines_are_cut_into_pieces() {
+fn long_lines_are_split_into_segments() {
     for n in [u64::from(SEGMENT) - 1, u64::from(SEGMENT), u64::from(SEGMENT) + 1, 20_000] {
         let open = Lattice::new(Grid::rectangular(&[n, 2]).unwrap());
         let got = same_bits(&Distances::new(&open, n).unwrap());
@@ -151,7 +151,7 @@ fn long_lines_are_cut_into_pieces() {
 }
 
 #[test]
-fn several_sources_give_the_nearest() {
+fn multi_source_distances_are_the_minimum() {
     let lattice = lattice(&[30, 30], 0.2, 9);
     let sources: Vec<u64> = [0u64, 899, 450].into_iter().filter(|c| lattice.is_open(*c)).collect();
     let got = same_bits(&Distances::from_any(&lattice, &sources).unwrap().rounds(64));
@@ -174,7 +174,7 @@ fn comb() -> Lattice {
 }
 
 #[test]
-fn too_few_rounds_are_noticed_and_the_processor_takes_over() {
+fn too_few_sweep_rounds_fall_back_to_the_cpu() {
     let op = Distances::new(&comb(), 0).unwrap().rounds(3);
     let want = on_cpu(&op, 1);
     let (words, sure) = on_device(&dummy(), &op);
@@ -199,7 +199,7 @@ fn too_few_rounds_are_noticed_and_the_processor_takes_over() {
 }
 
 #[test]
-fn parts_and_fused_ones_give_the_same_bits() {
+fn partitioned_and_fused_ops_are_bit_identical() {
     let ops: Vec<Distances> =
         (0..6).map(|s| Distances::new(&lattice(&[6, 7, 5], 0.2, s), 0).unwrap().rounds(32)).collect();
     let all: Vec<&dyn Op> = ops.iter().map(|op| op as &dyn Op).collect();

@@ -1,4 +1,4 @@
-//! Do flights on a device end where they end on the processor? And what happens when the device is lost?
+//! Trajectories on a device against the CPU; device-lost fallback.
 #![allow(
     clippy::unwrap_used,
     clippy::indexing_slicing,
@@ -124,7 +124,7 @@ fn setups() -> [FlightSetup; 4] {
 }
 
 #[test]
-fn twins_agree_at_every_size() {
+fn cpu_and_device_agree_at_every_size() {
     let sessions = [("dummy", Some(dummy())), ("adapter", adapter())];
     for setup in setups() {
         let model = Arc::new(setup.model().unwrap());
@@ -139,7 +139,7 @@ fn twins_agree_at_every_size() {
 }
 
 #[test]
-fn bad_rows_keep_their_places_and_the_others_fly() {
+fn invalid_launches_keep_their_rows_and_the_others_fly() {
     let model = Arc::new(FlightSetup::default().model().unwrap());
     let mut launches = launches(200);
     launches[0].speed = f64::NAN;
@@ -154,7 +154,7 @@ fn bad_rows_keep_their_places_and_the_others_fly() {
 }
 
 #[test]
-fn flights_that_hardly_begin_end_the_same() {
+fn very_short_flights_agree() {
     let model = Arc::new(FlightSetup::default().model().unwrap());
     let down = Launch { speed: 30.0, angle: -5.0, ..Launch::default() };
     let hop = Launch { speed: 2.0, angle: 20.0, ..Launch::default() };
@@ -167,7 +167,7 @@ fn flights_that_hardly_begin_end_the_same() {
 }
 
 #[test]
-fn a_plan_of_fine_steps_is_cut_in_time() {
+fn fine_steps_are_split_into_dispatches() {
     let model = Arc::new(
         FlightSetup { method: IntegrationMethod::Rk4 { step: 0.001 }, ..FlightSetup::default() }
             .model()
@@ -189,7 +189,7 @@ fn a_plan_of_fine_steps_is_cut_in_time() {
 }
 
 #[test]
-fn the_processor_gives_the_same_bits_as_flying_directly_whole_or_in_parts() {
+fn the_cpu_path_is_bit_identical_whole_or_partitioned() {
     let model = Arc::new(FlightSetup::default().model().unwrap());
     let launches = launches(700);
     let op = Flights::new(&model, &launches).unwrap();
@@ -225,7 +225,7 @@ impl Opener for Gone {
 }
 
 #[test]
-fn a_lost_device_leaves_the_flights_to_the_processor() {
+fn device_lost_falls_back_to_the_cpu() {
     let runner = Runner::new(Box::new(Gone), RunnerSettings::new(settings()));
     let device: Arc<dyn Backend> = Arc::new(DeviceBackend::new("gone", None, Arc::new(runner)));
     let backends: Vec<Arc<dyn Backend>> = vec![Arc::new(CpuBackend::default()), device];

@@ -231,7 +231,7 @@ impl Forge {
             publisher: OnceLock::new(),
         };
         let forge = Forge { inner: Arc::new(inner) };
-        if let Some(publisher) = crate::live::watch(&forge.inner, settings.monitor(), env) {
+        if let Some(publisher) = crate::live::publish(&forge.inner, settings.monitor(), env) {
             let _ = forge.inner.publisher.set(publisher);
         }
         if env("GPUFORGE_WARM").is_some_and(|v| is_truthy(&v)) && !safe_mode {

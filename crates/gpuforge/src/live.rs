@@ -1,4 +1,4 @@
-//! How does a `Forge` show itself to a viewer? Its device, its memory, and what it decided.
+//! Live monitoring: publishes a `Forge`'s device, memory and routing decisions to `gpuforge monitor`.
 
 use std::{
     sync::{
@@ -20,10 +20,9 @@ use gpuforge_runtime::engine::Health;
 
 use crate::{forge::Inner, settings::Env};
 
-/// Publishes this process if the setting asks for it, and lets the runtime speak in its snapshots; where the process is
-/// published already it only speaks. A folder that cannot be trusted leaves the process unwatched: nobody is there to be
-/// told.
-pub(crate) fn watch(inner: &Arc<Inner>, wanted: bool, env: Env<'_>) -> Option<Publisher> {
+/// Publishes this process if the setting enables it, and adds the runtime to its snapshots. An untrusted socket directory
+/// leaves the process unpublished, silently: there is no viewer to report to.
+pub(crate) fn publish(inner: &Arc<Inner>, wanted: bool, env: Env<'_>) -> Option<Publisher> {
     if !(feed::is_on() || wanted) {
         return None;
     }
@@ -31,12 +30,12 @@ pub(crate) fn watch(inner: &Arc<Inner>, wanted: bool, env: Env<'_>) -> Option<Pu
     let name = program.as_ref().and_then(|p| p.file_name()).map(|n| n.to_string_lossy().into_owned());
     let publisher =
         Publisher::start(&socket_dir::resolve(env), name.as_deref().unwrap_or("gpuforge")).ok()?;
-    let (weak, told) = (Arc::downgrade(inner), AtomicU8::new(0));
-    publisher::add_source(Box::new(move |snapshot| tell(&weak, &told, snapshot)));
+    let (weak, last_pressure) = (Arc::downgrade(inner), AtomicU8::new(0));
+    publisher::add_source(Box::new(move |snapshot| fill_snapshot(&weak, &last_pressure, snapshot)));
     Some(publisher)
 }
 
-fn tell(inner: &Weak<Inner>, told: &AtomicU8, snapshot: &mut Snapshot) -> bool {
+fn fill_snapshot(inner: &Weak<Inner>, last_pressure: &AtomicU8, snapshot: &mut Snapshot) -> bool {
     let Some(inner) = inner.upgrade() else { return false };
     let Some(runner) = inner.runner.peek() else { return true };
     let (work, session) = (runner.stats(), runner.session());
@@ -58,7 +57,7 @@ fn tell(inner: &Weak<Inner>, told: &AtomicU8, snapshot: &mut Snapshot) -> bool {
     let Some(session) = session else { return true };
     let stats = session.memory().stats();
     let level = stats.monitor.pressure;
-    if told.swap(level as u8, Ordering::Relaxed) != level as u8 {
+    if last_pressure.swap(level as u8, Ordering::Relaxed) != level as u8 {
         feed::event(EventLevel::Warning, || format!("memory of {name}: pressure is {level} now"));
     }
     snapshot.memory.push(MemoryStatus {
@@ -73,8 +72,8 @@ fn tell(inner: &Weak<Inner>, told: &AtomicU8, snapshot: &mut Snapshot) -> bool {
     true
 }
 
-/// Tells where an operation ran and why, and what went wrong on the way.
-pub(crate) fn ran(op: &dyn Op, ran: &RunOutput) {
+/// Publishes a routing decision and its recovery events.
+pub(crate) fn publish_run(op: &dyn Op, ran: &RunOutput) {
     feed::routed(|| {
         let (report, ns) = (ran.report(), |d: Duration| u64::try_from(d.as_nanos()).unwrap_or(u64::MAX));
         RoutingDecision {
@@ -90,12 +89,12 @@ pub(crate) fn ran(op: &dyn Op, ran: &RunOutput) {
         feed::event(EventLevel::Warning, || format!("{}: {}; {}", op.name(), event.error, event.reason));
     }
     if let Some(why) = &ran.report().fallback {
-        feed::event(EventLevel::Error, || format!("{} fell back to the processor: {why}", op.name()));
+        feed::event(EventLevel::Error, || format!("{} fell back to the CPU: {why}", op.name()));
     }
 }
 
-/// Tells how many items of a batch ran where: each is a decision. One row a place, with what its items took together.
-pub(crate) fn batch(run: &BatchRun) {
+/// Publishes the decisions of a batch: one row per backend, with the total time of its items.
+pub(crate) fn publish_batch(run: &BatchRun) {
     let done = run.results.iter().flatten().count();
     feed::batched(done as u64, || {
         let row = |place: &BackendCount| {

@@ -106,7 +106,7 @@ fn copy_plan() -> Plan {
 }
 
 #[test]
-fn work_runs_on_the_processor_when_that_is_asked_for_and_is_remembered() {
+fn cpu_only_runs_on_the_cpu_and_is_recorded_in_the_history() {
     let world = World::new();
     let forge = world.forge(&[("GPUFORGE_CPU_ONLY", "1")]);
     let seen: Arc<Mutex<Vec<&'static str>>> = Arc::default();
@@ -126,7 +126,7 @@ fn work_runs_on_the_processor_when_that_is_asked_for_and_is_remembered() {
 }
 
 #[test]
-fn a_software_adapter_is_used_when_it_is_named() {
+fn software_adapter_is_used_if_named() {
     let world = World::new();
     let forge = world.forge(&[("GPUFORGE_DEVICE", "llvmpipe")]);
     let inventory = forge.inventory().unwrap();
@@ -162,7 +162,7 @@ fn a_software_adapter_is_used_when_it_is_named() {
 }
 
 #[test]
-fn a_denied_device_is_not_used() {
+fn denied_device_is_not_used() {
     let world = World::new();
     std::fs::write(world.dir.path().join("c.toml"), "devices_deny = [\"llvmpipe\"]\n").unwrap();
     let forge = world.forge(&[("GPUFORGE_DEVICE", "llvmpipe")]);
@@ -171,7 +171,7 @@ fn a_denied_device_is_not_used() {
 }
 
 #[test]
-fn a_warm_up_loads_what_was_used_before() {
+fn warm_up_loads_previously_used_components() {
     let world = World::new();
     drop(world.forge(&[("GPUFORGE_CPU_ONLY", "1")]).run_plan(copy_plan()).unwrap());
     let forge = world.forge(&[("GPUFORGE_WARM", "1"), ("GPUFORGE_CPU_ONLY", "1")]);
@@ -188,7 +188,7 @@ fn a_warm_up_loads_what_was_used_before() {
 }
 
 #[test]
-fn compiled_pipelines_are_kept_for_the_next_run_but_not_in_safe_mode() {
+fn pipeline_cache_persists_except_in_safe_mode() {
     let world = World::new();
     let forge = world.forge(&[FIRST]);
     if !has_device(&forge) {
@@ -220,7 +220,7 @@ fn compiled_pipelines_are_kept_for_the_next_run_but_not_in_safe_mode() {
 }
 
 #[test]
-fn the_status_tells_what_opening_took_and_what_may_be_used() {
+fn status_reports_startup_times_and_memory_limit() {
     let world = World::new();
     let forge = world.with_flags(&[FIRST, ("GPUFORGE_MEMORY_LIMIT", "1GiB")], &[("memory_limit", "100MiB")]);
     let limit = forge.status().memory_limit.unwrap();
@@ -244,7 +244,7 @@ fn the_status_tells_what_opening_took_and_what_may_be_used() {
 }
 
 #[test]
-fn the_description_of_safe_mode_names_all_that_it_switches_off() {
+fn safe_mode_description_lists_everything_it_disables() {
     let page = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
     let page = std::fs::read_to_string(page).unwrap();
     let row = page.lines().find(|l| l.contains("`GPUFORGE_SAFE_MODE=1`")).unwrap();

@@ -14,7 +14,7 @@ use gpuforge::{
 };
 
 #[test]
-fn a_new_forge_has_loaded_nothing() {
+fn new_forge_loads_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let path = |name: &str| dir.path().join(name);
     let paths = UserPaths { config_file: path("c.toml"), cache_dir: path("cache"), data_dir: path("data") };

@@ -1,31 +1,31 @@
-//! Which runs are meant? Files, folders, and lists of them with commas between.
+//! Loads run sets from trace files, directories and comma-separated lists.
 
 use std::path::{Path, PathBuf};
 
 use gpuforge_profile::TraceFormat;
 
-use super::{Run, Side};
+use super::{RunProfile, RunSet};
 use crate::trace::{self, TraceFileError};
 
-/// Why there is no side to compare.
+/// Why a run set could not be loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LoadError {
-    /// A file is no trace.
+    /// A file is not a trace.
     #[error(transparent)]
     Trace(#[from] TraceFileError),
-    /// A folder cannot be listed.
+    /// A directory cannot be listed.
     #[error("cannot list {}: {source}", path.display())]
-    Folder {
-        /// Which folder.
+    Directory {
+        /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// A folder holds no trace.
+    /// A directory holds no trace.
     #[error("{} holds no trace: no file in it ends in .json", path.display())]
     Empty {
-        /// Which folder.
+        /// The directory.
         path: PathBuf,
     },
     /// A trace holds no span.
@@ -41,19 +41,21 @@ impl LoadError {
     pub fn hint(&self) -> &'static str {
         match self {
             LoadError::Trace(error) => error.hint(),
-            LoadError::Folder { .. } => "give a trace, a folder of traces, or several with commas between",
-            LoadError::Empty { .. } => "record into it: GPUFORGE_TRACE=FOLDER/run1.json COMMAND",
+            LoadError::Directory { .. } => {
+                "give a trace, a directory of traces, or several separated by commas"
+            }
+            LoadError::Empty { .. } => "record into it: GPUFORGE_TRACE=DIRECTORY/run1.json COMMAND",
             LoadError::NoSpans { .. } => "record a program that computes something with gpuforge",
         }
     }
 }
 
-/// The files that are meant: each word a file, a folder, or several of those with commas between.
+/// Expands arguments to files: each a file, a directory, or several separated by commas.
 pub fn files(words: &[PathBuf]) -> Result<Vec<PathBuf>, LoadError> {
     let mut files = Vec::new();
     for word in words {
         match word.to_str() {
-            // A name with a comma in it is a name if it is there.
+            // An existing path is taken literally, even with a comma.
             Some(text) if text.contains(',') && !word.exists() => {
                 for part in text.split(',').filter(|part| !part.is_empty()) {
                     files.extend(expand(Path::new(part))?);
@@ -69,7 +71,7 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
     if !path.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
-    let failed = |source| LoadError::Folder { path: path.to_owned(), source };
+    let failed = |source| LoadError::Directory { path: path.to_owned(), source };
     let mut inside = Vec::new();
     for entry in std::fs::read_dir(path).map_err(failed)? {
         let file = entry.map_err(failed)?.path();
@@ -87,13 +89,13 @@ fn expand(path: &Path) -> Result<Vec<PathBuf>, LoadError> {
 }
 
 /// Reads these files as the runs of one side, one after the other: only what is compared stays in memory.
-pub fn side(files: &[PathBuf]) -> Result<Side, LoadError> {
+pub fn side(files: &[PathBuf]) -> Result<RunSet, LoadError> {
     let runs = files.iter().map(|path| {
-        let run = Run::of(&trace::read(path)?);
+        let run = RunProfile::of(&trace::read(path)?);
         match run.operations.is_empty() {
             true => Err(LoadError::NoSpans { path: path.clone() }),
             false => Ok(run),
         }
     });
-    Ok(Side { runs: runs.collect::<Result<_, _>>()? })
+    Ok(RunSet { runs: runs.collect::<Result<_, _>>()? })
 }

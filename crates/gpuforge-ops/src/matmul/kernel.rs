@@ -102,7 +102,7 @@ pub(super) const VARIANTS: &[Variant] = &{
 pub(super) fn available_variants(subgroup: Option<(u32, u32)>) -> &'static [Variant] {
     let whole = |n: u32| n.is_power_of_two() && n as usize >= QUAD && n <= SUBGROUP.variant.group;
     match subgroup {
-        Some((least, most)) if whole(least) && whole(most) => VARIANTS,
+        Some((min, max)) if whole(min) && whole(max) => VARIANTS,
         _ => VARIANTS.split_last().map_or(VARIANTS, |(_, others)| others),
     }
 }

@@ -163,9 +163,9 @@ fn tiles(
 ) -> impl Iterator<Item = (usize, usize, std::ops::Range<usize>)> {
     let (columns, of_row) = (columns as usize, of_row.max(1) as usize);
     (0..all as usize).map(move |t| {
-        let (row, place) = (t / of_row, t % of_row);
-        let end = (place * tile + tile).min(columns);
-        (row, place, row * columns + place * tile..row * columns + end)
+        let (row, tile_in_row) = (t / of_row, t % of_row);
+        let end = (tile_in_row * tile + tile).min(columns);
+        (row, tile_in_row, row * columns + tile_in_row * tile..row * columns + end)
     })
 }
 
@@ -174,10 +174,10 @@ fn count_twin(call: &mut KernelCall<'_>, tile: usize) -> Option<()> {
     let ([data], [counts]) = (call.inputs.as_slice(), call.outputs.as_mut_slice()) else { return None };
     let data: Vec<u32> = words(data).collect();
     let mut bins = vec![0u32; counts.len() / 4];
-    for (row, place, range) in tiles(*columns, *of_row, *all, tile) {
+    for (row, tile_in_row, range) in tiles(*columns, *of_row, *all, tile) {
         for word in data.get(range)? {
             let digit = (key_of(*word, *flags) >> shift & 15) as usize;
-            *bins.get_mut((row * 16 + digit) * *of_row as usize + place)? += 1;
+            *bins.get_mut((row * 16 + digit) * *of_row as usize + tile_in_row)? += 1;
         }
     }
     put_words(counts, bins.into_iter());
@@ -256,20 +256,20 @@ fn scatter_twin(call: &mut KernelCall<'_>, tile: usize) -> Option<()> {
     let also: Option<Vec<u32>> = call.inputs.get(2).map(|a| words(a).collect());
     let (data, starts): (Vec<u32>, Vec<u32>) = (words(data).collect(), words(starts).collect());
     let (mut out, mut out_also) = (vec![0u32; data.len()], vec![0u32; data.len()]);
-    for (row, place, range) in tiles(*columns, *of_row, *all, tile) {
+    for (row, tile_in_row, range) in tiles(*columns, *of_row, *all, tile) {
         let mut next = [0usize; 16];
         for (digit, next) in next.iter_mut().enumerate() {
-            *next = *starts.get((row * 16 + digit) * *of_row as usize + place)? as usize;
+            *next = *starts.get((row * 16 + digit) * *of_row as usize + tile_in_row)? as usize;
         }
         for at in range {
             let key = key_of(*data.get(at)?, *flags);
-            let place = next.get_mut((key >> shift & 15) as usize)?;
-            *out.get_mut(*place)? =
+            let offset = next.get_mut((key >> shift & 15) as usize)?;
+            *out.get_mut(*offset)? =
                 if flags & TO_VALUES != 0 { SortOrder::from_flags(*flags).bits(key) } else { key };
             let column = (at % (*columns).max(1) as usize) as u32;
             let carried = also.as_ref().and_then(|a| a.get(at)).copied().unwrap_or(0);
-            *out_also.get_mut(*place)? = if flags & COLUMN != 0 { column } else { carried };
-            *place += 1;
+            *out_also.get_mut(*offset)? = if flags & COLUMN != 0 { column } else { carried };
+            *offset += 1;
         }
     }
     let mut outputs = call.outputs.iter_mut();

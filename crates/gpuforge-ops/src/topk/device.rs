@@ -44,24 +44,24 @@ pub(crate) fn take(
     plan.dispatch(&tally(variant), &[data, state, counts], &params, grid)?;
     let starts = exclusive_scan(plan, op, counts, counters)?;
     let bytes = Bytes(u64::from(word(op, lines.saturating_mul(k))?) * 4);
-    let (keys, places) = (plan.slot(bytes, "top-k keys"), plan.slot(bytes, "top-k"));
-    plan.dispatch(&pick(variant), &[data, state, starts, keys, places], &params, grid)?;
+    let (keys, indices) = (plan.slot(bytes, "top-k keys"), plan.slot(bytes, "top-k"));
+    plan.dispatch(&pick(variant), &[data, state, starts, keys, indices], &params, grid)?;
     plan.free(starts)?;
     plan.free(state)?;
     let sorted = if k <= RANK_SORT {
-        let (out, out_places) = (plan.slot(bytes, "top-k"), plan.slot(bytes, "top-k"));
+        let (out, out_indices) = (plan.slot(bytes, "top-k"), plan.slot(bytes, "top-k"));
         let all = lines * k;
         let params = [word(op, all)?, word(op, k)?, 0, 0, order.flags()];
-        plan.dispatch(&rank(), &[keys, places, out, out_places], &params, groups(op, all.div_ceil(64))?)?;
-        vec![out, out_places]
+        plan.dispatch(&rank(), &[keys, indices, out, out_indices], &params, groups(op, all.div_ceil(64))?)?;
+        vec![out, out_indices]
     } else {
         let taken = RowShape { columns: k, ..rows };
         let (out, along) =
-            sort(plan, keys, taken, (order, true), Payload::Words(places), Variant::new(64, 1, 16))?;
+            sort(plan, keys, taken, (order, true), Payload::Words(indices), Variant::new(64, 1, 16))?;
         [Some(out), along].into_iter().flatten().collect()
     };
     plan.free(keys)?;
-    plan.free(places)?;
+    plan.free(indices)?;
     Ok(sorted)
 }
 
@@ -112,7 +112,7 @@ fn params(
     Ok(([columns, of_row, all, shift, order, k, first], tiles))
 }
 
-type Twin = fn(&mut KernelCall<'_>, &Tiles) -> Option<()>;
+type CpuReference = fn(&mut KernelCall<'_>, &Tiles) -> Option<()>;
 
 /// Decoded parameters of a dispatch.
 struct Tiles {
@@ -145,8 +145,8 @@ impl Tiles {
     fn each(&self) -> impl Iterator<Item = (usize, usize, Range<usize>)> {
         let (of_row, tile, columns) = (self.of_row.max(1), self.tile, self.columns);
         (0..self.all).map(move |t| {
-            let place = t % of_row;
-            (t / of_row, place, place * tile..(place * tile + tile).min(columns))
+            let tile_in_row = t % of_row;
+            (t / of_row, tile_in_row, tile_in_row * tile..(tile_in_row * tile + tile).min(columns))
         })
     }
 }
@@ -156,7 +156,7 @@ fn kernel(
     wgsl: String,
     bindings: Vec<Access>,
     tile: u64,
-    cpu_reference: Twin,
+    cpu_reference: CpuReference,
 ) -> Arc<Kernel> {
     Arc::new(Kernel {
         name: name.into(),
@@ -172,7 +172,7 @@ fn kernel(
 
 fn count(variant: Variant) -> Arc<Kernel> {
     let wgsl = text(include_str!("../../shader/topk_count.wgsl"), variant);
-    let cpu_reference: Twin = |call, tiles| {
+    let cpu_reference: CpuReference = |call, tiles| {
         let (data, state) = two(call)?;
         let [counts] = call.outputs.as_mut_slice() else { return None };
         let mut bins = vec![0u32; counts.len() / 4];
@@ -198,7 +198,7 @@ fn two(call: &KernelCall<'_>) -> Option<(Vec<u32>, Vec<u32>)> {
 
 fn choose() -> Arc<Kernel> {
     let wgsl = include_str!("../../shader/topk_choose.wgsl").to_owned();
-    let cpu_reference: Twin = |call, tiles| {
+    let cpu_reference: CpuReference = |call, tiles| {
         let (counts, state) = two(call)?;
         let [out] = call.outputs.as_mut_slice() else { return None };
         let rows = tiles.all.checked_div(tiles.of_row)?;
@@ -206,8 +206,8 @@ fn choose() -> Arc<Kernel> {
         for row in 0..rows {
             let (mut wanted, mut digit) = (*state.get(row * 2 + 1)?, 0);
             let total = |digit: usize| -> u32 {
-                let at = |place| (row * tiles.of_row + place) * 256 + digit;
-                (0..tiles.of_row).filter_map(|place| counts.get(at(place))).sum()
+                let at = |tile_in_row| (row * tiles.of_row + tile_in_row) * 256 + digit;
+                (0..tiles.of_row).filter_map(|tile_in_row| counts.get(at(tile_in_row))).sum()
             };
             while digit < 255 && total(digit) < wanted {
                 wanted -= total(digit);
@@ -223,16 +223,16 @@ fn choose() -> Arc<Kernel> {
 
 fn tally(variant: Variant) -> Arc<Kernel> {
     let wgsl = text(include_str!("../../shader/topk_tally.wgsl"), variant);
-    let cpu_reference: Twin = |call, tiles| {
+    let cpu_reference: CpuReference = |call, tiles| {
         let (data, state) = two(call)?;
         let [counts] = call.outputs.as_mut_slice() else { return None };
         let mut bins = vec![0u32; counts.len() / 4];
-        for (row, place, columns) in tiles.each() {
+        for (row, tile_in_row, columns) in tiles.each() {
             let last = *state.get(row * 2)?;
             for column in columns {
                 let key = tiles.order.key(*data.get(row * tiles.columns + column)?);
                 if key <= last {
-                    *bins.get_mut((row * 2 + usize::from(key == last)) * tiles.of_row + place)? += 1;
+                    *bins.get_mut((row * 2 + usize::from(key == last)) * tiles.of_row + tile_in_row)? += 1;
                 }
             }
         }
@@ -245,16 +245,17 @@ fn tally(variant: Variant) -> Arc<Kernel> {
 fn pick(variant: Variant) -> Arc<Kernel> {
     let wgsl = text(include_str!("../../shader/topk_pick.wgsl"), variant);
     let bindings = vec![Access::Read, Access::Read, Access::Read, Access::Write, Access::Write];
-    let cpu_reference: Twin = |call, tiles| {
+    let cpu_reference: CpuReference = |call, tiles| {
         let (data, state) = two(call)?;
         let starts: Vec<u32> = words(call.inputs.get(2)?).collect();
-        let [keys, places] = call.outputs.as_mut_slice() else { return None };
-        let (mut taken, mut from) = (vec![0u32; keys.len() / 4], vec![0u32; places.len() / 4]);
-        for (row, place, columns) in tiles.each() {
+        let [keys, indices] = call.outputs.as_mut_slice() else { return None };
+        let (mut taken, mut from) = (vec![0u32; keys.len() / 4], vec![0u32; indices.len() / 4]);
+        for (row, tile_in_row, columns) in tiles.each() {
             let last = *state.get(row * 2)?;
             let begin = *starts.get(row * 2 * tiles.of_row)?;
-            let start =
-                |c: usize| starts.get((row * 2 + c) * tiles.of_row + place).map(|s| (s - begin) as usize);
+            let start = |c: usize| {
+                starts.get((row * 2 + c) * tiles.of_row + tile_in_row).map(|s| (s - begin) as usize)
+            };
             let mut next = [start(0)?, start(1)?];
             for column in columns {
                 let key = tiles.order.key(*data.get(row * tiles.columns + column)?);
@@ -270,7 +271,7 @@ fn pick(variant: Variant) -> Arc<Kernel> {
             }
         }
         put_words(keys, taken.into_iter());
-        put_words(places, from.into_iter());
+        put_words(indices, from.into_iter());
         Some(())
     };
     kernel("topk_pick", wgsl, bindings, tile(variant), cpu_reference)
@@ -284,16 +285,16 @@ fn rank() -> Arc<Kernel> {
         entry: "main",
         bindings: vec![Access::Read, Access::Read, Access::Write, Access::Write],
         cpu_reference: Arc::new(|call| {
-            let ([all, k, _, _, flags, ..], Some((keys, places)), [out, out_places]) =
+            let ([all, k, _, _, flags, ..], Some((keys, indices)), [out, out_indices]) =
                 (call.params, two(call), call.outputs.as_mut_slice())
             else {
                 return Err(refused("topk_rank"));
             };
-            let mut pairs: Vec<(u32, u32)> = keys.into_iter().zip(places).take(*all as usize).collect();
+            let mut pairs: Vec<(u32, u32)> = keys.into_iter().zip(indices).take(*all as usize).collect();
             pairs.chunks_mut((*k).max(1) as usize).for_each(|row| row.sort_by_key(|(key, _)| *key));
             let order = SortOrder::from_flags(*flags);
             put_words(out, pairs.iter().map(|(key, _)| order.bits(*key)));
-            put_words(out_places, pairs.iter().map(|(_, place)| *place));
+            put_words(out_indices, pairs.iter().map(|(_, index)| *index));
             Ok(())
         }),
     })

@@ -1,5 +1,5 @@
-//! Runs an operation everywhere it can run: on the processor with one thread and several, on the device without hardware,
-//! and on a real adapter where one can be opened.
+//! Parity harness: runs an operation on the CPU (one and several threads), on the dummy device (CPU reference kernels) and on a
+//! real adapter where one can be opened.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 
 use std::{
@@ -19,13 +19,13 @@ use gpuforge_runtime::{
     units::Bytes,
 };
 
-/// Sizes at which twins are compared: nothing, one, around a group, around a tile, and an odd large one.
+/// Sizes of the parity tests: empty, one, around a workgroup, around a tile, and an odd large one.
 pub(crate) const SIZES: [usize; 8] = [0, 1, 63, 64, 65, 4095, 4097, 1_000_003];
 
 /// Results of an operation, as bytes.
 pub(crate) type Results = Vec<Vec<u8>>;
 
-/// On the processor.
+/// Runs on the CPU.
 pub(crate) fn on_cpu(op: &dyn Op, threads: usize) -> Results {
     let specs = op.outputs().unwrap();
     // Not zero: an operation must write all of its results.
@@ -41,13 +41,13 @@ fn session(engine: Arc<dyn Engine>) -> Session {
     Session::new(engine, StackSettings::new(Budget { bytes: Bytes::gib(4), origin: BudgetOrigin::User }))
 }
 
-/// The device without hardware.
+/// The dummy device (CPU reference kernels).
 pub(crate) fn dummy() -> &'static Session {
     static DUMMY: OnceLock<Session> = OnceLock::new();
     DUMMY.get_or_init(|| session(DummyOpener::new(Bytes::gib(4), DummyScript::default()).open().unwrap()))
 }
 
-/// The machine's adapter; `None`, said once, where there is none.
+/// The host adapter; `None` (reported once) where there is none.
 pub(crate) fn adapter() -> Option<&'static Session> {
     static ADAPTER: OnceLock<Option<Session>> = OnceLock::new();
     let open = || match GpuOpener::default().open() {

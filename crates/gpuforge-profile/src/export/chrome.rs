@@ -1,8 +1,8 @@
-//! How does a trace reach ui.perfetto.dev or chrome://tracing? As trace-event JSON, written event by event.
+//! Chrome trace export: trace-event JSON for ui.perfetto.dev and chrome://tracing, written in a streaming fashion.
 //!
 //! Spans are complete events (`X`), which viewers nest by time; async spans, which overlap, are pairs (`b`, `e`) with an
-//! id; counters and gauges are `C`; names of process and tracks are metadata (`M`). Times are microseconds with
-//! nanoseconds as their fraction.
+//! id; counters and gauges are `C`; process and track names are metadata (`M`). Times are microseconds with nanoseconds
+//! as their fraction.
 
 use crate::trace::{SpanRecord, Trace, TrackInfo, TrackKind};
 use serde::{Serialize, Serializer, ser::SerializeSeq as _};
@@ -11,7 +11,7 @@ use std::io::Write;
 
 /// One trace event; which fields are there depends on `ph`.
 #[derive(Serialize)]
-struct Event<'a> {
+struct TraceEvent<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     cat: Option<&'a str>,
@@ -40,12 +40,12 @@ fn arguments<const N: usize>(pairs: [(&str, Value); N]) -> Map<String, Value> {
 struct File<'a> {
     display_time_unit: &'static str,
     other_data: Map<String, Value>,
-    trace_events: Events<'a>,
+    trace_events: TraceEvents<'a>,
 }
 
-struct Events<'a>(&'a Trace);
+struct TraceEvents<'a>(&'a Trace);
 
-impl Serialize for Events<'_> {
+impl Serialize for TraceEvents<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let trace = self.0;
         let mut out = serializer.serialize_seq(None)?;
@@ -85,17 +85,17 @@ fn label(track: &TrackInfo) -> String {
     }
 }
 
-fn plain<'a>(trace: &Trace, name: &'a str, ph: &'static str, ns: u64) -> Event<'a> {
+fn plain<'a>(trace: &Trace, name: &'a str, ph: &'static str, ns: u64) -> TraceEvent<'a> {
     let (ts, pid) = (micros(ns), trace.process.pid);
-    Event { name, cat: None, ph, ts, dur: None, pid, tid: 0, id: None, args: Map::new() }
+    TraceEvent { name, cat: None, ph, ts, dur: None, pid, tid: 0, id: None, args: Map::new() }
 }
 
-fn metadata<'a>(trace: &Trace, tid: u32, what: &'a str, name: Value) -> Event<'a> {
-    Event { tid, args: arguments([("name", name)]), ..plain(trace, what, "M", 0) }
+fn metadata<'a>(trace: &Trace, tid: u32, what: &'a str, name: Value) -> TraceEvent<'a> {
+    TraceEvent { tid, args: arguments([("name", name)]), ..plain(trace, what, "M", 0) }
 }
 
-fn sort_index(trace: &Trace, tid: u32, index: usize) -> Event<'static> {
-    Event {
+fn sort_index(trace: &Trace, tid: u32, index: usize) -> TraceEvent<'static> {
+    TraceEvent {
         tid,
         args: arguments([("sort_index", json!(index))]),
         ..plain(trace, "thread_sort_index", "M", 0)
@@ -106,9 +106,9 @@ fn tid(trace: &Trace, span: &SpanRecord) -> u32 {
     trace.tracks.get(span.track as usize).map_or(0, |track| track.id)
 }
 
-fn complete<'a>(trace: &'a Trace, span: &SpanRecord) -> Event<'a> {
+fn complete<'a>(trace: &'a Trace, span: &SpanRecord) -> TraceEvent<'a> {
     let args = span.bytes.map_or_else(Map::new, |bytes| arguments([("bytes", json!(bytes))]));
-    Event {
+    TraceEvent {
         cat: Some(span.category.as_str()),
         dur: Some(micros(span.duration_ns)),
         tid: tid(trace, span),
@@ -117,8 +117,8 @@ fn complete<'a>(trace: &'a Trace, span: &SpanRecord) -> Event<'a> {
     }
 }
 
-fn edge<'a>(trace: &'a Trace, index: usize, span: &SpanRecord, ph: &'static str, ns: u64) -> Event<'a> {
-    Event {
+fn edge<'a>(trace: &'a Trace, index: usize, span: &SpanRecord, ph: &'static str, ns: u64) -> TraceEvent<'a> {
+    TraceEvent {
         cat: Some(span.category.as_str()),
         tid: tid(trace, span),
         id: Some(format!("0x{index:x}")),
@@ -126,8 +126,8 @@ fn edge<'a>(trace: &'a Trace, index: usize, span: &SpanRecord, ph: &'static str,
     }
 }
 
-fn sample(trace: &Trace, name: u32, at: u64, value: Value) -> Event<'_> {
-    Event { args: arguments([("value", value)]), ..plain(trace, trace.name(name), "C", at) }
+fn sample(trace: &Trace, name: u32, at: u64, value: Value) -> TraceEvent<'_> {
+    TraceEvent { args: arguments([("value", value)]), ..plain(trace, trace.name(name), "C", at) }
 }
 
 impl Trace {
@@ -138,7 +138,7 @@ impl Trace {
             ("dropped", json!(self.dropped)),
             ("trace_version", json!(self.version)),
         ]);
-        let trace_events = Events(self);
+        let trace_events = TraceEvents(self);
         serde_json::to_writer(out, &File { display_time_unit: "ns", other_data, trace_events })
     }
 
@@ -146,7 +146,7 @@ impl Trace {
     pub fn to_chrome(&self) -> Result<String, serde_json::Error> {
         let mut out = Vec::new();
         self.write_chrome(&mut out)?;
-        // JSON is UTF-8; a replacement character could only stand for a fault of the writer.
+        // JSON is UTF-8; a replacement character could only come from a bug of the writer.
         Ok(String::from_utf8(out)
             .unwrap_or_else(|error| String::from_utf8_lossy(error.as_bytes()).into_owned()))
     }

@@ -1,7 +1,7 @@
-//! In which forms does a trace leave? Its own JSON, and the one that trace viewers open.
+//! Trace export: JSON, Chrome trace events, files.
 
 mod chrome;
 mod file;
 mod raw;
 
-pub use file::Format;
+pub use file::TraceFormat;

@@ -1,4 +1,4 @@
-//! How is a trace kept whole? As JSON with a version, checked when it is read back.
+//! Raw trace JSON: the complete trace with a version, validated when it is read back.
 
 use crate::{
     error::TraceError,
@@ -8,19 +8,19 @@ use serde::Deserialize;
 use std::io::Write;
 
 impl Trace {
-    /// Writes the whole trace as JSON; [`Trace::from_json`] gives it back.
+    /// Writes the complete trace as JSON; [`Trace::from_json`] reads it.
     pub fn write_json(&self, out: impl Write) -> Result<(), serde_json::Error> {
         serde_json::to_writer(out, self)
     }
 
-    /// The whole trace as JSON.
+    /// The complete trace as JSON.
     pub fn to_json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string(self)
     }
 
-    /// Reads what [`Trace::write_json`] wrote. What it refers to is there, or it is an error.
+    /// Reads what [`Trace::write_json`] wrote. Dangling indices are an error.
     pub fn from_json(text: &str) -> Result<Trace, TraceError> {
-        /// The version decides how to read the rest, so it is looked at alone.
+        /// The version determines how to parse the rest, so it is parsed first.
         #[derive(Deserialize)]
         struct Head {
             version: u64,
@@ -53,7 +53,7 @@ impl Trace {
 mod tests {
     use super::*;
     use crate::{
-        sample::{span, trace},
+        test_trace::{span, trace},
         trace::{CounterSeries, GaugeSeries},
     };
 
@@ -64,15 +64,15 @@ mod tests {
         trace.gauges.push(GaugeSeries {
             name: 1,
             value: 0.1,
-            least: -1e300,
-            most: 0.3,
+            min: -1e300,
+            max: 0.3,
             samples: vec![(7, 0.1)],
         });
         trace
     }
 
     #[test]
-    fn what_is_written_is_read_back() {
+    fn json_round_trip() {
         for trace in [full(), trace(&[])] {
             let text = trace.to_json().unwrap();
             assert!(text.starts_with("{\"version\":1,"), "{text}");
@@ -82,7 +82,7 @@ mod tests {
 
     proptest::proptest! {
         #[test]
-        fn every_float_comes_back_to_the_bit(rate in 0.0_f64..1e12, value in proptest::num::f64::NORMAL) {
+        fn floats_round_trip_bit_exact(rate in 0.0_f64..1e12, value in proptest::num::f64::NORMAL) {
             let mut trace = full();
             trace.clock.ticks_per_second = Some(rate);
             trace.gauges[0].value = value;
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn a_trace_of_another_version_or_with_loose_ends_is_refused() {
+    fn unknown_version_and_dangling_indices_are_errors() {
         let check = |change: fn(&mut Trace)| {
             let mut trace = full();
             change(&mut trace);
@@ -102,14 +102,14 @@ mod tests {
         assert!(check(|t| t.spans[0].track = 3).contains("track 3, but has only 3"));
         assert!(check(|t| t.counters[0].name = 2).contains("name 2"));
         assert!(check(|t| t.gauges[0].name = u32::MAX).contains("name"));
-        // An unknown version is named even when nothing else can be read.
+        // An unknown version is reported even when nothing else can be parsed.
         let found = Trace::from_json(r#"{"version":77,"tracks":"elsewhere"}"#).unwrap_err();
         assert!(matches!(found, TraceError::Version { found: 77, .. }));
     }
 
     proptest::proptest! {
         #[test]
-        fn damaged_text_is_an_error_not_a_panic(cut in 0_usize..400, byte in 0_u8..128, at in 0_usize..400) {
+        fn corrupt_text_is_an_error_not_a_panic(cut in 0_usize..400, byte in 0_u8..128, at in 0_usize..400) {
             let text = full().to_json().unwrap();
             let short: String = text.chars().take(cut).collect();
             if short.len() < text.len() {
@@ -118,11 +118,11 @@ mod tests {
             let mut bytes = text.into_bytes();
             let at = at % bytes.len();
             bytes[at] = byte;
-            // Whether it still parses depends on the byte; that it returns is what is checked.
+            // Whether it still parses depends on the byte; the check is that it does not panic.
             let damaged = Trace::from_json(&String::from_utf8_lossy(&bytes));
             if let Ok(trace) = damaged {
                 trace.summary();
-                trace.series(10);
+                trace.timeline(10);
             }
         }
     }

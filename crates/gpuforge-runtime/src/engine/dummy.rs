@@ -1,7 +1,7 @@
-//! A device without hardware that really computes, and fails exactly where it is told to.
+//! Dummy device: an engine without hardware that really computes (CPU references) and injects scripted faults.
 //!
-//! It runs each kernel's twin, so that a lost or skipped command shows as a wrong result. Faults count events over
-//! the life of the *opener*, so that a device that was rebuilt does not fail at the same place again.
+//! It runs each kernel's CPU reference, so that a lost or skipped command shows as a wrong result. Faults count events
+//! over the life of the *opener*, so that a reopened device does not fail at the same event again.
 
 use std::{
     collections::HashMap,
@@ -12,57 +12,64 @@ use std::{
     time::Duration,
 };
 
-use super::{BlockId, Caps, Done, Engine, EngineError, Health, Job, Opener, Ticket, twin};
+use super::{BlockId, Caps, Engine, EngineError, Health, Job, JobOutput, Opener, Ticket, reference};
 use crate::{
     memory::{AllocError, BlockClass, Tag},
     plan::Command,
     units::Bytes,
 };
 
-/// What goes wrong.
+/// A fault to inject.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Fault {
-    /// The device runs out of memory while it works.
+pub enum DummyFault {
+    /// OOM while a job runs.
     OutOfMemory,
-    /// The device refuses a buffer.
-    Refusal,
-    /// The device is gone, and says so.
+    /// OOM while a buffer is created.
+    AllocFailure,
+    /// Device lost, and reported.
     Loss,
-    /// The device stops answering.
+    /// Device hung.
     Hang,
-    /// A download brings too few bytes.
+    /// A download returns too few bytes.
     ShortRead,
-    /// The device is gone, but every call reports success; only its health tells.
+    /// Device lost, but every call reports success; only its health shows it.
     SilentLoss,
 }
 
-impl Fault {
-    /// Every kind.
-    pub const ALL: [Fault; 6] =
-        [Fault::OutOfMemory, Fault::Refusal, Fault::Loss, Fault::Hang, Fault::ShortRead, Fault::SilentLoss];
+impl DummyFault {
+    /// All faults.
+    pub const ALL: [DummyFault; 6] = [
+        DummyFault::OutOfMemory,
+        DummyFault::AllocFailure,
+        DummyFault::Loss,
+        DummyFault::Hang,
+        DummyFault::ShortRead,
+        DummyFault::SilentLoss,
+    ];
 }
 
-/// When faults happen: at events counted from 0. [`Fault::Refusal`] counts buffer creations, the others commands.
+/// When faults happen: at events counted from 0. [`DummyFault::AllocFailure`] counts buffer creations, the others
+/// commands.
 #[derive(Debug, Clone, Default)]
-pub struct Script {
-    /// Fault and the event at which it happens, once.
-    pub once: Vec<(Fault, u64)>,
-    /// A fault that happens at every event from this one on: a device that cannot be mended.
-    pub from: Option<(Fault, u64)>,
+pub struct DummyScript {
+    /// Faults and the event at which each happens, once.
+    pub once: Vec<(DummyFault, u64)>,
+    /// A fault that happens at every event from this one on: a permanently broken device.
+    pub from: Option<(DummyFault, u64)>,
 }
 
-impl Script {
+impl DummyScript {
     /// One fault at one event.
-    pub fn once(fault: Fault, at: u64) -> Self {
-        Script { once: vec![(fault, at)], from: None }
+    pub fn once(fault: DummyFault, at: u64) -> Self {
+        DummyScript { once: vec![(fault, at)], from: None }
     }
 
-    /// The same fault for ever.
-    pub fn always(fault: Fault) -> Self {
-        Script { once: Vec::new(), from: Some((fault, 0)) }
+    /// The same fault at every event.
+    pub fn always(fault: DummyFault) -> Self {
+        DummyScript { once: Vec::new(), from: Some((fault, 0)) }
     }
 
-    fn hits(&self, event: u64, of: impl Fn(Fault) -> bool) -> Option<Fault> {
+    fn hits(&self, event: u64, of: impl Fn(DummyFault) -> bool) -> Option<DummyFault> {
         let once = self.once.iter().find(|(f, at)| of(*f) && *at == event).map(|(f, _)| *f);
         once.or_else(|| self.from.filter(|(f, at)| of(*f) && event >= *at).map(|(f, _)| f))
     }
@@ -76,17 +83,17 @@ struct Counters {
     opened: AtomicU64,
 }
 
-/// Opens dummy devices that follow one script.
+/// Opens dummy devices that share one fault script.
 #[derive(Debug, Clone)]
 pub struct DummyOpener {
-    script: Arc<Script>,
+    script: Arc<DummyScript>,
     memory: Bytes,
     counters: Arc<Counters>,
 }
 
 impl DummyOpener {
     /// Devices with this much memory and these faults.
-    pub fn new(memory: Bytes, script: Script) -> Self {
+    pub fn new(memory: Bytes, script: DummyScript) -> Self {
         DummyOpener { script: Arc::new(script), memory, counters: Arc::default() }
     }
 
@@ -95,12 +102,12 @@ impl DummyOpener {
         self.counters.opened.load(Ordering::Relaxed)
     }
 
-    /// How many commands were met; a fault beyond this number never happened.
+    /// How many commands were executed; a fault beyond this number never happened.
     pub fn commands(&self) -> u64 {
         self.counters.commands.load(Ordering::Relaxed)
     }
 
-    /// How many buffers were asked for.
+    /// How many buffers were requested.
     pub fn creations(&self) -> u64 {
         self.counters.creations.load(Ordering::Relaxed)
     }
@@ -109,12 +116,12 @@ impl DummyOpener {
 impl Opener for DummyOpener {
     fn open(&self) -> Result<Arc<dyn Engine>, EngineError> {
         self.counters.opened.fetch_add(1, Ordering::Relaxed);
-        Ok(Arc::new(Dummy::new(self.clone())))
+        Ok(Arc::new(DummyEngine::new(self.clone())))
     }
 }
 
 /// A device without hardware.
-pub struct Dummy {
+pub struct DummyEngine {
     opener: DummyOpener,
     caps: Caps,
     state: Mutex<State>,
@@ -123,14 +130,14 @@ pub struct Dummy {
 #[derive(Default)]
 struct State {
     next: u64,
-    /// Memory outlives jobs: tensors stay on the device between them.
+    /// Memory outlives jobs: tensors stay resident between them.
     blocks: HashMap<BlockId, Vec<u8>>,
     used: Bytes,
-    finished: HashMap<Ticket, Result<Done, EngineError>>,
+    finished: HashMap<Ticket, Result<JobOutput, EngineError>>,
     health: Option<Health>,
 }
 
-impl Dummy {
+impl DummyEngine {
     fn new(opener: DummyOpener) -> Self {
         let caps = Caps {
             name: "dummy".to_owned(),
@@ -141,7 +148,7 @@ impl Dummy {
             f16: false,
             loop_iterations: None,
         };
-        Dummy { opener, caps, state: Mutex::default() }
+        DummyEngine { opener, caps, state: Mutex::default() }
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -150,50 +157,53 @@ impl Dummy {
 
     fn dead(state: &State) -> Option<EngineError> {
         match state.health {
-            Some(Health::Lost) => Some(EngineError::Lost { reason: "dummy device lost".to_owned() }),
-            Some(Health::Hung) => Some(EngineError::Hung { waited: Duration::ZERO, what: "dummy device" }),
+            Some(Health::Lost) => Some(EngineError::DeviceLost { reason: "dummy device lost".to_owned() }),
+            Some(Health::Hung) => {
+                Some(EngineError::DeviceHung { waited: Duration::ZERO, what: "dummy device" })
+            }
             _ => None,
         }
     }
 
-    /// Runs the commands; a fault ends it or, when silent, makes the rest do nothing.
-    fn execute(&self, job: &Job) -> Result<Done, (EngineError, Option<Health>)> {
+    /// Runs the commands; a fault aborts or, when silent, turns the rest into no-ops.
+    fn execute(&self, job: &Job) -> Result<JobOutput, (EngineError, Option<Health>)> {
         let mut distinct: Vec<BlockId> = job.blocks.clone();
         distinct.sort_unstable();
         distinct.dedup();
-        let places: Vec<usize> = job.blocks.iter().map(|b| distinct.binary_search(b).unwrap_or(0)).collect();
-        let mut memory = twin::Memory::shared(&job.plan, &places);
+        let block_of: Vec<usize> =
+            job.blocks.iter().map(|b| distinct.binary_search(b).unwrap_or(0)).collect();
+        let mut memory = reference::HostMemory::shared(&job.plan, &block_of);
         self.exchange(&distinct, &mut memory, |stored, working| working.copy_from_slice(stored));
-        let mut done = Done::default();
+        let mut done = JobOutput::default();
         let mut silent = false;
         for command in job.plan.commands() {
             let event = self.opener.counters.commands.fetch_add(1, Ordering::Relaxed);
-            let fault = self.opener.script.hits(event, |f| f != Fault::Refusal);
+            let fault = self.opener.script.hits(event, |f| f != DummyFault::AllocFailure);
             match fault {
-                Some(Fault::OutOfMemory) => {
+                Some(DummyFault::OutOfMemory) => {
                     let size = job.plan.cost().peak;
                     return Err((AllocError::OutOfMemory { asked: size, tag: Tag("dummy") }.into(), None));
                 }
-                Some(Fault::Loss) => {
-                    let lost = EngineError::Lost { reason: format!("dummy fault at command {event}") };
+                Some(DummyFault::Loss) => {
+                    let lost = EngineError::DeviceLost { reason: format!("dummy fault at command {event}") };
                     return Err((lost, Some(Health::Lost)));
                 }
-                Some(Fault::Hang) => {
-                    let hung = EngineError::Hung { waited: Duration::ZERO, what: "dummy fault" };
+                Some(DummyFault::Hang) => {
+                    let hung = EngineError::DeviceHung { waited: Duration::ZERO, what: "dummy fault" };
                     return Err((hung, Some(Health::Hung)));
                 }
-                Some(Fault::SilentLoss) => silent = true,
+                Some(DummyFault::SilentLoss) => silent = true,
                 _ => {}
             }
             match (command, silent) {
-                // What a lost device leaves behind: nothing ran, reads succeed and bring zeros.
+                // As a lost device behaves: nothing ran, reads succeed and return zeros.
                 (Command::Download { size, .. }, true) => {
                     done.outputs.push(vec![0; usize::try_from(size.0).unwrap_or_default()]);
                 }
                 (_, true) => {}
                 (_, false) => {
                     let mut read = memory.step(command).map_err(|e| (e, None))?;
-                    if let (Some(Fault::ShortRead), Some(bytes)) = (fault, read.as_mut()) {
+                    if let (Some(DummyFault::ShortRead), Some(bytes)) = (fault, read.as_mut()) {
                         bytes.truncate(bytes.len() / 2);
                     }
                     done.outputs.extend(read);
@@ -209,7 +219,12 @@ impl Dummy {
     }
 
     /// Copies between the device's memory and a job's view of it; blocks may be larger than what the job uses.
-    fn exchange(&self, blocks: &[BlockId], memory: &mut twin::Memory, copy: impl Fn(&mut [u8], &mut [u8])) {
+    fn exchange(
+        &self,
+        blocks: &[BlockId],
+        memory: &mut reference::HostMemory,
+        copy: impl Fn(&mut [u8], &mut [u8]),
+    ) {
         let mut state = self.state();
         for (block, working) in blocks.iter().zip(memory.blocks_mut()) {
             if let Some(stored) = state.blocks.get_mut(block) {
@@ -222,7 +237,7 @@ impl Dummy {
     }
 }
 
-impl Engine for Dummy {
+impl Engine for DummyEngine {
     fn caps(&self) -> &Caps {
         &self.caps
     }
@@ -230,13 +245,13 @@ impl Engine for Dummy {
     fn create(&self, size: Bytes, _class: BlockClass) -> Result<BlockId, EngineError> {
         let event = self.opener.counters.creations.fetch_add(1, Ordering::Relaxed);
         let mut state = self.state();
-        if let Some(dead) = Dummy::dead(&state) {
+        if let Some(dead) = DummyEngine::dead(&state) {
             return Err(dead);
         }
         if size > self.caps.largest_block {
             return Err(AllocError::TooLarge { asked: size, most: self.caps.largest_block }.into());
         }
-        let refused = self.opener.script.hits(event, |f| f == Fault::Refusal).is_some();
+        let refused = self.opener.script.hits(event, |f| f == DummyFault::AllocFailure).is_some();
         if refused || (state.used + size) > self.opener.memory {
             return Err(AllocError::OutOfMemory { asked: size, tag: Tag("dummy") }.into());
         }
@@ -257,7 +272,7 @@ impl Engine for Dummy {
     fn submit(&self, job: Job) -> Result<Ticket, EngineError> {
         {
             let state = self.state();
-            if let Some(dead) = Dummy::dead(&state) {
+            if let Some(dead) = DummyEngine::dead(&state) {
                 return Err(dead);
             }
             if let Some(block) = job.blocks.iter().find(|b| !state.blocks.contains_key(b)) {
@@ -278,7 +293,7 @@ impl Engine for Dummy {
         Ok(ticket)
     }
 
-    fn wait(&self, ticket: Ticket, _deadline: Duration) -> Result<Done, EngineError> {
+    fn wait(&self, ticket: Ticket, _deadline: Duration) -> Result<JobOutput, EngineError> {
         let unknown = || Err(EngineError::Validation { reason: format!("no job {}", ticket.0) });
         self.state().finished.remove(&ticket).unwrap_or_else(unknown)
     }

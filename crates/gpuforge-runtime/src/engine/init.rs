@@ -1,77 +1,78 @@
-//! Where did the time go when a device was opened? Phases, what overlapped, and what was put aside with a warning.
+//! Device initialisation times: phases (instance, adapter, device, pipeline cache), their overlap, and warnings.
 
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 
-/// One phase of opening.
+/// One phase of device initialisation.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Phase {
-    /// What was done.
+pub struct InitPhase {
+    /// Name.
     pub name: &'static str,
-    /// When it began, counted from the beginning of all.
+    /// Start, relative to the start of the initialisation.
     pub began: Duration,
-    /// How long it took.
+    /// Duration.
     pub took: Duration,
 }
 
-/// Was the driver here already?
+/// Cold or warm start of the driver.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Start {
-    /// The first device of this process: the driver's libraries were loaded for it.
+pub enum DriverStart {
+    /// The first device of this process: the driver libraries had to be loaded.
     Cold,
     /// A later one.
     Warm,
 }
 
-/// What opening a device took. As data: milliseconds, and the overlap with them.
+/// Initialisation times of a device. Serialised in milliseconds, with the overlap.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[serde(into = "Written")]
-pub struct InitStats {
-    /// First device of this process?
-    pub start: Start,
-    /// In the order of their beginning; they may overlap.
-    pub phases: Vec<Phase>,
-    /// From the first call to a device that takes work.
+#[serde(into = "InitStatsJson")]
+pub struct DeviceInitStats {
+    /// Cold or warm start.
+    pub start: DriverStart,
+    /// Sorted by start; they may overlap.
+    pub phases: Vec<InitPhase>,
+    /// From the first call to a usable device.
     pub total: Duration,
-    /// Bytes of compiled pipelines that were found on disk and taken; `None` when there were none.
+    /// Bytes loaded from the pipeline cache on disk; `None` when there were none.
     pub cached_pipelines: Option<u64>,
-    /// What was ignored, and why. None of it keeps the device from working.
+    /// What was ignored, and why; the device works without it.
     pub warnings: Vec<String>,
 }
 
-impl InitStats {
-    /// Time of all phases ÷ time that passed: above 1, phases ran side by side.
+impl DeviceInitStats {
+    /// Sum of the phases ÷ total: above 1, phases ran concurrently.
     pub fn overlap(&self) -> Option<f64> {
         let sum: Duration = self.phases.iter().map(|p| p.took).sum();
         (!self.total.is_zero()).then(|| sum.as_secs_f64() / self.total.as_secs_f64())
     }
 }
 
-/// The figures as they are written down.
+/// JSON form of [`DeviceInitStats`].
 #[derive(Serialize)]
-struct Written {
-    start: Start,
+struct InitStatsJson {
+    start: DriverStart,
     total_ms: f64,
     overlap: Option<f64>,
-    phases: Vec<WrittenPhase>,
+    phases: Vec<InitPhaseJson>,
     cached_pipelines: Option<u64>,
     warnings: Vec<String>,
 }
 
 #[derive(Serialize)]
-struct WrittenPhase {
+struct InitPhaseJson {
     name: &'static str,
     began_ms: f64,
     took_ms: f64,
 }
 
-impl From<InitStats> for Written {
-    fn from(stats: InitStats) -> Self {
+impl From<DeviceInitStats> for InitStatsJson {
+    fn from(stats: DeviceInitStats) -> Self {
         let ms = |time: Duration| time.as_secs_f64() * 1e3;
-        let phase = |p: &Phase| WrittenPhase { name: p.name, began_ms: ms(p.began), took_ms: ms(p.took) };
-        Written {
+        let phase =
+            |p: &InitPhase| InitPhaseJson { name: p.name, began_ms: ms(p.began), took_ms: ms(p.took) };
+        InitStatsJson {
             start: stats.start,
             total_ms: ms(stats.total),
             overlap: stats.overlap(),
@@ -82,11 +83,11 @@ impl From<InitStats> for Written {
     }
 }
 
-/// Takes the times.
+/// Measures the phases.
 #[derive(Debug)]
 pub(crate) struct Stopwatch {
     origin: Instant,
-    phases: Vec<Phase>,
+    phases: Vec<InitPhase>,
 }
 
 impl Stopwatch {
@@ -105,18 +106,24 @@ impl Stopwatch {
 
     /// A phase that ran on another thread.
     pub(crate) fn add(&mut self, name: &'static str, began: Instant, took: Duration) {
-        self.phases.push(Phase { name, began: began.saturating_duration_since(self.origin), took });
+        self.phases.push(InitPhase { name, began: began.saturating_duration_since(self.origin), took });
     }
 
-    /// The figures.
+    /// Ends the measurement.
     pub(crate) fn stop(
         mut self,
-        start: Start,
+        start: DriverStart,
         cached_pipelines: Option<u64>,
         warnings: Vec<String>,
-    ) -> InitStats {
+    ) -> DeviceInitStats {
         self.phases.sort_by_key(|p| p.began);
-        InitStats { start, phases: self.phases, total: self.origin.elapsed(), cached_pipelines, warnings }
+        DeviceInitStats {
+            start,
+            phases: self.phases,
+            total: self.origin.elapsed(),
+            cached_pipelines,
+            warnings,
+        }
     }
 }
 
@@ -125,11 +132,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn phases_are_ordered_and_overlap_is_their_sum_over_the_whole() {
+    fn phases_are_sorted_and_overlap_is_sum_over_total() {
         let ms = Duration::from_millis;
-        let phase = |name, began, took| Phase { name, began: ms(began), took: ms(took) };
-        let stats = InitStats {
-            start: Start::Cold,
+        let phase = |name, began, took| InitPhase { name, began: ms(began), took: ms(took) };
+        let stats = DeviceInitStats {
+            start: DriverStart::Cold,
             phases: vec![phase("instance", 0, 6), phase("adapter", 6, 4), phase("cache", 0, 5)],
             total: ms(10),
             cached_pipelines: None,
@@ -139,13 +146,13 @@ mod tests {
         let written = serde_json::to_value(&stats).unwrap();
         assert_eq!((&written["start"], &written["overlap"]), (&"cold".into(), &1.5.into()), "{written}");
         assert_eq!((&written["total_ms"], &written["phases"][1]["began_ms"]), (&10.0.into(), &6.0.into()));
-        assert_eq!(InitStats { total: Duration::ZERO, ..stats }.overlap(), None);
+        assert_eq!(DeviceInitStats { total: Duration::ZERO, ..stats }.overlap(), None);
 
         let mut watch = Stopwatch::new();
         let origin = watch.origin;
         assert_eq!(watch.time("second", || 7), 7);
         watch.add("first", origin, ms(1));
-        let stats = watch.stop(Start::Warm, Some(96), vec!["x".to_owned()]);
+        let stats = watch.stop(DriverStart::Warm, Some(96), vec!["x".to_owned()]);
         assert_eq!(stats.phases.iter().map(|p| p.name).collect::<Vec<_>>(), ["first", "second"]);
         assert!(stats.total >= stats.phases[1].began);
     }

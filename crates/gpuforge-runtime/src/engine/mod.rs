@@ -1,113 +1,113 @@
-//! What runs a plan? One interface, implemented by a real device and by one that computes without hardware.
+//! Engine interface: a device that runs jobs (plans with buffers), implemented by wgpu and by a dummy without hardware.
 
 use std::{sync::Arc, time::Duration};
 
 use serde::Serialize;
 
 use crate::{
-    memory::{AllocError, BlockClass, Measured},
+    memory::{AllocError, BlockClass, MeasuredBudget},
     plan::Plan,
     units::Bytes,
 };
 
-pub mod chain;
 pub mod dummy;
+pub mod fallback;
 pub mod gpu;
 pub mod init;
-pub mod twin;
+pub mod reference;
 
-/// A buffer of a device. Meaningful only to the engine that made it.
+/// Id of a device buffer. Meaningful only to the engine that created it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct BlockId(pub u64);
 
-/// What a device can do.
+/// Device capabilities.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Caps {
     /// Name of the device.
     pub name: String,
     /// The largest single buffer that a kernel can bind.
     pub largest_block: Bytes,
-    /// The processor and the device use one memory, and buffers can be mapped in place.
+    /// Unified memory: CPU and device share it, and storage buffers can be mapped (zero-copy).
     pub unified_memory: bool,
-    /// Pass timing by timestamp queries.
+    /// Timestamp queries.
     pub timestamps: bool,
-    /// Threads that run in lock-step, where the device says.
+    /// Subgroup size (min, max), if reported.
     pub subgroup: Option<(u32, u32)>,
-    /// Half-precision arithmetic in shaders.
+    /// f16 in shaders.
     pub f16: bool,
-    /// Iterations of one invocation's loops that were proven to run; software adapters cut longer ones silently.
+    /// Loop iterations per invocation that are verified to run; software adapters truncate longer loops silently.
     pub loop_iterations: Option<u32>,
 }
 
-/// Work ready to be submitted: a plan, and the block behind each of its slots.
+/// A job ready to be submitted: a plan, and the block of each of its slots.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// What to do.
+    /// The plan.
     pub plan: Arc<Plan>,
-    /// Parallel to the plan's slots. Two slots may share a block when the first is freed before the second is written.
+    /// Parallel to the plan's slots. Slots may alias a block when the first is freed before the second is written.
     pub blocks: Vec<BlockId>,
 }
 
-/// A submitted job.
+/// Handle of a submitted job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Ticket(pub u64);
 
-/// What a finished job brought.
+/// Result of a finished job.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Done {
+pub struct JobOutput {
     /// Downloads, in the plan's order.
     pub outputs: Vec<Vec<u8>>,
-    /// Time that the device itself measured; `None` where it cannot.
+    /// Device time from timestamp queries; `None` if not supported.
     pub device_time: Option<Duration>,
 }
 
-/// Can the device still be used?
+/// Device health.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Health {
-    /// As far as anybody knows.
+    /// Usable, as far as is known.
     Good,
-    /// The driver said that it is gone: everything on it is lost.
+    /// Device lost, reported by the driver: all its memory is gone.
     Lost,
-    /// A call did not return in time: every call may block for ever.
+    /// Device hung: a call missed its deadline, and every further call may block for ever.
     Hung,
 }
 
-/// What an engine can fail with.
+/// Engine errors.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum EngineError {
-    /// No room on the device.
+    /// Allocation failed (OOM).
     #[error(transparent)]
     Memory(#[from] AllocError),
-    /// The device is gone.
+    /// Device lost.
     #[error("the device is lost: {reason}")]
-    Lost {
-        /// What the driver said.
+    DeviceLost {
+        /// The driver's message.
         reason: String,
     },
-    /// The device did not answer.
+    /// Device hung: the deadline was exceeded.
     #[error("the device did not answer within {} ms ({what})", waited.as_millis())]
-    Hung {
+    DeviceHung {
         /// How long we waited.
         waited: Duration,
-        /// For what.
+        /// The operation.
         what: &'static str,
     },
-    /// Fewer bytes came back than were asked for.
+    /// A download returned fewer bytes than requested.
     #[error("output {output} came back short: {got} of {want}")]
     ShortRead {
         /// Which download.
         output: usize,
-        /// Bytes asked for.
+        /// Bytes requested.
         want: Bytes,
-        /// Bytes that came.
+        /// Bytes received.
         got: Bytes,
     },
-    /// The driver refused a call: a mistake of ours or of the kernel, never repeated.
+    /// Validation error: a bug in the plan or the kernel, never retried.
     #[error("refused by the device: {reason}")]
     Validation {
-        /// What it said.
+        /// The validation message.
         reason: String,
     },
     /// No such device, or it cannot be opened.
@@ -118,56 +118,56 @@ pub enum EngineError {
     },
 }
 
-/// A device that runs jobs. Calls return: those that could block for ever are bounded by `deadline` or by the engine.
+/// A device that runs jobs. Every call returns: those that could block for ever are bounded by a deadline.
 pub trait Engine: Send + Sync {
-    /// What it can do.
+    /// Its capabilities.
     fn caps(&self) -> &Caps;
 
-    /// What opening it took, where that was measured.
-    fn init(&self) -> Option<&init::InitStats> {
+    /// Initialisation times, if measured.
+    fn init(&self) -> Option<&init::DeviceInitStats> {
         None
     }
 
-    /// Iterations of one invocation's loops that were proven to run. May run a tiny kernel the first time it is asked;
-    /// `None` where nobody tried or the trial failed.
+    /// Loop iterations per invocation that are verified to run. The first call may run a tiny probe kernel; `None` if it
+    /// was not probed or the probe failed.
     fn loop_iterations(&self) -> Option<u32> {
         self.caps().loop_iterations
     }
 
-    /// The most memory that the engine keeps for itself between jobs, beside the blocks it was asked for.
+    /// Maximum memory that the engine holds for itself between jobs (staging buffers), besides allocated blocks.
     fn reserved(&self) -> Bytes {
         Bytes::ZERO
     }
 
-    /// What the driver said, when the device was opened, that this process may use of its memory.
-    fn memory_budget(&self) -> Option<Measured> {
+    /// The driver's memory budget for this process, queried when the device was opened.
+    fn memory_budget(&self) -> Option<MeasuredBudget> {
         None
     }
 
-    /// A buffer of exactly this size.
+    /// Allocates a buffer of exactly this size.
     fn create(&self, size: Bytes, class: BlockClass) -> Result<BlockId, EngineError>;
 
-    /// The buffer behind a block, for another library that uses the same device ([`gpu::GivenDevice`]). It stays ours: the
-    /// block must be held as long as work of the other library reads it.
-    fn lend(&self, _block: BlockId) -> Result<wgpu::Buffer, EngineError> {
-        Err(EngineError::Unavailable { reason: "this engine has no buffers of a real device".to_owned() })
+    /// The wgpu buffer of a block (zero-copy), for another library that shares the device ([`gpu::ExternalDevice`]).
+    /// Ownership stays here: the block must be held as long as the other library's work reads it.
+    fn raw_buffer(&self, _block: BlockId) -> Result<wgpu::Buffer, EngineError> {
+        Err(EngineError::Unavailable { reason: "this engine has no wgpu buffers".to_owned() })
     }
 
-    /// Gives a buffer back. A dead device's buffers are gone already: nothing happens.
+    /// Frees a buffer. No-op on a dead device, whose buffers are gone already.
     fn destroy(&self, block: BlockId);
 
-    /// Hands a job over.
+    /// Submits a job.
     fn submit(&self, job: Job) -> Result<Ticket, EngineError>;
 
-    /// Waits for a job no longer than `deadline`.
-    fn wait(&self, ticket: Ticket, deadline: Duration) -> Result<Done, EngineError>;
+    /// Waits for a job, at most `deadline`.
+    fn wait(&self, ticket: Ticket, deadline: Duration) -> Result<JobOutput, EngineError>;
 
-    /// Can it still be used? Must be asked after every job: a lost device may report success.
+    /// Device health. Must be checked after every job: a lost device may report success.
     fn health(&self) -> Health;
 }
 
-/// Opens a device, again after it was lost.
+/// Opens a device, and reopens it after it was lost.
 pub trait Opener: Send + Sync {
-    /// A fresh engine that shares nothing with an earlier one.
+    /// A new engine that shares nothing with an earlier one.
     fn open(&self) -> Result<Arc<dyn Engine>, EngineError>;
 }

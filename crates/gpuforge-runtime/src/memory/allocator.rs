@@ -1,4 +1,4 @@
-//! What is asked, what is given, and what can go wrong? The one interface of every layer.
+//! Allocator interface: the traits `Allocator` and `Reclaim`, requests, allocations and errors (OOM, limit, too large).
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
 
-/// What a block is for, as a person would name it: `"indicator input"`. Tags are few and live in the program text.
+/// What a block is for: `"indicator input"`. Tags are few and are string literals.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Tag(pub &'static str);
 
@@ -16,17 +16,17 @@ impl fmt::Display for Tag {
     }
 }
 
-/// How the device may use a block. Blocks of different classes are never exchanged.
+/// Buffer usage of a block. Blocks of different classes never share a free list.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BlockClass {
     /// Read and written by kernels.
     Storage,
-    /// Written by the host, copied from.
+    /// Upload staging: written by the host, copied from.
     StagingUp,
-    /// Copied to, read by the host.
+    /// Readback staging: copied to, read by the host.
     StagingDown,
-    /// Small, read by every thread of a kernel.
+    /// Uniform buffer: small, read by every invocation of a kernel.
     Uniform,
 }
 
@@ -36,158 +36,158 @@ impl BlockClass {
         [BlockClass::Storage, BlockClass::StagingUp, BlockClass::StagingDown, BlockClass::Uniform];
 }
 
-/// What is asked for.
+/// An allocation request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Request {
-    /// At least that much.
+pub struct AllocRequest {
+    /// Minimum size.
     pub size: Bytes,
-    /// For what.
+    /// What it is for.
     pub tag: Tag,
-    /// For which use by the device.
+    /// Buffer usage.
     pub class: BlockClass,
 }
 
-/// A block and what was asked for when it was given.
+/// A block and the request it was allocated for.
 ///
-/// It cannot be copied, and [`Allocator::release`] consumes it: a second release does not compile. Dropping it instead
-/// leaks the block's accounting, which the leak detector of [`Track`](super::Track) then reports with its tag.
+/// It cannot be copied, and [`Allocator::release`] consumes it: a double free does not compile. Dropping it instead
+/// leaks the block's accounting; the leak detector of [`TrackingAdaptor`](super::TrackingAdaptor) reports it by its tag.
 #[derive(Debug)]
-#[must_use = "a dropped allocation stays accounted for; give it back with `release`"]
+#[must_use = "a dropped allocation is leaked; free it with `release`"]
 pub struct Allocation<B> {
     block: B,
-    request: Request,
+    request: AllocRequest,
     capacity: Bytes,
 }
 
 impl<B> Allocation<B> {
-    /// A block of exactly the requested size: what a device answers.
-    pub fn new(block: B, request: Request) -> Self {
+    /// A block of exactly the requested size, as a device allocates it.
+    pub fn new(block: B, request: AllocRequest) -> Self {
         Allocation { block, request, capacity: request.size }
     }
 
-    /// A block that may be larger than requested: what a pool answers.
-    pub fn with_capacity(block: B, request: Request, capacity: Bytes) -> Self {
+    /// A block that may be larger than requested, as a pool returns it (rounded up to its size class).
+    pub fn with_capacity(block: B, request: AllocRequest, capacity: Bytes) -> Self {
         Allocation { block, request, capacity }
     }
 
-    /// What the layer below gave.
+    /// The block of the upstream layer.
     pub fn block(&self) -> &B {
         &self.block
     }
 
-    /// What was asked for.
-    pub fn request(&self) -> Request {
+    /// The request.
+    pub fn request(&self) -> AllocRequest {
         self.request
     }
 
-    /// Bytes that are really there, at least the requested size.
+    /// Allocated bytes, at least the requested size.
     pub fn capacity(&self) -> Bytes {
         self.capacity
     }
 
-    /// Takes the block out. Only a layer that is releasing does this.
+    /// Unwraps the block. Only a layer that is releasing does this.
     pub fn into_block(self) -> B {
         self.block
     }
 }
 
-/// What a layer can never go beyond, however much is freed. `None`: it does not know of a bound.
+/// Upper bounds that hold however much is freed. `None`: no known bound.
 ///
-/// Fixed for the life of an allocator. A device that wants aligned sizes reports aligned bounds.
+/// Constant for the life of an allocator. A device that needs aligned sizes reports aligned bounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Limits {
+pub struct AllocLimits {
     /// All blocks together.
     pub total: Option<Bytes>,
     /// One block.
     pub single: Option<Bytes>,
 }
 
-impl Limits {
-    /// The largest block that can ever be had.
+impl AllocLimits {
+    /// The largest block that can ever be allocated.
     pub fn largest(self) -> Bytes {
         [self.total, self.single].into_iter().flatten().min().unwrap_or(Bytes(u64::MAX))
     }
 }
 
-/// Hands out blocks and takes them back: a device, or a wrapper of another allocator.
+/// Allocates and frees blocks: a device, or an adaptor of an upstream allocator.
 ///
-/// Neither call may wait for another thread's call to end, other than for a short lock of its own.
+/// Neither call may block on another thread's call, other than for a short lock of its own.
 pub trait Allocator: Send + Sync {
-    /// What a user of this layer holds (for a device: a buffer or its id).
+    /// What a caller of this layer holds (for a device: a buffer or its id).
     type Block: Send;
 
-    /// A block of at least the requested size.
-    fn allocate(&self, request: Request) -> Result<Allocation<Self::Block>, AllocError>;
+    /// Allocates a block of at least the requested size.
+    fn allocate(&self, request: AllocRequest) -> Result<Allocation<Self::Block>, AllocError>;
 
-    /// Takes a block back. It must come from this allocator; the types see to it as far as they can.
+    /// Frees a block. It must come from this allocator; the types enforce that as far as they can.
     fn release(&self, allocation: Allocation<Self::Block>);
 
-    /// What can never be had, even from an empty device.
-    fn limits(&self) -> Limits {
-        Limits::default()
+    /// Upper bounds, even of an empty device.
+    fn limits(&self) -> AllocLimits {
+        AllocLimits::default()
     }
 }
 
-/// An allocator that keeps blocks nobody uses and can let go of them.
+/// An allocator that caches idle blocks and can evict them.
 pub trait Reclaim: Allocator {
-    /// Bytes taken from below: in use and idle.
+    /// Bytes allocated upstream: in use and idle.
     fn held(&self) -> Bytes;
 
-    /// Bytes kept that nobody uses.
+    /// Bytes cached in free lists.
     fn idle(&self) -> Bytes;
 
-    /// Gives idle blocks back, the longest unused first, until no more than `keep` are left. Returns what was freed.
+    /// Evicts idle blocks in LRU order until at most `keep` bytes are cached. Returns the bytes freed.
     fn trim(&self, keep: Bytes) -> Bytes;
 
-    /// The capacity that a request of this size would get; `None` when no block can be that large.
-    fn granted(&self, size: Bytes) -> Option<Bytes>;
+    /// The capacity that a request of this size gets, rounded up to its size class; `None` when no block is that large.
+    fn rounded_size(&self, size: Bytes) -> Option<Bytes>;
 }
 
-/// Why there is no block.
+/// Why an allocation failed.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum AllocError {
-    /// The device has no room.
+    /// OOM: the device has no memory left.
     #[error("the device is out of memory: asked {asked} for {tag}")]
     OutOfMemory {
-        /// The refused size.
+        /// The requested size.
         asked: Bytes,
-        /// For what.
+        /// What it is for.
         tag: Tag,
     },
-    /// Our own cap would be passed.
+    /// The memory limit (`--memory-limit`, or the budget) would be exceeded.
     #[error("the memory limit is reached: asked {asked}, {used} of {limit} used")]
     Limit {
-        /// The refused size.
+        /// The requested size.
         asked: Bytes,
-        /// Reserved at that moment.
+        /// In use at that moment.
         used: Bytes,
-        /// The cap.
+        /// The limit.
         limit: Bytes,
     },
     /// No block can have that size, however much is freed.
-    #[error("a block of {asked} cannot be had: the largest is {most}")]
+    #[error("a block of {asked} cannot be allocated: the largest is {most}")]
     TooLarge {
-        /// The refused size.
+        /// The requested size.
         asked: Bytes,
         /// The largest possible block.
         most: Bytes,
     },
-    /// The device failed in another way (lost, hung, refused); memory has nothing to do with it.
+    /// The device failed in another way (lost, hung, validation error); freeing memory does not help.
     #[error("the device failed while allocating: {reason}")]
     Device {
-        /// What the device said.
+        /// The device's error.
         reason: String,
     },
 }
 
 impl AllocError {
-    /// Could freeing memory help?
-    pub fn is_shortage(&self) -> bool {
+    /// Out of memory or over the limit: could freeing memory help?
+    pub fn is_out_of_memory(&self) -> bool {
         matches!(self, AllocError::OutOfMemory { .. } | AllocError::Limit { .. })
     }
 
-    /// What a user can do about it.
+    /// What the user can do about it.
     pub fn hint(&self) -> &'static str {
         match self {
             AllocError::OutOfMemory { .. } => {
@@ -207,26 +207,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_name_the_thing_the_limit_and_the_next_step() {
+    fn errors_name_size_limit_and_hint() {
         let full = AllocError::Limit { asked: Bytes::mib(64), used: Bytes::mib(500), limit: Bytes::mib(512) };
         assert_eq!(full.to_string(), "the memory limit is reached: asked 64 MiB, 500 MiB of 512 MiB used");
         assert!(full.hint().contains("--memory-limit"));
-        assert!(full.is_shortage());
-        assert!(!AllocError::Device { reason: "lost".into() }.is_shortage());
-        assert!(!AllocError::TooLarge { asked: Bytes(2), most: Bytes(1) }.is_shortage());
+        assert!(full.is_out_of_memory());
+        assert!(!AllocError::Device { reason: "lost".into() }.is_out_of_memory());
+        assert!(!AllocError::TooLarge { asked: Bytes(2), most: Bytes(1) }.is_out_of_memory());
     }
 
     #[test]
-    fn the_largest_block_is_the_smaller_bound() {
-        let limits = |total, single| Limits { total, single }.largest();
+    fn largest_block_is_min_of_both_bounds() {
+        let limits = |total, single| AllocLimits { total, single }.largest();
         assert_eq!(limits(None, None), Bytes(u64::MAX));
         assert_eq!(limits(Some(Bytes(7)), None), Bytes(7));
         assert_eq!(limits(Some(Bytes(7)), Some(Bytes(5))), Bytes(5));
     }
 
     #[test]
-    fn classes_count_from_zero_without_gaps() {
-        // The pool's shelves are numbered by it.
+    fn class_indices_are_dense() {
+        // The pool's bins are numbered by it.
         assert_eq!(BlockClass::ALL.map(|c| c as usize), [0, 1, 2, 3]);
     }
 }

@@ -1,4 +1,4 @@
-//! How much memory may be used, and who says so?
+//! Memory budget: how much device memory may be used, and from which source (user, driver, share of system memory).
 
 use std::fmt;
 
@@ -6,21 +6,21 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
 
-/// Share of the system's memory taken as budget when nothing can measure the device's own. Half: a device without a
-/// memory of its own shares it with everything else that runs.
+/// Share of system memory taken as budget when the device's own memory cannot be measured. Half: a device without
+/// dedicated memory shares it with everything else that runs.
 pub const SYSTEM_SHARE_PERCENT: u8 = 50;
 
-/// Share of a budget that is not the user's own number which [`Limit`](super::Limit) lets through. The rest is for
-/// what the driver takes beside our blocks: pipelines, command buffers, alignment.
+/// Share of a budget that [`LimitingAdaptor`](super::LimitingAdaptor) allows, unless the user set it. The rest is for
+/// what the driver allocates itself: pipelines, command buffers, alignment.
 const LIMIT_PERCENT: u64 = 95;
 
-/// What can measure a device's memory.
+/// What measured a device's memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Source {
-    /// NVIDIA's management library.
+pub enum BudgetSource {
+    /// NVML, NVIDIA's management library.
     Nvml,
-    /// The amdgpu driver's files.
+    /// sysfs files of the amdgpu driver.
     AmdgpuSysfs,
     /// `VK_EXT_memory_budget`.
     VulkanMemoryBudget,
@@ -30,36 +30,36 @@ pub enum Source {
     DxgiVideoMemory,
 }
 
-impl fmt::Display for Source {
+impl fmt::Display for BudgetSource {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            Source::Nvml => "NVML",
-            Source::AmdgpuSysfs => "amdgpu driver",
-            Source::VulkanMemoryBudget => "Vulkan memory budget",
-            Source::MetalWorkingSet => "Metal working set",
-            Source::DxgiVideoMemory => "DXGI video memory",
+            BudgetSource::Nvml => "NVML",
+            BudgetSource::AmdgpuSysfs => "amdgpu driver",
+            BudgetSource::VulkanMemoryBudget => "Vulkan memory budget",
+            BudgetSource::MetalWorkingSet => "Metal working set",
+            BudgetSource::DxgiVideoMemory => "DXGI video memory",
         })
     }
 }
 
 /// A measured budget.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Measured {
-    /// What the source says may be used.
+pub struct MeasuredBudget {
+    /// Bytes that may be used.
     pub bytes: Bytes,
-    /// Which source.
-    pub source: Source,
+    /// Who measured it.
+    pub source: BudgetSource,
 }
 
 /// Where a budget comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum BudgetOrigin {
-    /// The device or its driver was asked.
-    Measured(Source),
-    /// Nobody could tell: a documented share of the system's memory.
+    /// Measured by the device or its driver.
+    Measured(BudgetSource),
+    /// Not measurable: a fixed share of system memory.
     ShareOfSystem {
-        /// Which share.
+        /// The share.
         percent: u8,
     },
     /// `--memory-limit`.
@@ -76,17 +76,17 @@ impl fmt::Display for BudgetOrigin {
     }
 }
 
-/// How much may be used, and who said so.
+/// How much may be used, and where that number comes from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Budget {
-    /// That much.
+    /// Bytes that may be used.
     pub bytes: Bytes,
-    /// The reason.
+    /// Its source.
     pub origin: BudgetOrigin,
 }
 
 impl Budget {
-    /// The hard cap for our own blocks: the user's number as it is, anything else with some room left.
+    /// The hard cap for our own blocks: the user's number as it is, anything else with headroom.
     pub fn limit(&self) -> Bytes {
         match self.origin {
             BudgetOrigin::User => self.bytes,
@@ -97,10 +97,9 @@ impl Budget {
     }
 }
 
-/// The budget of an open device; pure. What its driver said at opening is better than a share of the system's memory,
-/// and is not asked where the user or a closer source has spoken. Of a wish that was cut to all of the system's memory
-/// the smaller of the two is left.
-pub fn refine(budget: Budget, driver: Option<Measured>) -> Budget {
+/// The budget of an open device; pure. The driver's number replaces a share of system memory, but neither the user's
+/// limit nor another measurement. A user limit that was clamped to all of system memory stays if it is the smaller.
+pub fn refine_budget(budget: Budget, driver: Option<MeasuredBudget>) -> Budget {
     let Some(driver) = driver else { return budget };
     let measured = Budget { bytes: driver.bytes, origin: BudgetOrigin::Measured(driver.source) };
     match budget.origin {
@@ -110,37 +109,41 @@ pub fn refine(budget: Budget, driver: Option<Measured>) -> Budget {
     }
 }
 
-/// What is left for blocks when the engine keeps `reserved` for itself; pure. At least half: with a budget of a few
-/// megabytes the work must not starve for buffers that it may never use.
-pub fn without(budget: Budget, reserved: Bytes) -> Budget {
+/// The budget without what the engine reserves for itself (staging buffers); pure. At least half is left: with a budget
+/// of a few megabytes the work must not starve for staging buffers that may never be used.
+pub fn subtract_reserved(budget: Budget, reserved: Bytes) -> Budget {
     let half = Bytes(budget.bytes.0.div_ceil(2));
     Budget { bytes: Bytes(budget.bytes.0.saturating_sub(reserved.0)).max(half), ..budget }
 }
 
-/// That percentage, rounded down.
+/// `percent` of `of`, rounded down.
 fn share(of: Bytes, percent: u64) -> Bytes {
     Bytes((u128::from(of.0) * u128::from(percent) / 100) as u64)
 }
 
-/// Picks the budget; `None` when nothing is known at all.
+/// Chooses the budget; `None` when nothing is known.
 ///
-/// The user's number wins where it asks for less than is there: a wish does not make memory, so a larger one is cut to
-/// what was measured, or to all of the system's memory. Without a wish: what was measured, else a share of the system's.
-pub fn budget(user: Option<Bytes>, measured: Option<Measured>, system: Option<Bytes>) -> Option<Budget> {
+/// The user's limit wins if it is below what was measured; a larger one is clamped to the measurement, or to all of
+/// system memory. Without a user limit: the measurement, else a share of system memory.
+pub fn choose_budget(
+    user: Option<Bytes>,
+    measured: Option<MeasuredBudget>,
+    system: Option<Bytes>,
+) -> Option<Budget> {
     let measured = measured.map(|m| Budget { bytes: m.bytes, origin: BudgetOrigin::Measured(m.source) });
-    let Some(wish) = user else {
+    let Some(limit) = user else {
         let percent = SYSTEM_SHARE_PERCENT;
         let origin = BudgetOrigin::ShareOfSystem { percent };
         return measured.or(system.map(|all| Budget { bytes: share(all, percent.into()), origin }));
     };
     match measured {
-        Some(measured) if measured.bytes < wish => Some(measured),
-        Some(_) => Some(Budget { bytes: wish, origin: BudgetOrigin::User }),
+        Some(measured) if measured.bytes < limit => Some(measured),
+        Some(_) => Some(Budget { bytes: limit, origin: BudgetOrigin::User }),
         None => Some(match system {
-            Some(all) if all < wish => {
+            Some(all) if all < limit => {
                 Budget { bytes: all, origin: BudgetOrigin::ShareOfSystem { percent: 100 } }
             }
-            _ => Budget { bytes: wish, origin: BudgetOrigin::User },
+            _ => Budget { bytes: limit, origin: BudgetOrigin::User },
         }),
     }
 }
@@ -151,10 +154,10 @@ mod tests {
     use BudgetOrigin::{Measured as By, ShareOfSystem, User};
 
     #[test]
-    fn who_decides() {
-        let nvml = |gib| Some(Measured { bytes: Bytes::gib(gib), source: Source::Nvml });
+    fn budget_source_precedence() {
+        let nvml = |gib| Some(MeasuredBudget { bytes: Bytes::gib(gib), source: BudgetSource::Nvml });
         let gib = |n| Some(Bytes::gib(n));
-        let by_nvml = By(Source::Nvml);
+        let by_nvml = By(BudgetSource::Nvml);
         let cases = [
             (None, None, None, None),
             (None, None, gib(30), Some((15, ShareOfSystem { percent: 50 }))),
@@ -168,35 +171,36 @@ mod tests {
         ];
         for (user, measured, system, expected) in cases {
             let expected = expected.map(|(gib, origin)| Budget { bytes: Bytes::gib(gib), origin });
-            assert_eq!(budget(user, measured, system), expected, "{user:?} {measured:?} {system:?}");
+            assert_eq!(choose_budget(user, measured, system), expected, "{user:?} {measured:?} {system:?}");
         }
     }
 
     #[test]
-    fn a_driver_is_believed_where_nobody_closer_has_spoken() {
-        let driver = Some(Measured { bytes: Bytes::gib(6), source: Source::VulkanMemoryBudget });
-        let by_driver = By(Source::VulkanMemoryBudget);
+    fn driver_budget_replaces_only_a_share_of_system_memory() {
+        let driver = Some(MeasuredBudget { bytes: Bytes::gib(6), source: BudgetSource::VulkanMemoryBudget });
+        let by_driver = By(BudgetSource::VulkanMemoryBudget);
         let check = |gib, origin, want: (u64, BudgetOrigin)| {
             let before = Budget { bytes: Bytes::gib(gib), origin };
             let want = Budget { bytes: Bytes::gib(want.0), origin: want.1 };
-            assert_eq!(refine(before, driver), want, "{before:?}");
-            assert_eq!(refine(before, None), before);
+            assert_eq!(refine_budget(before, driver), want, "{before:?}");
+            assert_eq!(refine_budget(before, None), before);
         };
         check(15, ShareOfSystem { percent: 50 }, (6, by_driver));
         check(2, ShareOfSystem { percent: 50 }, (6, by_driver));
         check(1, ShareOfSystem { percent: 0 }, (6, by_driver));
         check(30, ShareOfSystem { percent: 100 }, (6, by_driver));
         check(4, ShareOfSystem { percent: 100 }, (4, ShareOfSystem { percent: 100 }));
-        check(11, By(Source::Nvml), (11, By(Source::Nvml)));
-        check(11, By(Source::AmdgpuSysfs), (11, By(Source::AmdgpuSysfs)));
+        check(11, By(BudgetSource::Nvml), (11, By(BudgetSource::Nvml)));
+        check(11, By(BudgetSource::AmdgpuSysfs), (11, By(BudgetSource::AmdgpuSysfs)));
         check(40, User, (40, User));
-        assert_eq!(Source::VulkanMemoryBudget.to_string(), "Vulkan memory budget");
+        assert_eq!(BudgetSource::VulkanMemoryBudget.to_string(), "Vulkan memory budget");
     }
 
     #[test]
-    fn what_the_engine_keeps_is_taken_off_but_never_more_than_half() {
-        let left =
-            |bytes, reserved| without(Budget { bytes: Bytes(bytes), origin: User }, Bytes(reserved)).bytes.0;
+    fn reserved_bytes_are_subtracted_up_to_half_of_the_budget() {
+        let left = |bytes, reserved| {
+            subtract_reserved(Budget { bytes: Bytes(bytes), origin: User }, Bytes(reserved)).bytes.0
+        };
         assert_eq!(left(1000, 0), 1000);
         assert_eq!(left(1000, 499), 501);
         assert_eq!(left(1000, 500), 500);
@@ -206,10 +210,10 @@ mod tests {
     }
 
     #[test]
-    fn only_the_users_number_is_taken_whole() {
+    fn only_a_user_limit_has_no_headroom() {
         let limit = |origin| Budget { bytes: Bytes(1000), origin }.limit();
         assert_eq!(limit(User), Bytes(1000));
-        assert_eq!(limit(By(Source::VulkanMemoryBudget)), Bytes(950));
+        assert_eq!(limit(By(BudgetSource::VulkanMemoryBudget)), Bytes(950));
         assert_eq!(limit(ShareOfSystem { percent: 50 }), Bytes(950));
     }
 }

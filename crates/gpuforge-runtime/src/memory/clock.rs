@@ -1,17 +1,17 @@
-//! What time is it? A parameter, so that tests of ages and windows do not sleep.
+//! Clock as a parameter: monotonic in production, manual in tests of ages and windows, which then need no sleep.
 
 use std::{
     sync::atomic::{AtomicU64, Ordering},
     time::{Duration, Instant},
 };
 
-/// Time since some fixed moment; never runs backwards.
+/// A monotonic clock.
 pub trait Clock: Send + Sync {
-    /// Time since the clock's start.
+    /// Time since the clock was created.
     fn now(&self) -> Duration;
 }
 
-/// The machine's monotonic clock.
+/// The system's monotonic clock.
 #[derive(Debug, Clone, Copy)]
 pub struct Monotonic(Instant);
 
@@ -27,12 +27,12 @@ impl Clock for Monotonic {
     }
 }
 
-/// A clock that moves only when told.
+/// A clock that advances only by [`ManualClock::advance`].
 #[derive(Debug, Default)]
 pub struct ManualClock(AtomicU64);
 
 impl ManualClock {
-    /// Moves forward.
+    /// Advances the clock.
     pub fn advance(&self, by: Duration) {
         self.0.fetch_add(u64::try_from(by.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
     }

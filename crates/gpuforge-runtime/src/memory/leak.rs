@@ -1,4 +1,4 @@
-//! Does memory only ever grow? Two signs: blocks that stay too long, and a level that rises over a window.
+//! Leak detection: blocks held longer than a window, and usage that grows from the first to the last third of it.
 
 use std::time::Duration;
 
@@ -7,19 +7,19 @@ use serde::{Deserialize, Serialize};
 use super::BlockClass;
 use crate::units::Bytes;
 
-/// Fewer samples say nothing about growth.
+/// Minimum number of samples for the growth test.
 pub const MIN_SAMPLES: usize = 10;
 
 /// When to suspect a leak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeakSettings {
-    /// How far to look back; a block older than this is suspect.
+    /// Look-back window; a block held longer is suspect.
     pub window: Duration,
-    /// Growth is suspect when the end of the window is above this percentage of its start.
+    /// Growth is suspect when usage at the end of the window exceeds this percentage of its start.
     pub threshold_percent: u32,
-    /// Samples kept of one window.
+    /// Samples per window.
     pub samples: u32,
-    /// Suspect blocks named in a report; the rest is only counted.
+    /// Suspect blocks listed in a report; the others are only counted.
     pub named: usize,
 }
 
@@ -30,26 +30,26 @@ impl Default for LeakSettings {
 }
 
 impl LeakSettings {
-    /// Time between two samples.
+    /// Sampling interval.
     pub fn every(&self) -> Duration {
         self.window / self.samples.max(1)
     }
 }
 
-/// A block that has been held for longer than the window.
+/// A block held longer than the window.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OldBlock {
-    /// What it was asked for.
+    /// What it is for.
     pub tag: String,
-    /// Which kind of block.
+    /// Its buffer usage.
     pub class: BlockClass,
-    /// Its size as asked.
+    /// The requested size.
     pub size: Bytes,
     /// How long it has been held.
     pub age: Duration,
 }
 
-/// A level that rose.
+/// Usage that grew over the window.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Growth {
     /// Mean of the first third of the samples.
@@ -60,28 +60,28 @@ pub struct Growth {
     pub samples: usize,
 }
 
-/// What looks like a leak. Suspicion, not proof: weights are meant to stay.
+/// Suspected leaks. Suspicion, not proof: model weights are meant to stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct LeakReport {
-    /// The oldest blocks beyond the window, oldest first; no more than the settings name.
+    /// Blocks held longer than the window, oldest first; at most [`LeakSettings::named`].
     pub old: Vec<OldBlock>,
-    /// Blocks beyond the window in all.
+    /// Number of blocks held longer than the window.
     pub old_blocks: u64,
     /// Their bytes.
     pub old_bytes: Bytes,
-    /// The rise, if there is one.
+    /// The growth, if there is any.
     pub growth: Option<Growth>,
 }
 
 impl LeakReport {
-    /// Is there anything to look at?
+    /// Is anything suspect?
     pub fn is_suspect(&self) -> bool {
         self.old_blocks > 0 || self.growth.is_some()
     }
 }
 
-/// The rise from the first to the last third of the samples, when the mean of the last is above `threshold_percent`
-/// of the mean of the first and there are at least [`MIN_SAMPLES`]. Exact: compared as integers.
+/// The growth from the first to the last third of the samples, when the mean of the last exceeds `threshold_percent` of
+/// the mean of the first and there are at least [`MIN_SAMPLES`]. Exact: compared as integers.
 pub fn growth(samples: &[Bytes], threshold_percent: u32) -> Option<Growth> {
     let third = samples.len() / 3;
     if samples.len() < MIN_SAMPLES {
@@ -91,9 +91,9 @@ pub fn growth(samples: &[Bytes], threshold_percent: u32) -> Option<Growth> {
     let first = sum(samples.get(..third)?);
     let last = sum(samples.get(samples.len() - third..)?);
     // Both thirds have the same length, so sums compare as means do.
-    let rose = last * 100 > first * u128::from(threshold_percent);
+    let grew = last * 100 > first * u128::from(threshold_percent);
     let mean = |sum: u128| Bytes((sum / third as u128) as u64);
-    rose.then(|| Growth { first: mean(first), last: mean(last), samples: samples.len() })
+    grew.then(|| Growth { first: mean(first), last: mean(last), samples: samples.len() })
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn the_threshold_is_exclusive_and_exact() {
+    fn threshold_is_exclusive_and_exact() {
         assert_eq!(growth(&ten(1000, 1200), 120), None);
         let risen = growth(&ten(1000, 1201), 120);
         assert_eq!(risen, Some(Growth { first: Bytes(1000), last: Bytes(1201), samples: 10 }));
@@ -118,14 +118,14 @@ mod tests {
     }
 
     #[test]
-    fn nine_samples_say_nothing() {
+    fn fewer_than_min_samples_is_no_growth() {
         let samples = ten(1, 1000);
         assert_eq!(growth(&samples[1..], 120), None);
         assert_eq!(growth(&[], 120), None);
     }
 
     #[test]
-    fn a_peak_that_went_away_is_no_growth() {
+    fn transient_peak_is_no_growth() {
         let samples: Vec<_> = [10, 10, 10, 10, 900, 900, 900, 900, 10, 10, 10, 10].map(Bytes).into();
         assert_eq!(growth(&samples, 120), None);
     }

@@ -1,89 +1,89 @@
-//! Is there an idle block that fits? Then nobody below is called. Else one is made, and kept when it comes back.
+//! Buffer pool (pool memory resource): size classes over free lists, LRU eviction, one retry after OOM.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AllocError, Allocation, Allocator, BlockClass, ClassPeak, Clock, Limits, Reclaim, Request, SizeClass,
-    Tag,
-    idle::Idle,
+    AllocError, AllocLimits, AllocRequest, Allocation, Allocator, BlockClass, ClassPeak, Clock, Reclaim,
+    SizeClass, Tag,
+    free_list::FreeLists,
     sync::{AtomicU64, Mutex, Ordering, lock},
 };
 use crate::units::Bytes;
 
-/// Blocks taken off the shelves in one critical section of a trim: short for those who allocate meanwhile, long enough
-/// that a large trim is not all locking.
-const BATCH: usize = 32;
+/// Blocks evicted per critical section: short for concurrent allocations, long enough that a large trim is not all
+/// locking.
+const EVICTION_BATCH: usize = 32;
 
-/// What a pool keeps.
+/// Settings of a pool.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PoolSettings {
-    /// No more idle bytes than this; the longest unused goes first. Zero switches pooling off.
+    /// Maximum of idle bytes, evicted in LRU order. Zero switches pooling off.
     pub max_idle: Bytes,
-    /// [`Pool::expire`] gives back blocks that were idle longer.
+    /// [`Pool::expire`] frees blocks that were idle longer.
     pub idle_for: Duration,
 }
 
 impl Default for PoolSettings {
     fn default() -> Self {
-        // No cap of its own: the clean-up at 85 % and the retry after a refusal make room when somebody needs it.
+        // No cap of its own: eviction at 85 % pressure and the retry after OOM free memory when it is needed.
         PoolSettings { max_idle: Bytes(u64::MAX), idle_for: Duration::from_secs(300) }
     }
 }
 
-/// Keeps released blocks by size class and block class, and hands them out again.
+/// Caches released blocks per size class and block class, and reuses them.
 pub struct Pool<A: Allocator> {
-    below: A,
+    upstream: A,
     clock: Arc<dyn Clock>,
     settings: PoolSettings,
     /// Read once: the capacity of a size class must not change while blocks of it exist.
     largest: Bytes,
-    /// Bytes taken from below. Apart from the shelves, so that reading it costs no lock.
+    /// Bytes allocated upstream. Outside the mutex, so that reading it costs no lock.
     held: AtomicU64,
-    shelves: Mutex<Shelves<A::Block>>,
+    state: Mutex<PoolState<A::Block>>,
 }
 
-/// A block of a pool; only the pool can take it apart again.
+/// A block of a pool; only the pool can unwrap it.
 #[derive(Debug)]
 pub struct Pooled<B> {
     inner: Allocation<B>,
-    shelf: Shelf,
+    bin: Bin,
 }
 
 impl<B> Pooled<B> {
-    /// The allocation of the layer below the pool.
+    /// The upstream allocation.
     pub fn inner(&self) -> &Allocation<B> {
         &self.inner
     }
 }
 
-/// A size class of a block class, counted as one number.
+/// A bin: size class × block class, as one index.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-struct Shelf(usize);
+struct Bin(usize);
 
-impl Shelf {
+impl Bin {
     fn new(class: BlockClass, size: SizeClass) -> Self {
-        Shelf(size.index() * BlockClass::ALL.len() + class as usize)
+        Bin(size.index() * BlockClass::ALL.len() + class as usize)
     }
 }
 
 #[derive(Debug)]
-struct Shelves<B> {
-    idle: Idle<Allocation<B>>,
-    uses: Vec<Use>,
-    counts: Counts,
+struct PoolState<B> {
+    free: FreeLists<Allocation<B>>,
+    bins: Vec<BinUsage>,
+    counters: PoolCounters,
 }
 
-/// How many blocks of a shelf are out.
+/// Blocks of a bin in use.
 #[derive(Debug, Clone, Copy, Default)]
-struct Use {
+struct BinUsage {
     now: u32,
     peak: u32,
 }
 
 #[derive(Debug, Clone, Copy, Default)]
-struct Counts {
+struct PoolCounters {
     hits: u64,
     misses: u64,
     retries: u64,
@@ -94,118 +94,119 @@ struct Counts {
     in_use_blocks: u64,
     in_use: Bytes,
     asked_in_use: Bytes,
-    // Wide: blocks that cost nothing to hand out again add up beyond 2^64 bytes within hours.
+    // u128: blocks that are reused at no cost add up beyond 2^64 bytes within hours.
     asked_ever: u128,
     granted_ever: u128,
 }
 
-/// What a pool did and holds.
+/// Statistics of a pool.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct PoolStats {
-    /// Requests answered with an idle block.
+    /// Requests served from a free list.
     pub hits: u64,
-    /// Requests for which the layer below was asked.
+    /// Requests that went to the upstream allocator.
     pub misses: u64,
-    /// Hits in percent of all answered requests; `None` before the first.
+    /// Hit rate in percent of all successful requests; `None` before the first.
     pub reuse_percent: Option<f64>,
-    /// Bytes granted beyond what was asked, in percent of those granted, over all requests; `None` before the first.
+    /// Internal fragmentation: bytes beyond the request in percent of those allocated; `None` before the first.
     pub waste_percent: Option<f64>,
-    /// Requests repeated after a trim because the layer below had no room.
+    /// Requests retried after eviction because the upstream was out of memory.
     pub retries: u64,
     /// Requests that failed.
     pub failures: u64,
-    /// Blocks made ahead of the first request for them.
+    /// Blocks allocated ahead of the first request for them.
     pub prewarmed: u64,
-    /// Idle blocks given back.
+    /// Idle blocks evicted.
     pub trimmed_blocks: u64,
     /// Their bytes.
     pub trimmed: Bytes,
-    /// Blocks on the shelves.
+    /// Blocks in free lists.
     pub idle_blocks: u64,
     /// Their bytes.
     pub idle: Bytes,
-    /// Blocks that users hold.
+    /// Blocks in use.
     pub in_use_blocks: u64,
     /// Their capacity.
     pub in_use: Bytes,
-    /// What their users asked for.
+    /// Their requested bytes.
     pub asked_in_use: Bytes,
 }
 
 impl<A: Allocator> Pool<A> {
-    /// An empty pool over `below`.
-    pub fn new(below: A, settings: PoolSettings, clock: Arc<dyn Clock>) -> Self {
-        let shelves = Shelves { idle: Idle::default(), uses: Vec::new(), counts: Counts::default() };
-        let largest = below.limits().largest();
-        Pool { below, clock, settings, largest, held: AtomicU64::new(0), shelves: Mutex::new(shelves) }
+    /// An empty pool over `upstream`.
+    pub fn new(upstream: A, settings: PoolSettings, clock: Arc<dyn Clock>) -> Self {
+        let state =
+            PoolState { free: FreeLists::default(), bins: Vec::new(), counters: PoolCounters::default() };
+        let largest = upstream.limits().largest();
+        Pool { upstream, clock, settings, largest, held: AtomicU64::new(0), state: Mutex::new(state) }
     }
 
-    /// The layer below.
-    pub fn below(&self) -> &A {
-        &self.below
+    /// The upstream allocator.
+    pub fn upstream(&self) -> &A {
+        &self.upstream
     }
 
-    /// Gives back what has been idle for longer than the settings say. Returns what was freed.
+    /// Frees blocks that were idle longer than [`PoolSettings::idle_for`]. Returns the bytes freed.
     pub fn expire(&self) -> Bytes {
         self.trim_older(self.settings.idle_for)
     }
 
-    /// Gives back every block that has been idle for longer than `age`. Returns what was freed.
+    /// Frees every block that was idle longer than `age`. Returns the bytes freed.
     pub fn trim_older(&self, age: Duration) -> Bytes {
         // A block released after this moment is never older than `age`, so the loop ends.
         let now = self.clock.now();
-        self.evict(|idle, _| idle.oldest_since().is_some_and(|since| now.saturating_sub(since) > age))
+        self.evict(|free, _| free.oldest_since().is_some_and(|since| now.saturating_sub(since) > age))
     }
 
-    /// Makes idle blocks ahead of need, as [`prewarm`](super::prewarm) decided. Stops at the first refusal: it neither
-    /// trims nor retries, because nobody needs these blocks yet. Returns how many were made.
-    pub fn fill(&self, class: BlockClass, size: Bytes, count: u32) -> u32 {
-        let Ok((shelf, capacity)) = self.place(class, size) else { return 0 };
+    /// Allocates idle blocks ahead of need, as [`prewarm`](super::prewarm) decided. Stops at the first failure: it neither
+    /// evicts nor retries, because nobody needs these blocks yet. Returns the number of blocks.
+    pub fn preallocate(&self, class: BlockClass, size: Bytes, count: u32) -> u32 {
+        let Ok((bin, capacity)) = self.bin_of(class, size) else { return 0 };
         for made in 0..count {
             if self.idle() + capacity > self.settings.max_idle {
                 return made;
             }
-            let request = Request { size: capacity, tag: Tag("prewarm"), class };
-            let Ok(inner) = self.take_from_below(request) else { return made };
+            let request = AllocRequest { size: capacity, tag: Tag("prewarm"), class };
+            let Ok(inner) = self.allocate_upstream(request) else { return made };
             let since = self.clock.now();
-            let mut shelves = lock(&self.shelves);
-            shelves.counts.prewarmed += 1;
-            shelves.idle.put(shelf.0, capacity, since, inner);
+            let mut state = lock(&self.state);
+            state.counters.prewarmed += 1;
+            state.free.push(bin.0, capacity, since, inner);
         }
         count
     }
 
-    /// The most blocks of each class that were in use together, for the history of the next run.
+    /// High-water marks per class, for the history of the next run.
     pub fn peaks(&self) -> Vec<ClassPeak> {
-        let uses = lock(&self.shelves).uses.clone();
-        // Numbers back to classes through the same function that numbered them.
+        let bins = lock(&self.state).bins.clone();
+        // From indices back to classes through the same function that numbered them.
         let mut names = BTreeMap::new();
         for class in BlockClass::ALL {
             let mut size = Some(SizeClass::SMALLEST);
-            while let Some(this) = size.filter(|size| Shelf::new(class, *size).0 < uses.len()) {
-                names.insert(Shelf::new(class, this), (class, this));
+            while let Some(this) = size.filter(|size| Bin::new(class, *size).0 < bins.len()) {
+                names.insert(Bin::new(class, this), (class, this));
                 size = this.next();
             }
         }
-        let peak = |(shelf, (class, size)): (&Shelf, &(BlockClass, SizeClass))| {
-            let peak = uses.get(shelf.0).map_or(0, |u| u.peak);
+        let peak = |(bin, (class, size)): (&Bin, &(BlockClass, SizeClass))| {
+            let peak = bins.get(bin.0).map_or(0, |usage| usage.peak);
             (peak > 0).then(|| ClassPeak { class: *class, size: size.size().min(self.largest), peak })
         };
         names.iter().filter_map(peak).collect()
     }
 
-    /// Counts so far.
+    /// Statistics so far.
     pub fn stats(&self) -> PoolStats {
         let (c, idle, idle_blocks) = {
-            let shelves = lock(&self.shelves);
-            (shelves.counts, shelves.idle.bytes(), shelves.idle.len() as u64)
+            let state = lock(&self.state);
+            (state.counters, state.free.bytes(), state.free.len() as u64)
         };
         let percent = |part: u128, whole: u128| (whole > 0).then(|| part as f64 * 100.0 / whole as f64);
-        let answered = (c.hits + c.misses).saturating_sub(c.failures);
+        let succeeded = (c.hits + c.misses).saturating_sub(c.failures);
         PoolStats {
             hits: c.hits,
             misses: c.misses,
-            reuse_percent: percent(c.hits.into(), answered.into()),
+            reuse_percent: percent(c.hits.into(), succeeded.into()),
             waste_percent: percent(c.granted_ever - c.asked_ever, c.granted_ever),
             retries: c.retries,
             failures: c.failures,
@@ -220,52 +221,52 @@ impl<A: Allocator> Pool<A> {
         }
     }
 
-    /// On which shelf a request belongs, and how large the blocks of that shelf are.
-    fn place(&self, class: BlockClass, size: Bytes) -> Result<(Shelf, Bytes), AllocError> {
+    /// The bin of a request, and the block size of that bin.
+    fn bin_of(&self, class: BlockClass, size: Bytes) -> Result<(Bin, Bytes), AllocError> {
         let fits = SizeClass::of(size).filter(|_| size <= self.largest);
         let size_class = fits.ok_or(AllocError::TooLarge { asked: size, most: self.largest })?;
-        // The last class is cut at the bound. That is safe because it depends on the class alone: every block of this
-        // shelf has the same capacity, and every request that fits the bound fits the block.
-        Ok((Shelf::new(class, size_class), size_class.size().min(self.largest)))
+        // The last class is clamped to the bound. That is safe because it depends on the class alone: every block of
+        // this bin has the same capacity, and every request that fits the bound fits the block.
+        Ok((Bin::new(class, size_class), size_class.size().min(self.largest)))
     }
 
-    /// One block from below; when it has no room, one more try after letting idle blocks go.
-    fn make(&self, request: Request) -> Result<Allocation<A::Block>, AllocError> {
-        let error = match self.take_from_below(request) {
-            Err(error) if error.is_shortage() => error,
-            answer => return answer,
+    /// Allocates upstream; on OOM evicts idle blocks and retries once.
+    fn allocate_with_retry(&self, request: AllocRequest) -> Result<Allocation<A::Block>, AllocError> {
+        let error = match self.allocate_upstream(request) {
+            Err(error) if error.is_out_of_memory() => error,
+            result => return result,
         };
         match error {
-            // Our own cap says what is missing, so the rest of the pool can stay warm.
+            // The limiting adaptor says how much is missing, so the rest of the pool can stay warm.
             AllocError::Limit { asked, used, limit } => {
                 let missing = (used + asked) - limit;
                 self.trim(self.idle() - missing)
             }
-            // A device does not say, and may need the room in one piece.
+            // A device does not say, and may need the memory contiguous.
             _ => self.trim(Bytes::ZERO),
         };
-        lock(&self.shelves).counts.retries += 1;
-        self.take_from_below(request)
+        lock(&self.state).counters.retries += 1;
+        self.allocate_upstream(request)
     }
 
-    fn take_from_below(&self, request: Request) -> Result<Allocation<A::Block>, AllocError> {
-        let inner = self.below.allocate(request)?;
+    fn allocate_upstream(&self, request: AllocRequest) -> Result<Allocation<A::Block>, AllocError> {
+        let inner = self.upstream.allocate(request)?;
         self.held.fetch_add(request.size.0, Ordering::AcqRel);
         Ok(inner)
     }
 
-    /// Gives the oldest blocks back while `more(idle, freed)` says so.
-    fn evict(&self, more: impl Fn(&Idle<Allocation<A::Block>>, Bytes) -> bool) -> Bytes {
+    /// Evicts in LRU order while `more(free, freed)` holds.
+    fn evict(&self, more: impl Fn(&FreeLists<Allocation<A::Block>>, Bytes) -> bool) -> Bytes {
         let mut freed = Bytes::ZERO;
         loop {
             let mut batch = Vec::new();
             {
-                let mut shelves = lock(&self.shelves);
-                while batch.len() < BATCH && more(&shelves.idle, freed) {
-                    let Some(block) = shelves.idle.take_oldest() else { break };
+                let mut state = lock(&self.state);
+                while batch.len() < EVICTION_BATCH && more(&state.free, freed) {
+                    let Some(block) = state.free.pop_oldest() else { break };
                     freed += block.capacity();
-                    shelves.counts.trimmed += block.capacity();
-                    shelves.counts.trimmed_blocks += 1;
+                    state.counters.trimmed += block.capacity();
+                    state.counters.trimmed_blocks += 1;
                     batch.push(block);
                 }
             }
@@ -274,24 +275,24 @@ impl<A: Allocator> Pool<A> {
             }
             for block in batch {
                 let size = block.request().size;
-                self.below.release(block);
+                self.upstream.release(block);
                 self.held.fetch_sub(size.0, Ordering::AcqRel);
             }
         }
     }
 }
 
-impl<B> Shelves<B> {
-    /// Books a block as out.
-    fn out(&mut self, shelf: Shelf, asked: Bytes, capacity: Bytes) {
-        if self.uses.len() <= shelf.0 {
-            self.uses.resize(shelf.0 + 1, Use::default());
+impl<B> PoolState<B> {
+    /// Accounts for an allocated block.
+    fn count_allocated(&mut self, bin: Bin, asked: Bytes, capacity: Bytes) {
+        if self.bins.len() <= bin.0 {
+            self.bins.resize(bin.0 + 1, BinUsage::default());
         }
-        if let Some(shelf) = self.uses.get_mut(shelf.0) {
-            shelf.now += 1;
-            shelf.peak = shelf.peak.max(shelf.now);
+        if let Some(bin) = self.bins.get_mut(bin.0) {
+            bin.now += 1;
+            bin.peak = bin.peak.max(bin.now);
         }
-        let c = &mut self.counts;
+        let c = &mut self.counters;
         c.in_use_blocks += 1;
         c.in_use += capacity;
         c.asked_in_use += asked;
@@ -299,12 +300,12 @@ impl<B> Shelves<B> {
         c.granted_ever += u128::from(capacity.0);
     }
 
-    /// Books it as back.
-    fn back(&mut self, shelf: Shelf, asked: Bytes, capacity: Bytes) {
-        if let Some(shelf) = self.uses.get_mut(shelf.0) {
-            shelf.now = shelf.now.saturating_sub(1);
+    /// Accounts for a released block.
+    fn count_released(&mut self, bin: Bin, asked: Bytes, capacity: Bytes) {
+        if let Some(bin) = self.bins.get_mut(bin.0) {
+            bin.now = bin.now.saturating_sub(1);
         }
-        let c = &mut self.counts;
+        let c = &mut self.counters;
         c.in_use_blocks = c.in_use_blocks.saturating_sub(1);
         c.in_use -= capacity;
         c.asked_in_use -= asked;
@@ -314,55 +315,55 @@ impl<B> Shelves<B> {
 impl<A: Allocator> Allocator for Pool<A> {
     type Block = Pooled<A::Block>;
 
-    fn allocate(&self, request: Request) -> Result<Allocation<Pooled<A::Block>>, AllocError> {
-        let (shelf, capacity) = self.place(request.class, request.size)?;
-        let idle = {
-            let mut shelves = lock(&self.shelves);
-            let idle = shelves.idle.take(shelf.0);
-            if idle.is_some() {
-                shelves.counts.hits += 1;
-                shelves.out(shelf, request.size, capacity);
+    fn allocate(&self, request: AllocRequest) -> Result<Allocation<Pooled<A::Block>>, AllocError> {
+        let (bin, capacity) = self.bin_of(request.class, request.size)?;
+        let reused = {
+            let mut state = lock(&self.state);
+            let reused = state.free.pop(bin.0);
+            if reused.is_some() {
+                state.counters.hits += 1;
+                state.count_allocated(bin, request.size, capacity);
             }
-            idle
+            reused
         };
-        let inner = match idle {
+        let inner = match reused {
             Some(inner) => inner,
             None => {
-                let made = self.make(Request { size: capacity, ..request });
-                let mut shelves = lock(&self.shelves);
-                shelves.counts.misses += 1;
-                match made {
+                let allocated = self.allocate_with_retry(AllocRequest { size: capacity, ..request });
+                let mut state = lock(&self.state);
+                state.counters.misses += 1;
+                match allocated {
                     Ok(inner) => {
-                        shelves.out(shelf, request.size, capacity);
+                        state.count_allocated(bin, request.size, capacity);
                         inner
                     }
                     Err(error) => {
-                        shelves.counts.failures += 1;
+                        state.counters.failures += 1;
                         return Err(error);
                     }
                 }
             }
         };
-        Ok(Allocation::with_capacity(Pooled { inner, shelf }, request, capacity))
+        Ok(Allocation::with_capacity(Pooled { inner, bin }, request, capacity))
     }
 
     fn release(&self, allocation: Allocation<Pooled<A::Block>>) {
         let (asked, capacity) = (allocation.request().size, allocation.capacity());
-        let Pooled { inner, shelf } = allocation.into_block();
+        let Pooled { inner, bin } = allocation.into_block();
         let since = self.clock.now();
         let over = {
-            let mut shelves = lock(&self.shelves);
-            shelves.back(shelf, asked, capacity);
-            shelves.idle.put(shelf.0, capacity, since, inner);
-            shelves.idle.bytes() > self.settings.max_idle
+            let mut state = lock(&self.state);
+            state.count_released(bin, asked, capacity);
+            state.free.push(bin.0, capacity, since, inner);
+            state.free.bytes() > self.settings.max_idle
         };
         if over {
             self.trim(self.settings.max_idle);
         }
     }
 
-    fn limits(&self) -> Limits {
-        self.below.limits()
+    fn limits(&self) -> AllocLimits {
+        self.upstream.limits()
     }
 }
 
@@ -372,17 +373,17 @@ impl<A: Allocator> Reclaim for Pool<A> {
     }
 
     fn idle(&self) -> Bytes {
-        lock(&self.shelves).idle.bytes()
+        lock(&self.state).free.bytes()
     }
 
-    /// Blocks in use are not on the shelves, so they cannot be trimmed. What others release meanwhile does not
-    /// lengthen the work: no more is freed than was too much at the start.
+    /// Blocks in use are not in the free lists, so they cannot be evicted. What other threads release meanwhile does not
+    /// lengthen the work: no more is freed than was over `keep` at the start.
     fn trim(&self, keep: Bytes) -> Bytes {
         let goal = self.idle() - keep;
-        self.evict(|idle, freed| freed < goal && idle.bytes() > keep)
+        self.evict(|free, freed| freed < goal && free.bytes() > keep)
     }
 
-    fn granted(&self, size: Bytes) -> Option<Bytes> {
-        self.place(BlockClass::Storage, size).ok().map(|(_, capacity)| capacity)
+    fn rounded_size(&self, size: Bytes) -> Option<Bytes> {
+        self.bin_of(BlockClass::Storage, size).ok().map(|(_, capacity)| capacity)
     }
 }

@@ -1,4 +1,4 @@
-//! How tight is memory, when is it time to clean up, and would a request fit? Pure, exact at the boundaries.
+//! Memory pressure levels and eviction thresholds (start at 85 %, stop at 75 %); pure integer functions.
 
 use std::fmt;
 
@@ -6,14 +6,14 @@ use serde::{Deserialize, Serialize};
 
 use crate::units::Bytes;
 
-/// Clean-up starts when this share of the budget is used.
-pub const CLEAN_AT_PERCENT: u64 = 85;
+/// Eviction of idle blocks starts when this share of the budget is held.
+pub const EVICT_AT_PERCENT: u64 = 85;
 
-/// Clean-up goes on until this share is used, or nothing idle is left: far enough below [`CLEAN_AT_PERCENT`] that the
-/// next few requests do not start it again.
-pub const CLEAN_TO_PERCENT: u64 = 75;
+/// Eviction stops when this share is held, or nothing idle is left. The hysteresis below [`EVICT_AT_PERCENT`] keeps the
+/// next few requests from starting it again.
+pub const EVICT_TO_PERCENT: u64 = 75;
 
-/// How much of the budget is used.
+/// Pressure level: how much of the budget is held.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pressure {
@@ -27,7 +27,7 @@ pub enum Pressure {
     Critical,
 }
 
-/// Levels by the percentage at which they begin, highest first.
+/// Levels and their lower bounds in percent, highest first.
 const LEVELS: [(u64, Pressure); 3] =
     [(90, Pressure::Critical), (80, Pressure::High), (60, Pressure::Moderate)];
 
@@ -47,66 +47,65 @@ impl fmt::Display for Pressure {
     }
 }
 
-/// Is `used` at least that percentage of `budget`? In integers, so that 60 % is 60 %.
+/// Is `used` at least `percent` of `budget`? In integers, so the boundary is exact.
 fn at_least(used: Bytes, budget: Bytes, percent: u64) -> bool {
     u128::from(used.0) * 100 >= u128::from(budget.0) * u128::from(percent)
 }
 
-/// The level of `used` out of `budget`.
+/// The pressure level of `used` out of `budget`.
 pub fn pressure(used: Bytes, budget: Bytes) -> Pressure {
     let reached = |(percent, _): &&(u64, Pressure)| at_least(used, budget, *percent);
     LEVELS.iter().find(reached).map_or(Pressure::Low, |(_, level)| *level)
 }
 
-/// Is it time to clean up?
-pub fn should_clean(used: Bytes, budget: Bytes) -> bool {
-    at_least(used, budget, CLEAN_AT_PERCENT)
+/// Should idle blocks be evicted?
+pub fn should_evict(used: Bytes, budget: Bytes) -> bool {
+    at_least(used, budget, EVICT_AT_PERCENT)
 }
 
-/// How many idle bytes a clean-up may leave so that no more than [`CLEAN_TO_PERCENT`] of the budget are held.
-pub fn keep_idle(held: Bytes, idle: Bytes, budget: Bytes) -> Bytes {
-    let target = u128::from(budget.0) * u128::from(CLEAN_TO_PERCENT) / 100;
+/// Idle bytes that eviction may keep so that at most [`EVICT_TO_PERCENT`] of the budget is held.
+pub fn idle_to_keep(held: Bytes, idle: Bytes, budget: Bytes) -> Bytes {
+    let target = u128::from(budget.0) * u128::from(EVICT_TO_PERCENT) / 100;
     idle - (held - Bytes(target as u64))
 }
 
-/// Why a request would not be granted.
+/// Why a request would be refused.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum Why {
+pub enum AllocRefusal {
     /// No block can be that large.
-    #[error("a block of {asked} cannot be had: the largest is {most}")]
+    #[error("a block of {asked} cannot be allocated: the largest is {most}")]
     TooLarge {
-        /// What was asked.
+        /// The requested size.
         asked: Bytes,
         /// The largest possible block.
         most: Bytes,
     },
-    /// Others use the room; idle blocks do not count.
-    #[error(
-        "no room for {granted}: {in_use} of {limit} in use, and no idle block that could be freed is enough"
-    )]
+    /// Too much is in use; idle blocks do not count, they can be evicted.
+    #[error("{granted} do not fit: {in_use} of {limit} in use, and evicting every idle block is not enough")]
     InUse {
-        /// What the request would take, rounded to its size class.
+        /// The request, rounded up to its size class.
         granted: Bytes,
-        /// What users hold.
+        /// Bytes in use.
         in_use: Bytes,
-        /// What they may hold together.
+        /// The limit.
         limit: Bytes,
     },
 }
 
-/// Would a request fit, with every idle block freed? `granted` is its size rounded to its class, `None` when there is
-/// no such class or no block can be that large.
-pub fn fits(
+/// Would a request fit with every idle block evicted? `granted` is its size rounded up to its size class, `None` when
+/// there is no such class or no block can be that large.
+pub fn would_fit(
     asked: Bytes,
     granted: Option<Bytes>,
     in_use: Bytes,
     limit: Bytes,
     most: Bytes,
-) -> Result<(), Why> {
-    let granted = granted.filter(|granted| *granted <= limit).ok_or(Why::TooLarge { asked, most })?;
+) -> Result<(), AllocRefusal> {
+    let granted =
+        granted.filter(|granted| *granted <= limit).ok_or(AllocRefusal::TooLarge { asked, most })?;
     match in_use.checked_add(granted) {
         Some(sum) if sum <= limit => Ok(()),
-        _ => Err(Why::InUse { granted, in_use, limit }),
+        _ => Err(AllocRefusal::InUse { granted, in_use, limit }),
     }
 }
 
@@ -116,7 +115,7 @@ mod tests {
     use Pressure::{Critical, High, Low, Moderate};
 
     #[test]
-    fn boundaries() {
+    fn pressure_levels_at_their_boundaries() {
         let cases = [
             (0, Low, false),
             (599, Low, false),
@@ -132,49 +131,49 @@ mod tests {
         ];
         // In tenths of a percent; the largest scale is beyond what u64 × 100 can hold.
         for scale in [1, 1 << 20, 1 << 50] {
-            for (tenths, level, clean) in cases {
+            for (tenths, level, evict) in cases {
                 let (used, budget) = (Bytes(tenths * scale), Bytes(1000 * scale));
                 assert_eq!(pressure(used, budget), level, "{tenths} of 1000, scale {scale}");
-                assert_eq!(should_clean(used, budget), clean, "{tenths} of 1000, scale {scale}");
+                assert_eq!(should_evict(used, budget), evict, "{tenths} of 1000, scale {scale}");
             }
         }
     }
 
     #[test]
-    fn one_byte_decides() {
+    fn boundaries_are_exact_to_the_byte() {
         // 60 % of 999 is 599.4: 599 is below, 600 is not.
         assert_eq!([599, 600].map(|used| pressure(Bytes(used), Bytes(999))), [Low, Moderate]);
         // 85 % of 10^18, minus one.
         let budget = Bytes(1_000_000_000_000_000_000);
-        assert!(!should_clean(Bytes(849_999_999_999_999_999), budget));
-        assert!(should_clean(Bytes(850_000_000_000_000_000), budget));
+        assert!(!should_evict(Bytes(849_999_999_999_999_999), budget));
+        assert!(should_evict(Bytes(850_000_000_000_000_000), budget));
         assert_eq!(pressure(Bytes(u64::MAX), Bytes(u64::MAX)), Critical);
     }
 
     #[test]
-    fn no_budget_is_critical() {
+    fn zero_budget_is_critical() {
         assert_eq!(pressure(Bytes::ZERO, Bytes::ZERO), Critical);
     }
 
     #[test]
-    fn cleaning_keeps_what_the_target_leaves_room_for() {
-        let keep = |held, idle| keep_idle(Bytes(held), Bytes(idle), Bytes(1000));
+    fn eviction_stops_at_the_target() {
+        let keep = |held, idle| idle_to_keep(Bytes(held), Bytes(idle), Bytes(1000));
         assert_eq!(keep(900, 400), Bytes(250));
         assert_eq!(keep(900, 100), Bytes::ZERO);
         assert_eq!(keep(700, 100), Bytes(100));
     }
 
     #[test]
-    fn what_fits_and_why_not() {
-        let ask = |granted, in_use| fits(Bytes(250), granted, Bytes(in_use), Bytes(1000), Bytes(1000));
+    fn would_fit_names_the_refusal() {
+        let ask = |granted, in_use| would_fit(Bytes(250), granted, Bytes(in_use), Bytes(1000), Bytes(1000));
         assert_eq!(ask(Some(Bytes(256)), 744), Ok(()));
         let why = ask(Some(Bytes(256)), 745).unwrap_err();
-        assert_eq!(why, Why::InUse { granted: Bytes(256), in_use: Bytes(745), limit: Bytes(1000) });
+        assert_eq!(why, AllocRefusal::InUse { granted: Bytes(256), in_use: Bytes(745), limit: Bytes(1000) });
         assert!(why.to_string().contains("745 B of 1000 B"));
-        assert_eq!(ask(None, 0), Err(Why::TooLarge { asked: Bytes(250), most: Bytes(1000) }));
+        assert_eq!(ask(None, 0), Err(AllocRefusal::TooLarge { asked: Bytes(250), most: Bytes(1000) }));
         assert_eq!(
             ask(Some(Bytes(u64::MAX)), 5),
-            Err(Why::TooLarge { asked: Bytes(250), most: Bytes(1000) })
+            Err(AllocRefusal::TooLarge { asked: Bytes(250), most: Bytes(1000) })
         );
     }
 }

@@ -1,8 +1,8 @@
-//! Which sizes does the pool keep? Eight steps per power of two, from 256 B.
+//! Size classes of the pool: eight per power of two, from 256 B (bounded internal fragmentation).
 //!
-//! A request is rounded up by less than one step, an eighth of the power of two below it: at most 12.5 % of the
-//! request and 11.1 % of the block, about 4 % on average over evenly spread sizes. Four steps would double the waste,
-//! sixteen would halve the chance that a freed block fits the next request.
+//! A request is rounded up by less than one step, an eighth of the power of two below it: internal fragmentation is at
+//! most 12.5 % of the request and 11.1 % of the block, about 4 % on average over uniform sizes. Four classes per power
+//! of two would double it, sixteen would halve the chance that a freed block fits the next request.
 
 use crate::units::Bytes;
 
@@ -12,7 +12,7 @@ const SMALLEST_POWER: u32 = 8;
 const STEP_BITS: u32 = 3;
 const STEPS: u64 = 1 << STEP_BITS;
 
-/// A size that the pool keeps; counted from 0 (256 B) upwards. Sizes are multiples of 32 B.
+/// A size class, numbered from 0 (256 B) upwards. Sizes are multiples of 32 B.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct SizeClass(u16);
 
@@ -24,7 +24,7 @@ impl SizeClass {
 
     /// The smallest class that holds `size`; `None` when it would not fit in 64 bits.
     pub fn of(size: Bytes) -> Option<SizeClass> {
-        // The power of two strictly below the size, so that powers of two are the last step of their octave.
+        // The power of two strictly below the size, so that powers of two are the last class of their octave.
         let below = size.0.saturating_sub(1).checked_ilog2().filter(|power| *power >= SMALLEST_POWER);
         let Some(power) = below else { return Some(SizeClass(0)) };
         let over = size.0 - (1 << power);
@@ -41,12 +41,12 @@ impl SizeClass {
         Bytes((1 << power) + (before % STEPS + 1) * (1 << (power - STEP_BITS)))
     }
 
-    /// The next larger one, up to the last that fits in 64 bits.
+    /// The next larger class, up to the last that fits in 64 bits.
     pub fn next(self) -> Option<SizeClass> {
         (self < Self::LARGEST).then_some(SizeClass(self.0 + 1))
     }
 
-    /// Its number.
+    /// Its index.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn steps_around_powers_of_two() {
+    fn rounding_around_powers_of_two() {
         let cases =
             [(0, 256), (1, 256), (256, 256), (257, 288), (288, 288), (289, 320), (511, 512), (512, 512)];
         for (asked, given) in cases {
@@ -76,7 +76,7 @@ mod tests {
     }
 
     #[test]
-    fn classes_are_numbered_without_gaps() {
+    fn class_indices_are_dense() {
         let mut size = 256;
         for index in 0..440 {
             let class = SizeClass::of(Bytes(size)).unwrap();
@@ -86,7 +86,7 @@ mod tests {
     }
 
     #[test]
-    fn counting_up_ends_at_the_last() {
+    fn next_ends_at_the_largest_class() {
         let all: Vec<_> = std::iter::successors(Some(SizeClass::SMALLEST), |class| class.next()).collect();
         assert!(all.windows(2).all(|two| two[0].size() < two[1].size()));
         let last = all.last().unwrap();
@@ -95,7 +95,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn waste_is_at_most_an_eighth(shift in 0u32..56, bits in any::<u64>()) {
+        fn internal_fragmentation_is_at_most_an_eighth(shift in 0u32..56, bits in any::<u64>()) {
             let size = ((1 << 63 | bits) >> shift).max(256);
             if let Some(given) = rounded(size) {
                 prop_assert!(given >= size);

@@ -1,28 +1,30 @@
-//! How are the layers put together? One type for the engines: the whole stack over a device.
+//! Memory stack: monitor, tracking, pool, limit and tracking adaptors over a device, as one type.
 
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 use super::{
-    AllocError, Allocation, Allocator, Budget, ClassPeak, Clock, History, LeakReport, LeakSettings, Limit,
-    LimitStats, Monitor, MonitorStats, Monotonic, Pool, PoolSettings, PoolStats, Pooled, Pressure,
-    PressureEvent, Reclaim, Request, SubscriptionId, Track, TrackStats, Tracked, Why, prewarm,
+    AllocError, AllocRefusal, AllocRequest, Allocation, AllocationHistory, Allocator, Budget, ClassPeak,
+    Clock, LeakReport, LeakSettings, LimitStats, LimitingAdaptor, MonitorStats, Monotonic, Pool,
+    PoolSettings, PoolStats, Pooled, Pressure, PressureEvent, PressureMonitor, Reclaim, SubscriptionId,
+    TrackStats, Tracked, TrackingAdaptor, prewarm,
 };
 use crate::units::Bytes;
 
-type Users<D> = Track<Pool<Limit<Track<D>>>>;
+/// The users' view: tracking over the pool over the limit over the device's tracking.
+type UserTracking<D> = TrackingAdaptor<Pool<LimitingAdaptor<TrackingAdaptor<D>>>>;
 
-/// How a stack is set up.
+/// Settings of a memory stack.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StackSettings {
-    /// What pressure is counted from, and where it comes from.
+    /// The budget that pressure is relative to, and its source.
     pub budget: Budget,
-    /// What the pool keeps.
+    /// Pool settings.
     pub pool: PoolSettings,
-    /// When to suspect a leak.
+    /// Leak detection settings.
     pub leaks: LeakSettings,
-    /// Share of what is left of the limit that [`MemoryStack::prewarm`] may take.
+    /// Share of the remaining limit that [`MemoryStack::prewarm`] may allocate.
     pub prewarm_percent: u8,
 }
 
@@ -34,87 +36,87 @@ impl StackSettings {
     }
 }
 
-/// What every layer counted, at nearly the same moment.
+/// Statistics of every layer, taken at nearly the same moment.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct StackStats {
     /// The budget and its origin.
     pub budget: Budget,
-    /// Pressure, events, clean-ups.
+    /// Pressure, events, evictions.
     pub monitor: MonitorStats,
-    /// What users hold, by tag.
+    /// Memory in use by tag.
     pub users: TrackStats,
-    /// Reuse and waste.
+    /// Reuse and fragmentation.
     pub pool: PoolStats,
     /// The hard cap.
     pub limit: LimitStats,
-    /// What the device gave. Its tags are those of the first users of each block.
+    /// What the device allocated. Its tags are those of the first user of each block.
     pub device: TrackStats,
 }
 
-/// A block of a stack. Give it back with [`MemoryStack::release`].
+/// A block of a stack. Free it with [`MemoryStack::release`].
 #[derive(Debug)]
-#[must_use = "a dropped grant stays accounted for; give it back with `release`"]
-pub struct Grant<B>(Allocation<Tracked<Pooled<Tracked<B>>>>);
+#[must_use = "a dropped allocation is leaked; free it with `release`"]
+pub struct StackAllocation<B>(Allocation<Tracked<Pooled<Tracked<B>>>>);
 
-impl<B> Grant<B> {
-    /// What the device gave.
+impl<B> StackAllocation<B> {
+    /// The device's block.
     pub fn block(&self) -> &B {
         self.0.block().inner().block().inner().block().inner().block()
     }
 
-    /// What was asked for.
-    pub fn request(&self) -> Request {
+    /// The request.
+    pub fn request(&self) -> AllocRequest {
         self.0.request()
     }
 
-    /// Bytes that are really there, at least the requested size.
+    /// Allocated bytes, at least the requested size.
     pub fn capacity(&self) -> Bytes {
         self.0.capacity()
     }
 }
 
-/// Monitor over users' track over pool over limit over device's track over the device.
+/// Pressure monitor over users' tracking over pool over limit over device tracking over the device.
 pub struct MemoryStack<D: Allocator> {
     settings: StackSettings,
-    top: Monitor<Users<D>>,
+    top: PressureMonitor<UserTracking<D>>,
 }
 
 impl<D: Allocator> MemoryStack<D> {
-    /// A stack over `device` with the machine's clock.
+    /// A stack over `device` with the system clock.
     pub fn new(device: D, settings: StackSettings) -> Self {
         Self::with_clock(device, settings, Arc::new(Monotonic::default()))
     }
 
-    /// A stack over `device` with a clock of the caller's.
+    /// A stack over `device` with the caller's clock.
     pub fn with_clock(device: D, settings: StackSettings, clock: Arc<dyn Clock>) -> Self {
-        let device = Track::new(device, settings.leaks, Arc::clone(&clock)).timed();
-        let limit = Limit::new(device, settings.budget.limit());
+        let device = TrackingAdaptor::new(device, settings.leaks, Arc::clone(&clock)).timed();
+        let limit = LimitingAdaptor::new(device, settings.budget.limit());
         let pool = Pool::new(limit, settings.pool, Arc::clone(&clock));
-        let users = Track::new(pool, settings.leaks, clock);
-        MemoryStack { settings, top: Monitor::new(users, settings.budget.bytes) }
+        let users = TrackingAdaptor::new(pool, settings.leaks, clock);
+        MemoryStack { settings, top: PressureMonitor::new(users, settings.budget.bytes) }
     }
 
-    /// A block of at least the requested size.
-    pub fn allocate(&self, request: Request) -> Result<Grant<D::Block>, AllocError> {
-        self.top.allocate(request).map(Grant)
+    /// Allocates a block of at least the requested size.
+    pub fn allocate(&self, request: AllocRequest) -> Result<StackAllocation<D::Block>, AllocError> {
+        self.top.allocate(request).map(StackAllocation)
     }
 
-    /// Takes a block back.
-    pub fn release(&self, grant: Grant<D::Block>) {
-        self.top.release(grant.0);
+    /// Frees a block.
+    pub fn release(&self, allocation: StackAllocation<D::Block>) {
+        self.top.release(allocation.0);
     }
 
-    /// Would a request of this size be granted now, after a clean-up if need be?
-    pub fn can_allocate(&self, size: Bytes) -> Result<(), Why> {
+    /// Would a request of this size succeed now, after eviction if need be?
+    pub fn can_allocate(&self, size: Bytes) -> Result<(), AllocRefusal> {
         self.top.can_allocate(size)
     }
 
-    /// The level now.
+    /// The pressure level now.
     pub fn pressure(&self) -> Pressure {
         self.top.pressure()
     }
 
-    /// Calls `subscriber` on every later change of level. A subscriber that allocates should hold the stack weakly.
+    /// Calls `subscriber` on every later level change. A subscriber that allocates should hold the stack weakly.
     pub fn subscribe(&self, subscriber: impl Fn(&PressureEvent) + Send + Sync + 'static) -> SubscriptionId {
         self.top.subscribe(subscriber)
     }
@@ -124,15 +126,15 @@ impl<D: Allocator> MemoryStack<D> {
         self.top.unsubscribe(id)
     }
 
-    /// Gives idle blocks back until no more than `keep` are left, the longest unused first. Returns what was freed.
+    /// Evicts idle blocks in LRU order until at most `keep` bytes are cached. Returns the bytes freed.
     pub fn trim(&self, keep: Bytes) -> Bytes {
         let freed = self.pool().trim(keep);
         self.top.observe();
         freed
     }
 
-    /// What should happen now and then even when nobody allocates: gives back what has been idle too long, and notes
-    /// the level for the leak detector. Returns what was freed.
+    /// Periodic maintenance, also when nobody allocates: frees blocks that were idle too long and takes a sample for the
+    /// leak detector. Returns the bytes freed.
     pub fn tick(&self) -> Bytes {
         self.users().sample();
         let freed = self.pool().expire();
@@ -140,49 +142,51 @@ impl<D: Allocator> MemoryStack<D> {
         freed
     }
 
-    /// What looks like a leak among the blocks that users hold. Idle blocks of the pool are not suspect.
+    /// Suspected leaks among the blocks in use. Idle blocks of the pool are not suspect.
     pub fn leaks(&self) -> LeakReport {
         self.users().leaks()
     }
 
-    /// The most blocks of each class in use together so far, for [`History::learn`].
+    /// High-water marks per size class so far, for [`AllocationHistory::learn`].
     pub fn peaks(&self) -> Vec<ClassPeak> {
         self.pool().peaks()
     }
 
-    /// Makes blocks ahead of need, as the history suggests. Returns how many.
-    pub fn prewarm(&self, history: &History) -> u64 {
-        let limit = self.pool().below().stats();
+    /// Allocates blocks ahead of need, as the history suggests. Returns the number of blocks.
+    pub fn prewarm(&self, history: &AllocationHistory) -> u64 {
+        let limit = self.pool().upstream().stats();
         let steps = prewarm(history, limit.limit - limit.used, self.settings.prewarm_percent);
-        let made =
-            steps.iter().map(|step| u64::from(self.pool().fill(step.class, step.size, step.count))).sum();
+        let made = steps
+            .iter()
+            .map(|step| u64::from(self.pool().preallocate(step.class, step.size, step.count)))
+            .sum();
         self.top.observe();
         made
     }
 
-    /// Counts so far.
+    /// Statistics so far.
     pub fn stats(&self) -> StackStats {
-        let limit = self.pool().below();
+        let limit = self.pool().upstream();
         StackStats {
             budget: self.settings.budget,
             monitor: self.top.stats(),
             users: self.users().stats(),
             pool: self.pool().stats(),
             limit: limit.stats(),
-            device: limit.below().stats(),
+            device: limit.upstream().stats(),
         }
     }
 
     /// The device at the bottom.
     pub fn device(&self) -> &D {
-        self.pool().below().below().below()
+        self.pool().upstream().upstream().upstream()
     }
 
-    fn users(&self) -> &Users<D> {
-        self.top.below()
+    fn users(&self) -> &UserTracking<D> {
+        self.top.upstream()
     }
 
-    fn pool(&self) -> &Pool<Limit<Track<D>>> {
-        self.users().below()
+    fn pool(&self) -> &Pool<LimitingAdaptor<TrackingAdaptor<D>>> {
+        self.users().upstream()
     }
 }

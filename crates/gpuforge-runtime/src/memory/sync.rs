@@ -1,4 +1,4 @@
-//! Which locks and atomics does this module use? One place, so that `tests/memory_loom.rs` can put loom's in.
+//! Locks and atomics of the memory module in one place, so that `tests/memory_loom.rs` can substitute loom's.
 
 use std::sync::PoisonError;
 pub(super) use std::sync::{
@@ -6,7 +6,7 @@ pub(super) use std::sync::{
     atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering},
 };
 
-/// Locks, also after a panic elsewhere: see "Locks" in the module's documentation for why the data is whole.
+/// Locks, ignoring poison: see "Locks" in the module's documentation for why the data is consistent.
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }

@@ -1,4 +1,4 @@
-//! What the tests of real adapters share: an open device or a line that says why there is none, and child processes.
+//! Shared helpers of adapter tests: open a device or skip, sessions, child processes.
 #![allow(dead_code, reason = "each test binary uses its part")]
 
 use std::{
@@ -18,7 +18,7 @@ use gpuforge_runtime::{
 };
 use gpuforge_testkit::conformance;
 
-/// Ample time on a slow machine.
+/// Generous deadline for a slow machine.
 pub(crate) const DEADLINE: Duration = Duration::from_secs(60);
 
 /// An open device, unless this machine has no adapter.
@@ -33,13 +33,13 @@ pub(crate) fn open(options: &GpuOpener) -> Option<Arc<Gpu>> {
     }
 }
 
-/// Memory on top of it.
+/// A session over it.
 pub(crate) fn session(gpu: &Arc<Gpu>) -> Session {
     Session::new(gpu.clone(), conformance::settings(Bytes::gib(1)))
 }
 
-/// Sessions of both ways of moving bytes; the second moves them in place where the adapter can.
-pub(crate) fn both_ways() -> Vec<(&'static str, Session)> {
+/// Sessions with both transfer paths: staged, and in place where the adapter has unified memory.
+pub(crate) fn both_transfer_paths() -> Vec<(&'static str, Session)> {
     let staged = GpuOpener { staged: true, ..GpuOpener::default() };
     let Some(gpu) = open(&staged) else { return Vec::new() };
     let mut all = vec![("staged", session(&gpu))];
@@ -62,12 +62,12 @@ pub(crate) fn check(session: &Session, plan: Plan, expected: &[Vec<u8>], what: &
     }
 }
 
-/// Bytes that repeat nowhere nearby.
+/// A byte pattern without short repeats.
 pub(crate) fn pattern(n: usize, seed: usize) -> Vec<u8> {
     (0..n).map(|i| ((i * 31 + i / 251 + seed * 7) % 253) as u8).collect()
 }
 
-/// Runs one test of this binary in a process of its own, as a child that knows that it is one.
+/// Runs one test of this binary in a child process.
 pub(crate) fn child(test: &str, variables: &[(&str, &str)]) -> Output {
     let mut command = Command::new(std::env::current_exe().unwrap());
     command.args(["--exact", test, "--nocapture", "--test-threads=1"]).env("GPUFORGE_TEST_CHILD", test);
@@ -79,8 +79,8 @@ pub(crate) fn is_child(test: &str) -> bool {
     std::env::var("GPUFORGE_TEST_CHILD").is_ok_and(|child| child == test)
 }
 
-/// Fails with everything the child said.
-pub(crate) fn assert_ended_well(output: &Output) {
+/// Fails with the output of the child.
+pub(crate) fn assert_success(output: &Output) {
     assert!(
         output.status.success(),
         "{}\n{}\n{}",

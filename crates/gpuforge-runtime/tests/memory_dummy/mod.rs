@@ -1,4 +1,4 @@
-//! A device for tests: counts its calls, checks every release, fails when told to.
+//! Test device for the memory layers: counts calls, checks every release, fails on demand.
 #![allow(dead_code, reason = "each test file uses a part of it")]
 #![allow(clippy::unwrap_used, clippy::panic, reason = "test code fails loudly")]
 
@@ -14,11 +14,13 @@ use std::{
 };
 
 use gpuforge_runtime::{
-    memory::{AllocError, Allocation, Allocator, BlockClass, Budget, BudgetOrigin, Limits, Request, Tag},
+    memory::{
+        AllocError, AllocLimits, AllocRequest, Allocation, Allocator, BlockClass, Budget, BudgetOrigin, Tag,
+    },
     units::Bytes,
 };
 
-/// How the n-th allocation goes wrong.
+/// How the n-th allocation fails.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Fault {
     OutOfMemory,
@@ -28,7 +30,7 @@ pub(crate) enum Fault {
 
 #[derive(Debug, Default)]
 pub(crate) struct Dummy {
-    /// Bytes that are really there, where that is bounded.
+    /// Capacity, if bounded.
     capacity: Option<Bytes>,
     /// The largest block.
     single: Option<Bytes>,
@@ -78,20 +80,20 @@ impl Dummy {
 impl Allocator for Dummy {
     type Block = Id;
 
-    fn allocate(&self, request: Request) -> Result<Allocation<Id>, AllocError> {
+    fn allocate(&self, request: AllocRequest) -> Result<Allocation<Id>, AllocError> {
         let number = self.allocations.fetch_add(1, SeqCst) + 1;
         let fault = self.faults.lock().unwrap().get(&number).copied();
-        let no_room = AllocError::OutOfMemory { asked: request.size, tag: request.tag };
+        let out_of_memory = AllocError::OutOfMemory { asked: request.size, tag: request.tag };
         match fault {
-            Some(Fault::OutOfMemory) => return Err(no_room),
+            Some(Fault::OutOfMemory) => return Err(out_of_memory),
             Some(Fault::Lost) => return Err(AllocError::Device { reason: "lost".into() }),
-            Some(Fault::Panic) => panic!("told to"),
+            Some(Fault::Panic) => panic!("injected panic"),
             None => {}
         }
         let mut live = self.live.lock().unwrap();
         let sum = live.values().copied().sum::<Bytes>() + request.size;
         if self.capacity.is_some_and(|capacity| sum > capacity) {
-            return Err(no_room);
+            return Err(out_of_memory);
         }
         live.insert(number, request.size);
         self.peak.fetch_max(sum.0, SeqCst);
@@ -105,26 +107,26 @@ impl Allocator for Dummy {
         self.releases.fetch_add(1, SeqCst);
     }
 
-    fn limits(&self) -> Limits {
-        Limits { total: self.capacity, single: self.single }
+    fn limits(&self) -> AllocLimits {
+        AllocLimits { total: self.capacity, single: self.single }
     }
 }
 
-pub(crate) fn storage(size: u64) -> Request {
-    Request { size: Bytes(size), tag: Tag("test"), class: BlockClass::Storage }
+pub(crate) fn storage(size: u64) -> AllocRequest {
+    AllocRequest { size: Bytes(size), tag: Tag("test"), class: BlockClass::Storage }
 }
 
-/// A budget that is also the limit, to the byte.
+/// A budget whose limit is exactly `bytes`.
 pub(crate) fn exactly(bytes: u64) -> Budget {
     Budget { bytes: Bytes(bytes), origin: BudgetOrigin::User }
 }
 
-/// Numbers that look random and are the same in every run (xorshift).
-pub(crate) struct Dice(u64);
+/// Deterministic pseudo-random numbers (xorshift64).
+pub(crate) struct Rng(u64);
 
-impl Dice {
+impl Rng {
     pub(crate) fn new(seed: u64) -> Self {
-        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+        Rng(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
     }
 
     pub(crate) fn below(&mut self, n: u64) -> u64 {
@@ -135,7 +137,7 @@ impl Dice {
     }
 }
 
-/// Fails when `work` is not done in time: a deadlock must not hang the test run.
+/// Panics when `work` misses its deadline: a deadlock must not hang the test run.
 pub(crate) fn within<T: Send + 'static>(limit: Duration, work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = mpsc::channel();
     let worker = thread::spawn(move || {

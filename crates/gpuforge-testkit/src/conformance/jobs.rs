@@ -1,4 +1,4 @@
-//! Are jobs kept apart, waited for within bounds, and mistakes told from losses?
+//! Conformance: jobs are independent, waits respect deadlines, validation errors are told from device loss.
 
 use std::{
     sync::Arc,
@@ -7,7 +7,7 @@ use std::{
 
 use gpuforge_runtime::{
     engine::{Engine, EngineError, Health, Job, Opener},
-    kernel::{Access, Kernel, TwinError},
+    kernel::{Access, CpuReferenceError, Kernel},
     memory::BlockClass,
     plan::{Plan, PlanError},
     session::Session,
@@ -19,13 +19,13 @@ use crate::{kernels, plans};
 
 pub(super) fn bad_shader(opener: &dyn Opener) -> Result<(), String> {
     let session = session(opener)?;
-    let refuse = || TwinError { kernel: "testkit-broken".to_owned(), why: "by design".to_owned() };
+    let refuse = || CpuReferenceError { kernel: "testkit-broken".to_owned(), why: "by design".to_owned() };
     let kernel = Arc::new(Kernel {
         name: "testkit-broken".into(),
         wgsl: "this is no shader".into(),
         entry: "main",
         bindings: vec![Access::Read, Access::Write],
-        twin: Arc::new(move |_| Err(refuse())),
+        cpu_reference: Arc::new(move |_| Err(refuse())),
     });
     let mut plan = Plan::new("broken");
     let build = |plan: &mut Plan| {
@@ -92,12 +92,12 @@ pub(super) fn any_order(opener: &dyn Opener) -> Result<(), String> {
     alive(engine.as_ref())
 }
 
-/// What a wait is given in [`deadline`].
+/// The deadline in [`deadline`].
 const SHORT: Duration = Duration::from_millis(200);
 
-/// Work of `size` times about 4 million steps.
+/// A plan of `size` times about 4 million steps.
 fn long(size: u32) -> Result<Plan, PlanError> {
-    // Items first, then rounds, within what every adapter's loops allow; then more calls.
+    // Items first, then rounds, within the loop limit of every adapter; then more dispatches.
     let n = (4096u64 * u64::from(size)).min(1 << 20) as u32;
     let rounds = (1024 * size.div_ceil(256)).min(16_384);
     let calls = size.div_ceil(256 * 16);
@@ -113,10 +113,10 @@ fn long(size: u32) -> Result<Plan, PlanError> {
     Ok(plan)
 }
 
-/// Work that takes longer than any deadline here, on every device there is.
+/// Exceeds any deadline here, on every device.
 const LONGEST: u32 = 1 << 24;
 
-/// A plan that takes more than four times [`SHORT`], found by trying.
+/// A plan that takes more than four times [`SHORT`], found by calibration.
 fn too_long(opener: &dyn Opener) -> Result<Plan, String> {
     let session = session(opener)?;
     let mut size = 1;
@@ -131,18 +131,18 @@ fn too_long(opener: &dyn Opener) -> Result<Plan, String> {
         let factor = (SHORT * 6).as_millis() / took.as_millis().max(1);
         size *= u32::try_from(factor).unwrap_or(8).clamp(2, 8);
     }
-    Err(format!("{size} is still too little work"))
+    Err(format!("{size} is still not enough work"))
 }
 
-/// The wait for such a plan must end in time, and the device must then say that it hangs. An engine that computes while
-/// it submits has nothing left to wait for: its waits must be short all the same.
+/// The wait for such a plan must respect its deadline, and the device must then report that it hangs. A synchronous
+/// engine has nothing left to wait for: its waits must be short all the same.
 pub(super) fn deadline(opener: &dyn Opener) -> Result<(), String> {
     let plan = too_long(opener)?;
     let engine = engine(opener)?;
     let largest = plan.slots().iter().map(|slot| slot.size).max().unwrap_or(Bytes::ZERO);
     let block = || engine.create(largest, BlockClass::Storage).map_err(|e| e.to_string());
     let (one, other) = (block()?, block()?);
-    // Every call reads the slot before its own: two blocks by turns are enough.
+    // Every dispatch reads the previous slot: two alternating blocks are enough (ping-pong).
     let blocks = (0..plan.slots().len()).map(|i| if i % 2 == 0 { one } else { other }).collect();
     let ticket = engine.submit(Job { plan: Arc::new(plan), blocks }).map_err(|e| e.to_string())?;
     let started = Instant::now();
@@ -151,7 +151,7 @@ pub(super) fn deadline(opener: &dyn Opener) -> Result<(), String> {
     match answer {
         _ if took > SHORT * 2 => Err(format!("{took:?} instead of {SHORT:?}")),
         Ok(_) => Ok(()),
-        Err(EngineError::Hung { .. }) if engine.health() == Health::Hung => Ok(()),
+        Err(EngineError::DeviceHung { .. }) if engine.health() == Health::Hung => Ok(()),
         Err(other) => Err(format!("{other}, health {:?}", engine.health())),
     }
 }

@@ -1,4 +1,4 @@
-//! What must every engine do? Checks by name; an engine's test calls [`run`] and asserts that nothing is wrong.
+//! Engine conformance suite: named checks; an engine's test calls [`run`] and asserts that nothing failed.
 
 use std::{sync::Arc, time::Duration};
 
@@ -10,38 +10,38 @@ use gpuforge_runtime::{
     units::Bytes,
 };
 
-mod blocks;
 mod jobs;
+mod memory;
 mod results;
 
-/// One check: `Err` says what is wrong.
+/// One check; `Err` is the failure.
 pub type Check = fn(&dyn Opener) -> Result<(), String>;
 
-/// Every check. The last one gives its device up, which may keep the machine busy for a while.
+/// All checks. The last one abandons its device, which may keep the machine busy for a while.
 pub const CHECKS: &[(&str, Check)] = &[
-    ("sizes around a work group give the known answer", results::sizes),
+    ("sizes around a workgroup give the known answer", results::sizes),
     ("a chain of commands gives the known answer", results::chain),
-    ("more than 1000 kernel calls in one plan give the known answer", results::many_calls),
-    ("more groups than one dimension holds are all run", results::many_groups),
-    ("odd byte counts survive the way there and back", results::odd_sizes),
-    ("what is uploaded comes back without any kernel", results::there_and_back),
+    ("more than 1000 dispatches in one plan give the known answer", results::many_calls),
+    ("more workgroups than fit one dimension all run", results::many_groups),
+    ("odd byte counts survive the round trip", results::odd_sizes),
+    ("uploads are downloaded unchanged without any kernel", results::round_trip),
     ("a chain of copies keeps every byte", results::copies),
-    ("a plan with nothing in it ends at once with nothing", results::empty),
-    ("a plan gives the same result when it is run again", results::again),
-    ("memory is shared between slots that do not overlap, and all of it comes back", blocks::memory),
-    ("a block that is too large is refused, and the device lives on", blocks::too_large),
-    ("a block that is larger than its slot changes nothing", blocks::roomy),
-    ("a job whose blocks are gone is a mistake, not a loss", blocks::destroyed),
-    ("pressure is told as memory fills and empties", blocks::pressure),
-    ("a device that was opened, used and closed leaves nothing behind", blocks::leaks),
-    ("a shader that does not compile is a mistake, not a loss", jobs::bad_shader),
-    ("two devices run side by side", jobs::two_devices),
-    ("a job can be waited for once; a second time is a mistake", jobs::wait_twice),
-    ("results do not depend on the order of waiting", jobs::any_order),
+    ("an empty plan completes without outputs", results::empty_plan),
+    ("replaying a plan gives the same result", results::rerun),
+    ("slots with disjoint lifetimes share memory, and all of it is freed", memory::slots_share_memory),
+    ("an allocation that is too large fails, and the device stays usable", memory::too_large),
+    ("a block larger than its slot gives the same result", memory::oversized_block),
+    ("a job with destroyed blocks is a validation error, not a device loss", memory::destroyed_block),
+    ("pressure events follow memory usage up and down", memory::pressure),
+    ("a device that was opened, used and closed leaks nothing", memory::leaks),
+    ("a shader that does not compile is a validation error, not a device loss", jobs::bad_shader),
+    ("two devices run concurrently", jobs::two_devices),
+    ("waiting for a job a second time is a validation error", jobs::wait_twice),
+    ("results do not depend on the order of waits", jobs::any_order),
     ("a wait ends within twice its deadline", jobs::deadline),
 ];
 
-/// Runs every check; returns what is wrong.
+/// Runs every check; returns the failures.
 pub fn run(opener: &dyn Opener) -> Vec<String> {
     CHECKS
         .iter()
@@ -49,10 +49,10 @@ pub fn run(opener: &dyn Opener) -> Vec<String> {
         .collect()
 }
 
-/// Ample time on a slow machine.
+/// Generous deadline for a slow machine.
 pub const DEADLINE: Duration = Duration::from_secs(60);
 
-/// A stack over `limit` bytes.
+/// Stack settings with a limit of `limit` bytes.
 pub fn settings(limit: Bytes) -> StackSettings {
     StackSettings::new(Budget { bytes: limit, origin: BudgetOrigin::User })
 }
@@ -65,7 +65,7 @@ fn session(opener: &dyn Opener) -> Result<Session, String> {
     Ok(Session::new(engine(opener)?, settings(Bytes::gib(1))))
 }
 
-/// Runs a plan and compares what it brings.
+/// Runs a plan and compares its outputs.
 fn compare(session: &Session, plan: Plan, expected: &[Vec<u8>]) -> Result<(), String> {
     let label = plan.label().to_owned();
     let done = session.run(&Arc::new(plan), DEADLINE).map_err(|e| format!("{label}: {e}"))?;

@@ -1,4 +1,4 @@
-//! Are the numbers right, whatever the shape of the plan?
+//! Conformance: results equal the known answers, for all sizes, copies, round trips and replays.
 
 use std::sync::Arc;
 
@@ -68,7 +68,7 @@ fn record<T>(label: &str, build: impl FnOnce(&mut Plan) -> Result<T, PlanError>)
     Ok(plan)
 }
 
-pub(super) fn there_and_back(opener: &dyn Opener) -> Result<(), String> {
+pub(super) fn round_trip(opener: &dyn Opener) -> Result<(), String> {
     let data: Vec<Vec<u8>> = (1..20).map(|i| plans::bytes(&plans::numbers(i * i * 50, i))).collect();
     let plan = record("there and back", |plan| {
         // All up before the first comes down, and the first once more at the end.
@@ -96,14 +96,14 @@ pub(super) fn copies(opener: &dyn Opener) -> Result<(), String> {
     compare(&session(opener)?, plan, &[data])
 }
 
-pub(super) fn empty(opener: &dyn Opener) -> Result<(), String> {
+pub(super) fn empty_plan(opener: &dyn Opener) -> Result<(), String> {
     let session = session(opener)?;
     compare(&session, Plan::new("empty"), &[])?;
     let (plan, expected) = plans::chain(64, 4).map_err(|e| e.to_string())?;
     compare(&session, plan, &expected).map_err(|e| format!("afterwards: {e}"))
 }
 
-pub(super) fn again(opener: &dyn Opener) -> Result<(), String> {
+pub(super) fn rerun(opener: &dyn Opener) -> Result<(), String> {
     let session = session(opener)?;
     let (plan, expected) = plans::chain(777, 25).map_err(|e| e.to_string())?;
     let plan = Arc::new(plan);

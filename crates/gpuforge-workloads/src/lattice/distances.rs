@@ -249,17 +249,19 @@ fn cpu_reference(call: &mut KernelCall<'_>) -> Result<(), CpuReferenceError> {
     let mut changed = false;
     for line in 0..many {
         let begin = line / stride.max(1) * stride * size + line % stride.max(1);
-        let at = |place: u32| (begin + place * stride) as usize;
+        let at = |coordinate: u32| (begin + coordinate * stride) as usize;
         let beside = |d: Option<&u32>| d.map_or(UNREACHED, |d| if *d >= BLOCKED { UNREACHED } else { d + 1 });
         let before = from.checked_sub(1).map(at);
         let mut most = beside(before.and_then(|i| field.get(i)));
         let there = from..to;
         let behind = (to < size).then(|| at(to));
-        for (turn, place) in there.clone().map(|p| (false, p)).chain(there.clone().rev().map(|p| (true, p))) {
-            if turn && place + 1 == to {
+        for (turn, coordinate) in
+            there.clone().map(|p| (false, p)).chain(there.clone().rev().map(|p| (true, p)))
+        {
+            if turn && coordinate + 1 == to {
                 most = beside(behind.and_then(|i| field.get(i)));
             }
-            if let Some(here) = field.get_mut(at(place)) {
+            if let Some(here) = field.get_mut(at(coordinate)) {
                 if *here != BLOCKED && most < *here {
                     *here = most;
                     changed = true;

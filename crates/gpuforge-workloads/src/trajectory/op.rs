@@ -259,7 +259,7 @@ fn end_kernel() -> Arc<Kernel> {
 }
 
 impl Flights {
-    /// The CPU reference kernel of the first chunk flies to the end: nobody sees a state between chunks, and later ones find it over.
+    /// The CPU reference kernel of the first chunk flies to the end: no state between chunks is visible, and later dispatches find it finished.
     fn advance_kernel(&self) -> Arc<Kernel> {
         let model = self.model.clone();
         let cpu_reference = move |call: &mut KernelCall<'_>| {

@@ -1,12 +1,18 @@
-//! A real device through wgpu. Every wgpu call happens on one thread that can be given up.
+//! wgpu engine: a GPU behind its own device thread; callers use request/response channels with a deadline.
 //!
 //! A hung device blocks `submit`, `map_async` and even `drop` without limit, and a second device of the same adapter
-//! hangs with it. So the device lives on a thread of its own; callers talk to it through channels with a deadline; on a
-//! hang the thread and everything it owns is leaked, and the next device comes from a new `Instance`.
+//! hangs with it. So every wgpu call is made on the device thread; callers wait on a channel with a deadline; on a hang
+//! the thread is abandoned with everything it owns, and the next device comes from a new `Instance`.
 //!
-//! Buffers, pipelines and staging are pooled by us; command encoders are not. wgpu-core has a list of free encoders per
-//! device (`CommandAllocator` of wgpu-core 30): `create_command_encoder` takes one from it, and a submission that has
-//! ended puts it back with its command buffers reset. A pool of ours would only hold what is held already.
+//! | file | what is in it |
+//! |---|---|
+//! | `device_thread.rs` | request loop, job scheduling, polling, health |
+//! | `encode.rs` · `staging.rs` · `readback.rs` | command encoding; staging buffer ring; mapping results back |
+//! | `pipelines.rs` · `pipeline_cache.rs` | compiled pipelines in memory; on disk |
+//! | `open.rs` · `memory_budget.rs` · `loop_limit.rs` | adapter choice and device creation; `VK_EXT_memory_budget`; loop probe |
+//!
+//! Buffers, pipelines and staging are pooled here; command encoders are not: wgpu-core already keeps a free list of
+//! encoders per device (`CommandAllocator` of wgpu-core 30) and resets and reuses them after a submission.
 
 use std::{
     collections::HashMap,
@@ -20,44 +26,46 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::{BlockId, Caps, Done, Engine, EngineError, Health, Job, Opener, Ticket, init::InitStats};
+use super::{
+    BlockId, Caps, Engine, EngineError, Health, Job, JobOutput, Opener, Ticket, init::DeviceInitStats,
+};
 use crate::{
-    memory::{BlockClass, Measured},
+    memory::{BlockClass, MeasuredBudget},
     units::Bytes,
 };
 
-mod budget;
+mod device_thread;
 mod encode;
-mod loops;
+mod loop_limit;
+mod memory_budget;
 mod open;
-mod pending;
 mod pipeline_cache;
 mod pipelines;
+mod readback;
 mod staging;
-mod worker;
 
-pub use open::{AdapterChoice, AdapterFacts, GivenDevice};
+pub use open::{AdapterChoice, AdapterSummary, ExternalDevice};
 
-/// How long opening a device may take; the first start of a cold driver needs most of a second.
+/// Deadline for opening a device; a cold driver start takes most of a second.
 const OPEN_DEADLINE: Duration = Duration::from_secs(20);
-/// How long creating a buffer may take while the device compiles or copies for others.
+/// Deadline for creating a buffer, while the device may compile or copy for other callers.
 const CREATE_DEADLINE: Duration = Duration::from_secs(30);
-/// How long closing a device is waited for; see [`Gpu`]'s `Drop`.
+/// Deadline for closing a device; see [`Gpu`]'s `Drop`.
 const CLOSE_DEADLINE: Duration = Duration::from_secs(5);
-/// How often a caller that waits asks whether somebody else found the device dead.
-const ASIDE: Duration = Duration::from_millis(50);
+/// How often a waiting caller checks whether another caller found the device hung.
+const HEALTH_POLL: Duration = Duration::from_millis(50);
 
-/// Opens one adapter, again and again if need be, each time through a new instance.
+/// Opens one adapter, each time through a new instance.
 #[derive(Debug, Clone, Default)]
 pub struct GpuOpener {
     /// Which adapter.
     pub choice: AdapterChoice,
-    /// Moves bytes through staging buffers even where the processor and the device use one memory.
+    /// Uses staging buffers even with unified memory.
     pub staged: bool,
-    /// Where compiled pipelines are kept between processes, in a folder of our own; `None` keeps none.
+    /// Directory of the pipeline cache; `None` disables it.
     pub pipeline_cache_dir: Option<PathBuf>,
-    /// A device that another library opened and goes on using; no adapter is chosen then.
-    pub given: Option<GivenDevice>,
+    /// A device that another library opened and shares; no adapter is chosen then.
+    pub external: Option<ExternalDevice>,
 }
 
 impl Opener for GpuOpener {
@@ -66,8 +74,8 @@ impl Opener for GpuOpener {
     }
 }
 
-/// What callers ask the device's thread for.
-enum Request {
+/// Requests to the device thread.
+enum DeviceRequest {
     Create {
         size: Bytes,
         class: BlockClass,
@@ -76,10 +84,10 @@ enum Request {
     Destroy(BlockId),
     Run {
         job: Job,
-        reply: Sender<Result<Done, EngineError>>,
+        reply: Sender<Result<JobOutput, EngineError>>,
     },
-    /// Hands out a block's buffer, for another library on the same device.
-    Lend {
+    /// A block's wgpu buffer, for another library on the same device.
+    RawBuffer {
         block: BlockId,
         reply: Sender<Result<wgpu::Buffer, EngineError>>,
     },
@@ -87,20 +95,20 @@ enum Request {
     Lose,
 }
 
-/// What is known once a device is open.
-struct Facts {
+/// Properties of an open device.
+struct DeviceInfo {
     caps: Caps,
-    budget: Option<Measured>,
-    init: InitStats,
+    budget: Option<MeasuredBudget>,
+    init: DeviceInitStats,
 }
 
-/// Shared between callers and the thread.
+/// Device health, shared between callers and the device thread.
 #[derive(Debug, Default)]
-struct Shared {
+struct SharedHealth {
     health: AtomicU8,
 }
 
-impl Shared {
+impl SharedHealth {
     fn health(&self) -> Health {
         match self.health.load(Ordering::Acquire) {
             0 => Health::Good,
@@ -109,7 +117,7 @@ impl Shared {
         }
     }
 
-    /// The first bad news counts.
+    /// The first failure counts.
     fn set(&self, health: Health) {
         let value = match health {
             Health::Good => return,
@@ -120,18 +128,18 @@ impl Shared {
     }
 }
 
-/// A device behind its thread.
+/// A GPU behind its device thread.
 pub struct Gpu {
-    facts: Facts,
+    info: DeviceInfo,
     /// `None` only while it is being dropped.
-    requests: Option<Sender<Request>>,
-    shared: Arc<Shared>,
+    requests: Option<Sender<DeviceRequest>>,
+    shared: Arc<SharedHealth>,
     next: AtomicU64,
-    running: Mutex<HashMap<Ticket, Receiver<Result<Done, EngineError>>>>,
+    running: Mutex<HashMap<Ticket, Receiver<Result<JobOutput, EngineError>>>>,
     thread: Option<JoinHandle<()>>,
-    /// Nothing is ever sent; it closes when the thread has let go of the device.
+    /// Nothing is ever sent; it closes when the thread has dropped the device.
     ended: Mutex<Receiver<()>>,
-    loops: OnceLock<u32>,
+    loop_limit: OnceLock<u32>,
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -139,156 +147,155 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Gpu {
-    /// Opens the chosen adapter with everything else as usual.
+    /// Opens the chosen adapter with default options.
     pub fn open(choice: AdapterChoice) -> Result<Self, EngineError> {
         Gpu::open_with(&GpuOpener { choice, ..GpuOpener::default() })
     }
 
-    /// Opens an adapter on a new thread.
+    /// Opens an adapter on a new device thread.
     pub fn open_with(options: &GpuOpener) -> Result<Self, EngineError> {
         let (requests, inbox) = mpsc::channel();
-        let (opened, news) = mpsc::channel();
+        let (opened, open_result) = mpsc::channel();
         let (running, ended) = mpsc::channel::<()>();
-        let shared = Arc::new(Shared::default());
+        let shared = Arc::new(SharedHealth::default());
         let (theirs, options) = (shared.clone(), options.clone());
         let thread = std::thread::Builder::new().name("gpuforge-device".to_owned());
         let work = move || {
             let _running = running;
-            worker::run(&options, &inbox, &opened, &theirs);
+            device_thread::run(&options, &inbox, &opened, &theirs);
         };
         let unavailable = |reason: String| EngineError::Unavailable { reason };
         let thread = thread.spawn(work).map_err(|e| unavailable(format!("no thread for the device: {e}")))?;
-        let facts = match news.recv_timeout(OPEN_DEADLINE) {
+        let info = match open_result.recv_timeout(OPEN_DEADLINE) {
             Ok(opened) => opened?,
             Err(RecvTimeoutError::Timeout) => {
                 shared.set(Health::Hung);
-                return Err(EngineError::Hung { waited: OPEN_DEADLINE, what: "opening the device" });
+                return Err(EngineError::DeviceHung { waited: OPEN_DEADLINE, what: "opening the device" });
             }
             Err(RecvTimeoutError::Disconnected) => {
-                return Err(unavailable("the driver's thread ended".to_owned()));
+                return Err(unavailable("the device thread ended".to_owned()));
             }
         };
         Ok(Gpu {
-            facts,
+            info,
             requests: Some(requests),
             shared,
             next: AtomicU64::new(0),
             running: Mutex::default(),
             thread: Some(thread),
             ended: Mutex::new(ended),
-            loops: OnceLock::new(),
+            loop_limit: OnceLock::new(),
         })
     }
 
-    /// Makes the device lost, as a driver reset would.
+    /// Destroys the device (device lost), as a driver reset would.
     pub fn lose(&self) {
-        let _ = self.ask(Request::Lose, "losing the device");
+        let _ = self.send(DeviceRequest::Lose, "losing the device");
     }
 
-    /// How many iterations of one invocation's loops run here, as far as it was tried. Runs a tiny kernel the first time
-    /// it is asked, because opening must not pay for it; [`Caps::loop_iterations`] stays unknown. A failed trial is not
-    /// remembered.
-    pub fn probe_loops(&self) -> Result<u32, EngineError> {
-        if let Some(known) = self.loops.get() {
-            return Ok(*known);
+    /// Loop iterations per invocation that are verified to run. Runs a tiny probe kernel at the first call, because
+    /// opening must not pay for it; [`Caps::loop_iterations`] stays unknown. A failed probe is not cached.
+    pub fn probe_loop_limit(&self) -> Result<u32, EngineError> {
+        if let Some(limit) = self.loop_limit.get() {
+            return Ok(*limit);
         }
-        let proven = loops::probe(self)?;
-        Ok(*self.loops.get_or_init(|| proven))
+        let verified = loop_limit::probe(self)?;
+        Ok(*self.loop_limit.get_or_init(|| verified))
     }
 
-    fn dead(&self, what: &'static str) -> EngineError {
-        // A thread that ended by itself took the device with it.
+    fn dead_error(&self, what: &'static str) -> EngineError {
+        // A thread that ended by itself dropped the device.
         self.shared.set(Health::Lost);
         match self.shared.health() {
-            Health::Hung => EngineError::Hung { waited: Duration::ZERO, what },
-            _ => EngineError::Lost { reason: format!("the device's thread ended ({what})") },
+            Health::Hung => EngineError::DeviceHung { waited: Duration::ZERO, what },
+            _ => EngineError::DeviceLost { reason: format!("the device thread ended ({what})") },
         }
     }
 
     fn receive<T>(
         &self,
         from: &Receiver<Result<T, EngineError>>,
-        at_most: Duration,
+        deadline: Duration,
         what: &'static str,
     ) -> Result<T, EngineError> {
         let began = Instant::now();
         loop {
-            let left = at_most.saturating_sub(began.elapsed());
-            match from.recv_timeout(left.min(ASIDE)) {
-                Ok(answer) => return answer,
-                Err(RecvTimeoutError::Disconnected) => return Err(self.dead(what)),
-                Err(RecvTimeoutError::Timeout) if left <= ASIDE => {
+            let left = deadline.saturating_sub(began.elapsed());
+            match from.recv_timeout(left.min(HEALTH_POLL)) {
+                Ok(reply) => return reply,
+                Err(RecvTimeoutError::Disconnected) => return Err(self.dead_error(what)),
+                Err(RecvTimeoutError::Timeout) if left <= HEALTH_POLL => {
                     self.shared.set(Health::Hung);
-                    return Err(EngineError::Hung { waited: at_most, what });
+                    return Err(EngineError::DeviceHung { waited: deadline, what });
                 }
                 Err(RecvTimeoutError::Timeout) => {
-                    // Its thread may be stuck for ever; whoever found out first waited long enough for all.
+                    // The device thread may be stuck for ever; the first caller that timed out waited for all.
                     if self.shared.health() == Health::Hung {
-                        return Err(EngineError::Hung { waited: began.elapsed(), what });
+                        return Err(EngineError::DeviceHung { waited: began.elapsed(), what });
                     }
                 }
             }
         }
     }
 
-    fn ask(&self, request: Request, what: &'static str) -> Result<(), EngineError> {
+    fn send(&self, request: DeviceRequest, what: &'static str) -> Result<(), EngineError> {
         match (&self.requests, self.shared.health()) {
-            (Some(requests), Health::Good) => requests.send(request).map_err(|_| self.dead(what)),
-            _ => Err(self.dead(what)),
+            (Some(requests), Health::Good) => requests.send(request).map_err(|_| self.dead_error(what)),
+            _ => Err(self.dead_error(what)),
         }
     }
 }
 
 impl Engine for Gpu {
     fn caps(&self) -> &Caps {
-        &self.facts.caps
+        &self.info.caps
     }
 
-    fn init(&self) -> Option<&InitStats> {
-        Some(&self.facts.init)
+    fn init(&self) -> Option<&DeviceInitStats> {
+        Some(&self.info.init)
     }
 
     fn loop_iterations(&self) -> Option<u32> {
-        self.probe_loops().ok()
+        self.probe_loop_limit().ok()
     }
 
     fn reserved(&self) -> Bytes {
-        staging::most_idle()
+        staging::max_idle()
     }
 
-    fn memory_budget(&self) -> Option<Measured> {
-        self.facts.budget
+    fn memory_budget(&self) -> Option<MeasuredBudget> {
+        self.info.budget
     }
 
     fn create(&self, size: Bytes, class: BlockClass) -> Result<BlockId, EngineError> {
-        let (reply, answer) = mpsc::channel();
-        self.ask(Request::Create { size, class, reply }, "creating a buffer")?;
-        self.receive(&answer, CREATE_DEADLINE, "creating a buffer")
+        let (reply, response) = mpsc::channel();
+        self.send(DeviceRequest::Create { size, class, reply }, "creating a buffer")?;
+        self.receive(&response, CREATE_DEADLINE, "creating a buffer")
     }
 
-    fn lend(&self, block: BlockId) -> Result<wgpu::Buffer, EngineError> {
-        let (reply, answer) = mpsc::channel();
-        self.ask(Request::Lend { block, reply }, "lending a buffer")?;
-        self.receive(&answer, CREATE_DEADLINE, "lending a buffer")
+    fn raw_buffer(&self, block: BlockId) -> Result<wgpu::Buffer, EngineError> {
+        let (reply, response) = mpsc::channel();
+        self.send(DeviceRequest::RawBuffer { block, reply }, "sharing a buffer")?;
+        self.receive(&response, CREATE_DEADLINE, "sharing a buffer")
     }
 
     fn destroy(&self, block: BlockId) {
         // A dead device's buffers are leaked with it.
-        let _ = self.ask(Request::Destroy(block), "destroying a buffer");
+        let _ = self.send(DeviceRequest::Destroy(block), "destroying a buffer");
     }
 
     fn submit(&self, job: Job) -> Result<Ticket, EngineError> {
-        let (reply, answer) = mpsc::channel();
-        self.ask(Request::Run { job, reply }, "submitting")?;
+        let (reply, response) = mpsc::channel();
+        self.send(DeviceRequest::Run { job, reply }, "submitting")?;
         let ticket = Ticket(self.next.fetch_add(1, Ordering::Relaxed));
-        lock(&self.running).insert(ticket, answer);
+        lock(&self.running).insert(ticket, response);
         Ok(ticket)
     }
 
-    fn wait(&self, ticket: Ticket, deadline: Duration) -> Result<Done, EngineError> {
-        let answer = lock(&self.running).remove(&ticket);
-        match answer {
-            Some(answer) => self.receive(&answer, deadline, "waiting for a job"),
+    fn wait(&self, ticket: Ticket, deadline: Duration) -> Result<JobOutput, EngineError> {
+        let response = lock(&self.running).remove(&ticket);
+        match response {
+            Some(response) => self.receive(&response, deadline, "waiting for a job"),
             None => Err(EngineError::Validation { reason: format!("no job {}", ticket.0) }),
         }
     }
@@ -299,8 +306,8 @@ impl Engine for Gpu {
 }
 
 impl Drop for Gpu {
-    /// Waits until the driver has let go: a process that ends while another of its threads is still inside the driver
-    /// crashes in the driver's exit handlers. A device that hangs is not waited for.
+    /// Waits until the driver has closed the device: a process that exits while a thread is still inside the driver
+    /// crashes in the driver's exit handlers. A hung device is not waited for.
     fn drop(&mut self) {
         drop(self.requests.take());
         if self.shared.health() == Health::Hung {
@@ -308,7 +315,7 @@ impl Drop for Gpu {
         }
         let closed = lock(&self.ended).recv_timeout(CLOSE_DEADLINE);
         if let (Err(RecvTimeoutError::Disconnected), Some(thread)) = (closed, self.thread.take()) {
-            // Only its last instructions are left.
+            // The thread is about to return.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Which adapter, and with which features? Instance, adapter and device, timed.
+//! Device creation: instance, adapter choice, features and device, timed by phase.
 
 use std::{
     path::PathBuf,
@@ -7,22 +7,22 @@ use std::{
 };
 
 use super::{
-    GpuOpener, budget,
-    pipeline_cache::{self, Shelf, Store},
+    GpuOpener, memory_budget,
+    pipeline_cache::{self, CacheFiles, CacheStore},
 };
 use crate::{
     engine::{
         Caps, EngineError,
-        init::{InitStats, Start, Stopwatch},
+        init::{DeviceInitStats, DriverStart, Stopwatch},
     },
-    memory::Measured,
+    memory::MeasuredBudget,
     units::Bytes,
 };
 
 /// Which adapter to open.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum AdapterChoice {
-    /// The first of the kind that wgpu ranks best: discrete, integrated, virtual, software.
+    /// The first of the best type: discrete, integrated, virtual, software.
     #[default]
     Best,
     /// The one with this PCI address.
@@ -31,31 +31,32 @@ pub enum AdapterChoice {
     Name(String),
 }
 
-/// A device that another library opened. Its callbacks stay that library's: a loss shows here when work fails.
+/// A device that another library opened and shares. Its callbacks stay that library's: a device loss shows here when
+/// work fails.
 #[derive(Debug, Clone)]
-pub struct GivenDevice {
-    /// Where it comes from.
+pub struct ExternalDevice {
+    /// Its adapter.
     pub adapter: wgpu::Adapter,
     /// The device.
     pub device: wgpu::Device,
-    /// Its queue, which both submit to.
+    /// Its queue, which both libraries submit to.
     pub queue: wgpu::Queue,
 }
 
-/// What an adapter says of itself.
+/// What the choice of an adapter depends on.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct AdapterFacts {
+pub struct AdapterSummary {
     /// Name.
     pub name: String,
-    /// PCI address, may be empty.
+    /// PCI address; may be empty.
     pub bus: String,
-    /// Rank: less is better.
+    /// Rank; lower is better.
     pub rank: u8,
 }
 
-/// The position of the chosen adapter; pure.
-pub(super) fn choose(adapters: &[AdapterFacts], choice: &AdapterChoice) -> Option<usize> {
-    let mut fitting: Vec<(usize, &AdapterFacts)> = adapters
+/// The index of the chosen adapter; pure.
+pub(super) fn choose(adapters: &[AdapterSummary], choice: &AdapterChoice) -> Option<usize> {
+    let mut matching: Vec<(usize, &AdapterSummary)> = adapters
         .iter()
         .enumerate()
         .filter(|(_, a)| match choice {
@@ -64,8 +65,8 @@ pub(super) fn choose(adapters: &[AdapterFacts], choice: &AdapterChoice) -> Optio
             AdapterChoice::Name(name) => a.name.to_lowercase().contains(&name.to_lowercase()),
         })
         .collect();
-    fitting.sort_by_key(|(i, a)| (a.rank, *i));
-    fitting.first().map(|(i, _)| *i)
+    matching.sort_by_key(|(i, a)| (a.rank, *i));
+    matching.first().map(|(i, _)| *i)
 }
 
 /// An open device.
@@ -73,35 +74,38 @@ pub(super) struct Opened {
     pub(super) device: wgpu::Device,
     pub(super) queue: wgpu::Queue,
     pub(super) caps: Caps,
-    pub(super) budget: Option<Measured>,
+    pub(super) budget: Option<MeasuredBudget>,
     pub(super) limits: wgpu::Limits,
-    pub(super) store: Option<Store>,
-    pub(super) init: InitStats,
+    pub(super) store: Option<CacheStore>,
+    pub(super) init: DeviceInitStats,
 }
 
-/// A folder of compiled pipelines that is read while the driver is being loaded.
-struct Reading(std::thread::JoinHandle<(Shelf, Instant, Duration)>);
+/// Reads the pipeline cache directory on another thread while the driver is loaded.
+struct CacheReader(std::thread::JoinHandle<(CacheFiles, Instant, Duration)>);
 
-impl Reading {
-    fn begin(dir: PathBuf) -> Option<Self> {
+impl CacheReader {
+    fn spawn(dir: PathBuf) -> Option<Self> {
         let work = move || {
             let began = Instant::now();
-            let shelf = pipeline_cache::read(&dir);
-            (shelf, began, began.elapsed())
+            let files = pipeline_cache::read(&dir);
+            (files, began, began.elapsed())
         };
-        std::thread::Builder::new().name("gpuforge-cache".to_owned()).spawn(work).ok().map(Reading)
+        std::thread::Builder::new().name("gpuforge-cache".to_owned()).spawn(work).ok().map(CacheReader)
     }
 }
 
-/// Opens the chosen adapter; `listen` puts the callbacks in place before anything else happens on the device.
-pub(super) fn open(options: &GpuOpener, listen: impl FnOnce(&wgpu::Device)) -> Result<Opened, EngineError> {
-    if let Some(given) = &options.given {
-        return Ok(take(given, options.staged));
+/// Opens the chosen adapter; `install_callbacks` runs before anything else happens on the device.
+pub(super) fn open(
+    options: &GpuOpener,
+    install_callbacks: impl FnOnce(&wgpu::Device),
+) -> Result<Opened, EngineError> {
+    if let Some(external) = &options.external {
+        return Ok(adopt(external, options.staged));
     }
     static OPENED: AtomicBool = AtomicBool::new(false);
-    let start = if OPENED.swap(true, Ordering::Relaxed) { Start::Warm } else { Start::Cold };
+    let start = if OPENED.swap(true, Ordering::Relaxed) { DriverStart::Warm } else { DriverStart::Cold };
     let mut watch = Stopwatch::new();
-    let reading = options.pipeline_cache_dir.clone().and_then(Reading::begin);
+    let cache_reader = options.pipeline_cache_dir.clone().and_then(CacheReader::spawn);
     let backends = wgpu::Backends::VULKAN | wgpu::Backends::METAL | wgpu::Backends::DX12;
     let instance = watch.time("instance", || {
         let mut descriptor = wgpu::InstanceDescriptor::new_without_display_handle();
@@ -123,48 +127,48 @@ pub(super) fn open(options: &GpuOpener, listen: impl FnOnce(&wgpu::Device)) -> R
     let (device, queue) = watch
         .time("device", || pollster::block_on(adapter.request_device(&descriptor)))
         .map_err(|e| EngineError::Unavailable { reason: e.to_string() })?;
-    watch.time("callbacks", || listen(&device));
-    let (mut store, mut taken, mut warnings) = (None, None, Vec::new());
-    if let (Some(reading), Some(dir)) = (reading, options.pipeline_cache_dir.clone())
-        && let Ok((shelf, began, took)) = reading.0.join()
+    watch.time("callbacks", || install_callbacks(&device));
+    let (mut store, mut loaded, mut warnings) = (None, None, Vec::new());
+    if let (Some(reader), Some(dir)) = (cache_reader, options.pipeline_cache_dir.clone())
+        && let Ok((files, began, took)) = reader.0.join()
     {
         watch.add("pipeline cache, read", began, took);
         if let Some(key) =
             pipeline_cache::key(&info).filter(|_| features.contains(wgpu::Features::PIPELINE_CACHE))
         {
-            let found = shelf.take(&key);
-            let made = watch.time("pipeline cache, load", || Store::open(&device, dir, key, found));
-            store = Some(made.0);
-            taken = made.1;
-            warnings.extend(made.2);
+            let found = files.take(&key);
+            let opened = watch.time("pipeline cache, load", || CacheStore::open(&device, dir, key, found));
+            store = Some(opened.0);
+            loaded = opened.1;
+            warnings.extend(opened.2);
         }
     }
     let caps = caps(&info, features, &limits);
-    let budget = watch.time("memory budget", || budget::ask(adapter));
-    let init = watch.stop(start, taken, warnings);
+    let budget = watch.time("memory budget", || memory_budget::query(adapter));
+    let init = watch.stop(start, loaded, warnings);
     Ok(Opened { device, queue, caps, budget, limits, store, init })
 }
 
-/// A device that is open already, with what of its features we use. Compiled pipelines are not kept for it.
-fn take(given: &GivenDevice, staged: bool) -> Opened {
-    let info = given.adapter.get_info();
-    let features = features(&given.adapter, &info, staged) & given.device.features();
-    let limits = given.device.limits();
+/// Adopts a device that is already open, with those of its features that we use. It has no pipeline cache.
+fn adopt(external: &ExternalDevice, staged: bool) -> Opened {
+    let info = external.adapter.get_info();
+    let features = features(&external.adapter, &info, staged) & external.device.features();
+    let limits = external.device.limits();
     Opened {
-        device: given.device.clone(),
-        queue: given.queue.clone(),
+        device: external.device.clone(),
+        queue: external.queue.clone(),
         caps: caps(&info, features, &limits),
-        budget: budget::ask(&given.adapter),
+        budget: memory_budget::query(&external.adapter),
         limits,
         store: None,
-        init: Stopwatch::new().stop(Start::Warm, None, Vec::new()),
+        init: Stopwatch::new().stop(DriverStart::Warm, None, Vec::new()),
     }
 }
 
 fn pick<'a>(adapters: &'a [wgpu::Adapter], choice: &AdapterChoice) -> Result<&'a wgpu::Adapter, EngineError> {
-    let facts: Vec<AdapterFacts> = adapters.iter().map(|a| describe(&a.get_info())).collect();
-    choose(&facts, choice).and_then(|i| adapters.get(i)).ok_or_else(|| {
-        let names: Vec<&str> = facts.iter().map(|f| f.name.as_str()).collect();
+    let summaries: Vec<AdapterSummary> = adapters.iter().map(|a| describe(&a.get_info())).collect();
+    choose(&summaries, choice).and_then(|i| adapters.get(i)).ok_or_else(|| {
+        let names: Vec<&str> = summaries.iter().map(|f| f.name.as_str()).collect();
         let there = if names.is_empty() {
             "there is none".to_owned()
         } else {
@@ -183,7 +187,7 @@ fn features(adapter: &wgpu::Adapter, info: &wgpu::AdapterInfo, staged: bool) -> 
     let mut features = adapter.features() & wanted;
     let unified = matches!(info.device_type, wgpu::DeviceType::IntegratedGpu | wgpu::DeviceType::Cpu);
     if staged || !unified {
-        // On a card, mappable buffers may land in slow memory; they are only wanted where there is one memory.
+        // On a discrete GPU mappable buffers may land in slow host memory; they are only used with unified memory.
         features.remove(wgpu::Features::MAPPABLE_PRIMARY_BUFFERS);
     }
     features
@@ -203,7 +207,7 @@ fn caps(info: &wgpu::AdapterInfo, features: wgpu::Features, limits: &wgpu::Limit
     }
 }
 
-fn describe(info: &wgpu::AdapterInfo) -> AdapterFacts {
+fn describe(info: &wgpu::AdapterInfo) -> AdapterSummary {
     let rank = match info.device_type {
         wgpu::DeviceType::DiscreteGpu => 0,
         wgpu::DeviceType::IntegratedGpu => 1,
@@ -211,7 +215,7 @@ fn describe(info: &wgpu::AdapterInfo) -> AdapterFacts {
         wgpu::DeviceType::Other => 3,
         wgpu::DeviceType::Cpu => 4,
     };
-    AdapterFacts { name: info.name.clone(), bus: info.device_pci_bus_id.clone(), rank }
+    AdapterSummary { name: info.name.clone(), bus: info.device_pci_bus_id.clone(), rank }
 }
 
 #[cfg(test)]
@@ -219,10 +223,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn adapters_are_chosen_by_rank_bus_and_name() {
-        let fact = |name: &str, bus: &str, rank| AdapterFacts { name: name.into(), bus: bus.into(), rank };
-        let adapters =
-            [fact("llvmpipe", "", 4), fact("Card A", "0000:01:00.0", 0), fact("Card B", "0000:02:00.0", 0)];
+    fn adapter_choice_by_rank_bus_and_name() {
+        let summary =
+            |name: &str, bus: &str, rank| AdapterSummary { name: name.into(), bus: bus.into(), rank };
+        let adapters = [
+            summary("llvmpipe", "", 4),
+            summary("Card A", "0000:01:00.0", 0),
+            summary("Card B", "0000:02:00.0", 0),
+        ];
         let check = |choice, want| assert_eq!(choose(&adapters, &choice), want, "{choice:?}");
         check(AdapterChoice::Best, Some(1));
         check(AdapterChoice::Bus("0000:02:00.0".into()), Some(2));

@@ -1,21 +1,21 @@
-//! Which compiled pipelines of an earlier run may the driver be given? Only those in a file that is ours in every respect.
+//! On-disk pipeline cache: compiled pipelines of earlier runs, keyed by driver and device, checksummed and owner-checked.
 //!
-//! The driver takes them through an `unsafe` call that trusts them. So the folder must be ours and closed to others
-//! (0700), the file regular, ours and not writable by others, and its header must name this format, this driver and this
-//! device and carry the right checksum. Anything else is left alone, and said as a warning.
+//! The driver loads them through an `unsafe` call that trusts them. So the directory must be owned by us and closed to
+//! others (0700), the file regular, owned by us and not writable by others, and its header must name this format, this
+//! driver and this device and carry the right checksum. Anything else is ignored with a warning.
 
 use std::path::{Path, PathBuf};
 
 /// The largest file that is read or written.
-const MOST: u64 = 64 << 20;
-/// Files that are looked at in one folder; there is one per driver and device.
-const MOST_FILES: usize = 16;
+const MAX_FILE_BYTES: u64 = 64 << 20;
+/// Maximum number of files read per directory; there is one per driver and device.
+const MAX_FILES: usize = 16;
 const MAGIC: [u8; 8] = *b"gf-pipes";
 const VERSION: u32 = 1;
 /// Magic, version, length of the key, length of the data, checksum.
 const HEADER: usize = 8 + 4 + 4 + 8 + 8;
 
-/// Why a file or folder was left alone.
+/// Why a file or directory was ignored.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum CacheError {
     #[error("pipeline cache {path}: {why}; it is not used")]
@@ -26,7 +26,7 @@ pub(super) enum CacheError {
     Io { path: String, error: String },
 }
 
-/// What the compiled code depends on. `None` where wgpu knows no way to tell.
+/// Cache key: what the compiled code depends on. `None` if wgpu has no key for this backend.
 pub(super) fn key(info: &wgpu::AdapterInfo) -> Option<String> {
     let wgpu = wgpu::util::pipeline_cache_key(info)?;
     let wgpu::AdapterInfo { name, driver, driver_info, vendor, device, .. } = info;
@@ -36,29 +36,29 @@ pub(super) fn key(info: &wgpu::AdapterInfo) -> Option<String> {
     ))
 }
 
-/// FNV-1a over words of eight bytes and the length: every step is a bijection, so that no single changed byte is missed.
-fn checksum(parts: [&[u8]; 2]) -> u64 {
+/// FNV-1a over 8-byte words and the length: every step is a bijection, so every single-byte change is detected.
+fn checksum(regions: [&[u8]; 2]) -> u64 {
     const PRIME: u64 = 0x0000_0100_0000_01b3;
     let mut sum = 0xcbf2_9ce4_8422_2325_u64;
     let mut step = |word: u64| {
         sum = (sum ^ word).wrapping_mul(PRIME);
         sum ^= sum >> 32;
     };
-    for part in parts {
-        let (words, rest) = part.as_chunks::<8>();
+    for region in regions {
+        let (words, rest) = region.as_chunks::<8>();
         words.iter().for_each(|w| step(u64::from_le_bytes(*w)));
         rest.iter().for_each(|b| step(u64::from(*b)));
-        step(part.len() as u64);
+        step(region.len() as u64);
     }
     sum
 }
 
-/// The file's name: one per key.
+/// File name: one per key.
 fn file_name(key: &str) -> String {
     format!("pipelines-{:016x}.bin", checksum([key.as_bytes(), &[]]))
 }
 
-/// The file's bytes; pure.
+/// Serialises a cache file; pure.
 fn encode(key: &str, data: &[u8]) -> Vec<u8> {
     let mut file = Vec::with_capacity(HEADER + key.len() + data.len());
     file.extend(MAGIC);
@@ -71,16 +71,16 @@ fn encode(key: &str, data: &[u8]) -> Vec<u8> {
     file
 }
 
-/// The data in a file, or what is wrong with it; pure.
+/// The payload of a cache file, or what is wrong with it; pure.
 fn decode<'a>(key: &str, file: &'a [u8]) -> Result<&'a [u8], &'static str> {
     fn take<'a>(bytes: &mut &'a [u8], n: usize) -> Result<&'a [u8], &'static str> {
-        let (head, tail) = bytes.split_at_checked(n).ok_or("it is cut short")?;
+        let (head, tail) = bytes.split_at_checked(n).ok_or("it is truncated")?;
         *bytes = tail;
         Ok(head)
     }
     let mut rest = file;
     if take(&mut rest, 8)? != MAGIC {
-        return Err("it is not one of ours");
+        return Err("it is not a pipeline cache");
     }
     if take(&mut rest, 4)? != VERSION.to_le_bytes() {
         return Err("it has another version");
@@ -102,18 +102,18 @@ fn decode<'a>(key: &str, file: &'a [u8]) -> Result<&'a [u8], &'static str> {
     Ok(rest)
 }
 
-/// A file's name, and its bytes if it is ours.
+/// A file name, and its bytes if it passed the checks.
 type Candidate = (String, Result<Vec<u8>, CacheError>);
 
-/// Every candidate of a folder, read before the device is known, while the driver is being loaded.
+/// All candidate files of a directory, read before the device is known, while the driver is loaded.
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct CacheFiles {
     files: Vec<Candidate>,
     warning: Option<CacheError>,
 }
 
-impl Shelf {
-    /// The data for one driver and device; `None` when there is none yet.
+impl CacheFiles {
+    /// The payload for one driver and device; `None` when there is none yet.
     pub(super) fn take(self, key: &str) -> Result<Option<Vec<u8>>, CacheError> {
         if let Some(warning) = self.warning {
             return Err(warning);
@@ -128,20 +128,20 @@ impl Shelf {
     }
 }
 
-/// Where the pipelines of one device are kept, and what is there already.
-pub(super) struct Store {
+/// The pipeline cache of one device.
+pub(super) struct CacheStore {
     dir: PathBuf,
     key: String,
     cache: wgpu::PipelineCache,
-    /// Checksum of what is on disk.
+    /// Checksum of the payload on disk.
     stored: u64,
-    /// Pipelines were compiled since the last look.
+    /// Pipelines were compiled since the last save.
     pub(super) dirty: bool,
 }
 
-impl Store {
-    /// Hands the driver what was found.
-    #[allow(unsafe_code, reason = "the one call that gives the driver compiled code")]
+impl CacheStore {
+    /// Passes the loaded payload to the driver.
+    #[allow(unsafe_code, reason = "the one call that passes compiled code to the driver")]
     pub(super) fn open(
         device: &wgpu::Device,
         dir: PathBuf,
@@ -154,20 +154,20 @@ impl Store {
         };
         let descriptor =
             wgpu::PipelineCacheDescriptor { label: Some("gpuforge"), data: data.as_deref(), fallback: true };
-        // SAFETY: `data` came from `get_data` of this wgpu on this adapter: it was in a folder that only our user can
+        // SAFETY: `data` came from `get_data` of this wgpu on this adapter: it was in a directory that only our user can
         // enter, in a file that only our user can write, under a key of driver and device, and its checksum is right.
         let cache = unsafe { device.create_pipeline_cache(&descriptor) };
         let stored = checksum([data.as_deref().unwrap_or_default(), &[]]);
-        let taken = data.map(|d| d.len() as u64);
-        (Store { dir, key, cache, stored, dirty: false }, taken, warning)
+        let loaded = data.map(|d| d.len() as u64);
+        (CacheStore { dir, key, cache, stored, dirty: false }, loaded, warning)
     }
 
-    /// What pipelines are compiled with.
+    /// The wgpu cache that pipelines are compiled with.
     pub(super) fn cache(&self) -> &wgpu::PipelineCache {
         &self.cache
     }
 
-    /// Writes what is new. Nothing depends on it, so a failure only means that the next start compiles again.
+    /// Saves new pipelines. Best effort: after a failure the next start only compiles again.
     pub(super) fn save(&mut self) {
         if !std::mem::take(&mut self.dirty) {
             return;
@@ -180,18 +180,18 @@ impl Store {
     }
 }
 
-/// Reads every candidate; a folder that is not there is made.
-pub(super) fn read(dir: &Path) -> Shelf {
+/// Reads every candidate file; creates the directory if necessary.
+pub(super) fn read(dir: &Path) -> CacheFiles {
     match files::read_all(dir) {
-        Ok(files) => Shelf { files, warning: None },
-        Err(error) => Shelf { files: Vec::new(), warning: Some(error) },
+        Ok(files) => CacheFiles { files, warning: None },
+        Err(error) => CacheFiles { files: Vec::new(), warning: Some(error) },
     }
 }
 
-/// Replaces the file in one step.
+/// Replaces the file atomically (temporary file and rename).
 fn write(dir: &Path, key: &str, data: &[u8]) -> Result<(), CacheError> {
     let file = encode(key, data);
-    if file.len() as u64 > MOST {
+    if file.len() as u64 > MAX_FILE_BYTES {
         return Err(CacheError::NotOurs { path: file_name(key), why: "it grew too large" });
     }
     files::replace(dir, &file_name(key), &file)
@@ -199,7 +199,7 @@ fn write(dir: &Path, key: &str, data: &[u8]) -> Result<(), CacheError> {
 
 #[cfg(unix)]
 mod files {
-    //! Every check is made on the open handle, so that nothing can be exchanged between the check and the reading.
+    //! Every check is made on the open file descriptor (no TOCTOU race between check and read).
 
     use std::{
         fs::File,
@@ -214,63 +214,66 @@ mod files {
 
     use rustix::fs::{AtFlags, Dir, FileType, Mode, OFlags, Stat};
 
-    use super::{CacheError, Candidate, MOST, MOST_FILES};
+    use super::{CacheError, Candidate, MAX_FILE_BYTES, MAX_FILES};
 
-    /// A temporary file that is older was left by a process that ended in the middle.
+    /// An older temporary file was left by a process that died while writing.
     const STALE_SECONDS: i64 = 3600;
 
     fn io(path: &Path, error: impl ToString) -> CacheError {
         CacheError::Io { path: path.display().to_string(), error: error.to_string() }
     }
 
-    fn mine(stat: &Stat) -> bool {
+    fn owned_by_us(stat: &Stat) -> bool {
         stat.st_uid == rustix::process::geteuid().as_raw()
     }
 
-    fn folder(dir: &Path) -> Result<OwnedFd, CacheError> {
+    fn open_dir(dir: &Path) -> Result<OwnedFd, CacheError> {
         let not_ours = |why| CacheError::NotOurs { path: dir.display().to_string(), why };
         std::fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(|e| io(dir, e))?;
         let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let fd = rustix::fs::open(dir, flags, Mode::empty()).map_err(|e| io(dir, e))?;
         let stat = rustix::fs::fstat(&fd).map_err(|e| io(dir, e))?;
-        if !mine(&stat) {
-            return Err(not_ours("the folder is another user's"));
+        if !owned_by_us(&stat) {
+            return Err(not_ours("the directory is owned by another user"));
         }
         if Mode::from_raw_mode(stat.st_mode).intersects(Mode::RWXG | Mode::RWXO) {
-            return Err(not_ours("the folder is open to other users"));
+            return Err(not_ours("the directory is open to other users"));
         }
         Ok(fd)
     }
 
     pub(super) fn read_all(dir: &Path) -> Result<Vec<Candidate>, CacheError> {
-        let fd = folder(dir)?;
+        let fd = open_dir(dir)?;
         let entries = Dir::read_from(&fd).map_err(|e| io(dir, e))?;
         let names = entries.filter_map(|entry| entry.ok()?.file_name().to_str().ok().map(str::to_owned));
         let ours = names.filter(|n| n.starts_with("pipelines-") && n.ends_with(".bin"));
-        Ok(ours.take(MOST_FILES).map(|name| (name.clone(), read_one(&fd, &name))).collect())
+        Ok(ours.take(MAX_FILES).map(|name| (name.clone(), read_one(&fd, &name))).collect())
     }
 
     fn read_one(dir: impl AsFd, name: &str) -> Result<Vec<u8>, CacheError> {
         let not_ours = |why| CacheError::NotOurs { path: name.to_owned(), why };
-        // Without NONBLOCK, opening a pipe would wait for its other end.
+        // Without NONBLOCK, opening a FIFO would block until its other end is opened.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let fd = rustix::fs::openat(dir, name, flags, Mode::empty()).map_err(|e| match e {
-            rustix::io::Errno::LOOP => not_ours("the file is a link"),
+            rustix::io::Errno::LOOP => not_ours("the file is a symbolic link"),
             other => io(Path::new(name), other),
         })?;
         let stat = rustix::fs::fstat(&fd).map_err(|e| io(Path::new(name), e))?;
         if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
             return Err(not_ours("it is not a regular file"));
         }
-        if !mine(&stat) {
-            return Err(not_ours("the file is another user's"));
+        if !owned_by_us(&stat) {
+            return Err(not_ours("the file is owned by another user"));
         }
         if Mode::from_raw_mode(stat.st_mode).intersects(Mode::WGRP | Mode::WOTH) {
             return Err(not_ours("other users may write the file"));
         }
         let mut bytes = Vec::new();
-        File::from(fd).take(MOST + 1).read_to_end(&mut bytes).map_err(|e| io(Path::new(name), e))?;
-        if bytes.len() as u64 > MOST {
+        File::from(fd)
+            .take(MAX_FILE_BYTES + 1)
+            .read_to_end(&mut bytes)
+            .map_err(|e| io(Path::new(name), e))?;
+        if bytes.len() as u64 > MAX_FILE_BYTES {
             return Err(not_ours("it is too large"));
         }
         Ok(bytes)
@@ -278,7 +281,7 @@ mod files {
 
     pub(super) fn replace(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), CacheError> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
-        let fd = folder(dir)?;
+        let fd = open_dir(dir)?;
         sweep(&fd);
         let temporary = format!("{}-{}.tmp", std::process::id(), NEXT.fetch_add(1, Ordering::Relaxed));
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -311,7 +314,7 @@ mod files {
 
 #[cfg(not(unix))]
 mod files {
-    //! Elsewhere we cannot tell whose a file is, so that none is trusted.
+    //! On other systems the owner of a file cannot be checked, so none is trusted.
 
     use std::path::Path;
 
@@ -344,7 +347,7 @@ mod tests {
     const KEY: &str = "vulkan_4711\nExample 9000\nexample\n1.2.3\n10de:2684";
     const DATA: &[u8] = b"twenty-five bytes of code";
 
-    fn folder() -> tempfile::TempDir {
+    fn private_dir() -> tempfile::TempDir {
         let dir = tempfile::tempdir().unwrap();
         fs::set_permissions(dir.path(), fs::Permissions::from_mode(0o700)).unwrap();
         dir
@@ -360,10 +363,10 @@ mod tests {
     }
 
     #[test]
-    fn what_was_written_is_found_by_its_key_only() {
-        let dir = folder();
+    fn cache_is_found_by_its_key_only() {
+        let dir = private_dir();
         let nested = dir.path().join("deep/er");
-        assert_eq!(read(&nested).take(KEY), Ok(None), "a folder that is not there is made");
+        assert_eq!(read(&nested).take(KEY), Ok(None), "a missing directory is created");
         let path = stored(&nested);
         assert_eq!(fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
         assert_eq!(fs::metadata(&nested).unwrap().permissions().mode() & 0o777, 0o700);
@@ -377,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn every_changed_byte_and_every_cut_is_noticed() {
+    fn every_corrupt_byte_and_every_truncation_is_detected() {
         let whole = encode(KEY, DATA);
         assert_eq!(decode(KEY, &whole), Ok(DATA));
         for at in 0..whole.len() {
@@ -400,9 +403,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_others_could_have_written_is_left_alone() {
+    fn file_writable_by_others_is_ignored() {
         let check = |spoil: &dyn Fn(&Path, &Path), want: &str| {
-            let dir = folder();
+            let dir = private_dir();
             let path = stored(dir.path());
             spoil(dir.path(), &path);
             let error = read(dir.path()).take(KEY).unwrap_err().to_string();
@@ -427,16 +430,18 @@ mod tests {
             },
             "not a regular file",
         );
-        check(&|_, path| fs::write(path, "").unwrap(), "cut short");
+        check(&|_, path| fs::write(path, "").unwrap(), "truncated");
         check(
-            &|_, path| fs::File::options().write(true).open(path).unwrap().set_len(MOST + 1).unwrap(),
+            &|_, path| {
+                fs::File::options().write(true).open(path).unwrap().set_len(MAX_FILE_BYTES + 1).unwrap()
+            },
             "too large",
         );
     }
 
     #[test]
-    fn a_folder_that_is_a_link_or_a_file_is_left_alone() {
-        let dir = folder();
+    fn directory_that_is_a_symlink_or_a_file_is_ignored() {
+        let dir = private_dir();
         stored(dir.path());
         let outside = tempfile::tempdir().unwrap();
         let link = outside.path().join("link");
@@ -449,8 +454,8 @@ mod tests {
     }
 
     #[test]
-    fn a_pipe_does_not_block_and_stale_temporaries_go() {
-        let dir = folder();
+    fn fifo_does_not_block_and_stale_temporary_files_are_removed() {
+        let dir = private_dir();
         let pipe = dir.path().join(file_name(KEY));
         rustix::fs::mkfifoat(rustix::fs::CWD, &pipe, rustix::fs::Mode::from_raw_mode(0o600)).unwrap();
         let error = read(dir.path()).take(KEY).unwrap_err();
@@ -461,12 +466,12 @@ mod tests {
         fs::File::create(&new).unwrap();
         stored(dir.path());
         assert!(!old.exists() && new.exists());
-        assert_eq!(read(dir.path()).take(KEY).unwrap().unwrap(), DATA, "the pipe was replaced");
+        assert_eq!(read(dir.path()).take(KEY).unwrap().unwrap(), DATA, "the FIFO was replaced");
     }
 
     #[test]
-    fn many_writers_at_once_leave_one_whole_file() {
-        let dir = folder();
+    fn concurrent_writers_leave_one_complete_file() {
+        let dir = private_dir();
         let versions: Vec<Vec<u8>> = (0..8u8).map(|i| vec![i; 50_000 + usize::from(i)]).collect();
         std::thread::scope(|scope| {
             for version in &versions {

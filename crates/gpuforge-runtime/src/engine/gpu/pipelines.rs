@@ -1,10 +1,11 @@
-//! Which pipelines are compiled already? By name *and* source: two kernels that share a name do not share code.
+//! Compute pipelines in memory, compiled at first use; keyed by name *and* source, so that kernels that share a name do
+//! not share code.
 
 use std::{borrow::Cow, collections::HashMap};
 
 use gpuforge_profile::{Category, span};
 
-use super::pipeline_cache::Store;
+use super::pipeline_cache::CacheStore;
 use crate::kernel::{Access, Kernel};
 
 /// A compiled kernel.
@@ -12,75 +13,75 @@ use crate::kernel::{Access, Kernel};
 pub(super) struct Pipeline {
     pub(super) pipeline: wgpu::ComputePipeline,
     pub(super) layout: wgpu::BindGroupLayout,
-    /// Distinct for every pipeline of a device.
-    pub(super) number: u64,
+    /// Unique per device.
+    pub(super) id: u64,
 }
 
-struct Known {
+struct CachedPipeline {
     wgsl: Cow<'static, str>,
     entry: &'static str,
     bindings: Vec<Access>,
-    made: Pipeline,
+    pipeline: Pipeline,
 }
 
-impl Known {
-    fn is(&self, kernel: &Kernel) -> bool {
+impl CachedPipeline {
+    fn matches(&self, kernel: &Kernel) -> bool {
         self.entry == kernel.entry && self.bindings == kernel.bindings && self.wgsl == kernel.wgsl
     }
 }
 
 /// The pipelines of a device.
 pub(super) struct Pipelines {
-    known: HashMap<String, Vec<Known>>,
-    next: u64,
-    /// What was known before the job that is being encoded.
-    settled: u64,
-    pub(super) store: Option<Store>,
+    by_name: HashMap<String, Vec<CachedPipeline>>,
+    next_id: u64,
+    /// First id of the job that is being encoded.
+    committed: u64,
+    pub(super) store: Option<CacheStore>,
 }
 
 impl Pipelines {
-    pub(super) fn new(store: Option<Store>) -> Self {
-        Pipelines { known: HashMap::new(), next: 0, settled: 0, store }
+    pub(super) fn new(store: Option<CacheStore>) -> Self {
+        Pipelines { by_name: HashMap::new(), next_id: 0, committed: 0, store }
     }
 
     /// The kernel's pipeline, compiled at its first use.
     pub(super) fn get(&mut self, device: &wgpu::Device, kernel: &Kernel) -> Pipeline {
-        let same_name = self.known.get(kernel.name.as_ref());
-        if let Some(known) = same_name.and_then(|all| all.iter().find(|k| k.is(kernel))) {
-            return known.made.clone();
+        let same_name = self.by_name.get(kernel.name.as_ref());
+        if let Some(cached) = same_name.and_then(|all| all.iter().find(|k| k.matches(kernel))) {
+            return cached.pipeline.clone();
         }
         let _span = span!("compile", Category::Overhead);
-        let made = compile(device, kernel, self.next, self.store.as_ref());
-        self.next += 1;
-        let known = Known {
+        let pipeline = compile(device, kernel, self.next_id, self.store.as_ref());
+        self.next_id += 1;
+        let cached = CachedPipeline {
             wgsl: kernel.wgsl.clone(),
             entry: kernel.entry,
             bindings: kernel.bindings.clone(),
-            made: made.clone(),
+            pipeline: pipeline.clone(),
         };
-        self.known.entry(kernel.name.to_string()).or_default().push(known);
-        made
+        self.by_name.entry(kernel.name.to_string()).or_default().push(cached);
+        pipeline
     }
 
-    /// The job was accepted: its pipelines are good.
-    pub(super) fn settle(&mut self) {
+    /// The job was accepted: keeps its pipelines.
+    pub(super) fn commit(&mut self) {
         if let Some(store) = &mut self.store {
-            store.dirty |= self.next > self.settled;
+            store.dirty |= self.next_id > self.committed;
         }
-        self.settled = self.next;
+        self.committed = self.next_id;
     }
 
-    /// The job was refused: what was compiled for it may be what is wrong, and must not be found again.
-    pub(super) fn take_back(&mut self) {
-        let settled = self.settled;
-        self.known.retain(|_, all| {
-            all.retain(|k| k.made.number < settled);
+    /// The job was rejected: drops what was compiled for it, which may be invalid.
+    pub(super) fn roll_back(&mut self) {
+        let committed = self.committed;
+        self.by_name.retain(|_, all| {
+            all.retain(|k| k.pipeline.id < committed);
             !all.is_empty()
         });
     }
 }
 
-fn compile(device: &wgpu::Device, kernel: &Kernel, number: u64, store: Option<&Store>) -> Pipeline {
+fn compile(device: &wgpu::Device, kernel: &Kernel, id: u64, store: Option<&CacheStore>) -> Pipeline {
     let entry = |binding, ty, has_dynamic_offset| wgpu::BindGroupLayoutEntry {
         binding,
         visibility: wgpu::ShaderStages::COMPUTE,
@@ -109,7 +110,7 @@ fn compile(device: &wgpu::Device, kernel: &Kernel, number: u64, store: Option<&S
         module: &module,
         entry_point: Some(kernel.entry),
         compilation_options: wgpu::PipelineCompilationOptions::default(),
-        cache: store.map(Store::cache),
+        cache: store.map(CacheStore::cache),
     });
-    Pipeline { pipeline, layout, number }
+    Pipeline { pipeline, layout, id }
 }

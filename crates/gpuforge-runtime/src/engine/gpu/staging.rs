@@ -1,7 +1,7 @@
-//! Which memory do bytes pass through? Buffers that are used again, so that a transfer costs a copy, not an allocation.
+//! Staging buffer ring: reused upload and readback buffers, so that a transfer costs a copy, not an allocation.
 //!
-//! Buffers for uploads are mapped again as soon as the device has read them, and wait mapped. None of it comes from the
-//! pool: it is bounded here, and what may lie idle is taken off the pool's budget (`Engine::reserved`).
+//! Upload buffers are remapped as soon as the device has read them, and wait mapped. None of them comes from the pool:
+//! they are bounded here, and the idle maximum is subtracted from the pool's budget (`Engine::reserved`).
 
 use std::{
     collections::VecDeque,
@@ -13,16 +13,15 @@ use std::{
 
 use crate::units::Bytes;
 
-/// Larger transfers pass in pieces: the processor copies one while the device copies another.
-pub(super) const PIECE: u64 = 2 << 20;
-/// What is on its way at once, per direction; also the most that is kept idle. Two pieces that stay in the processor's
-/// cache: 10 MB there and back took 2.6-3.3 ms; 3.2-3.3 with two of 4 MiB, 4.0-4.1 with one (three runs each, software
-/// adapter, 2 cores, real-time priority).
-pub(super) const WINDOW: u64 = 2 * PIECE;
-/// The smallest buffer: less is not worth a buffer of its own size.
-const LEAST: u64 = 4 << 10;
+/// Larger transfers are split into chunks: the CPU copies one while the device copies another (double buffering).
+pub(super) const CHUNK: u64 = 2 << 20;
+/// Bytes in flight per direction; also the maximum kept idle. Two chunks, small enough to stay in the CPU's caches: two
+/// larger chunks, or a single one, were slower in a round trip.
+pub(super) const WINDOW: u64 = 2 * CHUNK;
+/// The smallest staging buffer.
+const MIN_SIZE: u64 = 4 << 10;
 
-/// How a mapping stands.
+/// State of a `map_async`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mapping {
     Waiting,
@@ -30,11 +29,11 @@ pub(super) enum Mapping {
     Failed,
 }
 
-/// Set by a callback of the driver.
+/// Completion flag, set by a driver callback.
 #[derive(Debug, Clone, Default)]
-pub(super) struct Flag(Arc<AtomicU8>);
+pub(super) struct MapFlag(Arc<AtomicU8>);
 
-impl Flag {
+impl MapFlag {
     pub(super) fn get(&self) -> Mapping {
         match self.0.load(Ordering::Acquire) {
             0 => Mapping::Waiting,
@@ -49,8 +48,8 @@ impl Flag {
 }
 
 /// Starts mapping the first `size` bytes.
-pub(super) fn map(buffer: &wgpu::Buffer, mode: wgpu::MapMode, size: u64) -> Flag {
-    let flag = Flag::default();
+pub(super) fn map(buffer: &wgpu::Buffer, mode: wgpu::MapMode, size: u64) -> MapFlag {
+    let flag = MapFlag::default();
     let set = flag.clone();
     buffer.map_async(mode, ..size, move |result| set.set(result.is_ok()));
     flag
@@ -59,18 +58,18 @@ pub(super) fn map(buffer: &wgpu::Buffer, mode: wgpu::MapMode, size: u64) -> Flag
 /// What a buffer is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// Host to device; idle ones are mapped.
+    /// Upload (host to device); idle ones are mapped.
     Up,
-    /// Device to host; idle ones are not mapped.
+    /// Readback (device to host); idle ones are not mapped.
     Down,
-    /// Parameter blocks.
+    /// Uniform parameter blocks.
     Params,
-    /// Where timestamps are resolved.
-    Stamps,
+    /// Target of `resolve_query_set`.
+    Timestamps,
 }
 
 impl Purpose {
-    const ALL: [Purpose; 4] = [Purpose::Up, Purpose::Down, Purpose::Params, Purpose::Stamps];
+    const ALL: [Purpose; 4] = [Purpose::Up, Purpose::Down, Purpose::Params, Purpose::Timestamps];
 
     fn usage(self) -> wgpu::BufferUsages {
         use wgpu::BufferUsages as Usage;
@@ -78,34 +77,34 @@ impl Purpose {
             Purpose::Up => Usage::MAP_WRITE | Usage::COPY_SRC,
             Purpose::Down => Usage::MAP_READ | Usage::COPY_DST,
             Purpose::Params => Usage::UNIFORM | Usage::COPY_DST,
-            Purpose::Stamps => Usage::QUERY_RESOLVE | Usage::COPY_SRC,
+            Purpose::Timestamps => Usage::QUERY_RESOLVE | Usage::COPY_SRC,
         }
     }
 }
 
-/// The most that lies idle: every purpose has a window of its own.
-pub(super) fn most_idle() -> Bytes {
+/// Maximum of idle bytes: one window per purpose.
+pub(super) fn max_idle() -> Bytes {
     Bytes(WINDOW * Purpose::ALL.len() as u64)
 }
 
 /// An upload buffer that the device is still reading.
-struct Returning {
+struct InFlight {
     buffer: wgpu::Buffer,
-    flag: Flag,
+    flag: MapFlag,
     after: wgpu::SubmissionIndex,
 }
 
-/// Buffers between jobs.
+/// Staging buffers of a device.
 #[derive(Default)]
 pub(super) struct Staging {
     idle: Vec<(Purpose, wgpu::Buffer)>,
-    returning: VecDeque<Returning>,
+    in_flight: VecDeque<InFlight>,
 }
 
 impl Staging {
-    /// A buffer of at least this size; the smallest idle one that is not four times too large, or a new one.
+    /// A buffer of at least this size: the smallest idle one that is at most four times larger, or a new one.
     pub(super) fn take(&mut self, device: &wgpu::Device, purpose: Purpose, size: u64) -> wgpu::Buffer {
-        let size = size.max(LEAST).next_power_of_two();
+        let size = size.max(MIN_SIZE).next_power_of_two();
         let fits = |(_, (p, b)): &(usize, &(Purpose, wgpu::Buffer))| {
             *p == purpose && (size..=size * 4).contains(&b.size())
         };
@@ -121,50 +120,50 @@ impl Staging {
         }
     }
 
-    /// Keeps a buffer that nobody uses any more, unless there are enough.
-    pub(super) fn give(&mut self, purpose: Purpose, buffer: wgpu::Buffer) {
+    /// Returns a buffer to the idle list, or drops it if the window is full.
+    pub(super) fn recycle(&mut self, purpose: Purpose, buffer: wgpu::Buffer) {
         let kept: u64 = self.idle.iter().filter(|(p, _)| *p == purpose).map(|(_, b)| b.size()).sum();
         if kept + buffer.size() <= WINDOW {
             self.idle.push((purpose, buffer));
         }
     }
 
-    /// Maps an upload buffer again once the device has read it.
-    pub(super) fn send_back(&mut self, buffer: wgpu::Buffer, after: wgpu::SubmissionIndex) {
+    /// Remaps an upload buffer once the device has read it.
+    pub(super) fn remap_after(&mut self, buffer: wgpu::Buffer, after: wgpu::SubmissionIndex) {
         let flag = map(&buffer, wgpu::MapMode::Write, buffer.size());
-        self.returning.push_back(Returning { buffer, flag, after });
+        self.in_flight.push_back(InFlight { buffer, flag, after });
     }
 
-    /// Takes in what has come back; call it after a poll.
+    /// Recycles buffers whose remapping has completed; call it after a poll.
     pub(super) fn collect(&mut self) {
-        while let Some(first) = self.returning.front() {
+        while let Some(first) = self.in_flight.front() {
             match first.flag.get() {
                 Mapping::Waiting => return,
                 Mapping::Ready => {
-                    if let Some(first) = self.returning.pop_front() {
-                        self.give(Purpose::Up, first.buffer);
+                    if let Some(first) = self.in_flight.pop_front() {
+                        self.recycle(Purpose::Up, first.buffer);
                     }
                 }
-                Mapping::Failed => drop(self.returning.pop_front()),
+                Mapping::Failed => drop(self.in_flight.pop_front()),
             }
         }
     }
 
-    /// What must be over before more may be sent; `None` while there is room.
+    /// The submission that must complete before more may be uploaded; `None` while the window has space.
     pub(super) fn full(&self) -> Option<wgpu::SubmissionIndex> {
-        let on_the_way: u64 = self.returning.iter().map(|r| r.buffer.size()).sum();
-        self.returning.front().filter(|_| on_the_way >= WINDOW).map(|first| first.after.clone())
+        let in_flight: u64 = self.in_flight.iter().map(|r| r.buffer.size()).sum();
+        self.in_flight.front().filter(|_| in_flight >= WINDOW).map(|first| first.after.clone())
     }
 
-    /// Lets go of everything idle.
+    /// Frees all idle buffers.
     pub(super) fn clear(&mut self) {
         self.idle.clear();
     }
 }
 
-/// Part of a download: `len` bytes from `offset` of the source, to `at` in a staging buffer.
+/// A copy region of a download: `len` bytes from `offset` of the source to `at` in a staging buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Part {
+pub(super) struct CopyRegion {
     /// Which download.
     pub(super) output: usize,
     pub(super) offset: u64,
@@ -172,27 +171,27 @@ pub(super) struct Part {
     pub(super) len: u64,
 }
 
-/// Downloads, in order, as loads of at most `most` bytes each; pure. Small ones share a load, large ones take several.
-pub(super) fn loads(downloads: &[(usize, u64)], most: u64) -> VecDeque<Vec<Part>> {
-    let mut loads = VecDeque::new();
-    let (mut load, mut filled) = (Vec::new(), 0);
+/// Packs downloads, in order, into chunks of at most `max` bytes; pure. Small ones share a chunk, large ones are split.
+pub(super) fn readback_chunks(downloads: &[(usize, u64)], max: u64) -> VecDeque<Vec<CopyRegion>> {
+    let mut chunks = VecDeque::new();
+    let (mut chunk, mut filled) = (Vec::new(), 0);
     for (output, size) in downloads {
         let mut offset = 0;
         while offset < *size {
-            let len = (size - offset).min(most - filled);
-            load.push(Part { output: *output, offset, at: filled, len });
+            let len = (size - offset).min(max - filled);
+            chunk.push(CopyRegion { output: *output, offset, at: filled, len });
             offset += len;
             filled += len.next_multiple_of(8);
-            if filled >= most {
-                loads.push_back(std::mem::take(&mut load));
+            if filled >= max {
+                chunks.push_back(std::mem::take(&mut chunk));
                 filled = 0;
             }
         }
     }
-    if !load.is_empty() {
-        loads.push_back(load);
+    if !chunk.is_empty() {
+        chunks.push_back(chunk);
     }
-    loads
+    chunks
 }
 
 #[cfg(test)]
@@ -200,29 +199,29 @@ mod tests {
     use super::*;
 
     #[test]
-    fn downloads_are_cut_and_packed() {
-        let part = |output, offset, at, len| Part { output, offset, at, len };
-        assert_eq!(loads(&[], 64), VecDeque::<Vec<Part>>::new());
-        assert_eq!(loads(&[(0, 64)], 64), [vec![part(0, 0, 0, 64)]]);
-        assert_eq!(loads(&[(0, 68)], 64), [vec![part(0, 0, 0, 64)], vec![part(0, 64, 0, 4)]]);
+    fn downloads_are_split_and_packed() {
+        let part = |output, offset, at, len| CopyRegion { output, offset, at, len };
+        assert_eq!(readback_chunks(&[], 64), VecDeque::<Vec<CopyRegion>>::new());
+        assert_eq!(readback_chunks(&[(0, 64)], 64), [vec![part(0, 0, 0, 64)]]);
+        assert_eq!(readback_chunks(&[(0, 68)], 64), [vec![part(0, 0, 0, 64)], vec![part(0, 64, 0, 4)]]);
         assert_eq!(
-            loads(&[(2, 12), (3, 100)], 64),
+            readback_chunks(&[(2, 12), (3, 100)], 64),
             [vec![part(2, 0, 0, 12), part(3, 0, 16, 48)], vec![part(3, 48, 0, 52)]]
         );
     }
 
     #[test]
-    fn every_byte_is_in_exactly_one_part() {
-        for most in [8, 24, 64, 1 << 20] {
+    fn every_byte_is_in_exactly_one_region() {
+        for max in [8, 24, 64, 1 << 20] {
             let sizes: Vec<(usize, u64)> = (0..40).map(|i| (i, 4 + (i as u64 * 52) % 300)).collect();
-            let loads = loads(&sizes, most);
-            for load in &loads {
-                assert!(load.iter().all(|p| p.at + p.len <= most && p.at.is_multiple_of(8) && p.len > 0));
-                assert!(load.windows(2).all(|w| w[0].at + w[0].len <= w[1].at));
+            let chunks = readback_chunks(&sizes, max);
+            for chunk in &chunks {
+                assert!(chunk.iter().all(|p| p.at + p.len <= max && p.at.is_multiple_of(8) && p.len > 0));
+                assert!(chunk.windows(2).all(|w| w[0].at + w[0].len <= w[1].at));
             }
             for (output, size) in sizes {
                 let mut next = 0;
-                for p in loads.iter().flatten().filter(|p| p.output == output) {
+                for p in chunks.iter().flatten().filter(|p| p.output == output) {
                     assert_eq!(p.offset, next);
                     next += p.len;
                 }
