@@ -10,7 +10,7 @@ use anyhow::{Context as _, Result};
 use gpuforge::{
     Forge,
     indicators_gpu::{DeviceChoice, executor::regret},
-    settings::{UserPaths, Settings},
+    settings::{Settings, UserPaths},
 };
 use gpuforge_indicators::{
     catalogue,
@@ -98,8 +98,8 @@ fn variants(session: &Session) -> Result<(Tuned, Vec<Row>)> {
     })?;
     let tuned = found.context("no variant ran")?;
     for trial in &tuned.trials {
-        let time = trial.time.map_or("refused".to_owned(), |t| format!("{:8.3} ms", t.as_secs_f64() * 1e3));
-        eprintln!("{BENCH}: {:<8} {:>4} {time}", format!("{:?}", trial.question), trial.variant);
+        let time = trial.time.map_or("rejected".to_owned(), |t| format!("{:8.3} ms", t.as_secs_f64() * 1e3));
+        eprintln!("{BENCH}: {:<8} {:>4} {time}", format!("{:?}", trial.parameter), trial.variant);
     }
     eprintln!(
         "{BENCH}: chosen: workgroup size {}, {} segments, slice factor {}",
@@ -209,7 +209,7 @@ fn kernels(session: &Session, tuned: &Tuned, (series, bars): (usize, usize)) -> 
         let on = vec![true; wanted.len()];
         let work = TuneWork { graph: &graph, wanted: &wanted, on: &on, fusion: Fusion::Fused };
         let lowered = work.lowered().with_context(|| names.to_owned())?;
-        let bytes = 4.0 * ((lowered.given.len() + lowered.results) * total) as f64;
+        let bytes = 4.0 * ((lowered.uploads.len() + lowered.results) * total) as f64;
         cases.push(Case::of(names, &work, &all, settings, bytes)?);
     }
     measure(session, &mut cases);

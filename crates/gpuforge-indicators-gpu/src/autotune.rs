@@ -203,10 +203,10 @@ pub fn autotune(mut run: impl FnMut(&Arc<Plan>) -> Option<Duration>) -> Result<T
             plans.push((*variant, trial(&series, names, set(parameter, *variant, base))?, None));
         }
         for turn in 0..=ROUNDS {
-            for (_, plan, least) in &mut plans {
+            for (_, plan, fastest) in &mut plans {
                 let time = plan.as_ref().and_then(&mut run);
                 if turn > 0 {
-                    *least = [*least, time].into_iter().flatten().min();
+                    *fastest = [*fastest, time].into_iter().flatten().min();
                 }
             }
         }

@@ -34,7 +34,7 @@ use crate::{
 /// A column of the arena.
 pub type Column = usize;
 
-/// What is uploaded into a column.
+/// The source of an uploaded column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum UploadSource {
     /// A column of the bars.

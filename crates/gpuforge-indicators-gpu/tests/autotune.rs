@@ -1,4 +1,4 @@
-//! Does fusing change anything but the bytes that are moved, and do variants give the same results?
+//! Fusion and autotuned variants: identical results, less memory traffic.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -104,7 +104,7 @@ fn same(a: &[Vec<f64>], b: &[Vec<f64>], what: &str) {
 }
 
 #[test]
-fn neither_fusing_nor_variants_change_results() {
+fn fusion_and_variants_do_not_change_results() {
     let Some(session) = session() else { return };
     let wanted =
         Selector::new().select("typprice, bop, macd, bbands, sma(20), sma(3), ema(50), atr(14), roc(10)");
@@ -133,7 +133,7 @@ fn neither_fusing_nor_variants_change_results() {
 }
 
 #[test]
-fn a_fused_plan_moves_less_than_half_of_the_bytes() {
+fn fused_plan_moves_less_than_half_of_the_bytes() {
     let all: Vec<SelectItem> = catalogue::all().map(|row| SelectItem::from(Instance::of(row))).collect();
     let candles = catalogue::all().filter(|row| row.kind == IndicatorKind::Candlestick);
     let candles: Vec<SelectItem> = candles.map(|row| SelectItem::from(Instance::of(row))).collect();
@@ -148,7 +148,7 @@ fn a_fused_plan_moves_less_than_half_of_the_bytes() {
 }
 
 #[test]
-fn an_adapter_runs_every_variant() {
+fn adapter_runs_every_variant() {
     let Some(session) = session() else { return };
     let tuned = autotune::autotune(|plan| {
         let done = session.run(plan, DEADLINE).ok()?;

@@ -1,5 +1,5 @@
-//! Features that stay on a device: the same as those of the processor, whatever the series; nothing comes back until it is
-//! asked for; windows and batches hold what they say; what does not fit is refused with its size.
+//! Device-executor feature tables: equal to the CPU reference for all series; no download until requested; windows and batches
+//! are correct; out of memory is an error with its size.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -98,7 +98,7 @@ fn scale(rows: &HostRows, column: usize) -> f64 {
     of.fold(1e-30, |m: f64, x| m.max(f64::from(x.abs())))
 }
 
-/// Values of the device against those of the processor; a rank may be off by a place where two bars are nearly equal.
+/// Device values against the CPU reference; a rank may be off by one where two bars are nearly equal.
 fn compare(selected: &Selected, ways: &[Normalise], got: &HostRows, want: &HostRows) {
     assert_eq!((got.columns, got.valid.len()), (want.columns, want.valid.len()));
     assert_eq!(got.valid, want.valid);
@@ -135,10 +135,10 @@ fn both(
 ) -> Features {
     let spec = selected.spec(ways);
     let device = Features::on_device(runner, &spec, &series(sets), settings).unwrap();
-    let processor = Features::on_cpu(&spec, &series(sets)).unwrap();
-    assert_eq!(device.series_rows(), processor.series_rows());
-    assert_eq!((device.rows(), device.columns()), (processor.rows(), processor.columns()));
-    compare(selected, ways, &device.to_host().unwrap(), &processor.to_host().unwrap());
+    let cpu = Features::on_cpu(&spec, &series(sets)).unwrap();
+    assert_eq!(device.series_rows(), cpu.series_rows());
+    assert_eq!((device.rows(), device.columns()), (cpu.rows(), cpu.columns()));
+    compare(selected, ways, &device.to_host().unwrap(), &cpu.to_host().unwrap());
     device
 }
 
@@ -172,7 +172,7 @@ fn shaders_are_valid() {
 }
 
 #[test]
-fn a_device_makes_what_the_processor_makes() {
+fn device_features_equal_the_cpu_reference() {
     let Some(runner) = runner() else { return };
     let one = Selected::rows(&["rsi"]);
     for way in [Normalise::None, Normalise::ZScore(20), Normalise::Rank(50), Normalise::ZScore(1)] {
@@ -200,7 +200,7 @@ fn a_device_makes_what_the_processor_makes() {
     both(&runner, &one, &[Normalise::Rank(2000)], &[common::walk(4300, 8)], GpuExecSettings::default());
 }
 
-/// The first hundred columns of the catalogue, those of the processor among them.
+/// The first hundred columns of the catalogue, including CPU-only ones.
 fn hundred() -> Selected {
     let mut wanted: Vec<SelectItem> = Vec::new();
     let mut columns = 0;
@@ -225,7 +225,7 @@ fn a_hundred_columns() {
 }
 
 #[test]
-fn columns_of_the_processor_are_part_of_the_upload() {
+fn cpu_columns_are_part_of_the_upload() {
     let Some(runner) = runner() else { return };
     let mut selected = Selected::rows(&["rsi", "sma", "roc"]);
     selected.on[1] = false;
@@ -268,7 +268,7 @@ fn flat_and_short_series() {
 }
 
 #[test]
-fn nothing_comes_back_until_it_is_asked_for() {
+fn nothing_is_downloaded_until_requested() {
     let Some(runner) = runner() else { return };
     let selected = Selected::rows(&["rsi", "macd", "atr"]);
     let ways = vec![Normalise::ZScore(50); selected.values.len()];
@@ -315,12 +315,12 @@ fn holes() -> Vec<Bars> {
 }
 
 #[test]
-fn rows_with_holes_are_marked_and_no_window_is_over_them() {
+fn invalid_rows_are_masked_and_in_no_window() {
     let Some(runner) = runner() else { return };
     let selected = Selected::with_holes();
     for ways in [[Normalise::None; 2], [Normalise::ZScore(10), Normalise::Rank(10)]] {
         let features = both(&runner, &selected, &ways, &holes(), GpuExecSettings::default());
-        let processor = Features::on_cpu(&selected.spec(&ways), &series(&holes())).unwrap();
+        let cpu = Features::on_cpu(&selected.spec(&ways), &series(&holes())).unwrap();
         let rows = features.to_host().unwrap();
         let bad = rows.valid.iter().filter(|v| **v == 0.0).count();
         assert!(bad > 10 && bad < rows.valid.len() / 20, "{bad}");
@@ -328,9 +328,9 @@ fn rows_with_holes_are_marked_and_no_window_is_over_them() {
             assert!(row.iter().all(|x| x.is_finite()) && (*valid == 1.0 || row == [0.0, 0.0]));
         }
         for len in [1, 2, 7, 60, 61, 400] {
-            let (there, here) = (features.windows(len).unwrap(), processor.windows(len).unwrap());
+            let (there, here) = (features.windows(len).unwrap(), cpu.windows(len).unwrap());
             assert_eq!(there.index_ranges().unwrap(), here.index_ranges().unwrap());
-            let tables: Vec<Vec<u8>> = [(&features, &there), (&processor, &here)]
+            let tables: Vec<Vec<u8>> = [(&features, &there), (&cpu, &here)]
                 .map(|(f, w)| bytemuck::cast_slice(&f.fetch::<u32>(&w.ends()[0].table).unwrap()).to_vec())
                 .to_vec();
             assert_eq!(tables[0], tables[1], "{len}");
@@ -360,7 +360,7 @@ fn small() -> GpuExecSettings {
 }
 
 #[test]
-fn batches_hold_their_windows_whatever_the_chunks() {
+fn batches_do_not_depend_on_chunking() {
     let Some(runner) = runner() else { return };
     let selected = Selected::with_holes();
     let ways = [Normalise::None; 2];
@@ -420,7 +420,7 @@ fn batches_hold_their_windows_whatever_the_chunks() {
 }
 
 #[test]
-fn an_arena_that_is_too_large_is_made_in_parts() {
+fn oversized_arena_is_built_in_parts() {
     let Some(runner) = runner() else { return };
     let selected = Selected::rows(&[
         "sma", "ema", "rsi", "atr", "macd", "bbands", "obv", "roc", "stddev", "adx", "stoch",
@@ -437,7 +437,7 @@ fn an_arena_that_is_too_large_is_made_in_parts() {
 }
 
 #[test]
-fn features_outlive_their_device() {
+fn features_survive_device_loss() {
     let Some(runner) = runner() else { return };
     let selected = Selected::rows(&["rsi", "ema"]);
     let ways = [Normalise::ZScore(20), Normalise::Rank(20)];
@@ -455,7 +455,7 @@ fn features_outlive_their_device() {
 }
 
 #[test]
-fn a_row_knows_nothing_of_later_bars() {
+fn rows_are_causal() {
     let selected = Selected::rows(&["rsi", "ema", "bbands"]);
     let ways = vec![Normalise::ZScore(30); selected.values.len()];
     let bars = common::walk(800, 9);
@@ -469,7 +469,7 @@ fn a_row_knows_nothing_of_later_bars() {
 }
 
 #[test]
-fn numbers_by_hand() {
+fn values_computed_by_hand() {
     let selected = Selected::expressions(&["a = close", "b = close + 0", "c = 1 * close"]);
     let ways = [Normalise::None, Normalise::ZScore(4), Normalise::Rank(4)];
     let mut bars = common::walk(7, 1);
@@ -493,7 +493,7 @@ fn numbers_by_hand() {
 }
 
 #[test]
-fn what_cannot_be_is_refused() {
+fn invalid_requests_are_rejected() {
     let Some(runner) = runner() else { return };
     let selected = Selected::rows(&["rsi", "ema"]);
     let sets = ragged();

@@ -1,4 +1,4 @@
-//! Every row of the catalogue on a device against the processor's f64, on the bars of its own tests with prices in ticks;
+//! Parity of every indicator on a device with the CPU's f64, within the stated tolerance, on prices in ticks;
 //! and what a batch of all of them costs.
 #![allow(
     clippy::unwrap_used,
@@ -76,14 +76,14 @@ fn compare(wanted: &[SelectItem], sets: &[Bars], runner: &Runner) -> (BTreeMap<S
     let on: Vec<bool> = placed.iter().map(|p| p.on_device).collect();
     let series: Vec<Series<'_>> = sets.iter().map(Bars::series).collect();
     let longest = sets.iter().map(Bars::len).max().unwrap_or(0);
-    let resident = GpuExecutor::new(&graph, &values, &on, longest, GpuExecSettings::default())
+    let executor = GpuExecutor::new(&graph, &values, &on, longest, GpuExecSettings::default())
         .expect("it can be lowered");
     let want = exec::run(&ExecPlan::new(&graph, &values), &series, ExecOptions::default());
     let mut got: Vec<Vec<Vec<f64>>> =
         series.iter().map(|s| vec![vec![f64::NAN; s.close.len()]; values.len()]).collect();
     let mut into: Vec<exec::Columns<'_>> =
         got.iter_mut().map(|c| c.iter_mut().map(Vec::as_mut_slice).collect()).collect();
-    let stats = resident.run_into(runner, &series, &mut into).expect("the device computes");
+    let stats = executor.run_into(runner, &series, &mut into).expect("the device computes");
     drop(into);
     let mut found = BTreeMap::new();
     for (at, name) in columns.iter().enumerate().filter(|(at, _)| on[*at]) {
@@ -112,7 +112,7 @@ fn all() -> Vec<SelectItem> {
 }
 
 #[test]
-fn every_row_agrees_with_the_processor_or_stays_there() {
+fn every_indicator_matches_the_cpu_or_is_cpu_only() {
     let Some(runner) = runner() else { return };
     let sets = [
         in_ticks(common::walk(3000, 1), 0.01),
@@ -155,7 +155,7 @@ fn every_row_agrees_with_the_processor_or_stays_there() {
 }
 
 #[test]
-fn most_rows_run_on_a_device() {
+fn most_indicators_run_on_a_device() {
     let counted = |row: &&catalogue::Indicator| {
         matches!(row.kind, IndicatorKind::Indicator | IndicatorKind::Candlestick)
     };
@@ -172,7 +172,7 @@ fn most_rows_run_on_a_device() {
 }
 
 #[test]
-fn rows_that_stay_are_rows() {
+fn cpu_only_names_are_in_the_catalogue() {
     for (name, why) in placement::CPU_ONLY {
         assert!(catalogue::find(name).is_some(), "{name} ({why}) is no row");
     }

@@ -1,4 +1,4 @@
-//! Every shader is valid: those that are files, and those that are generated for the whole catalogue.
+//! naga validation of every shader: files, and generated kernels of the whole catalogue.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -28,14 +28,14 @@ fn validate(name: &str, text: &str) {
 }
 
 #[test]
-fn files_are_valid() {
+fn shader_files_are_valid() {
     for (name, own) in SOURCES {
         validate(name, &kernels::source(own));
     }
 }
 
 #[test]
-fn what_is_generated_is_valid_and_does_not_depend_on_parameters() {
+fn generated_kernels_are_valid_and_independent_of_parameters() {
     let bodies = |wanted: &[SelectItem]| -> Vec<String> {
         let (graph, values, _) = select::graph(wanted);
         let on = lower::fits(&graph, &values);

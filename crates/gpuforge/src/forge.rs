@@ -154,14 +154,13 @@ impl Forge {
             .iter()
             .filter_map(|v| env(v).map(|x| ((*v).to_owned(), x)))
             .collect();
-        let inventory =
-            Arc::new(registry.lazy("inventory", "the machine's GPUs and processor", &[], move || {
-                let kept = |name: &str| {
-                    let found = variables.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
-                    found.or_else(|| std::env::var(name).ok())
-                };
-                Ok(gpuforge_detect::detect(&options, &kept))
-            }));
+        let inventory = Arc::new(registry.lazy("inventory", "the machine's GPUs and CPU", &[], move || {
+            let kept = |name: &str| {
+                let found = variables.iter().find(|(n, _)| n == name).map(|(_, v)| v.clone());
+                found.or_else(|| std::env::var(name).ok())
+            };
+            Ok(gpuforge_detect::detect(&options, &kept))
+        }));
         let safe_mode = detection::safe_mode(env);
         let devices =
             DeviceFilter { allow: settings.devices_allow().to_vec(), deny: settings.devices_deny().to_vec() };
@@ -194,20 +193,16 @@ impl Forge {
             (inventory.clone(), runner.clone(), rules.clone(), routing::calibration_file(paths, safe_mode));
         let router = Arc::new(registry.lazy(
             "router",
-            "places, and what is known about them",
+            "backends and their cost models",
             &["inventory", "runner"],
             move || Ok(routing::router(machine.load()?, first.load()?, &theirs, file.as_deref())),
         ));
         let (known, file) = (router.clone(), routing::calibration_file(paths, safe_mode));
-        let calibration = registry.lazy(
-            "calibration",
-            "a short measurement of places nothing is known about",
-            &["router"],
-            move || {
+        let calibration =
+            registry.lazy("calibration", "a short calibration of unknown backends", &["router"], move || {
                 routing::calibrate_unknown(known.load()?, file.as_deref());
                 Ok(())
-            },
-        );
+            });
         let value = |(variable, what): (&'static str, &'static str)| EnvSwitch {
             variable,
             what,

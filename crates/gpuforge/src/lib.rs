@@ -1,5 +1,4 @@
-//! The facade users depend on: operations that run where a measurement says they are fastest, settings, detection, and
-//! the choice of device with its reason.
+//! The facade users depend on: operations routed to the fastest backend, the market pipeline, settings, detection, self-test.
 //!
 //! ```
 //! use gpuforge::{Forge, ops, tensor};
@@ -11,7 +10,7 @@
 //! assert!(c.to_vec::<f32>()?.iter().all(|x| *x == 64.0));
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
-//! What the machine has:
+//! The hardware inventory and the default device:
 //! ```no_run
 //! let env = |name: &str| std::env::var(name).ok();
 //! let paths = gpuforge::settings::UserPaths::resolve(&env)?;
@@ -21,7 +20,29 @@
 //! println!("{}: {}", choice.device, choice.reason);
 //! # Ok::<(), gpuforge::settings::SettingsError>(())
 //! ```
-//! Nothing here touches a GPU library before work needs it, or a detection misses its cache.
+//! GPU libraries are loaded lazily: when work needs a device, or the detection cache misses.
+//!
+//! ```text
+//!   Settings ──► Forge ──► Inventory ──► Runner (plans) ──► device, CPU fallback
+//!                  │            └──────► Router (operations) ──► fastest backend
+//!                  └──► DeviceAccess ──► market: Reader ──► HybridExecutor ──► Writer
+//! ```
+//!
+//! | module | what is in it |
+//! |---|---|
+//! | [`forge`] | `Forge`: lazily loaded components, plans, status, metrics |
+//! | `routing` | `Forge::run` and `Forge::batch`: router, first-use calibration, custom operations |
+//! | `runners` | runner construction: fallback chain, memory budget |
+//! | `device_access` | `Forge::device_access`: the indicator executor's device, by settings |
+//! | [`devices`] | allow and deny lists over the inventory |
+//! | [`choice`] | default device choice, with its reason |
+//! | [`detection`] | detection options from the settings, detection cache, pipeline cache directory |
+//! | [`market`] | bars to indicators to a file, within a memory limit; data quality checks |
+//! | [`chart`] | candlestick charts of bars |
+//! | [`settings`] | flags, environment, file and defaults, with origins; atomic edits of the file |
+//! | [`selftest`] | self-test of settings, CPU, device, recovery |
+//! | [`usage`] | usage history for warm-up prediction |
+//! | `live` | publishes state to `gpuforge monitor` |
 
 pub mod chart;
 pub mod choice;
@@ -51,7 +72,7 @@ pub use gpuforge_route as route;
 pub use gpuforge_runtime as runtime;
 pub use gpuforge_workloads as workloads;
 
-/// A tensor of these numbers in this shape.
+/// A tensor of these values with this shape.
 pub fn tensor<T: ops::view::Number>(
     values: &[T],
     shape: &[usize],

@@ -33,8 +33,8 @@ use gpuforge_indicators::{
 };
 use gpuforge_indicators_gpu::{DeviceAccess, ExecSummary, HybridExecutor};
 
-use checks::Checks;
-pub use checks::{Finding, JUMP_SIGMAS, Problem, Scope};
+use checks::QualityChecks;
+pub use checks::{DataFinding, FindingScope, JUMP_SIGMAS, QualityProblem};
 use pipeline::Pipeline;
 pub use request::Request;
 
@@ -93,7 +93,7 @@ pub struct MarketReport {
     /// Seconds by phase.
     pub seconds: PhaseSeconds,
     /// Findings of the data quality checks, if they ran: the most severe first.
-    pub findings: Option<Vec<Finding>>,
+    pub findings: Option<Vec<DataFinding>>,
     /// Why the JIT fell back to interpreted kernels, if it did.
     pub jit_fallbacks: Vec<String>,
     /// What ran on the CPU and on a device.
@@ -173,7 +173,7 @@ pub fn run_on(job: MarketJob<'_>, access: &DeviceAccess) -> Result<MarketReport,
     drop(opening);
     let writer = early.map_or_else(create, Ok)?;
     let own = if job.with_bars { ALL_BARS.len() } else { 0 };
-    let checks = job.check.then(|| Checks::new(facts(job.request, &names, own), own, &layout));
+    let checks = job.check.then(|| QualityChecks::new(facts(job.request, &names, own), own, &layout));
     let mut pipeline = Pipeline {
         layout,
         request: job.request,

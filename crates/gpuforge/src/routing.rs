@@ -167,7 +167,7 @@ impl Forge {
         self.run_with(&op, RunOptions::default())
     }
 
-    /// Runs an operation with a placement of its own, or with results that stay on the device.
+    /// Runs an operation with its own placement policy, or with results kept on the device.
     ///
     /// ```
     /// use gpuforge::{Forge, ops, route::{RunOptions, PlacementPolicy}, tensor};
@@ -183,7 +183,7 @@ impl Forge {
     pub fn run_with(&self, op: &dyn Op, options: RunOptions) -> Result<RunOutput, ForgeError> {
         let ran = self.routed(options.placement)?.run_with(op, options)?;
         trace_decision(op, &ran);
-        crate::live::ran(op, &ran);
+        crate::live::publish_run(op, &ran);
         Ok(ran)
     }
 
@@ -213,7 +213,7 @@ impl Forge {
     ) -> Result<BatchRun, ForgeError> {
         let items: Vec<Item> = items.into_iter().map(Into::into).collect();
         let run = self.routed(options.placement)?.batch(items, options);
-        crate::live::batch(&run);
+        crate::live::publish_batch(&run);
         Ok(run)
     }
 

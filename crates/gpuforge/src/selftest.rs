@@ -395,7 +395,7 @@ fn memory_limit(context: &CheckContext<'_>) -> CheckOutcome {
     let items: usize = outcome.chunks.iter().map(|p| p.outputs.len()).sum();
     let used = runner.session().map_or(Bytes::ZERO, |s| s.memory().stats().device.peak);
     if items == SplitItems.len() && used <= limit && !context.inject_fault {
-        CheckOutcome::Passed(format!("{} pieces, peak {used} of {limit}", outcome.chunks.len()))
+        CheckOutcome::Passed(format!("{} chunks, peak {used} of {limit}", outcome.chunks.len()))
     } else {
         CheckOutcome::Failed(format!("{items} of {} items, peak {used} of {limit}", SplitItems.len()))
     }

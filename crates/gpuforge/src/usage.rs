@@ -59,9 +59,9 @@ pub fn remember(paths: &UserPaths, used: Vec<String>) {
 }
 
 /// Buffer peaks of earlier runs, for preallocation.
-pub fn load_memory(paths: &UserPaths) -> memory::History {
+pub fn load_memory(paths: &UserPaths) -> memory::AllocationHistory {
     let text = fs::read_to_string(paths.data_dir.join(MEMORY_FILE)).unwrap_or_default();
-    let kept = serde_json::from_str::<Versioned<memory::History>>(&text).ok();
+    let kept = serde_json::from_str::<Versioned<memory::AllocationHistory>>(&text).ok();
     kept.filter(|k| k.version == VERSION).map(|k| k.data).unwrap_or_default()
 }
 
@@ -127,6 +127,6 @@ mod tests {
         remember_memory(&paths, &[peak]);
         assert_eq!(load_memory(&paths).peaks, [peak]);
         fs::write(paths.data_dir.join(MEMORY_FILE), [0xff; 9]).unwrap();
-        assert_eq!(load_memory(&paths), memory::History::default());
+        assert_eq!(load_memory(&paths), memory::AllocationHistory::default());
     }
 }

@@ -1,4 +1,4 @@
-//! Does the documentation list what the table of settings holds? The page is the table, so it must be equal.
+//! docs/settings.md equals the generated table of settings.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -11,7 +11,7 @@
 use gpuforge::settings::markdown;
 
 #[test]
-fn the_settings_page_is_the_table() {
+fn settings_page_matches_the_table() {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/settings.md");
     let page = std::fs::read_to_string(path).unwrap();
     let table = markdown();

@@ -1,4 +1,4 @@
-//! Does a `Forge` do the work where it is told to, and tell what it did afterwards?
+//! `Forge`: device selection, deny lists, warm-up history, pipeline cache, status.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

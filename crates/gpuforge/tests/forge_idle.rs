@@ -1,4 +1,4 @@
-//! Does a `Forge` cost nothing until it is used? Alone in its process: others would load drivers beside it.
+//! An unused `Forge` loads nothing. Alone in its process: other tests would load drivers.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,

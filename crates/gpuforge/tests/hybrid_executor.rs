@@ -21,12 +21,12 @@ use gpuforge::{
         exec::{self, ExecOptions, Series},
         select::Selector,
     },
-    market::{MarketJob, MarketReport, Request, run_on, series},
-    resident::{
-        Device, DeviceAccess, HybridExecutor,
-        cost::{DeviceRates, PlacementReason},
-        regret,
+    indicators_gpu::{
+        DeviceAccess, DeviceChoice, HybridExecutor,
+        cost_model::{DeviceRates, PlacementReason},
+        executor::regret,
     },
+    market::{MarketJob, MarketReport, Request, run_on, series},
     runtime::{
         engine::{Engine, EngineError, Opener, gpu::GpuOpener},
         memory::{Budget, BudgetOrigin, StackSettings},
@@ -256,7 +256,7 @@ fn regret_runs_and_compares_both_sides() {
     }
 }
 
-/// Writes what a request gives of the bars in `folder` with this much memory, and tells what was summary.
+/// Runs a request over the bars in `folder` with this memory limit; the output file and the report.
 fn written(
     folder: &std::path::Path,
     request: &Request,

@@ -1,6 +1,6 @@
-//! Can a `Forge` be watched when its settings say so, and only then?
+//! Live monitoring: a `Forge` is published if and only if the settings enable it.
 //!
-//! One process has one publisher: the tests of this file take turns.
+//! A process has one publisher: the tests of this file are serialised.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -29,7 +29,7 @@ use gpuforge::{
 static TURN: Mutex<()> = Mutex::new(());
 const LONG: Duration = Duration::from_secs(20);
 
-/// A home and a folder of sockets that only their owner can enter.
+/// A home directory and a private socket directory.
 struct World {
     dir: tempfile::TempDir,
     _turn: MutexGuard<'static, ()>,
@@ -75,7 +75,7 @@ fn work(forge: &Forge) {
 }
 
 #[test]
-fn the_setting_lets_a_forge_be_watched_and_the_variable_wins() {
+fn monitor_setting_publishes_and_the_variable_overrides() {
     let world = World::new();
     drop(world.forge(None));
     assert!(!feed::is_on() && !world.dir.path().join("gpuforge").exists(), "off by default");
@@ -96,7 +96,7 @@ fn the_setting_lets_a_forge_be_watched_and_the_variable_wins() {
 }
 
 #[test]
-fn items_of_batches_are_decisions() {
+fn batch_items_count_as_decisions() {
     let world = World::new();
     let forge = world.forge(Some("1"));
     let key = tensor(&[1u8], &[1]).unwrap();
@@ -114,7 +114,7 @@ fn items_of_batches_are_decisions() {
 }
 
 #[test]
-fn a_flag_of_the_program_counts_too() {
+fn monitor_flag_publishes() {
     let world = World::new();
     let (paths, env) = (world.paths(), world.env(None));
     let settings = Settings::load(&paths, &env, &[("monitor", "true")]).unwrap();
@@ -125,7 +125,7 @@ fn a_flag_of_the_program_counts_too() {
 }
 
 #[test]
-fn a_forge_speaks_where_its_process_is_published_already() {
+fn forge_adds_to_an_already_published_process() {
     let world = World::new();
     let sockets = socket_dir::resolve(&world.env(None));
     let publisher = Publisher::start(&sockets, "the program's own").unwrap();

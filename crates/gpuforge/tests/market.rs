@@ -1,4 +1,4 @@
-//! Is what `market::run` writes what `exec::run` computes: whole or in parts, with the keys of the input, and checked?
+//! Market pipeline: `market::run` writes what `exec::run` computes, whole or streamed, with the input keys, and checked.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -30,18 +30,18 @@ use gpuforge::{
         exec::{self, ExecOptions},
         select::Selector,
     },
-    market::{MarketJob, MarketReport, Problem, Request, needed, run, series},
+    market::{MarketJob, MarketReport, QualityProblem, Request, needed, run, series},
 };
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 
-/// A folder with bars in a file.
-struct Desk {
+/// A directory with a file of bars.
+struct TestMarket {
     folder: tempfile::TempDir,
     layout: KeySchema,
     all: Vec<Bars>,
 }
 
-impl Desk {
+impl TestMarket {
     fn new(layout: KeySchema, all: Vec<Bars>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("bars.parquet");
@@ -52,7 +52,7 @@ impl Desk {
             writer.write(bars.symbol.as_ref(), &bars.time, &columns.map(|c| ColumnValues::all(c))).unwrap();
         }
         writer.finish().unwrap();
-        Desk { folder, layout, all }
+        TestMarket { folder, layout, all }
     }
 
     /// A small market whose symbols have several lengths.
@@ -60,7 +60,7 @@ impl Desk {
         let most = lengths.iter().copied().max().unwrap();
         let sample = Sample::new(lengths.len(), Interval::Minute, most, 7);
         let all = sample.series().zip(lengths).map(|(bars, n)| first(&bars, *n)).collect();
-        Desk::new(sample.layout(), all)
+        TestMarket::new(sample.layout(), all)
     }
 
     fn path(&self, name: &str) -> PathBuf {
@@ -152,17 +152,17 @@ fn same(got: &[Vec<Option<u64>>], want: &[Vec<Option<u64>>], names: &[String]) {
 }
 
 #[test]
-fn what_is_written_is_what_is_computed() {
-    let desk = Desk::sample(&[900, 30, 1, 500]);
+fn written_columns_equal_computed_columns() {
+    let market = TestMarket::sample(&[900, 30, 1, 500]);
     for text in ["set:classic111", "all"] {
         let request = request(text);
-        let report = run(desk.job(&request, "out.parquet")).unwrap();
+        let report = run(market.job(&request, "out.parquet")).unwrap();
         let MarketReport { rows, symbols, columns: n, bytes, spilled, .. } = report;
         assert_eq!((rows, symbols, n, spilled), (1431, 4, request.selection.columns.len(), false));
-        assert_eq!(bytes, desk.path("out.parquet").metadata().unwrap().len());
-        let batch = parquet(&desk.path("out.parquet"));
+        assert_eq!(bytes, market.path("out.parquet").metadata().unwrap().len());
+        let batch = parquet(&market.path("out.parquet"));
         let names = &request.selection.columns;
-        same(&columns(&batch, names), &desk.expected(&request), names);
+        same(&columns(&batch, names), &market.expected(&request), names);
         let fields: Vec<String> = batch.schema().fields().iter().map(|f| f.name().clone()).collect();
         assert_eq!(fields[..2], ["symbol", "time"]);
         assert_eq!(&fields[2..], names.as_slice());
@@ -171,23 +171,23 @@ fn what_is_written_is_what_is_computed() {
 
 /// Results do not fit, bars do; then neither do the bars. One column looks at everything and has a place in the middle.
 #[test]
-fn parts_are_what_the_whole_is() {
-    let desk = Desk::sample(&[60_000, 5, 40_000]);
+fn streamed_chunks_equal_the_whole_series() {
+    let market = TestMarket::sample(&[60_000, 5, 40_000]);
     let names =
         "rsi(14), ema(50), sma(200), macd, bbands, obv, atr(14), avwap_bands(1), support_resistance(50)";
     let steady = request(names);
-    let whole = parquet_of(MarketJob { memory: None, ..desk.job(&steady, "whole.parquet") });
+    let whole = parquet_of(MarketJob { memory: None, ..market.job(&steady, "whole.parquet") });
     for (memory, spilled) in [(24 << 20, false), (1 << 20, true)] {
-        let job = MarketJob { memory: Some(memory), ..desk.job(&steady, "parts.parquet") };
+        let job = MarketJob { memory: Some(memory), ..market.job(&steady, "parts.parquet") };
         let report = run(job).unwrap();
         assert_eq!((report.spilled, report.rows), (spilled, 100_005), "{memory}");
-        assert_eq!(parquet(&desk.path("parts.parquet")), whole, "{memory}");
+        assert_eq!(parquet(&market.path("parts.parquet")), whole, "{memory}");
     }
     let ahead = request("rsi(14), avwap_final, sma(200), bbands, close - open");
-    let whole = parquet_of(desk.job(&ahead, "whole.parquet"));
-    let parts = parquet_of(MarketJob { memory: Some(24 << 20), ..desk.job(&ahead, "parts.parquet") });
+    let whole = parquet_of(market.job(&ahead, "whole.parquet"));
+    let parts = parquet_of(MarketJob { memory: Some(24 << 20), ..market.job(&ahead, "parts.parquet") });
     assert_eq!(parts, whole);
-    same(&columns(&parts, &ahead.selection.columns), &desk.expected(&ahead), &ahead.selection.columns);
+    same(&columns(&parts, &ahead.selection.columns), &market.expected(&ahead), &ahead.selection.columns);
 }
 
 fn parquet_of(job: MarketJob<'_>) -> RecordBatch {
@@ -197,33 +197,34 @@ fn parquet_of(job: MarketJob<'_>) -> RecordBatch {
 }
 
 #[test]
-fn what_looks_ahead_needs_the_bars_at_hand() {
-    let desk = Desk::sample(&[60_000]);
+fn whole_series_columns_need_all_bars_in_memory() {
+    let market = TestMarket::sample(&[60_000]);
     let ahead = request("sma(3), avwap_final");
-    std::fs::write(desk.path("out.parquet"), "old").unwrap();
-    let error =
-        run(MarketJob { memory: Some(1 << 20), ..desk.job(&ahead, "out.parquet") }).unwrap_err().to_string();
+    std::fs::write(market.path("out.parquet"), "old").unwrap();
+    let error = run(MarketJob { memory: Some(1 << 20), ..market.job(&ahead, "out.parquet") })
+        .unwrap_err()
+        .to_string();
     assert!(error.contains("ZAAA") && error.contains("avwap_final"), "{error}");
     assert!(error.contains("hint: raise --memory-limit"), "{error}");
-    assert_eq!(std::fs::read_to_string(desk.path("out.parquet")).unwrap(), "old");
-    assert_eq!(desk.files(), ["bars.parquet", "out.parquet"]);
+    assert_eq!(std::fs::read_to_string(market.path("out.parquet")).unwrap(), "old");
+    assert_eq!(market.files(), ["bars.parquet", "out.parquet"]);
 }
 
 #[test]
-fn threads_and_lanes_change_nothing() {
-    let desk = Desk::sample(&[700; 11]);
+fn threads_and_lanes_do_not_change_results() {
+    let market = TestMarket::sample(&[700; 11]);
     let request = request("set:classic111");
-    let one = parquet_of(desk.job(&request, "one.parquet"));
+    let one = parquet_of(market.job(&request, "one.parquet"));
     for (threads, batched) in [(2, None), (2, Some(true)), (3, Some(false))] {
         let how = ExecOptions { threads, batched, ..ExecOptions::default() };
-        let mut job = MarketJob { options: how, ..desk.job(&request, "other.parquet") };
+        let mut job = MarketJob { options: how, ..market.job(&request, "other.parquet") };
         job.write.threads = threads;
         assert_eq!(parquet_of(job), one, "{how:?}");
     }
 }
 
 #[test]
-fn keys_keep_their_names_types_and_order() {
+fn key_columns_keep_names_types_and_order() {
     let zone = Some("America/New_York".into());
     let kinds = [
         DataType::Date32,
@@ -248,8 +249,8 @@ fn keys_keep_their_names_types_and_order() {
             close: vec![1.0, 2.0, 4.0],
             volume: vec![9.0; 3],
         };
-        let desk = Desk::new(layout, vec![bars(-7), bars(3)]);
-        let batch = parquet_of(desk.job(&request, "out.parquet"));
+        let market = TestMarket::new(layout, vec![bars(-7), bars(3)]);
+        let batch = parquet_of(market.job(&request, "out.parquet"));
         let schema = batch.schema();
         let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
         let keys = if time_first { ["Date", "Ticker"] } else { ["Ticker", "Date"] };
@@ -271,15 +272,15 @@ fn bars_without_keys_and_single_precision() {
     let bars = Bars { close: (0..50).map(|i| 100.0 + f64::from(i) / 3.0).collect(), ..Bars::default() };
     let empty = vec![f64::NAN; 50];
     let bars = Bars { open: empty.clone(), high: empty.clone(), low: empty.clone(), volume: empty, ..bars };
-    let desk = Desk::new(KeySchema::default(), vec![bars]);
+    let market = TestMarket::new(KeySchema::default(), vec![bars]);
     let request = request("sma(20), ema(5)");
-    let mut job = desk.job(&request, "out.parquet");
+    let mut job = market.job(&request, "out.parquet");
     job.write.single = true;
     // Without a time the order is the caller's word.
-    assert!(run(desk.job(&request, "out.parquet")).unwrap_err().to_string().contains("--no-time"));
+    assert!(run(market.job(&request, "out.parquet")).unwrap_err().to_string().contains("--no-time"));
     job.read.untimed = true;
     let batch = parquet_of(job);
-    let want = desk.expected(&request);
+    let want = market.expected(&request);
     assert_eq!((batch.num_columns(), batch.num_rows()), (2, 50));
     for (at, want) in want.iter().enumerate() {
         let got: Vec<Option<f32>> = batch.column(at).as_primitive::<Float32Type>().iter().collect();
@@ -289,32 +290,32 @@ fn bars_without_keys_and_single_precision() {
 }
 
 #[test]
-fn the_bars_come_along_if_asked() {
-    let desk = Desk::sample(&[40, 3]);
+fn bars_are_written_if_requested() {
+    let market = TestMarket::sample(&[40, 3]);
     let request = request("sma(2)");
-    let batch = parquet_of(MarketJob { with_bars: true, ..desk.job(&request, "out.parquet") });
+    let batch = parquet_of(MarketJob { with_bars: true, ..market.job(&request, "out.parquet") });
     let schema = batch.schema();
     let names: Vec<&str> = schema.fields().iter().map(|f| f.name().as_str()).collect();
     assert_eq!(names, ["symbol", "time", "open", "high", "low", "close", "volume", "sma_2"]);
     let of = |column: fn(&Bars) -> &Vec<f64>| -> Vec<Option<u64>> {
-        desk.all.iter().flat_map(|b| column(b).iter().map(|x| Some(x.to_bits()))).collect()
+        market.all.iter().flat_map(|b| column(b).iter().map(|x| Some(x.to_bits()))).collect()
     };
     assert_eq!(bits(&batch, "open"), of(|b| &b.open));
     assert_eq!(bits(&batch, "volume"), of(|b| &b.volume));
 }
 
 #[test]
-fn numbers_alone_have_a_row_for_every_bar() {
-    let desk = Desk::sample(&[40, 3]);
+fn constant_columns_have_a_row_per_bar() {
+    let market = TestMarket::sample(&[40, 3]);
     let request = request("1 + 2");
     assert_eq!(needed(&request.selection), [Role::Close]);
-    let batch = parquet_of(desk.job(&request, "out.parquet"));
+    let batch = parquet_of(market.job(&request, "out.parquet"));
     assert_eq!(bits(&batch, "1 + 2"), vec![Some(3f64.to_bits()); 43]);
 }
 
 /// Nothing moves in one symbol; in the other one close is 0, which something is divided by.
 #[test]
-fn columns_that_say_nothing_are_found() {
+fn constant_and_empty_columns_are_reported() {
     let layout = Sample::new(1, Interval::Day, 1, 1).layout();
     let bars = |name: &str, close: &dyn Fn(usize) -> f64| {
         let close: Vec<f64> = (0..60).map(close).collect();
@@ -322,62 +323,68 @@ fn columns_that_say_nothing_are_found() {
         let symbol = Some(SymbolKey::Text(name.into()));
         Bars { symbol, time: (0..60).collect(), open, high, low, close, volume: vec![5.0; 60] }
     };
-    let desk = Desk::new(
+    let market = TestMarket::new(
         layout,
         vec![bars("STILL", &|_| 50.0), bars("ZERO", &|t| if t == 30 { 0.0 } else { 10.0 + (t % 7) as f64 })],
     );
     let text = "sma(5), rsi(14), 1 / close, (close - close) / (close - close), sma(100)";
     let request = request(text);
     for memory in [None, Some(4096)] {
-        let job = MarketJob { check: true, memory, ..desk.job(&request, "out.parquet") };
+        let job = MarketJob { check: true, memory, ..market.job(&request, "out.parquet") };
         let found = run(job).unwrap().findings.unwrap();
-        let found: Vec<(&str, Problem, usize, &str)> =
+        let found: Vec<(&str, QualityProblem, usize, &str)> =
             found.iter().map(|f| (f.column.as_str(), f.problem, f.symbols, f.example.as_str())).collect();
         let names = &request.selection.columns;
         assert_eq!(
             found,
             [
-                ("open, high, low, close", Problem::NotPositive, 1, "ZERO"),
-                (names[3].as_str(), Problem::AllNan, 2, "STILL"),
-                (names[2].as_str(), Problem::Infinite, 1, "ZERO"),
-                ("sma_5", Problem::Constant, 1, "STILL"),
-                ("rsi_14", Problem::Constant, 1, "STILL"),
-                (names[2].as_str(), Problem::Constant, 1, "STILL"),
-                ("sma_100", Problem::TooShort, 0, ""),
+                ("open, high, low, close", QualityProblem::NotPositive, 1, "ZERO"),
+                (names[3].as_str(), QualityProblem::AllNan, 2, "STILL"),
+                (names[2].as_str(), QualityProblem::Infinite, 1, "ZERO"),
+                ("sma_5", QualityProblem::Constant, 1, "STILL"),
+                ("rsi_14", QualityProblem::Constant, 1, "STILL"),
+                (names[2].as_str(), QualityProblem::Constant, 1, "STILL"),
+                ("sma_100", QualityProblem::TooShort, 0, ""),
             ],
             "{memory:?}"
         );
     }
-    let quiet = run(desk.job(&request, "out.parquet")).unwrap();
+    let quiet = run(market.job(&request, "out.parquet")).unwrap();
     assert!(quiet.findings.is_none());
 }
 
 /// What is found, and where, does not depend on how many bars fit at once.
 #[test]
-fn findings_are_the_same_in_parts() {
+fn findings_do_not_depend_on_chunking() {
     let sample = Sample { gaps: true, zero_volume: true, ..Sample::new(3, Interval::Minute, 6000, 5) };
     let mut all: Vec<Bars> = sample.series().collect();
     let nan = f64::NAN;
     (all[1].close[2500], all[1].close[2501], all[2].high[4000]) = (nan, nan, 1e-3);
     all[2].close[3000..].iter_mut().for_each(|x| *x /= 4.0);
-    let desk = Desk::new(sample.layout(), all);
+    let market = TestMarket::new(sample.layout(), all);
     let request = request("rsi(14), sma(20), stoch.k, pivot.r1, ema(7000)");
     let found = |memory| {
-        run(MarketJob { check: true, memory, ..desk.job(&request, "out.parquet") }).unwrap().findings.unwrap()
+        run(MarketJob { check: true, memory, ..market.job(&request, "out.parquet") })
+            .unwrap()
+            .findings
+            .unwrap()
     };
     let whole = found(None);
     let of =
         |column: &str, problem| whole.iter().find(|f| (f.column.as_str(), f.problem) == (column, problem));
     let place =
         |column: &str, problem| of(column, problem).map(|f| (f.symbols, f.count, f.first_row.unwrap_or(0)));
-    assert_eq!(place("close", Problem::Null), Some((1, 2, 2500)));
-    assert_eq!(place("high, low", Problem::HighBelowLow), Some((1, 1, 4000)));
-    assert_eq!(place("rsi_14", Problem::Nan).map(|(n, _, row)| (n, row)), Some((1, 2500)));
-    assert_eq!(place("close", Problem::Jump).map(|(n, _, row)| (n, row)), Some((1, 3000)));
-    assert!(of("time", Problem::Gap).is_some() && of("volume", Problem::ZeroVolume).is_some());
-    assert!(of("ema_7000", Problem::TooShort).is_some(), "{whole:?}");
-    assert!(of("pivot_0_86400_r1", Problem::Nan).is_none(), "the first session has no pivot by definition");
-    let rsi = of("rsi_14", Problem::Nan).unwrap();
+    assert_eq!(place("close", QualityProblem::Null), Some((1, 2, 2500)));
+    assert_eq!(place("high, low", QualityProblem::HighBelowLow), Some((1, 1, 4000)));
+    assert_eq!(place("rsi_14", QualityProblem::Nan).map(|(n, _, row)| (n, row)), Some((1, 2500)));
+    assert_eq!(place("close", QualityProblem::Jump).map(|(n, _, row)| (n, row)), Some((1, 3000)));
+    assert!(of("time", QualityProblem::Gap).is_some() && of("volume", QualityProblem::ZeroVolume).is_some());
+    assert!(of("ema_7000", QualityProblem::TooShort).is_some(), "{whole:?}");
+    assert!(
+        of("pivot_0_86400_r1", QualityProblem::Nan).is_none(),
+        "the first session has no pivot by definition"
+    );
+    let rsi = of("rsi_14", QualityProblem::Nan).unwrap();
     assert!(
         rsi.first_time.as_deref().is_some_and(|t| t.starts_with("2024-01-")) && rsi.share < rsi.worst_share
     );
@@ -388,11 +395,12 @@ fn findings_are_the_same_in_parts() {
 
 #[test]
 fn progress_reaches_the_last_row() {
-    let desk = Desk::sample(&[3000, 200, 1]);
+    let market = TestMarket::sample(&[3000, 200, 1]);
     let request = request("sma(5)");
     let told = Mutex::new(Vec::new());
     let tell = |rows: u64| told.lock().unwrap().push(rows);
-    let job = MarketJob { progress: Some(&tell), memory: Some(1 << 16), ..desk.job(&request, "out.parquet") };
+    let job =
+        MarketJob { progress: Some(&tell), memory: Some(1 << 16), ..market.job(&request, "out.parquet") };
     let report = run(job).unwrap();
     let told = told.lock().unwrap();
     assert!(told.windows(2).all(|pair| pair[0] < pair[1]), "{told:?}");
@@ -402,14 +410,14 @@ fn progress_reaches_the_last_row() {
 }
 
 #[test]
-fn a_failure_leaves_what_was_there() {
-    let desk = Desk::sample(&[50]);
+fn failure_leaves_the_old_output() {
+    let market = TestMarket::sample(&[50]);
     let request = request("sma(5), obv");
-    std::fs::write(desk.path("out.parquet"), "old").unwrap();
-    let damaged = std::fs::read(desk.path("bars.parquet")).unwrap();
-    std::fs::write(desk.path("bars.parquet"), &damaged[..damaged.len() / 2]).unwrap();
-    let error = run(desk.job(&request, "out.parquet")).unwrap_err().to_string();
+    std::fs::write(market.path("out.parquet"), "old").unwrap();
+    let damaged = std::fs::read(market.path("bars.parquet")).unwrap();
+    std::fs::write(market.path("bars.parquet"), &damaged[..damaged.len() / 2]).unwrap();
+    let error = run(market.job(&request, "out.parquet")).unwrap_err().to_string();
     assert!(error.contains("bars.parquet") && error.contains("damaged or incomplete"), "{error}");
-    assert_eq!(std::fs::read_to_string(desk.path("out.parquet")).unwrap(), "old");
-    assert_eq!(desk.files(), ["bars.parquet", "out.parquet"]);
+    assert_eq!(std::fs::read_to_string(market.path("out.parquet")).unwrap(), "old");
+    assert_eq!(market.files(), ["bars.parquet", "out.parquet"]);
 }

@@ -1,4 +1,4 @@
-//! Operations through the facade: routed, measured at first use, kept for the next process, and never without an answer.
+//! Operations through the facade: routing, first-use calibration and its storage, CPU fallback.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -41,7 +41,7 @@ fn square(n: usize) -> ops::matmul::Matmul {
 }
 
 #[test]
-fn an_operation_runs_and_says_where_and_why() {
+fn operation_reports_backend_and_reason() {
     let forge = World::new().forge(&[], &[]);
     let ran = forge.run(square(16)).unwrap();
     assert_eq!(ran.to_vec::<f32>().unwrap(), vec![16.0; 256]);
@@ -52,7 +52,7 @@ fn an_operation_runs_and_says_where_and_why() {
 }
 
 #[test]
-fn the_processor_alone_needs_no_measurement() {
+fn cpu_only_needs_no_calibration() {
     for (env, flags) in [(vec![("GPUFORGE_CPU_ONLY", "1")], vec![]), (vec![], vec![("device", "cpu")])] {
         let world = World::new();
         let forge = world.forge(&env, &flags);
@@ -63,7 +63,7 @@ fn the_processor_alone_needs_no_measurement() {
 }
 
 #[test]
-fn what_was_measured_at_first_use_is_kept() {
+fn first_use_calibration_is_stored() {
     let world = World::new();
     let first = world.forge(&[], &[]);
     if first.router().unwrap().backends().len() < 2 {
@@ -80,7 +80,7 @@ fn what_was_measured_at_first_use_is_kept() {
 }
 
 #[test]
-fn an_explicit_request_wins_and_needs_no_model() {
+fn explicit_placement_wins_and_needs_no_model() {
     let world = World::new();
     let forge = world.forge(&[], &[]);
     let paths = forge.router().unwrap().backends().len();
@@ -102,7 +102,7 @@ fn an_explicit_request_wins_and_needs_no_model() {
 }
 
 #[test]
-fn a_setting_keeps_small_work_at_home() {
+fn device_min_bytes_keeps_small_work_on_the_cpu() {
     let forge = World::new().forge(&[], &[("device_min_bytes", "1GiB")]);
     let ran = forge.run(square(64)).unwrap();
     assert_eq!(ran.decision().backend_id, 0);
@@ -110,7 +110,7 @@ fn a_setting_keeps_small_work_at_home() {
 }
 
 #[test]
-fn a_batch_keeps_its_order_and_a_bad_item_fails_alone() {
+fn batch_keeps_order_and_items_fail_independently() {
     let forge = World::new().forge(&[], &[]);
     let key = tensor(&[255u8], &[1]).unwrap();
     let mut items: Vec<Item> =
@@ -133,7 +133,7 @@ fn a_batch_keeps_its_order_and_a_bad_item_fails_alone() {
 }
 
 #[test]
-fn a_batch_can_be_called_off() {
+fn batch_can_be_cancelled() {
     let forge = World::new().forge(&[("GPUFORGE_CPU_ONLY", "1")], &[]);
     let cancel = CancelToken::new();
     cancel.cancel();
@@ -143,7 +143,7 @@ fn a_batch_can_be_called_off() {
 }
 
 #[test]
-fn making_a_runtime_and_asking_for_a_route_opens_nothing() {
+fn creating_a_forge_and_routing_opens_no_device() {
     let forge = World::new().forge(&[], &[]);
     let router = forge.router().unwrap();
     let op = (ops::registry::entry(OpKind::Matmul).unwrap().example)(&[64]).unwrap();
@@ -184,7 +184,7 @@ fn count(forge: &Forge, n: usize, times: u32) -> ops::Custom {
 }
 
 #[test]
-fn a_kernel_of_ones_own_is_routed_and_calibrated() {
+fn custom_kernel_is_routed_and_calibrated() {
     let world = World::new();
     let forge = world.forge(&[], &[]);
     forge.calibrate_custom(|n| count(&forge, n, 10), &[64, 1024, 16_384]).unwrap();
@@ -203,7 +203,7 @@ fn a_kernel_of_ones_own_is_routed_and_calibrated() {
 }
 
 #[test]
-fn a_loop_that_a_device_would_cut_short_is_done_by_the_processor() {
+fn loops_over_the_device_limit_run_on_the_cpu() {
     let forge = World::new().forge(&[], &[]);
     for place in 1..forge.router().unwrap().backends().len() {
         let ran = forge
@@ -217,7 +217,7 @@ fn a_loop_that_a_device_would_cut_short_is_done_by_the_processor() {
 }
 
 #[test]
-fn a_kernel_that_does_not_compile_says_where() {
+fn shader_compile_error_has_a_location() {
     let forge = World::new().forge(&[], &[]);
     let a = tensor(&[1f32], &[1]).unwrap();
     let broken = forge

@@ -1,4 +1,4 @@
-//! Are decisions of the router in a trace, with what was predicted and what it took?
+//! Routing decisions in a trace, with predicted and measured times.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -17,7 +17,7 @@ use gpuforge::{
 };
 
 #[test]
-fn decisions_are_counted_by_operation_place_and_reason() {
+fn decisions_are_counted_by_operation_backend_and_reason() {
     let forge = Forge::new();
     let (data, key) = (tensor(&[7u8; 4096], &[4096]).unwrap(), tensor(&[1u8, 2], &[2]).unwrap());
     let on_cpu = RunOptions { placement: PlacementPolicy::Only(0), ..RunOptions::default() };

@@ -1,4 +1,4 @@
-//! Settings end to end: precedence, files that are kept, files that are broken, and the words of every error.
+//! Settings end to end: precedence, file edits, broken files, error messages.
 
 #![allow(clippy::unwrap_used, reason = "helpers of tests may fail loudly too")]
 
@@ -37,7 +37,7 @@ fn no_env(_: &str) -> Option<String> {
 }
 
 #[test]
-fn every_default_parses_and_prints_as_it_stands_in_the_table() {
+fn every_default_parses_and_prints_as_in_the_table() {
     for key in KEYS {
         let value = key.kind.parse(key.default).unwrap_or_else(|why| panic!("{}: {why}", key.name));
         assert_eq!(value.to_string(), key.default, "{}", key.name);
@@ -113,7 +113,7 @@ fn flag_beats_environment_beats_file_beats_default() {
 }
 
 #[test]
-fn every_variable_of_the_table_counts() {
+fn every_environment_variable_is_read() {
     for (key, env) in KEYS.iter().filter_map(|key| Some((key, key.env?))) {
         let text = key.example().to_string();
         let read = |name: &str| (name == env).then(|| text.clone());
@@ -124,7 +124,7 @@ fn every_variable_of_the_table_counts() {
 }
 
 #[test]
-fn a_wrong_variable_is_an_error_or_a_warning_and_the_file_counts() {
+fn invalid_variable_is_an_error_or_a_warning_and_the_file_wins() {
     let folder = folder();
     let paths = paths(&folder);
     set(&paths.config_file, "memory_limit", "3GiB").unwrap();
@@ -140,7 +140,7 @@ fn a_wrong_variable_is_an_error_or_a_warning_and_the_file_counts() {
 }
 
 #[test]
-fn a_wrong_flag_comes_first() {
+fn invalid_flag_is_reported_first() {
     let folder = folder();
     let paths = paths(&folder);
     fs::write(&paths.config_file, "colour = 1").unwrap();
@@ -159,7 +159,7 @@ fn a_wrong_flag_comes_first() {
 }
 
 #[test]
-fn what_the_file_gets_wrong_is_named_with_its_line() {
+fn file_errors_have_line_and_column() {
     let (strict, lenient, warnings) = load(
         "# mine\ncach_ttl = \"2h\"\ndevice = \"cuda:0\"\ncache_enabled = \"yes\"\n  color = \"blue\"\n\
          probe_timeout = 5\nmemory_limit = 4096\nfallback = ['cpu']\n[verbosity]\nx = 1\n",
@@ -191,7 +191,7 @@ fn names() -> String {
 }
 
 #[test]
-fn a_file_that_is_no_toml_is_an_error_or_all_defaults() {
+fn invalid_toml_is_an_error_or_all_defaults() {
     let cases: [(&[u8], &str); 5] = [
         (b"device = \"cpu\"\ncolor = = 1\n", "config.toml:2:9: not valid TOML: extra `=`, expected nothing"),
         (b"device = 'a'\ndevice = 'b'\n", "config.toml:2:1: not valid TOML: duplicate key"),
@@ -216,7 +216,7 @@ fn a_file_that_is_no_toml_is_an_error_or_all_defaults() {
 }
 
 #[test]
-fn what_is_no_settings_file_is_refused() {
+fn non_settings_files_are_rejected() {
     let (strict, lenient, _) = load(" ".repeat((256 << 10) + 1));
     assert_eq!(strict.unwrap_err().replace("config.toml", "F"), {
         let path = lenient.warnings()[0].to_string();
@@ -259,7 +259,7 @@ fn the_null_device_means_no_settings_and_survives_a_set() {
 }
 
 #[test]
-fn a_later_version_is_read_with_a_warning_and_never_written() {
+fn later_version_is_read_with_a_warning_and_never_written() {
     let folder = folder();
     let paths = paths(&folder);
     let text = "version = 7\ndevice = \"cpu\"\nwarp = 9\n";
@@ -306,7 +306,7 @@ fn set_and_unset_keep_every_other_byte() {
 }
 
 #[test]
-fn a_missing_file_is_made_with_its_folder_and_unset_makes_nothing() {
+fn set_creates_file_and_directory_and_unset_creates_nothing() {
     let folder = folder();
     let file = folder.path().join("a/b/config.toml");
     assert!(!unset(&file, "device").unwrap());
@@ -321,7 +321,7 @@ fn a_missing_file_is_made_with_its_folder_and_unset_makes_nothing() {
 }
 
 #[test]
-fn a_mistyped_line_can_be_unset() {
+fn mistyped_key_can_be_unset() {
     let folder = folder();
     let file = folder.path().join("config.toml");
     fs::write(&file, "colour = 1\n").unwrap();
@@ -333,7 +333,7 @@ fn a_mistyped_line_can_be_unset() {
 
 #[cfg(unix)]
 #[test]
-fn links_and_permissions_stay() {
+fn symlinks_and_permissions_are_preserved() {
     use std::os::unix::fs::{PermissionsExt as _, symlink};
     let folder = folder();
     let at = |name: &str| folder.path().join(name);
@@ -360,7 +360,7 @@ fn links_and_permissions_stay() {
 }
 
 #[test]
-fn a_write_that_fails_leaves_the_old_file() {
+fn failed_write_leaves_the_old_file() {
     let folder = folder();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("config.toml"), "device = 'cpu'\n").unwrap();
@@ -396,7 +396,7 @@ fn a_write_that_fails_leaves_the_old_file() {
 }
 
 #[test]
-fn a_lock_that_is_not_released_is_an_error_after_two_seconds() {
+fn lock_times_out_after_two_seconds() {
     let folder = folder();
     let file = folder.path().join("config.toml");
     let lock = folder.path().join(".config.toml.lock");
@@ -416,7 +416,7 @@ fn a_lock_that_is_not_released_is_an_error_after_two_seconds() {
 }
 
 #[test]
-fn two_writers_of_different_keys_lose_nothing() {
+fn concurrent_writers_lose_no_update() {
     let folder = folder();
     let paths = paths(&folder);
     let write = |name: &'static str| {
@@ -437,7 +437,7 @@ fn two_writers_of_different_keys_lose_nothing() {
 }
 
 #[test]
-fn a_wrong_argument_says_what_would_be_right() {
+fn invalid_argument_has_a_hint() {
     let file = Path::new("/nowhere/config.toml");
     let check = |name: &str, value: &str, text: &str, hint: &str| {
         let error = set(file, name, value).unwrap_err();
@@ -488,7 +488,7 @@ fn a_wrong_argument_says_what_would_be_right() {
 }
 
 #[test]
-fn the_nearest_name_is_near() {
+fn nearest_name_suggestions() {
     for key in KEYS {
         assert_eq!(nearest(&key.name.to_uppercase().replace('_', "-")), Some(key.name));
     }
@@ -507,7 +507,7 @@ fn the_nearest_name_is_near() {
 }
 
 #[test]
-fn json_says_where_a_value_comes_from() {
+fn json_has_origins() {
     let origin =
         |origin| serde_json::to_string(&Resolved { value: SettingValue::Text("x".into()), origin }).unwrap();
     assert_eq!(origin(Origin::Flag), r#"{"value":"x","origin":"flag"}"#);
@@ -517,7 +517,7 @@ fn json_says_where_a_value_comes_from() {
 }
 
 #[test]
-fn the_template_is_valid_as_it_is_and_with_every_line_switched_on() {
+fn template_is_valid_as_is_and_uncommented() {
     let (strict, ..) = load(template());
     assert_eq!(strict.unwrap(), Settings::default());
     let switched_on: String = template()
@@ -551,7 +551,7 @@ const TOML_LIKE: &str =
     "(device|color|version|\\[|\\]|=|\"|'|#|\n|\r|\\.|\\{|\\}|,|[0-9]|[a-z]| |\u{feff}|ä){0,60}";
 
 #[test]
-fn a_device_that_cannot_be_is_kept_to_be_refused_where_one_is_chosen() {
+fn invalid_device_is_kept_and_rejected_on_choice() {
     let folder = folder();
     let paths = paths(&folder);
     fs::write(&paths.config_file, "device = 'gpu0x'\n").unwrap();
@@ -622,7 +622,7 @@ proptest! {
 }
 
 #[test]
-fn a_key_is_found_by_its_exact_name_only() {
+fn key_lookup_is_exact() {
     assert_eq!(SettingKey::find("color").unwrap().name, "color");
     assert_eq!(SettingKey::find("Color"), None);
     assert_eq!(SettingKey::find(""), None);

@@ -46,8 +46,9 @@ fn batches<'b>(
 ) -> impl Iterator<Item = &'b [usize]> {
     let words = SegmentLayout::words_of(bars, segment_log2(settings, bars));
     let arena = program.arena(words);
-    let held = settings.in_flight.max(1) as u64 * (arena + program.download_bytes(words));
-    let parts = arena.div_ceil(settings.largest.0.max(1)).max(held.div_ceil(settings.memory.0.max(1)));
+    let in_flight_bytes = settings.in_flight.max(1) as u64 * (arena + program.download_bytes(words));
+    let parts =
+        arena.div_ceil(settings.largest.0.max(1)).max(in_flight_bytes.div_ceil(settings.memory.0.max(1)));
     bars.chunks(bars.len().div_ceil(usize::try_from(parts).unwrap_or(usize::MAX).max(1)).max(1))
 }
 

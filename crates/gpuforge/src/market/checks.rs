@@ -1,12 +1,12 @@
 //! Data quality checks: NaN, infinities, ranges and constants of columns; nulls, OHLC, gaps and jumps of bars. What is wrong?
 //!
-//! Seen once, as rows are written, symbol by symbol and part by part. Memory is bounded: a state per column, a block of
+//! SymbolTally once, as rows are written, symbol by symbol and part by part. Memory is bounded: a state per column, a block of
 //! returns, and a table of breaks in time of the symbol at hand; findings are added up over symbols.
 
 mod bars;
 mod columns;
+mod gaps;
 mod jumps;
-mod steps;
 
 use std::collections::HashMap;
 
@@ -16,10 +16,10 @@ use gpuforge_indicators::{catalogue::ValueRange, select::ColumnMeta};
 use self::{bars::BarChecks, columns::ColumnChecks};
 use super::symbol;
 
-/// Something that bars or a column should not be. The order is that of the report: what breaks columns comes first.
+/// A data quality problem, in report order: what breaks columns comes first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Problem {
+pub enum QualityProblem {
     /// Bars: a value is null or NaN.
     Null,
     /// Bars: the high is below the low.
@@ -28,37 +28,37 @@ pub enum Problem {
     OutsideHighLow,
     /// Bars: a price is 0 or below.
     NotPositive,
-    /// Bars: rows that could not be read and were left out.
+    /// Bars: rows skipped because they could not be parsed.
     Unreadable,
-    /// Bars: rows that were left out because their time came twice.
+    /// Bars: rows dropped as duplicate timestamps.
     Duplicate,
-    /// A column has no value at all after its lookback.
+    /// A column is NaN throughout after its lookback.
     AllNan,
     /// A column has an infinite value.
     Infinite,
-    /// A column has a value outside of the range that the catalogue states.
+    /// A column has a value outside of its catalogue range.
     OutOfRange,
     /// A column is NaN at bars after its lookback.
     Nan,
-    /// A column has values, all of them the same.
+    /// A column is constant.
     Constant,
-    /// The lookback of a column is longer than every series: it has no value.
+    /// The lookback of a column is longer than every series.
     TooShort,
-    /// Bars: the close moves by more than [`JUMP_SIGMAS`] robust sigmas.
+    /// Bars: a log return of the close exceeds [`JUMP_SIGMAS`] robust sigmas.
     Jump,
-    /// Bars: a step in time that is longer than usual and no break that recurs, such as a night.
+    /// Bars: a time step longer than the usual one that is not a recurring session break.
     Gap,
-    /// Bars: nothing was traded.
+    /// Bars: zero volume.
     ZeroVolume,
 }
 
-/// Sigmas of the log return beyond which a move of the close is a [`Problem::Jump`].
+/// Sigmas of the log return beyond which a move of the close is a [`QualityProblem::Jump`].
 pub const JUMP_SIGMAS: f64 = jumps::SIGMAS;
 
-/// Where a problem is.
+/// The scope of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, serde::Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Scope {
+pub enum FindingScope {
     /// In the bars.
     Input,
     /// In a column of the output.
@@ -67,65 +67,65 @@ pub enum Scope {
 
 /// A problem of the bars or of a column.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Finding {
-    /// Bars or a column?
-    pub scope: Scope,
-    /// Which column; of the bars, which of theirs, separated by commas.
+pub struct DataFinding {
+    /// Bars or an output column.
+    pub scope: FindingScope,
+    /// The output column; for bars, their columns, comma-separated.
     pub column: String,
-    /// What is wrong.
-    pub problem: Problem,
-    /// In how many symbols; 0 where that is not known (rows that were left out) or means all (too short).
+    /// The problem.
+    pub problem: QualityProblem,
+    /// Number of symbols; 0 where unknown (skipped rows) or all (too short).
     pub symbols: usize,
-    /// The worst of them: the one with the largest share.
+    /// The symbol with the largest share.
     pub example: String,
-    /// How many values, over all symbols.
+    /// Number of values, over all symbols.
     pub count: u64,
-    /// Their share of all values that could have it, over all symbols; a warm-up is not among them.
+    /// Their share of all values, over all symbols, without warm-ups.
     pub share: f64,
     /// Their share in the example.
     pub worst_share: f64,
-    /// The first such row of the example, counted from 0 within its symbol.
+    /// First such row of the example, from 0 within its symbol.
     pub first_row: Option<u64>,
-    /// Its time, as it is written.
+    /// Its time, formatted.
     pub first_time: Option<String>,
-    /// The value there: out of range, the log return of a jump, the seconds of a gap.
+    /// Its value: out of range, log return of a jump, seconds of a gap.
     pub value: Option<f64>,
-    /// The range that is left: of the catalogue, or for a gap 0 to the usual step.
+    /// The violated range: of the catalogue, or for a gap 0 to the usual step.
     #[serde(skip)]
     pub range: Option<ValueRange>,
 }
 
-/// A row of the symbol at hand, and its time.
+/// A row of the current symbol, with its time.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Spot {
+struct RowRef {
     row: u64,
     time: Option<i64>,
     value: Option<f64>,
 }
 
-/// How often something was seen in a symbol, among how many, and where first.
+/// Count of a problem in one symbol, out of how many values, and its first row.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-struct Seen {
+struct SymbolTally {
     count: u64,
     of: u64,
-    first: Option<Spot>,
+    first: Option<RowRef>,
     /// Columns of the bars, one bit each.
     columns: u8,
     range: Option<ValueRange>,
 }
 
-impl Seen {
-    fn add(&mut self, count: u64, spot: impl FnOnce() -> Spot) {
+impl SymbolTally {
+    fn add(&mut self, count: u64, row_ref: impl FnOnce() -> RowRef) {
         if count > 0 {
             self.count += count;
-            self.first.get_or_insert_with(spot);
+            self.first.get_or_insert_with(row_ref);
         }
     }
 }
 
-/// The same over symbols.
+/// Total over all symbols.
 #[derive(Default)]
-struct Tally {
+struct RunTally {
     count: u64,
     of: u64,
     columns: u8,
@@ -133,102 +133,110 @@ struct Tally {
     /// The symbol with the largest share.
     example: String,
     worst_share: f64,
-    worst: Seen,
+    worst: SymbolTally,
 }
 
-/// Which problem, and of which column of the output; `None` is the bars.
-type Key = (Problem, Option<usize>);
+/// Problem and output column; `None` is the bars.
+type Key = (QualityProblem, Option<usize>);
 
-/// Everything that was looked for.
+/// Totals of a run.
 #[derive(Default)]
-struct Found(HashMap<Key, Tally>);
+struct Tallies(HashMap<Key, RunTally>);
 
-impl Found {
-    /// A symbol ends: what was seen in it. Symbols without the problem count in its share.
-    fn add(&mut self, key: Key, seen: Seen, symbol: &str) {
-        let tally = self.0.entry(key).or_default();
-        tally.count += seen.count;
-        tally.of += seen.of;
-        tally.columns |= seen.columns;
-        if seen.count == 0 {
+impl Tallies {
+    /// Adds a finished symbol. Symbols without the problem count in its share.
+    fn add(&mut self, key: Key, tally: SymbolTally, symbol: &str) {
+        let run = self.0.entry(key).or_default();
+        run.count += tally.count;
+        run.of += tally.of;
+        run.columns |= tally.columns;
+        if tally.count == 0 {
             return;
         }
-        tally.symbols += 1;
-        let share = seen.count as f64 / seen.of.max(1) as f64;
-        if share > tally.worst_share {
-            (tally.worst_share, tally.worst) = (share, seen);
-            symbol.clone_into(&mut tally.example);
+        run.symbols += 1;
+        let share = tally.count as f64 / tally.of.max(1) as f64;
+        if share > run.worst_share {
+            (run.worst_share, run.worst) = (share, tally);
+            symbol.clone_into(&mut run.example);
         }
     }
 }
 
 /// The checks of a run.
-pub(super) struct Checks {
+pub(super) struct QualityChecks {
     layout: KeySchema,
     name: String,
     columns: ColumnChecks,
     bars: BarChecks,
-    found: Found,
-    /// Rows of symbols that are complete.
+    found: Tallies,
+    /// Rows of finished symbols.
     rows: u64,
 }
 
-impl Checks {
-    /// For columns of which this is known; the first `own` of them are the bars themselves.
+impl QualityChecks {
+    /// For these columns, the first `own` of which are the bars themselves.
     pub(super) fn new(facts: Vec<ColumnMeta>, own: usize, layout: &KeySchema) -> Self {
-        Checks {
+        QualityChecks {
             layout: layout.clone(),
             name: String::new(),
             columns: ColumnChecks::new(facts, own),
             bars: BarChecks::new(layout),
-            found: Found::default(),
+            found: Tallies::default(),
             rows: 0,
         }
     }
 
-    /// Rows of a symbol that has had `offset` rows before, and their columns. `slack` is for rounding at the ends of a range.
-    pub(super) fn see(&mut self, bars: &Bars, offset: usize, values: &[ColumnValues<'_>], slack: f64) {
+    /// Checks rows of a symbol, `offset` rows after its first. `slack` is the relative tolerance at the ends of a range.
+    pub(super) fn check(&mut self, bars: &Bars, offset: usize, values: &[ColumnValues<'_>], slack: f64) {
         if offset == 0 {
             self.close();
             self.name = symbol(bars);
         }
         let offset = offset as u64;
-        self.bars.see(bars, offset);
-        self.columns.see(&bars.time, offset, values, slack);
+        self.bars.check(bars, offset);
+        self.columns.check(&bars.time, offset, values, slack);
     }
 
-    /// The symbol ends.
+    /// Finishes the current symbol.
     fn close(&mut self) {
         self.rows += self.bars.rows();
-        for (problem, seen) in self.bars.take() {
-            self.found.add((problem, None), seen, &self.name);
+        for (problem, tally) in self.bars.take() {
+            self.found.add((problem, None), tally, &self.name);
         }
-        for (column, problem, seen) in self.columns.take() {
-            self.found.add((problem, Some(column)), seen, &self.name);
+        for (column, problem, tally) in self.columns.take() {
+            self.found.add((problem, Some(column)), tally, &self.name);
         }
     }
 
-    /// Everything that was found, the most important first.
-    pub(super) fn findings(mut self, read: &ReadReport) -> Vec<Finding> {
+    /// All findings, the most severe first.
+    pub(super) fn findings(mut self, read: &ReadReport) -> Vec<DataFinding> {
         self.close();
-        for (problem, count) in [(Problem::Unreadable, read.skipped), (Problem::Duplicate, read.duplicates)] {
-            let seen = Seen { count, of: read.rows + read.skipped, ..Seen::default() };
-            self.found.add((problem, None), seen, "");
+        for (problem, count) in
+            [(QualityProblem::Unreadable, read.skipped), (QualityProblem::Duplicate, read.duplicates)]
+        {
+            let tally = SymbolTally { count, of: read.rows + read.skipped, ..SymbolTally::default() };
+            self.found.add((problem, None), tally, "");
         }
         self.columns.too_short(&mut self.found, self.rows);
-        let Checks { found, columns, layout, .. } = self;
-        let mut all: Vec<(Key, Tally)> = found.0.into_iter().filter(|(_, t)| t.count > 0).collect();
+        let QualityChecks { found, columns, layout, .. } = self;
+        let mut all: Vec<(Key, RunTally)> = found.0.into_iter().filter(|(_, t)| t.count > 0).collect();
         all.sort_by_key(|(key, _)| *key);
         all.into_iter().map(|(key, tally)| finding(key, tally, &columns, &layout)).collect()
     }
 }
 
-fn finding((problem, column): Key, tally: Tally, columns: &ColumnChecks, layout: &KeySchema) -> Finding {
-    let Tally { count, of, symbols, example, worst_share, worst, .. } = tally;
+fn finding(
+    (problem, column): Key,
+    tally: RunTally,
+    columns: &ColumnChecks,
+    layout: &KeySchema,
+) -> DataFinding {
+    let RunTally { count, of, symbols, example, worst_share, worst, .. } = tally;
     let first = worst.first;
-    let named = !matches!(problem, Problem::Unreadable | Problem::Duplicate | Problem::TooShort);
-    Finding {
-        scope: if column.is_some() { Scope::Column } else { Scope::Input },
+    let named =
+        !matches!(problem, QualityProblem::Unreadable | QualityProblem::Duplicate | QualityProblem::TooShort);
+    DataFinding {
+        scope: if column.is_some() { FindingScope::Column } else { FindingScope::Input },
         column: match column {
             Some(at) => columns.name(at).to_owned(),
             None => bars::names(problem, tally.columns),
@@ -239,9 +247,9 @@ fn finding((problem, column): Key, tally: Tally, columns: &ColumnChecks, layout:
         count,
         share: count as f64 / of.max(1) as f64,
         worst_share,
-        first_row: first.map(|spot| spot.row),
-        first_time: first.and_then(|spot| spot.time).and_then(|time| layout.show(time)),
-        value: first.and_then(|spot| spot.value),
+        first_row: first.map(|row_ref| row_ref.row),
+        first_time: first.and_then(|row_ref| row_ref.time).and_then(|time| layout.show(time)),
+        value: first.and_then(|row_ref| row_ref.value),
         range: worst.range,
     }
 }

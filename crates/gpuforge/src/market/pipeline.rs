@@ -14,7 +14,7 @@ use gpuforge_indicators::{
 use gpuforge_indicators_gpu::{HybridExecutor, SpillFile};
 
 use super::{
-    MarketReport, PhaseSeconds, Request, checks::Checks, request::StreamSplit, series, symbol, timed,
+    MarketReport, PhaseSeconds, Request, checks::QualityChecks, request::StreamSplit, series, symbol, timed,
 };
 
 /// Bars of one chunk of a streamed series: maximum and minimum.
@@ -35,7 +35,7 @@ pub(super) struct Pipeline<'a> {
     /// Bytes of results held at once.
     pub(super) max_bytes: usize,
     pub(super) writer: Writer,
-    pub(super) checks: Option<Checks>,
+    pub(super) checks: Option<QualityChecks>,
     pub(super) stream: Option<Stream<&'a ExecPlan>>,
     pub(super) progress: Option<&'a (dyn Fn(u64) + Sync)>,
     pub(super) seconds: PhaseSeconds,
@@ -142,8 +142,8 @@ impl Pipeline<'_> {
 
     /// Bars per chunk: as many as their results fit.
     fn chunk_bars(&self) -> usize {
-        let [most, least] = CHUNK_BARS;
-        (self.max_bytes / self.bytes(1)).clamp(least, most)
+        let [max, min] = CHUNK_BARS;
+        (self.max_bytes / self.bytes(1)).clamp(min, max)
     }
 
     /// Writes the rows of a symbol whose columns are in the spill file.
@@ -209,7 +209,7 @@ impl Pipeline<'_> {
         let values: Vec<ColumnValues<'_>> = kept.chain(computed).collect();
         if let Some(checks) = &mut self.checks {
             let device = self.executor.summary().groups.gpu > 0;
-            checks.see(bars, offset, &values, if device { DEVICE_SLACK } else { SLACK });
+            checks.check(bars, offset, &values, if device { DEVICE_SLACK } else { SLACK });
         }
         let (written, took) =
             timed("write columns", || self.writer.write(bars.symbol.as_ref(), &bars.time, &values));

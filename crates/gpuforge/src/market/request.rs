@@ -1,6 +1,6 @@
 //! Column request: the selected indicators with their plan, and the split into streamable and whole-series columns.
 
-use gpuforge_indicators::select::{self, Selection, Wanted};
+use gpuforge_indicators::select::{self, SelectItem, Selection};
 use gpuforge_indicators_gpu::ExecRequest;
 
 /// Selected columns with one plan for all of them. Where some need the whole series, they are also planned separately, so

@@ -28,7 +28,7 @@ struct Base {
 }
 
 impl UserPaths {
-    /// UserPaths that no system can open, for users without a home folder: nothing is read, nothing is kept.
+    /// Paths that cannot be opened, for users without a home directory: nothing is read or stored.
     pub fn unavailable() -> UserPaths {
         let never = || PathBuf::from("\0");
         UserPaths { config_file: never(), cache_dir: never(), data_dir: never() }

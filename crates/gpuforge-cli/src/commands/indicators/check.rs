@@ -1,7 +1,7 @@
 //! `gpuforge indicators … --check`, `--strict`: data quality findings of bars and columns, one line each, most important first.
 
 use anyhow::Result;
-use gpuforge::market::{Finding, JUMP_SIGMAS, MarketReport, Problem, Scope};
+use gpuforge::market::{DataFinding, FindingScope, JUMP_SIGMAS, MarketReport, QualityProblem};
 
 use crate::{
     error::Hinted,
@@ -14,8 +14,9 @@ const LISTED: usize = 12;
 
 /// Prints the findings to stderr. Skipped and duplicate rows are reported with the input.
 pub(super) fn print_findings(report: &MarketReport, out: &Output) {
-    let shown = |f: &&Finding| !matches!(f.problem, Problem::Duplicate | Problem::Unreadable);
-    let findings: Vec<&Finding> = report.findings.iter().flatten().filter(shown).collect();
+    let shown =
+        |f: &&DataFinding| !matches!(f.problem, QualityProblem::Duplicate | QualityProblem::Unreadable);
+    let findings: Vec<&DataFinding> = report.findings.iter().flatten().filter(shown).collect();
     for finding in findings.iter().take(LISTED) {
         out.warn("check", &escape_control(&line(finding, report.symbols)), None);
     }
@@ -31,7 +32,7 @@ pub(super) fn summary(report: &MarketReport) -> Option<(bool, String)> {
     if found.is_empty() {
         return Some((true, "check: no findings in bars and columns".to_owned()));
     }
-    let bars = found.iter().filter(|f| f.scope == Scope::Input).count();
+    let bars = found.iter().filter(|f| f.scope == FindingScope::Input).count();
     let all = plural(found.len() as u64, "finding");
     Some((false, format!("check: {all}, {bars} in bars and {} in columns", found.len() - bars)))
 }
@@ -50,58 +51,58 @@ pub(super) fn strict(report: &MarketReport) -> Result<()> {
 }
 
 /// One finding in one line.
-fn line(finding: &Finding, symbols: usize) -> String {
+fn line(finding: &DataFinding, symbols: usize) -> String {
     format!("{}{}", what(finding), location(finding, symbols))
 }
 
-fn what(finding: &Finding) -> String {
-    let Finding { column, count, .. } = finding;
+fn what(finding: &DataFinding) -> String {
+    let DataFinding { column, count, .. } = finding;
     let rows = plural(*count, "row");
     match finding.problem {
-        Problem::Null => format!("{column} null or NaN in {rows}"),
-        Problem::HighBelowLow => format!("high is below low in {rows}"),
-        Problem::OutsideHighLow => format!("{column} outside of low to high in {rows}"),
-        Problem::NotPositive => format!("{column} 0 or below in {rows}"),
-        Problem::Unreadable => format!("{rows} skipped that could not be read"),
-        Problem::Duplicate => format!("{rows} dropped with a duplicate timestamp"),
-        Problem::AllNan => format!("{column} has no value at all"),
-        Problem::Infinite => format!("{column} is infinite in {rows}"),
-        Problem::OutOfRange => {
+        QualityProblem::Null => format!("{column} null or NaN in {rows}"),
+        QualityProblem::HighBelowLow => format!("high is below low in {rows}"),
+        QualityProblem::OutsideHighLow => format!("{column} outside of low to high in {rows}"),
+        QualityProblem::NotPositive => format!("{column} 0 or below in {rows}"),
+        QualityProblem::Unreadable => format!("{rows} skipped that could not be read"),
+        QualityProblem::Duplicate => format!("{rows} dropped with a duplicate timestamp"),
+        QualityProblem::AllNan => format!("{column} has no value at all"),
+        QualityProblem::Infinite => format!("{column} is infinite in {rows}"),
+        QualityProblem::OutOfRange => {
             let range = finding.range.map_or_else(String::new, |r| format!(" of {r}"));
             let value = finding.value.map_or_else(String::new, |x| format!(" ({x:.6})"));
             format!("{column} is outside{range}{value} in {rows}")
         }
-        Problem::Nan => {
+        QualityProblem::Nan => {
             format!("{column} is NaN in {} of its rows after the warm-up", percent(finding.share))
         }
-        Problem::Constant => format!("{column} is constant"),
-        Problem::TooShort => format!("{column} has no value: its warm-up is longer than every series"),
-        Problem::Jump => {
+        QualityProblem::Constant => format!("{column} is constant"),
+        QualityProblem::TooShort => format!("{column} has no value: its warm-up is longer than every series"),
+        QualityProblem::Jump => {
             let size = finding.value.map_or(0.0, f64::exp_m1) * 100.0;
             let times = plural(*count, "jump");
             format!("{times} of the close beyond {JUMP_SIGMAS} sigma, the first by {size:+.1} %")
         }
-        Problem::Gap => {
+        QualityProblem::Gap => {
             let usual = finding.range.map_or_else(String::new, |r| format!(" (usual step {})", span(r.max)));
             let first = finding.value.map_or_else(String::new, |s| format!(", the first of {}", span(s)));
             format!("{} in time{usual}{first}", plural(*count, "gap"))
         }
-        Problem::ZeroVolume => format!("volume is 0 in {} of rows", percent(finding.share)),
+        QualityProblem::ZeroVolume => format!("volume is 0 in {} of rows", percent(finding.share)),
     }
 }
 
 /// Affected symbols, and the first row.
-fn location(finding: &Finding, symbols: usize) -> String {
-    let Finding { symbols: n, example, worst_share, .. } = finding;
+fn location(finding: &DataFinding, symbols: usize) -> String {
+    let DataFinding { symbols: n, example, worst_share, .. } = finding;
     let at = match (finding.first_row, &finding.first_time) {
         (Some(row), Some(time)) => format!("row {row} ({time})"),
         (Some(row), None) => format!("row {row}"),
         (None, _) => String::new(),
     };
-    let everywhere = matches!(finding.problem, Problem::Constant | Problem::AllNan);
+    let everywhere = matches!(finding.problem, QualityProblem::Constant | QualityProblem::AllNan);
     let starts = match finding.problem {
         _ if at.is_empty() || everywhere => String::new(),
-        Problem::Nan => format!(", from {at} on"),
+        QualityProblem::Nan => format!(", from {at} on"),
         _ => format!(", first at {at}"),
     };
     match (symbols, *n) {
@@ -139,9 +140,9 @@ mod tests {
 
     use super::*;
 
-    fn finding(problem: Problem, column: &str) -> Finding {
-        Finding {
-            scope: Scope::Column,
+    fn finding(problem: QualityProblem, column: &str) -> DataFinding {
+        DataFinding {
+            scope: FindingScope::Column,
             column: column.to_owned(),
             problem,
             symbols: 1,
@@ -158,32 +159,43 @@ mod tests {
 
     #[test]
     fn a_line_has_problem_share_and_location() {
-        let nan = finding(Problem::Nan, "rsi_14");
+        let nan = finding(QualityProblem::Nan, "rsi_14");
         assert_eq!(
             line(&nan, 30),
             "rsi_14 is NaN in 1.2 % of its rows after the warm-up in 1 of 30 symbols: ABC, 95 %, from row 14 \
              (2024-01-02T14:44:00Z) on"
         );
-        let single = Finding { share: 0.953, first_time: None, ..nan };
+        let single = DataFinding { share: 0.953, first_time: None, ..nan };
         assert_eq!(line(&single, 1), "rsi_14 is NaN in 95 % of its rows after the warm-up, from row 14 on");
         let range = Some(ValueRange { min: 0.0, max: 100.0 });
-        let out = Finding { range, value: Some(104.25), count: 1, ..finding(Problem::OutOfRange, "rsi_14") };
+        let out = DataFinding {
+            range,
+            value: Some(104.25),
+            count: 1,
+            ..finding(QualityProblem::OutOfRange, "rsi_14")
+        };
         assert_eq!(
             line(&out, 1),
             "rsi_14 is outside of 0 to 100 (104.250000) in 1 row, first at row 14 (2024-01-02T14:44:00Z)"
         );
         let usual = Some(ValueRange { min: 0.0, max: 60.0 });
-        let gap = Finding { range: usual, value: Some(960.0), count: 3, ..finding(Problem::Gap, "time") };
+        let gap = DataFinding {
+            range: usual,
+            value: Some(960.0),
+            count: 3,
+            ..finding(QualityProblem::Gap, "time")
+        };
         assert!(
             line(&gap, 1)
                 .starts_with("3 gaps in time (usual step 1 min), the first of 16 min, first at row 14 (")
         );
-        let jump = Finding { value: Some(0.5f64.ln()), count: 1, ..finding(Problem::Jump, "close") };
+        let jump =
+            DataFinding { value: Some(0.5f64.ln()), count: 1, ..finding(QualityProblem::Jump, "close") };
         assert!(
             line(&jump, 1).starts_with("1 jump of the close beyond 8 sigma, the first by -50.0 %, first at")
         );
         assert_eq!(
-            line(&finding(Problem::Constant, "x"), 2),
+            line(&finding(QualityProblem::Constant, "x"), 2),
             "x is constant in 1 of 2 symbols, ABC among them"
         );
     }

@@ -1,22 +1,22 @@
-//! Checks of output columns: one pass per part for NaN, min and max; places are looked up only where something is wrong.
+//! QualityChecks of output columns: one pass per part for NaN, min and max; places are looked up only where something is wrong.
 //! Is every value after the warm-up what it can be?
 
 use gpuforge_frame::write::ColumnValues;
 use gpuforge_indicators::select::ColumnMeta;
 
-use super::{Found, Problem, Seen, Spot};
+use super::{QualityProblem, RowRef, SymbolTally, Tallies};
 
-/// The columns of a run and what was seen of them in the symbol at hand.
+/// Checks of the output columns of the current symbol.
 pub(super) struct ColumnChecks {
     all: Vec<Column>,
-    /// Columns that are the bars themselves: their NaN are those of the input.
+    /// Number of leading columns that are the bars: their NaN are those of the input.
     own: usize,
 }
 
 struct Column {
-    facts: ColumnMeta,
+    meta: ColumnMeta,
     now: State,
-    /// Rows after the warm-up, and after what a late start waits for, over all symbols.
+    /// Rows after the warm-up and a late start, over all symbols.
     rows: u64,
 }
 
@@ -24,12 +24,12 @@ struct Column {
 struct State {
     /// Rows that should have a value.
     rows: u64,
-    /// NaN before any value, of a column that starts late.
+    /// Leading NaN of a column that starts late.
     late: u64,
-    nan: Seen,
-    infinite: Seen,
-    outside: Seen,
-    first: Option<Spot>,
+    nan: SymbolTally,
+    infinite: SymbolTally,
+    outside: SymbolTally,
+    first: Option<RowRef>,
     min: f64,
     max: f64,
 }
@@ -39,9 +39,9 @@ impl Default for State {
         State {
             rows: 0,
             late: 0,
-            nan: Seen::default(),
-            infinite: Seen::default(),
-            outside: Seen::default(),
+            nan: SymbolTally::default(),
+            infinite: SymbolTally::default(),
+            outside: SymbolTally::default(),
             first: None,
             min: f64::INFINITY,
             max: f64::NEG_INFINITY,
@@ -54,33 +54,33 @@ impl State {
         self.min <= self.max
     }
 
-    /// Values of a part after the warm-up.
-    fn see(&mut self, facts: &ColumnMeta, values: &[f64], spot: impl Fn(usize) -> Spot, slack: f64) {
-        let Span { nan, min, max } = Span::of(values);
-        let late = match facts.starts_late && nan > 0 && !self.has_value() {
+    /// Checks values of a chunk after the warm-up.
+    fn check(&mut self, meta: &ColumnMeta, values: &[f64], row_ref: impl Fn(usize) -> RowRef, slack: f64) {
+        let MinMax { nan, min, max } = MinMax::of(values);
+        let late = match meta.starts_late && nan > 0 && !self.has_value() {
             true => values.iter().take_while(|x| x.is_nan()).count(),
             false => 0,
         };
         self.rows += values.len() as u64;
         self.late += late as u64;
         if !values.is_empty() {
-            self.first.get_or_insert_with(|| spot(0));
+            self.first.get_or_insert_with(|| row_ref(0));
         }
-        // A value is looked for only where one is wrong.
+        // Rows are located only where something is wrong.
         let find = |wrong: &dyn Fn(f64) -> bool| {
             let at = values.iter().skip(late).position(|x| wrong(*x)).unwrap_or(0) + late;
-            Spot { value: values.get(at).copied().filter(|x| x.is_finite()), ..spot(at) }
+            RowRef { value: values.get(at).copied().filter(|x| x.is_finite()), ..row_ref(at) }
         };
         let count = |wrong: &dyn Fn(f64) -> bool| values.iter().filter(|x| wrong(**x)).count() as u64;
         self.nan.add(nan - late as u64, || find(&f64::is_nan));
         if min == f64::NEG_INFINITY || max == f64::INFINITY {
             self.infinite.add(count(&f64::is_infinite), || find(&f64::is_infinite));
         }
-        if let Some(range) = facts.range
+        if let Some(range) = meta.range
             && min <= max
             && !(range.contains(min, slack) && range.contains(max, slack))
         {
-            // An infinite value is a problem of its own.
+            // Infinite values are reported separately.
             let outside = |x: f64| x.is_finite() && !range.contains(x, slack);
             self.outside.add(count(&outside), || find(&outside));
         }
@@ -88,34 +88,34 @@ impl State {
         self.max = self.max.max(max);
     }
 
-    fn problems(self, facts: &ColumnMeta) -> [(Problem, Seen); 5] {
+    fn problems(self, meta: &ColumnMeta) -> [(QualityProblem, SymbolTally); 5] {
         let of = self.rows - self.late;
         let values = of - self.nan.count;
-        let all = Seen { count: of, of, first: self.first, ..Seen::default() };
-        let none = Seen { count: 0, ..all };
+        let all = SymbolTally { count: of, of, first: self.first, ..SymbolTally::default() };
+        let none = SymbolTally { count: 0, ..all };
         let empty = of > 0 && values == 0;
-        let silent = facts.pattern && self.max == 0.0;
-        let constant = values > 1 && self.min == self.max && self.min.is_finite() && !silent;
+        let no_pattern = meta.pattern && self.max == 0.0;
+        let constant = values > 1 && self.min == self.max && self.min.is_finite() && !no_pattern;
         [
-            (Problem::AllNan, if empty { all } else { none }),
-            (Problem::Infinite, Seen { of, ..self.infinite }),
-            (Problem::OutOfRange, Seen { of, range: facts.range, ..self.outside }),
-            (Problem::Nan, if empty { none } else { Seen { of, ..self.nan } }),
-            (Problem::Constant, if constant { all } else { none }),
+            (QualityProblem::AllNan, if empty { all } else { none }),
+            (QualityProblem::Infinite, SymbolTally { of, ..self.infinite }),
+            (QualityProblem::OutOfRange, SymbolTally { of, range: meta.range, ..self.outside }),
+            (QualityProblem::Nan, if empty { none } else { SymbolTally { of, ..self.nan } }),
+            (QualityProblem::Constant, if constant { all } else { none }),
         ]
     }
 }
 
-/// NaN, min and max of values. NaN are neither.
+/// NaN count, min and max of values.
 #[derive(Debug, Clone, Copy, PartialEq)]
-struct Span {
+struct MinMax {
     nan: u64,
     min: f64,
     max: f64,
 }
 
-impl Span {
-    const NONE: Span = Span { nan: 0, min: f64::INFINITY, max: f64::NEG_INFINITY };
+impl MinMax {
+    const NONE: MinMax = MinMax { nan: 0, min: f64::INFINITY, max: f64::NEG_INFINITY };
 
     #[inline(always)]
     fn add(&mut self, x: f64) {
@@ -124,61 +124,66 @@ impl Span {
         self.max = if x > self.max { x } else { self.max };
     }
 
-    /// Eight values at once: one min after the other would wait for the last.
-    fn of(values: &[f64]) -> Span {
-        let mut lanes = [Span::NONE; 8];
+    /// Eight independent accumulators: avoids a loop-carried dependency.
+    fn of(values: &[f64]) -> MinMax {
+        let mut lanes = [MinMax::NONE; 8];
         let (eights, rest) = values.as_chunks::<8>();
         for eight in eights {
             lanes.iter_mut().zip(eight).for_each(|(lane, x)| lane.add(*x));
         }
         lanes.iter_mut().zip(rest).for_each(|(lane, x)| lane.add(*x));
-        let join =
-            |a: Span, b: &Span| Span { nan: a.nan + b.nan, min: a.min.min(b.min), max: a.max.max(b.max) };
-        lanes.iter().fold(Span::NONE, join)
+        let join = |a: MinMax, b: &MinMax| MinMax {
+            nan: a.nan + b.nan,
+            min: a.min.min(b.min),
+            max: a.max.max(b.max),
+        };
+        lanes.iter().fold(MinMax::NONE, join)
     }
 }
 
 impl ColumnChecks {
-    pub(super) fn new(facts: Vec<ColumnMeta>, own: usize) -> Self {
-        let column = |facts| Column { facts, now: State::default(), rows: 0 };
-        ColumnChecks { all: facts.into_iter().map(column).collect(), own }
+    pub(super) fn new(meta: Vec<ColumnMeta>, own: usize) -> Self {
+        let column = |meta| Column { meta, now: State::default(), rows: 0 };
+        ColumnChecks { all: meta.into_iter().map(column).collect(), own }
     }
 
     pub(super) fn name(&self, at: usize) -> &str {
-        self.all.get(at).map_or("", |c| c.facts.column.as_str())
+        self.all.get(at).map_or("", |c| c.meta.column.as_str())
     }
 
     /// Rows of the symbol at hand, of which it has had `offset` before.
-    pub(super) fn see(&mut self, time: &[i64], offset: u64, values: &[ColumnValues<'_>], slack: f64) {
+    pub(super) fn check(&mut self, time: &[i64], offset: u64, values: &[ColumnValues<'_>], slack: f64) {
         for (column, values) in self.all.iter_mut().zip(values) {
             let from = values.valid_from;
-            let spot = |at: usize| Spot {
+            let row_ref = |at: usize| RowRef {
                 row: offset + (from + at) as u64,
                 time: time.get(from + at).copied(),
                 value: None,
             };
-            column.now.see(&column.facts, values.values.get(from..).unwrap_or(&[]), spot, slack);
+            column.now.check(&column.meta, values.values.get(from..).unwrap_or(&[]), row_ref, slack);
         }
     }
 
-    /// The symbol ends: what was seen in it.
-    pub(super) fn take(&mut self) -> Vec<(usize, Problem, Seen)> {
+    /// Finishes the symbol; its counts.
+    pub(super) fn take(&mut self) -> Vec<(usize, QualityProblem, SymbolTally)> {
         let mut all = Vec::new();
         for (at, column) in self.all.iter_mut().enumerate() {
             let state = std::mem::take(&mut column.now);
             column.rows += state.rows - state.late;
             let own = at < self.own;
-            let problems = state.problems(&column.facts).into_iter();
-            all.extend(problems.filter(|(p, _)| !own || *p != Problem::Nan).map(|(p, seen)| (at, p, seen)));
+            let problems = state.problems(&column.meta).into_iter();
+            all.extend(
+                problems.filter(|(p, _)| !own || *p != QualityProblem::Nan).map(|(p, tally)| (at, p, tally)),
+            );
         }
         all
     }
 
-    /// The input ends: columns that no symbol was long enough for.
-    pub(super) fn too_short(&self, found: &mut Found, rows: u64) {
+    /// At the end of the input: columns whose lookback no symbol reached.
+    pub(super) fn too_short(&self, found: &mut Tallies, rows: u64) {
         for (at, _) in self.all.iter().enumerate().filter(|(_, c)| c.rows == 0 && rows > 0) {
-            let seen = Seen { count: rows, of: rows, ..Seen::default() };
-            found.add((Problem::TooShort, Some(at)), seen, "");
+            let tally = SymbolTally { count: rows, of: rows, ..SymbolTally::default() };
+            found.add((QualityProblem::TooShort, Some(at)), tally, "");
         }
     }
 }
@@ -190,38 +195,38 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_span_has_every_value_once() {
+    fn min_max_counts_every_value_once() {
         for n in 0..40u32 {
             let mut values: Vec<f64> = (0..n).map(|i| f64::from(i * 7 % 40)).collect();
             let (min, max) =
                 values.iter().fold((f64::INFINITY, f64::NEG_INFINITY), |(a, b), x| (a.min(*x), b.max(*x)));
-            assert_eq!(Span::of(&values), Span { nan: 0, min, max }, "{n}");
+            assert_eq!(MinMax::of(&values), MinMax { nan: 0, min, max }, "{n}");
             values.extend([f64::NAN, f64::NAN]);
-            assert_eq!(Span::of(&values), Span { nan: 2, min, max }, "{n}");
+            assert_eq!(MinMax::of(&values), MinMax { nan: 2, min, max }, "{n}");
         }
     }
 
     /// A column that waits for a session that never ends has no value anywhere.
     #[test]
-    fn a_column_without_any_value_is_too_short() {
+    fn column_without_any_value_is_too_short() {
         let late = ColumnMeta { column: "x".to_owned(), range: None, starts_late: true, pattern: false };
         let short = |values: &[f64]| {
             let mut checks = ColumnChecks::new(vec![late.clone()], 0);
-            checks.see(&[], 0, &[ColumnValues { values, valid_from: 1 }], 0.0);
+            checks.check(&[], 0, &[ColumnValues { values, valid_from: 1 }], 0.0);
             let _ = checks.take();
-            let mut found = Found::default();
+            let mut found = Tallies::default();
             checks.too_short(&mut found, values.len() as u64);
-            found.0.contains_key(&(Problem::TooShort, Some(0)))
+            found.0.contains_key(&(QualityProblem::TooShort, Some(0)))
         };
         assert!(short(&[f64::NAN; 4]) && short(&[f64::NAN]) && !short(&[f64::NAN, f64::NAN, 1.0]));
     }
 
     /// Problems of one column in one symbol: count and first row.
-    fn problems(facts: ColumnMeta, parts: &[&[f64]]) -> Vec<(Problem, u64, Option<u64>)> {
-        let mut checks = ColumnChecks::new(vec![facts], 0);
+    fn problems(meta: ColumnMeta, parts: &[&[f64]]) -> Vec<(QualityProblem, u64, Option<u64>)> {
+        let mut checks = ColumnChecks::new(vec![meta], 0);
         let mut offset = 0;
         for part in parts {
-            checks.see(
+            checks.check(
                 &[],
                 offset,
                 &[ColumnValues { values: part, valid_from: 2usize.saturating_sub(offset as usize) }],
@@ -229,34 +234,42 @@ mod tests {
             );
             offset += part.len() as u64;
         }
-        let found = checks.take().into_iter().filter(|(_, _, seen)| seen.count > 0);
-        found.map(|(_, problem, seen)| (problem, seen.count, seen.first.map(|spot| spot.row))).collect()
+        let found = checks.take().into_iter().filter(|(_, _, tally)| tally.count > 0);
+        found
+            .map(|(_, problem, tally)| (problem, tally.count, tally.first.map(|row_ref| row_ref.row)))
+            .collect()
     }
 
     #[test]
-    fn problems_have_counts_and_first_rows_in_any_parts() {
+    fn counts_and_first_rows_do_not_depend_on_chunking() {
         let nan = f64::NAN;
-        let facts =
+        let meta =
             |range, starts_late, pattern| ColumnMeta { column: "x".to_owned(), range, starts_late, pattern };
         let percent = Some(ValueRange { min: 0.0, max: 100.0 });
         let all = [nan, nan, 5.0, 101.0, nan, -1.0, f64::INFINITY, nan, 7.0];
         let want = vec![
-            (Problem::Infinite, 1, Some(6)),
-            (Problem::OutOfRange, 2, Some(3)),
-            (Problem::Nan, 2, Some(4)),
+            (QualityProblem::Infinite, 1, Some(6)),
+            (QualityProblem::OutOfRange, 2, Some(3)),
+            (QualityProblem::Nan, 2, Some(4)),
         ];
         for at in 0..all.len() {
             let (a, b) = all.split_at(at);
-            assert_eq!(problems(facts(percent, false, false), &[a, b]), want, "parted at {at}");
+            assert_eq!(problems(meta(percent, false, false), &[a, b]), want, "parted at {at}");
         }
         let late = [nan, nan, nan, nan, 1.0, nan, 2.0];
-        assert_eq!(problems(facts(None, true, false), &[&late]), [(Problem::Nan, 1, Some(5))]);
-        assert_eq!(problems(facts(None, false, false), &[&late]), [(Problem::Nan, 3, Some(2))]);
-        assert_eq!(problems(facts(None, false, false), &[&[nan; 5]]), [(Problem::AllNan, 3, Some(2))]);
-        assert_eq!(problems(facts(None, true, false), &[&[nan; 5]]), [], "it never started: too short");
-        assert_eq!(problems(facts(None, false, false), &[&[3.0; 5]]), [(Problem::Constant, 3, Some(2))]);
-        assert_eq!(problems(facts(None, false, true), &[&[0.0; 5]]), [], "no pattern");
-        assert_eq!(problems(facts(None, false, true), &[&[100.0; 5]]), [(Problem::Constant, 3, Some(2))]);
-        assert_eq!(problems(facts(percent, false, false), &[&[nan, nan]]), [], "nothing but warm-up");
+        assert_eq!(problems(meta(None, true, false), &[&late]), [(QualityProblem::Nan, 1, Some(5))]);
+        assert_eq!(problems(meta(None, false, false), &[&late]), [(QualityProblem::Nan, 3, Some(2))]);
+        assert_eq!(problems(meta(None, false, false), &[&[nan; 5]]), [(QualityProblem::AllNan, 3, Some(2))]);
+        assert_eq!(problems(meta(None, true, false), &[&[nan; 5]]), [], "it never started: too short");
+        assert_eq!(
+            problems(meta(None, false, false), &[&[3.0; 5]]),
+            [(QualityProblem::Constant, 3, Some(2))]
+        );
+        assert_eq!(problems(meta(None, false, true), &[&[0.0; 5]]), [], "no pattern");
+        assert_eq!(
+            problems(meta(None, false, true), &[&[100.0; 5]]),
+            [(QualityProblem::Constant, 3, Some(2))]
+        );
+        assert_eq!(problems(meta(percent, false, false), &[&[nan, nan]]), [], "nothing but warm-up");
     }
 }

@@ -1,80 +1,80 @@
-//! Jumps of the close: log returns beyond so many robust sigmas. Is there a split or a wrong price?
+//! Jump detection: log returns of the close beyond so many robust sigmas (MAD): splits and wrong prices.
 //!
 //! Sigma is 1.4826 times the median absolute return (the MAD about 0) of a block of returns, each divided by the square
 //! root of the usual steps that passed: a night may move more than a minute. Blocks follow a volatility that changes.
 
-use super::{Seen, Spot};
+use super::{RowRef, SymbolTally};
 
-/// Sigmas that make a jump.
+/// Threshold in sigmas.
 pub(super) const SIGMAS: f64 = 8.0;
-/// And the smallest move that is one: minutes have fat tails, and below it the tick size makes a return large.
-const LEAST_MOVE: f64 = 0.02;
+/// Minimum absolute log return: minute returns have fat tails, and the tick size inflates small ones.
+const MIN_MOVE: f64 = 0.02;
 /// Returns of a block.
 const BLOCK: usize = 512;
-/// The fewest that a sigma is taken from.
-const FEWEST: usize = 16;
-/// A block with fewer takes the sigma of the one before.
-const SHORT: usize = 128;
+/// Minimum returns for a sigma.
+const MIN_RETURNS: usize = 16;
+/// A block with fewer reuses the previous sigma.
+const SHORT_BLOCK: usize = 128;
 const MAD: f64 = 1.4826;
-/// Usual steps that a return is scaled by, at most: a night moves the price about as much as a session of minutes does.
-const MOST_STEPS: f64 = 400.0;
+/// Cap of the time scaling: an overnight return is about as large as a session of minutes.
+const MAX_STEPS: f64 = 400.0;
 
-/// Returns of one symbol.
+/// Jump detector of one symbol.
 #[derive(Debug, Default)]
-pub(super) struct Jumps {
+pub(super) struct JumpDetector {
     last: Option<f64>,
     /// Time since the last close, in any unit.
     elapsed: f64,
     block: Vec<Return>,
     sigma: Option<f64>,
     scratch: Vec<f64>,
-    found: Seen,
+    found: SymbolTally,
 }
 
 #[derive(Debug, Clone, Copy)]
 struct Return {
     log: f64,
     elapsed: f64,
-    /// The size, as of one usual step.
+    /// Absolute return, scaled to one usual step.
     scaled: f64,
-    spot: Spot,
+    row_ref: RowRef,
 }
 
-impl Jumps {
-    /// A bar comes so long after the last.
+impl JumpDetector {
+    /// Adds time since the last bar.
     pub(super) fn wait(&mut self, elapsed: f64) {
         self.elapsed += elapsed;
     }
 
-    /// Is a block complete, and to be judged?
+    /// Is a block complete?
     pub(super) fn is_full(&self) -> bool {
         self.block.len() == BLOCK
     }
 
-    pub(super) fn next(&mut self, close: f64, spot: Spot) {
-        // What has no logarithm is a problem of its own; the next return is from the last price that has.
+    pub(super) fn next(&mut self, close: f64, row_ref: RowRef) {
+        // Non-positive prices are reported separately; returns skip them.
         if !(close > 0.0 && close.is_finite()) {
             return;
         }
         let elapsed = std::mem::take(&mut self.elapsed);
         let Some(last) = self.last.replace(close) else { return };
         let log = (close / last).ln();
-        self.block.push(Return { log, elapsed, scaled: log.abs(), spot });
+        self.block.push(Return { log, elapsed, scaled: log.abs(), row_ref });
     }
 
-    /// A block is complete: looks for jumps in it. Returns over more than the usual step may be larger.
-    pub(super) fn judge(&mut self, usual: Option<f64>) {
+    /// Detects jumps in a block. Returns over more than the usual step are scaled by the square root of time.
+    pub(super) fn detect(&mut self, usual: Option<f64>) {
         if let Some(usual) = usual {
-            self.block.iter_mut().for_each(|r| r.scaled /= (r.elapsed / usual).clamp(1.0, MOST_STEPS).sqrt());
+            self.block.iter_mut().for_each(|r| r.scaled /= (r.elapsed / usual).clamp(1.0, MAX_STEPS).sqrt());
         }
-        if self.block.len() >= SHORT || self.sigma.is_none() {
+        if self.block.len() >= SHORT_BLOCK || self.sigma.is_none() {
             self.sigma = self.robust_sigma();
         }
         self.found.of += self.block.len() as u64;
         if let Some(sigma) = self.sigma {
             for r in &self.block {
-                if r.scaled > SIGMAS * sigma && r.log.abs() > LEAST_MOVE {
-                    self.found.add(1, || Spot { value: Some(r.log), ..r.spot });
+                if r.scaled > SIGMAS * sigma && r.log.abs() > MIN_MOVE {
+                    self.found.add(1, || RowRef { value: Some(r.log), ..r.row_ref });
                 }
             }
         }
@@ -82,11 +82,11 @@ impl Jumps {
     }
 
     fn robust_sigma(&mut self) -> Option<f64> {
-        // A price that mostly stands still has a median of 0: then that of its moves.
+        // Where the median is 0 (mostly unchanged prices), the median of the non-zero returns.
         for at_least in [0.0, f64::MIN_POSITIVE] {
             self.scratch.clear();
             self.scratch.extend(self.block.iter().map(|r| r.scaled).filter(|x| *x >= at_least));
-            if self.scratch.len() < FEWEST {
+            if self.scratch.len() < MIN_RETURNS {
                 return None;
             }
             let middle = self.scratch.len() / 2;
@@ -98,9 +98,9 @@ impl Jumps {
         None
     }
 
-    /// The symbol ends: its jumps.
-    pub(super) fn take(&mut self, usual: Option<f64>) -> Seen {
-        self.judge(usual);
+    /// Finishes the symbol; its jumps.
+    pub(super) fn take(&mut self, usual: Option<f64>) -> SymbolTally {
+        self.detect(usual);
         (self.last, self.sigma, self.elapsed) = (None, None, 0.0);
         std::mem::take(&mut self.found)
     }
@@ -112,11 +112,11 @@ mod tests {
 
     /// How many jumps, the row of the first, and its size in percent.
     fn jumps(closes: impl IntoIterator<Item = f64>) -> (u64, Option<u64>, f64) {
-        let mut jumps = Jumps::default();
+        let mut jumps = JumpDetector::default();
         for (row, close) in closes.into_iter().enumerate() {
-            jumps.next(close, Spot { row: row as u64, time: None, value: None });
+            jumps.next(close, RowRef { row: row as u64, time: None, value: None });
             if jumps.is_full() {
-                jumps.judge(None);
+                jumps.detect(None);
             }
         }
         let found = jumps.take(None);
@@ -136,7 +136,7 @@ mod tests {
     }
 
     #[test]
-    fn a_walk_has_no_jump_and_a_split_is_one() {
+    fn random_walk_has_no_jump_and_a_split_is_one() {
         assert_eq!(jumps(walk(3000)), (0, None, 0.0));
         for at in [5, 511, 512, 513, 2999] {
             let split = walk(3000).into_iter().enumerate().map(|(i, x)| if i >= at { x / 2.0 } else { x });
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn too_few_returns_and_no_moves_say_nothing() {
+    fn too_few_or_zero_returns_give_no_jump() {
         assert_eq!(jumps([100.0, 50.0, 100.0]), (0, None, 0.0));
         assert_eq!(jumps([0.0, f64::NAN, -1.0, f64::INFINITY]), (0, None, 0.0));
         let once = (0..400).map(|i| if i < 200 { 10.0 } else { 11.0 });
@@ -155,13 +155,13 @@ mod tests {
     }
 
     #[test]
-    fn a_night_may_move_more_than_a_minute() {
-        let mut jumps = Jumps::default();
+    fn overnight_returns_are_scaled_by_time() {
+        let mut jumps = JumpDetector::default();
         for (row, close) in walk(600).into_iter().enumerate() {
             let night = row >= 300;
             jumps.wait(if row == 300 { 60_000.0 } else { 60.0 });
             let close = if night { close * 1.1 } else { close };
-            jumps.next(close, Spot { row: row as u64, time: None, value: None });
+            jumps.next(close, RowRef { row: row as u64, time: None, value: None });
         }
         assert_eq!(jumps.take(Some(60.0)).count, 0);
     }

@@ -1,4 +1,4 @@
-//! Gaps in time: steps longer than the usual one that are no recurring break. Are bars missing?
+//! Gap detection: time steps longer than the usual one that are not recurring session breaks.
 //!
 //! The usual step is the most frequent of a symbol's first steps; where no step makes up half of them (ticks, quarters),
 //! nothing is a gap. Nights, weekends and lunch breaks are learned: a long step is a break where long steps leave from and
@@ -9,39 +9,39 @@ use std::collections::HashMap;
 use gpuforge_frame::KeySchema;
 use gpuforge_indicators::catalogue::ValueRange;
 
-use super::{Seen, Spot};
+use super::{RowRef, SymbolTally};
 
-/// Steps that the usual one is taken from.
-const FIRST: usize = 512;
-/// The least of them.
-const LEAST: usize = 3;
-/// Kinds of long steps that are told apart: more are gaps.
-const KINDS: usize = 4096;
+/// GapDetector that the usual one is learnt from.
+const LEARN_STEPS: usize = 512;
+/// Minimum of them.
+const MIN_STEPS: usize = 3;
+/// Maximum distinct break patterns: more are gaps.
+const MAX_PATTERNS: usize = 4096;
 const DAY: f64 = 86_400.0;
-/// A break lasts at least this long.
-const BREAK: f64 = 1800.0;
-/// With fewer days than this nothing can be seen to recur: long steps are taken for nights.
+/// Minimum seconds of a session break.
+const MIN_BREAK: f64 = 1800.0;
+/// With fewer days, recurrence cannot be established: long steps count as nights.
 const FEW_DAYS: u64 = 4;
 const NIGHT: f64 = 4.0 * 3600.0;
-/// Weekdays without a bar that may be holidays.
+/// Consecutive weekdays without a bar that count as holidays.
 const HOLIDAYS: i64 = 2;
 
-/// Steps of one symbol.
-pub(super) struct Steps {
+/// Gap detector of one symbol.
+pub(super) struct GapDetector {
     /// Seconds of a unit of time, by the type of the column.
     typed: Option<f64>,
-    /// The same of the symbol at hand; of whole numbers as they look. `None` where times are no times.
+    /// The same for the current symbol, guessed from integers; `None` where they are not timestamps.
     unit: Option<f64>,
     last: Option<i64>,
-    /// Steps before the usual one is known: the time they lead to, and its row.
+    /// GapDetector before the usual one is known: the time they lead to, and its row.
     early: Vec<(i64, i64, u64)>,
     usual: Usual,
     steps: u64,
     days: u64,
     weekends: bool,
-    kinds: HashMap<(i64, i64), Kind>,
+    patterns: HashMap<(i64, i64), BreakPattern>,
     gaps: Vec<Gap>,
-    found: Seen,
+    found: SymbolTally,
 }
 
 /// The usual step.
@@ -52,8 +52,8 @@ enum Usual {
     Step(i64),
 }
 
-/// Long steps that leave and arrive at the same times of day.
-struct Kind {
+/// Long steps between the same times of day.
+struct BreakPattern {
     count: u64,
     shortest: f64,
     first: Gap,
@@ -66,9 +66,9 @@ struct Gap {
     seconds: f64,
 }
 
-impl Steps {
+impl GapDetector {
     pub(super) fn new(layout: &KeySchema) -> Self {
-        Steps {
+        GapDetector {
             typed: layout.unit_seconds(),
             unit: None,
             last: None,
@@ -77,9 +77,9 @@ impl Steps {
             steps: 0,
             days: 0,
             weekends: false,
-            kinds: HashMap::new(),
+            patterns: HashMap::new(),
             gaps: Vec::new(),
-            found: Seen::default(),
+            found: SymbolTally::default(),
         }
     }
 
@@ -100,7 +100,7 @@ impl Steps {
         match self.usual {
             Usual::NotYet => {
                 self.early.push((last, time, row));
-                if self.early.len() == FIRST {
+                if self.early.len() == LEARN_STEPS {
                     self.learn();
                 }
             }
@@ -121,7 +121,7 @@ impl Steps {
         }
     }
 
-    /// Takes the usual step from the first ones, and goes through those.
+    /// Learns the usual step (mode) from the first steps, and checks those.
     fn learn(&mut self) {
         let early = std::mem::take(&mut self.early);
         let steps: Vec<i64> = early.iter().map(|(from, to, _)| to.saturating_sub(*from)).collect();
@@ -138,7 +138,7 @@ impl Steps {
 
     fn step(&mut self, usual: i64, unit: f64, from: i64, to: i64, row: u64) {
         let step = to.saturating_sub(from);
-        // Half a step more than usual.
+        // Up to half a step more than usual is not a gap.
         if step.saturating_mul(2) <= usual.saturating_mul(3) {
             return;
         }
@@ -152,44 +152,45 @@ impl Steps {
             return;
         }
         let key = (of_day(from, unit), of_day(to, unit));
-        if !self.kinds.contains_key(&key) && self.kinds.len() == KINDS {
+        if !self.patterns.contains_key(&key) && self.patterns.len() == MAX_PATTERNS {
             return self.gap(gap);
         }
-        let kind = self.kinds.entry(key).or_insert(Kind { count: 0, shortest: seconds, first: gap });
-        kind.count += 1;
-        kind.shortest = kind.shortest.min(seconds);
+        let pattern =
+            self.patterns.entry(key).or_insert(BreakPattern { count: 0, shortest: seconds, first: gap });
+        pattern.count += 1;
+        pattern.shortest = pattern.shortest.min(seconds);
     }
 
     fn gap(&mut self, gap: Gap) {
         self.found.count += 1;
-        // Only the first is told.
+        // Only the first is reported.
         self.gaps.truncate(1);
         self.gaps.push(gap);
         self.gaps.sort_by_key(|g| g.row);
     }
 
-    /// The symbol ends: its gaps.
-    pub(super) fn take(&mut self) -> Seen {
+    /// Finishes the symbol; its gaps.
+    pub(super) fn take(&mut self) -> SymbolTally {
         let _ = self.usual();
-        let kinds = std::mem::take(&mut self.kinds);
+        let patterns = std::mem::take(&mut self.patterns);
         let often = (self.days / 10).max(2);
         let (mut left, mut reached) = (HashMap::new(), HashMap::new());
-        for ((from, to), kind) in kinds.iter().filter(|(_, k)| k.shortest >= BREAK) {
-            *left.entry(*from).or_insert(0) += kind.count;
-            *reached.entry(*to).or_insert(0) += kind.count;
+        for ((from, to), pattern) in patterns.iter().filter(|(_, k)| k.shortest >= MIN_BREAK) {
+            *left.entry(*from).or_insert(0) += pattern.count;
+            *reached.entry(*to).or_insert(0) += pattern.count;
         }
         let recurs = |times: &HashMap<i64, u64>, at: &i64| times.get(at).is_some_and(|n| *n >= often);
-        for ((from, to), kind) in &kinds {
-            let a_break = kind.shortest >= BREAK && recurs(&left, from) && recurs(&reached, to);
-            let a_night = self.days < FEW_DAYS && kind.shortest >= NIGHT;
+        for ((from, to), pattern) in &patterns {
+            let a_break = pattern.shortest >= MIN_BREAK && recurs(&left, from) && recurs(&reached, to);
+            let a_night = self.days < FEW_DAYS && pattern.shortest >= NIGHT;
             if !(a_break || a_night) {
-                self.gap(kind.first);
-                self.found.count += kind.count - 1;
+                self.gap(pattern.first);
+                self.found.count += pattern.count - 1;
             }
         }
         let mut found = std::mem::take(&mut self.found);
-        let spot = |g: &Gap| Spot { row: g.row, time: Some(g.time), value: Some(g.seconds) };
-        found.first = self.gaps.first().map(spot);
+        let row_ref = |g: &Gap| RowRef { row: g.row, time: Some(g.time), value: Some(g.seconds) };
+        found.first = self.gaps.first().map(row_ref);
         found.of = std::mem::take(&mut self.steps);
         if let (Usual::Step(usual), Some(unit)) = (self.usual, self.unit) {
             found.range = Some(ValueRange { min: 0.0, max: usual as f64 * unit });
@@ -204,9 +205,9 @@ impl Steps {
 fn mode(mut steps: Vec<i64>) -> Option<i64> {
     steps.retain(|step| *step > 0);
     steps.sort_unstable();
-    let runs = steps.chunk_by(|a, b| a == b);
-    let longest = runs.max_by_key(|run| run.len())?;
-    let enough = steps.len() >= LEAST && longest.len() * 2 >= steps.len();
+    let groups = steps.chunk_by(|a, b| a == b);
+    let longest = groups.max_by_key(|group| group.len())?;
+    let enough = steps.len() >= MIN_STEPS && longest.len() * 2 >= steps.len();
     longest.first().copied().filter(|_| enough)
 }
 
@@ -253,21 +254,21 @@ mod tests {
 
     use super::*;
 
-    fn layout(kind: DataType) -> KeySchema {
+    fn layout(pattern: DataType) -> KeySchema {
         KeySchema {
-            time: Some(KeyColumn { name: "time".to_owned(), data_type: kind }),
+            time: Some(KeyColumn { name: "time".to_owned(), data_type: pattern }),
             ..KeySchema::default()
         }
     }
 
     /// How many gaps, and the row of the first.
-    fn gaps(kind: DataType, times: impl IntoIterator<Item = i64>) -> (u64, Option<u64>) {
-        let mut steps = Steps::new(&layout(kind));
+    fn gaps(pattern: DataType, times: impl IntoIterator<Item = i64>) -> (u64, Option<u64>) {
+        let mut steps = GapDetector::new(&layout(pattern));
         times.into_iter().enumerate().for_each(|(row, time)| {
             steps.next(time, row as u64);
         });
         let found = steps.take();
-        (found.count, found.first.map(|spot| spot.row))
+        (found.count, found.first.map(|row_ref| row_ref.row))
     }
 
     fn seconds() -> DataType {
@@ -282,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn nights_and_weekends_are_no_gaps() {
+    fn nights_and_weekends_are_not_gaps() {
         for days in [1, 2, 3, 4, 10, 100] {
             assert_eq!(gaps(seconds(), sessions(days)), (0, None), "{days} days");
         }
@@ -295,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn minutes_that_are_missing_are_a_gap() {
+    fn missing_minutes_are_a_gap() {
         let without = |from: usize, n: usize, days: i64| {
             let mut times = sessions(days);
             times.drain(from..from + n);
@@ -309,7 +310,7 @@ mod tests {
     }
 
     #[test]
-    fn days_may_be_holidays_and_weeks_may_not() {
+    fn missing_days_may_be_holidays_missing_weeks_are_gaps() {
         let days = |missing: &[i64]| {
             let all = (0..300i64).filter(|d| !missing.contains(d)).map(|d| d / 5 * 7 + d % 5 + 4);
             gaps(DataType::Date32, all)
@@ -326,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn irregular_times_and_plain_numbers_have_no_usual_step() {
+    fn irregular_times_and_plain_integers_have_no_usual_step() {
         assert_eq!(gaps(seconds(), (0..400i64).map(|i| i * i)), (0, None));
         assert_eq!(gaps(DataType::Int64, [20_240_129, 20_240_130, 20_240_131, 20_240_201]), (0, None));
         let millis = (0..300i64).filter(|m| *m != 70).map(|m| 1_704_067_200_000 + m * 60_000);
