@@ -273,7 +273,7 @@ fn duty(router: &Router) -> Result<Row> {
     };
     let mut off = Vec::new();
     for _ in 0..3 {
-        let options = BatchOptions { duty: Some(DUTY), ..BatchOptions::default() };
+        let options = BatchOptions { duty_cycle: Some(DUTY), ..BatchOptions::default() };
         let run = router.batch((0..1200).map(|_| spin()), options);
         ensure!(run.stats.wall >= Duration::from_secs(1), "only {:?}", run.stats.wall);
         let share = run.stats.busy_share().context("no time at all")?;

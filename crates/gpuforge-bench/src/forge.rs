@@ -3,7 +3,7 @@
 use anyhow::{Result, bail};
 use gpuforge::{
     Forge,
-    settings::{UserPaths, Settings},
+    settings::{Settings, UserPaths},
 };
 
 use crate::{

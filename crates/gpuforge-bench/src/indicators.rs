@@ -359,7 +359,7 @@ fn self_verification(table: &mut Buffers) -> Result<Vec<Row>> {
                     // A plan of its own: what is verified stays verified.
                     sum += table.ours(
                         &select(instances),
-                        ExecOptions { verify_jit, ..one(ExecOptions::default()) },
+                        ExecOptions { verify_jit, ..single_threaded(ExecOptions::default()) },
                     )?;
                 }
                 times.push(sum);

@@ -13,7 +13,9 @@ use gpuforge::{
         Backend, BatchOptions, CpuBackend, PlacementPolicy, Router, RouterSettings,
         calibrate::{self, calibrate},
     },
-    workloads::lattice::{Blocked, Distances, Grid, Lattice, SearchResult, Searcher, Weights, analyse, batch},
+    workloads::lattice::{
+        Blocked, Distances, Grid, Lattice, SearchResult, Searcher, Weights, analyse, batch,
+    },
 };
 
 use crate::{

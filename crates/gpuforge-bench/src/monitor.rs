@@ -14,7 +14,7 @@ use std::{
 use anyhow::{Context as _, Result, ensure};
 use gpuforge::{
     Forge,
-    dash::live::{follow::Follower, place},
+    dash::live::{follower::Follower, socket_dir},
 };
 use gpuforge_indicators::{
     catalogue,
@@ -105,7 +105,7 @@ fn count(folder: &Path, watched: bool) -> Result<(f64, u64)> {
     }
     let mut child = command.spawn().context("cannot start valgrind")?;
     let runtime = folder.to_string_lossy().into_owned();
-    let sockets = place::folder(&|name| (name == "XDG_RUNTIME_DIR").then(|| runtime.clone()));
+    let sockets = socket_dir::resolve(&|name| (name == "XDG_RUNTIME_DIR").then(|| runtime.clone()));
     let mut viewer = Follower::new(&sockets, None);
     let status = loop {
         if let Some(status) = child.try_wait()? {

@@ -76,7 +76,7 @@ fn request(size: u64) -> AllocRequest {
     AllocRequest { size: Bytes(size), tag: Tag("bench"), class: BlockClass::Storage }
 }
 
-fn pool() -> Pool<Free> {
+fn pool() -> Pool<NullDevice> {
     Pool::new(NullDevice, PoolSettings::default(), Arc::new(Monotonic::default()))
 }
 

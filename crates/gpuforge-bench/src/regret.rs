@@ -19,7 +19,7 @@ use gpuforge::{
         RouterSettings, RunOptions,
         backend::{BackendError, BackendRun},
         calibrate::{self, calibrate},
-        feedback::Corrections,
+        correction::Corrections,
         route,
         route::Candidate,
     },
@@ -344,8 +344,13 @@ fn wrong_models(backends: &[Arc<dyn Backend>], known: &[CostModel], cells: &[Cel
 /// Latency of one decision between two backends.
 fn decision_time(models: &[CostModel], cells: &[Cell]) -> Result<Vec<Row>> {
     let corrections = Corrections::default();
-    let candidate =
-        |model| Candidate { model, corrections: &corrections, usable: true, largest: None, room: None };
+    let candidate = |model| Candidate {
+        model,
+        corrections: &corrections,
+        usable: true,
+        max_buffer: None,
+        memory_budget: None,
+    };
     let candidates: Vec<Candidate<'_>> = models.iter().map(candidate).collect();
     let works = cells.iter().map(|c| Ok(Work::of(c.op.as_ref(), false)?)).collect::<Result<Vec<_>>>()?;
     let mut times = Vec::new();

@@ -13,9 +13,9 @@ use gpuforge_indicators_gpu::features::HostRows;
 use gpuforge_train::{
     data::target::Target,
     device_table::{DeviceTable, SampleOrder, TrainBackend},
-    rng::SeededRng,
-    model::{ModelSpec, Architecture},
+    model::{Architecture, ModelSpec},
     net::{Net, OptimiserConfig},
+    rng::SeededRng,
 };
 
 use crate::{
@@ -96,16 +96,16 @@ impl Ours {
     fn new(case: &Case) -> Result<Ours> {
         let mut rng = SeededRng::new(1, 7);
         let values = (0..ROWS * FEATURES).map(|_| rng.normal() as f32).collect();
-        let place = TrainBackend::cpu();
-        let rows = place.rows(HostRows { columns: FEATURES, values, valid: Vec::new() });
+        let backend = TrainBackend::cpu();
+        let rows = backend.rows(HostRows { columns: FEATURES, values, valid: Vec::new() });
         let ends: Vec<u32> = (case.window as u32 - 1..ROWS as u32).collect();
         let targets = ends.iter().map(|_| f32::from(rng.unit() > 0.5)).collect();
         let mut samples: Vec<u32> = (0..ends.len() as u32).collect();
         rng.shuffle(&mut samples);
-        let order = place.order(&samples);
+        let order = backend.order(&samples);
         let spec = ModelSpec { shape: (case.shape)(), features: FEATURES, window: case.window, outputs: 1 };
-        let net = Net::begin(&spec, 1, &place);
-        let table = DeviceTable::from_parts(place, rows, &ends, targets, case.window);
+        let net = Net::begin(&spec, 1, &backend);
+        let table = DeviceTable::from_parts(backend, rows, &ends, targets, case.window);
         Ok(Ours { table, net, order, at: 0 })
     }
 

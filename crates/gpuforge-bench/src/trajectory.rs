@@ -24,7 +24,9 @@ use gpuforge::{
         Backend, CostModel, CpuBackend, PlacementPolicy, Router, RouterSettings,
         calibrate::{self, calibrate},
     },
-    workloads::trajectory::{Flights, Launch, IntegrationMethod, FlightModel, FlightSetup, FlightStatus, FlightSummary, Wind},
+    workloads::trajectory::{
+        FlightModel, FlightSetup, FlightStatus, FlightSummary, Flights, IntegrationMethod, Launch, Wind,
+    },
 };
 
 use crate::{

@@ -4,8 +4,8 @@ use std::process::ExitCode;
 
 use anyhow::Error;
 use gpuforge::{
-    forge::ForgeError,
     detection::UnknownDevice,
+    forge::ForgeError,
     settings::{SettingLocation, SettingsError},
 };
 

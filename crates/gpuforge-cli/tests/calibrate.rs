@@ -13,8 +13,9 @@ mod common;
 use std::path::PathBuf;
 
 use common::{RunOutput, Sandbox, run};
+use gpuforge::ops::OpKind;
 use gpuforge::route::{
-    Kind, Model,
+    CostModel,
     curve::{Curve, Point},
     store,
 };
@@ -30,14 +31,14 @@ fn write_fake_calibration(sandbox: &Sandbox) {
         let point = |octave: u32| Point { units: 1 << octave, ns: fixed + each * f64::from(1u32 << octave) };
         Curve::try_from((4..=30).map(point).collect::<Vec<_>>()).unwrap()
     };
-    let mut cpu = Model::named("cpu");
-    let mut card = Model::named("Made-up Card 9");
+    let mut cpu = CostModel::named("cpu");
+    let mut card = CostModel::named("Made-up Card 9");
     card.driver = Some("1.0".to_owned());
-    for kind in [Kind::Xor, Kind::Matmul] {
+    for kind in [OpKind::Xor, OpKind::Matmul] {
         cpu.set(kind, curve(100.0, 1.0));
         card.set(kind, curve(1e5, 0.1));
     }
-    (card.up, card.down, card.launch_ns) = (Some(curve(1e3, 0.01)), Some(curve(1e3, 0.01)), 1e5);
+    (card.upload, card.download, card.launch_ns) = (Some(curve(1e3, 0.01)), Some(curve(1e3, 0.01)), 1e5);
     (cpu.spread, card.spread) = (Some(0.02), Some(0.5));
     store::save(&file(sandbox), &[cpu, card]).unwrap();
 }

@@ -5,6 +5,7 @@
 //! `GPUFORGE_JSON_FIELDS_BINARY=FILE` takes the documents from another build of the binary.
 
 #![cfg(target_os = "linux")] // the documents of a live Linux machine; a recording elsewhere has other probes
+#![allow(clippy::unwrap_used, clippy::panic, reason = "a test fails loudly")]
 
 mod common;
 

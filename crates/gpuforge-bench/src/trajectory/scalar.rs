@@ -3,7 +3,7 @@
 
 use std::f64::consts::PI;
 
-use gpuforge::workloads::trajectory::{Coefficients, Launch, IntegrationMethod, FlightSetup};
+use gpuforge::workloads::trajectory::{Coefficients, FlightSetup, IntegrationMethod, Launch};
 use serde_json::{Value, json};
 
 type State = [f64; 7];
@@ -47,7 +47,8 @@ impl FlightConstants<'_> {
     }
 
     pub(super) fn json(&self) -> Value {
-        let axis = |a: gpuforge::workloads::trajectory::coefficients::TableAxis| json!([a.first, a.step, a.nodes]);
+        let axis =
+            |a: gpuforge::workloads::trajectory::coefficients::TableAxis| json!([a.first, a.step, a.nodes]);
         json!({
             "drag": self.coefficients.drag, "lift": self.coefficients.lift,
             "re": axis(self.coefficients.reynolds), "spin": axis(self.coefficients.spin),

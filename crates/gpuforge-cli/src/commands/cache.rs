@@ -3,7 +3,7 @@
 use std::{fmt::Write as _, time::SystemTime};
 
 use anyhow::{Context as _, Result};
-use gpuforge::{hardware::cache::fingerprint, detection};
+use gpuforge::{detection, hardware::cache::fingerprint};
 use serde_json::json;
 
 use crate::{

@@ -143,7 +143,7 @@ fn table(panels: &[Panel]) -> String {
     let mut out = format!("{HEAD}{:<13} {:>11} {:>11}  faster{HEAD:#}\n", "Operation", "cpu", "device");
     for panel in panels {
         let peak = |i: usize| panel.lines.get(i).map_or("-".to_owned(), |l| rate(l.peak));
-        let faster = panel.says(["cpu", "device"]);
+        let faster = panel.describe(["cpu", "device"]);
         let _ = writeln!(out, "{:<13} {:>11} {:>11}  {faster}", panel.title, peak(0), peak(1));
     }
     out

@@ -4,12 +4,12 @@ use std::{fmt::Write as _, io::Read as _, path::Path};
 
 use anyhow::{Context as _, Result};
 use gpuforge::{
+    detection,
     hardware::{
         self, CacheUse, DetectOptions, Inventory,
         model::{Cpu, Gpu, Usable, Vendor},
         recording::Recording,
     },
-    detection,
 };
 
 use super::probe;
@@ -38,7 +38,8 @@ pub(crate) fn run(args: &Detect, context: &Context) -> Result<()> {
         inventory.timings.clear();
     }
     // Kernel files (tier 0) know few names: a device may exist though its name is not found.
-    let checked = options.filter(|o| !o.tier0_only).map_or(Ok(()), |o| detection::check_device(&o, &inventory));
+    let checked =
+        options.filter(|o| !o.tier0_only).map_or(Ok(()), |o| detection::check_device(&o, &inventory));
     if let Err(unknown) = &checked {
         // Reported once, as the error of the run; the inventory is still printed.
         inventory.warnings.retain(|w| w.source != unknown.origin || context.out.json);

@@ -10,11 +10,12 @@ use std::{
 
 use anyhow::{Context as _, Result};
 use gpuforge::{
+    detection,
     env::doctor::{self, SystemView},
     env::explain::{
         CheckEvidence, Explanation, HostEvidence, PatternDb, RootCause, Severity, explain_with_checks, fix,
     },
-    detection, hardware,
+    hardware,
     settings::UserPaths,
 };
 use serde_json::json;

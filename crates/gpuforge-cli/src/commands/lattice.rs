@@ -114,8 +114,8 @@ pub(super) fn statistics(analysis: &Analysis) -> String {
     lines.push(format!("degrees      {}", parts.join(", ")));
     lines.push(match analysis.diameter {
         None => "diameter     none".to_owned(),
-        Some(d) if d.exact => format!("diameter     {}", d.least),
-        Some(d) => format!("diameter     between {} and {}", d.least, d.most),
+        Some(d) if d.exact => format!("diameter     {}", d.lower),
+        Some(d) => format!("diameter     between {} and {}", d.lower, d.upper),
     });
     lines.push(match (analysis.connected, *components) {
         (true, _) => "connected    yes".to_owned(),

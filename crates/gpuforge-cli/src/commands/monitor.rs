@@ -19,7 +19,7 @@ use gpuforge::{
         snapshot::EventLevel,
         socket_dir::{self, processes},
         tui,
-        view::{LiveView, State},
+        view::{ConnectionState, LiveView},
         web::LiveServer,
     },
     env::{
@@ -87,7 +87,9 @@ pub(crate) fn run(args: &Monitor, context: &Context) -> Result<()> {
     }
     if args.once || context.out.json {
         if args.pid.is_some() || !processes(&directory).is_empty() {
-            follower.wait(ONCE, |v| !v.trend.is_empty() || !matches!(v.state, State::Waiting | State::Live));
+            follower.wait(ONCE, |v| {
+                !v.trend.is_empty() || !matches!(v.state, ConnectionState::Waiting | ConnectionState::Live)
+            });
         }
         known(args.pid, follower.view(), &directory)?;
         return match context.out.json {
@@ -111,7 +113,7 @@ fn directory() -> PathBuf {
 fn known(pid: Option<u32>, view: &LiveView, directory: &std::path::Path) -> Result<()> {
     let Some(pid) = pid.filter(|_| view.snapshot.is_none()) else { return Ok(()) };
     let what = match view.state {
-        State::Foreign => format!("process {pid} speaks another version of the protocol"),
+        ConnectionState::Foreign => format!("process {pid} speaks another version of the protocol"),
         _ => format!("process {pid} does not publish its state"),
     };
     let others: Vec<String> = processes(directory).iter().map(u32::to_string).collect();

@@ -5,8 +5,8 @@ use std::fmt::Write as _;
 use anyhow::Result;
 use gpuforge::{
     choice::choose,
-    hardware::{self, Inventory},
     detection,
+    hardware::{self, Inventory},
 };
 
 use super::{detect, probe};

@@ -199,7 +199,7 @@ fn batch(args: &BatchArgs, context: &Context) -> Result<()> {
 }
 
 fn summary(report: &BatchReport<'_>) -> String {
-    let Report { output, launches, landed, bad, placed, .. } = report;
+    let BatchReport { output, launches, landed, bad, placed, .. } = report;
     let each = report.launches_per_second.map_or(String::new(), |n| format!(", {}/s", count(n)));
     let mut out = wrap(
         &format!("{launches} launches, {landed} landed, {} bad: {}", bad.len(), output.display()),
@@ -352,7 +352,7 @@ fn write_file(path: &Path, bytes: &[u8]) -> Result<()> {
 /// Paths of valid launches, on all threads.
 fn paths(model: &FlightModel, launches: &[(u64, Launch)]) -> Vec<Vec<FlightPoint>> {
     let mut paths = vec![Vec::new(); launches.len()];
-    Threads::all().each(launches.iter().zip(&mut paths), |((_, launch), path)| {
+    Threads::all().par_for_each(launches.iter().zip(&mut paths), |((_, launch), path)| {
         *path = model.path(launch).map(|(_, points)| points).unwrap_or_default();
     });
     paths
@@ -379,6 +379,6 @@ fn write_paths(path: &Path, model: &FlightModel, launches: &[(u64, Launch)]) -> 
 
 /// The columns of [`PATH`] for a point.
 fn numbers_of(point: &FlightPoint) -> [f64; 8] {
-    let FlightPoint { time, place: [x, y, z], velocity: [u, v, w], spin } = *point;
+    let FlightPoint { time, position: [x, y, z], velocity: [u, v, w], spin } = *point;
     [time, x, y, z, u, v, w, spin]
 }

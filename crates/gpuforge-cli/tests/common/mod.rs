@@ -44,6 +44,7 @@ impl Sandbox {
 }
 
 /// Output and exit code of a run.
+#[allow(dead_code, reason = "each test file uses its own part of this module")]
 pub(crate) struct RunOutput {
     pub(crate) code: Option<i32>,
     pub(crate) stdout: String,
@@ -56,6 +57,7 @@ pub(crate) fn run(command: &mut Command) -> RunOutput {
     RunOutput { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
 }
 
+#[allow(dead_code, reason = "each test file uses its own part of this module")]
 impl RunOutput {
     pub(crate) fn ok(self) -> Self {
         assert_eq!(self.code, Some(0), "stdout:\n{}\nstderr:\n{}", self.stdout, self.stderr);

@@ -162,7 +162,7 @@ fn kind(kind: InfoKind) -> &'static str {
 
 /// Where values lie: `0 to 100`; of several outputs, each that is bounded: `k 0 to 100, d 0 to 100`.
 fn ranges(item: &IndicatorInfo) -> String {
-    let text = |o: &Output| {
+    let text = |o: &OutputInfo| {
         let range = o.range?;
         Some(if item.outputs.len() == 1 { range.to_string() } else { format!("{} {range}", o.name) })
     };

@@ -106,7 +106,7 @@ fn run_batch(args: &AnalyseArgs, grid: &Grid, count: u64, context: &Context) -> 
             .json(&serde_json::json!({ "dims": grid.dims(), "seconds": seconds, "lattices": all }));
     }
     let connected = all.iter().filter(|a| a.connected).count();
-    let mut widths: Vec<u64> = all.iter().filter_map(|a| a.diameter.map(|d| d.least)).collect();
+    let mut widths: Vec<u64> = all.iter().filter_map(|a| a.diameter.map(|d| d.lower)).collect();
     widths.sort_unstable();
     let (least, most) = (widths.first().copied().unwrap_or(0), widths.last().copied().unwrap_or(0));
     let middle = widths.get(widths.len() / 2).copied().unwrap_or(0);

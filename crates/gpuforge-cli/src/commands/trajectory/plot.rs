@@ -152,7 +152,7 @@ mod tests {
     fn nothing_and_one_flight_can_be_drawn() {
         let point = |x: f64, y: f64| FlightPoint {
             time: 0.0,
-            place: [x, y, x / 20.0],
+            position: [x, y, x / 20.0],
             velocity: [0.0; 3],
             spin: 0.0,
         };
