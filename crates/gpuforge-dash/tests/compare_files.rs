@@ -1,4 +1,4 @@
-//! Do files become sides and baselines, and does what is no trace or baseline say so?
+//! Run sets from trace files and directories, baselines, and errors for files that are neither.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -14,8 +14,8 @@ use std::{
 };
 
 use gpuforge_dash::compare::{
-    Run, Side,
-    baseline::{BaselineError, Machine, Store},
+    RunProfile, RunSet,
+    baseline::{BaselineError, BaselineStore, MachineFingerprint},
     load::{self, LoadError},
     stacks,
 };
@@ -63,8 +63,8 @@ fn sample() -> Trace {
 }
 
 #[test]
-fn a_run_keeps_durations_by_place_and_own_time_by_path() {
-    let run = Run::of(&sample());
+fn run_profile_has_durations_by_track_kind_and_self_time_by_stack() {
+    let run = RunProfile::of(&sample());
     let names: Vec<&str> = run.operations.keys().map(String::as_str).collect();
     assert_eq!(names, ["load; now", "matmul", "matmul [device]", "step", "wait [async]"]);
     assert_eq!(run.operations["step"].kept_ns, [100.0, 120.0]);
@@ -82,46 +82,46 @@ fn a_run_keeps_durations_by_place_and_own_time_by_path() {
 }
 
 #[test]
-fn own_times_add_up_to_what_was_busy() {
+fn self_times_add_up_to_busy_time() {
     let paths = stacks::of(&sample());
     assert_eq!(paths.values().sum::<u64>(), 100 + 120 + 30);
     assert!(stacks::of(&trace(&[])).is_empty());
     // Deeper than anybody looks: counts for the span around it.
     let deep: Vec<_> = (0..200_u16).map(|i| ("f", 0, i, u64::from(i), 1000 - u64::from(i))).collect();
     let paths = stacks::of(&trace(&deep));
-    assert_eq!(paths.len(), stacks::MOST_DEPTH);
+    assert_eq!(paths.len(), stacks::MAX_DEPTH);
     assert_eq!(paths.values().sum::<u64>(), 1000);
 }
 
-fn write(folder: &Path, name: &str, text: &str) -> PathBuf {
-    let path = folder.join(name);
+fn write(directory: &Path, name: &str, text: &str) -> PathBuf {
+    let path = directory.join(name);
     fs::write(&path, text).unwrap();
     path
 }
 
 #[test]
-fn files_folders_and_lists_are_understood() {
-    let folder = tempfile::tempdir().unwrap();
+fn files_directories_and_lists_are_expanded() {
+    let directory = tempfile::tempdir().unwrap();
     let text = sample().to_json().unwrap();
-    let [one, two] = ["1.json", "2.json"].map(|name| write(folder.path(), name, &text));
-    write(folder.path(), "1.perfetto.json", "{}");
-    write(folder.path(), "notes.txt", "x");
-    let comma = write(folder.path(), "a,b.json", &text);
+    let [one, two] = ["1.json", "2.json"].map(|name| write(directory.path(), name, &text));
+    write(directory.path(), "1.perfetto.json", "{}");
+    write(directory.path(), "notes.txt", "x");
+    let comma = write(directory.path(), "a,b.json", &text);
     let all = vec![one.clone(), two.clone(), comma.clone()];
-    assert_eq!(load::files(&[folder.path().to_owned()]).unwrap(), all);
+    assert_eq!(load::files(&[directory.path().to_owned()]).unwrap(), all);
     let list = PathBuf::from(format!("{},{}", one.display(), two.display()));
     assert_eq!(load::files(&[list, comma.clone()]).unwrap(), all);
     let side = load::side(&all).unwrap();
     assert_eq!(side.runs.len(), 3);
-    assert_eq!(side.runs[0], Run::of(&sample()));
+    assert_eq!(side.runs[0], RunProfile::of(&sample()));
 }
 
 #[test]
-fn what_is_no_trace_says_so() {
-    let folder = tempfile::tempdir().unwrap();
+fn files_that_are_not_traces_are_errors() {
+    let directory = tempfile::tempdir().unwrap();
     let text = sample().to_json().unwrap();
     let check = |name: &str, text: &str| {
-        let error = load::side(&[write(folder.path(), name, text)]).unwrap_err();
+        let error = load::side(&[write(directory.path(), name, text)]).unwrap_err();
         assert!(error.to_string().contains(name) && !error.hint().is_empty(), "{error}");
         error.to_string()
     };
@@ -131,14 +131,14 @@ fn what_is_no_trace_says_so() {
     assert!(check("other.json", "{\"traceEvents\":[]}").contains("Chrome"));
     assert!(check("new.json", &text.replace("\"version\":1", "\"version\":9")).contains("version 9"));
     assert!(check("idle.json", &trace(&[]).to_json().unwrap()).contains("no span"));
-    let nothing = folder.path().join("nothing");
+    let nothing = directory.path().join("nothing");
     fs::create_dir(&nothing).unwrap();
     assert!(matches!(load::files(std::slice::from_ref(&nothing)), Err(LoadError::Empty { .. })));
     assert!(load::side(&load::files(&[nothing.join("x.json")]).unwrap()).is_err());
 }
 
-fn machine(cpu: &str) -> Machine {
-    Machine {
+fn machine(cpu: &str) -> MachineFingerprint {
+    MachineFingerprint {
         os: "linux".to_owned(),
         arch: "x86_64".to_owned(),
         cpu: Some(cpu.to_owned()),
@@ -152,10 +152,10 @@ fn at(seconds: u64) -> SystemTime {
 }
 
 #[test]
-fn baselines_are_kept_by_name_and_machine() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::new(folder.path());
-    let side = Side { runs: vec![Run::of(&sample())] };
+fn baselines_are_stored_by_name_and_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = BaselineStore::new(directory.path());
+    let side = RunSet { runs: vec![RunProfile::of(&sample())] };
     let (here, there) = (machine("one"), machine("two"));
     assert!(matches!(store.find("main", &here, false), Err(BaselineError::Absent { .. })));
     assert!(store.list().unwrap().0.is_empty());
@@ -166,8 +166,8 @@ fn baselines_are_kept_by_name_and_machine() {
         "{error}"
     );
     assert_eq!(store.find("main", &here, true).unwrap().machine, there);
-    let path = store.save("main", &here, &Side { runs: Vec::new() }, at(100)).unwrap();
-    // The second time replaces the first; nothing else is left in the folder.
+    let path = store.save("main", &here, &RunSet { runs: Vec::new() }, at(100)).unwrap();
+    // The second time replaces the first; nothing else is left in the directory.
     assert_eq!(store.save("main", &here, &side, at(160)).unwrap(), path);
     let found = store.find("main", &here, false).unwrap();
     assert_eq!((found.side, found.saved_s), (side, 160));
@@ -178,10 +178,10 @@ fn baselines_are_kept_by_name_and_machine() {
 }
 
 #[test]
-fn a_damaged_baseline_is_named_and_others_are_found() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::new(folder.path());
-    let side = Side { runs: vec![Run::of(&sample())] };
+fn damaged_baseline_is_reported_and_others_are_listed() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = BaselineStore::new(directory.path());
+    let side = RunSet { runs: vec![RunProfile::of(&sample())] };
     let here = machine("one");
     let path = store.save("good", &here, &side, at(1)).unwrap();
     let text = fs::read_to_string(&path).unwrap();
@@ -201,15 +201,15 @@ fn a_damaged_baseline_is_named_and_others_are_found() {
 }
 
 #[test]
-fn names_stay_in_their_folder() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::new(folder.path());
+fn baseline_names_cannot_escape_the_directory() {
+    let directory = tempfile::tempdir().unwrap();
+    let store = BaselineStore::new(directory.path());
     let long = "x".repeat(65);
     for name in ["", "../x", "a/b", "a b", ".hidden", "-x", "a\u{7}", long.as_str()] {
-        let error = store.save(name, &machine("x"), &Side::default(), at(0)).unwrap_err();
+        let error = store.save(name, &machine("x"), &RunSet::default(), at(0)).unwrap_err();
         assert!(matches!(error, BaselineError::Name { .. }), "{name}: {error}");
         assert!(matches!(store.find(name, &machine("x"), true), Err(BaselineError::Name { .. })));
     }
     assert!(!store.dir().exists());
-    store.save(&"x".repeat(64), &machine("x"), &Side::default(), at(0)).unwrap();
+    store.save(&"x".repeat(64), &machine("x"), &RunSet::default(), at(0)).unwrap();
 }

@@ -1,4 +1,4 @@
-//! What holds for every comparison? Swapped sides invert it, units do not matter, and nothing that a file can hold panics.
+//! Properties of comparisons: antisymmetry, scale invariance, robustness to any input.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -7,38 +7,42 @@
     reason = "a test may fail"
 )]
 
-use gpuforge_dash::compare::{Calls, Change, Comparison, Options, Run, Side, Verdict, compare, page};
+use gpuforge_dash::compare::{
+    ChangeVerdict, CompareOptions, Comparison, OperationCalls, OperationChange, RunProfile, RunSet, compare,
+    html,
+};
 use proptest::{collection::vec, prelude::*};
 
-fn options(resamples: usize) -> Options {
-    Options { resamples, ..Options::default() }
+fn options(resamples: usize) -> CompareOptions {
+    CompareOptions { resamples, ..CompareOptions::default() }
 }
 
 /// Each operation with its durations, run by run.
-fn side(runs: &[Vec<Vec<f64>>]) -> Side {
+fn side(runs: &[Vec<Vec<f64>>]) -> RunSet {
     let run = |operations: &Vec<Vec<f64>>| {
-        let named = operations.iter().enumerate().map(|(i, values)| (format!("op {i}"), Calls::of(values)));
+        let named =
+            operations.iter().enumerate().map(|(i, values)| (format!("op {i}"), OperationCalls::of(values)));
         let stacks = named.clone().map(|(name, calls)| (format!("t;{name}"), calls.total_ns)).collect();
-        Run { operations: named.collect(), stacks, dropped: 0 }
+        RunProfile { operations: named.collect(), stacks, dropped: 0 }
     };
-    Side { runs: runs.iter().map(run).collect() }
+    RunSet { runs: runs.iter().map(run).collect() }
 }
 
 /// Durations of one to three runs of one to four operations.
-fn sides(value: impl Strategy<Value = f64> + Clone) -> impl Strategy<Value = Side> {
+fn sides(value: impl Strategy<Value = f64> + Clone) -> impl Strategy<Value = RunSet> {
     vec(vec(vec(value, 0..40), 1..5), 1..4).prop_map(|runs| side(&runs))
 }
 
-fn inverse(verdict: Verdict) -> Verdict {
+fn inverse(verdict: ChangeVerdict) -> ChangeVerdict {
     match verdict {
-        Verdict::Regression => Verdict::Improvement,
-        Verdict::Improvement => Verdict::Regression,
+        ChangeVerdict::Regression => ChangeVerdict::Improvement,
+        ChangeVerdict::Improvement => ChangeVerdict::Regression,
         other => other,
     }
 }
 
-fn by_name(comparison: &Comparison) -> Vec<&Change> {
-    let mut changes: Vec<&Change> = comparison.operations.iter().collect();
+fn by_name(comparison: &Comparison) -> Vec<&OperationChange> {
+    let mut changes: Vec<&OperationChange> = comparison.operations.iter().collect();
     changes.sort_by(|x, y| x.operation.cmp(&y.operation));
     changes
 }
@@ -54,7 +58,7 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
     #[test]
-    fn swapped_sides_invert_everything(
+    fn swapped_sides_invert_the_comparison(
         a in sides((100_u32..200).prop_map(f64::from)),
         b in sides((110_u32..260).prop_map(f64::from)),
     ) {
@@ -71,12 +75,12 @@ proptest! {
     }
 
     #[test]
-    fn units_do_not_matter(
+    fn comparison_is_scale_invariant(
         a in sides((100_u32..200).prop_map(f64::from)),
         b in sides((110_u32..260).prop_map(f64::from)),
         power in -20_i32..20,
     ) {
-        let scaled = |side: &Side| {
+        let scaled = |side: &RunSet| {
             let mut side = side.clone();
             for run in &mut side.runs {
                 for calls in run.operations.values_mut() {
@@ -96,21 +100,21 @@ proptest! {
     #[test]
     fn a_side_against_itself_is_no_change(a in sides((0_u32..200).prop_map(f64::from))) {
         let comparison = compare(&a, &a, &options(20));
-        prop_assert!(matches!(comparison.verdict, Verdict::NoChange | Verdict::NotJudged));
+        prop_assert!(matches!(comparison.verdict, ChangeVerdict::NoChange | ChangeVerdict::NotJudged));
         for change in &comparison.operations {
             let judged = change.p.is_some() && change.ratio.is_some();
-            prop_assert_eq!(change.verdict, if judged { Verdict::NoChange } else { Verdict::NotJudged });
+            prop_assert_eq!(change.verdict, if judged { ChangeVerdict::NoChange } else { ChangeVerdict::NotJudged });
         }
     }
 
     #[test]
-    fn nothing_panics_and_probabilities_are_ones(
+    fn any_values_give_valid_probabilities(
         a in sides(any::<f64>()),
         b in sides(prop_oneof![Just(0.0), Just(f64::NAN), Just(f64::INFINITY), Just(-1.0), Just(5.0), any::<f64>()]),
         threshold in prop_oneof![Just(0.0), Just(-1.0), Just(f64::NAN), Just(f64::INFINITY), 0.0..10.0],
         alpha in prop_oneof![Just(0.0), Just(1.0), Just(f64::NAN), 0.0..1.0],
     ) {
-        let comparison = compare(&a, &b, &Options { alpha, threshold, resamples: 20, seed: 7 });
+        let comparison = compare(&a, &b, &CompareOptions { alpha, threshold, resamples: 20, seed: 7 });
         for change in &comparison.operations {
             for p in [change.p, change.p_equal, change.p_adjusted].into_iter().flatten() {
                 prop_assert!((0.0..=1.0).contains(&p), "{:?}", change);
@@ -118,12 +122,12 @@ proptest! {
             prop_assert!((-1.0..=1.0).contains(&change.effect), "{:?}", change);
             prop_assert!(!change.reason.is_empty());
         }
-        prop_assert!(page::html(&comparison, (&a, &b), ("a", "b")).ends_with("</html>\n"));
+        prop_assert!(html::render(&comparison, (&a, &b), ("a", "b")).ends_with("</html>\n"));
         serde_json::to_string(&comparison).unwrap();
     }
 
     #[test]
-    fn verdicts_do_not_depend_on_the_interval(
+    fn verdicts_do_not_depend_on_the_bootstrap(
         a in sides((100_u32..200).prop_map(f64::from)),
         b in sides((110_u32..260).prop_map(f64::from)),
     ) {
@@ -135,7 +139,7 @@ proptest! {
 }
 
 #[test]
-fn few_or_worthless_values_are_not_judged() {
+fn too_few_or_invalid_values_are_not_judged() {
     let check = |a: &[f64], b: &[f64]| {
         let comparison = compare(&side(&[vec![a.to_vec()]]), &side(&[vec![b.to_vec()]]), &options(0));
         let change = &comparison.operations[0];
@@ -156,11 +160,11 @@ fn few_or_worthless_values_are_not_judged() {
 }
 
 #[test]
-fn where_nothing_could_be_judged_the_whole_says_so_and_how_many_runs_are_needed() {
+fn not_judged_comparison_states_the_runs_needed() {
     let once = |ns: f64| side(&[vec![vec![ns], vec![ns / 2.0]]]);
     let (a, b) = (once(604e6), once(147e6));
     let comparison = compare(&a, &b, &options(0));
-    assert_eq!(comparison.verdict, Verdict::NotJudged);
+    assert_eq!(comparison.verdict, ChangeVerdict::NotJudged);
     assert_eq!(
         comparison.reason,
         "too few runs, 1 and 1: none of 2 operations could be judged; about 5 on each side are needed"
@@ -168,37 +172,37 @@ fn where_nothing_could_be_judged_the_whole_says_so_and_how_many_runs_are_needed(
     let json: serde_json::Value = serde_json::to_value(&comparison).unwrap();
     assert_eq!((&json["verdict"], &json["version"]), (&"not_judged".into(), &2.into()));
     assert_eq!(json["operations"][0]["verdict"], "not_judged");
-    let html = page::html(&comparison, (&a, &b), ("a", "b"));
+    let html = html::render(&comparison, (&a, &b), ("a", "b"));
     assert!(html.contains("<span class=\"care\">not judged</span>"), "{html}");
     assert!(html.contains("about 5 on each side") && !html.contains("no change</td>"), "{html}");
     // One operation that can be judged is a verdict; the other is named in a note.
     let steady: Vec<f64> = (0..30).map(|i| 1000.0 + f64::from(i % 5)).collect();
     let mixed = |ns: f64| side(&[vec![steady.clone(), vec![ns]]]);
     let comparison = compare(&mixed(604e6), &mixed(147e6), &options(0));
-    assert_eq!(comparison.verdict, Verdict::NoChange);
+    assert_eq!(comparison.verdict, ChangeVerdict::NoChange);
     assert_eq!(comparison.reason, "0 slower and 0 faster of 2 operations, 1 not judged");
     assert!(
         comparison.notes.join("\n").contains("1 of 2 operations were not judged"),
         "{:?}",
         comparison.notes
     );
-    assert_eq!(comparison.of(Verdict::NotJudged).count(), 1);
+    assert_eq!(comparison.of(ChangeVerdict::NotJudged).count(), 1);
 }
 
 #[test]
-fn calls_that_correspond_are_compared_one_by_one() {
+fn corresponding_calls_are_paired() {
     // Sizes by turns, a hundredfold apart; the same turns on both sides.
     let mixed = |slow: f64, salt: usize| {
         let call =
             |i: usize| 1e4 * f64::from([1, 3, 10, 30, 100][i % 5]) * (1.0 + 0.002 * (i * salt % 7) as f64);
         side(&[vec![(0..60).map(|i| (call(i) * slow).round()).collect()]])
     };
-    let change = |a: &Side, b: &Side| compare(a, b, &options(500)).operations.remove(0);
+    let change = |a: &RunSet, b: &RunSet| compare(a, b, &options(500)).operations.remove(0);
     let slower = change(&mixed(1.0, 3), &mixed(1.1, 5));
-    assert_eq!((slower.verdict, slower.paired), (Verdict::Regression, true), "{slower:?}");
+    assert_eq!((slower.verdict, slower.paired), (ChangeVerdict::Regression, true), "{slower:?}");
     let (low, high) = slower.interval.unwrap();
     assert!(1.08 < low && low < high && high < 1.12, "{low} {high}");
-    assert_eq!(change(&mixed(1.0, 3), &mixed(1.0, 5)).verdict, Verdict::NoChange);
+    assert_eq!(change(&mixed(1.0, 3), &mixed(1.0, 5)).verdict, ChangeVerdict::NoChange);
     // One call more, and nothing says which belong together.
     let mut longer = mixed(1.1, 5);
     for calls in longer.runs[0].operations.values_mut() {
@@ -208,21 +212,25 @@ fn calls_that_correspond_are_compared_one_by_one() {
 }
 
 #[test]
-fn the_whole_is_as_bad_as_its_worst_operation() {
+fn overall_verdict_is_the_worst_operation() {
     let steady = |base: f64| (0..30).map(|i| base + f64::from(i % 5)).collect::<Vec<f64>>();
     let a = side(&[vec![steady(1000.0), steady(1000.0), steady(1000.0)]]);
     let mixed = side(&[vec![steady(1000.0), steady(800.0), steady(1200.0)]]);
     let faster = side(&[vec![steady(1000.0), steady(800.0), steady(1000.0)]]);
     let comparison = compare(&a, &mixed, &options(200));
-    let verdicts: Vec<(&str, Verdict)> =
+    let verdicts: Vec<(&str, ChangeVerdict)> =
         comparison.operations.iter().map(|c| (c.operation.as_str(), c.verdict)).collect();
-    assert_eq!(comparison.verdict, Verdict::Regression);
+    assert_eq!(comparison.verdict, ChangeVerdict::Regression);
     assert_eq!(
         verdicts,
-        [("op 2", Verdict::Regression), ("op 1", Verdict::Improvement), ("op 0", Verdict::NoChange)]
+        [
+            ("op 2", ChangeVerdict::Regression),
+            ("op 1", ChangeVerdict::Improvement),
+            ("op 0", ChangeVerdict::NoChange)
+        ]
     );
-    assert_eq!(compare(&a, &faster, &options(0)).verdict, Verdict::Improvement);
-    let html = page::html(&comparison, (&a, &mixed), ("<old>", "new"));
+    assert_eq!(compare(&a, &faster, &options(0)).verdict, ChangeVerdict::Improvement);
+    let html = html::render(&comparison, (&a, &mixed), ("<old>", "new"));
     for part in ["regression", "&lt;old&gt;", "op 2", "id=\"flame\"", "class=\"s2\"", "one run on each side"]
     {
         assert!(html.contains(part), "{part}");
@@ -231,16 +239,16 @@ fn the_whole_is_as_bad_as_its_worst_operation() {
 }
 
 #[test]
-fn what_came_and_went_is_named() {
-    let run = |name: &str| Run {
-        operations: [(name.to_owned(), Calls::of(&[5.0; 20]))].into(),
+fn new_and_gone_operations_are_listed() {
+    let run = |name: &str| RunProfile {
+        operations: [(name.to_owned(), OperationCalls::of(&[5.0; 20]))].into(),
         stacks: [("t;x".to_owned(), 5)].into(),
         dropped: 3,
     };
-    let (a, b) = (Side { runs: vec![run("old")] }, Side { runs: vec![run("new")] });
+    let (a, b) = (RunSet { runs: vec![run("old")] }, RunSet { runs: vec![run("new")] });
     let comparison = compare(&a, &b, &options(0));
     assert_eq!((comparison.only_a, comparison.only_b), (vec!["old".to_owned()], vec!["new".to_owned()]));
-    assert_eq!(comparison.verdict, Verdict::NotJudged);
+    assert_eq!(comparison.verdict, ChangeVerdict::NotJudged);
     assert_eq!(comparison.reason, "the sides have no operation in common");
     let notes = comparison.notes.join("\n");
     assert!(notes.contains("no operation in common") && notes.contains("3 records of A"), "{notes}");

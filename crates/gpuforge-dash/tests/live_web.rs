@@ -1,4 +1,4 @@
-//! Is the page there for its user alone? Tokens, hosts, methods, headers, streams, and a client that is stuck.
+//! Web server: token, Host header, methods, security headers, SSE stream, and a stuck client.
 #![cfg(unix)]
 #![allow(
     clippy::unwrap_used,
@@ -18,14 +18,14 @@ use std::{
 };
 
 use gpuforge_dash::live::{
-    follow::Follower,
-    machine::{Machine, Row},
-    publish::Publisher,
-    web::Server,
+    follower::Follower,
+    machine_info::{InfoRow, MachineInfo},
+    publisher::Publisher,
+    web::LiveServer,
 };
 
-/// A folder that only its owner can enter, whatever the umask says.
-fn folder() -> tempfile::TempDir {
+/// A directory that only its owner can enter, whatever the umask says.
+fn directory() -> tempfile::TempDir {
     tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().unwrap()
 }
 
@@ -75,13 +75,14 @@ fn event(
 
 // One test: a process has one publisher, and the page is asked while it lives and after.
 #[test]
-fn the_page_is_for_its_user_and_survives_what_it_watches() {
-    let dir = folder();
+fn page_requires_the_token_and_survives_the_process() {
+    let dir = directory();
     let publisher = Publisher::start(dir.path(), "</script><b>web").unwrap();
-    let machine = Machine { devices: vec![Row::new("<img src=x>", "good", "&")], ..Machine::default() };
+    let machine =
+        MachineInfo { devices: vec![InfoRow::new("<img src=x>", "good", "&")], ..MachineInfo::default() };
     let shared = Arc::new(Mutex::new(machine));
     let follower = Follower::new(dir.path(), Some(std::process::id()));
-    let server = Server::start(0, follower, shared.clone()).unwrap();
+    let server = LiveServer::start(0, follower, shared.clone()).unwrap();
     let (port, token) = parts(server.url());
     let host = format!("127.0.0.1:{port}");
     let page = format!("/{token}/");
@@ -154,10 +155,10 @@ fn the_page_is_for_its_user_and_survives_what_it_watches() {
 }
 
 #[test]
-fn a_taken_port_is_an_error_with_a_next_step() {
+fn port_in_use_is_an_error_with_a_hint() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
-    let dir = folder();
-    let error = Server::start(port, Follower::new(dir.path(), None), Arc::default()).err().unwrap();
+    let dir = directory();
+    let error = LiveServer::start(port, Follower::new(dir.path(), None), Arc::default()).err().unwrap();
     assert!(error.to_string().contains(&port.to_string()) && error.hint().contains("--port 0"), "{error}");
 }

@@ -1,4 +1,4 @@
-//! Are the figures of a report right, is every name harmless, and does a file that is no trace say what it is?
+//! Trace report: statistics, suggestions, escaping, flame graph, exports, and errors for files that are not traces.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,7 +12,7 @@ mod common;
 
 use common::{counter, empty, gauge, span};
 use gpuforge_dash::{
-    report::{Columns, Flame, MOST_SPANS, Report, flame, page},
+    report::{FlameGraph, MAX_SPANS, TimelineData, TraceReport, flame, html_page},
     trace::{Trace, TraceFileError, parse, read},
 };
 use gpuforge_profile::Category::{self, Cpu, Gpu, Overhead, Transfer, Wait};
@@ -52,9 +52,9 @@ fn full() -> Trace {
 }
 
 #[test]
-fn the_figures_add_up() {
+fn statistics_add_up() {
     let trace = full();
-    let report = Report::of(&trace);
+    let report = TraceReport::of(&trace);
     assert_eq!((report.wall_ns, report.spans, report.threads), (Some(201_000), 9, 2));
     assert_eq!(report.devices, ["Some GPU"], "the track of events is no device");
     let of = |category: Category| report.part(category).unwrap().self_ns;
@@ -81,11 +81,11 @@ fn the_figures_add_up() {
 }
 
 #[test]
-fn each_rule_speaks_when_it_should_and_is_silent_when_not() {
-    let rules = |t: &Trace| Report::of(t).suggestions.iter().map(|s| s.rule).collect::<Vec<_>>();
+fn each_suggestion_rule_fires_only_when_it_should() {
+    let rules = |t: &Trace| TraceReport::of(t).suggestions.iter().map(|s| s.rule).collect::<Vec<_>>();
     let found = rules(&full());
     assert_eq!(found, ["recovered", "resident", "transfer", "memory", "predictions"]);
-    let resident = Report::of(&full()).suggestions.into_iter().find(|s| s.rule == "resident").unwrap();
+    let resident = TraceReport::of(&full()).suggestions.into_iter().find(|s| s.rule == "resident").unwrap();
     assert!(resident.evidence.contains("71 %"), "{resident:?}");
     assert_eq!(rules(&empty()), [""; 0]);
 
@@ -122,23 +122,23 @@ fn each_rule_speaks_when_it_should_and_is_silent_when_not() {
 }
 
 #[test]
-fn what_cannot_be_measured_is_said() {
+fn unmeasurable_categories_are_noted() {
     let mut t = empty();
     span(&mut t, "a", (0, 0), (0, 10), Cpu);
-    let note = |t: &Trace, c: Category| Report::of(t).part(c).unwrap().note;
+    let note = |t: &Trace, c: Category| TraceReport::of(t).part(c).unwrap().note;
     assert_eq!(note(&t, Gpu), Some("no device was used"));
     assert_eq!(note(&t, Cpu), None);
     span(&mut t, "wait for the device", (0, 0), (10, 20), Wait);
     assert_eq!(note(&t, Gpu), Some("not measurable on this device"));
     assert_eq!(note(&t, Transfer), Some("not measurable on this device"));
-    let html = Report::of(&t).html(&t, "x");
+    let html = TraceReport::of(&t).html(&t, "x");
     assert!(html.contains("not measurable on this device"));
 }
 
 #[test]
-fn a_page_needs_nothing_and_runs_nothing_but_its_script() {
+fn page_is_self_contained_and_runs_only_its_script() {
     let trace = full();
-    let html = Report::of(&trace).html(&trace, HOSTILE);
+    let html = TraceReport::of(&trace).html(&trace, HOSTILE);
     for part in [
         "http:",
         "src=",
@@ -164,8 +164,11 @@ fn a_page_needs_nothing_and_runs_nothing_but_its_script() {
     };
     let policy = between("Content-Security-Policy\" content=\"", "\"");
     assert!(policy.starts_with("default-src 'none';"), "{policy}");
-    assert!(policy.contains(&page::hash_source(between("<style>", "</style>"))), "{policy}");
-    assert!(policy.contains(&page::hash_source(between("</script>\n<script>", "</script>"))), "{policy}");
+    assert!(policy.contains(&html_page::hash_source(between("<style>", "</style>"))), "{policy}");
+    assert!(
+        policy.contains(&html_page::hash_source(between("</script>\n<script>", "</script>"))),
+        "{policy}"
+    );
     for part in [
         "Kinds of time",
         "Timeline",
@@ -185,23 +188,26 @@ fn a_page_needs_nothing_and_runs_nothing_but_its_script() {
 }
 
 #[test]
-fn a_hash_is_what_browsers_compute() {
+fn csp_hash_matches_the_standard() {
     // The empty text, from FIPS 180-4.
-    assert_eq!(page::hash_source(""), "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='");
-    assert_eq!(page::escape("a<b>&\"'\u{0}\u{2066}"), "a&lt;b&gt;&amp;&quot;&#39;\u{fffd}\u{fffd}");
-    assert_eq!(page::json_in_script("\"</script>\u{2028}&\""), "\"\\u003c/script\\u003e\\u2028\\u0026\"");
+    assert_eq!(html_page::hash_source(""), "'sha256-47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU='");
+    assert_eq!(html_page::escape("a<b>&\"'\u{0}\u{2066}"), "a&lt;b&gt;&amp;&quot;&#39;\u{fffd}\u{fffd}");
+    assert_eq!(
+        html_page::json_in_script("\"</script>\u{2028}&\""),
+        "\"\\u003c/script\\u003e\\u2028\\u0026\""
+    );
 }
 
 #[test]
 fn stacks_are_merged_over_threads() {
     let trace = full();
-    let flame = Flame::of(&trace);
+    let flame = FlameGraph::of(&trace);
     let folded = flame.folded();
     let lines: Vec<&str> = folded.lines().collect();
     assert!(lines.contains(&"step 59000") && lines.contains(&"step;upload 60000"), "{folded}");
     assert!(lines.contains(&"Some GPU;passes 15000"), "{folded}");
     assert!(!folded.contains("fetch") && !folded.contains('\u{1b}'), "{folded}");
-    assert_eq!(flame.total_ns(), Report::of(&trace).busy_ns());
+    assert_eq!(flame.total_ns(), TraceReport::of(&trace).busy_ns());
     let step = flame.nodes.iter().find(|n| n.parent.is_none() && flame.names[n.name] == "step").unwrap();
     assert_eq!((step.count, step.total_ns), (2, 150_000));
     let svg = flame.svg(HOSTILE);
@@ -212,53 +218,53 @@ fn stacks_are_merged_over_threads() {
             && !svg.contains("<script"),
         "{svg}"
     );
-    assert_eq!(Flame::of(&empty()).folded(), "");
+    assert_eq!(FlameGraph::of(&empty()).folded(), "");
     roxmltree::Document::parse(&svg).unwrap_or_else(|e| panic!("{e}: {svg}"));
-    assert!(Flame::of(&empty()).svg("x").ends_with("</svg>\n"));
+    assert!(FlameGraph::of(&empty()).svg("x").ends_with("</svg>\n"));
     let few = flame.largest(2);
     assert!(few.nodes.len() <= 2 && few.total_ns() <= flame.total_ns() && few.path(0) == ["step"]);
 }
 
 #[test]
-fn endless_nesting_is_kept_within_bounds() {
+fn deep_nesting_is_bounded() {
     let mut t = empty();
     for depth in 0..2_000_u16 {
         let d = u64::from(depth);
         span(&mut t, "deeper", (0, depth), (d, 10_000 - d), Cpu);
     }
-    let flame = Flame::of(&t);
-    assert_eq!(flame.nodes.len(), flame::MOST_DEPTH);
+    let flame = FlameGraph::of(&t);
+    assert_eq!(flame.nodes.len(), flame::MAX_DEPTH);
     assert_eq!(flame.total_ns(), 10_000);
-    assert!(Report::of(&t).html(&t, "deep").len() < 200_000);
+    assert!(TraceReport::of(&t).html(&t, "deep").len() < 200_000);
 }
 
 #[test]
-fn a_hundred_thousand_spans_fit_and_more_are_thinned() {
+fn more_than_the_maximum_spans_are_merged() {
     let mut t = empty();
     for i in 0..100_000_u64 {
         let at = i * 7_919;
         span(&mut t, ["a", "b", "c"][(i % 3) as usize], (0, 0), (at, at + 1_000 + i % 5_000), Cpu);
     }
-    let page = Report::of(&t).html(&t, "x");
+    let page = TraceReport::of(&t).html(&t, "x");
     assert!(page.len() <= 2 << 20, "{}", page.len());
-    assert_eq!((Columns::of(&t).boxes, Columns::of(&t).merged), (MOST_SPANS, 0));
+    assert_eq!((TimelineData::of(&t).boxes, TimelineData::of(&t).merged), (MAX_SPANS, 0));
     for i in 0..60_000_u64 {
         span(&mut t, "tiny", (1, 3), (i * 10_000, i * 10_000 + 3), Cpu);
     }
-    let columns = Columns::of(&t);
+    let columns = TimelineData::of(&t);
     assert!(
-        columns.boxes <= MOST_SPANS + 20_000 && columns.merged >= 60_000,
+        columns.boxes <= MAX_SPANS + 20_000 && columns.merged >= 60_000,
         "{} {}",
         columns.boxes,
         columns.merged
     );
-    let page = Report::of(&t).html(&t, "x");
+    let page = TraceReport::of(&t).html(&t, "x");
     assert!(page.len() <= 2 << 20 && page.contains("too short to be seen"), "{}", page.len());
 }
 
 #[test]
-fn csv_has_a_line_per_name() {
-    let csv = Report::of(&full()).csv();
+fn csv_has_a_row_per_name() {
+    let csv = TraceReport::of(&full()).csv();
     assert_eq!(csv.lines().count(), 9);
     assert!(
         csv.starts_with("name,category,count,") && csv.contains("\n\"upload\",transfer,1,60000,60000,"),
@@ -267,10 +273,10 @@ fn csv_has_a_line_per_name() {
 }
 
 #[test]
-fn a_file_that_is_no_trace_says_what_it_is() {
-    let folder = tempfile::tempdir().unwrap();
+fn files_that_are_not_traces_are_diagnosed() {
+    let directory = tempfile::tempdir().unwrap();
     let check = |bytes: &[u8]| {
-        let path = folder.path().join("t.json");
+        let path = directory.path().join("t.json");
         std::fs::write(&path, bytes).unwrap();
         let error = read(&path).unwrap_err();
         assert!(!error.hint().is_empty() && error.to_string().contains("t.json"), "{error}");
@@ -307,15 +313,15 @@ fn a_file_that_is_no_trace_says_what_it_is() {
     let mut loose = full();
     loose.spans[0].name = 99;
     assert!(matches!(check(loose.to_json().unwrap().as_bytes()), TraceFileError::Damaged { .. }));
-    assert!(matches!(read(&folder.path().join("none")), Err(TraceFileError::Io { .. })));
-    assert!(matches!(read(folder.path()), Err(TraceFileError::Io { .. })));
+    assert!(matches!(read(&directory.path().join("none")), Err(TraceFileError::Io { .. })));
+    assert!(matches!(read(directory.path()), Err(TraceFileError::Io { .. })));
     assert_eq!(parse(whole.into_bytes(), Path::new("x")).unwrap(), full());
 }
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
     #[test]
-    fn anything_that_can_be_read_can_be_shown(
+    fn any_valid_trace_can_be_rendered(
         raw in proptest::collection::vec((0_u32..5, 0_u16..90, any::<u64>(), any::<u64>(), "\\PC{0,12}", 0_usize..5), 0..40),
         value in any::<f64>(),
     ) {
@@ -325,15 +331,15 @@ proptest! {
             span(&mut t, text, (*track, *depth), (*start, end), Category::ALL[*kind]);
         }
         gauge(&mut t, "memory/used/x", &[(3, value), (1, 5.0)]);
-        let report = Report::of(&t);
+        let report = TraceReport::of(&t);
         let html = report.html(&t, "x");
         prop_assert!(html.ends_with("</html>\n") && html.matches("<script").count() == 2);
-        prop_assert_eq!(Flame::of(&t).total_ns(), report.busy_ns());
+        prop_assert_eq!(FlameGraph::of(&t).total_ns(), report.busy_ns());
         report.csv();
     }
 
     #[test]
-    fn a_damaged_trace_is_refused_or_shown_and_never_panics(
+    fn corrupted_trace_never_panics(
         hits in proptest::collection::vec((any::<proptest::sample::Index>(), any::<u8>()), 1..6),
         cut in proptest::option::of(any::<proptest::sample::Index>()),
     ) {
@@ -346,16 +352,16 @@ proptest! {
             bytes.truncate(cut.index(bytes.len()));
         }
         if let Ok(trace) = parse(bytes, Path::new("x")) {
-            let report = Report::of(&trace);
+            let report = TraceReport::of(&trace);
             prop_assert!(report.html(&trace, "x").matches("<script").count() == 2);
-            Flame::of(&trace).svg("x");
+            FlameGraph::of(&trace).svg("x");
             report.csv();
         }
     }
 }
 
 #[test]
-fn a_trace_that_is_cut_anywhere_is_refused() {
+fn truncated_trace_is_rejected() {
     let whole = full().to_json().unwrap().into_bytes();
     for cut in 0..whole.len() {
         let error = parse(whole[..cut].to_vec(), Path::new("t.json")).unwrap_err();

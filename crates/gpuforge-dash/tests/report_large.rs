@@ -1,4 +1,4 @@
-//! How long does a report of a million spans take, and how much memory? Alone in its file: the peak is the process's.
+//! Time and peak memory of a report of a million spans. Alone in its file: the peak is the process's.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -12,7 +12,7 @@
 mod common;
 
 use common::{empty, name};
-use gpuforge_dash::{report::Report, trace::read};
+use gpuforge_dash::{report::TraceReport, trace::read};
 use gpuforge_profile::{Category, SpanRecord};
 use std::{io::Write as _, time::Instant};
 
@@ -57,18 +57,18 @@ fn write(path: &std::path::Path, spans: u64) {
 }
 
 #[test]
-fn a_million_spans_are_reported_within_three_seconds_and_500_mb() {
+fn million_span_report_within_three_seconds_and_500_mb() {
     // Without optimisation everything takes many times longer: fewer spans, and only memory and size are bounded.
     let optimised = !cfg!(debug_assertions);
     let spans = if optimised { 1_000_000 } else { 150_000 };
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("t.json");
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("t.json");
     write(&path, spans);
     let file = path.metadata().unwrap().len();
     let began = Instant::now();
     let trace = read(&path).unwrap();
     let was_read = began.elapsed();
-    let report = Report::of(&trace);
+    let report = TraceReport::of(&trace);
     let figures = began.elapsed();
     let html = report.html(&trace, "large");
     let took = began.elapsed();

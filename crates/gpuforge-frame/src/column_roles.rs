@@ -213,7 +213,7 @@ pub enum RoleReason {
     /// By name.
     Name,
     /// By value: the only column that holds times.
-    ValueClass,
+    Values,
     /// A date column with a time-of-day column.
     DateAndTimeOfDay,
 }
@@ -224,7 +224,7 @@ impl RoleReason {
         match self {
             RoleReason::Given => "as the command says",
             RoleReason::Name => "by its name",
-            RoleReason::ValueClass => "by its values, the only ones that are times",
+            RoleReason::Values => "by its values, the only ones that are times",
             RoleReason::DateAndTimeOfDay => "a date with a time of day beside it",
         }
     }

@@ -1,7 +1,7 @@
-//! What was it like before? Named runs of this machine, kept in files of the data folder.
+//! Baseline store: named run sets per machine fingerprint, as JSON files in the data directory.
 //!
-//! One file a name and machine: times of another machine say nothing about this one, so both may keep a baseline of one
-//! name in one folder, and neither is taken for the other.
+//! One file per name and machine: timings of another machine are not comparable, so both may keep a baseline of the same
+//! name in one directory.
 
 use std::{
     fs, io,
@@ -13,25 +13,25 @@ use std::{
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::Side;
+use super::RunSet;
 
-/// Version of the file.
+/// Version of the file format.
 pub const VERSION: u32 = 1;
-/// Folder in the data folder.
-pub const FOLDER: &str = "baselines";
-/// No such file is larger.
-pub const MOST_BYTES: u64 = 256 << 20;
-/// Longest name of a baseline.
-pub const MOST_NAME: usize = 64;
+/// Subdirectory of the data directory.
+pub const DIRECTORY: &str = "baselines";
+/// Maximum file size.
+pub const MAX_BYTES: u64 = 256 << 20;
+/// Maximum length of a baseline name.
+pub const MAX_NAME: usize = 64;
 
-/// What decides how fast a program runs here, and is the same after a restart: no host name, no serial number, no address.
+/// What determines the speed of this machine and survives a restart: no host name, serial number or address.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Machine {
+pub struct MachineFingerprint {
     /// `linux`, `macos`, `windows`…
     pub os: String,
     /// `x86_64`, `aarch64`…
     pub arch: String,
-    /// Name of the processor, where it says.
+    /// CPU model, if known.
     pub cpu: Option<String>,
     /// Hardware threads that may be used.
     pub threads: Option<u32>,
@@ -39,8 +39,8 @@ pub struct Machine {
     pub gpus: Vec<String>,
 }
 
-impl Machine {
-    /// A number that is the same for equal machines (FNV-1a of all fields).
+impl MachineFingerprint {
+    /// Hash of all fields (FNV-1a).
     pub fn fingerprint(&self) -> String {
         let threads = self.threads.map_or_else(String::new, |threads| threads.to_string());
         let mut parts = vec![self.os.as_str(), &self.arch, self.cpu.as_deref().unwrap_or(""), &threads];
@@ -52,9 +52,9 @@ impl Machine {
     }
 }
 
-impl std::fmt::Display for Machine {
+impl std::fmt::Display for MachineFingerprint {
     fn fmt(&self, out: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(out, "{} ({} {})", self.cpu.as_deref().unwrap_or("unknown processor"), self.os, self.arch)?;
+        write!(out, "{} ({} {})", self.cpu.as_deref().unwrap_or("unknown CPU"), self.os, self.arch)?;
         if let Some(threads) = self.threads {
             write!(out, ", {threads} threads")?;
         }
@@ -62,50 +62,50 @@ impl std::fmt::Display for Machine {
     }
 }
 
-/// A side with its name and machine.
+/// A named run set with its machine.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Baseline {
-    /// [`VERSION`] of this form.
+    /// [`VERSION`] of the format.
     pub version: u32,
     /// Name it was saved under.
     pub name: String,
-    /// Program that saved it.
+    /// gpuforge version that saved it.
     pub gpuforge: String,
     /// When, in seconds since 1970.
     pub saved_s: u64,
     /// Where it was measured.
-    pub machine: Machine,
+    pub machine: MachineFingerprint,
     /// The runs.
-    pub side: Side,
+    pub side: RunSet,
 }
 
 impl Baseline {
-    /// How long ago it was saved; `None` when the clock was set back since.
+    /// Age; `None` when the clock was set back since.
     pub fn age(&self, now: SystemTime) -> Option<Duration> {
         let now = now.duration_since(UNIX_EPOCH).ok()?;
         now.checked_sub(Duration::from_secs(self.saved_s))
     }
 }
 
-/// Why a baseline was not saved or found.
+/// Why a baseline could not be saved or loaded.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BaselineError {
-    /// The name cannot be a file's.
+    /// Not a valid file name.
     #[error("`{name}` cannot be the name of a baseline")]
     Name {
         /// Which.
         name: String,
     },
-    /// There is none of this name.
+    /// No baseline of this name.
     #[error("there is no baseline `{name}`")]
     Absent {
         /// Which.
         name: String,
-        /// Names there are.
+        /// Existing names.
         known: Vec<String>,
     },
-    /// There is one, of another machine.
+    /// Measured on another machine.
     #[error("the baseline `{name}` was measured on another machine: there {there}; here {here}")]
     OtherMachine {
         /// Which.
@@ -123,7 +123,7 @@ pub enum BaselineError {
         /// Why.
         source: io::Error,
     },
-    /// A file is no baseline.
+    /// Not a baseline file.
     #[error("{} is no baseline: {why}", path.display())]
     NotOne {
         /// Which.
@@ -138,9 +138,7 @@ impl BaselineError {
     pub fn hint(&self) -> String {
         match self {
             BaselineError::Name { .. } => {
-                format!(
-                    "letters, digits, `-`, `_` and `.` only, at most {MOST_NAME}, a letter or digit first"
-                )
+                format!("letters, digits, `-`, `_` and `.` only, at most {MAX_NAME}, a letter or digit first")
             }
             BaselineError::Absent { known, .. } if known.is_empty() => {
                 "`gpuforge baseline save NAME TRACE` keeps one".to_owned()
@@ -149,42 +147,42 @@ impl BaselineError {
             BaselineError::OtherMachine { .. } => {
                 "save one here, or add --any-machine to compare all the same".to_owned()
             }
-            BaselineError::File { .. } => "see that the data folder is readable and writable".to_owned(),
+            BaselineError::File { .. } => "check that the data directory is readable and writable".to_owned(),
             BaselineError::NotOne { .. } => "save it again, or remove the file".to_owned(),
         }
     }
 }
 
-/// The folder with all baselines.
+/// Directory of baselines.
 #[derive(Debug, Clone)]
-pub struct Store {
+pub struct BaselineStore {
     dir: PathBuf,
 }
 
-impl Store {
-    /// In this data folder.
-    pub fn new(data_dir: &Path) -> Store {
-        Store { dir: data_dir.join(FOLDER) }
+impl BaselineStore {
+    /// Store in this data directory.
+    pub fn new(data_dir: &Path) -> BaselineStore {
+        BaselineStore { dir: data_dir.join(DIRECTORY) }
     }
 
-    /// Where the files are.
+    /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
 
-    fn path(&self, name: &str, machine: &Machine) -> PathBuf {
+    fn path(&self, name: &str, machine: &MachineFingerprint) -> PathBuf {
         self.dir.join(format!("{name}@{}.json", machine.fingerprint()))
     }
 
-    /// Keeps these runs under a name, in place of those of this name and machine; the file is whole or as before.
+    /// Saves a run set under a name, replacing one of the same name and machine; the write is atomic.
     pub fn save(
         &self,
         name: &str,
-        machine: &Machine,
-        side: &Side,
+        machine: &MachineFingerprint,
+        side: &RunSet,
         now: SystemTime,
     ) -> Result<PathBuf, BaselineError> {
-        check(name)?;
+        check_name(name)?;
         let path = self.path(name, machine);
         let failed = |source: io::Error| BaselineError::File { path: path.clone(), source };
         let baseline = Baseline {
@@ -206,8 +204,13 @@ impl Store {
     }
 
     /// The baseline of this name and machine; with `any_machine`, else the newest of this name.
-    pub fn find(&self, name: &str, machine: &Machine, any_machine: bool) -> Result<Baseline, BaselineError> {
-        check(name)?;
+    pub fn find(
+        &self,
+        name: &str,
+        machine: &MachineFingerprint,
+        any_machine: bool,
+    ) -> Result<Baseline, BaselineError> {
+        check_name(name)?;
         let own = self.path(name, machine);
         if own.exists() {
             return read(&own);
@@ -226,7 +229,7 @@ impl Store {
         }
     }
 
-    /// Every baseline by name, and what is wrong with files that are none.
+    /// All baselines by name, and errors of files that are not valid.
     #[expect(clippy::type_complexity, reason = "the file beside what it holds, and what was left out")]
     pub fn list(&self) -> Result<(Vec<(PathBuf, Baseline)>, Vec<BaselineError>), BaselineError> {
         let failed = |source| BaselineError::File { path: self.dir.clone(), source };
@@ -237,7 +240,7 @@ impl Store {
         let (mut found, mut wrong) = (Vec::new(), Vec::new());
         for entry in entries {
             let path = entry.map_err(failed)?.path();
-            // Temporary files of a writer have no such end.
+            // Temp files have another extension.
             if path.extension().is_some_and(|end| end == "json") {
                 match read(&path) {
                     Ok(baseline) => found.push((path, baseline)),
@@ -250,12 +253,12 @@ impl Store {
     }
 }
 
-fn check(name: &str) -> Result<(), BaselineError> {
+fn check_name(name: &str) -> Result<(), BaselineError> {
     let first = name.chars().next().is_some_and(|c| c.is_ascii_alphanumeric());
     let rest = name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c));
-    match first && rest && name.len() <= MOST_NAME {
+    match first && rest && name.len() <= MAX_NAME {
         true => Ok(()),
-        false => Err(BaselineError::Name { name: name.chars().take(MOST_NAME).collect() }),
+        false => Err(BaselineError::Name { name: name.chars().take(MAX_NAME).collect() }),
     }
 }
 
@@ -263,9 +266,9 @@ fn read(path: &Path) -> Result<Baseline, BaselineError> {
     let failed = |source| BaselineError::File { path: path.to_owned(), source };
     let no = |why: String| BaselineError::NotOne { path: path.to_owned(), why };
     let mut bytes = Vec::new();
-    fs::File::open(path).map_err(failed)?.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
-    if bytes.len() as u64 > MOST_BYTES {
-        return Err(no(format!("it is larger than {MOST_BYTES} bytes")));
+    fs::File::open(path).map_err(failed)?.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(failed)?;
+    if bytes.len() as u64 > MAX_BYTES {
+        return Err(no(format!("it is larger than {MAX_BYTES} bytes")));
     }
     let value: Value =
         serde_json::from_slice(&bytes).map_err(|error| no(format!("it does not parse: {error}")))?;
@@ -275,7 +278,7 @@ fn read(path: &Path) -> Result<Baseline, BaselineError> {
         None => return Err(no("it has no version".to_owned())),
     }
     let baseline: Baseline = serde_json::from_value(value).map_err(|error| no(error.to_string()))?;
-    // Names reach a terminal.
-    check(&baseline.name)?;
+    // Names are printed to a terminal.
+    check_name(&baseline.name)?;
     Ok(baseline)
 }

@@ -1,166 +1,164 @@
-//! Did it get slower? Two runs, operation by operation, with the chance of being wrong stated.
+//! Run comparison: regression verdict per operation by hypothesis tests, with a stated false alarm rate.
 //!
 //! ```text
-//! trace ──► Run (thinned durations, own time by path) ──┐
-//! trace ──► Run ────────────────────────────────────────┴► Side ──► compare ──► Comparison ──► page, JSON, exit code
+//! trace ──► RunProfile (sampled durations, self time by stack) ──┐
+//! trace ──► RunProfile ──────────────────────────────────────────┴► RunSet ──► compare ──► Comparison ──► HTML, JSON, exit code
 //! ```
-//! What is asked of each operation is not "are they different" (with enough spans everything is) but "is it slower by more
-//! than the least change that matters": the old durations are made longer by that much before they are ranked among the
-//! new ones. Both questions and their correction over all operations are in `judge` and [`rank`]; what one run against one
-//! run can and cannot tell is said in the notes of every answer.
+//! The null hypothesis is not "no difference" (with enough spans everything differs) but "slower by at most the threshold":
+//! the old durations are scaled by it before they are ranked among the new ones. The tests and the multiple-comparison
+//! correction are in `verdict` and [`rank_test`]; the limits of one run against one run are in the notes of every result.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
 pub mod baseline;
-mod boot;
-mod flame;
-mod judge;
+mod bootstrap;
+mod diff_flame;
+pub mod distributions;
+pub mod html;
 pub mod load;
-pub mod page;
-pub mod rank;
-pub mod side;
+pub mod rank_test;
+pub mod runs;
 pub mod stacks;
-pub mod tails;
+mod verdict;
 
-pub use judge::{LEAST_PAIRED, LEAST_VALUES};
-pub use side::{Calls, Run, Side};
+pub use runs::{OperationCalls, RunProfile, RunSet};
+pub use verdict::{MIN_PAIRED_CHANGE, MIN_VALUES};
 
 /// Version of the JSON form; raised when a field changes its meaning or goes away.
 pub const VERSION: u32 = 2;
 
-/// How a comparison is judged.
+/// Parameters of a comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Options {
-    /// The chance of even one false alarm in the whole comparison.
+pub struct CompareOptions {
+    /// Family-wise false alarm rate of the whole comparison.
     pub alpha: f64,
-    /// The least change that matters, as a share: 0.02 is 2 %.
+    /// Smallest relevant change, as a fraction: 0.02 is 2 %.
     pub threshold: f64,
-    /// Resamples of the interval around a change; 0 leaves intervals out. Verdicts do not depend on it.
+    /// Bootstrap resamples of the confidence interval; 0 leaves intervals out. Verdicts do not depend on it.
     pub resamples: usize,
-    /// Seed of the resampling.
+    /// Bootstrap seed.
     pub seed: u64,
 }
 
-impl Default for Options {
+impl Default for CompareOptions {
     fn default() -> Self {
-        Options { alpha: 0.05, threshold: 0.02, resamples: 2000, seed: 1 }
+        CompareOptions { alpha: 0.05, threshold: 0.02, resamples: 2000, seed: 1 }
     }
 }
 
-/// What became of an operation, or of the whole.
+/// Verdict on an operation or on the whole comparison.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Verdict {
-    /// Slower by more than the least change that matters.
+pub enum ChangeVerdict {
+    /// Slower by more than the threshold.
     Regression,
-    /// Faster by more than that.
+    /// Faster by more than the threshold.
     Improvement,
-    /// Judged, and neither can be said.
+    /// Neither is significant.
     NoChange,
-    /// Too little was measured to judge: a difference, however large, would prove nothing.
+    /// Too few measurements for any test to be significant.
     NotJudged,
 }
 
-impl Verdict {
-    /// As people read it.
+impl ChangeVerdict {
+    /// Display text.
     pub const fn as_str(self) -> &'static str {
         match self {
-            Verdict::Regression => "regression",
-            Verdict::Improvement => "improvement",
-            Verdict::NoChange => "no change",
-            Verdict::NotJudged => "not judged",
+            ChangeVerdict::Regression => "regression",
+            ChangeVerdict::Improvement => "improvement",
+            ChangeVerdict::NoChange => "no change",
+            ChangeVerdict::NotJudged => "not judged",
         }
     }
 }
 
-/// One operation on one side.
+/// Statistics of one operation on one side.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Figures {
+pub struct CallStats {
     /// Runs that have it.
     pub runs: usize,
     /// Calls in all runs.
     pub calls: u64,
-    /// Values that were compared: medians of neighbouring calls.
+    /// Compared values: medians of blocks of consecutive calls.
     pub values: usize,
-    /// Median of those; `None` without any.
+    /// Their median; `None` without any.
     pub median_ns: Option<f64>,
-    /// Mean time of all its calls in one run.
+    /// Mean total time per run.
     pub per_run_ns: f64,
 }
 
-/// One operation on both sides.
+/// Change of one operation between the sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Change {
-    /// Name of the spans, and where they ran unless that is a thread.
+pub struct OperationChange {
+    /// Span name, with the track kind unless it is a thread.
     pub operation: String,
-    /// What became of it.
-    pub verdict: Verdict,
-    /// Why that verdict.
+    /// The verdict.
+    pub verdict: ChangeVerdict,
+    /// Reason of the verdict.
     pub reason: String,
-    /// Before.
-    pub a: Figures,
-    /// After.
-    pub b: Figures,
-    /// Median after by median before, or the median ratio of corresponding calls; above 1 is slower. `None` where a median
-    /// is 0 or missing.
+    /// Before (A).
+    pub a: CallStats,
+    /// After (B).
+    pub b: CallStats,
+    /// Ratio of medians B / A, or median ratio of paired calls; above 1 is slower. `None` where a median is 0 or missing.
     pub ratio: Option<f64>,
-    /// Were calls compared one by one? Only for one run against one; less than [`LEAST_PAIRED`] is then no change.
+    /// Calls were paired one by one: only for one run against one; less than [`MIN_PAIRED_CHANGE`] is then no change.
     pub paired: bool,
-    /// 95 % of resampled ratios lie in here.
+    /// 95 % bootstrap confidence interval of the ratio.
     pub interval: Option<(f64, f64)>,
-    /// Cliff's delta: from −1 (always faster) to 1 (always slower).
+    /// Effect size, Cliff's delta: −1 (always faster) to 1 (always slower).
     pub effect: f64,
-    /// Chance of such a difference when nothing changed at all; `None` where too little was measured.
+    /// p-value of no change at all; `None` with too few measurements.
     pub p_equal: Option<f64>,
-    /// Chance of such a difference when nothing changed by more than the threshold.
+    /// p-value of a change by at most the threshold.
     pub p: Option<f64>,
-    /// `p`, corrected for the number of operations; what the verdict goes by.
+    /// `p` with Holm's correction; the verdict depends on it.
     pub p_adjusted: Option<f64>,
 }
 
-/// Two sides and what changed between them.
+/// Comparison of two sides.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// [`VERSION`] of this form.
     pub version: u32,
-    /// A regression where there is one, else an improvement where there is one, else no change where anything was judged.
-    pub verdict: Verdict,
-    /// Why that verdict: how many operations of which kind; where nothing was judged, what is missing.
+    /// Regression if any, else improvement if any, else no change if anything was judged.
+    pub verdict: ChangeVerdict,
+    /// Reason: number of operations by verdict; where nothing was judged, what is missing.
     pub reason: String,
-    /// How it was judged.
-    pub options: Options,
-    /// Runs before and after.
+    /// Parameters.
+    pub options: CompareOptions,
+    /// Number of runs, A and B.
     pub runs: (usize, usize),
-    /// Regressions, improvements, the rest; each by how much time the change is about.
-    pub operations: Vec<Change>,
-    /// Operations that are gone.
+    /// Regressions, improvements, the rest; each by absolute time difference.
+    pub operations: Vec<OperationChange>,
+    /// Operations only in A.
     pub only_a: Vec<String>,
-    /// Operations that are new.
+    /// Operations only in B.
     pub only_b: Vec<String>,
-    /// What to keep in mind.
+    /// Caveats.
     pub notes: Vec<String>,
 }
 
 impl Comparison {
     /// Operations of this verdict.
-    pub fn of(&self, verdict: Verdict) -> impl Iterator<Item = &Change> {
+    pub fn of(&self, verdict: ChangeVerdict) -> impl Iterator<Item = &OperationChange> {
         self.operations.iter().filter(move |change| change.verdict == verdict)
     }
 }
 
-/// Judges every operation that both sides have.
-pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
-    let names = |side: &Side| side.operations().map(str::to_owned).collect::<BTreeSet<String>>();
+/// Compares every operation that both sides have.
+pub fn compare(a: &RunSet, b: &RunSet, options: &CompareOptions) -> Comparison {
+    let names = |side: &RunSet| side.operations().map(str::to_owned).collect::<BTreeSet<String>>();
     let (in_a, in_b) = (names(a), names(b));
-    let mut operations = judge::all(in_a.intersection(&in_b).map(String::as_str), a, b, options);
-    let size = |change: &Change| (change.b.per_run_ns - change.a.per_run_ns).abs();
+    let mut operations = verdict::judge_all(in_a.intersection(&in_b).map(String::as_str), a, b, options);
+    let size = |change: &OperationChange| (change.b.per_run_ns - change.a.per_run_ns).abs();
     operations.sort_by(|x, y| {
         let by_verdict = x.verdict.cmp(&y.verdict);
         by_verdict.then_with(|| size(y).total_cmp(&size(x))).then_with(|| x.operation.cmp(&y.operation))
     });
-    let verdict = operations.iter().map(|change| change.verdict).min().unwrap_or(Verdict::NotJudged);
+    let verdict = operations.iter().map(|change| change.verdict).min().unwrap_or(ChangeVerdict::NotJudged);
     Comparison {
         version: VERSION,
         verdict,
@@ -174,18 +172,18 @@ pub fn compare(a: &Side, b: &Side, options: &Options) -> Comparison {
     }
 }
 
-/// The whole in one sentence.
-fn reason(verdict: Verdict, operations: &[Change]) -> String {
+/// One-sentence summary.
+fn reason(verdict: ChangeVerdict, operations: &[OperationChange]) -> String {
     let all = operations.len();
-    let of = |verdict: Verdict| operations.iter().filter(|change| change.verdict == verdict).count();
-    let open = of(Verdict::NotJudged);
-    if verdict != Verdict::NotJudged {
-        let [slower, faster] = [Verdict::Regression, Verdict::Improvement].map(of);
+    let of = |verdict: ChangeVerdict| operations.iter().filter(|change| change.verdict == verdict).count();
+    let open = of(ChangeVerdict::NotJudged);
+    if verdict != ChangeVerdict::NotJudged {
+        let [slower, faster] = [ChangeVerdict::Regression, ChangeVerdict::Improvement].map(of);
         let rest = if open > 0 { format!(", {open} not judged") } else { String::new() };
         return format!("{slower} slower and {faster} faster of {all} operations{rest}");
     }
     let needed =
-        operations.iter().map(|change| judge::runs_needed(change.a).max(judge::runs_needed(change.b)));
+        operations.iter().map(|change| verdict::runs_needed(change.a).max(verdict::runs_needed(change.b)));
     match needed.max() {
         None => "the sides have no operation in common".to_owned(),
         Some(0) => "no operation takes a time that can be measured".to_owned(),
@@ -201,7 +199,7 @@ fn reason(verdict: Verdict, operations: &[Change]) -> String {
     }
 }
 
-fn notes(a: &Side, b: &Side, operations: &[Change]) -> Vec<String> {
+fn notes(a: &RunSet, b: &RunSet, operations: &[OperationChange]) -> Vec<String> {
     let mut notes = Vec::new();
     if a.runs.len() < 2 && b.runs.len() < 2 {
         notes.push(
@@ -228,7 +226,7 @@ fn notes(a: &Side, b: &Side, operations: &[Change]) -> Vec<String> {
             "{first}{more} ran more or less often than before; a verdict is about the time of one call"
         ));
     }
-    let open = operations.iter().filter(|change| change.verdict == Verdict::NotJudged).count();
+    let open = operations.iter().filter(|change| change.verdict == ChangeVerdict::NotJudged).count();
     if open > 0 && open < operations.len() {
         notes.push(format!(
             "{open} of {} operations were not judged: their reasons say why",

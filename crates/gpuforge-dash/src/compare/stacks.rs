@@ -1,15 +1,15 @@
-//! Where did a run's time go? Time of its own by path, from the outermost span inwards.
+//! Folded stacks: self time by call path, outermost span first.
 
 use std::{cmp::Reverse, collections::BTreeMap};
 
 use gpuforge_profile::{SpanRecord, Trace, TrackKind};
 
-/// Deeper spans count for the one around them: no screen shows more, and recursion has no natural end.
-pub const MOST_DEPTH: usize = 64;
-/// Paths that are kept, the largest first: beyond, a frame is narrower than a pixel.
-pub const MOST_PATHS: usize = 4000;
+/// Maximum depth; deeper spans count for their ancestor.
+pub const MAX_DEPTH: usize = 64;
+/// Maximum number of stacks, the largest first: beyond, a frame is narrower than a pixel.
+pub const MAX_PATHS: usize = 4000;
 
-/// Own time by path (`outer;inner`), over all threads and devices. Async spans overlap freely and are left out.
+/// Self time by stack (`outer;inner`), over all threads and devices. Async spans overlap freely and are left out.
 pub fn of(trace: &Trace) -> BTreeMap<String, u64> {
     let nests = |span: &&SpanRecord| trace.kind_of(span).is_some_and(|kind| kind != TrackKind::Async);
     let mut spans: Vec<&SpanRecord> = trace.spans.iter().filter(nests).collect();
@@ -24,7 +24,7 @@ pub fn of(trace: &Trace) -> BTreeMap<String, u64> {
         while let Some(closed) = open.pop_if(over) {
             close(trace, closed, &mut path, &mut paths);
         }
-        if open.len() < MOST_DEPTH {
+        if open.len() < MAX_DEPTH {
             if let Some((_, inside)) = open.last_mut() {
                 *inside = inside.saturating_add(span.duration_ns);
             }
@@ -38,7 +38,7 @@ pub fn of(trace: &Trace) -> BTreeMap<String, u64> {
     largest(trace, paths)
 }
 
-/// Where it ran, names from the outside in, own time.
+/// Root and name ids from the outside in, self time.
 type Paths<'a> = BTreeMap<(&'static str, Vec<u32>), u64>;
 
 fn close(trace: &Trace, (span, inside): (&SpanRecord, u64), path: &mut Vec<u32>, paths: &mut Paths<'_>) {
@@ -51,9 +51,9 @@ fn close(trace: &Trace, (span, inside): (&SpanRecord, u64), path: &mut Vec<u32>,
 fn largest(trace: &Trace, paths: Paths<'_>) -> BTreeMap<String, u64> {
     let mut rows: Vec<_> = paths.into_iter().filter(|(_, own)| *own > 0).collect();
     rows.sort_by_key(|(_, own)| Reverse(*own));
-    rows.truncate(MOST_PATHS);
+    rows.truncate(MAX_PATHS);
     let text = |(root, path): (&str, Vec<u32>)| {
-        // A semicolon in a name would open a level of its own.
+        // Semicolons separate frames.
         let names = path.iter().map(|name| trace.name(*name).replace(';', ":"));
         std::iter::once(root.to_owned()).chain(names).collect::<Vec<_>>().join(";")
     };

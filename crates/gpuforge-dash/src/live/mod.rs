@@ -1,47 +1,48 @@
-//! What is a running process doing right now? Snapshots on a socket, and views of them: terminal, page, metrics.
+//! Live monitoring: a process publishes snapshots on a Unix socket; viewers are a terminal UI, a web page (SSE) and
+//! Prometheus metrics.
 //!
 //! ```text
 //! monitored process                           │ monitor process
 //! feed (decisions, events) ─┐                 │
-//! Profiler::recent ─────────┼─► Snapshot ─────┼─► Follower ─► Watch ─► View ─┬─► screen (terminal)
+//! Profiler::recent ─────────┼─► Snapshot ─────┼─► Follower ─► SnapshotTracker ─► LiveView ─┬─► screen (terminal)
 //! sources (devices, memory)─┘   one thread,   │               rates,         ├─► web (page, events)
 //!                               non-blocking  │               anomalies,     ├─► prom (metrics)
 //!                                             │               time to full   └─► text (`--once`)
 //! ```
-//! The monitored side makes nothing while nobody looks: its thread sleeps in `accept`. While somebody does, it makes a
-//! bounded snapshot twice a second, or less often where that would take more than half a percent of a core. A viewer that
-//! does not read is skipped and then dropped. Everything that needs history is computed by the viewer.
+//! The publisher does nothing without viewers: its thread blocks in `accept`. With viewers it takes a bounded snapshot twice
+//! a second, or less often where that would cost more than half a percent of a core. A viewer that does not read is
+//! skipped, then dropped. Everything that needs history is computed by the viewer.
 
 pub mod feed;
-pub mod figures;
-pub mod follow;
-mod link;
-pub mod machine;
-pub mod place;
-pub mod process;
-pub mod prom;
-pub mod publish;
-pub mod robust;
-pub mod screen;
+pub mod follower;
+pub mod format;
+pub mod machine_info;
+pub mod plain_text;
+pub mod process_stats;
+pub mod prometheus;
+pub mod publisher;
+pub mod robust_stats;
 pub mod snapshot;
-pub mod text;
+mod socket;
+pub mod socket_dir;
+pub mod tracker;
+pub mod tui;
 pub mod view;
-pub mod watch;
 pub mod web;
 
 use std::path::PathBuf;
 
-/// What can go wrong between a process and its viewer.
+/// Errors of publishing and viewing.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum LiveError {
-    /// There is no way to reach another process yet.
+    /// No Unix sockets on this platform.
     #[error("monitoring needs Unix sockets, which this system does not offer to gpuforge")]
     Unsupported,
-    /// The folder of sockets cannot be trusted.
+    /// The socket directory is not private.
     #[error("{path} is not safe for sockets: {why}")]
-    Folder {
-        /// The folder.
+    SocketDir {
+        /// The directory.
         path: PathBuf,
         /// What is wrong with it.
         why: String,
@@ -53,20 +54,20 @@ pub enum LiveError {
         what: &'static str,
         /// With which file.
         path: PathBuf,
-        /// The system's answer.
+        /// The operating system's error.
         #[source]
         error: std::io::Error,
     },
-    /// The page cannot be served.
+    /// The web server cannot start.
     #[error("cannot serve on {address}: {error}")]
     Serve {
-        /// Where it was to be.
+        /// Listen address.
         address: String,
-        /// The system's answer.
+        /// The operating system's error.
         #[source]
         error: std::io::Error,
     },
-    /// The system gives no random bytes.
+    /// No random bytes.
     #[error("no token can be made: {0}")]
     Token(String),
 }
@@ -76,10 +77,10 @@ impl LiveError {
     pub fn hint(&self) -> &'static str {
         match self {
             LiveError::Unsupported => "GPUFORGE_TRACE=FILE keeps a profile of a run on every system",
-            LiveError::Folder { .. } => {
-                "set XDG_RUNTIME_DIR to a folder that belongs to you alone (mode 0700)"
+            LiveError::SocketDir { .. } => {
+                "set XDG_RUNTIME_DIR to a directory that belongs to you alone (mode 0700)"
             }
-            LiveError::Io { .. } => "is the folder writable, and its path shorter than 90 bytes?",
+            LiveError::Io { .. } => "is the directory writable, and its path shorter than 90 bytes?",
             LiveError::Serve { .. } => "--port 0 takes any free port",
             LiveError::Token(_) => "is the system's random source there?",
         }

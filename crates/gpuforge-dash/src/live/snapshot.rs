@@ -1,15 +1,15 @@
-//! What does a process tell about itself? One bounded document, whatever runs in it.
+//! Snapshot: the bounded JSON document that a monitored process publishes.
 
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
 
-/// Version of the document; a viewer of another one says so.
+/// Version of the protocol; a viewer of another version reports it.
 pub const VERSION: u32 = 1;
-/// Most rows of each list.
-pub const MOST_ROWS: usize = 48;
-/// Most characters of a name or a sentence.
-pub const MOST_CHARS: usize = 120;
+/// Maximum rows per list.
+pub const MAX_ROWS: usize = 48;
+/// Maximum characters per text.
+pub const MAX_CHARS: usize = 120;
 
 /// The state of a process at one moment.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
@@ -18,224 +18,224 @@ pub struct Snapshot {
     pub version: u32,
     /// Its process id.
     pub pid: u32,
-    /// What it was started as.
+    /// Command line name.
     pub command: String,
-    /// Counts the snapshots of this process.
+    /// Sequence number.
     pub seq: u64,
-    /// Since publishing began.
+    /// Milliseconds since publishing started.
     pub uptime_ms: u64,
-    /// Processor time of the whole process; `None` where the system does not tell.
+    /// CPU time of the process; `None` where not available.
     pub cpu_ms: Option<u64>,
-    /// Places that work can run at.
+    /// Backends.
     #[serde(default)]
-    pub devices: Vec<Device>,
-    /// Memories, the process's own first.
+    pub devices: Vec<DeviceStatus>,
+    /// Memory pools, the process's own first.
     #[serde(default)]
-    pub memory: Vec<Memory>,
+    pub memory: Vec<MemoryStatus>,
     /// Spans by name, the most time first.
     #[serde(default)]
-    pub operations: Vec<Operation>,
+    pub operations: Vec<OperationStats>,
     /// Counters of the profiler, by name.
     #[serde(default)]
-    pub counters: Vec<Counter>,
+    pub counters: Vec<CounterValue>,
     /// Gauges of the profiler, by name.
     #[serde(default)]
-    pub gauges: Vec<Gauge>,
-    /// Decisions ever made, those of batches included; `routing` holds a sample of the latest.
+    pub gauges: Vec<GaugeValue>,
+    /// Total routing decisions, batches included; `routing` holds a sample of the latest.
     pub routed: u64,
-    /// Of `routed`, items of batches.
+    /// Batch items among `routed`.
     #[serde(default)]
     pub batched: u64,
-    /// Some of the last decisions, the newest last.
+    /// Sample of recent decisions, the newest last.
     #[serde(default)]
-    pub routing: Vec<Routed>,
-    /// What happened, the newest last.
+    pub routing: Vec<RoutingDecision>,
+    /// Events, the newest last.
     #[serde(default)]
-    pub events: Vec<Event>,
-    /// What publishing itself has cost.
+    pub events: Vec<LiveEvent>,
+    /// Cost of publishing.
     #[serde(default)]
-    pub cost: Cost,
+    pub cost: PublishCost,
 }
 
-/// A place that work can run at.
+/// Status of a backend.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Device {
+pub struct DeviceStatus {
     /// Its name.
     pub name: String,
-    /// How it is: open, lost, not open.
+    /// open, lost, not open.
     pub state: String,
-    /// Pieces of work it has done.
+    /// Dispatches completed.
     pub done: Option<u64>,
-    /// Share of its work's wall time that it computed; `None` where it cannot tell.
+    /// Fraction of wall time it computed; `None` where not measurable.
     pub busy: Option<f64>,
-    /// Bytes moved to and from it.
+    /// Bytes transferred.
     pub moved: Option<u64>,
 }
 
-/// A memory that can get full.
+/// Status of a memory pool.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Memory {
-    /// Whose.
+pub struct MemoryStatus {
+    /// Name.
     pub name: String,
-    /// Bytes held, idle ones included.
+    /// Bytes allocated, cached ones included.
     pub used: u64,
-    /// Bytes held for later use.
+    /// Cached (idle) bytes.
     pub idle: Option<u64>,
-    /// Bytes that may be held.
+    /// Budget in bytes.
     pub budget: Option<u64>,
-    /// The most that was ever held.
+    /// Peak bytes.
     pub peak: Option<u64>,
-    /// low, moderate, high or critical, as the process judges it.
+    /// low, moderate, high or critical, as classified by the process.
     pub pressure: Option<String>,
-    /// Clean-ups so far.
+    /// Clean-ups (evictions) so far.
     pub cleanups: Option<u64>,
 }
 
-/// Spans of one name.
+/// Statistics of spans of one name.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Operation {
+pub struct OperationStats {
     /// Their name.
     pub name: String,
-    /// How many ended.
+    /// Number of completed spans.
     pub count: u64,
-    /// Their time.
+    /// Total time.
     pub total_ns: u64,
-    /// Mean of the last ones.
+    /// Mean of recent ones.
     pub mean_ns: f64,
 }
 
-/// Something that only grows.
+/// A monotonic counter.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Counter {
-    /// What is counted.
+pub struct CounterValue {
+    /// Name.
     pub name: String,
-    /// How much there was so far.
+    /// Current value.
     pub value: u64,
 }
 
-/// Something that holds its last value.
+/// A gauge.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Gauge {
-    /// What is measured.
+pub struct GaugeValue {
+    /// Name.
     pub name: String,
     /// The last value.
     pub value: f64,
-    /// The least it ever was; `None` where nobody kept that.
+    /// Minimum; `None` where not tracked.
     pub least: Option<f64>,
-    /// The most it ever was.
+    /// Maximum.
     pub most: Option<f64>,
 }
 
-/// Where something ran and why.
+/// A routing decision with its outcome.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Routed {
-    /// Counts decisions.
+pub struct RoutingDecision {
+    /// Sequence number.
     pub seq: u64,
-    /// When, since publishing began.
+    /// Time since publishing started.
     pub at_ms: u64,
-    /// What.
+    /// Operation.
     pub operation: String,
-    /// Where.
+    /// Backend.
     pub place: String,
-    /// Why there.
+    /// Reason.
     pub reason: String,
-    /// What it was expected to take.
+    /// Predicted time.
     pub predicted_ns: Option<u64>,
-    /// What it took.
+    /// Measured wall time.
     pub wall_ns: u64,
 }
 
-/// How much an event matters.
+/// Severity of an event.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Level {
-    /// Good to know.
+pub enum EventLevel {
+    /// Informational.
     #[default]
     Info,
-    /// Worth a look.
+    /// Warning.
     Warning,
-    /// Something failed.
+    /// Failure.
     Error,
 }
 
-impl Level {
-    /// The word that is shown.
+impl EventLevel {
+    /// Display text.
     pub fn word(self) -> &'static str {
         match self {
-            Level::Info => "info",
-            Level::Warning => "warning",
-            Level::Error => "error",
+            EventLevel::Info => "info",
+            EventLevel::Warning => "warning",
+            EventLevel::Error => "error",
         }
     }
 }
 
-/// Something that happened.
+/// An event.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
-pub struct Event {
-    /// Counts events.
+pub struct LiveEvent {
+    /// Sequence number.
     pub seq: u64,
-    /// When, since publishing began.
+    /// Time since publishing started.
     pub at_ms: u64,
-    /// How much it matters.
-    pub level: Level,
-    /// What.
+    /// Severity.
+    pub level: EventLevel,
+    /// Message.
     pub text: String,
 }
 
-/// What publishing has cost the process.
+/// Cost of publishing.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Cost {
-    /// Snapshots made.
+pub struct PublishCost {
+    /// Snapshots taken.
     pub snapshots: u64,
-    /// Processor time of the publishing thread; `None` where the system does not tell.
+    /// CPU time of the publisher thread; `None` where not available.
     pub cpu_ns: Option<u64>,
-    /// Viewers attached.
+    /// Connected viewers.
     pub viewers: u64,
 }
 
 impl Snapshot {
-    /// Cuts lists and texts to their bounds, takes control characters out and makes names differ: a name comes from
-    /// anywhere, ends in a terminal, and stands for one history and one metric.
+    /// Truncates lists and texts, strips control characters and makes names unique: a name may come from anywhere, is
+    /// printed to a terminal, and identifies one history and one metric.
     pub fn bound(&mut self) {
-        clean(&mut self.command);
-        self.devices.truncate(MOST_ROWS);
+        sanitize(&mut self.command);
+        self.devices.truncate(MAX_ROWS);
         for d in &mut self.devices {
-            [&mut d.name, &mut d.state].into_iter().for_each(clean);
+            [&mut d.name, &mut d.state].into_iter().for_each(sanitize);
         }
-        self.memory.truncate(MOST_ROWS);
+        self.memory.truncate(MAX_ROWS);
         for m in &mut self.memory {
-            clean(&mut m.name);
-            m.pressure.iter_mut().for_each(clean);
+            sanitize(&mut m.name);
+            m.pressure.iter_mut().for_each(sanitize);
         }
-        self.operations.truncate(MOST_ROWS);
-        self.operations.iter_mut().for_each(|o| clean(&mut o.name));
-        self.counters.truncate(MOST_ROWS);
-        self.counters.iter_mut().for_each(|c| clean(&mut c.name));
-        // JSON has no word for what is not finite: one such value would make the whole line unreadable.
+        self.operations.truncate(MAX_ROWS);
+        self.operations.iter_mut().for_each(|o| sanitize(&mut o.name));
+        self.counters.truncate(MAX_ROWS);
+        self.counters.iter_mut().for_each(|c| sanitize(&mut c.name));
+        // JSON has no NaN or infinity: one such value would make the whole line invalid.
         self.gauges.retain(|g| g.value.is_finite());
-        self.gauges.truncate(MOST_ROWS);
-        self.gauges.iter_mut().for_each(|g| clean(&mut g.name));
-        differ(self.devices.iter_mut().map(|d| &mut d.name));
-        differ(self.memory.iter_mut().map(|m| &mut m.name));
-        differ(self.operations.iter_mut().map(|o| &mut o.name));
-        differ(self.counters.iter_mut().map(|c| &mut c.name));
-        differ(self.gauges.iter_mut().map(|g| &mut g.name));
-        last(&mut self.routing);
+        self.gauges.truncate(MAX_ROWS);
+        self.gauges.iter_mut().for_each(|g| sanitize(&mut g.name));
+        make_unique(self.devices.iter_mut().map(|d| &mut d.name));
+        make_unique(self.memory.iter_mut().map(|m| &mut m.name));
+        make_unique(self.operations.iter_mut().map(|o| &mut o.name));
+        make_unique(self.counters.iter_mut().map(|c| &mut c.name));
+        make_unique(self.gauges.iter_mut().map(|g| &mut g.name));
+        keep_last(&mut self.routing);
         for r in &mut self.routing {
-            [&mut r.operation, &mut r.place, &mut r.reason].into_iter().for_each(clean);
+            [&mut r.operation, &mut r.place, &mut r.reason].into_iter().for_each(sanitize);
         }
-        last(&mut self.events);
-        self.events.iter_mut().for_each(|e| clean(&mut e.text));
+        keep_last(&mut self.events);
+        self.events.iter_mut().for_each(|e| sanitize(&mut e.text));
     }
 }
 
-fn last<T>(list: &mut Vec<T>) {
-    let surplus = list.len().saturating_sub(MOST_ROWS);
+fn keep_last<T>(list: &mut Vec<T>) {
+    let surplus = list.len().saturating_sub(MAX_ROWS);
     list.drain(..surplus);
 }
 
-/// Numbers names that stand there already: two devices of one model, or long names that were cut.
-fn differ<'a>(names: impl Iterator<Item = &'a mut String>) {
+/// Numbers duplicate names: two devices of one model, or truncated names.
+fn make_unique<'a>(names: impl Iterator<Item = &'a mut String>) {
     let mut seen = BTreeSet::new();
     for name in names {
         let stem = name.clone();
@@ -247,16 +247,16 @@ fn differ<'a>(names: impl Iterator<Item = &'a mut String>) {
     }
 }
 
-fn clean(text: &mut String) {
-    let long = text.chars().nth(MOST_CHARS).is_some();
+fn sanitize(text: &mut String) {
+    let long = text.chars().nth(MAX_CHARS).is_some();
     if long || text.chars().any(is_control) {
-        let keep = if long { MOST_CHARS - 1 } else { MOST_CHARS };
+        let keep = if long { MAX_CHARS - 1 } else { MAX_CHARS };
         *text = text.chars().take(keep).map(|c| if is_control(c) { ' ' } else { c }).collect();
         text.extend(long.then_some('…'));
     }
 }
 
-/// Control characters, and those that turn the direction of what follows.
+/// Control characters and bidirectional overrides.
 fn is_control(c: char) -> bool {
     c.is_control() || matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
@@ -266,25 +266,28 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hostile_contents_stay_within_bounds() {
+    fn hostile_contents_are_bounded_and_sanitized() {
         let wild = || "\u{1b}]0;x\u{7}\u{202e}<script>\"\\".repeat(1000);
         let mut snapshot = Snapshot {
             command: wild(),
-            devices: vec![Device { name: wild(), state: wild(), ..Device::default() }; 1000],
-            memory: vec![Memory { name: wild(), pressure: Some(wild()), ..Memory::default() }; 1000],
-            operations: vec![Operation { name: wild(), ..Operation::default() }; 1000],
-            counters: vec![Counter { name: wild(), value: u64::MAX }; 1000],
-            gauges: vec![Gauge { name: wild(), value: 1e300, ..Gauge::default() }; 1000],
+            devices: vec![DeviceStatus { name: wild(), state: wild(), ..DeviceStatus::default() }; 1000],
+            memory: vec![
+                MemoryStatus { name: wild(), pressure: Some(wild()), ..MemoryStatus::default() };
+                1000
+            ],
+            operations: vec![OperationStats { name: wild(), ..OperationStats::default() }; 1000],
+            counters: vec![CounterValue { name: wild(), value: u64::MAX }; 1000],
+            gauges: vec![GaugeValue { name: wild(), value: 1e300, ..GaugeValue::default() }; 1000],
             routing: (0..1000)
-                .map(|seq| Routed {
+                .map(|seq| RoutingDecision {
                     seq,
                     operation: wild(),
                     place: wild(),
                     reason: wild(),
-                    ..Routed::default()
+                    ..RoutingDecision::default()
                 })
                 .collect(),
-            events: (0..1000).map(|seq| Event { seq, text: wild(), ..Event::default() }).collect(),
+            events: (0..1000).map(|seq| LiveEvent { seq, text: wild(), ..LiveEvent::default() }).collect(),
             ..Snapshot::default()
         };
         snapshot.bound();
@@ -292,21 +295,21 @@ mod tests {
         assert!(line.len() < 100_000, "{}", line.len());
         assert!(!line.contains("\\u001b") && !line.contains('\u{202e}'));
         assert_eq!(snapshot.events.first().map(|e| e.seq), Some(952));
-        assert_eq!(snapshot.events[0].text.chars().count(), MOST_CHARS);
+        assert_eq!(snapshot.events[0].text.chars().count(), MAX_CHARS);
         let names: BTreeSet<&str> = snapshot.counters.iter().map(|c| c.name.as_str()).collect();
-        assert_eq!(names.len(), MOST_ROWS, "names that were cut differ again");
+        assert_eq!(names.len(), MAX_ROWS, "names that were cut differ again");
         let once = snapshot.clone();
         snapshot.bound();
         assert!(snapshot.devices.iter().map(|d| &d.name).eq(once.devices.iter().map(|d| &d.name)));
         let mut fine = "a name that is fine · µ".to_owned();
-        clean(&mut fine);
+        sanitize(&mut fine);
         assert_eq!(fine, "a name that is fine · µ");
     }
 
     #[test]
-    fn equal_names_are_numbered_and_what_json_cannot_say_is_left_out() {
-        let device = |name: &str| Device { name: name.into(), ..Device::default() };
-        let gauge = |value| Gauge { name: "load".into(), value, ..Gauge::default() };
+    fn duplicate_names_are_numbered_and_non_finite_gauges_dropped() {
+        let device = |name: &str| DeviceStatus { name: name.into(), ..DeviceStatus::default() };
+        let gauge = |value| GaugeValue { name: "load".into(), value, ..GaugeValue::default() };
         let mut snapshot = Snapshot {
             devices: ["gpu", "gpu", "gpu (2)", "gpu"].map(device).to_vec(),
             gauges: vec![gauge(f64::NAN), gauge(f64::INFINITY), gauge(0.5)],

@@ -1,126 +1,126 @@
-//! What does a viewer show? A snapshot and what its history says, as plain data for every kind of view.
+//! Live view: a snapshot with derived rates, anomalies and memory growth, as data for every renderer.
 
 use serde::Serialize;
 
-use super::snapshot::{Level, Snapshot};
+use super::snapshot::{EventLevel, Snapshot};
 
-/// How a viewer stands to the process it watches.
+/// Connection state of a viewer.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum State {
-    /// There is none yet.
+pub enum ConnectionState {
+    /// No process yet.
     #[default]
     Waiting,
-    /// It tells.
+    /// Receiving snapshots.
     Live,
-    /// It has told nothing for a while, and is still there.
+    /// Connected, but no snapshot for a while.
     Silent,
-    /// It is gone; the last snapshot stays.
+    /// The process ended; the last snapshot is kept.
     Ended,
-    /// It speaks another version.
+    /// Another protocol version.
     Foreign,
 }
 
-impl State {
-    /// The word that is shown.
+impl ConnectionState {
+    /// Display text.
     pub fn word(self) -> &'static str {
         match self {
-            State::Waiting => "waiting",
-            State::Live => "live",
-            State::Silent => "silent",
-            State::Ended => "ended",
-            State::Foreign => "another version",
+            ConnectionState::Waiting => "waiting",
+            ConnectionState::Live => "live",
+            ConnectionState::Silent => "silent",
+            ConnectionState::Ended => "ended",
+            ConnectionState::Foreign => "another version",
         }
     }
 }
 
-/// Everything that is shown.
+/// Data of a live view.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
-pub struct View {
-    /// Is there a process?
-    pub state: State,
-    /// The last that was heard of it.
+pub struct LiveView {
+    /// Connection state.
+    pub state: ConnectionState,
+    /// Last snapshot.
     pub snapshot: Option<Snapshot>,
-    /// Speeds of the operations, in the order of the snapshot.
+    /// Rates of the operations, in snapshot order.
     pub rates: Vec<Rate>,
-    /// Speeds of the counters, in the order of the snapshot.
+    /// Rates of the counters, in snapshot order.
     pub flows: Vec<Rate>,
-    /// Operations a second, all names together, of the last snapshots; the newest last.
+    /// Total operations per second of recent snapshots; the newest last.
     pub trend: Vec<f64>,
-    /// What is unusual, the newest last.
+    /// Anomalies, the newest last.
     pub anomalies: Vec<Anomaly>,
-    /// Memories that grow.
-    pub filling: Vec<Filling>,
-    /// Cores that the process kept busy between the last two snapshots.
+    /// Growing memory pools.
+    pub filling: Vec<MemoryGrowth>,
+    /// CPU cores used between the last two snapshots.
     pub cores: Option<f64>,
-    /// Processor time of publishing, in percent of the time since it began.
+    /// CPU time of publishing, in percent of the time since it started.
     pub cost_percent: Option<f64>,
 }
 
-/// Speed of an operation between the last two snapshots.
+/// Rate between the last two snapshots.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Rate {
-    /// Which.
+    /// Name.
     pub name: String,
-    /// How many a second; `None` after the first snapshot.
+    /// Per second; `None` after the first snapshot.
     pub per_second: Option<f64>,
-    /// Their mean time; `None` where none ended.
+    /// Mean time; `None` where none completed.
     pub mean_ns: Option<f64>,
 }
 
-/// Against what something is unusual.
+/// Reference of an anomaly.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum Against {
-    /// Its own past.
+pub enum AnomalyReference {
+    /// Its own history.
     History,
-    /// What was predicted.
+    /// The predicted time.
     Prediction,
 }
 
-/// Something unusual.
+/// An anomalous operation time.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Anomaly {
-    /// When, in the process's time.
+    /// Time since publishing started.
     pub at_ms: u64,
-    /// Which operation.
+    /// Operation.
     pub operation: String,
-    /// Against what.
-    pub against: Against,
-    /// How many times as long as that.
+    /// Reference.
+    pub against: AnomalyReference,
+    /// Ratio to the reference.
     pub factor: f64,
-    /// Robust z-score.
+    /// Modified z-score.
     pub z: f64,
 }
 
-/// A memory that grows.
+/// A growing memory pool.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Filling {
-    /// Whose.
+pub struct MemoryGrowth {
+    /// Name.
     pub name: String,
-    /// Bytes a second.
+    /// Bytes per second.
     pub per_second: f64,
     /// Seconds until its budget is reached.
     pub full_in: f64,
 }
 
 impl Anomaly {
-    /// One line.
+    /// Description.
     pub fn line(&self) -> String {
         let than = match self.against {
-            Against::History => "as usual",
-            Against::Prediction => "as predicted",
+            AnomalyReference::History => "as usual",
+            AnomalyReference::Prediction => "as predicted",
         };
         format!("{}: {:.1} times as long {than} (z {:+.1})", self.operation, self.factor, self.z)
     }
 }
 
-impl View {
-    /// Events and anomalies in order of time, with how much they matter.
-    pub fn happenings(&self) -> Vec<(u64, Level, String)> {
+impl LiveView {
+    /// Events and anomalies in time order, with severity.
+    pub fn timeline(&self) -> Vec<(u64, EventLevel, String)> {
         let events = self.snapshot.iter().flat_map(|s| &s.events);
         let mut all: Vec<_> = events.map(|e| (e.at_ms, e.level, e.text.clone())).collect();
-        all.extend(self.anomalies.iter().map(|a| (a.at_ms, Level::Warning, a.line())));
+        all.extend(self.anomalies.iter().map(|a| (a.at_ms, EventLevel::Warning, a.line())));
         all.sort_by_key(|(at, ..)| *at);
         all
     }

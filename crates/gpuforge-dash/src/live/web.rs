@@ -1,8 +1,8 @@
-//! How does a browser see it? A page on the loopback interface, for whoever knows the token; nothing can be changed.
+//! Web server (axum): read-only live page with server-sent events (SSE) and `/metrics`, on loopback, protected by a token.
 //!
-//! Every request must name our own host (a name that was pointed at this machine afterwards is refused) and carry the
-//! token: as the first part of the path, or, for `/metrics`, as `Authorization: Bearer` or `?token=`. There is no inline
-//! script or style, no CORS header, and no route that takes anything.
+//! Every request must have our own Host header (against DNS rebinding) and the token: as the first path segment, or, for
+//! `/metrics`, as `Authorization: Bearer` or `?token=`. There is no inline script or style, no CORS header, and no route
+//! that accepts input.
 
 use std::{
     convert::Infallible,
@@ -29,14 +29,14 @@ use axum::{
 use tokio::sync::{oneshot, watch};
 use tokio_stream::{StreamExt as _, wrappers::WatchStream};
 
-use super::{LiveError, follow::Follower, machine::Machine, prom, view::View};
+use super::{LiveError, follower::Follower, machine_info::MachineInfo, prometheus, view::LiveView};
 
-/// Bytes of the token.
+/// Token length in bytes.
 const TOKEN: usize = 24;
-/// How often the process is looked at; it tells something at most twice a second.
-const BREATH: Duration = Duration::from_millis(100);
+/// Poll interval of the follower; snapshots come at most twice a second.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Headers of every answer.
+/// Headers of every response.
 const HEADERS: [(HeaderName, &str); 7] = [
     (
         header::CONTENT_SECURITY_POLICY,
@@ -51,20 +51,20 @@ const HEADERS: [(HeaderName, &str); 7] = [
     (HeaderName::from_static("cross-origin-opener-policy"), "same-origin"),
 ];
 
-/// Files of the page: path, type, contents.
+/// Static files: path, content type, contents.
 const FILES: [(&str, &str, &str); 5] = [
     ("", "text/html; charset=utf-8", include_str!("page/page.html")),
     ("icon.svg", "image/svg+xml", include_str!("page/icon.svg")),
-    ("base.css", "text/css; charset=utf-8", crate::report::page::BASE_CSS),
+    ("base.css", "text/css; charset=utf-8", crate::report::html_page::BASE_CSS),
     ("page.css", "text/css; charset=utf-8", include_str!("page/page.css")),
     ("page.js", "text/javascript; charset=utf-8", include_str!("page/page.js")),
 ];
 
-/// What is known about the machine; filled in while the page is shown.
-pub type SharedMachine = Arc<Mutex<Machine>>;
+/// Machine information, filled in while the page is served.
+pub type SharedMachine = Arc<Mutex<MachineInfo>>;
 
-/// A page that is being served; it is gone when this is dropped.
-pub struct Server {
+/// Running web server; stops when dropped.
+pub struct LiveServer {
     url: String,
     stop: Arc<AtomicBool>,
     down: Option<oneshot::Sender<()>>,
@@ -75,13 +75,13 @@ pub struct Server {
 struct Shared {
     token: Arc<str>,
     port: u16,
-    view: watch::Receiver<Arc<View>>,
+    view: watch::Receiver<Arc<LiveView>>,
     machine: SharedMachine,
 }
 
-impl Server {
-    /// Serves what `follower` sees on the loopback interface; port 0 takes any free one.
-    pub fn start(port: u16, mut follower: Follower, machine: SharedMachine) -> Result<Server, LiveError> {
+impl LiveServer {
+    /// Serves the follower's view on loopback; port 0 takes any free one.
+    pub fn start(port: u16, mut follower: Follower, machine: SharedMachine) -> Result<LiveServer, LiveError> {
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, port));
         let failed = |error| LiveError::Serve { address: address.to_string(), error };
         let listener = std::net::TcpListener::bind(address).map_err(failed)?;
@@ -89,14 +89,14 @@ impl Server {
         let port = listener.local_addr().map_err(failed)?.port();
         let token: Arc<str> = token()?.into();
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().map_err(failed)?;
-        let (tell, view) = watch::channel(Arc::new(View::default()));
+        let (tell, view) = watch::channel(Arc::new(LiveView::default()));
         let (down, told_down) = oneshot::channel::<()>();
         let router = router(Shared { token: token.clone(), port, view, machine });
         let serve = move || {
             runtime.block_on(async move {
                 let Ok(listener) = tokio::net::TcpListener::from_std(listener) else { return };
                 tokio::spawn(async move { axum::serve(listener, router).await });
-                // Not gracefully: an open stream of events would never end.
+                // Not graceful: an open event stream would never end.
                 let _ = told_down.await;
             });
         };
@@ -107,7 +107,7 @@ impl Server {
                 if follower.poll() {
                     tell.send_replace(Arc::new(follower.view().clone()));
                 }
-                thread::sleep(BREATH);
+                thread::sleep(POLL_INTERVAL);
             }
         };
         let thread = |name: &str, work: Box<dyn FnOnce() + Send>| {
@@ -115,10 +115,10 @@ impl Server {
         };
         let threads =
             vec![thread("gpuforge-web", Box::new(serve))?, thread("gpuforge-follow", Box::new(follow))?];
-        Ok(Server { url: format!("http://127.0.0.1:{port}/{token}/"), stop, down: Some(down), threads })
+        Ok(LiveServer { url: format!("http://127.0.0.1:{port}/{token}/"), stop, down: Some(down), threads })
     }
 
-    /// The address with its token.
+    /// URL with the token.
     pub fn url(&self) -> &str {
         &self.url
     }
@@ -131,7 +131,7 @@ impl Server {
     }
 }
 
-impl Drop for Server {
+impl Drop for LiveServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         let _ = self.down.take().map(|down| down.send(()));
@@ -158,25 +158,25 @@ fn router(shared: Shared) -> Router {
         .route("/{token}/machine", get(machine))
         .route("/{token}/metrics", get(metrics))
         .route("/metrics", get(metrics))
-        .layer(middleware::from_fn_with_state(shared.clone(), guard))
+        .layer(middleware::from_fn_with_state(shared.clone(), authorize))
         .with_state(shared)
 }
 
-/// Lets through who names our host and knows the token, and puts the headers on every answer.
-async fn guard(State(shared): State<Shared>, request: Request, next: Next) -> Response {
-    let refused = refuse(&shared.token, shared.port, &request);
-    let mut answer = match refused {
+/// Middleware: checks Host and token, sets security headers.
+async fn authorize(State(shared): State<Shared>, request: Request, next: Next) -> Response {
+    let rejected = reject_reason(&shared.token, shared.port, &request);
+    let mut response = match rejected {
         Some(why) => (StatusCode::FORBIDDEN, why).into_response(),
         None => next.run(request).await,
     };
     for (name, value) in HEADERS {
-        answer.headers_mut().insert(name, HeaderValue::from_static(value));
+        response.headers_mut().insert(name, HeaderValue::from_static(value));
     }
-    answer
+    response
 }
 
-/// Why a request is not answered; pure.
-fn refuse<B>(token: &str, port: u16, request: &axum::http::Request<B>) -> Option<&'static str> {
+/// Why a request is rejected; pure.
+fn reject_reason<B>(token: &str, port: u16, request: &axum::http::Request<B>) -> Option<&'static str> {
     let text = |name: HeaderName| request.headers().get(name).and_then(|v| v.to_str().ok());
     let ours = ["127.0.0.1", "localhost", "[::1]"].map(|host| format!("{host}:{port}"));
     if !text(header::HOST).is_some_and(|host| ours.iter().any(|our| our.eq_ignore_ascii_case(host))) {
@@ -192,20 +192,20 @@ fn refuse<B>(token: &str, port: u16, request: &axum::http::Request<B>) -> Option
         }
         _ => in_path,
     };
-    (!same(given, token)).then_some("the token is wrong\n")
+    (!constant_time_eq(given, token)).then_some("the token is wrong\n")
 }
 
-/// Compares in a time that does not tell where they differ.
-fn same(a: &str, b: &str) -> bool {
+/// Constant-time comparison.
+fn constant_time_eq(a: &str, b: &str) -> bool {
     let differ = a.bytes().zip(b.bytes()).fold(0, |all, (a, b)| all | (a ^ b));
     a.len() == b.len() && differ == 0
 }
 
-/// Each view as it comes; a reader that is slow gets the latest one next.
+/// SSE stream of views; a slow reader skips to the latest.
 async fn events(
     State(shared): State<Shared>,
 ) -> Sse<impl tokio_stream::Stream<Item = Result<Event, Infallible>>> {
-    let event = |view: Arc<View>| {
+    let event = |view: Arc<LiveView>| {
         let text = serde_json::to_string(view.as_ref()).unwrap_or_default();
         Ok(Event::default().data(text))
     };
@@ -219,8 +219,8 @@ async fn machine(State(shared): State<Shared>) -> Response {
 }
 
 async fn metrics(State(shared): State<Shared>) -> Response {
-    let text = prom::metrics(&shared.view.borrow());
-    ([(header::CONTENT_TYPE, prom::CONTENT_TYPE)], text).into_response()
+    let text = prometheus::metrics(&shared.view.borrow());
+    ([(header::CONTENT_TYPE, prometheus::CONTENT_TYPE)], text).into_response()
 }
 
 #[cfg(test)]
@@ -228,12 +228,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn who_is_refused() {
+    fn wrong_host_or_token_is_rejected() {
         let ask = |uri: &str, host: Option<&str>, bearer: Option<&str>| {
             let mut request = axum::http::Request::builder().uri(uri);
             request = host.into_iter().fold(request, |r, h| r.header("Host", h));
             request = bearer.into_iter().fold(request, |r, b| r.header("Authorization", b));
-            refuse("secret", 8080, &request.body(()).unwrap()).is_none()
+            reject_reason("secret", 8080, &request.body(()).unwrap()).is_none()
         };
         let host = Some("127.0.0.1:8080");
         assert!(ask("/secret/", host, None));
@@ -252,13 +252,13 @@ mod tests {
     }
 
     #[test]
-    fn tokens_differ_and_are_long() {
+    fn tokens_are_random_and_long() {
         let (a, b) = (token().unwrap(), token().unwrap());
         assert!(a != b && a.len() == 2 * TOKEN);
     }
 
     #[test]
-    fn the_page_has_nothing_inline_and_builds_no_markup_from_names() {
+    fn page_has_no_inline_code_and_no_markup_from_names() {
         let [html, .., script] = FILES.map(|(_, _, text)| text);
         assert!(!html.contains("<style") && !html.contains("style="));
         assert!(html.split_whitespace().all(|word| !(word.starts_with("on") && word.contains('='))));

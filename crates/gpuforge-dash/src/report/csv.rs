@@ -1,13 +1,13 @@
-//! How do the figures reach a spreadsheet? One line per name, times in nanoseconds.
+//! CSV export of a trace report: one row per span name, times in nanoseconds.
 
 use std::fmt::Write as _;
 
-use super::figures::Report;
+use super::trace_report::TraceReport;
 
 const HEAD: &str = "name,category,count,total_ns,self_ns,share_of_wall,mean_ns,std_ns,min_ns,p50_ns,p95_ns,p99_ns,max_ns,bytes\n";
 
-impl Report {
-    /// Every name as a line of CSV; unknown figures are empty.
+impl TraceReport {
+    /// CSV with a row per name; unknown values are empty.
     pub fn csv(&self) -> String {
         let mut out = HEAD.to_owned();
         for row in &self.rows {
@@ -37,7 +37,7 @@ impl Report {
     }
 }
 
-/// A text as a field: always quoted; one that a spreadsheet would take for a formula is marked as text.
+/// Quoted CSV field; a leading formula character is escaped (CSV injection).
 fn field(text: &str) -> String {
     let formula = text.starts_with(['=', '+', '-', '@', '\t', '\r']);
     format!("\"{}{}\"", if formula { "'" } else { "" }, text.replace('"', "\"\""))
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fields_stay_fields() {
+    fn fields_are_quoted_and_formulas_escaped() {
         assert_eq!(field("a,b"), "\"a,b\"");
         assert_eq!(field("say \"x\"\n"), "\"say \"\"x\"\"\n\"");
         assert_eq!(field("=HYPERLINK(1)"), "\"'=HYPERLINK(1)\"");

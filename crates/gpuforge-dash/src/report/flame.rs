@@ -1,61 +1,61 @@
-//! Which calls inside which took the time? Equal stacks of all threads become one node; folded text and a picture from it.
+//! Flame graph: equal stacks of all threads merged into one tree; folded stacks export.
 
 use std::{cmp::Reverse, collections::HashMap, fmt::Write as _};
 
 use gpuforge_profile::{Category, SpanRecord, Trace, TrackKind};
 
-/// Deeper calls count for the deepest node that is kept: nobody reads on, and files may say anything.
-pub const MOST_DEPTH: usize = 256;
+/// Maximum depth; deeper calls count for their ancestor.
+pub const MAX_DEPTH: usize = 256;
 
-/// A call within its callers, over all threads.
+/// A node: a call path merged over all threads.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Node {
-    /// Position of the caller; `None` for what no span contains.
+pub struct FlameNode {
+    /// Index of the caller; `None` for a root.
     pub parent: Option<usize>,
-    /// Position in [`Flame::names`].
+    /// Index in [`FlameGraph::names`].
     pub name: usize,
-    /// How many callers there are.
+    /// Number of ancestors.
     pub depth: usize,
-    /// Kind of its first span.
+    /// Category of its first span.
     pub category: Category,
-    /// Time in it and in nothing inside.
+    /// Self time.
     pub self_ns: u64,
-    /// Time in it and in what is inside.
+    /// Total time.
     pub total_ns: u64,
-    /// How many spans.
+    /// Number of spans.
     pub count: u64,
 }
 
-/// Merged stacks. Callers stand before what they call.
+/// Merged stacks; callers precede callees.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Flame {
+pub struct FlameGraph {
     /// Names of nodes.
     pub names: Vec<String>,
-    /// Every call within its callers; those that took longest first, below each caller.
-    pub nodes: Vec<Node>,
+    /// Nodes in preorder, siblings by total time descending.
+    pub nodes: Vec<FlameNode>,
 }
 
-/// What is open while a track is walked.
+/// An open span of the track walk.
 struct Open<'a> {
     node: usize,
     span: &'a SpanRecord,
 }
 
 struct Builder {
-    nodes: Vec<Node>,
+    nodes: Vec<FlameNode>,
     known: HashMap<(Option<usize>, usize), usize>,
 }
 
 impl Builder {
     fn node(&mut self, parent: Option<usize>, name: usize, category: Category) -> usize {
         let depth = parent.and_then(|p| self.nodes.get(p)).map_or(0, |p| p.depth + 1);
-        if let (Some(parent), true) = (parent, depth >= MOST_DEPTH) {
+        if let (Some(parent), true) = (parent, depth >= MAX_DEPTH) {
             return parent;
         }
         let next = self.nodes.len();
         let at = *self.known.entry((parent, name)).or_insert(next);
         if at == next {
-            self.nodes.push(Node { parent, name, depth, category, self_ns: 0, total_ns: 0, count: 0 });
+            self.nodes.push(FlameNode { parent, name, depth, category, self_ns: 0, total_ns: 0, count: 0 });
         }
         at
     }
@@ -67,12 +67,12 @@ impl Builder {
     }
 }
 
-impl Flame {
-    /// The stacks of a trace. A device's stand below its name; async spans, which have no callers, are left out.
-    pub fn of(trace: &Trace) -> Flame {
+impl FlameGraph {
+    /// Merges the stacks of a trace. A device is a root frame; async spans, which have no callers, are left out.
+    pub fn of(trace: &Trace) -> FlameGraph {
         let mut names = trace.names.clone();
         let mut builder = Builder { nodes: Vec::new(), known: HashMap::new() };
-        // A device is a frame of its own, so that its time is not taken for a thread's.
+        // A device is a root frame of its own, so that its time is not mixed with threads.
         let mut roots: Vec<Option<usize>> = Vec::with_capacity(trace.tracks.len());
         for track in &trace.tracks {
             let device = track.kind == TrackKind::Device;
@@ -114,13 +114,13 @@ impl Flame {
         while let Some(top) = open.pop() {
             close(&mut builder, &top, &mut now);
         }
-        Flame { names, nodes: builder.nodes }.finish()
+        FlameGraph { names, nodes: builder.nodes }.finish()
     }
 
-    /// Adds up totals, leaves out what took no time, and puts the longest first.
-    fn finish(mut self) -> Flame {
+    /// Computes totals, drops zero-time nodes, sorts siblings.
+    fn finish(mut self) -> FlameGraph {
         let mut totals: Vec<u64> = self.nodes.iter().map(|node| node.self_ns).collect();
-        // Callers stand before what they call, so that walking back meets every total when it is complete.
+        // Callers precede callees, so a reverse walk sees complete totals.
         for at in (0..self.nodes.len()).rev() {
             let total = totals.get(at).copied().unwrap_or(0);
             if let Some(parent) =
@@ -135,8 +135,8 @@ impl Flame {
         self.ordered(1)
     }
 
-    /// The nodes of at least `least` nanoseconds, callers first, the longest first below each.
-    fn ordered(&self, least: u64) -> Flame {
+    /// Nodes of at least `least` nanoseconds in preorder, siblings by total time descending.
+    fn ordered(&self, least: u64) -> FlameGraph {
         let mut children: HashMap<Option<usize>, Vec<usize>> = HashMap::new();
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.total_ns >= least) {
             children.entry(node.parent).or_default().push(at);
@@ -146,37 +146,37 @@ impl Flame {
             list.sort_by_key(|at| (self.nodes.get(*at).map(|n| Reverse(n.total_ns)), name(*at)));
             list.reverse();
         }
-        let mut nodes: Vec<Node> = Vec::new();
+        let mut nodes: Vec<FlameNode> = Vec::new();
         let mut left: Vec<(Option<usize>, usize)> =
             children.remove(&None).unwrap_or_default().into_iter().map(|at| (None, at)).collect();
         while let Some((parent, at)) = left.pop() {
             let Some(node) = self.nodes.get(at) else { continue };
-            let place = nodes.len();
-            nodes.push(Node { parent, ..node.clone() });
+            let index = nodes.len();
+            nodes.push(FlameNode { parent, ..node.clone() });
             left.extend(
-                children.remove(&Some(at)).unwrap_or_default().into_iter().map(|child| (Some(place), child)),
+                children.remove(&Some(at)).unwrap_or_default().into_iter().map(|child| (Some(index), child)),
             );
         }
-        Flame { names: self.names.clone(), nodes }
+        FlameGraph { names: self.names.clone(), nodes }
     }
 
-    /// The largest nodes, at most `most`; what is left out still counts in its callers' totals.
-    pub fn largest(&self, most: usize) -> Flame {
+    /// The `max` largest nodes; pruned ones still count in their callers' totals.
+    pub fn largest(&self, max: usize) -> FlameGraph {
         let mut totals: Vec<u64> = self.nodes.iter().map(|node| node.total_ns).collect();
-        if totals.len() <= most {
+        if totals.len() <= max {
             return self.clone();
         }
         totals.sort_unstable_by_key(|ns| Reverse(*ns));
-        let first_out = totals.get(most).copied().unwrap_or(0);
+        let first_out = totals.get(max).copied().unwrap_or(0);
         self.ordered(first_out.saturating_add(1))
     }
 
-    /// Time of everything.
+    /// Total time of the roots.
     pub fn total_ns(&self) -> u64 {
         self.nodes.iter().filter(|n| n.parent.is_none()).map(|n| n.total_ns).fold(0, u64::saturating_add)
     }
 
-    /// Names from the outermost caller to the node.
+    /// Call path from the root to the node.
     pub fn path(&self, node: usize) -> Vec<&str> {
         let up = |at: &usize| self.nodes.get(*at).and_then(|node| node.parent);
         let name =
@@ -186,13 +186,13 @@ impl Flame {
         path
     }
 
-    /// One line per stack with its self time in nanoseconds: `caller;callee 123`, for other flame graph tools.
+    /// Folded stacks with self time in nanoseconds: `caller;callee 123`, as flame graph tools read them.
     pub fn folded(&self) -> String {
         let mut out = String::new();
         for (at, node) in self.nodes.iter().enumerate().filter(|(_, node)| node.self_ns > 0) {
             for (n, name) in self.path(at).into_iter().enumerate() {
                 out.push_str(if n == 0 { "" } else { ";" });
-                out.extend(name.chars().map(plain));
+                out.extend(name.chars().map(escape_folded));
             }
             let _ = writeln!(out, " {}", node.self_ns);
         }
@@ -200,8 +200,8 @@ impl Flame {
     }
 }
 
-/// A semicolon parts frames and a line end parts stacks: neither may come from a name.
-fn plain(c: char) -> char {
+/// Escapes the separators of folded stacks: semicolons and control characters.
+fn escape_folded(c: char) -> char {
     match c {
         ';' => ':',
         c if c.is_control() => ' ',

@@ -1,4 +1,4 @@
-//! How do the figures become a page? Tables and texts that can be read without a script, and the data the script draws.
+//! HTML trace report: tables readable without JavaScript, and data for the timeline and flame graph scripts.
 
 use std::fmt::Write as _;
 
@@ -7,29 +7,32 @@ use gpuforge_profile::Trace;
 use serde_json::json;
 
 use super::{
-    columns::{Columns, short},
-    figures::{Report, Row},
-    flame::Flame,
-    memory,
-    page::{Page, TABLE_JS, Table, escape},
+    flame::FlameGraph,
+    html_page::{HtmlPage, HtmlTable, TABLE_JS, escape},
+    memory_chart,
+    timeline::{TimelineData, display_name},
+    trace_report::{SpanRow, TraceReport},
     units::{count, percent, size, time},
 };
 
-const CSS: &str = include_str!("page/report.css");
-const JS: [&str; 3] =
-    [include_str!("page/pack.js"), include_str!("page/timeline.js"), include_str!("page/flame.js")];
-/// Rows of the table of names; the rest is in the exports.
-const MOST_ROWS: usize = 1_000;
-/// Rows of the tables of decisions and events.
-const MOST_EVENTS: usize = 500;
-/// Boxes of the flame graph.
-const MOST_NODES: usize = 4_000;
+const CSS: &str = include_str!("html_page/report.css");
+const JS: [&str; 3] = [
+    include_str!("html_page/pack.js"),
+    include_str!("html_page/timeline.js"),
+    include_str!("html_page/flame.js"),
+];
+/// Maximum rows of the name table; the rest is in the exports.
+const MAX_ROWS: usize = 1_000;
+/// Maximum rows of the decision and event tables.
+const MAX_EVENTS: usize = 500;
+/// Maximum nodes of the flame graph.
+const MAX_NODES: usize = 4_000;
 
-impl Report {
-    /// The page: one file that needs nothing else. `trace` is the one that the report is of.
+impl TraceReport {
+    /// Renders a self-contained page. `trace` is the trace of this report.
     pub fn html(&self, trace: &Trace, title: &str) -> String {
-        let columns = Columns::of(trace);
-        let flame = Flame::of(trace).largest(MOST_NODES);
+        let columns = TimelineData::of(trace);
+        let flame = FlameGraph::of(trace).largest(MAX_NODES);
         let data = json!({ "timeline": columns.data, "flame": flame_data(&flame) }).to_string();
         let (from, to) = trace.extent().unwrap_or((0, 0));
         let mut body = String::new();
@@ -45,7 +48,7 @@ impl Report {
         self.about_html(&mut body, trace);
         let script = [TABLE_JS, JS[0], JS[1], JS[2]].concat();
         let page =
-            Page { title, css: CSS, body: &body, data: Some(&data), script: &script, connect: "'none'" };
+            HtmlPage { title, css: CSS, body: &body, data: Some(&data), script: &script, connect: "'none'" };
         page.html()
     }
 
@@ -58,7 +61,7 @@ impl Report {
         let wall = self.wall_ns.map_or_else(|| "none".to_owned(), time);
         let devices = match self.devices.as_slice() {
             [] => "none".to_owned(),
-            names => names.iter().map(|n| short(n)).collect::<Vec<_>>().join(", "),
+            names => names.iter().map(|n| display_name(n)).collect::<Vec<_>>().join(", "),
         };
         let cards = [
             (wall, "from the first span to the last"),
@@ -146,15 +149,15 @@ impl Report {
             "name", "kind", "self", "of wall", "calls", "total", "mean", "median", "95 %", "99 %", "longest",
             "bytes",
         ];
-        let table = Table {
+        let table = HtmlTable {
             id: "names",
             caption: "every name with its times",
             heads: heads.into_iter().map(|h| (h, matches!(h, "name" | "kind"))).collect(),
-            rows: self.rows.iter().take(MOST_ROWS).map(cells).collect(),
+            rows: self.rows.iter().take(MAX_ROWS).map(cells).collect(),
         };
         out.push_str(&table.html());
-        if self.rows.len() > MOST_ROWS {
-            let more = count((self.rows.len() - MOST_ROWS) as u64);
+        if self.rows.len() > MAX_ROWS {
+            let more = count((self.rows.len() - MAX_ROWS) as u64);
             let _ = writeln!(out, "<p class=\"soft\">{more} more names are in the CSV and JSON exports.</p>");
         }
         out.push_str("</section>\n");
@@ -166,7 +169,7 @@ impl Report {
             out.push_str("<p class=\"soft\">No device memory was used.</p>\n");
         }
         for device in &self.memory {
-            out.push_str(&memory::figure(device, &self.clean_ups, from, to));
+            out.push_str(&memory_chart::figure(device, &self.clean_ups, from, to));
         }
         out.push_str("</section>\n");
     }
@@ -181,19 +184,19 @@ impl Report {
         }
         let heads = ["operation", "place", "why", "runs", "predicted", "measured", "measured ÷ predicted"];
         let ns = |ns: Option<u64>| (ns.map_or_else(|| "not known".to_owned(), time), ns.map(|ns| ns as f64));
-        let rows = self.routed.iter().take(MOST_EVENTS).map(|r| {
+        let rows = self.routed.iter().take(MAX_EVENTS).map(|r| {
             let ratio = r.ratio();
             vec![
-                (short(&r.operation), None),
-                (short(&r.place), None),
-                (short(&r.reason), None),
+                (display_name(&r.operation), None),
+                (display_name(&r.place), None),
+                (display_name(&r.reason), None),
                 (count(r.runs), Some(r.runs as f64)),
                 ns(r.predicted_ns),
                 ns(r.measured_ns),
                 (ratio.map_or_else(|| "not known".to_owned(), |x| format!("{x:.2}")), ratio),
             ]
         });
-        let table = Table {
+        let table = HtmlTable {
             id: "routed",
             caption: "decisions, predicted and measured",
             heads: heads.into_iter().map(|h| (h, matches!(h, "operation" | "place" | "why"))).collect(),
@@ -209,18 +212,18 @@ impl Report {
             out.push_str("<p class=\"soft\">Nothing went wrong.</p></section>\n");
             return;
         }
-        let rows = self.recovered.iter().take(MOST_EVENTS).map(|event| {
+        let rows = self.recovered.iter().take(MAX_EVENTS).map(|event| {
             let at = event.at_ns.saturating_sub(from);
-            vec![(short(&event.what), None), (time(at), Some(at as f64))]
+            vec![(display_name(&event.what), None), (time(at), Some(at as f64))]
         });
-        let table = Table {
+        let table = HtmlTable {
             id: "events",
             caption: "what went wrong and what was done about it",
             heads: vec![("what", true), ("after", false)],
             rows: rows.collect(),
         };
         out.push_str(&table.html());
-        if self.recovered.len() > MOST_EVENTS {
+        if self.recovered.len() > MAX_EVENTS {
             let _ = writeln!(out, "<p class=\"soft\">{} in all.</p>", count(self.recovered.len() as u64));
         }
         out.push_str("</section>\n");
@@ -230,20 +233,20 @@ impl Report {
         let _ = writeln!(
             out,
             "<footer class=\"soft\"><p>{} on {}; clock: {}. Percentiles to three digits. Made by gpuforge {}.</p></footer>",
-            escape(&short(&self.os)),
-            escape(&short(&self.arch)),
-            escape(&short(&trace.clock.source.to_string())),
+            escape(&display_name(&self.os)),
+            escape(&display_name(&self.arch)),
+            escape(&display_name(&trace.clock.source.to_string())),
             env!("CARGO_PKG_VERSION")
         );
     }
 }
 
-fn cells(row: &Row) -> Vec<(String, Option<f64>)> {
+fn cells(row: &SpanRow) -> Vec<(String, Option<f64>)> {
     let s = &row.stats;
     let ns = |ns: u64| (time(ns), Some(ns as f64));
     let unknown = || ("not known".to_owned(), None);
     vec![
-        (short(&s.name), None),
+        (display_name(&s.name), None),
         (row.category.to_string(), None),
         s.self_ns.map_or_else(unknown, ns),
         row.share_of_wall.map_or_else(unknown, |share| (percent(share), Some(share))),
@@ -258,16 +261,16 @@ fn cells(row: &Row) -> Vec<(String, Option<f64>)> {
     ]
 }
 
-fn flame_data(flame: &Flame) -> serde_json::Value {
+fn flame_data(flame: &FlameGraph) -> serde_json::Value {
     let mut numbers: std::collections::HashMap<usize, usize> = std::collections::HashMap::new();
     let mut names: Vec<String> = Vec::new();
     let mut nodes: Vec<[u64; 6]> = Vec::new();
     for node in &flame.nodes {
         let name = *numbers.entry(node.name).or_insert_with(|| {
-            names.push(short(flame.names.get(node.name).map_or("?", String::as_str)));
+            names.push(display_name(flame.names.get(node.name).map_or("?", String::as_str)));
             names.len() - 1
         });
-        // 0 is no caller, so that every number is one of the same kind.
+        // 0 is no caller, so that all values are unsigned.
         let parent = node.parent.map_or(0, |p| p as u64 + 1);
         nodes.push([
             parent,
@@ -281,7 +284,7 @@ fn flame_data(flame: &Flame) -> serde_json::Value {
     json!({ "names": names, "nodes": nodes })
 }
 
-fn timeline_html(out: &mut String, columns: &Columns) {
+fn timeline_html(out: &mut String, columns: &TimelineData) {
     out.push_str(
         "<section aria-labelledby=\"h-time\"><h2 id=\"h-time\">Timeline</h2>\n<p class=\"tools\">\
          <button class=\"plain\" type=\"button\" id=\"in\">zoom in</button> \

@@ -1,25 +1,25 @@
-//! How is one run shown? A page that needs nothing else, a summary in the terminal, exports.
+//! Trace report: a self-contained HTML page, terminal summary, JSON, CSV, folded stacks and flame graph SVG.
 //!
 //! ```text
-//! Trace ─► Report (figures, suggestions: plain data) ─┬─► terminal, JSON, CSV          (the binary, csv)
-//!    │                                                └─► page: tables, memory         (html, memory)
-//!    ├─► Flame (stacks that were merged) ─► folded, SVG, page                          (flame, svg)
-//!    └─► Columns (packed; what is too short to be seen is merged) ─► timeline of the page (columns)
+//! Trace ─► TraceReport (statistics, suggestions) ─┬─► terminal, JSON, CSV            (CLI, csv)
+//!    │                                            └─► HTML: tables, memory chart     (html, memory_chart)
+//!    ├─► FlameGraph (merged stacks) ─► folded stacks, SVG, HTML                      (flame, flame_svg)
+//!    └─► TimelineData (packed columns, short spans merged) ─► timeline canvas         (timeline)
 //! ```
-//! A page is one file without a network: its policy allows the hash of its own script and nothing else.
+//! A page is one file without network access: its content security policy allows the hash of its own script only.
 
-mod columns;
 mod csv;
-mod figures;
 pub mod flame;
+mod flame_svg;
 mod html;
-mod memory;
-pub mod page;
-mod suggest;
-mod svg;
+pub mod html_page;
+mod memory_chart;
+mod suggestions;
+mod timeline;
+mod trace_report;
 pub mod units;
 
-pub use columns::{Columns, MOST_SPANS};
-pub use figures::{Part, Report, Row, VERSION};
-pub use flame::Flame;
-pub use suggest::Suggestion;
+pub use flame::FlameGraph;
+pub use suggestions::Suggestion;
+pub use timeline::{MAX_SPANS, TimelineData};
+pub use trace_report::{CategoryTime, SpanRow, TraceReport, VERSION};

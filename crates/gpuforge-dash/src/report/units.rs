@@ -1,4 +1,4 @@
-//! How do times and sizes read? Three digits and a unit.
+//! Formatting of times, sizes, percentages and counts: three significant digits and a unit.
 
 /// `812 ns`, `1.20 ms`, `3.04 s`, `5 min 12 s`.
 pub fn time(ns: u64) -> String {
@@ -12,7 +12,7 @@ pub fn time(ns: u64) -> String {
         };
     }
     match UNITS.iter().find(|(_, unit)| x >= *unit) {
-        Some((name, unit)) => format!("{} {name}", three(x / unit)),
+        Some((name, unit)) => format!("{} {name}", three_digits(x / unit)),
         None => format!("{ns} ns"),
     }
 }
@@ -25,11 +25,11 @@ pub fn size(bytes: f64) -> String {
         std::iter::successors(Some(bytes), steps).take(UNITS.len()).enumerate().last().unwrap_or((0, bytes));
     match at {
         0 => format!("{x:.0} B"),
-        _ => format!("{} {}", three(x), UNITS.get(at).unwrap_or(&"B")),
+        _ => format!("{} {}", three_digits(x), UNITS.get(at).unwrap_or(&"B")),
     }
 }
 
-/// `12.3 %`; more digits where there is little.
+/// `12 %`, `1.2 %`, `<0.1 %`.
 pub fn percent(share: f64) -> String {
     match share * 100.0 {
         p if p.abs() >= 10.0 || p == 0.0 => format!("{p:.0} %"),
@@ -51,8 +51,8 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// Three digits that count.
-fn three(x: f64) -> String {
+/// Three significant digits.
+fn three_digits(x: f64) -> String {
     match x {
         x if x >= 99.95 => format!("{x:.0}"),
         x if x >= 9.995 => format!("{x:.1}"),
@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_have_three_digits_and_a_unit() {
+    fn values_have_three_digits_and_a_unit() {
         let times = [
             0,
             999,

@@ -1,7 +1,7 @@
-//! What is in a trace file? Spans, threads, devices, memory, decisions and events of one run.
+//! Trace file reader with error diagnosis (truncated, foreign, other version), and the naming conventions of a trace.
 //!
-//! Reading is [`gpuforge_profile`]'s; what is here says which file it was, what is wrong with it and what to do, and takes the
-//! conventions apart by which gpuforge puts decisions, memory and events into a trace ([`known`]).
+//! Parsing is [`gpuforge_profile`]'s; this module adds the file name, the cause and a hint to errors, and decodes routing
+//! decisions, memory and recovery events from names ([`conventions`]).
 
 use std::{
     io::Read as _,
@@ -11,12 +11,12 @@ use std::{
 pub use gpuforge_profile::Trace;
 use gpuforge_profile::{TraceError, VERSION};
 
-pub mod known;
+pub mod conventions;
 
-/// Larger files are refused before they are read: a trace holds at most some millions of spans.
-pub const MOST_BYTES: u64 = 4 << 30;
+/// Maximum file size.
+pub const MAX_BYTES: u64 = 4 << 30;
 
-/// Why a file is no trace that can be shown.
+/// Why a file cannot be read as a trace.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TraceFileError {
@@ -25,18 +25,18 @@ pub enum TraceFileError {
     Io {
         /// Which file.
         path: PathBuf,
-        /// What the system said.
+        /// The operating system's error.
         source: std::io::Error,
     },
-    /// It is larger than any trace.
-    #[error("{}: {bytes} bytes are too many for a trace, {MOST_BYTES} may be", path.display())]
+    /// Too large.
+    #[error("{}: {bytes} bytes are too many for a trace, {MAX_BYTES} may be", path.display())]
     Large {
         /// Which file.
         path: PathBuf,
         /// Its size.
         bytes: u64,
     },
-    /// It begins like a trace and ends too early.
+    /// Truncated.
     #[error("{}: the trace ends in the middle, after {bytes} bytes", path.display())]
     Truncated {
         /// Which file.
@@ -44,34 +44,34 @@ pub enum TraceFileError {
         /// Its size.
         bytes: u64,
     },
-    /// It is something else.
+    /// Another file type.
     #[error("{}: not a trace of gpuforge: {what}", path.display())]
     Foreign {
         /// Which file.
         path: PathBuf,
-        /// What it looks like.
+        /// Detected type.
         what: String,
     },
-    /// It is a trace of another version.
+    /// Another version.
     #[error("{}: the trace has version {found}, this program reads version {VERSION}", path.display())]
     Version {
         /// Which file.
         path: PathBuf,
-        /// What it says.
+        /// Its version.
         found: u64,
     },
-    /// It is a trace that contradicts itself.
+    /// Inconsistent.
     #[error("{}: {what}", path.display())]
     Damaged {
         /// Which file.
         path: PathBuf,
-        /// What does not fit.
+        /// The inconsistency.
         what: String,
     },
 }
 
 impl TraceFileError {
-    /// What to do about it.
+    /// Next step.
     pub fn hint(&self) -> &'static str {
         match self {
             TraceFileError::Io { .. } => "give the file that `gpuforge profile run` or GPUFORGE_TRACE wrote",
@@ -86,25 +86,25 @@ impl TraceFileError {
     }
 }
 
-/// Reads a trace that [`Trace::write_file`] wrote in its own form. What it refers to is there, or it is an error.
+/// Reads a trace in the native format of [`Trace::write_file`]; dangling references are errors.
 pub fn read(path: &Path) -> Result<Trace, TraceFileError> {
     let io = |source| TraceFileError::Io { path: path.to_owned(), source };
     let mut bytes = Vec::new();
     let file = std::fs::File::open(path).map_err(io)?;
     let size = file.metadata().map_or(0, |m| m.len());
-    if size > MOST_BYTES {
+    if size > MAX_BYTES {
         return Err(TraceFileError::Large { path: path.to_owned(), bytes: size });
     }
     bytes.try_reserve(usize::try_from(size).unwrap_or(0)).map_err(|e| io(e.into()))?;
-    // A pipe tells no size: one byte more than allowed tells that there is more.
-    file.take(MOST_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
-    if bytes.len() as u64 > MOST_BYTES {
+    // A pipe has no size: read one byte more than allowed.
+    file.take(MAX_BYTES + 1).read_to_end(&mut bytes).map_err(io)?;
+    if bytes.len() as u64 > MAX_BYTES {
         return Err(TraceFileError::Large { path: path.to_owned(), bytes: bytes.len() as u64 });
     }
     parse(bytes, path)
 }
 
-/// A trace from what was in a file; `path` is for errors.
+/// Parses a trace; `path` is for errors.
 pub fn parse(bytes: Vec<u8>, path: &Path) -> Result<Trace, TraceFileError> {
     let owned = || path.to_owned();
     let foreign = |what: &str| TraceFileError::Foreign { path: owned(), what: what.to_owned() };
@@ -114,18 +114,18 @@ pub fn parse(bytes: Vec<u8>, path: &Path) -> Result<Trace, TraceFileError> {
     }
     let text = match String::from_utf8(bytes) {
         Ok(text) => text,
-        // A file that was cut inside a character is cut, not foreign.
-        Err(error) if error.utf8_error().error_len().is_none() && starts_right(error.as_bytes()) => {
+        // Cut inside a character: truncated, not foreign.
+        Err(error) if error.utf8_error().error_len().is_none() && starts_like_a_trace(error.as_bytes()) => {
             return Err(TraceFileError::Truncated { path: owned(), bytes: length });
         }
         Err(_) => return Err(foreign("it is not text")),
     };
     Trace::from_json(&text).map_err(|error| match error {
         TraceError::Version { found, .. } => TraceFileError::Version { path: owned(), found },
-        TraceError::Json(error) if is_at_end(&error, &text) && starts_right(text.as_bytes()) => {
+        TraceError::Json(error) if is_at_end(&error, &text) && starts_like_a_trace(text.as_bytes()) => {
             TraceFileError::Truncated { path: owned(), bytes: length }
         }
-        TraceError::Json(error) => match other_kind(&text) {
+        TraceError::Json(error) => match other_type(&text) {
             Some(kind) => foreign(kind),
             None => foreign(&error.to_string()),
         },
@@ -133,19 +133,19 @@ pub fn parse(bytes: Vec<u8>, path: &Path) -> Result<Trace, TraceFileError> {
     })
 }
 
-/// Does it break off rather than go wrong? Half a number is an error of its own kind, at the very end.
+/// Is the error at the end of the text? Half a number is a syntax error at the very end.
 fn is_at_end(error: &serde_json::Error, text: &str) -> bool {
     let last = text.rsplit('\n').next().unwrap_or("");
     error.is_eof() || (error.line(), error.column()) == (text.matches('\n').count() + 1, last.len())
 }
 
-/// What every trace begins with.
-fn starts_right(bytes: &[u8]) -> bool {
+/// Does it start like a trace?
+fn starts_like_a_trace(bytes: &[u8]) -> bool {
     bytes.trim_ascii_start().starts_with(b"{\"version\":")
 }
 
-/// Files that are easily taken for a trace, by what is near their beginning.
-const OTHERS: [(&str, &str); 4] = [
+/// Other file types by a marker near their beginning.
+const OTHER_TYPES: [(&str, &str); 4] = [
     (
         "\"traceEvents\"",
         "it is a Chrome or Perfetto trace, which is for viewers; a name that ends in .trace.json asks for it",
@@ -155,7 +155,7 @@ const OTHERS: [(&str, &str); 4] = [
     ("\"inventory\"", "it is an inventory of `gpuforge detect`"),
 ];
 
-fn other_kind(text: &str) -> Option<&'static str> {
+fn other_type(text: &str) -> Option<&'static str> {
     let head: String = text.chars().take(2000).collect::<String>().to_ascii_lowercase();
-    OTHERS.iter().find(|(mark, _)| head.contains(&mark.to_ascii_lowercase())).map(|(_, what)| *what)
+    OTHER_TYPES.iter().find(|(mark, _)| head.contains(&mark.to_ascii_lowercase())).map(|(_, what)| *what)
 }

@@ -198,7 +198,7 @@ impl ColumnHeader<'_> {
                     ValueClass::Dates { .. } => self.time_of_day_column(known)?,
                     _ => None,
                 };
-                Ok(TimeColumns { time: one.at, of_day: clock, why: RoleReason::ValueClass })
+                Ok(TimeColumns { time: one.at, of_day: clock, why: RoleReason::Values })
             }
             ([], [first, ..]) => Err(self.only_times_of_day(first.at)),
             ([], []) => Err(self.error(

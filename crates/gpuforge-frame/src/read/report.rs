@@ -136,7 +136,7 @@ impl ReadReport {
     pub fn summary(&self) -> InputSummary {
         let first = self.inputs.first();
         let times = first.into_iter().flat_map(|f| &f.columns).filter(|c| c.role == Some(Role::Time.name()));
-        let by_values = crate::column_roles::RoleReason::ValueClass.words();
+        let by_values = crate::column_roles::RoleReason::Values.words();
         InputSummary {
             rows: self.rows.saturating_sub(self.duplicates),
             symbols: self.symbols,

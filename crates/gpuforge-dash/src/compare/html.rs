@@ -1,12 +1,12 @@
-//! How is a comparison looked at? One page: the verdict, every operation, and the differential flame graph.
+//! HTML report of a comparison: verdict, table of operations, differential flame graph.
 
 use std::fmt::Write as _;
 
 use gpuforge_chart::svg::SvgWriter;
 
-use super::{Change, Comparison, Side, Verdict, flame};
+use super::{ChangeVerdict, Comparison, OperationChange, RunSet, diff_flame};
 use crate::report::{
-    page::{Page, TABLE_JS, Table, escape},
+    html_page::{HtmlPage, HtmlTable, TABLE_JS, escape},
     units,
 };
 
@@ -29,8 +29,8 @@ const LEGEND: [(&str, &str); 7] = [
     ("s3", "half as much again"),
 ];
 
-/// A whole page about a comparison; `a` and `b` are how the sides are called.
-pub fn html(comparison: &Comparison, sides: (&Side, &Side), (a, b): (&str, &str)) -> String {
+/// Renders the report; `a` and `b` are labels of the two sides.
+pub fn render(comparison: &Comparison, sides: (&RunSet, &RunSet), (a, b): (&str, &str)) -> String {
     let mut body = head(comparison, a, b);
     body.push_str("<h2>Operations</h2>\n");
     body.push_str(
@@ -53,17 +53,17 @@ pub fn html(comparison: &Comparison, sides: (&Side, &Side), (a, b): (&str, &str)
         let _ = write!(body, "{}{words}", key.finish());
     }
     body.push_str("</p>\n");
-    body.push_str(&flame::svg(&flame::tree(sides.0, sides.1)));
+    body.push_str(&diff_flame::svg(&diff_flame::tree(sides.0, sides.1)));
     let title = format!("{}: {b} against {a}", comparison.verdict.as_str());
-    Page { title: &title, css: CSS, body: &body, data: None, script: TABLE_JS, connect: "'none'" }.html()
+    HtmlPage { title: &title, css: CSS, body: &body, data: None, script: TABLE_JS, connect: "'none'" }.html()
 }
 
 fn head(comparison: &Comparison, a: &str, b: &str) -> String {
     let class = match comparison.verdict {
-        Verdict::Regression => "bad",
-        Verdict::Improvement => "good",
-        Verdict::NoChange => "soft",
-        Verdict::NotJudged => "care",
+        ChangeVerdict::Regression => "bad",
+        ChangeVerdict::Improvement => "good",
+        ChangeVerdict::NoChange => "soft",
+        ChangeVerdict::NotJudged => "care",
     };
     let mut out = format!(
         "<h1><span class=\"{class}\">{}</span></h1>\n<p>A: {} · B: {}</p>\n<p>{}</p>\n<div class=\"cards\">",
@@ -75,10 +75,10 @@ fn head(comparison: &Comparison, a: &str, b: &str) -> String {
     let count = |verdict| comparison.of(verdict).count().to_string();
     let options = &comparison.options;
     for (what, value) in [
-        ("slower", count(Verdict::Regression)),
-        ("faster", count(Verdict::Improvement)),
-        ("no change", count(Verdict::NoChange)),
-        ("not judged", count(Verdict::NotJudged)),
+        ("slower", count(ChangeVerdict::Regression)),
+        ("faster", count(ChangeVerdict::Improvement)),
+        ("no change", count(ChangeVerdict::NoChange)),
+        ("not judged", count(ChangeVerdict::NotJudged)),
         ("runs, A and B", format!("{} and {}", comparison.runs.0, comparison.runs.1)),
         ("least change that matters", format!("{} %", trim(100.0 * options.threshold))),
         ("chance of any false alarm, at most", format!("{} %", trim(100.0 * options.alpha))),
@@ -92,8 +92,8 @@ fn head(comparison: &Comparison, a: &str, b: &str) -> String {
     out
 }
 
-fn table(changes: &[Change]) -> String {
-    let row = |change: &Change| {
+fn table(changes: &[OperationChange]) -> String {
+    let row = |change: &OperationChange| {
         let p = |p: Option<f64>| (p.map_or_else(|| "–".to_owned(), probability), p);
         let median = |ns: Option<f64>| (ns.map_or_else(|| "–".to_owned(), time), ns);
         let more = change.b.per_run_ns - change.a.per_run_ns;
@@ -126,7 +126,7 @@ fn table(changes: &[Change]) -> String {
         ("why", true),
     ];
     let rows = changes.iter().map(row).collect();
-    Table { id: "operations", caption: "Operations and what became of them", heads, rows }.html()
+    HtmlTable { id: "operations", caption: "Operations and what became of them", heads, rows }.html()
 }
 
 /// `+3.2 %`.

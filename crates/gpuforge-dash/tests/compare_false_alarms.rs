@@ -1,4 +1,4 @@
-//! How often is a comparison wrong? Simulated runs that did not change, that did, and whose spans depend on each other.
+//! False alarm rate and power of a comparison, on simulated runs: unchanged, slower, and autocorrelated.
 #![allow(
     clippy::unwrap_used,
     clippy::expect_used,
@@ -8,19 +8,19 @@
     reason = "a test may fail"
 )]
 
-use gpuforge_dash::compare::{Calls, Options, Run, Side, Verdict, compare};
+use gpuforge_dash::compare::{ChangeVerdict, CompareOptions, OperationCalls, RunProfile, RunSet, compare};
 
 /// Operations in a simulated program.
 const OPERATIONS: usize = 8;
 /// Simulations of each kind.
 const TIMES: usize = 10_000;
 
-/// PCG32 (O'Neill), and normal numbers by Box and Muller.
-struct Random(u64);
+/// PCG32 (O'Neill); normal deviates by Box-Muller.
+struct Pcg32(u64);
 
-impl Random {
-    fn of(seed: u64) -> Random {
-        let mut random = Random(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
+impl Pcg32 {
+    fn of(seed: u64) -> Pcg32 {
+        let mut random = Pcg32(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15));
         random.uniform();
         random
     }
@@ -39,20 +39,20 @@ impl Random {
 }
 
 /// A kind of noise around 1.
-type Noise = fn(&mut Random) -> f64;
+type Noise = fn(&mut Pcg32) -> f64;
 
 /// 5 % either way.
-fn normal(random: &mut Random) -> f64 {
+fn normal(random: &mut Pcg32) -> f64 {
     (1.0 + 0.05 * random.normal()).max(0.01)
 }
 
 /// Lognormal: most are quick, some take far longer.
-fn skewed(random: &mut Random) -> f64 {
+fn skewed(random: &mut Pcg32) -> f64 {
     (0.5 * random.normal()).exp()
 }
 
 /// A third of the calls take half as long again: a cache that missed.
-fn bimodal(random: &mut Random) -> f64 {
+fn bimodal(random: &mut Pcg32) -> f64 {
     let slow = if random.uniform() < 0.33 { 1.5 } else { 1.0 };
     slow * (1.0 + 0.02 * random.normal())
 }
@@ -65,35 +65,35 @@ fn nanoseconds(base: f64, values: impl Iterator<Item = f64>) -> Vec<f64> {
 }
 
 /// A run of every operation `calls` times; `slow` makes the first operation slower.
-fn run(random: &mut Random, noise: Noise, calls: usize, slow: f64) -> Run {
+fn run(random: &mut Pcg32, noise: Noise, calls: usize, slow: f64) -> RunProfile {
     let operation = |index: usize| {
         let base = 1e5 * (1 + index) as f64 * if index == 0 { slow } else { 1.0 };
         let values = nanoseconds(base, (0..calls).map(|_| noise(random)));
-        (format!("operation {index}"), Calls::of(&values))
+        (format!("operation {index}"), OperationCalls::of(&values))
     };
-    Run { operations: (0..OPERATIONS).map(operation).collect(), ..Run::default() }
+    RunProfile { operations: (0..OPERATIONS).map(operation).collect(), ..RunProfile::default() }
 }
 
-fn side(runs: impl IntoIterator<Item = Run>) -> Side {
-    Side { runs: runs.into_iter().collect() }
+fn side(runs: impl IntoIterator<Item = RunProfile>) -> RunSet {
+    RunSet { runs: runs.into_iter().collect() }
 }
 
-fn quick(threshold: f64) -> Options {
+fn quick(threshold: f64) -> CompareOptions {
     // Verdicts do not depend on the interval (tests/compare_properties.rs).
-    Options { threshold, resamples: 0, ..Options::default() }
+    CompareOptions { threshold, resamples: 0, ..CompareOptions::default() }
 }
 
 /// Share of the simulations in which any operation was said to have changed, for each of these thresholds.
 fn alarms<const N: usize>(
     times: usize,
     thresholds: [f64; N],
-    mut pair: impl FnMut(&mut Random) -> (Side, Side),
+    mut pair: impl FnMut(&mut Pcg32) -> (RunSet, RunSet),
 ) -> [f64; N] {
     let mut alarms = [0usize; N];
     for seed in 0..times {
-        let (a, b) = pair(&mut Random::of(seed as u64 + 1));
+        let (a, b) = pair(&mut Pcg32::of(seed as u64 + 1));
         for (alarms, threshold) in alarms.iter_mut().zip(thresholds) {
-            *alarms += usize::from(compare(&a, &b, &quick(threshold)).verdict != Verdict::NoChange);
+            *alarms += usize::from(compare(&a, &b, &quick(threshold)).verdict != ChangeVerdict::NoChange);
         }
     }
     alarms.map(|alarms| alarms as f64 / times as f64)
@@ -131,15 +131,15 @@ fn bimodal_noise_raises_few_false_alarms() {
 }
 
 #[test]
-fn a_tenth_more_is_found_and_named() {
+fn ten_percent_slower_is_a_regression() {
     let times = 2000;
     let mut found = [0usize; 2];
     for seed in 0..times {
-        let mut random = Random::of(seed);
+        let mut random = Pcg32::of(seed);
         let a = side([run(&mut random, normal, 30, 1.0)]);
         let b = side([run(&mut random, normal, 30, 1.1)]);
         for (found, (a, b, expected)) in
-            found.iter_mut().zip([(&a, &b, Verdict::Regression), (&b, &a, Verdict::Improvement)])
+            found.iter_mut().zip([(&a, &b, ChangeVerdict::Regression), (&b, &a, ChangeVerdict::Improvement)])
         {
             let comparison = compare(a, b, &quick(0.02));
             let first = &comparison.operations[0];
@@ -152,21 +152,21 @@ fn a_tenth_more_is_found_and_named() {
 }
 
 #[test]
-fn a_change_below_the_least_that_matters_is_no_alarm() {
+fn change_below_the_threshold_is_no_alarm() {
     // 1 % with so little noise that any plain test of equality is certain of it.
     let quiet: Noise = |random| 1.0 + 0.001 * random.normal();
     let [share] = alarms(500, [0.02], |random| {
         (side([run(random, quiet, 200, 1.0)]), side([run(random, quiet, 200, 1.01)]))
     });
     assert_eq!(share, 0.0);
-    let mut random = Random::of(1);
+    let mut random = Pcg32::of(1);
     let (a, b) = (side([run(&mut random, quiet, 200, 1.0)]), side([run(&mut random, quiet, 200, 1.01)]));
     let changed = compare(&a, &b, &quick(0.0));
-    assert_eq!(changed.verdict, Verdict::Regression);
+    assert_eq!(changed.verdict, ChangeVerdict::Regression);
 }
 
 /// Spans that follow each other are alike: what is left of the last deviation after one step.
-fn following(random: &mut Random, calls: usize, alike: f64) -> Vec<f64> {
+fn following(random: &mut Pcg32, calls: usize, alike: f64) -> Vec<f64> {
     let mut off = random.normal();
     nanoseconds(
         1e6,
@@ -178,12 +178,12 @@ fn following(random: &mut Random, calls: usize, alike: f64) -> Vec<f64> {
 }
 
 #[test]
-fn spans_that_depend_on_each_other_raise_few_false_alarms() {
+fn autocorrelated_spans_raise_few_false_alarms() {
     for (times, calls, alike) in [(2000, 30, 0.5), (2000, 100, 0.8), (500, 1000, 0.95), (200, 5000, 0.99)] {
-        let one = |random: &mut Random| {
-            let operations =
-                (0..OPERATIONS).map(|i| (i.to_string(), Calls::of(&following(random, calls, alike))));
-            side([Run { operations: operations.collect(), ..Run::default() }])
+        let one = |random: &mut Pcg32| {
+            let operations = (0..OPERATIONS)
+                .map(|i| (i.to_string(), OperationCalls::of(&following(random, calls, alike))));
+            side([RunProfile { operations: operations.collect(), ..RunProfile::default() }])
         };
         let shares = alarms(times, [0.0, 0.02], |random| (one(random), one(random)));
         println!("{calls} calls, {alike} alike: {:?} % false alarms", shares.map(|share| 100.0 * share));
@@ -192,21 +192,22 @@ fn spans_that_depend_on_each_other_raise_few_false_alarms() {
 }
 
 /// A run as a whole is off by 3 %, all its operations by another 2 %: more spans do not help.
-fn uneven(random: &mut Random, slow: f64) -> Run {
+fn uneven(random: &mut Pcg32, slow: f64) -> RunProfile {
     let whole = 0.03 * random.normal();
     let operation = |index: usize| {
         let off = 1.0 + whole + 0.02 * random.normal();
         let base = 1e6 * off * if index == 0 { slow } else { 1.0 };
         let values = nanoseconds(base, (0..50).map(|_| 1.0 + 0.01 * random.normal()));
-        (index.to_string(), Calls::of(&values))
+        (index.to_string(), OperationCalls::of(&values))
     };
-    Run { operations: (0..OPERATIONS).map(operation).collect(), ..Run::default() }
+    RunProfile { operations: (0..OPERATIONS).map(operation).collect(), ..RunProfile::default() }
 }
 
 #[test]
-fn runs_that_differ_as_a_whole_raise_few_false_alarms() {
+fn run_to_run_variation_raises_few_false_alarms() {
     let times = 1000;
-    let many = |random: &mut Random, runs: usize, slow: f64| side((0..runs).map(|_| uneven(random, slow)));
+    let many =
+        |random: &mut Pcg32, runs: usize, slow: f64| side((0..runs).map(|_| uneven(random, slow)));
     for (before, after) in [(2, 1), (2, 2), (5, 1), (5, 5), (10, 10)] {
         let [share] = alarms(times, [0.0], |random| (many(random, before, 1.0), many(random, after, 1.0)));
         println!("{before} runs against {after}: {:.2} % false alarms", 100.0 * share);
@@ -214,9 +215,9 @@ fn runs_that_differ_as_a_whole_raise_few_false_alarms() {
     }
     // And still see what is there.
     let found = (0..200).filter(|seed| {
-        let random = &mut Random::of(*seed);
+        let random = &mut Pcg32::of(*seed);
         let (a, b) = (many(random, 10, 1.0), many(random, 10, 1.2));
-        compare(&a, &b, &quick(0.02)).operations[0].verdict == Verdict::Regression
+        compare(&a, &b, &quick(0.02)).operations[0].verdict == ChangeVerdict::Regression
     });
     let found = found.count();
     println!("20 % more over 10 uneven runs a side: found {found} of 200");

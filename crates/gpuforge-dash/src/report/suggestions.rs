@@ -1,28 +1,28 @@
-//! What should be done about it? Rules over the figures; each says what it saw, so that it can be checked.
+//! Suggestions: rules over the report's statistics, each with its evidence.
 
 use gpuforge_profile::{Category, Trace};
 use serde::Serialize;
 
 use super::{
-    figures::{Report, Row},
+    trace_report::{SpanRow, TraceReport},
     units::{count, percent, size, time},
 };
-use crate::trace::known;
+use crate::trace::conventions;
 
-/// Something worth doing.
+/// A suggestion.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Suggestion {
-    /// Which rule; stays the same while its text changes.
+    /// Stable rule id.
     pub rule: &'static str,
-    /// What to do.
+    /// Advice.
     pub advice: String,
-    /// What was seen.
+    /// Evidence.
     pub evidence: String,
 }
 
-type Rule = fn(&Report, &Trace) -> Option<(String, String)>;
+type Rule = fn(&TraceReport, &Trace) -> Option<(String, String)>;
 
-/// One row per rule, in the order they are shown.
+/// All rules, in display order.
 const RULES: [(&str, Rule); 12] = [
     ("recovered", recovered),
     ("incomplete", incomplete),
@@ -38,8 +38,8 @@ const RULES: [(&str, Rule); 12] = [
     ("tiny", tiny),
 ];
 
-/// What the rules say about a run.
-pub(super) fn all(report: &Report, trace: &Trace) -> Vec<Suggestion> {
+/// Applies all rules.
+pub(super) fn all(report: &TraceReport, trace: &Trace) -> Vec<Suggestion> {
     let ask = |(rule, ask): &(&'static str, Rule)| {
         let (advice, evidence) = ask(report, trace)?;
         Some(Suggestion { rule, advice, evidence })
@@ -47,8 +47,8 @@ pub(super) fn all(report: &Report, trace: &Trace) -> Vec<Suggestion> {
     RULES.iter().filter_map(ask).collect()
 }
 
-/// Share of the measured time that is of this kind, if it is at least `least`.
-fn share(report: &Report, category: Category, least: f64) -> Option<(f64, u64)> {
+/// Fraction and time of a category, if the fraction is at least `least`.
+fn share(report: &TraceReport, category: Category, least: f64) -> Option<(f64, u64)> {
     let part = report.part(category)?;
     Some((part.share.filter(|share| *share >= least)?, part.self_ns?))
 }
@@ -61,14 +61,14 @@ fn counter(trace: &Trace, name: &str) -> u64 {
     trace.counter(name).map_or(0, |counter| counter.value)
 }
 
-fn recovered(report: &Report, _: &Trace) -> Option<(String, String)> {
+fn recovered(report: &TraceReport, _: &Trace) -> Option<(String, String)> {
     let first = report.recovered.first()?;
     let n = report.recovered.len() as u64;
     let advice = "a device failed and the work was repeated or moved: ask `gpuforge doctor`".to_owned();
     Some((advice, format!("{} recovery events, the first: {}", count(n), first.what)))
 }
 
-fn incomplete(report: &Report, trace: &Trace) -> Option<(String, String)> {
+fn incomplete(report: &TraceReport, trace: &Trace) -> Option<(String, String)> {
     let all = report.dropped.saturating_add(report.spans);
     (report.dropped > 0).then_some(())?;
     let worst =
@@ -79,9 +79,9 @@ fn incomplete(report: &Report, trace: &Trace) -> Option<(String, String)> {
     Some((advice.to_owned(), format!("{} of the records were lost, most of them of {worst}", lost)))
 }
 
-fn resident(_: &Report, trace: &Trace) -> Option<(String, String)> {
-    let again = counter(trace, known::UPLOADED_AGAIN);
-    let all = counter(trace, known::UPLOADED).max(again);
+fn resident(_: &TraceReport, trace: &Trace) -> Option<(String, String)> {
+    let again = counter(trace, conventions::UPLOADED_AGAIN);
+    let all = counter(trace, conventions::UPLOADED).max(again);
     let part = again as f64 / all.max(1) as f64;
     (part >= 0.1).then(|| {
         let advice =
@@ -95,9 +95,9 @@ fn resident(_: &Report, trace: &Trace) -> Option<(String, String)> {
     })
 }
 
-fn transfer(report: &Report, trace: &Trace) -> Option<(String, String)> {
+fn transfer(report: &TraceReport, trace: &Trace) -> Option<(String, String)> {
     let (part, ns) = share(report, Category::Transfer, 0.3)?;
-    let (up, down) = (counter(trace, known::UPLOADED), counter(trace, known::DOWNLOADED));
+    let (up, down) = (counter(trace, conventions::UPLOADED), counter(trace, conventions::DOWNLOADED));
     let moved = match up + down {
         0 => String::new(),
         _ => format!("; {} up, {} down", size(up as f64), size(down as f64)),
@@ -109,20 +109,24 @@ fn transfer(report: &Report, trace: &Trace) -> Option<(String, String)> {
     ))
 }
 
-/// Spans that happen once a process.
-const STARTS: [&str; 2] = ["open the device", "compile"];
+/// Startup spans, once per process.
+const STARTUP: [&str; 2] = ["open the device", "compile"];
 
-fn start(report: &Report, _: &Trace) -> Option<(String, String)> {
+fn start(report: &TraceReport, _: &Trace) -> Option<(String, String)> {
     let wall = report.wall_ns.filter(|wall| *wall > 0)?;
-    let all: u64 = STARTS.iter().filter_map(|name| report.row(name)).map(|row| row.stats.total_ns).sum();
+    let all: u64 = STARTUP.iter().filter_map(|name| report.row(name)).map(|row| row.stats.total_ns).sum();
     let part = all as f64 / wall as f64;
     (part >= 0.2).then(|| {
-        let advice = "starting the device is much of the run: do more in one process, or leave small runs to the processor";
-        (advice.to_owned(), format!("{} of {} ({}) went into opening and compiling", time(all), time(wall), percent(part)))
+        let advice =
+            "starting the device is much of the run: do more in one process, or leave small runs to the CPU";
+        (
+            advice.to_owned(),
+            format!("{} of {} ({}) went into opening and compiling", time(all), time(wall), percent(part)),
+        )
     })
 }
 
-fn small(report: &Report, _: &Trace) -> Option<(String, String)> {
+fn small(report: &TraceReport, _: &Trace) -> Option<(String, String)> {
     let (part, _) = share(report, Category::Overhead, 0.25)?;
     let row = report.row("submit").filter(|row| row.stats.count >= 100)?;
     let n = row.stats.count;
@@ -136,7 +140,7 @@ fn small(report: &Report, _: &Trace) -> Option<(String, String)> {
     Some((advice.to_owned(), evidence))
 }
 
-fn wait(report: &Report, _: &Trace) -> Option<(String, String)> {
+fn wait(report: &TraceReport, _: &Trace) -> Option<(String, String)> {
     let (part, ns) = share(report, Category::Wait, 0.5)?;
     let top = report.rows.iter().find(|row| row.category == Category::Wait)?;
     let advice =
@@ -147,9 +151,9 @@ fn wait(report: &Report, _: &Trace) -> Option<(String, String)> {
     Some((advice.to_owned(), evidence))
 }
 
-fn memory(report: &Report, _: &Trace) -> Option<(String, String)> {
-    let part = |m: &known::Memory| m.budget_bytes.map(|budget| m.peak_bytes / budget);
-    let full = |m: &&known::Memory| part(m).is_some_and(|part| part >= 0.9);
+fn memory(report: &TraceReport, _: &Trace) -> Option<(String, String)> {
+    let part = |m: &conventions::DeviceMemory| m.budget_bytes.map(|budget| m.peak_bytes / budget);
+    let full = |m: &&conventions::DeviceMemory| part(m).is_some_and(|part| part >= 0.9);
     let m = report.memory.iter().find(full)?;
     let n = report.clean_ups.len() as u64;
     let (peak, budget) = (size(m.peak_bytes), size(m.budget_bytes?));
@@ -157,9 +161,10 @@ fn memory(report: &Report, _: &Trace) -> Option<(String, String)> {
     Some((advice, format!("{peak} of {budget} were in use on {}; {} clean-ups", m.device, count(n))))
 }
 
-fn predictions(report: &Report, _: &Trace) -> Option<(String, String)> {
-    let wrong =
-        |row: &&known::Routed| row.runs >= 5 && row.ratio().is_some_and(|r| !(0.5..=2.0).contains(&r));
+fn predictions(report: &TraceReport, _: &Trace) -> Option<(String, String)> {
+    let wrong = |row: &&conventions::RoutingStats| {
+        row.runs >= 5 && row.ratio().is_some_and(|r| !(0.5..=2.0).contains(&r))
+    };
     let row = report.routed.iter().find(wrong)?;
     let advice = "predictions are off: measure this machine again with `gpuforge calibrate`".to_owned();
     let ratio = row.ratio()?;
@@ -172,21 +177,21 @@ fn predictions(report: &Report, _: &Trace) -> Option<(String, String)> {
     Some((advice, evidence))
 }
 
-fn hot(report: &Report, _: &Trace) -> Option<(String, String)> {
-    let computes = |row: &&Row| matches!(row.category, Category::Cpu | Category::Gpu);
+fn hot(report: &TraceReport, _: &Trace) -> Option<(String, String)> {
+    let computes = |row: &&SpanRow| matches!(row.category, Category::Cpu | Category::Gpu);
     let row = report.rows.iter().find(computes)?;
     let part = row.stats.self_ns? as f64 / report.busy_ns().max(1) as f64;
-    // A run of one span has nothing to compare it with.
+    // A run with one span name has nothing to compare with.
     (part >= 0.5 && report.rows.len() > 1).then(|| {
         let advice = format!("look at `{}` first: put spans inside it to see more", row.stats.name);
         (advice, format!("{} of the measured time is its own, {}", percent(part), calls(row.stats.count)))
     })
 }
 
-fn uneven(report: &Report, _: &Trace) -> Option<(String, String)> {
-    let spread = |row: &&Row| {
+fn uneven(report: &TraceReport, _: &Trace) -> Option<(String, String)> {
+    let spread = |row: &&SpanRow| {
         let s = &row.stats;
-        // The slowest hundredth takes more than a third of all its time, and it matters for the run.
+        // The slowest 1 % takes more than a third of its time, and it matters for the run.
         let tail = s.p99_ns.saturating_mul(s.count / 100) as f64;
         s.count >= 200
             && s.p99_ns >= s.p50_ns.saturating_mul(10)
@@ -202,7 +207,7 @@ fn uneven(report: &Report, _: &Trace) -> Option<(String, String)> {
     Some((advice, evidence))
 }
 
-fn tiny(report: &Report, _: &Trace) -> Option<(String, String)> {
+fn tiny(report: &TraceReport, _: &Trace) -> Option<(String, String)> {
     let row = report.rows.iter().find(|row| row.stats.count >= 100_000 && row.stats.mean_ns < 500.0)?;
     let advice =
         format!("measuring `{}` costs as much as it takes: measure the loop around it", row.stats.name);

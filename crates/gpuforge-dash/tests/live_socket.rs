@@ -1,4 +1,4 @@
-//! Does a process tell about itself, to its owner alone, and never wait for anybody?
+//! Publisher and follower over the Unix socket: contents, privacy, slow viewers, stale sockets.
 //!
 //! One process has one publisher: the tests of this file take turns.
 #![cfg(unix)]
@@ -28,11 +28,11 @@ use std::{
 
 use gpuforge_dash::live::{
     LiveError, feed,
-    follow::Follower,
-    place,
-    publish::{INTERVAL, MOST_VIEWERS, Publisher, add_source},
-    snapshot::{Device, Level, MOST_ROWS, Routed, Snapshot, VERSION},
-    view::State,
+    follower::Follower,
+    publisher::{INTERVAL, MAX_VIEWERS, Publisher, add_source},
+    snapshot::{DeviceStatus, EventLevel, MAX_ROWS, RoutingDecision, Snapshot, VERSION},
+    socket_dir,
+    view::ConnectionState,
 };
 use gpuforge_profile::{Category, Name, Span};
 
@@ -42,44 +42,48 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A folder that only its owner can enter, whatever the umask says.
-fn folder() -> tempfile::TempDir {
+/// A directory that only its owner can enter, whatever the umask says.
+fn directory() -> tempfile::TempDir {
     tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().unwrap()
 }
 
-fn follower(folder: &Path) -> Follower {
-    Follower::new(folder, Some(std::process::id()))
+fn follower(directory: &Path) -> Follower {
+    Follower::new(directory, Some(std::process::id()))
 }
 
 const LONG: Duration = Duration::from_secs(20);
 
 #[test]
-fn a_viewer_sees_work_decisions_events_and_sources() {
+fn viewer_receives_operations_decisions_events_and_sources() {
     let _turn = turn();
-    let dir = folder();
+    let dir = directory();
     let sockets = dir.path().join("gpuforge");
     let publisher = Publisher::start(&sockets, "test").unwrap();
     assert_eq!(fs::metadata(&sockets).unwrap().mode() & 0o777, 0o700);
     assert_eq!(fs::metadata(publisher.path()).unwrap().mode() & 0o777, 0o600);
-    assert_eq!(place::processes(&sockets), [std::process::id()]);
+    assert_eq!(socket_dir::processes(&sockets), [std::process::id()]);
     let asked = Arc::new(AtomicU64::new(0));
     let counted = asked.clone();
     add_source(Box::new(move |snapshot: &mut Snapshot| {
-        let device = Device { name: "dummy".into(), state: "open".into(), ..Device::default() };
+        let device = DeviceStatus { name: "dummy".into(), state: "open".into(), ..DeviceStatus::default() };
         snapshot.devices.push(device);
         counted.fetch_add(1, Ordering::Relaxed) < 2
     }));
     let mut follower = follower(&sockets);
     assert!(follower.wait(LONG, |v| v.snapshot.is_some()));
-    feed::event(Level::Warning, || "it got warm".to_owned());
+    feed::event(EventLevel::Warning, || "it got warm".to_owned());
     for _ in 0..50 {
         drop(Span::named("live_link::work", Category::Cpu));
-        feed::routed(|| Routed { operation: "xor".into(), place: "cpu".into(), ..Routed::default() });
+        feed::routed(|| RoutingDecision {
+            operation: "xor".into(),
+            place: "cpu".into(),
+            ..RoutingDecision::default()
+        });
     }
     gpuforge_profile::counter!("live_link::bytes").add(4096);
     gpuforge_profile::gauge!("live_link::load").set(0.5);
     gpuforge_profile::counter!("route/xor/cpu/x/runs").add(1);
-    let seen = |v: &gpuforge_dash::live::view::View| {
+    let seen = |v: &gpuforge_dash::live::view::LiveView| {
         v.rates.iter().any(|r| r.name == "live_link::work" && r.per_second.is_some())
             && v.snapshot.as_ref().is_some_and(|s| {
                 !s.counters.is_empty() && s.routed >= 50 && s.events.iter().any(|e| e.text == "it got warm")
@@ -106,15 +110,15 @@ fn a_viewer_sees_work_decisions_events_and_sources() {
     assert!(path.exists());
     drop(again);
     assert!(!path.exists());
-    assert!(follower.wait(LONG, |v| v.state == State::Ended));
+    assert!(follower.wait(LONG, |v| v.state == ConnectionState::Ended));
     assert!(follower.view().snapshot.is_some(), "the last snapshot stays");
     assert!(!feed::is_on());
 }
 
 #[test]
-fn a_viewer_that_does_not_read_is_dropped_and_nobody_waits() {
+fn viewer_that_does_not_read_is_dropped() {
     let _turn = turn();
-    let dir = folder();
+    let dir = directory();
     let publisher = Publisher::start(dir.path(), "test").unwrap();
     // Large snapshots, so that the socket is full after a few; the other tests are spared.
     let alive = Arc::new(());
@@ -123,8 +127,9 @@ fn a_viewer_that_does_not_read_is_dropped_and_nobody_waits() {
         if weak.upgrade().is_none() {
             return false;
         }
-        let device = Device { name: "x".repeat(120), state: "y".repeat(120), ..Device::default() };
-        snapshot.devices = vec![device; MOST_ROWS];
+        let device =
+            DeviceStatus { name: "x".repeat(120), state: "y".repeat(120), ..DeviceStatus::default() };
+        snapshot.devices = vec![device; MAX_ROWS];
         true
     }));
     let stuck = UnixStream::connect(publisher.path()).unwrap();
@@ -147,7 +152,7 @@ fn a_viewer_that_does_not_read_is_dropped_and_nobody_waits() {
         }
         // What the process does is not held up by any of it.
         let work = Instant::now();
-        feed::event(Level::Info, || "work goes on".to_owned());
+        feed::event(EventLevel::Info, || "work goes on".to_owned());
         drop(Span::named("live_link::other", Category::Cpu));
         assert!(work.elapsed() < Duration::from_millis(200), "{:?}", work.elapsed());
     }
@@ -164,9 +169,9 @@ fn a_viewer_that_does_not_read_is_dropped_and_nobody_waits() {
 }
 
 #[test]
-fn snapshots_cost_little_and_none_is_made_while_nobody_looks() {
+fn no_snapshots_without_viewers_and_low_cost_with() {
     let _turn = turn();
-    let dir = folder();
+    let dir = directory();
     let asked = Arc::new(AtomicU64::new(0));
     let counted = asked.clone();
     let publisher = Publisher::start(dir.path(), "test").unwrap();
@@ -191,7 +196,7 @@ fn snapshots_cost_little_and_none_is_made_while_nobody_looks() {
     let cost = follower.view().snapshot.as_ref().unwrap().cost;
     let per_snapshot = Duration::from_nanos(cost.cpu_ns.unwrap() / cost.snapshots.max(1));
     println!("a snapshot took {per_snapshot:?} of its thread, unoptimised");
-    // Unoptimised and on a busy machine; the pace itself keeps the share below 1 % (publish::pause).
+    // Unoptimised and on a busy machine; the pace itself keeps the share below 1 % (publisher::pause).
     assert!(per_snapshot < Duration::from_millis(100), "{per_snapshot:?}");
     drop(publisher);
 }
@@ -199,21 +204,21 @@ fn snapshots_cost_little_and_none_is_made_while_nobody_looks() {
 #[test]
 fn viewers_are_limited() {
     let _turn = turn();
-    let dir = folder();
+    let dir = directory();
     let publisher = Publisher::start(dir.path(), "test").unwrap();
     let viewers: Vec<UnixStream> =
-        (0..MOST_VIEWERS + 3).map(|_| UnixStream::connect(publisher.path()).unwrap()).collect();
+        (0..MAX_VIEWERS + 3).map(|_| UnixStream::connect(publisher.path()).unwrap()).collect();
     let served = |stream: &UnixStream| {
         stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
         matches!((&*stream).read(&mut [0]), Ok(1))
     };
-    assert_eq!(viewers.iter().filter(|v| served(v)).count(), MOST_VIEWERS);
+    assert_eq!(viewers.iter().filter(|v| served(v)).count(), MAX_VIEWERS);
     drop(publisher);
 }
 
 #[test]
-fn folders_that_others_can_reach_are_refused() {
-    let dir = folder();
+fn socket_directory_must_be_private() {
+    let dir = directory();
     let open = dir.path().join("open");
     fs::DirBuilder::new().mode(0o755).create(&open).unwrap();
     fs::set_permissions(&open, fs::Permissions::from_mode(0o755)).unwrap();
@@ -221,45 +226,45 @@ fn folders_that_others_can_reach_are_refused() {
     std::os::unix::fs::symlink(dir.path(), &link).unwrap();
     let file = dir.path().join("file");
     fs::write(&file, "").unwrap();
-    for (bad, word) in [(&open, "others can enter"), (&link, "not a folder"), (&file, "not a folder")] {
-        let error = place::prepare(bad).unwrap_err();
-        assert!(matches!(&error, LiveError::Folder { why, .. } if why.contains(word)), "{error}");
+    for (bad, word) in [(&open, "others can enter"), (&link, "not a directory"), (&file, "not a directory")] {
+        let error = socket_dir::prepare(bad).unwrap_err();
+        assert!(matches!(&error, LiveError::SocketDir { why, .. } if why.contains(word)), "{error}");
         assert!(error.hint().contains("XDG_RUNTIME_DIR"));
-        assert!(place::processes(bad).is_empty());
+        assert!(socket_dir::processes(bad).is_empty());
     }
-    let missing = place::prepare(&dir.path().join("a/b")).unwrap_err();
+    let missing = socket_dir::prepare(&dir.path().join("a/b")).unwrap_err();
     assert!(matches!(missing, LiveError::Io { .. }));
 }
 
 #[test]
-fn stale_sockets_go_and_other_files_stay() {
-    let dir = folder();
+fn stale_sockets_are_removed_and_other_files_kept() {
+    let dir = directory();
     // No process has this number: it is above the kernel's limit.
-    let dead = place::socket(dir.path(), i32::MAX as u32);
+    let dead = socket_dir::socket(dir.path(), i32::MAX as u32);
     drop(UnixListener::bind(&dead).unwrap());
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();
-    assert!(place::processes(dir.path()).is_empty());
+    assert!(socket_dir::processes(dir.path()).is_empty());
     assert!(!dead.exists() && dir.path().join("notes.txt").exists());
-    // Such a number where somebody listens: a process of another container that shares the folder.
+    // Such a number where somebody listens: a process of another container that shares the directory.
     let far = UnixListener::bind(&dead).unwrap();
-    assert_eq!(place::processes(dir.path()), [i32::MAX as u32]);
+    assert_eq!(socket_dir::processes(dir.path()), [i32::MAX as u32]);
     assert!(dead.exists(), "it is not ours to remove");
     drop(far);
-    assert!(place::processes(dir.path()).is_empty() && !dead.exists());
+    assert!(socket_dir::processes(dir.path()).is_empty() && !dead.exists());
     // One of a living number where nobody listens goes at the first connect.
     let parent = std::os::unix::process::parent_id();
-    let refused = place::socket(dir.path(), parent);
+    let refused = socket_dir::socket(dir.path(), parent);
     drop(UnixListener::bind(&refused).unwrap());
     let mut follower = Follower::new(dir.path(), None);
     assert!(!follower.poll());
-    assert_eq!((follower.view().state, refused.exists()), (State::Waiting, false));
+    assert_eq!((follower.view().state, refused.exists()), (ConnectionState::Waiting, false));
 }
 
 #[test]
-fn nonsense_and_other_versions_do_not_confuse_a_viewer() {
-    let dir = folder();
+fn garbage_and_other_versions_are_foreign() {
+    let dir = directory();
     let pid = std::os::unix::process::parent_id();
-    let listener = UnixListener::bind(place::socket(dir.path(), pid)).unwrap();
+    let listener = UnixListener::bind(socket_dir::socket(dir.path(), pid)).unwrap();
     let mut follower = Follower::new(dir.path(), Some(pid));
     follower.poll();
     assert_eq!(follower.connected(), Some(pid));
@@ -271,7 +276,7 @@ fn nonsense_and_other_versions_do_not_confuse_a_viewer() {
     other.write_all(b"\n").unwrap();
     other.write_all(&line).unwrap();
     other.write_all(b"\n").unwrap();
-    assert!(follower.wait(LONG, |v| v.state == State::Foreign));
+    assert!(follower.wait(LONG, |v| v.state == ConnectionState::Foreign));
     // A line without an end is not kept for ever.
     assert!(follower.wait(LONG, |_| true));
     thread::sleep(Duration::from_millis(400));
@@ -281,16 +286,16 @@ fn nonsense_and_other_versions_do_not_confuse_a_viewer() {
         let junk = vec![b'x'; 64 << 10];
         while other.write_all(&junk).is_ok() {}
     });
-    assert!(follower.wait(LONG, |v| v.state == State::Foreign));
+    assert!(follower.wait(LONG, |v| v.state == ConnectionState::Foreign));
     let _ = follower.wait(Duration::from_secs(1), |_| false);
     drop((follower, listener));
     flood.join().unwrap();
 }
 
 #[test]
-fn one_that_starts_while_the_last_one_ends_keeps_its_socket() {
+fn publisher_started_while_the_last_one_stops_keeps_its_socket() {
     let _turn = turn();
-    let dir = folder();
+    let dir = directory();
     let work = || {
         for _ in 0..50 {
             let publisher = Publisher::start(dir.path(), "test").unwrap();
@@ -299,16 +304,16 @@ fn one_that_starts_while_the_last_one_ends_keeps_its_socket() {
         }
     };
     thread::scope(|scope| (0..4).for_each(|_| drop(scope.spawn(work))));
-    assert!(!feed::is_on() && !place::socket(dir.path(), std::process::id()).exists());
+    assert!(!feed::is_on() && !socket_dir::socket(dir.path(), std::process::id()).exists());
     let publisher = Publisher::start(dir.path(), "test").unwrap();
-    assert!(follower(dir.path()).wait(LONG, |v| v.state == State::Live), "it still serves");
+    assert!(follower(dir.path()).wait(LONG, |v| v.state == ConnectionState::Live), "it still serves");
     drop(publisher);
 }
 
 #[test]
-fn the_last_publisher_may_end_in_a_source() {
+fn last_publisher_may_be_dropped_in_a_source() {
     let _turn = turn();
-    let dir = folder();
+    let dir = directory();
     let publisher = Publisher::start(dir.path(), "test").unwrap();
     let path = publisher.path().to_owned();
     // As when a runtime is dropped while a snapshot asks it.
@@ -325,9 +330,9 @@ fn the_last_publisher_may_end_in_a_source() {
 }
 
 #[test]
-fn a_viewer_that_reads_a_byte_now_and_then_gets_whole_lines_and_holds_up_nobody() {
+fn slow_viewer_gets_whole_lines_without_blocking_others() {
     let _turn = turn();
-    let dir = folder();
+    let dir = directory();
     let publisher = Publisher::start(dir.path(), "test").unwrap();
     let mut slow = UnixStream::connect(publisher.path()).unwrap();
     slow.set_read_timeout(Some(LONG)).unwrap();

@@ -1,4 +1,4 @@
-//! How does a process let itself be watched? One thread that sleeps until somebody connects, and never waits for them.
+//! Snapshot publisher: one thread that blocks in `accept` without viewers and never blocks on a viewer.
 
 use std::{
     io::{self, Write as _},
@@ -14,74 +14,74 @@ use std::{
 use gpuforge_profile::{MetricValue, Profiler};
 
 use super::{
-    LiveError, feed, link,
-    place::{prepare, processes, socket},
-    process,
-    snapshot::{Cost, Counter, Gauge, MOST_ROWS, Operation, Snapshot, VERSION},
+    LiveError, feed, process_stats,
+    snapshot::{CounterValue, GaugeValue, MAX_ROWS, OperationStats, PublishCost, Snapshot, VERSION},
+    socket,
+    socket_dir::{prepare, processes, socket},
 };
-use crate::trace::known::ROUTE;
+use crate::trace::conventions::ROUTE;
 
-/// Switches publishing on; so does the setting `monitor`.
+/// Environment variable that enables publishing, as does the setting `monitor`.
 pub const VARIABLE: &str = "GPUFORGE_MONITOR";
-/// Shortest time between two snapshots.
+/// Minimum interval between snapshots.
 pub const INTERVAL: Duration = Duration::from_millis(500);
-/// Longest time between two snapshots, whatever one costs.
-const SLOWEST: Duration = Duration::from_secs(10);
-/// A snapshot may take one part in so many of a core: half of what monitoring is allowed to cost.
-const SHARE: u32 = 200;
-/// Snapshots that a viewer may miss in a row before it is dropped.
-const PATIENCE: u32 = 10;
-/// Viewers at once; more are turned away.
-pub const MOST_VIEWERS: usize = 8;
+/// Maximum interval between snapshots, whatever one costs.
+const MAX_INTERVAL: Duration = Duration::from_secs(10);
+/// CPU budget: a snapshot may take 1/200 of a core, half of what monitoring may cost.
+const CPU_BUDGET: u32 = 200;
+/// Consecutive snapshots that a viewer may miss before it is dropped.
+const MAX_MISSED: u32 = 10;
+/// Maximum concurrent viewers.
+pub const MAX_VIEWERS: usize = 8;
 
-/// Adds what it knows to a snapshot; false once it has nothing more to tell, and is then forgotten.
-pub type Source = Box<dyn Fn(&mut Snapshot) -> bool + Send>;
+/// Callback that adds data to a snapshot; it is removed once it returns false.
+pub type SnapshotSource = Box<dyn Fn(&mut Snapshot) -> bool + Send>;
 
-static SOURCES: Mutex<Vec<Source>> = Mutex::new(Vec::new());
+static SOURCES: Mutex<Vec<SnapshotSource>> = Mutex::new(Vec::new());
 static CURRENT: Mutex<Option<Running>> = Mutex::new(None);
 
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Publishing goes on until the last one is dropped; then the socket is gone.
+/// Handle of the publisher; publishing stops and the socket is removed when the last one is dropped.
 pub struct Publisher {
     path: Arc<Path>,
 }
 
-/// What publishes now. Publishers are counted under one lock rather than shared by a pointer that counts: so one that
-/// starts while the last one ends finds all of the old one or nothing of it, and never loses its socket to it.
+/// The running publisher. Handles are counted under one lock instead of an `Arc`: one that starts while the last one ends
+/// sees either all of the old publisher or nothing of it, and never loses its socket to it.
 struct Running {
     path: Arc<Path>,
     stop: Arc<AtomicBool>,
     thread: Thread,
     publishers: usize,
-    /// A child that was forked has a copy of this, and neither the thread nor the socket.
+    /// A forked child has a copy of this, but neither the thread nor the socket.
     pid: u32,
 }
 
-/// Asks `source` at every snapshot of this process, as long as it answers true.
-pub fn add_source(source: Source) {
+/// Calls `source` at every snapshot, as long as it returns true.
+pub fn add_source(source: SnapshotSource) {
     lock(&SOURCES).push(source);
 }
 
 impl Publisher {
-    /// Publishes this process under `folder`, and switches the global profiler on. A process has one publisher: a second
-    /// call gives the first one again. `command` is what a viewer shows as its name.
-    pub fn start(folder: &Path, command: &str) -> Result<Publisher, LiveError> {
+    /// Publishes this process in `directory`, and enables the global profiler. A process has one publisher: a second call
+    /// returns another handle. `command` is the name shown by viewers.
+    pub fn start(directory: &Path, command: &str) -> Result<Publisher, LiveError> {
         let mut current = lock(&CURRENT);
         if let Some(running) = current.as_mut().filter(|r| r.pid == std::process::id()) {
             running.publishers += 1;
             return Ok(Publisher { path: running.path.clone() });
         }
-        prepare(folder)?;
-        // Leftovers of processes that were killed.
-        processes(folder);
-        let path = socket(folder, std::process::id());
-        // A socket with our own number can only be a leftover.
+        prepare(directory)?;
+        // Removes stale sockets of killed processes.
+        processes(directory);
+        let path = socket(directory, std::process::id());
+        // A socket with our own pid is stale.
         let _ = std::fs::remove_file(&path);
         let failed = |what, path: &Path, error| LiveError::Io { what, path: path.to_owned(), error };
-        let listener = link::bind(&path).map_err(|e| failed("listen at", &path, e))?;
+        let listener = socket::bind(&path).map_err(|e| failed("listen at", &path, e))?;
         Profiler::global().enable();
         feed::switch(true);
         let (stop, command) = (Arc::new(AtomicBool::new(false)), command.to_owned());
@@ -106,41 +106,41 @@ impl Publisher {
 impl Drop for Publisher {
     fn drop(&mut self) {
         let mut current = lock(&CURRENT);
-        // One of a parent process, or of one that a child has replaced, is not ours to end.
+        // A publisher of the parent process, or one replaced in a child, is not ours to stop.
         let ours = |r: &&mut Running| r.path == self.path && r.pid == std::process::id();
         let Some(running) = current.as_mut().filter(ours) else { return };
         running.publishers -= 1;
         if running.publishers == 0 {
-            running.end();
+            running.stop();
             *current = None;
         }
     }
 }
 
 impl Running {
-    /// Asks the thread to end and does not wait for it: it holds nothing that anybody needs.
-    fn end(&self) {
+    /// Stops the thread without joining it: it holds no shared resources.
+    fn stop(&self) {
         feed::switch(false);
         self.stop.store(true, Ordering::Relaxed);
         self.thread.unpark();
-        // It may sleep in `accept`; unless it is the caller, because a source held what was dropped last.
+        // It may block in `accept`; unless it is the caller, because a source held the last handle.
         if thread::current().id() != self.thread.id() {
-            let _ = link::connect(&self.path);
+            let _ = socket::connect(&self.path);
         }
         let _ = std::fs::remove_file(&self.path);
     }
 }
 
-/// A viewer, and what it has not taken yet.
+/// A connected viewer with its unsent bytes.
 struct Viewer {
-    stream: link::Stream,
+    stream: socket::Stream,
     pending: Vec<u8>,
     missed: u32,
 }
 
 impl Viewer {
-    /// Hands over what it takes; a line that is not through yet is never followed by another. False when it is to be
-    /// dropped: it is gone, or has taken nothing for long.
+    /// Sends without blocking; a line is never started before the previous one is complete. False to drop the viewer: it is
+    /// gone or has not read for long.
     fn send(&mut self, line: &[u8]) -> bool {
         if self.pending.is_empty() {
             self.pending.extend_from_slice(line);
@@ -148,7 +148,7 @@ impl Viewer {
         let before = self.pending.len();
         let alive = self.flush();
         self.missed = if self.pending.len() < before { 0 } else { self.missed + 1 };
-        alive && self.missed < PATIENCE
+        alive && self.missed < MAX_MISSED
     }
 
     fn flush(&mut self) -> bool {
@@ -164,42 +164,42 @@ impl Viewer {
     }
 }
 
-fn serve(listener: &link::Listener, stop: &AtomicBool, command: &str) {
+fn serve(listener: &socket::Listener, stop: &AtomicBool, command: &str) {
     let mut viewers: Vec<Viewer> = Vec::new();
     let mut snapshots = 0;
-    let began = process::thread_cpu();
+    let began = process_stats::thread_cpu();
     let mut last = began;
     loop {
         let waits = listener.set_nonblocking(!viewers.is_empty()).is_ok();
         let served = waits && accept(listener, &mut viewers);
         if !served && !stop.load(Ordering::Relaxed) {
-            // No more files, say: that passes, or nobody can connect.
-            thread::park_timeout(SLOWEST);
+            // E.g. out of file descriptors: retry later.
+            thread::park_timeout(MAX_INTERVAL);
         }
         if stop.load(Ordering::Relaxed) {
             return;
         }
-        // What the last snapshot took: a kernel adds a thread's time up when it goes to sleep.
-        let now = process::thread_cpu();
+        // Cost of the last snapshot: the kernel accounts a thread's time when it sleeps.
+        let now = process_stats::thread_cpu();
         let took = now.zip(last).map_or(Duration::ZERO, |(now, last)| now.saturating_sub(last));
         last = now;
         snapshots += 1;
         let spent = now.zip(began).map(|(now, began)| now.saturating_sub(began));
         let cpu_ns = spent.map(|t| u64::try_from(t.as_nanos()).unwrap_or(u64::MAX));
-        let cost = Cost { snapshots, cpu_ns, viewers: viewers.len() as u64 };
+        let cost = PublishCost { snapshots, cpu_ns, viewers: viewers.len() as u64 };
         let line = line(&take(command, snapshots, cost));
         viewers.retain_mut(|viewer| viewer.send(&line));
         thread::park_timeout(pause(took));
     }
 }
 
-/// Takes in everybody who waits; blocks for the first one. False when the socket is of no use now.
-fn accept(listener: &link::Listener, viewers: &mut Vec<Viewer>) -> bool {
+/// Accepts pending connections; blocks for the first viewer. False when the socket fails.
+fn accept(listener: &socket::Listener, viewers: &mut Vec<Viewer>) -> bool {
     loop {
         match listener.accept() {
             Ok((stream, _)) => {
                 let first = viewers.is_empty();
-                if viewers.len() < MOST_VIEWERS && stream.set_nonblocking(true).is_ok() {
+                if viewers.len() < MAX_VIEWERS && stream.set_nonblocking(true).is_ok() {
                     viewers.push(Viewer { stream, pending: Vec::new(), missed: 0 });
                 }
                 if first {
@@ -213,51 +213,51 @@ fn accept(listener: &link::Listener, viewers: &mut Vec<Viewer>) -> bool {
     }
 }
 
-/// How long to rest after a snapshot that took this much processor time; pure.
+/// Interval to the next snapshot, from the CPU time of the last one; pure.
 pub fn pause(took: Duration) -> Duration {
-    took.saturating_mul(SHARE).clamp(INTERVAL, SLOWEST)
+    took.saturating_mul(CPU_BUDGET).clamp(INTERVAL, MAX_INTERVAL)
 }
 
-/// One line a snapshot; one that cannot be written is an empty line, which viewers skip.
+/// Serialises a snapshot to one line; an empty line on failure, which viewers skip.
 fn line(snapshot: &Snapshot) -> Vec<u8> {
     let mut line = serde_json::to_vec(snapshot).unwrap_or_default();
     line.push(b'\n');
     line
 }
 
-/// The state of this process now.
-pub fn take(command: &str, seq: u64, cost: Cost) -> Snapshot {
-    let told = feed::tell();
-    let (counters, gauges) = levels(Profiler::global());
+/// Takes a snapshot of this process.
+pub fn take(command: &str, seq: u64, cost: PublishCost) -> Snapshot {
+    let contents = feed::collect();
+    let (counters, gauges) = metrics(Profiler::global());
     let mut snapshot = Snapshot {
         version: VERSION,
         pid: std::process::id(),
         command: command.to_owned(),
         seq,
         uptime_ms: feed::uptime_ms(),
-        cpu_ms: process::process_cpu().map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
-        memory: process::memory().into_iter().collect(),
+        cpu_ms: process_stats::process_cpu().map(|t| u64::try_from(t.as_millis()).unwrap_or(u64::MAX)),
+        memory: process_stats::memory().into_iter().collect(),
         operations: operations(Profiler::global()),
         counters,
         gauges,
-        routed: told.routed,
-        batched: told.batched,
-        routing: told.routing,
-        events: told.events,
+        routed: contents.routed,
+        batched: contents.batched,
+        routing: contents.routing,
+        events: contents.events,
         cost,
         ..Snapshot::default()
     };
-    ask(&mut snapshot);
+    call_sources(&mut snapshot);
     snapshot.bound();
     snapshot
 }
 
 /// Spans by name, the most time first.
-fn operations(profiler: &Profiler) -> Vec<Operation> {
+fn operations(profiler: &Profiler) -> Vec<OperationStats> {
     let mut recent = profiler.recent();
     recent.sort_by_key(|r| std::cmp::Reverse(r.total_ns));
-    recent.truncate(MOST_ROWS);
-    let row = |r: gpuforge_profile::RecentStats| Operation {
+    recent.truncate(MAX_ROWS);
+    let row = |r: gpuforge_profile::RecentStats| OperationStats {
         name: r.name,
         count: r.count,
         total_ns: r.total_ns,
@@ -266,23 +266,23 @@ fn operations(profiler: &Profiler) -> Vec<Operation> {
     recent.into_iter().map(row).collect()
 }
 
-/// Counters and gauges. Those of decisions are left out: there is one for every reason, and decisions are told apart.
-fn levels(profiler: &Profiler) -> (Vec<Counter>, Vec<Gauge>) {
+/// Counters and gauges; routing counters are left out, since decisions are reported separately.
+fn metrics(profiler: &Profiler) -> (Vec<CounterValue>, Vec<GaugeValue>) {
     let (mut counters, mut gauges) = (Vec::new(), Vec::new());
     for level in profiler.metric_values() {
         match level {
             MetricValue::Counter { name, .. } if name.starts_with(ROUTE) => {}
-            MetricValue::Counter { name, value } => counters.push(Counter { name, value }),
+            MetricValue::Counter { name, value } => counters.push(CounterValue { name, value }),
             MetricValue::Gauge { name, value, min, max } => {
-                gauges.push(Gauge { name, value, least: Some(min), most: Some(max) });
+                gauges.push(GaugeValue { name, value, least: Some(min), most: Some(max) });
             }
         }
     }
     (counters, gauges)
 }
 
-/// Lets the sources speak; no lock is held meanwhile, and those that are added meanwhile stay.
-fn ask(snapshot: &mut Snapshot) {
+/// Calls the sources without holding the lock; sources added meanwhile are kept.
+fn call_sources(snapshot: &mut Snapshot) {
     let mut sources = std::mem::take(&mut *lock(&SOURCES));
     sources.retain(|source| source(snapshot));
     let mut now = lock(&SOURCES);
@@ -295,11 +295,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_snapshot_never_costs_more_than_its_share() {
+    fn snapshot_interval_respects_the_cpu_budget() {
         assert_eq!(pause(Duration::ZERO), INTERVAL);
         assert_eq!(pause(Duration::from_millis(2)), INTERVAL);
         assert_eq!(pause(Duration::from_millis(10)), Duration::from_secs(2));
-        assert_eq!(pause(Duration::from_secs(5)), SLOWEST);
-        assert_eq!(pause(Duration::MAX), SLOWEST);
+        assert_eq!(pause(Duration::from_secs(5)), MAX_INTERVAL);
+        assert_eq!(pause(Duration::MAX), MAX_INTERVAL);
     }
 }

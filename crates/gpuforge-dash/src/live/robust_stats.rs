@@ -1,20 +1,20 @@
-//! What is usual, what is not, and when is it full? Statistics that a few wild values do not move; pure.
+//! Robust statistics: median, MAD, modified z-score for anomaly detection, Theil-Sen slope for time to full; pure.
 
-/// Values before anything is called unusual.
-pub const ENOUGH: usize = 8;
-/// Modified z-score from which a value is unusual (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993).
+/// Minimum history before a value can be an anomaly.
+pub const MIN_HISTORY: usize = 8;
+/// Modified z-score threshold of an anomaly (Iglewicz and Hoaglin, How to Detect and Handle Outliers, 1993).
 pub const UNUSUAL: f64 = 3.5;
-/// Standard deviations of normal noise per median absolute deviation.
+/// Standard deviation per MAD for normal noise.
 const PER_MAD: f64 = 1.4826;
 
-/// The middle value; the mean of the two middle ones where their number is even. `None` of nothing.
+/// Median of the finite values; `None` without any.
 pub fn median(values: &[f64]) -> Option<f64> {
     let mut sorted: Vec<f64> = values.iter().copied().filter(|v| v.is_finite()).collect();
     sorted.sort_unstable_by(f64::total_cmp);
     quantile(&sorted, 0.5)
 }
 
-/// A quantile of sorted values, between neighbours in proportion.
+/// Linearly interpolated quantile of sorted values.
 fn quantile(sorted: &[f64], share: f64) -> Option<f64> {
     let at = share * sorted.len().checked_sub(1)? as f64;
     let (low, high) = (sorted.get(at.floor() as usize)?, sorted.get(at.ceil() as usize)?);
@@ -27,13 +27,13 @@ pub fn mad(values: &[f64], centre: f64) -> Option<f64> {
     median(&off)
 }
 
-/// How many standard deviations `value` is from `centre`, by the spread of `history` about its own median. A spread below
-/// `least` counts as `least`: values that hardly differ are no reason to cry. `None` before there is [`ENOUGH`].
-pub fn z_about(value: f64, centre: f64, history: &[f64], least: f64) -> Option<f64> {
-    if history.len() < ENOUGH {
+/// Modified z-score of `value` about `centre`, with the MAD of `history`, at least `min_spread`. `None` before there is
+/// [`MIN_HISTORY`].
+pub fn z_about(value: f64, centre: f64, history: &[f64], min_spread: f64) -> Option<f64> {
+    if history.len() < MIN_HISTORY {
         return None;
     }
-    let spread = (PER_MAD * mad(history, median(history)?)?).max(least);
+    let spread = (PER_MAD * mad(history, median(history)?)?).max(min_spread);
     Some((value - centre) / spread).filter(|z| z.is_finite())
 }
 
@@ -43,10 +43,10 @@ pub fn z_of(value: f64, history: &[f64], least: f64) -> Option<f64> {
     z_about(value, centre, history, least * centre.abs())
 }
 
-/// Growth per unit of time: the median slope of all pairs (Theil and Sen), if at least three in four pairs grow.
-/// `None` for what does not grow, and before there is [`ENOUGH`].
+/// Growth rate: Theil-Sen slope, if at least three in four pairs grow. `None` without growth, and before there is
+/// [`MIN_HISTORY`].
 pub fn growth(samples: &[(f64, f64)]) -> Option<f64> {
-    if samples.len() < ENOUGH {
+    if samples.len() < MIN_HISTORY {
         return None;
     }
     let mut slopes = Vec::with_capacity(samples.len() * (samples.len() - 1) / 2);
@@ -59,7 +59,7 @@ pub fn growth(samples: &[(f64, f64)]) -> Option<f64> {
     quantile(&slopes, 0.5)
 }
 
-/// Seconds until `budget` is reached, if it goes on as it did; 0 when it is reached already and still grows.
+/// Seconds until `budget` is reached by linear extrapolation; 0 when it is reached already and still grows.
 pub fn time_to_full(samples: &[(f64, f64)], budget: f64) -> Option<f64> {
     let (_, now) = samples.last()?;
     Some(((budget - now) / growth(samples)?).max(0.0)).filter(|s| s.is_finite())
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn one_wild_value_does_not_hide_the_next() {
+    fn outliers_do_not_mask_anomalies() {
         let mut history = vec![100.0, 101.0, 99.0, 100.5, 99.5, 100.0, 102.0, 98.0];
         assert!(z_of(103.0, &history, 0.001).unwrap() < UNUSUAL);
         assert!(z_of(130.0, &history, 0.001).unwrap() > UNUSUAL);
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn little_history_and_no_spread() {
+    fn short_history_and_zero_spread() {
         assert_eq!(z_of(1e9, &[1.0; 7], 0.05), None);
         // All equal: the least spread decides, 5 % of 100.
         assert_eq!(z_of(110.0, &[100.0; 8], 0.05), Some(2.0));
@@ -96,7 +96,7 @@ mod tests {
     }
 
     #[test]
-    fn growth_is_seen_through_noise_and_not_in_it() {
+    fn growth_is_robust_to_noise() {
         let line = |slope: f64| (0..60).map(move |i| (f64::from(i), 1000.0 + slope * f64::from(i)));
         let grows: Vec<_> = line(10.0).map(|(t, v)| (t, if t as u32 % 10 == 3 { 0.0 } else { v })).collect();
         assert!((growth(&grows).unwrap() - 10.0).abs() < 0.5);

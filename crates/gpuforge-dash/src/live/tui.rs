@@ -1,4 +1,4 @@
-//! How does a view look on a terminal? Panels by the room there is, drawn from plain data; and the loop around them.
+//! Terminal UI (ratatui): panels by terminal size, event loop, key bindings.
 
 use std::{io, time::Duration};
 
@@ -12,23 +12,23 @@ use ratatui::{
 };
 
 use super::{
-    figures::count,
-    follow::Follower,
-    machine::{HOW, Machine},
-    snapshot::Level,
-    text::{
+    follower::Follower,
+    format::count,
+    machine_info::{HOW, MachineInfo},
+    plain_text::{
         counter_lines, decisions, device_lines, gauge_lines, memory_line, operation_heading, operation_lines,
         routing_lines, title,
     },
-    view::{State, View},
+    snapshot::EventLevel,
+    view::{ConnectionState, LiveView},
 };
 
-/// Columns from which on panels stand side by side.
+/// Minimum width for panels side by side.
 const WIDE: u16 = 120;
-/// How long to wait for a key before looking at the process again.
-const BREATH: Duration = Duration::from_millis(100);
+/// Timeout of waiting for a key before polling the process.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Keys and what they do; the help is made of it.
+/// Key bindings; the help is generated from it.
 pub const KEYS: [(&str, &str); 5] = [
     ("?", "this help"),
     ("p", "pause the picture; the process goes on"),
@@ -37,56 +37,56 @@ pub const KEYS: [(&str, &str); 5] = [
     ("Ctrl-C", "leave"),
 ];
 
-/// How the picture is drawn.
+/// ConnectionState of the screen.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Look {
-    /// Show the keys.
+pub struct ScreenState {
+    /// Help is shown.
     pub help: bool,
-    /// The picture stands still.
+    /// Paused.
     pub paused: bool,
-    /// Lines of operations, counters and gauges that are scrolled away.
+    /// Scroll offset of operations, counters and gauges.
     pub skip: usize,
     /// No colours.
     pub plain: bool,
 }
 
-impl Look {
+impl ScreenState {
     fn style(self, color: Color) -> Style {
         if self.plain { Style::new().add_modifier(Modifier::BOLD) } else { Style::new().fg(color) }
     }
 
-    fn level(self, level: Level) -> Style {
+    fn level(self, level: EventLevel) -> Style {
         match level {
-            Level::Info => Style::new(),
-            Level::Warning => self.style(Color::Yellow),
-            Level::Error => self.style(Color::Red),
+            EventLevel::Info => Style::new(),
+            EventLevel::Warning => self.style(Color::Yellow),
+            EventLevel::Error => self.style(Color::Red),
         }
     }
 
-    fn state(self, state: State) -> Style {
+    fn state(self, state: ConnectionState) -> Style {
         match state {
-            State::Live => self.style(Color::Green),
-            State::Waiting => Style::new(),
+            ConnectionState::Live => self.style(Color::Green),
+            ConnectionState::Waiting => Style::new(),
             _ => self.style(Color::Yellow),
         }
     }
 }
 
-/// Draws everything.
-pub fn draw(frame: &mut Frame<'_>, view: &View, machine: &Machine, look: Look) {
+/// Draws a frame.
+pub fn draw(frame: &mut Frame<'_>, view: &LiveView, machine: &MachineInfo, screen: ScreenState) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(1), Constraint::Fill(1), Constraint::Length(1)])
             .areas(frame.area());
     let name = Span::styled("gpuforge monitor  ", Style::new().add_modifier(Modifier::BOLD));
-    let state = Span::styled(title(view), look.state(view.state));
+    let state = Span::styled(title(view), screen.state(view.state));
     frame.render_widget(Line::from(vec![name, state]), head);
-    let paused = if look.paused { "  paused" } else { "" };
+    let paused = if screen.paused { "  paused" } else { "" };
     frame.render_widget(Line::from(format!("? help · q leave{paused}")).style(dim()), foot);
     match view.snapshot {
-        Some(_) => panels(frame, body, view, look),
+        Some(_) => panels(frame, body, view, screen),
         None => waiting(frame, body, machine),
     }
-    if look.help {
+    if screen.help {
         help(frame, body);
     }
 }
@@ -100,12 +100,12 @@ fn panel(frame: &mut Frame<'_>, area: Rect, head: String, lines: Vec<Line<'_>>) 
     frame.render_widget(Paragraph::new(lines).block(block), area);
 }
 
-/// Rows that a panel of so many lines takes, frame included, and at most so many.
-fn rows(lines: usize, most: u16) -> Constraint {
-    Constraint::Length(u16::try_from(lines).unwrap_or(most).saturating_add(2).clamp(3, most))
+/// Height of a panel with its border, at most `max`.
+fn rows(lines: usize, max: u16) -> Constraint {
+    Constraint::Length(u16::try_from(lines).unwrap_or(max).saturating_add(2).clamp(3, max))
 }
 
-fn panels(frame: &mut Frame<'_>, area: Rect, view: &View, look: Look) {
+fn panels(frame: &mut Frame<'_>, area: Rect, view: &LiveView, screen: ScreenState) {
     let Some(s) = &view.snapshot else { return };
     let (devices, memories) = (device_lines(s), s.memory.len());
     let wide = area.width >= WIDE;
@@ -130,26 +130,26 @@ fn panels(frame: &mut Frame<'_>, area: Rect, view: &View, look: Look) {
     };
     let lines = if devices.is_empty() { vec!["none is open".to_owned()] } else { devices };
     panel(frame, device, "devices".to_owned(), lines.into_iter().map(Line::from).collect());
-    panel(frame, memory, "memory".to_owned(), memory_panel(view, look, memory));
-    operation_panel(frame, operations, view, look);
+    panel(frame, memory, "memory".to_owned(), memory_panel(view, screen, memory));
+    operation_panel(frame, operations, view, screen);
     let head = format!("routing · {}", decisions(s));
     panel(frame, routing, head, routing_lines(view).into_iter().map(Line::from).collect());
-    panel(frame, events, "events".to_owned(), event_lines(view, look));
+    panel(frame, events, "events".to_owned(), event_lines(view, screen));
 }
 
-fn memory_panel(view: &View, look: Look, area: Rect) -> Vec<Line<'static>> {
+fn memory_panel(view: &LiveView, screen: ScreenState, area: Rect) -> Vec<Line<'static>> {
     let cells = usize::from(area.width / 8).clamp(8, 30);
-    let style = |m: &super::snapshot::Memory| match m.pressure.as_deref() {
-        Some("critical") => look.style(Color::Red),
-        Some("high") => look.style(Color::Yellow),
+    let style = |m: &super::snapshot::MemoryStatus| match m.pressure.as_deref() {
+        Some("critical") => screen.style(Color::Red),
+        Some("high") => screen.style(Color::Yellow),
         _ => Style::new(),
     };
     let memory = view.snapshot.iter().flat_map(|s| &s.memory);
     memory.map(|m| Line::styled(memory_line(m, view, cells), style(m))).collect()
 }
 
-/// Operations as a table, counters and gauges below; their speed over time beside it where there is room.
-fn operation_panel(frame: &mut Frame<'_>, area: Rect, view: &View, look: Look) {
+/// Table of operations, counters and gauges; a throughput sparkline beside it where there is room.
+fn operation_panel(frame: &mut Frame<'_>, area: Rect, view: &LiveView, screen: ScreenState) {
     let beside = if area.width >= WIDE { Constraint::Length(42) } else { Constraint::Length(0) };
     let [left, right] = Layout::horizontal([Constraint::Fill(1), beside]).areas(area);
     let name = usize::from(left.width).saturating_sub(43).clamp(12, 80);
@@ -159,15 +159,15 @@ fn operation_panel(frame: &mut Frame<'_>, area: Rect, view: &View, look: Look) {
         .into_iter()
         .chain(counter_lines(view, name))
         .chain(gauge_lines(view, name));
-    for line in all.skip(look.skip) {
-        let style = if unusual(&line) { look.style(Color::Yellow) } else { Style::new() };
+    for line in all.skip(screen.skip) {
+        let style = if unusual(&line) { screen.style(Color::Yellow) } else { Style::new() };
         lines.push(Line::styled(line, style));
     }
     panel(frame, left, "operations".to_owned(), lines);
     if right.width > 2 {
         let now = view.trend.last().map_or("-".to_owned(), |r| count(*r));
         let block = Block::bordered().title(format!(" {now} a second "));
-        // The newest values that fit; a cell shows eighths.
+        // The newest values that fit; a cell has eight levels.
         let room = usize::from(right.width).saturating_sub(2);
         let skip = view.trend.len().saturating_sub(room);
         let data: Vec<u64> = view.trend.iter().skip(skip).map(|r| (r * 8.0) as u64).collect();
@@ -175,14 +175,14 @@ fn operation_panel(frame: &mut Frame<'_>, area: Rect, view: &View, look: Look) {
     }
 }
 
-fn event_lines(view: &View, look: Look) -> Vec<Line<'static>> {
-    let line = |(at, level, text): &(u64, Level, String)| {
-        Line::styled(format!("{:>6.1} s  {text}", *at as f64 / 1e3), look.level(*level))
+fn event_lines(view: &LiveView, screen: ScreenState) -> Vec<Line<'static>> {
+    let line = |(at, level, text): &(u64, EventLevel, String)| {
+        Line::styled(format!("{:>6.1} s  {text}", *at as f64 / 1e3), screen.level(*level))
     };
-    view.happenings().iter().rev().map(line).collect()
+    view.timeline().iter().rev().map(line).collect()
 }
 
-fn waiting(frame: &mut Frame<'_>, area: Rect, machine: &Machine) {
+fn waiting(frame: &mut Frame<'_>, area: Rect, machine: &MachineInfo) {
     let mut lines: Vec<Line<'_>> = machine
         .devices
         .iter()
@@ -210,27 +210,27 @@ fn help(frame: &mut Frame<'_>, area: Rect) {
     panel(frame, middle, "keys".to_owned(), lines);
 }
 
-/// What a key asks for; `None` to leave.
-pub fn press(look: Look, code: KeyCode, modifiers: KeyModifiers) -> Option<Look> {
+/// Applies a key; `None` to quit.
+pub fn press(screen: ScreenState, code: KeyCode, modifiers: KeyModifiers) -> Option<ScreenState> {
     let held = modifiers.contains(KeyModifiers::CONTROL);
     Some(match code {
         KeyCode::Char('c') if held => return None,
-        KeyCode::Esc if look.help => Look { help: false, ..look },
+        KeyCode::Esc if screen.help => ScreenState { help: false, ..screen },
         KeyCode::Char('q') | KeyCode::Esc => return None,
-        KeyCode::Char('?') | KeyCode::Char('h') => Look { help: !look.help, ..look },
-        KeyCode::Char('p') => Look { paused: !look.paused, ..look },
-        KeyCode::Up => Look { skip: look.skip.saturating_sub(1), ..look },
+        KeyCode::Char('?') | KeyCode::Char('h') => ScreenState { help: !screen.help, ..screen },
+        KeyCode::Char('p') => ScreenState { paused: !screen.paused, ..screen },
+        KeyCode::Up => ScreenState { skip: screen.skip.saturating_sub(1), ..screen },
         KeyCode::Down => {
-            Look { skip: look.skip.saturating_add(1).min(3 * super::snapshot::MOST_ROWS), ..look }
+            ScreenState { skip: screen.skip.saturating_add(1).min(3 * super::snapshot::MAX_ROWS), ..screen }
         }
-        _ => look,
+        _ => screen,
     })
 }
 
-/// Shows a process on the terminal until the user leaves. The terminal is put back whatever happens.
-pub fn run(mut follower: Follower, machine: &Machine, plain: bool) -> io::Result<()> {
+/// Runs the UI until the user quits; the terminal is restored in any case.
+pub fn run(mut follower: Follower, machine: &MachineInfo, plain: bool) -> io::Result<()> {
     let mut terminal = ratatui::try_init()?;
-    let shown = show(&mut terminal, &mut follower, machine, Look { plain, ..Look::default() });
+    let shown = show(&mut terminal, &mut follower, machine, ScreenState { plain, ..ScreenState::default() });
     ratatui::try_restore()?;
     shown
 }
@@ -238,29 +238,29 @@ pub fn run(mut follower: Follower, machine: &Machine, plain: bool) -> io::Result
 fn show(
     terminal: &mut DefaultTerminal,
     follower: &mut Follower,
-    machine: &Machine,
-    mut look: Look,
+    machine: &MachineInfo,
+    mut screen: ScreenState,
 ) -> io::Result<()> {
-    let mut view = View::default();
+    let mut view = LiveView::default();
     let mut drawn = false;
     loop {
-        let mut news = follower.poll() && !look.paused;
-        if news {
+        let mut changed = follower.poll() && !screen.paused;
+        if changed {
             view = follower.view().clone();
         }
-        if event::poll(if news { Duration::ZERO } else { BREATH })? {
+        if event::poll(if changed { Duration::ZERO } else { POLL_INTERVAL })? {
             match event::read()? {
                 Input::Key(key) if key.kind != KeyEventKind::Release => {
-                    let Some(next) = press(look, key.code, key.modifiers) else { return Ok(()) };
-                    look = next;
-                    news = true;
+                    let Some(next) = press(screen, key.code, key.modifiers) else { return Ok(()) };
+                    screen = next;
+                    changed = true;
                 }
-                Input::Resize(..) => news = true,
+                Input::Resize(..) => changed = true,
                 _ => {}
             }
         }
-        if news || !drawn {
-            terminal.draw(|frame| draw(frame, &view, machine, look))?;
+        if changed || !drawn {
+            terminal.draw(|frame| draw(frame, &view, machine, screen))?;
             drawn = true;
         }
     }
@@ -271,9 +271,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn keys_do_what_the_help_says() {
+    fn key_bindings_match_the_help() {
         let none = KeyModifiers::NONE;
-        let start = Look::default();
+        let start = ScreenState::default();
         let help = press(start, KeyCode::Char('?'), none).unwrap();
         assert!(help.help);
         assert_eq!(press(help, KeyCode::Esc, none), Some(start));

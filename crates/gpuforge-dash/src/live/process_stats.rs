@@ -1,33 +1,33 @@
-//! How much processor time and memory does this process use? From the kernel's own books; `None` where it keeps none.
+//! CPU time and memory of this process from the kernel (`/proc`, `clock_gettime`); `None` where not available.
 
 use std::time::Duration;
 
-use super::snapshot::Memory;
+use super::snapshot::MemoryStatus;
 
-/// Ticks a second in which Linux tells programs their processor time; a part of its interface, whatever the kernel uses.
+/// USER_HZ: ticks per second of CPU times in `/proc`; part of the Linux ABI.
 #[cfg(target_os = "linux")]
 const TICKS: u64 = 100;
 
-/// Processor time of the calling thread up to when it last slept.
-// Not its clock: `rustix` reads that in the page of code that the kernel lends (vDSO), which is not there under valgrind.
+/// CPU time of the calling thread up to when it last slept.
+// Not `clock_gettime`: `rustix` calls it through the vDSO, which valgrind does not provide.
 #[cfg(target_os = "linux")]
 pub fn thread_cpu() -> Option<Duration> {
     of_schedstat(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
 }
 
-/// Processor time of the process, in hundredths of a second.
+/// CPU time of the process, in units of 10 ms.
 #[cfg(target_os = "linux")]
 pub fn process_cpu() -> Option<Duration> {
     of_stat(&std::fs::read_to_string("/proc/self/stat").ok()?)
 }
 
-/// The time a thread ran, in nanoseconds, is the first number.
+/// Parses `schedstat`: the first number is the run time in nanoseconds.
 #[cfg(target_os = "linux")]
 fn of_schedstat(text: &str) -> Option<Duration> {
     text.split_whitespace().next()?.parse().ok().map(Duration::from_nanos)
 }
 
-/// Own time and the kernel's are the 12th and 13th words after the name, which may hold anything but is in brackets.
+/// Parses `stat`: user and system time are fields 12 and 13 after the name, which is in brackets and may hold anything.
 #[cfg(target_os = "linux")]
 fn of_stat(text: &str) -> Option<Duration> {
     let (_, after) = text.rsplit_once(')')?;
@@ -37,7 +37,7 @@ fn of_stat(text: &str) -> Option<Duration> {
     Some(Duration::from_millis(all.checked_mul(1000 / TICKS)?))
 }
 
-/// Processor time of the calling thread.
+/// CPU time of the calling thread.
 #[cfg(not(target_os = "linux"))]
 pub fn thread_cpu() -> Option<Duration> {
     #[cfg(unix)]
@@ -46,7 +46,7 @@ pub fn thread_cpu() -> Option<Duration> {
     None
 }
 
-/// Processor time of the process.
+/// CPU time of the process.
 #[cfg(not(target_os = "linux"))]
 pub fn process_cpu() -> Option<Duration> {
     #[cfg(unix)]
@@ -62,19 +62,19 @@ fn clock(id: rustix::time::ClockId) -> Duration {
     Duration::new(seconds, nanos)
 }
 
-/// The process's own memory, beside what the machine has.
-pub fn memory() -> Option<Memory> {
+/// Resident memory of the process; the budget is the machine's total.
+pub fn memory() -> Option<MemoryStatus> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let budget = std::fs::read_to_string("/proc/meminfo").ok().and_then(|text| field(&text, "MemTotal:"));
     of_status(&status, budget)
 }
 
-fn of_status(status: &str, budget: Option<u64>) -> Option<Memory> {
+fn of_status(status: &str, budget: Option<u64>) -> Option<MemoryStatus> {
     let (used, peak) = (field(status, "VmRSS:")?, field(status, "VmHWM:"));
-    Some(Memory { name: "this process".to_owned(), used, budget, peak, ..Memory::default() })
+    Some(MemoryStatus { name: "this process".to_owned(), used, budget, peak, ..MemoryStatus::default() })
 }
 
-/// The bytes after a name, as the kernel writes them: `VmRSS:     1234 kB`.
+/// Parses a field such as `VmRSS:     1234 kB` to bytes.
 fn field(text: &str, name: &str) -> Option<u64> {
     let rest = text.lines().find_map(|line| line.strip_prefix(name))?;
     rest.trim().strip_suffix(" kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
@@ -85,7 +85,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn recorded_text_is_read_and_nonsense_is_unknown() {
+    fn status_is_parsed_and_malformed_text_is_none() {
         let status = "Name:\tx\nVmHWM:\t    2048 kB\nVmRSS:\t    1024 kB\n";
         let memory = of_status(status, Some(1 << 30)).unwrap();
         assert_eq!((memory.used, memory.peak, memory.budget), (1 << 20, Some(2 << 20), Some(1 << 30)));
@@ -95,7 +95,7 @@ mod tests {
 
     #[cfg(target_os = "linux")]
     #[test]
-    fn times_are_read_whatever_the_process_is_called() {
+    fn stat_is_parsed_for_any_process_name() {
         let stat = "7 (a) 1 (b) R 1 7 7 0 -1 4194304 95 0 0 0 250 50 3 4 20 0 1 0 5 6 7\n";
         assert_eq!(of_stat(stat), Some(Duration::from_secs(3)));
         for wrong in ["", "7 a R 1", "7 (a) R 1", "7 (a) R 1 7 7 0 -1 4194304 95 0 0 0 x 50 3"] {

@@ -1,4 +1,4 @@
-//! How do figures read? Sizes, times, rates and bars in a few letters.
+//! Compact number formatting: sizes, times, durations, rates, bars.
 
 /// `12.0 GiB`, `512 MiB`, `17 KiB`.
 pub fn size(bytes: u64) -> String {
@@ -20,7 +20,7 @@ pub fn time(ns: f64) -> String {
 }
 
 /// `3 s`, `12 min`, `5 h`, `2 d`.
-pub fn long(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     match seconds {
         s if s < 90.0 => format!("{s:.0} s"),
         s if s < 5400.0 => format!("{:.0} min", s / 60.0),
@@ -51,17 +51,17 @@ pub fn level(x: f64) -> String {
     }
 }
 
-/// A bar of so many cells, full up to this share.
+/// A bar of `cells` characters, filled to a fraction.
 pub fn bar(share: f64, cells: usize) -> String {
     let full = (share.clamp(0.0, 1.0) * cells as f64).round() as usize;
     format!("{}{}", "█".repeat(full), "·".repeat(cells.saturating_sub(full)))
 }
 
-/// At most so many characters; a cut shows.
-pub fn cut(text: &str, most: usize) -> String {
-    match text.chars().nth(most) {
+/// Truncates to `max` characters with an ellipsis.
+pub fn truncate(text: &str, max: usize) -> String {
+    match text.chars().nth(max) {
         None => text.to_owned(),
-        Some(_) => text.chars().take(most.saturating_sub(1)).chain(['…']).collect(),
+        Some(_) => text.chars().take(max.saturating_sub(1)).chain(['…']).collect(),
     }
 }
 
@@ -70,10 +70,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures() {
+    fn numbers_are_compact() {
         assert_eq!([size(0), size(1536 << 10), size(24 << 30)], ["0 B", "2 MiB", "24.0 GiB"]);
         assert_eq!([time(38.0), time(1.5e6), time(2e9)], ["38 ns", "1.5 ms", "2.0 s"]);
-        assert_eq!([long(3.2), long(600.0), long(7200.0), long(2e5)], ["3 s", "10 min", "2 h", "2 d"]);
+        assert_eq!(
+            [duration(3.2), duration(600.0), duration(7200.0), duration(2e5)],
+            ["3 s", "10 min", "2 h", "2 d"]
+        );
         assert_eq!(
             [count(0.0), count(0.5), count(1.0), count(12.5), count(3.12e6)],
             ["0", "0.5", "1", "12", "3.1 M"]
@@ -83,6 +86,6 @@ mod tests {
             ["0", "-0.25", "71.5", "-3.1 M", "4.0e-5", "7", "1.0e300"]
         );
         assert_eq!([bar(0.5, 4), bar(7.0, 2), bar(f64::NAN, 2)], ["██··", "██", "··"]);
-        assert_eq!([cut("abc", 3), cut("abcd", 3)], ["abc", "ab…"]);
+        assert_eq!([truncate("abc", 3), truncate("abcd", 3)], ["abc", "ab…"]);
     }
 }

@@ -1,4 +1,4 @@
-//! How do a million spans fit into a page? As columns of differences in few bytes; what is too short to be seen is merged.
+//! Timeline data: spans as delta and varint encoded columns (base64 in JSON); spans too short to be visible are merged.
 
 use std::{cmp::Reverse, collections::HashMap};
 
@@ -6,23 +6,23 @@ use base64::{Engine as _, engine::general_purpose::STANDARD};
 use gpuforge_profile::{Category, SpanRecord, Trace, TrackKind};
 use serde_json::{Value, json};
 
-use super::page::visible;
-use crate::trace::known;
+use super::html_page::visible;
+use crate::trace::conventions;
 
-/// More spans than this are thinned: the longest are kept, the others merged with their neighbours.
-pub const MOST_SPANS: usize = 100_000;
-/// Merged stretches beside them.
-const MOST_BLOCKS: usize = 20_000;
-/// Lanes of one track; what is deeper is drawn in the last.
-const MOST_LANES: u32 = 64;
-/// Stretches across the whole run that spans are merged within, at first; as many fewer as it takes.
+/// Maximum spans kept individually: the longest; others are merged with their neighbours.
+pub const MAX_SPANS: usize = 100_000;
+/// Maximum merged boxes.
+const MAX_BLOCKS: usize = 20_000;
+/// Maximum lanes per track; deeper spans are drawn in the last.
+const MAX_LANES: u32 = 64;
+/// Initial number of time cells to merge within; halved until few enough boxes are left.
 const CELLS: u64 = 1 << 17;
-/// Longer names are cut in a page.
-const MOST_LETTERS: usize = 200;
+/// Maximum name length.
+const MAX_LETTERS: usize = 200;
 
-/// One box of the timeline.
+/// A box of the timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Box {
+struct TimelineBox {
     track: u32,
     start: u64,
     lane: u32,
@@ -30,28 +30,28 @@ struct Box {
     name: u32,
     category: Category,
     bytes: Option<u64>,
-    /// Spans that were merged into it; 0 for a span of its own.
+    /// Number of merged spans; 0 for a single span.
     merged: u64,
 }
 
-/// The timeline as data for the page.
+/// Timeline as data for the page's script.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Columns {
-    /// What the script of the page reads.
+pub struct TimelineData {
+    /// JSON read by the script.
     pub data: Value,
-    /// Boxes that are drawn.
+    /// Number of boxes.
     pub boxes: usize,
-    /// Spans that were merged.
+    /// Number of merged spans.
     pub merged: u64,
 }
 
-impl Columns {
+impl TimelineData {
     /// Packs the spans of a trace.
-    pub fn of(trace: &Trace) -> Columns {
+    pub fn of(trace: &Trace) -> TimelineData {
         let (from, to) = trace.extent().unwrap_or((0, 0));
         let lanes = Lanes::of(trace);
         let (long, short) = split(trace);
-        let whole = |span: &SpanRecord, at: usize| Box {
+        let whole = |span: &SpanRecord, at: usize| TimelineBox {
             track: span.track,
             start: span.start_ns.saturating_sub(from),
             lane: lanes.of_span(at, span),
@@ -62,56 +62,56 @@ impl Columns {
             merged: 0,
         };
         let get = |at: usize| trace.spans.get(at).map(|span| whole(span, at));
-        let mut boxes: Vec<Box> = long.into_iter().filter_map(get).collect();
+        let mut boxes: Vec<TimelineBox> = long.into_iter().filter_map(get).collect();
         let mut merged = 0;
         if !short.is_empty() {
-            let small: Vec<Box> = short.into_iter().filter_map(get).collect();
-            let room = MOST_SPANS.saturating_sub(boxes.len()) + MOST_BLOCKS;
+            let small: Vec<TimelineBox> = short.into_iter().filter_map(get).collect();
+            let room = MAX_SPANS.saturating_sub(boxes.len()) + MAX_BLOCKS;
             let blocks = merge(small, to.saturating_sub(from), room);
             merged = blocks.iter().map(|b| b.merged).sum();
             boxes.extend(blocks);
         }
         boxes.sort_by_key(|b| (b.track, b.start, b.lane, Reverse(b.duration)));
         let data = data(trace, &boxes, from, to);
-        Columns { data, boxes: boxes.len(), merged }
+        TimelineData { data, boxes: boxes.len(), merged }
     }
 }
 
-/// Positions of the spans that are kept, and of those that are merged.
+/// Indices of spans kept, and of those merged.
 fn split(trace: &Trace) -> (Vec<usize>, Vec<usize>) {
     let n = trace.spans.len();
-    if n <= MOST_SPANS {
+    if n <= MAX_SPANS {
         return ((0..n).collect(), Vec::new());
     }
     let mut durations: Vec<u64> = trace.spans.iter().map(|span| span.duration_ns).collect();
-    // A caller is at least as long as what it calls, so that a bound on the length never loses a caller only.
-    let (_, bound, _) = durations.select_nth_unstable_by_key(MOST_SPANS, |ns| Reverse(*ns));
+    // A caller is at least as long as its callees, so a duration bound never drops a caller alone.
+    let (_, bound, _) = durations.select_nth_unstable_by_key(MAX_SPANS, |ns| Reverse(*ns));
     let bound = *bound;
     (0..n).partition(|at| trace.spans.get(*at).is_some_and(|span| span.duration_ns > bound))
 }
 
-/// Neighbours in a lane become one box with the name that most of its time is; at most `most` boxes, unless there are
-/// more lanes than that.
-fn merge(mut small: Vec<Box>, wall: u64, most: usize) -> Vec<Box> {
+/// Merges neighbours in a lane into boxes named after their dominant span; at most `max` boxes, unless there are more
+/// lanes than that.
+fn merge(mut small: Vec<TimelineBox>, wall: u64, max: usize) -> Vec<TimelineBox> {
     small.sort_unstable_by_key(|b| (b.track, b.lane, b.start));
     let mut cell = wall.div_ceil(CELLS).max(1);
-    while cell < wall && neighbours(&small, cell).count() > most {
+    while cell < wall && neighbours(&small, cell).count() > max {
         cell = cell.saturating_mul(2);
     }
     neighbours(&small, cell).map(block).collect()
 }
 
-/// Boxes of one lane that begin in the same cell of time.
-fn neighbours(small: &[Box], cell: u64) -> impl Iterator<Item = &[Box]> {
+/// Boxes of one lane that start in the same time cell.
+fn neighbours(small: &[TimelineBox], cell: u64) -> impl Iterator<Item = &[TimelineBox]> {
     small.chunk_by(move |a, b| (a.track, a.lane, a.start / cell) == (b.track, b.lane, b.start / cell))
 }
 
-fn block(all: &[Box]) -> Box {
+fn block(all: &[TimelineBox]) -> TimelineBox {
     if let [alone] = all {
         return *alone;
     }
     let mut names: HashMap<(u32, Category), u64> = HashMap::new();
-    let end = |b: &Box| b.start.saturating_add(b.duration);
+    let end = |b: &TimelineBox| b.start.saturating_add(b.duration);
     for b in all {
         let time = names.entry((b.name, b.category)).or_default();
         *time = time.saturating_add(b.duration).saturating_add(1);
@@ -120,10 +120,10 @@ fn block(all: &[Box]) -> Box {
     let ((name, category), _) = most.unwrap_or_default();
     let (track, lane, start) = all.first().map_or((0, 0, 0), |b| (b.track, b.lane, b.start));
     let duration = all.iter().map(end).max().unwrap_or(start) - start;
-    Box { track, start, lane, duration, name, category, bytes: None, merged: all.len() as u64 }
+    TimelineBox { track, start, lane, duration, name, category, bytes: None, merged: all.len() as u64 }
 }
 
-/// In which row of its track a span is drawn: its depth, or any that is free for async spans, which overlap.
+/// Lane assignment: depth, or the first free lane for async spans, which overlap.
 struct Lanes {
     overlapping: HashMap<usize, u32>,
 }
@@ -144,25 +144,25 @@ impl Lanes {
             let free = ends.iter().position(|end| *end <= span.start_ns).unwrap_or(ends.len());
             match ends.get_mut(free) {
                 Some(end) => *end = span.end_ns(),
-                None if free < MOST_LANES as usize => ends.push(span.end_ns()),
+                None if free < MAX_LANES as usize => ends.push(span.end_ns()),
                 None => {}
             }
-            overlapping.insert(at, u32::try_from(free).unwrap_or(u32::MAX).min(MOST_LANES - 1));
+            overlapping.insert(at, u32::try_from(free).unwrap_or(u32::MAX).min(MAX_LANES - 1));
         }
         Lanes { overlapping }
     }
 
     fn of_span(&self, at: usize, span: &SpanRecord) -> u32 {
-        let depth = || u32::from(span.depth).min(MOST_LANES - 1);
+        let depth = || u32::from(span.depth).min(MAX_LANES - 1);
         self.overlapping.get(&at).copied().unwrap_or_else(depth)
     }
 }
 
-/// Numbers of any size in as few bytes as they need: seven bits each, the highest bit says that more follow.
+/// Varint (LEB128) encoder.
 #[derive(Default)]
-struct Bytes(Vec<u8>);
+struct VarintBytes(Vec<u8>);
 
-impl Bytes {
+impl VarintBytes {
     fn push(&mut self, mut n: u64) {
         while n >= 0x80 {
             self.0.push((n & 0x7f) as u8 | 0x80);
@@ -176,10 +176,10 @@ impl Bytes {
     }
 }
 
-/// Positions and a number each, for what few boxes have.
+/// Sparse column: delta encoded positions with a value each.
 #[derive(Default)]
 struct Sparse {
-    bytes: Bytes,
+    bytes: VarintBytes,
     last: usize,
 }
 
@@ -191,18 +191,18 @@ impl Sparse {
     }
 }
 
-/// Small numbers for things that repeat, in the order they are first seen.
-struct Numbered<K> {
+/// Dictionary encoding in order of first appearance.
+struct DictionaryEncoder<K> {
     numbers: HashMap<K, u64>,
     order: Vec<K>,
 }
 
-impl<K: Copy + Eq + std::hash::Hash> Numbered<K> {
+impl<K: Copy + Eq + std::hash::Hash> DictionaryEncoder<K> {
     fn new() -> Self {
-        Numbered { numbers: HashMap::new(), order: Vec::new() }
+        DictionaryEncoder { numbers: HashMap::new(), order: Vec::new() }
     }
 
-    fn of(&mut self, key: K) -> u64 {
+    fn encode(&mut self, key: K) -> u64 {
         let next = self.order.len() as u64;
         let number = *self.numbers.entry(key).or_insert(next);
         if number == next {
@@ -212,21 +212,21 @@ impl<K: Copy + Eq + std::hash::Hash> Numbered<K> {
     }
 }
 
-fn data(trace: &Trace, boxes: &[Box], from: u64, to: u64) -> Value {
-    let [mut start, mut duration, mut kind, mut lane] = [const { Bytes(Vec::new()) }; 4];
+fn data(trace: &Trace, boxes: &[TimelineBox], from: u64, to: u64) -> Value {
+    let [mut start, mut duration, mut kind, mut lane] = [const { VarintBytes(Vec::new()) }; 4];
     let (mut bytes, mut merged) = (Sparse::default(), Sparse::default());
-    let (mut names, mut kinds) = (Numbered::new(), Numbered::new());
+    let (mut names, mut kinds) = (DictionaryEncoder::new(), DictionaryEncoder::new());
     let mut tracks: Vec<Value> = Vec::new();
     let mut first = 0;
     while let Some(b) = boxes.get(first) {
-        let on: &[Box] = boxes.get(first..).unwrap_or_default();
+        let on: &[TimelineBox] = boxes.get(first..).unwrap_or_default();
         let on = on.get(..on.partition_point(|other| other.track == b.track)).unwrap_or_default();
         let mut last = 0;
         for (at, b) in (first..).zip(on) {
             start.push(b.start.saturating_sub(last));
             last = b.start;
             duration.push(b.duration);
-            kind.push(kinds.of((names.of(b.name), b.category.index())));
+            kind.push(kinds.encode((names.encode(b.name), b.category.index())));
             lane.push(u64::from(b.lane));
             if let Some(n) = b.bytes {
                 bytes.push(at, n);
@@ -239,7 +239,7 @@ fn data(trace: &Trace, boxes: &[Box], from: u64, to: u64) -> Value {
         tracks.push(track(trace, b.track, on.len(), lanes));
         first += on.len();
     }
-    let names: Vec<String> = names.order.iter().map(|name| short(trace.name(*name))).collect();
+    let names: Vec<String> = names.order.iter().map(|name| display_name(trace.name(*name))).collect();
     json!({
         "wall": to.saturating_sub(from), "names": names, "kinds": kinds.order, "tracks": tracks, "boxes": boxes.len(),
         "start": start.text(), "duration": duration.text(), "kind": kind.text(), "lane": lane.text(),
@@ -252,19 +252,19 @@ fn track(trace: &Trace, position: u32, boxes: usize, lanes: u32) -> Value {
     let kind = info.map_or(TrackKind::Thread, |t| t.kind);
     let id = info.map_or(position, |t| t.id);
     let word = match kind {
-        _ if known::is_recovery(trace, position) => "events",
+        _ if conventions::is_recovery(trace, position) => "events",
         TrackKind::Thread => "thread",
         TrackKind::Device => "device",
         TrackKind::Async => "async",
     };
-    let name = info.and_then(|t| t.name.as_deref()).map_or_else(|| format!("{word} {id}"), short);
+    let name = info.and_then(|t| t.name.as_deref()).map_or_else(|| format!("{word} {id}"), display_name);
     let dropped = info.map_or(0, |t| t.dropped);
     json!({ "name": name, "kind": word, "boxes": boxes, "lanes": lanes, "dropped": dropped })
 }
 
-/// A name as it is shown: not too long, and nothing in it that cannot be seen.
-pub(super) fn short(name: &str) -> String {
-    let cut = name.char_indices().nth(MOST_LETTERS).map(|(end, _)| end);
+/// A name for display: truncated, without invisible characters.
+pub(super) fn display_name(name: &str) -> String {
+    let cut = name.char_indices().nth(MAX_LETTERS).map(|(end, _)| end);
     let shown = name.get(..cut.unwrap_or(name.len())).unwrap_or_default().chars().map(visible);
     shown.chain(cut.map(|_| '…')).collect()
 }
@@ -274,8 +274,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn numbers_take_the_bytes_they_need() {
-        let mut bytes = Bytes::default();
+    fn varints_are_minimal() {
+        let mut bytes = VarintBytes::default();
         [0, 127, 128, 300, u64::MAX].into_iter().for_each(|n| bytes.push(n));
         let max = [255, 255, 255, 255, 255, 255, 255, 255, 255, 1];
         assert_eq!(bytes.0[..6], [0, 127, 128, 1, 172, 2]);
@@ -283,8 +283,8 @@ mod tests {
     }
 
     #[test]
-    fn neighbours_are_merged_and_the_longest_name_stands_for_them() {
-        let b = |start: u64, duration: u64, name: u32| Box {
+    fn neighbours_are_merged_under_the_dominant_name() {
+        let b = |start: u64, duration: u64, name: u32| TimelineBox {
             track: 0,
             start,
             lane: 1,
@@ -295,13 +295,13 @@ mod tests {
             merged: 0,
         };
         let merged = merge(vec![b(120, 5, 1), b(0, 10, 1), b(20, 30, 2)], 200, 2);
-        let one = |start: u64, duration: u64, name: u32, merged: u64| Box {
+        let one = |start: u64, duration: u64, name: u32, merged: u64| TimelineBox {
             merged,
             bytes: None,
             ..b(start, duration, name)
         };
         assert_eq!(merged, [one(0, 50, 2, 2), b(120, 5, 1)], "what is alone stays itself");
-        let many: Vec<Box> = (0..50_000).map(|i| b(i * 10, 5, 1)).collect();
+        let many: Vec<TimelineBox> = (0..50_000).map(|i| b(i * 10, 5, 1)).collect();
         let merged = merge(many, 500_000, 1_000);
         assert!(merged.len() <= 1_000 && merged.iter().map(|b| b.merged).sum::<u64>() == 50_000);
     }

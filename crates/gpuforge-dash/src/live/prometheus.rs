@@ -1,13 +1,13 @@
-//! What does a metrics collector read? The Prometheus text format, version 0.0.4; pure.
+//! Prometheus text exposition format, version 0.0.4, of a live view; pure.
 
 use std::fmt::Write as _;
 
-use super::view::{Against, State, View};
+use super::view::{AnomalyReference, ConnectionState, LiveView};
 
 /// Content type of [`metrics`].
 pub const CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// One metric: its name, what it is, and its values by labels.
+/// One metric: name, type, help, and values by labels.
 struct Metric<'a> {
     name: &'static str,
     kind: &'static str,
@@ -15,14 +15,15 @@ struct Metric<'a> {
     values: Vec<(Vec<(&'static str, &'a str)>, f64)>,
 }
 
-/// All metrics of a view. What is not known is left out.
-pub fn metrics(view: &View) -> String {
+/// All metrics of a view; unknown values are left out.
+pub fn metrics(view: &LiveView) -> String {
     let mut out = String::new();
     for metric in table(view).into_iter().filter(|m| !m.values.is_empty()) {
         let Metric { name, kind, help, values } = metric;
         let _ = write!(out, "# HELP {name} {help}\n# TYPE {name} {kind}\n");
         for (labels, value) in values {
-            let labels: Vec<String> = labels.iter().map(|(k, v)| format!("{k}=\"{}\"", escape(v))).collect();
+            let labels: Vec<String> =
+                labels.iter().map(|(k, v)| format!("{k}=\"{}\"", escape_label(v))).collect();
             let braces = if labels.is_empty() { String::new() } else { format!("{{{}}}", labels.join(",")) };
             let _ = writeln!(out, "{name}{braces} {value}");
         }
@@ -30,31 +31,31 @@ pub fn metrics(view: &View) -> String {
     out
 }
 
-fn escape(text: &str) -> String {
+fn escape_label(text: &str) -> String {
     text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n")
 }
 
-fn table(view: &View) -> Vec<Metric<'_>> {
+fn table(view: &LiveView) -> Vec<Metric<'_>> {
     let metric = |name, kind, help, values| Metric { name, kind, help, values };
     let one = |value: Option<f64>| value.map(|v| (Vec::new(), v)).into_iter().collect::<Vec<_>>();
-    let live = f64::from(u8::from(view.state == State::Live));
-    let up = metric("gpuforge_up", "gauge", "1 while a monitored process tells something.", one(Some(live)));
+    let live = f64::from(u8::from(view.state == ConnectionState::Live));
+    let up = metric("gpuforge_up", "gauge", "1 while a monitored process sends snapshots.", one(Some(live)));
     let Some(s) = &view.snapshot else { return vec![up] };
-    let ops = |pick: fn(&super::snapshot::Operation) -> f64| {
+    let ops = |pick: fn(&super::snapshot::OperationStats) -> f64| {
         s.operations.iter().map(|o| (vec![("operation", o.name.as_str())], pick(o))).collect()
     };
-    let memory = |pick: fn(&super::snapshot::Memory) -> Option<f64>| {
+    let memory = |pick: fn(&super::snapshot::MemoryStatus) -> Option<f64>| {
         s.memory.iter().filter_map(|m| Some((vec![("memory", m.name.as_str())], pick(m)?))).collect()
     };
-    let device = |pick: fn(&super::snapshot::Device) -> Option<f64>| {
+    let device = |pick: fn(&super::snapshot::DeviceStatus) -> Option<f64>| {
         s.devices.iter().filter_map(|d| Some((vec![("device", d.name.as_str())], pick(d)?))).collect()
     };
     let counters = s.counters.iter().map(|c| (vec![("name", c.name.as_str())], c.value as f64)).collect();
     let gauges = s.gauges.iter().map(|g| (vec![("name", g.name.as_str())], g.value)).collect();
     let full = view.filling.iter().map(|f| (vec![("memory", f.name.as_str())], f.full_in)).collect();
-    let unusual = |against: Against| {
+    let unusual = |against: AnomalyReference| {
         let count = view.anomalies.iter().filter(|a| a.against == against).count();
-        let word = if against == Against::History { "history" } else { "prediction" };
+        let word = if against == AnomalyReference::History { "history" } else { "prediction" };
         (vec![("against", word)], count as f64)
     };
     vec![
@@ -74,7 +75,7 @@ fn table(view: &View) -> Vec<Metric<'_>> {
         metric(
             "gpuforge_cpu_seconds_total",
             "counter",
-            "Processor time of the process.",
+            "CPU time of the process.",
             one(s.cpu_ms.map(|ms| ms as f64 / 1e3)),
         ),
         metric("gpuforge_operations_total", "counter", "Spans that ended, by name.", ops(|o| o.count as f64)),
@@ -128,12 +129,12 @@ fn table(view: &View) -> Vec<Metric<'_>> {
             "gpuforge_anomalies",
             "gauge",
             "Unusual operation times that are shown now.",
-            vec![unusual(Against::History), unusual(Against::Prediction)],
+            vec![unusual(AnomalyReference::History), unusual(AnomalyReference::Prediction)],
         ),
         metric(
             "gpuforge_monitor_cpu_seconds_total",
             "counter",
-            "Processor time of publishing.",
+            "CPU time of publishing.",
             one(s.cost.cpu_ns.map(|ns| ns as f64 / 1e9)),
         ),
     ]
@@ -146,29 +147,29 @@ fn level(word: &str) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::live::snapshot::{Counter, Gauge, Memory, Operation, Snapshot};
+    use crate::live::snapshot::{CounterValue, GaugeValue, MemoryStatus, OperationStats, Snapshot};
 
     #[test]
     fn values_have_a_type_and_labels_are_escaped() {
         let operation =
-            Operation { name: "a\"b\\c\nd".into(), count: 3, total_ns: 1_500_000_000, mean_ns: 0.0 };
-        let memory = Memory {
+            OperationStats { name: "a\"b\\c\nd".into(), count: 3, total_ns: 1_500_000_000, mean_ns: 0.0 };
+        let memory = MemoryStatus {
             name: "gpu".into(),
             used: 10,
             budget: None,
             pressure: Some("high".into()),
-            ..Memory::default()
+            ..MemoryStatus::default()
         };
         let snapshot = Snapshot {
             operations: vec![operation],
             memory: vec![memory],
-            counters: vec![Counter { name: "bytes \"up\"".into(), value: 9 }],
-            gauges: vec![Gauge { name: "load".into(), value: -0.5, ..Gauge::default() }],
+            counters: vec![CounterValue { name: "bytes \"up\"".into(), value: 9 }],
+            gauges: vec![GaugeValue { name: "load".into(), value: -0.5, ..GaugeValue::default() }],
             routed: 7,
             batched: 5,
             ..Snapshot::default()
         };
-        let text = metrics(&View { snapshot: Some(snapshot), ..View::default() });
+        let text = metrics(&LiveView { snapshot: Some(snapshot), ..LiveView::default() });
         assert!(text.contains("gpuforge_operations_total{operation=\"a\\\"b\\\\c\\nd\"} 3\n"), "{text}");
         assert!(text.contains("gpuforge_operation_seconds_total{operation=\"a\\\"b\\\\c\\nd\"} 1.5\n"));
         assert!(text.contains("gpuforge_memory_pressure{memory=\"gpu\"} 2\n"));
@@ -183,8 +184,8 @@ mod tests {
             assert!(value.parse::<f64>().is_ok(), "{line}");
         }
         assert_eq!(
-            metrics(&View::default()),
-            "# HELP gpuforge_up 1 while a monitored process tells something.\n# TYPE gpuforge_up gauge\ngpuforge_up 0\n"
+            metrics(&LiveView::default()),
+            "# HELP gpuforge_up 1 while a monitored process sends snapshots.\n# TYPE gpuforge_up gauge\ngpuforge_up 0\n"
         );
     }
 }

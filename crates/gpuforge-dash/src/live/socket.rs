@@ -1,11 +1,11 @@
-//! How do two processes reach each other? Unix sockets; elsewhere nothing is opened and every call says so.
+//! Unix socket bind and connect; `Unsupported` on other platforms.
 
 use std::{io, path::Path};
 
 #[cfg(unix)]
 pub(crate) use std::os::unix::net::{UnixListener as Listener, UnixStream as Stream};
 
-// Never opened: the types only let the rest compile.
+// Never opened: only so that the rest compiles.
 #[cfg(not(unix))]
 pub(crate) use std::net::{TcpListener as Listener, TcpStream as Stream};
 
@@ -13,7 +13,7 @@ pub(crate) use std::net::{TcpListener as Listener, TcpStream as Stream};
 pub(crate) fn bind(path: &Path) -> io::Result<Listener> {
     use std::os::unix::fs::PermissionsExt as _;
     let listener = Listener::bind(path)?;
-    // The folder is the owner's alone already: nobody can come between these two calls.
+    // The directory is private already: no race between these two calls.
     std::fs::set_permissions(path, std::fs::Permissions::from_mode(0o600))?;
     Ok(listener)
 }

@@ -1,13 +1,13 @@
-//! How unlikely is a value this large? Upper tails of the normal and of Student's distribution.
+//! Upper tails of the normal and Student's t distribution.
 //!
-//! Closed forms only, so that a small probability keeps its leading digits and nothing has to be looked up.
+//! Closed forms only, so that small probabilities keep their leading digits.
 
 use std::f64::consts::{FRAC_2_PI, PI};
 
-/// From here on the continued fraction converges faster than the series.
+/// From here the continued fraction converges faster than the series.
 const FAR: f64 = 3.0;
 
-/// Chance that a standard normal value is above `z`; 1 where `z` is not a number.
+/// Upper tail of the standard normal; 1 for NaN.
 pub fn normal(z: f64) -> f64 {
     if z.is_nan() {
         return 1.0;
@@ -30,7 +30,7 @@ pub fn normal(z: f64) -> f64 {
     (0.5 - density * sum).max(0.0)
 }
 
-/// Chance that Student's t with `degrees` of freedom is above `t`; 1 without any degree, or where `t` is not a number.
+/// Upper tail of Student's t with `degrees` of freedom; 1 with none, or for NaN.
 ///
 /// The finite sums of Abramowitz and Stegun, 26.7.3 and 26.7.4.
 pub fn student(t: f64, degrees: usize) -> f64 {
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_number_proves_nothing() {
+    fn nan_is_not_significant() {
         assert_eq!((normal(f64::NAN), student(f64::NAN, 3), student(9.0, 0)), (1.0, 1.0, 1.0));
         assert!(normal(f64::INFINITY) < 1e-12 && student(f64::INFINITY, 2) < 1e-12);
     }

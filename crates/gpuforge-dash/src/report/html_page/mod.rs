@@ -1,25 +1,25 @@
-//! What is every page of ours made of? One document without a network: a policy with the hashes of what is inline, escaped
-//! names, the same colours and tables.
+//! HTML page template: self-contained document with a content security policy (CSP) of inline hashes, escaping, sortable
+//! tables.
 
 use std::fmt::Write as _;
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use sha2::{Digest as _, Sha256};
 
-/// Colours for light and dark, tables, cards: what all pages share.
+/// Shared style sheet: light and dark colours, tables, cards.
 pub const BASE_CSS: &str = include_str!("base.css");
-/// Tables that sort by their headings and filter by a search field.
+/// Script of sortable, filterable tables.
 pub const TABLE_JS: &str = include_str!("table.js");
 
 pub use gpuforge_chart::svg::{escape, visible};
 
-/// JSON as it may stand inside a `script` element: nothing in it can end one or begin a comment.
+/// Escapes JSON for a `script` element: nothing in it can close the element or open a comment.
 pub fn json_in_script(json: &str) -> String {
     let mut out = String::with_capacity(json.len());
     for c in json.chars() {
         match c {
             '<' | '>' | '&' | '\u{2028}' | '\u{2029}' => {
-                // These occur in strings only, where the escape means the same.
+                // These occur in JSON strings only, where the escape is equivalent.
                 let _ = write!(out, "\\u{:04x}", c as u32);
             }
             c => out.push(c),
@@ -28,30 +28,30 @@ pub fn json_in_script(json: &str) -> String {
     out
 }
 
-/// A source for a content security policy: `'sha256-…'` of what stands between the tags.
+/// CSP hash source of an inline script or style: `'sha256-…'`.
 pub fn hash_source(inline: &str) -> String {
     format!("'sha256-{}'", STANDARD.encode(Sha256::digest(inline.as_bytes())))
 }
 
-/// A document that fetches nothing and runs nothing but its own script.
+/// A self-contained document: no network, only its own script.
 #[derive(Debug, Clone, Copy)]
-pub struct Page<'a> {
-    /// Title, not escaped yet.
+pub struct HtmlPage<'a> {
+    /// Title, unescaped.
     pub title: &'a str,
     /// Style sheets beside [`BASE_CSS`].
     pub css: &'a str,
-    /// What is inside `main`, escaped already.
+    /// Contents of `main`, already escaped.
     pub body: &'a str,
-    /// Data for the script, as JSON: an element with the id `data`.
+    /// JSON for the script, in an element with the id `data`.
     pub data: Option<&'a str>,
-    /// The script; runs when the rest is there.
+    /// The script, at the end of the body.
     pub script: &'a str,
-    /// Where the script may connect to: `'none'`, or `'self'` for a page that is served.
+    /// CSP `connect-src`: `'none'`, or `'self'` for a served page.
     pub connect: &'a str,
 }
 
-impl Page<'_> {
-    /// The policy of this page, for the `meta` element and for a header of a server.
+impl HtmlPage<'_> {
+    /// Content security policy, for the `meta` element or a header.
     pub fn policy(&self) -> String {
         policy(&self.style(), self.script, self.connect)
     }
@@ -60,9 +60,9 @@ impl Page<'_> {
         format!("{BASE_CSS}{}", self.css)
     }
 
-    /// The whole document.
+    /// Renders the document.
     pub fn html(&self) -> String {
-        let Page { body, script, .. } = self;
+        let HtmlPage { body, script, .. } = self;
         let (title, style, policy) = (escape(self.title), self.style(), self.policy());
         let data = self.data.map(json_in_script).unwrap_or_default();
         let data = match data.is_empty() {
@@ -86,21 +86,21 @@ fn policy(style: &str, script: &str, connect: &str) -> String {
     )
 }
 
-/// One table: headings with how they are sorted, and rows.
+/// A sortable table.
 #[derive(Debug, Clone, Default)]
-pub struct Table<'a> {
+pub struct HtmlTable<'a> {
     /// Id of the table element.
     pub id: &'a str,
-    /// What it shows, for readers of the screen.
+    /// Accessible caption.
     pub caption: &'a str,
-    /// Headings; `true` for those whose columns are text.
+    /// Headings; `true` for text columns.
     pub heads: Vec<(&'a str, bool)>,
-    /// Cells: what is shown, and the number it is sorted by where that is not the text.
+    /// Cells: text, and the sort key where that is a number.
     pub rows: Vec<Vec<(String, Option<f64>)>>,
 }
 
-impl Table<'_> {
-    /// The table; [`TABLE_JS`] makes its headings sort. Everything is escaped here.
+impl HtmlTable<'_> {
+    /// Renders the table, escaping all text; [`TABLE_JS`] makes it sortable.
     pub fn html(&self) -> String {
         let (id, caption) = (escape(self.id), escape(self.caption));
         let mut out = format!(

@@ -1,31 +1,31 @@
-//! How does a flame graph look as one picture? Boxes with names, the whole figure on hover; no script.
+//! Static flame graph SVG: boxes with names, details as tooltips; no script.
 
 use gpuforge_chart::svg::{NAMESPACE, SvgWriter};
 
 use super::{
-    flame::Flame,
+    flame::FlameGraph,
     units::{count, percent, time},
 };
 
 const WIDTH: f64 = 1200.0;
 const ROW: f64 = 18.0;
 const TOP: f64 = 34.0;
-/// Narrower boxes cannot be seen.
-const NARROWEST: f64 = 0.2;
-/// Room that a letter takes at this size.
-const LETTER: f64 = 6.6;
+/// Narrower boxes are left out.
+const MIN_WIDTH: f64 = 0.2;
+/// Approximate width of a character.
+const CHAR_WIDTH: f64 = 6.6;
 
-/// Fill and the colour of its text are readable on light and dark grounds alike.
+/// Fills and text are readable on light and dark backgrounds.
 const STYLE: &str = "text{font:11px ui-monospace,monospace;fill:#111}.head{font:600 14px system-ui,sans-serif;fill:#888}\
 rect{stroke:#fff;stroke-width:.5}.cpu{fill:#9cc3f0}.gpu{fill:#9bd3a0}.transfer{fill:#f1c27d}.wait{fill:#c9ced6}\
 .overhead{fill:#dcaee6}";
 
-impl Flame {
-    /// The picture; calls grow downwards.
+impl FlameGraph {
+    /// Renders the SVG; callees below callers (icicle layout).
     pub fn svg(&self, title: &str) -> String {
         let total = self.total_ns().max(1) as f64;
-        let placed = self.placed(WIDTH / total);
-        let deepest = placed.iter().map(|p| p.depth).max().map_or(0, |d| d + 1);
+        let boxes = self.layout(WIDTH / total);
+        let deepest = boxes.iter().map(|b| b.depth).max().map_or(0, |d| d + 1);
         let height = TOP + ROW * deepest.max(1) as f64 + 6.0;
         let mut out = SvgWriter::new();
         out.start("svg").attr("xmlns", NAMESPACE).attr("viewBox", format_args!("0 0 {WIDTH} {height}"));
@@ -33,15 +33,15 @@ impl Flame {
         out.leaf("title", title).line().leaf("style", STYLE).line();
         let head = format!("{title}: {}", time(self.total_ns()));
         out.start("text").attr("class", "head").attr("x", 4).attr("y", 20).text(head).end().line();
-        for place in placed {
-            self.box_of(&place, total, &mut out);
+        for place in boxes {
+            self.draw_box(&place, total, &mut out);
         }
         out.end().line();
         out.finish()
     }
 
-    /// One box: its figures on hover, its rectangle, and as much of its name as fits.
-    fn box_of(&self, place: &Placed, total: f64, out: &mut SvgWriter) {
+    /// One box: tooltip, rectangle, and the truncated name.
+    fn draw_box(&self, place: &BoxLayout, total: f64, out: &mut SvgWriter) {
         let Some(node) = self.nodes.get(place.node) else { return };
         let name = self.names.get(node.name).map_or("?", String::as_str);
         let y = TOP + ROW * place.depth as f64;
@@ -62,12 +62,12 @@ impl Flame {
         out.end().line();
     }
 
-    /// Where each node that can be seen lies.
-    fn placed(&self, scale: f64) -> Vec<Placed> {
-        // Where the next child of each node begins; the last entry is for those without a caller.
+    /// Positions of the visible nodes.
+    fn layout(&self, scale: f64) -> Vec<BoxLayout> {
+        // x of each node's next child; the last entry is for roots.
         let mut next: Vec<f64> = vec![0.0; self.nodes.len() + 1];
         let root = self.nodes.len();
-        let mut placed = Vec::new();
+        let mut boxes = Vec::new();
         for (at, node) in self.nodes.iter().enumerate() {
             let width = node.total_ns as f64 * scale;
             let x = next.get(node.parent.unwrap_or(root)).copied().unwrap_or(0.0);
@@ -77,24 +77,24 @@ impl Flame {
             if let Some(own) = next.get_mut(at) {
                 *own = x;
             }
-            if width >= NARROWEST {
-                placed.push(Placed { node: at, depth: node.depth, x, width });
+            if width >= MIN_WIDTH {
+                boxes.push(BoxLayout { node: at, depth: node.depth, x, width });
             }
         }
-        placed
+        boxes
     }
 }
 
-struct Placed {
+struct BoxLayout {
     node: usize,
     depth: usize,
     x: f64,
     width: f64,
 }
 
-/// As much of a name as fits, or nothing.
+/// The name truncated to fit, or nothing.
 fn fitting(name: &str, width: f64) -> Option<String> {
-    let letters = ((width - 6.0) / LETTER).max(0.0) as usize;
+    let letters = ((width - 6.0) / CHAR_WIDTH).max(0.0) as usize;
     match name.chars().count() {
         n if n <= letters => Some(name.to_owned()),
         _ if letters < 3 => None,

@@ -1,29 +1,29 @@
-//! How full was memory, and when? A curve over bands of pressure, clean-ups as lines; words stand beside it.
+//! Device memory chart as SVG: usage over time, pressure bands, clean-ups as lines, with a caption.
 
 use std::fmt::Write as _;
 
 use gpuforge_chart::svg::SvgWriter;
 
 use super::{
-    page::escape,
+    html_page::escape,
     units::{count, percent, size, time},
 };
-use crate::trace::known::{CleanUp, Memory};
+use crate::trace::conventions::{DeviceMemory, PoolCleanup};
 
-/// Steps across the picture.
-const COLUMNS: usize = 500;
+/// Maximum steps of the curve.
+const MAX_STEPS: usize = 500;
 const WIDTH: f64 = 1000.0;
 const HEIGHT: f64 = 160.0;
-/// Where levels begin, as shares of the budget; as in the runtime.
+/// Pressure levels as fractions of the budget, as in the runtime.
 const BANDS: [(f64, f64, &str); 3] = [(0.6, 0.8, "band1"), (0.8, 0.9, "band2"), (0.9, 1.0, "band3")];
-/// A curve below this share of the budget would be a line on the ground: it is drawn at its own scale.
-const LEAST: f64 = 0.25;
+/// Below this fraction of the budget the curve is drawn at its own scale.
+const MIN_BUDGET_FRACTION: f64 = 0.25;
 
-/// The memory of one device from `from` to `to`.
-pub(super) fn figure(memory: &Memory, clean_ups: &[CleanUp], from: u64, to: u64) -> String {
+/// Figure of one device's memory from `from` to `to`.
+pub(super) fn figure(memory: &DeviceMemory, clean_ups: &[PoolCleanup], from: u64, to: u64) -> String {
     let wall = to.saturating_sub(from).max(1) as f64;
     let x = |at: u64| (at.saturating_sub(from) as f64 / wall).clamp(0.0, 1.0) * WIDTH;
-    let budget = memory.budget_bytes.filter(|b| memory.peak_bytes >= LEAST * b);
+    let budget = memory.budget_bytes.filter(|b| memory.peak_bytes >= MIN_BUDGET_FRACTION * b);
     let top = budget.unwrap_or(memory.peak_bytes).max(memory.peak_bytes).max(1.0) * 1.05;
     let y = |bytes: f64| HEIGHT - (bytes / top).clamp(0.0, 1.0) * HEIGHT;
     let mut out = SvgWriter::new();
@@ -63,7 +63,7 @@ pub(super) fn figure(memory: &Memory, clean_ups: &[CleanUp], from: u64, to: u64)
     format!("<figure><figcaption>{caption}</figcaption>{}</figure>\n", out.finish())
 }
 
-fn caption(memory: &Memory, clean_ups: &[CleanUp], bands: bool) -> String {
+fn caption(memory: &DeviceMemory, clean_ups: &[PoolCleanup], bands: bool) -> String {
     let mut out = format!("<b>{}</b>: at most {} in use", escape(&memory.device), size(memory.peak_bytes));
     match memory.budget_bytes {
         Some(budget) => {
@@ -83,9 +83,9 @@ fn caption(memory: &Memory, clean_ups: &[CleanUp], bands: bool) -> String {
     out
 }
 
-/// The greatest value of each column, and the value that holds where nothing was sampled.
+/// Maximum of each step; a value holds until the next sample.
 fn steps(samples: &[(u64, f64)], from: u64, to: u64) -> Vec<(u64, f64)> {
-    let width = (to.saturating_sub(from)).div_ceil(COLUMNS as u64).max(1);
+    let width = (to.saturating_sub(from)).div_ceil(MAX_STEPS as u64).max(1);
     let mut steps: Vec<(u64, f64)> = Vec::new();
     for (at, bytes) in samples.iter().copied().filter(|(_, bytes)| bytes.is_finite()) {
         let column = from + (at.clamp(from, to) - from) / width * width;
@@ -101,14 +101,14 @@ fn steps(samples: &[(u64, f64)], from: u64, to: u64) -> Vec<(u64, f64)> {
 mod tests {
     use super::*;
 
-    fn memory(peak: f64, samples: &[(u64, f64)]) -> Memory {
+    fn memory(peak: f64, samples: &[(u64, f64)]) -> DeviceMemory {
         let device = "a <b>".to_owned();
-        Memory { device, budget_bytes: Some(1000.0), peak_bytes: peak, samples: samples.to_vec() }
+        DeviceMemory { device, budget_bytes: Some(1000.0), peak_bytes: peak, samples: samples.to_vec() }
     }
 
     #[test]
-    fn bands_are_drawn_where_the_curve_can_reach_them() {
-        let cleaned = [CleanUp { at_ns: 50, duration_ns: 1, freed_bytes: Some(2048) }];
+    fn bands_are_drawn_when_the_budget_is_in_scale() {
+        let cleaned = [PoolCleanup { at_ns: 50, duration_ns: 1, freed_bytes: Some(2048) }];
         let near = figure(&memory(900.0, &[(0, 100.0), (50, 900.0)]), &cleaned, 0, 100);
         assert!(
             near.contains("band3") && near.contains("90 % of a budget") && near.contains("freed 2.00 KiB"),
@@ -122,18 +122,19 @@ mod tests {
     #[test]
     fn any_name_and_a_tiny_share_give_well_formed_xml() {
         let device = "<a>&\"'\u{0}\u{1b}".to_owned();
-        let cleaned = [CleanUp { at_ns: 50, duration_ns: 1, freed_bytes: Some(2048) }];
-        let memory = Memory { device, budget_bytes: Some(1e12), peak_bytes: 10.0, samples: vec![(0, 10.0)] };
+        let cleaned = [PoolCleanup { at_ns: 50, duration_ns: 1, freed_bytes: Some(2048) }];
+        let memory =
+            DeviceMemory { device, budget_bytes: Some(1e12), peak_bytes: 10.0, samples: vec![(0, 10.0)] };
         let drawn = figure(&memory, &cleaned, 0, 100);
         roxmltree::Document::parse(&drawn).unwrap_or_else(|e| panic!("{e}: {drawn}"));
         assert!(drawn.contains("&lt;0.1 %"), "{drawn}");
     }
 
     #[test]
-    fn many_samples_become_few_steps_and_no_peak_is_lost() {
+    fn downsampling_keeps_peaks() {
         let samples: Vec<(u64, f64)> =
             (0..100_000).map(|i| (i, if i == 77_777 { 5.0 } else { 1.0 })).collect();
         let steps = steps(&samples, 0, 100_000);
-        assert!(steps.len() <= COLUMNS && steps.iter().any(|(_, b)| *b == 5.0), "{}", steps.len());
+        assert!(steps.len() <= MAX_STEPS && steps.iter().any(|(_, b)| *b == 5.0), "{}", steps.len());
     }
 }

@@ -1,16 +1,16 @@
-//! Between which bounds is the change? Medians of resampled runs and blocks, by a seeded generator.
+//! Bootstrap confidence interval of the ratio of medians: hierarchical resampling of runs and blocks, seeded.
 
 use std::cmp::Ordering;
 
-use super::Options;
+use super::CompareOptions;
 
-/// Share of the resampled ratios outside the interval, on each side.
-const OUTSIDE: f64 = 0.025;
+/// Tail fraction on each side of the 95 % interval.
+const TAIL: f64 = 0.025;
 
-/// Steele, Lea and Flood's SplitMix64: small, and the same on every machine.
-struct Random(u64);
+/// SplitMix64 (Steele, Lea and Flood): small, and identical on every platform.
+struct SplitMix64(u64);
 
-impl Random {
+impl SplitMix64 {
     fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -19,36 +19,36 @@ impl Random {
         z ^ (z >> 31)
     }
 
-    /// One of the items; `None` of none. The bias of the product is below 2⁻³² for any list that fits memory.
+    /// A random item; `None` of an empty list. The bias of the multiplication is below 2⁻³² for any list that fits memory.
     fn pick<'a, T>(&mut self, items: &'a [T]) -> Option<&'a T> {
         items.get(((u128::from(self.next()) * items.len() as u128) >> 64) as usize)
     }
 }
 
-/// Bounds of the ratio of medians. Runs are drawn first, then blocks within them: both vary.
+/// Confidence interval of the ratio of medians. Runs are resampled first, then blocks within them.
 pub(super) fn interval(
     operation: &str,
     a: &[Vec<f64>],
     b: &[Vec<f64>],
-    options: &Options,
+    options: &CompareOptions,
 ) -> Option<(f64, f64)> {
     let enough = |side: &[Vec<f64>]| side.iter().map(Vec::len).sum::<usize>() >= 2;
     if options.resamples == 0 || !enough(a) || !enough(b) {
         return None;
     }
-    // Which side gets which numbers follows from the values, not from their order: swapped sides give the inverse.
+    // Seeds are assigned by the values, not by the argument order: swapped sides give the inverse interval.
     let one = seed(operation, options);
     let other = !one;
     let (mut of_a, mut of_b) = match order(a, b) {
-        Some(Ordering::Less) => (Random(one), Random(other)),
-        Some(Ordering::Greater) => (Random(other), Random(one)),
-        _ => (Random(one), Random(one)),
+        Some(Ordering::Less) => (SplitMix64(one), SplitMix64(other)),
+        Some(Ordering::Greater) => (SplitMix64(other), SplitMix64(one)),
+        _ => (SplitMix64(one), SplitMix64(one)),
     };
     let mut scratch = Vec::new();
     let mut logs = Vec::with_capacity(options.resamples);
     for _ in 0..options.resamples {
-        let before = resampled(a, &mut of_a, &mut scratch);
-        let after = resampled(b, &mut of_b, &mut scratch);
+        let before = resampled_median(a, &mut of_a, &mut scratch);
+        let after = resampled_median(b, &mut of_b, &mut scratch);
         if let (Some(before), Some(after)) = (before, after)
             && before > 0.0
             && after > 0.0
@@ -56,30 +56,32 @@ pub(super) fn interval(
             logs.push((after / before).ln());
         }
     }
-    middle(logs)
+    percentile_interval(logs)
 }
 
-/// Bounds of the median ratio of corresponding calls, from the logarithms of their ratios.
-pub(super) fn of_pairs(operation: &str, logs: &[f64], options: &Options) -> Option<(f64, f64)> {
+/// Confidence interval of the median ratio of paired calls, from their log ratios.
+pub(super) fn paired_interval(operation: &str, logs: &[f64], options: &CompareOptions) -> Option<(f64, f64)> {
     if options.resamples == 0 {
         return None;
     }
-    // The same draws for swapped sides, whose logarithms are the negatives of these.
-    let mut random = Random(seed(operation, options));
+    // The same draws for swapped sides, whose log ratios are negated.
+    let mut random = SplitMix64(seed(operation, options));
     let one = [logs.to_vec()];
     let mut scratch = Vec::new();
-    middle((0..options.resamples).filter_map(|_| resampled(&one, &mut random, &mut scratch)).collect())
+    percentile_interval(
+        (0..options.resamples).filter_map(|_| resampled_median(&one, &mut random, &mut scratch)).collect(),
+    )
 }
 
-fn seed(operation: &str, options: &Options) -> u64 {
+fn seed(operation: &str, options: &CompareOptions) -> u64 {
     let step = |hash: u64, byte: u8| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
     operation.bytes().fold(0xcbf2_9ce4_8422_2325, step) ^ options.seed
 }
 
-/// What is left of logarithms when as many are cut off above as below.
-fn middle(mut logs: Vec<f64>) -> Option<(f64, f64)> {
+/// Percentile interval of the log ratios.
+fn percentile_interval(mut logs: Vec<f64>) -> Option<(f64, f64)> {
     logs.sort_by(f64::total_cmp);
-    let cut = (logs.len() as f64 * OUTSIDE) as usize;
+    let cut = (logs.len() as f64 * TAIL) as usize;
     let (low, high) = (logs.get(cut)?, logs.iter().rev().nth(cut)?);
     Some((low.exp(), high.exp()))
 }
@@ -88,7 +90,7 @@ fn order(a: &[Vec<f64>], b: &[Vec<f64>]) -> Option<Ordering> {
     a.iter().flatten().partial_cmp(b.iter().flatten())
 }
 
-fn resampled(runs: &[Vec<f64>], random: &mut Random, scratch: &mut Vec<f64>) -> Option<f64> {
+fn resampled_median(runs: &[Vec<f64>], random: &mut SplitMix64, scratch: &mut Vec<f64>) -> Option<f64> {
     scratch.clear();
     for _ in runs {
         let run = random.pick(runs)?;
@@ -108,10 +110,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_interval_holds_the_ratio_and_is_the_same_again() {
+    fn interval_contains_the_ratio_and_is_deterministic() {
         let side =
             |base: f64| vec![(0..30).map(|i| base + f64::from(i * 7 % 30) / 10.0).collect::<Vec<f64>>()];
-        let options = Options::default();
+        let options = CompareOptions::default();
         let (a, b) = (side(100.0), side(110.0));
         let (low, high) = interval("x", &a, &b, &options).unwrap();
         let ratio = 111.45 / 101.45;
@@ -123,8 +125,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_draw_from_gives_no_interval() {
-        let options = Options::default();
+    fn too_few_values_give_no_interval() {
+        let options = CompareOptions::default();
         let one = vec![vec![5.0]];
         assert_eq!(interval("x", &one, &one, &options), None);
         assert_eq!(interval("x", &[], &[], &options), None);

@@ -1,50 +1,50 @@
-//! Where did time go more or less than before? Both sides' paths in one picture; red grew, blue shrank.
+//! Differential flame graph as SVG: stacks of both sides in one graph; red grew, blue shrank.
 //!
-//! A frame is as wide as its time on both sides together: widths add up, and a frame that came or went is still seen. Each
-//! side counts by run, so that sides with different numbers of runs compare.
+//! A frame is as wide as its time on both sides together: widths add up, and frames that appeared or vanished are visible.
+//! Times are per run, so that sides with different numbers of runs compare.
 
 use std::collections::BTreeMap;
 
 use gpuforge_chart::svg::SvgWriter;
 
-use super::{side::Side, stacks::MOST_DEPTH};
+use super::{runs::RunSet, stacks::MAX_DEPTH};
 
-/// Width of the picture; it scales with its page.
+/// Width in SVG units; scales with the page.
 const WIDTH: f64 = 1200.0;
 /// Height of a row.
 const ROW: usize = 18;
-/// Frames that would be narrower are left out.
-const NARROW: f64 = 0.4;
-/// Width of a letter, about; names that do not fit are cut.
-const LETTER: f64 = 6.6;
+/// Narrower frames are left out.
+const MIN_WIDTH: f64 = 0.4;
+/// Approximate width of a character.
+const CHAR_WIDTH: f64 = 6.6;
 
-/// A frame: time of it and everything inside, per run.
+/// A frame: total time per run on both sides, and its children.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub(super) struct Frame {
+pub(super) struct DiffFrame {
     pub(super) a: f64,
     pub(super) b: f64,
-    pub(super) inside: BTreeMap<String, Frame>,
+    pub(super) children: BTreeMap<String, DiffFrame>,
 }
 
-impl Frame {
+impl DiffFrame {
     fn both(&self) -> f64 {
         self.a + self.b
     }
 }
 
-/// The paths of both sides as one tree.
-pub(super) fn tree(a: &Side, b: &Side) -> Frame {
-    let mut root = Frame::default();
+/// Merges the stacks of both sides into one tree.
+pub(super) fn tree(a: &RunSet, b: &RunSet) -> DiffFrame {
+    let mut root = DiffFrame::default();
     for (side, second) in [(a, false), (b, true)] {
         let runs = side.runs.len().max(1) as f64;
         for (path, own) in side.runs.iter().flat_map(|run| &run.stacks) {
             let time = *own as f64 / runs;
-            let add = |frame: &mut Frame| *(if second { &mut frame.b } else { &mut frame.a }) += time;
+            let add = |frame: &mut DiffFrame| *(if second { &mut frame.b } else { &mut frame.a }) += time;
             let mut at = &mut root;
             add(at);
-            // A file may hold paths of any depth; the picture is drawn by recursion.
-            for name in path.split(';').take(MOST_DEPTH + 1) {
-                at = at.inside.entry(name.to_owned()).or_default();
+            // Depth is limited: drawing is recursive.
+            for name in path.split(';').take(MAX_DEPTH + 1) {
+                at = at.children.entry(name.to_owned()).or_default();
                 add(at);
             }
         }
@@ -52,11 +52,11 @@ pub(super) fn tree(a: &Side, b: &Side) -> Frame {
     root
 }
 
-/// What the picture is, for those who do not see it.
+/// Accessible label.
 const LABEL: &str = "Differential flame graph: frames are as wide as their time on both sides, red frames grew, blue frames shrank";
 
-/// The picture as SVG, and in words for those who do not see it.
-pub(super) fn svg(root: &Frame) -> String {
+/// Renders the SVG.
+pub(super) fn svg(root: &DiffFrame) -> String {
     if root.both() <= 0.0 {
         return "<p class=\"soft\">No span has time of its own.</p>\n".to_owned();
     }
@@ -69,9 +69,9 @@ pub(super) fn svg(root: &Frame) -> String {
     out.finish()
 }
 
-/// Draws a frame and what is inside; says how deep that goes.
-fn draw(name: &str, frame: &Frame, (x, width): (f64, f64), depth: usize, out: &mut SvgWriter) -> usize {
-    if width < NARROW {
+/// Draws a frame and its children; returns the deepest level.
+fn draw(name: &str, frame: &DiffFrame, (x, width): (f64, f64), depth: usize, out: &mut SvgWriter) -> usize {
+    if width < MIN_WIDTH {
         return 0;
     }
     let y = depth * ROW;
@@ -87,7 +87,7 @@ fn draw(name: &str, frame: &Frame, (x, width): (f64, f64), depth: usize, out: &m
     }
     out.end().line();
     let (mut left, mut deepest) = (x, depth);
-    for (name, child) in &frame.inside {
+    for (name, child) in &frame.children {
         let share = width * child.both() / frame.both();
         deepest = deepest.max(draw(name, child, (left, share), depth + 1, out));
         left += share;
@@ -95,9 +95,9 @@ fn draw(name: &str, frame: &Frame, (x, width): (f64, f64), depth: usize, out: &m
     deepest
 }
 
-/// As much of a name as fits, or nothing.
+/// The name truncated to fit, or nothing.
 fn label(name: &str, width: f64) -> Option<String> {
-    let fits = ((width - 6.0) / LETTER) as usize;
+    let fits = ((width - 6.0) / CHAR_WIDTH) as usize;
     match name.chars().count() {
         _ if fits < 3 => None,
         long if long > fits => Some(name.chars().take(fits - 1).chain(['…']).collect()),
@@ -105,16 +105,16 @@ fn label(name: &str, width: f64) -> Option<String> {
     }
 }
 
-fn words(frame: &Frame) -> String {
+fn words(frame: &DiffFrame) -> String {
     let change = match frame.a > 0.0 {
         true => format!("{:+.1} %", 100.0 * (frame.b / frame.a - 1.0)),
         false => "new".to_owned(),
     };
-    format!("{} → {} a run, {change}", super::page::time(frame.a), super::page::time(frame.b))
+    format!("{} → {} a run, {change}", super::html::time(frame.a), super::html::time(frame.b))
 }
 
 /// Colours by change against both: seven steps are told apart, and a step has a meaning in the legend.
-fn class(frame: &Frame) -> &'static str {
+fn class(frame: &DiffFrame) -> &'static str {
     let change = (frame.b - frame.a) / frame.both();
     const STEPS: [(f64, &str); 6] =
         [(-0.2, "f3"), (-0.05, "f2"), (-0.01, "f1"), (0.01, "same"), (0.05, "s1"), (0.2, "s2")];
@@ -124,11 +124,11 @@ fn class(frame: &Frame) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compare::Run;
+    use crate::compare::RunProfile;
 
-    fn side(paths: &[(&str, u64)]) -> Side {
+    fn side(paths: &[(&str, u64)]) -> RunSet {
         let stacks = paths.iter().map(|(path, own)| ((*path).to_owned(), *own)).collect();
-        Side { runs: vec![Run { stacks, ..Run::default() }] }
+        RunSet { runs: vec![RunProfile { stacks, ..RunProfile::default() }] }
     }
 
     #[test]
@@ -138,10 +138,10 @@ mod tests {
         a.runs.push(a.runs[0].clone());
         let tree = tree(&a, &side(&[("t;x", 100), ("t;x;y", 100)]));
         assert_eq!((tree.a, tree.b), (160.0, 200.0));
-        let x = &tree.inside["t"].inside["x"];
-        assert_eq!((x.a, x.b, x.inside["y"].b), (150.0, 200.0, 100.0));
+        let x = &tree.children["t"].children["x"];
+        assert_eq!((x.a, x.b, x.children["y"].b), (150.0, 200.0, 100.0));
         assert_eq!(class(x), "s2");
-        assert_eq!(class(&tree.inside["t"].inside["gone"]), "f3");
+        assert_eq!(class(&tree.children["t"].children["gone"]), "f3");
     }
 
     #[test]
@@ -166,6 +166,6 @@ mod tests {
     fn depth_has_an_end() {
         let deep = vec!["f"; 100_000].join(";");
         let a = side(&[(&deep, 10)]);
-        assert!(svg(&tree(&a, &a)).matches("<rect").count() <= MOST_DEPTH + 2);
+        assert!(svg(&tree(&a, &a)).matches("<rect").count() <= MAX_DEPTH + 2);
     }
 }
